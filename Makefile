@@ -1,0 +1,93 @@
+# Synapse's commands. `make` alone lists them; a target's help stands on its own line, behind two hashes.
+# Go and GNU make are all that is needed; `make race` wants a C compiler as well.
+
+GO ?= go
+
+# The simulator's world is drawn from a seed: SEED=7 replays one, SEEDS=200 tries many, FIRST=1000 says where to begin.
+SEED  ?=
+SEEDS ?=
+FIRST ?=
+# Narrowing: NAME=drain for scenarios and mutants, BENCH=Gang for benchmarks. REWRITE=1 takes the new answers as golden.
+NAME     ?=
+BENCH    ?= .
+REWRITE  ?=
+FUZZTIME ?= 20s
+# How many seeds a planted bug may survive before it counts as one that the tests miss.
+MUTANT_SEEDS ?= 200
+
+# Nothing here needs cgo, and a binary without it is one file that runs everywhere. Only the race detector asks for it.
+export CGO_ENABLED = 0
+
+# The tools module builds its programs into Go's cache; this prints where the linter lies, building it if need be.
+STATICCHECK = $$($(GO) -C tools tool -n staticcheck)
+
+SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build run test race lint proto protocheck verify sim scenario fuzz mutants cover bench clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## fetch every module once; all other commands then work offline
+	$(GO) mod download
+	$(GO) -C tools mod download
+
+build: ## build every package and command
+	$(GO) build ./...
+
+run: ## show a simulated cluster at work
+	$(GO) run ./cmd/synapse-sim -seed 7
+
+test: ## run every test, the simulator's seeds among them (within 5 minutes on 2 cores)
+	$(GO) test ./...
+
+race: ## run the short tests under the race detector (needs a C compiler)
+	@command -v $$($(GO) env CC) >/dev/null || { \
+		echo "make race: the race detector needs a C compiler, and '$$($(GO) env CC)' is not there (Debian: apt-get install gcc libc6-dev)" >&2; exit 1; }
+	CGO_ENABLED=1 $(GO) test -race -short ./...
+
+lint: ## check formatting, go vet and staticcheck, here and in tools/
+	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path '*/.*' -not -path '*/testdata/*')); \
+	if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):" $$unformatted >&2; exit 1; fi
+	$(GO) vet ./...
+	$(GO) -C tools vet ./...
+	$(STATICCHECK) ./...
+	cd tools && $(STATICCHECK:tools=.) ./...
+
+proto: ## write messages/*.pb.go from messages/*.proto, and add what is new to the published baseline
+	@$(GO) -C tools run ./protogen -root ..
+
+protocheck: ## check that generated files are up to date and that the wire only grew
+	@$(GO) -C tools run ./protogen -root .. -check
+
+verify: ## check all that CI checks
+	@.ci/run
+
+sim: ## run the simulator: SEED=7 one seed, SEEDS=200 many, FIRST=1000 beginning there
+	$(SIMULATE)
+
+scenario: ## replay the protocol's golden dialogues: NAME=x one of them, REWRITE=1 takes today's answers as golden
+	$(GO) test ./test -count=1 -run 'Scenario$(if $(NAME),.*/$(NAME))' $(if $(REWRITE),-rewrite)
+
+fuzz: ## run every fuzz target for FUZZTIME each (20s)
+	@found=$$(grep -rHoE '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' --exclude-dir=tools --exclude-dir=testdata . | sort); \
+	for line in $$(echo "$$found" | sed 's/:func /:/'); do \
+		file=$${line%%:*}; target=$${line##*:}; \
+		echo "$$(dirname $$file) $$target"; \
+		$(GO) test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+	done
+
+mutants: ## plant each known bug and check that the simulator or a scenario catches it: NAME=x one of them
+	$(GO) run ./test/mutants -seeds $(MUTANT_SEEDS) $(if $(NAME),-name $(NAME))
+
+cover: ## measure test coverage per function, generated code left out (cover.out)
+	$(GO) test -short -coverpkg=./... -coverprofile=cover.all.out ./...
+	@grep -v '\.pb\.go:' cover.all.out > cover.out && rm cover.all.out
+	@$(GO) tool cover -func=cover.out | tail -1
+
+bench: ## run the benchmarks: BENCH=Gang some of them
+	$(GO) test ./... -run '^$$' -bench '$(BENCH)' -benchmem
+
+clean: ## remove what these commands left in the tree
+	rm -rf bin cover.out cover.all.out

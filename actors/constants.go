@@ -1,0 +1,75 @@
+package actors
+
+import "time"
+
+// This file owns every number of the protocol. A simulation may override each.
+
+// Constants are the protocol's times and limits.
+type Constants struct {
+	Heartbeat time.Duration // between a machine's heartbeats
+	DeadAfter time.Duration // silence after which a machine is declared dead
+	RackTick  time.Duration // how often a rack looks: the reaper's error
+
+	ReservationTTL  time.Duration // of phase one, on the machine's clock
+	DecisionMargin  time.Duration // no decision later than TTL − margin after sending
+	ReserveDeadline time.Duration // a machine that has not answered is given up
+	StartDeadline   time.Duration // between Start and the last Started
+	PrepareTimeout  time.Duration // default of a job's own
+	ResendFirst     time.Duration // doubling …
+	ResendCap       time.Duration // … to this
+
+	Lease        time.Duration // leadership
+	RecoveryWait time.Duration // a new leader's queue waits this long for machines
+	StopGrace    time.Duration // default of a job's own
+	ReportDelay  time.Duration // a changed ledger is reported after this
+	TombstoneAge time.Duration // kept at least this long
+
+	BenchFirst     time.Duration
+	BenchCap       time.Duration
+	LaunchFailures int // in a row, then the machine is cordoned
+
+	InfraRestarts int           // cap of restarts that are not the job's fault
+	BackoffCap    time.Duration // of restart.backoff doubling
+
+	SubmitsQueued int // submits waiting for the disk; beyond it clients are told to come later
+	JournalBatch  int // changes in one transaction
+	JournalRetry  time.Duration
+
+	GangTasks int // members of one gang at most
+}
+
+// DefaultConstants are what production runs with.
+func DefaultConstants() Constants {
+	return Constants{
+		Heartbeat: 5 * time.Second,
+		DeadAfter: 10 * time.Second,
+		RackTick:  250 * time.Millisecond,
+
+		ReservationTTL:  10 * time.Second,
+		DecisionMargin:  2 * time.Second,
+		ReserveDeadline: 5 * time.Second,
+		StartDeadline:   30 * time.Second,
+		PrepareTimeout:  30 * time.Minute,
+		ResendFirst:     250 * time.Millisecond,
+		ResendCap:       5 * time.Second,
+
+		Lease:        3 * time.Second,
+		RecoveryWait: 2 * time.Second,
+		StopGrace:    30 * time.Second,
+		ReportDelay:  10 * time.Millisecond,
+		TombstoneAge: 10 * time.Minute,
+
+		BenchFirst:     time.Second,
+		BenchCap:       time.Minute,
+		LaunchFailures: 3,
+
+		InfraRestarts: 100,
+		BackoffCap:    10 * time.Minute,
+
+		SubmitsQueued: 10_000,
+		JournalBatch:  1_000,
+		JournalRetry:  250 * time.Millisecond,
+
+		GangTasks: 65_536,
+	}
+}

@@ -1,0 +1,186 @@
+// Package actors holds Synapse itself: the Scheduler, Coordinators, Jobs,
+// Racks, Nodes and Tasks that exchange messages, and the ports through which
+// they touch the world. An actor never blocks: what takes time is asked of a
+// port and comes back as a message.
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the ports. Production passes ones over gRPC, SQL, files and
+// supervisors, the simulator virtual ones; the actors cannot tell them apart,
+// and there is no other difference between the two.
+
+// Instant is a reading of a process's monotonic clock, in nanoseconds. It says
+// nothing about another process's clock.
+type Instant int64
+
+// Plus moves an instant.
+func (i Instant) Plus(d time.Duration) Instant { return i + Instant(d) }
+
+// Since is the time from o to i.
+func (i Instant) Since(o Instant) time.Duration { return time.Duration(i - o) }
+
+// Clock tells the time and wakes actors. There is no way to take a timer back:
+// its message carries what lets the actor see that it is stale.
+type Clock interface {
+	Now() Instant
+	// WallMs is Unix time in milliseconds, for records and people only.
+	WallMs() int64
+	After(d time.Duration, to *actor.PID, message any)
+}
+
+// Kind is a sort of actor; it names its states in the docs and its Props at the host.
+type Kind string
+
+// The kinds of actors.
+const (
+	KindRoot        Kind = "root"
+	KindScheduler   Kind = "scheduler"
+	KindCoordinator Kind = "coordinator"
+	KindJob         Kind = "job"
+	KindRack        Kind = "rack"
+	KindJournal     Kind = "journal"
+	KindMirror      Kind = "mirror"
+	KindNode        Kind = "node"
+	KindTask        Kind = "task"
+)
+
+// Host is the process the actors live in. Every Props comes from it, because
+// that is where production and simulation differ.
+type Host interface {
+	Props(kind Kind, make actor.Producer) *actor.Props
+	// Panicked is told of a broken invariant in an actor. Where fatal, the process
+	// must exit and come back from disk; else the actor has been stopped.
+	Panicked(who *actor.PID, reason any, fatal bool)
+	// Deposed is told that this process no longer leads: it exits or stands by.
+	Deposed(epoch uint64)
+	// Moved is told of every step of a state machine.
+	Moved(kind Kind, from, event, to string)
+	// Count adds to a counter for operators; names are constants of this package.
+	Count(name string, n int64)
+}
+
+// Log writes lines for operators. The words users know are in these lines.
+type Log interface {
+	Info(format string, args ...any)
+	Debug(format string, args ...any)
+}
+
+// Change is one transaction of the store: it becomes durable as a whole or not
+// at all, and only while the writer's epoch is still the leader's.
+type Change struct {
+	// Job, if any, is written if the stored revision is Job.Revision−1, or if
+	// the stored record was written by this same write (a repeated one).
+	Job *messages.JobRecord
+	// Attempts are put together with Job.
+	Attempts []*messages.AttemptRecord
+	// Node, if any, is written by the same rule as Job.
+	Node *messages.NodeRecord
+}
+
+// Verdict is what became of one Change.
+type Verdict uint8
+
+// The verdicts. The zero is none of them.
+const (
+	Done     Verdict = iota + 1 // it is on disk
+	Conflict                    // another revision is there: not written
+)
+
+// Applied is the store's answer to Apply.
+type Applied struct {
+	Ticket   uint64
+	Verdicts []Verdict // one per change, when Err is empty
+	// Deposed: the epoch is no longer the leader's; nothing was written.
+	Deposed bool
+	// Err: whether anything was written is in doubt.
+	Err string
+}
+
+// Loaded is the store's answer to Load: all that is not over.
+type Loaded struct {
+	Jobs     []*messages.JobRecord     // live, and terminal ones whose attempts lack evidence
+	Attempts []*messages.AttemptRecord // of those jobs: the latest, and earlier ones that lack evidence
+	Nodes    []*messages.NodeRecord
+	Arrival  uint64 // the highest ever used
+	Deposed  bool
+	Err      string
+}
+
+// Store is the leader's durable memory. Each call is answered by one message.
+type Store interface {
+	Load(epoch uint64, to *actor.PID)
+	Apply(epoch, ticket uint64, changes []Change, to *actor.PID)
+}
+
+// DiskLoaded is the ledger disk's answer to Load; Data is nil when there is none yet.
+type DiskLoaded struct {
+	Data []byte
+	Err  string
+}
+
+// DiskSaved is its answer to Save.
+type DiskSaved struct {
+	Seq uint64
+	Err string // nothing is known of what the disk holds, but that it is a whole older or this version
+}
+
+// Disk keeps one machine's ledger record: whole versions, replaced atomically
+// and durable before the answer.
+type Disk interface {
+	Load(to *actor.PID)
+	Save(seq uint64, data []byte, to *actor.PID)
+	// Quarantine puts what is there aside for people to look at.
+	Quarantine()
+}
+
+// Launcher runs containers. What is told to it and what it answers is the
+// driver contract of messages/launcher.proto.
+type Launcher interface {
+	Tell(command any, answerTo *actor.PID)
+}
+
+// Peers turns names into addresses. Addresses are logical and the same in
+// production and simulation.
+type Peers interface {
+	Node(id topology.NodeID) *actor.PID
+}
+
+// LeaderPorts are what a leading scheduler process has beside the common ports.
+type LeaderPorts struct {
+	Epoch     uint64
+	ClusterID string
+	Levels    []string // of the fabric, coarse to fine
+	Store     Store
+	Peers     Peers
+	// NewJobID makes an id that was never used.
+	NewJobID func() topology.JobID
+}
+
+// WorkerPorts are what a machine's agent has beside the common ports.
+type WorkerPorts struct {
+	Node         topology.NodeID
+	MachineID    string
+	Incarnation  *messages.Incarnation
+	Announcement *messages.Announcement
+	Disk         Disk
+	Launcher     Launcher
+}
+
+// Ports are all that a process gives its actors. Leader or Worker may be nil.
+type Ports struct {
+	System    *actor.ActorSystem
+	Host      Host
+	Clock     Clock
+	Log       Log
+	Constants Constants
+	Leader    *LeaderPorts
+	Worker    *WorkerPorts
+}

@@ -1,0 +1,114 @@
+// This file owns the talk with protoc's plugins: one request on a plugin's standard input, one answer on its output.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"github.com/bufbuild/protocompile/linker"
+	"github.com/bufbuild/protocompile/protoutil"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/pluginpb"
+)
+
+// plugin is one code generator. Its version is pinned as a `tool` of tools/go.mod; adding one is a line there
+// (`go get -tool`) and a line here.
+type plugin struct {
+	tool      string // the name that `go tool` knows it by
+	parameter string
+}
+
+var plugins = []plugin{
+	{tool: "protoc-gen-go", parameter: "paths=source_relative"},
+}
+
+// generate runs every plugin over the files; the answer maps a slash path from the root to a file's text.
+func generate(files linker.Files) (map[string]string, error) {
+	request := &pluginpb.CodeGeneratorRequest{}
+	ours := map[string]bool{}
+	for _, file := range files {
+		ours[file.Path()] = true
+		request.FileToGenerate = append(request.FileToGenerate, publicName(file.Path()))
+	}
+	seen := map[string]bool{}
+	for _, file := range files {
+		request.ProtoFile = appendWithImports(request.ProtoFile, file, seen)
+	}
+	for _, file := range request.ProtoFile {
+		qualifyNames(file, ours)
+	}
+	outputs := map[string]string{}
+	for _, plugin := range plugins {
+		request.Parameter = proto.String(plugin.parameter)
+		response, err := plugin.run(request)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", plugin.tool, err)
+		}
+		for _, file := range response.File {
+			outputs[file.GetName()] = file.GetContent()
+		}
+	}
+	return outputs, nil
+}
+
+// qualifyNames gives a file, and what it imports of ours, the name under which it is registered. Imports from elsewhere
+// (google/protobuf/…) keep theirs.
+func qualifyNames(file *descriptorpb.FileDescriptorProto, ours map[string]bool) {
+	if ours[file.GetName()] {
+		file.Name = proto.String(publicName(file.GetName()))
+	}
+	for i, dependency := range file.Dependency {
+		if ours[dependency] {
+			file.Dependency[i] = publicName(dependency)
+		}
+	}
+}
+
+func publicName(neighbour string) string {
+	return protoFolder + "/" + neighbour
+}
+
+// appendWithImports puts a file behind everything it imports: plugins resolve names while they read.
+func appendWithImports(
+	list []*descriptorpb.FileDescriptorProto, file protoreflect.FileDescriptor, seen map[string]bool,
+) []*descriptorpb.FileDescriptorProto {
+	if seen[file.Path()] {
+		return list
+	}
+	seen[file.Path()] = true
+	imports := file.Imports()
+	for i := range imports.Len() {
+		list = appendWithImports(list, imports.Get(i).FileDescriptor, seen)
+	}
+	// A copy, because the names in it are about to change.
+	return append(list, proto.Clone(protoutil.ProtoFromFileDescriptor(file)).(*descriptorpb.FileDescriptorProto))
+}
+
+// run starts the plugin from the tools module, which is the working folder.
+func (p plugin) run(request *pluginpb.CodeGeneratorRequest) (*pluginpb.CodeGeneratorResponse, error) {
+	input, err := proto.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	var output bytes.Buffer
+	command := exec.Command("go", "tool", p.tool)
+	command.Stdin = bytes.NewReader(input)
+	command.Stdout = &output
+	command.Stderr = os.Stderr
+	if err := command.Run(); err != nil {
+		return nil, err
+	}
+	response := &pluginpb.CodeGeneratorResponse{}
+	if err := proto.Unmarshal(output.Bytes(), response); err != nil {
+		return nil, err
+	}
+	if response.Error != nil {
+		return nil, errors.New(response.GetError())
+	}
+	return response, nil
+}

@@ -1,0 +1,69 @@
+package topology
+
+// This file owns how a machine, a gang and a placement are described: the
+// words in which the view, the policy and the actors talk about room.
+
+// Machine is what a node announces of itself when it joins.
+type Machine struct {
+	ID NodeID
+	// Place names the domains the machine stands in, coarse to fine, one per
+	// level of the fabric above the node itself (zone, block, rack by default).
+	Place   []string
+	Total   Resources
+	GPUType string
+	Labels  []Label
+}
+
+// Capacity is what a machine has free, as far as a placement needs to know.
+// Which devices exactly is the machine's own decision.
+type Capacity struct {
+	MilliCPU    int64
+	MemoryBytes int64
+	// WholeGPUs counts the devices of which nothing is taken.
+	WholeGPUs int32
+	// Parts are the free thousandths of devices that are shared, each in
+	// 1..999, largest first. Almost always empty.
+	Parts []int64
+}
+
+// Split says how a total is divided over machines.
+type Split uint8
+
+const (
+	// SplitNone: the gang is given as replicas of Each.
+	SplitNone Split = iota
+	// SplitWhole: whole machines (all healthy GPUs, all free), then one remainder.
+	SplitWhole
+	// SplitAny: whatever is free.
+	SplitAny
+)
+
+// Gang is the shape a job asks for.
+type Gang struct {
+	Replicas int32
+	Each     Resources
+	// Total and Split replace Replicas and Each when Split is not SplitNone;
+	// then there is one task per machine.
+	Total     Resources
+	Split     Split
+	GPUType   string
+	Selector  []Label
+	Exclude   []NodeID
+	Required  string // level name; "" means anywhere
+	Preferred string // level name; "" means as close as possible
+}
+
+// Slot is one member's place.
+type Slot struct {
+	Rank   Rank
+	Node   NodeID
+	Amount Resources
+}
+
+// Placement is where a whole gang goes: its slots in rank order, the slots of
+// one machine adjacent.
+type Placement struct {
+	Slots []Slot
+	// Level is the finest level of the fabric that holds the whole gang.
+	Level string
+}

@@ -1,0 +1,62 @@
+// Package topology holds what is known of the machine room: resources, the
+// fabric of places, one machine's books, and where a gang fits. It is pure: no
+// clock, no I/O, no goroutine; whoever needs the time passes it in.
+package topology
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+)
+
+// This file owns the names of things. They are distinct types so that a job's
+// id can never be passed where a machine's is meant.
+
+type (
+	// NodeID names a machine; it is made once and kept on the machine's disk.
+	NodeID string
+	// JobID names a job; it is never reused.
+	JobID string
+	// GPUID is a device's UUID.
+	GPUID string
+	// Rank numbers a gang's members from 0, neighbours in the room adjacent.
+	Rank int32
+)
+
+// Token names one attempt at running a job: the epoch of the leader that made
+// it and a counter of that leader. Tokens are ordered and never reused, not
+// even by a next leader, so that "newer" has one meaning everywhere.
+type Token struct {
+	Epoch   uint64
+	Counter uint64
+}
+
+// IsZero tells the token that names no attempt.
+func (t Token) IsZero() bool { return t == Token{} }
+
+// Compare orders tokens lexicographically.
+func (t Token) Compare(o Token) int {
+	if c := cmp.Compare(t.Epoch, o.Epoch); c != 0 {
+		return c
+	}
+	return cmp.Compare(t.Counter, o.Counter)
+}
+
+// Less tells whether t was made before o.
+func (t Token) Less(o Token) bool { return t.Compare(o) < 0 }
+
+// String is order-preserving, so that a task may use it as a fencing token in
+// a system that compares strings.
+func (t Token) String() string { return fmt.Sprintf("%08x.%08x", t.Epoch, t.Counter) }
+
+// ErrToken is returned for a text that String did not make.
+var ErrToken = errors.New("not an attempt token")
+
+// ParseToken reads what String wrote.
+func ParseToken(s string) (Token, error) {
+	var t Token
+	if n, err := fmt.Sscanf(s, "%x.%x", &t.Epoch, &t.Counter); n != 2 || err != nil || t.String() != s {
+		return Token{}, fmt.Errorf("%w: %q", ErrToken, s)
+	}
+	return t, nil
+}

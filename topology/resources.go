@@ -1,0 +1,60 @@
+package topology
+
+// This file owns amounts. A GPU amount is in thousandths of a device, so that
+// a share of one and eight whole ones are the same kind of number.
+
+// WholeGPU is one device in milli-GPUs.
+const WholeGPU = 1000
+
+// Resources is an amount of what a machine has. It may be a capacity, a demand
+// or a difference; only a difference may be negative.
+type Resources struct {
+	MilliCPU    int64
+	MemoryBytes int64
+	MilliGPU    int64
+}
+
+// Plus adds.
+func (r Resources) Plus(o Resources) Resources {
+	return Resources{r.MilliCPU + o.MilliCPU, r.MemoryBytes + o.MemoryBytes, r.MilliGPU + o.MilliGPU}
+}
+
+// Minus subtracts.
+func (r Resources) Minus(o Resources) Resources {
+	return Resources{r.MilliCPU - o.MilliCPU, r.MemoryBytes - o.MemoryBytes, r.MilliGPU - o.MilliGPU}
+}
+
+// Times scales.
+func (r Resources) Times(n int64) Resources {
+	return Resources{r.MilliCPU * n, r.MemoryBytes * n, r.MilliGPU * n}
+}
+
+// Within tells whether r is covered by o in every dimension.
+func (r Resources) Within(o Resources) bool {
+	return r.MilliCPU <= o.MilliCPU && r.MemoryBytes <= o.MemoryBytes && r.MilliGPU <= o.MilliGPU
+}
+
+// IsZero tells whether nothing is asked or had.
+func (r Resources) IsZero() bool { return r == Resources{} }
+
+// IsNegative tells whether any dimension is below zero: the books are wrong.
+func (r Resources) IsNegative() bool { return r.MilliCPU < 0 || r.MemoryBytes < 0 || r.MilliGPU < 0 }
+
+// GPU is one device of a machine.
+type GPU struct {
+	ID          GPUID
+	Type        string
+	MemoryBytes int64
+}
+
+// Share is an amount of one device.
+type Share struct {
+	GPU   GPUID
+	Milli int64
+}
+
+// Label is a property of a machine that a job may select by.
+type Label struct {
+	Key   string
+	Value string
+}
