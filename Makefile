@@ -18,16 +18,13 @@ MUTANT_SEEDS ?= 200
 # Nothing here needs cgo, and a binary without it is one file that runs everywhere. Only the race detector asks for it.
 export CGO_ENABLED = 0
 
-# The tools module builds its programs into Go's cache; this prints where the linter lies, building it if need be.
-STATICCHECK = $$($(GO) -C tools tool -n staticcheck)
-
 SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run test race lint proto protocheck verify sim scenario fuzz mutants cover bench clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## fetch every module once; all other commands then work offline
 	$(GO) mod download
@@ -47,13 +44,14 @@ race: ## run the short tests under the race detector (needs a C compiler)
 		echo "make race: the race detector needs a C compiler, and '$$($(GO) env CC)' is not there (Debian: apt-get install gcc libc6-dev)" >&2; exit 1; }
 	CGO_ENABLED=1 $(GO) test -race -short ./...
 
+# `go tool -n` prints where in Go's cache the linter lies, and builds it first if need be.
 lint: ## check formatting, go vet and staticcheck, here and in tools/
-	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path '*/.*' -not -path '*/testdata/*')); \
+	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l $$(find . -name '*.go' -not -path '*/.*' -not -path '*/testdata/*')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):" $$unformatted >&2; exit 1; fi
 	$(GO) vet ./...
 	$(GO) -C tools vet ./...
-	$(STATICCHECK) ./...
-	cd tools && $(STATICCHECK:tools=.) ./...
+	$$($(GO) -C tools tool -n staticcheck) ./...
+	cd tools && $$($(GO) tool -n staticcheck) ./...
 
 proto: ## write messages/*.pb.go from messages/*.proto, and add what is new to the published baseline
 	@$(GO) -C tools run ./protogen -root ..

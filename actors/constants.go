@@ -28,12 +28,22 @@ type Constants struct {
 	BenchCap       time.Duration
 	LaunchFailures int // in a row, then the machine is cordoned
 
-	InfraRestarts int           // cap of restarts that are not the job's fault
-	BackoffCap    time.Duration // of restart.backoff doubling
+	InfraRestarts   int           // cap of restarts that are not the job's fault
+	PrepareFailures int           // of one job: then its image is taken to be broken
+	BackoffCap      time.Duration // of restart.backoff doubling
 
 	SubmitsQueued int // submits waiting for the disk; beyond it clients are told to come later
 	JournalBatch  int // changes in one transaction
 	JournalRetry  time.Duration
+
+	SubmitBytesQueued int           // bytes of the submits waiting for the disk, likewise
+	JournalBatchBytes int           // bytes in one transaction; one larger change goes alone
+	JournalSilence    time.Duration // a store that has not answered for this long may or may not have written
+
+	MirrorFinished int // finished jobs that reads still show; older ones are in the store
+	MirrorPage     int // entries in a page when the reader does not say
+	MirrorPageMax  int // and at most
+	MirrorScan     int // entries that a filter looks at for one page
 
 	GangTasks int // members of one gang at most
 }
@@ -63,13 +73,25 @@ func DefaultConstants() Constants {
 		BenchCap:       time.Minute,
 		LaunchFailures: 3,
 
-		InfraRestarts: 100,
-		BackoffCap:    10 * time.Minute,
+		InfraRestarts:   100,
+		PrepareFailures: 3,
+		BackoffCap:      10 * time.Minute,
 
 		SubmitsQueued: 10_000,
 		JournalBatch:  1_000,
 		JournalRetry:  250 * time.Millisecond,
 
+		SubmitBytesQueued: 256 << 20,
+		JournalBatchBytes: 16 << 20,
+		JournalSilence:    30 * time.Second,
+
+		MirrorFinished: 10_000,
+		MirrorPage:     100,
+		MirrorPageMax:  1_000,
+		MirrorScan:     10_000,
+
 		GangTasks: 65_536,
 	}
 }
+
+func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -114,9 +114,26 @@ type Loaded struct {
 	Err      string
 }
 
+// Query asks the store for one job: by its id, or by the request that made it.
+type Query struct {
+	Ticket    uint64
+	Job       topology.JobID
+	Owner     string
+	RequestID string
+}
+
+// Found answers a Query; Job is nil when there is none.
+type Found struct {
+	Query    Query
+	Job      *messages.JobRecord
+	Attempts []*messages.AttemptRecord // as in Loaded
+	Err      string
+}
+
 // Store is the leader's durable memory. Each call is answered by one message.
 type Store interface {
 	Load(epoch uint64, to *actor.PID)
+	Find(query Query, to *actor.PID)
 	Apply(epoch, ticket uint64, changes []Change, to *actor.PID)
 }
 

@@ -79,3 +79,120 @@ type (
 	// NodeHidden: the machine was removed.
 	NodeHidden struct{ Node topology.NodeID }
 )
+
+// Target is one machine of an attempt, as the Scheduler knew it when it decided.
+type Target struct {
+	Node        topology.NodeID
+	MachineID   string
+	Incarnation *messages.Incarnation
+	Rack        string
+	Members     []*messages.Member // in rank order
+}
+
+// Between Scheduler and Job.
+type (
+	// admit: the plan found room. Scheduler → Job, answered by declined or by what the attempt becomes.
+	admit struct {
+		Token   topology.Token
+		Targets []Target // in rank order
+	}
+	// declined: the job wants no attempt now. Job → Scheduler.
+	declined struct{ Token topology.Token }
+	// waits: put the job into the queue. Job → Scheduler.
+	waits struct{ Record *messages.JobRecord }
+	// withdraws: take it out. Job → Scheduler.
+	withdraws struct{ Job topology.JobID }
+	// settled: nothing of the job is left to do; its actor ends. Job → Scheduler.
+	settled struct{ Job topology.JobID }
+	// stale: somebody else wrote the job's record; make its actor anew from disk. Job → Scheduler.
+	stale struct{ Job topology.JobID }
+	// sighted: a machine told what it has of an attempt. Scheduler → Job.
+	sighted struct {
+		Node        topology.NodeID
+		MachineID   string
+		Incarnation *messages.Incarnation
+		Token       topology.Token
+		Version     uint64
+		Slice       *messages.SliceReport // nil: nothing
+	}
+	// nodeLost: the machine was declared dead. Scheduler → Job.
+	nodeLost struct {
+		Node        topology.NodeID
+		SilentSince Instant
+	}
+	// nodeGone: the operator says that the machine is no more. Scheduler → Job.
+	nodeGone struct{ Node topology.NodeID }
+	// moveOff: end the attempt because of this machine. Scheduler → Job.
+	moveOff struct {
+		Node   topology.NodeID
+		Cause  messages.Cause
+		Detail string
+	}
+)
+
+// From Job and Coordinator to the Scheduler, about machines.
+type (
+	// answer is a machine's word on an attempt, true from that ledger version on.
+	answer struct {
+		Node    topology.NodeID
+		Version uint64
+	}
+	// occupied: from these versions on the ledgers show the attempt; claims may go when they arrive.
+	occupied struct {
+		Token   topology.Token
+		Answers []answer
+	}
+	// vacated: nothing of the attempt is on these machines from these versions on.
+	// Version 0: by the passing of time, or the machine is gone.
+	vacated struct {
+		Token   topology.Token
+		Answers []answer
+	}
+	// balked: the machine did not do what the plan expected of it.
+	balked struct {
+		Node   topology.NodeID
+		Token  topology.Token
+		Reason messages.RefusalReason // UNSPECIFIED: it did not answer in time
+		Detail string
+		Origin *messages.Origin
+		Ledger *messages.LedgerReport
+	}
+	// launched: these machines started what they were told to.
+	launched struct{ Nodes []topology.NodeID }
+	// launchFailed: this one could not, or could not prepare it.
+	launchFailed struct {
+		Node   topology.NodeID
+		Detail string
+	}
+)
+
+// Between Job and its Coordinator.
+type (
+	// granted: every machine has reserved. Coordinator → Job, answered by decided or halt.
+	granted struct {
+		Token    topology.Token
+		Places   []*messages.Place
+		Meet     *messages.Rendezvous
+		DecideBy Instant
+	}
+	// decided: COMMIT is on disk. Job → Coordinator.
+	decided struct{}
+	// halt: stop working at the attempt; before COMMIT: abort it. Job → Coordinator.
+	halt struct{}
+	// aborted: the attempt never was. Coordinator → Job.
+	aborted struct{ Token topology.Token }
+	// barrierPassed: every member has started. Coordinator → Job.
+	barrierPassed struct{ Token topology.Token }
+	// faltered: a committed attempt cannot reach its barrier. Coordinator → Job.
+	faltered struct {
+		Token  topology.Token
+		Cause  messages.Cause
+		Detail string
+		Node   topology.NodeID
+	}
+	// ranksGone: these members ended. Job → Coordinator.
+	ranksGone struct {
+		Node  topology.NodeID
+		Ranks []int32
+	}
+)

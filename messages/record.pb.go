@@ -169,6 +169,7 @@ type JobRecord struct {
 	ExitCode        int32                  `protobuf:"varint,18,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"` // of a terminal state
 	Outcome         string                 `protobuf:"bytes,19,opt,name=outcome,proto3" json:"outcome,omitempty"`                    // of a terminal state: rank, machine and cause in words
 	FinishedUnixMs  int64                  `protobuf:"varint,20,opt,name=finished_unix_ms,json=finishedUnixMs,proto3" json:"finished_unix_ms,omitempty"`
+	PrepareFailures int32                  `protobuf:"varint,21,opt,name=prepare_failures,json=prepareFailures,proto3" json:"prepare_failures,omitempty"` // of infra_restarts: a broken image must not walk the cluster
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -339,6 +340,13 @@ func (x *JobRecord) GetOutcome() string {
 func (x *JobRecord) GetFinishedUnixMs() int64 {
 	if x != nil {
 		return x.FinishedUnixMs
+	}
+	return 0
+}
+
+func (x *JobRecord) GetPrepareFailures() int32 {
+	if x != nil {
+		return x.PrepareFailures
 	}
 	return 0
 }
@@ -749,7 +757,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x02by\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\x02by\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xd5\x05\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x80\x06\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -773,7 +781,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x04hold\x18\x11 \x01(\v2\x10.synapse.v1.DeedR\x04hold\x12\x1b\n" +
 	"\texit_code\x18\x12 \x01(\x05R\bexitCode\x12\x18\n" +
 	"\aoutcome\x18\x13 \x01(\tR\aoutcome\x12(\n" +
-	"\x10finished_unix_ms\x18\x14 \x01(\x03R\x0efinishedUnixMs\"\xb7\x01\n" +
+	"\x10finished_unix_ms\x18\x14 \x01(\x03R\x0efinishedUnixMs\x12)\n" +
+	"\x10prepare_failures\x18\x15 \x01(\x05R\x0fprepareFailures\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +

@@ -1,0 +1,461 @@
+package actors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// Coordinator owns one attempt on its way from a placement to the start
+// barrier: reserve, have the Job decide, commit, prepare, start; or abort. It
+// owns those deadlines and their resends, and nothing durable: what it decides
+// is written by the Job, and after a takeover it is made anew to go on from COMMIT.
+//
+// It tells: Nodes (Reserve, Commit, Start, Abort), the Scheduler (occupied,
+// vacated, balked, launched). It asks: the Job (granted → decided or halt).
+type Coordinator struct {
+	p         *Ports
+	states    states
+	job       *actor.PID
+	scheduler *actor.PID
+	plan      attemptPlan
+	parties   []*party // in rank order of their first member
+	sent      Instant  // when the first Reserve left: the decision window counts from here
+	resend    resend
+	phase     uint64 // numbers the phases, so that a deadline of an earlier one is known to be stale
+	seq       uint64
+}
+
+// attemptPlan is what a Coordinator is given to work at.
+type attemptPlan struct {
+	Job     topology.JobID
+	Token   topology.Token
+	Run     int32
+	Spec    *messages.JobSpec
+	Targets []Target
+	// Resumed holds COMMIT when an earlier leader wrote it; members with evidence
+	// of their end on disk are not among the Targets.
+	Resumed *messages.AttemptRecord
+}
+
+// party is one machine of the attempt.
+type party struct {
+	Target
+	stage   stage
+	version uint64 // ledger version of its last answer
+	known   bool   // the machine has said Hello to this leader
+	places  []*messages.Place
+	address string
+	port    int32
+	gone    map[int32]bool // ranks that have ended
+}
+
+// stage is how far a machine is known to be. Later stages imply the earlier ones.
+type stage uint8
+
+const (
+	stageAsked stage = iota
+	stageReserved
+	stageCommitted
+	stagePrepared
+	stageStarted
+	stageAborted
+)
+
+var coordinatorTable = Table{Kind: KindCoordinator, Edges: []Edge{
+	{"born", "reserve", "reserving"},
+	{"born", "resume", "committing"},
+	{"reserving", "all reserved", "deciding"},
+	{"reserving", "refused", "aborting"},
+	{"reserving", "halted", "aborting"},
+	{"deciding", "decided", "committing"},
+	{"deciding", "halted", "aborting"},
+	{"committing", "all committed", "preparing"},
+	{"committing", "halted", "done"},
+	{"preparing", "all prepared", "starting"},
+	{"preparing", "halted", "done"},
+	{"starting", "all started", "done"},
+	{"starting", "halted", "done"},
+	{"aborting", "all aborted", "done"},
+	{"aborting", "time is over", "done"},
+}}
+
+// deadline is a timer of one phase.
+type deadline struct{ Phase uint64 }
+
+func newCoordinator(p *Ports, job, scheduler *actor.PID, plan attemptPlan) actor.Actor {
+	c := &Coordinator{p: p, job: job, scheduler: scheduler, plan: plan, states: newStates(&coordinatorTable, p.Host)}
+	for _, t := range plan.Targets {
+		c.parties = append(c.parties, &party{Target: t, known: plan.Resumed == nil})
+	}
+	return c
+}
+
+// Receive dispatches. Facts were fenced by the Job, which passes them on.
+func (c *Coordinator) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		c.onBorn(ctx)
+	case *messages.Reserved:
+		c.onReserved(ctx, m)
+	case *messages.Refused:
+		c.onRefused(ctx, m)
+	case *messages.Aborted:
+		c.onAborted(ctx, m)
+	case *messages.Committed:
+		c.onReached(ctx, m.Origin, stageCommitted)
+	case *messages.Prepared:
+		c.onReached(ctx, m.Origin, stagePrepared)
+	case *messages.Started:
+		c.onReached(ctx, m.Origin, stageStarted)
+	case *messages.Expired:
+		c.onExpired(ctx, m)
+	case ranksGone:
+		c.onRanksGone(ctx, m)
+	case sighted:
+		c.onSighted(ctx, m)
+	case nodeLost:
+		c.onNodeLost(ctx, m)
+	case decided:
+		c.onDecided(ctx)
+	case halt:
+		c.onHalt(ctx)
+	case deadline:
+		c.onDeadline(ctx, m)
+	case resendDue:
+		c.onResend(ctx, m)
+	}
+}
+
+func (c *Coordinator) onBorn(ctx actor.Context) {
+	if c.plan.Resumed != nil {
+		c.states.become("resume", "committing")
+		c.enter(ctx, c.p.Constants.StartDeadline)
+		c.advance(ctx)
+		return
+	}
+	c.states.become("reserve", "reserving")
+	c.sent = c.p.Clock.Now()
+	c.enter(ctx, c.p.Constants.ReserveDeadline)
+}
+
+// enter begins a phase: its command goes to everyone still behind, and its
+// deadline is set.
+func (c *Coordinator) enter(ctx actor.Context, limit time.Duration) {
+	c.phase++
+	c.p.Clock.After(limit, ctx.Self(), deadline{c.phase})
+	c.sendPending(ctx)
+	c.resend.begin(ctx, c.p)
+}
+
+// party finds the machine a fact is from. Only its current incarnation counts.
+func (c *Coordinator) party(o *messages.Origin) *party {
+	for _, w := range c.parties {
+		if string(w.Node) == o.Node {
+			if !w.known || w.MachineID != o.MachineId || !messages.SameIncarnation(w.Incarnation, o.Incarnation) {
+				return nil
+			}
+			w.version = max(w.version, o.LedgerVersion)
+			return w
+		}
+	}
+	return nil
+}
+
+func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
+	w := c.party(m.Origin)
+	if w == nil || w.stage != stageAsked || c.states.in("aborting", "done") {
+		return
+	}
+	w.stage, w.address, w.port = stageReserved, m.Address, m.RendezvousPort
+	w.places = w.places[:0]
+	for _, g := range m.Grants {
+		w.places = append(w.places, &messages.Place{Rank: g.Rank, Node: string(w.Node), MachineId: w.MachineID, Grant: g, Address: m.Address})
+	}
+	if !c.states.in("reserving") || c.behind(stageReserved) > 0 {
+		return
+	}
+	if c.tooLate() {
+		c.abort(ctx, "refused")
+		return
+	}
+	c.states.become("all reserved", "deciding")
+	c.phase++
+	c.resend.end()
+	c.tellOccupied(ctx)
+	ctx.Send(c.job, granted{Token: c.plan.Token, Places: c.places(), Meet: c.rendezvous(), DecideBy: c.decideBy()})
+}
+
+// decideBy is the end of the decision window: past it a reservation may have
+// expired by the time a Commit arrives.
+func (c *Coordinator) decideBy() Instant {
+	return c.sent.Plus(c.p.Constants.ReservationTTL - c.p.Constants.DecisionMargin)
+}
+
+func (c *Coordinator) tooLate() bool { return c.p.Clock.Now() >= c.decideBy() }
+
+// behind counts the machines that have not reached a stage.
+func (c *Coordinator) behind(s stage) int {
+	n := 0
+	for _, w := range c.parties {
+		if w.stage < s {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *Coordinator) places() []*messages.Place {
+	var all []*messages.Place
+	for _, w := range c.parties {
+		all = append(all, w.places...)
+	}
+	return all
+}
+
+func (c *Coordinator) rendezvous() *messages.Rendezvous {
+	meet := &messages.Rendezvous{Address: c.parties[0].address, Port: c.parties[0].port}
+	for _, w := range c.parties {
+		for _, m := range w.Members {
+			meet.Peers = append(meet.Peers, &messages.Peer{Rank: m.Rank, Node: string(w.Node), Address: w.address, Rack: w.Rack})
+		}
+	}
+	return meet
+}
+
+func (c *Coordinator) tellOccupied(ctx actor.Context) {
+	told := occupied{Token: c.plan.Token}
+	for _, w := range c.parties {
+		told.Answers = append(told.Answers, answer{w.Node, w.version})
+	}
+	ctx.Send(c.scheduler, told)
+}
+
+func (c *Coordinator) onRefused(ctx actor.Context, m *messages.Refused) {
+	w := c.party(m.Origin)
+	if w == nil {
+		return
+	}
+	switch {
+	case c.states.in("reserving") && w.stage == stageAsked:
+		c.balk(ctx, w, m)
+		w.stage = stageAborted // it holds nothing, and will not
+		c.abort(ctx, "refused")
+	case c.states.in("committing") && w.stage < stageCommitted:
+		c.balk(ctx, w, m)
+		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "it would not commit: "+m.Detail)
+	}
+}
+
+func (c *Coordinator) balk(ctx actor.Context, w *party, m *messages.Refused) {
+	ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Reason: m.Reason, Detail: m.Detail, Origin: m.Origin, Ledger: m.Ledger})
+}
+
+// onReached notes that a machine is further, and moves on when all are.
+func (c *Coordinator) onReached(ctx actor.Context, o *messages.Origin, s stage) {
+	w := c.party(o)
+	if w == nil || c.states.in("reserving", "deciding", "aborting") {
+		return
+	}
+	w.stage = max(w.stage, s)
+	c.advance(ctx)
+}
+
+// advance moves through the phases after COMMIT as far as every machine has
+// come. Nothing starts before all are prepared: here is the start barrier.
+func (c *Coordinator) advance(ctx actor.Context) {
+	if c.states.in("committing") && c.behind(stageCommitted) == 0 {
+		c.states.become("all committed", "preparing")
+		c.enter(ctx, c.prepareTimeout())
+	}
+	if c.states.in("preparing") && c.behind(stagePrepared) == 0 {
+		c.states.become("all prepared", "starting")
+		c.enter(ctx, c.p.Constants.StartDeadline)
+	}
+	if c.states.in("starting") && c.behind(stageStarted) == 0 {
+		c.states.become("all started", "done")
+		ctx.Send(c.scheduler, launched{c.nodes()})
+		ctx.Send(c.job, barrierPassed{c.plan.Token})
+		ctx.Stop(ctx.Self())
+	}
+}
+
+func (c *Coordinator) nodes() []topology.NodeID {
+	all := make([]topology.NodeID, len(c.parties))
+	for i, w := range c.parties {
+		all[i] = w.Node
+	}
+	return all
+}
+
+func (c *Coordinator) prepareTimeout() time.Duration {
+	if ms := c.plan.Spec.PrepareTimeoutMs; ms > 0 {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return c.p.Constants.PrepareTimeout
+}
+
+func (c *Coordinator) onExpired(ctx actor.Context, m *messages.Expired) {
+	if w := c.party(m.Origin); w != nil && c.states.in("committing", "preparing", "starting") {
+		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "its reservation had lapsed")
+	}
+}
+
+// falter tells the Job that the barrier will not be reached. The Job writes
+// ENDED and halts us; until then we go on, which harms nobody.
+func (c *Coordinator) falter(ctx actor.Context, cause messages.Cause, w *party, detail string) {
+	ctx.Send(c.job, faltered{Token: c.plan.Token, Cause: cause, Node: w.Node, Detail: fmt.Sprintf("%s: %s", w.Node, detail)})
+}
+
+// onRanksGone counts members that ended as past the barrier. A member that
+// failed ends the attempt, but that is the Job's to say.
+func (c *Coordinator) onRanksGone(ctx actor.Context, m ranksGone) {
+	for _, w := range c.parties {
+		if w.Node != m.Node {
+			continue
+		}
+		if w.gone == nil {
+			w.gone = map[int32]bool{}
+		}
+		for _, r := range m.Ranks {
+			w.gone[r] = true
+		}
+		if len(w.gone) == len(w.Members) && c.states.in("committing", "preparing", "starting") {
+			w.stage = stageStarted
+			c.advance(ctx)
+		}
+	}
+}
+
+// onSighted learns what a machine really has after its Hello.
+func (c *Coordinator) onSighted(ctx actor.Context, m sighted) {
+	for _, w := range c.parties {
+		if w.Node == m.Node && w.MachineID == m.MachineID {
+			c.sight(ctx, w, m)
+		}
+	}
+}
+
+func (c *Coordinator) sight(ctx actor.Context, w *party, m sighted) {
+	restarted := w.known && !messages.SameIncarnation(w.Incarnation, m.Incarnation)
+	answered := w.stage > stageAsked && w.version <= m.Version
+	missing := m.Slice == nil && (restarted || answered || !w.known)
+	w.Incarnation, w.known = m.Incarnation, true
+	if restarted {
+		w.version = m.Version
+	}
+	switch {
+	case c.states.in("reserving"):
+		if restarted {
+			w.stage = stageAborted // what it had reserved went with its agent
+			c.abort(ctx, "refused")
+		}
+	case c.states.in("deciding"):
+		// COMMIT is being written; if its reservation is lost, Commit will be answered by Expired.
+	case c.states.in("aborting"):
+		if restarted {
+			w.stage = stageAborted
+			c.abortedAll(ctx)
+		}
+	case missing && len(w.gone) < len(w.Members):
+		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "it came back without the slice")
+	case m.Slice != nil:
+		c.resumeAt(ctx, w, m.Slice.State, restarted)
+	}
+}
+
+// resumeAt takes a machine's own word for how far it is. After a restart of its
+// agent that may be less than it was; never more.
+func (c *Coordinator) resumeAt(ctx actor.Context, w *party, s messages.SliceState, restarted bool) {
+	reached := map[messages.SliceState]stage{
+		messages.SliceState_SLICE_STATE_RESERVED:  stageReserved,
+		messages.SliceState_SLICE_STATE_COMMITTED: stageCommitted,
+		messages.SliceState_SLICE_STATE_PREPARED:  stagePrepared,
+	}[s]
+	if s == messages.SliceState_SLICE_STATE_STARTED {
+		// Past the barrier, but only Started tells that its processes run.
+		reached = stagePrepared
+	}
+	if restarted || reached > w.stage {
+		w.stage = reached
+	}
+	c.sendTo(ctx, w)
+	c.advance(ctx)
+}
+
+func (c *Coordinator) onNodeLost(ctx actor.Context, m nodeLost) {
+	for _, w := range c.parties {
+		if w.Node != m.Node {
+			continue
+		}
+		switch {
+		case c.states.in("reserving"):
+			w.stage = stageAborted
+			c.abort(ctx, "refused")
+		case c.states.in("aborting"):
+			w.stage = stageAborted
+			c.abortedAll(ctx)
+		}
+	}
+}
+
+func (c *Coordinator) onDecided(ctx actor.Context) {
+	if !c.states.in("deciding") {
+		return
+	}
+	c.states.become("decided", "committing")
+	c.enter(ctx, c.p.Constants.StartDeadline)
+	c.advance(ctx)
+}
+
+func (c *Coordinator) onHalt(ctx actor.Context) {
+	switch {
+	case c.states.in("reserving", "deciding"):
+		c.abort(ctx, "halted")
+	case c.states.in("committing", "preparing", "starting"):
+		c.states.become("halted", "done")
+		ctx.Stop(ctx.Self())
+	}
+}
+
+func (c *Coordinator) onDeadline(ctx actor.Context, m deadline) {
+	if m.Phase != c.phase {
+		return
+	}
+	switch {
+	case c.states.in("reserving"):
+		for _, w := range c.parties {
+			if w.stage == stageAsked {
+				ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: "it did not answer a Reserve in time"})
+			}
+		}
+		c.abort(ctx, "refused")
+	case c.states.in("aborting"):
+		c.finishAbort(ctx, "time is over")
+	case c.states.in("committing"):
+		c.missed(ctx, stageCommitted, messages.Cause_CAUSE_EXPIRED, "it did not make its slice durable in time")
+	case c.states.in("preparing"):
+		c.missed(ctx, stagePrepared, messages.Cause_CAUSE_PREPARE_TIMEOUT, "its image or rootfs was not ready in time")
+	case c.states.in("starting"):
+		c.missed(ctx, stageStarted, messages.Cause_CAUSE_START_TIMEOUT, "it did not start in time")
+	}
+}
+
+// missed names the first machine that is late, and has each of them left out for a while.
+func (c *Coordinator) missed(ctx actor.Context, s stage, cause messages.Cause, detail string) {
+	first := true
+	for _, w := range c.parties {
+		if w.stage >= s {
+			continue
+		}
+		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: detail})
+		if first {
+			c.falter(ctx, cause, w, detail)
+			first = false
+		}
+	}
+}

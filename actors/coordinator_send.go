@@ -1,0 +1,139 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what a Coordinator sends to machines, and sends again: the
+// command of the phase to everyone who has not reached it, with backoff to a
+// cap, until the phase's deadline. Nobody else retries.
+
+// resend is a backing-off timer. Its sequence number makes stale ones known.
+type resend struct {
+	seq   uint64
+	delay time.Duration
+}
+
+type resendDue struct{ Seq uint64 }
+
+// begin starts over at the first delay.
+func (r *resend) begin(ctx actor.Context, p *Ports) {
+	r.delay = p.Constants.ResendFirst
+	r.arm(ctx, p)
+}
+
+// again arms the next one, later than the last, and tells whether this one was due.
+func (r *resend) again(ctx actor.Context, p *Ports, m resendDue) bool {
+	if m.Seq != r.seq {
+		return false
+	}
+	r.delay = min(2*r.delay, p.Constants.ResendCap)
+	r.arm(ctx, p)
+	return true
+}
+
+func (r *resend) arm(ctx actor.Context, p *Ports) {
+	r.seq++
+	p.Clock.After(r.delay, ctx.Self(), resendDue{r.seq})
+}
+
+// end makes what is armed stale.
+func (r *resend) end() { r.seq++ }
+
+func (c *Coordinator) onResend(ctx actor.Context, m resendDue) {
+	if c.resend.again(ctx, c.p, m) {
+		c.sendPending(ctx)
+	}
+}
+
+func (c *Coordinator) sendPending(ctx actor.Context) {
+	for _, w := range c.parties {
+		c.sendTo(ctx, w)
+	}
+}
+
+// sendTo sends a machine the command of the phase, unless it is past it.
+func (c *Coordinator) sendTo(ctx actor.Context, w *party) {
+	if !w.known {
+		return // not heard since the takeover: it is owed reconciliation, not commands
+	}
+	var command any
+	switch {
+	case c.states.in("reserving") && w.stage == stageAsked:
+		command = c.reserve(w)
+	case c.states.in("aborting") && w.stage != stageAborted:
+		command = &messages.Abort{Order: c.order(w)}
+	case c.states.in("committing", "preparing", "starting") && w.stage < stagePrepared:
+		command = &messages.Commit{Order: c.order(w), Spec: c.plan.Spec, Members: w.Members}
+	case c.states.in("starting") && w.stage == stagePrepared:
+		command = &messages.Start{Order: c.order(w), Rendezvous: c.meet(), JobName: c.plan.Spec.Name, Run: c.plan.Run}
+	default:
+		return
+	}
+	ctx.Request(c.p.Leader.Peers.Node(w.Node), command)
+}
+
+func (c *Coordinator) order(w *party) *messages.Order {
+	c.seq++
+	return &messages.Order{
+		Epoch: c.p.Leader.Epoch, Token: messages.ToToken(c.plan.Token), Job: string(c.plan.Job),
+		Node: string(w.Node), Incarnation: w.Incarnation, Seq: c.seq,
+	}
+}
+
+func (c *Coordinator) reserve(w *party) *messages.Reserve {
+	return &messages.Reserve{
+		Order: c.order(w), Members: w.Members, Rendezvous: w.Members[0].Rank == 0,
+		TtlMs: c.p.Constants.ReservationTTL.Milliseconds(), GpuType: c.plan.Spec.GpuType,
+	}
+}
+
+// meet is the rendezvous, from COMMIT where that was an earlier leader's.
+func (c *Coordinator) meet() *messages.Rendezvous {
+	if c.plan.Resumed != nil {
+		return c.plan.Resumed.Rendezvous
+	}
+	return c.rendezvous()
+}
+
+// abort gives up an attempt that has no COMMIT. The Job goes back to its place
+// at once; we stay until every machine is known to hold nothing, because until
+// then the claims on it must stay in the view.
+func (c *Coordinator) abort(ctx actor.Context, event string) {
+	c.states.become(event, "aborting")
+	ctx.Send(c.job, aborted{c.plan.Token})
+	// A reservation ends by itself at its TTL, counted from the receipt of a Reserve that left no later than now.
+	c.enter(ctx, c.p.Constants.ReservationTTL+c.p.Constants.DecisionMargin)
+	c.abortedAll(ctx)
+}
+
+func (c *Coordinator) onAborted(ctx actor.Context, m *messages.Aborted) {
+	if w := c.party(m.Origin); w != nil && c.states.in("aborting") {
+		w.stage = stageAborted
+		c.abortedAll(ctx)
+	}
+}
+
+func (c *Coordinator) abortedAll(ctx actor.Context) {
+	if c.states.in("aborting") && c.behind(stageAborted) == 0 {
+		c.finishAbort(ctx, "all aborted")
+	}
+}
+
+func (c *Coordinator) finishAbort(ctx actor.Context, event string) {
+	c.states.become(event, "done")
+	told := vacated{Token: c.plan.Token}
+	for _, w := range c.parties {
+		a := answer{Node: w.Node}
+		if w.stage == stageAborted {
+			a.Version = w.version
+		}
+		told.Answers = append(told.Answers, a)
+	}
+	ctx.Send(c.scheduler, told)
+	ctx.Stop(ctx.Self())
+}

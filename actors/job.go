@@ -1,0 +1,433 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// Job owns one job's life across its attempts: retries, cancel, time limit and
+// the final word. It is the sole writer of the job's records. It holds what is
+// on disk, and beside it what should be: every event adds to the latter, and
+// whenever no write is in flight the next one carries all of it (job_write.go).
+// What happens outside — Stop, Forget, the client's answer — happens only once
+// the write that allows it is on disk.
+//
+// It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, withdraws,
+// declined, vacated, launchFailed, settled, stale), the Mirror (JobShown), its
+// Coordinator. It asks: the Journal (Write → Written).
+type Job struct {
+	p      *Ports
+	states states
+	id     topology.JobID
+	peers  jobPeers
+
+	// On disk. Records are replaced, never changed in place: others may hold them.
+	rec  *messages.JobRecord
+	att  *messages.AttemptRecord   // the one that is committed and not closed
+	last *messages.AttemptRecord   // the latest ever committed, for people
+	owed []*messages.AttemptRecord // earlier ones that lack evidence: debts
+
+	// To be on disk.
+	writing bool
+	next    draft
+	exits   map[topology.Token]map[int32]*messages.Exit
+	end     *messages.End
+	cancel  *messages.Deed
+	hold    *messages.Deed
+	release bool
+	started int64 // wall time of the barrier, to be noted
+	decide  *granted
+	moved   *moveOff // a machine of the attempt in the making is being emptied
+	askers  []asker
+
+	// The attempt in the making, and the machines of all attempts.
+	coordinator *actor.PID
+	token       topology.Token
+	seats       map[topology.NodeID]*seat
+	resend      resend
+	timers      uint64 // numbers the timers of a state: older ones are stale
+	seq         uint64
+	life        uint64 // which actor of this job in this epoch: its writes are told apart by it
+	writes      uint32
+}
+
+// jobPeers are whom a Job speaks to in its process.
+type jobPeers struct{ scheduler, journal, mirror *actor.PID }
+
+// seat is a machine as the job knows it.
+type seat struct {
+	incarnation *messages.Incarnation
+	machineID   string
+	version     uint64 // of its ledger, by the newest fact of this incarnation
+	up          bool
+	since       Instant // when it was last heard, if not up
+}
+
+// asker is a client that is answered once what it asked for is on disk.
+type asker struct {
+	pid   *actor.PID
+	reply any
+}
+
+var jobTable = Table{Kind: KindJob, Edges: []Edge{
+	{"born", "queued", "queued"},
+	{"born", "resumed", "starting"},
+	{"born", "ended", "stopping"},
+	{"born", "finished", "settling"},
+	{"queued", "admitted", "reserving"},
+	{"queued", "closed", "closing"},
+	{"reserving", "aborted", "queued"},
+	{"reserving", "granted", "deciding"},
+	{"reserving", "closed", "closing"},
+	{"deciding", "withdrawn", "queued"},
+	{"deciding", "committed", "starting"},
+	{"closing", "finished", "settling"},
+	{"starting", "started", "running"},
+	{"starting", "ended", "stopping"},
+	{"running", "ended", "stopping"},
+	{"stopping", "requeued", "queued"},
+	{"stopping", "finished", "settling"},
+	{"settling", "evidence", "over"},
+}}
+
+type (
+	backoffOver struct{ Seq uint64 }
+	timeUp      struct{ Token topology.Token }
+	graceOver   struct {
+		Token topology.Token
+		Node  topology.NodeID
+		Since Instant
+	}
+)
+
+func newJob(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord, attempts []*messages.AttemptRecord) actor.Actor {
+	j := &Job{
+		p: p, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
+		states: newStates(&jobTable, p.Host),
+		exits:  map[topology.Token]map[int32]*messages.Exit{},
+		seats:  map[topology.NodeID]*seat{},
+	}
+	current := messages.FromToken(rec.Attempt)
+	for _, a := range attempts {
+		j.seatsOf(a)
+		switch {
+		case messages.FromToken(a.Token) == current && rec.State == messages.JobState_JOB_STATE_ACTIVE:
+			j.att = a
+		case a.Owes():
+			j.owed = append(j.owed, a)
+		}
+		if messages.FromToken(a.Token) == current {
+			j.last = a
+		}
+	}
+	return j
+}
+
+// seatsOf begins with every machine taken for reachable: whether it is not, only
+// the reaper says.
+func (j *Job) seatsOf(a *messages.AttemptRecord) {
+	for _, p := range a.Places {
+		j.seat(topology.NodeID(p.Node), p.MachineId)
+	}
+}
+
+func (j *Job) seat(n topology.NodeID, machineID string) *seat {
+	s := j.seats[n]
+	if s == nil {
+		s = &seat{machineID: machineID, up: true}
+		j.seats[n] = s
+	}
+	return s
+}
+
+// Receive dispatches: first what the process says, then what machines say.
+func (j *Job) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		j.onBorn(ctx)
+	case admit:
+		j.onAdmit(ctx, m)
+	case granted:
+		j.onGranted(ctx, m)
+	case aborted:
+		j.onAborted(ctx, m)
+	case barrierPassed:
+		j.onBarrierPassed(ctx, m)
+	case faltered:
+		j.onFaltered(ctx, m)
+	case Written:
+		j.onWritten(ctx, m)
+	case *messages.Cancel:
+		j.onCancel(ctx, m)
+	case *messages.Hold:
+		j.onHold(ctx, m)
+	case sighted:
+		j.onSighted(ctx, m)
+	case nodeLost:
+		j.onNodeLost(ctx, m)
+	case nodeGone:
+		j.onNodeGone(ctx, m)
+	case moveOff:
+		j.onMoveOff(ctx, m)
+	case resendDue:
+		j.onResend(ctx, m)
+	case backoffOver, timeUp, graceOver:
+		j.onTimer(ctx, m)
+	case *actor.Terminated:
+		j.advance(ctx) // a Coordinator has cleaned up: perhaps nothing is left to do
+	default:
+		j.onFact(ctx, m)
+	}
+}
+
+// onBorn goes on from what is on disk: a fresh submit and a takeover alike.
+func (j *Job) onBorn(ctx actor.Context) {
+	switch {
+	case j.rec.State.Terminal():
+		j.states.become("finished", "settling")
+	case j.att == nil:
+		j.states.become("queued", "queued")
+	case j.att.End != nil:
+		j.states.become("ended", "stopping")
+	default:
+		j.states.become("resumed", "starting")
+		j.resume(ctx)
+	}
+	j.show(ctx)
+	j.settleIn(ctx)
+}
+
+// settleIn does what entering the present state calls for.
+func (j *Job) settleIn(ctx actor.Context) {
+	switch j.states.now {
+	case "queued":
+		j.wait(ctx)
+	case "stopping", "settling":
+		j.stopAll(ctx)
+		j.resend.begin(ctx, j.p)
+		j.advance(ctx)
+	}
+}
+
+// resume makes a Coordinator for an attempt that an earlier leader committed. A
+// member with its end on disk is neither sent Commit nor missed.
+func (j *Job) resume(ctx actor.Context) {
+	plan := attemptPlan{Job: j.id, Token: messages.FromToken(j.att.Token), Run: j.att.Run, Spec: j.rec.Spec, Resumed: j.att}
+	at := map[string]int{}
+	for _, p := range j.att.Places {
+		if p.Exit != nil {
+			continue
+		}
+		i, ok := at[p.Node]
+		if !ok {
+			i = len(plan.Targets)
+			at[p.Node] = i
+			plan.Targets = append(plan.Targets, Target{Node: topology.NodeID(p.Node), MachineID: p.MachineId})
+		}
+		plan.Targets[i].Members = append(plan.Targets[i].Members, &messages.Member{Rank: p.Rank, Amount: p.Grant.Amount})
+	}
+	j.coordinate(ctx, plan)
+	j.armTimeLimit(ctx)
+}
+
+func (j *Job) coordinate(ctx actor.Context, plan attemptPlan) {
+	j.token = plan.Token
+	j.coordinator = spawn(ctx, j.p, KindCoordinator, attemptName(plan.Token), func() actor.Actor {
+		return newCoordinator(j.p, ctx.Self(), j.peers.scheduler, plan)
+	})
+}
+
+// wait puts the job into the queue, unless it is held, must back off, or a
+// machine that can be reached still owes evidence of an earlier attempt.
+func (j *Job) wait(ctx actor.Context) {
+	if j.cancel != nil || j.rec.Hold != nil || j.hold != nil || j.owesReachable() {
+		return
+	}
+	j.timers++
+	if ms := j.rec.NotBeforeUnixMs - j.p.Clock.WallMs(); ms > 0 {
+		// A wall clock that jumped must not keep the job for longer than it could have been told to wait.
+		wait := min(time.Duration(ms)*time.Millisecond, j.longestWait())
+		j.p.Clock.After(wait, ctx.Self(), backoffOver{j.timers})
+		return
+	}
+	ctx.Send(j.peers.scheduler, waits{j.rec})
+}
+
+// owesReachable tells whether a machine that can be reached has yet to give
+// evidence: no attempt commits before it has.
+func (j *Job) owesReachable() bool {
+	for _, a := range j.owed {
+		for _, p := range a.Places {
+			if p.Exit == nil && j.seats[topology.NodeID(p.Node)].up {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (j *Job) onAdmit(ctx actor.Context, m admit) {
+	if !j.states.in("queued") || j.writing || j.cancel != nil || j.owesReachable() {
+		ctx.Send(j.peers.scheduler, declined{m.Token})
+		return
+	}
+	j.states.become("admitted", "reserving")
+	j.moved = nil
+	for _, t := range m.Targets {
+		s := j.seat(t.Node, t.MachineID)
+		s.machineID, s.incarnation, s.up = t.MachineID, t.Incarnation, true
+	}
+	j.coordinate(ctx, attemptPlan{Job: j.id, Token: m.Token, Run: j.rec.Runs + 1, Spec: j.rec.Spec, Targets: m.Targets})
+	j.show(ctx)
+}
+
+func (j *Job) onGranted(ctx actor.Context, m granted) {
+	if !j.states.in("reserving") || m.Token != j.token {
+		return
+	}
+	j.states.become("granted", "deciding")
+	j.decide = &m
+	j.advance(ctx)
+}
+
+// withdraw gives up an attempt before COMMIT.
+func (j *Job) withdraw(ctx actor.Context) {
+	j.decide = nil
+	j.halt(ctx)
+	j.states.become("withdrawn", "queued")
+	j.wait(ctx)
+	j.show(ctx)
+}
+
+func (j *Job) halt(ctx actor.Context) {
+	if j.coordinator != nil {
+		ctx.Send(j.coordinator, halt{})
+		j.coordinator = nil
+	}
+}
+
+func (j *Job) onAborted(ctx actor.Context, m aborted) {
+	if !j.states.in("reserving") || m.Token != j.token {
+		return
+	}
+	j.coordinator = nil
+	j.states.become("aborted", "queued")
+	j.wait(ctx)
+	j.show(ctx)
+	j.advance(ctx)
+}
+
+func (j *Job) onBarrierPassed(ctx actor.Context, m barrierPassed) {
+	if !j.states.in("starting") || m.Token != j.token {
+		return
+	}
+	j.coordinator = nil
+	j.states.become("started", "running")
+	if j.att.StartedUnixMs == 0 {
+		j.started = j.p.Clock.WallMs()
+	}
+	j.armTimeLimit(ctx)
+	j.show(ctx)
+	j.advance(ctx)
+}
+
+func (j *Job) onFaltered(ctx actor.Context, m faltered) {
+	if m.Token == j.token && j.states.in("starting") {
+		j.finish(ctx, m.Cause, m.Detail, m.Node)
+	}
+}
+
+// finish asks for the attempt's end. The first cause stands.
+func (j *Job) finish(ctx actor.Context, cause messages.Cause, detail string, node topology.NodeID) {
+	if j.att == nil || j.att.End != nil || j.end != nil {
+		return
+	}
+	j.end = &messages.End{Cause: cause, Detail: detail, Rank: -1, Node: string(node), AtUnixMs: j.p.Clock.WallMs()}
+	j.advance(ctx)
+}
+
+func (j *Job) onCancel(ctx actor.Context, m *messages.Cancel) {
+	reply := &messages.CancelReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+	switch {
+	case j.rec.State.Terminal() && j.rec.State != messages.JobState_JOB_STATE_CANCELLED:
+		reply.Outcome = j.alreadyEnded()
+		ctx.Respond(reply)
+	case j.rec.Cancel != nil:
+		ctx.Respond(reply)
+	default:
+		if j.cancel == nil {
+			j.cancel = &messages.Deed{By: m.Principal, AtUnixMs: j.p.Clock.WallMs(), Reason: m.Reason}
+		}
+		j.askers = append(j.askers, asker{ctx.Sender(), reply})
+		j.finish(ctx, messages.Cause_CAUSE_CANCELLED, m.Reason, "")
+		j.advance(ctx)
+	}
+}
+
+func (j *Job) alreadyEnded() *messages.Outcome {
+	return &messages.Outcome{
+		Code: messages.Code_CODE_CONFLICT, Field: "job",
+		Text: "the job has already ended: " + outcomeWord(j.rec.State) + " " + j.rec.Outcome,
+		Hint: "submit it again to run it again",
+	}
+}
+
+func (j *Job) onHold(ctx actor.Context, m *messages.Hold) {
+	reply := &messages.HoldReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+	if j.rec.State.Terminal() {
+		reply.Outcome = j.alreadyEnded()
+		ctx.Respond(reply)
+		return
+	}
+	j.release = m.Release
+	if !m.Release {
+		j.hold = &messages.Deed{By: m.Principal, AtUnixMs: j.p.Clock.WallMs(), Reason: m.Reason}
+		ctx.Send(j.peers.scheduler, withdraws{j.id})
+	}
+	j.askers = append(j.askers, asker{ctx.Sender(), reply})
+	j.advance(ctx)
+}
+
+// show tells the Mirror what people may see.
+func (j *Job) show(ctx actor.Context) {
+	status := &messages.JobStatus{Record: j.rec, Phase: j.phase(), Attempt: j.last}
+	for _, a := range j.owed {
+		status.Debts = append(status.Debts, debtors(a)...)
+	}
+	if j.rec.State.Terminal() {
+		status.Reason = j.rec.Outcome
+	}
+	ctx.Send(j.peers.mirror, JobShown{status})
+}
+
+func (j *Job) phase() string {
+	switch {
+	case j.states.in("queued") && j.rec.Hold != nil:
+		return "held"
+	case j.states.in("settling", "over"):
+		return outcomeWord(j.rec.State)
+	}
+	return j.states.now
+}
+
+// debtors are the machines an attempt lacks evidence from, each once.
+func debtors(a *messages.AttemptRecord) []string {
+	var names []string
+	for _, p := range a.Places {
+		if p.Exit == nil && (len(names) == 0 || names[len(names)-1] != p.Node) {
+			names = append(names, p.Node)
+		}
+	}
+	return names
+}
+
+const attemptPrefix = "attempt-"
+
+func attemptName(t topology.Token) string { return attemptPrefix + t.String() }
+
+func copyOf[M proto.Message](m M) M { return proto.Clone(m).(M) }

@@ -1,0 +1,223 @@
+package actors
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the leader's view of one machine: the ledger it last reported,
+// plus the leader's own claims, minus nothing. A claim leaves only when a ledger
+// has arrived that is at least as new as the machine's answer to it, so an older
+// heartbeat never frees anything.
+
+// machine is one node as the Scheduler knows it.
+type machine struct {
+	id     topology.NodeID
+	record *messages.NodeRecord // as on disk
+	edits  nodeEdits
+	rack   *actor.PID
+
+	up          bool
+	everUp      bool // since this leader took over
+	incarnation *messages.Incarnation
+	ledger      *messages.LedgerReport
+	tenants     []*tenant
+
+	benchedFor    time.Duration // the last bench, doubling; zero after a success
+	benchSeq      uint64        // of the one in force; timers of earlier ones are stale
+	benchWhy      string        // empty: not benched
+	launchFailed  int           // in a row
+	drainSeq      uint64
+	lastSaidClose string
+}
+
+// tenant is one attempt that is, or may be, on the machine.
+type tenant struct {
+	token   topology.Token
+	job     topology.JobID
+	amounts []topology.Resources // one per rank
+	version uint64               // of the machine's answer; 0: none yet
+	claimed bool                 // no ledger that would show it has arrived
+	leaving bool                 // nothing of it is left from version on
+}
+
+func (m *machine) tenant(t topology.Token) *tenant {
+	for _, who := range m.tenants {
+		if who.token == t {
+			return who
+		}
+	}
+	return nil
+}
+
+func (m *machine) evict(t topology.Token) {
+	m.tenants = slices.DeleteFunc(m.tenants, func(who *tenant) bool { return who.token == t })
+}
+
+// version is of the newest ledger.
+func (m *machine) version() uint64 { return m.ledger.GetVersion() }
+
+// slice finds a token in the newest ledger.
+func (m *machine) slice(t topology.Token) *messages.SliceReport {
+	for _, s := range m.ledger.GetSlices() {
+		if messages.FromToken(s.Token) == t {
+			return s
+		}
+	}
+	return nil
+}
+
+// take over a newer ledger: claims that it covers go.
+func (m *machine) report(l *messages.LedgerReport) {
+	m.ledger = l
+	kept := m.tenants[:0]
+	for _, who := range m.tenants {
+		covered := who.version > 0 && l.Version >= who.version
+		if who.leaving && covered {
+			continue
+		}
+		if covered {
+			who.claimed = false
+		}
+		kept = append(kept, who)
+	}
+	m.tenants = kept
+}
+
+// restart forgets the claims on an earlier incarnation: what it had granted is
+// in the new ledger or is gone, and what it had not yet read it will refuse.
+func (m *machine) restart() {
+	kept := m.tenants[:0]
+	for _, who := range m.tenants {
+		if !who.leaving {
+			who.claimed, who.version = false, 0
+			kept = append(kept, who)
+		}
+	}
+	m.tenants = kept
+}
+
+// capacity is what is free there to plan with.
+func (m *machine) capacity() topology.Capacity {
+	l := m.ledger
+	if l == nil || !m.up {
+		return topology.Capacity{}
+	}
+	c := topology.Capacity{MilliCPU: l.Free.GetMilliCpu(), MemoryBytes: l.Free.GetMemoryBytes()}
+	for _, g := range l.FreeGpus {
+		if g.Milli == topology.WholeGPU {
+			c.WholeGPUs++
+		} else {
+			c.Parts = append(c.Parts, g.Milli)
+		}
+	}
+	slices.SortFunc(c.Parts, func(a, b int64) int { return int(b - a) })
+	for _, who := range m.tenants {
+		if who.claimed && m.slice(who.token) == nil {
+			for _, a := range who.amounts {
+				c = spend(c, a)
+			}
+		}
+	}
+	return c
+}
+
+// spend subtracts one member as the machine itself would grant it. A claim may
+// exceed what a ledger shows that does not know it yet: then nothing is free.
+func spend(c topology.Capacity, a topology.Resources) topology.Capacity {
+	c.MilliCPU = max(c.MilliCPU-a.MilliCPU, 0)
+	c.MemoryBytes = max(c.MemoryBytes-a.MemoryBytes, 0)
+	c.WholeGPUs = max(c.WholeGPUs-int32(a.MilliGPU/topology.WholeGPU), 0)
+	part := a.MilliGPU % topology.WholeGPU
+	if part == 0 {
+		return c
+	}
+	for i := len(c.Parts) - 1; i >= 0; i-- { // the smallest part that fits
+		if c.Parts[i] >= part {
+			rest := c.Parts[i] - part
+			c.Parts = slices.Delete(slices.Clone(c.Parts), i, i+1)
+			return withPart(c, rest)
+		}
+	}
+	if c.WholeGPUs > 0 {
+		c.WholeGPUs--
+		return withPart(c, topology.WholeGPU-part)
+	}
+	return c
+}
+
+func withPart(c topology.Capacity, milli int64) topology.Capacity {
+	if milli == 0 {
+		return c
+	}
+	c.Parts = append(slices.Clone(c.Parts), milli)
+	slices.SortFunc(c.Parts, func(a, b int64) int { return int(b - a) })
+	return c
+}
+
+// closed tells why nothing new goes there; empty: it is open.
+func (m *machine) closed() string {
+	switch {
+	case !m.everUp:
+		return "not heard since this leader took over"
+	case !m.up:
+		return "dead"
+	case m.record.GetDrained() != nil:
+		return "drained by " + m.record.Drained.GetBy().GetName() + ": " + m.record.Drained.Reason
+	case m.record.GetCordoned() != nil:
+		return "cordoned by " + m.record.Cordoned.GetBy().GetName() + ": " + m.record.Cordoned.Reason
+	case m.ledger.GetTrouble() != "":
+		return "in trouble: " + m.ledger.Trouble
+	case m.benchWhy != "":
+		return "benched: " + m.benchWhy
+	}
+	return ""
+}
+
+// describe is the machine as the fabric knows it.
+func (m *machine) describe(levels []string) topology.Machine {
+	a := m.record.GetAnnouncement()
+	d := topology.Machine{ID: m.id, Total: messages.FromResources(a.GetTotal()), Labels: messages.FromLabels(a.GetLabels())}
+	if len(a.GetGpus()) > 0 {
+		d.GPUType = a.Gpus[0].Type
+	}
+	for _, level := range levels {
+		d.Place = append(d.Place, placeAt(a, level))
+	}
+	return d
+}
+
+// placeAt is the name of a machine's place on a level; machines that do not say
+// stand together.
+func placeAt(a *messages.Announcement, level string) string {
+	for _, l := range a.GetPlace() {
+		if l.Key == level && l.Value != "" {
+			return l.Value
+		}
+	}
+	return "default"
+}
+
+// rackOf names the rack actor of a machine: all its places, since two zones may
+// each have a rack of one name.
+func (m *machine) rackOf(levels []string) string {
+	var names []string
+	for _, level := range levels {
+		names = append(names, placeAt(m.record.GetAnnouncement(), level))
+	}
+	return strings.Join(names, ".")
+}
+
+// finestPlace is what people call the machine's rack.
+func (m *machine) finestPlace(levels []string) string {
+	if len(levels) == 0 {
+		return ""
+	}
+	return placeAt(m.record.GetAnnouncement(), levels[len(levels)-1])
+}

@@ -1,0 +1,164 @@
+package actors
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// Node owns one machine: its ledger, what of it is on the machine's disk, and
+// the Tasks. Nobody else gives its devices away, so that a stale view on the
+// leader costs a retry and never a double allocation. What it tells as a fact
+// is on disk first, and a device is free again only on evidence.
+//
+// It tells: Jobs at the newest leader (Reserved … Ended), its Rack (Heartbeat,
+// Report), the Scheduler (Hello), its Tasks. It asks: the disk (DiskLoaded,
+// DiskSaved), the launcher (TaskList, and TaskGone of tasks nobody knows).
+//
+// Its files: node_start.go from the disk to the first word; node_join.go who
+// leads; node_fence.go which commands count; node_reserve.go phase one;
+// node_commit.go phase two and the barrier; node_stop.go the end; node_slice.go
+// what a slice does next; node_disk.go and node_record.go durability;
+// node_report.go what the leader hears; node_check.go the invariants.
+type Node struct {
+	p      *Ports
+	w      *WorkerPorts
+	states states
+	ledger *topology.Ledger
+	slices map[topology.Token]*nodeSlice
+
+	record   *messages.LedgerRecord // as loaded, until it is reconciled
+	strays   map[taskKey]bool       // tasks of no slice that are being stopped
+	rebooted bool                   // slices ended by a reboot: that must be on disk before a word is said
+
+	epoch  uint64     // the highest accepted; it is on disk
+	lead   *leadHeard // a leader that is not yet accepted
+	leader *actor.PID // of the newest leader
+	rack   *actor.PID // where heartbeats go
+
+	disk  nodeDisk
+	pulse nodePulse
+
+	expiryAt Instant // of the timer that is armed; 0: none
+}
+
+var nodeTable = Table{Kind: KindNode, Edges: []Edge{
+	{"loading", "loaded", "listing"},
+	{"listing", "listed", "adopting"},
+	{"adopting", "adopted", "alone"},
+	{"alone", "lead", "joining"},
+	{"joining", "lead", "joining"},
+	{"joining", "welcome", "member"},
+	{"joining", "rejected", "alone"},
+	{"member", "welcome", "member"},
+	{"member", "lead", "joining"},
+}}
+
+func newNode(p *Ports) actor.Actor {
+	n := &Node{p: p, w: p.Worker, states: newStates(&nodeTable, p.Host), slices: map[topology.Token]*nodeSlice{}}
+	n.ledger = n.emptyLedger()
+	return n
+}
+
+func (n *Node) emptyLedger() *topology.Ledger {
+	a := n.w.Announcement
+	c := topology.LedgerConfig{
+		MilliCPU: a.GetTotal().GetMilliCpu(), MemoryBytes: a.GetTotal().GetMemoryBytes(),
+		PortFirst: a.GetPortFirst(), PortLast: a.GetPortLast(),
+		TombstoneAgeNs: n.p.Constants.TombstoneAge.Nanoseconds(),
+	}
+	for _, g := range a.GetGpus() {
+		c.GPUs = append(c.GPUs, messages.FromGPU(g))
+	}
+	return topology.NewLedger(c)
+}
+
+// Ledger is the machine's books, for whoever checks them. Read only.
+func (n *Node) Ledger() *topology.Ledger { return n.ledger }
+
+// Epoch is the highest that was accepted.
+func (n *Node) Epoch() uint64 { return n.epoch }
+
+// State is the Node's place in its table.
+func (n *Node) State() string { return n.states.now }
+
+// Ready tells whether the Node has reconciled its disk with its launcher.
+func (n *Node) Ready() bool { return !n.states.in("loading", "listing", "adopting") }
+
+// Receive dispatches; commands go through the fence. Whatever the message was,
+// the disk, the timers and the invariants are looked after at its end.
+func (n *Node) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		n.onBorn(ctx)
+	case command:
+		n.onCommand(ctx, m)
+	case *messages.Lead:
+		n.onLead(ctx, m)
+	case *messages.Welcome:
+		n.onWelcome(ctx, m)
+	case *messages.Rejected:
+		n.onRejected(m)
+	case *messages.HeartbeatAck:
+		n.onHeartbeatAck(ctx, m)
+	case *messages.TaskList:
+		n.onTaskList(ctx, m)
+	case *messages.TaskGone:
+		n.onStrayGone(ctx, m)
+	case *messages.GpuFaulted:
+		n.onGpuFaulted(m)
+	case DiskLoaded:
+		n.onDiskLoaded(ctx, m)
+	case DiskSaved:
+		n.onDiskSaved(ctx, m)
+	default:
+		n.onOwn(ctx, m)
+	}
+	n.save(ctx)
+	n.armReport(ctx)
+	n.armExpiry(ctx)
+	n.check()
+}
+
+// onOwn is what the Node's Tasks and timers say.
+func (n *Node) onOwn(ctx actor.Context, m any) {
+	switch m := m.(type) {
+	case rankPrepared:
+		n.onRankPrepared(ctx, m)
+	case rankStarted:
+		n.onRankStarted(ctx, m)
+	case rankGone:
+		n.onRankGone(ctx, m)
+	case pulseDue:
+		n.onPulse(ctx, m)
+	case reportDue:
+		n.onReportDue(ctx)
+	case expiryDue:
+		n.onExpiryDue(m)
+	case resendDue:
+		n.onRetry(ctx, m)
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		// A Task that was stopped has ended.
+	default:
+		n.p.Host.Count("node.unknown_message", 1)
+	}
+}
+
+func (n *Node) onBorn(ctx actor.Context) {
+	n.p.Log.Info("Starting Worker Node - ID: %s", n.w.Node)
+	n.w.Disk.Load(ctx.Self())
+}
+
+func (n *Node) now() int64 { return int64(n.p.Clock.Now()) }
+
+// spawnTask makes the Task of one rank.
+func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, r *nodeRank) {
+	work := taskWork{
+		key: taskKey{s.token, r.rank}, job: s.job, node: n.w.Node, spec: s.spec, grant: r.grant,
+	}
+	name := fmt.Sprintf("task-%v-%d", s.token, r.rank)
+	r.pid = spawn(ctx, n.p, KindTask, name, func() actor.Actor { return newTask(n.p, work) })
+}

@@ -1,0 +1,94 @@
+package actors
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns phase two on the machine: a reservation becomes durable, image
+// and rootfs are got ready, and past the barrier the tasks are started. The disk
+// comes before each word and each spawn; settle in node_slice.go sees to that.
+
+func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
+	token, job := ordered(m.Order)
+	n.expire()
+	s := n.slices[token]
+	switch {
+	case m.Spec == nil:
+		n.p.Host.Count("node.malformed", 1)
+	case s == nil:
+		n.refuseUnknown(ctx, token, job)
+	case s.shown == topology.SliceReserved && n.disk.trouble != "":
+		// Either it is still a reservation, and stays one; or it could not be made
+		// durable yet. In doubt the leader ends the attempt with Stop.
+		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.disk.trouble)
+	case n.stateOf(s) == topology.SliceReserved:
+		s.spec = m.Spec
+		n.ledger.Commit(token)
+		n.changed(s)
+	default:
+		n.answer(ctx, s)
+	}
+}
+
+// refuseUnknown answers a Commit or Start without a slice. The tombstone makes
+// the answer stay true: a Reserve of the token that comes later is refused.
+func (n *Node) refuseUnknown(ctx actor.Context, t topology.Token, job topology.JobID) {
+	if _, ran := n.ledger.Tombstoned(t); ran {
+		n.tell(ctx, job, &messages.Ended{Origin: n.origin(t, job)})
+		return
+	}
+	n.drop(t)
+	n.tell(ctx, job, &messages.Expired{Origin: n.origin(t, job)})
+}
+
+// onStart passes the barrier. The mark of it is on disk before anything is
+// spawned; a slice that is not prepared yet waits for the leader to say it again.
+func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
+	token, job := ordered(m.Order)
+	s := n.slices[token]
+	if s == nil {
+		n.refuseUnknown(ctx, token, job)
+		return
+	}
+	switch n.stateOf(s) {
+	case topology.SlicePrepared:
+		s.start = m
+		n.ledger.Start(token)
+		n.changed(s)
+	case topology.SliceStarted:
+		if s.startedShown {
+			n.tellStarted(ctx, s)
+		}
+		n.tellExits(ctx, s)
+	case topology.SliceOver:
+		n.answer(ctx, s)
+	default:
+		n.p.Host.Count("node.start_too_early", 1)
+	}
+}
+
+func (n *Node) onRankPrepared(ctx actor.Context, m rankPrepared) {
+	s := n.slices[m.key.Token]
+	if s == nil {
+		return
+	}
+	s.rank(m.key.Rank).prepared = true
+	if n.stateOf(s) == topology.SliceCommitted && s.allPrepared() {
+		n.ledger.Prepare(s.token)
+		n.settle(ctx, s)
+	}
+}
+
+func (n *Node) onRankStarted(ctx actor.Context, m rankStarted) {
+	s := n.slices[m.key.Token]
+	if s == nil {
+		return
+	}
+	r := s.rank(m.key.Rank)
+	r.started, r.adopting = true, false
+	n.settle(ctx, s)
+	n.adopted(ctx)
+}

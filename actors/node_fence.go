@@ -1,0 +1,99 @@
+package actors
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the one door through which commands come, and the one through
+// which facts leave. A command counts only if the newest leader sent it to this
+// start of this agent; what does not count is not answered, because whoever sent
+// it has either lost the lead or will learn of us by our Hello.
+
+// command is any order about an attempt.
+type command interface{ GetOrder() *messages.Order }
+
+// onCommand fences, then dispatches.
+func (n *Node) onCommand(ctx actor.Context, c command) {
+	if why := n.fence(c); why != "" {
+		n.p.Host.Count(why, 1)
+		return
+	}
+	switch m := c.(type) {
+	case *messages.Reserve:
+		n.onReserve(ctx, m)
+	case *messages.Abort:
+		n.onAbort(ctx, m)
+	case *messages.Commit:
+		n.onCommit(ctx, m)
+	case *messages.Start:
+		n.onStart(ctx, m)
+	case *messages.Stop:
+		n.onStop(ctx, m)
+	case *messages.Forget:
+		n.onForget(ctx, m)
+	default:
+		n.p.Host.Count("node.unknown_message", 1)
+	}
+}
+
+// fence tells why a command does not count; empty when it does. The epoch comes
+// first: it is what an older leader that has not noticed yet fails on.
+func (n *Node) fence(c command) string {
+	o := c.GetOrder()
+	switch {
+	case o == nil || o.Token == nil || messages.FromToken(o.Token).IsZero() || o.Job == "":
+		return "node.malformed"
+	case !n.Ready():
+		return "node.not_ready"
+	case o.Epoch < n.epoch:
+		return "node.fenced"
+	case o.Epoch > n.epoch:
+		return "node.future_epoch" // a leader always says Lead first
+	case o.Node != string(n.w.Node):
+		return "node.misaddressed"
+	case !messages.SameIncarnation(o.Incarnation, n.w.Incarnation):
+		return "node.other_incarnation"
+	}
+	if v, ok := c.(interface{ Validate() error }); ok && v.Validate() != nil {
+		return "node.malformed"
+	}
+	if s := n.slices[messages.FromToken(o.Token)]; s != nil && string(s.job) != o.Job {
+		return "node.malformed" // a token names one attempt of one job
+	}
+	return ""
+}
+
+// origin heads a fact; the version is of now, after what the fact tells.
+func (n *Node) origin(t topology.Token, job topology.JobID) *messages.Origin {
+	return &messages.Origin{
+		Token: messages.ToToken(t), Job: string(job), Node: string(n.w.Node), MachineId: n.w.MachineID,
+		Incarnation: n.w.Incarnation, LedgerVersion: n.ledger.Version(),
+	}
+}
+
+// tell sends a fact to the Job at the newest leader. Only that leader's commands
+// pass the fence, so this is also where answers go. Without a leader nothing is
+// lost: the ledger is in the Hello that the next one gets.
+func (n *Node) tell(ctx actor.Context, job topology.JobID, fact any) {
+	if n.leader == nil {
+		n.p.Host.Count("node.nobody_leads", 1)
+		return
+	}
+	ctx.Request(At(n.leader, JobPath(job)), fact)
+}
+
+// refuse answers Reserve or Commit with what the machine really has.
+func (n *Node) refuse(ctx actor.Context, t topology.Token, job topology.JobID, why messages.RefusalReason, format string, args ...any) {
+	n.tell(ctx, job, &messages.Refused{
+		Origin: n.origin(t, job), Reason: why, Detail: fmt.Sprintf(format, args...), Ledger: n.ledgerReport(),
+	})
+}
+
+func ordered(o *messages.Order) (topology.Token, topology.JobID) {
+	return messages.FromToken(o.Token), topology.JobID(o.Job)
+}

@@ -1,0 +1,148 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns phase one on the machine: reservations, which live in memory
+// and end by themselves. One that is lost with the agent is simply refused
+// later, so none of it touches the disk.
+
+// nodeSlices bounds how many slices a machine keeps books of.
+const nodeSlices = 4096
+
+type expiryDue struct{ At Instant }
+
+func (n *Node) onReserve(ctx actor.Context, m *messages.Reserve) {
+	token, job := ordered(m.Order)
+	n.expire()
+	if s := n.slices[token]; s != nil {
+		n.answer(ctx, s)
+		return
+	}
+	over, ran := n.ledger.Tombstoned(token)
+	switch {
+	case ran:
+		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
+	case over:
+		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_OVER, "the attempt is over here")
+	case n.disk.trouble != "":
+		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.disk.trouble)
+	case len(n.slices) >= nodeSlices:
+		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_CLOSED, "there are %d slices here", len(n.slices))
+	default:
+		n.reserve(ctx, token, job, m)
+	}
+}
+
+func (n *Node) reserve(ctx actor.Context, token topology.Token, job topology.JobID, m *messages.Reserve) {
+	ttl := time.Duration(min(max(m.TtlMs, 0), n.p.Constants.TombstoneAge.Milliseconds())) * time.Millisecond
+	claim := topology.Claim{Token: token, Job: job, GPUType: m.GpuType, WantPort: m.Rendezvous, TTLNs: ttl.Nanoseconds()}
+	for _, w := range m.Members {
+		claim.Members = append(claim.Members, topology.Member{
+			Rank: topology.Rank(w.GetRank()), Amount: messages.FromResources(w.GetAmount()),
+		})
+	}
+	slice, short := n.ledger.Reserve(claim, n.now())
+	if short != nil {
+		n.refuse(ctx, token, job, reasonOf(short), "%s", short.Detail)
+		return
+	}
+	s := newNodeSlice(slice)
+	n.slices[token] = s
+	n.tellReserved(ctx, s)
+}
+
+func reasonOf(s *topology.Shortage) messages.RefusalReason {
+	switch s.Lack {
+	case topology.LackGPUType:
+		return messages.RefusalReason_REFUSAL_REASON_GPU_TYPE
+	case topology.LackSense:
+		return messages.RefusalReason_REFUSAL_REASON_MALFORMED
+	default:
+		return messages.RefusalReason_REFUSAL_REASON_SHORTAGE
+	}
+}
+
+func (n *Node) tellReserved(ctx actor.Context, s *nodeSlice) {
+	fact := &messages.Reserved{
+		Origin: n.origin(s.token, s.job), Address: n.w.Announcement.GetAddress(),
+		RendezvousPort: n.ledger.Slice(s.token).Port,
+	}
+	for i := range s.ranks {
+		fact.Grants = append(fact.Grants, s.ranks[i].grant)
+	}
+	n.tell(ctx, s.job, fact)
+}
+
+// onAbort ends what was at most reserved. What is committed is past abort, and
+// says so.
+func (n *Node) onAbort(ctx actor.Context, m *messages.Abort) {
+	token, job := ordered(m.Order)
+	if s := n.slices[token]; s != nil && n.stateOf(s) != topology.SliceReserved {
+		n.p.Host.Count("node.abort_after_commit", 1)
+		n.answer(ctx, s)
+		return
+	}
+	n.drop(token)
+	n.tell(ctx, job, &messages.Aborted{Origin: n.origin(token, job)})
+}
+
+// drop frees a reservation, if there is one, and leaves a tombstone in any case:
+// the Reserve or Commit that it is about may still be on its way.
+func (n *Node) drop(t topology.Token) {
+	n.ledger.Abort(t, n.now())
+	delete(n.slices, t)
+}
+
+// expire ends the reservations whose time is up. It is also called before a
+// command is looked at, since the timer may be behind in the mailbox.
+func (n *Node) expire() {
+	for _, t := range n.ledger.Expire(n.now()) {
+		delete(n.slices, t)
+	}
+}
+
+func (n *Node) onExpiryDue(m expiryDue) {
+	if m.At == n.expiryAt {
+		n.expiryAt = 0
+	}
+	n.expire()
+}
+
+// armExpiry keeps one timer for the earliest reservation. There is no way to
+// take a timer back: one that comes too early finds nothing and arms the next.
+func (n *Node) armExpiry(ctx actor.Context) {
+	next, any := n.ledger.NextExpiry()
+	if at := Instant(next); any && (n.expiryAt == 0 || at < n.expiryAt) {
+		n.expiryAt = at
+		n.p.Clock.After(max(at.Since(n.p.Clock.Now()), 0), ctx.Self(), expiryDue{at})
+	}
+}
+
+// onGpuFaulted takes a device out of service. A reservation of it ends, as if it
+// had expired; a slice that runs on it is the leader's to stop, which reads of
+// the device in the report.
+func (n *Node) onGpuFaulted(m *messages.GpuFaulted) {
+	id := topology.GPUID(m.GpuId)
+	var reserved []topology.Token
+	for _, s := range n.ledger.Slices() {
+		if s.State == topology.SliceReserved && s.HoldsGPU(id) {
+			reserved = append(reserved, s.Token)
+		}
+	}
+	for _, t := range reserved {
+		n.drop(t)
+	}
+	if n.ledger.Withdraw(id) {
+		n.p.Log.Info("GPU %s is withdrawn: %s", id, m.Detail)
+		n.change()
+	} else {
+		n.p.Host.Count("node.gpu_fault_again", 1)
+	}
+}

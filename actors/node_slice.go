@@ -1,0 +1,212 @@
+package actors
+
+import (
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what the Node knows of a slice beside the ledger, and what a
+// slice does next. A change that must survive a restart marks its slice as
+// unsaved; until the disk has it, the slice is shown as it last was on disk, and
+// nothing new of it is told or done. So a fact can never be told and then lost.
+
+// nodeSlice goes with a slice of the ledger.
+type nodeSlice struct {
+	token topology.Token
+	job   topology.JobID
+	spec  *messages.JobSpec // from Commit on
+	cause messages.Cause    // of the Stop
+	grace int64             // of the Stop, in ms
+	start *messages.Start   // what this incarnation was told to spawn
+	ranks []nodeRank        // as in the ledger
+
+	unsaved      uint64              // the change that the disk must have before news are told; 0: none
+	shown        topology.SliceState // the state that was last told, or could have been
+	startedShown bool
+}
+
+// nodeRank is one member here.
+type nodeRank struct {
+	rank     topology.Rank
+	grant    *messages.Grant
+	pid      *actor.PID // its Task, from Commit until it is gone
+	adopting bool       // the launcher was asked whether it still runs
+	prepared bool
+	told     bool // its Task was told to start
+	started  bool
+	exit     *messages.Exit
+	shown    bool // the exit was told, or could have been
+}
+
+func newNodeSlice(s *topology.Slice) *nodeSlice {
+	own := &nodeSlice{token: s.Token, job: s.Job, shown: s.State, ranks: make([]nodeRank, len(s.Grants))}
+	for i, g := range s.Grants {
+		own.ranks[i] = nodeRank{rank: g.Rank, grant: &messages.Grant{
+			Rank: int32(g.Rank), Amount: messages.ToResources(g.Amount), Gpus: messages.ToShares(g.GPUs),
+		}}
+	}
+	return own
+}
+
+func (s *nodeSlice) rank(r topology.Rank) *nodeRank {
+	if i := slices.IndexFunc(s.ranks, func(k nodeRank) bool { return k.rank == r }); i >= 0 {
+		return &s.ranks[i]
+	}
+	return nil
+}
+
+// exits are those that may be told.
+func (s *nodeSlice) exits() []*messages.Exit {
+	var out []*messages.Exit
+	for i := range s.ranks {
+		if r := &s.ranks[i]; r.exit != nil && r.shown {
+			out = append(out, r.exit)
+		}
+	}
+	return out
+}
+
+// ran tells whether a rank that is gone had been past the barrier.
+func (r *nodeRank) ran() bool {
+	switch r.exit.GetKind() {
+	case messages.ExitKind_EXIT_KIND_EXITED, messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST, messages.ExitKind_EXIT_KIND_REBOOTED:
+		return true
+	}
+	return false
+}
+
+// allPrepared tells whether every rank could start at once, or has started.
+func (s *nodeSlice) allPrepared() bool {
+	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.prepared && !r.started && !r.ran() })
+}
+
+// allStarted tells whether every rank has started.
+func (s *nodeSlice) allStarted() bool {
+	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.started && !r.ran() })
+}
+
+// harmless tells whether the slice ended before anything of it was started. Such
+// an end needs no disk: whatever a restart finds, nothing of it will run, because
+// an incarnation spawns only for a Start that it received itself.
+func (s *nodeSlice) harmless() bool {
+	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool {
+		return r.exit.GetKind() != messages.ExitKind_EXIT_KIND_NEVER_STARTED
+	})
+}
+
+// stateOf is the slice's state in the ledger.
+func (n *Node) stateOf(s *nodeSlice) topology.SliceState { return n.ledger.Slice(s.token).State }
+
+// changed notes a change that must be on disk before the slice's news are told.
+func (n *Node) changed(s *nodeSlice) { s.unsaved = n.change() }
+
+// settle is the one place where a slice goes on: it does what its state calls
+// for and tells what is new, unless that still waits for the disk.
+func (n *Node) settle(ctx actor.Context, s *nodeSlice) {
+	if s.unsaved != 0 {
+		return
+	}
+	switch n.stateOf(s) {
+	case topology.SliceCommitted:
+		n.prepareRanks(ctx, s)
+	case topology.SliceStarted:
+		n.startRanks(ctx, s)
+	}
+	n.tellNews(ctx, s)
+}
+
+func (n *Node) prepareRanks(ctx actor.Context, s *nodeSlice) {
+	for i := range s.ranks {
+		if r := &s.ranks[i]; r.pid == nil && r.exit == nil {
+			n.spawnTask(ctx, s, r)
+			ctx.Send(r.pid, taskPrepare{})
+		}
+	}
+}
+
+// startRanks spawns, past the barrier and with the mark of it on disk.
+func (n *Node) startRanks(ctx actor.Context, s *nodeSlice) {
+	for i := range s.ranks {
+		if r := &s.ranks[i]; r.exit == nil && !r.started && !r.told {
+			r.told = true
+			ctx.Send(r.pid, taskStart{s.start})
+		}
+	}
+}
+
+// tellNews tells what has come since the slice was last shown.
+func (n *Node) tellNews(ctx actor.Context, s *nodeSlice) {
+	state, before := n.stateOf(s), s.shown
+	s.shown = state
+	var fresh []*messages.Exit
+	for i := range s.ranks {
+		if r := &s.ranks[i]; r.exit != nil && !r.shown {
+			r.shown = true
+			fresh = append(fresh, r.exit)
+		}
+	}
+	if state == topology.SliceOver {
+		if before != state {
+			n.tellEnded(ctx, s)
+		}
+		return
+	}
+	if state != topology.SliceStopping {
+		if before < topology.SliceCommitted && state >= topology.SliceCommitted {
+			n.tell(ctx, s.job, &messages.Committed{Origin: n.origin(s.token, s.job)})
+		}
+		if before < topology.SlicePrepared && state >= topology.SlicePrepared {
+			n.tell(ctx, s.job, &messages.Prepared{Origin: n.origin(s.token, s.job)})
+		}
+		if state == topology.SliceStarted && !s.startedShown && s.allStarted() {
+			s.startedShown = true
+			n.tellStarted(ctx, s)
+		}
+	}
+	if len(fresh) > 0 {
+		n.tell(ctx, s.job, &messages.Exited{Origin: n.origin(s.token, s.job), Exits: fresh})
+	}
+}
+
+func (n *Node) tellStarted(ctx actor.Context, s *nodeSlice) {
+	n.tell(ctx, s.job, &messages.Started{Origin: n.origin(s.token, s.job)})
+}
+
+func (n *Node) tellEnded(ctx actor.Context, s *nodeSlice) {
+	n.tell(ctx, s.job, &messages.Ended{Origin: n.origin(s.token, s.job), Exits: s.exits()})
+}
+
+// answer tells again all that a slice has reached. What still waits for the
+// disk is told when the disk has it.
+func (n *Node) answer(ctx actor.Context, s *nodeSlice) {
+	switch s.shown {
+	case topology.SliceReserved:
+		if n.stateOf(s) == topology.SliceReserved {
+			n.tellReserved(ctx, s)
+		}
+		return
+	case topology.SliceOver:
+		n.tellEnded(ctx, s)
+		return
+	case topology.SliceCommitted, topology.SlicePrepared, topology.SliceStarted:
+		n.tell(ctx, s.job, &messages.Committed{Origin: n.origin(s.token, s.job)})
+		if s.shown >= topology.SlicePrepared {
+			n.tell(ctx, s.job, &messages.Prepared{Origin: n.origin(s.token, s.job)})
+		}
+		if s.startedShown {
+			n.tellStarted(ctx, s)
+		}
+	}
+	n.tellExits(ctx, s)
+}
+
+// tellExits tells again which ranks have gone.
+func (n *Node) tellExits(ctx actor.Context, s *nodeSlice) {
+	if exits := s.exits(); len(exits) > 0 {
+		n.tell(ctx, s.job, &messages.Exited{Origin: n.origin(s.token, s.job), Exits: exits})
+	}
+}

@@ -1,0 +1,109 @@
+package actors
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns how a slice ends on the machine: it is stopped or its tasks
+// end by themselves, evidence is gathered rank by rank, and with the last of it
+// — and only then — the devices are free.
+
+func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
+	token, job := ordered(m.Order)
+	s := n.slices[token]
+	if s == nil || n.stateOf(s) == topology.SliceReserved {
+		n.drop(token)
+		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
+		return
+	}
+	grace := m.GraceMs
+	if grace <= 0 {
+		grace = n.p.Constants.StopGrace.Milliseconds()
+	}
+	switch n.stateOf(s) {
+	case topology.SliceOver:
+		n.answer(ctx, s)
+	case topology.SliceStopping:
+		if grace < s.grace {
+			n.stopRanks(ctx, s, m.Signal, grace) // somebody has lost patience
+		}
+		n.answer(ctx, s)
+	default:
+		s.cause = m.Cause
+		n.ledger.Stop(token)
+		n.change()
+		n.stopRanks(ctx, s, m.Signal, grace)
+		n.settle(ctx, s)
+	}
+}
+
+// stopRanks stops every rank that is not gone. One without a Task was never
+// asked of the launcher, so that nothing of it can run.
+func (n *Node) stopRanks(ctx actor.Context, s *nodeSlice, signal int32, graceMs int64) {
+	s.grace = graceMs
+	for i := range s.ranks {
+		r := &s.ranks[i]
+		switch {
+		case r.exit != nil:
+		case r.pid != nil:
+			ctx.Send(r.pid, taskStop{signal, graceMs})
+		default:
+			n.noteExit(s, r, &messages.Exit{
+				Rank: int32(r.rank), Kind: messages.ExitKind_EXIT_KIND_NEVER_STARTED, AtUnixMs: n.p.Clock.WallMs(),
+			})
+		}
+	}
+}
+
+// onRankGone takes a Task's evidence.
+func (n *Node) onRankGone(ctx actor.Context, m rankGone) {
+	s := n.slices[m.key.Token]
+	if s == nil {
+		return
+	}
+	r := s.rank(m.key.Rank)
+	if r.exit != nil {
+		return
+	}
+	ctx.Stop(r.pid)
+	r.pid, r.adopting = nil, false
+	r.started = r.started || m.started
+	n.noteExit(s, r, m.exit)
+	n.settle(ctx, s)
+	n.adopted(ctx)
+}
+
+// noteExit keeps the evidence about one rank, and gives back what the slice held
+// when that was the last.
+func (n *Node) noteExit(s *nodeSlice, r *nodeRank, exit *messages.Exit) {
+	r.exit = exit
+	n.ledger.Exit(s.token, r.rank)
+	n.changed(s)
+	if !n.ledger.Slice(s.token).AllGone() {
+		return
+	}
+	n.ledger.End(s.token)
+	s.start = nil
+	if s.harmless() {
+		s.unsaved = 0
+	}
+}
+
+// onForget drops a slice whose exits are on the leader's disk.
+func (n *Node) onForget(ctx actor.Context, m *messages.Forget) {
+	token, _ := ordered(m.Order)
+	s := n.slices[token]
+	if s == nil || n.stateOf(s) != topology.SliceOver {
+		n.p.Host.Count("node.nothing_to_forget", 1)
+		return
+	}
+	n.ledger.Forget(token, n.now())
+	delete(n.slices, token)
+	n.change()
+	for i := range s.ranks {
+		n.w.Launcher.Tell(&messages.ForgetTask{Id: taskKey{token, s.ranks[i].rank}.id()}, ctx.Self())
+	}
+}

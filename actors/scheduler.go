@@ -1,0 +1,343 @@
+package actors
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// Scheduler owns the queue and the view of free capacity, and is where a gang
+// is admitted (scheduler_plan.go). It decides and never waits. What it holds in
+// memory follows from the store and from what machines report; a next leader
+// makes it anew.
+//
+// It tells: Jobs (admit, sighted, nodeLost, …), Racks (expect, enrol, expel),
+// Nodes (Lead, Rejected, Stop and Forget for jobs that are over), the Mirror.
+// It asks: the Journal (Write → Written) and the store (Load, Find).
+type Scheduler struct {
+	p      *Ports
+	states states
+	levels []string
+	self   *actor.PID
+	peers  jobPeers
+
+	fabric   *topology.Fabric
+	queue    *policy.Queue
+	machines map[topology.NodeID]*machine
+	order    []*machine // as they came
+	racks    map[string]*actor.PID
+	awaited  int // machines in the store that this leader has not heard yet
+
+	jobs     map[topology.JobID]*livingJob
+	requests map[requestKey]*livingJob
+	finds    map[uint64]find // questions to the store that are open
+
+	tokens  uint64 // the counter in the tokens of this epoch
+	lives   uint64 // counts Job actors, so that their writes can be told apart
+	arrival uint64
+	tickets uint64
+	planDue bool              // a pass is asked for
+	wakeAt  Instant           // when a waiting job's patience ends and a timer is set for it
+	early   []topology.NodeID // links that stood before the store was read
+	fresh   []topology.JobID  // jobs that joined the queue since the last pass
+}
+
+// livingJob is one job from its submit until nothing of it is left to do.
+type livingJob struct {
+	id      topology.JobID
+	key     requestKey
+	hash    []byte
+	rec     *messages.JobRecord // as submitted
+	pid     *actor.PID          // nil until the submit is on disk
+	askers  []*actor.PID        // clients to be told that it is
+	noted   bool                // that it waits was logged
+	breaks  int                 // times its actor was made anew without an end
+	remakes bool
+}
+
+// requestKey names a client's request.
+type requestKey struct{ owner, id string }
+
+var schedulerTable = Table{Kind: KindScheduler, Edges: []Edge{
+	{"loading", "loaded", "recovering"},
+	{"recovering", "all heard", "leading"},
+	{"recovering", "waited", "leading"},
+}}
+
+type (
+	planNow   struct{}
+	recovered struct{}
+	retryLoad struct{}
+	unbench   struct {
+		Node topology.NodeID
+		Seq  uint64
+	}
+	drainOver struct {
+		Node topology.NodeID
+		Seq  uint64
+	}
+	patienceOver struct{ At Instant }
+	remake       struct{ Job topology.JobID }
+)
+
+func newScheduler(p *Ports) actor.Actor {
+	return &Scheduler{
+		p: p, states: newStates(&schedulerTable, p.Host), levels: p.Leader.Levels,
+		fabric: topology.NewFabric(p.Leader.Levels), queue: policy.NewQueue(),
+		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
+		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
+	}
+}
+
+// Receive dispatches: clients, machines, jobs, and what was asked for.
+func (s *Scheduler) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		s.onStarted(ctx)
+	case *messages.Submit:
+		s.onSubmit(ctx, m)
+	case *messages.Cancel:
+		s.toJob(ctx, m.Job, &messages.CancelReply{Job: m.Job, Outcome: noSuchJob(m.Job)})
+	case *messages.Hold:
+		s.toJob(ctx, m.Job, &messages.HoldReply{Job: m.Job, Outcome: noSuchJob(m.Job)})
+	case *messages.ExplainJob:
+		s.onExplain(ctx, m)
+	case *messages.ChangeNode:
+		s.onChangeNode(ctx, m)
+	case *messages.Hello:
+		s.onHello(ctx, m)
+	case LinkUp:
+		s.onLinkUp(ctx, m)
+	case reported:
+		s.onReported(ctx, m)
+	case lost:
+		s.onLost(ctx, m)
+	case strangerHeard:
+		s.lead(ctx, m.Node)
+	case Written:
+		s.onWritten(ctx, m)
+	case Loaded:
+		s.onLoaded(ctx, m)
+	case Found:
+		s.onFound(ctx, m)
+	case *actor.Terminated:
+		s.onJobBroke(ctx, m)
+	default:
+		s.receiveInner(ctx)
+	}
+}
+
+// receiveInner dispatches what Jobs, Coordinators and timers say.
+func (s *Scheduler) receiveInner(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case waits:
+		s.onWaits(ctx, m)
+	case withdraws:
+		s.queue.Remove(m.Job)
+	case declined:
+		s.onDeclined(ctx, m)
+	case occupied:
+		s.onOccupied(ctx, m)
+	case vacated:
+		s.onVacated(ctx, m)
+	case balked:
+		s.onBalked(ctx, m)
+	case launched:
+		s.onLaunched(m)
+	case launchFailed:
+		s.onLaunchFailed(ctx, m)
+	case settled:
+		s.onSettled(ctx, m)
+	case stale:
+		s.onStale(ctx, m)
+	case planNow:
+		s.onPlan(ctx)
+	case patienceOver:
+		s.onPatienceOver(ctx, m)
+	case unbench:
+		s.onUnbench(ctx, m)
+	case drainOver:
+		s.onDrainOver(ctx, m)
+	case remake:
+		s.onRemake(ctx, m)
+	case recovered:
+		s.onRecovered(ctx, "waited")
+	case retryLoad:
+		s.load(ctx)
+	}
+}
+
+func (s *Scheduler) onStarted(ctx actor.Context) {
+	s.self = ctx.Self()
+	s.peers = jobPeers{scheduler: s.self, journal: At(s.self, JournalPath), mirror: At(s.self, MirrorPath)}
+	s.load(ctx)
+}
+
+func (s *Scheduler) load(ctx actor.Context) { s.p.Leader.Store.Load(s.p.Leader.Epoch, ctx.Self()) }
+
+// onLoaded builds everything from disk: machines first, so that jobs find them.
+func (s *Scheduler) onLoaded(ctx actor.Context, m Loaded) {
+	switch {
+	case !s.states.in("loading"):
+		return
+	case m.Deposed:
+		s.p.Host.Deposed(s.p.Leader.Epoch)
+		return
+	case m.Err != "":
+		s.p.Log.Info("the store cannot be read yet: %s", m.Err)
+		s.p.Clock.After(s.p.Constants.JournalRetry, ctx.Self(), retryLoad{})
+		return
+	}
+	s.states.become("loaded", "recovering")
+	s.arrival = m.Arrival
+	for _, rec := range m.Nodes {
+		if rec.Removed == nil {
+			s.expectMachine(ctx, rec)
+		}
+	}
+	attempts := map[string][]*messages.AttemptRecord{}
+	for _, a := range m.Attempts {
+		attempts[a.Job] = append(attempts[a.Job], a)
+	}
+	for _, rec := range m.Jobs {
+		s.adopt(ctx, rec, attempts[rec.Id])
+	}
+	for _, n := range s.early {
+		s.lead(ctx, n)
+	}
+	s.early = nil
+	s.p.Clock.After(s.p.Constants.RecoveryWait, ctx.Self(), recovered{})
+	s.heardAll(ctx)
+}
+
+// adopt takes up a job from disk.
+func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts []*messages.AttemptRecord) {
+	e := &livingJob{id: topology.JobID(rec.Id), key: requestKey{rec.Owner.GetName(), rec.RequestId}, hash: rec.RequestHash, rec: rec}
+	s.jobs[e.id] = e
+	if rec.RequestId != "" {
+		s.requests[e.key] = e
+	}
+	s.embody(ctx, e, rec, attempts)
+}
+
+// embody makes a job's actor, and notes which machines it may have something on.
+func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRecord, attempts []*messages.AttemptRecord) {
+	for _, a := range attempts {
+		for _, p := range a.Places {
+			if m := s.machines[topology.NodeID(p.Node)]; p.Exit == nil && m != nil {
+				s.lodge(m, messages.FromToken(a.Token), e.id, messages.FromResources(p.Grant.GetAmount()), false)
+			}
+		}
+	}
+	s.lives++
+	life := s.lives
+	e.pid = spawn(ctx, s.p, KindJob, jobName(e.id), func() actor.Actor { return newJob(s.p, s.peers, life, rec, attempts) })
+}
+
+// heardAll ends the recovery early when no machine is awaited any more.
+func (s *Scheduler) heardAll(ctx actor.Context) {
+	if s.awaited == 0 {
+		s.onRecovered(ctx, "all heard")
+	}
+}
+
+func (s *Scheduler) onRecovered(ctx actor.Context, event string) {
+	if s.states.in("recovering") {
+		s.states.become(event, "leading")
+		s.plan(ctx)
+	}
+}
+
+// onJobBroke: its actor panicked. It is made anew from what is on disk, later
+// each time, so that a job that always breaks does not keep the leader busy.
+func (s *Scheduler) onJobBroke(ctx actor.Context, m *actor.Terminated) {
+	name := strings.TrimPrefix(m.Who.Id, JobPath(""))
+	if e := s.jobs[topology.JobID(name)]; e != nil && e.pid != nil && !e.remakes {
+		e.remakes = true
+		s.later(ctx, e)
+	}
+}
+
+func (s *Scheduler) later(ctx actor.Context, e *livingJob) {
+	wait := s.p.Constants.BenchFirst << min(e.breaks, 10)
+	e.breaks++
+	s.p.Clock.After(min(wait, s.p.Constants.BenchCap), ctx.Self(), remake{e.id})
+}
+
+// onStale: the record on disk is not the one its actor knew.
+func (s *Scheduler) onStale(ctx actor.Context, m stale) {
+	if e := s.jobs[m.Job]; e != nil && e.pid != nil {
+		ctx.Stop(e.pid) // Terminated then comes as if it had broken
+	}
+}
+
+func (s *Scheduler) onRemake(ctx actor.Context, m remake) {
+	if e := s.jobs[m.Job]; e != nil && e.remakes {
+		s.ask(find{job: e.id}, Query{Job: e.id})
+	}
+}
+
+// find is why the store was asked for a job.
+type find struct {
+	job    topology.JobID // to make its actor anew
+	submit *livingJob     // its request was used before: what did it become?
+}
+
+func (s *Scheduler) ask(why find, q Query) {
+	s.tickets++
+	q.Ticket = s.tickets
+	s.finds[q.Ticket] = why
+	s.p.Leader.Store.Find(q, s.self)
+}
+
+func (s *Scheduler) onFound(ctx actor.Context, m Found) {
+	why, open := s.finds[m.Query.Ticket]
+	if !open {
+		return
+	}
+	delete(s.finds, m.Query.Ticket)
+	switch {
+	case why.submit != nil:
+		s.answerRepeated(ctx, why.submit, m)
+	case m.Err != "":
+		s.later(ctx, s.jobs[why.job])
+	default:
+		e := s.jobs[why.job]
+		e.remakes = false
+		s.embody(ctx, e, m.Job, m.Attempts)
+		s.resight(ctx, e)
+	}
+}
+
+// onSettled ends a job's actor: nothing of it is left to do.
+func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
+	e := s.jobs[m.Job]
+	if e == nil {
+		return
+	}
+	delete(s.jobs, m.Job)
+	delete(s.requests, e.key)
+	s.queue.Remove(m.Job)
+	ctx.Stop(e.pid)
+}
+
+// toJob passes a client's wish on to the job's actor, which answers it.
+func (s *Scheduler) toJob(ctx actor.Context, id string, none any) {
+	if e := s.jobs[topology.JobID(id)]; e != nil && e.pid != nil && !e.remakes {
+		ctx.Forward(e.pid)
+		return
+	}
+	ctx.Respond(none)
+}
+
+func noSuchJob(id string) *messages.Outcome {
+	return &messages.Outcome{
+		Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: fmt.Sprintf("no job %q is waiting or running", id),
+		Hint: "list the jobs to see its id; a job that has ended cannot be changed",
+	}
+}

@@ -1,0 +1,146 @@
+package actors
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns how a job comes in: validated, made durable, and only then
+// acknowledged. A repeated request gets the answer of the first.
+
+func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
+	if !s.states.in("leading") {
+		ctx.Respond(submitReply("", messages.Code_CODE_UNAVAILABLE, "", "this leader has just taken over and is not ready", "try again in a moment"))
+		return
+	}
+	if err := m.Validate(); err != nil {
+		ctx.Respond(invalidSubmit(err))
+		return
+	}
+	key := requestKey{m.Principal.GetName(), m.RequestId}
+	hash := hashOf(m.Spec)
+	if e := s.requests[key]; m.RequestId != "" && e != nil {
+		s.repeated(ctx, e, hash)
+		return
+	}
+	if ok, why := topology.Feasible(s.fabric, messages.GangOf(m.Spec)); !ok && !m.AllowInfeasible {
+		ctx.Respond(submitReply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "no set of machines here could ever hold it: "+why.String(),
+			"ask for less, or allow it to wait for machines that are yet to join"))
+		return
+	}
+	s.write(ctx, m, key, hash)
+}
+
+// write makes a fresh job durable. Until it is, nobody hears of it.
+func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, key requestKey, hash []byte) {
+	s.arrival++
+	s.lives++
+	e := &livingJob{id: s.p.Leader.NewJobID(), key: key, hash: hash}
+	e.rec = &messages.JobRecord{
+		Id: string(e.id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Leader.Epoch, Counter: s.lives << 32},
+		Spec: m.Spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,
+		SubmittedUnixMs: s.p.Clock.WallMs(), Arrival: s.arrival, State: messages.JobState_JOB_STATE_QUEUED,
+	}
+	s.jobs[e.id] = e
+	if m.RequestId != "" {
+		s.requests[key] = e
+	}
+	if ctx.Sender() != nil {
+		e.askers = append(e.askers, ctx.Sender())
+	}
+	ctx.Request(s.peers.journal, Write{Lane: LaneSubmits, Change: Change{Job: e.rec}, Tag: e})
+}
+
+// repeated answers a request that came before: the same if it is the same.
+func (s *Scheduler) repeated(ctx actor.Context, e *livingJob, hash []byte) {
+	switch {
+	case !bytes.Equal(e.hash, hash):
+		ctx.Respond(submitReply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job", "use a fresh request id"))
+	case e.pid == nil && !e.remakes:
+		e.askers = append(e.askers, ctx.Sender())
+	default:
+		ctx.Respond(submitReply(e.id, messages.Code_CODE_OK, "", "", ""))
+	}
+}
+
+// onWritten: a submit or a change of a node is on disk.
+func (s *Scheduler) onWritten(ctx actor.Context, m Written) {
+	switch tag := m.Tag.(type) {
+	case *livingJob:
+		s.onSubmitted(ctx, tag, m)
+	case *machine:
+		s.onNodeWritten(ctx, tag, m)
+	}
+}
+
+func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
+	switch {
+	case m.Full:
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_EXHAUSTED, "", "too many submits are waiting for the disk", "try again in a moment, with the same request id"))
+	case m.Verdict == Conflict:
+		// The request was acknowledged by an earlier leader, and its job is over since.
+		s.ask(find{submit: e}, Query{Owner: e.key.owner, RequestID: e.key.id})
+	default:
+		each := messages.FromResources(e.rec.Spec.Each)
+		s.p.Log.Info("[GRPC] Job Submitted: %s (CPU: %d, GPU: %d)", e.id, each.MilliCPU/1000, each.MilliGPU/topology.WholeGPU)
+		s.embody(ctx, e, e.rec, nil)
+		s.tell(ctx, e, submitReply(e.id, messages.Code_CODE_OK, "", "Job queued successfully", ""))
+	}
+}
+
+// answerRepeated answers a request whose job the store knew already.
+func (s *Scheduler) answerRepeated(ctx actor.Context, e *livingJob, m Found) {
+	switch {
+	case m.Err != "":
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_UNAVAILABLE, "", "the store cannot be read: "+m.Err, "try again with the same request id"))
+	case m.Job != nil && bytes.Equal(m.Job.RequestHash, e.hash):
+		s.drop(ctx, e, submitReply(topology.JobID(m.Job.Id), messages.Code_CODE_OK, "", "", ""))
+	default:
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job", "use a fresh request id"))
+	}
+}
+
+// drop forgets a submit that did not become a job.
+func (s *Scheduler) drop(ctx actor.Context, e *livingJob, reply *messages.SubmitReply) {
+	delete(s.jobs, e.id)
+	if s.requests[e.key] == e {
+		delete(s.requests, e.key)
+	}
+	s.tell(ctx, e, reply)
+}
+
+func (s *Scheduler) tell(ctx actor.Context, e *livingJob, reply *messages.SubmitReply) {
+	for _, pid := range e.askers {
+		ctx.Send(pid, reply)
+	}
+	e.askers = nil
+}
+
+func submitReply(id topology.JobID, code messages.Code, field, text, hint string) *messages.SubmitReply {
+	return &messages.SubmitReply{Job: string(id), Outcome: &messages.Outcome{Code: code, Field: field, Text: text, Hint: hint}}
+}
+
+func invalidSubmit(err error) *messages.SubmitReply {
+	var f *messages.FieldError
+	if errors.As(err, &f) {
+		return submitReply("", messages.Code_CODE_INVALID, f.Field, f.Text, f.Hint)
+	}
+	return submitReply("", messages.Code_CODE_INVALID, "", err.Error(), "")
+}
+
+// hashOf tells two requests apart that carry the same id.
+func hashOf(spec *messages.JobSpec) []byte {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
+	if err != nil {
+		panic("a validated spec cannot be encoded: " + err.Error())
+	}
+	sum := sha256.Sum256(b)
+	return sum[:]
+}

@@ -1,0 +1,412 @@
+package actors
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns machines as the Scheduler meets them: joining, being lost and
+// returning, drains and removals, and who is told what they hold.
+
+// nodeEdit is one change of a machine's record; after runs once it is on disk.
+type nodeEdit struct {
+	change func(*messages.NodeRecord)
+	after  func(actor.Context)
+}
+
+// nodeEdits are the changes of one machine's record: one write at a time, which
+// carries all that came in while the last one was under way.
+type nodeEdits struct {
+	waiting, written []nodeEdit
+	next             *messages.NodeRecord
+	hello            *messages.Hello // to be welcomed when its record is on disk
+	pid              *actor.PID
+}
+
+func (s *Scheduler) expectMachine(ctx actor.Context, rec *messages.NodeRecord) {
+	m := s.machine(topology.NodeID(rec.Id))
+	m.record = rec
+	s.awaited++
+	s.fabric.Join(m.describe(s.levels), topology.Capacity{})
+	s.fabric.SetUsable(m.id, m.closed())
+	m.rack = s.rack(ctx, m)
+	ctx.Send(m.rack, expect{m.id})
+	s.armDrain(ctx, m)
+	s.showNode(ctx, m)
+}
+
+func (s *Scheduler) machine(id topology.NodeID) *machine {
+	m := s.machines[id]
+	if m == nil {
+		m = &machine{id: id}
+		s.machines[id] = m
+		s.order = append(s.order, m)
+	}
+	return m
+}
+
+func (s *Scheduler) rack(ctx actor.Context, m *machine) *actor.PID {
+	name := m.rackOf(s.levels)
+	pid := s.racks[name]
+	if pid == nil {
+		pid = spawn(ctx, s.p, KindRack, rackName(name), func() actor.Actor { return newRack(s.p, name, s.self) })
+		s.racks[name] = pid
+	}
+	return pid
+}
+
+// onLinkUp greets a machine: whoever leads asks it for its Hello.
+func (s *Scheduler) onLinkUp(ctx actor.Context, m LinkUp) {
+	if s.states.in("loading") {
+		s.early = append(s.early, m.Node)
+		return
+	}
+	s.lead(ctx, m.Node)
+}
+
+func (s *Scheduler) lead(ctx actor.Context, n topology.NodeID) {
+	ctx.Request(s.p.Leader.Peers.Node(n), &messages.Lead{Epoch: s.p.Leader.Epoch, ClusterId: s.p.Leader.ClusterID})
+}
+
+// onHello admits a machine, once what is kept of it is on disk.
+func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
+	if s.states.in("loading") || h.Epoch != s.p.Leader.Epoch {
+		s.p.Host.Count("scheduler.other_epoch", 1)
+		return
+	}
+	if err := h.Validate(); err != nil {
+		s.reject(ctx, h, messages.RejectReason_REJECT_REASON_MALFORMED, err.Error())
+		return
+	}
+	m := s.machine(topology.NodeID(h.Origin.Node))
+	known := m.record
+	if m.edits.next != nil {
+		known = m.edits.next
+	}
+	if known != nil && known.Removed == nil && known.MachineId != h.Origin.MachineId {
+		s.reject(ctx, h, messages.RejectReason_REJECT_REASON_ANOTHER_MACHINE, "node already registered")
+		return
+	}
+	m.edits.hello, m.edits.pid = h, ctx.Sender()
+	if m.edits.next == nil && known != nil && sameMachine(known, h) {
+		s.welcome(ctx, m)
+		return
+	}
+	s.edit(ctx, m, nodeEdit{
+		change: func(r *messages.NodeRecord) {
+			r.MachineId, r.BootId, r.Announcement, r.Removed = h.Origin.MachineId, h.Origin.Incarnation.BootId, h.Announcement, nil
+			if r.JoinedUnixMs == 0 {
+				r.JoinedUnixMs = s.p.Clock.WallMs()
+			}
+		},
+		after: func(ctx actor.Context) { s.welcome(ctx, m) },
+	})
+}
+
+func sameMachine(r *messages.NodeRecord, h *messages.Hello) bool {
+	return r.Removed == nil && r.BootId == h.Origin.Incarnation.BootId && proto.Equal(r.Announcement, h.Announcement)
+}
+
+func (s *Scheduler) reject(ctx actor.Context, h *messages.Hello, why messages.RejectReason, text string) {
+	s.p.Log.Info("[ERROR] Failed to register node %s: %s", h.Origin.GetNode(), text)
+	ctx.Respond(&messages.Rejected{Epoch: s.p.Leader.Epoch, Reason: why, Text: text, Incarnation: h.Origin.GetIncarnation()})
+}
+
+// welcome takes a machine's Hello as the truth about it. What it owes is settled
+// before anything else goes there: the jobs hear of it first.
+func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
+	h := m.edits.hello
+	if h == nil {
+		return // an earlier write carried it
+	}
+	m.edits.hello = nil
+	fresh := !messages.SameIncarnation(m.incarnation, h.Origin.Incarnation)
+	if !m.everUp {
+		s.awaited = max(s.awaited-1, 0)
+	}
+	if fresh {
+		m.incarnation, m.ledger = h.Origin.Incarnation, nil
+		m.restart()
+	}
+	m.up, m.everUp = true, true
+	if h.Ledger.Version >= m.version() {
+		m.report(h.Ledger)
+	}
+	m.rack = s.rack(ctx, m)
+	ctx.Send(m.rack, enrol{Hello: h, Node: m.edits.pid})
+	s.sightAll(ctx, m)
+	s.fabric.Join(m.describe(s.levels), m.capacity())
+	s.refresh(ctx, m)
+	if s.states.in("recovering") {
+		s.heardAll(ctx)
+	}
+}
+
+// sightAll tells every job what the machine has of it, and what it has not.
+func (s *Scheduler) sightAll(ctx actor.Context, m *machine) {
+	for _, sl := range m.ledger.Slices {
+		s.sight(ctx, m, topology.JobID(sl.Job), messages.FromToken(sl.Token), sl)
+	}
+	for _, t := range m.tenants {
+		if m.slice(t.token) == nil {
+			s.sight(ctx, m, t.job, t.token, nil)
+		}
+	}
+}
+
+func (s *Scheduler) sight(ctx actor.Context, m *machine, job topology.JobID, t topology.Token, sl *messages.SliceReport) {
+	e := s.jobs[job]
+	switch {
+	case e == nil:
+		s.sightOrphan(ctx, m, job, t, sl)
+	case e.pid != nil && !e.remakes:
+		ctx.Send(e.pid, sighted{
+			Node: m.id, MachineID: m.record.MachineId, Incarnation: m.incarnation, Token: t, Version: m.version(), Slice: sl,
+		})
+	}
+}
+
+// resight tells a job that was made anew what all its machines have.
+func (s *Scheduler) resight(ctx actor.Context, e *livingJob) {
+	for _, m := range s.order {
+		for _, t := range m.tenants {
+			switch {
+			case t.job != e.id:
+			case m.up:
+				s.sight(ctx, m, e.id, t.token, m.slice(t.token))
+			case m.everUp:
+				ctx.Send(e.pid, nodeLost{Node: m.id, SilentSince: s.p.Clock.Now()})
+			}
+		}
+	}
+}
+
+// sightOrphan: the machine has something of a job that has no actor, so that
+// job is over and all its evidence, or the operator's word, is on disk.
+func (s *Scheduler) sightOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token, sl *messages.SliceReport) {
+	if sl == nil {
+		m.evict(t)
+		return
+	}
+	order := &messages.Order{
+		Epoch: s.p.Leader.Epoch, Token: messages.ToToken(t), Job: string(job), Node: string(m.id), Incarnation: m.incarnation,
+	}
+	to := s.p.Leader.Peers.Node(m.id)
+	switch sl.State {
+	case messages.SliceState_SLICE_STATE_RESERVED:
+		ctx.Request(to, &messages.Abort{Order: order})
+	case messages.SliceState_SLICE_STATE_OVER:
+		ctx.Request(to, &messages.Forget{Order: order})
+	default:
+		s.p.Host.Count("scheduler.orphan_stopped", 1)
+		ctx.Request(to, &messages.Stop{Order: order, Cause: messages.Cause_CAUSE_REMOVED, GraceMs: s.p.Constants.StopGrace.Milliseconds()})
+	}
+}
+
+// onReported takes a newer ledger over and passes on what jobs must act on.
+func (s *Scheduler) onReported(ctx actor.Context, r reported) {
+	m := s.machines[r.Node]
+	if m == nil || !m.up || !messages.SameIncarnation(m.incarnation, r.Incarnation) || r.Ledger.Version < m.version() {
+		return
+	}
+	m.report(r.Ledger)
+	for _, sl := range r.Ledger.Slices {
+		job := topology.JobID(sl.Job)
+		if len(sl.Exits) > 0 || sl.State == messages.SliceState_SLICE_STATE_OVER || s.jobs[job] == nil {
+			s.sight(ctx, m, job, messages.FromToken(sl.Token), sl)
+		}
+		s.checkDevices(ctx, m, sl)
+	}
+	s.refresh(ctx, m)
+}
+
+// checkDevices ends the gang on a device that the machine had to withdraw.
+func (s *Scheduler) checkDevices(ctx actor.Context, m *machine, sl *messages.SliceReport) {
+	if len(m.ledger.WithdrawnGpus) == 0 || sl.State > messages.SliceState_SLICE_STATE_STARTED {
+		return
+	}
+	gone := map[string]bool{}
+	for _, id := range m.ledger.WithdrawnGpus {
+		gone[id] = true
+	}
+	e := s.jobs[topology.JobID(sl.Job)]
+	for _, g := range sl.Grants {
+		for _, share := range g.Gpus {
+			if gone[share.GpuId] && e != nil && e.pid != nil {
+				ctx.Send(e.pid, moveOff{Node: m.id, Cause: messages.Cause_CAUSE_GPU_FAULT, Detail: "device " + share.GpuId + " on " + string(m.id) + " failed"})
+				return
+			}
+		}
+	}
+}
+
+func (s *Scheduler) onLost(ctx actor.Context, l lost) {
+	m := s.machines[l.Node]
+	if m == nil {
+		return
+	}
+	if !m.everUp {
+		s.awaited = max(s.awaited-1, 0)
+	}
+	m.up, m.everUp = false, true
+	for _, e := range s.tenantsOf(m) {
+		ctx.Send(e.pid, nodeLost{Node: m.id, SilentSince: l.SilentSince})
+	}
+	s.refresh(ctx, m)
+	if s.states.in("recovering") {
+		s.heardAll(ctx)
+	}
+}
+
+// tenantsOf lists the jobs that have something on the machine, each once.
+func (s *Scheduler) tenantsOf(m *machine) []*livingJob {
+	var all []*livingJob
+	seen := map[topology.JobID]bool{}
+	for _, t := range m.tenants {
+		if e := s.jobs[t.job]; e != nil && e.pid != nil && !e.remakes && !seen[t.job] {
+			seen[t.job] = true
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// onChangeNode does what an operator asks; the answer comes once it is on disk.
+func (s *Scheduler) onChangeNode(ctx actor.Context, q *messages.ChangeNode) {
+	reply := func(code messages.Code, text, hint string) {
+		ctx.Respond(&messages.ChangeNodeReply{Node: q.Node, Outcome: &messages.Outcome{Code: code, Field: "node", Text: text, Hint: hint}})
+	}
+	m := s.machines[topology.NodeID(q.Node)]
+	if err := q.Validate(); err != nil {
+		reply(messages.Code_CODE_INVALID, err.Error(), "")
+		return
+	}
+	if m == nil || m.record == nil || s.states.in("loading") {
+		reply(messages.Code_CODE_NOT_FOUND, "no node "+q.Node, "list the nodes to see its id")
+		return
+	}
+	if q.Verb == messages.NodeVerb_NODE_VERB_REMOVE && m.up {
+		reply(messages.Code_CODE_CONFLICT, q.Node+" is alive", "drain it, end its agent, and wait until it is declared dead")
+		return
+	}
+	asker := ctx.Sender()
+	s.edit(ctx, m, nodeEdit{change: s.changeOf(q), after: func(ctx actor.Context) {
+		s.applyVerb(ctx, m, q)
+		if asker != nil {
+			ctx.Send(asker, &messages.ChangeNodeReply{Node: q.Node, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}})
+		}
+	}})
+}
+
+func (s *Scheduler) changeOf(q *messages.ChangeNode) func(*messages.NodeRecord) {
+	deed := &messages.Deed{By: q.Principal, AtUnixMs: s.p.Clock.WallMs(), Reason: q.Reason}
+	return func(r *messages.NodeRecord) {
+		switch q.Verb {
+		case messages.NodeVerb_NODE_VERB_CORDON:
+			r.Cordoned = deed
+		case messages.NodeVerb_NODE_VERB_UNCORDON:
+			r.Cordoned, r.Drained, r.DrainDeadlineUnixMs = nil, nil, 0
+		case messages.NodeVerb_NODE_VERB_DRAIN:
+			r.Drained, r.DrainDeadlineUnixMs = deed, 0
+			if q.DeadlineMs > 0 {
+				r.DrainDeadlineUnixMs = deed.AtUnixMs + q.DeadlineMs
+			}
+		case messages.NodeVerb_NODE_VERB_REMOVE:
+			r.Removed = deed
+		}
+	}
+}
+
+func (s *Scheduler) applyVerb(ctx actor.Context, m *machine, q *messages.ChangeNode) {
+	switch q.Verb {
+	case messages.NodeVerb_NODE_VERB_REMOVE:
+		s.remove(ctx, m)
+		return
+	case messages.NodeVerb_NODE_VERB_UNCORDON:
+		m.launchFailed, m.benchWhy, m.benchedFor = 0, "", 0
+		m.drainSeq++
+	case messages.NodeVerb_NODE_VERB_DRAIN:
+		s.armDrain(ctx, m)
+	}
+	s.refresh(ctx, m)
+}
+
+// remove is the operator's word that the machine is no more: evidence for all it owed.
+func (s *Scheduler) remove(ctx actor.Context, m *machine) {
+	if m.record.Removed == nil {
+		return // it joined anew while the write was under way
+	}
+	for _, e := range s.tenantsOf(m) {
+		ctx.Send(e.pid, nodeGone{m.id})
+	}
+	ctx.Send(m.rack, expel{m.id})
+	s.fabric.Remove(m.id)
+	m.up, m.everUp, m.incarnation, m.ledger, m.tenants = false, true, nil, nil, nil
+	ctx.Send(s.peers.mirror, NodeHidden{m.id})
+	s.plan(ctx)
+}
+
+// armDrain sets the timer at which what still runs on a drained machine is moved.
+func (s *Scheduler) armDrain(ctx actor.Context, m *machine) {
+	m.drainSeq++
+	if m.record.GetDrained() == nil || m.record.DrainDeadlineUnixMs == 0 {
+		return
+	}
+	left := max(m.record.DrainDeadlineUnixMs-s.p.Clock.WallMs(), 0)
+	s.p.Clock.After(millis(left), ctx.Self(), drainOver{m.id, m.drainSeq})
+}
+
+func (s *Scheduler) onDrainOver(ctx actor.Context, d drainOver) {
+	m := s.machines[d.Node]
+	if m == nil || m.drainSeq != d.Seq || m.record.GetDrained() == nil {
+		return
+	}
+	for _, e := range s.tenantsOf(m) {
+		ctx.Send(e.pid, moveOff{Node: m.id, Cause: messages.Cause_CAUSE_DRAINED, Detail: string(m.id) + " is " + m.closed()})
+	}
+}
+
+// edit changes a machine's record on disk.
+func (s *Scheduler) edit(ctx actor.Context, m *machine, e nodeEdit) {
+	m.edits.waiting = append(m.edits.waiting, e)
+	if m.edits.next == nil {
+		s.writeNode(ctx, m)
+	}
+}
+
+func (s *Scheduler) writeNode(ctx actor.Context, m *machine) {
+	next := &messages.NodeRecord{Id: string(m.id)}
+	if m.record != nil {
+		next = copyOf(m.record)
+	}
+	for _, e := range m.edits.waiting {
+		e.change(next)
+	}
+	s.lives++
+	next.Revision++
+	next.WrittenBy = &messages.Token{Epoch: s.p.Leader.Epoch, Counter: s.lives << 32}
+	m.edits.written, m.edits.waiting, m.edits.next = m.edits.waiting, nil, next
+	ctx.Request(s.peers.journal, Write{Lane: LaneDecisions, Change: Change{Node: next}, Tag: m})
+}
+
+func (s *Scheduler) onNodeWritten(ctx actor.Context, m *machine, w Written) {
+	if w.Verdict != Done {
+		panic("somebody else wrote the record of node " + string(m.id))
+	}
+	done := m.edits.written
+	m.record, m.edits.next, m.edits.written = m.edits.next, nil, nil
+	for _, e := range done {
+		if e.after != nil {
+			e.after(ctx)
+		}
+	}
+	switch {
+	case len(m.edits.waiting) > 0:
+		s.writeNode(ctx, m)
+	case m.everUp && m.record.Removed == nil:
+		s.refresh(ctx, m)
+	}
+}

@@ -1,0 +1,258 @@
+package actors
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the pass: where a gang is admitted, and the claims that follow.
+
+// plan asks for a pass. Many changes at once cost one: it comes after what is
+// already in the mailbox.
+func (s *Scheduler) plan(ctx actor.Context) {
+	if !s.planDue && s.states.in("leading") && s.queue.Len() > 0 {
+		s.planDue = true
+		ctx.Send(ctx.Self(), planNow{})
+	}
+}
+
+func (s *Scheduler) onPlan(ctx actor.Context) {
+	s.planDue = false
+	now := s.p.Clock.Now()
+	d := policy.Plan(s.fabric, s.queue, nil, int64(now))
+	for _, a := range d.Admit {
+		s.admit(ctx, a)
+	}
+	if at := Instant(d.NextAt); at > 0 && (s.wakeAt <= now || at < s.wakeAt) {
+		s.wakeAt = at
+		s.p.Clock.After(at.Since(now), ctx.Self(), patienceOver{at})
+	}
+	s.noteWaiting()
+}
+
+func (s *Scheduler) onPatienceOver(ctx actor.Context, m patienceOver) {
+	if m.At == s.wakeAt {
+		s.plan(ctx)
+	}
+}
+
+// admit hands a placement to the job, and claims it in the view.
+func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
+	s.tokens++
+	told := admit{Token: topology.Token{Epoch: s.p.Leader.Epoch, Counter: s.tokens}}
+	for _, slot := range a.Placement.Slots {
+		m := s.machines[slot.Node]
+		last := len(told.Targets) - 1
+		if last < 0 || told.Targets[last].Node != slot.Node {
+			told.Targets = append(told.Targets, Target{
+				Node: slot.Node, MachineID: m.record.MachineId, Incarnation: m.incarnation, Rack: m.finestPlace(s.levels),
+			})
+			last++
+		}
+		told.Targets[last].Members = append(told.Targets[last].Members, &messages.Member{Rank: int32(slot.Rank), Amount: messages.ToResources(slot.Amount)})
+		s.lodge(m, told.Token, a.Job, slot.Amount, true)
+	}
+	ctx.Send(s.jobs[a.Job].pid, told)
+}
+
+// lodge notes that an attempt may be on a machine.
+func (s *Scheduler) lodge(m *machine, t topology.Token, job topology.JobID, amount topology.Resources, claimed bool) {
+	who := m.tenant(t)
+	if who == nil {
+		who = &tenant{token: t, job: job, claimed: claimed}
+		m.tenants = append(m.tenants, who)
+	}
+	who.amounts = append(who.amounts, amount)
+}
+
+// onWaits puts a job into the queue. It may be there: a Job says it whenever it might not.
+func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
+	id := topology.JobID(m.Record.Id)
+	if _, ok := s.queue.Get(id); ok || s.jobs[id] == nil {
+		return
+	}
+	spec := m.Record.Spec
+	s.queue.Add(policy.Waiting{
+		Job: id, Gang: messages.GangOf(spec), Priority: spec.Priority, Arrived: int64(m.Record.Arrival),
+		Since: int64(s.p.Clock.Now()), Patience: int64(millis(spec.GetTopology().GetPatienceMs())),
+	})
+	s.fresh = append(s.fresh, id)
+	s.plan(ctx)
+}
+
+// noteWaiting says once of each job that it has to wait, in the words users know.
+func (s *Scheduler) noteWaiting() {
+	for _, id := range s.fresh {
+		e := s.jobs[id]
+		if e == nil || e.noted {
+			continue
+		}
+		if _, ok := s.queue.Get(id); ok {
+			e.noted = true
+			s.p.Log.Info("Job %s added to PENDING queue (Insufficient Resources)", id)
+		}
+	}
+	s.fresh = s.fresh[:0]
+}
+
+// onDeclined takes a placement back that the job did not want.
+func (s *Scheduler) onDeclined(ctx actor.Context, m declined) {
+	for _, who := range s.order {
+		if who.tenant(m.Token) != nil {
+			who.evict(m.Token)
+			s.refresh(ctx, who)
+		}
+	}
+}
+
+func (s *Scheduler) onOccupied(ctx actor.Context, m occupied) {
+	for _, a := range m.Answers {
+		who := s.machines[a.Node]
+		if who == nil {
+			continue
+		}
+		who.benchedFor = 0
+		if t := who.tenant(m.Token); t != nil {
+			t.version = a.Version
+			if who.version() >= a.Version && t.claimed {
+				t.claimed = false
+				s.refresh(ctx, who)
+			}
+		}
+	}
+}
+
+func (s *Scheduler) onVacated(ctx actor.Context, m vacated) {
+	for _, a := range m.Answers {
+		who := s.machines[a.Node]
+		if who == nil {
+			continue
+		}
+		t := who.tenant(m.Token)
+		switch {
+		case t == nil:
+			continue
+		case a.Version <= who.version() || !who.up:
+			who.evict(m.Token)
+		default:
+			t.leaving, t.version = true, a.Version
+		}
+		s.refresh(ctx, who)
+	}
+}
+
+// onBalked: either the ledger that came with it corrects the view, or the
+// machine is left out for a while; else the next pass would propose the same again.
+func (s *Scheduler) onBalked(ctx actor.Context, m balked) {
+	who := s.machines[m.Node]
+	if who == nil || !who.up {
+		return
+	}
+	corrected := false
+	if m.Ledger != nil && messages.SameIncarnation(who.incarnation, m.Origin.GetIncarnation()) && m.Ledger.Version > who.version() {
+		who.report(m.Ledger)
+		corrected = m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE
+	}
+	if !corrected {
+		s.bench(ctx, who, m.Detail)
+	}
+	s.refresh(ctx, who)
+}
+
+// bench leaves a machine out, longer each time until it does well again.
+func (s *Scheduler) bench(ctx actor.Context, m *machine, why string) {
+	m.benchedFor = min(max(2*m.benchedFor, s.p.Constants.BenchFirst), s.p.Constants.BenchCap)
+	m.benchSeq++
+	m.benchWhy = why
+	if why == "" {
+		m.benchWhy = "it refused"
+	}
+	s.p.Clock.After(m.benchedFor, ctx.Self(), unbench{m.id, m.benchSeq})
+}
+
+func (s *Scheduler) onUnbench(ctx actor.Context, m unbench) {
+	if who := s.machines[m.Node]; who != nil && who.benchSeq == m.Seq && who.benchWhy != "" {
+		who.benchWhy = ""
+		s.refresh(ctx, who)
+	}
+}
+
+func (s *Scheduler) onLaunched(m launched) {
+	for _, n := range m.Nodes {
+		if who := s.machines[n]; who != nil {
+			who.launchFailed, who.benchedFor = 0, 0
+		}
+	}
+}
+
+// onLaunchFailed leaves the machine out, and after some in a row closes it: it
+// is the machine, not the jobs.
+func (s *Scheduler) onLaunchFailed(ctx actor.Context, m launchFailed) {
+	who := s.machines[m.Node]
+	if who == nil {
+		return
+	}
+	who.launchFailed++
+	s.bench(ctx, who, m.Detail)
+	s.refresh(ctx, who)
+	if who.launchFailed >= s.p.Constants.LaunchFailures && who.record.Cordoned == nil {
+		deed := &messages.Deed{By: &messages.Principal{Name: "synapse"}, AtUnixMs: s.p.Clock.WallMs(), Reason: "launches fail: " + m.Detail}
+		s.edit(ctx, who, nodeEdit{change: func(r *messages.NodeRecord) { r.Cordoned = deed }})
+	}
+}
+
+// refresh carries what is known of a machine into the view, and has a pass look at it.
+func (s *Scheduler) refresh(ctx actor.Context, m *machine) {
+	s.fabric.SetFree(m.id, m.capacity())
+	s.fabric.SetUsable(m.id, m.closed())
+	s.showNode(ctx, m)
+	s.plan(ctx)
+}
+
+// showNode tells the Mirror what people may see of a machine.
+func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
+	status := &messages.NodeStatus{Record: m.record, Phase: "up", Closed: m.closed(), Ledger: m.ledger}
+	switch {
+	case !m.everUp:
+		status.Phase = "unknown"
+	case !m.up:
+		status.Phase = "dead"
+	}
+	if !m.up {
+		for _, t := range m.tenants {
+			status.Debts = append(status.Debts, messages.ToToken(t.token))
+		}
+	}
+	ctx.Send(s.peers.mirror, NodeShown{status})
+}
+
+// onExplain answers why a job is pending from the view as it is now.
+func (s *Scheduler) onExplain(ctx actor.Context, m *messages.ExplainJob) {
+	w, waiting := s.queue.Get(topology.JobID(m.Job))
+	if !waiting {
+		ctx.Forward(s.peers.mirror)
+		return
+	}
+	text := topology.Explain(s.fabric, w.Gang, s.holders).String()
+	ctx.Respond(&messages.ExplainJobReply{Text: text, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}})
+}
+
+// holders tells who has something on a machine.
+func (s *Scheduler) holders(n topology.NodeID) []topology.Holder {
+	m := s.machines[n]
+	if m == nil {
+		return nil
+	}
+	var all []topology.Holder
+	for _, t := range m.tenants {
+		var sum topology.Resources
+		for _, a := range t.amounts {
+			sum = sum.Plus(a)
+		}
+		all = append(all, topology.Holder{Job: t.job, Amount: sum})
+	}
+	return all
+}

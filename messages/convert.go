@@ -1,0 +1,143 @@
+package messages
+
+import "github.com/yi-json/synapse/topology"
+
+// This file owns the crossing between what is said on the wire and the values
+// that topology and the policy reckon with. It copies and never refuses: what
+// may be said at all is Validate's to decide, before anything is converted.
+
+// FromToken reads a token; none is the zero token.
+func FromToken(t *Token) topology.Token {
+	return topology.Token{Epoch: t.GetEpoch(), Counter: t.GetCounter()}
+}
+
+// ToToken writes a token; the zero token is none.
+func ToToken(t topology.Token) *Token {
+	if t.IsZero() {
+		return nil
+	}
+	return &Token{Epoch: t.Epoch, Counter: t.Counter}
+}
+
+// FromResources reads an amount; none is zero.
+func FromResources(r *Resources) topology.Resources {
+	return topology.Resources{MilliCPU: r.GetMilliCpu(), MemoryBytes: r.GetMemoryBytes(), MilliGPU: r.GetMilliGpu()}
+}
+
+// ToResources writes an amount. Zero is written too: an amount of nothing is
+// said, an amount that is missing was forgotten.
+func ToResources(r topology.Resources) *Resources {
+	return &Resources{MilliCpu: r.MilliCPU, MemoryBytes: r.MemoryBytes, MilliGpu: r.MilliGPU}
+}
+
+// FromShares reads amounts of devices, in the order they were said.
+func FromShares(shares []*GpuShare) []topology.Share {
+	if len(shares) == 0 {
+		return nil
+	}
+	out := make([]topology.Share, len(shares))
+	for i, s := range shares {
+		out[i] = topology.Share{GPU: topology.GPUID(s.GetGpuId()), Milli: s.GetMilli()}
+	}
+	return out
+}
+
+// ToShares writes amounts of devices.
+func ToShares(shares []topology.Share) []*GpuShare {
+	if len(shares) == 0 {
+		return nil
+	}
+	out := make([]*GpuShare, len(shares))
+	for i, s := range shares {
+		out[i] = &GpuShare{GpuId: string(s.GPU), Milli: s.Milli}
+	}
+	return out
+}
+
+// FromLabels reads labels, in the order they were said.
+func FromLabels(labels []*Label) []topology.Label {
+	if len(labels) == 0 {
+		return nil
+	}
+	out := make([]topology.Label, len(labels))
+	for i, l := range labels {
+		out[i] = topology.Label{Key: l.GetKey(), Value: l.GetValue()}
+	}
+	return out
+}
+
+// ToLabels writes labels.
+func ToLabels(labels []topology.Label) []*Label {
+	if len(labels) == 0 {
+		return nil
+	}
+	out := make([]*Label, len(labels))
+	for i, l := range labels {
+		out[i] = &Label{Key: l.Key, Value: l.Value}
+	}
+	return out
+}
+
+// FromGPU reads a device; where it sits on the bus is the launcher's business.
+func FromGPU(g *Gpu) topology.GPU {
+	return topology.GPU{ID: topology.GPUID(g.GetId()), Type: g.GetType(), MemoryBytes: g.GetMemoryBytes()}
+}
+
+// ToGPU writes what topology knows of a device.
+func ToGPU(g topology.GPU) *Gpu {
+	return &Gpu{Id: string(g.ID), Type: g.Type, MemoryBytes: g.MemoryBytes}
+}
+
+// SameIncarnation tells whether both name the same start of the same agent. An
+// incarnation that is not named is nobody's: a command that forgot to say whom
+// it means must not be taken by whoever gets it.
+func SameIncarnation(a, b *Incarnation) bool {
+	return a != nil && b != nil && a.BootId == b.BootId && a.StartedNs == b.StartedNs
+}
+
+// GangOf is the shape a spec asks for. Which machines to leave out is added by
+// whoever plans.
+func GangOf(spec *JobSpec) topology.Gang {
+	g := topology.Gang{
+		Replicas:  spec.GetGang().GetReplicasMin(),
+		Each:      FromResources(spec.GetEach()),
+		GPUType:   spec.GetGpuType(),
+		Selector:  FromLabels(spec.GetNodeSelector()),
+		Required:  spec.GetTopology().GetRequired(),
+		Preferred: spec.GetTopology().GetPreferred(),
+	}
+	if spec.GetGang().GetTotal() != nil {
+		g.Replicas, g.Each = 0, topology.Resources{}
+		g.Total = FromResources(spec.GetGang().GetTotal())
+		g.Split = splitOf(spec.GetGang().GetSplit(), g.Total)
+	}
+	return g
+}
+
+// splitOf: a total without GPUs takes any free cores, whatever was said, since
+// a machine is whole by its GPUs only.
+func splitOf(s Split, total topology.Resources) topology.Split {
+	if s == Split_SPLIT_ANY || total.MilliGPU == 0 {
+		return topology.SplitAny
+	}
+	return topology.SplitWhole
+}
+
+// Terminal tells whether a job in this state is over: no later write changes it.
+func (s JobState) Terminal() bool {
+	switch s {
+	case JobState_JOB_STATE_SUCCEEDED, JobState_JOB_STATE_FAILED, JobState_JOB_STATE_CANCELLED, JobState_JOB_STATE_TIMED_OUT:
+		return true
+	}
+	return false
+}
+
+// Owes tells whether some rank of the attempt lacks the evidence that it has gone.
+func (x *AttemptRecord) Owes() bool {
+	for _, p := range x.GetPlaces() {
+		if p.GetExit() == nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+)
+
+// This file owns a machine's simulated disk. It keeps one record, whole and
+// replaced at once. What was not acknowledged may be there after a crash or not.
+
+// disk survives agents and boots.
+type disk struct {
+	w       *World
+	content []byte
+	pending []*saving // in the order they were asked for
+	last    instant   // writes do not overtake each other
+	stalled instant   // nothing finishes before this
+	failing instant   // until then every write fails …
+	full    bool      // … because nothing fits any more, rather than by an error of the device
+	aside   int       // records put aside
+	torn    bool      // the content was damaged and nobody has noticed yet
+}
+
+type saving struct {
+	data []byte
+	gone bool // the crash decided about it
+}
+
+func (d *disk) latency() instant {
+	at := d.w.engine.now.plus(d.w.chance.between(50*time.Microsecond, 2*time.Millisecond))
+	d.last = later(later(at, d.stalled), d.last+1)
+	return d.last
+}
+
+// crash decides what of the pending writes is on the disk: the first few.
+func (d *disk) crash() {
+	if len(d.pending) > 0 {
+		kept := d.w.chance.below(len(d.pending) + 1)
+		for i, s := range d.pending {
+			s.gone = true
+			if i < kept {
+				d.content = s.data
+			}
+		}
+		d.pending = nil
+	}
+}
+
+// tear damages the record, as a power loss on a bad disk does.
+func (d *disk) tear() bool {
+	if len(d.content) < 8 {
+		return false
+	}
+	torn := append([]byte(nil), d.content...)
+	at := d.w.chance.below(len(torn))
+	torn[at] ^= 0xff
+	if d.w.chance.chance(0.5) {
+		torn = torn[:at]
+	}
+	d.content = torn
+	d.torn = true
+	return true
+}
+
+// diskPort is the disk as one agent reaches it.
+type diskPort struct {
+	d    *disk
+	proc *process
+}
+
+// Load reads the record.
+func (x *diskPort) Load(to *actor.PID) {
+	x.d.w.engine.at(x.d.latency(), deed(func() {
+		x.proc.tell(to, actors.DiskLoaded{Data: append([]byte(nil), x.d.content...)})
+	}))
+}
+
+// Save replaces the record and answers once it is durable.
+func (x *diskPort) Save(seq uint64, data []byte, to *actor.PID) {
+	d := x.d
+	s := &saving{data: append([]byte(nil), data...)}
+	d.pending = append(d.pending, s)
+	d.w.writes++
+	d.w.engine.at(d.latency(), deed(func() {
+		d.w.writes--
+		if s.gone {
+			return
+		}
+		d.pending = d.pending[1:]
+		x.proc.tell(to, actors.DiskSaved{Seq: seq, Err: d.keep(s)})
+	}))
+}
+
+// keep puts a record on the disk, or says why not. After a failed fsync the
+// record may be there all the same.
+func (d *disk) keep(s *saving) string {
+	switch {
+	case d.failing <= d.w.engine.now:
+		d.content, d.torn = s.data, false
+		return ""
+	case d.full:
+		return "no space left on device"
+	case d.w.chance.chance(0.5):
+		d.content, d.torn = s.data, false
+	}
+	return "input/output error"
+}
+
+// Quarantine puts the record aside for people to look at.
+func (x *diskPort) Quarantine() {
+	x.d.content, x.d.torn = nil, false
+	x.d.aside++
+	x.d.w.seen(Event{Kind: Quarantined, Process: x.proc})
+}

@@ -1,0 +1,367 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns one machine's simulated launcher. It survives the agent, as
+// supervisors do, and it is the ground truth of the whole simulation: which
+// processes exist, with which token, on which devices.
+
+// taskKey names one container.
+type taskKey struct {
+	token topology.Token
+	rank  int32
+}
+
+// taskState is how far a container is.
+type taskState uint8
+
+const (
+	taskPreparing taskState = iota
+	taskPrepared
+	taskRunning
+	taskGone
+)
+
+// task is one container.
+type task struct {
+	key      taskKey
+	job      string
+	node     string
+	state    taskState
+	prepared bool
+	spawned  bool
+	exit     *messages.Exit
+	grant    *messages.Grant
+	agent    *process // who is told …
+	to       *actor.PID
+	fence    time.Duration // stopWhenLost; 0: none
+	grace    time.Duration
+	deaf     bool
+	began    actors.Instant
+	killing  bool // a stop is on its way
+	slow     bool // it will never be prepared
+}
+
+// launcher lives as long as a boot of its machine.
+type launcher struct {
+	w       *World
+	m       *machine
+	tasks   map[taskKey]*task
+	order   []*task          // the same, as they came
+	used    map[string]int64 // thousandths of each device that running processes have
+	heard   actors.Instant   // when the last acknowledged heartbeat was sent
+	last    instant          // commands do not overtake each other
+	faulted []string         // devices that are broken
+	off     bool             // the machine lost its power
+}
+
+func newLauncher(w *World, m *machine) *launcher {
+	return &launcher{w: w, m: m, tasks: map[taskKey]*task{}, used: map[string]int64{}}
+}
+
+// launcherPort is the launcher as one agent reaches it.
+type launcherPort struct {
+	l    *launcher
+	proc *process
+}
+
+// Tell gives the launcher a command. A command of an agent that dies meanwhile
+// may have been carried out or not.
+func (x *launcherPort) Tell(command any, answerTo *actor.PID) {
+	l := x.l
+	at := l.w.engine.now.plus(l.w.chance.between(20*time.Microsecond, 500*time.Microsecond))
+	l.last = later(at, l.last+1)
+	l.w.engine.at(l.last, deed(func() {
+		if !l.off && (!x.proc.dead || l.w.chance.chance(0.5)) {
+			l.obey(command, x.proc, answerTo)
+		}
+	}))
+}
+
+func (l *launcher) obey(command any, agent *process, to *actor.PID) {
+	switch c := command.(type) {
+	case *messages.PrepareTask:
+		l.prepare(c, agent, to)
+	case *messages.StartTask:
+		l.start(c, agent, to)
+	case *messages.AdoptTask:
+		l.adopt(keyOf(c.Id), agent, to)
+	case *messages.StopTask:
+		l.stop(c, agent, to)
+	case *messages.SignalTask:
+		// Signals of users change nothing that the protocol is about.
+	case *messages.ForgetTask:
+		l.forget(keyOf(c.Id))
+	case *messages.ListTasks:
+		agent.tell(to, l.list())
+		l.tellFaults(agent, to)
+	case *messages.KeepTasks:
+		l.heard = max(l.heard, actors.Instant(c.HeardNs))
+	case *messages.StatsTask:
+		agent.tell(to, &messages.TaskStats{Id: c.Id, Processes: 1})
+	default:
+		l.w.violate("driver contract", "%s: the launcher was told %T", l.m.address, command)
+	}
+}
+
+func keyOf(id *messages.TaskId) taskKey { return taskKey{messages.FromToken(id.Token), id.Rank} }
+
+func (k taskKey) id() *messages.TaskId {
+	return &messages.TaskId{Token: messages.ToToken(k.token), Rank: k.rank}
+}
+
+// known is the task of this id, which from now on answers to this agent.
+func (l *launcher) known(k taskKey, agent *process, to *actor.PID) *task {
+	t := l.tasks[k]
+	if t != nil {
+		t.agent, t.to = agent, to
+	}
+	return t
+}
+
+func (l *launcher) add(k taskKey, job string, spec *messages.JobSpec, grant *messages.Grant) *task {
+	t := &task{key: k, job: job, grant: grant, deaf: parseScript(spec.GetCommand()).deaf}
+	t.fence = time.Duration(spec.GetStopWhenLostMs()) * time.Millisecond
+	t.grace = l.w.constants.StopGrace
+	if ms := spec.GetStop().GetGraceMs(); ms > 0 {
+		t.grace = time.Duration(ms) * time.Millisecond
+	}
+	l.tasks[k] = t
+	l.order = append(l.order, t)
+	return t
+}
+
+func (l *launcher) prepare(c *messages.PrepareTask, agent *process, to *actor.PID) {
+	k := keyOf(c.Id)
+	if t := l.known(k, agent, to); t != nil {
+		l.answer(t)
+		return
+	}
+	t := l.add(k, c.Job, c.Spec, c.Grant)
+	t.agent, t.to = agent, to
+	switch {
+	case l.w.fires("prepare-hang"):
+		t.slow = true
+	case l.w.fires("prepare-fail"):
+		l.later(t, l.w.chance.between(time.Millisecond, 2*time.Second), func() {
+			l.end(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "the image could not be fetched")
+		})
+	default:
+		l.later(t, l.w.chance.skewed(2*time.Millisecond, 4*time.Second), func() { l.ready(t) })
+	}
+}
+
+func (l *launcher) ready(t *task) {
+	if t.state == taskPreparing {
+		t.state, t.prepared = taskPrepared, true
+		l.w.seen(Event{Kind: TaskPrepared, Machine: l.m, Task: t})
+		l.answer(t)
+	}
+}
+
+// later runs something about a task, unless the machine or the task has gone by then.
+func (l *launcher) later(t *task, d time.Duration, do func()) {
+	l.w.engine.at(l.w.engine.now.plus(l.m.clock.lasts(d)), deed(func() {
+		if !l.off && t.state != taskGone {
+			do()
+		}
+	}))
+}
+
+// start spawns, once per id.
+func (l *launcher) start(c *messages.StartTask, agent *process, to *actor.PID) {
+	k := keyOf(c.Id)
+	t := l.known(k, agent, to)
+	if t == nil {
+		t = l.add(k, c.Job, c.Spec, c.Grant)
+		t.agent, t.to = agent, to
+	}
+	if t.spawned || t.state == taskGone || t.killing {
+		l.answer(t)
+		return
+	}
+	if l.w.fires("launch-fail") {
+		l.end(t, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, 125, "the container could not be set up")
+		return
+	}
+	l.later(t, l.w.chance.between(time.Millisecond, 30*time.Millisecond), func() { l.spawn(t, c) })
+}
+
+func (l *launcher) spawn(t *task, c *messages.StartTask) {
+	if t.spawned || t.killing {
+		return
+	}
+	t.spawned, t.state = true, taskRunning
+	t.grant, t.node = c.Grant, c.Node
+	t.began = l.m.now()
+	for _, g := range t.grant.GetGpus() {
+		l.used[g.GpuId] += g.Milli
+	}
+	l.w.spawned(l.m, t)
+	after, code, oom := parseScript(c.Spec.GetCommand()).end(t.key.rank, c.Run)
+	switch {
+	case l.w.fires("supervisor-lost"):
+		l.later(t, after/2, func() { l.end(t, messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST, 0, "its supervisor was killed") })
+	case l.w.fires("oom"):
+		l.later(t, after/2, func() { l.exited(t, 137, true) })
+	case l.w.fires("task-fail"):
+		l.later(t, after/2, func() { l.exited(t, 1, false) })
+	case l.w.fires("task-hang"):
+		t.deaf = true // and it never ends by itself
+	default:
+		l.later(t, after, func() { l.exited(t, code, oom) })
+	}
+	if t.fence > 0 {
+		l.keep(t)
+	}
+	l.answer(t)
+}
+
+// keep is the supervisor's own watch: with no acknowledged heartbeat for the
+// job's stopWhenLost, it stops its task, agent or no agent.
+func (l *launcher) keep(t *task) {
+	due := max(l.heard, t.began).Plus(t.fence)
+	if l.m.now() >= due {
+		l.w.fired("fenced")
+		l.terminate(t, t.grace)
+		return
+	}
+	l.later(t, due.Since(l.m.now()), func() { l.keep(t) })
+}
+
+func (l *launcher) exited(t *task, code int32, oom bool) {
+	l.end(t, messages.ExitKind_EXIT_KIND_EXITED, code, "")
+	t.exit.Oom = oom
+	if code > 128 {
+		t.exit.Signal = code - 128
+	}
+}
+
+// end is the moment at which the process group has gone and the cgroup is empty.
+func (l *launcher) end(t *task, kind messages.ExitKind, code int32, detail string) {
+	if t.state == taskGone {
+		return
+	}
+	if t.state == taskRunning {
+		for _, g := range t.grant.GetGpus() {
+			l.used[g.GpuId] -= g.Milli
+		}
+	}
+	t.state = taskGone
+	t.exit = &messages.Exit{Rank: t.key.rank, Kind: kind, Code: code, Detail: detail,
+		AtUnixMs: l.m.clock.wall(l.w.engine.now)}
+	l.w.seen(Event{Kind: TaskEnded, Machine: l.m, Task: t})
+	// The exit's last details are filled in by the caller before the agent is told.
+	l.w.engine.after(l.w.chance.between(10*time.Microsecond, time.Millisecond), func() { l.answer(t) })
+}
+
+// answer tells whoever asked last how far the task is.
+func (l *launcher) answer(t *task) {
+	if l.off || t.agent == nil || l.tasks[t.key] != t {
+		return
+	}
+	switch t.state {
+	case taskPrepared:
+		t.agent.tell(t.to, &messages.TaskPrepared{Id: t.key.id()})
+	case taskRunning:
+		t.agent.tell(t.to, &messages.TaskStarted{Id: t.key.id()})
+	case taskGone:
+		t.agent.tell(t.to, &messages.TaskGone{Id: t.key.id(), Exit: copyOf(t.exit)})
+	}
+}
+
+// adopt takes a container over that an earlier agent left.
+func (l *launcher) adopt(k taskKey, agent *process, to *actor.PID) {
+	if t := l.known(k, agent, to); t != nil {
+		l.answer(t)
+		return
+	}
+	exit := &messages.Exit{Rank: k.rank, Kind: messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST}
+	agent.tell(to, &messages.TaskGone{Id: k.id(), Exit: exit})
+}
+
+func (l *launcher) stop(c *messages.StopTask, agent *process, to *actor.PID) {
+	k := keyOf(c.Id)
+	t := l.known(k, agent, to)
+	if t == nil {
+		exit := &messages.Exit{Rank: k.rank, Kind: messages.ExitKind_EXIT_KIND_NEVER_STARTED}
+		agent.tell(to, &messages.TaskGone{Id: k.id(), Exit: exit})
+		return
+	}
+	l.terminate(t, time.Duration(c.GraceMs)*time.Millisecond)
+}
+
+// terminate signals, waits the grace, kills.
+func (l *launcher) terminate(t *task, grace time.Duration) {
+	switch {
+	case t.state == taskGone:
+		l.answer(t)
+	case t.state != taskRunning:
+		t.killing = true
+		l.later(t, l.w.chance.between(time.Millisecond, 50*time.Millisecond), func() {
+			l.end(t, messages.ExitKind_EXIT_KIND_NEVER_STARTED, 0, "")
+		})
+	case t.deaf || l.w.fires("term-ignored"):
+		l.later(t, grace, func() { l.exited(t, 137, false) })
+	default:
+		soon := l.w.chance.skewed(2*time.Millisecond, min(3*time.Second, max(grace, 4*time.Millisecond)))
+		l.later(t, soon, func() { l.exited(t, 143, false) })
+	}
+}
+
+func (l *launcher) forget(k taskKey) {
+	t := l.tasks[k]
+	if t == nil || t.state != taskGone {
+		return
+	}
+	delete(l.tasks, k)
+	l.order = slices.DeleteFunc(l.order, func(o *task) bool { return o == t })
+}
+
+func (l *launcher) list() *messages.TaskList {
+	all := &messages.TaskList{}
+	for _, t := range l.order {
+		all.Tasks = append(all.Tasks, &messages.TaskEntry{Id: t.key.id(), Prepared: t.prepared, Started: t.spawned, Exit: copyOf(t.exit)})
+	}
+	return all
+}
+
+// powerOff ends every process without anybody noticing.
+func (l *launcher) powerOff() {
+	l.off = true
+	for _, t := range l.order {
+		if t.state == taskRunning {
+			t.state = taskGone
+			l.w.seen(Event{Kind: TaskEnded, Machine: l.m, Task: t})
+		}
+	}
+}
+
+// fault breaks a device for good.
+func (l *launcher) fault(gpu string) {
+	l.faulted = append(l.faulted, gpu)
+	if agent := l.m.proc; agent != nil {
+		l.tellFaults(agent, actor.NewPID(l.m.address, actors.NodePath))
+	}
+}
+
+func (l *launcher) tellFaults(agent *process, to *actor.PID) {
+	for _, id := range l.faulted {
+		agent.tell(to, &messages.GpuFaulted{GpuId: id, Detail: "fell off the bus"})
+	}
+}
+
+// running tells whether a process of this attempt's rank exists.
+func (l *launcher) running(k taskKey) bool {
+	t := l.tasks[k]
+	return t != nil && t.state == taskRunning
+}

@@ -1,0 +1,237 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+)
+
+// This file owns the stream between one machine's agent and one scheduler
+// process: when it stands, when it breaks, and who is told.
+
+// side is which end of a link something goes toward.
+type side uint8
+
+const (
+	towardMachine side = iota
+	towardScheduler
+)
+
+// link is dialled by the machine. The scheduler's end tells its Scheduler when
+// the link comes and goes; the agent is told nothing.
+type link struct {
+	w       *World
+	machine *machine
+	host    *schedulerHost
+	agent   *process // whose stream it is; nil while it is down
+	peer    *process // the scheduler's process at the other end
+	stream  uint32   // grows with every break
+	cut     instant  // what of the last stream arrives after this is lost
+	ends    [2]end
+	dialing [2]bool  // by the machine itself, and by a clone of it
+	untold  *process // a scheduler that has not noticed yet that the other end went silent
+}
+
+// end is one direction.
+type end struct {
+	blocked int // how many partitions lie in the way
+	last    instant
+	held    []*letter // in the sockets' buffers, while blocked
+}
+
+const (
+	heldMost     = 4096 // letters in the buffers of one direction
+	keepaliveMin = 10 * time.Second
+	keepaliveMax = 13 * time.Second
+)
+
+func (l *link) up() bool { return l.agent != nil }
+
+func (l *link) blocked() bool { return l.ends[0].blocked > 0 || l.ends[1].blocked > 0 }
+
+// carry takes a letter from the sender's process.
+func (l *link) carry(from *process, m *letter) {
+	if !l.up() || m.toward == towardScheduler && l.agent != from || m.toward == towardMachine && l.peer != from {
+		l.w.count("net.no_stream", 1)
+		return
+	}
+	m.stream = l.stream
+	if l.w.hostile != nil {
+		l.carryHostile(m)
+		return
+	}
+	e := &l.ends[m.toward]
+	if e.blocked > 0 {
+		if len(e.held) < heldMost {
+			e.held = append(e.held, m)
+		}
+		return
+	}
+	l.carryInOrder(e, m)
+}
+
+// carryInOrder is a real stream: what arrives, arrives in order.
+func (l *link) carryInOrder(e *end, m *letter) {
+	at := l.w.engine.now.plus(l.w.net.between(50*time.Microsecond, 400*time.Microsecond))
+	e.last = later(at, e.last+1)
+	l.w.engine.at(e.last, m)
+}
+
+// hostility is how badly an adversarial network behaves.
+type hostility struct {
+	drop, double, late float64
+	lateMost           time.Duration
+}
+
+// carryHostile loses, doubles, delays and reorders. Nothing the protocol
+// promises may depend on the stream's manners.
+func (l *link) carryHostile(m *letter) {
+	h, net := l.w.hostile, l.w.net
+	if l.ends[m.toward].blocked > 0 || net.chance(h.drop) {
+		l.w.fired("drop")
+		return
+	}
+	l.w.engine.at(l.w.engine.now.plus(l.hostileDelay(h)), m)
+	if net.chance(h.double) {
+		l.w.fired("double")
+		l.w.engine.at(l.w.engine.now.plus(l.hostileDelay(h)), m.copied())
+	}
+}
+
+func (l *link) hostileDelay(h *hostility) time.Duration {
+	if l.w.net.chance(h.late) {
+		l.w.fired("late")
+		return l.w.net.skewed(10*time.Millisecond, h.lateMost)
+	}
+	return l.w.net.between(50*time.Microsecond, 3*time.Millisecond)
+}
+
+// arrives tells whether a letter survived its way. On an orderly network a
+// broken stream loses its tail; on a hostile one a letter may outlive it.
+func (l *link) arrives(m *letter) bool {
+	if l.w.hostile != nil || m.stream == l.stream && l.up() {
+		return true
+	}
+	if m.stream+1 == l.stream && l.w.engine.now <= l.cut {
+		return true
+	}
+	l.w.count("net.lost_tail", 1)
+	return false
+}
+
+// dial tries to bring the link up, after a while and again until it stands.
+// A clone dials with its original's name, and each throws the other out.
+func (l *link) dial(who *machine, after time.Duration) {
+	which := 0
+	if who != l.machine {
+		which = 1
+	}
+	if l.dialing[which] {
+		return
+	}
+	l.dialing[which] = true
+	l.w.engine.after(after, func() {
+		l.dialing[which] = false
+		l.connect(who)
+	})
+}
+
+func (l *link) connect(who *machine) {
+	agent, server := who.proc, l.host.proc
+	if agent == nil || l.agent == agent && l.peer == server {
+		return // it dials when it starts, or it stands already
+	}
+	if agent.paused || l.blocked() || server == nil || server.paused {
+		l.dial(who, l.w.net.between(time.Second, 3*time.Second))
+		return
+	}
+	l.breakOff() // a newer stream of the same machine closes the older
+	l.notice()
+	l.agent, l.peer = agent, server
+	l.host.linkUp(l)
+}
+
+// sever ends the stream. What was on its way arrives up to a random moment.
+func (l *link) sever() {
+	if !l.up() {
+		return
+	}
+	l.agent = nil
+	l.stream++
+	l.cut = l.w.engine.now.plus(l.w.net.between(0, 500*time.Microsecond))
+	for i := range l.ends {
+		l.ends[i].held = nil
+	}
+	l.untold, l.peer = l.peer, nil
+}
+
+// notice tells the scheduler's end of a break.
+func (l *link) notice() {
+	if l.untold != nil {
+		l.host.linkDown(l, l.untold)
+		l.untold = nil
+	}
+}
+
+// fallSilent is the end of a stream whose other end lost its power: nothing
+// says so until keepalive fails or the machine comes back.
+func (l *link) fallSilent() {
+	l.sever()
+	l.w.engine.after(l.w.net.between(keepaliveMin, keepaliveMax), l.notice)
+}
+
+// breakOff severs, and whose stream it was dials again.
+func (l *link) breakOff() {
+	if agent := l.agent; agent != nil {
+		l.sever()
+		l.notice()
+		l.dial(agent.machine, l.w.net.between(50*time.Millisecond, time.Second))
+	}
+}
+
+// block puts a partition in one direction. If it lasts, keepalive finds it.
+func (l *link) block(toward side) {
+	l.ends[toward].blocked++
+	stream := l.stream
+	l.w.engine.after(l.w.net.between(keepaliveMin, keepaliveMax), func() {
+		if l.up() && l.stream == stream && l.blocked() {
+			l.breakOff()
+		}
+	})
+}
+
+// unblock takes it away again; what was held goes on, in its order.
+func (l *link) unblock(toward side) {
+	e := &l.ends[toward]
+	if e.blocked--; e.blocked > 0 {
+		return
+	}
+	held := e.held
+	e.held = nil
+	for _, m := range held {
+		l.carryInOrder(e, m)
+	}
+}
+
+// mend takes every partition away.
+func (l *link) mend() {
+	for toward := range l.ends {
+		if l.ends[toward].blocked > 0 {
+			l.ends[toward].blocked = 1
+			l.unblock(side(toward))
+		}
+	}
+}
+
+// linkUp tells the Scheduler, if this process leads, that a machine can be spoken to.
+func (h *schedulerHost) linkUp(l *link) {
+	if h.proc.epoch != 0 {
+		h.proc.tell(h.scheduler(), actors.LinkUp{Node: l.machine.id})
+	}
+}
+
+func (h *schedulerHost) linkDown(l *link, peer *process) {
+	if !peer.dead && peer.epoch != 0 {
+		peer.tell(h.scheduler(), actors.LinkDown{Node: l.machine.id})
+	}
+}

@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns one simulated machine: its hardware, its boots, and the starts
+// of its agent. The disk outlives boots, the launcher outlives agents.
+
+// machine is one worker.
+type machine struct {
+	w            *World
+	index        int
+	id           topology.NodeID
+	address      string
+	machineID    string
+	announcement *messages.Announcement
+	disk         *disk
+	launcher     *launcher
+	clock        clock
+	boot         int
+	proc         *process // the agent; nil while it is down
+	links        []*link  // one per scheduler, in their order
+	original     *machine // of a clone
+	gone         bool     // for ever
+	powered      bool
+	returning    bool // the agent's next start is on the agenda
+	drained      bool // by the operator, who may take it back
+}
+
+// now reads the machine's monotonic clock.
+func (m *machine) now() actors.Instant { return m.clock.read(m.w.engine.now) }
+
+// bootID names the present boot.
+func (m *machine) bootID() string { return fmt.Sprintf("%s-boot-%d", m.machineID, m.boot) }
+
+// powerOn boots the machine and starts its agent.
+func (m *machine) powerOn() {
+	if m.powered || m.gone {
+		return
+	}
+	m.powered = true
+	m.boot++
+	wall := m.clock.wallBy
+	m.clock = m.w.newClock()
+	if wall != nil {
+		m.clock.wallBy = wall
+	}
+	broken := []string(nil)
+	if m.launcher != nil {
+		broken = m.launcher.faulted
+	}
+	m.launcher = newLauncher(m.w, m)
+	m.launcher.faulted = broken
+	m.startAgent()
+}
+
+// startAgent is one start of the agent: a new incarnation.
+func (m *machine) startAgent() {
+	m.returning = false
+	if m.proc != nil || !m.powered || m.gone {
+		return
+	}
+	p := m.w.newProcess(m.address, m.clock)
+	p.machine = m
+	m.proc = p
+	if m.original == nil {
+		m.w.endpoints[m.address].proc = p
+	}
+	m.w.note(p, "started as %s", m.bootID())
+	actors.Assemble(actors.Ports{
+		System: p.system, Host: p, Clock: p, Log: p, Constants: m.w.constants,
+		Worker: &actors.WorkerPorts{
+			Node: m.id, MachineID: m.machineID,
+			Incarnation:  &messages.Incarnation{BootId: m.bootID(), StartedNs: int64(p.Now())},
+			Announcement: m.announcement,
+			Disk:         &diskPort{m.disk, p}, Launcher: &launcherPort{m.launcher, p},
+		},
+	})
+	for _, l := range m.links {
+		l.dial(m, m.w.net.between(time.Millisecond, 500*time.Millisecond))
+	}
+}
+
+// agentGone is what remains to be done when the agent has died.
+func (m *machine) agentGone() {
+	p := m.proc
+	m.proc = nil
+	if m.original == nil {
+		m.w.endpoints[m.address].proc = nil
+	}
+	m.disk.crash()
+	for _, l := range m.links {
+		switch {
+		case l.agent != p:
+		case m.powered:
+			l.sever() // the kernel closes the socket
+			l.notice()
+		default:
+			l.fallSilent()
+		}
+	}
+	if m.powered {
+		m.comeBack(m.w.chance.skewed(100*time.Millisecond, 8*time.Second))
+	}
+}
+
+func (m *machine) comeBack(after time.Duration) {
+	if !m.returning {
+		m.returning = true
+		m.w.engine.after(after, m.startAgent)
+	}
+}
+
+// powerLoss takes the machine down at once; it boots anew after a while, or never.
+func (m *machine) powerLoss(away time.Duration) {
+	if !m.powered {
+		return
+	}
+	m.powered = false
+	m.launcher.powerOff()
+	if m.proc != nil {
+		m.proc.crash()
+	} else {
+		m.disk.crash()
+	}
+	if away > 0 {
+		m.w.engine.after(away, m.powerOn)
+	} else {
+		m.gone = true
+	}
+}
+
+// clone starts a second machine from a copy of this one's disk: the node's id
+// is the same, the machine's is not.
+func (m *machine) clone() *machine {
+	c := &machine{w: m.w, index: m.index, id: m.id, address: m.address, original: m,
+		machineID: m.machineID + "-clone", announcement: m.announcement, links: m.links}
+	c.disk = &disk{w: m.w, content: append([]byte(nil), m.disk.content...)}
+	c.powerOn()
+	return c
+}
+
+// newClock makes a machine's clock: it began at some other time and runs a
+// little fast or slow.
+func (w *World) newClock() clock {
+	var by time.Duration
+	return clock{
+		began: w.engine.now, base: w.chance.between(time.Second, 1000*time.Hour),
+		ppm: int64(w.chance.span(-w.draw.DriftPPM, w.draw.DriftPPM)), wallBy: &by,
+	}
+}

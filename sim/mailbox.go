@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"runtime/debug"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+)
+
+// This file owns the simulated mailbox: it holds messages until the engine
+// picks it, and never runs anything by itself.
+
+// mailbox is one actor's queue. Messages of one mailbox keep their order, as in
+// production; which mailbox goes next is the seed's choice.
+type mailbox struct {
+	proc      *process
+	kind      actors.Kind
+	invoker   actor.MessageInvoker
+	self      *actor.PID
+	path      uint64 // hash of address and path, for the trace
+	user      fifo
+	system    fifo
+	suspended bool
+	queued    bool // it stands among the engine's ready ones, or is parked
+}
+
+// fifo is a queue that gives its memory back when it is empty.
+type fifo struct {
+	items []any
+	head  int
+}
+
+func (f *fifo) len() int { return len(f.items) - f.head }
+
+func (f *fifo) push(x any) { f.items = append(f.items, x) }
+
+func (f *fifo) pop() any {
+	if f.head == len(f.items) {
+		return nil
+	}
+	x := f.items[f.head]
+	f.items[f.head] = nil
+	f.head++
+	switch {
+	case f.head < len(f.items):
+	case cap(f.items) > 16:
+		f.items, f.head = nil, 0
+	default:
+		f.items, f.head = f.items[:0], 0
+	}
+	return x
+}
+
+// PostUserMessage keeps a message. What is sent to a dead process is lost.
+func (m *mailbox) PostUserMessage(message any) {
+	if m.proc.dead {
+		return
+	}
+	m.user.push(message)
+	m.proc.w.mailed(m)
+	m.wake()
+}
+
+// PostSystemMessage keeps a message of Proto.Actor's own.
+func (m *mailbox) PostSystemMessage(message any) {
+	if m.proc.dead {
+		return
+	}
+	m.system.push(message)
+	m.wake()
+}
+
+// RegisterHandlers learns whose mailbox this is.
+func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
+	m.invoker = invoker
+	m.self = invoker.(actor.Context).Self()
+	m.path = hashString(m.self.Address) ^ hashString(m.self.Id)*3
+}
+
+// Start does nothing: the engine starts everything.
+func (m *mailbox) Start() {}
+
+// UserMessageCount is how many wait.
+func (m *mailbox) UserMessageCount() int { return m.user.len() }
+
+func (m *mailbox) wake() {
+	if m.queued || m.system.len() == 0 && m.suspended {
+		return
+	}
+	m.queued = true
+	m.proc.w.engine.ready = append(m.proc.w.engine.ready, m)
+}
+
+// take answers the next message, system messages first, or nil.
+func (m *mailbox) take() (message any, system bool) {
+	if x := m.system.pop(); x != nil {
+		return x, true
+	}
+	if m.suspended {
+		return nil, false
+	}
+	return m.user.pop(), false
+}
+
+// deliver runs the actor on one message. A panic is a bug of the actor, never
+// something to recover from: the run ends with it.
+func (m *mailbox) deliver(message any, system bool) {
+	defer m.catch(message)
+	w := m.proc.w
+	w.current = m
+	switch {
+	case !system:
+		m.receive(message)
+	case isSuspend(message):
+		m.suspended = true
+	case isResume(message):
+		m.suspended = false
+	default:
+		m.invoker.InvokeSystemMessage(message)
+	}
+	w.current = nil
+}
+
+// receive runs the actor on a user message, with the observers around it.
+func (m *mailbox) receive(message any) {
+	w := m.proc.w
+	if !m.proc.observed(m.kind) {
+		m.invoker.InvokeUserMessage(message)
+		return
+	}
+	w.beforeReceive(m, message)
+	m.invoker.InvokeUserMessage(message)
+	w.afterReceive(m, message)
+}
+
+func (m *mailbox) catch(message any) {
+	reason := recover()
+	if reason == nil {
+		return
+	}
+	m.proc.w.current = nil
+	m.proc.w.panicked(m, message, reason, debug.Stack())
+}
+
+func isSuspend(message any) bool { _, is := message.(*actor.SuspendMailbox); return is }
+func isResume(message any) bool  { _, is := message.(*actor.ResumeMailbox); return is }
+
+// unwrapped is the message without Proto.Actor's envelope.
+func unwrapped(message any) any {
+	if envelope, is := message.(*actor.MessageEnvelope); is {
+		return envelope.Message
+	}
+	return message
+}
+
+// senderOf is the sender in Proto.Actor's envelope.
+func senderOf(message any) *actor.PID {
+	if envelope, is := message.(*actor.MessageEnvelope); is {
+		return envelope.Sender
+	}
+	return nil
+}
+
+// idleDispatcher is never used: a message that went through it would run on
+// another goroutine.
+type idleDispatcher struct{}
+
+func (idleDispatcher) Schedule(func()) {
+	panic("the simulator's dispatcher was asked to run something")
+}
+func (idleDispatcher) Throughput() int { return 1 }

@@ -1,0 +1,145 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+)
+
+// This file owns what happens to a message between two processes: it is
+// marshalled, hashed, perhaps lost, doubled or late, and made anew at the other
+// side, so that nothing is ever shared between machines.
+
+// endpoint is an address and who answers to it now.
+type endpoint struct {
+	address   string
+	proc      *process
+	machine   *machine
+	scheduler *schedulerHost
+	// receive is set for the client, who is no actor.
+	receive func(path string, from *process, message proto.Message)
+}
+
+// wire is a process's way out: the Proto.Actor process of every actor elsewhere.
+type wire process
+
+// SendUserMessage puts a message on its way.
+func (x *wire) SendUserMessage(to *actor.PID, message any) {
+	p := (*process)(x)
+	if p.dead {
+		return
+	}
+	said, is := unwrapped(message).(proto.Message)
+	if !is {
+		panic(fmt.Sprintf("%s: %T cannot cross to %s", p.address, unwrapped(message), to.Address))
+	}
+	p.w.send(p, to, senderOf(message), said)
+}
+
+// SendSystemMessage does nothing: Proto.Actor's own messages never cross.
+func (x *wire) SendSystemMessage(*actor.PID, any) {}
+
+// Stop does nothing: nobody stops an actor elsewhere.
+func (x *wire) Stop(*actor.PID) {}
+
+var marshaling = proto.MarshalOptions{Deterministic: true}
+
+// letter is one message on its way.
+type letter struct {
+	w       *World
+	from    *process
+	to      *endpoint
+	path    string
+	sender  *actor.PID
+	message proto.Message
+	link    *link // nil between a client and a scheduler
+	toward  side
+	stream  uint32 // of the link, when it was sent
+}
+
+// send takes a message off a process.
+func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message proto.Message) {
+	dest := w.endpoints[to.Address]
+	w.seen(Event{Kind: Sent, Process: from, Message: message, To: dest, Path: to.Id})
+	if dest == nil {
+		w.count("net.nowhere", 1)
+		return
+	}
+	var err error
+	if w.buffer, err = marshaling.MarshalAppend(w.buffer[:0], message); err != nil {
+		panic(fmt.Sprintf("%T cannot be marshalled: %v", message, err))
+	}
+	w.engine.trace.bytes(w.buffer)
+	l := &letter{w: w, from: from, to: dest, path: to.Id, message: w.remade(message)}
+	if sender != nil {
+		l.sender = actor.NewPID(sender.Address, sender.Id)
+	}
+	w.sent++
+	switch {
+	case dest.receive != nil:
+		w.engine.at(w.engine.now.plus(w.net.between(50*time.Microsecond, 300*time.Microsecond)), l)
+	case from.machine != nil && dest.scheduler != nil:
+		l.link, l.toward = from.machine.links[dest.scheduler.index], towardScheduler
+		l.link.carry(from, l)
+	case from.host != nil && dest.machine != nil:
+		l.link, l.toward = dest.machine.links[from.host.index], towardMachine
+		l.link.carry(from, l)
+	default:
+		w.count("net.unlinked", 1)
+	}
+}
+
+// remade is the message as the other side reads it from the bytes in the buffer.
+func (w *World) remade(message proto.Message) proto.Message {
+	fresh := message.ProtoReflect().New().Interface()
+	if err := proto.Unmarshal(w.buffer, fresh); err != nil {
+		panic(fmt.Sprintf("%T cannot be read again: %v", message, err))
+	}
+	return fresh
+}
+
+// copied is a second one of what is on its way.
+func (l *letter) copied() *letter {
+	twin := *l
+	twin.message = proto.Clone(l.message)
+	if l.sender != nil {
+		twin.sender = actor.NewPID(l.sender.Address, l.sender.Id)
+	}
+	return &twin
+}
+
+// happen delivers the letter, if there is still somebody to deliver it to.
+func (l *letter) happen() {
+	w := l.w
+	if l.to.receive != nil {
+		l.to.receive(l.path, l.from, l.message)
+		return
+	}
+	proc := l.to.proc
+	if l.link != nil && !l.link.arrives(l) {
+		return
+	}
+	if l.link != nil && l.toward == towardMachine && l.link.up() {
+		proc = l.link.agent
+	}
+	if proc == nil || proc.dead {
+		w.count("net.nobody", 1)
+		return
+	}
+	box, found := proc.system.ProcessRegistry.GetLocal(l.path)
+	if !found {
+		w.count("net.dead_letters", 1)
+		return
+	}
+	w.delivered++
+	if l.link != nil && l.toward == towardScheduler {
+		proc.host.heard(l.from.machine, proc)
+	}
+	if l.sender == nil {
+		box.SendUserMessage(nil, l.message)
+		return
+	}
+	box.SendUserMessage(nil, &actor.MessageEnvelope{Message: l.message, Sender: l.sender})
+}

@@ -1,0 +1,71 @@
+package sim
+
+import (
+	"math/bits"
+	"time"
+)
+
+// This file owns chance. Every random choice of a run comes from sources that
+// are forked from one seed, by name, so that drawing one more number for the
+// faults does not change which jobs arrive.
+
+// source is a splitmix64 generator: small, fast, and the same on every machine.
+type source struct{ state uint64 }
+
+func newSource(seed uint64) *source { return &source{state: seed * 0x9e3779b97f4a7c15} }
+
+// fork makes an independent source for one purpose.
+func (s *source) fork(purpose string) *source {
+	h := s.state ^ 0x6a09e667f3bcc909
+	for i := 0; i < len(purpose); i++ {
+		h = (h ^ uint64(purpose[i])) * 0x100000001b3
+	}
+	forked := &source{state: h}
+	forked.next()
+	return forked
+}
+
+func (s *source) next() uint64 {
+	s.state += 0x9e3779b97f4a7c15
+	z := s.state
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+	return z ^ (z >> 31)
+}
+
+// below draws from 0 to n-1; n must be positive.
+func (s *source) below(n int) int {
+	hi, _ := bits.Mul64(s.next(), uint64(n))
+	return int(hi)
+}
+
+// chance is true with this probability.
+func (s *source) chance(p float64) bool {
+	return s.next()>>11 < uint64(p*(1<<53))
+}
+
+// between draws a duration from lo to hi, both included.
+func (s *source) between(lo, hi time.Duration) time.Duration {
+	if hi <= lo {
+		return lo
+	}
+	return lo + time.Duration(s.below(int(hi-lo)+1))
+}
+
+// span draws a whole number from lo to hi, both included.
+func (s *source) span(lo, hi int) int {
+	if hi <= lo {
+		return lo
+	}
+	return lo + s.below(hi-lo+1)
+}
+
+// skewed draws from lo to hi so that short ones are frequent and long ones
+// happen: the square of an even draw, in whole numbers so that every machine
+// computes the same.
+func (s *source) skewed(lo, hi time.Duration) time.Duration {
+	const scale = 1 << 16
+	d := int64(s.below(scale))
+	part := d * d / scale // 0 … scale-1
+	return lo + time.Duration(int64(hi-lo)/scale*part)
+}

@@ -1,0 +1,193 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the machines that schedulers run on, and the authority that
+// says which of them leads. Only the store's epoch is the truth about that; a
+// process that is paused or cut off may believe in itself for a long time.
+
+// schedulerHost is where one scheduler process runs, start after start.
+type schedulerHost struct {
+	w       *World
+	index   int
+	address string
+	clock   clock
+	proc    *process
+	cut     int       // how many faults lie between it and the store
+	heardAt []instant // when its leading process last heard each machine
+	quietAt []instant // when the last silence of ten seconds or more ended
+}
+
+// scheduler is the PID of the Scheduler actor at this address.
+func (h *schedulerHost) scheduler() *actor.PID { return actor.NewPID(h.address, actors.SchedulerPath) }
+
+func (w *World) newSchedulerHost(index int) *schedulerHost {
+	h := &schedulerHost{w: w, index: index, address: fmt.Sprintf("scheduler-%d", index+1)}
+	h.clock = w.newClock()
+	h.heardAt = make([]instant, len(w.machines))
+	h.quietAt = make([]instant, len(w.machines))
+	w.endpoints[h.address] = &endpoint{address: h.address, scheduler: h}
+	for _, m := range w.machines {
+		m.links = append(m.links, &link{w: w, machine: m, host: h})
+	}
+	return h
+}
+
+// start brings a standby up. Machines dial it when they next try.
+func (h *schedulerHost) start() {
+	if h.proc != nil {
+		return
+	}
+	h.proc = h.w.newProcess(h.address, h.clock)
+	h.proc.host = h
+	h.w.endpoints[h.address].proc = h.proc
+	h.w.note(h.proc, "started")
+	for _, m := range h.w.machines {
+		if m.proc != nil {
+			m.links[h.index].dial(m, h.w.net.between(time.Millisecond, 500*time.Millisecond))
+		}
+	}
+}
+
+// stopped is what remains to be done when the process has died.
+func (h *schedulerHost) stopped() {
+	h.proc = nil
+	h.w.endpoints[h.address].proc = nil
+	for _, m := range h.w.machines {
+		m.links[h.index].breakOff()
+	}
+	h.w.engine.after(h.w.chance.between(500*time.Millisecond, 3*time.Second), h.start)
+	if h.w.leading == h {
+		h.w.electSoon()
+	}
+}
+
+// lead makes the process the leader under the store's next epoch.
+func (h *schedulerHost) lead() {
+	epoch, err := h.w.store.lead(h.address)
+	if err != nil {
+		h.w.electSoon()
+		return
+	}
+	p := h.proc
+	if p.epoch != 0 {
+		// It leads already, under an older epoch: only a fresh process may lead anew.
+		p.crash()
+		return
+	}
+	p.epoch = epoch
+	h.w.leading = h
+	h.w.elections++
+	h.w.ledSince = h.w.engine.now
+	for i := range h.heardAt {
+		h.heardAt[i], h.quietAt[i] = 0, h.w.engine.now
+	}
+	h.w.note(p, "leads with epoch %d", epoch)
+	h.w.seen(Event{Kind: Led, Process: p})
+	actors.Assemble(actors.Ports{
+		System: p.system, Host: p, Clock: p, Log: p, Constants: h.w.constants,
+		Leader: &actors.LeaderPorts{
+			Epoch: epoch, ClusterID: "sim", Levels: h.w.draw.Levels,
+			Store: &storePort{h.w.store, p}, Peers: p, NewJobID: h.w.newJobID,
+		},
+	})
+	for _, m := range h.w.machines {
+		if l := m.links[h.index]; l.up() && l.peer == p {
+			h.linkUp(l)
+		}
+	}
+}
+
+// newJobID makes an id that was never used.
+func (w *World) newJobID() topology.JobID {
+	w.jobIDs++
+	return topology.JobID(fmt.Sprintf("j%06d", w.jobIDs))
+}
+
+// Node is the address of a machine's Node.
+func (p *process) Node(id topology.NodeID) *actor.PID {
+	known := p.peers[id]
+	if known == nil {
+		known = actor.NewPID("node-"+string(id), actors.NodePath)
+		if p.peers == nil {
+			p.peers = map[topology.NodeID]*actor.PID{}
+		}
+		p.peers[id] = known
+	}
+	return known
+}
+
+// heard notes that a machine's word reached the leader. The checkers compare
+// what the leader may call unreachable with it.
+func (h *schedulerHost) heard(from *machine, at *process) {
+	if at.epoch == 0 || from.original != nil {
+		return
+	}
+	now := h.w.engine.now
+	if now.since(h.heardAt[from.index]) >= h.w.constants.DeadAfter-time.Second {
+		h.quietAt[from.index] = now
+	}
+	h.heardAt[from.index] = now
+}
+
+// electSoon lets the lease of a leader that is gone run out, then chooses the next.
+func (w *World) electSoon() {
+	if w.electing {
+		return
+	}
+	w.electing = true
+	w.leading = nil
+	w.engine.after(w.chance.between(w.constants.Lease/3, w.constants.Lease+time.Second), w.elect)
+}
+
+// elect makes a standby lead. With none, it tries again.
+func (w *World) elect() {
+	w.electing = false
+	var able []*schedulerHost
+	for _, h := range w.schedulers {
+		if h.proc != nil && !h.proc.paused && h.cut == 0 && h.proc.epoch == 0 {
+			able = append(able, h)
+		}
+	}
+	if len(able) == 0 {
+		w.electing = true
+		w.engine.after(500*time.Millisecond, w.elect)
+		return
+	}
+	able[w.chance.below(len(able))].lead()
+}
+
+// usurp lets somebody else take over while the leader is stopped, cut off, or
+// simply goes on. It answers the old leader's process, or nil if nobody else can lead.
+func (w *World) usurp() *process {
+	old := w.leading
+	if old == nil || old.proc == nil {
+		return nil
+	}
+	for _, h := range w.schedulers {
+		if h != old && h.proc != nil && !h.proc.paused && h.cut == 0 && h.proc.epoch == 0 {
+			h.lead()
+			return old.proc
+		}
+	}
+	return nil
+}
+
+// processGone tidies up after a crash, whoever it was.
+func (w *World) processGone(p *process) {
+	w.note(p, "died")
+	switch {
+	case p.host != nil && p.host.proc == p:
+		p.host.stopped()
+	case p.machine != nil && p.machine.proc == p:
+		p.machine.agentGone()
+	}
+}

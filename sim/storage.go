@@ -1,0 +1,134 @@
+package sim
+
+import (
+	"errors"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/store"
+)
+
+// This file owns the simulated way to the store: the real memory store behind
+// a connection that is slow, fails, stalls, or loses the answer to a commit
+// that succeeded.
+
+// storage is the database, with its present faults.
+type storage struct {
+	w       *World
+	kept    *store.Memory
+	outage  int     // how many faults make every call fail
+	stalled instant // nothing is answered before this
+}
+
+// trouble is what one call meets.
+type trouble uint8
+
+const (
+	noTrouble     trouble = iota
+	errorBefore           // nothing was written
+	errorAfter            // it was written, and the answer is lost
+	errorLate             // the caller is told of an error, and it is written after that
+	answerMissing         // it was written, and no answer ever comes
+)
+
+func (s *storage) lead(holder string) (uint64, error) {
+	if s.outage > 0 {
+		return 0, errors.New("the store is away")
+	}
+	return s.kept.Lead(holder)
+}
+
+// latency is how long one call takes now.
+func (s *storage) latency() time.Duration {
+	d := s.w.chance.between(300*time.Microsecond, 3*time.Millisecond)
+	return max(d, s.stalled.since(s.w.engine.now)+d)
+}
+
+// trouble draws what happens to one write.
+func (s *storage) trouble(p *process) trouble {
+	switch {
+	case s.outage > 0 || p.host.cut > 0:
+		return errorBefore
+	case !s.w.fires("store-error"):
+		return noTrouble
+	}
+	return trouble(1 + s.w.chance.below(int(answerMissing)))
+}
+
+// storePort is the store as one process reaches it.
+type storePort struct {
+	s    *storage
+	proc *process
+}
+
+// Load answers with all that is not over.
+func (x *storePort) Load(epoch uint64, to *actor.PID) {
+	x.s.w.writes++
+	x.s.w.engine.after(x.s.latency(), func() {
+		x.s.w.writes--
+		if x.broken() {
+			x.proc.tell(to, &actors.Loaded{Err: "the store is away"})
+			return
+		}
+		loaded, err := x.s.kept.Load(epoch)
+		switch {
+		case errors.Is(err, store.ErrDeposed):
+			loaded = &actors.Loaded{Deposed: true}
+		case err != nil:
+			loaded = &actors.Loaded{Err: err.Error()}
+		}
+		x.proc.tell(to, loaded)
+	})
+}
+
+func (x *storePort) broken() bool { return x.s.outage > 0 || x.proc.host.cut > 0 }
+
+// Apply writes a transaction and answers, unless the world has other plans.
+func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *actor.PID) {
+	s := x.s
+	s.w.writes++
+	asked := s.w.engine.now
+	s.w.engine.after(s.latency(), func() {
+		s.w.writes--
+		fault := s.trouble(x.proc)
+		answer := actors.Applied{Ticket: ticket, Err: "the connection broke"}
+		switch fault {
+		case noTrouble:
+			answer = x.commit(epoch, ticket, changes, asked)
+		case errorAfter:
+			x.commit(epoch, ticket, changes, asked)
+		case errorLate:
+			s.w.writes++
+			s.w.engine.after(s.w.chance.skewed(time.Millisecond, 8*time.Second), func() {
+				s.w.writes--
+				x.commit(epoch, ticket, changes, asked)
+			})
+		case answerMissing:
+			x.commit(epoch, ticket, changes, asked)
+			return
+		}
+		x.proc.tell(to, answer)
+	})
+}
+
+// commit is the transaction itself. A commit that arrived is done even when
+// the process that asked for it has died meanwhile.
+func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change, asked instant) actors.Applied {
+	w := x.s.w
+	verdicts, err := x.s.kept.Apply(epoch, changes)
+	switch {
+	case errors.Is(err, store.ErrDeposed):
+		return actors.Applied{Ticket: ticket, Deposed: true}
+	case err != nil:
+		return actors.Applied{Ticket: ticket, Err: err.Error()}
+	}
+	x.s.kept.Sync()
+	for i, c := range changes {
+		if verdicts[i] == actors.Done {
+			w.books.write(x.proc, epoch, c, asked)
+		}
+	}
+	return actors.Applied{Ticket: ticket, Verdicts: verdicts}
+}

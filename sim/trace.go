@@ -1,0 +1,72 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math/bits"
+	"reflect"
+)
+
+// This file owns the trace hash: one number for everything that happened in a
+// run, in order. Two runs with the same hash were the same run.
+
+// trace is a running hash of two words. It is fast rather than safe against an
+// enemy; sha256 only gives its last value a common form.
+type trace struct {
+	a, b  uint64
+	types map[reflect.Type]uint64
+}
+
+func newTrace() *trace {
+	return &trace{a: 0x243f6a8885a308d3, b: 0x13198a2e03707344, types: map[reflect.Type]uint64{}}
+}
+
+// word mixes in one number. Both halves of the product are kept: losing one
+// would let different runs meet.
+func (t *trace) word(x uint64) {
+	hi, lo := bits.Mul64(t.a^x, 0x9fb21c651e98df25)
+	t.a, t.b = bits.RotateLeft64(t.b, 29)^lo, hi+t.b*0xd6e8feb86659fd93+x
+}
+
+// bytes mixes in what crossed from one process to another.
+func (t *trace) bytes(p []byte) {
+	t.word(hashBytes(p))
+}
+
+// kind mixes in the type of a message. Its name is hashed once: the name is
+// part of the source, while the address of the type is not.
+func (t *trace) kind(message any) {
+	typ := reflect.TypeOf(message)
+	h, known := t.types[typ]
+	if !known {
+		h = hashString(typ.String())
+		t.types[typ] = h
+	}
+	t.word(h)
+}
+
+// sum is the hash of all so far.
+func (t *trace) sum() string {
+	var state [16]byte
+	binary.LittleEndian.PutUint64(state[:8], t.a)
+	binary.LittleEndian.PutUint64(state[8:], t.b)
+	digest := sha256.Sum256(state[:])
+	return hex.EncodeToString(digest[:])
+}
+
+// hashBytes takes eight bytes at a time.
+func hashBytes(p []byte) uint64 {
+	h := uint64(len(p)) * 0xa0761d6478bd642f
+	for len(p) >= 8 {
+		hi, lo := bits.Mul64(binary.LittleEndian.Uint64(p)^h, 0xe7037ed1a0b428db)
+		h = hi ^ lo ^ bits.RotateLeft64(h, 17)
+		p = p[8:]
+	}
+	for _, c := range p {
+		h = (h ^ uint64(c)) * 0x100000001b3
+	}
+	return h ^ h>>32
+}
+
+func hashString(s string) uint64 { return hashBytes([]byte(s)) }

@@ -1,0 +1,92 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// This file owns what the simulated processes do. A job's command is a little
+// script that the simulated launcher plays; the actors see only a command.
+
+// script says how the members of a job behave.
+type script struct {
+	run  time.Duration // how long a member runs
+	exit int32         // how it ends
+	rank int32         // only this rank ends so, and after half the time; −1: all
+	runs int32         // only so in the first so many runs; 0: in every one
+	oom  bool          // it is killed for its memory instead
+	deaf bool          // it ignores SIGTERM
+}
+
+// command writes a script the way it stands in a job's spec.
+func (s script) command() []string {
+	words := []string{"sim", "run=" + s.run.String()}
+	if s.exit != 0 {
+		words = append(words, fmt.Sprintf("exit=%d", s.exit))
+	}
+	if s.rank >= 0 {
+		words = append(words, fmt.Sprintf("rank=%d", s.rank))
+	}
+	if s.runs > 0 {
+		words = append(words, fmt.Sprintf("runs=%d", s.runs))
+	}
+	if s.oom {
+		words = append(words, "oom")
+	}
+	if s.deaf {
+		words = append(words, "deaf")
+	}
+	return words
+}
+
+// parseScript reads a script. What it does not know it leaves out: any command
+// may be submitted to a simulated cluster, and runs for a minute.
+func parseScript(words []string) script {
+	s := script{run: time.Minute, rank: -1}
+	for _, word := range words {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "run":
+			if d, err := time.ParseDuration(value); err == nil {
+				s.run = d
+			}
+		case "exit":
+			s.exit = parsed(value)
+		case "rank":
+			s.rank = parsed(value)
+		case "runs":
+			s.runs = parsed(value)
+		case "oom":
+			s.oom = true
+		case "deaf":
+			s.deaf = true
+		}
+	}
+	return s
+}
+
+func parsed(value string) int32 {
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}
+
+// end is how one member ends in one run, and after how long.
+func (s script) end(rank, run int32) (after time.Duration, code int32, oom bool) {
+	if s.runs > 0 && run > s.runs || s.rank >= 0 && s.rank != rank {
+		return s.run, 0, false
+	}
+	if s.rank >= 0 {
+		after = s.run / 2
+	} else {
+		after = s.run
+	}
+	if s.oom {
+		return after, 137, true
+	}
+	return after, s.exit, false
+}

@@ -1,0 +1,90 @@
+// Package store keeps the leader's durable records. One contract, several
+// databases: whatever stands behind it passes storetest.Contract.
+//
+// It owns what becomes of a write when two leaders, a lost answer or a bug
+// compete for the same record. It must never decide anything else: which job
+// runs where is the leader's business, and a record says what the leader said.
+package store
+
+import (
+	"errors"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+var (
+	// ErrDeposed: the epoch is not the leader's. Nothing was written.
+	ErrDeposed = errors.New("store: the epoch is no longer the leader's")
+	// ErrNotFound: no such record.
+	ErrNotFound = errors.New("store: not found")
+	// ErrClosed: the store was closed before the call, which did nothing.
+	ErrClosed = errors.New("store: closed")
+)
+
+// Position is a place in the order in which jobs finished. The zero stands
+// before all of them.
+type Position struct {
+	FinishedUnixMs int64
+	Job            topology.JobID
+}
+
+// Store is what a database implements. It is synchronous and safe for
+// concurrent use; Port makes it what actors speak to. What a call returned
+// without an error is durable, and what a read showed is too.
+type Store interface {
+	// Lead takes leadership: it makes a new epoch, higher than any before, durable
+	// and returns it. From then on every call with another epoch is ErrDeposed.
+	// Who may lead, and for how long, is not decided here: an implementation
+	// with a lease may refuse with an error of its own.
+	Lead(holder string) (epoch uint64, err error)
+
+	// Load hands out what a leader needs to go on: what is over and has left all
+	// its evidence stays where it is, however much of it there is.
+	Load(epoch uint64) (*actors.Loaded, error)
+
+	// Apply writes changes in one transaction that also checks the epoch, and
+	// returns one verdict each. A change that conflicts is left out and does not
+	// hinder the others; they are judged one after the other, each on what those
+	// before it have left. An error other than ErrDeposed leaves in doubt whether
+	// the whole was written; never a part of it. See rules.go for the verdicts.
+	Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, error)
+
+	// Prune forgets up to limit jobs, oldest first, that finished before this time
+	// and lack no evidence, and tells how many. Their ids stay used for ever; their
+	// request ids may be used again.
+	Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error)
+
+	// Job reads one job and all its attempts in the order of their tokens, as of
+	// one moment. ErrNotFound if there is none.
+	Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error)
+
+	// Requested is Job for the one that an owner's request made.
+	Requested(owner, requestID string) (*messages.JobRecord, []*messages.AttemptRecord, error)
+
+	// Finished reads up to limit jobs that are over, in the order in which they
+	// finished, beginning behind the position. Where the next page begins is
+	// PositionOf the last one.
+	Finished(after Position, limit int) ([]*messages.JobRecord, error)
+
+	// Close lets go of the database; later calls are ErrClosed.
+	Close() error
+}
+
+// PositionOf is where a finished job stands.
+func PositionOf(j *messages.JobRecord) Position {
+	return Position{FinishedUnixMs: j.GetFinishedUnixMs(), Job: topology.JobID(j.GetId())}
+}
+
+// Unsettled picks, of a job's attempts in the order of their tokens, those that
+// a leader goes on with: the latest, and earlier ones that lack evidence.
+func Unsettled(attempts []*messages.AttemptRecord) []*messages.AttemptRecord {
+	var keep []*messages.AttemptRecord
+	for i, a := range attempts {
+		if i == len(attempts)-1 || a.Owes() {
+			keep = append(keep, a)
+		}
+	}
+	return keep
+}

@@ -1,0 +1,282 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// Memory is a store that lives as long as its process. It is what every other
+// one is measured against, and what the simulator crashes.
+//
+// Records are kept as bytes: what a caller does to a record after a call, or to
+// one it was given, cannot reach what is stored.
+//
+// It begins by making everything durable at once. After HoldSync what is
+// written is a tail that Sync makes durable and Crash drops.
+type Memory struct {
+	mu sync.Mutex
+
+	epoch    uint64
+	holder   string
+	arrival  uint64
+	jobs     map[topology.JobID]*jobEntry
+	nodes    map[topology.NodeID][]byte
+	requests map[request]topology.JobID
+	tokens   map[topology.Token]topology.JobID
+	live     map[topology.JobID]struct{} // not over, or lacking evidence: what Load hands out
+	finished []Position                  // of all that is over, sorted
+	pruned   map[topology.JobID]struct{} // their ids stay used
+
+	holding bool
+	tail    []batch // not yet synced, oldest first
+	broken  map[Rule]int
+	closed  bool
+}
+
+// batch takes one unsynced transaction back, step by step, latest first.
+type batch []func()
+
+type request struct{ owner, id string }
+
+// NewMemory is an empty store, led by nobody.
+func NewMemory() *Memory {
+	return &Memory{
+		jobs: map[topology.JobID]*jobEntry{}, nodes: map[topology.NodeID][]byte{},
+		requests: map[request]topology.JobID{}, tokens: map[topology.Token]topology.JobID{},
+		live: map[topology.JobID]struct{}{}, pruned: map[topology.JobID]struct{}{},
+		broken: map[Rule]int{},
+	}
+}
+
+// HoldSync makes Apply and Prune return before what they wrote is durable, until
+// Sync. Lead and every read sync by themselves: an epoch is fenced off only once
+// it is durable, and what was shown must not be undone.
+func (m *Memory) HoldSync() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.holding = true
+}
+
+// Sync makes everything written so far durable.
+func (m *Memory) Sync() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tail = nil
+}
+
+// Unsynced counts the transactions that a crash could still undo.
+func (m *Memory) Unsynced() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.tail)
+}
+
+// Crash drops what was not synced.
+func (m *Memory) Crash() { m.CrashKeeping(0) }
+
+// CrashKeeping drops what was not synced but for the first so many
+// transactions: a disk may have written more than it was made to promise. Never
+// a part of one, and never a later one without the earlier.
+func (m *Memory) CrashKeeping(transactions int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for len(m.tail) > transactions {
+		last := m.tail[len(m.tail)-1]
+		m.tail = m.tail[:len(m.tail)-1]
+		for i := len(last) - 1; i >= 0; i-- {
+			last[i]()
+		}
+	}
+	m.tail = nil
+}
+
+// Broken counts the changes that were refused, by rule.
+func (m *Memory) Broken() map[Rule]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make(map[Rule]int, len(m.broken))
+	for r, n := range m.broken {
+		out[r] = n
+	}
+	return out
+}
+
+// Lead implements Store.
+func (m *Memory) Lead(holder string) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return 0, ErrClosed
+	}
+	m.tail = nil
+	m.epoch++
+	m.holder = holder
+	return m.epoch, nil
+}
+
+// lead checks that this epoch may still do anything.
+func (m *Memory) lead(epoch uint64) error {
+	switch {
+	case m.closed:
+		return ErrClosed
+	case epoch == 0 || epoch != m.epoch:
+		return ErrDeposed
+	}
+	return nil
+}
+
+// Load implements Store.
+func (m *Memory) Load(epoch uint64) (*actors.Loaded, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.lead(epoch); err != nil {
+		return nil, err
+	}
+	m.tail = nil
+	out := &actors.Loaded{Arrival: m.arrival}
+	for _, id := range m.liveInOrder() {
+		record, attempts := m.jobs[id].decode()
+		out.Jobs = append(out.Jobs, record)
+		out.Attempts = append(out.Attempts, Unsettled(attempts)...)
+	}
+	ids := make([]topology.NodeID, 0, len(m.nodes))
+	for id := range m.nodes {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		out.Nodes = append(out.Nodes, decodeNode(m.nodes[id]))
+	}
+	return out, nil
+}
+
+// liveInOrder is what is not over or lacks evidence, as it arrived.
+func (m *Memory) liveInOrder() []topology.JobID {
+	ids := make([]topology.JobID, 0, len(m.live))
+	for id := range m.live {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b topology.JobID) int {
+		return cmp.Or(cmp.Compare(m.jobs[a].head.Arrival, m.jobs[b].head.Arrival), cmp.Compare(a, b))
+	})
+	return ids
+}
+
+// Prune implements Store.
+func (m *Memory) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.lead(epoch); err != nil {
+		return 0, err
+	}
+	var gone []topology.JobID
+	for _, p := range m.finished {
+		if p.FinishedUnixMs >= finishedBeforeUnixMs || len(gone) >= limit {
+			break
+		}
+		if _, owes := m.live[p.Job]; !owes {
+			gone = append(gone, p.Job)
+		}
+	}
+	// All at once: one by one, each would move all that stays.
+	drop := make(map[topology.JobID]bool, len(gone))
+	for _, id := range gone {
+		drop[id] = true
+	}
+	m.finished = slices.DeleteFunc(m.finished, func(p Position) bool { return drop[p.Job] })
+	var undo batch
+	for _, id := range gone {
+		undo = append(undo, m.put(id, nil))
+		m.pruned[id] = struct{}{}
+		undo = append(undo, func() { delete(m.pruned, id) })
+	}
+	m.written(undo)
+	return len(gone), nil
+}
+
+// written ends a transaction.
+func (m *Memory) written(undo batch) {
+	if m.holding {
+		m.tail = append(m.tail, undo)
+	}
+}
+
+// Job implements Store.
+func (m *Memory) Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.read(id)
+}
+
+// Requested implements Store.
+func (m *Memory) Requested(owner, requestID string) (*messages.JobRecord, []*messages.AttemptRecord, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.read(m.requests[request{owner, requestID}])
+}
+
+func (m *Memory) read(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error) {
+	if m.closed {
+		return nil, nil, ErrClosed
+	}
+	m.tail = nil
+	e := m.jobs[id]
+	if e == nil {
+		return nil, nil, ErrNotFound
+	}
+	record, attempts := e.decode()
+	return record, attempts, nil
+}
+
+// Finished implements Store.
+func (m *Memory) Finished(after Position, limit int) ([]*messages.JobRecord, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, ErrClosed
+	}
+	m.tail = nil
+	at := sort.Search(len(m.finished), func(i int) bool { return comparePositions(m.finished[i], after) > 0 })
+	var out []*messages.JobRecord
+	for ; at < len(m.finished) && len(out) < limit; at++ {
+		out = append(out, decodeJob(m.jobs[m.finished[at].Job].record))
+	}
+	return out, nil
+}
+
+// Close implements Store. What was not synced is gone, as with a database.
+func (m *Memory) Close() error {
+	m.Crash()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return nil
+}
+
+func comparePositions(a, b Position) int {
+	return cmp.Or(cmp.Compare(a.FinishedUnixMs, b.FinishedUnixMs), cmp.Compare(a.Job, b.Job))
+}
+
+// encode is the stored form: deterministic, so that equal records are equal bytes.
+func encode(m proto.Message) []byte {
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic("store: a record that cannot be marshalled: " + err.Error())
+	}
+	return data
+}
+
+// decode reads what encode wrote; anything else is a broken invariant.
+func decode(data []byte, into proto.Message) {
+	if err := proto.Unmarshal(data, into); err != nil {
+		panic("store: a stored record cannot be read: " + err.Error())
+	}
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+)
+
+// Port is what actors speak to: it takes a call at once, does it in the order
+// of the calls on a goroutine of its own, and answers with a message. An actor
+// never waits for a disk.
+type Port struct {
+	store  Store
+	system *actor.ActorSystem
+	calls  chan func()
+	done   chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// portQueue bounds the calls that wait. The Journal has one transaction in
+// flight, and writes it again only after long silence; so a queue that is full
+// means a database that has hung.
+const portQueue = 64
+
+// errBusy leaves a call undone, and its asker in doubt as with any other error.
+var errBusy = errors.New("store: too many calls wait for the database")
+
+// NewPort begins to serve a store. Close ends it.
+func NewPort(s Store, system *actor.ActorSystem) *Port {
+	p := &Port{store: s, system: system, calls: make(chan func(), portQueue), done: make(chan struct{})}
+	go p.serve()
+	return p
+}
+
+// serve does one call after the other. A panic in a store is left to end the
+// process: a database that broke a rule of its own must not be written on.
+func (p *Port) serve() {
+	defer close(p.done)
+	for call := range p.calls {
+		call()
+	}
+}
+
+// do lets a call wait its turn, without ever waiting itself.
+func (p *Port) do(call func()) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return ErrClosed
+	}
+	select {
+	case p.calls <- call:
+		return nil
+	default:
+		return errBusy
+	}
+}
+
+// Load implements actors.Store.
+func (p *Port) Load(epoch uint64, to *actor.PID) {
+	err := p.do(func() {
+		loaded, err := p.store.Load(epoch)
+		if err != nil {
+			loaded = &actors.Loaded{Deposed: errors.Is(err, ErrDeposed), Err: err.Error()}
+		}
+		p.system.Root.Send(to, *loaded)
+	})
+	if err != nil {
+		p.system.Root.Send(to, actors.Loaded{Err: err.Error()})
+	}
+}
+
+// Apply implements actors.Store.
+func (p *Port) Apply(epoch, ticket uint64, changes []actors.Change, to *actor.PID) {
+	err := p.do(func() {
+		answer := actors.Applied{Ticket: ticket}
+		verdicts, err := p.store.Apply(epoch, changes)
+		switch {
+		case errors.Is(err, ErrDeposed):
+			answer.Deposed = true
+		case err != nil:
+			answer.Err = err.Error()
+		default:
+			answer.Verdicts = verdicts
+		}
+		p.system.Root.Send(to, answer)
+	})
+	if err != nil {
+		p.system.Root.Send(to, actors.Applied{Ticket: ticket, Err: err.Error()})
+	}
+}
+
+// Find implements actors.Store.
+func (p *Port) Find(q actors.Query, to *actor.PID) {
+	err := p.do(func() { p.system.Root.Send(to, Answer(p.store, q)) })
+	if err != nil {
+		p.system.Root.Send(to, actors.Found{Query: q, Err: err.Error()})
+	}
+}
+
+// Answer looks a query up. A job that is not there is an answer, not an error.
+func Answer(s Store, q actors.Query) actors.Found {
+	found := actors.Found{Query: q}
+	var err error
+	if q.Job != "" {
+		found.Job, found.Attempts, err = s.Job(q.Job)
+	} else {
+		found.Job, found.Attempts, err = s.Requested(q.Owner, q.RequestID)
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		found.Err = err.Error()
+	}
+	found.Attempts = Unsettled(found.Attempts)
+	return found
+}
+
+// Close does what waits, and closes the store.
+func (p *Port) Close() error {
+	p.mu.Lock()
+	if !p.closed {
+		p.closed = true
+		close(p.calls)
+	}
+	p.mu.Unlock()
+	<-p.done
+	return p.store.Close()
+}

@@ -1,0 +1,181 @@
+package store
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns which writes are let through. The rules are pure and shared by
+// every database, so that none of them can be kinder than another. They look at
+// what is stored and at what would replace it, and at nothing else.
+
+// Rule names why a change is a Conflict. The empty rule lets it through.
+type Rule string
+
+// The rules. Of Revision and Request an honest leader can fall foul, by a race
+// or by a client that asks twice. The others no correct leader breaks: they are
+// the last wall before a decision changes, and count as bugs.
+const (
+	RuleRevision Rule = "revision"   // somebody else wrote the record first
+	RuleRequest  Rule = "request"    // the owner's request id already made another job
+	RuleShape    Rule = "shape"      // the change does not say what it must
+	RuleID       Rule = "id-reused"  // a job of this id was pruned
+	RuleIdentity Rule = "identity"   // whose job it is never changes
+	RuleTerminal Rule = "terminal"   // what is over stays over, as it ended
+	RuleCommit   Rule = "one-commit" // one COMMIT per token, one open attempt per job, newer tokens only
+	RuleDecision Rule = "decision"   // what COMMIT decided never changes
+	RuleEnd      Rule = "one-end"    // ENDED comes after COMMIT, once
+	RuleEvidence Rule = "exits-stay" // an exit never vanishes
+)
+
+// Bug tells whether no correct leader breaks this rule.
+func (r Rule) Bug() bool { return r != "" && r != RuleRevision && r != RuleRequest }
+
+// Head is what the rules need to know of a stored job: the columns of a table.
+type Head struct {
+	Revision       uint64
+	WrittenBy      topology.Token
+	Owner          string
+	RequestID      string
+	Arrival        uint64
+	State          messages.JobState
+	ExitCode       int32
+	FinishedUnixMs int64
+}
+
+// HeadOf reads it from a record.
+func HeadOf(j *messages.JobRecord) Head {
+	return Head{
+		Revision: j.GetRevision(), WrittenBy: messages.FromToken(j.GetWrittenBy()),
+		Owner: j.GetOwner().GetName(), RequestID: j.GetRequestId(), Arrival: j.GetArrival(),
+		State: j.GetState(), ExitCode: j.GetExitCode(), FinishedUnixMs: j.GetFinishedUnixMs(),
+	}
+}
+
+// JudgeJob holds a job's record against what is stored (nil: nothing). Repeated:
+// this very write is already there, with all that was written beside it.
+func JudgeJob(stored *Head, next *messages.JobRecord) (repeated bool, broken Rule) {
+	n := HeadOf(next)
+	if next.GetId() == "" || n.WrittenBy.IsZero() || n.State == messages.JobState_JOB_STATE_UNSPECIFIED {
+		return false, RuleShape
+	}
+	if stored == nil {
+		return false, judgeRevision(0, n.Revision)
+	}
+	if stored.Revision == n.Revision && stored.WrittenBy == n.WrittenBy {
+		return true, ""
+	}
+	switch {
+	case judgeRevision(stored.Revision, n.Revision) != "":
+		return false, RuleRevision
+	case stored.Owner != n.Owner || stored.RequestID != n.RequestID:
+		return false, RuleIdentity
+	case stored.State.Terminal() && (stored.State != n.State || stored.ExitCode != n.ExitCode || stored.FinishedUnixMs != n.FinishedUnixMs):
+		return false, RuleTerminal
+	}
+	return false, ""
+}
+
+// JudgeNode does the same for a machine's record.
+func JudgeNode(stored, next *messages.NodeRecord) (repeated bool, broken Rule) {
+	by := messages.FromToken(next.GetWrittenBy())
+	if next.GetId() == "" || by.IsZero() {
+		return false, RuleShape
+	}
+	if stored != nil && stored.Revision == next.Revision && messages.FromToken(stored.WrittenBy) == by {
+		return true, ""
+	}
+	return false, judgeRevision(stored.GetRevision(), next.Revision)
+}
+
+func judgeRevision(stored, next uint64) Rule {
+	if next != stored+1 {
+		return RuleRevision
+	}
+	return ""
+}
+
+// JudgeAttempt holds an attempt's record against what is stored under its token
+// (nil: nothing, so this is its COMMIT).
+func JudgeAttempt(stored, next *messages.AttemptRecord) Rule {
+	switch {
+	case messages.FromToken(next.GetToken()).IsZero() || next.GetJob() == "" || len(next.GetPlaces()) == 0:
+		return RuleShape
+	case stored == nil:
+		return judgeCommit(next)
+	case stored.Run != next.Run || stored.CommittedUnixMs != next.CommittedUnixMs || len(stored.Places) != len(next.Places):
+		return RuleDecision
+	case stored.End != nil && !proto.Equal(stored.End, next.End):
+		return RuleEnd
+	}
+	for i, p := range stored.Places {
+		if !samePlace(p, next.Places[i]) {
+			return RuleDecision
+		}
+		if p.Exit != nil && next.Places[i].Exit == nil {
+			return RuleEvidence
+		}
+	}
+	return ""
+}
+
+// judgeCommit: nothing can have ended of what is only now decided.
+func judgeCommit(a *messages.AttemptRecord) Rule {
+	if a.End != nil {
+		return RuleEnd
+	}
+	for _, p := range a.Places {
+		if p.GetExit() != nil {
+			return RuleEnd
+		}
+	}
+	return ""
+}
+
+// samePlace compares what COMMIT decided of one rank. Written out, because
+// reflection over every device of every rank would be most of a write's cost.
+func samePlace(a, b *messages.Place) bool {
+	if a.GetRank() != b.GetRank() || a.GetNode() != b.GetNode() || a.GetMachineId() != b.GetMachineId() || a.GetAddress() != b.GetAddress() {
+		return false
+	}
+	g, h := a.GetGrant(), b.GetGrant()
+	if g.GetRank() != h.GetRank() || len(g.GetGpus()) != len(h.GetGpus()) ||
+		messages.FromResources(g.GetAmount()) != messages.FromResources(h.GetAmount()) {
+		return false
+	}
+	for i, s := range g.GetGpus() {
+		if s.GetGpuId() != h.Gpus[i].GetGpuId() || s.GetMilli() != h.Gpus[i].GetMilli() {
+			return false
+		}
+	}
+	return true
+}
+
+// attemptHead is what the rules need to know of an attempt beside its siblings.
+type attemptHead struct {
+	token topology.Token
+	ended bool
+}
+
+// judgeAttempts looks at all attempts a job would have, in the order in which
+// they were first written. was is the stored job, if any.
+func judgeAttempts(was *Head, state messages.JobState, all []attemptHead, fresh int) Rule {
+	open := 0
+	for i, a := range all {
+		if i > 0 && !all[i-1].token.Less(a.token) {
+			return RuleCommit
+		}
+		if !a.ended {
+			open++
+		}
+	}
+	switch {
+	case open > 1:
+		return RuleCommit
+	case state.Terminal() && open > 0, was != nil && was.State.Terminal() && fresh > 0:
+		return RuleTerminal
+	}
+	return ""
+}

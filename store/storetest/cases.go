@@ -1,0 +1,219 @@
+package storetest
+
+import (
+	"errors"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the cases about leadership, durability and the
+// compare-and-set; cases_attempt.go those about decisions, cases_read.go those
+// about reading and forgetting.
+
+func tryEpochs(w *world) {
+	first := w.epoch
+	if first == 0 {
+		w.Fatal("epoch 0 is nobody's")
+	}
+	w.lead()
+	second := w.epoch
+	w.crash()
+	if first >= second || second >= w.epoch {
+		w.Fatalf("epochs %d, %d, %d do not grow", first, second, w.epoch)
+	}
+}
+
+func tryDeposed(w *world) {
+	old := w.epoch
+	w.lead()
+	j := w.submit("j", 1)
+	for _, epoch := range []uint64{0, old, w.epoch + 1} {
+		if _, err := w.s.Apply(epoch, []actors.Change{jobChange(j)}); !errors.Is(err, store.ErrDeposed) {
+			w.Fatalf("apply under epoch %d: %v", epoch, err)
+		}
+		if _, err := w.s.Load(epoch); !errors.Is(err, store.ErrDeposed) {
+			w.Fatalf("load under epoch %d: %v", epoch, err)
+		}
+		if _, err := w.s.Prune(epoch, 1, 1); !errors.Is(err, store.ErrDeposed) {
+			w.Fatalf("prune under epoch %d: %v", epoch, err)
+		}
+	}
+	w.absent("j")
+	w.wrote("D", jobChange(j))
+}
+
+func tryDurable(w *world) {
+	j, a := w.running("j", 3, 1)
+	n := w.machine("n0")
+	w.wrote("D", actors.Change{Node: n})
+	w.crash()
+	w.stored(j, a)
+	l := w.load()
+	if len(l.Nodes) != 1 || !proto.Equal(l.Nodes[0], n) {
+		w.Fatalf("nodes are %v", l.Nodes)
+	}
+	if l.Arrival != 3 {
+		w.Fatalf("arrival %d, want 3", l.Arrival)
+	}
+	w.wrote("D", jobChange(w.active(j, a), attempt(a, ended(messages.Cause_CAUSE_SUCCEEDED))))
+}
+
+func tryAliasing(w *world) {
+	j := w.submit("j", 1)
+	want := proto.Clone(j).(*messages.JobRecord)
+	w.wrote("D", jobChange(j))
+	j.Spec.Name, j.State = "changed behind the store's back", messages.JobState_JOB_STATE_FAILED
+	w.stored(want)
+	w.load().Jobs[0].Spec.Name = "changed by a reader"
+	w.stored(want)
+}
+
+func tryRevision(w *world) {
+	j := w.submit("j", 1)
+	skipped := w.next(j, nil)
+	w.wrote("C", jobChange(skipped)) // nothing is there yet
+	w.wrote("D", jobChange(j))
+	other := w.submit("j", 1)
+	w.wrote("C", jobChange(other)) // made twice
+	k := w.next(j, nil)
+	rival := w.next(j, nil)
+	w.wrote("DC", jobChange(k), jobChange(rival))
+	w.wrote("C", jobChange(w.next(w.next(k, nil), nil))) // skips one
+	w.stored(k)
+}
+
+func tryRepeated(w *world) {
+	j, a := w.running("j", 1, 1)
+	w.wrote("D", jobChange(j, a))
+	w.crash()
+	w.wrote("D", jobChange(j, a)) // the answer had been lost
+	w.stored(j, a)
+	n := w.machine("n0")
+	w.wrote("DD", actors.Change{Node: n}, actors.Change{Node: n})
+	k := w.next(j, nil)
+	w.wrote("D", jobChange(k))
+	w.wrote("C", jobChange(j, a)) // a late one, after the record moved on
+	w.stored(k, a)
+}
+
+func tryIndependent(w *world) {
+	j, k := w.submit("j", 1), w.submit("k", 2)
+	w.wrote("D", jobChange(j))
+	w.wrote("CDCD", jobChange(w.submit("j", 1)), jobChange(k), jobChange(w.next(w.next(j, nil), nil)), actors.Change{Node: w.machine("n0")})
+	w.crash()
+	w.stored(j)
+	w.stored(k)
+	if nodes := w.load().Nodes; len(nodes) != 1 {
+		w.Fatalf("nodes are %v", nodes)
+	}
+}
+
+func tryRequests(w *world) {
+	j := w.submit("j", 1)
+	twice := w.submit("k", 2)
+	twice.RequestId = j.RequestId
+	w.wrote("DC", jobChange(j), jobChange(twice))
+	w.absent("k")
+	got, _, err := w.s.Requested("alice", j.RequestId)
+	if err != nil || got.Id != "j" {
+		w.Fatalf("requested: %v, %v", got, err)
+	}
+	bobs := w.submit("b", 3)
+	bobs.RequestId, bobs.Owner = j.RequestId, &messages.Principal{Name: "bob"}
+	unnamed, another := w.submit("u1", 4), w.submit("u2", 5)
+	unnamed.RequestId, another.RequestId = "", ""
+	w.wrote("DDD", jobChange(bobs), jobChange(unnamed), jobChange(another))
+	if _, _, err := w.s.Requested("alice", ""); !errors.Is(err, store.ErrNotFound) {
+		w.Fatalf("no request at all: %v", err)
+	}
+	w.wrote("CC",
+		jobChange(w.next(j, func(n *messages.JobRecord) { n.RequestId = "another" })),
+		jobChange(w.next(j, func(n *messages.JobRecord) { n.Owner = &messages.Principal{Name: "bob"} })))
+}
+
+func tryTerminal(w *world) {
+	j := w.submit("j", 1)
+	k := w.over(j, 10)
+	w.wrote("DD", jobChange(j), jobChange(k))
+	for name, edit := range map[string]func(*messages.JobRecord){
+		"revived":     func(n *messages.JobRecord) { n.State = messages.JobState_JOB_STATE_QUEUED },
+		"cancelled":   func(n *messages.JobRecord) { n.State = messages.JobState_JOB_STATE_CANCELLED },
+		"other code":  func(n *messages.JobRecord) { n.ExitCode = 1 },
+		"other times": func(n *messages.JobRecord) { n.FinishedUnixMs = 11 },
+	} {
+		w.Log(name)
+		w.wrote("C", jobChange(w.next(k, edit)))
+	}
+	w.wrote("C", jobChange(w.next(k, nil), commit("j", w.token(1)))) // nothing starts any more
+	l := w.next(k, func(n *messages.JobRecord) { n.Cancel = &messages.Deed{Reason: "too late"} })
+	w.wrote("D", jobChange(l))
+	w.stored(l)
+}
+
+func tryShape(w *world) {
+	j := w.submit("j", 1)
+	noID, noWriter, noState := w.submit("", 2), w.submit("k", 2), w.submit("l", 2)
+	noWriter.WrittenBy, noState.State = nil, 0
+	noNodeWriter := w.machine("n0")
+	noNodeWriter.WrittenBy = nil
+	w.wrote("DCCCCCCC", jobChange(j),
+		jobChange(noID), jobChange(noWriter), jobChange(noState), actors.Change{},
+		actors.Change{Node: noNodeWriter}, actors.Change{Node: w.machine("")},
+		actors.Change{Node: w.machine("n0"), Attempts: []*messages.AttemptRecord{commit("j", w.token(1))}})
+	w.stored(j)
+	if nodes := w.load().Nodes; len(nodes) != 0 {
+		w.Fatalf("nodes are %v", nodes)
+	}
+}
+
+func tryNodes(w *world) {
+	n := w.machine("n0")
+	w.wrote("D", actors.Change{Node: n})
+	w.wrote("C", actors.Change{Node: w.machine("n0")})
+	drained := proto.Clone(n).(*messages.NodeRecord)
+	drained.Revision, drained.WrittenBy, drained.Drained = 2, w.stamp(), &messages.Deed{Reason: "new fans"}
+	rival := proto.Clone(drained).(*messages.NodeRecord)
+	rival.WrittenBy = w.stamp()
+	w.wrote("DC", actors.Change{Node: drained}, actors.Change{Node: rival})
+	w.crash()
+	if nodes := w.load().Nodes; len(nodes) != 1 || !proto.Equal(nodes[0], drained) {
+		w.Fatalf("nodes are %v", nodes)
+	}
+}
+
+func tryTogether(w *world) {
+	j, n := w.submit("j", 1), w.machine("n0")
+	w.wrote("D", actors.Change{Job: j, Node: n})
+	w.wrote("D", actors.Change{Job: j, Node: n})
+	k := w.next(j, nil)
+	w.wrote("C", actors.Change{Job: k, Node: w.machine("n0")}) // the machine's half conflicts
+	w.stored(j)
+	w.wrote("C", actors.Change{Job: k, Node: n}) // half of it is there, so it never was one write
+	w.stored(j)
+	m := w.machine("n1")
+	w.wrote("C", actors.Change{Job: w.next(k, nil), Node: m}) // the job's half conflicts
+	if nodes := w.load().Nodes; len(nodes) != 1 {
+		w.Fatalf("nodes are %v", nodes)
+	}
+}
+
+func tryClosed(w *world) {
+	if err := w.s.Close(); err != nil {
+		w.Fatalf("close: %v", err)
+	}
+	_, leadErr := w.s.Lead("late")
+	_, loadErr := w.s.Load(w.epoch)
+	_, applyErr := w.s.Apply(w.epoch, nil)
+	_, _, jobErr := w.s.Job(topology.JobID("j"))
+	_, finishedErr := w.s.Finished(store.Position{}, 1)
+	for i, err := range []error{leadErr, loadErr, applyErr, jobErr, finishedErr} {
+		if !errors.Is(err, store.ErrClosed) {
+			w.Fatalf("call %d on a closed store: %v", i, err)
+		}
+	}
+}

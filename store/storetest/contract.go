@@ -1,0 +1,147 @@
+// Package storetest tries a store against its contract. Every database is
+// tried with the same cases, so that what the simulator proves about the one in
+// memory holds for the others.
+package storetest
+
+import (
+	"errors"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+// Open makes an empty store, and tells how to get at what is left after its
+// process was killed. A store that killed returned replaces the earlier ones.
+type Open func(t *testing.T) (s store.Store, killed func() store.Store)
+
+// Contract tries one store.
+func Contract(t *testing.T, open Open) {
+	for _, c := range []struct {
+		name string
+		try  func(*world)
+	}{
+		{"an epoch is higher than all before, also after a crash", tryEpochs},
+		{"a deposed leader neither writes nor reads the queue", tryDeposed},
+		{"what was written survives a crash, whole and equal", tryDurable},
+		{"records do not share memory with their callers", tryAliasing},
+		{"a job is written by compare-and-set on its revision", tryRevision},
+		{"a repeated write is done, not a conflict", tryRepeated},
+		{"a conflict does not hinder the other changes of a batch", tryIndependent},
+		{"one request makes one job", tryRequests},
+		{"what is over stays over", tryTerminal},
+		{"a change that says too little is refused", tryShape},
+		{"one COMMIT per token, one open attempt per job", tryCommit},
+		{"what COMMIT decided, and how it ended, never changes", tryDecision},
+		{"an exit never vanishes", tryEvidence},
+		{"machines are written by compare-and-set", tryNodes},
+		{"a job and a machine in one change are written together", tryTogether},
+		{"load hands out what is not settled, in order of arrival", tryLoad},
+		{"finished jobs are read in pages", tryFinished},
+		{"pruning forgets all but that the id was used", tryPrune},
+		{"a closed store does nothing", tryClosed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, killed := open(t)
+			w := &world{T: t, s: s, killed: killed}
+			w.lead()
+			c.try(w)
+		})
+	}
+}
+
+// world is one case: a store and the leader that writes to it.
+type world struct {
+	*testing.T
+	writer
+	s      store.Store
+	killed func() store.Store
+}
+
+func (w *world) lead() {
+	w.Helper()
+	epoch, err := w.s.Lead("tester")
+	if err != nil {
+		w.Fatalf("lead: %v", err)
+	}
+	w.epoch = epoch
+}
+
+// crash kills the store's process, and leads again.
+func (w *world) crash() {
+	w.Helper()
+	w.s = w.killed()
+	w.lead()
+}
+
+// wrote applies changes and holds their verdicts against a word: D for done, C for conflict.
+func (w *world) wrote(want string, changes ...actors.Change) {
+	w.Helper()
+	verdicts, err := w.s.Apply(w.epoch, changes)
+	if err != nil {
+		w.Fatalf("apply: %v", err)
+	}
+	got := ""
+	for _, v := range verdicts {
+		got += map[actors.Verdict]string{actors.Done: "D", actors.Conflict: "C"}[v]
+	}
+	if got != want {
+		w.Fatalf("verdicts %q, want %q", got, want)
+	}
+}
+
+func (w *world) load() *actors.Loaded {
+	w.Helper()
+	l, err := w.s.Load(w.epoch)
+	if err != nil {
+		w.Fatalf("load: %v", err)
+	}
+	return l
+}
+
+// stored holds a job and its attempts against what the store has.
+func (w *world) stored(want *messages.JobRecord, attempts ...*messages.AttemptRecord) {
+	w.Helper()
+	got, gotAttempts, err := w.s.Job(topology.JobID(want.Id))
+	if err != nil {
+		w.Fatalf("job %s: %v", want.Id, err)
+	}
+	if !proto.Equal(got, want) {
+		w.Fatalf("job is\n%v\nwant\n%v", got, want)
+	}
+	if len(gotAttempts) != len(attempts) {
+		w.Fatalf("job %s has %d attempts, want %d", want.Id, len(gotAttempts), len(attempts))
+	}
+	for i := range attempts {
+		if !proto.Equal(gotAttempts[i], attempts[i]) {
+			w.Fatalf("attempt %d is\n%v\nwant\n%v", i, gotAttempts[i], attempts[i])
+		}
+	}
+}
+
+func (w *world) absent(id string) {
+	w.Helper()
+	if _, _, err := w.s.Job(topology.JobID(id)); !errors.Is(err, store.ErrNotFound) {
+		w.Fatalf("job %s: error %v, want not found", id, err)
+	}
+}
+
+// token is one of this leader's attempts.
+func (w *world) token(counter uint64) topology.Token {
+	return topology.Token{Epoch: w.epoch, Counter: 1000 + counter}
+}
+
+// running writes a job with one open attempt.
+func (w *world) running(id string, arrival, counter uint64) (*messages.JobRecord, *messages.AttemptRecord) {
+	w.Helper()
+	j := w.submit(id, arrival)
+	a := commit(id, w.token(counter))
+	k := w.active(j, a)
+	w.wrote("D", jobChange(j))
+	w.wrote("D", jobChange(k, a))
+	return k, a
+}

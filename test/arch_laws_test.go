@@ -1,0 +1,389 @@
+// The laws themselves, in the order in which a newcomer meets them. Each is a pure function of one file.
+package test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// room is what one top folder may import.
+type room struct {
+	// ours are this module's folders. A room may always import its own sub-folders.
+	ours []string
+	// libraries are the modules of others that it may import, as path prefixes; nil means any that no law bans.
+	libraries []string
+	// pure rooms take from the standard library only what has no clock, no I/O, no randomness and no locking.
+	pure bool
+}
+
+const (
+	protoActor = "github.com/asynkron/protoactor-go"
+	protobuf   = "google.golang.org/protobuf"
+)
+
+// rooms is "who imports whom". A folder that is not listed here does not exist in the house.
+var rooms = map[string]room{
+	"topology": {libraries: []string{}, pure: true},
+	"policy":   {ours: []string{"topology"}, libraries: []string{}, pure: true},
+	"messages": {ours: []string{"topology"}, libraries: []string{protobuf}, pure: true},
+	// Of protobuf only proto: protojson and prototext answer differently from build to build, by design.
+	"actors": {
+		ours:      []string{"topology", "policy", "messages"},
+		libraries: []string{protoActor + "/actor", protobuf + "/proto"},
+		pure:      true,
+	},
+	"store":   {ours: []string{"topology", "policy", "messages", "actors"}},
+	"cluster": {ours: []string{"topology", "policy", "messages", "actors", "store"}},
+	"runtime": {ours: []string{"topology", "policy", "messages", "actors"}},
+	"sim":     {ours: []string{"topology", "policy", "messages", "actors", "store"}},
+	"web":     {},
+	"cmd":     {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web"}},
+	"test":    {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "cmd"}},
+}
+
+// pureLibrary is what pure rooms may take from the standard library. It is a list of what is allowed, not of what is
+// banned, so that next year's packages have to be looked at first. time is here for Duration; the clock is banned by call.
+var pureLibrary = []string{
+	"bytes", "cmp", "container/heap", "container/list", "crypto/sha256", "encoding/base32", "encoding/binary",
+	"encoding/hex", "errors", "fmt", "hash", "hash/crc32", "hash/fnv", "hash/maphash", "iter", "maps", "math",
+	"math/bits", "net/netip", "path", "regexp", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8",
+}
+
+// actorPackages are the parts of Proto.Actor that stay allowed outside actors/: its core, what a light actor system is
+// built from, and the wire format. Its cluster, router, persistence and scheduler have wall clocks, locks or panics inside.
+var actorPackages = []string{"/actor", "/eventstream", "/extensions", "/remote"}
+
+// actorBans are calls of Proto.Actor that wait, use the wall clock, reorder messages or drop their sender.
+var actorBans = regexp.MustCompile(`^(RequestFuture|ReenterAfter|SetReceiveTimeout|CancelReceiveTimeout|Stash|` +
+	`NewFuture|StopFuture|PoisonFuture|AutoRespond|MessageBatch|Bounded|BoundedDropping|WithContextDecorator|` +
+	`NewOneForOneStrategy|NewAllForOneStrategy|NewExponentialBackoffStrategy|NewRestartingStrategy)$`)
+
+// clockCalls are the parts of package time that read the clock, wait, or know the machine's time zone.
+var clockCalls = []string{
+	"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Timer", "Ticker",
+	"Local", "LoadLocation",
+}
+
+const (
+	maxFunctionLines = 70  // what a reader holds in view at once
+	maxFileLines     = 600 // beyond it, a file owns more than one thing
+)
+
+var laws = []law{
+	{"imports", importsLaw, []breach{
+		{"topology/x.go", `package topology; import "os"`},
+		{"policy/x.go", `package policy; import "` + module + `/messages"`},
+		{"messages/x.go", `package messages; import "` + module + `/actors"`},
+		{"actors/x.go", `package actors; import "sync"`},
+		{"actors/x.go", `package actors; import "google.golang.org/grpc"`},
+		{"actors/x.go", `package actors; import "` + protobuf + `/encoding/protojson"`},
+		{"actors/x.go", `package actors; import . "fmt"`},
+		{"actors/deep/x.go", `package deep; import "math/rand/v2"`},
+		{"sim/x.go", `package sim; import "` + module + `/cmd/thing"`},
+		{"sim/x.go", `package sim; import "` + protoActor + `/router"`},
+		{"unheard/x.go", `package unheard`},
+	}},
+	{"clock", clockLaw, []breach{
+		{"topology/x.go", `package topology; import "time"; var x = time.Now()`},
+		{"actors/x.go", `package actors; import clock "time"; var x = clock.NewTimer`},
+		{"actors/x.go", `package actors; import "fmt"; func f() { fmt.Println() }`},
+		{"policy/x.go", `package policy; import "hash/maphash"; var x = maphash.MakeSeed()`},
+	}},
+	{"concurrency", concurrencyLaw, []breach{
+		{"actors/x.go", `package actors; func f() { go f() }`},
+		{"actors/x.go", `package actors; var x chan int`},
+		{"actors/x.go", `package actors; func f() { select {} }`},
+		{"policy/x.go", `package policy; func f() { x <- 1 }`},
+		{"policy/x.go", `package policy; func f() { <-x }`},
+	}},
+	{"protoactor", protoActorLaw, []breach{
+		{"actors/x.go", `package actors; func f() { ctx.RequestFuture(pid, m, 0) }`},
+		{"sim/x.go", `package sim; func f() { ctx.Stash() }`},
+		{"cluster/x.go", `package cluster; import "` + protoActor + `/actor"; var x = actor.Bounded(3)`},
+	}},
+	{"process", processLaw, []breach{
+		{"sim/x.go", `package sim; import "flag"`},
+		{"store/x.go", `package store; import "os"; func f() { os.Exit(1) }`},
+		{"cluster/x.go", `package cluster; import "os"; var x = os.Getenv("HOME")`},
+	}},
+	{"function length", functionLengthLaw, []breach{
+		{"actors/x.go", "package actors\nfunc f() {\n" + strings.Repeat("\tf()\n", maxFunctionLines) + "}\n"},
+	}},
+	{"file length", fileLengthLaw, []breach{
+		{"actors/x.go", "package actors\n" + strings.Repeat("// Text.\n", maxFileLines)},
+	}},
+	{"opening", openingLaw, []breach{
+		{"actors/x.go", "package actors\n\nvar x = 1\n\n// Late.\n"},
+		{"actors/x.go", "//go:build linux\n\npackage actors\n"},
+		{"actors/x.go", "package actors\n\nimport \"fmt\"\n\n// Late.\nvar x = fmt.Sprint()\n"},
+	}},
+	{"package names", packageNameLaw, []breach{
+		{"cluster/util/x.go", `package util`},
+		{"cluster/helpers/x.go", `package helpers`},
+	}},
+	{"unfinished", unfinishedLaw, []breach{
+		{"actors/x.go", "package actors // " + "TO" + "DO: more"},
+		{"messages/x.proto", "// " + "FIX" + "ME"},
+	}},
+	{"places", placesLaw, []breach{
+		{"docs/x.md", "see /wor" + "k/main"},
+		{"docs/x.md", "see (../shar" + "ed/design)"},
+	}},
+}
+
+// importsLaw: each room imports what its line in the table says, and nothing by dot.
+func importsLaw(s source) []string {
+	if !s.production() || s.layer() == "tools" {
+		return nil
+	}
+	room, known := rooms[s.layer()]
+	if !known {
+		return []string{fmt.Sprintf("%s: folder %q is not in the table of rooms", s.path, s.layer())}
+	}
+	var findings []string
+	for _, spec := range s.syntax.Imports {
+		importPath := strings.Trim(spec.Path.Value, `"`)
+		if spec.Name != nil && spec.Name.Name == "." {
+			findings = append(findings, fmt.Sprintf("%s: an import by dot hides where names come from", s.at(spec.Pos())))
+		}
+		if reason := room.refuses(s.layer(), importPath); reason != "" {
+			findings = append(findings, fmt.Sprintf("%s: %s may not import %s: %s", s.at(spec.Pos()), s.layer(), importPath, reason))
+		}
+	}
+	return findings
+}
+
+// refuses says why a room may not import a path, or nothing.
+func (r room) refuses(name, importPath string) string {
+	if ours, isOurs := strings.CutPrefix(importPath, module+"/"); isOurs {
+		first, _, _ := strings.Cut(ours, "/")
+		if first != name && !slices.Contains(r.ours, first) {
+			return "the layers forbid it"
+		}
+		return ""
+	}
+	first, _, _ := strings.Cut(importPath, "/")
+	if !strings.Contains(first, ".") { // Only the standard library has no domain in its paths.
+		if r.pure && !slices.Contains(pureLibrary, importPath) {
+			return "not on the list of what has no clock, I/O, randomness or locking"
+		}
+		return ""
+	}
+	within := func(prefix string) bool { return importPath == prefix || strings.HasPrefix(importPath, prefix+"/") }
+	if r.libraries != nil {
+		if !slices.ContainsFunc(r.libraries, within) {
+			return "not one of this room's libraries"
+		}
+		return ""
+	}
+	if part, isActor := strings.CutPrefix(importPath, protoActor); isActor && !slices.Contains(actorPackages, part) {
+		return "this part of Proto.Actor blocks, panics or uses the wall clock"
+	}
+	return ""
+}
+
+// clockLaw: a pure room reads no clock, seeds no hash by chance and prints nothing, though the packages are allowed.
+func clockLaw(s source) []string {
+	if !s.production() || !rooms[s.layer()].pure {
+		return nil
+	}
+	return s.selectors(func(from, name string) string {
+		switch {
+		case from == "time" && slices.Contains(clockCalls, name):
+			return "reads or waits for the wall clock; time is passed in"
+		case from == "fmt" && (strings.HasPrefix(name, "Print") || strings.HasPrefix(name, "Scan")):
+			return "does I/O; log through the port"
+		case from == "hash/maphash":
+			return "differs from run to run"
+		}
+		return ""
+	})
+}
+
+// selectors walks every X.Name of the file; the judge gets X's import path ("" if it is no package) and answers why not.
+func (s source) selectors(judge func(from, name string) string) []string {
+	var findings []string
+	ast.Inspect(s.syntax, func(node ast.Node) bool {
+		if selector, is := node.(*ast.SelectorExpr); is {
+			if reason := judge(s.imported(selector), selector.Sel.Name); reason != "" {
+				findings = append(findings, fmt.Sprintf("%s: %s %s", s.at(selector.Pos()), selector.Sel.Name, reason))
+			}
+		}
+		return true
+	})
+	return findings
+}
+
+// concurrencyLaw: an actor is one thread of control by construction; whatever else runs is asked for by message.
+func concurrencyLaw(s source) []string {
+	if !s.production() || !rooms[s.layer()].pure {
+		return nil
+	}
+	var findings []string
+	ast.Inspect(s.syntax, func(node ast.Node) bool {
+		found := ""
+		switch node := node.(type) {
+		case *ast.GoStmt:
+			found = "go statement"
+		case *ast.SelectStmt:
+			found = "select"
+		case *ast.ChanType:
+			found = "channel type"
+		case *ast.SendStmt:
+			found = "channel send"
+		case *ast.UnaryExpr:
+			if node.Op == token.ARROW {
+				found = "channel receive"
+			}
+		}
+		if found != "" {
+			findings = append(findings, fmt.Sprintf("%s: %s; ask for it by message", s.at(node.Pos()), found))
+		}
+		return true
+	})
+	return findings
+}
+
+// protoActorLaw: the calls of Proto.Actor that wait, use the wall clock, or lose what they are given.
+func protoActorLaw(s source) []string {
+	if !s.production() || s.layer() == "tools" {
+		return nil
+	}
+	return s.selectors(func(from, name string) string {
+		onActor := from == "" || strings.HasPrefix(from, protoActor)
+		if onActor && actorBans.MatchString(name) {
+			return "is not for us: it waits, uses the wall clock, reorders, or drops the sender"
+		}
+		return ""
+	})
+}
+
+// processLaw: flags, environment and exit belong to cmd/, where a reader looks for them. Tests' own programs are free.
+func processLaw(s source) []string {
+	if !s.production() || slices.Contains([]string{"cmd", "test", "tools"}, s.layer()) {
+		return nil
+	}
+	var findings []string
+	for _, spec := range s.syntax.Imports {
+		if spec.Path.Value == `"flag"` {
+			findings = append(findings, fmt.Sprintf("%s: flags are read in cmd/ only", s.at(spec.Pos())))
+		}
+	}
+	return append(findings, s.selectors(func(from, name string) string {
+		if from == "os" && slices.Contains([]string{"Exit", "Getenv", "LookupEnv", "Environ", "Setenv", "Args"}, name) {
+			return "belongs to cmd/"
+		}
+		return ""
+	})...)
+}
+
+// functionLengthLaw counts from the word func to the closing brace; literals inside count with it.
+func functionLengthLaw(s source) []string {
+	if !s.production() {
+		return nil
+	}
+	var findings []string
+	for _, declaration := range s.syntax.Decls {
+		function, is := declaration.(*ast.FuncDecl)
+		if !is {
+			continue
+		}
+		lines := s.fset.Position(function.End()).Line - s.fset.Position(function.Pos()).Line + 1
+		if lines > maxFunctionLines {
+			findings = append(findings, fmt.Sprintf("%s: %s has %d lines, at most %d",
+				s.at(function.Pos()), function.Name.Name, lines, maxFunctionLines))
+		}
+	}
+	return findings
+}
+
+func fileLengthLaw(s source) []string {
+	if lines := strings.Count(s.text, "\n"); s.production() && lines > maxFileLines {
+		return []string{fmt.Sprintf("%s: %d lines, at most %d", s.path, lines, maxFileLines)}
+	}
+	return nil
+}
+
+// openingLaw: a file says what it owns before its first declaration: above the package clause, or on its own around the
+// imports. A build constraint, or the comment that belongs to that declaration, says nothing of the kind.
+func openingLaw(s source) []string {
+	if !s.production() {
+		return nil
+	}
+	end := s.syntax.End()
+	for _, declaration := range s.syntax.Decls {
+		if general, is := declaration.(*ast.GenDecl); is && general.Tok == token.IMPORT {
+			continue
+		}
+		end = declaration.Pos()
+		if doc := declarationDoc(declaration); doc != nil {
+			end = doc.Pos()
+		}
+		break
+	}
+	for _, comment := range s.syntax.Comments {
+		if comment.Pos() < end && strings.TrimSpace(comment.Text()) != "" { // Text leaves directives out.
+			return nil
+		}
+	}
+	return []string{s.path + ": opens without a word on what it owns"}
+}
+
+// declarationDoc is the comment that belongs to a declaration.
+func declarationDoc(declaration ast.Decl) *ast.CommentGroup {
+	switch declaration := declaration.(type) {
+	case *ast.GenDecl:
+		return declaration.Doc
+	case *ast.FuncDecl:
+		return declaration.Doc
+	}
+	return nil
+}
+
+// packageNameLaw: a package is a noun of the domain.
+func packageNameLaw(s source) []string {
+	if s.syntax == nil {
+		return nil
+	}
+	banned := []string{"util", "utils", "common", "manager", "managers", "helper", "helpers", "misc", "base"}
+	if name := s.syntax.Name.Name; slices.Contains(banned, name) {
+		return []string{fmt.Sprintf("%s: package %s says nothing about what it holds", s.path, name)}
+	}
+	return nil
+}
+
+// unfinished is in two pieces, or this file would break its own law.
+var unfinished = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
+
+// unfinishedLaw: what is left to do is in the tracker, where somebody sees it.
+func unfinishedLaw(s source) []string {
+	if ext := path.Ext(s.path); ext != ".go" && ext != ".proto" && ext != ".sh" {
+		return nil
+	}
+	var findings []string
+	for i, line := range strings.Split(s.text, "\n") {
+		if word := unfinished.FindString(line); word != "" {
+			findings = append(findings, fmt.Sprintf("%s:%d: %s", s.path, i+1, word))
+		}
+	}
+	return findings
+}
+
+// elsewhere are folders of a workplace, in pieces for the same reason.
+var elsewhere = regexp.MustCompile(`(^|[^\w.])/wor` + `k/|\.\./shar` + `ed\b`)
+
+// placesLaw: nothing committed points at a folder that a clone does not have.
+func placesLaw(s source) []string {
+	var findings []string
+	for i, line := range strings.Split(s.text, "\n") {
+		if elsewhere.MatchString(line) {
+			findings = append(findings, fmt.Sprintf("%s:%d: names a place outside the repository", s.path, i+1))
+		}
+	}
+	return findings
+}

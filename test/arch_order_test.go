@@ -1,0 +1,201 @@
+// One law that needs types: what decides and what simulates never ranges over a map, because Go shuffles maps on
+// purpose and one such loop makes the same seed tell two stories. Where the order cannot matter, the line says why:
+//
+//	for id := range members { //order: every member is only counted
+package test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// orderedRooms are the folders, with what lies under them, whose behaviour must follow from their input alone.
+var orderedRooms = []string{"topology", "policy", "messages", "actors", "store", "sim"}
+
+// listed is one package as `go list -export` tells it.
+type listed struct {
+	ImportPath, Dir, Export string
+	GoFiles                 []string
+	DepOnly                 bool
+	Error                   *struct{ Err string }
+}
+
+// TestOrderLaw keeps the law over the ordered rooms, and shows that it can fail.
+func TestOrderLaw(t *testing.T) {
+	if testing.Short() {
+		t.Skip("asks for everything to be compiled once more under -race, and has nothing concurrent in it")
+	}
+	packages, exports := listPackages(t, orderedRooms)
+	fset := token.NewFileSet()
+	imports := exportImporter(fset, exports)
+	for _, p := range packages {
+		var files []*ast.File
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, file)
+		}
+		for _, finding := range unordered(t, fset, p.ImportPath, files, imports) {
+			t.Error(finding)
+		}
+	}
+	refuses := func(body string, want int) {
+		t.Helper()
+		text := "package x\nimport (\n\"maps\"\n\"slices\"\n)\nvar m map[string]int\nvar _ = slices.Sorted(maps.Keys(m))\n" +
+			"func f() {\n" + body + "\n}\n"
+		file, err := parser.ParseFile(fset, "x.go", text, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := unordered(t, fset, "x", []*ast.File{file}, imports); len(found) != want {
+			t.Errorf("want %d findings, not %q, in:\n%s", want, found, body)
+		}
+	}
+	refuses("for range m {\n}", 1)
+	refuses("for k := range maps.Keys(m) { _ = k }", 1)
+	refuses("_ = slices.Collect(maps.Values(m))", 1)
+	refuses("for range m { //order:\n}", 1)
+	refuses("for range m { //order: only counted\n}", 0)
+	refuses("//order: only counted\nfor range m {\n}", 0)
+	refuses("for _, k := range slices.Sorted(maps.Keys(m)) { _ = k }", 0)
+	refuses("type n map[int]int; for range (n{}) {\n}", 1)
+}
+
+// listPackages asks the go command for the rooms' packages and for the compiled form of all they import. It goes through
+// the build cache, which `go test ./...` has filled by then or fills anyway.
+func listPackages(t *testing.T, rooms []string) ([]listed, map[string]string) {
+	t.Helper()
+	// maps and slices are named for the sake of the examples above.
+	arguments := []string{"list", "-export", "-deps", "-e", "-json=ImportPath,Dir,Export,GoFiles,DepOnly,Error", "maps", "slices"}
+	for _, room := range rooms {
+		if _, err := os.Stat(filepath.Join(root, room)); err == nil {
+			arguments = append(arguments, "./"+room+"/...")
+		}
+	}
+	command := exec.Command("go", arguments...)
+	command.Dir = root
+	output, err := command.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var packages []listed
+	exports := map[string]string{}
+	decoder := json.NewDecoder(strings.NewReader(string(output)))
+	for {
+		var p listed
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages, exports
+		} else if err != nil {
+			t.Fatalf("go list's answer: %v", err)
+		}
+		exports[p.ImportPath] = p.Export
+		if p.Error != nil {
+			t.Fatalf("%s does not build: %s", p.ImportPath, p.Error.Err)
+		}
+		if strings.HasPrefix(p.ImportPath, module) && !p.DepOnly {
+			packages = append(packages, p)
+		}
+	}
+}
+
+// exportImporter resolves imports from compiled packages: type-checking Proto.Actor and all below it from source would
+// take a hundred times as long.
+func exportImporter(fset *token.FileSet, exports map[string]string) types.Importer {
+	return importer.ForCompiler(fset, "gc", func(importPath string) (io.ReadCloser, error) {
+		if exports[importPath] == "" {
+			return nil, fmt.Errorf("no compiled form of %s", importPath)
+		}
+		return os.Open(exports[importPath])
+	})
+}
+
+// unordered lists each place of a package that goes through a map in no order and does not say why it may.
+func unordered(t *testing.T, fset *token.FileSet, name string, files []*ast.File, imports types.Importer) []string {
+	t.Helper()
+	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
+	config := types.Config{Importer: imports}
+	if _, err := config.Check(name, fset, files, info); err != nil {
+		t.Errorf("%s does not type-check: %v", name, err)
+		return nil
+	}
+	var findings []string
+	for _, file := range files {
+		if ast.IsGenerated(file) {
+			continue
+		}
+		excused := orderComments(fset, file)
+		sorted := map[ast.Expr]bool{} // calls whose answer goes straight into a sort
+		ast.Inspect(file, func(node ast.Node) bool {
+			pos, what := shuffled(info, node, sorted)
+			if what == "" {
+				return true
+			}
+			place := fset.Position(pos)
+			if !excused[place.Line] && !excused[place.Line-1] {
+				findings = append(findings, fmt.Sprintf("%s: %s in no order; sort it, or say why it may with //order: REASON", place, what))
+			}
+			return true
+		})
+	}
+	return findings
+}
+
+// shuffled says whether a node goes through a map in Go's shuffled order. A walk meets the outer call first, so that a
+// sort can name the call inside it before that one is judged.
+func shuffled(info *types.Info, node ast.Node, sorted map[ast.Expr]bool) (token.Pos, string) {
+	switch node := node.(type) {
+	case *ast.RangeStmt:
+		if _, isMap := info.TypeOf(node.X).Underlying().(*types.Map); isMap {
+			return node.Pos(), "ranges over a map"
+		}
+	case *ast.CallExpr:
+		switch from, name := callee(info, node); {
+		case from == "slices" && strings.HasPrefix(name, "Sorted") && len(node.Args) > 0:
+			sorted[node.Args[0]] = true
+		case from == "maps" && !sorted[node] && (name == "Keys" || name == "Values" || name == "All"):
+			return node.Pos(), "maps." + name
+		}
+	}
+	return token.NoPos, ""
+}
+
+// callee names the package and function of a call such as maps.Keys(m).
+func callee(info *types.Info, call *ast.CallExpr) (from, name string) {
+	selector, is := call.Fun.(*ast.SelectorExpr)
+	if !is {
+		return "", ""
+	}
+	function, is := info.Uses[selector.Sel].(*types.Func)
+	if !is || function.Pkg() == nil {
+		return "", ""
+	}
+	return function.Pkg().Path(), function.Name()
+}
+
+// orderComments are the lines of a file that carry an excuse with words in it.
+func orderComments(fset *token.FileSet, file *ast.File) map[int]bool {
+	lines := map[int]bool{}
+	for _, group := range file.Comments {
+		for _, comment := range group.List {
+			reason, is := strings.CutPrefix(comment.Text, "//order:")
+			if is && strings.TrimSpace(reason) != "" {
+				lines[fset.Position(comment.Pos()).Line] = true
+			}
+		}
+	}
+	return lines
+}

@@ -1,0 +1,156 @@
+// The laws of the house, kept by reading the syntax trees: who may import whom, what the pure packages and the actors may
+// not touch, and how long a thing may be. This file owns the walk over the tree and the list; each law stands in
+// arch_laws_test.go, and the one that needs types in arch_order_test.go.
+//
+// A law that cannot fail guards nothing, so each is fed small bad sources besides the tree.
+package test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// root is the repository's root as seen from this package's folder.
+const root = ".."
+
+// module is the path under which this repository's packages are imported.
+const module = "github.com/yi-json/synapse"
+
+// source is one file of the tree. Files that are not Go have no syntax.
+type source struct {
+	path   string // with slashes, from the repository's root
+	text   string
+	fset   *token.FileSet
+	syntax *ast.File
+}
+
+// law is one rule of the house. holds answers a sentence for each place where it does not.
+type law struct {
+	name  string
+	holds func(source) []string
+	// breaches are files that the law must refuse.
+	breaches []breach
+}
+
+// breach is a small file that breaks a law, as if it lay at path.
+type breach struct{ path, text string }
+
+// TestLaws keeps every law over the whole tree, and shows for each that it can fail.
+func TestLaws(t *testing.T) {
+	tree := readTree(t)
+	if len(tree) < 10 {
+		t.Fatalf("the walk found only %d files; it looks in the wrong place", len(tree))
+	}
+	for _, law := range laws {
+		t.Run(law.name, func(t *testing.T) {
+			for _, source := range tree {
+				for _, finding := range law.holds(source) {
+					t.Errorf("%s", finding)
+				}
+			}
+			for _, breach := range law.breaches {
+				if findings := law.holds(parse(t, breach.path, breach.text)); len(findings) == 0 {
+					t.Errorf("the law does not refuse %s:\n%s", breach.path, breach.text)
+				}
+			}
+		})
+	}
+}
+
+// readTree reads every file that could be committed: hidden folders (but CI's) and build outputs are left out.
+func readTree(t *testing.T) []source {
+	t.Helper()
+	var tree []source
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() {
+			hidden := strings.HasPrefix(name, ".") && name != ".ci" && file != root
+			if hidden || name == "node_modules" || file == filepath.Join(root, "bin") || file == filepath.Join(root, "dist") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !entry.Type().IsRegular() {
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		tree = append(tree, parse(t, filepath.ToSlash(relative), string(text)))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// parse reads one file. What lies under testdata is data, whatever its ending.
+func parse(t *testing.T, name, text string) source {
+	t.Helper()
+	s := source{path: name, text: text, fset: token.NewFileSet()}
+	if path.Ext(name) != ".go" || strings.Contains("/"+name, "/testdata/") {
+		return s
+	}
+	syntax, err := parser.ParseFile(s.fset, name, text, parser.ParseComments)
+	if err != nil {
+		t.Errorf("%s does not parse: %v", name, err)
+		return s
+	}
+	s.syntax = syntax
+	return s
+}
+
+// production tells whether the file is code that ships and that people wrote: the laws on style and layers are for these.
+func (s source) production() bool {
+	return s.syntax != nil && !strings.HasSuffix(s.path, "_test.go") && !ast.IsGenerated(s.syntax)
+}
+
+// layer is the first folder of the path: the house's rooms are its top folders.
+func (s source) layer() string {
+	first, _, _ := strings.Cut(path.Dir(s.path), "/")
+	return first
+}
+
+// at gives a place in the file, in the form that editors jump to.
+func (s source) at(pos token.Pos) string {
+	return s.fset.Position(pos).String()
+}
+
+// imported answers the import path that a selector's left side names, or "" where it names something else. The parser's
+// old object resolution tells a package from a local variable of the same name.
+func (s source) imported(selector *ast.SelectorExpr) string {
+	name, isName := selector.X.(*ast.Ident)
+	if !isName || name.Obj != nil {
+		return ""
+	}
+	for _, spec := range s.syntax.Imports {
+		importPath := strings.Trim(spec.Path.Value, `"`)
+		local := path.Base(importPath)
+		if strings.HasPrefix(local, "v") && strings.Trim(local, "v0123456789") == "" {
+			local = path.Base(path.Dir(importPath)) // math/rand/v2 is called rand.
+		}
+		if spec.Name != nil {
+			local = spec.Name.Name
+		}
+		if local == name.Name {
+			return importPath
+		}
+	}
+	return ""
+}

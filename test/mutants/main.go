@@ -1,0 +1,143 @@
+// Command mutants plants each known bug in the code and sees whether the tests notice: the simulator's seeds on a small
+// world, or a golden dialogue. A bug that nothing notices is a hole in the tests, and the command fails.
+//
+// The tree is never touched: the harmed file goes to a temporary folder and the go command reads it from there
+// (-overlay). Several mutants are tried at a time, each in processes of its own, because a harmed program may do anything.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/yi-json/synapse/test/mutants/patch"
+)
+
+// trial is how a run of this command is shaped.
+type trial struct {
+	root    string // the repository
+	patches string // the folder of *.patch files
+	program string // the simulator's package
+	world   string // which world the simulator plays
+	tests   string // the package of the golden dialogues
+	seeds   int    // how many seeds a mutant may survive
+	atOnce  int
+	name    string // only mutants whose name contains this
+	// limit bounds one mutant, building included; seedLimit bounds one seed, for bugs that never come to an end.
+	limit     time.Duration
+	seedLimit time.Duration
+}
+
+func main() {
+	var t trial
+	flag.StringVar(&t.root, "root", ".", "the repository's root")
+	flag.StringVar(&t.patches, "patches", "test/mutants", "the folder of *.patch files")
+	flag.StringVar(&t.program, "program", "./cmd/synapse-sim", "the simulator's package")
+	flag.StringVar(&t.world, "world", "small", "the simulator's world")
+	flag.StringVar(&t.tests, "tests", "./test", "the package of the golden dialogues")
+	flag.IntVar(&t.seeds, "seeds", 200, "how many seeds a mutant may survive")
+	flag.IntVar(&t.atOnce, "at-once", 2, "how many mutants to try at a time")
+	flag.StringVar(&t.name, "name", "", "try only mutants whose name contains this")
+	flag.DurationVar(&t.limit, "limit", 3*time.Minute, "the longest that one mutant may take")
+	flag.DurationVar(&t.seedLimit, "seed-limit", 30*time.Second, "the longest that one seed may take")
+	flag.Parse()
+	survivors, err := t.run(func(line string) { fmt.Println(line) })
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(2)
+	}
+	if survivors > 0 {
+		os.Exit(1)
+	}
+}
+
+// run tries every mutant and tells of each as soon as it is known. It answers how many nothing caught.
+func (t trial) run(tell func(string)) (survivors int, err error) {
+	began := time.Now()
+	mutants, err := t.load()
+	if err != nil {
+		return 0, err
+	}
+	folder, err := os.MkdirTemp("", "synapse-mutants-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(folder)
+
+	// The code as it is must pass where the mutants must not: else each would be "caught" by somebody else's bug.
+	if verdict := t.tryUnharmed(mutants, folder); verdict.err != nil {
+		return 0, verdict.err
+	} else if verdict.caught {
+		return 0, fmt.Errorf("the code as it is already fails: %s", verdict)
+	}
+	seeds := 0
+	for outcome := range t.tryAll(mutants, folder) {
+		if outcome.verdict.err != nil {
+			return 0, fmt.Errorf("mutant %s: %w", outcome.mutant.Name, outcome.verdict.err)
+		}
+		if !outcome.verdict.caught {
+			survivors++
+		}
+		seeds += outcome.verdict.seed
+		tell(fmt.Sprintf("mutant %s %s", outcome.mutant.Name, outcome.verdict))
+	}
+	tell(fmt.Sprintf("mutants=%d caught=%d survived=%d seeds=%d took=%s",
+		len(mutants), len(mutants)-survivors, survivors, seeds, time.Since(began).Round(time.Second)))
+	return survivors, nil
+}
+
+// load reads the mutants and checks at once that each applies: a patch that has come loose is found in the first second,
+// not in the tenth minute.
+func (t trial) load() ([]patch.Mutant, error) {
+	all, err := patch.Load(t.patches)
+	if err != nil {
+		return nil, err
+	}
+	var mutants []patch.Mutant
+	for _, mutant := range all {
+		if !strings.Contains(mutant.Name, t.name) {
+			continue
+		}
+		if _, err := mutant.Apply(t.root); err != nil {
+			return nil, err
+		}
+		mutants = append(mutants, mutant)
+	}
+	if len(mutants) == 0 {
+		return nil, fmt.Errorf("no mutant in %s matches %q", t.patches, t.name)
+	}
+	return mutants, nil
+}
+
+// outcome is what became of one mutant.
+type outcome struct {
+	mutant  patch.Mutant
+	verdict verdict
+}
+
+// tryAll spreads the mutants over the workers. The channel has room for all, so that nobody waits for a reader that left
+// after an error.
+func (t trial) tryAll(mutants []patch.Mutant, folder string) <-chan outcome {
+	waiting := make(chan patch.Mutant, len(mutants))
+	for _, mutant := range mutants {
+		waiting <- mutant
+	}
+	close(waiting)
+	outcomes := make(chan outcome, len(mutants))
+	var workers sync.WaitGroup
+	for range t.atOnce {
+		workers.Go(func() {
+			for mutant := range waiting {
+				outcomes <- outcome{mutant, t.try(mutant, folder)}
+			}
+		})
+	}
+	go func() {
+		workers.Wait()
+		close(outcomes)
+	}()
+	return outcomes
+}

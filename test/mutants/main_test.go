@@ -1,0 +1,64 @@
+// The harness is tried on a toy: a system of one rule, with bugs that seeds catch, a dialogue catches, and nothing does.
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func toy() trial {
+	return trial{
+		root: "testdata/toy", patches: "testdata/toy/mutants", program: "./cmd/synapse-sim", world: "small", tests: "./world",
+		seeds: 4, atOnce: 2, limit: time.Minute, seedLimit: 10 * time.Second,
+	}
+}
+
+func TestHarnessTellsCaughtFromSurvived(t *testing.T) {
+	var lines []string
+	survivors, err := toy().run(func(line string) { lines = append(lines, line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if survivors != 1 {
+		t.Errorf("want 1 survivor, not %d", survivors)
+	}
+	slices.Sort(lines)
+	want := []string{
+		"mutant admit-all caught by seed=3 (T1 admission)",
+		"mutant admit-third caught by scenario third (exit 1)",
+		"mutant unseen SURVIVED after 4 seeds",
+		"mutants=3 caught=2 survived=1 seeds=7 took=",
+	}
+	for i, line := range lines {
+		if i >= len(want) || !strings.HasPrefix(line, want[i]) {
+			t.Errorf("unexpected line %q", line)
+		}
+	}
+	if len(lines) != len(want) {
+		t.Errorf("want %d lines, not %q", len(want), lines)
+	}
+}
+
+// If the code as it is fails already, no mutant may be called caught.
+func TestHarnessRefusesAFailingTree(t *testing.T) {
+	broken := toy()
+	broken.world = "vast"
+	if _, err := broken.run(func(string) {}); err == nil || !strings.Contains(err.Error(), "already fails") {
+		t.Errorf("want a refusal, not %v", err)
+	}
+}
+
+func TestEvidenceNamesTheInvariantFirst(t *testing.T) {
+	for output, want := range map[string]string{
+		"x\nviolation: S3 barrier: rank 1 ran early\npanic: late": "S3 barrier",
+		"panic: illegal edge\n\ngoroutine 1":                      "panic: illegal edge",
+		"fatal error: out of memory":                              "fatal error: out of memory",
+		"":                                                        "exit 1",
+	} {
+		if got := readEvidence(output, "exit 1"); got != want {
+			t.Errorf("%q: want %q, not %q", output, want, got)
+		}
+	}
+}

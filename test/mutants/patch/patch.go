@@ -1,0 +1,150 @@
+// Package patch reads planted bugs and writes the files they change. A patch names what it replaces by its words, not
+// by line numbers, so that it survives every edit but one of the very lines it is about:
+//
+//	# harm: a leader that lost its lease still commands machines
+//	# catches: seeds
+//	file: actors/node.go
+//	<<<<
+//	if order.Epoch < n.epoch {
+//	====
+//	if false {
+//	>>>>
+//
+// The old text must occur exactly once. A patch changes one file, in one block or several.
+package patch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Mutant is one planted bug.
+type Mutant struct {
+	Name string // the file's name, without .patch
+	Harm string // what goes wrong for a user, in a sentence
+	// Scenario is the golden dialogue that must catch it; empty means that the simulator's seeds must.
+	Scenario string
+	File     string // what it changes, with slashes, from the repository's root
+	Blocks   []Block
+}
+
+// Block is one replacement.
+type Block struct{ Old, New string }
+
+// The marks stand alone on their lines.
+const (
+	markOld = "<<<<"
+	markNew = "===="
+	markEnd = ">>>>"
+)
+
+// Load reads every patch of a folder, in the order of their names.
+func Load(folder string) ([]Mutant, error) {
+	paths, err := filepath.Glob(filepath.Join(folder, "*.patch")) // Glob sorts.
+	if err != nil {
+		return nil, err
+	}
+	var mutants []Mutant
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		mutant, err := Parse(strings.TrimSuffix(filepath.Base(path), ".patch"), string(text))
+		if err != nil {
+			return nil, fmt.Errorf("mutant %s: %w", path, err)
+		}
+		mutants = append(mutants, mutant)
+	}
+	return mutants, nil
+}
+
+// Parse reads one patch.
+func Parse(name, text string) (Mutant, error) {
+	mutant := Mutant{Name: name}
+	catches := ""
+	lines := strings.Split(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		line := lines[i]
+		if line == markOld {
+			block, next, err := parseBlock(lines, i+1)
+			if err != nil {
+				return mutant, err
+			}
+			mutant.Blocks = append(mutant.Blocks, block)
+			i = next
+			continue
+		}
+		key, value, _ := strings.Cut(strings.TrimPrefix(line, "# "), ":")
+		switch value = strings.TrimSpace(value); {
+		case key == "harm" && mutant.Harm == "":
+			mutant.Harm = value
+		case key == "catches" && catches == "":
+			catches = value
+		case key == "file" && mutant.File == "":
+			mutant.File = value
+		case key == "file":
+			return mutant, fmt.Errorf("line %d: a mutant changes one file", i+1)
+		case line != "" && !strings.HasPrefix(line, "#"):
+			return mutant, fmt.Errorf("line %d: %q stands outside a block", i+1, line)
+		}
+	}
+	return mutant, mutant.complete(catches)
+}
+
+// parseBlock reads from behind the first mark; it answers the line of the last one.
+func parseBlock(lines []string, i int) (Block, int, error) {
+	from, to := i, -1
+	for ; i < len(lines); i++ {
+		switch {
+		case lines[i] == markNew && to < 0:
+			to = i
+		case lines[i] == markEnd && to >= 0:
+			return Block{Old: strings.Join(lines[from:to], "\n"), New: strings.Join(lines[to+1:i], "\n")}, i, nil
+		}
+	}
+	return Block{}, i, fmt.Errorf("line %d: a block without %s and %s", from, markNew, markEnd)
+}
+
+// complete checks that nothing is missing, and reads who must catch the mutant.
+func (m *Mutant) complete(catches string) error {
+	scenario, byScenario := strings.CutPrefix(catches, "scenario ")
+	m.Scenario = strings.TrimSpace(scenario)
+	if !byScenario {
+		m.Scenario = ""
+	}
+	switch {
+	case m.Harm == "":
+		return errors.New("no `# harm:` line: say what goes wrong for a user")
+	case catches != "seeds" && m.Scenario == "":
+		return errors.New("no `# catches: seeds` or `# catches: scenario NAME` line")
+	case m.File == "":
+		return errors.New("no `file:` line")
+	case len(m.Blocks) == 0:
+		return errors.New("no block to replace")
+	}
+	return nil
+}
+
+// Apply answers the file's text with the bug in it.
+func (m Mutant) Apply(root string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.File)))
+	if err != nil {
+		return "", fmt.Errorf("mutant %s: %w", m.Name, err)
+	}
+	harmed := string(text)
+	for i, block := range m.Blocks {
+		if found := strings.Count(harmed, block.Old); found != 1 || strings.TrimSpace(block.Old) == "" {
+			return "", fmt.Errorf("mutant %s no longer applies: block %d occurs %d times in %s, not once:\n%s",
+				m.Name, i+1, found, m.File, block.Old)
+		}
+		harmed = strings.Replace(harmed, block.Old, block.New, 1)
+	}
+	if harmed == string(text) {
+		return "", fmt.Errorf("mutant %s changes nothing", m.Name)
+	}
+	return harmed, nil
+}

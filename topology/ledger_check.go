@@ -1,0 +1,132 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+)
+
+// This file owns the proof that the books are right. It counts everything anew
+// from the slices and compares with the sums that were kept.
+
+// The safety rules that a ledger alone can break.
+var (
+	ErrOneOwner     = errors.New("S1 one-owner")
+	ErrBooksBalance = errors.New("S2 books-balance")
+)
+
+// Check tells what is wrong with the books; nil when nothing is.
+func (l *Ledger) Check() error {
+	if len(l.tally) != len(l.devices) {
+		l.tally = make([]int64, len(l.devices))
+	}
+	clear(l.tally)
+	var reserved, committed, stopping Resources
+	for i, s := range l.slices {
+		if i > 0 && !l.slices[i-1].Token.Less(s.Token) {
+			return fmt.Errorf("%w: slices out of order at %v", ErrBooksBalance, s.Token)
+		}
+		if err := l.checkSlice(s); err != nil {
+			return err
+		}
+		if !s.Holds() {
+			continue
+		}
+		b := &committed
+		switch s.State {
+		case SliceReserved:
+			b = &reserved
+		case SliceStopping:
+			b = &stopping
+		}
+		*b = b.Plus(s.amount)
+		for _, h := range s.held {
+			l.tally[h.device] += h.milli
+			if l.devices[h.device].withdrawn {
+				b.MilliGPU -= h.milli
+				stopping.MilliGPU += h.milli
+			}
+		}
+	}
+	if reserved != l.reserved || committed != l.committed || stopping != l.stopping {
+		return fmt.Errorf("%w: the slices hold %v %v %v, the books say %v %v %v", ErrBooksBalance,
+			reserved, committed, stopping, l.reserved, l.committed, l.stopping)
+	}
+	if err := l.checkDevices(); err != nil {
+		return err
+	}
+	return l.checkSums()
+}
+
+// checkSlice compares a slice's grants with what it holds.
+func (l *Ledger) checkSlice(s *Slice) error {
+	if !s.Holds() {
+		if len(s.held) > 0 || !s.amount.IsZero() || !s.AllGone() {
+			return fmt.Errorf("%w: %v is over and holds something", ErrBooksBalance, s.Token)
+		}
+		return nil
+	}
+	var sum Resources
+	shares := 0
+	for i := range s.Grants {
+		g := &s.Grants[i]
+		if i > 0 && s.Grants[i-1].Rank >= g.Rank {
+			return fmt.Errorf("%w: ranks of %v are not unique", ErrOneOwner, s.Token)
+		}
+		var milli int64
+		for j := range g.GPUs {
+			milli += g.GPUs[j].Milli
+		}
+		if milli != g.Amount.MilliGPU {
+			return fmt.Errorf("%w: rank %d of %v has %d of %d milli-GPU", ErrBooksBalance, g.Rank, s.Token, milli, g.Amount.MilliGPU)
+		}
+		shares += len(g.GPUs)
+		sum = sum.Plus(g.Amount)
+	}
+	if sum != s.amount || shares != len(s.held) {
+		return fmt.Errorf("%w: %v holds %v and was granted %v", ErrBooksBalance, s.Token, s.amount, sum)
+	}
+	for _, o := range l.slices {
+		if o == s {
+			break
+		}
+		if s.Port != 0 && o.Port == s.Port && o.Holds() {
+			return fmt.Errorf("%w: port %d is with %v and %v", ErrOneOwner, s.Port, o.Token, s.Token)
+		}
+	}
+	return nil
+}
+
+// checkDevices compares each device's page with the slices, and with one device.
+func (l *Ledger) checkDevices() error {
+	var free, withdrawn int64
+	for i := range l.devices {
+		d := &l.devices[i]
+		if d.used > WholeGPU || d.used < 0 || d.used != l.tally[i] {
+			return fmt.Errorf("%w: %s is used %d, the slices have %d", ErrOneOwner, d.gpu.ID, d.used, l.tally[i])
+		}
+		if d.withdrawn {
+			withdrawn += WholeGPU - d.used
+		} else {
+			free += WholeGPU - d.used
+		}
+	}
+	if free != l.free.MilliGPU || withdrawn != l.withdrawn.MilliGPU {
+		return fmt.Errorf("%w: devices have %d free and %d withdrawn, the books say %d and %d", ErrBooksBalance,
+			free, withdrawn, l.free.MilliGPU, l.withdrawn.MilliGPU)
+	}
+	return nil
+}
+
+func (l *Ledger) checkSums() error {
+	b := l.Books()
+	sum := b.Free.Plus(b.Reserved).Plus(b.Committed).Plus(b.Stopping).Plus(b.Withdrawn)
+	if sum != b.Total || b.Total.MilliGPU != WholeGPU*int64(len(l.devices)) {
+		return fmt.Errorf("%w: %+v adds up to %v", ErrBooksBalance, b, sum)
+	}
+	for _, r := range [...]Resources{b.Free, b.Reserved, b.Committed, b.Stopping, b.Withdrawn} {
+		if r.IsNegative() {
+			return fmt.Errorf("%w: %+v has a negative part", ErrBooksBalance, b)
+		}
+	}
+	return nil
+}

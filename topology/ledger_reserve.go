@@ -1,0 +1,202 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+)
+
+// This file owns phase one: whether a claim fits, and which devices and port it
+// gets. The choice is the same for the same books: whole devices from the lowest
+// index up; a fraction goes to the smallest part that fits, so that shared
+// devices stay together, and breaks a whole device only when none does.
+
+// Claim is what an attempt wants on this machine.
+type Claim struct {
+	Token    Token
+	Job      JobID
+	Members  []Member
+	GPUType  string // "": any
+	WantPort bool
+	TTLNs    int64 // from now
+}
+
+// Lack is what a claim failed on.
+type Lack uint8
+
+// What there can be too little of.
+const (
+	LackCPU Lack = iota + 1
+	LackMemory
+	LackGPU
+	LackGPUType // the machine has no such device at all
+	LackPort
+	LackSense // the claim itself is wrong
+)
+
+// Shortage says why a claim was refused.
+type Shortage struct {
+	Lack   Lack
+	Detail string
+}
+
+func (s *Shortage) String() string { return s.Detail }
+
+func lack(what Lack, format string, args ...any) *Shortage {
+	return &Shortage{what, fmt.Sprintf(format, args...)}
+}
+
+// Reserve sets a claim's amounts and devices aside until its TTL, or says what
+// is missing and changes nothing. The token must be new here.
+func (l *Ledger) Reserve(c Claim, now int64) (*Slice, *Shortage) {
+	if over, _ := l.tombs.has(c.Token); over || l.Slice(c.Token) != nil {
+		panic(fmt.Sprintf("ledger: reserve %v: the token is not new here", c.Token))
+	}
+	amount, short := l.covers(c.Members)
+	if short != nil {
+		return nil, short
+	}
+	s := &Slice{Token: c.Token, Job: c.Job, State: SliceReserved, ExpiresAt: now + c.TTLNs, amount: amount}
+	if s.Grants, s.held, short = l.choose(c.Members, c.GPUType); short != nil {
+		return nil, short
+	}
+	if c.WantPort {
+		if s.Port = l.ports.next(l.slices); s.Port == 0 {
+			return nil, lack(LackPort, "no rendezvous port is free")
+		}
+	}
+	l.occupy(s)
+	l.insert(s)
+	l.version++
+	return s, nil
+}
+
+// covers sums the members up. It compares as it goes, because a claim comes from
+// afar and the sum of two huge amounts is a small or negative one.
+func (l *Ledger) covers(members []Member) (Resources, *Shortage) {
+	var sum Resources
+	if len(members) == 0 {
+		return sum, lack(LackSense, "no members")
+	}
+	for i, m := range members {
+		if m.Amount.IsNegative() || m.Rank < 0 || i > 0 && members[i-1].Rank >= m.Rank {
+			return sum, lack(LackSense, "ranks must ascend and amounts be positive")
+		}
+		left := l.free.Minus(sum)
+		switch a := m.Amount; {
+		case a.MilliCPU > left.MilliCPU:
+			return sum, lack(LackCPU, "rank %d wants %d milli-CPU, %d are left", m.Rank, a.MilliCPU, left.MilliCPU)
+		case a.MemoryBytes > left.MemoryBytes:
+			return sum, lack(LackMemory, "rank %d wants %d bytes of memory, %d are left", m.Rank, a.MemoryBytes, left.MemoryBytes)
+		case a.MilliGPU > left.MilliGPU:
+			return sum, lack(LackGPU, "rank %d wants %d milli-GPU, %d are left", m.Rank, a.MilliGPU, left.MilliGPU)
+		}
+		sum = sum.Plus(m.Amount)
+	}
+	return sum, nil
+}
+
+// choose picks devices: first the whole ones of every member, which are the
+// harder to find, then the fractions.
+func (l *Ledger) choose(members []Member, gpuType string) ([]Grant, []holding, *Shortage) {
+	grants := make([]Grant, len(members))
+	for i, m := range members {
+		grants[i] = Grant{Rank: m.Rank, Amount: m.Amount}
+	}
+	if !slices.ContainsFunc(members, func(m Member) bool { return m.Amount.MilliGPU > 0 }) {
+		return grants, nil, nil
+	}
+	left, short := l.eligible(gpuType)
+	if short != nil {
+		return nil, nil, short
+	}
+	var held []holding
+	give := func(g *Grant, device int, milli int64) {
+		left[device] -= milli
+		g.GPUs = append(g.GPUs, Share{l.devices[device].gpu.ID, milli})
+		held = append(held, holding{device, milli})
+	}
+	for i := range grants {
+		for want := grants[i].Amount.MilliGPU; want >= WholeGPU; want -= WholeGPU {
+			d := slices.Index(left, WholeGPU)
+			if d < 0 {
+				return nil, nil, lack(LackGPU, "rank %d wants %d milli-GPU, no further whole device is free",
+					grants[i].Rank, grants[i].Amount.MilliGPU)
+			}
+			give(&grants[i], d, WholeGPU)
+		}
+	}
+	for i := range grants {
+		part := grants[i].Amount.MilliGPU % WholeGPU
+		if part == 0 {
+			continue
+		}
+		d := smallest(left, part)
+		if d < 0 {
+			return nil, nil, lack(LackGPU, "rank %d wants %d thousandths of one device, none has that", grants[i].Rank, part)
+		}
+		give(&grants[i], d, part)
+	}
+	return grants, held, nil
+}
+
+// eligible is what each device of a type has free.
+func (l *Ledger) eligible(gpuType string) ([]int64, *Shortage) {
+	left := make([]int64, len(l.devices))
+	found := gpuType == ""
+	for i := range l.devices {
+		d := &l.devices[i]
+		if gpuType != "" && d.gpu.Type != gpuType {
+			continue
+		}
+		found = true
+		if !d.withdrawn {
+			left[i] = WholeGPU - d.used
+		}
+	}
+	if !found {
+		return nil, lack(LackGPUType, "there is no %q here", gpuType)
+	}
+	return left, nil
+}
+
+// smallest finds the device with the least left that is enough, the lowest index
+// among equals; a whole device is the largest part of all, and so the last choice.
+func smallest(left []int64, want int64) int {
+	best := -1
+	for i, n := range left {
+		if n >= want && (best < 0 || n < left[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+// portRange gives rendezvous ports in turn rather than the lowest free one: a
+// member of a gang that has just ended may still be knocking at its old port.
+type portRange struct {
+	first, last, cursor int32
+}
+
+func newPortRange(first, last int32) portRange {
+	if first <= 0 || last < first {
+		return portRange{}
+	}
+	return portRange{first, last, first}
+}
+
+// next takes the next port that no slice has; 0 if there is none.
+func (p *portRange) next(held []*Slice) int32 {
+	if p.first == 0 {
+		return 0
+	}
+	for range p.last - p.first + 1 {
+		port := p.cursor
+		if p.cursor++; p.cursor > p.last {
+			p.cursor = p.first
+		}
+		if !slices.ContainsFunc(held, func(s *Slice) bool { return s.Holds() && s.Port == port }) {
+			return port
+		}
+	}
+	return 0
+}

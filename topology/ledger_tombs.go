@@ -1,0 +1,70 @@
+package topology
+
+import "slices"
+
+// This file owns tombstones: tokens that are over here, so that a message that
+// comes late or twice cannot bring them back. Each is kept for a while, and there
+// are never more than a limit. What is dropped raises the floor: a token at or
+// below it that has no slice counts as over as well. Tokens grow, so that refuses
+// at most an attempt that was made long ago and never came here, and a refusal is
+// always safe; without the floor, forgetting a tombstone would be the moment from
+// which a replayed gang can start again.
+
+// tombstoneLimit bounds the memory: 32 bytes each, half a megabyte.
+const tombstoneLimit = 16_384
+
+type tombstone struct {
+	token Token
+	at    int64
+	ran   bool // it had been committed here
+}
+
+type tombstones struct {
+	ageNs   int64
+	list    []tombstone // by token
+	floor   Token
+	sweepAt int64
+}
+
+func (t *tombstones) find(token Token) (int, bool) {
+	return slices.BinarySearchFunc(t.list, token, func(a tombstone, b Token) int { return a.token.Compare(b) })
+}
+
+func (t *tombstones) has(token Token) (over, ran bool) {
+	if i, ok := t.find(token); ok {
+		return true, t.list[i].ran
+	}
+	return !t.floor.Less(token), false
+}
+
+// add leaves a tombstone, or renews one; that a token had run stays true.
+func (t *tombstones) add(token Token, ran bool, now int64) {
+	i, ok := t.find(token)
+	if ok {
+		t.list[i].at = now
+		t.list[i].ran = t.list[i].ran || ran
+		return
+	}
+	t.list = slices.Insert(t.list, i, tombstone{token, now, ran})
+	t.sweep(now)
+}
+
+// sweep drops what is old enough, a few times in a tombstone's life rather than
+// each time, and the lowest tokens when there are too many.
+func (t *tombstones) sweep(now int64) {
+	if now >= t.sweepAt {
+		t.sweepAt = now + t.ageNs/8
+		t.list = slices.DeleteFunc(t.list, func(s tombstone) bool { return now-s.at >= t.ageNs && t.raise(s.token) })
+	}
+	for len(t.list) > tombstoneLimit {
+		t.raise(t.list[0].token)
+		t.list = slices.Delete(t.list, 0, 1)
+	}
+}
+
+func (t *tombstones) raise(token Token) bool {
+	if t.floor.Less(token) {
+		t.floor = token
+	}
+	return true
+}
