@@ -1,48 +1,111 @@
-// Package policy decides which waiting gangs start, and where. It is pure: who
-// needs the time passes it in, in nanoseconds.
 package policy
+
+// This file owns the pass: which of the waiting gangs start now. Nothing waits
+// while holding: a gang that does not fit is left where it stands, and smaller
+// ones behind it run.
 
 import "github.com/yi-json/synapse/topology"
 
-// Promise is capacity meant for a waiting gang from a point in time on. None
-// are made yet.
+// Promise is capacity meant for a waiting gang from a point in time on. None are
+// made yet.
 type Promise struct {
 	Job    topology.JobID
 	Where  topology.Placement
 	FromNs int64
 }
 
-// Admission is a gang that starts now; its amounts are already taken on the view.
+// Admission is a gang that starts now.
 type Admission struct {
 	Job       topology.JobID
 	Placement topology.Placement
 }
 
-// Decisions is what one pass decided.
+// Decisions is what a pass decided.
 type Decisions struct {
-	// Admit lists the admitted gangs, in the order of the queue. They have left
-	// the queue and their amounts are taken on the view.
+	// Admit lists the gangs that start, in the order of the queue. They have left
+	// the queue, and their amounts are taken on the view: the caller keeps them
+	// taken, and gives them back if an attempt fails.
 	Admit []Admission
-	// Looked and Refused count the shapes looked at and refused in this pass.
+	// Looked counts the placements tried, Refused the shapes that found none.
 	Looked, Refused int
-	// NextAt (ns) is when the next waiting job's patience runs out; 0 is never.
+	// NextAt (ns) is when the next patience runs out and a pass is due even if
+	// nothing changes; 0 is never.
 	NextAt int64
 }
 
-// Plan runs one pass.
+// Plan runs a pass. The phases:
+//  1. Patience that ran out by now: those jobs join the group of their shape that
+//     takes any permitted level.
+//  2. If room has grown since the last pass, or the view is another one, every
+//     group is looked at; else only groups that no pass has looked at yet.
+//  3. Of these groups, always the one whose first job is first in the queue: its
+//     gang is placed and taken, or the whole group is asleep from here on. A pass
+//     only takes, so what was refused in it stays refused.
 func Plan(view *topology.Fabric, queue *Queue, promises []Promise, nowNs int64) Decisions {
+	_ = promises
+	queue.endPatience(nowNs)
+	queue.wake(view)
 	var d Decisions
-	for _, w := range queue.Jobs() {
-		d.Looked++
-		p, r := topology.Place(view, w.Gang)
-		if r != nil {
-			d.Refused++
-			queue.reasons[w.Job] = r
-			continue
+	heads := &queue.heads
+	for _, g := range queue.awake {
+		if len(g.jobs) > 0 {
+			heads.push(g)
 		}
-		view.Take(p)
-		queue.Remove(w.Job)
-		d.Admit = append(d.Admit, Admission{w.Job, p})
+	}
+	clear(queue.awake)
+	queue.awake = queue.awake[:0]
+	for len(heads.items) > 0 {
+		g := heads.items[0]
+		d.Looked++
+		if p, ok := g.place(view); ok {
+			d.Admit = append(d.Admit, queue.admit(view, g, p))
+			if len(g.jobs) > 0 {
+				heads.down(0)
+				continue
+			}
+		} else {
+			g.asleep = true
+			d.Refused++
+		}
+		heads.remove(0)
+	}
+	queue.view, queue.gained = view, view.Gained()
+	if len(queue.patient.items) > 0 {
+		d.NextAt = queue.patient.items[0].deadlineNs()
 	}
 	return d
+}
+
+// endPatience moves the jobs whose patience ran out.
+func (q *Queue) endPatience(nowNs int64) {
+	for len(q.patient.items) > 0 {
+		e := q.patient.items[0]
+		if e.deadlineNs() > nowNs {
+			return
+		}
+		q.patient.remove(0)
+		q.leave(e)
+		q.enter(e, false)
+	}
+}
+
+// wake readies all groups for a look when a refused one might fit now.
+func (q *Queue) wake(view *topology.Fabric) {
+	if view == q.view && view.Gained() == q.gained {
+		return
+	}
+	for _, g := range q.list {
+		if g.asleep {
+			g.asleep = false
+			q.awake = append(q.awake, g)
+		}
+	}
+}
+
+// admit takes the place of a group's first job and the job out of the queue.
+func (q *Queue) admit(view *topology.Fabric, g *group, p topology.Placement) Admission {
+	view.Take(p)
+	job := g.jobs[0].Job
+	q.Remove(job)
+	return Admission{Job: job, Placement: p}
 }

@@ -1,9 +1,15 @@
+// Package policy decides which waiting gangs start, and where. It is pure: who
+// knows the time passes it in, in nanoseconds.
 package policy
 
-// This file owns the order in which jobs wait.
+// This file owns the queue: which jobs wait, in which order, and what is known
+// of why. Jobs of one shape wait in one group, because what refuses the first of
+// them refuses them all: a pass looks at groups, and a group that was refused
+// sleeps until room has grown somewhere. Waiting costs nothing.
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/yi-json/synapse/topology"
@@ -15,66 +21,225 @@ type Waiting struct {
 	Gang     topology.Gang
 	Priority int32 // higher first
 	Arrived  int64 // smaller first; a sequence or a time
-	// Since (ns) is when it began to wait for its preferred level, Patience (ns)
-	// how long it does so before any permitted level will do.
+	// Since (ns) is when the job began to wait, Patience (ns) how long it waits for
+	// its preferred level before any level that is permitted will do.
 	Since    int64
 	Patience int64
 }
 
-// Queue holds the waiting jobs: priority, then arrival, then id.
+// before is the order of the queue: priority, then arrival, then id.
+func (w *Waiting) before(o *Waiting) int {
+	return cmp.Or(cmp.Compare(o.Priority, w.Priority), cmp.Compare(w.Arrived, o.Arrived), cmp.Compare(w.Job, o.Job))
+}
+
+// isPatient tells whether a job first waits for its preferred level.
+func (w *Waiting) isPatient() bool { return w.Patience > 0 && w.Gang.Preferred != "" }
+
+// deadlineNs is when a patient job's patience runs out.
+func (w *Waiting) deadlineNs() int64 {
+	if w.Since > math.MaxInt64-w.Patience {
+		return math.MaxInt64
+	}
+	return w.Since + w.Patience
+}
+
+// entry is a waiting job and where it stands.
+type entry struct {
+	Waiting
+	group   *group
+	patient int // its place among the patient, -1 when it is not one of them
+}
+
+func entryOrder(a, b *entry) int { return a.before(&b.Waiting) }
+
+// groupKey is what jobs share that are refused together.
+type groupKey struct {
+	shape   topology.Shape
+	patient bool
+}
+
+// group is the waiting jobs of one shape.
+type group struct {
+	key  groupKey
+	gang topology.Gang
+	// asked is the gang as it was last placed; it is kept here because a gang that
+	// is passed on costs an allocation per refusal.
+	asked topology.Gang
+	jobs  []*entry // in order
+	at    int      // its place in the queue's list
+
+	asleep   bool // refused, and nothing has grown since
+	looked   bool // the refusal is one
+	refusal  topology.Refusal
+	revision uint64 // of the view when it was refused
+}
+
+// Queue holds the waiting jobs.
 type Queue struct {
-	jobs    map[topology.JobID]Waiting
-	reasons map[topology.JobID]*topology.Refusal
+	jobs    map[topology.JobID]*entry
+	groups  map[groupKey]*group
+	list    []*group // the groups, in no order that matters
+	awake   []*group // those that the next pass looks at
+	patient heap[*entry]
+
+	view   *topology.Fabric // of the last pass
+	gained uint64           // its growth that the last pass knew
+	heads  heap[*group]     // scratch of the pass
 }
 
 // NewQueue makes an empty queue.
 func NewQueue() *Queue {
-	return &Queue{jobs: map[topology.JobID]Waiting{}, reasons: map[topology.JobID]*topology.Refusal{}}
-}
-
-// Add enters a job; a known id panics.
-func (q *Queue) Add(w Waiting) {
-	if _, ok := q.jobs[w.Job]; ok {
-		panic("policy: job " + string(w.Job) + " is already in the queue")
+	return &Queue{
+		jobs:    map[topology.JobID]*entry{},
+		groups:  map[groupKey]*group{},
+		patient: heap[*entry]{before: sooner, moved: func(e *entry, at int) { e.patient = at }},
+		heads:   heap[*group]{before: func(a, b *group) bool { return entryOrder(a.jobs[0], b.jobs[0]) < 0 }},
 	}
-	q.jobs[w.Job] = w
 }
 
-// Remove takes a job out and tells whether it was there.
+// sooner orders the patient by when their patience runs out.
+func sooner(a, b *entry) bool {
+	return cmp.Or(cmp.Compare(a.deadlineNs(), b.deadlineNs()), entryOrder(a, b)) < 0
+}
+
+// Add enters a job. A job that waits already panics: two entries of one job
+// would start it twice.
+func (q *Queue) Add(w Waiting) {
+	if _, known := q.jobs[w.Job]; known {
+		panic("policy: job " + string(w.Job) + " waits already")
+	}
+	e := &entry{Waiting: w, patient: -1}
+	q.jobs[w.Job] = e
+	if w.isPatient() {
+		q.patient.push(e)
+	}
+	q.enter(e, w.isPatient())
+}
+
+// Remove takes a job out, and tells whether it was there.
 func (q *Queue) Remove(job topology.JobID) bool {
-	_, ok := q.jobs[job]
+	e := q.jobs[job]
+	if e == nil {
+		return false
+	}
 	delete(q.jobs, job)
-	delete(q.reasons, job)
-	return ok
+	if e.patient >= 0 {
+		q.patient.remove(e.patient)
+	}
+	q.leave(e)
+	return true
 }
 
 // Get finds a job.
-func (q *Queue) Get(job topology.JobID) (Waiting, bool) { w, ok := q.jobs[job]; return w, ok }
+func (q *Queue) Get(job topology.JobID) (Waiting, bool) {
+	e := q.jobs[job]
+	if e == nil {
+		return Waiting{}, false
+	}
+	return e.Waiting, true
+}
 
 // Len counts the waiting jobs.
 func (q *Queue) Len() int { return len(q.jobs) }
 
+// Shapes counts the different shapes that wait.
+func (q *Queue) Shapes() int { return len(q.list) }
+
 // Jobs lists the waiting jobs in order.
 func (q *Queue) Jobs() []Waiting {
 	out := make([]Waiting, 0, len(q.jobs))
-	for _, w := range q.jobs {
-		out = append(out, w)
+	for _, g := range q.list {
+		for _, e := range g.jobs {
+			out = append(out, e.Waiting)
+		}
 	}
-	slices.SortFunc(out, func(a, b Waiting) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Arrived, b.Arrived), cmp.Compare(a.Job, b.Job))
-	})
+	slices.SortFunc(out, func(a, b Waiting) int { return a.before(&b) })
 	return out
 }
 
 // Position counts the jobs ahead of a job; false when it does not wait.
 func (q *Queue) Position(job topology.JobID) (int, bool) {
-	for i, w := range q.Jobs() {
-		if w.Job == job {
-			return i, true
-		}
+	e := q.jobs[job]
+	if e == nil {
+		return 0, false
 	}
-	return 0, false
+	ahead := 0
+	for _, g := range q.list {
+		n, _ := slices.BinarySearchFunc(g.jobs, e, entryOrder)
+		ahead += n
+	}
+	return ahead, true
 }
 
-// Reason says why a job was refused last; nil when no pass has looked at it.
-func (q *Queue) Reason(job topology.JobID) *topology.Refusal { return q.reasons[job] }
+// Reason says why a job does not start, true of the view as it is now. It is nil
+// when nothing is known to stand in its way: it does not wait, no pass has looked
+// at it yet, or room has come free and the next pass will find it.
+func (q *Queue) Reason(job topology.JobID) *topology.Refusal {
+	e := q.jobs[job]
+	if e == nil || !e.group.looked {
+		return nil
+	}
+	g := e.group
+	if g.revision != q.view.Revision() {
+		if _, fits := g.place(q.view); fits {
+			return nil
+		}
+	}
+	r := g.refusal
+	return &r
+}
+
+// enter puts a job into the group of its shape.
+func (q *Queue) enter(e *entry, patient bool) {
+	key := groupKey{shape: e.Gang.Shape(), patient: patient}
+	g := q.groups[key]
+	if g == nil {
+		g = &group{key: key, gang: e.Gang, at: len(q.list)}
+		q.groups[key] = g
+		q.list = append(q.list, g)
+		q.awake = append(q.awake, g)
+	}
+	e.group = g
+	at, _ := slices.BinarySearchFunc(g.jobs, e, entryOrder)
+	g.jobs = slices.Insert(g.jobs, at, e)
+}
+
+// leave takes a job out of its group, and an empty group out of the queue.
+func (q *Queue) leave(e *entry) {
+	g := e.group
+	at, _ := slices.BinarySearchFunc(g.jobs, e, entryOrder)
+	if at == 0 {
+		g.jobs[0], g.jobs = nil, g.jobs[1:]
+	} else {
+		g.jobs = slices.Delete(g.jobs, at, at+1)
+	}
+	if len(g.jobs) > 0 {
+		return
+	}
+	delete(q.groups, g.key)
+	last := q.list[len(q.list)-1]
+	q.list[g.at], last.at = last, g.at
+	q.list = q.list[:len(q.list)-1]
+}
+
+// wanted is the gang that is placed: while the group is patient, its preferred
+// level is required.
+func (g *group) wanted(view *topology.Fabric) topology.Gang {
+	gang := g.gang
+	if g.key.patient && view.Finer(gang.Preferred, gang.Required) {
+		gang.Required = gang.Preferred
+	}
+	return gang
+}
+
+// place looks for a place for any gang of the group. A refusal is kept for all
+// who ask why.
+func (g *group) place(view *topology.Fabric) (topology.Placement, bool) {
+	g.asked = g.wanted(view)
+	p, ok := topology.PlaceInto(view, &g.asked, &g.refusal)
+	if !ok {
+		g.refusal.Patient = g.key.patient
+		g.looked, g.revision = true, view.Revision()
+	}
+	return p, ok
+}

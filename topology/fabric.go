@@ -1,43 +1,168 @@
 package topology
 
-// This file owns the fabric: the view of every machine and what it has free.
+// This file owns the fabric: every machine known, where it stands, what it is
+// believed to have free, and whether it may be used. The fabric is a belief (a
+// machine's own ledger is the truth), so it accepts what it is told, even when
+// the sums do not fit for a moment: an amount below zero simply counts as no
+// room, and Give is the exact reverse of Take. It must never lose or invent an
+// amount, and nothing it answers may depend on the order in which machines
+// joined.
 
-import "sort"
+import "slices"
 
 // NodeLevel is the finest level of every fabric: the machine itself.
 const NodeLevel = "node"
 
-// Fabric is the tree of places with the machines in it.
+// Fabric is the tree of places with the machines in it. It is not safe for
+// concurrent use, not even for reading: placing keeps its indexes up to date as
+// it goes.
 type Fabric struct {
-	levels []string
+	levels []string // coarse to fine, without the node
+	root   *domain
 	seats  map[NodeID]*seat
+	kinds  kindTable
+
+	plan     layout
+	changes  changeLog
+	revision uint64 // counts every change of room
+	gained   uint64 // the revision at which room last grew anywhere
+
+	undo  []undoRecord
+	marks int
+
+	lenses lensCache
+	likely []likely // the forecast
+	work   scratch
 }
 
-type seat struct {
-	machine Machine
-	free    Capacity
-	why     string
-}
-
-// Mark is a point to which a fabric can be rolled back.
-type Mark struct{ depth int }
-
-// NewFabric makes an empty fabric; levels are coarse to fine above the node.
+// NewFabric makes an empty fabric. The levels are given coarse to fine, such as
+// zone, block, rack; the node is implied as the finest.
 func NewFabric(levels []string) *Fabric {
-	return &Fabric{levels: levels, seats: map[NodeID]*seat{}}
+	if n := len(levels); n > 0 && levels[n-1] == NodeLevel {
+		levels = levels[:n-1]
+	}
+	return &Fabric{
+		levels: slices.Clone(levels),
+		root:   &domain{},
+		seats:  map[NodeID]*seat{},
+		kinds:  newKindTable(),
+		lenses: newLensCache(),
+		plan:   layout{stale: true},
+	}
 }
 
-func (f *Fabric) Join(m Machine, free Capacity) { f.seats[m.ID] = &seat{machine: m, free: free} }
-func (f *Fabric) Remove(id NodeID)              { delete(f.seats, id) }
-func (f *Fabric) SetFree(id NodeID, free Capacity) {
+// Levels lists the levels coarse to fine, the node last.
+func (f *Fabric) Levels() []string { return append(slices.Clone(f.levels), NodeLevel) }
+
+// Finer tells whether a level is below another one, "" being above all levels. A
+// level that is not known here is finer than any, so that asking for it is
+// refused by name and not overlooked.
+func (f *Fabric) Finer(level, than string) bool {
+	a, known := f.tierOf(level)
+	b, _ := f.tierOf(than)
+	return !known || a > b
+}
+
+// Len counts the machines.
+func (f *Fabric) Len() int { return len(f.seats) }
+
+// Revision grows with every change of room. Two equal revisions of one fabric
+// mean that every gang places, or is refused, exactly alike.
+func (f *Fabric) Revision() uint64 { return f.revision }
+
+// Gained is the revision at which room last grew anywhere. A gang refused at
+// that revision or later is still refused: taking room away helps nobody.
+func (f *Fabric) Gained() uint64 { return f.gained }
+
+// Join adds a machine, or replaces what is known of it. It is usable at once.
+func (f *Fabric) Join(m Machine, free Capacity) {
+	f.record(m.ID, f.seats[m.ID])
+	place := make([]string, len(f.levels))
+	copy(place, m.Place)
+	m.Place, m.Labels = place, slices.Clone(m.Labels)
+	free.Parts = slices.Clone(free.Parts)
+	f.join(&m, free, "")
+}
+
+// join seats a machine. Its place names every level, so that one which named
+// fewer stands in an unnamed domain; it is never written to again.
+func (f *Fabric) join(m *Machine, free Capacity, why string) {
+	s := f.seats[m.ID]
+	if s != nil && !slices.Equal(s.machine.Place, m.Place) {
+		f.remove(s)
+		s = nil
+	}
+	if s == nil {
+		s = &seat{id: m.ID, machine: m, free: free, why: why, kind: f.kinds.enter(m)}
+		f.seats[m.ID] = s
+		f.seatIn(s)
+	} else {
+		old := s.kind
+		s.machine, s.free, s.why = m, free, why
+		s.kind = f.kinds.enter(m)
+		f.kinds.leave(old)
+	}
+	f.settle(s)
+}
+
+// Remove forgets a machine.
+func (f *Fabric) Remove(id NodeID) {
 	if s := f.seats[id]; s != nil {
-		s.free = free
+		f.record(id, s)
+		f.remove(s)
 	}
 }
-func (f *Fabric) SetUsable(id NodeID, why string) {
-	if s := f.seats[id]; s != nil {
-		s.why = why
+
+func (f *Fabric) remove(s *seat) {
+	f.kinds.leave(s.kind)
+	delete(f.seats, s.id)
+	f.seatOut(s)
+	f.revision++
+}
+
+// SetFree replaces what a machine is believed to have free. An unknown machine
+// is ignored: its report crossed with its removal.
+func (f *Fabric) SetFree(id NodeID, free Capacity) {
+	s := f.seats[id]
+	if s == nil || s.free.equal(free) {
+		return
 	}
+	f.record(id, s)
+	free.Parts = slices.Clone(free.Parts)
+	s.free = free
+	f.settle(s)
+}
+
+// SetUsable says whether a machine may get new work: "" means yes, any other
+// text is the reason why not, shown to whoever waits.
+func (f *Fabric) SetUsable(id NodeID, why string) {
+	s := f.seats[id]
+	if s == nil || s.why == why {
+		return
+	}
+	f.record(id, s)
+	s.why = why
+	f.settle(s)
+}
+
+// Free is what a machine is believed to have free.
+func (f *Fabric) Free(id NodeID) (Capacity, bool) {
+	s := f.seats[id]
+	if s == nil {
+		return Capacity{}, false
+	}
+	c := s.free
+	c.Parts = slices.Clone(c.Parts)
+	return c, true
+}
+
+// Machine is what a machine announced of itself. It is to be read only.
+func (f *Fabric) Machine(id NodeID) (Machine, bool) {
+	s := f.seats[id]
+	if s == nil {
+		return Machine{}, false
+	}
+	return *s.machine, true
 }
 
 // Unusable is the reason why a machine gets no new work; "" when it does.
@@ -48,59 +173,62 @@ func (f *Fabric) Unusable(id NodeID) string {
 	return ""
 }
 
-// Len counts the machines.
-func (f *Fabric) Len() int { return len(f.seats) }
-
-// Levels lists the levels coarse to fine, the node last.
-func (f *Fabric) Levels() []string { return append(append([]string(nil), f.levels...), NodeLevel) }
-
-func (f *Fabric) Free(id NodeID) (Capacity, bool) {
-	s := f.seats[id]
-	if s == nil {
-		return Capacity{}, false
-	}
-	return s.free, true
-}
-func (f *Fabric) Machine(id NodeID) (Machine, bool) {
-	s := f.seats[id]
-	if s == nil {
-		return Machine{}, false
-	}
-	return s.machine, true
-}
-func (f *Fabric) add(p Placement, sign int64) {
-	for _, s := range p.Slots {
-		if t := f.seats[s.Node]; t != nil {
-			t.free.MilliCPU += sign * s.Amount.MilliCPU
-			t.free.MemoryBytes += sign * s.Amount.MemoryBytes
-			t.free.WholeGPUs += int32(sign * s.Amount.MilliGPU / WholeGPU)
+// Walk visits every machine in the order of the fabric: by place, then by id.
+func (f *Fabric) Walk(visit func(m Machine, free Capacity, why string)) {
+	f.arrange()
+	for _, sh := range f.plan.shelves {
+		for _, s := range sh.seats {
+			visit(*s.machine, s.free, s.why)
 		}
 	}
 }
-func (f *Fabric) Take(p Placement) { f.add(p, -1) }
-func (f *Fabric) Give(p Placement) { f.add(p, 1) }
 
-// Mark opens a checkpoint; close it with Rollback (undo) or Keep.
-func (f *Fabric) Mark() Mark      { return Mark{} }
-func (f *Fabric) Rollback(m Mark) {}
-func (f *Fabric) Keep(m Mark)     {}
-
-// Clone copies the fabric.
-func (f *Fabric) Clone() *Fabric { return f }
-
-// Walk visits every machine in the order of the fabric.
-func (f *Fabric) Walk(visit func(m Machine, free Capacity, why string)) {
-	for _, id := range f.ids() {
-		s := f.seats[id]
-		visit(s.machine, s.free, s.why)
+// Take claims a placement's amounts. Machines that have left are skipped.
+func (f *Fabric) Take(p Placement) {
+	for i := range p.Slots {
+		f.move(p.Slots[i].Node, p.Slots[i].Amount, Capacity.without)
 	}
 }
 
-func (f *Fabric) ids() []NodeID {
-	ids := make([]NodeID, 0, len(f.seats))
-	for id := range f.seats {
-		ids = append(ids, id)
+// Give returns a placement's amounts: the reverse of Take.
+func (f *Fabric) Give(p Placement) {
+	for i := range p.Slots {
+		f.move(p.Slots[i].Node, p.Slots[i].Amount, Capacity.with)
 	}
-	sort.Slice(ids, func(i, j int) bool { return ids[i] < ids[j] })
-	return ids
+}
+
+func (f *Fabric) move(id NodeID, amount Resources, change func(Capacity, Resources) Capacity) {
+	s := f.seats[id]
+	if s == nil {
+		return
+	}
+	f.record(id, s)
+	s.free = change(s.free, amount)
+	f.settle(s)
+}
+
+// settle writes a seat's room where the indexes read it, and notes the change.
+func (f *Fabric) settle(s *seat) {
+	r := s.room()
+	old := &s.shelf.rooms[s.at]
+	f.revision++
+	if r.grewFrom(old) {
+		f.gained = f.revision
+	}
+	*old = r
+	f.changes.note(s.shelf)
+}
+
+// Clone makes a copy that shares nothing that changes.
+func (f *Fabric) Clone() *Fabric {
+	c := NewFabric(f.levels)
+	f.arrange()
+	for _, sh := range f.plan.shelves {
+		for _, s := range sh.seats {
+			c.join(s.machine, s.free, s.why)
+		}
+	}
+	c.revision, c.gained = f.revision, f.revision
+	c.likely = slices.Clone(f.likely)
+	return c
 }

@@ -49,16 +49,17 @@ func (t *tombstones) add(token Token, ran bool, now int64) {
 	t.sweep(now)
 }
 
-// sweep drops what is old enough, a few times in a tombstone's life rather than
-// each time, and the lowest tokens when there are too many.
+// sweep drops what is old enough, and the lowest tokens when there are too many:
+// many at once and then none for a while, since each time moves the whole list.
 func (t *tombstones) sweep(now int64) {
 	if now >= t.sweepAt {
 		t.sweepAt = now + t.ageNs/8
 		t.list = slices.DeleteFunc(t.list, func(s tombstone) bool { return now-s.at >= t.ageNs && t.raise(s.token) })
 	}
-	for len(t.list) > tombstoneLimit {
-		t.raise(t.list[0].token)
-		t.list = slices.Delete(t.list, 0, 1)
+	if len(t.list) > tombstoneLimit {
+		many := tombstoneLimit / 8
+		t.raise(t.list[many-1].token)
+		t.list = slices.Delete(t.list, 0, many)
 	}
 }
 

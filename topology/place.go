@@ -1,66 +1,359 @@
 package topology
 
-// This file owns placing (first, simple version: replicas anywhere).
+// This file owns the search: where in the fabric a whole gang goes.
+//
+// The phases of placing:
+//  1. Reduce the gang to a demand: so many units of one rate (demand.go).
+//  2. Read the lens of the rate: units per shelf, rack, block, zone, exact and
+//     up to date (lens.go, count.go).
+//  3. From the node upwards, up to the required level: the lowest level at which
+//     one domain holds all units; of such domains the tightest, so that big
+//     holes stay whole; of equals the first by name.
+//  4. In that domain: the fewest racks, of them such that the last is filled best
+//     (pack.go; whole.go for totals in whole machines).
+//  5. In each rack: machines that are broken already before whole ones, as few
+//     as can be, the last filled best.
+//  6. Ranks along the fabric: by place, then by machine id.
+//
+// Told which gangs are likely to come, phases 3 to 6 are repeated for a few more
+// places of the same level, and the one that spoils least is taken (forecast.go).
+//
+// Placing changes nothing but the lenses' own books.
 
-// Refusal says why a gang has no place now.
-type Refusal struct{ text string }
+import (
+	"cmp"
+	"slices"
+)
 
-func (r *Refusal) String() string {
-	if r == nil {
-		return "fits now"
-	}
-	return r.text
+// search is one question to the fabric.
+type search struct {
+	f      *Fabric
+	g      *Gang
+	demand demand
+	widest int  // the coarsest tier that is allowed
+	idle   bool // as if nothing ran
+	all    bool // as if every machine were in service
+
+	lens  *lens
+	tier  int // where the gang fits
+	index int
+	node  machineAt
 }
 
-// Holder is a job that has something on a machine. EndsBy is the moment (ns) its
-// time limit ends it, 0 when it has none.
-type Holder struct {
-	Job    JobID
-	Amount Resources
-	EndsBy int64
+// machineAt is where a machine stands in the layout.
+type machineAt struct{ shelf, seat int32 }
+
+// pick is what one machine of a placement takes.
+type pick struct {
+	machineAt
+	units int64
 }
 
-// Explanation is the complete answer to "why is it pending?".
-type Explanation struct{ Refusal *Refusal }
-
-func (e Explanation) String() string { return e.Refusal.String() }
-
-// Explain says everything that stands in a gang's way.
-func Explain(f *Fabric, g Gang, holders func(NodeID) []Holder) Explanation {
-	_, r := Place(f, g)
-	return Explanation{Refusal: r}
+// scratch is memory that searches use again and again.
+type scratch struct {
+	search  search
+	refusal Refusal
+	picks   []pick
+	touched []int
+	racks   []uint64
+	some    []uint64
+	chosen  []uint64
+	blocks  []uint64
+	loose   []uint64
+	whole   []uint64
+	mix     mix
+	labels  []Label
+	text    []byte
 }
 
-// Feasible tells whether the machines known could ever hold the gang, were they
-// all idle and usable; if not, the refusal says why.
-func Feasible(f *Fabric, g Gang) (bool, *Refusal) { return true, nil }
-
-// Place answers where a gang goes, or why nowhere. It does not change the view.
+// Place answers where a gang goes, or why it goes nowhere now. The view is not
+// changed; Take does that.
 func Place(f *Fabric, g Gang) (Placement, *Refusal) {
-	n, each := int64(g.Replicas), g.Each
-	if g.Split != SplitNone {
-		n, each = 1, g.Total
+	p, ok := PlaceInto(f, &g, &f.work.refusal)
+	if ok {
+		return p, nil
 	}
-	var p Placement
-	for _, id := range f.ids() {
-		s := f.seats[id]
-		if s.why != "" {
+	r := f.work.refusal
+	return Placement{}, &r
+}
+
+// PlaceInto is Place with the refusal written to memory of the caller's, so that
+// a refusal costs no allocation. The refusal is written only if ok is false.
+func PlaceInto(f *Fabric, g *Gang, r *Refusal) (p Placement, ok bool) {
+	s := f.newSearch(g)
+	if !s.start(r) {
+		return Placement{}, false
+	}
+	defer s.finish()
+	if !s.find() {
+		s.refuse(r)
+		return Placement{}, false
+	}
+	if len(f.likely) > 0 && !f.lenses.brief {
+		return s.spare(), true
+	}
+	return s.placement(), true
+}
+
+// Feasible tells whether the machines known here could ever hold a gang, were
+// they all idle and usable; if not, the refusal says why.
+func Feasible(f *Fabric, g Gang) (bool, *Refusal) {
+	s := f.newSearch(&g)
+	s.idle, s.all = true, true
+	r := &f.work.refusal
+	if s.start(r) {
+		defer s.finish()
+		if s.find() {
+			return true, nil
+		}
+		s.refuse(r)
+	}
+	out := *r
+	return false, &out
+}
+
+func (f *Fabric) newSearch(g *Gang) *search {
+	f.work.search = search{f: f, g: g}
+	return &f.work.search
+}
+
+// start reduces the gang and finds its lens; false when the gang makes no sense
+// here, with the reason.
+func (s *search) start(r *Refusal) bool {
+	s.demand = demandOf(s.g)
+	widest, known := s.f.tierOf(s.g.Required)
+	_, knownToo := s.f.tierOf(s.g.Preferred)
+	switch {
+	case s.demand.problem != "":
+		*r = Refusal{Cause: Senseless, Text: s.demand.problem}
+		return false
+	case !known:
+		*r = Refusal{Cause: NoSuchLevel, Level: s.g.Required}
+		return false
+	case !knownToo:
+		*r = Refusal{Cause: NoSuchLevel, Level: s.g.Preferred}
+		return false
+	}
+	s.widest = widest
+	s.look()
+	return true
+}
+
+// tierOf is the tier of a level; "" is the root, above all levels.
+func (f *Fabric) tierOf(level string) (int, bool) {
+	if level == "" {
+		return 0, true
+	}
+	if level == NodeLevel {
+		return len(f.levels) + 1, true
+	}
+	i := slices.Index(f.levels, level)
+	return i + 1, i >= 0
+}
+
+// levelOf is the reverse of tierOf.
+func (f *Fabric) levelOf(tier int) string {
+	switch {
+	case tier == 0:
+		return ""
+	case tier > len(f.levels):
+		return NodeLevel
+	}
+	return f.levels[tier-1]
+}
+
+// look finds the lens that decides. A rate of devices that was not asked before
+// is first looked at without its CPU and memory: where that says there is no
+// room, there is none, and a queue of many odd rates on a full cluster costs a
+// few lenses instead of one each.
+func (s *search) look() {
+	f := s.f
+	key := lensKey{rate: s.demand.rate, gpuType: s.demand.gpuType, idle: s.idle, all: s.all}
+	if len(s.g.Selector) > 0 {
+		key.selector = f.selectorText(s.g.Selector)
+	}
+	if bare := key.bare(); key.gpus > 0 && bare != key && !f.lenses.knows(key) {
+		s.lens = f.lens(bare, s.g.Selector)
+		if !s.find() {
+			s.lens.hide(f, s.g.Exclude)
+			return
+		}
+	}
+	s.lens = f.lens(key, s.g.Selector)
+	s.lens.hide(f, s.g.Exclude)
+}
+
+func (s *search) finish() { s.lens.unhide(s.f) }
+
+// find looks for the lowest level that holds the gang, and for the tightest
+// domain there.
+func (s *search) find() bool {
+	if s.findNode() {
+		s.tier = s.f.plan.racks() + 1
+		return true
+	}
+	if !s.withinReach() {
+		return false
+	}
+	for t := s.f.plan.racks(); t >= s.widest; t-- {
+		if i := s.findDomain(t); i >= 0 {
+			s.tier, s.index = t, i
+			return true
+		}
+	}
+	return false
+}
+
+// withinReach is a bound: whether all domains together have the units.
+func (s *search) withinReach() bool {
+	have := s.lens.tiers[0].units[0]
+	if s.lens.rate.whole {
+		have += s.lens.largestLoose()
+	}
+	return have >= s.demand.units
+}
+
+// findDomain is the tightest domain of a tier that holds the gang; -1 for none.
+func (s *search) findDomain(t int) int {
+	tier, k := &s.lens.tiers[t], s.demand.units
+	if s.lens.rate.whole {
+		return s.findWholeDomain(t)
+	}
+	if len(tier.units) == 0 || tier.units[tier.most()] < k {
+		return -1
+	}
+	tier.rank()
+	if at := from(tier.order, k); at < len(tier.order) {
+		return keyIndex(tier.order[at])
+	}
+	return -1
+}
+
+// findNode looks for one machine that holds the gang: one that is broken already
+// before a whole one, then the tightest, then the one in the tightest rack.
+func (s *search) findNode() bool {
+	l, k := s.lens, s.demand.units
+	for _, whole := range [2]bool{false, true} {
+		buckets := &l.loose
+		if whole {
+			buckets = &l.whole
+		}
+		for b := bucketOf(k); b < len(buckets); b++ {
+			if buckets[b] > 0 && s.findInBucket(b, whole, 0) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// findInBucket looks through the racks, the tightest first, for a machine of one
+// bucket. All machines of an exact bucket, and of any bucket above the gang's
+// own, are large enough, so that the first rack which has one ends the search.
+// Racks before a position in their order are left out.
+func (s *search) findInBucket(b int, whole bool, first int) bool {
+	l, plan := s.lens, &s.f.plan
+	racks := &l.tiers[plan.racks()]
+	racks.rank()
+	fewest := min(s.demand.units, 1)
+	if l.rate.whole {
+		fewest = 0
+	}
+	for _, key := range racks.order[max(first, from(racks.order, fewest)):] {
+		lo, hi := plan.shelfSpan(keyIndex(key))
+		best := int64(-1)
+		for i := lo; i < hi; i++ {
+			mask := l.cells[i].loose
+			if whole {
+				mask = l.cells[i].whole
+			}
+			if mask>>b&1 == 0 {
+				continue
+			}
+			best = s.tightestOn(i, b, whole, best)
+			if best >= 0 && b < exactBuckets {
+				break
+			}
+		}
+		if best >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// tightestOn looks on one shelf for a machine of a bucket that is large enough
+// and smaller than the best found so far (-1: none), and answers the new best.
+func (s *search) tightestOn(shelf, b int, whole bool, best int64) int64 {
+	sh := s.f.plan.shelves[shelf]
+	for i := range sh.rooms {
+		_, size, isWhole := s.lens.look(sh, i)
+		if size < s.demand.units || isWhole != whole || bucketOf(size) != b || best >= 0 && size >= best {
 			continue
 		}
-		free := Resources{s.free.MilliCPU, s.free.MemoryBytes, int64(s.free.WholeGPUs) * WholeGPU}
-		for int64(len(p.Slots)) < n && each.Within(free) {
-			free = free.Minus(each)
-			p.Slots = append(p.Slots, Slot{Rank(len(p.Slots)), id, each})
+		best = size
+		s.node = machineAt{int32(shelf), int32(i)}
+		if b < exactBuckets {
+			return best
 		}
 	}
-	if int64(len(p.Slots)) < n {
-		return Placement{}, &Refusal{"insufficient resources"}
-	}
-	return p, nil
+	return best
 }
 
-// Shape is a comparable key: gangs of equal shape place alike.
-type Shape struct{ text string }
+// placement writes down what the search found.
+func (s *search) placement() Placement {
+	w := &s.f.work
+	w.picks = w.picks[:0]
+	switch {
+	case s.tier > s.f.plan.racks():
+		w.picks = append(w.picks, pick{s.node, s.demand.units})
+	case s.lens.rate.whole:
+		s.packWhole()
+	default:
+		s.packUnits()
+	}
+	slices.SortFunc(w.picks, func(a, b pick) int {
+		return cmp.Or(cmp.Compare(a.shelf, b.shelf), cmp.Compare(a.seat, b.seat))
+	})
+	p := Placement{Level: s.f.levelOf(s.tier)}
+	if s.g.Split == SplitNone {
+		p.Slots = s.replicaSlots()
+	} else {
+		p.Slots = s.shareSlots()
+	}
+	return p
+}
 
-// Shape of a gang, comparable.
-func (g Gang) Shape() Shape { return Shape{} }
+// replicaSlots gives every unit a slot of its own.
+func (s *search) replicaSlots() []Slot {
+	slots := make([]Slot, 0, s.demand.units)
+	for _, p := range s.f.work.picks {
+		id := s.f.plan.shelves[p.shelf].seats[p.seat].id
+		for range p.units {
+			slots = append(slots, Slot{Rank: Rank(len(slots)), Node: id, Amount: s.g.Each})
+		}
+	}
+	return slots
+}
+
+// shareSlots cuts the total: one task per machine, in proportion to its units,
+// so that the shares add up to the total exactly. Each is the difference of two
+// running sums and so at most one unit of CPU or memory beside the exact share.
+func (s *search) shareSlots() []Slot {
+	slots := make([]Slot, 0, len(s.f.work.picks))
+	var given Resources
+	var units int64
+	for _, p := range s.f.work.picks {
+		units += p.units
+		upTo := s.g.Total
+		if units < s.demand.units {
+			upTo.MilliCPU = mulDivWide(s.g.Total.MilliCPU, units, s.demand.units, 0)
+			upTo.MemoryBytes = mulDivWide(s.g.Total.MemoryBytes, units, s.demand.units, 0)
+			upTo.MilliGPU = s.demand.gpus * units * WholeGPU
+		}
+		id := s.f.plan.shelves[p.shelf].seats[p.seat].id
+		slots = append(slots, Slot{Rank: Rank(len(slots)), Node: id, Amount: upTo.Minus(given)})
+		given = upTo
+	}
+	return slots
+}

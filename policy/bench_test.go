@@ -1,0 +1,222 @@
+package policy
+
+// This file owns the benchmarks of the pass.
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// fullCluster has a little of everything free, but nothing that a waiting gang
+// of the benchmarks fits into.
+func fullCluster(machines int) *topology.Fabric {
+	r := rand.New(rand.NewSource(3))
+	f := topology.NewFabric([]string{"zone", "block", "rack"})
+	for i := range machines {
+		m := machine(i, 1)
+		rack := i / 16
+		m.Place = []string{fmt.Sprint("z", rack/200), fmt.Sprintf("b%03d", rack/20), fmt.Sprintf("r%05d", rack)}
+		c := m.Idle()
+		c.WholeGPUs = int32(r.Intn(4))
+		c.MilliCPU = int64(r.Intn(20_000))
+		f.Join(m, c)
+	}
+	return f
+}
+
+// hungryShape is one of n shapes that do not fit: different sizes, amounts and
+// levels.
+func hungryShape(i int) topology.Gang {
+	g := gang(int32(2+i%10*7), int64(4+i%5))
+	g.Each.MemoryBytes += int64(i) * gib / 8
+	if i%4 == 0 {
+		g = gang(int32(48+i%10), 1)
+		g.Required = "rack"
+	}
+	g.Each.MilliCPU += int64(i) * 10
+	return g
+}
+
+func hungryQueue(waitingJobs, shapes int) *Queue {
+	q := NewQueue()
+	for i := range waitingJobs {
+		q.Add(waiting(fmt.Sprintf("j%06d", i), int32(i%3), int64(i), hungryShape(i%shapes)))
+	}
+	return q
+}
+
+// BenchmarkSchedulePass is a pass in which nothing fits, after one machine has
+// got a little more room, so that every shape must be looked at again.
+func BenchmarkSchedulePass(b *testing.B) {
+	for _, machines := range []int{10000, 100000} {
+		f := fullCluster(machines)
+		for _, n := range []int{1000, 10000, 100000} {
+			q := hungryQueue(n, 100)
+			b.Run(fmt.Sprintf("machines=%d/waiting=%d", machines, n), func(b *testing.B) {
+				benchmarkPass(b, f, q, 1)
+			})
+		}
+	}
+}
+
+// BenchmarkSchedulePassChanged is the same pass after so many machines changed.
+func BenchmarkSchedulePassChanged(b *testing.B) {
+	f := fullCluster(10000)
+	q := hungryQueue(10000, 100)
+	for _, changed := range []int{0, 1, 10, 100, 1000, 10000} {
+		b.Run(fmt.Sprintf("machines=10000/waiting=10000/changed=%d", changed), func(b *testing.B) {
+			benchmarkPass(b, f, q, changed)
+		})
+	}
+}
+
+// BenchmarkSchedulePassFirst is the first pass of a scheduler that knows nothing
+// yet: no lens was ever made.
+func BenchmarkSchedulePassFirst(b *testing.B) {
+	f := fullCluster(10000)
+	for b.Loop() {
+		b.StopTimer()
+		fresh, q := f.Clone(), hungryQueue(10000, 100)
+		b.StartTimer()
+		if d := Plan(fresh, q, nil, 0); len(d.Admit) > 0 {
+			b.Fatal("something fits")
+		}
+	}
+}
+
+// BenchmarkSchedulePassShapes is a queue in which every job has a shape of its own.
+func BenchmarkSchedulePassShapes(b *testing.B) {
+	f := fullCluster(10000)
+	q := hungryQueue(10000, 10000)
+	b.Run(fmt.Sprintf("machines=10000/waiting=10000/shapes=%d", q.Shapes()), func(b *testing.B) {
+		benchmarkPass(b, f, q, 1)
+	})
+}
+
+func benchmarkPass(b *testing.B, f *topology.Fabric, q *Queue, changed int) {
+	ids := make([]topology.NodeID, 10000)
+	for i := range ids {
+		ids[i] = machine(i, 1).ID
+	}
+	Plan(f, q, nil, 0)
+	round := 0
+	more := func(round, i int, by int64) {
+		id := ids[(round*131+i*7919)%len(ids)]
+		c, _ := f.Free(id)
+		c.MilliCPU += by
+		f.SetFree(id, c)
+	}
+	// Every machine that has got more in one round has got less again in the next.
+	change := func() {
+		for i := range changed {
+			more(round, i, -8)
+		}
+		round++
+		for i := range changed {
+			more(round, i, 8)
+		}
+	}
+	for i := range changed {
+		more(0, i, 8)
+	}
+	for range 4 {
+		change()
+		Plan(f, q, nil, 0)
+	}
+	b.ReportAllocs()
+	looked, passes := 0, 0
+	for b.Loop() {
+		change()
+		d := Plan(f, q, nil, 0)
+		if len(d.Admit) > 0 {
+			b.Fatal("something fits")
+		}
+		looked += d.Looked
+		passes++
+	}
+	b.ReportMetric(float64(looked)/float64(passes), "shapes/op")
+}
+
+// BenchmarkExplain answers for one job of a long queue, on a cluster where every
+// machine is held and each holder has a time limit.
+func BenchmarkExplain(b *testing.B) {
+	const machines = 10000
+	f, q := fullCluster(machines), hungryQueue(10000, 100)
+	Plan(f, q, nil, 0)
+	held := map[topology.NodeID][]topology.Holder{}
+	f.Walk(func(m topology.Machine, free topology.Capacity, _ string) {
+		held[m.ID] = []topology.Holder{{
+			Job:    topology.JobID("run-" + m.ID),
+			Amount: topology.Resources{MilliGPU: m.Total.MilliGPU - free.MilliGPU(), MilliCPU: m.Total.MilliCPU - free.MilliCPU},
+			EndsBy: int64(len(held)) + 1,
+		}}
+	})
+	jobs := q.Jobs()
+	b.Run("machines=10000/waiting=10000", func(b *testing.B) {
+		i := 0
+		for b.Loop() {
+			i++
+			a, ok := Explain(f, q, jobs[i*37%len(jobs)].Job, func(id topology.NodeID) []topology.Holder { return held[id] })
+			if !ok || a.Refusal == nil {
+				b.Fatal("it fits")
+			}
+		}
+	})
+}
+
+// BenchmarkPlanAdmit is a pass that fills an idle cluster from the queue.
+func BenchmarkPlanAdmit(b *testing.B) {
+	const machines = 10000
+	f := topology.NewFabric([]string{"block", "rack"})
+	for i := range machines {
+		m := machine(i, 1)
+		m.Place = []string{fmt.Sprintf("b%03d", i/320), fmt.Sprintf("r%05d", i/16)}
+		f.Join(m, m.Idle())
+	}
+	b.Run(fmt.Sprintf("machines=%d/gang=8", machines), func(b *testing.B) {
+		gangs := 0
+		for b.Loop() {
+			b.StopTimer()
+			q := NewQueue()
+			for i := range machines / 8 {
+				q.Add(waiting(fmt.Sprintf("j%05d", i), 0, int64(i), gang(8, 8)))
+			}
+			b.StartTimer()
+			d := Plan(f, q, nil, 0)
+			b.StopTimer()
+			gangs += len(d.Admit)
+			for _, a := range d.Admit {
+				f.Give(a.Placement)
+			}
+			b.StartTimer()
+		}
+		b.ReportMetric(float64(gangs)/b.Elapsed().Seconds(), "gangs/s")
+	})
+}
+
+// BenchmarkSchedulePassMemory is the pass at its dearest: every GPU is free, no
+// gang fits for want of memory, and each of the hundred shapes asks for another
+// amount of it, so that no two share what is counted.
+func BenchmarkSchedulePassMemory(b *testing.B) {
+	for _, machines := range []int{10000, 100000} {
+		f := fullCluster(machines)
+		f.Walk(func(m topology.Machine, free topology.Capacity, _ string) {
+			free.WholeGPUs, free.MemoryBytes = 8, 16*gib
+			f.SetFree(m.ID, free)
+		})
+		q := NewQueue()
+		for i := range 10000 {
+			g := gang(4, 2)
+			g.Each.MilliCPU, g.Each.MemoryBytes = 1, int64(17+i%100)*gib
+			q.Add(waiting(fmt.Sprintf("j%06d", i), 0, int64(i), g))
+		}
+		for _, changed := range []int{1, 10000} {
+			b.Run(fmt.Sprintf("machines=%d/waiting=10000/shapes=%d/changed=%d", machines, q.Shapes(), changed), func(b *testing.B) {
+				benchmarkPass(b, f, q, changed)
+			})
+		}
+	}
+}

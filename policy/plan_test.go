@@ -1,0 +1,262 @@
+package policy
+
+// This file owns the tests of the pass, against a pass that remembers nothing.
+
+import (
+	"fmt"
+	"math/rand"
+	"reflect"
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+const gib = 1 << 30
+
+func machine(i, racks int) topology.Machine {
+	return topology.Machine{
+		ID:      topology.NodeID(fmt.Sprintf("n%05d", i)),
+		Place:   []string{"z", fmt.Sprintf("r%04d", i%racks)},
+		Total:   topology.Resources{MilliCPU: 64_000, MemoryBytes: 512 * gib, MilliGPU: 8000},
+		GPUType: "h100",
+	}
+}
+
+func cluster(machines, racks int) *topology.Fabric {
+	f := topology.NewFabric([]string{"zone", "rack"})
+	for i := range machines {
+		m := machine(i, racks)
+		f.Join(m, m.Idle())
+	}
+	return f
+}
+
+func gang(replicas int32, gpus int64) topology.Gang {
+	return topology.Gang{Replicas: replicas, Each: topology.Resources{MilliCPU: gpus * 4000, MemoryBytes: gpus * 16 * gib, MilliGPU: gpus * 1000}}
+}
+
+func waiting(id string, priority int32, arrived int64, g topology.Gang) Waiting {
+	return Waiting{Job: topology.JobID(id), Gang: g, Priority: priority, Arrived: arrived}
+}
+
+func admitted(d Decisions) []topology.JobID {
+	var out []topology.JobID
+	for _, a := range d.Admit {
+		out = append(out, a.Job)
+	}
+	return out
+}
+
+func expect(t *testing.T, d Decisions, want ...topology.JobID) {
+	t.Helper()
+	if got := admitted(d); !reflect.DeepEqual(got, want) {
+		t.Errorf("admitted %v, want %v", got, want)
+	}
+}
+
+func TestPlanOrder(t *testing.T) {
+	q := NewQueue()
+	q.Add(waiting("late", 0, 3, gang(1, 8)))
+	q.Add(waiting("early", 0, 2, gang(1, 8)))
+	q.Add(waiting("same-b", 5, 9, gang(1, 8)))
+	q.Add(waiting("same-a", 5, 9, gang(2, 8)))
+	expect(t, Plan(cluster(4, 2), q, nil, 0), "same-a", "same-b", "early")
+	if q.Len() != 1 || q.Reason("late") == nil {
+		t.Errorf("%d left, reason %v", q.Len(), q.Reason("late"))
+	}
+}
+
+// A gang that does not fit waits and holds nothing; smaller ones behind it run.
+func TestPlanRunsSmallerOnesAroundALargeOne(t *testing.T) {
+	f, q := cluster(4, 2), NewQueue()
+	q.Add(waiting("large", 9, 1, gang(5, 8)))
+	q.Add(waiting("large-too", 9, 2, gang(5, 8)))
+	q.Add(waiting("small", 0, 3, gang(1, 8)))
+	d := Plan(f, q, nil, 0)
+	expect(t, d, "small")
+	if d.Looked != 2 || d.Refused != 1 {
+		t.Errorf("looked %d, refused %d: a refused shape was retried", d.Looked, d.Refused)
+	}
+	const want = "needs 40 GPUs (5 tasks of 8 GPUs); the whole cluster has 24 free of 32"
+	if got := q.Reason("large-too").String(); got != want {
+		t.Errorf("reason %q, want %q", got, want)
+	}
+}
+
+// Nothing is looked at again until room grows, and then it starts at once.
+func TestPlanLooksOnlyAtWhatMayHaveChanged(t *testing.T) {
+	f, q := cluster(2, 1), NewQueue()
+	q.Add(waiting("first", 0, 1, gang(2, 8)))
+	first := Plan(f, q, nil, 0)
+	expect(t, first, "first")
+	q.Add(waiting("second", 0, 2, gang(2, 8)))
+	if d := Plan(f, q, nil, 0); d.Looked != 1 {
+		t.Errorf("a new shape was not looked at: %+v", d)
+	}
+	q.Add(waiting("third", 0, 3, gang(2, 8)))
+	f.SetUsable("n00001", "drained by ops")
+	if d := Plan(f, q, nil, 0); d.Looked != 0 {
+		t.Errorf("looked at %d shapes although nothing has grown", d.Looked)
+	}
+	f.Give(first.Admit[0].Placement)
+	if d := Plan(f, q, nil, 0); d.Looked != 1 || len(d.Admit) != 0 {
+		t.Errorf("half the room is back, but drained: %+v", d)
+	}
+	f.SetUsable("n00001", "")
+	if q.Reason("second") != nil {
+		t.Errorf("a stale reason: %v", q.Reason("second"))
+	}
+	expect(t, Plan(f, q, nil, 0), "second")
+}
+
+func TestPlanPatience(t *testing.T) {
+	f, q := cluster(4, 2), NewQueue()
+	w := waiting("patient", 0, 1, gang(3, 8))
+	w.Gang.Preferred, w.Since, w.Patience = "rack", 100, 50
+	q.Add(w)
+	d := Plan(f, q, nil, 149)
+	expect(t, d)
+	if d.NextAt != 150 {
+		t.Errorf("the next patience runs out at %d, want 150", d.NextAt)
+	}
+	const want = "waits for its preferred rack: needs 24 GPUs (3 tasks of 8 GPUs) within one rack; the best rack, z/r0000, has 16 free of 16"
+	if got := q.Reason("patient").String(); got != want {
+		t.Errorf("reason %q, want %q", got, want)
+	}
+	d = Plan(f, q, nil, 150)
+	expect(t, d, "patient")
+	if d.NextAt != 0 {
+		t.Errorf("a timer for nobody: %d", d.NextAt)
+	}
+}
+
+func TestQueueRefusesAKnownJob(t *testing.T) {
+	q := NewQueue()
+	q.Add(waiting("a", 0, 1, gang(1, 1)))
+	defer func() {
+		if recover() == nil {
+			t.Error("a job entered the queue twice")
+		}
+	}()
+	q.Add(waiting("a", 0, 2, gang(1, 2)))
+}
+
+func TestQueuePosition(t *testing.T) {
+	q := NewQueue()
+	r := rand.New(rand.NewSource(7))
+	for i := range 500 {
+		q.Add(waiting(fmt.Sprint("j", i), int32(r.Intn(4)), int64(r.Intn(50)), gang(int32(1+r.Intn(5)), 8)))
+	}
+	for i, w := range q.Jobs() {
+		if at, ok := q.Position(w.Job); !ok || at != i {
+			t.Fatalf("%s is at %d, Position says %d", w.Job, i, at)
+		}
+	}
+	for i := range 500 {
+		if !q.Remove(topology.JobID(fmt.Sprint("j", i))) {
+			t.Fatal("a job was lost")
+		}
+	}
+	if q.Len() != 0 || q.Shapes() != 0 || q.Remove("j1") {
+		t.Errorf("%d jobs in %d groups left", q.Len(), q.Shapes())
+	}
+}
+
+// forgetful is a pass that looks at every job, every time.
+func forgetful(f *topology.Fabric, q map[topology.JobID]Waiting, now int64) []topology.JobID {
+	all := NewQueue()
+	for _, w := range q {
+		all.Add(w)
+	}
+	var out []topology.JobID
+	for _, w := range all.Jobs() {
+		g := w.Gang
+		if w.Patience > 0 && g.Preferred != "" && now < w.Since+w.Patience && f.Finer(g.Preferred, g.Required) {
+			g.Required = g.Preferred
+		}
+		if p, refusal := topology.Place(f, g); refusal == nil {
+			f.Take(p)
+			out = append(out, w.Job)
+			delete(q, w.Job)
+		}
+	}
+	return out
+}
+
+// TestPlanAgainstForgetfulPass drives one view and one queue through random
+// changes and compares every pass with one that remembers nothing.
+func TestPlanAgainstForgetfulPass(t *testing.T) {
+	for seed := range int64(60) {
+		r := rand.New(rand.NewSource(seed))
+		f, q := cluster(12, 4), NewQueue()
+		plain := map[topology.JobID]Waiting{}
+		var running []topology.Placement
+		for step := range 60 {
+			now := int64(step * 10)
+			for range r.Intn(4) {
+				w := waiting(fmt.Sprintf("j%03d", r.Intn(1000)), int32(r.Intn(3)), now, gang(int32(1+r.Intn(6)), int64(1+r.Intn(8))))
+				w.Gang.Preferred, w.Gang.Required = []string{"", "rack"}[r.Intn(2)], []string{"", "zone", "rack"}[r.Intn(3)]
+				w.Since, w.Patience = now, int64(r.Intn(40))
+				if _, known := plain[w.Job]; !known {
+					plain[w.Job] = w
+					q.Add(w)
+				}
+			}
+			if len(running) > 0 && r.Intn(2) == 0 {
+				i := r.Intn(len(running))
+				f.Give(running[i])
+				running = append(running[:i], running[i+1:]...)
+			}
+			f.SetUsable(machine(r.Intn(12), 4).ID, []string{"", "cordoned"}[r.Intn(2)])
+			want := forgetful(f.Clone(), plain, now)
+			d := Plan(f, q, nil, now)
+			if got := admitted(d); !reflect.DeepEqual(got, want) {
+				t.Fatalf("seed %d step %d: admitted %v, want %v", seed, step, got, want)
+			}
+			for _, a := range d.Admit {
+				running = append(running, a.Placement)
+			}
+		}
+	}
+}
+
+func TestExplainKnowsWhoIsAhead(t *testing.T) {
+	f, q := cluster(4, 2), NewQueue()
+	for i := range 5 {
+		w := waiting(fmt.Sprint("j", i), 0, int64(i), gang(5, 8))
+		w.Gang.Preferred, w.Patience = "rack", 1000
+		q.Add(w)
+	}
+	Plan(f, q, nil, 10)
+	a, ok := Explain(f, q, "j3", nil)
+	const want = "waits for its preferred rack: needs 40 GPUs (5 tasks of 8 GPUs) within one rack; the best rack, z/r0000, has 16 free of 16" +
+		" · not even an idle cluster could hold it · would start now with 16 GPUs (2 tasks)" +
+		", or with 32 GPUs (4 tasks) and topology required zone · 3 of 5 waiting jobs are ahead of it"
+	if !ok || a.String() != want || a.PatientUntil != 1000 {
+		t.Errorf("patient until %d\n got %s\nwant %s", a.PatientUntil, a, want)
+	}
+	if _, ok := Explain(f, q, "j9", nil); ok {
+		t.Error("explained a job that does not wait")
+	}
+}
+
+func TestHistory(t *testing.T) {
+	var h History
+	q := NewQueue()
+	for range 10 {
+		h.Note(gang(1, 8))
+	}
+	h.Note(gang(16, 8))
+	q.Add(waiting("a", 0, 1, gang(2, 8)))
+	got := h.Likely(q, 2)
+	want := []topology.Likely{{Gang: gang(16, 8), Weight: 128}, {Gang: gang(1, 8), Weight: 80}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("likely %v, want %v", got, want)
+	}
+	for i := range 5000 {
+		h.Note(gang(int32(1+i%700), 4))
+	}
+	if len(h.seen) > shapesRemembered {
+		t.Errorf("%d shapes remembered", len(h.seen))
+	}
+}

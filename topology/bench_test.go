@@ -1,0 +1,316 @@
+package topology
+
+// This file owns the benchmarks of placing.
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+)
+
+const (
+	rackSize  = 16
+	blockSize = 20 // racks
+	zoneSize  = 10 // blocks
+)
+
+// machineAtIndex is one of a uniform cluster: 8 GPUs, 128 cores, 2 TiB.
+func machineAtIndex(i int) Machine {
+	rack := i / rackSize
+	return Machine{
+		ID: NodeID(fmt.Sprintf("n%06d", i)),
+		Place: []string{
+			fmt.Sprintf("z%02d", rack/blockSize/zoneSize),
+			fmt.Sprintf("b%03d", rack/blockSize),
+			fmt.Sprintf("r%05d", rack),
+		},
+		Total:   Resources{MilliCPU: 128_000, MemoryBytes: 2048 * gib, MilliGPU: 8 * WholeGPU},
+		GPUType: "h100",
+		Labels:  []Label{{"pool", "train"}},
+	}
+}
+
+// busyCapacity is 70% full and fragmented: of ten machines two are whole, two
+// have one to seven GPUs free, the others are full.
+func busyCapacity(r *rand.Rand, m Machine) Capacity {
+	c := m.Idle()
+	switch draw := r.Intn(100); {
+	case draw < 20:
+		return c
+	case draw < 42:
+		c.WholeGPUs = int32(1 + r.Intn(7))
+	default:
+		c.WholeGPUs = 0
+	}
+	c.MilliCPU = int64(c.WholeGPUs)*16_000 - int64(r.Intn(4_000))*int64(c.WholeGPUs)/7 + 4_000
+	c.MemoryBytes = int64(c.WholeGPUs)*256*gib - int64(r.Intn(64))*gib + 64*gib
+	return c
+}
+
+func uniformCluster(machines int, busy bool) *Fabric {
+	r := rand.New(rand.NewSource(1))
+	f := NewFabric([]string{"zone", "block", "rack"})
+	for i := range machines {
+		m := machineAtIndex(i)
+		if busy {
+			f.Join(m, busyCapacity(r, m))
+		} else {
+			f.Join(m, m.Idle())
+		}
+	}
+	return f
+}
+
+// gangOf is a gang of whole machines.
+func gangOf(machines int) Gang {
+	return Gang{
+		Replicas: int32(machines),
+		Each:     Resources{MilliCPU: 96_000, MemoryBytes: 1024 * gib, MilliGPU: 8 * WholeGPU},
+		GPUType:  "h100",
+		Selector: []Label{{"pool", "train"}},
+	}
+}
+
+// BenchmarkPlace places a gang of K whole machines. Between two placements one
+// machine of the cluster changes, so that there is something to learn again.
+func BenchmarkPlace(b *testing.B) {
+	for _, machines := range []int{1000, 10000, 100000} {
+		f := uniformCluster(machines, true)
+		for _, k := range []int{1, 8, 64, 512} {
+			b.Run(fmt.Sprintf("machines=%d/gang=%d", machines, k), func(b *testing.B) {
+				benchmarkPlace(b, f, gangOf(k), machines)
+			})
+		}
+	}
+}
+
+func benchmarkPlace(b *testing.B, f *Fabric, g Gang, machines int) {
+	Place(f, g)
+	for range 2 {
+		flip(f, machines-1)
+	}
+	b.ReportAllocs()
+	placed, i := 0, 0
+	for b.Loop() {
+		i++
+		flip(f, i*7919%machines)
+		if _, refusal := Place(f, g); refusal == nil {
+			placed++
+		}
+	}
+	b.ReportMetric(float64(placed)/float64(b.N), "placed/op")
+}
+
+var benchIDs []NodeID
+
+// flip changes what one machine has free by one core, back and forth.
+func flip(f *Fabric, i int) {
+	for len(benchIDs) <= i {
+		benchIDs = append(benchIDs, machineAtIndex(len(benchIDs)).ID)
+	}
+	c, _ := f.Free(benchIDs[i])
+	c.MilliCPU ^= 1000
+	f.SetFree(benchIDs[i], c)
+}
+
+// BenchmarkPlaceCold places a gang of a rate that was never asked before.
+func BenchmarkPlaceCold(b *testing.B) {
+	for _, machines := range []int{1000, 10000, 100000} {
+		f := uniformCluster(machines, true)
+		for _, k := range []int{1, 512} {
+			b.Run(fmt.Sprintf("machines=%d/gang=%d", machines, k), func(b *testing.B) {
+				g := gangOf(k)
+				for b.Loop() {
+					f.lenses = newLensCache()
+					Place(f, g)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkPlaceFlat places in a cluster whose racks nobody named.
+func BenchmarkPlaceFlat(b *testing.B) {
+	const machines = 10000
+	r := rand.New(rand.NewSource(1))
+	f := NewFabric([]string{"rack"})
+	for i := range machines {
+		m := machineAtIndex(i)
+		m.Place = nil
+		f.Join(m, busyCapacity(r, m))
+	}
+	for _, k := range []int{1, 8, 64, 512} {
+		b.Run(fmt.Sprintf("machines=%d/gang=%d", machines, k), func(b *testing.B) {
+			benchmarkPlace(b, f, gangOf(k), machines)
+		})
+	}
+}
+
+// BenchmarkPlaceTotal places totals in whole machines and in whatever is free.
+func BenchmarkPlaceTotal(b *testing.B) {
+	f := uniformCluster(10000, true)
+	for _, split := range []Split{SplitWhole, SplitAny} {
+		for _, gpus := range []int64{12, 500, 4100} {
+			name := map[Split]string{SplitWhole: "whole", SplitAny: "any"}[split]
+			b.Run(fmt.Sprintf("machines=10000/split=%s/gpus=%d", name, gpus), func(b *testing.B) {
+				each := Resources{MilliCPU: 8_000, MemoryBytes: 128 * gib, MilliGPU: WholeGPU}
+				benchmarkPlace(b, f, Gang{Total: each.Times(gpus), Split: split}, 10000)
+			})
+		}
+	}
+}
+
+// BenchmarkFill fills an idle cluster with gangs of whole machines.
+func BenchmarkFill(b *testing.B) {
+	for _, machines := range []int{10000, 100000} {
+		b.Run(fmt.Sprintf("machines=%d/gang=8", machines), func(b *testing.B) {
+			f := uniformCluster(machines, false)
+			g := gangOf(8)
+			var running []Placement
+			gangs := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				for {
+					p, refusal := Place(f, g)
+					if refusal != nil {
+						break
+					}
+					f.Take(p)
+					running = append(running, p)
+				}
+				b.StopTimer()
+				gangs += len(running)
+				for _, p := range running {
+					f.Give(p)
+				}
+				running = running[:0]
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(gangs)/b.Elapsed().Seconds(), "gangs/s")
+		})
+	}
+}
+
+// BenchmarkRefuse refuses a gang that one rack cannot hold.
+func BenchmarkRefuse(b *testing.B) {
+	f := uniformCluster(10000, true)
+	g := gangOf(15)
+	g.Required = "rack"
+	var r Refusal
+	PlaceInto(f, &g, &r)
+	i := 0
+	flip(f, 9999)
+	b.ReportAllocs()
+	for b.Loop() {
+		i++
+		flip(f, i*7919%10000)
+		if _, ok := PlaceInto(f, &g, &r); ok {
+			b.Fatal("placed")
+		}
+	}
+}
+
+// BenchmarkExplain explains a gang to whoever asks, on a cluster where every
+// machine is held by jobs and each has a time limit.
+func BenchmarkExplain(b *testing.B) {
+	for _, machines := range []int{10000, 100000} {
+		f := uniformCluster(machines, true)
+		held := map[NodeID][]Holder{}
+		f.Walk(func(m Machine, free Capacity, _ string) {
+			used := Resources{MilliGPU: m.Total.MilliGPU - free.MilliGPU(), MilliCPU: m.Total.MilliCPU - free.MilliCPU}
+			if used.MilliGPU > 0 {
+				job := JobID("job-" + m.ID[:5])
+				held[m.ID] = []Holder{{Job: job, Amount: used, EndsBy: int64(len(held)) + 1}}
+			}
+		})
+		holders := func(id NodeID) []Holder { return held[id] }
+		for _, shape := range []struct {
+			name string
+			gang Gang
+		}{
+			{"rack", withLevel(gangOf(15), "rack")},
+			{"cluster", gangOf(machines * 6 / 10)},
+			{"whole", Gang{Total: gangOf(1).Each.Times(int64(machines) / 2), Split: SplitWhole}},
+		} {
+			b.Run(fmt.Sprintf("machines=%d/gang=%s", machines, shape.name), func(b *testing.B) {
+				var e Explanation
+				for b.Loop() {
+					e = Explain(f, shape.gang, holders)
+				}
+				if e.Refusal == nil {
+					b.Fatal("it fits")
+				}
+			})
+		}
+	}
+}
+
+func withLevel(g Gang, level string) Gang {
+	g.Required = level
+	return g
+}
+
+// BenchmarkJoin lets machines join one by one, with a placement of each of twenty
+// rates tried after every one: a cluster that comes up while jobs wait.
+func BenchmarkJoin(b *testing.B) {
+	for _, machines := range []int{1000, 10000} {
+		b.Run(fmt.Sprintf("machines=%d/rates=20", machines), func(b *testing.B) {
+			for b.Loop() {
+				f := NewFabric([]string{"zone", "block", "rack"})
+				for i := range machines {
+					m := machineAtIndex(i)
+					f.Join(m, m.Idle())
+					for rate := range int64(20) {
+						g := gangOf(machines + 1)
+						g.Each.MilliCPU -= rate
+						Place(f, g)
+					}
+				}
+			}
+			b.ReportMetric(b.Elapsed().Seconds()*1e6/float64(b.N*machines), "µs/join")
+		})
+	}
+}
+
+// BenchmarkWhatIf asks whether a gang would fit if eight running gangs ended, and
+// takes it back: what a preemption will ask many times.
+func BenchmarkWhatIf(b *testing.B) {
+	for _, machines := range []int{10000, 100000} {
+		b.Run(fmt.Sprintf("machines=%d/ended=8", machines), func(b *testing.B) {
+			f := uniformCluster(machines, false)
+			var running []Placement
+			for {
+				p, refusal := Place(f, gangOf(8))
+				if refusal != nil {
+					break
+				}
+				f.Take(p)
+				running = append(running, p)
+			}
+			i := 0
+			for b.Loop() {
+				mark := f.Mark()
+				for n := range 8 {
+					f.Give(running[(i*53+n*7)%len(running)])
+				}
+				i++
+				if _, refusal := Place(f, gangOf(64)); refusal != nil {
+					b.Fatal(refusal)
+				}
+				f.Rollback(mark)
+			}
+		})
+	}
+}
+
+// BenchmarkClone copies the view, as a reader beside the scheduler does.
+func BenchmarkClone(b *testing.B) {
+	for _, machines := range []int{10000, 100000} {
+		f := uniformCluster(machines, true)
+		b.Run(fmt.Sprintf("machines=%d", machines), func(b *testing.B) {
+			for b.Loop() {
+				f.Clone()
+			}
+		})
+	}
+}

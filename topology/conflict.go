@@ -1,0 +1,144 @@
+package topology
+
+// This file owns constraints: the parts of "no" that could be different, each of
+// which can be dropped on its own, and the search for a minimal set of them that
+// cannot be met together.
+
+import "slices"
+
+// ConstraintKind names what could be different.
+type ConstraintKind uint8
+
+const (
+	// OnExcluded: machines that the gang leaves out.
+	OnExcluded ConstraintKind = iota
+	// OnMemory and OnCPU: the amounts beside the devices.
+	OnMemory
+	OnCPU
+	// OnLabel: one label of the selector.
+	OnLabel
+	// OnGPUType: the type of device.
+	OnGPUType
+	// OnWhole: machines taken whole.
+	OnWhole
+	// OnService: machines that are drained, benched, dead.
+	OnService
+	// OnLevel: how close together.
+	OnLevel
+	// OnOthers: what other jobs have.
+	OnOthers
+	// OnSize: how much is asked for at all. It can never be dropped.
+	OnSize
+)
+
+// Constraint is one thing that could be different.
+type Constraint struct {
+	Kind  ConstraintKind
+	Label Label  // of OnLabel
+	Level string // of OnLevel
+	Text  string // of OnGPUType and OnExcluded
+}
+
+// String names the constraint for people.
+func (c Constraint) String() string {
+	switch c.Kind {
+	case OnExcluded:
+		return "machines excluded"
+	case OnMemory:
+		return "the memory asked for"
+	case OnCPU:
+		return "the CPU asked for"
+	case OnLabel:
+		return "label " + c.Label.Key + "=" + c.Label.Value
+	case OnGPUType:
+		return "GPU type " + c.Text
+	case OnWhole:
+		return "whole machines"
+	case OnService:
+		return "machines out of service"
+	case OnLevel:
+		return "one " + c.Level
+	case OnOthers:
+		return "what other jobs have"
+	}
+	return "the size of the gang"
+}
+
+// constraints lists what a gang could do without, in the order in which it is
+// tried: what people forget first comes first, so that what remains in a
+// conflict is what they think of.
+func (x *explainer) constraints() []Constraint {
+	g := &x.g
+	amount := g.Each
+	if g.Split != SplitNone {
+		amount = g.Total
+	}
+	var all []Constraint
+	if len(g.Exclude) > 0 {
+		all = append(all, Constraint{Kind: OnExcluded})
+	}
+	if amount.MemoryBytes > 0 && (amount.MilliCPU > 0 || amount.MilliGPU > 0) {
+		all = append(all, Constraint{Kind: OnMemory})
+	}
+	if amount.MilliCPU > 0 && amount.MilliGPU > 0 {
+		all = append(all, Constraint{Kind: OnCPU})
+	}
+	for _, l := range g.Selector {
+		all = append(all, Constraint{Kind: OnLabel, Label: l})
+	}
+	if g.GPUType != "" {
+		all = append(all, Constraint{Kind: OnGPUType, Text: g.GPUType})
+	}
+	if g.Split == SplitWhole && amount.MilliGPU >= WholeGPU {
+		all = append(all, Constraint{Kind: OnWhole})
+	}
+	all = append(all, Constraint{Kind: OnService})
+	if g.Required != "" {
+		all = append(all, Constraint{Kind: OnLevel, Level: g.Required})
+	}
+	return append(all, Constraint{Kind: OnOthers})
+}
+
+// drop supposes that a constraint were not there.
+func (s supposition) drop(c Constraint) supposition {
+	switch c.Kind {
+	case OnExcluded:
+		s.gang.Exclude = nil
+	case OnMemory:
+		s.gang.Each.MemoryBytes, s.gang.Total.MemoryBytes = 0, 0
+	case OnCPU:
+		s.gang.Each.MilliCPU, s.gang.Total.MilliCPU = 0, 0
+	case OnLabel:
+		s.gang.Selector = slices.DeleteFunc(slices.Clone(s.gang.Selector), func(l Label) bool { return l == c.Label })
+	case OnGPUType:
+		s.gang.GPUType = ""
+	case OnWhole:
+		s.gang.Split = SplitAny
+	case OnService:
+		s.all = true
+	case OnLevel:
+		s.gang.Required = ""
+	case OnOthers:
+		s.idle = true
+	}
+	return s
+}
+
+// conflict finds a minimal set of constraints that cannot be met together: each
+// is dropped for good if without it the gang still does not fit. When it does not
+// fit without any, its size alone is the conflict.
+func (x *explainer) conflict() []Constraint {
+	now := supposition{gang: x.g}
+	var kept []Constraint
+	for _, c := range x.constraints() {
+		if without := now.drop(c); x.fits(without) {
+			kept = append(kept, c)
+		} else {
+			now = without
+		}
+	}
+	if len(kept) == 0 {
+		return []Constraint{{Kind: OnSize}}
+	}
+	return kept
+}

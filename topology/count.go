@@ -1,0 +1,152 @@
+package topology
+
+// This file owns counting: what the machines of one shelf hold for one rate.
+
+import "slices"
+
+// count counts one shelf.
+func (l *lens) count(sh *shelf) cell {
+	if l.idle || l.all || l.gpus == 0 || l.rate.whole || len(l.hidden) > 0 {
+		return l.countAny(sh)
+	}
+	var c cell
+	for i := range sh.rooms {
+		r := &sh.rooms[i]
+		if !l.match[r.kind] {
+			continue
+		}
+		c.total += int64(r.gpus)
+		if !r.usable {
+			continue
+		}
+		c.free += int64(r.whole)
+		if h := l.unitsIn(r); h > 0 {
+			c.units += h
+			c.mark(h, r.precious())
+		}
+	}
+	return c
+}
+
+// unitsIn counts the units of devices in a room by table: a few comparisons are
+// cheaper than the divisions that they replace.
+func (l *lens) unitsIn(r *room) int64 {
+	if int(r.whole) >= len(l.units) {
+		return l.fit(r)
+	}
+	h := l.units[r.whole]
+	if l.lacks(r, h) {
+		if l.lacks(r, 1) {
+			return 0
+		}
+		for h--; l.lacks(r, h); {
+			h--
+		}
+	}
+	return int64(h)
+}
+
+// lacks tells whether a room has too little CPU or memory for so many units.
+func (l *lens) lacks(r *room, units uint8) bool {
+	n := &l.needs[units]
+	return r.cpu < n.MilliCPU || r.mem < n.MemoryBytes
+}
+
+// countAny counts a shelf for every rate that is not a plain number of devices.
+func (l *lens) countAny(sh *shelf) cell {
+	var c cell
+	for i := range sh.rooms {
+		if !l.match[sh.rooms[i].kind] {
+			continue
+		}
+		r := sh.rooms[i].supposed(l.idle, l.all)
+		free, total := l.currency(&r)
+		c.total += total
+		if !r.usable || len(l.hidden) > 0 && slices.Contains(l.hidden, sh.seats[i]) {
+			continue
+		}
+		c.free += free
+		units, size, whole := l.grade(&r, sh.seats[i])
+		if size > 0 {
+			c.units += units
+			c.mark(size, whole)
+		}
+	}
+	return c
+}
+
+func (c *cell) mark(size int64, whole bool) {
+	bit := uint64(1) << bucketOf(size)
+	if whole {
+		c.whole |= bit
+	} else {
+		c.loose |= bit
+	}
+}
+
+// currency is what refusals speak of: devices where any are asked, else
+// milli-CPU, else bytes.
+func (l *lens) currency(r *room) (free, total int64) {
+	switch {
+	case l.gpus > 0 || l.part > 0:
+		return int64(r.whole), int64(r.gpus)
+	case l.cpu > 0:
+		return r.cpu, r.cpuTotal
+	}
+	return r.mem, r.memTotal
+}
+
+// grade tells what one room is worth to the rate: the units that a domain may
+// count on, the size by which machines are compared (the smallest that is large
+// enough is taken), and whether taking from it breaks something whole. A size of
+// zero is no room at all.
+func (l *lens) grade(r *room, s *seat) (units, size int64, whole bool) {
+	if l.part > 0 {
+		size, whole = l.gradePart(r, s)
+		return 1, size, whole
+	}
+	size = l.fit(r)
+	if l.gpus == 0 {
+		// CPU taken beside free devices strands them, so a gang without devices
+		// counts every such machine as one to be spared.
+		return size, size, r.whole > 0
+	}
+	if !l.rate.whole {
+		return size, size, r.precious()
+	}
+	if r.precious() && size >= int64(r.gpus) {
+		return int64(r.gpus), int64(r.gpus), true
+	}
+	return 0, size, false
+}
+
+// partStep coarsens how much of a device is left over beside a share, so that
+// every remainder has an exact bucket: sizes 1 to 32 are parts that hold the
+// share, the next one is a whole device.
+const partStep = 32
+
+func (l *lens) gradePart(r *room, s *seat) (size int64, whole bool) {
+	if r.cpu < l.cpu || r.mem < l.mem {
+		return 0, false
+	}
+	if !l.idle && int64(r.part) >= l.part {
+		at := s.free.bestPart(l.part)
+		return 1 + (s.free.Parts[at]-l.part)/partStep, false
+	}
+	if r.whole > 0 {
+		return 2 + WholeGPU/partStep, r.precious()
+	}
+	return 0, false
+}
+
+// look grades one machine as count does, with everything that leaves it out.
+func (l *lens) look(sh *shelf, i int) (units, size int64, whole bool) {
+	r := sh.rooms[i].supposed(l.idle, l.all)
+	if !l.match[r.kind] {
+		return 0, 0, false
+	}
+	if !r.usable || len(l.hidden) > 0 && slices.Contains(l.hidden, sh.seats[i]) {
+		return 0, 0, false
+	}
+	return l.grade(&r, sh.seats[i])
+}

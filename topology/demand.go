@@ -1,0 +1,200 @@
+package topology
+
+// This file owns what a gang demands, reduced to one form for every way of
+// asking: a number of units, and what one unit takes of a machine.
+//
+//	replicas            one unit is a replica
+//	total, any          one unit is a GPU; CPU and memory in proportion
+//	total, whole        the same, and machines are taken whole but for one
+//	total without GPUs  one unit is a core (a milli-CPU when the total is not
+//	                    in whole cores); memory in proportion
+//	a share of a GPU    one unit, on one device
+//
+// Two gangs that differ only in how many units they want read the same index.
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// unitLimit bounds the units counted of one machine; no gang is as large.
+const unitLimit = 1 << 24
+
+// rate is what units take: h units need gpus·h devices, and of CPU and memory
+// the given amounts · h / den, rounded up.
+type rate struct {
+	gpus, cpu, mem int64
+	den            int64
+	part           int64 // thousandths of one device; then there is one unit
+	whole          bool
+}
+
+type demand struct {
+	rate
+	units   int64
+	gpuType string
+	problem string // why this gang makes no sense anywhere; "" when it does
+}
+
+// demandOf reduces a gang.
+func demandOf(g *Gang) demand {
+	d := demand{gpuType: g.GPUType}
+	if g.Split == SplitNone {
+		d.problem = d.setReplicas(g.Each, int64(g.Replicas))
+	} else {
+		d.problem = d.setTotal(g.Total, g.Split)
+	}
+	return d
+}
+
+func (d *demand) setReplicas(each Resources, replicas int64) string {
+	switch {
+	case replicas <= 0:
+		return "asks for no tasks"
+	case each.IsNegative():
+		return "asks for less than nothing"
+	case each.IsZero():
+		return "asks for nothing"
+	case each.MilliGPU > WholeGPU && each.MilliGPU%WholeGPU != 0:
+		return "asks for whole GPUs and a share of one at once"
+	}
+	d.units = replicas
+	d.rate = rate{cpu: each.MilliCPU, mem: each.MemoryBytes, den: 1, gpus: each.MilliGPU / WholeGPU}
+	if each.MilliGPU%WholeGPU == 0 {
+		return ""
+	}
+	d.part = each.MilliGPU
+	if replicas > 1 {
+		return "asks for a share of a GPU for more than one task"
+	}
+	return ""
+}
+
+func (d *demand) setTotal(total Resources, split Split) string {
+	gpus, cpu, mem := total.MilliGPU/WholeGPU, total.MilliCPU, total.MemoryBytes
+	switch {
+	case total.MilliGPU > 0 && total.MilliGPU < WholeGPU, total.MilliGPU == 0 && cpu == 0, total.IsNegative():
+		return d.setReplicas(total, 1)
+	case total.MilliGPU%WholeGPU != 0:
+		return "asks for whole GPUs and a share of one at once"
+	case gpus > 0:
+		k := divisor(gpus, divisor(cpu, mem))
+		d.units = gpus
+		d.rate = rate{gpus: 1, cpu: cpu / k, mem: mem / k, den: gpus / k, whole: split == SplitWhole && gpus > 1}
+	default:
+		core := coreOf(cpu)
+		d.units = cpu / core
+		k := divisor(d.units, mem)
+		d.rate = rate{cpu: core * (d.units / k), mem: mem / k, den: d.units / k}
+	}
+	return ""
+}
+
+// coreOf is how finely a total of CPU is cut: in whole cores when it is given
+// in whole cores, so that no task gets a sliver of one.
+func coreOf(milliCPU int64) int64 {
+	if milliCPU%1000 == 0 {
+		return 1000
+	}
+	return 1
+}
+
+func divisor(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// need is the amount that h units take of a machine, at most: the exact share of
+// a total may be one unit of CPU or memory less.
+func (r *rate) need(h int64) Resources {
+	return Resources{
+		MilliCPU:    mulDivUp(r.cpu, h, r.den),
+		MemoryBytes: mulDivUp(r.mem, h, r.den),
+		MilliGPU:    r.gpus*h*WholeGPU + r.part,
+	}
+}
+
+// fit counts the units that a room holds, of a rate without a part.
+func (r *rate) fit(m *room) int64 {
+	h := int64(unitLimit)
+	if r.gpus > 0 {
+		h = int64(m.whole) / r.gpus
+	}
+	if r.cpu > 0 {
+		h = min(h, mulDiv(m.cpu, r.den, r.cpu))
+	}
+	if r.mem > 0 {
+		h = min(h, mulDiv(m.mem, r.den, r.mem))
+	}
+	return h
+}
+
+// mulDiv is a·b/c rounded down, without overflow, for amounts that are not
+// negative; a result beyond unitLimit² is cut.
+func mulDiv(a, b, c int64) int64 {
+	if b == 1 {
+		return a / c
+	}
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return unitLimit * unitLimit
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, unitLimit*unitLimit))
+}
+
+// mulDivUp is a·b/c rounded up.
+func mulDivUp(a, b, c int64) int64 {
+	if c == 1 {
+		return mulDivWide(a, b, 1, 0)
+	}
+	return mulDivWide(a, b, c, uint64(c)-1)
+}
+
+// mulDivWide is (a·b+plus)/c, cut to the largest amount there is.
+func mulDivWide(a, b, c int64, plus uint64) int64 {
+	const most = 1<<63 - 1
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	lo, carry := bits.Add64(lo, plus, 0)
+	hi += carry
+	if hi >= uint64(c) {
+		return most
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, most))
+}
+
+// Shape is what placing a gang depends on. Gangs of equal shapes are placed, or
+// refused, alike, so a shape can key what is known of all of them.
+type Shape struct {
+	replicas            int32
+	split               Split
+	each, total         Resources
+	gpuType             string
+	required, preferred string
+	selector, exclude   string
+}
+
+// Shape reduces a gang to its shape.
+func (g Gang) Shape() Shape {
+	s := Shape{split: g.Split, gpuType: g.GPUType, required: g.Required, preferred: g.Preferred}
+	if g.Split == SplitNone {
+		s.replicas, s.each = g.Replicas, g.Each
+	} else {
+		s.total = g.Total
+	}
+	if len(g.Selector) > 0 {
+		labels := slices.Clone(g.Selector)
+		sortLabels(labels)
+		s.selector = string(appendLabels(nil, slices.Compact(labels)))
+	}
+	if len(g.Exclude) > 0 {
+		ids := slices.Clone(g.Exclude)
+		slices.Sort(ids)
+		s.exclude = fmt.Sprintf("%q", slices.Compact(ids))
+	}
+	return s
+}

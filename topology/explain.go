@@ -1,0 +1,309 @@
+package topology
+
+// This file owns explanations: the complete answer to why a gang waits. Where a
+// refusal gives the one number that is short, an explanation gives all that
+// stands in the way: the best place and what it lacks, who has it, machines that
+// are out of service, a minimal set of constraints that cannot be met together,
+// and the smallest changes with which the gang would start now, each of them
+// tried before it is named. Nothing here changes the view.
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Holder is a job that has something on a machine. EndsBy (ns) is when its time
+// limit ends it; 0 when it has none.
+type Holder struct {
+	Job    JobID
+	Amount Resources
+	EndsBy int64
+}
+
+// Holding is what one job has in the best place.
+type Holding struct {
+	Holder
+	Nodes int
+}
+
+// OutOfService is a machine that might serve the gang, and why it may not.
+type OutOfService struct {
+	Node NodeID
+	Why  string
+}
+
+// Census counts the machines of the best place.
+type Census struct {
+	Machines, WrongKind, OutOfService, Excluded int
+	// Of the others: those that hold a part of the gang, and those that hold none
+	// of it because they have too few devices, too little CPU, too little memory
+	// free (a machine may lack several).
+	Useful, LackGPU, LackCPU, LackMemory int
+}
+
+// Explanation is the complete answer to "why is it pending?".
+type Explanation struct {
+	// Refusal is the short answer; nil when the gang fits now.
+	Refusal *Refusal
+	// Never tells that not even an idle cluster could hold it.
+	Never bool
+	// Best counts the machines of the place that the refusal speaks of.
+	Best Census
+	// Out lists the machines of the right kind there that are out of service.
+	Out []OutOfService
+	// Holders lists who has something there, most of what is asked for first.
+	Holders []Holding
+	// Conflict is a set of constraints that cannot be met together, while any of
+	// them dropped would let the others be met.
+	Conflict []Constraint
+	// Ends is how waiting ends it by itself: the jobs whose time limits end first
+	// and with whose room the gang fits; nil when that is not known.
+	Ends *Ending
+	// Relaxations are changes with each of which the gang would start now.
+	Relaxations []Relaxation
+}
+
+// Ending is the earliest set of endings after which a gang fits.
+type Ending struct {
+	By   int64 // ns: the last of their time limits
+	Jobs []JobID
+}
+
+// Explain says everything that stands in a gang's way. holders tells who has
+// what on a machine; it may be nil.
+func Explain(f *Fabric, g Gang, holders func(NodeID) []Holder) Explanation {
+	f.lenses.brief = true
+	defer func() { f.lenses.brief = false }()
+	var e Explanation
+	var ok bool
+	var r Refusal
+	if _, ok = PlaceInto(f, &g, &r); ok {
+		return e
+	}
+	e.Refusal = &r
+	if r.Cause == Senseless || r.Cause == NoSuchLevel {
+		e.Never = true
+		return e
+	}
+	x := explainer{f: f, g: g}
+	e.Never = !x.fits(supposition{gang: g, idle: true, all: true})
+	e.Conflict = x.conflict()
+	e.Relaxations = x.relaxations(e.Conflict)
+	x.visit(&r, holders, &e)
+	if holders != nil && !e.Never {
+		e.Ends = x.ending(holders)
+	}
+	return e
+}
+
+// explainer asks the fabric one question after another.
+type explainer struct {
+	f *Fabric
+	g Gang
+}
+
+// supposition is a gang, and what else is taken to be different.
+type supposition struct {
+	gang      Gang
+	idle, all bool
+}
+
+// fits tells whether a supposition would be placed.
+func (x *explainer) fits(s supposition) bool {
+	q := x.f.newSearch(&s.gang)
+	q.idle, q.all = s.idle, s.all
+	if !q.start(&x.f.work.refusal) {
+		return false
+	}
+	defer q.finish()
+	return q.find()
+}
+
+// visit looks at every machine of the place that the refusal speaks of.
+func (x *explainer) visit(r *Refusal, holders func(NodeID) []Holder, e *Explanation) {
+	d := demandOf(&x.g)
+	byJob := map[JobID]int{}
+	for _, sh := range x.f.plan.shelves {
+		if !x.within(sh.rack, r) {
+			continue
+		}
+		for i, s := range sh.seats {
+			if r.Level == NodeLevel && string(s.id) != r.Domain {
+				continue
+			}
+			x.census(&d, &sh.rooms[i], s, e)
+			if holders == nil {
+				continue
+			}
+			for _, h := range holders(s.id) {
+				at, known := byJob[h.Job]
+				if !known {
+					at = len(e.Holders)
+					byJob[h.Job] = at
+					e.Holders = append(e.Holders, Holding{Holder: Holder{Job: h.Job, EndsBy: h.EndsBy}})
+				}
+				e.Holders[at].Amount = e.Holders[at].Amount.Plus(h.Amount)
+				e.Holders[at].Nodes++
+			}
+		}
+	}
+	slices.SortFunc(e.Holders, func(a, b Holding) int {
+		return cmp.Or(cmp.Compare(b.Amount.MilliGPU, a.Amount.MilliGPU),
+			cmp.Compare(b.Amount.MilliCPU, a.Amount.MilliCPU), cmp.Compare(a.Job, b.Job))
+	})
+}
+
+// within tells whether a rack lies in the place that a refusal speaks of.
+func (x *explainer) within(rack *domain, r *Refusal) bool {
+	tier, _ := x.f.tierOf(r.Level)
+	for t := len(x.f.levels); t > tier; t-- {
+		rack = rack.parent
+	}
+	return tier == 0 || tier > len(x.f.levels) || rack.path == r.Domain
+}
+
+// census counts one machine.
+func (x *explainer) census(d *demand, r *room, s *seat, e *Explanation) {
+	c := &e.Best
+	c.Machines++
+	switch {
+	case !x.f.kinds.all[r.kind].matches(x.g.GPUType, x.g.Selector):
+		c.WrongKind++
+		return
+	case s.why != "":
+		c.OutOfService++
+		e.Out = append(e.Out, OutOfService{s.id, s.why})
+		return
+	case slices.Contains(x.g.Exclude, s.id):
+		c.Excluded++
+		return
+	}
+	need := d.need(1)
+	gpus := int64(r.whole) * WholeGPU
+	if d.part > 0 {
+		gpus = max(gpus, int64(r.part))
+	}
+	lacksGPU, lacksCPU, lacksMemory := need.MilliGPU > gpus, need.MilliCPU > r.cpu, need.MemoryBytes > r.mem
+	c.LackGPU += tick(lacksGPU)
+	c.LackCPU += tick(lacksCPU)
+	c.LackMemory += tick(lacksMemory)
+	c.Useful += tick(!lacksGPU && !lacksCPU && !lacksMemory)
+}
+
+func tick(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// shownAtMost bounds each list in the text; the fields hold them whole.
+const shownAtMost = 4
+
+// String is the answer in one line: what is short and where, who is out of
+// service, who has it, when it ends, and what would start now.
+func (e Explanation) String() string {
+	if e.Refusal == nil {
+		return e.Refusal.String()
+	}
+	parts := []string{e.Refusal.String()}
+	if e.Never && e.Refusal.Cause != Senseless && e.Refusal.Cause != NoSuchLevel {
+		parts = append(parts, "not even an idle cluster could hold it")
+	}
+	parts = append(parts, e.servicePart()...)
+	parts = append(parts, e.lackPart()...)
+	parts = append(parts, e.holderPart()...)
+	if e.Ends != nil {
+		jobs := make([]string, 0, len(e.Ends.Jobs))
+		for _, j := range e.Ends.Jobs {
+			jobs = append(jobs, string(j))
+		}
+		parts = append(parts, "fits when "+listed(jobs)+" ended (by their time limits)")
+	}
+	if len(e.Conflict) > 1 {
+		names := make([]string, 0, len(e.Conflict))
+		for _, c := range e.Conflict {
+			names = append(names, c.String())
+		}
+		parts = append(parts, "cannot be met together: "+strings.Join(names, ", "))
+	}
+	if len(e.Relaxations) > 0 {
+		texts := make([]string, 0, len(e.Relaxations))
+		for _, r := range e.Relaxations {
+			texts = append(texts, r.Text)
+		}
+		parts = append(parts, "would start now "+strings.Join(texts, ", or "))
+	}
+	return strings.Join(parts, " · ")
+}
+
+func (e Explanation) servicePart() []string {
+	texts := make([]string, 0, len(e.Out))
+	for _, o := range e.Out {
+		texts = append(texts, string(o.Node)+" "+o.Why)
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return []string{listed(texts)}
+}
+
+// lackPart says what machines lack that are of the right kind and in service.
+func (e Explanation) lackPart() []string {
+	var texts []string
+	for _, lack := range []struct {
+		n    int
+		what string
+	}{{e.Best.LackCPU, "CPU"}, {e.Best.LackMemory, "memory"}} {
+		if lack.n > 0 {
+			texts = append(texts, strconv.Itoa(lack.n)+" of "+count(int64(e.Best.Machines), "machine")+" there with too little "+lack.what+" free")
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return []string{strings.Join(texts, ", ")}
+}
+
+func (e Explanation) holderPart() []string {
+	if e.Never {
+		return nil
+	}
+	texts := make([]string, 0, len(e.Holders))
+	for _, h := range e.Holders {
+		if what := e.Refusal.share(h.Amount); what != "" {
+			texts = append(texts, string(h.Job)+" has "+what)
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return []string{"there " + listed(texts)}
+}
+
+// share writes what somebody has of what the gang is short of.
+func (r *Refusal) share(a Resources) string {
+	switch {
+	case r.rate.gpus > 0 || r.rate.part > 0:
+		if a.MilliGPU > 0 {
+			return decimal(a.MilliGPU)
+		}
+	case r.rate.cpu > 0:
+		if a.MilliCPU > 0 {
+			return decimal(a.MilliCPU) + " cores"
+		}
+	case a.MemoryBytes > 0:
+		return bytes(a.MemoryBytes)
+	}
+	return ""
+}
+
+// listed joins texts, and says how many more there are than a line should show.
+func listed(texts []string) string {
+	if n := len(texts) - shownAtMost; n > 0 {
+		return strings.Join(texts[:shownAtMost], ", ") + " and " + strconv.Itoa(n) + " more"
+	}
+	return strings.Join(texts, ", ")
+}

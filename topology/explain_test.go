@@ -1,0 +1,194 @@
+package topology
+
+// This file owns the tests of explanations: everything they name is tried.
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestExplainIsTruthful applies everything that explanations of random refusals
+// name, and sees the gang start.
+func TestExplainIsTruthful(t *testing.T) {
+	refused, relaxed, ended := 0, 0, 0
+	for n := range *clusters / 4 {
+		r := rand.New(rand.NewSource(*seed + int64(n)))
+		w := randomWorld(r)
+		f := w.fabric(inOrder(len(w.spots)))
+		before := f.Revision()
+		e := Explain(f, w.gang, w.holders)
+		if f.Revision() != before {
+			t.Fatal("explaining changed the view")
+		}
+		if (e.Refusal == nil) != (w.place(w.gang) >= 0) {
+			t.Fatalf("-cluster-seed=%d: explained %v\n%v", n, e, w)
+		}
+		if e.Refusal == nil {
+			continue
+		}
+		refused++
+		if problem := w.untrue(f, e); problem != "" {
+			t.Fatalf("-cluster-seed=%d -clusters=4: %s\n%v\n%v", *seed+int64(n), problem, e, w)
+		}
+		relaxed += min(1, len(e.Relaxations))
+		if e.Ends != nil {
+			ended++
+		}
+	}
+	t.Logf("%d refused, %d with relaxations, %d with an end", refused, relaxed, ended)
+}
+
+// holders makes up a job for what is taken of each machine; neighbours share one.
+func (w *world) holders(id NodeID) []Holder {
+	s := w.spot(id)
+	used := Resources{
+		MilliCPU:    s.m.Total.MilliCPU - s.free.MilliCPU,
+		MemoryBytes: s.m.Total.MemoryBytes - s.free.MemoryBytes,
+		MilliGPU:    s.m.Total.MilliGPU - int64(s.free.WholeGPUs)*WholeGPU,
+	}
+	if used.MilliGPU > 0 && len(s.free.Parts) > 0 {
+		used.MilliGPU -= int64(len(s.free.Parts)) * WholeGPU
+	}
+	n := int(id[2] - '0')
+	return []Holder{{Job: JobID(fmt.Sprint("job-", n/2)), Amount: used, EndsBy: int64(n/2) * 100}}
+}
+
+func (w *world) untrue(f *Fabric, e Explanation) string {
+	for _, r := range e.Relaxations {
+		mark := f.Mark()
+		for _, id := range r.Return {
+			f.SetUsable(id, "")
+		}
+		_, refusal := Place(f, r.Gang)
+		f.Rollback(mark)
+		if refusal != nil {
+			return fmt.Sprintf("%q does not make it start: %v", r.Text, refusal)
+		}
+	}
+	if e.Ends != nil {
+		mark := f.Mark()
+		for _, s := range w.spots {
+			for _, h := range w.holders(s.m.ID) {
+				if slices.Contains(e.Ends.Jobs, h.Job) {
+					f.Give(Placement{Slots: []Slot{{Node: s.m.ID, Amount: h.Amount}}})
+				}
+			}
+		}
+		_, refusal := Place(f, w.gang)
+		f.Rollback(mark)
+		if refusal != nil {
+			return fmt.Sprintf("%v ended and it does not start: %v", e.Ends, refusal)
+		}
+	}
+	if e.Never != !w.everFits() {
+		return fmt.Sprintf("never: %v", e.Never)
+	}
+	return w.wrongConflict(e.Conflict)
+}
+
+// everFits asks the oracle about the idle cluster.
+func (w *world) everFits() bool {
+	idle := world{oracle: oracle{levels: w.levels}, gang: w.gang}
+	for _, s := range w.spots {
+		idle.spots = append(idle.spots, spot{m: s.m, free: s.m.Idle()})
+	}
+	return idle.place(w.gang) >= 0
+}
+
+// wrongConflict asks the oracle: with the constraints of the conflict alone the
+// gang must not fit, and with any one of them dropped it must.
+func (w *world) wrongConflict(conflict []Constraint) string {
+	if len(conflict) == 1 && conflict[0].Kind == OnSize {
+		return ""
+	}
+	x := explainer{g: w.gang}
+	without := func(keep func(Constraint) bool) bool {
+		s := supposition{gang: w.gang}
+		for _, c := range x.constraints() {
+			if !keep(c) {
+				s = s.drop(c)
+			}
+		}
+		o := oracle{levels: w.levels}
+		for _, at := range w.spots {
+			if s.all {
+				at.why = ""
+			}
+			if s.idle {
+				at.free = at.m.Idle()
+			}
+			o.spots = append(o.spots, at)
+		}
+		return o.place(s.gang) >= 0
+	}
+	if without(func(c Constraint) bool { return slices.Contains(conflict, c) }) {
+		return fmt.Sprintf("the conflict %v alone does not keep it out", conflict)
+	}
+	for _, drop := range conflict {
+		if !without(func(c Constraint) bool { return c != drop && slices.Contains(conflict, c) }) {
+			return fmt.Sprintf("the conflict %v is not minimal: %v", conflict, drop)
+		}
+	}
+	return ""
+}
+
+func TestExplainText(t *testing.T) {
+	f := NewFabric([]string{"zone", "rack"})
+	for i := range 12 {
+		m := Machine{
+			ID: NodeID(fmt.Sprintf("n%02d", i)), Place: []string{string(rune('a' + i/6)), fmt.Sprint("r", i/3)},
+			Total: Resources{MilliCPU: 64000, MemoryBytes: 512 * gib, MilliGPU: 8000}, GPUType: "h100",
+		}
+		f.Join(m, m.Idle())
+	}
+	f.Take(Placement{Slots: []Slot{{Node: "n00", Amount: Resources{MilliGPU: 8000}}, {Node: "n06", Amount: Resources{MilliGPU: 1000}}}})
+	f.SetUsable("n03", "drained by ops")
+	each := Resources{MilliCPU: 32000, MemoryBytes: 64 * gib, MilliGPU: 8000}
+	holders := func(id NodeID) []Holder {
+		switch id {
+		case "n00":
+			return []Holder{{"train-7f", Resources{MilliGPU: 8000}, 50}}
+		case "n06":
+			return []Holder{{"eval-2", Resources{MilliGPU: 1000}, 70}}
+		}
+		return nil
+	}
+	for _, test := range []struct {
+		name string
+		gang Gang
+		want string
+	}{
+		{
+			"zone", Gang{Replicas: 6, Each: each, Required: "zone"},
+			"needs 48 GPUs (6 tasks of 8 GPUs) within one zone; the best zone, b, has 47 free of 48, of which no more than 40 can be used: the rest is in pieces or lacks CPU or memory" +
+				" · there eval-2 has 1 · fits when eval-2 ended (by their time limits)" +
+				" · cannot be met together: one zone, what other jobs have" +
+				" · would start now with 40 GPUs (5 tasks), or with topology preferred zone",
+		},
+		{
+			"service", Gang{Replicas: 11, Each: each},
+			"needs 88 GPUs (11 tasks of 8 GPUs); the whole cluster has 79 free of 96, of which no more than 72 can be used: the rest is in pieces or lacks CPU or memory" +
+				" · n03 drained by ops · there train-7f has 8, eval-2 has 1 · fits when train-7f, eval-2 ended (by their time limits)" +
+				" · would start now with 72 GPUs (9 tasks)",
+		},
+		{
+			"kind", Gang{Replicas: 1, Each: each, GPUType: "b200"},
+			"needs 8 GPUs; no machine here is of that kind · not even an idle cluster could hold it · would start now with GPU type h100",
+		},
+		{
+			"cpu", Gang{Replicas: 1, Each: Resources{MilliCPU: 65000, MilliGPU: 1000}},
+			"needs 1 GPU; the whole cluster has 79 free of 96, of which none can be used: the rest is in pieces or lacks CPU or memory" +
+				" · not even an idle cluster could hold it · n03 drained by ops · 11 of 12 machines there with too little CPU free · would start now with 64 cores of CPU",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := Explain(f, test.gang, holders).String()
+			if got != test.want {
+				t.Errorf("\n got %s\nwant %s", strings.ReplaceAll(got, " · ", "\n · "), strings.ReplaceAll(test.want, " · ", "\n · "))
+			}
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package topology
+
+// This file owns kinds: the few properties of a machine that a gang may select
+// by (the type of its devices, its labels), each distinct set of them numbered,
+// so that a selector is compared once per kind and not once per machine.
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+)
+
+type kind struct {
+	key     string
+	gpuType string
+	labels  []Label
+	members int
+}
+
+// kindTable numbers the kinds. A number whose last machine left is used again;
+// the version tells the indexes that a number may mean something else now.
+type kindTable struct {
+	all     []kind
+	byKey   map[string]int32
+	unused  []int32
+	version uint64
+
+	// selectors remembers the texts of selectors, so that naming one that was
+	// seen before costs no memory.
+	selectors map[string]string
+}
+
+func newKindTable() kindTable {
+	return kindTable{byKey: map[string]int32{}, selectors: map[string]string{}}
+}
+
+// enter counts a machine to its kind.
+func (t *kindTable) enter(m *Machine) int32 {
+	labels := slices.Clone(m.Labels)
+	sortLabels(labels)
+	key := string(appendLabels(nil, append(labels, Label{Key: m.GPUType})))
+	if id, ok := t.byKey[key]; ok {
+		t.all[id].members++
+		return id
+	}
+	k := kind{key: key, gpuType: m.GPUType, labels: labels, members: 1}
+	id := int32(len(t.all))
+	if n := len(t.unused); n > 0 {
+		id, t.unused = t.unused[n-1], t.unused[:n-1]
+		t.all[id] = k
+		t.version++
+	} else {
+		t.all = append(t.all, k)
+	}
+	t.byKey[key] = id
+	return id
+}
+
+func (t *kindTable) leave(id int32) {
+	k := &t.all[id]
+	if k.members--; k.members == 0 {
+		delete(t.byKey, k.key)
+		t.unused = append(t.unused, id)
+	}
+}
+
+// matches tells whether machines of a kind may serve a gang that asks for a type
+// of device and selects by labels.
+func (k *kind) matches(gpuType string, selector []Label) bool {
+	if gpuType != "" && gpuType != k.gpuType {
+		return false
+	}
+	for _, l := range selector {
+		if !slices.Contains(k.labels, l) {
+			return false
+		}
+	}
+	return true
+}
+
+func sortLabels(labels []Label) {
+	slices.SortFunc(labels, func(a, b Label) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value))
+	})
+}
+
+// appendLabels writes sorted labels so that different sets give different texts,
+// whatever characters they hold.
+func appendLabels(b []byte, labels []Label) []byte {
+	for _, l := range labels {
+		b = strconv.AppendInt(b, int64(len(l.Key)), 10)
+		b = append(b, ':')
+		b = append(b, l.Key...)
+		b = strconv.AppendInt(b, int64(len(l.Value)), 10)
+		b = append(b, '=')
+		b = append(b, l.Value...)
+	}
+	return b
+}

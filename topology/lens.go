@@ -1,0 +1,231 @@
+package topology
+
+// This file owns lenses: the fabric seen through one rate. A lens knows, for
+// every domain, how many units of the rate fit, exactly (CPU, memory, device
+// type and labels of every machine counted), and keeps that up to date by
+// counting again only the shelves that changed since it was last read.
+//
+// The alternative, upper bounds per domain that are verified by a descent, is
+// cheaper for a rate never seen before and dearer for all others: a pass asks
+// the same few rates over and over. What is bounded instead is the memory that
+// lenses take, and a rate that finds no room even without its CPU and memory is
+// refused by the lens of that simpler rate (search.look in place.go).
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// lensKey is what two demands must share to read the same lens.
+type lensKey struct {
+	rate
+	gpuType  string
+	selector string
+	idle     bool // machines are taken to be idle
+	all      bool // machines that may not be used are taken in
+}
+
+// cell is what a lens knows of one shelf. The masks tell which numbers of units
+// the shelf's machines hold, a bit per bucket (see bucketOf): whole for machines
+// that would be broken by a small gang, loose for all others.
+type cell struct {
+	units        int64
+	free, total  int64 // in the rate's currency
+	loose, whole uint64
+}
+
+// tierCount is what a lens knows of one level: the sums per domain, and the
+// domains in the order of their units.
+type tierCount struct {
+	units, free, total []int64
+	order              []uint64 // rankKeys, ascending; valid when ranked
+	ranked             bool
+	scans              int
+}
+
+// lens is an index of the fabric for one rate.
+type lens struct {
+	lensKey
+	selects []Label
+
+	match   []bool // per kind
+	kinds   uint64
+	version uint64 // of the layout
+	pos     uint64 // in the change log
+	used    uint64 // when it was last read, in lens uses
+	counted bool   // false until everything was counted once
+
+	shelves []*shelf // of the layout that was counted
+	cells   []cell
+	tiers   []tierCount
+	loose   [64]int32 // shelves per bucket
+	whole   [64]int32
+
+	units  []uint8 // per number of free devices, how many units they are enough for
+	needs  []Resources
+	hidden []*seat // machines that are left out for one question
+}
+
+const (
+	exactBuckets = 48 // numbers below this have a bucket of their own
+	tableDevices = 32 // machines with up to so many devices are counted by table
+)
+
+// bucketOf maps a number of units to a bit of a mask, monotone: exact below
+// exactBuckets, by powers of two above.
+func bucketOf(h int64) int {
+	if h < exactBuckets {
+		return int(h)
+	}
+	return min(63, exactBuckets-6+bits.Len64(uint64(h)))
+}
+
+// prepare makes the lens's tables for its rate.
+func (l *lens) prepare() {
+	l.units, l.needs = l.units[:0], l.needs[:0]
+	if l.gpus == 0 {
+		return
+	}
+	for n := int64(0); n <= tableDevices; n++ {
+		l.units = append(l.units, uint8(n/l.gpus))
+		l.needs = append(l.needs, l.need(n))
+	}
+}
+
+// refresh brings the lens up to date with the fabric.
+func (l *lens) refresh(f *Fabric) {
+	f.arrange()
+	all := !l.counted || l.pos < f.changes.base || l.kinds != f.kinds.version ||
+		f.changes.end()-l.pos > uint64(len(f.plan.shelves))
+	l.learnKinds(&f.kinds)
+	switch {
+	case all:
+		l.countAll(f)
+	case l.version != f.plan.version:
+		l.carry(f)
+		fallthrough
+	default:
+		for _, sh := range f.changes.log[l.pos-f.changes.base:] {
+			if sh.at >= 0 && l.shelves[sh.at] == sh {
+				l.recount(f, int(sh.at))
+			}
+		}
+	}
+	l.pos = f.changes.end()
+	f.changes.read = max(f.changes.read, l.pos)
+}
+
+// learnKinds extends what the lens knows of kinds by those it has not seen.
+func (l *lens) learnKinds(t *kindTable) {
+	if l.kinds != t.version {
+		l.match, l.kinds = l.match[:0], t.version
+	}
+	for i := len(l.match); i < len(t.all); i++ {
+		l.match = append(l.match, t.all[i].matches(l.gpuType, l.selects))
+	}
+}
+
+// countAll counts every shelf.
+func (l *lens) countAll(f *Fabric) {
+	l.shelves = f.plan.shelves
+	l.cells = slices.Grow(l.cells[:0], len(l.shelves))[:len(l.shelves)]
+	for i, sh := range l.shelves {
+		l.cells[i] = l.count(sh)
+	}
+	l.sum(f)
+}
+
+// carry moves what was counted over to a new layout. Both layouts are in the
+// order of names, so one walk over both finds the shelves that they share; only
+// the new ones are counted.
+func (l *lens) carry(f *Fabric) {
+	old, was := l.cells, l.shelves
+	l.cells, l.shelves = make([]cell, len(f.plan.shelves)), f.plan.shelves
+	j := 0
+	for i, sh := range l.shelves {
+		for j < len(was) && was[j].at < 0 {
+			j++
+		}
+		if j < len(was) && was[j] == sh {
+			l.cells[i] = old[j]
+			j++
+		} else {
+			l.cells[i] = l.count(sh)
+		}
+	}
+	l.sum(f)
+}
+
+// sum rebuilds everything above the shelves from their cells.
+func (l *lens) sum(f *Fabric) {
+	l.version, l.counted = f.plan.version, true
+	clear(l.loose[:])
+	clear(l.whole[:])
+	l.tiers = slices.Grow(l.tiers[:0], len(f.plan.tiers))[:len(f.plan.tiers)]
+	for t := range l.tiers {
+		l.tiers[t].reset(len(f.plan.tiers[t].domains))
+	}
+	racks := &l.tiers[f.plan.racks()]
+	for i := range l.cells {
+		c := &l.cells[i]
+		r := f.plan.rackOf[i]
+		racks.units[r] += c.units
+		racks.free[r] += c.free
+		racks.total[r] += c.total
+		tally(&l.loose, c.loose, 1)
+		tally(&l.whole, c.whole, 1)
+	}
+	for t := f.plan.racks(); t > 0; t-- {
+		below, above := &l.tiers[t], &l.tiers[t-1]
+		for i, p := range f.plan.tiers[t].parent {
+			above.units[p] += below.units[i]
+			above.free[p] += below.free[i]
+			above.total[p] += below.total[i]
+		}
+	}
+}
+
+func (t *tierCount) reset(n int) {
+	for _, s := range []*[]int64{&t.units, &t.free, &t.total} {
+		*s = slices.Grow((*s)[:0], n)[:n]
+		clear(*s)
+	}
+	t.ranked, t.scans = false, 0
+}
+
+func tally(counts *[64]int32, mask uint64, by int32) {
+	for ; mask != 0; mask &= mask - 1 {
+		counts[bits.TrailingZeros64(mask)] += by
+	}
+}
+
+// recount counts one shelf again and carries the difference up the tree.
+func (l *lens) recount(f *Fabric, at int) {
+	old, now := l.cells[at], l.count(l.shelves[at])
+	if old == now {
+		return
+	}
+	l.cells[at] = now
+	tally(&l.loose, old.loose&^now.loose, -1)
+	tally(&l.loose, now.loose&^old.loose, 1)
+	tally(&l.whole, old.whole&^now.whole, -1)
+	tally(&l.whole, now.whole&^old.whole, 1)
+	i := int(f.plan.rackOf[at])
+	for t := f.plan.racks(); t >= 0; t-- {
+		l.tiers[t].add(i, now.units-old.units, now.free-old.free, now.total-old.total)
+		i = int(f.plan.tiers[t].parent[i])
+	}
+}
+
+func (t *tierCount) add(i int, units, free, total int64) {
+	t.free[i] += free
+	t.total[i] += total
+	if units == 0 {
+		return
+	}
+	was := t.units[i]
+	t.units[i] += units
+	if t.ranked {
+		moveKey(t.order, rankKey(was, i), rankKey(was+units, i))
+	}
+}

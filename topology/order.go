@@ -1,0 +1,98 @@
+package topology
+
+// This file owns the order of domains by how much they hold: sorted keys, in
+// which "the smallest that is large enough" is a binary search and every tie is
+// broken by the order of names.
+
+import "slices"
+
+const (
+	rankBits  = 24
+	rankUnits = 1<<(64-rankBits) - 1
+)
+
+// rankKey packs units and an index so that keys sort by units, then by index.
+func rankKey(units int64, i int) uint64 {
+	return uint64(min(units, rankUnits))<<rankBits | uint64(i)
+}
+
+func keyUnits(k uint64) int64 { return int64(k >> rankBits) }
+func keyIndex(k uint64) int   { return int(k & (1<<rankBits - 1)) }
+
+// rank sorts the domains by units, unless they are.
+func (t *tierCount) rank() {
+	if t.ranked {
+		return
+	}
+	t.order = t.order[:0]
+	for i, u := range t.units {
+		t.order = append(t.order, rankKey(u, i))
+	}
+	slices.Sort(t.order)
+	t.ranked = true
+}
+
+// from is the position of the smallest domain that holds at least so many units.
+func from(order []uint64, units int64) int {
+	i, _ := slices.BinarySearch(order, rankKey(units, 0))
+	return i
+}
+
+// scanLimit is how often the domains are searched one by one before they are
+// sorted: a rate that is asked once or twice is not worth sorting for.
+const scanLimit = 4
+
+// most is the domain that holds the most, the first of equals.
+func (t *tierCount) most() int {
+	best := 0
+	if t.scans++; t.scans > scanLimit {
+		t.rank()
+	}
+	if t.ranked {
+		return keyIndex(t.order[from(t.order, keyUnits(t.order[len(t.order)-1]))])
+	}
+	for i, u := range t.units {
+		if u > t.units[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// moveKey replaces one key of a sorted list by another.
+func moveKey(order []uint64, old, now uint64) {
+	i, _ := slices.BinarySearch(order, old)
+	j, _ := slices.BinarySearch(order, now)
+	if i < j {
+		copy(order[i:j-1], order[i+1:j])
+		order[j-1] = now
+	} else {
+		copy(order[j+1:i+1], order[j:i])
+		order[j] = now
+	}
+}
+
+// takeFewest takes k units from keys sorted ascending, from as few of them as
+// can be: the largest in full until one can hold what remains, then the smallest
+// that can, so that large ones stay whole; of equals the first. The keys together
+// must hold k.
+func takeFewest(order []uint64, k int64, take func(i int, units int64)) {
+	for k > 0 {
+		most := keyUnits(order[len(order)-1])
+		first := from(order, most)
+		next := first
+		for ; next < len(order) && k > most; next++ {
+			take(keyIndex(order[next]), most)
+			k -= most
+		}
+		if next == len(order) {
+			order = order[:first]
+			continue
+		}
+		if at := from(order[:first], k); at < first {
+			next = at
+		}
+		take(keyIndex(order[next]), k)
+		return
+	}
+}

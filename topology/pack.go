@@ -1,0 +1,161 @@
+package topology
+
+// This file owns packing: which racks of a domain, and which machines of a rack,
+// a gang of units takes.
+
+import (
+	"math"
+	"slices"
+)
+
+// packUnits chooses racks and machines for a gang that the found domain holds.
+func (s *search) packUnits() {
+	k := s.demand.units
+	if s.tier == s.f.plan.racks() {
+		s.packRack(s.index, k)
+		return
+	}
+	takeFewest(s.racksOf(s.tier, s.index, k), k, s.packRack)
+}
+
+// racksOf lists the racks of a domain by their units, ascending. Where racks of
+// some of the domain's parts do with as few racks, the others are left out, so
+// that a gang which must cross one boundary crosses the fewest of the next.
+func (s *search) racksOf(tier, index int, k int64) []uint64 {
+	w, plan := &s.f.work, &s.f.plan
+	w.racks = s.appendRacks(w.racks[:0], tier, index)
+	slices.Sort(w.racks)
+	if tier+1 >= plan.racks() {
+		return w.racks
+	}
+	fewest := countFewest(w.racks, k)
+	parts := plan.tiers[tier].first[index : index+2]
+	w.blocks = w.blocks[:0]
+	for i := parts[0]; i < parts[1]; i++ {
+		if u := s.lens.tiers[tier+1].units[i]; u > 0 {
+			w.blocks = append(w.blocks, rankKey(u, int(i)))
+		}
+	}
+	slices.Sort(w.blocks)
+	for n := 2; n < min(len(w.blocks), narrowLimit); n++ {
+		w.some = w.some[:0]
+		for _, b := range w.blocks[len(w.blocks)-n:] {
+			w.some = s.appendRacks(w.some, tier+1, keyIndex(b))
+		}
+		slices.Sort(w.some)
+		if countFewest(w.some, k) == fewest {
+			return w.some
+		}
+	}
+	return w.racks
+}
+
+// narrowLimit bounds how many parts of a domain are tried before all are used.
+const narrowLimit = 9
+
+// appendRacks adds the racks below a domain that hold anything.
+func (s *search) appendRacks(racks []uint64, tier, index int) []uint64 {
+	lo, hi := s.f.plan.rackSpan(tier, index)
+	units := s.lens.tiers[s.f.plan.racks()].units
+	for i := lo; i < hi; i++ {
+		if units[i] > 0 {
+			racks = append(racks, rankKey(units[i], i))
+		}
+	}
+	return racks
+}
+
+// countFewest is how many of the sorted keys hold k units; more than there could
+// be when all of them do not.
+func countFewest(order []uint64, k int64) int {
+	n := 0
+	for i := len(order) - 1; k > 0; i-- {
+		if i < 0 {
+			return math.MaxInt32
+		}
+		k -= keyUnits(order[i])
+		n++
+	}
+	return n
+}
+
+// packRack takes k units from the machines of one rack: from machines that are
+// broken already as far as they reach, so that as few whole ones as can be are
+// broken; as few machines as that allows; the last filled best.
+func (s *search) packRack(rack int, k int64) {
+	w := &s.f.work
+	w.loose, w.whole = w.loose[:0], w.whole[:0]
+	var looseUnits, allUnits int64
+	lo, hi := s.f.plan.shelfSpan(rack)
+	for i := lo; i < hi; i++ {
+		if s.lens.cells[i].units == 0 {
+			continue
+		}
+		sh := s.f.plan.shelves[i]
+		for j := range sh.rooms {
+			_, size, whole := s.lens.look(sh, j)
+			if size == 0 {
+				continue
+			}
+			allUnits += size
+			key := rankKey(size, (i-lo)*shelfLimit+j)
+			if whole {
+				w.whole = append(w.whole, key)
+			} else {
+				w.loose = append(w.loose, key)
+				looseUnits += size
+			}
+		}
+	}
+	take := func(i int, units int64) { s.pick(lo, i, units) }
+	if k == allUnits {
+		takeAll(w.loose, take)
+		takeAll(w.whole, take)
+		return
+	}
+	slices.Sort(w.loose)
+	slices.Sort(w.whole)
+	k = takeWhole(w.whole, k, looseUnits, take)
+	takeFewest(w.loose, k, take)
+}
+
+// takeWhole takes whole machines until the loose ones hold what remains, and
+// answers what remains for them: the largest first, so that few are broken.
+func takeWhole(whole []uint64, k, looseUnits int64, take func(int, int64)) int64 {
+	for k > looseUnits {
+		most := keyUnits(whole[len(whole)-1])
+		first := from(whole, most)
+		next := first
+		for ; next < len(whole) && k > looseUnits && k >= most; next++ {
+			take(keyIndex(whole[next]), most)
+			k -= most
+		}
+		if k <= looseUnits {
+			break
+		}
+		if next == len(whole) {
+			whole = whole[:first]
+			continue
+		}
+		if at := from(whole[:first], k); at < first {
+			next = at
+		}
+		take(keyIndex(whole[next]), k)
+		return 0
+	}
+	return k
+}
+
+func takeAll(order []uint64, take func(int, int64)) {
+	for _, key := range order {
+		take(keyIndex(key), keyUnits(key))
+	}
+}
+
+// pick notes units taken from a machine, counted from the first shelf of its
+// rack.
+func (s *search) pick(firstShelf, ordinal int, units int64) {
+	s.f.work.picks = append(s.f.work.picks, pick{
+		machineAt{int32(firstShelf + ordinal/shelfLimit), int32(ordinal % shelfLimit)}, units,
+	})
+}

@@ -1,0 +1,80 @@
+package topology
+
+// This file owns going back: a mark, and the record of every change made after
+// it, so that a plan can be tried on the live view ("what if this job ended?")
+// and taken back for the price of what it touched.
+
+import "fmt"
+
+// Mark is a point to which a fabric can be rolled back. Marks nest; each ends by
+// exactly one Rollback or Keep, the last one opened first.
+type Mark struct {
+	depth  int
+	length int
+}
+
+// undoRecord is what was known of a machine before a change; no machine means
+// that it was not known.
+type undoRecord struct {
+	id      NodeID
+	machine *Machine
+	free    Capacity
+	why     string
+}
+
+// Mark opens a mark.
+func (f *Fabric) Mark() Mark {
+	f.marks++
+	return Mark{depth: f.marks, length: len(f.undo)}
+}
+
+// Rollback takes back everything done since the mark.
+func (f *Fabric) Rollback(m Mark) {
+	f.close(m)
+	for i := len(f.undo) - 1; i >= m.length; i-- {
+		f.revert(&f.undo[i])
+	}
+	clear(f.undo[m.length:])
+	f.undo = f.undo[:m.length]
+}
+
+// Keep ends a mark without taking anything back; an outer mark still can.
+func (f *Fabric) Keep(m Mark) {
+	f.close(m)
+	if f.marks == 0 {
+		clear(f.undo)
+		f.undo = f.undo[:0]
+	}
+}
+
+func (f *Fabric) close(m Mark) {
+	if m.depth != f.marks || m.length > len(f.undo) {
+		panic(fmt.Sprintf("topology: mark %d ends while mark %d is open", m.depth, f.marks))
+	}
+	f.marks--
+}
+
+// record notes what is known of a machine, nil for nothing, before a change.
+func (f *Fabric) record(id NodeID, s *seat) {
+	if f.marks == 0 {
+		return
+	}
+	u := undoRecord{id: id}
+	if s != nil {
+		u = undoRecord{id: id, machine: s.machine, free: s.free, why: s.why}
+	}
+	f.undo = append(f.undo, u)
+}
+
+func (f *Fabric) revert(u *undoRecord) {
+	s := f.seats[u.id]
+	switch {
+	case u.machine == nil && s != nil:
+		f.remove(s)
+	case u.machine != nil && s != nil && s.machine == u.machine:
+		s.free, s.why = u.free, u.why
+		f.settle(s)
+	case u.machine != nil:
+		f.join(u.machine, u.free, u.why)
+	}
+}
