@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 	"sync"
@@ -102,11 +103,7 @@ func (m *Memory) CrashKeeping(transactions int) {
 func (m *Memory) Broken() map[Rule]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make(map[Rule]int, len(m.broken))
-	for r, n := range m.broken {
-		out[r] = n
-	}
-	return out
+	return maps.Clone(m.broken)
 }
 
 // Lead implements Store.
@@ -147,12 +144,7 @@ func (m *Memory) Load(epoch uint64) (*actors.Loaded, error) {
 		out.Jobs = append(out.Jobs, record)
 		out.Attempts = append(out.Attempts, Unsettled(attempts)...)
 	}
-	ids := make([]topology.NodeID, 0, len(m.nodes))
-	for id := range m.nodes {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
+	for _, id := range slices.Sorted(maps.Keys(m.nodes)) {
 		out.Nodes = append(out.Nodes, decodeNode(m.nodes[id]))
 	}
 	return out, nil
@@ -160,14 +152,9 @@ func (m *Memory) Load(epoch uint64) (*actors.Loaded, error) {
 
 // liveInOrder is what is not over or lacks evidence, as it arrived.
 func (m *Memory) liveInOrder() []topology.JobID {
-	ids := make([]topology.JobID, 0, len(m.live))
-	for id := range m.live {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b topology.JobID) int {
+	return slices.SortedFunc(maps.Keys(m.live), func(a, b topology.JobID) int {
 		return cmp.Or(cmp.Compare(m.jobs[a].head.Arrival, m.jobs[b].head.Arrival), cmp.Compare(a, b))
 	})
-	return ids
 }
 
 // Prune implements Store.

@@ -157,21 +157,16 @@ func (m *Memory) judgeJob(c *actors.Change) (next *jobEntry, repeated bool, brok
 			return nil, false, broken
 		}
 	}
-	fresh := 0
 	for _, a := range c.Attempts {
-		isNew, rule := m.judgeAttempt(id, next, a)
-		if rule != "" {
-			return nil, false, rule
-		}
-		if isNew {
-			fresh++
+		if broken = m.judgeAttempt(id, next, a); broken != "" {
+			return nil, false, broken
 		}
 	}
 	heads := make([]attemptHead, len(next.attempts))
 	for i := range heads {
 		heads[i] = next.attempts[i].attemptHead
 	}
-	if broken = judgeAttempts(stored, next.head.State, heads, fresh); broken != "" {
+	if broken = judgeAttempts(next.head.State, heads); broken != "" {
 		return nil, false, broken
 	}
 	next.record = encode(c.Job)
@@ -190,9 +185,9 @@ func (m *Memory) judgeNew(id topology.JobID, head Head) Rule {
 }
 
 // judgeAttempt puts one attempt into the entry that is being made.
-func (m *Memory) judgeAttempt(id topology.JobID, next *jobEntry, a *messages.AttemptRecord) (isNew bool, broken Rule) {
+func (m *Memory) judgeAttempt(id topology.JobID, next *jobEntry, a *messages.AttemptRecord) Rule {
 	if a.GetJob() != string(id) {
-		return false, RuleShape
+		return RuleShape
 	}
 	token := messages.FromToken(a.GetToken())
 	at, known := next.find(token)
@@ -201,17 +196,17 @@ func (m *Memory) judgeAttempt(id topology.JobID, next *jobEntry, a *messages.Att
 		stored = next.attempts[at].decode()
 	} else {
 		if _, used := m.tokens[token]; used || at < len(next.attempts) {
-			return false, RuleCommit
+			return RuleCommit
 		}
 		next.attempts = append(next.attempts, attemptEntry{})
 	}
-	if broken = JudgeAttempt(stored, a); broken != "" {
-		return false, broken
+	if broken := JudgeAttempt(stored, a); broken != "" {
+		return broken
 	}
 	next.attempts[at] = attemptEntry{
 		attemptHead: attemptHead{token: token, ended: a.End != nil}, record: encode(a), owes: a.Owes(),
 	}
-	return !known, ""
+	return ""
 }
 
 func (m *Memory) judgeNode(n *messages.NodeRecord) (data []byte, repeated bool, broken Rule) {

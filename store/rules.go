@@ -160,8 +160,9 @@ type attemptHead struct {
 }
 
 // judgeAttempts looks at all attempts a job would have, in the order in which
-// they were first written. was is the stored job, if any.
-func judgeAttempts(was *Head, state messages.JobState, all []attemptHead, fresh int) Rule {
+// they were first written. A fresh one is open, so nothing can be committed for
+// a job that is over.
+func judgeAttempts(state messages.JobState, all []attemptHead) Rule {
 	open := 0
 	for i, a := range all {
 		if i > 0 && !all[i-1].token.Less(a.token) {
@@ -174,7 +175,7 @@ func judgeAttempts(was *Head, state messages.JobState, all []attemptHead, fresh 
 	switch {
 	case open > 1:
 		return RuleCommit
-	case state.Terminal() && open > 0, was != nil && was.State.Terminal() && fresh > 0:
+	case open > 0 && state.Terminal():
 		return RuleTerminal
 	}
 	return ""

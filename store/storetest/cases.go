@@ -140,14 +140,17 @@ func tryTerminal(w *world) {
 	j := w.submit("j", 1)
 	k := w.over(j, 10)
 	w.wrote("DD", jobChange(j), jobChange(k))
-	for name, edit := range map[string]func(*messages.JobRecord){
-		"revived":     func(n *messages.JobRecord) { n.State = messages.JobState_JOB_STATE_QUEUED },
-		"cancelled":   func(n *messages.JobRecord) { n.State = messages.JobState_JOB_STATE_CANCELLED },
-		"other code":  func(n *messages.JobRecord) { n.ExitCode = 1 },
-		"other times": func(n *messages.JobRecord) { n.FinishedUnixMs = 11 },
+	for _, c := range []struct {
+		name string
+		edit func(*messages.JobRecord)
+	}{
+		{"revived", func(n *messages.JobRecord) { n.State = messages.JobState_JOB_STATE_QUEUED }},
+		{"cancelled", func(n *messages.JobRecord) { n.State = messages.JobState_JOB_STATE_CANCELLED }},
+		{"with another code", func(n *messages.JobRecord) { n.ExitCode = 1 }},
+		{"at another time", func(n *messages.JobRecord) { n.FinishedUnixMs = 11 }},
 	} {
-		w.Log(name)
-		w.wrote("C", jobChange(w.next(k, edit)))
+		w.Log(c.name)
+		w.wrote("C", jobChange(w.next(k, c.edit)))
 	}
 	w.wrote("C", jobChange(w.next(k, nil), commit("j", w.token(1)))) // nothing starts any more
 	l := w.next(k, func(n *messages.JobRecord) { n.Cancel = &messages.Deed{Reason: "too late"} })

@@ -47,17 +47,20 @@ func tryDecision(w *world) {
 	w.wrote("C", jobChange(w.active(e, gone), gone)) // an exit before COMMIT
 
 	j, a := w.running("j", 2, 2)
-	for name, edit := range map[string]func(*messages.AttemptRecord){
-		"another machine": func(a *messages.AttemptRecord) { a.Places[1].Node = "n9" },
-		"its clone":       func(a *messages.AttemptRecord) { a.Places[1].MachineId = "clone" },
-		"another rank":    func(a *messages.AttemptRecord) { a.Places[1].Rank = 5 },
-		"one rank less":   func(a *messages.AttemptRecord) { a.Places = a.Places[:1] },
-		"another device":  func(a *messages.AttemptRecord) { a.Places[0].Grant.Gpus[0].GpuId = "gpu-z" },
-		"another amount":  func(a *messages.AttemptRecord) { a.Places[0].Grant.Amount.MilliCpu = 1 },
-		"another run":     func(a *messages.AttemptRecord) { a.Run = 2 },
+	for _, c := range []struct {
+		name string
+		edit func(*messages.AttemptRecord)
+	}{
+		{"another machine", func(a *messages.AttemptRecord) { a.Places[1].Node = "n9" }},
+		{"its clone", func(a *messages.AttemptRecord) { a.Places[1].MachineId = "clone" }},
+		{"another rank", func(a *messages.AttemptRecord) { a.Places[1].Rank = 5 }},
+		{"one rank less", func(a *messages.AttemptRecord) { a.Places = a.Places[:1] }},
+		{"another device", func(a *messages.AttemptRecord) { a.Places[0].Grant.Gpus[0].GpuId = "gpu-z" }},
+		{"another amount", func(a *messages.AttemptRecord) { a.Places[0].Grant.Amount.MilliCpu = 1 }},
+		{"another run", func(a *messages.AttemptRecord) { a.Run = 2 }},
 	} {
-		w.Log(name)
-		w.wrote("C", jobChange(w.next(j, nil), attempt(a, edit)))
+		w.Log(c.name)
+		w.wrote("C", jobChange(w.next(j, nil), attempt(a, c.edit)))
 	}
 	w.stored(j, a)
 

@@ -48,6 +48,9 @@ func Contract(t *testing.T, open Open) {
 		t.Run(c.name, func(t *testing.T) {
 			s, killed := open(t)
 			w := &world{T: t, s: s, killed: killed}
+			if _, err := s.Load(0); !errors.Is(err, store.ErrDeposed) {
+				t.Fatalf("nobody has led yet, and nobody may load: %v", err)
+			}
 			w.lead()
 			c.try(w)
 		})

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/topology"
+)
+
+// broken is a database that fails, or hangs until it is let go.
+type broken struct {
+	*Memory
+	fail error
+	hang chan struct{}
+}
+
+func (b *broken) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, error) {
+	if b.hang != nil {
+		<-b.hang
+	}
+	if b.fail != nil {
+		return nil, b.fail
+	}
+	return b.Memory.Apply(epoch, changes)
+}
+
+// listen is a system with one actor that passes on what it is told.
+func listen(t *testing.T) (*actor.ActorSystem, *actor.PID, <-chan any) {
+	t.Helper()
+	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	heard := make(chan any, 2*portQueue)
+	pid := system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+		switch ctx.Message().(type) {
+		case actors.Applied, actors.Loaded, actors.Found:
+			heard <- ctx.Message()
+		}
+	}))
+	t.Cleanup(func() { system.Root.Stop(pid) })
+	return system, pid, heard
+}
+
+func next[T any](t *testing.T, heard <-chan any) T {
+	t.Helper()
+	select {
+	case m := <-heard:
+		got, ok := m.(T)
+		if !ok {
+			t.Fatalf("heard %#v", m)
+		}
+		return got
+	case <-time.After(10 * time.Second):
+		t.Fatal("heard nothing")
+		panic("not reached")
+	}
+}
+
+func TestPortAnswersEachCall(t *testing.T) {
+	system, pid, heard := listen(t)
+	m := NewMemory()
+	epoch, _ := m.Lead("tester")
+	p := NewPort(m, system)
+	p.Apply(epoch, 7, []actors.Change{{Job: submitted("j", 1)}, {}}, pid)
+	if a := next[actors.Applied](t, heard); a.Ticket != 7 || a.Err != "" || a.Deposed || a.Verdicts[0] != actors.Done || a.Verdicts[1] != actors.Conflict {
+		t.Fatalf("applied %+v", a)
+	}
+	p.Load(epoch, pid)
+	if l := next[actors.Loaded](t, heard); l.Err != "" || len(l.Jobs) != 1 {
+		t.Fatalf("loaded %+v", l)
+	}
+	for _, q := range []actors.Query{{Ticket: 1, Job: "j"}, {Ticket: 2, Owner: "alice", RequestID: "rj"}} {
+		p.Find(q, pid)
+		if f := next[actors.Found](t, heard); f.Query != q || f.Job.GetId() != "j" || f.Err != "" {
+			t.Fatalf("found %+v", f)
+		}
+	}
+	p.Find(actors.Query{Job: topology.JobID("none")}, pid)
+	if f := next[actors.Found](t, heard); f.Job != nil || f.Err != "" {
+		t.Fatalf("found %+v", f)
+	}
+	p.Apply(epoch+1, 8, nil, pid)
+	if a := next[actors.Applied](t, heard); !a.Deposed || a.Ticket != 8 {
+		t.Fatalf("applied %+v", a)
+	}
+	p.Load(epoch+1, pid)
+	if l := next[actors.Loaded](t, heard); !l.Deposed {
+		t.Fatalf("loaded %+v", l)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.Apply(epoch, 9, nil, pid)
+	if a := next[actors.Applied](t, heard); a.Err == "" || a.Ticket != 9 {
+		t.Fatalf("applied %+v", a)
+	}
+}
+
+func TestPortNeverWaits(t *testing.T) {
+	system, pid, heard := listen(t)
+	b := &broken{Memory: NewMemory(), hang: make(chan struct{}), fail: errors.New("no such disk")}
+	p := NewPort(b, system)
+	for ticket := range uint64(portQueue + 2) {
+		p.Apply(1, ticket, nil, pid) // would never return if the port waited
+	}
+	if a := next[actors.Applied](t, heard); a.Err != errBusy.Error() {
+		t.Fatalf("applied %+v", a)
+	}
+	close(b.hang)
+	if a := next[actors.Applied](t, heard); a.Err == "" || a.Verdicts != nil {
+		t.Fatalf("applied %+v", a)
+	}
+	_ = p.Close()
+}
