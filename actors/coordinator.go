@@ -230,7 +230,7 @@ func (c *Coordinator) rendezvous() *messages.Rendezvous {
 func (c *Coordinator) tellOccupied(ctx actor.Context) {
 	told := occupied{Token: c.plan.Token}
 	for _, w := range c.parties {
-		told.Answers = append(told.Answers, answer{w.Node, w.version})
+		told.Answers = append(told.Answers, answer{w.Node, w.Incarnation, w.version})
 	}
 	ctx.Send(c.scheduler, told)
 }

@@ -128,7 +128,7 @@ func (c *Coordinator) finishAbort(ctx actor.Context, event string) {
 	c.states.become(event, "done")
 	told := vacated{Token: c.plan.Token}
 	for _, w := range c.parties {
-		a := answer{Node: w.Node}
+		a := answer{Node: w.Node, Incarnation: w.Incarnation}
 		if w.stage == stageAborted {
 			a.Version = w.version
 		}

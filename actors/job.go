@@ -207,6 +207,8 @@ func (j *Job) settleIn(ctx actor.Context) {
 	switch j.states.now {
 	case "queued":
 		j.wait(ctx)
+	case "starting":
+		j.advance(ctx) // a cancel may be on disk that the last leader did not act on
 	case "stopping", "settling":
 		j.stopAll(ctx)
 		j.resend.begin(ctx, j.p)
@@ -280,6 +282,9 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 	j.moved = nil
 	for _, t := range m.Targets {
 		s := j.seat(t.Node, t.MachineID)
+		if !messages.SameIncarnation(s.incarnation, t.Incarnation) {
+			s.version = 0 // versions count anew with every start of an agent
+		}
 		s.machineID, s.incarnation, s.up = t.MachineID, t.Incarnation, true
 	}
 	j.coordinate(ctx, attemptPlan{Job: j.id, Token: m.Token, Run: j.rec.Runs + 1, Spec: j.rec.Spec, Targets: m.Targets})

@@ -72,10 +72,12 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 		if p.Node != string(n) || (e == nil && !over) {
 			continue
 		}
-		gone = append(gone, p.Rank)
 		if p.Exit == nil && j.exits[t][p.Rank] == nil {
 			j.addExit(t, p.Rank, j.exitOr(a, p.Rank, e))
 			news = true
+		}
+		if known := p.Exit; ran(known) || known == nil && ran(j.exits[t][p.Rank]) {
+			gone = append(gone, p.Rank)
 		}
 	}
 	if j.coordinator != nil && t == j.token && len(gone) > 0 {
@@ -85,6 +87,12 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 		j.forgetAt(ctx, a, n) // it tells again what is on disk: our Forget was lost
 	}
 	j.advance(ctx)
+}
+
+// ran tells whether a member came past the barrier before it ended. One that
+// could not be prepared did not, and the others must not start for its sake.
+func ran(e *messages.Exit) bool {
+	return e.GetKind() == messages.ExitKind_EXIT_KIND_EXITED || e.GetKind() == messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
 }
 
 func (j *Job) addExit(t topology.Token, rank int32, e *messages.Exit) {
@@ -138,7 +146,7 @@ func (j *Job) forgetAt(ctx actor.Context, a *messages.AttemptRecord, n topology.
 	}
 	s := j.seats[n]
 	token := messages.FromToken(a.Token)
-	ctx.Send(j.peers.scheduler, vacated{Token: token, Answers: []answer{{n, s.version}}})
+	ctx.Send(j.peers.scheduler, vacated{Token: token, Answers: []answer{{n, s.incarnation, s.version}}})
 	if s.up && s.incarnation != nil {
 		ctx.Request(j.p.Leader.Peers.Node(n), &messages.Forget{Order: j.order(token, n, s)})
 	}
@@ -237,7 +245,12 @@ func (j *Job) sightUnknown(ctx actor.Context, m sighted, s *seat) {
 	case m.Slice.State == messages.SliceState_SLICE_STATE_OVER:
 		ctx.Request(j.p.Leader.Peers.Node(m.Node), &messages.Forget{Order: j.order(m.Token, m.Node, s)})
 	default:
+		// It was told to be over while the machine's disk was in trouble, and an agent
+		// restart brought it back: its COMMIT, its end and all its evidence are on disk.
 		j.p.Host.Count("job.unknown_slice", 1)
+		ctx.Request(j.p.Leader.Peers.Node(m.Node), &messages.Stop{
+			Order: j.order(m.Token, m.Node, s), Cause: messages.Cause_CAUSE_MACHINE_LOST, GraceMs: graceOf(j.rec.Spec, j.p.Constants).Milliseconds(),
+		})
 	}
 }
 
@@ -313,7 +326,7 @@ func (j *Job) onNodeGone(ctx actor.Context, m nodeGone) {
 	}
 	removed := func(a *messages.AttemptRecord) {
 		for _, p := range a.Places {
-			if p.Node == string(m.Node) && p.Exit == nil {
+			if p.Node == string(m.Node) && p.Exit == nil && (m.MachineID == "" || m.MachineID == p.MachineId) {
 				j.addExit(messages.FromToken(a.Token), p.Rank, &messages.Exit{
 					Rank: p.Rank, Kind: messages.ExitKind_EXIT_KIND_REMOVED, AtUnixMs: j.p.Clock.WallMs(),
 				})

@@ -161,6 +161,10 @@ func (j *Job) draftEnd(d *draft) {
 	if end == nil {
 		end = j.end
 	}
+	if end == nil && d.rec.Cancel != nil {
+		// The cancel met COMMIT on its way to disk: there was no attempt to end yet.
+		end = &messages.End{Cause: messages.Cause_CAUSE_CANCELLED, Detail: d.rec.Cancel.Reason, Rank: -1}
+	}
 	if end == nil && j.started == 0 {
 		return
 	}

@@ -203,8 +203,8 @@ func (j *Journal) setWatch(ctx actor.Context, d time.Duration) {
 func (j *Journal) becomeIdle() {
 	j.become("applied", "idle")
 	clear(j.flight)
-	clear(j.changes)
-	j.flight, j.changes = j.flight[:0], j.changes[:0]
+	// The slice of changes is left as it is: a store that lost its answer may still be at it.
+	j.flight, j.changes = j.flight[:0], nil
 	j.pause = 0
 }
 

@@ -26,6 +26,7 @@ type machine struct {
 	up          bool
 	everUp      bool // since this leader took over
 	incarnation *messages.Incarnation
+	pastBoots   []string // that this leader has seen end
 	ledger      *messages.LedgerReport
 	tenants     []*tenant
 
@@ -34,7 +35,7 @@ type machine struct {
 	benchWhy      string        // empty: not benched
 	launchFailed  int           // in a row
 	drainSeq      uint64
-	lastSaidClose string
+	withdrawn     int // devices that the view knows to be out of service
 }
 
 // tenant is one attempt that is, or may be, on the machine.
@@ -45,6 +46,19 @@ type tenant struct {
 	version uint64               // of the machine's answer; 0: none yet
 	claimed bool                 // no ledger that would show it has arrived
 	leaving bool                 // nothing of it is left from version on
+}
+
+// outlived tells whether a Hello is from an earlier start than one already
+// heard. It may come late; taken for the present, what runs now would seem gone.
+func (m *machine) outlived(i *messages.Incarnation) bool {
+	newest := m.incarnation
+	if h := m.edits.hello; h != nil {
+		newest = h.Origin.Incarnation
+	}
+	if newest != nil && newest.BootId == i.GetBootId() {
+		return i.GetStartedNs() < newest.StartedNs
+	}
+	return slices.Contains(m.pastBoots, i.GetBootId())
 }
 
 func (m *machine) tenant(t topology.Token) *tenant {
@@ -184,6 +198,9 @@ func (m *machine) closed() string {
 func (m *machine) describe(levels []string) topology.Machine {
 	a := m.record.GetAnnouncement()
 	d := topology.Machine{ID: m.id, Total: messages.FromResources(a.GetTotal()), Labels: messages.FromLabels(a.GetLabels())}
+	// A whole machine is all its healthy devices: one that is out of service must
+	// not keep the rest from ever counting as whole.
+	d.Total.MilliGPU -= topology.WholeGPU * int64(len(m.ledger.GetWithdrawnGpus()))
 	if len(a.GetGpus()) > 0 {
 		d.GPUType = a.Gpus[0].Type
 	}

@@ -154,10 +154,11 @@ func (n *Node) onBorn(ctx actor.Context) {
 
 func (n *Node) now() int64 { return int64(n.p.Clock.Now()) }
 
-// spawnTask makes the Task of one rank.
-func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, r *nodeRank) {
+// spawnTask makes the Task of one rank; spawned says that an earlier agent
+// started its container.
+func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, r *nodeRank, spawned bool) {
 	work := taskWork{
-		key: taskKey{s.token, r.rank}, job: s.job, node: n.w.Node, spec: s.spec, grant: r.grant,
+		key: taskKey{s.token, r.rank}, job: s.job, node: n.w.Node, spec: s.spec, grant: r.grant, spawned: spawned,
 	}
 	name := fmt.Sprintf("task-%v-%d", s.token, r.rank)
 	r.pid = spawn(ctx, n.p, KindTask, name, func() actor.Actor { return newTask(n.p, work) })

@@ -12,7 +12,7 @@ import (
 // comes before each word and each spawn; settle in node_slice.go sees to that.
 
 func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
-	token, job := ordered(m.Order)
+	token, job := subject(m.Order)
 	n.expire()
 	s := n.slices[token]
 	switch {
@@ -47,7 +47,7 @@ func (n *Node) refuseUnknown(ctx actor.Context, t topology.Token, job topology.J
 // onStart passes the barrier. The mark of it is on disk before anything is
 // spawned; a slice that is not prepared yet waits for the leader to say it again.
 func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
-	token, job := ordered(m.Order)
+	token, job := subject(m.Order)
 	s := n.slices[token]
 	if s == nil {
 		n.refuseUnknown(ctx, token, job)
@@ -76,10 +76,15 @@ func (n *Node) onRankPrepared(ctx actor.Context, m rankPrepared) {
 		return
 	}
 	s.rank(m.key.Rank).prepared = true
+	n.reached(ctx, s)
+}
+
+// reached goes on once the last rank is prepared.
+func (n *Node) reached(ctx actor.Context, s *nodeSlice) {
 	if n.stateOf(s) == topology.SliceCommitted && s.allPrepared() {
 		n.ledger.Prepare(s.token)
-		n.settle(ctx, s)
 	}
+	n.settle(ctx, s)
 }
 
 func (n *Node) onRankStarted(ctx actor.Context, m rankStarted) {
@@ -89,6 +94,6 @@ func (n *Node) onRankStarted(ctx actor.Context, m rankStarted) {
 	}
 	r := s.rank(m.key.Rank)
 	r.started, r.adopting = true, false
-	n.settle(ctx, s)
+	n.reached(ctx, s)
 	n.adopted(ctx)
 }

@@ -91,6 +91,11 @@ func (n *Node) saveFailed(ctx actor.Context, why string) {
 	n.p.Host.Count("node.save_failed", 1)
 	n.backOff(ctx, d.trouble == "")
 	d.trouble = why
+	for _, l := range n.ledger.Slices() {
+		if s := n.slices[l.Token]; n.excuse(s) {
+			n.settle(ctx, s)
+		}
+	}
 }
 
 // backOff arms the next try.

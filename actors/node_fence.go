@@ -15,7 +15,10 @@ import (
 // it has either lost the lead or will learn of us by our Hello.
 
 // command is any order about an attempt.
-type command interface{ GetOrder() *messages.Order }
+type command interface {
+	GetOrder() *messages.Order
+	Validate() error
+}
 
 // onCommand fences, then dispatches.
 func (n *Node) onCommand(ctx actor.Context, c command) {
@@ -46,7 +49,7 @@ func (n *Node) onCommand(ctx actor.Context, c command) {
 func (n *Node) fence(c command) string {
 	o := c.GetOrder()
 	switch {
-	case o == nil || o.Token == nil || messages.FromToken(o.Token).IsZero() || o.Job == "":
+	case o == nil:
 		return "node.malformed"
 	case !n.Ready():
 		return "node.not_ready"
@@ -59,10 +62,7 @@ func (n *Node) fence(c command) string {
 	case !messages.SameIncarnation(o.Incarnation, n.w.Incarnation):
 		return "node.other_incarnation"
 	}
-	if v, ok := c.(interface{ Validate() error }); ok && v.Validate() != nil {
-		return "node.malformed"
-	}
-	if s := n.slices[messages.FromToken(o.Token)]; s != nil && string(s.job) != o.Job {
+	if s := n.slices[messages.FromToken(o.Token)]; s != nil && string(s.job) != o.Job || c.Validate() != nil {
 		return "node.malformed" // a token names one attempt of one job
 	}
 	return ""
@@ -94,6 +94,7 @@ func (n *Node) refuse(ctx actor.Context, t topology.Token, job topology.JobID, w
 	})
 }
 
-func ordered(o *messages.Order) (topology.Token, topology.JobID) {
+// subject is which attempt of which job an order is about.
+func subject(o *messages.Order) (topology.Token, topology.JobID) {
 	return messages.FromToken(o.Token), topology.JobID(o.Job)
 }

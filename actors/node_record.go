@@ -60,6 +60,9 @@ func decodeRecord(data []byte) (*messages.LedgerRecord, error) {
 	return r, nil
 }
 
+// DecodeRecord reads a record, for whoever checks what is on a machine's disk.
+func DecodeRecord(data []byte) (*messages.LedgerRecord, error) { return decodeRecord(data) }
+
 // ledgerRecord is what the disk should hold now. Reservations are not in it.
 func (n *Node) ledgerRecord() *messages.LedgerRecord {
 	r := &messages.LedgerRecord{Epoch: n.epoch, BootId: n.w.Incarnation.GetBootId()}

@@ -19,7 +19,7 @@ const nodeSlices = 4096
 type expiryDue struct{ At Instant }
 
 func (n *Node) onReserve(ctx actor.Context, m *messages.Reserve) {
-	token, job := ordered(m.Order)
+	token, job := subject(m.Order)
 	n.expire()
 	if s := n.slices[token]; s != nil {
 		n.answer(ctx, s)
@@ -83,7 +83,7 @@ func (n *Node) tellReserved(ctx actor.Context, s *nodeSlice) {
 // onAbort ends what was at most reserved. What is committed is past abort, and
 // says so.
 func (n *Node) onAbort(ctx actor.Context, m *messages.Abort) {
-	token, job := ordered(m.Order)
+	token, job := subject(m.Order)
 	if s := n.slices[token]; s != nil && n.stateOf(s) != topology.SliceReserved {
 		n.p.Host.Count("node.abort_after_commit", 1)
 		n.answer(ctx, s)
@@ -116,12 +116,14 @@ func (n *Node) onExpiryDue(m expiryDue) {
 }
 
 // armExpiry keeps one timer for the earliest reservation. There is no way to
-// take a timer back: one that comes too early finds nothing and arms the next.
+// take a timer back: one that comes too early finds nothing and arms the next,
+// never at once, so that a clock that is a little behind its timers costs a
+// millisecond and not a busy loop.
 func (n *Node) armExpiry(ctx actor.Context) {
 	next, any := n.ledger.NextExpiry()
 	if at := Instant(next); any && (n.expiryAt == 0 || at < n.expiryAt) {
 		n.expiryAt = at
-		n.p.Clock.After(max(at.Since(n.p.Clock.Now()), 0), ctx.Self(), expiryDue{at})
+		n.p.Clock.After(max(at.Since(n.p.Clock.Now()), time.Millisecond), ctx.Self(), expiryDue{at})
 	}
 }
 

@@ -89,12 +89,16 @@ func (s *nodeSlice) allStarted() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.started && !r.ran() })
 }
 
-// harmless tells whether the slice ended before anything of it was started. Such
-// an end needs no disk: whatever a restart finds, nothing of it will run, because
-// an incarnation spawns only for a Start that it received itself.
+// harmless tells whether all that ended did so before it was started. Such an end
+// may be told without the disk: whatever a restart finds, nothing of it will run,
+// because an incarnation spawns only for a Start that it received itself.
 func (s *nodeSlice) harmless() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool {
-		return r.exit.GetKind() != messages.ExitKind_EXIT_KIND_NEVER_STARTED
+		switch r.exit.GetKind() {
+		case messages.ExitKind_EXIT_KIND_NEVER_STARTED, messages.ExitKind_EXIT_KIND_PREPARE_FAILED:
+			return false
+		}
+		return r.exit != nil
 	})
 }
 
@@ -122,7 +126,7 @@ func (n *Node) settle(ctx actor.Context, s *nodeSlice) {
 func (n *Node) prepareRanks(ctx actor.Context, s *nodeSlice) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.pid == nil && r.exit == nil {
-			n.spawnTask(ctx, s, r)
+			n.spawnTask(ctx, s, r, false)
 			ctx.Send(r.pid, taskPrepare{})
 		}
 	}

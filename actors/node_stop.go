@@ -12,7 +12,7 @@ import (
 // — and only then — the devices are free.
 
 func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
-	token, job := ordered(m.Order)
+	token, job := subject(m.Order)
 	s := n.slices[token]
 	if s == nil || n.stateOf(s) == topology.SliceReserved {
 		n.drop(token)
@@ -70,7 +70,6 @@ func (n *Node) onRankGone(ctx actor.Context, m rankGone) {
 	}
 	ctx.Stop(r.pid)
 	r.pid, r.adopting = nil, false
-	r.started = r.started || m.started
 	n.noteExit(s, r, m.exit)
 	n.settle(ctx, s)
 	n.adopted(ctx)
@@ -82,21 +81,35 @@ func (n *Node) noteExit(s *nodeSlice, r *nodeRank, exit *messages.Exit) {
 	r.exit = exit
 	n.ledger.Exit(s.token, r.rank)
 	n.changed(s)
-	if !n.ledger.Slice(s.token).AllGone() {
-		return
+	if n.ledger.Slice(s.token).AllGone() {
+		n.ledger.End(s.token)
+		s.start = nil
 	}
-	n.ledger.End(s.token)
-	s.start = nil
-	if s.harmless() {
-		s.unsaved = 0
+	if n.disk.trouble != "" {
+		n.excuse(s)
 	}
+}
+
+// excuse lets it be told without the disk, while that is in trouble, that ranks
+// ended before they were started. The naive way, to wait, keeps the whole gang
+// from its next attempt for as long as one machine's disk is full — which may be
+// just why its image could not be unpacked. A Commit or the mark of the barrier
+// is never excused.
+func (n *Node) excuse(s *nodeSlice) bool {
+	state := n.stateOf(s)
+	durable := s.shown >= topology.SliceCommitted && state != topology.SliceStarted
+	if s.unsaved == 0 || !durable && state != topology.SliceOver || !s.harmless() {
+		return false
+	}
+	s.unsaved = 0
+	return true
 }
 
 // onForget drops a slice whose exits are on the leader's disk.
 func (n *Node) onForget(ctx actor.Context, m *messages.Forget) {
-	token, _ := ordered(m.Order)
+	token, _ := subject(m.Order)
 	s := n.slices[token]
-	if s == nil || n.stateOf(s) != topology.SliceOver {
+	if s == nil || s.shown != topology.SliceOver {
 		n.p.Host.Count("node.nothing_to_forget", 1)
 		return
 	}

@@ -114,6 +114,10 @@ func (r *Rack) onExpel(m expel) {
 func (r *Rack) hear(ctx actor.Context, epoch uint64, o *messages.Origin) *member {
 	if epoch != r.p.Leader.Epoch || o == nil {
 		r.p.Host.Count("rack.other_epoch", 1)
+		if epoch < r.p.Leader.Epoch && o != nil {
+			// It follows a leader of the past at our address: our Lead did not reach it.
+			ctx.Send(r.scheduler, strangerHeard{topology.NodeID(o.Node)})
+		}
 		return nil
 	}
 	who := r.members[topology.NodeID(o.Node)]

@@ -37,14 +37,15 @@ type Scheduler struct {
 	requests map[requestKey]*livingJob
 	finds    map[uint64]find // questions to the store that are open
 
-	tokens  uint64 // the counter in the tokens of this epoch
-	lives   uint64 // counts Job actors, so that their writes can be told apart
-	arrival uint64
-	tickets uint64
-	planDue bool              // a pass is asked for
-	wakeAt  Instant           // when a waiting job's patience ends and a timer is set for it
-	early   []topology.NodeID // links that stood before the store was read
-	fresh   []topology.JobID  // jobs that joined the queue since the last pass
+	tokens   uint64 // the counter in the tokens of this epoch
+	lives    uint64 // counts Job actors, so that their writes can be told apart
+	arrival  uint64
+	tickets  uint64
+	planDue  bool              // a pass is asked for
+	wakeAt   Instant           // when a waiting job's patience ends and a timer is set for it
+	early    []topology.NodeID // links that stood before the store was read
+	greeting greeting
+	fresh    []topology.JobID // jobs that joined the queue since the last pass
 }
 
 // livingJob is one job from its submit until nothing of it is left to do.
@@ -102,9 +103,9 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 	case *messages.Submit:
 		s.onSubmit(ctx, m)
 	case *messages.Cancel:
-		s.toJob(ctx, m.Job, &messages.CancelReply{Job: m.Job, Outcome: noSuchJob(m.Job)})
+		s.toJob(ctx, m.Job, &messages.CancelReply{Job: m.Job, Outcome: s.noJob(m.Job)})
 	case *messages.Hold:
-		s.toJob(ctx, m.Job, &messages.HoldReply{Job: m.Job, Outcome: noSuchJob(m.Job)})
+		s.toJob(ctx, m.Job, &messages.HoldReply{Job: m.Job, Outcome: s.noJob(m.Job)})
 	case *messages.ExplainJob:
 		s.onExplain(ctx, m)
 	case *messages.ChangeNode:
@@ -113,6 +114,10 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 		s.onHello(ctx, m)
 	case LinkUp:
 		s.onLinkUp(ctx, m)
+	case LinkDown:
+		s.onLinkDown(m)
+	case greetAgain:
+		s.onGreetAgain(ctx)
 	case reported:
 		s.onReported(ctx, m)
 	case lost:
@@ -198,7 +203,11 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m Loaded) {
 	for _, rec := range m.Nodes {
 		if rec.Removed == nil {
 			s.expectMachine(ctx, rec)
+			continue
 		}
+		// The name may come back as another machine, whose record follows this one.
+		gone := s.machine(topology.NodeID(rec.Id))
+		gone.record, gone.everUp = rec, true
 	}
 	attempts := map[string][]*messages.AttemptRecord{}
 	for _, a := range m.Attempts {
@@ -208,7 +217,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m Loaded) {
 		s.adopt(ctx, rec, attempts[rec.Id])
 	}
 	for _, n := range s.early {
-		s.lead(ctx, n)
+		s.greet(ctx, n)
 	}
 	s.early = nil
 	s.p.Clock.After(s.p.Constants.RecoveryWait, ctx.Self(), recovered{})
@@ -237,6 +246,19 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	s.lives++
 	life := s.lives
 	e.pid = spawn(ctx, s.p, KindJob, jobName(e.id), func() actor.Actor { return newJob(s.p, s.peers, life, rec, attempts) })
+	s.bury(ctx, e, attempts)
+}
+
+// bury tells a job of machines that were removed: the leader that was asked to
+// may have died before the job's own record said so.
+func (s *Scheduler) bury(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
+	for _, a := range attempts {
+		for _, p := range a.Places {
+			if m := s.machines[topology.NodeID(p.Node)]; p.Exit == nil && (m == nil || m.record.GetRemoved() != nil || m.record.GetMachineId() != p.MachineId) {
+				ctx.Send(e.pid, nodeGone{Node: topology.NodeID(p.Node), MachineID: p.MachineId})
+			}
+		}
+	}
 }
 
 // heardAll ends the recovery early when no machine is awaited any more.
@@ -333,6 +355,17 @@ func (s *Scheduler) toJob(ctx actor.Context, id string, none any) {
 		return
 	}
 	ctx.Respond(none)
+}
+
+// noJob says why nobody is there to pass a wish on to: before the store is read,
+// and while a job's actor is made anew, that is no answer about the job.
+func (s *Scheduler) noJob(id string) *messages.Outcome {
+	if s.states.in("loading") || s.jobs[topology.JobID(id)] != nil {
+		return &messages.Outcome{
+			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has just taken over and is not ready", Hint: "try again in a moment",
+		}
+	}
+	return noSuchJob(id)
 }
 
 func noSuchJob(id string) *messages.Outcome {

@@ -58,19 +58,6 @@ func (s *Scheduler) rack(ctx actor.Context, m *machine) *actor.PID {
 	return pid
 }
 
-// onLinkUp greets a machine: whoever leads asks it for its Hello.
-func (s *Scheduler) onLinkUp(ctx actor.Context, m LinkUp) {
-	if s.states.in("loading") {
-		s.early = append(s.early, m.Node)
-		return
-	}
-	s.lead(ctx, m.Node)
-}
-
-func (s *Scheduler) lead(ctx actor.Context, n topology.NodeID) {
-	ctx.Request(s.p.Leader.Peers.Node(n), &messages.Lead{Epoch: s.p.Leader.Epoch, ClusterId: s.p.Leader.ClusterID})
-}
-
 // onHello admits a machine, once what is kept of it is on disk.
 func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 	if s.states.in("loading") || h.Epoch != s.p.Leader.Epoch {
@@ -81,6 +68,7 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 		s.reject(ctx, h, messages.RejectReason_REJECT_REASON_MALFORMED, err.Error())
 		return
 	}
+	delete(s.greeting.unheard, topology.NodeID(h.Origin.Node))
 	m := s.machine(topology.NodeID(h.Origin.Node))
 	known := m.record
 	if m.edits.next != nil {
@@ -88,6 +76,10 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 	}
 	if known != nil && known.Removed == nil && known.MachineId != h.Origin.MachineId {
 		s.reject(ctx, h, messages.RejectReason_REJECT_REASON_ANOTHER_MACHINE, "node already registered")
+		return
+	}
+	if m.outlived(h.Origin.Incarnation) {
+		s.p.Host.Count("scheduler.old_hello", 1)
 		return
 	}
 	m.edits.hello, m.edits.pid = h, ctx.Sender()
@@ -128,6 +120,9 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 		s.awaited = max(s.awaited-1, 0)
 	}
 	if fresh {
+		if last := m.incarnation.GetBootId(); last != "" && last != h.Origin.Incarnation.BootId {
+			m.pastBoots = append(m.pastBoots, last)
+		}
 		m.incarnation, m.ledger = h.Origin.Incarnation, nil
 		m.restart()
 	}
@@ -150,7 +145,8 @@ func (s *Scheduler) sightAll(ctx actor.Context, m *machine) {
 	for _, sl := range m.ledger.Slices {
 		s.sight(ctx, m, topology.JobID(sl.Job), messages.FromToken(sl.Token), sl)
 	}
-	for _, t := range m.tenants {
+	// A copy: of a job that is over, the sight ends the tenancy.
+	for _, t := range append([]*tenant(nil), m.tenants...) {
 		if m.slice(t.token) == nil {
 			s.sight(ctx, m, t.job, t.token, nil)
 		}
@@ -215,7 +211,7 @@ func (s *Scheduler) onReported(ctx actor.Context, r reported) {
 	m.report(r.Ledger)
 	for _, sl := range r.Ledger.Slices {
 		job := topology.JobID(sl.Job)
-		if len(sl.Exits) > 0 || sl.State == messages.SliceState_SLICE_STATE_OVER || s.jobs[job] == nil {
+		if len(sl.Exits) > 0 || sl.State == messages.SliceState_SLICE_STATE_OVER || s.jobs[job] == nil || m.tenant(messages.FromToken(sl.Token)) == nil {
 			s.sight(ctx, m, job, messages.FromToken(sl.Token), sl)
 		}
 		s.checkDevices(ctx, m, sl)
@@ -284,7 +280,11 @@ func (s *Scheduler) onChangeNode(ctx actor.Context, q *messages.ChangeNode) {
 		reply(messages.Code_CODE_INVALID, err.Error(), "")
 		return
 	}
-	if m == nil || m.record == nil || s.states.in("loading") {
+	if s.states.in("loading") {
+		reply(messages.Code_CODE_UNAVAILABLE, "this leader has just taken over and is not ready", "try again in a moment")
+		return
+	}
+	if m == nil || m.record == nil {
 		reply(messages.Code_CODE_NOT_FOUND, "no node "+q.Node, "list the nodes to see its id")
 		return
 	}
@@ -340,9 +340,11 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 		return // it joined anew while the write was under way
 	}
 	for _, e := range s.tenantsOf(m) {
-		ctx.Send(e.pid, nodeGone{m.id})
+		ctx.Send(e.pid, nodeGone{Node: m.id})
 	}
-	ctx.Send(m.rack, expel{m.id})
+	if m.rack != nil { // it had been removed before this leader took over
+		ctx.Send(m.rack, expel{m.id})
+	}
 	s.fabric.Remove(m.id)
 	m.up, m.everUp, m.incarnation, m.ledger, m.tenants = false, true, nil, nil, nil
 	ctx.Send(s.peers.mirror, NodeHidden{m.id})

@@ -115,7 +115,7 @@ func (s *Scheduler) onOccupied(ctx actor.Context, m occupied) {
 			continue
 		}
 		who.benchedFor = 0
-		if t := who.tenant(m.Token); t != nil {
+		if t := who.tenant(m.Token); t != nil && messages.SameIncarnation(a.Incarnation, who.incarnation) {
 			t.version = a.Version
 			if who.version() >= a.Version && t.claimed {
 				t.claimed = false
@@ -135,7 +135,8 @@ func (s *Scheduler) onVacated(ctx actor.Context, m vacated) {
 		switch {
 		case t == nil:
 			continue
-		case a.Version <= who.version() || !who.up:
+		case a.Version <= who.version() || !who.up || !messages.SameIncarnation(a.Incarnation, who.incarnation):
+			// Of an earlier start: what it tells of went with that, at the latest.
 			who.evict(m.Token)
 		default:
 			t.leaving, t.version = true, a.Version
@@ -206,6 +207,10 @@ func (s *Scheduler) onLaunchFailed(ctx actor.Context, m launchFailed) {
 
 // refresh carries what is known of a machine into the view, and has a pass look at it.
 func (s *Scheduler) refresh(ctx actor.Context, m *machine) {
+	if n := len(m.ledger.GetWithdrawnGpus()); n != m.withdrawn {
+		m.withdrawn = n
+		s.fabric.Join(m.describe(s.levels), m.capacity())
+	}
 	s.fabric.SetFree(m.id, m.capacity())
 	s.fabric.SetUsable(m.id, m.closed())
 	s.showNode(ctx, m)

@@ -121,7 +121,10 @@ type (
 		SilentSince Instant
 	}
 	// nodeGone: the operator says that the machine is no more. Scheduler → Job.
-	nodeGone struct{ Node topology.NodeID }
+	nodeGone struct {
+		Node      topology.NodeID
+		MachineID string // only this machine of that name; empty: any
+	}
 	// moveOff: end the attempt because of this machine. Scheduler → Job.
 	moveOff struct {
 		Node   topology.NodeID
@@ -134,8 +137,9 @@ type (
 type (
 	// answer is a machine's word on an attempt, true from that ledger version on.
 	answer struct {
-		Node    topology.NodeID
-		Version uint64
+		Node        topology.NodeID
+		Incarnation *messages.Incarnation // versions count anew with each
+		Version     uint64
 	}
 	// occupied: from these versions on the ledgers show the attempt; claims may go when they arrive.
 	occupied struct {

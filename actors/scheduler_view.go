@@ -1,0 +1,21 @@
+package actors
+
+import "github.com/yi-json/synapse/topology"
+
+// This file owns what whoever checks a leader may see of its memory. Read only,
+// and never from another actor: production asks the Mirror.
+
+// View is what the leader believes of a machine: what is free there to plan
+// with, why nothing new goes there, and how many attempts are or may be on it.
+func (s *Scheduler) View(id topology.NodeID) (free topology.Capacity, closed string, tenants int) {
+	m := s.machines[id]
+	if m == nil {
+		return topology.Capacity{}, "unknown", 0
+	}
+	free, _ = s.fabric.Free(id)
+	return free, m.closed(), len(m.tenants)
+}
+
+// Living counts the jobs that have an actor or are about to have one, and those
+// of them that wait.
+func (s *Scheduler) Living() (jobs, waiting int) { return len(s.jobs), s.queue.Len() }

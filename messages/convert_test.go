@@ -1,0 +1,64 @@
+package messages
+
+import (
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+func TestConversionsReturn(t *testing.T) {
+	token := topology.Token{Epoch: 4, Counter: 5}
+	if FromToken(ToToken(token)) != token || ToToken(topology.Token{}) != nil || !FromToken(nil).IsZero() {
+		t.Error("tokens do not return")
+	}
+	amount := topology.Resources{MilliCPU: 1, MemoryBytes: 2, MilliGPU: 3}
+	if FromResources(ToResources(amount)) != amount || !FromResources(nil).IsZero() || ToResources(topology.Resources{}) == nil {
+		t.Error("amounts do not return")
+	}
+	device := topology.GPU{ID: "a", Type: "h100", MemoryBytes: 80 << 30}
+	if FromGPU(ToGPU(device)) != device {
+		t.Error("devices do not return")
+	}
+	if s := FromShares(ToShares([]topology.Share{{GPU: "a", Milli: 5}})); len(s) != 1 || s[0].GPU != "a" || s[0].Milli != 5 || ToShares(nil) != nil {
+		t.Error("shares do not return")
+	}
+	if l := FromLabels(ToLabels([]topology.Label{{Key: "a", Value: "b"}})); len(l) != 1 || l[0].Key != "a" || l[0].Value != "b" || FromLabels(nil) != nil {
+		t.Error("labels do not return")
+	}
+	if SameIncarnation(nil, nil) || SameIncarnation(goodIncarnation, nil) || !SameIncarnation(goodIncarnation, &Incarnation{BootId: "5f2c0b6e-8d6a", StartedNs: 7}) ||
+		SameIncarnation(goodIncarnation, &Incarnation{BootId: "5f2c0b6e-8d6a", StartedNs: 8}) {
+		t.Error("incarnations are confused")
+	}
+}
+
+func TestGangOfASpec(t *testing.T) {
+	g := GangOf(goodSpec())
+	if g.Replicas != 8 || g.Each.MilliGPU != 8000 || g.GPUType != "h100" || g.Required != "zone" || g.Preferred != "rack" || len(g.Selector) != 1 || g.Split != topology.SplitNone {
+		t.Errorf("gang is %+v", g)
+	}
+	for _, c := range []struct {
+		said Split
+		gpu  int64
+		want topology.Split
+	}{
+		{Split_SPLIT_WHOLE, 8000, topology.SplitWhole}, {Split_SPLIT_ANY, 8000, topology.SplitAny}, {Split_SPLIT_WHOLE, 0, topology.SplitAny},
+	} {
+		s := goodSpec()
+		total(c.said, 1, 1, c.gpu)(s)
+		if g := GangOf(s); g.Split != c.want || g.Replicas != 0 || !g.Each.IsZero() || g.Total.MilliGPU != c.gpu {
+			t.Errorf("%v of %d: gang is %+v", c.said, c.gpu, g)
+		}
+	}
+}
+
+func TestJobStatesAndEvidence(t *testing.T) {
+	for state := range JobState_name {
+		if got, want := JobState(state).Terminal(), state >= 3; got != want {
+			t.Errorf("%v is terminal: %v", JobState(state), got)
+		}
+	}
+	a := &AttemptRecord{Places: []*Place{{Exit: goodExit}, {Exit: goodExit}}}
+	if a.Owes() || !(&AttemptRecord{Places: []*Place{{Exit: goodExit}, {}}}).Owes() {
+		t.Error("evidence is misjudged")
+	}
+}

@@ -1,0 +1,57 @@
+package messages
+
+// This file owns every limit on what may be said. A limit is not a guess at
+// what is useful but a promise that nothing grows past it.
+
+const (
+	// MaxMessageBytes bounds one message on the wire.
+	MaxMessageBytes = 4 << 20
+	// MaxSpecBytes bounds one job's spec: its record goes to disk with every change.
+	MaxSpecBytes = 1 << 20
+
+	// MaxGangTasks bounds the members of a gang.
+	MaxGangTasks = 65_536
+	// MaxEnvBytes bounds a job's environment, names and values together.
+	MaxEnvBytes = 64 << 10
+	// MaxCommandBytes bounds a command with all its arguments.
+	MaxCommandBytes = 128 << 10
+	// MaxCommandArgs bounds their number.
+	MaxCommandArgs = 4_096
+	// MaxMounts bounds a job's mounts.
+	MaxMounts = 4_096
+	// MaxLabels bounds the labels of one thing, and what one selector asks for.
+	MaxLabels = 64
+	// MaxPriority bounds a job's priority both ways.
+	MaxPriority = 1_000_000
+	// MaxRestarts bounds restart.limit.
+	MaxRestarts = 1_000_000
+	// MaxDurationMs bounds every span of time a user may name: ten years.
+	MaxDurationMs = 10 * 366 * 24 * 3600 * 1000
+	// MinStopWhenLostMs is two heartbeats: less would stop tasks whose leader is well.
+	MinStopWhenLostMs = 10_000
+
+	// MaxMilliCPU, MaxMemoryBytes and MaxMilliGPU bound one machine, and so one task.
+	MaxMilliCPU    = 1 << 30
+	MaxMemoryBytes = 1 << 50
+	MaxMilliGPU    = 1_000_000
+	// MaxSlices bounds what a machine's books hold, what has ended and waits for Forget among it.
+	MaxSlices = 65_536
+	// MaxPlaceLevels bounds the levels of the fabric.
+	MaxPlaceLevels = 16
+
+	// MaxNameBytes bounds a name that users give: [a-z0-9-]{1,63}.
+	MaxNameBytes = 63
+	// MaxIDBytes bounds an id that is made: of a job, a node, a machine, a request.
+	MaxIDBytes = 128
+	// MaxKeyBytes and MaxValueBytes bound a label.
+	MaxKeyBytes   = 128
+	MaxValueBytes = 253
+	// MaxTextBytes bounds what people write to people: reasons, details.
+	MaxTextBytes = 4_096
+	// MaxPathBytes bounds a path, as Linux does.
+	MaxPathBytes = 4_096
+	// MaxPageEntries bounds what a list may ask for at once.
+	MaxPageEntries = 1_000
+	// MaxFilterValues bounds a filter's alternatives.
+	MaxFilterValues = 64
+)

@@ -1,0 +1,167 @@
+package messages
+
+import "fmt"
+
+// This file owns the checks of what people ask and are told.
+
+// Validate refuses what cannot be submitted.
+func (x *Submit) Validate() error {
+	return first(
+		caller(x.GetPrincipal()),
+		idOrNone("request_id", x.GetRequestId()),
+		part("spec", x.GetSpec()),
+	)
+}
+
+// Validate refuses a cancel of nothing.
+func (x *Cancel) Validate() error {
+	return first(
+		caller(x.GetPrincipal()),
+		id("job", x.GetJob()),
+		text("reason", x.GetReason(), MaxTextBytes),
+	)
+}
+
+// Validate refuses a hold of nothing.
+func (x *Hold) Validate() error {
+	return first(
+		caller(x.GetPrincipal()),
+		id("job", x.GetJob()),
+		text("reason", x.GetReason(), MaxTextBytes),
+	)
+}
+
+// Validate refuses what an operator cannot mean. Nothing is closed without a
+// reason: whoever finds a machine closed a month later has to know why.
+func (x *ChangeNode) Validate() error {
+	verb := x.GetVerb()
+	if _, known := NodeVerb_name[int32(verb)]; !known {
+		return refuse("verb", fmt.Sprintf("%d is not known here", verb), "the client is newer than the scheduler")
+	}
+	closes := verb == NodeVerb_NODE_VERB_CORDON || verb == NodeVerb_NODE_VERB_DRAIN
+	if closes && x.GetReason() == "" {
+		return refuse("reason", "is missing", "say why the machine is closed")
+	}
+	if x.GetDeadlineMs() != 0 && verb != NodeVerb_NODE_VERB_DRAIN {
+		return refuse("deadline_ms", "is given, and only a drain has one", "")
+	}
+	return first(
+		caller(x.GetPrincipal()),
+		id("node", x.GetNode()),
+		said("verb", verb),
+		text("reason", x.GetReason(), MaxTextBytes),
+		duration("deadline_ms", x.GetDeadlineMs()),
+	)
+}
+
+// Validate refuses a question about no job.
+func (x *GetJob) Validate() error {
+	return first(caller(x.GetPrincipal()), id("job", x.GetJob()))
+}
+
+// Validate refuses a question about no job.
+func (x *ExplainJob) Validate() error {
+	return first(caller(x.GetPrincipal()), id("job", x.GetJob()))
+}
+
+// Validate refuses a list that cannot be made.
+func (x *ListJobs) Validate() error {
+	if len(x.GetPhases()) > MaxFilterValues {
+		return refuse("phases", fmt.Sprintf("has %d entries, more than %d", len(x.GetPhases()), MaxFilterValues), "")
+	}
+	for i, p := range x.GetPhases() {
+		if err := given("", p, MaxNameBytes); err != nil {
+			return in("phases", at(i, err))
+		}
+	}
+	return first(
+		caller(x.GetPrincipal()),
+		text("owner", x.GetOwner(), MaxValueBytes),
+		nameOrNone("queue", x.GetQueue()),
+		labels("labels", x.GetLabels()),
+		idOrNone("after", x.GetAfter()),
+		between("limit", int64(x.GetLimit()), 0, MaxPageEntries),
+	)
+}
+
+// Validate refuses a list that cannot be made.
+func (x *ListNodes) Validate() error {
+	return first(
+		caller(x.GetPrincipal()),
+		idOrNone("after", x.GetAfter()),
+		between("limit", int64(x.GetLimit()), 0, MaxPageEntries),
+	)
+}
+
+// valid checks the head of an answer. An error without words is no answer.
+func (x *Outcome) valid() error {
+	if x.GetCode() != Code_CODE_OK && x.GetText() == "" {
+		return refuse("text", "is missing from a refusal", "")
+	}
+	return said("code", x.GetCode())
+}
+
+// Validate refuses an answer that does not say how it went.
+func (x *SubmitReply) Validate() error { return answered(x.GetOutcome(), "job", x.GetJob()) }
+
+// Validate refuses an answer that does not say how it went.
+func (x *CancelReply) Validate() error { return answered(x.GetOutcome(), "job", x.GetJob()) }
+
+// Validate refuses an answer that does not say how it went.
+func (x *HoldReply) Validate() error { return answered(x.GetOutcome(), "job", x.GetJob()) }
+
+// Validate refuses an answer that does not say how it went.
+func (x *ChangeNodeReply) Validate() error { return answered(x.GetOutcome(), "node", x.GetNode()) }
+
+// answered: what went well names the thing it went well with.
+func answered(o *Outcome, field, named string) error {
+	err := part("outcome", o)
+	if o.GetCode() == Code_CODE_OK {
+		err = first(err, id(field, named))
+	}
+	return err
+}
+
+// Validate refuses an answer that does not say how it went, or is empty though it went well.
+func (x *GetJobReply) Validate() error {
+	err := part("outcome", x.GetOutcome())
+	if x.GetOutcome().GetCode() == Code_CODE_OK {
+		err = first(err, part("job", x.GetJob()))
+	}
+	return err
+}
+
+// Validate refuses an answer that does not say how it went.
+func (x *ExplainJobReply) Validate() error { return part("outcome", x.GetOutcome()) }
+
+// Validate refuses an answer that does not say how it went, or shows what is no job.
+func (x *ListJobsReply) Validate() error {
+	return first(
+		part("outcome", x.GetOutcome()),
+		parts("jobs", x.GetJobs(), 0, MaxPageEntries),
+		idOrNone("next", x.GetNext()),
+	)
+}
+
+// Validate refuses an answer that does not say how it went, or shows what is no machine.
+func (x *ListNodesReply) Validate() error {
+	return first(
+		part("outcome", x.GetOutcome()),
+		parts("nodes", x.GetNodes(), 0, MaxPageEntries),
+		idOrNone("next", x.GetNext()),
+	)
+}
+
+func (x *JobStatus) valid() error {
+	return first(
+		in("record", id("id", x.GetRecord().GetId())),
+		given("phase", x.GetPhase(), MaxNameBytes),
+	)
+}
+
+func (x *NodeStatus) valid() error {
+	return first(
+		in("record", id("id", x.GetRecord().GetId())),
+		given("phase", x.GetPhase(), MaxNameBytes),
+	)
+}

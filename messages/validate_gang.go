@@ -1,0 +1,253 @@
+package messages
+
+import "fmt"
+
+// This file owns the checks of the two-phase conversation. Commands are checked
+// by the machine they reach, facts by the leader. Whether a message is stale,
+// or from somebody who may say it, is the receiver's fence to decide; here it is
+// only whether it says what it must.
+
+func (x *Order) valid() error {
+	return first(
+		led("epoch", x.GetEpoch()),
+		part("token", x.GetToken()),
+		id("job", x.GetJob()),
+		id("node", x.GetNode()),
+		part("incarnation", x.GetIncarnation()),
+	)
+}
+
+// valid checks the head of any fact; about says whether it must name an attempt.
+func (x *Origin) valid() error {
+	return first(
+		maybe("token", x.GetToken()),
+		idOrNone("job", x.GetJob()),
+		id("node", x.GetNode()),
+		id("machine_id", x.GetMachineId()),
+		part("incarnation", x.GetIncarnation()),
+	)
+}
+
+// about checks the head of a fact about an attempt.
+func about(x *Origin) error {
+	return first(
+		part("origin", x),
+		in("origin", part("token", x.GetToken())),
+		in("origin", id("job", x.GetJob())),
+	)
+}
+
+func (x *Member) valid() error {
+	return first(
+		between("rank", int64(x.GetRank()), 0, MaxGangTasks-1),
+		part("amount", x.GetAmount()),
+		something("amount", x.GetAmount()),
+		wholeOrPart("amount.milli_gpu", x.GetAmount().GetMilliGpu()),
+	)
+}
+
+// members checks the ranks that one machine is to have.
+func members(list []*Member) error {
+	return first(
+		parts("members", list, 1, MaxGangTasks),
+		unique("members", list, (*Member).GetRank),
+	)
+}
+
+// valid checks one rank's devices: exactly the amount that it was given.
+func (x *Grant) valid() error {
+	err := first(
+		between("rank", int64(x.GetRank()), 0, MaxGangTasks-1),
+		part("amount", x.GetAmount()),
+		parts("gpus", x.GetGpus(), 0, MaxMilliGPU/1000),
+		unique("gpus", x.GetGpus(), (*GpuShare).GetGpuId),
+	)
+	if err != nil {
+		return err
+	}
+	var sum int64
+	for _, s := range x.GetGpus() {
+		sum += s.GetMilli()
+	}
+	if sum != x.GetAmount().GetMilliGpu() {
+		return refuse("gpus", fmt.Sprintf("are %d thousandths of a GPU, and the amount says %d", sum, x.GetAmount().GetMilliGpu()), "")
+	}
+	return nil
+}
+
+func grants(list []*Grant, least int) error {
+	return first(
+		parts("grants", list, least, MaxGangTasks),
+		unique("grants", list, (*Grant).GetRank),
+	)
+}
+
+func (x *Exit) valid() error {
+	return first(
+		between("rank", int64(x.GetRank()), 0, MaxGangTasks-1),
+		said("kind", x.GetKind()),
+		between("signal", int64(x.GetSignal()), 0, 64),
+		between("peak_memory_bytes", x.GetPeakMemoryBytes(), 0, MaxMemoryBytes),
+		text("detail", x.GetDetail(), MaxTextBytes),
+	)
+}
+
+func exits(list []*Exit, least int) error {
+	return first(
+		parts("exits", list, least, MaxGangTasks),
+		unique("exits", list, (*Exit).GetRank),
+	)
+}
+
+// Validate refuses a Reserve that does not say what is to be reserved, or for how long.
+func (x *Reserve) Validate() error {
+	return first(
+		part("order", x.GetOrder()),
+		members(x.GetMembers()),
+		between("ttl_ms", x.GetTtlMs(), 1, MaxDurationMs),
+		text("gpu_type", x.GetGpuType(), MaxNameBytes),
+	)
+}
+
+// Validate refuses a Reserved without grants.
+func (x *Reserved) Validate() error {
+	return first(
+		about(x.GetOrigin()),
+		grants(x.GetGrants(), 1),
+		text("address", x.GetAddress(), MaxValueBytes),
+		port("rendezvous_port", x.GetRendezvousPort(), 0),
+	)
+}
+
+func port(field string, n int32, least int64) error { return between(field, int64(n), least, 65_535) }
+
+// Validate refuses a refusal that does not say why; a shortage says what there is.
+func (x *Refused) Validate() error {
+	if x.GetReason() == RefusalReason_REFUSAL_REASON_SHORTAGE && x.GetLedger() == nil {
+		return refuse("ledger", "is missing", "a shortage says what is free")
+	}
+	return first(
+		about(x.GetOrigin()),
+		said("reason", x.GetReason()),
+		text("detail", x.GetDetail(), MaxTextBytes),
+		maybe("ledger", x.GetLedger()),
+	)
+}
+
+// Validate refuses an Abort of nothing.
+func (x *Abort) Validate() error { return part("order", x.GetOrder()) }
+
+// Validate refuses an Aborted about nothing.
+func (x *Aborted) Validate() error { return about(x.GetOrigin()) }
+
+// Validate refuses a Commit that does not say what is to run. The spec was
+// checked at the users' door, whose rules may have changed since: a job that is
+// committed must not be refused for a rule it was not submitted under.
+func (x *Commit) Validate() error {
+	if x.GetSpec() == nil {
+		return refuse("spec", "is missing", "")
+	}
+	return first(
+		part("order", x.GetOrder()),
+		members(x.GetMembers()),
+	)
+}
+
+// Validate refuses a Committed about nothing.
+func (x *Committed) Validate() error { return about(x.GetOrigin()) }
+
+// Validate refuses a Prepared about nothing.
+func (x *Prepared) Validate() error { return about(x.GetOrigin()) }
+
+// Validate refuses an Expired about nothing.
+func (x *Expired) Validate() error { return about(x.GetOrigin()) }
+
+// valid checks where the members meet. Peers are looked at once for every
+// machine of every gang, so only at what everything else stands on.
+func (x *Rendezvous) valid() error {
+	last := int32(-1)
+	for i, p := range x.GetPeers() {
+		if p.GetRank() <= last || p.GetNode() == "" {
+			return in("peers", at(i, refuse("rank", fmt.Sprintf("%d on %s is out of order, or nowhere", p.GetRank(), short(p.GetNode())), "")))
+		}
+		last = p.GetRank()
+	}
+	if n := len(x.GetPeers()); n == 0 || n > MaxGangTasks {
+		return refuse("peers", fmt.Sprintf("are %d, outside 1 to %d", n, MaxGangTasks), "")
+	}
+	return first(
+		given("address", x.GetAddress(), MaxValueBytes),
+		port("port", x.GetPort(), 1),
+	)
+}
+
+// Validate refuses a Start that does not say where the members meet.
+func (x *Start) Validate() error {
+	return first(
+		part("order", x.GetOrder()),
+		part("rendezvous", x.GetRendezvous()),
+		text("job_name", x.GetJobName(), MaxNameBytes),
+		between("run", int64(x.GetRun()), 1, 1<<31-1),
+	)
+}
+
+// Validate refuses a Started about nothing.
+func (x *Started) Validate() error { return about(x.GetOrigin()) }
+
+// Validate refuses a Stop without a cause: none is on disk either.
+func (x *Stop) Validate() error {
+	return first(
+		part("order", x.GetOrder()),
+		said("cause", x.GetCause()),
+		between("signal", int64(x.GetSignal()), 0, 64),
+		duration("grace_ms", x.GetGraceMs()),
+	)
+}
+
+// Validate refuses an Exited without an exit.
+func (x *Exited) Validate() error {
+	return first(
+		about(x.GetOrigin()),
+		exits(x.GetExits(), 1),
+	)
+}
+
+// Validate refuses an Ended about nothing.
+func (x *Ended) Validate() error {
+	return first(
+		about(x.GetOrigin()),
+		exits(x.GetExits(), 0),
+	)
+}
+
+// Validate refuses a Forget of nothing.
+func (x *Forget) Validate() error { return part("order", x.GetOrder()) }
+
+func (x *SliceReport) valid() error {
+	return first(
+		part("token", x.GetToken()),
+		id("job", x.GetJob()),
+		said("state", x.GetState()),
+		grants(x.GetGrants(), 0),
+		exits(x.GetExits(), 0),
+		port("rendezvous_port", x.GetRendezvousPort(), 0),
+		duration("expires_in_ms", x.GetExpiresInMs()),
+	)
+}
+
+// valid checks a machine's books. That they balance is the machine's invariant;
+// that nothing is free which is not there is what the leader's view stands on.
+func (x *LedgerReport) valid() error {
+	if !FromResources(x.GetFree()).Within(FromResources(x.GetTotal())) {
+		return refuse("free", "is more than the total", "")
+	}
+	return first(
+		part("total", x.GetTotal()),
+		part("free", x.GetFree()),
+		parts("free_gpus", x.GetFreeGpus(), 0, MaxMilliGPU/1000),
+		unique("free_gpus", x.GetFreeGpus(), (*GpuShare).GetGpuId),
+		parts("slices", x.GetSlices(), 0, MaxSlices),
+		unique("slices", x.GetSlices(), func(s *SliceReport) [2]uint64 { return [2]uint64{s.GetToken().GetEpoch(), s.GetToken().GetCounter()} }),
+		text("trouble", x.GetTrouble(), MaxTextBytes),
+	)
+}

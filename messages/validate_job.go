@@ -1,0 +1,213 @@
+package messages
+
+import (
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// This file owns the door for users: what a job may ask for. What it passes can
+// be planned without another look; whether any machine could hold it is not
+// asked here.
+
+// Validate refuses a job that could not be meant.
+func (x *JobSpec) Validate() error {
+	if x == nil {
+		return refuse("", "is missing", "")
+	}
+	return first(
+		name("name", x.GetName()),
+		labels("labels", x.GetLabels()),
+		nameOrNone("queue", x.GetQueue()),
+		between("priority", int64(x.GetPriority()), -MaxPriority, MaxPriority),
+		x.validShape(),
+		x.validMachines(),
+		x.validProcess(),
+		x.validTimes(),
+		x.validSize(),
+	)
+}
+
+func (x *JobSpec) valid() error { return x.Validate() }
+
+// validShape checks the gang: so many tasks of one amount, or a total.
+func (x *JobSpec) validShape() error {
+	g := x.GetGang()
+	if g == nil {
+		return refuse("gang", "is missing", "give gang.replicas, or gang.total")
+	}
+	if g.GetTotal() != nil {
+		return x.validTotal()
+	}
+	if x.GetEach() == nil {
+		return refuse("each", "asks for nothing", "ask for cpu, memory or gpu")
+	}
+	return first(
+		in("gang", g.validReplicas()),
+		part("each", x.GetEach()),
+		something("each", x.GetEach()),
+		x.validParts(),
+		in("gang", g.validSum(x.GetEach())),
+	)
+}
+
+func (x *GangSpec) validReplicas() error {
+	n := x.GetReplicasMin()
+	switch {
+	case n < 1 || n > MaxGangTasks:
+		return refuse("replicas_min", fmt.Sprintf("is %d, outside 1 to %d", n, MaxGangTasks), "a gang has at least one task")
+	case x.GetReplicasMax() != n:
+		return refuse("replicas_max", fmt.Sprintf("is %d, and replicas_min is %d", x.GetReplicasMax(), n), "gangs have one size: give both the same")
+	case x.GetSplit() != Split_SPLIT_UNSPECIFIED:
+		return refuse("split", "says how to split a total, and there is none", "give gang.total, or leave gang.split out")
+	}
+	return nil
+}
+
+// validParts: a part of a GPU is for a single task, because two tasks that
+// share a device would have to be placed on the same one to mean anything.
+func (x *JobSpec) validParts() error {
+	milli := x.GetEach().GetMilliGpu()
+	if milli > 0 && milli < 1000 && x.GetGang().GetReplicasMin() != 1 {
+		return refuse("each.milli_gpu", fmt.Sprintf("is a part of a GPU for each of %d tasks", x.GetGang().GetReplicasMin()),
+			"ask for whole GPUs, or for one task")
+	}
+	return wholeOrPart("each.milli_gpu", milli)
+}
+
+// validSum refuses a gang whose sum does not fit into a number: it would wrap
+// around to something small, or negative, and be placed.
+func (x *GangSpec) validSum(each *Resources) error {
+	n := int64(x.GetReplicasMin())
+	for _, amount := range []int64{each.GetMilliCpu(), each.GetMemoryBytes(), each.GetMilliGpu()} {
+		if amount > 0 && n > math.MaxInt64/2/amount {
+			return refuse("replicas_min", fmt.Sprintf("%d tasks of that much are more than can be counted", n), "ask for less")
+		}
+	}
+	return nil
+}
+
+// validTotal checks a total that is split, one task per machine.
+func (x *JobSpec) validTotal() error {
+	g, total := x.GetGang(), x.GetGang().GetTotal()
+	switch {
+	case g.GetReplicasMin() != 0 || g.GetReplicasMax() != 0:
+		return refuse("gang.replicas_min", "is given beside a total", "give gang.replicas, or gang.total")
+	case x.GetEach() != nil:
+		return refuse("each", "is given beside a total", "a total is split over machines: leave the amount of one task out")
+	case total.GetMilliGpu()%1000 != 0:
+		return refuse("gang.total.milli_gpu", "is not a number of whole GPUs", "for a part of a GPU, ask for one task")
+	}
+	const machines = MaxGangTasks // one task per machine
+	return first(
+		between("gang.total.milli_cpu", total.GetMilliCpu(), 0, MaxMilliCPU*machines),
+		between("gang.total.memory_bytes", total.GetMemoryBytes(), 0, math.MaxInt64/2),
+		between("gang.total.milli_gpu", total.GetMilliGpu(), 0, MaxMilliGPU*machines),
+		something("gang.total", total),
+		said("gang.split", g.GetSplit()),
+	)
+}
+
+// validMachines checks which machines the job may go to.
+func (x *JobSpec) validMachines() error {
+	gpus := x.GetEach().GetMilliGpu() + x.GetGang().GetTotal().GetMilliGpu()
+	if x.GetGpuType() != "" && gpus == 0 {
+		return refuse("gpu_type", "names a kind of GPU, and none is asked for", "ask for gpu, or leave the type out")
+	}
+	t := x.GetTopology()
+	if t.GetPatienceMs() > 0 && t.GetPreferred() == "" {
+		return refuse("topology.patience_ms", "waits for a preferred level, and none is named", "name topology.preferred")
+	}
+	return first(
+		text("gpu_type", x.GetGpuType(), MaxNameBytes),
+		labels("node_selector", x.GetNodeSelector()),
+		nameOrNone("topology.required", t.GetRequired()),
+		nameOrNone("topology.preferred", t.GetPreferred()),
+		duration("topology.patience_ms", t.GetPatienceMs()),
+	)
+}
+
+// validProcess checks what runs.
+func (x *JobSpec) validProcess() error {
+	if x.GetImage() == "" {
+		return refuse("image", "is missing", "name an image, a directory on the worker, or `host` for the machine's own root")
+	}
+	if x.GetWorkdir() != "" {
+		if err := absolute("workdir", x.GetWorkdir()); err != nil {
+			return err
+		}
+	}
+	return first(
+		given("image", x.GetImage(), MaxPathBytes),
+		x.validCommand(),
+		text("user", x.GetUser(), MaxIDBytes),
+		x.validEnv(),
+		parts("mounts", x.GetMounts(), 0, MaxMounts),
+		unique("mounts", x.GetMounts(), (*Mount).GetTarget),
+		x.validShm(),
+	)
+}
+
+func (x *JobSpec) validCommand() error {
+	bytes := 0
+	for i, arg := range x.GetCommand() {
+		bytes += len(arg)
+		if err := passed("", arg); err != nil {
+			return in("command", at(i, err))
+		}
+	}
+	if bytes > MaxCommandBytes || len(x.GetCommand()) > MaxCommandArgs {
+		return refuse("command", fmt.Sprintf("is %d arguments of %d bytes, more than %d of %d", len(x.GetCommand()), bytes, MaxCommandArgs, MaxCommandBytes),
+			"put it into a script")
+	}
+	return nil
+}
+
+func (x *JobSpec) validEnv() error {
+	bytes := 0
+	for _, v := range x.GetEnv() {
+		bytes += len(v.GetName()) + len(v.GetValue())
+	}
+	if bytes > MaxEnvBytes {
+		return refuse("env", fmt.Sprintf("is %d bytes, more than %d", bytes, MaxEnvBytes), "put large values into a file")
+	}
+	return first(
+		parts("env", x.GetEnv(), 0, MaxEnvBytes),
+		unique("env", x.GetEnv(), (*EnvVar).GetName),
+	)
+}
+
+// validShm: shared memory is taken from a task's memory.
+func (x *JobSpec) validShm() error {
+	memory := x.GetEach().GetMemoryBytes()
+	if memory > 0 && x.GetShmBytes() > memory {
+		return refuse("shm_bytes", fmt.Sprintf("is %d, more than the task's memory of %d", x.GetShmBytes(), memory), "ask for more memory")
+	}
+	return between("shm_bytes", x.GetShmBytes(), 0, MaxMemoryBytes)
+}
+
+// validTimes checks how long, how often and how it ends.
+func (x *JobSpec) validTimes() error {
+	if w := x.GetStopWhenLostMs(); w > 0 && w < MinStopWhenLostMs {
+		return refuse("stop_when_lost_ms", fmt.Sprintf("is %d: shorter than it takes to notice that anything is lost", w),
+			fmt.Sprintf("give at least %d, or 0 for never", MinStopWhenLostMs))
+	}
+	return first(
+		duration("time_limit_ms", x.GetTimeLimitMs()),
+		duration("prepare_timeout_ms", x.GetPrepareTimeoutMs()),
+		between("stop.signal", int64(x.GetStop().GetSignal()), 0, 64),
+		duration("stop.grace_ms", x.GetStop().GetGraceMs()),
+		between("restart.limit", int64(x.GetRestart().GetLimit()), 0, MaxRestarts),
+		duration("restart.backoff_ms", x.GetRestart().GetBackoffMs()),
+		duration("lost_grace_ms", x.GetLostGraceMs()),
+		duration("stop_when_lost_ms", x.GetStopWhenLostMs()),
+	)
+}
+
+func (x *JobSpec) validSize() error {
+	if n := proto.Size(x); n > MaxSpecBytes {
+		return refuse("", fmt.Sprintf("is %d bytes, more than %d", n, MaxSpecBytes), "put what is large into files")
+	}
+	return nil
+}

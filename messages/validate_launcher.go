@@ -1,0 +1,120 @@
+package messages
+
+import "fmt"
+
+// This file owns the checks of the driver contract. The launcher may be another
+// process with another version, so what it says is checked like a peer's.
+
+func (x *TaskId) valid() error {
+	return first(
+		part("token", x.GetToken()),
+		between("rank", int64(x.GetRank()), 0, MaxGangTasks-1),
+	)
+}
+
+// task checks whom a message is about.
+func task(x *TaskId) error { return part("id", x) }
+
+// Validate refuses a preparation of nothing.
+func (x *PrepareTask) Validate() error {
+	if x.GetSpec() == nil {
+		return refuse("spec", "is missing", "")
+	}
+	return first(task(x.GetId()), id("job", x.GetJob()), part("grant", x.GetGrant()))
+}
+
+// Validate refuses a fact about nothing.
+func (x *TaskPrepared) Validate() error { return task(x.GetId()) }
+
+// Validate refuses a start of nothing.
+func (x *StartTask) Validate() error {
+	if x.GetSpec() == nil {
+		return refuse("spec", "is missing", "")
+	}
+	return first(task(x.GetId()), id("job", x.GetJob()), part("grant", x.GetGrant()), part("rendezvous", x.GetRendezvous()))
+}
+
+// Validate refuses a fact about nothing.
+func (x *TaskStarted) Validate() error { return task(x.GetId()) }
+
+// Validate refuses an end without evidence.
+func (x *TaskGone) Validate() error {
+	return first(task(x.GetId()), part("exit", x.GetExit()), sameRank(x.GetId(), x.GetExit()))
+}
+
+// sameRank refuses the evidence of another rank.
+func sameRank(t *TaskId, e *Exit) error {
+	if e != nil && e.GetRank() != t.GetRank() {
+		return refuse("exit.rank", fmt.Sprintf("is %d, and the task is rank %d", e.GetRank(), t.GetRank()), "")
+	}
+	return nil
+}
+
+// Validate refuses an adoption of nothing.
+func (x *AdoptTask) Validate() error { return task(x.GetId()) }
+
+// Validate refuses a signal to nothing, or none.
+func (x *SignalTask) Validate() error {
+	return first(task(x.GetId()), between("signal", int64(x.GetSignal()), 1, 64))
+}
+
+// Validate refuses a stop of nothing.
+func (x *StopTask) Validate() error {
+	return first(task(x.GetId()), between("signal", int64(x.GetSignal()), 0, 64), duration("grace_ms", x.GetGraceMs()))
+}
+
+// Validate refuses a question about nothing.
+func (x *StatsTask) Validate() error { return task(x.GetId()) }
+
+// Validate refuses figures that cannot be.
+func (x *TaskStats) Validate() error {
+	return first(
+		task(x.GetId()),
+		between("cpu_ns", x.GetCpuNs(), 0, 1<<62),
+		between("memory_bytes", x.GetMemoryBytes(), 0, MaxMemoryBytes),
+		between("peak_memory_bytes", x.GetPeakMemoryBytes(), 0, MaxMemoryBytes),
+		between("processes", int64(x.GetProcesses()), 0, 1<<31-1),
+	)
+}
+
+// Validate refuses a part of a log that cannot be read.
+func (x *LogsTask) Validate() error {
+	return first(
+		task(x.GetId()),
+		between("offset", x.GetOffset(), 0, 1<<62),
+		between("limit_bytes", x.GetLimitBytes(), 1, MaxMessageBytes/2),
+	)
+}
+
+// Validate refuses a part of nothing.
+func (x *TaskLogs) Validate() error {
+	return first(task(x.GetId()), between("offset", x.GetOffset(), 0, 1<<62))
+}
+
+// Validate refuses to forget nothing.
+func (x *ForgetTask) Validate() error { return task(x.GetId()) }
+
+// Validate lets everything through: there is nothing in it.
+func (x *ListTasks) Validate() error { return nil }
+
+func (x *TaskEntry) valid() error {
+	return first(task(x.GetId()), maybe("exit", x.GetExit()), sameRank(x.GetId(), x.GetExit()))
+}
+
+// Validate refuses a list that names one task twice.
+func (x *TaskList) Validate() error {
+	return first(
+		parts("tasks", x.GetTasks(), 0, MaxSlices),
+		unique("tasks", x.GetTasks(), func(e *TaskEntry) [3]uint64 {
+			return [3]uint64{e.GetId().GetToken().GetEpoch(), e.GetId().GetToken().GetCounter(), uint64(e.GetId().GetRank())}
+		}),
+	)
+}
+
+// Validate refuses a time before the boot.
+func (x *KeepTasks) Validate() error { return between("heard_ns", x.GetHeardNs(), 0, 1<<62) }
+
+// Validate refuses a fault of no device.
+func (x *GpuFaulted) Validate() error {
+	return first(id("gpu_id", x.GetGpuId()), text("detail", x.GetDetail(), MaxTextBytes))
+}

@@ -1,0 +1,102 @@
+package messages
+
+// This file owns the checks of how a machine joins and stays.
+
+// Validate refuses a lead by nobody.
+func (x *Lead) Validate() error {
+	return first(
+		led("epoch", x.GetEpoch()),
+		id("cluster_id", x.GetClusterId()),
+	)
+}
+
+func (x *Announcement) valid() error {
+	if int64(len(x.GetGpus()))*1000 != x.GetTotal().GetMilliGpu() {
+		return refuse("total.milli_gpu", "is not the sum of the devices", "")
+	}
+	if x.GetPortLast() < x.GetPortFirst() {
+		return refuse("port_last", "is before port_first", "")
+	}
+	return first(
+		part("total", x.GetTotal()),
+		parts("gpus", x.GetGpus(), 0, MaxMilliGPU/1000),
+		unique("gpus", x.GetGpus(), (*Gpu).GetId),
+		places(x.GetPlace()),
+		labels("labels", x.GetLabels()),
+		given("address", x.GetAddress(), MaxValueBytes),
+		port("port_first", x.GetPortFirst(), 1),
+		port("port_last", x.GetPortLast(), 1),
+		text("agent_version", x.GetAgentVersion(), MaxIDBytes),
+	)
+}
+
+// places checks where a machine stands: one name per level, each level once.
+func places(list []*Label) error {
+	for i, l := range list {
+		if l.GetValue() == "" {
+			return in("place", at(i, refuse("value", "is missing", "")))
+		}
+	}
+	return first(
+		parts("place", list, 0, MaxPlaceLevels),
+		unique("place", list, (*Label).GetKey),
+	)
+}
+
+// Validate refuses a machine that does not say what it is and has.
+func (x *Hello) Validate() error {
+	return first(
+		part("origin", x.GetOrigin()),
+		led("epoch", x.GetEpoch()),
+		part("announcement", x.GetAnnouncement()),
+		part("ledger", x.GetLedger()),
+	)
+}
+
+// Validate refuses a welcome by nobody, or of nobody.
+func (x *Welcome) Validate() error {
+	return first(
+		led("epoch", x.GetEpoch()),
+		part("incarnation", x.GetIncarnation()),
+		text("text", x.GetText(), MaxTextBytes),
+	)
+}
+
+// Validate refuses a rejection that does not say why. It may be of nobody: a
+// Hello that named no incarnation is rejected too.
+func (x *Rejected) Validate() error {
+	return first(
+		led("epoch", x.GetEpoch()),
+		said("reason", x.GetReason()),
+		text("text", x.GetText(), MaxTextBytes),
+		maybe("incarnation", x.GetIncarnation()),
+	)
+}
+
+// Validate refuses a heartbeat of nobody.
+func (x *Heartbeat) Validate() error {
+	return first(
+		part("origin", x.GetOrigin()),
+		led("epoch", x.GetEpoch()),
+		maybe("ledger", x.GetLedger()),
+		between("load_percent", int64(x.GetLoadPercent()), 0, 1<<20),
+		between("running_tasks", int64(x.GetRunningTasks()), 0, 1<<20),
+	)
+}
+
+// Validate refuses an acknowledgement by nobody, or to nobody.
+func (x *HeartbeatAck) Validate() error {
+	return first(
+		led("epoch", x.GetEpoch()),
+		part("incarnation", x.GetIncarnation()),
+	)
+}
+
+// Validate refuses a report without a ledger.
+func (x *Report) Validate() error {
+	return first(
+		part("origin", x.GetOrigin()),
+		led("epoch", x.GetEpoch()),
+		part("ledger", x.GetLedger()),
+	)
+}

@@ -1,0 +1,82 @@
+package messages
+
+// This file owns the checks of what comes back from a disk. A record that lacks
+// what the actors stand on refuses to start the process, loudly, instead of
+// being taken for an empty one. What users may ask is not checked again: the
+// rules at their door change, and what was accepted stays accepted.
+
+// Validate refuses a job's record that cannot have been written.
+func (x *JobRecord) Validate() error {
+	if x.GetSpec() == nil {
+		return refuse("spec", "is missing", "")
+	}
+	if x.GetRevision() == 0 {
+		return refuse("revision", "is 0: it was never written", "")
+	}
+	return first(
+		id("id", x.GetId()),
+		part("written_by", x.GetWrittenBy()),
+		said("state", x.GetState()),
+		maybe("attempt", x.GetAttempt()),
+		between("runs", int64(x.GetRuns()), 0, 1<<31-1),
+		between("failures", int64(x.GetFailures()), 0, 1<<31-1),
+		between("infra_restarts", int64(x.GetInfraRestarts()), 0, 1<<31-1),
+	)
+}
+
+func (x *Place) valid() error {
+	return first(
+		between("rank", int64(x.GetRank()), 0, MaxGangTasks-1),
+		id("node", x.GetNode()),
+		id("machine_id", x.GetMachineId()),
+		part("grant", x.GetGrant()),
+		maybe("exit", x.GetExit()),
+	)
+}
+
+func (x *End) valid() error { return said("cause", x.GetCause()) }
+
+// Validate refuses an attempt's record that cannot have been committed.
+func (x *AttemptRecord) Validate() error {
+	return first(
+		id("job", x.GetJob()),
+		part("token", x.GetToken()),
+		between("run", int64(x.GetRun()), 1, 1<<31-1),
+		parts("places", x.GetPlaces(), 1, MaxGangTasks),
+		unique("places", x.GetPlaces(), (*Place).GetRank),
+		maybe("rendezvous", x.GetRendezvous()),
+		maybe("end", x.GetEnd()),
+	)
+}
+
+// Validate refuses a machine's record that cannot have been written.
+func (x *NodeRecord) Validate() error {
+	if x.GetRevision() == 0 {
+		return refuse("revision", "is 0: it was never written", "")
+	}
+	return first(
+		id("id", x.GetId()),
+		part("written_by", x.GetWrittenBy()),
+		idOrNone("machine_id", x.GetMachineId()),
+		idOrNone("boot_id", x.GetBootId()),
+	)
+}
+
+func (x *SliceRecord) valid() error {
+	return first(
+		part("token", x.GetToken()),
+		id("job", x.GetJob()),
+		said("state", x.GetState()),
+		grants(x.GetGrants(), 0),
+		exits(x.GetExits(), 0),
+		port("rendezvous_port", x.GetRendezvousPort(), 0),
+	)
+}
+
+// Validate refuses a machine's own record that cannot have been written by an agent.
+func (x *LedgerRecord) Validate() error {
+	return first(
+		parts("slices", x.GetSlices(), 0, MaxSlices),
+		unique("slices", x.GetSlices(), func(s *SliceRecord) [2]uint64 { return [2]uint64{s.GetToken().GetEpoch(), s.GetToken().GetCounter()} }),
+	)
+}

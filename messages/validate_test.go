@@ -1,0 +1,357 @@
+package messages
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// goodSpec is a job as people submit them.
+func goodSpec() *JobSpec {
+	return &JobSpec{
+		Name: "llama-70b", Labels: []*Label{{Key: "team", Value: "nlp"}}, Queue: "research", Priority: 100,
+		Gang: &GangSpec{ReplicasMin: 8, ReplicasMax: 8}, Each: &Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000},
+		GpuType: "h100", ShmBytes: 64 << 30, Topology: &TopologySpec{Required: "zone", Preferred: "rack", PatienceMs: 300_000},
+		NodeSelector: []*Label{{Key: "pool", Value: "a"}}, Image: "reg.example/train@sha256:0123", Command: []string{"torchrun", "train.py", ""},
+		Workdir: "/work", User: "alice", Env: []*EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "EMPTY"}},
+		Mounts:      []*Mount{{Source: "/data", Target: "/data", ReadOnly: true}, {Source: "/", Target: "/host"}},
+		TimeLimitMs: 86_400_000, PrepareTimeoutMs: 1_800_000, Stop: &StopSpec{Signal: 15, GraceMs: 60_000},
+		Restart: &RestartSpec{Limit: 3, BackoffMs: 10_000}, LostGraceMs: 120_000, StopWhenLostMs: 120_000,
+	}
+}
+
+func total(split Split, cpu, memory, gpu int64) func(*JobSpec) {
+	return func(s *JobSpec) {
+		s.Each = nil
+		s.Gang = &GangSpec{Split: split, Total: &Resources{MilliCpu: cpu, MemoryBytes: memory, MilliGpu: gpu}}
+	}
+}
+
+// each case edits a good spec; field is what the refusal must name, "" for none.
+var specCases = []struct {
+	name  string
+	edit  func(*JobSpec)
+	field string
+}{
+	{"as it is", func(*JobSpec) {}, ""},
+	{"the least there is", func(s *JobSpec) {
+		*s = JobSpec{Name: "a", Image: "host", Gang: &GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &Resources{MilliCpu: 1}}
+	}, ""},
+	{"a total of whole machines", total(Split_SPLIT_WHOLE, 512_000, 4<<40, 64_000), ""},
+	{"a total of cores, memory left out", total(Split_SPLIT_ANY, 512_000, 0, 0), "gpu_type"},
+	{"a part of a GPU for one task", func(s *JobSpec) { s.Gang, s.Each.MilliGpu = &GangSpec{ReplicasMin: 1, ReplicasMax: 1}, 500 }, ""},
+	{"the largest gang", func(s *JobSpec) { s.Gang = &GangSpec{ReplicasMin: MaxGangTasks, ReplicasMax: MaxGangTasks} }, ""},
+
+	{"no name", func(s *JobSpec) { s.Name = "" }, "name"},
+	{"a name with capitals", func(s *JobSpec) { s.Name = "Llama" }, "name"},
+	{"a name that is a path", func(s *JobSpec) { s.Name = "../../etc" }, "name"},
+	{"a name of 64", func(s *JobSpec) { s.Name = strings.Repeat("a", 64) }, "name"},
+	{"a label without a key", func(s *JobSpec) { s.Labels = []*Label{{Value: "x"}} }, "labels[0].key"},
+	{"a label twice", func(s *JobSpec) { s.Labels = []*Label{{Key: "a"}, {Key: "b"}, {Key: "a"}} }, "labels[2]"},
+	{"a label that is not there", func(s *JobSpec) { s.Labels = []*Label{nil} }, "labels[0]"},
+	{"too many labels", func(s *JobSpec) {
+		for i := range MaxLabels + 1 {
+			s.Labels = append(s.Labels, &Label{Key: fmt.Sprint("k", i)})
+		}
+	}, "labels"},
+	{"a value that rings", func(s *JobSpec) { s.Labels = []*Label{{Key: "a", Value: "\a"}} }, "labels[0].value"},
+	{"a queue that is no name", func(s *JobSpec) { s.Queue = "a b" }, "queue"},
+	{"a priority beyond", func(s *JobSpec) { s.Priority = MaxPriority + 1 }, "priority"},
+	{"a priority below", func(s *JobSpec) { s.Priority = -MaxPriority - 1 }, "priority"},
+
+	{"no gang", func(s *JobSpec) { s.Gang = nil }, "gang"},
+	{"a gang of none", func(s *JobSpec) { s.Gang = &GangSpec{} }, "gang.replicas_min"},
+	{"a gang of less than none", func(s *JobSpec) { s.Gang.ReplicasMin = -1 }, "gang.replicas_min"},
+	{"a gang of too many", func(s *JobSpec) { s.Gang.ReplicasMin = MaxGangTasks + 1 }, "gang.replicas_min"},
+	{"an elastic gang", func(s *JobSpec) { s.Gang.ReplicasMax = 16 }, "gang.replicas_max"},
+	{"a split of replicas", func(s *JobSpec) { s.Gang.Split = Split_SPLIT_ANY }, "gang.split"},
+	{"nothing asked", func(s *JobSpec) { s.Each = &Resources{} }, "each"},
+	{"nothing said", func(s *JobSpec) { s.Each = nil }, "each"},
+	{"negative cores", func(s *JobSpec) { s.Each.MilliCpu = -1 }, "each.milli_cpu"},
+	{"negative memory", func(s *JobSpec) { s.Each.MemoryBytes = math.MinInt64 }, "each.memory_bytes"},
+	{"negative GPUs", func(s *JobSpec) { s.Each.MilliGpu = -1000 }, "each.milli_gpu"},
+	{"a task beyond any machine", func(s *JobSpec) { s.Each.MemoryBytes = MaxMemoryBytes + 1 }, "each.memory_bytes"},
+	{"a part of a GPU for each of many", func(s *JobSpec) { s.Each.MilliGpu = 500 }, "each.milli_gpu"},
+	{"one and a half GPUs", func(s *JobSpec) { s.Each.MilliGpu = 1500 }, "each.milli_gpu"},
+	{"a sum that wraps around", func(s *JobSpec) {
+		s.Gang, s.Each.MemoryBytes = &GangSpec{ReplicasMin: 65_536, ReplicasMax: 65_536}, MaxMemoryBytes
+	}, "gang.replicas_min"},
+	{"a total beside an amount", func(s *JobSpec) { s.Gang = &GangSpec{Split: Split_SPLIT_ANY, Total: &Resources{MilliCpu: 1}} }, "each"},
+	{"a total beside replicas", func(s *JobSpec) { s.Gang.Total = &Resources{MilliCpu: 1} }, "gang.replicas_min"},
+	{"a total of nothing", func(s *JobSpec) { total(Split_SPLIT_ANY, 0, 0, 0)(s); s.GpuType = "" }, "gang.total"},
+	{"a total that does not say how", total(Split_SPLIT_UNSPECIFIED, 1, 1, 1000), "gang.split"},
+	{"a total of half a GPU", total(Split_SPLIT_ANY, 1, 1, 500), "gang.total.milli_gpu"},
+	{"a negative total", total(Split_SPLIT_ANY, -1, 1, 1000), "gang.total.milli_cpu"},
+
+	{"a kind of no GPU", func(s *JobSpec) { s.Each.MilliGpu = 0 }, "gpu_type"},
+	{"patience for nothing", func(s *JobSpec) { s.Topology = &TopologySpec{PatienceMs: 1} }, "topology.patience_ms"},
+	{"negative patience", func(s *JobSpec) { s.Topology.PatienceMs = -1 }, "topology.patience_ms"},
+	{"a level that is no name", func(s *JobSpec) { s.Topology.Required = "Rack!" }, "topology.required"},
+	{"a selector that asks twice", func(s *JobSpec) { s.NodeSelector = []*Label{{Key: "a", Value: "x"}, {Key: "a", Value: "y"}} }, "node_selector[1]"},
+
+	{"no image", func(s *JobSpec) { s.Image = "" }, "image"},
+	{"a command cut short", func(s *JobSpec) { s.Command = []string{"sh", "-c", "a\x00b"} }, "command[2]"},
+	{"a command too long", func(s *JobSpec) { s.Command = []string{strings.Repeat("a", MaxCommandBytes+1)} }, "command"},
+	{"a command of too many words", func(s *JobSpec) { s.Command = make([]string, MaxCommandArgs+1) }, "command"},
+	{"a relative workdir", func(s *JobSpec) { s.Workdir = "work" }, "workdir"},
+	{"an env too large", func(s *JobSpec) { s.Env = []*EnvVar{{Name: "A", Value: strings.Repeat("a", MaxEnvBytes)}} }, "env"},
+	{"a variable twice", func(s *JobSpec) { s.Env = []*EnvVar{{Name: "A"}, {Name: "A"}} }, "env[1]"},
+	{"a variable with an equals sign", func(s *JobSpec) { s.Env = []*EnvVar{{Name: "A=B"}} }, "env[0].name"},
+	{"a mount from nowhere", func(s *JobSpec) { s.Mounts = []*Mount{{Target: "/a"}} }, "mounts[0].source"},
+	{"a mount that climbs", func(s *JobSpec) { s.Mounts = []*Mount{{Source: "/a/../../b", Target: "/a"}} }, "mounts[0].source"},
+	{"two mounts in one place", func(s *JobSpec) { s.Mounts = []*Mount{{Source: "/a", Target: "/x"}, {Source: "/b", Target: "/x"}} }, "mounts[1]"},
+	{"more shared memory than memory", func(s *JobSpec) { s.ShmBytes = s.Each.MemoryBytes + 1 }, "shm_bytes"},
+	{"negative shared memory", func(s *JobSpec) { s.ShmBytes = -1 }, "shm_bytes"},
+
+	{"a negative limit", func(s *JobSpec) { s.TimeLimitMs = -1 }, "time_limit_ms"},
+	{"a limit of ages", func(s *JobSpec) { s.TimeLimitMs = math.MaxInt64 }, "time_limit_ms"},
+	{"a signal that is none", func(s *JobSpec) { s.Stop.Signal = 65 }, "stop.signal"},
+	{"a negative grace", func(s *JobSpec) { s.Stop.GraceMs = -1 }, "stop.grace_ms"},
+	{"negative restarts", func(s *JobSpec) { s.Restart.Limit = -1 }, "restart.limit"},
+	{"a fence that stops the healthy", func(s *JobSpec) { s.StopWhenLostMs = 5_000 }, "stop_when_lost_ms"},
+	{"more than the disk takes", func(s *JobSpec) {
+		for i := range MaxMounts {
+			s.Mounts = append(s.Mounts, &Mount{Source: "/" + strings.Repeat("s", 300), Target: fmt.Sprint("/", i)})
+		}
+		s.Mounts = s.Mounts[2:]
+	}, ""}, // the field is the spec itself
+}
+
+func TestJobSpecAtTheDoor(t *testing.T) {
+	for _, c := range specCases {
+		s := goodSpec()
+		c.edit(s)
+		err := s.Validate()
+		if c.name == "more than the disk takes" {
+			if err == nil {
+				t.Errorf("%s: let through at %d bytes", c.name, proto.Size(s))
+			}
+			continue
+		}
+		wantField(t, c.name, err, c.field)
+		if err != nil {
+			// A client sees the path from its own message.
+			submit := &Submit{Principal: &Principal{Name: "alice"}, RequestId: "r-1", Spec: s}
+			wantField(t, c.name+", submitted", submit.Validate(), "spec."+c.field)
+		}
+	}
+}
+
+// wantField holds a refusal against the field that it must name; "" is no refusal.
+func wantField(t *testing.T, name string, err error, field string) {
+	t.Helper()
+	var f *FieldError
+	switch {
+	case err == nil && field == "":
+	case err == nil:
+		t.Errorf("%s: let through, want %s refused", name, field)
+	case !errors.As(err, &f):
+		t.Errorf("%s: %T is no FieldError", name, err)
+	case f.Field != field:
+		t.Errorf("%s: %q, want %q to be named", name, err, field)
+	}
+}
+
+func TestRefusalsNameTheWayOut(t *testing.T) {
+	s := goodSpec()
+	s.Each.MilliGpu = 1500
+	err := (&Submit{Principal: &Principal{Name: "alice"}, Spec: s}).Validate()
+	want := "spec.each.milli_gpu: is 1500 thousandths of a GPU: neither whole ones nor a part of one (ask for 1 or 2 whole ones)"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// Everything a good message consists of.
+var (
+	goodIncarnation = &Incarnation{BootId: "5f2c0b6e-8d6a", StartedNs: 7}
+	goodOrder       = &Order{Epoch: 2, Token: &Token{Epoch: 1, Counter: 3}, Job: "j-1", Node: "n17.example", Incarnation: goodIncarnation}
+	goodOrigin      = &Origin{Token: &Token{Epoch: 1, Counter: 3}, Job: "j-1", Node: "n17.example", MachineId: "m1", Incarnation: goodIncarnation}
+	goodMembers     = []*Member{{Rank: 0, Amount: &Resources{MilliGpu: 1000}}, {Rank: 1, Amount: &Resources{MilliCpu: 1}}}
+	goodGrant       = &Grant{Amount: &Resources{MilliGpu: 1500}, Gpus: []*GpuShare{{GpuId: "a", Milli: 1000}, {GpuId: "b", Milli: 500}}}
+	goodExit        = &Exit{Rank: 0, Kind: ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9}
+	goodLedger      = &LedgerReport{Total: &Resources{MilliGpu: 2000}, Free: &Resources{MilliGpu: 500}, FreeGpus: []*GpuShare{{GpuId: "b", Milli: 500}},
+		Slices: []*SliceReport{{Token: &Token{Epoch: 1, Counter: 3}, Job: "j-1", State: SliceState_SLICE_STATE_STARTED, Grants: []*Grant{goodGrant}}}}
+	goodMeeting      = &Rendezvous{Address: "10.0.0.1", Port: 20000, Peers: []*Peer{{Rank: 0, Node: "n1"}, {Rank: 1, Node: "n2"}}}
+	goodAnnouncement = &Announcement{Total: &Resources{MilliCpu: 1, MilliGpu: 2000}, Gpus: []*Gpu{{Id: "a"}, {Id: "b"}},
+		Place: []*Label{{Key: "zone", Value: "a"}, {Key: "rack", Value: "r1"}}, Address: "10.0.0.1", PortFirst: 20000, PortLast: 20999}
+	goodCaller = &Principal{Name: "anonymous"}
+	goodTask   = &TaskId{Token: &Token{Epoch: 1, Counter: 3}, Rank: 1}
+	okay       = &Outcome{Code: Code_CODE_OK}
+	goodPlace  = &Place{Node: "n1", MachineId: "m1", Grant: goodGrant}
+)
+
+// goodMessages is one of each that passes.
+func goodMessages() []validator {
+	rank1 := &Exit{Rank: 1, Kind: ExitKind_EXIT_KIND_EXITED}
+	return []validator{
+		&Reserve{Order: goodOrder, Members: goodMembers, TtlMs: 1}, &Reserved{Origin: goodOrigin, Grants: []*Grant{goodGrant}, RendezvousPort: 1},
+		&Refused{Origin: goodOrigin, Reason: RefusalReason_REFUSAL_REASON_SHORTAGE, Ledger: goodLedger},
+		&Abort{Order: goodOrder}, &Aborted{Origin: goodOrigin}, &Commit{Order: goodOrder, Spec: goodSpec(), Members: goodMembers},
+		&Committed{Origin: goodOrigin}, &Prepared{Origin: goodOrigin}, &Expired{Origin: goodOrigin},
+		&Start{Order: goodOrder, Rendezvous: goodMeeting, JobName: "llama", Run: 1}, &Started{Origin: goodOrigin},
+		&Stop{Order: goodOrder, Cause: Cause_CAUSE_CANCELLED, Signal: 15, GraceMs: 1}, &Exited{Origin: goodOrigin, Exits: []*Exit{goodExit}},
+		&Ended{Origin: goodOrigin}, &Forget{Order: goodOrder},
+
+		&Lead{Epoch: 1, ClusterId: "c1"}, &Welcome{Epoch: 1, Incarnation: goodIncarnation}, &HeartbeatAck{Epoch: 1, Incarnation: goodIncarnation},
+		&Hello{Origin: &Origin{Node: "n1", MachineId: "m1", Incarnation: goodIncarnation}, Epoch: 1, Announcement: goodAnnouncement, Ledger: goodLedger},
+		&Rejected{Epoch: 1, Reason: RejectReason_REJECT_REASON_MALFORMED}, &Heartbeat{Origin: goodOrigin, Epoch: 1},
+		&Report{Origin: goodOrigin, Epoch: 1, Ledger: goodLedger},
+
+		goodSpec(), &Submit{Principal: goodCaller, Spec: goodSpec()}, &Cancel{Principal: goodCaller, Job: "j-1"}, &Hold{Principal: goodCaller, Job: "j-1"},
+		&ChangeNode{Principal: goodCaller, Node: "n1", Verb: NodeVerb_NODE_VERB_DRAIN, Reason: "new fans", DeadlineMs: 1},
+		&GetJob{Principal: goodCaller, Job: "j"}, &ExplainJob{Principal: goodCaller, Job: "j"}, &ListJobs{Principal: goodCaller, Phases: []string{"running"}},
+		&ListNodes{Principal: goodCaller, Limit: 7}, &SubmitReply{Outcome: okay, Job: "j-1"}, &CancelReply{Outcome: okay, Job: "j-1"},
+		&HoldReply{Outcome: &Outcome{Code: Code_CODE_NOT_FOUND, Text: "no such job"}}, &ChangeNodeReply{Outcome: okay, Node: "n1"},
+		&GetJobReply{Outcome: okay, Job: &JobStatus{Record: &JobRecord{Id: "j-1"}, Phase: "running"}}, &ExplainJobReply{Outcome: okay},
+		&ListJobsReply{Outcome: okay}, &ListNodesReply{Outcome: okay, Nodes: []*NodeStatus{{Record: &NodeRecord{Id: "n1"}, Phase: "up"}}},
+
+		&JobRecord{Id: "j-1", Revision: 1, WrittenBy: &Token{Epoch: 1}, Spec: &JobSpec{}, State: JobState_JOB_STATE_QUEUED},
+		&AttemptRecord{Job: "j-1", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace}},
+		&NodeRecord{Id: "n1", Revision: 1, WrittenBy: &Token{Epoch: 1}}, &LedgerRecord{Epoch: 0},
+
+		&PrepareTask{Id: goodTask, Job: "j-1", Spec: goodSpec(), Grant: goodGrant}, &TaskPrepared{Id: goodTask},
+		&StartTask{Id: goodTask, Job: "j-1", Spec: goodSpec(), Grant: goodGrant, Rendezvous: goodMeeting}, &TaskStarted{Id: goodTask},
+		&TaskGone{Id: goodTask, Exit: rank1}, &AdoptTask{Id: goodTask}, &SignalTask{Id: goodTask, Signal: 9}, &StopTask{Id: goodTask},
+		&StatsTask{Id: goodTask}, &TaskStats{Id: goodTask}, &LogsTask{Id: goodTask, LimitBytes: 1}, &TaskLogs{Id: goodTask}, &ForgetTask{Id: goodTask},
+		&ListTasks{}, &TaskList{Tasks: []*TaskEntry{{Id: goodTask, Exit: rank1}}}, &KeepTasks{}, &GpuFaulted{GpuId: "a"},
+	}
+}
+
+// One good message of each passes, and still passes after the wire; and without
+// what it must have, each is refused by name.
+func TestGoodMessagesPass(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range goodMessages() {
+		seen[string(m.ProtoReflect().Descriptor().Name())] = true
+		if err := m.Validate(); err != nil {
+			t.Errorf("%T: %v", m, err)
+		}
+		data, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := m.ProtoReflect().New().Interface().(validator)
+		if err := proto.Unmarshal(data, again); err != nil || again.Validate() != nil {
+			t.Errorf("%T after the wire: %v, %v", m, err, again.Validate())
+		}
+	}
+	for _, m := range validated(t) {
+		if !seen[string(m.Descriptor().Name())] {
+			t.Errorf("no good %s is tried", m.Descriptor().Name())
+		}
+	}
+}
+
+func TestBadMessagesAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		m     validator
+		field string
+	}{
+		{&Reserve{Order: goodOrder, Members: goodMembers}, "ttl_ms"},
+		{&Reserve{Order: goodOrder, TtlMs: 1}, "members"},
+		{&Reserve{Members: goodMembers, TtlMs: 1}, "order"},
+		{&Reserve{Order: goodOrder, TtlMs: 1, Members: []*Member{{Rank: -1, Amount: &Resources{MilliCpu: 1}}}}, "members[0].rank"},
+		{&Reserve{Order: goodOrder, TtlMs: 1, Members: []*Member{{Amount: &Resources{}}}}, "members[0].amount"},
+		{&Reserve{Order: goodOrder, TtlMs: 1, Members: append(goodMembers[:1:1], goodMembers[0])}, "members[1]"},
+		{&Reserve{Order: goodOrder, TtlMs: 1, Members: []*Member{{Amount: &Resources{MilliGpu: 1001}}}}, "members[0].amount.milli_gpu"},
+		{&Abort{Order: &Order{Token: goodOrder.Token, Job: "j", Node: "n", Incarnation: goodIncarnation}}, "order.epoch"},
+		{&Abort{Order: &Order{Epoch: 1, Job: "j", Node: "n", Incarnation: goodIncarnation}}, "order.token"},
+		{&Abort{Order: &Order{Epoch: 1, Token: &Token{Counter: 1}, Job: "j", Node: "n", Incarnation: goodIncarnation}}, "order.token.epoch"},
+		{&Abort{Order: &Order{Epoch: 1, Token: goodOrder.Token, Job: "a/b", Node: "n", Incarnation: goodIncarnation}}, "order.job"},
+		{&Abort{Order: &Order{Epoch: 1, Token: goodOrder.Token, Job: "j", Node: "n"}}, "order.incarnation"},
+		{&Aborted{Origin: &Origin{Node: "n", MachineId: "m", Incarnation: goodIncarnation}}, "origin.token"},
+		{&Aborted{Origin: &Origin{Token: goodOrder.Token, Job: "j", Node: "n", Incarnation: goodIncarnation}}, "origin.machine_id"},
+		{&Reserved{Origin: goodOrigin, Grants: []*Grant{{Amount: &Resources{MilliGpu: 1000}, Gpus: []*GpuShare{{GpuId: "a", Milli: 500}}}}}, "grants[0].gpus"},
+		{&Reserved{Origin: goodOrigin, Grants: []*Grant{{Amount: &Resources{MilliGpu: 1000},
+			Gpus: []*GpuShare{{GpuId: "a", Milli: 500}, {GpuId: "a", Milli: 500}}}}}, "grants[0].gpus[1]"},
+		{&Reserved{Origin: goodOrigin, Grants: []*Grant{{Amount: &Resources{MilliGpu: 2000}, Gpus: []*GpuShare{{GpuId: "a", Milli: 2000}}}}}, "grants[0].gpus[0].milli"},
+		{&Refused{Origin: goodOrigin}, "reason"},
+		{&Refused{Origin: goodOrigin, Reason: RefusalReason_REFUSAL_REASON_SHORTAGE}, "ledger"},
+		{&Commit{Order: goodOrder, Members: goodMembers}, "spec"},
+		{&Start{Order: goodOrder, Run: 1}, "rendezvous"},
+		{&Start{Order: goodOrder, Rendezvous: goodMeeting}, "run"},
+		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Port: 1, Peers: []*Peer{{Rank: 1, Node: "n"}, {Rank: 0, Node: "m"}}}}, "rendezvous.peers[1].rank"},
+		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Port: 1, Peers: goodMeeting.Peers}}, "rendezvous.address"},
+		{&Stop{Order: goodOrder}, "cause"},
+		{&Exited{Origin: goodOrigin}, "exits"},
+		{&Exited{Origin: goodOrigin, Exits: []*Exit{{Rank: 1}}}, "exits[0].kind"},
+		{&Ended{Origin: goodOrigin, Exits: []*Exit{goodExit, goodExit}}, "exits[1]"},
+		{&Lead{ClusterId: "c"}, "epoch"},
+		{&Lead{Epoch: 1}, "cluster_id"},
+		{&Hello{Origin: goodOrigin, Epoch: 1, Ledger: goodLedger}, "announcement"},
+		{&Report{Origin: goodOrigin, Epoch: 1}, "ledger"},
+		{&Report{Origin: goodOrigin, Epoch: 1, Ledger: &LedgerReport{Total: &Resources{MilliCpu: 1}, Free: &Resources{MilliCpu: 2}}}, "ledger.free"},
+		{&Report{Origin: goodOrigin, Epoch: 1, Ledger: &LedgerReport{Total: &Resources{}, Free: &Resources{MilliGpu: -1}}}, "ledger.free.milli_gpu"},
+		{&Report{Origin: goodOrigin, Epoch: 1, Ledger: &LedgerReport{Total: &Resources{}, Free: &Resources{},
+			Slices: []*SliceReport{{Token: goodOrder.Token, Job: "j"}}}}, "ledger.slices[0].state"},
+		{&Submit{Spec: goodSpec()}, "principal"},
+		{&Submit{Principal: &Principal{}, Spec: goodSpec()}, "principal.name"},
+		{&Submit{Principal: goodCaller}, "spec"},
+		{&Cancel{Principal: goodCaller}, "job"},
+		{&ChangeNode{Principal: goodCaller, Node: "n"}, "verb"},
+		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: 99}, "verb"},
+		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: NodeVerb_NODE_VERB_CORDON}, "reason"},
+		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: NodeVerb_NODE_VERB_REMOVE, DeadlineMs: 1}, "deadline_ms"},
+		{&ListJobs{Principal: goodCaller, Limit: -1}, "limit"},
+		{&ListJobs{Principal: goodCaller, Phases: []string{""}}, "phases[0]"},
+		{&SubmitReply{}, "outcome"},
+		{&SubmitReply{Outcome: okay}, "job"},
+		{&SubmitReply{Outcome: &Outcome{Code: Code_CODE_CONFLICT}}, "outcome.text"},
+		{&GetJobReply{Outcome: okay}, "job"},
+		{&JobRecord{Id: "j", WrittenBy: &Token{Epoch: 1}, Spec: &JobSpec{}, State: 1}, "revision"},
+		{&AttemptRecord{Job: "j", Token: &Token{Epoch: 1}, Run: 1}, "places"},
+		{&AttemptRecord{Job: "j", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace, goodPlace}}, "places[1]"},
+		{&LedgerRecord{Slices: []*SliceRecord{{Job: "j"}}}, "slices[0].token"},
+		{&TaskGone{Id: goodTask, Exit: goodExit}, "exit.rank"},
+		{&TaskList{Tasks: []*TaskEntry{{Id: goodTask}, {Id: goodTask}}}, "tasks[1]"},
+		{&SignalTask{Id: goodTask}, "signal"},
+	} {
+		wantField(t, fmt.Sprintf("%T", c.m), c.m.Validate(), c.field)
+	}
+}
+
+// A machine announces what it has: the sum of its devices, and where it stands.
+func TestAnnouncements(t *testing.T) {
+	for field, edit := range map[string]func(*Announcement){
+		"total.milli_gpu": func(a *Announcement) { a.Total.MilliGpu = 1500 },
+		"gpus[1]":         func(a *Announcement) { a.Gpus[1].Id = "a" },
+		"port_last":       func(a *Announcement) { a.PortLast = 1 },
+		"port_first":      func(a *Announcement) { a.PortFirst = 0 },
+		"place[1]":        func(a *Announcement) { a.Place[1].Key = "zone" },
+		"place[0].value":  func(a *Announcement) { a.Place[0].Value = "" },
+		"address":         func(a *Announcement) { a.Address = "" },
+	} {
+		a := proto.Clone(goodAnnouncement).(*Announcement)
+		edit(a)
+		hello := &Hello{Origin: goodOrigin, Epoch: 1, Announcement: a, Ledger: goodLedger}
+		wantField(t, field, hello.Validate(), "announcement."+field)
+	}
+}
+
+func BenchmarkValidate(b *testing.B) {
+	peers := make([]*Peer, 512)
+	for i := range peers {
+		peers[i] = &Peer{Rank: int32(i), Node: "n"}
+	}
+	spec := goodSpec()
+	for name, m := range map[string]validator{
+		"Submit":  &Submit{Principal: goodCaller, Spec: spec},
+		"Commit":  &Commit{Order: goodOrder, Spec: spec, Members: goodMembers},
+		"Start":   &Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Port: 1, Peers: peers}},
+		"Reserve": &Reserve{Order: goodOrder, Members: goodMembers, TtlMs: 1},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := m.Validate(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
