@@ -39,11 +39,6 @@ func (c clock) lasts(d time.Duration) time.Duration {
 	return time.Duration(whole - faster + 2)
 }
 
-// until is when the clock will read this.
-func (c clock) until(now instant, reads actors.Instant) instant {
-	return now.plus(c.lasts(max(reads.Since(c.read(now)), 0)))
-}
-
 // timer is a message that a process asked to have later. It dies with the process.
 type timer struct {
 	proc    *process

@@ -49,13 +49,18 @@ func (d *disk) crash() {
 	}
 }
 
-// tear damages the record, as a power loss on a bad disk does.
+// tear damages a machine's record, as a power loss on a bad disk does.
+func (m *machine) tear() bool {
+	m.lossy = true
+	return m.disk.tear()
+}
+
 func (d *disk) tear() bool {
 	if len(d.content) < 8 {
 		return false
 	}
 	torn := append([]byte(nil), d.content...)
-	at := d.w.chance.below(len(torn))
+	at := 1 + d.w.chance.below(len(torn)-1)
 	torn[at] ^= 0xff
 	if d.w.chance.chance(0.5) {
 		torn = torn[:at]

@@ -33,22 +33,23 @@ const (
 
 // task is one container.
 type task struct {
-	key      taskKey
-	job      string
-	node     string
-	state    taskState
-	prepared bool
-	spawned  bool
-	exit     *messages.Exit
-	grant    *messages.Grant
-	agent    *process // who is told …
-	to       *actor.PID
-	fence    time.Duration // stopWhenLost; 0: none
-	grace    time.Duration
-	deaf     bool
-	began    actors.Instant
-	killing  bool // a stop is on its way
-	slow     bool // it will never be prepared
+	key       taskKey
+	job       string
+	node      string
+	state     taskState
+	prepared  bool
+	spawned   bool
+	exit      *messages.Exit
+	grant     *messages.Grant
+	agent     *process // who is told …
+	to        *actor.PID
+	fence     time.Duration // stopWhenLost; 0: none
+	grace     time.Duration
+	deaf      bool
+	began     actors.Instant
+	spawnedAt instant
+	killing   bool // a stop is on its way
+	slow      bool // it will never be prepared
 }
 
 // launcher lives as long as a boot of its machine.
@@ -165,6 +166,16 @@ func (l *launcher) ready(t *task) {
 		t.state, t.prepared = taskPrepared, true
 		l.w.seen(Event{Kind: TaskPrepared, Machine: l.m, Task: t})
 		l.answer(t)
+		if l.w.fires("prepared-lost") {
+			l.later(t, l.w.chance.skewed(0, 2*time.Second), func() { l.spoil(t) })
+		}
+	}
+}
+
+// spoil loses what was prepared, unless it has started meanwhile.
+func (l *launcher) spoil(t *task) {
+	if t.state == taskPrepared {
+		l.end(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "its rootfs has vanished")
 	}
 }
 
@@ -193,7 +204,7 @@ func (l *launcher) start(c *messages.StartTask, agent *process, to *actor.PID) {
 		l.end(t, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, 125, "the container could not be set up")
 		return
 	}
-	l.later(t, l.w.chance.between(time.Millisecond, 30*time.Millisecond), func() { l.spawn(t, c) })
+	l.later(t, l.w.chance.skewed(time.Millisecond, 300*time.Millisecond), func() { l.spawn(t, c) })
 }
 
 func (l *launcher) spawn(t *task, c *messages.StartTask) {
@@ -202,7 +213,7 @@ func (l *launcher) spawn(t *task, c *messages.StartTask) {
 	}
 	t.spawned, t.state = true, taskRunning
 	t.grant, t.node = c.Grant, c.Node
-	t.began = l.m.now()
+	t.began, t.spawnedAt = l.m.now(), l.w.engine.now
 	for _, g := range t.grant.GetGpus() {
 		l.used[g.GpuId] += g.Milli
 	}

@@ -101,7 +101,9 @@ func (l *link) carryHostile(m *letter) {
 func (l *link) hostileDelay(h *hostility) time.Duration {
 	if l.w.net.chance(h.late) {
 		l.w.fired("late")
-		return l.w.net.skewed(10*time.Millisecond, h.lateMost)
+		d := l.w.net.skewed(10*time.Millisecond, h.lateMost)
+		l.w.lateUntil = later(l.w.lateUntil, l.w.engine.now.plus(d))
+		return d
 	}
 	return l.w.net.between(50*time.Microsecond, 3*time.Millisecond)
 }
@@ -213,19 +215,9 @@ func (l *link) unblock(toward side) {
 	}
 }
 
-// mend takes every partition away.
-func (l *link) mend() {
-	for toward := range l.ends {
-		if l.ends[toward].blocked > 0 {
-			l.ends[toward].blocked = 1
-			l.unblock(side(toward))
-		}
-	}
-}
-
 // linkUp tells the Scheduler, if this process leads, that a machine can be spoken to.
 func (h *schedulerHost) linkUp(l *link) {
-	if h.proc.epoch != 0 {
+	if h.proc != nil && h.proc.leader != nil {
 		h.proc.tell(h.scheduler(), actors.LinkUp{Node: l.machine.id})
 	}
 }

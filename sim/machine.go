@@ -30,6 +30,7 @@ type machine struct {
 	gone         bool     // for ever
 	powered      bool
 	returning    bool // the agent's next start is on the agenda
+	lossy        bool // it lost its power or its record: what it knew may be gone
 	drained      bool // by the operator, who may take it back
 }
 
@@ -51,8 +52,8 @@ func (m *machine) powerOn() {
 	if wall != nil {
 		m.clock.wallBy = wall
 	}
-	broken := []string(nil)
-	if m.launcher != nil {
+	var broken []string
+	if m.launcher != nil { // a clone's first boot
 		broken = m.launcher.faulted
 	}
 	m.launcher = newLauncher(m.w, m)
@@ -106,7 +107,12 @@ func (m *machine) agentGone() {
 		}
 	}
 	if m.powered {
-		m.comeBack(m.w.chance.skewed(100*time.Millisecond, 8*time.Second))
+		// Now and then so soon that what the last one began is still going on.
+		longest := 8 * time.Second
+		if m.w.chance.chance(0.3) {
+			longest = 40 * time.Millisecond
+		}
+		m.comeBack(m.w.chance.skewed(time.Millisecond, longest))
 	}
 }
 
@@ -122,7 +128,7 @@ func (m *machine) powerLoss(away time.Duration) {
 	if !m.powered {
 		return
 	}
-	m.powered = false
+	m.powered, m.lossy = false, true
 	m.launcher.powerOff()
 	if m.proc != nil {
 		m.proc.crash()
@@ -140,7 +146,7 @@ func (m *machine) powerLoss(away time.Duration) {
 // is the same, the machine's is not.
 func (m *machine) clone() *machine {
 	c := &machine{w: m.w, index: m.index, id: m.id, address: m.address, original: m,
-		machineID: m.machineID + "-clone", announcement: m.announcement, links: m.links}
+		machineID: fmt.Sprintf("%s%s%d", m.machineID, cloneMark, m.w.processes), announcement: m.announcement, links: m.links}
 	c.disk = &disk{w: m.w, content: append([]byte(nil), m.disk.content...)}
 	c.powerOn()
 	return c

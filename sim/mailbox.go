@@ -129,9 +129,13 @@ func (m *mailbox) receive(message any) {
 		m.invoker.InvokeUserMessage(message)
 		return
 	}
+	if w.observer.springs(m, message, trapBefore) {
+		return
+	}
 	w.beforeReceive(m, message)
 	m.invoker.InvokeUserMessage(message)
 	w.afterReceive(m, message)
+	w.observer.springs(m, message, trapAfter)
 }
 
 func (m *mailbox) catch(message any) {

@@ -77,8 +77,14 @@ func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message pr
 		l.sender = actor.NewPID(sender.Address, sender.Id)
 	}
 	w.sent++
+	if len(w.snares) > 0 {
+		w.snap(message)
+	}
+	if w.onLetter != nil {
+		w.onLetter(l.shown())
+	}
 	switch {
-	case dest.receive != nil:
+	case dest.receive != nil || from == nil:
 		w.engine.at(w.engine.now.plus(w.net.between(50*time.Microsecond, 300*time.Microsecond)), l)
 	case from.machine != nil && dest.scheduler != nil:
 		l.link, l.toward = from.machine.links[dest.scheduler.index], towardScheduler
@@ -89,6 +95,15 @@ func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message pr
 	default:
 		w.count("net.unlinked", 1)
 	}
+}
+
+// shown is a letter as a script sees it.
+func (l *letter) shown() Letter {
+	from := clientAddress
+	if l.from != nil {
+		from = l.from.address
+	}
+	return Letter{From: from, To: l.to.address, Path: l.path, Message: proto.Clone(l.message), sender: l.sender}
 }
 
 // remade is the message as the other side reads it from the bytes in the buffer.
@@ -135,7 +150,7 @@ func (l *letter) happen() {
 	}
 	w.delivered++
 	if l.link != nil && l.toward == towardScheduler {
-		proc.host.heard(l.from.machine, proc)
+		proc.host.heard(l, proc)
 	}
 	if l.sender == nil {
 		box.SendUserMessage(nil, l.message)

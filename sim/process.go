@@ -68,7 +68,7 @@ func (p *process) crash() {
 
 // tell posts a message to one of the process's actors from outside of any actor.
 func (p *process) tell(to *actor.PID, message any) {
-	if !p.dead {
+	if !p.dead && to != nil {
 		p.system.Root.Send(to, message)
 	}
 }
@@ -91,6 +91,8 @@ func (p *process) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 		producer = func() actor.Actor {
 			made := make()
 			p.leader, _ = made.(*actors.Scheduler)
+			// It has no mailbox yet: the links are told of when it has.
+			p.w.engine.after(0, func() { p.host.tellLinks(p) })
 			return made
 		}
 	}
@@ -115,7 +117,7 @@ func (p *process) Deposed(epoch uint64) {
 
 // Moved counts the steps of state machines, to show which were ever taken.
 func (p *process) Moved(kind actors.Kind, from, event, to string) {
-	p.w.edges[Step{kind, from, event, to}]++
+	p.w.edges[Taken{kind, from, event, to}]++
 }
 
 // Count adds to a counter.

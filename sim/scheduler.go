@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -23,7 +24,8 @@ type schedulerHost struct {
 	proc    *process
 	cut     int       // how many faults lie between it and the store
 	heardAt []instant // when its leading process last heard each machine
-	quietAt []instant // when the last silence of ten seconds or more ended
+	quietAt []instant // when the last silence of ten seconds or more ended, by a Welcome
+	silent  []bool    // there was one, and no Welcome since
 }
 
 // scheduler is the PID of the Scheduler actor at this address.
@@ -34,6 +36,7 @@ func (w *World) newSchedulerHost(index int) *schedulerHost {
 	h.clock = w.newClock()
 	h.heardAt = make([]instant, len(w.machines))
 	h.quietAt = make([]instant, len(w.machines))
+	h.silent = make([]bool, len(w.machines))
 	w.endpoints[h.address] = &endpoint{address: h.address, scheduler: h}
 	for _, m := range w.machines {
 		m.links = append(m.links, &link{w: w, machine: m, host: h})
@@ -88,7 +91,7 @@ func (h *schedulerHost) lead() {
 	h.w.elections++
 	h.w.ledSince = h.w.engine.now
 	for i := range h.heardAt {
-		h.heardAt[i], h.quietAt[i] = 0, h.w.engine.now
+		h.heardAt[i], h.quietAt[i], h.silent[i] = 0, h.w.engine.now, true
 	}
 	h.w.note(p, "leads with epoch %d", epoch)
 	h.w.seen(Event{Kind: Led, Process: p})
@@ -99,6 +102,10 @@ func (h *schedulerHost) lead() {
 			Store: &storePort{h.w.store, p}, Peers: p, NewJobID: h.w.newJobID,
 		},
 	})
+}
+
+// tellLinks tells a Scheduler that has just come to be of every link that stands.
+func (h *schedulerHost) tellLinks(p *process) {
 	for _, m := range h.w.machines {
 		if l := m.links[h.index]; l.up() && l.peer == p {
 			h.linkUp(l)
@@ -125,17 +132,35 @@ func (p *process) Node(id topology.NodeID) *actor.PID {
 	return known
 }
 
-// heard notes that a machine's word reached the leader. The checkers compare
-// what the leader may call unreachable with it.
-func (h *schedulerHost) heard(from *machine, at *process) {
-	if at.epoch == 0 || from.original != nil {
+// heard notes that a machine's word reached its rack at the leader. The
+// checkers compare what the leader may call unreachable with it.
+func (h *schedulerHost) heard(l *letter, at *process) {
+	var epoch uint64
+	switch m := l.message.(type) {
+	case *messages.Heartbeat:
+		epoch = m.Epoch
+	case *messages.Report:
+		epoch = m.Epoch
+	}
+	from := l.from.machine
+	if at.epoch == 0 || epoch != at.epoch || from.proc != l.from {
 		return
 	}
 	now := h.w.engine.now
 	if now.since(h.heardAt[from.index]) >= h.w.constants.DeadAfter-time.Second {
-		h.quietAt[from.index] = now
+		h.silent[from.index] = true
 	}
 	h.heardAt[from.index] = now
+}
+
+// wallInstant is when this host's wall clock read so, unless it has jumped since.
+func (h *schedulerHost) wallInstant(unixMs int64) instant {
+	return instant(time.Duration(unixMs-wallBeganMs)*time.Millisecond - *h.clock.wallBy)
+}
+
+// welcomes notes that the leader takes a machine for reachable again.
+func (h *schedulerHost) welcomes(m *machine) {
+	h.silent[m.index], h.quietAt[m.index], h.heardAt[m.index] = false, h.w.engine.now, h.w.engine.now
 }
 
 // electSoon lets the lease of a leader that is gone run out, then chooses the next.
@@ -169,7 +194,7 @@ func (w *World) elect() {
 // simply goes on. It answers the old leader's process, or nil if nobody else can lead.
 func (w *World) usurp() *process {
 	old := w.leading
-	if old == nil || old.proc == nil {
+	if old == nil || old.proc == nil || w.store.outage > 0 {
 		return nil
 	}
 	for _, h := range w.schedulers {

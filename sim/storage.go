@@ -30,12 +30,13 @@ const (
 	errorBefore           // nothing was written
 	errorAfter            // it was written, and the answer is lost
 	errorLate             // the caller is told of an error, and it is written after that
+	crashed               // the database died at it: it was written, or not
 	answerMissing         // it was written, and no answer ever comes
 )
 
 func (s *storage) lead(holder string) (uint64, error) {
 	if s.outage > 0 {
-		return 0, errors.New("the store is away")
+		return 0, errors.New(away)
 	}
 	return s.kept.Lead(holder)
 }
@@ -65,21 +66,35 @@ type storePort struct {
 
 // Load answers with all that is not over.
 func (x *storePort) Load(epoch uint64, to *actor.PID) {
+	x.read(func() any {
+		loaded, err := x.s.kept.Load(epoch)
+		switch {
+		case errors.Is(err, store.ErrDeposed):
+			return actors.Loaded{Deposed: true, Err: err.Error()}
+		case err != nil:
+			return actors.Loaded{Err: err.Error()}
+		}
+		return *loaded
+	}, actors.Loaded{Err: away}, to)
+}
+
+// Find answers with one job.
+func (x *storePort) Find(q actors.Query, to *actor.PID) {
+	x.read(func() any { return store.Answer(x.s.kept, q) }, actors.Found{Query: q, Err: away}, to)
+}
+
+const away = "the store is away"
+
+// read asks the store something, after a while and unless it cannot be reached.
+func (x *storePort) read(ask func() any, failure any, to *actor.PID) {
 	x.s.w.writes++
 	x.s.w.engine.after(x.s.latency(), func() {
 		x.s.w.writes--
 		if x.broken() {
-			x.proc.tell(to, &actors.Loaded{Err: "the store is away"})
+			x.proc.tell(to, failure)
 			return
 		}
-		loaded, err := x.s.kept.Load(epoch)
-		switch {
-		case errors.Is(err, store.ErrDeposed):
-			loaded = &actors.Loaded{Deposed: true}
-		case err != nil:
-			loaded = &actors.Loaded{Err: err.Error()}
-		}
-		x.proc.tell(to, loaded)
+		x.proc.tell(to, ask())
 	})
 }
 
@@ -89,24 +104,25 @@ func (x *storePort) broken() bool { return x.s.outage > 0 || x.proc.host.cut > 0
 func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *actor.PID) {
 	s := x.s
 	s.w.writes++
-	asked := s.w.engine.now
 	s.w.engine.after(s.latency(), func() {
 		s.w.writes--
 		fault := s.trouble(x.proc)
 		answer := actors.Applied{Ticket: ticket, Err: "the connection broke"}
 		switch fault {
 		case noTrouble:
-			answer = x.commit(epoch, ticket, changes, asked)
+			answer = x.commit(epoch, ticket, changes)
 		case errorAfter:
-			x.commit(epoch, ticket, changes, asked)
+			x.commit(epoch, ticket, changes)
 		case errorLate:
 			s.w.writes++
 			s.w.engine.after(s.w.chance.skewed(time.Millisecond, 8*time.Second), func() {
 				s.w.writes--
-				x.commit(epoch, ticket, changes, asked)
+				x.commit(epoch, ticket, changes)
 			})
+		case crashed:
+			x.crash(epoch, changes)
 		case answerMissing:
-			x.commit(epoch, ticket, changes, asked)
+			x.commit(epoch, ticket, changes)
 			return
 		}
 		x.proc.tell(to, answer)
@@ -115,7 +131,7 @@ func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *act
 
 // commit is the transaction itself. A commit that arrived is done even when
 // the process that asked for it has died meanwhile.
-func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change, asked instant) actors.Applied {
+func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change) actors.Applied {
 	w := x.s.w
 	verdicts, err := x.s.kept.Apply(epoch, changes)
 	switch {
@@ -125,10 +141,16 @@ func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change, asked 
 		return actors.Applied{Ticket: ticket, Err: err.Error()}
 	}
 	x.s.kept.Sync()
-	for i, c := range changes {
-		if verdicts[i] == actors.Done {
-			w.books.write(x.proc, epoch, c, asked)
-		}
-	}
+	w.books.writeAll(x.proc, epoch, changes, verdicts)
 	return actors.Applied{Ticket: ticket, Verdicts: verdicts}
+}
+
+// crash loses the transaction, or only its answer: nothing had been promised.
+func (x *storePort) crash(epoch uint64, changes []actors.Change) {
+	verdicts, err := x.s.kept.Apply(epoch, changes)
+	kept := x.s.w.chance.below(2)
+	x.s.kept.CrashKeeping(kept)
+	if err == nil && kept > 0 {
+		x.s.w.books.writeAll(x.proc, epoch, changes, verdicts)
+	}
 }

@@ -1,0 +1,194 @@
+// Command synapse-sim runs simulated clusters: one seed or many, each of them
+// the real actors on virtual time. It owns the flags and the exit code; all
+// that is simulated is in package sim.
+package main
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/sim"
+)
+
+// asked is what the command line says.
+type asked struct {
+	seed     uint64
+	seeds    int
+	first    uint64
+	world    string
+	minutes  int
+	machines int
+	faults   string
+	jobs     int
+	trace    string
+	verbose  bool
+	debug    bool
+	cost     bool
+	bare     bool
+	set      []string
+}
+
+func main() {
+	var a asked
+	flag.Uint64Var(&a.seed, "seed", 0, "run this one seed")
+	flag.IntVar(&a.seeds, "seeds", 0, "run so many seeds")
+	flag.Uint64Var(&a.first, "first", 1, "the first of many seeds")
+	flag.StringVar(&a.world, "world", "default", "default: 64 machines for an hour; small: 8 for minutes; big: 10,000 without faults")
+	flag.IntVar(&a.minutes, "minutes", 0, "minutes of load, instead of the world's own")
+	flag.IntVar(&a.machines, "machines", 0, "machines, instead of the world's own")
+	flag.StringVar(&a.faults, "faults", "", "fault sites instead of what the seed draws, by comma; none; or help")
+	flag.IntVar(&a.jobs, "jobs", 2, "seeds at once")
+	flag.StringVar(&a.trace, "trace", "", "write every step to this file")
+	flag.BoolVar(&a.verbose, "v", false, "write log lines to stderr")
+	flag.BoolVar(&a.debug, "debug", false, "write log lines for debugging too")
+	flag.BoolVar(&a.cost, "cost", false, "write what each seed took to stderr")
+	flag.BoolVar(&a.bare, "unchecked", false, "run without the checkers")
+	flag.Func("set", "override a constant of the protocol, as in ResendFirst=260ms", func(s string) error {
+		a.set = append(a.set, s)
+		c := actors.DefaultConstants()
+		return sim.SetConstant(&c, s)
+	})
+	flag.Parse()
+	if a.faults == "help" {
+		fmt.Println(strings.Join(sim.Sites(), "\n"))
+		return
+	}
+	// Simulations make much short-lived garbage. Memory is cheaper than collecting it
+	// often, up to what the largest world may take.
+	debug.SetGCPercent(200)
+	debug.SetMemoryLimit(1200 << 20)
+	if err := a.run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "synapse-sim:", err)
+		os.Exit(1)
+	}
+}
+
+// outcome is one finished seed.
+type outcome struct {
+	result sim.Result
+	err    error
+	took   time.Duration
+}
+
+// run runs all seeds, a few at once, and prints them in their order.
+func (a *asked) run(out io.Writer) error {
+	first, n := a.first, a.seeds
+	if n <= 0 {
+		first, n = a.seed, 1
+	}
+	done := make([]chan outcome, n)
+	for i := range done {
+		done[i] = make(chan outcome, 1)
+	}
+	places := make(chan struct{}, max(1, a.jobs))
+	go func() {
+		for i := range done {
+			places <- struct{}{}
+			go func() {
+				done[i] <- a.one(first + uint64(i))
+				<-places
+			}()
+		}
+	}()
+	failed := 0
+	for i := range done {
+		o := <-done[i]
+		if o.err != nil {
+			return o.err
+		}
+		if !a.print(out, o) {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d seeds failed", failed, n)
+	}
+	return nil
+}
+
+func (a *asked) one(seed uint64) outcome {
+	c := actors.DefaultConstants()
+	for _, s := range a.set {
+		if err := sim.SetConstant(&c, s); err != nil {
+			return outcome{err: err}
+		}
+	}
+	o := sim.Options{Seed: seed, World: a.world, Minutes: a.minutes, Machines: a.machines, Constants: &c, Debug: a.debug, Unchecked: a.bare}
+	switch a.faults {
+	case "":
+	case "none":
+		o.Faults = []string{}
+	default:
+		o.Faults = strings.Split(a.faults, ",")
+	}
+	if a.verbose || a.debug {
+		o.Lines = os.Stderr
+	}
+	if a.trace != "" {
+		f, err := os.Create(a.trace)
+		if err != nil {
+			return outcome{err: err}
+		}
+		defer f.Close()
+		buffered := bufio.NewWriterSize(f, 1<<20)
+		defer buffered.Flush()
+		o.Trace = buffered
+	}
+	began := time.Now()
+	r, err := sim.Run(o)
+	return outcome{r, err, time.Since(began)}
+}
+
+// print writes a seed's line and, if it failed, what is needed to run it again.
+func (a *asked) print(out io.Writer, o outcome) bool {
+	r := o.result
+	fmt.Fprintln(out, r.Line())
+	if a.cost {
+		fmt.Fprintf(os.Stderr, "seed=%d took=%.2fs steps/s=%.0f virtual=%s machines=%d jobs=%d\n", r.Seed, o.took.Seconds(),
+			float64(r.Steps)/o.took.Seconds(), r.Virtual, r.Machines, r.Jobs)
+	}
+	if len(r.Violations) == 0 {
+		return true
+	}
+	for _, v := range r.Violations {
+		fmt.Fprintln(out, v)
+	}
+	fmt.Fprintln(out, "options:", r.Options)
+	fmt.Fprintln(out, "replay:", a.replay(r.Seed))
+	for _, line := range r.Recent {
+		fmt.Fprintln(os.Stderr, line)
+	}
+	return false
+}
+
+// replay is the one command that runs a seed again.
+func (a *asked) replay(seed uint64) string {
+	words := ""
+	add := func(format string, args ...any) { words += " " + fmt.Sprintf(format, args...) }
+	if a.world != "default" {
+		add("-world %s", a.world)
+	}
+	if a.minutes > 0 {
+		add("-minutes %d", a.minutes)
+	}
+	if a.machines > 0 {
+		add("-machines %d", a.machines)
+	}
+	if a.faults != "" {
+		add("-faults %s", a.faults)
+	}
+	for _, s := range a.set {
+		add("-set %s", s)
+	}
+	if words == "" {
+		return fmt.Sprintf("make sim SEED=%d", seed)
+	}
+	return fmt.Sprintf("go run ./cmd/synapse-sim -seed %d%s", seed, words)
+}

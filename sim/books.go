@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the checkers' own copy of what is durable in the store. It is
+// kept from the transactions as they happen, so that a checker sees each
+// record before and after.
+
+// books are the store's records.
+type books struct {
+	w        *World
+	jobs     map[string]*jobPage
+	attempts map[topology.Token]*messages.AttemptRecord // that may still matter
+	owner    map[topology.Token]string                  // of every token ever committed
+	nodes    map[string]*messages.NodeRecord
+	ids      []string          // of jobs, as they came
+	requests map[string]string // job ids by request id
+}
+
+// jobPage is one job.
+type jobPage struct {
+	record *messages.JobRecord
+	tokens []topology.Token // committed, in that order
+	since  instant          // of its present state
+}
+
+// Stored is one durable write as a checker sees it.
+type stored struct {
+	proc          *process
+	epoch         uint64
+	job, jobWas   *messages.JobRecord
+	page          *jobPage
+	attempts      []*messages.AttemptRecord
+	attemptsWere  []*messages.AttemptRecord
+	node, nodeWas *messages.NodeRecord
+}
+
+func newBooks(w *World) *books {
+	return &books{w: w, jobs: map[string]*jobPage{}, attempts: map[topology.Token]*messages.AttemptRecord{},
+		owner: map[topology.Token]string{}, nodes: map[string]*messages.NodeRecord{},
+		requests: map[string]string{}}
+}
+
+func (b *books) writeAll(p *process, epoch uint64, changes []actors.Change, verdicts []actors.Verdict) {
+	for i, c := range changes {
+		if verdicts[i] == actors.Done {
+			b.write(&stored{proc: p, epoch: epoch}, c)
+		} else {
+			b.w.seen(Event{Kind: Refused, Process: p, Refused: describeChange(c)})
+		}
+	}
+}
+
+func describeChange(c actors.Change) string {
+	if c.Node != nil {
+		return describe(c.Node)
+	}
+	text := describe(c.Job)
+	for _, a := range c.Attempts {
+		text += " " + describe(a)
+	}
+	return text
+}
+
+// write enters one change, after the checkers have seen it.
+func (b *books) write(s *stored, c actors.Change) {
+	if c.Job != nil {
+		s.page = b.jobs[c.Job.Id]
+		if s.page == nil {
+			s.page = &jobPage{}
+		}
+		s.job, s.jobWas = copyOf(c.Job), s.page.record
+		if s.jobWas != nil && s.jobWas.Revision == s.job.Revision {
+			return // the same write once more: the store recognised it and did nothing
+		}
+	}
+	for _, a := range c.Attempts {
+		s.attempts = append(s.attempts, copyOf(a))
+		s.attemptsWere = append(s.attemptsWere, b.attempts[messages.FromToken(a.Token)])
+	}
+	if c.Node != nil {
+		s.node, s.nodeWas = copyOf(c.Node), b.nodes[c.Node.Id]
+	}
+	b.w.seen(Event{Kind: Stored, Process: s.proc, Stored: s})
+	b.enter(s)
+}
+
+func (b *books) enter(s *stored) {
+	for i, a := range s.attempts {
+		t := messages.FromToken(a.Token)
+		if s.attemptsWere[i] == nil {
+			s.page.tokens = append(s.page.tokens, t)
+			b.owner[t] = a.Job
+		}
+		b.attempts[t] = a
+	}
+	if s.node != nil {
+		b.nodes[s.node.Id] = s.node
+	}
+	if s.job == nil {
+		return
+	}
+	if s.page.record == nil {
+		b.jobs[s.job.Id] = s.page
+		b.ids = append(b.ids, s.job.Id)
+		b.requests[s.job.RequestId] = s.job.Id
+	}
+	if s.jobWas == nil || s.jobWas.State != s.job.State {
+		s.page.since = b.w.engine.now
+	}
+	s.page.record = s.job
+	b.shorten(s.page)
+}
+
+// shorten lets go of what can no longer matter about a job that is over: a long
+// run has many of them.
+func (b *books) shorten(page *jobPage) {
+	if !terminal(page.record.State) {
+		return
+	}
+	for _, t := range page.tokens {
+		if a := b.attempts[t]; a != nil && owes(a) {
+			return
+		}
+	}
+	for _, t := range page.tokens {
+		delete(b.attempts, t)
+	}
+	r := page.record
+	page.record = &messages.JobRecord{Id: r.Id, Revision: r.Revision, WrittenBy: r.WrittenBy, RequestId: r.RequestId, State: r.State,
+		Attempt: r.Attempt, Cancel: r.Cancel, Outcome: r.Outcome, Arrival: r.Arrival}
+}
+
+// settled tells whether an attempt was committed and all evidence of its end is
+// in the store, or its job is over.
+func (b *books) settled(t topology.Token) bool {
+	_, committed := b.owner[t]
+	return committed && b.attempts[t] == nil
+}
+
+func terminal(s messages.JobState) bool { return s > messages.JobState_JOB_STATE_ACTIVE }
+
+// owes tells whether some member of an attempt has left no evidence of its end.
+func owes(a *messages.AttemptRecord) bool {
+	for _, p := range a.Places {
+		if p.Exit == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// latest is a job's latest committed attempt; nil if it is none, or over and forgotten.
+func (b *books) latest(page *jobPage) *messages.AttemptRecord {
+	if len(page.tokens) == 0 {
+		return nil
+	}
+	return b.attempts[page.tokens[len(page.tokens)-1]]
+}

@@ -1,0 +1,198 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the people: they submit, cancel, hold and drain, ask again
+// when nobody answers, and remember what they were promised.
+
+const clientAddress = "client"
+
+// client is everybody who asks the scheduler for something.
+type client struct {
+	w    *World
+	asks map[string]*ask // open ones, by the path their answer comes to
+	next int
+	jobs []*Order
+	byID map[string]*Order
+}
+
+// ask is one question until it is answered.
+type ask struct {
+	path    string
+	message proto.Message
+	sent    int
+	since   instant
+	// answered takes the reply and tells whether it settles the question.
+	answered func(proto.Message) bool
+}
+
+// Order is a job as the client who asked for it knows it.
+type Order struct {
+	requestID string
+	spec      *messages.JobSpec
+	id        string // empty until acknowledged
+	refused   bool
+	ackedAt   instant
+	cancelled instant // when the cancel was acknowledged; 0: never
+	submits   int
+	snared    func(*Order) // what is done at one of the first letters about the job …
+	steps     int          // … this one
+}
+
+func newClient(w *World) *client {
+	c := &client{w: w, asks: map[string]*ask{}, byID: map[string]*Order{}}
+	w.endpoints[clientAddress] = &endpoint{address: clientAddress, receive: c.receive}
+	return c
+}
+
+var anonymous = &messages.Principal{Name: "anonymous"}
+
+// ask sends a message to a leader until it is answered. Each try goes to
+// whoever leads then; now and then to somebody who only believes that he does.
+func (c *client) ask(message proto.Message, answered func(proto.Message) bool) {
+	c.next++
+	a := &ask{path: fmt.Sprintf("ask-%d", c.next), message: message, answered: answered, since: c.w.engine.now}
+	c.asks[a.path] = a
+	c.try(a)
+}
+
+func (c *client) try(a *ask) {
+	if c.asks[a.path] != a {
+		return
+	}
+	if p := c.target(); p != nil {
+		a.sent++
+		to := actor.NewPID(p.address, actors.SchedulerPath)
+		c.w.send(nil, to, actor.NewPID(clientAddress, a.path), a.message)
+	}
+	c.w.engine.after(c.w.jobs.between(2*time.Second, 6*time.Second), func() { c.try(a) })
+}
+
+func (c *client) target() *process {
+	if c.w.jobs.chance(0.1) {
+		if h := c.w.schedulers[c.w.jobs.below(len(c.w.schedulers))]; h.proc != nil && h.proc.epoch != 0 {
+			return h.proc
+		}
+	}
+	return c.w.leader()
+}
+
+// receive takes an answer; one to a question that is settled says nothing new.
+func (c *client) receive(path string, from *process, reply proto.Message) {
+	c.w.seen(Event{Kind: Replied, Process: from, Message: reply, Path: path})
+	a := c.asks[path]
+	if a != nil && a.answered(reply) {
+		delete(c.asks, path)
+	}
+}
+
+// settled tells whether an outcome is an answer, rather than "come later".
+func settled(o *messages.Outcome) bool {
+	return o.GetCode() != messages.Code_CODE_UNAVAILABLE && o.GetCode() != messages.Code_CODE_EXHAUSTED
+}
+
+// submit orders a job.
+func (c *client) submit(spec *messages.JobSpec) *Order {
+	o := &Order{requestID: fmt.Sprintf("request-%d", len(c.jobs)+1), spec: spec}
+	c.jobs = append(c.jobs, o)
+	c.order(o)
+	return o
+}
+
+// order sends a submit, for the first time or again.
+func (c *client) order(o *Order) {
+	o.submits++
+	c.ask(&messages.Submit{Principal: anonymous, RequestId: o.requestID, Spec: o.spec}, func(reply proto.Message) bool {
+		r, is := reply.(*messages.SubmitReply)
+		if !is || !settled(r.Outcome) {
+			return false
+		}
+		if o.id == "" {
+			c.acknowledged(o, r)
+		}
+		return true
+	})
+}
+
+func (c *client) acknowledged(o *Order, r *messages.SubmitReply) {
+	if r.Outcome.Code != messages.Code_CODE_OK {
+		o.refused = true
+		c.w.count("client.refused."+r.Outcome.Code.String(), 1)
+		c.w.say("submit refused: %s %s", r.Outcome.Field, r.Outcome.Text)
+		return
+	}
+	// What was refused when it was asked first may be taken when it is asked again.
+	o.id, o.ackedAt, o.refused = r.Job, c.w.engine.now, false
+	c.byID[o.id] = o
+	if o.snared != nil {
+		c.w.snare(o.id, o.steps, func() { o.snared(o) })
+	}
+}
+
+// cancel asks until the cancel is on disk, or the job has ended by itself.
+func (c *client) cancel(o *Order) {
+	if o.id == "" {
+		return
+	}
+	c.ask(&messages.Cancel{Principal: anonymous, Job: o.id, Reason: "no longer wanted"}, func(reply proto.Message) bool {
+		r, is := reply.(*messages.CancelReply)
+		if !is || !settled(r.Outcome) {
+			return false
+		}
+		if r.Outcome.Code == messages.Code_CODE_OK && o.cancelled == 0 {
+			o.cancelled = c.w.engine.now
+			c.w.count("client.cancelled", 1)
+		}
+		return true
+	})
+}
+
+// hold keeps a job from being planned, and lets it go after a while.
+func (c *client) hold(o *Order, release bool) {
+	if o.id == "" {
+		return
+	}
+	c.ask(&messages.Hold{Principal: anonymous, Job: o.id, Reason: "waiting for data", Release: release}, func(reply proto.Message) bool {
+		r, is := reply.(*messages.HoldReply)
+		return is && settled(r.Outcome)
+	})
+}
+
+func (c *client) change(m *machine, verb messages.NodeVerb, deadline time.Duration, then ...func()) {
+	q := &messages.ChangeNode{Principal: anonymous, Node: string(m.id), Verb: verb, Reason: "maintenance", DeadlineMs: deadline.Milliseconds()}
+	c.ask(q, func(reply proto.Message) bool {
+		r, is := reply.(*messages.ChangeNodeReply)
+		if is && r.Outcome.GetCode() != messages.Code_CODE_OK {
+			c.w.count("client.change."+r.Outcome.GetCode().String(), 1)
+		}
+		// A machine that lost its power counts as alive until it is declared dead.
+		early := verb == messages.NodeVerb_NODE_VERB_REMOVE && r.GetOutcome().GetCode() == messages.Code_CODE_CONFLICT && !m.powered
+		if !is || !settled(r.Outcome) || early {
+			return false
+		}
+		for _, do := range then {
+			do()
+		}
+		return true
+	})
+}
+
+func (c *client) cordon(m *machine)   { c.change(m, messages.NodeVerb_NODE_VERB_CORDON, 0) }
+func (c *client) uncordon(m *machine) { c.change(m, messages.NodeVerb_NODE_VERB_UNCORDON, 0) }
+
+func (c *client) remove(m *machine, then func()) {
+	c.change(m, messages.NodeVerb_NODE_VERB_REMOVE, 0, then)
+}
+
+func (c *client) drain(m *machine, deadline time.Duration) {
+	c.change(m, messages.NodeVerb_NODE_VERB_DRAIN, deadline)
+}

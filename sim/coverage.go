@@ -1,0 +1,28 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/yi-json/synapse/actors"
+)
+
+// This file owns what a set of runs never reached.
+
+// Untaken lists the steps of the actors' state machines that none of these runs
+// took: an edge that nothing ever takes is dead, or untested.
+func Untaken(results []Result) []string {
+	var never []string
+	for _, table := range actors.Tables() {
+		for _, edge := range table.Edges {
+			taken := Taken{table.Kind, edge.From, edge.Event, edge.To}
+			n := 0
+			for _, r := range results {
+				n += r.Taken[taken]
+			}
+			if n == 0 {
+				never = append(never, fmt.Sprintf("%s: %q by %q to %q", table.Kind, edge.From, edge.Event, edge.To))
+			}
+		}
+	}
+	return never
+}

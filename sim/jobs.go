@@ -1,0 +1,143 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the job mix: what arrives, when, and what people then do with it.
+
+// arrive puts every job of the run on the agenda. Some come right behind each
+// other, because two attempts at once meet what one after the other does not.
+func (w *World) arrive() {
+	var at time.Duration
+	for i := range w.draw.Gangs + w.draw.Small {
+		gang := i < w.draw.Gangs
+		if at == 0 || w.jobs.chance(0.6) {
+			at = w.jobs.between(3*time.Second, w.draw.Load)
+		} else {
+			at += w.jobs.between(0, 2*time.Millisecond)
+		}
+		w.engine.after(at, func() { w.submitDrawn(gang) })
+	}
+}
+
+func (w *World) submitDrawn(gang bool) {
+	spec := w.smallSpec()
+	if gang {
+		spec = w.gangSpec()
+	}
+	o := w.client.submit(spec)
+	s := w.jobs
+	// People do nothing any more once the run looks whether all is at rest.
+	later := func(d time.Duration, do func()) {
+		w.engine.after(d, func() {
+			if !w.resting {
+				do()
+			}
+		})
+	}
+	switch {
+	case s.chance(0.06):
+		later(s.skewed(time.Millisecond, 2*w.draw.LongestRun), func() { w.client.cancel(o) })
+	case s.chance(0.1):
+		// At each step of a gang's life somebody may lose interest.
+		o.snared, o.steps = w.client.cancel, 1+s.below(30)
+	case s.chance(0.08):
+		o.steps = 1 + s.below(30)
+		o.snared = func(o *Order) {
+			w.client.hold(o, false)
+			later(w.draw.LongestRun/2, func() { w.client.hold(o, true) })
+		}
+	case s.chance(0.05):
+		later(s.skewed(time.Millisecond, w.draw.LongestRun), func() { w.client.hold(o, false) })
+		later(w.draw.LongestRun+s.between(0, w.draw.LongestRun), func() { w.client.hold(o, true) })
+	}
+	if s.chance(0.08) {
+		// The same request again, as a client does that lost the answer.
+		later(s.skewed(time.Millisecond, w.draw.LongestRun), func() { w.client.order(o) })
+	}
+}
+
+// baseSpec is what all jobs have in common.
+func (w *World) baseSpec() *messages.JobSpec {
+	s := w.jobs
+	run := script{run: s.skewed(time.Second, w.draw.LongestRun), rank: -1}
+	spec := &messages.JobSpec{
+		Name: fmt.Sprintf("job-%d", len(w.client.jobs)+1), Queue: "default", Priority: int32(s.below(3)), Image: "host",
+		Gang:    &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
+		Stop:    &messages.StopSpec{GraceMs: s.between(time.Second, 12*time.Second).Milliseconds()},
+		Restart: &messages.RestartSpec{Limit: int32(s.below(3)), BackoffMs: int64(s.below(3000))},
+		// A prepare that hangs is noticed within the run.
+		PrepareTimeoutMs: s.between(20*time.Second, time.Minute).Milliseconds(),
+	}
+	switch {
+	case s.chance(0.06):
+		run.exit, run.rank, run.runs = int32(1+s.below(3)), 0, int32(s.below(3))
+	case s.chance(0.03):
+		run.oom = true
+	case s.chance(0.06):
+		run.deaf = true
+	}
+	if s.chance(0.1) {
+		spec.TimeLimitMs = (run.run/2 + s.between(time.Second, run.run)).Milliseconds()
+	}
+	if s.chance(0.15) {
+		spec.LostGraceMs = s.between(5*time.Second, time.Minute).Milliseconds()
+	}
+	if s.chance(0.15) {
+		spec.StopWhenLostMs = s.between(15*time.Second, time.Minute).Milliseconds()
+	}
+	spec.Command = run.command()
+	return spec
+}
+
+// gangSpec is a job over several machines.
+func (w *World) gangSpec() *messages.JobSpec {
+	s, spec := w.jobs, w.baseSpec()
+	machines := 2
+	for machines < w.draw.BigGang && s.chance(0.6) {
+		machines++
+	}
+	perMachine := 1
+	if s.chance(0.2) {
+		perMachine = 2 + 2*s.below(2) // several members on one machine
+	}
+	n := int32(machines * perMachine)
+	spec.Gang = &messages.GangSpec{ReplicasMin: n, ReplicasMax: n}
+	gpus := int64(8 / perMachine)
+	if s.chance(0.3) {
+		gpus = max(1, gpus/2)
+	}
+	spec.Each = &messages.Resources{MilliCpu: 4000 * gpus, MemoryBytes: gpus << 34, MilliGpu: gpus * topology.WholeGPU}
+	switch {
+	case s.chance(0.1):
+		// So many GPUs in all, however they lie.
+		total := int64(8 + s.below(8*machines-8))
+		spec.Each = nil
+		spec.Gang = &messages.GangSpec{Split: messages.Split(1 + s.below(2)),
+			Total: &messages.Resources{MilliCpu: 2000 * total, MemoryBytes: total << 34, MilliGpu: total * topology.WholeGPU}}
+	case machines <= w.draw.PerRack/2 && s.chance(0.2):
+		spec.Topology = &messages.TopologySpec{Required: "rack"}
+	case s.chance(0.2):
+		spec.Topology = &messages.TopologySpec{Preferred: "rack", PatienceMs: int64(s.below(20_000))}
+	}
+	return spec
+}
+
+// smallSpec is a job of one task: a few GPUs, a part of one, or none.
+func (w *World) smallSpec() *messages.JobSpec {
+	s, spec := w.jobs, w.baseSpec()
+	each := &messages.Resources{MilliCpu: int64(500 + s.below(8000)), MemoryBytes: int64(1+s.below(32)) << 30}
+	switch s.below(4) {
+	case 0:
+		each.MilliGpu = 250 * int64(1+s.below(3))
+	case 1, 2:
+		each.MilliGpu = topology.WholeGPU * int64(1+s.below(4))
+	}
+	spec.Each = each
+	return spec
+}

@@ -1,0 +1,63 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// reservationsEnd is L1: a reservation ends within its TTL and two round trips.
+// Where no word is lost it ends sooner: an attempt that is given up is aborted
+// on every machine that was asked.
+type reservationsEnd struct {
+	notQuiet
+	aborted map[topology.Token]instant // when the first Abort left
+}
+
+func newReservationsEnd() *reservationsEnd {
+	return &reservationsEnd{aborted: map[topology.Token]instant{}}
+}
+
+func (*reservationsEnd) Name() string         { return "L1 reservations-end" }
+func (*reservationsEnd) Watches() []EventKind { return []EventKind{Sent, Scanned} }
+
+func (c *reservationsEnd) Step(w *World, e *Event) {
+	if e.Kind == Sent {
+		if m, is := e.Message.(*messages.Abort); is {
+			if t := messages.FromToken(m.Order.GetToken()); c.aborted[t] == 0 {
+				c.aborted[t] = w.engine.now
+			}
+		}
+		return
+	}
+	if w.faults.calm() {
+		c.givenUp(w)
+	}
+	for _, m := range w.machines {
+		p := m.proc
+		if p == nil || p.node == nil || p.paused || !w.healed || w.engine.now.since(w.healedAt) < 2*time.Second {
+			continue
+		}
+		for _, s := range p.node.Ledger().Slices() {
+			if s.State == topology.SliceReserved && int64(p.Now())-s.ExpiresAt > int64(100*time.Millisecond) {
+				w.violate(c.Name(), "%s still has %v of %s reserved, %s past its time", m.address, s.Token, s.Job, time.Duration(int64(p.Now())-s.ExpiresAt))
+			}
+		}
+	}
+}
+
+// givenUp looks for reservations of attempts that were aborted a while ago.
+func (c *reservationsEnd) givenUp(w *World) {
+	for _, m := range w.machines {
+		if m.proc == nil || m.proc.node == nil {
+			continue
+		}
+		for _, s := range m.proc.node.Ledger().Slices() {
+			since, given := c.aborted[s.Token]
+			if given && s.State == topology.SliceReserved && w.engine.now.since(since) > 2*time.Second {
+				w.violate(c.Name(), "%s still has %v of %s reserved, aborted elsewhere at %s", m.address, s.Token, s.Job, clockFace(since))
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// allAgree is L6: store, ledgers and processes say the same within three
+// heartbeats. A difference may exist for a while; the same one may not stay.
+type allAgree struct {
+	notQuiet
+	since map[string]instant // of each difference that is there now
+	seen  map[string]bool
+}
+
+func newAllAgree() *allAgree {
+	return &allAgree{since: map[string]instant{}, seen: map[string]bool{}}
+}
+
+func (*allAgree) Name() string         { return "L6 all-agree" }
+func (*allAgree) Watches() []EventKind { return []EventKind{Scanned} }
+
+func (c *allAgree) Step(w *World, _ *Event) {
+	if !w.healed || w.engine.now.since(w.healedAt) < reconnect {
+		return
+	}
+	clear(c.seen)
+	for _, m := range w.machines {
+		if m.core() && m.proc.node != nil && m.proc.node.State() == "member" {
+			c.machine(w, m)
+		}
+	}
+	for k := range c.since { //order: each is only looked up
+		if !c.seen[k] {
+			delete(c.since, k)
+		}
+	}
+}
+
+// differs notes a difference, and complains of one that has stayed.
+func (c *allAgree) differs(w *World, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	c.seen[text] = true
+	if since, known := c.since[text]; !known {
+		c.since[text] = w.engine.now
+	} else if w.engine.now.since(since) > 3*w.constants.Heartbeat+w.constants.StopGrace {
+		w.violate(c.Name(), "since %s: %s", clockFace(since), text)
+	}
+}
+
+func (c *allAgree) machine(w *World, m *machine) {
+	for _, t := range m.launcher.order {
+		a := w.books.attempts[t.key.token]
+		switch {
+		case t.state != taskRunning:
+		case m.proc.node.Ledger().Slice(t.key.token) == nil:
+			c.differs(w, "%s runs %v of %s and its ledger does not know it", m.address, t.key, t.job)
+		case a == nil || a.End != nil:
+			c.differs(w, "%s runs %v of %s, which is over in the store", m.address, t.key, t.job)
+		}
+	}
+	for _, s := range m.proc.node.Ledger().Slices() {
+		a := w.books.attempts[s.Token]
+		if a == nil || !c.waits(a, m) {
+			c.differs(w, "%s has %v of %s (%v), and the store waits for nothing of it", m.address, s.Token, s.Job, s.State)
+		}
+	}
+}
+
+// waits tells whether the store lacks evidence from this machine.
+func (c *allAgree) waits(a *messages.AttemptRecord, m *machine) bool {
+	for _, p := range a.Places {
+		if p.Node == string(m.id) && p.Exit == nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+)
+
+// This file owns what people see of a run: log lines, the step trace, and what
+// was happening just before something broke. Nothing is formatted unless
+// somebody reads it.
+
+// line is a log line that nobody may ever format.
+type line struct {
+	at      instant
+	address string
+	serial  int
+	format  string
+	args    []any
+}
+
+const recentLines = 512
+
+func (l line) String() string {
+	return fmt.Sprintf("%s %s#%d %s", clockFace(l.at), l.address, l.serial, fmt.Sprintf(l.format, l.args...))
+}
+
+func clockFace(at instant) string {
+	d := at.duration()
+	return fmt.Sprintf("%02d:%02d:%09.6f", int(d.Hours()), int(d.Minutes())%60, (d % time.Minute).Seconds())
+}
+
+// logged takes a line of the actors' log.
+func (w *World) logged(p *process, format string, args []any) {
+	w.record(line{w.engine.now, p.address, p.serial, format, args})
+}
+
+// note takes a line of the world's own about a process.
+func (w *World) note(p *process, format string, args ...any) {
+	w.record(line{w.engine.now, p.address, p.serial, "*** " + format, args})
+}
+
+// say takes a line of the world's own.
+func (w *World) say(format string, args ...any) {
+	w.record(line{w.engine.now, "world", 0, "*** " + format, args})
+}
+
+func (w *World) record(l line) {
+	if w.opts.Lines != nil {
+		fmt.Fprintln(w.opts.Lines, l)
+	}
+	if w.notable != nil {
+		w.notable(l)
+	}
+	if len(w.recent) < recentLines {
+		w.recent = append(w.recent, l)
+		return
+	}
+	w.recent[w.recentAt] = l
+	w.recentAt = (w.recentAt + 1) % recentLines
+}
+
+// Recent are the last lines before now, oldest first.
+func (w *World) Recent() []string {
+	var out []string
+	for i := range w.recent {
+		out = append(out, w.recent[(w.recentAt+i)%len(w.recent)].String())
+	}
+	return out
+}
+
+// OnLine hands every log line to a script, formatted, with who wrote it.
+func (w *World) OnLine(told func(address, text string)) {
+	w.notable = func(l line) { told(l.address, fmt.Sprintf(l.format, l.args...)) }
+}
+
+// traceTo writes one line per step.
+func (w *World) traceTo(out io.Writer) {
+	if out == nil {
+		return
+	}
+	w.engine.watch = func(m *mailbox, message any) {
+		fmt.Fprintf(out, "%s %s#%d/%s %s\n", clockFace(w.engine.now), m.proc.address, m.proc.serial, m.self.Id, describe(unwrapped(message)))
+	}
+}
+
+// describe shows a message on one line.
+func describe(message any) string {
+	if p, is := message.(proto.Message); is {
+		text := prototext.MarshalOptions{}.Format(p)
+		return fmt.Sprintf("%T %s", message, strings.Join(strings.Fields(text), " "))
+	}
+	return fmt.Sprintf("%T %+v", message, message)
+}

@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+)
+
+// This file owns what a run is given, and what it draws from its seed.
+
+// Options are what a run is given.
+type Options struct {
+	Seed uint64
+	// World is "default", "small" or "big".
+	World string
+	// Minutes of load and Machines replace the world's own where they are not 0.
+	Minutes  int
+	Machines int
+	// Constants of the protocol; nil means those of production.
+	Constants *actors.Constants
+	// Faults replaces the fault sites that the seed would draw; an empty list means none.
+	Faults []string
+	// Plain leaves the job mix and the faults to whoever scripts the world; the next
+	// three are for them, and take the world's own where they are not set.
+	Plain      bool
+	PerRack    int
+	Schedulers int
+	GPUs       []int // of the machines, in turn
+	// Unchecked leaves the invariants out, to see what they cost.
+	Unchecked bool
+	// Trace, if any, is told every step; Lines every log line.
+	Trace io.Writer
+	Lines io.Writer
+	Debug bool // of the log lines, those for debugging too
+}
+
+// SetConstant overrides one constant, as in "ResendFirst=260ms" or "LaunchFailures=5".
+func SetConstant(c *actors.Constants, assignment string) error {
+	name, value, _ := strings.Cut(assignment, "=")
+	field := reflect.ValueOf(c).Elem().FieldByName(name)
+	if !field.IsValid() {
+		return fmt.Errorf("there is no constant %q", name)
+	}
+	if field.Type() == reflect.TypeFor[time.Duration]() {
+		d, err := time.ParseDuration(value)
+		if err != nil {
+			return fmt.Errorf("constant %s: %w", name, err)
+		}
+		field.SetInt(int64(d))
+		return nil
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		return fmt.Errorf("constant %s: %w", name, err)
+	}
+	field.SetInt(int64(n))
+	return nil
+}
+
+// Draw is what a run's seed decides: the room, the faults and how bad they are.
+// It is printed when a run fails.
+type Draw struct {
+	Machines   int
+	PerRack    int
+	Levels     []string
+	Schedulers int
+	Load       time.Duration // how long jobs keep arriving, and faults happening
+	Gangs      int           // how many gangs are submitted, beside small jobs
+	Small      int
+	LongestRun time.Duration
+	Pace       time.Duration // the usual time between two faults of one site
+	DriftPPM   int
+	Faults     []string
+	Drop       float64
+	Double     float64
+	Late       float64
+	LateMost   time.Duration
+	BigGang    int // machines of the largest gang
+	Enough     int // gangs that must have run
+}
+
+// String is the options line of a failing seed.
+func (d Draw) String() string {
+	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d load=%s gangs=%d small=%d longest=%s pace=%s drift=%dppm "+
+		"drop=%.2f double=%.2f late=%.2f late-most=%s faults=%s", d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers,
+		d.Load, d.Gangs, d.Small, d.LongestRun, d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, strings.Join(d.Faults, ","))
+}
+
+// draw decides a run's world.
+func draw(o Options, s *source) (Draw, error) {
+	var d Draw
+	switch o.World {
+	case "", "default":
+		d = Draw{Machines: 64, PerRack: 8, Load: time.Hour, Gangs: 260, Small: 140, LongestRun: 4 * time.Minute,
+			Pace: 2 * time.Minute, BigGang: 16, Enough: 200}
+	case "small":
+		d = Draw{Machines: 8, PerRack: 4, Load: 4 * time.Minute, Gangs: 44, Small: 24, LongestRun: 30 * time.Second,
+			Pace: 12 * time.Second, BigGang: 5, Enough: 8}
+	case "big":
+		d = Draw{Machines: 10_000, PerRack: 16, Load: time.Hour, Gangs: 20_000, Small: 10_000, LongestRun: 20 * time.Minute,
+			Pace: 10 * time.Minute, BigGang: 64, Enough: 10_000}
+	default:
+		return d, fmt.Errorf("there is no world %q: default, small or big", o.World)
+	}
+	if o.Machines > 0 {
+		d.Gangs, d.Small = d.Gangs*o.Machines/d.Machines, d.Small*o.Machines/d.Machines
+		d.Enough = d.Enough * o.Machines / d.Machines
+		d.Machines = o.Machines
+	}
+	if o.Minutes > 0 {
+		load := time.Duration(o.Minutes) * time.Minute
+		scale := func(n int) int { return int(int64(n) * int64(load) / int64(d.Load)) }
+		d.Gangs, d.Small, d.Enough, d.Load = scale(d.Gangs), scale(d.Small), scale(d.Enough), load
+	}
+	d.Schedulers, d.Levels = 1, []string{"block", "rack"}
+	if o.World != "big" && !o.Plain {
+		d.drawFaults(s, o)
+	}
+	if o.Faults != nil {
+		d.Faults = o.Faults
+	}
+	if o.Plain {
+		d.script(o)
+	}
+	return d, nil
+}
+
+// script leaves everything but the room out.
+func (d *Draw) script(o Options) {
+	d.Gangs, d.Small, d.Enough, d.Faults = 0, 0, 0, nil
+	if o.PerRack > 0 {
+		d.PerRack = o.PerRack
+	}
+	if o.Schedulers > 0 {
+		d.Schedulers = o.Schedulers
+	}
+}
+
+// drawFaults chooses the fault sites: each with a chance of one in four, and at
+// least one.
+func (d *Draw) drawFaults(s *source, o Options) {
+	if s.chance(0.5) {
+		d.Levels = []string{"rack"}
+	}
+	d.Schedulers = s.span(1, 3)
+	d.DriftPPM = s.below(3) * 5_000
+	d.Drop, d.Double, d.Late = float64(s.below(31))/100, float64(s.below(51))/100, float64(s.below(6))/100
+	d.LateMost = s.between(time.Second, 4*time.Minute)
+	d.Pace = s.between(d.Pace/2, d.Pace*2)
+	// In some runs nobody is lost and no word is: there the finer rules are checked,
+	// which a lost word may break for a while.
+	calm := s.chance(0.125)
+	for len(d.Faults) == 0 {
+		for _, site := range sites {
+			if s.chance(0.25) && (d.Schedulers > 1 || !site.needsStandby) && (site.calm || !calm) {
+				d.Faults = append(d.Faults, site.name)
+			}
+		}
+	}
+}

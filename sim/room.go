@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns brute force: whether a gang fits, counted from the machines
+// themselves. It is slow and simple, and knows nothing of how placing is done.
+
+// core tells whether a machine is one that liveness may count on.
+func (m *machine) core() bool { return m.powered && !m.gone && m.proc != nil }
+
+// empty is what a machine would have free if nothing ran there.
+func (m *machine) empty() topology.Capacity {
+	a := m.announcement
+	return topology.Capacity{MilliCPU: a.Total.MilliCpu, MemoryBytes: a.Total.MemoryBytes,
+		WholeGPUs: int32(len(a.Gpus) - len(m.launcher.faulted))}
+}
+
+// members is how many members of this size a machine can take.
+func members(c topology.Capacity, each topology.Resources) int64 {
+	n := int64(1) << 40
+	if each.MilliCPU > 0 {
+		n = min(n, c.MilliCPU/each.MilliCPU)
+	}
+	if each.MemoryBytes > 0 {
+		n = min(n, c.MemoryBytes/each.MemoryBytes)
+	}
+	switch {
+	case each.MilliGPU >= topology.WholeGPU:
+		n = min(n, int64(c.WholeGPUs)*topology.WholeGPU/each.MilliGPU)
+	case each.MilliGPU > 0:
+		fit := int64(c.WholeGPUs) * (topology.WholeGPU / each.MilliGPU)
+		for _, part := range c.Parts {
+			fit += part / each.MilliGPU
+		}
+		n = min(n, fit)
+	}
+	return n
+}
+
+// fits tells whether a gang has room on these machines, one domain of its
+// required level at a time.
+func (w *World) fits(spec *messages.JobSpec, room func(*machine) (topology.Capacity, bool)) bool {
+	level := spec.GetTopology().GetRequired()
+	byPlace := map[string]int64{}
+	for _, m := range w.machines {
+		c, usable := room(m)
+		if !usable {
+			continue
+		}
+		place := ""
+		if level != "" {
+			place = w.placeOf(string(m.id), level)
+		}
+		if spec.Each != nil {
+			byPlace[place] += members(c, messages.FromResources(spec.Each))
+		} else {
+			byPlace[place] += int64(c.WholeGPUs) * topology.WholeGPU
+		}
+	}
+	want := int64(spec.GetGang().GetReplicasMin())
+	if spec.Each == nil {
+		want = spec.GetGang().GetTotal().GetMilliGpu()
+	}
+	for _, n := range byPlace { //order: any place will do
+		if n >= want {
+			return true
+		}
+	}
+	return false
+}
+
+// feasible tells whether the core could hold a gang if it were idle.
+func (w *World) feasible(spec *messages.JobSpec) bool {
+	return w.fits(spec, func(m *machine) (topology.Capacity, bool) {
+		if !m.core() {
+			return topology.Capacity{}, false
+		}
+		return m.empty(), true
+	})
+}
+
+// fitsNow tells whether a gang has room on what is free and open at this moment.
+func (w *World) fitsNow(spec *messages.JobSpec) bool {
+	return w.fits(spec, func(m *machine) (topology.Capacity, bool) {
+		if !w.open(m) {
+			return topology.Capacity{}, false
+		}
+		return m.proc.node.Ledger().Capacity(), true
+	})
+}
+
+// open tells whether new work may go to a machine, as far as the store and the
+// machine itself know.
+func (w *World) open(m *machine) bool {
+	if !m.core() || m.proc.node == nil || m.proc.node.State() != "member" {
+		return false
+	}
+	n := w.books.nodes[string(m.id)]
+	return n != nil && n.Cordoned == nil && n.Drained == nil && n.Removed == nil
+}

@@ -1,0 +1,285 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns a whole run: jobs and faults for a while, then everything is
+// healed and must come to its end, then nothing happens and must go on so.
+
+// Result is what a run found.
+type Result struct {
+	Seed       uint64
+	Trace      string
+	Steps      uint64
+	Gangs      int
+	Faults     int
+	Violations []Violation
+	Options    string // that the seed drew, on one line
+	Virtual    time.Duration
+	Machines   int
+	Jobs       int
+	Taken      map[Taken]int
+	Counters   map[string]int64
+	Recent     []string // the last log lines of a run that failed
+}
+
+// Line is what is printed of a seed.
+func (r Result) Line() string {
+	return fmt.Sprintf("seed=%d trace=%s steps=%d gangs=%d faults=%d violations=%d", r.Seed, r.Trace, r.Steps, r.Gangs, r.Faults, len(r.Violations))
+}
+
+const (
+	settleMost = 40 * time.Minute // after the faults, for everything to come to its end
+	restFor    = 20 * time.Second
+)
+
+// Run runs one seed from its beginning to its end.
+func Run(o Options) (Result, error) {
+	w, err := NewWorld(o)
+	if err != nil {
+		return Result{}, err
+	}
+	w.arrive()
+	w.scan()
+	w.RunFor(w.draw.Load)
+	w.linger()
+	w.heal()
+	w.settle()
+	w.rest()
+	w.enough()
+	return w.result(), nil
+}
+
+// RunFor lets this much virtual time pass, unless something breaks.
+func (w *World) RunFor(d time.Duration) {
+	limit := w.engine.now.plus(d)
+	for w.engine.now < limit && w.engine.step(limit) {
+	}
+}
+
+// linger lets load go on while a fault that was drawn has not had its chance.
+func (w *World) linger() {
+	limit := w.engine.now.plus(w.draw.Load)
+	w.lingering = true
+	for !w.engine.halted && w.engine.now < limit && len(w.faults.missed()) > 0 {
+		w.submitDrawn(true)
+		o := w.client.submit(w.smallSpec())
+		w.engine.after(w.jobs.skewed(time.Second, w.draw.LongestRun), func() { w.client.cancel(o) })
+		w.RunFor(w.draw.Pace / 4)
+	}
+}
+
+// heal ends the faults and lets people take back what they had closed.
+func (w *World) heal() {
+	if w.engine.halted {
+		return
+	}
+	w.say("healed")
+	w.faults.heal()
+	for len(w.clones) > 0 {
+		w.unclone(w.clones[0])
+	}
+	for _, m := range w.machines {
+		m.powerOn()
+	}
+	w.healedAt = w.engine.now
+	w.reopen()
+	w.engine.after(time.Minute, w.giveUp)
+}
+
+// reopen takes back every cordon and drain, the ones of the scheduler too.
+func (w *World) reopen() {
+	if w.resting {
+		return
+	}
+	for _, m := range w.machines {
+		n := w.books.nodes[string(m.id)]
+		if m.core() && !m.drained && n != nil && n.Removed == nil && (n.Cordoned != nil || n.Drained != nil) {
+			w.client.uncordon(m)
+		}
+	}
+	w.engine.after(30*time.Second, w.reopen)
+}
+
+// giveUp cancels what can never run on the machines that are left and what has
+// hung, and lets go of what is held.
+func (w *World) giveUp() {
+	if w.resting {
+		return
+	}
+	for _, o := range w.client.jobs {
+		if o.id == "" {
+			// A leader of the past may have refused what the present one took.
+			o.id = w.books.requests[o.requestID]
+		}
+		page := w.books.jobs[o.id]
+		if page == nil || terminal(page.record.State) {
+			continue
+		}
+		if page.record.Hold != nil {
+			w.client.hold(o, true)
+		}
+		waits := page.record.State == messages.JobState_JOB_STATE_QUEUED
+		hangs := w.engine.now.since(page.since) > 3*w.draw.LongestRun+time.Minute || w.engine.now.since(w.healedAt) > 20*time.Minute
+		if waits && !w.feasible(o.spec) || !waits && hangs {
+			w.client.cancel(o)
+		}
+	}
+	w.engine.after(time.Minute, w.giveUp)
+}
+
+// settle waits for every job to be over. What is not says who waits for what.
+func (w *World) settle() {
+	limit := w.engine.now.plus(settleMost)
+	for !w.engine.halted && w.engine.now < limit {
+		w.RunFor(5 * time.Second)
+		if w.engine.now > later(w.healedAt.plus(2*time.Minute), w.lateUntil) && len(w.unsettled(1)) == 0 {
+			return
+		}
+	}
+	if w.engine.halted || w.opts.Unchecked {
+		return
+	}
+	for _, text := range w.unsettled(5) {
+		w.violate("L5 all-admitted", "%s after the faults: %s", settleMost, text)
+	}
+}
+
+// unsettled says of up to so many things what they wait for.
+func (w *World) unsettled(most int) []string {
+	var out []string
+	if n := len(w.client.asks); n > 0 {
+		for _, path := range sortedKeys(w.client.asks) {
+			a := w.client.asks[path]
+			out = append(out, fmt.Sprintf("the client waits for an answer to %s since %s", describe(a.message), clockFace(a.since)))
+			if len(out) >= most {
+				return out
+			}
+		}
+	}
+	for _, id := range w.books.ids {
+		page := w.books.jobs[id]
+		if !terminal(page.record.State) {
+			out = append(out, w.whyWaits(page))
+			if len(out) >= most {
+				return out
+			}
+		}
+	}
+	for _, m := range w.machines {
+		if m.core() && len(m.launcher.order) > 0 {
+			t := m.launcher.order[0]
+			out = append(out, fmt.Sprintf("%s still has the container %v of %s (state %d)", m.address, t.key, t.job, t.state))
+			if len(out) >= most {
+				return out
+			}
+		}
+	}
+	return out
+}
+
+// whyWaits says what is known of a job that is not over.
+func (w *World) whyWaits(page *jobPage) string {
+	r := page.record
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s is %v since %s, revision %d, runs %d, infra %d", r.Id, r.State, clockFace(page.since), r.Revision, r.Runs, r.InfraRestarts)
+	if r.Hold != nil {
+		text.WriteString(", held")
+	}
+	if r.NotBeforeUnixMs > 0 {
+		fmt.Fprintf(&text, ", not before %d", r.NotBeforeUnixMs)
+	}
+	for _, t := range page.tokens {
+		a := w.books.attempts[t]
+		if a == nil || a.End != nil && !owes(a) {
+			continue
+		}
+		fmt.Fprintf(&text, "; %v end=%v owes", t, a.End.GetCause())
+		for _, p := range a.Places {
+			if p.Exit == nil {
+				fmt.Fprintf(&text, " %d@%s", p.Rank, p.Node)
+			}
+		}
+	}
+	return text.String()
+}
+
+// rest lets nothing happen for a while and then looks whether all agree.
+func (w *World) rest() {
+	if w.engine.halted || !w.checking {
+		return
+	}
+	w.resting = true
+	w.RunFor(restFor)
+	w.idling = true
+	w.RunFor(restFor)
+	w.idling = false
+	for _, inv := range w.checks {
+		if !w.engine.halted {
+			inv.Quiet(w)
+		}
+	}
+}
+
+// enough fails a seed that saw too little: a run that tests nothing must not
+// look like one that found nothing.
+func (w *World) enough() {
+	if w.engine.halted {
+		return
+	}
+	if missed := w.faults.missed(); len(missed) > 0 {
+		w.violate("seed did too little", "never happened: %s", strings.Join(missed, ", "))
+	}
+	if w.gangs < w.draw.Enough {
+		w.violate("seed did too little", "%d gangs ran, at least %d must", w.gangs, w.draw.Enough)
+	}
+}
+
+func (w *World) result() Result {
+	r := Result{Seed: w.opts.Seed, Trace: w.engine.trace.sum(), Steps: w.engine.steps, Gangs: w.gangs, Faults: w.faults.total(),
+		Violations: w.violations, Options: w.draw.String(), Virtual: w.engine.now.duration(), Machines: len(w.machines),
+		Jobs: len(w.books.ids), Taken: w.edges, Counters: w.counters}
+	if len(w.violations) > 0 {
+		r.Recent = append(w.Recent(), w.condition()...)
+	}
+	return r
+}
+
+// condition says of a run that failed how its machines and links stood.
+func (w *World) condition() []string {
+	var out []string
+	for _, h := range w.schedulers {
+		if p := h.proc; p != nil {
+			out = append(out, fmt.Sprintf("%s#%d epoch=%d paused=%v cut=%d", h.address, p.serial, p.epoch, p.paused, h.cut))
+		}
+	}
+	for _, m := range w.machines[:min(len(w.machines), 128)] {
+		text := fmt.Sprintf("%s powered=%v gone=%v tasks=%d", m.address, m.powered, m.gone, len(m.launcher.order))
+		if p := m.proc; p != nil && p.node != nil {
+			text += fmt.Sprintf(" #%d paused=%v node=%s epoch=%d slices=%d", p.serial, p.paused, p.node.State(), p.node.Epoch(), len(p.node.Ledger().Slices()))
+		}
+		for _, l := range m.links {
+			text += fmt.Sprintf(" [%s up=%v blocked=%d/%d dialing=%v]", l.host.address, l.up(), l.ends[0].blocked, l.ends[1].blocked, l.dialing)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// spawned notes a process that has come to be, and counts a gang when all of it has.
+func (w *World) spawned(m *machine, t *task) {
+	w.seen(Event{Kind: TaskSpawned, Machine: m, Task: t})
+	a := w.books.attempts[t.key.token]
+	if a == nil {
+		return
+	}
+	w.running[t.key.token]++
+	if n := w.running[t.key.token]; n == len(a.Places) && n > 1 {
+		w.gangs++
+	}
+}

@@ -1,0 +1,55 @@
+package sim
+
+import "github.com/yi-json/synapse/topology"
+
+// oneOwner is S1: the shares of a device sum to at most one device, and a whole
+// one has one live attempt — in each ledger and among the processes. The store
+// cannot be held to it at every moment: a device is free on its machine's
+// evidence, and the evidence may still be on its way to the store when the next
+// attempt's COMMIT is written. S14 compares the store when all is at rest.
+type oneOwner struct {
+	notQuiet
+	sums map[topology.GPUID]int64
+}
+
+func newOneOwner() *oneOwner { return &oneOwner{sums: map[topology.GPUID]int64{}} }
+
+func (*oneOwner) Name() string         { return "S1 one-owner" }
+func (*oneOwner) Watches() []EventKind { return []EventKind{TaskSpawned, Scanned} }
+
+func (c *oneOwner) Step(w *World, e *Event) {
+	if e.Kind == TaskSpawned {
+		c.processes(w, e.Machine, e.Task)
+		return
+	}
+	for _, m := range w.machines {
+		if m.proc != nil && m.proc.node != nil {
+			c.ledger(w, m)
+		}
+	}
+}
+
+// processes looks at the devices of a process that has just come to be.
+func (c *oneOwner) processes(w *World, m *machine, t *task) {
+	for _, g := range t.grant.GetGpus() {
+		if m.launcher.used[g.GpuId] > topology.WholeGPU {
+			w.violate(c.Name(), "processes have %d thousandths of %s after %v of %s started", m.launcher.used[g.GpuId], g.GpuId, t.key, t.job)
+		}
+	}
+}
+
+func (c *oneOwner) ledger(w *World, m *machine) {
+	clear(c.sums)
+	for _, s := range m.proc.node.Ledger().Slices() {
+		if !s.Holds() {
+			continue
+		}
+		for i := range s.Grants {
+			for _, g := range s.Grants[i].GPUs {
+				if c.sums[g.GPU] += g.Milli; c.sums[g.GPU] > topology.WholeGPU {
+					w.violate(c.Name(), "%s: the ledger gives %d thousandths of %s away", m.address, c.sums[g.GPU], g.GPU)
+				}
+			}
+		}
+	}
+}

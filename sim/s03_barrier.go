@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// barrier is S3: a member past the start barrier means that COMMIT is on disk
+// and that every member was prepared; and a member is spawned once, for ever.
+type barrier struct {
+	notQuiet
+	prepared map[taskKey]struct{}
+	spawned  map[taskKey]*machine
+}
+
+func newBarrier() *barrier {
+	return &barrier{prepared: map[taskKey]struct{}{}, spawned: map[taskKey]*machine{}}
+}
+
+func (*barrier) Name() string         { return "S3 barrier" }
+func (*barrier) Watches() []EventKind { return []EventKind{Sent, TaskPrepared, TaskSpawned} }
+
+func (c *barrier) Step(w *World, e *Event) {
+	switch e.Kind {
+	case TaskPrepared:
+		c.prepared[e.Task.key] = struct{}{}
+	case TaskSpawned:
+		c.onSpawned(w, e)
+	case Sent:
+		if m, is := e.Message.(*messages.Committed); is {
+			c.durable(w, e, messages.FromToken(m.Origin.GetToken()))
+		}
+		// One that was sent while all evidence came in finds a tombstone.
+		if m, is := e.Message.(*messages.Start); is && !w.books.settled(messages.FromToken(m.Order.GetToken())) {
+			c.all(w, messages.FromToken(m.Order.GetToken()), "Start was sent")
+		}
+	}
+}
+
+func (c *barrier) onSpawned(w *World, e *Event) {
+	k := e.Task.key
+	if before, twice := c.spawned[k]; twice {
+		w.violate(c.Name(), "%v of %s was spawned on %s, and before on %s", k, e.Task.job, e.Machine.address, before.address)
+		return
+	}
+	c.spawned[k] = e.Machine
+	a := c.all(w, k.token, "a process was spawned")
+	if a == nil {
+		return
+	}
+	for _, p := range a.Places {
+		if p.Rank == k.rank && (p.Node != string(e.Machine.id) || p.MachineId != e.Machine.machineID) {
+			w.violate(c.Name(), "%v of %s was spawned on %s, its place is %s", k, a.Job, e.Machine.machineID, p.MachineId)
+		}
+	}
+}
+
+// durable looks for a slice on the disk of the machine that calls it committed.
+// What is only in an agent's memory is no member's promise.
+func (c *barrier) durable(w *World, e *Event, t topology.Token) {
+	m := e.Process.machine
+	if m == nil || m.disk.torn {
+		return
+	}
+	record, err := actors.DecodeRecord(m.disk.content)
+	if err == nil {
+		for _, s := range record.Slices {
+			if messages.FromToken(s.Token) == t {
+				return
+			}
+		}
+	}
+	w.violate(c.Name(), "%s says that %v is committed, and its disk does not have it", m.address, t)
+}
+
+// all looks for COMMIT and for a member that was never prepared.
+func (c *barrier) all(w *World, t topology.Token, what string) *messages.AttemptRecord {
+	a := w.books.attempts[t]
+	if a == nil {
+		w.violate(c.Name(), "%s for %v, of which there is no COMMIT on disk", what, t)
+		return nil
+	}
+	for _, p := range a.Places {
+		if _, ready := c.prepared[taskKey{t, p.Rank}]; !ready && p.Exit == nil {
+			w.violate(c.Name(), "%s for %v of %s, whose rank %d was never prepared", what, t, a.Job, p.Rank)
+			return nil
+		}
+	}
+	return a
+}

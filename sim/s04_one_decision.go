@@ -1,0 +1,92 @@
+package sim
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// oneDecision is S4: at most one COMMIT per token, ENDED only after it, and
+// nothing of either is ever taken back. No machine hears Commit before COMMIT
+// is on disk, and nothing is aborted after it. The decision is made while the
+// reservations surely stand.
+type oneDecision struct {
+	notQuiet
+	reserved map[topology.Token]instant // when the first Reserve of an undecided attempt left
+}
+
+func newOneDecision() *oneDecision { return &oneDecision{reserved: map[topology.Token]instant{}} }
+
+func (*oneDecision) Name() string         { return "S4 one-decision" }
+func (*oneDecision) Watches() []EventKind { return []EventKind{Sent, Stored} }
+
+func (c *oneDecision) Step(w *World, e *Event) {
+	if e.Kind == Stored {
+		for i, a := range e.Stored.attempts {
+			c.onAttempt(w, a, e.Stored.attemptsWere[i])
+			c.onDecided(w, e.Stored.proc, a)
+		}
+		return
+	}
+	switch m := e.Message.(type) {
+	case *messages.Reserve:
+		if t := messages.FromToken(m.Order.GetToken()); c.reserved[t] == 0 {
+			c.reserved[t] = w.engine.now
+		}
+	case *messages.Commit:
+		if _, committed := w.books.owner[messages.FromToken(m.Order.GetToken())]; !committed {
+			w.violate(c.Name(), "Commit of %v was sent and COMMIT is not on disk", m.Order)
+		}
+	case *messages.Abort:
+		// Of what is over with all evidence, an old report may still show a reservation.
+		if a := w.books.attempts[messages.FromToken(m.Order.GetToken())]; a != nil && (a.End == nil || owes(a)) {
+			w.violate(c.Name(), "Abort of %v was sent and COMMIT is on disk", m.Order)
+		}
+		delete(c.reserved, messages.FromToken(m.Order.GetToken()))
+	}
+}
+
+// onDecided looks how long after its first Reserve an attempt was decided. The
+// record tells by the leader's wall clock, which may jump in some runs.
+func (c *oneDecision) onDecided(w *World, by *process, a *messages.AttemptRecord) {
+	t := messages.FromToken(a.Token)
+	since, open := c.reserved[t]
+	delete(c.reserved, t)
+	if !open || by.host == nil || w.faults.byName["clock-jump"] != nil {
+		return
+	}
+	decided := by.host.wallInstant(a.CommittedUnixMs)
+	if window := w.constants.ReservationTTL - w.constants.DecisionMargin; decided.since(since) > window+window/50 {
+		w.violate(c.Name(), "%v of %s was decided %s after its first Reserve", t, a.Job, decided.since(since))
+	}
+}
+
+func (c *oneDecision) onAttempt(w *World, a, was *messages.AttemptRecord) {
+	t := messages.FromToken(a.Token)
+	if was == nil {
+		if owner, used := w.books.owner[t]; used {
+			w.violate(c.Name(), "%v was committed for %s, and before for %s", t, a.Job, owner)
+		}
+		if a.End != nil {
+			w.violate(c.Name(), "%v of %s was ended without COMMIT", t, a.Job)
+		}
+		return
+	}
+	if was.End != nil && (a.End == nil || a.End.Cause != was.End.Cause) {
+		w.violate(c.Name(), "%v of %s had ended by %v, and now by %v", t, a.Job, was.End, a.End)
+	}
+	if len(a.Places) != len(was.Places) {
+		w.violate(c.Name(), "%v of %s had %d places, and now has %d", t, a.Job, len(was.Places), len(a.Places))
+		return
+	}
+	for i, p := range a.Places {
+		before := was.Places[i]
+		if p.Rank != before.Rank || p.Node != before.Node || p.MachineId != before.MachineId || !proto.Equal(p.Grant, before.Grant) {
+			w.violate(c.Name(), "%v of %s had %v, and now has %v", t, a.Job, before, p)
+		}
+		if before.Exit != nil && p.Exit == nil {
+			w.violate(c.Name(), "%v of %s: the evidence about rank %d is gone", t, a.Job, p.Rank)
+		}
+	}
+}

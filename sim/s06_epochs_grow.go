@@ -1,0 +1,46 @@
+package sim
+
+// epochsGrow is S6: every leader's epoch is higher than the one before, a
+// machine never goes back to a lower one, not even by a restart, and an order
+// from a lower one changes nothing there.
+type epochsGrow struct {
+	notQuiet
+	led     uint64
+	highest map[string]uint64 // by machine id: the highest a ready Node had accepted
+}
+
+func newEpochsGrow() *epochsGrow { return &epochsGrow{highest: map[string]uint64{}} }
+
+func (*epochsGrow) Name() string         { return "S6 epochs-grow" }
+func (*epochsGrow) Watches() []EventKind { return []EventKind{Led, Handled, Quarantined} }
+
+func (c *epochsGrow) Step(w *World, e *Event) {
+	switch e.Kind {
+	case Led:
+		if e.Process.epoch <= c.led {
+			w.violate(c.Name(), "%s leads with %d after %d", e.Process.address, e.Process.epoch, c.led)
+		}
+		c.led = e.Process.epoch
+	case Quarantined:
+		// The record that held the fence was unreadable. What the machine then
+		// accepts is a new start for it, as the design says.
+		delete(c.highest, e.Process.machine.machineID)
+	case Handled:
+		c.onHandled(w, e)
+	}
+}
+
+func (c *epochsGrow) onHandled(w *World, e *Event) {
+	node := e.Process.node
+	if node.Ready() {
+		id, now := e.Machine.machineID, node.Epoch()
+		if now < c.highest[id] {
+			w.violate(c.Name(), "%s accepted %d and follows %d", e.Machine.address, c.highest[id], now)
+		}
+		c.highest[id] = now
+	}
+	order, is := e.Message.(command)
+	if is && order.GetOrder().GetEpoch() < e.Before.epoch && node.Ledger().Version() != e.Before.version {
+		w.violate(c.Name(), "%s follows %d and its books were changed by %T of %d", e.Machine.address, e.Before.epoch, e.Message, order.GetOrder().GetEpoch())
+	}
+}

@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// shapeKept is S7: what is committed is what was asked for — every rank once,
+// its amount, its devices, and all in one domain of the required level.
+type shapeKept struct{ notQuiet }
+
+func newShapeKept() *shapeKept { return &shapeKept{} }
+
+func (*shapeKept) Name() string         { return "S7 shape-kept" }
+func (*shapeKept) Watches() []EventKind { return []EventKind{Stored, TaskSpawned} }
+
+func (c *shapeKept) Step(w *World, e *Event) {
+	if e.Kind == TaskSpawned {
+		c.spawned(w, e)
+		return
+	}
+	for i, a := range e.Stored.attempts {
+		if e.Stored.attemptsWere[i] == nil {
+			c.committed(w, e.Stored.job.Spec, a)
+		}
+	}
+}
+
+// spawned compares a process's devices with the ones in COMMIT.
+func (c *shapeKept) spawned(w *World, e *Event) {
+	a := w.books.attempts[e.Task.key.token]
+	for _, p := range a.GetPlaces() {
+		if p.Rank != e.Task.key.rank {
+			continue
+		}
+		granted, got := messages.FromShares(p.Grant.GetGpus()), messages.FromShares(e.Task.grant.GetGpus())
+		if len(granted) != len(got) {
+			w.violate(c.Name(), "%v of %s was granted %v and runs on %v", e.Task.key, a.Job, granted, got)
+			return
+		}
+		for i := range got {
+			if got[i] != granted[i] {
+				w.violate(c.Name(), "%v of %s was granted %v and runs on %v", e.Task.key, a.Job, granted, got)
+				return
+			}
+		}
+	}
+}
+
+func (c *shapeKept) committed(w *World, spec *messages.JobSpec, a *messages.AttemptRecord) {
+	var sum topology.Resources
+	for i, p := range a.Places {
+		if p.Rank != int32(i) {
+			w.violate(c.Name(), "%s: place %d is rank %d", a.Job, i, p.Rank)
+		}
+		amount := messages.FromResources(p.Grant.GetAmount())
+		sum = sum.Plus(amount)
+		if spec.GetEach() != nil && amount != messages.FromResources(spec.Each) {
+			w.violate(c.Name(), "%s: rank %d has %v, asked was %v", a.Job, p.Rank, amount, spec.Each)
+		}
+		c.devices(w, a, p, amount)
+	}
+	if total := spec.GetGang().GetTotal(); total != nil {
+		if want := messages.FromResources(total); sum != want {
+			w.violate(c.Name(), "%s: has %v in all, asked was %v", a.Job, sum, want)
+		}
+	} else if n := int(spec.GetGang().GetReplicasMin()); len(a.Places) != n {
+		w.violate(c.Name(), "%s: has %d members, asked were %d", a.Job, len(a.Places), n)
+	}
+	c.together(w, spec, a)
+}
+
+// devices checks that a grant's shares are the amount, of devices that the
+// machine has, and that a whole device is not two halves.
+func (c *shapeKept) devices(w *World, a *messages.AttemptRecord, p *messages.Place, amount topology.Resources) {
+	var milli int64
+	parts := 0
+	for _, g := range p.Grant.GetGpus() {
+		milli += g.Milli
+		if g.Milli < topology.WholeGPU {
+			parts++
+		}
+	}
+	if milli != amount.MilliGPU || parts > 1 || parts == 1 && amount.MilliGPU%topology.WholeGPU == 0 {
+		w.violate(c.Name(), "%s: rank %d of %v milli-GPU has %v", a.Job, p.Rank, amount.MilliGPU, p.Grant.GetGpus())
+	}
+}
+
+// together checks the required level.
+func (c *shapeKept) together(w *World, spec *messages.JobSpec, a *messages.AttemptRecord) {
+	level := spec.GetTopology().GetRequired()
+	if level == "" {
+		return
+	}
+	first := ""
+	for _, p := range a.Places {
+		where := w.placeOf(p.Node, level)
+		if first == "" {
+			first = where
+		}
+		if where != first {
+			w.violate(c.Name(), "%s must stay in one %s, and is in %s and %s", a.Job, level, first, where)
+			return
+		}
+	}
+}
+
+// placeOf is a machine's domain on a level, with the coarser ones before it.
+func (w *World) placeOf(node, level string) string {
+	m := w.machine(node)
+	if m == nil {
+		return "?"
+	}
+	path := ""
+	for _, l := range m.announcement.Place {
+		path += "/" + l.Value
+		if l.Key == level {
+			return path
+		}
+	}
+	return path + "/" + node
+}

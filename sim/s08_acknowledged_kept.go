@@ -1,0 +1,77 @@
+package sim
+
+import "github.com/yi-json/synapse/messages"
+
+// acknowledgedKept is S8: every acknowledged submit is stored, under one id
+// however often it was asked, and a terminal state absorbs. The same for an
+// acknowledged cancel: the job does not end in another way later.
+type acknowledgedKept struct {
+	asked map[string]string // job id by request id, as acknowledged
+}
+
+func newAcknowledgedKept() *acknowledgedKept {
+	return &acknowledgedKept{asked: map[string]string{}}
+}
+
+func (*acknowledgedKept) Name() string         { return "S8 acknowledged-kept" }
+func (*acknowledgedKept) Watches() []EventKind { return []EventKind{Sent, Stored, Replied} }
+
+func (c *acknowledgedKept) Step(w *World, e *Event) {
+	switch e.Kind {
+	case Stored:
+		c.onStored(w, e.Stored)
+	case Sent:
+		switch m := e.Message.(type) {
+		case *messages.SubmitReply:
+			c.onSubmitReply(w, m)
+		case *messages.CancelReply:
+			c.onCancelReply(w, m)
+		}
+	case Replied:
+		if m, is := e.Message.(*messages.SubmitReply); is && m.Outcome.GetCode() == messages.Code_CODE_OK {
+			request := w.books.jobs[m.Job].record.RequestId
+			if before := c.asked[request]; before != "" && before != m.Job {
+				w.violate(c.Name(), "%s was acknowledged as %s, and before as %s", request, m.Job, before)
+			}
+			c.asked[request] = m.Job
+		}
+	}
+}
+
+func (c *acknowledgedKept) onSubmitReply(w *World, m *messages.SubmitReply) {
+	if m.Outcome.GetCode() == messages.Code_CODE_OK && w.books.jobs[m.Job] == nil {
+		w.violate(c.Name(), "%s was acknowledged and is not on disk", m.Job)
+	}
+}
+
+func (c *acknowledgedKept) onCancelReply(w *World, m *messages.CancelReply) {
+	page := w.books.jobs[m.Job]
+	if m.Outcome.GetCode() == messages.Code_CODE_OK && (page == nil || page.record.Cancel == nil) {
+		w.violate(c.Name(), "the cancel of %s was acknowledged and is not on disk", m.Job)
+	}
+}
+
+func (c *acknowledgedKept) onStored(w *World, s *stored) {
+	was := s.jobWas
+	if was == nil || s.job == nil {
+		return
+	}
+	if terminal(was.State) && s.job.State != was.State {
+		w.violate(c.Name(), "%s was %v, and now is %v", was.Id, was.State, s.job.State)
+	}
+	if was.Cancel != nil && s.job.Cancel == nil {
+		w.violate(c.Name(), "the cancel of %s is no longer on disk", was.Id)
+	}
+}
+
+// Quiet looks for every job that a client was promised.
+func (c *acknowledgedKept) Quiet(w *World) {
+	for _, o := range w.client.jobs {
+		if o.id == "" {
+			continue
+		}
+		if page := w.books.jobs[o.id]; page == nil || page.record.RequestId != o.requestID {
+			w.violate(c.Name(), "%s was acknowledged as %s and is not in the store", o.requestID, o.id)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// freedOnEvidence is S10: a device is free only when the process group has gone
+// and its cgroup is empty, or after a new boot of the same machine. Whoever says
+// that something has gone is compared with the launchers, who know.
+type freedOnEvidence struct {
+	notQuiet
+	ended map[taskKey]*messages.Exit // how processes truly ended, until it is in the store
+}
+
+func newFreedOnEvidence() *freedOnEvidence {
+	return &freedOnEvidence{ended: map[taskKey]*messages.Exit{}}
+}
+
+func (*freedOnEvidence) Name() string         { return "S10 freed-on-evidence" }
+func (*freedOnEvidence) Watches() []EventKind { return []EventKind{Sent, Stored, TaskEnded, Scanned} }
+
+func (c *freedOnEvidence) Step(w *World, e *Event) {
+	switch e.Kind {
+	case TaskEnded:
+		if e.Task.exit != nil && !e.Machine.lossy {
+			c.ended[e.Task.key] = e.Task.exit
+		}
+	case Sent:
+		c.onSent(w, e)
+	case Stored:
+		for i, a := range e.Stored.attempts {
+			c.onAttempt(w, e.Stored, a, e.Stored.attemptsWere[i])
+		}
+		c.onClosed(w, e.Stored)
+	case Scanned:
+		for _, m := range w.machines {
+			c.onMachine(w, m)
+		}
+	}
+}
+
+// onSent checks what a machine says has gone.
+func (c *freedOnEvidence) onSent(w *World, e *Event) {
+	if _, is := e.Message.(*messages.Welcome); is && e.To != nil && e.To.machine != nil {
+		e.Process.host.welcomes(e.To.machine)
+	}
+	if f, is := e.Message.(*messages.Forget); is {
+		c.onForget(w, f)
+	}
+	if e.Process == nil || e.Process.machine == nil || e.Process.machine.original != nil {
+		return
+	}
+	m := e.Process.machine
+	switch f := e.Message.(type) {
+	case *messages.Exited:
+		for _, x := range f.Exits {
+			c.gone(w, m, taskKey{messages.FromToken(f.Origin.GetToken()), x.Rank}, "Exited")
+		}
+	case *messages.Ended:
+		c.allGone(w, m, messages.FromToken(f.Origin.GetToken()), "Ended")
+	case *messages.Expired:
+		c.allGone(w, m, messages.FromToken(f.Origin.GetToken()), "Expired")
+	case *messages.Aborted:
+		c.allGone(w, m, messages.FromToken(f.Origin.GetToken()), "Aborted")
+	}
+}
+
+func (c *freedOnEvidence) gone(w *World, m *machine, k taskKey, word string) {
+	if m.launcher.running(k) {
+		w.violate(c.Name(), "%s says %s of %v, which runs", m.address, word, k)
+	}
+}
+
+func (c *freedOnEvidence) allGone(w *World, m *machine, t topology.Token, word string) {
+	for _, k := range m.launcher.order {
+		if k.key.token == t {
+			c.gone(w, m, k.key, word)
+		}
+	}
+}
+
+// onMachine checks that every running process still has its devices in the ledger.
+func (c *freedOnEvidence) onMachine(w *World, m *machine) {
+	if m.proc == nil || m.proc.node == nil || !m.proc.node.Ready() {
+		return
+	}
+	for _, t := range m.launcher.order {
+		if t.state != taskRunning {
+			continue
+		}
+		s := m.proc.node.Ledger().Slice(t.key.token)
+		if s == nil || !s.Holds() {
+			w.violate(c.Name(), "%s: %v of %s runs and the ledger holds nothing for it", m.address, t.key, t.job)
+			return
+		}
+		for _, g := range s.Grants {
+			if int32(g.Rank) == t.key.rank && g.Gone {
+				w.violate(c.Name(), "%s: %v of %s runs and the ledger has evidence of its end", m.address, t.key, t.job)
+			}
+		}
+	}
+}
+
+// onAttempt checks evidence that enters the store, and that no attempt is
+// committed while a machine that can be reached still runs an earlier one.
+func (c *freedOnEvidence) onAttempt(w *World, s *stored, a, was *messages.AttemptRecord) {
+	for i, p := range a.Places {
+		if p.Exit == nil || was != nil && was.Places[i].Exit != nil || p.Exit.Kind == messages.ExitKind_EXIT_KIND_REMOVED {
+			continue
+		}
+		if m := w.machine(p.Node); m != nil && m.machineID == p.MachineId {
+			c.gone(w, m, taskKey{messages.FromToken(a.Token), p.Rank}, "in the store")
+			c.matches(w, m, taskKey{messages.FromToken(a.Token), p.Rank}, p.Exit)
+		}
+	}
+	if was != nil {
+		return
+	}
+	for _, t := range s.page.tokens {
+		earlier := w.books.attempts[t]
+		for i := range earlier.GetPlaces() {
+			if p := lastWord(s, earlier, i); p.Exit == nil && c.reachable(w, s, a, p) {
+				w.violate(c.Name(), "%s committed %v while rank %d of %v on %s, which can be reached, has left no evidence",
+					a.Job, messages.FromToken(a.Token), p.Rank, t, p.Node)
+			}
+		}
+	}
+}
+
+// matches compares evidence with what happened. A machine that lost its power or
+// its record may know no better than that it is gone.
+func (c *freedOnEvidence) matches(w *World, m *machine, k taskKey, told *messages.Exit) {
+	truth := c.ended[k]
+	delete(c.ended, k)
+	if truth != nil && !m.lossy && (truth.Kind != told.Kind || truth.Code != told.Code) {
+		w.violate(c.Name(), "%v ended on %s as %v, and the store says %v", k, m.address, truth, told)
+	}
+}
+
+// onForget: a machine may drop its exits only once the store has them.
+func (c *freedOnEvidence) onForget(w *World, f *messages.Forget) {
+	a := w.books.attempts[messages.FromToken(f.Order.GetToken())]
+	for _, p := range a.GetPlaces() {
+		if p.Node == f.Order.Node && p.Exit == nil {
+			w.violate(c.Name(), "Forget of %v was sent to %s, and the store has no end of rank %d", f.Order.Token, p.Node, p.Rank)
+		}
+	}
+}
+
+// onClosed: an attempt is over only with the evidence of every machine that can
+// be reached; the rest are debts. When the leader decided that is known only if
+// its writes do not have to wait.
+func (c *freedOnEvidence) onClosed(w *World, s *stored) {
+	if s.jobWas.GetState() != messages.JobState_JOB_STATE_ACTIVE || s.job.State == messages.JobState_JOB_STATE_ACTIVE {
+		return
+	}
+	if f := w.faults.byName; f["store-error"] != nil || f["store-stall"] != nil || f["store-outage"] != nil || f["leader-cut"] != nil || f["leader-pause"] != nil {
+		return
+	}
+	t := messages.FromToken(s.job.Attempt)
+	a := w.books.attempts[t]
+	for i := range a.GetPlaces() {
+		if p := lastWord(s, a, i); p.Exit == nil && c.reached(w, s, w.engine.now.sub(10*time.Millisecond), p) {
+			w.violate(c.Name(), "%s is %v while rank %d of %v on %s, which can be reached, has left no evidence", s.job.Id, s.job.State, p.Rank, t, p.Node)
+		}
+	}
+}
+
+// lastWord is a place of an earlier attempt after the same transaction.
+func lastWord(s *stored, earlier *messages.AttemptRecord, i int) *messages.Place {
+	for _, a := range s.attempts {
+		if messages.FromToken(a.Token) == messages.FromToken(earlier.Token) {
+			return a.Places[i]
+		}
+	}
+	return earlier.Places[i]
+}
+
+// reachable tells whether the leader must have known that the machine can be
+// reached when it decided: it heard it all the time since well before that. The
+// write may have waited for the store for long after; what happened meanwhile
+// does not count.
+func (c *freedOnEvidence) reachable(w *World, s *stored, a *messages.AttemptRecord, p *messages.Place) bool {
+	if s.proc.host == nil || w.faults.byName["clock-jump"] != nil {
+		return false
+	}
+	return c.reached(w, s, s.proc.host.wallInstant(a.CommittedUnixMs), p)
+}
+
+func (c *freedOnEvidence) reached(w *World, s *stored, decided instant, p *messages.Place) bool {
+	m, h := w.machine(p.Node), s.proc.host
+	if m == nil || h == nil || s.proc.dead || m.machineID != p.MachineId {
+		return false
+	}
+	return !h.silent[m.index] && w.engine.now.since(h.heardAt[m.index]) < w.constants.Heartbeat+time.Second &&
+		decided.since(h.quietAt[m.index]) > 200*time.Millisecond
+}

@@ -1,0 +1,61 @@
+package sim
+
+import (
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// ownFacts is S13: facts about a machine count only from that machine and its
+// current incarnation. A clone is never welcomed, runs nothing, and takes no
+// machine's place in the store.
+type ownFacts struct{ notQuiet }
+
+func newOwnFacts() *ownFacts { return &ownFacts{} }
+
+func (*ownFacts) Name() string         { return "S13 own-facts" }
+func (*ownFacts) Watches() []EventKind { return []EventKind{Sent, Stored, TaskSpawned} }
+
+func (c *ownFacts) Step(w *World, e *Event) {
+	switch e.Kind {
+	case TaskSpawned:
+		if e.Machine.original != nil && w.books.nodes[string(e.Machine.id)].GetMachineId() != e.Machine.machineID {
+			w.violate(c.Name(), "%v of %s was spawned on a clone of %s", e.Task.key, e.Task.job, e.Machine.address)
+		}
+	case Stored:
+		c.onStored(w, e.Stored)
+	case Sent:
+		if m, is := e.Message.(*messages.Welcome); is && strings.Contains(m.Incarnation.GetBootId(), cloneMark) && !c.taken(w, e, m) {
+			w.violate(c.Name(), "a clone was welcomed as %s", m.Incarnation.BootId)
+		}
+	}
+}
+
+// cloneMark is in the machine id of every clone.
+const cloneMark = "-clone"
+
+// taken tells whether the clone is what the store knows under this node's id:
+// the operator removed the first machine, and the clone was the next to come.
+func (c *ownFacts) taken(w *World, e *Event, m *messages.Welcome) bool {
+	if e.To == nil || e.To.machine == nil {
+		return false
+	}
+	n := w.books.nodes[string(e.To.machine.id)]
+	return n != nil && strings.HasPrefix(m.Incarnation.BootId, n.MachineId+"-boot")
+}
+
+func (c *ownFacts) onStored(w *World, s *stored) {
+	if s.node != nil && s.nodeWas != nil && s.node.MachineId != s.nodeWas.MachineId && s.nodeWas.Removed == nil {
+		w.violate(c.Name(), "%s was %s, and now is %s", s.node.Id, s.nodeWas.MachineId, s.node.MachineId)
+	}
+	for i, a := range s.attempts {
+		if s.attemptsWere[i] != nil {
+			continue
+		}
+		for _, p := range a.Places {
+			if n := w.books.nodes[p.Node]; n == nil || n.MachineId != p.MachineId {
+				w.violate(c.Name(), "%s was committed to %s, which the store does not know as %s", a.Job, p.MachineId, p.Node)
+			}
+		}
+	}
+}

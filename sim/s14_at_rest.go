@@ -1,0 +1,108 @@
+package sim
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// atRest is S14: with no message in flight, no write pending and no claim, the
+// leader's memory is what the store and the machines say. Before that, in a run
+// where no word is ever lost, its view is never more than what there is: it
+// proposes nothing to a machine that has no room.
+type atRest struct{}
+
+func newAtRest() *atRest { return &atRest{} }
+
+func (*atRest) Name() string         { return "S14 at-rest" }
+func (*atRest) Watches() []EventKind { return []EventKind{Sent} }
+
+func (c *atRest) Step(w *World, e *Event) {
+	m, is := e.Message.(*messages.Refused)
+	if !is || !w.faults.calm() || w.elections > 1 || strings.Contains(m.Detail, "device") {
+		return // parts of devices are the machine's to pair: the view only estimates them
+	}
+	if m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE {
+		w.violate(c.Name(), "%s was asked for what it has not: %s", e.Process.address, m.Detail)
+	}
+}
+
+// Quiet compares everything with everything.
+func (c *atRest) Quiet(w *World) {
+	p := w.leader()
+	if p == nil || p.leader == nil {
+		w.violate(c.Name(), "nobody leads")
+		return
+	}
+	c.store(w)
+	c.jobs(w, p)
+	for _, m := range w.machines {
+		if w.open(m) && !w.engine.halted {
+			c.machine(w, p, m)
+		}
+	}
+}
+
+// store compares the database with what the checkers saw being written.
+func (c *atRest) store(w *World) {
+	for _, id := range w.books.ids {
+		record, _, err := w.store.kept.Job(topology.JobID(id))
+		if err != nil {
+			w.violate(c.Name(), "%s: %v", id, err)
+			return
+		}
+		page := w.books.jobs[id]
+		if record.Revision != page.record.Revision || record.State != page.record.State {
+			w.violate(c.Name(), "%s is at revision %d (%v) in the store, %d (%v) was the last write", id,
+				record.Revision, record.State, page.record.Revision, page.record.State)
+			return
+		}
+	}
+}
+
+// jobs counts what the leader keeps: what has not ended, and what still lacks evidence.
+func (c *atRest) jobs(w *World, p *process) {
+	want := 0
+	for _, id := range w.books.ids {
+		page := w.books.jobs[id]
+		owed := !terminal(page.record.State)
+		for _, t := range page.tokens {
+			owed = owed || w.books.attempts[t] != nil
+		}
+		if owed {
+			want++
+		}
+	}
+	if got, waiting := p.leader.Living(); got != want || waiting > 0 {
+		w.violate(c.Name(), "the leader keeps %d jobs, %d of them waiting; the store has %d that are not settled", got, waiting, want)
+	}
+}
+
+// machine compares the leader's view of one machine with its ledger.
+func (c *atRest) machine(w *World, p *process, m *machine) {
+	free, why, tenants := p.leader.View(m.id)
+	books := m.proc.node.Ledger().Capacity()
+	if why != "" || tenants != len(m.proc.node.Ledger().Slices()) || !sameCapacity(free, books) {
+		w.violate(c.Name(), "the leader believes %s to have %+v free, %d tenants, closed %q; its ledger has %+v and %d slices",
+			m.address, free, tenants, why, books, len(m.proc.node.Ledger().Slices()))
+	}
+	record := w.books.nodes[string(m.id)]
+	if !proto.Equal(record.GetAnnouncement().GetTotal(), m.announcement.Total) {
+		w.violate(c.Name(), "the store believes %s to have %v", m.address, record.GetAnnouncement().GetTotal())
+	}
+}
+
+func sameCapacity(a, b topology.Capacity) bool {
+	if a.MilliCPU != b.MilliCPU || a.MemoryBytes != b.MemoryBytes || a.WholeGPUs != b.WholeGPUs || len(a.Parts) != len(b.Parts) {
+		return false
+	}
+	for i := range a.Parts {
+		if a.Parts[i] != b.Parts[i] {
+			return false
+		}
+	}
+	return true
+}

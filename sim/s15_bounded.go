@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// bounded is S15: mailboxes, timers and tries stay within what the constants
+// and the size of the cluster allow. What grows without bound in an hour of
+// simulation is a leak in production, and a job that is proposed again and
+// again for the same refusal keeps a leader busy with nothing.
+type bounded struct {
+	notQuiet
+	tries map[string]*tries
+}
+
+// tries are the attempts at one job within a second.
+type tries struct {
+	last  topology.Token
+	since instant
+	count int
+}
+
+func newBounded() *bounded { return &bounded{tries: map[string]*tries{}} }
+
+func (*bounded) Name() string         { return "S15 bounded" }
+func (*bounded) Watches() []EventKind { return []EventKind{Sent, Scanned} }
+
+// mailboxMost is a queue that no actor may have while its process runs, for
+// rooms of any size: it is checked again with the room's size where it is passed.
+const mailboxMost = 10_000
+
+func (c *bounded) Step(w *World, e *Event) {
+	if e.Kind == Sent {
+		if m, is := e.Message.(*messages.Reserve); is {
+			c.tried(w, m.Order)
+		}
+		return
+	}
+	live := 0
+	for _, t := range w.books.attempts { //order: only counted
+		live += len(t.Places)
+	}
+	for _, h := range w.schedulers {
+		if p := h.proc; p != nil && p.timers > 256+64*len(w.books.jobs)+16*live+16*len(w.machines) {
+			w.violate(c.Name(), "%s has %d timers for %d jobs", p.address, p.timers, len(w.books.jobs))
+		}
+	}
+	for _, m := range w.machines {
+		if p := m.proc; p != nil && p.node != nil && p.timers > 256+32*len(p.node.Ledger().Slices())+len(m.launcher.order)*8 {
+			w.violate(c.Name(), "%s has %d timers for %d slices", p.address, p.timers, len(p.node.Ledger().Slices()))
+		}
+	}
+}
+
+// tried counts attempts at a job: each machine may spoil one in a second, not more.
+func (c *bounded) tried(w *World, o *messages.Order) {
+	t := c.tries[o.Job]
+	if t == nil {
+		t = &tries{}
+		c.tries[o.Job] = t
+	}
+	token := messages.FromToken(o.Token)
+	if token == t.last {
+		return
+	}
+	t.last = token
+	if w.engine.now.since(t.since) > time.Second {
+		t.since, t.count = w.engine.now, 0
+	}
+	if t.count++; t.count > 16+len(w.machines) {
+		w.violate(c.Name(), "%s was tried %d times within a second", o.Job, t.count)
+	}
+}
+
+// crowded is asked when a mailbox grew beyond what a small room may need. A
+// process that was stopped has to catch up first.
+func (w *World) crowded(m *mailbox, waiting int) {
+	if waiting > mailboxMost+64*len(w.machines) {
+		w.violate("S15 bounded", "%s/%s has %d messages waiting", m.proc.address, m.self.Id, waiting)
+	}
+}

@@ -1,0 +1,299 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what a script may do to a world: ask for things, break
+// things, look at things, and let time pass until something is so. A world for
+// a script is made with Options.Plain: nothing arrives and nothing breaks by
+// itself. Machines are named by their number, from 1.
+
+// Now is the virtual time since the world began.
+func (w *World) Now() time.Duration { return w.engine.now.duration() }
+
+// StepUntil runs the world until a condition holds, and tells whether it did
+// within the time. The condition is asked after every step.
+func (w *World) StepUntil(holds func() bool, within time.Duration) bool {
+	limit := w.engine.now.plus(within)
+	for !holds() {
+		if w.engine.halted || w.engine.now >= limit || !w.engine.step(limit) && w.engine.now >= limit {
+			return holds()
+		}
+	}
+	return true
+}
+
+// Node is the id of a machine by its number.
+func (w *World) Node(number int) topology.NodeID { return w.at(number).id }
+
+func (w *World) at(number int) *machine {
+	if number < 1 || number > len(w.machines) {
+		panic(fmt.Sprintf("there is no machine %d", number))
+	}
+	return w.machines[number-1]
+}
+
+// Submit orders a job, as a client that tries until it is acknowledged.
+func (w *World) Submit(spec *messages.JobSpec) *Order { return w.client.submit(spec) }
+
+// SubmitAgain sends the same request once more.
+func (w *World) SubmitAgain(o *Order) { w.client.order(o) }
+
+// Cancel asks for a job's end until that is acknowledged.
+func (w *World) Cancel(o *Order) { w.client.cancel(o) }
+
+// Hold keeps a job from being planned; Release lets it go.
+func (w *World) Hold(o *Order)    { w.client.hold(o, false) }
+func (w *World) Release(o *Order) { w.client.hold(o, true) }
+
+// Change asks for an operator's change of a machine until it is acknowledged.
+func (w *World) Change(number int, verb messages.NodeVerb, deadline time.Duration) {
+	w.client.change(w.at(number), verb, deadline)
+}
+
+// Ask sends any message to an actor of the leader; the answer is handed over,
+// if one comes.
+func (w *World) Ask(path string, message proto.Message, answered func(proto.Message)) {
+	p := w.leader()
+	if p == nil {
+		return
+	}
+	w.client.next++
+	a := &ask{path: fmt.Sprintf("ask-%d", w.client.next), message: message, since: w.engine.now, answered: func(m proto.Message) bool {
+		answered(m)
+		return true
+	}}
+	w.client.asks[a.path] = a
+	w.send(nil, actor.NewPID(p.address, path), actor.NewPID(clientAddress, a.path), message)
+}
+
+// Leader is the address of the process that leads; empty when there is none.
+func (w *World) Leader() string {
+	if p := w.leader(); p != nil {
+		return p.address
+	}
+	return ""
+}
+
+// Epoch is the leader's.
+func (w *World) Epoch() uint64 {
+	if p := w.leader(); p != nil {
+		return p.epoch
+	}
+	return 0
+}
+
+// CrashLeader kills the leader's process. It comes back as a standby.
+func (w *World) CrashLeader() {
+	if p := w.leader(); p != nil {
+		p.crash()
+	}
+}
+
+// PauseLeader stops the leader's process for a while.
+func (w *World) PauseLeader(d time.Duration) {
+	if p := w.leader(); p != nil {
+		w.faults.suspend(p, d)
+	}
+}
+
+// Usurp lets a standby take over while the present leader knows nothing of it.
+func (w *World) Usurp() bool { return w.usurp() != nil }
+
+// StoreAway makes every call to the store fail for a while.
+func (w *World) StoreAway(d time.Duration) {
+	w.store.outage++
+	w.engine.after(d, func() { w.store.outage-- })
+}
+
+// CrashAgent kills a machine's agent, which starts again after a while.
+func (w *World) CrashAgent(number int) {
+	if p := w.at(number).proc; p != nil {
+		p.crash()
+	}
+}
+
+// PauseAgent stops a machine's agent for a while.
+func (w *World) PauseAgent(number int, d time.Duration) {
+	if p := w.at(number).proc; p != nil {
+		w.faults.suspend(p, d)
+	}
+}
+
+// PowerLoss takes a machine down for a while; for ever if that is 0.
+func (w *World) PowerLoss(number int, away time.Duration) { w.at(number).powerLoss(away) }
+
+// Cut puts a machine off the network, in both directions; Mend takes that back.
+func (w *World) Cut(number int) {
+	for _, l := range w.at(number).links {
+		l.block(towardMachine)
+		l.block(towardScheduler)
+	}
+}
+
+// Mend takes a Cut back.
+func (w *World) Mend(number int) {
+	for _, l := range w.at(number).links {
+		l.unblock(towardMachine)
+		l.unblock(towardScheduler)
+	}
+}
+
+// CutOneWay stops what goes to a machine, or what comes from it, for a while.
+func (w *World) CutOneWay(number int, toMachine bool, d time.Duration) {
+	toward := towardScheduler
+	if toMachine {
+		toward = towardMachine
+	}
+	for _, l := range w.at(number).links {
+		w.faults.block(l, toward, d)
+	}
+}
+
+// Hostile makes the network lose, double and delay letters; zeros make it kind again.
+func (w *World) Hostile(drop, double, late float64, lateMost time.Duration) {
+	w.hostile = nil
+	if drop+double+late > 0 {
+		w.hostile = &hostility{drop: drop, double: double, late: late, lateMost: lateMost}
+	}
+}
+
+// BreakDisk makes a machine's disk fail, or be full, for a while.
+func (w *World) BreakDisk(number int, full bool, d time.Duration) {
+	m := w.at(number)
+	m.disk.failing, m.disk.full = w.engine.now.plus(d), full
+}
+
+// TearDisk damages what is on a machine's disk. The agent sees it when it next starts.
+func (w *World) TearDisk(number int) { w.at(number).tear() }
+
+// FaultGPU breaks a device for good.
+func (w *World) FaultGPU(number, device int) {
+	m := w.at(number)
+	m.launcher.fault(m.announcement.Gpus[device].Id)
+}
+
+// Clone starts a second machine from a copy of a machine's disk, under its name.
+func (w *World) Clone(number int) { w.clones = append(w.clones, w.at(number).clone()) }
+
+// Arm makes a fault that strikes by chance strike at the next so many
+// opportunities: "launch-fail", "prepare-hang", "store-error" and their like.
+func (w *World) Arm(site string, times int) {
+	for i := range sites {
+		if sites[i].name == site && sites[i].act == nil {
+			armed := sites[i]
+			armed.few = times
+			w.faults.byName[site] = &moment{site: &armed, eager: true}
+			return
+		}
+	}
+	panic("there is no fault that strikes by chance named " + site)
+}
+
+// Processes are the containers that run on a machine, as "job/rank", in the
+// order in which they came.
+func (w *World) Processes(number int) []string {
+	var out []string
+	for _, t := range w.at(number).launcher.order {
+		if t.state == taskRunning {
+			out = append(out, fmt.Sprintf("%s/%d", t.job, t.key.rank))
+		}
+	}
+	return out
+}
+
+// Ledger is a machine's books; nil while its agent is down. Read only.
+func (w *World) Ledger(number int) *topology.Ledger {
+	if p := w.at(number).proc; p != nil && p.node != nil {
+		return p.node.Ledger()
+	}
+	return nil
+}
+
+// NodeState is a Node's place in its table; "down" while its agent is.
+func (w *World) NodeState(number int) string {
+	if p := w.at(number).proc; p != nil && p.node != nil {
+		return p.node.State()
+	}
+	return "down"
+}
+
+// ID is the job's; empty until it was acknowledged.
+func (o *Order) ID() string { return o.id }
+
+// Refused tells whether the job was turned down.
+func (o *Order) Refused() bool { return o.refused }
+
+// Stored is the job's record as it is on the leader's disk; nil if it is not there.
+func (w *World) Stored(o *Order) *messages.JobRecord {
+	if page := w.books.jobs[o.id]; page != nil {
+		return page.record
+	}
+	return nil
+}
+
+// Attempt is the job's latest committed attempt; nil if there is none, or once
+// the job is over and all its evidence is in.
+func (w *World) Attempt(o *Order) *messages.AttemptRecord {
+	if page := w.books.jobs[o.id]; page != nil {
+		return w.books.latest(page)
+	}
+	return nil
+}
+
+// Letter is a message between two processes.
+type Letter struct {
+	From, To, Path string
+	Message        proto.Message
+
+	sender *actor.PID
+}
+
+// OnLetter hands a script every message that is put on its way.
+func (w *World) OnLetter(told func(Letter)) { w.onLetter = told }
+
+// Deliver hands a letter to whoever answers to its address now, however old it is.
+func (w *World) Deliver(l Letter) {
+	e := w.endpoints[l.To]
+	if e == nil || e.proc == nil || e.proc.dead {
+		return
+	}
+	sender := l.sender
+	if sender != nil {
+		sender = actor.NewPID(sender.Address, sender.Id)
+	}
+	message := &actor.MessageEnvelope{Message: proto.Clone(l.Message), Sender: sender}
+	if box, found := e.proc.system.ProcessRegistry.GetLocal(l.Path); found {
+		box.SendUserMessage(nil, message)
+	}
+}
+
+// Script is the command of a task that runs for a while and then exits with a code.
+func Script(run time.Duration, exit int32) []string {
+	return script{run: run, exit: exit, rank: -1}.command()
+}
+
+// ScriptOfRank is the same, where only one rank fails, half way, in the first so many runs.
+func ScriptOfRank(run time.Duration, exit, rank, runs int32) []string {
+	return script{run: run, exit: exit, rank: rank, runs: runs}.command()
+}
+
+// Deaf is a command that ignores SIGTERM.
+func Deaf(run time.Duration) []string { return script{run: run, rank: -1, deaf: true}.command() }
+
+// Finish ends all faults, waits until every job is over and all is at rest, and
+// answers what was found on the way.
+func (w *World) Finish() []Violation {
+	w.heal()
+	w.settle()
+	w.rest()
+	return w.violations
+}

@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// seeds are what the tests run: many small rooms, where faults are dense, and a
+// few larger ones.
+func seeds(short bool) []Options {
+	small, large := 32, 8
+	if short {
+		small, large = 6, 1
+	}
+	var all []Options
+	for i := range small {
+		all = append(all, Options{Seed: uint64(1000 + i), World: "small"})
+	}
+	for i := range large {
+		all = append(all, Options{Seed: uint64(2000 + i), Machines: 24, Minutes: 20})
+	}
+	return all
+}
+
+func TestSeeds(t *testing.T) {
+	for _, o := range seeds(testing.Short()) {
+		t.Run(fmt.Sprintf("%s%d", o.World, o.Seed), func(t *testing.T) {
+			t.Parallel()
+			run(t, o)
+		})
+	}
+}
+
+// TestEverySite has each sort of fault alone, so that a run that finds something
+// also says which fault it takes.
+func TestEverySite(t *testing.T) {
+	for i, name := range Sites() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := Options{Seed: uint64(3000 + i), World: "small", Faults: []string{name}}
+			for w, err := NewWorld(o); w.draw.Schedulers < 2; w, err = NewWorld(o) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				o.Seed += 100 // some faults need somebody else to take over
+			}
+			run(t, o)
+		})
+	}
+}
+
+func run(t *testing.T, o Options) Result {
+	t.Helper()
+	r, err := Run(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range r.Violations {
+		t.Error(v)
+	}
+	if t.Failed() {
+		t.Logf("%s\noptions: %s\n%s", r.Line(), r.Options, strings.Join(r.Recent, "\n"))
+	}
+	return r
+}
+
+// TestSameTrace is S16, and that the hash sees a difference where there is one.
+func TestSameTrace(t *testing.T) {
+	o := Options{Seed: 7, World: "small"}
+	if err := SameTrace(o); err != nil {
+		t.Error(err)
+	}
+	before := runtime.GOMAXPROCS(1)
+	first := run(t, o)
+	runtime.GOMAXPROCS(2)
+	second := run(t, o)
+	runtime.GOMAXPROCS(before)
+	if first.Line() != second.Line() {
+		t.Errorf("with one processor:\n%s\nwith two:\n%s", first.Line(), second.Line())
+	}
+	c := actors.DefaultConstants()
+	if err := SetConstant(&c, "ResendFirst=260ms"); err != nil {
+		t.Fatal(err)
+	}
+	o.Constants = &c
+	if other := run(t, o); other.Trace == first.Trace {
+		t.Error("another constant gave the same trace")
+	}
+	o.Constants = nil
+	o.Seed++
+	if other := run(t, o); other.Trace == first.Trace {
+		t.Error("another seed gave the same trace")
+	}
+}
+
+func TestSetConstant(t *testing.T) {
+	c := actors.DefaultConstants()
+	for _, bad := range []string{"", "Nothing=1s", "Heartbeat=soon", "LaunchFailures=1s"} {
+		if SetConstant(&c, bad) == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+	if err := SetConstant(&c, "LaunchFailures=9"); err != nil || c.LaunchFailures != 9 {
+		t.Errorf("LaunchFailures is %d, %v", c.LaunchFailures, err)
+	}
+}
+
+func spec(machines int32, run time.Duration) *messages.JobSpec {
+	return &messages.JobSpec{
+		Name: "train", Image: "host", Command: Script(run, 0), Queue: "default",
+		Gang: &messages.GangSpec{ReplicasMin: machines, ReplicasMax: machines},
+		Each: &messages.Resources{MilliCpu: 8000, MemoryBytes: 64 << 30, MilliGpu: 8 * topology.WholeGPU},
+		Stop: &messages.StopSpec{GraceMs: 2000},
+	}
+}
+
+// TestScript plays a whole small story with what scripts are given.
+func TestScript(t *testing.T) {
+	w, err := NewWorld(Options{Seed: 1, World: "small", Plain: true, Machines: 4, PerRack: 2, Schedulers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := w.Submit(spec(2, time.Hour))
+	running := func() bool {
+		return len(w.Processes(1))+len(w.Processes(2))+len(w.Processes(3))+len(w.Processes(4)) == 2
+	}
+	if !w.StepUntil(running, time.Minute) {
+		t.Fatalf("the gang does not run\n%s", strings.Join(w.Recent(), "\n"))
+	}
+	epoch := w.Epoch()
+	w.CrashLeader()
+	if !w.StepUntil(func() bool { return w.Epoch() > epoch && running() }, time.Minute) {
+		t.Fatal("nobody took over, or the gang did not outlive it")
+	}
+	w.Cancel(first)
+	over := func() bool { return w.Stored(first).GetState() == messages.JobState_JOB_STATE_CANCELLED }
+	if !w.StepUntil(over, time.Minute) {
+		t.Fatalf("the cancel came to nothing: %v\n%s", w.Violations(), strings.Join(w.Recent(), "\n"))
+	}
+	second := w.Submit(spec(4, 10*time.Second))
+	w.Arm("launch-fail", 1)
+	for _, v := range w.Finish() {
+		t.Error(v)
+	}
+	if got := w.Stored(second).GetState(); got != messages.JobState_JOB_STATE_SUCCEEDED {
+		t.Errorf("the second job is %v", got)
+	}
+}
+
+// TestHarm shows that the checkers see what they are for: a process that nobody
+// started by the protocol.
+func TestHarm(t *testing.T) {
+	w, err := NewWorld(Options{Seed: 1, World: "small", Plain: true, Machines: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.RunFor(10 * time.Second)
+	m := w.at(1)
+	port := &launcherPort{m.launcher, m.proc}
+	port.Tell(&messages.StartTask{Id: taskKey{topology.Token{Epoch: 1, Counter: 1}, 0}.id(), Job: "j"}, nil)
+	w.RunFor(10 * time.Second)
+	if len(w.Violations()) == 0 {
+		t.Error("nobody complained")
+	}
+}

@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the faults of networks, disks and devices.
+
+// block puts a partition in one direction of a link for a while.
+func (f *faults) block(l *link, toward side, d time.Duration) {
+	l.block(toward)
+	if d > 0 {
+		f.until(d, func() { l.unblock(toward) })
+	}
+}
+
+// partition cuts a few machines off, now and then a whole rack.
+func partition(f *faults) bool {
+	d := f.w.luck.skewed(time.Second, 90*time.Second)
+	for _, m := range f.group() {
+		f.w.say("%s cut off for %s", m.address, d)
+		for _, l := range m.links {
+			f.block(l, towardMachine, d)
+			f.block(l, towardScheduler, d)
+		}
+	}
+	return true
+}
+
+// group is one machine, or all of a rack.
+func (f *faults) group() []*machine {
+	m := f.w.machines[f.w.luck.below(len(f.w.machines))]
+	if !f.w.luck.chance(0.15) {
+		return []*machine{m}
+	}
+	first := m.index / f.w.draw.PerRack * f.w.draw.PerRack
+	return f.w.machines[first:min(first+f.w.draw.PerRack, len(f.w.machines))]
+}
+
+func oneWay(f *faults) bool {
+	d := f.w.luck.skewed(time.Second, 90*time.Second)
+	toward := side(f.w.luck.below(2))
+	for _, m := range f.group() {
+		f.w.say("%s cut off one way (%d) for %s", m.address, toward, d)
+		for _, l := range m.links {
+			f.block(l, toward, d)
+		}
+	}
+	return true
+}
+
+// cutForEver takes a machine off the network for the rest of the run. Its
+// processes go on.
+func cutForEver(f *faults) bool {
+	m := f.busy()
+	if m == nil || m.gone || !f.mayLose("cut-for-ever") {
+		return false
+	}
+	f.lost++
+	m.gone = true // nobody counts on it any more
+	f.w.say("%s cut off for ever", m.address)
+	for _, l := range m.links {
+		l.block(towardMachine)
+		l.block(towardScheduler)
+	}
+	return true
+}
+
+// clog holds a machine's traffic back for less than keepalive would notice.
+func clog(f *faults) bool {
+	m := f.busy()
+	if m == nil {
+		return false
+	}
+	d := f.w.luck.skewed(50*time.Millisecond, 9*time.Second)
+	for _, l := range m.links {
+		f.block(l, side(f.w.luck.below(2)), d)
+	}
+	return true
+}
+
+// flap breaks a machine's streams again and again.
+func flap(f *faults) bool {
+	m := f.busy()
+	if m == nil {
+		return false
+	}
+	at := time.Duration(0)
+	for range f.w.luck.span(2, 12) {
+		at += f.w.luck.between(20*time.Millisecond, 2*time.Second)
+		f.w.engine.after(at, func() {
+			for _, l := range m.links {
+				l.breakOff()
+			}
+		})
+	}
+	return true
+}
+
+// hostile makes the whole network adversarial for a while.
+func hostile(f *faults) bool {
+	if f.w.hostile != nil {
+		return false
+	}
+	d := f.w.draw
+	f.w.hostile = &hostility{drop: d.Drop, double: d.Double, late: d.Late, lateMost: d.LateMost}
+	f.until(f.w.luck.between(d.Pace, 6*d.Pace), func() { f.w.hostile = nil })
+	return true
+}
+
+func diskError(f *faults) bool { return f.breakDisk(false) }
+
+func diskFull(f *faults) bool { return f.breakDisk(true) }
+
+func (f *faults) breakDisk(full bool) bool {
+	m := f.busy()
+	if m == nil || m.disk.failing > f.w.engine.now {
+		return false
+	}
+	d := f.w.luck.skewed(100*time.Millisecond, time.Minute)
+	f.w.say("%s disk fails for %s", m.address, d)
+	m.disk.failing, m.disk.full = f.w.engine.now.plus(d), full
+	f.until(d, func() { m.disk.failing = f.w.engine.now })
+	return true
+}
+
+func diskStall(f *faults) bool {
+	m := f.busy()
+	if m == nil {
+		return false
+	}
+	d := f.w.luck.skewed(50*time.Millisecond, 20*time.Second)
+	m.disk.stalled = f.w.engine.now.plus(d)
+	f.until(d, func() { m.disk.stalled = f.w.engine.now })
+	return true
+}
+
+// diskTorn is a power loss that damages the ledger's record.
+func diskTorn(f *faults) bool {
+	m := f.busy()
+	if m == nil {
+		return false
+	}
+	if f.w.luck.chance(0.5) {
+		// The agent alone dies: its tasks are there when it finds its books unreadable.
+		m.proc.crash()
+	} else {
+		m.powerLoss(f.w.luck.skewed(3*time.Second, time.Minute))
+	}
+	return m.tear()
+}
+
+func gpuFault(f *faults) bool {
+	m := f.busy()
+	if m == nil || len(m.announcement.Gpus) == 0 || len(m.launcher.faulted) > 1 {
+		return false
+	}
+	gpu := m.announcement.Gpus[f.w.luck.below(len(m.announcement.Gpus))].Id
+	f.w.say("%s faults", topology.GPUID(gpu))
+	m.launcher.fault(gpu)
+	return true
+}

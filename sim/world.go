@@ -1,0 +1,218 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the simulated world as a whole: what there is in it, and how
+// the parts find each other.
+
+// World is one simulated cluster.
+type World struct {
+	opts      Options
+	draw      Draw
+	constants actors.Constants
+	engine    *engine
+	net       *source // chance on the network
+	chance    *source // chance in disks, stores, launchers and leaders
+	luck      *source // chance of the faults
+	jobs      *source // chance in what is submitted
+
+	endpoints  map[string]*endpoint
+	machines   []*machine
+	clones     []*machine
+	schedulers []*schedulerHost
+	leading    *schedulerHost
+	electing   bool
+	elections  int
+	ledSince   instant
+	store      *storage
+	books      *books
+	client     *client
+	hostile    *hostility // how the network misbehaves; nil: streams in order
+	lateUntil  instant    // when the last late letter will have arrived
+	faults     *faults
+	snares     []snare
+
+	checking   bool
+	checks     []Invariant
+	byKind     [eventKinds][]Invariant
+	violations []Violation
+	event      Event
+	observer   *observer
+	current    *mailbox // the actor that runs now
+
+	processes int
+	jobIDs    int
+	sent      uint64 // letters
+	delivered uint64
+	writes    int // calls to stores and disks that are under way
+	buffer    []byte
+	counters  map[string]int64
+	edges     map[Taken]int
+	recent    []line // the last log lines, for a run that fails
+	recentAt  int
+	lingering bool // load goes on only for faults that have not had their chance
+	healed    bool // the faults are over …
+	healedAt  instant
+	resting   bool                   // … nobody asks for anything any more …
+	idling    bool                   // … and nothing should happen any more
+	running   map[topology.Token]int // members of each attempt that were spawned
+	gangs     int                    // that ran
+	notable   func(line)
+	onLetter  func(Letter)
+}
+
+// Taken is a step that some state machine took.
+type Taken struct {
+	Kind            actors.Kind
+	From, Event, To string
+}
+
+// NewWorld builds a cluster and starts everything in it. Nothing has happened
+// yet: Run or StepUntil makes it.
+func NewWorld(o Options) (*World, error) {
+	seed := newSource(o.Seed)
+	d, err := draw(o, seed.fork("draw"))
+	if err != nil {
+		return nil, err
+	}
+	w := &World{
+		opts: o, draw: d, constants: actors.DefaultConstants(), engine: newEngine(seed),
+		net: seed.fork("net"), chance: seed.fork("chance"), luck: seed.fork("luck"), jobs: seed.fork("jobs"),
+		endpoints: map[string]*endpoint{}, counters: map[string]int64{}, edges: map[Taken]int{},
+		running:  map[topology.Token]int{},
+		checking: !o.Unchecked,
+	}
+	if o.Constants != nil {
+		w.constants = *o.Constants
+	}
+	// A step takes up to 20 µs in a small room. In a large one so many actors run
+	// at once that, one after the other, they would take longer than they have.
+	w.engine.costMax = max(200, 20_000*64/max(d.Machines, 64))
+	w.store = &storage{w: w, kept: store.NewMemory()}
+	w.store.kept.HoldSync()
+	w.books = newBooks(w)
+	w.build()
+	w.traceTo(o.Trace)
+	if o.Plain {
+		w.scan()
+	}
+	return w, nil
+}
+
+func (w *World) build() {
+	gpus := []int{8}
+	if w.opts.World != "big" && !w.opts.Plain {
+		gpus = []int{8, 8, 8, 8, 4, 8, 8, 8}
+	}
+	if len(w.opts.GPUs) > 0 {
+		gpus = w.opts.GPUs
+	}
+	for i := range w.draw.Machines {
+		w.machines = append(w.machines, w.newMachine(i, gpus[i%len(gpus)]))
+	}
+	for i := range w.draw.Schedulers {
+		w.schedulers = append(w.schedulers, w.newSchedulerHost(i))
+	}
+	w.client = newClient(w)
+	w.faults = newFaults(w)
+	if w.checking {
+		w.observer = newObserver(w)
+		w.checks = newInvariants()
+		for _, inv := range w.checks {
+			for _, kind := range inv.Watches() {
+				w.byKind[kind] = append(w.byKind[kind], inv)
+			}
+		}
+	}
+	for _, h := range w.schedulers {
+		h.start()
+	}
+	for _, m := range w.machines {
+		w.engine.after(w.chance.between(0, 2e9), m.powerOn)
+	}
+	w.engine.after(10e6, w.elect)
+	w.electing = true
+}
+
+// newMachine puts a machine into its rack.
+func (w *World) newMachine(index, gpus int) *machine {
+	rack := index / w.draw.PerRack
+	m := &machine{w: w, index: index, id: topology.NodeID(fmt.Sprintf("n%05d", index+1)), disk: &disk{w: w}}
+	m.address = "node-" + string(m.id)
+	m.machineID = "machine-" + string(m.id)
+	m.clock = w.newClock()
+	m.launcher = newLauncher(w, m)
+	a := &messages.Announcement{
+		Total:   &messages.Resources{MilliCpu: 96_000, MemoryBytes: 768 << 30, MilliGpu: int64(gpus) * topology.WholeGPU},
+		Address: fmt.Sprintf("10.%d.%d.%d", index>>16, index>>8&255, index&255), PortFirst: 20_000, PortLast: 20_099,
+		AgentVersion: "sim",
+	}
+	for g := range gpus {
+		a.Gpus = append(a.Gpus, &messages.Gpu{Id: fmt.Sprintf("%s-gpu-%d", m.id, g), Type: "H100", MemoryBytes: 80 << 30, Minor: int32(g)})
+	}
+	for _, level := range w.draw.Levels {
+		place := fmt.Sprintf("rack-%03d", rack)
+		if level == "block" {
+			place = fmt.Sprintf("block-%02d", rack/2)
+		}
+		a.Place = append(a.Place, &messages.Label{Key: level, Value: place})
+	}
+	m.announcement = a
+	w.endpoints[m.address] = &endpoint{address: m.address, machine: m}
+	return m
+}
+
+// machine finds a machine by its node's id.
+func (w *World) machine(id string) *machine {
+	if e := w.endpoints["node-"+id]; e != nil {
+		return e.machine
+	}
+	return nil
+}
+
+// leader is the process that leads, as the store sees it; nil when there is none.
+func (w *World) leader() *process {
+	if w.leading == nil || w.leading.proc == nil || w.leading.proc.epoch == 0 {
+		return nil
+	}
+	return w.leading.proc
+}
+
+func (w *World) count(name string, n int64) { w.counters[name] += n }
+
+// mailed looks at a mailbox that grew.
+func (w *World) mailed(m *mailbox) {
+	if n := m.user.len(); n >= mailboxMost && !m.proc.paused && w.checking {
+		w.crowded(m, n)
+	}
+}
+
+// Taken lists every step that some state machine took, with how often.
+func (w *World) Taken() map[Taken]int { return w.edges }
+
+// Counters are what the actors and the world counted.
+func (w *World) Counters() map[string]int64 { return w.counters }
+
+// Violations are what the checkers found.
+func (w *World) Violations() []Violation { return w.violations }
+
+func copyOf[M proto.Message](m M) M { return proto.Clone(m).(M) }
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m { //order: sorted below
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
