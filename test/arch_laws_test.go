@@ -120,6 +120,7 @@ var laws = []law{
 	{"opening", openingLaw, []breach{
 		{"actors/x.go", "package actors\n\nvar x = 1\n\n// Late.\n"},
 		{"actors/x.go", "//go:build linux\n\npackage actors\n"},
+		{"actors/x.go", "package actors\n\nimport \"fmt\"\n\ntype t int\n"},
 		{"actors/x.go", "package actors\n\nimport \"fmt\"\n\n// Late.\nvar x = fmt.Sprint()\n"},
 	}},
 	{"package names", packageNameLaw, []breach{
@@ -309,8 +310,9 @@ func fileLengthLaw(s source) []string {
 	return nil
 }
 
-// openingLaw: a file says what it owns before its first declaration: above the package clause, or on its own around the
-// imports. A build constraint, or the comment that belongs to that declaration, says nothing of the kind.
+// openingLaw: a file says what it owns before anything else: above the package clause, on its own around the imports, or
+// as the comment of the type that it opens with, as an actor's file does. A build constraint, or the comment of a first
+// constant or function, says nothing of the kind.
 func openingLaw(s source) []string {
 	if !s.production() {
 		return nil
@@ -321,7 +323,8 @@ func openingLaw(s source) []string {
 			continue
 		}
 		end = declaration.Pos()
-		if doc := declarationDoc(declaration); doc != nil {
+		doc, isType := declarationDoc(declaration)
+		if doc != nil && !isType {
 			end = doc.Pos()
 		}
 		break
@@ -334,15 +337,15 @@ func openingLaw(s source) []string {
 	return []string{s.path + ": opens without a word on what it owns"}
 }
 
-// declarationDoc is the comment that belongs to a declaration.
-func declarationDoc(declaration ast.Decl) *ast.CommentGroup {
+// declarationDoc is the comment that belongs to a declaration, and whether that is a type.
+func declarationDoc(declaration ast.Decl) (doc *ast.CommentGroup, isType bool) {
 	switch declaration := declaration.(type) {
 	case *ast.GenDecl:
-		return declaration.Doc
+		return declaration.Doc, declaration.Tok == token.TYPE
 	case *ast.FuncDecl:
-		return declaration.Doc
+		return declaration.Doc, false
 	}
-	return nil
+	return nil, false
 }
 
 // packageNameLaw: a package is a noun of the domain.

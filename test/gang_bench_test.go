@@ -1,0 +1,65 @@
+package test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+func gangSpec(machines int32) *messages.JobSpec {
+	return &messages.JobSpec{
+		Name: "gang", Image: "host", Command: []string{"true"},
+		Gang: &messages.GangSpec{ReplicasMin: machines, ReplicasMax: machines},
+		Each: &messages.Resources{MilliCpu: 32_000, MemoryBytes: 256 << 30, MilliGpu: 8_000},
+	}
+}
+
+// BenchmarkGang measures submit → running: placement, both phases, the memory
+// store, the ledgers and the start barrier, over in-process actors. The cancel
+// that makes room for the next gang is not timed.
+func BenchmarkGang(b *testing.B) {
+	for _, machines := range []int{1, 8, 64} {
+		b.Run(fmt.Sprintf("machines=%d", machines), func(b *testing.B) {
+			c := newInprocess(b)
+			c.lead()
+			for i := range machines {
+				c.join(i)
+			}
+			client, answers := c.client()
+			time.Sleep(actors.DefaultConstants().RecoveryWait + time.Second) // the leader is ready, all have joined
+			b.ResetTimer()
+			for i := range b.N {
+				c.ask(client, actors.SchedulerPath, &messages.Submit{
+					Principal: &messages.Principal{Name: "bench"}, RequestId: fmt.Sprint(i), Spec: gangSpec(int32(machines)), AllowInfeasible: true,
+				})
+				c.await("running")
+				b.StopTimer()
+				id := submitted(b, answers)
+				c.ask(client, actors.SchedulerPath, &messages.Cancel{Principal: &messages.Principal{Name: "bench"}, Job: id, Reason: "next"})
+				c.await("over")
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+// submitted reads answers up to that of a submit.
+func submitted(tb testing.TB, answers chan any) string {
+	limit := time.After(10 * time.Second)
+	for {
+		select {
+		case m := <-answers:
+			if r, ok := m.(*messages.SubmitReply); ok {
+				if r.Outcome.Code != messages.Code_CODE_OK {
+					tb.Fatalf("submit: %v", r.Outcome)
+				}
+				return r.Job
+			}
+		case <-limit:
+			tb.Fatal("no answer to a submit")
+		}
+	}
+}

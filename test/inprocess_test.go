@@ -1,0 +1,191 @@
+package test
+
+// This file owns a whole cluster in one process: the production actors on
+// Proto.Actor's own mailboxes and dispatcher, real time, the memory store, and
+// machines whose disks and containers answer at once. It is what remains of the
+// protocol's cost when the world costs nothing.
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+type inprocess struct {
+	tb      testing.TB
+	start   time.Time
+	mu      sync.RWMutex
+	systems map[string]*actor.ActorSystem // by address
+	leader  *actor.ActorSystem
+	jobs    int
+	reached chan string // states that jobs come to
+}
+
+func newInprocess(tb testing.TB) *inprocess {
+	return &inprocess{tb: tb, start: time.Now(), systems: map[string]*actor.ActorSystem{}, reached: make(chan string, 1024)}
+}
+
+// system makes an actor system that reaches the others by their addresses.
+func (c *inprocess) system(address string) *actor.ActorSystem {
+	quiet := func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+	s := actor.NewActorSystem(actor.WithLoggerFactory(quiet))
+	s.ProcessRegistry.Address = address
+	s.ProcessRegistry.RegisterAddressResolver(func(pid *actor.PID) (actor.Process, bool) {
+		c.mu.RLock()
+		defer c.mu.RUnlock()
+		to, ok := c.systems[pid.Address]
+		return wire{to}, ok
+	})
+	c.mu.Lock()
+	c.systems[address] = s
+	c.mu.Unlock()
+	return s
+}
+
+// wire hands messages to another system of this process.
+type wire struct{ to *actor.ActorSystem }
+
+func (w wire) SendUserMessage(pid *actor.PID, m any) {
+	_, message, sender := actor.UnwrapEnvelope(m)
+	w.to.Root.RequestWithCustomSender(actor.NewPID(pid.Address, pid.Id), message, sender)
+}
+func (wire) SendSystemMessage(*actor.PID, any) {}
+func (wire) Stop(*actor.PID)                   {}
+
+func (c *inprocess) Props(_ actors.Kind, make actor.Producer) *actor.Props {
+	return actor.PropsFromProducer(make)
+}
+func (c *inprocess) Panicked(who *actor.PID, reason any, _ bool) {
+	c.tb.Errorf("%s panicked: %v", who.Id, reason)
+}
+func (c *inprocess) Deposed(uint64)       { c.tb.Error("deposed") }
+func (c *inprocess) Count(string, int64)  {}
+func (c *inprocess) Info(string, ...any)  {}
+func (c *inprocess) Debug(string, ...any) {}
+func (c *inprocess) Now() actors.Instant  { return actors.Instant(time.Since(c.start)) }
+func (c *inprocess) WallMs() int64        { return time.Now().UnixMilli() }
+func (c *inprocess) Node(id topology.NodeID) *actor.PID {
+	return actor.NewPID("node-"+string(id), actors.NodePath)
+}
+
+// Moved reports what the benchmark waits for: a job's states.
+func (c *inprocess) Moved(kind actors.Kind, _, _, to string) {
+	if kind == actors.KindJob {
+		c.reached <- to
+	}
+}
+
+// await blocks until some job comes to a state.
+func (c *inprocess) await(state string) {
+	limit := time.After(20 * time.Second)
+	for {
+		select {
+		case to := <-c.reached:
+			if to == state {
+				return
+			}
+		case <-limit:
+			c.tb.Fatalf("no job came to %q", state)
+		}
+	}
+}
+
+// clock wakes actors of one system.
+type clock struct {
+	*inprocess
+	system *actor.ActorSystem
+}
+
+func (k clock) After(d time.Duration, to *actor.PID, m any) {
+	time.AfterFunc(d, func() { k.system.Root.Send(to, m) })
+}
+
+// disk keeps nothing and answers at once.
+type disk struct{ system *actor.ActorSystem }
+
+func (d disk) Load(to *actor.PID) { d.system.Root.Send(to, actors.DiskLoaded{}) }
+func (d disk) Save(seq uint64, _ []byte, to *actor.PID) {
+	d.system.Root.Send(to, actors.DiskSaved{Seq: seq})
+}
+func (disk) Quarantine() {}
+
+// launcher starts at once and runs until it is stopped.
+type launcher struct{ system *actor.ActorSystem }
+
+func (l launcher) Tell(command any, to *actor.PID) {
+	switch m := command.(type) {
+	case *messages.ListTasks:
+		l.system.Root.Send(to, &messages.TaskList{})
+	case *messages.PrepareTask:
+		l.system.Root.Send(to, &messages.TaskPrepared{Id: m.Id})
+	case *messages.StartTask:
+		l.system.Root.Send(to, &messages.TaskStarted{Id: m.Id})
+	case *messages.StopTask:
+		l.system.Root.Send(to, &messages.TaskGone{Id: m.Id, Exit: &messages.Exit{
+			Rank: m.Id.Rank, Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 143, Signal: 15,
+		}})
+	}
+}
+
+// lead starts the leader.
+func (c *inprocess) lead() {
+	s := c.system("scheduler")
+	c.leader = s
+	memory := store.NewMemory()
+	epoch, err := memory.Lead("bench")
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	actors.Assemble(actors.Ports{
+		System: s, Host: c, Clock: clock{c, s}, Log: c, Constants: actors.DefaultConstants(),
+		Leader: &actors.LeaderPorts{
+			Epoch: epoch, ClusterID: "bench", Levels: []string{"zone", "rack"},
+			Store: store.NewPort(memory, s), Peers: c,
+			NewJobID: func() topology.JobID { c.jobs++; return topology.JobID(fmt.Sprintf("job-%d", c.jobs)) },
+		},
+	})
+}
+
+// join starts a machine of 8 GPUs and tells the leader that its link stands.
+func (c *inprocess) join(i int) {
+	id := fmt.Sprintf("n%04d", i)
+	s := c.system("node-" + id)
+	var gpus []*messages.Gpu
+	for g := range 8 {
+		gpus = append(gpus, &messages.Gpu{Id: fmt.Sprintf("GPU-%s-%d", id, g), Type: "h100", MemoryBytes: 80 << 30, Declared: true})
+	}
+	actors.Assemble(actors.Ports{
+		System: s, Host: c, Clock: clock{c, s}, Log: c, Constants: actors.DefaultConstants(),
+		Worker: &actors.WorkerPorts{
+			Node: topology.NodeID(id), MachineID: "machine-" + id,
+			Incarnation: &messages.Incarnation{BootId: "boot-" + id, StartedNs: 1},
+			Announcement: &messages.Announcement{
+				Total: &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000}, Gpus: gpus,
+				Place:   []*messages.Label{{Key: "zone", Value: "a"}, {Key: "rack", Value: fmt.Sprintf("r%02d", i/16)}},
+				Address: "127.0.0.1", PortFirst: 20000, PortLast: 20999, AgentVersion: "test",
+			},
+			Disk: disk{s}, Launcher: launcher{s},
+		},
+	})
+	c.leader.Root.Send(actor.NewPID("scheduler", actors.SchedulerPath), actors.LinkUp{Node: topology.NodeID(id)})
+}
+
+// client is an actor that hands every message it gets to a channel.
+func (c *inprocess) client() (*actor.PID, chan any) {
+	got := make(chan any, 1024)
+	return c.leader.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) { got <- ctx.Message() })), got
+}
+
+func (c *inprocess) ask(from *actor.PID, path string, m any) {
+	c.leader.Root.RequestWithCustomSender(actor.NewPID("scheduler", path), m, from)
+}
