@@ -30,12 +30,12 @@ type machine struct {
 	ledger      *messages.LedgerReport
 	tenants     []*tenant
 
-	benchedFor    time.Duration // the last bench, doubling; zero after a success
-	benchSeq      uint64        // of the one in force; timers of earlier ones are stale
-	benchWhy      string        // empty: not benched
-	launchFailed  int           // in a row
-	drainSeq      uint64
-	withdrawn     int // devices that the view knows to be out of service
+	benchedFor   time.Duration // the last bench, doubling; zero after a success
+	benchSeq     uint64        // of the one in force; timers of earlier ones are stale
+	benchWhy     string        // empty: not benched
+	launchFailed int           // in a row
+	drainSeq     uint64
+	withdrawn    int // devices that the view knows to be out of service
 }
 
 // tenant is one attempt that is, or may be, on the machine.
