@@ -65,6 +65,7 @@ func (wire) Stop(*actor.PID)                   {}
 func (c *inprocess) Props(_ actors.Kind, make actor.Producer) *actor.Props {
 	return actor.PropsFromProducer(make)
 }
+
 func (c *inprocess) Panicked(who *actor.PID, reason any, _ bool) {
 	c.tb.Errorf("%s panicked: %v", who.Id, reason)
 }
@@ -154,6 +155,18 @@ func (c *inprocess) lead() {
 			NewJobID: func() topology.JobID { c.jobs++; return topology.JobID(fmt.Sprintf("job-%d", c.jobs)) },
 		},
 	})
+	born(s, actors.SchedulerPath)
+}
+
+// born waits for an actor: Assemble returns before it is there, and what is
+// said to nobody is lost.
+func born(s *actor.ActorSystem, path string) {
+	for {
+		if _, there := s.ProcessRegistry.GetLocal(path); there {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // join starts a machine of 8 GPUs and tells the leader that its link stands.
@@ -177,6 +190,7 @@ func (c *inprocess) join(i int) {
 			Disk: disk{s}, Launcher: launcher{s},
 		},
 	})
+	born(s, actors.NodePath)
 	c.leader.Root.Send(actor.NewPID("scheduler", actors.SchedulerPath), actors.LinkUp{Node: topology.NodeID(id)})
 }
 
