@@ -248,10 +248,10 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 	case d.ended:
 		j.afterEnd(ctx)
 	}
+	j.show(ctx) // before the answers: whoever gets one may look at once
 	for _, a := range d.askers {
 		ctx.Send(a.pid, a.reply)
 	}
-	j.show(ctx)
 	if j.states.in("queued") {
 		j.wait(ctx)
 	}

@@ -25,6 +25,7 @@ type machine struct {
 
 	up          bool
 	everUp      bool // since this leader took over
+	enrolled    uint64
 	incarnation *messages.Incarnation
 	pastBoots   []string // that this leader has seen end
 	ledger      *messages.LedgerReport

@@ -14,7 +14,7 @@ import (
 // newest finished ones and of every machine, as it was told. It decides
 // nothing, so however many people list and watch, the Scheduler is not slowed.
 //
-// It tells: whoever reads. It asks nobody.
+// It tells: whoever reads, and whoever watches (mirror_watch.go). It asks nobody.
 //
 // A status is never changed after it was shown, so answers share it instead of
 // copying. A page costs its length, not the number of jobs: both tables are
@@ -22,9 +22,22 @@ import (
 // entries and says where to go on.
 type Mirror struct {
 	p        *Ports
-	jobs     ordered[*messages.JobStatus]
-	nodes    ordered[*messages.NodeStatus]
+	jobs     ordered[shownJob]
+	nodes    ordered[shownNode]
 	finished ordered[string] // over and settled: time and id → id, oldest first
+	watch    watch
+}
+
+// shownJob is a job as it was shown last, and the last that was told of it.
+type shownJob struct {
+	*messages.JobStatus
+	told *messages.Event
+}
+
+// shownNode is likewise a machine.
+type shownNode struct {
+	*messages.NodeStatus
+	told *messages.Event
 }
 
 // pageBytes is what the entries of one page may weigh: half of what a message
@@ -34,17 +47,17 @@ const pageBytes = 2 << 20
 // candidates are how many ids are named when a prefix fits several.
 const candidates = 5
 
-func newMirror(p *Ports) actor.Actor { return &Mirror{p: p} }
+func newMirror(p *Ports) actor.Actor { return &Mirror{p: p, watch: watch{seq: firstSeq(p)}} }
 
 // Receive dispatches; there is nothing to fence, since nothing here decides.
 func (m *Mirror) Receive(ctx actor.Context) {
 	switch message := ctx.Message().(type) {
 	case JobShown:
-		m.onJobShown(message.Status)
+		m.onJobShown(ctx, message.Status)
 	case NodeShown:
-		m.nodes.put(message.Status.GetRecord().GetId(), message.Status)
+		m.onNodeShown(ctx, message.Status)
 	case NodeHidden:
-		m.nodes.remove(string(message.Node))
+		m.onNodeHidden(ctx, string(message.Node))
 	case *messages.GetJob:
 		reply(ctx, m.onGetJob(message))
 	case *messages.ExplainJob:
@@ -53,6 +66,10 @@ func (m *Mirror) Receive(ctx actor.Context) {
 		reply(ctx, m.onListJobs(message))
 	case *messages.ListNodes:
 		reply(ctx, m.onListNodes(message))
+	case *messages.Watch:
+		m.onWatch(ctx, message)
+	case *messages.Unwatch:
+		m.watch.remove(ctx.Sender())
 	default:
 		return
 	}
@@ -69,12 +86,13 @@ func reply(ctx actor.Context, message any) {
 // onJobShown replaces what is shown of a job, and lets the oldest finished one
 // go when there are too many. A finished job whose machines still owe evidence
 // is not over for its readers: it stays until they gave it.
-func (m *Mirror) onJobShown(s *messages.JobStatus) {
+func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 	id := s.GetRecord().GetId()
-	if before, known := m.jobs.get(id); known {
-		m.finished.remove(finishedKey(before))
+	before, known := m.jobs.get(id)
+	if known {
+		m.finished.remove(finishedKey(before.JobStatus))
 	}
-	m.jobs.put(id, s)
+	m.jobs.put(id, shownJob{s, m.tellJob(ctx, before, s)})
 	if !s.GetRecord().GetState().Terminal() || len(s.GetDebts()) > 0 {
 		return
 	}
@@ -83,6 +101,19 @@ func (m *Mirror) onJobShown(s *messages.JobStatus) {
 		key, oldest := m.finished.first()
 		m.finished.remove(key)
 		m.jobs.remove(oldest)
+	}
+}
+
+func (m *Mirror) onNodeShown(ctx actor.Context, s *messages.NodeStatus) {
+	id := s.GetRecord().GetId()
+	before, _ := m.nodes.get(id)
+	m.nodes.put(id, shownNode{s, m.tellNode(ctx, before, s)})
+}
+
+func (m *Mirror) onNodeHidden(ctx actor.Context, id string) {
+	if s, known := m.nodes.get(id); known {
+		m.nodes.remove(id)
+		m.tellHidden(ctx, s.NodeStatus)
 	}
 }
 
@@ -120,16 +151,16 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 			Code: messages.Code_CODE_INVALID, Field: "job", Text: "no job is named", Hint: "give an id, or the beginning of one",
 		}
 	}
-	if status, known := m.jobs.get(id); known {
-		return status, okay()
+	if s, known := m.jobs.get(id); known {
+		return s.JobStatus, okay()
 	}
 	var fits []string
 	var found *messages.JobStatus
-	m.jobs.ascend(id, func(key string, s *messages.JobStatus) bool {
+	m.jobs.ascend(id, func(key string, s shownJob) bool {
 		if !strings.HasPrefix(key, id) || len(fits) > candidates {
 			return false
 		}
-		fits, found = append(fits, key), s
+		fits, found = append(fits, key), s.JobStatus
 		return true
 	})
 	switch len(fits) {
@@ -156,13 +187,13 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 	r := &messages.ListJobsReply{Outcome: okay()}
 	page := m.page(q.Limit)
-	m.jobs.ascend(after(q.After), func(id string, s *messages.JobStatus) bool {
+	m.jobs.ascend(after(q.After), func(id string, s shownJob) bool {
 		if !page.looks() {
 			r.Next = page.last
 			return false
 		}
-		if fits(q, s) {
-			entry := listed(s)
+		if fits(q, s.JobStatus) {
+			entry := listed(s.JobStatus)
 			if !page.takes(proto.Size(entry)) {
 				r.Next = page.last
 				return false
@@ -190,13 +221,16 @@ func listed(s *messages.JobStatus) *messages.JobStatus {
 // fits tells whether a job passes a list's filters; an empty one passes all.
 func fits(q *messages.ListJobs, s *messages.JobStatus) bool {
 	r := s.GetRecord()
-	switch {
-	case q.Owner != "" && r.GetOwner().GetName() != q.Owner,
-		q.Queue != "" && r.GetSpec().GetQueue() != q.Queue,
-		len(q.Phases) > 0 && !contains(q.Phases, s.GetPhase()):
+	return (len(q.Phases) == 0 || contains(q.Phases, s.GetPhase())) && ofWhom(r, q.Owner, q.Queue, q.Labels)
+}
+
+// ofWhom tells whether a job is this owner's, of this queue, and has all of
+// these labels; what is empty fits any.
+func ofWhom(r *messages.JobRecord, owner, queue string, labels []*messages.Label) bool {
+	if owner != "" && r.GetOwner().GetName() != owner || queue != "" && r.GetSpec().GetQueue() != queue {
 		return false
 	}
-	for _, want := range q.Labels {
+	for _, want := range labels {
 		if !labelled(r.GetSpec().GetLabels(), want) {
 			return false
 		}
@@ -226,12 +260,12 @@ func labelled(labels []*messages.Label, want *messages.Label) bool {
 func (m *Mirror) onListNodes(q *messages.ListNodes) *messages.ListNodesReply {
 	r := &messages.ListNodesReply{Outcome: okay()}
 	page := m.page(q.Limit)
-	m.nodes.ascend(after(q.After), func(id string, s *messages.NodeStatus) bool {
-		if !page.takes(proto.Size(s)) {
+	m.nodes.ascend(after(q.After), func(id string, s shownNode) bool {
+		if !page.takes(proto.Size(s.NodeStatus)) {
 			r.Next = page.last
 			return false
 		}
-		r.Nodes = append(r.Nodes, s)
+		r.Nodes = append(r.Nodes, s.NodeStatus)
 		page.last = id
 		return true
 	})
@@ -288,4 +322,5 @@ func (m *Mirror) check() {
 	if m.finished.len() > m.jobs.len() {
 		panic("finished jobs are counted that are not shown")
 	}
+	m.watch.check()
 }

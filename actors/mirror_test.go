@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
@@ -13,19 +14,35 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// asked is the context of one question to the Mirror; the answer stays in it.
+// asked is the context of one question to the Mirror; the answer stays in it,
+// and what watchers are told goes to told.
 type asked struct {
 	actor.Context
+	who             string
 	message, answer any
+	told            func(who string, m any)
 }
 
-func (c *asked) Message() any         { return c.message }
-func (c *asked) Sender() *actor.PID   { return actor.NewPID("here", "reader") }
-func (c *asked) Respond(answer any)   { c.answer = answer }
-func ask(m *Mirror, question any) any { c := &asked{message: question}; m.Receive(c); return c.answer }
+func (c *asked) Message() any              { return c.message }
+func (c *asked) Sender() *actor.PID        { return actor.NewPID("here", c.who) }
+func (c *asked) Respond(answer any)        { c.answer = answer }
+func (c *asked) Send(to *actor.PID, m any) { c.told(to.Id, m) }
+
+func ask(m *Mirror, question any) any {
+	c := &asked{who: "reader", message: question}
+	m.Receive(c)
+	return c.answer
+}
+
+// noon is a clock that stands still; nobody is woken.
+type noon struct{}
+
+func (noon) Now() Instant                         { return 0 }
+func (noon) WallMs() int64                        { return 12 * 3600 * 1000 }
+func (noon) After(time.Duration, *actor.PID, any) {}
 
 func mirrorOf(edit func(*Constants)) *Mirror {
-	p := &Ports{Constants: DefaultConstants()}
+	p := &Ports{Constants: DefaultConstants(), Clock: noon{}, Leader: &LeaderPorts{Epoch: 1}}
 	edit(&p.Constants)
 	return newMirror(p).(*Mirror)
 }

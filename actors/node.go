@@ -110,6 +110,8 @@ func (n *Node) Receive(ctx actor.Context) {
 		n.onStrayGone(ctx, m)
 	case *messages.GpuFaulted:
 		n.onGpuFaulted(m)
+	case *messages.LogsTask:
+		n.w.Launcher.Tell(m, ctx.Sender()) // a reader's question, answered to the reader: nothing here depends on it
 	case DiskLoaded:
 		n.onDiskLoaded(ctx, m)
 	case DiskSaved:

@@ -30,6 +30,7 @@ type member struct {
 	machineID   string
 	heard       Instant
 	version     uint64 // of the newest ledger passed on
+	enrolled    uint64 // the Scheduler's count of the last enrol
 }
 
 // rackTable is the life of one member.
@@ -89,7 +90,7 @@ func (r *Rack) onEnrol(ctx actor.Context, m enrol) {
 	who.become("hello", "alive")
 	who.incarnation, who.machineID = origin.Incarnation, origin.MachineId
 	who.heard = r.p.Clock.Now()
-	who.version = m.Hello.Ledger.Version
+	who.version, who.enrolled = m.Hello.Ledger.Version, m.Count
 	r.p.Log.Info("[GRPC] RegisterWorker: ID=%s, CPU=%d, RAM=%d", origin.Node, a.Total.MilliCpu/1000, a.Total.MemoryBytes)
 	ctx.Request(m.Node, &messages.Welcome{Epoch: r.p.Leader.Epoch, Text: "Welcome to Synapse", Incarnation: origin.Incarnation})
 }
@@ -181,5 +182,5 @@ func (r *Rack) onTick(ctx actor.Context) {
 func (r *Rack) declareDead(ctx actor.Context, who *member) {
 	who.become("silence", "dead")
 	r.p.Log.Info("REAPER: Node %s is DEAD (Missed Heartbeats)", who.id)
-	ctx.Send(r.scheduler, lost{Node: who.id, SilentSince: who.heard})
+	ctx.Send(r.scheduler, lost{Node: who.id, SilentSince: who.heard, Count: who.enrolled})
 }

@@ -88,8 +88,14 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
 		// The request was acknowledged by an earlier leader, and its job is over since.
 		s.ask(find{submit: e}, Query{Owner: e.key.owner, RequestID: e.key.id})
 	default:
-		each := messages.FromResources(e.rec.Spec.Each)
-		s.p.Log.Info("[GRPC] Job Submitted: %s (CPU: %d, GPU: %d)", e.id, each.MilliCPU/1000, each.MilliGPU/topology.WholeGPU)
+		asks := messages.FromResources(e.rec.Spec.Each)
+		if total := e.rec.Spec.GetGang().GetTotal(); total != nil {
+			asks = messages.FromResources(total)
+		}
+		s.p.Log.Info("[GRPC] Job Submitted: %s (CPU: %d, GPU: %d)", e.id, asks.MilliCPU/1000, asks.MilliGPU/topology.WholeGPU)
+		// The Mirror first, and not only by the Job, whose turn may come after the
+		// client's next question: whoever is acknowledged finds his job.
+		ctx.Send(s.peers.mirror, JobShown{&messages.JobStatus{Record: e.rec, Phase: "queued"}})
 		s.embody(ctx, e, e.rec, nil)
 		s.tell(ctx, e, submitReply(e.id, messages.Code_CODE_OK, "", "Job queued successfully", ""))
 	}

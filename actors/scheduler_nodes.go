@@ -131,7 +131,8 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 		m.report(h.Ledger)
 	}
 	m.rack = s.rack(ctx, m)
-	ctx.Send(m.rack, enrol{Hello: h, Node: m.edits.pid})
+	m.enrolled++
+	ctx.Send(m.rack, enrol{Hello: h, Node: m.edits.pid, Count: m.enrolled})
 	s.sightAll(ctx, m)
 	s.fabric.Join(m.describe(s.levels), m.capacity())
 	s.refresh(ctx, m)
@@ -241,8 +242,8 @@ func (s *Scheduler) checkDevices(ctx actor.Context, m *machine, sl *messages.Sli
 
 func (s *Scheduler) onLost(ctx actor.Context, l lost) {
 	m := s.machines[l.Node]
-	if m == nil {
-		return
+	if m == nil || l.Count != m.enrolled {
+		return // it has said Hello since, and its rack is about to hear of that
 	}
 	if !m.everUp {
 		s.awaited = max(s.awaited-1, 0)

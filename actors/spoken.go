@@ -49,6 +49,7 @@ type (
 	enrol struct {
 		Hello *messages.Hello
 		Node  *actor.PID
+		Count uint64 // how often this machine was enrolled, by this leader
 	}
 	// expect: this machine is in the store but not yet heard; its clock starts now.
 	expect struct{ Node topology.NodeID }
@@ -60,10 +61,12 @@ type (
 		Incarnation *messages.Incarnation
 		Ledger      *messages.LedgerReport
 	}
-	// lost: the reaper declared it dead. Rack → Scheduler.
+	// lost: the reaper declared it dead. Rack → Scheduler. It may cross with a Hello
+	// on its way to the rack: then its count is not that of the last enrol.
 	lost struct {
 		Node        topology.NodeID
 		SilentSince Instant // when it was last heard
+		Count       uint64  // of the enrol that the rack knew
 	}
 	// strangerHeard: a machine that is dead or not enrolled spoke. Rack → Scheduler,
 	// who asks it to say Hello again.

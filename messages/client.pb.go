@@ -1342,6 +1342,245 @@ func (x *ExplainJobReply) GetText() string {
 	return ""
 }
 
+// client → Mirror: tell me of changes until I say Unwatch. Answered by Events.
+type Watch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     *Principal             `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Jobs          bool                   `protobuf:"varint,2,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	Nodes         bool                   `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	Ids           []string               `protobuf:"bytes,4,rep,name=ids,proto3" json:"ids,omitempty"`     // only these jobs and machines; empty: all
+	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"` // of jobs
+	Queue         string                 `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
+	Labels        []*Label               `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty"`
+	Present       bool                   `protobuf:"varint,8,opt,name=present,proto3" json:"present,omitempty"` // first what there is now, as Events, then one that is synced
+	After         uint64                 `protobuf:"varint,9,opt,name=after,proto3" json:"after,omitempty"`     // first what is still known of changes later than this one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Watch) Reset() {
+	*x = Watch{}
+	mi := &file_messages_client_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Watch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Watch) ProtoMessage() {}
+
+func (x *Watch) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Watch.ProtoReflect.Descriptor instead.
+func (*Watch) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Watch) GetPrincipal() *Principal {
+	if x != nil {
+		return x.Principal
+	}
+	return nil
+}
+
+func (x *Watch) GetJobs() bool {
+	if x != nil {
+		return x.Jobs
+	}
+	return false
+}
+
+func (x *Watch) GetNodes() bool {
+	if x != nil {
+		return x.Nodes
+	}
+	return false
+}
+
+func (x *Watch) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *Watch) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Watch) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *Watch) GetLabels() []*Label {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Watch) GetPresent() bool {
+	if x != nil {
+		return x.Present
+	}
+	return false
+}
+
+func (x *Watch) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+// client → Mirror.
+type Unwatch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unwatch) Reset() {
+	*x = Unwatch{}
+	mi := &file_messages_client_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unwatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unwatch) ProtoMessage() {}
+
+func (x *Unwatch) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unwatch.ProtoReflect.Descriptor instead.
+func (*Unwatch) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{20}
+}
+
+// Event is one change of a job or a machine as people see it. Mirror → client.
+type Event struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // grows by one with each change; starts anew with a leader
+	AtUnixMs      int64                  `protobuf:"varint,2,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"` // the change in words
+	Job           *JobStatus             `protobuf:"bytes,4,opt,name=job,proto3" json:"job,omitempty"`   // one of these two
+	Node          *NodeStatus            `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
+	Hidden        bool                   `protobuf:"varint,6,opt,name=hidden,proto3" json:"hidden,omitempty"` // the machine is no longer shown
+	Synced        bool                   `protobuf:"varint,7,opt,name=synced,proto3" json:"synced,omitempty"` // what there was has been told
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Event) Reset() {
+	*x = Event{}
+	mi := &file_messages_client_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Event) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Event) ProtoMessage() {}
+
+func (x *Event) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Event.ProtoReflect.Descriptor instead.
+func (*Event) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Event) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Event) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *Event) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Event) GetJob() *JobStatus {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *Event) GetNode() *NodeStatus {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *Event) GetHidden() bool {
+	if x != nil {
+		return x.Hidden
+	}
+	return false
+}
+
+func (x *Event) GetSynced() bool {
+	if x != nil {
+		return x.Synced
+	}
+	return false
+}
+
 var File_messages_client_proto protoreflect.FileDescriptor
 
 const file_messages_client_proto_rawDesc = "" +
@@ -1435,7 +1674,27 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x03job\x18\x02 \x01(\tR\x03job\"T\n" +
 	"\x0fExplainJobReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text*\xb7\x01\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xff\x01\n" +
+	"\x05Watch\x123\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x12\n" +
+	"\x04jobs\x18\x02 \x01(\bR\x04jobs\x12\x14\n" +
+	"\x05nodes\x18\x03 \x01(\bR\x05nodes\x12\x10\n" +
+	"\x03ids\x18\x04 \x03(\tR\x03ids\x12\x14\n" +
+	"\x05owner\x18\x05 \x01(\tR\x05owner\x12\x14\n" +
+	"\x05queue\x18\x06 \x01(\tR\x05queue\x12)\n" +
+	"\x06labels\x18\a \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x18\n" +
+	"\apresent\x18\b \x01(\bR\apresent\x12\x14\n" +
+	"\x05after\x18\t \x01(\x04R\x05after\"\t\n" +
+	"\aUnwatch\"\xd0\x01\n" +
+	"\x05Event\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12'\n" +
+	"\x03job\x18\x04 \x01(\v2\x15.synapse.v1.JobStatusR\x03job\x12*\n" +
+	"\x04node\x18\x05 \x01(\v2\x16.synapse.v1.NodeStatusR\x04node\x12\x16\n" +
+	"\x06hidden\x18\x06 \x01(\bR\x06hidden\x12\x16\n" +
+	"\x06synced\x18\a \x01(\bR\x06synced*\xb7\x01\n" +
 	"\x04Code\x12\x14\n" +
 	"\x10CODE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aCODE_OK\x10\x01\x12\x10\n" +
@@ -1466,7 +1725,7 @@ func file_messages_client_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_messages_client_proto_goTypes = []any{
 	(Code)(0),               // 0: synapse.v1.Code
 	(NodeVerb)(0),           // 1: synapse.v1.NodeVerb
@@ -1489,49 +1748,56 @@ var file_messages_client_proto_goTypes = []any{
 	(*ListNodesReply)(nil),  // 18: synapse.v1.ListNodesReply
 	(*ExplainJob)(nil),      // 19: synapse.v1.ExplainJob
 	(*ExplainJobReply)(nil), // 20: synapse.v1.ExplainJobReply
-	(*Principal)(nil),       // 21: synapse.v1.Principal
-	(*JobSpec)(nil),         // 22: synapse.v1.JobSpec
-	(*JobRecord)(nil),       // 23: synapse.v1.JobRecord
-	(*AttemptRecord)(nil),   // 24: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 25: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),    // 26: synapse.v1.LedgerReport
-	(*Token)(nil),           // 27: synapse.v1.Token
-	(*Label)(nil),           // 28: synapse.v1.Label
+	(*Watch)(nil),           // 21: synapse.v1.Watch
+	(*Unwatch)(nil),         // 22: synapse.v1.Unwatch
+	(*Event)(nil),           // 23: synapse.v1.Event
+	(*Principal)(nil),       // 24: synapse.v1.Principal
+	(*JobSpec)(nil),         // 25: synapse.v1.JobSpec
+	(*JobRecord)(nil),       // 26: synapse.v1.JobRecord
+	(*AttemptRecord)(nil),   // 27: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),      // 28: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),    // 29: synapse.v1.LedgerReport
+	(*Token)(nil),           // 30: synapse.v1.Token
+	(*Label)(nil),           // 31: synapse.v1.Label
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
-	21, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
-	22, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
+	24, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
+	25, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
 	2,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
-	21, // 4: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
+	24, // 4: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
 	2,  // 5: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
-	21, // 6: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
+	24, // 6: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
 	2,  // 7: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
-	21, // 8: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
+	24, // 8: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
 	1,  // 9: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
 	2,  // 10: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
-	23, // 11: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
-	24, // 12: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
-	25, // 13: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	26, // 14: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	27, // 15: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	21, // 16: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	26, // 11: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
+	27, // 12: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
+	28, // 13: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	29, // 14: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	30, // 15: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	24, // 16: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
 	2,  // 17: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
 	11, // 18: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	21, // 19: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	28, // 20: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	24, // 19: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	31, // 20: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
 	2,  // 21: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
 	11, // 22: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	21, // 23: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	24, // 23: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
 	2,  // 24: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
 	12, // 25: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	21, // 26: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	24, // 26: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
 	2,  // 27: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	24, // 28: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	31, // 29: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	11, // 30: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	12, // 31: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -1549,7 +1815,7 @@ func file_messages_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_client_proto_rawDesc), len(file_messages_client_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   19,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

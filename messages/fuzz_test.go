@@ -119,7 +119,7 @@ func TestNothingIsRefusedWithoutAPanic(t *testing.T) {
 	for _, m := range validated(t) {
 		empty := m.New().Interface().(validator)
 		if err := empty.Validate(); err == nil && !proto.Equal(empty, &ListTasks{}) && !proto.Equal(empty, &TaskList{}) &&
-			!proto.Equal(empty, &KeepTasks{}) && !proto.Equal(empty, &LedgerRecord{}) {
+			!proto.Equal(empty, &KeepTasks{}) && !proto.Equal(empty, &LedgerRecord{}) && !proto.Equal(empty, &Unwatch{}) {
 			t.Errorf("an empty %s passes", m.Descriptor().Name())
 		}
 		none := reflect.Zero(reflect.TypeOf(empty)).Interface().(validator)

@@ -93,6 +93,45 @@ func (x *ListNodes) Validate() error {
 	)
 }
 
+// Validate refuses a watch of nothing.
+func (x *Watch) Validate() error {
+	if !x.GetJobs() && !x.GetNodes() {
+		return refuse("jobs", "is unset, and nodes too: nothing is watched", "watch jobs, nodes or both")
+	}
+	if len(x.GetIds()) > MaxFilterValues {
+		return refuse("ids", fmt.Sprintf("has %d entries, more than %d", len(x.GetIds()), MaxFilterValues), "watch all")
+	}
+	for i, named := range x.GetIds() {
+		if err := id("", named); err != nil {
+			return in("ids", at(i, err))
+		}
+	}
+	return first(
+		caller(x.GetPrincipal()),
+		text("owner", x.GetOwner(), MaxValueBytes),
+		nameOrNone("queue", x.GetQueue()),
+		labels("labels", x.GetLabels()),
+	)
+}
+
+// Validate has nothing to refuse.
+func (x *Unwatch) Validate() error { return nil }
+
+// Validate refuses an event of nothing.
+func (x *Event) Validate() error {
+	switch {
+	case x.GetJob() != nil && x.GetNode() != nil:
+		return refuse("node", "is set, and job too", "an event is of one of them")
+	case x.GetJob() != nil:
+		return in("job", x.GetJob().valid())
+	case x.GetNode() != nil:
+		return in("node", x.GetNode().valid())
+	case !x.GetSynced():
+		return refuse("job", "is missing, and node too", "")
+	}
+	return nil
+}
+
 // valid checks the head of an answer. An error without words is no answer.
 func (x *Outcome) valid() error {
 	if x.GetCode() != Code_CODE_OK && x.GetText() == "" {

@@ -209,6 +209,7 @@ func goodMessages() []validator {
 		&HoldReply{Outcome: &Outcome{Code: Code_CODE_NOT_FOUND, Text: "no such job"}}, &ChangeNodeReply{Outcome: okay, Node: "n1"},
 		&GetJobReply{Outcome: okay, Job: &JobStatus{Record: &JobRecord{Id: "j-1"}, Phase: "running"}}, &ExplainJobReply{Outcome: okay},
 		&ListJobsReply{Outcome: okay}, &ListNodesReply{Outcome: okay, Nodes: []*NodeStatus{{Record: &NodeRecord{Id: "n1"}, Phase: "up"}}},
+		&Watch{Principal: goodCaller, Jobs: true, Ids: []string{"j-1"}}, &Unwatch{}, &Event{Seq: 1, Job: &JobStatus{Record: &JobRecord{Id: "j-1"}, Phase: "running"}},
 
 		&JobRecord{Id: "j-1", Revision: 1, WrittenBy: &Token{Epoch: 1}, Spec: &JobSpec{}, State: JobState_JOB_STATE_QUEUED},
 		&AttemptRecord{Job: "j-1", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace}},

@@ -1,12 +1,23 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
 
 // cancelledGone is L3: a cancelled job has no process on a machine that can be
-// reached, after its grace and ten seconds. The same for one whose time is up.
-type cancelledGone struct{ notQuiet }
+// reached, after its grace and ten seconds. The same for one whose time is up,
+// and for a gang of which a member has failed.
+type cancelledGone struct {
+	notQuiet
+	failed map[topology.Token]instant // when the store was first seen to have a member's failure
+}
 
-func newCancelledGone() *cancelledGone { return &cancelledGone{} }
+func newCancelledGone() *cancelledGone {
+	return &cancelledGone{failed: map[topology.Token]instant{}}
+}
 
 func (*cancelledGone) Name() string         { return "L3 cancelled-gone" }
 func (*cancelledGone) Watches() []EventKind { return []EventKind{Scanned} }
@@ -16,6 +27,9 @@ func (*cancelledGone) Watches() []EventKind { return []EventKind{Scanned} }
 const reconnect = 20 * time.Second
 
 func (c *cancelledGone) Step(w *World, _ *Event) {
+	if w.healed || w.faults.prompt() {
+		c.memberFailed(w)
+	}
 	if !w.healed {
 		return
 	}
@@ -38,6 +52,39 @@ func (c *cancelledGone) Step(w *World, _ *Event) {
 			}
 		}
 	}
+}
+
+// memberFailed looks for the rest of a gang that has lost a member.
+func (c *cancelledGone) memberFailed(w *World) {
+	for _, m := range w.machines {
+		if !m.core() {
+			continue
+		}
+		for _, t := range m.launcher.order {
+			if t.state != taskRunning || !c.lostMember(w, t.key.token) {
+				continue
+			}
+			since := c.failed[t.key.token]
+			if w.healed {
+				since = later(since, w.healedAt.plus(reconnect))
+			}
+			if w.engine.now.since(since) > t.grace+10*time.Second {
+				w.violate(c.Name(), "%v of %s still runs on %s, and a member of its gang failed at %s", t.key, t.job, m.address, clockFace(c.failed[t.key.token]))
+			}
+		}
+	}
+}
+
+func (c *cancelledGone) lostMember(w *World, t topology.Token) bool {
+	for _, p := range w.books.attempts[t].GetPlaces() {
+		if p.Exit != nil && (p.Exit.Kind != messages.ExitKind_EXIT_KIND_EXITED || p.Exit.Code != 0) {
+			if c.failed[t] == 0 {
+				c.failed[t] = w.engine.now
+			}
+			return true
+		}
+	}
+	return false
 }
 
 // timeUp looks at a time limit. A new leader may count it from its takeover at the latest.

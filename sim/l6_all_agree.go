@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
 )
 
 // allAgree is L6: store, ledgers and processes say the same within three
@@ -29,6 +30,13 @@ func (c *allAgree) Step(w *World, _ *Event) {
 	for _, m := range w.machines {
 		if m.core() && m.proc.node != nil && m.proc.node.State() == "member" {
 			c.machine(w, m)
+		}
+	}
+	for _, id := range w.books.ids {
+		for _, t := range w.books.jobs[id].tokens {
+			if a := w.books.attempts[t]; a != nil {
+				c.attempt(w, t, a)
+			}
 		}
 	}
 	for k := range c.since { //order: each is only looked up
@@ -64,6 +72,22 @@ func (c *allAgree) machine(w *World, m *machine) {
 		a := w.books.attempts[s.Token]
 		if a == nil || !c.waits(a, m) {
 			c.differs(w, "%s has %v of %s (%v), and the store waits for nothing of it", m.address, s.Token, s.Job, s.State)
+		}
+	}
+}
+
+// attempt looks for evidence that the store waits for and that will not come by
+// itself: the machine has nothing of the attempt, or is no more.
+func (c *allAgree) attempt(w *World, t topology.Token, a *messages.AttemptRecord) {
+	for _, p := range a.Places {
+		m := w.machine(p.Node)
+		switch {
+		case p.Exit != nil || m == nil:
+		case w.books.nodes[p.Node].GetRemoved() != nil:
+			c.differs(w, "the store waits for the end of rank %d of %v of %s on %s, which was removed", p.Rank, t, a.Job, m.address)
+		case !m.core() || m.machineID != p.MachineId || m.proc.node == nil || m.proc.node.State() != "member":
+		case m.proc.node.Ledger().Slice(t) == nil:
+			c.differs(w, "the store waits for the end of rank %d of %v of %s, and %s has nothing of it", p.Rank, t, a.Job, m.address)
 		}
 	}
 }

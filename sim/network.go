@@ -83,6 +83,10 @@ func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message pr
 	if w.onLetter != nil {
 		w.onLetter(l.shown())
 	}
+	if w.lose != nil && w.lose(l.shown()) {
+		w.count("net.lost", 1)
+		return
+	}
 	switch {
 	case dest.receive != nil || from == nil:
 		w.engine.at(w.engine.now.plus(w.net.between(50*time.Microsecond, 300*time.Microsecond)), l)

@@ -35,6 +35,8 @@ type process struct {
 	host    *schedulerHost // of a scheduler
 	leader  *actors.Scheduler
 	epoch   uint64 // under which it leads; 0: it stands by
+	// deposedAt is when the store first told it that it no longer leads.
+	deposedAt instant
 }
 
 func (w *World) newProcess(address string, c clock) *process {
@@ -53,6 +55,9 @@ func (p *process) pause() { p.paused = true }
 // proceed is SIGCONT.
 func (p *process) proceed() {
 	p.paused = false
+	if p.deposedAt > 0 {
+		p.deposedAt = p.w.engine.now // it reads that only now
+	}
 	for _, box := range p.parked {
 		box.wake()
 	}

@@ -1,8 +1,12 @@
 package sim
 
+import "time"
+
 // epochsGrow is S6: every leader's epoch is higher than the one before, a
 // machine never goes back to a lower one, not even by a restart, and an order
-// from a lower one changes nothing there.
+// from a lower one changes nothing there. Nothing is stored for a leader of the
+// past, and a process that the store told so leads no longer — unless the answer
+// came so late that it had given it up, which only a store in trouble does.
 type epochsGrow struct {
 	notQuiet
 	led     uint64
@@ -11,8 +15,10 @@ type epochsGrow struct {
 
 func newEpochsGrow() *epochsGrow { return &epochsGrow{highest: map[string]uint64{}} }
 
-func (*epochsGrow) Name() string         { return "S6 epochs-grow" }
-func (*epochsGrow) Watches() []EventKind { return []EventKind{Led, Handled, Quarantined} }
+func (*epochsGrow) Name() string { return "S6 epochs-grow" }
+func (*epochsGrow) Watches() []EventKind {
+	return []EventKind{Led, Handled, Stored, Scanned, Quarantined}
+}
 
 func (c *epochsGrow) Step(w *World, e *Event) {
 	switch e.Kind {
@@ -27,6 +33,19 @@ func (c *epochsGrow) Step(w *World, e *Event) {
 		delete(c.highest, e.Process.machine.machineID)
 	case Handled:
 		c.onHandled(w, e)
+	case Stored:
+		if e.Stored.epoch < c.led {
+			w.violate(c.Name(), "a write of epoch %d was stored, and %d leads", e.Stored.epoch, c.led)
+		}
+	case Scanned:
+		if w.faults.byName["store-stall"] != nil || w.faults.byName["store-error"] != nil {
+			return
+		}
+		for _, h := range w.schedulers {
+			if p := h.proc; p != nil && !p.paused && p.deposedAt > 0 && w.engine.now.since(p.deposedAt) > 2*time.Second {
+				w.violate(c.Name(), "%s was told at %s that it no longer leads, and goes on", p.address, clockFace(p.deposedAt))
+			}
+		}
 	}
 }
 

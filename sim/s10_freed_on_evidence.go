@@ -3,20 +3,39 @@ package sim
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
 // freedOnEvidence is S10: a device is free only when the process group has gone
 // and its cgroup is empty, or after a new boot of the same machine. Whoever says
-// that something has gone is compared with the launchers, who know.
+// that something has gone is compared with the launchers, who know. What was
+// said stays true: it is on the machine's disk, and the token never comes back.
 type freedOnEvidence struct {
 	notQuiet
 	ended map[taskKey]*messages.Exit // how processes truly ended, until it is in the store
+	said  map[agentToken]word
 }
 
+// agentToken is an attempt at one start of a machine's agent.
+type agentToken struct {
+	agent int
+	token topology.Token
+}
+
+// word is what an agent has said of a token.
+type word uint8
+
+const (
+	saidCommitted word = iota + 1
+	saidOver
+)
+
 func newFreedOnEvidence() *freedOnEvidence {
-	return &freedOnEvidence{ended: map[taskKey]*messages.Exit{}}
+	return &freedOnEvidence{ended: map[taskKey]*messages.Exit{}, said: map[agentToken]word{}}
 }
 
 func (*freedOnEvidence) Name() string         { return "S10 freed-on-evidence" }
@@ -54,17 +73,73 @@ func (c *freedOnEvidence) onSent(w *World, e *Event) {
 		return
 	}
 	m := e.Process.machine
+	c.staysTrue(w, e)
 	switch f := e.Message.(type) {
 	case *messages.Exited:
+		c.durable(w, m, f.Origin, f.Exits)
 		for _, x := range f.Exits {
 			c.gone(w, m, taskKey{messages.FromToken(f.Origin.GetToken()), x.Rank}, "Exited")
 		}
 	case *messages.Ended:
+		c.durable(w, m, f.Origin, f.Exits)
 		c.allGone(w, m, messages.FromToken(f.Origin.GetToken()), "Ended")
 	case *messages.Expired:
 		c.allGone(w, m, messages.FromToken(f.Origin.GetToken()), "Expired")
 	case *messages.Aborted:
 		c.allGone(w, m, messages.FromToken(f.Origin.GetToken()), "Aborted")
+	}
+}
+
+// staysTrue compares what an agent says of a token with what it said before: it
+// takes up nothing that was over, and what was committed does not lapse.
+func (c *freedOnEvidence) staysTrue(w *World, e *Event) {
+	fact, is := e.Message.(interface{ GetOrigin() *messages.Origin })
+	if !is || fact.GetOrigin().GetToken() == nil {
+		return
+	}
+	k := agentToken{e.Process.serial, messages.FromToken(fact.GetOrigin().GetToken())}
+	before := c.said[k]
+	switch e.Message.(type) {
+	case *messages.Reserved, *messages.Committed, *messages.Prepared, *messages.Started:
+		if before == saidOver {
+			w.violate(c.Name(), "%s says %s of %v, which was over there", e.Process.address, describe(e.Message), k.token)
+		}
+	case *messages.Expired, *messages.Aborted:
+		if before == saidCommitted {
+			w.violate(c.Name(), "%s says %s of %v, which it had committed", e.Process.address, describe(e.Message), k.token)
+		}
+	}
+	switch e.Message.(type) {
+	case *messages.Committed:
+		c.said[k] = saidCommitted
+	case *messages.Ended, *messages.Aborted, *messages.Expired:
+		if before == 0 {
+			c.said[k] = saidOver
+		}
+	}
+}
+
+// durable looks for exits on the disk of the machine that tells them: what it
+// tells must survive a restart. While the disk is in trouble, an end before the
+// start may be told without it, because nothing of it can run.
+func (c *freedOnEvidence) durable(w *World, m *machine, o *messages.Origin, exits []*messages.Exit) {
+	record, err := actors.DecodeRecord(m.disk.content)
+	if err != nil {
+		return
+	}
+	kept := map[int32]*messages.Exit{}
+	for _, s := range record.Slices {
+		if proto.Equal(s.Token, o.Token) {
+			for _, x := range s.Exits {
+				kept[x.Rank] = x
+			}
+		}
+	}
+	for _, x := range exits {
+		if kept[x.Rank] == nil && x.Kind != messages.ExitKind_EXIT_KIND_NEVER_STARTED && x.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED {
+			w.violate(c.Name(), "%s tells %v of %v, and its disk does not have it", m.address, x, o.Token)
+			return
+		}
 	}
 }
 

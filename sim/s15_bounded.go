@@ -10,7 +10,8 @@ import (
 // bounded is S15: mailboxes, timers and tries stay within what the constants
 // and the size of the cluster allow. What grows without bound in an hour of
 // simulation is a leak in production, and a job that is proposed again and
-// again for the same refusal keeps a leader busy with nothing.
+// again for the same refusal keeps a leader busy with nothing. A job that fails
+// by its own fault is run again as often as it allows, and no more.
 type bounded struct {
 	notQuiet
 	tries map[string]*tries
@@ -26,7 +27,7 @@ type tries struct {
 func newBounded() *bounded { return &bounded{tries: map[string]*tries{}} }
 
 func (*bounded) Name() string         { return "S15 bounded" }
-func (*bounded) Watches() []EventKind { return []EventKind{Sent, Scanned} }
+func (*bounded) Watches() []EventKind { return []EventKind{Sent, Stored, Scanned} }
 
 // mailboxMost is a queue that no actor may have while its process runs, for
 // rooms of any size: it is checked again with the room's size where it is passed.
@@ -37,6 +38,10 @@ func (c *bounded) Step(w *World, e *Event) {
 		if m, is := e.Message.(*messages.Reserve); is {
 			c.tried(w, m.Order)
 		}
+		return
+	}
+	if e.Kind == Stored {
+		c.restarted(w, e.Stored)
 		return
 	}
 	live := 0
@@ -51,6 +56,26 @@ func (c *bounded) Step(w *World, e *Event) {
 	for _, m := range w.machines {
 		if p := m.proc; p != nil && p.node != nil && p.timers > 256+32*len(p.node.Ledger().Slices())+len(m.launcher.order)*8 {
 			w.violate(c.Name(), "%s has %d timers for %d slices", p.address, p.timers, len(p.node.Ledger().Slices()))
+		}
+	}
+}
+
+// restarted counts the attempts that ended by a fault of the job's own before
+// one that is committed now.
+func (c *bounded) restarted(w *World, s *stored) {
+	for i, a := range s.attempts {
+		if s.attemptsWere[i] != nil {
+			continue
+		}
+		failed := int32(0)
+		for _, t := range s.page.tokens {
+			if w.books.attempts[t].GetEnd().GetCause() == messages.Cause_CAUSE_MEMBER_FAILED {
+				failed++
+			}
+		}
+		if failed > s.job.Spec.GetRestart().GetLimit() {
+			w.violate(c.Name(), "%s is run again as %v after %d failures, it allows %d", s.job.Id, messages.FromToken(a.Token),
+				failed, s.job.Spec.GetRestart().GetLimit())
 		}
 	}
 }

@@ -1,17 +1,31 @@
 package sim
 
-import "github.com/yi-json/synapse/messages"
+import (
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
 
 // causeBeforeStop is S17: no Stop leaves without its cause on disk. A leader of
-// the past may still say Stop of what had ended before; never of what runs.
+// the past may still say Stop of what had ended before; never of what runs. And
+// the cause is true, as far as the world knows better: a machine that is called
+// lost was silent, and the time that is up is the time since the barrier.
 type causeBeforeStop struct{ notQuiet }
 
 func newCauseBeforeStop() *causeBeforeStop { return &causeBeforeStop{} }
 
 func (*causeBeforeStop) Name() string         { return "S17 cause-before-stop" }
-func (*causeBeforeStop) Watches() []EventKind { return []EventKind{Sent} }
+func (*causeBeforeStop) Watches() []EventKind { return []EventKind{Sent, Stored} }
 
 func (c *causeBeforeStop) Step(w *World, e *Event) {
+	if e.Kind == Stored {
+		for i, a := range e.Stored.attempts {
+			if a.End != nil && e.Stored.attemptsWere[i].GetEnd() == nil && e.Stored.proc.host != nil {
+				c.onEnded(w, e.Stored, a)
+			}
+		}
+		return
+	}
 	m, is := e.Message.(*messages.Stop)
 	if !is {
 		return
@@ -26,4 +40,59 @@ func (c *causeBeforeStop) Step(w *World, e *Event) {
 	if _, committed := w.books.owner[t]; !committed {
 		w.violate(c.Name(), "Stop{%v} of %v was sent, of which there is no COMMIT on disk", m.Cause, t)
 	}
+}
+
+// onEnded looks whether what is called the cause was so.
+func (c *causeBeforeStop) onEnded(w *World, s *stored, a *messages.AttemptRecord) {
+	if w.faults.byName["clock-jump"] != nil || w.faults.waitsForStore() {
+		return
+	}
+	decided := s.proc.host.wallInstant(a.End.AtUnixMs)
+	switch m := w.machine(a.End.Node); {
+	case a.End.Cause == messages.Cause_CAUSE_MACHINE_LOST && a.End.Rank < 0 && m != nil && !m.lossy:
+		if heardAllTheTime(w, s, m, decided) {
+			w.violate(c.Name(), "%v of %s ended by %v, and the machine was heard all the time", messages.FromToken(a.Token), a.Job, a.End)
+		}
+	case a.End.Cause == messages.Cause_CAUSE_TIME_LIMIT:
+		c.timeUp(w, s, a, decided)
+	}
+}
+
+// timeUp compares a time limit with the processes that are still there. Each
+// came to be before the barrier was passed.
+func (c *causeBeforeStop) timeUp(w *World, s *stored, a *messages.AttemptRecord, decided instant) {
+	limit := time.Duration(s.job.Spec.GetTimeLimitMs()) * time.Millisecond
+	for _, p := range a.Places {
+		m := w.machine(p.Node)
+		if m == nil {
+			continue
+		}
+		t := m.launcher.tasks[taskKey{messages.FromToken(a.Token), p.Rank}]
+		if t != nil && t.spawned && decided.since(t.spawnedAt) < limit-limit/50-time.Second/10 {
+			w.violate(c.Name(), "%v of %s ran for %s and was ended by its limit of %s", t.key, t.job, decided.since(t.spawnedAt), limit)
+			return
+		}
+	}
+}
+
+// heardAllTheTime tells whether the leader that wrote heard the machine without
+// a pause until it decided, since well before that.
+func heardAllTheTime(w *World, s *stored, m *machine, decided instant) bool {
+	h := s.proc.host
+	return !s.proc.dead && !h.silent[m.index] && w.engine.now.since(h.heardAt[m.index]) < w.constants.Heartbeat+time.Second &&
+		decided.since(h.quietAt[m.index]) > 2*time.Second
+}
+
+// prompt tells whether in this run no word is ever lost and no write has to wait.
+func (f *faults) prompt() bool { return f.calm() && !f.waitsForStore() }
+
+// waitsForStore tells whether a leader's writes may have to wait in this run, so
+// that the world has gone on by the time a decision is on disk.
+func (f *faults) waitsForStore() bool {
+	for _, name := range [...]string{"store-error", "store-stall", "store-outage", "leader-cut", "leader-pause"} {
+		if f.byName[name] != nil {
+			return true
+		}
+	}
+	return false
 }

@@ -93,6 +93,7 @@ func (w *World) Epoch() uint64 {
 
 // CrashLeader kills the leader's process. It comes back as a standby.
 func (w *World) CrashLeader() {
+	w.harms()
 	if p := w.leader(); p != nil {
 		p.crash()
 	}
@@ -100,13 +101,17 @@ func (w *World) CrashLeader() {
 
 // PauseLeader stops the leader's process for a while.
 func (w *World) PauseLeader(d time.Duration) {
+	w.harms()
 	if p := w.leader(); p != nil {
 		w.faults.suspend(p, d)
 	}
 }
 
 // Usurp lets a standby take over while the present leader knows nothing of it.
-func (w *World) Usurp() bool { return w.usurp() != nil }
+func (w *World) Usurp() bool {
+	w.harms()
+	return w.usurp() != nil
+}
 
 // StoreAway makes every call to the store fail for a while.
 func (w *World) StoreAway(d time.Duration) {
@@ -116,6 +121,7 @@ func (w *World) StoreAway(d time.Duration) {
 
 // CrashAgent kills a machine's agent, which starts again after a while.
 func (w *World) CrashAgent(number int) {
+	w.harms()
 	if p := w.at(number).proc; p != nil {
 		p.crash()
 	}
@@ -123,16 +129,21 @@ func (w *World) CrashAgent(number int) {
 
 // PauseAgent stops a machine's agent for a while.
 func (w *World) PauseAgent(number int, d time.Duration) {
+	w.harms()
 	if p := w.at(number).proc; p != nil {
 		w.faults.suspend(p, d)
 	}
 }
 
 // PowerLoss takes a machine down for a while; for ever if that is 0.
-func (w *World) PowerLoss(number int, away time.Duration) { w.at(number).powerLoss(away) }
+func (w *World) PowerLoss(number int, away time.Duration) {
+	w.harms()
+	w.at(number).powerLoss(away)
+}
 
 // Cut puts a machine off the network, in both directions; Mend takes that back.
 func (w *World) Cut(number int) {
+	w.harms()
 	for _, l := range w.at(number).links {
 		l.block(towardMachine)
 		l.block(towardScheduler)
@@ -149,6 +160,7 @@ func (w *World) Mend(number int) {
 
 // CutOneWay stops what goes to a machine, or what comes from it, for a while.
 func (w *World) CutOneWay(number int, toMachine bool, d time.Duration) {
+	w.harms()
 	toward := towardScheduler
 	if toMachine {
 		toward = towardMachine
@@ -158,10 +170,23 @@ func (w *World) CutOneWay(number int, toMachine bool, d time.Duration) {
 	}
 }
 
+// Lose makes the network lose every letter of which the script says so; nil ends it.
+func (w *World) Lose(lost func(Letter) bool) {
+	w.lose = lost
+	w.harms()
+}
+
+// harms notes that this world loses words, so that nobody expects what only a
+// world without faults can promise.
+func (w *World) harms() {
+	w.faults.byName["script"] = &moment{site: &site{name: "script"}}
+}
+
 // Hostile makes the network lose, double and delay letters; zeros make it kind again.
 func (w *World) Hostile(drop, double, late float64, lateMost time.Duration) {
 	w.hostile = nil
 	if drop+double+late > 0 {
+		w.harms()
 		w.hostile = &hostility{drop: drop, double: double, late: late, lateMost: lateMost}
 	}
 }
@@ -173,7 +198,10 @@ func (w *World) BreakDisk(number int, full bool, d time.Duration) {
 }
 
 // TearDisk damages what is on a machine's disk. The agent sees it when it next starts.
-func (w *World) TearDisk(number int) { w.at(number).tear() }
+func (w *World) TearDisk(number int) {
+	w.harms()
+	w.at(number).tear()
+}
 
 // FaultGPU breaks a device for good.
 func (w *World) FaultGPU(number, device int) {
@@ -182,7 +210,10 @@ func (w *World) FaultGPU(number, device int) {
 }
 
 // Clone starts a second machine from a copy of a machine's disk, under its name.
-func (w *World) Clone(number int) { w.clones = append(w.clones, w.at(number).clone()) }
+func (w *World) Clone(number int) {
+	w.harms()
+	w.clones = append(w.clones, w.at(number).clone())
+}
 
 // Arm makes a fault that strikes by chance strike at the next so many
 // opportunities: "launch-fail", "prepare-hang", "store-error" and their like.
@@ -225,6 +256,9 @@ func (w *World) NodeState(number int) string {
 	}
 	return "down"
 }
+
+// RequestID is the client's name for the request.
+func (o *Order) RequestID() string { return o.requestID }
 
 // ID is the job's; empty until it was acknowledged.
 func (o *Order) ID() string { return o.id }

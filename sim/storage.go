@@ -125,6 +125,9 @@ func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *act
 			x.commit(epoch, ticket, changes)
 			return
 		}
+		if answer.Deposed && x.proc.deposedAt == 0 {
+			x.proc.deposedAt = s.w.engine.now
+		}
 		x.proc.tell(to, answer)
 	})
 }

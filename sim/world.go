@@ -69,6 +69,7 @@ type World struct {
 	gangs     int                    // that ran
 	notable   func(line)
 	onLetter  func(Letter)
+	lose      func(Letter) bool
 }
 
 // Taken is a step that some state machine took.

@@ -46,6 +46,14 @@ func (p *Port) serve() {
 	}
 }
 
+// mustBeWhole ends the process where a leader would only try again and again: a
+// damaged record stays damaged, and the words say where to look.
+func mustBeWhole(err error) {
+	if errors.Is(err, ErrDamaged) {
+		panic(err)
+	}
+}
+
 // do lets a call wait its turn, without ever waiting itself.
 func (p *Port) do(call func()) error {
 	p.mu.Lock()
@@ -65,6 +73,7 @@ func (p *Port) do(call func()) error {
 func (p *Port) Load(epoch uint64, to *actor.PID) {
 	err := p.do(func() {
 		loaded, err := p.store.Load(epoch)
+		mustBeWhole(err)
 		if err != nil {
 			loaded = &actors.Loaded{Deposed: errors.Is(err, ErrDeposed), Err: err.Error()}
 		}
@@ -80,6 +89,7 @@ func (p *Port) Apply(epoch, ticket uint64, changes []actors.Change, to *actor.PI
 	err := p.do(func() {
 		answer := actors.Applied{Ticket: ticket}
 		verdicts, err := p.store.Apply(epoch, changes)
+		mustBeWhole(err)
 		switch {
 		case errors.Is(err, ErrDeposed):
 			answer.Deposed = true

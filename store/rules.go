@@ -1,6 +1,9 @@
 package store
 
 import (
+	"math"
+	"strings"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/messages"
@@ -25,6 +28,7 @@ const (
 	RuleIdentity Rule = "identity"   // whose job it is never changes
 	RuleTerminal Rule = "terminal"   // what is over stays over, as it ended
 	RuleCommit   Rule = "one-commit" // one COMMIT per token, one open attempt per job, newer tokens only
+	RuleOwner    Rule = "one-owner"  // the ranks of one attempt share a GPU only in parts that it has
 	RuleDecision Rule = "decision"   // what COMMIT decided never changes
 	RuleEnd      Rule = "one-end"    // ENDED comes after COMMIT, once
 	RuleEvidence Rule = "exits-stay" // an exit never vanishes
@@ -58,7 +62,8 @@ func HeadOf(j *messages.JobRecord) Head {
 // this very write is already there, with all that was written beside it.
 func JudgeJob(stored *Head, next *messages.JobRecord) (repeated bool, broken Rule) {
 	n := HeadOf(next)
-	if next.GetId() == "" || n.WrittenBy.IsZero() || n.State == messages.JobState_JOB_STATE_UNSPECIFIED {
+	if n.State == messages.JobState_JOB_STATE_UNSPECIFIED || !isKey(next.GetId()) || !fits(n.WrittenBy) ||
+		n.Revision > math.MaxInt64 || n.Arrival > math.MaxInt64 || !isText(n.Owner) || !isText(n.RequestID) {
 		return false, RuleShape
 	}
 	if stored == nil {
@@ -81,13 +86,26 @@ func JudgeJob(stored *Head, next *messages.JobRecord) (repeated bool, broken Rul
 // JudgeNode does the same for a machine's record.
 func JudgeNode(stored, next *messages.NodeRecord) (repeated bool, broken Rule) {
 	by := messages.FromToken(next.GetWrittenBy())
-	if next.GetId() == "" || by.IsZero() {
+	if !isKey(next.GetId()) || !fits(by) || next.Revision > math.MaxInt64 {
 		return false, RuleShape
 	}
 	if stored != nil && stored.Revision == next.Revision && messages.FromToken(stored.WrittenBy) == by {
 		return true, ""
 	}
 	return false, judgeRevision(stored.GetRevision(), next.Revision)
+}
+
+// What cannot be a key or a number of every database is refused by all: an error
+// of one of them would be tried again for ever, and hold up every other write.
+
+// isText: PostgreSQL's text has no zero byte.
+func isText(s string) bool { return strings.IndexByte(s, 0) < 0 }
+
+func isKey(s string) bool { return s != "" && isText(s) }
+
+// fits tells whether a token names anything, and is no more than a signed number holds.
+func fits(t topology.Token) bool {
+	return !t.IsZero() && t.Epoch <= math.MaxInt64 && t.Counter <= math.MaxInt64
 }
 
 func judgeRevision(stored, next uint64) Rule {
@@ -101,7 +119,7 @@ func judgeRevision(stored, next uint64) Rule {
 // (nil: nothing, so this is its COMMIT).
 func JudgeAttempt(stored, next *messages.AttemptRecord) Rule {
 	switch {
-	case messages.FromToken(next.GetToken()).IsZero() || next.GetJob() == "" || len(next.GetPlaces()) == 0:
+	case !fits(messages.FromToken(next.GetToken())) || next.GetJob() == "" || len(next.GetPlaces()) == 0:
 		return RuleShape
 	case stored == nil:
 		return judgeCommit(next)
@@ -121,7 +139,8 @@ func JudgeAttempt(stored, next *messages.AttemptRecord) Rule {
 	return ""
 }
 
-// judgeCommit: nothing can have ended of what is only now decided.
+// judgeCommit: nothing can have ended of what is only now decided, and its ranks
+// hold all their devices at once.
 func judgeCommit(a *messages.AttemptRecord) Rule {
 	if a.End != nil {
 		return RuleEnd
@@ -129,6 +148,16 @@ func judgeCommit(a *messages.AttemptRecord) Rule {
 	for _, p := range a.Places {
 		if p.GetExit() != nil {
 			return RuleEnd
+		}
+	}
+	type device struct{ node, gpu string }
+	given := make(map[device]int64)
+	for _, p := range a.Places {
+		for _, g := range p.GetGrant().GetGpus() {
+			d := device{p.Node, g.GetGpuId()}
+			if given[d] += g.GetMilli(); g.GetMilli() <= 0 || given[d] > topology.WholeGPU {
+				return RuleOwner
+			}
 		}
 	}
 	return ""

@@ -43,7 +43,9 @@ var rooms = map[string]room{
 	"sim":     {ours: []string{"topology", "policy", "messages", "actors", "store"}},
 	"web":     {},
 	"cmd":     {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web"}},
-	"test":    {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "cmd"}},
+	// What users start from: programs that know nothing of the house.
+	"examples": {libraries: []string{}},
+	"test":     {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "cmd"}},
 }
 
 // pureLibrary is what pure rooms may take from the standard library. It is a list of what is allowed, not of what is
@@ -266,7 +268,7 @@ func protoActorLaw(s source) []string {
 
 // processLaw: flags, environment and exit belong to cmd/, where a reader looks for them. Tests' own programs are free.
 func processLaw(s source) []string {
-	if !s.production() || slices.Contains([]string{"cmd", "test", "tools"}, s.layer()) {
+	if !s.production() || slices.Contains([]string{"cmd", "test", "tools", "examples"}, s.layer()) {
 		return nil
 	}
 	var findings []string

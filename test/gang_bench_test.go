@@ -2,6 +2,7 @@ package test
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,20 +32,35 @@ func BenchmarkGang(b *testing.B) {
 			client, answers := c.client()
 			time.Sleep(actors.DefaultConstants().RecoveryWait + time.Second) // the leader is ready, all have joined
 			b.ResetTimer()
+			used := -cpu()
 			for i := range b.N {
 				c.ask(client, actors.SchedulerPath, &messages.Submit{
 					Principal: &messages.Principal{Name: "bench"}, RequestId: fmt.Sprint(i), Spec: gangSpec(int32(machines)), AllowInfeasible: true,
 				})
 				c.await("running")
 				b.StopTimer()
+				used += cpu()
 				id := submitted(b, answers)
 				c.ask(client, actors.SchedulerPath, &messages.Cancel{Principal: &messages.Principal{Name: "bench"}, Job: id, Reason: "next"})
 				c.await("over")
 				time.Sleep(2*actors.DefaultConstants().ReportDelay + 5*time.Millisecond) // the machines' reports make the room
+				used -= cpu()
 				b.StartTimer()
 			}
+			used += cpu()
+			b.ReportMetric(float64(used.Nanoseconds())/float64(b.N), "cpu-ns/op")
 		})
 	}
+}
+
+// cpu is what this process has used so far: what a gang costs on a machine that
+// has other things to do as well.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // submitted reads answers up to that of a submit.

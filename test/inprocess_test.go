@@ -16,6 +16,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
@@ -27,12 +28,14 @@ type inprocess struct {
 	mu      sync.RWMutex
 	systems map[string]*actor.ActorSystem // by address
 	leader  *actor.ActorSystem
+	pool    *host.Host
 	jobs    int
 	reached chan string // states that jobs come to
 }
 
 func newInprocess(tb testing.TB) *inprocess {
-	return &inprocess{tb: tb, start: time.Now(), systems: map[string]*actor.ActorSystem{}, reached: make(chan string, 1024)}
+	return &inprocess{tb: tb, start: time.Now(), systems: map[string]*actor.ActorSystem{}, reached: make(chan string, 1024),
+		pool: host.New(host.NewLog(io.Discard, false))}
 }
 
 // system makes an actor system that reaches the others by their addresses.
@@ -62,8 +65,8 @@ func (w wire) SendUserMessage(pid *actor.PID, m any) {
 func (wire) SendSystemMessage(*actor.PID, any) {}
 func (wire) Stop(*actor.PID)                   {}
 
-func (c *inprocess) Props(_ actors.Kind, make actor.Producer) *actor.Props {
-	return actor.PropsFromProducer(make)
+func (c *inprocess) Props(kind actors.Kind, make actor.Producer) *actor.Props {
+	return c.pool.Props(kind, make) // the goroutines are production's, too
 }
 
 func (c *inprocess) Panicked(who *actor.PID, reason any, _ bool) {

@@ -131,6 +131,10 @@ func tryRequests(w *world) {
 	if _, _, err := w.s.Requested("alice", ""); !errors.Is(err, store.ErrNotFound) {
 		w.Fatalf("no request at all: %v", err)
 	}
+	if _, _, err := w.s.Requested("alice", "\x00"); !errors.Is(err, store.ErrNotFound) {
+		w.Fatalf("what is no text: %v", err)
+	}
+	w.absent("\x00")
 	w.wrote("CC",
 		jobChange(w.next(j, func(n *messages.JobRecord) { n.RequestId = "another" })),
 		jobChange(w.next(j, func(n *messages.JobRecord) { n.Owner = &messages.Principal{Name: "bob"} })))
@@ -162,9 +166,12 @@ func tryShape(w *world) {
 	j := w.submit("j", 1)
 	noID, noWriter, noState := w.submit("", 2), w.submit("k", 2), w.submit("l", 2)
 	noWriter.WrittenBy, noState.State = nil, 0
+	zero, far, farRequest := w.submit("z\x00", 2), w.submit("f", 2), w.submit("g", 2)
+	far.WrittenBy.Counter = 1 << 63
+	farRequest.RequestId = "r\x00"
 	noNodeWriter := w.machine("n0")
 	noNodeWriter.WrittenBy = nil
-	w.wrote("DCCCCCCC", jobChange(j),
+	w.wrote("DCCCCCCCCCC", jobChange(j), jobChange(zero), jobChange(far), jobChange(farRequest),
 		jobChange(noID), jobChange(noWriter), jobChange(noState), actors.Change{},
 		actors.Change{Node: noNodeWriter}, actors.Change{Node: w.machine("")},
 		actors.Change{Node: w.machine("n0"), Attempts: []*messages.AttemptRecord{commit("j", w.token(1))}})

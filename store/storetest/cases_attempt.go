@@ -31,6 +31,9 @@ func tryCommit(w *world) {
 	empty := commit("l", w.token(8))
 	empty.Places = nil
 	w.wrote("C", jobChange(w.active(bare, empty), empty))
+	shared := commit("l", w.token(8))
+	shared.Places[1].Node = "n0" // both ranks have both GPUs whole
+	w.wrote("C", jobChange(w.active(bare, shared), shared))
 	both := attempt(b, ended(messages.Cause_CAUSE_REQUEUED))
 	c := commit("j", w.token(9))
 	last := w.active(again, c)

@@ -1,4 +1,4 @@
-// Command protogen turns messages/*.proto into Go, and guards the wire.
+// Command protogen turns the .proto files of messages/ and cluster/api/ into Go, and guards the wire.
 //
 // It owns two promises. The generated files are exactly what the pinned tools make of the .proto files (-check compares
 // without writing). And the wire only ever grows: messages/baseline.txt lists every message, field, enum value and
@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -24,10 +25,11 @@ import (
 	"github.com/bufbuild/protocompile/linker"
 )
 
-// protoFolder is where the .proto files lie. They import each other by bare name, as neighbours do; the plugins are told
-// "messages/x.proto", because a bare name would one day clash, in protobuf's process-wide registry, with a file of the
-// same name in a library (Proto.Actor has an actor.proto of its own), and that is a panic at start.
-const protoFolder = "messages"
+// protoFolders are where the .proto files lie. They import each other by bare name, as neighbours do, so a name is given
+// once; the plugins are told "messages/x.proto", because a bare name would one day clash, in protobuf's process-wide
+// registry, with a file of the same name in a library (Proto.Actor has an actor.proto of its own), and that is a panic at
+// start. The calls are a folder of their own because their Go code imports gRPC, which nothing that speaks in messages may.
+var protoFolders = []string{"messages", "cluster/api"}
 
 // baselineFile is the list of what was published.
 const baselineFile = "messages/baseline.txt"
@@ -50,13 +52,13 @@ func run(root string, check bool) error {
 		return err
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("no .proto file under %s", filepath.Join(root, protoFolder))
+		return fmt.Errorf("no .proto file under %s of %s", strings.Join(protoFolders, ", "), root)
 	}
 	files, err := compile(root, names)
 	if err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
-	outputs, err := generate(files)
+	outputs, err := generate(files, names)
 	if err != nil {
 		return fmt.Errorf("generate: %w", err)
 	}
@@ -71,37 +73,38 @@ func run(root string, check bool) error {
 	return write(root, outputs)
 }
 
-// namesWithSuffix lists files of the proto folder as slash paths from the root, sorted; a folder that is not there yet
+// namesWithSuffix lists files of the proto folders as slash paths from the root, sorted; a folder that is not there yet
 // has none.
 func namesWithSuffix(root, suffix string) ([]string, error) {
 	var names []string
-	err := filepath.WalkDir(filepath.Join(root, protoFolder), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	for _, folder := range protoFolders {
+		entries, err := os.ReadDir(filepath.Join(root, filepath.FromSlash(folder)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
 		}
-		if entry.IsDir() || !strings.HasSuffix(path, suffix) {
-			return nil
+		for _, entry := range entries {
+			if !entry.IsDir() && strings.HasSuffix(entry.Name(), suffix) {
+				names = append(names, folder+"/"+entry.Name())
+			}
 		}
-		name, err := filepath.Rel(root, path)
-		names = append(names, filepath.ToSlash(name))
-		return err
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
 	}
 	sort.Strings(names)
-	return names, err
+	return names, nil
 }
 
 // compile parses and links the files. Source positions are kept, because protoc-gen-go copies the comments.
 func compile(root string, names []string) (linker.Files, error) {
 	neighbours := make([]string, len(names))
 	for i, name := range names {
-		neighbours[i] = strings.TrimPrefix(name, protoFolder+"/")
+		neighbours[i] = path.Base(name)
+	}
+	folders := make([]string, len(protoFolders))
+	for i, folder := range protoFolders {
+		folders[i] = filepath.Join(root, filepath.FromSlash(folder))
 	}
 	compiler := protocompile.Compiler{
 		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
-			ImportPaths: []string{filepath.Join(root, protoFolder)},
+			ImportPaths: folders,
 		}),
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
@@ -112,11 +115,11 @@ func compile(root string, names []string) (linker.Files, error) {
 // left alone, so that their times, and the build cache's stat shortcuts, stay.
 func write(root string, outputs map[string]string) error {
 	for _, name := range sortedKeys(outputs) {
-		path := filepath.Join(root, filepath.FromSlash(name))
-		if old, err := os.ReadFile(path); err == nil && string(old) == outputs[name] {
+		file := filepath.Join(root, filepath.FromSlash(name))
+		if old, err := os.ReadFile(file); err == nil && string(old) == outputs[name] {
 			continue
 		}
-		if err := os.WriteFile(path, []byte(outputs[name]), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(outputs[name]), 0o644); err != nil {
 			return fmt.Errorf("write: %w", err)
 		}
 		fmt.Println("wrote", name)

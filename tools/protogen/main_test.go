@@ -26,7 +26,7 @@ message Name { string first = 1; }
 func tree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, protoFolder), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(root, "messages"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	put(t, root, "messages/job.proto", before)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 
 	"github.com/bufbuild/protocompile/linker"
 	"github.com/bufbuild/protocompile/protoutil"
@@ -25,15 +26,16 @@ type plugin struct {
 
 var plugins = []plugin{
 	{tool: "protoc-gen-go", parameter: "paths=source_relative"},
+	{tool: "protoc-gen-go-grpc", parameter: "paths=source_relative"}, // writes nothing for a file without calls
 }
 
-// generate runs every plugin over the files; the answer maps a slash path from the root to a file's text.
-func generate(files linker.Files) (map[string]string, error) {
-	request := &pluginpb.CodeGeneratorRequest{}
-	ours := map[string]bool{}
-	for _, file := range files {
-		ours[file.Path()] = true
-		request.FileToGenerate = append(request.FileToGenerate, publicName(file.Path()))
+// generate runs every plugin over the files, whose slash paths from the root are names; the answer maps such a path to a
+// file's text.
+func generate(files linker.Files, names []string) (map[string]string, error) {
+	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: names}
+	ours := map[string]string{} // a neighbour's bare name → the name it is registered under
+	for _, name := range names {
+		ours[path.Base(name)] = name
 	}
 	seen := map[string]bool{}
 	for _, file := range files {
@@ -58,19 +60,15 @@ func generate(files linker.Files) (map[string]string, error) {
 
 // qualifyNames gives a file, and what it imports of ours, the name under which it is registered. Imports from elsewhere
 // (google/protobuf/…) keep theirs.
-func qualifyNames(file *descriptorpb.FileDescriptorProto, ours map[string]bool) {
-	if ours[file.GetName()] {
-		file.Name = proto.String(publicName(file.GetName()))
+func qualifyNames(file *descriptorpb.FileDescriptorProto, ours map[string]string) {
+	if public, is := ours[file.GetName()]; is {
+		file.Name = proto.String(public)
 	}
 	for i, dependency := range file.Dependency {
-		if ours[dependency] {
-			file.Dependency[i] = publicName(dependency)
+		if public, is := ours[dependency]; is {
+			file.Dependency[i] = public
 		}
 	}
-}
-
-func publicName(neighbour string) string {
-	return protoFolder + "/" + neighbour
 }
 
 // appendWithImports puts a file behind everything it imports: plugins resolve names while they read.

@@ -1,7 +1,4 @@
-// Package settings gives every flag of a daemon its twin in the environment and
-// its key in a configuration file. What is on the command line wins over the
-// environment, and that over the file.
-package settings
+package daemon
 
 import (
 	"errors"
@@ -14,21 +11,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// This file gives every flag its twin in the environment and its key in a
+// configuration file. What is on the command line wins over the environment, and
+// that over the file.
+
 // fileFlag names the file; the file cannot name itself.
 const fileFlag = "config"
 
-// Flag adds the flag that names the file.
-func Flag(flags *pflag.FlagSet) {
-	flags.String(fileFlag, "", "a YAML `file` with the names of these flags as keys")
-}
-
-// Apply fills in each flag that the command line left alone. The prefix makes
+// apply fills in each flag that the command line left alone. The prefix makes
 // the names in the environment: SYNAPSE_NODE_ and join make SYNAPSE_NODE_JOIN.
-func Apply(flags *pflag.FlagSet, prefix string, lookup func(string) (string, bool)) error {
+func apply(flags *pflag.FlagSet, prefix string, lookup func(string) (string, bool)) error {
 	given := map[string]bool{}
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	fromEnvironment := func(f *pflag.Flag) error {
-		name := Twin(prefix, f.Name)
+		name := twin(prefix, f.Name)
 		text, there := lookup(name)
 		if !there || given[f.Name] {
 			return nil
@@ -60,8 +56,8 @@ func Apply(flags *pflag.FlagSet, prefix string, lookup func(string) (string, boo
 	return nil
 }
 
-// Twin is a flag's name in the environment.
-func Twin(prefix, flag string) string {
+// twin is a flag's name in the environment.
+func twin(prefix, flag string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the checks of what only the gateway is asked: refusals with
+// the field, why, and the way out, as those of messages are.
+
+// Validate refuses to read what cannot be named.
+func (x *ReadLogs) Validate() error {
+	if err := (&messages.GetJob{Principal: x.GetPrincipal(), Job: x.GetJob()}).Validate(); err != nil {
+		return err
+	}
+	if n := len(x.GetRanks()); n > messages.MaxGangTasks {
+		return refusal("ranks", fmt.Sprintf("has %d entries, more than %d", n, messages.MaxGangTasks), "leave it out for all")
+	}
+	seen := make(map[int32]bool, len(x.GetRanks()))
+	for i, rank := range x.GetRanks() {
+		field := fmt.Sprintf("ranks[%d]", i)
+		switch {
+		case rank < 0 || rank >= messages.MaxGangTasks:
+			return refusal(field, fmt.Sprintf("is %d, outside 0 to %d", rank, messages.MaxGangTasks-1), "")
+		case seen[rank]:
+			return refusal(field, fmt.Sprintf("%d is there twice", rank), "")
+		}
+		seen[rank] = true
+	}
+	switch {
+	case x.GetTailBytes() < 0:
+		return refusal("tail_bytes", fmt.Sprintf("is %d, and must not be negative", x.GetTailBytes()), "0 is from the beginning")
+	case x.GetTailBytes() > MaxTailBytes:
+		return refusal("tail_bytes", fmt.Sprintf("is %d, more than %d", x.GetTailBytes(), MaxTailBytes), "0 is from the beginning")
+	case x.GetFollow() && x.GetPrevious():
+		return refusal("follow", "is set, and previous too", "an attempt that is over writes nothing more: leave follow out")
+	}
+	return nil
+}
+
+// MaxTailBytes bounds the end of an output that is asked for: a gateway holds
+// it while it looks for the end.
+const MaxTailBytes = 16 << 20
+
+// Validate has nothing to refuse.
+func (x *Cluster) Validate() error { return nil }
+
+// Validate refuses what the first clients' call can carry and no job can mean.
+// What else is wrong with it is found in the job that is made of it.
+func (x *SubmitJobRequest) Validate() error {
+	switch {
+	case x.GetId() == "":
+		return refusal("id", "is missing", "give the job an id of its own: it is how a repeated call is recognised")
+	case !utf8.ValidString(x.GetId()):
+		return refusal("id", "holds what is not text", "")
+	case x.GetMinCpu() < 0:
+		return refusal("min_cpu", fmt.Sprintf("is %d, and must not be negative", x.GetMinCpu()), "")
+	case x.GetMinMemory() < 0:
+		return refusal("min_memory", fmt.Sprintf("is %d, and must not be negative", x.GetMinMemory()), "")
+	case x.GetMinGpu() < 0:
+		return refusal("min_gpu", fmt.Sprintf("is %d, and must not be negative", x.GetMinGpu()), "")
+	}
+	return nil
+}
+
+func refusal(field, text, hint string) error {
+	return &messages.FieldError{Field: field, Text: text, Hint: hint}
+}

@@ -1,0 +1,183 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns a question to an actor: the process that takes the answer, and
+// what becomes of a question that gets none. Proto.Actor's futures would serve
+// too, but each costs a timer of its own beside the call's deadline, and their
+// names are not under a path that the link lets answers pass to.
+
+// replyPath begins the names of reply processes.
+const replyPath = "synapse/gateway/"
+
+// LeaderTrailer is where a scheduler that does not lead says who does.
+const LeaderTrailer = "synapse-leader"
+
+// mailbox is an actor.Process that takes what is sent to it, at once and on the
+// sender's goroutine.
+type mailbox interface{ take(message any) }
+
+// receiver is a mailbox as Proto.Actor sees it.
+type receiver struct{ to mailbox }
+
+func (r receiver) SendUserMessage(_ *actor.PID, envelope any) {
+	_, message, _ := actor.UnwrapEnvelope(envelope)
+	r.to.take(message)
+}
+
+// SendSystemMessage and Stop do nothing: nobody watches or ends a call but its client.
+func (receiver) SendSystemMessage(*actor.PID, any) {}
+func (receiver) Stop(*actor.PID)                   {}
+
+// open gives a mailbox an address; done takes it back.
+func (g *Gateway) open(to mailbox) (pid *actor.PID, done func()) {
+	for {
+		name := replyPath + strconv.FormatUint(g.replies.Add(1), 10)
+		if pid, fresh := g.system.ProcessRegistry.Add(receiver{to}, name); fresh {
+			return pid, func() { g.system.ProcessRegistry.Remove(pid) }
+		}
+	}
+}
+
+// reply takes one answer; what comes after it says nothing new.
+type reply chan any
+
+func (r reply) take(message any) {
+	select {
+	case r <- message:
+	default:
+	}
+}
+
+// ask sends a message and waits for the answer.
+func (g *Gateway) ask(ctx context.Context, to *actor.PID, message any) (any, error) {
+	answer := make(reply, 1)
+	pid, done := g.open(answer)
+	defer done()
+	g.system.Root.RequestWithCustomSender(to, message, pid)
+	select {
+	case got := <-answer:
+		if _, nobody := got.(*actor.DeadLetterResponse); nobody {
+			return nil, api.StatusOf(notReady())
+		}
+		return got, nil
+	case <-ctx.Done():
+		return nil, lapsed(ctx.Err())
+	case <-g.closed:
+		return nil, api.StatusOf(closing())
+	}
+}
+
+// answer is what every reply of an actor is.
+type answer interface{ GetOutcome() *messages.Outcome }
+
+// question is what every request is, once it says who asks.
+type question interface{ Validate() error }
+
+// call is a whole unary call: checked at the door, asked, and refused as an
+// error where the outcome is not OK.
+func call[A answer](ctx context.Context, g *Gateway, to *actor.PID, q question) (A, error) {
+	var none A
+	if err := g.admit(ctx, q); err != nil {
+		return none, err
+	}
+	ctx, cancel := timed(ctx)
+	defer cancel()
+	got, err := g.ask(ctx, to, q)
+	if err != nil {
+		return none, err
+	}
+	a, is := got.(A)
+	if !is {
+		g.o.Log.Info("%s answered %T to %T", to.Id, got, q)
+		return none, status.Error(codes.Internal, "the answer is of another kind than the question")
+	}
+	if err := api.StatusOf(a.GetOutcome()); err != nil {
+		return none, err
+	}
+	return a, nil
+}
+
+// timed bounds a call that brings no deadline.
+func timed(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, callTimeout)
+}
+
+// admit lets a question in if this process leads and the question makes sense.
+func (g *Gateway) admit(ctx context.Context, q question) error {
+	if l := g.o.Leader(); !l.Here {
+		hint := "try again in a moment"
+		if l.Address != "" {
+			hint = "ask the leader at " + l.Address
+			_ = grpc.SetTrailer(ctx, metadata.Pairs(LeaderTrailer, l.Address)) // without a call to set it on, nobody reads it
+		}
+		return api.StatusOf(unavailable("this scheduler does not lead", hint))
+	}
+	if err := q.Validate(); err != nil {
+		return api.StatusOf(invalid(err))
+	}
+	return nil
+}
+
+// awaitLoaded lets reads pass once the Scheduler has read the store: before, the
+// Mirror knows of nothing, and would say so.
+func (g *Gateway) awaitLoaded(ctx context.Context) error {
+	if g.loaded.Load() {
+		return nil
+	}
+	// A wish about no job is answered by any Scheduler, and by one that is loading
+	// with the reason that is wanted here.
+	got, err := g.ask(ctx, g.scheduler, &messages.Hold{Principal: g.o.Principal(ctx)})
+	if err != nil {
+		return err
+	}
+	if a, is := got.(answer); is && a.GetOutcome().GetCode() == messages.Code_CODE_UNAVAILABLE {
+		return api.StatusOf(a.GetOutcome())
+	}
+	g.loaded.Store(true)
+	return nil
+}
+
+func invalid(err error) *messages.Outcome {
+	var f *messages.FieldError
+	if errors.As(err, &f) {
+		return &messages.Outcome{Code: messages.Code_CODE_INVALID, Field: f.Field, Text: f.Text, Hint: f.Hint}
+	}
+	return &messages.Outcome{Code: messages.Code_CODE_INVALID, Text: err.Error()}
+}
+
+func unavailable(text, hint string) *messages.Outcome {
+	return &messages.Outcome{Code: messages.Code_CODE_UNAVAILABLE, Text: text, Hint: hint}
+}
+
+func notReady() *messages.Outcome {
+	return unavailable("this scheduler is starting", "try again in a moment")
+}
+
+func closing() *messages.Outcome {
+	return unavailable("this scheduler is closing down", "try again in a moment")
+}
+
+// lapsed is what a call says whose time is over. What it asked for may have happened.
+func lapsed(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return status.Error(codes.DeadlineExceeded, "there was no answer in time; what was asked may still happen (ask again, a submit with the same request id)")
+	}
+	return status.FromContextError(err).Err()
+}

@@ -1,0 +1,75 @@
+package gateway
+
+// This file owns what a submit costs through the door, beside a call that does
+// nothing behind it.
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// from64 makes a benchmark's calls from 64 clients at once.
+func from64(b *testing.B, call func(client, i int) error) {
+	b.ReportAllocs()
+	b.ResetTimer()
+	var clients sync.WaitGroup
+	var next atomic.Int64
+	for c := range 64 {
+		clients.Go(func() {
+			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+				if err := call(c, int(i)); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+}
+
+// BenchmarkSubmit64 is 64 clients over one connection, the real actors and the
+// memory store. There are no machines, so all jobs wait.
+func BenchmarkSubmit64(b *testing.B) {
+	r := newRoom(b)
+	s, _ := r.lead(func(p *actors.Ports) { p.Log = noLog{} })
+	d := r.door(s, Options{})
+	from64(b, func(c, i int) error {
+		_, err := d.SynapseClient.Submit(context.Background(), &messages.Submit{
+			RequestId: fmt.Sprintf("r-%d", i), Spec: gpuJob("bench", 1, 8), AllowInfeasible: true,
+		})
+		return err
+	})
+}
+
+// BenchmarkGetJob64 is the same for a read.
+func BenchmarkGetJob64(b *testing.B) {
+	r := newRoom(b)
+	s, _ := r.lead()
+	d := r.door(s, Options{})
+	submitted, err := d.SynapseClient.Submit(context.Background(), &messages.Submit{Spec: gpuJob("bench", 1, 8), AllowInfeasible: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	from64(b, func(int, int) error {
+		_, err := d.SynapseClient.GetJob(context.Background(), &messages.GetJob{Job: submitted.Job})
+		return err
+	})
+}
+
+// BenchmarkEcho64 is what gRPC alone costs: a call that is answered at once.
+func BenchmarkEcho64(b *testing.B) {
+	r := newRoom(b)
+	d := r.door(r.system("scheduler"), Options{})
+	from64(b, func(int, int) error {
+		_, err := d.SynapseClient.Cluster(context.Background(), &api.Cluster{})
+		return err
+	})
+}

@@ -1,0 +1,206 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the calls that get one answer. What changes something goes to
+// the Scheduler, what reads to the Mirror.
+
+// Submit puts a job into the queue. It is acknowledged once on disk.
+func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
+}
+
+// Cancel ends a job. One that is over has no actor that could answer, so that is
+// answered here: a cancel that is repeated went well, however late it comes.
+func (g *Gateway) Cancel(ctx context.Context, q *messages.Cancel) (*messages.CancelReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	reply, err := call[*messages.CancelReply](ctx, g, g.scheduler, q)
+	if job := g.over(ctx, q.Job, err); job != nil {
+		if job.GetRecord().GetState() == messages.JobState_JOB_STATE_CANCELLED {
+			return &messages.CancelReply{Job: q.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}, nil
+		}
+		return nil, hasEnded(job)
+	}
+	return reply, err
+}
+
+// Hold keeps a job from being planned, or lets it go on.
+func (g *Gateway) Hold(ctx context.Context, q *messages.Hold) (*messages.HoldReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	reply, err := call[*messages.HoldReply](ctx, g, g.scheduler, q)
+	if job := g.over(ctx, q.Job, err); job != nil {
+		return nil, hasEnded(job)
+	}
+	return reply, err
+}
+
+// over finds the job that a wish came too late for; nil if that is not what went wrong.
+func (g *Gateway) over(ctx context.Context, id string, err error) *messages.JobStatus {
+	if api.OutcomeOf(err).GetCode() != messages.Code_CODE_NOT_FOUND {
+		return nil
+	}
+	job, err := g.find(ctx, id)
+	if err != nil || job.GetRecord().GetId() != id || !job.GetRecord().GetState().Terminal() {
+		return nil
+	}
+	return job
+}
+
+func hasEnded(job *messages.JobStatus) error {
+	text := "the job has already ended: " + job.GetPhase()
+	if outcome := job.GetRecord().GetOutcome(); outcome != "" {
+		text = "the job has already ended: " + outcome
+	}
+	return api.StatusOf(&messages.Outcome{
+		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: text, Hint: "submit it again to run it again",
+	})
+}
+
+// ChangeNode closes, opens or removes a machine.
+func (g *Gateway) ChangeNode(ctx context.Context, q *messages.ChangeNode) (*messages.ChangeNodeReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	return call[*messages.ChangeNodeReply](ctx, g, g.scheduler, q)
+}
+
+// GetJob shows one job, by its id or the beginning of it.
+func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.GetJobReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	if err := g.admit(ctx, q); err != nil {
+		return nil, err
+	}
+	ctx, cancel := timed(ctx)
+	defer cancel()
+	job, err := g.find(ctx, q.Job)
+	if err != nil {
+		return nil, err
+	}
+	return &messages.GetJobReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}, Job: job}, nil
+}
+
+// find asks the Mirror for a job, and the store for one that the Mirror no
+// longer shows.
+func (g *Gateway) find(ctx context.Context, id string) (*messages.JobStatus, error) {
+	if err := g.awaitLoaded(ctx); err != nil {
+		return nil, err
+	}
+	reply, err := call[*messages.GetJobReply](ctx, g, g.mirror, &messages.GetJob{Principal: g.o.Principal(ctx), Job: id})
+	if err == nil {
+		return reply.Job, nil
+	}
+	if g.o.Store == nil || api.OutcomeOf(err).GetCode() != messages.Code_CODE_NOT_FOUND {
+		return nil, err
+	}
+	record, attempts, failed := g.o.Store.Job(topology.JobID(id))
+	switch {
+	case errors.Is(failed, store.ErrNotFound):
+		return nil, err
+	case failed != nil:
+		return nil, api.StatusOf(unavailable("the store cannot be read: "+failed.Error(), "try again in a moment"))
+	case !record.GetState().Terminal():
+		return nil, api.StatusOf(notReady()) // its actor is about to show it
+	}
+	s := &messages.JobStatus{Record: record, Phase: endPhase(record.GetState()), Reason: record.GetOutcome()}
+	if n := len(attempts); n > 0 {
+		s.Attempt = attempts[n-1]
+	}
+	return s, nil
+}
+
+// endPhase is the word for a state that is the end, as a living job's actor says it.
+func endPhase(s messages.JobState) string {
+	switch s {
+	case messages.JobState_JOB_STATE_SUCCEEDED:
+		return "succeeded"
+	case messages.JobState_JOB_STATE_CANCELLED:
+		return "cancelled"
+	case messages.JobState_JOB_STATE_TIMED_OUT:
+		return "timed out"
+	}
+	return "failed"
+}
+
+// ListJobs shows a page of jobs.
+func (g *Gateway) ListJobs(ctx context.Context, q *messages.ListJobs) (*messages.ListJobsReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	return read[*messages.ListJobsReply](ctx, g, q)
+}
+
+// ListNodes shows a page of machines.
+func (g *Gateway) ListNodes(ctx context.Context, q *messages.ListNodes) (*messages.ListNodesReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	return read[*messages.ListNodesReply](ctx, g, q)
+}
+
+// read asks the Mirror, once it can know.
+func read[A answer](ctx context.Context, g *Gateway, q question) (A, error) {
+	var none A
+	if err := g.admit(ctx, q); err != nil {
+		return none, err
+	}
+	ctx, cancel := timed(ctx)
+	defer cancel()
+	if err := g.awaitLoaded(ctx); err != nil {
+		return none, err
+	}
+	return call[A](ctx, g, g.mirror, q)
+}
+
+// ExplainJob says why a job is not running. Of one that is not over the
+// Scheduler knows, from its view as it is now; it takes whole ids only.
+func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*messages.ExplainJobReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	if err := g.admit(ctx, q); err != nil {
+		return nil, err
+	}
+	ctx, cancel := timed(ctx)
+	defer cancel()
+	job, err := g.find(ctx, q.Job)
+	if err != nil {
+		return nil, err
+	}
+	record := job.GetRecord()
+	if !record.GetState().Terminal() {
+		return call[*messages.ExplainJobReply](ctx, g, g.scheduler, &messages.ExplainJob{Principal: q.Principal, Job: record.GetId()})
+	}
+	text := record.GetId() + ": " + job.GetPhase()
+	if outcome := record.GetOutcome(); outcome != "" {
+		text += ": " + outcome
+	}
+	return &messages.ExplainJobReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}, Text: text}, nil
+}
+
+// Cluster tells a client whom it speaks to.
+func (g *Gateway) Cluster(ctx context.Context, q *api.Cluster) (*api.ClusterReply, error) {
+	if err := g.admit(ctx, q); err != nil {
+		return nil, err
+	}
+	return &api.ClusterReply{ClusterId: g.o.ClusterID, Epoch: g.o.Leader().Epoch, Version: g.o.Version, Levels: g.o.Levels}, nil
+}
+
+// enter reckons a stream in; there is a limit to those that are open.
+func (g *Gateway) enter() error {
+	if g.streams.Add(1) > openStreams {
+		g.leave()
+		return api.StatusOf(&messages.Outcome{
+			Code: messages.Code_CODE_EXHAUSTED, Text: "too many watches and readers are open", Hint: "end one, or try again later",
+		})
+	}
+	return nil
+}
+
+func (g *Gateway) leave() { g.streams.Add(-1) }
+
+// errInternal is all that a client learns of a fault of ours.
+var errInternal = status.Error(codes.Internal, "an internal error of the scheduler; its log says more")

@@ -1,0 +1,139 @@
+// Package gateway is the door for people and programs: the client API over the
+// actors of this process.
+package gateway
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what a gateway is made of and how a process mounts it. A
+// gateway decides nothing: it checks what is asked, says who asks, passes it to
+// the Scheduler or the Mirror, and turns the answer into a call's. It keeps
+// nothing but open calls, so a process may be ended at any time.
+
+const (
+	// callTimeout is the time of a call that brings no deadline of its own.
+	callTimeout = 30 * time.Second
+	// connectionStreams bounds the calls that are open on one connection.
+	connectionStreams = 128
+	// openStreams bounds the watches and readers of output in all: each holds
+	// memory for as long as its client likes.
+	openStreams = 1_024
+)
+
+// Leader tells who leads.
+type Leader struct {
+	Here    bool   // this process does
+	Address string // where clients reach whoever does, if that is known
+	Epoch   uint64
+}
+
+// Clock tells the time and waits. Tests bring their own.
+type Clock interface {
+	Now() time.Time
+	After(d time.Duration) <-chan time.Time
+}
+
+// Store reads what the Mirror does not show: jobs that ended long ago, and
+// earlier attempts. It is called by the calls themselves, so it may take time.
+type Store interface {
+	Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error)
+}
+
+// Options are what a process gives its gateway. All may be left out.
+type Options struct {
+	Leader    func() Leader // asked at every call; nil: this process always leads
+	Peers     actors.Peers  // nil: no machine can be reached
+	Store     Store         // nil: only what the Mirror shows
+	Principal func(context.Context) *messages.Principal
+	ClusterID string
+	Version   string
+	Levels    []string // of the fabric, coarse to fine
+	Log       actors.Log
+	Count     func(name string, n int64)
+	Clock     Clock
+}
+
+// Gateway serves the client API.
+type Gateway struct {
+	api.UnimplementedSynapseServer
+	o         Options
+	system    *actor.ActorSystem
+	scheduler *actor.PID
+	mirror    *actor.PID
+	replies   atomic.Uint64 // reply processes ever made: their names
+	streams   atomic.Int64  // open now
+	loaded    atomic.Bool   // the Scheduler has read the store
+	closed    chan struct{}
+	closeOnce sync.Once
+}
+
+// New makes the gateway of a process. Its actors may be assembled later.
+func New(system *actor.ActorSystem, o Options) *Gateway {
+	if o.Leader == nil {
+		o.Leader = func() Leader { return Leader{Here: true} }
+	}
+	if o.Principal == nil {
+		o.Principal = func(context.Context) *messages.Principal { return &messages.Principal{Name: "anonymous"} }
+	}
+	if o.Log == nil {
+		o.Log = noLog{}
+	}
+	if o.Count == nil {
+		o.Count = func(string, int64) {}
+	}
+	if o.Clock == nil {
+		o.Clock = realClock{}
+	}
+	address := system.ProcessRegistry.Address
+	return &Gateway{
+		o: o, system: system, closed: make(chan struct{}),
+		scheduler: actor.NewPID(address, actors.SchedulerPath),
+		mirror:    actor.NewPID(address, actors.MirrorPath),
+	}
+}
+
+// Register mounts all services that clients may call.
+func (g *Gateway) Register(s *grpc.Server) {
+	api.RegisterSynapseServer(s, g)
+	api.RegisterSchedulerServer(s, seedScheduler{g: g})
+	grpc_health_v1.RegisterHealthServer(s, health{g: g})
+	reflection.Register(s)
+}
+
+// ServerOptions are what the server must be made with for the limits to hold.
+func (g *Gateway) ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(g.guardCall),
+		grpc.ChainStreamInterceptor(g.guardStream),
+		grpc.MaxConcurrentStreams(connectionStreams),
+		grpc.MaxRecvMsgSize(messages.MaxMessageBytes),
+		grpc.MaxSendMsgSize(api.MaxReplyBytes),
+	}
+}
+
+// Close ends what is open, so that a server which waits for its calls comes to an end.
+func (g *Gateway) Close() { g.closeOnce.Do(func() { close(g.closed) }) }
+
+type realClock struct{}
+
+func (realClock) Now() time.Time                         { return time.Now() }
+func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+type noLog struct{}
+
+func (noLog) Info(string, ...any)  {}
+func (noLog) Debug(string, ...any) {}

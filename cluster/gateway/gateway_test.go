@@ -1,0 +1,359 @@
+package gateway
+
+// This file owns the tests of calls with one answer, over the real actors.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+func TestEachCall(t *testing.T) {
+	r := newRoom(t)
+	s, _ := r.lead()
+	d := r.door(s, Options{
+		ClusterID: "c1", Version: "v9", Levels: []string{"zone", "rack"},
+		Principal: func(context.Context) *messages.Principal { return &messages.Principal{Name: "alice"} },
+	})
+	r.join("n1", s)
+	eventually(t, "n1 is up", func() bool { return d.nodes() == 1 })
+	ctx := timely(t)
+
+	claims := &messages.Principal{Name: "root"} // who it says it is does not count
+	submitted, err := d.SynapseClient.Submit(ctx, &messages.Submit{Principal: claims, RequestId: "r1", Spec: gpuJob("one", 1, 8)})
+	if err != nil || submitted.Outcome.Code != messages.Code_CODE_OK {
+		t.Fatal(submitted, err)
+	}
+	one := submitted.Job
+	if again, err := d.SynapseClient.Submit(ctx, &messages.Submit{RequestId: "r1", Spec: gpuJob("one", 1, 8)}); err != nil || again.Job != one {
+		t.Errorf("the same request became %v, %v", again, err)
+	}
+	eventually(t, "the job runs", func() bool { return d.phase(one) == "running" })
+	got, err := d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: one[:len(one)-1]})
+	if err != nil || got.Job.Record.Id != one || got.Job.Record.Owner.Name != "alice" {
+		t.Errorf("by its prefix: %v, %v", got, err)
+	}
+
+	two := d.submit(gpuJob("two", 1, 4))
+	eventually(t, "what the waiting job lacks is known", func() bool {
+		e, err := d.SynapseClient.ExplainJob(ctx, &messages.ExplainJob{Job: two})
+		return err == nil && strings.Contains(e.Text, "needs 4 GPUs; the whole cluster has 0 free of 8")
+	})
+	if e, err := d.SynapseClient.ExplainJob(ctx, &messages.ExplainJob{Job: one}); err != nil || e.Text != one+": running" {
+		t.Errorf("of a running job: %v, %v", e, err)
+	}
+	if _, err := d.SynapseClient.Hold(ctx, &messages.Hold{Job: two, Reason: "later"}); err != nil {
+		t.Error(err)
+	}
+	if p := d.phase(two); p != "held" {
+		t.Errorf("a hold that was acknowledged shows as %q", p)
+	}
+	if _, err := d.SynapseClient.Hold(ctx, &messages.Hold{Job: two, Release: true}); err != nil {
+		t.Error(err)
+	}
+	if p := d.phase(two); p != "queued" {
+		t.Errorf("a release that was acknowledged shows as %q", p)
+	}
+	list, err := d.SynapseClient.ListJobs(ctx, &messages.ListJobs{Owner: "alice", Limit: 1})
+	if err != nil || len(list.Jobs) != 1 || list.Next != one {
+		t.Errorf("list: %v, %v", list, err)
+	}
+	if _, err := d.SynapseClient.ChangeNode(ctx, &messages.ChangeNode{Node: "n1", Verb: messages.NodeVerb_NODE_VERB_CORDON, Reason: "fans"}); err != nil {
+		t.Error(err)
+	}
+	nodes, err := d.SynapseClient.ListNodes(ctx, &messages.ListNodes{})
+	if err != nil || len(nodes.Nodes) != 1 || nodes.Nodes[0].Closed != "cordoned by alice: fans" {
+		t.Errorf("nodes: %v, %v", nodes, err)
+	}
+	for range 2 { // the second time there is no actor to answer
+		if _, err := d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: two, Reason: "enough"}); err != nil {
+			t.Error(err)
+		}
+		if p := d.phase(two); p != "cancelled" {
+			t.Errorf("a cancel that was acknowledged shows as %q", p)
+		}
+	}
+	if e, err := d.SynapseClient.ExplainJob(ctx, &messages.ExplainJob{Job: two}); err != nil || e.Text != two+": cancelled: cancelled: enough" {
+		t.Errorf("of a job that is over: %v, %v", e, err)
+	}
+	cluster, err := d.SynapseClient.Cluster(ctx, &api.Cluster{})
+	if err != nil || cluster.ClusterId != "c1" || cluster.Version != "v9" || !slices.Equal(cluster.Levels, []string{"zone", "rack"}) {
+		t.Errorf("cluster: %v, %v", cluster, err)
+	}
+}
+
+// Every refusal has its code, in ours and in gRPC's, its words, and its field.
+func TestRefusals(t *testing.T) {
+	r := newRoom(t)
+	s, _ := r.lead()
+	d := r.door(s, Options{})
+	l := r.join("n1", s)
+	eventually(t, "n1 is up", func() bool { return d.nodes() == 1 })
+	ctx := timely(t)
+	submit := func(m *messages.Submit) error { _, err := d.SynapseClient.Submit(ctx, m); return err }
+	get := func(id string) error {
+		_, err := d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: id})
+		return err
+	}
+
+	err := submit(&messages.Submit{Spec: &messages.JobSpec{Name: "x", Image: "host"}})
+	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "spec.gang: is missing (give gang.replicas, or gang.total)")
+	if o := api.OutcomeOf(err); o.Field != "spec.gang" || o.Hint == "" {
+		t.Errorf("the detail is %v", o)
+	}
+	refused(t, submit(&messages.Submit{}), messages.Code_CODE_INVALID, codes.InvalidArgument, "spec: is missing")
+	refused(t, get(""), messages.Code_CODE_INVALID, codes.InvalidArgument, "job: is missing")
+	refused(t, get(strings.Repeat("j", 1<<20)), messages.Code_CODE_INVALID, codes.InvalidArgument, "is not an id")
+	refused(t, get("../../etc"), messages.Code_CODE_INVALID, codes.InvalidArgument, "is not an id")
+	refused(t, get("nothing"), messages.Code_CODE_NOT_FOUND, codes.NotFound, `there is no job "nothing"`)
+	_, err = d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: "nothing"})
+	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no job")
+	_, err = d.SynapseClient.ChangeNode(ctx, &messages.ChangeNode{Node: "n9", Verb: messages.NodeVerb_NODE_VERB_CORDON, Reason: "x"})
+	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no node n9")
+	_, err = d.SynapseClient.ChangeNode(ctx, &messages.ChangeNode{Node: "n1", Verb: messages.NodeVerb_NODE_VERB_REMOVE})
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "n1 is alive")
+	_, err = d.SynapseClient.ListJobs(ctx, &messages.ListJobs{Limit: -1})
+	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "limit")
+	_, err = d.SynapseClient.ListNodes(ctx, &messages.ListNodes{Limit: 1 << 20})
+	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "limit")
+	refused(t, submit(&messages.Submit{Spec: gpuJob("big", 1, 9)}), messages.Code_CODE_INFEASIBLE, codes.FailedPrecondition, "could ever hold it")
+
+	one := d.submit(gpuJob("one", 1, 8))
+	d.submit(gpuJob("two", 1, 8))
+	refused(t, get("job-"), messages.Code_CODE_CONFLICT, codes.AlreadyExists, "begins the id of job-1, job-2")
+	if err := submit(&messages.Submit{RequestId: "r", Spec: gpuJob("a", 1, 1)}); err != nil {
+		t.Error(err)
+	}
+	refused(t, submit(&messages.Submit{RequestId: "r", Spec: gpuJob("b", 1, 1)}), messages.Code_CODE_CONFLICT, codes.AlreadyExists, "used for another job")
+
+	eventually(t, "the job runs", func() bool { return d.phase(one) == "running" })
+	l.exits(0, false)
+	eventually(t, "the job has ended", func() bool { return d.phase(one) == "succeeded" })
+	_, err = d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: one})
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "the job has already ended: succeeded")
+	_, err = d.SynapseClient.Hold(ctx, &messages.Hold{Job: one})
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "the job has already ended: succeeded")
+}
+
+func TestWhoDoesNotLeadSaysWhoDoes(t *testing.T) {
+	r := newRoom(t)
+	var leads atomic.Bool
+	d := r.door(r.system("scheduler"), Options{Leader: func() Leader { return Leader{Here: leads.Load(), Address: "10.0.0.7:9000", Epoch: 4} }})
+	ctx := timely(t)
+	var trailer metadata.MD
+	_, err := d.SynapseClient.Submit(ctx, &messages.Submit{Spec: gpuJob("x", 1, 1)}, grpc.Trailer(&trailer))
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "ask the leader at 10.0.0.7:9000")
+	if got := trailer.Get(LeaderTrailer); !slices.Equal(got, []string{"10.0.0.7:9000"}) {
+		t.Errorf("the trailer says %v", got)
+	}
+	w, err := d.SynapseClient.Watch(ctx, &messages.Watch{Jobs: true})
+	if err == nil {
+		_, err = w.Recv()
+	}
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "does not lead")
+	leads.Store(true) // but nothing was assembled yet
+	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "j"})
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "this scheduler is starting")
+	if c, err := d.SynapseClient.Cluster(ctx, &api.Cluster{}); err != nil || c.Epoch != 4 {
+		t.Errorf("cluster: %v, %v", c, err)
+	}
+}
+
+// A job that the Mirror has let go is found in the store.
+func TestOldJobsAreFoundInTheStore(t *testing.T) {
+	r := newRoom(t)
+	s, memory := r.lead()
+	d := r.door(s, Options{Store: memory})
+	ended := &messages.JobRecord{
+		Id: "old-1", Revision: 1, WrittenBy: &messages.Token{Epoch: 1, Counter: 99}, Spec: gpuJob("old", 1, 1), Owner: &messages.Principal{Name: "anonymous"},
+		State: messages.JobState_JOB_STATE_CANCELLED, Cancel: &messages.Deed{}, Outcome: "cancelled: enough", FinishedUnixMs: 5, Arrival: 1, SubmittedUnixMs: 1,
+	}
+	storeJob(t, memory, ended)
+	ctx := timely(t)
+	if p := d.phase("old-1"); p != "cancelled" {
+		t.Errorf("shown as %q", p)
+	}
+	if _, err := d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: "old-1"}); err != nil {
+		t.Error(err)
+	}
+	e, err := d.SynapseClient.ExplainJob(ctx, &messages.ExplainJob{Job: "old-1"})
+	if err != nil || e.Text != "old-1: cancelled: cancelled: enough" {
+		t.Errorf("explained: %v, %v", e, err)
+	}
+	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "old"})
+	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no job")
+	d.o.Store = failing{}
+	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "x"})
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the store cannot be read: disk on fire")
+}
+
+// The client of the seeds, at its own wire.
+func TestFirstClients(t *testing.T) {
+	r := newRoom(t)
+	s, _ := r.lead()
+	d := r.door(s, Options{})
+	r.join("a", s)
+	eventually(t, "a is up", func() bool { return d.nodes() == 1 })
+	ctx := timely(t)
+	seed := api.NewSchedulerClient(d.conn)
+	q := &api.SubmitJobRequest{Id: "job-180751", Image: "ubuntu:latest", MinCpu: 96, MinMemory: 128 << 20}
+	if _, err := seed.SubmitJob(ctx, q); api.OutcomeOf(err).GetCode() != messages.Code_CODE_INFEASIBLE {
+		t.Errorf("what no cluster can hold: %v", err)
+	}
+	r.join("b", s)
+	eventually(t, "b is up", func() bool { return d.nodes() == 2 })
+	reply, err := seed.SubmitJob(ctx, q)
+	if err != nil || !reply.Success || reply.Message != "Job queued successfully" || reply.JobId == "" {
+		t.Fatal(reply, err)
+	}
+	if again, err := seed.SubmitJob(ctx, q); err != nil || again.JobId != reply.JobId {
+		t.Errorf("asked again: %v, %v", again, err)
+	}
+	eventually(t, "it runs", func() bool { return d.phase(reply.JobId) == "running" })
+	job, err := d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: reply.JobId})
+	if err != nil || job.Job.Record.Spec.Name != "job-180751" || len(job.Job.Attempt.Places) != 2 {
+		t.Errorf("it became %v, %v", job, err)
+	}
+	if lines := r.said("[GRPC] Job Submitted"); !slices.Equal(lines, []string{"[GRPC] Job Submitted: " + reply.JobId + " (CPU: 96, GPU: 0)"}) {
+		t.Errorf("the log says %q", lines)
+	}
+	for _, c := range []struct {
+		q     *api.SubmitJobRequest
+		words string
+	}{
+		{&api.SubmitJobRequest{}, "id: is missing"},
+		{&api.SubmitJobRequest{Id: "a b", Image: "x", MinCpu: 1}, "request_id"},
+		{&api.SubmitJobRequest{Id: "x", MinCpu: 1}, "spec.image"},
+		{&api.SubmitJobRequest{Id: "x", Image: "x"}, "spec.gang.total"},
+		{&api.SubmitJobRequest{Id: "x", Image: "x", MinCpu: -1}, "min_cpu: is -1, and must not be negative"},
+		{&api.SubmitJobRequest{Id: "x", Image: "x", MinMemory: -1}, "min_memory"},
+		{&api.SubmitJobRequest{Id: "x", Image: "x", MinGpu: -1}, "min_gpu"},
+	} {
+		_, err := seed.SubmitJob(ctx, c.q)
+		refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, c.words)
+	}
+	if name := seedName("Job_ü 1" + strings.Repeat("x", 100)); len(name) != messages.MaxNameBytes || !strings.HasPrefix(name, "job----1xxx") && !strings.HasPrefix(name, "job---1xxx") {
+		t.Errorf("the name is %q", name)
+	}
+}
+
+// Whoever is acknowledged finds his job, however many ask at once.
+func TestReadsItsOwnWrites(t *testing.T) {
+	r := newRoom(t)
+	s, _ := r.lead()
+	d := r.door(s, Options{})
+	var clients sync.WaitGroup
+	ids := make([]string, 64*20)
+	for c := range 64 {
+		clients.Go(func() {
+			for i := range 20 {
+				submitted, err := d.SynapseClient.Submit(timely(t), &messages.Submit{
+					RequestId: fmt.Sprintf("r-%d-%d", c, i), Spec: gpuJob("x", 1, 1), AllowInfeasible: true,
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got, err := d.SynapseClient.GetJob(timely(t), &messages.GetJob{Job: submitted.Job})
+				if err != nil || got.Job.Record.Id != submitted.Job {
+					t.Errorf("acknowledged %s, found %v, %v", submitted.Job, got, err)
+				}
+				ids[c*20+i] = submitted.Job
+			}
+		})
+	}
+	clients.Wait()
+	slices.Sort(ids)
+	if n := len(slices.Compact(ids)); n != 64*20 {
+		t.Errorf("%d submits became %d jobs", 64*20, n)
+	}
+}
+
+func TestHealthAndReflection(t *testing.T) {
+	r := newRoom(t)
+	var leads atomic.Bool
+	leads.Store(true)
+	leader := func() Leader { return Leader{Here: leads.Load()} }
+	d := r.door(r.system("scheduler"), Options{Leader: leader})
+	ctx := timely(t)
+	h := grpc_health_v1.NewHealthClient(d.conn)
+	is := func(service string, want grpc_health_v1.HealthCheckResponse_ServingStatus) bool {
+		t.Helper()
+		got, err := h.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: service})
+		return err == nil && got.Status == want
+	}
+	if !is("", grpc_health_v1.HealthCheckResponse_NOT_SERVING) {
+		t.Error("serves without a Scheduler")
+	}
+	led := newRoom(t)
+	s, _ := led.lead()
+	h = grpc_health_v1.NewHealthClient(led.door(s, Options{Leader: leader}).conn)
+	for _, service := range []string{"", "synapse.v1.Synapse", "v1.Scheduler"} {
+		eventually(t, service+" serves", func() bool { return is(service, grpc_health_v1.HealthCheckResponse_SERVING) })
+	}
+	if _, err := h.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "other"}); err == nil {
+		t.Error("an unknown service has a health")
+	}
+	if all, err := h.List(ctx, &grpc_health_v1.HealthListRequest{}); err != nil || len(all.Statuses) != 3 {
+		t.Errorf("list: %v, %v", all, err)
+	}
+	w, err := h.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := w.Recv(); err != nil || first.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Errorf("watch: %v, %v", first, err)
+	}
+	leads.Store(false)
+	if !is("", grpc_health_v1.HealthCheckResponse_NOT_SERVING) {
+		t.Error("serves though it does not lead")
+	}
+	mirrored, err := grpc_reflection_v1.NewServerReflectionClient(d.conn).ServerReflectionInfo(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mirrored.Send(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	services, err := mirrored.Recv()
+	if err != nil || !strings.Contains(fmt.Sprint(services), "synapse.v1.Synapse") {
+		t.Errorf("reflection: %v, %v", services, err)
+	}
+	if err := mirrored.CloseSend(); err != nil {
+		t.Error(err)
+	}
+}
+
+// storeJob writes a job that no actor knows.
+func storeJob(t *testing.T, memory *store.Memory, job *messages.JobRecord, attempts ...*messages.AttemptRecord) {
+	t.Helper()
+	verdicts, err := memory.Apply(1, []actors.Change{{Job: job, Attempts: attempts}})
+	if err != nil || verdicts[0] != actors.Done {
+		t.Fatal(verdicts, err)
+	}
+}
+
+type failing struct{}
+
+func (failing) Job(topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error) {
+	return nil, nil, errors.New("disk on fire")
+}

@@ -1,0 +1,35 @@
+package gateway
+
+import (
+	"context"
+	"runtime/debug"
+
+	"google.golang.org/grpc"
+)
+
+// This file owns what a panic in a call costs: that call. The client learns
+// that it is our fault and nothing of how we are built; the log has the stack.
+
+func (g *Gateway) guardCall(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (reply any, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			reply, err = nil, g.panicked(info.FullMethod, reason)
+		}
+	}()
+	return handle(ctx, request)
+}
+
+func (g *Gateway) guardStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = g.panicked(info.FullMethod, reason)
+		}
+	}()
+	return handle(server, stream)
+}
+
+func (g *Gateway) panicked(method string, reason any) error {
+	g.o.Count("gateway.panics", 1)
+	g.o.Log.Info("%s panicked: %v\n%s", method, reason, debug.Stack())
+	return errInternal
+}

@@ -1,0 +1,90 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the health service: this process serves when its Scheduler
+// answers and takes jobs. A process that stands by does not serve.
+
+const (
+	healthTimeout = time.Second     // a Scheduler that takes longer is not well
+	healthPause   = 2 * time.Second // between two looks of a watch
+)
+
+type health struct {
+	grpc_health_v1.UnimplementedHealthServer
+	g *Gateway
+}
+
+func known(service string) bool {
+	return service == "" || service == api.Synapse_ServiceDesc.ServiceName || service == api.Scheduler_ServiceDesc.ServiceName
+}
+
+// Check answers for now.
+func (h health) Check(ctx context.Context, q *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	if !known(q.GetService()) {
+		return nil, status.Error(codes.NotFound, "there is no such service")
+	}
+	return &grpc_health_v1.HealthCheckResponse{Status: h.g.serving(ctx)}, nil
+}
+
+// Watch answers now and with every change.
+func (h health) Watch(q *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
+	if err := h.g.enter(); err != nil {
+		return err
+	}
+	defer h.g.leave()
+	last := grpc_health_v1.HealthCheckResponse_UNKNOWN
+	for {
+		now := grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN
+		if known(q.GetService()) {
+			now = h.g.serving(stream.Context())
+		}
+		if now != last {
+			last = now
+			if err := stream.Send(&grpc_health_v1.HealthCheckResponse{Status: now}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-h.g.o.Clock.After(healthPause):
+		case <-stream.Context().Done():
+			return lapsed(stream.Context().Err())
+		case <-h.g.closed:
+			return api.StatusOf(closing())
+		}
+	}
+}
+
+// List answers for all services.
+func (h health) List(ctx context.Context, _ *grpc_health_v1.HealthListRequest) (*grpc_health_v1.HealthListResponse, error) {
+	now := &grpc_health_v1.HealthCheckResponse{Status: h.g.serving(ctx)}
+	return &grpc_health_v1.HealthListResponse{Statuses: map[string]*grpc_health_v1.HealthCheckResponse{
+		"": now, api.Synapse_ServiceDesc.ServiceName: now, api.Scheduler_ServiceDesc.ServiceName: now,
+	}}, nil
+}
+
+// serving submits nothing: a Scheduler that takes jobs refuses it as a job that
+// makes no sense, any other one because it is not ready.
+func (g *Gateway) serving(ctx context.Context) grpc_health_v1.HealthCheckResponse_ServingStatus {
+	if !g.o.Leader().Here {
+		return grpc_health_v1.HealthCheckResponse_NOT_SERVING
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	got, err := g.ask(ctx, g.scheduler, &messages.Submit{Principal: g.o.Principal(ctx)})
+	if a, is := got.(*messages.SubmitReply); err == nil && is && a.GetOutcome().GetCode() == messages.Code_CODE_INVALID {
+		return grpc_health_v1.HealthCheckResponse_SERVING
+	}
+	return grpc_health_v1.HealthCheckResponse_NOT_SERVING
+}

@@ -1,0 +1,291 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns a reader of a job's output: which attempt, which members, in
+// which order, and when it is over. The output lies on the machines, and each
+// page is asked of the machine's agent; nothing is kept here. logs_output.go
+// has one member's one stream.
+
+const (
+	followPause = 200 * time.Millisecond // between two looks for more
+	deafPause   = 10 * time.Second       // until a machine that did not answer is asked again
+	askedAtOnce = 32                     // pages that a reader who follows has under way: what it may hold
+)
+
+// ReadLogs sends what a job's tasks wrote: member after member, or, to follow,
+// as it comes.
+func (g *Gateway) ReadLogs(q *api.ReadLogs, stream grpc.ServerStreamingServer[api.LogPart]) error {
+	ctx := stream.Context()
+	q.Principal = g.o.Principal(ctx)
+	if err := g.admit(ctx, q); err != nil {
+		return err
+	}
+	if err := g.enter(); err != nil {
+		return err
+	}
+	defer g.leave()
+	job, err := g.find(ctx, q.Job)
+	if err != nil {
+		return err
+	}
+	r := &reader{g: g, ctx: ctx, q: q, send: stream.Send, id: job.GetRecord().GetId(), deaf: map[topology.NodeID]time.Time{}}
+	if q.Follow {
+		return r.follow(job)
+	}
+	attempt, err := r.attempt(job)
+	if err != nil {
+		return err
+	}
+	if attempt == nil {
+		return r.send(&api.LogPart{Notice: "the job has not run yet: it is " + job.GetPhase()})
+	}
+	if err := r.begin(attempt); err != nil {
+		return err
+	}
+	return r.finish()
+}
+
+// reader is one call of ReadLogs.
+type reader struct {
+	g       *Gateway
+	ctx     context.Context
+	q       *api.ReadLogs
+	send    func(*api.LogPart) error
+	id      string
+	token   topology.Token
+	outputs []*output
+	deaf    map[topology.NodeID]time.Time // machines that did not answer, and when they are asked again
+}
+
+// attempt is the one that was asked for; nil if there was none yet.
+func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, error) {
+	latest := job.GetAttempt()
+	if !r.q.Previous {
+		return latest, nil
+	}
+	if latest.GetRun() < 2 {
+		return nil, api.StatusOf(&messages.Outcome{
+			Code: messages.Code_CODE_NOT_FOUND, Field: "previous", Text: "the job has had no earlier attempt", Hint: "read the output of the latest one",
+		})
+	}
+	if r.g.o.Store == nil {
+		return nil, api.StatusOf(unavailable("this scheduler does not keep earlier attempts", "read the output of the latest one"))
+	}
+	_, attempts, err := r.g.o.Store.Job(topology.JobID(r.id))
+	if err != nil {
+		return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
+	}
+	token := messages.FromToken(latest.GetToken())
+	at := slices.IndexFunc(attempts, func(a *messages.AttemptRecord) bool { return messages.FromToken(a.GetToken()) == token })
+	if at < 1 {
+		return nil, api.StatusOf(unavailable("the earlier attempt is no longer kept", "read the output of the latest one"))
+	}
+	return attempts[at-1], nil
+}
+
+// begin turns to an attempt: two streams of each member that was asked for.
+func (r *reader) begin(a *messages.AttemptRecord) error {
+	r.token, r.outputs = messages.FromToken(a.GetToken()), nil
+	members := 0
+	wanted := make(map[int32]bool, len(r.q.Ranks))
+	for _, rank := range r.q.Ranks {
+		wanted[rank] = true
+	}
+	for _, p := range a.GetPlaces() {
+		if len(wanted) > 0 && !wanted[p.GetRank()] {
+			continue
+		}
+		members++
+		for _, stderr := range []bool{false, true} {
+			r.outputs = append(r.outputs, &output{
+				r: r, attempt: a.GetToken(), rank: p.GetRank(), node: topology.NodeID(p.GetNode()), stderr: stderr, exited: p.GetExit() != nil || a.GetEnd() != nil,
+			})
+		}
+	}
+	if members < len(r.q.Ranks) {
+		return api.StatusOf(&messages.Outcome{
+			Code: messages.Code_CODE_NOT_FOUND, Field: "ranks",
+			Text: fmt.Sprintf("the job has ranks 0 to %d, and others are named", len(a.GetPlaces())-1), Hint: "leave ranks out for all",
+		})
+	}
+	if r.q.TailBytes > 0 {
+		for _, o := range r.outputs {
+			if err := o.tail(r.q.TailBytes); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// finish reads every stream to its end as it is now, one after the other.
+func (r *reader) finish() error {
+	for _, o := range r.outputs {
+		for !o.over {
+			if err := r.ctx.Err(); err != nil {
+				return lapsed(err)
+			}
+			got, answered := o.page()
+			if !answered {
+				if err := o.unheard(); err != nil {
+					return err
+				}
+				o.over = true
+				continue
+			}
+			if _, err := o.take(got); err != nil {
+				return err
+			}
+			o.over = got.End || len(got.Data) == 0
+		}
+		if err := o.flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow sends what comes, through this attempt and those after it, until the
+// job is over and all was read. What the job's record says is asked before the
+// pages: a member that had ended by then writes nothing after them.
+func (r *reader) follow(job *messages.JobStatus) error {
+	for {
+		if a := job.GetAttempt(); a != nil && messages.FromToken(a.GetToken()) != r.token {
+			if err := r.finish(); err != nil {
+				return err
+			}
+			if err := r.begin(a); err != nil {
+				return err
+			}
+			r.q.TailBytes = 0 // of later attempts, all is news
+		}
+		over := job.GetRecord().GetState().Terminal()
+		r.markExited(job, over)
+		more, err := r.round()
+		if err != nil {
+			return err
+		}
+		if over && !slices.ContainsFunc(r.outputs, func(o *output) bool { return !o.over }) {
+			return nil
+		}
+		if !more {
+			if err := r.pause(); err != nil {
+				return err
+			}
+		}
+		if job, err = r.g.find(r.ctx, r.id); err != nil {
+			return err
+		}
+	}
+}
+
+// markExited notes which members write no more.
+func (r *reader) markExited(job *messages.JobStatus, over bool) {
+	a := job.GetAttempt()
+	gone := map[int32]bool{}
+	for _, p := range a.GetPlaces() {
+		gone[p.GetRank()] = p.GetExit() != nil
+	}
+	for _, o := range r.outputs {
+		o.exited = o.exited || over || gone[o.rank]
+	}
+}
+
+// round reads a page of every stream that may have more, and tells whether some
+// surely have.
+func (r *reader) round() (more bool, err error) {
+	var open []*output
+	for _, o := range r.outputs {
+		switch {
+		case o.over:
+		case !r.isDeaf(o):
+			open = append(open, o)
+		case o.exited: // nobody waits for what a machine may tell one day
+			if err := o.unheard(); err != nil {
+				return false, err
+			}
+			o.over = true
+		}
+	}
+	for batch := range slices.Chunk(open, askedAtOnce) {
+		some, err := r.roundOf(batch)
+		if err != nil {
+			return false, err
+		}
+		more = more || some
+	}
+	return more, nil
+}
+
+// isDeaf tells whether a machine is left alone for now.
+func (r *reader) isDeaf(o *output) bool {
+	until, deaf := r.deaf[o.node]
+	return deaf && r.g.o.Clock.Now().Before(until)
+}
+
+func (r *reader) roundOf(batch []*output) (more bool, err error) {
+	pages := make([]*page, len(batch))
+	for i, o := range batch {
+		pages[i] = o.ask(o.offset, pageBytes)
+		defer pages[i].done()
+	}
+	deadline := r.g.o.Clock.After(machinePatience)
+	for i, o := range batch {
+		got, answered := pages[i].wait(deadline)
+		if !answered {
+			if r.ctx.Err() != nil {
+				return false, lapsed(r.ctx.Err())
+			}
+			deadline = past // the others had the same time
+			if err := o.unheard(); err != nil {
+				return false, err
+			}
+			continue
+		}
+		delete(r.deaf, o.node)
+		some, err := o.take(got)
+		if err != nil {
+			return false, err
+		}
+		more = more || some
+		if ended := got.End || len(got.Data) == 0; ended && o.exited {
+			o.over = true
+		}
+		if o.over || len(got.Data) == 0 {
+			if err := o.flush(); err != nil { // a line that is not ended is not held back for long
+				return false, err
+			}
+		}
+	}
+	return more, nil
+}
+
+func (r *reader) pause() error {
+	select {
+	case <-r.g.o.Clock.After(followPause):
+		return nil
+	case <-r.ctx.Done():
+		return lapsed(r.ctx.Err())
+	case <-r.g.closed:
+		return api.StatusOf(closing())
+	}
+}
+
+// past is a deadline that is over.
+var past = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()

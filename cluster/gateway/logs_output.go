@@ -1,0 +1,272 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns one stream of one member: its pages, its lines, its end.
+
+const (
+	pageBytes = 256 << 10
+	// lineBytes is how long a line may be that is kept whole.
+	lineBytes = 256 << 10
+	// partBytes bounds one piece.
+	partBytes = 1 << 20
+	// machinePatience is how long a machine may take to answer.
+	machinePatience = 5 * time.Second
+	// tailSearches bounds the steps to the end of an output of any length.
+	tailSearches = 64
+	// tailReads bounds how far a task is followed that writes faster than it is read.
+	tailReads = 256
+)
+
+// output is a stream that is being read.
+type output struct {
+	r       *reader
+	attempt *messages.Token
+	rank    int32
+	node    topology.NodeID
+	stderr  bool
+
+	offset int64  // of the next page
+	line   []byte // the beginning of a line whose end has not come yet
+	exited bool   // the member writes no more
+	over   bool   // all was read
+	missed bool   // a notice was sent, and nothing was heard since
+}
+
+// page is a question for a piece of a stream.
+type page struct {
+	r      *reader
+	task   *messages.TaskId
+	offset int64
+	limit  int64
+	answer reply
+	done   func()
+}
+
+func (o *output) ask(offset, limit int64) *page {
+	p := &page{r: o.r, task: &messages.TaskId{Token: o.attempt, Rank: o.rank}, offset: offset, limit: limit, answer: make(reply, 1), done: func() {}}
+	if o.r.g.o.Peers == nil {
+		p.answer.take(&actor.DeadLetterResponse{})
+		return p
+	}
+	to := o.r.g.o.Peers.Node(o.node)
+	pid, done := o.r.g.open(p.answer)
+	p.done = done
+	o.r.g.system.Root.RequestWithCustomSender(actor.NewPID(to.Address, actors.NodePath),
+		&messages.LogsTask{Id: p.task, Stderr: o.stderr, Offset: offset, LimitBytes: limit}, pid)
+	return p
+}
+
+// wait is for the answer; false when none came in time, or not to this question.
+func (p *page) wait(deadline <-chan time.Time) (*messages.TaskLogs, bool) {
+	var got any
+	select {
+	case got = <-p.answer: // one that has come is taken however late it is looked at
+	default:
+		select {
+		case got = <-p.answer:
+		case <-deadline:
+		case <-p.r.ctx.Done():
+		case <-p.r.g.closed:
+		}
+	}
+	l, is := got.(*messages.TaskLogs)
+	same := is && l.GetId().GetRank() == p.task.Rank && messages.FromToken(l.GetId().GetToken()) == messages.FromToken(p.task.Token)
+	if !same || l.Offset < p.offset && len(l.Data) > 0 || int64(len(l.Data)) > p.limit {
+		return nil, false
+	}
+	return l, true
+}
+
+// page asks for the next page and waits; a machine that has just not answered is
+// not asked, or each of its members would cost the same patience.
+func (o *output) page() (*messages.TaskLogs, bool) {
+	if o.r.isDeaf(o) {
+		return nil, false
+	}
+	p := o.ask(o.offset, pageBytes)
+	defer p.done()
+	return p.wait(o.r.g.o.Clock.After(machinePatience))
+}
+
+// take sends the lines of a page, and tells whether more is there already.
+func (o *output) take(l *messages.TaskLogs) (more bool, err error) {
+	o.missed = false
+	if len(l.Data) == 0 {
+		return false, nil
+	}
+	if lost := l.Offset - o.offset; lost > 0 {
+		if err := o.flush(); err != nil {
+			return false, err
+		}
+		if err := o.notice(fmt.Sprintf("%d bytes are gone: machine %s keeps only the newest part of so much output", lost, o.node)); err != nil {
+			return false, err
+		}
+	}
+	o.offset = l.Offset + int64(len(l.Data))
+	whole := bytes.LastIndexByte(l.Data, '\n') + 1
+	if whole == 0 && len(o.line)+len(l.Data) > lineBytes {
+		whole = len(l.Data)
+	}
+	if whole > 0 {
+		if err := o.part(append(o.line, l.Data[:whole]...)); err != nil {
+			return false, err
+		}
+		o.line = nil
+	}
+	o.line = append(o.line, l.Data[whole:]...)
+	return !l.End, nil
+}
+
+// flush sends what there is of a line.
+func (o *output) flush() error {
+	if len(o.line) == 0 {
+		return nil
+	}
+	line := o.line
+	o.line = nil
+	return o.part(line)
+}
+
+// part sends data, in pieces that pass as messages.
+func (o *output) part(data []byte) error {
+	for len(data) > 0 {
+		cut := len(data)
+		if cut > partBytes {
+			cut = bytes.LastIndexByte(data[:partBytes], '\n') + 1
+			if cut == 0 {
+				cut = partBytes
+			}
+		}
+		if err := o.r.send(&api.LogPart{Rank: o.rank, Attempt: o.attempt, Stderr: o.stderr, Data: data[:cut]}); err != nil {
+			return err
+		}
+		data = data[cut:]
+	}
+	return nil
+}
+
+func (o *output) notice(text string) error {
+	return o.r.send(&api.LogPart{Rank: o.rank, Attempt: o.attempt, Stderr: o.stderr, Notice: text})
+}
+
+// unheard leaves a machine alone for a while, and says of each member once that
+// its output cannot be read.
+func (o *output) unheard() error {
+	if o.r.ctx.Err() != nil {
+		return lapsed(o.r.ctx.Err())
+	}
+	select {
+	case <-o.r.g.closed:
+		return api.StatusOf(closing())
+	default:
+	}
+	if !o.r.isDeaf(o) {
+		o.r.deaf[o.node] = o.r.g.o.Clock.Now().Add(deafPause)
+	}
+	told := o.missed
+	for _, other := range o.r.outputs {
+		if other.node == o.node && other.rank == o.rank {
+			told = told || other.missed
+			other.missed = true
+		}
+	}
+	if told {
+		return nil
+	}
+	return o.notice("machine " + string(o.node) + " does not answer: what this member wrote there cannot be read now")
+}
+
+// tail turns to the last bytes of a stream. Nobody tells how long it is, so its
+// end is searched by asking whether there is a byte at an offset: first in ever
+// longer steps, then by halves, until what is left to read is not much more
+// than what was asked for.
+func (o *output) tail(bytesWanted int64) error {
+	begin, there, err := o.probe(0)
+	if err != nil || !there {
+		return err
+	}
+	near := max(bytesWanted, pageBytes)
+	last, beyond := begin, begin+near // a byte is at last; none, once it is found, at beyond
+	bounded := false
+	for range tailSearches {
+		if bounded && beyond-last <= near {
+			break
+		}
+		middle := beyond
+		if bounded {
+			middle = last + (beyond-last)/2
+		}
+		at, there, err := o.probe(middle)
+		switch {
+		case err != nil:
+			return err
+		case there:
+			last = at
+		default:
+			beyond, bounded = middle, true
+		}
+		if !bounded {
+			beyond = last + 2*(last-begin)
+			beyond = max(beyond, last+near)
+		}
+	}
+	return o.readTail(max(begin, last-bytesWanted), begin, bytesWanted)
+}
+
+// probe tells whether there is a byte at an offset, or after it where that one is gone.
+func (o *output) probe(offset int64) (at int64, there bool, err error) {
+	if o.r.isDeaf(o) {
+		o.over = !o.r.q.Follow
+		return 0, false, o.unheard()
+	}
+	p := o.ask(offset, 1)
+	defer p.done()
+	got, answered := p.wait(o.r.g.o.Clock.After(machinePatience))
+	if !answered {
+		o.over = !o.r.q.Follow
+		return 0, false, o.unheard()
+	}
+	return got.Offset, len(got.Data) > 0, nil
+}
+
+// readTail reads to the end and keeps the last bytes, from the beginning of a line.
+func (o *output) readTail(from, begin, bytesWanted int64) error {
+	var kept []byte
+	cut := from > begin
+	o.offset = from
+	for range tailReads {
+		got, answered := o.page()
+		if !answered {
+			return o.unheard()
+		}
+		if len(got.Data) == 0 {
+			break
+		}
+		kept = append(kept, got.Data...)
+		o.offset = got.Offset + int64(len(got.Data))
+		if over := int64(len(kept)) - bytesWanted; over > 0 {
+			kept, cut = kept[over:], true
+		}
+		if got.End {
+			break
+		}
+	}
+	if at := bytes.IndexByte(kept, '\n'); cut && at >= 0 && at+1 < len(kept) {
+		kept = kept[at+1:]
+	}
+	whole := bytes.LastIndexByte(kept, '\n') + 1
+	o.line = bytes.Clone(kept[whole:]) // goes on with the next page, or is flushed
+	return o.part(kept[:whole])
+}

@@ -1,0 +1,407 @@
+package gateway
+
+// This file owns the worlds that the tests look at a gateway in: one where
+// scripted actors answer, and a whole cluster in this process, with the real
+// actors over the memory store and machines whose containers are scripted.
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 20 * time.Second
+
+// room holds systems that reach each other by their addresses, and is the host,
+// clock and log of all their actors.
+type room struct {
+	tb      testing.TB
+	start   time.Time
+	mu      sync.Mutex
+	systems map[string]*actor.ActorSystem
+	lines   []string
+	counts  map[string]int64
+	jobs    int
+}
+
+func newRoom(tb testing.TB) *room {
+	return &room{tb: tb, start: time.Now(), systems: map[string]*actor.ActorSystem{}, counts: map[string]int64{}}
+}
+
+func (r *room) system(address string) *actor.ActorSystem {
+	quiet := func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+	s := actor.NewActorSystem(actor.WithLoggerFactory(quiet))
+	s.ProcessRegistry.Address = address
+	s.ProcessRegistry.RegisterAddressResolver(func(pid *actor.PID) (actor.Process, bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return wire{r, pid.Address}, true
+	})
+	r.mu.Lock()
+	r.systems[address] = s
+	r.mu.Unlock()
+	return s
+}
+
+// cut takes a machine off the network.
+func (r *room) cut(address string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.systems, address)
+}
+
+// wire hands messages to another system of the room, if it is there.
+type wire struct {
+	r  *room
+	to string
+}
+
+func (w wire) SendUserMessage(pid *actor.PID, m any) {
+	w.r.mu.Lock()
+	to := w.r.systems[w.to]
+	w.r.mu.Unlock()
+	if to != nil {
+		_, message, sender := actor.UnwrapEnvelope(m)
+		to.Root.RequestWithCustomSender(actor.NewPID(pid.Address, pid.Id), message, sender)
+	}
+}
+func (wire) SendSystemMessage(*actor.PID, any) {}
+func (wire) Stop(*actor.PID)                   {}
+
+func (r *room) Props(_ actors.Kind, make actor.Producer) *actor.Props {
+	return actor.PropsFromProducer(make)
+}
+func (r *room) Panicked(who *actor.PID, reason any, _ bool) {
+	r.tb.Errorf("%s panicked: %v", who.Id, reason)
+}
+func (r *room) Deposed(uint64)                            { r.tb.Error("deposed") }
+func (r *room) Moved(actors.Kind, string, string, string) {}
+func (r *room) Debug(string, ...any)                      {}
+func (r *room) Now() actors.Instant                       { return actors.Instant(time.Since(r.start)) }
+func (r *room) WallMs() int64                             { return time.Now().UnixMilli() }
+func (r *room) Node(id topology.NodeID) *actor.PID {
+	return actor.NewPID("node-"+string(id), actors.NodePath)
+}
+func (r *room) Count(name string, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts[name] += n
+}
+func (r *room) Info(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+}
+
+// said lists the log lines that begin so.
+func (r *room) said(prefix string) (lines []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.lines {
+		if strings.HasPrefix(l, prefix) {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+type roomClock struct {
+	*room
+	system *actor.ActorSystem
+}
+
+func (k roomClock) After(d time.Duration, to *actor.PID, m any) {
+	time.AfterFunc(d, func() { k.system.Root.Send(to, m) })
+}
+
+// lead assembles a leader over the memory store.
+func (r *room) lead(edit ...func(*actors.Ports)) (*actor.ActorSystem, *store.Memory) {
+	s := r.system("scheduler")
+	memory := store.NewMemory()
+	epoch, err := memory.Lead("test")
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	port := store.NewPort(memory, s)
+	r.tb.Cleanup(func() {
+		if err := port.Close(); err != nil {
+			r.tb.Error(err)
+		}
+	})
+	p := actors.Ports{
+		System: s, Host: r, Clock: roomClock{r, s}, Log: r, Constants: actors.DefaultConstants(),
+		Leader: &actors.LeaderPorts{
+			Epoch: epoch, ClusterID: "test", Levels: []string{"zone", "rack"}, Store: port, Peers: r,
+			NewJobID: func() topology.JobID { r.jobs++; return topology.JobID(fmt.Sprintf("job-%d", r.jobs)) },
+		},
+	}
+	for _, e := range edit {
+		e(&p)
+	}
+	actors.Assemble(p)
+	eventually(r.tb, "the Scheduler is there", func() bool { _, there := s.ProcessRegistry.GetLocal(actors.SchedulerPath); return there })
+	return s, memory
+}
+
+// join starts a machine of 8 GPUs and 64 CPUs.
+func (r *room) join(id string, leader *actor.ActorSystem) *launcher {
+	s := r.system("node-" + id)
+	l := &launcher{system: s, logs: map[string]*scripted{}}
+	var gpus []*messages.Gpu
+	for g := range 8 {
+		gpus = append(gpus, &messages.Gpu{Id: fmt.Sprintf("GPU-%s-%d", id, g), Type: "h100", MemoryBytes: 80 << 30, Declared: true})
+	}
+	actors.Assemble(actors.Ports{
+		System: s, Host: r, Clock: roomClock{r, s}, Log: r, Constants: actors.DefaultConstants(),
+		Worker: &actors.WorkerPorts{
+			Node: topology.NodeID(id), MachineID: "machine-" + id,
+			Incarnation: &messages.Incarnation{BootId: "boot-" + id, StartedNs: 1},
+			Announcement: &messages.Announcement{
+				Total: &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000}, Gpus: gpus,
+				Place:   []*messages.Label{{Key: "zone", Value: "a"}, {Key: "rack", Value: "r1"}},
+				Address: "127.0.0.1", PortFirst: 20000, PortLast: 20999, AgentVersion: "test",
+			},
+			Disk: roomDisk{s}, Launcher: l,
+		},
+	})
+	eventually(r.tb, "the Node is there", func() bool { _, there := s.ProcessRegistry.GetLocal(actors.NodePath); return there })
+	leader.Root.Send(actor.NewPID("scheduler", actors.SchedulerPath), actors.LinkUp{Node: topology.NodeID(id)})
+	return l
+}
+
+type roomDisk struct{ system *actor.ActorSystem }
+
+func (d roomDisk) Load(to *actor.PID) { d.system.Root.Send(to, actors.DiskLoaded{}) }
+func (d roomDisk) Save(seq uint64, _ []byte, to *actor.PID) {
+	d.system.Root.Send(to, actors.DiskSaved{Seq: seq})
+}
+func (roomDisk) Quarantine() {}
+
+// launcher runs tasks that write what the test says.
+type launcher struct {
+	system *actor.ActorSystem
+	mu     sync.Mutex
+	tasks  []running
+	logs   map[string]*scripted // by rank and stream, of any attempt
+	asked  int
+}
+
+// running is a task and who is to hear of its end.
+type running struct {
+	id *messages.TaskId
+	to *actor.PID
+}
+
+// scripted is one stream: what was written, and how much of it rotation has taken.
+type scripted struct {
+	data []byte
+	gone int64
+}
+
+func logOf(rank int32, stderr bool) string { return fmt.Sprintf("%d %v", rank, stderr) }
+
+func (l *launcher) Tell(command any, to *actor.PID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch m := command.(type) {
+	case *messages.ListTasks:
+		l.system.Root.Send(to, &messages.TaskList{})
+	case *messages.PrepareTask:
+		l.system.Root.Send(to, &messages.TaskPrepared{Id: m.Id})
+	case *messages.StartTask:
+		l.tasks = append(l.tasks, running{m.Id, to})
+		l.system.Root.Send(to, &messages.TaskStarted{Id: m.Id})
+	case *messages.StopTask:
+		l.system.Root.Send(to, gone(m.Id, 143))
+	case *messages.LogsTask:
+		l.asked++
+		l.system.Root.Send(to, l.page(m))
+	}
+}
+
+func gone(id *messages.TaskId, code int32) *messages.TaskGone {
+	return &messages.TaskGone{Id: id, Exit: &messages.Exit{Rank: id.Rank, Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: code}}
+}
+
+// page reads as the supervisor's logs are read.
+func (l *launcher) page(m *messages.LogsTask) *messages.TaskLogs {
+	s := l.logs[logOf(m.Id.Rank, m.Stderr)]
+	if s == nil {
+		return &messages.TaskLogs{Id: m.Id, Offset: m.Offset, End: true}
+	}
+	at := max(m.Offset, s.gone)
+	from := min(at, int64(len(s.data)))
+	data := s.data[from:min(from+m.LimitBytes, int64(len(s.data)))]
+	return &messages.TaskLogs{Id: m.Id, Offset: at, Data: data, End: int64(len(data)) < m.LimitBytes}
+}
+
+func (l *launcher) writes(rank int32, stderr bool, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := logOf(rank, stderr)
+	if l.logs[key] == nil {
+		l.logs[key] = &scripted{}
+	}
+	l.logs[key].data = append(l.logs[key].data, text...)
+}
+
+// exits ends all tasks that run, and forgets what they wrote where asked to.
+func (l *launcher) exits(code int32, fresh bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.tasks {
+		l.system.Root.Send(t.to, gone(t.id, code))
+	}
+	l.tasks = nil
+	if fresh {
+		clear(l.logs)
+	}
+}
+
+// door is a gateway behind a connection.
+type door struct {
+	*Gateway
+	api.SynapseClient
+	tb   testing.TB
+	conn *grpc.ClientConn
+}
+
+func (r *room) door(s *actor.ActorSystem, o Options) *door {
+	r.tb.Helper()
+	if o.Peers == nil {
+		o.Peers = r
+	}
+	o.Log, o.Count = r, r.Count
+	g := New(s, o)
+	server := grpc.NewServer(g.ServerOptions()...)
+	g.Register(server)
+	listener := bufconn.Listen(1 << 20)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	conn, err := grpc.NewClient("passthrough:///door", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	d := &door{g, api.NewSynapseClient(conn), r.tb, conn}
+	r.tb.Cleanup(func() {
+		g.Close()
+		server.GracefulStop() // comes back only if every stream has ended
+		if err := <-served; err != nil {
+			r.tb.Error(err)
+		}
+		conn.Close()
+		d.nothingOpen()
+	})
+	return d
+}
+
+// nothingOpen: every reply process was taken back.
+func (d *door) nothingOpen() {
+	for _, bucket := range d.system.ProcessRegistry.LocalPIDs.LocalPIDs {
+		for _, name := range bucket.Keys() {
+			if strings.HasPrefix(name, replyPath) {
+				d.tb.Errorf("%s was left open", name)
+			}
+		}
+	}
+}
+
+// script spawns actors that answer for a Scheduler and a Mirror.
+func (r *room) script(scheduler, mirror actor.ReceiveFunc) *actor.ActorSystem {
+	s := r.system("scheduler")
+	for path, receive := range map[string]actor.ReceiveFunc{actors.SchedulerPath: scheduler, actors.MirrorPath: mirror} {
+		if receive == nil {
+			continue
+		}
+		if _, err := s.Root.SpawnNamed(actor.PropsFromFunc(receive), path); err != nil {
+			r.tb.Fatal(err)
+		}
+	}
+	return s
+}
+
+func timely(tb testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// eventually waits for what the actors bring about by themselves.
+func eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	for limit := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			tb.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func gpuJob(name string, replicas int32, gpus int64) *messages.JobSpec {
+	return &messages.JobSpec{
+		Name: name, Image: "host", Command: []string{"true"},
+		Gang: &messages.GangSpec{ReplicasMin: replicas, ReplicasMax: replicas}, Each: &messages.Resources{MilliCpu: 1000, MilliGpu: gpus * 1000},
+	}
+}
+
+func (d *door) submit(spec *messages.JobSpec) string {
+	d.tb.Helper()
+	r, err := d.SynapseClient.Submit(timely(d.tb), &messages.Submit{Spec: spec})
+	if err != nil {
+		d.tb.Fatal(err)
+	}
+	return r.Job
+}
+
+func (d *door) phase(job string) string {
+	d.tb.Helper()
+	r, err := d.SynapseClient.GetJob(timely(d.tb), &messages.GetJob{Job: job})
+	if err != nil {
+		d.tb.Fatal(err)
+	}
+	return r.Job.Phase
+}
+
+func (d *door) nodes() int {
+	d.tb.Helper()
+	r, err := d.SynapseClient.ListNodes(timely(d.tb), &messages.ListNodes{})
+	if err != nil {
+		d.tb.Fatal(err)
+	}
+	up := 0
+	for _, n := range r.Nodes {
+		if n.Phase == "up" {
+			up++
+		}
+	}
+	return up
+}
+
+// refused wants an error of this code of ours, with gRPC's that belongs to it.
+func refused(t *testing.T, err error, code messages.Code, grpcCode codes.Code, words string) {
+	t.Helper()
+	o := api.OutcomeOf(err)
+	if o.GetCode() != code || status.Code(err) != grpcCode || !strings.Contains(err.Error(), words) {
+		t.Errorf("want %v as %v with %q, got %v: %v", code, grpcCode, words, o, err)
+	}
+}

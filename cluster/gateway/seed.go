@@ -1,0 +1,52 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the call of the first clients: what their few fields mean.
+
+// seedScheduler serves v1.Scheduler.
+type seedScheduler struct {
+	api.UnimplementedSchedulerServer
+	g *Gateway
+}
+
+// SubmitJob puts a job into the queue. What it asks for are totals, which go to
+// whatever machines have them free. The id that the client made up is the
+// request's id, so that it may ask again, and the job's name; the answer has the
+// id under which the job is known here.
+func (s seedScheduler) SubmitJob(ctx context.Context, q *api.SubmitJobRequest) (*api.SubmitJobResponse, error) {
+	if err := s.g.admit(ctx, q); err != nil {
+		return nil, err
+	}
+	reply, err := s.g.Submit(ctx, &messages.Submit{RequestId: q.Id, Spec: &messages.JobSpec{
+		Name: seedName(q.Id), Image: q.Image,
+		Gang: &messages.GangSpec{
+			Split: messages.Split_SPLIT_ANY,
+			Total: &messages.Resources{MilliCpu: int64(q.MinCpu) * 1000, MemoryBytes: q.MinMemory, MilliGpu: int64(q.MinGpu) * 1000},
+		},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return &api.SubmitJobResponse{JobId: reply.Job, Success: true, Message: "Job queued successfully"}, nil
+}
+
+// seedName makes a name of an id: the first clients gave any word.
+func seedName(id string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '-'
+	}, id)
+	return name[:min(len(name), messages.MaxNameBytes)]
+}

@@ -1,0 +1,145 @@
+package gateway
+
+import (
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns a watch: what the Mirror told and its client has not read yet.
+// The Mirror never waits, so a client that does not keep up is let go, with a
+// word on how to go on.
+
+// watchBehind is how many events a client may be behind. What there was when it
+// began does not count: that is bounded by what the Mirror shows.
+const watchBehind = 1_024
+
+// Watch tells a client of changes until it goes.
+func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[messages.Event]) error {
+	ctx := stream.Context()
+	q.Principal = g.o.Principal(ctx)
+	if err := g.admit(ctx, q); err != nil {
+		return err
+	}
+	if err := g.awaitLoaded(ctx); err != nil {
+		return err
+	}
+	if err := g.enter(); err != nil {
+		return err
+	}
+	defer g.leave()
+	b := &backlog{wake: make(chan struct{}, 1), settled: !q.Present && q.After == 0}
+	pid, done := g.open(b)
+	unwatch := func() { g.system.Root.RequestWithCustomSender(g.mirror, &messages.Unwatch{}, pid) }
+	b.overflowed = unwatch
+	defer done()
+	defer unwatch()
+	g.system.Root.RequestWithCustomSender(g.mirror, q, pid)
+	// The Mirror has the watch before anything that this client asks from here on.
+	if err := stream.SendHeader(metadata.MD{}); err != nil {
+		return err
+	}
+	for {
+		for e := b.next(); e != nil; e = b.next() {
+			if err := stream.Send(e); err != nil {
+				return err
+			}
+		}
+		if err := b.ended(); err != nil {
+			return err
+		}
+		select {
+		case <-b.wake:
+		case <-ctx.Done():
+			return lapsed(ctx.Err())
+		case <-g.closed:
+			return api.StatusOf(closing())
+		}
+	}
+}
+
+// backlog is what a watcher was told and has not read.
+type backlog struct {
+	wake       chan struct{}
+	overflowed func() // tells the Mirror, at once: the client may not read for long
+
+	mu      sync.Mutex
+	first   []*messages.Event // what there was, up to the one that says so
+	changes []*messages.Event
+	settled bool // all that there was has come
+	behind  bool
+	nobody  bool
+}
+
+// take runs on the Mirror's goroutine and never waits.
+func (b *backlog) take(message any) {
+	over := b.put(message)
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+	if over {
+		b.overflowed()
+	}
+}
+
+// put keeps an event, and tells whether that was one too many.
+func (b *backlog) put(message any) (over bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch m := message.(type) {
+	case *actor.DeadLetterResponse:
+		b.nobody = true
+	case *messages.Event:
+		switch {
+		case b.behind:
+		case !b.settled:
+			b.first = append(b.first, m)
+			b.settled = m.Synced
+		case len(b.changes) >= watchBehind:
+			b.behind, b.first, b.changes = true, nil, nil
+			return true
+		default:
+			b.changes = append(b.changes, m)
+		}
+	}
+	return false
+}
+
+// next takes the oldest event out; nil when there is none.
+func (b *backlog) next() *messages.Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	queue := &b.first
+	if len(*queue) == 0 {
+		queue = &b.changes
+	}
+	if len(*queue) == 0 {
+		return nil
+	}
+	e := (*queue)[0]
+	(*queue)[0] = nil
+	*queue = (*queue)[1:]
+	return e
+}
+
+// ended says why no more will come, if so.
+func (b *backlog) ended() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.nobody:
+		return api.StatusOf(notReady())
+	case b.behind:
+		return api.StatusOf(&messages.Outcome{
+			Code: messages.Code_CODE_EXHAUSTED, Text: "the watch was read too slowly and has fallen behind",
+			Hint: "watch again, after the last event that was read and with what is present; or watch less",
+		})
+	}
+	return nil
+}

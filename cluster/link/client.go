@@ -1,0 +1,188 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/remote"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// Client is a machine's end of its links: one to every scheduler, kept up for
+// ever. A scheduler that cannot be reached is dialled again and again; a
+// machine that gave up would have to be repaired by hand.
+type Client struct {
+	o      *Options
+	system *actor.ActorSystem
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu      sync.RWMutex
+	lines   map[string]*line   // by the scheduler's address
+	dialled map[string]dialled // where, by the same
+	running sync.WaitGroup
+}
+
+// Dial makes the system reachable under the machine's address and begins to
+// dial. It comes before anything is spawned: an actor's PID has its address from its birth.
+func Dial(system *actor.ActorSystem, o Options) *Client {
+	c := &Client{o: o.completed(), system: system, lines: map[string]*line{}, dialled: map[string]dialled{}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	system.ProcessRegistry.Address = nameOf(o.Node)
+	out := &wire{o: c.o, may: towardScheduler, ours: nameOf(o.Node), find: c.find}
+	system.ProcessRegistry.RegisterAddressResolver(func(to *actor.PID) (actor.Process, bool) {
+		return out, strings.HasPrefix(to.Address, schedulerAddress)
+	})
+	for _, target := range o.Schedulers {
+		c.running.Add(1)
+		go c.keep(target)
+	}
+	return c
+}
+
+func (c *Client) find(to *actor.PID, _ any) *line {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.lines[to.Address]
+}
+
+// Close ends every stream and waits until nothing of the link runs.
+func (c *Client) Close() {
+	c.cancel()
+	c.running.Wait()
+}
+
+// keep holds a stream to one scheduler.
+func (c *Client) keep(target string) {
+	defer c.running.Done()
+	wait, said := retryFirst, ""
+	for c.ctx.Err() == nil {
+		began := c.o.Clock.Now()
+		err := c.session(target)
+		if c.ctx.Err() != nil {
+			return
+		}
+		if text := err.Error(); text != said { // once, not with every try
+			said = text
+			c.o.Log.Info("No link to the scheduler at %s: %s; trying again", target, text)
+		}
+		if c.o.Clock.Now().Sub(began) >= steadyAfter {
+			wait, said = retryFirst, ""
+		}
+		pause := wait/2 + time.Duration(c.o.Rand()*float64(wait/2))
+		if _, is := err.(twin); is {
+			pause = twinWait
+		}
+		wait = min(2*wait, retryCap)
+		select {
+		case <-c.o.Clock.After(pause):
+		case <-c.ctx.Done():
+		}
+	}
+}
+
+// dialled is where a scheduler was last found.
+type dialled struct {
+	target string
+	at     time.Time
+}
+
+// twin is two dialled names that lead to one scheduler. It keeps one stream per
+// machine, so the two would close each other for ever.
+type twin struct{ address, other string }
+
+func (t twin) Error() string {
+	return fmt.Sprintf("it is %s, which is dialled at %s already: name each scheduler once", t.address, t.other)
+}
+
+// session is one connection with one stream, from its beginning to its end.
+func (c *Client) session(target string) error {
+	conn, err := grpc.NewClient("passthrough:///"+target, dialOptions(c.o)...)
+	if err != nil {
+		return fmt.Errorf("dialling: %w", err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(c.ctx, c.o.introduction()))
+	defer cancel()
+	stream, who, err := c.greet(ctx, cancel, remote.NewRemotingClient(conn))
+	if err != nil {
+		return err
+	}
+	l := newLine(c.o, c.system, stream, nameOf(c.o.Node), who.address, towardNode)
+	if err := c.attach(l, target); err != nil {
+		return err
+	}
+	c.o.Log.Info("Linked to %s at %s%s", who.address, target, who.leads())
+	l.out.begin()
+	l.read()
+	c.detach(l)
+	cancel() // frees a writer that the peer does not read
+	l.out.writers.Wait()
+	return fmt.Errorf("the link broke: %w", l.why)
+}
+
+func (s standing) leads() string {
+	switch {
+	case s.epoch != 0:
+		return fmt.Sprintf(", which leads (epoch %d)", s.epoch)
+	case s.leader != "":
+		return ", which follows " + s.leader
+	}
+	return ""
+}
+
+// greet opens the stream and hears who is there. A peer that accepts and says
+// nothing is left after a while.
+func (c *Client) greet(ctx context.Context, cancel context.CancelFunc, peer remote.RemotingClient) (remote.Remoting_ReceiveClient, standing, error) {
+	heard := make(chan struct{})
+	defer close(heard)
+	c.running.Add(1)
+	go func() {
+		defer c.running.Done()
+		select {
+		case <-c.o.Clock.After(greetTimeout):
+			cancel()
+		case <-heard:
+		}
+	}()
+	stream, err := peer.Receive(ctx)
+	if err != nil {
+		return nil, standing{}, err
+	}
+	md, err := stream.Header()
+	if err != nil {
+		return nil, standing{}, err
+	}
+	if one(md, keyAddress) == "" { // it was refused, and the words come as the stream's end
+		if _, err := stream.Recv(); err != nil {
+			return nil, standing{}, err
+		}
+	}
+	who, err := c.o.understand(md)
+	return stream, who, err
+}
+
+func (c *Client) attach(l *line, target string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, last := c.o.Clock.Now(), c.dialled[l.theirs]
+	if last.target != "" && last.target != target && (c.lines[l.theirs] != nil || now.Sub(last.at) < twinDoubt) {
+		return twin{l.theirs, last.target}
+	}
+	c.dialled[l.theirs], c.lines[l.theirs] = dialled{target, now}, l
+	c.o.Count(CountUp, 1)
+	return nil
+}
+
+func (c *Client) detach(l *line) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.lines, l.theirs)
+	l.end(errSilent)
+	c.o.Count(CountDown, 1)
+}

@@ -1,0 +1,177 @@
+package link
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/remote"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// deaf is a stream that nothing comes from.
+type deaf struct{ ctx context.Context }
+
+func (d deaf) Context() context.Context { return d.ctx }
+func (deaf) SendMsg(any) error          { return nil }
+func (deaf) RecvMsg(any) error          { return errSilent }
+
+// guard is a process that judges what comes to its path.
+type guard struct {
+	t    *testing.T
+	path string
+}
+
+func (g guard) SendUserMessage(to *actor.PID, said any) {
+	_, body, sender := actor.UnwrapEnvelope(said)
+	m := body.(spoken)
+	row := towardScheduler[typeName(m)]
+	switch {
+	case to.Id != g.path || row == nil || !covers(row.to, g.path):
+		g.t.Errorf("%s came to %s", typeName(m), g.path)
+	case m.Validate() != nil:
+		g.t.Errorf("%v", m.Validate())
+	case row.from != "" && (sender == nil || sender.Address != "node-n1" || sender.Id != actors.NodePath):
+		g.t.Errorf("from %v", sender)
+	}
+	if fact, is := m.(interface{ GetOrigin() *messages.Origin }); is && (fact.GetOrigin().Node != "n1" || fact.GetOrigin().MachineId != "m1") {
+		g.t.Errorf("a forged %v came through", m)
+	}
+}
+func (g guard) SendSystemMessage(*actor.PID, any) { g.t.Error("a system message came through") }
+func (g guard) Stop(*actor.PID)                   { g.t.Error("a stop came through") }
+
+// FuzzReader: whatever bytes a peer sends, the reader neither panics nor delivers what the table does not hold.
+func FuzzReader(f *testing.F) {
+	n := &cabin{o: machineOptions("n1", "m1")}
+	for _, m := range samples(n) {
+		to := "nowhere"
+		if row := towardScheduler[typeName(m)]; row != nil {
+			to = concrete(row.to)
+		}
+		add(f, batchOf("n1", actor.NewPID("scheduler", to), m))
+	}
+	beat := samples(n)[1].(*messages.Heartbeat)
+	for _, c := range hostileBatches(beat, actor.NewPID("scheduler", rackPath)) {
+		b := batchOf("n1", actor.NewPID("scheduler", rackPath), beat)
+		c.edit(b, b.Envelopes[0])
+		if proto.Size(b) < 1<<16 {
+			add(f, b)
+		}
+	}
+	guarded := append([]string{"guardian$1", "synapse", actors.JournalPath, actors.MirrorPath, jobPath + "/attempt-1.3"}, schedulerEars...)
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		var counts tally
+		o := (Options{Count: counts.count}).completed()
+		system := newSystem()
+		system.ProcessRegistry.Address = "scheduler"
+		for _, path := range guarded {
+			system.ProcessRegistry.Add(guard{t, path}, path)
+		}
+		l := newLine(o, system, deaf{context.Background()}, "scheduler", "node-n1", towardScheduler)
+		l.reader.caller = &caller{node: "n1", machine: "m1", boot: "boot-m1", startedNs: 7}
+		l.reader.frame(frame)
+		if counts.of(CountPanicked) > 0 {
+			t.Error("the reader panicked")
+		}
+	})
+}
+
+func add(f *testing.F, b *remote.MessageBatch) {
+	data, err := proto.Marshal(framed(b))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+}
+
+// What the library writes and what our reader reads are one format: the numbers are looked up in the library's own descriptors.
+func TestFieldNumbers(t *testing.T) {
+	for _, c := range []struct {
+		m      proto.Message
+		number protoreflect.FieldNumber
+		name   string
+	}{
+		{&remote.RemoteMessage{}, frameBatch, "message_batch"},
+		{&remote.MessageBatch{}, batchTypeNames, "type_names"}, {&remote.MessageBatch{}, batchTargets, "targets"},
+		{&remote.MessageBatch{}, batchEnvelopes, "envelopes"}, {&remote.MessageBatch{}, batchSenders, "senders"},
+		{&remote.MessageEnvelope{}, envelopeType, "type_id"}, {&remote.MessageEnvelope{}, envelopeData, "message_data"},
+		{&remote.MessageEnvelope{}, envelopeTarget, "target"}, {&remote.MessageEnvelope{}, envelopeSender, "sender"},
+		{&remote.MessageEnvelope{}, envelopeSerializer, "serializer_id"},
+		{&actor.PID{}, pidAddress, "Address"}, {&actor.PID{}, pidPath, "Id"},
+	} {
+		f := c.m.ProtoReflect().Descriptor().Fields().ByNumber(c.number)
+		if f == nil || string(f.Name()) != c.name {
+			t.Errorf("%T field %d is %v, want %s", c.m, c.number, f, c.name)
+		}
+	}
+	if (&remote.DisconnectRequest{}).ProtoReflect().Descriptor().Fields().Len() != 0 {
+		t.Error("DisconnectRequest has fields now: frames cannot be received with it as they are")
+	}
+}
+
+// The fullest batches and the largest messages that we write ourselves are read.
+func TestOwnBatchesAreRead(t *testing.T) {
+	n := &cabin{o: machineOptions("n1", "m1")}
+	var counts tally
+	o := (Options{Count: counts.count}).completed()
+	system := newSystem()
+	system.ProcessRegistry.Address = "scheduler"
+	for i := range 100 {
+		path := actors.JobPath(topology.JobID("j" + strings.Repeat("x", i)))
+		system.ProcessRegistry.Add(guard{t, path}, path)
+	}
+	system.ProcessRegistry.Add(guard{t, rackPath}, rackPath)
+	l := newLine(o, system, deaf{context.Background()}, "scheduler", "node-n1", towardScheduler)
+	l.reader.caller = &caller{node: "n1", machine: "m1", boot: "boot-m1", startedNs: 7}
+	own := outbox{ours: "node-n1", theirs: "scheduler"}
+	say := func(batch []letter) {
+		data, err := proto.Marshal(own.frame(batch))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.reader.frame(data)
+	}
+	sender := actor.NewPID("node-n1", actors.NodePath)
+	var batch []letter
+	for i := range batchMessages {
+		to := actor.NewPID("scheduler", actors.JobPath(topology.JobID("j"+strings.Repeat("x", i%100))))
+		one, ok := written(towardScheduler, "node-n1", to, &actor.MessageEnvelope{Message: samples(n)[3+i%9], Sender: sender})
+		if !ok {
+			t.Fatalf("%T may not be said", samples(n)[3+i%9])
+		}
+		batch = append(batch, one)
+	}
+	say(batch)
+	if got := counts.of(CountReceived); got != batchMessages {
+		t.Errorf("%d of %d were read: %v", got, batchMessages, counts.by)
+	}
+	report, ok := written(towardScheduler, "node-n1", actor.NewPID("scheduler", rackPath), &actor.MessageEnvelope{Message: fullest(n), Sender: sender})
+	if !ok {
+		t.Fatal("the fullest ledger may not be said")
+	}
+	say([]letter{report})
+	if got := counts.of(CountReceived); got != batchMessages+1 {
+		t.Errorf("the fullest ledger of %d bytes was not read: %v", len(report.data), counts.by)
+	}
+}
+
+// fullest is a report of as many small slices as fit into a message.
+func fullest(n *cabin) *messages.Report {
+	r := samples(n)[2].(*messages.Report)
+	r.Ledger = &messages.LedgerReport{Total: &messages.Resources{MilliCpu: 1 << 20}, Free: &messages.Resources{}}
+	for i := range 58_000 {
+		r.Ledger.Slices = append(r.Ledger.Slices, &messages.SliceReport{
+			Token: &messages.Token{Epoch: 1, Counter: uint64(i)}, Job: "j000001", State: messages.SliceState_SLICE_STATE_STARTED,
+			Grants: []*messages.Grant{{Rank: 1, Amount: &messages.Resources{MilliCpu: 1, MemoryBytes: 1 << 30}}},
+			Exits:  []*messages.Exit{{Rank: 1, Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 1, AtUnixMs: 1 << 40}},
+		})
+	}
+	return r
+}

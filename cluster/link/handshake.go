@@ -1,0 +1,112 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns how the two ends make themselves known. It is in the stream's
+// metadata, both ways: it is there before a byte of the stream is read, so no
+// half-made stream ever waits for its first message.
+
+const (
+	keyProtocol    = "synapse-protocol"
+	keyCluster     = "synapse-cluster"
+	keyNode        = "synapse-node"
+	keyMachine     = "synapse-machine"
+	keyBoot        = "synapse-boot"
+	keyIncarnation = "synapse-started-ns"
+	keyAddress     = "synapse-address"
+	keyEpoch       = "synapse-epoch"
+	keyLeader      = "synapse-leader"
+)
+
+// caller is who a machine says it is.
+type caller struct {
+	node      topology.NodeID
+	machine   string
+	boot      string
+	startedNs int64
+}
+
+// introduction is what a machine says first.
+func (o *Options) introduction() metadata.MD {
+	return metadata.Pairs(
+		keyProtocol, strconv.Itoa(protocol), keyCluster, o.ClusterID,
+		keyNode, string(o.Node), keyMachine, o.MachineID,
+		keyBoot, o.Incarnation.GetBootId(), keyIncarnation, strconv.FormatInt(o.Incarnation.GetStartedNs(), 10),
+	)
+}
+
+// one is the value of a key that stands there exactly once.
+func one(md metadata.MD, key string) string {
+	if all := md.Get(key); len(all) == 1 {
+		return all[0]
+	}
+	return ""
+}
+
+// recognise reads a machine's introduction. What is refused here will be refused
+// again until somebody repairs it; the words are for that person.
+func (o *Options) recognise(ctx context.Context) (caller, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if err := spokenSince(one(md, keyProtocol)); err != nil {
+		return caller{}, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	if theirs := one(md, keyCluster); theirs != "" && theirs != o.ClusterID {
+		return caller{}, status.Errorf(codes.FailedPrecondition, "this is cluster %q, and the machine belongs to %.64q: point --join at its own scheduler", o.ClusterID, theirs)
+	}
+	c := caller{node: topology.NodeID(one(md, keyNode)), machine: one(md, keyMachine), boot: one(md, keyBoot)}
+	var err error
+	c.startedNs, err = strconv.ParseInt(one(md, keyIncarnation), 10, 64)
+	if err != nil || !isID(string(c.node)) || !isID(c.machine) || !isID(c.boot) {
+		return caller{}, status.Error(codes.InvalidArgument, "the machine does not say who it is: node, machine, boot and start are needed")
+	}
+	return c, nil
+}
+
+// spokenSince refuses a peer whose version is too old for us.
+func spokenSince(version string) error {
+	n, err := strconv.Atoi(version)
+	if err != nil || n < oldest {
+		return fmt.Errorf("protocol version %.16q is too old here, %d is the oldest: upgrade that side first", version, oldest)
+	}
+	return nil
+}
+
+// standing is what a scheduler process answers: who it is, and who leads.
+type standing struct {
+	address string
+	epoch   uint64 // under which it leads itself; 0: it does not
+	leader  string // host:port of who does, where it is known
+}
+
+func (s standing) metadata(cluster string) metadata.MD {
+	return metadata.Pairs(
+		keyProtocol, strconv.Itoa(protocol), keyCluster, cluster, keyAddress, s.address,
+		keyEpoch, strconv.FormatUint(s.epoch, 10), keyLeader, s.leader,
+	)
+}
+
+// understand reads a scheduler's answer.
+func (o *Options) understand(md metadata.MD) (standing, error) {
+	s := standing{address: one(md, keyAddress), leader: one(md, keyLeader)}
+	if !isScheduler(s.address) {
+		return s, fmt.Errorf("whoever answers there is no scheduler: it calls itself %.64q", s.address)
+	}
+	if err := spokenSince(one(md, keyProtocol)); err != nil {
+		return s, err
+	}
+	if theirs := one(md, keyCluster); o.ClusterID != "" && theirs != o.ClusterID {
+		return s, fmt.Errorf("it is of cluster %.64q, and this machine of %q", theirs, o.ClusterID)
+	}
+	s.epoch, _ = strconv.ParseUint(one(md, keyEpoch), 10, 64)
+	return s, nil
+}

@@ -1,0 +1,368 @@
+package link
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/remote"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns peers that mean harm, or are merely newer. After each of them
+// the process lives, its memory is bounded, and a well-behaved machine is served.
+
+// What kills, or misuses, the stock remote: each is dropped and counted, and the stream goes on.
+func TestHostileMessages(t *testing.T) {
+	h := newHall(t, Options{})
+	n := newCabin(t, machineOptions("n1", "m1", h.address))
+	h.up("n1")
+	bad := newStranger(t, h, machineOptions("n9", "m9"))
+	h.up("n9")
+	origin := (&cabin{o: machineOptions("n9", "m9")}).origin()
+	beat := &messages.Heartbeat{Origin: origin, Epoch: 1, Seq: 1}
+	rack := actor.NewPID("scheduler", rackPath)
+
+	if _, err := bad.client.ListProcesses(context.Background(), &remote.ListProcessesRequest{Pattern: "."}); status.Code(err) != codes.Unimplemented {
+		t.Errorf("ListProcesses answers %v", err)
+	}
+	if _, err := bad.client.GetProcessDiagnostics(context.Background(), &remote.GetProcessDiagnosticsRequest{}); status.Code(err) != codes.Unimplemented {
+		t.Errorf("GetProcessDiagnostics answers %v", err)
+	}
+	for _, c := range hostileBatches(beat, rack) {
+		before := h.of(c.counter)
+		b := batchOf("n9", actor.NewPID("scheduler", rackPath), beat)
+		c.edit(b, b.Envelopes[0])
+		bad.says(b)
+		eventually(t, c.name+" is counted as "+c.counter, func() bool { return h.of(c.counter) == before+1 })
+	}
+	if h.of(CountPanicked) != 0 || h.of(CountReceived) != 0 {
+		t.Errorf("%v", h.by)
+	}
+	bad.says(batchOf("n9", rack, beat)) // its stream stands, and it may speak sense any time
+	hearsType[*messages.Heartbeat](t, h.ears)
+	works(t, h, n, 2)
+}
+
+type hostileBatch struct {
+	name, counter string
+	edit          func(*remote.MessageBatch, *remote.MessageEnvelope)
+}
+
+func hostileBatches(beat *messages.Heartbeat, rack *actor.PID) []hostileBatch {
+	type B = *remote.MessageBatch
+	type E = *remote.MessageEnvelope
+	typed := func(b B, e E, m proto.Message) {
+		b.TypeNames[0] = string(m.ProtoReflect().Descriptor().FullName())
+		e.MessageData, _ = proto.Marshal(m)
+	}
+	return []hostileBatch{
+		{"a target index beyond", CountMalformed, func(_ B, e E) { e.Target = 1 }},
+		{"a negative target index", CountMalformed, func(_ B, e E) { e.Target = -1 }},
+		{"the least target index", CountMalformed, func(_ B, e E) { e.Target = -1 << 31 }},
+		{"a sender index beyond", CountMalformed, func(_ B, e E) { e.Sender = 2 }},
+		{"a negative sender index", CountMalformed, func(_ B, e E) { e.Sender = -1 }},
+		{"the least sender index", CountMalformed, func(_ B, e E) { e.Sender = -1 << 31 }},
+		{"a type index beyond", CountMalformed, func(_ B, e E) { e.TypeId = 1 }},
+		{"a negative type index", CountMalformed, func(_ B, e E) { e.TypeId = -1 }},
+		{"lists that are empty", CountMalformed, func(b B, _ E) { b.TypeNames, b.Targets, b.Senders = nil, nil, nil }},
+		{"an unknown serializer", CountMalformed, func(_ B, e E) { e.SerializerId = 7 }},
+		{"a type of a newer version", CountUnknown, func(b B, _ E) { b.TypeNames[0] = "synapse.v1.Evict" }},
+		{"a client's message", CountUnknown, func(b B, e E) { typed(b, e, &messages.Cancel{Job: "j-1"}) }},
+		{"a command toward the leader", CountUnknown, func(b B, e E) { typed(b, e, &messages.Abort{}) }},
+		{"Terminated without a who", CountUnknown, func(b B, e E) { typed(b, e, &actor.Terminated{}) }},
+		{"Stop for an actor", CountUnknown, func(b B, e E) { typed(b, e, &actor.Stop{}) }},
+		{"PoisonPill for an actor", CountUnknown, func(b B, e E) { typed(b, e, &actor.PoisonPill{}) }},
+		{"Watch of an actor", CountUnknown, func(b B, e E) { typed(b, e, &actor.Watch{Watcher: rack}) }},
+		{"a spawn", CountUnknown, func(b B, e E) { typed(b, e, &remote.ActorPidRequest{Name: "x", Kind: "y"}) }},
+		{"a message to guardian$1", CountForbidden, func(b B, _ E) { b.Targets[0].Id = "guardian$1" }},
+		{"a message to the root", CountForbidden, func(b B, _ E) { b.Targets[0].Id = "synapse" }},
+		{"a heartbeat to the Journal", CountForbidden, func(b B, _ E) { b.Targets[0].Id = actors.JournalPath }},
+		{"a heartbeat to the Scheduler", CountForbidden, func(b B, _ E) { b.Targets[0].Id = actors.SchedulerPath }},
+		{"a fact to a Coordinator", CountForbidden, func(b B, e E) {
+			typed(b, e, &messages.Aborted{Origin: beat.Origin})
+			b.Targets[0].Id = jobPath + "/attempt-1.3"
+		}},
+		{"a relay to another machine", CountForbidden, func(b B, _ E) { b.Targets[0].Address = "node-n1" }},
+		{"a loop through another name of ours", CountForbidden, func(b B, _ E) { b.Targets[0].Address = "nonhost" }},
+		{"no target address", CountForbidden, func(b B, _ E) { b.Targets[0].Address = "" }},
+		{"a path as long as a book", CountForbidden, func(b B, _ E) { b.Targets[0].Id += strings.Repeat("x", 1<<20) }},
+		{"another machine's sender", CountForbidden, func(b B, _ E) { b.Senders[0].Address = "node-n1" }},
+		{"our own sender", CountForbidden, func(b B, _ E) { b.Senders[0].Address = "scheduler" }},
+		{"no sender", CountForbidden, func(b B, e E) { e.Sender = 0 }},
+		{"an actor that is not there", CountDeadLetters, func(b B, _ E) { b.Targets[0].Id = actors.SchedulerPath + "/rack-z" }},
+		{"another machine's fact", CountForged, func(b B, e E) {
+			o := proto.Clone(beat.Origin).(*messages.Origin)
+			o.Node = "n1"
+			typed(b, e, &messages.Heartbeat{Origin: o, Epoch: 1})
+		}},
+		{"a clone's fact", CountForged, func(b B, e E) {
+			o := proto.Clone(beat.Origin).(*messages.Origin)
+			o.MachineId = "m8"
+			typed(b, e, &messages.Heartbeat{Origin: o, Epoch: 1})
+		}},
+		{"a fact of an earlier start", CountForged, func(b B, e E) {
+			o := proto.Clone(beat.Origin).(*messages.Origin)
+			o.Incarnation.StartedNs--
+			typed(b, e, &messages.Heartbeat{Origin: o, Epoch: 1})
+		}},
+		{"a message that its Validate refuses", CountInvalid, func(b B, e E) { typed(b, e, &messages.Heartbeat{Origin: beat.Origin}) }},
+		{"a message that is none", CountInvalid, func(_ B, e E) { e.MessageData = []byte{0xff} }},
+		{"a message of nothing but empty parts", CountInvalid, func(b B, e E) {
+			b.TypeNames[0] = "synapse.v1.Report" // ledger{slices{} × 2 million}
+			slices := bytes.Repeat([]byte{0x2a, 0}, 2_000_000)
+			ledger := append([]byte{0x1a}, binaryLength(len(slices))...)
+			e.MessageData = append(ledger, slices...)
+		}},
+		{"more envelopes than a batch has", CountMalformed, func(b B, e E) {
+			for range batchMessages {
+				b.Envelopes = append(b.Envelopes, e)
+			}
+		}},
+		{"a batch of two million empty targets", CountMalformed, func(b B, _ E) {
+			b.Targets = nil
+			for range 2_000_000 {
+				b.Targets = append(b.Targets, &actor.PID{})
+			}
+		}},
+		{"type names that are no words", CountUnknown, func(b B, _ E) { b.TypeNames[0] = strings.Repeat("x", 1<<20) }},
+	}
+}
+
+func binaryLength(n int) (b []byte) {
+	for ; n >= 0x80; n >>= 7 {
+		b = append(b, byte(n)|0x80)
+	}
+	return append(b, byte(n))
+}
+
+// Other kinds of frame than a batch: dropped, counted, survived.
+func TestOtherFrames(t *testing.T) {
+	h := newHall(t, Options{})
+	bad := newStranger(t, h, machineOptions("n9", "m9"))
+	for _, m := range []*remote.RemoteMessage{
+		{MessageType: &remote.RemoteMessage_ConnectRequest{ConnectRequest: &remote.ConnectRequest{}}},
+		{MessageType: &remote.RemoteMessage_ConnectResponse{ConnectResponse: &remote.ConnectResponse{Blocked: true}}},
+		{MessageType: &remote.RemoteMessage_DisconnectRequest{DisconnectRequest: &remote.DisconnectRequest{}}},
+	} {
+		if err := bad.stream.Send(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.await(t, CountMalformed, 3)
+	if err := bad.stream.Send(&remote.RemoteMessage{}); err != nil {
+		t.Fatal(err)
+	}
+	works(t, h, newCabin(t, machineOptions("n1", "m1", h.address)), 1)
+	if h.of(CountDown) != 0 {
+		t.Error("a stream ended")
+	}
+}
+
+// memory is what the process holds, in bytes, after a collection.
+func memory() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+// A message of 100 MB ends its stream before it is read.
+func TestHugeMessage(t *testing.T) {
+	h, n := pair(t)
+	bad := newStranger(t, h, machineOptions("n9", "m9"))
+	h.up("n9")
+	huge := batchOf("n9", actor.NewPID("scheduler", rackPath), &messages.Heartbeat{})
+	huge.Envelopes[0].MessageData = make([]byte, 100<<20)
+	var peak atomic.Uint64
+	done := make(chan struct{})
+	watched := make(chan struct{})
+	data, err := proto.Marshal(framed(huge)) // what the sender itself needs is not the question
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := &remote.DisconnectRequest{}
+	raw.ProtoReflect().SetUnknown(data)
+	before := memory()
+	go func() {
+		defer close(watched)
+		var m runtime.MemStats
+		for {
+			runtime.ReadMemStats(&m)
+			peak.Store(max(peak.Load(), m.HeapAlloc))
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	bad.stream.SendMsg(raw) // marshals: the sender's own second copy
+	_, err = bad.stream.Recv()
+	close(done)
+	<-watched
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("it is answered %v", err)
+	}
+	h.down("n9")
+	works(t, h, n, 1)
+	t.Logf("before %d MiB, at most %d MiB", before>>20, peak.Load()>>20)
+	if peak.Load() > before+160<<20 { // the sender's copy is 100 MiB of it
+		t.Errorf("memory went from %d to %d MiB", before>>20, peak.Load()>>20)
+	}
+}
+
+// A peer that floods is slowed by its own sockets: what it has said waits there, not in a mailbox.
+func TestFlood(t *testing.T) {
+	h, n := pair(t)
+	bad := newStranger(t, h, machineOptions("n9", "m9"))
+	h.up("n9")
+	b := batchOf("n9", actor.NewPID("scheduler", actors.SchedulerPath+"/rack-z"), &messages.Heartbeat{
+		Origin: (&cabin{o: machineOptions("n9", "m9")}).origin(), Epoch: 1})
+	for len(b.Envelopes) < batchMessages {
+		b.Envelopes = append(b.Envelopes, b.Envelopes[0])
+	}
+	began, before := time.Now(), memory()
+	var sent atomic.Int64
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for bad.stream.Send(framed(b)) == nil {
+			sent.Add(batchMessages)
+		}
+	}()
+	h.await(t, CountPaced, 3)
+	works(t, h, n, 1)
+	read, took := h.of(CountDeadLetters), time.Since(began)
+	allowed := int64((took+paceBurst)/messageCost) + 2*batchMessages
+	if read > allowed {
+		t.Errorf("%d messages were read in %v, more than %d", read, took, allowed)
+	}
+	if grown := int64(memory()) - int64(before); grown > 32<<20 {
+		t.Errorf("memory grew by %d MiB", grown>>20)
+	}
+	t.Logf("%d sent, %d read in %v", sent.Load(), read, took)
+	bad.conn.Close()
+	<-stopped
+}
+
+// files is how many files this process may open.
+func files(t *testing.T) int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	return int(min(limit.Cur, 1<<20))
+}
+
+// Ten thousand connections that say nothing, or half of their first words, or
+// trickle bytes, cost a socket each; they are closed soon, and nobody waits for them.
+func TestHalfOpenConnections(t *testing.T) {
+	many := 10_000
+	if testing.Short() {
+		many = 500
+	}
+	if most := files(t)/2 - 200; many > most {
+		t.Logf("the limit of open files allows %d connections", most)
+		many = most
+	}
+	h, n := pair(t)
+	before, goroutines := memory(), runtime.NumGoroutine()
+	open := make([]net.Conn, 0, many)
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	began := time.Now()
+	for i := range many {
+		c, err := net.Dial("tcp", h.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+		if i%2 == 1 {
+			io.WriteString(c, firstWords[:i%len(firstWords)])
+		}
+		if i%1000 == 999 {
+			works(t, h, n, uint64(i))
+		}
+	}
+	works(t, h, n, 1<<40)
+	grown := int64(memory()) - int64(before)
+	t.Logf("%d connections in %v: %d KiB and %.1f goroutines each", many, time.Since(began).Round(time.Millisecond),
+		grown/int64(many)>>10, float64(runtime.NumGoroutine()-goroutines)/float64(many))
+	if grown > int64(many)*16<<10 {
+		t.Errorf("%d half-open connections cost %d MiB", many, grown>>20)
+	}
+	// A fresh machine is let in among them.
+	works(t, h, newCabin(t, machineOptions("n2", "m2", h.address)), 1)
+	// A byte each second does not buy time.
+	slow := open[0]
+	for i := 0; ; i++ {
+		slow.SetReadDeadline(time.Now().Add(time.Second))
+		if _, err := slow.Read(make([]byte, 1)); err != nil && !isTimeout(err) {
+			break
+		}
+		if time.Since(began) > connectTimeout+patience {
+			t.Fatal("a connection that trickles is still open")
+		}
+		slow.Write([]byte(firstWords[i%len(firstWords):][:1]))
+	}
+	eventually(t, "all are closed", func() bool { return runtime.NumGoroutine() < goroutines+50 })
+}
+
+func isTimeout(err error) bool {
+	e, is := err.(net.Error)
+	return is && e.Timeout()
+}
+
+// A connection that speaks something else, or HTTP/2 without sense, is closed.
+func TestOtherProtocols(t *testing.T) {
+	h, n := pair(t)
+	for _, words := range []string{
+		"GET / HTTP/1.1\r\nHost: scheduler.example\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("x", 64),
+		firstWords + strings.Repeat("\xff", 64), strings.Repeat("\x00", 1<<16),
+	} {
+		c, err := net.Dial("tcp", h.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(c, words)
+		c.SetReadDeadline(time.Now().Add(patience))
+		if _, err := io.Copy(io.Discard, c); err != nil && isTimeout(err) {
+			t.Errorf("%.20q keeps its connection", words)
+		}
+		c.Close()
+	}
+	works(t, h, n, 1)
+}
+
+// A reader that panics for whatever reason loses one message, not the process.
+func TestReaderPanicIsOneMessage(t *testing.T) {
+	h, n := pair(t)
+	h.system.ProcessRegistry.Add(bomb{}, logsPath+"-bomb")
+	n.system.Root.Send(actor.NewPID("scheduler", logsPath+"-bomb"), samples(n)[12])
+	h.await(t, CountPanicked, 1)
+	works(t, h, n, 1)
+}
+
+type bomb struct{}
+
+func (bomb) SendUserMessage(*actor.PID, any)   { panic(fmt.Errorf("boom")) }
+func (bomb) SendSystemMessage(*actor.PID, any) {}
+func (bomb) Stop(*actor.PID)                   {}

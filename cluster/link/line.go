@@ -1,0 +1,99 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/remote"
+)
+
+// This file owns one end of one stream: a reader, a box of what is to be
+// written, and how the two come to an end together.
+
+// stream is what gRPC gives either end.
+type stream interface {
+	Context() context.Context
+	SendMsg(m any) error
+	RecvMsg(m any) error
+}
+
+// line is one end.
+type line struct {
+	o      *Options
+	system *actor.ActorSystem
+	stream stream
+	ours   string // our address on the wire
+	theirs string // and the peer's
+	reader reader
+	out    outbox
+
+	// known is the peer's address as the actors here have it. It is theirs, but for
+	// a machine that came under a name which another one holds.
+	known atomic.Pointer[string]
+
+	once sync.Once
+	over chan struct{}
+	why  error
+}
+
+// hears is the table of what may come in, says of what may go out.
+func newLine(o *Options, system *actor.ActorSystem, s stream, ours, theirs string, hears table) *line {
+	l := &line{o: o, system: system, stream: s, ours: ours, theirs: theirs, over: make(chan struct{})}
+	l.known.Store(&l.theirs)
+	l.reader = reader{line: l, hears: hears, pace: pace{clock: o.Clock}}
+	l.out = outbox{ours: ours, theirs: theirs, send: l.send, failed: l.end, count: o.Count}
+	return l
+}
+
+func (l *line) send(m *remote.RemoteMessage) error { return l.stream.SendMsg(m) }
+
+// end closes the line, once; the first reason stands.
+func (l *line) end(why error) {
+	l.once.Do(func() {
+		l.why = why
+		close(l.over)
+		l.out.end()
+	})
+}
+
+func (l *line) ended() bool {
+	select {
+	case <-l.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// errSilent is what a stream that ended without a reason ended for.
+var errSilent = errors.New("the other end closed the stream")
+
+// read takes in what comes until the stream ends. The frame is received as bytes
+// and taken apart here: the generated code would make ten times its size in
+// objects of a frame that a hostile peer fills with empty parts.
+func (l *line) read() {
+	for !l.ended() {
+		var raw remote.DisconnectRequest // it has no fields: all that comes is kept unread
+		if err := l.stream.RecvMsg(&raw); err != nil {
+			l.end(err)
+			return
+		}
+		frame := raw.ProtoReflect().GetUnknown()
+		if l.ended() {
+			return // a newer stream has taken the place: what comes here now is from the past
+		}
+		wait := l.reader.frame(frame)
+		if wait <= 0 {
+			continue
+		}
+		l.o.Count(CountPaced, 1)
+		select {
+		case <-l.o.Clock.After(wait):
+		case <-l.stream.Context().Done():
+		case <-l.over:
+		}
+	}
+}

@@ -1,0 +1,181 @@
+// Package link carries messages between the actors of a scheduler process and
+// those of the machines, over Proto.Actor's own gRPC service.
+//
+// A machine dials out to every scheduler and keeps one stream to each; a machine
+// listens on nothing. Addresses are logical: a scheduler's, and node-ID. What
+// may be said, by whom and to which actor stands in one table (table.go);
+// whatever else comes in is dropped and counted, and the stream goes on.
+// Delivery is at most once: a message for a link that is down, or that does not
+// keep up, is dropped and counted. Nobody here resends.
+//
+// Proto.Actor's own remote.Remote is not used, only its wire: a peer that is
+// hostile, or merely newer, must neither bring this process down nor stop,
+// spawn or watch an actor in it. README.md tells more.
+package link
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what both ends are told at their start, and the numbers.
+
+// The wire's version. Each end takes the other if it is not older than oldest.
+const (
+	protocol = 1
+	oldest   = 1
+)
+
+// The limits. What is above them is dropped and counted, or the stream ends.
+const (
+	batchMessages = 512       // in one frame of the stream
+	batchBytes    = 256 << 10 // likewise, but for a single message that is longer
+	messageBytes  = messages.MaxMessageBytes
+	frameBytes    = messages.MaxMessageBytes + 64<<10
+	queueMessages = 4096 // that wait to be written to one peer
+	queueBytes    = 2 * frameBytes
+	pathBytes     = 1024 // of an actor
+	bulky         = 64 << 10
+	bulkyAtOnce   = 2       // messages above bulky that are decoded at the same time
+	objectsMost   = 400_000 // parts of one message; the fullest ledger there can be has fewer
+
+	// A peer that says more than this for longer than paceBurst is read no faster.
+	messageCost = time.Second / 10_000
+	byteCost    = float64(time.Second) / (16 << 20)
+	paceBurst   = time.Second
+
+	machinesPerNode = 4 // that dial under one node's name: the true one and clones of it
+)
+
+// The times.
+const (
+	keepaliveTime    = 10 * time.Second
+	keepaliveTimeout = 3 * time.Second
+	connectTimeout   = 5 * time.Second  // until a connection speaks HTTP/2
+	greetTimeout     = 10 * time.Second // until the other end has answered who it is
+	retryFirst       = 100 * time.Millisecond
+	retryCap         = 3 * time.Second
+	steadyAfter      = 10 * time.Second // a stream that stood so long begins the retries anew
+	twinDoubt        = 5 * time.Second  // another name found the same scheduler so lately: it is one with two names
+	twinWait         = time.Minute      // before such a name is tried again
+	assembleStep     = 2 * time.Millisecond
+)
+
+// The counters.
+const (
+	CountUp          = "link.up"           // streams that came to stand
+	CountDown        = "link.down"         // and that ended
+	CountSuperseded  = "link.superseded"   // ended by a newer one of the same machine
+	CountRefused     = "link.refused"      // handshakes that were not taken
+	CountSecond      = "link.second"       // streams of another machine under a name that is held
+	CountSent        = "link.sent"         // messages written
+	CountReceived    = "link.received"     // and delivered
+	CountNoLink      = "link.no_link"      // to a peer that has no stream now
+	CountFull        = "link.full"         // to one that does not keep up
+	CountUnsayable   = "link.unsayable"    // not in the table, not protobuf, or too long
+	CountSystem      = "link.system"       // Proto.Actor's own messages to an actor elsewhere
+	CountMalformed   = "link.malformed"    // frames or parts of them that say nothing, indexes that lead nowhere
+	CountUnknown     = "link.unknown"      // types that are not in the table
+	CountForbidden   = "link.forbidden"    // in the table, but not from there or to there
+	CountForged      = "link.forged"       // that name another machine than the stream's
+	CountInvalid     = "link.invalid"      // that their own Validate refused
+	CountDeadLetters = "link.dead_letters" // to an actor that is not there
+	CountPanicked    = "link.panicked"     // that made the reader panic
+	CountPaced       = "link.paced"        // waits for a peer that says too much
+)
+
+// Clock is the time as the link needs it.
+type Clock interface {
+	Now() time.Time
+	After(d time.Duration) <-chan time.Time
+}
+
+type realClock struct{}
+
+func (realClock) Now() time.Time                         { return time.Now() }
+func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// Options are what an end is told at its start.
+type Options struct {
+	ClusterID string // a machine that does not know it yet leaves it empty, and takes any
+	Log       actors.Log
+	Count     func(name string, n int64)
+	Clock     Clock
+	Rand      func() float64 // in [0, 1): so that machines do not all dial at once
+
+	// Address is a scheduler's own: "scheduler", or with several "scheduler-NAME".
+	Address string
+
+	// The rest is for machines.
+	Node        topology.NodeID
+	MachineID   string
+	Incarnation *messages.Incarnation
+	Schedulers  []string                         // host:port of each
+	Credentials credentials.TransportCredentials // nil: none, in the clear
+	Dialer      func(ctx context.Context, address string) (net.Conn, error)
+}
+
+type silence struct{}
+
+func (silence) Info(string, ...any)  {}
+func (silence) Debug(string, ...any) {}
+
+// completed fills in what was left out.
+func (o Options) completed() *Options {
+	if o.Log == nil {
+		o.Log = silence{}
+	}
+	if o.Count == nil {
+		o.Count = func(string, int64) {}
+	}
+	if o.Clock == nil {
+		o.Clock = realClock{}
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
+	}
+	if o.Address == "" {
+		o.Address = schedulerAddress
+	}
+	if o.Dialer == nil {
+		dialer := &net.Dialer{Timeout: connectTimeout}
+		o.Dialer = func(ctx context.Context, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", address)
+		}
+	}
+	return &o
+}
+
+const (
+	schedulerAddress = "scheduler"
+	nodePrefix       = "node-"
+	// second stands between a node's id and a machine's in the address of a machine
+	// that came under a name which another one holds. No id has it.
+	second = "~"
+)
+
+// isScheduler tells whether an address is one that a scheduler may have.
+func isScheduler(address string) bool {
+	name, more := strings.CutPrefix(address, schedulerAddress+"-")
+	return address == schedulerAddress || more && isID(name)
+}
+
+// isID tells whether s is an id as messages has them.
+func isID(s string) bool {
+	for _, c := range []byte(s) {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letter && c != '-' && c != '_' && c != '.' && c != ':' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= messages.MaxIDBytes
+}

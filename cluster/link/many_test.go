@@ -1,0 +1,224 @@
+package link
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns many machines at once: that all are served, what an idle one
+// costs, and how long a gang's three rounds take.
+
+func TestTwoHundredLinks(t *testing.T) {
+	const many = 200
+	h := newHall(t, Options{})
+	var cabins []*cabin
+	for i := range many {
+		cabins = append(cabins, newCabin(t, machineOptions(fmt.Sprintf("n%03d", i), fmt.Sprintf("m%03d", i), h.address)))
+	}
+	for i, n := range cabins {
+		works(t, h, n, uint64(i))
+	}
+	h.await(t, CountUp, many)
+	h.close() // every stream ends, and nothing of the link is left at the scheduler's end
+	h.await(t, CountDown, many)
+	for _, n := range cabins {
+		n.await(t, CountDown, 1)
+	}
+	if left := len(h.server.places) + len(h.server.streams); left != 0 {
+		t.Errorf("%d streams or places are left", left)
+	}
+}
+
+// peersVariable tells a child of the test binary to be that many machines.
+const peersVariable = "SYNAPSE_LINK_TEST_PEERS"
+
+// TestBePeers is no test of its own: idlePeers runs it as another process.
+func TestBePeers(t *testing.T) {
+	many, err := strconv.Atoi(os.Getenv(peersVariable))
+	if err != nil {
+		t.Skip("it is run by other tests, as a process full of machines")
+	}
+	input := bufio.NewReader(os.Stdin)
+	address, err := input.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range many {
+		id := fmt.Sprintf("n%05d", i)
+		c := Dial(newSystem(), machineOptions(id, "m"+id, address[:len(address)-1]))
+		defer c.Close()
+	}
+	io.Copy(io.Discard, input) // until the parent has seen enough, or is gone
+}
+
+// idlePeers has another process link so many machines, and answers bytes and goroutines for each.
+func idlePeers(tb testing.TB, many int) (bytes, goroutines float64) {
+	h := newHall(tb, Options{})
+	works(tb, h, newCabin(tb, machineOptions("n1", "m1", h.address)), 1)
+	child := exec.Command(os.Args[0], "-test.run=^TestBePeers$")
+	child.Env = append(os.Environ(), fmt.Sprintf("%s=%d", peersVariable, many))
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	before, running := held(), runtime.NumGoroutine()
+	if err := child.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	defer child.Wait()
+	defer stdin.Close()
+	fmt.Fprintln(stdin, h.address)
+	h.await(tb, CountUp, int64(many)+1)
+	for len(h.ears) > 0 {
+		<-h.ears
+	}
+	bytes = float64(int64(held())-int64(before)) / float64(many)
+	return bytes, float64(runtime.NumGoroutine()-running) / float64(many)
+}
+
+// held is what the heap and the stacks hold for good.
+func held() uint64 {
+	runtime.GC()
+	return memory()
+}
+
+func TestIdlePeersAreSmall(t *testing.T) {
+	bytes, goroutines := idlePeers(t, 300)
+	t.Logf("an idle peer: %.1f KB, %.2f goroutines", bytes/1000, goroutines)
+	if bytes > 60_000 || goroutines > 5.1 {
+		t.Errorf("an idle peer costs %.1f KB and %.2f goroutines, want 60 and 5", bytes/1000, goroutines)
+	}
+}
+
+func BenchmarkIdlePeer(b *testing.B) {
+	for range b.N {
+		bytes, goroutines := idlePeers(b, 1000)
+		b.ReportMetric(bytes/1000, "KB/peer")
+		b.ReportMetric(goroutines, "goroutines/peer")
+	}
+}
+
+// begin tells the conductor to take a gang through its rounds.
+type begin struct{ done chan struct{} }
+
+// conductor asks every machine, waits for all, and asks the next thing.
+type conductor struct {
+	nodes   []*actor.PID
+	rounds  [3][]any
+	round   int
+	waiting int
+	done    chan struct{}
+}
+
+func (c *conductor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case begin:
+		c.done, c.round = m.done, 0
+		c.ask(ctx)
+	case *messages.Reserved, *messages.Committed, *messages.Started:
+		if c.waiting--; c.waiting > 0 {
+			return
+		}
+		if c.round++; c.round < len(c.rounds) {
+			c.ask(ctx)
+			return
+		}
+		close(c.done)
+	}
+}
+
+func (c *conductor) ask(ctx actor.Context) {
+	c.waiting = len(c.nodes)
+	for i, node := range c.nodes {
+		ctx.Request(node, c.rounds[c.round][i])
+	}
+}
+
+// answering is a machine that does at once what it is told.
+func answering(n *cabin) actor.Producer {
+	reserved := samples(n)[3]
+	job := actor.NewPID("scheduler", jobPath)
+	return func() actor.Actor {
+		return actor.ReceiveFunc(func(ctx actor.Context) {
+			switch ctx.Message().(type) {
+			case *messages.Reserve:
+				ctx.Request(job, reserved)
+			case *messages.Commit:
+				ctx.Request(job, &messages.Committed{Origin: n.origin()})
+			case *messages.Start:
+				ctx.Request(job, &messages.Started{Origin: n.origin()})
+			}
+		})
+	}
+}
+
+func BenchmarkLinkGang64(b *testing.B) {
+	const machines = 64
+	h := newHall(b, Options{})
+	c := &conductor{}
+	meet := &messages.Rendezvous{Address: "10.0.0.1", Port: 20000}
+	for i := range machines {
+		o := machineOptions(fmt.Sprintf("n%03d", i), fmt.Sprintf("m%03d", i), h.address)
+		n := &cabin{tb: b, o: o, system: newSystem()}
+		n.client = Dial(n.system, o)
+		b.Cleanup(n.client.Close)
+		if _, err := n.system.Root.SpawnNamed(actor.PropsFromProducer(answering(n)), actors.NodePath); err != nil {
+			b.Fatal(err)
+		}
+		n.linked(h)
+		meet.Peers = append(meet.Peers, &messages.Peer{Rank: int32(i), Node: string(o.Node), Address: "10.0.0.1", Rack: "r01"})
+		c.nodes = append(c.nodes, h.server.Node(topology.NodeID(o.Node)))
+		s := samples(n)
+		start := s[20].(*messages.Start)
+		start.Rendezvous = meet
+		c.rounds[0] = append(c.rounds[0], s[17])
+		c.rounds[1] = append(c.rounds[1], s[19])
+		c.rounds[2] = append(c.rounds[2], start)
+	}
+	h.system.Root.Stop(actor.NewPID("scheduler", jobPath))
+	eventually(b, "the ear has gone", func() bool { _, there := h.system.ProcessRegistry.GetLocal(jobPath); return !there })
+	conduct, err := h.system.Root.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return c }), jobPath)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var took []time.Duration
+	cpu := processTime(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		began, done := time.Now(), make(chan struct{})
+		h.system.Root.Send(conduct, begin{done})
+		<-done
+		took = append(took, time.Since(began))
+	}
+	b.ReportMetric(float64(processTime(b)-cpu)/1e6/float64(len(took)), "cpu-ms/op") // what a busy machine does not blur
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2])/1e6, "p50-ms")
+	b.ReportMetric(float64(took[len(took)*99/100])/1e6, "p99-ms")
+	if full := h.of(CountFull) + h.of(CountNoLink); full > 0 {
+		b.Errorf("%d messages were dropped", full)
+	}
+}
+
+// processTime is how long this process has computed.
+func processTime(tb testing.TB) time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}

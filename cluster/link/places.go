@@ -1,0 +1,133 @@
+package link
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns which stream stands for which machine at a scheduler.
+//
+// A name belongs to the first machine that comes under it, until the actors say
+// otherwise. A second machine under the same name, a cloned disk say, does not
+// push the first one out: it gets an address of its own, node-ID~MACHINE, so
+// that it too can be asked for its Hello and be told why it is not taken. Who is
+// the true one is not the link's to know: it is whom the leader welcomes. If
+// that is the second one (the first was removed, or the clone merely dialled
+// sooner after a restart), the name moves to it with the Welcome.
+
+// place is all streams under one node's name.
+type place struct {
+	holder *machine
+	others []*machine
+}
+
+// machine is a scheduler's end of a stream.
+type machine struct {
+	caller
+	line *line
+}
+
+// own is the address of a machine that does not hold the name.
+func (m *machine) own() string { return nodePrefix + string(m.node) + second + m.machine }
+
+func nameOf(id topology.NodeID) string { return nodePrefix + string(id) }
+
+// places finds by name. The zero is ready; the Server's lock guards it.
+type places map[topology.NodeID]*place
+
+// find answers who has an address now, and whether it holds the name.
+func (p places) find(address string) (m *machine, holds bool) {
+	name, is := strings.CutPrefix(address, nodePrefix)
+	if !is {
+		return nil, false
+	}
+	id, which, one := strings.Cut(name, second)
+	here := p[topology.NodeID(id)]
+	switch {
+	case here == nil:
+		return nil, false
+	case !one || here.holder != nil && here.holder.machine == which:
+		return here.holder, true
+	}
+	for _, m := range here.others {
+		if m.machine == which {
+			return m, false
+		}
+	}
+	return nil, false
+}
+
+// seat gives a newcomer its address. It takes the place of an older stream of the
+// same machine, which is answered. taken is false where too many machines
+// have come under the name.
+func (p places) seat(m *machine) (older *machine, taken bool) {
+	here := p[m.node]
+	if here == nil {
+		here = &place{}
+		p[m.node] = here
+	}
+	if here.holder == nil {
+		older = here.dismiss(m.machine)
+		here.holder = m
+		return older, true
+	}
+	if here.holder.machine == m.machine {
+		older, here.holder = here.holder, m
+		return older, true
+	}
+	older = here.dismiss(m.machine)
+	if len(here.others) >= machinesPerNode-1 {
+		return older, false
+	}
+	here.others = append(here.others, m)
+	own := m.own()
+	m.line.known.Store(&own)
+	return older, true
+}
+
+// dismiss takes a machine from among the others.
+func (h *place) dismiss(machineID string) *machine {
+	for i, m := range h.others {
+		if m.machine == machineID {
+			h.others = slices.Delete(h.others, i, i+1)
+			return m
+		}
+	}
+	return nil
+}
+
+// leave empties a stream's place, if it still has one. Nobody moves up: the true
+// machine takes the name when it returns, the other is welcomed or is not.
+func (p places) leave(m *machine) bool {
+	here := p[m.node]
+	if here == nil {
+		return false
+	}
+	left := false
+	if here.holder == m {
+		here.holder, left = nil, true
+	} else if i := slices.Index(here.others, m); i >= 0 {
+		here.others, left = slices.Delete(here.others, i, i+1), true
+	}
+	if here.holder == nil && len(here.others) == 0 {
+		delete(p, m.node)
+	}
+	return left
+}
+
+// promote gives the name to one of the others, and answers who had it.
+func (p places) promote(m *machine) (demoted *machine) {
+	here := p[m.node]
+	here.dismiss(m.machine)
+	demoted, here.holder = here.holder, m
+	name := nameOf(m.node)
+	m.line.known.Store(&name)
+	if demoted != nil {
+		here.others = append(here.others, demoted)
+		own := demoted.own()
+		demoted.line.known.Store(&own)
+	}
+	return demoted
+}

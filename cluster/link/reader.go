@@ -1,0 +1,150 @@
+package link
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what is done with what comes in: nothing that a peer sends is
+// believed before it was looked at, and nothing it sends ends the stream but a
+// frame that gRPC itself refuses.
+
+// reader delivers what one peer says.
+type reader struct {
+	line  *line
+	hears table
+	pace  pace
+	// caller is the machine at the other end; at a machine's own end there is none.
+	caller *caller
+	batch  batch
+	// complained: a refusal has been logged. One is enough to repair what is wrong,
+	// and a hostile peer fills no disk.
+	complained bool
+}
+
+// bulk lets few large messages be decoded at the same time: a peer's bytes become
+// a multiple of objects before Validate can refuse them.
+var bulk = make(chan struct{}, bulkyAtOnce)
+
+// frame takes one frame and answers for how long the peer should be left to wait.
+func (r *reader) frame(bytes []byte) time.Duration {
+	said := 1
+	part, rest := next(bytes)
+	for ; part.ok; part, rest = next(rest) {
+		if part.number != frameBatch || !r.batch.parse(part.bytes) {
+			r.line.o.Count(CountMalformed, 1)
+			continue
+		}
+		said += len(r.batch.envelopes)
+		for _, e := range r.batch.envelopes {
+			if name := r.envelope(e); name != CountReceived {
+				r.line.o.Count(name, 1)
+			}
+		}
+	}
+	if !whole(rest) {
+		r.line.o.Count(CountMalformed, 1)
+	}
+	r.batch.forget()
+	return r.pace.took(said, len(bytes))
+}
+
+// envelope delivers one message, and answers the counter of what became of it.
+func (r *reader) envelope(e []byte) (outcome string) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			r.line.o.Log.Info("[ERROR] A message from %s made the reader panic: %v", r.line.theirs, reason)
+			outcome = CountPanicked
+		}
+	}()
+	l, ok := r.batch.letter(e)
+	if !ok {
+		return CountMalformed
+	}
+	row := r.hears[string(l.kind)]
+	switch {
+	case row == nil:
+		return CountUnknown
+	case string(l.target.address) != r.line.ours || !covers(row.to, string(l.target.path)):
+		return CountForbidden
+	case row.from != "" && (string(l.sender.address) != r.line.theirs || !covers(row.from, string(l.sender.path))):
+		return CountForbidden
+	}
+	message, outcome := r.message(row, l.data)
+	if message == nil {
+		return outcome
+	}
+	if r.caller != nil && !r.caller.says(message) {
+		return CountForged
+	}
+	return r.deliver(row, l, message)
+}
+
+// message decodes and checks one.
+func (r *reader) message(row *row, data []byte) (spoken, string) {
+	if len(data) > messageBytes {
+		return nil, CountInvalid
+	}
+	if len(data) > bulky {
+		if objects(row.descriptor(), data, objectsMost) < 0 {
+			return nil, CountInvalid
+		}
+		bulk <- struct{}{}
+		defer func() { <-bulk }()
+	}
+	message := row.make()
+	err := proto.Unmarshal(data, message)
+	if err == nil {
+		err = message.Validate()
+	}
+	if err != nil {
+		r.complain(row, err)
+		return nil, CountInvalid
+	}
+	return message, ""
+}
+
+func (r *reader) complain(row *row, why error) {
+	if !r.complained {
+		r.complained = true
+		r.line.o.Log.Info("[ERROR] Dropped a %s of %s: %v", row.descriptor().Name(), r.line.theirs, why)
+	}
+}
+
+// says tells whether a fact is about the machine that it comes from, and from this start of its agent.
+func (c *caller) says(message spoken) bool {
+	fact, is := message.(interface{ GetOrigin() *messages.Origin })
+	if !is {
+		return true
+	}
+	o := fact.GetOrigin()
+	return o.GetNode() == string(c.node) && o.GetMachineId() == c.machine &&
+		o.GetIncarnation().GetBootId() == c.boot && o.GetIncarnation().GetStartedNs() == c.startedNs
+}
+
+// deliver hands a message to the actor, if it is there.
+func (r *reader) deliver(row *row, l incoming, message spoken) string {
+	to := actor.NewPID(r.line.ours, string(l.target.path))
+	process, found := r.line.system.ProcessRegistry.GetLocal(to.Id)
+	if !found {
+		return CountDeadLetters
+	}
+	r.line.o.Count(CountReceived, 1)
+	if row.from == "" {
+		process.SendUserMessage(to, message)
+		return CountReceived
+	}
+	sender := actor.NewPID(*r.line.known.Load(), string(l.sender.path))
+	process.SendUserMessage(to, &actor.MessageEnvelope{Message: message, Sender: sender})
+	return CountReceived
+}
+
+// String is for logs.
+func (c caller) String() string {
+	return fmt.Sprintf("%s (machine %s, boot %s)", c.node, c.machine, c.boot)
+}

@@ -1,0 +1,234 @@
+package link
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/remote"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// Server is a scheduler process's end of all links. It tells the local
+// Scheduler, while there is one, which machines can be spoken to. It is
+// registered with remote.RegisterRemotingServer at a grpc.Server that was made
+// with ServerOptions, and it is the leader's actors.Peers.
+type Server struct {
+	remote.UnimplementedRemotingServer
+
+	o         *Options
+	system    *actor.ActorSystem
+	scheduler *actor.PID
+	closed    chan struct{}
+
+	mu      sync.RWMutex
+	places  places
+	streams map[*machine]struct{} // all that have not ended, those without a place among them
+	epoch   uint64
+	leader  string
+	closing bool
+	running sync.WaitGroup
+}
+
+var (
+	errSuperseded = status.Error(codes.Aborted, "a newer stream of this machine has taken the place")
+	errCrowded    = status.Errorf(codes.ResourceExhausted, "%d machines have come under this node's name already: give each machine an id of its own", machinesPerNode)
+	errClosing    = status.Error(codes.Unavailable, "this scheduler is shutting down")
+)
+
+// NewServer makes the system reachable under the scheduler's address. It comes
+// before anything is spawned: an actor's PID has its address from its birth.
+func NewServer(system *actor.ActorSystem, o Options) *Server {
+	s := &Server{
+		o: o.completed(), system: system, closed: make(chan struct{}),
+		places: places{}, streams: map[*machine]struct{}{},
+	}
+	system.ProcessRegistry.Address = s.o.Address
+	s.scheduler = actor.NewPID(s.o.Address, actors.SchedulerPath)
+	out := &wire{o: s.o, may: towardNode, ours: s.o.Address, find: s.find}
+	system.ProcessRegistry.RegisterAddressResolver(func(to *actor.PID) (actor.Process, bool) {
+		return out, strings.HasPrefix(to.Address, nodePrefix)
+	})
+	return s
+}
+
+// Node is the address of a machine's Node.
+func (s *Server) Node(id topology.NodeID) *actor.PID {
+	return actor.NewPID(nameOf(id), actors.NodePath)
+}
+
+// Receive is one machine's stream, from its beginning to its end.
+func (s *Server) Receive(stream remote.Remoting_ReceiveServer) error {
+	who, err := s.o.recognise(stream.Context())
+	if err != nil {
+		s.o.Count(CountRefused, 1)
+		return err
+	}
+	m := &machine{caller: who}
+	m.line = newLine(s.o, s.system, stream, s.o.Address, nameOf(who.node), towardScheduler)
+	m.line.reader.caller = &m.caller
+	if err := s.attach(m); err != nil {
+		s.o.Count(CountRefused, 1)
+		return err
+	}
+	defer s.detach(m)
+	// Letters wait in the box until the answer has gone: it must come first.
+	if err := stream.SendHeader(s.standing().metadata(s.o.ClusterID)); err != nil {
+		m.line.end(err)
+		return err
+	}
+	m.line.out.begin()
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		m.line.read()
+	}()
+	<-m.line.over // the reader, the writer, a newer stream or Close ends it
+	return m.line.why
+}
+
+func (s *Server) standing() standing {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return standing{address: s.o.Address, epoch: s.epoch, leader: s.leader}
+}
+
+// attach gives a stream its place and tells the Scheduler.
+func (s *Server) attach(m *machine) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return errClosing
+	}
+	older, taken := s.places.seat(m)
+	if older != nil {
+		s.o.Count(CountSuperseded, 1)
+		s.tell(actors.LinkDown{Node: older.greeted()})
+		older.line.end(errSuperseded)
+	}
+	if !taken {
+		return errCrowded
+	}
+	if *m.line.known.Load() != m.line.theirs {
+		s.o.Count(CountSecond, 1)
+		s.o.Log.Debug("A second machine says that it is node %s: %s", m.node, m.caller)
+	}
+	s.streams[m] = struct{}{}
+	s.running.Add(1)
+	s.o.Count(CountUp, 1)
+	s.tell(actors.LinkUp{Node: m.greeted()})
+	return nil
+}
+
+// greeted is the name under which the Scheduler asks for the machine's Hello:
+// Node makes its address of it.
+func (m *machine) greeted() topology.NodeID {
+	return topology.NodeID(strings.TrimPrefix(*m.line.known.Load(), nodePrefix))
+}
+
+func (s *Server) detach(m *machine) {
+	defer s.running.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.line.end(errSilent)
+	delete(s.streams, m)
+	s.o.Count(CountDown, 1)
+	if s.places.leave(m) {
+		s.tell(actors.LinkDown{Node: m.greeted()})
+	}
+}
+
+// find is the way to a machine. The name goes to whom the leader welcomes.
+func (s *Server) find(to *actor.PID, message any) *line {
+	s.mu.RLock()
+	m, holds := s.places.find(to.Address)
+	s.mu.RUnlock()
+	if m == nil {
+		return nil
+	}
+	if _, welcome := message.(*messages.Welcome); welcome && !holds {
+		s.promote(m)
+	}
+	return m.line
+}
+
+func (s *Server) promote(m *machine) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found, holds := s.places.find(m.own()); found != m || holds {
+		return // it went, or was promoted, meanwhile
+	}
+	s.tell(actors.LinkDown{Node: m.greeted()}) // it needs no greeting under this name any more
+	if demoted := s.places.promote(m); demoted != nil {
+		s.tell(actors.LinkUp{Node: demoted.greeted()})
+	}
+}
+
+// tell is for the Scheduler, which is there only where this process leads.
+func (s *Server) tell(message any) {
+	if _, leads := s.system.ProcessRegistry.GetLocal(actors.SchedulerPath); leads {
+		s.system.Root.Send(s.scheduler, message)
+	}
+}
+
+// Lead says that this process leads from now on, right after actors.Assemble:
+// once its Scheduler is there it is told of every stream that stands already.
+func (s *Server) Lead(epoch uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch, s.leader = epoch, ""
+	if !s.closing {
+		s.running.Add(1)
+		go s.introduce()
+	}
+}
+
+// Follow says who leads, as host:port, for the machines that connect here.
+func (s *Server) Follow(leader string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch, s.leader = 0, leader
+}
+
+// introduce waits for the Scheduler. Streams that come from then on tell it themselves.
+func (s *Server) introduce() {
+	defer s.running.Done()
+	for {
+		if _, there := s.system.ProcessRegistry.GetLocal(actors.SchedulerPath); there {
+			break
+		}
+		select {
+		case <-s.o.Clock.After(assembleStep):
+		case <-s.closed:
+			return
+		}
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for m := range s.streams {
+		if found, _ := s.places.find(*m.line.known.Load()); found == m {
+			s.tell(actors.LinkUp{Node: m.greeted()})
+		}
+	}
+}
+
+// Close ends every stream and waits until nothing of the link runs. The
+// grpc.Server is stopped after it: a graceful stop would wait for streams that
+// never end by themselves.
+func (s *Server) Close() {
+	s.mu.Lock()
+	if !s.closing {
+		s.closing = true
+		close(s.closed)
+	}
+	for m := range s.streams {
+		m.line.end(errClosing)
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+}

@@ -1,0 +1,382 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns which stream stands for which machine: reconnects, newer
+// streams, clones, refusals, and what the Scheduler is told of them.
+
+// hurried makes the waits between tries short; their order stays.
+type hurried struct{ realClock }
+
+func (hurried) After(d time.Duration) <-chan time.Time { return time.After(d / 20) }
+
+// moving is a scheduler's name whose process goes away and comes back elsewhere.
+type moving struct{ to atomic.Pointer[string] }
+
+func (m *moving) dial(ctx context.Context, _ string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", *m.to.Load())
+}
+
+// A scheduler that dies and comes back is found again, by the same machine, with the same addresses.
+func TestReconnects(t *testing.T) {
+	first := newHall(t, Options{})
+	var where moving
+	where.to.Store(&first.address)
+	o := machineOptions("n1", "m1", "scheduler.example:9000")
+	o.Dialer, o.Clock = where.dial, hurried{}
+	n := newCabin(t, o)
+	first.up("n1")
+	works(t, first, n, 1)
+	cached := actor.NewPID("scheduler", rackPath) // a PID remembers how it was reached
+	n.say(cached, &messages.Heartbeat{Origin: n.origin(), Epoch: 1})
+	hearsType[*messages.Heartbeat](t, first.ears)
+
+	first.grpc.Stop() // as when the process is killed: the sockets close
+	first.down("n1")
+	n.await(t, CountDown, 1)
+	n.say(cached, &messages.Heartbeat{Origin: n.origin(), Epoch: 1})
+	n.await(t, CountNoLink, 1)
+
+	second := newHall(t, Options{})
+	where.to.Store(&second.address)
+	second.up("n1")
+	n.await(t, CountUp, 2)
+	n.say(cached, &messages.Heartbeat{Origin: n.origin(), Epoch: 2})
+	hearsType[*messages.Heartbeat](t, second.ears)
+	works(t, second, n, 2)
+}
+
+// Nobody gives up on a scheduler that was never there.
+func TestDialsForEver(t *testing.T) {
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := dead.Addr().String()
+	dead.Close()
+	var where moving
+	where.to.Store(&gone)
+	var tries atomic.Int64
+	o := machineOptions("n1", "m1", "scheduler.example:9000")
+	o.Clock = hurried{}
+	o.Dialer = func(ctx context.Context, a string) (net.Conn, error) { tries.Add(1); return where.dial(ctx, a) }
+	n := newCabin(t, o)
+	eventually(t, "it tries again and again", func() bool { return tries.Load() >= 8 })
+	h := newHall(t, Options{})
+	where.to.Store(&h.address)
+	h.up("n1")
+	works(t, h, n, 1)
+}
+
+// The waits between tries double up to the cap, and no two machines wait alike.
+func TestRetriesSpread(t *testing.T) {
+	for jitter, want := range map[float64]string{
+		0:    "50ms 100ms 200ms 400ms 800ms 1.5s 1.5s 1.5s",
+		0.99: "99.5ms 199ms 398ms 796ms 1.592s 2.985s 2.985s 2.985s",
+	} {
+		waits := &noting{waits: make(chan time.Duration), fire: make(chan time.Time)}
+		o := machineOptions("n1", "m1", "scheduler.example:9000")
+		o.Clock, o.Rand = waits, func() float64 { return jitter }
+		o.Dialer = func(context.Context, string) (net.Conn, error) { return nil, context.DeadlineExceeded }
+		c := Dial(newSystem(), o)
+		var got []string
+		for len(got) < 8 {
+			d := <-waits.waits
+			if d == greetTimeout {
+				continue
+			}
+			got = append(got, d.String())
+			waits.fire <- time.Time{}
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("with %v: waits %s, want %s", jitter, s, want)
+		}
+		go func() {
+			for range waits.waits {
+			}
+		}()
+		c.Close()
+		close(waits.waits)
+	}
+}
+
+// noting tells of every wait, and ends it when it is told to.
+type noting struct {
+	realClock
+	waits chan time.Duration
+	fire  chan time.Time
+}
+
+func (n *noting) After(d time.Duration) <-chan time.Time {
+	n.waits <- d
+	if d == greetTimeout {
+		return nil
+	}
+	return n.fire
+}
+
+// A newer stream of the same machine takes the place of the older one, which ends.
+func TestNewerStreamClosesOlder(t *testing.T) {
+	h := newHall(t, Options{})
+	older := newStranger(t, h, machineOptions("n1", "m1"))
+	h.up("n1")
+	n := newCabin(t, machineOptions("n1", "m1", h.address))
+	h.down("n1")
+	h.up("n1")
+	if _, err := older.stream.Recv(); status.Code(err) != codes.Aborted {
+		t.Errorf("the older stream ends with %v", err)
+	}
+	works(t, h, n, 1)
+	if h.of(CountSuperseded) != 1 || h.of(CountUp) != 2 {
+		t.Errorf("%v", h.by)
+	}
+}
+
+// A frozen older stream, which does not even read, is closed all the same.
+func TestNewerStreamClosesStuckOlder(t *testing.T) {
+	h := newHall(t, Options{})
+	newStranger(t, h, machineOptions("n1", "m1")) // it never reads
+	h.up("n1")
+	spec := &messages.JobSpec{Image: strings.Repeat("x", 1<<20)}
+	commit := samples(&cabin{o: machineOptions("n1", "m1")})[19].(*messages.Commit)
+	commit.Spec = spec
+	for range 12 {
+		h.say(h.server.Node("n1"), commit, jobPath)
+	}
+	eventually(t, "the queue is full", func() bool { return h.of(CountFull) > 0 })
+	n := newCabin(t, machineOptions("n1", "m1", h.address))
+	h.up("n1")
+	works(t, h, n, 1)
+	h.await(t, CountDown, 1)
+}
+
+// A clone, another machine under a known node's name, does not push the true one
+// out, and is heard: it is asked for its Hello and told why it is not taken.
+func TestCloneIsHeardAndPushesNobodyOut(t *testing.T) {
+	h := newHall(t, Options{})
+	truth := newCabin(t, machineOptions("n1", "m1", h.address))
+	h.up("n1")
+	clone := newCabin(t, machineOptions("n1", "m2", h.address))
+	h.up("n1~m2")
+
+	h.say(h.server.Node("n1~m2"), &messages.Lead{Epoch: 1, ClusterId: "c1"}, actors.SchedulerPath)
+	lead := hearsType[*messages.Lead](t, clone.ears)
+	clone.say(lead.sender, samples(clone)[0])
+	hello := hearsType[*messages.Hello](t, h.ears)
+	if want := "node-n1~m2"; hello.sender.Address != want {
+		t.Errorf("the clone's Hello is to be answered at %s, want %s", hello.sender.Address, want)
+	}
+	h.say(hello.sender, &messages.Rejected{Epoch: 1, Reason: messages.RejectReason_REJECT_REASON_ANOTHER_MACHINE, Text: "node already registered"}, "")
+	hearsType[*messages.Rejected](t, clone.ears)
+
+	works(t, h, truth, 1)
+	h.say(h.server.Node("n1"), samples(truth)[17], jobPath)
+	hearsType[*messages.Reserve](t, truth.ears)
+	if truth.of(CountDown) != 0 || len(clone.ears) != 0 {
+		t.Errorf("the true machine's link broke %d times, the clone heard %d more", truth.of(CountDown), len(clone.ears))
+	}
+}
+
+// The name goes to the machine that the leader welcomes, whoever came first.
+func TestNameFollowsTheWelcome(t *testing.T) {
+	h := newHall(t, Options{})
+	clone := newCabin(t, machineOptions("n1", "m2", h.address))
+	h.up("n1")
+	truth := newCabin(t, machineOptions("n1", "m1", h.address))
+	h.up("n1~m1")
+
+	h.say(h.server.Node("n1~m1"), &messages.Welcome{Epoch: 1, Incarnation: truth.o.Incarnation}, rackPath)
+	hearsType[*messages.Welcome](t, truth.ears)
+	h.down("n1~m1")
+	h.up("n1~m2") // so the clone is asked under its second name from now on
+	works(t, h, truth, 1)
+	h.say(h.server.Node("n1"), samples(truth)[17], jobPath)
+	hearsType[*messages.Reserve](t, truth.ears)
+
+	// An answer to what was asked under the second name still finds its way.
+	h.say(h.server.Node("n1~m1"), samples(truth)[18], jobPath)
+	hearsType[*messages.Abort](t, truth.ears)
+
+	// The true machine is away for a moment: nobody takes its name.
+	truth.client.Close()
+	h.down("n1")
+	h.say(h.server.Node("n1"), samples(truth)[17], jobPath)
+	h.await(t, CountNoLink, 1)
+	newCabin(t, machineOptions("n1", "m1", h.address))
+	h.up("n1")
+	if len(clone.ears) != 0 {
+		t.Errorf("the clone heard %v", <-clone.ears)
+	}
+}
+
+// Under one name there is room for a few machines, not for any number.
+func TestMachinesUnderOneName(t *testing.T) {
+	h := newHall(t, Options{})
+	for _, m := range []string{"m1", "m2", "m3", "m4"} {
+		newStranger(t, h, machineOptions("n1", m))
+	}
+	if _, err := dialStranger(t, h, optionsOf("n1", "m5").introduction()); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a fifth is answered %v", err)
+	}
+	newStranger(t, h, machineOptions("n1", "m2")) // a reconnect of one of the four
+	if h.of(CountSecond) != 4 {
+		t.Errorf("%v", h.by)
+	}
+	h.server.Close()
+	if len(h.server.places) != 0 {
+		t.Errorf("places are left: %v", h.server.places)
+	}
+}
+
+func optionsOf(id, machine string) *Options {
+	o := machineOptions(id, machine)
+	return &o
+}
+
+// Who does not say who it is, or is of another cluster or too old, is told so.
+func TestRefusedHandshakes(t *testing.T) {
+	h := newHall(t, Options{})
+	for _, c := range []struct {
+		key, value, words string
+		code              codes.Code
+	}{
+		{keyNode, "", "who it is", codes.InvalidArgument},
+		{keyNode, "a/b", "who it is", codes.InvalidArgument},
+		{keyNode, "n1~m1", "who it is", codes.InvalidArgument},
+		{keyNode, strings.Repeat("n", 200), "who it is", codes.InvalidArgument},
+		{keyMachine, "", "who it is", codes.InvalidArgument},
+		{keyBoot, " ", "who it is", codes.InvalidArgument},
+		{keyIncarnation, "soon", "who it is", codes.InvalidArgument},
+		{keyProtocol, "0", "upgrade", codes.FailedPrecondition},
+		{keyProtocol, "", "upgrade", codes.FailedPrecondition},
+		{keyCluster, "c2", "cluster", codes.FailedPrecondition},
+	} {
+		md := optionsOf("n1", "m1").introduction()
+		md.Set(c.key, c.value)
+		_, err := dialStranger(t, h, md)
+		if status.Code(err) != c.code || !strings.Contains(status.Convert(err).Message(), c.words) {
+			t.Errorf("%s %q: %v", c.key, c.value, err)
+		}
+	}
+	twice := optionsOf("n1", "m1").introduction()
+	twice.Append(keyNode, "n2")
+	if _, err := dialStranger(t, h, twice); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("two names: %v", err)
+	}
+	if _, err := dialStranger(t, h, metadata.MD{}); err == nil {
+		t.Error("a stream without a word was taken")
+	}
+	newer := optionsOf("n1", "m1").introduction()
+	newer.Set(keyProtocol, "2")
+	newer.Set(keyCluster, "c1")
+	if _, err := dialStranger(t, h, newer); err != nil {
+		t.Errorf("a newer machine of this cluster: %v", err)
+	}
+	if h.of(CountUp) != 1 {
+		t.Errorf("%v", h.by)
+	}
+}
+
+// A machine looks at the answer as well.
+func TestUnderstand(t *testing.T) {
+	o := machineOptions("n1", "m1")
+	o.ClusterID = "c1"
+	good := standing{address: "scheduler-a", epoch: 4, leader: "b:9000"}
+	if got, err := o.understand(good.metadata("c1")); err != nil || got != good {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, bad := range []metadata.MD{
+		{}, good.metadata("c2"), standing{address: "node-n1"}.metadata("c1"), standing{address: "schedulers"}.metadata("c1"),
+		standing{address: "scheduler-"}.metadata("c1"), metadata.Join(good.metadata("c1"), good.metadata("c1")),
+	} {
+		if got, err := o.understand(bad); err == nil {
+			t.Errorf("%v is taken as %v", bad, got)
+		}
+	}
+}
+
+// Who begins to lead is told of the links that stood before; who does not lead tells who does.
+func TestLeadIsToldOfStandingLinks(t *testing.T) {
+	system := newSystem()
+	server := NewServer(system, Options{ClusterID: "c1", Address: "scheduler-b"})
+	h := &hall{tb: t, system: system, server: server, ears: make(chan heard, 64)}
+	serve(t, h)
+	server.Follow("10.0.0.9:9000")
+	o := machineOptions("n1", "m1", h.address)
+	said := make(lines, 16)
+	o.Log = said
+	n := newCabin(t, o)
+	n.await(t, CountUp, 1)
+	if line := <-said; !strings.Contains(line, "scheduler-b") || !strings.Contains(line, "follows 10.0.0.9:9000") {
+		t.Errorf("the machine says %q", line)
+	}
+	server.Lead(5)
+	if st := server.standing(); st.epoch != 5 || st.leader != "" {
+		t.Errorf("%v", st)
+	}
+	for _, path := range schedulerEars { // the Scheduler comes to be after that
+		ear(system, path, func(m heard) { h.ears <- m })
+	}
+	h.up("n1")
+	works(t, h, n, 1)
+}
+
+// lines is a log that can be read.
+type lines chan string
+
+func (l lines) Info(format string, args ...any) { l <- fmt.Sprintf(format, args...) }
+func (lines) Debug(string, ...any)              {}
+
+// Two names for one scheduler do not make its streams close each other for ever.
+func TestTwinNames(t *testing.T) {
+	h := newHall(t, Options{})
+	var where moving
+	where.to.Store(&h.address)
+	o := machineOptions("n1", "m1", "a:9000", "b:9000")
+	o.Dialer = where.dial
+	said := make(lines, 64)
+	o.Log = said
+	n := newCabin(t, o)
+	limit := time.After(patience)
+	for twin := false; !twin; {
+		select {
+		case line := <-said:
+			twin = strings.Contains(line, "name each scheduler once")
+		case <-limit:
+			t.Fatal("the twin was not noticed")
+		}
+	}
+	// From here on one of them waits for a minute.
+	eventually(t, "one stream stands", func() bool { return n.of(CountUp) == n.of(CountDown)+1 })
+	works(t, h, n, 1)
+}
+
+// Each of several schedulers has its own stream and its own address.
+func TestSeveralSchedulers(t *testing.T) {
+	a, b := newHall(t, Options{Address: "scheduler-a"}), newHall(t, Options{Address: "scheduler-b"})
+	n := newCabin(t, machineOptions("n1", "m1", a.address, b.address))
+	a.up("n1")
+	b.up("n1")
+	works(t, a, n, 1)
+	works(t, b, n, 2)
+	a.server.Close()
+	n.await(t, CountDown, 1)
+	works(t, b, n, 3)
+}

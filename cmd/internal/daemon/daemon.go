@@ -1,0 +1,71 @@
+// Package daemon is what Synapse's long-running commands share: how their flags
+// are filled in, and how they end.
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes that all of Synapse's commands share.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// Usage is an error in what was asked, not in doing it.
+type Usage struct{ Err error }
+
+// Error is what was wrong.
+func (u Usage) Error() string { return u.Err.Error() }
+
+// Unwrap is the same, as a value.
+func (u Usage) Unwrap() error { return u.Err }
+
+// Main runs a command and ends the process: an error is one line.
+func Main(c *cobra.Command) {
+	err := c.Execute()
+	if err == nil {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "%s: %v\n", c.Name(), err)
+	if errors.As(err, &Usage{}) {
+		os.Exit(exitUsage)
+	}
+	os.Exit(exitFailure)
+}
+
+// Command makes a command of flags only. Prefix makes their names in the
+// environment: SYNAPSE_NODE_ and join make SYNAPSE_NODE_JOIN. What check refuses
+// is a mistake of the caller's; run does the work.
+func Command(c *cobra.Command, prefix string, check, run func() error) *cobra.Command {
+	c.Args = cobra.NoArgs
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.Flags().String(fileFlag, "", "a YAML `file` with the names of these flags as keys")
+	c.Long += "\n\nEvery flag has a twin in the environment (--" + fileFlag + ": " + twin(prefix, fileFlag) + ") and a key of its\nname in the file that --" + fileFlag + " names."
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return Usage{fmt.Errorf("%w\nsee %s --help", err, c.CommandPath())}
+	})
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := apply(c.Flags(), prefix, os.LookupEnv); err != nil {
+			return Usage{err}
+		}
+		if err := check(); err != nil {
+			return Usage{err}
+		}
+		return run()
+	}
+	return c
+}
+
+// Version is the module's, as it was built.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

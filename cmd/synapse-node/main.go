@@ -1,0 +1,49 @@
+// Command synapse-node is a machine's agent: it owns the machine's GPUs, joins
+// a cluster, and runs the tasks that the cluster places on it. It owns the
+// flags, the signals and the exit code.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+func main() {
+	// Each task's supervisor is this binary too, and must not read an agent's settings.
+	if len(os.Args) > 1 && os.Args[1] == supervisor.SubCommand {
+		os.Exit(supervisor.Main(os.Args[2:]))
+	}
+	daemon.Main(command())
+}
+
+func command() *cobra.Command {
+	o := options{}
+	c := &cobra.Command{
+		Use:   "synapse-node --join HOST:9000",
+		Short: "run a machine's agent",
+		Long: "Joins this machine to a Synapse cluster and runs the cluster's tasks on it, until it is told to end\n" +
+			"(SIGTERM, Ctrl-C). Its tasks outlive it: the next agent on the same --data-dir takes them up.",
+		Example: "  synapse-node --join head:9000 --topology zone=a,block=2,rack=r7\n" +
+			"  synapse-node --join head:9000 --gpus 8 --gpu-type h100 --data-dir /var/lib/synapse-node",
+	}
+	f := c.Flags()
+	f.StringSliceVar(&o.join, "join", nil, "the schedulers' `host:port`, all of them")
+	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse-node", "the `folder` of the machine's id, its ledger and its tasks")
+	f.StringVar(&o.id, "id", "", "the machine's `name` in the cluster; without it one is made, once")
+	f.StringVar(&o.topology, "topology", "", "where it stands, as `level=place,…` from coarse to fine")
+	f.StringVar(&o.labels, "labels", "", "what a job's nodeSelector may ask for, as `key=value,…`")
+	f.StringVar(&o.address, "address", "", "the `address` at which other members reach it; without it, the one towards the scheduler")
+	f.StringVar(&o.ports, "ports", "", "the rendezvous ports it may give out, as `first-last`")
+	f.IntVar(&o.gpus, "gpus", -1, "declare so many GPUs instead of looking for them")
+	f.StringVar(&o.gpuType, "gpu-type", "gpu", "the type of declared GPUs")
+	f.IntVar(&o.cpus, "cpus", 0, "offer so many CPUs instead of all")
+	f.StringVar(&o.memory, "memory", "", "offer so much memory instead of all, as 64Gi")
+	f.StringVar(&o.driver, "driver", "process", "what tasks run in: process (no isolation)")
+	f.BoolVar(&o.allowRoot, "allow-root", false, "let tasks that ask for it run as root on this machine")
+	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
+	return daemon.Command(c, "SYNAPSE_NODE_", o.check, func() error { return serve(o) })
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/gpu"
+	"github.com/yi-json/synapse/runtime/machine"
+)
+
+// This file owns what the flags say, and the announcement made of them.
+
+type options struct {
+	join                                   []string
+	dataDir, id, topology, labels, address string
+	ports, gpuType, memory, driver         string
+	gpus, cpus                             int
+	allowRoot, debug                       bool
+	place, selectable                      []*messages.Label
+	portFirst, portLast                    int
+	memoryBytes                            int64
+}
+
+// driverProcess runs tasks as plain processes.
+const driverProcess = "process"
+
+// discovery bounds the search for GPUs: a driver that hangs must not keep a machine out for ever.
+const discovery = 30 * time.Second
+
+func (o *options) check() (err error) {
+	if len(o.join) == 0 {
+		return errors.New("--join is missing: give the scheduler's host:port")
+	}
+	for _, at := range o.join {
+		if _, port, err := net.SplitHostPort(at); err != nil || port == "" {
+			return fmt.Errorf("--join %q: must be host:port, as head:9000", at)
+		}
+	}
+	if o.dataDir == "" {
+		return errors.New("--data-dir is empty: the machine's ledger needs a folder")
+	}
+	if o.driver != driverProcess {
+		return fmt.Errorf("--driver %q: must be %s", o.driver, driverProcess)
+	}
+	if o.place, err = pairs(o.topology); err != nil {
+		return fmt.Errorf("--topology %q: %w", o.topology, err)
+	}
+	if o.selectable, err = pairs(o.labels); err != nil {
+		return fmt.Errorf("--labels %q: %w", o.labels, err)
+	}
+	if o.cpus < 0 {
+		return fmt.Errorf("--cpus %d: must not be negative", o.cpus)
+	}
+	if o.memory != "" {
+		if o.memoryBytes, err = parseBytes(o.memory); err != nil {
+			return fmt.Errorf("--memory %q: %w", o.memory, err)
+		}
+	}
+	if o.ports != "" {
+		first, last, found := strings.Cut(o.ports, "-")
+		a, errA := strconv.ParseUint(first, 10, 16)
+		b, errB := strconv.ParseUint(last, 10, 16)
+		if !found || errA != nil || errB != nil || a == 0 || b < a {
+			return fmt.Errorf("--ports %q: must be first-last, as 20000-20999", o.ports)
+		}
+		o.portFirst, o.portLast = int(a), int(b)
+	}
+	return nil
+}
+
+// pairs reads key=value,… in the order given.
+func pairs(text string) ([]*messages.Label, error) {
+	var out []*messages.Label
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		key, value, found := strings.Cut(part, "=")
+		switch {
+		case !found || key == "" || value == "":
+			return nil, fmt.Errorf("%q must be key=value", part)
+		case seen[key]:
+			return nil, fmt.Errorf("%s is there twice", key)
+		}
+		seen[key] = true
+		out = append(out, &messages.Label{Key: key, Value: value})
+	}
+	return out, nil
+}
+
+// units of memory, by their suffix.
+var units = map[string]int64{
+	"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
+}
+
+// parseBytes reads an amount of memory. Big numbers keep a fraction exact and an overflow visible.
+func parseBytes(text string) (int64, error) {
+	number := strings.TrimRight(text, "KMGTi")
+	unit, known := units[text[len(number):]]
+	amount, is := new(big.Rat).SetString(number)
+	if !known || !is || strings.ContainsAny(number, "eE/_pP") || amount.Sign() <= 0 {
+		return 0, errors.New("must be an amount as 64Gi or 512M")
+	}
+	amount.Mul(amount, new(big.Rat).SetInt64(unit))
+	bytes := new(big.Int).Quo(amount.Num(), amount.Denom())
+	if !bytes.IsInt64() || bytes.Sign() <= 0 {
+		return 0, errors.New("is not an amount that a machine has")
+	}
+	return bytes.Int64(), nil
+}
+
+// announce says what the machine is: what was found, but for what was declared.
+func (o *options) announce() (*messages.Announcement, error) {
+	total, err := machine.Capacity()
+	if err != nil {
+		return nil, err
+	}
+	if o.cpus > 0 {
+		total.MilliCpu = int64(o.cpus) * 1000
+	}
+	if o.memoryBytes > 0 {
+		total.MemoryBytes = o.memoryBytes
+	}
+	discover := gpu.Nvidia("", discovery)
+	if o.gpus >= 0 {
+		discover = gpu.Declared(o.gpus, o.gpuType)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), discovery)
+	defer cancel()
+	gpus, err := discover(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking for GPUs: %w (--gpus N declares them, --gpus 0 does without)", err)
+	}
+	total.MilliGpu = int64(len(gpus)) * 1000
+	address := o.address
+	if address == "" {
+		if address, err = machine.Advertise(o.join[0]); err != nil {
+			return nil, fmt.Errorf("%w (--address says where other members reach this machine)", err)
+		}
+	}
+	first, count := o.portFirst, o.portLast-o.portFirst+1
+	if first == 0 {
+		count = 0
+	}
+	portFirst, portLast, err := machine.Ports(first, count)
+	if err != nil {
+		return nil, fmt.Errorf("--ports: %w", err)
+	}
+	return &messages.Announcement{
+		Total: total, Gpus: gpus, Place: o.place, Labels: o.selectable,
+		Address: address, PortFirst: portFirst, PortLast: portLast, AgentVersion: daemon.Version(),
+	}, nil
+}

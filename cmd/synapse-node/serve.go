@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/cluster/link"
+	"github.com/yi-json/synapse/runtime/disk"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/machine"
+	"github.com/yi-json/synapse/runtime/process"
+	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the order in which a machine's agent comes to life and ends.
+
+// serve runs an agent until a signal, or until it may not go on.
+func serve(o options) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	dir, err := filepath.Abs(o.dataDir)
+	if err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	me, err := machine.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer me.Close()
+	id := o.id
+	if id == "" {
+		id = me.NodeID()
+	}
+	announcement, err := o.announce()
+	if err != nil {
+		return err
+	}
+	log := host.NewLog(os.Stderr, o.debug)
+	h := host.New(log)
+	containers, err := launcher.New(launcher.Options{
+		System: h.System(), Log: log, Dir: filepath.Join(dir, "launcher"), BootID: me.BootID(), Gpus: announcement.Gpus,
+		Supervisor: []string{"/proc/self/exe", supervisor.SubCommand},
+		Drivers:    []launcher.Driver{process.New(process.Options{AllowRoot: o.allowRoot})},
+	})
+	if err != nil {
+		return err
+	}
+	defer containers.Close()
+	ledger := disk.New(h.System(), filepath.Join(dir, "ledger"))
+	defer ledger.Close()
+
+	// The link first: it gives the system its address.
+	streams := link.Dial(h.System(), link.Options{
+		Node: topology.NodeID(id), MachineID: me.MachineID(), Incarnation: me.Incarnation(),
+		Schedulers: o.join, Log: log, Count: h.Count,
+	})
+	defer streams.Close()
+	actors.Assemble(actors.Ports{
+		System: h.System(), Host: h, Clock: h.Clock(), Log: log, Constants: actors.DefaultConstants(),
+		Worker: &actors.WorkerPorts{
+			Node: topology.NodeID(id), MachineID: me.MachineID(), Incarnation: me.Incarnation(),
+			Announcement: announcement, Disk: ledger, Launcher: containers,
+		},
+	})
+	select {
+	case got := <-signals:
+		log.Info("%s: ending; the tasks go on, and the next agent takes them up", got)
+		go func() { // a second signal does not wait for anything
+			<-signals
+			os.Exit(1)
+		}()
+		return nil
+	case err := <-h.Ended():
+		return err
+	}
+}

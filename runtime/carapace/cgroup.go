@@ -1,0 +1,328 @@
+//go:build linux
+
+// The cgroups of one container: which hierarchies the machine has, how a container's own group is made in them, what it
+// has used, and how it goes away. One group per hierarchy, and only the task in it: init stays with its starter, because
+// Go's threads would count against the task's limit of processes and memory.
+package carapace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	defaultCgroupRoot   = "/sys/fs/cgroup"
+	defaultCgroupParent = "/synapse"
+	cpuPeriodUs         = 100_000
+)
+
+// hierarchies are what is mounted. Either unified is set, or by names the folder of each v1 controller. On a hybrid
+// machine the controllers are v1's, and its unified tree has nothing to offer that v1 and the pid namespace do not.
+type hierarchies struct {
+	unified string
+	by      map[string]string
+	own     func(controller string) (string, error) // the caller's own group there
+}
+
+// v1Controllers are those we use, in the order in which groups are made.
+var v1Controllers = []string{"memory", "pids", "devices", "cpuacct", "cpu", "cpuset"}
+
+// findHierarchies looks at a cgroup mount. It asks the file systems rather than the table of mounts, which on a busy
+// machine has thousands of lines.
+func findHierarchies(root string) hierarchies {
+	found := hierarchies{by: map[string]string{}, own: ownGroup}
+	if isFilesystem(root, unix.CGROUP2_SUPER_MAGIC) {
+		found.unified = root
+		return found
+	}
+	for _, controller := range v1Controllers {
+		// cpu and cpuacct are often one mount, with a link for each name.
+		folder, err := filepath.EvalSymlinks(filepath.Join(root, controller))
+		if err == nil && isFilesystem(folder, unix.CGROUP_SUPER_MAGIC) {
+			found.by[controller] = folder
+		}
+	}
+	return found
+}
+
+func isFilesystem(path string, magic int64) bool {
+	var stat unix.Statfs_t
+	return unix.Statfs(path, &stat) == nil && int64(stat.Type) == magic
+}
+
+// ownGroup reads where the caller is in a hierarchy; the controller of v2 is "".
+func ownGroup(controller string) (string, error) {
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) == 3 && slices.Contains(strings.Split(parts[1], ","), controller) {
+			return parts[2], nil
+		}
+	}
+	return "", fmt.Errorf("no group of our own for %q", controller)
+}
+
+// parent answers the folder under which containers' groups are made.
+func (h hierarchies) parent(controller, parent string) (string, error) {
+	root := h.unified
+	if root == "" {
+		root = h.by[controller]
+	} else {
+		controller = ""
+	}
+	if filepath.IsAbs(parent) {
+		return filepath.Join(root, parent), nil
+	}
+	own, err := h.own(controller)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(root, own, parent), nil
+}
+
+// group is a container's cgroups.
+type group struct {
+	unified bool
+	// leaves are the folders by controller; on v2 the only one is under "".
+	leaves map[string]string
+	// controllers are those that work on v2's leaf.
+	controllers []string
+	unenforced  []string
+	// pidsFile and pids: the limit to set once the launching thread has left (v1).
+	pidsFile string
+}
+
+// folders are the distinct leaves, sorted: two controllers may share one.
+func (g *group) folders() []string {
+	return slices.Compact(slices.Sorted(maps.Values(g.leaves)))
+}
+
+func (g *group) lacks(what string, why error) {
+	g.unenforced = append(g.unenforced, what+": "+reasonOf(why))
+}
+
+// reasonOf says in a person's words why the cgroup file system refused.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, unix.EROFS):
+		return "the cgroup file system is read-only"
+	case errors.Is(err, fs.ErrPermission):
+		return "no permission to write the cgroup file system"
+	}
+	return err.Error()
+}
+
+var (
+	errNotMounted   = errors.New("the machine has no such cgroup controller mounted")
+	errNotDelegated = errors.New("the cgroup controller is not delegated to the parent group")
+)
+
+// wants tells which controllers a spec has a use for, and the words for what is lost without each; "" is no loss to tell.
+func wants(spec Spec) map[string]string {
+	wanted := map[string]string{"memory": "", "pids": "", "devices": "devices", "cpuacct": ""}
+	limits := spec.Limits
+	if limits.MemoryBytes > 0 {
+		wanted["memory"] = "memory limit"
+	}
+	if limits.Pids > 0 {
+		wanted["pids"] = "pids limit"
+	}
+	if limits.MilliCPU > 0 {
+		wanted["cpu"] = "cpu limit"
+	}
+	if limits.Cpuset != "" || limits.CpusetMems != "" {
+		wanted["cpuset"] = "cpuset"
+	}
+	return wanted
+}
+
+// createGroup makes the groups and sets the limits. What fails is listed, not fatal: the caller decides.
+func createGroup(h hierarchies, parent string, spec Spec, devices []deviceRule) *group {
+	if h.unified != "" {
+		return createV2(h, parent, spec, devices)
+	}
+	return createV1(h, parent, spec, devices)
+}
+
+// makeLeaf makes the folder of a container that has just been claimed: what is there is a dead one's.
+func makeLeaf(parent, id string, prepare func(folder string) error) (string, error) {
+	leaf := filepath.Join(parent, id)
+	var err error
+	for range 8 { // Another container's end may take an empty parent away between the two steps.
+		err = os.Mkdir(leaf, 0o755)
+		switch {
+		case err == nil:
+			return leaf, nil
+		case errors.Is(err, fs.ErrExist):
+			if err := removeTree(leaf, time.Second); err != nil {
+				return "", err
+			}
+		case errors.Is(err, fs.ErrNotExist):
+			if err := prepare(parent); err != nil {
+				return "", err
+			}
+		default:
+			return "", err
+		}
+	}
+	return "", err
+}
+
+// remove takes the groups away. What still runs in them is killed: it is in nobody's books.
+func (g *group) remove(limit time.Duration) error {
+	var failed []error
+	for _, leaf := range g.folders() {
+		if err := removeTree(leaf, limit); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// removeTree removes a group and those made inside of it. rmdir is busy as long as a process, a zombie's last breath
+// included, is in there; so it is tried again, with longer and longer pauses.
+func removeTree(leaf string, limit time.Duration) error {
+	deadline, pause := time.Now().Add(limit), time.Millisecond
+	for {
+		err := unix.Rmdir(leaf)
+		if err == nil || err == unix.ENOENT {
+			return nil
+		}
+		if err != unix.EBUSY && err != unix.ENOTEMPTY || time.Now().After(deadline) {
+			return fmt.Errorf("remove cgroup %s: %w", leaf, err)
+		}
+		entries, _ := os.ReadDir(leaf)
+		for _, entry := range entries {
+			if entry.IsDir() {
+				_ = removeTree(filepath.Join(leaf, entry.Name()), time.Until(deadline))
+			}
+		}
+		killGroup(leaf)
+		time.Sleep(pause)
+		pause = min(2*pause, 50*time.Millisecond)
+	}
+}
+
+// killGroup sends SIGKILL to all that is in one group.
+func killGroup(leaf string) {
+	if os.WriteFile(filepath.Join(leaf, "cgroup.kill"), []byte("1"), 0) == nil {
+		return
+	}
+	pids, _ := groupPids(leaf)
+	for _, pid := range pids {
+		if pid > 0 && pid != os.Getpid() { // 0 stands for a process of a pid namespace that is not below ours.
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+}
+
+func groupPids(leaf string) ([]int, error) {
+	text, err := os.ReadFile(filepath.Join(leaf, "cgroup.procs"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, word := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, fmt.Errorf("cgroup.procs of %s: %w", leaf, err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// empty is the evidence that nothing of the container runs any more.
+func (g *group) empty() (bool, error) {
+	for _, leaf := range g.folders() {
+		pids, err := groupPids(leaf)
+		if err != nil || len(pids) > 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (g *group) kill() {
+	for _, leaf := range g.folders() {
+		if g.unified {
+			killGroup(leaf)
+		}
+	}
+}
+
+// stats reads what the group uses; what cannot be read is zero.
+func (g *group) stats() Stats {
+	if g.unified {
+		leaf := g.leaves[""]
+		stats := Stats{
+			CPUNs:           1000 * readWord(filepath.Join(leaf, "cpu.stat"), "usage_usec"),
+			MemoryBytes:     readNumber(filepath.Join(leaf, "memory.current")),
+			PeakMemoryBytes: readNumber(filepath.Join(leaf, "memory.peak")),
+		}
+		pids, _ := groupPids(leaf)
+		stats.Processes = len(pids)
+		return stats
+	}
+	stats := Stats{
+		CPUNs:           readNumber(filepath.Join(g.leaves["cpuacct"], "cpuacct.usage")),
+		MemoryBytes:     readNumber(filepath.Join(g.leaves["memory"], "memory.usage_in_bytes")),
+		PeakMemoryBytes: readNumber(filepath.Join(g.leaves["memory"], "memory.max_usage_in_bytes")),
+	}
+	for _, leaf := range g.folders() {
+		pids, _ := groupPids(leaf)
+		stats.Processes = max(stats.Processes, len(pids))
+	}
+	return stats
+}
+
+// oomKills counts what the kernel killed in the group for want of memory.
+func (g *group) oomKills() int64 {
+	if g.unified {
+		return readWord(filepath.Join(g.leaves[""], "memory.events"), "oom_kill")
+	}
+	return readWord(filepath.Join(g.leaves["memory"], "memory.oom_control"), "oom_kill")
+}
+
+func readNumber(path string) int64 {
+	text, _ := os.ReadFile(path)
+	number, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return number
+}
+
+// readWord reads the number behind a word in a file of "word number" lines.
+func readWord(path, word string) int64 {
+	text, _ := os.ReadFile(path)
+	for line := range strings.Lines(string(text)) {
+		if rest, found := strings.CutPrefix(line, word+" "); found {
+			number, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+			return number
+		}
+	}
+	return 0
+}
+
+func writeFile(folder, name, value string) error {
+	file, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(value)
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,133 @@
+//go:build linux
+
+// What this machine can enforce, found out by trying where that leaves nothing behind, else by looking.
+package carapace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Finding is one thing that this machine can, or cannot, do.
+type Finding struct {
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	// Reason is how it is done, or why it cannot be.
+	Reason string `json:"reason"`
+}
+
+// Check answers a finding for everything that a Spec can ask for.
+func Check(cgroups Cgroups) []Finding {
+	cgroups = cgroups.filled()
+	findings := []Finding{checkRoot(), checkKernel(), checkMounts(), checkUserNamespaces(), checkSeccomp(), checkFilesystem("overlay", "layer")}
+	return append(findings, checkCgroups(cgroups)...)
+}
+
+func found(name, how string) Finding         { return Finding{name, true, how} }
+func missing(name string, why error) Finding { return Finding{name, false, why.Error()} }
+
+func checkRoot() Finding {
+	if os.Geteuid() == 0 {
+		return found("root", "all of a container can be set up")
+	}
+	return missing("root", errors.New("not root: a user namespace with one user; no cgroups unless they are delegated, no change of user"))
+}
+
+func checkKernel() Finding {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return missing("kernel", err)
+	}
+	release := unix.ByteSliceToString(name.Release[:])
+	pidfd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return missing("kernel", fmt.Errorf("%s has no pidfd: Linux 5.12 or newer is needed", release))
+	}
+	unix.Close(pidfd)
+	return found("kernel", release)
+}
+
+// checkMounts tries the newest call that set-up needs, on a mount that does not exist: a kernel that has it says so.
+func checkMounts() Finding {
+	err := unix.MountSetattr(-1, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	if err == unix.ENOSYS {
+		return missing("mounts", errors.New("mount_setattr is missing: Linux 5.12 or newer is needed"))
+	}
+	return found("mounts", "mount_setattr")
+}
+
+func checkUserNamespaces() Finding {
+	text, err := os.ReadFile("/proc/sys/user/max_user_namespaces")
+	if err != nil {
+		return missing("user namespaces", err)
+	}
+	if strings.TrimSpace(string(text)) == "0" {
+		return missing("user namespaces", errors.New("user.max_user_namespaces is 0: containers need root here"))
+	}
+	return found("user namespaces", "for containers without root")
+}
+
+func checkSeccomp() Finding {
+	if _, known := architectures[runtime.GOARCH]; !known {
+		return missing("seccomp", fmt.Errorf("no filter for %s", runtime.GOARCH))
+	}
+	if _, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0); err != nil {
+		return missing("seccomp", errors.New("the kernel was built without it"))
+	}
+	return found("seccomp", "default filter")
+}
+
+func checkFilesystem(kind, name string) Finding {
+	text, err := os.ReadFile("/proc/filesystems")
+	if err != nil {
+		return missing(name, err)
+	}
+	if !slices.Contains(strings.Fields(string(text)), kind) {
+		return missing(name, fmt.Errorf("the kernel has no %s (yet): modprobe %s", kind, kind))
+	}
+	return found(name, kind)
+}
+
+// checkCgroups makes a group, sets a generous limit of each kind, and removes it again.
+func checkCgroups(cgroups Cgroups) []Finding {
+	h := findHierarchies(cgroups.Root)
+	version := found("cgroups", "v2")
+	switch {
+	case h.unified == "" && len(h.by) == 0:
+		version = missing("cgroups", fmt.Errorf("nothing is mounted at %s", cgroups.Root))
+	case h.unified == "":
+		version = found("cgroups", "v1, or hybrid")
+	}
+	findings := []Finding{version}
+	probe := Spec{ID: "check-" + drawID(), Limits: Limits{MemoryBytes: 1 << 40, MilliCPU: 1000, Pids: 1000, Cpuset: "0"}}
+	g := createGroup(h, cgroups.Parent, probe, plainDevices)
+	for _, what := range []string{"memory limit", "pids limit", "cpu limit", "cpuset", "devices"} {
+		finding := found(what, "set and read by the kernel")
+		for _, lost := range g.unenforced {
+			if reason, is := strings.CutPrefix(lost, what+": "); is {
+				finding = missing(what, errors.New(reason))
+			}
+		}
+		findings = append(findings, finding)
+	}
+	if h.unified != "" {
+		kill := found("kill by cgroup", "cgroup.kill")
+		if _, err := os.Stat(filepath.Join(g.leaves[""], "cgroup.kill")); errors.Is(err, fs.ErrNotExist) {
+			kill = found("kill by cgroup", "by the pid namespace; cgroup.kill needs Linux 5.14")
+		}
+		findings = append(findings, kill)
+	}
+	if err := g.remove(removeLimit); err != nil {
+		findings = append(findings, missing("removal of cgroups", err))
+	}
+	removeParents(cgroups)
+	return findings
+}

@@ -1,0 +1,252 @@
+//go:build linux
+
+// A container that was started: who may ask and tell it what, and how it ends. Its init is reaped here, and only after
+// that its cgroups and its directory go; Done closes when nothing of it is left.
+package carapace
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Container is one container of this process. Its methods may be called from anywhere.
+type Container struct {
+	spec       Spec
+	options    Options
+	claim      *claim
+	group      *group
+	unenforced []string
+	began      time.Time
+
+	pid        int
+	pidfd      int
+	startTicks uint64
+	socket     *os.File
+	reports    *bufio.Reader
+
+	// telling orders the events; oomTold is under it.
+	telling sync.Mutex
+	oomTold bool
+
+	// closing guards the pidfd: a signal must not go to a number that was given to another file.
+	closing sync.Mutex
+	closed  bool
+	killed  bool
+
+	done chan struct{}
+	exit Exit
+}
+
+// removeLimit is how long the end of a container waits for its cgroups to be let go of.
+const removeLimit = 5 * time.Second
+
+func (c *Container) ID() string { return c.spec.ID }
+
+// Pid is that of init, as this process sees it. It is the command's own with NoInit.
+func (c *Container) Pid() int { return c.pid }
+
+// Unenforced is what was asked for and cannot be had on this machine, each with its reason.
+func (c *Container) Unenforced() []string { return c.unenforced }
+
+// Done is closed when every process is gone and everything was removed.
+func (c *Container) Done() <-chan struct{} { return c.done }
+
+// Wait answers how the container ended. Any number of callers may wait.
+func (c *Container) Wait() Exit {
+	<-c.done
+	return c.exit
+}
+
+func (c *Container) tell(event Event) {
+	if c.options.OnEvent == nil {
+		return
+	}
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	if event.Event == EventOOM {
+		if c.oomTold {
+			return
+		}
+		c.oomTold = true
+	}
+	c.options.OnEvent(event)
+}
+
+func (c *Container) state() State {
+	return State{ID: c.spec.ID, Running: true, Pid: c.pid, StartTicks: c.startTicks, BootID: bootID(),
+		Created: c.began.UTC().Format(time.RFC3339Nano), Command: c.spec.Command, Cgroups: c.group.folders(), Unenforced: c.unenforced}
+}
+
+// Signal sends a signal to the command. One that has gone already is no error: the signal came too late, as signals may.
+func (c *Container) Signal(signal syscall.Signal) error {
+	if signal == unix.SIGKILL {
+		return c.Kill()
+	}
+	return c.send(signal)
+}
+
+func (c *Container) send(signal syscall.Signal) error {
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	if c.closed {
+		return nil
+	}
+	return sendSignal(c.pidfd, signal)
+}
+
+// sendSignal sends to an init. A stop would stop init, and not what it watches; a stopped gang member is no use anyway.
+func sendSignal(pidfd int, signal syscall.Signal) error {
+	if signal == unix.SIGSTOP || signal == unix.SIGTSTP || signal == unix.SIGTTIN || signal == unix.SIGTTOU {
+		return fmt.Errorf("signal %d: a container cannot be stopped and continued; send one that ends it", int(signal))
+	}
+	if err := unix.PidfdSendSignal(pidfd, signal, nil, 0); err != nil && err != unix.ESRCH {
+		return fmt.Errorf("signal %d: %w", int(signal), err)
+	}
+	return nil
+}
+
+// Kill ends every process of the container. It does not wait; Done tells when they are gone.
+func (c *Container) Kill() error {
+	c.closing.Lock()
+	c.killed = true
+	c.closing.Unlock()
+	// With init the kernel kills the whole pid namespace, and init is not over before the last of them is.
+	err := c.send(unix.SIGKILL)
+	c.group.kill()
+	return err
+}
+
+// Stats is what the container uses now.
+func (c *Container) Stats() (Stats, error) {
+	select {
+	case <-c.done:
+		return Stats{}, fmt.Errorf("%s: %w", c.spec.ID, ErrNotFound)
+	default:
+		return c.group.stats(), nil
+	}
+}
+
+// Gone is the evidence: init was reaped, with all processes of its namespace, and no cgroup holds another one.
+func (c *Container) Gone() (bool, error) {
+	select {
+	case <-c.done:
+		return c.group.empty()
+	default:
+		return false, nil
+	}
+}
+
+// watch sees a started container to its end.
+func (c *Container) watch() {
+	stopOOM := c.watchOOM()
+	var last report
+	for {
+		var said report
+		if err := receive(c.reports, &said); err != nil {
+			break // The end of the connection: init is dead, or the command has taken its place.
+		}
+		last = said
+	}
+	status, usage := c.reap()
+	stopOOM()
+	if last.Kind == reportExited {
+		status = unix.WaitStatus(last.Status)
+	}
+	c.exit = c.conclude(status, usage, last.Kind == reportExited || c.spec.NoInit)
+	c.clean()
+	if c.exit.OOM {
+		c.tell(Event{Event: EventOOM, ID: c.spec.ID})
+	}
+	c.tell(Event{Event: EventExited, ID: c.spec.ID, Exit: &c.exit})
+	close(c.done)
+}
+
+// reap waits for init, which is over only when every process of its namespace is.
+func (c *Container) reap() (unix.WaitStatus, unix.Rusage) {
+	var status unix.WaitStatus
+	var usage unix.Rusage
+	for {
+		_, err := unix.Wait4(c.pid, &status, 0, &usage)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil { // Somebody else in this process reaped our child: the status is lost, the death is certain.
+			status = unix.WaitStatus(unix.SIGKILL)
+		}
+		return status, usage
+	}
+}
+
+func (c *Container) conclude(status unix.WaitStatus, usage unix.Rusage, byItself bool) Exit {
+	exit := Exit{OOM: c.group.oomKills() > 0}
+	if status.Signaled() {
+		exit.Signal = int(status.Signal())
+		exit.Code = codeSignal + exit.Signal
+	} else {
+		exit.Code = status.ExitStatus()
+	}
+	c.closing.Lock()
+	killed := c.killed
+	c.closing.Unlock()
+	switch {
+	case killed:
+		exit.Reason = "killed on request"
+	case exit.OOM:
+		exit.Reason = "a process was killed for want of memory"
+	case !byItself:
+		exit.Reason = "the container's init was killed from outside"
+	}
+	stats := c.group.stats()
+	exit.Usage = Usage{CPUNs: stats.CPUNs, PeakMemoryBytes: stats.PeakMemoryBytes, WallNs: time.Since(c.began).Nanoseconds()}
+	if exit.Usage.CPUNs == 0 {
+		exit.Usage.CPUNs = usage.Utime.Nano() + usage.Stime.Nano()
+	}
+	if exit.Usage.PeakMemoryBytes == 0 {
+		exit.Usage.PeakMemoryBytes = usage.Maxrss << 10 // The largest single process; without cgroups nobody knows the sum.
+	}
+	return exit
+}
+
+// clean removes everything. What cannot be removed keeps its directory, so that the next GC finds it.
+func (c *Container) clean() {
+	c.closing.Lock()
+	c.closed = true
+	if c.pidfd > 0 {
+		unix.Close(c.pidfd)
+	}
+	c.closing.Unlock()
+	if c.socket != nil {
+		c.socket.Close()
+	}
+	var failed error
+	if c.group != nil {
+		failed = c.group.remove(removeLimit)
+	}
+	if failed != nil {
+		failed = errors.Join(failed, c.claim.lock.Close())
+	} else {
+		failed = c.claim.release()
+	}
+	if failed != nil {
+		c.exit.Leftover = failed.Error()
+	}
+}
+
+// undo takes back a start that failed.
+func (c *Container) undo(failure *StartError) {
+	if c.pid > 0 {
+		_ = unix.PidfdSendSignal(c.pidfd, unix.SIGKILL, nil, 0)
+		c.reap()
+	}
+	c.exit = Exit{Code: failure.Code, Reason: failure.Error()}
+	c.clean()
+	c.tell(Event{Event: EventExited, ID: c.spec.ID, Exit: &c.exit})
+	close(c.done)
+}

@@ -1,0 +1,110 @@
+//go:build linux
+
+// /dev, and what of /proc and /sys is masked or read-only. The container's own /dev has six plain nodes and what was granted.
+package carapace
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+var devLinks = []struct{ path, target string }{
+	{"/dev/fd", "/proc/self/fd"}, {"/dev/stdin", "/proc/self/fd/0"}, {"/dev/stdout", "/proc/self/fd/1"},
+	{"/dev/stderr", "/proc/self/fd/2"}, {"/dev/ptmx", "pts/ptmx"}, {"/dev/core", "/proc/kcore"},
+}
+
+// masked is what tells of, or commands, the machine rather than the container.
+var masked = []string{
+	"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
+	"/proc/timer_list", "/proc/timer_stats", "/sys/firmware", "/sys/devices/virtual/powercap",
+}
+
+// guarded are the switches of the kernel: to be read, not to be turned. /sys is read-only as a whole.
+var guarded = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+
+func (r *root) mountDev() error {
+	dev, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "source=dev", "mode=0755", "size=64k")
+	if err := mountPlain(dev, err, "/dev"); err != nil {
+		return err
+	}
+	if err := r.makeNodes(); err != nil {
+		return err
+	}
+	for _, link := range devLinks {
+		if err := os.Symlink(link.target, link.path); err != nil {
+			return err
+		}
+	}
+	options := []string{"mode=0620", "ptmxmode=0666"}
+	if !r.order.Rootless {
+		options = append(options, "gid=5") // The group tty, which has that number everywhere.
+	}
+	pts, err := newMount("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, options...)
+	if err := mountPlain(pts, err, "/dev/pts"); err != nil {
+		return err
+	}
+	shm, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC,
+		"source=shm", "mode=1777", fmt.Sprintf("size=%d", r.spec.ShmBytes))
+	if err := mountPlain(shm, err, "/dev/shm"); err != nil {
+		return err
+	}
+	queues, err := newMount("mqueue", systemDirs)
+	return mountPlain(queues, err, "/dev/mqueue")
+}
+
+// makeNodes makes the device nodes; without root it shows the machine's.
+func (r *root) makeNodes() error {
+	for _, device := range r.devices {
+		if err := makeTarget(device.target, false); err != nil {
+			return err
+		}
+		if err := attachAt(device.tree, device.target); err != nil {
+			return err
+		}
+	}
+	if r.order.Rootless {
+		return nil
+	}
+	unix.Umask(0)
+	defer unix.Umask(0o022)
+	for _, node := range plainDevices {
+		if err := unix.Mknod(node.path, unix.S_IFCHR|0o666, int(unix.Mkdev(node.major, node.minor))); err != nil {
+			return fmt.Errorf("make %s: %w", node.path, err)
+		}
+	}
+	for _, node := range r.order.Devices {
+		if err := os.MkdirAll(filepath.Dir(node.Path), 0o755); err != nil {
+			return err
+		}
+		// Open to all: the container is the boundary here, and the machine's group has another number in the image.
+		if err := unix.Mknod(node.Path, node.Mode|0o666, int(node.Number)); err != nil && err != unix.EEXIST {
+			return fmt.Errorf("make %s: %w", node.Path, err)
+		}
+	}
+	return nil
+}
+
+// guard masks and protects. It is last, so that no mount of the spec lies above it by mistake.
+func (r *root) guard() error {
+	for _, path := range masked {
+		if err := cover(path); err != nil {
+			return fmt.Errorf("mask %s: %w", path, err)
+		}
+	}
+	for _, path := range guarded {
+		tree, err := cloneTree(path)
+		if err != nil {
+			continue // Not every kernel has every one; what is not there needs no guard.
+		}
+		if err := setReadOnly(tree, unix.AT_RECURSIVE); err != nil {
+			return fmt.Errorf("protect %s: %w", path, err)
+		}
+		if err := attachAt(tree, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

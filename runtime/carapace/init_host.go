@@ -1,0 +1,159 @@
+//go:build linux
+
+// The host view: what a task of the image "host" sees of the machine. It is put together entry by entry on our own tmpfs,
+// so that new places at the top can be made, and so that /proc, /sys, /dev, /run, /tmp and /root of the machine are not in
+// it at all, rather than covered up.
+package carapace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownEntries are the container's own at the top of a host view.
+var ownEntries = map[string]bool{
+	"proc": true, "sys": true, "dev": true, "run": true, "tmp": true, "root": true,
+	"lost+found": true, "scratch": true,
+}
+
+// alwaysHidden is what no task needs and much harm can be done with: Synapse's own state and keys, and the sockets that
+// command other container engines. A socket works through a read-only mount; most lie in /run, which is not shown at all.
+var alwaysHidden = []string{
+	"/var/run", "/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet",
+	"/etc/kubernetes", "/var/spool/cron", "/boot",
+}
+
+// viewHost fills the container's root with the machine's.
+func (r *root) viewHost(top string) error {
+	entries, err := os.ReadDir("/")
+	if err != nil {
+		return fmt.Errorf("read the machine's root: %w", err)
+	}
+	for _, entry := range entries {
+		if ownEntries[entry.Name()] {
+			continue
+		}
+		if err := viewEntry(filepath.Join("/", entry.Name()), filepath.Join(top, entry.Name()), entry); err != nil {
+			return err
+		}
+	}
+	for name := range ownEntries {
+		if name == "lost+found" || name == "scratch" && r.spec.Scratch == "" {
+			continue
+		}
+		if err := os.Mkdir(filepath.Join(top, name), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, mount := range r.mounts {
+		if err := r.makeTop(top, mount); err != nil {
+			return err
+		}
+	}
+	base, err := unix.Open(r.order.Base, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(base)
+	attributes := uint64(unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID)
+	if !r.order.Rootless {
+		attributes |= unix.MOUNT_ATTR_NODEV
+	}
+	return setAttributes(base, attributes, unix.AT_RECURSIVE)
+}
+
+// viewEntry shows one entry of the machine's root: links as links, and a directory with all that is mounted below it.
+func viewEntry(from, to string, entry os.DirEntry) error {
+	switch {
+	case entry.Type()&os.ModeSymlink != 0:
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, to)
+	case entry.IsDir():
+		if err := os.Mkdir(to, 0o755); err != nil {
+			return err
+		}
+	case entry.Type().IsRegular():
+		if err := os.WriteFile(to, nil, 0o644); err != nil {
+			return err
+		}
+	default:
+		return nil // Sockets, pipes and devices at the top of a machine are no place for a task.
+	}
+	tree, err := cloneTree(from)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) {
+		return nil // It vanished meanwhile, or is not ours to see.
+	}
+	if err != nil {
+		return err
+	}
+	return attachAt(tree, to)
+}
+
+// makeTop makes the target of a mount whose first element the machine does not have, while our tmpfs can still be written.
+func (r *root) makeTop(top string, mount shown) error {
+	first, _, _ := strings.Cut(strings.TrimPrefix(mount.target, "/"), "/")
+	if _, err := os.Lstat(filepath.Join("/", first)); err == nil || ownEntries[first] {
+		return nil
+	}
+	return makeTarget(filepath.Join(top, mount.target), mount.directory)
+}
+
+// hide covers what the task must not see. It is done in the new root, where a link leads to what it hides.
+func (r *root) hide() error {
+	hidden := r.spec.Hide
+	if r.spec.Rootfs == hostRootfs {
+		hidden = append(hidden, alwaysHidden...)
+	} else {
+		hidden = nil // A rootfs shows nothing of the machine; its paths are its own.
+	}
+	for _, path := range hidden {
+		if real, err := filepath.EvalSymlinks(path); err == nil && r.isOwn(real) {
+			continue // /var/run is a link to /run as a rule, and that is the container's own already.
+		}
+		if err := cover(path); err != nil {
+			return fmt.Errorf("hide %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// isOwn tells whether a path of the host view is the container's own rather than the machine's.
+func (r *root) isOwn(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return ownEntries[first] || within(path, "/var/tmp")
+}
+
+// cover puts an empty directory over a directory, and /dev/null over anything else.
+func cover(path string) error {
+	place, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.EACCES {
+		return nil // What init does not find, the task does not either.
+	}
+	if err != nil {
+		return err
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(place, &stat); err != nil {
+		unix.Close(place)
+		return err
+	}
+	var blank int
+	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+		blank, err = newMount("tmpfs", systemDirs|unix.MOUNT_ATTR_RDONLY, "mode=0555", "size=4k")
+	} else {
+		blank, err = cloneTree("/dev/null")
+	}
+	if err != nil {
+		unix.Close(place)
+		return err
+	}
+	return attach(blank, place)
+}

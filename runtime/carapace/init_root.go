@@ -1,0 +1,322 @@
+//go:build linux
+
+// The container's root, as init builds it. The order is what makes it safe:
+//
+//  1. Nothing of ours may reach the machine's mounts: all become private.
+//  2. Everything that is to be shown from the machine is taken as a detached mount, while the machine's paths still mean
+//     what the caller meant.
+//  3. The root is built on a tmpfs of ours: a rootfs, or the host view.
+//  4. pivot_root, the machine's root is let go of, chroot into the container's. From here on no path leads out, whatever
+//     links the image has, so the rest is mounted by the image's own paths.
+//
+// The container's root lies one level below the namespace's, so that the task is in a chroot. The kernel makes no user
+// namespace for a process in one, by whichever system call: a filter cannot see the flags of clone3.
+package carapace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	scratchTarget = "/scratch"
+	systemDirs    = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+)
+
+// root builds one.
+type root struct {
+	spec       *Spec
+	order      *order
+	unenforced []string
+
+	mounts  []shown // of the spec, with the scratch directory
+	devices []shown // nodes to bind where we may not make any
+	views   map[string]int
+	sysfs   int // the machine's, where a new one cannot be had; else 0
+}
+
+// shown is a detached mount and where it goes.
+type shown struct {
+	tree      int
+	target    string
+	directory bool
+}
+
+func (r *root) build() error {
+	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	for _, step := range []func() error{
+		r.takeMounts, r.takeDevices, r.takeViews, r.makeBase, r.enter, r.mountSystem, r.mountDev, r.mountTemporary,
+		r.hide, r.placeMounts, r.guard,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeMounts takes the spec's mounts from the machine.
+func (r *root) takeMounts() error {
+	wanted := slices.Clone(r.spec.Mounts)
+	if r.spec.Scratch != "" {
+		wanted = append(wanted, Mount{Source: r.spec.Scratch, Target: scratchTarget})
+	}
+	for _, mount := range wanted {
+		if err := r.refuseHidden(mount.Source); err != nil {
+			return err
+		}
+		tree, err := cloneTree(mount.Source)
+		if err != nil {
+			return err
+		}
+		attributes := uint64(unix.MOUNT_ATTR_NOSUID)
+		if !r.order.Rootless {
+			attributes |= unix.MOUNT_ATTR_NODEV // Devices are granted one by one, never by way of a directory.
+		}
+		if mount.ReadOnly {
+			attributes |= unix.MOUNT_ATTR_RDONLY
+		}
+		if err := setAttributes(tree, attributes, unix.AT_RECURSIVE); err != nil {
+			return fmt.Errorf("mount %s: %w", mount.Source, err)
+		}
+		var stat unix.Stat_t
+		if err := unix.Fstat(tree, &stat); err != nil {
+			return fmt.Errorf("mount %s: %w", mount.Source, err)
+		}
+		r.mounts = append(r.mounts, shown{tree, filepath.Clean(mount.Target), stat.Mode&unix.S_IFMT == unix.S_IFDIR})
+	}
+	return nil
+}
+
+// refuseHidden keeps a mount from showing what the caller hides: neither it, nor what is above it. Scratch directories
+// may lie within (the caller made them), hence only mounts of the spec come here with a path of a user's choice.
+func (r *root) refuseHidden(source string) error {
+	if source == r.spec.Scratch {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return fmt.Errorf("mount %s: %w", source, err)
+	}
+	for _, hidden := range r.spec.Hide {
+		if resolved, err := filepath.EvalSymlinks(hidden); err == nil {
+			hidden = resolved
+		}
+		if within(real, hidden) || within(hidden, real) {
+			return fmt.Errorf("mount %s: %s is hidden from tasks; mount a directory beside it", source, hidden)
+		}
+	}
+	return nil
+}
+
+// within tells whether a path is a folder or lies below it.
+func within(path, folder string) bool {
+	folder, path = filepath.Clean(folder), filepath.Clean(path)
+	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
+}
+
+// takeDevices takes the machine's device nodes where we are not allowed to make some.
+func (r *root) takeDevices() error {
+	if !r.order.Rootless {
+		return nil
+	}
+	paths := slices.Clone(r.spec.Devices)
+	for _, plain := range plainDevices {
+		paths = append(paths, plain.path)
+	}
+	for _, path := range paths {
+		tree, err := cloneTree(path)
+		if err != nil {
+			return err
+		}
+		r.devices = append(r.devices, shown{tree, path, false})
+	}
+	return nil
+}
+
+// takeViews takes the container's own cgroups, so that a task can read its limits where programs look for them.
+func (r *root) takeViews() error {
+	r.views = map[string]int{}
+	if r.order.Rootless {
+		// A sysfs belongs to the owner of the network, which we are not: the machine's is all there is.
+		sysfs, err := cloneTree("/sys")
+		if err != nil {
+			return err
+		}
+		r.sysfs = sysfs
+		return setReadOnly(sysfs, unix.AT_RECURSIVE)
+	}
+	for controller, leaf := range r.order.Views {
+		view, err := cloneTree(leaf)
+		if err != nil {
+			return err
+		}
+		if err := setAttributes(view, systemDirs|unix.MOUNT_ATTR_RDONLY, 0); err != nil {
+			return err
+		}
+		r.views[controller] = view
+	}
+	return nil
+}
+
+// makeBase mounts the tmpfs that the namespace's root is on, and the container's root below it.
+func (r *root) makeBase() error {
+	base, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, "source=carapace", "mode=0755", "size=1m")
+	if err != nil {
+		return err
+	}
+	if err := attachAt(base, r.order.Base); err != nil {
+		return err
+	}
+	top := filepath.Join(r.order.Base, "root")
+	if err := os.Mkdir(top, 0o755); err != nil {
+		return err
+	}
+	if r.spec.Rootfs == hostRootfs {
+		return r.viewHost(top)
+	}
+	return r.bindRootfs(top)
+}
+
+// bindRootfs puts a rootfs directory at the container's root, under a writable layer if one is asked for.
+func (r *root) bindRootfs(top string) error {
+	if stat, err := os.Stat(r.spec.Rootfs); err != nil {
+		return fmt.Errorf("rootfs: %w", err)
+	} else if !stat.IsDir() {
+		return fmt.Errorf("rootfs %s is no directory", r.spec.Rootfs)
+	}
+	tree, err := -1, error(nil)
+	if r.spec.Layer != "" {
+		upper, work := filepath.Join(r.spec.Layer, "upper"), filepath.Join(r.spec.Layer, "work")
+		for _, folder := range []string{upper, work} {
+			if err := os.MkdirAll(folder, 0o755); err != nil {
+				return fmt.Errorf("layer: %w", err)
+			}
+		}
+		tree, err = newMount("overlay", 0, "lowerdir="+r.spec.Rootfs, "upperdir="+upper, "workdir="+work)
+	} else {
+		tree, err = cloneTree(r.spec.Rootfs)
+	}
+	if err != nil {
+		return fmt.Errorf("rootfs: %w", err)
+	}
+	attributes := uint64(unix.MOUNT_ATTR_NOSUID)
+	if !r.order.Rootless {
+		attributes |= unix.MOUNT_ATTR_NODEV
+	}
+	if r.spec.ReadOnly {
+		attributes |= unix.MOUNT_ATTR_RDONLY
+	}
+	if err := setAttributes(tree, attributes, unix.AT_RECURSIVE); err != nil {
+		return fmt.Errorf("rootfs: %w", err)
+	}
+	return attachAt(tree, top)
+}
+
+// enter makes the tmpfs the namespace's root, lets go of the machine's, and goes into the container's.
+func (r *root) enter() error {
+	if err := unix.Chdir(r.order.Base); err != nil {
+		return fmt.Errorf("enter root: %w", err)
+	}
+	// The old root is stacked upon the new one and then taken away: so no directory is needed to put it.
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("pivot_root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("let go of the machine's root: %w", err)
+	}
+	if err := unix.Chroot("root"); err != nil {
+		return fmt.Errorf("chroot: %w", err)
+	}
+	return unix.Chdir("/")
+}
+
+// mountSystem mounts /proc and /sys. The proc is that of our pid namespace, since we are in it.
+func (r *root) mountSystem() error {
+	proc, err := newMount("proc", systemDirs)
+	if err := mountPlain(proc, err, "/proc"); err != nil {
+		return err
+	}
+	if r.sysfs != 0 {
+		return mountPlain(r.sysfs, nil, "/sys")
+	}
+	sysfs, err := newMount("sysfs", systemDirs|unix.MOUNT_ATTR_RDONLY)
+	if err := mountPlain(sysfs, err, "/sys"); err != nil {
+		return err
+	}
+	return r.showCgroups()
+}
+
+func (r *root) showCgroups() error {
+	const folder = "/sys/fs/cgroup"
+	if len(r.views) == 0 {
+		return nil
+	}
+	if _, err := os.Stat(folder); err != nil {
+		return nil // A kernel that has cgroups elsewhere; nobody looks for them there.
+	}
+	if view, unified := r.views[""]; unified {
+		return attachAt(view, folder)
+	}
+	top, err := newMount("tmpfs", systemDirs, "mode=0755", "size=64k")
+	if err != nil {
+		return err
+	}
+	if err := attachAt(top, folder); err != nil {
+		return err
+	}
+	for controller, view := range r.views {
+		name := filepath.Join(folder, controller)
+		if err := os.Mkdir(name, 0o555); err != nil {
+			return err
+		}
+		if err := attachAt(view, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mountTemporary gives a root that cannot be written to the places every program writes to.
+func (r *root) mountTemporary() error {
+	folders := []struct{ path, mode string }{{"/tmp", "1777"}, {"/run", "0755"}, {"/var/tmp", "1777"}}
+	if r.spec.Rootfs == hostRootfs {
+		folders = append(folders, struct{ path, mode string }{"/root", "0700"})
+	} else if !r.spec.ReadOnly {
+		return nil
+	}
+	for _, folder := range folders {
+		if _, err := os.Lstat(folder.path); errors.Is(err, os.ErrNotExist) {
+			continue // An image without it has no program that wants it.
+		}
+		mount, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, "mode="+folder.mode)
+		if err != nil {
+			return err
+		}
+		if err := mountPlain(mount, nil, folder.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// placeMounts puts the spec's mounts where they belong, in their order: a later one may lie within an earlier one.
+func (r *root) placeMounts() error {
+	for _, mount := range r.mounts {
+		if err := makeTarget(mount.target, mount.directory); err != nil {
+			return fmt.Errorf("mount target %s cannot be made (%w); take a directory that exists, or one in /tmp or /run", mount.target, err)
+		}
+		if err := attachAt(mount.tree, mount.target); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,307 @@
+//go:build linux
+
+// What a machine knows of its containers: one directory each, locked for as long as the process lives that started it. The
+// lock, not a pid, says whether a container lives: a pid may be anybody's by now, and a lock ends with its holder whatever
+// ends it. So whoever gets the lock may remove what is left.
+package carapace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// State is what the directory of a container says.
+type State struct {
+	ID      string `json:"id"`
+	Running bool   `json:"running"`
+	// Pid is that of the container's init, or 0 before it was started. StartTicks (since boot) and BootID tell it from a
+	// later process of the same number.
+	Pid        int      `json:"pid"`
+	StartTicks uint64   `json:"startTicks,omitempty"`
+	BootID     string   `json:"bootId,omitempty"`
+	Created    string   `json:"created,omitempty"`
+	Command    []string `json:"command,omitempty"`
+	Cgroups    []string `json:"cgroups,omitempty"`
+	Unenforced []string `json:"unenforced,omitempty"`
+}
+
+const (
+	stateFile = "state.json"
+	lockFile  = "lock"
+	rootFile  = "root" // the empty directory that init mounts the container's root upon, in its own mount namespace
+)
+
+var (
+	// ErrExists is a second start of an id whose container lives.
+	ErrExists = errors.New("a container of this id is alive")
+	// ErrNotFound is an id that no living container has.
+	ErrNotFound = errors.New("no living container has this id")
+)
+
+// DefaultStateDir is where the containers of this user are known.
+func DefaultStateDir() string {
+	if os.Geteuid() == 0 {
+		return "/run/carapace"
+	}
+	return fmt.Sprintf("/run/user/%d/carapace", os.Geteuid())
+}
+
+// claim is a directory that we hold the lock of.
+type claim struct {
+	folder string
+	lock   *os.File
+}
+
+// take claims an id, or answers ErrExists. existed says that a dead container's directory was found.
+func take(stateDir, id string) (c *claim, existed bool, err error) {
+	folder := filepath.Join(stateDir, id)
+	for range 100 { // Each round lost means that a sweep took the directory away in between.
+		err = os.Mkdir(folder, 0o700)
+		existed = errors.Is(err, fs.ErrExist)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err := os.MkdirAll(stateDir, 0o755); err != nil {
+				return nil, false, fmt.Errorf("state directory: %w", err)
+			}
+			continue
+		}
+		if err != nil && !existed {
+			return nil, false, fmt.Errorf("state directory: %w", err)
+		}
+		c, err = lockFolder(folder, unix.O_CREAT)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return c, existed, err
+		}
+	}
+	return nil, false, fmt.Errorf("state directory %s comes and goes: %w", folder, err)
+}
+
+// lockFolder takes the lock of a directory; fs.ErrNotExist where it vanished, ErrExists where somebody else holds it.
+func lockFolder(folder string, create int) (*claim, error) {
+	path := filepath.Join(folder, lockFile)
+	lock, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC|create, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		lock.Close()
+		if err == unix.EWOULDBLOCK {
+			return nil, ErrExists
+		}
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	// A sweep may have removed the file between the opening and the lock; then we hold a lock that nobody else sees.
+	var ours, there unix.Stat_t
+	if unix.Fstat(int(lock.Fd()), &ours) != nil || unix.Stat(path, &there) != nil || ours.Ino != there.Ino || ours.Dev != there.Dev {
+		lock.Close()
+		return nil, fs.ErrNotExist
+	}
+	return &claim{folder, lock}, nil
+}
+
+// release removes the directory, and the lock with it.
+func (c *claim) release() error {
+	err := os.RemoveAll(c.folder)
+	return errors.Join(err, c.lock.Close())
+}
+
+func (c *claim) write(state State) error {
+	text, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	// Not synced: after a crash of the machine nothing of the container is left that the record could be about.
+	temporary := filepath.Join(c.folder, stateFile+".new")
+	if err := os.WriteFile(temporary, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temporary, filepath.Join(c.folder, stateFile))
+}
+
+func readState(folder string) (State, error) {
+	state := State{ID: filepath.Base(folder)}
+	text, err := os.ReadFile(filepath.Join(folder, stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return state, nil // Claimed, not yet started.
+	}
+	if err != nil {
+		return state, err
+	}
+	if err := json.Unmarshal(text, &state); err != nil {
+		return State{ID: state.ID}, fmt.Errorf("state of %s: %w", state.ID, err)
+	}
+	return state, nil
+}
+
+// List answers every container that is known, the dead ones that nobody swept among them, by id.
+func List(stateDir string) ([]State, error) {
+	entries, err := os.ReadDir(stateDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	var states []State
+	for _, entry := range entries {
+		folder := filepath.Join(stateDir, entry.Name())
+		if !entry.IsDir() || !goodID(entry.Name()) {
+			continue
+		}
+		state, err := readState(folder)
+		if err != nil && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		state.Running = isHeld(folder)
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+// isHeld tells whether a living process holds the directory. A shared lock is enough to ask, and disturbs no other asker.
+func isHeld(folder string) bool {
+	lock, err := os.Open(filepath.Join(folder, lockFile))
+	if err != nil {
+		return false
+	}
+	defer lock.Close()
+	return unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) == unix.EWOULDBLOCK
+}
+
+// SignalID sends a signal to a container by its id, from any process of the machine. SIGKILL ends all of it.
+func SignalID(stateDir, id string, signal unix.Signal) error {
+	if !goodID(id) {
+		return &SpecError{"id", fmt.Sprintf("%.40q is no container's id", id)}
+	}
+	folder := filepath.Join(stateDir, id)
+	state, err := readState(folder)
+	if err != nil {
+		return err
+	}
+	if state.Pid == 0 || !isHeld(folder) {
+		return fmt.Errorf("%s: %w", id, ErrNotFound)
+	}
+	pidfd, err := unix.PidfdOpen(state.Pid, 0)
+	if err != nil {
+		return fmt.Errorf("%s: %w", id, ErrNotFound)
+	}
+	defer unix.Close(pidfd)
+	// First the descriptor, then the comparison: what it points at cannot change any more.
+	if ticks, err := startTicks(state.Pid); err != nil || ticks != state.StartTicks || bootID() != state.BootID {
+		return fmt.Errorf("%s: %w", id, ErrNotFound)
+	}
+	return sendSignal(pidfd, signal)
+}
+
+// GC removes the directories and cgroups of containers whose starter is dead, and answers their ids. It may run beside
+// living ones, and beside another GC. cgroupParent empty is the default one.
+func GC(stateDir string, cgroups Cgroups) ([]string, error) {
+	entries, err := os.ReadDir(stateDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	var swept []string
+	var failed []error
+	for _, entry := range entries {
+		if !entry.IsDir() || !goodID(entry.Name()) {
+			continue
+		}
+		c, err := lockFolder(filepath.Join(stateDir, entry.Name()), unix.O_CREAT)
+		if errors.Is(err, ErrExists) || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = sweep(c, cgroups)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", entry.Name(), err))
+			continue
+		}
+		swept = append(swept, entry.Name())
+	}
+	removeParents(cgroups)
+	slices.Sort(swept)
+	return swept, errors.Join(failed...)
+}
+
+// sweep removes what a dead container left, its processes first. Init dies of its starter's death, but not at once.
+func sweep(c *claim, cgroups Cgroups) error {
+	if err := clearAway(c, cgroups); err != nil {
+		return errors.Join(err, c.lock.Close()) // The directory stays, for the next sweep.
+	}
+	return c.release()
+}
+
+func clearAway(c *claim, cgroups Cgroups) error {
+	// A record that cannot be read loses nothing: the names of the cgroups follow from the id.
+	state, _ := readState(c.folder)
+	if state.Pid > 0 && state.BootID == bootID() {
+		if err := endInit(state, 5*time.Second); err != nil {
+			return err
+		}
+	}
+	leaves := append(slices.Clone(state.Cgroups), cgroups.leaves(filepath.Base(c.folder))...)
+	slices.Sort(leaves)
+	var failed []error
+	for _, leaf := range slices.Compact(leaves) {
+		failed = append(failed, removeTree(leaf, 5*time.Second))
+	}
+	return errors.Join(failed...)
+}
+
+// endInit kills a dead starter's init, if it is that, and waits until it has gone: its processes go before it does.
+func endInit(state State, limit time.Duration) error {
+	pidfd, err := unix.PidfdOpen(state.Pid, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(pidfd)
+	if ticks, err := startTicks(state.Pid); err != nil || ticks != state.StartTicks {
+		return nil
+	}
+	_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	for deadline := time.Now().Add(limit); ; {
+		n, err := unix.Poll(poll, int(time.Until(deadline).Milliseconds()))
+		if n > 0 {
+			return nil
+		}
+		if err != unix.EINTR {
+			return fmt.Errorf("process %d does not die", state.Pid)
+		}
+	}
+}
+
+// removeParents takes the parent groups away where nothing is left in them. Somebody else's makes rmdir refuse.
+func removeParents(cgroups Cgroups) {
+	for _, leaf := range cgroups.leaves("") {
+		_ = unix.Rmdir(leaf)
+	}
+}
+
+// startTicks reads when a process was started: the 22nd field of its stat, counted behind the name, which may hold anything.
+func startTicks(pid int) (uint64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 20 {
+		return 0, fmt.Errorf("stat of process %d is cut short", pid)
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
+}
+
+func bootID() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(text))
+}

@@ -1,0 +1,84 @@
+//go:build linux
+
+// What Start and the container's init say to each other, over one socket: an order goes in, reports come out, and the end
+// of the connection means the death of the other side. Both ends are the same binary, so the form may change at will.
+package carapace
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// order is all that init needs to know. Paths are the machine's, as seen before the root changes.
+type order struct {
+	Spec Spec `json:"spec"`
+	// Base is an existing directory to mount upon.
+	Base     string `json:"base"`
+	Rootless bool   `json:"rootless,omitempty"`
+	// Join are the files of cgroup v1 that the launching thread writes itself into.
+	Join []string `json:"join,omitempty"`
+	// Leaf is the cgroup of v2 that the command is born in.
+	Leaf string `json:"leaf,omitempty"`
+	// PidsFile takes the true limit of processes once the launching thread no longer needs room for itself.
+	PidsFile string `json:"pidsFile,omitempty"`
+	// Devices are the granted nodes to make, as they are on the machine.
+	Devices []node `json:"devices,omitempty"`
+	// Views are the cgroups to show at /sys/fs/cgroup: by controller on v1, the only one under "" on v2.
+	Views map[string]string `json:"views,omitempty"`
+}
+
+// node is a device node to make: its path, its kind as a file mode, and its number.
+type node struct {
+	Path   string `json:"path"`
+	Mode   uint32 `json:"mode"`
+	Number uint64 `json:"number"`
+}
+
+// report is what init says: started, or failed, or exited; one of the three closes its life.
+type report struct {
+	Kind string `json:"kind"`
+	// Code, Step and Reason tell a failure.
+	Code   int    `json:"code,omitempty"`
+	Step   string `json:"step,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Status is the command's wait status.
+	Status uint32 `json:"status,omitempty"`
+	// Unenforced is what init found it could not do.
+	Unenforced []string `json:"unenforced,omitempty"`
+}
+
+const (
+	reportStarted = "started"
+	reportFailed  = "failed"
+	reportExited  = "exited"
+)
+
+// send writes one message, ended by a line feed: JSON has none inside.
+func send(to io.Writer, message any) error {
+	text, err := json.Marshal(message)
+	if err != nil {
+		return fmt.Errorf("encode message: %w", err)
+	}
+	_, err = to.Write(append(text, '\n'))
+	return err
+}
+
+// receive reads one message. The other end is our own binary, but a bug there must not fill the memory here.
+func receive(from *bufio.Reader, message any) error {
+	var text []byte
+	for {
+		part, err := from.ReadSlice('\n')
+		text = append(text, part...)
+		if len(text) > 2*maxSpecBytes {
+			return fmt.Errorf("message longer than %d bytes", 2*maxSpecBytes)
+		}
+		if err == nil {
+			return json.Unmarshal(text, message)
+		}
+		if err != bufio.ErrBufferFull {
+			return err
+		}
+	}
+}

@@ -1,0 +1,174 @@
+//go:build linux
+
+// The suite against carapace, as a library in this process.
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+// TestMain lets this binary be a container's init, and, inside of a container, the probe that probe_test.go describes.
+func TestMain(m *testing.M) {
+	if code, mine := carapace.Reexec(os.Args); mine {
+		os.Exit(code)
+	}
+	if len(os.Args) > 2 && os.Args[1] == probeArgument {
+		os.Exit(probe(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// library drives carapace in this process.
+type library struct {
+	options carapace.Options
+	lacking map[string]string
+}
+
+// newLibrary answers a driver with a state directory and a cgroup parent of its own.
+func newLibrary(t testing.TB) *library {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: the machine's limits and namespaces cannot be set up; TestNotRoot has what works without")
+	}
+	d := &library{lacking: map[string]string{}}
+	d.options = carapace.Options{StateDir: filepath.Join(t.TempDir(), "state"), Cgroups: carapace.Cgroups{Parent: "/" + NewID()}}
+	for _, finding := range carapace.Check(d.options.Cgroups) {
+		if !finding.OK {
+			d.lacking[finding.Name] = finding.Reason
+		}
+	}
+	t.Cleanup(func() {
+		if _, err := carapace.GC(d.options.StateDir, d.options.Cgroups); err != nil {
+			t.Error(err)
+		}
+		for _, folder := range parents(d.options.Cgroups.Parent) {
+			t.Errorf("%s is left", folder)
+		}
+	})
+	return d
+}
+
+// parents are the groups of that name in every hierarchy.
+func parents(name string) []string {
+	var found []string
+	for _, pattern := range []string{"/sys/fs/cgroup" + name, "/sys/fs/cgroup/*" + name} {
+		folders, _ := filepath.Glob(pattern)
+		found = append(found, folders...)
+	}
+	return found
+}
+
+func (d *library) Lacks(trait Trait) string {
+	switch trait {
+	case Memory, ReportsOOM:
+		return d.lacking["memory limit"]
+	case Pids, PidsExact:
+		return d.lacking["pids limit"]
+	case Devices:
+		return d.lacking["devices"]
+	}
+	return d.lacking["mounts"]
+}
+
+func specOf(task Task) carapace.Spec {
+	spec := carapace.Spec{
+		ID: task.ID, Rootfs: task.Rootfs, Command: task.Command, Env: task.Env, User: task.User, Devices: task.Devices, CapAdd: task.CapAdd,
+		Limits: carapace.Limits{MemoryBytes: task.MemoryBytes, Pids: task.Pids, MilliCPU: task.MilliCPU},
+	}
+	for target, source := range task.Mounts {
+		spec.Mounts = append(spec.Mounts, carapace.Mount{Source: source, Target: target})
+	}
+	return spec
+}
+
+// coded gives a failed start its exit code.
+type coded struct {
+	error
+	code int
+}
+
+func (c coded) ExitCode() int { return c.code }
+func (c coded) Unwrap() error { return c.error }
+
+func (d *library) Start(task Task) (Running, error) {
+	options := d.options
+	options.Stdin, options.Stdout, options.Stderr = task.Stdin, task.Stdout, task.Stderr
+	container, err := carapace.Start(specOf(task), options)
+	if failure := new(carapace.StartError); errors.As(err, &failure) {
+		return nil, coded{err, failure.Code}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return contained{container}, nil
+}
+
+type contained struct{ *carapace.Container }
+
+func (c contained) Exit() Exit {
+	exit := c.Wait()
+	if exit.Leftover != "" {
+		return Exit{Code: -1}
+	}
+	return Exit{Code: exit.Code, OOM: exit.OOM}
+}
+func (c contained) Signal(signal syscall.Signal) error { return c.Container.Signal(signal) }
+
+func (d *library) Leavings() ([]string, error) {
+	var left []string
+	states, err := carapace.List(d.options.StateDir)
+	for _, state := range states {
+		left = append(left, "state of "+state.ID)
+	}
+	for _, parent := range parents(d.options.Cgroups.Parent) {
+		entries, err := os.ReadDir(parent)
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			if entry.IsDir() {
+				left = append(left, filepath.Join(parent, entry.Name()))
+			}
+		}
+	}
+	return left, err
+}
+
+// TestCarapace is the suite on the machine's own cgroups.
+func TestCarapace(t *testing.T) { Run(t, newLibrary(t)) }
+
+// TestCarapaceUnified is the suite on cgroup v2. On a hybrid machine that tree has no controllers, so limits are skipped
+// there; birth into a group, its kill, its device filter and its removal are not.
+func TestCarapaceUnified(t *testing.T) {
+	d := newLibrary(t)
+	root := unifiedRoot()
+	if root == "" {
+		t.Skip("no cgroup v2 is mounted at /sys/fs/cgroup/unified; TestCarapace is on what this machine has")
+	}
+	d.options.Cgroups.Root = root
+	clear(d.lacking)
+	for _, finding := range carapace.Check(d.options.Cgroups) {
+		if !finding.OK {
+			d.lacking[finding.Name] = finding.Reason
+		}
+	}
+	Run(t, d)
+}
+
+func unifiedRoot() string {
+	const root = "/sys/fs/cgroup/unified"
+	if _, err := os.Stat(root + "/cgroup.controllers"); err != nil {
+		return ""
+	}
+	return root
+}
+
+func (d *library) String() string { return fmt.Sprintf("carapace in %s", strings.TrimPrefix(d.options.Cgroups.Parent, "/")) }

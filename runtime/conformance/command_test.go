@@ -1,0 +1,249 @@
+//go:build linux
+
+// The suite against programs: the command carapace, and runc and crun where the machine has them. They show that the suite
+// asks for nothing that only carapace does; what they do otherwise is named as a lacking trait.
+package conformance
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// command drives a program that runs a container in its foreground and ends with its code.
+type command struct {
+	lacks    map[Trait]string
+	line     func(Task) ([]string, error) // the command line of a task
+	kill     func(id string) error
+	leavings func() ([]string, error)
+}
+
+func (c *command) Lacks(trait Trait) string     { return c.lacks[trait] }
+func (c *command) Leavings() ([]string, error) { return c.leavings() }
+
+// process is a program that runs a container.
+type process struct {
+	id   string
+	of   *command
+	run  *exec.Cmd
+	done chan struct{}
+}
+
+func (c *command) Start(task Task) (Running, error) {
+	line, err := c.line(task)
+	if err != nil {
+		return nil, err
+	}
+	run := exec.Command(line[0], line[1:]...)
+	// exec.Cmd takes an interface, and a nil *os.File in one is not nil.
+	if task.Stdin != nil {
+		run.Stdin = task.Stdin
+	}
+	if task.Stdout != nil {
+		run.Stdout = task.Stdout
+	}
+	if task.Stderr != nil {
+		run.Stderr = task.Stderr
+	}
+	if err := run.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{task.ID, c, run, make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		_ = run.Wait() // Its state says all.
+	}()
+	return p, nil
+}
+
+func (p *process) Done() <-chan struct{} { return p.done }
+func (p *process) Signal(signal syscall.Signal) error {
+	if err := p.run.Process.Signal(signal); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+func (p *process) Kill() error { return p.of.kill(p.id) }
+func (p *process) Exit() Exit {
+	if status := p.run.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		return Exit{Code: 128 + int(status.Signal())}
+	}
+	return Exit{Code: p.run.ProcessState.ExitCode()}
+}
+
+// buildCommand builds cmd/carapace once per test that asks.
+func buildCommand(t testing.TB) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "carapace")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "github.com/yi-json/synapse/cmd/carapace")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build cmd/carapace: %v\n%s", err, text)
+	}
+	return binary
+}
+
+// newCommand answers the command carapace as a driver, with the library's state directory and parent group.
+func newCommand(t testing.TB) (*command, *library, string) {
+	t.Helper()
+	d := newLibrary(t)
+	binary := buildCommand(t)
+	place := []string{"--state-dir", d.options.StateDir, "--cgroup-parent", d.options.Cgroups.Parent}
+	c := &command{leavings: d.Leavings, lacks: map[Trait]string{ReportsOOM: "an exit code has no room for it; the events of --status-fd do"}}
+	c.line = func(task Task) ([]string, error) {
+		text, err := json.Marshal(specOf(task))
+		if err != nil {
+			return nil, err
+		}
+		file := filepath.Join(t.TempDir(), task.ID+".json")
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return nil, err
+		}
+		return append(append([]string{binary, "run"}, place...), "--spec", file), nil
+	}
+	c.kill = func(id string) error {
+		// Until it is started there is nobody to kill; the suite kills from the first moment on.
+		for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
+			text, err := exec.Command(binary, append(append([]string{"kill"}, place...), id)...).CombinedOutput()
+			if err == nil || strings.Contains(string(text), "no living container") && time.Now().After(deadline.Add(-limit+time.Second)) {
+				return nil
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("kill %s: %s", id, text)
+			}
+		}
+	}
+	return c, d, binary
+}
+
+// TestCommand is the suite through the command line.
+func TestCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: builds a binary, and TestCarapace has the same cases")
+	}
+	c, _, _ := newCommand(t)
+	Run(t, c)
+}
+
+// TestPeers is the suite through other runtimes.
+func TestPeers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: other people's programs")
+	}
+	for _, name := range []string{"runc", "crun"} {
+		t.Run(name, func(t *testing.T) {
+			if os.Geteuid() != 0 {
+				t.Skip("not root")
+			}
+			binary, err := exec.LookPath(name)
+			if err != nil {
+				t.Skipf("this machine has no %s", name)
+			}
+			Run(t, newPeer(t, binary))
+		})
+	}
+}
+
+func newPeer(t testing.TB, binary string) *command {
+	t.Helper()
+	root, parent := filepath.Join(t.TempDir(), "state"), "/"+NewID()
+	t.Cleanup(func() {
+		for _, folder := range parents(parent) {
+			if err := os.Remove(folder); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	why := "its command line ends with code 1 or 255 for whatever goes wrong before the command runs"
+	c := &command{lacks: map[Trait]string{
+		ReportsOOM: "an exit code has no room for it", Init: "it has none: the command is PID 1", SetupCode: why, ExecCodes: why,
+		PidsExact: "its own threads count against the limit", PlainRoot: why, ManyAtOnce: "minutes of it show nothing about this project",
+	}}
+	c.line = func(task Task) ([]string, error) {
+		bundle := t.TempDir()
+		text, err := json.Marshal(bundleOf(task, parent+"/"+task.ID))
+		if err != nil {
+			return nil, err
+		}
+		return []string{binary, "--root", root, "run", "--bundle", bundle, task.ID}, os.WriteFile(filepath.Join(bundle, "config.json"), text, 0o600)
+	}
+	c.kill = func(id string) error {
+		for range 400 { // A kill before the state is there is refused.
+			if exec.Command(binary, "--root", root, "kill", id, "KILL").Run() == nil {
+				return nil
+			}
+			if exec.Command(binary, "--root", root, "state", id).Run() != nil && len(liveChildren(t)) == 0 {
+				return nil
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		return fmt.Errorf("kill %s: it never worked", id)
+	}
+	c.leavings = func() ([]string, error) {
+		var left []string
+		for _, pattern := range []string{filepath.Join(root, "*"), "/sys/fs/cgroup/*" + parent + "/*/", "/sys/fs/cgroup" + parent + "/*/"} {
+			found, _ := filepath.Glob(pattern)
+			left = append(left, found...)
+		}
+		return left, nil
+	}
+	return c
+}
+
+type object = map[string]any
+
+// bundleOf is a task as the OCI runtime specification has it.
+func bundleOf(task Task, cgroup string) object {
+	uid, gid := 0, 0
+	if task.User != "" {
+		_, _ = fmt.Sscanf(task.User, "%d:%d", &uid, &gid)
+	}
+	capabilities := []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_KILL", "CAP_SETUID", "CAP_SETGID"}
+	for _, name := range task.CapAdd {
+		capabilities = append(capabilities, "CAP_"+name)
+	}
+	mounts := []object{
+		{"destination": "/proc", "type": "proc", "source": "proc"},
+		{"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []string{"nosuid", "mode=755"}},
+		{"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": []string{"ro", "nosuid"}},
+	}
+	for target, source := range task.Mounts {
+		mounts = append(mounts, object{"destination": target, "type": "none", "source": source, "options": []string{"bind"}})
+	}
+	devices := []object{{"allow": false, "access": "rwm"}}
+	resources := object{}
+	nodes := []object{}
+	for _, path := range task.Devices {
+		var stat syscall.Stat_t
+		if syscall.Stat(path, &stat) == nil {
+			major, minor := int64(stat.Rdev>>8&0xfff), int64(stat.Rdev&0xff)
+			devices = append(devices, object{"allow": true, "type": "c", "major": major, "minor": minor, "access": "rwm"})
+			nodes = append(nodes, object{"path": path, "type": "c", "major": major, "minor": minor, "fileMode": 0o666})
+		}
+	}
+	resources["devices"] = devices
+	if task.MemoryBytes > 0 {
+		resources["memory"] = object{"limit": task.MemoryBytes}
+	}
+	if task.Pids > 0 {
+		resources["pids"] = object{"limit": task.Pids}
+	}
+	return object{
+		"ociVersion": "1.0.2", "root": object{"path": task.Rootfs}, "mounts": mounts,
+		"process": object{
+			"args": task.Command, "cwd": "/", "env": append([]string{"PATH=/bin"}, task.Env...), "user": object{"uid": uid, "gid": gid}, "noNewPrivileges": true,
+			"capabilities": object{"bounding": capabilities, "effective": capabilities, "permitted": capabilities},
+		},
+		"linux": object{
+			"cgroupsPath": cgroup, "resources": resources, "devices": nodes,
+			"namespaces": []object{{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}, {"type": "uts"}},
+		},
+	}
+}

@@ -1,0 +1,107 @@
+//go:build linux
+
+// A program to run inside of containers: this test binary, shown there. Each of its words tries something that a task must
+// not be able to do, and says what the kernel answered.
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const probeArgument = "probe-from-inside"
+
+var probes = map[string]func() error{
+	"unshare user":  func() error { return unix.Unshare(unix.CLONE_NEWUSER) },
+	"unshare mount": func() error { return unix.Unshare(unix.CLONE_NEWNS) },
+	"clone3 user":   cloneUser,
+	"mount":         func() error { return unix.Mount("x", "/tmp", "tmpfs", 0, "") },
+	"bpf":           func() error { return call(unix.SYS_BPF, 0, 0, 0) },
+	"io_uring":      func() error { return call(unix.SYS_IO_URING_SETUP, 1, 0, 0) },
+	"keyctl":        func() error { return call(unix.SYS_KEYCTL, 0, 0, 0) },
+	"kexec":         func() error { return call(unix.SYS_KEXEC_LOAD, 0, 0, 0) },
+	"reboot":        func() error { return call(unix.SYS_REBOOT, 0, 0, 0) },
+	"inject":        func() error { return call(unix.SYS_IOCTL, 0, unix.TIOCSTI, 0) },
+	"init memory":   func() error { _, err := os.Open("/proc/1/mem"); return err },
+	"init binary":   func() error { _, err := os.Readlink("/proc/1/exe"); return err },
+	"init root":     func() error { _, err := os.ReadDir("/proc/1/root/"); return err },
+	"own binary":    writeSelf,
+	"sysctl":        func() error { return os.WriteFile("/proc/sys/kernel/core_pattern", []byte("core"), 0) },
+	"sysrq":         func() error { return os.WriteFile("/proc/sysrq-trigger", []byte("x"), 0) }, // An unknown letter does no harm.
+	"cgroup":        func() error { return os.Mkdir("/sys/fs/cgroup/pids/x", 0o755) },
+	"write root":    func() error { return os.WriteFile("/written-by-the-task", nil, 0o644) },
+	"write usr":     func() error { return os.WriteFile("/usr/written-by-the-task", nil, 0o644) },
+	"chroot":        func() error { return unix.Chroot("/") },
+}
+
+func call(number, first, second, third uintptr) error {
+	if _, _, errno := unix.Syscall(number, first, second, third); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// cloneUser makes a process in a user namespace of its own by clone3, whose flags no filter can see.
+func cloneUser() error {
+	runtime.LockOSThread()
+	arguments := struct{ flags, pidfd, childTid, parentTid, exitSignal, stack, stackSize, tls uint64 }{
+		flags: unix.CLONE_NEWUSER | unix.CLONE_VFORK, exitSignal: uint64(unix.SIGCHLD),
+	}
+	pid, _, errno := unix.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&arguments)), unsafe.Sizeof(arguments), 0)
+	if errno != 0 {
+		return errno
+	}
+	if pid == 0 {
+		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+	}
+	return nil
+}
+
+// writeSelf writes to the binary that this process runs, by way of what the kernel calls it.
+func writeSelf() error {
+	file, err := os.OpenFile("/proc/self/exe", os.O_WRONLY, 0)
+	if err == nil {
+		file.Close()
+	}
+	if errors.Is(err, unix.ETXTBSY) {
+		return nil // The file system would have let us; only the timing was wrong.
+	}
+	return err
+}
+
+// probe tries each word and prints "word: answer" lines.
+func probe(words []string) int {
+	for _, word := range words {
+		try, known := probes[word]
+		if !known {
+			fmt.Fprintf(os.Stderr, "no probe %q\n", word)
+			return 2
+		}
+		answer := "allowed"
+		if err := try(); err != nil {
+			answer = err.Error()
+			if errno := unix.Errno(0); errors.As(err, &errno) {
+				answer = unix.ErrnoName(errno)
+			}
+		}
+		fmt.Printf("%s: %s\n", word, answer)
+	}
+	return 0
+}
+
+// answers reads what a probe printed.
+func answers(text string) map[string]string {
+	found := map[string]string{}
+	for line := range strings.Lines(text) {
+		if word, answer, is := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); is {
+			found[word] = answer
+		}
+	}
+	return found
+}

@@ -1,0 +1,257 @@
+//go:build linux
+
+// The suite's frame: the rootfs, the leak check around every case, and starting and waiting with a bound.
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// testCase is one failure that a driver must pass.
+type testCase struct {
+	name  string
+	needs []Trait
+	run   func(*suite)
+}
+
+// suite is one case's hands: its test, its driver and its rootfs.
+type suite struct {
+	*testing.T
+	driver Driver
+	rootfs string
+}
+
+// Run runs every case against a driver.
+func Run(t *testing.T, driver Driver) {
+	if missing := Busybox(); missing != "" {
+		t.Skip(missing)
+	}
+	for _, c := range slices.Concat(lifeCases, limitCases, rootCases, loadCases) {
+		t.Run(c.name, func(t *testing.T) {
+			for _, trait := range c.needs {
+				if reason := driver.Lacks(trait); reason != "" {
+					t.Skipf("no %s: %s", trait, reason)
+				}
+			}
+			Guard(t, driver.Leavings)
+			c.run(&suite{t, driver, MakeRootfs(t)})
+		})
+	}
+}
+
+// busyboxPaths are where a static busybox may be; /bin is a link to /usr/bin on most machines.
+var busyboxPaths = []string{"/bin/busybox", "/usr/bin/busybox"}
+
+// Busybox answers why there is no rootfs to test with, or nothing.
+func Busybox() string {
+	for _, path := range busyboxPaths {
+		// A dynamic one cannot run in an empty root.
+		if exec.Command("ldd", path).Run() != nil && exec.Command(path, "true").Run() == nil {
+			return ""
+		}
+	}
+	return "no static busybox at " + strings.Join(busyboxPaths, " or ") + " (Debian: apt-get install busybox-static)"
+}
+
+// MakeRootfs makes a root from the machine's busybox: a shell and the plain commands, and nothing of the machine.
+func MakeRootfs(t testing.TB) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"bin", "etc", "proc", "sys", "dev", "tmp", "root"} {
+		if err := os.Mkdir(filepath.Join(root, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var text []byte
+	for _, path := range busyboxPaths {
+		if content, err := os.ReadFile(path); err == nil {
+			text = content
+			break
+		}
+	}
+	write(t, filepath.Join(root, "bin/busybox"), string(text), 0o755)
+	for _, name := range strings.Fields("sh true false cat ls echo sleep id dd tail mknod kill mount umount unshare hostname grep wc sed test readlink setsid env head od pwd mkdir rm cp chmod df stat yes ps") {
+		if err := os.Symlink("busybox", filepath.Join(root, "bin", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(root, "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\n", 0o644)
+	write(t, filepath.Join(root, "etc/group"), "root:x:0:\nalice:x:1000:\nvideo:x:44:alice\n", 0o644)
+	return root
+}
+
+func write(t testing.TB, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // The umask has no say here.
+		t.Fatal(err)
+	}
+}
+
+// Guard fails a test that leaves anything behind: mounts, what the driver knows of, or processes. It is also a check that
+// the test before was as clean.
+func Guard(t testing.TB, leavings func() ([]string, error)) {
+	t.Helper()
+	mounts := countMounts(t)
+	children := liveChildren(t)
+	t.Cleanup(func() {
+		// Children of ours that were told to end may take a moment; what lies around after that is a leak.
+		deadline := time.Now().Add(5 * time.Second)
+		for {
+			problem := ""
+			if left, err := leavings(); err != nil || len(left) > 0 {
+				problem = fmt.Sprintf("left behind: %q (error: %v)", left, err)
+			}
+			if now := countMounts(t); now != mounts {
+				problem = fmt.Sprintf("%d mounts before, %d after", mounts, now)
+			}
+			if now := liveChildren(t); len(now) > len(children) {
+				problem = fmt.Sprintf("children before %q, after %q", children, now)
+			}
+			if problem == "" {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Error(problem)
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+}
+
+func countMounts(t testing.TB) int {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(text), "\n")
+}
+
+// liveChildren lists this process's children, zombies among them.
+func liveChildren(t testing.TB) []string {
+	var found []string
+	tasks, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task) // The thread may have ended since.
+		found = append(found, strings.Fields(string(text))...)
+	}
+	return found
+}
+
+var drawn atomic.Int64
+
+// NewID answers an id that no other test of this or another process uses now.
+func NewID() string { return fmt.Sprintf("conf-%d-%d", os.Getpid(), drawn.Add(1)) }
+
+// sh is a task that runs a script in the rootfs.
+func (s *suite) sh(script string) Task {
+	return Task{ID: NewID(), Rootfs: s.rootfs, Command: []string{"/bin/sh", "-c", script}}
+}
+
+// start starts what must start.
+func (s *suite) start(task Task) Running {
+	s.Helper()
+	running, err := s.driver.Start(task)
+	if err != nil {
+		s.Fatalf("start %q: %v", task.Command, err)
+	}
+	s.Cleanup(func() {
+		_ = running.Kill()
+		await(s.T, running)
+	})
+	return running
+}
+
+func await(t testing.TB, running Running) Exit {
+	t.Helper()
+	select {
+	case <-running.Done():
+		return running.Exit()
+	case <-time.After(limit):
+		t.Fatalf("the task is still there after %v", limit)
+		return Exit{}
+	}
+}
+
+// code runs a task to its end, wherever it fails.
+func (s *suite) code(task Task) int {
+	s.Helper()
+	running, err := s.driver.Start(task)
+	if err != nil {
+		coded := interface{ ExitCode() int }(nil)
+		if !errors.As(err, &coded) {
+			s.Fatalf("start %q: %v has no exit code", task.Command, err)
+		}
+		return coded.ExitCode()
+	}
+	return await(s.T, running).Code
+}
+
+// output runs a task to its end and answers what it wrote. It must end with code 0.
+func (s *suite) output(task Task) string {
+	s.Helper()
+	text, exit := s.capture(task)
+	if exit.Code != 0 {
+		s.Fatalf("%q ended with %d: %s", task.Command, exit.Code, text)
+	}
+	return text
+}
+
+func (s *suite) capture(task Task) (string, Exit) {
+	s.Helper()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer reader.Close()
+	task.Stdout, task.Stderr = writer, writer
+	running, err := s.driver.Start(task)
+	writer.Close()
+	if err != nil {
+		s.Fatalf("start %q: %v", task.Command, err)
+	}
+	_ = reader.SetReadDeadline(time.Now().Add(limit))
+	text, err := io.ReadAll(io.LimitReader(reader, 1<<20))
+	if err != nil {
+		_ = running.Kill()
+		s.Fatalf("read from %q: %v", task.Command, err)
+	}
+	return string(text), await(s.T, running)
+}
+
+// ready starts a task whose script says "ready" once, and waits for that.
+func (s *suite) ready(task Task) Running {
+	s.Helper()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { reader.Close() })
+	task.Stdout = writer
+	running := s.start(task)
+	writer.Close()
+	_ = reader.SetReadDeadline(time.Now().Add(limit))
+	if _, err := io.ReadFull(reader, make([]byte, len("ready\n"))); err != nil {
+		s.Fatalf("%q did not get ready: %v", task.Command, err)
+	}
+	return running
+}

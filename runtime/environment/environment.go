@@ -1,0 +1,121 @@
+// Package environment says what a task finds in its environment: who it is, who
+// the others are, and where they meet, in the words of each framework. It is
+// pure: the same task has the same environment wherever this is computed.
+package environment
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// Task is whose environment it is.
+type Task struct {
+	Start *messages.StartTask
+	// Gpus are the granted devices, as the machine announced them, in the order of the grant.
+	Gpus []*messages.Gpu
+	// Hostfile is where the task itself will see the list of machines.
+	Hostfile string
+}
+
+// variable is one of the environment.
+type variable struct{ name, value string }
+
+// Of is the environment of a task, in a fixed order. What the user sets wins
+// over the frameworks' variables, but never over who the task is and which
+// devices it has: those are what keeps gangs apart.
+func Of(t Task) []string {
+	m := newMeeting(t)
+	ours := append(m.identity(), devices(t)...)
+	fixed := map[string]bool{}
+	for _, v := range ours {
+		fixed[v.name] = true
+	}
+	var users []variable
+	for _, e := range t.Start.GetSpec().GetEnv() {
+		if !strings.HasPrefix(e.GetName(), "SYNAPSE_") && !fixed[e.GetName()] {
+			users = append(users, variable{e.GetName(), e.GetValue()})
+		}
+	}
+	frameworks := slices.Concat(m.torch(), m.slurm(), m.jax(), m.mpi())
+	return Merge(lines(frameworks), lines(users), lines(ours))
+}
+
+func lines(variables []variable) []string {
+	out := make([]string, len(variables))
+	for i, v := range variables {
+		out[i] = v.name + "=" + v.value
+	}
+	return out
+}
+
+// Merge joins environments; a later value of the same name takes the place of an
+// earlier one, because programs read the first that they find.
+func Merge(parts ...[]string) []string {
+	at := map[string]int{}
+	var merged []string
+	for _, part := range parts {
+		for _, line := range part {
+			name, _, _ := strings.Cut(line, "=")
+			if i, known := at[name]; known {
+				merged[i] = line
+				continue
+			}
+			at[name] = len(merged)
+			merged = append(merged, line)
+		}
+	}
+	return merged
+}
+
+// devices are the variables by which each vendor's libraries find their GPUs. A
+// task that was given none sees none, whatever the machine has: without these it
+// would see all. A declared device has no identity that a driver would know, so
+// it is named by its number.
+func devices(t Task) []variable {
+	var names, numbers []string
+	for i, g := range t.Gpus {
+		name := g.GetId()
+		if g.GetDeclared() {
+			name = strconv.Itoa(int(g.GetMinor()))
+		}
+		names = append(names, name)
+		numbers = append(numbers, strconv.Itoa(i)) // HIP counts among those that ROCr shows it
+	}
+	visible := strings.Join(names, ",")
+	nvidia := visible
+	if nvidia == "" {
+		nvidia = "void" // to NVIDIA's container runtime an empty value means nothing at all
+	}
+	return []variable{
+		{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+		{"CUDA_VISIBLE_DEVICES", visible},
+		{"NVIDIA_VISIBLE_DEVICES", nvidia},
+		{"ROCR_VISIBLE_DEVICES", visible},
+		{"HIP_VISIBLE_DEVICES", strings.Join(numbers, ",")},
+		{"SYNAPSE_GPUS", visible},
+	}
+}
+
+// Hostfile is the list of machines as MPI and DeepSpeed read it: each once, in
+// the order of ranks, with as many slots as processes are meant to run there. A
+// task means one process for each of its GPUs, and at least one.
+func Hostfile(r *messages.Rendezvous, grant *messages.Grant) string {
+	each := processes(grant)
+	var text strings.Builder
+	for _, h := range hosts(r) {
+		fmt.Fprintf(&text, "%s slots=%d\n", h.address, h.tasks*each)
+	}
+	return text.String()
+}
+
+// processes is how many a task is meant to run.
+func processes(grant *messages.Grant) int {
+	if milli := grant.GetAmount().GetMilliGpu(); milli > 0 {
+		return int((milli + 999) / 1000)
+	}
+	return max(1, len(grant.GetGpus()))
+}

@@ -1,0 +1,163 @@
+package environment
+
+import (
+	"fmt"
+	"hash/crc32"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns where a gang meets, in the words of each framework. A task is
+// what they call a node: one launcher such as torchrun, which starts a process
+// for each GPU of the task.
+
+// maxListBytes is what a list in one variable may take. The kernel refuses more
+// than 128 KiB; longer lists are in the hostfile alone.
+const maxListBytes = 96 << 10
+
+// host is one machine of the gang.
+type host struct {
+	node, address string
+	tasks         int
+}
+
+// hosts are the gang's machines in the order of their first ranks.
+func hosts(r *messages.Rendezvous) []host {
+	at := map[string]int{}
+	var all []host
+	for _, p := range r.GetPeers() {
+		i, known := at[p.GetNode()]
+		if !known {
+			i = len(all)
+			at[p.GetNode()] = i
+			all = append(all, host{node: p.GetNode(), address: p.GetAddress()})
+		}
+		all[i].tasks++
+	}
+	return all
+}
+
+// meeting is what the frameworks ask about.
+type meeting struct {
+	t         Task
+	start     *messages.StartTask
+	rank      int
+	world     int
+	local     int // among the tasks of this machine
+	rack      string
+	hosts     []host
+	host      int // this machine's number among them
+	address   string
+	port      string
+	processes int
+	attempt   string
+}
+
+func newMeeting(t Task) *meeting {
+	r := t.Start.GetRendezvous()
+	m := &meeting{
+		t: t, start: t.Start, rank: int(t.Start.GetId().GetRank()), world: max(1, len(r.GetPeers())), hosts: hosts(r),
+		address: r.GetAddress(), port: strconv.Itoa(int(r.GetPort())), processes: processes(t.Start.GetGrant()),
+		attempt: messages.FromToken(t.Start.GetId().GetToken()).String(),
+	}
+	for _, p := range r.GetPeers() {
+		if int(p.GetRank()) == m.rank {
+			m.rack = p.GetRack()
+		} else if p.GetNode() == t.Start.GetNode() && int(p.GetRank()) < m.rank {
+			m.local++
+		}
+	}
+	for i, h := range m.hosts {
+		if h.node == t.Start.GetNode() {
+			m.host = i
+		}
+	}
+	return m
+}
+
+// list is the machines in one line, or nothing if that would be too long.
+func (m *meeting) list() string {
+	addresses := make([]string, len(m.hosts))
+	for i, h := range m.hosts {
+		addresses[i] = h.address
+	}
+	if list := strings.Join(addresses, ","); len(list) <= maxListBytes {
+		return list
+	}
+	return ""
+}
+
+func (m *meeting) endpoint() string { return net.JoinHostPort(m.address, m.port) }
+
+func number(n int) string { return strconv.Itoa(n) }
+
+// identity is Synapse's own word. SYNAPSE_ATTEMPT grows from attempt to attempt
+// as text, so that a task may use it to fence off an earlier one.
+func (m *meeting) identity() []variable {
+	return []variable{
+		{"SYNAPSE_JOB_ID", m.start.GetJob()},
+		{"SYNAPSE_JOB_NAME", m.start.GetJobName()},
+		{"SYNAPSE_ATTEMPT", m.attempt},
+		{"SYNAPSE_RUN", number(int(m.start.GetRun()))},
+		{"SYNAPSE_RANK", number(m.rank)},
+		{"SYNAPSE_WORLD_SIZE", number(m.world)},
+		{"SYNAPSE_NODE", m.start.GetNode()},
+		{"SYNAPSE_RACK", m.rack},
+		{"SYNAPSE_HOSTS", m.list()},
+		{"SYNAPSE_HOSTFILE", m.t.Hostfile},
+	}
+}
+
+// torch: what torch.distributed reads, and what torchrun takes in place of its
+// flags. A task with at most one GPU is a process of its own, so it gets what
+// torchrun would have given it; its only device is number 0 to it.
+func (m *meeting) torch() []variable {
+	v := []variable{
+		{"MASTER_ADDR", m.address}, {"MASTER_PORT", m.port}, {"NODE_RANK", number(m.rank)},
+		{"PET_NNODES", number(m.world)}, {"PET_NODE_RANK", number(m.rank)}, {"PET_NPROC_PER_NODE", number(m.processes)},
+		{"PET_RDZV_ENDPOINT", m.endpoint()}, {"PET_RDZV_ID", m.attempt},
+		{"PET_MASTER_ADDR", m.address}, {"PET_MASTER_PORT", m.port},
+	}
+	if m.processes == 1 {
+		v = append(v, variable{"RANK", number(m.rank)}, variable{"WORLD_SIZE", number(m.world)},
+			variable{"LOCAL_RANK", "0"}, variable{"LOCAL_WORLD_SIZE", "1"})
+	}
+	return v
+}
+
+// slurm: many frameworks fall back to these. Several of them do sums with the
+// job's id, so it is a number here. SLURM_JOBID, without its second underline, is
+// left out on purpose: with it mpirun looks for srun.
+func (m *meeting) slurm() []variable {
+	return []variable{
+		{"SLURM_JOB_ID", numericID(m.start.GetJob())}, {"SLURM_JOB_NAME", m.start.GetJobName()},
+		{"SLURM_NNODES", number(len(m.hosts))}, {"SLURM_NODEID", number(m.host)},
+		{"SLURM_PROCID", number(m.rank)}, {"SLURM_LOCALID", number(m.local)}, {"SLURM_NTASKS", number(m.world)},
+		{"SLURM_JOB_NODELIST", m.list()},
+	}
+}
+
+// numericID is the job's id where that is a number, else one made from it.
+func numericID(id string) string {
+	if n, err := strconv.ParseUint(id, 10, 31); err == nil && n > 0 {
+		return id
+	}
+	return fmt.Sprint(crc32.ChecksumIEEE([]byte(id))&0x3fffffff | 0x40000000)
+}
+
+func (m *meeting) jax() []variable {
+	return []variable{
+		{"JAX_COORDINATOR_ADDRESS", m.endpoint()}, {"JAX_NUM_PROCESSES", number(m.world)}, {"JAX_PROCESS_ID", number(m.rank)},
+	}
+}
+
+// mpi: where the launchers of Open MPI (old and new) and MPICH look for machines.
+func (m *meeting) mpi() []variable {
+	return []variable{
+		{"OMPI_MCA_orte_default_hostfile", m.t.Hostfile}, {"PRTE_MCA_prte_default_hostfile", m.t.Hostfile},
+		{"HYDRA_HOST_FILE", m.t.Hostfile},
+	}
+}

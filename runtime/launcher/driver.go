@@ -1,0 +1,87 @@
+// Package launcher runs a machine's tasks: it is the port through which the Node
+// and its Tasks speak the driver contract. It owns the tasks' directories and the
+// conversation with their supervisors; how a task is isolated is a driver's
+// business. What it tells as gone is gone: by the word of a supervisor that saw
+// it, or because it looked for itself.
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what a driver is. A driver keeps nothing in memory that the task's
+// directory does not tell, because the agent may restart at any time.
+
+// Driver says how tasks are run. Every method may be called again for the same
+// task, also by a later agent, and finds its own work done.
+type Driver interface {
+	// Name is written beside each task, so that it is cleaned up by the driver
+	// that made it.
+	Name() string
+	// Prepare gets image, rootfs and scratch ready, as long as it takes. What it
+	// refuses names the field of the job and the way out. When ctx ends it leaves
+	// no process behind.
+	Prepare(ctx context.Context, t *Task) error
+	// Scratch is the path at which the task itself will see Task.Scratch.
+	Scratch(t *Task) string
+	// Command is what a supervisor is to run; env is complete but for what the
+	// image or the user brings. The stop rules, the logs and the boot are the
+	// launcher's to fill in.
+	Command(t *Task, start *messages.StartTask, env []string) (*supervisor.Spec, error)
+	// Sweep ends what a supervisor that was killed left of the task. It returns
+	// nil only when nothing is left: that is the evidence.
+	Sweep(ctx context.Context, t *Task, state *supervisor.State) error
+	// Stats tells what the task uses now.
+	Stats(t *Task, state *supervisor.State) (*messages.TaskStats, error)
+	// Cleanup removes all that Prepare and Command made outside of Task.Scratch.
+	// The task has gone.
+	Cleanup(t *Task) error
+}
+
+// Task is one container, as drivers see it.
+type Task struct {
+	Key   Key
+	Job   string
+	Spec  *messages.JobSpec
+	Grant *messages.Grant
+	Gpus  []*messages.Gpu // those granted, as the machine announced them
+	// Dir is the driver's own folder, for nobody but the agent. Scratch is the
+	// task's: its default workdir, kept with the logs for a while.
+	Dir     string
+	Scratch string
+}
+
+// Key names one container.
+type Key struct {
+	Token topology.Token
+	Rank  topology.Rank
+}
+
+// KeyOf reads the key of a message.
+func KeyOf(id *messages.TaskId) Key {
+	return Key{messages.FromToken(id.GetToken()), topology.Rank(id.GetRank())}
+}
+
+// ID is the key as messages have it.
+func (k Key) ID() *messages.TaskId {
+	return &messages.TaskId{Token: messages.ToToken(k.Token), Rank: int32(k.Rank)}
+}
+
+// String is the name of the task's directory.
+func (k Key) String() string { return fmt.Sprintf("%v-%d", k.Token, k.Rank) }
+
+// ParseKey reads what String wrote.
+func ParseKey(text string) (Key, bool) {
+	token, rank, found := strings.Cut(text, "-")
+	t, err := topology.ParseToken(token)
+	r, wrong := strconv.ParseInt(rank, 10, 32)
+	k := Key{t, topology.Rank(r)}
+	return k, found && err == nil && wrong == nil && k.String() == text
+}

@@ -1,0 +1,198 @@
+package launcher
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/environment"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// This file owns a task's directory as the launcher keeps it: what was asked for
+// and how far it came, beside what the supervisor writes. It is enough for a
+// later agent to go on.
+
+const (
+	homeFile     = "task.json"
+	hostfileName = "hostfile"
+)
+
+// homeRecord is what lies in it.
+type homeRecord struct {
+	BootID   string `json:"boot_id"`
+	Driver   string `json:"driver"`
+	Job      string `json:"job"`
+	Prepared bool   `json:"prepared"`
+	Request  []byte `json:"request"` // the PrepareTask, as on the wire
+}
+
+// makeHome makes the task's directories and notes what was asked for.
+func (t *task) makeHome() error {
+	for _, dir := range []string{t.home, t.Dir, t.Scratch} {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("the task's directory: %w", err)
+		}
+	}
+	return t.save()
+}
+
+func (t *task) save() error {
+	request, err := proto.Marshal(&messages.PrepareTask{Id: t.Key.ID(), Job: t.Job, Spec: t.Spec, Grant: t.Grant})
+	if err != nil {
+		return fmt.Errorf("the task's record: %w", err)
+	}
+	record := homeRecord{BootID: t.l.o.BootID, Driver: t.driver.Name(), Job: t.Job, Prepared: t.prepared, Request: request}
+	data, err := json.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("the task's record: %w", err)
+	}
+	name := filepath.Join(t.home, homeFile)
+	if err := os.WriteFile(name+".tmp", data, 0o600); err != nil {
+		return fmt.Errorf("the task's record: %w", err)
+	}
+	if err := os.Rename(name+".tmp", name); err != nil {
+		return fmt.Errorf("the task's record: %w", err)
+	}
+	return nil
+}
+
+// load takes up what lies in the directory.
+func (l *Launcher) load() error {
+	entries, err := os.ReadDir(filepath.Join(l.o.Dir, tasksDir))
+	if err != nil {
+		return fmt.Errorf("launcher: %w", err)
+	}
+	for _, e := range entries {
+		key, ok := ParseKey(e.Name())
+		if !ok {
+			l.o.Log.Info("%s in %s is no task's, and left alone", e.Name(), l.o.Dir)
+			continue
+		}
+		t := l.newTask(key)
+		boot := t.read()
+		if err := t.resume(boot); err != nil {
+			return fmt.Errorf("launcher: task %v: %w", key, err)
+		}
+		l.tasks[key] = t
+	}
+	return nil
+}
+
+// read takes what was asked for from the record, and answers of which boot it
+// is. Without a record the task never got as far as its driver.
+func (t *task) read() (boot string) {
+	data, err := os.ReadFile(filepath.Join(t.home, homeFile))
+	if err != nil {
+		return ""
+	}
+	var record homeRecord
+	request := &messages.PrepareTask{}
+	if json.Unmarshal(data, &record) != nil || proto.Unmarshal(record.Request, request) != nil {
+		t.l.o.Log.Info("The record of task %v is torn", t.Key)
+		return ""
+	}
+	t.take(record.Job, request.GetSpec(), request.GetGrant())
+	t.prepared = record.Prepared
+	for _, d := range t.l.o.Drivers {
+		if d.Name() == record.Driver {
+			t.driver = d
+		}
+	}
+	return record.BootID
+}
+
+// resume finds out how far the task is. The exit record comes first: it is
+// evidence whatever else is there. Then the lock, which only a living supervisor
+// holds; then the boot, for nothing outlives that.
+func (t *task) resume(boot string) error {
+	exit, err := supervisor.ReadExit(t.home)
+	if err != nil && !errors.Is(err, supervisor.ErrTorn) {
+		return err
+	}
+	state, wrong := supervisor.ReadState(t.home)
+	if wrong != nil && !errors.Is(wrong, supervisor.ErrTorn) {
+		return wrong
+	}
+	t.spawned = state != nil || wrong != nil
+	if exit != nil {
+		t.spawned = t.spawned || exit.Kind == supervisor.LaunchFailed
+		t.gone(exit)
+		return nil
+	}
+	alive, err := supervisor.Lives(t.home)
+	if err != nil {
+		return err
+	}
+	rebooted := boot != t.l.o.BootID && (boot != "" || state != nil && state.BootID != t.l.o.BootID)
+	switch {
+	case alive:
+		t.spawned = true
+		t.find()
+	case rebooted && t.spawned:
+		t.end(&supervisor.Exit{Kind: supervisor.Rebooted, Detail: "the machine booted anew"})
+	case rebooted:
+		t.end(&supervisor.Exit{Kind: supervisor.NeverStarted, Detail: "the machine booted anew"})
+	case t.spawned:
+		t.find()
+	case t.prepared:
+		t.phase = phasePrepared
+	}
+	return nil
+}
+
+// command is what the supervisor is to run, all told.
+func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
+	if err := t.writeHostfile(start.GetRendezvous()); err != nil {
+		return nil, err
+	}
+	env := environment.Of(environment.Task{
+		Start: start, Gpus: t.Gpus,
+		Hostfile: Hostfile(t.driver.Scratch(&t.Task)),
+	})
+	spec, err := t.driver.Command(&t.Task, start, env)
+	if err != nil {
+		return nil, err
+	}
+	stop := t.Spec.GetStop()
+	spec.StopSignal, spec.GraceMs = int(stop.GetSignal()), stop.GetGraceMs()
+	if spec.GraceMs <= 0 {
+		spec.GraceMs = t.l.o.Grace.Milliseconds()
+	}
+	spec.StopWhenLostMs = t.Spec.GetStopWhenLostMs()
+	spec.SegmentBytes, spec.Segments, spec.BootID = t.l.o.SegmentBytes, t.l.o.Segments, t.l.o.BootID
+	return spec, nil
+}
+
+// Hostfile is where a task finds the list of machines: in its scratch directory.
+func Hostfile(scratch string) string { return filepath.Join(scratch, hostfileName) }
+
+// writeHostfile leaves the list of machines where the task can read it. The task
+// does not run yet, and what an image or another put in the way is not followed.
+func (t *task) writeHostfile(r *messages.Rendezvous) error {
+	name := Hostfile(t.Scratch)
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("hostfile: %w", err)
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("hostfile: %w", err)
+	}
+	_, err = file.WriteString(environment.Hostfile(r, t.Grant))
+	if err == nil {
+		err = file.Chmod(0o644)
+	}
+	if closing := file.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return fmt.Errorf("hostfile: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package launcher
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// Launcher owns the machine's tasks. Tell never waits: each task has a line of
+// its own, on which its commands are carried out one after the other. It answers
+// whoever asked last.
+type Launcher struct {
+	o Options
+
+	mu     sync.Mutex
+	tasks  map[Key]*task
+	heard  int64 // of the newest KeepTasks
+	closed bool
+	done   chan struct{} // closed with it
+
+	jobs    sync.WaitGroup // what is under way
+	pruning sync.Mutex
+}
+
+// Options are what a launcher is made of.
+type Options struct {
+	System *actor.ActorSystem // answers are sent through its root
+	Log    actors.Log
+	// Dir is the launcher's own directory. It is made if it is not there, and
+	// other users may pass through it to their tasks' scratch directories.
+	Dir    string
+	BootID string
+	// Supervisor is the command that ends up in supervisor.Main with the
+	// arguments that follow; the directory is added.
+	Supervisor []string
+	// Drivers: the first one runs what is new; the others look after what they
+	// made under an earlier agent.
+	Drivers []Driver
+	Gpus    []*messages.Gpu // as the machine announced them
+	// Grace is that of a supervisor's own stop, where the job names none.
+	Grace time.Duration
+	// A task's output: bytes in a segment, and segments kept of each stream; 0: the defaults.
+	SegmentBytes int64
+	Segments     int
+	// What is kept of forgotten tasks; 0: the defaults.
+	KeepBytes int64
+	KeepFor   time.Duration
+}
+
+const (
+	tasksDir   = "tasks"
+	scratchDir = "scratch"
+	keptDir    = "kept"
+
+	defaultKeepBytes = 1 << 30
+	defaultKeepFor   = 7 * 24 * time.Hour
+)
+
+// New takes up what earlier agents left in the directory. Only one launcher may
+// have it; whoever makes the agent sees to that by locking its data directory.
+func New(o Options) (*Launcher, error) {
+	switch {
+	case len(o.Drivers) == 0 || len(o.Supervisor) == 0:
+		return nil, fmt.Errorf("launcher: a driver and a supervisor are needed")
+	case !filepath.IsAbs(o.Dir):
+		return nil, fmt.Errorf("launcher: the directory %q is not absolute", o.Dir)
+	}
+	if o.KeepBytes <= 0 {
+		o.KeepBytes = defaultKeepBytes
+	}
+	if o.KeepFor <= 0 {
+		o.KeepFor = defaultKeepFor
+	}
+	if o.Grace <= 0 {
+		o.Grace = actors.DefaultConstants().StopGrace
+	}
+	modes := []os.FileMode{0o711, 0o700, 0o711, 0o700}
+	for i, dir := range []string{"", tasksDir, scratchDir, keptDir} {
+		path := filepath.Join(o.Dir, dir)
+		if err := os.MkdirAll(path, modes[i]); err != nil {
+			return nil, fmt.Errorf("launcher: %w", err)
+		}
+		if err := os.Chmod(path, modes[i]); err != nil {
+			return nil, fmt.Errorf("launcher: %w", err)
+		}
+	}
+	l := &Launcher{o: o, tasks: map[Key]*task{}, done: make(chan struct{})}
+	if err := l.load(); err != nil {
+		return nil, err
+	}
+	l.prune()
+	return l, nil
+}
+
+// Tell is the port. What is not of the contract is not answered.
+func (l *Launcher) Tell(command any, answerTo *actor.PID) {
+	switch c := command.(type) {
+	case *messages.ListTasks:
+		l.background(func() { l.send(answerTo, l.list()) })
+	case *messages.KeepTasks:
+		l.keep(c.HeardNs)
+	case *messages.LogsTask:
+		l.background(func() { l.logs(c, answerTo) })
+	case *messages.PrepareTask:
+		t := l.reach(KeyOf(c.Id))
+		t.post(func() { t.onPrepare(c, answerTo) })
+	case *messages.StartTask:
+		t := l.reach(KeyOf(c.Id))
+		t.post(func() { t.onStart(c, answerTo) })
+	case *messages.AdoptTask:
+		l.known(KeyOf(c.Id), func(t *task) { t.onAdopt(answerTo) },
+			func() { l.gone(KeyOf(c.Id), messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST, answerTo) })
+	case *messages.StopTask:
+		l.known(KeyOf(c.Id), func(t *task) { t.onStop(c, answerTo) },
+			func() { l.gone(KeyOf(c.Id), messages.ExitKind_EXIT_KIND_NEVER_STARTED, answerTo) })
+	case *messages.SignalTask:
+		l.known(KeyOf(c.Id), func(t *task) { t.onSignal(int(c.Signal)) }, nil)
+	case *messages.StatsTask:
+		l.known(KeyOf(c.Id), func(t *task) { t.onStats(answerTo) }, nil)
+	case *messages.ForgetTask:
+		l.known(KeyOf(c.Id), func(t *task) { t.onForget() }, nil)
+	default:
+		l.o.Log.Info("The launcher was told %T, which is not of its contract", command)
+	}
+}
+
+// Close lets go of every task and waits until nothing of the launcher is under
+// way any more. The tasks and their supervisors go on.
+func (l *Launcher) Close() {
+	l.mu.Lock()
+	already := l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if !already {
+		close(l.done)
+	}
+	for _, t := range l.all() {
+		t.leave()
+	}
+	l.jobs.Wait()
+}
+
+// background runs something that may wait beside everything else, unless the
+// launcher is closed.
+func (l *Launcher) background(do func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.jobs.Go(do)
+	}
+	return !l.closed
+}
+
+func (l *Launcher) send(to *actor.PID, message any) {
+	if to != nil {
+		l.o.System.Root.Send(to, message)
+	}
+}
+
+// gone answers about a task that is not known here.
+func (l *Launcher) gone(k Key, kind messages.ExitKind, to *actor.PID) {
+	exit := &messages.Exit{Rank: int32(k.Rank), Kind: kind, AtUnixMs: time.Now().UnixMilli()}
+	l.background(func() { l.send(to, &messages.TaskGone{Id: k.ID(), Exit: exit}) })
+}
+
+// reach is the task of this key, a new one if need be.
+func (l *Launcher) reach(k Key) *task {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.tasks[k]
+	if t == nil {
+		t = l.newTask(k)
+		l.tasks[k] = t
+	}
+	return t
+}
+
+// known does something on the line of a task, or else without one. A task that
+// is forgotten while the command waits counts as known: it was when it was said.
+func (l *Launcher) known(k Key, do func(*task), otherwise func()) {
+	l.mu.Lock()
+	t := l.tasks[k]
+	l.mu.Unlock()
+	if t != nil {
+		t.post(func() { do(t) })
+	} else if otherwise != nil {
+		otherwise()
+	}
+}
+
+// all are the tasks in the order of their keys.
+func (l *Launcher) all() []*task {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]*task, 0, len(l.tasks))
+	for _, t := range l.tasks {
+		all = append(all, t)
+	}
+	slices.SortFunc(all, func(a, b *task) int {
+		if c := a.Key.Token.Compare(b.Key.Token); c != 0 {
+			return c
+		}
+		return int(a.Key.Rank - b.Key.Rank)
+	})
+	return all
+}
+
+func (l *Launcher) drop(t *task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tasks[t.Key] == t {
+		delete(l.tasks, t.Key)
+	}
+}
+
+// list asks every task on its line, so that what was said before is in it.
+func (l *Launcher) list() *messages.TaskList {
+	list := &messages.TaskList{}
+	for _, t := range l.all() {
+		var e *messages.TaskEntry
+		if t.ask(func() { e = t.entry() }) && e != nil {
+			list.Tasks = append(list.Tasks, e)
+		}
+	}
+	return list
+}
+
+// keep passes on when the control plane surely heard this machine last.
+func (l *Launcher) keep(heardNs int64) {
+	l.mu.Lock()
+	if heardNs <= l.heard {
+		l.mu.Unlock()
+		return
+	}
+	l.heard = heardNs
+	l.mu.Unlock()
+	for _, t := range l.all() {
+		t.post(t.onKeep)
+	}
+}
+
+func (l *Launcher) heardNs() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heard
+}

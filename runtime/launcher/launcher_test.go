@@ -1,0 +1,429 @@
+package launcher_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+const (
+	exited       = messages.ExitKind_EXIT_KIND_EXITED
+	neverStarted = messages.ExitKind_EXIT_KIND_NEVER_STARTED
+	lost         = messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
+	rebooted     = messages.ExitKind_EXIT_KIND_REBOOTED
+)
+
+// TestLife is a task from Prepare to Forget, each word said twice.
+func TestLife(t *testing.T) {
+	r := newRig(t, t.TempDir(), nil)
+	spec := script(`echo "$SYNAPSE_RANK of $SYNAPSE_WORLD_SIZE in $PWD"; cat "$SYNAPSE_HOSTFILE"; echo problem >&2; exit 4`)
+	r.tell(prepareOf(0, spec))
+	take[*messages.TaskPrepared](r, 0)
+	r.tell(prepareOf(0, spec))
+	take[*messages.TaskPrepared](r, 0)
+	r.tell(startOf(0, spec))
+	r.tell(startOf(0, spec))
+	take[*messages.TaskStarted](r, 0)
+	exit := r.gone(0)
+	if exit.Kind != exited || exit.Code != 4 || exit.AtUnixMs == 0 || exit.PeakMemoryBytes == 0 {
+		t.Errorf("%v", exit)
+	}
+	for _, again := range []any{
+		startOf(0, spec), prepareOf(0, spec), &messages.StopTask{Id: id(0), GraceMs: 1000}, &messages.AdoptTask{Id: id(0)},
+	} {
+		r.tell(again)
+		for { // the second Start may have been answered by either
+			if e := r.gone(0); proto.Equal(e, exit) {
+				break
+			}
+		}
+	}
+	scratch := filepath.Join(r.dir, "scratch", "00000003.00000007-0")
+	if out := r.read(0, false); out != fmt.Sprintf("0 of 1 in %s\n127.0.0.1 slots=1\n", scratch) {
+		t.Errorf("%q", out)
+	}
+	if out := r.read(0, true); out != "problem\n" {
+		t.Errorf("%q", out)
+	}
+	r.tell(&messages.ForgetTask{Id: id(0)})
+	r.tell(&messages.ForgetTask{Id: id(0)})
+	eventually(t, "it is not forgotten", func() bool {
+		r.tell(&messages.ListTasks{})
+		return len(take[*messages.TaskList](r, -1).Tasks) == 0
+	})
+	if out := r.read(0, true); out != "problem\n" {
+		t.Errorf("what is kept reads %q", out)
+	}
+	if left, _ := os.ReadDir(filepath.Join(r.dir, "scratch")); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	r.tell(&messages.AdoptTask{Id: id(0)})
+	if e := r.gone(0); e.Kind != lost {
+		t.Errorf("%v", e)
+	}
+}
+
+// read is a task's whole output, page by page.
+func (r *rig) read(rank int32, stderr bool) string {
+	r.t.Helper()
+	var all strings.Builder
+	for range 100_000 {
+		r.tell(&messages.LogsTask{Id: id(rank), Stderr: stderr, Offset: int64(all.Len()), LimitBytes: 7})
+		page := take[*messages.TaskLogs](r, rank)
+		if page.Offset != int64(all.Len()) || len(page.Data) > 7 {
+			r.t.Fatalf("%v after %d bytes", page, all.Len())
+		}
+		all.Write(page.Data)
+		if page.End {
+			return all.String()
+		}
+	}
+	r.t.Fatal("no end")
+	return ""
+}
+
+// TestUnknown: whoever asks about nothing is answered.
+func TestUnknown(t *testing.T) {
+	r := newRig(t, t.TempDir(), nil)
+	r.tell(&messages.StopTask{Id: id(0), GraceMs: 1000})
+	if e := r.gone(0); e.Kind != neverStarted {
+		t.Errorf("%v", e)
+	}
+	r.tell(&messages.AdoptTask{Id: id(0)})
+	if e := r.gone(0); e.Kind != lost {
+		t.Errorf("%v", e)
+	}
+	r.tell(&messages.LogsTask{Id: id(0), Offset: 5, LimitBytes: 10})
+	if p := take[*messages.TaskLogs](r, 0); !p.End || len(p.Data) > 0 || p.Offset != 5 {
+		t.Errorf("%v", p)
+	}
+	r.tell(&messages.SignalTask{Id: id(0), Signal: 15})
+	r.tell(&messages.StatsTask{Id: id(0)})
+	r.tell(&messages.ForgetTask{Id: id(0)})
+	r.tell(&messages.KeepTasks{HeardNs: 1})
+	r.tell(&messages.ListTasks{})
+	if l := take[*messages.TaskList](r, -1); len(l.Tasks) > 0 {
+		t.Errorf("%v", l)
+	}
+	r.silent()
+	if entries, _ := os.ReadDir(filepath.Join(r.dir, "tasks")); len(entries) > 0 {
+		t.Errorf("a question left %v", entries)
+	}
+}
+
+// TestRefused: what the driver cannot do is refused when it is prepared, by the
+// field's name, and stays refused.
+func TestRefused(t *testing.T) {
+	r := newRig(t, t.TempDir(), nil)
+	spec := script("true")
+	spec.Image = "registry.example/train:1"
+	r.tell(prepareOf(0, spec))
+	exit := r.gone(0)
+	if exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || !strings.HasPrefix(exit.Detail, "image: ") {
+		t.Errorf("%v", exit)
+	}
+	r.tell(startOf(0, spec))
+	if again := r.gone(0); !proto.Equal(again, exit) {
+		t.Errorf("%v", again)
+	}
+}
+
+// TestStopBeforeStart: a stop wins over a start that comes later.
+func TestStopBeforeStart(t *testing.T) {
+	r := newRig(t, t.TempDir(), nil)
+	spec := script("sleep 60")
+	r.tell(prepareOf(0, spec))
+	r.tell(&messages.StopTask{Id: id(0)})
+	r.tell(startOf(0, spec))
+	for {
+		exit := r.gone(0)
+		if exit.Kind != neverStarted {
+			t.Errorf("%v", exit)
+		}
+		break
+	}
+	r.tell(&messages.ListTasks{})
+	list := take[*messages.TaskList](r, -1).Tasks
+	if len(list) != 1 || list[0].Started || list[0].Exit.GetKind() != neverStarted {
+		t.Errorf("%v", list)
+	}
+}
+
+// TestRunning: a task that runs is signalled, measured and stopped.
+func TestRunning(t *testing.T) {
+	r := newRig(t, t.TempDir(), nil)
+	spec := script(`trap 'echo usr1' USR1; trap 'exit 6' TERM; echo ready; while :; do sleep 0.01; done`)
+	r.run(0, spec)
+	take[*messages.TaskStarted](r, 0)
+	r.await(0, "ready\n")
+	r.tell(&messages.SignalTask{Id: id(0), Signal: int32(unix.SIGUSR1)})
+	r.await(0, "ready\nusr1\n")
+	r.tell(&messages.StatsTask{Id: id(0)})
+	if s := take[*messages.TaskStats](r, 0); s.Processes < 1 || s.MemoryBytes <= 0 || s.PeakMemoryBytes < s.MemoryBytes {
+		t.Errorf("%v", s)
+	}
+	r.tell(&messages.AdoptTask{Id: id(0)})
+	take[*messages.TaskStarted](r, 0)
+	r.tell(&messages.ForgetTask{Id: id(0)}) // it runs: nothing may happen
+	r.tell(&messages.StopTask{Id: id(0), GraceMs: 60_000})
+	if exit := r.gone(0); exit.Code != 6 || exit.Kind != exited {
+		t.Errorf("%v", exit)
+	}
+}
+
+// await waits until the task has written this.
+func (r *rig) await(rank int32, text string) {
+	r.t.Helper()
+	eventually(r.t, "no output "+text, func() bool {
+		r.tell(&messages.LogsTask{Id: id(rank), LimitBytes: 1 << 20})
+		page := take[*messages.TaskLogs](r, rank)
+		if page.End {
+			r.t.Fatalf("it has ended with %q", page.Data)
+		}
+		return string(page.Data) == text
+	})
+}
+
+// TestAgentKilled: what ran goes on, what ended meanwhile is told to the last bit.
+func TestAgentKilled(t *testing.T) {
+	dir := t.TempDir()
+	killedAgent(t, dir, `trap 'exit 9' TERM; echo on; while :; do sleep 0.01; done`, `sleep 0.3; exit 77`, `sleep 0.3; kill -SEGV $$`, `exec sleep 60`)
+	eventually(t, "rank 1 has not ended", func() bool {
+		exit, _ := supervisor.ReadExit(filepath.Join(dir, "tasks", launcher.KeyOf(id(1)).String()))
+		return exit != nil
+	})
+	begin := time.Now()
+	r := newRig(t, dir, nil)
+	r.tell(&messages.ListTasks{})
+	list := take[*messages.TaskList](r, -1).Tasks
+	if len(list) != 4 || slices.ContainsFunc(list, func(e *messages.TaskEntry) bool { return !e.Started || !e.Prepared }) || list[0].Exit != nil {
+		t.Fatalf("%v", list)
+	}
+	for rank := range int32(4) {
+		r.tell(&messages.AdoptTask{Id: id(rank)})
+	}
+	if e := r.gone(1); e.Kind != exited || e.Code != 77 {
+		t.Errorf("%v", e)
+	}
+	if e := r.gone(2); e.Kind != exited || e.Code != 139 || e.Signal != 11 {
+		t.Errorf("%v", e)
+	}
+	take[*messages.TaskStarted](r, 0)
+	take[*messages.TaskStarted](r, 3)
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("adopted after %v", took)
+	}
+	r.await(0, "on\n")
+	r.tell(startOf(0, script("echo again")))
+	take[*messages.TaskStarted](r, 0)
+	r.tell(&messages.StopTask{Id: id(0), GraceMs: 60_000})
+	if e := r.gone(0); e.Code != 9 {
+		t.Errorf("%v", e)
+	}
+	if out := r.read(0, false); out != "on\n" {
+		t.Errorf("it was started twice: %q", out)
+	}
+}
+
+// TestReboot: in another boot nothing of this one runs, and an exit that was seen stays as it was.
+func TestReboot(t *testing.T) {
+	dir := t.TempDir()
+	first := newRig(t, dir, nil)
+	first.run(0, script("exit 3"))
+	first.gone(0)
+	first.run(1, script("exec sleep 60"))
+	take[*messages.TaskStarted](first, 1)
+	first.tell(prepareOf(2, script("true")))
+	take[*messages.TaskPrepared](first, 2)
+	first.tell(&messages.ListTasks{})
+	take[*messages.TaskList](first, -1)
+	first.l.Close()
+	kill(t, dir, 1) // the power goes
+
+	r := newRig(t, dir, func(o *launcher.Options) { o.BootID = "boot-2" })
+	r.tell(&messages.ListTasks{})
+	list := take[*messages.TaskList](r, -1).Tasks
+	if len(list) != 3 {
+		t.Fatalf("%v", list)
+	}
+	if e := list[0].Exit; e.GetKind() != exited || e.GetCode() != 3 {
+		t.Errorf("%v", e)
+	}
+	if e := list[1]; e.Exit.GetKind() != rebooted || !e.Started {
+		t.Errorf("%v", e)
+	}
+	if e := list[2]; e.Exit.GetKind() != neverStarted || e.Started {
+		t.Errorf("%v", e)
+	}
+}
+
+// kill kills the supervisor of a task, and answers its command's pid.
+func kill(t *testing.T, dir string, rank int32) int {
+	t.Helper()
+	home := filepath.Join(dir, "tasks", launcher.KeyOf(id(rank)).String())
+	state, err := supervisor.ReadState(home)
+	if err != nil || state == nil || state.PID == 0 {
+		t.Fatalf("%+v, %v", state, err)
+	}
+	leader, ok := supervisor.ReadProcess(state.PID)
+	if !ok {
+		t.Fatal("the command has gone")
+	}
+	keeper, _ := supervisor.ReadProcess(leader.Parent)
+	if err := keeper.Send(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the supervisor lives", func() bool {
+		alive, err := supervisor.Lives(home)
+		return err == nil && !alive
+	})
+	return state.PID
+}
+
+// TestSupervisorKilled: everything of the task is gone before that is told, what
+// left its session and what cleared its environment as well.
+func TestSupervisorKilled(t *testing.T) {
+	r := newRig(t, t.TempDir(), nil)
+	mark := filepath.Join(t.TempDir(), "mark")
+	stray := fmt.Sprintf(`sh -c 'trap "" TERM; while :; do sleep 1; done' %s & `, mark)
+	daemon := fmt.Sprintf(`(setsid sh -c 'while :; do sleep 1; done' %s &) ; `, mark)
+	bare := fmt.Sprintf(`env -i /bin/sh -c 'while :; do /bin/sleep 1; done' %s & `, mark)
+	r.run(0, script(stray+daemon+bare+"echo ready; wait"))
+	take[*messages.TaskStarted](r, 0)
+	r.await(0, "ready\n")
+	eventually(t, "not all run", func() bool { return withArgument(mark) == 3 })
+	kill(t, r.dir, 0)
+	exit := r.gone(0)
+	if exit.Kind != lost {
+		t.Errorf("%v", exit)
+	}
+	if n := withArgument(mark); n > 0 {
+		t.Errorf("%d processes outlived the evidence", n)
+	}
+	r.tell(&messages.AdoptTask{Id: id(0)})
+	if again := r.gone(0); !proto.Equal(again, exit) {
+		t.Errorf("%v", again)
+	}
+}
+
+func withArgument(argument string) int {
+	n := 0
+	for _, p := range supervisor.Processes() {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if p.State != 'Z' && bytes.HasSuffix(line, []byte("\x00"+argument+"\x00")) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestSupervisorKilledWhileAway: the next agent finds it out.
+func TestSupervisorKilledWhileAway(t *testing.T) {
+	dir := t.TempDir()
+	killedAgent(t, dir, `sleep 60 & sleep 60`)
+	kill(t, dir, 0)
+	r := newRig(t, dir, nil)
+	r.tell(&messages.AdoptTask{Id: id(0)})
+	if e := r.gone(0); e.Kind != lost {
+		t.Errorf("%v", e)
+	}
+}
+
+// TestTornExit: a record that cannot be read is no evidence of how, and none of a success.
+func TestTornExit(t *testing.T) {
+	dir := t.TempDir()
+	first := newRig(t, dir, nil)
+	first.run(0, script("exit 0"))
+	first.gone(0)
+	first.l.Close()
+	name := filepath.Join(dir, "tasks", launcher.KeyOf(id(0)).String(), "exit.json")
+	for _, torn := range []string{"", "{\"kind\":\"exi", strings.Repeat("\x00", 4096)} {
+		if err := os.WriteFile(name, []byte(torn), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := newRig(t, dir, nil)
+		r.tell(&messages.AdoptTask{Id: id(0)})
+		if e := r.gone(0); e.Kind != lost {
+			t.Errorf("%q: %v", torn, e)
+		}
+		r.l.Close()
+	}
+}
+
+// TestKeepTasks: the word of an acknowledged heartbeat reaches the supervisors of this and of earlier agents.
+func TestKeepTasks(t *testing.T) {
+	r := newRig(t, t.TempDir(), nil)
+	fenced := func() *messages.JobSpec {
+		spec := script("exec sleep 60")
+		spec.StopWhenLostMs, spec.Stop = 1500, &messages.StopSpec{GraceMs: 60_000}
+		return spec
+	}
+	begin := time.Now()
+	r.run(0, fenced())
+	take[*messages.TaskStarted](r, 0)
+	for time.Since(begin) < 3*time.Second {
+		r.tell(&messages.KeepTasks{HeardNs: supervisor.BootNs()})
+		time.Sleep(100 * time.Millisecond)
+	}
+	r.silent()
+	quiet := time.Now()
+	exit := r.gone(0)
+	if took := time.Since(quiet); exit.Code != 143 || !strings.Contains(exit.Detail, "stopWhenLost") || took < 1200*time.Millisecond {
+		t.Errorf("%v after %v", exit, took)
+	}
+}
+
+// TestManyAtOnce: two hundred tasks leave nothing behind, neither descriptors nor processes.
+func TestManyAtOnce(t *testing.T) {
+	r := newRig(t, t.TempDir(), nil)
+	r.run(1000, script("exit 0")) // whatever is opened once is open now
+	r.gone(1000)
+	before := descriptors(t)
+	const n = 200
+	for rank := range int32(n) {
+		spec := script(fmt.Sprintf("exit %d", rank%100))
+		r.tell(prepareOf(rank, spec))
+		r.tell(startOf(rank, spec))
+	}
+	for rank := range int32(n) {
+		if e := r.gone(rank); e.Kind != exited || e.Code != rank%100 {
+			t.Errorf("rank %d: %v", rank, e)
+		}
+		r.tell(&messages.ForgetTask{Id: id(rank)})
+	}
+	eventually(t, "descriptors are left", func() bool { return descriptors(t) <= before })
+	eventually(t, "supervisors are left", func() bool { return withArgumentPrefix(r.dir) == 0 })
+	eventually(t, "tasks are left", func() bool { return len(r.keys()) <= 1 })
+}
+
+func withArgumentPrefix(prefix string) int {
+	n := 0
+	for _, p := range supervisor.Processes() {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if bytes.Contains(line, []byte("\x00"+prefix)) {
+			n++
+		}
+	}
+	return n
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}

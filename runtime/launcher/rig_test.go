@@ -1,0 +1,246 @@
+package launcher_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/process"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// This file owns the machine that the launcher is tested on: real supervisors,
+// real processes, and an agent that can be a process of its own, to be killed.
+
+// TestMain lets this test's binary be the supervisor, and the agent that is killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 {
+		switch os.Args[1] {
+		case supervisor.SubCommand:
+			os.Exit(supervisor.Main(os.Args[2:]))
+		case "agent":
+			agent(os.Args[2], os.Args[3:])
+		}
+	}
+	os.Exit(m.Run())
+}
+
+const soon = 15 * time.Second
+
+// rig is an agent's launcher and who listens to it.
+type rig struct {
+	t      testing.TB
+	dir    string
+	l      *launcher.Launcher
+	system *actor.ActorSystem
+	pid    *actor.PID
+
+	mu  sync.Mutex
+	got []any
+}
+
+// quiet is a log that tells a test nothing, unless it fails.
+type quiet struct{ t testing.TB }
+
+func (q quiet) Info(format string, args ...any) {
+	if q.t != nil {
+		q.t.Logf(format, args...)
+	}
+}
+func (q quiet) Debug(string, ...any) {}
+
+func options(dir string) launcher.Options {
+	return launcher.Options{
+		System: actor.NewActorSystem(), Log: quiet{}, Dir: dir, BootID: "boot-1",
+		Supervisor: []string{"/proc/self/exe", supervisor.SubCommand},
+		Drivers:    []launcher.Driver{process.New(process.Options{Cgroups: os.Getenv("SYNAPSE_TEST_CGROUPS")})},
+	}
+}
+
+func newRig(t testing.TB, dir string, change func(*launcher.Options)) *rig {
+	t.Helper()
+	o := options(dir)
+	if change != nil {
+		change(&o)
+	}
+	l, err := launcher.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, dir: dir, l: l, system: o.System}
+	r.pid = o.System.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+		if m, ok := ctx.Message().(interface{ Validate() error }); ok {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if err := m.Validate(); err != nil {
+				t.Errorf("the launcher said %v: %v", m, err)
+			}
+			r.got = append(r.got, m)
+		}
+	}))
+	t.Cleanup(func() {
+		for k := range r.keys() {
+			r.l.Tell(&messages.StopTask{Id: k.ID(), Signal: 9}, nil)
+		}
+		for k := range r.keys() {
+			eventually(t, "a supervisor is left", func() bool {
+				alive, err := supervisor.Lives(filepath.Join(dir, "tasks", k.String()))
+				return err != nil || !alive
+			})
+		}
+		r.close()
+	})
+	return r
+}
+
+func (r *rig) close() {
+	r.l.Close()
+	r.system.Shutdown()
+}
+
+// keys are the tasks that have a directory.
+func (r *rig) keys() map[launcher.Key]bool {
+	keys := map[launcher.Key]bool{}
+	entries, _ := os.ReadDir(filepath.Join(r.dir, "tasks"))
+	for _, e := range entries {
+		if k, ok := launcher.ParseKey(e.Name()); ok {
+			keys[k] = true
+		}
+	}
+	return keys
+}
+
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(soon); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(what)
+		}
+	}
+}
+
+func (r *rig) tell(command any) { r.l.Tell(command, r.pid) }
+
+// take waits for a message of this kind about this task (any, where rank is
+// negative), and takes it out.
+func take[M any](r *rig, rank int32) M {
+	r.t.Helper()
+	var found M
+	var other []any
+	for end := time.Now().Add(soon); ; time.Sleep(500 * time.Microsecond) {
+		r.mu.Lock()
+		for i, m := range r.got {
+			about, ok := m.(interface{ GetId() *messages.TaskId })
+			if match, is := m.(M); is && (rank < 0 || ok && about.GetId().GetRank() == rank) {
+				r.got = append(r.got[:i:i], r.got[i+1:]...)
+				r.mu.Unlock()
+				return match
+			}
+		}
+		other = r.got
+		r.mu.Unlock()
+		if time.Now().After(end) {
+			r.t.Fatalf("no %T about rank %d; there was %v", found, rank, other)
+		}
+	}
+}
+
+func (r *rig) silent() {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.got) > 0 {
+		r.t.Errorf("it also said %v", r.got)
+	}
+}
+
+func id(rank int32) *messages.TaskId {
+	return &messages.TaskId{Token: &messages.Token{Epoch: 3, Counter: 7}, Rank: rank}
+}
+
+func script(lines string) *messages.JobSpec {
+	return &messages.JobSpec{Name: "test", Image: "host", Command: []string{"/bin/sh", "-c", lines}}
+}
+
+func prepareOf(rank int32, spec *messages.JobSpec) *messages.PrepareTask {
+	return &messages.PrepareTask{Id: id(rank), Job: "job-1", Spec: spec, Grant: &messages.Grant{Rank: rank}}
+}
+
+func startOf(rank int32, spec *messages.JobSpec) *messages.StartTask {
+	return &messages.StartTask{
+		Id: id(rank), Job: "job-1", Spec: spec, Grant: &messages.Grant{Rank: rank}, JobName: "test", Run: 1, Node: "node-1",
+		Rendezvous: &messages.Rendezvous{Address: "127.0.0.1", Port: 20000, Peers: []*messages.Peer{{Rank: rank, Node: "node-1", Address: "127.0.0.1"}}},
+	}
+}
+
+// run prepares and starts.
+func (r *rig) run(rank int32, spec *messages.JobSpec) {
+	r.t.Helper()
+	r.tell(prepareOf(rank, spec))
+	take[*messages.TaskPrepared](r, rank)
+	r.tell(startOf(rank, spec))
+}
+
+func (r *rig) gone(rank int32) *messages.Exit {
+	r.t.Helper()
+	return take[*messages.TaskGone](r, rank).Exit
+}
+
+// agent plays an agent in a process of its own: it runs one script for each
+// rank, tells when they have started, and waits to be killed.
+func agent(dir string, scripts []string) {
+	o := options(dir)
+	l, err := launcher.New(o)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	left := len(scripts)
+	pid := o.System.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+		if _, ok := ctx.Message().(*messages.TaskStarted); ok {
+			if left--; left == 0 {
+				fmt.Println("started")
+			}
+		}
+	}))
+	for i, s := range scripts {
+		spec := script(s)
+		spec.StopWhenLostMs = 60_000
+		l.Tell(prepareOf(int32(i), spec), pid)
+		l.Tell(startOf(int32(i), spec), pid)
+	}
+	select {}
+}
+
+// killedAgent runs scripts under an agent of its own and kills it with SIGKILL
+// once they have started.
+func killedAgent(t *testing.T, dir string, scripts ...string) {
+	t.Helper()
+	c := exec.Command("/proc/self/exe", append([]string{"agent", dir}, scripts...)...)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stderr = os.Stderr
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	if strings.TrimSpace(line) != "started" {
+		t.Fatalf("the agent said %q", line)
+	}
+}

@@ -1,0 +1,463 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// phase is how far a task is.
+type phase uint8
+
+const (
+	phaseNew       phase = iota
+	phasePreparing       // the driver is at it
+	phasePrepared
+	phaseSpawning // a supervisor was told to start it, or an earlier agent's is being found again
+	phaseRunning
+	phaseGone
+)
+
+// stuckAfter is how long after a stop's grace it is said aloud that something does not die.
+const stuckAfter = 10 * time.Second
+
+// task owns one container's way from Prepare to Forget. All but post runs on its
+// line: one thing after the other, and nothing there waits for long.
+type task struct {
+	Task
+	l      *Launcher
+	home   string // its directory
+	driver Driver
+
+	mu   sync.Mutex
+	todo []func()
+	busy bool
+	left bool
+
+	to        *actor.PID // whom it answers
+	phase     phase
+	prepared  bool
+	spawned   bool // a process may have been spawned
+	forgotten bool
+	want      *messages.StartTask
+	stop      *messages.StopTask // it must end, whatever else is under way
+	cancel    context.CancelFunc // of what is under way in the background
+	link      *supervisor.Link
+	exit      *messages.Exit
+}
+
+func (l *Launcher) newTask(k Key) *task {
+	home := filepath.Join(l.o.Dir, tasksDir, k.String())
+	return &task{
+		Task: Task{Key: k, Dir: filepath.Join(home, "driver"), Scratch: filepath.Join(l.o.Dir, scratchDir, k.String())},
+		l:    l, home: home, driver: l.o.Drivers[0],
+	}
+}
+
+// post puts something on the task's line.
+func (t *task) post(do func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.left {
+		return
+	}
+	t.todo = append(t.todo, do)
+	if !t.busy {
+		t.busy = t.l.background(t.work)
+	}
+}
+
+// ask puts something on the line and waits until it is done; false when the
+// launcher is closed first.
+func (t *task) ask(do func()) bool {
+	done := make(chan struct{})
+	t.post(func() { do(); close(done) })
+	select {
+	case <-done:
+		return true
+	case <-t.l.done:
+		return false
+	}
+}
+
+func (t *task) work() {
+	for {
+		t.mu.Lock()
+		if len(t.todo) == 0 {
+			t.busy = false
+			t.mu.Unlock()
+			return
+		}
+		do := t.todo[0]
+		t.todo = t.todo[1:]
+		t.mu.Unlock()
+		do()
+	}
+}
+
+// answer tells whoever asked last how far the task is; nothing while that is in doubt.
+func (t *task) answer() {
+	switch t.phase {
+	case phasePrepared:
+		t.l.send(t.to, &messages.TaskPrepared{Id: t.Key.ID()})
+	case phaseRunning:
+		t.l.send(t.to, &messages.TaskStarted{Id: t.Key.ID()})
+	case phaseGone:
+		t.l.send(t.to, &messages.TaskGone{Id: t.Key.ID(), Exit: proto.Clone(t.exit).(*messages.Exit)})
+	}
+}
+
+func (t *task) onPrepare(c *messages.PrepareTask, to *actor.PID) {
+	t.to = to
+	if t.phase != phaseNew {
+		t.answer()
+		return
+	}
+	t.take(c.Job, c.Spec, c.Grant)
+	t.prepare()
+}
+
+func (t *task) take(job string, spec *messages.JobSpec, grant *messages.Grant) {
+	t.Job, t.Spec, t.Grant = job, spec, grant
+	t.Gpus = nil
+	for _, share := range grant.GetGpus() {
+		for _, g := range t.l.o.Gpus {
+			if g.GetId() == share.GetGpuId() {
+				t.Gpus = append(t.Gpus, g)
+			}
+		}
+	}
+}
+
+// prepare has the driver get everything ready, beside the line.
+func (t *task) prepare() {
+	t.phase = phasePreparing
+	ctx, cancel := context.WithCancel(context.Background())
+	t.cancel = cancel
+	t.l.background(func() {
+		defer cancel()
+		err := t.makeHome()
+		if err == nil {
+			err = t.driver.Prepare(ctx, &t.Task)
+		}
+		t.post(func() { t.onDriverPrepared(err) })
+	})
+}
+
+func (t *task) onDriverPrepared(err error) {
+	t.cancel = nil
+	if err == nil && t.stop == nil {
+		t.prepared = true
+		err = t.save()
+	}
+	switch {
+	case t.stop != nil:
+		t.end(&supervisor.Exit{Kind: supervisor.NeverStarted})
+	case err != nil:
+		t.end(&supervisor.Exit{Kind: supervisor.PrepareFailed, Detail: err.Error()})
+	case t.want != nil:
+		t.phase = phasePrepared
+		t.start()
+	default:
+		t.phase = phasePrepared
+		t.answer()
+	}
+}
+
+// onStart spawns, once per task.
+func (t *task) onStart(c *messages.StartTask, to *actor.PID) {
+	t.to = to
+	switch t.phase {
+	case phaseNew:
+		t.take(c.Job, c.Spec, c.Grant)
+		t.want = c
+		t.prepare()
+	case phasePreparing:
+		t.want = c
+	case phasePrepared:
+		t.want = c
+		t.start()
+	default:
+		t.answer()
+	}
+}
+
+func (t *task) start() {
+	spec, err := t.command(t.want)
+	t.want = nil
+	if err == nil {
+		t.link, err = supervisor.Start(t.home, spec, t.l.o.Supervisor)
+	}
+	if err != nil {
+		t.spawned = true
+		t.end(&supervisor.Exit{Kind: supervisor.LaunchFailed, Code: 125, Detail: err.Error()})
+		return
+	}
+	t.phase, t.spawned = phaseSpawning, true
+	t.onKeep()
+	t.listen(t.link)
+}
+
+// listen hears a supervisor out, beside the line.
+func (t *task) listen(link *supervisor.Link) {
+	t.l.background(func() {
+		for {
+			event := link.Next()
+			t.post(func() { t.onEvent(link, event) })
+			if event.Exit != nil || event.Closed {
+				return
+			}
+		}
+	})
+}
+
+func (t *task) onEvent(link *supervisor.Link, e supervisor.Event) {
+	if t.link != link || t.phase == phaseGone {
+		return
+	}
+	switch {
+	case e.Started:
+		if t.phase == phaseSpawning {
+			t.phase = phaseRunning
+			t.answer()
+		}
+	case e.Exit != nil:
+		t.gone(e.Exit)
+	case e.Closed:
+		t.unlink()
+		t.find()
+	}
+}
+
+func (t *task) unlink() {
+	if t.link != nil {
+		t.link.Close()
+		t.link = nil
+	}
+}
+
+// leave lets go of the supervisor: it goes on without this agent. What the line
+// has still to do is not done, as if the agent had been killed.
+func (t *task) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.left = true
+	t.todo = []func(){func() {
+		t.unlink()
+		if t.cancel != nil {
+			t.cancel()
+		}
+	}}
+	if !t.busy {
+		t.busy = true
+		t.l.jobs.Go(t.work)
+	}
+}
+
+func (t *task) onAdopt(to *actor.PID) {
+	t.to = to
+	t.answer()
+}
+
+// onStop ends the task, however far it is. The answer is TaskGone.
+func (t *task) onStop(c *messages.StopTask, to *actor.PID) {
+	t.to = to
+	switch t.phase {
+	case phaseGone:
+		t.answer()
+	case phaseNew, phasePrepared:
+		t.end(&supervisor.Exit{Kind: supervisor.NeverStarted})
+	case phasePreparing:
+		t.stop = c
+		t.cancel()
+	default:
+		t.stop = c
+		t.passStop()
+		grace := time.Duration(c.GraceMs) * time.Millisecond
+		time.AfterFunc(grace+stuckAfter, func() { t.post(t.complain) })
+	}
+}
+
+func (t *task) passStop() {
+	if t.link == nil || t.stop == nil {
+		return // the supervisor is being looked for, and told when it is found
+	}
+	signal := int(t.stop.Signal)
+	if signal == 0 {
+		signal = int(syscall.SIGTERM)
+	}
+	if err := t.link.Stop(signal, time.Duration(t.stop.GraceMs)*time.Millisecond); err != nil {
+		t.l.o.Log.Info("Task %v could not be told to stop: %v", t.Key, err)
+	}
+}
+
+// complain says aloud that something does not die. Its devices stay taken.
+func (t *task) complain() {
+	if t.phase != phaseGone {
+		t.l.o.Log.Info("Task %v of job %s is stuck: it was killed and is still there", t.Key, t.Job)
+	}
+}
+
+func (t *task) onSignal(signal int) {
+	if t.link == nil || t.phase != phaseRunning {
+		return
+	}
+	if err := t.link.Signal(signal); err != nil {
+		t.l.o.Log.Info("Task %v could not be signalled: %v", t.Key, err)
+	}
+}
+
+func (t *task) onKeep() {
+	if heard := t.l.heardNs(); t.link != nil && heard > 0 && t.Spec.GetStopWhenLostMs() > 0 {
+		_ = t.link.Keep(heard) // one that is lost is made good by the next
+	}
+}
+
+func (t *task) onStats(to *actor.PID) {
+	if t.phase != phaseRunning {
+		return
+	}
+	t.l.background(func() {
+		state, err := supervisor.ReadState(t.home)
+		if err != nil || state == nil {
+			return
+		}
+		if stats, err := t.driver.Stats(&t.Task, state); err == nil {
+			stats.Id = t.Key.ID()
+			t.l.send(to, stats)
+		}
+	})
+}
+
+// end is the end of a task that no supervisor saw. What is told is on disk first,
+// as far as the disk lets us: nothing of the task exists either way.
+func (t *task) end(exit *supervisor.Exit) {
+	exit.AtUnixMs = time.Now().UnixMilli()
+	if err := t.record(exit); err != nil {
+		t.l.o.Log.Info("The end of task %v cannot be written: %v", t.Key, err)
+	}
+	t.gone(exit)
+}
+
+func (t *task) record(exit *supervisor.Exit) error {
+	if err := os.MkdirAll(t.home, 0o700); err != nil {
+		return err
+	}
+	return supervisor.WriteExit(t.home, exit)
+}
+
+func (t *task) gone(exit *supervisor.Exit) {
+	t.unlink()
+	t.phase, t.exit = phaseGone, t.toExit(exit)
+	t.answer()
+}
+
+func (t *task) toExit(e *supervisor.Exit) *messages.Exit {
+	return &messages.Exit{
+		Rank: int32(t.Key.Rank), Kind: exitKind(e.Kind), Code: int32(e.Code), Signal: int32(e.Signal), Oom: e.OOM,
+		AtUnixMs: e.AtUnixMs, Detail: e.Detail, PeakMemoryBytes: e.PeakMemoryBytes,
+	}
+}
+
+func exitKind(kind string) messages.ExitKind {
+	switch kind {
+	case supervisor.Exited:
+		return messages.ExitKind_EXIT_KIND_EXITED
+	case supervisor.LaunchFailed:
+		return messages.ExitKind_EXIT_KIND_LAUNCH_FAILED
+	case supervisor.PrepareFailed:
+		return messages.ExitKind_EXIT_KIND_PREPARE_FAILED
+	case supervisor.NeverStarted:
+		return messages.ExitKind_EXIT_KIND_NEVER_STARTED
+	case supervisor.Rebooted:
+		return messages.ExitKind_EXIT_KIND_REBOOTED
+	}
+	return messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
+}
+
+// entry is the task as ListTasks tells it; nil when it was never begun, or is forgotten.
+func (t *task) entry() *messages.TaskEntry {
+	if t.phase == phaseNew && t.Spec == nil || t.forgotten {
+		return nil
+	}
+	e := &messages.TaskEntry{Id: t.Key.ID(), Prepared: t.prepared, Started: t.spawned}
+	if t.exit != nil {
+		e.Exit = proto.Clone(t.exit).(*messages.Exit)
+	}
+	return e
+}
+
+// find looks for a supervisor that was there, beside the line: it is taken up
+// again, or it wrote how the task ended, or it was killed and the driver makes
+// sure that the task has gone with it.
+func (t *task) find() {
+	t.phase = phaseSpawning
+	ctx, cancel := context.WithCancel(context.Background())
+	t.cancel = cancel
+	t.l.background(func() {
+		defer cancel()
+		for pause := 10 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, time.Second) {
+			link, exit, err := t.look(ctx)
+			if err == nil {
+				t.post(func() { t.onFound(link, exit) })
+				return
+			}
+			t.l.o.Log.Info("Task %v is not found again yet: %v", t.Key, err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+	})
+}
+
+// attachPatience covers a supervisor that is just being executed.
+const attachPatience = 2 * time.Second
+
+func (t *task) look(ctx context.Context) (*supervisor.Link, *supervisor.Exit, error) {
+	link, err := supervisor.Attach(t.home, attachPatience)
+	if err == nil {
+		return link, nil, nil
+	}
+	if !errors.Is(err, supervisor.ErrDead) {
+		return nil, nil, err
+	}
+	exit, err := supervisor.ReadExit(t.home)
+	if exit != nil {
+		return nil, exit, nil
+	}
+	lost := &supervisor.Exit{Kind: supervisor.Lost, Detail: "its supervisor was killed"}
+	if err != nil {
+		lost.Detail = err.Error()
+	}
+	state, err := supervisor.ReadState(t.home)
+	if err != nil || state == nil {
+		state = &supervisor.State{BootID: t.l.o.BootID}
+	}
+	if err := t.driver.Sweep(ctx, &t.Task, state); err != nil {
+		return nil, nil, err
+	}
+	return nil, lost, t.record(lost)
+}
+
+func (t *task) onFound(link *supervisor.Link, exit *supervisor.Exit) {
+	t.cancel = nil
+	if exit != nil {
+		t.gone(exit)
+		return
+	}
+	t.link = link
+	t.onKeep()
+	t.passStop()
+	t.listen(link)
+}

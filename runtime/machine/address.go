@@ -1,0 +1,91 @@
+package machine
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+)
+
+// This file owns where other members of a gang reach this machine.
+
+// Advertise is this machine's address on the way to the scheduler, which is
+// usually the one that other machines reach too. Nothing is sent: the kernel is
+// only asked which way it would go. Without a scheduler to ask about it is the
+// first address that is not the machine's own loop, and that where there is no other.
+func Advertise(toward string) (string, error) {
+	if toward != "" {
+		host, port, err := net.SplitHostPort(toward)
+		if err != nil {
+			host, port = toward, "9"
+		}
+		conn, err := net.Dial("udp", net.JoinHostPort(host, port))
+		if err != nil {
+			return "", fmt.Errorf("no way to %s: %w; name the address to advertise", toward, err)
+		}
+		defer conn.Close()
+		return conn.LocalAddr().(*net.UDPAddr).IP.String(), nil
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", fmt.Errorf("addresses: %w", err)
+	}
+	var second string
+	for _, a := range addresses {
+		ip, ok := a.(*net.IPNet)
+		switch {
+		case !ok || ip.IP.IsLoopback() || ip.IP.IsLinkLocalUnicast():
+		case ip.IP.To4() != nil:
+			return ip.IP.String(), nil
+		case second == "":
+			second = ip.IP.String()
+		}
+	}
+	if second == "" {
+		second = "127.0.0.1"
+	}
+	return second, nil
+}
+
+const (
+	defaultFirstPort = 20000
+	defaultPorts     = 1000
+	lastPort         = 65535
+)
+
+// Ports is the range that rendezvous ports are given from; zeros: a usual one.
+// It must keep clear of the ports that the kernel gives to outgoing connections,
+// or a gang's port could be taken by chance.
+func Ports(first, count int) (int32, int32, error) {
+	low, high := ephemeralPorts("/proc/sys/net/ipv4/ip_local_port_range")
+	if count == 0 {
+		count = defaultPorts
+	}
+	if first == 0 {
+		first = defaultFirstPort
+		if first <= high && low <= first+count-1 {
+			if first = low - count; first < 1024 {
+				first = high + 1
+			}
+		}
+	}
+	last := first + count - 1
+	switch {
+	case first < 1 || count < 1 || last > lastPort:
+		return 0, 0, fmt.Errorf("ports: %d ports from %d on do not exist; the last one is %d", count, first, lastPort)
+	case first <= high && low <= last:
+		return 0, 0, fmt.Errorf("ports: %d-%d overlap with %d-%d, which the kernel gives to outgoing connections; choose others, or change net.ipv4.ip_local_port_range", first, last, low, high)
+	}
+	return int32(first), int32(last), nil
+}
+
+func ephemeralPorts(name string) (low, high int) {
+	low, high = 32768, 60999
+	if data, err := os.ReadFile(name); err == nil {
+		var l, h int
+		if n, _ := fmt.Sscan(strings.TrimSpace(string(data)), &l, &h); n == 2 && l <= h {
+			low, high = l, h
+		}
+	}
+	return low, high
+}

@@ -1,0 +1,148 @@
+package machine
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what the machine has to give: no more than the hardware has,
+// than the agent may run on, and than every cgroup above it allows.
+
+// Capacity is the processors and the memory that may be given away.
+func Capacity() (*messages.Resources, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("processors: %w", err)
+	}
+	meminfo, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return nil, fmt.Errorf("memory: %w", err)
+	}
+	memory := totalMemory(string(meminfo))
+	if memory <= 0 {
+		return nil, fmt.Errorf("memory: /proc/meminfo tells no total")
+	}
+	limits := ownLimits("/proc/self/cgroup", "/proc/self/mountinfo")
+	return &messages.Resources{
+		MilliCpu:    min(int64(set.Count())*1000, limits.milliCPU),
+		MemoryBytes: min(memory, limits.memory),
+	}, nil
+}
+
+func totalMemory(meminfo string) int64 {
+	for line := range strings.Lines(meminfo) {
+		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+			kb, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			return kb << 10
+		}
+	}
+	return 0
+}
+
+// limits are what cgroups allow; the largest number where they say nothing.
+type limits struct{ milliCPU, memory int64 }
+
+// ownLimits reads every cgroup from the agent's own up to the root of what it
+// can see, in both versions: each of them binds.
+func ownLimits(cgroupFile, mountsFile string) limits {
+	all := limits{math.MaxInt64, math.MaxInt64}
+	cgroups, err := os.ReadFile(cgroupFile)
+	if err != nil {
+		return all
+	}
+	mounts, err := os.ReadFile(mountsFile)
+	if err != nil {
+		return all
+	}
+	for line := range strings.Lines(string(cgroups)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		for _, controller := range strings.Split(fields[1], ",") {
+			root, inside := mountOf(string(mounts), controller, fields[2])
+			for dir := inside; root != ""; dir = filepath.Dir(dir) {
+				all.tighten(filepath.Join(root, dir), controller)
+				if dir == "/" || dir == "." {
+					break
+				}
+			}
+		}
+	}
+	return all
+}
+
+// mountOf is where a hierarchy is mounted, and the group's path below that. The
+// empty controller means the unified one.
+func mountOf(mounts, controller, group string) (root, inside string) {
+	for line := range strings.Lines(mounts) {
+		before, after, _ := strings.Cut(line, " - ")
+		place, kind := strings.Fields(before), strings.Fields(after)
+		if len(place) < 5 || len(kind) < 3 {
+			continue
+		}
+		unified := controller == "" && kind[0] == "cgroup2"
+		old := controller != "" && kind[0] == "cgroup" && hasOption(kind[2], controller)
+		if !unified && !old {
+			continue
+		}
+		below, ok := strings.CutPrefix(group, strings.TrimSuffix(place[3], "/"))
+		if !ok {
+			below = "/" // the mount shows only what is ours
+		}
+		return place[4], filepath.Join("/", below)
+	}
+	return "", ""
+}
+
+func hasOption(options, name string) bool {
+	for o := range strings.SplitSeq(options, ",") {
+		if o == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *limits) tighten(dir, controller string) {
+	switch controller {
+	case "":
+		quota, period, _ := strings.Cut(readLine(dir, "cpu.max"), " ")
+		l.cpu(quota, period)
+		l.bytes(readLine(dir, "memory.max"))
+	case "cpu":
+		l.cpu(readLine(dir, "cpu.cfs_quota_us"), readLine(dir, "cpu.cfs_period_us"))
+	case "memory":
+		l.bytes(readLine(dir, "memory.limit_in_bytes"))
+	}
+}
+
+func (l *limits) cpu(quota, period string) {
+	q, err := strconv.ParseInt(quota, 10, 64)
+	p, wrong := strconv.ParseInt(period, 10, 64)
+	if err == nil && wrong == nil && q > 0 && p > 0 {
+		l.milliCPU = min(l.milliCPU, max(1, q*1000/p))
+	}
+}
+
+func (l *limits) bytes(text string) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
+		l.memory = min(l.memory, n)
+	}
+}
+
+func readLine(dir, name string) string {
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}

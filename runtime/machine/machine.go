@@ -1,0 +1,200 @@
+// Package machine says who this machine is: which node, which boot, which start
+// of its agent, what it has to give, and where others reach it.
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// Machine owns the agent's data directory. It holds its lock from Open to Close:
+// two agents in one directory would both believe that the tasks are theirs.
+type Machine struct {
+	dir         string
+	lock        *os.File
+	node        string
+	machineID   string
+	incarnation *messages.Incarnation
+}
+
+const (
+	lockName    = "agent.lock"
+	nodeName    = "node-id"
+	startsName  = "last-start"
+	machineName = "machine-id"
+)
+
+// ErrInUse is returned for a directory that another agent has.
+var ErrInUse = errors.New("another agent has this data directory")
+
+// Open takes a data directory, which is made if it is not there. Other users may
+// pass through it, because below it are the directories that their tasks work in.
+func Open(dir string) (*Machine, error) {
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	m := &Machine{dir: dir}
+	var err error
+	if m.lock, err = takeLock(filepath.Join(dir, lockName)); err != nil {
+		return nil, err
+	}
+	if err := m.identify(); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+func takeLock(name string) (*os.File, error) {
+	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return file, nil
+	}
+	file.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, fmt.Errorf("%w: %s; stop it, or give this one a directory of its own", ErrInUse, filepath.Dir(name))
+	}
+	return nil, fmt.Errorf("lock %s: %w", name, err)
+}
+
+func (m *Machine) identify() error {
+	var err error
+	if m.node, err = m.once(nodeName, func() (string, error) { return uuid.NewString(), nil }); err != nil {
+		return err
+	}
+	if m.machineID, err = m.once(machineName, systemID); err != nil {
+		return err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return fmt.Errorf("boot id: %w", err)
+	}
+	m.incarnation = &messages.Incarnation{BootId: strings.TrimSpace(string(boot)), StartedNs: BootNs()}
+	return m.later()
+}
+
+// later sees to it that no two starts of one boot have the same number, even if
+// the clock's steps are coarse: the last start is on disk before this one speaks.
+func (m *Machine) later() error {
+	name := filepath.Join(m.dir, startsName)
+	var boot string
+	var at int64
+	if data, err := os.ReadFile(name); err == nil {
+		if n, _ := fmt.Sscanf(string(data), "%s %d", &boot, &at); n == 2 && boot == m.incarnation.BootId {
+			m.incarnation.StartedNs = max(m.incarnation.StartedNs, at+1)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("last start: %w", err)
+	}
+	return writeDurably(name, fmt.Sprintf("%s %d\n", m.incarnation.BootId, m.incarnation.StartedNs))
+}
+
+// once reads what was made at the first start, or makes it now. A file without
+// anything in it was torn by a power loss before anybody was told of it.
+func (m *Machine) once(name string, create func() (string, error)) (string, error) {
+	path := filepath.Join(m.dir, name)
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	if id := strings.TrimSpace(string(data)); id != "" {
+		return id, nil
+	}
+	id, err := create()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return id, writeDurably(path, id+"\n")
+}
+
+// systemID names the machine itself, so that a copy of the data directory on
+// another machine is noticed. Where the system has no id, one is made, and
+// copies are noticed by their boots alone.
+func systemID() (string, error) {
+	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {
+		if data, err := os.ReadFile(name); err == nil && len(strings.TrimSpace(string(data))) >= 16 {
+			return strings.TrimSpace(string(data)), nil
+		}
+	}
+	return uuid.NewString(), nil
+}
+
+// writeDurably replaces a file as a whole.
+func writeDurably(path, text string) error {
+	temporary := path + ".tmp"
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	_, err = file.WriteString(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	if closing := file.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// NodeID is this machine's name in the cluster, made once and kept.
+func (m *Machine) NodeID() string { return m.node }
+
+// MachineID tells this machine from another with a copy of its disk.
+func (m *Machine) MachineID() string { return m.machineID }
+
+// BootID names this boot.
+func (m *Machine) BootID() string { return m.incarnation.BootId }
+
+// Incarnation names this start of the agent.
+func (m *Machine) Incarnation() *messages.Incarnation {
+	return &messages.Incarnation{BootId: m.incarnation.BootId, StartedNs: m.incarnation.StartedNs}
+}
+
+// Close lets the data directory go.
+func (m *Machine) Close() { m.lock.Close() }
+
+// BootNs is the clock that an agent and its supervisors share: the time since
+// the boot, with what the machine slept. It is the one to measure by what the
+// control plane heard, because the control plane did not sleep.
+func BootNs() int64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0
+	}
+	return now.Nano()
+}

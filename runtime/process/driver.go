@@ -1,0 +1,175 @@
+// Package process is the driver without isolation: a task is a plain session of
+// processes on the host, as the job's user where the agent is root. It needs no
+// privilege at all. It never says that a limit is kept which it cannot keep.
+package process
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/environment"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// Name is the driver's name.
+const Name = "process"
+
+// HostImage is the only image: the machine's own root.
+const HostImage = "host"
+
+// Driver runs tasks as processes of the host.
+type Driver struct {
+	o       Options
+	cgroups string // where leaves are made; empty: nowhere
+}
+
+// Options are what the driver is made of.
+type Options struct {
+	// DefaultUser runs the jobs that name no user, where the agent is root;
+	// empty: nobody.
+	DefaultUser string
+	// AllowRoot lets jobs run as root.
+	AllowRoot bool
+	// Env is what every task finds beside its own, PATH for example.
+	Env []string
+	// Cgroups is a directory of the unified hierarchy under which each task gets
+	// a leaf; "auto": below the agent's own, where that can be written; empty: none.
+	// A leaf is no isolation: it is by what all of a task is found and killed.
+	Cgroups string
+	// MaxProcesses bounds the user's processes as the kernel counts them; 0: as the agent's.
+	MaxProcesses uint64
+}
+
+// New makes the driver.
+func New(o Options) *Driver {
+	d := &Driver{o: o, cgroups: o.Cgroups}
+	if o.Cgroups == "auto" {
+		d.cgroups = ownCgroups()
+	}
+	if d.cgroups != "" && os.MkdirAll(d.cgroups, 0o755) != nil {
+		d.cgroups = ""
+	}
+	return d
+}
+
+// Name is "process".
+func (d *Driver) Name() string { return Name }
+
+// Scratch is where it is: nothing is mounted elsewhere.
+func (d *Driver) Scratch(t *launcher.Task) string { return t.Scratch }
+
+// Prepare refuses what needs a container, and hands the scratch directory to the user.
+func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
+	if err := check(t.Spec); err != nil {
+		return err
+	}
+	user, err := d.user(t.Spec)
+	if err != nil {
+		return err
+	}
+	if user.credential == nil {
+		return nil
+	}
+	if err := os.Chown(t.Scratch, int(user.credential.UID), int(user.credential.GID)); err != nil {
+		return fmt.Errorf("scratch directory: %w", err)
+	}
+	return nil
+}
+
+func check(s *messages.JobSpec) error {
+	switch {
+	case s.GetImage() != HostImage:
+		return fmt.Errorf("image: %q needs a container, and this machine runs plain processes; use `image: host`, or run the agent as root with another driver", s.GetImage())
+	case s.GetLimitsRequired():
+		return fmt.Errorf("limits: are required, and plain processes cannot be held to them; leave `limits: required` out, or run the agent as root with another driver")
+	case len(s.GetCommand()) == 0:
+		return fmt.Errorf("command: is empty, and the host has no entrypoint; give the job a command")
+	}
+	for i, m := range s.GetMounts() {
+		if m.GetSource() != m.GetTarget() || m.GetReadOnly() {
+			return fmt.Errorf("mounts[%d]: %s at %s needs a container; plain processes see the host's own files: leave it out, or use the same path for both and no readOnly", i, m.GetSource(), m.GetTarget())
+		}
+		if _, err := os.Stat(m.GetSource()); err != nil {
+			return fmt.Errorf("mounts[%d].source: %w", i, err)
+		}
+	}
+	if dir := s.GetWorkdir(); dir != "" {
+		if info, err := os.Stat(dir); err != nil {
+			return fmt.Errorf("workdir: %w; make it on every machine, or leave workdir out for a scratch directory", err)
+		} else if !info.IsDir() {
+			return fmt.Errorf("workdir: %s is not a directory", dir)
+		}
+	}
+	return nil
+}
+
+// Command is the job's own, as its user.
+func (d *Driver) Command(t *launcher.Task, _ *messages.StartTask, env []string) (*supervisor.Spec, error) {
+	user, err := d.user(t.Spec)
+	if err != nil {
+		return nil, err
+	}
+	base := []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=" + user.home, "USER=" + user.name, "LOGNAME=" + user.name, "SHELL=/bin/sh",
+	}
+	command := t.Spec.GetCommand()
+	spec := &supervisor.Spec{
+		Path: command[0], Args: command, Env: environment.Merge(base, d.o.Env, env),
+		Dir: t.Spec.GetWorkdir(), User: user.credential, Limits: d.limits(),
+	}
+	if spec.Dir == "" {
+		spec.Dir = t.Scratch
+	}
+	spec.Cgroup, err = d.makeCgroup(t)
+	return spec, err
+}
+
+// limits let a task lock as much memory and open as many files as the machine
+// allows: network cards for gangs pin their buffers.
+func (d *Driver) limits() []supervisor.Limit {
+	var limits []supervisor.Limit
+	for _, resource := range []int{unix.RLIMIT_MEMLOCK, unix.RLIMIT_NOFILE} {
+		var now unix.Rlimit
+		if unix.Getrlimit(resource, &now) != nil {
+			continue
+		}
+		if resource == unix.RLIMIT_MEMLOCK && os.Geteuid() == 0 {
+			now.Max = unix.RLIM_INFINITY
+		}
+		limits = append(limits, supervisor.Limit{Resource: resource, Soft: now.Max, Hard: now.Max})
+	}
+	if n := d.o.MaxProcesses; n > 0 {
+		limits = append(limits, supervisor.Limit{Resource: unix.RLIMIT_NPROC, Soft: n, Hard: n})
+	}
+	return limits
+}
+
+// Cleanup removes the task's leaf, if it is still there. What it has in its scratch directory is
+// not the driver's.
+func (d *Driver) Cleanup(t *launcher.Task) error {
+	leaf := d.leaf(t)
+	if leaf == "" {
+		return nil
+	}
+	if err := os.Remove(leaf); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("cgroup of task %v: %w", t.Key, err)
+	}
+	return nil
+}
+
+func (d *Driver) leaf(t *launcher.Task) string {
+	if d.cgroups == "" {
+		return ""
+	}
+	// Two agents of two clusters may share the machine, and a task's name.
+	home := crc32.ChecksumIEEE([]byte(t.Dir))
+	return filepath.Join(d.cgroups, fmt.Sprintf("%v-%08x", t.Key, home))
+}

@@ -1,0 +1,190 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// This file owns how a task's processes are found without their supervisor, and
+// what they use.
+
+// makeCgroup makes the task's leaf. Where it cannot be made the task runs
+// without: its supervisor finds all of it anyway.
+func (d *Driver) makeCgroup(t *launcher.Task) (string, error) {
+	leaf := d.leaf(t)
+	if leaf == "" {
+		return "", nil
+	}
+	if err := os.Mkdir(leaf, 0o755); err != nil && !os.IsExist(err) {
+		return "", nil
+	}
+	return leaf, nil
+}
+
+// ownCgroups is a folder below the agent's own cgroup in the unified hierarchy,
+// or nothing where there is none or it may not be written.
+func ownCgroups() string {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return ""
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return ""
+	}
+	path, found := "", false
+	for line := range strings.Lines(string(own)) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			path, found = rest, true
+		}
+	}
+	root := unifiedRoot(string(mounts))
+	if !found || root == "" {
+		return ""
+	}
+	dir := filepath.Join(root, path, "synapse-tasks")
+	if os.MkdirAll(dir, 0o755) != nil {
+		return ""
+	}
+	return dir
+}
+
+// unifiedRoot is where the unified hierarchy is mounted.
+func unifiedRoot(mountinfo string) string {
+	for line := range strings.Lines(mountinfo) {
+		before, after, _ := strings.Cut(line, " - ")
+		fields := strings.Fields(before)
+		if strings.HasPrefix(after, "cgroup2 ") && len(fields) > 4 && fields[3] == "/" {
+			return fields[4]
+		}
+	}
+	return ""
+}
+
+const (
+	sweepPause = 20 * time.Millisecond
+	sweepCap   = time.Second
+)
+
+// Sweep kills what a supervisor that was killed has left, until nothing of the
+// task is found twice in a row. The command itself has died with its supervisor;
+// what it started is known by its session, by its leaf, and by its environment.
+func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.State) error {
+	leaf := d.leaf(t)
+	clean := 0
+	for pause := sweepPause; clean < 2; pause = min(2*pause, sweepCap) {
+		if leaf != "" {
+			_ = os.WriteFile(filepath.Join(leaf, "cgroup.kill"), []byte("1"), 0)
+		}
+		n := supervisor.KillAll(func() []supervisor.Process { return find(t, state) })
+		if n > 0 || !empty(leaf) {
+			clean = 0
+		} else {
+			clean++
+		}
+		if clean == 2 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("task %v: %d of its processes are left: %w", t.Key, n, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+	return d.Cleanup(t)
+}
+
+// empty tells whether a leaf holds no process, or is not there.
+func empty(leaf string) bool {
+	if leaf == "" {
+		return true
+	}
+	data, err := os.ReadFile(filepath.Join(leaf, "cgroup.procs"))
+	return errors.Is(err, os.ErrNotExist) || err == nil && len(bytes.TrimSpace(data)) == 0
+}
+
+// find is what of a task runs now.
+func find(t *launcher.Task, state *supervisor.State) []supervisor.Process {
+	// No other task of any agent on this machine has this line, and no user can set it.
+	mark := []byte("SYNAPSE_HOSTFILE=" + launcher.Hostfile(t.Scratch))
+	var found []supervisor.Process
+	for _, p := range supervisor.Processes() {
+		if p.State == 'Z' || p.State == 'X' || p.PID == os.Getpid() {
+			continue
+		}
+		if inSession(p, state) || marked(p.PID, mark) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// inSession: while anything is left of a session its number is not given away,
+// and what has the leader's number but not its start came later.
+func inSession(p supervisor.Process, state *supervisor.State) bool {
+	if state.PID == 0 || p.Session != state.PID || p.Start < state.Start {
+		return false
+	}
+	return p.PID != state.PID || p.Start == state.Start
+}
+
+func marked(pid int, mark []byte) bool {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	for line := range bytes.SplitSeq(env, []byte{0}) {
+		if bytes.Equal(line, mark) {
+			return true
+		}
+	}
+	return false
+}
+
+// userHz is the unit of times in /proc, the same on every machine that Go runs on.
+const userHz = 100
+
+// Stats adds up the task's processes.
+func (d *Driver) Stats(t *launcher.Task, state *supervisor.State) (*messages.TaskStats, error) {
+	stats := &messages.TaskStats{}
+	all := supervisor.Processes()
+	leader, alive := supervisor.ReadProcess(state.PID)
+	if !alive || leader.Start != state.Start {
+		return stats, nil
+	}
+	page := int64(os.Getpagesize())
+	// The supervisor is the leader's parent, and whatever was left behind is its child too.
+	for _, p := range supervisor.Descendants(leader.Parent, all) {
+		stats.Processes++
+		stats.CpuNs += int64(p.CPUTicks) * int64(time.Second/userHz)
+		stats.MemoryBytes += p.Resident * page
+		stats.PeakMemoryBytes += peak(p.PID)
+	}
+	return stats, nil
+}
+
+// peak is the most that one process ever held in memory.
+func peak(pid int) int64 {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			return kb << 10
+		}
+	}
+	return 0
+}

@@ -1,0 +1,180 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file owns the agent's side: how a supervisor is started, found again, and
+// known to have died. That it lives is read from the task's lock, which it holds
+// from before it exists until it is gone.
+
+// ErrDead is returned where no supervisor lives.
+var ErrDead = errors.New("no supervisor lives")
+
+// Event is what a supervisor tells.
+type Event struct {
+	Started bool  // the task runs
+	Exit    *Exit // it has gone; the last event
+	Closed  bool  // the supervisor is not there any more; the last event
+}
+
+// Link is an agent's connection to one supervisor.
+type Link struct {
+	dir  string
+	conn *os.File
+}
+
+// Start makes a supervisor that runs spec in dir, by executing command with dir
+// as its last argument. It is an error if one lives there already.
+func Start(dir string, spec *Spec, command []string) (*Link, error) {
+	held, busy, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	if busy {
+		return nil, fmt.Errorf("a supervisor lives in %s already", dir)
+	}
+	defer held.Close()
+	if err := writeJSON(dir, specFile, spec); err != nil {
+		return nil, err
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "control")
+	defer theirs.Close()
+	ours, err := adoptSocket(pair[0])
+	if err != nil {
+		unix.Close(pair[0])
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	trouble, err := os.OpenFile(filepath.Join(dir, errorFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		ours.Close()
+		return nil, fmt.Errorf("supervisor: %w", err)
+	}
+	defer trouble.Close()
+	c := exec.Command(command[0], append(append([]string(nil), command[1:]...), dir)...)
+	c.Stderr = trouble
+	c.ExtraFiles = []*os.File{theirs, held} // descriptors 3 and 4
+	c.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}
+	c.Dir = "/"
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		ours.Close()
+		return nil, fmt.Errorf("start the supervisor: %w", err)
+	}
+	go func() { _ = c.Wait() }() // so that it leaves no zombie while this agent lives
+	return &Link{dir: dir, conn: ours}, nil
+}
+
+// Lives tells whether a supervisor holds the task's lock.
+func Lives(dir string) (bool, error) {
+	held, busy, err := lock(dir)
+	if err != nil {
+		return false, err
+	}
+	if held != nil {
+		held.Close()
+	}
+	return busy, nil
+}
+
+// Attach connects to the supervisor that an earlier agent started. One that is
+// just being executed is waited for. ErrDead: there is none, and what became of
+// its task is in the exit record, if anywhere.
+func Attach(dir string, patience time.Duration) (*Link, error) {
+	until := time.Now().Add(patience)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		alive, err := Lives(dir)
+		if err != nil {
+			return nil, err
+		}
+		if !alive {
+			return nil, ErrDead
+		}
+		conn, err := connect(dir)
+		if err == nil {
+			return &Link{dir: dir, conn: conn}, nil
+		}
+		if time.Now().After(until) {
+			return nil, fmt.Errorf("the supervisor in %s does not answer: %w", dir, err)
+		}
+		time.Sleep(pause)
+	}
+}
+
+// connect goes through a descriptor of the directory: a socket's address is too
+// short for many a path.
+func connect(dir string) (*os.File, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	address := &unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(int(d.Fd())) + "/" + controlFile}
+	if err := unix.Connect(fd, address); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return adoptSocket(fd)
+}
+
+// Next waits for the next event. After Exit or Closed there is none.
+func (l *Link) Next() Event {
+	buffer := make([]byte, maxPacket)
+	for {
+		n, err := l.conn.Read(buffer)
+		if err != nil || n == 0 {
+			return Event{Closed: true}
+		}
+		verb, rest, _ := strings.Cut(string(buffer[:n]), " ")
+		switch verb {
+		case "started":
+			return Event{Started: true}
+		case "gone":
+			exit := &Exit{}
+			if json.Unmarshal([]byte(rest), exit) == nil {
+				return Event{Exit: exit}
+			}
+		}
+	}
+}
+
+// Stop signals the task and kills it when the grace is over. Said again it can
+// only shorten the grace.
+func (l *Link) Stop(signal int, grace time.Duration) error {
+	return l.send(fmt.Sprintf("stop %d %d", signal, grace.Nanoseconds()))
+}
+
+// Signal passes one signal on.
+func (l *Link) Signal(signal int) error { return l.send(fmt.Sprintf("signal %d", signal)) }
+
+// Keep tells when, on the machine's clock, the control plane surely heard it last.
+func (l *Link) Keep(heardNs int64) error { return l.send(fmt.Sprintf("keep %d", heardNs)) }
+
+func (l *Link) send(text string) error {
+	if err := sendNow(l.conn, text); err != nil {
+		return fmt.Errorf("supervisor in %s: %w", l.dir, err)
+	}
+	return nil
+}
+
+// Close ends the conversation; the supervisor goes on.
+func (l *Link) Close() { l.conn.Close() }

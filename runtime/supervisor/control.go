@@ -1,0 +1,174 @@
+package supervisor
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file owns the supervisor's ear. Agents come and go; each connects to the
+// socket in the task's directory and is told at once how far the task is. A word
+// is one packet of text, so that there is nothing to frame.
+//
+//	agent → supervisor: stop SIGNAL GRACE_NS · signal SIGNAL · keep HEARD_NS
+//	supervisor → agent: waiting · started PID · gone EXIT
+
+const maxPacket = 16 << 10
+
+// command is one word of an agent.
+type command struct {
+	verb          string
+	first, second int64
+}
+
+// control holds the connections.
+type control struct {
+	commands chan command
+
+	mu    sync.Mutex
+	conns []*os.File
+	last  string // what was said last, for whoever comes later
+}
+
+// openControl listens, and takes the connection that the agent passed. Without a
+// socket the task runs all the same: it is only deaf to the next agent, which
+// then waits for its end.
+func openControl() *control {
+	c := &control{commands: make(chan command, 16), last: "waiting"}
+	if first, err := adoptSocket(agentFD); err == nil {
+		c.add(first)
+	}
+	listener, err := listen(controlFile)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "supervisor: control socket:", err)
+		return c
+	}
+	go c.accept(listener)
+	return c
+}
+
+// adoptSocket makes a descriptor one of Go's poller, so that waiting costs no thread.
+func adoptSocket(fd int) (*os.File, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "control"), nil
+}
+
+func listen(name string) (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	_ = os.Remove(name)
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	if err := unix.Listen(fd, 8); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return adoptSocket(fd)
+}
+
+func (c *control) accept(listener *os.File) {
+	raw, err := listener.SyscallConn()
+	if err != nil {
+		return
+	}
+	for {
+		fd := -1
+		err := raw.Read(func(l uintptr) bool {
+			var wrong error
+			fd, _, wrong = unix.Accept4(int(l), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+			return wrong != unix.EAGAIN
+		})
+		if err != nil {
+			return
+		}
+		if fd < 0 {
+			continue
+		}
+		if conn, err := adoptSocket(fd); err == nil {
+			c.add(conn)
+		}
+	}
+}
+
+// add begins a conversation. The present state goes out before any later one can.
+func (c *control) add(conn *os.File) {
+	c.mu.Lock()
+	c.conns = append(c.conns, conn)
+	_ = sendNow(conn, c.last)
+	c.mu.Unlock()
+	go c.listenTo(conn)
+}
+
+func (c *control) listenTo(conn *os.File) {
+	buffer := make([]byte, 256)
+	for {
+		n, err := conn.Read(buffer)
+		if err != nil || n == 0 {
+			break
+		}
+		if word, ok := parseCommand(string(buffer[:n])); ok {
+			c.commands <- word
+		}
+	}
+	c.mu.Lock()
+	c.conns = slices.DeleteFunc(c.conns, func(f *os.File) bool { return f == conn })
+	c.mu.Unlock()
+	conn.Close()
+}
+
+func parseCommand(text string) (command, bool) {
+	fields := strings.Fields(text)
+	if len(fields) < 2 || len(fields) > 3 {
+		return command{}, false
+	}
+	c := command{verb: fields[0]}
+	for i, into := range []*int64{&c.first, &c.second} {
+		if i+1 < len(fields) {
+			n, err := strconv.ParseInt(fields[i+1], 10, 64)
+			if err != nil || n < 0 {
+				return command{}, false
+			}
+			*into = n
+		}
+	}
+	return c, true
+}
+
+// say tells every agent, and each that comes later. One that does not listen
+// misses it: it may never hold up the task.
+func (c *control) say(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = text
+	for _, conn := range c.conns {
+		_ = sendNow(conn, text)
+	}
+}
+
+// sendNow sends one packet, or none when the other side's queue is full.
+func sendNow(conn *os.File, text string) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	err = raw.Write(func(fd uintptr) bool {
+		_, sent = unix.Write(int(fd), []byte(text)) // the socket does not block
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	return sent
+}

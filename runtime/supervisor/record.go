@@ -1,0 +1,242 @@
+// Package supervisor holds the small process that stands between the agent and
+// one task. It outlives the agent: it starts the task, keeps its output, stops
+// it, sees how it ended and that nothing of it is left, and writes that down. The
+// agent talks to it through the task's directory. It uses nothing but the
+// standard library, so that it stays small in any binary that carries it.
+package supervisor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// This file owns what lies in a task's directory. The exit record is evidence and
+// survives a power loss; what else is here means something in one boot only.
+
+const (
+	specFile    = "spec.json"
+	stateFile   = "state.json"
+	exitFile    = "exit.json"
+	lockFile    = "lock"
+	controlFile = "control"
+	errorFile   = "supervisor.err"
+	// exitReserve is as large as an exit record can be. It is written before the
+	// task starts, so that a disk that fills up later cannot keep the record from
+	// being written.
+	exitReserve = 8192
+)
+
+// Spec is what a supervisor is to do.
+type Spec struct {
+	Path   string   `json:"path"` // what is executed; a name without a slash is looked up in PATH of Env
+	Args   []string `json:"args"` // with argument zero
+	Env    []string `json:"env"`
+	Dir    string   `json:"dir"`
+	User   *User    `json:"user,omitempty"`
+	Limits []Limit  `json:"limits,omitempty"`
+	// Cgroup is a leaf of the unified hierarchy that the driver made for the
+	// task; empty: none. The supervisor starts the task in it, kills through it
+	// and removes it.
+	Cgroup string `json:"cgroup,omitempty"`
+	// StatusFD: the command tells on descriptor 3, in lines of JSON, how far it
+	// is. Without it a task has started once it was executed.
+	StatusFD bool `json:"status_fd,omitempty"`
+	// LeaderOnly: signals go to the command alone, which passes them on. Without
+	// it they go to its whole process group.
+	LeaderOnly bool `json:"leader_only,omitempty"`
+
+	StopSignal     int   `json:"stop_signal"` // of a stop by the supervisor itself
+	GraceMs        int64 `json:"grace_ms"`
+	StopWhenLostMs int64 `json:"stop_when_lost_ms"`
+
+	SegmentBytes int64 `json:"segment_bytes"` // of a log …
+	Segments     int   `json:"segments"`      // … and how many of them are kept
+
+	BootID string `json:"boot_id"`
+}
+
+// User is whom the command runs as; nil: as the supervisor.
+type User struct {
+	UID    uint32   `json:"uid"`
+	GID    uint32   `json:"gid"`
+	Groups []uint32 `json:"groups"`
+}
+
+// Limit is one of the kernel's limits on a process.
+type Limit struct {
+	Resource int    `json:"resource"`
+	Soft     uint64 `json:"soft"`
+	Hard     uint64 `json:"hard"`
+}
+
+// State is how far a supervisor is. It is written before the command is spawned
+// and again after, so that a supervisor that is killed in between counts as one
+// that had spawned.
+type State struct {
+	BootID string `json:"boot_id"`
+	PID    int    `json:"pid"`   // of the command, which leads its session; 0: about to be spawned
+	Start  uint64 `json:"start"` // when it started, in the kernel's ticks: a pid alone may be reused
+}
+
+// The kinds of exits.
+const (
+	Exited        = "exited"         // it ran and is gone
+	LaunchFailed  = "launch_failed"  // it was never run, and that is not its fault
+	PrepareFailed = "prepare_failed" // written by the agent
+	NeverStarted  = "never_started"  // written by the agent
+	Rebooted      = "rebooted"       // written by the agent
+	Lost          = "lost"           // written by the agent: gone, and nobody saw how
+)
+
+// Exit is how a task ended: evidence that nothing of it runs.
+type Exit struct {
+	Kind            string `json:"kind"`
+	Code            int    `json:"code"`
+	Signal          int    `json:"signal,omitempty"`
+	OOM             bool   `json:"oom,omitempty"`
+	AtUnixMs        int64  `json:"at_unix_ms"`
+	Detail          string `json:"detail,omitempty"`
+	PeakMemoryBytes int64  `json:"peak_memory_bytes,omitempty"`
+	DroppedLogBytes int64  `json:"dropped_log_bytes,omitempty"`
+}
+
+// ErrTorn is returned for a record that was not written whole.
+var ErrTorn = errors.New("the record is torn")
+
+// ReadExit reads the exit record; nil when there is none.
+func ReadExit(dir string) (*Exit, error) {
+	exit := &Exit{}
+	found, err := readJSON(filepath.Join(dir, exitFile), exit)
+	if !found || err != nil {
+		return nil, err
+	}
+	if exit.Kind == "" {
+		return nil, fmt.Errorf("exit record of %s: %w", dir, ErrTorn)
+	}
+	return exit, nil
+}
+
+// ReadState reads how far a supervisor was; nil when none was ever about to spawn.
+func ReadState(dir string) (*State, error) {
+	state := &State{}
+	found, err := readJSON(filepath.Join(dir, stateFile), state)
+	if !found || err != nil {
+		return nil, err
+	}
+	return state, nil
+}
+
+// WriteExit makes an exit record durable: the file, then its name.
+func WriteExit(dir string, exit *Exit) error {
+	if len(exit.Detail) > 2048 {
+		exit.Detail = strings.ToValidUTF8(exit.Detail[:2048], "")
+	}
+	if exit.AtUnixMs == 0 {
+		exit.AtUnixMs = time.Now().UnixMilli()
+	}
+	data, err := json.Marshal(exit)
+	if err != nil {
+		return fmt.Errorf("exit record: %w", err)
+	}
+	for len(data) < exitReserve-1 {
+		data = append(data, ' ') // exactly over what was reserved
+	}
+	return replace(dir, exitFile, append(data, '\n'), true)
+}
+
+// reserveExit takes the room that WriteExit will need.
+func reserveExit(dir string) error {
+	blank := []byte(strings.Repeat(" ", exitReserve))
+	if err := os.WriteFile(filepath.Join(dir, exitFile+".tmp"), blank, 0o600); err != nil {
+		return fmt.Errorf("reserve the exit record: %w", err)
+	}
+	return nil
+}
+
+// replace puts a whole new version in the place of a file.
+func replace(dir, name string, data []byte, durable bool) error {
+	temporary := filepath.Join(dir, name+".tmp")
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	_, err = file.WriteAt(data, 0)
+	if err == nil {
+		err = file.Truncate(int64(len(data)))
+	}
+	if err == nil && durable {
+		err = file.Sync()
+	}
+	if closing := file.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = os.Rename(temporary, filepath.Join(dir, name))
+	}
+	if err == nil && durable {
+		err = syncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+func writeJSON(dir, name string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return replace(dir, name, data, false)
+}
+
+// readJSON tells whether the file is there, and why what is there cannot be read.
+func readJSON(name string, value any) (bool, error) {
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(data, value); err != nil {
+		return true, fmt.Errorf("%s: %w", name, ErrTorn)
+	}
+	return true, nil
+}
+
+// lock takes the task's lock; held tells that somebody else has it. The kernel
+// gives it back when its last holder has died, however that happened, so that
+// whether a supervisor lives is never read from a pid.
+func lock(dir string) (file *os.File, held bool, err error) {
+	file, err = os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, false, fmt.Errorf("lock of %s: %w", dir, err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		file.Close()
+		return nil, true, nil
+	}
+	if err != nil {
+		file.Close()
+		return nil, false, fmt.Errorf("lock of %s: %w", dir, err)
+	}
+	return file, false, nil
+}

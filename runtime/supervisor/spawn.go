@@ -1,0 +1,193 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file owns how the command is executed, and what is said when it cannot be.
+
+// The exit codes of shells for what could not be run.
+const (
+	codeSetUp         = 125
+	codeNotExecutable = 126
+	codeNotFound      = 127
+)
+
+// child is the command and our ends of its pipes.
+type child struct {
+	pid            int
+	stdout, stderr *os.File
+	status         *os.File // nil without StatusFD
+}
+
+// spawn executes the command as the leader of its own session. It dies with the
+// supervisor's main thread, which therefore never ends before the process does.
+func spawn(spec *Spec) (*child, *Exit) {
+	path, failed := lookUp(spec)
+	if failed != nil {
+		return nil, failed
+	}
+	if err := setLimits(spec.Limits); err != nil {
+		return nil, setUpFailed(err)
+	}
+	c := &child{}
+	files, err := c.openPipes(spec.StatusFD)
+	if err != nil {
+		closeAll(files)
+		return nil, setUpFailed(err)
+	}
+	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Sys: &syscall.SysProcAttr{
+		Setsid: true, Pdeathsig: syscall.SIGKILL,
+	}}
+	for _, f := range files {
+		attr.Files = append(attr.Files, f.Fd())
+	}
+	if u := spec.User; u != nil {
+		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
+	}
+	c.pid, err = forkInto(spec, path, attr)
+	closeAll(files)
+	if err != nil {
+		c.close()
+		return nil, spawnFailed(spec, path, err)
+	}
+	return c, nil
+}
+
+// forkInto starts the command in its cgroup. On a kernel that cannot do that it
+// starts it outside: the evidence of its end does not depend on the cgroup.
+func forkInto(spec *Spec, path string, attr *syscall.ProcAttr) (int, error) {
+	if spec.Cgroup != "" {
+		fd, err := unix.Open(spec.Cgroup, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			defer unix.Close(fd)
+			attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, fd
+			pid, err := syscall.ForkExec(path, spec.Args, attr)
+			if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.EOPNOTSUPP) {
+				return pid, err
+			}
+			attr.Sys.UseCgroupFD = false
+		}
+	}
+	return syscall.ForkExec(path, spec.Args, attr)
+}
+
+// openPipes makes the command's standard files; the answer is its side of them.
+func (c *child) openPipes(status bool) ([]*os.File, error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	files := []*os.File{null}
+	ours := []**os.File{&c.stdout, &c.stderr}
+	if status {
+		ours = append(ours, &c.status)
+	}
+	for _, end := range ours {
+		r, w, err := os.Pipe()
+		if err != nil {
+			c.close()
+			return files, err
+		}
+		*end = r
+		files = append(files, w)
+	}
+	return files, nil
+}
+
+func (c *child) close() {
+	for _, f := range []*os.File{c.stdout, c.stderr, c.status} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// lookUp finds the command as a shell would, in PATH of the task's environment.
+func lookUp(spec *Spec) (string, *Exit) {
+	if spec.Path == "" {
+		return "", ended(codeNotFound, "command: is empty; give the job a command")
+	}
+	if strings.Contains(spec.Path, "/") {
+		return spec.Path, nil
+	}
+	forbidden := false
+	for _, dir := range filepath.SplitList(lastValue(spec.Env, "PATH")) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		candidate := filepath.Join(dir, spec.Path)
+		info, err := os.Stat(candidate)
+		switch {
+		case err != nil || info.IsDir():
+		case info.Mode()&0o111 != 0:
+			return candidate, nil
+		default:
+			forbidden = true
+		}
+	}
+	if forbidden {
+		return "", ended(codeNotExecutable, fmt.Sprintf("command: %s is not executable; chmod +x it", spec.Path))
+	}
+	return "", ended(codeNotFound, fmt.Sprintf("command: %s is not found in PATH=%s", spec.Path, lastValue(spec.Env, "PATH")))
+}
+
+func lastValue(env []string, name string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(env[i], name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func setLimits(limits []Limit) error {
+	for _, l := range limits {
+		if err := unix.Setrlimit(l.Resource, &unix.Rlimit{Cur: l.Soft, Max: l.Hard}); err != nil {
+			return fmt.Errorf("resource limit %d: %w", l.Resource, err)
+		}
+	}
+	return nil
+}
+
+func setUpFailed(err error) *Exit {
+	return &Exit{Kind: LaunchFailed, Code: codeSetUp, Detail: err.Error()}
+}
+
+func ended(code int, detail string) *Exit { return &Exit{Kind: Exited, Code: code, Detail: detail} }
+
+// spawnFailed tells the user's mistakes from the machine's: only the latter may
+// count against the machine.
+func spawnFailed(spec *Spec, path string, err error) *Exit {
+	if info, wrong := os.Stat(spec.Dir); spec.Dir != "" && (wrong != nil || !info.IsDir()) {
+		return ended(codeNotExecutable, fmt.Sprintf("workdir: %s is not a directory on this machine", spec.Dir))
+	}
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		if _, wrong := os.Stat(path); wrong == nil {
+			return ended(codeNotFound, fmt.Sprintf("command: the interpreter of %s is not found", path))
+		}
+		return ended(codeNotFound, fmt.Sprintf("command: %s is not found", path))
+	case errors.Is(err, unix.ENOEXEC):
+		return ended(codeNotExecutable, fmt.Sprintf("command: %s is no program for this machine, and names no interpreter", path))
+	case errors.Is(err, unix.EACCES):
+		return ended(codeNotExecutable, fmt.Sprintf("command: %s in workdir %s: %v for this user", path, spec.Dir, err))
+	case errors.Is(err, unix.E2BIG), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EISDIR),
+		errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.ETXTBSY), errors.Is(err, unix.EINVAL):
+		return ended(codeNotExecutable, fmt.Sprintf("command: %s: %v", path, err))
+	}
+	return &Exit{Kind: LaunchFailed, Code: codeSetUp, Detail: fmt.Sprintf("execute %s: %v", path, err)}
+}

@@ -1,0 +1,259 @@
+package store
+
+import (
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns a transaction of a database from the lookup to the rows. A
+// database only looks up and writes; what is written is decided here, by the
+// same judge as for the store in memory.
+//
+// All lookups come before all writes, each kind in one statement: a database
+// that is asked row by row spends its time on the questions.
+
+// Request is what an owner calls one submit.
+type Request struct{ Owner, ID string }
+
+// Draft is one transaction before it is written. A database looks up Jobs,
+// Requests, Tokens and Nodes, says what it Found, calls Judge, and writes Rows.
+type Draft struct {
+	// Jobs, Nodes and Tokens are those that the changes touch, each once.
+	Jobs   []topology.JobID
+	Nodes  []topology.NodeID
+	Tokens []topology.Token
+	// Requests are those that may make a new job.
+	Requests []Request
+
+	changes  []actors.Change
+	jobs     map[topology.JobID]*draftJob
+	machines map[topology.NodeID]*draftNode
+	requests map[request]bool        // whether it is used
+	tokens   map[topology.Token]bool // the same
+	records  map[topology.Token]bool // whether a change writes this attempt
+	broken   map[Rule]int
+}
+
+type draftJob struct {
+	entry  *jobEntry
+	pruned bool
+	known  bool // it is stored
+	dirty  bool
+}
+
+type draftNode struct {
+	record *messages.NodeRecord
+	data   []byte // what replaces it
+	known  bool
+}
+
+// JobRow is a job as it is to be stored. Insert: it is not there yet.
+type JobRow struct {
+	Insert bool
+	ID     topology.JobID
+	Head   Head
+	Live   bool
+	Sealed []byte
+}
+
+// AttemptRow is an attempt as it is to be stored.
+type AttemptRow struct {
+	Insert bool
+	Job    topology.JobID
+	Token  topology.Token
+	Ended  bool
+	Owes   bool
+	Sealed []byte
+}
+
+// NodeRow is a machine's record as it is to be stored.
+type NodeRow struct {
+	Insert bool
+	ID     topology.NodeID
+	Sealed []byte
+}
+
+// Rows are what a transaction writes. A job's attempts are in the order of their
+// tokens, so that one ends before the next begins.
+type Rows struct {
+	Jobs     []JobRow
+	Attempts []AttemptRow
+	Nodes    []NodeRow
+	Arrival  uint64 // the highest among the jobs
+}
+
+// NewDraft begins a transaction.
+func NewDraft(changes []actors.Change) *Draft {
+	d := &Draft{
+		changes: changes, jobs: map[topology.JobID]*draftJob{}, machines: map[topology.NodeID]*draftNode{},
+		requests: map[request]bool{}, tokens: map[topology.Token]bool{}, records: map[topology.Token]bool{}, broken: map[Rule]int{},
+	}
+	for i := range changes {
+		d.lookUp(&changes[i])
+	}
+	return d
+}
+
+// lookUp asks for nothing that no database has; the judge refuses it.
+func (d *Draft) lookUp(c *actors.Change) {
+	if id := topology.JobID(c.Job.GetId()); isKey(string(id)) && d.jobs[id] == nil {
+		d.jobs[id] = &draftJob{}
+		d.Jobs = append(d.Jobs, id)
+	}
+	if r := (request{c.Job.GetOwner().GetName(), c.Job.GetRequestId()}); c.Job.GetRevision() == 1 && isKey(r.id) && isText(r.owner) {
+		if _, asked := d.requests[r]; !asked {
+			d.requests[r] = false
+			d.Requests = append(d.Requests, Request{r.owner, r.id})
+		}
+	}
+	for _, a := range c.Attempts {
+		if t := messages.FromToken(a.GetToken()); fits(t) {
+			if _, asked := d.tokens[t]; !asked {
+				d.tokens[t] = false
+				d.Tokens = append(d.Tokens, t)
+			}
+		}
+	}
+	if id := topology.NodeID(c.Node.GetId()); isKey(string(id)) && d.machines[id] == nil {
+		d.machines[id] = &draftNode{}
+		d.Nodes = append(d.Nodes, id)
+	}
+}
+
+// FoundJob tells that a job is stored.
+func (d *Draft) FoundJob(id topology.JobID, head Head) {
+	d.jobs[id].entry, d.jobs[id].known = &jobEntry{head: head}, true
+}
+
+// FoundPruned tells that a job was pruned.
+func (d *Draft) FoundPruned(id topology.JobID) { d.jobs[id].pruned = true }
+
+// FoundRequest tells that a request has made a job.
+func (d *Draft) FoundRequest(r Request) { d.requests[request{r.Owner, r.ID}] = true }
+
+// FoundHead tells of one attempt of a job that was found: in the order of their
+// tokens, and before any FoundAttempt.
+func (d *Draft) FoundHead(job topology.JobID, token topology.Token, ended, owes bool) error {
+	if j := d.jobs[job]; j == nil || j.entry == nil {
+		return damaged("attempt", string(job)+"/"+token.String(), "its job is not there")
+	}
+	e := d.jobs[job].entry
+	e.attempts = append(e.attempts, attemptEntry{attemptHead: attemptHead{token: token, ended: ended}, owes: owes})
+	return nil
+}
+
+// FoundAttempt tells the record of one of Tokens. It may be of a job that no
+// change touches.
+func (d *Draft) FoundAttempt(job topology.JobID, token topology.Token, sealed []byte) error {
+	d.tokens[token] = true
+	if _, err := ReadAttempt(job, token, sealed); err != nil {
+		return err
+	}
+	j := d.jobs[job]
+	if j == nil || j.entry == nil {
+		return nil
+	}
+	at, there := j.entry.find(token)
+	if !there {
+		return damaged("attempt", string(job)+"/"+token.String(), "its job does not know of it")
+	}
+	j.entry.attempts[at].record = sealed[sealBytes:]
+	return nil
+}
+
+// FoundNode tells the record of one of Nodes.
+func (d *Draft) FoundNode(id topology.NodeID, sealed []byte) error {
+	record, err := ReadNode(id, sealed)
+	if err != nil {
+		return err
+	}
+	d.machines[id].record, d.machines[id].known = record, true
+	return nil
+}
+
+// Judge decides on each change, on what those before it have left.
+func (d *Draft) Judge() []actors.Verdict {
+	verdicts := make([]actors.Verdict, len(d.changes))
+	for i := range d.changes {
+		c := &d.changes[i]
+		j := judge(d, c)
+		verdicts[i] = actors.Done
+		if j.broken != "" {
+			d.broken[j.broken]++
+			verdicts[i] = actors.Conflict
+			continue
+		}
+		if j.job != nil {
+			d.putJob(c, j.job)
+		}
+		if j.node != nil {
+			n := d.machines[topology.NodeID(c.Node.Id)]
+			n.record, n.data = c.Node, j.node
+		}
+	}
+	return verdicts
+}
+
+func (d *Draft) putJob(c *actors.Change, next *jobEntry) {
+	j := d.jobs[topology.JobID(c.Job.Id)]
+	j.entry, j.dirty = next, true
+	if next.head.RequestID != "" {
+		d.requests[request{next.head.Owner, next.head.RequestID}] = true
+	}
+	for _, a := range c.Attempts {
+		d.records[messages.FromToken(a.Token)] = true
+	}
+}
+
+// Broken counts the changes that Judge refused, by rule.
+func (d *Draft) Broken() map[Rule]int { return d.broken }
+
+// Rows are what the changes that were let through come to.
+func (d *Draft) Rows() Rows {
+	var out Rows
+	for _, id := range d.Jobs {
+		j := d.jobs[id]
+		if !j.dirty {
+			continue
+		}
+		out.Jobs = append(out.Jobs, JobRow{
+			Insert: !j.known, ID: id, Head: j.entry.head, Live: j.entry.live(), Sealed: seal(j.entry.record),
+		})
+		out.Arrival = max(out.Arrival, j.entry.head.Arrival)
+		for i := range j.entry.attempts {
+			a := &j.entry.attempts[i]
+			if d.records[a.token] {
+				out.Attempts = append(out.Attempts, AttemptRow{
+					Insert: !d.tokens[a.token], Job: id, Token: a.token, Ended: a.ended, Owes: a.owes, Sealed: seal(a.record),
+				})
+			}
+		}
+	}
+	for _, id := range d.Nodes {
+		if n := d.machines[id]; n.data != nil {
+			out.Nodes = append(out.Nodes, NodeRow{Insert: !n.known, ID: id, Sealed: seal(n.data)})
+		}
+	}
+	return out
+}
+
+func (d *Draft) entry(id topology.JobID) *jobEntry {
+	if j := d.jobs[id]; j != nil {
+		return j.entry
+	}
+	return nil
+}
+
+func (d *Draft) wasPruned(id topology.JobID) bool { return d.jobs[id] != nil && d.jobs[id].pruned }
+
+func (d *Draft) wasRequested(r request) bool { return d.requests[r] }
+
+func (d *Draft) machine(id topology.NodeID) *messages.NodeRecord {
+	if n := d.machines[id]; n != nil {
+		return n.record
+	}
+	return nil
+}
+
+func (d *Draft) wasCommitted(t topology.Token) bool { return d.tokens[t] || d.records[t] }

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the judgement on one change: it holds the rules against what a
+// store has, whatever it keeps it in, and makes what would take its place. It
+// must never put anything itself, so that a change is taken whole or not at all.
+
+// shelf is where the judge looks things up: as they are stored, and as the
+// earlier changes of the same transaction have left them.
+type shelf interface {
+	entry(topology.JobID) *jobEntry // nil: there is none
+	wasPruned(topology.JobID) bool
+	wasRequested(request) bool
+	wasCommitted(topology.Token) bool
+	machine(topology.NodeID) *messages.NodeRecord // nil: there is none
+}
+
+// judged is what a change would put, or the rule that it breaks. Neither: the
+// very write is there already.
+type judged struct {
+	job    *jobEntry
+	node   []byte
+	broken Rule
+}
+
+// jobEntry is one job with its attempts in the order of their tokens. It is
+// never changed but replaced, so that taking a write back is putting the old
+// one in its place.
+type jobEntry struct {
+	record   []byte
+	head     Head
+	attempts []attemptEntry
+}
+
+// attemptEntry is one attempt. Where only the head was looked up, because the
+// change does not touch it, there is no record.
+type attemptEntry struct {
+	attemptHead
+	record []byte
+	owes   bool // some rank lacks evidence
+}
+
+// decode reads the whole job for a caller.
+func (e *jobEntry) decode() (*messages.JobRecord, []*messages.AttemptRecord) {
+	attempts := make([]*messages.AttemptRecord, len(e.attempts))
+	for i := range e.attempts {
+		attempts[i] = e.attempts[i].decode()
+	}
+	return decodeJob(e.record), attempts
+}
+
+func (a *attemptEntry) decode() *messages.AttemptRecord {
+	record := new(messages.AttemptRecord)
+	decode(a.record, record)
+	return record
+}
+
+func decodeJob(data []byte) *messages.JobRecord {
+	record := new(messages.JobRecord)
+	decode(data, record)
+	return record
+}
+
+func decodeNode(data []byte) *messages.NodeRecord {
+	record := new(messages.NodeRecord)
+	decode(data, record)
+	return record
+}
+
+// live tells whether a leader has to know of the job: it is not over, or some
+// attempt lacks evidence.
+func (e *jobEntry) live() bool {
+	return !e.head.State.Terminal() || slices.ContainsFunc(e.attempts, func(a attemptEntry) bool { return a.owes })
+}
+
+// find is where an attempt is, or where it would stand.
+func (e *jobEntry) find(t topology.Token) (int, bool) {
+	return slices.BinarySearchFunc(e.attempts, t, func(a attemptEntry, t topology.Token) int { return a.token.Compare(t) })
+}
+
+// judge holds one change against the shelf.
+func judge(s shelf, c *actors.Change) judged {
+	if (c.Job == nil && c.Node == nil) || (c.Job == nil && len(c.Attempts) > 0) {
+		return judged{broken: RuleShape}
+	}
+	var parts, repeats int
+	var out judged
+	if c.Job != nil {
+		parts++
+		next, repeated, rule := judgeJob(s, c)
+		if rule != "" {
+			return judged{broken: rule}
+		}
+		if repeated {
+			repeats++
+		}
+		out.job = next
+	}
+	if c.Node != nil {
+		parts++
+		repeated, rule := JudgeNode(s.machine(topology.NodeID(c.Node.Id)), c.Node)
+		if rule != "" {
+			return judged{broken: rule}
+		}
+		if repeated {
+			repeats++
+		} else {
+			out.node = encode(c.Node)
+		}
+	}
+	switch repeats {
+	case parts:
+		return judged{}
+	case 0:
+		return out
+	}
+	return judged{broken: RuleRevision} // one half is there and the other is not: this write was never made here
+}
+
+// judgeJob makes the entry that would replace a job's.
+func judgeJob(s shelf, c *actors.Change) (next *jobEntry, repeated bool, broken Rule) {
+	id := topology.JobID(c.Job.Id)
+	was := s.entry(id)
+	var stored *Head
+	next = &jobEntry{head: HeadOf(c.Job)}
+	if was != nil {
+		stored = &was.head
+		next.attempts = slices.Clone(was.attempts)
+	}
+	if repeated, broken = JudgeJob(stored, c.Job); repeated || broken != "" {
+		return nil, repeated, broken
+	}
+	if was == nil {
+		if broken = judgeNew(s, id, next.head); broken != "" {
+			return nil, false, broken
+		}
+	}
+	for _, a := range c.Attempts {
+		if broken = judgeAttempt(s, id, next, a); broken != "" {
+			return nil, false, broken
+		}
+	}
+	heads := make([]attemptHead, len(next.attempts))
+	for i := range heads {
+		heads[i] = next.attempts[i].attemptHead
+	}
+	if broken = judgeAttempts(next.head.State, heads); broken != "" {
+		return nil, false, broken
+	}
+	next.record = encode(c.Job)
+	return next, false, ""
+}
+
+// judgeNew: an id is used once, and so is a request.
+func judgeNew(s shelf, id topology.JobID, head Head) Rule {
+	if s.wasPruned(id) {
+		return RuleID
+	}
+	if head.RequestID != "" && s.wasRequested(request{head.Owner, head.RequestID}) {
+		return RuleRequest
+	}
+	return ""
+}
+
+// judgeAttempt puts one attempt into the entry that is being made.
+func judgeAttempt(s shelf, id topology.JobID, next *jobEntry, a *messages.AttemptRecord) Rule {
+	if a.GetJob() != string(id) {
+		return RuleShape
+	}
+	token := messages.FromToken(a.GetToken())
+	at, known := next.find(token)
+	var stored *messages.AttemptRecord
+	if known {
+		stored = next.attempts[at].decode()
+	} else {
+		if s.wasCommitted(token) || at < len(next.attempts) {
+			return RuleCommit
+		}
+		next.attempts = append(next.attempts, attemptEntry{})
+	}
+	if broken := JudgeAttempt(stored, a); broken != "" {
+		return broken
+	}
+	next.attempts[at] = attemptEntry{
+		attemptHead: attemptHead{token: token, ended: a.End != nil}, record: encode(a), owes: a.Owes(),
+	}
+	return ""
+}

@@ -1,0 +1,187 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the writes. What they come to is decided by a store.Draft;
+// here it is only looked up and put. A transaction is two messages to the
+// server: one that begins, fences and looks up, one that puts and commits.
+
+// Apply implements store.Store.
+func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, error) {
+	ctx, leave, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	draft := store.NewDraft(changes)
+	var verdicts []actors.Verdict
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	err = s.led(ctx, epoch, func(batch *pgx.Batch) { look(batch, draft) }, func(batch *pgx.Batch) {
+		verdicts = draft.Judge()
+		put(batch, draft.Rows())
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store: apply: %w", judged(err))
+	}
+	for rule, n := range draft.Broken() {
+		s.broken[rule] += n
+	}
+	return verdicts, nil
+}
+
+// led does all or nothing as the leader of an epoch. After an error of the
+// second message nobody knows which.
+func (s *Store) led(ctx context.Context, epoch uint64, look, put func(*pgx.Batch)) error {
+	conn, err := s.writes.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	// A connection that is given back in the middle of a transaction is closed.
+	defer conn.Release()
+	first := new(pgx.Batch)
+	first.Queue("BEGIN")
+	var now uint64
+	first.Queue("SELECT epoch FROM synapse.leader FOR NO KEY UPDATE").QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
+	look(first)
+	if err := send(ctx, conn, first); err != nil {
+		return errors.Join(err, rollBack(ctx, conn))
+	}
+	if epoch == 0 || epoch != now {
+		return errors.Join(store.ErrDeposed, rollBack(ctx, conn))
+	}
+	second := new(pgx.Batch)
+	put(second)
+	second.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
+		if tag.String() != "COMMIT" {
+			return fmt.Errorf("the server answered %s to COMMIT", tag)
+		}
+		return nil
+	})
+	if err := send(ctx, conn, second); err != nil {
+		return errors.Join(err, rollBack(ctx, conn))
+	}
+	return nil
+}
+
+func send(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch) error {
+	return conn.SendBatch(ctx, batch).Close()
+}
+
+// rollBack lets go of the leader's row at once. Where it cannot, the server does
+// when it notices that the connection is gone.
+func rollBack(ctx context.Context, conn *pgxpool.Conn) error {
+	if conn.Conn().IsClosed() {
+		return nil
+	}
+	_, err := conn.Exec(ctx, "ROLLBACK")
+	return err
+}
+
+// each calls found for every row of a query in a batch.
+func each(batch *pgx.Batch, found func(pgx.Rows) error, text string, args ...any) {
+	batch.Queue(text, args...).Query(func(rows pgx.Rows) error {
+		defer rows.Close()
+		for rows.Next() {
+			if err := found(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+}
+
+const (
+	jobsByID = `SELECT id, revision, writer_epoch, writer_counter, owner, request_id, arrival, state, exit_code, finished_unix_ms, record IS NULL
+		FROM synapse.job WHERE id = ANY($1::text[])`
+	jobsByRequest = `SELECT j.owner, j.request_id FROM unnest($1::text[], $2::text[]) AS r (owner, id)
+		JOIN synapse.job j ON j.owner = r.owner AND j.request_id = r.id AND j.request_id <> ''`
+	headsByJob = `SELECT job, epoch, counter, ended, owes FROM synapse.attempt WHERE job = ANY($1::text[])
+		ORDER BY job, epoch, counter`
+	attemptsByToken = `SELECT a.job, a.epoch, a.counter, a.record FROM unnest($1::bigint[], $2::bigint[]) AS t (epoch, counter)
+		JOIN synapse.attempt a ON a.epoch = t.epoch AND a.counter = t.counter`
+	nodesByID = `SELECT id, record FROM synapse.node WHERE id = ANY($1::text[])`
+)
+
+// look tells the draft what is stored.
+func look(batch *pgx.Batch, d *store.Draft) {
+	if len(d.Jobs) > 0 {
+		lookJobs(batch, d)
+	}
+	if len(d.Requests) > 0 {
+		var owners, ids []string
+		for _, r := range d.Requests {
+			owners, ids = append(owners, r.Owner), append(ids, r.ID)
+		}
+		each(batch, func(rows pgx.Rows) error {
+			var r store.Request
+			err := rows.Scan(&r.Owner, &r.ID)
+			d.FoundRequest(r)
+			return err
+		}, jobsByRequest, owners, ids)
+	}
+	if len(d.Tokens) > 0 {
+		var epochs, counters []int64
+		for _, t := range d.Tokens {
+			epochs, counters = append(epochs, int64(t.Epoch)), append(counters, int64(t.Counter))
+		}
+		each(batch, func(rows pgx.Rows) error {
+			var job topology.JobID
+			var token topology.Token
+			var sealed []byte
+			if err := rows.Scan(&job, &token.Epoch, &token.Counter, &sealed); err != nil {
+				return err
+			}
+			return d.FoundAttempt(job, token, sealed)
+		}, attemptsByToken, epochs, counters)
+	}
+	if len(d.Nodes) > 0 {
+		each(batch, func(rows pgx.Rows) error {
+			var id topology.NodeID
+			var sealed []byte
+			if err := rows.Scan(&id, &sealed); err != nil {
+				return err
+			}
+			return d.FoundNode(id, sealed)
+		}, nodesByID, d.Nodes)
+	}
+}
+
+func lookJobs(batch *pgx.Batch, d *store.Draft) {
+	each(batch, func(rows pgx.Rows) error {
+		var id topology.JobID
+		var h store.Head
+		var pruned bool
+		if err := rows.Scan(&id, &h.Revision, &h.WrittenBy.Epoch, &h.WrittenBy.Counter, &h.Owner, &h.RequestID,
+			&h.Arrival, &h.State, &h.ExitCode, &h.FinishedUnixMs, &pruned); err != nil {
+			return err
+		}
+		if pruned {
+			d.FoundPruned(id)
+		} else {
+			d.FoundJob(id, h)
+		}
+		return nil
+	}, jobsByID, d.Jobs)
+	each(batch, func(rows pgx.Rows) error {
+		var job topology.JobID
+		var token topology.Token
+		var ended, owes bool
+		if err := rows.Scan(&job, &token.Epoch, &token.Counter, &ended, &owes); err != nil {
+			return err
+		}
+		return d.FoundHead(job, token, ended, owes)
+	}, headsByJob, d.Jobs)
+}

@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/yi-json/synapse/store"
+)
+
+// This file owns leadership: who has the lease, by the database's clock alone,
+// and which epoch may write. The lease decides who may take over; what keeps an
+// old leader from writing is the epoch, never the time.
+
+// ErrLed: somebody else's lease has not run out. The error around it says whose.
+var ErrLed = errors.New("somebody else leads")
+
+// Leadership is who leads.
+type Leadership struct {
+	Holder string
+	Epoch  uint64
+	Left   time.Duration // of the lease; 0 where it has run out
+}
+
+// Lead implements store.Store. It is refused with ErrLed while the lease of
+// another holder runs; one's own never stands in the way, so that a scheduler
+// that was restarted need not wait for itself.
+func (s *Store) Lead(holder string) (uint64, error) {
+	ctx, leave, err := s.enter()
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	var epoch uint64
+	err = pgx.BeginFunc(ctx, s.writes, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `UPDATE synapse.lease SET epoch = epoch + 1, holder = $1, until = clock_timestamp() + $2
+			WHERE holder = $1 OR until <= clock_timestamp() RETURNING epoch`, holder, s.options.Lease).Scan(&epoch)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "UPDATE synapse.leader SET epoch = $1", epoch)
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrLed
+		if now, readErr := s.leading(ctx); readErr == nil {
+			err = fmt.Errorf("%w: %s, for %v more unless it renews", ErrLed, now.Holder, now.Left.Round(time.Millisecond))
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("store: lead: %w", judged(err))
+	}
+	return epoch, nil
+}
+
+// Renew makes the lease run anew from now, by the database's clock. A leader
+// reckons from before the call. ErrDeposed: another one has it.
+func (s *Store) Renew(epoch uint64) error { return s.until(epoch, s.options.Lease) }
+
+// Resign lets the lease run out at once, for whoever stands by.
+func (s *Store) Resign(epoch uint64) error { return s.until(epoch, 0) }
+
+func (s *Store) until(epoch uint64, left time.Duration) error {
+	ctx, leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	tag, err := s.writes.Exec(ctx, "UPDATE synapse.lease SET until = clock_timestamp() + $2 WHERE epoch = $1", epoch, left)
+	switch {
+	case err != nil:
+		return fmt.Errorf("store: renew the lease: %w", judged(err))
+	case tag.RowsAffected() == 0:
+		return store.ErrDeposed
+	}
+	return nil
+}
+
+// Leading tells who leads, for those who stand by.
+func (s *Store) Leading() (Leadership, error) {
+	ctx, leave, err := s.enter()
+	if err != nil {
+		return Leadership{}, err
+	}
+	defer leave()
+	l, err := s.leading(ctx)
+	if err != nil {
+		return Leadership{}, fmt.Errorf("store: read the lease: %w", judged(err))
+	}
+	return l, nil
+}
+
+func (s *Store) leading(ctx context.Context) (l Leadership, err error) {
+	err = s.reads.QueryRow(ctx, `SELECT holder, epoch, CASE WHEN until > clock_timestamp() THEN until - clock_timestamp() ELSE interval '0' END
+		FROM synapse.lease`).Scan(&l.Holder, &l.Epoch, &l.Left)
+	return l, err
+}

@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/yi-json/synapse/store"
+)
+
+// This file owns who may lead, and what the last leader can still do.
+
+func TestLease(t *testing.T) {
+	const lease = time.Hour // it runs out when the test says so
+	url := database(t)
+	a, b := opened(t, Options{URL: url, Lease: lease}), opened(t, Options{URL: url, Lease: lease})
+	if l, err := b.Leading(); err != nil || l != (Leadership{}) {
+		t.Fatalf("nobody leads yet: %+v, %v", l, err)
+	}
+	first := mustLead(t, a, "a")
+	if _, err := b.Lead("b"); !errors.Is(err, ErrLed) || !strings.Contains(err.Error(), "somebody else leads: a, for") {
+		t.Fatalf("lead beside a leader: %v", err)
+	}
+	if l, err := b.Leading(); err != nil || l.Holder != "a" || l.Epoch != first || l.Left <= lease-time.Minute || l.Left > lease {
+		t.Fatalf("leading: %+v, %v", l, err)
+	}
+	second := mustLead(t, a, "a") // it was restarted
+	if second != first+1 {
+		t.Fatalf("epochs %d and %d", first, second)
+	}
+	if err := a.Renew(first); !errors.Is(err, store.ErrDeposed) {
+		t.Fatalf("renew an older epoch: %v", err)
+	}
+	if err := a.Renew(second); err != nil {
+		t.Fatal(err)
+	}
+	server.Exec(t, url, "UPDATE synapse.lease SET until = clock_timestamp() - interval '1 ms'")
+	if l, err := b.Leading(); err != nil || l.Left != 0 {
+		t.Fatalf("leading after the lease: %+v, %v", l, err)
+	}
+	applied(t, a, second, three(second)...) // nobody else leads, so it still may
+	third := mustLead(t, b, "b")
+	if err := a.Renew(second); !errors.Is(err, store.ErrDeposed) {
+		t.Fatalf("renew after another led: %v", err)
+	}
+	if _, err := a.Apply(second, nil); !errors.Is(err, store.ErrDeposed) {
+		t.Fatalf("apply after another led: %v", err)
+	}
+	if _, err := a.Load(second); !errors.Is(err, store.ErrDeposed) {
+		t.Fatalf("load after another led: %v", err)
+	}
+	if err := b.Resign(third); err != nil {
+		t.Fatal(err)
+	}
+	if fourth := mustLead(t, a, "a"); fourth != third+1 {
+		t.Fatalf("epochs %d and %d", third, fourth)
+	}
+}
+
+// A leader that froze in the middle of a transaction has the fence's lock. The
+// server takes it away, the successor leads, and the old one writes nothing.
+func TestFrozenLeaderIsFencedOff(t *testing.T) {
+	url := database(t)
+	a, b := opened(t, Options{URL: url}), opened(t, Options{URL: url})
+	first := mustLead(t, a, "a")
+	draft := store.NewDraft(three(first))
+	ctx, cancel := a.bounded()
+	defer cancel()
+	var second uint64
+	began := time.Now()
+	err := a.led(ctx, first, func(batch *pgx.Batch) { look(batch, draft) }, func(batch *pgx.Batch) {
+		second = mustLead(t, b, "b") // waits for the transaction that is frozen here
+		draft.Judge()
+		put(batch, draft.Rows())
+	})
+	if err == nil {
+		t.Fatal("the frozen leader wrote after it was deposed")
+	}
+	if took := time.Since(began); took < idleMost/2 || took > 2*idleMost {
+		t.Fatalf("the successor led after %v", took)
+	}
+	presence(t, b, second, false)
+	applied(t, b, second, three(second)...)
+}
+
+// A renewal does not wait for a transaction under way.
+func TestRenewalDoesNotWait(t *testing.T) {
+	s := fresh(t)
+	epoch := mustLead(t, s, "a")
+	ctx, cancel := s.bounded()
+	defer cancel()
+	err := s.led(ctx, epoch, func(*pgx.Batch) {}, func(*pgx.Batch) {
+		began := time.Now()
+		if err := s.Renew(epoch); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > idleMost/2 {
+			t.Errorf("it took %v", took)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestManyRaceToLead(t *testing.T) {
+	url := database(t)
+	const racers = 4
+	won, lost := make(chan uint64, racers), make(chan error, racers)
+	for i := range racers {
+		s := opened(t, Options{URL: url, Lease: time.Hour})
+		go func() {
+			epoch, err := s.Lead(string(rune('a' + i)))
+			if err != nil {
+				lost <- err
+				return
+			}
+			won <- epoch
+		}()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range racers - 1 {
+		select {
+		case err := <-lost:
+			if !errors.Is(err, ErrLed) {
+				t.Fatal(err)
+			}
+		case <-ctx.Done():
+			t.Fatal("more than one leads, or nobody answers")
+		}
+	}
+	if epoch := <-won; epoch != 1 {
+		t.Fatalf("epoch %d", epoch)
+	}
+}

@@ -1,0 +1,213 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/store/postgres/pgtest"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what becomes of a write when the server, or the way to it,
+// fails under it.
+
+func submitted(epoch uint64, id string, write uint64) *messages.JobRecord {
+	return &messages.JobRecord{
+		Id: id, Revision: 1, WrittenBy: &messages.Token{Epoch: epoch, Counter: write}, Arrival: write,
+		Spec:  &messages.JobSpec{Name: "train", Image: "host", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}},
+		Owner: &messages.Principal{Name: "alice"}, RequestId: "r" + id, State: messages.JobState_JOB_STATE_QUEUED,
+	}
+}
+
+func committed(epoch uint64, job string, counter uint64) *messages.AttemptRecord {
+	return &messages.AttemptRecord{
+		Job: job, Token: &messages.Token{Epoch: epoch, Counter: counter}, Run: 1, CommittedUnixMs: 1,
+		Places: []*messages.Place{{Node: "n0", MachineId: "m0", Grant: &messages.Grant{
+			Amount: &messages.Resources{MilliGpu: 1000}, Gpus: []*messages.GpuShare{{GpuId: "gpu-a", Milli: 1000}},
+		}}},
+	}
+}
+
+// three is a transaction that touches every table.
+func three(epoch uint64) []actors.Change {
+	return []actors.Change{
+		{Job: submitted(epoch, "a", 1), Attempts: []*messages.AttemptRecord{committed(epoch, "a", 1)}},
+		{Job: submitted(epoch, "b", 2)},
+		{Node: &messages.NodeRecord{Id: "n0", Revision: 1, WrittenBy: &messages.Token{Epoch: epoch, Counter: 3}}},
+	}
+}
+
+func mustLead(t *testing.T, s *Store, holder string) uint64 {
+	t.Helper()
+	epoch, err := s.Lead(holder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return epoch
+}
+
+func applied(t *testing.T, s *Store, epoch uint64, changes ...actors.Change) {
+	t.Helper()
+	verdicts, err := s.Apply(epoch, changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range verdicts {
+		if v != actors.Done {
+			t.Fatalf("change %d is a conflict: %v", i, s.Broken())
+		}
+	}
+}
+
+// presence tells that all of three is stored, or nothing of it.
+func presence(t *testing.T, s *Store, epoch uint64, want bool) {
+	t.Helper()
+	l, err := s.Load(epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[bool]int{true: 1, false: 0}[want]
+	if len(l.Jobs) != 2*n || len(l.Attempts) != n || len(l.Nodes) != n {
+		t.Fatalf("stored are %d jobs, %d attempts, %d machines; want all: %v", len(l.Jobs), len(l.Attempts), len(l.Nodes), want)
+	}
+}
+
+func TestInDoubtIsAllOrNothing(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		fail    func(*proxy)
+		written bool
+	}{
+		{"cut before COMMIT was sent", func(p *proxy) { p.cut() }, false},
+		{"cut before its answer", func(p *proxy) { p.set(deaf) }, true},
+		{"stuck before COMMIT was sent", func(p *proxy) { p.set(stuck) }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			url := database(t)
+			direct := opened(t, Options{URL: url})
+			p, through := newProxy(t, url)
+			s := opened(t, Options{URL: through, Timeout: 2 * time.Second})
+			epoch := mustLead(t, s, "tester")
+			draft := store.NewDraft(three(epoch))
+			ctx, cancel := s.bounded()
+			defer cancel()
+			err := s.led(ctx, epoch, func(batch *pgx.Batch) { look(batch, draft) }, func(batch *pgx.Batch) {
+				draft.Judge()
+				put(batch, draft.Rows())
+				c.fail(p)
+			})
+			if err == nil || errors.Is(err, store.ErrDeposed) || errors.Is(judged(err), store.ErrDamaged) {
+				t.Fatalf("apply: %v", err)
+			}
+			p.set(passing)
+			p.cut()
+			presence(t, direct, epoch, c.written)
+			again(t, s, epoch)
+			presence(t, direct, epoch, true)
+		})
+	}
+}
+
+// again writes the same, until the pool has found a connection that works.
+func again(t *testing.T, s *Store, epoch uint64) {
+	t.Helper()
+	var verdicts []actors.Verdict
+	err := errors.New("never tried")
+	for tries := 0; err != nil && tries < 10; tries++ {
+		verdicts, err = s.Apply(epoch, three(epoch))
+	}
+	if err != nil {
+		t.Fatalf("it never came back: %v", err)
+	}
+	for _, v := range verdicts {
+		if v != actors.Done {
+			t.Fatalf("verdicts %v", verdicts)
+		}
+	}
+}
+
+func TestServerGoneAndBack(t *testing.T) {
+	own := pgtest.Start(t)
+	s := opened(t, Options{URL: own.Database(t), Timeout: 2 * time.Second})
+	epoch := mustLead(t, s, "tester")
+	if err := own.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		began := time.Now()
+		if _, err := s.Apply(epoch, three(epoch)); err == nil || errors.Is(err, store.ErrDeposed) || errors.Is(err, store.ErrDamaged) {
+			t.Fatalf("apply without a server: %v", err)
+		}
+		if _, _, err := s.Job("a"); err == nil || errors.Is(err, store.ErrNotFound) {
+			t.Fatalf("a read without a server: %v", err)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Fatalf("the calls took %v", took)
+		}
+	}
+	if err := own.Run(); err != nil {
+		t.Fatal(err)
+	}
+	again(t, s, epoch)
+	presence(t, s, epoch, true)
+}
+
+// What was acknowledged before the server crashed is there afterwards, and the
+// leader goes on with its epoch.
+func TestServerCrashLosesNothing(t *testing.T) {
+	own := pgtest.Start(t)
+	s := opened(t, Options{URL: own.Database(t), Timeout: 2 * time.Second})
+	epoch := mustLead(t, s, "tester")
+	var mu sync.Mutex
+	var acknowledged []topology.JobID
+	var enough = make(chan struct{})
+	var once sync.Once
+	var stop atomic.Bool
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for n := uint64(1); !stop.Load(); n++ {
+			id := fmt.Sprintf("j%06d", n)
+			verdicts, err := s.Apply(epoch, []actors.Change{{Job: submitted(epoch, id, n)}})
+			if err == nil && verdicts[0] == actors.Done {
+				mu.Lock()
+				acknowledged = append(acknowledged, topology.JobID(id))
+				if len(acknowledged) > 100 {
+					once.Do(func() { close(enough) })
+				}
+				mu.Unlock()
+			}
+		}
+	})
+	select {
+	case <-enough:
+	case <-time.After(60 * time.Second):
+		t.Error("a hundred writes took a minute")
+	}
+	killed := own.Kill()
+	stop.Store(true)
+	wait.Wait()
+	if err := errors.Join(killed, own.Run()); err != nil {
+		t.Fatal(err)
+	}
+	again(t, s, epoch)
+	for _, id := range acknowledged {
+		if _, _, err := s.Job(id); err != nil {
+			t.Fatalf("job %s was acknowledged: %v", id, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.Check(ctx); err != nil {
+		t.Fatal(err)
+	}
+}

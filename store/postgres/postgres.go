@@ -1,0 +1,192 @@
+// Package postgres keeps the leader's records in PostgreSQL, for a cluster with
+// several schedulers: one leads, the others stand by and take over when its
+// lease has run out.
+//
+// Every transaction of a leader first locks the row that holds the epoch, so a
+// leader that was deposed writes nothing, and a successor's Lead waits for the
+// transaction under way. A leader that freezes in the middle of one cannot hold
+// its successor up: the server ends a transaction that stays idle.
+//
+// A transaction is on disk before Apply returns: the server is asked whether it
+// syncs, and refused if it does not. With replicas, leadership is only as safe
+// as their promotion: an asynchronous replica that takes over has lost the tail
+// of what was acknowledged. Use synchronous ones.
+//
+// The unique indexes are the same as SQLite's, and so is the reason why no
+// constraint keeps two attempts off one device: see package sqlite.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/yi-json/synapse/store"
+)
+
+// Options say where the database is, and how leadership works.
+type Options struct {
+	// URL is a connection string, as psql takes it.
+	URL string
+	// Lease is for how long nobody else may lead after Lead or Renew; 0: anybody
+	// may at any time.
+	Lease time.Duration
+	// Timeout bounds every call. 0: ten seconds.
+	Timeout time.Duration
+}
+
+// Store implements store.Store on one database.
+type Store struct {
+	options Options
+	reads   *pgxpool.Pool
+	writes  *pgxpool.Pool // apart, so that readers never keep a leader waiting
+
+	writing sync.Mutex
+	broken  map[store.Rule]int // guarded by writing
+
+	// A call holds it for reading, Close for writing.
+	calls  sync.RWMutex
+	closed bool
+}
+
+const (
+	usualTimeout = 10 * time.Second
+	readers      = 4
+	writers      = 3 // one transaction, one renewal, and one to spare while a dead connection is noticed
+
+	// idleMost is how long the server lets a transaction wait for its leader.
+	idleMost = 3 * time.Second
+)
+
+// Open connects, brings the schema up to date, and reads what a leader would
+// need, so that a damaged record is told now and not when it is needed.
+func Open(o Options) (*Store, error) {
+	if o.Timeout <= 0 {
+		o.Timeout = usualTimeout
+	}
+	s := &Store{options: o, broken: map[store.Rule]int{}}
+	if err := s.start(); err != nil {
+		s.letGo()
+		return nil, fmt.Errorf("store: open PostgreSQL: %w", judged(err))
+	}
+	return s, nil
+}
+
+func (s *Store) start() (err error) {
+	ctx, cancel := s.bounded()
+	defer cancel()
+	if s.writes, err = s.pool(ctx, writers); err != nil {
+		return err
+	}
+	if err = s.migrate(ctx); err != nil {
+		return err
+	}
+	if s.reads, err = s.pool(ctx, readers); err != nil {
+		return err
+	}
+	_, err = s.live(ctx)
+	return err
+}
+
+func (s *Store) bounded() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), s.options.Timeout)
+}
+
+func (s *Store) pool(ctx context.Context, size int32) (*pgxpool.Pool, error) {
+	c, err := pgxpool.ParseConfig(s.options.URL)
+	if err != nil {
+		return nil, err
+	}
+	c.MaxConns = size
+	c.ConnConfig.ConnectTimeout = min(s.options.Timeout, usualTimeout/2)
+	p := c.ConnConfig.RuntimeParams
+	p["application_name"] = "synapse-scheduler"
+	p["idle_in_transaction_session_timeout"] = milliseconds(idleMost)
+	// A statement whose client was cut off must not hold its locks for long.
+	p["statement_timeout"] = milliseconds(s.options.Timeout)
+	p["default_transaction_isolation"] = "read committed"
+	// Every query has its index. The planner, which knows of a table only what was
+	// there when it was last analyzed, would walk one that has grown since.
+	p["enable_seqscan"], p["enable_hashjoin"], p["enable_mergejoin"], p["jit"] = "off", "off", "off", "off"
+	c.AfterConnect = greet
+	return pgxpool.NewWithConfig(ctx, c)
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
+
+// greet asks a server whether it keeps what it says.
+func greet(ctx context.Context, conn *pgx.Conn) error {
+	var fsync, pages string
+	err := conn.QueryRow(ctx, `SELECT current_setting('fsync'), current_setting('full_page_writes')`).Scan(&fsync, &pages)
+	if err != nil {
+		return err
+	}
+	if fsync != "on" || pages != "on" {
+		return fmt.Errorf("the server does not keep what it acknowledges (fsync %s, full_page_writes %s): turn both on", fsync, pages)
+	}
+	_, err = conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')`)
+	return err
+}
+
+// enter begins a call; leave it with the function returned.
+func (s *Store) enter() (ctx context.Context, leave func(), err error) {
+	s.calls.RLock()
+	if s.closed {
+		s.calls.RUnlock()
+		return nil, nil, store.ErrClosed
+	}
+	ctx, cancel := s.bounded()
+	return ctx, func() { cancel(); s.calls.RUnlock() }, nil
+}
+
+// Close implements store.Store. It waits for the calls under way.
+func (s *Store) Close() error {
+	s.calls.Lock()
+	defer s.calls.Unlock()
+	if !s.closed {
+		s.closed = true
+		s.letGo()
+	}
+	return nil
+}
+
+func (s *Store) letGo() {
+	for _, p := range []*pgxpool.Pool{s.reads, s.writes} {
+		if p != nil {
+			p.Close()
+		}
+	}
+}
+
+// Broken counts the changes that were refused, by rule.
+func (s *Store) Broken() map[store.Rule]int {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	out := make(map[store.Rule]int, len(s.broken))
+	for rule, n := range s.broken {
+		out[rule] = n
+	}
+	return out
+}
+
+// judged marks the errors that say that the database is not what it must be:
+// asked again, it would not be either.
+func judged(err error) error {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) || len(e.Code) < 2 {
+		return err
+	}
+	const integrity, corruption = "23", "XX"
+	if class := e.Code[:2]; class == integrity || class == corruption && e.Code != "XX000" {
+		return fmt.Errorf("%w: %w; restore a backup of the database", err, store.ErrDamaged)
+	}
+	return err
+}
+
+var _ store.Store = (*Store)(nil)

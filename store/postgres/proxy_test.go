@@ -1,0 +1,129 @@
+package postgres
+
+import (
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// This file owns a cable between a store and its server that tests can pull.
+
+// proxy is a socket in front of the server's.
+type proxy struct {
+	dir, behind string
+	listener    net.Listener
+
+	mu    sync.Mutex
+	mode  mode
+	conns map[net.Conn]struct{}
+}
+
+type mode int
+
+const (
+	passing mode = iota
+	deaf         // what the client says arrives, and no answer comes back: the connection breaks instead
+	stuck        // nothing goes through, and nothing breaks
+)
+
+const socket = ".s.PGSQL.5432"
+
+// newProxy answers a URL that leads through it.
+func newProxy(t *testing.T, url string) (p *proxy, through string) {
+	t.Helper()
+	parts := strings.Fields(url) // host first
+	host := strings.TrimPrefix(parts[0], "host=")
+	p = &proxy{dir: t.TempDir(), behind: filepath.Join(host, socket), conns: map[net.Conn]struct{}{}}
+	var err error
+	if p.listener, err = net.Listen("unix", filepath.Join(p.dir, socket)); err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for {
+			client, err := p.listener.Accept()
+			if err != nil {
+				return
+			}
+			wait.Go(func() { p.serve(client) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = p.listener.Close()
+		p.cut()
+		wait.Wait()
+	})
+	parts[0] = "host=" + p.dir
+	return p, strings.Join(parts, " ")
+}
+
+func (p *proxy) is(m mode) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mode == m
+}
+
+// set changes what happens from now on.
+func (p *proxy) set(m mode) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mode = m
+}
+
+// cut breaks all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
+}
+
+func (p *proxy) hold(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns[c] = struct{}{}
+}
+
+func (p *proxy) serve(client net.Conn) {
+	server, err := net.Dial("unix", p.behind)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	p.hold(client)
+	p.hold(server)
+	var wait sync.WaitGroup
+	wait.Go(func() { p.carry(server, client, false) })
+	p.carry(client, server, true)
+	_ = client.Close()
+	_ = server.Close()
+	wait.Wait()
+}
+
+// carry copies one direction until it breaks. An answer is only taken from the
+// server once it has done what it was told, so a deaf client's commit is done.
+func (p *proxy) carry(to, from net.Conn, answers bool) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			_ = to.Close()
+			return
+		}
+		switch {
+		case p.is(stuck):
+			_, _ = io.Copy(io.Discard, from)
+			return
+		case answers && p.is(deaf):
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			_ = from.Close()
+			return
+		}
+	}
+}

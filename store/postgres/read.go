@@ -1,0 +1,315 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the reads, and the forgetting. Each read sees one moment.
+
+// snapshot reads as of one moment.
+func (s *Store) snapshot(ctx context.Context, read func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, s.reads, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, read)
+}
+
+// Load implements store.Store.
+func (s *Store) Load(epoch uint64) (*actors.Loaded, error) {
+	ctx, leave, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	loaded, err := s.live(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("store: load: %w", judged(err))
+	}
+	if epoch == 0 || epoch != loaded.epoch {
+		return nil, store.ErrDeposed
+	}
+	return &loaded.Loaded, nil
+}
+
+// living is what is not over, and under which epoch it was read.
+type living struct {
+	actors.Loaded
+	epoch uint64
+}
+
+const (
+	liveJobs = `SELECT id, record FROM synapse.job WHERE live`
+	// Of a job's attempts the latest, and earlier ones that lack evidence.
+	liveAttempts = `SELECT a.job, a.epoch, a.counter, a.record FROM synapse.job j JOIN synapse.attempt a ON a.job = j.id
+		WHERE j.live AND (a.owes OR NOT EXISTS
+			(SELECT 1 FROM synapse.attempt b WHERE b.job = a.job AND (b.epoch, b.counter) > (a.epoch, a.counter)))`
+)
+
+// live reads all that a leader needs, and checks every record of it.
+func (s *Store) live(ctx context.Context) (*living, error) {
+	out := new(living)
+	attempts := map[string][]*messages.AttemptRecord{}
+	err := s.snapshot(ctx, func(tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, "SELECT epoch, arrival FROM synapse.leader").Scan(&out.epoch, &out.Arrival); err != nil {
+			return err
+		}
+		err := query(ctx, tx, func(rows pgx.Rows) error {
+			job, err := readJob(rows)
+			out.Jobs = append(out.Jobs, job)
+			return err
+		}, liveJobs)
+		if err != nil {
+			return err
+		}
+		err = query(ctx, tx, func(rows pgx.Rows) error {
+			attempt, err := readAttempt(rows)
+			attempts[attempt.GetJob()] = append(attempts[attempt.GetJob()], attempt)
+			return err
+		}, liveAttempts)
+		if err != nil {
+			return err
+		}
+		return query(ctx, tx, func(rows pgx.Rows) error {
+			node, err := readNode(rows)
+			out.Nodes = append(out.Nodes, node)
+			return err
+		}, "SELECT id, record FROM synapse.node ORDER BY id")
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(out.Jobs, func(a, b *messages.JobRecord) int {
+		return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Id, b.Id))
+	})
+	for _, j := range out.Jobs {
+		of := attempts[j.Id]
+		slices.SortFunc(of, func(a, b *messages.AttemptRecord) int {
+			return messages.FromToken(a.Token).Compare(messages.FromToken(b.Token))
+		})
+		out.Attempts = append(out.Attempts, of...)
+	}
+	return out, nil
+}
+
+// query calls found for every row.
+func query(ctx context.Context, tx pgx.Tx, found func(pgx.Rows) error, text string, args ...any) error {
+	rows, err := tx.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := found(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// readJob reads a row of an id and a record. The record is decoded where it
+// lies: what is decoded has copies of all it keeps.
+func readJob(rows pgx.Rows) (*messages.JobRecord, error) {
+	var id topology.JobID
+	var sealed pgtype.DriverBytes
+	if err := rows.Scan(&id, &sealed); err != nil {
+		return nil, err
+	}
+	return store.ReadJob(id, sealed)
+}
+
+// readAttempt reads a row of a job, an epoch, a counter and a record.
+func readAttempt(rows pgx.Rows) (*messages.AttemptRecord, error) {
+	var job topology.JobID
+	var token topology.Token
+	var sealed []byte
+	if err := rows.Scan(&job, &token.Epoch, &token.Counter, &sealed); err != nil {
+		return nil, err
+	}
+	return store.ReadAttempt(job, token, sealed)
+}
+
+// readNode reads a row of an id and a record.
+func readNode(rows pgx.Rows) (*messages.NodeRecord, error) {
+	var id topology.NodeID
+	var sealed []byte
+	if err := rows.Scan(&id, &sealed); err != nil {
+		return nil, err
+	}
+	return store.ReadNode(id, sealed)
+}
+
+// Job implements store.Store.
+func (s *Store) Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error) {
+	return s.read("SELECT id, record FROM synapse.job WHERE id = $1 AND record IS NOT NULL", string(id))
+}
+
+// Requested implements store.Store.
+func (s *Store) Requested(owner, requestID string) (*messages.JobRecord, []*messages.AttemptRecord, error) {
+	return s.read("SELECT id, record FROM synapse.job WHERE owner = $1 AND request_id = $2 AND request_id <> ''", owner, requestID)
+}
+
+// read reads one job with all its attempts.
+func (s *Store) read(text string, key ...string) (job *messages.JobRecord, attempts []*messages.AttemptRecord, err error) {
+	ctx, leave, err := s.enter()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
+	var args []any
+	for _, k := range key {
+		if strings.IndexByte(k, 0) >= 0 { // the server's text has no such byte, and so no such key
+			return nil, nil, store.ErrNotFound
+		}
+		args = append(args, k)
+	}
+	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		err := query(ctx, tx, func(rows pgx.Rows) (err error) {
+			job, err = readJob(rows)
+			return err
+		}, text, args...)
+		if err != nil || job == nil {
+			return err
+		}
+		return query(ctx, tx, func(rows pgx.Rows) error {
+			attempt, err := readAttempt(rows)
+			attempts = append(attempts, attempt)
+			return err
+		}, "SELECT job, epoch, counter, record FROM synapse.attempt WHERE job = $1 ORDER BY epoch, counter", job.Id)
+	})
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("store: read a job: %w", judged(err))
+	case job == nil:
+		return nil, nil, store.ErrNotFound
+	}
+	return job, attempts, nil
+}
+
+// Finished implements store.Store.
+func (s *Store) Finished(after store.Position, limit int) ([]*messages.JobRecord, error) {
+	ctx, leave, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var out []*messages.JobRecord
+	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		return query(ctx, tx, func(rows pgx.Rows) error {
+			job, err := readJob(rows)
+			out = append(out, job)
+			return err
+		}, `SELECT id, record FROM synapse.job WHERE is_over AND (finished_unix_ms, id) > ($1, $2)
+			ORDER BY finished_unix_ms, id LIMIT $3`, after.FinishedUnixMs, after.Job, max(limit, 0))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store: read finished jobs: %w", judged(err))
+	}
+	return out, nil
+}
+
+// Prune implements store.Store. It is one transaction in three messages: which
+// jobs go is known before they go.
+func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error) {
+	ctx, leave, err := s.enter()
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var ids []string
+	err = s.led(ctx, epoch, func(batch *pgx.Batch) {
+		each(batch, func(rows pgx.Rows) error {
+			var id string
+			err := rows.Scan(&id)
+			ids = append(ids, id)
+			return err
+		}, `SELECT id FROM synapse.job WHERE is_over AND NOT live AND finished_unix_ms < $1
+			ORDER BY finished_unix_ms, id LIMIT $2`, finishedBeforeUnixMs, max(limit, 0))
+	}, func(batch *pgx.Batch) {
+		batch.Queue("DELETE FROM synapse.attempt WHERE job = ANY($1::text[])", ids)
+		exactly(batch, len(ids), `UPDATE synapse.job SET request_id = '', owner = '', is_over = false, live = false, record = NULL
+			WHERE id = ANY($1::text[])`, ids)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("store: prune: %w", judged(err))
+	}
+	return len(ids), nil
+}
+
+// Check reads every record, those of the past too, and holds it against the
+// columns beside it. It may take longer than a call is given; ctx bounds it.
+func (s *Store) Check(ctx context.Context) error {
+	_, leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
+			return err
+		}
+		return check(ctx, tx)
+	})
+	if err != nil {
+		return fmt.Errorf("store: check: %w", judged(err))
+	}
+	return nil
+}
+
+func check(ctx context.Context, tx pgx.Tx) error {
+	texts, err := schemas()
+	if err != nil {
+		return err
+	}
+	if have, err := version(ctx, tx); err != nil || have != len(texts) {
+		return errors.Join(fmt.Errorf("the schema is %d, and this program knows %d", have, len(texts)), err)
+	}
+	err = query(ctx, tx, func(rows pgx.Rows) error {
+		var h store.Head
+		var id topology.JobID
+		var sealed []byte
+		if err := rows.Scan(&id, &h.Revision, &h.State, &h.FinishedUnixMs, &sealed); err != nil {
+			return err
+		}
+		job, err := store.ReadJob(id, sealed)
+		if err == nil && (h.Revision != job.Revision || h.State != job.State || h.FinishedUnixMs != job.FinishedUnixMs) {
+			err = fmt.Errorf("table job, key %q: the columns differ from the record: %w", id, store.ErrDamaged)
+		}
+		return err
+	}, "SELECT id, revision, state, finished_unix_ms, record FROM synapse.job WHERE record IS NOT NULL")
+	if err != nil {
+		return err
+	}
+	err = query(ctx, tx, func(rows pgx.Rows) error {
+		var job topology.JobID
+		var token topology.Token
+		var ended, owes bool
+		var sealed []byte
+		if err := rows.Scan(&job, &token.Epoch, &token.Counter, &ended, &owes, &sealed); err != nil {
+			return err
+		}
+		attempt, err := store.ReadAttempt(job, token, sealed)
+		if err == nil && (ended != (attempt.End != nil) || owes != attempt.Owes()) {
+			err = fmt.Errorf("table attempt, key %q: the columns differ from the record: %w", string(job)+"/"+token.String(), store.ErrDamaged)
+		}
+		return err
+	}, "SELECT job, epoch, counter, ended, owes, record FROM synapse.attempt")
+	if err != nil {
+		return err
+	}
+	return query(ctx, tx, func(rows pgx.Rows) error {
+		_, err := readNode(rows)
+		return err
+	}, "SELECT id, record FROM synapse.node")
+}

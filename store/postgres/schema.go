@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// This file owns the schema's versions. Each migration is one file, run once;
+// all that are missing are one transaction. Schedulers that start together wait
+// for each other at an advisory lock.
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// migrationLock is any number that nobody else locks.
+const migrationLock = 0x53594e4150534531
+
+// schemas are the migrations in order; the schema's version is their number.
+func schemas() ([]string, error) {
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(names))
+	for i, name := range names {
+		text, err := migrations.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		texts[i] = string(text)
+	}
+	return texts, nil
+}
+
+// migrate brings the schema up to date.
+func (s *Store) migrate(ctx context.Context) error {
+	texts, err := schemas()
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, s.writes, func(tx pgx.Tx) error { return migrate(ctx, tx, texts) })
+}
+
+func migrate(ctx context.Context, tx pgx.Tx, texts []string) error {
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
+		return err
+	}
+	have, err := version(ctx, tx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case have == len(texts):
+		return nil
+	case have > len(texts):
+		return fmt.Errorf("a newer synapse-scheduler wrote this database (schema %d, this one knows up to %d); run that version, or restore a backup from before it", have, len(texts))
+	}
+	if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS synapse; CREATE TABLE IF NOT EXISTS synapse.version (version integer NOT NULL)"); err != nil {
+		return err
+	}
+	for n := have; n < len(texts); n++ {
+		if _, err := tx.Exec(ctx, texts[n]); err != nil {
+			return fmt.Errorf("migrate to schema %d: %w", n+1, err)
+		}
+	}
+	if _, err := tx.Exec(ctx, "DELETE FROM synapse.version"); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "INSERT INTO synapse.version VALUES ($1)", len(texts))
+	return err
+}
+
+// version reads the schema's version; 0: there is none yet.
+func version(ctx context.Context, tx pgx.Tx) (have int, err error) {
+	var there bool
+	if err := tx.QueryRow(ctx, "SELECT to_regclass('synapse.version') IS NOT NULL").Scan(&there); err != nil || !there {
+		return 0, err
+	}
+	err = tx.QueryRow(ctx, "SELECT max(version) FROM synapse.version").Scan(&have)
+	return have, err
+}

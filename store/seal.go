@@ -1,0 +1,101 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns how a record lies in a database: sealed, so that one that was
+// cut off, swapped or written by a program of the future is noticed when it is
+// read. Protobuf alone would not notice: a record cut between two fields reads
+// as a shorter one, and a job without its last fields is another job.
+
+// ErrDamaged: a stored record is not what was written. The error around it says
+// which. Nothing is decided on such a store.
+var ErrDamaged = errors.New("a stored record is damaged")
+
+const (
+	sealFormat = 1 // the first byte; another one is of a program that came later
+	sealBytes  = 5 // the format and a CRC-32C of what follows
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// seal makes what is stored of an encoded record.
+func seal(record []byte) []byte {
+	out := make([]byte, sealBytes, sealBytes+len(record))
+	out[0] = sealFormat
+	binary.BigEndian.PutUint32(out[1:], crc32.Checksum(record, castagnoli))
+	return append(out, record...)
+}
+
+func damaged(table, key, format string, args ...any) error {
+	return fmt.Errorf("table %s, key %q: %s: %w; restore a backup of the database", table, key, fmt.Sprintf(format, args...), ErrDamaged)
+}
+
+// unseal reads a record into a message, and tells what is wrong with it.
+func unseal(table, key string, sealed []byte, into interface {
+	proto.Message
+	Validate() error
+}) error {
+	switch {
+	case len(sealed) < sealBytes:
+		return damaged(table, key, "it has %d bytes, less than its seal", len(sealed))
+	case sealed[0] != sealFormat:
+		return damaged(table, key, "it has format %d, and this program knows only %d", sealed[0], sealFormat)
+	}
+	record := sealed[sealBytes:]
+	if want, got := binary.BigEndian.Uint32(sealed[1:]), crc32.Checksum(record, castagnoli); want != got {
+		return damaged(table, key, "its %d bytes have the checksum %08x, and %08x was written", len(record), got, want)
+	}
+	if err := proto.Unmarshal(record, into); err != nil {
+		return damaged(table, key, "it cannot be decoded (%v)", err)
+	}
+	if err := into.Validate(); err != nil {
+		return damaged(table, key, "no leader wrote this (%v)", err)
+	}
+	return nil
+}
+
+// ReadJob reads a stored job's record.
+func ReadJob(id topology.JobID, sealed []byte) (*messages.JobRecord, error) {
+	record := new(messages.JobRecord)
+	if err := unseal("job", string(id), sealed, record); err != nil {
+		return nil, err
+	}
+	if record.Id != string(id) {
+		return nil, damaged("job", string(id), "it is the record of %q", record.Id)
+	}
+	return record, nil
+}
+
+// ReadAttempt reads a stored attempt's record.
+func ReadAttempt(job topology.JobID, token topology.Token, sealed []byte) (*messages.AttemptRecord, error) {
+	record, key := new(messages.AttemptRecord), string(job)+"/"+token.String()
+	if err := unseal("attempt", key, sealed, record); err != nil {
+		return nil, err
+	}
+	if was := messages.FromToken(record.Token); record.Job != string(job) || was != token {
+		return nil, damaged("attempt", key, "it is the record of %q", record.Job+"/"+was.String())
+	}
+	return record, nil
+}
+
+// ReadNode reads a stored machine's record.
+func ReadNode(id topology.NodeID, sealed []byte) (*messages.NodeRecord, error) {
+	record := new(messages.NodeRecord)
+	if err := unseal("node", string(id), sealed, record); err != nil {
+		return nil, err
+	}
+	if record.Id != string(id) {
+		return nil, damaged("node", string(id), "it is the record of %q", record.Id)
+	}
+	return record, nil
+}

@@ -1,0 +1,226 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+)
+
+// This file owns what runs beside the writer: backups, checks and reads.
+
+func TestBackupWhileWriting(t *testing.T) {
+	s := fresh(t)
+	epoch, err := s.Lead("tester")
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied(t, s, epoch, three(epoch)...)
+	var stop atomic.Bool
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for n := uint64(10); !stop.Load(); n++ {
+			applied(t, s, epoch, actors.Change{Job: submitted(epoch, fmt.Sprintf("j%d", n), n)})
+		}
+	})
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	err = s.Backup(copied)
+	stop.Store(true)
+	wait.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Backup(copied); !errors.Is(err, os.ErrExist) {
+		t.Fatalf("a backup took the place of another file: %v", err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(copied))
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("the backup left %v behind (%v)", entries, err)
+	}
+	if info, err := os.Stat(copied); err != nil || info.Mode().Perm() != fileMode {
+		t.Fatalf("the backup's mode is %v (%v)", info.Mode(), err)
+	}
+	b := opened(t, copied)
+	if err := b.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := b.Lead("after the fire"); err != nil || next != epoch+1 {
+		t.Fatalf("epoch %d (%v), want %d", next, err, epoch+1)
+	}
+	for _, c := range three(epoch) {
+		if c.Job == nil {
+			continue
+		}
+		job, attempts, err := b.Job("a")
+		if err != nil || job.Id != "a" || len(attempts) != 1 {
+			t.Fatalf("job a in the backup: %v, %v, %v", job, attempts, err)
+		}
+	}
+}
+
+// Check also finds what no leader would read any more.
+func TestCheckReadsThePast(t *testing.T) {
+	path := small(t)
+	edit(t, path, "DELETE FROM job WHERE id = 'running'", "DELETE FROM attempt")
+	s := opened(t, path)
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	damage(t, path, "job", func(b []byte) []byte { b[len(b)-1]++; return b })
+	s = opened(t, path)
+	if err := s.Check(); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), `key "over"`) {
+		t.Fatalf("check of a damaged record: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path = small(t)
+	edit(t, path, "UPDATE attempt SET ended = 1")
+	s = opened(t, path)
+	if err := s.Check(); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "columns differ") {
+		t.Fatalf("check of a wrong column: %v", err)
+	}
+}
+
+// A read goes on beside an open transaction, and sees nothing of it.
+func TestReadsDoNotWaitForWrites(t *testing.T) {
+	s := fresh(t)
+	epoch, err := s.Lead("tester")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := submitted(epoch, "a", 1)
+	applied(t, s, epoch, actors.Change{Job: old})
+	err = s.write.transact(func() error {
+		if err := s.write.script("UPDATE job SET revision = 9, request_id = 'another'"); err != nil {
+			return err
+		}
+		if _, err := s.Load(epoch); err != nil {
+			return err
+		}
+		if _, err := s.Finished(store.Position{}, 10); err != nil {
+			return err
+		}
+		job, _, err := s.Requested("alice", "ra")
+		if err == nil && !proto.Equal(job, old) {
+			err = fmt.Errorf("it reads %v", job)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A write goes on beside an open read.
+func TestWritesDoNotWaitForReads(t *testing.T) {
+	s := fresh(t)
+	epoch, err := s.Lead("tester")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.snapshot(func(tx *sql.Tx) error {
+		var jobs int
+		if err := tx.QueryRow("SELECT count(*) FROM job").Scan(&jobs); err != nil {
+			return err
+		}
+		for n := range uint64(100) {
+			applied(t, s, epoch, actors.Change{Job: submitted(epoch, fmt.Sprintf("j%d", n), n+1)})
+		}
+		if err := tx.QueryRow("SELECT count(*) FROM job").Scan(&jobs); err != nil || jobs != 0 {
+			return fmt.Errorf("the read sees %d jobs (%v)", jobs, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Many callers at once, each a compare-and-set on the same job: one wins each round.
+func TestConcurrentCallers(t *testing.T) {
+	s := fresh(t)
+	epoch, err := s.Lead("tester")
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied(t, s, epoch, actors.Change{Job: submitted(epoch, "a", 1)})
+	var won atomic.Int64
+	var wait sync.WaitGroup
+	for caller := range uint64(8) {
+		wait.Go(func() {
+			for round := range uint64(20) {
+				job, _, err := s.Job("a")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				job.Revision++
+				job.WrittenBy = &messages.Token{Epoch: epoch, Counter: 100 + caller*1000 + round}
+				verdicts, err := s.Apply(epoch, []actors.Change{{Job: job}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if verdicts[0] == actors.Done {
+					won.Add(1)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	job, _, err := s.Job("a")
+	if err != nil || job.Revision != uint64(1+won.Load()) {
+		t.Fatalf("%d writes won, and the revision is %d (%v)", won.Load(), job.GetRevision(), err)
+	}
+}
+
+// What is over must not be walked to find what is not: Load and the lookups of
+// a transaction go by an index.
+func TestQueriesGoByIndexes(t *testing.T) {
+	s := fresh(t)
+	for _, text := range []string{
+		liveJobs, liveAttempts,
+		"SELECT id, record FROM job WHERE id = 'a' AND record IS NOT NULL",
+		"SELECT id, record FROM job WHERE owner = 'a' AND request_id = 'r' AND request_id <> ''",
+		fmt.Sprintf(jobsByID, "('a'),('b')"), fmt.Sprintf(jobsByRequest, "('a','r'),('b','r')"),
+		fmt.Sprintf(headsByJob, "('a'),('b')"), fmt.Sprintf(attemptsByToken, "(1,2),(3,4)"), fmt.Sprintf(nodesByID, "('a'),('b')"),
+	} {
+		rows, err := s.reads.Query("EXPLAIN QUERY PLAN " + text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plan []string
+		err = drain(rows, func(rows *sql.Rows) error {
+			var id, parent, unused int
+			var detail string
+			err := rows.Scan(&id, &parent, &unused, &detail)
+			plan = append(plan, detail)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range plan {
+			scans := strings.HasPrefix(step, "SCAN") && !strings.Contains(step, "job_live") && !strings.Contains(step, "CONSTANT ROW") &&
+				!strings.Contains(step, "-ROW VALUES CLAUSE")
+			if scans {
+				t.Errorf("%s\nwalks a whole table:\n%s", text, strings.Join(plan, "\n"))
+			}
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package sqlite
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+)
+
+// This file owns the schema's versions. Each migration is one file, run once,
+// in one transaction with the number that says so.
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// applicationID stands in the file's header, so that neither this program nor
+// file(1) takes another program's database for one of ours.
+const applicationID = 0x53594e41 // "SYNA"
+
+// schemas are the migrations in order; the schema's version is their number.
+func schemas() ([]string, error) {
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(names))
+	for i, name := range names {
+		text, err := migrations.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		texts[i] = string(text)
+	}
+	return texts, nil
+}
+
+// version reads the schema's version, and refuses what this program must not touch.
+func (w *writer) version(known int) (int, error) {
+	var application, version, tables int
+	if err := w.one("PRAGMA application_id", nil, &application); err != nil {
+		return 0, err
+	}
+	if err := w.one("PRAGMA user_version", nil, &version); err != nil {
+		return 0, err
+	}
+	if err := w.one("SELECT count(*) FROM sqlite_schema", nil, &tables); err != nil {
+		return 0, err
+	}
+	switch {
+	case application == 0 && version == 0 && tables == 0:
+		return 0, nil
+	case application != applicationID:
+		return 0, fmt.Errorf("the file holds the data of another program; give the scheduler a file of its own")
+	case version > known:
+		return 0, fmt.Errorf("a newer synapse-scheduler wrote it (schema %d, this one knows up to %d); run that version, or restore a backup from before it", version, known)
+	}
+	return version, nil
+}
+
+// prepare makes a file ready that may be new, old, or none of ours. Before it is
+// known whose it is, nothing of it is changed.
+func (w *writer) prepare() error {
+	texts, err := schemas()
+	if err != nil {
+		return err
+	}
+	have, err := w.version(len(texts))
+	if err != nil {
+		return err
+	}
+	var mode, synchronous string
+	if err := w.one("PRAGMA journal_mode = wal", nil, &mode); err != nil {
+		return err
+	}
+	if err := w.one("PRAGMA synchronous", nil, &synchronous); err != nil {
+		return err
+	}
+	// SQLite does not refuse what it cannot do.
+	if mode != "wal" || synchronous != "2" {
+		return fmt.Errorf("its file system has no shared memory for a write-ahead log (journal mode %s, synchronous %s); put it on a local disk", mode, synchronous)
+	}
+	return w.migrate(have, texts)
+}
+
+// migrate brings the schema up to date.
+func (w *writer) migrate(have int, texts []string) error {
+	for n := have; n < len(texts); n++ {
+		err := w.transact(func() error {
+			return w.script(texts[n] + fmt.Sprintf(";\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;", applicationID, n+1))
+		})
+		if err != nil {
+			return fmt.Errorf("migrate to schema %d: %w", n+1, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+// Package sqlite keeps the leader's records in one SQLite file, for a cluster
+// with one scheduler: nothing to install, nothing to run. A second process on
+// the same file is refused.
+//
+// One connection writes and a few read; in WAL mode neither waits for the
+// other. A transaction is on disk before Apply returns (synchronous=FULL), and
+// no reader sees it earlier.
+//
+// # What the database itself enforces
+//
+// One COMMIT per token, one open attempt per job, one job per request and per
+// id are unique indexes, beside the rules that all stores share. That the ranks
+// of one attempt do not share a device twice is one of those rules.
+//
+// That two ATTEMPTS never hold the same device is not enforced here, because it
+// is not true here. A device is free on its machine's evidence. The evidence
+// travels twice: the ledger's version tells the Scheduler that the device is
+// free, and the exit goes by way of the Job to this store. The next attempt's
+// COMMIT may overtake that write, or share its transaction and stand before it.
+// So between the two, the table shows two owners of a device that has one, and a
+// constraint would refuse the legitimate COMMIT. Nothing in the records orders
+// the two: tokens order decisions, not evidence, and a deferred constraint ends
+// with its transaction while the overlap may span several. The wall for this is
+// where it can be known, in the machine's ledger.
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/yi-json/synapse/store"
+)
+
+// Store implements store.Store on one file.
+type Store struct {
+	path  string
+	lock  *os.File
+	reads *sql.DB
+	write *writer // guarded by writing
+
+	writing sync.Mutex
+	broken  map[store.Rule]int // guarded by writing
+
+	// A call holds it for reading, Close for writing.
+	calls  sync.RWMutex
+	closed bool
+}
+
+const (
+	driver  = "sqlite"
+	readers = 4
+
+	// The file must only be for its owner: jobs carry their environment.
+	fileMode = 0o600
+)
+
+// whileWriting is set on the connection that writes. A checkpoint copies what
+// the log has gathered into the file; each stops the writer for as long, and
+// copies a page once however often it was written, so it comes once in 16 MiB.
+var whileWriting = []string{
+	"synchronous(full)", "wal_autocheckpoint(4000)", "cache_size(-65536)", "temp_store(memory)",
+}
+
+// Open opens the file, and makes it if it is not there. It refuses a file that
+// another process has, that a newer program wrote, or with a damaged record
+// that a leader would need.
+func Open(path string) (*Store, error) { return open(path, driver) }
+
+func open(path, driver string) (*Store, error) {
+	path, err := create(path)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	s := &Store{path: path, broken: map[store.Rule]int{}}
+	if s.lock, err = lockFile(path); err != nil {
+		return nil, err
+	}
+	if err := s.start(driver); err != nil {
+		return nil, fmt.Errorf("store: open %s: %w", path, errors.Join(judged(err), s.letGo()))
+	}
+	return s, nil
+}
+
+// start connects, brings the schema up to date, and reads what a leader will
+// need: a record that is damaged must end the process now, not be tried again
+// and again later.
+func (s *Store) start(driver string) (err error) {
+	if s.write, err = newWriter(driver, source(s.path, whileWriting...)); err != nil {
+		return err
+	}
+	if err = s.write.prepare(); err != nil {
+		return err
+	}
+	if s.reads, err = sql.Open(driver, source(s.path, "query_only(on)")); err != nil {
+		return err
+	}
+	s.reads.SetMaxOpenConns(readers)
+	s.reads.SetMaxIdleConns(readers)
+	_, err = s.live()
+	return err
+}
+
+// create makes the file if needed, before SQLite would make it readable for
+// all, and answers its one true name: the lock must be the same by every name.
+func create(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
+	if err != nil {
+		return "", err
+	}
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return "", err
+	}
+	return path, syncFolder(path)
+}
+
+// syncFolder makes a file's name durable.
+func syncFolder(path string) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// source is the name under which the driver opens the file, with what is set on
+// each connection.
+func source(path string, pragmas ...string) string {
+	q := url.Values{"_pragma": append([]string{"busy_timeout(10000)"}, pragmas...)}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
+	return u.String()
+}
+
+// enter begins a call; leave it with s.calls.RUnlock.
+func (s *Store) enter() error {
+	s.calls.RLock()
+	if s.closed {
+		s.calls.RUnlock()
+		return store.ErrClosed
+	}
+	return nil
+}
+
+// Close implements store.Store. It waits for the calls under way.
+func (s *Store) Close() error {
+	s.calls.Lock()
+	defer s.calls.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if err := s.letGo(); err != nil {
+		return fmt.Errorf("store: close %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// letGo closes what is open. The lock goes last.
+func (s *Store) letGo() error {
+	var errs []error
+	if s.reads != nil {
+		errs = append(errs, s.reads.Close())
+	}
+	if s.write != nil {
+		errs = append(errs, s.write.close())
+	}
+	return errors.Join(append(errs, s.lock.Close())...)
+}
+
+// Broken counts the changes that were refused, by rule.
+func (s *Store) Broken() map[store.Rule]int {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	out := make(map[store.Rule]int, len(s.broken))
+	for rule, n := range s.broken {
+		out[rule] = n
+	}
+	return out
+}

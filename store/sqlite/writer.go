@@ -1,0 +1,171 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/yi-json/synapse/store"
+)
+
+// This file owns the one connection that writes, and what a transaction is on it.
+
+// writer is that connection, with the statements it has prepared.
+type writer struct {
+	db       *sql.DB
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
+}
+
+func newWriter(driver, source string) (*writer, error) {
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := db.Conn(context.Background())
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &writer{db: db, conn: conn, prepared: map[string]*sql.Stmt{}}, nil
+}
+
+func (w *writer) close() error {
+	var errs []error
+	for _, stmt := range w.prepared {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
+}
+
+// statement prepares a text once.
+func (w *writer) statement(text string) (*sql.Stmt, error) {
+	if stmt := w.prepared[text]; stmt != nil {
+		return stmt, nil
+	}
+	stmt, err := w.conn.PrepareContext(context.Background(), text)
+	if err != nil {
+		return nil, err
+	}
+	w.prepared[text] = stmt
+	return stmt, nil
+}
+
+// change runs a statement that must touch this many rows: a different number
+// means that the tables are not what was looked up a moment ago.
+func (w *writer) change(rows int, text string, args ...any) error {
+	stmt, err := w.statement(text)
+	if err != nil {
+		return err
+	}
+	result, err := stmt.Exec(args...)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n != int64(rows) {
+		return errors.Join(fmt.Errorf("%d rows written, not %d: %s", n, rows, text), err, store.ErrDamaged)
+	}
+	return nil
+}
+
+// each calls found for every row.
+func (w *writer) each(text string, args []any, found func(*sql.Rows) error) error {
+	stmt, err := w.statement(text)
+	if err != nil {
+		return err
+	}
+	rows, err := stmt.Query(args...)
+	if err != nil {
+		return err
+	}
+	return drain(rows, found)
+}
+
+// one reads one row.
+func (w *writer) one(text string, args []any, into ...any) error {
+	stmt, err := w.statement(text)
+	if err != nil {
+		return err
+	}
+	return stmt.QueryRow(args...).Scan(into...)
+}
+
+// judged marks the errors that say that the file is not what it must be: asked
+// again, it would not be either.
+func judged(err error) error {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	const primary = 0xff // of a code that says more
+	switch e.Code() & primary {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT:
+		return fmt.Errorf("%w: %w; restore a backup of the database", err, store.ErrDamaged)
+	}
+	return err
+}
+
+// script runs several statements.
+func (w *writer) script(text string) error {
+	_, err := w.conn.ExecContext(context.Background(), text)
+	return err
+}
+
+// drain reads all rows and closes them.
+func drain(rows *sql.Rows, found func(*sql.Rows) error) error {
+	for rows.Next() {
+		if err := found(rows); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
+// transact does all or nothing. After an error of COMMIT nobody knows which.
+func (w *writer) transact(do func() error) error {
+	if err := w.run("BEGIN IMMEDIATE"); err != nil {
+		// The last rollback may have failed, and left its transaction open.
+		if w.run("ROLLBACK") != nil {
+			return err
+		}
+		if err := w.run("BEGIN IMMEDIATE"); err != nil {
+			return err
+		}
+	}
+	err := do()
+	if err == nil {
+		if err = w.run("COMMIT"); err == nil {
+			return nil
+		}
+	}
+	// SQLite has rolled back by itself after some errors; then this one fails, and
+	// nothing is lost.
+	_ = w.run("ROLLBACK")
+	return err
+}
+
+func (w *writer) run(text string) error {
+	stmt, err := w.statement(text)
+	if err != nil {
+		return err
+	}
+	_, err = stmt.Exec()
+	return err
+}
+
+// led does all or nothing as the leader of an epoch.
+func (w *writer) led(epoch uint64, do func() error) error {
+	return w.transact(func() error {
+		var now uint64
+		if err := w.one("SELECT epoch FROM leader", nil, &now); err != nil {
+			return err
+		}
+		if epoch == 0 || epoch != now {
+			return store.ErrDeposed
+		}
+		return do()
+	})
+}

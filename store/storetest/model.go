@@ -1,0 +1,210 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the comparison of a database with the store in memory: the
+// same random history, half of it wrong, must get the same verdicts and leave
+// the same records. The contract's cases are what somebody thought of.
+
+// Histories tries so many of them, each on a store of its own.
+func Histories(t *testing.T, open Open, histories, steps int) {
+	met := map[store.Rule]int{}
+	for seed := range uint64(histories) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			s, killed := open(t)
+			h := &history{T: t, r: rand.New(rand.NewPCG(seed, 7)), s: s, killed: killed, m: store.NewMemory()}
+			h.lead()
+			for range steps {
+				h.step()
+			}
+			h.compare()
+			for rule, n := range h.m.Broken() {
+				met[rule] += n
+			}
+		})
+	}
+	for _, rule := range []store.Rule{
+		store.RuleRevision, store.RuleRequest, store.RuleID, store.RuleTerminal, store.RuleCommit, store.RuleEnd,
+	} {
+		if met[rule] == 0 && !t.Failed() {
+			t.Errorf("no change broke the rule %s: the histories prove nothing about it", rule)
+		}
+	}
+}
+
+// history is one run of both stores beside each other.
+type history struct {
+	*testing.T
+	r      *rand.Rand
+	writer writer
+	s      store.Store
+	killed func() store.Store
+	m      *store.Memory
+	lost   []actors.Change // the last transaction: its answer may have been lost
+}
+
+func (h *history) lead() {
+	h.Helper()
+	a, errA := h.s.Lead("tester")
+	b, errB := h.m.Lead("tester")
+	if errA != nil || errB != nil || a != b {
+		h.Fatalf("lead: %d, %v and %d, %v", a, errA, b, errB)
+	}
+	h.writer.epoch = a
+}
+
+func (h *history) step() {
+	h.Helper()
+	switch n := h.r.IntN(40); {
+	case n == 0:
+		h.s = h.killed()
+		h.lead()
+	case n == 1:
+		h.lead()
+	case n == 2:
+		h.compare()
+	case n <= 4:
+		before, limit := h.r.Int64N(int64(h.writer.writes)+2), h.r.IntN(3)
+		a, errA := h.s.Prune(h.writer.epoch, before, limit)
+		b, errB := h.m.Prune(h.writer.epoch, before, limit)
+		if errA != nil || errB != nil || a != b {
+			h.Fatalf("prune: %d, %v and %d, %v", a, errA, b, errB)
+		}
+	case n <= 7:
+		h.apply(h.lost)
+	default:
+		changes := make([]actors.Change, 1+h.r.IntN(5))
+		for i := range changes {
+			changes[i] = h.change()
+		}
+		h.apply(changes)
+		h.lost = changes
+	}
+}
+
+func (h *history) apply(changes []actors.Change) {
+	h.Helper()
+	a, errA := h.s.Apply(h.writer.epoch, changes)
+	b, errB := h.m.Apply(h.writer.epoch, changes)
+	if errA != nil || errB != nil || fmt.Sprint(a) != fmt.Sprint(b) {
+		h.Fatalf("apply\n%v\ngave %v, %v, and in memory %v, %v", changes, a, errA, b, errB)
+	}
+}
+
+const ids = 6 // few, so that changes meet
+
+func (h *history) id() string { return jobName(h.r.IntN(ids)) }
+
+// change is often right: it goes on from what is stored.
+func (h *history) change() actors.Change {
+	if h.r.IntN(8) == 0 {
+		n := h.writer.machine(fmt.Sprintf("n%d", h.r.IntN(3)))
+		n.Revision = 1 + h.r.Uint64N(3)
+		if h.r.IntN(2) == 0 {
+			return actors.Change{Node: n}
+		}
+		return actors.Change{Node: n, Job: h.job().Job}
+	}
+	return h.job()
+}
+
+func (h *history) job() actors.Change {
+	id := h.id()
+	job, attempts, err := h.m.Job(topology.JobID(id))
+	if errors.Is(err, store.ErrNotFound) {
+		j := h.writer.submit(id, h.writer.writes+1)
+		j.RequestId = []string{"", "r", id}[h.r.IntN(3)]
+		return jobChange(j)
+	}
+	next := h.writer.next(job, func(n *messages.JobRecord) {
+		if h.r.IntN(10) == 0 {
+			n.Revision += h.r.Uint64N(3)
+		}
+	})
+	return h.goOn(next, attempts)
+}
+
+// goOn takes a job one step further.
+func (h *history) goOn(next *messages.JobRecord, attempts []*messages.AttemptRecord) actors.Change {
+	c := jobChange(next)
+	if h.r.IntN(2) == 0 && len(attempts) > 0 {
+		last := attempts[len(attempts)-1]
+		if last.End != nil && h.r.IntN(4) == 0 {
+			last.End = nil // it is taken back
+		} else if h.r.IntN(2) == 0 {
+			ended(messages.Cause_CAUSE_SUCCEEDED)(last)
+		}
+		exited(h.r.Perm(2)[:h.r.IntN(3)]...)(last)
+		c.Attempts = append(c.Attempts, last)
+	}
+	switch h.r.IntN(4) {
+	case 0:
+		token := topology.Token{Epoch: h.writer.epoch, Counter: h.writer.writes - h.r.Uint64N(min(h.writer.writes, 3))}
+		a := commit(next.Id, token)
+		next.State, next.Attempt = messages.JobState_JOB_STATE_ACTIVE, a.Token
+		c.Attempts = append(c.Attempts, a)
+	case 1:
+		next.State, next.FinishedUnixMs = messages.JobState_JOB_STATE_FAILED, int64(h.writer.writes)
+	}
+	return c
+}
+
+// compare reads both stores by every way there is.
+func (h *history) compare() {
+	h.Helper()
+	a, errA := h.s.Load(h.writer.epoch)
+	b, errB := h.m.Load(h.writer.epoch)
+	if errA != nil || errB != nil {
+		h.Fatalf("load: %v and %v", errA, errB)
+	}
+	h.same("arrival", a.Arrival, b.Arrival)
+	sameRecords(h, "live jobs", a.Jobs, b.Jobs)
+	sameRecords(h, "unsettled attempts", a.Attempts, b.Attempts)
+	sameRecords(h, "machines", a.Nodes, b.Nodes)
+	finishedA, errA := h.s.Finished(store.Position{FinishedUnixMs: 3}, 4)
+	finishedB, errB := h.m.Finished(store.Position{FinishedUnixMs: 3}, 4)
+	h.same("finished", errA, errB)
+	sameRecords(h, "finished jobs", finishedA, finishedB)
+	for i := range ids {
+		jobA, attemptsA, errA := h.s.Job(topology.JobID(jobName(i)))
+		jobB, attemptsB, errB := h.m.Job(topology.JobID(jobName(i)))
+		h.same("a job", errA, errB)
+		sameRecords(h, "a job", []*messages.JobRecord{jobA}, []*messages.JobRecord{jobB})
+		sameRecords(h, "its attempts", attemptsA, attemptsB)
+		jobA, _, errA = h.s.Requested("alice", jobName(i))
+		jobB, _, errB = h.m.Requested("alice", jobName(i))
+		h.same("a request", errA, errB)
+		sameRecords(h, "a request", []*messages.JobRecord{jobA}, []*messages.JobRecord{jobB})
+	}
+}
+
+func (h *history) same(what string, a, b any) {
+	h.Helper()
+	if a != b {
+		h.Fatalf("%s: %v, and in memory %v", what, a, b)
+	}
+}
+
+func sameRecords[M proto.Message](h *history, what string, a, b []M) {
+	h.Helper()
+	if len(a) != len(b) {
+		h.Fatalf("%s: %v\nand in memory\n%v", what, a, b)
+	}
+	for i := range a {
+		if !proto.Equal(a[i], b[i]) {
+			h.Fatalf("%s: %v\nand in memory\n%v", what, a[i], b[i])
+		}
+	}
+}
