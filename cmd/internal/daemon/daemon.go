@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/internal/settings"
 )
 
 // The exit codes that all of Synapse's commands share.
@@ -45,13 +47,13 @@ func Main(c *cobra.Command) {
 func Command(c *cobra.Command, prefix string, check, run func() error) *cobra.Command {
 	c.Args = cobra.NoArgs
 	c.SilenceErrors, c.SilenceUsage = true, true
-	c.Flags().String(fileFlag, "", "a YAML `file` with the names of these flags as keys")
-	c.Long += "\n\nEvery flag has a twin in the environment (--" + fileFlag + ": " + twin(prefix, fileFlag) + ") and a key of its\nname in the file that --" + fileFlag + " names."
+	settings.Flag(c.Flags())
+	c.Long += "\n\nEvery flag has a twin in the environment (--data-dir: " + settings.Twin(prefix, "data-dir") + ") and a key of its\nname in the file that --config names."
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return Usage{fmt.Errorf("%w\nsee %s --help", err, c.CommandPath())}
 	})
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := apply(c.Flags(), prefix, os.LookupEnv); err != nil {
+		if err := settings.Apply(c.Flags(), prefix, os.LookupEnv); err != nil {
 			return Usage{err}
 		}
 		if err := check(); err != nil {

@@ -1,4 +1,4 @@
-package daemon
+package settings
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 
 func flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("daemon", pflag.ContinueOnError)
-	f.String(fileFlag, "", "")
+	Flag(f)
 	f.String("listen", "127.0.0.1:9000", "")
 	f.StringSlice("join", nil, "")
 	f.Int("gpus", 0, "")
@@ -36,7 +36,7 @@ func TestOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	environment := map[string]string{"D_LISTEN": "env:1", "D_GPUS": "2", "D_DATA_DIR": "/env"}
-	if err := apply(f, "D_", func(n string) (string, bool) { v, is := environment[n]; return v, is }); err != nil {
+	if err := Apply(f, "D_", func(n string) (string, bool) { v, is := environment[n]; return v, is }); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"listen": "env:1", "join": "[a:1,b:2]", "gpus": "8", "data-dir": "/env"} {
@@ -60,15 +60,15 @@ func TestRefusals(t *testing.T) {
 		if err := f.Parse([]string{"--config", file(t, c.text)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := apply(f, "D_", none); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := Apply(f, "D_", none); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.text, err, c.want)
 		}
 	}
 	bad := func(n string) (string, bool) { return "x", n == "D_GPUS" }
-	if err := apply(flags(), "D_", bad); err == nil || !strings.Contains(err.Error(), `D_GPUS="x" in the environment`) {
+	if err := Apply(flags(), "D_", bad); err == nil || !strings.Contains(err.Error(), `D_GPUS="x" in the environment`) {
 		t.Errorf("a bad number in the environment: %v", err)
 	}
-	if err := apply(flags(), "D_", none); err != nil {
+	if err := Apply(flags(), "D_", none); err != nil {
 		t.Errorf("nothing given: %v", err)
 	}
 }

@@ -1,4 +1,7 @@
-package daemon
+// Package settings gives every flag of a command its twin in the environment
+// and its key in a configuration file. What is on the command line wins over the
+// environment, and that over the file.
+package settings
 
 import (
 	"errors"
@@ -11,20 +14,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file gives every flag its twin in the environment and its key in a
-// configuration file. What is on the command line wins over the environment, and
-// that over the file.
-
 // fileFlag names the file; the file cannot name itself.
 const fileFlag = "config"
 
-// apply fills in each flag that the command line left alone. The prefix makes
+// Flag adds the flag that names the file.
+func Flag(flags *pflag.FlagSet) {
+	flags.String(fileFlag, "", "a YAML `file` with the names of these flags as keys")
+}
+
+// Apply fills in each flag that the command line left alone. The prefix makes
 // the names in the environment: SYNAPSE_NODE_ and join make SYNAPSE_NODE_JOIN.
-func apply(flags *pflag.FlagSet, prefix string, lookup func(string) (string, bool)) error {
+func Apply(flags *pflag.FlagSet, prefix string, lookup func(string) (string, bool)) error {
 	given := map[string]bool{}
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	fromEnvironment := func(f *pflag.Flag) error {
-		name := twin(prefix, f.Name)
+		name := Twin(prefix, f.Name)
 		text, there := lookup(name)
 		if !there || given[f.Name] {
 			return nil
@@ -56,8 +60,8 @@ func apply(flags *pflag.FlagSet, prefix string, lookup func(string) (string, boo
 	return nil
 }
 
-// twin is a flag's name in the environment.
-func twin(prefix, flag string) string {
+// Twin is a flag's name in the environment.
+func Twin(prefix, flag string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
