@@ -73,7 +73,7 @@ fuzz: ## run every fuzz target for FUZZTIME each (20s)
 	for line in $$(echo "$$found" | sed 's/:func /:/'); do \
 		file=$${line%%:*}; target=$${line##*:}; \
 		echo "$$(dirname $$file) $$target"; \
-		$(GO) test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+		$(GO) test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x || exit 1; \
 	done
 
 mutants: ## plant each known bug and check that the simulator or a scenario catches it: NAME=x one of them

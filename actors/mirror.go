@@ -135,11 +135,16 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 	}
 	why := status.Reason
 	if why == "" {
-		why = status.GetRecord().GetOutcome()
+		why = m.whyIdle(status)
 	}
-	text := status.GetRecord().GetId() + ": " + status.Phase
-	if why != "" {
-		text += ": " + why
+	text := status.GetRecord().GetId() + ": "
+	switch {
+	case why == "":
+		text += status.Phase
+	case strings.HasPrefix(why, status.Phase): // it says the phase itself
+		text += why
+	default:
+		text += status.Phase + ": " + why
 	}
 	return &messages.ExplainJobReply{Outcome: outcome, Text: text}
 }

@@ -120,6 +120,36 @@ func TestWatchTellsWhatPeopleSee(t *testing.T) {
 	a.hears(t, "all")
 }
 
+// A job that waits and is in nobody's queue is told why as well.
+func TestMirrorExplainsWhatKeepsAJob(t *testing.T) {
+	m := mirrorOf(func(*Constants) {})
+	for _, c := range []struct {
+		phase, want string
+		edit        func(*messages.JobStatus)
+	}{
+		{"queued", "j: queued", func(*messages.JobStatus) {}},
+		{"held", "j: held by ops: later (release it and it is planned)", func(s *messages.JobStatus) {
+			s.Record.Hold = &messages.Deed{By: &messages.Principal{Name: "ops"}, Reason: "later"}
+		}},
+		{"queued", "j: queued: after 2 failures it is tried again in 8s", func(s *messages.JobStatus) {
+			s.Record.Failures, s.Record.NotBeforeUnixMs = 2, noon{}.WallMs()+8_000
+		}},
+		{"queued", "j: queued", func(s *messages.JobStatus) { s.Record.NotBeforeUnixMs = noon{}.WallMs() }},
+		{"queued", "j: queued: evidence is missing that its last attempt has ended on n1, n2", func(s *messages.JobStatus) {
+			s.Debts = []string{"n1", "n2"}
+		}},
+		{"running", "j: running", attemptOn(1, "n1")},
+		{"failed", "j: failed: rank 3 exited with code 1", func(s *messages.JobStatus) {
+			s.Record.State, s.Record.Outcome = messages.JobState_JOB_STATE_FAILED, "rank 3 exited with code 1"
+		}},
+	} {
+		ask(m, JobShown{statusOf("j", "alice", c.phase, c.edit)})
+		if got := ask(m, &messages.ExplainJob{Job: "j"}).(*messages.ExplainJobReply).Text; got != c.want {
+			t.Errorf("explained as %q, and not %q", got, c.want)
+		}
+	}
+}
+
 func TestWatchTellsOnlyWhatWasAskedFor(t *testing.T) {
 	a := newAudience()
 	for who, q := range map[string]*messages.Watch{

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -64,6 +65,24 @@ func jobWords(s *messages.JobStatus) string {
 		words += "; evidence is missing from " + someOf(owe)
 	}
 	return words
+}
+
+// whyIdle says what keeps a job that is in nobody's queue: its end, a hold, its
+// backoff, or a machine that owes evidence of an earlier attempt.
+func (m *Mirror) whyIdle(s *messages.JobStatus) string {
+	r := s.GetRecord()
+	if r.GetState() != messages.JobState_JOB_STATE_QUEUED || s.GetPhase() != "queued" && s.GetPhase() != "held" {
+		return r.GetOutcome()
+	}
+	switch left := r.GetNotBeforeUnixMs() - m.p.Clock.WallMs(); {
+	case r.GetHold() != nil:
+		return "held by " + r.GetHold().GetBy().GetName() + because(r.GetHold().GetReason()) + " (release it and it is planned)"
+	case len(s.GetDebts()) > 0:
+		return "evidence is missing that its last attempt has ended on " + someOf(s.GetDebts())
+	case left > 0:
+		return "after " + strconv.Itoa(int(r.GetFailures())) + " failures it is tried again in " + millis(left).Round(time.Second).String()
+	}
+	return ""
 }
 
 // placesOf are the machines of an attempt in the order of its ranks, each once.

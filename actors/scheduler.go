@@ -37,15 +37,15 @@ type Scheduler struct {
 	requests map[requestKey]*livingJob
 	finds    map[uint64]find // questions to the store that are open
 
-	tokens   uint64 // the counter in the tokens of this epoch
-	lives    uint64 // counts Job actors, so that their writes can be told apart
-	arrival  uint64
-	tickets  uint64
-	planDue  bool              // a pass is asked for
-	wakeAt   Instant           // when a waiting job's patience ends and a timer is set for it
-	early    []topology.NodeID // links that stood before the store was read
-	greeting greeting
-	fresh    []topology.JobID // jobs that joined the queue since the last pass
+	tokens    uint64 // the counter in the tokens of this epoch
+	lives     uint64 // counts Job actors, so that their writes can be told apart
+	arrival   uint64
+	tickets   uint64
+	planDue   bool              // a pass is asked for
+	wakeAt    Instant           // when a waiting job's patience ends and a timer is set for it
+	early     []topology.NodeID // links that stood before the store was read
+	greetings greetings
+	fresh     []topology.JobID // jobs that joined the queue since the last pass
 }
 
 // livingJob is one job from its submit until nothing of it is left to do.
@@ -92,6 +92,7 @@ func newScheduler(p *Ports) actor.Actor {
 		fabric: topology.NewFabric(p.Leader.Levels), queue: policy.NewQueue(),
 		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
 		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
+		greetings: greetings{unheard: map[topology.NodeID]uint64{}},
 	}
 }
 
@@ -117,7 +118,7 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 	case LinkDown:
 		s.onLinkDown(m)
 	case greetAgain:
-		s.onGreetAgain(ctx)
+		s.onGreetAgain(ctx, m)
 	case reported:
 		s.onReported(ctx, m)
 	case lost:

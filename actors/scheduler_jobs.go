@@ -88,11 +88,8 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
 		// The request was acknowledged by an earlier leader, and its job is over since.
 		s.ask(find{submit: e}, Query{Owner: e.key.owner, RequestID: e.key.id})
 	default:
-		asks := messages.FromResources(e.rec.Spec.Each)
-		if total := e.rec.Spec.GetGang().GetTotal(); total != nil {
-			asks = messages.FromResources(total)
-		}
-		s.p.Log.Info("[GRPC] Job Submitted: %s (CPU: %d, GPU: %d)", e.id, asks.MilliCPU/1000, asks.MilliGPU/topology.WholeGPU)
+		cpu, gpu := asksFor(e.rec.Spec)
+		s.p.Log.Info("[GRPC] Job Submitted: %s (CPU: %d, GPU: %d)", e.id, cpu/1000, gpu/topology.WholeGPU)
 		// The Mirror first, and not only by the Job, whose turn may come after the
 		// client's next question: whoever is acknowledged finds his job.
 		ctx.Send(s.peers.mirror, JobShown{&messages.JobStatus{Record: e.rec, Phase: "queued"}})
@@ -149,4 +146,13 @@ func hashOf(spec *messages.JobSpec) []byte {
 	}
 	sum := sha256.Sum256(b)
 	return sum[:]
+}
+
+// asksFor is what a gang wants in all, in thousandths of a CPU and of a GPU.
+func asksFor(spec *messages.JobSpec) (milliCPU, milliGPU int64) {
+	if total := spec.GetGang().GetTotal(); total != nil {
+		return total.MilliCpu, total.MilliGpu
+	}
+	n := int64(max(spec.GetGang().GetReplicasMin(), 1))
+	return n * spec.GetEach().GetMilliCpu(), n * spec.GetEach().GetMilliGpu()
 }

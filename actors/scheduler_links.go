@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/messages"
@@ -9,16 +11,22 @@ import (
 
 // This file owns the first word to a machine: as long as its link stands, it is
 // asked for its Hello until it says it. One Lead that was lost must not leave a
-// living machine out for ever.
+// living machine out for ever. The first is often lost: a link may stand before
+// there is a Node behind it.
 
-// greeting is whom this leader has asked and not yet heard.
-type greeting struct {
-	unheard map[topology.NodeID]bool
-	order   []topology.NodeID // the same, in the order they were asked, and some that were heard since
-	armed   bool
+// greetings are the machines that this leader has asked and not yet heard, each
+// with the number of the asking that counts; timers of earlier ones are stale.
+type greetings struct {
+	unheard map[topology.NodeID]uint64
+	seq     uint64
 }
 
-type greetAgain struct{}
+// greetAgain asks once more, after a pause that doubles.
+type greetAgain struct {
+	Node  topology.NodeID
+	Seq   uint64
+	Pause time.Duration
+}
 
 // onLinkUp greets a machine: whoever leads asks it for its Hello.
 func (s *Scheduler) onLinkUp(ctx actor.Context, m LinkUp) {
@@ -30,36 +38,23 @@ func (s *Scheduler) onLinkUp(ctx actor.Context, m LinkUp) {
 }
 
 func (s *Scheduler) greet(ctx actor.Context, n topology.NodeID) {
-	g := &s.greeting
-	if g.unheard == nil {
-		g.unheard = map[topology.NodeID]bool{}
+	s.greetings.seq++
+	s.greetings.unheard[n] = s.greetings.seq
+	s.onGreetAgain(ctx, greetAgain{Node: n, Seq: s.greetings.seq, Pause: s.p.Constants.ResendFirst})
+}
+
+func (s *Scheduler) onGreetAgain(ctx actor.Context, m greetAgain) {
+	if s.greetings.unheard[m.Node] != m.Seq {
+		return
 	}
-	if !g.unheard[n] {
-		g.unheard[n] = true
-		g.order = append(g.order, n)
-	}
-	s.lead(ctx, n)
-	if !g.armed {
-		g.armed = true
-		s.p.Clock.After(s.p.Constants.ResendCap, ctx.Self(), greetAgain{})
-	}
+	s.lead(ctx, m.Node)
+	next := m
+	next.Pause = min(2*m.Pause, s.p.Constants.ResendCap)
+	s.p.Clock.After(m.Pause, ctx.Self(), next)
 }
 
 // onLinkDown: nothing is resent while the link is down.
-func (s *Scheduler) onLinkDown(m LinkDown) { delete(s.greeting.unheard, m.Node) }
-
-func (s *Scheduler) onGreetAgain(ctx actor.Context) {
-	g := &s.greeting
-	g.armed = false
-	asked := g.order
-	g.order = nil
-	for _, n := range asked {
-		if g.unheard[n] {
-			delete(g.unheard, n)
-			s.greet(ctx, n)
-		}
-	}
-}
+func (s *Scheduler) onLinkDown(m LinkDown) { delete(s.greetings.unheard, m.Node) }
 
 func (s *Scheduler) lead(ctx actor.Context, n topology.NodeID) {
 	ctx.Request(s.p.Leader.Peers.Node(n), &messages.Lead{Epoch: s.p.Leader.Epoch, ClusterId: s.p.Leader.ClusterID})

@@ -68,7 +68,7 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 		s.reject(ctx, h, messages.RejectReason_REJECT_REASON_MALFORMED, err.Error())
 		return
 	}
-	delete(s.greeting.unheard, topology.NodeID(h.Origin.Node))
+	delete(s.greetings.unheard, topology.NodeID(h.Origin.Node))
 	m := s.machine(topology.NodeID(h.Origin.Node))
 	known := m.record
 	if m.edits.next != nil {

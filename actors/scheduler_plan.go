@@ -236,13 +236,14 @@ func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
 
 // onExplain answers why a job is pending from the view as it is now.
 func (s *Scheduler) onExplain(ctx actor.Context, m *messages.ExplainJob) {
-	w, waiting := s.queue.Get(topology.JobID(m.Job))
+	// The policy's answer, and not the topology's: a job that waits for its
+	// preferred level would be told that it fits.
+	answer, waiting := policy.Explain(s.fabric, s.queue, topology.JobID(m.Job), s.holders)
 	if !waiting {
 		ctx.Forward(s.peers.mirror)
 		return
 	}
-	text := topology.Explain(s.fabric, w.Gang, s.holders).String()
-	ctx.Respond(&messages.ExplainJobReply{Text: text, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}})
+	ctx.Respond(&messages.ExplainJobReply{Text: answer.Explanation.String(), Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}})
 }
 
 // holders tells who has something on a machine.

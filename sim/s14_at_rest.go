@@ -21,12 +21,31 @@ func (*atRest) Name() string         { return "S14 at-rest" }
 func (*atRest) Watches() []EventKind { return []EventKind{Sent} }
 
 func (c *atRest) Step(w *World, e *Event) {
-	m, is := e.Message.(*messages.Refused)
-	if !is || !w.faults.calm() || w.elections > 1 || strings.Contains(m.Detail, "device") {
-		return // parts of devices are the machine's to pair: the view only estimates them
+	if !w.faults.calm() || w.elections > 1 {
+		return
 	}
-	if m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE {
-		w.violate(c.Name(), "%s was asked for what it has not: %s", e.Process.address, m.Detail)
+	switch m := e.Message.(type) {
+	case *messages.Refused:
+		// Parts of devices are the machine's to pair: the view only estimates them.
+		if m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE && !strings.Contains(m.Detail, "device") {
+			w.violate(c.Name(), "%s was asked for what it has not: %s", e.Process.address, m.Detail)
+		}
+	case *messages.Reserved:
+		c.claimed(w, e.Process)
+	}
+}
+
+// claimed looks whether the leader reckons with what a machine has just set
+// aside for it: the claim stays until the ledger that shows it has come.
+func (c *atRest) claimed(w *World, agent *process) {
+	p := w.leader()
+	if p == nil || p.leader == nil || agent.machine == nil || agent.node == nil {
+		return
+	}
+	seen, _, _ := p.leader.View(agent.machine.id)
+	has := agent.node.Ledger().Capacity()
+	if seen.MilliCPU > has.MilliCPU || seen.MemoryBytes > has.MemoryBytes || seen.MilliGPU() > has.MilliGPU() {
+		w.violate(c.Name(), "the leader believes %s to have %+v free, its ledger has %+v", agent.address, seen, has)
 	}
 }
 

@@ -32,7 +32,7 @@ type Draft struct {
 	requests map[request]bool        // whether it is used
 	tokens   map[topology.Token]bool // the same
 	records  map[topology.Token]bool // whether a change writes this attempt
-	broken   map[Rule]int
+	broken   []Rule
 }
 
 type draftJob struct {
@@ -87,7 +87,7 @@ type Rows struct {
 func NewDraft(changes []actors.Change) *Draft {
 	d := &Draft{
 		changes: changes, jobs: map[topology.JobID]*draftJob{}, machines: map[topology.NodeID]*draftNode{},
-		requests: map[request]bool{}, tokens: map[topology.Token]bool{}, records: map[topology.Token]bool{}, broken: map[Rule]int{},
+		requests: map[request]bool{}, tokens: map[topology.Token]bool{}, records: map[topology.Token]bool{},
 	}
 	for i := range changes {
 		d.lookUp(&changes[i])
@@ -180,7 +180,7 @@ func (d *Draft) Judge() []actors.Verdict {
 		j := judge(d, c)
 		verdicts[i] = actors.Done
 		if j.broken != "" {
-			d.broken[j.broken]++
+			d.broken = append(d.broken, j.broken)
 			verdicts[i] = actors.Conflict
 			continue
 		}
@@ -206,8 +206,12 @@ func (d *Draft) putJob(c *actors.Change, next *jobEntry) {
 	}
 }
 
-// Broken counts the changes that Judge refused, by rule.
-func (d *Draft) Broken() map[Rule]int { return d.broken }
+// Tally adds the changes that Judge refused to a count by rule.
+func (d *Draft) Tally(broken map[Rule]int) {
+	for _, rule := range d.broken {
+		broken[rule]++
+	}
+}
 
 // Rows are what the changes that were let through come to.
 func (d *Draft) Rows() Rows {

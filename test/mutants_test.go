@@ -7,15 +7,17 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
 // minMutants is how many planted bugs the tests promise to notice.
-const minMutants = 0
+const minMutants = 40
 
 // long type-checks every harmed package too. Without it a mutant is only known to apply and to parse; `make mutants`
 // builds each anyway.
@@ -29,8 +31,15 @@ func TestMutantsStillApply(t *testing.T) {
 	if len(mutants) < minMutants {
 		t.Errorf("%d mutants, and %d are promised", len(mutants), minMutants)
 	}
+	table, err := os.ReadFile("mutants/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	fset := token.NewFileSet()
 	for _, mutant := range mutants {
+		if !strings.Contains(string(table), "| `"+mutant.Name+"` | "+mutant.File+" | "+mutant.Harm+" |") {
+			t.Errorf("mutant %s is not in mutants/README.md as it says of itself", mutant.Name)
+		}
 		harmed, err := mutant.Apply(root)
 		if err != nil {
 			t.Error(err)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -174,10 +175,13 @@ func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*mess
 	if !record.GetState().Terminal() {
 		return call[*messages.ExplainJobReply](ctx, g, g.scheduler, &messages.ExplainJob{Principal: q.Principal, Job: record.GetId()})
 	}
-	text := record.GetId() + ": " + job.GetPhase()
-	if outcome := record.GetOutcome(); outcome != "" {
+	text := job.GetPhase()
+	if outcome := record.GetOutcome(); strings.HasPrefix(outcome, text) { // it says the phase itself
+		text = outcome
+	} else if outcome != "" {
 		text += ": " + outcome
 	}
+	text = record.GetId() + ": " + text
 	return &messages.ExplainJobReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}, Text: text}, nil
 }
 

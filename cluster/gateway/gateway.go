@@ -29,6 +29,9 @@ const (
 	callTimeout = 30 * time.Second
 	// connectionStreams bounds the calls that are open on one connection.
 	connectionStreams = 128
+	// requestBytes bounds what comes in. A message may weigh MaxMessageBytes, and the
+	// machines' link, which shares the server, puts an envelope around its own.
+	requestBytes = messages.MaxMessageBytes + 64<<10
 	// openStreams bounds the watches and readers of output in all: each holds
 	// memory for as long as its client likes.
 	openStreams = 1_024
@@ -120,7 +123,7 @@ func (g *Gateway) ServerOptions() []grpc.ServerOption {
 		grpc.ChainUnaryInterceptor(g.guardCall),
 		grpc.ChainStreamInterceptor(g.guardStream),
 		grpc.MaxConcurrentStreams(connectionStreams),
-		grpc.MaxRecvMsgSize(messages.MaxMessageBytes),
+		grpc.MaxRecvMsgSize(requestBytes),
 		grpc.MaxSendMsgSize(api.MaxReplyBytes),
 	}
 }

@@ -4,7 +4,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,15 +13,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 
-	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/store"
-	"github.com/yi-json/synapse/topology"
 )
 
 func TestEachCall(t *testing.T) {
@@ -90,7 +84,7 @@ func TestEachCall(t *testing.T) {
 			t.Errorf("a cancel that was acknowledged shows as %q", p)
 		}
 	}
-	if e, err := d.SynapseClient.ExplainJob(ctx, &messages.ExplainJob{Job: two}); err != nil || e.Text != two+": cancelled: cancelled: enough" {
+	if e, err := d.SynapseClient.ExplainJob(ctx, &messages.ExplainJob{Job: two}); err != nil || e.Text != two+": cancelled: enough" {
 		t.Errorf("of a job that is over: %v, %v", e, err)
 	}
 	cluster, err := d.SynapseClient.Cluster(ctx, &api.Cluster{})
@@ -176,84 +170,6 @@ func TestWhoDoesNotLeadSaysWhoDoes(t *testing.T) {
 	}
 }
 
-// A job that the Mirror has let go is found in the store.
-func TestOldJobsAreFoundInTheStore(t *testing.T) {
-	r := newRoom(t)
-	s, memory := r.lead()
-	d := r.door(s, Options{Store: memory})
-	ended := &messages.JobRecord{
-		Id: "old-1", Revision: 1, WrittenBy: &messages.Token{Epoch: 1, Counter: 99}, Spec: gpuJob("old", 1, 1), Owner: &messages.Principal{Name: "anonymous"},
-		State: messages.JobState_JOB_STATE_CANCELLED, Cancel: &messages.Deed{}, Outcome: "cancelled: enough", FinishedUnixMs: 5, Arrival: 1, SubmittedUnixMs: 1,
-	}
-	storeJob(t, memory, ended)
-	ctx := timely(t)
-	if p := d.phase("old-1"); p != "cancelled" {
-		t.Errorf("shown as %q", p)
-	}
-	if _, err := d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: "old-1"}); err != nil {
-		t.Error(err)
-	}
-	e, err := d.SynapseClient.ExplainJob(ctx, &messages.ExplainJob{Job: "old-1"})
-	if err != nil || e.Text != "old-1: cancelled: cancelled: enough" {
-		t.Errorf("explained: %v, %v", e, err)
-	}
-	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "old"})
-	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no job")
-	d.o.Store = failing{}
-	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "x"})
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the store cannot be read: disk on fire")
-}
-
-// The client of the seeds, at its own wire.
-func TestFirstClients(t *testing.T) {
-	r := newRoom(t)
-	s, _ := r.lead()
-	d := r.door(s, Options{})
-	r.join("a", s)
-	eventually(t, "a is up", func() bool { return d.nodes() == 1 })
-	ctx := timely(t)
-	seed := api.NewSchedulerClient(d.conn)
-	q := &api.SubmitJobRequest{Id: "job-180751", Image: "ubuntu:latest", MinCpu: 96, MinMemory: 128 << 20}
-	if _, err := seed.SubmitJob(ctx, q); api.OutcomeOf(err).GetCode() != messages.Code_CODE_INFEASIBLE {
-		t.Errorf("what no cluster can hold: %v", err)
-	}
-	r.join("b", s)
-	eventually(t, "b is up", func() bool { return d.nodes() == 2 })
-	reply, err := seed.SubmitJob(ctx, q)
-	if err != nil || !reply.Success || reply.Message != "Job queued successfully" || reply.JobId == "" {
-		t.Fatal(reply, err)
-	}
-	if again, err := seed.SubmitJob(ctx, q); err != nil || again.JobId != reply.JobId {
-		t.Errorf("asked again: %v, %v", again, err)
-	}
-	eventually(t, "it runs", func() bool { return d.phase(reply.JobId) == "running" })
-	job, err := d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: reply.JobId})
-	if err != nil || job.Job.Record.Spec.Name != "job-180751" || len(job.Job.Attempt.Places) != 2 {
-		t.Errorf("it became %v, %v", job, err)
-	}
-	if lines := r.said("[GRPC] Job Submitted"); !slices.Equal(lines, []string{"[GRPC] Job Submitted: " + reply.JobId + " (CPU: 96, GPU: 0)"}) {
-		t.Errorf("the log says %q", lines)
-	}
-	for _, c := range []struct {
-		q     *api.SubmitJobRequest
-		words string
-	}{
-		{&api.SubmitJobRequest{}, "id: is missing"},
-		{&api.SubmitJobRequest{Id: "a b", Image: "x", MinCpu: 1}, "request_id"},
-		{&api.SubmitJobRequest{Id: "x", MinCpu: 1}, "spec.image"},
-		{&api.SubmitJobRequest{Id: "x", Image: "x"}, "spec.gang.total"},
-		{&api.SubmitJobRequest{Id: "x", Image: "x", MinCpu: -1}, "min_cpu: is -1, and must not be negative"},
-		{&api.SubmitJobRequest{Id: "x", Image: "x", MinMemory: -1}, "min_memory"},
-		{&api.SubmitJobRequest{Id: "x", Image: "x", MinGpu: -1}, "min_gpu"},
-	} {
-		_, err := seed.SubmitJob(ctx, c.q)
-		refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, c.words)
-	}
-	if name := seedName("Job_ü 1" + strings.Repeat("x", 100)); len(name) != messages.MaxNameBytes || !strings.HasPrefix(name, "job----1xxx") && !strings.HasPrefix(name, "job---1xxx") {
-		t.Errorf("the name is %q", name)
-	}
-}
-
 // Whoever is acknowledged finds his job, however many ask at once.
 func TestReadsItsOwnWrites(t *testing.T) {
 	r := newRoom(t)
@@ -284,76 +200,4 @@ func TestReadsItsOwnWrites(t *testing.T) {
 	if n := len(slices.Compact(ids)); n != 64*20 {
 		t.Errorf("%d submits became %d jobs", 64*20, n)
 	}
-}
-
-func TestHealthAndReflection(t *testing.T) {
-	r := newRoom(t)
-	var leads atomic.Bool
-	leads.Store(true)
-	leader := func() Leader { return Leader{Here: leads.Load()} }
-	d := r.door(r.system("scheduler"), Options{Leader: leader})
-	ctx := timely(t)
-	h := grpc_health_v1.NewHealthClient(d.conn)
-	is := func(service string, want grpc_health_v1.HealthCheckResponse_ServingStatus) bool {
-		t.Helper()
-		got, err := h.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: service})
-		return err == nil && got.Status == want
-	}
-	if !is("", grpc_health_v1.HealthCheckResponse_NOT_SERVING) {
-		t.Error("serves without a Scheduler")
-	}
-	led := newRoom(t)
-	s, _ := led.lead()
-	h = grpc_health_v1.NewHealthClient(led.door(s, Options{Leader: leader}).conn)
-	for _, service := range []string{"", "synapse.v1.Synapse", "v1.Scheduler"} {
-		eventually(t, service+" serves", func() bool { return is(service, grpc_health_v1.HealthCheckResponse_SERVING) })
-	}
-	if _, err := h.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "other"}); err == nil {
-		t.Error("an unknown service has a health")
-	}
-	if all, err := h.List(ctx, &grpc_health_v1.HealthListRequest{}); err != nil || len(all.Statuses) != 3 {
-		t.Errorf("list: %v, %v", all, err)
-	}
-	w, err := h.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first, err := w.Recv(); err != nil || first.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-		t.Errorf("watch: %v, %v", first, err)
-	}
-	leads.Store(false)
-	if !is("", grpc_health_v1.HealthCheckResponse_NOT_SERVING) {
-		t.Error("serves though it does not lead")
-	}
-	mirrored, err := grpc_reflection_v1.NewServerReflectionClient(d.conn).ServerReflectionInfo(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := mirrored.Send(&grpc_reflection_v1.ServerReflectionRequest{
-		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	services, err := mirrored.Recv()
-	if err != nil || !strings.Contains(fmt.Sprint(services), "synapse.v1.Synapse") {
-		t.Errorf("reflection: %v, %v", services, err)
-	}
-	if err := mirrored.CloseSend(); err != nil {
-		t.Error(err)
-	}
-}
-
-// storeJob writes a job that no actor knows.
-func storeJob(t *testing.T, memory *store.Memory, job *messages.JobRecord, attempts ...*messages.AttemptRecord) {
-	t.Helper()
-	verdicts, err := memory.Apply(1, []actors.Change{{Job: job, Attempts: attempts}})
-	if err != nil || verdicts[0] != actors.Done {
-		t.Fatal(verdicts, err)
-	}
-}
-
-type failing struct{}
-
-func (failing) Job(topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error) {
-	return nil, nil, errors.New("disk on fire")
 }

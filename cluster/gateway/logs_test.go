@@ -338,3 +338,26 @@ func TestFollowLosesAMachine(t *testing.T) {
 	}
 	eventually(t, "no stream is counted as open", func() bool { return d.streams.Load() == 0 })
 }
+
+// A reader who follows does not wait for a machine that may never come back: the
+// job is over.
+func TestFollowEndsWithTheJob(t *testing.T) {
+	d, r, job, write, machines := gang(t, Options{})
+	write(0, false, "zero\n")
+	write(3, false, "three\n")
+	for _, l := range machines {
+		l.exits(0, false)
+	}
+	eventually(t, "the job is over", func() bool { return d.phase(job) == "succeeded" })
+	r.cut("node-n1")
+	got, err := d.reads(&api.ReadLogs{Job: job, Follow: true})
+	away := strings.Count(got, "machine n1 does not answer")
+	if err != nil || away != 2 || strings.Contains(got, "zero") == strings.Contains(got, "three") {
+		t.Errorf("%s, %v", got, err)
+	}
+	d.o.Peers = nil // a process that reaches no machine says so too
+	got, err = d.reads(&api.ReadLogs{Job: job})
+	if err != nil || strings.Count(got, "does not answer") != 4 {
+		t.Errorf("%s, %v", got, err)
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
@@ -134,8 +135,18 @@ func (k roomClock) After(d time.Duration, to *actor.PID, m any) {
 	time.AfterFunc(d, func() { k.system.Root.Send(to, m) })
 }
 
-// lead assembles a leader over the memory store.
+// lead starts a leader that takes jobs.
 func (r *room) lead(edit ...func(*actors.Ports)) (*actor.ActorSystem, *store.Memory) {
+	s, memory := r.assemble(edit...)
+	g := New(s, Options{})
+	eventually(r.tb, "the leader takes jobs", func() bool {
+		return g.serving(context.Background()) == grpc_health_v1.HealthCheckResponse_SERVING
+	})
+	return s, memory
+}
+
+// assemble makes a leader over the memory store, who may not have read it yet.
+func (r *room) assemble(edit ...func(*actors.Ports)) (*actor.ActorSystem, *store.Memory) {
 	s := r.system("scheduler")
 	memory := store.NewMemory()
 	epoch, err := memory.Lead("test")
@@ -161,121 +172,6 @@ func (r *room) lead(edit ...func(*actors.Ports)) (*actor.ActorSystem, *store.Mem
 	actors.Assemble(p)
 	eventually(r.tb, "the Scheduler is there", func() bool { _, there := s.ProcessRegistry.GetLocal(actors.SchedulerPath); return there })
 	return s, memory
-}
-
-// join starts a machine of 8 GPUs and 64 CPUs.
-func (r *room) join(id string, leader *actor.ActorSystem) *launcher {
-	s := r.system("node-" + id)
-	l := &launcher{system: s, logs: map[string]*scripted{}}
-	var gpus []*messages.Gpu
-	for g := range 8 {
-		gpus = append(gpus, &messages.Gpu{Id: fmt.Sprintf("GPU-%s-%d", id, g), Type: "h100", MemoryBytes: 80 << 30, Declared: true})
-	}
-	actors.Assemble(actors.Ports{
-		System: s, Host: r, Clock: roomClock{r, s}, Log: r, Constants: actors.DefaultConstants(),
-		Worker: &actors.WorkerPorts{
-			Node: topology.NodeID(id), MachineID: "machine-" + id,
-			Incarnation: &messages.Incarnation{BootId: "boot-" + id, StartedNs: 1},
-			Announcement: &messages.Announcement{
-				Total: &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000}, Gpus: gpus,
-				Place:   []*messages.Label{{Key: "zone", Value: "a"}, {Key: "rack", Value: "r1"}},
-				Address: "127.0.0.1", PortFirst: 20000, PortLast: 20999, AgentVersion: "test",
-			},
-			Disk: roomDisk{s}, Launcher: l,
-		},
-	})
-	eventually(r.tb, "the Node is there", func() bool { _, there := s.ProcessRegistry.GetLocal(actors.NodePath); return there })
-	leader.Root.Send(actor.NewPID("scheduler", actors.SchedulerPath), actors.LinkUp{Node: topology.NodeID(id)})
-	return l
-}
-
-type roomDisk struct{ system *actor.ActorSystem }
-
-func (d roomDisk) Load(to *actor.PID) { d.system.Root.Send(to, actors.DiskLoaded{}) }
-func (d roomDisk) Save(seq uint64, _ []byte, to *actor.PID) {
-	d.system.Root.Send(to, actors.DiskSaved{Seq: seq})
-}
-func (roomDisk) Quarantine() {}
-
-// launcher runs tasks that write what the test says.
-type launcher struct {
-	system *actor.ActorSystem
-	mu     sync.Mutex
-	tasks  []running
-	logs   map[string]*scripted // by rank and stream, of any attempt
-	asked  int
-}
-
-// running is a task and who is to hear of its end.
-type running struct {
-	id *messages.TaskId
-	to *actor.PID
-}
-
-// scripted is one stream: what was written, and how much of it rotation has taken.
-type scripted struct {
-	data []byte
-	gone int64
-}
-
-func logOf(rank int32, stderr bool) string { return fmt.Sprintf("%d %v", rank, stderr) }
-
-func (l *launcher) Tell(command any, to *actor.PID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch m := command.(type) {
-	case *messages.ListTasks:
-		l.system.Root.Send(to, &messages.TaskList{})
-	case *messages.PrepareTask:
-		l.system.Root.Send(to, &messages.TaskPrepared{Id: m.Id})
-	case *messages.StartTask:
-		l.tasks = append(l.tasks, running{m.Id, to})
-		l.system.Root.Send(to, &messages.TaskStarted{Id: m.Id})
-	case *messages.StopTask:
-		l.system.Root.Send(to, gone(m.Id, 143))
-	case *messages.LogsTask:
-		l.asked++
-		l.system.Root.Send(to, l.page(m))
-	}
-}
-
-func gone(id *messages.TaskId, code int32) *messages.TaskGone {
-	return &messages.TaskGone{Id: id, Exit: &messages.Exit{Rank: id.Rank, Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: code}}
-}
-
-// page reads as the supervisor's logs are read.
-func (l *launcher) page(m *messages.LogsTask) *messages.TaskLogs {
-	s := l.logs[logOf(m.Id.Rank, m.Stderr)]
-	if s == nil {
-		return &messages.TaskLogs{Id: m.Id, Offset: m.Offset, End: true}
-	}
-	at := max(m.Offset, s.gone)
-	from := min(at, int64(len(s.data)))
-	data := s.data[from:min(from+m.LimitBytes, int64(len(s.data)))]
-	return &messages.TaskLogs{Id: m.Id, Offset: at, Data: data, End: int64(len(data)) < m.LimitBytes}
-}
-
-func (l *launcher) writes(rank int32, stderr bool, text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := logOf(rank, stderr)
-	if l.logs[key] == nil {
-		l.logs[key] = &scripted{}
-	}
-	l.logs[key].data = append(l.logs[key].data, text...)
-}
-
-// exits ends all tasks that run, and forgets what they wrote where asked to.
-func (l *launcher) exits(code int32, fresh bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, t := range l.tasks {
-		l.system.Root.Send(t.to, gone(t.id, code))
-	}
-	l.tasks = nil
-	if fresh {
-		clear(l.logs)
-	}
 }
 
 // door is a gateway behind a connection.

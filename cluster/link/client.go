@@ -114,6 +114,7 @@ func (c *Client) session(target string) error {
 		return err
 	}
 	l := newLine(c.o, c.system, stream, nameOf(c.o.Node), who.address, towardNode)
+	l.hangUp = cancel
 	if err := c.attach(l, target); err != nil {
 		return err
 	}
@@ -121,7 +122,6 @@ func (c *Client) session(target string) error {
 	l.out.begin()
 	l.read()
 	c.detach(l)
-	cancel() // frees a writer that the peer does not read
 	l.out.writers.Wait()
 	return fmt.Errorf("the link broke: %w", l.why)
 }

@@ -30,7 +30,7 @@ func ServerOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.Creds(door{creds}),
 		grpc.ConnectionTimeout(connectTimeout),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout, MaxConnectionIdle: idleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxRecvMsgSize(frameBytes),
@@ -38,7 +38,6 @@ func ServerOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
 		grpc.MaxHeaderListSize(16 << 10),
 		// Most links are silent most of the time: what they keep at hand is small.
 		grpc.ReadBufferSize(readBuffer),
-		grpc.SharedWriteBuffer(true),
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
 	}
@@ -67,7 +66,6 @@ func dialOptions(o *Options) []grpc.DialOption {
 		grpc.WithConnectParams(patience),
 		grpc.WithMaxHeaderListSize(16 << 10),
 		grpc.WithReadBufferSize(readBuffer),
-		grpc.WithSharedWriteBuffer(true),
 		grpc.WithStaticStreamWindowSize(window),
 		grpc.WithStaticConnWindowSize(window),
 		grpc.WithDisableRetry(),

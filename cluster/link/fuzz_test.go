@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -132,11 +133,9 @@ func TestOwnBatchesAreRead(t *testing.T) {
 	l.reader.caller = &caller{node: "n1", machine: "m1", boot: "boot-m1", startedNs: 7}
 	own := outbox{ours: "node-n1", theirs: "scheduler"}
 	say := func(batch []letter) {
-		data, err := proto.Marshal(own.frame(batch))
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.reader.frame(data)
+		frame := own.frame(nil, batch)
+		checkLibraryReads(t, frame, batch)
+		l.reader.frame(frame)
 	}
 	sender := actor.NewPID("node-n1", actors.NodePath)
 	var batch []letter
@@ -148,8 +147,9 @@ func TestOwnBatchesAreRead(t *testing.T) {
 		}
 		batch = append(batch, one)
 	}
+	batch[7].sender = "" // 7 is an Exited, which must have one: read, and refused
 	say(batch)
-	if got := counts.of(CountReceived); got != batchMessages {
+	if got := counts.of(CountReceived); got != batchMessages-1 || counts.of(CountForbidden) != 1 {
 		t.Errorf("%d of %d were read: %v", got, batchMessages, counts.by)
 	}
 	report, ok := written(towardScheduler, "node-n1", actor.NewPID("scheduler", rackPath), &actor.MessageEnvelope{Message: fullest(n), Sender: sender})
@@ -157,8 +157,29 @@ func TestOwnBatchesAreRead(t *testing.T) {
 		t.Fatal("the fullest ledger may not be said")
 	}
 	say([]letter{report})
-	if got := counts.of(CountReceived); got != batchMessages+1 {
+	if got := counts.of(CountReceived); got != batchMessages {
 		t.Errorf("the fullest ledger of %d bytes was not read: %v", len(report.data), counts.by)
+	}
+}
+
+// checkLibraryReads shows that our frame is one to Proto.Actor's own code.
+func checkLibraryReads(t *testing.T, frame []byte, batch []letter) {
+	t.Helper()
+	var m remote.RemoteMessage
+	if err := proto.Unmarshal(frame, &m); err != nil {
+		t.Fatal(err)
+	}
+	b := m.GetMessageBatch()
+	for i, e := range b.GetEnvelopes() {
+		l := batch[i]
+		if b.TypeNames[e.TypeId] != l.kind || b.Targets[e.Target].Id != l.to || string(e.MessageData) != string(l.data) ||
+			e.Sender == 0 != (l.sender == "") || e.Sender > 0 && b.Senders[e.Sender-1].Id != l.sender {
+			t.Errorf("letter %d is read as %v", i, e)
+		}
+	}
+	again, err := proto.MarshalOptions{Deterministic: true}.Marshal(&m)
+	if err != nil || len(b.GetEnvelopes()) != len(batch) || len(again) != len(frame) {
+		t.Errorf("%d of %d letters, %d of %d bytes, %v", len(b.GetEnvelopes()), len(batch), len(again), len(frame), err)
 	}
 }
 
@@ -174,4 +195,30 @@ func fullest(n *cabin) *messages.Report {
 		})
 	}
 	return r
+}
+
+// A frame of nothing but empty parts costs no memory: it is refused before anything is made of it.
+func TestEmptyPartsCostNothing(t *testing.T) {
+	o := (Options{}).completed()
+	beat := samples(&cabin{o: machineOptions("n1", "m1")})[1].(*messages.Heartbeat)
+	for _, c := range hostileBatches(beat, actor.NewPID("scheduler", rackPath)) {
+		if !strings.Contains(c.name, "nothing but") {
+			continue
+		}
+		b := batchOf("n1", actor.NewPID("scheduler", rackPath), beat)
+		c.edit(b, b.Envelopes[0])
+		frame, err := proto.Marshal(framed(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newLine(o, newSystem(), deaf{context.Background()}, "scheduler", "node-n1", towardScheduler)
+		l.reader.caller = &caller{node: "n1", machine: "m1", boot: "boot-m1", startedNs: 7}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		l.reader.frame(frame)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 1<<18 {
+			t.Errorf("%s, %d bytes, took %d bytes", c.name, len(frame), took)
+		}
+	}
 }

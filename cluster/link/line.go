@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 
@@ -34,6 +35,8 @@ type line struct {
 	// a machine that came under a name which another one holds.
 	known atomic.Pointer[string]
 
+	hangUp func() // ends the stream, where that is not done by returning from it
+
 	once sync.Once
 	over chan struct{}
 	why  error
@@ -44,11 +47,21 @@ func newLine(o *Options, system *actor.ActorSystem, s stream, ours, theirs strin
 	l := &line{o: o, system: system, stream: s, ours: ours, theirs: theirs, over: make(chan struct{})}
 	l.known.Store(&l.theirs)
 	l.reader = reader{line: l, hears: hears, pace: pace{clock: o.Clock}}
-	l.out = outbox{ours: ours, theirs: theirs, send: l.send, failed: l.end, count: o.Count}
+	l.out = outbox{ours: ours, theirs: theirs, send: l.send, failed: l.failed, count: o.Count}
 	return l
 }
 
-func (l *line) send(m *remote.RemoteMessage) error { return l.stream.SendMsg(m) }
+// raw is a frame as bytes: a message without fields, all of whose content is
+// unknown to the generated code. So gRPC carries a RemoteMessage without making
+// objects of it, which of a frame that a hostile peer fills with empty parts
+// would be fifty times its size.
+type raw = remote.DisconnectRequest
+
+func (l *line) send(frame []byte) error {
+	var m raw
+	m.ProtoReflect().SetUnknown(frame)
+	return l.stream.SendMsg(&m)
+}
 
 // end closes the line, once; the first reason stands.
 func (l *line) end(why error) {
@@ -56,7 +69,17 @@ func (l *line) end(why error) {
 		l.why = why
 		close(l.over)
 		l.out.end()
+		if l.hangUp != nil {
+			l.hangUp()
+		}
 	})
+}
+
+// failed is the writer's trouble. An end of the stream is told to the reader with its reason.
+func (l *line) failed(err error) {
+	if !errors.Is(err, io.EOF) {
+		l.end(err)
+	}
 }
 
 func (l *line) ended() bool {
@@ -71,21 +94,18 @@ func (l *line) ended() bool {
 // errSilent is what a stream that ended without a reason ended for.
 var errSilent = errors.New("the other end closed the stream")
 
-// read takes in what comes until the stream ends. The frame is received as bytes
-// and taken apart here: the generated code would make ten times its size in
-// objects of a frame that a hostile peer fills with empty parts.
+// read takes in what comes until the stream ends.
 func (l *line) read() {
 	for !l.ended() {
-		var raw remote.DisconnectRequest // it has no fields: all that comes is kept unread
-		if err := l.stream.RecvMsg(&raw); err != nil {
+		var m raw
+		if err := l.stream.RecvMsg(&m); err != nil {
 			l.end(err)
 			return
 		}
-		frame := raw.ProtoReflect().GetUnknown()
 		if l.ended() {
 			return // a newer stream has taken the place: what comes here now is from the past
 		}
-		wait := l.reader.frame(frame)
+		wait := l.reader.frame(m.ProtoReflect().GetUnknown())
 		if wait <= 0 {
 			continue
 		}

@@ -61,6 +61,7 @@ const (
 	keepaliveTime    = 10 * time.Second
 	keepaliveTimeout = 3 * time.Second
 	connectTimeout   = 5 * time.Second  // until a connection speaks HTTP/2
+	idleTimeout      = 5 * time.Minute  // of a connection that no call or stream uses
 	greetTimeout     = 10 * time.Second // until the other end has answered who it is
 	retryFirst       = 100 * time.Millisecond
 	retryCap         = 3 * time.Second

@@ -177,7 +177,7 @@ func BenchmarkLinkGang64(b *testing.B) {
 		n := &cabin{tb: b, o: o, system: newSystem()}
 		n.client = Dial(n.system, o)
 		b.Cleanup(n.client.Close)
-		if _, err := n.system.Root.SpawnNamed(actor.PropsFromProducer(answering(n)), actors.NodePath); err != nil {
+		if _, err := n.system.Root.SpawnNamed(actor.PropsFromProducer(answering(n), actor.WithMailbox(Mailbox)), actors.NodePath); err != nil {
 			b.Fatal(err)
 		}
 		n.linked(h)
@@ -192,7 +192,7 @@ func BenchmarkLinkGang64(b *testing.B) {
 	}
 	h.system.Root.Stop(actor.NewPID("scheduler", jobPath))
 	eventually(b, "the ear has gone", func() bool { _, there := h.system.ProcessRegistry.GetLocal(jobPath); return !there })
-	conduct, err := h.system.Root.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return c }), jobPath)
+	conduct, err := h.system.Root.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return c }, actor.WithMailbox(Mailbox)), jobPath)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,10 +1,11 @@
 package link
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/asynkron/protoactor-go/remote"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -25,8 +26,8 @@ func (l *letter) size() int { return len(l.data) + len(l.to) + len(l.sender) + l
 // outbox is the queue. send writes one frame and may block; only the writer
 // calls it, and there is one writer at a time.
 type outbox struct {
-	ours, theirs string // the addresses, as they stand on the wire
-	send         func(*remote.RemoteMessage) error
+	ours, theirs string                   // the addresses, as they stand on the wire
+	send         func(frame []byte) error // has no use for it afterwards
 	failed       func(error)
 	count        func(string, int64)
 
@@ -90,15 +91,17 @@ func (b *outbox) drop() {
 
 func (b *outbox) write() {
 	defer b.writers.Done()
+	var frame []byte
 	for {
 		batch := b.take()
 		if batch == nil {
 			return
 		}
-		if err := b.send(b.frame(batch)); err != nil {
+		frame = b.frame(frame, batch)
+		if err := b.send(frame); err != nil {
 			b.failed(err)
 			b.count(CountNoLink, int64(len(batch)))
-			continue // the box has ended by now: take answers nothing
+			continue // the box has ended, or is about to
 		}
 		b.count(CountSent, int64(len(batch)))
 	}
@@ -127,48 +130,88 @@ func (b *outbox) take() []letter {
 	return batch
 }
 
-// frame puts a batch into Proto.Actor's form: names are said once, and meant by index.
-func (b *outbox) frame(batch []letter) *remote.RemoteMessage {
+// frame puts a batch into Proto.Actor's form: names are said once, and meant by
+// index. It is written as bytes into the room of the last one, for what was said
+// is bytes already.
+func (b *outbox) frame(room []byte, batch []letter) []byte {
 	var kinds, targets, senders names
-	envelopes := make([]*remote.MessageEnvelope, len(batch))
+	need := frameHead
+	for i := range batch {
+		need += batch[i].size() + len(b.ours) + len(b.theirs)
+	}
+	frame := append(slices.Grow(room[:0], need), make([]byte, frameHead)...)
 	for i := range batch {
 		l := &batch[i]
-		e := &remote.MessageEnvelope{TypeId: kinds.index(l.kind), MessageData: l.data, Target: targets.index(l.to)}
+		kind, target, sender := kinds.index(l.kind), targets.index(l.to), 0
 		if l.sender != "" {
-			e.Sender = senders.index(l.sender) + 1 // 0 is no sender
+			sender = senders.index(l.sender) + 1 // 0 is no sender
 		}
-		envelopes[i] = e
+		size := sizeIndex(kind) + sizeIndex(target) + sizeIndex(sender) + 1 + protowire.SizeBytes(len(l.data))
+		frame = appendHead(frame, batchEnvelopes, size)
+		frame = appendIndex(frame, envelopeType, kind)
+		frame = append(appendHead(frame, envelopeData, len(l.data)), l.data...)
+		frame = appendIndex(frame, envelopeTarget, target)
+		frame = appendIndex(frame, envelopeSender, sender)
 	}
-	return &remote.RemoteMessage{MessageType: &remote.RemoteMessage_MessageBatch{MessageBatch: &remote.MessageBatch{
-		TypeNames: kinds.list, Targets: pids(b.theirs, targets.list), Senders: pids(b.ours, senders.list), Envelopes: envelopes,
-	}}}
+	for _, kind := range kinds.list {
+		frame = append(appendHead(frame, batchTypeNames, len(kind)), kind...)
+	}
+	frame = appendPIDs(frame, batchTargets, b.theirs, targets.list)
+	frame = appendPIDs(frame, batchSenders, b.ours, senders.list)
+	// How long the batch is stands before it, and is known only now.
+	var head [frameHead]byte
+	written := appendHead(head[:0], frameBatch, len(frame)-frameHead)
+	return append(frame[:frameHead-len(written)], written...)[frameHead-len(written) : len(frame)]
 }
 
-func pids(address string, paths []string) []*actor.PID {
-	list := make([]*actor.PID, len(paths))
-	for i, path := range paths {
-		list[i] = actor.NewPID(address, path)
+// frameHead is room for a tag and a length.
+const frameHead = 1 + 5
+
+func appendHead(b []byte, number protowire.Number, size int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.BytesType), uint64(size))
+}
+
+// appendIndex leaves zeros out, as protobuf does.
+func appendIndex(b []byte, number protowire.Number, i int) []byte {
+	if i == 0 {
+		return b
 	}
-	return list
+	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), uint64(i))
+}
+
+func sizeIndex(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return 1 + protowire.SizeVarint(uint64(i))
+}
+
+func appendPIDs(b []byte, number protowire.Number, address string, paths []string) []byte {
+	for _, path := range paths {
+		b = appendHead(b, number, 2+protowire.SizeBytes(len(address))+protowire.SizeBytes(len(path)))
+		b = append(appendHead(b, pidAddress, len(address)), address...)
+		b = append(appendHead(b, pidPath, len(path)), path...)
+	}
+	return b
 }
 
 // names numbers what it is asked for. Most batches hold a name or two.
 type names struct {
 	list  []string
-	known map[string]int32
+	known map[string]int
 }
 
-func (n *names) index(name string) int32 {
+func (n *names) index(name string) int {
 	if len(n.list) > 0 && n.list[len(n.list)-1] == name {
-		return int32(len(n.list) - 1)
+		return len(n.list) - 1
 	}
 	if i, is := n.known[name]; is {
 		return i
 	}
 	if len(n.list) == 1 && n.known == nil {
-		n.known = map[string]int32{n.list[0]: 0}
+		n.known = map[string]int{n.list[0]: 0}
 	}
-	i := int32(len(n.list))
+	i := len(n.list)
 	n.list = append(n.list, name)
 	if n.known != nil {
 		n.known[name] = i

@@ -27,7 +27,7 @@ import (
 // This file owns the stage: scheduler processes and machines of real actor
 // systems, on loopback or in memory, whose actors only note what they hear.
 
-const patience = 20 * time.Second
+const patience = 16 * time.Second
 
 // tally counts what the link counts.
 type tally struct {
@@ -101,7 +101,7 @@ func ear(system *actor.ActorSystem, path string, to func(heard)) {
 		default:
 			to(heard{path, ctx.Message(), ctx.Sender()})
 		}
-	})
+	}, actor.WithMailbox(Mailbox))
 	if _, err := system.Root.SpawnNamed(props, path); err != nil {
 		panic(err)
 	}

@@ -101,8 +101,8 @@ type group struct {
 	// controllers are those that work on v2's leaf.
 	controllers []string
 	unenforced  []string
-	// pidsFile and pids: the limit to set once the launching thread has left (v1).
-	pidsFile string
+	// pidsFile takes the limit once the launching thread leaves, and back is where it goes (v1).
+	pidsFile, back string
 }
 
 // folders are the distinct leaves, sorted: two controllers may share one.

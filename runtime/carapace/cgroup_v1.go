@@ -35,7 +35,7 @@ func createV1(h hierarchies, parent string, spec Spec, devices []deviceRule) *gr
 		}
 		set := map[string]func(string) error{
 			"memory":  func(leaf string) error { return limitMemoryV1(leaf, spec.Limits) },
-			"pids":    func(leaf string) error { return g.limitPidsV1(leaf, spec.Limits) },
+			"pids":    func(leaf string) error { return g.limitPidsV1(h, leaf, spec.Limits) },
 			"devices": func(leaf string) error { return limitDevicesV1(leaf, devices) },
 			"cpu":     func(leaf string) error { return limitCPUV1(leaf, spec.Limits) },
 			"cpuset":  func(leaf string) error { return limitCpusetV1(leaf, spec.Limits) },
@@ -91,9 +91,12 @@ func limitMemoryV1(leaf string, limits Limits) error {
 	return err
 }
 
-func (g *group) limitPidsV1(leaf string, limits Limits) error {
+func (g *group) limitPidsV1(h hierarchies, leaf string, limits Limits) error {
 	if limits.Pids == 0 {
 		return nil
+	}
+	if own, err := h.own("pids"); err == nil {
+		g.back = filepath.Join(h.by["pids"], own, "tasks")
 	}
 	g.pidsFile = filepath.Join(leaf, "pids.max")
 	return writeFile(leaf, "pids.max", strconv.FormatInt(limits.Pids+1, 10))

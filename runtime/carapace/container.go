@@ -8,7 +8,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -28,7 +27,7 @@ type Container struct {
 	pid        int
 	pidfd      int
 	startTicks uint64
-	socket     *os.File
+	socket     channel
 	reports    *bufio.Reader
 
 	// telling orders the events; oomTold is under it.
@@ -147,12 +146,11 @@ func (c *Container) Gone() (bool, error) {
 func (c *Container) watch() {
 	stopOOM := c.watchOOM()
 	var last report
-	for {
-		var said report
-		if err := receive(c.reports, &said); err != nil {
-			break // The end of the connection: init is dead, or the command has taken its place.
+	for last.Kind != reportExited {
+		// The end of the connection: init is dead, or the command has taken its place.
+		if err := receive(c.reports, &last); err != nil {
+			break
 		}
-		last = said
 	}
 	status, usage := c.reap()
 	stopOOM()
@@ -222,8 +220,8 @@ func (c *Container) clean() {
 		unix.Close(c.pidfd)
 	}
 	c.closing.Unlock()
-	if c.socket != nil {
-		c.socket.Close()
+	if c.socket >= 0 {
+		unix.Close(int(c.socket))
 	}
 	var failed error
 	if c.group != nil {

@@ -8,9 +8,9 @@ package carapace
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -32,29 +32,51 @@ func Reexec(arguments []string) (code int, mine bool) {
 	if err := unix.CloseRange(socketFd, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return CodeSetupFailed, true
 	}
-	// As PID 1 of a namespace we are not killed by what has no handler; Go installs some that end the process.
+	// Those that end a container must not end init before it can pass them on. Each costs two switches of thread, hence not
+	// all of them yet: the rest follows when the command runs.
 	signals := make(chan os.Signal, 64)
-	signal.Notify(signals)
-	_ = unix.SetNonblock(socketFd, true) // Then a reader waits in the poller, not on a thread of its own.
-	socket := os.NewFile(socketFd, "socket of the starter")
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	socket := channel(socketFd)
 	reader := bufio.NewReader(socket)
-	var order order
-	if err := receive(reader, &order); err != nil {
-		return CodeSetupFailed, true
-	}
-	status, failure := runTask(&order, socket, reader, signals)
-	last := report{Kind: reportExited, Status: uint32(status)}
+	launch, pid, failure := begin(reader)
 	if failure != nil {
-		last = report{Kind: reportFailed, Code: failure.Code, Step: failure.Step, Reason: failure.Reason}
-	}
-	_ = send(socket, last) // If nobody listens any more, the exit code below is all there is.
-	switch {
-	case failure != nil:
+		_ = send(socket, report{Kind: reportFailed, Code: failure.Code, Step: failure.Step, Reason: failure.Reason})
 		return failure.Code, true
-	case status.Signaled():
+	}
+	signal.Notify(signals)                                                       // All of them; and only then is it told that there is somebody to send signals to.
+	_ = send(socket, report{Kind: reportStarted, Unenforced: launch.unenforced}) // A starter that is gone is noticed below.
+	unix.Close(viewFd)                                                           // Letting go of a mount makes the kernel wait for every processor, so it comes this late.
+	letGoOfStdio()
+	go dieWithStarter(reader)
+	go passOn(signals, pid)
+	status := reap(pid)
+	_ = send(socket, report{Kind: reportExited, Status: uint32(status)}) // If nobody listens any more, the exit code is all there is.
+	if status.Signaled() {
 		return codeSignal + int(status.Signal()), true
 	}
 	return status.ExitStatus(), true
+}
+
+// begin does all there is to do until the command runs, on one thread from beginning to end. That thread gives up its
+// rights on the way, so it is used for nothing else; the main thread could not end with it, and is kept out of it.
+func begin(reader *bufio.Reader) (launch *launch, pid int, failure *StartError) {
+	runtime.LockOSThread()
+	began := make(chan struct{})
+	go func() {
+		defer close(began)
+		runtime.LockOSThread() // And never unlocked: the thread ends with this goroutine.
+		var order order
+		if err := receive(reader, &order); err != nil {
+			failure = fail("order", err)
+			return
+		}
+		if launch, failure = setUp(&order); failure == nil {
+			pid, failure = launch.run()
+		}
+	}()
+	<-began
+	runtime.UnlockOSThread()
+	return launch, pid, failure
 }
 
 // fail wraps what went wrong with the step it went wrong in.
@@ -66,28 +88,10 @@ func fail(step string, err error) *StartError {
 	return &StartError{CodeSetupFailed, step, err.Error(), err}
 }
 
-func runTask(order *order, socket *os.File, reader *bufio.Reader, signals <-chan os.Signal) (unix.WaitStatus, *StartError) {
-	launch, failure := setUp(order)
-	if failure != nil {
-		return 0, failure
-	}
-	pid, failure := launch.run()
-	if failure != nil {
-		return 0, failure
-	}
-	if err := send(socket, report{Kind: reportStarted, Unenforced: launch.unenforced}); err != nil {
-		return 0, fail("report", err)
-	}
-	go dieWithStarter(reader)
-	go passOn(signals, pid)
-	return reap(pid)
-}
-
 // setUp does all that comes before the command: see the order of steps in init_root.go.
 func setUp(order *order) (*launch, *StartError) {
 	launch := &launch{order: order}
 	if !order.Rootless {
-		unix.Close(viewFd)
 		// Nobody in the container may look into init, whose capabilities and open files are not theirs.
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 			return nil, fail("hide init", err)
@@ -96,7 +100,7 @@ func setUp(order *order) (*launch, *StartError) {
 	if err := launch.openCgroups(); err != nil {
 		return nil, fail("cgroup", err)
 	}
-	root := &root{spec: &order.Spec, order: order}
+	root := &root{spec: &order.Spec, order: order, letGo: make(chan error, 1)}
 	if err := root.build(); err != nil {
 		return nil, fail("root", err)
 	}
@@ -115,6 +119,18 @@ func setUp(order *order) (*launch, *StartError) {
 		return nil, fail("prepare", err)
 	}
 	return launch, nil
+}
+
+// letGoOfStdio leaves stdin, stdout and stderr to the command: who reads them sees their end when the command closes them.
+func letGoOfStdio() {
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return // Then their end is told when the container ends.
+	}
+	defer unix.Close(null)
+	for fd := range socketFd {
+		_ = unix.Dup3(null, fd, 0)
+	}
 }
 
 // dieWithStarter ends the container when the other end of the socket closes, whatever closed it.
@@ -137,18 +153,18 @@ func passOn(signals <-chan os.Signal, pid int) {
 }
 
 // reap waits for the command, and for every orphan on the way. The orphans that still live then die with init.
-func reap(command int) (unix.WaitStatus, *StartError) {
+func reap(command int) unix.WaitStatus {
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, 0, nil)
 		if err == unix.EINTR {
 			continue
 		}
-		if err != nil {
-			return 0, fail("wait", fmt.Errorf("for process %d: %w", command, err))
+		if err != nil { // No child is left, so the command is not; its status is lost, which cannot be told from a kill.
+			return unix.WaitStatus(unix.SIGKILL)
 		}
 		if pid == command {
-			return status, nil
+			return status
 		}
 	}
 }

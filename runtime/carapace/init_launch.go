@@ -23,6 +23,7 @@ type launch struct {
 
 	join []*os.File // files of cgroup v1 that a thread writes itself into
 	pids *os.File   // gets the true limit of processes
+	back *os.File   // leads the launching thread out again; nil where it has to end for that
 	leaf *os.File   // the group of cgroup v2 to be born in
 
 	who     account
@@ -47,6 +48,7 @@ func (l *launch) openCgroups() error {
 		if l.pids, err = os.OpenFile(l.order.PidsFile, os.O_WRONLY|unix.O_CLOEXEC, 0); err != nil {
 			return err
 		}
+		l.back, _ = os.OpenFile(l.order.Back, os.O_WRONLY|unix.O_CLOEXEC, 0)
 	}
 	if l.order.Leaf != "" {
 		l.leaf, err = os.Open(l.order.Leaf)
@@ -114,32 +116,13 @@ func (l *launch) ownPipes() error {
 
 // run launches the command and answers its pid.
 func (l *launch) run() (int, *StartError) {
-	pid, failure := l.onNewThread()
-	for _, file := range append(l.join, l.pids, l.leaf) {
-		if file != nil {
-			file.Close()
-		}
-	}
-	return pid, failure
-}
-
-// onNewThread launches on a thread that is used for nothing else before or after.
-func (l *launch) onNewThread() (pid int, failure *StartError) {
-	launched := make(chan struct{})
-	go func() {
-		defer close(launched)
-		runtime.LockOSThread() // And never unlocked: the thread ends with this goroutine.
-		if unix.Gettid() == os.Getpid() {
-			pid, failure = l.onNewThread() // All but the main one, which ends only with the process.
-		} else {
-			pid, failure = l.onThread()
+	defer func() {
+		for _, file := range append(l.join, l.pids, l.back, l.leaf) {
+			if file != nil {
+				file.Close()
+			}
 		}
 	}()
-	<-launched
-	return pid, failure
-}
-
-func (l *launch) onThread() (int, *StartError) {
 	for _, file := range l.join {
 		if _, err := file.WriteString("0"); err != nil {
 			return 0, fail("join cgroup "+file.Name(), err)
@@ -172,10 +155,14 @@ func (l *launch) onThread() (int, *StartError) {
 		return 0, l.explain(err)
 	}
 	if l.pids != nil {
-		// While this thread is in the group the command cannot have more than its limit, and after that neither.
+		// While this thread is in the group the command cannot have more than its limit, and after that neither. In
+		// between, for two writes, it is one less.
 		if _, err := l.pids.WriteString(strconv.FormatInt(l.order.Spec.Limits.Pids, 10)); err != nil {
 			_ = unix.Kill(pid, unix.SIGKILL)
 			return 0, fail("pids limit", err)
+		}
+		if l.back != nil {
+			_, _ = l.back.WriteString("0")
 		}
 	}
 	return pid, nil

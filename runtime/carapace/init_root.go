@@ -6,7 +6,7 @@
 //  2. Everything that is to be shown from the machine is taken as a detached mount, while the machine's paths still mean
 //     what the caller meant.
 //  3. The root is built on a tmpfs of ours: a rootfs, or the host view.
-//  4. pivot_root, the machine's root is let go of, chroot into the container's. From here on no path leads out, whatever
+//  4. pivot_root and chroot into the container's, and the machine's root is let go of. From here on no path leads out, whatever
 //     links the image has, so the rest is mounted by the image's own paths.
 //
 // The container's root lies one level below the namespace's, so that the task is in a chroot. The kernel makes no user
@@ -38,7 +38,9 @@ type root struct {
 	mounts  []shown // of the spec, with the scratch directory
 	devices []shown // nodes to bind where we may not make any
 	views   map[string]int
-	sysfs   int // the machine's, where a new one cannot be had; else 0
+	proc    int
+	sysfs   int
+	letGo   chan error // of the machine's root
 }
 
 // shown is a detached mount and where it goes.
@@ -53,8 +55,8 @@ func (r *root) build() error {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
 	for _, step := range []func() error{
-		r.takeMounts, r.takeDevices, r.takeViews, r.makeBase, r.enter, r.mountSystem, r.mountDev, r.mountTemporary,
-		r.hide, r.placeMounts, r.guard,
+		r.takeMounts, r.takeDevices, r.takeViews, r.takeSystem, r.makeBase, r.enter, r.mountSystem, r.mountDev, r.mountTemporary,
+		r.hide, r.placeMounts, r.guard, r.leave,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -146,13 +148,7 @@ func (r *root) takeDevices() error {
 func (r *root) takeViews() error {
 	r.views = map[string]int{}
 	if r.order.Rootless {
-		// A sysfs belongs to the owner of the network, which we are not: the machine's is all there is.
-		sysfs, err := cloneTree("/sys")
-		if err != nil {
-			return err
-		}
-		r.sysfs = sysfs
-		return setReadOnly(sysfs, unix.AT_RECURSIVE)
+		return nil
 	}
 	for controller, leaf := range r.order.Views {
 		view, err := cloneTree(leaf)
@@ -165,6 +161,23 @@ func (r *root) takeViews() error {
 		r.views[controller] = view
 	}
 	return nil
+}
+
+// takeSystem makes the mounts of /proc and /sys. Without root the kernel allows that only while the machine's own are in
+// sight. The proc is that of our pid namespace, since we are in it.
+func (r *root) takeSystem() (err error) {
+	if r.proc, err = newMount("proc", systemDirs); err != nil {
+		return err
+	}
+	if !r.order.Rootless {
+		r.sysfs, err = newMount("sysfs", systemDirs|unix.MOUNT_ATTR_RDONLY)
+		return err
+	}
+	// A sysfs belongs to the owner of the network, which we are not: the machine's is all there is.
+	if r.sysfs, err = cloneTree("/sys"); err != nil {
+		return err
+	}
+	return setReadOnly(r.sysfs, unix.AT_RECURSIVE)
 }
 
 // makeBase mounts the tmpfs that the namespace's root is on, and the container's root below it.
@@ -221,35 +234,38 @@ func (r *root) bindRootfs(top string) error {
 	return attachAt(tree, top)
 }
 
-// enter makes the tmpfs the namespace's root, lets go of the machine's, and goes into the container's.
+// enter makes the tmpfs the namespace's root, and goes into the container's. The machine's root is stacked upon the tmpfs
+// then, so that no directory is needed to put it, and is let go of meanwhile: the kernel waits for every processor there,
+// which on a busy machine takes longer than all the rest. Until that is done the working directory, by which alone the
+// machine's root can still be named, stays where it is, and every path is an absolute one.
 func (r *root) enter() error {
 	if err := unix.Chdir(r.order.Base); err != nil {
 		return fmt.Errorf("enter root: %w", err)
 	}
-	// The old root is stacked upon the new one and then taken away: so no directory is needed to put it.
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot_root: %w", err)
 	}
-	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("let go of the machine's root: %w", err)
-	}
+	go func() { r.letGo <- unix.Unmount(".", unix.MNT_DETACH) }()
 	if err := unix.Chroot("root"); err != nil {
 		return fmt.Errorf("chroot: %w", err)
+	}
+	return nil
+}
+
+// leave sees to it that the machine's root is gone.
+func (r *root) leave() error {
+	if err := <-r.letGo; err != nil {
+		return fmt.Errorf("let go of the machine's root: %w", err)
 	}
 	return unix.Chdir("/")
 }
 
-// mountSystem mounts /proc and /sys. The proc is that of our pid namespace, since we are in it.
+// mountSystem puts /proc and /sys in place.
 func (r *root) mountSystem() error {
-	proc, err := newMount("proc", systemDirs)
-	if err := mountPlain(proc, err, "/proc"); err != nil {
+	if err := mountPlain(r.proc, nil, "/proc"); err != nil {
 		return err
 	}
-	if r.sysfs != 0 {
-		return mountPlain(r.sysfs, nil, "/sys")
-	}
-	sysfs, err := newMount("sysfs", systemDirs|unix.MOUNT_ATTR_RDONLY)
-	if err := mountPlain(sysfs, err, "/sys"); err != nil {
+	if err := mountPlain(r.sysfs, nil, "/sys"); err != nil {
 		return err
 	}
 	return r.showCgroups()

@@ -96,7 +96,7 @@ func Start(spec Spec, options Options) (*Container, error) {
 			return nil, &StartError{CodeSetupFailed, "remove what a dead container of this id left", err.Error(), err}
 		}
 	}
-	c := &Container{spec: spec, options: options, claim: claim, done: make(chan struct{}), began: time.Now()}
+	c := &Container{spec: spec, options: options, claim: claim, done: make(chan struct{}), began: time.Now(), socket: -1}
 	if err := c.start(); err != nil {
 		failure := &StartError{Code: CodeSetupFailed, Step: "start", Reason: err.Error(), Err: err}
 		errors.As(err, &failure)
@@ -159,8 +159,7 @@ func (c *Container) spawn(rootless bool) error {
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "init's end")
 	defer theirs.Close()
-	_ = unix.SetNonblock(pair[0], true) // So that a read can have a deadline.
-	c.socket = os.NewFile(uintptr(pair[0]), "socket of init")
+	c.socket = channel(pair[0])
 
 	binary, view, err := executable(c.options.Executable, rootless)
 	if err != nil {
@@ -175,8 +174,8 @@ func (c *Container) spawn(rootless bool) error {
 	}
 	defer null.Close()
 	attributes := &syscall.ProcAttr{
-		// One processor is enough for an init, and every further one is another thread and its stack.
-		Env:   []string{"GOMAXPROCS=1", "GOGC=off", "GOTRACEBACK=none"},
+		// Two processors are enough for an init, and every further one is another thread and its stack.
+		Env:   []string{"GOMAXPROCS=2", "GOGC=off", "GOTRACEBACK=none"},
 		Files: []uintptr{cmp.Or(c.options.Stdin, null).Fd(), cmp.Or(c.options.Stdout, null).Fd(), cmp.Or(c.options.Stderr, null).Fd(), theirs.Fd()},
 		Sys:   c.attributes(rootless),
 	}
@@ -266,7 +265,9 @@ func executable(path string, rootless bool) (string, int, error) {
 
 // command gives init its order and waits for the answer.
 func (c *Container) command(base string, rootless bool, granted []deviceRule) error {
-	_ = c.socket.SetDeadline(time.Now().Add(c.options.StartTimeout))
+	if err := c.socket.bound(c.options.StartTimeout); err != nil {
+		return fmt.Errorf("socket of init: %w", err)
+	}
 	order := order{Spec: c.spec, Base: base, Rootless: rootless, Views: c.group.leaves}
 	for _, rule := range granted {
 		order.Devices = append(order.Devices, node{rule.path, rule.mode(), unix.Mkdev(rule.major, rule.minor)})
@@ -277,7 +278,7 @@ func (c *Container) command(base string, rootless bool, granted []deviceRule) er
 		for _, leaf := range c.group.folders() {
 			order.Join = append(order.Join, filepath.Join(leaf, "tasks"))
 		}
-		order.PidsFile = c.group.pidsFile
+		order.PidsFile, order.Back = c.group.pidsFile, c.group.back
 	}
 	if err := send(c.socket, order); err != nil {
 		return fmt.Errorf("order to init: %w", err)
@@ -291,12 +292,23 @@ func (c *Container) command(base string, rootless bool, granted []deviceRule) er
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &StartError{CodeSetupFailed, "set-up", fmt.Sprintf("did not end within %v; does a mount hang?", c.options.StartTimeout), err}
 	case err != nil:
-		return &StartError{CodeSetupFailed, "set-up", "init died: " + err.Error(), err}
+		return c.mourn(err)
 	case answer.Kind == reportFailed:
 		return &StartError{Code: answer.Code, Step: answer.Step, Reason: answer.Reason}
 	}
 	c.unenforced = append(c.unenforced, answer.Unenforced...)
-	return c.socket.SetDeadline(time.Time{})
+	return c.socket.bound(0)
+}
+
+// mourn is for an init that died of its set-up: killed, as a rule, by one who wanted the container gone.
+func (c *Container) mourn(err error) error {
+	unix.Kill(c.pid, unix.SIGKILL) // It closed its socket, or lost its reason; it is not coming back.
+	status, _ := c.reap()
+	c.pid = 0
+	if status.Signaled() {
+		return &StartError{codeSignal + int(status.Signal()), "set-up", "killed before the command ran", err}
+	}
+	return &StartError{CodeSetupFailed, "set-up", fmt.Sprintf("init ended with code %d before the command ran", status.ExitStatus()), err}
 }
 
 // limitPidsNow sets the limit of processes of a v2 group that init was born in, now that its threads have ended.

@@ -119,12 +119,9 @@ func (c *claim) write(state State) error {
 	if err != nil {
 		return err
 	}
-	// Not synced: after a crash of the machine nothing of the container is left that the record could be about.
-	temporary := filepath.Join(c.folder, stateFile+".new")
-	if err := os.WriteFile(temporary, text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temporary, filepath.Join(c.folder, stateFile))
+	// Written once, and neither renamed nor synced: a reader in between finds a record that is cut short, and takes it for
+	// one that is not there yet; and after a crash of the machine nothing is left that it could be about.
+	return os.WriteFile(filepath.Join(c.folder, stateFile), text, 0o600)
 }
 
 func readState(folder string) (State, error) {

@@ -7,8 +7,13 @@ package carapace
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // order is all that init needs to know. Paths are the machine's, as seen before the root changes.
@@ -23,6 +28,8 @@ type order struct {
 	Leaf string `json:"leaf,omitempty"`
 	// PidsFile takes the true limit of processes once the launching thread no longer needs room for itself.
 	PidsFile string `json:"pidsFile,omitempty"`
+	// Back is the file by which that thread leaves again; where it cannot be opened, the thread leaves by ending.
+	Back string `json:"back,omitempty"`
 	// Devices are the granted nodes to make, as they are on the machine.
 	Devices []node `json:"devices,omitempty"`
 	// Views are the cgroups to show at /sys/fs/cgroup: by controller on v1, the only one under "" on v2.
@@ -54,6 +61,48 @@ const (
 	reportFailed  = "failed"
 	reportExited  = "exited"
 )
+
+// channel is one end of the socket. It blocks a thread rather than going through Go's poller: on a busy machine each
+// detour over another thread costs a turn in the queue for a processor.
+type channel int
+
+func (c channel) Read(into []byte) (int, error) {
+	for {
+		n, err := unix.Read(int(c), into)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			return 0, os.ErrDeadlineExceeded
+		case err == nil && n == 0:
+			return 0, io.EOF
+		}
+		return max(n, 0), err
+	}
+}
+
+func (c channel) Write(text []byte) (int, error) {
+	for written := 0; written < len(text); {
+		n, err := unix.SendmsgN(int(c), text[written:], nil, nil, unix.MSG_NOSIGNAL)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			return written, os.ErrDeadlineExceeded
+		case err != nil:
+			return written, err
+		}
+		written += n
+	}
+	return len(text), nil
+}
+
+// bound limits how long one read or write may take; zero is for ever.
+func (c channel) bound(limit time.Duration) error {
+	value := unix.NsecToTimeval(limit.Nanoseconds())
+	return errors.Join(unix.SetsockoptTimeval(int(c), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &value),
+		unix.SetsockoptTimeval(int(c), unix.SOL_SOCKET, unix.SO_SNDTIMEO, &value))
+}
 
 // send writes one message, ended by a line feed: JSON has none inside.
 func send(to io.Writer, message any) error {

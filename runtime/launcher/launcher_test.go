@@ -27,7 +27,7 @@ const (
 
 // TestLife is a task from Prepare to Forget, each word said twice.
 func TestLife(t *testing.T) {
-	r := newRig(t, t.TempDir(), nil)
+	r := newRig(t, room(t), nil)
 	spec := script(`echo "$SYNAPSE_RANK of $SYNAPSE_WORLD_SIZE in $PWD"; cat "$SYNAPSE_HOSTFILE"; echo problem >&2; exit 4`)
 	r.tell(prepareOf(0, spec))
 	take[*messages.TaskPrepared](r, 0)
@@ -96,7 +96,7 @@ func (r *rig) read(rank int32, stderr bool) string {
 
 // TestUnknown: whoever asks about nothing is answered.
 func TestUnknown(t *testing.T) {
-	r := newRig(t, t.TempDir(), nil)
+	r := newRig(t, room(t), nil)
 	r.tell(&messages.StopTask{Id: id(0), GraceMs: 1000})
 	if e := r.gone(0); e.Kind != neverStarted {
 		t.Errorf("%v", e)
@@ -126,7 +126,7 @@ func TestUnknown(t *testing.T) {
 // TestRefused: what the driver cannot do is refused when it is prepared, by the
 // field's name, and stays refused.
 func TestRefused(t *testing.T) {
-	r := newRig(t, t.TempDir(), nil)
+	r := newRig(t, room(t), nil)
 	spec := script("true")
 	spec.Image = "registry.example/train:1"
 	r.tell(prepareOf(0, spec))
@@ -142,17 +142,13 @@ func TestRefused(t *testing.T) {
 
 // TestStopBeforeStart: a stop wins over a start that comes later.
 func TestStopBeforeStart(t *testing.T) {
-	r := newRig(t, t.TempDir(), nil)
+	r := newRig(t, room(t), nil)
 	spec := script("sleep 60")
 	r.tell(prepareOf(0, spec))
 	r.tell(&messages.StopTask{Id: id(0)})
 	r.tell(startOf(0, spec))
-	for {
-		exit := r.gone(0)
-		if exit.Kind != neverStarted {
-			t.Errorf("%v", exit)
-		}
-		break
+	if exit := r.gone(0); exit.Kind != neverStarted {
+		t.Errorf("%v", exit)
 	}
 	r.tell(&messages.ListTasks{})
 	list := take[*messages.TaskList](r, -1).Tasks
@@ -163,7 +159,7 @@ func TestStopBeforeStart(t *testing.T) {
 
 // TestRunning: a task that runs is signalled, measured and stopped.
 func TestRunning(t *testing.T) {
-	r := newRig(t, t.TempDir(), nil)
+	r := newRig(t, room(t), nil)
 	spec := script(`trap 'echo usr1' USR1; trap 'exit 6' TERM; echo ready; while :; do sleep 0.01; done`)
 	r.run(0, spec)
 	take[*messages.TaskStarted](r, 0)
@@ -198,7 +194,7 @@ func (r *rig) await(rank int32, text string) {
 
 // TestAgentKilled: what ran goes on, what ended meanwhile is told to the last bit.
 func TestAgentKilled(t *testing.T) {
-	dir := t.TempDir()
+	dir := room(t)
 	killedAgent(t, dir, `trap 'exit 9' TERM; echo on; while :; do sleep 0.01; done`, `sleep 0.3; exit 77`, `sleep 0.3; kill -SEGV $$`, `exec sleep 60`)
 	eventually(t, "rank 1 has not ended", func() bool {
 		exit, _ := supervisor.ReadExit(filepath.Join(dir, "tasks", launcher.KeyOf(id(1)).String()))
@@ -239,7 +235,7 @@ func TestAgentKilled(t *testing.T) {
 
 // TestReboot: in another boot nothing of this one runs, and an exit that was seen stays as it was.
 func TestReboot(t *testing.T) {
-	dir := t.TempDir()
+	dir := room(t)
 	first := newRig(t, dir, nil)
 	first.run(0, script("exit 3"))
 	first.gone(0)
@@ -295,7 +291,7 @@ func kill(t *testing.T, dir string, rank int32) int {
 // TestSupervisorKilled: everything of the task is gone before that is told, what
 // left its session and what cleared its environment as well.
 func TestSupervisorKilled(t *testing.T) {
-	r := newRig(t, t.TempDir(), nil)
+	r := newRig(t, room(t), nil)
 	mark := filepath.Join(t.TempDir(), "mark")
 	stray := fmt.Sprintf(`sh -c 'trap "" TERM; while :; do sleep 1; done' %s & `, mark)
 	daemon := fmt.Sprintf(`(setsid sh -c 'while :; do sleep 1; done' %s &) ; `, mark)
@@ -331,7 +327,7 @@ func withArgument(argument string) int {
 
 // TestSupervisorKilledWhileAway: the next agent finds it out.
 func TestSupervisorKilledWhileAway(t *testing.T) {
-	dir := t.TempDir()
+	dir := room(t)
 	killedAgent(t, dir, `sleep 60 & sleep 60`)
 	kill(t, dir, 0)
 	r := newRig(t, dir, nil)
@@ -343,7 +339,7 @@ func TestSupervisorKilledWhileAway(t *testing.T) {
 
 // TestTornExit: a record that cannot be read is no evidence of how, and none of a success.
 func TestTornExit(t *testing.T) {
-	dir := t.TempDir()
+	dir := room(t)
 	first := newRig(t, dir, nil)
 	first.run(0, script("exit 0"))
 	first.gone(0)
@@ -364,7 +360,7 @@ func TestTornExit(t *testing.T) {
 
 // TestKeepTasks: the word of an acknowledged heartbeat reaches the supervisors of this and of earlier agents.
 func TestKeepTasks(t *testing.T) {
-	r := newRig(t, t.TempDir(), nil)
+	r := newRig(t, room(t), nil)
 	fenced := func() *messages.JobSpec {
 		spec := script("exec sleep 60")
 		spec.StopWhenLostMs, spec.Stop = 1500, &messages.StopSpec{GraceMs: 60_000}
@@ -387,7 +383,7 @@ func TestKeepTasks(t *testing.T) {
 
 // TestManyAtOnce: two hundred tasks leave nothing behind, neither descriptors nor processes.
 func TestManyAtOnce(t *testing.T) {
-	r := newRig(t, t.TempDir(), nil)
+	r := newRig(t, room(t), nil)
 	r.run(1000, script("exit 0")) // whatever is opened once is open now
 	r.gone(1000)
 	before := descriptors(t)
@@ -399,7 +395,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	for rank := range int32(n) {
 		if e := r.gone(rank); e.Kind != exited || e.Code != rank%100 {
-			t.Errorf("rank %d: %v", rank, e)
+			t.Fatalf("rank %d: %v", rank, e)
 		}
 		r.tell(&messages.ForgetTask{Id: id(rank)})
 	}

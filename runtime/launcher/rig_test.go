@@ -3,6 +3,7 @@ package launcher_test
 import (
 	"bufio"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const soon = 15 * time.Second
+const soon = 30 * time.Second
 
 // rig is an agent's launcher and who listens to it.
 type rig struct {
@@ -49,6 +50,16 @@ type rig struct {
 	got []any
 }
 
+// room is a directory that the tasks' user can reach, as a data directory is.
+func room(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // what t.TempDir makes is for one user alone
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // quiet is a log that tells a test nothing, unless it fails.
 type quiet struct{ t testing.TB }
 
@@ -59,9 +70,14 @@ func (q quiet) Info(format string, args ...any) {
 }
 func (q quiet) Debug(string, ...any) {}
 
+// actors is an actor system that says nothing of its own.
+func actors() *actor.ActorSystem {
+	return actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+}
+
 func options(dir string) launcher.Options {
 	return launcher.Options{
-		System: actor.NewActorSystem(), Log: quiet{}, Dir: dir, BootID: "boot-1",
+		System: actors(), Log: quiet{}, Dir: dir, BootID: "boot-1",
 		Supervisor: []string{"/proc/self/exe", supervisor.SubCommand},
 		Drivers:    []launcher.Driver{process.New(process.Options{Cgroups: os.Getenv("SYNAPSE_TEST_CGROUPS")})},
 	}
@@ -207,9 +223,14 @@ func agent(dir string, scripts []string) {
 	}
 	left := len(scripts)
 	pid := o.System.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
-		if _, ok := ctx.Message().(*messages.TaskStarted); ok {
+		switch m := ctx.Message().(type) {
+		case *messages.TaskStarted:
 			if left--; left == 0 {
 				fmt.Println("started")
+			}
+		case *messages.TaskGone:
+			if left > 0 {
+				fmt.Println(m)
 			}
 		}
 	}))

@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -77,8 +78,26 @@ func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 	if user.credential == nil {
 		return nil
 	}
+	if err := reachable(t.Scratch, user); t.Spec.GetWorkdir() == "" && err != nil {
+		return err
+	}
 	if err := os.Chown(t.Scratch, int(user.credential.UID), int(user.credential.GID)); err != nil {
 		return fmt.Errorf("scratch directory: %w", err)
+	}
+	return nil
+}
+
+// reachable refuses a data directory that the task's user cannot pass through:
+// said here it is a sentence, and later only a command that is denied.
+func reachable(scratch string, user *account) error {
+	for dir := filepath.Dir(scratch); dir != "/"; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return fmt.Errorf("scratch directory: %w", err)
+		}
+		if owner := info.Sys().(*syscall.Stat_t); info.Mode()&0o001 == 0 && user.credential.UID != 0 && owner.Uid != user.credential.UID {
+			return fmt.Errorf("scratch directory: user %s cannot pass through %s; move the agent's data directory, chmod o+x what is above it, or give the job a workdir", user.name, dir)
+		}
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func Start(dir string, spec *Spec, command []string) (*Link, error) {
 	c := exec.Command(command[0], append(append([]string(nil), command[1:]...), dir)...)
 	c.Stderr = trouble
 	c.ExtraFiles = []*os.File{theirs, held} // descriptors 3 and 4
-	c.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}
+	c.Env = []string{"GOMAXPROCS=1", "GOTRACEBACK=single"}
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := c.Start(); err != nil {

@@ -67,8 +67,9 @@ type keeper struct {
 // It returns the exit code of the process.
 func Main(args []string) int {
 	runtime.LockOSThread()
-	debug.SetGCPercent(20)
-	debug.SetMemoryLimit(4 << 20)
+	// A small heap is collected early. A limit on all memory, which looks like the better
+	// way, lies below what the runtime itself takes, and collects without end.
+	debug.SetGCPercent(25)
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "this sub-command is for the agent: it supervises one task")
 		return 2

@@ -67,21 +67,27 @@ func (k *keeper) verdict() *Exit {
 	return exit
 }
 
-// ownWord lets a command that runs a container say how the task inside ended. One that never
-// said that it started, and ends with 125, could not set it up.
+// ownWord lets a command that runs a container say how the task inside ended. One
+// that never said that it started, and ends with 125, could not set it up: that
+// is never the user's fault.
 func (k *keeper) ownWord(exit *Exit) {
 	if s := k.reported; s != nil {
 		exit.Code, exit.Signal, exit.OOM = s.Code, s.Signal, s.OOM || k.oom
+		if exit.Detail == "" {
+			exit.Detail = s.Reason
+		}
 		if s.Usage.PeakMemoryBytes > 0 {
 			exit.PeakMemoryBytes = s.Usage.PeakMemoryBytes
 		}
+	}
+	if k.started {
 		return
 	}
-	if !k.started && exit.Code == codeSetUp {
+	if exit.Code == codeSetUp {
 		exit.Kind = LaunchFailed
-		if exit.Detail == "" {
-			exit.Detail = lastLine(".", Stderr)
-		}
+	}
+	if exit.Detail == "" && exit.Code >= codeSetUp && exit.Code <= codeNotFound {
+		exit.Detail = lastLine(".", Stderr)
 	}
 }
 
@@ -91,8 +97,9 @@ type statusEvent struct {
 	Code   int    `json:"code"`
 	Signal int    `json:"signal"`
 	OOM    bool   `json:"oom"`
+	Reason string `json:"reason"`
 	Usage  struct {
-		PeakMemoryBytes int64 `json:"peak_memory_bytes"`
+		PeakMemoryBytes int64 `json:"peakMemoryBytes"`
 	} `json:"usage"`
 }
 

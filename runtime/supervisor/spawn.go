@@ -154,9 +154,16 @@ func lastValue(env []string, name string) string {
 	return ""
 }
 
+// setLimits sets them for the supervisor, from which the command inherits them.
+// Not every root may raise a limit: then it goes as far as it may.
 func setLimits(limits []Limit) error {
 	for _, l := range limits {
-		if err := unix.Setrlimit(l.Resource, &unix.Rlimit{Cur: l.Soft, Max: l.Hard}); err != nil {
+		err := unix.Setrlimit(l.Resource, &unix.Rlimit{Cur: l.Soft, Max: l.Hard})
+		var now unix.Rlimit
+		if errors.Is(err, unix.EPERM) && unix.Getrlimit(l.Resource, &now) == nil && l.Hard > now.Max {
+			err = unix.Setrlimit(l.Resource, &unix.Rlimit{Cur: min(l.Soft, now.Max), Max: now.Max})
+		}
+		if err != nil {
 			return fmt.Errorf("resource limit %d: %w", l.Resource, err)
 		}
 	}

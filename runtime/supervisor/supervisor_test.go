@@ -361,9 +361,9 @@ func TestDescriptors(t *testing.T) {
 // TestStatus: a command that runs a container tells how far it is.
 func TestStatus(t *testing.T) {
 	told := func(s *Spec) { s.StatusFD = true }
-	r := start(t, `echo '{"event":"created"}' >&3; echo '{"event":"started"}' >&3; echo '{"event":"exited","code":137,"signal":9,"oom":true,"usage":{"peak_memory_bytes":42}}' >&3; exit 1`, told)
+	r := start(t, `echo '{"event":"created"}' >&3; echo '{"event":"started"}' >&3; echo '{"event":"exited","code":137,"signal":9,"oom":true,"reason":"the limit","usage":{"peakMemoryBytes":42}}' >&3; exit 1`, told)
 	r.started()
-	if exit := r.wait(); exit.Code != 137 || exit.Signal != 9 || !exit.OOM || exit.PeakMemoryBytes != 42 || exit.Kind != Exited {
+	if exit := r.wait(); exit.Code != 137 || exit.Signal != 9 || !exit.OOM || exit.PeakMemoryBytes != 42 || exit.Detail != "the limit" || exit.Kind != Exited {
 		t.Errorf("%+v", exit)
 	}
 	failed := start(t, `echo 'first' >&2; echo 'rootfs: is not there' >&2; exit 125`, told)

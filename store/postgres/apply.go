@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -25,55 +28,88 @@ func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, 
 		return nil, err
 	}
 	defer leave()
-	draft := store.NewDraft(changes)
+	var draft *store.Draft
 	var verdicts []actors.Verdict
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	err = s.led(ctx, epoch, func(batch *pgx.Batch) { look(batch, draft) }, func(batch *pgx.Batch) {
+	err = s.led(ctx, epoch, func(batch *pgx.Batch) {
+		draft = store.NewDraft(changes)
+		look(batch, draft)
+	}, func(batch *pgx.Batch) {
 		verdicts = draft.Judge()
 		put(batch, draft.Rows())
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store: apply: %w", judged(err))
 	}
-	for rule, n := range draft.Broken() {
-		s.broken[rule] += n
-	}
+	draft.Tally(s.broken)
 	return verdicts, nil
 }
 
 // led does all or nothing as the leader of an epoch. After an error of the
-// second message nobody knows which.
+// second message nobody knows which. The first one only reads, so it is sent
+// again where only the connection had grown old: look must start anew then.
 func (s *Store) led(ctx context.Context, epoch uint64, look, put func(*pgx.Batch)) error {
-	conn, err := s.writes.Acquire(ctx)
+	var conn *pgxpool.Conn
+	var now uint64
+	err := anew(func() (err error) {
+		if conn, err = s.writes.Acquire(ctx); err != nil {
+			return err
+		}
+		batch := new(pgx.Batch)
+		batch.Queue("BEGIN")
+		batch.Queue("SELECT epoch FROM synapse.leader FOR NO KEY UPDATE").QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
+		look(batch)
+		if err = send(ctx, conn, batch); err != nil {
+			err = errors.Join(err, rollBack(ctx, conn))
+			conn.Release()
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	// A connection that is given back in the middle of a transaction is closed.
 	defer conn.Release()
-	first := new(pgx.Batch)
-	first.Queue("BEGIN")
-	var now uint64
-	first.Queue("SELECT epoch FROM synapse.leader FOR NO KEY UPDATE").QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
-	look(first)
-	if err := send(ctx, conn, first); err != nil {
-		return errors.Join(err, rollBack(ctx, conn))
-	}
 	if epoch == 0 || epoch != now {
 		return errors.Join(store.ErrDeposed, rollBack(ctx, conn))
 	}
-	second := new(pgx.Batch)
-	put(second)
-	second.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
+	batch := new(pgx.Batch)
+	put(batch)
+	batch.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		if tag.String() != "COMMIT" {
 			return fmt.Errorf("the server answered %s to COMMIT", tag)
 		}
 		return nil
 	})
-	if err := send(ctx, conn, second); err != nil {
+	if err := send(ctx, conn, batch); err != nil {
 		return errors.Join(err, rollBack(ctx, conn))
 	}
 	return nil
+}
+
+// anew tries what only reads again on another connection, as long as the one it
+// had turns out to be broken: after the server was away all in the pool are.
+func anew(try func() error) error {
+	err := try()
+	for range readers + writers {
+		if err == nil || !stale(err) {
+			break
+		}
+		err = try()
+	}
+	return err
+}
+
+// stale tells an error of a connection from the server's word, from a server
+// that cannot be reached, and from a call whose time is up.
+func stale(err error) bool {
+	if said := new(pgconn.PgError); errors.As(err, &said) {
+		const shutdown = "57P" // the server says that it ends the connection
+		return strings.HasPrefix(said.Code, shutdown)
+	}
+	return !errors.Is(err, context.DeadlineExceeded) && (pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET))
 }
 
 func send(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch) error {

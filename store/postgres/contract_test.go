@@ -72,4 +72,4 @@ func killable(t *testing.T) (store.Store, func() store.Store) {
 
 func TestPostgresKeepsTheContract(t *testing.T) { storetest.Contract(t, killable) }
 
-func TestPostgresDoesAsMemoryDoes(t *testing.T) { storetest.Histories(t, killable, 8, 100) }
+func TestPostgresDoesAsMemoryDoes(t *testing.T) { storetest.Histories(t, killable, 5, 100) }

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -37,7 +38,7 @@ type Options struct {
 	// Lease is for how long nobody else may lead after Lead or Renew; 0: anybody
 	// may at any time.
 	Lease time.Duration
-	// Timeout bounds every call. 0: ten seconds.
+	// Timeout bounds every call but Load, which may take six times as long. 0: ten seconds.
 	Timeout time.Duration
 }
 
@@ -62,6 +63,10 @@ const (
 
 	// idleMost is how long the server lets a transaction wait for its leader.
 	idleMost = 3 * time.Second
+
+	loadTimeouts  = 6 // a Load may take
+	migrationMost = time.Hour
+	unbounded     = "SET LOCAL statement_timeout = 0" // for what is bounded by its context alone
 )
 
 // Open connects, brings the schema up to date, and reads what a leader would
@@ -84,13 +89,17 @@ func (s *Store) start() (err error) {
 	if s.writes, err = s.pool(ctx, writers); err != nil {
 		return err
 	}
-	if err = s.migrate(ctx); err != nil {
-		return err
-	}
 	if s.reads, err = s.pool(ctx, readers); err != nil {
 		return err
 	}
-	_, err = s.live(ctx)
+	// A server that is not there must be told soon; a migration may take its time.
+	if err = s.writes.Ping(ctx); err != nil {
+		return err
+	}
+	if err = s.migrate(); err != nil {
+		return err
+	}
+	_, err = s.live()
 	return err
 }
 
@@ -168,11 +177,7 @@ func (s *Store) letGo() {
 func (s *Store) Broken() map[store.Rule]int {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	out := make(map[store.Rule]int, len(s.broken))
-	for rule, n := range s.broken {
-		out[rule] = n
-	}
-	return out
+	return maps.Clone(s.broken)
 }
 
 // judged marks the errors that say that the database is not what it must be:

@@ -19,19 +19,22 @@ import (
 
 // This file owns the reads, and the forgetting. Each read sees one moment.
 
-// snapshot reads as of one moment.
+// snapshot reads as of one moment. Where the connection breaks it reads again:
+// read must start anew then.
 func (s *Store) snapshot(ctx context.Context, read func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, s.reads, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, read)
+	return anew(func() error {
+		return pgx.BeginTxFunc(ctx, s.reads, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, read)
+	})
 }
 
 // Load implements store.Store.
 func (s *Store) Load(epoch uint64) (*actors.Loaded, error) {
-	ctx, leave, err := s.enter()
+	_, leave, err := s.enter()
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	loaded, err := s.live(ctx)
+	loaded, err := s.live()
 	if err != nil {
 		return nil, fmt.Errorf("store: load: %w", judged(err))
 	}
@@ -56,10 +59,16 @@ const (
 )
 
 // live reads all that a leader needs, and checks every record of it.
-func (s *Store) live(ctx context.Context) (*living, error) {
-	out := new(living)
-	attempts := map[string][]*messages.AttemptRecord{}
+func (s *Store) live() (*living, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), loadTimeouts*s.options.Timeout)
+	defer cancel()
+	var out *living
+	var attempts map[string][]*messages.AttemptRecord
 	err := s.snapshot(ctx, func(tx pgx.Tx) error {
+		out, attempts = new(living), map[string][]*messages.AttemptRecord{}
+		if _, err := tx.Exec(ctx, unbounded); err != nil {
+			return err
+		}
 		if err := tx.QueryRow(ctx, "SELECT epoch, arrival FROM synapse.leader").Scan(&out.epoch, &out.Arrival); err != nil {
 			return err
 		}
@@ -173,6 +182,7 @@ func (s *Store) read(text string, key ...string) (job *messages.JobRecord, attem
 		args = append(args, k)
 	}
 	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		job, attempts = nil, nil
 		err := query(ctx, tx, func(rows pgx.Rows) (err error) {
 			job, err = readJob(rows)
 			return err
@@ -204,6 +214,7 @@ func (s *Store) Finished(after store.Position, limit int) ([]*messages.JobRecord
 	defer leave()
 	var out []*messages.JobRecord
 	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		out = nil
 		return query(ctx, tx, func(rows pgx.Rows) error {
 			job, err := readJob(rows)
 			out = append(out, job)
@@ -229,6 +240,7 @@ func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int,
 	defer s.writing.Unlock()
 	var ids []string
 	err = s.led(ctx, epoch, func(batch *pgx.Batch) {
+		ids = nil
 		each(batch, func(rows pgx.Rows) error {
 			var id string
 			err := rows.Scan(&id)
@@ -256,7 +268,7 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	defer leave()
 	err = s.snapshot(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
+		if _, err := tx.Exec(ctx, unbounded); err != nil {
 			return err
 		}
 		return check(ctx, tx)

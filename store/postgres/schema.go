@@ -37,15 +37,20 @@ func schemas() ([]string, error) {
 }
 
 // migrate brings the schema up to date.
-func (s *Store) migrate(ctx context.Context) error {
+func (s *Store) migrate() error {
 	texts, err := schemas()
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), migrationMost)
+	defer cancel()
 	return pgx.BeginFunc(ctx, s.writes, func(tx pgx.Tx) error { return migrate(ctx, tx, texts) })
 }
 
 func migrate(ctx context.Context, tx pgx.Tx, texts []string) error {
+	if _, err := tx.Exec(ctx, unbounded); err != nil {
+		return err
+	}
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
 		return err
 	}

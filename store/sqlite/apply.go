@@ -51,9 +51,7 @@ func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, 
 	if err != nil {
 		return nil, fmt.Errorf("store: apply: %w", judged(err))
 	}
-	for rule, n := range draft.Broken() {
-		s.broken[rule] += n
-	}
+	draft.Tally(s.broken)
 	return verdicts, nil
 }
 

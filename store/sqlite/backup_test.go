@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
 )
 
@@ -148,44 +147,6 @@ func TestWritesDoNotWaitForReads(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// Many callers at once, each a compare-and-set on the same job: one wins each round.
-func TestConcurrentCallers(t *testing.T) {
-	s := fresh(t)
-	epoch, err := s.Lead("tester")
-	if err != nil {
-		t.Fatal(err)
-	}
-	applied(t, s, epoch, actors.Change{Job: submitted(epoch, "a", 1)})
-	var won atomic.Int64
-	var wait sync.WaitGroup
-	for caller := range uint64(8) {
-		wait.Go(func() {
-			for round := range uint64(20) {
-				job, _, err := s.Job("a")
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				job.Revision++
-				job.WrittenBy = &messages.Token{Epoch: epoch, Counter: 100 + caller*1000 + round}
-				verdicts, err := s.Apply(epoch, []actors.Change{{Job: job}})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if verdicts[0] == actors.Done {
-					won.Add(1)
-				}
-			}
-		})
-	}
-	wait.Wait()
-	job, _, err := s.Job("a")
-	if err != nil || job.Revision != uint64(1+won.Load()) {
-		t.Fatalf("%d writes won, and the revision is %d (%v)", won.Load(), job.GetRevision(), err)
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -182,9 +183,5 @@ func (s *Store) letGo() error {
 func (s *Store) Broken() map[store.Rule]int {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	out := make(map[store.Rule]int, len(s.broken))
-	for rule, n := range s.broken {
-		out[rule] = n
-	}
-	return out
+	return maps.Clone(s.broken)
 }

@@ -35,7 +35,7 @@ func newWriter(driver, source string) (*writer, error) {
 
 func (w *writer) close() error {
 	var errs []error
-	for _, stmt := range w.prepared {
+	for _, stmt := range w.prepared { //order: all are closed
 		errs = append(errs, stmt.Close())
 	}
 	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"errors"
+	"sync"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 
@@ -209,6 +211,41 @@ func tryTogether(w *world) {
 	w.wrote("C", actors.Change{Job: w.next(k, nil), Node: m}) // the job's half conflicts
 	if nodes := w.load().Nodes; len(nodes) != 1 {
 		w.Fatalf("nodes are %v", nodes)
+	}
+}
+
+// tryConcurrent: whoever reads, changes and writes the same job at the same time,
+// each revision is one writer's.
+func tryConcurrent(w *world) {
+	const callers, rounds = 8, 10
+	w.wrote("D", jobChange(w.submit("j", 1)))
+	var won atomic.Uint64
+	var wait sync.WaitGroup
+	for caller := range uint64(callers) {
+		wait.Go(func() {
+			for round := range uint64(rounds) {
+				job, _, err := w.s.Job("j")
+				if err != nil {
+					w.Error(err)
+					return
+				}
+				job.Revision++
+				job.WrittenBy = &messages.Token{Epoch: w.epoch, Counter: 1000*caller + round + 100}
+				verdicts, err := w.s.Apply(w.epoch, []actors.Change{jobChange(job)})
+				if err != nil {
+					w.Error(err)
+					return
+				}
+				if verdicts[0] == actors.Done {
+					won.Add(1)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	job, _, err := w.s.Job("j")
+	if err != nil || job.Revision != 1+won.Load() || won.Load() < rounds {
+		w.Fatalf("%d writes won, and the revision is %d (%v)", won.Load(), job.GetRevision(), err)
 	}
 }
 

@@ -43,6 +43,7 @@ func Contract(t *testing.T, open Open) {
 		{"load hands out what is not settled, in order of arrival", tryLoad},
 		{"finished jobs are read in pages", tryFinished},
 		{"pruning forgets all but that the id was used", tryPrune},
+		{"callers at the same time are judged one after the other", tryConcurrent},
 		{"a closed store does nothing", tryClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func Histories(t *testing.T, open Open, histories, steps int) {
 				h.step()
 			}
 			h.compare()
-			for rule, n := range h.m.Broken() {
+			for rule, n := range h.m.Broken() { //order: only counted
 				met[rule] += n
 			}
 		})

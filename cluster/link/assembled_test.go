@@ -1,0 +1,163 @@
+package link
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the link under the actors themselves, as a process assembles
+// them: a leader, machines that join it, and a clone of one of them.
+
+// house is the ports of one process whose disks and containers answer at once.
+type house struct {
+	tb     testing.TB
+	began  time.Time
+	system *actor.ActorSystem
+	log    lines
+}
+
+func newHouse(tb testing.TB) *house {
+	return &house{tb: tb, began: time.Now(), log: make(lines, 1024), system: newSystem()}
+}
+
+func (*house) Props(_ actors.Kind, make actor.Producer) *actor.Props {
+	return actor.PropsFromProducer(make, actor.WithMailbox(Mailbox))
+}
+func (p *house) Panicked(who *actor.PID, reason any, _ bool) {
+	p.tb.Errorf("%s panicked: %v", who.Id, reason)
+}
+func (p *house) Deposed(uint64)                    { p.tb.Error("deposed") }
+func (*house) Moved(_ actors.Kind, _, _, _ string) {}
+func (*house) Count(string, int64)                 {}
+func (p *house) Now() actors.Instant               { return actors.Instant(time.Since(p.began)) }
+func (*house) WallMs() int64                       { return time.Now().UnixMilli() }
+func (p *house) After(d time.Duration, to *actor.PID, m any) {
+	time.AfterFunc(d, func() { p.system.Root.Send(to, m) })
+}
+func (p *house) Load(to *actor.PID) { p.system.Root.Send(to, actors.DiskLoaded{}) }
+func (p *house) Save(seq uint64, _ []byte, to *actor.PID) {
+	p.system.Root.Send(to, actors.DiskSaved{Seq: seq})
+}
+func (*house) Quarantine() {}
+func (p *house) Tell(command any, to *actor.PID) {
+	if _, is := command.(*messages.ListTasks); is {
+		p.system.Root.Send(to, &messages.TaskList{})
+	}
+}
+
+func (p *house) says(words string) {
+	p.tb.Helper()
+	for limit := time.After(patience); ; {
+		select {
+		case line := <-p.log:
+			if strings.Contains(line, words) {
+				return
+			}
+		case <-limit:
+			p.tb.Fatalf("%q was not logged", words)
+		}
+	}
+}
+
+// brisk is a protocol whose silences are short.
+func brisk() actors.Constants {
+	c := actors.DefaultConstants()
+	c.Heartbeat, c.DeadAfter, c.RackTick, c.ResendCap = 50*time.Millisecond, 500*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond
+	return c
+}
+
+// lead makes the hall's process a leader with real actors.
+func lead(t *testing.T, memory *store.Memory) (*house, *hall) {
+	p := newHouse(t)
+	h := &hall{tb: t, system: p.system, server: NewServer(p.system, Options{ClusterID: "c1"})}
+	serve(t, h)
+	epoch, err := memory.Lead("here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := 0
+	actors.Assemble(actors.Ports{
+		System: p.system, Host: p, Clock: p, Log: p.log, Constants: brisk(),
+		Leader: &actors.LeaderPorts{
+			Epoch: epoch, ClusterID: "c1", Levels: []string{"rack"}, Store: store.NewPort(memory, p.system), Peers: h.server,
+			NewJobID: func() topology.JobID { ids++; return topology.JobID(fmt.Sprintf("job-%d", ids)) },
+		},
+	})
+	h.server.Lead(epoch)
+	return p, h
+}
+
+// join makes a machine with a real Node.
+func join(t *testing.T, o Options) (*house, *Client) {
+	p := newHouse(t)
+	o.Clock = hurried{}
+	client := Dial(p.system, o)
+	t.Cleanup(client.Close)
+	actors.Assemble(actors.Ports{
+		System: p.system, Host: p, Clock: p, Log: p.log, Constants: brisk(),
+		Worker: &actors.WorkerPorts{
+			Node: o.Node, MachineID: o.MachineID, Incarnation: o.Incarnation, Disk: p, Launcher: p,
+			Announcement: &messages.Announcement{
+				Total: &messages.Resources{MilliCpu: 4000, MemoryBytes: 1 << 30}, Place: []*messages.Label{{Key: "rack", Value: "a/1"}},
+				Address: "127.0.0.1", PortFirst: 20000, PortLast: 20999,
+			},
+		},
+	})
+	return p, client
+}
+
+// Machines join; a clone is told why it may not; the leader's successor at the
+// same place finds all of them again; and once the operator says that the first
+// machine is gone, the clone is it.
+func TestAssembled(t *testing.T) {
+	memory := store.NewMemory()
+	leader, h := lead(t, memory)
+	var where moving
+	where.to.Store(&h.address)
+	options := func(id, machine string) Options {
+		o := machineOptions(id, machine, "scheduler.example:9000")
+		o.Dialer = where.dial
+		return o
+	}
+	truth, truthLink := join(t, options("n1", "m1"))
+	truth.says("Welcome to Synapse")
+	other, _ := join(t, options("n2", "m2"))
+	other.says("Welcome to Synapse")
+	clone, _ := join(t, options("n1", "m3"))
+	clone.says("node already registered")
+	leader.says("Failed to register node n1: node already registered")
+
+	h.close() // killed; what comes back leads under a newer epoch
+	_, h = lead(t, memory)
+	where.to.Store(&h.address)
+	truth.says("Welcome to Synapse")
+	other.says("Welcome to Synapse")
+	clone.says("node already registered")
+
+	truthLink.Close()
+	answers := make(chan heard, 16)
+	ear(h.system, "operator", func(m heard) { answers <- m })
+	remove := &messages.ChangeNode{
+		Principal: &messages.Principal{Name: "operator"}, Node: "n1", Verb: messages.NodeVerb_NODE_VERB_REMOVE, Reason: "burnt",
+	}
+	eventually(t, "the machine is removed", func() bool { // not while it still counts as alive
+		h.system.Root.RequestWithCustomSender(actor.NewPID("scheduler", actors.SchedulerPath), remove, actor.NewPID("scheduler", "operator"))
+		return hearsType[*messages.ChangeNodeReply](t, answers).message.(*messages.ChangeNodeReply).Outcome.Code == messages.Code_CODE_OK
+	})
+	clone.says("Welcome to Synapse") // with the next Lead
+	eventually(t, "the name is the clone's", func() bool {
+		h.server.mu.RLock()
+		defer h.server.mu.RUnlock()
+		place := h.server.places["n1"]
+		return place != nil && place.holder != nil && place.holder.machine == "m3" && len(place.others) == 0
+	})
+}

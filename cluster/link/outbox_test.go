@@ -1,0 +1,123 @@
+package link
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A batch ends at 512 messages or 256 KiB, but one longer message goes alone.
+func TestBatchesAreBounded(t *testing.T) {
+	small, long := letter{kind: "k", to: "a"}, letter{kind: "k", to: "a", data: make([]byte, 1<<20)}
+	half := letter{kind: "k", to: "a", data: make([]byte, batchBytes/2)}
+	for _, c := range []struct {
+		letters []letter
+		want    []int
+	}{
+		{repeated(small, 1), []int{1}},
+		{repeated(small, 1100), []int{512, 512, 76}},
+		{[]letter{small, long, small, half, half, small}, []int{1, 1, 2, 2}},
+	} {
+		var counts tally
+		b := outbox{count: counts.count}
+		for _, l := range c.letters {
+			b.put(l)
+		}
+		for _, want := range c.want {
+			if got := len(b.take()); got != want {
+				t.Errorf("a batch of %d, want %d", got, want)
+			}
+		}
+		if b.take() != nil || b.bytes != 0 || len(counts.by) != 0 {
+			t.Errorf("left: %d bytes, %v", b.bytes, counts.by)
+		}
+	}
+}
+
+func repeated(l letter, n int) []letter {
+	list := make([]letter, n)
+	for i := range list {
+		list[i] = l
+	}
+	return list
+}
+
+// A peer that does not keep up costs the queue and no more; what came first is kept.
+func TestQueueIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		l    letter
+		most int
+	}{{letter{kind: "k", to: "a"}, queueMessages}, {letter{kind: "k", to: "a", data: make([]byte, 3<<20)}, 2}} {
+		var counts tally
+		b := outbox{count: counts.count}
+		for range c.most + 5 {
+			b.put(c.l)
+		}
+		if len(b.letters) != c.most || b.bytes > queueBytes || counts.of(CountFull) != 5 {
+			t.Errorf("%d of %d wait, %d bytes, %v", len(b.letters), c.most, b.bytes, counts.by)
+		}
+		b.end()
+		b.put(c.l)
+		if counts.of(CountNoLink) != int64(c.most)+1 || b.bytes != 0 || b.letters != nil {
+			t.Errorf("after its end: %v", counts.by)
+		}
+	}
+}
+
+// The writer is there while there is something to write, one at a time, and survives a stream that fails.
+func TestWriterComesAndGoes(t *testing.T) {
+	var counts tally
+	var writing, most atomic.Int32
+	b := outbox{count: counts.count, ours: "node-n1", theirs: "scheduler", failed: func(error) {}}
+	b.send = func([]byte) error {
+		most.Store(max(most.Load(), writing.Add(1)))
+		defer writing.Add(-1)
+		if counts.of(CountSent) >= 50 {
+			return errors.New("broken")
+		}
+		time.Sleep(100 * time.Microsecond)
+		return nil
+	}
+	b.put(letter{kind: "k", to: "a"})
+	if b.writing { // nobody else has it yet
+		t.Error("it writes before it may")
+	}
+	b.begin()
+	for range 99 {
+		b.put(letter{kind: "k", to: "a"})
+		runtime.Gosched()
+	}
+	b.writers.Wait()
+	if b.writing || most.Load() != 1 || counts.of(CountSent)+counts.of(CountNoLink) != 100 {
+		t.Errorf("writing %v, at once %d, %v", b.writing, most.Load(), counts.by)
+	}
+}
+
+// A peer may say a second's worth at once, then as much as the rate allows.
+func TestPace(t *testing.T) {
+	now := &still{}
+	p := pace{clock: now}
+	if w := p.took(10_000, 0); w > 0 {
+		t.Errorf("a burst waits %v", w)
+	}
+	if w := p.took(10_000, 0); w != time.Second {
+		t.Errorf("as much again waits %v", w)
+	}
+	now.at = now.at.Add(time.Second)
+	if w := p.took(0, 16<<20); w != time.Second {
+		t.Errorf("16 MiB more wait %v", w)
+	}
+	now.at = now.at.Add(time.Hour) // rest is not saved up beyond the burst
+	if w := p.took(20_000, 0); w != time.Second {
+		t.Errorf("after an hour: %v", w)
+	}
+}
+
+type still struct {
+	realClock
+	at time.Time
+}
+
+func (s *still) Now() time.Time { return s.at }

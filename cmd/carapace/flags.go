@@ -1,0 +1,132 @@
+//go:build linux
+
+// The flags of run, and how their values are read: sizes, CPUs, mounts, resource limits.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+// register declares the flags of run, and answers where the spec's file name will be.
+func (r *request) register(flags *flag.FlagSet) *string {
+	r.place.register(flags)
+	spec := &r.spec
+	list := func(name, help string, add func(string) error) { flags.Func(name, help, add) }
+	text := func(to *string, name, help string) { flags.StringVar(to, name, "", help) }
+	keep := func(to *[]string) func(string) error {
+		return func(value string) error { *to = append(*to, value); return nil }
+	}
+	file := flags.String("spec", "", "`file` with the whole container as JSON")
+	flags.IntVar(&r.statusFd, "status-fd", -1, "`descriptor` to write events to, one JSON object a line")
+	flags.DurationVar(&r.timeout, "timeout", 0, "end the container after this `time`")
+	flags.DurationVar(&r.grace, "grace", 10*time.Second, "`time` between TERM and KILL at the timeout")
+	text(&spec.Rootfs, "rootfs", "`directory`, or host: the machine's own root, read-only (default ./rootfs)")
+	text(&spec.ID, "id", "`name` of the container (default: drawn)")
+	text(&spec.Layer, "layer", "`directory` that takes what is written to the rootfs")
+	text(&spec.Scratch, "scratch", "`directory` to mount at /scratch, and to work in")
+	text(&spec.Workdir, "workdir", "working `directory`")
+	text(&spec.User, "user", "`name|uid[:group]` (default: nobody on host, else root)")
+	text(&spec.Hostname, "hostname", "host `name`")
+	text(&spec.Net, "net", "`host` or none")
+	text(&spec.Seccomp, "seccomp", "`default` or off")
+	flags.BoolVar(&spec.ReadOnly, "read-only", false, "keep the rootfs from being written to")
+	flags.BoolVar(&spec.Limits.Required, "limits-required", false, "refuse to start where something cannot be enforced")
+	init := true
+	flags.BoolFunc("init", "run an init that passes signals on and reaps orphans (default true)", func(value string) error {
+		var err error
+		init, err = strconv.ParseBool(value)
+		spec.NoInit = !init
+		return err
+	})
+	list("memory", "memory limit in `bytes`; k, m, g, t count in 1024", func(value string) (err error) {
+		spec.Limits.MemoryBytes, err = bytesOf(value)
+		return err
+	})
+	list("shm", "size of /dev/shm in `bytes`", func(value string) (err error) { spec.ShmBytes, err = bytesOf(value); return err })
+	list("cpus", "CPU limit as a `number`, like 1.5", func(value string) (err error) { spec.Limits.MilliCPU, err = milliOf(value); return err })
+	flags.Int64Var(&spec.Limits.Pids, "pids", 0, "how many processes and threads at once")
+	text(&spec.Limits.Cpuset, "cpuset", "`list` of processors, like 0-3,8")
+	text(&spec.Limits.CpusetMems, "cpuset-mems", "`list` of memory nodes")
+	list("device", "device `node` to grant; may be repeated", keep(&spec.Devices))
+	list("hide", "`path` that the host view must not show; may be repeated", keep(&spec.Hide))
+	list("cap-add", "`capability` to add, or ALL; may be repeated", keep(&spec.CapAdd))
+	list("cap-drop", "`capability` to drop, or ALL; may be repeated", keep(&spec.CapDrop))
+	list("mount", "`source:target[:ro]`; may be repeated", func(value string) error {
+		mount, err := mountOf(value)
+		spec.Mounts = append(spec.Mounts, mount)
+		return err
+	})
+	list("env", "`NAME[=value]`; without a value, our own; may be repeated", func(value string) error {
+		entry, err := environmentEntry(value)
+		spec.Env = append(spec.Env, entry)
+		return err
+	})
+	list("rlimit", "`name=soft[:hard]`, like nofile=1024:4096 or memlock=unlimited; may be repeated", func(value string) error {
+		limit, err := rlimitOf(value)
+		spec.Rlimits = append(spec.Rlimits, limit)
+		return err
+	})
+	return file
+}
+
+// bytesOf reads 512m, 2g, 2GiB, 1048576.
+func bytesOf(text string) (int64, error) {
+	number := strings.TrimRight(text, "kKmMgGtTiBb")
+	factor, known := map[string]int64{"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}[strings.TrimSuffix(strings.TrimSuffix(
+		strings.ToLower(text[len(number):]), "ib"), "b")]
+	value, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || !known || value < 0 || value > math.MaxInt64/factor {
+		return 0, fmt.Errorf("%.40q is no number of bytes; write one like 512m or 2g", text)
+	}
+	return value * factor, nil
+}
+
+// milliOf reads CPUs: 2, 0.5, 1.25.
+func milliOf(text string) (int64, error) {
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(value >= 0.01) || value > 1e6 {
+		return 0, fmt.Errorf("%.40q is no number of CPUs from 0.01 to 1000000", text)
+	}
+	return int64(math.Round(value * 1000)), nil
+}
+
+func mountOf(text string) (carapace.Mount, error) {
+	parts := strings.Split(text, ":")
+	if len(parts) == 3 && (parts[2] == "ro" || parts[2] == "rw") {
+		return carapace.Mount{Source: parts[0], Target: parts[1], ReadOnly: parts[2] == "ro"}, nil
+	}
+	if len(parts) != 2 {
+		return carapace.Mount{}, fmt.Errorf("%.80q is not source:target or source:target:ro", text)
+	}
+	return carapace.Mount{Source: parts[0], Target: parts[1]}, nil
+}
+
+func rlimitOf(text string) (carapace.Rlimit, error) {
+	name, value, found := strings.Cut(text, "=")
+	soft, hard, both := strings.Cut(value, ":")
+	if !both {
+		hard = soft
+	}
+	limit := carapace.Rlimit{Name: name}
+	for _, side := range []struct {
+		text string
+		to   *int64
+	}{{soft, &limit.Soft}, {hard, &limit.Hard}} {
+		number, err := strconv.ParseInt(side.text, 10, 64)
+		if side.text == "unlimited" {
+			number, err = -1, nil
+		}
+		if err != nil || !found {
+			return limit, fmt.Errorf("%.40q is not name=soft or name=soft:hard", text)
+		}
+		*side.to = number
+	}
+	return limit, nil
+}

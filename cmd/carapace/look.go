@@ -1,0 +1,111 @@
+//go:build linux
+
+// The commands that look at containers, or after them: check, state, kill, gc.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+// open reads the flags of a command that has only the shared ones.
+func open(name string, arguments []string) (at place, rest []string, code int, done bool) {
+	flags := flag.NewFlagSet("carapace "+name, flag.ContinueOnError)
+	at.register(flags)
+	code, done = parse(flags, arguments, codeUsage)
+	return at, flags.Args(), code, done
+}
+
+func printJSON(value any) int {
+	encoder := json.NewEncoder(os.Stdout)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		return complain(err)
+	}
+	return 0
+}
+
+func check(arguments []string) int {
+	at, _, code, done := open("check", arguments)
+	if done {
+		return code
+	}
+	return printJSON(carapace.Check(at.cgroups))
+}
+
+func state(arguments []string) int {
+	at, ids, code, done := open("state", arguments)
+	if done {
+		return code
+	}
+	states, err := carapace.List(at.stateDir)
+	if err != nil {
+		return complain(err)
+	}
+	if len(ids) > 0 {
+		states = slices.DeleteFunc(states, func(state carapace.State) bool { return !slices.Contains(ids, state.ID) })
+		if len(states) < len(ids) {
+			complain(fmt.Errorf("%w", carapace.ErrNotFound))
+			code = 1
+		}
+	}
+	if states == nil {
+		states = []carapace.State{}
+	}
+	return max(code, printJSON(states))
+}
+
+func kill(arguments []string) int {
+	at, rest, code, done := open("kill", arguments)
+	if done {
+		return code
+	}
+	if len(rest) < 1 || len(rest) > 2 {
+		fmt.Fprintln(os.Stderr, "carapace: kill takes an ID and, if it is not KILL, a signal")
+		return codeUsage
+	}
+	signal := unix.SIGKILL
+	if len(rest) == 2 {
+		if signal = signalOf(rest[1]); signal == 0 {
+			fmt.Fprintf(os.Stderr, "carapace: %.40q is no signal\n", rest[1])
+			return codeUsage
+		}
+	}
+	if err := carapace.SignalID(at.stateDir, rest[0], signal); err != nil {
+		return complain(err)
+	}
+	return 0
+}
+
+// signalOf reads TERM, SIGTERM or 15; 0 is none.
+func signalOf(text string) syscall.Signal {
+	if number, err := strconv.Atoi(text); err == nil && number > 0 && number <= 64 {
+		return syscall.Signal(number)
+	}
+	return unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(text), "SIG"))
+}
+
+func gc(arguments []string) int {
+	at, _, code, done := open("gc", arguments)
+	if done {
+		return code
+	}
+	swept, err := carapace.GC(at.stateDir, at.cgroups)
+	for _, id := range swept {
+		fmt.Println(id)
+	}
+	if err != nil {
+		return complain(err)
+	}
+	return 0
+}

@@ -1,0 +1,99 @@
+//go:build linux
+
+// The command carapace: containers from a shell. It owns the flags, the exit code and what is written to stderr; all that
+// makes a container is in runtime/carapace. Nothing of its own ever goes to the task's stdout.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+const usage = `carapace runs a command in a container.
+
+  carapace run [flags] -- COMMAND [ARGUMENT...]    in the rootfs that --rootfs names (default ./rootfs)
+  carapace run COMMAND [ARGUMENT...]               the same, in ./rootfs
+  carapace run --spec FILE [flags]                 what the JSON file says
+  carapace check                                   what this machine can enforce
+  carapace state [ID...]                           the containers that are known, as JSON
+  carapace kill ID [SIGNAL]                        send a signal (default KILL, which ends every process)
+  carapace gc                                      remove what dead containers left
+
+Examples:
+  carapace run --rootfs host --user alice --memory 2g --cpus 1.5 -- python3 train.py
+  carapace run --rootfs /srv/images/busybox --pids 64 -- /bin/sh -c 'echo hello'
+
+The exit code is the command's own, 128 + signal where one killed it, 125 where the container could not be set up,
+126 where the command cannot be executed, 127 where it is not found. "carapace run -h" lists the flags.
+`
+
+func main() {
+	if code, mine := carapace.Reexec(os.Args); mine {
+		os.Exit(code)
+	}
+	os.Exit(dispatch(os.Args[1:]))
+}
+
+// codeUsage is the exit code for a command line that makes no sense. run has 125 for it, as a task may exit with 2.
+const codeUsage = 2
+
+func dispatch(arguments []string) int {
+	if len(arguments) == 0 {
+		fmt.Fprint(os.Stderr, usage)
+		return codeUsage
+	}
+	commands := map[string]func([]string) int{"run": run, "check": check, "state": state, "kill": kill, "gc": gc}
+	if command, known := commands[arguments[0]]; known {
+		return command(arguments[1:])
+	}
+	switch arguments[0] {
+	case "-h", "--help", "help":
+		fmt.Print(usage)
+		return 0
+	}
+	fmt.Fprintf(os.Stderr, "carapace: %q is none of its commands: run, check, state, kill, gc\n", arguments[0])
+	return codeUsage
+}
+
+// place are the flags that every command shares: where containers are known and where their cgroups are.
+type place struct {
+	stateDir string
+	cgroups  carapace.Cgroups
+}
+
+func (p *place) register(flags *flag.FlagSet) {
+	flags.StringVar(&p.stateDir, "state-dir", environment("CARAPACE_STATE_DIR", carapace.DefaultStateDir()), "`directory` of the containers' state")
+	flags.StringVar(&p.cgroups.Root, "cgroup-root", environment("CARAPACE_CGROUP_ROOT", "/sys/fs/cgroup"), "`directory` where cgroups are mounted")
+	flags.StringVar(&p.cgroups.Parent, "cgroup-parent", environment("CARAPACE_CGROUP_PARENT", "/synapse"),
+		"cgroup above the containers': from the root, or, without a leading slash, below our own")
+}
+
+func environment(name, otherwise string) string {
+	if value, set := os.LookupEnv(name); set {
+		return value
+	}
+	return otherwise
+}
+
+// parse reads flags; done says that there is nothing left to do but exit with code.
+func parse(flags *flag.FlagSet, arguments []string, failed int) (code int, done bool) {
+	flags.Usage = func() {} // A wrong flag is one line on stderr, which Parse writes, not fifty.
+	err := flags.Parse(arguments)
+	if errors.Is(err, flag.ErrHelp) {
+		flags.SetOutput(os.Stdout)
+		fmt.Printf("%s [flags]\n", flags.Name())
+		flags.PrintDefaults()
+		return 0, true
+	}
+	return failed, err != nil
+}
+
+func complain(err error) int {
+	fmt.Fprintf(os.Stderr, "carapace: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+	return 1
+}

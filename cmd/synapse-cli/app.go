@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+)
+
+// This file owns one run of the program: the tree of commands, the connection's
+// settings, and how the run ends.
+
+// app is one run.
+type app struct {
+	name   string // synapse-cli or synctl
+	stdin  io.Reader
+	stdout io.Writer // data
+	stderr io.Writer // all else
+	lookup func(string) (string, bool)
+	config client.Config
+	style  show.Style
+	begun  bool // a command runs: what goes wrong from here on is not the command line
+}
+
+const seedName = "synctl"
+
+// run is the whole program but for the process.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(string) (string, bool)) int {
+	a := &app{name: "synapse-cli", stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup}
+	if filepath.Base(args[0]) == seedName {
+		a.name = seedName
+	}
+	root := a.root()
+	root.SetArgs(args[1:])
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	if err != nil && !a.begun {
+		err = usageError(root, args[1:], err)
+	}
+	return a.end(err)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   a.name,
+		Short: "submit, watch and stop gangs of training tasks on a Synapse cluster",
+		Long: "Speaks to a Synapse scheduler: submits jobs, shows why they wait, follows and stops them, and looks\n" +
+			"after the machines. The scheduler's address comes from --server, SYNAPSE_SERVER, or the file that\n" +
+			"--config or SYNAPSE_CONFIG names.\n\n" + exitHelp,
+		Example: "  synapse-cli up --nodes 4 --gpus 8          # a cluster on this machine\n" +
+			"  synapse-cli submit job.yaml --wait\n" +
+			"  synapse-cli submit --gpu 64 --cpu 512 --mem 4Ti --image host -- ./train.sh\n" +
+			"  synapse-cli explain JOB                    # why is it pending?",
+		Args:              cobra.NoArgs,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: a.begin,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SuggestionsMinimumDistance = 2
+	a.connectionFlags(root.PersistentFlags())
+	if a.name == seedName {
+		a.seedFlags(root)
+	}
+	root.AddCommand(a.submitCommand(), a.getCommand(), a.describeCommand(), a.explainCommand(), a.logsCommand(),
+		a.cancelCommand(), a.waitCommand(), a.watchCommand(), a.eventsCommand(), a.holdCommand(), a.releaseCommand(),
+		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.upCommand(), a.versionCommand(), a.docsCommand())
+	return root
+}
+
+// begin runs before every command, and after its flags and arguments were found good.
+func (a *app) begin(c *cobra.Command, _ []string) error {
+	a.begun = true
+	if err := a.connectionSettings(c.Root().PersistentFlags()); err != nil {
+		return usage("%s", err)
+	}
+	if file, is := a.stdout.(*os.File); is && term.IsTerminal(int(file.Fd())) {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
+			a.style.Width = width
+		}
+		noColour, set := a.lookup("NO_COLOR")
+		kind, _ := a.lookup("TERM")
+		a.style.Colour = (!set || noColour == "") && kind != "dumb"
+	}
+	a.style.NowMs = time.Now().UnixMilli()
+	if err := a.style.Check(); err != nil {
+		return usage("%s", err)
+	}
+	return nil
+}
+
+// connect makes the connection that a command needs.
+func (a *app) connect() (*client.Client, error) { return client.Dial(a.config) }
+
+// with runs a command's work with a connection.
+func (a *app) with(work func(context.Context, *client.Client) error) error {
+	c, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return work(context.Background(), c)
+}
+
+// say writes to people, not to programs.
+func (a *app) say(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
+
+// data writes a line of what was asked for.
+func (a *app) data(format string, args ...any) error {
+	_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
+	return err
+}
+
+// lost tells that the scheduler is away, while a command waits for it.
+func (a *app) lost(err error) { a.say("%s: %s; waiting for it", a.name, err) }
+
+// styleFlags adds the flags of output.
+func (a *app) styleFlags(f *pflag.FlagSet) {
+	f.StringVarP(&a.style.Format, "output", "o", "", "how to show it: "+strings.Join(show.Formats, ", "))
+	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "leave the headers out")
+}
+
+// listFlags adds those of lists.
+func (a *app) listFlags(f *pflag.FlagSet) {
+	a.styleFlags(f)
+	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "ids only")
+	f.BoolVar(&a.style.Parsable, "parsable", false, "fields between |, nothing cut, for programs")
+}
+
+// closedPipe tells whether the reader has gone.
+func closedPipe(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
+}

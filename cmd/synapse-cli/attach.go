@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `submit --attach`: the job's output here until it is over. The
+// first Ctrl-C shows where the job stands and detaches, unless a second follows
+// at once, which cancels the job.
+
+// secondChance is how long a second Ctrl-C is waited for.
+const secondChance = 2 * time.Second
+
+// drainOutput bounds how long the last output is waited for behind the job's end.
+const drainOutput = 5 * time.Second
+
+func (a *app) attach(c *client.Client, id string, labels bool) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	interrupts := make(chan os.Signal, 3)
+	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(interrupts)
+
+	output := make(chan error, 1)
+	go func() { output <- a.output(ctx, c, id, labels) }()
+	finished := make(chan error, 1)
+	cancelled := false
+	var last *messages.JobStatus
+	go func() {
+		var err error
+		last, err = c.Finish(ctx, id, a.lost, a.progress())
+		finished <- err
+	}()
+	for {
+		select {
+		case err := <-finished:
+			if err != nil {
+				return err
+			}
+			select {
+			case <-output:
+			case <-time.After(drainOutput):
+				a.say("%s: more output may follow: `%s logs %s`", a.name, a.name, id)
+			case <-interrupts:
+			}
+			return a.over(last)
+		case err := <-output:
+			if closedPipe(err) {
+				return a.detached(id)
+			}
+			if err != nil {
+				a.say("%s: the output cannot be shown: %s", a.name, err)
+			}
+			output = nil // The job's end is still to come.
+		case s := <-interrupts:
+			if cancelled || s == syscall.SIGTERM { // At SIGTERM nobody is there to press anything twice.
+				return a.detached(id)
+			}
+			if again := a.asksAgain(c, id, interrupts); !again {
+				return a.detached(id)
+			}
+			if err := a.cancelAttached(c, id); err != nil {
+				return err
+			}
+			cancelled = true
+		}
+	}
+}
+
+// output writes what the job writes, each stream to its own.
+func (a *app) output(ctx context.Context, c *client.Client, id string, labels bool) error {
+	out, errs := newMerged(a.stdout, labels), newMerged(a.stderr, labels)
+	err := c.Logs(ctx, &api.ReadLogs{Job: id, Follow: true}, func(p *api.LogPart) error {
+		if p.GetStderr() {
+			return errs.part(p)
+		}
+		if p.GetNotice() != "" {
+			a.say("rank %d: %s", p.GetRank(), p.GetNotice())
+			return nil
+		}
+		return out.part(p)
+	})
+	for _, m := range []*merged{out, errs} {
+		if flushed := m.flush(); err == nil {
+			err = flushed
+		}
+	}
+	return err
+}
+
+// asksAgain shows where the job stands and tells whether a second interrupt
+// follows at once.
+func (a *app) asksAgain(c *client.Client, id string, more <-chan os.Signal) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), secondChance)
+	defer cancel()
+	shown := make(chan struct{})
+	go func() {
+		defer close(shown)
+		if status, err := c.Job(ctx, id); err == nil {
+			line := "job " + id + " " + status.GetPhase()
+			if status.GetReason() != "" {
+				line += ": " + status.GetReason()
+			}
+			a.say("\n%s", line)
+		}
+		a.say("Ctrl-C again cancels the job; else it goes on without this terminal")
+	}()
+	again := false
+	select {
+	case <-ctx.Done():
+	case <-more:
+		again = true
+	}
+	<-shown
+	return again
+}
+
+func (a *app) cancelAttached(c *client.Client, id string) error {
+	_, err := c.Cancel(context.Background(), &messages.Cancel{Job: id, Reason: "interrupted at the terminal it was attached to"})
+	if err == nil {
+		a.say("job %s is being cancelled; Ctrl-C leaves it to itself", id)
+	}
+	return err
+}
+
+// detached says how to come back.
+func (a *app) detached(id string) error {
+	a.say("detached from job %s: `%s logs -f %s` shows its output, `%s cancel %s` ends it", id, a.name, id, a.name, id)
+	return quietly(exitInterrupted)
+}

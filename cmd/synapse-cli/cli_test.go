@@ -1,0 +1,412 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+const jobYAML = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\nspec: {image: host, resources: {gpu: 2}}\n"
+
+// wants checks how a run ended, and what it said.
+func (r result) wants(t *testing.T, code int, out, err string) {
+	t.Helper()
+	if r.code != code || !strings.Contains(r.out, out) || !strings.Contains(r.err, err) {
+		t.Errorf("ended with %d, want %d\nout: %s\nwant: %s\nerr: %s\nwant: %s", r.code, code, r.out, out, r.err, err)
+	}
+	for _, raw := range []string{"rpc error", "goroutine ", "code = ", "desc = "} {
+		if strings.Contains(r.err, raw) {
+			t.Errorf("the error is raw: %s", r.err)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"sumbit x", "did you mean submit?"},
+		{"--nope", "unknown flag: --nope"},
+		{"get", "what to get is not said"},
+		{"get queues", "unknown command"},
+		{"get jobs -o xml", "-o xml is not known"},
+		{"get jobs --sort size", "--sort size is not known"},
+		{"get jobs j1 --live", "filters and -w are for lists"},
+		{"describe", "what to describe is not said"},
+		{"explain", "accepts 1 arg"},
+		{"logs", "accepts 1 arg"},
+		{"get jobs --me --owner bob", "cannot be combined"},
+		{"logs --tail 8GB j", "did you mean 8Gi?"},
+		{"logs -f --previous j", "cannot be combined"},
+		{"cancel", "no job is named"},
+		{"cancel j1 -l a=b", "give one of both"},
+		{"cancel -l nonsense", "is no label"},
+		{"wait", "requires at least 1 arg"},
+		{"wait j1 --timeout 60", "did you mean 60s?"},
+		{"drain n1", "--reason is missing"},
+		{"cordon n1", "--reason is missing"},
+		{"drain n1 -r x --deadline soon", "is not a span of time"},
+		{"drain -r x", "no machine is named"},
+		{"remove n1", "--gone is missing"},
+		{"submit", "there is no job to submit"},
+		{"submit a b", "2 files are given"},
+		{"submit a --gpu 1", "--gpu cannot be combined with a file"},
+		{"submit a --from j", "cannot be combined"},
+		{"submit a -- run", "a command cannot be combined"},
+		{"submit no-such-file", "no such file"},
+		{"submit --gpu 1.5 --image host", "is not a number of whole GPUs"},
+		{"submit --gpu 8GB --image host", "--gpu:"},
+		{"submit --gpu 1", "image: is missing"},
+		{"submit --gpu 1 --image host --split half", "must be whole or any"},
+		{"submit --gpu 1 --image host -n 2 --split any", "these amounts are of each task"},
+		{"submit --gpu 1 --image host -n -2", "outside 1 to"},
+		{"submit --gpu 1 --image host --mount /a", "is no mount"},
+		{"submit --gpu 1 --image host -e UNSET", "it is not set here"},
+		{"submit --gpu 1 --image host -l a", "is no label"},
+		{"up x", "takes flags only"},
+		{"up --nodes 0", "--nodes 0"},
+		{"up --nodes 2 --racks 3", "--racks 3"},
+		{"up --memory 8GB", "did you mean 8Gi?"},
+		{"--server nowhere get jobs", "not the address of a scheduler"},
+		{"--ca /no/such/file get jobs", "ca:"},
+		{"--config /no/such/file get jobs", "the settings:"},
+	} {
+		r := cli("", strings.Fields(c.args)...)
+		r.wants(t, exitUsage, "", c.want)
+		if n := strings.Count(r.err, "\n"); n > 2 {
+			t.Errorf("%s: %d lines of complaint: %s", c.args, n, r.err)
+		}
+	}
+}
+
+// TestExitCodes: every code of the server has one of ours, and its words and hint are shown.
+func TestExitCodes(t *testing.T) {
+	f := startFake(t)
+	for code, want := range map[messages.Code]int{
+		messages.Code_CODE_INVALID: 2, messages.Code_CODE_NOT_FOUND: 3, messages.Code_CODE_CONFLICT: 4, messages.Code_CODE_NOT_ALLOWED: 5,
+		messages.Code_CODE_INFEASIBLE: 7, messages.Code_CODE_UNAVAILABLE: 8, messages.Code_CODE_EXHAUSTED: 8,
+	} {
+		f.refusal = &messages.Outcome{Code: code, Field: "spec.gang", Text: "the text", Hint: "the hint"}
+		for _, args := range []string{"submit --gpu 1 --image host", "get jobs", "get nodes", "get job j", "explain j", "cancel j", "hold j", "drain n -r x", "logs j", "wait j", "version"} {
+			r := cli(f.address, strings.Fields(args)...)
+			r.wants(t, want, "", "spec.gang: the text\nhint: the hint")
+		}
+	}
+}
+
+func TestUnavailable(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := listener.Addr().String()
+	listener.Close()
+	cli(nobody, "get", "jobs").wants(t, exitUnavailable, "", "cannot reach the scheduler at "+nobody+": connection refused\nhint: is it running?")
+
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	go func() {
+		for {
+			conn, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+			conn.Close()
+		}
+	}()
+	cli(silent.Addr().String(), "get", "nodes").wants(t, exitUnavailable, "", "went away, or is no scheduler")
+}
+
+// TestAnotherServer: what speaks gRPC and knows nothing of us is told from one that is not there.
+func TestAnotherServer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	go func() { _ = server.Serve(listener) }()
+	defer server.Stop()
+	for _, args := range []string{"get jobs", "watch", "logs j", "submit --gpu 1 --image host"} {
+		cli(listener.Addr().String(), strings.Fields(args)...).wants(t, exitFailure, "", "does not know this request\nhint: ")
+	}
+}
+
+func TestSubmit(t *testing.T) {
+	f := startFake(t)
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	if err := os.WriteFile(file, []byte(jobYAML), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cli(f.address, "submit", file).wants(t, 0, "Job jnew1 submitted: filed, 1 task of 2 GPUs\n", "")
+	cliWith(f.address, jobYAML, nil, "submit", "-", "-q").wants(t, 0, "jnew1\n", "")
+	cli(f.address, "submit", file, "-o", "json").wants(t, 0, `"id": "jnew1"`, "")
+	cli(f.address, "submit", file, "--parsable", "--request-id", "r7", "--allow-infeasible").wants(t, 0, "jnew1\n", "")
+	cliWith(f.address, "", map[string]string{"HOME": "/h"}, "submit", "--gpu", "64", "--cpu", "512", "--mem", "4Ti", "--image", "host", "-e", "A=b", "-e", "HOME",
+		"--label", "a=b,c=d", "--mount", "/a:/b:ro", "--required", "zone", "--time-limit", "24h", "--", "./train.sh", "-x").wants(t, 0, "submitted: train, 64 GPUs, 512 CPUs, 4Ti in total, whole machines", "")
+	cli(f.address, "submit", "--gpu", "0.5", "--image", "host", "--name", "half").wants(t, 0, "half, 1 task of 0.5 GPUs", "")
+	cli(f.address, "submit", "--cpu", "2", "-n", "3", "--image", "/srv/images/My_Image.tar").wants(t, 0, "my-image, 3 tasks of 2 CPUs each", "")
+	cli(f.address, "submit", "--from", "jnew").wants(t, 0, "my-image", "")
+	sent := told[*messages.Submit](f)
+	if sent[3].GetRequestId() != "r7" || !sent[3].GetAllowInfeasible() || sent[0].GetAllowInfeasible() {
+		t.Errorf("%v", sent[3])
+	}
+	if a, b := sent[0].GetRequestId(), sent[1].GetRequestId(); a == "" || a == b {
+		t.Errorf("request ids %q and %q", a, b)
+	}
+	for i, s := range sent {
+		s.Principal = &messages.Principal{Name: "anonymous"}
+		if err := s.Validate(); err != nil {
+			t.Errorf("submit %d: %v", i, err)
+		}
+	}
+	long := sent[4].GetSpec()
+	if long.GetGang().GetTotal().GetMilliGpu() != 64_000 || long.GetGang().GetTotal().GetMemoryBytes() != 4<<40 || fmt.Sprint(long.GetCommand()) != "[./train.sh -x]" ||
+		long.GetEnv()[1].GetValue() != "/h" || len(long.GetLabels()) != 2 || !long.GetMounts()[0].GetReadOnly() || long.GetTimeLimitMs() != 86_400_000 {
+		t.Errorf("%v", long)
+	}
+}
+
+func TestSubmitRefusesBadFiles(t *testing.T) {
+	f := startFake(t)
+	r := cliWith(f.address, strings.ReplaceAll(jobYAML, "gpu: 2", "gpus: 2, mem: 8 GB"), nil, "submit", "-")
+	r.wants(t, exitUsage, "", "standard input:4:33: spec.resources.gpus: is not a key of a job file; did you mean \"gpu\"?\n")
+	if sent := told[*messages.Submit](f); len(sent) > 0 || r.out != "" {
+		t.Errorf("submitted %v, said %q", sent, r.out)
+	}
+	large := cliWith(f.address, strings.Repeat("#", 2<<20), nil, "submit", "-")
+	large.wants(t, exitUsage, "", "more than 1048576")
+}
+
+func TestDryRun(t *testing.T) {
+	r := cli("127.0.0.1:1", "submit", "--dry-run", "--gpu", "8", "--image", "host", "--", "a")
+	r.wants(t, 0, "total: {gpu: 8}", "")
+	again := cliWith("127.0.0.1:1", r.out, nil, "submit", "-", "--dry-run")
+	again.wants(t, 0, r.out, "")
+}
+
+// TestSeedName: under its first name the program takes that program's flags and prints its lines.
+func TestSeedName(t *testing.T) {
+	f := startFake(t)
+	r := cli(f.address, seedName, "--cpu=4", "--gpu=1", "--mem=128", "--image=/srv/rootfs")
+	r.wants(t, 0, "", "")
+	lines := strings.Split(r.out, "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "Submitting Job job-") || !strings.HasSuffix(lines[0], "...") || lines[1] != "Master Response: Job queued successfully (Job ID: jnew1)" {
+		t.Errorf("%q", r.out)
+	}
+	total := told[*messages.Submit](f)[0].GetSpec().GetGang().GetTotal()
+	if total.GetMilliCpu() != 4000 || total.GetMilliGpu() != 1000 || total.GetMemoryBytes() != 128<<20 {
+		t.Errorf("%v", total)
+	}
+	cliWith(f.address, jobYAML, nil, seedName, "submit", "-").wants(t, 0, "Submitting Job filed...\nMaster Response: Job queued successfully (Job ID: jnew1)\n", "")
+	cli(f.address, seedName).wants(t, 0, "Available Commands", "")
+	cli(f.address, seedName, "--cpu=-1").wants(t, exitUsage, "", "must be amounts")
+	cli(f.address, "--cpu=4").wants(t, exitUsage, "", "unknown flag: --cpu")
+	cli("127.0.0.1:1", seedName, "--cpu=4").wants(t, exitUnavailable, "Submitting Job", "cannot reach")
+}
+
+func TestGet(t *testing.T) {
+	f := startFake(t)
+	cli(f.address, "get", "jobs").wants(t, 0, "JOB", "no jobs")
+	for i, id := range []string{"j1", "j2", "j3"} {
+		j := job(id, "queued", messages.JobState_JOB_STATE_QUEUED)
+		j.Record.SubmittedUnixMs = int64(3 - i)
+		j.Record.Spec.Priority = int32(i)
+		f.put(j)
+	}
+	f.finish("j4", "failed", messages.JobState_JOB_STATE_FAILED, 3, "rank 0 on n1 exited with code 3")
+	for args, want := range map[string]string{
+		"get jobs -q":                         "j4\nj3\nj2\nj1\n",
+		"get jobs --live --sort id -q":        "j1\nj2\nj3\n",
+		"get jobs --sort priority -o name":    "j3\nj2\nj1\nj4\n",
+		"get jobs --sort -id -q":              "j4\nj3\nj2\nj1\n",
+		"get job j1 j3 -q":                    "j1\nj3\n",
+		"get jobs --parsable --no-headers":    "j4|x|failed|1|",
+		"get job j1 -o json":                  `"kind": "Job"`,
+		"get jobs -o yaml":                    "kind: JobList\n",
+		"describe job j4":                     "Exit code:    3\n",
+		"explain j1":                          "j1: queued: needs 64 GPUs\n",
+		"get jobs -l team=nlp --me -o wide":   "PRIORITY",
+		"get jobs --owner bob --phase queued": "JOB",
+	} {
+		cli(f.address, strings.Fields(args)...).wants(t, 0, want, "")
+	}
+	asked := told[*messages.ListJobs](f)
+	var me, bob bool
+	for _, q := range asked {
+		me = me || q.GetOwner() == anonymous && len(q.GetLabels()) == 1
+		bob = bob || q.GetOwner() == "bob" && len(q.GetPhases()) == 1
+	}
+	if !me || !bob {
+		t.Errorf("the filters are not asked for: %v", asked)
+	}
+	cli(f.address, "get", "job", "jx").wants(t, exitNotFound, "", `there is no job "jx"`+"\nhint: look again")
+}
+
+func TestNodes(t *testing.T) {
+	f := startFake(t)
+	f.nodes = []*messages.NodeStatus{machine("n1"), machine("n12"), machine("n2")}
+	f.nodes[2].GetRecord().GetAnnouncement().GetPlace()[0].Value = "r2"
+	cli(f.address, "get", "nodes", "-q").wants(t, 0, "n1\nn12\nn2\n", "")
+	cli(f.address, "get", "nodes", "-q", "-l", "rack=r1").wants(t, 0, "n1\nn12\n", "")
+	cli(f.address, "get", "node", "n1", "-o", "yaml").wants(t, 0, "kind: Node\n", "")
+	cli(f.address, "describe", "node", "n2").wants(t, 0, "Machine:      n2", "")
+	cli(f.address, "cordon", "n1", "n2", "--reason", "fan").wants(t, 0, "Machine n1 cordoned\nMachine n2 cordoned\n", "")
+	cli(f.address, "drain", "n12", "-r", "fan", "--deadline", "2h").wants(t, 0, "Machine n12 draining\n", "")
+	cli(f.address, "uncordon", "n12").wants(t, 0, "Machine n12 open again\n", "")
+	cli(f.address, "remove", "n2", "--gone").wants(t, 0, "Machine n2 removed\n", "")
+	cli(f.address, "cordon", "n", "-r", "x").wants(t, exitConflict, "", `"n" begins the id of n1, n12, n2`)
+	cli(f.address, "cordon", "m", "-r", "x").wants(t, exitNotFound, "", `there is no machine "m"`)
+	var verbs []string
+	for _, q := range told[*messages.ChangeNode](f) {
+		verbs = append(verbs, fmt.Sprintf("%s %s %q %d", q.GetNode(), q.GetVerb(), q.GetReason(), q.GetDeadlineMs()))
+	}
+	want := `n1 NODE_VERB_CORDON "fan" 0,n2 NODE_VERB_CORDON "fan" 0,n12 NODE_VERB_DRAIN "fan" 7200000,n12 NODE_VERB_UNCORDON "" 0,n2 NODE_VERB_REMOVE "" 0`
+	if got := strings.Join(verbs, ","); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	f := startFake(t)
+	f.put(job("jaa1", "queued", messages.JobState_JOB_STATE_QUEUED))
+	f.put(job("jbb1", "running", messages.JobState_JOB_STATE_ACTIVE))
+	f.put(job("jcc1", "failed", messages.JobState_JOB_STATE_FAILED))
+	r := cli(f.address, "cancel", "jaa", "jxx", "jb", "jaa1", "jyy", "--reason", "wrong data")
+	r.wants(t, exitNotFound, "Job jaa1 is being cancelled\nJob jbb1 is being cancelled\n", `there is no job "jxx"`)
+	if !strings.Contains(r.err, `there is no job "jyy"`) {
+		t.Errorf("the second failure is not told: %s", r.err)
+	}
+	if sent := told[*messages.Cancel](f); len(sent) != 2 || sent[0].GetReason() != "wrong data" || sent[1].GetJob() != "jbb1" {
+		t.Errorf("%v", sent)
+	}
+	cli(f.address, "cancel", "-l", "team=nlp").wants(t, 0, "Job jaa1 is being cancelled\nJob jbb1 is being cancelled\n", "")
+	cli(f.address, "hold", "jaa", "-r", "later").wants(t, 0, "Job jaa1 held\n", "")
+	cli(f.address, "release", "jaa").wants(t, 0, "Job jaa1 released\n", "")
+	if sent := told[*messages.Hold](f); sent[0].GetReason() != "later" || sent[0].GetRelease() || !sent[1].GetRelease() {
+		t.Errorf("%v", sent)
+	}
+}
+
+func TestLogs(t *testing.T) {
+	f := startFake(t)
+	single := job("j1", "running", messages.JobState_JOB_STATE_ACTIVE)
+	gang := job("k1", "running", messages.JobState_JOB_STATE_ACTIVE)
+	gang.Record.Spec.Gang.ReplicasMin = 2
+	f.put(single)
+	f.put(gang)
+	f.logs = []*api.LogPart{
+		{Rank: 0, Data: []byte("a\nb")}, {Rank: 1, Data: []byte("x\n")}, {Rank: 0, Stderr: true, Data: []byte("err\n")},
+		{Rank: 0, Data: []byte("c\nd")}, {Rank: 1, Notice: "n2 is not reachable"},
+	}
+	cli(f.address, "logs", "k").wants(t, 0, "[0] a\n[1] x\n[0] err\n[0] bc\n[0] d\n", "rank 1: n2 is not reachable\n")
+	cli(f.address, "logs", "j", "--tail", "64Ki").wants(t, 0, "a\nbx\nerr\nc\nd", "")
+	cli(f.address, "logs", "k", "--rank", "0").wants(t, 0, "a\nb", "")
+	sent := told[*api.ReadLogs](f)
+	if sent[0].GetJob() != "k1" || sent[1].GetTailBytes() != 64<<10 || sent[2].GetRanks()[0] != 0 {
+		t.Errorf("%v", sent)
+	}
+}
+
+func TestLongLineIsBounded(t *testing.T) {
+	var out lines
+	m := newMerged(&out, true)
+	for range 70 {
+		if err := m.part(&api.LogPart{Data: []byte(strings.Repeat("x", 1024))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(m.pending[origin{}]); n > maxLine || len(out.String()) < maxLine {
+		t.Errorf("%d bytes are kept, %d written", n, len(out.String()))
+	}
+}
+
+func TestVersion(t *testing.T) {
+	f := startFake(t)
+	cli(f.address, "version").wants(t, 0, "scheduler v9 at "+f.address+", cluster c1, epoch 3\n", "")
+	cli("127.0.0.1:1", "version", "--client").wants(t, 0, "synapse-cli ", "")
+}
+
+func TestDocs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "man")
+	cli("", "docs", "man", dir).wants(t, 0, "", "")
+	page, err := os.ReadFile(filepath.Join(dir, "synapse-cli-submit.1"))
+	if err != nil || !strings.Contains(string(page), "allow-infeasible") {
+		t.Errorf("%v: %s", err, page)
+	}
+	help := cli("", "--help")
+	for _, hidden := range []string{"docs", "simulate", "queues", "history"} {
+		if strings.Contains(help.out, "  "+hidden+" ") {
+			t.Errorf("%s is listed", hidden)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	f := startFake(t)
+	f.put(job("jaa1", "queued", messages.JobState_JOB_STATE_QUEUED))
+	f.put(job("jbb1", "running", messages.JobState_JOB_STATE_ACTIVE))
+	f.nodes = []*messages.NodeStatus{machine("n1")}
+	cli(f.address, "__complete", "cancel", "ja").wants(t, 0, "jaa1\tn-jaa1, queued\n:4\n", "")
+	cli(f.address, "__complete", "drain", "").wants(t, 0, "n1\tup\n", "")
+	cli("127.0.0.1:1", "__complete", "drain", "").wants(t, 0, ":4\n", "")
+	cli("", "completion", "bash").wants(t, 0, "synapse-cli", "")
+}
+
+func TestSettings(t *testing.T) {
+	f := startFake(t)
+	file := func(text string) map[string]string {
+		path := filepath.Join(t.TempDir(), "cli.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return map[string]string{"SYNAPSE_CONFIG": path}
+	}
+	cliWith("", "", file("# mine\nserver: "+f.address+"\ntoken: t\n"), "version").wants(t, 0, "epoch 3", "")
+	cliWith(f.address, "", file("server: 127.0.0.1:1\n"), "version").wants(t, 0, "epoch 3", "")
+	cliWith("127.0.0.1:1", "", nil, "version", "--server", f.address).wants(t, 0, "epoch 3", "")
+	cliWith("", "", file("serve: x\n"), "version").wants(t, exitUsage, "", `:1: there is no setting "serve"`)
+	cliWith("", "", file("server: x:1\nserver: y:1\n"), "version").wants(t, exitUsage, "", ":2: server is there twice")
+	cliWith("", "", file("[1]"), "version").wants(t, exitUsage, "", "must be keys and values")
+	cliWith("", "", file("server: [a]"), "version").wants(t, exitUsage, "", "must be a text")
+	cliWith("", "", file(""), "version", "--client").wants(t, 0, "", "")
+	// What a task finds in its environment is no setting of ours.
+	cliWith(f.address, "", map[string]string{"SYNAPSE_RANK": "7", "SYNAPSE_QUIET": "x"}, "get", "jobs").wants(t, 0, "JOB", "")
+}
+
+// gone is a reader that has left, as head does.
+type gone struct{}
+
+func (gone) Write([]byte) (int, error) { return 0, fmt.Errorf("write: %w", syscall.EPIPE) }
+
+func TestAClosedPipeIsNoError(t *testing.T) {
+	f := startFake(t)
+	f.put(job("j1", "queued", messages.JobState_JOB_STATE_QUEUED))
+	f.logs = []*api.LogPart{{Data: []byte("a\n")}}
+	for _, args := range []string{"get jobs", "get jobs -o json", "logs j1", "describe job j1", "explain j1", "cancel j1", "events", "version"} {
+		var errs lines
+		code := run(append([]string{"synapse-cli"}, strings.Fields(args)...), strings.NewReader(""), gone{}, &errs, func(name string) (string, bool) {
+			return f.address, name == "SYNAPSE_SERVER"
+		})
+		if code != 0 || errs.String() != "" {
+			t.Errorf("%s ends with %d: %s", args, code, errs.String())
+		}
+	}
+	if !closedPipe(errors.Join(syscall.EPIPE)) {
+		t.Error("EPIPE is not seen")
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what a shell completes from the server. It is asked at a
+// keystroke: it answers within a second or not at all, and never with an error.
+
+const (
+	completeTimeout = time.Second
+	completeMost    = 200
+)
+
+func filesOnly(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+func (a *app) completeJobs(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(c, prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
+		page, err := cl.ListJobs(ctx, &messages.ListJobs{Limit: messages.MaxPageEntries})
+		var words []string
+		for _, j := range page.GetJobs() {
+			words = append(words, j.GetRecord().GetId()+"\t"+j.GetRecord().GetSpec().GetName()+", "+j.GetPhase())
+		}
+		return words, err
+	})
+}
+
+func (a *app) completeNodes(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(c, prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
+		page, err := cl.ListNodes(ctx, &messages.ListNodes{Limit: messages.MaxPageEntries})
+		var words []string
+		for _, n := range page.GetNodes() {
+			words = append(words, n.GetRecord().GetId()+"\t"+n.GetPhase())
+		}
+		return words, err
+	})
+}
+
+func (a *app) complete(c *cobra.Command, prefix string, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	var words []string
+	if a.connectionSettings(c.Root().PersistentFlags()) == nil {
+		// What goes wrong completes nothing: there is nobody to tell.
+		_ = a.with(func(ctx context.Context, cl *client.Client) error {
+			ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+			defer cancel()
+			all, err := list(ctx, cl)
+			for _, word := range all {
+				if strings.HasPrefix(word, prefix) && len(words) < completeMost {
+					words = append(words, word)
+				}
+			}
+			return err
+		})
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns exit codes, and how an error reads: a line, and a hint where
+// there is one.
+
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitConflict    = 4
+	exitNotAllowed  = 5
+	exitTimedOut    = 6
+	exitInfeasible  = 7
+	exitUnavailable = 8
+	exitInterrupted = 130 // 128 + SIGINT
+)
+
+const exitHelp = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 not allowed, 6 timed out, 7 can never\n" +
+	"run here, 8 unavailable. `submit --wait` and `wait` end with the job's own code (128 + n for signals)."
+
+// failure is an error of this program, with its exit code.
+type failure struct {
+	code int
+	text string // empty: all has been said
+	hint string
+}
+
+func (f *failure) Error() string { return f.text }
+
+// quietly ends with a code and no words.
+func quietly(code int) error {
+	if code == exitOK {
+		return nil
+	}
+	return &failure{code: code}
+}
+
+func usage(format string, args ...any) error {
+	return &failure{code: exitUsage, text: fmt.Sprintf(format, args...)}
+}
+
+func usageHint(hint, format string, args ...any) error {
+	return &failure{code: exitUsage, text: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// usageError says in a line what is wrong with a command line.
+func usageError(root *cobra.Command, args []string, err error) error {
+	var f *failure
+	if errors.As(err, &f) {
+		return err
+	}
+	found, _, _ := root.Find(args)
+	if found == nil {
+		found = root
+	}
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	hint := fmt.Sprintf("`%s --help` shows how", found.CommandPath())
+	if word, _, is := strings.Cut(strings.TrimPrefix(text, `unknown command "`), `" for`); is && strings.HasPrefix(text, "unknown command") {
+		if near := found.SuggestionsFor(word); len(near) > 0 {
+			hint = "did you mean " + strings.Join(near, " or ") + "?"
+		}
+	}
+	return usageHint(hint, "%s", text)
+}
+
+// end says what went wrong and tells the exit code.
+func (a *app) end(err error) int {
+	var problems jobfile.Problems
+	switch {
+	case err == nil, closedPipe(err):
+		return exitOK
+	case errors.As(err, &problems):
+		for _, line := range problems.Lines("") {
+			a.say("%s: %s", a.name, line)
+		}
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	}
+	text, hint := words(err)
+	if text != "" {
+		a.say("%s: %s", a.name, text)
+	}
+	if hint != "" {
+		a.say("hint: %s", hint)
+	}
+	return codeOf(err)
+}
+
+func words(err error) (text, hint string) {
+	var f *failure
+	var e *client.Error
+	switch {
+	case errors.As(err, &f):
+		return f.text, f.hint
+	case errors.As(err, &e):
+		return err.Error(), e.Hint
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timed out", ""
+	}
+	return strings.Join(strings.Fields(err.Error()), " "), ""
+}
+
+// codeOf is the exit code of an error.
+func codeOf(err error) int {
+	var f *failure
+	if errors.As(err, &f) {
+		return f.code
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return exitTimedOut
+	}
+	var e *client.Error
+	if !errors.As(err, &e) {
+		return exitFailure
+	}
+	if e.TimedOut {
+		return exitTimedOut
+	}
+	return map[messages.Code]int{
+		messages.Code_CODE_INVALID:     exitUsage,
+		messages.Code_CODE_NOT_FOUND:   exitNotFound,
+		messages.Code_CODE_CONFLICT:    exitConflict,
+		messages.Code_CODE_NOT_ALLOWED: exitNotAllowed,
+		messages.Code_CODE_INFEASIBLE:  exitInfeasible,
+		messages.Code_CODE_UNAVAILABLE: exitUnavailable,
+		messages.Code_CODE_EXHAUSTED:   exitUnavailable,
+		messages.Code_CODE_UNSPECIFIED: exitFailure,
+	}[e.Code]
+}

@@ -1,0 +1,350 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// fake is a scheduler that answers what a test tells it to, over a real connection.
+type fake struct {
+	api.UnimplementedSynapseServer
+	address string
+
+	mu       sync.Mutex
+	jobs     []*messages.JobStatus
+	nodes    []*messages.NodeStatus
+	refusal  *messages.Outcome // of every call, if set
+	asked    []proto.Message
+	logs     []*api.LogPart
+	events   []*messages.Event
+	seq      uint64
+	changed  chan struct{} // closed and made anew at each change of a job
+	breaks   int           // so many watches end at once
+	onCancel func(id string)
+}
+
+func startFake(t *testing.T) *fake {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{address: listener.Addr().String(), changed: make(chan struct{}), seq: 1 << 32}
+	server := grpc.NewServer()
+	api.RegisterSynapseServer(server, f)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return f
+}
+
+func (f *fake) heard(m proto.Message) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, m)
+	return api.StatusOf(refusalOr(f.refusal))
+}
+
+func refusalOr(o *messages.Outcome) *messages.Outcome {
+	if o == nil {
+		return &messages.Outcome{Code: messages.Code_CODE_OK}
+	}
+	return o
+}
+
+// told is what the fake was asked of one kind.
+func told[M proto.Message](f *fake) []M {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []M
+	for _, m := range f.asked {
+		if one, is := m.(M); is {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func ok() *messages.Outcome { return &messages.Outcome{Code: messages.Code_CODE_OK} }
+
+func (f *fake) Submit(_ context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
+	if err := f.heard(q); err != nil {
+		return nil, err
+	}
+	f.put(&messages.JobStatus{Phase: "queued", Record: &messages.JobRecord{Id: "jnew1", Spec: q.GetSpec(), State: messages.JobState_JOB_STATE_QUEUED}})
+	return &messages.SubmitReply{Outcome: ok(), Job: "jnew1"}, nil
+}
+
+// put shows a job, or shows it anew.
+func (f *fake) put(j *messages.JobStatus) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seq++
+	f.events = append(f.events, &messages.Event{Seq: f.seq, AtUnixMs: 1_800_000_000_000, Text: "job " + j.GetRecord().GetId() + " " + j.GetPhase(), Job: j})
+	for i := range f.jobs {
+		if f.jobs[i].GetRecord().GetId() == j.GetRecord().GetId() {
+			f.jobs = append(f.jobs[:i:i], f.jobs[i+1:]...)
+			break
+		}
+	}
+	f.jobs = append(f.jobs, j)
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// finish ends a job.
+func (f *fake) finish(id, phase string, state messages.JobState, code int32, outcome string) {
+	f.put(&messages.JobStatus{Phase: phase, Record: &messages.JobRecord{Id: id, State: state, ExitCode: code, Outcome: outcome, Spec: spec("x")}})
+}
+
+func (f *fake) GetJob(_ context.Context, q *messages.GetJob) (*messages.GetJobReply, error) {
+	if err := f.heard(q); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, j := range f.jobs {
+		if strings.HasPrefix(j.GetRecord().GetId(), q.GetJob()) {
+			return &messages.GetJobReply{Outcome: ok(), Job: j}, nil
+		}
+	}
+	return nil, api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: `there is no job "` + q.GetJob() + `"`, Hint: "look again"})
+}
+
+// ListJobs answers pages of two.
+func (f *fake) ListJobs(_ context.Context, q *messages.ListJobs) (*messages.ListJobsReply, error) {
+	if err := f.heard(proto.Clone(q)); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := &messages.ListJobsReply{Outcome: ok()}
+	for _, j := range f.jobs {
+		if j.GetRecord().GetId() > q.GetAfter() {
+			if len(r.Jobs) == 2 {
+				r.Next = r.Jobs[1].GetRecord().GetId()
+				break
+			}
+			r.Jobs = append(r.Jobs, j)
+		}
+	}
+	return r, nil
+}
+
+func (f *fake) ListNodes(_ context.Context, q *messages.ListNodes) (*messages.ListNodesReply, error) {
+	if err := f.heard(proto.Clone(q)); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := &messages.ListNodesReply{Outcome: ok()}
+	for _, n := range f.nodes {
+		if n.GetRecord().GetId() > q.GetAfter() {
+			if len(r.Nodes) == 2 {
+				r.Next = r.Nodes[1].GetRecord().GetId()
+				break
+			}
+			r.Nodes = append(r.Nodes, n)
+		}
+	}
+	return r, nil
+}
+
+func (f *fake) Cancel(_ context.Context, q *messages.Cancel) (*messages.CancelReply, error) {
+	if err := f.heard(q); err != nil {
+		return nil, err
+	}
+	if f.onCancel != nil {
+		f.onCancel(q.GetJob())
+	}
+	return &messages.CancelReply{Outcome: ok(), Job: q.GetJob()}, nil
+}
+
+func (f *fake) Hold(_ context.Context, q *messages.Hold) (*messages.HoldReply, error) {
+	return &messages.HoldReply{Outcome: ok(), Job: q.GetJob()}, f.heard(q)
+}
+
+func (f *fake) ChangeNode(_ context.Context, q *messages.ChangeNode) (*messages.ChangeNodeReply, error) {
+	return &messages.ChangeNodeReply{Outcome: ok(), Node: q.GetNode()}, f.heard(q)
+}
+
+func (f *fake) ExplainJob(_ context.Context, q *messages.ExplainJob) (*messages.ExplainJobReply, error) {
+	return &messages.ExplainJobReply{Outcome: ok(), Text: q.GetJob() + ": queued: needs 64 GPUs"}, f.heard(q)
+}
+
+func (f *fake) Cluster(_ context.Context, q *api.Cluster) (*api.ClusterReply, error) {
+	return &api.ClusterReply{ClusterId: "c1", Epoch: 3, Version: "v9", Levels: []string{"zone", "rack"}}, f.heard(q)
+}
+
+func (f *fake) Watch(q *messages.Watch, s grpc.ServerStreamingServer[messages.Event]) error {
+	if err := f.heard(proto.Clone(q)); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	if f.breaks > 0 {
+		f.breaks--
+		f.mu.Unlock()
+		return api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_UNAVAILABLE, Text: "this scheduler is going away"})
+	}
+	sent := 0
+	for _, e := range f.events {
+		if q.GetPresent() || q.GetAfter() > 0 && e.GetSeq() > q.GetAfter() {
+			break
+		}
+		sent++
+	}
+	seq := f.seq
+	first := true
+	f.mu.Unlock()
+	for {
+		f.mu.Lock()
+		fresh, changed := f.events[sent:], f.changed
+		if first && q.GetPresent() {
+			fresh = latest(fresh)
+		}
+		sent = len(f.events)
+		f.mu.Unlock()
+		for _, e := range fresh {
+			id := e.GetJob().GetRecord().GetId() + e.GetNode().GetRecord().GetId()
+			if len(q.GetIds()) > 0 && !strings.Contains(strings.Join(q.GetIds(), " ")+" ", id+" ") {
+				continue
+			}
+			if err := s.Send(e); err != nil {
+				return err
+			}
+		}
+		if first && (q.GetPresent() || q.GetAfter() > 0) {
+			if err := s.Send(&messages.Event{Seq: seq, Synced: true, Text: "all told"}); err != nil {
+				return err
+			}
+		}
+		first = false
+		select {
+		case <-changed:
+		case <-s.Context().Done():
+			return nil
+		}
+	}
+}
+
+// latest keeps the last event of each job: what there is now.
+func latest(events []*messages.Event) []*messages.Event {
+	var kept []*messages.Event
+	for i, e := range events {
+		later := false
+		for _, l := range events[i+1:] {
+			later = later || l.GetJob().GetRecord().GetId() == e.GetJob().GetRecord().GetId()
+		}
+		if !later {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+func (f *fake) ReadLogs(q *api.ReadLogs, s grpc.ServerStreamingServer[api.LogPart]) error {
+	if err := f.heard(q); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	parts := f.logs
+	f.mu.Unlock()
+	for _, p := range parts {
+		if err := s.Send(p); err != nil {
+			return err
+		}
+	}
+	for q.GetFollow() {
+		f.mu.Lock()
+		changed, live := f.changed, false
+		for _, j := range f.jobs {
+			live = live || j.GetRecord().GetId() == q.GetJob() && !over(j)
+		}
+		f.mu.Unlock()
+		if !live {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-s.Context().Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+func spec(name string) *messages.JobSpec {
+	return &messages.JobSpec{Name: name, Image: "host", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliCpu: 1000}}
+}
+
+func job(id, phase string, state messages.JobState) *messages.JobStatus {
+	return &messages.JobStatus{Phase: phase, Record: &messages.JobRecord{Id: id, State: state, Spec: spec("n-" + id)}}
+}
+
+func machine(id string) *messages.NodeStatus {
+	return &messages.NodeStatus{Phase: "up", Record: &messages.NodeRecord{Id: id, Announcement: &messages.Announcement{
+		Place: []*messages.Label{{Key: "rack", Value: "r1"}}, Labels: []*messages.Label{{Key: "pool", Value: "a"}}}}}
+}
+
+// lines is an output that can be read while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// await waits until something is there, and fails the test when it never comes.
+func await(t *testing.T, what string, there func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !there(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// result is how a run ended.
+type result struct {
+	code     int
+	out, err string
+}
+
+// cli runs the program against a server.
+func cli(address string, args ...string) result { return cliWith(address, "", nil, args...) }
+
+func cliWith(address, stdin string, env map[string]string, args ...string) result {
+	var out, errs lines
+	lookup := func(name string) (string, bool) {
+		if name == "SYNAPSE_SERVER" && address != "" {
+			return address, true
+		}
+		v, there := env[name]
+		return v, there
+	}
+	if args[0] != seedName {
+		args = append([]string{"synapse-cli"}, args...)
+	}
+	code := run(args, strings.NewReader(stdin), &out, &errs, lookup)
+	return result{code, out.String(), errs.String()}
+}

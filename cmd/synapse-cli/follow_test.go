@@ -1,0 +1,181 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// TestWaitEndsAsTheJobDoes: each end of a job has its exit code.
+func TestWaitEndsAsTheJobDoes(t *testing.T) {
+	f := startFake(t)
+	for _, c := range []struct {
+		phase string
+		state messages.JobState
+		code  int32
+		want  int
+	}{
+		{"succeeded", messages.JobState_JOB_STATE_SUCCEEDED, 0, 0}, {"failed", messages.JobState_JOB_STATE_FAILED, 137, 137},
+		{"cancelled", messages.JobState_JOB_STATE_CANCELLED, 0, 1}, {"timed out", messages.JobState_JOB_STATE_TIMED_OUT, 0, 6},
+	} {
+		f.finish("j1", c.phase, c.state, c.code, "the outcome")
+		cli(f.address, "wait", "j").wants(t, c.want, "", "job j1 "+c.phase+": the outcome\n")
+	}
+}
+
+func TestWaitForMany(t *testing.T) {
+	f := startFake(t)
+	f.finish("j1", "succeeded", messages.JobState_JOB_STATE_SUCCEEDED, 0, "")
+	f.finish("j2", "failed", messages.JobState_JOB_STATE_FAILED, 3, "")
+	f.finish("j3", "failed", messages.JobState_JOB_STATE_FAILED, 4, "")
+	cli(f.address, "wait", "j1", "j2", "j3").wants(t, 3, "", "job j3 failed")
+	cli(f.address, "wait", "j1", "jx").wants(t, exitNotFound, "", `there is no job "jx"`)
+}
+
+// TestWaitGoesOn: over a scheduler that goes away, until the job is over.
+func TestWaitGoesOn(t *testing.T) {
+	f := startFake(t)
+	f.put(job("j1", "queued", messages.JobState_JOB_STATE_QUEUED))
+	f.breaks = 2
+	done := make(chan result, 1)
+	go func() { done <- cli(f.address, "wait", "j1") }()
+	await(t, "a watch that holds", func() bool { return len(told[*messages.Watch](f)) >= 3 })
+	f.put(job("j1", "running", messages.JobState_JOB_STATE_ACTIVE))
+	f.finish("j1", "failed", messages.JobState_JOB_STATE_FAILED, 9, "rank 0 failed")
+	r := <-done
+	r.wants(t, 9, "", "this scheduler is going away; waiting for it")
+	if !strings.Contains(r.err, "j1 running") || strings.Count(r.err, "waiting for it") != 1 {
+		t.Errorf("%s", r.err)
+	}
+}
+
+func TestWaitTimesOut(t *testing.T) {
+	f := startFake(t)
+	f.put(job("j1", "queued", messages.JobState_JOB_STATE_QUEUED))
+	cli(f.address, "wait", "j1", "--timeout", "150ms", "-q").wants(t, exitTimedOut, "", "job j1 is not over in time\nhint: `synapse-cli explain j1`")
+}
+
+func TestSubmitAndWait(t *testing.T) {
+	f := startFake(t)
+	done := make(chan result, 1)
+	go func() { done <- cliWith(f.address, jobYAML, nil, "submit", "-", "--wait", "-q") }()
+	await(t, "the wait", func() bool { return len(told[*messages.Watch](f)) > 0 })
+	f.finish("jnew1", "failed", messages.JobState_JOB_STATE_FAILED, 42, "rank 1 on n1 exited with code 42")
+	r := <-done
+	r.wants(t, 42, "jnew1\n", "job jnew1 failed: rank 1 on n1 exited with code 42\n")
+}
+
+func TestAttach(t *testing.T) {
+	f := startFake(t)
+	f.logs = []*api.LogPart{{Data: []byte("out\n")}, {Stderr: true, Data: []byte("to stderr\n")}}
+	done := make(chan result, 1)
+	go func() { done <- cliWith(f.address, jobYAML, nil, "submit", "-", "--attach", "-q") }()
+	await(t, "the output", func() bool { return len(told[*api.ReadLogs](f)) > 0 && len(told[*messages.Watch](f)) > 0 })
+	f.finish("jnew1", "succeeded", messages.JobState_JOB_STATE_SUCCEEDED, 0, "")
+	r := <-done
+	r.wants(t, 0, "jnew1\nout\n", "to stderr\n")
+}
+
+// interrupt is a Ctrl-C, to ourselves: the program under test listens for it.
+func interrupt(t *testing.T) {
+	t.Helper()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// attached starts an attached submit and waits until it follows the job.
+func attached(t *testing.T, f *fake) (errs *lines, done chan int) {
+	t.Helper()
+	var out lines
+	errs, done = &lines{}, make(chan int, 1)
+	go func() {
+		done <- run([]string{"synapse-cli", "submit", "-", "--attach"}, strings.NewReader(jobYAML), &out, errs, func(name string) (string, bool) {
+			return f.address, name == "SYNAPSE_SERVER"
+		})
+	}()
+	await(t, "the job to be followed", func() bool { return strings.Contains(errs.String(), "jnew1 queued") })
+	return errs, done
+}
+
+func TestOneInterruptDetaches(t *testing.T) {
+	f := startFake(t)
+	errs, done := attached(t, f)
+	interrupt(t)
+	if code := <-done; code != exitInterrupted || !strings.Contains(errs.String(), "job jnew1 queued\n") || !strings.Contains(errs.String(), "detached from job jnew1") {
+		t.Errorf("%d: %s", code, errs)
+	}
+	if sent := told[*messages.Cancel](f); len(sent) > 0 {
+		t.Errorf("the job was cancelled: %v", sent)
+	}
+}
+
+func TestTwoInterruptsCancel(t *testing.T) {
+	f := startFake(t)
+	f.onCancel = func(id string) {
+		f.finish(id, "cancelled", messages.JobState_JOB_STATE_CANCELLED, 0, "cancelled: interrupted")
+	}
+	errs, done := attached(t, f)
+	interrupt(t)
+	await(t, "the second chance", func() bool { return strings.Contains(errs.String(), "Ctrl-C again cancels") })
+	interrupt(t)
+	if code := <-done; code != 1 || !strings.Contains(errs.String(), "job jnew1 cancelled: interrupted\n") {
+		t.Errorf("%d: %s", code, errs)
+	}
+	if sent := told[*messages.Cancel](f); len(sent) != 1 || sent[0].GetJob() != "jnew1" {
+		t.Errorf("%v", sent)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	f := startFake(t)
+	cli(f.address, "events").wants(t, 0, "", "")
+	f.put(job("j1", "queued", messages.JobState_JOB_STATE_QUEUED))
+	f.put(job("j2", "queued", messages.JobState_JOB_STATE_QUEUED))
+	r := cli(f.address, "events")
+	r.wants(t, 0, "2027-01-15T08:00:00Z  job j1 queued\n2027-01-15T08:00:00Z  job j2 queued\n", "")
+	if r := cli(f.address, "events", "j2", "n9", "-o", "json"); strings.Contains(r.out, "j1") || !strings.Contains(r.out, `"job":"j2"`) {
+		t.Errorf("%s", r.out)
+	}
+}
+
+// TestWatch follows until the reader goes away.
+func TestWatch(t *testing.T) {
+	for _, args := range []string{"watch j1", "get jobs -w --no-headers"} {
+		f := startFake(t)
+		f.put(job("j1", "queued", messages.JobState_JOB_STATE_QUEUED))
+		var errs lines
+		out := &leaving{after: 3}
+		done := make(chan int, 1)
+		go func() {
+			done <- run(append([]string{"synapse-cli"}, strings.Fields(args)...), strings.NewReader(""), out, &errs, func(name string) (string, bool) {
+				return f.address, name == "SYNAPSE_SERVER"
+			})
+		}()
+		await(t, "what there is", func() bool { return strings.Contains(out.String(), "queued") })
+		f.put(job("j1", "reserving", messages.JobState_JOB_STATE_QUEUED))
+		await(t, "a change", func() bool { return strings.Contains(out.String(), "reserving") })
+		f.put(job("j1", "starting", messages.JobState_JOB_STATE_ACTIVE))
+		f.put(job("j1", "running", messages.JobState_JOB_STATE_ACTIVE))
+		if code := <-done; code != 0 || strings.Count(out.String(), "\n") != 3 || strings.Contains(out.String(), "running") {
+			t.Errorf("%v ends with %d: %s%s", args, code, out, &errs)
+		}
+	}
+}
+
+// leaving takes so many writes and is then gone.
+type leaving struct {
+	lines
+	after int
+}
+
+func (l *leaving) Write(p []byte) (int, error) {
+	if l.after--; l.after < 0 {
+		return 0, syscall.EPIPE
+	}
+	return l.lines.Write(p)
+}

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `get`: lists of jobs and machines.
+
+// anonymous is who everybody is until there are identities.
+const anonymous = "anonymous"
+
+func (a *app) getCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "get",
+		Short: "list jobs or machines",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return usageHint("`"+a.name+" get jobs` or `"+a.name+" get nodes`", "what to get is not said")
+		},
+	}
+	c.AddCommand(a.getJobsCommand(), a.getNodesCommand())
+	return c
+}
+
+// listing is what a list was asked to be.
+type listing struct {
+	watch, me, live bool
+	sort            string
+	labels          []string
+	query           messages.ListJobs
+}
+
+func (a *app) getJobsCommand() *cobra.Command {
+	l := &listing{}
+	c := &cobra.Command{
+		Use:     "jobs [JOB]...",
+		Aliases: []string{"job"},
+		Short:   "list jobs, or show the ones that are named",
+		Long:    "Lists the jobs that live and the newest finished ones, the oldest first, or shows those that are named.",
+		Example: "  synapse-cli get jobs --live -o wide\n  synapse-cli get jobs -l team=nlp --phase running -q\n  synapse-cli get job JOB -o yaml",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 && (l.watch || l.me || l.live || len(l.labels) > 0 || len(l.query.Phases) > 0 || l.query.Owner != "" || l.query.Queue != "") {
+				return usageHint("`"+a.name+" watch JOB` follows one", "filters and -w are for lists, and jobs are named")
+			}
+			if l.me && l.query.Owner != "" {
+				return usage("--me and --owner cannot be combined")
+			}
+			return a.with(func(ctx context.Context, c *client.Client) error { return a.getJobs(ctx, c, l, args) })
+		},
+		ValidArgsFunction: a.completeJobs,
+	}
+	f := c.Flags()
+	a.listFlags(f)
+	f.BoolVarP(&l.watch, "watch", "w", false, "go on with each change")
+	f.BoolVar(&l.me, "me", false, "only mine")
+	f.BoolVar(&l.live, "live", false, "only those that are not over")
+	f.StringSliceVar(&l.query.Phases, "phase", nil, "only in these phases, as in queued or running")
+	f.StringVar(&l.query.Owner, "owner", "", "only of this owner")
+	f.StringVar(&l.query.Queue, "queue", "", "only of this queue")
+	f.StringArrayVarP(&l.labels, "label", "l", nil, "only with this `key=value`")
+	f.StringVar(&l.sort, "sort", "age", "by "+strings.Join(jobOrders(), ", ")+"; with - before it, backwards")
+	return c
+}
+
+func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []string) error {
+	if len(args) > 0 {
+		var named []*messages.JobStatus
+		for _, id := range args {
+			status, err := c.Job(ctx, id)
+			if err != nil {
+				return err
+			}
+			named = append(named, status)
+		}
+		if len(named) == 1 {
+			return show.Job(a.stdout, a.style, named[0])
+		}
+		return show.Jobs(a.stdout, a.style, named)
+	}
+	less, err := orderOf(jobSorts, l.sort)
+	if err != nil {
+		return err
+	}
+	if l.query.Labels, err = parseLabels("label", l.labels); err != nil {
+		return err
+	}
+	if l.me {
+		l.query.Owner = anonymous
+	}
+	if l.watch {
+		watch := &messages.Watch{Jobs: true, Owner: l.query.Owner, Queue: l.query.Queue, Labels: l.query.Labels}
+		return follow(ctx, a, c, watch, less, l.job, show.Jobs)
+	}
+	jobs, err := c.Jobs(ctx, &l.query)
+	if err != nil {
+		return err
+	}
+	if l.live {
+		jobs = slices.DeleteFunc(jobs, over)
+	}
+	slices.SortStableFunc(jobs, less)
+	if len(jobs) == 0 && a.forPeople() {
+		a.say("no jobs")
+	}
+	return show.Jobs(a.stdout, a.style, jobs)
+}
+
+func over(j *messages.JobStatus) bool { return j.GetRecord().GetState().Terminal() }
+
+// forPeople tells whether a table is shown, and an empty one needs a word.
+func (a *app) forPeople() bool {
+	return (a.style.Format == "" || a.style.Format == "wide") && !a.style.Quiet && !a.style.Parsable
+}
+
+// job picks the job of an event, if the list would have it.
+func (l *listing) job(e *messages.Event) (*messages.JobStatus, bool) {
+	j := e.GetJob()
+	return j, j != nil && !(l.live && over(j)) && (len(l.query.Phases) == 0 || slices.Contains(l.query.Phases, j.GetPhase()))
+}
+
+// follow shows a list and goes on with a row for each change. Both come from one
+// watch: between a list and a watch that began behind it, a change would be lost.
+func follow[T any](ctx context.Context, a *app, c *client.Client, watch *messages.Watch, less func(x, y T) int,
+	pick func(*messages.Event) (T, bool), write func(io.Writer, show.Style, []T) error) error {
+	var list []T
+	style, synced := a.style, false
+	watch.Present = true
+	return c.Events(ctx, watch, a.lost, func(e *messages.Event) (bool, error) {
+		one, fits := pick(e)
+		switch {
+		case e.GetSynced() && !synced:
+			slices.SortStableFunc(list, less)
+			err := write(a.stdout, style, list)
+			list, synced, style.NoHeaders = nil, true, true
+			return false, err
+		case !fits || e.GetHidden():
+			return false, nil
+		case !synced:
+			list = append(list, one)
+			return false, nil
+		}
+		style.NowMs = max(style.NowMs, e.GetAtUnixMs())
+		return false, write(a.stdout, style, []T{one})
+	})
+}
+
+func (a *app) getNodesCommand() *cobra.Command {
+	l := &listing{}
+	c := &cobra.Command{
+		Use:     "nodes [NODE]...",
+		Aliases: []string{"node"},
+		Short:   "list machines: what they have and what of it is in use",
+		Example: "  synapse-cli get nodes -o wide\n  synapse-cli get nodes -l pool=a --sort gpus",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 && (l.watch || len(l.labels) > 0) {
+				return usage("-l and -w are for lists, and machines are named")
+			}
+			return a.with(func(ctx context.Context, c *client.Client) error { return a.getNodes(ctx, c, l, args) })
+		},
+		ValidArgsFunction: a.completeNodes,
+	}
+	f := c.Flags()
+	a.listFlags(f)
+	f.BoolVarP(&l.watch, "watch", "w", false, "go on with each change")
+	f.StringArrayVarP(&l.labels, "label", "l", nil, "only with this `key=value`, of its labels or its place")
+	f.StringVar(&l.sort, "sort", "name", "by "+strings.Join(nodeOrders(), ", ")+"; with - before it, backwards")
+	return c
+}
+
+func (a *app) getNodes(ctx context.Context, c *client.Client, l *listing, args []string) error {
+	if len(args) > 0 {
+		var named []*messages.NodeStatus
+		for _, id := range args {
+			status, err := c.Node(ctx, id)
+			if err != nil {
+				return err
+			}
+			named = append(named, status)
+		}
+		if len(named) == 1 {
+			return show.Node(a.stdout, a.style, named[0])
+		}
+		return show.Nodes(a.stdout, a.style, named)
+	}
+	less, err := orderOf(nodeSorts, l.sort)
+	if err != nil {
+		return err
+	}
+	wanted, err := parseLabels("label", l.labels)
+	if err != nil {
+		return err
+	}
+	if l.watch {
+		pick := func(e *messages.Event) (*messages.NodeStatus, bool) {
+			return e.GetNode(), e.GetNode() != nil && labelled(e.GetNode(), wanted)
+		}
+		return follow(ctx, a, c, &messages.Watch{Nodes: true}, less, pick, show.Nodes)
+	}
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	nodes = slices.DeleteFunc(nodes, func(n *messages.NodeStatus) bool { return !labelled(n, wanted) })
+	slices.SortStableFunc(nodes, less)
+	if len(nodes) == 0 && a.forPeople() {
+		a.say("no machines")
+	}
+	return show.Nodes(a.stdout, a.style, nodes)
+}
+
+// labelled tells whether a machine has all of these, as labels or as its place.
+func labelled(n *messages.NodeStatus, wanted []*messages.Label) bool {
+	announced := n.GetRecord().GetAnnouncement()
+	has := slices.Concat(announced.GetLabels(), announced.GetPlace())
+	for _, want := range wanted {
+		if !slices.ContainsFunc(has, func(l *messages.Label) bool { return l.GetKey() == want.GetKey() && l.GetValue() == want.GetValue() }) {
+			return false
+		}
+	}
+	return true
+}
+
+// order is one way to sort a list.
+type order[T any] struct {
+	name    string
+	compare func(a, b T) int
+}
+
+var jobSorts = []order[*messages.JobStatus]{
+	{"age", func(x, y *messages.JobStatus) int {
+		return cmp.Or(cmp.Compare(x.GetRecord().GetSubmittedUnixMs(), y.GetRecord().GetSubmittedUnixMs()), cmp.Compare(x.GetRecord().GetArrival(), y.GetRecord().GetArrival()))
+	}},
+	{"id", func(x, y *messages.JobStatus) int { return cmp.Compare(x.GetRecord().GetId(), y.GetRecord().GetId()) }},
+	{"name", func(x, y *messages.JobStatus) int {
+		return cmp.Compare(x.GetRecord().GetSpec().GetName(), y.GetRecord().GetSpec().GetName())
+	}},
+	{"phase", func(x, y *messages.JobStatus) int { return cmp.Compare(x.GetPhase(), y.GetPhase()) }},
+	{"priority", func(x, y *messages.JobStatus) int {
+		return cmp.Compare(y.GetRecord().GetSpec().GetPriority(), x.GetRecord().GetSpec().GetPriority())
+	}},
+}
+
+var nodeSorts = []order[*messages.NodeStatus]{
+	{"name", func(x, y *messages.NodeStatus) int { return cmp.Compare(x.GetRecord().GetId(), y.GetRecord().GetId()) }},
+	{"state", func(x, y *messages.NodeStatus) int {
+		return cmp.Or(cmp.Compare(x.GetPhase(), y.GetPhase()), cmp.Compare(x.GetClosed(), y.GetClosed()))
+	}},
+	{"gpus", func(x, y *messages.NodeStatus) int {
+		return cmp.Compare(y.GetLedger().GetFree().GetMilliGpu(), x.GetLedger().GetFree().GetMilliGpu())
+	}},
+}
+
+func jobOrders() []string  { return orderNames(jobSorts) }
+func nodeOrders() []string { return orderNames(nodeSorts) }
+
+func orderNames[T any](orders []order[T]) []string {
+	var names []string
+	for _, o := range orders {
+		names = append(names, o.name)
+	}
+	return names
+}
+
+func orderOf[T any](orders []order[T], name string) (func(a, b T) int, error) {
+	bare, backwards := strings.CutPrefix(name, "-")
+	for _, o := range orders {
+		if o.name != bare {
+			continue
+		}
+		if backwards {
+			return func(x, y T) int { return o.compare(y, x) }, nil
+		}
+		return o.compare, nil
+	}
+	return nil, usageHint("use "+strings.Join(orderNames(orders), ", "), "--sort %s is not known", name)
+}

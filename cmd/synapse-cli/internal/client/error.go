@@ -1,0 +1,97 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how a failed call reads.
+
+// Error is why a call failed: one line, and what to do about it.
+type Error struct {
+	Code     messages.Code // UNSPECIFIED where the fault is the server's
+	TimedOut bool
+	Text     string
+	Hint     string
+}
+
+// Error is the text alone; the hint is shown on a line of its own.
+func (e *Error) Error() string { return e.Text }
+
+// explain turns what gRPC says into an *Error. What the caller's own context
+// ended stays the context's error.
+func (c *Client) explain(caller context.Context, err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	if caller.Err() != nil {
+		return caller.Err()
+	}
+	s, _ := status.FromError(err)
+	outcome := api.OutcomeOf(err)
+	for _, detail := range s.Details() {
+		if _, is := detail.(*messages.Outcome); is {
+			return &Error{Code: outcome.GetCode(), Text: textOf(outcome), Hint: outcome.GetHint()}
+		}
+	}
+	e := &Error{Code: outcome.GetCode(), Text: oneLine(s.Message())}
+	switch s.Code() {
+	case codes.Unavailable:
+		e.Text, e.Hint = c.unreachable()
+	case codes.DeadlineExceeded:
+		e.TimedOut = true
+		e.Text, e.Hint = "the scheduler at "+c.server+" has not answered in time", "it may be busy or taking over: try again"
+	case codes.Unimplemented:
+		e.Text, e.Hint = "the scheduler at "+c.server+" does not know this request", "it is of another version: `synapse-cli version` shows both"
+	case codes.Internal, codes.Unknown, codes.DataLoss:
+		e.Text, e.Hint = "the scheduler at "+c.server+" failed: "+e.Text, "its log says more"
+	}
+	return e
+}
+
+// textOf is an outcome without its hint. The field is named where it tells the user something.
+func textOf(o *messages.Outcome) string {
+	if o.GetField() == "" || strings.HasPrefix(o.GetText(), "there is no ") {
+		return oneLine(o.GetText())
+	}
+	return oneLine(o.GetField() + ": " + o.GetText())
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+const reachHint = "is it running? `synapse-cli up` starts a local cluster; --server or SYNAPSE_SERVER names another one"
+
+// unreachable says why the server is not there, in the words of the dialer.
+func (c *Client) unreachable() (text, hint string) {
+	text = "cannot reach the scheduler at " + c.server
+	last := c.dialed.Load()
+	if last == nil || *last == nil {
+		return text + ": what listens there went away, or is no scheduler", reachHint
+	}
+	var dns *net.DNSError
+	switch err := *last; {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return text + ": there is no host of this name", "--server or SYNAPSE_SERVER names the scheduler"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return text + ": connection refused", reachHint
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return text + ": no answer", "a firewall may be in the way"
+	default:
+		var op *net.OpError
+		if errors.As(err, &op) && op.Err != nil {
+			err = op.Err
+		}
+		return text + ": " + oneLine(err.Error()), reachHint
+	}
+}

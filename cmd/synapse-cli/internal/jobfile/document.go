@@ -1,0 +1,191 @@
+package jobfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// This file owns the way from bytes to one tree that is safe to read: no
+// anchors, no tags, no second document, no key twice, not too deep.
+
+const (
+	// MaxBytes bounds a job file.
+	MaxBytes = 1 << 20
+	maxDepth = 32
+)
+
+// document parses the text and checks the tree.
+func document(data []byte) (*yaml.Node, Problems) {
+	if len(data) > MaxBytes {
+		return nil, Problems{say("put what is large into files of its own", "is %d bytes, more than %d", len(data), MaxBytes)}
+	}
+	if p := plain(data); p != nil {
+		return nil, Problems{p}
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(asYAML(data)))
+	var doc, second yaml.Node
+	switch err := decoder.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, Problems{say("a job file begins with `apiVersion: synapse/v1`", "is empty")}
+	case err != nil:
+		return nil, Problems{syntax(data, err)}
+	}
+	// The tree is judged before the rest is parsed: a problem in the first document is told first.
+	var w walk
+	w.node(&doc, 0)
+	if w.problems != nil {
+		return nil, w.problems
+	}
+	switch err := decoder.Decode(&second); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		return nil, Problems{syntax(data, err)}
+	default:
+		return nil, Problems{{Line: max(second.Line, 1), Column: max(second.Column, 1),
+			Text: "is a second document", Hint: "submit each job from a file of its own"}}
+	}
+	return doc.Content[0], nil
+}
+
+// JSON escapes a slash, and writes a character beyond the first 65,536 as two
+// escapes: the parser knows neither. The first alternative keeps an escaped
+// backslash whole.
+var escapes = regexp.MustCompile(`\\\\|\\/|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+
+// asYAML irons out where JSON is no YAML: tabs between its tokens, where the
+// parser wants spaces (inside of texts JSON has none), and some escapes.
+func asYAML(data []byte) []byte {
+	if !json.Valid(data) {
+		return data
+	}
+	data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
+	return escapes.ReplaceAllFunc(data, func(escape []byte) []byte {
+		var s string
+		if string(escape) == `\\` || json.Unmarshal([]byte(`"`+string(escape)+`"`), &s) != nil {
+			return escape
+		}
+		return []byte(s)
+	})
+}
+
+// plain refuses what is no text, with its place: the parser would not tell it.
+func plain(data []byte) *Problem {
+	line, column := 1, 1
+	for rest := data; len(rest) > 0; {
+		r, size := utf8.DecodeRune(rest)
+		p := &Problem{Line: line, Column: column, Hint: "save the file as UTF-8 text"}
+		switch {
+		case r == utf8.RuneError && size == 1:
+			p.Text = "is not UTF-8 text"
+			return p
+		case r < ' ' && r != '\t' && r != '\n' && r != '\r', r >= 0x7f && r < 0xa0 && r != 0x85:
+			p.Text = fmt.Sprintf("holds the control character %U", r)
+			return p
+		case r == '\n':
+			line, column = line+1, 0
+		}
+		column++
+		rest = rest[size:]
+	}
+	return nil
+}
+
+var yamlWords = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?(.*)$`)
+
+// syntax turns the parser's words into a problem. It names lines only, so the
+// column is that of the line's first letter, or of what we know it stumbled on.
+func syntax(data []byte, err error) *Problem {
+	words := yamlWords.FindStringSubmatch(err.Error())
+	if words == nil {
+		return &Problem{Text: strings.ReplaceAll(err.Error(), "\n", " ")}
+	}
+	p := &Problem{Text: words[2]}
+	p.Line, _ = strconv.Atoi(words[1])
+	lines := strings.Split(string(data), "\n")
+	if name, is := strings.CutPrefix(p.Text, "unknown anchor '"); is {
+		name, _, _ = strings.Cut(name, "'")
+		for i, line := range lines {
+			if at := strings.Index(line, "*"+name); at >= 0 {
+				return aliased(i+1, utf8.RuneCountInString(line[:at])+1)
+			}
+		}
+	}
+	if p.Line < 1 || p.Line > len(lines) {
+		p.Line, p.Column = len(lines), 1
+		return p
+	}
+	line := lines[p.Line-1]
+	p.Column = len(line) - len(strings.TrimLeft(line, " ")) + 1
+	if strings.Contains(p.Text, "cannot start any token") && strings.HasPrefix(line[p.Column-1:], "\t") {
+		p.Text, p.Hint = "begins with a tab", "indent with spaces"
+	}
+	return p
+}
+
+func aliased(line, column int) *Problem {
+	return &Problem{Line: line, Column: column, Text: "is an alias", Hint: "anchors and aliases are not read here: write it out"}
+}
+
+// walk checks a tree before anything of it is believed.
+type walk struct{ problems Problems }
+
+func (w *walk) refuse(n *yaml.Node, hint, format string, args ...any) {
+	if len(w.problems) < maxProblems {
+		p := say(hint, format, args...)
+		p.Line, p.Column = n.Line, n.Column
+		w.problems = append(w.problems, p)
+	}
+}
+
+func (w *walk) node(n *yaml.Node, depth int) {
+	switch {
+	case depth > maxDepth:
+		w.refuse(n, "", "is nested more than %d deep", maxDepth)
+		return
+	case n.Kind == yaml.AliasNode:
+		w.problems = append(w.problems, aliased(n.Line, n.Column))
+		return
+	case n.Anchor != "":
+		w.refuse(n, "anchors and aliases are not read here: write it out", "has the anchor %s", quote("&"+n.Anchor))
+	case n.Style&yaml.TaggedStyle != 0:
+		w.refuse(n, "leave it out", "has the tag %s", quote(n.Tag))
+	}
+	if n.Kind == yaml.MappingNode {
+		w.keys(n)
+	}
+	for _, part := range n.Content {
+		w.node(part, depth+1)
+		if len(w.problems) >= maxProblems {
+			return
+		}
+	}
+}
+
+// keys refuses a key that comes twice, and one that is no text.
+func (w *walk) keys(n *yaml.Node) {
+	lines := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if key.Kind == yaml.AliasNode {
+			continue // It is refused as an alias.
+		}
+		if key.Kind != yaml.ScalarNode {
+			w.refuse(key, "", "is a key that is no text")
+			continue
+		}
+		if first, twice := lines[key.Value]; twice {
+			w.refuse(key, fmt.Sprintf("it is in line %d already", first), "the key %s is there twice", quote(key.Value))
+			continue
+		}
+		lines[key.Value] = key.Line
+	}
+}

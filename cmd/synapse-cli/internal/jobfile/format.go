@@ -1,0 +1,231 @@
+package jobfile
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the way back: a job as the file that would submit it. What is
+// written here, Parse reads as the same job.
+
+// File is a job in the shape of its file, for JSON and YAML.
+type File struct {
+	APIVersion string   `json:"apiVersion" yaml:"apiVersion"`
+	Kind       string   `json:"kind" yaml:"kind"`
+	Metadata   Metadata `json:"metadata" yaml:"metadata"`
+	Spec       Spec     `json:"spec" yaml:"spec"`
+}
+
+// Metadata is what the job is called.
+type Metadata struct {
+	Name   string            `json:"name" yaml:"name"`
+	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty,flow"`
+}
+
+// Spec is what the job asks for.
+type Spec struct {
+	Queue          string            `json:"queue,omitempty" yaml:"queue,omitempty"`
+	Priority       int32             `json:"priority,omitempty" yaml:"priority,omitempty"`
+	Gang           Gang              `json:"gang" yaml:"gang"`
+	Resources      *Resources        `json:"resources,omitempty" yaml:"resources,omitempty,flow"`
+	Topology       *Topology         `json:"topology,omitempty" yaml:"topology,omitempty,flow"`
+	NodeSelector   map[string]string `json:"nodeSelector,omitempty" yaml:"nodeSelector,omitempty,flow"`
+	Image          string            `json:"image" yaml:"image"`
+	Command        []string          `json:"command,omitempty" yaml:"command,omitempty,flow"`
+	Workdir        string            `json:"workdir,omitempty" yaml:"workdir,omitempty"`
+	User           string            `json:"user,omitempty" yaml:"user,omitempty"`
+	Env            map[string]string `json:"env,omitempty" yaml:"env,omitempty"`
+	Mounts         []Mount           `json:"mounts,omitempty" yaml:"mounts,omitempty"`
+	TimeLimit      Amount            `json:"timeLimit,omitempty" yaml:"timeLimit,omitempty"`
+	PrepareTimeout Amount            `json:"prepareTimeout,omitempty" yaml:"prepareTimeout,omitempty"`
+	Stop           *Stop             `json:"stop,omitempty" yaml:"stop,omitempty,flow"`
+	Restart        *Restart          `json:"restart,omitempty" yaml:"restart,omitempty,flow"`
+	LostGrace      Amount            `json:"lostGrace,omitempty" yaml:"lostGrace,omitempty"`
+	StopWhenLost   Amount            `json:"stopWhenLost,omitempty" yaml:"stopWhenLost,omitempty"`
+}
+
+// Gang is the shape.
+type Gang struct {
+	Replicas int32      `json:"replicas,omitempty" yaml:"replicas,omitempty"`
+	Total    *Resources `json:"total,omitempty" yaml:"total,omitempty,flow"`
+	Split    string     `json:"split,omitempty" yaml:"split,omitempty"`
+}
+
+// Resources is an amount.
+type Resources struct {
+	GPU     Amount `json:"gpu,omitempty" yaml:"gpu,omitempty"`
+	GPUType string `json:"gpuType,omitempty" yaml:"gpuType,omitempty"`
+	CPU     Amount `json:"cpu,omitempty" yaml:"cpu,omitempty"`
+	Memory  Amount `json:"memory,omitempty" yaml:"memory,omitempty"`
+	Shm     Amount `json:"shm,omitempty" yaml:"shm,omitempty"`
+}
+
+// Topology is how close together.
+type Topology struct {
+	Required  string `json:"required,omitempty" yaml:"required,omitempty"`
+	Preferred string `json:"preferred,omitempty" yaml:"preferred,omitempty"`
+	Patience  Amount `json:"patience,omitempty" yaml:"patience,omitempty"`
+}
+
+// Mount is one mount.
+type Mount struct {
+	Source   string `json:"source" yaml:"source"`
+	Target   string `json:"target" yaml:"target"`
+	ReadOnly bool   `json:"readOnly,omitempty" yaml:"readOnly,omitempty"`
+}
+
+// Stop is how a task is asked to end.
+type Stop struct {
+	Signal string `json:"signal,omitempty" yaml:"signal,omitempty"`
+	Grace  Amount `json:"grace,omitempty" yaml:"grace,omitempty"`
+}
+
+// Restart is how often it is tried again.
+type Restart struct {
+	Limit   int32  `json:"limit,omitempty" yaml:"limit,omitempty"`
+	Backoff Amount `json:"backoff,omitempty" yaml:"backoff,omitempty"`
+}
+
+// Amount is a quantity or a span of time as it is written in a file.
+type Amount string
+
+// MarshalYAML leaves out the quotes that a text of digits would get.
+func (a Amount) MarshalYAML() (any, error) {
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: string(a)}, nil
+}
+
+// Format is the file of a job.
+func Format(s *messages.JobSpec) File {
+	f := File{
+		APIVersion: "synapse/v1", Kind: "Job",
+		Metadata: Metadata{Name: s.GetName(), Labels: labelsOf(s.GetLabels())},
+		Spec: Spec{
+			Queue: s.GetQueue(), Priority: s.GetPriority(), Gang: gangOf(s.GetGang()), Resources: resourcesOf(s),
+			NodeSelector: labelsOf(s.GetNodeSelector()), Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(),
+			TimeLimit: spanOf(s.GetTimeLimitMs()), PrepareTimeout: spanOf(s.GetPrepareTimeoutMs()),
+			LostGrace: spanOf(s.GetLostGraceMs()), StopWhenLost: spanOf(s.GetStopWhenLostMs()),
+		},
+	}
+	if t := s.GetTopology(); t != nil {
+		f.Spec.Topology = &Topology{t.GetRequired(), t.GetPreferred(), spanOf(t.GetPatienceMs())}
+	}
+	if t := s.GetStop(); t != nil {
+		f.Spec.Stop = &Stop{Grace: spanOf(t.GetGraceMs())}
+		if t.GetSignal() != 0 {
+			f.Spec.Stop.Signal = SignalName(t.GetSignal())
+		}
+	}
+	if t := s.GetRestart(); t != nil {
+		f.Spec.Restart = &Restart{t.GetLimit(), spanOf(t.GetBackoffMs())}
+	}
+	for _, m := range s.GetMounts() {
+		f.Spec.Mounts = append(f.Spec.Mounts, Mount{m.GetSource(), m.GetTarget(), m.GetReadOnly()})
+	}
+	if len(s.GetEnv()) > 0 {
+		f.Spec.Env = map[string]string{}
+	}
+	for _, v := range s.GetEnv() {
+		f.Spec.Env[v.GetName()] = v.GetValue()
+	}
+	return f
+}
+
+func gangOf(g *messages.GangSpec) Gang {
+	if g.GetTotal() == nil {
+		return Gang{Replicas: g.GetReplicasMin()}
+	}
+	split := "whole"
+	if g.GetSplit() == messages.Split_SPLIT_ANY {
+		split = "any"
+	}
+	return Gang{Total: amountsOf(g.GetTotal()), Split: split}
+}
+
+func resourcesOf(s *messages.JobSpec) *Resources {
+	if s.GetEach() == nil && s.GetGpuType() == "" && s.GetShmBytes() == 0 {
+		return nil
+	}
+	r := amountsOf(s.GetEach())
+	r.GPUType, r.Shm = s.GetGpuType(), bytesOf(s.GetShmBytes())
+	return r
+}
+
+func amountsOf(r *messages.Resources) *Resources {
+	return &Resources{GPU: milliOf(r.GetMilliGpu()), CPU: milliOf(r.GetMilliCpu()), Memory: bytesOf(r.GetMemoryBytes())}
+}
+
+func labelsOf(list []*messages.Label) map[string]string {
+	if len(list) == 0 {
+		return nil
+	}
+	m := make(map[string]string, len(list))
+	for _, l := range list {
+		m[l.GetKey()] = l.GetValue()
+	}
+	return m
+}
+
+func milliOf(n int64) Amount {
+	if n == 0 {
+		return ""
+	}
+	return Amount(FormatMilli(n))
+}
+
+func bytesOf(n int64) Amount {
+	if n == 0 {
+		return ""
+	}
+	return Amount(FormatBytes(n))
+}
+
+func spanOf(ms int64) Amount {
+	if ms == 0 {
+		return ""
+	}
+	return Amount(FormatDuration(ms))
+}
+
+// FormatMilli is thousandths as a number: 8, 0.5.
+func FormatMilli(n int64) string {
+	s := strconv.FormatInt(n/1000, 10)
+	if n%1000 != 0 {
+		s += "." + strings.TrimRight(strconv.FormatInt(1000+n%1000, 10)[1:], "0")
+	}
+	return s
+}
+
+// FormatBytes is an exact amount of memory in the largest unit that shows it
+// without a fraction. Less than a whole Ki is a fraction of one, since plain
+// bytes are read only where they are many.
+func FormatBytes(n int64) string {
+	units := []string{"Pi", "Ti", "Gi", "Mi", "Ki"}
+	for i, unit := range units {
+		if worth := int64(1) << (50 - 10*i); n != 0 && n%worth == 0 {
+			return strconv.FormatInt(n/worth, 10) + unit
+		}
+	}
+	if n < 1<<20 && n > 0 {
+		return strconv.FormatFloat(float64(n)/1024, 'f', -1, 64) + "Ki"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// FormatDuration is an exact span of time: 24h, 1m30s.
+func FormatDuration(ms int64) string {
+	if ms == 0 {
+		return "0s"
+	}
+	var s strings.Builder
+	for _, unit := range []string{"h", "m", "s", "ms"} {
+		if n := ms / msOfSpan[unit]; n > 0 {
+			s.WriteString(strconv.FormatInt(n, 10) + unit)
+			ms -= n * msOfSpan[unit]
+		}
+	}
+	return s.String()
+}

@@ -1,0 +1,131 @@
+// Package jobfile reads the file in which a user describes a job. It owns the
+// way from text to messages.JobSpec: which keys there are, how amounts and times
+// are written, and what is refused. Whatever it does not understand it refuses,
+// with line, column and the way out: a key that is quietly passed over is a job
+// that runs for a day with the wrong settings.
+//
+// Whether a job makes sense is messages' to say; its refusals come back from here
+// in the words of the file.
+package jobfile
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// Parse reads one job. The error is a Problems where the file is at fault.
+// JSON is read too: it is a way to write YAML.
+func Parse(data []byte) (*messages.JobSpec, error) {
+	root, problems := document(data)
+	if problems != nil {
+		return nil, problems
+	}
+	r := &reader{spec: &messages.JobSpec{Gang: &messages.GangSpec{}}, where: map[string]place{}}
+	r.read(root)
+	if r.problems != nil {
+		return nil, r.problems
+	}
+	r.complete()
+	if err := r.spec.Validate(); err != nil {
+		return nil, Problems{r.locate(err)}
+	}
+	return r.spec, nil
+}
+
+// complete fills in what a file may leave out.
+func (r *reader) complete() {
+	g := r.spec.Gang
+	_, counted := r.where["gang.replicas_min"]
+	switch {
+	case g.Total == nil && !counted:
+		g.ReplicasMin = 1
+	case g.Total != nil && g.Split == messages.Split_SPLIT_UNSPECIFIED:
+		g.Split = messages.Split_SPLIT_WHOLE
+	}
+	g.ReplicasMax = g.ReplicasMin
+}
+
+// place is where something stands in the file.
+type place struct {
+	path         string // spec.gang.replicas
+	line, column int
+}
+
+func placeOf(path string, n *yaml.Node) place { return place{path, n.Line, n.Column} }
+
+// locate says in the words of the file what messages refused in its own. What is
+// missing has no place: then the nearest part around it is shown.
+func (r *reader) locate(err error) *Problem {
+	var f *messages.FieldError
+	if !errors.As(err, &f) {
+		return &Problem{Text: err.Error()}
+	}
+	p := &Problem{Path: pathOf(f.Field), Text: inUnits(f.Field, f.Text), Hint: inUnits(f.Field, f.Hint)}
+	for field := f.Field; ; {
+		if at, known := r.where[field]; known {
+			p.Line, p.Column = at.line, at.column
+			if p.Path == f.Field {
+				p.Path = at.path
+				if strings.HasPrefix(field, "mounts") {
+					p.Path += f.Field[len(field):]
+				}
+			}
+			return p
+		}
+		cut := strings.LastIndexAny(field, ".[")
+		if cut < 0 {
+			break
+		}
+		field = field[:cut]
+	}
+	for path := p.Path; path != ""; path = path[:max(strings.LastIndexByte(path, '.'), 0)] {
+		if at, known := r.where["@"+path]; known {
+			p.Line, p.Column = at.line, at.column
+			break
+		}
+	}
+	return p
+}
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// inUnits writes the numbers of a refusal as a file does: messages counts in
+// milliseconds and bytes.
+func inUnits(field, text string) string {
+	format := map[string]func(int64) string{"ms": FormatDuration, "bytes": FormatBytes, "cpu": FormatMilli}[field[strings.LastIndexByte(field, '_')+1:]]
+	if format == nil {
+		return text
+	}
+	return digits.ReplaceAllStringFunc(text, func(s string) string {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return s
+		}
+		return format(n)
+	})
+}
+
+// pathOf names a field of messages as the file does.
+func pathOf(field string) string {
+	for _, s := range sections() {
+		for _, k := range s.keys {
+			if k.field != "" && k.field == field {
+				return join(s.path, k.name)
+			}
+		}
+	}
+	return field
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

@@ -1,0 +1,285 @@
+package jobfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+const full = `
+apiVersion: synapse/v1
+kind: Job
+metadata: {name: llama, labels: {team: nlp}}
+spec:
+  queue: research
+  priority: 100
+  gang: {replicas: 8}
+  resources: {gpu: 8, gpuType: h100, cpu: 64, memory: 512Gi, shm: 64Gi}
+  topology: {required: zone, preferred: rack, patience: 5m}
+  nodeSelector: {pool: a}
+  image: reg.example/train@sha256:0f
+  command: ["torchrun", "train.py", 3]
+  workdir: /work
+  user: alice
+  env: {NCCL_DEBUG: WARN, OMP_NUM_THREADS: 010, EMPTY: ""}
+  mounts: [{source: /data, target: /data, readOnly: true}]
+  timeLimit: 24h
+  prepareTimeout: 30m
+  stop: {signal: SIGTERM, grace: 60s}
+  restart: {limit: 3, backoff: 10s}
+  lostGrace: 0s
+  stopWhenLost: 0s
+`
+
+func fullSpec() *messages.JobSpec {
+	return &messages.JobSpec{
+		Name: "llama", Labels: []*messages.Label{{Key: "team", Value: "nlp"}}, Queue: "research", Priority: 100,
+		Gang:    &messages.GangSpec{ReplicasMin: 8, ReplicasMax: 8},
+		Each:    &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000},
+		GpuType: "h100", ShmBytes: 64 << 30,
+		Topology:     &messages.TopologySpec{Required: "zone", Preferred: "rack", PatienceMs: 300_000},
+		NodeSelector: []*messages.Label{{Key: "pool", Value: "a"}},
+		Image:        "reg.example/train@sha256:0f", Command: []string{"torchrun", "train.py", "3"}, Workdir: "/work", User: "alice",
+		Env:    []*messages.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "OMP_NUM_THREADS", Value: "010"}, {Name: "EMPTY"}},
+		Mounts: []*messages.Mount{{Source: "/data", Target: "/data", ReadOnly: true}}, TimeLimitMs: 86_400_000, PrepareTimeoutMs: 1_800_000,
+		Stop: &messages.StopSpec{Signal: 15, GraceMs: 60_000}, Restart: &messages.RestartSpec{Limit: 3, BackoffMs: 10_000},
+	}
+}
+
+func TestEveryKeyIsRead(t *testing.T) {
+	wantSpec(t, full, fullSpec())
+	read := full
+	for _, s := range sections() {
+		for _, k := range s.keys {
+			if !strings.Contains(read, k.name+":") && s.path != "spec.gang" && s.path != "spec.gang.total" {
+				t.Errorf("%s is not in the full example", join(s.path, k.name))
+			}
+		}
+	}
+}
+
+func wantSpec(t *testing.T, text string, want *messages.JobSpec) {
+	t.Helper()
+	got, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !proto.Equal(got, want) {
+		t.Errorf("read\n%s\nwant\n%s", prototext.Format(got), prototext.Format(want))
+	}
+}
+
+func TestJSONIsReadToo(t *testing.T) {
+	wantSpec(t, "{\n\t\"apiVersion\": \"synapse/v1\", \"kind\": \"Job\",\n\t\"metadata\": {\"name\": \"a\"},\n"+
+		"\t\"spec\": {\"image\": \"host\", \"gang\": {\"total\": {\"gpu\": 64, \"memory\": \"4Ti\"}}, \"command\": [\"a\\u00e9\\/\", \"\\ud83d\\ude00 \\\\ud83d\\t\"]}\n}",
+		&messages.JobSpec{Name: "a", Image: "host", Command: []string{"aé/", "😀 \\ud83d\t"},
+			Gang: &messages.GangSpec{Total: &messages.Resources{MilliGpu: 64_000, MemoryBytes: 4 << 40}, Split: messages.Split_SPLIT_WHOLE}})
+}
+
+func TestDefaults(t *testing.T) {
+	const head = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  image: host\n"
+	wantSpec(t, head+"  resources: {gpu: 0.5}\n", &messages.JobSpec{Name: "a", Image: "host",
+		Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliGpu: 500}})
+	wantSpec(t, head+"  gang: {total: {cpu: 16}, split: any}\n", &messages.JobSpec{Name: "a", Image: "host",
+		Gang: &messages.GangSpec{Total: &messages.Resources{MilliCpu: 16_000}, Split: messages.Split_SPLIT_ANY}})
+}
+
+// TestRefusals holds what is said about each mistake. `go test -rewrite` takes today's words.
+func TestRefusals(t *testing.T) {
+	datadriven.RunTest(t, "testdata/refusals.txt", func(t *testing.T, d *datadriven.TestData) string {
+		text := d.Input + "\n"
+		if d.HasArg("spec") {
+			text = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  " + text // The first line's indent is lost on the way.
+			if !strings.Contains(d.Input, "image:") {
+				text += "  image: host\n"
+			}
+			if !strings.Contains(d.Input, "resources:") && !strings.Contains(d.Input, "gang:") {
+				text += "  resources: {cpu: 1}\n"
+			}
+		}
+		switch d.Cmd {
+		case "tab":
+			text = strings.ReplaceAll(text, "»", "\t")
+		case "quoted":
+			text = strings.ReplaceAll(strings.ReplaceAll(text, `\x00`, "\x00"), `\xff`, "\xff")
+		}
+		spec, err := Parse([]byte(text))
+		if err == nil {
+			return "accepted: " + spec.String() + "\n"
+		}
+		problems, is := err.(Problems)
+		if !is {
+			t.Fatalf("%T: %v", err, err)
+		}
+		return strings.Join(problems.Lines("job.yaml"), "\n") + "\n"
+	})
+}
+
+func TestLargeAndDeepAreRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"large":          strings.Repeat("#", MaxBytes+1),
+		"deep":           "a: " + strings.Repeat("[", 40) + strings.Repeat("]", 40),
+		"very deep":      strings.Repeat("[", MaxBytes),
+		"very deep list": strings.Repeat("- ", MaxBytes/2),
+		"many keys":      strings.Repeat("a: 1\n", MaxBytes/5),
+		"many others":    manyKeys(""),
+		"many of spec":   "spec:\n" + manyKeys("  "),
+		"many mounts":    "spec:\n  mounts:\n" + strings.Repeat("  - {a: b}\n", MaxBytes/12),
+	} {
+		began := time.Now()
+		_, err := Parse([]byte(text))
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("%s took %s", name, took)
+		}
+		if err == nil {
+			t.Errorf("%s was accepted", name)
+		} else if len(err.Error()) > 4000 {
+			t.Errorf("%s: %d bytes of complaint", name, len(err.Error()))
+		}
+	}
+}
+
+// manyKeys is as many unknown keys as a file may hold.
+func manyKeys(indent string) string {
+	var b strings.Builder
+	for i := 0; b.Len() < MaxBytes-100; i++ {
+		fmt.Fprintf(&b, "%sk%d: 1\n", indent, i)
+	}
+	return b.String()
+}
+
+func TestQuantities(t *testing.T) {
+	for _, c := range []struct {
+		parse func(string) (int64, error)
+		text  string
+		want  int64 // -1: refused
+	}{
+		{ParseCPU, "4", 4000}, {ParseCPU, "0.5", 500}, {ParseCPU, "500m", 500}, {ParseCPU, "1.25", 1250}, {ParseCPU, "0", 0},
+		{ParseCPU, "0.0001", -1}, {ParseCPU, "0.5m", -1}, {ParseCPU, "-1", -1}, {ParseCPU, "+1", -1}, {ParseCPU, "1e3", -1}, {ParseCPU, "0x10", -1},
+		{ParseCPU, ".5", -1}, {ParseCPU, "5.", -1}, {ParseCPU, "NaN", -1}, {ParseCPU, ".inf", -1}, {ParseCPU, "", -1}, {ParseCPU, "4Gi", -1}, {ParseCPU, "1_000", -1},
+		{ParseCPU, "9223372036854775807", -1}, {ParseCPU, "99999999999999999999", -1},
+		{ParseMemory, "512Gi", 512 << 30}, {ParseMemory, "1.5Gi", 3 << 29}, {ParseMemory, "64Ki", 64 << 10}, {ParseMemory, "4Ti", 4 << 40},
+		{ParseMemory, "0.1Ki", 103}, {ParseMemory, "1073741824", 1 << 30}, {ParseMemory, "0", 0},
+		{ParseMemory, "8 GB", -1}, {ParseMemory, "8GB", -1}, {ParseMemory, "8G", -1}, {ParseMemory, "64", -1}, {ParseMemory, "-8Gi", -1},
+		{ParseMemory, "9999999Pi", -1}, {ParseMemory, "8gi", -1}, {ParseMemory, "2000000.5", -1},
+		{ParseGPU, "8", 8000}, {ParseGPU, "0.5", 500}, {ParseGPU, "h100", -1},
+		{ParseDuration, "5m", 300_000}, {ParseDuration, "24h", 86_400_000}, {ParseDuration, "1h30m", 5_400_000}, {ParseDuration, "2d", 172_800_000},
+		{ParseDuration, "1.5s", 1500}, {ParseDuration, "250ms", 250}, {ParseDuration, "0", 0}, {ParseDuration, "0s", 0},
+		{ParseDuration, "60", -1}, {ParseDuration, "-5m", -1}, {ParseDuration, "5 m", -1}, {ParseDuration, "5min", -1}, {ParseDuration, "0.1ms", -1}, {ParseDuration, "", -1},
+		{ParseDuration, "9999999999d9999999999d", 9999999999 * 86_400_000 * 2}, {ParseDuration, strings.Repeat("9999999999d", 3000), -1},
+	} {
+		got, err := c.parse(c.text)
+		if _, is := err.(*Problem); err != nil && !is {
+			t.Errorf("%q: %T is no Problem", c.text, err)
+		}
+		if err != nil {
+			got = -1
+		}
+		if got != c.want {
+			t.Errorf("%q is %d, want %d (%v)", c.text, got, c.want, err)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for in, want := range map[string]string{
+		"llama-7b": "llama-7b", "LLaMA_7B": "llama-7b", "träin.py": "trin-py", "": "", "é": "", strings.Repeat("a", 70): strings.Repeat("a", 63),
+	} {
+		if got := Name(in); got != want {
+			t.Errorf("Name(%q) is %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestFormatIsReadBack writes jobs as files, in both spellings, and reads the same jobs.
+func TestFormatIsReadBack(t *testing.T) {
+	total := fullSpec()
+	total.Gang, total.Each, total.Env = &messages.GangSpec{Total: &messages.Resources{MilliCpu: 1500, MemoryBytes: 1<<40 + 1, MilliGpu: 2000}, Split: messages.Split_SPLIT_ANY}, nil, nil
+	odd := fullSpec()
+	odd.Each = &messages.Resources{MilliCpu: 1, MemoryBytes: 1}
+	odd.GpuType, odd.ShmBytes, odd.Image, odd.Command = "", 0, "true", []string{"", "no", "1", "a\nb", "#", "- x", "{}", "null"}
+	odd.Env = []*messages.EnvVar{{Name: "A", Value: "yes"}, {Name: "B", Value: " x "}}
+	odd.TimeLimitMs, odd.LostGraceMs = 5_400_001, 90_061_001
+	for _, want := range []*messages.JobSpec{fullSpec(), total, odd} {
+		want.Env = sortedEnv(want.Env)
+		text, err := yaml.Marshal(Format(want))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantSpec(t, string(text), want)
+		if text, err = json.Marshal(Format(want)); err != nil {
+			t.Fatal(err)
+		}
+		wantSpec(t, string(text), want)
+	}
+}
+
+// sortedEnv puts variables in the order in which a file writes them.
+func sortedEnv(env []*messages.EnvVar) []*messages.EnvVar {
+	sorted := append([]*messages.EnvVar(nil), env...)
+	for i := range sorted {
+		for j := i; j > 0 && sorted[j].Name < sorted[j-1].Name; j-- {
+			sorted[j], sorted[j-1] = sorted[j-1], sorted[j]
+		}
+	}
+	return sorted
+}
+
+// FuzzParse: whatever the bytes are, they are refused in words or become a valid job, which its own file gives again.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add([]byte("apiVersion: synapse/v1\nkind: Job\nmetadata: {name: a}\nspec: {image: host, gang: {total: {cpu: 1.5, memory: 4Ti}, split: any}}"))
+	f.Add([]byte("a: &x [*x]\n---\nb: !!str {<<: *y}"))
+	f.Add([]byte("? - - [{\n: |2-\n\t\"\\ud83d"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		spec, err := Parse(data)
+		if err != nil {
+			problems, is := err.(Problems)
+			if !is || len(problems) == 0 || len(problems) > maxProblems {
+				t.Fatalf("%T with %d problems", err, len(problems))
+			}
+			for _, line := range problems.Lines("f") {
+				if strings.Contains(line, "\n") {
+					t.Errorf("a problem of several lines: %q", line)
+				}
+			}
+			return
+		}
+		if err := spec.Validate(); err != nil {
+			t.Fatalf("an invalid job came out: %v", err)
+		}
+		spec.Env = sortedEnv(spec.Env)
+		text, err := yaml.Marshal(Format(spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(text) > MaxBytes {
+			return
+		}
+		again, err := Parse(text)
+		if err != nil {
+			t.Fatalf("the file of a job is refused: %v\n%s", err, text)
+		}
+		if !sameButLabels(spec, again) {
+			t.Fatalf("%v\nis written\n%s\nand read\n%v", spec, text, again)
+		}
+	})
+}
+
+// sameButLabels compares two jobs whose labels may come in another order, and
+// whose empty parts may be left out.
+func sameButLabels(a, b *messages.JobSpec) bool {
+	x, y := Format(a), Format(b)
+	left, _ := json.Marshal(x)
+	right, _ := json.Marshal(y)
+	return string(left) == string(right)
+}

@@ -1,0 +1,75 @@
+package jobfile
+
+import (
+	"fmt"
+	"strings"
+)
+
+// This file owns did-you-mean.
+
+// meant asks for the nearest word, or names all there are.
+func meant(s string, words []string) string {
+	if near := nearest(s, words); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "known here: " + strings.Join(words, ", ")
+}
+
+// nearest is the word that was most likely meant: the same but for case and
+// separators, one that begins with it, or one of few slips; empty where none is.
+func nearest(s string, words []string) string {
+	bare := bared(s)
+	if bare == "" || len(bare) > 40 {
+		return ""
+	}
+	best, least := "", 3
+	for _, w := range words {
+		target := bared(w)
+		distance := slips(bare, target)
+		switch {
+		case bare == target:
+			return w
+		case len(bare) >= 3 && (strings.HasPrefix(target, bare) || strings.HasPrefix(bare, target) && len(target) >= 3):
+			distance = min(distance, 1)
+		case distance > max(1, min(len(bare), len(target))/3):
+			continue
+		}
+		if distance < least {
+			best, least = w, distance
+		}
+	}
+	return best
+}
+
+func bared(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == ' ' {
+			return -1
+		}
+		return r
+	}, strings.ToLower(s))
+}
+
+// slips counts what turns one word into the other: letters put in, left out,
+// changed, or two of them swapped.
+func slips(a, b string) int {
+	before, last, now := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		now[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := last[j-1]
+			if a[i-1] != b[j-1] {
+				change++
+			}
+			now[j] = min(change, last[j]+1, now[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				now[j] = min(now[j], before[j-2]+1)
+			}
+		}
+		before, last, now = last, now, before
+	}
+	return last[len(b)]
+}

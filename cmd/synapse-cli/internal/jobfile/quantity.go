@@ -1,0 +1,195 @@
+package jobfile
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// This file owns how amounts, times, signals and names are written. The command
+// line writes them the same way, so the functions are shared with it. All their
+// errors are a *Problem without a place.
+
+// quantity is digits, maybe a fraction, maybe a unit. Nothing else is a number
+// here: no sign, no exponent, no 0x, no NaN.
+var quantity = regexp.MustCompile(`^([0-9]{1,19})(?:\.([0-9]{1,19}))?([A-Za-z]*)$`)
+
+// scaled reads a quantity as a count of the smallest unit, or says why not.
+// units are what a suffix is worth; the bool tells whether the count is exact.
+func scaled(s string, units map[string]int64) (*big.Int, bool, string) {
+	m := quantity.FindStringSubmatch(s)
+	if m == nil {
+		return nil, false, ""
+	}
+	worth, known := units[m[3]]
+	if !known {
+		return nil, false, m[3]
+	}
+	amount, ok := new(big.Rat).SetString(m[1] + "." + m[2] + "0")
+	if !ok {
+		return nil, false, ""
+	}
+	amount.Mul(amount, new(big.Rat).SetInt64(worth))
+	whole, rest := new(big.Int).QuoRem(amount.Num(), amount.Denom(), new(big.Int))
+	exact := rest.Sign() == 0
+	if !exact {
+		whole.Add(whole, big.NewInt(1))
+	}
+	return whole, exact, ""
+}
+
+// tooMuch is far above every limit in messages and far below where sums of it
+// would wrap.
+const tooMuch = math.MaxInt64 / 4
+
+func bounded(s string, n *big.Int) (int64, error) {
+	if n.Cmp(big.NewInt(tooMuch)) > 0 {
+		return 0, say("", "%s is more than can be counted", quote(s))
+	}
+	return n.Int64(), nil
+}
+
+var milliUnits = map[string]int64{"": 1000, "m": 1}
+
+// ParseCPU reads cores (4, 0.5) or thousandths of one (500m), as thousandths.
+func ParseCPU(s string) (int64, error) { return parseMilli(s, "CPU cores", "write 4, 0.5 or 500m") }
+
+// ParseGPU reads devices, or for a single task a part of one, as thousandths.
+func ParseGPU(s string) (int64, error) {
+	return parseMilli(s, "GPUs", "write 8, or 0.5 for half of one")
+}
+
+func parseMilli(s, what, hint string) (int64, error) {
+	n, exact, _ := scaled(s, milliUnits)
+	switch {
+	case n == nil:
+		return 0, say(negative(s, hint), "%s is not a number of %s", quote(s), what)
+	case !exact:
+		return 0, say(hint, "%s is finer than a thousandth", quote(s))
+	}
+	return bounded(s, n)
+}
+
+func negative(s, hint string) string {
+	if strings.HasPrefix(s, "-") {
+		return "an amount is never negative"
+	}
+	return hint
+}
+
+var byteUnits = map[string]int64{"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50}
+
+// ParseMemory reads an amount of memory, in bytes. A part of a byte is rounded up.
+// A few plain bytes are refused: whoever writes 64 means 64Gi.
+func ParseMemory(s string) (int64, error) {
+	n, exact, unit := scaled(s, byteUnits)
+	if n == nil {
+		return 0, say(memoryHint(s, unit), "%s is not an amount of memory", quote(s))
+	}
+	bytes, err := bounded(s, n)
+	if err != nil {
+		return 0, err
+	}
+	if last := s[len(s)-1]; last <= '9' && bytes != 0 && (bytes < 1<<20 || !exact) {
+		return 0, say(fmt.Sprintf("did you mean %sGi?", s), "%s has no unit, and would be bytes", quote(s))
+	}
+	return bytes, nil
+}
+
+var spacedUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) *([KMGTPkmgtp])[iI]?[bB]?$`)
+
+func memoryHint(s, unit string) string {
+	if m := spacedUnit.FindStringSubmatch(s); m != nil {
+		return fmt.Sprintf("did you mean %s%si?", m[1], strings.ToUpper(m[2]))
+	}
+	if unit != "" {
+		return "units are Ki, Mi, Gi, Ti and Pi"
+	}
+	return negative(s, "write 64Gi")
+}
+
+var (
+	spans    = regexp.MustCompile(`^(?:[0-9]{1,10}(?:\.[0-9]{1,9})?(?:d|h|ms|m|s))+$`)
+	span     = regexp.MustCompile(`([0-9]+(?:\.[0-9]+)?)(d|h|ms|m|s)`)
+	msOfSpan = map[string]int64{"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+)
+
+// ParseDuration reads a span of time (90s, 5m, 1h30m, 2d) in milliseconds.
+func ParseDuration(s string) (int64, error) {
+	if s == "0" {
+		return 0, nil
+	}
+	if !spans.MatchString(s) {
+		hint := negative(s, "write 90s, 5m, 24h or 2d")
+		if _, err := strconv.ParseUint(s, 10, 32); err == nil {
+			hint = fmt.Sprintf("did you mean %ss?", s)
+		}
+		return 0, say(hint, "%s is not a span of time", quote(s))
+	}
+	sum := new(big.Rat)
+	for _, part := range span.FindAllStringSubmatch(s, -1) {
+		amount, _ := new(big.Rat).SetString(part[1])
+		sum.Add(sum, amount.Mul(amount, new(big.Rat).SetInt64(msOfSpan[part[2]])))
+	}
+	if !sum.IsInt() {
+		return 0, say("write whole milliseconds", "%s is finer than a millisecond", quote(s))
+	}
+	return bounded(s, sum.Num())
+}
+
+// signals are those that a job may be asked to stop by.
+var signals = []struct {
+	name   string
+	number syscall.Signal
+}{
+	{"SIGHUP", syscall.SIGHUP}, {"SIGINT", syscall.SIGINT}, {"SIGQUIT", syscall.SIGQUIT}, {"SIGABRT", syscall.SIGABRT},
+	{"SIGKILL", syscall.SIGKILL}, {"SIGUSR1", syscall.SIGUSR1}, {"SIGUSR2", syscall.SIGUSR2}, {"SIGTERM", syscall.SIGTERM},
+}
+
+// ParseSignal reads SIGTERM, TERM or 15.
+func ParseSignal(s string) (int32, *Problem) {
+	var names []string
+	for _, sig := range signals {
+		if up := strings.ToUpper(s); up == sig.name || "SIG"+up == sig.name {
+			return int32(sig.number), nil
+		}
+		names = append(names, sig.name)
+	}
+	if n, err := strconv.ParseUint(s, 10, 8); err == nil && n >= 1 && n <= 64 {
+		return int32(n), nil
+	}
+	return 0, say(meant(strings.ToUpper(s), names), "%s is not a signal", quote(s))
+}
+
+// SignalName is a signal as ParseSignal reads it.
+func SignalName(number int32) string {
+	for _, s := range signals {
+		if int32(s.number) == number {
+			return s.name
+		}
+	}
+	return strconv.Itoa(int(number))
+}
+
+// Name is the nearest name to a text: itself where it is one, empty where none is near.
+func Name(s string) string {
+	var b strings.Builder
+	for _, c := range strings.ToLower(s) {
+		switch {
+		case b.Len() >= 63:
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-':
+			b.WriteRune(c)
+		case c == '_' || c == ' ' || c == '.' || c == '/' || c == ':':
+			b.WriteByte('-')
+		}
+	}
+	name := b.String()
+	if name == s {
+		return s
+	}
+	return strings.Trim(name, "-")
+}

@@ -1,0 +1,301 @@
+package jobfile
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how one value is read, whatever key it stands under. A reader
+// goes on after a problem: three mistakes are told at once, not one by one.
+
+type reader struct {
+	spec     *messages.JobSpec
+	problems Problems
+	// where is what was found where, by the names that messages has for it; and,
+	// behind an @, where each part of the file begins.
+	where map[string]place
+}
+
+// read reads a value, and notes it where its field is known.
+type read func(r *reader, n *yaml.Node, path string)
+
+func (r *reader) refuse(n *yaml.Node, path string, p *Problem) {
+	if !r.full() {
+		r.problems = append(r.problems, &Problem{n.Line, n.Column, path, p.Text, p.Hint})
+	}
+}
+
+// full tells that enough is wrong: to look for the nearest word to each of a
+// hundred thousand keys would take minutes.
+func (r *reader) full() bool { return len(r.problems) >= maxProblems }
+
+func (r *reader) read(root *yaml.Node) {
+	readSection(r, root, "")
+	for _, key := range []string{"apiVersion", "kind"} {
+		if _, there := r.where["@"+key]; !there && root.Kind == yaml.MappingNode {
+			r.refuse(root, key, say("write `apiVersion: synapse/v1` and `kind: Job`", "is missing"))
+		}
+	}
+}
+
+// readSection reads a mapping whose keys are fixed.
+func readSection(r *reader, n *yaml.Node, path string) {
+	s := sectionOf(path)
+	if n.Kind != yaml.MappingNode {
+		r.refuse(n, path, say("its keys are "+strings.Join(s.names(), ", "), "is %s, and must be a mapping of keys", kindOf(n)))
+		return
+	}
+	r.where["@"+path] = placeOf(path, n)
+	for i := 0; i+1 < len(n.Content) && !r.full(); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		at := join(path, key.Value)
+		k := s.find(key.Value)
+		if k == nil {
+			r.refuse(key, join(path, quoteOdd(key.Value)), say(elsewhere(s, key.Value), "is not a key of a job file"))
+			continue
+		}
+		r.where["@"+at] = placeOf(at, value)
+		if k.field != "" {
+			r.where[k.field] = placeOf(at, value)
+		}
+		if value.Kind == yaml.ScalarNode && value.Tag == "!!null" {
+			r.refuse(value, at, say("give a value, or leave the key out", "is empty"))
+			continue
+		}
+		k.read(r, value, at)
+	}
+}
+
+// quoteOdd shows a key as it is where it is a word.
+func quoteOdd(s string) string {
+	q := quote(s)
+	if strings.ContainsAny(s, " .:\t") || s == "" || len(q) != len(s)+2 {
+		return q
+	}
+	return s
+}
+
+func kindOf(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Tag == "!!null":
+		return "empty"
+	}
+	return quote(n.Value)
+}
+
+// scalar is a value's text as it was written, whatever YAML takes it for: the
+// 010 of a variable stays 010.
+func (r *reader) scalar(n *yaml.Node, path, what string) (string, bool) {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		r.refuse(n, path, say("", "is %s, and must be %s", kindOf(n), what))
+		return "", false
+	}
+	return n.Value, true
+}
+
+// readText reads a text of any kind.
+func readText(to func(*messages.JobSpec) *string) read {
+	return func(r *reader, n *yaml.Node, path string) {
+		if s, ok := r.scalar(n, path, "text"); ok {
+			*to(r.spec) = s
+		}
+	}
+}
+
+// readWord reads a text that must be one of these.
+func readWord(what string, words []string, take func(*messages.JobSpec, string)) read {
+	return func(r *reader, n *yaml.Node, path string) {
+		s, ok := r.scalar(n, path, "text")
+		if !ok {
+			return
+		}
+		for _, w := range words {
+			if s == w {
+				take(r.spec, s)
+				return
+			}
+		}
+		r.refuse(n, path, say(meant(s, words), "%s is not %s", quote(s), what))
+	}
+}
+
+// readName reads what users call things.
+func readName(to func(*messages.JobSpec) *string) read {
+	return func(r *reader, n *yaml.Node, path string) {
+		s, ok := r.scalar(n, path, "a name")
+		if !ok {
+			return
+		}
+		if better := Name(s); better != s || s == "" {
+			hint := "names are 1 to 63 of a-z, 0-9 and '-'"
+			if better != "" {
+				hint += fmt.Sprintf(": did you mean %q?", better)
+			}
+			r.refuse(n, path, say(hint, "%s is not a name", quote(s)))
+			return
+		}
+		*to(r.spec) = s
+	}
+}
+
+// readCount reads a whole number.
+func readCount(to func(*messages.JobSpec) *int32) read {
+	return func(r *reader, n *yaml.Node, path string) {
+		s, ok := r.scalar(n, path, "a whole number")
+		if !ok {
+			return
+		}
+		count, err := strconv.ParseInt(s, 10, 32)
+		if err != nil || strconv.FormatInt(count, 10) != s || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
+			r.refuse(n, path, say("write digits only", "%s is not a whole number that can be counted here", quote(s)))
+			return
+		}
+		*to(r.spec) = int32(count)
+	}
+}
+
+// readAmount reads a quantity by one of the Parse functions of this package.
+func readAmount(parse func(string) (int64, error), to func(*messages.JobSpec) *int64) read {
+	return func(r *reader, n *yaml.Node, path string) {
+		s, ok := r.scalar(n, path, "an amount")
+		if !ok {
+			return
+		}
+		amount, err := parse(s)
+		if err != nil {
+			r.refuse(n, path, err.(*Problem))
+			return
+		}
+		*to(r.spec) = amount
+	}
+}
+
+// boolean reads true or false, in these words only: what else means yes is not
+// the same in every reader of YAML.
+func (r *reader) boolean(n *yaml.Node, path string) bool {
+	s, ok := r.scalar(n, path, "true or false")
+	if ok && (s != "true" && s != "false" || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0) {
+		hint := "write true or false, without quotes"
+		switch strings.ToLower(s) {
+		case "yes", "on", "y", "1":
+			hint = "did you mean true?"
+		case "no", "off", "n", "0":
+			hint = "did you mean false?"
+		}
+		r.refuse(n, path, say(hint, "%s is neither true nor false", quote(s)))
+	}
+	return s == "true"
+}
+
+// pairs reads a mapping whose keys are the user's, in the order of the file.
+func (r *reader) pairs(n *yaml.Node, path, field string, take func(key, value string)) {
+	if n.Kind != yaml.MappingNode {
+		r.refuse(n, path, say("write it as {KEY: value}", "is %s, and must be a mapping", kindOf(n)))
+		return
+	}
+	for i := 0; i+1 < len(n.Content) && !r.full(); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		at := join(path, quoteOdd(key.Value))
+		if value.Kind == yaml.ScalarNode && value.Tag == "!!null" {
+			r.refuse(value, at, say(`write "" for an empty text`, "is empty"))
+			continue
+		}
+		if s, ok := r.scalar(value, at, "text"); ok {
+			entry := fmt.Sprintf("%s[%d]", field, i/2)
+			r.where[entry] = placeOf(at, key)
+			take(key.Value, s)
+		}
+	}
+}
+
+// readLabels reads a mapping of labels.
+func readLabels(field string, to func(*messages.JobSpec) *[]*messages.Label) read {
+	return func(r *reader, n *yaml.Node, path string) {
+		r.pairs(n, path, field, func(key, value string) {
+			*to(r.spec) = append(*to(r.spec), &messages.Label{Key: key, Value: value})
+		})
+	}
+}
+
+func readEnv(r *reader, n *yaml.Node, path string) {
+	if n.Kind == yaml.SequenceNode {
+		r.refuse(n, path, say("write it as {NCCL_DEBUG: WARN}", "is a list, and must be a mapping"))
+		return
+	}
+	r.pairs(n, path, "env", func(key, value string) {
+		r.spec.Env = append(r.spec.Env, &messages.EnvVar{Name: key, Value: value})
+	})
+}
+
+func readCommand(r *reader, n *yaml.Node, path string) {
+	if n.Kind == yaml.ScalarNode {
+		words := strings.Fields(n.Value)
+		hint := `for a shell, write ["/bin/sh", "-c", "…"]`
+		if len(words) > 0 && len(words) < 10 && !strings.ContainsAny(n.Value, "\"'\\|&;<>$`*?") {
+			hint = "write " + strings.ReplaceAll(fmt.Sprintf("%q", words), `" "`, `", "`)
+		}
+		r.refuse(n, path, say(hint, "is one text, and must be a list of arguments"))
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		r.refuse(n, path, say(`write ["program", "argument"]`, "is %s, and must be a list of arguments", kindOf(n)))
+		return
+	}
+	for i, part := range n.Content {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		r.where[fmt.Sprintf("command[%d]", i)] = placeOf(at, part)
+		if s, ok := r.scalar(part, at, "text"); ok {
+			r.spec.Command = append(r.spec.Command, s)
+		}
+	}
+}
+
+func readMounts(r *reader, n *yaml.Node, path string) {
+	if n.Kind != yaml.SequenceNode {
+		r.refuse(n, path, say("write [{source: /data, target: /data}]", "is %s, and must be a list", kindOf(n)))
+		return
+	}
+	for i, part := range n.Content {
+		if r.full() {
+			return
+		}
+		r.mount(part, fmt.Sprintf("%s[%d]", path, i), fmt.Sprintf("mounts[%d]", i))
+	}
+}
+
+// mount reads one mount. Its keys are checked by hand, since a list's parts have
+// no place of their own in the table of sections.
+func (r *reader) mount(n *yaml.Node, path, field string) {
+	names := []string{"source", "target", "readOnly"}
+	if n.Kind != yaml.MappingNode {
+		r.refuse(n, path, say("its keys are "+strings.Join(names, ", "), "is %s, and must be a mapping of keys", kindOf(n)))
+		return
+	}
+	m := &messages.Mount{}
+	r.where[field] = placeOf(path, n)
+	for i := 0; i+1 < len(n.Content) && !r.full(); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		at := join(path, quoteOdd(key.Value))
+		r.where[field+"."+key.Value] = placeOf(at, value)
+		switch key.Value {
+		case "source":
+			m.Source, _ = r.scalar(value, at, "a path")
+		case "target":
+			m.Target, _ = r.scalar(value, at, "a path")
+		case "readOnly":
+			m.ReadOnly = r.boolean(value, at)
+		default:
+			r.refuse(key, at, say(meant(key.Value, names), "is not a key of a mount"))
+		}
+	}
+	r.spec.Mounts = append(r.spec.Mounts, m)
+}

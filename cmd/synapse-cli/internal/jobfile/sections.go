@@ -1,0 +1,186 @@
+package jobfile
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns which keys there are. A new one is a line in the table, and
+// with it come its did-you-mean and the place in messages' refusals.
+
+// section is one mapping of fixed keys.
+type section struct {
+	path string
+	keys []key
+}
+
+type key struct {
+	name  string
+	field string // as messages calls it; empty for what is only here
+	read  read
+}
+
+type spec = messages.JobSpec
+
+// sections is a function, not a variable: the readers in it read sections.
+func sections() []section {
+	return []section{
+		{"", []key{
+			{"apiVersion", "", readWord("a version this program reads", []string{"synapse/v1"}, func(*spec, string) {})},
+			{"kind", "", readWord("a kind of file this program reads", []string{"Job"}, func(*spec, string) {})},
+			{"metadata", "", readSection},
+			{"spec", "", readSection},
+		}},
+		{"metadata", []key{
+			{"name", "name", readName(func(s *spec) *string { return &s.Name })},
+			{"labels", "labels", readLabels("labels", func(s *spec) *[]*messages.Label { return &s.Labels })},
+		}},
+		{"spec", []key{
+			{"queue", "queue", readName(func(s *spec) *string { return &s.Queue })},
+			{"priority", "priority", readCount(func(s *spec) *int32 { return &s.Priority })},
+			{"gang", "gang", readSection},
+			{"resources", "each", readSection},
+			{"topology", "topology", readSection},
+			{"nodeSelector", "node_selector", readLabels("node_selector", func(s *spec) *[]*messages.Label { return &s.NodeSelector })},
+			{"image", "image", readText(func(s *spec) *string { return &s.Image })},
+			{"command", "command", readCommand},
+			{"workdir", "workdir", readText(func(s *spec) *string { return &s.Workdir })},
+			{"user", "user", readText(func(s *spec) *string { return &s.User })},
+			{"env", "env", readEnv},
+			{"mounts", "mounts", readMounts},
+			{"timeLimit", "time_limit_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.TimeLimitMs })},
+			{"prepareTimeout", "prepare_timeout_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.PrepareTimeoutMs })},
+			{"stop", "stop", readSection},
+			{"restart", "restart", readSection},
+			{"lostGrace", "lost_grace_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.LostGraceMs })},
+			{"stopWhenLost", "stop_when_lost_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.StopWhenLostMs })},
+		}},
+		{"spec.gang", []key{
+			{"replicas", "gang.replicas_min", readCount(func(s *spec) *int32 { return &s.Gang.ReplicasMin })},
+			{"total", "gang.total", readTotal},
+			{"split", "gang.split", readWord("a way to split a total", []string{"whole", "any"}, setSplit)},
+		}},
+		{"spec.resources", []key{
+			{"gpu", "each.milli_gpu", readAmount(ParseGPU, func(s *spec) *int64 { return &each(s).MilliGpu })},
+			{"gpuType", "gpu_type", readText(func(s *spec) *string { return &s.GpuType })},
+			{"cpu", "each.milli_cpu", readAmount(ParseCPU, func(s *spec) *int64 { return &each(s).MilliCpu })},
+			{"memory", "each.memory_bytes", readAmount(ParseMemory, func(s *spec) *int64 { return &each(s).MemoryBytes })},
+			{"shm", "shm_bytes", readAmount(ParseMemory, func(s *spec) *int64 { return &s.ShmBytes })},
+		}},
+		{"spec.gang.total", []key{
+			{"gpu", "gang.total.milli_gpu", readAmount(ParseGPU, func(s *spec) *int64 { return &s.Gang.Total.MilliGpu })},
+			{"cpu", "gang.total.milli_cpu", readAmount(ParseCPU, func(s *spec) *int64 { return &s.Gang.Total.MilliCpu })},
+			{"memory", "gang.total.memory_bytes", readAmount(ParseMemory, func(s *spec) *int64 { return &s.Gang.Total.MemoryBytes })},
+		}},
+		{"spec.topology", []key{
+			{"required", "topology.required", readName(func(s *spec) *string { return &topology(s).Required })},
+			{"preferred", "topology.preferred", readName(func(s *spec) *string { return &topology(s).Preferred })},
+			{"patience", "topology.patience_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &topology(s).PatienceMs })},
+		}},
+		{"spec.stop", []key{
+			{"signal", "stop.signal", readSignal},
+			{"grace", "stop.grace_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &stop(s).GraceMs })},
+		}},
+		{"spec.restart", []key{
+			{"limit", "restart.limit", readCount(func(s *spec) *int32 { return &restart(s).Limit })},
+			{"backoff", "restart.backoff_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &restart(s).BackoffMs })},
+		}},
+	}
+}
+
+// made is *p, made where it is not there yet: a part that nobody wrote stays out.
+func made[T any](p **T) *T {
+	if *p == nil {
+		*p = new(T)
+	}
+	return *p
+}
+
+func each(s *spec) *messages.Resources        { return made(&s.Each) }
+func topology(s *spec) *messages.TopologySpec { return made(&s.Topology) }
+func stop(s *spec) *messages.StopSpec         { return made(&s.Stop) }
+func restart(s *spec) *messages.RestartSpec   { return made(&s.Restart) }
+
+func readTotal(r *reader, n *yaml.Node, path string) {
+	r.spec.Gang.Total = &messages.Resources{}
+	readSection(r, n, path)
+}
+
+func setSplit(s *spec, word string) {
+	s.Gang.Split = messages.Split_SPLIT_WHOLE
+	if word == "any" {
+		s.Gang.Split = messages.Split_SPLIT_ANY
+	}
+}
+
+func readSignal(r *reader, n *yaml.Node, path string) {
+	s, ok := r.scalar(n, path, "a signal")
+	if !ok {
+		return
+	}
+	number, p := ParseSignal(s)
+	if p != nil {
+		r.refuse(n, path, p)
+		return
+	}
+	stop(r.spec).Signal = number
+}
+
+func sectionOf(path string) section {
+	for _, s := range sections() {
+		if s.path == path {
+			return s
+		}
+	}
+	panic("jobfile: no section " + path)
+}
+
+func (s section) find(name string) *key {
+	for i := range s.keys {
+		if s.keys[i].name == name {
+			return &s.keys[i]
+		}
+	}
+	return nil
+}
+
+func (s section) names() []string {
+	var names []string
+	for _, k := range s.keys {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+// elsewhere helps with a key that this section does not have: another spelling,
+// or another section.
+func elsewhere(s section, name string) string {
+	if name == "status" && s.path == "" {
+		return "it is what the scheduler says of a job: remove it"
+	}
+	for _, other := range sections() {
+		if other.find(name) != nil {
+			return "it belongs in " + orRoot(other.path)
+		}
+	}
+	if near := nearest(name, s.names()); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	for _, other := range sections() {
+		if near := nearest(name, other.names()); near != "" {
+			return fmt.Sprintf("did you mean %q? It belongs in %s", near, orRoot(other.path))
+		}
+	}
+	return "known here: " + strings.Join(s.names(), ", ")
+}
+
+func orRoot(path string) string {
+	if path == "" {
+		return "the top of the file"
+	}
+	return path
+}

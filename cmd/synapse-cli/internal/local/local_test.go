@@ -1,0 +1,71 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestPortRanges(t *testing.T) {
+	for _, nodes := range []int{1, 2, 7, 109, 110, 111, MaxNodes} {
+		last := firstPort - 1
+		for i, r := range portRanges(nodes) {
+			var a, b int
+			if n, err := fmt.Sscanf(r, "%d-%d", &a, &b); n != 2 || err != nil || a <= last || b < a+20 || b > lastPort {
+				t.Fatalf("%d nodes: range %d is %q behind %d: %v", nodes, i, r, last, err)
+			}
+			last = b
+		}
+	}
+}
+
+// TestRacks: as many nodes in each, give or take one, and neighbours together.
+func TestRacks(t *testing.T) {
+	for nodes := 1; nodes < 30; nodes++ {
+		for racks := 1; racks <= nodes; racks++ {
+			count := make([]int, racks)
+			last := 0
+			for i := range nodes {
+				r := rackOf(i, nodes, racks)
+				if r < last || r > last+1 {
+					t.Fatalf("node %d of %d is in rack %d behind one in %d", i, nodes, r, last)
+				}
+				last = r
+				count[r]++
+			}
+			for _, n := range count {
+				if n < nodes/racks || n > (nodes+racks-1)/racks {
+					t.Fatalf("%d nodes in %d racks: %v", nodes, racks, count)
+				}
+			}
+		}
+	}
+}
+
+func TestOutput(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.log")
+	log, err := logFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown bytes.Buffer
+	o := &output{name: "n1", log: log, terminal: &Terminal{w: &shown, width: 4}}
+	for _, piece := range []string{"a", "b\nc\r\n", "", "d", strings.Repeat("x", maxLine+10), "\n\nlast"} {
+		if n, err := o.Write([]byte(piece)); n != len(piece) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	o.flush()
+	lines := strings.Split(shown.String(), "\n")
+	if lines[0] != "n1   | ab" || lines[1] != "n1   | c" || len(lines[2]) < maxLine || lines[len(lines)-2] != "n1   | last" {
+		t.Errorf("%q … %q", lines[:2], lines[len(lines)-3:])
+	}
+	for i := range 50 {
+		o.line(fmt.Sprint(i))
+	}
+	if tail := o.tail(); len(tail) != lastLines || tail[lastLines-1] != "49" {
+		t.Errorf("%q", tail)
+	}
+}

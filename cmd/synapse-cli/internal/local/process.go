@@ -1,0 +1,189 @@
+// Package local runs a cluster of real processes on this machine: a scheduler
+// and its nodes. It owns their start, their output, and that nothing of them is
+// left when it ends, whatever they started themselves.
+package local
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// lastLines is how many lines of a process are kept for the case that it dies.
+const lastLines = 20
+
+// process is one child, in a process group of its own: a Ctrl-C at the terminal
+// reaches us alone, and we end the children in our order.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	output *output
+	exited chan struct{} // closed once it has gone and err is set
+	err    error
+}
+
+// forker starts children from one thread that lives as long as they do. The
+// kernel kills a child when the THREAD that made it ends: from a thread that Go
+// may give up at any time, children would die for no reason.
+type forker struct{ work chan func() }
+
+func newForker() *forker {
+	f := &forker{work: make(chan func())}
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for do := range f.work {
+			do()
+		}
+	}()
+	return f
+}
+
+func (f *forker) do(work func()) {
+	done := make(chan struct{})
+	f.work <- func() { defer close(done); work() }
+	<-done
+}
+
+func (f *forker) end() { close(f.work) }
+
+// start starts a program. It dies with us, should we be killed.
+func (f *forker) start(name string, argv, env []string, out *output) (*process, error) {
+	p := &process{name: name, output: out, exited: make(chan struct{})}
+	p.cmd = exec.Command(argv[0], argv[1:]...)
+	p.cmd.Env = env
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.WaitDelay = time.Second // What it leaves behind may hold its output open.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	var err error
+	f.do(func() { err = p.cmd.Start() })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		out.flush()
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// signal reaches the whole process group.
+func (p *process) signal(s syscall.Signal) {
+	if !p.gone() {
+		// It may end this very moment: then there is nobody to signal, which is what was wanted.
+		_ = syscall.Kill(-p.cmd.Process.Pid, s)
+	}
+}
+
+func (p *process) gone() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// how says how it ended.
+func (p *process) how() string {
+	var exit *exec.ExitError
+	switch {
+	case p.err == nil:
+		return "ended"
+	case errors.As(p.err, &exit):
+		return "ended: " + exit.Error()
+	}
+	return "ended: " + p.err.Error()
+}
+
+// Terminal is where the lines of all processes meet. One of them is written at
+// a time.
+type Terminal struct {
+	mu     sync.Mutex
+	w      io.Writer // nil: nothing is shown
+	colour bool
+	width  int // of the longest name
+}
+
+// output takes what one process writes: whole to its log, line by line to the terminal.
+type output struct {
+	name     string
+	colour   string
+	log      io.WriteCloser
+	terminal *Terminal
+
+	mu      sync.Mutex
+	pending []byte
+	last    []string
+}
+
+// maxLine bounds what is kept of a line without an end.
+const maxLine = 64 << 10
+
+// Write never fails: a full disk, or a terminal that went away, must not end a process.
+func (o *output) Write(data []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, _ = o.log.Write(data)
+	o.pending = append(o.pending, data...)
+	for {
+		line, rest, whole := bytes.Cut(o.pending, []byte("\n"))
+		if !whole && len(o.pending) < maxLine {
+			return len(data), nil
+		}
+		o.line(string(line))
+		o.pending = append([]byte(nil), rest...)
+	}
+}
+
+func (o *output) line(s string) {
+	s = strings.TrimRight(s, "\r")
+	if o.last = append(o.last, s); len(o.last) > lastLines {
+		o.last = o.last[1:]
+	}
+	o.terminal.line(o.name, o.colour, s)
+}
+
+// flush ends a last line without an end, and the log.
+func (o *output) flush() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.pending) > 0 {
+		o.line(string(o.pending))
+		o.pending = nil
+	}
+	_ = o.log.Close()
+}
+
+func (o *output) tail() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append([]string(nil), o.last...)
+}
+
+func (t *Terminal) line(name, colour, s string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.w == nil {
+		return
+	}
+	label := fmt.Sprintf("%-*s |", t.width, name)
+	if t.colour {
+		label = colour + label + "\x1b[0m"
+	}
+	_, _ = fmt.Fprintf(t.w, "%s %s\n", label, s)
+}
+
+// logFile is a process's whole output.
+func logFile(path string) (io.WriteCloser, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+}

@@ -1,0 +1,60 @@
+package show
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how changes look: one line each.
+
+type eventObj struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Seq        uint64 `json:"seq"`
+	At         string `json:"at"`
+	Job        string `json:"job,omitempty"`
+	Machine    string `json:"machine,omitempty"`
+	Phase      string `json:"phase"`
+	Gone       bool   `json:"gone,omitempty"`
+	Text       string `json:"text"`
+}
+
+// Event writes one change; as JSON, an object on a line of its own.
+func Event(w io.Writer, s Style, e *messages.Event) error {
+	if s.Format == "json" || s.Format == "yaml" {
+		return eventObject(w, s.Format, e)
+	}
+	phase := e.GetJob().GetPhase() + e.GetNode().GetPhase()
+	text := oneLine(e.GetText())
+	at := time.UnixMilli(e.GetAtUnixMs()).UTC().Format(time.RFC3339)
+	if s.Width > 0 {
+		text = cut(text, s.Width-len(at)-len(gap))
+	}
+	if s.Colour {
+		text = painted(text, phaseColour(phase))
+	}
+	_, err := io.WriteString(w, at+gap+text+"\n")
+	return err
+}
+
+func eventObject(w io.Writer, format string, e *messages.Event) error {
+	o := eventObj{
+		APIVersion: "synapse/v1", Kind: "Event", Seq: e.GetSeq(), At: stamp(e.GetAtUnixMs()), Job: e.GetJob().GetRecord().GetId(),
+		Machine: e.GetNode().GetRecord().GetId(), Phase: e.GetJob().GetPhase() + e.GetNode().GetPhase(), Gone: e.GetHidden(), Text: e.GetText(),
+	}
+	if format == "yaml" {
+		if _, err := io.WriteString(w, "---\n"); err != nil {
+			return err
+		}
+		return document(w, format, o)
+	}
+	line, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}

@@ -1,0 +1,321 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how jobs look: rows, objects, and the long description.
+
+var jobColumns = []column[job]{
+	{head: "JOB", cell: job.id},
+	{head: "NAME", cell: func(j job) string { return j.spec().GetName() }},
+	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},
+	{head: "TASKS", right: true, cell: job.tasks},
+	{head: "GPUS", right: true, cell: func(j job) string { return milli(gpusOf(j.spec())) }},
+	{head: "CPUS", wide: true, right: true, cell: func(j job) string { return milli(cpusOf(j.spec())) }},
+	{head: "MEMORY", wide: true, right: true, cell: func(j job) string { return size(memoryOf(j.spec())) }},
+	{head: "OWNER", cell: func(j job) string { return orDash(j.GetRecord().GetOwner().GetName()) }},
+	{head: "QUEUE", cell: func(j job) string { return orDash(j.spec().GetQueue()) }},
+	{head: "PRIORITY", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.spec().GetPriority()) }},
+	{head: "RUNS", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.GetRecord().GetRuns()) }},
+	{head: "RAN", right: true, cell: job.ran},
+	{head: "AGE", right: true, cell: func(j job) string { return age(j.GetRecord().GetSubmittedUnixMs(), j.now) }},
+	{head: "REASON", cell: job.why},
+}
+
+// job is a status with the moment from which its ages count.
+type job struct {
+	*messages.JobStatus
+	now int64
+}
+
+func (j job) id() string              { return j.GetRecord().GetId() }
+func (j job) spec() *messages.JobSpec { return j.GetRecord().GetSpec() }
+
+// tasks: how a total is split is known only once it is placed.
+func (j job) tasks() string {
+	if n := len(j.GetAttempt().GetPlaces()); n > 0 {
+		return fmt.Sprint(n)
+	}
+	if j.spec().GetGang().GetTotal() != nil {
+		return "-"
+	}
+	return fmt.Sprint(j.spec().GetGang().GetReplicasMin())
+}
+
+// ran is how long the latest attempt runs, or ran.
+func (j job) ran() string {
+	a := j.GetAttempt()
+	if a.GetStartedUnixMs() == 0 {
+		return "-"
+	}
+	until := j.now
+	if end := a.GetEnd(); end != nil {
+		until = end.GetAtUnixMs()
+	}
+	return age(a.GetStartedUnixMs(), until)
+}
+
+func (j job) why() string {
+	r := j.GetRecord()
+	switch {
+	case j.GetReason() != "":
+		return j.GetReason()
+	case r.GetHold() != nil && !r.GetState().Terminal():
+		return "held by " + deed(r.GetHold())
+	}
+	return r.GetOutcome()
+}
+
+// deed is who did something, and why.
+func deed(d *messages.Deed) string {
+	s := orDash(d.GetBy().GetName())
+	if d.GetReason() != "" {
+		s += ": " + d.GetReason()
+	}
+	return s
+}
+
+// Jobs writes a list of jobs.
+func Jobs(w io.Writer, s Style, list []*messages.JobStatus) error {
+	if s.names() {
+		return ids(w, list, func(j *messages.JobStatus) string { return j.GetRecord().GetId() })
+	}
+	if s.Format == "json" || s.Format == "yaml" {
+		items := make([]any, len(list))
+		for i, j := range list {
+			items[i] = jobObject(j)
+		}
+		return document(w, s.Format, listObject{"synapse/v1", "JobList", items})
+	}
+	rows := make([]job, len(list))
+	for i, j := range list {
+		rows[i] = job{j, s.NowMs}
+	}
+	return table(w, s, jobColumns, rows)
+}
+
+// Job writes one job as an object; as a table it is a list of one.
+func Job(w io.Writer, s Style, j *messages.JobStatus) error {
+	if !s.names() && (s.Format == "json" || s.Format == "yaml") {
+		return document(w, s.Format, jobObject(j))
+	}
+	return Jobs(w, s, []*messages.JobStatus{j})
+}
+
+// JobFile writes what would submit the same job again.
+func JobFile(w io.Writer, spec *messages.JobSpec) error {
+	encoder := yaml.NewEncoder(w)
+	encoder.SetIndent(2)
+	return encoder.Encode(jobfile.Format(spec))
+}
+
+// DescribeJob writes all there is to say about a job.
+func DescribeJob(w io.Writer, s Style, status *messages.JobStatus) error {
+	j := job{status, s.NowMs}
+	r, spec := j.GetRecord(), j.spec()
+	p := page{w: w}
+	phase := j.GetPhase()
+	if s.Colour {
+		phase = painted(phase, phaseColour(phase))
+	}
+	p.line("Job", j.id())
+	p.line("Name", spec.GetName())
+	p.painted("Phase", phase)
+	p.line("Reason", j.why())
+	p.line("Asks for", Shape(spec))
+	p.line("Topology", topology(spec))
+	p.line("Machines", labels(spec.GetNodeSelector()))
+	p.line("Image", spec.GetImage())
+	p.line("Command", command(spec.GetCommand()))
+	p.line("Owner", r.GetOwner().GetName())
+	p.line("Queue", spec.GetQueue())
+	p.line("Priority", number(int64(spec.GetPriority())))
+	p.line("Labels", labels(spec.GetLabels()))
+	p.line("Submitted", when(r.GetSubmittedUnixMs(), s.NowMs))
+	p.line("Finished", when(r.GetFinishedUnixMs(), s.NowMs))
+	p.line("Time limit", limit(spec.GetTimeLimitMs()))
+	if r.GetHold() != nil {
+		p.line("Held by", deed(r.GetHold()))
+	}
+	if r.GetCancel() != nil {
+		p.line("Cancelled by", deed(r.GetCancel()))
+	}
+	p.line("Runs", runs(r))
+	if r.GetState().Terminal() {
+		p.line("Exit code", fmt.Sprint(ExitCode(r)))
+	}
+	p.line("Waits for", strings.Join(j.GetDebts(), ", "))
+	if a := j.GetAttempt(); a != nil {
+		describeAttempt(&p, s, a)
+	}
+	return p.err
+}
+
+func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
+	p.section("Attempt", fmt.Sprintf("run %d", a.GetRun()))
+	p.line("Committed", when(a.GetCommittedUnixMs(), s.NowMs))
+	p.line("Started", when(a.GetStartedUnixMs(), s.NowMs))
+	if r := a.GetRendezvous(); r != nil {
+		p.line("Rendezvous", fmt.Sprintf("%s:%d", r.GetAddress(), r.GetPort()))
+	}
+	if e := a.GetEnd(); e != nil {
+		p.line("Ended", when(e.GetAtUnixMs(), s.NowMs))
+		how := cause(e.GetCause().String(), "CAUSE_")
+		if e.GetDetail() != "" {
+			how += ": " + e.GetDetail()
+		}
+		p.line("Cause", how)
+	}
+	if len(a.GetPlaces()) == 0 {
+		return
+	}
+	p.section("Ranks", "")
+	p.table(func(w io.Writer) error {
+		return table(w, Style{Colour: s.Colour, Width: s.Width}, placeColumns, groups(a.GetPlaces()))
+	})
+}
+
+// group is neighbours in rank on one machine that fared alike: a gang of a
+// thousand ranks is described on a screen.
+type group struct {
+	ranks []int32
+	first *messages.Place
+	gpus  int64
+}
+
+func groups(places []*messages.Place) []group {
+	var all []group
+	for _, p := range places {
+		n := len(all)
+		if n == 0 || all[n-1].first.GetNode() != p.GetNode() || fate(all[n-1].first) != fate(p) {
+			all = append(all, group{first: p})
+			n++
+		}
+		all[n-1].ranks = append(all[n-1].ranks, p.GetRank())
+		all[n-1].gpus += p.GetGrant().GetAmount().GetMilliGpu()
+	}
+	return all
+}
+
+var placeColumns = []column[group]{
+	{head: "RANKS", cell: func(g group) string { return ranks(g.ranks) }},
+	{head: "MACHINE", cell: func(g group) string { return g.first.GetNode() }},
+	{head: "GPUS", right: true, cell: func(g group) string { return milli(g.gpus) }},
+	{head: "EXIT", cell: func(g group) string { return fate(g.first) }, paint: fateColour},
+}
+
+func fate(p *messages.Place) string {
+	e := p.GetExit()
+	var s string
+	switch {
+	case e == nil:
+		return "-"
+	case e.GetOom():
+		s = "out of memory"
+	case e.GetKind() != messages.ExitKind_EXIT_KIND_EXITED:
+		s = cause(e.GetKind().String(), "EXIT_KIND_")
+	case e.GetSignal() != 0:
+		s = "signal " + jobfile.SignalName(e.GetSignal())
+	default:
+		s = fmt.Sprintf("code %d", e.GetCode())
+	}
+	if e.GetDetail() != "" {
+		s += ": " + e.GetDetail()
+	}
+	return s
+}
+
+func fateColour(g group) string {
+	switch e := g.first.GetExit(); {
+	case e == nil:
+		return ""
+	case e.GetKind() == messages.ExitKind_EXIT_KIND_EXITED && e.GetCode() == 0 && e.GetSignal() == 0:
+		return green
+	}
+	return red
+}
+
+func topology(spec *messages.JobSpec) string {
+	t := spec.GetTopology()
+	var parts []string
+	if t.GetRequired() != "" {
+		parts = append(parts, "within one "+t.GetRequired())
+	}
+	if t.GetPreferred() != "" {
+		part := "best within one " + t.GetPreferred()
+		if ms := t.GetPatienceMs(); ms > 0 {
+			part += ", worth waiting " + jobfile.FormatDuration(ms)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func runs(r *messages.JobRecord) string {
+	s := fmt.Sprint(r.GetRuns())
+	if r.GetFailures() > 0 {
+		s += fmt.Sprintf(", %d failed of %d allowed", r.GetFailures(), r.GetSpec().GetRestart().GetLimit())
+	}
+	if r.GetInfraRestarts() > 0 {
+		s += fmt.Sprintf(", %d ended by what is not the job's fault", r.GetInfraRestarts())
+	}
+	return s
+}
+
+func limit(ms int64) string {
+	if ms == 0 {
+		return ""
+	}
+	return jobfile.FormatDuration(ms)
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// command quotes what a shell would take apart.
+func command(args []string) string {
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		quoted[i] = a
+		if a == "" || strings.ContainsAny(a, " \t\n\"'\\$`&|;<>(){}*?#~") {
+			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+func labels(list []*messages.Label) string {
+	parts := make([]string, len(list))
+	for i, l := range list {
+		parts[i] = l.GetKey() + "=" + l.GetValue()
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ExitCode is a job's own code, as a shell would have it: a job that was
+// cancelled failed, and one that ran out of time timed out.
+func ExitCode(r *messages.JobRecord) int {
+	switch r.GetState() {
+	case messages.JobState_JOB_STATE_SUCCEEDED:
+		return 0
+	case messages.JobState_JOB_STATE_TIMED_OUT:
+		return 6
+	case messages.JobState_JOB_STATE_FAILED:
+		if code := int(r.GetExitCode()); code > 0 && code < 256 {
+			return code
+		}
+	}
+	return 1
+}

@@ -1,0 +1,196 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how machines look.
+
+// node is a status with the moment from which its ages count.
+type node struct {
+	*messages.NodeStatus
+	now int64
+}
+
+var nodeColumns = []column[node]{
+	{head: "MACHINE", cell: node.id},
+	{head: "STATE", cell: node.state, paint: func(n node) string {
+		if n.GetPhase() == "up" && n.GetClosed() != "" {
+			return yellow
+		}
+		return phaseColour(n.GetPhase())
+	}},
+	{head: "PLACE", cell: node.place},
+	{head: "GPUS", right: true, cell: func(n node) string { return n.used(milli, (*messages.Resources).GetMilliGpu) }},
+	{head: "CPUS", right: true, cell: func(n node) string { return n.used(milli, (*messages.Resources).GetMilliCpu) }},
+	{head: "MEMORY", right: true, cell: func(n node) string { return n.used(size, (*messages.Resources).GetMemoryBytes) }},
+	{head: "SLICES", right: true, cell: func(n node) string { return fmt.Sprint(len(n.GetLedger().GetSlices())) }},
+	{head: "GPU TYPE", wide: true, cell: func(n node) string { return orDash(gpuTypes(n.announced().GetGpus())) }},
+	{head: "ADDRESS", wide: true, cell: func(n node) string { return orDash(n.announced().GetAddress()) }},
+	{head: "HEARD", wide: true, right: true, cell: func(n node) string { return span(max(n.GetHeardMsAgo(), 0)) }},
+	{head: "AGENT", wide: true, cell: func(n node) string { return orDash(n.announced().GetAgentVersion()) }},
+	{head: "LABELS", wide: true, cell: func(n node) string { return orDash(labels(n.announced().GetLabels())) }},
+	{head: "REASON", cell: node.why},
+}
+
+func (n node) id() string                        { return n.GetRecord().GetId() }
+func (n node) announced() *messages.Announcement { return n.GetRecord().GetAnnouncement() }
+
+func (n node) state() string {
+	if n.GetPhase() == "up" && n.GetClosed() != "" {
+		return "closed"
+	}
+	return n.GetPhase()
+}
+
+func (n node) place() string {
+	var parts []string
+	for _, l := range n.announced().GetPlace() {
+		parts = append(parts, l.GetValue())
+	}
+	return orDash(strings.Join(parts, "/"))
+}
+
+// used is an amount that is in use, of what there is.
+func (n node) used(format func(int64) string, of func(*messages.Resources) int64) string {
+	total := n.GetLedger().GetTotal()
+	if total == nil {
+		return "?/" + format(of(n.announced().GetTotal()))
+	}
+	return format(of(total)-of(n.GetLedger().GetFree())) + "/" + format(of(total))
+}
+
+func (n node) why() string {
+	parts := []string{n.GetClosed()}
+	if t := n.GetLedger().GetTrouble(); t != "" && !strings.Contains(n.GetClosed(), t) {
+		parts = append(parts, t)
+	}
+	if lost := len(n.GetLedger().GetWithdrawnGpus()); lost > 0 {
+		parts = append(parts, fmt.Sprintf("%d of its GPUs withdrawn", lost))
+	}
+	switch debts := len(n.GetDebts()); {
+	case debts == 1:
+		parts = append(parts, "an attempt may still be on it")
+	case debts > 1:
+		parts = append(parts, fmt.Sprintf("%d attempts may still be on it", debts))
+	}
+	if parts[0] == "" {
+		parts = parts[1:]
+	}
+	return strings.Join(parts, "; ")
+}
+
+// gpuTypes names each kind once, with how many: 8 h100.
+func gpuTypes(gpus []*messages.Gpu) string {
+	var kinds []string
+	count := map[string]int{}
+	for _, g := range gpus {
+		kind := orDash(g.GetType())
+		if count[kind]++; count[kind] == 1 {
+			kinds = append(kinds, kind)
+		}
+	}
+	for i, kind := range kinds {
+		kinds[i] = fmt.Sprintf("%d %s", count[kind], kind)
+	}
+	return strings.Join(kinds, ", ")
+}
+
+// Nodes writes a list of machines.
+func Nodes(w io.Writer, s Style, list []*messages.NodeStatus) error {
+	if s.names() {
+		return ids(w, list, func(n *messages.NodeStatus) string { return n.GetRecord().GetId() })
+	}
+	if s.Format == "json" || s.Format == "yaml" {
+		items := make([]any, len(list))
+		for i, n := range list {
+			items[i] = nodeObject(n)
+		}
+		return document(w, s.Format, listObject{"synapse/v1", "NodeList", items})
+	}
+	rows := make([]node, len(list))
+	for i, n := range list {
+		rows[i] = node{n, s.NowMs}
+	}
+	return table(w, s, nodeColumns, rows)
+}
+
+// Node writes one machine as an object; as a table it is a list of one.
+func Node(w io.Writer, s Style, n *messages.NodeStatus) error {
+	if !s.names() && (s.Format == "json" || s.Format == "yaml") {
+		return document(w, s.Format, nodeObject(n))
+	}
+	return Nodes(w, s, []*messages.NodeStatus{n})
+}
+
+// slice is what one attempt has on the machine.
+var sliceColumns = []column[*messages.SliceReport]{
+	{head: "JOB", cell: (*messages.SliceReport).GetJob},
+	{head: "STATE", cell: func(l *messages.SliceReport) string { return cause(l.GetState().String(), "SLICE_STATE_") }},
+	{head: "RANKS", cell: func(l *messages.SliceReport) string {
+		var list []int32
+		for _, g := range l.GetGrants() {
+			list = append(list, g.GetRank())
+		}
+		return ranks(list)
+	}},
+	{head: "GPUS", cell: func(l *messages.SliceReport) string {
+		var names []string
+		for _, g := range l.GetGrants() {
+			for _, share := range g.GetGpus() {
+				name := share.GetGpuId()
+				if share.GetMilli() < 1000 {
+					name += " (" + milli(share.GetMilli()) + ")"
+				}
+				names = append(names, name)
+			}
+		}
+		return orDash(strings.Join(names, ", "))
+	}},
+}
+
+// DescribeNode writes all there is to say about a machine.
+func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
+	n := node{status, s.NowMs}
+	r, a := n.GetRecord(), n.announced()
+	p := page{w: w}
+	state := n.state()
+	if s.Colour {
+		state = painted(state, phaseColour(n.GetPhase()))
+	}
+	p.line("Machine", n.id())
+	p.painted("State", state)
+	p.line("Reason", n.why())
+	p.line("Place", labels(a.GetPlace()))
+	p.line("Labels", labels(a.GetLabels()))
+	p.line("Address", a.GetAddress())
+	p.line("Agent", a.GetAgentVersion())
+	p.line("Joined", when(r.GetJoinedUnixMs(), s.NowMs))
+	p.line("Heard", span(max(n.GetHeardMsAgo(), 0))+" ago")
+	for _, d := range []struct {
+		name string
+		deed *messages.Deed
+	}{{"Cordoned by", r.GetCordoned()}, {"Drained by", r.GetDrained()}, {"Benched by", r.GetBenched()}, {"Removed by", r.GetRemoved()}} {
+		if d.deed != nil {
+			p.line(d.name, deed(d.deed))
+		}
+	}
+	if r.GetDrained() != nil && r.GetDrainDeadlineUnixMs() > 0 {
+		p.line("Drain ends", stamp(r.GetDrainDeadlineUnixMs()))
+	}
+	p.section("In use", "")
+	p.line("GPUs", n.used(milli, (*messages.Resources).GetMilliGpu))
+	p.line("CPUs", n.used(milli, (*messages.Resources).GetMilliCpu))
+	p.line("Memory", n.used(size, (*messages.Resources).GetMemoryBytes))
+	p.line("GPU types", gpuTypes(a.GetGpus()))
+	p.line("Withdrawn", strings.Join(n.GetLedger().GetWithdrawnGpus(), ", "))
+	if list := n.GetLedger().GetSlices(); len(list) > 0 {
+		p.section("Slices", "")
+		p.table(func(w io.Writer) error { return table(w, Style{}, sliceColumns, list) })
+	}
+	return p.err
+}

@@ -1,0 +1,273 @@
+package show
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the objects of -o json and -o yaml. Programs read them, so they
+// are not the wire's messages: a field here is never renamed or retyped within
+// synapse/v1, only added.
+
+type listObject struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Items      []any  `json:"items"`
+}
+
+type jobObj struct {
+	APIVersion string       `json:"apiVersion"`
+	Kind       string       `json:"kind"`
+	Metadata   jobMeta      `json:"metadata"`
+	Spec       jobfile.Spec `json:"spec"`
+	Status     jobStatus    `json:"status"`
+}
+
+type jobMeta struct {
+	ID string `json:"id"`
+	jobfile.Metadata
+	Owner     string `json:"owner,omitempty"`
+	RequestID string `json:"requestId,omitempty"`
+}
+
+type jobStatus struct {
+	Phase         string   `json:"phase"`
+	Over          bool     `json:"over"`
+	Reason        string   `json:"reason,omitempty"`
+	Outcome       string   `json:"outcome,omitempty"`
+	ExitCode      *int     `json:"exitCode,omitempty"`
+	Submitted     string   `json:"submitted,omitempty"`
+	Finished      string   `json:"finished,omitempty"`
+	Runs          int32    `json:"runs"`
+	Failures      int32    `json:"failures"`
+	InfraRestarts int32    `json:"infraRestarts"`
+	Held          *deedObj `json:"held,omitempty"`
+	Cancelled     *deedObj `json:"cancelled,omitempty"`
+	Attempt       *attempt `json:"attempt,omitempty"`
+	Debts         []string `json:"debts,omitempty"`
+}
+
+type deedObj struct {
+	By     string `json:"by"`
+	At     string `json:"at,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+type attempt struct {
+	Run       int32     `json:"run"`
+	Committed string    `json:"committed,omitempty"`
+	Started   string    `json:"started,omitempty"`
+	Ended     string    `json:"ended,omitempty"`
+	Cause     string    `json:"cause,omitempty"`
+	Detail    string    `json:"detail,omitempty"`
+	Ranks     []rankObj `json:"ranks,omitempty"`
+}
+
+type rankObj struct {
+	Rank    int32    `json:"rank"`
+	Machine string   `json:"machine"`
+	Address string   `json:"address,omitempty"`
+	GPUs    []string `json:"gpus,omitempty"`
+	Exit    *exitObj `json:"exit,omitempty"`
+}
+
+type exitObj struct {
+	Kind   string `json:"kind"`
+	Code   int32  `json:"code"`
+	Signal int32  `json:"signal,omitempty"`
+	OOM    bool   `json:"oom,omitempty"`
+	At     string `json:"at,omitempty"`
+	Detail string `json:"detail,omitempty"`
+}
+
+func jobObject(s *messages.JobStatus) jobObj {
+	r := s.GetRecord()
+	f := jobfile.Format(r.GetSpec())
+	o := jobObj{
+		APIVersion: f.APIVersion, Kind: f.Kind, Spec: f.Spec,
+		Metadata: jobMeta{ID: r.GetId(), Metadata: f.Metadata, Owner: r.GetOwner().GetName(), RequestID: r.GetRequestId()},
+		Status: jobStatus{
+			Phase: s.GetPhase(), Over: r.GetState().Terminal(), Reason: s.GetReason(), Outcome: r.GetOutcome(),
+			Submitted: stamp(r.GetSubmittedUnixMs()), Finished: stamp(r.GetFinishedUnixMs()),
+			Runs: r.GetRuns(), Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
+			Held: deedObject(r.GetHold()), Cancelled: deedObject(r.GetCancel()), Attempt: attemptObject(s.GetAttempt()), Debts: s.GetDebts(),
+		},
+	}
+	if r.GetState().Terminal() {
+		code := ExitCode(r)
+		o.Status.ExitCode = &code
+	}
+	return o
+}
+
+func deedObject(d *messages.Deed) *deedObj {
+	if d == nil {
+		return nil
+	}
+	return &deedObj{d.GetBy().GetName(), stamp(d.GetAtUnixMs()), d.GetReason()}
+}
+
+func attemptObject(a *messages.AttemptRecord) *attempt {
+	if a == nil {
+		return nil
+	}
+	o := &attempt{Run: a.GetRun(), Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs())}
+	if e := a.GetEnd(); e != nil {
+		o.Ended, o.Cause, o.Detail = stamp(e.GetAtUnixMs()), cause(e.GetCause().String(), "CAUSE_"), e.GetDetail()
+	}
+	for _, p := range a.GetPlaces() {
+		r := rankObj{Rank: p.GetRank(), Machine: p.GetNode(), Address: p.GetAddress()}
+		for _, g := range p.GetGrant().GetGpus() {
+			r.GPUs = append(r.GPUs, g.GetGpuId())
+		}
+		if e := p.GetExit(); e != nil {
+			r.Exit = &exitObj{cause(e.GetKind().String(), "EXIT_KIND_"), e.GetCode(), e.GetSignal(), e.GetOom(), stamp(e.GetAtUnixMs()), e.GetDetail()}
+		}
+		o.Ranks = append(o.Ranks, r)
+	}
+	return o
+}
+
+type nodeObj struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Metadata   nodeMeta   `json:"metadata"`
+	Status     nodeStatus `json:"status"`
+}
+
+type nodeMeta struct {
+	ID     string            `json:"id"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Place  []placeObj        `json:"place,omitempty"`
+}
+
+// placeObj: the order of levels says something, so they are a list.
+type placeObj struct {
+	Level string `json:"level"`
+	Name  string `json:"name"`
+}
+
+type nodeStatus struct {
+	Phase         string     `json:"phase"`
+	Open          bool       `json:"open"`
+	Reason        string     `json:"reason,omitempty"`
+	Address       string     `json:"address,omitempty"`
+	AgentVersion  string     `json:"agentVersion,omitempty"`
+	Joined        string     `json:"joined,omitempty"`
+	HeardMsAgo    int64      `json:"heardMsAgo"`
+	Total         amountObj  `json:"total"`
+	Free          *amountObj `json:"free,omitempty"`
+	GPUs          []gpuObj   `json:"gpus,omitempty"`
+	WithdrawnGPUs []string   `json:"withdrawnGpus,omitempty"`
+	Slices        []sliceObj `json:"slices,omitempty"`
+	Cordoned      *deedObj   `json:"cordoned,omitempty"`
+	Drained       *deedObj   `json:"drained,omitempty"`
+	Debts         int        `json:"debts,omitempty"`
+}
+
+// amountObj counts in the units of the wire: programs reckon with it.
+type amountObj struct {
+	MilliCPU    int64 `json:"milliCpu"`
+	MemoryBytes int64 `json:"memoryBytes"`
+	MilliGPU    int64 `json:"milliGpu"`
+}
+
+type gpuObj struct {
+	ID          string `json:"id"`
+	Type        string `json:"type,omitempty"`
+	MemoryBytes int64  `json:"memoryBytes,omitempty"`
+	Declared    bool   `json:"declared,omitempty"`
+}
+
+type sliceObj struct {
+	Job   string  `json:"job"`
+	State string  `json:"state"`
+	Ranks []int32 `json:"ranks,omitempty"`
+}
+
+func nodeObject(s *messages.NodeStatus) nodeObj {
+	r, a := s.GetRecord(), s.GetRecord().GetAnnouncement()
+	n := node{NodeStatus: s}
+	o := nodeObj{
+		APIVersion: "synapse/v1", Kind: "Node",
+		Metadata: nodeMeta{ID: r.GetId()},
+		Status: nodeStatus{
+			Phase: s.GetPhase(), Open: s.GetPhase() == "up" && s.GetClosed() == "", Reason: n.why(), Address: a.GetAddress(), AgentVersion: a.GetAgentVersion(),
+			Joined: stamp(r.GetJoinedUnixMs()), HeardMsAgo: s.GetHeardMsAgo(), Total: amountObject(a.GetTotal()), WithdrawnGPUs: s.GetLedger().GetWithdrawnGpus(),
+			Cordoned: deedObject(r.GetCordoned()), Drained: deedObject(r.GetDrained()), Debts: len(s.GetDebts()),
+		},
+	}
+	for _, l := range a.GetLabels() {
+		if o.Metadata.Labels == nil {
+			o.Metadata.Labels = map[string]string{}
+		}
+		o.Metadata.Labels[l.GetKey()] = l.GetValue()
+	}
+	for _, l := range a.GetPlace() {
+		o.Metadata.Place = append(o.Metadata.Place, placeObj{l.GetKey(), l.GetValue()})
+	}
+	if l := s.GetLedger(); l != nil {
+		o.Status.Total = amountObject(l.GetTotal())
+		free := amountObject(l.GetFree())
+		o.Status.Free = &free
+	}
+	for _, g := range a.GetGpus() {
+		o.Status.GPUs = append(o.Status.GPUs, gpuObj{g.GetId(), g.GetType(), g.GetMemoryBytes(), g.GetDeclared()})
+	}
+	for _, l := range s.GetLedger().GetSlices() {
+		slice := sliceObj{Job: l.GetJob(), State: cause(l.GetState().String(), "SLICE_STATE_")}
+		for _, g := range l.GetGrants() {
+			slice.Ranks = append(slice.Ranks, g.GetRank())
+		}
+		o.Status.Slices = append(o.Status.Slices, slice)
+	}
+	return o
+}
+
+func amountObject(r *messages.Resources) amountObj {
+	return amountObj{r.GetMilliCpu(), r.GetMemoryBytes(), r.GetMilliGpu()}
+}
+
+// Object writes anything else that -o json or yaml asks for.
+func Object(w io.Writer, format string, object any) error { return document(w, format, object) }
+
+// document writes an object. YAML is made of the JSON, so that both have the same
+// keys in the same order.
+func document(w io.Writer, format string, object any) error {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(object); err != nil {
+		return err
+	}
+	if format == "yaml" {
+		var tree yaml.Node
+		if err := yaml.Unmarshal(b.Bytes(), &tree); err != nil {
+			return err
+		}
+		unquote(&tree)
+		b.Reset()
+		encoder := yaml.NewEncoder(&b)
+		encoder.SetIndent(2)
+		if err := encoder.Encode(&tree); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// unquote forgets how JSON wrote things; the encoder quotes what needs it.
+func unquote(n *yaml.Node) {
+	n.Style = 0
+	for _, part := range n.Content {
+		unquote(part)
+	}
+}

@@ -1,0 +1,77 @@
+package show
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// This file owns the layout of a long description: a name, then what it is.
+
+type page struct {
+	w      io.Writer
+	indent string
+	err    error
+}
+
+const nameWidth = 14
+
+func (p *page) write(s string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, s)
+	}
+}
+
+// line leaves out what there is nothing to say about. What others wrote must not
+// reach the terminal as commands.
+func (p *page) line(name, value string) {
+	lines := strings.Split(strings.TrimSpace(value), "\n")
+	for i := range lines {
+		lines[i] = oneLine(lines[i])
+	}
+	// Further lines of a value stand under its first.
+	p.painted(name, strings.Join(lines, "\n"+strings.Repeat(" ", nameWidth)))
+}
+
+// painted is a line of ours, colours and all.
+func (p *page) painted(name, value string) {
+	if value == "" {
+		return
+	}
+	p.write(fmt.Sprintf("%s%-*s%s\n", p.indent, nameWidth-len(p.indent), name+":", value))
+}
+
+func (p *page) section(name, value string) {
+	p.indent = ""
+	p.write("\n" + strings.TrimSpace(name+" "+value) + "\n")
+	p.indent = "  "
+}
+
+// table indents a table under its section.
+func (p *page) table(write func(io.Writer) error) {
+	var b bytes.Buffer
+	if p.err == nil {
+		p.err = write(&b)
+	}
+	for line := range strings.Lines(b.String()) {
+		p.write(p.indent + line)
+	}
+}
+
+// when is a moment, and how long ago that is.
+func when(ms, nowMs int64) string {
+	if ms == 0 {
+		return ""
+	}
+	return stamp(ms) + ", " + age(ms, nowMs) + " ago"
+}
+
+func ids[T any](w io.Writer, list []T, id func(T) string) error {
+	for _, one := range list {
+		if _, err := io.WriteString(w, id(one)+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+// Package show owns how things look: tables, colours, JSON and YAML. It is pure:
+// what it is given becomes text, the same text each time. It asks no server, no
+// clock and no terminal.
+package show
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Style is how output is to look.
+type Style struct {
+	Format    string // "", wide, json, yaml, name
+	NoHeaders bool
+	Parsable  bool // fields between |, nothing cut
+	Quiet     bool // ids only
+	Colour    bool
+	Width     int   // of the terminal; 0: as wide as it gets
+	NowMs     int64 // what ages are counted from
+}
+
+// Formats are the values of Style.Format that a user may ask for.
+var Formats = []string{"wide", "json", "yaml", "name"}
+
+// Check refuses a format that there is not.
+func (s *Style) Check() error {
+	if s.Format != "" && !slices.Contains(Formats, s.Format) {
+		return fmt.Errorf("-o %s is not known: use %s", s.Format, strings.Join(Formats, ", "))
+	}
+	return nil
+}
+
+// names tells whether only ids are wanted.
+func (s *Style) names() bool { return s.Quiet || s.Format == "name" }
+
+// column is one column of a table of T.
+type column[T any] struct {
+	head  string
+	wide  bool // only with -o wide
+	right bool // numbers stand to the right
+	cell  func(T) string
+	paint func(T) string // a colour, or none
+}
+
+const (
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	plain  = "\x1b[0m"
+)
+
+const gap = "  "
+
+// table writes rows under their headers, each column as wide as its widest cell.
+// The last column is cut at the edge of a terminal: it holds sentences.
+func table[T any](w io.Writer, s Style, columns []column[T], rows []T) error {
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c column[T]) bool { return c.wide && s.Format != "wide" && !s.Parsable })
+	cells := make([][]string, 0, len(rows)+1)
+	if !s.NoHeaders {
+		cells = append(cells, heads(columns))
+	}
+	for _, row := range rows {
+		line := make([]string, len(columns))
+		for i, c := range columns {
+			line[i] = oneLine(c.cell(row))
+		}
+		cells = append(cells, line)
+	}
+	if s.Parsable {
+		return parsable(w, cells)
+	}
+	widths := widthsOf(cells, len(columns))
+	var b strings.Builder
+	for at, line := range cells {
+		row := at - (len(cells) - len(rows)) // -1: the headers
+		used := 0
+		for i, cell := range line {
+			c := columns[i]
+			pad := strings.Repeat(" ", widths[i]-width(cell))
+			colour := ""
+			if row >= 0 && s.Colour && c.paint != nil {
+				colour = c.paint(rows[row])
+			}
+			last := i == len(line)-1
+			if last && s.Width > 0 {
+				cell = cut(cell, s.Width-used)
+			}
+			switch {
+			case c.right:
+				cell = pad + painted(cell, colour)
+			case last:
+				cell = painted(cell, colour)
+			default:
+				cell = painted(cell, colour) + pad
+			}
+			b.WriteString(cell)
+			if !last {
+				b.WriteString(gap)
+			}
+			used += widths[i] + len(gap)
+		}
+		trimmed := strings.TrimRight(b.String(), " ")
+		b.Reset()
+		if _, err := io.WriteString(w, trimmed+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func heads[T any](columns []column[T]) []string {
+	line := make([]string, len(columns))
+	for i, c := range columns {
+		line[i] = c.head
+	}
+	return line
+}
+
+func widthsOf(cells [][]string, columns int) []int {
+	widths := make([]int, columns)
+	for _, line := range cells {
+		for i, cell := range line {
+			widths[i] = max(widths[i], width(cell))
+		}
+	}
+	return widths
+}
+
+// parsable writes fields between bars; a bar inside of a field is escaped.
+func parsable(w io.Writer, cells [][]string) error {
+	escape := strings.NewReplacer(`\`, `\\`, `|`, `\|`)
+	for _, line := range cells {
+		for i := range line {
+			line[i] = escape.Replace(line[i])
+		}
+		if _, err := io.WriteString(w, strings.Join(line, "|")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func painted(s, colour string) string {
+	if colour == "" || s == "" {
+		return s
+	}
+	return colour + s + plain
+}
+
+func width(s string) int { return utf8.RuneCountInString(s) }
+
+// cut shortens what would run over the edge. Where hardly anything would be
+// left, it is left to run over.
+func cut(s string, room int) string {
+	if room < 12 || width(s) <= room {
+		return s
+	}
+	return strings.TrimRight(string([]rune(s)[:room-1]), " ") + "…"
+}
+
+// oneLine keeps what others wrote from breaking a table, or a terminal.
+func oneLine(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, s))
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

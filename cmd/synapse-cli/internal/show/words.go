@@ -1,0 +1,169 @@
+package show
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how single values read: amounts, ages, states.
+
+// age is how long ago something was, as one looks at a table: 5s, 3m, 2h10m, 4d.
+func age(fromMs, nowMs int64) string {
+	if fromMs == 0 {
+		return "-"
+	}
+	return span(max(nowMs-fromMs, 0))
+}
+
+func span(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		if minutes := int(d.Minutes()) % 60; minutes > 0 {
+			return fmt.Sprintf("%dh%dm", int(d.Hours()), minutes)
+		}
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}
+
+// stamp is a moment, the same in every time zone.
+func stamp(ms int64) string {
+	if ms == 0 {
+		return ""
+	}
+	return time.UnixMilli(ms).UTC().Format(time.RFC3339)
+}
+
+// milli is thousandths with what is behind the point only where there is something.
+func milli(n int64) string {
+	s := strconv.FormatInt(n/1000, 10)
+	if rest := n % 1000; rest != 0 {
+		s += "." + strings.TrimRight(fmt.Sprintf("%03d", rest), "0")
+	}
+	return s
+}
+
+// size is an amount of memory as one looks at a table: three digits at most, so
+// it may be rounded.
+func size(n int64) string {
+	const units = "KMGTP"
+	if n < 1<<10 {
+		return strconv.FormatInt(n, 10)
+	}
+	value, unit := float64(n), -1
+	for value >= 1000 && unit < len(units)-1 {
+		value /= 1024
+		unit++
+	}
+	s := strconv.FormatFloat(value, 'f', 1, 64)
+	if value >= 100 {
+		s = strconv.FormatFloat(value, 'f', 0, 64)
+	}
+	return strings.TrimSuffix(s, ".0") + units[unit:unit+1] + "i"
+}
+
+func gpusOf(spec *messages.JobSpec) int64 {
+	if t := spec.GetGang().GetTotal(); t != nil {
+		return t.GetMilliGpu()
+	}
+	return spec.GetEach().GetMilliGpu() * int64(spec.GetGang().GetReplicasMin())
+}
+
+func cpusOf(spec *messages.JobSpec) int64 {
+	if t := spec.GetGang().GetTotal(); t != nil {
+		return t.GetMilliCpu()
+	}
+	return spec.GetEach().GetMilliCpu() * int64(spec.GetGang().GetReplicasMin())
+}
+
+func memoryOf(spec *messages.JobSpec) int64 {
+	if t := spec.GetGang().GetTotal(); t != nil {
+		return t.GetMemoryBytes()
+	}
+	return spec.GetEach().GetMemoryBytes() * int64(spec.GetGang().GetReplicasMin())
+}
+
+// Shape is a gang in words: 8 tasks of 8 GPUs, 64 CPUs, 512Gi.
+func Shape(spec *messages.JobSpec) string {
+	if t := spec.GetGang().GetTotal(); t != nil {
+		split := ", whole machines"
+		if spec.GetGang().GetSplit() == messages.Split_SPLIT_ANY || t.GetMilliGpu() == 0 {
+			split = ", wherever free"
+		}
+		return amount(t, spec.GetGpuType()) + " in total" + split
+	}
+	n := spec.GetGang().GetReplicasMin()
+	if n == 1 {
+		return "1 task of " + amount(spec.GetEach(), spec.GetGpuType())
+	}
+	return fmt.Sprintf("%d tasks of %s each", n, amount(spec.GetEach(), spec.GetGpuType()))
+}
+
+func amount(r *messages.Resources, gpuType string) string {
+	var parts []string
+	if n := r.GetMilliGpu(); n != 0 {
+		parts = append(parts, plural(n, strings.TrimSpace(gpuType+" GPU")))
+	}
+	if n := r.GetMilliCpu(); n != 0 {
+		parts = append(parts, plural(n, "CPU"))
+	}
+	if n := r.GetMemoryBytes(); n != 0 {
+		parts = append(parts, size(n))
+	}
+	if parts == nil {
+		return "nothing"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(thousandths int64, what string) string {
+	s := milli(thousandths) + " " + what
+	if thousandths != 1000 {
+		s += "s"
+	}
+	return s
+}
+
+// cause is an enum's name as words: MEMBER_FAILED is "member failed".
+func cause(name, prefix string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", " ")
+}
+
+func phaseColour(phase string) string {
+	switch phase {
+	case "running", "succeeded", "up":
+		return green
+	case "failed", "timed out", "dead", "unknown":
+		return red
+	case "cancelled", "stopping", "settling":
+		return ""
+	}
+	return yellow
+}
+
+// ranks names many ranks briefly: 0-7, 9.
+func ranks(list []int32) string {
+	var parts []string
+	for i := 0; i < len(list); {
+		j := i
+		for j+1 < len(list) && list[j+1] == list[j]+1 {
+			j++
+		}
+		part := strconv.Itoa(int(list[i]))
+		if j > i {
+			part += "-" + strconv.Itoa(int(list[j]))
+		}
+		parts = append(parts, part)
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `logs`, and how the output of many ranks is merged.
+
+func (a *app) logsCommand() *cobra.Command {
+	q := &api.ReadLogs{}
+	tail := ""
+	c := &cobra.Command{
+		Use:     "logs JOB [-f] [--rank N]...",
+		Short:   "show what a job's tasks wrote",
+		Long:    "Shows what a job's tasks wrote, their errors with it. Lines of several ranks are labelled with the rank.",
+		Example: "  synapse-cli logs -f JOB\n  synapse-cli logs --rank 0 --tail 64Ki JOB\n  synapse-cli logs --previous JOB      # of the attempt before the latest",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if q.Follow && q.Previous {
+				return usageHint("an attempt that is over writes nothing more: leave -f out", "--follow and --previous cannot be combined")
+			}
+			if tail != "" {
+				n, err := jobfile.ParseMemory(tail)
+				if err != nil {
+					return flagProblem("tail", err)
+				}
+				q.TailBytes = n
+			}
+			q.Job = args[0]
+			return a.with(func(ctx context.Context, c *client.Client) error { return a.logs(ctx, c, q) })
+		},
+		ValidArgsFunction: a.completeJobs,
+	}
+	f := c.Flags()
+	f.BoolVarP(&q.Follow, "follow", "f", false, "go on until the job is over")
+	f.Int32SliceVar(&q.Ranks, "rank", nil, "only these ranks")
+	f.BoolVar(&q.Previous, "previous", false, "of the attempt before the latest")
+	f.StringVar(&tail, "tail", "", "only the end of each rank's output, as in 64Ki")
+	return c
+}
+
+func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs) error {
+	status, err := c.Job(ctx, q.GetJob())
+	if err != nil {
+		return err
+	}
+	q.Job = status.GetRecord().GetId()
+	out := newMerged(a.stdout, len(q.GetRanks()) != 1 && severalRanks(status.GetRecord().GetSpec()))
+	err = c.Logs(ctx, q, func(p *api.LogPart) error {
+		if p.GetNotice() != "" {
+			a.say("rank %d: %s", p.GetRank(), p.GetNotice())
+			return nil
+		}
+		return out.part(p)
+	})
+	if flushed := out.flush(); err == nil {
+		err = flushed
+	}
+	return err
+}
+
+// severalRanks tells whether a job's lines need labels. How a total is split is
+// not known before it is placed, so its lines have them always.
+func severalRanks(spec *messages.JobSpec) bool {
+	return spec.GetGang().GetTotal() != nil || spec.GetGang().GetReplicasMin() > 1
+}
+
+// merged writes the output of several ranks without mixing their lines, each
+// behind its rank. What a line lacks of its end is kept until it comes. The
+// output of a single rank is passed on as it is.
+type merged struct {
+	w       io.Writer
+	labels  bool
+	pending map[origin][]byte
+	order   []origin // of what is pending
+}
+
+// origin is where a line comes from.
+type origin struct {
+	rank   int32
+	stderr bool
+}
+
+// maxLine bounds what is kept of a line without an end.
+const maxLine = 64 << 10
+
+func newMerged(w io.Writer, labels bool) *merged {
+	return &merged{w: w, labels: labels, pending: map[origin][]byte{}}
+}
+
+func (m *merged) part(p *api.LogPart) error {
+	if !m.labels {
+		_, err := m.w.Write(p.GetData())
+		return err
+	}
+	from := origin{p.GetRank(), p.GetStderr()}
+	held, known := m.pending[from]
+	if !known {
+		m.order = append(m.order, from)
+	}
+	held = append(held, p.GetData()...)
+	end := bytes.LastIndexByte(held, '\n') + 1
+	if end == 0 && len(held) > maxLine {
+		held = append(held, '\n')
+		end = len(held)
+	}
+	err := m.lines(from, held[:end])
+	m.pending[from] = append(held[:0], held[end:]...)
+	return err
+}
+
+// lines writes whole lines.
+func (m *merged) lines(from origin, data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	var b bytes.Buffer
+	for line := range bytes.Lines(data) {
+		fmt.Fprintf(&b, "[%d] ", from.rank)
+		b.Write(line)
+	}
+	_, err := m.w.Write(b.Bytes())
+	return err
+}
+
+// flush writes lines that never got an end, with one.
+func (m *merged) flush() error {
+	for _, from := range m.order {
+		if rest := m.pending[from]; len(rest) > 0 {
+			if err := m.lines(from, append(rest, '\n')); err != nil {
+				return err
+			}
+		}
+		m.pending[from] = nil
+	}
+	return nil
+}

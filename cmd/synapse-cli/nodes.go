@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what is done to machines: `drain`, `cordon`, `uncordon`, `remove`.
+
+// change is one verb for machines.
+type change struct {
+	verb     messages.NodeVerb
+	done     string // what is said when it is done
+	reason   string
+	deadline string
+	mustSay  bool // a reason is mandatory: whoever finds the machine closed has to know why
+}
+
+func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Command {
+	c := &cobra.Command{
+		Use: use + " NODE...", Short: short, Example: example,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return usage("no machine is named")
+			case ch.mustSay && ch.reason == "":
+				return usageHint("say why: --reason \"fan broken, ticket 12\"", "--reason is missing")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			var deadlineMs int64
+			if ch.deadline != "" {
+				n, err := jobfile.ParseDuration(ch.deadline)
+				if err != nil {
+					return flagProblem("deadline", err)
+				}
+				deadlineMs = n
+			}
+			return a.with(func(ctx context.Context, c *client.Client) error { return a.toNodes(ctx, c, args, ch, deadlineMs) })
+		},
+		ValidArgsFunction: a.completeNodes,
+	}
+	c.Flags().StringVarP(&ch.reason, "reason", "r", "", "why, for whoever asks later")
+	return c
+}
+
+func (a *app) toNodes(ctx context.Context, c *client.Client, args []string, ch *change, deadlineMs int64) error {
+	for _, prefix := range args {
+		status, err := c.Node(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		id := status.GetRecord().GetId()
+		if _, err := c.ChangeNode(ctx, &messages.ChangeNode{Node: id, Verb: ch.verb, Reason: ch.reason, DeadlineMs: deadlineMs}); err != nil {
+			return err
+		}
+		if err := a.data("Machine %s %s", id, ch.done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) cordonCommand() *cobra.Command {
+	return a.nodesCommand("cordon", "let nothing new go to a machine; what runs goes on", "  synapse-cli cordon n17 --reason \"fan broken\"",
+		&change{verb: messages.NodeVerb_NODE_VERB_CORDON, done: "cordoned", mustSay: true})
+}
+
+func (a *app) uncordonCommand() *cobra.Command {
+	return a.nodesCommand("uncordon", "open a machine again; takes a drain back too", "  synapse-cli uncordon n17",
+		&change{verb: messages.NodeVerb_NODE_VERB_UNCORDON, done: "open again"})
+}
+
+func (a *app) drainCommand() *cobra.Command {
+	ch := &change{verb: messages.NodeVerb_NODE_VERB_DRAIN, done: "draining", mustSay: true}
+	c := a.nodesCommand("drain", "empty a machine: nothing new goes there, and what runs is moved by the deadline",
+		"  synapse-cli drain n17 --reason \"new firmware\" --deadline 2h", ch)
+	c.Flags().StringVar(&ch.deadline, "deadline", "", "let gangs that run there go on for so long, as in 2h; without it they are moved now")
+	return c
+}
+
+func (a *app) removeCommand() *cobra.Command {
+	ch := &change{verb: messages.NodeVerb_NODE_VERB_REMOVE, done: "removed"}
+	gone := false
+	c := a.nodesCommand("remove", "say that a machine is gone for good", "  synapse-cli remove n17 --gone --reason \"sold\"", ch)
+	c.Long = "Says that a machine is gone for good. With --gone this is your word that nothing runs there any more: whatever\n" +
+		"the scheduler still waits to hear from it counts as ended, and its gangs go on elsewhere."
+	check := c.Args
+	c.Args = func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return err
+		}
+		if !gone {
+			return usageHint("if nothing runs there any more, say so with --gone; else `drain` it first", "--gone is missing")
+		}
+		return nil
+	}
+	c.Flags().BoolVar(&gone, "gone", false, "nothing runs there any more: you have made sure")
+	return c
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how a job is described to `submit`: by a file, or by flags.
+
+// specFlags are the flags that describe a job. Each is text, read as the same
+// key of a job file would be.
+type specFlags struct {
+	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
+	required, preferred                                                         string
+	replicas, priority, restarts                                                int32
+	env, label, selector, mount                                                 []string
+}
+
+// describing are the names of the flags that describe a job.
+func (s *specFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&s.gpu, "gpu", "", "GPUs: in total, or of each task with --replicas")
+	f.StringVar(&s.cpu, "cpu", "", "CPU cores, likewise")
+	f.StringVar(&s.mem, "mem", "", "memory, likewise, as in 512Gi")
+	f.Int32VarP(&s.replicas, "replicas", "n", 0, "so many tasks of the amounts above; without it they are a total, one task per machine")
+	f.StringVar(&s.split, "split", "", "how a total is split: whole (machines) or any (that are free)")
+	f.StringVar(&s.gpuType, "gpu-type", "", "this kind of GPU only")
+	f.StringVar(&s.image, "image", "", "an image, a directory or archive on the workers, or host")
+	f.StringVar(&s.name, "name", "", "the job's name (the command's, if left out)")
+	f.StringVar(&s.queue, "queue", "", "the queue it waits in")
+	f.Int32Var(&s.priority, "priority", 0, "higher goes first")
+	f.StringVar(&s.required, "required", "", "all tasks within one of this level, as in zone")
+	f.StringVar(&s.preferred, "preferred", "", "all tasks best within one of this level, as in rack")
+	f.StringArrayVarP(&s.env, "env", "e", nil, "`NAME=value` for the tasks; NAME alone takes it from here")
+	f.StringArrayVarP(&s.label, "label", "l", nil, "`key=value` on the job")
+	f.StringArrayVar(&s.selector, "node-selector", nil, "machines with this `key=value` only")
+	f.StringArrayVar(&s.mount, "mount", nil, "`source:target[:ro]`")
+	f.StringVar(&s.workdir, "workdir", "", "the directory to run in")
+	f.StringVar(&s.user, "user", "", "the user to run as")
+	f.StringVar(&s.timeLimit, "time-limit", "", "end an attempt after this time, as in 24h")
+	f.Int32Var(&s.restarts, "restarts", 0, "try again so often when it fails")
+}
+
+// given is the first flag of a description that the command line has.
+func (s *specFlags) given(f *pflag.FlagSet) string {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	(&specFlags{}).add(own)
+	name := ""
+	f.Visit(func(flag *pflag.Flag) {
+		if own.Lookup(flag.Name) != nil && name == "" {
+			name = "--" + flag.Name
+		}
+	})
+	return name
+}
+
+// spec makes the job that the flags describe.
+func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (*messages.JobSpec, error) {
+	spec := &messages.JobSpec{
+		Name: s.name, Queue: s.queue, Priority: s.priority, GpuType: s.gpuType, Image: s.image, Command: command, Workdir: s.workdir, User: s.user,
+	}
+	if spec.Name == "" {
+		spec.Name = defaultName(command, s.image)
+	}
+	if s.required != "" || s.preferred != "" {
+		spec.Topology = &messages.TopologySpec{Required: s.required, Preferred: s.preferred}
+	}
+	if s.restarts != 0 {
+		spec.Restart = &messages.RestartSpec{Limit: s.restarts}
+	}
+	amount := &messages.Resources{}
+	for _, a := range []struct {
+		flag, text string
+		parse      func(string) (int64, error)
+		to         *int64
+	}{
+		{"gpu", s.gpu, jobfile.ParseGPU, &amount.MilliGpu}, {"cpu", s.cpu, jobfile.ParseCPU, &amount.MilliCpu},
+		{"mem", s.mem, jobfile.ParseMemory, &amount.MemoryBytes}, {"time-limit", s.timeLimit, jobfile.ParseDuration, &spec.TimeLimitMs},
+	} {
+		if a.text == "" {
+			continue
+		}
+		n, err := a.parse(a.text)
+		if err != nil {
+			return nil, flagProblem(a.flag, err)
+		}
+		*a.to = n
+	}
+	if err := s.shape(spec, amount); err != nil {
+		return nil, err
+	}
+	if err := s.lists(spec, lookup); err != nil {
+		return nil, err
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, &failure{code: exitUsage, text: "the job is not valid: " + err.Error()}
+	}
+	return spec, nil
+}
+
+func flagProblem(flag string, err error) error {
+	p := err.(*jobfile.Problem)
+	return usageHint(p.Hint, "--%s: %s", flag, p.Text)
+}
+
+// shape: amounts are a total unless tasks are counted, or a part of one GPU is
+// wanted, which only a single task can have.
+func (s *specFlags) shape(spec *messages.JobSpec, amount *messages.Resources) error {
+	g := &messages.GangSpec{}
+	spec.Gang = g
+	if s.replicas != 0 || amount.MilliGpu > 0 && amount.MilliGpu < 1000 {
+		if s.split != "" {
+			return usage("--split says how a total is split, and these amounts are of each task")
+		}
+		n := max(s.replicas, 1)
+		if s.replicas < 0 {
+			n = s.replicas
+		}
+		g.ReplicasMin, g.ReplicasMax, spec.Each = n, n, amount
+		return nil
+	}
+	g.Total, g.Split = amount, messages.Split_SPLIT_WHOLE
+	switch s.split {
+	case "", "whole":
+	case "any":
+		g.Split = messages.Split_SPLIT_ANY
+	default:
+		return usage("--split %q: must be whole or any", s.split)
+	}
+	return nil
+}
+
+func (s *specFlags) lists(spec *messages.JobSpec, lookup func(string) (string, bool)) error {
+	for _, entry := range s.env {
+		name, value, has := strings.Cut(entry, "=")
+		if !has {
+			var there bool
+			if value, there = lookup(name); !there {
+				return usageHint("write --env "+name+"=value", "--env %s: it is not set here", name)
+			}
+		}
+		spec.Env = append(spec.Env, &messages.EnvVar{Name: name, Value: value})
+	}
+	var err error
+	if spec.Labels, err = parseLabels("label", s.label); err != nil {
+		return err
+	}
+	if spec.NodeSelector, err = parseLabels("node-selector", s.selector); err != nil {
+		return err
+	}
+	for _, entry := range s.mount {
+		parts := strings.Split(entry, ":")
+		if len(parts) < 2 || len(parts) > 3 || len(parts) == 3 && parts[2] != "ro" {
+			return usageHint("write source:target or source:target:ro", "--mount %q is no mount", entry)
+		}
+		spec.Mounts = append(spec.Mounts, &messages.Mount{Source: parts[0], Target: parts[1], ReadOnly: len(parts) == 3})
+	}
+	return nil
+}
+
+// parseLabels reads key=value, also several between commas.
+func parseLabels(flag string, entries []string) ([]*messages.Label, error) {
+	var labels []*messages.Label
+	for _, entry := range entries {
+		for pair := range strings.SplitSeq(entry, ",") {
+			key, value, has := strings.Cut(pair, "=")
+			if !has || key == "" {
+				return nil, usageHint("write key=value", "--%s %q is no label", flag, pair)
+			}
+			labels = append(labels, &messages.Label{Key: key, Value: value})
+		}
+	}
+	return labels, nil
+}
+
+// defaultName names a job after what it runs.
+func defaultName(command []string, image string) string {
+	from := path.Base(image)
+	if len(command) > 0 {
+		from = path.Base(command[0])
+	}
+	from, _, _ = strings.Cut(from, "@")
+	if name := jobfile.Name(strings.TrimSuffix(from, path.Ext(from))); name != "" {
+		return name
+	}
+	return "job"
+}
+
+// readFile reads a job file, - from standard input.
+func readFile(name string, stdin io.Reader) (*messages.JobSpec, error) {
+	var from io.Reader = stdin
+	if name == "-" {
+		name = "standard input"
+	} else {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, &failure{code: exitUsage, text: err.Error()}
+		}
+		defer file.Close()
+		from = file
+	}
+	data, err := io.ReadAll(io.LimitReader(from, jobfile.MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	spec, err := jobfile.Parse(data)
+	if problems, is := err.(jobfile.Problems); is {
+		return nil, &failure{code: exitUsage, text: strings.Join(problems.Lines(name), "\n")}
+	}
+	return spec, err
+}

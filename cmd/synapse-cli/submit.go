@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `submit`.
+
+// submission is what one submit was asked to do.
+type submission struct {
+	specFlags
+	from, requestID                       string
+	wait, attach, allowInfeasible, dryRun bool
+	seed                                  bool // speak as the first synctl did
+}
+
+func (a *app) submitCommand() *cobra.Command {
+	s := &submission{seed: a.name == seedName}
+	c := &cobra.Command{
+		Use:   "submit [FILE | -] [flags] [-- COMMAND ARG...]",
+		Short: "submit a job from a file, standard input, or flags",
+		Long: "Submits a job: from a file (- is standard input), or described by flags with its command behind --.\n" +
+			"The id goes to standard output once the job is safe on the scheduler's disk.\n\n" +
+			"Amounts in flags are totals, split over machines; with --replicas they are those of each task. A job\n" +
+			"that no machines here could ever hold is refused with exit code 7, unless --allow-infeasible.",
+		Example: "  synapse-cli submit job.yaml\n" +
+			"  synapse-cli submit job.yaml --attach             # its output here; Ctrl-C detaches, twice cancels\n" +
+			"  synapse-cli submit --gpu 64 --cpu 512 --mem 4Ti --image host -- ./train.sh\n" +
+			"  synapse-cli submit --from JOB                    # once more what was submitted before",
+		Args: func(c *cobra.Command, args []string) error { return s.arguments(c, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if dash := c.ArgsLenAtDash(); dash >= 0 {
+				return a.submit(s, args[:dash], args[dash:])
+			}
+			return a.submit(s, args, nil)
+		},
+		ValidArgsFunction: filesOnly,
+	}
+	f := c.Flags()
+	s.specFlags.add(f)
+	f.StringVar(&s.from, "from", "", "submit again what this `job` was")
+	f.StringVar(&s.requestID, "request-id", "", "the same id and job again is the same job: safe to repeat")
+	f.BoolVar(&s.wait, "wait", false, "wait until it is over, and end with its code")
+	f.BoolVar(&s.attach, "attach", false, "wait and show its output; Ctrl-C detaches, twice cancels")
+	f.BoolVar(&s.allowInfeasible, "allow-infeasible", false, "let it wait for machines that are yet to join")
+	f.BoolVar(&s.dryRun, "dry-run", false, "check it and show it as a file; submit nothing")
+	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "only the id on standard output")
+	f.BoolVar(&a.style.Parsable, "parsable", false, "the same")
+	f.StringVarP(&a.style.Format, "output", "o", "", "how to show it: name, json, yaml")
+	return c
+}
+
+// arguments: one way to describe the job, and one only.
+func (s *submission) arguments(c *cobra.Command, args []string) error {
+	files, command := args, []string(nil)
+	if dash := c.ArgsLenAtDash(); dash >= 0 {
+		files, command = args[:dash], args[dash:]
+	}
+	flag := s.given(c.Flags())
+	switch {
+	case len(files) > 1:
+		return usageHint("submit each from a call of its own", "%d files are given", len(files))
+	case len(files) == 1 && s.from != "":
+		return usage("--from and a file cannot be combined")
+	case (len(files) == 1 || s.from != "") && len(command) > 0:
+		return usageHint("write it into the file", "a command cannot be combined with a file or --from")
+	case (len(files) == 1 || s.from != "") && flag != "":
+		return usageHint("write it into the file", "%s cannot be combined with a file or --from", flag)
+	case len(files) == 0 && s.from == "" && flag == "":
+		return usageHint("give a file, - for standard input, or flags such as --gpu 8 --image host -- ./train.sh", "there is no job to submit")
+	}
+	return nil
+}
+
+func (a *app) submit(s *submission, files, command []string) error {
+	spec, err := a.describe(s, files, command)
+	if err != nil {
+		return err
+	}
+	if s.dryRun {
+		return show.JobFile(a.stdout, spec)
+	}
+	return a.with(func(ctx context.Context, c *client.Client) error { return a.send(ctx, c, s, spec) })
+}
+
+// describe finds the job's description.
+func (a *app) describe(s *submission, files, command []string) (*messages.JobSpec, error) {
+	switch {
+	case len(files) == 1:
+		return readFile(files[0], a.stdin)
+	case s.from == "":
+		return s.spec(command, a.lookup)
+	}
+	var spec *messages.JobSpec
+	err := a.with(func(ctx context.Context, c *client.Client) error {
+		status, err := c.Job(ctx, s.from)
+		spec = status.GetRecord().GetSpec()
+		return err
+	})
+	return spec, err
+}
+
+func (a *app) send(ctx context.Context, c *client.Client, s *submission, spec *messages.JobSpec) error {
+	request := &messages.Submit{RequestId: s.requestID, Spec: spec, AllowInfeasible: s.allowInfeasible}
+	if request.RequestId == "" {
+		request.RequestId = "cli-" + rand.Text()
+	}
+	if s.seed && !a.style.Quiet && !a.style.Parsable && a.style.Format == "" {
+		if err := a.data("Submitting Job %s...", spec.GetName()); err != nil {
+			return err
+		}
+	}
+	reply, err := c.Submit(ctx, request)
+	if err != nil {
+		if e, is := err.(*client.Error); is && e.Code == messages.Code_CODE_INFEASIBLE {
+			e.Hint = strings.TrimPrefix(e.Hint+"; --allow-infeasible submits it all the same", "; ")
+		}
+		return err
+	}
+	if err := a.submitted(s, spec, reply); err != nil && !closedPipe(err) {
+		return err
+	}
+	switch {
+	case s.attach:
+		return a.attach(c, reply.GetJob(), severalRanks(spec))
+	case s.wait:
+		return a.waitFor(ctx, c, reply.GetJob(), true)
+	}
+	return nil
+}
+
+// submitted tells the id.
+func (a *app) submitted(s *submission, spec *messages.JobSpec, reply *messages.SubmitReply) error {
+	id := reply.GetJob()
+	switch {
+	case a.style.Quiet || a.style.Parsable || a.style.Format == "name":
+		return a.data("%s", id)
+	case a.style.Format != "":
+		return show.Object(a.stdout, a.style.Format, map[string]string{"apiVersion": "synapse/v1", "kind": "Submitted", "id": id, "name": spec.GetName()})
+	case s.seed:
+		return a.data("Master Response: Job queued successfully (Job ID: %s)", id)
+	}
+	return a.data("Job %s submitted: %s, %s", id, spec.GetName(), show.Shape(spec))
+}
+
+// waitFor waits for one job and ends with its code.
+func (a *app) waitFor(ctx context.Context, c *client.Client, id string, progress bool) error {
+	var shown func(*messages.JobStatus)
+	if progress {
+		shown = a.progress()
+	}
+	status, err := c.Finish(ctx, id, a.lost, shown)
+	if err != nil {
+		return err
+	}
+	return a.over(status)
+}
+
+// progress tells each change of a job's phase, once.
+func (a *app) progress() func(*messages.JobStatus) {
+	last := ""
+	return func(j *messages.JobStatus) {
+		line := j.GetPhase()
+		if why := j.GetReason(); why != "" {
+			line += ": " + why
+		}
+		if line != last && !j.GetRecord().GetState().Terminal() {
+			a.say("%s %s %s", time.Now().Format(time.TimeOnly), j.GetRecord().GetId(), line)
+		}
+		last = line
+	}
+}
+
+// over says how a job ended, and ends as it did.
+func (a *app) over(j *messages.JobStatus) error {
+	r := j.GetRecord()
+	line := "job " + r.GetId() + " " + j.GetPhase()
+	if why := strings.TrimPrefix(r.GetOutcome(), j.GetPhase()+": "); why != "" {
+		line += ": " + why
+	}
+	a.say("%s", line)
+	return quietly(show.ExitCode(r))
+}
+
+// seedFlags makes the bare flags of the first synctl submit a job: their amounts
+// are totals, and memory is in MB.
+func (a *app) seedFlags(root *cobra.Command) {
+	var cpu, gpu, mem int64
+	var image string
+	f := root.Flags()
+	f.Int64Var(&cpu, "cpu", 1, "CPU cores")
+	f.Int64Var(&gpu, "gpu", 0, "GPUs")
+	f.Int64Var(&mem, "mem", 128, "memory in MB")
+	f.StringVar(&image, "image", "ubuntu:latest", "an image, or a directory on the workers")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		any := false
+		f.Visit(func(flag *pflag.Flag) { any = any || root.PersistentFlags().Lookup(flag.Name) == nil })
+		if !any {
+			return c.Help()
+		}
+		if cpu < 0 || gpu < 0 || mem < 0 || mem > messages.MaxMemoryBytes>>20 || cpu > messages.MaxMilliCPU/1000 || gpu > messages.MaxMilliGPU {
+			return usage("--cpu, --gpu and --mem must be amounts of a job")
+		}
+		spec := &messages.JobSpec{
+			Name: "job-" + time.Now().Format("150405"), Image: image,
+			Gang: &messages.GangSpec{Total: &messages.Resources{MilliCpu: cpu * 1000, MilliGpu: gpu * 1000, MemoryBytes: mem << 20}, Split: messages.Split_SPLIT_ANY},
+		}
+		if err := spec.Validate(); err != nil {
+			return usage("the job is not valid: %s", err)
+		}
+		return a.with(func(ctx context.Context, cl *client.Client) error {
+			return a.send(ctx, cl, &submission{seed: true}, spec)
+		})
+	}
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/local"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `up`: a cluster on this machine, of real processes, in one command.
+
+// upFlags are what `up` was asked.
+type upFlags struct {
+	local.Options
+	patience string
+	quiet    bool
+}
+
+func (a *app) upCommand() *cobra.Command {
+	u := &upFlags{}
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "run a cluster on this machine: a scheduler, and nodes with declared GPUs",
+		Long: "Runs a scheduler and node processes on this machine until Ctrl-C, in racks, each with GPUs that are declared\n" +
+			"and not there. Once all nodes have joined, one line on standard output says so. State and logs are in\n" +
+			"--data-dir; without it they are in a temporary directory, which goes with the cluster.",
+		Example: "  synapse-cli up --nodes 8 --racks 2 --gpus 8\n" +
+			"  synapse-cli up --data-dir ~/synapse --listen 127.0.0.1:9000",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("`up` takes flags only")
+			}
+			return u.check()
+		},
+		RunE: func(*cobra.Command, []string) error { return a.up(u) },
+	}
+	f := c.Flags()
+	f.IntVar(&u.Nodes, "nodes", 4, "node processes")
+	f.IntVar(&u.Racks, "racks", 1, "racks that they stand in")
+	f.IntVar(&u.GPUs, "gpus", 8, "GPUs that each declares")
+	f.StringVar(&u.GPUType, "gpu-type", "", "and of which type")
+	f.IntVar(&u.CPUs, "cpus", 32, "CPUs that each offers, whether they are there or not")
+	f.StringVar(&u.Memory, "memory", "256Gi", "memory that each offers, likewise")
+	f.StringVar(&u.Listen, "listen", "127.0.0.1:0", "where the scheduler listens; port 0 takes a free one")
+	f.StringVar(&u.Dir, "data-dir", "", "keep state and logs in this directory")
+	f.StringVar(&u.Store, "store", "", "the scheduler's store: sqlite or memory")
+	f.StringVar(&u.Driver, "driver", "", "what tasks run in, as synapse-node --driver has it")
+	f.StringVar(&u.patience, "patience", "60s", "give up when not all have joined after this time")
+	f.BoolVarP(&u.quiet, "quiet", "q", false, "leave the processes' lines to their logs")
+	return c
+}
+
+func (u *upFlags) check() error {
+	switch {
+	case u.Nodes < 1 || u.Nodes > local.MaxNodes:
+		return usage("--nodes %d: must be 1 to %d", u.Nodes, local.MaxNodes)
+	case u.Racks < 1 || u.Racks > u.Nodes:
+		return usage("--racks %d: must be 1 to the number of nodes", u.Racks)
+	case u.GPUs < 0 || u.GPUs > messages.MaxMilliGPU/1000:
+		return usage("--gpus %d: must be 0 to %d", u.GPUs, messages.MaxMilliGPU/1000)
+	case u.CPUs < 0:
+		return usage("--cpus %d: must not be negative", u.CPUs)
+	}
+	for flag, text := range map[string]string{"memory": u.Memory, "patience": u.patience} {
+		parse := jobfile.ParseMemory
+		if flag == "patience" {
+			parse = jobfile.ParseDuration
+		}
+		if _, err := parse(text); text != "" && err != nil {
+			return flagProblem(flag, err)
+		}
+	}
+	return nil
+}
+
+// up runs the cluster. The first signal ends it in order, the second at once.
+func (a *app) up(u *upFlags) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	now := make(chan struct{})
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	go func() {
+		var once sync.Once
+		for s := range signals {
+			if ctx.Err() != nil {
+				once.Do(func() { close(now) })
+				continue
+			}
+			a.say("%s: %s: ending the cluster", a.name, s)
+			stop()
+		}
+	}()
+	temporary := u.Dir == ""
+	if err := a.prepareUp(u); err != nil {
+		return err
+	}
+	if temporary {
+		defer os.RemoveAll(u.Dir)
+	}
+	cluster, err := local.Start(ctx, u.Options)
+	if err == nil {
+		err = a.serveUp(ctx, u, cluster)
+	}
+	interrupted := ctx.Err() != nil
+	stop()
+	if temporary && err == nil {
+		a.cancelAll(cluster.Address(), now)
+	}
+	if stopped := cluster.Stop(now); err == nil || interrupted {
+		err = stopped
+	}
+	var died *local.Died
+	if errors.As(err, &died) {
+		for _, line := range died.Last {
+			a.say("  %s", line)
+		}
+		return &failure{code: exitFailure, text: died.Error(), hint: "its last lines are above"}
+	}
+	return err
+}
+
+// prepareUp finds the programs and makes the directory.
+func (a *app) prepareUp(u *upFlags) error {
+	var err error
+	if u.Scheduler, err = a.program("synapse-scheduler"); err != nil {
+		return err
+	}
+	if u.Node, err = a.program("synapse-node"); err != nil {
+		return err
+	}
+	if u.Dir == "" {
+		// Tasks run as other users, and have to pass through.
+		if u.Dir, err = os.MkdirTemp("", "synapse-up-"); err == nil {
+			err = os.Chmod(u.Dir, 0o711)
+		}
+	} else if u.Dir, err = filepath.Abs(u.Dir); err == nil {
+		err = os.MkdirAll(u.Dir, 0o755)
+	}
+	if !u.quiet {
+		u.Output = a.stderr
+	}
+	u.Colour = a.style.Colour
+	// The children's settings are ours to give: what the user has set for a node of
+	// his own would reach all of them.
+	for _, entry := range os.Environ() {
+		if !strings.HasPrefix(entry, "SYNAPSE_NODE_") && !strings.HasPrefix(entry, "SYNAPSE_SCHEDULER_") {
+			u.Env = append(u.Env, entry)
+		}
+	}
+	return err
+}
+
+// program finds a program beside our own, or else in PATH.
+func (a *app) program(name string) ([]string, error) {
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), name)
+		if _, err := exec.LookPath(beside); err == nil {
+			return []string{beside}, nil
+		}
+	}
+	found, err := exec.LookPath(name)
+	if err != nil {
+		return nil, &failure{code: exitFailure, text: name + " is neither beside this program nor in PATH", hint: "build all of Synapse's programs into one directory"}
+	}
+	return []string{found}, nil
+}
+
+// serveUp waits until all have joined, says so, and watches until the end is asked for.
+func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	settings := filepath.Join(u.Dir, "cli.yaml")
+	if err := os.WriteFile(settings, []byte("server: "+cluster.Address()+"\n"), 0o644); err != nil {
+		return err
+	}
+	ms, err := jobfile.ParseDuration(u.patience)
+	if err != nil {
+		return flagProblem("patience", err)
+	}
+	watched := make(chan error, 1)
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	go func() { watched <- cluster.Watch(watching) }()
+	joining, cancel := context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
+	defer cancel()
+	joined := make(chan error, 1)
+	go func() { joined <- a.awaitNodes(joining, cluster.Address(), u.Nodes) }()
+	select {
+	case err := <-watched:
+		return err
+	case err := <-joined:
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	a.say("%s: export SYNAPSE_CONFIG=%s", a.name, settings)
+	// Whoever read the line may have gone: the cluster stays.
+	_ = a.data("ready: scheduler %s, %d nodes, %d GPUs, %d racks", cluster.Address(), u.Nodes, u.Nodes*u.GPUs, u.Racks)
+	return <-watched
+}
+
+// awaitNodes asks until so many machines are up.
+func (a *app) awaitNodes(ctx context.Context, address string, want int) error {
+	c, err := client.Dial(client.Config{Server: address})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	up := 0
+	for {
+		nodes, err := c.Nodes(ctx)
+		if err == nil {
+			up = 0
+			for _, n := range nodes {
+				if n.GetPhase() == "up" {
+					up++
+				}
+			}
+			if up >= want {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return &failure{code: exitTimedOut, text: fmt.Sprintf("%d of %d nodes have joined in time", up, want), hint: "their logs say why; --patience waits longer"}
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// cancelAll gives jobs of a cluster that is about to go the chance to end in
+// order. What does not make use of it is killed with the rest.
+func (a *app) cancelAll(address string, now <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond)
+	defer cancel()
+	c, err := client.Dial(client.Config{Server: address})
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	asked := map[string]bool{}
+	for {
+		jobs, err := c.Jobs(ctx, &messages.ListJobs{})
+		live := 0
+		for _, j := range jobs {
+			if id := j.GetRecord().GetId(); !over(j) {
+				live++
+				if !asked[id] {
+					asked[id] = true
+					_, _ = c.Cancel(ctx, &messages.Cancel{Job: id, Reason: "the cluster ends"})
+				}
+			}
+		}
+		if err != nil || live == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-now:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

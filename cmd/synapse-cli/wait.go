@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+)
+
+// This file owns `wait`.
+
+func (a *app) waitCommand() *cobra.Command {
+	timeout := ""
+	quiet := false
+	c := &cobra.Command{
+		Use:   "wait JOB...",
+		Short: "wait until jobs are over, and end with their code",
+		Long: "Waits until each job is over and ends with its code: 0 where all succeeded, else that of the first one named\n" +
+			"that did not. A scheduler that goes away meanwhile is waited for. " + exitHelp,
+		Example: "  synapse-cli wait JOB --timeout 2h && ./evaluate.sh",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			limit, err := jobfile.ParseDuration(orZero(timeout))
+			if err != nil {
+				return flagProblem("timeout", err)
+			}
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				if timeout != "" {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, time.Duration(limit)*time.Millisecond)
+					defer cancel()
+				}
+				return a.waitAll(ctx, c, args, !quiet)
+			})
+		},
+		ValidArgsFunction: a.completeJobs,
+	}
+	c.Flags().StringVar(&timeout, "timeout", "", "give up after this time, with exit code 6, as in 90s or 2h")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "say nothing until a job is over")
+	return c
+}
+
+func orZero(s string) string {
+	if s == "" {
+		return "0"
+	}
+	return s
+}
+
+// waitAll resolves all names first: a slip in the last is told now, not hours later.
+func (a *app) waitAll(ctx context.Context, c *client.Client, args []string, progress bool) error {
+	ids := make([]string, len(args))
+	for i, prefix := range args {
+		status, err := c.Job(ctx, prefix)
+		if err != nil {
+			return a.waited(err, args[i])
+		}
+		ids[i] = status.GetRecord().GetId()
+	}
+	var first error
+	for _, id := range ids {
+		err := a.waitFor(ctx, c, id, progress)
+		if f, is := err.(*failure); err != nil && !is {
+			return a.waited(err, id)
+		} else if is && first == nil {
+			first = f
+		}
+	}
+	return first
+}
+
+func (a *app) waited(err error, id string) error {
+	if codeOf(err) == exitTimedOut {
+		return &failure{code: exitTimedOut, text: "job " + id + " is not over in time", hint: "`" + a.name + " explain " + id + "` says where it stands"}
+	}
+	return err
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `watch` and `events`: changes as they come, and those that were.
+
+func (a *app) watchCommand() *cobra.Command {
+	q := &messages.Watch{Present: true}
+	var labels []string
+	c := &cobra.Command{
+		Use:     "watch [JOB]...",
+		Short:   "follow jobs and machines: where they stand, then each change",
+		Long:    "Shows where the named jobs stand, or all jobs and machines, and then each change in a line of its own, until Ctrl-C.",
+		Example: "  synapse-cli watch JOB\n  synapse-cli watch --nodes -o json",
+		RunE: func(_ *cobra.Command, args []string) error {
+			var err error
+			if q.Labels, err = parseLabels("label", labels); err != nil {
+				return err
+			}
+			if !q.Jobs && !q.Nodes {
+				q.Jobs, q.Nodes = true, len(args) == 0 && len(labels) == 0
+			}
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				for _, prefix := range args {
+					status, err := c.Job(ctx, prefix)
+					if err != nil {
+						return err
+					}
+					q.Ids = append(q.Ids, status.GetRecord().GetId())
+				}
+				return c.Events(ctx, q, a.lost, a.shown)
+			})
+		},
+		ValidArgsFunction: a.completeJobs,
+	}
+	f := c.Flags()
+	f.BoolVar(&q.Jobs, "jobs", false, "jobs only")
+	f.BoolVar(&q.Nodes, "nodes", false, "machines only")
+	f.StringArrayVarP(&labels, "label", "l", nil, "only jobs with this `key=value`")
+	f.StringVarP(&a.style.Format, "output", "o", "", "how to show it: json, yaml")
+	return c
+}
+
+// shown shows an event; that all has been told is none.
+func (a *app) shown(e *messages.Event) (bool, error) {
+	if e.GetJob() == nil && e.GetNode() == nil {
+		return false, nil
+	}
+	return false, show.Event(a.stdout, a.style, e)
+}
+
+// kept is how many of the last events are asked for: a little less than a
+// scheduler keeps, so that what happens meanwhile does not push them out.
+const kept = 950
+
+func (a *app) eventsCommand() *cobra.Command {
+	follow := false
+	c := &cobra.Command{
+		Use:     "events [JOB | NODE]...",
+		Short:   "show the last changes of jobs and machines",
+		Long:    "Shows the last changes of all jobs and machines, or of those that are named: as many as the scheduler\nstill knows since it leads, up to about a thousand.",
+		Example: "  synapse-cli events\n  synapse-cli events -f n17",
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				ids, err := resolve(ctx, c, args)
+				if err != nil {
+					return err
+				}
+				return a.events(ctx, c, ids, follow)
+			})
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with each change")
+	c.Flags().StringVarP(&a.style.Format, "output", "o", "", "how to show it: json, yaml")
+	return c
+}
+
+// resolve finds jobs, and else machines. What is neither is taken as it is: a
+// machine that was removed still has its events.
+func resolve(ctx context.Context, c *client.Client, names []string) ([]string, error) {
+	var ids []string
+	for _, name := range names {
+		id := name
+		status, err := c.Job(ctx, name)
+		switch {
+		case err == nil:
+			id = status.GetRecord().GetId()
+		case codeOf(err) == exitNotFound:
+			if node, err := c.Node(ctx, name); err == nil {
+				id = node.GetRecord().GetId()
+			} else if codeOf(err) != exitNotFound {
+				return nil, err
+			}
+		default:
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// events asks for the number of the last event first, by a watch of nothing, and
+// then for those before it. A leader's events begin behind its epoch's first
+// number, so no more are asked for than there can be.
+func (a *app) events(ctx context.Context, c *client.Client, ids []string, follow bool) error {
+	var last uint64
+	err := c.Events(ctx, &messages.Watch{Jobs: true, Ids: []string{"-"}, Present: true}, a.lost, func(e *messages.Event) (bool, error) {
+		last = e.GetSeq()
+		return e.GetSynced(), nil
+	})
+	if err != nil {
+		return err
+	}
+	first := last &^ (1<<32 - 1)
+	after := max(first, last-min(last, kept), 1)
+	return c.Events(ctx, &messages.Watch{Jobs: true, Nodes: true, Ids: ids, After: after}, a.lost, func(e *messages.Event) (bool, error) {
+		if e.GetSynced() {
+			return !follow, nil
+		}
+		return a.shown(e)
+	})
+}

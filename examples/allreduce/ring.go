@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// This file owns how the ranks find each other, and the ring. Each rank listens
+// on a port of its own and tells rank 0, which alone has a known address; rank 0
+// tells everybody all addresses once it has heard all. Then each rank connects to
+// the next one, and numbers go around.
+
+// ring is the two connections of a rank.
+type ring struct {
+	rank, world int
+	to          net.Conn // the next rank
+	from        net.Conn // the one before
+	listener    net.Listener
+	stop        func() bool
+}
+
+func (r *ring) close() {
+	if r.stop != nil {
+		r.stop()
+	}
+	for _, c := range []io.Closer{r.to, r.from, r.listener} {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+}
+
+// greeting is what a rank says of itself, to rank 0 and to its next.
+type greeting struct {
+	Job     string
+	Rank    int
+	Address string
+}
+
+// meet makes the ring. It fails when the context ends before all are there.
+func (m *member) meet(ctx context.Context) (*ring, error) {
+	listener, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
+	var addresses []string
+	if m.rank == 0 {
+		addresses, err = m.gather(ctx, listener)
+	} else {
+		addresses, err = m.introduce(ctx, listener)
+	}
+	if err != nil {
+		_ = listener.Close()
+		return nil, cause(ctx, err)
+	}
+	r := &ring{rank: m.rank, world: m.world, listener: listener}
+	if err := m.link(ctx, r, addresses[(m.rank+1)%m.world]); err != nil {
+		_ = listener.Close()
+		return nil, cause(ctx, err)
+	}
+	// The context ends the ring too: a member that hangs must not hang the others.
+	r.stop = context.AfterFunc(ctx, func() {
+		_ = r.to.SetDeadline(time.Unix(1, 0))
+		_ = r.from.SetDeadline(time.Unix(1, 0))
+	})
+	return r, nil
+}
+
+// gather is rank 0's part: hear all, then tell all.
+func (m *member) gather(ctx context.Context, own net.Listener) ([]string, error) {
+	door, err := net.Listen("tcp", m.master)
+	if err != nil {
+		return nil, err
+	}
+	defer door.Close()
+	defer context.AfterFunc(ctx, func() { _ = door.Close() })()
+	host, _, err := net.SplitHostPort(m.master)
+	if err != nil {
+		return nil, err
+	}
+	addresses := make([]string, m.world)
+	addresses[0] = at(host, own)
+	var conns []net.Conn
+	defer func() {
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}()
+	for len(conns) < m.world-1 {
+		conn, err := door.Accept()
+		if err != nil {
+			return nil, fmt.Errorf("%d of %d ranks came: %w", len(conns)+1, m.world, err)
+		}
+		var g greeting
+		if err := hear(conn, &g); err != nil || g.Job != m.job {
+			_ = conn.Close() // not one of ours: a port scan, or a task of another job
+			continue
+		}
+		conns = append(conns, conn)
+		if g.Rank < 1 || g.Rank >= m.world || addresses[g.Rank] != "" {
+			return nil, fmt.Errorf("rank %d came, and is none of %d or is there twice", g.Rank, m.world)
+		}
+		addresses[g.Rank] = g.Address
+	}
+	for _, conn := range conns {
+		if err := json.NewEncoder(conn).Encode(addresses); err != nil {
+			return nil, err
+		}
+	}
+	return addresses, nil
+}
+
+// hear reads a line. Whoever connects and says nothing does not keep the others waiting for long.
+func hear(conn net.Conn, what any) error {
+	if err := conn.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return err
+	}
+	defer func() { _ = conn.SetReadDeadline(time.Time{}) }()
+	// Byte by byte, so that nothing behind the line is taken with it.
+	var line []byte
+	for one := make([]byte, 1); len(line) < 4096; {
+		if _, err := io.ReadFull(conn, one); err != nil {
+			return err
+		}
+		if one[0] == '\n' {
+			return json.Unmarshal(line, what)
+		}
+		line = append(line, one[0])
+	}
+	return errors.New("a greeting without an end")
+}
+
+// introduce is everybody else's part: tell rank 0, then hear of all.
+func (m *member) introduce(ctx context.Context, own net.Listener) ([]string, error) {
+	conn, err := dial(ctx, m.master)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	// The address at which we reach rank 0 is one at which others reach us.
+	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+	if err != nil {
+		return nil, err
+	}
+	if err := json.NewEncoder(conn).Encode(greeting{m.job, m.rank, at(host, own)}); err != nil {
+		return nil, err
+	}
+	var addresses []string
+	if err := json.NewDecoder(conn).Decode(&addresses); err != nil {
+		return nil, fmt.Errorf("rank 0 went away: %w", err)
+	}
+	if len(addresses) != m.world {
+		return nil, fmt.Errorf("rank 0 speaks of %d ranks, and we are %d", len(addresses), m.world)
+	}
+	return addresses, nil
+}
+
+func at(host string, l net.Listener) string {
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		panic("a listener without a port: " + err.Error())
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// dial tries until rank 0 listens: ranks start in any order.
+func dial(ctx context.Context, address string) (net.Conn, error) {
+	var d net.Dialer
+	for {
+		conn, err := d.DialContext(ctx, "tcp", address)
+		if err == nil {
+			return conn, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("rank 0 at %s does not answer: %w", address, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// link connects to the next rank, and takes the connection of the one before.
+func (m *member) link(ctx context.Context, r *ring, next string) error {
+	dialled := make(chan error, 1)
+	go func() {
+		var err error
+		if r.to, err = dial(ctx, next); err == nil {
+			err = json.NewEncoder(r.to).Encode(greeting{Job: m.job, Rank: m.rank})
+		}
+		dialled <- err
+	}()
+	before := (m.rank + m.world - 1) % m.world
+	var accepting error
+	for r.from == nil && accepting == nil {
+		conn, err := r.listener.Accept()
+		if err != nil {
+			accepting = err
+			break
+		}
+		var g greeting
+		if hear(conn, &g) != nil || g.Job != m.job || g.Rank != before {
+			_ = conn.Close()
+			continue
+		}
+		r.from = conn
+	}
+	if err := errors.Join(accepting, <-dialled); err != nil {
+		for _, c := range []net.Conn{r.to, r.from} {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+		return err
+	}
+	return nil
+}
+
+// allReduce replaces the vector by the sum of all ranks' vectors. It is cut into
+// as many chunks as there are ranks. In world−1 steps each rank passes a chunk on
+// and adds what it gets, so that every chunk is complete somewhere; in world−1
+// more steps the complete ones go around. Each rank sends twice the vector,
+// however many ranks there are.
+func (r *ring) allReduce(vector []int64) error {
+	if r.world == 1 {
+		return nil
+	}
+	chunk := func(i int) []int64 {
+		i = ((i % r.world) + r.world) % r.world
+		return vector[i*len(vector)/r.world : (i+1)*len(vector)/r.world]
+	}
+	for step := range r.world - 1 {
+		if err := r.pass(chunk(r.rank-step), chunk(r.rank-step-1), true); err != nil {
+			return err
+		}
+	}
+	for step := range r.world - 1 {
+		if err := r.pass(chunk(r.rank+1-step), chunk(r.rank-step), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass sends one chunk to the next rank while another comes from the one before.
+// Both at once: if all sent first, all would wait for each other.
+func (r *ring) pass(send, receive []int64, add bool) error {
+	sent := make(chan error, 1)
+	data := make([]byte, 8*len(send))
+	for i, x := range send {
+		binary.LittleEndian.PutUint64(data[8*i:], uint64(x))
+	}
+	go func() {
+		_, err := r.to.Write(data)
+		sent <- err
+	}()
+	got := make([]byte, 8*len(receive))
+	_, err := io.ReadFull(r.from, got)
+	if err := errors.Join(err, <-sent); err != nil {
+		return err
+	}
+	for i := range receive {
+		x := int64(binary.LittleEndian.Uint64(got[8*i:]))
+		if add {
+			x += receive[i]
+		}
+		receive[i] = x
+	}
+	return nil
+}

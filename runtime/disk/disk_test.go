@@ -1,0 +1,173 @@
+package disk
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/actors"
+)
+
+type rig struct {
+	t    *testing.T
+	d    *Disk
+	pid  *actor.PID
+	said chan any
+}
+
+func newRig(t *testing.T, path string) *rig {
+	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	r := &rig{t: t, d: New(system, path), said: make(chan any, 100)}
+	r.pid = system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+		switch m := ctx.Message().(type) {
+		case actors.DiskLoaded, actors.DiskSaved:
+			r.said <- m
+		}
+	}))
+	t.Cleanup(func() { r.d.Close(); system.Shutdown() })
+	return r
+}
+
+func (r *rig) load() actors.DiskLoaded {
+	r.d.Load(r.pid)
+	return hear[actors.DiskLoaded](r)
+}
+
+func (r *rig) save(seq uint64, data string) actors.DiskSaved {
+	r.d.Save(seq, []byte(data), r.pid)
+	return hear[actors.DiskSaved](r)
+}
+
+func hear[M any](r *rig) M {
+	r.t.Helper()
+	select {
+	case m := <-r.said:
+		if m, ok := m.(M); ok {
+			return m
+		}
+		r.t.Fatalf("said %v", m)
+	case <-time.After(20 * time.Second):
+		r.t.Fatal("no answer")
+	}
+	panic("unreachable")
+}
+
+// TestVersions: each save replaces the whole record, and the next agent reads the last.
+func TestVersions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	r := newRig(t, path)
+	if m := r.load(); m.Data != nil || m.Err != "" {
+		t.Errorf("%v", m)
+	}
+	for i := range 5 {
+		if m := r.save(uint64(i), fmt.Sprintf("version %d", i)); m.Seq != uint64(i) || m.Err != "" {
+			t.Errorf("%v", m)
+		}
+	}
+	if m := newRig(t, path).load(); string(m.Data) != "version 4" {
+		t.Errorf("%v", m)
+	}
+}
+
+// TestTorn: what a crash in the middle of a save leaves beside the record is never read.
+func TestTorn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	r := newRig(t, path)
+	r.save(1, "whole")
+	if err := os.WriteFile(path+".tmp", []byte("to"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if m := r.load(); string(m.Data) != "whole" {
+		t.Errorf("%v", m)
+	}
+	if m := r.save(2, "next"); m.Err != "" {
+		t.Errorf("%v", m)
+	}
+	if m := r.load(); string(m.Data) != "next" {
+		t.Errorf("%v", m)
+	}
+}
+
+// TestInOrder: saves and loads do not overtake each other.
+func TestInOrder(t *testing.T) {
+	r := newRig(t, filepath.Join(t.TempDir(), "ledger"))
+	for i := range 20 {
+		r.d.Save(uint64(i), []byte{byte(i)}, r.pid)
+		r.d.Load(r.pid)
+	}
+	for i := range 20 {
+		if m := hear[actors.DiskSaved](r); m.Seq != uint64(i) {
+			t.Fatalf("%v instead of %d", m, i)
+		}
+		if m := hear[actors.DiskLoaded](r); !bytes.Equal(m.Data, []byte{byte(i)}) {
+			t.Fatalf("%v after %d", m, i)
+		}
+	}
+}
+
+// TestRefusedByTheDisk: a failed save says why, and the record stays as it was.
+func TestRefusedByTheDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a disk of its own can be mounted by root only")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skip("a disk of its own cannot be mounted here: ", err)
+	}
+	defer func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	r := newRig(t, filepath.Join(dir, "ledger"))
+	r.save(1, "small")
+	if m := r.save(2, string(make([]byte, 1<<20))); m.Err == "" || m.Seq != 2 {
+		t.Errorf("%v", m)
+	}
+	if m := r.load(); string(m.Data) != "small" {
+		t.Errorf("%v", m)
+	}
+	if m := r.save(3, "well again"); m.Err != "" {
+		t.Errorf("%v", m)
+	}
+	r.d.Close()
+}
+
+// TestUnreadable: a record that cannot be read is trouble, not an empty machine.
+func TestUnreadable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if m := newRig(t, path).load(); m.Err == "" || m.Data != nil {
+		t.Errorf("%v", m)
+	}
+}
+
+// TestQuarantine: the record is put aside whole, and only so many are kept.
+func TestQuarantine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	r := newRig(t, path)
+	r.d.Quarantine() // of nothing
+	for i := range keptAside + 3 {
+		r.save(uint64(i), fmt.Sprintf("bad %02d", i))
+		r.d.Quarantine()
+		if m := r.load(); m.Data != nil || m.Err != "" {
+			t.Errorf("%v", m)
+		}
+	}
+	aside, _ := filepath.Glob(path + ".quarantined-*")
+	if len(aside) != keptAside {
+		t.Fatalf("%v", aside)
+	}
+	if data, _ := os.ReadFile(aside[keptAside-1]); string(data) != fmt.Sprintf("bad %02d", keptAside+2) {
+		t.Errorf("%q", data)
+	}
+}

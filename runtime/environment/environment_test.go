@@ -1,0 +1,138 @@
+package environment
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// of is the environment by names; each must be there once.
+func of(t *testing.T, task Task) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, line := range Of(task) {
+		name, value, ok := strings.Cut(line, "=")
+		if _, twice := found[name]; twice || !ok {
+			t.Errorf("%q", line)
+		}
+		found[name] = value
+	}
+	return found
+}
+
+// gang is rank's start in a gang of four on three machines.
+func gang(rank int32, milliGPU int64, env ...*messages.EnvVar) Task {
+	nodes := []string{"a", "b", "b", "c"}
+	r := &messages.Rendezvous{Address: "10.0.0.1", Port: 20001}
+	for i, n := range nodes {
+		r.Peers = append(r.Peers, &messages.Peer{Rank: int32(i), Node: n, Address: "10.0.0." + fmt.Sprint(n[0]-'a'+1), Rack: "r" + n})
+	}
+	return Task{
+		Hostfile: "/scratch/hostfile",
+		Start: &messages.StartTask{
+			Id: &messages.TaskId{Token: &messages.Token{Epoch: 2, Counter: 5}, Rank: rank}, Job: "job-x", JobName: "llama", Run: 3,
+			Node: nodes[rank], Rendezvous: r, Spec: &messages.JobSpec{Env: env},
+			Grant: &messages.Grant{Rank: rank, Amount: &messages.Resources{MilliGpu: milliGPU}},
+		},
+	}
+}
+
+func gpus(ids ...string) []*messages.Gpu {
+	var all []*messages.Gpu
+	for i, id := range ids {
+		all = append(all, &messages.Gpu{Id: id, Minor: int32(i + 4), Declared: strings.HasPrefix(id, "declared")})
+	}
+	return all
+}
+
+// TestEnvironment: who it is, who the others are and where they meet, word by word.
+func TestEnvironment(t *testing.T) {
+	eight := gang(2, 8000)
+	eight.Gpus = gpus("GPU-1", "GPU-2")
+	one := gang(2, 1000)
+	one.Gpus = gpus("declared-4")
+	for _, c := range []struct {
+		name string
+		task Task
+		want string
+	}{
+		{"identity", gang(2, 0), `SYNAPSE_JOB_ID=job-x SYNAPSE_JOB_NAME=llama SYNAPSE_ATTEMPT=00000002.00000005 SYNAPSE_RUN=3 SYNAPSE_RANK=2
+			SYNAPSE_WORLD_SIZE=4 SYNAPSE_NODE=b SYNAPSE_RACK=rb SYNAPSE_HOSTS=10.0.0.1,10.0.0.2,10.0.0.3 SYNAPSE_HOSTFILE=/scratch/hostfile`},
+		{"torch", eight, `MASTER_ADDR=10.0.0.1 MASTER_PORT=20001 NODE_RANK=2 PET_NNODES=4 PET_NODE_RANK=2 PET_NPROC_PER_NODE=8
+			PET_RDZV_ENDPOINT=10.0.0.1:20001 PET_RDZV_ID=00000002.00000005 RANK- WORLD_SIZE- LOCAL_RANK-`},
+		{"one process", one, `PET_NPROC_PER_NODE=1 RANK=2 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1`},
+		{"slurm", gang(2, 0), `SLURM_JOB_ID=1128448779 SLURM_NNODES=3 SLURM_NODEID=1 SLURM_PROCID=2 SLURM_LOCALID=1 SLURM_NTASKS=4
+			SLURM_JOB_NODELIST=10.0.0.1,10.0.0.2,10.0.0.3 SLURM_JOBID-`},
+		{"jax", gang(3, 0), `JAX_COORDINATOR_ADDRESS=10.0.0.1:20001 JAX_NUM_PROCESSES=4 JAX_PROCESS_ID=3`},
+		{"mpi", gang(0, 0), `OMPI_MCA_orte_default_hostfile=/scratch/hostfile PRTE_MCA_prte_default_hostfile=/scratch/hostfile HYDRA_HOST_FILE=/scratch/hostfile`},
+		{"devices", eight, `CUDA_VISIBLE_DEVICES=GPU-1,GPU-2 NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2 ROCR_VISIBLE_DEVICES=GPU-1,GPU-2 HIP_VISIBLE_DEVICES=0,1 CUDA_DEVICE_ORDER=PCI_BUS_ID`},
+		{"declared device", one, `CUDA_VISIBLE_DEVICES=4 HIP_VISIBLE_DEVICES=0`},
+		{"no device", gang(0, 0), `CUDA_VISIBLE_DEVICES= NVIDIA_VISIBLE_DEVICES=void ROCR_VISIBLE_DEVICES= HIP_VISIBLE_DEVICES=`},
+		{"part of a device", gang(0, 500), `PET_NPROC_PER_NODE=1`},
+		{"the user wins", gang(0, 0, &messages.EnvVar{Name: "MASTER_PORT", Value: "1"}, &messages.EnvVar{Name: "MINE", Value: "a=b c"}), `MASTER_PORT=1`},
+		{"but not over this", gang(0, 0, &messages.EnvVar{Name: "SYNAPSE_RANK", Value: "7"}, &messages.EnvVar{Name: "SYNAPSE_SECRET", Value: "x"},
+			&messages.EnvVar{Name: "CUDA_VISIBLE_DEVICES", Value: "all"}), `SYNAPSE_RANK=0 CUDA_VISIBLE_DEVICES= SYNAPSE_SECRET-`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			env := of(t, c.task)
+			for _, want := range strings.Fields(c.want) {
+				if name, absent := strings.CutSuffix(want, "-"); absent && !strings.Contains(want, "=") {
+					if value, there := env[name]; there {
+						t.Errorf("%s=%s is there", name, value)
+					}
+					continue
+				}
+				name, value, _ := strings.Cut(want, "=")
+				if got, there := env[name]; !there || got != value {
+					t.Errorf("%s=%q (%v), want %q", name, got, there, value)
+				}
+			}
+		})
+	}
+	if got := of(t, gang(0, 0, &messages.EnvVar{Name: "MINE", Value: "a=b c"}))["MINE"]; got != "a=b c" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestHostfile: each machine once, with as many slots as processes are meant for it.
+func TestHostfile(t *testing.T) {
+	task := gang(0, 2000)
+	if got := Hostfile(task.Start.Rendezvous, task.Start.Grant); got != "10.0.0.1 slots=2\n10.0.0.2 slots=4\n10.0.0.3 slots=2\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestLargeGang: no variable is longer than the kernel takes; the hostfile has them all.
+func TestLargeGang(t *testing.T) {
+	task := gang(0, 8000)
+	task.Start.Rendezvous.Peers = nil
+	for i := range int32(messages.MaxGangTasks) {
+		task.Start.Rendezvous.Peers = append(task.Start.Rendezvous.Peers, &messages.Peer{Rank: i, Node: fmt.Sprint(i), Address: fmt.Sprintf("10.%d.%d.1", i/256, i%256)})
+	}
+	for _, line := range Of(task) {
+		if len(line) > 120<<10 {
+			t.Errorf("%.40s… is %d bytes", line, len(line))
+		}
+	}
+	if n := strings.Count(Hostfile(task.Start.Rendezvous, task.Start.Grant), "\n"); n != messages.MaxGangTasks {
+		t.Error(n)
+	}
+}
+
+// TestNothingKnown: an incomplete start does not break anything.
+func TestNothingKnown(t *testing.T) {
+	if env := of(t, Task{Start: &messages.StartTask{}}); env["SYNAPSE_WORLD_SIZE"] != "1" || env["SYNAPSE_RANK"] != "0" {
+		t.Error(env)
+	}
+}
+
+// TestNumericID: what is a number stays it; what is not becomes one, always the same.
+func TestNumericID(t *testing.T) {
+	for id, want := range map[string]string{"42": "42", "0": numericID("0"), "99999999999": numericID("99999999999")} {
+		if got := numericID(id); got != want || got == "0" || len(got) > 10 {
+			t.Errorf("%s: %s", id, got)
+		}
+	}
+}

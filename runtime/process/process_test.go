@@ -1,0 +1,265 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/topology"
+)
+
+func taskOf(t *testing.T, spec *messages.JobSpec) *launcher.Task {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // as a data directory is
+		t.Fatal(err)
+	}
+	task := &launcher.Task{
+		Key: launcher.Key{Token: topology.Token{Epoch: 1, Counter: 2}}, Job: "job", Spec: spec, Grant: &messages.Grant{},
+		Dir: filepath.Join(dir, "driver"), Scratch: filepath.Join(dir, "scratch"),
+	}
+	for _, d := range []string{task.Dir, task.Scratch} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return task
+}
+
+func host(change func(*messages.JobSpec)) *messages.JobSpec {
+	s := &messages.JobSpec{Image: "host", Command: []string{"true"}}
+	if change != nil {
+		change(s)
+	}
+	return s
+}
+
+// TestPrepare: what a plain process cannot be is refused by the field's name, with the way out.
+func TestPrepare(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*messages.JobSpec)
+		says   string
+	}{
+		{"host", nil, ""},
+		{"image", func(s *messages.JobSpec) { s.Image = "./rootfs" }, "image: "},
+		{"limits", func(s *messages.JobSpec) { s.LimitsRequired = true }, "limits: "},
+		{"no command", func(s *messages.JobSpec) { s.Command = nil }, "command: "},
+		{"no workdir", func(s *messages.JobSpec) { s.Workdir = "/no/such" }, "workdir: "},
+		{"file as workdir", func(s *messages.JobSpec) { s.Workdir = "/etc/passwd" }, "workdir: "},
+		{"mount elsewhere", func(s *messages.JobSpec) { s.Mounts = []*messages.Mount{{Source: "/etc", Target: "/x"}} }, "mounts[0]"},
+		{"mount read only", func(s *messages.JobSpec) {
+			s.Mounts = []*messages.Mount{{Source: "/etc", Target: "/etc", ReadOnly: true}}
+		}, "mounts[0]"},
+		{"mount of itself", func(s *messages.JobSpec) { s.Mounts = []*messages.Mount{{Source: "/etc", Target: "/etc"}} }, ""},
+		{"mount of nothing", func(s *messages.JobSpec) { s.Mounts = []*messages.Mount{{Source: "/no", Target: "/no"}} }, "mounts[0].source"},
+		{"stranger", func(s *messages.JobSpec) { s.User = "no-such-user" }, "user: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := New(Options{}).Prepare(context.Background(), taskOf(t, host(c.change)))
+			if (err == nil) != (c.says == "") || err != nil && !strings.HasPrefix(err.Error(), c.says) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestUserAsRoot: a job is somebody, and root only where that is allowed.
+func TestUserAsRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	for _, c := range []struct {
+		options Options
+		user    string
+		uid     uint32
+		says    string
+	}{
+		{Options{}, "", 65534, ""},
+		{Options{}, "root", 0, "user: root is root"},
+		{Options{}, "0", 0, "user: 0 is root"},
+		{Options{}, "0:5", 0, "user: 0:5 is root"},
+		{Options{AllowRoot: true}, "root", 0, ""},
+		{Options{DefaultUser: "61234"}, "", 61234, ""},
+		{Options{}, "61234:61235", 61234, ""},
+		{Options{}, "61234:x", 0, "user: the group"},
+		{Options{}, "-1", 0, "user: "},
+	} {
+		got, err := New(c.options).user(host(func(s *messages.JobSpec) { s.User = c.user }))
+		if c.says != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), c.says) {
+				t.Errorf("%q: %v", c.user, err)
+			}
+			continue
+		}
+		if err != nil || got.credential.UID != c.uid || c.uid != 0 && got.credential.GID == 0 {
+			t.Errorf("%q: %+v, %v", c.user, got, err)
+		}
+	}
+	task := taskOf(t, host(nil))
+	if err := os.Chmod(filepath.Dir(task.Scratch), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := New(Options{}).Prepare(context.Background(), task); err == nil || !strings.Contains(err.Error(), "cannot pass through "+filepath.Dir(task.Scratch)) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestUserNotRoot: an agent that is not root runs its own user's jobs and no other's.
+func TestUserNotRoot(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root can be anybody; TestUserAsRoot is for it")
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Skip("this user has no name here: ", err)
+	}
+	for _, name := range []string{"", me.Username, me.Uid} {
+		if a, err := New(Options{}).user(host(func(s *messages.JobSpec) { s.User = name })); err != nil || a.credential != nil {
+			t.Errorf("%q: %+v, %v", name, a, err)
+		}
+	}
+	if _, err := New(Options{}).user(host(func(s *messages.JobSpec) { s.User = "root" })); err == nil || !strings.HasPrefix(err.Error(), "user: root cannot be had") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCommand: the task finds a usual environment, and its own wins.
+func TestCommand(t *testing.T) {
+	d := New(Options{Env: []string{"PATH=/opt/bin:/bin", "TZ=UTC"}})
+	task := taskOf(t, host(nil))
+	spec, err := d.Command(task, nil, []string{"A=1", "TZ=CET"})
+	if err != nil || spec.Dir != task.Scratch || spec.Path != "true" {
+		t.Fatal(spec, err)
+	}
+	env := strings.Join(spec.Env, "\n")
+	for _, want := range []string{"PATH=/opt/bin:/bin", "A=1", "TZ=CET", "HOME=", "USER="} {
+		if strings.Count("\n"+env, "\n"+want) != 1 {
+			t.Errorf("%s in\n%s", want, env)
+		}
+	}
+	if strings.Contains(env, "TZ=UTC") {
+		t.Error(env)
+	}
+}
+
+// cgroups is a folder for leaves that goes with the test.
+func cgroups(t *testing.T) string {
+	t.Helper()
+	own := ownCgroups()
+	if own == "" {
+		t.Skip("no unified cgroup hierarchy that this user may write")
+	}
+	dir := filepath.Join(own, "test-"+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skip("no cgroup can be made: ", err)
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+		_ = os.Remove(own) // another test of this machine may still use it
+	})
+	return dir
+}
+
+// TestCgroup: a task starts in its leaf, everything of it is killed through it, and the leaf goes with it.
+func TestCgroup(t *testing.T) {
+	d := New(Options{Cgroups: cgroups(t)})
+	task := taskOf(t, host(func(s *messages.JobSpec) {
+		s.Command = []string{"/bin/sh", "-c", `cat /proc/self/cgroup; (env -i setsid /bin/sleep 60 &); sleep 60`}
+	}))
+	if err := d.Prepare(context.Background(), task); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := d.Command(task, nil, []string{"SYNAPSE_HOSTFILE=" + launcher.Hostfile(task.Scratch)})
+	if err != nil || spec.Cgroup == "" {
+		t.Fatal(spec, err)
+	}
+	link, err := supervisor.Start(task.Dir, spec, []string{"/proc/self/exe", supervisor.SubCommand})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
+	if e := link.Next(); !e.Started {
+		t.Fatalf("%+v", e)
+	}
+	state, err := supervisor.ReadState(task.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader, _ := supervisor.ReadProcess(state.PID)
+	keeper, _ := supervisor.ReadProcess(leader.Parent)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // until both have been forked
+		procs, _ := os.ReadFile(filepath.Join(spec.Cgroup, "cgroup.procs"))
+		if _, out, _, _ := supervisor.ReadLog(task.Dir, supervisor.Stdout, 0, 1); len(bytes.Fields(procs)) >= 3 && len(out) > 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("in the leaf are %s", procs)
+		}
+	}
+	_ = keeper.Send(9)
+	if e := link.Next(); !e.Closed {
+		t.Fatalf("%+v", e)
+	}
+	if err := d.Sweep(context.Background(), task, state); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(spec.Cgroup); !os.IsNotExist(err) {
+		t.Errorf("the leaf is still there: %v", err)
+	}
+	_, out, _, _ := supervisor.ReadLog(task.Dir, supervisor.Stdout, 0, 4096)
+	if !strings.Contains(string(out), filepath.Base(spec.Cgroup)) {
+		t.Errorf("it ran in %s", out)
+	}
+}
+
+// TestUnifiedRoot: the mount that shows the whole hierarchy.
+func TestUnifiedRoot(t *testing.T) {
+	if got := unifiedRoot("30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"); got != "/sys/fs/cgroup" {
+		t.Error(got)
+	}
+	if got := unifiedRoot("30 1 0:26 /deep /x rw - cgroup2 cgroup2 rw\nbroken\n31 1 0:1 / /y rw - tmpfs t rw\n"); got != "" {
+		t.Error(got)
+	}
+}
+
+// TestInSession: a number that was given away again is not the task's.
+func TestInSession(t *testing.T) {
+	state := &supervisor.State{PID: 50, Start: 1000}
+	for _, c := range []struct {
+		p    supervisor.Process
+		want bool
+	}{
+		{supervisor.Process{PID: 50, Session: 50, Start: 1000}, true},
+		{supervisor.Process{PID: 51, Session: 50, Start: 1001}, true},
+		{supervisor.Process{PID: 50, Session: 50, Start: 2000}, false},
+		{supervisor.Process{PID: 51, Session: 50, Start: 999}, false},
+		{supervisor.Process{PID: 51, Session: 49, Start: 1001}, false},
+	} {
+		if got := inSession(c.p, state); got != c.want {
+			t.Errorf("%+v: %v", c.p, got)
+		}
+	}
+	if inSession(supervisor.Process{PID: 1, Session: 0}, &supervisor.State{}) {
+		t.Error("without a session everything is in it")
+	}
+}
+
+// TestMain lets this test's binary be the supervisor.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == supervisor.SubCommand {
+		os.Exit(supervisor.Main(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what happens when processes and machines break.
+
+// crash ends a machine as a power loss would: its agent, its supervisors and all
+// its tasks at once.
+func (c *cluster) crash(n *process) {
+	c.t.Helper()
+	folder := filepath.Join(c.dir, n.name) // every process of the machine names it, or stands below one that does
+	n.kill()
+	<-n.ended
+	for range 50 {
+		if killAll(folder) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatalf("processes of %s are still there", n.name)
+}
+
+// killAll kills every process whose command line or environment names a folder,
+// and answers how many there were.
+func killAll(folder string) int {
+	found := 0
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		for _, what := range []string{"cmdline", "environ"} {
+			text, err := os.ReadFile(filepath.Join("/proc", e.Name(), what))
+			if err == nil && strings.Contains(string(text), folder) && syscall.Kill(pid, syscall.SIGKILL) == nil {
+				found++
+				break
+			}
+		}
+	}
+	return found
+}
+
+// TestReaper: a machine that is silent for ten seconds is declared dead, not
+// earlier, and its gang runs again elsewhere.
+func TestReaper(t *testing.T) {
+	c := newCluster(t)
+	n := c.node("n1", "r1")
+	id := c.submit(gang(1, 8, "exec sleep 120"))
+	c.await(id, "running", 10*time.Second)
+	c.node("n2", "r1")
+	n.says(t, "Pulse sent", time.Second)
+	c.crash(n)
+	var last time.Time
+	for _, l := range c.scheduler.copy() { // a report also tells that it lives, so the last heartbeat is a lower bound
+		if strings.HasSuffix(l.text, "[GRPC] Heartbeat from n1") {
+			last = l.at
+		}
+	}
+	killed := time.Now()
+	dead := c.scheduler.says(t, "REAPER: Node n1 is DEAD (Missed Heartbeats)", 12*time.Second)
+	if after := dead.at.Sub(last); after < 10*time.Second-50*time.Millisecond {
+		t.Errorf("declared dead %s after its last heartbeat", after)
+	}
+	if after := dead.at.Sub(killed); after > 10500*time.Millisecond {
+		t.Errorf("declared dead %s after it was killed", after)
+	}
+	s := c.until(id, 5*time.Second, "running on n2", func(s *messages.JobStatus) bool {
+		return s.Phase == "running" && s.Attempt.Places[0].Node == "n2"
+	})
+	if len(s.Debts) != 1 || s.Debts[0] != "n1" {
+		t.Errorf("who owes evidence: %v", s.Debts)
+	}
+	if m := c.machine("n1"); m.Phase != "dead" {
+		t.Errorf("n1 is %s", m.Phase)
+	}
+
+	// It comes back, with nothing of what it had: the debt is settled.
+	c.node("n1", "r1")
+	c.until(id, 10*time.Second, "without debts", func(s *messages.JobStatus) bool { return len(s.Debts) == 0 })
+}
+
+func (p *process) copy() []line {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]line(nil), p.lines...)
+}
+
+// TestSchedulerAsleep: silence that was the scheduler's own kills nobody.
+func TestSchedulerAsleep(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	id := c.submit(gang(1, 1, "exec sleep 120"))
+	c.await(id, "running", 10*time.Second)
+	c.scheduler.signal(syscall.SIGSTOP)
+	time.Sleep(15 * time.Second)
+	c.scheduler.signal(syscall.SIGCONT)
+	time.Sleep(3 * time.Second)
+	if strings.Contains(c.scheduler.said(), "is DEAD") {
+		t.Error("a machine was declared dead for the scheduler's own silence")
+	}
+	if s := c.job(id); s.Phase != "running" || s.Record.Runs != 1 {
+		t.Errorf("the gang is %s after %d runs", s.Phase, s.Record.Runs)
+	}
+}
+
+// TestAgentKilled: the tasks go on, the next agent takes them up within two
+// seconds, and the exit code is exact.
+func TestAgentKilled(t *testing.T) {
+	c := newCluster(t)
+	n := c.node("n1", "r1")
+	id := c.submit(gang(2, 1, `sleep 4; exit $((SYNAPSE_RANK * 7))`))
+	c.await(id, "running", 10*time.Second)
+	n.kill()
+	<-n.ended
+	began := time.Now()
+	c.node("n1", "r1")
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("the next agent was welcome after %s", took)
+	}
+	if s := c.await(id, "failed", 15*time.Second); s.Record.ExitCode != 7 || s.Record.Runs != 1 {
+		t.Errorf("it ended with code %d after %d runs: %s", s.Record.ExitCode, s.Record.Runs, s.Record.Outcome)
+	}
+}
+
+// TestSchedulerKilled: what runs goes on, what waits still waits, and what was
+// acknowledged is there.
+func TestSchedulerKilled(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	runs := c.submit(gang(1, 8, "sleep 5; exit 9"))
+	c.await(runs, "running", 10*time.Second)
+	waits := c.submit(gang(1, 8, "exit 0"))
+	c.scheduler.kill()
+	<-c.scheduler.ended
+	c.lead(c.address)
+	c.client = c.dial()
+	if s := c.await(runs, "failed", 20*time.Second); s.Record.ExitCode != 9 || s.Record.Runs != 1 {
+		t.Errorf("it ended with code %d after %d runs", s.Record.ExitCode, s.Record.Runs)
+	}
+	c.await(waits, "succeeded", 10*time.Second)
+}
+
+// TestSecondMachineOfAName: another machine under a known id is refused, and both sides say so.
+func TestSecondMachineOfAName(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	other := launch(t, "other", "synapse-node", "--join", c.address, "--data-dir", filepath.Join(c.dir, "other"), "--id", "n1", "--gpus", "0", "--address", "127.0.0.1")
+	limit := time.Now().Add(10 * time.Second)
+	for !strings.Contains(other.said(), "node already registered") || !strings.Contains(c.scheduler.said(), "node already registered") {
+		if time.Now().After(limit) {
+			t.Fatal("nobody was told that the node is already registered")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if m := c.machine("n1"); m.Phase != "up" {
+		t.Errorf("the first one is %s", m.Phase)
+	}
+}
+
+// TestEndings: a signal ends each process within five seconds, with the right code.
+func TestEndings(t *testing.T) {
+	c := newCluster(t)
+	n := c.node("n1", "r1")
+	for _, p := range []*process{n, c.scheduler} {
+		p.signal(syscall.SIGTERM)
+		select {
+		case <-p.ended:
+			if p.err != nil {
+				t.Errorf("%s ended with %v", p.name, p.err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s did not end within 5 s", p.name)
+		}
+	}
+}
+
+// TestRefusalsAtTheStart: one clear line, the right code, no stack.
+func TestRefusalsAtTheStart(t *testing.T) {
+	c := newCluster(t)
+	for _, r := range []struct {
+		program string
+		args    []string
+		code    int
+		says    string
+	}{
+		{"synapse-scheduler", []string{"--listen", c.address, "--store", "memory"}, 1, "the port is in use by another process"},
+		{"synapse-scheduler", []string{"--listen", "127.0.0.1:0", "--data-dir", filepath.Join(c.dir, "scheduler")}, 1, "in use by another"},
+		{"synapse-scheduler", []string{"--lissen", "x"}, 2, "unknown flag: --lissen"},
+		{"synapse-scheduler", []string{"--store", "floppy"}, 2, "--store \"floppy\""},
+		{"synapse-node", nil, 2, "--join is missing"},
+		{"synapse-node", []string{"--join", "nowhere"}, 2, "must be host:port"},
+		{"synapse-node", []string{"--join", "h:1", "--memory", "8 GB"}, 2, "--memory \"8 GB\""},
+		{"synapse-node", []string{"--join", "h:1", "--topology", "rack"}, 2, "must be key=value"},
+	} {
+		p := launch(t, r.program, r.program, r.args...)
+		select {
+		case <-p.ended:
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s %v did not end", r.program, r.args)
+			continue
+		}
+		time.Sleep(20 * time.Millisecond) // the last line may still be on its way through the pipe
+		if said := p.said(); p.cmd.ProcessState.ExitCode() != r.code || !strings.Contains(said, r.says) || strings.Contains(said, "goroutine") {
+			t.Errorf("%s %v ended with %d and said %q", r.program, r.args, p.cmd.ProcessState.ExitCode(), said)
+		}
+	}
+}

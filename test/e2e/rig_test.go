@@ -1,0 +1,352 @@
+// Package e2e runs real processes: a scheduler and machines' agents as they are
+// shipped, on loopback, each test with a cluster of its own in a folder of its
+// own. What a simulation cannot show is shown here: that the pieces fit, and the
+// words that users see.
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the rig: the programs, their processes, and the client.
+
+// bin is where the programs are, built once for all tests.
+var bin string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "synapse-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	if err := os.Chmod(folder, 0o755); err != nil { // tasks run as other users
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	bin = folder
+	build := exec.Command("go", "build", "-o", folder+"/", "../../cmd/...")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building the commands:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// process is one of the cluster's, with all that it said.
+type process struct {
+	name  string
+	cmd   *exec.Cmd
+	ended chan struct{}
+	err   error // of its end; read after ended
+
+	mu    sync.Mutex
+	lines []line
+	more  chan struct{} // closed and renewed with every line
+}
+
+type line struct {
+	at   time.Time
+	text string
+}
+
+// launch starts a program in a process group of its own; the test's end kills it.
+func launch(t *testing.T, name, program string, args ...string) *process {
+	t.Helper()
+	p := &process{name: name, cmd: exec.Command(filepath.Join(bin, program), args...), ended: make(chan struct{}), more: make(chan struct{})}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = write, write
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	go p.listen(read)
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		<-p.ended
+		if t.Failed() {
+			t.Logf("%s said:\n%s", name, p.said())
+		}
+	})
+	return p
+}
+
+func (p *process) listen(from io.ReadCloser) {
+	defer from.Close()
+	scanner := bufio.NewScanner(from)
+	for scanner.Scan() {
+		p.mu.Lock()
+		p.lines = append(p.lines, line{time.Now(), scanner.Text()})
+		close(p.more)
+		p.more = make(chan struct{})
+		p.mu.Unlock()
+	}
+}
+
+func (p *process) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all strings.Builder
+	for _, l := range p.lines {
+		all.WriteString(l.text + "\n")
+	}
+	return all.String()
+}
+
+// find is the first line that ends in the words, which is how an exact line looks behind its time.
+func (p *process) find(words string) (line, bool, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.lines {
+		if l.text == words || strings.HasSuffix(l.text, " "+words) {
+			return l, true, p.more
+		}
+	}
+	return line{}, false, p.more
+}
+
+// says waits for an exact line.
+func (p *process) says(t *testing.T, words string, within time.Duration) line {
+	t.Helper()
+	limit := time.After(within)
+	for {
+		found, is, more := p.find(words)
+		if is {
+			return found
+		}
+		select {
+		case <-more:
+		case <-limit:
+			t.Fatalf("%s did not say %q within %s", p.name, words, within)
+		}
+	}
+}
+
+func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// kill ends the process as a crash would. Its tasks are in groups of their own.
+func (p *process) kill() { p.signal(syscall.SIGKILL) }
+
+// cluster is one test's.
+type cluster struct {
+	t         *testing.T
+	dir       string
+	address   string
+	scheduler *process
+	client    api.SynapseClient
+	requests  int
+}
+
+// newCluster starts a scheduler.
+func newCluster(t *testing.T, more ...string) *cluster {
+	t.Helper()
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "synapse-e2e-cluster-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{t: t, dir: dir}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	c.lead("127.0.0.1:0", more...)
+	c.client = c.dial()
+	return c
+}
+
+// dial connects to the scheduler.
+func (c *cluster) dial() api.SynapseClient {
+	c.t.Helper()
+	conn, err := grpc.NewClient(c.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { conn.Close() })
+	return api.NewSynapseClient(conn)
+}
+
+// lead starts a scheduler on the cluster's data, and waits until it listens.
+func (c *cluster) lead(at string, more ...string) {
+	c.t.Helper()
+	file := filepath.Join(c.dir, "address")
+	os.Remove(file)
+	args := append([]string{"--listen", at, "--listen-file", file, "--data-dir", filepath.Join(c.dir, "scheduler"), "--levels", "zone,rack", "--debug"}, more...)
+	c.scheduler = launch(c.t, "scheduler", "synapse-scheduler", args...)
+	for range 200 {
+		if text, err := os.ReadFile(file); err == nil {
+			c.address = strings.TrimSpace(string(text))
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	c.t.Fatalf("the scheduler does not listen:\n%s", c.scheduler.said())
+}
+
+// node starts a machine's agent of 8 declared GPUs, and waits until it has joined.
+func (c *cluster) node(id, rack string, more ...string) *process {
+	c.t.Helper()
+	p := c.agent(id, rack, more...)
+	p.says(c.t, "Success! Master says: Welcome to Synapse", 15*time.Second)
+	return p
+}
+
+// agent starts a machine's agent.
+func (c *cluster) agent(id, rack string, more ...string) *process {
+	c.t.Helper()
+	args := append([]string{
+		"--join", c.address, "--data-dir", filepath.Join(c.dir, id), "--id", id, "--topology", "zone=a,rack=" + rack,
+		"--gpus", "8", "--cpus", "64", "--memory", "512Gi", "--address", "127.0.0.1", "--allow-root", "--debug",
+	}, more...)
+	return launch(c.t, id, "synapse-node", args...)
+}
+
+// gang is a job of tasks that each run a line of shell.
+func gang(tasks int32, gpus float64, shell string) *messages.JobSpec {
+	return &messages.JobSpec{
+		Name: "gang", Image: "host", Command: []string{"/bin/sh", "-c", shell}, User: user(),
+		Gang: &messages.GangSpec{ReplicasMin: tasks, ReplicasMax: tasks},
+		Each: &messages.Resources{MilliCpu: 1000, MemoryBytes: 1 << 30, MilliGpu: int64(gpus * 1000)},
+		Stop: &messages.StopSpec{Signal: int32(syscall.SIGTERM), GraceMs: 2000},
+	}
+}
+
+// user is whom the tasks run as: the tests write into folders of their own.
+func user() string {
+	if os.Geteuid() == 0 {
+		return "root"
+	}
+	return ""
+}
+
+func (c *cluster) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	c.t.Cleanup(cancel)
+	return ctx
+}
+
+// submit orders a job and answers its id.
+func (c *cluster) submit(spec *messages.JobSpec) string {
+	c.t.Helper()
+	c.requests++
+	reply, err := c.client.Submit(c.ctx(), &messages.Submit{RequestId: fmt.Sprintf("r-%d", c.requests), Spec: spec, AllowInfeasible: true})
+	if err != nil {
+		c.t.Fatalf("submit: %v", err)
+	}
+	return reply.Job
+}
+
+// job is a job as people see it.
+func (c *cluster) job(id string) *messages.JobStatus {
+	c.t.Helper()
+	reply, err := c.client.GetJob(c.ctx(), &messages.GetJob{Job: id})
+	if err != nil {
+		c.t.Fatalf("get %s: %v", id, err)
+	}
+	return reply.Job
+}
+
+// await waits until a job is in a phase.
+func (c *cluster) await(id, phase string, within time.Duration) *messages.JobStatus {
+	c.t.Helper()
+	return c.until(id, within, phase, func(s *messages.JobStatus) bool { return s.Phase == phase })
+}
+
+// until waits for something to be so of a job.
+func (c *cluster) until(id string, within time.Duration, what string, holds func(*messages.JobStatus) bool) *messages.JobStatus {
+	c.t.Helper()
+	limit := time.Now().Add(within)
+	for {
+		s := c.job(id)
+		if holds(s) {
+			return s
+		}
+		if time.Now().After(limit) {
+			c.t.Fatalf("job %s is %s (%s), not %s within %s\n%v", id, s.Phase, s.Reason, what, within, s)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (c *cluster) cancel(id string) {
+	c.t.Helper()
+	if _, err := c.client.Cancel(c.ctx(), &messages.Cancel{Job: id, Reason: "test"}); err != nil {
+		c.t.Fatalf("cancel: %v", err)
+	}
+}
+
+// explain is the answer to why a job waits.
+func (c *cluster) explain(id string) string {
+	c.t.Helper()
+	reply, err := c.client.ExplainJob(c.ctx(), &messages.ExplainJob{Job: id})
+	if err != nil {
+		c.t.Fatalf("explain: %v", err)
+	}
+	return reply.Text
+}
+
+// logs are what a job's members wrote.
+func (c *cluster) logs(id string) string {
+	c.t.Helper()
+	stream, err := c.client.ReadLogs(c.ctx(), &api.ReadLogs{Job: id})
+	if err != nil {
+		c.t.Fatalf("logs: %v", err)
+	}
+	var all strings.Builder
+	for {
+		part, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return all.String()
+		}
+		if err != nil {
+			c.t.Fatalf("logs: %v", err)
+		}
+		all.Write(part.Data)
+		all.WriteString(part.Notice)
+	}
+}
+
+// machine is a machine as people see it.
+func (c *cluster) machine(id string) *messages.NodeStatus {
+	c.t.Helper()
+	reply, err := c.client.ListNodes(c.ctx(), &messages.ListNodes{})
+	if err != nil {
+		c.t.Fatalf("nodes: %v", err)
+	}
+	for _, n := range reply.Nodes {
+		if n.Record.Id == id {
+			return n
+		}
+	}
+	c.t.Fatalf("there is no machine %s", id)
+	return nil
+}
