@@ -49,13 +49,13 @@ func (c *headRuns) Step(w *World, e *Event) {
 		}
 		return
 	case Sent:
-		if m, is := e.Message.(*messages.Reserve); is && w.faults.prompt() {
+		if m, is := e.Message.(*messages.Reserve); is && c.looksClosely(w) {
 			c.onTried(w, m.Order)
 		}
 		return
 	}
 	c.lookBack(w)
-	if w.faults.prompt() && len(w.machines) <= 1000 {
+	if c.looksClosely(w) {
 		c.allWithRoom(w)
 	}
 	if !w.healed || w.engine.now.since(w.healedAt) < w.constants.BenchCap+20*time.Second {
@@ -74,6 +74,10 @@ func (c *headRuns) Step(w *World, e *Event) {
 		w.violate(c.Name(), "there has been room for 30 s: %s", w.whyWaits(head))
 	}
 }
+
+// looksClosely tells whether everybody who waits is looked at in this run: in a
+// large room that would cost more than the run itself.
+func (c *headRuns) looksClosely(w *World) bool { return w.faults.prompt() && len(w.machines) <= 1000 }
 
 // onTried sees an attempt begin: is anybody passed over?
 func (c *headRuns) onTried(w *World, o *messages.Order) {

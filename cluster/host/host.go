@@ -15,6 +15,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/link"
 )
 
 // Host implements actors.Host and owns the actor system.
@@ -47,10 +48,11 @@ func (h *Host) Ended() <-chan error { return h.ended }
 
 func (h *Host) end(why error) { h.once.Do(func() { h.ended <- why }) }
 
-// Props are an actor's in this process.
+// Props are an actor's in this process. The mailbox is the link's, because a
+// machine may speak to an actor in the moment of its birth.
 func (h *Host) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 	guard := func() actor.Actor { return &guarded{host: h, kind: kind, inner: make()} }
-	return actor.PropsFromProducer(guard, actor.WithDispatcher(h.pool))
+	return actor.PropsFromProducer(guard, actor.WithDispatcher(h.pool), actor.WithMailbox(link.Mailbox))
 }
 
 // guarded logs the stack of a panic before supervision sees only its reason.

@@ -140,7 +140,7 @@ func (b *batch) letter(envelope []byte) (l incoming, ok bool) {
 	if l.target, ok = readPID(b.targets[target]); !ok || sender == 0 {
 		return l, ok
 	}
-	if sender < 0 || !within(sender-1, b.senders) {
+	if !within(sender-1, b.senders) {
 		return l, false
 	}
 	l.sender, ok = readPID(b.senders[sender-1])

@@ -314,7 +314,7 @@ func TestHalfOpenConnections(t *testing.T) {
 	grown := int64(memory()) - int64(before)
 	t.Logf("%d connections in %v: %d KiB and %.1f goroutines each", many, time.Since(began).Round(time.Millisecond),
 		grown/int64(many)>>10, float64(runtime.NumGoroutine()-goroutines)/float64(many))
-	if grown > int64(many)*16<<10 {
+	if grown > int64(many)*10<<10 {
 		t.Errorf("%d half-open connections cost %d MiB", many, grown>>20)
 	}
 	// A fresh machine is let in among them.

@@ -27,7 +27,7 @@ import (
 // This file owns the stage: scheduler processes and machines of real actor
 // systems, on loopback or in memory, whose actors only note what they hear.
 
-const patience = 16 * time.Second
+const patience = 20 * time.Second
 
 // tally counts what the link counts.
 type tally struct {

@@ -109,7 +109,7 @@ func (s *Server) attach(m *machine) error {
 	if older != nil {
 		s.o.Count(CountSuperseded, 1)
 		s.tell(actors.LinkDown{Node: older.greeted()})
-		
+		older.line.end(errSuperseded)
 	}
 	if !taken {
 		return errCrowded

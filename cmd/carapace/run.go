@@ -39,9 +39,9 @@ type request struct {
 func run(arguments []string) int {
 	// What we inherited beyond stdio is nobody's business in the container.
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
-	// Those that end us must not do so while there is a container to look after; the rest may wait until it runs.
+	// Before there is anything to look after: a signal that ended us later would leave it behind.
 	signals := make(chan os.Signal, 64)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	signal.Notify(signals, forwarded...)
 	request, code, done := readRequest(arguments)
 	if done {
 		return code
@@ -62,7 +62,6 @@ func run(arguments []string) int {
 		}
 		return carapace.CodeSetupFailed
 	}
-	signal.Notify(signals, forwarded...)
 	for _, what := range container.Unenforced() {
 		fmt.Fprintf(os.Stderr, "carapace: not enforced: %s\n", what)
 	}
@@ -98,7 +97,7 @@ func (r *request) see(container *carapace.Container, signals <-chan os.Signal) i
 }
 
 // forwarded are the signals that mean the task. The stopping ones do not: a container cannot be stopped and continued.
-var forwarded = []os.Signal{unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGCONT}
+var forwarded = []os.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGCONT}
 
 // teller writes events to the descriptor that --status-fd names. A reader that has gone takes nothing from the task.
 func (r *request) teller() (func(carapace.Event), error) {

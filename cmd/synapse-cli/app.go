@@ -24,14 +24,15 @@ import (
 
 // app is one run.
 type app struct {
-	name   string // synapse-cli or synctl
-	stdin  io.Reader
-	stdout io.Writer // data
-	stderr io.Writer // all else
-	lookup func(string) (string, bool)
-	config client.Config
-	style  show.Style
-	begun  bool // a command runs: what goes wrong from here on is not the command line
+	name       string // synapse-cli or synctl
+	stdin      io.Reader
+	stdout     io.Writer // data
+	stderr     io.Writer // all else
+	lookup     func(string) (string, bool)
+	config     client.Config
+	connection *pflag.FlagSet // the flags that config is made of
+	style      show.Style
+	begun      bool // a command runs: what goes wrong from here on is not the command line
 }
 
 const seedName = "synctl"
@@ -72,7 +73,8 @@ func (a *app) root() *cobra.Command {
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
-	a.connectionFlags(root.PersistentFlags())
+	a.connection = root.PersistentFlags()
+	a.connectionFlags(a.connection)
 	if a.name == seedName {
 		a.seedFlags(root)
 	}
@@ -83,11 +85,8 @@ func (a *app) root() *cobra.Command {
 }
 
 // begin runs before every command, and after its flags and arguments were found good.
-func (a *app) begin(c *cobra.Command, _ []string) error {
+func (a *app) begin(*cobra.Command, []string) error {
 	a.begun = true
-	if err := a.connectionSettings(c.Root().PersistentFlags()); err != nil {
-		return usage("%s", err)
-	}
 	if file, is := a.stdout.(*os.File); is && term.IsTerminal(int(file.Fd())) {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
 			a.style.Width = width
@@ -103,8 +102,14 @@ func (a *app) begin(c *cobra.Command, _ []string) error {
 	return nil
 }
 
-// connect makes the connection that a command needs.
-func (a *app) connect() (*client.Client, error) { return client.Dial(a.config) }
+// connect makes the connection that a command needs. Its settings are looked for
+// only here: `up` writes the file that SYNAPSE_CONFIG may name already.
+func (a *app) connect() (*client.Client, error) {
+	if err := a.connectionSettings(a.connection); err != nil {
+		return nil, usage("%s", err)
+	}
+	return client.Dial(a.config)
+}
 
 // with runs a command's work with a connection.
 func (a *app) with(work func(context.Context, *client.Client) error) error {
@@ -128,15 +133,12 @@ func (a *app) data(format string, args ...any) error {
 // lost tells that the scheduler is away, while a command waits for it.
 func (a *app) lost(err error) { a.say("%s: %s; waiting for it", a.name, err) }
 
-// styleFlags adds the flags of output.
-func (a *app) styleFlags(f *pflag.FlagSet) {
+// listFlags adds the flags of lists.
+func (a *app) listFlags(c *cobra.Command) {
+	f := c.Flags()
 	f.StringVarP(&a.style.Format, "output", "o", "", "how to show it: "+strings.Join(show.Formats, ", "))
 	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "leave the headers out")
-}
-
-// listFlags adds those of lists.
-func (a *app) listFlags(f *pflag.FlagSet) {
-	a.styleFlags(f)
+	a.completeFlag(c, "output", cobra.FixedCompletions(show.Formats, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "ids only")
 	f.BoolVar(&a.style.Parsable, "parsable", false, "fields between |, nothing cut, for programs")
 }

@@ -54,7 +54,7 @@ func (a *app) attach(c *client.Client, id string, labels bool) error {
 			return a.over(last)
 		case err := <-output:
 			if closedPipe(err) {
-				return a.detached(id)
+				return nil // Whoever read it has seen enough; the job goes on.
 			}
 			if err != nil {
 				a.say("%s: the output cannot be shown: %s", a.name, err)

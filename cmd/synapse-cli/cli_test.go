@@ -81,6 +81,7 @@ func TestUsage(t *testing.T) {
 		{"--server nowhere get jobs", "not the address of a scheduler"},
 		{"--ca /no/such/file get jobs", "ca:"},
 		{"--config /no/such/file get jobs", "the settings:"},
+		{"--config /no/such/file up --nodes 0", "--nodes 0"},
 	} {
 		r := cli("", strings.Fields(c.args)...)
 		r.wants(t, exitUsage, "", c.want)
@@ -383,7 +384,8 @@ func TestSettings(t *testing.T) {
 	cliWith("", "", file("server: x:1\nserver: y:1\n"), "version").wants(t, exitUsage, "", ":2: server is there twice")
 	cliWith("", "", file("[1]"), "version").wants(t, exitUsage, "", "must be keys and values")
 	cliWith("", "", file("server: [a]"), "version").wants(t, exitUsage, "", "must be a text")
-	cliWith("", "", file(""), "version", "--client").wants(t, 0, "", "")
+	cliWith("", "", file(""), "get", "jobs", "--server", f.address).wants(t, 0, "JOB", "")
+	cliWith("", "", map[string]string{"SYNAPSE_CONFIG": "/no/such/file"}, "version", "--client").wants(t, 0, "synapse-cli", "")
 	// What a task finds in its environment is no setting of ours.
 	cliWith(f.address, "", map[string]string{"SYNAPSE_RANK": "7", "SYNAPSE_QUIET": "x"}, "get", "jobs").wants(t, 0, "JOB", "")
 }

@@ -19,6 +19,13 @@ const (
 	completeMost    = 200
 )
 
+// completeFlag completes a flag's value. It can only fail for a flag that is not there.
+func (a *app) completeFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err)
+	}
+}
+
 func filesOnly(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -26,8 +33,8 @@ func filesOnly(_ *cobra.Command, args []string, _ string) ([]string, cobra.Shell
 	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-func (a *app) completeJobs(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(c, prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
+func (a *app) completeJobs(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
 		page, err := cl.ListJobs(ctx, &messages.ListJobs{Limit: messages.MaxPageEntries})
 		var words []string
 		for _, j := range page.GetJobs() {
@@ -37,8 +44,8 @@ func (a *app) completeJobs(c *cobra.Command, _ []string, prefix string) ([]strin
 	})
 }
 
-func (a *app) completeNodes(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(c, prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
+func (a *app) completeNodes(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
 		page, err := cl.ListNodes(ctx, &messages.ListNodes{Limit: messages.MaxPageEntries})
 		var words []string
 		for _, n := range page.GetNodes() {
@@ -48,21 +55,19 @@ func (a *app) completeNodes(c *cobra.Command, _ []string, prefix string) ([]stri
 	})
 }
 
-func (a *app) complete(c *cobra.Command, prefix string, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+func (a *app) complete(prefix string, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	var words []string
-	if a.connectionSettings(c.Root().PersistentFlags()) == nil {
-		// What goes wrong completes nothing: there is nobody to tell.
-		_ = a.with(func(ctx context.Context, cl *client.Client) error {
-			ctx, cancel := context.WithTimeout(ctx, completeTimeout)
-			defer cancel()
-			all, err := list(ctx, cl)
-			for _, word := range all {
-				if strings.HasPrefix(word, prefix) && len(words) < completeMost {
-					words = append(words, word)
-				}
+	// What goes wrong completes nothing: there is nobody to tell.
+	_ = a.with(func(ctx context.Context, cl *client.Client) error {
+		ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+		defer cancel()
+		all, err := list(ctx, cl)
+		for _, word := range all {
+			if strings.HasPrefix(word, prefix) && len(words) < completeMost {
+				words = append(words, word)
 			}
-			return err
-		})
-	}
+		}
+		return err
+	})
 	return words, cobra.ShellCompDirectiveNoFileComp
 }

@@ -80,6 +80,19 @@ func TestAttach(t *testing.T) {
 	r.wants(t, 0, "jnew1\nout\n", "to stderr\n")
 }
 
+// TestAttachedReaderLeaves: `submit --attach | head` ends well, and leaves the job alone.
+func TestAttachedReaderLeaves(t *testing.T) {
+	f := startFake(t)
+	f.logs = []*api.LogPart{{Data: []byte("a\n")}, {Data: []byte("b\n")}}
+	var errs lines
+	code := run([]string{"synapse-cli", "submit", "-", "--attach"}, strings.NewReader(jobYAML), &leaving{after: 2}, &errs, func(name string) (string, bool) {
+		return f.address, name == "SYNAPSE_SERVER"
+	})
+	if code != 0 || len(told[*messages.Cancel](f)) > 0 {
+		t.Errorf("%d: %s", code, &errs)
+	}
+}
+
 // interrupt is a Ctrl-C, to ourselves: the program under test listens for it.
 func interrupt(t *testing.T) {
 	t.Helper()

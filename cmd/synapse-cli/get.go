@@ -60,7 +60,7 @@ func (a *app) getJobsCommand() *cobra.Command {
 		ValidArgsFunction: a.completeJobs,
 	}
 	f := c.Flags()
-	a.listFlags(f)
+	a.listFlags(c)
 	f.BoolVarP(&l.watch, "watch", "w", false, "go on with each change")
 	f.BoolVar(&l.me, "me", false, "only mine")
 	f.BoolVar(&l.live, "live", false, "only those that are not over")
@@ -170,7 +170,7 @@ func (a *app) getNodesCommand() *cobra.Command {
 		ValidArgsFunction: a.completeNodes,
 	}
 	f := c.Flags()
-	a.listFlags(f)
+	a.listFlags(c)
 	f.BoolVarP(&l.watch, "watch", "w", false, "go on with each change")
 	f.StringArrayVarP(&l.labels, "label", "l", nil, "only with this `key=value`, of its labels or its place")
 	f.StringVar(&l.sort, "sort", "name", "by "+strings.Join(nodeOrders(), ", ")+"; with - before it, backwards")

@@ -24,7 +24,7 @@ type specFlags struct {
 	env, label, selector, mount                                                 []string
 }
 
-// describing are the names of the flags that describe a job.
+// add adds the flags, in the order in which help shows what belongs together.
 func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.gpu, "gpu", "", "GPUs: in total, or of each task with --replicas")
 	f.StringVar(&s.cpu, "cpu", "", "CPU cores, likewise")

@@ -57,6 +57,8 @@ func (a *app) submitCommand() *cobra.Command {
 	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "only the id on standard output")
 	f.BoolVar(&a.style.Parsable, "parsable", false, "the same")
 	f.StringVarP(&a.style.Format, "output", "o", "", "how to show it: name, json, yaml")
+	a.completeFlag(c, "from", a.completeJobs)
+	a.completeFlag(c, "output", cobra.FixedCompletions([]cobra.Completion{"name", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

@@ -37,7 +37,8 @@ func (a *app) upCommand() *cobra.Command {
 		Short: "run a cluster on this machine: a scheduler, and nodes with declared GPUs",
 		Long: "Runs a scheduler and node processes on this machine until Ctrl-C, in racks, each with GPUs that are declared\n" +
 			"and not there. Once all nodes have joined, one line on standard output says so. State and logs are in\n" +
-			"--data-dir; without it they are in a temporary directory, which goes with the cluster.",
+			"--data-dir, and a cluster that is started there again goes on with its jobs; without it they are in a temporary\n" +
+			"directory, which goes with the cluster.",
 		Example: "  synapse-cli up --nodes 8 --racks 2 --gpus 8\n" +
 			"  synapse-cli up --data-dir ~/synapse --listen 127.0.0.1:9000",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -107,6 +108,7 @@ func (a *app) up(u *upFlags) error {
 		}
 	}()
 	temporary := u.Dir == ""
+	u.Resume = !temporary
 	if err := a.prepareUp(u); err != nil {
 		return err
 	}

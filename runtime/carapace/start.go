@@ -252,7 +252,12 @@ func executable(path string, rootless bool) (string, int, error) {
 	if rootless {
 		return path, -1, nil
 	}
+	handed := fmt.Sprintf("/proc/self/fd/%d", viewFd)
 	view, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err == unix.EINVAL { // The binary lies in a mount of another namespace, or in none.
+		view, err = sealedCopy(path)
+		return handed, view, err
+	}
 	if err != nil {
 		return "", -1, err
 	}
@@ -260,7 +265,30 @@ func executable(path string, rootless bool) (string, int, error) {
 		unix.Close(view)
 		return "", -1, err
 	}
-	return fmt.Sprintf("/proc/self/fd/%d", viewFd), view, nil
+	return handed, view, nil
+}
+
+// sealedCopy is a copy of the binary in memory that nobody can write to. It takes some milliseconds more than a view.
+func sealedCopy(path string) (int, error) {
+	from, err := os.Open(path)
+	if err != nil {
+		return -1, err
+	}
+	defer from.Close()
+	fd, err := unix.MemfdCreate("carapace", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return -1, err
+	}
+	to := os.NewFile(uintptr(fd), "copy of the binary")
+	defer to.Close()
+	if _, err := io.Copy(to, from); err != nil {
+		return -1, err
+	}
+	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+	if _, err := unix.FcntlInt(to.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		return -1, err
+	}
+	return unix.FcntlInt(to.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 }
 
 // command gives init its order and waits for the answer.

@@ -23,6 +23,10 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == probeArgument {
 		os.Exit(probe(os.Args[2:]))
 	}
+	if err := OwnMounts(os.Args, os.Environ()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
@@ -171,4 +175,6 @@ func unifiedRoot() string {
 	return root
 }
 
-func (d *library) String() string { return fmt.Sprintf("carapace in %s", strings.TrimPrefix(d.options.Cgroups.Parent, "/")) }
+func (d *library) String() string {
+	return fmt.Sprintf("carapace in %s", strings.TrimPrefix(d.options.Cgroups.Parent, "/"))
+}

@@ -5,6 +5,7 @@ package conformance
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,7 @@ var lifeCases = []testCase{
 	{"double-forked grandchildren die", []Trait{Rootfs, Namespaces}, grandchildren},
 	{"zombies are reaped", []Trait{Rootfs, Namespaces, Init}, zombies},
 	{"stdout reader gone", []Trait{Rootfs, Init}, readerGone},
+	{"stdout closed is stdout ended", []Trait{Rootfs, Init, Streams}, stdoutClosed},
 	{"no inherited descriptor", []Trait{Rootfs}, noDescriptor},
 	{"arguments and environment arrive unmangled", []Trait{Rootfs}, unmangled},
 }
@@ -154,6 +156,23 @@ func readerGone(s *suite) {
 	reader.Close()
 	if got := await(s, running); got.Code != 128+13 && got.Code != 1 { // Killed by SIGPIPE, or told of it by the write.
 		s.Errorf("a writer without a reader ended with %+v", got)
+	}
+}
+
+// stdoutClosed: a task that closes its output and works on must not keep its reader waiting.
+func stdoutClosed(s *suite) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer reader.Close()
+	task := s.sh("echo last; exec sleep 1000 >/dev/null 2>&1")
+	task.Stdout = writer
+	s.start(task)
+	writer.Close()
+	_ = reader.SetReadDeadline(time.Now().Add(limit))
+	if text, err := io.ReadAll(reader); err != nil || string(text) != "last\n" {
+		s.Errorf("read %q, then %v", text, err)
 	}
 }
 

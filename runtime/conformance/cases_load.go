@@ -10,7 +10,7 @@ import (
 )
 
 var loadCases = []testCase{
-	{"Start against Kill", []Trait{Rootfs}, startKill},
+	{"Start against Kill", []Trait{Rootfs, EarlyKill}, startKill},
 	{"200 concurrent starts leave nothing", []Trait{Rootfs, ManyAtOnce}, manyStarts},
 }
 

@@ -25,7 +25,7 @@ type command struct {
 	leavings func() ([]string, error)
 }
 
-func (c *command) Lacks(trait Trait) string     { return c.lacks[trait] }
+func (c *command) Lacks(trait Trait) string    { return c.lacks[trait] }
 func (c *command) Leavings() ([]string, error) { return c.leavings() }
 
 // process is a program that runs a container.
@@ -96,7 +96,9 @@ func newCommand(t testing.TB) (*command, *library, string) {
 	d := newLibrary(t)
 	binary := buildCommand(t)
 	place := []string{"--state-dir", d.options.StateDir, "--cgroup-parent", d.options.Cgroups.Parent}
-	c := &command{leavings: d.Leavings, lacks: map[Trait]string{ReportsOOM: "an exit code has no room for it; the events of --status-fd do"}}
+	c := &command{leavings: d.Leavings, lacks: map[Trait]string{
+		ReportsOOM: "an exit code has no room for it; the events of --status-fd do", Streams: "the program itself stays with its streams, as a shell's child does",
+	}}
 	c.line = func(task Task) ([]string, error) {
 		text, err := json.Marshal(specOf(task))
 		if err != nil {
@@ -164,7 +166,7 @@ func newPeer(t testing.TB, binary string) *command {
 	why := "its command line ends with code 1 or 255 for whatever goes wrong before the command runs"
 	c := &command{lacks: map[Trait]string{
 		ReportsOOM: "an exit code has no room for it", Init: "it has none: the command is PID 1", SetupCode: why, ExecCodes: why,
-		PidsExact: "its own threads count against the limit", PlainRoot: why, ManyAtOnce: "minutes of it show nothing about this project",
+		PidsExact: "its own threads count against the limit", PlainRoot: why, EarlyKill: why, ManyAtOnce: "minutes of it show nothing about this project",
 	}}
 	c.line = func(task Task) ([]string, error) {
 		bundle := t.TempDir()
@@ -186,6 +188,9 @@ func newPeer(t testing.TB, binary string) *command {
 		}
 		return fmt.Errorf("kill %s: it never worked", id)
 	}
+	if text := try(t, c); text != "" {
+		t.Skipf("it does not run even a plain container here: %s", text)
+	}
 	c.leavings = func() ([]string, error) {
 		var left []string
 		for _, pattern := range []string{filepath.Join(root, "*"), "/sys/fs/cgroup/*" + parent + "/*/", "/sys/fs/cgroup" + parent + "/*/"} {
@@ -195,6 +200,19 @@ func newPeer(t testing.TB, binary string) *command {
 		return left, nil
 	}
 	return c
+}
+
+// try answers what a program says instead of running a container, or nothing.
+func try(t testing.TB, c *command) string {
+	line, err := c.line(Task{ID: NewID(), Rootfs: MakeRootfs(t), Command: []string{"/bin/true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := exec.Command(line[0], line[1:]...).CombinedOutput()
+	if err != nil {
+		return fmt.Sprintf("%v: %s", err, text)
+	}
+	return ""
 }
 
 type object = map[string]any

@@ -63,16 +63,17 @@ func cloneUser() error {
 	return nil
 }
 
-// writeSelf writes to the binary that this process runs, by way of what the kernel calls it.
+// writeSelf asks whether the binary that this process runs lies where it could be written to. Opening it would only say
+// that it is busy, as long as it runs.
 func writeSelf() error {
-	file, err := os.OpenFile("/proc/self/exe", os.O_WRONLY, 0)
-	if err == nil {
-		file.Close()
+	var stat unix.Statfs_t
+	if err := unix.Statfs("/proc/self/exe", &stat); err != nil {
+		return err
 	}
-	if errors.Is(err, unix.ETXTBSY) {
-		return nil // The file system would have let us; only the timing was wrong.
+	if stat.Flags&unix.ST_RDONLY != 0 {
+		return unix.EROFS
 	}
-	return err
+	return nil
 }
 
 // probe tries each word and prints "word: answer" lines.

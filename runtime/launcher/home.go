@@ -80,6 +80,11 @@ func (l *Launcher) load() error {
 		if err := t.resume(boot); err != nil {
 			return fmt.Errorf("launcher: task %v: %w", key, err)
 		}
+		if t.phase == phaseNew && t.Spec == nil { // an agent died while it made the directories
+			_ = os.RemoveAll(t.home)
+			_ = os.RemoveAll(t.Scratch)
+			continue
+		}
 		l.tasks[key] = t
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -327,7 +326,6 @@ func (k *keeper) keep(exit *Exit) {
 	if err == nil {
 		k.control.say("gone " + string(text))
 	}
-	_ = syscall.Flock(lockFD, syscall.LOCK_UN)
 }
 
 // BootNs is the clock that a machine's agent and supervisors share. It goes on

@@ -69,6 +69,8 @@ func (s *Store) until(epoch uint64, left time.Duration) error {
 		return err
 	}
 	defer leave()
+	ctx, cancel := s.inTime(ctx)
+	defer cancel()
 	tag, err := s.writes.Exec(ctx, "UPDATE synapse.lease SET until = clock_timestamp() + $2 WHERE epoch = $1", epoch, left)
 	switch {
 	case err != nil:
@@ -79,6 +81,15 @@ func (s *Store) until(epoch uint64, left time.Duration) error {
 	return nil
 }
 
+// inTime bounds a call whose answer says nothing any more after a lease: a
+// connection that hangs must not keep a scheduler from asking on another one.
+func (s *Store) inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.options.Lease <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, s.options.Lease)
+}
+
 // Leading tells who leads, for those who stand by.
 func (s *Store) Leading() (Leadership, error) {
 	ctx, leave, err := s.enter()
@@ -86,6 +97,8 @@ func (s *Store) Leading() (Leadership, error) {
 		return Leadership{}, err
 	}
 	defer leave()
+	ctx, cancel := s.inTime(ctx)
+	defer cancel()
 	l, err := s.leading(ctx)
 	if err != nil {
 		return Leadership{}, fmt.Errorf("store: read the lease: %w", judged(err))

@@ -2,16 +2,14 @@ package sqlite
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
-	"os"
 
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns what operators do with a store that runs: take a copy, and
-// look whether it is whole.
+// look whether it is whole. What they do with files is in copy.go.
 
 // Backup writes a copy as of one moment to a new file, while the store goes on.
 // The file appears when it is whole and durable. It is opened like the original.
@@ -20,33 +18,13 @@ func (s *Store) Backup(path string) error {
 		return err
 	}
 	defer s.calls.RUnlock()
-	partial := path + ".partial"
-	f, err := os.OpenFile(partial, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
-	if err != nil {
-		return fmt.Errorf("store: backup: %w", err)
-	}
-	err = s.copyInto(partial)
-	// SQLite leaves it to the kernel when such a copy reaches the disk.
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Link(partial, path) // unlike a rename, it takes nobody's place
-	}
-	if err = errors.Join(err, os.Remove(partial)); err != nil {
-		return fmt.Errorf("store: backup: %w", err)
-	}
-	if err := syncFolder(path); err != nil {
-		return fmt.Errorf("store: backup: %w", err)
-	}
-	return nil
-}
-
-func (s *Store) copyInto(path string) error {
-	db, err := sql.Open(driver, source(s.path))
-	if err != nil {
-		return err
-	}
-	_, err = db.Exec("VACUUM INTO ?", path)
-	return errors.Join(err, db.Close())
+	return appear(path, func(partial string) error {
+		// The driver adds to an empty file, and so does not make one readable for all.
+		if err := empty(partial); err != nil {
+			return err
+		}
+		return copyInto(s.path, partial)
+	})
 }
 
 // Check reads everything: the file's structure, the schema's version, and every
@@ -74,7 +52,12 @@ func check(tx *sql.Tx) error {
 	if version != len(texts) {
 		return fmt.Errorf("the schema is %d, and this program knows %d", version, len(texts))
 	}
-	err = query(tx, "PRAGMA integrity_check", func(rows *sql.Rows) error {
+	return checkWhole(tx)
+}
+
+// checkWhole looks at the structure, then at every record.
+func checkWhole(tx *sql.Tx) error {
+	err := query(tx, "PRAGMA integrity_check", func(rows *sql.Rows) error {
 		var finding string
 		if err := rows.Scan(&finding); err != nil {
 			return err

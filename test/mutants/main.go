@@ -6,6 +6,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -41,7 +42,7 @@ func main() {
 	flag.IntVar(&t.seeds, "seeds", 200, "how many seeds a mutant may survive")
 	flag.IntVar(&t.atOnce, "at-once", 2, "how many mutants to try at a time")
 	flag.StringVar(&t.name, "name", "", "try only mutants whose name contains this")
-	flag.DurationVar(&t.limit, "limit", 3*time.Minute, "the longest that one mutant may take")
+	flag.DurationVar(&t.limit, "limit", 5*time.Minute, "the longest that one mutant may take")
 	flag.DurationVar(&t.seedLimit, "seed-limit", 30*time.Second, "the longest that one seed may take")
 	flag.Parse()
 	survivors, err := t.run(func(line string) { fmt.Println(line) })
@@ -68,24 +69,32 @@ func (t trial) run(tell func(string)) (survivors int, err error) {
 	defer os.RemoveAll(folder)
 
 	// The code as it is must pass where the mutants must not: else each would be "caught" by somebody else's bug.
-	if verdict := t.tryUnharmed(mutants, folder); verdict.err != nil {
+	verdict := t.tryUnharmed(mutants, folder)
+	switch {
+	case verdict.err != nil:
 		return 0, verdict.err
-	} else if verdict.caught {
+	case verdict.caught:
 		return 0, fmt.Errorf("the code as it is already fails: %s", verdict)
 	}
-	seeds := 0
+	seeds, cpu := 0, verdict.cpu
 	for outcome := range t.tryAll(mutants, folder) {
-		if outcome.verdict.err != nil {
-			return 0, fmt.Errorf("mutant %s: %w", outcome.mutant.Name, outcome.verdict.err)
+		if e := outcome.verdict.err; e != nil {
+			// The others go on: their processes are using the folder, and what they find is news as well.
+			err = errors.Join(err, fmt.Errorf("mutant %s: %w", outcome.mutant.Name, e))
+			continue
 		}
 		if !outcome.verdict.caught {
 			survivors++
 		}
 		seeds += outcome.verdict.seed
+		cpu += outcome.verdict.cpu
 		tell(fmt.Sprintf("mutant %s %s", outcome.mutant.Name, outcome.verdict))
 	}
-	tell(fmt.Sprintf("mutants=%d caught=%d survived=%d seeds=%d took=%s",
-		len(mutants), len(mutants)-survivors, survivors, seeds, time.Since(began).Round(time.Second)))
+	if err != nil {
+		return 0, err
+	}
+	tell(fmt.Sprintf("mutants=%d caught=%d survived=%d seeds=%d took=%s cpu=%s",
+		len(mutants), len(mutants)-survivors, survivors, seeds, time.Since(began).Round(time.Second), cpu.Round(time.Second)))
 	return survivors, nil
 }
 

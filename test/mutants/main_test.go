@@ -29,7 +29,8 @@ func TestHarnessTellsCaughtFromSurvived(t *testing.T) {
 		"mutant admit-all caught by seed=3 (T1 admission)",
 		"mutant admit-third caught by scenario third (exit 1)",
 		"mutant unseen SURVIVED after 4 seeds",
-		"mutants=3 caught=2 survived=1 seeds=7 took=",
+		"mutant unsteady caught by seed=1 (S16 same-trace)",
+		"mutants=4 caught=3 survived=1 seeds=8 took=",
 	}
 	for i, line := range lines {
 		if i >= len(want) || !strings.HasPrefix(line, want[i]) {

@@ -26,7 +26,8 @@ type verdict struct {
 	seed     int    // the last seed that ran
 	evidence string // the invariant that broke, or how the program died
 	late     bool   // the time was up before the seeds were
-	err      error  // the trial itself failed; nothing is known
+	cpu      time.Duration
+	err      error // the trial itself failed; nothing is known
 }
 
 // String is the line that a reader sees behind the mutant's name.
@@ -44,17 +45,26 @@ func (v verdict) String() string {
 	return fmt.Sprintf("SURVIVED after %d seeds", v.seed)
 }
 
-// unharmedSeeds is how many seeds the code as it is has to pass first. That all pass is the simulator's own test; here
-// a handful is enough to see that the program, its flags and its world are there.
-const unharmedSeeds = 5
+// twiceSeeds is how many of the first seeds are played a second time, to see whether the run is the same: an order that
+// is left to a map shows in no single run.
+const twiceSeeds = 5
 
-// tryUnharmed runs the code as it is over what the mutants need.
+// tryUnharmed runs the code as it is over what the mutants need: every seed and every dialogue. One that fails without a
+// bug would call any mutant caught that comes so far.
 func (t trial) tryUnharmed(mutants []patch.Mutant, folder string) verdict {
-	var last verdict
+	var all verdict
+	try := func(v verdict) (failed bool) {
+		v.cpu += all.cpu
+		all = v
+		return v.caught || v.err != nil
+	}
 	if slices.ContainsFunc(mutants, func(m patch.Mutant) bool { return m.Scenario == "" }) {
-		t.seeds = min(t.seeds, unharmedSeeds) // t is a copy.
-		if last = t.trySeeds("unharmed", "", folder); last.caught || last.err != nil {
-			return last
+		v := t.trySeeds("unharmed", "", folder)
+		if v.late {
+			v.err = fmt.Errorf("the code as it is took longer than %s for %d seeds: give it more with -limit", t.limit, t.seeds)
+		}
+		if try(v) {
+			return all
 		}
 	}
 	tried := map[string]bool{}
@@ -63,11 +73,11 @@ func (t trial) tryUnharmed(mutants []patch.Mutant, folder string) verdict {
 			continue
 		}
 		tried[mutant.Scenario] = true
-		if last = t.tryScenario("unharmed", mutant.Scenario, "", folder); last.caught || last.err != nil {
-			return last
+		if try(t.tryScenario("unharmed", mutant.Scenario, "", folder)) {
+			return all
 		}
 	}
-	return last
+	return all
 }
 
 // try plants one mutant and runs what must catch it.
@@ -105,16 +115,18 @@ func (t trial) plant(mutant patch.Mutant, folder string) (overlay string, err er
 }
 
 // trySeeds builds the simulator and plays seed after seed until one of them fails.
-func (t trial) trySeeds(name, overlay, folder string) verdict {
+func (t trial) trySeeds(name, overlay, folder string) (v verdict) {
 	deadline, cancel := context.WithTimeout(context.Background(), t.limit)
 	defer cancel()
+	var used meter
+	defer func() { v.cpu = used.cpu }()
 	program := filepath.Join(folder, name+".sim")
 	defer os.Remove(program) // A simulator is 10 MB, and there are many mutants.
-	if err := t.build(deadline, overlay, "build", "-o", program, t.program); err != nil {
+	if err := t.build(deadline, &used, overlay, "build", "-o", program, t.program); err != nil {
 		return verdict{err: err}
 	}
 	for seed := 1; seed <= t.seeds; seed++ {
-		evidence, err := t.play(deadline, folder, program, "-world", t.world, "-seed", strconv.Itoa(seed))
+		evidence, err := t.playSeed(deadline, &used, folder, program, seed)
 		switch {
 		case deadline.Err() != nil:
 			return verdict{seed: seed, late: true}
@@ -127,14 +139,30 @@ func (t trial) trySeeds(name, overlay, folder string) verdict {
 	return verdict{seed: t.seeds}
 }
 
+// playSeed plays one seed; one of the first is played twice.
+func (t trial) playSeed(ctx context.Context, used *meter, folder, program string, seed int) (evidence string, err error) {
+	arguments := []string{"-world", t.world, "-seed", strconv.Itoa(seed)}
+	first, evidence, err := t.play(ctx, used, folder, program, arguments...)
+	if seed > twiceSeeds || evidence != "" || err != nil {
+		return evidence, err
+	}
+	second, evidence, err := t.play(ctx, used, folder, program, arguments...)
+	if err == nil && second != first {
+		return "S16 same-trace", nil
+	}
+	return evidence, err
+}
+
 // tryScenario builds the golden dialogues' test and plays the one that must notice. A dialogue that is not there would
 // pass for a test that ran, so the verbose output has to name it.
-func (t trial) tryScenario(name, scenario, overlay, folder string) verdict {
+func (t trial) tryScenario(name, scenario, overlay, folder string) (v verdict) {
 	deadline, cancel := context.WithTimeout(context.Background(), t.limit)
 	defer cancel()
+	var used meter
+	defer func() { v.cpu = used.cpu }()
 	program := filepath.Join(folder, name+"."+strings.ReplaceAll(scenario, "/", ".")+".test")
 	defer os.Remove(program)
-	if err := t.build(deadline, overlay, "test", "-c", "-o", program, t.tests); err != nil {
+	if err := t.build(deadline, &used, overlay, "test", "-c", "-o", program, t.tests); err != nil {
 		return verdict{err: err}
 	}
 	run, cancelRun := context.WithTimeout(deadline, t.seedLimit)
@@ -142,7 +170,7 @@ func (t trial) tryScenario(name, scenario, overlay, folder string) verdict {
 	command := exec.CommandContext(run, "sh", "-c", bounded, program,
 		"-test.v", "-test.run", "Scenario.*/^"+regexp.QuoteMeta(scenario)+"$")
 	command.Dir = filepath.Join(t.root, t.tests)
-	output, err := command.CombinedOutput()
+	output, err := used.run(command)
 	var exit *exec.ExitError
 	switch {
 	case err != nil && !errors.As(err, &exit):
@@ -158,14 +186,14 @@ func (t trial) tryScenario(name, scenario, overlay, folder string) verdict {
 }
 
 // build runs the go command over the tree, with the mutant in it. A mutant that does not compile proves nothing.
-func (t trial) build(ctx context.Context, overlay, verb string, arguments ...string) error {
+func (t trial) build(ctx context.Context, used *meter, overlay, verb string, arguments ...string) error {
 	arguments = append([]string{verb}, arguments...)
 	if overlay != "" {
 		arguments = slices.Insert(arguments, 1, "-overlay", overlay)
 	}
 	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Dir = t.root
-	if output, err := command.CombinedOutput(); err != nil {
+	if output, err := used.run(command); err != nil {
 		return fmt.Errorf("does not build: %w\n%s", err, output)
 	}
 	return nil
@@ -175,28 +203,41 @@ func (t trial) build(ctx context.Context, overlay, verb string, arguments ...str
 // piles up messages without end shall die alone.
 const bounded = `ulimit -v 4194304 2>/dev/null; exec "$0" "$@"`
 
-// play runs one seed and answers what gave the mutant away, or nothing.
-func (t trial) play(ctx context.Context, folder, program string, arguments ...string) (evidence string, err error) {
+// meter sums up what the processes of a trial cost. On a machine that others use, the clock says little.
+type meter struct{ cpu time.Duration }
+
+// run waits for a process and answers all that it printed.
+func (m *meter) run(command *exec.Cmd) ([]byte, error) {
+	output, err := command.CombinedOutput()
+	if s := command.ProcessState; s != nil {
+		m.cpu += s.UserTime() + s.SystemTime()
+	}
+	return output, err
+}
+
+// play runs the program once and answers what it printed, and what gave the mutant away, or nothing.
+func (t trial) play(ctx context.Context, used *meter, folder, program string, arguments ...string) (printed, evidence string, err error) {
 	run, cancel := context.WithTimeout(ctx, t.seedLimit)
 	defer cancel()
 	command := exec.CommandContext(run, "sh", append([]string{"-c", bounded, program}, arguments...)...)
 	command.Dir = folder
 	command.WaitDelay = time.Second
-	output, err := command.CombinedOutput()
+	output, err := used.run(command)
+	printed = string(output)
 	var exit *exec.ExitError
 	switch {
 	case err != nil && run.Err() != nil:
-		return "it never came to an end", nil
+		return printed, "it never came to an end", nil
 	case err != nil && !errors.As(err, &exit):
-		return "", err
+		return printed, "", err
 	case err != nil:
-		return readEvidence(string(output), fmt.Sprintf("exit %d", exit.ExitCode())), nil
-	case !strings.Contains(string(output), "violations="):
-		return "", fmt.Errorf("the simulator printed no `violations=`:\n%s", output)
-	case !clean.MatchString(string(output)):
-		return readEvidence(string(output), "violations, yet exit 0"), nil
+		return printed, readEvidence(printed, fmt.Sprintf("exit %d", exit.ExitCode())), nil
+	case !strings.Contains(printed, "violations="):
+		return printed, "", fmt.Errorf("the simulator printed no `violations=`:\n%s", output)
+	case !clean.MatchString(printed):
+		return printed, readEvidence(printed, "violations, yet exit 0"), nil
 	}
-	return "", nil
+	return printed, "", nil
 }
 
 // clean is how a seed without a finding ends.

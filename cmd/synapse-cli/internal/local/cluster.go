@@ -31,6 +31,7 @@ type Options struct {
 	Env             []string
 	Output          io.Writer // where the processes' lines go; nil: to their logs only
 	Colour          bool
+	Resume          bool          // the state is kept: jobs are to go on when it is started again
 	Sweep           time.Duration // how long a stray may take to end itself
 	Term            time.Duration // how long a process may
 }
@@ -255,6 +256,11 @@ func (c *Cluster) sweep(now <-chan struct{}) error {
 	const pause, rounds = 20 * time.Millisecond, 200
 	asking := time.After(c.o.Sweep)
 	s := syscall.SIGTERM
+	if c.o.Resume {
+		// A task that ends when asked has failed, and its job with it. One that is
+		// gone with its supervisor was lost, and the job is tried again.
+		s = syscall.SIGKILL
+	}
 	for range rounds {
 		select {
 		case <-asking:

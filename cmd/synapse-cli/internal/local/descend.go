@@ -2,6 +2,8 @@ package local
 
 import (
 	"bytes"
+	"cmp"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -75,13 +77,21 @@ func reap(own []int) {
 }
 
 // strays signals all descendants that are not ours to keep, and counts them.
+// Parents come first: who watches a task must not see it die before itself, and
+// write down that it failed.
 func strays(own []int, s syscall.Signal) int {
-	n := 0
-	for pid := range descendants() {
-		if !slices.Contains(own, pid) {
-			n++
-			_ = syscall.Kill(pid, s)
+	below := descendants()
+	depth := func(pid int) int {
+		n := 0
+		for at, known := pid, true; known && n < len(below)+1; n++ {
+			at, known = below[at]
 		}
+		return n
 	}
-	return n
+	pids := slices.SortedFunc(maps.Keys(below), func(a, b int) int { return cmp.Or(cmp.Compare(depth(a), depth(b)), cmp.Compare(a, b)) })
+	pids = slices.DeleteFunc(pids, func(pid int) bool { return slices.Contains(own, pid) })
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, s)
+	}
+	return len(pids)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -43,14 +44,7 @@ func stamp(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format(time.RFC3339)
 }
 
-// milli is thousandths with what is behind the point only where there is something.
-func milli(n int64) string {
-	s := strconv.FormatInt(n/1000, 10)
-	if rest := n % 1000; rest != 0 {
-		s += "." + strings.TrimRight(fmt.Sprintf("%03d", rest), "0")
-	}
-	return s
-}
+func milli(n int64) string { return jobfile.FormatMilli(n) }
 
 // size is an amount of memory as one looks at a table: three digits at most, so
 // it may be rounded.

@@ -21,7 +21,7 @@ func main() {
 		violations = 1
 		fmt.Println("violation: T1 admission: let in what it must not")
 	}
-	fmt.Printf("seed=%d trace=0 steps=1 gangs=1 faults=0 violations=%d\n", *seed, violations)
+	fmt.Printf("seed=%d trace=%d steps=1 gangs=1 faults=0 violations=%d\n", *seed, world.Trace(), violations)
 	if violations > 0 {
 		os.Exit(1)
 	}

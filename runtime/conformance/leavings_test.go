@@ -1,0 +1,416 @@
+//go:build linux
+
+// Starters that die, disks that fill, cgroups that are in the way: what must be left of it is nothing.
+package conformance
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+// TestStarterKilled: `carapace run` is killed outright. Its container dies with it, a zombie starter counts as dead, and a
+// sweep, or the next start of the same id, removes what is left.
+func TestStarterKilled(t *testing.T) {
+	o := newOwn(t)
+	binary := buildCommand(t)
+	for _, noInit := range []string{"--init=true", "--init=false"} {
+		for _, reuse := range []bool{false, true} {
+			id := NewID()
+			run := exec.Command(binary, "run", "--state-dir", o.options.StateDir, "--cgroup-parent", o.options.Cgroups.Parent, "--id", id,
+				"--rootfs", "host", noInit, "--status-fd", "3", "--", "sleep", "1000")
+			events, writer, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			run.ExtraFiles = []*os.File{writer}
+			if err := run.Start(); err != nil {
+				t.Fatal(err)
+			}
+			writer.Close()
+			pid := untilStarted(t, events)
+			init, err := unix.PidfdOpen(pid, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := run.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			// It is seen dead, and not reaped: a zombie must not look alive.
+			if err := unix.Waitid(unix.P_PID, run.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+				t.Fatal(err)
+			}
+			if !dies(init) {
+				t.Errorf("%s: the container outlives its starter", noInit)
+			}
+			unix.Close(init)
+			if reuse {
+				container := o.start(hostSleep(id))
+				_ = container.Kill()
+				container.Wait()
+			} else if swept, err := carapace.GC(o.options.StateDir, o.options.Cgroups); err != nil || !slices.Equal(swept, []string{id}) {
+				t.Errorf("swept %v (%v)", swept, err)
+			}
+			_ = run.Wait()
+			events.Close()
+		}
+	}
+}
+
+// dies waits for the process of a pidfd to end.
+func dies(pidfd int) bool {
+	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
+		if n, _ := unix.Poll(poll, 1000); n == 1 { // A signal of the runtime's own may cut it short.
+			return true
+		}
+	}
+	return false
+}
+
+// untilStarted reads events up to "started" and answers init's pid.
+func untilStarted(t testing.TB, events *os.File) int {
+	t.Helper()
+	_ = events.SetReadDeadline(time.Now().Add(limit))
+	pid := 0
+	for lines := bufio.NewScanner(events); lines.Scan(); {
+		var event carapace.Event
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			t.Fatal(err)
+		}
+		pid = max(pid, event.Pid)
+		if event.Event == carapace.EventStarted {
+			return pid
+		}
+	}
+	t.Fatal("no started event")
+	return 0
+}
+
+// TestEvents: what a status descriptor gets, and in which order.
+func TestEvents(t *testing.T) {
+	o := newOwn(t)
+	for _, c := range []struct {
+		command []string
+		memory  int64
+		want    string
+	}{
+		{[]string{"sh", "-c", "exit 3"}, 0, "created started exited:3"},
+		{[]string{"no-such-program"}, 0, "created exited:127"},
+		{[]string{"tail", "/dev/zero"}, 32 << 20, "created started oom exited:137"},
+	} {
+		if c.memory > 0 && o.lacking["memory limit"] != "" {
+			t.Logf("without the case of memory: %s", o.lacking["memory limit"])
+			continue
+		}
+		var got []string
+		options := o.options
+		options.OnEvent = func(event carapace.Event) {
+			word := event.Event
+			if event.Exit != nil {
+				word += fmt.Sprintf(":%d", event.Code)
+			}
+			got = append(got, word)
+		}
+		container, err := carapace.Start(carapace.Spec{Rootfs: "host", Command: c.command, Limits: carapace.Limits{MemoryBytes: c.memory}}, options)
+		if err == nil {
+			container.Wait()
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%q told %q, not %q", c.command, text, c.want)
+		}
+	}
+}
+
+func TestTornRecord(t *testing.T) {
+	o := newOwn(t)
+	id := NewID()
+	folder := filepath.Join(o.options.StateDir, id)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, torn := range []string{"", "{", `{"pid": "x"}`, strings.Repeat("\x00", 100)} {
+		write(t, filepath.Join(folder, "state.json"), torn, 0o600)
+		states, err := carapace.List(o.options.StateDir)
+		if err != nil || len(states) != 1 || states[0].ID != id || states[0].Running {
+			t.Errorf("%q: listed as %+v (%v)", torn, states, err)
+		}
+	}
+	container := o.start(hostSleep(id)) // A torn record is no hindrance to a new start.
+	_ = container.Kill()
+	container.Wait()
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(folder, "state.json"), "{", 0o600)
+	if swept, err := carapace.GC(o.options.StateDir, o.options.Cgroups); err != nil || len(swept) != 1 {
+		t.Errorf("swept %v (%v)", swept, err)
+	}
+}
+
+// TestStateDiskFull: a start that cannot write its record is refused, with the reason, and leaves nothing.
+func TestStateDiskFull(t *testing.T) {
+	o := newOwn(t)
+	disk := t.TempDir()
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("no small disk can be mounted: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(disk, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	filler, err := os.Create(filepath.Join(disk, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = filler.Write(make([]byte, 4096))
+	}
+	filler.Close()
+	options := o.options
+	options.StateDir = filepath.Join(disk, "state")
+	_, err = carapace.Start(hostSleep(""), options)
+	if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 125 || !strings.Contains(failure.Reason, "no space") {
+		t.Fatalf("on a full disk: %v", err)
+	}
+	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
+		t.Fatal(err)
+	}
+	container, err := carapace.Start(hostSleep(""), options)
+	if err != nil {
+		t.Fatalf("with room again: %v", err)
+	}
+	_ = container.Kill()
+	container.Wait()
+	if states, err := carapace.List(options.StateDir); len(states) > 0 || err != nil {
+		t.Errorf("left: %v (%v)", states, err)
+	}
+}
+
+// TestCgroupBusy: a process of the machine sits in the container's group, and one of the same id was left with a process.
+func TestCgroupBusy(t *testing.T) {
+	for _, root := range []string{"/sys/fs/cgroup", unifiedRoot()} {
+		if root == "" {
+			continue
+		}
+		t.Run(filepath.Base(root), func(t *testing.T) {
+			o := newOwn(t)
+			o.options.Cgroups.Root = root
+			container := o.start(hostSleep(NewID()))
+			left, err := o.Leavings()
+			if err != nil {
+				t.Fatal(err)
+			}
+			leaf := ""
+			for _, place := range left {
+				if strings.HasPrefix(place, "/") && !strings.Contains(place, "/cpuset/") {
+					leaf = place
+				}
+			}
+			if leaf == "" {
+				t.Skip("no cgroup can be made here")
+			}
+			stranger := intruder(t, leaf)
+			_ = container.Kill()
+			if exit := container.Wait(); exit.Leftover != "" {
+				t.Errorf("%+v", exit)
+			}
+			_ = stranger.Wait()
+			// A stale group, deeper ones inside, and somebody in it.
+			if err := os.MkdirAll(filepath.Join(leaf, "nested", "deep"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			stranger = intruder(t, filepath.Join(leaf, "nested", "deep"))
+			again := o.start(hostSleep(container.ID()))
+			_ = stranger.Wait()
+			_ = again.Kill()
+			again.Wait()
+		})
+	}
+}
+
+// intruder starts a process of the machine and puts it into a cgroup.
+func intruder(t testing.TB, leaf string) *exec.Cmd {
+	t.Helper()
+	stranger := exec.Command("sleep", "1000")
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stranger.Process.Kill() })
+	if err := os.WriteFile(filepath.Join(leaf, "cgroup.procs"), []byte(fmt.Sprint(stranger.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	return stranger
+}
+
+// TestUnenforced: without cgroups, or with such that cannot be written or lack a controller, a container starts and says what
+// it goes without; one that requires its limits does not start.
+func TestUnenforced(t *testing.T) {
+	limits := carapace.Limits{MemoryBytes: 64 << 20, Pids: 10, MilliCPU: 1000}
+	cases := map[string]string{"absent": t.TempDir(), "not delegated": unifiedRoot(), "read-only": ""}
+	for name, root := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := newOwn(t)
+			if name == "read-only" {
+				root = readOnlyCgroups(t)
+			}
+			if root == "" {
+				t.Skip("the machine has no hierarchy to try this on")
+			}
+			o.options.Cgroups.Root = root
+			spec := carapace.Spec{Rootfs: "host", Command: []string{"true"}, Limits: limits}
+			container, err := carapace.Start(spec, o.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if exit := container.Wait(); exit.Code != 0 || exit.Leftover != "" {
+				t.Errorf("%+v", exit)
+			}
+			text := strings.Join(container.Unenforced(), "; ")
+			for _, lost := range []string{"memory limit: ", "pids limit: ", "cpu limit: "} {
+				if !strings.Contains(text, lost) {
+					t.Errorf("%q does not tell of the %s", text, lost)
+				}
+			}
+			spec.Limits.Required = true
+			_, err = carapace.Start(spec, o.options)
+			if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 125 || failure.Step != "limits.required" {
+				t.Errorf("required: %v", err)
+			}
+		})
+	}
+}
+
+// readOnlyCgroups shows the machine's cgroups read-only at another place.
+func readOnlyCgroups(t *testing.T) string {
+	place := t.TempDir()
+	if err := unix.Mount("/sys/fs/cgroup", place, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(place, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := unix.MountSetattr(unix.AT_FDCWD, place, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		t.Fatal(err)
+	}
+	return place
+}
+
+// TestSharedPropagation: on most machines systemd has made every mount shared. In such a mount namespace, nothing of a
+// container's mounts may come back to it.
+func TestSharedPropagation(t *testing.T) {
+	o := newOwn(t)
+	binary := buildCommand(t)
+	counts := make(chan [2]int, 1)
+	var failed error
+	go func() {
+		runtime.LockOSThread() // And the thread ends with this: its mount namespace is nobody else's.
+		defer close(counts)
+		if failed = unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); failed != nil {
+			return
+		}
+		// First private, or the machine's peers would get our mounts; then shared among ourselves.
+		if failed = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); failed != nil {
+			return
+		}
+		if failed = unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); failed != nil {
+			return
+		}
+		own := fmt.Sprintf("/proc/self/task/%d/mountinfo", unix.Gettid())
+		count := func() int { text, _ := os.ReadFile(own); return strings.Count(string(text), "\n") }
+		before := count()
+		for range 3 {
+			run := exec.Command(binary, "run", "--state-dir", o.options.StateDir, "--cgroup-parent", o.options.Cgroups.Parent, "--rootfs", "host", "--", "true")
+			if text, err := run.CombinedOutput(); err != nil {
+				failed = fmt.Errorf("%v: %s", err, text)
+				return
+			}
+		}
+		counts <- [2]int{before, count()}
+	}()
+	got, ok := <-counts
+	if !ok {
+		t.Fatal(failed)
+	}
+	if got[0] != got[1] || got[0] == 0 {
+		t.Errorf("%d mounts before, %d after", got[0], got[1])
+	}
+}
+
+// TestBinaryOutsideOfMounts: a starter whose binary lies in a mount namespace that it has left can start containers too.
+func TestBinaryOutsideOfMounts(t *testing.T) {
+	o := newOwn(t)
+	failed := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // And the thread ends with this, as above.
+		if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+			failed <- err
+			return
+		}
+		container, err := carapace.Start(carapace.Spec{Rootfs: "host", Command: []string{"true"}}, o.options)
+		if err == nil && container.Wait().Code != 0 {
+			err = errors.New("it did not end with 0")
+		}
+		failed <- err
+	}()
+	if err := <-failed; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNotRoot runs the command as nobody: a user namespace, and word of what cannot be had.
+func TestNotRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this test becomes another user, which takes root")
+	}
+	for _, finding := range carapace.Check(carapace.Cgroups{Parent: "/" + NewID()}) {
+		if finding.Name == "user namespaces" && !finding.OK {
+			t.Skip(finding.Reason)
+		}
+	}
+	state, binary := filepath.Join(t.TempDir(), "state"), buildCommand(t)
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(state, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	for folder := filepath.Dir(state); folder != "/tmp" && folder != "/"; folder = filepath.Dir(folder) {
+		_ = os.Chmod(folder, 0o755)
+	}
+	_ = os.Chmod(filepath.Dir(binary), 0o755)
+	asNobody := func(arguments ...string) (string, int) {
+		run := exec.Command(binary, append([]string{"run", "--state-dir", state}, arguments...)...)
+		run.Dir = "/"
+		run.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		text, _ := run.CombinedOutput()
+		return string(text), run.ProcessState.ExitCode()
+	}
+	text, code := asNobody("--rootfs", "host", "--memory", "64m", "--", "sh", "-c", "echo pid $$; id -u; touch /tmp/x && echo tmp; touch /usr/x 2>/dev/null && echo wrote; exit 4")
+	if code != 4 || !strings.Contains(text, "tmp\n") || strings.Contains(text, "wrote") || !strings.Contains(text, "not enforced: memory limit") {
+		t.Errorf("code %d: %s", code, text)
+	}
+	if text, code := asNobody("--rootfs", "host", "--memory", "64m", "--limits-required", "--", "true"); code != 125 {
+		t.Errorf("required: code %d: %s", code, text)
+	}
+	if entries, err := os.ReadDir(state); err != nil || len(entries) > 0 {
+		t.Errorf("left: %v (%v)", entries, err)
+	}
+}

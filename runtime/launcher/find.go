@@ -1,0 +1,81 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// This file owns how a supervisor is found again: after the agent's restart, and
+// when one is not heard any more.
+
+// find looks for a supervisor that was there, beside the line: it is taken up
+// again, or it wrote how the task ended, or it was killed and the driver makes
+// sure that the task has gone with it.
+func (t *task) find() {
+	t.phase = phaseSpawning
+	ctx, cancel := context.WithCancel(context.Background())
+	t.cancel = cancel
+	t.l.background(func() {
+		defer cancel()
+		for pause := 10 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, time.Second) {
+			link, exit, err := t.look(ctx)
+			if err == nil {
+				t.post(func() { t.onFound(link, exit) })
+				return
+			}
+			t.l.o.Log.Info("Task %v is not found again yet: %v", t.Key, err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+	})
+}
+
+// attachPatience covers a supervisor that is just being executed.
+const attachPatience = 2 * time.Second
+
+func (t *task) look(ctx context.Context) (*supervisor.Link, *supervisor.Exit, error) {
+	link, err := supervisor.Attach(t.home, attachPatience)
+	if err == nil {
+		return link, nil, nil
+	}
+	if !errors.Is(err, supervisor.ErrDead) {
+		return nil, nil, err
+	}
+	exit, err := supervisor.ReadExit(t.home)
+	if exit != nil {
+		return nil, exit, nil
+	}
+	lost := &supervisor.Exit{Kind: supervisor.Lost, Detail: "its supervisor was killed"}
+	if err != nil {
+		lost.Detail = err.Error()
+	}
+	state, err := supervisor.ReadState(t.home)
+	if err != nil || state == nil {
+		state = &supervisor.State{BootID: t.l.o.BootID}
+	}
+	if err := t.driver.Sweep(ctx, &t.Task, state); err != nil {
+		return nil, nil, err
+	}
+	lost.AtUnixMs = time.Now().UnixMilli()
+	if err := t.record(lost); err != nil {
+		t.l.o.Log.Info("The end of task %v cannot be written: %v", t.Key, err)
+	}
+	return nil, lost, nil
+}
+
+func (t *task) onFound(link *supervisor.Link, exit *supervisor.Exit) {
+	t.cancel = nil
+	if exit != nil {
+		t.gone(exit)
+		return
+	}
+	t.link = link
+	t.onKeep()
+	t.passStop()
+	t.listen(link)
+}

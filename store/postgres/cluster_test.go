@@ -1,0 +1,35 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/yi-json/synapse/store/postgres/pgtest"
+)
+
+// This file owns what schedulers ask before one of them leads.
+
+func TestOneClusterForAll(t *testing.T) {
+	url := database(t)
+	a, b := opened(t, Options{URL: url}), opened(t, Options{URL: url})
+	first, err := a.ClusterID("c-a")
+	if err != nil || first != "c-a" {
+		t.Fatalf("the first one is %q (%v)", first, err)
+	}
+	if second, err := b.ClusterID("c-b"); err != nil || second != first {
+		t.Fatalf("the second one is %q and the first %q (%v)", second, first, err)
+	}
+}
+
+func TestWhatTimeMayMend(t *testing.T) {
+	own := pgtest.Start(t)
+	url := own.Database(t)
+	if _, err := Open(Options{URL: own.URL("nowhere")}); err == nil || Unreachable(err) {
+		t.Errorf("a database that is not there: %v", err)
+	}
+	if err := own.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{URL: url}); err == nil || !Unreachable(err) {
+		t.Errorf("a server that is away: %v", err)
+	}
+}

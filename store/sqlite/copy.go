@@ -1,0 +1,186 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/yi-json/synapse/store"
+)
+
+// This file owns copies of a store's file that are made without opening it as a
+// store: of one that another process has, and of one that takes its place after
+// a loss.
+
+// restoredEpochs is how far a restored store's epochs are moved on. Leaders that
+// came after the backup gave their epochs to machines, which refuse every lower
+// one and know tokens made with them; the copy has forgotten these. Nobody
+// starts a scheduler a million times between two backups.
+const restoredEpochs = 1_000_000
+
+// BackupFile is Backup of a store that another process may have open: SQLite's
+// own locks give it one moment of the file, and hold up neither readers nor the
+// writer. The copy is read through before it appears.
+func BackupFile(from, to string) error {
+	from, err := filepath.Abs(from)
+	if err == nil {
+		_, err = os.Stat(from)
+	}
+	if err != nil {
+		return fmt.Errorf("store: backup: there is no database: %w", err)
+	}
+	err = appear(to, func(partial string) error {
+		if err := empty(partial); err != nil {
+			return err
+		}
+		if err := copyInto(from, partial); err != nil {
+			return fmt.Errorf("%s: %w", from, judged(err))
+		}
+		return checkFile(partial)
+	})
+	if errors.Is(err, store.ErrDamaged) {
+		return fmt.Errorf("%w; the scheduler may still run on, but keep your older backups", err)
+	}
+	return err
+}
+
+// Restore makes the store of a backup, at a path where there is none.
+func Restore(from, to string) error {
+	from, err := filepath.Abs(from)
+	if err != nil {
+		return fmt.Errorf("store: restore: %w", err)
+	}
+	for _, side := range []string{"-wal", "-shm", "-journal"} {
+		if _, err := os.Stat(from + side); err == nil {
+			return fmt.Errorf("store: restore: %s stands beside %s, so a scheduler uses it, or died with it: take a backup of it first", from+side, from)
+		}
+	}
+	if err := checkFile(from); err != nil {
+		return fmt.Errorf("store: restore: %s: %w", from, err)
+	}
+	return appear(to, func(partial string) error {
+		if err := copyBytes(from, partial); err != nil {
+			return err
+		}
+		db, err := sql.Open(driver, source(partial, "synchronous(full)"))
+		if err != nil {
+			return err
+		}
+		_, err = db.Exec("UPDATE leader SET epoch = epoch + ?", restoredEpochs)
+		return errors.Join(err, db.Close())
+	})
+}
+
+// appear makes a file under another name, and gives it its own when it is whole
+// and durable. It takes nobody's place.
+func appear(path string, fill func(partial string) error) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("store: %s: %w; choose another name", path, os.ErrExist)
+	}
+	partial := path + ".partial"
+	if _, err := os.Lstat(partial); err == nil {
+		return fmt.Errorf("store: %s: %w; it is of a copy under way, or of one that was interrupted: then remove it", partial, os.ErrExist)
+	}
+	err := fill(partial)
+	if err == nil {
+		err = syncFile(partial) // SQLite leaves it to the kernel when a copy reaches the disk
+	}
+	if err == nil {
+		err = os.Link(partial, path) // unlike a rename, it takes nobody's place
+	}
+	if gone := os.Remove(partial); !errors.Is(gone, os.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	if err == nil {
+		err = syncFolder(path)
+	}
+	if err != nil {
+		return fmt.Errorf("store: copy to %s: %w", path, err)
+	}
+	return nil
+}
+
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// empty makes the file that a copy goes into, for its owner only.
+func empty(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func copyInto(from, to string) error {
+	db, err := sql.Open(driver, existing(from, "rw"))
+	if err != nil {
+		return err
+	}
+	_, err = db.Exec("VACUUM INTO ?", to)
+	return errors.Join(err, db.Close())
+}
+
+func copyBytes(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// existing is source for a file that must not be made.
+func existing(path, mode string) string {
+	q := url.Values{"_pragma": {"busy_timeout(10000)"}, "mode": {mode}}
+	if mode == "ro" {
+		q.Set("immutable", "1") // nobody else writes it, and nothing is to appear beside it
+	}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
+	return u.String()
+}
+
+// checkFile reads a whole copy, and changes nothing.
+func checkFile(path string) error {
+	if _, err := os.Stat(path); err != nil {
+		return err
+	}
+	texts, err := schemas()
+	if err != nil {
+		return err
+	}
+	w, err := newWriter(driver, existing(path, "ro"))
+	if err != nil {
+		return judged(err)
+	}
+	have, err := w.version(len(texts))
+	if err = errors.Join(err, w.close()); err != nil {
+		return judged(err)
+	}
+	if have == 0 {
+		return errors.New("it is empty")
+	}
+	db, err := sql.Open(driver, existing(path, "ro"))
+	if err != nil {
+		return err
+	}
+	tx, err := db.Begin()
+	if err == nil {
+		err = errors.Join(checkWhole(tx), tx.Rollback())
+	}
+	return judged(errors.Join(err, db.Close()))
+}

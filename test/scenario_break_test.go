@@ -1,0 +1,163 @@
+// This file owns what goes wrong in a scenario, and letters that are kept, lost or delivered a second time.
+package test
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/sim"
+)
+
+func (s *stage) crash(l line) string {
+	if l.first(0) == "leader" {
+		s.w.CrashLeader()
+	} else {
+		s.w.CrashAgent(l.machine(1))
+	}
+	return ""
+}
+
+func (s *stage) pause(l line) string {
+	if l.first(0) == "leader" {
+		s.w.PauseLeader(l.span(1))
+	} else {
+		s.w.PauseAgent(l.machine(1), l.span(2))
+	}
+	return ""
+}
+
+func (s *stage) usurp(line) string {
+	if !s.w.Usurp() {
+		return "nobody else can lead"
+	}
+	return ""
+}
+
+func (s *stage) power(l line) string {
+	away := time.Duration(0)
+	if len(l.words()) > 1 {
+		away = l.span(1)
+	}
+	s.w.PowerLoss(l.machine(0), away)
+	return ""
+}
+
+func (s *stage) cutOff(l line) string {
+	n := l.machine(0)
+	if !s.cut[n] {
+		s.cut[n] = true
+		s.w.Cut(n)
+	}
+	return ""
+}
+
+func (s *stage) mend(l line) string {
+	s.mendOne(l.machine(0))
+	return ""
+}
+
+func (s *stage) mendOne(n int) {
+	if s.cut[n] {
+		delete(s.cut, n)
+		s.w.Mend(n)
+	}
+}
+
+func (s *stage) oneWay(l line) string {
+	s.mute[l.machine(0)] = l.first(1) == "from"
+	s.w.CutOneWay(l.machine(0), l.first(1) == "to", l.span(2))
+	return ""
+}
+
+// lose has the network lose some letters of one kind.
+func (s *stage) lose(l line) string {
+	if len(l.words()) == 0 {
+		s.w.Lose(nil)
+		return ""
+	}
+	s.losing = &losing{kinds: strings.Split(l.first(0), ","), node: l.number("node", 0), left: l.number("count", 1)}
+	s.w.Lose(func(x sim.Letter) bool {
+		about := max(numberOf(x.From), numberOf(x.To))
+		if s.losing.left == 0 || !slices.Contains(s.losing.kinds, kindOf(x.Message)) || s.losing.node != 0 && about != s.losing.node {
+			return false
+		}
+		s.losing.left--
+		return true
+	})
+	return ""
+}
+
+func (s *stage) hostile(l line) string {
+	s.w.Hostile(l.fraction("drop"), l.fraction("double"), l.fraction("late"), l.time("most", time.Second))
+	return ""
+}
+
+func (s *stage) storeAway(l line) string {
+	s.w.StoreAway(l.span(0))
+	return ""
+}
+
+func (s *stage) breakDisk(full bool) func(line) string {
+	return func(l line) string {
+		s.w.BreakDisk(l.machine(0), full, l.span(1))
+		return ""
+	}
+}
+
+func (s *stage) tear(l line) string {
+	s.w.TearDisk(l.machine(0))
+	return ""
+}
+
+func (s *stage) gpuFault(l line) string {
+	s.w.FaultGPU(l.machine(0), l.machine(1))
+	return ""
+}
+
+func (s *stage) clone(l line) string {
+	s.w.Clone(l.machine(0))
+	return ""
+}
+
+func (s *stage) arm(l line) string {
+	s.w.Arm(l.first(0), l.machine(1))
+	return ""
+}
+
+// keep begins to keep letters, for replay; off ends it.
+func (s *stage) keep(l line) string {
+	if l.has("off") {
+		s.keeping = ""
+		return ""
+	}
+	s.kept, s.keeping = nil, "*"
+	if w := l.words(); len(w) > 0 {
+		s.keeping = w[0]
+	}
+	return ""
+}
+
+// replay delivers all that was kept once more, to whoever answers to the address now; slowly, so that what one of them sets
+// off has come to its end before the next.
+func (s *stage) replay(l line) string {
+	s.keeping = ""
+	pause := 5 * time.Millisecond
+	if l.has("slowly") {
+		pause = time.Second
+	}
+	var kinds []string
+	for _, k := range s.kept {
+		kind := kindOf(k.Message)
+		if only := l.words(); len(only) > 0 && only[0] != "slowly" && kind != only[0] {
+			continue
+		}
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+		s.w.Deliver(k)
+		s.w.RunFor(pause)
+	}
+	slices.Sort(kinds)
+	return strings.Join(kinds, " ") + broken(s.violations())
+}

@@ -1,0 +1,95 @@
+// This file owns the scenario that is too large for a dialogue: ten thousand jobs wait while ten thousand machines live.
+package test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/sim"
+	"github.com/yi-json/synapse/topology"
+)
+
+// crowd is how many machines there are, and how many jobs. The short tests, which also run under the race detector (some
+// twenty times slower), play a fifth of each: the same rules, with 4% of the pairs.
+func crowd() int {
+	if testing.Short() {
+		return 2_000
+	}
+	return 10_000
+}
+
+// TestScenarioTenThousandWaiting has a queue as long as the cluster is wide. Every job wants a whole rack, and in each rack one
+// machine is closed, so that all wait and every pass of the planner looks at all there is. Meanwhile heartbeats go on: planning
+// must never keep a living machine from being heard, nor hide one that died.
+func TestScenarioTenThousandWaiting(t *testing.T) {
+	// A subtest, so that whoever names a dialogue does not play the crowd beside it.
+	t.Run("crowd", func(t *testing.T) { playCrowd(t, crowd()) })
+}
+
+func playCrowd(t *testing.T, n int) {
+	const perRack = 16
+	w, err := sim.NewWorld(sim.Options{World: "big", Plain: true, Machines: n, PerRack: perRack, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var deaths []string
+	w.OnLine(func(_, text string) {
+		if strings.HasPrefix(text, "REAPER:") {
+			deaths = append(deaths, text)
+		}
+	})
+	joined := 0
+	all := func() bool {
+		for joined < n && w.NodeState(joined+1) == "member" {
+			joined++
+		}
+		return joined == n
+	}
+	if !w.StepUntil(all, time.Minute) {
+		t.Fatalf("%d of %d machines joined in a minute", joined, n)
+	}
+	for i := 1; i <= n; i += perRack {
+		w.Change(i, messages.NodeVerb_NODE_VERB_CORDON, 0)
+	}
+	w.RunFor(time.Second)
+	orders := make([]*sim.Order, n)
+	for i := range orders {
+		orders[i] = w.Submit(&messages.JobSpec{
+			Name: fmt.Sprintf("wide-%d", i), Image: "host", Queue: "default", Command: sim.Script(time.Minute, 0),
+			Gang:     &messages.GangSpec{ReplicasMin: perRack, ReplicasMax: perRack},
+			Each:     &messages.Resources{MilliGpu: 8 * topology.WholeGPU},
+			Topology: &messages.TopologySpec{Required: "rack"},
+		})
+	}
+	began := w.Now()
+	w.RunFor(40 * time.Second)
+	waiting := 0
+	for _, o := range orders {
+		if w.Stored(o).GetState() == messages.JobState_JOB_STATE_QUEUED {
+			waiting++
+		}
+	}
+	if waiting != n {
+		t.Errorf("%d of %d jobs wait", waiting, n)
+	}
+	if len(deaths) > 0 {
+		t.Errorf("%d machines were declared dead, the first of them: %s", len(deaths), deaths[0])
+	}
+	// A machine that truly dies in this crowd is found in time, and a rack that opens is used at once.
+	w.PowerLoss(n, 0)
+	w.RunFor(16 * time.Second)
+	if len(deaths) != 1 {
+		t.Errorf("one machine lost its power, and the reaper says: %q", deaths)
+	}
+	w.Change(1, messages.NodeVerb_NODE_VERB_UNCORDON, 0)
+	if !w.StepUntil(func() bool { return len(w.Processes(1)) == 1 }, 20*time.Second) {
+		t.Error("a rack was opened, and nobody runs there")
+	}
+	for _, v := range w.Violations() {
+		t.Error(v)
+	}
+	t.Logf("%d machines, %d jobs, %s of virtual time", n, n, w.Now()-began)
+}

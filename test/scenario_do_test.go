@@ -1,0 +1,184 @@
+// This file owns what people do in a scenario: they submit, cancel, hold and change machines; and its end.
+package test
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/sim"
+	"github.com/yi-json/synapse/topology"
+)
+
+// submit orders a job, or many of one sort.
+func (s *stage) submit(l line) string {
+	count := l.number("count", 0)
+	if count == 0 {
+		return s.submitOne(l, l.first(0))
+	}
+	var odd []string
+	for i := range count {
+		if out := s.submitOne(l, l.first(0)+"-"+strconv.Itoa(i+1)); out != "" {
+			odd = append(odd, out)
+		}
+	}
+	return strings.Join(odd, "\n")
+}
+
+func (s *stage) submitOne(l line, name string) string {
+	if s.orders[name] != nil {
+		l.d.Fatalf(l.t, "there is a job %s", name)
+	}
+	o := s.w.Submit(s.spec(l, name))
+	s.orders[name], s.specs[name] = o, s.spec(l, name)
+	s.names = append(s.names, name)
+	if l.has("unheard") {
+		return ""
+	}
+	if !s.w.StepUntil(func() bool { return o.ID() != "" || o.Refused() }, 30*time.Second) {
+		return "no answer"
+	}
+	if o.Refused() {
+		return "refused: " + s.ask(o, s.specs[name])
+	}
+	return ""
+}
+
+// spec is the job that a command's words describe.
+func (s *stage) spec(l line, name string) *messages.JobSpec {
+	n := int32(l.number("replicas", 1))
+	spec := &messages.JobSpec{
+		Name: name, Image: "host", Queue: "default", Priority: int32(l.number("priority", 0)), GpuType: l.word("type", ""),
+		Gang:        &messages.GangSpec{ReplicasMin: n, ReplicasMax: n},
+		Each:        l.amount("gpu"),
+		Stop:        &messages.StopSpec{GraceMs: l.time("grace", 2*time.Second).Milliseconds()},
+		Restart:     &messages.RestartSpec{Limit: int32(l.number("limit", 0)), BackoffMs: l.time("backoff", 0).Milliseconds()},
+		TimeLimitMs: l.time("time-limit", 0).Milliseconds(), LostGraceMs: l.time("lost-grace", 0).Milliseconds(),
+		StopWhenLostMs: l.time("stop-when-lost", 0).Milliseconds(), PrepareTimeoutMs: l.time("prepare-timeout", 0).Milliseconds(),
+	}
+	if l.word("total", "") != "" {
+		split := messages.Split_SPLIT_WHOLE
+		if l.word("split", "whole") == "any" {
+			split = messages.Split_SPLIT_ANY
+		}
+		spec.Gang, spec.Each = &messages.GangSpec{Total: l.amount("total"), Split: split}, nil
+	}
+	if l.word("required", "")+l.word("preferred", "") != "" {
+		spec.Topology = &messages.TopologySpec{Required: l.word("required", ""), Preferred: l.word("preferred", ""),
+			PatienceMs: l.time("patience", 0).Milliseconds()}
+	}
+	spec.Command = l.command()
+	return spec
+}
+
+// amount is what one task asks for, or all together. A part of a GPU is written like 0.5.
+func (l line) amount(gpus string) *messages.Resources {
+	if l.list("cpu") == nil && l.list("mem") == nil && l.list(gpus) == nil {
+		return nil
+	}
+	return &messages.Resources{
+		MilliCpu:    int64(l.number("cpu", 0)) * 1000,
+		MemoryBytes: int64(l.number("mem", 0)) << 30,
+		MilliGpu:    int64(l.fraction(gpus) * topology.WholeGPU),
+	}
+}
+
+// command is the little script that the simulated machine plays.
+func (l line) command() []string {
+	words := []string{"sim", "run=" + l.time("run", time.Hour).String()}
+	for _, key := range []string{"exit", "rank", "runs"} {
+		if v := l.word(key, ""); v != "" {
+			words = append(words, key+"="+v)
+		}
+	}
+	for _, key := range []string{"oom", "deaf"} {
+		if l.has(key) {
+			words = append(words, key)
+		}
+	}
+	return words
+}
+
+// again sends a request a second time, with the same body or another.
+func (s *stage) again(l line) string {
+	name := l.first(0)
+	spec := proto.Clone(s.specs[name]).(*messages.JobSpec)
+	if n := int32(l.number("replicas", 0)); n > 0 {
+		spec.Gang.ReplicasMin, spec.Gang.ReplicasMax = n, n
+	}
+	return s.ask(s.order(l, name), spec)
+}
+
+// ask submits under an order's request id, and tells what the answer was.
+func (s *stage) ask(o *sim.Order, spec *messages.JobSpec) string {
+	out := "no answer"
+	q := &messages.Submit{Principal: &messages.Principal{Name: "anonymous"}, RequestId: o.RequestID(), Spec: spec}
+	s.asked(actors.SchedulerPath, q, func(m proto.Message) {
+		r := m.(*messages.SubmitReply)
+		out = strings.TrimSpace(codeOf(r.Outcome) + " " + s.plain(r.Job) + told(r.Outcome))
+	})
+	return s.plain(out)
+}
+
+// asked waits for an answer of the leader.
+func (s *stage) asked(path string, q proto.Message, answered func(proto.Message)) {
+	done := false
+	s.w.Ask(path, q, func(m proto.Message) { done = true; answered(m) })
+	s.w.StepUntil(func() bool { return done }, 10*time.Second)
+}
+
+func codeOf(o *messages.Outcome) string {
+	return strings.ToLower(strings.TrimPrefix(o.GetCode().String(), "CODE_"))
+}
+
+func told(o *messages.Outcome) string {
+	if o.GetCode() == messages.Code_CODE_OK {
+		return ""
+	}
+	return strings.TrimSpace(o.GetField()+": "+o.GetText()) + " (" + o.GetHint() + ")"
+}
+
+func (s *stage) cancel(l line) string {
+	s.w.Cancel(s.order(l, l.first(0)))
+	return ""
+}
+
+func (s *stage) hold(l line) string {
+	s.w.Hold(s.order(l, l.first(0)))
+	s.w.RunFor(50 * time.Millisecond)
+	return ""
+}
+
+func (s *stage) release(l line) string {
+	s.w.Release(s.order(l, l.first(0)))
+	return ""
+}
+
+func (s *stage) change(verb messages.NodeVerb) func(line) string {
+	return func(l line) string {
+		s.w.Change(l.machine(0), verb, l.time("deadline", 0))
+		if verb != messages.NodeVerb_NODE_VERB_UNCORDON {
+			s.w.RunFor(50 * time.Millisecond) // it is on disk before anything else is asked
+		}
+		return ""
+	}
+}
+
+// finish takes back what the scenario broke and has the world come to its end.
+func (s *stage) finish(line) string {
+	s.finished = true
+	for n := 1; n <= s.machines; n++ {
+		s.mendOne(n)
+		s.w.BreakDisk(n, false, 0)
+	}
+	s.w.Lose(nil)
+	s.w.Finish()
+	if out := s.violations(); out != "" {
+		return out
+	}
+	return "violations=0"
+}

@@ -1,0 +1,384 @@
+// This file owns what a scenario shows: letters, log lines, processes, books, and what users are told.
+package test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// letters shows what was sent since the last look. Neighbours of one kind are one line, so that the order in which two
+// machines happen to answer says nothing; and what is only said again is left out, unless all is asked for.
+func (s *stage) letters(l line) string {
+	var kinds []string
+	if w := l.words(); len(w) > 0 && w[0] != "all" {
+		kinds = strings.Split(w[0], ",")
+	}
+	var out []string
+	type word struct {
+		title   string
+		machine int
+		token   topology.Token
+	}
+	before := map[word]bool{}
+	var last string
+	count := map[int]int{}
+	flush := func() {
+		if last != "" {
+			out = append(out, last+machinesIn(count))
+		}
+		clear(count)
+	}
+	for _, h := range s.heard {
+		if kinds == nil && h.job == "" || kinds != nil && !slices.Contains(kinds, h.kind) {
+			continue
+		}
+		n, title := s.title(h)
+		if w := (word{title, n, h.token}); before[w] && !l.has("all") {
+			continue
+		} else {
+			before[w] = true
+		}
+		if title != last {
+			flush()
+			last = title
+		}
+		count[n]++
+	}
+	flush()
+	s.heard = nil
+	return strings.Join(out, "\n")
+}
+
+// title is a letter without its machine.
+func (s *stage) title(h heard) (machine int, text string) {
+	text = h.kind + detailOf(h.letter.Message)
+	if h.job != "" && len(s.names) > 1 {
+		text += " " + s.nameOf(h.job)
+	}
+	if c, is := h.letter.Message.(interface{ GetOrder() *messages.Order }); is && s.hosts > 1 {
+		text += fmt.Sprintf(" (epoch %d)", c.GetOrder().GetEpoch())
+	}
+	if n := numberOf(h.letter.To); n > 0 {
+		return n, text + " →"
+	}
+	return numberOf(h.letter.From), text + " ←"
+}
+
+// detailOf is the word in a letter that matters most.
+func detailOf(m proto.Message) string {
+	var exits []*messages.Exit
+	word := ""
+	switch m := m.(type) {
+	case *messages.Refused:
+		word = wordOf(m.Reason.String(), "REFUSAL_REASON_")
+	case *messages.Stop:
+		word = wordOf(m.Cause.String(), "CAUSE_")
+	case *messages.Exited:
+		exits = m.Exits
+	case *messages.Ended:
+		exits = m.Exits
+	}
+	for _, e := range exits {
+		word = exitWord(e)
+	}
+	if word == "" {
+		return ""
+	}
+	return "(" + word + ")"
+}
+
+func wordOf(enum, prefix string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(enum, prefix)), "_", " ")
+}
+
+func exitWord(e *messages.Exit) string {
+	switch {
+	case e.Oom:
+		return "out of memory"
+	case e.Kind == messages.ExitKind_EXIT_KIND_EXITED:
+		return "exit " + strconv.Itoa(int(e.Code))
+	}
+	return wordOf(e.Kind.String(), "EXIT_KIND_")
+}
+
+func machinesIn(count map[int]int) string {
+	var numbers []int
+	for n := range count { //order: sorted below
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	out := ""
+	for _, n := range numbers {
+		out += " n" + strconv.Itoa(n)
+		if count[n] > 1 {
+			out += "×" + strconv.Itoa(count[n])
+		}
+	}
+	return out
+}
+
+// lines shows what operators saw since the last look.
+func (s *stage) lines(l line) string {
+	want := strings.TrimSpace(l.d.Input)
+	if w := l.words(); len(w) > 0 {
+		want = w[0]
+	}
+	var out []string
+	for _, x := range s.said {
+		who := s.plain(x.who)
+		if s.hosts == 1 && strings.HasPrefix(who, "scheduler") {
+			who = "scheduler"
+		}
+		if text := who + ": " + s.plain(x.text); strings.Contains(text, want) {
+			out = append(out, text)
+		}
+	}
+	s.said = nil
+	return strings.Join(out, "\n")
+}
+
+// which are the machines that a command names: one, or all.
+func (s *stage) which(l line) []int {
+	if len(l.words()) > 0 {
+		return []int{l.machine(0)}
+	}
+	var all []int
+	for n := range s.machines {
+		all = append(all, n+1)
+	}
+	return all
+}
+
+func (s *stage) processes(l line) string {
+	var out []string
+	for _, n := range s.which(l) {
+		names := s.w.Processes(n)
+		for i := range names {
+			names[i] = s.plain(names[i])
+		}
+		slices.Sort(names)
+		if len(names) > 0 {
+			out = append(out, fmt.Sprintf("n%d: %s", n, strings.Join(names, " ")))
+		}
+	}
+	if out == nil {
+		return "none"
+	}
+	return strings.Join(out, "\n")
+}
+
+// ledger shows a machine's own books, in whole GPUs, CPUs and GiB.
+func (s *stage) ledger(l line) string {
+	var out []string
+	for _, n := range s.which(l) {
+		book := s.w.Ledger(n)
+		if book == nil {
+			out = append(out, fmt.Sprintf("n%d: its agent is down", n))
+			continue
+		}
+		text := fmt.Sprintf("n%d: free %s", n, amountWords(book.Books().Free))
+		if gone := book.Books().Withdrawn.MilliGPU; gone > 0 {
+			text += fmt.Sprintf("; withdrawn gpu=%g", float64(gone)/topology.WholeGPU)
+		}
+		if n := len(book.Slices()); n > 8 {
+			out = append(out, fmt.Sprintf("%s; %d slices", text, n))
+			continue
+		}
+		for _, sl := range book.Slices() {
+			var sum topology.Resources
+			for _, g := range sl.Grants {
+				sum = sum.Plus(g.Amount)
+			}
+			text += fmt.Sprintf("; %s %v %s", s.nameOf(string(sl.Job)), sl.State, amountWords(sum))
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "\n")
+}
+
+func amountWords(r topology.Resources) string {
+	return fmt.Sprintf("gpu=%g cpu=%g mem=%d", float64(r.MilliGPU)/topology.WholeGPU, float64(r.MilliCPU)/1000, r.MemoryBytes>>30)
+}
+
+// job shows what a user is told of a job.
+func (s *stage) job(l line) string {
+	name := l.first(0)
+	out := "no answer"
+	s.asked(actors.MirrorPath, &messages.GetJob{Job: s.order(l, name).ID()}, func(m proto.Message) {
+		r := m.(*messages.GetJobReply)
+		if r.Job == nil {
+			out = fmt.Sprintf("%s: %s; in the store: %s", name, codeOf(r.Outcome), stateOf(s.w.Stored(s.orders[name])))
+			return
+		}
+		out = s.jobWords(name, r.Job)
+	})
+	return s.plain(out)
+}
+
+func (s *stage) jobWords(name string, j *messages.JobStatus) string {
+	text := fmt.Sprintf("%s: %s", name, j.Phase)
+	if r := j.Record; r.Runs > 0 {
+		text += fmt.Sprintf(", run %d", r.Runs)
+		if r.Failures > 0 {
+			text += fmt.Sprintf(", failures %d", r.Failures)
+		}
+		if r.InfraRestarts > 0 {
+			text += fmt.Sprintf(", not its fault %d", r.InfraRestarts)
+		}
+		if r.ExitCode != 0 {
+			text += fmt.Sprintf(", exit code %d", r.ExitCode)
+		}
+	}
+	if j.Reason != "" {
+		text += ": " + j.Reason
+	}
+	if j.Attempt != nil {
+		for _, p := range j.Attempt.Places {
+			text += fmt.Sprintf("\n  rank %d on %s", p.Rank, p.Node)
+			if p.Exit != nil {
+				text += ": " + exitWord(p.Exit)
+			}
+		}
+		if e := j.Attempt.End; e != nil {
+			text += "\n  ended: " + wordOf(e.Cause.String(), "CAUSE_")
+		}
+	}
+	if len(j.Debts) > 0 {
+		text += "\n  owed by " + strings.Join(j.Debts, " ")
+	}
+	return text
+}
+
+// nodes shows what a user is told of the machines.
+func (s *stage) nodes(line) string {
+	var out []string
+	s.asked(actors.MirrorPath, &messages.ListNodes{}, func(m proto.Message) {
+		for _, n := range m.(*messages.ListNodesReply).Nodes {
+			text := n.Record.GetId() + ": " + n.Phase
+			if n.Closed != "" && n.Closed != n.Phase {
+				text += ", closed: " + n.Closed
+			}
+			for _, t := range n.Debts {
+				text += ", owes the end of " + s.nameOf(s.owner[messages.FromToken(t)])
+			}
+			out = append(out, text)
+		}
+	})
+	return s.plain(strings.Join(out, "\n"))
+}
+
+func (s *stage) explain(l line) string {
+	out := "no answer"
+	s.asked(actors.SchedulerPath, &messages.ExplainJob{Job: s.order(l, l.first(0)).ID()}, func(m proto.Message) {
+		out = m.(*messages.ExplainJobReply).Text
+	})
+	return s.plain(strings.TrimSpace(out))
+}
+
+// attempts shows, of each token that was committed, where it went and with which cause it was stopped.
+func (s *stage) attempts(l line) string {
+	var out []string
+	for i, t := range s.attemptsOf(l.first(0), "Commit") {
+		nodes, causes := map[int]int{}, []string{}
+		for _, h := range s.all {
+			switch m := h.letter.Message.(type) {
+			case *messages.Commit:
+				if h.token == t {
+					nodes[numberOf(h.letter.To)] = 1
+				}
+			case *messages.Stop:
+				if cause := wordOf(m.Cause.String(), "CAUSE_"); h.token == t && !slices.Contains(causes, cause) {
+					causes = append(causes, cause)
+				}
+			}
+		}
+		text := fmt.Sprintf("%d on%s", i+1, machinesIn(nodes))
+		if len(causes) > 0 {
+			text += ", stopped: " + strings.Join(causes, ", ")
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "\n")
+}
+
+// attemptsOf are the tokens of a job with a letter of the kind, in the order in which they came up.
+func (s *stage) attemptsOf(name, kind string) []topology.Token {
+	var out []topology.Token
+	for _, h := range s.all {
+		if h.kind == kind && s.nameOf(h.job) == name && !slices.Contains(out, h.token) {
+			out = append(out, h.token)
+		}
+	}
+	return out
+}
+
+// tokens tells whether each attempt's token is greater than the one before.
+func (s *stage) tokens(l line) string {
+	all := s.attemptsOf(l.first(0), "Reserve")
+	for i := 1; i < len(all); i++ {
+		if all[i].Compare(all[i-1]) <= 0 {
+			return fmt.Sprintf("%v came after %v", all[i], all[i-1])
+		}
+	}
+	epochs := map[uint64]bool{}
+	for _, t := range all {
+		epochs[t.Epoch] = true
+	}
+	return fmt.Sprintf("%d tokens of %d leaders, each greater than the last", len(all), len(epochs))
+}
+
+func (s *stage) died(line) string {
+	if s.deaths == nil {
+		return "nobody"
+	}
+	slices.Sort(s.deaths)
+	return strings.Join(s.deaths, "\n")
+}
+
+// ids tells whether each job has an id of its own.
+func (s *stage) ids(line) string {
+	distinct := map[string]bool{}
+	for _, o := range s.orders { //order: only counted
+		distinct[o.ID()] = true
+	}
+	return fmt.Sprintf("%d jobs, %d ids", len(s.orders), len(distinct))
+}
+
+// waits shows how long it took from a letter of one attempt to a letter of the next.
+func (s *stage) waits(l line) string {
+	from, to := l.first(0), l.first(1)
+	tokens := s.attemptsOf(l.first(2), to)
+	first := func(t topology.Token, kind string) time.Duration {
+		return s.all[slices.IndexFunc(s.all, func(h heard) bool { return h.kind == kind && h.token == t })].at
+	}
+	var out []string
+	for i := 1; i < len(tokens); i++ {
+		since := first(tokens[i], to) - first(tokens[i-1], from)
+		out = append(out, fmt.Sprintf("%d s", int(since.Round(time.Second)/time.Second)))
+	}
+	return strings.Join(out, ", ")
+}
+
+// counted tells whether something was counted that leaves no other trace.
+func (s *stage) counted(l line) string {
+	if s.w.Counters()[l.first(0)] > 0 {
+		return "yes"
+	}
+	return "no"
+}
+
+// reserved counts the Reserves that a machine was sent since the last look.
+func (s *stage) reserved(l line) string {
+	n := l.machine(0)
+	defer delete(s.reserves, n)
+	return strconv.Itoa(s.reserves[n])
+}

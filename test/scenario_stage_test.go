@@ -1,0 +1,330 @@
+// This file owns a scenario's stage: the simulated world, what was heard in it since the last look, and the names that
+// people know its jobs and machines by.
+package test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/sim"
+	"github.com/yi-json/synapse/topology"
+)
+
+// stage is one scenario as it plays.
+type stage struct {
+	w        *sim.World
+	machines int
+	hosts    int // schedulers
+	finished bool
+
+	orders map[string]*sim.Order
+	names  []string // of the orders, as they came
+	specs  map[string]*messages.JobSpec
+	owner  map[topology.Token]string // job ids by attempt
+
+	heard    []heard                  // letters since the last look
+	said     []said                   // log lines since the last look
+	all      []heard                  // letters about gangs since the beginning
+	spoke    map[string]time.Duration // the last word of a machine to a scheduler
+	deaths   []string
+	cut      map[int]bool
+	mute     map[int]bool // what it says does not leave the machine
+	kept     []sim.Letter
+	keeping  string // a kind, "*" for all about gangs, or empty
+	losing   *losing
+	lastLook time.Duration
+	reserves map[int]int
+}
+
+// heard is one letter.
+type heard struct {
+	at     time.Duration
+	letter sim.Letter
+	kind   string
+	job    string // its id
+	token  topology.Token
+}
+
+// said is one log line.
+type said struct{ who, text string }
+
+// losing is what the network is to lose.
+type losing struct {
+	kinds []string
+	node  int
+	left  int
+}
+
+// world builds the cluster and waits until every machine has joined.
+func (s *stage) world(l line) string {
+	constants := actors.DefaultConstants()
+	for _, assignment := range l.list("constants") {
+		l.must(sim.SetConstant(&constants, assignment))
+	}
+	s.machines, s.hosts = l.number("machines", 2), l.number("schedulers", 1)
+	o := sim.Options{World: "small", Plain: true, Machines: s.machines, Schedulers: s.hosts, Constants: &constants,
+		PerRack: l.number("rack", 8), Seed: uint64(l.number("seed", 1))}
+	for _, text := range strings.Split(l.word("gpus", "8"), ",") {
+		n, err := strconv.Atoi(text)
+		l.must(err)
+		o.GPUs = append(o.GPUs, n)
+	}
+	w, err := sim.NewWorld(o)
+	l.must(err)
+	s.w, s.orders, s.specs = w, map[string]*sim.Order{}, map[string]*messages.JobSpec{}
+	s.owner, s.spoke, s.reserves = map[topology.Token]string{}, map[string]time.Duration{}, map[int]int{}
+	s.cut, s.mute = map[int]bool{}, map[int]bool{}
+	w.OnLetter(s.onLetter)
+	w.OnLine(s.onLine)
+	if l.has("cold") {
+		return ""
+	}
+	joined := func() bool {
+		for i := range s.machines {
+			if w.NodeState(i+1) != "member" {
+				return false
+			}
+		}
+		return true
+	}
+	if !w.StepUntil(joined, time.Minute) {
+		return "not ready within a minute\n" + strings.Join(w.Recent(), "\n")
+	}
+	w.RunFor(100 * time.Millisecond) // the first heartbeats
+	s.heard, s.said, s.lastLook = nil, nil, w.Now()
+	return ""
+}
+
+// onLetter notes what is put on its way.
+func (s *stage) onLetter(l sim.Letter) {
+	h := heard{at: s.w.Now(), letter: l, kind: kindOf(l.Message)}
+	switch m := l.Message.(type) {
+	case interface{ GetOrder() *messages.Order }:
+		h.job, h.token = m.GetOrder().GetJob(), messages.FromToken(m.GetOrder().GetToken())
+	case interface{ GetOrigin() *messages.Origin }:
+		h.job, h.token = m.GetOrigin().GetJob(), messages.FromToken(m.GetOrigin().GetToken())
+	}
+	if h.job != "" {
+		s.owner[h.token] = h.job
+		s.all = append(s.all, h)
+	}
+	if n := numberOf(l.From); n > 0 && !s.cut[n] && !s.mute[n] {
+		s.spoke[l.From+l.To] = h.at
+	}
+	if h.kind == "Reserve" {
+		s.reserves[numberOf(l.To)]++
+	}
+	if s.keeping == h.kind || s.keeping == "*" && h.job != "" {
+		s.kept = append(s.kept, l)
+	}
+	s.heard = append(s.heard, h)
+}
+
+var dead = regexp.MustCompile(`REAPER: Node (\S+) is DEAD`)
+
+// onLine notes what operators read; what the world says of itself is left out.
+func (s *stage) onLine(who, text string) {
+	if strings.HasPrefix(text, "***") {
+		return
+	}
+	s.said = append(s.said, said{who, text})
+	if m := dead.FindStringSubmatch(text); m != nil {
+		silence := s.w.Now() - s.spoke["node-"+m[1]+who]
+		verdict := "10.0 to 10.5 s after its last word"
+		if silence < 10*time.Second || silence > 10501*time.Millisecond {
+			verdict = silence.String() + " after its last word"
+		}
+		s.deaths = append(s.deaths, s.plain(m[1])+": "+verdict)
+	}
+}
+
+func kindOf(m proto.Message) string { return string(m.ProtoReflect().Descriptor().Name()) }
+
+// numberOf is a machine's number by its address; 0 for anybody else.
+func numberOf(address string) int {
+	digits, is := strings.CutPrefix(address, "node-n")
+	n, err := strconv.Atoi(digits)
+	if !is || err != nil {
+		return 0
+	}
+	return n
+}
+
+var nodeID = regexp.MustCompile(`(?:node-)?\bn0*([1-9][0-9]*)\b`)
+var jobID = regexp.MustCompile(`\bj[0-9]{6}\b`)
+
+// plain puts the names of the scenario in the place of ids.
+func (s *stage) plain(text string) string {
+	text = nodeID.ReplaceAllString(text, "n$1")
+	return jobID.ReplaceAllStringFunc(text, s.nameOf)
+}
+
+// nameOf is the name that a job was submitted under. An id that nobody was told yet is the one job's that waits for its answer.
+func (s *stage) nameOf(id string) string {
+	var untold []string
+	for _, name := range s.names {
+		switch s.orders[name].ID() {
+		case id:
+			return name
+		case "":
+			untold = append(untold, name)
+		}
+	}
+	if len(untold) == 1 && id != "" {
+		return untold[0]
+	}
+	return id
+}
+
+// line is one command with its words.
+type line struct {
+	t *testing.T
+	d *datadriven.TestData
+}
+
+func (l line) must(err error) {
+	if err != nil {
+		l.d.Fatalf(l.t, "%v", err)
+	}
+}
+
+// words are those without a value.
+func (l line) words() []string {
+	var out []string
+	for _, a := range l.d.CmdArgs {
+		if len(a.Vals) == 0 {
+			out = append(out, a.Key)
+		}
+	}
+	return out
+}
+
+// first is a word by its place, which has to be there.
+func (l line) first(place int) string {
+	w := l.words()
+	if len(w) <= place {
+		l.d.Fatalf(l.t, "%s wants a word more", l.d.Cmd)
+	}
+	return w[place]
+}
+
+func (l line) machine(place int) int {
+	n, err := strconv.Atoi(l.first(place))
+	l.must(err)
+	return n
+}
+
+func (l line) span(place int) time.Duration {
+	d, err := time.ParseDuration(l.first(place))
+	l.must(err)
+	return d
+}
+
+func (l line) has(word string) bool { return slices.Contains(l.words(), word) }
+
+func (l line) word(key, otherwise string) string {
+	if v := l.list(key); len(v) > 0 {
+		return v[0]
+	}
+	return otherwise
+}
+
+func (l line) list(key string) []string {
+	for _, a := range l.d.CmdArgs {
+		if a.Key == key {
+			return a.Vals
+		}
+	}
+	return nil
+}
+
+func (l line) number(key string, otherwise int) int {
+	text := l.word(key, "")
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	l.must(err)
+	return n
+}
+
+func (l line) fraction(key string) float64 {
+	f, err := strconv.ParseFloat(l.word(key, "0"), 64)
+	l.must(err)
+	return f
+}
+
+func (l line) time(key string, otherwise time.Duration) time.Duration {
+	text := l.word(key, "")
+	if text == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(text)
+	l.must(err)
+	return d
+}
+
+// order is the job of this name.
+func (s *stage) order(l line, name string) *sim.Order {
+	o := s.orders[name]
+	if o == nil {
+		l.d.Fatalf(l.t, "no job was submitted as %s", name)
+	}
+	return o
+}
+
+func (s *stage) play(t *testing.T, l line) string {
+	t.Helper()
+	if s.w == nil && l.d.Cmd != "world" {
+		l.d.Fatalf(t, "a scenario begins with world")
+	}
+	do, known := s.commands()[l.d.Cmd]
+	if !known {
+		l.d.Fatalf(t, "there is no command %s", l.d.Cmd)
+	}
+	out := do(l)
+	if out != "" && !strings.HasSuffix(out, "\n") {
+		out += "\n"
+	}
+	return out
+}
+
+// commands are the language.
+func (s *stage) commands() map[string]func(line) string {
+	return map[string]func(line) string{
+		"world": s.world, "run": s.run, "elapsed": s.elapsed, "until": s.until, "never": s.never,
+		"submit": s.submit, "again": s.again, "cancel": s.cancel, "hold": s.hold, "release": s.release,
+		"drain": s.change(messages.NodeVerb_NODE_VERB_DRAIN), "cordon": s.change(messages.NodeVerb_NODE_VERB_CORDON),
+		"uncordon": s.change(messages.NodeVerb_NODE_VERB_UNCORDON), "remove": s.change(messages.NodeVerb_NODE_VERB_REMOVE),
+		"crash": s.crash, "pause": s.pause, "usurp": s.usurp, "power": s.power, "cut": s.cutOff, "mend": s.mend,
+		"one-way": s.oneWay, "lose": s.lose, "hostile": s.hostile, "store-away": s.storeAway,
+		"disk-full": s.breakDisk(true), "disk-fails": s.breakDisk(false), "tear": s.tear, "gpu-fault": s.gpuFault,
+		"clone": s.clone, "arm": s.arm, "keep": s.keep, "replay": s.replay,
+		"letters": s.letters, "lines": s.lines, "processes": s.processes, "ledger": s.ledger, "job": s.job, "nodes": s.nodes,
+		"explain": s.explain, "attempts": s.attempts, "tokens": s.tokens, "deaths": s.died, "waits": s.waits,
+		"reserves": s.reserved, "ids": s.ids, "counted": s.counted, "finish": s.finish,
+	}
+}
+
+// violations are what broke, one line each.
+func (s *stage) violations() string {
+	found := s.w.Violations()
+	if len(found) == 0 {
+		return ""
+	}
+	out := fmt.Sprintf("violations=%d\n", len(found))
+	for _, v := range found {
+		out += s.plain(v.Invariant+": "+v.Text) + "\n"
+	}
+	return out
+}
