@@ -21,7 +21,7 @@ export CGO_ENABLED = 0
 SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test race lint proto protocheck verify sim scenario fuzz mutants cover bench clean
+.PHONY: help setup build programs run test race lint proto protocheck verify sim scenario fuzz mutants cover bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,10 +33,15 @@ setup: ## fetch every module once; all other commands then work offline
 build: ## build every package and command
 	$(GO) build ./...
 
-run: ## show a simulated cluster at work
-	$(GO) run ./cmd/synapse-sim -seed 7
+programs: ## build Synapse's programs into bin/
+	$(GO) build -o bin/ ./cmd/...
+
+run: programs ## show a real cluster on this machine: submit, run, watch, break, recover
+	@$(GO) build -o bin/synapse-allreduce ./examples/allreduce
+	@examples/tour.sh bin
 
 test: ## run every test, the simulator's seeds among them (within 5 minutes on 2 cores)
+	@tools/ensure.sh postgresql busybox ip
 	$(GO) test ./...
 
 race: ## run the short tests under the race detector (needs a C compiler)

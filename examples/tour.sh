@@ -53,7 +53,7 @@ export SYNAPSE_CONFIG=$dir/cluster/cli.yaml
 show get nodes
 
 say "A gang of four that adds up numbers around a ring of all its members, and checks the sum"
-sed "s#/usr/local/bin/synapse-allreduce#$bin/synapse-allreduce#; s#{gpu: 1,#{gpu: 8,#" "$(dirname "$0")/allreduce.yaml" >"$dir/allreduce.yaml"
+sed "s#/usr/local/bin/synapse-allreduce#$bin/synapse-allreduce#; s#{gpu: 1,#{gpu: 8,#; s#patience: 10s#patience: 1s#" "$(dirname "$0")/allreduce.yaml" >"$dir/allreduce.yaml"
 job=$(submit "$dir/allreduce.yaml")
 show logs -f "$job"
 show wait "$job"

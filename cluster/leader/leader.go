@@ -117,7 +117,7 @@ func (c *Candidate) look() (Reign, bool) {
 		c.troubled("Taking over the leadership failed: %v", err)
 		return Reign{}, false
 	case c.left(sent) <= 0:
-		c.troubled("Taking over the leadership took longer than the lease; trying again%v", "")
+		c.troubled("Taking over the leadership took longer than the lease; trying again")
 		return Reign{}, false
 	}
 	return Reign{Epoch: epoch, since: sent}, true
@@ -183,10 +183,10 @@ func (c *Candidate) Hold(ctx context.Context, r Reign) error {
 }
 
 // troubled logs what is wrong, once as long as it stays the same kind of trouble.
-func (c *Candidate) troubled(format string, err any) {
+func (c *Candidate) troubled(format string, args ...any) {
 	if c.trouble != format {
 		c.trouble = format
-		c.o.Log.Info(format, err)
+		c.o.Log.Info(format, args...)
 	}
 }
 

@@ -199,7 +199,10 @@ func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) e
 	watched := make(chan error, 1)
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
-	go func() { watched <- cluster.Watch(watching) }()
+	standing := make(chan struct{})
+	go func() {
+		watched <- cluster.Watch(watching, standing, func(d *local.Died) { a.say("%s: %v; the cluster goes on without it", a.name, d) })
+	}()
 	joining, cancel := context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
 	defer cancel()
 	joined := make(chan error, 1)
@@ -215,6 +218,7 @@ func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) e
 			return err
 		}
 	}
+	close(standing)
 	a.say("%s: export SYNAPSE_CONFIG=%s", a.name, settings)
 	// Whoever read the line may have gone: the cluster stays.
 	_ = a.data("ready: scheduler %s, %d nodes, %d GPUs, %d racks", cluster.Address(), u.Nodes, u.Nodes*u.GPUs, u.Racks)

@@ -139,7 +139,7 @@ func (l *launch) run() (int, *StartError) {
 			return 0, fail("seccomp", err)
 		}
 	}
-	restore, err := limitResources(l.order.Spec.Rlimits)
+	restore, err := limitResources(l.order.Spec.Rlimits, l.order.Spec.NoInit)
 	if err != nil {
 		restore()
 		return 0, fail("rlimits", err)
@@ -153,6 +153,10 @@ func (l *launch) run() (int, *StartError) {
 	restore()
 	if err != nil {
 		return 0, l.explain(err)
+	}
+	if err := limitCommand(pid, l.order.Spec.Rlimits); err != nil {
+		_ = unix.Kill(pid, unix.SIGKILL)
+		return 0, fail("rlimits", err)
 	}
 	if l.pids != nil {
 		// While this thread is in the group the command cannot have more than its limit, and after that neither. In

@@ -104,11 +104,32 @@ var rlimitNumbers = map[string]int{
 	"sigpending": unix.RLIMIT_SIGPENDING, "stack": unix.RLIMIT_STACK,
 }
 
+// deadlyRlimits would end init, whose runtime maps memory and starts threads whenever it likes. They are set on the
+// command right after its exec instead: it is some microseconds without them, and never more than that.
+var deadlyRlimits = []string{"as", "cpu", "data", "nproc", "rttime"}
+
+// limitCommand sets those on a process.
+func limitCommand(pid int, limits []Rlimit) error {
+	for _, limit := range limits {
+		if !slices.Contains(deadlyRlimits, limit.Name) {
+			continue
+		}
+		err := unix.Prlimit(pid, rlimitNumbers[limit.Name], &unix.Rlimit{Cur: uint64(limit.Soft), Max: uint64(limit.Hard)}, nil)
+		if err == unix.ESRCH {
+			return nil // It has ended already.
+		}
+		if err != nil {
+			return fmt.Errorf("%s %d:%d (for a user other than init's it takes CAP_SYS_RESOURCE): %w", limit.Name, limit.Soft, limit.Hard, err)
+		}
+	}
+	return nil
+}
+
 func rlimitNames() []string { return slices.Sorted(maps.Keys(rlimitNumbers)) }
 
 // limitResources sets the limits on this process, so that the command is born with them, and answers how to undo it: init
-// itself must not die of a limit that was meant for the task.
-func limitResources(limits []Rlimit) (restore func(), err error) {
+// itself must not die of a limit that was meant for the task. The deadly ones are left out unless asked for.
+func limitResources(limits []Rlimit, deadly bool) (restore func(), err error) {
 	type saved struct {
 		number int
 		limit  unix.Rlimit
@@ -127,6 +148,9 @@ func limitResources(limits []Rlimit) (restore func(), err error) {
 		}
 	}
 	for _, limit := range limits {
+		if !deadly && slices.Contains(deadlyRlimits, limit.Name) {
+			continue
+		}
 		number := rlimitNumbers[limit.Name]
 		old := saved{number: number}
 		if err := unix.Getrlimit(number, &old.limit); err != nil {

@@ -220,7 +220,7 @@ func TestRights(t *testing.T) {
 	if got := status(carapace.Spec{User: "7:8", Groups: []uint32{44, 45}}, "Uid", "Gid", "Groups"); got != "Uid: 7 7 7 7 Gid: 8 8 8 8 Groups: 44 45" {
 		t.Errorf("user and groups: %s", got)
 	}
-	text, _ := o.run(carapace.Spec{Rootfs: "host", Command: []string{"sh", "-c", "ulimit -n; ulimit -l; ulimit -c; ulimit -v"},
+	text, _ := o.run(carapace.Spec{Rootfs: "host", User: "0", Command: []string{"sh", "-c", "sleep 0.05; ulimit -n; ulimit -l; ulimit -c; ulimit -v"},
 		Rlimits: []carapace.Rlimit{{Name: "nofile", Soft: 77, Hard: 99}, {Name: "memlock", Soft: 65536, Hard: 65536}, {Name: "core", Soft: 0, Hard: 0},
 			{Name: "as", Soft: 64 << 20, Hard: 64 << 20}}}) // Less than init's own.
 	if text != "77\n64\n0\n65536\n" {

@@ -79,9 +79,13 @@ func (m *Machine) identify() error {
 	if m.node, err = m.once(nodeName, func() (string, error) { return uuid.NewString(), nil }); err != nil {
 		return err
 	}
-	if m.machineID, err = m.once(machineName, systemID); err != nil {
+	system, err := m.systemID()
+	if err != nil {
 		return err
 	}
+	// Both: a copy of this directory on another machine is another machine, and so
+	// is a second agent on this one, with a directory of its own.
+	m.machineID = system + "." + m.node
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return fmt.Errorf("boot id: %w", err)
@@ -124,16 +128,16 @@ func (m *Machine) once(name string, create func() (string, error)) (string, erro
 	return id, writeDurably(path, id+"\n")
 }
 
-// systemID names the machine itself, so that a copy of the data directory on
-// another machine is noticed. Where the system has no id, one is made, and
-// copies are noticed by their boots alone.
-func systemID() (string, error) {
+// systemID names the machine itself. It is read anew at every start, so that a
+// copy of the data directory is noticed. Where the system has no id one is made
+// and kept, and copies are noticed by their boots alone.
+func (m *Machine) systemID() (string, error) {
 	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {
 		if data, err := os.ReadFile(name); err == nil && len(strings.TrimSpace(string(data))) >= 16 {
 			return strings.TrimSpace(string(data)), nil
 		}
 	}
-	return uuid.NewString(), nil
+	return m.once(machineName, func() (string, error) { return uuid.NewString(), nil })
 }
 
 // writeDurably replaces a file as a whole.

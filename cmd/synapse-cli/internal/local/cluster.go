@@ -192,10 +192,11 @@ func (c *Cluster) start(name string, argv []string) error {
 	return nil
 }
 
-func died(p *process) error { return &Died{p.name, p.how(), p.output.tail()} }
+func died(p *process) *Died { return &Died{p.name, p.how(), p.output.tail()} }
 
-// Watch waits until the context ends, or a process does that should not.
-func (c *Cluster) Watch(ctx context.Context) error {
+// Watch waits until the context ends, or a process does that should not. Once
+// the cluster stands, a node may die as machines do: that is told, and life goes on.
+func (c *Cluster) Watch(ctx context.Context, standing <-chan struct{}, told func(*Died)) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -203,6 +204,14 @@ func (c *Cluster) Watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case p := <-c.died:
+			select {
+			case <-standing:
+				if p != c.all[0] {
+					told(died(p))
+					continue
+				}
+			default:
+			}
 			return died(p)
 		case <-tick.C:
 			reap(c.own())

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Makes sure of programs that some tests need, by their names: as root on a Debian machine they are installed, else it says
+# what is missing. It fails only for what --must names; the tests skip the rest by themselves, and say so.
+set -euo pipefail
+
+must=0
+if [[ ${1:-} == --must ]]; then
+	must=1
+	shift
+fi
+
+# there NAME tells whether a program can be run.
+there() {
+	case $1 in
+	postgresql) compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ;;
+	*) command -v "$1" >/dev/null ;;
+	esac
+}
+
+# package NAME prints the packages that bring a program.
+package() {
+	case $1 in
+	busybox) echo busybox-static ;;
+	gcc) echo gcc libc6-dev ;;
+	ip) echo iproute2 ;;
+	*) echo "$1" ;;
+	esac
+}
+
+missing=()
+for name in "$@"; do
+	there "$name" || missing+=("$name")
+done
+((${#missing[@]} > 0)) || exit 0
+
+if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
+	echo "not installed here: ${missing[*]}" >&2
+	((must == 0)) || { echo "install them and run again" >&2; exit 1; }
+	echo "tests that need them are skipped, each by name" >&2
+	exit 0
+fi
+packages=()
+for name in "${missing[@]}"; do
+	# The tests make servers of their own; the package need not.
+	if [[ $name == postgresql && ! -e /etc/postgresql-common/createcluster.conf ]]; then
+		mkdir -p /etc/postgresql-common
+		echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+	fi
+	read -ra more <<<"$(package "$name")"
+	packages+=("${more[@]}")
+done
+install() { DEBIAN_FRONTEND=noninteractive apt-get install -qqy --no-install-recommends "${packages[@]}" >/dev/null; }
+if ! { apt-get update -qq && install; }; then
+	echo "could not install: ${packages[*]}" >&2
+	((must == 0)) || exit 1
+	echo "tests that need them are skipped, each by name" >&2
+fi
