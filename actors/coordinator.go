@@ -24,7 +24,8 @@ type Coordinator struct {
 	scheduler *actor.PID
 	plan      attemptPlan
 	parties   []*party // in rank order of their first member
-	sent      Instant  // when the first Reserve left: the decision window counts from here
+	meeting   *messages.Rendezvous
+	sent      Instant // when the first Reserve left: the decision window counts from here
 	resend    resend
 	phase     uint64 // numbers the phases, so that a deadline of an earlier one is known to be stale
 	seq       uint64
@@ -45,6 +46,7 @@ type attemptPlan struct {
 // party is one machine of the attempt.
 type party struct {
 	Target
+	pid     *actor.PID // of the machine's Node
 	stage   stage
 	version uint64 // ledger version of its last answer
 	known   bool   // the machine has said Hello to this leader
@@ -217,14 +219,19 @@ func (c *Coordinator) places() []*messages.Place {
 	return all
 }
 
+// rendezvous is where the members meet: rank 0's address, and everybody. It is
+// made once, when all have reserved, and shared by what carries it: made anew for
+// each machine it was a fifth of a gang's cost, growing with its square.
 func (c *Coordinator) rendezvous() *messages.Rendezvous {
-	meet := &messages.Rendezvous{Address: c.parties[0].address, Port: c.parties[0].port}
-	for _, w := range c.parties {
-		for _, m := range w.Members {
-			meet.Peers = append(meet.Peers, &messages.Peer{Rank: m.Rank, Node: string(w.Node), Address: w.address, Rack: w.Rack})
+	if c.meeting == nil {
+		c.meeting = &messages.Rendezvous{Address: c.parties[0].address, Port: c.parties[0].port}
+		for _, w := range c.parties {
+			for _, m := range w.Members {
+				c.meeting.Peers = append(c.meeting.Peers, &messages.Peer{Rank: m.Rank, Node: string(w.Node), Address: w.address, Rack: w.Rack})
+			}
 		}
 	}
-	return meet
+	return c.meeting
 }
 
 func (c *Coordinator) tellOccupied(ctx actor.Context) {

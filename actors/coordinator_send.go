@@ -74,7 +74,10 @@ func (c *Coordinator) sendTo(ctx actor.Context, w *party) {
 	default:
 		return
 	}
-	ctx.Request(c.p.Leader.Peers.Node(w.Node), command)
+	if w.pid == nil {
+		w.pid = c.p.Leader.Peers.Node(w.Node)
+	}
+	ctx.Request(w.pid, command)
 }
 
 func (c *Coordinator) order(w *party) *messages.Order {

@@ -38,6 +38,9 @@ func (j *Job) onFact(ctx actor.Context, m any) {
 }
 
 func (j *Job) coordinatorOf(ctx actor.Context, t topology.Token) *actor.PID {
+	if j.coordinator != nil && t == j.token {
+		return j.coordinator
+	}
 	return actor.NewPID(ctx.Self().Address, ctx.Self().Id+"/"+attemptName(t))
 }
 

@@ -83,7 +83,7 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	case a.End.Cause == messages.Cause_CAUSE_SUCCEEDED:
 		conclude(rec, messages.JobState_JOB_STATE_SUCCEEDED, 0, "", now)
 	case rec.Cancel != nil:
-		conclude(rec, messages.JobState_JOB_STATE_CANCELLED, 0, "cancelled: "+rec.Cancel.Reason, now)
+		conclude(rec, messages.JobState_JOB_STATE_CANCELLED, 0, strings.TrimSuffix("cancelled: "+rec.Cancel.Reason, ": "), now)
 	case a.End.Cause == messages.Cause_CAUSE_TIME_LIMIT:
 		conclude(rec, messages.JobState_JOB_STATE_TIMED_OUT, 0, a.End.Detail, now)
 	case a.End.Cause == messages.Cause_CAUSE_MEMBER_FAILED:

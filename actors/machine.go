@@ -28,6 +28,7 @@ type machine struct {
 	enrolled    uint64
 	incarnation *messages.Incarnation
 	pastBoots   []string // that this leader has seen end
+	turnedAway  string   // the machine that was last refused under this name
 	ledger      *messages.LedgerReport
 	tenants     []*tenant
 

@@ -65,19 +65,20 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 		return
 	}
 	if err := h.Validate(); err != nil {
+		s.p.Log.Info("[ERROR] Failed to register node %s: %s", h.Origin.GetNode(), err)
 		s.reject(ctx, h, messages.RejectReason_REJECT_REASON_MALFORMED, err.Error())
 		return
 	}
-	delete(s.greetings.unheard, topology.NodeID(h.Origin.Node))
 	m := s.machine(topology.NodeID(h.Origin.Node))
 	known := m.record
 	if m.edits.next != nil {
 		known = m.edits.next
 	}
 	if known != nil && known.Removed == nil && known.MachineId != h.Origin.MachineId {
-		s.reject(ctx, h, messages.RejectReason_REJECT_REASON_ANOTHER_MACHINE, "node already registered")
+		s.turnAway(ctx, m, h)
 		return
 	}
+	delete(s.greetings.unheard, m.id)
 	if m.outlived(h.Origin.Incarnation) {
 		s.p.Host.Count("scheduler.old_hello", 1)
 		return
@@ -102,8 +103,18 @@ func sameMachine(r *messages.NodeRecord, h *messages.Hello) bool {
 	return r.Removed == nil && r.BootId == h.Origin.Incarnation.BootId && proto.Equal(r.Announcement, h.Announcement)
 }
 
+// turnAway refuses another machine under a known name. It asks again for as long
+// as it is linked, because the name may be given up; that is told once.
+func (s *Scheduler) turnAway(ctx actor.Context, m *machine, h *messages.Hello) {
+	const text = "node already registered"
+	if m.turnedAway != h.Origin.MachineId {
+		m.turnedAway = h.Origin.MachineId
+		s.p.Log.Info("[ERROR] Failed to register node %s: %s", m.id, text)
+	}
+	s.reject(ctx, h, messages.RejectReason_REJECT_REASON_ANOTHER_MACHINE, text)
+}
+
 func (s *Scheduler) reject(ctx actor.Context, h *messages.Hello, why messages.RejectReason, text string) {
-	s.p.Log.Info("[ERROR] Failed to register node %s: %s", h.Origin.GetNode(), text)
 	ctx.Respond(&messages.Rejected{Epoch: s.p.Leader.Epoch, Reason: why, Text: text, Incarnation: h.Origin.GetIncarnation()})
 }
 

@@ -31,6 +31,7 @@ func BenchmarkGang(b *testing.B) {
 			}
 			client, answers := c.client()
 			time.Sleep(actors.DefaultConstants().RecoveryWait + time.Second) // the leader is ready, all have joined
+			b.ReportAllocs()
 			b.ResetTimer()
 			used := -cpu()
 			for i := range b.N {

@@ -59,8 +59,9 @@ func (c *inprocess) system(address string) *actor.ActorSystem {
 type wire struct{ to *actor.ActorSystem }
 
 func (w wire) SendUserMessage(pid *actor.PID, m any) {
-	_, message, sender := actor.UnwrapEnvelope(m)
-	w.to.Root.RequestWithCustomSender(actor.NewPID(pid.Address, pid.Id), message, sender)
+	if box, there := w.to.ProcessRegistry.GetLocal(pid.Id); there {
+		box.SendUserMessage(pid, m)
+	}
 }
 func (wire) SendSystemMessage(*actor.PID, any) {}
 func (wire) Stop(*actor.PID)                   {}

@@ -1,0 +1,218 @@
+// Package chaos breaks a cluster of real processes while gangs stream through
+// it, and holds afterwards what was promised: every job that was acknowledged is
+// accounted for, no device had two owners, no gang ran in part, nothing was
+// decided twice. The members of the gangs are the witnesses.
+package chaos
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/store/postgres"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the run and the verdict.
+
+var (
+	duration = flag.Duration("chaos.duration", time.Minute, "for how long things break")
+	seed     = flag.Uint64("chaos.seed", 0, "which faults and gangs are drawn; 0: by the clock")
+)
+
+// A run in which little happened proves little, and fails.
+const (
+	gangEvery  = 4 * time.Second
+	faultEvery = 4 * time.Second
+	healed     = 2 * time.Minute // in which all must be over once the faults have stopped
+)
+
+func TestChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute of real processes is no short test")
+	}
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("replay the draws with: make chaos SEED=%d DURATION=%s (the interleaving is the machine's)", *seed, *duration)
+	w := newWorld(t, *seed)
+	ctx, cancel := context.WithTimeout(t.Context(), *duration)
+	defer cancel()
+	broken := make(chan struct{})
+	go func() { w.faults(ctx); close(broken) }()
+	jobs := w.stream(ctx)
+	<-broken
+	if t.Failed() {
+		return
+	}
+	w.settle(jobs)
+	attempts := w.verdict(jobs)
+	t.Logf("%d gangs in %d attempts through %d faults in %s: %s", len(jobs), attempts, w.tally.total(), *duration, &w.tally)
+	if least := int(*duration / gangEvery); len(jobs) < least {
+		t.Errorf("only %d gangs came through, and fewer than %d prove nothing", len(jobs), least)
+	}
+	if least := int(*duration / faultEvery); w.tally.total() < least {
+		t.Errorf("there were only %d faults, and fewer than %d prove nothing", w.tally.total(), least)
+	}
+}
+
+// settle waits until the healed cluster has nothing left to do.
+func (w *world) settle(jobs []submitted) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), healed)
+	defer cancel()
+	for _, j := range jobs {
+		w.over(ctx, j.id)
+	}
+	for ctx.Err() == nil {
+		busy := w.busy()
+		if busy == "" {
+			return
+		}
+		wait(ctx, 250*time.Millisecond)
+		if ctx.Err() != nil {
+			w.t.Errorf("%s after the faults stopped, %s", healed, busy)
+		}
+	}
+}
+
+// busy says what the machines still have that should be free.
+func (w *world) busy() string {
+	reply, err := ask(w, func(ctx context.Context, c api.SynapseClient) (*messages.ListNodesReply, error) {
+		return c.ListNodes(ctx, &messages.ListNodes{})
+	})
+	if err != nil {
+		return fmt.Sprintf("nobody lists the machines: %v", err)
+	}
+	if len(reply.Nodes) != machines {
+		return fmt.Sprintf("%d machines are known, of %d", len(reply.Nodes), machines)
+	}
+	for _, n := range reply.Nodes {
+		free := n.Ledger.GetFree().GetMilliGpu()
+		if n.Phase != "up" || free != gpusEach*1000 || len(n.Debts) > 0 {
+			return fmt.Sprintf("%s is %s with %d milli-GPUs free and %d debts", n.Record.Id, n.Phase, free, len(n.Debts))
+		}
+	}
+	return ""
+}
+
+// verdict holds what the store, the users and the members know against each
+// other, and answers how many attempts there were.
+func (w *world) verdict(jobs []submitted) (attempts int) {
+	for _, complaint := range w.read("broken") {
+		text, _ := os.ReadFile(filepath.Join(w.dir, "broken", complaint))
+		w.t.Errorf("member %s: %s", complaint, text)
+	}
+	db, err := postgres.Open(postgres.Options{URL: w.store})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer db.Close()
+	marks := map[string]bool{}
+	for _, mark := range w.read("marks") {
+		marks[mark] = true
+	}
+	known := map[string]bool{}
+	for _, j := range jobs {
+		if known[j.id] {
+			w.t.Errorf("two requests made one job, %s", j.id)
+		}
+		known[j.id] = true
+		record, tried, err := db.Job(topology.JobID(j.id))
+		if err != nil {
+			w.t.Errorf("job %s was acknowledged: %v", j.id, err)
+			continue
+		}
+		attempts += len(tried)
+		w.judge(j, record, tried, marks)
+	}
+	for mark := range marks { //order: all are looked at
+		w.t.Errorf("nobody decided what %s tells of", mark)
+	}
+	over, err := db.Finished(store.Position{}, 2*len(jobs)+1)
+	if err != nil || len(over) != len(jobs) {
+		w.t.Errorf("%d jobs are over in the store and %d were acknowledged (%v)", len(over), len(jobs), err)
+	}
+	return attempts
+}
+
+// judge looks at one job, and takes the marks of its attempts away.
+func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages.AttemptRecord, marks map[string]bool) {
+	state := record.State
+	if state != messages.JobState_JOB_STATE_SUCCEEDED && state != messages.JobState_JOB_STATE_CANCELLED {
+		w.t.Errorf("job %s ended as %s: %s", j.id, state, record.Outcome)
+	}
+	if j.cancelled && state == messages.JobState_JOB_STATE_SUCCEEDED {
+		w.t.Errorf("job %s was cancelled, acknowledged, and succeeded", j.id)
+	}
+	if record.Owner.GetName() == "" || record.RequestId != j.request {
+		w.t.Errorf("job %s is of request %q, not %q", j.id, record.RequestId, j.request)
+	}
+	for i, a := range tried {
+		token := messages.FromToken(a.Token).String()
+		last := i == len(tried)-1
+		if a.End == nil {
+			w.t.Errorf("attempt %s of job %s never ended", token, j.id)
+		}
+		if len(a.Places) != int(j.spec.Gang.ReplicasMin) {
+			w.t.Errorf("attempt %s of job %s has %d members", token, j.id, len(a.Places))
+		}
+		started, done := 0, 0
+		for _, p := range a.Places {
+			mark := fmt.Sprintf("%s.%s.%d.", j.id, token, p.Rank)
+			if marks[mark+"started"] {
+				started++
+			}
+			if marks[mark+"done"] {
+				done++
+			}
+			delete(marks, mark+"started")
+			delete(marks, mark+"done")
+			if p.Exit == nil {
+				w.t.Errorf("rank %d of attempt %s of job %s left no evidence", p.Rank, token, j.id)
+			}
+		}
+		if done > 0 && started != len(a.Places) {
+			w.t.Errorf("attempt %s of job %s: %d members did their work and %d of %d ever started", token, j.id, done, started, len(a.Places))
+		}
+		if succeeded := last && state == messages.JobState_JOB_STATE_SUCCEEDED; succeeded && done != len(a.Places) {
+			w.t.Errorf("job %s succeeded, and %d of its %d members did their work", j.id, done, len(a.Places))
+		}
+		if !last && done == len(a.Places) && allWell(a) {
+			w.t.Errorf("job %s succeeded in attempt %s, and was run again", j.id, token)
+		}
+	}
+}
+
+// allWell tells whether every member of an attempt is known to have exited with 0.
+func allWell(a *messages.AttemptRecord) bool {
+	for _, p := range a.Places {
+		if p.Exit.GetKind() != messages.ExitKind_EXIT_KIND_EXITED || p.Exit.GetCode() != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// read lists what members left in a folder.
+func (w *world) read(folder string) []string {
+	entries, err := os.ReadDir(filepath.Join(w.dir, folder))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}

@@ -1,0 +1,123 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the stream of gangs, and what users were told of them.
+
+// users is how many submit at the same time; each waits for its gang.
+const users = 6
+
+// submitted is a gang that was acknowledged.
+type submitted struct {
+	id, request string
+	spec        *messages.JobSpec
+	cancelled   bool // a cancel was acknowledged
+}
+
+// stream submits gangs until ctx ends, and answers all that were acknowledged.
+// What was asked for and not acknowledged by then is asked for until it is.
+func (w *world) stream(ctx context.Context) []submitted {
+	var mu sync.Mutex
+	var all []submitted
+	var running sync.WaitGroup
+	for user := range users {
+		running.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				s, acknowledged := w.submit(fmt.Sprintf("u%d-%d", user, n))
+				if !acknowledged {
+					w.t.Errorf("request %s was not acknowledged within %s", s.request, patience)
+					return
+				}
+				if w.draw(10) == 0 {
+					wait(ctx, w.between(0, 2*time.Second))
+					s.cancelled = w.cancel(s.id)
+				}
+				mu.Lock()
+				all = append(all, s)
+				mu.Unlock()
+				w.over(ctx, s.id)
+			}
+		})
+	}
+	running.Wait()
+	return all
+}
+
+// patience is the longest that nobody may answer: faults may follow each other,
+// and overlap.
+const patience = 3 * time.Minute
+
+// spec draws a gang.
+func (w *world) spec() *messages.JobSpec {
+	tasks, gpus := int32(1+w.draw(4)), 1+w.draw(gpusEach)
+	user := ""
+	if os.Geteuid() == 0 {
+		user = "root"
+	}
+	return &messages.JobSpec{
+		Name: "gang", Image: "host", Command: []string{filepath.Join(w.dir, "bin", "member")}, User: user,
+		Env: []*messages.EnvVar{
+			{Name: "CHAOS_DIR", Value: w.dir}, {Name: "CHAOS_GPUS", Value: fmt.Sprint(gpus)},
+			{Name: "CHAOS_WORK", Value: w.between(50*time.Millisecond, 2500*time.Millisecond).String()},
+		},
+		Gang: &messages.GangSpec{ReplicasMin: tasks, ReplicasMax: tasks},
+		Each: &messages.Resources{MilliCpu: 1000, MemoryBytes: 64 << 20, MilliGpu: int64(gpus) * 1000},
+		Stop: &messages.StopSpec{Signal: 15, GraceMs: 2000},
+	}
+}
+
+// submit asks until it is answered, then once more, as a client does that lost
+// the answer: it must be the same job.
+func (w *world) submit(request string) (submitted, bool) {
+	s := submitted{request: request, spec: w.spec()}
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(100 * time.Millisecond) {
+		reply, err := ask(w, func(ctx context.Context, c api.SynapseClient) (*messages.SubmitReply, error) {
+			return c.Submit(ctx, &messages.Submit{RequestId: request, Spec: s.spec, AllowInfeasible: true})
+		})
+		switch {
+		case err != nil:
+			continue
+		case s.id == "":
+			s.id = reply.Job
+			if w.draw(4) != 0 {
+				return s, true
+			}
+		case s.id != reply.Job:
+			w.t.Errorf("request %s made job %s, and then %s", request, s.id, reply.Job)
+			return s, true
+		default:
+			return s, true
+		}
+	}
+	return s, s.id != ""
+}
+
+func (w *world) cancel(id string) bool {
+	_, err := ask(w, func(ctx context.Context, c api.SynapseClient) (*messages.CancelReply, error) {
+		return c.Cancel(ctx, &messages.Cancel{Job: id, Reason: "chaos"})
+	})
+	return err == nil
+}
+
+// over waits until a job is over, or ctx is.
+func (w *world) over(ctx context.Context, id string) {
+	for ctx.Err() == nil {
+		reply, err := ask(w, func(ctx context.Context, c api.SynapseClient) (*messages.GetJobReply, error) {
+			return c.GetJob(ctx, &messages.GetJob{Job: id})
+		})
+		if err == nil && reply.Job.Record.State.Terminal() {
+			return
+		}
+		wait(ctx, 150*time.Millisecond)
+	}
+}

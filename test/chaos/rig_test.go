@@ -1,0 +1,293 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/store/postgres/pgtest"
+)
+
+// This file owns the cluster: its processes, and the service manager that starts
+// each again when it has ended.
+
+const (
+	schedulers  = 3
+	machines    = 8
+	gpusEach    = 4
+	restartWait = 300 * time.Millisecond // of the service manager
+	lastWords   = 4 << 10
+)
+
+// world is the cluster under test.
+type world struct {
+	t        *testing.T
+	dir      string
+	store    string
+	database *pgtest.Server
+	heads    []*service
+	nodes    []*service
+	clients  []api.SynapseClient
+	tally    tally
+	random   struct {
+		sync.Mutex
+		*rand.Rand
+	}
+}
+
+// draw is a number below n.
+func (w *world) draw(n int) int {
+	w.random.Lock()
+	defer w.random.Unlock()
+	return w.random.IntN(n)
+}
+
+// between is a duration, down to the millisecond.
+func (w *world) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(w.draw(int((most-least)/time.Millisecond)))*time.Millisecond
+}
+
+// service is a process that is started again whenever it has ended, until it is
+// told to stay down.
+type service struct {
+	name string
+	args []string
+	log  string
+	bin  string
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd     // nil: none runs
+	hold   time.Duration // before the next start
+	ending bool
+	starts int
+	over   chan struct{}
+}
+
+func (s *service) run() {
+	defer close(s.over)
+	for {
+		s.mu.Lock()
+		if s.ending {
+			s.mu.Unlock()
+			return
+		}
+		cmd, err := s.start()
+		s.mu.Unlock()
+		if err == nil {
+			_ = cmd.Wait()
+		}
+		s.mu.Lock()
+		s.cmd = nil
+		wait := s.hold + restartWait
+		s.hold = 0
+		s.mu.Unlock()
+		time.Sleep(wait)
+	}
+}
+
+// start runs the process; its words go to a file.
+func (s *service) start() (*exec.Cmd, error) {
+	log, err := os.OpenFile(s.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(s.bin, s.args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.cmd = cmd
+	s.starts++
+	return cmd, nil
+}
+
+// signal tells whether there was a process to send it to.
+func (s *service) signal(sig syscall.Signal) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd != nil && s.cmd.Process.Signal(sig) == nil
+}
+
+// kill ends the process as a crash does, and keeps it down for a while.
+func (s *service) kill(down time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		return false
+	}
+	s.hold = down
+	return s.cmd.Process.Kill() == nil
+}
+
+func (s *service) end() {
+	s.mu.Lock()
+	s.ending = true
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill()
+	}
+	s.mu.Unlock()
+	<-s.over
+}
+
+// said is the end of what it wrote.
+func (s *service) said() string {
+	text, _ := os.ReadFile(s.log)
+	return string(text[max(0, len(text)-lastWords):])
+}
+
+// newWorld starts a cluster.
+func newWorld(t *testing.T, seed uint64) *world {
+	t.Helper()
+	database := pgtest.Start(t)
+	dir, err := os.MkdirTemp("", "synapse-chaos-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, dir: dir, database: database, tally: newTally()}
+	w.random.Rand = rand.New(rand.NewPCG(seed, 1))
+	t.Cleanup(w.close)
+	for _, name := range []string{"", "bin", "marks", "devices", "broken"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, name), 0o777); err != nil { // tasks may run as other users
+			t.Fatal(err)
+		}
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "bin")+"/", "../../cmd/synapse-scheduler", "../../cmd/synapse-node", "./member")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the programs: %v\n%s", err, out)
+	}
+	w.store = link(database.Database(t))
+	var all []string
+	for i := range schedulers {
+		all = append(all, w.head(i))
+	}
+	for i := range machines {
+		id := fmt.Sprintf("n%d", i)
+		w.nodes = append(w.nodes, w.service(id, "synapse-node", "--join", strings.Join(all, ","), "--data-dir", filepath.Join(dir, id), "--id", id,
+			"--topology", fmt.Sprintf("zone=a,rack=r%d", i%2), "--gpus", strconv.Itoa(gpusEach), "--cpus", "64", "--memory", "512Gi",
+			"--address", "127.0.0.1", "--allow-root"))
+	}
+	return w
+}
+
+// link turns what pgtest says into the URL that a scheduler takes.
+func link(dsn string) string {
+	q, name := url.Values{}, ""
+	for part := range strings.FieldsSeq(dsn) {
+		key, value, _ := strings.Cut(part, "=")
+		if key == "dbname" {
+			name = value
+			continue
+		}
+		q.Set(key, value)
+	}
+	return "postgres:///" + name + "?" + q.Encode()
+}
+
+// head starts a scheduler, learns its port, and keeps it at that one.
+func (w *world) head(i int) string {
+	w.t.Helper()
+	name := fmt.Sprintf("scheduler-%d", i)
+	file := filepath.Join(w.dir, name+".address")
+	args := []string{"--store", w.store, "--levels", "zone,rack", "--listen-file", file, "--listen", "127.0.0.1:0"}
+	s := w.service(name, "synapse-scheduler", args...)
+	limit := time.Now().Add(30 * time.Second)
+	for {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			address := strings.TrimSpace(string(text))
+			s.mu.Lock()
+			s.args = append(args[:len(args)-1:len(args)-1], address)
+			s.mu.Unlock()
+			conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			w.t.Cleanup(func() { conn.Close() })
+			w.heads, w.clients = append(w.heads, s), append(w.clients, api.NewSynapseClient(conn))
+			return address
+		}
+		if time.Now().After(limit) {
+			w.t.Fatalf("%s does not listen:\n%s", name, s.said())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (w *world) service(name, program string, args ...string) *service {
+	s := &service{name: name, args: args, bin: filepath.Join(w.dir, "bin", program), log: filepath.Join(w.dir, name+".log"), over: make(chan struct{})}
+	go s.run()
+	w.t.Cleanup(s.end)
+	return s
+}
+
+// close comes last: it removes what agents that were killed left running.
+func (w *world) close() {
+	if w.t.Failed() {
+		for _, s := range append(w.heads, w.nodes...) {
+			w.t.Logf("the last words of %s, started %d times:\n%s", s.name, s.starts, s.said())
+		}
+	}
+	for range 100 {
+		if killAll(w.dir) == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	os.RemoveAll(w.dir)
+}
+
+// killAll kills what names a folder in its command line or environment, and
+// answers how many there were.
+func killAll(folder string) int {
+	found := 0
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		for _, what := range []string{"cmdline", "environ"} {
+			text, err := os.ReadFile(filepath.Join("/proc", e.Name(), what))
+			if err == nil && strings.Contains(string(text), folder) && syscall.Kill(pid, syscall.SIGKILL) == nil {
+				found++
+				break
+			}
+		}
+	}
+	return found
+}
+
+// ask tries a call at each scheduler in turn until one answers.
+func ask[A any](w *world, call func(context.Context, api.SynapseClient) (A, error)) (answer A, err error) {
+	for _, client := range w.clients {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		answer, err = call(ctx, client)
+		cancel()
+		if err == nil {
+			return answer, nil
+		}
+	}
+	return answer, err
+}

@@ -1,0 +1,379 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file owns what people do at a terminal: each command as it is shipped,
+// against a real scheduler and real machines.
+
+const (
+	// prompt is within what a command should have answered, its process's start included.
+	prompt = 200 * time.Millisecond
+	// slow is what no load of this machine excuses.
+	slow = 2 * time.Second
+)
+
+// answer is what a command said, and how it ended.
+type answer struct {
+	args     []string
+	code     int
+	out, err string
+	took     time.Duration
+}
+
+// command makes one run of the command line, set to speak to the cluster.
+func (c *cluster) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), "SYNAPSE_SERVER="+c.address, "SYNAPSE_CONFIG=", "NO_COLOR=", "TERM=xterm")
+	return cmd
+}
+
+// cli runs the command line to its end.
+func (c *cluster) cli(args ...string) answer {
+	c.t.Helper()
+	return ask(c.t, c.command(filepath.Join(bin, "synapse-cli"), args...))
+}
+
+func ask(t *testing.T, cmd *exec.Cmd) answer {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	began := time.Now()
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return answer{cmd.Args[1:], cmd.ProcessState.ExitCode(), out.String(), errs.String(), time.Since(began)}
+}
+
+// wants holds the code, what stands on standard output, and what on standard error.
+func (a answer) wants(t *testing.T, code int, out, errs string) answer {
+	t.Helper()
+	if a.code != code || !strings.Contains(a.out, out) || !strings.Contains(a.err, errs) || strings.Contains(a.err, "goroutine ") {
+		t.Errorf("%v ended with %d, want %d\nsaid %q, want %q\nand %q, want %q", a.args, a.code, code, a.out, out, a.err, errs)
+	}
+	return a
+}
+
+// shell is a submit of a line of shell, one task, for the id alone.
+func shell(line string, more ...string) []string {
+	return slices.Concat([]string{"submit", "-q", "--cpu", "1", "--image", "host"}, more, []string{"--", "/bin/sh", "-c", line})
+}
+
+// order submits a line of shell and answers the job's id.
+func (c *cluster) order(line string, more ...string) string {
+	c.t.Helper()
+	return strings.TrimSpace(c.cli(shell(line, more...)...).wants(c.t, 0, "\n", "").out)
+}
+
+// TestCommandsAreQuick: every command answers while its user still looks at it.
+func TestCommandsAreQuick(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	c.node("n2", "r1")
+	const times = 5
+	var ids []string
+	var job string
+	for _, step := range []struct {
+		name string
+		args func(i int) []string
+		out  string
+	}{
+		{"submit", func(int) []string { return shell("echo said; exec sleep 600") }, "\n"},
+		{"get", func(int) []string { return []string{"get", "jobs"} }, "running"},
+		{"describe", func(i int) []string { return []string{"describe", "job", ids[i]} }, "Phase:"},
+		{"logs", func(i int) []string { return []string{"logs", ids[i]} }, "said\n"},
+		{"explain", func(i int) []string { return []string{"explain", ids[i]} }, "\n"},
+		{"cancel", func(i int) []string { return []string{"cancel", ids[i]} }, "is being cancelled\n"},
+		{"wait", func(int) []string { return []string{"wait", job} }, ""},
+		{"logs -f", func(int) []string { return []string{"logs", "-f", job} }, "done\n"},
+		{"drain", func(int) []string { return []string{"drain", "n2", "--reason", "fan"} }, "Machine n2 draining\n"},
+	} {
+		var took []time.Duration
+		for i := range times {
+			a := c.cli(step.args(i)...).wants(t, 0, step.out, "")
+			took = append(took, a.took)
+			if step.name == "submit" {
+				ids = append(ids, strings.TrimSpace(a.out))
+				c.await(ids[i], "running", 10*time.Second)
+				c.said(ids[i], "said\n")
+			}
+		}
+		if step.name == "submit" {
+			job = c.order("echo done")
+			c.await(job, "succeeded", 10*time.Second)
+		}
+		slices.Sort(took)
+		median := took[times/2]
+		t.Logf("%-8s %4d ms (median of %d)", step.name, median.Milliseconds(), times)
+		if median > slow {
+			t.Errorf("%s answers after %s, and %s is promised", step.name, median, prompt)
+		}
+	}
+	c.cli("uncordon", "n2").wants(t, 0, "Machine n2 open again\n", "")
+}
+
+// said waits until a job's output is to be read.
+func (c *cluster) said(id, words string) {
+	c.t.Helper()
+	for limit := time.Now().Add(5 * time.Second); !strings.Contains(c.logs(id), words); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			c.t.Fatalf("job %s did not write %q", id, words)
+		}
+	}
+}
+
+// TestSubmitWaits: the command ends as the job did.
+func TestSubmitWaits(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	for line, code := range map[string]int{"exit 0": 0, "exit 5": 5, "kill -9 $$": 137} {
+		c.cli(shell(line, "--wait")...).wants(t, code, "\n", "job j")
+	}
+	c.cli(shell("echo shown; echo told >&2; exit 3", "--attach")...).wants(t, 3, "shown\n", "told\n")
+
+	slept := c.order("exec sleep 600")
+	c.cli("wait", slept, "--timeout", "300ms").wants(t, 6, "", "is not over in time")
+	waiting := c.command(filepath.Join(bin, "synapse-cli"), "wait", slept)
+	ended := make(chan answer, 1)
+	go func() { ended <- ask(t, waiting) }()
+	c.cli("cancel", slept, "--reason", "enough").wants(t, 0, "Job "+slept+" is being cancelled\n", "")
+	(<-ended).wants(t, 1, "", "job "+slept+" cancelled: enough")
+	limited := c.order("exec sleep 600", "--time-limit", "200ms")
+	c.cli("wait", limited).wants(t, 6, "", "job "+limited+" timed out")
+}
+
+// TestExitCodes: what scripts decide by.
+func TestExitCodes(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	c.node("n12", "r1")
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := closed.Addr().String()
+	closed.Close()
+
+	c.cli("get", "jobs", "-o", "paper").wants(t, 2, "", "paper")
+	c.cli("submit", "--gpus", "1").wants(t, 2, "", "unknown flag: --gpus\nhint: ")
+	c.cli("describe", "job", "jzz").wants(t, 3, "", "jzz")
+	c.cli("drain", "m", "--reason", "x").wants(t, 3, "", `there is no machine "m"`)
+	c.cli("cordon", "n", "--reason", "x").wants(t, 4, "", "n1, n12")
+	c.cli(shell("true", "--request-id", "once")...).wants(t, 0, "\n", "")
+	c.cli(shell("false", "--request-id", "once")...).wants(t, 4, "", "once")
+	c.cli("remove", "n1", "--gone").wants(t, 4, "", "n1 is alive\nhint: ")
+	c.cli("submit", "--gpu", "800", "--image", "host", "--", "true").wants(t, 7, "", "--allow-infeasible")
+	c.cli("submit", "--gpu", "800", "--image", "host", "--allow-infeasible", "--", "true").wants(t, 0, "submitted", "")
+	for _, args := range [][]string{{"get", "jobs"}, {"wait", "j"}, shell("true")} {
+		c.cli(append([]string{"--server", nobody}, args...)...).wants(t, 8, "", "cannot reach the scheduler at "+nobody+": connection refused\nhint: ")
+	}
+}
+
+// TestSeedCommand: under its first name the program takes its first flags, and says its first words.
+func TestSeedCommand(t *testing.T) {
+	c := newCluster(t)
+	n := c.node("n1", "r1")
+	synctl := filepath.Join(t.TempDir(), "synctl")
+	if err := os.Symlink(filepath.Join(bin, "synapse-cli"), synctl); err != nil {
+		t.Fatal(err)
+	}
+	id := func(a answer, name string) string {
+		t.Helper()
+		lines := strings.Split(a.out, "\n")
+		if a.code != 0 || a.err != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], "Submitting Job "+name) || !strings.HasSuffix(lines[0], "...") ||
+			!strings.HasPrefix(lines[1], "Master Response: Job queued successfully (Job ID: ") || !strings.HasSuffix(lines[1], ")") {
+			t.Fatalf("%v ended with %d and said %q, %q", a.args, a.code, a.out, a.err)
+		}
+		return strings.TrimSuffix(strings.TrimPrefix(lines[1], "Master Response: Job queued successfully (Job ID: "), ")")
+	}
+	first := id(ask(t, c.command(synctl, "--cpu=4", "--gpu=1", "--mem=128", "--image=host")), "job-")
+	c.scheduler.says(t, "[GRPC] Job Submitted: "+first+" (CPU: 4, GPU: 1)", time.Second)
+	c.await(first, "succeeded", 10*time.Second)
+	n.says(t, "STARTING CONTAINER: JobID="+first+", Image=host", time.Second)
+	if each := c.job(first).Attempt.Places[0].Grant.Amount; each.MilliCpu != 4000 || each.MilliGpu != 1000 || each.MemoryBytes != 128<<20 {
+		t.Errorf("it was given %v", each)
+	}
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	text := "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\nspec:\n  gang: {replicas: 2}\n  resources: {gpu: 1}\n  image: host\n  command: [\"true\"]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second := id(ask(t, c.command(synctl, "submit", file)), "filed...")
+	c.await(second, "succeeded", 10*time.Second)
+	ask(t, c.command(synctl, "wait", second)).wants(t, 0, "", "job "+second+" succeeded\n")
+}
+
+// TestWhatProgramsRead: JSON parses, names are bare, and nothing else is on standard output.
+func TestWhatProgramsRead(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	id := c.order("exit 4")
+	c.await(id, "failed", 10*time.Second)
+	type list struct {
+		APIVersion, Kind string
+		Items            []struct {
+			Metadata struct{ ID string }
+			Status   struct {
+				Phase    string
+				ExitCode *int
+			}
+		}
+	}
+	var jobs, nodes list
+	for what, into := range map[string]*list{"jobs": &jobs, "nodes": &nodes} {
+		a := c.cli("get", what, "-o", "json").wants(t, 0, "", "")
+		if err := json.Unmarshal([]byte(a.out), into); err != nil {
+			t.Fatalf("%v: %s", err, a.out)
+		}
+	}
+	if jobs.APIVersion != "synapse/v1" || jobs.Kind != "JobList" || len(jobs.Items) != 1 || jobs.Items[0].Metadata.ID != id ||
+		jobs.Items[0].Status.Phase != "failed" || *jobs.Items[0].Status.ExitCode != 4 {
+		t.Errorf("%+v", jobs)
+	}
+	if nodes.Kind != "NodeList" || len(nodes.Items) != 1 || nodes.Items[0].Metadata.ID != "n1" || nodes.Items[0].Status.Phase != "up" {
+		t.Errorf("%+v", nodes)
+	}
+	for _, args := range [][]string{{"get", "job", id}, {"get", "node", "n1"}, shell("true", "-o", "json")} {
+		if args[0] == "get" {
+			args = append(args, "-o", "json")
+		}
+		if a := c.cli(args...); a.code != 0 || !json.Valid([]byte(a.out)) {
+			t.Errorf("%v ended with %d and said %q", args, a.code, a.out)
+		}
+	}
+	c.cli("get", "jobs", "--phase", "failed", "-q").wants(t, 0, id+"\n", "")
+	c.cli("get", "nodes", "--parsable", "--no-headers").wants(t, 0, "n1|up|", "")
+}
+
+// TestStreams: a list that goes on tells each change, a log ends with its job,
+// and neither minds a reader that has seen enough.
+func TestStreams(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	watch := launch(t, "get -w", "synapse-cli", "--server", c.address, "get", "jobs", "-w", "--parsable", "--no-headers")
+	events := launch(t, "events -f", "synapse-cli", "--server", c.address, "events", "-f", "-o", "json")
+	go2 := filepath.Join(t.TempDir(), "go") // told to write its second line
+	id := c.order("echo one; while ! test -e "+go2+"; do sleep 0.02; done; echo two", "-n", "2")
+	follow := launch(t, "logs -f", "synapse-cli", "--server", c.address, "logs", "-f", id)
+	follow.says(t, "[0] one", 10*time.Second)
+	follow.says(t, "[1] one", 10*time.Second)
+	c.telling(watch, id+"|sh|running|")
+	if err := os.Chmod(filepath.Dir(go2), 0o755); err != nil { // tasks may run as another user
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Dir(filepath.Dir(go2)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(go2, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	follow.says(t, "[0] two", 10*time.Second)
+	follow.says(t, "[1] two", 10*time.Second)
+	select {
+	case <-follow.ended:
+	case <-time.After(5 * time.Second):
+		t.Error("logs -f did not end with its job")
+	}
+	c.telling(watch, id+"|sh|succeeded|")
+	c.telling(events, `"id":"`+id+`"`)
+
+	// A reader that goes after one line, as head does.
+	for _, args := range [][]string{{"get", "jobs", "-w"}, {"watch"}, {"logs", "-f", id}, {"get", "jobs", "-o", "json"}} {
+		cmd := c.command(filepath.Join(bin, "synapse-cli"), args...)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill() })
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			t.Errorf("%v wrote nothing: %v", args, err)
+		}
+		out.Close()
+		c.order("true") // what it writes next finds nobody
+		if err := cmd.Wait(); err != nil || errs.Len() > 0 {
+			t.Errorf("%v ended with %v and said %q", args, err, errs.String())
+		}
+	}
+}
+
+// telling waits until a process has said something within a line.
+func (c *cluster) telling(p *process, words string) {
+	c.t.Helper()
+	for limit := time.Now().Add(10 * time.Second); !strings.Contains(p.said(), words); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			c.t.Fatalf("%s did not say %q:\n%s", p.name, words, p.said())
+		}
+	}
+}
+
+// TestColour: on a terminal tables are painted, unless NO_COLOR asks for none.
+func TestColour(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	for setting, painted := range map[string]bool{"NO_COLOR=": true, "NO_COLOR=1": false, "TERM=dumb": false} {
+		cmd := c.command(filepath.Join(bin, "synapse-cli"), "get", "nodes")
+		cmd.Env = append(cmd.Env, setting)
+		if said := onTerminal(t, cmd); !strings.Contains(said, "n1") || strings.Contains(said, "\x1b[") != painted {
+			t.Errorf("%s: %q", setting, said)
+		}
+	}
+	c.cli("get", "nodes").wants(t, 0, "n1       up     a/r1", "")
+}
+
+// onTerminal runs a command with a terminal as its standard output.
+func onTerminal(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminals can be made here: %v", err)
+	}
+	defer master.Close()
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 120}); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = terminal
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	terminal.Close()
+	said, err := io.ReadAll(master) // ends in EIO once nobody has the other end
+	if err != nil && !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	return string(said)
+}

@@ -1,0 +1,355 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/gateway"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store/postgres/pgtest"
+)
+
+// This file owns several schedulers on one database: what becomes of gangs and
+// of clients when the one that leads dies, freezes, goes, or loses its database.
+
+const (
+	seats = 3
+	// admission is the most that may pass between a leader's death and the next gang's start.
+	admission = 5 * time.Second
+)
+
+// council is a cluster with several schedulers.
+type council struct {
+	*cluster
+	database *pgtest.Server
+	store    string
+	members  [seats]member
+}
+
+// member is one seat: whichever process has its address now.
+type member struct {
+	*process
+	address string
+	client  api.SynapseClient
+}
+
+func newCouncil(t *testing.T) *council {
+	t.Helper()
+	t.Parallel()
+	database := pgtest.Start(t)
+	dir, err := os.MkdirTemp("", "synapse-e2e-council-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		killAll(dir) // a task outlives its agent
+		os.RemoveAll(dir)
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := &council{cluster: &cluster{t: t, dir: dir}, database: database, store: link(t, database.Database(t))}
+	var all []string
+	for i := range c.members {
+		c.members[i].address = "127.0.0.1:0"
+		c.seat(i)
+		c.await(i)
+		all = append(all, c.members[i].address)
+	}
+	c.address = strings.Join(all, ",")
+	return c
+}
+
+// link turns what pgtest says into the URL that a scheduler takes.
+func link(t *testing.T, dsn string) string {
+	t.Helper()
+	q, name := url.Values{}, ""
+	for part := range strings.FieldsSeq(dsn) {
+		key, value, _ := strings.Cut(part, "=")
+		if key == "dbname" {
+			name = value
+			continue
+		}
+		q.Set(key, value)
+	}
+	return "postgres:///" + name + "?" + q.Encode()
+}
+
+// seat starts a scheduler at a seat's address, as a service manager would.
+func (c *council) seat(i int) {
+	c.t.Helper()
+	os.Remove(c.addressFile(i))
+	c.members[i].process = launch(c.t, fmt.Sprintf("scheduler-%d", i), "synapse-scheduler", "--listen", c.members[i].address,
+		"--listen-file", c.addressFile(i), "--store", c.store, "--levels", "zone,rack")
+}
+
+func (c *council) addressFile(i int) string {
+	return filepath.Join(c.dir, fmt.Sprintf("address-%d", i))
+}
+
+// await waits until a seat's scheduler listens.
+func (c *council) await(i int) {
+	c.t.Helper()
+	m := &c.members[i]
+	for range 400 {
+		if text, err := os.ReadFile(c.addressFile(i)); err == nil {
+			m.address = strings.TrimSpace(string(text))
+			conn, err := grpc.NewClient(m.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			c.t.Cleanup(func() { conn.Close() })
+			m.client = api.NewSynapseClient(conn)
+			return
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	c.t.Fatalf("scheduler %d does not listen:\n%s", i, m.said())
+}
+
+// leader asks all until one says that it leads, and makes its client the cluster's.
+func (c *council) leader(within time.Duration) (int, uint64) {
+	c.t.Helper()
+	limit := time.Now().Add(within)
+	for time.Now().Before(limit) {
+		for i := range c.members {
+			ctx, cancel := context.WithTimeout(c.t.Context(), 300*time.Millisecond)
+			reply, err := c.members[i].client.Cluster(ctx, &api.Cluster{})
+			cancel()
+			if err == nil {
+				c.client = c.members[i].client
+				return i, reply.Epoch
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatalf("nobody leads within %s", within)
+	return 0, 0
+}
+
+// admitted submits through whoever takes it until a gang runs, and answers how long that took.
+func (c *council) admitted(spec *messages.JobSpec, within time.Duration) (id string, took time.Duration) {
+	c.t.Helper()
+	began := time.Now()
+	c.requests++
+	request := &messages.Submit{RequestId: fmt.Sprintf("r-%d", c.requests), Spec: spec, AllowInfeasible: true}
+	for time.Since(began) < within {
+		for i := range c.members {
+			ctx, cancel := context.WithTimeout(c.t.Context(), 500*time.Millisecond)
+			client := c.members[i].client
+			if reply, err := client.Submit(ctx, request); err == nil { // again: the same answer
+				id = reply.Job
+				status, err := client.GetJob(ctx, &messages.GetJob{Job: id})
+				if err == nil && status.Job.Attempt != nil && (status.Job.Phase == "running" || status.Job.Phase == "succeeded") {
+					cancel()
+					c.client = client
+					return id, time.Since(began)
+				}
+			}
+			cancel()
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatalf("no gang ran within %s (job %q)", within, id)
+	return "", 0
+}
+
+// ends waits for a scheduler's end by itself, and holds its code and its last words.
+func (c *council) ends(i int, within time.Duration, code int, words string) {
+	c.t.Helper()
+	m := c.members[i]
+	select {
+	case <-m.ended:
+	case <-time.After(within):
+		c.t.Fatalf("scheduler %d did not end within %s:\n%s", i, within, m.said())
+	}
+	limit := time.Now().Add(2 * time.Second) // the last line may still be on its way through the pipe
+	for !strings.Contains(m.said(), words) && time.Now().Before(limit) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := m.cmd.ProcessState.ExitCode(); got != code || !strings.Contains(m.said(), words) {
+		c.t.Errorf("scheduler %d ended with %d, want %d and %q:\n%s", i, got, code, words, m.said())
+	}
+}
+
+// witness is a gang whose members each write down that they started.
+func witness(t *testing.T, tasks int32, gpus float64, then string) (spec *messages.JobSpec, starts func() int) {
+	t.Helper()
+	out := t.TempDir()
+	if err := os.Chmod(out, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	spec = gang(tasks, gpus, fmt.Sprintf("echo $SYNAPSE_ATTEMPT >> %s/$SYNAPSE_RANK; %s", out, then))
+	return spec, func() int {
+		n := 0
+		for rank := range tasks {
+			text, _ := os.ReadFile(filepath.Join(out, fmt.Sprint(rank)))
+			n += strings.Count(string(text), "\n")
+		}
+		return n
+	}
+}
+
+// TestSeveralSchedulers: one gang runs through all that happens to those who lead.
+func TestSeveralSchedulers(t *testing.T) {
+	c := newCouncil(t)
+	c.node("n1", "r1")
+	n2 := c.node("n2", "r1")
+	c.leader(10 * time.Second)
+	spec, starts := witness(t, 2, 4, "exec sleep 600")
+	long := c.submit(spec)
+	c.cluster.await(long, "running", 10*time.Second)
+	intact := func(t *testing.T, after string) {
+		t.Helper()
+		if s := c.job(long); s.Phase != "running" || s.Record.Runs != 1 || starts() != 2 {
+			t.Fatalf("%s the gang is %s after %d runs and %d starts: %s", after, s.Phase, s.Record.Runs, starts(), s.Reason)
+		}
+	}
+	for _, part := range []struct {
+		name string
+		try  func(*testing.T, *council)
+	}{
+		{"standing by", func(t *testing.T, c *council) { standby(t, c, n2) }},
+		{"killed", killed},
+		{"told to end", toldToEnd},
+		{"frozen", frozen},
+		{"database away", databaseAway},
+	} {
+		t.Log(part.name)
+		part.try(t, c)
+		c.leader(15 * time.Second)
+		intact(t, part.name+":")
+	}
+}
+
+// standby: whoever does not lead says who does, to clients and to machines.
+func standby(t *testing.T, c *council, n *process) {
+	leads, _ := c.leader(time.Second)
+	at := c.members[leads].address
+	for i, m := range c.members {
+		if i == leads {
+			continue
+		}
+		var trailer metadata.MD
+		_, err := m.client.Submit(c.ctx(), &messages.Submit{RequestId: "to-a-standby", Spec: gang(1, 1, "true")}, grpc.Trailer(&trailer))
+		if got := api.OutcomeOf(err); got.GetCode() != messages.Code_CODE_UNAVAILABLE || !strings.Contains(got.GetHint(), at) {
+			t.Errorf("a standby answers %v, and %s leads", err, at)
+		}
+		if got := trailer.Get(gateway.LeaderTrailer); len(got) != 1 || got[0] != at {
+			t.Errorf("a standby's trailer says %v, and %s leads", got, at)
+		}
+		if said := m.said(); !strings.Contains(said, "Standing by: "+at+" leads (epoch 1)") {
+			t.Errorf("a standby said:\n%s", said)
+		}
+	}
+	if said := n.said(); strings.Count(said, "which follows "+at) != seats-1 || !strings.Contains(said, "at "+at+", which leads (epoch 1)") {
+		t.Errorf("a machine said:\n%s", said)
+	}
+}
+
+// killed: a gang that is submitted to another scheduler runs within five seconds.
+func killed(t *testing.T, c *council) {
+	for range 3 {
+		leads, epoch := c.leader(time.Second)
+		c.members[leads].kill()
+		<-c.members[leads].ended
+		spec, starts := witness(t, 2, 1, "exit 0")
+		id, took := c.admitted(spec, 3*admission)
+		t.Logf("kill -9 of the leader: the next gang ran after %s", took.Round(time.Millisecond))
+		if took > admission {
+			t.Errorf("the next gang ran %s after the leader was killed", took)
+		}
+		c.cluster.await(id, "succeeded", 10*time.Second)
+		if n := starts(); n != 2 {
+			t.Errorf("its two members started %d times", n)
+		}
+		if next, now := c.leader(time.Second); next == leads || now != epoch+1 {
+			t.Errorf("scheduler %d leads under epoch %d, after %d under %d", next, now, leads, epoch)
+		}
+		c.seat(leads)
+		c.await(leads)
+	}
+}
+
+// toldToEnd: a leader that goes in peace keeps nobody waiting.
+func toldToEnd(t *testing.T, c *council) {
+	leads, _ := c.leader(time.Second)
+	began := time.Now()
+	c.members[leads].signal(syscall.SIGTERM)
+	for now := leads; now == leads; now, _ = c.leader(5 * time.Second) {
+	}
+	took := time.Since(began)
+	t.Logf("SIGTERM: another one led after %s", took.Round(time.Millisecond))
+	if took > time.Second {
+		t.Errorf("another one led after %s", took)
+	}
+	c.ends(leads, 5*time.Second, 0, "ending")
+	c.seat(leads)
+	c.await(leads)
+}
+
+// frozen: a leader that slept through its lease ends, and decides nothing more.
+func frozen(t *testing.T, c *council) {
+	leads, _ := c.leader(time.Second)
+	c.members[leads].signal(syscall.SIGSTOP)
+	spec, starts := witness(t, 2, 1, "sleep 3")
+	id, took := c.admitted(spec, 12*time.Second)
+	t.Logf("SIGSTOP of the leader: the next gang ran after %s", took.Round(time.Millisecond))
+	woken := time.Now()
+	c.members[leads].signal(syscall.SIGCONT)
+	c.ends(leads, 2*time.Second, 1, "this scheduler no longer leads")
+	t.Logf("it ended %s after it was woken", time.Since(woken).Round(time.Millisecond))
+	s := c.cluster.await(id, "succeeded", 10*time.Second)
+	if n := starts(); n != 2 || s.Record.Runs != 1 {
+		t.Errorf("its two members started %d times in %d runs", n, s.Record.Runs)
+	}
+	c.seat(leads)
+	c.await(leads)
+}
+
+// databaseAway: nothing new is decided, nothing that runs is touched, and all is
+// well soon after it is back.
+func databaseAway(t *testing.T, c *council) {
+	const away = 20 * time.Second
+	leads, _ := c.leader(time.Second)
+	if err := c.database.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	back := time.Now().Add(away)
+	c.ends(leads, 5*time.Second, 1, "the lease could not be renewed in time")
+	c.seat(leads) // it waits for the database, and must not give up
+	time.Sleep(time.Until(back))
+	for i := range c.members {
+		select {
+		case <-c.members[i].ended:
+			t.Errorf("scheduler %d ended while the database was away:\n%s", i, c.members[i].said())
+		default:
+		}
+	}
+	if err := c.database.Run(); err != nil {
+		t.Fatal(err)
+	}
+	spec, starts := witness(t, 2, 1, "exit 0")
+	id, took := c.admitted(spec, 3*admission)
+	t.Logf("database away for %s: the next gang ran %s after it was back", away, took.Round(time.Millisecond))
+	if took > admission {
+		t.Errorf("the next gang ran %s after the database was back", took)
+	}
+	c.cluster.await(id, "succeeded", 10*time.Second)
+	if n := starts(); n != 2 {
+		t.Errorf("its two members started %d times", n)
+	}
+	c.await(leads)
+}
