@@ -240,7 +240,11 @@ func (l *launcher) spawn(t *task, c *messages.StartTask) {
 // keep is the supervisor's own watch: with no acknowledged heartbeat for the
 // job's stopWhenLost, it stops its task, agent or no agent.
 func (l *launcher) keep(t *task) {
-	due := max(l.heard, t.began).Plus(t.fence)
+	from := l.heard // also where the task began later: the leader knows nothing of that
+	if from == 0 {
+		from = t.began
+	}
+	due := from.Plus(t.fence)
 	if l.m.now() >= due {
 		l.w.fired("fenced")
 		l.terminate(t, t.grace)

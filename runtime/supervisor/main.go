@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,6 +36,7 @@ const (
 	killAgainCap     = 250 * time.Millisecond
 	fenceTick        = time.Second
 	drainPatience    = 200 * time.Millisecond // for output that somebody outside still holds open
+	leaderPatience   = 7 * time.Second        // for a container's own program to see its container gone
 	recordAgain      = time.Second
 )
 
@@ -57,6 +59,7 @@ type keeper struct {
 	detail   string       // why we stopped it, where nobody asked
 	deadline time.Time    // of a stop's grace
 	killing  bool
+	killedAt time.Time     // when we began to kill what had not ended by itself; zero: we did not
 	roundAt  time.Time     // of the next round of killing …
 	pause    time.Duration // … and how long the one after it waits
 	heard    int64
@@ -139,7 +142,11 @@ func (k *keeper) start() *Exit {
 	if err := writeJSON(".", stateFile, State{BootID: k.spec.BootID}); err != nil {
 		return setUpFailed(err)
 	}
-	k.heard = BootNs()
+	// Counted from before the start: the control plane counts from when it last
+	// heard the machine, and knows nothing of when this task began.
+	if k.heard = k.spec.HeardNs; k.heard <= 0 || k.heard > BootNs() {
+		k.heard = BootNs()
+	}
 	c, failed := spawn(&k.spec)
 	if failed != nil {
 		return failed
@@ -274,7 +281,20 @@ func (k *keeper) signal(sig unix.Signal) {
 // kill ends the grace.
 func (k *keeper) kill() {
 	k.killing = true
+	if k.killedAt.IsZero() {
+		k.killedAt = time.Now()
+	}
 	k.killRound()
+}
+
+// spared is the process that a round of killing leaves alone. A container's own
+// program ends by itself when its container is dead, having told how that went
+// and removed what it made; only one that does not is killed as well.
+func (k *keeper) spared() int {
+	if !k.spec.LeaderOnly || k.child == nil || k.death != nil || time.Since(k.killedAt) > leaderPatience {
+		return 0
+	}
+	return k.child.pid
 }
 
 // killRound kills what is left. It is repeated until the reaper says that
@@ -283,8 +303,10 @@ func (k *keeper) killRound() {
 	if k.spec.Cgroup != "" {
 		_ = os.WriteFile(filepath.Join(k.spec.Cgroup, "cgroup.kill"), []byte("1"), 0)
 	}
-	self := os.Getpid()
-	KillAll(func() []Process { return Descendants(self, Processes()) })
+	self, spared := os.Getpid(), k.spared()
+	KillAll(func() []Process {
+		return slices.DeleteFunc(Descendants(self, Processes()), func(p Process) bool { return p.PID == spared })
+	})
 	k.pause = min(max(2*k.pause, killAgain), killAgainCap)
 	k.roundAt = time.Now().Add(k.pause)
 }

@@ -55,6 +55,7 @@ type Spec struct {
 	StopSignal     int   `json:"stop_signal"` // of a stop by the supervisor itself
 	GraceMs        int64 `json:"grace_ms"`
 	StopWhenLostMs int64 `json:"stop_when_lost_ms"`
+	HeardNs        int64 `json:"heard_ns,omitempty"` // when the control plane last surely heard the machine, of this boot's clock; 0: not known
 
 	SegmentBytes int64 `json:"segment_bytes"` // of a log …
 	Segments     int   `json:"segments"`      // … and how many of them are kept
