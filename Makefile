@@ -12,6 +12,8 @@ NAME     ?=
 BENCH    ?= .
 REWRITE  ?=
 FUZZTIME ?= 20s
+# For how long `make chaos` breaks things; SEED draws them.
+DURATION ?= 20m
 # How many seeds a planted bug may survive before it counts as one that the tests miss.
 MUTANT_SEEDS ?= 200
 
@@ -21,7 +23,7 @@ export CGO_ENABLED = 0
 SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build programs run test race lint proto protocheck verify sim scenario fuzz mutants cover bench clean
+.PHONY: help setup build programs run test race lint proto protocheck verify sim scenario fuzz chaos mutants cover bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +82,9 @@ fuzz: ## run every fuzz target for FUZZTIME each (20s)
 		echo "$$(dirname $$file) $$target"; \
 		$(GO) test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x || exit 1; \
 	done
+
+chaos: ## break a cluster of real processes while gangs run on it: DURATION=20m, SEED=7 (needs PostgreSQL)
+	$(GO) test ./test/chaos -run TestChaos -count=1 -v -timeout 24h -args -chaos.duration=$(DURATION) $(if $(SEED),-chaos.seed=$(SEED))
 
 mutants: ## plant each known bug and check that the simulator or a scenario catches it: NAME=x one of them
 	$(GO) run ./test/mutants -seeds $(MUTANT_SEEDS) $(if $(NAME),-name $(NAME))

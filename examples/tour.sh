@@ -14,6 +14,10 @@ cleanup() {
 	if [[ -n $cluster ]] && kill -TERM "$cluster" 2>/dev/null; then
 		wait "$cluster" || true
 	fi
+	# What was killed could not tidy up after itself: the next agent would, and here none follows.
+	for state in "$dir"/cluster/*/carapace; do
+		[[ -d $state ]] && carapace gc --state-dir "$state" >/dev/null
+	done
 	rm -rf "$dir"
 }
 trap cleanup EXIT
@@ -51,9 +55,15 @@ until_so 60 "the cluster did not come up" grep -q '^ready:' "$dir/ready"
 cat "$dir/ready"
 export SYNAPSE_CONFIG=$dir/cluster/cli.yaml
 show get nodes
+grep -om1 'Driver .*' "$dir/log" || fail "no node said what its tasks run in"
 
 say "A gang of four that adds up numbers around a ring of all its members, and checks the sum"
-sed "s#/usr/local/bin/synapse-allreduce#$bin/synapse-allreduce#; s#{gpu: 1,#{gpu: 8,#; s#patience: 10s#patience: 1s#" "$(dirname "$0")/allreduce.yaml" >"$dir/allreduce.yaml"
+# The program is in no place that every task sees (a container has a /tmp of its own, and nobody may look into somebody
+# else's home), so it is mounted where it lies.
+cp "$bin/synapse-allreduce" "$dir/"
+program=$dir/synapse-allreduce
+sed "s#/usr/local/bin/synapse-allreduce#$program#; s#{gpu: 1,#{gpu: 8,#; s#patience: 10s#patience: 1s#" "$(dirname "$0")/allreduce.yaml" >"$dir/allreduce.yaml"
+echo "  mounts: [{source: $program, target: $program}]" >>"$dir/allreduce.yaml"
 job=$(submit "$dir/allreduce.yaml")
 show logs -f "$job"
 show wait "$job"
@@ -77,7 +87,7 @@ say "A machine of the running gang dies: agent, supervisors, tasks. Ten seconds 
 victim=$(synapse-cli describe job "$pair" | awk '/^Ranks/ { ranks = 1 } ranks && $1 == "0" { print $2 }')
 [[ -n $victim ]] || fail "rank 0 of the pair is nowhere"
 # Its processes, by the folder that each of them names; by pid, the agent first, as a power loss would spare none to tell.
-processes_of() { for proc in /proc/[0-9]*; do tr '\0' ' ' <"$proc/cmdline" 2>/dev/null | grep -qF -- "$1" && echo "${proc#/proc/}"; done || true; }
+processes_of() { for proc in /proc/[0-9]*; do { tr '\0' ' ' <"$proc/cmdline"; } 2>/dev/null | grep -qF -- "$1" && echo "${proc#/proc/}"; done || true; }
 for name in "--data-dir $dir/cluster/$victim" "$dir/cluster/$victim"; do
 	for pid in $(processes_of "$name"); do
 		kill -KILL "$pid" 2>/dev/null || true

@@ -25,7 +25,7 @@ func (s seedScheduler) SubmitJob(ctx context.Context, q *api.SubmitJobRequest) (
 		return nil, err
 	}
 	reply, err := s.g.Submit(ctx, &messages.Submit{RequestId: q.Id, Spec: &messages.JobSpec{
-		Name: seedName(q.Id), Image: q.Image,
+		Name: seedName(q.Id), Image: q.Image, Command: seedCommand(q.Image),
 		Gang: &messages.GangSpec{
 			Split: messages.Split_SPLIT_ANY,
 			Total: &messages.Resources{MilliCpu: int64(q.MinCpu) * 1000, MemoryBytes: q.MinMemory, MilliGpu: int64(q.MinGpu) * 1000},
@@ -35,6 +35,15 @@ func (s seedScheduler) SubmitJob(ctx context.Context, q *api.SubmitJobRequest) (
 		return nil, err
 	}
 	return &api.SubmitJobResponse{JobId: reply.Job, Success: true, Message: "Job queued successfully"}, nil
+}
+
+// seedCommand is what runs where nothing was said: an image's own entrypoint, and
+// on the host, which has none, a shell without input.
+func seedCommand(image string) []string {
+	if image == "host" {
+		return []string{"/bin/sh"}
+	}
+	return nil
 }
 
 // seedName makes a name of an id: the first clients gave any word.

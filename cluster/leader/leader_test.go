@@ -116,7 +116,11 @@ func candidate(l *row, name string) *rig {
 	r := new(rig)
 	r.Candidate = New(Options{
 		Lease: l, Holder: Holder{name + ":9000", "p-" + name}, Term: term, Clock: bubble{time.Now()}, Log: r,
-		Follow: func(address string) { r.told = append(r.told, address) },
+		Follow: func(address string) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.told = append(r.told, address)
+		},
 	})
 	return r
 }
@@ -150,8 +154,11 @@ func TestStandbyTakesOver(t *testing.T) {
 			t.Fatalf("a leader that renews stopped: %v", err)
 		default:
 		}
-		if len(b.told) != 1 || b.told[0] != "a:9000" || b.said() != "Standing by: a:9000 leads (epoch 1)" {
-			t.Fatalf("the other one knows of %v and said:\n%s", b.told, b.said())
+		b.mu.Lock()
+		told := b.told
+		b.mu.Unlock()
+		if len(told) != 1 || told[0] != "a:9000" || b.said() != "Standing by: a:9000 leads (epoch 1)" {
+			t.Fatalf("the other one knows of %v and said:\n%s", told, b.said())
 		}
 		die()
 		died := time.Now()

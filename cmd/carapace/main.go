@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
 const usage = `carapace runs a command in a container.
@@ -33,6 +34,10 @@ The exit code is the command's own, 128 + signal where one killed it, 125 where 
 `
 
 func main() {
+	// An agent's tasks are each supervised by this binary, because it is small; the agent's own is not.
+	if len(os.Args) > 1 && os.Args[1] == supervisor.SubCommand {
+		os.Exit(supervisor.Main(os.Args[2:]))
+	}
 	if code, mine := carapace.Reexec(os.Args); mine {
 		os.Exit(code)
 	}

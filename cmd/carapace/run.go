@@ -63,6 +63,9 @@ func run(arguments []string) int {
 		return carapace.CodeSetupFailed
 	}
 	for _, what := range container.Unenforced() {
+		if request.statusFd >= 0 {
+			break // It is in the events, and stderr is the task's alone.
+		}
 		fmt.Fprintf(os.Stderr, "carapace: not enforced: %s\n", what)
 	}
 	return request.see(container, signals)

@@ -217,6 +217,9 @@ func (a *app) seedFlags(root *cobra.Command) {
 			Name: "job-" + time.Now().Format("150405"), Image: image,
 			Gang: &messages.GangSpec{Total: &messages.Resources{MilliCpu: cpu * 1000, MilliGpu: gpu * 1000, MemoryBytes: mem << 20}, Split: messages.Split_SPLIT_ANY},
 		}
+		if image == "host" {
+			spec.Command = []string{"/bin/sh"} // it has no entrypoint; without input a shell ends at once, and well
+		}
 		if err := spec.Validate(); err != nil {
 			return usage("the job is not valid: %s", err)
 		}

@@ -12,8 +12,10 @@ import (
 
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/container"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/machine"
+	"github.com/yi-json/synapse/runtime/process"
 )
 
 // This file owns what the flags say, and the announcement made of them.
@@ -21,16 +23,14 @@ import (
 type options struct {
 	join                                   []string
 	dataDir, id, topology, labels, address string
-	ports, gpuType, memory, driver         string
+	ports, gpuType, memory                 string
+	driver, carapace                       string
 	gpus, cpus                             int
 	allowRoot, debug                       bool
 	place, selectable                      []*messages.Label
 	portFirst, portLast                    int
 	memoryBytes                            int64
 }
-
-// driverProcess runs tasks as plain processes.
-const driverProcess = "process"
 
 // discovery bounds the search for GPUs: a driver that hangs must not keep a machine out for ever.
 const discovery = 30 * time.Second
@@ -47,8 +47,8 @@ func (o *options) check() (err error) {
 	if o.dataDir == "" {
 		return errors.New("--data-dir is empty: the machine's ledger needs a folder")
 	}
-	if o.driver != driverProcess {
-		return fmt.Errorf("--driver %q: must be %s", o.driver, driverProcess)
+	if o.driver != driverAuto && o.driver != container.Name && o.driver != process.Name {
+		return fmt.Errorf("--driver %q: must be %s, %s or %s", o.driver, driverAuto, container.Name, process.Name)
 	}
 	if o.place, err = pairs(o.topology); err != nil {
 		return fmt.Errorf("--topology %q: %w", o.topology, err)

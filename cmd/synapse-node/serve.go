@@ -13,8 +13,6 @@ import (
 	"github.com/yi-json/synapse/runtime/disk"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/machine"
-	"github.com/yi-json/synapse/runtime/process"
-	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -43,10 +41,13 @@ func serve(o options) error {
 	}
 	log := host.NewLog(os.Stderr, o.debug)
 	h := host.New(log)
+	with, err := o.choose(dir, log)
+	if err != nil {
+		return err
+	}
 	containers, err := launcher.New(launcher.Options{
 		System: h.System(), Log: log, Dir: filepath.Join(dir, "launcher"), BootID: me.BootID(), Gpus: announcement.Gpus,
-		Supervisor: []string{"/proc/self/exe", supervisor.SubCommand},
-		Drivers:    []launcher.Driver{process.New(process.Options{AllowRoot: o.allowRoot})},
+		Supervisor: with.supervisor, Drivers: with.drivers,
 	})
 	if err != nil {
 		return err

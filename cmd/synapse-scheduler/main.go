@@ -6,14 +6,21 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 )
 
 func main() { daemon.Main(command()) }
+
+// twins begins the names of flags in the environment.
+const twins = "SYNAPSE_SCHEDULER_"
 
 func command() *cobra.Command {
 	o := options{}
@@ -22,25 +29,34 @@ func command() *cobra.Command {
 		Short: "run the scheduler of a Synapse cluster",
 		Long: "Runs the scheduler of a Synapse cluster until it is told to end (SIGTERM, Ctrl-C).\n\n" +
 			"Without identities whoever reaches the port commands every machine, so it is on the loopback unless\n" +
-			"told otherwise.",
+			"told otherwise.\n\n" +
+			"Any number of schedulers may share a PostgreSQL database: one leads, the others stand by.",
 		Example: "  synapse-scheduler --listen 127.0.0.1:9000 --data-dir /var/lib/synapse\n" +
+			"  synapse-scheduler --listen 10.0.0.7:9000 --store postgres://synapse@db/synapse\n" +
 			"  synapse-scheduler --config /etc/synapse/scheduler.yaml",
 	}
-	f := c.Flags()
-	f.StringVar(&o.listen, "listen", "127.0.0.1:9000", "the `host:port` for machines and clients; port 0 takes a free one")
-	f.StringVar(&o.listenFile, "listen-file", "", "write the address that is listened on to this `file`")
-	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse", "the `folder` of what must not be lost")
-	f.StringVar(&o.store, "store", storeSQLite, "where records are kept: sqlite (in the data folder) or memory (lost at the end)")
-	f.StringSliceVar(&o.levels, "levels", []string{"zone", "block", "rack"}, "the machine room's levels above the machine, coarse to fine")
-	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
-	return daemon.Command(c, "SYNAPSE_SCHEDULER_", o.check, func() error { return serve(o) })
+	o.flags(c.Flags())
+	c.AddCommand(backupCommand(), restoreCommand())
+	return daemon.Command(c, twins, o.check, func() error { return serve(o) })
 }
 
 // options are what the flags say.
 type options struct {
-	listen, listenFile, dataDir, store string
-	levels                             []string
-	debug                              bool
+	listen, listenFile, advertise, dataDir, store string
+	levels                                        []string
+	keepFinished                                  time.Duration
+	debug                                         bool
+}
+
+func (o *options) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.listen, "listen", "127.0.0.1:9000", "the `host:port` for machines and clients; port 0 takes a free one")
+	f.StringVar(&o.listenFile, "listen-file", "", "write the address that is listened on to this `file`")
+	f.StringVar(&o.advertise, "advertise", "", "the `host:port` at which others reach this scheduler; without it, the one it listens on")
+	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse", "the `folder` of what must not be lost, for the sqlite store")
+	f.StringVar(&o.store, "store", storeSQLite, "where records are kept: sqlite (in the data folder), memory (lost at the end), or a postgres:// `URL`")
+	f.StringSliceVar(&o.levels, "levels", []string{"zone", "block", "rack"}, "the machine room's levels above the machine, coarse to fine")
+	f.DurationVar(&o.keepFinished, "keep-finished", 30*24*time.Hour, "for how long jobs that are over are remembered; 0: for ever")
+	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
 }
 
 const (
@@ -48,12 +64,24 @@ const (
 	storeMemory = "memory"
 )
 
+// shared tells whether the store is one that several schedulers may have.
+func (o *options) shared() bool {
+	return strings.HasPrefix(o.store, "postgres://") || strings.HasPrefix(o.store, "postgresql://")
+}
+
 func (o *options) check() error {
-	if o.store != storeSQLite && o.store != storeMemory {
-		return fmt.Errorf("--store %q: must be %s or %s", o.store, storeSQLite, storeMemory)
+	if o.store != storeSQLite && o.store != storeMemory && !o.shared() {
+		kind, _, _ := strings.Cut(o.store, ":") // the rest may hold a password
+		return fmt.Errorf("--store %q: must be %s, %s or a postgres:// URL", kind, storeSQLite, storeMemory)
 	}
 	if o.dataDir == "" && o.store == storeSQLite {
 		return errors.New("--data-dir is empty: the sqlite store needs a folder (or use --store memory)")
+	}
+	if o.keepFinished < 0 {
+		return fmt.Errorf("--keep-finished %s: must not be negative", o.keepFinished)
+	}
+	if err := o.checkAddress(); err != nil {
+		return err
 	}
 	seen := map[string]bool{"node": true}
 	for _, level := range o.levels {
@@ -63,4 +91,29 @@ func (o *options) check() error {
 		seen[level] = true
 	}
 	return nil
+}
+
+// checkAddress: those who stand by tell others where the leader is, so there
+// must be such an address.
+func (o *options) checkAddress() error {
+	host, _, err := net.SplitHostPort(o.listen)
+	if err != nil {
+		return fmt.Errorf("--listen %q: must be host:port, as 127.0.0.1:9000", o.listen)
+	}
+	if o.advertise == "" {
+		if o.shared() && everywhere(host) {
+			return fmt.Errorf("--listen %s is every address of this machine: --advertise must say at which one others reach it", o.listen)
+		}
+		return nil
+	}
+	host, port, err := net.SplitHostPort(o.advertise)
+	if err != nil || everywhere(host) || port == "" || port == "0" || strings.ContainsAny(o.advertise, " \t") {
+		return fmt.Errorf("--advertise %q: must be host:port, as head1:9000", o.advertise)
+	}
+	return nil
+}
+
+func everywhere(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
 }

@@ -1,15 +1,15 @@
 package main
 
 import (
-	"crypto/rand"
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,14 +19,14 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cluster/gateway"
 	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/cluster/leader"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/store"
-	"github.com/yi-json/synapse/store/sqlite"
-	"github.com/yi-json/synapse/topology"
+	"github.com/yi-json/synapse/store/postgres"
 )
 
-// This file owns the order in which a scheduler comes to life and ends.
+// This file owns the order in which a scheduler comes to life, leads, and ends.
 
 // leaving bounds a clean end; what still hangs then is cut.
 const leaving = 4 * time.Second
@@ -42,10 +42,13 @@ type scheduler struct {
 	log     *host.Log
 	host    *host.Host
 	store   store.Store
+	lease   *postgres.Store // the store, where several schedulers have it
+	cluster string
 	port    *store.Port
 	link    *link.Server
 	gateway *gateway.Gateway
 	server  *grpc.Server
+	leads   atomic.Pointer[gateway.Leader]
 }
 
 // serve runs a scheduler until a signal, or until it may not go on.
@@ -54,17 +57,29 @@ func serve(o options) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 
-	listener, err := net.Listen("tcp", o.listen)
-	if err != nil {
-		return refusedAddress(o.listen, err)
-	}
-	defer listener.Close()
 	s := &scheduler{options: o, log: host.NewLog(os.Stderr, o.debug)}
-	if err := s.open(); err != nil {
+	if err := s.open(signals); errors.Is(err, errTold) {
+		return nil
+	} else if err != nil {
 		return err
 	}
-	if err := s.lead(); err != nil {
-		return errors.Join(err, s.store.Close())
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return errors.Join(refusedAddress(o.listen, err), s.store.Close())
+	}
+	defer listener.Close()
+	if s.advertise == "" {
+		s.advertise = listener.Addr().String()
+	}
+	s.build()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if !s.shared() {
+		epoch, err := s.store.Lead(s.holder().String())
+		if err != nil {
+			return errors.Join(err, s.store.Close())
+		}
+		s.lead(ctx, epoch)
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.server.Serve(listener) }()
@@ -72,65 +87,87 @@ func serve(o options) error {
 		s.end(signals)
 		return err
 	}
+	lost := make(chan error, 1)
+	if s.shared() {
+		go func() { lost <- s.campaign(ctx) }()
+	}
 	select {
 	case got := <-signals:
 		s.log.Info("%s: ending", got)
+		cancel()
+		if s.shared() {
+			s.settle(lost, signals)
+		}
 		s.end(signals)
 		return nil
 	case err = <-s.host.Ended():
+	case err = <-lost:
 	case err = <-served:
+	}
+	if s.shared() {
+		return err // another one may lead already: not a word more leaves this process
 	}
 	s.end(signals)
 	return err
 }
 
-// open opens the store and learns which cluster it is of.
-func (s *scheduler) open() (err error) {
-	if s.options.store == storeMemory {
-		s.store = store.NewMemory()
-		return nil
-	}
-	if err := os.MkdirAll(s.dataDir, 0o700); err != nil {
-		return fmt.Errorf("--data-dir: %w", err)
-	}
-	s.store, err = sqlite.Open(filepath.Join(s.dataDir, "synapse.db"))
-	return err
-}
-
-// lead takes leadership and assembles the actors. The link comes before them,
-// because it gives the system its address.
-func (s *scheduler) lead() error {
-	cluster, err := s.clusterID()
-	if err != nil {
-		return err
-	}
-	holder, err := os.Hostname()
-	if err != nil {
-		holder = "unknown"
-	}
-	epoch, err := s.store.Lead(fmt.Sprintf("%s/%d", holder, os.Getpid()))
-	if err != nil {
-		return err
-	}
+// build makes all that a scheduler has whether it leads or not. The link comes
+// first, because it gives the system its address.
+func (s *scheduler) build() {
+	s.leads.Store(&gateway.Leader{})
 	s.host = host.New(s.log)
-	s.link = link.NewServer(s.host.System(), link.Options{ClusterID: cluster, Log: s.log, Count: s.host.Count})
+	address := ""
+	if s.shared() { // machines tell schedulers apart by it
+		address = "scheduler-" + strings.NewReplacer("[", "", "]", "", "%", "-").Replace(s.advertise)
+	}
+	s.link = link.NewServer(s.host.System(), link.Options{ClusterID: s.cluster, Address: address, Log: s.log, Count: s.host.Count})
 	s.port = store.NewPort(s.store, s.host.System())
 	s.gateway = gateway.New(s.host.System(), gateway.Options{
-		Peers: s.link, Store: s.store, ClusterID: cluster, Version: daemon.Version(), Levels: s.levels, Log: s.log, Count: s.host.Count,
-		Leader: func() gateway.Leader { return gateway.Leader{Here: true, Epoch: epoch} },
+		Peers: s.link, Store: s.store, ClusterID: s.cluster, Version: daemon.Version(), Levels: s.levels, Log: s.log, Count: s.host.Count,
+		Leader: func() gateway.Leader { return *s.leads.Load() },
 	})
 	s.server = grpc.NewServer(append(link.ServerOptions(nil), s.gateway.ServerOptions()...)...)
 	remote.RegisterRemotingServer(s.server, s.link)
 	s.gateway.Register(s.server)
+}
 
+func (s *scheduler) holder() leader.Holder {
+	return leader.Holder{Address: s.advertise, Process: random()}
+}
+
+// campaign leads when it is this process's turn. It ends when ctx does, or with
+// the reason why this process must.
+func (s *scheduler) campaign(ctx context.Context) error {
+	c := leader.New(leader.Options{
+		Lease: s.lease, Holder: s.holder(), Term: actors.DefaultConstants().Lease, Log: s.log,
+		Follow: func(address string) {
+			s.leads.Store(&gateway.Leader{Address: address})
+			s.link.Follow(address)
+		},
+	})
+	reign, err := c.Stand(ctx)
+	if err != nil {
+		return nil // told to end
+	}
+	s.log.Info("This scheduler leads now (epoch %d)", reign.Epoch)
+	s.lead(ctx, reign.Epoch)
+	return c.Hold(ctx, reign)
+}
+
+// lead assembles the actors. A process does so once: when it no longer leads, it ends.
+func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 	actors.Assemble(actors.Ports{
 		System: s.host.System(), Host: s.host, Clock: s.host.Clock(), Log: s.log, Constants: actors.DefaultConstants(),
 		Leader: &actors.LeaderPorts{
-			Epoch: epoch, ClusterID: cluster, Levels: s.levels, Store: s.port, Peers: s.link, NewJobID: newJobID,
+			Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, NewJobID: newJobID,
 		},
 	})
 	s.link.Lead(epoch)
-	return nil
+	s.leads.Store(&gateway.Leader{Here: true, Epoch: epoch})
+	if s.keepFinished > 0 {
+		r := leader.Retention{Store: s.store, Keep: s.keepFinished, WallMs: s.host.Clock().WallMs, Log: s.log}
+		go r.Run(ctx, epoch)
+	}
 }
 
 // announce says where the scheduler is, once it can be reached.
@@ -150,15 +187,26 @@ func (s *scheduler) announce(at net.Addr) error {
 	return os.Rename(whole, s.listenFile)
 }
 
-// end lets go of clients and machines, then of the store. A second signal, or a
-// stream that hangs, ends the process at once: nothing that was acknowledged is
-// only in memory.
+// settle waits until the campaign is over, so that a leadership which was won a
+// moment ago is not left behind.
+func (s *scheduler) settle(campaign <-chan error, signals <-chan os.Signal) {
+	select {
+	case <-campaign:
+	case <-signals:
+	case <-time.After(leaving / 2): // the database hangs, and the lease will run out
+	}
+}
+
+// end lets go of clients and machines, of the leadership, then of the store. A
+// second signal, or a stream that hangs, ends the process at once: nothing that
+// was acknowledged is only in memory.
 func (s *scheduler) end(signals <-chan os.Signal) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		s.gateway.Close()
 		s.link.Close()
+		s.resign()
 		s.server.GracefulStop()
 		s.port.Close()
 		if err := s.store.Close(); err != nil {
@@ -174,6 +222,15 @@ func (s *scheduler) end(signals <-chan os.Signal) {
 	s.server.Stop()
 }
 
+// resign gives the lease back, so that nobody has to wait for its end.
+func (s *scheduler) resign() {
+	if now := s.leads.Load(); s.shared() && now.Here {
+		if err := s.lease.Resign(now.Epoch); err != nil {
+			s.log.Info("The lease was not given back, and another scheduler leads when it has run out: %v", err)
+		}
+	}
+}
+
 // refusedAddress says in one line why an address cannot be listened on.
 func refusedAddress(address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -181,30 +238,3 @@ func refusedAddress(address string, err error) error {
 	}
 	return fmt.Errorf("--listen %s: %w", address, err)
 }
-
-// clusterID is made once and kept beside the records.
-func (s *scheduler) clusterID() (string, error) {
-	if s.options.store == storeMemory {
-		return "c-" + random(), nil
-	}
-	path := filepath.Join(s.dataDir, "cluster-id")
-	text, err := os.ReadFile(path)
-	switch {
-	case err == nil && strings.TrimSpace(string(text)) != "":
-		return strings.TrimSpace(string(text)), nil
-	case err != nil && !errors.Is(err, os.ErrNotExist):
-		return "", fmt.Errorf("--data-dir: %w", err)
-	}
-	id := "c-" + random()
-	if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("--data-dir: %w", err)
-	}
-	return id, nil
-}
-
-// newJobID makes an id nobody had before: 60 random bits. The first character
-// is a letter, so that no reader takes an id for a number.
-func newJobID() topology.JobID { return topology.JobID("j" + random()) }
-
-// random is 12 characters that nobody had before.
-func random() string { return strings.ToLower(rand.Text()[:12]) }

@@ -86,7 +86,8 @@ func lookUp(user string, more []uint32) (account, error) {
 		if hasGroup && who.gid < 0 && fields[0] == group {
 			who.gid = gid
 		}
-		if slices.Contains(strings.Split(fields[3], ","), name) && len(who.groups) < maxGroups {
+		// Whoever names a group means that one: an image's list must not add the machine's groups to it.
+		if !hasGroup && slices.Contains(strings.Split(fields[3], ","), name) && len(who.groups) < maxGroups {
 			who.groups = append(who.groups, uint32(gid))
 		}
 		return true

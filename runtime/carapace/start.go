@@ -49,6 +49,9 @@ func (c Cgroups) filled() Cgroups {
 	return Cgroups{cmp.Or(c.Root, defaultCgroupRoot), cmp.Or(c.Parent, defaultCgroupParent)}
 }
 
+// Folders are the groups above the containers', one in each hierarchy, whether they are there or not.
+func (c Cgroups) Folders() []string { return c.leaves("") }
+
 // leaves are the folders that a container's groups would have.
 func (c Cgroups) leaves(id string) []string {
 	c = c.filled()
@@ -308,7 +311,9 @@ func (c *Container) command(base string, rootless bool, granted []deviceRule) er
 		}
 		order.PidsFile, order.Back = c.group.pidsFile, c.group.back
 	}
-	if err := send(c.socket, order); err != nil {
+	if err := send(c.socket, order); errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		return c.mourn(err)
+	} else if err != nil {
 		return fmt.Errorf("order to init: %w", err)
 	}
 	c.reports = bufio.NewReader(c.socket)

@@ -230,6 +230,56 @@ func GC(stateDir string, cgroups Cgroups) ([]string, error) {
 	return swept, errors.Join(failed...)
 }
 
+// RemoveID removes what a container left whose starter is dead: it is GC for one. ErrExists: its starter lives. Nothing is
+// left when it answers nil.
+func RemoveID(stateDir, id string, cgroups Cgroups) error {
+	if !goodID(id) {
+		return &SpecError{"id", fmt.Sprintf("%.40q is no container's id", id)}
+	}
+	folder := filepath.Join(stateDir, id)
+	if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
+		return nil // Whoever removed it removed the rest before.
+	}
+	c, err := lockFolder(folder, unix.O_CREAT)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	if err := sweep(c, cgroups); err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	return nil
+}
+
+// StatsID answers what a container uses now, from any process of the machine. Without cgroups that is nothing.
+func StatsID(stateDir, id string) (Stats, error) {
+	if !goodID(id) {
+		return Stats{}, &SpecError{"id", fmt.Sprintf("%.40q is no container's id", id)}
+	}
+	state, err := readState(filepath.Join(stateDir, id))
+	if err != nil {
+		return Stats{}, err
+	}
+	if state.Pid == 0 || !isHeld(filepath.Join(stateDir, id)) {
+		return Stats{}, fmt.Errorf("%s: %w", id, ErrNotFound)
+	}
+	var stats Stats
+	for _, leaf := range state.Cgroups {
+		// Which controllers a folder has is told by the files in it.
+		g := &group{leaves: map[string]string{"": leaf, "memory": leaf, "cpuacct": leaf}}
+		for _, g.unified = range []bool{true, false} {
+			s := g.stats()
+			stats.CPUNs = max(stats.CPUNs, s.CPUNs)
+			stats.MemoryBytes = max(stats.MemoryBytes, s.MemoryBytes)
+			stats.PeakMemoryBytes = max(stats.PeakMemoryBytes, s.PeakMemoryBytes)
+			stats.Processes = max(stats.Processes, s.Processes)
+		}
+	}
+	return stats, nil
+}
+
 // sweep removes what a dead container left, its processes first. Init dies of its starter's death, but not at once.
 func sweep(c *claim, cgroups Cgroups) error {
 	if err := clearAway(c, cgroups); err != nil {

@@ -16,13 +16,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// contestant starts /bin/true in some way and waits for its end.
+// contestant starts /bin/true in some way and waits for its end. What ready does is done before the clock runs.
 type contestant struct {
-	name string
-	once func() error
+	name  string
+	ready func() (once func() error, err error)
+}
+
+// always is a contestant without preparations.
+func always(name string, once func() error) contestant {
+	return contestant{name, func() (func() error, error) { return once, nil }}
 }
 
 func BenchmarkStartToExit(b *testing.B) {
@@ -31,16 +38,14 @@ func BenchmarkStartToExit(b *testing.B) {
 	}
 	field := contestants(b)
 	for _, c := range field {
-		if err := c.once(); err != nil {
-			b.Fatalf("%s: %v", c.name, err)
-		}
+		timed(b, c.name, prepared(b, c))
 	}
 	alone, crowd := map[string][]time.Duration{}, map[string][]time.Duration{}
 	rounds := 0
 	for b.Loop() {
 		rounds++
 		for _, c := range field { // In turn, so that a busy moment of the machine meets all of them.
-			alone[c.name] = append(alone[c.name], timed(b, c))
+			alone[c.name] = append(alone[c.name], timed(b, c.name, prepared(b, c)))
 		}
 		if rounds%20 == 1 {
 			for _, c := range field {
@@ -54,19 +59,31 @@ func BenchmarkStartToExit(b *testing.B) {
 	}
 }
 
-func timed(b *testing.B, c contestant) time.Duration {
+func prepared(b *testing.B, c contestant) func() error {
+	once, err := c.ready()
+	if err != nil {
+		b.Fatalf("%s: %v", c.name, err)
+	}
+	return once
+}
+
+func timed(b *testing.B, name string, once func() error) time.Duration {
 	began := time.Now()
-	if err := c.once(); err != nil {
-		b.Errorf("%s: %v", c.name, err)
+	if err := once(); err != nil {
+		b.Errorf("%s: %v", name, err)
 	}
 	return time.Since(began)
 }
 
 func twenty(b *testing.B, c contestant) []time.Duration {
 	took := make([]time.Duration, 20)
+	all := make([]func() error, len(took))
+	for i := range all {
+		all[i] = prepared(b, c)
+	}
 	var group sync.WaitGroup
 	for i := range took {
-		group.Go(func() { took[i] = timed(b, c) })
+		group.Go(func() { took[i] = timed(b, c.name, all[i]) })
 	}
 	group.Wait()
 	return took
@@ -103,24 +120,83 @@ func contestants(b *testing.B) []contestant {
 	}
 	limits := carapace.Limits{MemoryBytes: 256 << 20, Pids: 64}
 	field := []contestant{
-		{"exec", program(filepath.Join(rootfs, "bin/true"))},
-		{"carapace-run-rootfs", program(append(slices.Clone(place), "--rootfs", rootfs, "--memory", "256m", "--pids", "64", "--", "/bin/true")...)},
-		{"carapace-run-host", program(append(slices.Clone(place), "--rootfs", "host", "--", "/bin/true")...)},
-		{"carapace-library", inProcess(carapace.Spec{Rootfs: rootfs, Command: []string{"/bin/true"}, Limits: limits})},
+		always("exec", program(filepath.Join(rootfs, "bin/true"))),
+		always("carapace-run-rootfs", program(append(slices.Clone(place), "--rootfs", rootfs, "--memory", "256m", "--pids", "64", "--", "/bin/true")...)),
+		always("carapace-run-host", program(append(slices.Clone(place), "--rootfs", "host", "--", "/bin/true")...)),
+		always("carapace-library", inProcess(carapace.Spec{Rootfs: rootfs, Command: []string{"/bin/true"}, Limits: limits})),
+		throughLauncher("launcher-carapace-host", newContainers(b), "host"),
+		throughLauncher("launcher-carapace-rootfs", newContainers(b), rootfs),
+		throughLauncher("launcher-process", newProcesses(b), "host"),
 	}
 	if unshare, err := exec.LookPath("unshare"); err == nil {
-		field = append(field, contestant{"unshare-chroot", program(unshare, "-m", "-p", "-i", "-u", "-f", "chroot", rootfs, "/bin/true")})
+		field = append(field, always("unshare-chroot", program(unshare, "-m", "-p", "-i", "-u", "-f", "chroot", rootfs, "/bin/true")))
 	}
 	for _, name := range []string{"runc", "crun"} {
 		if peer, err := exec.LookPath(name); err == nil {
 			if once := peerOnce(b, peer, rootfs); once() == nil {
-				field = append(field, contestant{name, once})
+				field = append(field, always(name, once))
 			} else {
 				b.Logf("%s is left out: %v", name, once())
 			}
 		}
 	}
 	return field
+}
+
+// throughLauncher is a machine's way: from the word to start until it is told as gone, with a supervisor of its own and the
+// end on disk. The image was got ready before, as it is for a gang.
+func throughLauncher(name string, s *stack, image string) contestant {
+	s.image = image
+	return contestant{name, func() (func() error, error) {
+		p, err := s.prepare(Task{Rootfs: image, Command: []string{"/bin/true"}, MemoryBytes: 256 << 20})
+		if err != nil {
+			return nil, err
+		}
+		return func() error {
+			p.start()
+			<-p.gone
+			go p.see(nil, nil) // which has it forgotten
+			if p.exit.Code != 0 || p.exit.Kind != messages.ExitKind_EXIT_KIND_EXITED {
+				return fmt.Errorf("%v", p.exit)
+			}
+			return nil
+		}, nil
+	}}
+}
+
+// BenchmarkSupervisorMemory is what one supervisor holds while its task runs, carried by the command carapace.
+func BenchmarkSupervisorMemory(b *testing.B) {
+	s := newProcesses(b)
+	p, err := s.prepare(Task{Command: []string{"/bin/sleep", "600"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p.start()
+	<-p.started
+	go p.see(nil, nil)
+	defer func() {
+		_ = p.Kill()
+		<-p.Done()
+	}()
+	state, err := supervisor.ReadState(p.home())
+	if err != nil {
+		b.Fatal(err)
+	}
+	leader, _ := supervisor.ReadProcess(state.PID)
+	for b.Loop() {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", leader.Parent))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			var kib float64
+			for _, name := range []string{"VmRSS", "RssAnon"} {
+				if _, err := fmt.Sscanf(line, name+": %f kB", &kib); err == nil {
+					b.ReportMetric(kib/1024, name+"-MiB")
+				}
+			}
+		}
+	}
 }
 
 // peerOnce runs a bundle of the same root and limits with another runtime.

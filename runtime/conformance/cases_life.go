@@ -14,20 +14,20 @@ import (
 )
 
 var lifeCases = []testCase{
-	{"exit code is exact", []Trait{Rootfs}, exitCodes},
-	{"command not found is 127", []Trait{Rootfs, ExecCodes}, notFound},
+	{"exit code is exact", nil, exitCodes},
+	{"command not found is 127", []Trait{ExecCodes}, notFound},
 	{"command not executable is 126", []Trait{Rootfs, ExecCodes}, notExecutable},
 	{"missing rootfs is 125", []Trait{Rootfs, SetupCode}, missingRootfs},
-	{"TERM ends a command without a handler", []Trait{Rootfs, Init}, termEnds},
-	{"TERM ignored, KILL ends", []Trait{Rootfs}, termIgnored},
-	{"signals reach the command", []Trait{Rootfs}, signalsReach},
-	{"self-SIGKILL is not OOM", []Trait{Rootfs, Init}, selfKill},
+	{"TERM ends a command without a handler", []Trait{Init}, termEnds},
+	{"TERM ignored, KILL ends", nil, termIgnored},
+	{"signals reach the command", nil, signalsReach},
+	{"self-SIGKILL is not OOM", []Trait{Init}, selfKill},
 	{"double-forked grandchildren die", []Trait{Rootfs, Namespaces}, grandchildren},
 	{"zombies are reaped", []Trait{Rootfs, Namespaces, Init}, zombies},
-	{"stdout reader gone", []Trait{Rootfs, Init}, readerGone},
-	{"stdout closed is stdout ended", []Trait{Rootfs, Init, Streams}, stdoutClosed},
-	{"no inherited descriptor", []Trait{Rootfs}, noDescriptor},
-	{"arguments and environment arrive unmangled", []Trait{Rootfs}, unmangled},
+	{"stdout reader gone", []Trait{Init, Handed}, readerGone},
+	{"stdout closed is stdout ended", []Trait{Init, Handed, Streams}, stdoutClosed},
+	{"no inherited descriptor", nil, noDescriptor},
+	{"arguments and environment arrive unmangled", nil, unmangled},
 }
 
 func exitCodes(s *suite) {
@@ -39,8 +39,8 @@ func exitCodes(s *suite) {
 }
 
 func notFound(s *suite) {
-	for _, command := range []string{"/bin/nothing-here", "nothing-here", "/bin/script"} {
-		write(s, filepath.Join(s.rootfs, "bin/script"), "#!/bin/no-interpreter\n", 0o755)
+	for _, command := range []string{"/bin/nothing-here", "nothing-here", "/bin/no-such-script"} {
+		write(s, filepath.Join(s.rootfs, "bin/no-such-script"), "#!/bin/no-interpreter\n", 0o755)
 		if got := s.code(Task{ID: NewID(), Rootfs: s.rootfs, Command: []string{command}}); got != 127 {
 			s.Errorf("%s was told as %d", command, got)
 		}
@@ -116,14 +116,16 @@ func selfKill(s *suite) {
 	}
 }
 
-// grandchildren: a process that left its session and its parent goes on writing a file of the rootfs until it is killed.
+// grandchildren: a process that left its session and its parent goes on writing a file of the machine until it is killed.
 func grandchildren(s *suite) {
-	task := s.sh("(setsid sh -c 'while :; do echo x >> /tmp/alive; sleep 0.01; done' &) ; while ! test -s /tmp/alive; do sleep 0.01; done; exit 3")
+	shared := s.TempDir()
+	task := s.sh("(setsid sh -c 'while :; do echo x >> /shared/alive; sleep 0.01; done' &) ; while ! test -s /shared/alive; do sleep 0.01; done; exit 3")
+	task.Mounts = map[string]string{"/shared": shared}
 	if got := await(s, s.start(task)); got.Code != 3 {
 		s.Fatalf("ended with %+v", got)
 	}
 	size := func() int64 {
-		stat, err := os.Stat(filepath.Join(s.rootfs, "tmp/alive"))
+		stat, err := os.Stat(filepath.Join(shared, "alive"))
 		if err != nil {
 			s.Fatal(err)
 		}

@@ -10,8 +10,8 @@ import (
 )
 
 var loadCases = []testCase{
-	{"Start against Kill", []Trait{Rootfs, EarlyKill}, startKill},
-	{"200 concurrent starts leave nothing", []Trait{Rootfs, ManyAtOnce}, manyStarts},
+	{"Start against Kill", []Trait{EarlyKill}, startKill},
+	{"200 concurrent starts leave nothing", []Trait{ManyAtOnce}, manyStarts},
 }
 
 // startKill kills at every moment from the start on; whatever the moment, the task ends and nothing is left.

@@ -18,7 +18,7 @@ var rootCases = []testCase{
 }
 
 func ownRoot(s *suite) {
-	text := s.output(s.sh("ls / | wc -l; test -e /usr/bin && echo machine; ls -d /proc/[0-9]* | wc -l"))
+	text := s.output(s.sh("ls / | grep -v '^scratch$' | wc -l; test -e /usr/bin && echo machine; ls -d /proc/[0-9]* | wc -l"))
 	lines := strings.Fields(text)
 	if len(lines) != 2 || lines[0] != "7" || len(lines[1]) > 1 {
 		s.Errorf("the task saw %q", text)

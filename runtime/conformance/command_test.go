@@ -28,8 +28,8 @@ type command struct {
 func (c *command) Lacks(trait Trait) string    { return c.lacks[trait] }
 func (c *command) Leavings() ([]string, error) { return c.leavings() }
 
-// process is a program that runs a container.
-type process struct {
+// program is one that runs a container.
+type program struct {
 	id   string
 	of   *command
 	run  *exec.Cmd
@@ -55,7 +55,7 @@ func (c *command) Start(task Task) (Running, error) {
 	if err := run.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{task.ID, c, run, make(chan struct{})}
+	p := &program{task.ID, c, run, make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		_ = run.Wait() // Its state says all.
@@ -63,15 +63,15 @@ func (c *command) Start(task Task) (Running, error) {
 	return p, nil
 }
 
-func (p *process) Done() <-chan struct{} { return p.done }
-func (p *process) Signal(signal syscall.Signal) error {
+func (p *program) Done() <-chan struct{} { return p.done }
+func (p *program) Signal(signal syscall.Signal) error {
 	if err := p.run.Process.Signal(signal); !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	return nil
 }
-func (p *process) Kill() error { return p.of.kill(p.id) }
-func (p *process) Exit() Exit {
+func (p *program) Kill() error { return p.of.kill(p.id) }
+func (p *program) Exit() Exit {
 	if status := p.run.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
 		return Exit{Code: 128 + int(status.Signal())}
 	}

@@ -62,6 +62,7 @@ const (
 	SetupCode  Trait = "exit code 125 where set-up fails"
 	ExecCodes  Trait = "exit codes 126 and 127 as shells have them"
 	Streams    Trait = "streams that nobody but the task holds"
+	Handed     Trait = "the very streams that it was handed"
 	EarlyKill  Trait = "exit code 137 for one killed in its start"
 	ManyAtOnce Trait = "hundreds of starts at once"
 )

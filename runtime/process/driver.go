@@ -9,11 +9,11 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/environment"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -75,29 +75,31 @@ func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 	if err != nil {
 		return err
 	}
-	if user.credential == nil {
+	if user.Self {
 		return nil
 	}
 	if err := reachable(t.Scratch, user); t.Spec.GetWorkdir() == "" && err != nil {
 		return err
 	}
-	if err := os.Chown(t.Scratch, int(user.credential.UID), int(user.credential.GID)); err != nil {
+	if err := user.Own(t.Scratch); err != nil {
 		return fmt.Errorf("scratch directory: %w", err)
 	}
 	return nil
 }
 
+func (d *Driver) user(s *messages.JobSpec) (*account.Account, error) {
+	return account.Rules{Default: d.o.DefaultUser, AllowRoot: d.o.AllowRoot}.Of(s.GetUser())
+}
+
 // reachable refuses a data directory that the task's user cannot pass through:
 // said here it is a sentence, and later only a command that is denied.
-func reachable(scratch string, user *account) error {
-	for dir := filepath.Dir(scratch); dir != "/"; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
-		if err != nil {
-			return fmt.Errorf("scratch directory: %w", err)
-		}
-		if owner := info.Sys().(*syscall.Stat_t); info.Mode()&0o001 == 0 && user.credential.UID != 0 && owner.Uid != user.credential.UID {
-			return fmt.Errorf("scratch directory: user %s cannot pass through %s; move the agent's data directory, chmod o+x what is above it, or give the job a workdir", user.name, dir)
-		}
+func reachable(scratch string, user *account.Account) error {
+	dir, err := user.Barred(scratch)
+	if err != nil {
+		return fmt.Errorf("scratch directory: %w", err)
+	}
+	if dir != "" {
+		return fmt.Errorf("scratch directory: user %s cannot pass through %s; move the agent's data directory, chmod o+x what is above it, or give the job a workdir", user.Name, dir)
 	}
 	return nil
 }
@@ -137,12 +139,12 @@ func (d *Driver) Command(t *launcher.Task, _ *messages.StartTask, env []string) 
 	}
 	base := []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOME=" + user.home, "USER=" + user.name, "LOGNAME=" + user.name, "SHELL=/bin/sh",
+		"HOME=" + user.Home, "USER=" + user.Name, "LOGNAME=" + user.Name, "SHELL=/bin/sh",
 	}
 	command := t.Spec.GetCommand()
 	spec := &supervisor.Spec{
 		Path: command[0], Args: command, Env: environment.Merge(base, d.o.Env, env),
-		Dir: t.Spec.GetWorkdir(), User: user.credential, Limits: d.limits(),
+		Dir: t.Spec.GetWorkdir(), User: user.Credential(), Limits: d.limits(),
 	}
 	if spec.Dir == "" {
 		spec.Dir = t.Scratch

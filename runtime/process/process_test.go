@@ -101,7 +101,7 @@ func TestUserAsRoot(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || got.credential.UID != c.uid || c.uid != 0 && got.credential.GID == 0 {
+		if err != nil || got.UID != c.uid || c.uid != 0 && got.GID == 0 {
 			t.Errorf("%q: %+v, %v", c.user, got, err)
 		}
 	}
@@ -124,7 +124,7 @@ func TestUserNotRoot(t *testing.T) {
 		t.Skip("this user has no name here: ", err)
 	}
 	for _, name := range []string{"", me.Username, me.Uid} {
-		if a, err := New(Options{}).user(host(func(s *messages.JobSpec) { s.User = name })); err != nil || a.credential != nil {
+		if a, err := New(Options{}).user(host(func(s *messages.JobSpec) { s.User = name })); err != nil || !a.Self {
 			t.Errorf("%q: %+v, %v", name, a, err)
 		}
 	}

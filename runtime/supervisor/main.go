@@ -267,6 +267,10 @@ func (k *keeper) signal(sig unix.Signal) {
 	if k.death != nil || k.child == nil {
 		return
 	}
+	if k.spec.LeaderOnly && sig == unix.SIGKILL {
+		k.kill() // which it could not pass on
+		return
+	}
 	leader, ok := ReadProcess(k.child.pid)
 	if !ok || leader.Parent != os.Getpid() {
 		return

@@ -73,7 +73,8 @@ func (k *keeper) verdict() *Exit {
 func (k *keeper) ownWord(exit *Exit) {
 	if s := k.reported; s != nil {
 		exit.Code, exit.Signal, exit.OOM = s.Code, s.Signal, s.OOM || k.oom
-		if exit.Detail == "" {
+		// What we killed was killed by us, whatever it looked like from in there.
+		if exit.Detail == "" && (k.killedAt.IsZero() || s.OOM) {
 			exit.Detail = s.Reason
 		}
 		if s.Usage.PeakMemoryBytes > 0 {

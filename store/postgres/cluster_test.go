@@ -33,3 +33,17 @@ func TestWhatTimeMayMend(t *testing.T) {
 		t.Errorf("a server that is away: %v", err)
 	}
 }
+
+// What the operations page tells to do after a restore: the next leader stands
+// above all that came after the backup.
+func TestEpochIsMovedOnByHand(t *testing.T) {
+	url := database(t)
+	s := opened(t, Options{URL: url})
+	before := mustLead(t, s, "a")
+	server.Exec(t, url, "UPDATE synapse.lease SET epoch = epoch + 1000000")
+	after := mustLead(t, s, "a")
+	if after != before+1_000_001 {
+		t.Fatalf("epoch %d after %d", after, before)
+	}
+	applied(t, s, after, three(after)...)
+}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,7 @@ func TestChaos(t *testing.T) {
 	}
 	w.settle(jobs)
 	attempts := w.verdict(jobs)
+	t.Logf("attempts ended: %s", &w.ends)
 	t.Logf("%d gangs in %d attempts through %d faults in %s: %s", len(jobs), attempts, w.tally.total(), *duration, &w.tally)
 	if least := int(*duration / gangEvery); len(jobs) < least {
 		t.Errorf("only %d gangs came through, and fewer than %d prove nothing", len(jobs), least)
@@ -62,6 +64,15 @@ func TestChaos(t *testing.T) {
 	if least := int(*duration / faultEvery); w.tally.total() < least {
 		t.Errorf("there were only %d faults, and fewer than %d prove nothing", w.tally.total(), least)
 	}
+}
+
+// mayEndBy is what may end an attempt here. No member fails by itself, and none
+// is ended by what happens to its agent: its supervisor lives.
+var mayEndBy = []messages.Cause{
+	messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED,
+	messages.Cause_CAUSE_MACHINE_LOST, // its agent was silent for ten seconds
+	messages.Cause_CAUSE_EXPIRED,      // its agent lost a reservation that was only in memory
+	messages.Cause_CAUSE_START_TIMEOUT,
 }
 
 // settle waits until the healed cluster has nothing left to do.
@@ -159,8 +170,9 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 	for i, a := range tried {
 		token := messages.FromToken(a.Token).String()
 		last := i == len(tried)-1
-		if a.End == nil {
-			w.t.Errorf("attempt %s of job %s never ended", token, j.id)
+		w.ends.add(strings.ToLower(strings.TrimPrefix(a.End.GetCause().String(), "CAUSE_")))
+		if !slices.Contains(mayEndBy, a.End.GetCause()) {
+			w.t.Errorf("attempt %s of job %s ended by %s: %s", token, j.id, a.End.GetCause(), a.End.GetDetail())
 		}
 		if len(a.Places) != int(j.spec.Gang.ReplicasMin) {
 			w.t.Errorf("attempt %s of job %s has %d members", token, j.id, len(a.Places))
@@ -176,8 +188,9 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 			}
 			delete(marks, mark+"started")
 			delete(marks, mark+"done")
-			if p.Exit == nil {
-				w.t.Errorf("rank %d of attempt %s of job %s left no evidence", p.Rank, token, j.id)
+			// Nobody touches a supervisor, so each member was seen to the end, or never begun.
+			if kind := p.Exit.GetKind(); kind != messages.ExitKind_EXIT_KIND_EXITED && kind != messages.ExitKind_EXIT_KIND_NEVER_STARTED {
+				w.t.Errorf("rank %d of attempt %s of job %s left as evidence %s: %s", p.Rank, token, j.id, kind, p.Exit.GetDetail())
 			}
 		}
 		if done > 0 && started != len(a.Places) {
@@ -186,8 +199,9 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 		if succeeded := last && state == messages.JobState_JOB_STATE_SUCCEEDED; succeeded && done != len(a.Places) {
 			w.t.Errorf("job %s succeeded, and %d of its %d members did their work", j.id, done, len(a.Places))
 		}
-		if !last && done == len(a.Places) && allWell(a) {
-			w.t.Errorf("job %s succeeded in attempt %s, and was run again", j.id, token)
+		// Of a machine that was lost nobody knew in time that its member had done its work.
+		if cause := a.End.GetCause(); !last && cause != messages.Cause_CAUSE_MACHINE_LOST && allWell(a) {
+			w.t.Errorf("job %s succeeded in attempt %s, which ended by %s, and was run again", j.id, token, cause)
 		}
 	}
 }

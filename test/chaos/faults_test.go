@@ -84,7 +84,7 @@ func (w *world) pick() (target any, name string, fault func(context.Context) boo
 	case 2:
 		return head, "schedulers frozen", w.freeze(head, w.between(500*time.Millisecond, 6*time.Second))
 	case 3, 4:
-		down := w.between(0, 3*time.Second)
+		down := w.between(0, 1500*time.Millisecond)
 		if w.draw(6) == 0 {
 			down = 12 * time.Second // long enough to be declared dead
 		}

@@ -60,6 +60,10 @@ const patience = 3 * time.Minute
 // spec draws a gang.
 func (w *world) spec() *messages.JobSpec {
 	tasks, gpus := int32(1+w.draw(4)), 1+w.draw(gpusEach)
+	work := w.between(50*time.Millisecond, 2500*time.Millisecond)
+	if w.draw(3) == 0 { // long enough to outlive its agent, or its leader
+		work = w.between(2*time.Second, 10*time.Second)
+	}
 	user := ""
 	if os.Geteuid() == 0 {
 		user = "root"
@@ -68,7 +72,7 @@ func (w *world) spec() *messages.JobSpec {
 		Name: "gang", Image: "host", Command: []string{filepath.Join(w.dir, "bin", "member")}, User: user,
 		Env: []*messages.EnvVar{
 			{Name: "CHAOS_DIR", Value: w.dir}, {Name: "CHAOS_GPUS", Value: fmt.Sprint(gpus)},
-			{Name: "CHAOS_WORK", Value: w.between(50*time.Millisecond, 2500*time.Millisecond).String()},
+			{Name: "CHAOS_WORK", Value: work.String()},
 		},
 		Gang: &messages.GangSpec{ReplicasMin: tasks, ReplicasMax: tasks},
 		Each: &messages.Resources{MilliCpu: 1000, MemoryBytes: 64 << 20, MilliGpu: int64(gpus) * 1000},

@@ -42,7 +42,8 @@ type world struct {
 	heads    []*service
 	nodes    []*service
 	clients  []api.SynapseClient
-	tally    tally
+	tally    tally // of the faults
+	ends     tally // of attempts, by their cause
 	random   struct {
 		sync.Mutex
 		*rand.Rand
@@ -159,7 +160,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, dir: dir, database: database, tally: newTally()}
+	w := &world{t: t, dir: dir, database: database, tally: newTally(), ends: newTally()}
 	w.random.Rand = rand.New(rand.NewPCG(seed, 1))
 	t.Cleanup(w.close)
 	for _, name := range []string{"", "bin", "marks", "devices", "broken"} {

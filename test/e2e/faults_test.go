@@ -119,8 +119,9 @@ func TestSchedulerAsleep(t *testing.T) {
 
 // TestAgentKilled: the tasks go on, the next agent takes them up within two
 // seconds, and the exit code is exact.
-func TestAgentKilled(t *testing.T) {
-	c := newCluster(t)
+func TestAgentKilled(t *testing.T) { eachDriver(t, agentKilled) }
+
+func agentKilled(t *testing.T, c *cluster) {
 	n := c.node("n1", "r1")
 	id := c.submit(gang(2, 1, `sleep 4; exit $((SYNAPSE_RANK * 7))`))
 	c.await(id, "running", 10*time.Second)

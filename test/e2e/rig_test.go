@@ -6,13 +6,17 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,6 +35,10 @@ import (
 // bin is where the programs are, built once for all tests.
 var bin string
 
+// atOnce is how many tests run beside each other at least, on a machine of two
+// cores too: they mostly wait.
+const atOnce = 8
+
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
@@ -45,6 +53,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	bin = folder
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(max(atOnce, runtime.GOMAXPROCS(0)))); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	build := exec.Command("go", "build", "-o", folder+"/", "../../cmd/...")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
@@ -71,10 +84,14 @@ type line struct {
 	text string
 }
 
-// launch starts a program in a process group of its own; the test's end kills it.
+// launch starts one of the programs, or any that a path names, in a process group
+// of its own; the test's end kills it.
 func launch(t *testing.T, name, program string, args ...string) *process {
 	t.Helper()
-	p := &process{name: name, cmd: exec.Command(filepath.Join(bin, program), args...), ended: make(chan struct{}), more: make(chan struct{})}
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(bin, program)
+	}
+	p := &process{name: name, cmd: exec.Command(program, args...), ended: make(chan struct{}), more: make(chan struct{})}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -164,6 +181,7 @@ type cluster struct {
 	scheduler *process
 	client    api.SynapseClient
 	requests  int
+	driver    string // what tasks run in; empty: plain processes
 }
 
 // newCluster starts a scheduler.
@@ -178,7 +196,10 @@ func newCluster(t *testing.T, more ...string) *cluster {
 		t.Fatal(err)
 	}
 	c := &cluster{t: t, dir: dir}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		killAll(dir) // a task outlives its agent
+		os.RemoveAll(dir)
+	})
 	c.lead("127.0.0.1:0", more...)
 	c.client = c.dial()
 	return c
@@ -223,11 +244,15 @@ func (c *cluster) node(id, rack string, more ...string) *process {
 // agent starts a machine's agent.
 func (c *cluster) agent(id, rack string, more ...string) *process {
 	c.t.Helper()
-	args := append([]string{
+	return launch(c.t, id, "synapse-node", c.agentArgs(id, rack, more...)...)
+}
+
+func (c *cluster) agentArgs(id, rack string, more ...string) []string {
+	return append([]string{
 		"--join", c.address, "--data-dir", filepath.Join(c.dir, id), "--id", id, "--topology", "zone=a,rack=" + rack,
 		"--gpus", "8", "--cpus", "64", "--memory", "512Gi", "--address", "127.0.0.1", "--allow-root", "--debug",
+		"--driver", cmp.Or(c.driver, "process"),
 	}, more...)
-	return launch(c.t, id, "synapse-node", args...)
 }
 
 // gang is a job of tasks that each run a line of shell.

@@ -22,8 +22,9 @@ func TestWordsOfJoining(t *testing.T) {
 	c.scheduler.says(t, "[GRPC] Heartbeat from n1", time.Second)
 }
 
-func TestWordsOfAJob(t *testing.T) {
-	c := newCluster(t)
+func TestWordsOfAJob(t *testing.T) { eachDriver(t, wordsOfAJob) }
+
+func wordsOfAJob(t *testing.T, c *cluster) {
 	n := c.node("n1", "r1")
 	id := c.submit(gang(1, 1, "echo hello; exit 0"))
 	c.scheduler.says(t, "[GRPC] Job Submitted: "+id+" (CPU: 1, GPU: 1)", time.Second)
@@ -92,15 +93,13 @@ func TestAFullMachineIsNotGivenTwice(t *testing.T) {
 }
 
 // TestGangMeets: every member finds the others by what is in its environment.
-func TestGangMeets(t *testing.T) {
-	c := newCluster(t)
+func TestGangMeets(t *testing.T) { eachDriver(t, gangMeets) }
+
+func gangMeets(t *testing.T, c *cluster) {
 	c.node("n1", "r1")
 	c.node("n2", "r1")
 	out := t.TempDir()
-	if err := os.Chmod(out, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	id := c.submit(gang(2, 8, `echo "$SYNAPSE_RANK/$SYNAPSE_WORLD_SIZE $MASTER_ADDR $SYNAPSE_HOSTS $CUDA_VISIBLE_DEVICES" > `+out+`/$SYNAPSE_RANK`))
+	id := c.submit(writing(t, out, gang(2, 8, `echo "$SYNAPSE_RANK/$SYNAPSE_WORLD_SIZE $MASTER_ADDR $SYNAPSE_HOSTS $CUDA_VISIBLE_DEVICES" > `+out+`/$SYNAPSE_RANK`)))
 	c.await(id, "succeeded", 15*time.Second)
 	for rank := range 2 {
 		text, err := os.ReadFile(filepath.Join(out, fmt.Sprint(rank)))

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/store/sqlite"
+)
+
+// This file owns what operators do with the sqlite store beside a scheduler.
+
+func backupCommand() *cobra.Command {
+	return fileCommand(&cobra.Command{
+		Use:   "backup FILE",
+		Short: "copy the scheduler's records to a file, while it runs",
+		Long: "Copies the records of a data folder to a new file, as of one moment. The scheduler may run meanwhile, and\n" +
+			"does not notice. The copy is read through before it gets its name.",
+		Example: "  synapse-scheduler backup --data-dir /var/lib/synapse /backup/synapse-$(date +%F).db",
+	}, func(o *options, file string) error {
+		if err := sqlite.BackupFile(filepath.Join(o.dataDir, databaseFile), file); err != nil {
+			return err
+		}
+		fmt.Printf("Backup of %s written to %s\n", o.dataDir, file)
+		return nil
+	})
+}
+
+func restoreCommand() *cobra.Command {
+	return fileCommand(&cobra.Command{
+		Use:   "restore FILE",
+		Short: "make a data folder of a backup",
+		Long: "Makes the records of an empty data folder from a backup, for the scheduler that is started on it next. What\n" +
+			"was submitted after the backup is not in it: its tasks are stopped when their machines join.",
+		Example: "  synapse-scheduler restore --data-dir /var/lib/synapse /backup/synapse-2026-01-31.db",
+	}, restore)
+}
+
+func restore(o *options, file string) error {
+	if err := os.MkdirAll(o.dataDir, 0o700); err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	there, err := os.ReadDir(o.dataDir)
+	if err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	if len(there) > 0 {
+		return fmt.Errorf("--data-dir %s: it is not empty (%s is in it), and nothing is overwritten; move it aside, or name another folder", o.dataDir, there[0].Name())
+	}
+	if err := sqlite.Restore(file, filepath.Join(o.dataDir, databaseFile)); err != nil {
+		return err
+	}
+	fmt.Printf("%s restored from %s; start the scheduler on it\n", o.dataDir, file)
+	return nil
+}
+
+// fileCommand makes a command on one file. It knows the scheduler's own flags,
+// so that it can be given the scheduler's settings as they are.
+func fileCommand(c *cobra.Command, run func(o *options, file string) error) *cobra.Command {
+	o := new(options)
+	o.flags(c.Flags())
+	check := func() error {
+		if err := o.check(); err != nil {
+			return err
+		}
+		if o.store != storeSQLite {
+			return errors.New("only the sqlite store is a file; with PostgreSQL use its own pg_dump (see docs/operations.md)")
+		}
+		return nil
+	}
+	daemon.Command(c, twins, check, func() error { return run(o, c.Flags().Arg(0)) })
+	c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "data-dir" && f.Name != "config" })
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return daemon.Usage{Err: fmt.Errorf("%s takes one FILE, not %d\nsee %s --help", c.Name(), len(args), c.CommandPath())}
+		}
+		return nil
+	}
+	return c
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/store/postgres"
+	"github.com/yi-json/synapse/store/sqlite"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns how the store is opened, and the names that are made once.
+
+const (
+	// databaseFile is the sqlite store, in the data folder.
+	databaseFile = "synapse.db"
+	// clusterFile held the cluster's id before the store did.
+	clusterFile = "cluster-id"
+	// openAgain is how long a database that is away is left alone.
+	openAgain = time.Second
+)
+
+// errTold: a signal came before there was anything to end.
+var errTold = errors.New("told to end")
+
+// open opens the store and learns which cluster it is of.
+func (s *scheduler) open(signals <-chan os.Signal) (err error) {
+	switch {
+	case s.shared():
+		return s.openShared(signals)
+	case s.options.store == storeMemory:
+		s.store, s.cluster = store.NewMemory(), "c-"+random()
+		return nil
+	}
+	if err := os.MkdirAll(s.dataDir, 0o700); err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	own, err := sqlite.Open(filepath.Join(s.dataDir, databaseFile))
+	if err != nil {
+		return err
+	}
+	s.store = own
+	if s.cluster, err = s.inherit(own); err != nil {
+		return errors.Join(err, own.Close())
+	}
+	return nil
+}
+
+// inherit takes the cluster's id from the file of earlier versions, once.
+func (s *scheduler) inherit(from interface{ ClusterID(string) (string, error) }) (string, error) {
+	path := filepath.Join(s.dataDir, clusterFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return from.ClusterID("c-" + random())
+	}
+	if err != nil {
+		return "", fmt.Errorf("--data-dir: %w", err)
+	}
+	fresh := strings.TrimSpace(string(text))
+	if fresh == "" {
+		fresh = "c-" + random()
+	}
+	id, err := from.ClusterID(fresh)
+	if err == nil {
+		err = os.Remove(path)
+	}
+	return id, err
+}
+
+// openShared waits for a database that is away: a scheduler that gave up would
+// be missing when it is back.
+func (s *scheduler) openShared(signals <-chan os.Signal) error {
+	for said := false; ; said = true {
+		shared, err := postgres.Open(postgres.Options{URL: s.options.store, Lease: actors.DefaultConstants().Lease})
+		if err == nil {
+			s.store, s.lease = shared, shared
+			if s.cluster, err = shared.ClusterID("c-" + random()); err == nil {
+				return nil
+			}
+			err = errors.Join(err, shared.Close())
+		}
+		if !postgres.Unreachable(err) {
+			return err
+		}
+		if !said {
+			s.log.Info("The database cannot be reached, and is tried again every %s: %v", openAgain, err)
+		}
+		select {
+		case got := <-signals:
+			s.log.Info("%s: ending", got)
+			return errTold
+		case <-time.After(openAgain):
+		}
+	}
+}
+
+// newJobID makes an id nobody had before: 60 random bits. The first character
+// is a letter, so that no reader takes an id for a number.
+func newJobID() topology.JobID { return topology.JobID("j" + random()) }
+
+// random is 12 characters that nobody had before.
+func random() string { return strings.ToLower(rand.Text()[:12]) }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// This file keeps docs/operations.md true: every line of a log that it explains
+// is one that the programs write, and every flag it names is one that they have.
+
+var (
+	logged = regexp.MustCompile("(?m)^\\| `(.+?)` \\|")
+	verb   = regexp.MustCompile(`%[-+#0-9.]*[a-zA-Z]`)
+	flags  = regexp.MustCompile("(?m)^synapse-scheduler (.*)$")
+	named  = regexp.MustCompile(`--([a-z-]+)`)
+)
+
+// written are the texts in the programs, with … for what differs.
+func written(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, room := range []string{"actors", "cluster", "runtime", "cmd/synapse-scheduler", "cmd/synapse-node"} {
+		err := filepath.WalkDir(filepath.Join("../..", room), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if text, is := n.(*ast.BasicLit); is && text.Kind == token.STRING {
+					if value, err := strconv.Unquote(text.Value); err == nil {
+						all = append(all, verb.ReplaceAllString(value, "…"))
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+func TestOperationsPageIsTrue(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := written(t)
+	_, log, _ := strings.Cut(string(page), "## What the log says")
+	lines := logged.FindAllStringSubmatch(log, -1)
+	if len(lines) < 30 {
+		t.Fatalf("only %d lines were found on the page", len(lines))
+	}
+	for _, m := range lines {
+		line := m[1]
+		if rest, is := strings.CutPrefix(line, "this scheduler no longer leads"); is {
+			line = "…" + rest // the first words are an error's own
+		}
+		if !slices.ContainsFunc(texts, func(text string) bool { return strings.HasPrefix(text, line) }) {
+			t.Errorf("no program writes %q", m[1])
+		}
+	}
+	known := command()
+	for _, m := range flags.FindAllStringSubmatch(string(page), -1) {
+		for _, flag := range named.FindAllStringSubmatch(m[1], -1) {
+			if known.Flags().Lookup(flag[1]) == nil {
+				t.Errorf("there is no flag --%s: %s", flag[1], m[0])
+			}
+		}
+	}
+}

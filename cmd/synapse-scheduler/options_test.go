@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/store/sqlite"
+)
+
+func TestOptions(t *testing.T) {
+	for _, c := range []struct {
+		change func(*options)
+		refuse string // nothing: they are good
+	}{
+		{func(*options) {}, ""},
+		{func(o *options) { o.store = "memory"; o.dataDir = "" }, ""},
+		{func(o *options) { o.dataDir = "" }, "--data-dir is empty"},
+		{func(o *options) { o.store = "floppy" }, `--store "floppy"`},
+		{func(o *options) { o.store = "postgre://me:secret@db/x" }, `--store "postgre"`},
+		{func(o *options) { o.store = "postgres://me:secret@db/x"; o.dataDir = "" }, ""},
+		{func(o *options) { o.store = "postgresql://db/x"; o.listen = "0.0.0.0:9000" }, "--advertise must say"},
+		{func(o *options) { o.store = "postgres://db/x"; o.listen = ":9000" }, "--advertise must say"},
+		{func(o *options) { o.store = "postgres://db/x"; o.listen = "[::]:9000"; o.advertise = "head1:9000" }, ""},
+		{func(o *options) { o.listen = "0.0.0.0:9000" }, ""},
+		{func(o *options) { o.listen = "here" }, "--listen \"here\""},
+		{func(o *options) { o.advertise = "0.0.0.0:9000" }, "--advertise \"0.0.0.0:9000\""},
+		{func(o *options) { o.advertise = "head1" }, "--advertise \"head1\""},
+		{func(o *options) { o.advertise = "head1:0" }, "--advertise"},
+		{func(o *options) { o.advertise = "head 1:9000" }, "--advertise"},
+		{func(o *options) { o.keepFinished = -1 }, "--keep-finished"},
+		{func(o *options) { o.levels = []string{"zone", "zone"} }, "--levels"},
+	} {
+		o := options{listen: "127.0.0.1:9000", dataDir: "/data", store: storeSQLite}
+		c.change(&o)
+		err := o.check()
+		if (err == nil) != (c.refuse == "") || err != nil && !strings.Contains(err.Error(), c.refuse) {
+			t.Errorf("%+v: %v, want %q", o, err, c.refuse)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("the password is told: %v", err)
+		}
+	}
+}
+
+// A data folder of an earlier version keeps its cluster: machines hold to it.
+func TestClusterMovesIntoTheStore(t *testing.T) {
+	s := &scheduler{options: options{dataDir: t.TempDir()}}
+	path := filepath.Join(s.dataDir, clusterFile)
+	if err := os.WriteFile(path, []byte("c-before\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		own, err := sqlite.Open(filepath.Join(s.dataDir, databaseFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := s.inherit(own)
+		if err = errors.Join(err, own.Close()); err != nil || id != "c-before" {
+			t.Fatalf("the cluster is %q (%v)", id, err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("the file is still there (%v)", err)
+		}
+	}
+}

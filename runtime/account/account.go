@@ -1,0 +1,165 @@
+// Package account says as whom a task runs: which user of the machine a job's
+// `user` is, whether the machine lets it be that one, and where that user may go.
+// It is the one place where a job could become root.
+package account
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// Account is a user of this machine.
+type Account struct {
+	Name, Home string
+	UID, GID   uint32
+	Groups     []uint32
+	// Self is the agent's own user, where the agent is not root: it can be no other.
+	Self bool
+}
+
+// Rules are what the machine's owner says about users.
+type Rules struct {
+	// Default runs the jobs that name no user, where the agent is root; empty: nobody.
+	Default string
+	// AllowRoot lets jobs run as root.
+	AllowRoot bool
+}
+
+// nobody is who runs what belongs to no one, where the machine does not know the name.
+const nobody = 65534
+
+// Of finds whom a job names. An agent that is not root can run nobody's tasks
+// but its own.
+func (r Rules) Of(name string) (*Account, error) {
+	if os.Geteuid() != 0 {
+		return self(name)
+	}
+	if name == "" {
+		name = r.Default
+	}
+	if name == "" {
+		name = "nobody"
+	}
+	found, err := lookUp(name)
+	if err != nil {
+		return nil, err
+	}
+	if found.UID == 0 && !r.AllowRoot {
+		return nil, fmt.Errorf("user: %s is root, which this machine does not let jobs be; name another user, or allow root on the machine", name)
+	}
+	return found, nil
+}
+
+func self(name string) (*Account, error) {
+	uid := strconv.Itoa(os.Geteuid())
+	own := &Account{Name: uid, Home: "/", UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Self: true}
+	if u, err := user.LookupId(uid); err == nil {
+		own.Name, own.Home = u.Username, u.HomeDir
+	}
+	groups, _ := os.Getgroups() // without them it may go to fewer places, and no further
+	for _, g := range groups {
+		own.Groups = append(own.Groups, uint32(g))
+	}
+	if name != "" && name != own.Name && name != uid {
+		return nil, fmt.Errorf("user: %s cannot be had, because the agent runs as %s and not as root; leave user out, or run the agent as root", name, own.Name)
+	}
+	return own, nil
+}
+
+// lookUp takes a name, a number, or two numbers with a colon. Names are the
+// machine's own: an image could call anybody root.
+func lookUp(name string) (*Account, error) {
+	id, group, hasGroup := strings.Cut(name, ":")
+	u, err := user.Lookup(id)
+	if err != nil {
+		u, err = user.LookupId(id)
+	}
+	a := &Account{Name: id, Home: "/"}
+	if err == nil {
+		a.Name, a.Home = u.Username, u.HomeDir
+		id = u.Uid
+		a.GID = number(u.Gid)
+		groups, _ := u.GroupIds() // a user without further groups is one all the same
+		for _, g := range groups {
+			a.Groups = append(a.Groups, number(g))
+		}
+	} else if id == "nobody" {
+		id = strconv.Itoa(nobody)
+		a.GID = nobody
+	}
+	uid, err := strconv.ParseUint(id, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("user: %s is not known on this machine; make the user there, or give its number", name)
+	}
+	a.UID = uint32(uid)
+	if a.GID == 0 && a.UID != 0 && u == nil {
+		a.GID = uint32(uid) // a number that the machine has no name for
+	}
+	if hasGroup {
+		gid, err := strconv.ParseUint(group, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("user: the group of %s is not a number", name)
+		}
+		a.GID, a.Groups = uint32(gid), nil
+	}
+	return a, nil
+}
+
+func number(text string) uint32 {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return nobody
+	}
+	return uint32(n)
+}
+
+// Credential is what a supervisor executes the task's command as; nil: as the agent.
+func (a *Account) Credential() *supervisor.User {
+	if a.Self {
+		return nil
+	}
+	return &supervisor.User{UID: a.UID, GID: a.GID, Groups: a.Groups}
+}
+
+// Own hands a directory to the account.
+func (a *Account) Own(dir string) error {
+	if a.Self {
+		return nil
+	}
+	return os.Chown(dir, int(a.UID), int(a.GID))
+}
+
+// Barred is the first directory above a path, from the path upwards, that the
+// account cannot pass through; empty: there is none. A root that mounts the path
+// for it would otherwise carry it through doors that are closed to it.
+func (a *Account) Barred(path string) (string, error) {
+	if a.UID == 0 {
+		return "", nil
+	}
+	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return "", err
+		}
+		owner := info.Sys().(*syscall.Stat_t)
+		bit := os.FileMode(0o001)
+		switch {
+		case owner.Uid == a.UID:
+			bit = 0o100
+		case owner.Gid == a.GID || slices.Contains(a.Groups, owner.Gid):
+			bit = 0o010
+		}
+		if info.Mode()&bit == 0 {
+			return dir, nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,301 @@
+//go:build linux
+
+// The suite against what runs tasks on a machine: the launcher, a supervisor for each task, and a driver. What the launcher
+// does not let a job ask for is named as a lacking trait.
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/process"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// stack is a machine's launcher and who listens to it.
+type stack struct {
+	launcher *launcher.Launcher
+	pid      *actor.PID
+	dir      string
+	image    string // empty: the task's rootfs
+	lacks    map[Trait]string
+	leavings func() ([]string, error)
+	drawn    atomic.Uint64
+	runs     sync.Map // of *staged, by the counter of their token
+}
+
+type silence struct{ t testing.TB }
+
+func (s silence) Info(format string, args ...any) { s.t.Logf(format, args...) }
+func (s silence) Debug(string, ...any)            {}
+
+func newStack(t testing.TB, binary string, driver launcher.Driver) *stack {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // What t.TempDir makes is for one user alone.
+		t.Fatal(err)
+	}
+	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	l, err := launcher.New(launcher.Options{
+		System: system, Log: silence{t}, Dir: filepath.Join(dir, "launcher"), BootID: "boot",
+		Supervisor: []string{binary, supervisor.SubCommand}, Drivers: []launcher.Driver{driver},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stack{launcher: l, dir: filepath.Join(dir, "launcher")}
+	s.leavings = func() ([]string, error) { return filepath.Glob(filepath.Join(s.dir, "tasks", "*")) }
+	s.pid = system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) { s.hear(ctx.Message()) }))
+	t.Cleanup(func() {
+		l.Close()
+		system.Shutdown()
+	})
+	return s
+}
+
+func (s *stack) hear(message any) {
+	about, ok := message.(interface{ GetId() *messages.TaskId })
+	if !ok {
+		return
+	}
+	found, ok := s.runs.Load(about.GetId().GetToken().GetCounter())
+	if !ok {
+		return
+	}
+	p := found.(*staged)
+	switch m := message.(type) {
+	case *messages.TaskPrepared:
+		close(p.prepared)
+	case *messages.TaskStarted:
+		p.running.Do(func() { close(p.started) })
+	case *messages.TaskGone:
+		p.running.Do(func() { close(p.started) })
+		p.once.Do(func() { // It is said again to whoever asks for its end again.
+			p.exit = m.Exit
+			close(p.gone)
+		})
+	}
+}
+
+func (s *stack) Lacks(trait Trait) string    { return s.lacks[trait] }
+func (s *stack) Leavings() ([]string, error) { return s.leavings() }
+
+// staged is a task of the launcher.
+type staged struct {
+	of            *stack
+	id            *messages.TaskId
+	spec          *messages.JobSpec
+	grant         *messages.Grant
+	exit          *messages.Exit
+	running, once sync.Once
+	prepared      chan struct{}
+	started       chan struct{} // or gone before it did
+	gone, done    chan struct{}
+}
+
+// prepare has the launcher get a task ready.
+func (s *stack) prepare(task Task) (*staged, error) {
+	counter := s.drawn.Add(1)
+	p := &staged{
+		of: s, id: &messages.TaskId{Token: &messages.Token{Epoch: 1, Counter: counter}}, spec: s.job(task),
+		grant:    &messages.Grant{Amount: &messages.Resources{MemoryBytes: task.MemoryBytes, MilliCpu: task.MilliCPU}},
+		prepared: make(chan struct{}), started: make(chan struct{}), gone: make(chan struct{}), done: make(chan struct{}),
+	}
+	s.runs.Store(counter, p)
+	s.launcher.Tell(&messages.PrepareTask{Id: p.id, Job: "job", Spec: p.spec, Grant: p.grant}, s.pid)
+	select {
+	case <-p.prepared:
+		return p, nil
+	case <-p.gone:
+		s.runs.Delete(counter)
+		s.launcher.Tell(&messages.ForgetTask{Id: p.id}, nil)
+		return nil, coded{errors.New(p.exit.Detail), carapace.CodeSetupFailed}
+	case <-time.After(limit):
+		return nil, fmt.Errorf("it was not prepared within %v", limit)
+	}
+}
+
+func (s *stack) job(task Task) *messages.JobSpec {
+	spec := &messages.JobSpec{Name: "conformance", Image: s.image, Command: task.Command, User: task.User}
+	if spec.Image == "" {
+		spec.Image = task.Rootfs
+		_ = os.Chmod(filepath.Dir(task.Rootfs), 0o711) // A root directory that its user cannot reach is refused, and rightly.
+	}
+	if spec.User == "" && os.Geteuid() == 0 {
+		spec.User = "0"
+	}
+	for _, line := range task.Env {
+		name, value, _ := strings.Cut(line, "=")
+		spec.Env = append(spec.Env, &messages.EnvVar{Name: name, Value: value})
+	}
+	for target, source := range task.Mounts {
+		spec.Mounts = append(spec.Mounts, &messages.Mount{Source: source, Target: target})
+	}
+	return spec
+}
+
+// start starts what was prepared.
+func (p *staged) start() {
+	p.of.launcher.Tell(&messages.StartTask{
+		Id: p.id, Job: "job", Spec: p.spec, Grant: p.grant, JobName: "conformance", Run: 1, Node: "here",
+		Rendezvous: &messages.Rendezvous{Address: "127.0.0.1", Port: 20000, Peers: []*messages.Peer{{Node: "here", Address: "127.0.0.1"}}},
+	}, p.of.pid)
+}
+
+func (s *stack) Start(task Task) (Running, error) {
+	p, err := s.prepare(task)
+	if err != nil {
+		return nil, err
+	}
+	var copies []func() bool
+	var ends []*os.File
+	for stream, to := range map[string]*os.File{supervisor.Stdout: task.Stdout, supervisor.Stderr: task.Stderr} {
+		if to != nil {
+			fd, err := syscall.Dup(int(to.Fd())) // The suite closes its own, as after a fork.
+			if err != nil {
+				return nil, err
+			}
+			end := os.NewFile(uintptr(fd), stream)
+			copies, ends = append(copies, p.copying(stream, end)), append(ends, end)
+		}
+	}
+	p.start()
+	go p.see(copies, ends)
+	return p, nil
+}
+
+func (p *staged) home() string {
+	return filepath.Join(p.of.dir, "tasks", launcher.KeyOf(p.id).String())
+}
+
+// copying answers what hands on a stream's next part; false: there is none now.
+func (p *staged) copying(stream string, to *os.File) func() bool {
+	var offset int64
+	return func() bool {
+		at, part, _, err := supervisor.ReadLog(p.home(), stream, offset, 1<<16)
+		if err != nil || len(part) == 0 {
+			return false
+		}
+		offset = at + int64(len(part))
+		_, _ = to.Write(part)
+		return true
+	}
+}
+
+// see copies the output until the task is gone, then has it forgotten.
+func (p *staged) see(copies []func() bool, ends []*os.File) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for over := false; !over; {
+		select {
+		case <-p.gone:
+			over = true
+		case <-tick.C:
+			if len(copies) == 0 {
+				<-p.gone
+			}
+		}
+		for _, more := range copies {
+			for more() {
+			}
+		}
+	}
+	for _, end := range ends {
+		end.Close()
+	}
+	p.of.launcher.Tell(&messages.ForgetTask{Id: p.id}, nil)
+	for { // The suite bounds this by waiting for Done.
+		if _, err := os.Stat(p.home()); os.IsNotExist(err) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	p.of.runs.Delete(p.id.Token.Counter)
+	close(p.done)
+}
+
+func (p *staged) Done() <-chan struct{} { return p.done }
+func (p *staged) Kill() error {
+	p.of.launcher.Tell(&messages.StopTask{Id: p.id, Signal: int32(syscall.SIGKILL)}, p.of.pid)
+	return nil
+}
+func (p *staged) Signal(signal syscall.Signal) error {
+	<-p.started // A task's output may be seen before it is told that it runs, and until then signals are not passed on.
+	p.of.launcher.Tell(&messages.SignalTask{Id: p.id, Signal: int32(signal)}, p.of.pid)
+	return nil
+}
+func (p *staged) Exit() Exit { return Exit{Code: int(p.exit.Code), OOM: p.exit.Oom} }
+
+const notOfAJob = "no job can ask for it"
+
+// newContainers is the stack on carapace.
+func newContainers(t testing.TB) *stack {
+	t.Helper()
+	place := newLibrary(t)
+	binary := buildCommand(t)
+	driver, err := container.New(container.Options{
+		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: account.Rules{AllowRoot: true}, MaxProcesses: 64,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := driver.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := newStack(t, binary, driver)
+	own := s.leavings
+	s.leavings = func() ([]string, error) {
+		tasks, err := own()
+		containers, wrong := place.Leavings()
+		return append(tasks, containers...), errors.Join(err, wrong)
+	}
+	s.lacks = map[Trait]string{
+		PidsExact: notOfAJob, Devices: notOfAJob, Handed: "its output is kept in files", Memory: place.Lacks(Memory), ReportsOOM: place.Lacks(ReportsOOM),
+		Pids: place.Lacks(Pids), Namespaces: place.Lacks(Namespaces),
+	}
+	return s
+}
+
+// TestContainersOfAMachine is the suite on launcher, supervisor and carapace.
+func TestContainersOfAMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: builds a binary, and TestCarapace has the same cases")
+	}
+	Run(t, newContainers(t))
+}
+
+func newProcesses(t testing.TB) *stack {
+	t.Helper()
+	s := newStack(t, buildCommand(t), process.New(process.Options{AllowRoot: true}))
+	s.image = process.HostImage
+	const none = "plain processes are not isolated"
+	s.lacks = map[Trait]string{
+		Rootfs: none, Namespaces: none, Memory: none, Pids: none, Devices: none, ReportsOOM: none, PidsExact: none, PlainRoot: none, SetupCode: none,
+		Handed: "its output is kept in files",
+	}
+	return s
+}
+
+// TestProcessesOfAMachine is the suite on launcher, supervisor and plain processes.
+func TestProcessesOfAMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: builds a binary")
+	}
+	Run(t, newProcesses(t))
+}

@@ -1,0 +1,150 @@
+//go:build linux
+
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/launcher"
+)
+
+// This file owns what is refused before a container is tried. Said here it is a
+// sentence that names the job's field; later it would be a machine that failed.
+
+func (d *Driver) check(t *launcher.Task, image Image, who *account.Account) error {
+	s := t.Spec
+	if len(s.GetCommand()) == 0 && len(image.Command) == 0 {
+		return fmt.Errorf("command: is empty, and %s has no entrypoint; give the job a command", s.GetImage())
+	}
+	if err := d.checkRequired(s); err != nil {
+		return err
+	}
+	if image.Rootfs != HostImage {
+		if err := d.mayShow("image", image.Rootfs, who); err != nil {
+			return err
+		}
+	}
+	for i, m := range s.GetMounts() {
+		if err := d.mayShow(fmt.Sprintf("mounts[%d].source", i), m.GetSource(), who); err != nil {
+			return err
+		}
+		if err := checkTarget(m.GetTarget(), image); err != nil {
+			return fmt.Errorf("mounts[%d].target: %w", i, err)
+		}
+	}
+	if err := checkWorkdir(s, image); err != nil {
+		return err
+	}
+	return fieldOfJob(d.spec(t, image, who).Validate())
+}
+
+// checkRequired refuses limits that are demanded and cannot be kept.
+func (d *Driver) checkRequired(s *messages.JobSpec) error {
+	for _, what := range []string{"memory limit", "pids limit", "cpu limit", "devices"} {
+		if why := d.lacks[what]; s.GetLimitsRequired() && why != "" {
+			return fmt.Errorf("limits: are required, and this machine has no %s (%s); leave `limits: required` out, or have its owner see to that", what, why)
+		}
+	}
+	return nil
+}
+
+// mayShow refuses a path of the machine that is not there, that belongs to the
+// agent, or that the user could not reach on the machine itself.
+func (d *Driver) mayShow(field, path string, who *account.Account) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("%s: %q is not an absolute path", field, path)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w; make it on every machine", field, err)
+	}
+	for _, hidden := range d.o.Hide {
+		if resolved, err := filepath.EvalSymlinks(hidden); err == nil {
+			hidden = resolved
+		}
+		if within(real, hidden) || within(hidden, real) {
+			return fmt.Errorf("%s: %s is hidden from tasks, because the agent keeps its own there; take a directory beside it", field, path)
+		}
+	}
+	for _, way := range []string{path, real} {
+		dir, err := who.Barred(way)
+		if err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+		if dir != "" {
+			return fmt.Errorf("%s: user %s cannot pass through %s; chmod o+x it, or move %s", field, who.Name, dir, path)
+		}
+	}
+	return nil
+}
+
+// ownPlaces of a host view are empty and the task's own, so that anything can be made there.
+var ownPlaces = []string{"/tmp", "/run", "/var/tmp", "/root", scratchTarget, "/dev/shm"}
+
+func isOwnPlace(path string) bool {
+	return slices.ContainsFunc(ownPlaces, func(own string) bool { return within(path, own) })
+}
+
+// checkTarget: a host view cannot be written to, so a mount needs a place that is
+// there. What an image has is only known inside.
+func checkTarget(target string, image Image) error {
+	if image.Rootfs != HostImage || !filepath.IsAbs(target) || isOwnPlace(target) {
+		return nil // and what is no path at all is told by the container's own rules
+	}
+	top, _, below := strings.Cut(strings.TrimPrefix(filepath.Clean(target), "/"), "/")
+	if _, err := os.Lstat("/" + top); errors.Is(err, os.ErrNotExist) {
+		return nil // a new one at the top can be made
+	}
+	if _, err := os.Stat(target); below && err != nil {
+		return fmt.Errorf("%w, and the machine's own root is read-only; take a directory that is there, one at the top, or one in /tmp", err)
+	}
+	return nil
+}
+
+func checkWorkdir(s *messages.JobSpec, image Image) error {
+	dir := s.GetWorkdir()
+	if dir == "" || image.Rootfs != HostImage || isOwnPlace(dir) {
+		return nil
+	}
+	for _, m := range s.GetMounts() {
+		if within(dir, m.GetTarget()) {
+			return nil
+		}
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("workdir: %w; make it on every machine, or leave workdir out for a scratch directory", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("workdir: %s is not a directory", dir)
+	}
+	return nil
+}
+
+// fieldsOfJob are the container's fields by the names that the job has for them.
+var fieldsOfJob = map[string]string{"limits.memoryBytes": "resources.memory", "limits.milliCPU": "resources.cpu", "shmBytes": "resources.shm", "rootfs": "image"}
+
+func fieldOfJob(err error) error {
+	wrong := new(carapace.SpecError)
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	if name, known := fieldsOfJob[wrong.Field]; known {
+		return &carapace.SpecError{Field: name, Reason: wrong.Reason}
+	}
+	return err
+}
+
+// within tells whether a path is a folder or lies below it.
+func within(path, folder string) bool {
+	path, folder = filepath.Clean(path), filepath.Clean(folder)
+	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
+}

@@ -1,0 +1,299 @@
+//go:build linux
+
+package container
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/topology"
+)
+
+// room is a folder that other users may pass through, as a data directory is.
+func room(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func taskOf(t *testing.T, change func(*messages.JobSpec)) *launcher.Task {
+	t.Helper()
+	dir := room(t)
+	spec := &messages.JobSpec{Image: "host", Command: []string{"true"}}
+	if change != nil {
+		change(spec)
+	}
+	task := &launcher.Task{
+		Key: launcher.Key{Token: topology.Token{Epoch: 1, Counter: 2}}, Job: "job", Spec: spec,
+		Grant: &messages.Grant{Amount: &messages.Resources{MilliCpu: 1, MemoryBytes: 64 << 20}},
+		Dir:   filepath.Join(dir, "driver"), Scratch: filepath.Join(dir, "scratch"),
+	}
+	for _, d := range []string{task.Dir, task.Scratch} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return task
+}
+
+func driverOf(t *testing.T, change func(*Options)) *Driver {
+	t.Helper()
+	o := Options{Binary: "/no/carapace", StateDir: filepath.Join(t.TempDir(), "state"), Cgroups: carapace.Cgroups{Parent: "/synapse-test-" + filepath.Base(t.TempDir())}}
+	if change != nil {
+		change(&o)
+	}
+	d, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestPrepare: what cannot be run is refused by the job's own name for it, before it is tried.
+func TestPrepare(t *testing.T) {
+	own, shut := room(t), t.TempDir()
+	if err := os.Chmod(shut, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	inside := filepath.Join(shut, "inside")
+	if err := os.Mkdir(inside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mount := func(source, target string) func(*messages.JobSpec) {
+		return func(s *messages.JobSpec) { s.Mounts = []*messages.Mount{{Source: source, Target: target}} }
+	}
+	image := func(name string) func(*messages.JobSpec) { return func(s *messages.JobSpec) { s.Image = name } }
+	for _, c := range []struct {
+		name   string
+		change func(*messages.JobSpec)
+		says   string
+	}{
+		{"host", nil, ""},
+		{"registry", image("reg.example/train"), "image: "},
+		{"archive", image("./image.tar"), "image: "},
+		{"missing directory", image("/no/such"), "image: "},
+		{"file", image("/etc/passwd"), "image: "},
+		{"the machine's root", image("/"), "image: "},
+		{"the agent's own as an image", image(own), "image: "},
+		{"no command", func(s *messages.JobSpec) { s.Command = nil }, "command: "},
+		{"stranger", func(s *messages.JobSpec) { s.User = "no-such-user" }, "user: "},
+		{"no workdir", func(s *messages.JobSpec) { s.Workdir = "/usr/no/such" }, "workdir: "},
+		{"workdir in a mount", func(s *messages.JobSpec) { mount("/etc", "/data")(s); s.Workdir = "/data/x" }, ""},
+		{"workdir in /tmp", func(s *messages.JobSpec) { s.Workdir = "/tmp/x" }, ""},
+		{"mount of nothing", mount("/no/such", "/data"), "mounts[0].source: "},
+		{"mount of the agent's own", mount(own, "/data"), "mounts[0].source: "},
+		{"mount of what is above it", mount(filepath.Dir(own), "/data"), "mounts[0].source: "},
+		{"mount in a place that cannot be made", mount("/etc", "/usr/no/such"), "mounts[0].target: "},
+		{"mount at a new top", mount("/etc", "/no-such-top"), ""},
+		{"mount over the root", mount("/etc", "/"), "mounts[0].target: "},
+		{"limits", func(s *messages.JobSpec) { s.LimitsRequired = true }, "limits: "},
+		{"shm", func(s *messages.JobSpec) { s.ShmBytes = -1 }, "resources.shm: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := driverOf(t, func(o *Options) { o.Hide = []string{own} })
+			d.lacks = map[string]string{"memory limit": "it has none"}
+			err := d.Prepare(context.Background(), taskOf(t, c.change))
+			if (err == nil) != (c.says == "") || err != nil && !strings.HasPrefix(err.Error(), c.says) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	if os.Geteuid() == 0 { // to root alone no door is shut, so only root has to mind them for others
+		err := driverOf(t, nil).Prepare(context.Background(), taskOf(t, mount(inside, "/data")))
+		if err == nil || !strings.Contains(err.Error(), "cannot pass through "+shut) {
+			t.Errorf("behind a door: %v", err)
+		}
+	}
+}
+
+// specOf is the container that a task's supervisor would be told to run.
+func specOf(t *testing.T, d *Driver, task *launcher.Task, start *messages.StartTask, env []string) carapace.Spec {
+	t.Helper()
+	if err := d.Prepare(context.Background(), task); err != nil {
+		t.Fatal(err)
+	}
+	command, err := d.Command(task, start, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.Index(command.Args, "--spec")
+	if at < 0 || !command.StatusFD || !command.LeaderOnly || strings.Contains(strings.Join(command.Args, " "), "secret") {
+		t.Fatalf("%+v", command)
+	}
+	text, err := os.ReadFile(command.Args[at+1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec carapace.Spec
+	if err := json.Unmarshal(text, &spec); err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// TestSpec: what was granted, and no more than the machine can keep.
+func TestSpec(t *testing.T) {
+	d := driverOf(t, nil)
+	d.lacks = map[string]string{"pids limit": "it has none"}
+	task := taskOf(t, func(s *messages.JobSpec) { s.ShmBytes = 1 << 20 })
+	task.Gpus = []*messages.Gpu{{Id: "GPU-1", Minor: 3}, {Id: "declared", Minor: 4, Declared: true}}
+	spec := specOf(t, d, task, nil, []string{"TOKEN=secret", "PATH=/opt/bin"})
+	if spec.Limits != (carapace.Limits{MemoryBytes: 64 << 20, MilliCPU: minMilliCPU}) {
+		t.Errorf("limits %+v", spec.Limits)
+	}
+	if !slices.Contains(spec.Devices, "/dev/nvidia3") || slices.Contains(spec.Devices, "/dev/nvidia4") {
+		t.Errorf("devices %q", spec.Devices)
+	}
+	if spec.Rootfs != "host" || spec.Layer != "" || spec.Scratch != task.Scratch || spec.ShmBytes != 1<<20 {
+		t.Errorf("%+v", spec)
+	}
+	if !slices.Contains(spec.Env, "TOKEN=secret") || !slices.Contains(spec.Env, "PATH=/opt/bin") || !slices.ContainsFunc(spec.Env, func(s string) bool { return strings.HasPrefix(s, "HOME=/") }) {
+		t.Errorf("environment %q", spec.Env)
+	}
+	if os.Geteuid() == 0 && spec.User != "65534:65534" {
+		t.Errorf("a job of no user runs as %s", spec.User)
+	}
+	other := taskOf(t, nil)
+	if d.id(other) == d.id(task) {
+		t.Error("two agents' tasks of one name have one container")
+	}
+}
+
+// TestDirectoryImage: many may use a directory, so each task's writes go elsewhere.
+func TestDirectoryImage(t *testing.T) {
+	root := room(t)
+	d := driverOf(t, nil)
+	task := taskOf(t, func(s *messages.JobSpec) { s.Image, s.Command = root, nil })
+	spec := specOf(t, d, task, nil, nil)
+	if spec.Rootfs != root || !within(spec.Layer, task.Dir) || !slices.Equal(spec.Command, []string{"/bin/sh"}) {
+		t.Errorf("%+v", spec)
+	}
+	if slices.ContainsFunc(spec.Env, func(s string) bool { return strings.HasPrefix(s, "HOME=") }) {
+		t.Errorf("the image's accounts are its own: %q", spec.Env)
+	}
+	d.lacks = map[string]string{"layer": "no overlay"}
+	if spec := specOf(t, d, task, nil, nil); spec.Layer != "" {
+		t.Errorf("%+v", spec)
+	}
+}
+
+// held are the holders of an image.
+type held map[string]bool
+
+func (h held) Prepare(_ context.Context, _, holder string) (Image, error) {
+	h[holder] = true
+	return Image{Rootfs: HostImage, Env: []string{"FROM=image"}, Workdir: "/usr"}, nil
+}
+
+func (h held) Release(holder string) error {
+	delete(h, holder)
+	return nil
+}
+
+// TestImageIsHeld: from Prepare to Cleanup, by the task's own folder.
+func TestImageIsHeld(t *testing.T) {
+	images := held{}
+	d := driverOf(t, func(o *Options) { o.Images = images })
+	task := taskOf(t, nil)
+	for range 2 {
+		if spec := specOf(t, d, task, nil, nil); spec.Workdir != "/usr" || !slices.Contains(spec.Env, "FROM=image") {
+			t.Errorf("%+v", spec)
+		}
+	}
+	if len(images) != 1 || !images[task.Dir] {
+		t.Errorf("held by %v", images)
+	}
+	for range 2 {
+		if err := d.Cleanup(task); err != nil || len(images) != 0 {
+			t.Errorf("held by %v after Cleanup: %v", images, err)
+		}
+	}
+}
+
+// TestSweep: a supervisor that is killed takes the container with it, and the sweep is the evidence. What it used is
+// told while it runs.
+func TestSweep(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: another user and cgroups are needed")
+	}
+	binary := filepath.Join(t.TempDir(), "carapace")
+	if text, err := exec.Command("go", "build", "-o", binary, "github.com/yi-json/synapse/cmd/carapace").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	d := driverOf(t, func(o *Options) { o.Binary = binary })
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := d.Check(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Try(ctx); err != nil {
+		t.Skip("containers do not work here: ", err)
+	}
+	task := taskOf(t, func(s *messages.JobSpec) { s.Command = []string{"/bin/sh", "-c", "setsid sleep 1000 & sleep 1000"} })
+	if err := d.Prepare(ctx, task); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := d.Command(task, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Dir(task.Dir)
+	link, err := supervisor.Start(home, spec, []string{binary, supervisor.SubCommand})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
+	if e := link.Next(); !e.Started {
+		t.Fatalf("%+v", e)
+	}
+	state, err := supervisor.ReadState(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		stats, err := d.Stats(task, state)
+		if err != nil || ctx.Err() != nil {
+			t.Fatal(stats, err)
+		}
+		if stats.Processes >= 3 && (stats.MemoryBytes > 0 || d.lacks["memory limit"] != "") {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	leader, _ := supervisor.ReadProcess(state.PID)
+	keeper, _ := supervisor.ReadProcess(leader.Parent)
+	if err := keeper.Send(9); err != nil {
+		t.Fatal(err)
+	}
+	if e := link.Next(); !e.Closed {
+		t.Fatalf("%+v", e)
+	}
+	for range 2 { // the second finds its own work done
+		if err := d.Sweep(ctx, task, state); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now, alive := supervisor.ReadProcess(state.PID); alive && now.Start == state.Start && now.State != 'Z' {
+		t.Error("what made the container is still there")
+	}
+	if left, _ := filepath.Glob("/sys/fs/cgroup/*" + d.o.Cgroups.Parent + "/*/"); len(left) > 0 {
+		t.Errorf("cgroups are left: %q", left)
+	}
+	if err := d.Collect(); err != nil {
+		t.Error(err)
+	}
+}

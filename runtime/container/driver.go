@@ -1,0 +1,172 @@
+//go:build linux
+
+// Package container is the driver that runs each task in a container of its own:
+// a root that is not the machine's to write to, the devices that were granted and
+// no others, and limits that the kernel keeps. The program carapace makes the
+// container; this package says which one, and looks after what is left of it. It
+// never says that a limit is kept which this machine cannot keep.
+package container
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// Name is the driver's name.
+const Name = "carapace"
+
+// scratchTarget is where a container has its scratch directory.
+const scratchTarget = "/scratch"
+
+// What the driver keeps in a task's own folder.
+const (
+	imageFile = "image.json" // what Prepare found, for whichever agent starts the task
+	specFile  = "container.json"
+	layerName = "layer"
+)
+
+// Driver runs tasks in containers.
+type Driver struct {
+	o     Options
+	lacks map[string]string // what the machine cannot enforce, by carapace's names for it, with the reason
+}
+
+// Options are what the driver is made of.
+type Options struct {
+	// Binary is the program carapace. Without it nothing new can be run, but what
+	// an earlier agent ran is still looked after.
+	Binary string
+	// StateDir is where the agent's containers are known; nobody else's are there.
+	StateDir string
+	Cgroups  carapace.Cgroups
+	// Hide are directories of the machine that no task may see: the agent's own.
+	Hide []string
+	// Users says as whom tasks run.
+	Users account.Rules
+	// Env is what every task finds beside its own.
+	Env []string
+	// Images gets images ready; nil: those that lie on the machine.
+	Images Images
+	// MaxProcesses bounds the processes and threads of a task; 0: as many as leave
+	// the machine half of its own.
+	MaxProcesses int64
+}
+
+// New makes the driver.
+func New(o Options) (*Driver, error) {
+	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("containers: %w", err)
+	}
+	if o.Images == nil {
+		o.Images = Local{}
+	}
+	o.MaxProcesses = cmp.Or(o.MaxProcesses, defaultProcesses())
+	return &Driver{o: o}, nil
+}
+
+// Name is "carapace".
+func (d *Driver) Name() string { return Name }
+
+// Scratch is the same in every container.
+func (d *Driver) Scratch(*launcher.Task) string { return scratchTarget }
+
+// id names the task's container. Two agents of two clusters may share the
+// machine's cgroups, and a task's name.
+func (d *Driver) id(t *launcher.Task) string {
+	return fmt.Sprintf("%v-%08x", t.Key, crc32.ChecksumIEEE([]byte(t.Dir)))
+}
+
+// Prepare gets the image, refuses what could not be run, and hands the scratch
+// directory to the user.
+func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
+	who, err := d.o.Users.Of(t.Spec.GetUser())
+	if err != nil {
+		return err
+	}
+	image, err := d.o.Images.Prepare(ctx, t.Spec.GetImage(), t.Dir)
+	if err != nil {
+		return err
+	}
+	if err := d.check(t, image, who); err != nil {
+		return err
+	}
+	if err := who.Own(t.Scratch); err != nil {
+		return fmt.Errorf("scratch directory: %w", err)
+	}
+	return writeJSON(filepath.Join(t.Dir, imageFile), image)
+}
+
+// Command is carapace's, with the whole container in a file: an environment may
+// hold secrets, and a command line is for everybody to read.
+func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []string) (*supervisor.Spec, error) {
+	who, err := d.o.Users.Of(t.Spec.GetUser())
+	if err != nil {
+		return nil, err
+	}
+	var image Image
+	text, err := os.ReadFile(filepath.Join(t.Dir, imageFile))
+	if err == nil {
+		err = json.Unmarshal(text, &image)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the image that was prepared: %w", err)
+	}
+	spec := d.spec(t, image, who)
+	spec.Env = d.environment(image, who, env)
+	if remote(start.GetRendezvous()) {
+		spec.Devices = append(spec.Devices, fabricDevices()...)
+	}
+	file := d.specFile(t)
+	if err := writeJSON(file, spec); err != nil {
+		return nil, err
+	}
+	return &supervisor.Spec{
+		Path: d.o.Binary, Args: append(append([]string{"carapace", "run"}, d.place()...), "--spec", file, "--status-fd", "3"),
+		Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}, Dir: "/", StatusFD: true, LeaderOnly: true,
+	}, nil
+}
+
+// place is where containers and their cgroups are, as carapace's flags say it.
+func (d *Driver) place() []string {
+	flags := []string{"--state-dir", d.o.StateDir}
+	if d.o.Cgroups.Root != "" {
+		flags = append(flags, "--cgroup-root", d.o.Cgroups.Root)
+	}
+	if d.o.Cgroups.Parent != "" {
+		flags = append(flags, "--cgroup-parent", d.o.Cgroups.Parent)
+	}
+	return flags
+}
+
+func (d *Driver) specFile(t *launcher.Task) string { return filepath.Join(t.Dir, specFile) }
+
+// Cleanup removes what is left of the container, and lets go of the image. The
+// task's folder, with its layer, is the launcher's to remove.
+func (d *Driver) Cleanup(t *launcher.Task) error {
+	if err := carapace.RemoveID(d.o.StateDir, d.id(t), d.o.Cgroups); err != nil {
+		return fmt.Errorf("container of task %v: %w", t.Key, err)
+	}
+	if err := d.o.Images.Release(t.Dir); err != nil {
+		return fmt.Errorf("image of task %v: %w", t.Key, err)
+	}
+	return nil
+}
+
+func writeJSON(path string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
+}

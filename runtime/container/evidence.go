@@ -1,0 +1,116 @@
+//go:build linux
+
+package container
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// This file owns how a container is found without its supervisor, how it is known
+// to be gone, and what it uses.
+
+const (
+	sweepPause = 5 * time.Millisecond
+	sweepCap   = time.Second
+)
+
+// Sweep ends what a supervisor that was killed left. The program that made the
+// container dies with its supervisor, and the container with that program; here
+// it is seen to. Nothing is left once that program is gone, and the container's
+// state after it: that is removed last, when its init is dead and its cgroups are.
+func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.State) error {
+	var left error
+	for pause := sweepPause; ; pause = min(2*pause, sweepCap) {
+		running := supervisor.KillAll(func() []supervisor.Process { return d.starters(t, state) })
+		if err := carapace.SignalID(d.o.StateDir, d.id(t), unix.SIGKILL); err == nil {
+			running++
+		}
+		left = carapace.RemoveID(d.o.StateDir, d.id(t), d.o.Cgroups)
+		if running == 0 && left == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("task %v: %w", t.Key, errors.Join(left, ctx.Err()))
+		case <-time.After(pause):
+		}
+	}
+}
+
+// starters are the processes of carapace itself that run the task: by the number
+// that the supervisor noted, and, where it had no time to, by the file they were given.
+func (d *Driver) starters(t *launcher.Task, state *supervisor.State) []supervisor.Process {
+	var found []supervisor.Process
+	for _, p := range supervisor.Processes() {
+		if p.State == 'Z' || p.State == 'X' || p.PID == os.Getpid() {
+			continue
+		}
+		if p.PID == state.PID && p.Start == state.Start || runs(p.PID, d.specFile(t)) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// runs tells whether a process was started with this word.
+func runs(pid int, word string) bool {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return false
+	}
+	for argument := range bytes.SplitSeq(line, []byte{0}) {
+		if string(argument) == word {
+			return true
+		}
+	}
+	return false
+}
+
+// Stats is what the container's cgroups count.
+func (d *Driver) Stats(t *launcher.Task, _ *supervisor.State) (*messages.TaskStats, error) {
+	now, err := carapace.StatsID(d.o.StateDir, d.id(t))
+	if errors.Is(err, carapace.ErrNotFound) {
+		return &messages.TaskStats{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &messages.TaskStats{
+		CpuNs: now.CPUNs, MemoryBytes: now.MemoryBytes, PeakMemoryBytes: now.PeakMemoryBytes, Processes: int32(now.Processes),
+	}, nil
+}
+
+// forsaken is how old an empty cgroup must be to be nobody's: a container that is
+// being started has processes in its own long before.
+const forsaken = 5 * time.Minute
+
+// Collect removes what containers left whose starters were killed: this agent's
+// own, and the empty cgroups of agents whose directory is no more. It is safe
+// beside everything that lives: the kernel removes no cgroup that has a process.
+func (d *Driver) Collect() error {
+	_, err := carapace.GC(d.o.StateDir, d.o.Cgroups)
+	for _, folder := range d.o.Cgroups.Folders() {
+		entries, _ := os.ReadDir(folder) // one that is not there has nothing to collect
+		for _, entry := range entries {
+			info, gone := entry.Info()
+			if gone == nil && entry.IsDir() && time.Since(info.ModTime()) > forsaken {
+				_ = unix.Rmdir(filepath.Join(folder, entry.Name()))
+			}
+		}
+	}
+	return err
+}

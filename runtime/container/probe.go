@@ -1,0 +1,75 @@
+//go:build linux
+
+package container
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+// This file owns whether containers work on this machine, and what of them.
+
+// Check asks the program what the machine can enforce. An error: it is no
+// carapace of ours.
+func (d *Driver) Check(ctx context.Context) error {
+	text, err := exec.CommandContext(ctx, d.o.Binary, append([]string{"check"}, d.place()...)...).Output()
+	var findings []carapace.Finding
+	if err == nil {
+		err = json.Unmarshal(text, &findings)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is not the carapace that belongs to this agent: %w", d.o.Binary, err)
+	}
+	d.lacks = map[string]string{}
+	for _, f := range findings {
+		if !f.OK {
+			d.lacks[f.Name] = f.Reason
+		}
+	}
+	return nil
+}
+
+// Lacks says what of a container the machine cannot enforce, each with its reason.
+func (d *Driver) Lacks() []string {
+	var all []string
+	for _, what := range slices.Sorted(maps.Keys(d.lacks)) {
+		if what != "user namespaces" { // those are for agents without root, and Try knows
+			all = append(all, what+" ("+d.lacks[what]+")")
+		}
+	}
+	return all
+}
+
+// Try runs a container that ends at once: no list of features tells as much. That
+// its command may not be there does not matter: it is looked for when all the rest
+// has been done.
+func (d *Driver) Try(ctx context.Context) error {
+	for _, what := range []string{"kernel", "mounts"} {
+		if why := d.lacks[what]; why != "" {
+			return errors.New(why)
+		}
+	}
+	arguments := append([]string{"run"}, d.place()...)
+	arguments = append(arguments, "--rootfs", HostImage, "--id", "try-"+strconv.Itoa(os.Getpid()), "--", "/bin/true")
+	text, err := exec.CommandContext(ctx, d.o.Binary, arguments...).CombinedOutput()
+	ended := new(exec.ExitError)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &ended) && (ended.ExitCode() == carapace.CodeNotFound || ended.ExitCode() == carapace.CodeNotExecutable):
+		return nil
+	}
+	lines := strings.Split(string(bytes.TrimSpace(text)), "\n")
+	return fmt.Errorf("a container did not start: %w: %s", err, lines[len(lines)-1])
+}

@@ -1,0 +1,169 @@
+//go:build linux
+
+package container
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/environment"
+	"github.com/yi-json/synapse/runtime/launcher"
+)
+
+// This file owns how a job's task becomes a container.
+
+// spec is the container of a task, but for its environment.
+func (d *Driver) spec(t *launcher.Task, image Image, who *account.Account) carapace.Spec {
+	s := t.Spec
+	spec := carapace.Spec{
+		ID: d.id(t), Rootfs: image.Rootfs, Command: s.GetCommand(), Workdir: s.GetWorkdir(), Scratch: t.Scratch,
+		Hide: d.o.Hide, Devices: gpuDevices(t.Gpus), ShmBytes: s.GetShmBytes(), Limits: d.limits(t), Rlimits: rlimits(),
+		// By number: what an image calls a user is no business of the machine's.
+		User: fmt.Sprintf("%d:%d", who.UID, who.GID), Groups: who.Groups,
+	}
+	if who.Self {
+		spec.User, spec.Groups = "0:0", nil // without root the one user there is has this name inside
+	}
+	if image.Layer && d.lacks["layer"] == "" {
+		spec.Layer = filepath.Join(t.Dir, layerName)
+	}
+	if len(spec.Command) == 0 {
+		spec.Command = image.Command
+	}
+	if spec.Workdir == "" && image.Workdir != "/" {
+		spec.Workdir = image.Workdir // empty: the scratch directory
+	}
+	for _, m := range s.GetMounts() {
+		spec.Mounts = append(spec.Mounts, carapace.Mount{Source: m.GetSource(), Target: m.GetTarget(), ReadOnly: m.GetReadOnly()})
+	}
+	return spec
+}
+
+// minMilliCPU is the smallest share that the kernel can keep.
+const minMilliCPU = 10
+
+// limits are what the machine granted, as far as it can keep them. A job that
+// demands them asks for all, and is refused where one is missing.
+func (d *Driver) limits(t *launcher.Task) carapace.Limits {
+	amount, required := t.Grant.GetAmount(), t.Spec.GetLimitsRequired()
+	limits := carapace.Limits{Required: required, Pids: d.o.MaxProcesses, MemoryBytes: amount.GetMemoryBytes(), MilliCPU: amount.GetMilliCpu()}
+	if limits.MilliCPU > 0 {
+		limits.MilliCPU = max(limits.MilliCPU, minMilliCPU)
+	}
+	if required {
+		return limits
+	}
+	for what, limit := range map[string]*int64{"memory limit": &limits.MemoryBytes, "pids limit": &limits.Pids, "cpu limit": &limits.MilliCPU} {
+		if d.lacks[what] != "" {
+			*limit = 0
+		}
+	}
+	return limits
+}
+
+// defaultProcesses is half of what the kernel has numbers for, and no more than
+// any training task was seen to need.
+func defaultProcesses() int64 {
+	const most = 65536
+	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
+	if err != nil {
+		return most
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || n < 2 {
+		return most
+	}
+	return min(most, n/2)
+}
+
+// rlimits let a task lock as much memory and open as many files as the machine
+// allows: network cards for gangs pin their buffers.
+func rlimits() []carapace.Rlimit {
+	var limits []carapace.Rlimit
+	for name, resource := range map[string]int{"memlock": unix.RLIMIT_MEMLOCK, "nofile": unix.RLIMIT_NOFILE} {
+		var now unix.Rlimit
+		if unix.Getrlimit(resource, &now) != nil {
+			continue
+		}
+		if name == "memlock" && mayRaiseLimits() {
+			now.Max = unix.RLIM_INFINITY
+		}
+		value := int64(-1)
+		if now.Max <= math.MaxInt64 {
+			value = int64(now.Max)
+		}
+		limits = append(limits, carapace.Rlimit{Name: name, Soft: value, Hard: value})
+	}
+	return limits
+}
+
+// mayRaiseLimits: not every root may.
+func mayRaiseLimits() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
+}
+
+// gpuDevices are the nodes of the granted GPUs and what CUDA needs beside them.
+// A declared GPU has none.
+func gpuDevices(gpus []*messages.Gpu) []string {
+	var nodes []string
+	for _, g := range gpus {
+		if !g.GetDeclared() {
+			nodes = append(nodes, "/dev/nvidia"+strconv.Itoa(int(g.GetMinor())))
+		}
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	return append(nodes, existing("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")...)
+}
+
+// fabricDevices are the network cards' own nodes, for gangs over several machines.
+func fabricDevices() []string {
+	nodes, _ := filepath.Glob("/dev/infiniband/*")
+	return existing(nodes...)
+}
+
+func existing(paths ...string) []string {
+	var found []string
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeDevice != 0 {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+// remote tells whether a gang has members on other machines.
+func remote(r *messages.Rendezvous) bool {
+	for _, p := range r.GetPeers() {
+		if p.GetNode() != r.GetPeers()[0].GetNode() {
+			return true
+		}
+	}
+	return false
+}
+
+// environment is complete but for HOME in an image, whose accounts are its own
+// and which only the container can read.
+func (d *Driver) environment(image Image, who *account.Account, env []string) []string {
+	base := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	if image.Rootfs == HostImage {
+		home := who.Home
+		if info, err := os.Stat(home); home == "/" || err != nil || !info.IsDir() {
+			home = scratchTarget
+		}
+		base = append(base, "HOME="+home, "USER="+who.Name, "LOGNAME="+who.Name, "SHELL=/bin/sh")
+	}
+	return environment.Merge(base, d.o.Env, image.Env, env)
+}

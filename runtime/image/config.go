@@ -1,0 +1,85 @@
+//go:build linux
+
+package image
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// This file owns what an image says about how to run it, and who wins where the job says something, too.
+
+// Config is what an image says about itself. A rootfs directory says nothing.
+type Config struct {
+	Entrypoint []string `json:"entrypoint,omitempty"`
+	Cmd        []string `json:"cmd,omitempty"`
+	Env        []string `json:"env,omitempty"` // NAME=value
+	WorkingDir string   `json:"workingDir,omitempty"`
+	User       string   `json:"user,omitempty"`
+	StopSignal string   `json:"stopSignal,omitempty"`
+}
+
+// Run is what is to be run: as a job says it, or as it comes out.
+type Run struct {
+	Command []string
+	Env     []string // NAME=value
+	Workdir string
+	User    string
+}
+
+func configOf(file *v1.ConfigFile) Config {
+	c := file.Config
+	config := Config{Entrypoint: c.Entrypoint, Cmd: c.Cmd, WorkingDir: c.WorkingDir, User: c.User, StopSignal: c.StopSignal}
+	for _, entry := range c.Env {
+		if name, _, found := strings.Cut(entry, "="); found && name != "" && !strings.ContainsRune(entry, 0) {
+			config.Env = append(config.Env, entry)
+		}
+	}
+	if config.WorkingDir != "" {
+		config.WorkingDir = path.Clean("/" + config.WorkingDir)
+	}
+	return config
+}
+
+// Command is what the image runs by itself.
+func (c Config) Command() []string { return slices.Concat(c.Entrypoint, c.Cmd) }
+
+// Merge answers what to run. A job's command stands in the place of the image's entrypoint and its arguments; of the
+// environment the image gives what the job does not.
+func (c Config) Merge(job Run) (Run, error) {
+	run := Run{Command: job.Command, Workdir: job.Workdir, User: job.User}
+	if len(run.Command) == 0 {
+		run.Command = c.Command()
+	}
+	if len(run.Command) == 0 {
+		return Run{}, errors.New("command: is empty, and the image names none; give the job a command")
+	}
+	if run.Workdir == "" {
+		run.Workdir = c.WorkingDir
+	}
+	if run.User == "" {
+		run.User = c.User
+	}
+	run.Env = mergeEnv(c.Env, job.Env)
+	return run, nil
+}
+
+// mergeEnv keeps the last word on every name, where it was said first.
+func mergeEnv(image, job []string) []string {
+	at := map[string]int{}
+	var merged []string
+	for _, entry := range slices.Concat(image, job) {
+		name, _, _ := strings.Cut(entry, "=")
+		if i, known := at[name]; known {
+			merged[i] = entry
+			continue
+		}
+		at[name] = len(merged)
+		merged = append(merged, entry)
+	}
+	return merged
+}

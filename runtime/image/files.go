@@ -1,0 +1,237 @@
+//go:build linux
+
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/sys/unix"
+)
+
+// This file owns the images that lie on the machine: directories in the OCI layout, and archives of one or as docker
+// saves them. Whoever names them is a user, and the agent can read more than he: only what has the digest that was
+// promised is ever used, and what a file holds is in no error.
+
+const (
+	indexFile       = "index.json"
+	dockerFile      = "manifest.json"
+	blobsFolder     = "blobs"
+	maxArchiveFiles = 100_000
+)
+
+// folder is a source in a directory of the OCI layout.
+type folder struct{ path string }
+
+func (f folder) name() string { return f.path }
+
+func (f folder) open(_ context.Context, wanted v1.Descriptor) (io.ReadCloser, error) {
+	file, _, err := openRegular(filepath.Join(f.path, blobsFolder, wanted.Digest.Algorithm, wanted.Digest.Hex))
+	if err != nil {
+		return nil, notThere(err)
+	}
+	return file, nil
+}
+
+// openRegular opens a file, and never waits at a pipe or a device that somebody put there.
+func openRegular(path string) (*os.File, int64, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file", path)
+	}
+	if err != nil {
+		file.Close()
+		return nil, 0, err
+	}
+	return file, info.Size(), nil
+}
+
+func resolveLayout(ctx context.Context, ref reference) (*found, error) {
+	file, _, err := openRegular(filepath.Join(ref.path, indexFile))
+	if err != nil {
+		return nil, fmt.Errorf("there is no OCI layout in %s: %w; make one there on every machine", ref.path, err)
+	}
+	defer file.Close()
+	text, err := readDocument(file)
+	if err != nil {
+		return nil, err
+	}
+	return resolve(ctx, folder{ref.path}, text, types.OCIImageIndex, v1.Hash{}, ref.tag)
+}
+
+func readDocument(from io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(from, maxDocument+1))
+	if err == nil && len(text) > maxDocument {
+		err = fmt.Errorf("a document of it has more than %d bytes", maxDocument)
+	}
+	return text, err
+}
+
+// archive is a source in a tar file. It is read once to learn where in it everything is.
+type archive struct {
+	path  string
+	file  *os.File
+	parts map[string]part
+}
+
+// part is where in an archive a file is; target is what a link points to.
+type part struct {
+	at, size int64
+	target   string
+}
+
+func (a *archive) name() string { return a.path }
+func (a *archive) Close() error { return a.file.Close() }
+
+func openArchive(path string) (*archive, error) {
+	file, _, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	a := &archive{path: path, file: file, parts: map[string]part{}}
+	if err := a.list(); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("%s is no archive of an image: %w; make one with `docker save` or as an OCI archive, not compressed", path, err)
+	}
+	return a, nil
+}
+
+func (a *archive) list() error {
+	reader := tar.NewReader(a.file)
+	for {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return errors.New("it cannot be read as a tar file")
+		}
+		if len(a.parts) >= maxArchiveFiles {
+			return fmt.Errorf("there are more than %d files in it", maxArchiveFiles)
+		}
+		entry := part{size: header.Size}
+		name := path.Clean("/" + header.Name)[1:]
+		switch header.Typeflag {
+		case tar.TypeReg:
+			// The reader takes no more from the file than it needs, so this is where the content begins.
+			if entry.at, err = a.file.Seek(0, io.SeekCurrent); err != nil {
+				return err
+			}
+		case tar.TypeSymlink:
+			entry.target = path.Join(path.Dir(name), header.Linkname)
+		case tar.TypeLink:
+			entry.target = path.Clean("/" + header.Linkname)[1:]
+		default:
+			continue
+		}
+		a.parts[name] = entry
+	}
+}
+
+// section opens a file of the archive. Docker of old wrote a layer once, and links to it.
+func (a *archive) section(name string) (*io.SectionReader, error) {
+	name = path.Clean("/" + name)[1:]
+	entry, known := a.parts[name]
+	if known && entry.target != "" {
+		entry, known = a.parts[entry.target]
+	}
+	if !known || entry.target != "" {
+		return nil, fmt.Errorf("%.200q: %w", name, fs.ErrNotExist)
+	}
+	return io.NewSectionReader(a.file, entry.at, entry.size), nil
+}
+
+func (a *archive) open(_ context.Context, wanted v1.Descriptor) (io.ReadCloser, error) {
+	section, err := a.section(path.Join(blobsFolder, wanted.Digest.Algorithm, wanted.Digest.Hex))
+	if err != nil {
+		return nil, notThere(err)
+	}
+	return io.NopCloser(section), nil
+}
+
+// resolve answers the archive's image. It must stay open while layers are read.
+func (a *archive) resolve(ctx context.Context) (*found, error) {
+	if section, err := a.section(indexFile); err == nil {
+		text, err := readDocument(section)
+		if err != nil {
+			return nil, err
+		}
+		return resolve(ctx, a, text, types.OCIImageIndex, v1.Hash{}, "")
+	}
+	section, err := a.section(dockerFile)
+	if err != nil {
+		return nil, fmt.Errorf("there is neither %s nor %s in it; make it with `docker save` or as an OCI archive", indexFile, dockerFile)
+	}
+	text, err := readDocument(section)
+	if err != nil {
+		return nil, err
+	}
+	return a.resolveDocker(text)
+}
+
+// dockerImage is one of those that docker saved.
+type dockerImage struct {
+	Config   string
+	RepoTags []string
+	Layers   []string
+}
+
+func (a *archive) resolveDocker(text []byte) (*found, error) {
+	var images []dockerImage
+	if json.Unmarshal(text, &images) != nil {
+		return nil, fmt.Errorf("%s cannot be read", dockerFile)
+	}
+	if len(images) != 1 {
+		return nil, fmt.Errorf("there are %d images in it; save one at a time", len(images))
+	}
+	section, err := a.section(images[0].Config)
+	if err != nil {
+		return nil, notThere(err)
+	}
+	raw, err := readDocument(section)
+	if err != nil {
+		return nil, err
+	}
+	digest, _, err := v1.SHA256(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	// The config's name is its digest, and the config names the layers.
+	if named := strings.TrimPrefix(strings.TrimSuffix(path.Base(images[0].Config), ".json"), "sha256:"); len(named) == len(digest.Hex) && named != digest.Hex {
+		return nil, fmt.Errorf("sha256:%s: %w", named, errTampered)
+	}
+	config, err := parseConfig(raw, len(images[0].Layers))
+	if err != nil {
+		return nil, err
+	}
+	image := &found{key: digest, config: configOf(config)}
+	for i, name := range images[0].Layers {
+		section, err := a.section(name)
+		if err != nil {
+			return nil, notThere(err)
+		}
+		image.layers = append(image.layers, blob{
+			descriptor: v1.Descriptor{Size: section.Size()}, diffID: config.RootFS.DiffIDs[i],
+			open: func(context.Context) (io.ReadCloser, error) {
+				return io.NopCloser(io.NewSectionReader(section, 0, section.Size())), nil
+			},
+		})
+	}
+	return image, nil
+}

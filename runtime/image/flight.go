@@ -1,0 +1,80 @@
+//go:build linux
+
+package image
+
+import (
+	"context"
+	"sync"
+)
+
+// This file owns that work which several ask for at once is done once. It goes on for as long as one of them waits, and
+// no longer: whoever leaves as the last one stays until it has ended.
+
+// flights are works under way, by their keys.
+type flights[T any] struct {
+	base context.Context // ends them all
+
+	mu    sync.Mutex
+	under map[string]*flight[T]
+}
+
+type flight[T any] struct {
+	waiting int
+	cancel  context.CancelFunc
+	done    chan struct{}
+	result  T
+	err     error
+}
+
+// do answers what work answers, its own or that of another who came first.
+func (f *flights[T]) do(ctx context.Context, key string, work func(context.Context) (T, error)) (T, error) {
+	f.mu.Lock()
+	one := f.under[key]
+	if one == nil {
+		one = f.start(key, work)
+	}
+	one.waiting++
+	f.mu.Unlock()
+	select {
+	case <-one.done:
+		return one.result, one.err
+	case <-ctx.Done():
+	}
+	f.mu.Lock()
+	one.waiting--
+	last := one.waiting == 0
+	if last {
+		f.forget(key, one) // whoever comes now begins anew
+	}
+	f.mu.Unlock()
+	if last {
+		one.cancel()
+		<-one.done
+	}
+	var none T
+	return none, ctx.Err()
+}
+
+func (f *flights[T]) start(key string, work func(context.Context) (T, error)) *flight[T] {
+	if f.under == nil {
+		f.under = map[string]*flight[T]{}
+	}
+	ctx, cancel := context.WithCancel(f.base)
+	one := &flight[T]{cancel: cancel, done: make(chan struct{})}
+	f.under[key] = one
+	go func() {
+		defer cancel()
+		one.result, one.err = work(ctx)
+		f.mu.Lock()
+		f.forget(key, one)
+		f.mu.Unlock()
+		close(one.done)
+	}()
+	return one
+}
+
+func (f *flights[T]) forget(key string, one *flight[T]) {
+	if f.under[key] == one {
+		delete(f.under, key)
+	}
+}

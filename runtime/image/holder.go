@@ -1,0 +1,204 @@
+//go:build linux
+
+package image
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// This file owns who holds which image, and the images' records. A task outlives the agent that prepared it, so a hold
+// is a file, named after its holder. The holder is a directory: once that is gone nobody can need the image, so a release
+// that a crash kept from being said makes itself good. Holds need not outlive a crash of the machine, for no task does.
+
+// record is what image.json holds.
+type record struct {
+	Digest  string   `json:"digest"`
+	Aliases []string `json:"aliases,omitempty"`
+	Ref     string   `json:"ref"`
+	Config  Config   `json:"config"`
+	Layers  []string `json:"layers"`
+
+	used time.Time // the file's time
+}
+
+const recordFile = "image.json"
+
+// bytes are those of its layers.
+func (r *record) bytes(layers map[string]int64) int64 {
+	seen := map[string]bool{}
+	total := int64(0)
+	for _, name := range r.Layers {
+		if !seen[name] {
+			seen[name] = true
+			total += layers[name]
+		}
+	}
+	return total
+}
+
+// loadRecords lists the images. One that cannot be read is as good as none.
+func (s *Store) loadRecords() error {
+	entries, err := os.ReadDir(s.path(imagesDir))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		one := &record{}
+		if err := readJSON(s.path(imagesDir, entry.Name(), recordFile), one); err != nil {
+			s.o.Log.Info("Image %s cannot be read and is removed: %v", entry.Name(), err)
+			if err := os.RemoveAll(s.path(imagesDir, entry.Name())); err != nil {
+				return err
+			}
+			continue
+		}
+		info, err := os.Stat(s.path(imagesDir, entry.Name(), recordFile))
+		if err != nil {
+			return err
+		}
+		one.used = info.ModTime()
+		s.records[entry.Name()] = one
+	}
+	return nil
+}
+
+// hold is what a holder's file says.
+type hold struct {
+	Holder string `json:"holder"`
+	Key    string `json:"key"`
+	Image  Image  `json:"image"`
+}
+
+func (s *Store) holdFile(holder string) string {
+	sum := sha256.Sum256([]byte(filepath.Clean(holder)))
+	return s.path(holdersDir, hex.EncodeToString(sum[:16])+".json")
+}
+
+func (s *Store) loadHolders() error {
+	entries, err := os.ReadDir(s.path(holdersDir))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		var one hold
+		name := s.path(holdersDir, entry.Name())
+		err := readJSON(name, &one)
+		if _, known := s.records[one.Key]; err != nil || one.Key != "" && !known || s.holdFile(one.Holder) != name {
+			if err := os.Remove(name); err != nil {
+				return err
+			}
+			continue
+		}
+		s.held[one.Holder] = one.Key
+	}
+	return nil
+}
+
+var errSwept = errors.New("the image was removed meanwhile")
+
+// take gives a holder an image of the store.
+func (s *Store) take(ref reference, key, holder string) (*Image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	record := s.records[key]
+	if record == nil {
+		return nil, errSwept
+	}
+	image := &Image{Ref: ref.text, Digest: record.Digest, Rootfs: s.path(imagesDir, key, rootfsDir), Config: record.Config}
+	if err := s.write(hold{filepath.Clean(holder), key, *image}); err != nil {
+		return nil, err
+	}
+	s.use(key, record)
+	return image, nil
+}
+
+// hold gives a holder what is not the store's.
+func (s *Store) hold(image *Image, holder string) error {
+	if image == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.write(hold{filepath.Clean(holder), "", *image})
+}
+
+func (s *Store) write(one hold) error {
+	text, err := json.Marshal(one)
+	if err != nil {
+		return err
+	}
+	name := s.holdFile(one.Holder)
+	err = os.WriteFile(name+".tmp", text, 0o600)
+	if err == nil {
+		err = os.Rename(name+".tmp", name)
+	}
+	if err != nil {
+		return fmt.Errorf("images: %w", err)
+	}
+	s.held[one.Holder] = one.Key
+	return nil
+}
+
+// use notes that an image is needed now. That the disk may not take it is no reason to refuse.
+func (s *Store) use(key string, record *record) {
+	record.used = s.o.Now()
+	_ = os.Chtimes(s.path(imagesDir, key, recordFile), record.used, record.used)
+}
+
+// Held answers what Prepare gave a holder, also under an earlier agent.
+func (s *Store) Held(holder string) (*Image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	holder = filepath.Clean(holder)
+	if _, known := s.held[holder]; !known {
+		return nil, fmt.Errorf("images: %s holds none", holder)
+	}
+	var one hold
+	if err := readJSON(s.holdFile(holder), &one); err != nil {
+		return nil, fmt.Errorf("images: what %s holds: %w", holder, err)
+	}
+	return &one.Image, nil
+}
+
+// Release lets go of what a holder holds. It may be said again.
+func (s *Store) Release(holder string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.release(filepath.Clean(holder))
+}
+
+func (s *Store) release(holder string) error {
+	if err := os.Remove(s.holdFile(holder)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("images: %w", err)
+	}
+	key := s.held[holder]
+	delete(s.held, holder)
+	if record := s.records[key]; record != nil {
+		s.use(key, record) // it was needed until now
+	}
+	return nil
+}
+
+// holders counts them for each record.
+func (s *Store) holders() map[string]int {
+	counts := map[string]int{}
+	for _, key := range s.held {
+		counts[key]++
+	}
+	return counts
+}
+
+func readJSON(name string, value any) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, value)
+}

@@ -1,0 +1,333 @@
+//go:build linux
+
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/yi-json/synapse/runtime/image/layer"
+)
+
+// This file owns the way from a reference to a rootfs under its final name. A layer goes from its source straight into the
+// process that unpacks it, and its digest is taken on the way: nothing is written twice, and what is not what it should
+// be is thrown away before anybody sees it.
+
+const (
+	maxAtOnce = 8 // layers of one image
+	attempts  = 3 // at one layer, when its source breaks off
+)
+
+// fetch makes sure that an image is there, and answers its record's key.
+func (s *Store) fetch(ctx context.Context, ref reference) (string, error) {
+	if key := s.known(ref.digest()); key != "" {
+		return key, nil
+	}
+	switch ref.kind {
+	case kindLayout:
+		image, err := resolveLayout(ctx, ref)
+		if err != nil {
+			return "", err
+		}
+		return s.pull(ctx, ref, image)
+	case kindPath:
+		archive, err := openArchive(ref.path)
+		if err != nil {
+			return "", err
+		}
+		defer archive.Close()
+		image, err := archive.resolve(ctx)
+		if err != nil {
+			return "", err
+		}
+		return s.pull(ctx, ref, image)
+	}
+	registry, err := s.openRegistry(ref)
+	if err != nil {
+		return "", err
+	}
+	if digest, err := registry.digest(ctx, ref); err == nil {
+		if key := s.known(digest); key != "" {
+			return key, nil
+		}
+	}
+	image, err := registry.resolve(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	return s.pull(ctx, ref, image)
+}
+
+// known answers the key of the record that a digest leads to.
+func (s *Store) known(digest string) string {
+	if digest == "" {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, record := range s.records {
+		if record.Digest == digest || slices.Contains(record.Aliases, digest) {
+			return key
+		}
+	}
+	return ""
+}
+
+// pull makes an image whose parts are known, once, whoever asks for it by whatever name.
+func (s *Store) pull(ctx context.Context, ref reference, image *found) (string, error) {
+	key := image.key.Algorithm + "-" + image.key.Hex
+	if s.known(image.key.String()) != "" {
+		return key, nil
+	}
+	_, err := s.pulls.do(ctx, key, func(ctx context.Context) (struct{}, error) {
+		if s.known(image.key.String()) != "" { // made between our look and our turn
+			return struct{}{}, nil
+		}
+		return struct{}{}, s.make(ctx, ref, key, image)
+	})
+	return key, err
+}
+
+// make gets the layers and puts the rootfs together.
+func (s *Store) make(ctx context.Context, ref reference, key string, image *found) error {
+	began := time.Now()
+	one := &record{Digest: image.key.String(), Ref: ref.text, Config: image.config, Layers: []string{}}
+	for _, alias := range image.aliases {
+		one.Aliases = append(one.Aliases, alias.String())
+	}
+	for _, blob := range image.layers {
+		one.Layers = append(one.Layers, blob.diffID.Hex)
+	}
+	s.keep(one.Layers, 1)
+	defer s.keep(one.Layers, -1)
+	fetched, fresh, err := s.getLayers(ctx, image.layers)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(s.path(workDir), "image-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var layers []string
+	for _, name := range one.Layers {
+		layers = append(layers, s.path(layersDir, name))
+	}
+	if err := layer.Assemble(ctx, layers, filepath.Join(dir, rootfsDir)); err != nil {
+		return err
+	}
+	text, err := json.Marshal(one)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, recordFile), text, 0o600); err != nil {
+		return err
+	}
+	if err := s.publish(dir, s.path(imagesDir, key)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.records[key] = one
+	s.use(key, one)
+	s.mu.Unlock()
+	s.o.Log.Info("Image %s is %s: %d layers, %d of them new, %.1f MiB fetched, ready in %v",
+		ref.text, one.Digest, len(image.layers), fresh, float64(fetched)/(1<<20), time.Since(began).Round(time.Millisecond))
+	s.sweep()
+	return nil
+}
+
+// keep tells that a pull needs layers, or does no longer.
+func (s *Store) keep(layers []string, more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range layers {
+		if s.busy[name] += more; s.busy[name] == 0 {
+			delete(s.busy, name)
+		}
+	}
+}
+
+// getLayers gets all the layers of an image, several at once.
+func (s *Store) getLayers(ctx context.Context, blobs []blob) (fetched int64, fresh int, err error) {
+	promised := int64(0)
+	for _, blob := range blobs {
+		if promised += max(0, blob.descriptor.Size); promised > s.o.ImageBytes {
+			return 0, 0, fmt.Errorf("it has more than %d bytes, which is this machine's limit for an image", s.o.ImageBytes)
+		}
+	}
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(min(runtime.GOMAXPROCS(0)+1, maxAtOnce))
+	var bytes, made atomic.Int64
+	for _, blob := range blobs {
+		group.Go(func() error {
+			isNew, err := s.layers.do(within, blob.diffID.Hex, func(ctx context.Context) (bool, error) { return s.getLayer(ctx, blob) })
+			if err != nil {
+				return fmt.Errorf("layer %s: %w", blob, err)
+			}
+			if isNew {
+				bytes.Add(blob.descriptor.Size)
+				made.Add(1)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, 0, err
+	}
+	return bytes.Load(), int(made.Load()), s.checkSize(blobs)
+}
+
+// checkSize refuses what is too large only once it is unpacked.
+func (s *Store) checkSize(blobs []blob) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	total := int64(0)
+	for _, blob := range blobs {
+		if total += s.present[blob.diffID.Hex]; total > s.o.ImageBytes {
+			return fmt.Errorf("unpacked it has more than %d bytes, which is this machine's limit for an image", s.o.ImageBytes)
+		}
+	}
+	return nil
+}
+
+// getLayer gets one layer if it is not there, and answers whether it was not.
+func (s *Store) getLayer(ctx context.Context, blob blob) (bool, error) {
+	s.mu.Lock()
+	_, present := s.present[blob.diffID.Hex]
+	s.mu.Unlock()
+	if present {
+		return false, nil
+	}
+	for attempt := 1; ; attempt++ {
+		err := s.tryLayer(ctx, blob)
+		if err == nil || attempt == attempts || ctx.Err() != nil || !errors.Is(err, errBroken) {
+			return true, err
+		}
+	}
+}
+
+// errBroken is a source that broke off; another try may do.
+var errBroken = errors.New("it broke off")
+
+func (s *Store) tryLayer(ctx context.Context, blob blob) error {
+	dir, err := os.MkdirTemp(s.path(workDir), "layer-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	stream, err := blob.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	checked, err := check(stream, blob.descriptor)
+	if err != nil {
+		return err
+	}
+	changes, err := s.unpacker.Unpack(ctx, checked, dir)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	// The content speaks first: what was tampered with is also likely not to unpack.
+	if wrong := checked.verdict(); wrong != nil {
+		return wrong
+	}
+	if err != nil {
+		return err
+	}
+	if changes.DiffID != blob.diffID.String() {
+		return fmt.Errorf("unpacked it is %s, not %s as the image's config says: %w", changes.DiffID, blob.diffID, errTampered)
+	}
+	if changes.Devices > 0 {
+		s.o.Log.Debug("Layer %s: %d device nodes are left out", blob, changes.Devices)
+	}
+	if err := s.publish(dir, s.path(layersDir, blob.diffID.Hex)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.present[blob.diffID.Hex] = changes.Bytes
+	s.mu.Unlock()
+	return nil
+}
+
+// publish gives what was made its final name. What is under such a name is taken for whole ever after, so it is on disk
+// first; one sync of the file system is by far cheaper than one for each of its files.
+func (s *Store) publish(from, to string) error {
+	if err := unix.Syncfs(int(s.lock.Fd())); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	err := os.Rename(from, to)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // Work that everybody had left ended well after all; what it made is the same.
+	}
+	return err
+}
+
+// checked reads a blob, and knows in the end whether it was the right one.
+type checked struct {
+	from   io.Reader
+	wanted v1.Descriptor
+	hasher hash.Hash // nil: nothing was promised
+	read   int64
+	broke  error
+}
+
+func check(from io.Reader, wanted v1.Descriptor) (*checked, error) {
+	c := &checked{from: from, wanted: wanted}
+	if wanted.Digest.Hex == "" {
+		return c, nil
+	}
+	var err error
+	c.hasher, err = v1.Hasher(wanted.Digest.Algorithm)
+	return c, err
+}
+
+func (c *checked) Read(p []byte) (int, error) {
+	// One byte more than was promised is asked for, which tells what is longer.
+	n, err := c.from.Read(p[:min(int64(len(p)), max(0, c.wanted.Size+1-c.read))])
+	c.read += int64(n)
+	if c.hasher != nil {
+		c.hasher.Write(p[:n])
+	}
+	if c.read > c.wanted.Size {
+		return n, io.EOF
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.broke = err
+	}
+	return n, err
+}
+
+// verdict reads what is left, and answers why the content is not the right one.
+func (c *checked) verdict() error {
+	_, err := io.Copy(io.Discard, c)
+	switch {
+	case c.read > c.wanted.Size:
+		return fmt.Errorf("it is longer than its %d bytes: %w", c.wanted.Size, errTampered)
+	case c.read < c.wanted.Size && c.broke == nil:
+		return fmt.Errorf("%w after %d of its %d bytes", errBroken, c.read, c.wanted.Size)
+	case c.read < c.wanted.Size:
+		return fmt.Errorf("%w after %d of its %d bytes: %w", errBroken, c.read, c.wanted.Size, c.broke)
+	case c.hasher != nil && fmt.Sprintf("%x", c.hasher.Sum(nil)) != c.wanted.Digest.Hex:
+		return errTampered
+	case c.hasher == nil && err != nil:
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+//go:build linux
+
+package image
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"runtime"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// This file owns the way from a document that a source gives to the list of layers: index, manifest, config. All that is
+// read is as long as was promised and has the digest that was promised, wherever it comes from.
+
+const (
+	maxDocument = 8 << 20 // of an index, a manifest or a config
+	maxLayers   = 512
+	maxNesting  = 4 // of indexes
+
+	annotationName = "org.opencontainers.image.ref.name"
+)
+
+// source is where blobs come from.
+type source interface {
+	// open opens a blob. What is read of it is not verified yet.
+	open(ctx context.Context, blob v1.Descriptor) (io.ReadCloser, error)
+	// name is for sentences.
+	name() string
+}
+
+// blob is one layer as it comes.
+type blob struct {
+	descriptor v1.Descriptor // without a digest: an archive of the old kind, where only diffID is known
+	diffID     v1.Hash
+	open       func(ctx context.Context) (io.ReadCloser, error)
+}
+
+func (b blob) String() string {
+	if b.descriptor.Digest.Hex != "" {
+		return b.descriptor.Digest.String()
+	}
+	return b.diffID.String()
+}
+
+// found is an image whose parts are known.
+type found struct {
+	key     v1.Hash   // what names its content: the manifest's digest, or else the config's
+	aliases []v1.Hash // other digests that lead to it, as that of an index
+	config  Config
+	layers  []blob
+}
+
+// errTampered is content that is not what its digest says.
+var errTampered = errors.New("the content is not what its digest says: it was damaged or tampered with on the way or at its source")
+
+// document reads a whole blob, verified.
+func document(ctx context.Context, from source, wanted v1.Descriptor) ([]byte, error) {
+	if wanted.Size < 0 || wanted.Size > maxDocument {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", wanted.Digest, wanted.Size, maxDocument)
+	}
+	stream, err := from.open(ctx, wanted)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", wanted.Digest, err)
+	}
+	defer stream.Close()
+	text, err := io.ReadAll(io.LimitReader(stream, maxDocument+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", wanted.Digest, err)
+	}
+	return text, verify(text, wanted.Digest)
+}
+
+func verify(text []byte, wanted v1.Hash) error {
+	hasher, err := v1.Hasher(wanted.Algorithm)
+	if err != nil {
+		return fmt.Errorf("%s: %w", wanted, err)
+	}
+	hasher.Write(text)
+	if fmt.Sprintf("%x", hasher.Sum(nil)) != wanted.Hex {
+		return fmt.Errorf("%s: %w", wanted, errTampered)
+	}
+	return nil
+}
+
+// resolve follows a document down to an image. It is verified already.
+func resolve(ctx context.Context, from source, text []byte, kind types.MediaType, digest v1.Hash, tag string) (*found, error) {
+	var aliases []v1.Hash
+	for range maxNesting {
+		if !isIndex(text, kind) {
+			image, err := manifest(ctx, from, text, digest)
+			if err == nil {
+				image.aliases = aliases
+			}
+			return image, err
+		}
+		index, err := v1.ParseIndexManifest(bytes.NewReader(text))
+		if err != nil {
+			return nil, fmt.Errorf("the index cannot be read: %w", err)
+		}
+		next, err := choose(index.Manifests, tag)
+		if err != nil {
+			return nil, err
+		}
+		if digest.Hex != "" {
+			aliases = append(aliases, digest)
+		}
+		if text, err = document(ctx, from, next); err != nil {
+			return nil, err
+		}
+		kind, digest, tag = next.MediaType, next.Digest, ""
+	}
+	return nil, fmt.Errorf("there are more than %d indexes within each other", maxNesting)
+}
+
+// isIndex goes by what the document holds where its type is not told.
+func isIndex(text []byte, kind types.MediaType) bool {
+	if kind.IsIndex() || kind.IsImage() {
+		return kind.IsIndex()
+	}
+	index, err := v1.ParseIndexManifest(bytes.NewReader(text))
+	return err == nil && len(index.Manifests) > 0
+}
+
+// choose answers the image of an index that is for this machine.
+func choose(all []v1.Descriptor, tag string) (v1.Descriptor, error) {
+	var offered, names []string
+	var fitting []v1.Descriptor
+	for _, one := range all {
+		name := one.Annotations[annotationName]
+		if name != "" {
+			names = append(names, name)
+		}
+		if tag != "" && name != tag && !strings.HasSuffix(name, ":"+tag) {
+			continue
+		}
+		if one.Platform == nil || one.Platform.OS == "" || one.Platform.OS == "linux" && one.Platform.Architecture == runtime.GOARCH {
+			fitting = append(fitting, one)
+			continue
+		}
+		if one.Platform.OS != "unknown" { // Attestations are listed as images of an unknown machine.
+			offered = append(offered, one.Platform.String())
+		}
+	}
+	slices.Sort(names)
+	switch {
+	case len(fitting) == 1:
+		return fitting[0], nil
+	case len(fitting) > 1 && fitting[0].Platform != nil && fitting[0].Platform.OS != "":
+		return fitting[0], nil // Variants of one architecture: the first is the maker's choice.
+	case len(fitting) > 1:
+		return v1.Descriptor{}, fmt.Errorf("there are %d images in it; name one by its tag: %s", len(fitting), strings.Join(names, ", "))
+	case len(offered) > 0:
+		return v1.Descriptor{}, fmt.Errorf("there is none for linux/%s, only for %s; build one, or ask for machines of that kind with nodeSelector", runtime.GOARCH, strings.Join(offered, ", "))
+	case tag != "":
+		return v1.Descriptor{}, fmt.Errorf("there is no tag %q in it, only: %s", tag, strings.Join(names, ", "))
+	}
+	return v1.Descriptor{}, errors.New("there is no image in it")
+}
+
+// manifest reads an image's manifest and what it points to.
+func manifest(ctx context.Context, from source, text []byte, digest v1.Hash) (*found, error) {
+	m, err := v1.ParseManifest(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("the manifest cannot be read: %w", err)
+	}
+	if m.Config.Digest.Hex == "" {
+		return nil, errors.New("the manifest is none of an image that a container can run")
+	}
+	raw, err := document(ctx, from, m.Config)
+	if err != nil {
+		return nil, err
+	}
+	config, err := parseConfig(raw, len(m.Layers))
+	if err != nil {
+		return nil, err
+	}
+	image := &found{key: digest, config: configOf(config)}
+	for i, descriptor := range m.Layers {
+		image.layers = append(image.layers, blob{
+			descriptor: descriptor, diffID: config.RootFS.DiffIDs[i],
+			open: func(ctx context.Context) (io.ReadCloser, error) { return from.open(ctx, descriptor) },
+		})
+	}
+	return image, nil
+}
+
+func parseConfig(raw []byte, layers int) (*v1.ConfigFile, error) {
+	config, err := v1.ParseConfigFile(bytes.NewReader(raw))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the config cannot be read: %w", err)
+	case len(config.RootFS.DiffIDs) != layers:
+		return nil, fmt.Errorf("it is no image that a container can run: %d layers are listed, and its config knows of %d", layers, len(config.RootFS.DiffIDs))
+	case layers > maxLayers:
+		return nil, fmt.Errorf("it has %d layers, at most %d can be", layers, maxLayers)
+	case config.OS != "" && config.OS != "linux", config.Architecture != "" && config.Architecture != runtime.GOARCH:
+		return nil, fmt.Errorf("it is for %s/%s, and this machine is linux/%s; build one for it, or ask for other machines with nodeSelector", config.OS, config.Architecture, runtime.GOARCH)
+	}
+	for _, id := range config.RootFS.DiffIDs {
+		if id.Algorithm != "sha256" {
+			return nil, fmt.Errorf("the layer %s is not named by its sha256", id)
+		}
+	}
+	return config, nil
+}
+
+// notThere is what a source says about a blob that it should have.
+func notThere(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("it is missing there, though the manifest names it; make the archive or layout again")
+	}
+	return err
+}

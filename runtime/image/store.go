@@ -1,0 +1,317 @@
+//go:build linux
+
+// Package image gets images ready on a worker: it turns what a job calls its image into one directory that a container can
+// have as its root. It fetches from registries, archives and layouts, keeps what it fetched, and lets go of what nobody
+// needs. It starts no container, and never trusts what an image holds.
+package image
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/runtime/image/layer"
+)
+
+// This file owns the store as its callers see it, and its directory:
+//
+//	images/ALGORITHM-DIGEST/  image.json and rootfs/, which is never written to again
+//	layers/DIFFID/            one layer, as package layer leaves it; rootfs are hard links into these
+//	holders/                  who holds which image; see holder.go
+//	work/                     what is being made or removed; worth nothing after a crash
+//
+// What lies under its final name is whole and on disk: it was made in work/, synced, and renamed.
+
+// Options are what a store is made of.
+type Options struct {
+	Log actors.Log
+	// Unpacker is the command that ends up in layer.Main with the arguments that follow; nil: this very binary, whose
+	// main must look for layer.SubCommand first.
+	Unpacker []string
+	// MaxBytes is how much the store may keep before what is unused goes; 0: the default, negative: no bound.
+	MaxBytes int64
+	// MinUnused is for how long an image stays at least after its last use; 0: the default.
+	MinUnused time.Duration
+	// ImageBytes and LayerEntries bound one image; 0: the defaults.
+	ImageBytes   int64
+	LayerEntries int64
+	// Keychain knows passwords of registries; nil: docker's configuration of the agent's user.
+	Keychain authn.Keychain
+	// Transport speaks to registries; nil: a usual one.
+	Transport http.RoundTripper
+	// Now is the clock by which images get old; nil: the machine's.
+	Now func() time.Time
+}
+
+const (
+	defaultMaxBytes     = 100 << 30
+	defaultMinUnused    = time.Hour
+	defaultImageBytes   = 256 << 30
+	defaultLayerEntries = 8 << 20
+
+	imagesDir  = "images"
+	layersDir  = "layers"
+	holdersDir = "holders"
+	workDir    = "work"
+	lockFile   = "lock"
+	rootfsDir  = "rootfs"
+)
+
+// Image is one that is ready.
+type Image struct {
+	// Ref is what the job said.
+	Ref string `json:"ref"`
+	// Digest is what that meant; empty for a rootfs directory.
+	Digest string `json:"digest,omitempty"`
+	// Rootfs is a directory. Others have the same: a container must put a layer upon it, or not write.
+	Rootfs string `json:"rootfs"`
+	Config Config `json:"config"`
+}
+
+// Store keeps a worker's images. All its methods may be called at once.
+type Store struct {
+	o        Options
+	dir      string
+	lock     *os.File
+	unpacker layer.Unpacker
+
+	base   context.Context
+	cancel context.CancelFunc
+	jobs   sync.WaitGroup
+
+	fetches flights[string]   // by what jobs call an image; the key of its record
+	pulls   flights[struct{}] // by the record's key
+	layers  flights[bool]     // by the layer's name; whether it was new
+
+	mu       sync.Mutex
+	closed   bool
+	sweeping bool
+	records  map[string]*record // by their keys
+	held     map[string]string  // holder → key of a record; empty for what is not the store's
+	present  map[string]int64   // layers → bytes
+	busy     map[string]int     // layers → pulls that need them
+}
+
+// Open takes up the store in a directory, which it makes if need be. Only one may have it.
+func Open(dir string, o Options) (*Store, error) {
+	if !filepath.IsAbs(dir) || strings.ContainsAny(dir, `:,\`) {
+		return nil, fmt.Errorf(`images: the directory %q must be an absolute path without : , \, which mounts have a use for; move the data directory`, dir)
+	}
+	if o.Log == nil {
+		return nil, errors.New("images: a log is needed")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Transport == nil {
+		o.Transport = remote.DefaultTransport
+	}
+	if o.Keychain == nil {
+		o.Keychain = keychain
+	}
+	if o.Unpacker == nil {
+		o.Unpacker = []string{"/proc/self/exe", layer.SubCommand}
+	}
+	o.MaxBytes, o.MinUnused = cmp.Or(o.MaxBytes, defaultMaxBytes), cmp.Or(o.MinUnused, defaultMinUnused)
+	o.ImageBytes, o.LayerEntries = cmp.Or(o.ImageBytes, defaultImageBytes), cmp.Or(o.LayerEntries, defaultLayerEntries)
+	s := &Store{
+		o: o, dir: filepath.Clean(dir), records: map[string]*record{}, held: map[string]string{}, present: map[string]int64{}, busy: map[string]int{},
+		unpacker: layer.Unpacker{Command: o.Unpacker, Limits: layer.Limits{Bytes: o.ImageBytes, Entries: o.LayerEntries}},
+	}
+	s.base, s.cancel = context.WithCancel(context.Background())
+	s.fetches.base, s.pulls.base, s.layers.base = s.base, s.base, s.base
+	if err := s.load(); err != nil {
+		s.cancel()
+		if s.lock != nil {
+			s.lock.Close()
+		}
+		return nil, fmt.Errorf("images: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Store) path(parts ...string) string {
+	return filepath.Join(append([]string{s.dir}, parts...)...)
+}
+
+// load makes the directories, removes what a crash left half made, and reads what is there.
+func (s *Store) load() error {
+	// Nobody else may pass: a set-id file of an image would be one of this machine's.
+	for _, dir := range []string{"", imagesDir, layersDir, holdersDir, workDir} {
+		if err := os.MkdirAll(s.path(dir), 0o700); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(s.dir, 0o700); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(s.path(lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	s.lock = lock
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("%s is in use by another agent (%w); end that one, or give this one a data directory of its own", s.dir, err)
+	}
+	if err := emptyDir(s.path(workDir)); err != nil {
+		return err
+	}
+	if err := s.loadLayers(); err != nil {
+		return err
+	}
+	if err := s.loadRecords(); err != nil {
+		return err
+	}
+	return s.loadHolders()
+}
+
+// loadLayers lists the layers. One that cannot be read is as good as none.
+func (s *Store) loadLayers() error {
+	entries, err := os.ReadDir(s.path(layersDir))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		changes, err := layer.Read(s.path(layersDir, entry.Name()))
+		if err != nil {
+			s.o.Log.Info("Layer %s cannot be read and is removed: %v", entry.Name(), err)
+			if err := os.RemoveAll(s.path(layersDir, entry.Name())); err != nil {
+				return err
+			}
+			continue
+		}
+		s.present[entry.Name()] = changes.Bytes
+	}
+	return nil
+}
+
+func emptyDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends what is under way and waits for it. The images stay, and who holds them.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.jobs.Wait()
+	return s.lock.Close()
+}
+
+// begin counts a caller in, so that Close waits for him.
+func (s *Store) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.New("images: the store is closed")
+	}
+	s.jobs.Add(1)
+	return nil
+}
+
+// Prepare gets an image ready, as long as it takes, and keeps it so for a holder: the path of a directory that lives as long as
+// the image is needed. The same holder is given the same again, even if a tag has moved meanwhile. When ctx ends no
+// process is left behind.
+func (s *Store) Prepare(ctx context.Context, text, holder string) (*Image, error) {
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.jobs.Done()
+	ref, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(holder); err != nil || !filepath.IsAbs(holder) || !info.IsDir() {
+		return nil, fmt.Errorf("images: the holder %q is not the path of a directory", holder)
+	}
+	if before, err := s.Held(holder); err == nil && before.Ref == text {
+		return before, nil
+	}
+	if ref.kind == kindPath {
+		if image, err := rootfs(ref); image != nil || err != nil {
+			return image, errors.Join(err, s.hold(image, holder))
+		}
+	}
+	for { // Between the end of a fetch and the hold, an image may be swept away: only if it was there unused all along.
+		key, err := s.fetches.do(ctx, text, func(ctx context.Context) (string, error) { return s.fetch(ctx, ref) })
+		if err != nil {
+			return nil, explain(ctx, ref, err)
+		}
+		image, err := s.take(ref, key, holder)
+		if !errors.Is(err, errSwept) {
+			return image, err
+		}
+	}
+}
+
+// rootfs answers a directory on the worker; nothing where there is an archive.
+func rootfs(ref reference) (*Image, error) {
+	real, err := filepath.EvalSymlinks(ref.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, problem("%s is not on this machine; put it on every machine that the job may run on", ref.path)
+	}
+	if err != nil {
+		return nil, problem("%w", err)
+	}
+	info, err := os.Stat(real)
+	switch {
+	case err != nil:
+		return nil, problem("%w", err)
+	case !info.IsDir():
+		return nil, nil
+	case real == "/":
+		return nil, problem("%s is the machine's own root; say `image: host`", ref.path)
+	case strings.ContainsAny(real, `:,\`):
+		return nil, problem(`%s has one of : , \ in its path, which mounts have a use for; give it another name`, ref.path)
+	}
+	return &Image{Ref: ref.text, Rootfs: real}, nil
+}
+
+// Info is one image in the store.
+type Info struct {
+	Digest   string
+	Ref      string // by which it came
+	Bytes    int64  // of its layers, which it may share
+	LastUsed time.Time
+	Holders  int
+}
+
+// List answers the images, the one used last first.
+func (s *Store) List() ([]Info, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errors.New("images: the store is closed")
+	}
+	holders := s.holders()
+	list := make([]Info, 0, len(s.records))
+	for key, record := range s.records {
+		list = append(list, Info{record.Digest, record.Ref, record.bytes(s.present), record.used, holders[key]})
+	}
+	slices.SortFunc(list, func(a, b Info) int { return cmp.Or(b.LastUsed.Compare(a.LastUsed), cmp.Compare(a.Digest, b.Digest)) })
+	return list, nil
+}

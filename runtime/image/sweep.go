@@ -1,0 +1,158 @@
+//go:build linux
+
+package image
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// This file owns what goes when there is too much. An image that somebody holds stays, and so does one that was used of
+// late; of the others the one unused for the longest goes first. A layer goes when no image has it and no pull needs it.
+// What goes loses its name under the lock, at once, and its files later: a pull beside it never sees half of anything.
+
+// Swept is what GC removed.
+type Swept struct {
+	Images []string // digests
+	Layers int
+	Bytes  int64 // of the layers; a rootfs is made of links to them
+}
+
+// GC removes images until the store keeps no more than it may.
+func (s *Store) GC(ctx context.Context) (Swept, error) {
+	if err := s.begin(); err != nil {
+		return Swept{}, err
+	}
+	defer s.jobs.Done()
+	swept, trash, err := s.choose()
+	for _, path := range trash {
+		if ctx.Err() != nil {
+			return swept, ctx.Err() // The next agent removes the rest.
+		}
+		if wrong := os.RemoveAll(path); err == nil && wrong != nil {
+			err = fmt.Errorf("images: %w", wrong)
+		}
+	}
+	return swept, err
+}
+
+// sweep runs a GC beside everything else, one at a time.
+func (s *Store) sweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.sweeping || s.total() <= s.o.MaxBytes || s.o.MaxBytes < 0 {
+		return
+	}
+	s.sweeping = true
+	s.jobs.Go(func() {
+		swept, err := s.GC(s.base)
+		if err != nil && s.base.Err() == nil {
+			s.o.Log.Info("Unused images could not all be removed: %v", err)
+		}
+		if len(swept.Images)+swept.Layers > 0 {
+			s.o.Log.Info("%d unused images went, %.1f MiB", len(swept.Images), float64(swept.Bytes)/(1<<20))
+		}
+		s.mu.Lock()
+		s.sweeping = false
+		s.mu.Unlock()
+	})
+}
+
+// total is how much the layers take.
+func (s *Store) total() int64 {
+	total := int64(0)
+	for _, bytes := range s.present {
+		total += bytes
+	}
+	return total
+}
+
+// choose takes the names from what goes, and answers the paths to remove.
+func (s *Store) choose() (swept Swept, trash []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.dropDead(); err != nil {
+		return swept, nil, err
+	}
+	if s.o.MaxBytes < 0 {
+		return swept, nil, nil
+	}
+	discard := func(path string) error {
+		dir, err := os.MkdirTemp(s.path(workDir), "gone-")
+		if err == nil {
+			trash = append(trash, dir)
+			err = os.Rename(path, filepath.Join(dir, filepath.Base(path)))
+		}
+		return err
+	}
+	for _, key := range append([]string{""}, s.idle()...) { // first only layers that belong to nothing
+		if s.total() <= s.o.MaxBytes {
+			break
+		}
+		if key != "" {
+			if err := discard(s.path(imagesDir, key)); err != nil {
+				return swept, trash, fmt.Errorf("images: %w", err)
+			}
+			swept.Images = append(swept.Images, s.records[key].Digest)
+			delete(s.records, key)
+		}
+		for _, name := range s.orphans() {
+			if err := discard(s.path(layersDir, name)); err != nil {
+				return swept, trash, fmt.Errorf("images: %w", err)
+			}
+			swept.Layers++
+			swept.Bytes += s.present[name]
+			delete(s.present, name)
+		}
+	}
+	return swept, trash, nil
+}
+
+// dropDead forgets holders whose directory is gone.
+func (s *Store) dropDead() error {
+	for holder := range s.held {
+		if _, err := os.Lstat(holder); errors.Is(err, fs.ErrNotExist) {
+			if err := s.release(holder); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// idle are the images that may go, the one to go first being first.
+func (s *Store) idle() []string {
+	holders := s.holders()
+	var keys []string
+	for key, record := range s.records {
+		if holders[key] == 0 && s.o.Now().Sub(record.used) >= s.o.MinUnused {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(s.records[a].used.Compare(s.records[b].used), cmp.Compare(a, b)) })
+	return keys
+}
+
+// orphans are the layers that no image has and no pull needs.
+func (s *Store) orphans() []string {
+	needed := map[string]bool{}
+	for _, record := range s.records {
+		for _, name := range record.Layers {
+			needed[name] = true
+		}
+	}
+	var names []string
+	for name := range s.present {
+		if !needed[name] && s.busy[name] == 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

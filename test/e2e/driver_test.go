@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what must be the same whatever tasks run in, and what only a
+// container can do.
+
+// eachDriver runs a test on a cluster of each kind.
+func eachDriver(t *testing.T, test func(*testing.T, *cluster)) {
+	t.Parallel()
+	for _, driver := range []string{"process", "carapace"} {
+		t.Run(driver, func(t *testing.T) { test(t, clusterOf(t, driver)) })
+	}
+}
+
+func clusterOf(t *testing.T, driver string) *cluster {
+	t.Helper()
+	if driver == "carapace" && os.Geteuid() != 0 {
+		t.Skip("not root: containers with limits and other users need it")
+	}
+	c := newCluster(t)
+	c.driver = driver
+	t.Cleanup(func() { // the agents have ended by now
+		killAll(c.dir)
+		c.collect()
+	})
+	return c
+}
+
+// collect removes what containers left whose supervisors were killed: the next
+// agent would do it, and after a test there is none.
+func (c *cluster) collect() {
+	limit := time.Now().Add(10 * time.Second)
+	for {
+		states, _ := filepath.Glob(filepath.Join(c.dir, "*", "carapace"))
+		for _, state := range states {
+			if text, err := exec.Command(filepath.Join(bin, "carapace"), "gc", "--state-dir", state).CombinedOutput(); err != nil {
+				c.t.Errorf("what containers left cannot be removed: %v: %s", err, text)
+			}
+		}
+		left, _ := filepath.Glob(filepath.Join(c.dir, "*", "carapace", "*"))
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(limit) {
+			c.t.Errorf("containers are left: %q", left)
+			return
+		}
+		time.Sleep(10 * time.Millisecond) // the kernel is still ending one
+	}
+}
+
+// writing lets a gang write into a folder of the machine. The folder is where it
+// was for it, so that the same job runs in every driver.
+func writing(t *testing.T, folder string, spec *messages.JobSpec) *messages.JobSpec {
+	t.Helper()
+	if err := os.Chmod(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	spec.Mounts = append(spec.Mounts, &messages.Mount{Source: folder, Target: folder})
+	return spec
+}
+
+// TestDriverIsTold: the agent says what tasks run in, and why.
+func TestDriverIsTold(t *testing.T) {
+	c := newCluster(t)
+	c.driver = "auto"
+	want := "Driver process: tasks are not isolated, because the agent is not root"
+	if os.Geteuid() == 0 {
+		want = "Driver carapace: each task has a container of its own"
+	}
+	if n := c.node("n1", "r1"); !strings.Contains(n.said(), want) {
+		t.Errorf("it did not say %q", want)
+	}
+}
+
+// TestOutOfMemory: a task that takes more than it asked for is killed, and all
+// who look are told who, where and why.
+func TestOutOfMemory(t *testing.T) {
+	c := clusterOf(t, "carapace")
+	c.node("n1", "r1")
+	spec := gang(2, 1, `test $SYNAPSE_RANK = 0 && exec sleep 60; exec tail /dev/zero`)
+	spec.Each.MemoryBytes = 48 << 20
+	id := c.submit(spec)
+	if s := c.await(id, "failed", 20*time.Second); s.Record.ExitCode != 137 {
+		t.Errorf("it ended with code %d", s.Record.ExitCode)
+	}
+	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 ran out of memory", "")
+}
+
+// TestDeafToSIGTERM: what does not end when told is killed after its grace, and
+// nobody has its GPUs before it is gone.
+func TestDeafToSIGTERM(t *testing.T) { eachDriver(t, deafToSIGTERM) }
+
+func deafToSIGTERM(t *testing.T, c *cluster) {
+	c.node("n1", "r1")
+	out := t.TempDir()
+	deaf := writing(t, out, gang(1, 8, `trap "" TERM; (setsid sh -c "trap '' TERM; while :; do date +%s%N > `+out+`/alive; done" &); while :; do sleep 1; done`))
+	deaf.Stop.GraceMs = 1000
+	first := c.submit(deaf)
+	c.await(first, "running", 10*time.Second)
+	next := c.submit(writing(t, out, gang(1, 8, `cat `+out+`/alive > `+out+`/then; sleep 0.3; cmp `+out+`/alive `+out+`/then`)))
+	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(out, "alive")); err == nil {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("the first does not live")
+		}
+	}
+	told := time.Now()
+	c.cancel(first)
+	c.await(first, "cancelled", 10*time.Second)
+	if took := time.Since(told); took < time.Second {
+		t.Errorf("it was gone %s after it was told to, though it does not listen and had a grace of 1 s", took)
+	}
+	c.await(next, "succeeded", 10*time.Second)
+}
+
+// TestGPUsApart: two tasks of one machine are never shown each other's GPUs.
+func TestGPUsApart(t *testing.T) { eachDriver(t, gpusApart) }
+
+func gpusApart(t *testing.T, c *cluster) {
+	c.node("n1", "r1")
+	out := t.TempDir()
+	id := c.submit(writing(t, out, gang(3, 2, `echo "$CUDA_VISIBLE_DEVICES" > `+out+`/$SYNAPSE_RANK; ls /dev/nvidia* 2>/dev/null; exec sleep 1`)))
+	c.await(id, "succeeded", 15*time.Second)
+	var all []string
+	for rank := range 3 {
+		text, err := os.ReadFile(filepath.Join(out, fmt.Sprint(rank)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := strings.Split(strings.TrimSpace(string(text)), ",")
+		if len(own) != 2 {
+			t.Errorf("rank %d was shown %q", rank, text)
+		}
+		all = append(all, own...)
+	}
+	slices.Sort(all)
+	if len(slices.Compact(all)) != 6 {
+		t.Errorf("together they were shown %q", all)
+	}
+	if said := c.logs(id); c.driver == "carapace" && said != "" {
+		t.Errorf("declared GPUs have no device nodes, and there was %q", said)
+	}
+}
+
+// TestContainerShowsNothing: a task sees neither the agent's own directory nor
+// what others have in theirs, and writes nowhere but where it may.
+func TestContainerShowsNothing(t *testing.T) {
+	c := clusterOf(t, "carapace")
+	c.node("n1", "r1")
+	spec := gang(1, 1, `id -u; ls -A /tmp /run; pwd; touch /usr/x /etc/x /x 2>/dev/null && echo wrote; ls `+c.dir+` 2>/dev/null; touch here && cat $SYNAPSE_HOSTFILE`)
+	spec.User = ""
+	id := c.submit(spec)
+	c.await(id, "succeeded", 10*time.Second)
+	if got, want := c.logs(id), "65534\n/run:\n\n/tmp:\n/scratch\n127.0.0.1 slots=1\n"; got != want {
+		t.Errorf("it saw %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,345 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns machines that are cut off: for a moment, for long, for ever.
+
+// island is a machine's own network, with one cable to ours.
+type island struct {
+	t                   *testing.T
+	name, cable, theirs string // the namespace, and the cable's two ends
+	address, machine    string // ours and the machine's
+	ip                  string // the program
+}
+
+var islands atomic.Int32
+
+// newIsland makes a network namespace and a pair of devices into it, and takes
+// both away again. Their names and addresses have the test process's id in them.
+func newIsland(t *testing.T) *island {
+	t.Helper()
+	ip, err := exec.LookPath("ip")
+	if err != nil {
+		t.Skip("iproute2 is not installed: a machine cannot be cut off without it")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("not root: a network of its own cannot be made for a machine")
+	}
+	n, pid := int(islands.Add(1)), os.Getpid()
+	i := &island{t: t, ip: ip, name: fmt.Sprintf("syn-%d-%d", pid, n), cable: fmt.Sprintf("sy%d-%d", pid, n), theirs: fmt.Sprintf("sz%d-%d", pid, n)}
+	net := fmt.Sprintf("198.%d.%d.", 18+pid>>8&1, pid&255) // of what is set aside for tests of networks
+	i.address, i.machine = net+strconv.Itoa(4*n+1), net+strconv.Itoa(4*n+2)
+	if out, err := exec.Command(ip, "netns", "add", i.name).CombinedOutput(); err != nil {
+		t.Skipf("this machine gives out no network namespaces: %s", out)
+	}
+	t.Cleanup(func() {
+		// Tasks that still run there keep it; the cable goes at once.
+		_ = exec.Command(ip, "link", "del", i.cable).Run()
+		if out, err := exec.Command(ip, "netns", "del", i.name).CombinedOutput(); err != nil {
+			t.Errorf("the namespace %s is left: %s", i.name, out)
+		}
+	})
+	i.do("link", "add", i.cable, "type", "veth", "peer", "name", i.theirs, "netns", i.name)
+	i.do("addr", "add", i.address+"/30", "dev", i.cable)
+	i.do("link", "set", i.cable, "up")
+	i.there("addr", "add", i.machine+"/30", "dev", i.theirs)
+	i.there("link", "set", i.theirs, "up")
+	i.there("link", "set", "lo", "up")
+	return i
+}
+
+func (i *island) do(args ...string) {
+	i.t.Helper()
+	if out, err := exec.Command(i.ip, args...).CombinedOutput(); err != nil {
+		i.t.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (i *island) there(args ...string) {
+	i.t.Helper()
+	i.do(append([]string{"-n", i.name}, args...)...)
+}
+
+// cut loses every packet between the two, silently: each side sends to a device
+// that is not there. Nobody is told, as when a switch dies.
+func (i *island) cut() {
+	i.t.Helper()
+	const nobody = "02:00:00:00:00:fe"
+	i.do("neigh", "replace", i.machine, "lladdr", nobody, "dev", i.cable, "nud", "permanent")
+	i.there("neigh", "replace", i.address, "lladdr", nobody, "dev", i.theirs, "nud", "permanent")
+}
+
+func (i *island) heal() {
+	i.t.Helper()
+	i.do("neigh", "del", i.machine, "dev", i.cable)
+	i.there("neigh", "del", i.address, "dev", i.theirs)
+}
+
+// node starts a machine's agent on the island, and waits until it has joined.
+func (i *island) node(c *cluster, id, rack string) *process {
+	i.t.Helper()
+	args := append([]string{"netns", "exec", i.name, filepath.Join(bin, "synapse-node")}, c.agentArgs(id, rack, "--address", i.machine)...)
+	p := launch(i.t, id, i.ip, args...)
+	p.says(i.t, "Success! Master says: Welcome to Synapse", 15*time.Second)
+	return p
+}
+
+// diary is a gang whose members each write down the process that they are, under
+// the attempt's name, and then run for long.
+type diary struct{ folder string }
+
+func newDiary(t *testing.T, tasks int32, gpus float64) (diary, *messages.JobSpec) {
+	t.Helper()
+	d := diary{t.TempDir()}
+	if err := os.Chmod(d.folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return d, gang(tasks, gpus, "echo $$ > "+d.folder+"/$SYNAPSE_RANK.$SYNAPSE_ATTEMPT; while ! test -e "+d.folder+"/enough; do sleep 0.05; done")
+}
+
+// starts are the processes of a rank's starts, in the order of their attempts.
+func (d diary) starts(rank int) []int {
+	var pids []int
+	files, _ := filepath.Glob(filepath.Join(d.folder, fmt.Sprintf("%d.*", rank)))
+	slices.Sort(files) // attempts' names sort as they come
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// written waits until a rank has written down what it is.
+func (d diary) written(t *testing.T, rank int) {
+	t.Helper()
+	for limit := time.Now().Add(5 * time.Second); len(d.starts(rank)) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			entries, err := os.ReadDir(d.folder)
+			t.Fatalf("rank %d has written nothing; %v is there (%v)", rank, entries, err)
+		}
+	}
+}
+
+func alive(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(text), ") Z ")
+}
+
+// gone waits until a process has ended.
+func gone(t *testing.T, pid int, within time.Duration) {
+	t.Helper()
+	for limit := time.Now().Add(within); alive(pid); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("process %d still runs after %s", pid, within)
+		}
+	}
+}
+
+// pulse waits for a machine's next heartbeat, so that what follows has its time.
+func pulse(t *testing.T, n *process) {
+	t.Helper()
+	beats := strings.Count(n.said(), "Pulse sent")
+	for limit := time.Now().Add(6 * time.Second); strings.Count(n.said(), "Pulse sent") == beats; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("no heartbeat within 6 s")
+		}
+	}
+	time.Sleep(50 * time.Millisecond) // it is on its way
+}
+
+// TestShortPartition: a machine that is back within ten seconds has lost nothing,
+// and nothing was started twice.
+func TestShortPartition(t *testing.T) {
+	i := newIsland(t)
+	c := newCluster(t, "--listen", i.address+":0")
+	n := i.node(c, "n1", "r1")
+	c.node("n2", "r1")
+	d, spec := newDiary(t, 2, 8)
+	id := c.submit(spec)
+	c.await(id, "running", 10*time.Second)
+	pulse(t, n)
+	i.cut()
+	time.Sleep(7 * time.Second) // what is sent meanwhile comes late, or on a new link
+	i.heal()
+	pulse(t, n)
+	if strings.Contains(c.scheduler.said(), "is DEAD") {
+		t.Error("a machine was declared dead that was silent for less than ten seconds")
+	}
+	if s := c.job(id); s.Phase != "running" || s.Record.Runs != 1 || len(d.starts(0)) != 1 || len(d.starts(1)) != 1 || len(s.Debts) > 0 {
+		t.Errorf("the gang is %s after %d runs, its members started as %v and %v: %s", s.Phase, s.Record.Runs, d.starts(0), d.starts(1), s.Reason)
+	}
+	if err := os.WriteFile(filepath.Join(d.folder, "enough"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.await(id, "succeeded", 10*time.Second)
+}
+
+// TestLongPartition: the gang runs elsewhere without waiting for what cannot be
+// reached, says who still owes evidence, and the rest is stopped on return.
+func TestLongPartition(t *testing.T) {
+	i := newIsland(t)
+	c := newCluster(t, "--listen", i.address+":0")
+	n := i.node(c, "n1", "r1")
+	c.node("n2", "r1")
+	d, spec := newDiary(t, 2, 8)
+	id := c.submit(spec)
+	c.await(id, "running", 10*time.Second)
+	c.node("n3", "r2")
+	cutOff := 0
+	if c.job(id).Attempt.Places[1].Node == "n1" {
+		cutOff = 1
+	}
+	i.cut()
+	c.scheduler.says(t, "REAPER: Node n1 is DEAD (Missed Heartbeats)", 12*time.Second)
+	s := c.until(id, 10*time.Second, "running elsewhere", func(s *messages.JobStatus) bool {
+		return s.Phase == "running" && s.Record.Runs == 2 && len(d.starts(cutOff)) == 2
+	})
+	for _, p := range s.Attempt.Places {
+		if p.Node == "n1" {
+			t.Error("it was placed on the machine that is cut off")
+		}
+	}
+	old := d.starts(cutOff)[0]
+	if len(s.Debts) != 1 || s.Debts[0] != "n1" || len(c.machine("n1").Debts) != 1 || !alive(old) {
+		t.Errorf("the job's debts are %v, the machine's %v; the old process runs: %t", s.Debts, c.machine("n1").Debts, alive(old))
+	}
+	if described := c.cli("describe", "job", id); !strings.Contains(described.out, "Waits for:    n1\n") {
+		t.Errorf("describe says\n%s", described.out)
+	}
+
+	i.heal()
+	n.says(t, "Success! Master says: Welcome to Synapse", 10*time.Second)
+	gone(t, old, 15*time.Second)
+	s = c.until(id, 10*time.Second, "without debts", func(s *messages.JobStatus) bool { return len(s.Debts) == 0 })
+	if s.Phase != "running" || s.Record.Runs != 2 || c.machine("n1").Phase != "up" {
+		t.Errorf("the gang is %s after %d runs, n1 is %s", s.Phase, s.Record.Runs, c.machine("n1").Phase)
+	}
+	c.cancel(id)
+	c.await(id, "cancelled", 10*time.Second)
+}
+
+// TestPartitionForEver: a cancelled job ends though its machine never answers;
+// what may still run there is shown until the operator says that it is gone. If
+// that was wrong, what ran there is stopped all the same.
+func TestPartitionForEver(t *testing.T) {
+	i := newIsland(t)
+	c := newCluster(t, "--listen", i.address+":0")
+	i.node(c, "n1", "r1")
+	d, spec := newDiary(t, 1, 8) // grace 2 s
+	id := c.submit(spec)
+	c.await(id, "running", 10*time.Second)
+	d.written(t, 0)
+	i.cut()
+	began := time.Now()
+	c.cancel(id)
+	remove := &messages.ChangeNode{Node: "n1", Verb: messages.NodeVerb_NODE_VERB_REMOVE, Reason: "burnt"}
+	if _, err := c.client.ChangeNode(c.ctx(), remove); status.Code(err) == codes.OK {
+		t.Error("a machine that may be alive was removed")
+	}
+	s := c.await(id, "cancelled", 13*time.Second)
+	t.Logf("cancelled %s after it was asked for", time.Since(began).Round(time.Millisecond))
+	if took := time.Since(began); took > 12*time.Second {
+		t.Errorf("it ended after %s, and its grace is 2 s", took)
+	}
+	m := c.machine("n1")
+	if len(s.Debts) != 1 || s.Debts[0] != "n1" || m.Phase != "dead" || len(m.Debts) != 1 {
+		t.Errorf("the job owes %v, n1 is %s and owes %v", s.Debts, m.Phase, m.Debts)
+	}
+	c.cli("get", "nodes").wants(t, 0, "an attempt may still be on it", "")
+	c.cli("remove", "n1", "--gone", "--reason", "burnt").wants(t, 0, "Machine n1 removed\n", "")
+	c.until(id, 5*time.Second, "without debts", func(s *messages.JobStatus) bool { return len(s.Debts) == 0 })
+	c.cli("get", "nodes", "-q").wants(t, 0, "", "")
+
+	i.heal()
+	gone(t, d.starts(0)[0], 15*time.Second)
+	if s := c.job(id); s.Phase != "cancelled" {
+		t.Errorf("the job is %s", s.Phase)
+	}
+}
+
+// TestFullDisk: a machine that cannot write takes no part, says why, and is not
+// asked again and again.
+func TestFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: a small file system cannot be mounted")
+	}
+	c := newCluster(t)
+	folder := filepath.Join(c.dir, "a") // its name comes first, and so does it where all else is equal
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=512k,mode=755"); err != nil {
+		t.Skipf("this machine mounts no tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		killAll(folder)
+		if err := syscall.Unmount(folder, syscall.MNT_DETACH); err != nil {
+			t.Errorf("the small disk is left: %v", err)
+		}
+	})
+	c.node("a", "r1")
+	c.node("b", "r1")
+	first := c.submit(gang(1, 8, "true"))
+	if s := c.await(first, "succeeded", 10*time.Second); s.Attempt.Places[0].Node != "a" {
+		t.Fatalf("the first machine is %s, and this test is about it", s.Attempt.Places[0].Node)
+	}
+	fill(t, filepath.Join(folder, "ballast"))
+	for range 5 {
+		began := time.Now()
+		id := c.submit(gang(1, 8, "true"))
+		s := c.await(id, "succeeded", 10*time.Second)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("a job took %s, and there is a good machine (it ran %d times)", took, s.Record.Runs)
+		}
+		if p := s.Attempt.Places[0]; p.Node != "b" {
+			t.Errorf("it ran on %s", p.Node)
+		}
+	}
+	asked := strings.Count(c.scheduler.said(), "to Nodes [a]") - 1
+	t.Logf("the full machine was asked %d times", asked)
+	if asked > 5 {
+		t.Errorf("the full machine was asked %d times", asked)
+	}
+	c.cli("get", "nodes", "--no-headers").wants(t, 0, "no space left on device", "")
+
+	// Room again: it comes back by itself.
+	if err := os.Remove(filepath.Join(folder, "ballast")); err != nil {
+		t.Fatal(err)
+	}
+	both := c.submit(gang(2, 8, "true"))
+	c.await(both, "succeeded", 20*time.Second)
+}
+
+// fill leaves a file system without a byte.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for size := 64 << 10; size > 0; {
+		if _, err := file.Write(make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+}

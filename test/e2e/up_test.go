@@ -1,0 +1,245 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// This file owns a cluster in one command: that it stands, that its parts may
+// die as machines do, and that nothing of it is left when it ends.
+
+// local is an `up` and the cluster that it runs.
+type local struct {
+	*cluster
+	cmd         *exec.Cmd
+	out, errors *said
+	ended       chan struct{}
+}
+
+// said is what a process has said so far.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *said) Write(data []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(data)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// up runs `up`, with all its state below a folder that only it knows.
+func up(t *testing.T, args ...string) *local {
+	t.Helper()
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "synapse-e2e-up-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // tasks run as other users
+		t.Fatal(err)
+	}
+	l := &local{cluster: &cluster{t: t, dir: dir}, out: &said{}, errors: &said{}, ended: make(chan struct{})}
+	l.cmd = exec.Command(filepath.Join(bin, "synapse-cli"), append([]string{"up"}, args...)...)
+	l.cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	l.cmd.Stdout, l.cmd.Stderr = l.out, l.errors
+	l.cmd.WaitDelay = time.Second
+	if err := l.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = l.cmd.Wait() // how it ended stands in ProcessState
+		close(l.ended)
+	}()
+	t.Cleanup(func() {
+		_ = l.cmd.Process.Kill()
+		<-l.ended
+		killAll(dir)
+		os.RemoveAll(dir)
+		if t.Failed() {
+			t.Logf("up said %q and\n%s", l.out, l.errors)
+		}
+	})
+	return l
+}
+
+// telling waits until `up` has said something.
+func (l *local) telling(words string, within time.Duration) {
+	l.t.Helper()
+	for limit := time.Now().Add(within); !strings.Contains(l.out.String()+l.errors.String(), words); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			l.t.Fatalf("up did not say %q within %s", words, within)
+		}
+	}
+}
+
+var readyLine = regexp.MustCompile(`^ready: scheduler (127\.0\.0\.1:\d+), (\d+) nodes, (\d+) GPUs, (\d+) racks\n$`)
+
+// ready waits until the cluster stands, and takes its settings from the file that it names.
+func (l *local) ready(nodes, gpus, racks int) {
+	l.t.Helper()
+	l.telling("ready: ", 15*time.Second)
+	l.telling(" racks\n", time.Second)
+	found := readyLine.FindStringSubmatch(l.out.String())
+	if want := fmt.Sprintf("%d %d %d", nodes, gpus, racks); found == nil || strings.Join(found[2:], " ") != want {
+		l.t.Fatalf("it says %q, and has %s", l.out, want)
+	}
+	l.address = found[1]
+	l.client = l.dial()
+}
+
+// settings is the file that `up` offers to the commands that follow.
+func (l *local) settings() string {
+	l.t.Helper()
+	_, rest, _ := strings.Cut(l.errors.String(), "synapse-cli: export SYNAPSE_CONFIG=")
+	path, _, whole := strings.Cut(rest, "\n")
+	if !whole {
+		l.t.Fatalf("up names no settings:\n%s", l.errors)
+	}
+	return path
+}
+
+// part is the pid of one of the cluster's processes, by what its command line has.
+func (l *local) part(words ...string) int {
+	l.t.Helper()
+	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	want := strings.Join(words, "\x00") + "\x00"
+	for _, path := range found {
+		text, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(text), l.dir) && strings.Contains(string(text), want) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			return pid
+		}
+	}
+	l.t.Fatalf("no process of this cluster has %q in its command line", words)
+	return 0
+}
+
+// ends waits for the end, and holds its code, its time, and that nothing is left.
+func (l *local) ends(code int, within time.Duration) {
+	l.t.Helper()
+	began := time.Now()
+	select {
+	case <-l.ended:
+	case <-time.After(within):
+		l.t.Fatalf("up did not end within %s", within)
+	}
+	l.t.Logf("up ended after %s", time.Since(began).Round(time.Millisecond))
+	if got := l.cmd.ProcessState.ExitCode(); got != code {
+		l.t.Errorf("up ended with %d, want %d", got, code)
+	}
+	if n := killAll(l.dir); n > 0 {
+		l.t.Errorf("%d of its processes were left", n)
+	}
+	left, err := os.ReadDir(l.dir)
+	if err != nil || len(left) > 0 {
+		l.t.Errorf("of its state %v is left (%v)", left, err)
+	}
+}
+
+// TestUp: four machines in two racks in one command, usable by its settings
+// alone. A machine may die; Ctrl-C ends all the others, and all that runs.
+func TestUp(t *testing.T) {
+	l := up(t, "--nodes", "4", "--racks", "2", "--gpus", "8")
+	l.ready(4, 32, 2)
+	cmd := l.command(filepath.Join(bin, "synapse-cli"), "get", "nodes", "--parsable", "--no-headers", "--sort", "name")
+	cmd.Env = append(os.Environ(), "SYNAPSE_SERVER=", "SYNAPSE_CONFIG="+l.settings())
+	rows := strings.Split(ask(t, cmd).wants(t, 0, "\n", "").out, "\n")
+	if len(rows) != 5 {
+		t.Fatalf("%q", rows)
+	}
+	for i, rack := range []string{"r1", "r1", "r2", "r2"} {
+		if want := fmt.Sprintf("node-%d|up|local/%s|0/8|", i+1, rack); !strings.HasPrefix(rows[i], want) {
+			t.Errorf("row %d is %q, want %q first", i, rows[i], want)
+		}
+	}
+	l.cli(shell("exit 6", "--wait", "--gpu", "8", "-n", "2")...).wants(t, 6, "\n", " exited with code 6\n")
+	runs := l.order("trap '' TERM; while :; do sleep 1; done", "-n", "1", "--gpu", "8")
+	l.await(runs, "running", 5*time.Second)
+
+	killed := "node-4"
+	if l.job(runs).Attempt.Places[0].Node == killed {
+		killed = "node-1"
+	}
+	if err := syscall.Kill(l.part("--id", killed), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	l.telling("synapse-cli: "+killed+" ended: signal: killed; the cluster goes on without it\n", 5*time.Second)
+	l.cli(shell("exit 0", "--wait")...).wants(t, 0, "\n", "succeeded")
+
+	_ = l.cmd.Process.Signal(os.Interrupt)
+	l.ends(0, 10*time.Second)
+}
+
+// TestUpTold: what a service manager says is as good as Ctrl-C.
+func TestUpTold(t *testing.T) {
+	l := up(t, "--nodes", "2", "--quiet")
+	l.ready(2, 16, 1)
+	l.await(l.order("exec sleep 600"), "running", 5*time.Second)
+	_ = l.cmd.Process.Signal(syscall.SIGTERM)
+	l.ends(0, 10*time.Second)
+	if said := l.errors.String(); strings.Contains(said, "Starting Worker") || !strings.Contains(said, "synapse-cli: terminated: ending the cluster\n") {
+		t.Errorf("it said\n%s", said)
+	}
+}
+
+// TestUpTwice: a second Ctrl-C waits for nothing, and leaves nothing either.
+func TestUpTwice(t *testing.T) {
+	l := up(t, "--nodes", "1")
+	l.ready(1, 8, 1)
+	l.await(l.order("trap '' TERM; while :; do sleep 1; done"), "running", 5*time.Second)
+	_ = l.cmd.Process.Signal(os.Interrupt)
+	l.telling("ending the cluster", 2*time.Second)
+	_ = l.cmd.Process.Signal(os.Interrupt)
+	l.ends(0, time.Second)
+}
+
+// TestUpWithoutScheduler: without the one process that all hangs on, the cluster
+// ends, and says what was said last.
+func TestUpWithoutScheduler(t *testing.T) {
+	l := up(t, "--nodes", "2")
+	l.ready(2, 16, 1)
+	l.await(l.order("exec sleep 600"), "running", 5*time.Second)
+	if err := syscall.Kill(l.part("--levels", "zone,rack"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	l.ends(1, 10*time.Second)
+	if said := l.errors.String(); !strings.Contains(said, "synapse-cli: scheduler ended: signal: killed\nhint: its last lines are above\n") {
+		t.Errorf("it said\n%s", said)
+	}
+}
+
+// TestUpWherePortsAreTaken: one clear line of the scheduler's, and its code.
+func TestUpWherePortsAreTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	l := up(t, "--nodes", "2", "--quiet", "--listen", taken.Addr().String())
+	l.ends(1, 10*time.Second)
+	want := fmt.Sprintf("  synapse-scheduler: --listen %s: the port is in use by another process\nsynapse-cli: scheduler ended: exit status 1\nhint: its last lines are above\n", taken.Addr())
+	if said := l.errors.String(); said != want || l.out.String() != "" {
+		t.Errorf("it said %q and %q, want %q", l.out, said, want)
+	}
+}
