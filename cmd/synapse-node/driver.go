@@ -13,6 +13,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/process"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -34,13 +35,14 @@ type means struct {
 
 // choose finds out what works here, and says it. Both drivers are there in any
 // case: an earlier agent may have chosen otherwise, and its tasks may still run.
-func (o *options) choose(dir string, log actors.Log) (means, error) {
+func (o *options) choose(dir string, images *image.Store, log actors.Log) (means, error) {
 	binary, err := findCarapace(o.carapace)
 	if err != nil {
 		return means{}, err
 	}
 	containers, err := container.New(container.Options{
 		Binary: binary, StateDir: filepath.Join(dir, "carapace"), Hide: []string{dir}, Users: account.Rules{AllowRoot: o.allowRoot},
+		Images: container.Stored{Store: images},
 	})
 	if err != nil {
 		return means{}, err

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/runtime/image/layer"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -16,6 +17,10 @@ func main() {
 	// Each task's supervisor is this binary too, and must not read an agent's settings.
 	if len(os.Args) > 1 && os.Args[1] == supervisor.SubCommand {
 		os.Exit(supervisor.Main(os.Args[2:]))
+	}
+	// And so is the process that unpacks a layer of an image.
+	if len(os.Args) > 1 && os.Args[1] == layer.SubCommand {
+		os.Exit(layer.Main(os.Args[2:]))
 	}
 	daemon.Main(command())
 }

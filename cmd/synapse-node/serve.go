@@ -11,6 +11,7 @@ import (
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/runtime/disk"
+	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/machine"
 	"github.com/yi-json/synapse/topology"
@@ -41,7 +42,12 @@ func serve(o options) error {
 	}
 	log := host.NewLog(os.Stderr, o.debug)
 	h := host.New(log)
-	with, err := o.choose(dir, log)
+	images, err := image.Open(filepath.Join(dir, "images"), image.Options{Log: log})
+	if err != nil {
+		return err
+	}
+	defer images.Close()
+	with, err := o.choose(dir, images, log)
 	if err != nil {
 		return err
 	}

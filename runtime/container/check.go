@@ -27,7 +27,7 @@ func (d *Driver) check(t *launcher.Task, image Image, who *account.Account) erro
 	if err := d.checkRequired(s); err != nil {
 		return err
 	}
-	if image.Rootfs != HostImage {
+	if image.Rootfs != HostImage && !image.Owned {
 		if err := d.mayShow("image", image.Rootfs, who); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ package container
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +53,7 @@ func taskOf(t *testing.T, change func(*messages.JobSpec)) *launcher.Task {
 
 func driverOf(t *testing.T, change func(*Options)) *Driver {
 	t.Helper()
-	o := Options{Binary: "/no/carapace", StateDir: filepath.Join(t.TempDir(), "state"), Cgroups: carapace.Cgroups{Parent: "/synapse-test-" + filepath.Base(t.TempDir())}}
+	o := Options{Binary: "/no/carapace", StateDir: filepath.Join(t.TempDir(), "state"), Cgroups: carapace.Cgroups{Parent: fmt.Sprintf("/synapse-test-%d", os.Getpid())}}
 	if change != nil {
 		change(&o)
 	}
@@ -60,6 +61,11 @@ func driverOf(t *testing.T, change func(*Options)) *Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // the groups above the containers', which stay for the next one
+		if _, err := carapace.GC(o.StateDir, o.Cgroups); err != nil {
+			t.Error(err)
+		}
+	})
 	return d
 }
 
@@ -295,5 +301,10 @@ func TestSweep(t *testing.T) {
 	}
 	if err := d.Collect(); err != nil {
 		t.Error(err)
+	}
+	for _, folder := range d.o.Cgroups.Folders() {
+		if _, err := os.Stat(folder); err == nil {
+			t.Errorf("%s is left", folder)
+		}
 	}
 }

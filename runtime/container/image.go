@@ -20,6 +20,8 @@ type Image struct {
 	Rootfs string `json:"rootfs"`
 	// Layer: others use the same directory, so what a task writes goes to a layer of its own.
 	Layer bool `json:"layer,omitempty"`
+	// Owned: the agent made the directory, and no task may write to it or needs to reach it by itself.
+	Owned bool `json:"owned,omitempty"`
 	// What the image says where the job says nothing.
 	Command []string `json:"command,omitempty"`
 	Env     []string `json:"env,omitempty"`

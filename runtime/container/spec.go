@@ -36,6 +36,7 @@ func (d *Driver) spec(t *launcher.Task, image Image, who *account.Account) carap
 	if image.Layer && d.lacks["layer"] == "" {
 		spec.Layer = filepath.Join(t.Dir, layerName)
 	}
+	spec.ReadOnly = image.Owned && spec.Layer == "" // the next task must find what this one did
 	if len(spec.Command) == 0 {
 		spec.Command = image.Command
 	}

@@ -375,3 +375,29 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%+v", exit)
 	}
 }
+
+// TestKilledContainer: a container's own program is left to see its container die, so that it can tidy up and tell; a
+// SIGKILL of a user's means the container, too.
+func TestKilledContainer(t *testing.T) {
+	script := `trap "" TERM; exec 4>&3 3>&-; sleep 1000 & echo '{"event":"started"}' >&4; wait $!; echo tidied; echo '{"event":"exited","code":137,"signal":9,"reason":"from outside"}' >&4; exit 137`
+	for name, end := range map[string]func(*rig) error{
+		"stop without grace": func(r *rig) error { return r.link.Stop(int(unix.SIGTERM), 0) },
+		"stop by SIGKILL":    func(r *rig) error { return r.link.Stop(int(unix.SIGKILL), 0) },
+		"SIGKILL":            func(r *rig) error { return r.link.Signal(int(unix.SIGKILL)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, script, func(s *Spec) { s.StatusFD, s.LeaderOnly = true, true })
+			r.started()
+			if err := end(r); err != nil {
+				t.Fatal(err)
+			}
+			if exit := r.wait(); exit.Code != 137 || exit.Signal != 9 || exit.Kind != Exited || exit.Detail != "" {
+				t.Errorf("%+v", exit)
+			}
+			if got := r.output(Stdout); got != "tidied\n" {
+				t.Errorf("it said %q", got)
+			}
+			r.nothingLeft()
+		})
+	}
+}

@@ -211,7 +211,7 @@ func TestUpTwice(t *testing.T) {
 	_ = l.cmd.Process.Signal(os.Interrupt)
 	l.telling("ending the cluster", 2*time.Second)
 	_ = l.cmd.Process.Signal(os.Interrupt)
-	l.ends(0, time.Second)
+	l.ends(0, 2*time.Second) // in order it would take longer: the task does not heed SIGTERM
 }
 
 // TestUpWithoutScheduler: without the one process that all hangs on, the cluster

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -249,7 +250,25 @@ func (c *Cluster) Stop(now <-chan struct{}) error {
 	for _, p := range c.all {
 		<-p.exited
 	}
-	return c.sweep(now)
+	err := c.sweep(now)
+	c.collect()
+	return err
+}
+
+// collect removes what containers left that were killed with their supervisors:
+// groups of the kernel's, in no folder of ours. The next agent of a node would do
+// it, and there may be none.
+func (c *Cluster) collect() {
+	carapace := filepath.Join(filepath.Dir(c.o.Node[0]), "carapace")
+	for i := range c.o.Nodes {
+		state := filepath.Join(c.o.Dir, c.nodeName(i), "carapace")
+		if left, err := os.ReadDir(state); err != nil || len(left) == 0 {
+			continue
+		}
+		if text, err := exec.Command(carapace, "gc", "--state-dir", state).CombinedOutput(); err != nil && c.o.Output != nil {
+			fmt.Fprintf(c.o.Output, "what containers of %s left cannot be removed: %v: %s\n", c.nodeName(i), err, text)
+		}
+	}
 }
 
 // closed is a time that has passed.
