@@ -5,11 +5,14 @@
 package conformance
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
+	"testing"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -94,6 +97,26 @@ func probe(words []string) int {
 		fmt.Printf("%s: %s\n", word, answer)
 	}
 	return 0
+}
+
+// interpreterOf answers the dynamic linker that a program names, or "" if it is linked statically.
+func interpreterOf(t testing.TB, program string) string {
+	t.Helper()
+	file, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, part := range file.Progs {
+		if part.Type == elf.PT_INTERP {
+			name, err := io.ReadAll(part.Open())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.TrimRight(string(name), "\x00")
+		}
+	}
+	return ""
 }
 
 // answers reads what a probe printed.
