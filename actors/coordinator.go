@@ -23,7 +23,8 @@ type Coordinator struct {
 	job       *actor.PID
 	scheduler *actor.PID
 	plan      attemptPlan
-	parties   []*party // in rank order of their first member
+	token     *messages.Token // the plan's, as every order has it
+	parties   []*party        // in rank order of their first member
 	meeting   *messages.Rendezvous
 	sent      Instant // when the first Reserve left: the decision window counts from here
 	resend    resend
@@ -90,7 +91,7 @@ var coordinatorTable = Table{Kind: KindCoordinator, Edges: []Edge{
 type deadline struct{ Phase uint64 }
 
 func newCoordinator(p *Ports, job, scheduler *actor.PID, plan attemptPlan) actor.Actor {
-	c := &Coordinator{p: p, job: job, scheduler: scheduler, plan: plan, states: newStates(&coordinatorTable, p.Host)}
+	c := &Coordinator{p: p, job: job, scheduler: scheduler, plan: plan, token: messages.ToToken(plan.Token), states: newStates(&coordinatorTable, p.Host)}
 	for _, t := range plan.Targets {
 		c.parties = append(c.parties, &party{Target: t, known: plan.Resumed == nil})
 	}

@@ -83,7 +83,7 @@ func (c *Coordinator) sendTo(ctx actor.Context, w *party) {
 func (c *Coordinator) order(w *party) *messages.Order {
 	c.seq++
 	return &messages.Order{
-		Epoch: c.p.Leader.Epoch, Token: messages.ToToken(c.plan.Token), Job: string(c.plan.Job),
+		Epoch: c.p.Leader.Epoch, Token: c.token, Job: string(c.plan.Job),
 		Node: string(w.Node), Incarnation: w.Incarnation, Seq: c.seq,
 	}
 }

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -71,7 +72,7 @@ func (j *Job) mayNotCommit() bool {
 
 // compose drafts the next write from what is on disk and what is known.
 func (j *Job) compose() draft {
-	d := draft{rec: copyOf(j.rec), att: j.att, owed: append([]*messages.AttemptRecord(nil), j.owed...)}
+	d := draft{rec: messages.Revise(j.rec), att: j.att, owed: append([]*messages.AttemptRecord(nil), j.owed...)}
 	d.askers, j.askers = j.askers, nil
 	j.draftDeeds(&d)
 	if d.att != nil {
@@ -116,10 +117,12 @@ func (j *Job) draftExits(d *draft, a *messages.AttemptRecord) *messages.AttemptR
 	if len(news) == 0 {
 		return a
 	}
-	a = copyOf(a)
-	for _, p := range a.Places {
+	a = messages.Revise(a)
+	a.Places = slices.Clone(a.Places)
+	for i, p := range a.Places {
 		if e := news[p.Rank]; e != nil && p.Exit == nil {
-			p.Exit = e
+			a.Places[i] = messages.Revise(p)
+			a.Places[i].Exit = e
 		}
 	}
 	d.touch(a)
@@ -168,7 +171,7 @@ func (j *Job) draftEnd(d *draft) {
 	if end == nil && j.started == 0 {
 		return
 	}
-	a := copyOf(d.att)
+	a := messages.Revise(d.att)
 	if j.started != 0 && a.StartedUnixMs == 0 {
 		a.StartedUnixMs = j.started
 	}

@@ -38,6 +38,7 @@ type Node struct {
 	lead   *leadHeard // a leader that is not yet accepted
 	leader *actor.PID // of the newest leader
 	rack   *actor.PID // where heartbeats go
+	about  about      // whom the last fact was told
 
 	disk  nodeDisk
 	pulse nodePulse

@@ -68,10 +68,23 @@ func (n *Node) fence(c command) string {
 	return ""
 }
 
+// about keeps what heads one fact after the other: a machine tells most of them
+// of one attempt to one Job. Rebuilt whenever it is another.
+type about struct {
+	token  topology.Token
+	wire   *messages.Token
+	leader *actor.PID
+	job    topology.JobID
+	to     *actor.PID
+}
+
 // origin heads a fact; the version is of now, after what the fact tells.
 func (n *Node) origin(t topology.Token, job topology.JobID) *messages.Origin {
+	if n.about.wire == nil || n.about.token != t {
+		n.about.token, n.about.wire = t, messages.ToToken(t)
+	}
 	return &messages.Origin{
-		Token: messages.ToToken(t), Job: string(job), Node: string(n.w.Node), MachineId: n.w.MachineID,
+		Token: n.about.wire, Job: string(job), Node: string(n.w.Node), MachineId: n.w.MachineID,
 		Incarnation: n.w.Incarnation, LedgerVersion: n.ledger.Version(),
 	}
 }
@@ -84,7 +97,10 @@ func (n *Node) tell(ctx actor.Context, job topology.JobID, fact any) {
 		n.p.Host.Count("node.nobody_leads", 1)
 		return
 	}
-	ctx.Request(At(n.leader, JobPath(job)), fact)
+	if n.about.leader != n.leader || n.about.job != job {
+		n.about.leader, n.about.job, n.about.to = n.leader, job, At(n.leader, JobPath(job))
+	}
+	ctx.Request(n.about.to, fact)
 }
 
 // refuse answers Reserve or Commit with what the machine really has.

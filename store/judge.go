@@ -44,7 +44,8 @@ type jobEntry struct {
 type attemptEntry struct {
 	attemptHead
 	record []byte
-	owes   bool // some rank lacks evidence
+	last   *messages.AttemptRecord // what record says, while more is to come: whoever writes a record leaves it as it is
+	owes   bool                    // some rank lacks evidence
 }
 
 // decode reads the whole job for a caller.
@@ -178,7 +179,9 @@ func judgeAttempt(s shelf, id topology.JobID, next *jobEntry, a *messages.Attemp
 	at, known := next.find(token)
 	var stored *messages.AttemptRecord
 	if known {
-		stored = next.attempts[at].decode()
+		if stored = next.attempts[at].last; stored == nil {
+			stored = next.attempts[at].decode()
+		}
 	} else {
 		if s.wasCommitted(token) || at < len(next.attempts) {
 			return RuleCommit
@@ -188,8 +191,10 @@ func judgeAttempt(s shelf, id topology.JobID, next *jobEntry, a *messages.Attemp
 	if broken := JudgeAttempt(stored, a); broken != "" {
 		return broken
 	}
-	next.attempts[at] = attemptEntry{
-		attemptHead: attemptHead{token: token, ended: a.End != nil}, record: encode(a), owes: a.Owes(),
+	entry := attemptEntry{attemptHead: attemptHead{token: token, ended: a.End != nil}, record: encode(a), owes: a.Owes()}
+	if !entry.ended || entry.owes {
+		entry.last = a
 	}
+	next.attempts[at] = entry
 	return ""
 }

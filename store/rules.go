@@ -150,17 +150,33 @@ func judgeCommit(a *messages.AttemptRecord) Rule {
 			return RuleEnd
 		}
 	}
-	type device struct{ node, gpu string }
-	given := make(map[device]int64)
+	given := make(map[string][]*messages.GpuShare, len(a.Places)) // by machine: it has few devices, a gang may have thousands
 	for _, p := range a.Places {
-		for _, g := range p.GetGrant().GetGpus() {
-			d := device{p.Node, g.GetGpuId()}
-			if given[d] += g.GetMilli(); g.GetMilli() <= 0 || given[d] > topology.WholeGPU {
+		mine := p.GetGrant().GetGpus()
+		all := append(given[p.Node], mine...)
+		for _, g := range mine {
+			if g.GetMilli() <= 0 || g.GetMilli() > topology.WholeGPU {
 				return RuleOwner
 			}
 		}
+		for _, g := range mine {
+			if milliOf(all, g.GetGpuId()) > topology.WholeGPU {
+				return RuleOwner
+			}
+		}
+		given[p.Node] = all
 	}
 	return ""
+}
+
+// milliOf is how much of one device all these shares are.
+func milliOf(shares []*messages.GpuShare, gpu string) (sum int64) {
+	for _, g := range shares {
+		if g.GetGpuId() == gpu {
+			sum += g.GetMilli()
+		}
+	}
+	return sum
 }
 
 // samePlace compares what COMMIT decided of one rank. Written out, because

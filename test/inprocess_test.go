@@ -30,11 +30,17 @@ type inprocess struct {
 	leader  *actor.ActorSystem
 	pool    *host.Host
 	jobs    int
-	reached chan string // states that jobs come to
+	reached chan state // states that jobs come to
+}
+
+// state is one that a job has come to, and when.
+type state struct {
+	name string
+	at   time.Time
 }
 
 func newInprocess(tb testing.TB) *inprocess {
-	return &inprocess{tb: tb, start: time.Now(), systems: map[string]*actor.ActorSystem{}, reached: make(chan string, 1024),
+	return &inprocess{tb: tb, start: time.Now(), systems: map[string]*actor.ActorSystem{}, reached: make(chan state, 1024),
 		pool: host.New(host.NewLog(io.Discard, false))}
 }
 
@@ -86,21 +92,21 @@ func (c *inprocess) Node(id topology.NodeID) *actor.PID {
 // Moved reports what the benchmark waits for: a job's states.
 func (c *inprocess) Moved(kind actors.Kind, _, _, to string) {
 	if kind == actors.KindJob {
-		c.reached <- to
+		c.reached <- state{to, time.Now()}
 	}
 }
 
-// await blocks until some job comes to a state.
-func (c *inprocess) await(state string) {
+// await blocks until some job comes to a state, and answers when it did.
+func (c *inprocess) await(name string) time.Time {
 	limit := time.After(20 * time.Second)
 	for {
 		select {
 		case to := <-c.reached:
-			if to == state {
-				return
+			if to.name == name {
+				return to.at
 			}
 		case <-limit:
-			c.tb.Fatalf("no job came to %q", state)
+			c.tb.Fatalf("no job came to %q", name)
 		}
 	}
 }
