@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/actors"
 )
@@ -35,9 +36,12 @@ const keptAside = 8
 // New keeps the record at path, whose directory must exist.
 func New(system *actor.ActorSystem, path string) *Disk { return &Disk{system: system, path: path} }
 
-// Load answers DiskLoaded.
+// Load answers DiskLoaded. An agent before may have ended between a change of
+// places and its being durable: to the disk its spare may still be the record, and
+// must not be written over.
 func (d *Disk) Load(to *actor.PID) {
 	d.post(func() {
+		_ = os.Remove(spareOf(d.path))
 		data, err := os.ReadFile(d.path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -104,34 +108,50 @@ func (d *Disk) run() {
 	}
 }
 
-// replace writes beside the record and renames over it, so that a reader sees
-// one whole version or the other, whenever the power goes. A sync that failed is
-// never repeated on the same file: the kernel may have dropped what it could not
-// write and report success the next time. The next save begins with a new file.
+// replace writes beside the record and puts that in its place, so that a reader
+// sees one whole version or the other, whenever the power goes. The two change
+// places, and the version before is what the next one is written over: to make a
+// file costs more than all else here together. A sync that failed is never
+// repeated on the same file: the kernel may have dropped what it could not write
+// and report success the next time. The next save begins with a new file.
 func replace(path string, data []byte) error {
-	temporary := path + ".tmp"
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	spare := spareOf(path)
+	err := write(spare, data)
+	if err == nil {
+		err = unix.Renameat2(unix.AT_FDCWD, spare, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
+		if err != nil { // the first version, or a file system that cannot exchange
+			err = os.Rename(spare, path)
+		}
 	}
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		_ = os.Remove(spare) // a full disk needs the room, and what is there may still be the record to the disk
+	}
+	return err
+}
+
+func spareOf(path string) string { return path + ".spare" }
+
+// write makes data the whole of a file, and durable. What the file was before is
+// nobody's: whoever puts it in its place has seen that this succeeded.
+func write(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(data)
+	if err == nil {
+		err = file.Truncate(int64(len(data)))
+	}
 	if err == nil {
 		err = file.Sync()
 	}
 	if closing := file.Close(); err == nil {
 		err = closing
 	}
-	if err == nil {
-		err = os.Rename(temporary, path)
-	}
-	if err != nil {
-		_ = os.Remove(temporary) // a full disk needs the room
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return err
 }
 
 func syncDir(dir string) error {
