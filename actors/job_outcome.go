@@ -79,11 +79,14 @@ func failureWords(p *messages.Place) string {
 // closeAttempt decides what follows an attempt that has ended.
 func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	now := j.p.Clock.WallMs()
+	if a.StartedUnixMs > 0 {
+		rec.RanMs += max(a.End.AtUnixMs-a.StartedUnixMs, 0)
+	}
 	switch {
 	case a.End.Cause == messages.Cause_CAUSE_SUCCEEDED:
 		conclude(rec, messages.JobState_JOB_STATE_SUCCEEDED, 0, "", now)
 	case rec.Cancel != nil:
-		conclude(rec, messages.JobState_JOB_STATE_CANCELLED, 0, strings.TrimSuffix("cancelled: "+rec.Cancel.Reason, ": "), now)
+		conclude(rec, messages.JobState_JOB_STATE_CANCELLED, 0, wordsOfCancel(rec.Cancel), now)
 	case a.End.Cause == messages.Cause_CAUSE_TIME_LIMIT:
 		conclude(rec, messages.JobState_JOB_STATE_TIMED_OUT, 0, a.End.Detail, now)
 	case a.End.Cause == messages.Cause_CAUSE_MEMBER_FAILED:
@@ -91,6 +94,10 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	default:
 		j.closeInfra(rec, a, now)
 	}
+}
+
+func wordsOfCancel(cancel *messages.Deed) string {
+	return strings.TrimSuffix("cancelled: "+cancel.Reason, ": ")
 }
 
 // closeFailed counts against the job's own limit, and backs off.

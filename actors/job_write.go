@@ -194,7 +194,7 @@ func (j *Job) draftClose(d *draft) {
 	}
 	if d.att == nil {
 		if d.rec.Cancel != nil {
-			conclude(d.rec, messages.JobState_JOB_STATE_CANCELLED, 0, "cancelled: "+d.rec.Cancel.Reason, j.p.Clock.WallMs())
+			conclude(d.rec, messages.JobState_JOB_STATE_CANCELLED, 0, wordsOfCancel(d.rec.Cancel), j.p.Clock.WallMs())
 			d.closed, d.dirty = true, true
 		}
 		return

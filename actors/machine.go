@@ -29,6 +29,7 @@ type machine struct {
 	incarnation *messages.Incarnation
 	pastBoots   []string // that this leader has seen end
 	turnedAway  string   // the machine that was last refused under this name
+	halted      string   // why nothing is admitted anywhere
 	ledger      *messages.LedgerReport
 	tenants     []*tenant
 
@@ -180,6 +181,8 @@ func withPart(c topology.Capacity, milli int64) topology.Capacity {
 // closed tells why nothing new goes there; empty: it is open.
 func (m *machine) closed() string {
 	switch {
+	case m.halted != "":
+		return m.halted
 	case !m.everUp:
 		return "not heard since this leader took over"
 	case !m.up:

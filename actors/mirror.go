@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 )
 
 // Mirror owns what readers see: the latest status of every live job, of the
@@ -26,12 +27,14 @@ type Mirror struct {
 	nodes    ordered[shownNode]
 	finished ordered[string] // over and settled: time and id → id, oldest first
 	watch    watch
+	waiting  waiting
 }
 
 // shownJob is a job as it was shown last, and the last that was told of it.
 type shownJob struct {
 	*messages.JobStatus
-	told *messages.Event
+	told  *messages.Event
+	group policy.GroupID // those it waits with; 0: it is in nobody's queue
 }
 
 // shownNode is likewise a machine.
@@ -47,13 +50,21 @@ const pageBytes = 2 << 20
 // candidates are how many ids are named when a prefix fits several.
 const candidates = 5
 
-func newMirror(p *Ports) actor.Actor { return &Mirror{p: p, watch: watch{seq: firstSeq(p)}} }
+func newMirror(p *Ports) actor.Actor {
+	return &Mirror{p: p, watch: watch{seq: firstSeq(p)}, waiting: waiting{groups: map[policy.GroupID]*waitingGroup{}}}
+}
 
 // Receive dispatches; there is nothing to fence, since nothing here decides.
 func (m *Mirror) Receive(ctx actor.Context) {
 	switch message := ctx.Message().(type) {
 	case JobShown:
 		m.onJobShown(ctx, message.Status)
+	case WaitingShown:
+		m.onWaitingShown(ctx, message)
+	case PlanningShown:
+		m.waiting.idle = message.Why
+	case JobRecalled:
+		m.onJobRecalled(Ended(message))
 	case NodeShown:
 		m.onNodeShown(ctx, message.Status)
 	case NodeHidden:
@@ -92,7 +103,12 @@ func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 	if known {
 		m.finished.remove(finishedKey(before.JobStatus))
 	}
-	m.jobs.put(id, shownJob{s, m.tellJob(ctx, before, s)})
+	now := shownJob{JobStatus: s, told: m.tellJob(ctx, before, s), group: before.group}
+	if s.Phase != queuedPhase {
+		m.waiting.leave(now.group)
+		now.group = 0
+	}
+	m.jobs.put(id, now)
 	if !s.GetRecord().GetState().Terminal() || len(s.GetDebts()) > 0 {
 		return
 	}
@@ -135,7 +151,7 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 	}
 	why := status.Reason
 	if why == "" {
-		why = m.whyIdle(status)
+		why = status.GetRecord().GetOutcome()
 	}
 	text := status.GetRecord().GetId() + ": "
 	switch {
@@ -157,20 +173,20 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 		}
 	}
 	if s, known := m.jobs.get(id); known {
-		return s.JobStatus, okay()
+		return m.present(s), okay()
 	}
 	var fits []string
-	var found *messages.JobStatus
+	var found shownJob
 	m.jobs.ascend(id, func(key string, s shownJob) bool {
 		if !strings.HasPrefix(key, id) || len(fits) > candidates {
 			return false
 		}
-		fits, found = append(fits, key), s.JobStatus
+		fits, found = append(fits, key), s
 		return true
 	})
 	switch len(fits) {
 	case 1:
-		return found, okay()
+		return m.present(found), okay()
 	case 0:
 		return nil, &messages.Outcome{
 			Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: fmt.Sprintf("there is no job %q", id),
@@ -198,7 +214,7 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 			return false
 		}
 		if fits(q, s.JobStatus) {
-			entry := listed(s.JobStatus)
+			entry := listed(m.present(s))
 			if !page.takes(proto.Size(entry)) {
 				r.Next = page.last
 				return false
@@ -214,7 +230,7 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 // listed is a job as a list shows it: without its ranks, which can be thousands
 // a job; whoever wants them gets the one job.
 func listed(s *messages.JobStatus) *messages.JobStatus {
-	l := &messages.JobStatus{Record: s.Record, Phase: s.Phase, Reason: s.Reason, Debts: s.Debts}
+	l := &messages.JobStatus{Record: s.Record, Phase: s.Phase, Reason: s.Reason, Debts: s.Debts, Group: s.Group}
 	if a := s.Attempt; a != nil {
 		l.Attempt = &messages.AttemptRecord{
 			Job: a.Job, Token: a.Token, Run: a.Run, CommittedUnixMs: a.CommittedUnixMs, StartedUnixMs: a.StartedUnixMs, End: a.End,

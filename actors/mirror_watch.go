@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -55,6 +56,9 @@ func (m *Mirror) onWatch(ctx actor.Context, q *messages.Watch) {
 		return
 	case q.After != 0 && m.watch.remembers(q.After):
 		m.watch.replay(ctx, q, who)
+		if q.Jobs && q.Reasons { // these are kept nowhere: the last word is all there is to tell
+			m.tellReasons(ctx, slices.Sorted(maps.Keys(m.waiting.groups)), q, who)
+		}
 	case q.Present:
 		m.tellPresent(ctx, q, who)
 	}
@@ -98,8 +102,9 @@ func (w *watch) replay(ctx actor.Context, q *messages.Watch, who *actor.PID) {
 func (m *Mirror) tellPresent(ctx actor.Context, q *messages.Watch, who *actor.PID) {
 	if q.Jobs {
 		present(&m.jobs, q.Ids, func(id string, s shownJob) {
-			if s.told.Job.Record != s.Record { // what has changed since was no event
-				s.told = &messages.Event{Seq: s.told.Seq, AtUnixMs: s.told.AtUnixMs, Text: s.told.Text, Job: listed(s.JobStatus)}
+			now := m.present(s)
+			if told := s.told.Job; told.Record != s.Record || told.Reason != now.Reason { // what has changed since was no event
+				s.told = &messages.Event{Seq: s.told.Seq, AtUnixMs: s.told.AtUnixMs, Text: jobWords(now), Job: listed(now)}
 				m.jobs.put(id, s)
 			}
 			if wants(q, s.told) {

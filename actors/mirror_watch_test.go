@@ -14,7 +14,11 @@ import (
 // This file owns the tests of watching: who is told what, and that nobody is
 // told of what people do not see.
 
-const first = uint64(1) << 32 // before the first event of epoch 1
+const (
+	first = uint64(1) << 32 // before the first event of epoch 1
+	// what is present of a job that no pass has looked at yet
+	soon = ": the scheduler is about to look at it"
+)
 
 // audience is a Mirror and what its watchers were told.
 type audience struct {
@@ -127,14 +131,17 @@ func TestMirrorExplainsWhatKeepsAJob(t *testing.T) {
 		phase, want string
 		edit        func(*messages.JobStatus)
 	}{
-		{"queued", "j: queued", func(*messages.JobStatus) {}},
+		{"queued", "j: queued: the scheduler is about to look at it", func(*messages.JobStatus) {}},
 		{"held", "j: held by ops: later (release it and it is planned)", func(s *messages.JobStatus) {
 			s.Record.Hold = &messages.Deed{By: &messages.Principal{Name: "ops"}, Reason: "later"}
 		}},
 		{"queued", "j: queued: after 2 failures it is tried again in 8s", func(s *messages.JobStatus) {
 			s.Record.Failures, s.Record.NotBeforeUnixMs = 2, noon{}.WallMs()+8_000
 		}},
-		{"queued", "j: queued", func(s *messages.JobStatus) { s.Record.NotBeforeUnixMs = noon{}.WallMs() }},
+		{"queued", "j: queued: after 1 failure it is tried again in 1s", func(s *messages.JobStatus) {
+			s.Record.Failures, s.Record.NotBeforeUnixMs = 1, noon{}.WallMs()+1_000
+		}},
+		{"queued", "j: queued: the scheduler is about to look at it", func(s *messages.JobStatus) { s.Record.NotBeforeUnixMs = noon{}.WallMs() }},
 		{"queued", "j: queued: evidence is missing that its last attempt has ended on n1, n2", func(s *messages.JobStatus) {
 			s.Debts = []string{"n1", "n2"}
 		}},
@@ -186,9 +193,9 @@ func TestWatchBeginsWithWhatIsPresent(t *testing.T) {
 	if got := a.told["w"][0].Job; got.Record != later.Record {
 		t.Errorf("the record that is present is of revision %d", got.Record.Revision)
 	}
-	a.hears(t, "w", "2 job j1 queued", "1 job j2 queued", "3 machine n1 up, with 64 CPUs and 8 GPUs", "3 synced")
+	a.hears(t, "w", "2 job j1 queued"+soon, "1 job j2 queued"+soon, "3 machine n1 up, with 64 CPUs and 8 GPUs", "3 synced")
 	a.says("one", &messages.Watch{Jobs: true, Present: true, Ids: []string{"j2", "nowhere", "j2"}})
-	a.hears(t, "one", "1 job j2 queued", "3 synced")
+	a.hears(t, "one", "1 job j2 queued"+soon, "3 synced")
 	a.says("", JobShown{statusOf("j1", "alice", "running")})
 	a.hears(t, "w", "4 job j1 running")
 	a.hears(t, "one")

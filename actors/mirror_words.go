@@ -79,10 +79,21 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) string {
 		return "held by " + r.GetHold().GetBy().GetName() + because(r.GetHold().GetReason()) + " (release it and it is planned)"
 	case len(s.GetDebts()) > 0:
 		return "evidence is missing that its last attempt has ended on " + someOf(s.GetDebts())
+	case left > 0 && r.GetFailures() == 0:
+		return "tasks may still run on a machine that was lost; it is tried again when they have surely stopped, in " + millis(left).Round(time.Second).String()
 	case left > 0:
-		return "after " + strconv.Itoa(int(r.GetFailures())) + " failures it is tried again in " + millis(left).Round(time.Second).String()
+		return "after " + counted(int(r.GetFailures()), "failure") + " it is tried again in " + millis(left).Round(time.Second).String()
+	case m.waiting.idle != "":
+		return m.waiting.idle
 	}
-	return ""
+	return "the scheduler is about to look at it"
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
 }
 
 // placesOf are the machines of an attempt in the order of its ranks, each once.

@@ -26,6 +26,7 @@ func (n *Node) onLead(ctx actor.Context, m *messages.Lead) {
 		n.p.Host.Count("node.malformed", 1)
 	case m.Epoch < n.epoch || n.lead != nil && m.Epoch < n.lead.epoch:
 		n.p.Host.Count("node.fenced", 1)
+		n.tellOutdated(ctx, from)
 	case n.lead != nil && m.Epoch == n.lead.epoch:
 		n.lead.from = from
 	default:
@@ -57,6 +58,18 @@ func (n *Node) acceptLead(ctx actor.Context) {
 	}
 	n.leader, n.lead = n.lead.from, nil
 	n.sayHello(ctx)
+}
+
+// tellOutdated lets who leads under an older epoch know of ours, and of nothing
+// that we have. It may be a leader of the past; or the store was put back to an
+// old copy, and without this word all machines would only seem silent.
+func (n *Node) tellOutdated(ctx actor.Context, outdated *actor.PID) {
+	if n.Ready() {
+		ctx.Request(At(outdated, SchedulerPath), &messages.Hello{
+			Origin: n.origin(noToken, ""), Epoch: n.epoch, Announcement: n.w.Announcement,
+			Ledger: &messages.LedgerReport{Total: n.w.Announcement.GetTotal(), Free: &messages.Resources{}},
+		})
+	}
 }
 
 // sayHello tells the Scheduler all there is to know of the machine. Unless it is

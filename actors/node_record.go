@@ -31,7 +31,7 @@ var (
 // encodeRecord cannot fail: a record that we made ourselves and that cannot be
 // written is a broken invariant.
 func encodeRecord(r *messages.LedgerRecord) []byte {
-	data := make([]byte, recordHead, recordHead+proto.Size(r))
+	data := make([]byte, recordHead)
 	copy(data, recordMark)
 	binary.LittleEndian.PutUint32(data[4:], recordVersion)
 	data, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(data, r)

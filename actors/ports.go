@@ -104,14 +104,23 @@ type Applied struct {
 	Err string
 }
 
-// Loaded is the store's answer to Load: all that is not over.
+// Loaded is the store's answer to Load: all that is not over, and a little of what is.
 type Loaded struct {
 	Jobs     []*messages.JobRecord     // live, and terminal ones whose attempts lack evidence
 	Attempts []*messages.AttemptRecord // of those jobs: the latest, and earlier ones that lack evidence
 	Nodes    []*messages.NodeRecord
 	Arrival  uint64 // the highest ever used
+	Ended    []Ended
 	Deposed  bool
 	Err      string
+}
+
+// Ended is a job that is over and lacks no evidence, with its latest attempt if it
+// had one. A store hands out the newest of them, for readers alone; it may hand
+// out none.
+type Ended struct {
+	Job     *messages.JobRecord
+	Attempt *messages.AttemptRecord
 }
 
 // Query asks the store for one job: by its id, or by the request that made it.
@@ -127,6 +136,7 @@ type Found struct {
 	Query    Query
 	Job      *messages.JobRecord
 	Attempts []*messages.AttemptRecord // as in Loaded
+	Pruned   bool                      // there was such a job: it was over, and is forgotten
 	Err      string
 }
 
@@ -177,6 +187,9 @@ type LeaderPorts struct {
 	Levels    []string // of the fabric, coarse to fine
 	Store     Store
 	Peers     Peers
+	// AcceptLoss is the operator's word, after a restore from an old backup: what
+	// leaders up to this epoch decided and the store does not know is given up.
+	AcceptLoss uint64
 	// NewJobID makes an id that was never used.
 	NewJobID func() topology.JobID
 }

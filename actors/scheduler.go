@@ -45,7 +45,8 @@ type Scheduler struct {
 	wakeAt    Instant           // when a waiting job's patience ends and a timer is set for it
 	early     []topology.NodeID // links that stood before the store was read
 	greetings greetings
-	fresh     []topology.JobID // jobs that joined the queue since the last pass
+	telling   telling
+	behind    behind
 }
 
 // livingJob is one job from its submit until nothing of it is left to do.
@@ -54,6 +55,7 @@ type livingJob struct {
 	key     requestKey
 	hash    []byte
 	rec     *messages.JobRecord // as submitted
+	known   topology.Token      // the latest that was committed when it was read from the store
 	pid     *actor.PID          // nil until the submit is on disk
 	askers  []*actor.PID        // clients to be told that it is
 	noted   bool                // that it waits was logged
@@ -92,7 +94,7 @@ func newScheduler(p *Ports) actor.Actor {
 		fabric: topology.NewFabric(p.Leader.Levels), queue: policy.NewQueue(),
 		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
 		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
-		greetings: greetings{unheard: map[topology.NodeID]uint64{}},
+		greetings: greetings{unheard: map[topology.NodeID]uint64{}}, behind: newBehind(),
 	}
 }
 
@@ -165,6 +167,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onPlan(ctx)
 	case patienceOver:
 		s.onPatienceOver(ctx, m)
+	case tellAgain:
+		s.onTellAgain(ctx)
 	case unbench:
 		s.onUnbench(ctx, m)
 	case drainOver:
@@ -173,6 +177,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onRemake(ctx, m)
 	case recovered:
 		s.onRecovered(ctx, "waited")
+	case askOrphan:
+		s.onAskOrphan(m)
 	case retryLoad:
 		s.load(ctx)
 	}
@@ -201,6 +207,8 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m Loaded) {
 	}
 	s.states.become("loaded", "recovering")
 	s.arrival = m.Arrival
+	ctx.Send(s.peers.mirror, PlanningShown{"this leader has just taken over: nothing is started until its machines have been heard, for " +
+		s.p.Constants.RecoveryWait.String() + " at most"})
 	for _, rec := range m.Nodes {
 		if rec.Removed == nil {
 			s.expectMachine(ctx, rec)
@@ -216,6 +224,9 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m Loaded) {
 	}
 	for _, rec := range m.Jobs {
 		s.adopt(ctx, rec, attempts[rec.Id])
+	}
+	for _, e := range m.Ended {
+		ctx.Send(s.peers.mirror, JobRecalled(e))
 	}
 	for _, n := range s.early {
 		s.greet(ctx, n)
@@ -244,6 +255,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 			}
 		}
 	}
+	e.known = messages.FromToken(rec.Attempt)
 	s.lives++
 	life := s.lives
 	e.pid = spawn(ctx, s.p, KindJob, jobName(e.id), func() actor.Actor { return newJob(s.p, s.peers, life, rec, attempts) })
@@ -272,6 +284,7 @@ func (s *Scheduler) heardAll(ctx actor.Context) {
 func (s *Scheduler) onRecovered(ctx actor.Context, event string) {
 	if s.states.in("recovering") {
 		s.states.become(event, "leading")
+		ctx.Send(s.peers.mirror, PlanningShown{s.halted()})
 		s.plan(ctx)
 	}
 }
@@ -309,6 +322,7 @@ func (s *Scheduler) onRemake(ctx actor.Context, m remake) {
 type find struct {
 	job    topology.JobID // to make its actor anew
 	submit *livingJob     // its request was used before: what did it become?
+	orphan *orphan        // it has no actor, and a machine has something of it
 }
 
 func (s *Scheduler) ask(why find, q Query) {
@@ -325,10 +339,14 @@ func (s *Scheduler) onFound(ctx actor.Context, m Found) {
 	}
 	delete(s.finds, m.Query.Ticket)
 	switch {
+	case why.orphan != nil:
+		s.judgeOrphan(ctx, *why.orphan, m)
 	case why.submit != nil:
 		s.answerRepeated(ctx, why.submit, m)
 	case m.Err != "":
 		s.later(ctx, s.jobs[why.job])
+	case m.Job == nil:
+		s.vanished(why.job)
 	default:
 		e := s.jobs[why.job]
 		e.remakes = false

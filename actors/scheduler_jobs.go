@@ -20,6 +20,10 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 		ctx.Respond(submitReply("", messages.Code_CODE_UNAVAILABLE, "", "this leader has just taken over and is not ready", "try again in a moment"))
 		return
 	}
+	if s.behind.why != "" {
+		ctx.Respond(s.outdated())
+		return
+	}
 	if err := m.Validate(); err != nil {
 		ctx.Respond(invalidSubmit(err))
 		return

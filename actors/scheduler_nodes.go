@@ -41,7 +41,7 @@ func (s *Scheduler) expectMachine(ctx actor.Context, rec *messages.NodeRecord) {
 func (s *Scheduler) machine(id topology.NodeID) *machine {
 	m := s.machines[id]
 	if m == nil {
-		m = &machine{id: id}
+		m = &machine{id: id, halted: s.halted()}
 		s.machines[id] = m
 		s.order = append(s.order, m)
 	}
@@ -62,6 +62,9 @@ func (s *Scheduler) rack(ctx actor.Context, m *machine) *actor.PID {
 func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 	if s.states.in("loading") || h.Epoch != s.p.Leader.Epoch {
 		s.p.Host.Count("scheduler.other_epoch", 1)
+		if h.Epoch > s.p.Leader.Epoch && !s.states.in("loading") {
+			s.followsAnother(ctx, h)
+		}
 		return
 	}
 	if err := h.Validate(); err != nil {
@@ -170,6 +173,8 @@ func (s *Scheduler) sight(ctx actor.Context, m *machine, job topology.JobID, t t
 	switch {
 	case e == nil:
 		s.sightOrphan(ctx, m, job, t, sl)
+	case committed(sl) && s.unheardOf(e, t):
+		s.fallBehind(ctx, orphan{m.id, job, t})
 	case e.pid != nil && !e.remakes:
 		ctx.Send(e.pid, sighted{
 			Node: m.id, MachineID: m.record.MachineId, Incarnation: m.incarnation, Token: t, Version: m.version(), Slice: sl,
@@ -193,12 +198,21 @@ func (s *Scheduler) resight(ctx actor.Context, e *livingJob) {
 }
 
 // sightOrphan: the machine has something of a job that has no actor, so that
-// job is over and all its evidence, or the operator's word, is on disk.
+// job is over and all its evidence, or the operator's word, is on disk. If it is
+// not even there, the store is behind.
 func (s *Scheduler) sightOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token, sl *messages.SliceReport) {
-	if sl == nil {
+	switch {
+	case sl == nil:
 		m.evict(t)
-		return
+	case committed(sl) && !s.issued(t) && !s.givenUp(t):
+		s.askStore(orphan{m.id, job, t})
+	default:
+		s.endOrphan(ctx, m, job, t, sl)
 	}
+}
+
+// endOrphan has a machine let go of what is over.
+func (s *Scheduler) endOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token, sl *messages.SliceReport) {
 	order := &messages.Order{
 		Epoch: s.p.Leader.Epoch, Token: messages.ToToken(t), Job: string(job), Node: string(m.id), Incarnation: m.incarnation,
 	}
@@ -260,8 +274,10 @@ func (s *Scheduler) onLost(ctx actor.Context, l lost) {
 		s.awaited = max(s.awaited-1, 0)
 	}
 	m.up, m.everUp = false, true
-	for _, e := range s.tenantsOf(m) {
-		ctx.Send(e.pid, nodeLost{Node: m.id, SilentSince: l.SilentSince})
+	if s.behind.why == "" { // else silence proves nothing: the machine may obey another leader
+		for _, e := range s.tenantsOf(m) {
+			ctx.Send(e.pid, nodeLost{Node: m.id, SilentSince: l.SilentSince})
+		}
 	}
 	s.refresh(ctx, m)
 	if s.states.in("recovering") {

@@ -30,7 +30,8 @@ func (s *Scheduler) onPlan(ctx actor.Context) {
 		s.wakeAt = at
 		s.p.Clock.After(at.Since(now), ctx.Self(), patienceOver{at})
 	}
-	s.noteWaiting()
+	s.noteWaiting(d.Joined)
+	s.tellWaiting(ctx, d.Joined)
 }
 
 func (s *Scheduler) onPatienceOver(ctx actor.Context, m patienceOver) {
@@ -79,23 +80,17 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 		Job: id, Gang: messages.GangOf(spec), Priority: spec.Priority, Arrived: int64(m.Record.Arrival),
 		Since: int64(s.p.Clock.Now()), Patience: int64(millis(spec.GetTopology().GetPatienceMs())),
 	})
-	s.fresh = append(s.fresh, id)
 	s.plan(ctx)
 }
 
 // noteWaiting says once of each job that it has to wait, in the words users know.
-func (s *Scheduler) noteWaiting() {
-	for _, id := range s.fresh {
-		e := s.jobs[id]
-		if e == nil || e.noted {
-			continue
-		}
-		if _, ok := s.queue.Get(id); ok {
+func (s *Scheduler) noteWaiting(joined []policy.Joined) {
+	for _, j := range joined {
+		if e := s.jobs[j.Job]; e != nil && !e.noted {
 			e.noted = true
-			s.p.Log.Info("Job %s added to PENDING queue (Insufficient Resources)", id)
+			s.p.Log.Info("Job %s added to PENDING queue (Insufficient Resources)", j.Job)
 		}
 	}
-	s.fresh = s.fresh[:0]
 }
 
 // onDeclined takes a placement back that the job did not want.
@@ -243,7 +238,7 @@ func (s *Scheduler) onExplain(ctx actor.Context, m *messages.ExplainJob) {
 		ctx.Forward(s.peers.mirror)
 		return
 	}
-	ctx.Respond(&messages.ExplainJobReply{Text: answer.Explanation.String(), Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}})
+	ctx.Respond(&messages.ExplainJobReply{Text: answer.String(), Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}})
 }
 
 // holders tells who has something on a machine.

@@ -4,6 +4,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -81,6 +82,21 @@ type (
 	NodeShown struct{ Status *messages.NodeStatus }
 	// NodeHidden: the machine was removed.
 	NodeHidden struct{ Node topology.NodeID }
+	// WaitingShown: what has changed of why jobs wait. Jobs of one shape wait in one
+	// group for one reason, so that it is told once for all of them. Scheduler → Mirror.
+	WaitingShown struct {
+		Groups []GroupReason
+		Jobs   []policy.Joined // each waits with its group from here on
+		// Aside is what holds for every group, as that machines are out of service.
+		Aside string
+	}
+	// GroupReason is why the jobs of a group wait.
+	GroupReason struct {
+		Group  policy.GroupID
+		Reason string
+	}
+	// PlanningShown: why nothing is planned now; empty: it is. Scheduler → Mirror.
+	PlanningShown struct{ Why string }
 )
 
 // Target is one machine of an attempt, as the Scheduler knew it when it decided.

@@ -707,6 +707,7 @@ type JobStatus struct {
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`   // why it is not running: complete, and true now
 	Attempt       *AttemptRecord         `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"` // the latest
 	Debts         []string               `protobuf:"bytes,5,rep,name=debts,proto3" json:"debts,omitempty"`     // machines that still owe evidence
+	Group         uint64                 `protobuf:"varint,6,opt,name=group,proto3" json:"group,omitempty"`    // the jobs of one shape that it waits with: they have one reason; 0: it does not wait
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -774,6 +775,13 @@ func (x *JobStatus) GetDebts() []string {
 		return x.Debts
 	}
 	return nil
+}
+
+func (x *JobStatus) GetGroup() uint64 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
 }
 
 // NodeStatus is a machine as people see it.
@@ -1352,8 +1360,9 @@ type Watch struct {
 	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"` // of jobs
 	Queue         string                 `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
 	Labels        []*Label               `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty"`
-	Present       bool                   `protobuf:"varint,8,opt,name=present,proto3" json:"present,omitempty"` // first what there is now, as Events, then one that is synced
-	After         uint64                 `protobuf:"varint,9,opt,name=after,proto3" json:"after,omitempty"`     // first what is still known of changes later than this one
+	Present       bool                   `protobuf:"varint,8,opt,name=present,proto3" json:"present,omitempty"`  // first what there is now, as Events, then one that is synced
+	After         uint64                 `protobuf:"varint,9,opt,name=after,proto3" json:"after,omitempty"`      // first what is still known of changes later than this one
+	Reasons       bool                   `protobuf:"varint,10,opt,name=reasons,proto3" json:"reasons,omitempty"` // of jobs: tell as well when a group waits for another reason; of very many at once, of some only
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1451,6 +1460,13 @@ func (x *Watch) GetAfter() uint64 {
 	return 0
 }
 
+func (x *Watch) GetReasons() bool {
+	if x != nil {
+		return x.Reasons
+	}
+	return false
+}
+
 // client → Mirror.
 type Unwatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1494,10 +1510,13 @@ type Event struct {
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // grows by one with each change; starts anew with a leader
 	AtUnixMs      int64                  `protobuf:"varint,2,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
 	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"` // the change in words
-	Job           *JobStatus             `protobuf:"bytes,4,opt,name=job,proto3" json:"job,omitempty"`   // one of these two
+	Job           *JobStatus             `protobuf:"bytes,4,opt,name=job,proto3" json:"job,omitempty"`   // one of job, node and group
 	Node          *NodeStatus            `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
 	Hidden        bool                   `protobuf:"varint,6,opt,name=hidden,proto3" json:"hidden,omitempty"` // the machine is no longer shown
 	Synced        bool                   `protobuf:"varint,7,opt,name=synced,proto3" json:"synced,omitempty"` // what there was has been told
+	Group         uint64                 `protobuf:"varint,8,opt,name=group,proto3" json:"group,omitempty"`   // all waiting jobs of this group have another reason now: no change of theirs, so seq is of the last one
+	Reason        string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	GroupJobs     int32                  `protobuf:"varint,10,opt,name=group_jobs,json=groupJobs,proto3" json:"group_jobs,omitempty"` // how many they are
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1581,6 +1600,27 @@ func (x *Event) GetSynced() bool {
 	return false
 }
 
+func (x *Event) GetGroup() uint64 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+func (x *Event) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Event) GetGroupJobs() int32 {
+	if x != nil {
+		return x.GroupJobs
+	}
+	return 0
+}
+
 var File_messages_client_proto protoreflect.FileDescriptor
 
 const file_messages_client_proto_rawDesc = "" +
@@ -1626,13 +1666,14 @@ const file_messages_client_proto_rawDesc = "" +
 	"deadlineMs\"T\n" +
 	"\x0fChangeNodeReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"\xb3\x01\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\xc9\x01\n" +
 	"\tJobStatus\x12-\n" +
 	"\x06record\x18\x01 \x01(\v2\x15.synapse.v1.JobRecordR\x06record\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x123\n" +
 	"\aattempt\x18\x04 \x01(\v2\x19.synapse.v1.AttemptRecordR\aattempt\x12\x14\n" +
-	"\x05debts\x18\x05 \x03(\tR\x05debts\"\xe7\x01\n" +
+	"\x05debts\x18\x05 \x03(\tR\x05debts\x12\x14\n" +
+	"\x05group\x18\x06 \x01(\x04R\x05group\"\xe7\x01\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
 	"\x06record\x18\x01 \x01(\v2\x16.synapse.v1.NodeRecordR\x06record\x12\x14\n" +
@@ -1674,7 +1715,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x03job\x18\x02 \x01(\tR\x03job\"T\n" +
 	"\x0fExplainJobReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xff\x01\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\x99\x02\n" +
 	"\x05Watch\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x12\n" +
 	"\x04jobs\x18\x02 \x01(\bR\x04jobs\x12\x14\n" +
@@ -1684,8 +1725,10 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x05queue\x18\x06 \x01(\tR\x05queue\x12)\n" +
 	"\x06labels\x18\a \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x18\n" +
 	"\apresent\x18\b \x01(\bR\apresent\x12\x14\n" +
-	"\x05after\x18\t \x01(\x04R\x05after\"\t\n" +
-	"\aUnwatch\"\xd0\x01\n" +
+	"\x05after\x18\t \x01(\x04R\x05after\x12\x18\n" +
+	"\areasons\x18\n" +
+	" \x01(\bR\areasons\"\t\n" +
+	"\aUnwatch\"\x9d\x02\n" +
 	"\x05Event\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1c\n" +
 	"\n" +
@@ -1694,7 +1737,12 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x03job\x18\x04 \x01(\v2\x15.synapse.v1.JobStatusR\x03job\x12*\n" +
 	"\x04node\x18\x05 \x01(\v2\x16.synapse.v1.NodeStatusR\x04node\x12\x16\n" +
 	"\x06hidden\x18\x06 \x01(\bR\x06hidden\x12\x16\n" +
-	"\x06synced\x18\a \x01(\bR\x06synced*\xb7\x01\n" +
+	"\x06synced\x18\a \x01(\bR\x06synced\x12\x14\n" +
+	"\x05group\x18\b \x01(\x04R\x05group\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x12\x1d\n" +
+	"\n" +
+	"group_jobs\x18\n" +
+	" \x01(\x05R\tgroupJobs*\xb7\x01\n" +
 	"\x04Code\x12\x14\n" +
 	"\x10CODE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aCODE_OK\x10\x01\x12\x10\n" +

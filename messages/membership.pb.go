@@ -76,7 +76,8 @@ func (RejectReason) EnumDescriptor() ([]byte, []int) {
 }
 
 // Rack → Node, when a link is up: who leads. A machine remembers the highest
-// epoch on disk before it answers with Hello; an older leader is not answered.
+// epoch on disk before it answers with Hello; an older leader is told that
+// epoch by a Hello, and not followed.
 type Lead struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -231,6 +232,7 @@ func (x *Announcement) GetAgentVersion() string {
 }
 
 // Node → Scheduler, answering Lead. Keyed by (node, incarnation). Answered by Welcome or Rejected.
+// A higher epoch than the leader's own stops its admissions.
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`

@@ -170,6 +170,7 @@ type JobRecord struct {
 	Outcome         string                 `protobuf:"bytes,19,opt,name=outcome,proto3" json:"outcome,omitempty"`                    // of a terminal state: rank, machine and cause in words
 	FinishedUnixMs  int64                  `protobuf:"varint,20,opt,name=finished_unix_ms,json=finishedUnixMs,proto3" json:"finished_unix_ms,omitempty"`
 	PrepareFailures int32                  `protobuf:"varint,21,opt,name=prepare_failures,json=prepareFailures,proto3" json:"prepare_failures,omitempty"` // of infra_restarts: a broken image must not walk the cluster
+	RanMs           int64                  `protobuf:"varint,22,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                               // for how long its tasks ran, in all attempts that are over
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -347,6 +348,13 @@ func (x *JobRecord) GetFinishedUnixMs() int64 {
 func (x *JobRecord) GetPrepareFailures() int32 {
 	if x != nil {
 		return x.PrepareFailures
+	}
+	return 0
+}
+
+func (x *JobRecord) GetRanMs() int64 {
+	if x != nil {
+		return x.RanMs
 	}
 	return 0
 }
@@ -757,7 +765,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x02by\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\x02by\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x80\x06\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x97\x06\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -782,7 +790,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\texit_code\x18\x12 \x01(\x05R\bexitCode\x12\x18\n" +
 	"\aoutcome\x18\x13 \x01(\tR\aoutcome\x12(\n" +
 	"\x10finished_unix_ms\x18\x14 \x01(\x03R\x0efinishedUnixMs\x12)\n" +
-	"\x10prepare_failures\x18\x15 \x01(\x05R\x0fprepareFailures\"\xb7\x01\n" +
+	"\x10prepare_failures\x18\x15 \x01(\x05R\x0fprepareFailures\x12\x15\n" +
+	"\x06ran_ms\x18\x16 \x01(\x03R\x05ranMs\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +

@@ -126,7 +126,7 @@ func (x *Event) Validate() error {
 		return in("job", x.GetJob().valid())
 	case x.GetNode() != nil:
 		return in("node", x.GetNode().valid())
-	case !x.GetSynced():
+	case x.GetGroup() == 0 && !x.GetSynced():
 		return refuse("job", "is missing, and node too", "")
 	}
 	return nil

@@ -20,12 +20,22 @@ type Admission struct {
 	Placement topology.Placement
 }
 
+// Joined is a job that waits, and with whom.
+type Joined struct {
+	Job   topology.JobID
+	Group GroupID
+}
+
 // Decisions is what a pass decided.
 type Decisions struct {
 	// Admit lists the gangs that start, in the order of the queue. They have left
 	// the queue, and their amounts are taken on the view: the caller keeps them
 	// taken, and gives them back if an attempt fails.
 	Admit []Admission
+	// Joined lists the jobs that came into a group since the last pass and still
+	// wait, in the order in which they came: what is said of their group from here on is
+	// said of them. It is good until the next pass.
+	Joined []Joined
 	// Looked counts the placements tried, Refused the shapes that found none.
 	Looked, Refused int
 	// NextAt (ns) is when the next patience runs out and a pass is due even if
@@ -70,6 +80,7 @@ func Plan(view *topology.Fabric, queue *Queue, promises []Promise, nowNs int64) 
 		heads.remove(0)
 	}
 	queue.view, queue.gained = view, view.Gained()
+	d.Joined = queue.join()
 	if len(queue.patient.items) > 0 {
 		d.NextAt = queue.patient.items[0].deadlineNs()
 	}
@@ -100,6 +111,20 @@ func (q *Queue) wake(view *topology.Fabric) {
 			q.awake = append(q.awake, g)
 		}
 	}
+}
+
+// join lists the entered jobs that still wait. One that was patient until now
+// may have entered twice; both entries then say the same.
+func (q *Queue) join() []Joined {
+	q.joined = q.joined[:0]
+	for _, e := range q.entered {
+		if q.jobs[e.Job] == e {
+			q.joined = append(q.joined, Joined{Job: e.Job, Group: e.group.id})
+		}
+	}
+	clear(q.entered)
+	q.entered = q.entered[:0]
+	return q.joined
 }
 
 // admit takes the place of a group's first job and the job out of the queue.

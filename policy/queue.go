@@ -58,8 +58,13 @@ type groupKey struct {
 	patient bool
 }
 
+// GroupID names a group of waiting jobs of one shape for as long as one of them
+// waits. It is never used again.
+type GroupID uint64
+
 // group is the waiting jobs of one shape.
 type group struct {
+	id   GroupID
 	key  groupKey
 	gang topology.Gang
 	// asked is the gang as it was last placed; it is kept here because a gang that
@@ -72,6 +77,10 @@ type group struct {
 	looked   bool // the refusal is one
 	refusal  topology.Refusal
 	revision uint64 // of the view when it was refused
+
+	told    topology.Refusal // what Reasons said last
+	anyTold bool
+	round   uint64 // of ReasonsOf that said it
 }
 
 // Queue holds the waiting jobs.
@@ -85,6 +94,11 @@ type Queue struct {
 	view   *topology.Fabric // of the last pass
 	gained uint64           // its growth that the last pass knew
 	heads  heap[*group]     // scratch of the pass
+
+	made    GroupID  // groups ever made
+	entered []*entry // that came into their group since the last pass
+	joined  []Joined // scratch of the pass
+	round   uint64   // counts calls of ReasonsOf
 }
 
 // NewQueue makes an empty queue.
@@ -194,12 +208,14 @@ func (q *Queue) enter(e *entry, patient bool) {
 	key := groupKey{shape: e.Gang.Shape(), patient: patient}
 	g := q.groups[key]
 	if g == nil {
-		g = &group{key: key, gang: e.Gang, at: len(q.list)}
+		q.made++
+		g = &group{id: q.made, key: key, gang: e.Gang, at: len(q.list)}
 		q.groups[key] = g
 		q.list = append(q.list, g)
 		q.awake = append(q.awake, g)
 	}
 	e.group = g
+	q.entered = append(q.entered, e)
 	at, _ := slices.BinarySearchFunc(g.jobs, e, entryOrder)
 	g.jobs = slices.Insert(g.jobs, at, e)
 }

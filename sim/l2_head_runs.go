@@ -197,8 +197,11 @@ func ahead(a, b *messages.JobRecord) bool {
 }
 
 // backsOff tells whether the job waits by itself. The wall clock it waits on may
-// have jumped since, by up to two hours; each leader bounds that by its backoff.
+// have jumped since, by up to two hours; each leader bounds that by its backoff
+// and the time in which lost members stop by themselves. It counts from when the
+// last evidence of an earlier attempt was in.
 func (c *headRuns) backsOff(w *World, r *messages.JobRecord) bool {
-	since := later(later(w.books.jobs[r.Id].since, w.ledSince), w.healedAt)
-	return r.NotBeforeUnixMs > 0 && w.engine.now.since(since) < w.constants.BackoffCap+2*time.Minute
+	since := later(later(later(w.books.jobs[r.Id].since, c.wrote[r.Id]), w.ledSince), w.healedAt)
+	fence := 2 * time.Duration(r.Spec.GetStopWhenLostMs()) * time.Millisecond
+	return r.NotBeforeUnixMs > 0 && w.engine.now.since(since) < w.constants.BackoffCap+fence+2*time.Minute
 }

@@ -77,6 +77,9 @@ func (c *barrier) durable(w *World, e *Event, t topology.Token) {
 // all looks for COMMIT and for a member that was never prepared.
 func (c *barrier) all(w *World, t topology.Token, what string) *messages.AttemptRecord {
 	a := w.books.attempts[t]
+	if a == nil && w.loss.tokens[t] {
+		return nil // it was there, and its Start was on the way when the store was put back
+	}
 	if a == nil {
 		w.violate(c.Name(), "%s for %v, of which there is no COMMIT on disk", what, t)
 		return nil

@@ -49,6 +49,10 @@ func (c *epochsGrow) Step(w *World, e *Event) {
 	}
 }
 
+// restored: a copy of the store may have had an earlier leader. Machines do not
+// go back with it.
+func (c *epochsGrow) restored(w *World) { c.led = w.store.kept.Epoch() }
+
 func (c *epochsGrow) onHandled(w *World, e *Event) {
 	node := e.Process.node
 	if node.Ready() {

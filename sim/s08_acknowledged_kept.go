@@ -64,6 +64,15 @@ func (c *acknowledgedKept) onStored(w *World, s *stored) {
 	}
 }
 
+// restored forgives what the operator lost.
+func (c *acknowledgedKept) restored(w *World) {
+	for request, id := range c.asked { //order: each is looked at alone
+		if w.books.jobs[id] == nil {
+			delete(c.asked, request)
+		}
+	}
+}
+
 // Quiet looks for every job that a client was promised.
 func (c *acknowledgedKept) Quiet(w *World) {
 	for _, o := range w.client.jobs {

@@ -99,7 +99,7 @@ func (h *schedulerHost) lead() {
 		System: p.system, Host: p, Clock: p, Log: p, Constants: h.w.constants,
 		Leader: &actors.LeaderPorts{
 			Epoch: epoch, ClusterID: "sim", Levels: h.w.draw.Levels,
-			Store: &storePort{h.w.store, p}, Peers: p, NewJobID: h.w.newJobID,
+			Store: &storePort{h.w.store, p}, Peers: p, AcceptLoss: h.w.loss.accepted, NewJobID: h.w.newJobID,
 		},
 	})
 }

@@ -20,6 +20,8 @@ func init() {
 		{name: "store-error", calm: true},
 		{name: "store-outage", calm: true, act: storeOutage},
 		{name: "store-stall", calm: true, act: storeStall},
+		{name: "store-restored", few: 2, act: storeRestored},
+		{name: "store-tail", few: 2, act: storeTail},
 		{name: "agent-crash", act: agentCrash},
 		{name: "agent-trap", act: agentTrap},
 		{name: "agent-pause", act: agentPause},

@@ -36,6 +36,7 @@ type World struct {
 	ledSince   instant
 	store      *storage
 	books      *books
+	loss       loss // what a restore has taken from the store
 	client     *client
 	hostile    *hostility // how the network misbehaves; nil: streams in order
 	lateUntil  instant    // when the last late letter will have arrived
@@ -102,6 +103,7 @@ func NewWorld(o Options) (*World, error) {
 	w.store = &storage{w: w, kept: store.NewMemory()}
 	w.store.kept.HoldSync()
 	w.books = newBooks(w)
+	w.loss.tokens = map[topology.Token]bool{}
 	w.build()
 	w.traceTo(o.Trace)
 	if o.Plain {

@@ -60,6 +60,9 @@ type Store interface {
 	// one moment. ErrNotFound if there is none.
 	Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error)
 
+	// Pruned tells whether there was a job of this id that Prune has forgotten.
+	Pruned(id topology.JobID) (bool, error)
+
 	// Requested is Job for the one that an owner's request made.
 	Requested(owner, requestID string) (*messages.JobRecord, []*messages.AttemptRecord, error)
 
@@ -67,6 +70,11 @@ type Store interface {
 	// finished, beginning behind the position. Where the next page begins is
 	// PositionOf the last one.
 	Finished(after Position, limit int) ([]*messages.JobRecord, error)
+
+	// History reads a page of jobs that are over, the newest first, with all their
+	// attempts, as of one moment. See Past for what may be asked, and Page for how
+	// to go on.
+	History(past Past) (Page, error)
 
 	// Close lets go of the database; later calls are ErrClosed.
 	Close() error

@@ -37,6 +37,7 @@ type Draft struct {
 
 type draftJob struct {
 	entry  *jobEntry
+	queue  string
 	pruned bool
 	known  bool // it is stored
 	dirty  bool
@@ -53,6 +54,7 @@ type JobRow struct {
 	Insert bool
 	ID     topology.JobID
 	Head   Head
+	Queue  string
 	Live   bool
 	Sealed []byte
 }
@@ -197,7 +199,7 @@ func (d *Draft) Judge() []actors.Verdict {
 
 func (d *Draft) putJob(c *actors.Change, next *jobEntry) {
 	j := d.jobs[topology.JobID(c.Job.Id)]
-	j.entry, j.dirty = next, true
+	j.entry, j.queue, j.dirty = next, c.Job.GetSpec().GetQueue(), true
 	if next.head.RequestID != "" {
 		d.requests[request{next.head.Owner, next.head.RequestID}] = true
 	}
@@ -222,7 +224,7 @@ func (d *Draft) Rows() Rows {
 			continue
 		}
 		out.Jobs = append(out.Jobs, JobRow{
-			Insert: !j.known, ID: id, Head: j.entry.head, Live: j.entry.live(), Sealed: seal(j.entry.record),
+			Insert: !j.known, ID: id, Head: j.entry.head, Queue: j.queue, Live: j.entry.live(), Sealed: seal(j.entry.record),
 		})
 		out.Arrival = max(out.Arrival, j.entry.head.Arrival)
 		for i := range j.entry.attempts {

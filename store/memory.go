@@ -239,6 +239,33 @@ func (m *Memory) Finished(after Position, limit int) ([]*messages.JobRecord, err
 	return out, nil
 }
 
+// History implements Store.
+func (m *Memory) History(past Past) (Page, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return Page{}, ErrClosed
+	}
+	m.tail = nil
+	g, before := past.Gather(), past.From()
+	at := sort.Search(len(m.finished), func(i int) bool { return comparePositions(m.finished[i], before) >= 0 }) - 1
+	for more := past.Look > 0; more && at >= 0 && m.finished[at].FinishedUnixMs >= past.SinceUnixMs; at-- {
+		record := m.jobs[m.finished[at].Job].record
+		more = g.Look(m.finished[at], decodeJob(record), len(record))
+	}
+	jobs := g.Jobs()
+	for i, id := range jobs {
+		if !g.Takes(i) {
+			return g.Page(i), nil
+		}
+		for j := range m.jobs[id].attempts {
+			a := &m.jobs[id].attempts[j]
+			g.Attempt(i, a.decode(), len(a.record))
+		}
+	}
+	return g.Page(len(jobs)), nil
+}
+
 // Close implements Store. What was not synced is gone, as with a database.
 func (m *Memory) Close() error {
 	m.Crash()

@@ -162,6 +162,7 @@ func TestMemorySyncsBeforeItShows(t *testing.T) {
 		"Job":       func(m *Memory) { _, _, _ = m.Job("j") },
 		"Requested": func(m *Memory) { _, _, _ = m.Requested("alice", "r") },
 		"Finished":  func(m *Memory) { _, _ = m.Finished(Position{}, 1) },
+		"History":   func(m *Memory) { _, _ = m.History(Past{Look: 1}) },
 		"Lead":      func(m *Memory) { _, _ = m.Lead("next") },
 	}
 	for name, show := range shows {

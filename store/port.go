@@ -2,11 +2,13 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
 )
 
 // Port is what actors speak to: it takes a call at once, does it in the order
@@ -76,12 +78,38 @@ func (p *Port) Load(epoch uint64, to *actor.PID) {
 		mustBeWhole(err)
 		if err != nil {
 			loaded = &actors.Loaded{Deposed: errors.Is(err, ErrDeposed), Err: err.Error()}
+		} else {
+			loaded.Ended = recent(p.store)
 		}
 		p.system.Root.Send(to, *loaded)
 	})
 	if err != nil {
 		p.system.Root.Send(to, actors.Loaded{Err: err.Error()})
 	}
+}
+
+// recalled is how many jobs that are over a new leader is handed, so that lists
+// show them as before. They may weigh as much as one page of history.
+const recalled = 1_000
+
+// recent are the newest of those. A leader does not need them, so it leads without
+// where they cannot be read: whoever asks for one of them is told why.
+func recent(s Store) []actors.Ended {
+	page, err := s.History(Past{Look: recalled})
+	if err != nil {
+		return nil
+	}
+	var out []actors.Ended
+	for _, past := range page.Jobs {
+		ended := actors.Ended{Job: past.Job}
+		if n := len(past.Attempts); n > 0 {
+			ended.Attempt = past.Attempts[n-1]
+		}
+		if !slices.ContainsFunc(past.Attempts, (*messages.AttemptRecord).Owes) { // else its own actor shows it
+			out = append(out, ended)
+		}
+	}
+	return out
 }
 
 // Apply implements actors.Store.
@@ -121,6 +149,9 @@ func Answer(s Store, q actors.Query) actors.Found {
 		found.Job, found.Attempts, err = s.Job(q.Job)
 	} else {
 		found.Job, found.Attempts, err = s.Requested(q.Owner, q.RequestID)
+	}
+	if errors.Is(err, ErrNotFound) && q.Job != "" {
+		found.Pruned, err = s.Pruned(q.Job)
 	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		found.Err = err.Error()

@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -115,3 +116,63 @@ func TestPortNeverWaits(t *testing.T) {
 	}
 	_ = p.Close()
 }
+
+// A new leader is handed what was over lately, but not what lacks evidence: that
+// is loaded as before.
+func TestPortRecallsWhatEnded(t *testing.T) {
+	system, pid, heard := listen(t)
+	m := NewMemory()
+	epoch, _ := m.Lead("tester")
+	write := uint64(0)
+	put := func(id string, revision uint64, state messages.JobState, finishedMs int64, attempts ...*messages.AttemptRecord) {
+		t.Helper()
+		write++
+		j := submitted(id, write)
+		j.Revision, j.State, j.FinishedUnixMs = revision, state, finishedMs
+		if verdicts, err := m.Apply(epoch, []actors.Change{{Job: j, Attempts: attempts}}); err != nil || verdicts[0] != actors.Done {
+			t.Fatalf("apply: %v, %v, %v", verdicts, err, m.Broken())
+		}
+	}
+	attempt := func(id string, counter uint64, end *messages.End, exit *messages.Exit) *messages.AttemptRecord {
+		return &messages.AttemptRecord{
+			Job: id, Token: &messages.Token{Epoch: 1, Counter: counter}, Run: 1, End: end,
+			Places: []*messages.Place{{Node: "n0", MachineId: "m0", Exit: exit, Grant: &messages.Grant{}}},
+		}
+	}
+	const active, over = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_CANCELLED
+	gone, end := &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED, AtUnixMs: 5}, &messages.End{Cause: messages.Cause_CAUSE_CANCELLED, Rank: -1, AtUnixMs: 5}
+	put("old", 1, over, 5)
+	put("new", 1, active, 0, attempt("new", 107, nil, nil))
+	put("new", 2, over, 6, attempt("new", 107, end, gone))
+	put("owes", 1, active, 0, attempt("owes", 108, nil, nil))
+	put("owes", 2, over, 7, attempt("owes", 108, end, nil))
+	put("lives", 1, messages.JobState_JOB_STATE_QUEUED, 0)
+	p := NewPort(m, system)
+	defer p.Close()
+	p.Load(epoch, pid)
+	l := next[actors.Loaded](t, heard)
+	if len(l.Ended) != 2 || l.Ended[0].Job.Id != "new" || l.Ended[0].Attempt.GetToken().GetCounter() != 107 || l.Ended[1].Job.Id != "old" || l.Ended[1].Attempt != nil {
+		t.Fatalf("what has ended is %v", l.Ended)
+	}
+	if len(l.Jobs) != 2 {
+		t.Fatalf("loaded %v", l.Jobs)
+	}
+}
+
+// A leader leads though the past cannot be read.
+func TestPortLoadsWithoutThePast(t *testing.T) {
+	system, pid, heard := listen(t)
+	m := NewMemory()
+	epoch, _ := m.Lead("tester")
+	_, _ = m.Apply(epoch, []actors.Change{{Job: submitted("lives", 4)}})
+	p := NewPort(forgetful{m}, system)
+	defer p.Close()
+	p.Load(epoch, pid)
+	if l := next[actors.Loaded](t, heard); l.Err != "" || len(l.Jobs) != 1 || len(l.Ended) != 0 {
+		t.Fatalf("loaded %+v", l)
+	}
+}
+
+type forgetful struct{ *Memory }
+
+func (forgetful) History(Past) (Page, error) { return Page{}, errors.New("no such page") }

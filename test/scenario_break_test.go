@@ -98,6 +98,32 @@ func (s *stage) storeAway(l line) string {
 	return ""
 }
 
+func (s *stage) backUp(line) string {
+	s.w.BackUp()
+	return ""
+}
+
+// restore puts the store back as an operator does; copied: as a mere copy of the file; unnoticed: as a replica does that
+// takes over, under a leader that goes on.
+func (s *stage) restore(l line) string {
+	if l.has("unnoticed") {
+		s.w.LoseTail()
+		return ""
+	}
+	s.w.Restore(l.has("copied"))
+	return ""
+}
+
+func (s *stage) prune(line) string {
+	s.w.Prune()
+	return ""
+}
+
+func (s *stage) acceptLoss(line) string {
+	s.w.AcceptLoss()
+	return ""
+}
+
 func (s *stage) breakDisk(full bool) func(line) string {
 	return func(l line) string {
 		s.w.BreakDisk(l.machine(0), full, l.span(1))

@@ -308,6 +308,7 @@ func (s *stage) commands() map[string]func(line) string {
 		"uncordon": s.change(messages.NodeVerb_NODE_VERB_UNCORDON), "remove": s.change(messages.NodeVerb_NODE_VERB_REMOVE),
 		"crash": s.crash, "pause": s.pause, "usurp": s.usurp, "power": s.power, "cut": s.cutOff, "mend": s.mend,
 		"one-way": s.oneWay, "lose": s.lose, "hostile": s.hostile, "store-away": s.storeAway,
+		"backup": s.backUp, "restore": s.restore, "accept-loss": s.acceptLoss, "prune": s.prune,
 		"disk-full": s.breakDisk(true), "disk-fails": s.breakDisk(false), "tear": s.tear, "gpu-fault": s.gpuFault,
 		"clone": s.clone, "arm": s.arm, "keep": s.keep, "replay": s.replay,
 		"letters": s.letters, "lines": s.lines, "processes": s.processes, "ledger": s.ledger, "job": s.job, "nodes": s.nodes,

@@ -34,6 +34,11 @@
 //	lose KIND,KIND [node=2] [count=1]
 //	                     the network loses the next so many letters of these kinds; `lose` alone ends it
 //	hostile drop=0.2 double=0.5 late=0.05 most=30s
+//	backup | restore | restore copied | restore unnoticed | accept-loss
+//	                     remembers the store; ends all schedulers and brings it back, by a restore or as a mere copy of the
+//	                     file; has a replica take over that lacks what came after, and no scheduler ends; gives up what is
+//	                     lost. Whose job was lost submits it again, within 20 s (unnoticed: after a minute)
+//	prune                forgets every job that is over
 //	store-away 5s | disk-full 2 5s | disk-fails 2 5s | tear 2 | gpu-fault 2 0 | clone 2 | arm launch-fail 1
 //	keep [KIND]          keeps the letters about gangs, or of a kind, from now on; keep off ends it
 //	replay [KIND] [slowly]

@@ -36,6 +36,8 @@ type ReadLogs struct {
 	Follow        bool                   `protobuf:"varint,4,opt,name=follow,proto3" json:"follow,omitempty"`                        // until the job is over, over later attempts too
 	Previous      bool                   `protobuf:"varint,5,opt,name=previous,proto3" json:"previous,omitempty"`                    // of the attempt before the latest
 	TailBytes     int64                  `protobuf:"varint,6,opt,name=tail_bytes,json=tailBytes,proto3" json:"tail_bytes,omitempty"` // of each member; 0: from the beginning
+	Attempt       *messages.Token        `protobuf:"bytes,7,opt,name=attempt,proto3" json:"attempt,omitempty"`                       // to go on where a reader broke off: the attempt that it read
+	From          []*LogPosition         `protobuf:"bytes,8,rep,name=from,proto3" json:"from,omitempty"`                             // and how far; of a stream that is not in here nothing has come yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -112,6 +114,81 @@ func (x *ReadLogs) GetTailBytes() int64 {
 	return 0
 }
 
+func (x *ReadLogs) GetAttempt() *messages.Token {
+	if x != nil {
+		return x.Attempt
+	}
+	return nil
+}
+
+func (x *ReadLogs) GetFrom() []*LogPosition {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+// LogPosition is how far one member's stream was read.
+type LogPosition struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          int32                  `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Stderr        bool                   `protobuf:"varint,2,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"` // of the last LogPart that came
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogPosition) Reset() {
+	*x = LogPosition{}
+	mi := &file_cluster_api_api_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogPosition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogPosition) ProtoMessage() {}
+
+func (x *LogPosition) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogPosition.ProtoReflect.Descriptor instead.
+func (*LogPosition) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *LogPosition) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *LogPosition) GetStderr() bool {
+	if x != nil {
+		return x.Stderr
+	}
+	return false
+}
+
+func (x *LogPosition) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
 // LogPart is a piece of one member's output. A piece ends at a line's end where
 // there is one.
 type LogPart struct {
@@ -120,14 +197,15 @@ type LogPart struct {
 	Attempt       *messages.Token        `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Stderr        bool                   `protobuf:"varint,3,opt,name=stderr,proto3" json:"stderr,omitempty"`
 	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
-	Notice        string                 `protobuf:"bytes,5,opt,name=notice,proto3" json:"notice,omitempty"` // instead of data: why a member's output cannot be read
+	Notice        string                 `protobuf:"bytes,5,opt,name=notice,proto3" json:"notice,omitempty"`  // instead of data: why a member's output cannot be read
+	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"` // of what follows the data in this stream: to go on from here
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LogPart) Reset() {
 	*x = LogPart{}
-	mi := &file_cluster_api_api_proto_msgTypes[1]
+	mi := &file_cluster_api_api_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -139,7 +217,7 @@ func (x *LogPart) String() string {
 func (*LogPart) ProtoMessage() {}
 
 func (x *LogPart) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[1]
+	mi := &file_cluster_api_api_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -152,7 +230,7 @@ func (x *LogPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogPart.ProtoReflect.Descriptor instead.
 func (*LogPart) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{1}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *LogPart) GetRank() int32 {
@@ -190,6 +268,13 @@ func (x *LogPart) GetNotice() string {
 	return ""
 }
 
+func (x *LogPart) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
 // Cluster asks whom I speak to.
 type Cluster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -199,7 +284,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_cluster_api_api_proto_msgTypes[2]
+	mi := &file_cluster_api_api_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -211,7 +296,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[2]
+	mi := &file_cluster_api_api_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -224,7 +309,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{2}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{3}
 }
 
 type ClusterReply struct {
@@ -239,7 +324,7 @@ type ClusterReply struct {
 
 func (x *ClusterReply) Reset() {
 	*x = ClusterReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[3]
+	mi := &file_cluster_api_api_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -251,7 +336,7 @@ func (x *ClusterReply) String() string {
 func (*ClusterReply) ProtoMessage() {}
 
 func (x *ClusterReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[3]
+	mi := &file_cluster_api_api_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -264,7 +349,7 @@ func (x *ClusterReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterReply.ProtoReflect.Descriptor instead.
 func (*ClusterReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{3}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ClusterReply) GetClusterId() string {
@@ -300,7 +385,7 @@ var File_cluster_api_api_proto protoreflect.FileDescriptor
 const file_cluster_api_api_proto_rawDesc = "" +
 	"\n" +
 	"\x15cluster/api/api.proto\x12\n" +
-	"synapse.v1\x1a\x15messages/client.proto\x1a\x14messages/names.proto\"\xba\x01\n" +
+	"synapse.v1\x1a\x15messages/client.proto\x1a\x16messages/history.proto\x1a\x14messages/names.proto\"\x94\x02\n" +
 	"\bReadLogs\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
@@ -308,20 +393,27 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x06follow\x18\x04 \x01(\bR\x06follow\x12\x1a\n" +
 	"\bprevious\x18\x05 \x01(\bR\bprevious\x12\x1d\n" +
 	"\n" +
-	"tail_bytes\x18\x06 \x01(\x03R\ttailBytes\"\x8e\x01\n" +
+	"tail_bytes\x18\x06 \x01(\x03R\ttailBytes\x12+\n" +
+	"\aattempt\x18\a \x01(\v2\x11.synapse.v1.TokenR\aattempt\x12+\n" +
+	"\x04from\x18\b \x03(\v2\x17.synapse.v1.LogPositionR\x04from\"Q\n" +
+	"\vLogPosition\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x16\n" +
+	"\x06stderr\x18\x02 \x01(\bR\x06stderr\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\"\xa6\x01\n" +
 	"\aLogPart\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12+\n" +
 	"\aattempt\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\aattempt\x12\x16\n" +
 	"\x06stderr\x18\x03 \x01(\bR\x06stderr\x12\x12\n" +
 	"\x04data\x18\x04 \x01(\fR\x04data\x12\x16\n" +
-	"\x06notice\x18\x05 \x01(\tR\x06notice\"\t\n" +
+	"\x06notice\x18\x05 \x01(\tR\x06notice\x12\x16\n" +
+	"\x06offset\x18\x06 \x01(\x03R\x06offset\"\t\n" +
 	"\aCluster\"u\n" +
 	"\fClusterReply\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x16\n" +
-	"\x06levels\x18\x04 \x03(\tR\x06levels2\x86\x05\n" +
+	"\x06levels\x18\x04 \x03(\tR\x06levels2\xc0\x05\n" +
 	"\aSynapse\x125\n" +
 	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x125\n" +
 	"\x06Cancel\x12\x12.synapse.v1.Cancel\x1a\x17.synapse.v1.CancelReply\x12/\n" +
@@ -332,7 +424,8 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\bListJobs\x12\x14.synapse.v1.ListJobs\x1a\x19.synapse.v1.ListJobsReply\x12>\n" +
 	"\tListNodes\x12\x15.synapse.v1.ListNodes\x1a\x1a.synapse.v1.ListNodesReply\x12A\n" +
 	"\n" +
-	"ExplainJob\x12\x16.synapse.v1.ExplainJob\x1a\x1b.synapse.v1.ExplainJobReply\x12/\n" +
+	"ExplainJob\x12\x16.synapse.v1.ExplainJob\x1a\x1b.synapse.v1.ExplainJobReply\x128\n" +
+	"\aHistory\x12\x13.synapse.v1.History\x1a\x18.synapse.v1.HistoryReply\x12/\n" +
 	"\x05Watch\x12\x11.synapse.v1.Watch\x1a\x11.synapse.v1.Event0\x01\x127\n" +
 	"\bReadLogs\x12\x14.synapse.v1.ReadLogs\x1a\x13.synapse.v1.LogPart0\x01\x128\n" +
 	"\aCluster\x12\x13.synapse.v1.Cluster\x1a\x18.synapse.v1.ClusterReplyB(Z&github.com/yi-json/synapse/cluster/apib\x06proto3"
@@ -349,63 +442,70 @@ func file_cluster_api_api_proto_rawDescGZIP() []byte {
 	return file_cluster_api_api_proto_rawDescData
 }
 
-var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_cluster_api_api_proto_goTypes = []any{
 	(*ReadLogs)(nil),                 // 0: synapse.v1.ReadLogs
-	(*LogPart)(nil),                  // 1: synapse.v1.LogPart
-	(*Cluster)(nil),                  // 2: synapse.v1.Cluster
-	(*ClusterReply)(nil),             // 3: synapse.v1.ClusterReply
-	(*messages.Principal)(nil),       // 4: synapse.v1.Principal
-	(*messages.Token)(nil),           // 5: synapse.v1.Token
-	(*messages.Submit)(nil),          // 6: synapse.v1.Submit
-	(*messages.Cancel)(nil),          // 7: synapse.v1.Cancel
-	(*messages.Hold)(nil),            // 8: synapse.v1.Hold
-	(*messages.ChangeNode)(nil),      // 9: synapse.v1.ChangeNode
-	(*messages.GetJob)(nil),          // 10: synapse.v1.GetJob
-	(*messages.ListJobs)(nil),        // 11: synapse.v1.ListJobs
-	(*messages.ListNodes)(nil),       // 12: synapse.v1.ListNodes
-	(*messages.ExplainJob)(nil),      // 13: synapse.v1.ExplainJob
-	(*messages.Watch)(nil),           // 14: synapse.v1.Watch
-	(*messages.SubmitReply)(nil),     // 15: synapse.v1.SubmitReply
-	(*messages.CancelReply)(nil),     // 16: synapse.v1.CancelReply
-	(*messages.HoldReply)(nil),       // 17: synapse.v1.HoldReply
-	(*messages.ChangeNodeReply)(nil), // 18: synapse.v1.ChangeNodeReply
-	(*messages.GetJobReply)(nil),     // 19: synapse.v1.GetJobReply
-	(*messages.ListJobsReply)(nil),   // 20: synapse.v1.ListJobsReply
-	(*messages.ListNodesReply)(nil),  // 21: synapse.v1.ListNodesReply
-	(*messages.ExplainJobReply)(nil), // 22: synapse.v1.ExplainJobReply
-	(*messages.Event)(nil),           // 23: synapse.v1.Event
+	(*LogPosition)(nil),              // 1: synapse.v1.LogPosition
+	(*LogPart)(nil),                  // 2: synapse.v1.LogPart
+	(*Cluster)(nil),                  // 3: synapse.v1.Cluster
+	(*ClusterReply)(nil),             // 4: synapse.v1.ClusterReply
+	(*messages.Principal)(nil),       // 5: synapse.v1.Principal
+	(*messages.Token)(nil),           // 6: synapse.v1.Token
+	(*messages.Submit)(nil),          // 7: synapse.v1.Submit
+	(*messages.Cancel)(nil),          // 8: synapse.v1.Cancel
+	(*messages.Hold)(nil),            // 9: synapse.v1.Hold
+	(*messages.ChangeNode)(nil),      // 10: synapse.v1.ChangeNode
+	(*messages.GetJob)(nil),          // 11: synapse.v1.GetJob
+	(*messages.ListJobs)(nil),        // 12: synapse.v1.ListJobs
+	(*messages.ListNodes)(nil),       // 13: synapse.v1.ListNodes
+	(*messages.ExplainJob)(nil),      // 14: synapse.v1.ExplainJob
+	(*messages.History)(nil),         // 15: synapse.v1.History
+	(*messages.Watch)(nil),           // 16: synapse.v1.Watch
+	(*messages.SubmitReply)(nil),     // 17: synapse.v1.SubmitReply
+	(*messages.CancelReply)(nil),     // 18: synapse.v1.CancelReply
+	(*messages.HoldReply)(nil),       // 19: synapse.v1.HoldReply
+	(*messages.ChangeNodeReply)(nil), // 20: synapse.v1.ChangeNodeReply
+	(*messages.GetJobReply)(nil),     // 21: synapse.v1.GetJobReply
+	(*messages.ListJobsReply)(nil),   // 22: synapse.v1.ListJobsReply
+	(*messages.ListNodesReply)(nil),  // 23: synapse.v1.ListNodesReply
+	(*messages.ExplainJobReply)(nil), // 24: synapse.v1.ExplainJobReply
+	(*messages.HistoryReply)(nil),    // 25: synapse.v1.HistoryReply
+	(*messages.Event)(nil),           // 26: synapse.v1.Event
 }
 var file_cluster_api_api_proto_depIdxs = []int32{
-	4,  // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
-	5,  // 1: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
-	6,  // 2: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
-	7,  // 3: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
-	8,  // 4: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
-	9,  // 5: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
-	10, // 6: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	11, // 7: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	12, // 8: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	13, // 9: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	14, // 10: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	0,  // 11: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	2,  // 12: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	15, // 13: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	16, // 14: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	17, // 15: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	18, // 16: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	19, // 17: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	20, // 18: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	21, // 19: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	22, // 20: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	23, // 21: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	1,  // 22: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	3,  // 23: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	13, // [13:24] is the sub-list for method output_type
-	2,  // [2:13] is the sub-list for method input_type
-	2,  // [2:2] is the sub-list for extension type_name
-	2,  // [2:2] is the sub-list for extension extendee
-	0,  // [0:2] is the sub-list for field type_name
+	5,  // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
+	6,  // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
+	1,  // 2: synapse.v1.ReadLogs.from:type_name -> synapse.v1.LogPosition
+	6,  // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
+	7,  // 4: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
+	8,  // 5: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
+	9,  // 6: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
+	10, // 7: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
+	11, // 8: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	12, // 9: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	13, // 10: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	14, // 11: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	15, // 12: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	16, // 13: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	0,  // 14: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	3,  // 15: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	17, // 16: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	18, // 17: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	19, // 18: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	20, // 19: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	21, // 20: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	22, // 21: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	23, // 22: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	24, // 23: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	25, // 24: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	26, // 25: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	2,  // 26: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	4,  // 27: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	16, // [16:28] is the sub-list for method output_type
+	4,  // [4:16] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_cluster_api_api_proto_init() }
@@ -419,7 +519,7 @@ func file_cluster_api_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_api_api_proto_rawDesc), len(file_cluster_api_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,6 +33,7 @@ const (
 	Synapse_ListJobs_FullMethodName   = "/synapse.v1.Synapse/ListJobs"
 	Synapse_ListNodes_FullMethodName  = "/synapse.v1.Synapse/ListNodes"
 	Synapse_ExplainJob_FullMethodName = "/synapse.v1.Synapse/ExplainJob"
+	Synapse_History_FullMethodName    = "/synapse.v1.Synapse/History"
 	Synapse_Watch_FullMethodName      = "/synapse.v1.Synapse/Watch"
 	Synapse_ReadLogs_FullMethodName   = "/synapse.v1.Synapse/ReadLogs"
 	Synapse_Cluster_FullMethodName    = "/synapse.v1.Synapse/Cluster"
@@ -50,6 +51,7 @@ type SynapseClient interface {
 	ListJobs(ctx context.Context, in *messages.ListJobs, opts ...grpc.CallOption) (*messages.ListJobsReply, error)
 	ListNodes(ctx context.Context, in *messages.ListNodes, opts ...grpc.CallOption) (*messages.ListNodesReply, error)
 	ExplainJob(ctx context.Context, in *messages.ExplainJob, opts ...grpc.CallOption) (*messages.ExplainJobReply, error)
+	History(ctx context.Context, in *messages.History, opts ...grpc.CallOption) (*messages.HistoryReply, error)
 	Watch(ctx context.Context, in *messages.Watch, opts ...grpc.CallOption) (grpc.ServerStreamingClient[messages.Event], error)
 	ReadLogs(ctx context.Context, in *ReadLogs, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogPart], error)
 	Cluster(ctx context.Context, in *Cluster, opts ...grpc.CallOption) (*ClusterReply, error)
@@ -143,6 +145,16 @@ func (c *synapseClient) ExplainJob(ctx context.Context, in *messages.ExplainJob,
 	return out, nil
 }
 
+func (c *synapseClient) History(ctx context.Context, in *messages.History, opts ...grpc.CallOption) (*messages.HistoryReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(messages.HistoryReply)
+	err := c.cc.Invoke(ctx, Synapse_History_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *synapseClient) Watch(ctx context.Context, in *messages.Watch, opts ...grpc.CallOption) (grpc.ServerStreamingClient[messages.Event], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Synapse_ServiceDesc.Streams[0], Synapse_Watch_FullMethodName, cOpts...)
@@ -203,6 +215,7 @@ type SynapseServer interface {
 	ListJobs(context.Context, *messages.ListJobs) (*messages.ListJobsReply, error)
 	ListNodes(context.Context, *messages.ListNodes) (*messages.ListNodesReply, error)
 	ExplainJob(context.Context, *messages.ExplainJob) (*messages.ExplainJobReply, error)
+	History(context.Context, *messages.History) (*messages.HistoryReply, error)
 	Watch(*messages.Watch, grpc.ServerStreamingServer[messages.Event]) error
 	ReadLogs(*ReadLogs, grpc.ServerStreamingServer[LogPart]) error
 	Cluster(context.Context, *Cluster) (*ClusterReply, error)
@@ -239,6 +252,9 @@ func (UnimplementedSynapseServer) ListNodes(context.Context, *messages.ListNodes
 }
 func (UnimplementedSynapseServer) ExplainJob(context.Context, *messages.ExplainJob) (*messages.ExplainJobReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExplainJob not implemented")
+}
+func (UnimplementedSynapseServer) History(context.Context, *messages.History) (*messages.HistoryReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method History not implemented")
 }
 func (UnimplementedSynapseServer) Watch(*messages.Watch, grpc.ServerStreamingServer[messages.Event]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
@@ -414,6 +430,24 @@ func _Synapse_ExplainJob_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Synapse_History_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(messages.History)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).History(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_History_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).History(ctx, req.(*messages.History))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Synapse_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(messages.Watch)
 	if err := stream.RecvMsg(m); err != nil {
@@ -492,6 +526,10 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ExplainJob",
 			Handler:    _Synapse_ExplainJob_Handler,
+		},
+		{
+			MethodName: "History",
+			Handler:    _Synapse_History_Handler,
 		},
 		{
 			MethodName: "Cluster",

@@ -18,6 +18,9 @@ import (
 // messages.MaxMessageBytes.
 const MaxReplyBytes = 64 << 20
 
+// LeaderTrailer is where a scheduler that does not lead says who does.
+const LeaderTrailer = "synapse-leader"
+
 // statusCodes leads from ours to gRPC's. CONFLICT is AlreadyExists and not
 // FailedPrecondition, which INFEASIBLE needs.
 var statusCodes = map[messages.Code]codes.Code{

@@ -29,6 +29,9 @@ func (x *ReadLogs) Validate() error {
 		}
 		seen[rank] = true
 	}
+	if err := x.validFrom(); err != nil {
+		return err
+	}
 	switch {
 	case x.GetTailBytes() < 0:
 		return refusal("tail_bytes", fmt.Sprintf("is %d, and must not be negative", x.GetTailBytes()), "0 is from the beginning")
@@ -36,6 +39,22 @@ func (x *ReadLogs) Validate() error {
 		return refusal("tail_bytes", fmt.Sprintf("is %d, more than %d", x.GetTailBytes(), MaxTailBytes), "0 is from the beginning")
 	case x.GetFollow() && x.GetPrevious():
 		return refusal("follow", "is set, and previous too", "an attempt that is over writes nothing more: leave follow out")
+	}
+	return nil
+}
+
+// validFrom refuses positions that no reader could have reached.
+func (x *ReadLogs) validFrom() error {
+	if n := len(x.GetFrom()); n > 2*messages.MaxGangTasks {
+		return refusal("from", fmt.Sprintf("has %d entries, more than %d", n, 2*messages.MaxGangTasks), "leave it out for all")
+	}
+	if len(x.GetFrom()) > 0 && x.GetAttempt() == nil {
+		return refusal("attempt", "is missing, and from is set", "name the attempt of the last part that was read")
+	}
+	for i, p := range x.GetFrom() {
+		if p.GetRank() < 0 || p.GetRank() >= messages.MaxGangTasks || p.GetOffset() < 0 {
+			return refusal(fmt.Sprintf("from[%d]", i), fmt.Sprintf("is byte %d of rank %d", p.GetOffset(), p.GetRank()), "")
+		}
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ import (
 const replyPath = "synapse/gateway/"
 
 // LeaderTrailer is where a scheduler that does not lead says who does.
-const LeaderTrailer = "synapse-leader"
+const LeaderTrailer = api.LeaderTrailer
 
 // mailbox is an actor.Process that takes what is sent to it, at once and on the
 // sender's goroutine.

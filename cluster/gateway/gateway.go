@@ -16,6 +16,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -54,6 +55,7 @@ type Clock interface {
 // earlier attempts. It is called by the calls themselves, so it may take time.
 type Store interface {
 	Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error)
+	History(past store.Past) (store.Page, error)
 }
 
 // Options are what a process gives its gateway. All may be left out.
@@ -79,6 +81,7 @@ type Gateway struct {
 	mirror    *actor.PID
 	replies   atomic.Uint64 // reply processes ever made: their names
 	streams   atomic.Int64  // open now
+	reading   chan struct{} // a place for each that reads history now
 	loaded    atomic.Bool   // the Scheduler has read the store
 	closed    chan struct{}
 	closeOnce sync.Once
@@ -103,7 +106,7 @@ func New(system *actor.ActorSystem, o Options) *Gateway {
 	}
 	address := system.ProcessRegistry.Address
 	return &Gateway{
-		o: o, system: system, closed: make(chan struct{}),
+		o: o, system: system, closed: make(chan struct{}), reading: make(chan struct{}, historyAtOnce),
 		scheduler: actor.NewPID(address, actors.SchedulerPath),
 		mirror:    actor.NewPID(address, actors.MirrorPath),
 	}

@@ -41,12 +41,12 @@ func (g *Gateway) ReadLogs(q *api.ReadLogs, stream grpc.ServerStreamingServer[ap
 		return err
 	}
 	r := &reader{g: g, ctx: ctx, q: q, send: stream.Send, id: job.GetRecord().GetId(), deaf: map[topology.NodeID]time.Time{}}
-	if q.Follow {
-		return r.follow(job)
-	}
 	attempt, err := r.attempt(job)
 	if err != nil {
 		return err
+	}
+	if q.Follow {
+		return r.goOn(job, attempt)
 	}
 	if attempt == nil {
 		return r.send(&api.LogPart{Notice: "the job has not run yet: it is " + job.GetPhase()})
@@ -69,9 +69,16 @@ type reader struct {
 	deaf    map[topology.NodeID]time.Time // machines that did not answer, and when they are asked again
 }
 
-// attempt is the one that was asked for; nil if there was none yet.
+// attempt is the one that was asked for; nil if there was none yet. A reader
+// that goes on is given the one it read, which may not be the latest any more.
 func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, error) {
 	latest := job.GetAttempt()
+	if begun := r.q.GetAttempt(); begun != nil {
+		if earlier, err := r.kept(messages.FromToken(begun), 0); err == nil && messages.FromToken(latest.GetToken()) != messages.FromToken(begun) {
+			return earlier, nil
+		}
+		return latest, nil
+	}
 	if !r.q.Previous {
 		return latest, nil
 	}
@@ -80,6 +87,11 @@ func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, erro
 			Code: messages.Code_CODE_NOT_FOUND, Field: "previous", Text: "the job has had no earlier attempt", Hint: "read the output of the latest one",
 		})
 	}
+	return r.kept(messages.FromToken(latest.GetToken()), 1)
+}
+
+// kept finds an attempt in the store: so many before the one with this token.
+func (r *reader) kept(token topology.Token, before int) (*messages.AttemptRecord, error) {
 	if r.g.o.Store == nil {
 		return nil, api.StatusOf(unavailable("this scheduler does not keep earlier attempts", "read the output of the latest one"))
 	}
@@ -87,12 +99,11 @@ func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, erro
 	if err != nil {
 		return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
 	}
-	token := messages.FromToken(latest.GetToken())
 	at := slices.IndexFunc(attempts, func(a *messages.AttemptRecord) bool { return messages.FromToken(a.GetToken()) == token })
-	if at < 1 {
+	if at < before {
 		return nil, api.StatusOf(unavailable("the earlier attempt is no longer kept", "read the output of the latest one"))
 	}
-	return attempts[at-1], nil
+	return attempts[at-before], nil
 }
 
 // begin turns to an attempt: two streams of each member that was asked for.
@@ -120,8 +131,28 @@ func (r *reader) begin(a *messages.AttemptRecord) error {
 			Text: fmt.Sprintf("the job has ranks 0 to %d, and others are named", len(a.GetPlaces())-1), Hint: "leave ranks out for all",
 		})
 	}
-	if r.q.TailBytes > 0 {
-		for _, o := range r.outputs {
+	return r.position()
+}
+
+// position turns every stream to where its reader wants to begin: where it broke
+// off, or at the last so many bytes.
+func (r *reader) position() error {
+	type stream struct {
+		rank   int32
+		stderr bool
+	}
+	reached := map[stream]int64{}
+	if r.token == messages.FromToken(r.q.GetAttempt()) {
+		for _, p := range r.q.GetFrom() {
+			reached[stream{p.GetRank(), p.GetStderr()}] = p.GetOffset()
+		}
+	}
+	for _, o := range r.outputs {
+		if offset, begun := reached[stream{o.rank, o.stderr}]; begun {
+			o.offset = offset
+			continue
+		}
+		if r.q.TailBytes > 0 {
 			if err := o.tail(r.q.TailBytes); err != nil {
 				return err
 			}
@@ -155,6 +186,21 @@ func (r *reader) finish() error {
 		}
 	}
 	return nil
+}
+
+// goOn follows a job; one whose reader broke off in an earlier attempt is first
+// given the rest of that.
+func (r *reader) goOn(job *messages.JobStatus, attempt *messages.AttemptRecord) error {
+	if messages.FromToken(attempt.GetToken()) != messages.FromToken(job.GetAttempt().GetToken()) {
+		if err := r.begin(attempt); err != nil {
+			return err
+		}
+		if err := r.finish(); err != nil {
+			return err
+		}
+		r.outputs, r.q.TailBytes = nil, 0
+	}
+	return r.follow(job)
 }
 
 // follow sends what comes, through this attempt and those after it, until the

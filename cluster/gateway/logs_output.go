@@ -120,7 +120,7 @@ func (o *output) take(l *messages.TaskLogs) (more bool, err error) {
 		whole = len(l.Data)
 	}
 	if whole > 0 {
-		if err := o.part(append(o.line, l.Data[:whole]...)); err != nil {
+		if err := o.part(append(o.line, l.Data[:whole]...), l.Offset+int64(whole)); err != nil {
 			return false, err
 		}
 		o.line = nil
@@ -136,11 +136,11 @@ func (o *output) flush() error {
 	}
 	line := o.line
 	o.line = nil
-	return o.part(line)
+	return o.part(line, o.offset)
 }
 
-// part sends data, in pieces that pass as messages.
-func (o *output) part(data []byte) error {
+// part sends data that ends before an offset, in pieces that pass as messages.
+func (o *output) part(data []byte, end int64) error {
 	for len(data) > 0 {
 		cut := len(data)
 		if cut > partBytes {
@@ -149,7 +149,7 @@ func (o *output) part(data []byte) error {
 				cut = partBytes
 			}
 		}
-		if err := o.r.send(&api.LogPart{Rank: o.rank, Attempt: o.attempt, Stderr: o.stderr, Data: data[:cut]}); err != nil {
+		if err := o.r.send(&api.LogPart{Rank: o.rank, Attempt: o.attempt, Stderr: o.stderr, Data: data[:cut], Offset: end - int64(len(data)-cut)}); err != nil {
 			return err
 		}
 		data = data[cut:]
@@ -268,5 +268,5 @@ func (o *output) readTail(from, begin, bytesWanted int64) error {
 	}
 	whole := bytes.LastIndexByte(kept, '\n') + 1
 	o.line = bytes.Clone(kept[whole:]) // goes on with the next page, or is flushed
-	return o.part(kept[:whole])
+	return o.part(kept[:whole], o.offset-int64(len(o.line)))
 }

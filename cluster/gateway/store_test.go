@@ -140,3 +140,7 @@ type failing struct{}
 func (failing) Job(topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error) {
 	return nil, nil, errors.New("disk on fire")
 }
+
+func (failing) History(store.Past) (store.Page, error) {
+	return store.Page{}, errors.New("disk on fire")
+}

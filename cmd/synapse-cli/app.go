@@ -60,7 +60,7 @@ func (a *app) root() *cobra.Command {
 		Use:   a.name,
 		Short: "submit, watch and stop gangs of training tasks on a Synapse cluster",
 		Long: "Speaks to a Synapse scheduler: submits jobs, shows why they wait, follows and stops them, and looks\n" +
-			"after the machines. The scheduler's address comes from --server, SYNAPSE_SERVER, or the file that\n" +
+			"after the machines. The scheduler's address, or those of several, comes from --server, SYNAPSE_SERVER, or the file that\n" +
 			"--config or SYNAPSE_CONFIG names.\n\n" + exitHelp,
 		Example: "  synapse-cli up --nodes 4 --gpus 8          # a cluster on this machine\n" +
 			"  synapse-cli submit job.yaml --wait\n" +
@@ -80,7 +80,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.AddCommand(a.submitCommand(), a.getCommand(), a.describeCommand(), a.explainCommand(), a.logsCommand(),
 		a.cancelCommand(), a.waitCommand(), a.watchCommand(), a.eventsCommand(), a.holdCommand(), a.releaseCommand(),
-		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.upCommand(), a.versionCommand(), a.docsCommand())
+		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.historyCommand(), a.upCommand(), a.versionCommand(), a.docsCommand())
 	return root
 }
 
@@ -107,6 +107,9 @@ func (a *app) begin(*cobra.Command, []string) error {
 func (a *app) connect() (*client.Client, error) {
 	if err := a.connectionSettings(a.connection); err != nil {
 		return nil, usage("%s", err)
+	}
+	if file, is := a.stderr.(*os.File); is && term.IsTerminal(int(file.Fd())) {
+		a.config.Waiting = a.lost
 	}
 	return client.Dial(a.config)
 }

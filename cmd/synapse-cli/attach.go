@@ -78,7 +78,7 @@ func (a *app) attach(c *client.Client, id string, labels bool) error {
 // output writes what the job writes, each stream to its own.
 func (a *app) output(ctx context.Context, c *client.Client, id string, labels bool) error {
 	out, errs := newMerged(a.stdout, labels), newMerged(a.stderr, labels)
-	err := c.Logs(ctx, &api.ReadLogs{Job: id, Follow: true}, func(p *api.LogPart) error {
+	err := c.Logs(ctx, &api.ReadLogs{Job: id, Follow: true}, nil, func(p *api.LogPart) error {
 		if p.GetStderr() {
 			return errs.part(p)
 		}

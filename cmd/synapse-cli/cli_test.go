@@ -39,7 +39,7 @@ func TestUsage(t *testing.T) {
 		{"sumbit x", "did you mean submit?"},
 		{"--nope", "unknown flag: --nope"},
 		{"get", "what to get is not said"},
-		{"get queues", "unknown command"},
+		{"get racks", "unknown command"},
 		{"get jobs -o xml", "-o xml is not known"},
 		{"get jobs --sort size", "--sort size is not known"},
 		{"get jobs j1 --live", "filters and -w are for lists"},
@@ -100,7 +100,7 @@ func TestExitCodes(t *testing.T) {
 	} {
 		f.refusal = &messages.Outcome{Code: code, Field: "spec.gang", Text: "the text", Hint: "the hint"}
 		for _, args := range []string{"submit --gpu 1 --image host", "get jobs", "get nodes", "get job j", "explain j", "cancel j", "hold j", "drain n -r x", "logs j", "wait j", "version"} {
-			r := cli(f.address, strings.Fields(args)...)
+			r := cli(f.address, strings.Fields("--retry 0s "+args)...)
 			r.wants(t, want, "", "spec.gang: the text\nhint: the hint")
 		}
 	}
@@ -350,7 +350,7 @@ func TestDocs(t *testing.T) {
 		t.Errorf("%v: %s", err, page)
 	}
 	help := cli("", "--help")
-	for _, hidden := range []string{"docs", "simulate", "queues", "history"} {
+	for _, hidden := range []string{"docs", "simulate", "racks"} {
 		if strings.Contains(help.out, "  "+hidden+" ") {
 			t.Errorf("%s is listed", hidden)
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
@@ -21,13 +22,14 @@ const fileFlag = "config"
 
 // connectionFlags adds the settings as flags of every command.
 func (a *app) connectionFlags(f *pflag.FlagSet) {
-	f.StringVar(&a.config.Server, "server", "localhost:9000", "the scheduler's `host:port`")
+	f.StringVar(&a.config.Server, "server", "localhost:9000", "the scheduler's `host:port`; of several, all with commas between them")
 	f.StringVar(&a.config.CA, "ca", "", "trust the scheduler by this `file` of certificates, and use TLS")
 	f.StringVar(&a.config.Cert, "cert", "", "show this `file`'s certificate to the scheduler")
 	f.StringVar(&a.config.Key, "key", "", "the certificate's private key `file`")
+	f.DurationVar(&a.config.Retry, "retry", 10*time.Second, "how long to try again while no scheduler leads")
 	f.String("token", "", "a token, kept for when there are identities")
 	f.Lookup("token").Hidden = true
-	f.String(fileFlag, "", "a YAML `file` with the settings server, ca, cert and key")
+	f.String(fileFlag, "", "a YAML `file` with the settings server, retry, ca, cert and key")
 }
 
 // connectionSettings fills in what the command line left alone.

@@ -102,6 +102,15 @@ func (f *fake) put(j *messages.JobStatus) {
 	f.changed = make(chan struct{})
 }
 
+// regroup tells that the waiting jobs of a group have another reason.
+func (f *fake) regroup(group uint64, reason string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events = append(f.events, &messages.Event{Seq: f.seq, AtUnixMs: 1_800_000_000_000, Text: "some jobs wait: " + reason, Group: group, Reason: reason})
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
 // finish ends a job.
 func (f *fake) finish(id, phase string, state messages.JobState, code int32, outcome string) {
 	f.put(&messages.JobStatus{Phase: phase, Record: &messages.JobRecord{Id: id, State: state, ExitCode: code, Outcome: outcome, Spec: spec("x")}})
@@ -216,7 +225,7 @@ func (f *fake) Watch(q *messages.Watch, s grpc.ServerStreamingServer[messages.Ev
 		f.mu.Unlock()
 		for _, e := range fresh {
 			id := e.GetJob().GetRecord().GetId() + e.GetNode().GetRecord().GetId()
-			if len(q.GetIds()) > 0 && !strings.Contains(strings.Join(q.GetIds(), " ")+" ", id+" ") {
+			if e.GetGroup() == 0 && len(q.GetIds()) > 0 && !strings.Contains(strings.Join(q.GetIds(), " ")+" ", id+" ") {
 				continue
 			}
 			if err := s.Send(e); err != nil {

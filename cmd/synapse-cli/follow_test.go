@@ -53,6 +53,36 @@ func TestWaitGoesOn(t *testing.T) {
 	}
 }
 
+// TestReasonsAreFollowed: whoever waits for a job sees why it waits, and when that changes.
+func TestReasonsAreFollowed(t *testing.T) {
+	f := startFake(t)
+	j := job("j1", "queued", messages.JobState_JOB_STATE_QUEUED)
+	j.Group, j.Reason = 7, "needs 8 GPUs; 0 are free"
+	f.put(j)
+	done := make(chan result, 2)
+	var seen lines
+	go func() { done <- cli(f.address, "wait", "j1") }()
+	go func() {
+		run([]string{"synapse-cli", "watch", "j1"}, strings.NewReader(""), &seen, &lines{}, func(name string) (string, bool) {
+			return f.address, name == "SYNAPSE_SERVER"
+		})
+	}()
+	await(t, "both watches", func() bool { return len(told[*messages.Watch](f)) == 2 })
+	f.regroup(9, "others wait too")
+	f.regroup(7, "needs 8 GPUs; 5 are free")
+	f.regroup(7, "needs 8 GPUs; 5 are free")
+	const told = "job j1 queued: needs 8 GPUs; 5 are free\n"
+	await(t, "the new reason", func() bool { return strings.Contains(seen.String(), told) })
+	f.finish("j1", "succeeded", messages.JobState_JOB_STATE_SUCCEEDED, 0, "")
+	r := <-done
+	if r.code != 0 || strings.Count(r.err, "j1 queued: needs 8 GPUs; 5 are free\n") != 1 || !strings.Contains(r.err, "0 are free") {
+		t.Errorf("%d: %s", r.code, r.err)
+	}
+	if s := seen.String(); strings.Count(s, told) != 1 || strings.Contains(r.err+s, "others") {
+		t.Errorf("%s", s)
+	}
+}
+
 func TestWaitTimesOut(t *testing.T) {
 	f := startFake(t)
 	f.put(job("j1", "queued", messages.JobState_JOB_STATE_QUEUED))

@@ -22,13 +22,13 @@ const anonymous = "anonymous"
 func (a *app) getCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get",
-		Short: "list jobs or machines",
+		Short: "list jobs, machines or queues",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return usageHint("`"+a.name+" get jobs` or `"+a.name+" get nodes`", "what to get is not said")
+			return usageHint("`"+a.name+" get jobs`, `get nodes` or `get queues`", "what to get is not said")
 		},
 	}
-	c.AddCommand(a.getJobsCommand(), a.getNodesCommand())
+	c.AddCommand(a.getJobsCommand(), a.getNodesCommand(), a.getQueuesCommand())
 	return c
 }
 
@@ -216,6 +216,31 @@ func (a *app) getNodes(ctx context.Context, c *client.Client, l *listing, args [
 		a.say("no machines")
 	}
 	return show.Nodes(a.stdout, a.style, nodes)
+}
+
+func (a *app) getQueuesCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "queues",
+		Aliases: []string{"queue"},
+		Short:   "list queues: what waits in each, what runs, and the GPUs of both",
+		Example: "  synapse-cli get queues\n  synapse-cli get queues -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				jobs, err := c.Jobs(ctx, &messages.ListJobs{})
+				if err != nil {
+					return err
+				}
+				jobs = slices.DeleteFunc(jobs, over)
+				if len(jobs) == 0 && a.forPeople() {
+					a.say("no queue has a job")
+				}
+				return show.Queues(a.stdout, a.style, jobs)
+			})
+		},
+	}
+	a.listFlags(c)
+	return c
 }
 
 // labelled tells whether a machine has all of these, as labels or as its place.

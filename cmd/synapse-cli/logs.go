@@ -56,7 +56,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs) error
 	}
 	q.Job = status.GetRecord().GetId()
 	out := newMerged(a.stdout, len(q.GetRanks()) != 1 && severalRanks(status.GetRecord().GetSpec()))
-	err = c.Logs(ctx, q, func(p *api.LogPart) error {
+	err = c.Logs(ctx, q, a.lost, func(p *api.LogPart) error {
 		if p.GetNotice() != "" {
 			a.say("rank %d: %s", p.GetRank(), p.GetNotice())
 			return nil

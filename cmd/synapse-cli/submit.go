@@ -187,7 +187,7 @@ func (a *app) progress() func(*messages.JobStatus) {
 func (a *app) over(j *messages.JobStatus) error {
 	r := j.GetRecord()
 	line := "job " + r.GetId() + " " + j.GetPhase()
-	if why := strings.TrimPrefix(r.GetOutcome(), j.GetPhase()+": "); why != "" {
+	if why := strings.TrimSpace(strings.TrimPrefix(r.GetOutcome(), j.GetPhase()+":")); why != "" && why != j.GetPhase() {
 		line += ": " + why
 	}
 	a.say("%s", line)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +15,7 @@ import (
 // This file owns `watch` and `events`: changes as they come, and those that were.
 
 func (a *app) watchCommand() *cobra.Command {
-	q := &messages.Watch{Present: true}
+	q := &messages.Watch{Present: true, Reasons: true}
 	var labels []string
 	c := &cobra.Command{
 		Use:     "watch [JOB]...",
@@ -36,7 +38,10 @@ func (a *app) watchCommand() *cobra.Command {
 					}
 					q.Ids = append(q.Ids, status.GetRecord().GetId())
 				}
-				return c.Events(ctx, q, a.lost, a.shown)
+				if len(q.Ids) == 0 {
+					return c.Events(ctx, q, a.lost, a.shown)
+				}
+				return c.Events(ctx, q, a.lost, a.shownByName())
 			})
 		},
 		ValidArgsFunction: a.completeJobs,
@@ -51,10 +56,36 @@ func (a *app) watchCommand() *cobra.Command {
 
 // shown shows an event; that all has been told is none.
 func (a *app) shown(e *messages.Event) (bool, error) {
-	if e.GetJob() == nil && e.GetNode() == nil {
+	if e.GetJob() == nil && e.GetNode() == nil && e.GetGroup() == 0 {
 		return false, nil
 	}
 	return false, show.Event(a.stdout, a.style, e)
+}
+
+// shownByName shows events of jobs that were asked for by name: what holds for a
+// group of waiting jobs is told of each of them.
+func (a *app) shownByName() client.Look {
+	known := map[string]*messages.JobStatus{}
+	return func(e *messages.Event) (bool, error) {
+		if j := e.GetJob(); j != nil {
+			known[j.GetRecord().GetId()] = j
+		}
+		if e.GetGroup() == 0 {
+			return a.shown(e)
+		}
+		for _, id := range slices.Sorted(maps.Keys(known)) {
+			j := client.Waits(e, known[id])
+			if j == nil || j.GetReason() == known[id].GetReason() {
+				continue
+			}
+			known[id] = j
+			text := "job " + id + " " + j.GetPhase() + ": " + j.GetReason()
+			if err := show.Event(a.stdout, a.style, &messages.Event{Seq: e.GetSeq(), AtUnixMs: e.GetAtUnixMs(), Text: text, Job: j}); err != nil {
+				return false, err
+			}
+		}
+		return false, nil
+	}
 }
 
 // kept is how many of the last events are asked for: a little less than a

@@ -7,16 +7,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/oci"
 	"github.com/yi-json/synapse/runtime/process"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/runtime/upstream"
 )
 
 // This file owns what tasks run in, and who supervises them.
@@ -33,58 +37,147 @@ type means struct {
 	supervisor []string
 }
 
-// choose finds out what works here, and says it. Both drivers are there in any
+// programs are what was found, as absolute paths; empty: not there.
+type programs struct {
+	own   string   // this project's carapace
+	other string   // the small one that it grew out of
+	oci   []string // OCI runtimes
+}
+
+func (o *options) find(ctx context.Context) (p programs, err error) {
+	if p.own, err = findCarapace(o.carapace); err != nil {
+		return p, err
+	}
+	if o.carapace != "" && upstream.Is(ctx, p.own) {
+		p.other = p.own
+		if p.own, err = findCarapace(""); err != nil {
+			return p, err
+		}
+		if p.own == "" {
+			return p, fmt.Errorf("--carapace: %s needs a container around it, which this project's own carapace makes; put that beside synapse-node or in PATH", p.other)
+		}
+	}
+	if p.oci, err = oci.Find(o.ociRuntime); err != nil && (o.ociRuntime != "" || o.driver == oci.Name) {
+		return p, fmt.Errorf("--oci-runtime: %w", err)
+	}
+	return p, nil
+}
+
+// choose finds out what works here, and says it. Every driver is there in any
 // case: an earlier agent may have chosen otherwise, and its tasks may still run.
-func (o *options) choose(dir string, images *image.Store, log actors.Log) (means, error) {
-	binary, err := findCarapace(o.carapace)
+func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, log actors.Log) (means, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
+	defer cancel()
+	found, err := o.find(ctx)
 	if err != nil {
 		return means{}, err
 	}
-	containers, err := container.New(container.Options{
-		Binary: binary, StateDir: filepath.Join(dir, "carapace"), Hide: []string{dir}, Users: account.Rules{AllowRoot: o.allowRoot},
-		Images: container.Stored{Store: images},
-	})
+	described := container.Options{
+		Binary: found.own, StateDir: filepath.Join(dir, "carapace"), Hide: []string{dir}, Users: account.Rules{AllowRoot: o.allowRoot},
+		Images: container.Stored{Store: images}, Gpus: gpus,
+	}
+	containers, err := container.New(described)
 	if err != nil {
 		return means{}, err
 	}
 	if err := containers.Collect(); err != nil {
 		log.Info("What an earlier agent's containers left cannot be removed yet: %v", err)
 	}
-	plain := process.New(process.Options{AllowRoot: o.allowRoot})
-	ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
-	defer cancel()
 	m := means{supervisor: []string{"/proc/self/exe", supervisor.SubCommand}}
-	why := "there is no carapace beside this program or in PATH"
-	if binary != "" {
-		if err := containers.Check(ctx); err != nil {
-			if o.carapace != "" || o.driver == container.Name {
-				return m, fmt.Errorf("--carapace: %w", err)
-			}
-			why = err.Error()
-		} else {
-			m.supervisor[0] = binary // a third of our own size, once for each task
-			why = o.unwilling(ctx, containers)
-		}
+	why := o.unwilling(ctx, found.own, containers)
+	if o.carapace != "" && !containers.Checked() {
+		return m, fmt.Errorf("--carapace: %s", why)
 	}
-	if why != "" {
-		if o.driver == container.Name {
-			return m, fmt.Errorf("--driver %s: %s", container.Name, why)
+	if found.own != "" && containers.Checked() {
+		m.supervisor[0] = found.own // a third of our own size, once for each task
+	}
+	m.drivers = []launcher.Driver{containers, process.New(process.Options{AllowRoot: o.allowRoot})}
+	if err := o.addOthers(ctx, &m, found, described, containers); err != nil {
+		return m, err
+	}
+	return m, o.settle(m.drivers, why, containers, found, log)
+}
+
+// addOthers adds the drivers by other programs, the one to be used at the front.
+func (o *options) addOthers(ctx context.Context, m *means, found programs, described container.Options, containers *container.Driver) error {
+	if len(found.oci) > 0 {
+		driver, err := o.newOCI(ctx, found.oci, filepath.Join(filepath.Dir(described.StateDir), "oci"), containers)
+		if err != nil {
+			return err
 		}
-		log.Info("Driver %s: tasks are not isolated, because %s", process.Name, why)
-		m.drivers = []launcher.Driver{plain, containers}
-		return m, nil
+		m.drivers = append(m.drivers, driver)
+	}
+	if found.other != "" {
+		described.Images = container.Local{}
+		around, err := container.New(described)
+		if err == nil {
+			err = around.Check(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		m.drivers = append(m.drivers, upstream.New(found.other, around))
+	}
+	return nil
+}
+
+// newOCI takes the first runtime that runs a container here. Where none is to run
+// anything new, it takes the one that an earlier agent's tasks are known to.
+func (o *options) newOCI(ctx context.Context, runtimes []string, dir string, containers *container.Driver) (*oci.Driver, error) {
+	var failed []error
+	for i, runtime := range runtimes {
+		state := filepath.Join(dir, filepath.Base(runtime))
+		if _, err := os.Stat(state); o.driver != oci.Name && err != nil && i+1 < len(runtimes) {
+			continue
+		}
+		driver, err := oci.New(oci.Options{Runtime: runtime, StateDir: state, Container: containers})
+		if err == nil && o.driver == oci.Name {
+			err = driver.Try(ctx)
+		}
+		if err == nil {
+			return driver, nil
+		}
+		failed = append(failed, err)
+	}
+	return nil, fmt.Errorf("--driver %s: %w", oci.Name, errors.Join(failed...))
+}
+
+// settle puts the driver for new tasks to the front, and says which and why.
+func (o *options) settle(drivers []launcher.Driver, why string, containers *container.Driver, found programs, log actors.Log) error {
+	front := func(name string) {
+		i := slices.IndexFunc(drivers, func(d launcher.Driver) bool { return d.Name() == name })
+		drivers[0], drivers[i] = drivers[i], drivers[0]
 	}
 	lacks := ""
 	if all := containers.Lacks(); len(all) > 0 {
 		lacks = "; this machine cannot enforce: " + strings.Join(all, ", ")
 	}
-	log.Info("Driver %s: each task has a container of its own%s", container.Name, lacks)
-	m.drivers = []launcher.Driver{containers, plain}
-	return m, nil
+	switch {
+	case o.driver == oci.Name:
+		front(oci.Name)
+		log.Info("Driver %s: each task has a container that %s makes%s", oci.Name, drivers[0].(*oci.Driver).Runtime(), lacks)
+	case why != "" && o.driver != driverAuto && o.driver != process.Name:
+		return fmt.Errorf("--driver %s: %s", o.driver, why)
+	case why != "":
+		front(process.Name)
+		log.Info("Driver %s: tasks are not isolated, because %s", process.Name, why)
+	case found.other != "":
+		front(upstream.Name)
+		log.Info("Driver %s: each task has a container of its own, in which %s runs it%s", upstream.Name, found.other, lacks)
+	default:
+		log.Info("Driver %s: each task has a container of its own%s", container.Name, lacks)
+	}
+	return nil
 }
 
-// unwilling is why new tasks are not to be run in containers; empty: they are.
-func (o *options) unwilling(ctx context.Context, containers *container.Driver) string {
+// unwilling is why new tasks are not to be run in containers of ours; empty: they are.
+func (o *options) unwilling(ctx context.Context, binary string, containers *container.Driver) string {
+	if binary == "" {
+		return "there is no carapace beside this program or in PATH"
+	}
+	if err := containers.Check(ctx); err != nil {
+		return err.Error()
+	}
 	switch {
 	case o.driver == process.Name:
 		return "--driver process says so"

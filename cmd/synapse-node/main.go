@@ -9,11 +9,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/image/layer"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
 func main() {
+	// A container's first process is the binary of its supervisor, which may be this one.
+	if code, mine := carapace.Reexec(os.Args); mine {
+		os.Exit(code)
+	}
 	// Each task's supervisor is this binary too, and must not read an agent's settings.
 	if len(os.Args) > 1 && os.Args[1] == supervisor.SubCommand {
 		os.Exit(supervisor.Main(os.Args[2:]))
@@ -47,8 +52,9 @@ func command() *cobra.Command {
 	f.StringVar(&o.gpuType, "gpu-type", "gpu", "the type of declared GPUs")
 	f.IntVar(&o.cpus, "cpus", 0, "offer so many CPUs instead of all")
 	f.StringVar(&o.memory, "memory", "", "offer so much memory instead of all, as 64Gi")
-	f.StringVar(&o.driver, "driver", driverAuto, "what tasks run in: carapace (a container each), process (no isolation), or auto:\ncarapace as root where containers work, else process")
+	f.StringVar(&o.driver, "driver", driverAuto, "what tasks run in: carapace (a container each), oci (one that runc or crun makes), process (no isolation),\nor auto: carapace as root where containers work, else process")
 	f.StringVar(&o.carapace, "carapace", "", "the `program` carapace; without it, the one beside this program or in PATH")
+	f.StringVar(&o.ociRuntime, "oci-runtime", "", "the `program` of --driver oci; without it, crun or runc in PATH")
 	f.BoolVar(&o.allowRoot, "allow-root", false, "let tasks that ask for it run as root on this machine")
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
 	return daemon.Command(c, "SYNAPSE_NODE_", o.check, func() error { return serve(o) })

@@ -1,20 +1,20 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/big"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/container"
-	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/machine"
+	"github.com/yi-json/synapse/runtime/oci"
 	"github.com/yi-json/synapse/runtime/process"
 )
 
@@ -24,16 +24,13 @@ type options struct {
 	join                                   []string
 	dataDir, id, topology, labels, address string
 	ports, gpuType, memory                 string
-	driver, carapace                       string
+	driver, carapace, ociRuntime           string
 	gpus, cpus                             int
 	allowRoot, debug                       bool
 	place, selectable                      []*messages.Label
 	portFirst, portLast                    int
 	memoryBytes                            int64
 }
-
-// discovery bounds the search for GPUs: a driver that hangs must not keep a machine out for ever.
-const discovery = 30 * time.Second
 
 func (o *options) check() (err error) {
 	if len(o.join) == 0 {
@@ -47,8 +44,8 @@ func (o *options) check() (err error) {
 	if o.dataDir == "" {
 		return errors.New("--data-dir is empty: the machine's ledger needs a folder")
 	}
-	if o.driver != driverAuto && o.driver != container.Name && o.driver != process.Name {
-		return fmt.Errorf("--driver %q: must be %s, %s or %s", o.driver, driverAuto, container.Name, process.Name)
+	if known := []string{driverAuto, container.Name, oci.Name, process.Name}; !slices.Contains(known, o.driver) {
+		return fmt.Errorf("--driver %q: must be one of %s", o.driver, strings.Join(known, ", "))
 	}
 	if o.place, err = pairs(o.topology); err != nil {
 		return fmt.Errorf("--topology %q: %w", o.topology, err)
@@ -119,10 +116,10 @@ func parseBytes(text string) (int64, error) {
 }
 
 // announce says what the machine is: what was found, but for what was declared.
-func (o *options) announce() (*messages.Announcement, error) {
+func (o *options) announce(log actors.Log) (*messages.Announcement, *devices, error) {
 	total, err := machine.Capacity()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if o.cpus > 0 {
 		total.MilliCpu = int64(o.cpus) * 1000
@@ -130,21 +127,15 @@ func (o *options) announce() (*messages.Announcement, error) {
 	if o.memoryBytes > 0 {
 		total.MemoryBytes = o.memoryBytes
 	}
-	discover := gpu.Nvidia("", discovery)
-	if o.gpus >= 0 {
-		discover = gpu.Declared(o.gpus, o.gpuType)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), discovery)
-	defer cancel()
-	gpus, err := discover(ctx)
+	gpus, err := o.findDevices(log)
 	if err != nil {
-		return nil, fmt.Errorf("looking for GPUs: %w (--gpus N declares them, --gpus 0 does without)", err)
+		return nil, nil, err
 	}
-	total.MilliGpu = int64(len(gpus)) * 1000
+	total.MilliGpu = int64(len(gpus.found.Devices)) * 1000
 	address := o.address
 	if address == "" {
 		if address, err = machine.Advertise(o.join[0]); err != nil {
-			return nil, fmt.Errorf("%w (--address says where other members reach this machine)", err)
+			return nil, nil, fmt.Errorf("%w (--address says where other members reach this machine)", err)
 		}
 	}
 	first, count := o.portFirst, o.portLast-o.portFirst+1
@@ -153,10 +144,10 @@ func (o *options) announce() (*messages.Announcement, error) {
 	}
 	portFirst, portLast, err := machine.Ports(first, count)
 	if err != nil {
-		return nil, fmt.Errorf("--ports: %w", err)
+		return nil, nil, fmt.Errorf("--ports: %w", err)
 	}
 	return &messages.Announcement{
-		Total: total, Gpus: gpus, Place: o.place, Labels: o.selectable,
+		Total: total, Gpus: gpus.found.Gpus(), Place: o.place, Labels: o.selectable,
 		Address: address, PortFirst: portFirst, PortLast: portLast, AgentVersion: daemon.Version(),
-	}, nil
+	}, gpus, nil
 }

@@ -36,18 +36,18 @@ func serve(o options) error {
 	if id == "" {
 		id = me.NodeID()
 	}
-	announcement, err := o.announce()
+	log := host.NewLog(os.Stderr, o.debug)
+	announcement, gpus, err := o.announce(log)
 	if err != nil {
 		return err
 	}
-	log := host.NewLog(os.Stderr, o.debug)
 	h := host.New(log)
 	images, err := image.Open(filepath.Join(dir, "images"), image.Options{Log: log})
 	if err != nil {
 		return err
 	}
 	defer images.Close()
-	with, err := o.choose(dir, images, log)
+	with, err := o.choose(dir, images, gpus.hardware, log)
 	if err != nil {
 		return err
 	}
@@ -75,6 +75,7 @@ func serve(o options) error {
 			Announcement: announcement, Disk: ledger, Launcher: containers,
 		},
 	})
+	defer gpus.watch(h, log).Close()
 	select {
 	case got := <-signals:
 		log.Info("%s: ending; the tasks go on, and the next agent takes them up", got)

@@ -36,7 +36,8 @@ func restoreCommand() *cobra.Command {
 		Use:   "restore FILE",
 		Short: "make a data folder of a backup",
 		Long: "Makes the records of an empty data folder from a backup, for the scheduler that is started on it next. What\n" +
-			"was submitted after the backup is not in it: its tasks are stopped when their machines join.",
+			"came after the backup is not in it. If a machine has anything of that, the scheduler starts nothing new, leaves\n" +
+			"alone what runs, and says so; started with --accept-loss it gives up what is lost, and goes on.",
 		Example: "  synapse-scheduler restore --data-dir /var/lib/synapse /backup/synapse-2026-01-31.db",
 	}, restore)
 }

@@ -45,6 +45,7 @@ type options struct {
 	listen, listenFile, advertise, dataDir, store string
 	levels                                        []string
 	keepFinished                                  time.Duration
+	acceptLoss                                    uint64
 	debug                                         bool
 }
 
@@ -56,6 +57,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.store, "store", storeSQLite, "where records are kept: sqlite (in the data folder), memory (lost at the end), or a postgres:// `URL`")
 	f.StringSliceVar(&o.levels, "levels", []string{"zone", "block", "rack"}, "the machine room's levels above the machine, coarse to fine")
 	f.DurationVar(&o.keepFinished, "keep-finished", 30*24*time.Hour, "for how long jobs that are over are remembered; 0: for ever")
+	f.Uint64Var(&o.acceptLoss, "accept-loss", 0, "after a restore from an old backup: stop what leaders up to this `epoch` started and the records do not know")
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
 }
 

@@ -80,7 +80,7 @@ func (c *Container) tell(event Event) {
 
 func (c *Container) state() State {
 	return State{ID: c.spec.ID, Running: true, Pid: c.pid, StartTicks: c.startTicks, BootID: bootID(),
-		Created: c.began.UTC().Format(time.RFC3339Nano), Command: c.spec.Command, Cgroups: c.group.folders(), Unenforced: c.unenforced}
+		Created: c.began.UTC().Format(time.RFC3339Nano), Command: c.spec.Command, Cgroups: c.group.folders(), Unenforced: c.unenforced, NoInit: c.spec.NoInit}
 }
 
 // Signal sends a signal to the command. One that has gone already is no error: the signal came too late, as signals may.
@@ -97,18 +97,7 @@ func (c *Container) send(signal syscall.Signal) error {
 	if c.closed {
 		return nil
 	}
-	return sendSignal(c.pidfd, signal)
-}
-
-// sendSignal sends to an init. A stop would stop init, and not what it watches; a stopped gang member is no use anyway.
-func sendSignal(pidfd int, signal syscall.Signal) error {
-	if signal == unix.SIGSTOP || signal == unix.SIGTSTP || signal == unix.SIGTTIN || signal == unix.SIGTTOU {
-		return fmt.Errorf("signal %d: a container cannot be stopped and continued; send one that ends it", int(signal))
-	}
-	if err := unix.PidfdSendSignal(pidfd, signal, nil, 0); err != nil && err != unix.ESRCH {
-		return fmt.Errorf("signal %d: %w", int(signal), err)
-	}
-	return nil
+	return sendSignal(c.pidfd, signal, c.spec.NoInit)
 }
 
 // Kill ends every process of the container. It does not wait; Done tells when they are gone.

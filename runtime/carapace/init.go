@@ -9,9 +9,7 @@ import (
 	"bufio"
 	"errors"
 	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,23 +30,24 @@ func Reexec(arguments []string) (code int, mine bool) {
 	if err := unix.CloseRange(socketFd, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return CodeSetupFailed, true
 	}
-	// Those that end a container must not end init before it can pass them on. Each costs two switches of thread, hence not
-	// all of them yet: the rest follows when the command runs.
-	signals := make(chan os.Signal, 64)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	signals, err := openInbox()
+	if err != nil {
+		return CodeSetupFailed, true
+	}
 	socket := channel(socketFd)
 	reader := bufio.NewReader(socket)
-	launch, pid, failure := begin(reader)
+	launch, pid, failure := begin(reader, signals)
 	if failure != nil {
 		_ = send(socket, report{Kind: reportFailed, Code: failure.Code, Step: failure.Step, Reason: failure.Reason})
 		return failure.Code, true
 	}
-	signal.Notify(signals)                                                       // All of them; and only then is it told that there is somebody to send signals to.
 	_ = send(socket, report{Kind: reportStarted, Unenforced: launch.unenforced}) // A starter that is gone is noticed below.
-	unix.Close(viewFd)                                                           // Letting go of a mount makes the kernel wait for every processor, so it comes this late.
+	if !launch.order.Rootless {
+		unix.Close(viewFd) // Letting go of a mount makes the kernel wait for every processor, so it comes this late.
+	}
 	letGoOfStdio()
 	go dieWithStarter(reader)
-	go passOn(signals, pid)
+	go signals.passOn(launch.early, pid)
 	status := reap(pid)
 	_ = send(socket, report{Kind: reportExited, Status: uint32(status)}) // If nobody listens any more, the exit code is all there is.
 	if status.Signaled() {
@@ -59,7 +58,7 @@ func Reexec(arguments []string) (code int, mine bool) {
 
 // begin does all there is to do until the command runs, on one thread from beginning to end. That thread gives up its
 // rights on the way, so it is used for nothing else; the main thread could not end with it, and is kept out of it.
-func begin(reader *bufio.Reader) (launch *launch, pid int, failure *StartError) {
+func begin(reader *bufio.Reader, signals inbox) (launch *launch, pid int, failure *StartError) {
 	runtime.LockOSThread()
 	began := make(chan struct{})
 	go func() {
@@ -71,6 +70,7 @@ func begin(reader *bufio.Reader) (launch *launch, pid int, failure *StartError) 
 			return
 		}
 		if launch, failure = setUp(&order); failure == nil {
+			launch.signals = signals
 			pid, failure = launch.run()
 		}
 	}()
@@ -140,16 +140,6 @@ func dieWithStarter(reader *bufio.Reader) {
 	}
 	// All but init itself. The command is among them, so init reaps it and ends as ever.
 	_ = unix.Kill(-1, unix.SIGKILL)
-}
-
-// passOn hands signals to the command. SIGURG is how Go's scheduler wakes its own threads, SIGCHLD is about init's own
-// children; neither was meant for the task.
-func passOn(signals <-chan os.Signal, pid int) {
-	for received := range signals {
-		if number := received.(syscall.Signal); number != unix.SIGURG && number != unix.SIGCHLD {
-			_ = unix.Kill(pid, number)
-		}
-	}
 }
 
 // reap waits for the command, and for every orphan on the way. The orphans that still live then die with init.

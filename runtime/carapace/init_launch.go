@@ -20,6 +20,8 @@ import (
 type launch struct {
 	order      *order
 	unenforced []string
+	signals    inbox
+	early      []syscall.Signal // what came before there was a command to have it
 
 	join []*os.File // files of cgroup v1 that a thread writes itself into
 	pids *os.File   // gets the true limit of processes
@@ -143,6 +145,12 @@ func (l *launch) run() (int, *StartError) {
 	if err != nil {
 		restore()
 		return 0, fail("rlimits", err)
+	}
+	// The command is born with the mask of this thread, so that opens its ears; the kernel drops what comes before the fork
+	// closes them again, some microseconds later.
+	l.early = l.signals.taken()
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &noSignals, nil); err != nil {
+		return 0, fail("signals", err)
 	}
 	if l.order.Spec.NoInit {
 		return 0, l.become()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -48,6 +49,26 @@ func cloneTree(path string) (int, error) {
 		return -1, fmt.Errorf("bind %s: %w", path, err)
 	}
 	return tree, nil
+}
+
+// newOverlay makes a directory that others use, under a layer that takes what is written.
+func newOverlay(lower, layer string) (int, error) {
+	upper, work := filepath.Join(layer, "upper"), filepath.Join(layer, "work")
+	for _, folder := range []string{upper, work} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return -1, fmt.Errorf("layer: %w", err)
+		}
+	}
+	return newMount("overlay", 0, "lowerdir="+lower, "upperdir="+upper, "workdir="+work)
+}
+
+// MountOverlay mounts one in the calling thread's mount namespace.
+func MountOverlay(lower, layer, target string) error {
+	tree, err := newOverlay(lower, layer)
+	if err != nil {
+		return err
+	}
+	return attachAt(tree, target)
 }
 
 func setReadOnly(mount int, flags uint) error {

@@ -208,13 +208,7 @@ func (r *root) bindRootfs(top string) error {
 	}
 	tree, err := -1, error(nil)
 	if r.spec.Layer != "" {
-		upper, work := filepath.Join(r.spec.Layer, "upper"), filepath.Join(r.spec.Layer, "work")
-		for _, folder := range []string{upper, work} {
-			if err := os.MkdirAll(folder, 0o755); err != nil {
-				return fmt.Errorf("layer: %w", err)
-			}
-		}
-		tree, err = newMount("overlay", 0, "lowerdir="+r.spec.Rootfs, "upperdir="+upper, "workdir="+work)
+		tree, err = newOverlay(r.spec.Rootfs, r.spec.Layer)
 	} else {
 		tree, err = cloneTree(r.spec.Rootfs)
 	}

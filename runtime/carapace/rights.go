@@ -78,6 +78,18 @@ func capabilities(add, drop []string) (kept map[int]bool, added []uintptr) {
 	return kept, added
 }
 
+// Capabilities are the names, as others write them, of what a task of such a spec may have at most.
+func Capabilities(add, drop []string) []string {
+	kept, _ := capabilities(add, drop)
+	var names []string
+	for number, name := range capabilityNames {
+		if kept[number] {
+			names = append(names, "CAP_"+name)
+		}
+	}
+	return names
+}
+
 // boundCapabilities takes from the calling thread, for good, what it may ever gain through an exec. What it has now it
 // keeps until then: changing the user still needs it.
 func boundCapabilities(kept map[int]bool) error {

@@ -226,23 +226,29 @@ func (c *Container) attributes(rootless bool) *syscall.SysProcAttr {
 // forkExec forks. Without an init nothing in the container could notice our death, so the kernel must: it sends the signal
 // when the forking thread ends, hence that thread is kept for as long as the container lives.
 func (c *Container) forkExec(binary string, attributes *syscall.ProcAttr) (int, error) {
-	arguments := []string{initName}
-	if !c.spec.NoInit {
-		return syscall.ForkExec(binary, arguments, attributes)
-	}
 	type result struct {
 		pid int
 		err error
 	}
-	forked := make(chan result)
-	go func() {
+	forked := make(chan result, 1)
+	fork := func() {
 		runtime.LockOSThread()
-		pid, err := syscall.ForkExec(binary, arguments, attributes)
-		forked <- result{pid, err}
-		if err == nil {
+		defer runtime.UnlockOSThread()
+		var got result
+		err := withSignalsBlocked(func() { got.pid, got.err = syscall.ForkExec(binary, []string{initName}, attributes) })
+		if got.err == nil && err != nil {
+			got.err = err
+		}
+		forked <- got
+		if c.spec.NoInit && got.err == nil {
 			<-c.done
 		}
-	}()
+	}
+	if c.spec.NoInit {
+		go fork()
+	} else {
+		fork()
+	}
 	got := <-forked
 	return got.pid, got.err
 }

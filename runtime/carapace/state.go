@@ -33,6 +33,7 @@ type State struct {
 	Command    []string `json:"command,omitempty"`
 	Cgroups    []string `json:"cgroups,omitempty"`
 	Unenforced []string `json:"unenforced,omitempty"`
+	NoInit     bool     `json:"noInit,omitempty"`
 }
 
 const (
@@ -196,7 +197,7 @@ func SignalID(stateDir, id string, signal unix.Signal) error {
 	if ticks, err := startTicks(state.Pid); err != nil || ticks != state.StartTicks || bootID() != state.BootID {
 		return fmt.Errorf("%s: %w", id, ErrNotFound)
 	}
-	return sendSignal(pidfd, signal)
+	return sendSignal(pidfd, signal, state.NoInit)
 }
 
 // GC removes the directories and cgroups of containers whose starter is dead, and answers their ids. It may run beside
@@ -265,8 +266,13 @@ func StatsID(stateDir, id string) (Stats, error) {
 	if state.Pid == 0 || !isHeld(filepath.Join(stateDir, id)) {
 		return Stats{}, fmt.Errorf("%s: %w", id, ErrNotFound)
 	}
+	return StatsOf(state.Cgroups), nil
+}
+
+// StatsOf answers what is used in a container's cgroups, one in each hierarchy.
+func StatsOf(leaves []string) Stats {
 	var stats Stats
-	for _, leaf := range state.Cgroups {
+	for _, leaf := range leaves {
 		// Which controllers a folder has is told by the files in it.
 		g := &group{leaves: map[string]string{"": leaf, "memory": leaf, "cpuacct": leaf}}
 		for _, g.unified = range []bool{true, false} {
@@ -277,7 +283,28 @@ func StatsID(stateDir, id string) (Stats, error) {
 			stats.Processes = max(stats.Processes, s.Processes)
 		}
 	}
-	return stats, nil
+	return stats
+}
+
+// OOMKillsIn counts what the kernel killed in a container's cgroups for want of memory.
+func OOMKillsIn(leaves []string) int64 {
+	var kills int64
+	for _, leaf := range leaves {
+		g := &group{leaves: map[string]string{"": leaf, "memory": leaf}}
+		for _, g.unified = range []bool{true, false} {
+			kills = max(kills, g.oomKills())
+		}
+	}
+	return kills
+}
+
+// RemoveLeaves kills what is in cgroups that nobody owns any more, and removes them. Nothing is in them when it answers nil.
+func RemoveLeaves(leaves []string) error {
+	var failed []error
+	for _, leaf := range leaves {
+		failed = append(failed, removeTree(leaf, removeLimit))
+	}
+	return errors.Join(failed...)
 }
 
 // sweep removes what a dead container left, its processes first. Init dies of its starter's death, but not at once.
@@ -332,6 +359,13 @@ func endInit(state State, limit time.Duration) error {
 func removeParents(cgroups Cgroups) {
 	for _, leaf := range cgroups.leaves("") {
 		_ = unix.Rmdir(leaf)
+	}
+	// Other programs that make containers for us make groups in hierarchies that we do not use.
+	if cgroups = cgroups.filled(); filepath.IsAbs(cgroups.Parent) && cgroups.Parent != "/" {
+		entries, _ := os.ReadDir(cgroups.Root)
+		for _, entry := range entries {
+			_ = unix.Rmdir(filepath.Join(cgroups.Root, entry.Name(), cgroups.Parent))
+		}
 	}
 }
 

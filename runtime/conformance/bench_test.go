@@ -18,7 +18,6 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
 // contestant starts /bin/true in some way and waits for its end. What ready does is done before the clock runs.
@@ -137,7 +136,9 @@ func contestants(b *testing.B) []contestant {
 				field = append(field, always(name, once))
 			} else {
 				b.Logf("%s is left out: %v", name, once())
+				continue
 			}
+			field = append(field, throughLauncher("launcher-"+name, newOCI(b, name), rootfs))
 		}
 	}
 	return field
@@ -166,34 +167,41 @@ func throughLauncher(name string, s *stack, image string) contestant {
 
 // BenchmarkSupervisorMemory is what one supervisor holds while its task runs, carried by the command carapace.
 func BenchmarkSupervisorMemory(b *testing.B) {
-	s := newProcesses(b)
-	p, err := s.prepare(Task{Command: []string{"/bin/sleep", "600"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	p.start()
-	<-p.started
-	go p.see(nil, nil)
-	defer func() {
-		_ = p.Kill()
-		<-p.Done()
-	}()
-	state, err := supervisor.ReadState(p.home())
-	if err != nil {
-		b.Fatal(err)
-	}
-	leader, _ := supervisor.ReadProcess(state.PID)
-	for b.Loop() {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", leader.Parent))
-		if err != nil {
-			b.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
-			var kib float64
-			for _, name := range []string{"VmRSS", "RssAnon"} {
-				if _, err := fmt.Sscanf(line, name+": %f kB", &kib); err == nil {
-					b.ReportMetric(kib/1024, name+"-MiB")
+	for name, s := range map[string]*stack{"process": newProcesses(b), "carapace": newContainers(b)} {
+		b.Run(name, func(b *testing.B) {
+			s.image = "host"
+			p, err := s.prepare(Task{Command: []string{"/bin/sleep", "600"}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			p.start()
+			<-p.started
+			go p.see(nil, nil)
+			defer func() {
+				_ = p.Kill()
+				<-p.Done()
+			}()
+			leader, keeper := p.leader(b)
+			for b.Loop() {
+				reportMemory(b, "", keeper.PID)
+				if name == "carapace" {
+					reportMemory(b, "init-", leader.PID)
 				}
+			}
+		})
+	}
+}
+
+func reportMemory(b *testing.B, prefix string, pid int) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var kib float64
+		for _, name := range []string{"VmRSS", "RssAnon"} {
+			if _, err := fmt.Sscanf(line, name+": %f kB", &kib); err == nil {
+				b.ReportMetric(kib/1024, prefix+name+"-MiB")
 			}
 		}
 	}

@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == probeArgument {
 		os.Exit(probe(os.Args[2:]))
 	}
+	if code, mine := standIn(os.Args); mine {
+		os.Exit(code)
+	}
 	if err := OwnMounts(os.Args, os.Environ()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

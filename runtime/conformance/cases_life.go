@@ -22,7 +22,7 @@ var lifeCases = []testCase{
 	{"TERM ignored, KILL ends", nil, termIgnored},
 	{"signals reach the command", nil, signalsReach},
 	{"self-SIGKILL is not OOM", []Trait{Init}, selfKill},
-	{"double-forked grandchildren die", []Trait{Rootfs, Namespaces}, grandchildren},
+	{"double-forked grandchildren die", []Trait{Rootfs, Namespaces, OwnDev}, grandchildren},
 	{"zombies are reaped", []Trait{Rootfs, Namespaces, Init}, zombies},
 	{"stdout reader gone", []Trait{Init, Handed}, readerGone},
 	{"stdout closed is stdout ended", []Trait{Init, Handed, Streams}, stdoutClosed},

@@ -12,7 +12,7 @@ import (
 )
 
 var limitCases = []testCase{
-	{"OOM is 137 and flagged", []Trait{Rootfs, Memory, ReportsOOM}, outOfMemory},
+	{"OOM is 137 and flagged", []Trait{Rootfs, Memory, ReportsOOM, OwnDev}, outOfMemory},
 	{"OOM of a child is flagged too", []Trait{Rootfs, Memory, ReportsOOM, Init}, childOutOfMemory},
 	{"fork bomb at pids.max", []Trait{Rootfs, Pids}, forkBomb},
 	{"pids = 1 starts", []Trait{Rootfs, PidsExact}, onePid},

@@ -12,8 +12,8 @@ import (
 var rootCases = []testCase{
 	{"own root and processes", []Trait{Rootfs, Namespaces}, ownRoot},
 	{"linked /proc, /sys, /dev are refused", []Trait{Rootfs, PlainRoot}, linkedSystem},
-	{"linked /etc reads nothing of the machine", []Trait{Rootfs}, linkedEtc},
-	{"mount target by way of a link stays inside", []Trait{Rootfs, Namespaces}, linkedTarget},
+	{"linked /etc reads nothing of the machine", []Trait{Rootfs, Users}, linkedEtc},
+	{"mount target by way of a link stays inside", []Trait{Rootfs, Namespaces, Links}, linkedTarget},
 	{"no mount reaches the machine", []Trait{Rootfs, Namespaces}, noMountLeak},
 }
 

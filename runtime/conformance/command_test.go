@@ -144,11 +144,7 @@ func TestPeers(t *testing.T) {
 			if os.Geteuid() != 0 {
 				t.Skip("not root")
 			}
-			binary, err := exec.LookPath(name)
-			if err != nil {
-				t.Skipf("this machine has no %s", name)
-			}
-			Run(t, newPeer(t, binary))
+			Run(t, newPeer(t, runtimeOf(t, name)))
 		})
 	}
 }

@@ -65,6 +65,9 @@ const (
 	Handed     Trait = "the very streams that it was handed"
 	EarlyKill  Trait = "exit code 137 for one killed in its start"
 	ManyAtOnce Trait = "hundreds of starts at once"
+	Users      Trait = "users other than root"
+	OwnDev     Trait = "a /dev of its own"
+	Links      Trait = "mount targets by way of an image's links"
 )
 
 // Driver runs tasks.

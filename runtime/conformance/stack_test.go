@@ -5,6 +5,7 @@
 package conformance
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,9 +32,11 @@ import (
 // stack is a machine's launcher and who listens to it.
 type stack struct {
 	launcher *launcher.Launcher
+	options  launcher.Options
 	pid      *actor.PID
 	dir      string
 	image    string // empty: the task's rootfs
+	noise    []byte // what a driver's program says on the task's own output
 	lacks    map[Trait]string
 	leavings func() ([]string, error)
 	drawn    atomic.Uint64
@@ -52,21 +55,33 @@ func newStack(t testing.TB, binary string, driver launcher.Driver) *stack {
 		t.Fatal(err)
 	}
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
-	l, err := launcher.New(launcher.Options{
-		System: system, Log: silence{t}, Dir: filepath.Join(dir, "launcher"), BootID: "boot",
+	s := &stack{dir: filepath.Join(dir, "launcher")}
+	s.options = launcher.Options{
+		System: system, Log: silence{t}, Dir: s.dir, BootID: "boot",
 		Supervisor: []string{binary, supervisor.SubCommand}, Drivers: []launcher.Driver{driver},
-	})
-	if err != nil {
+	}
+	var err error
+	if s.launcher, err = launcher.New(s.options); err != nil {
 		t.Fatal(err)
 	}
-	s := &stack{launcher: l, dir: filepath.Join(dir, "launcher")}
 	s.leavings = func() ([]string, error) { return filepath.Glob(filepath.Join(s.dir, "tasks", "*")) }
 	s.pid = system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) { s.hear(ctx.Message()) }))
 	t.Cleanup(func() {
-		l.Close()
+		s.launcher.Close()
 		system.Shutdown()
 	})
 	return s
+}
+
+// restart has the agent go, something happen meanwhile, and the next agent come.
+func (s *stack) restart(t testing.TB, meanwhile func()) {
+	t.Helper()
+	s.launcher.Close()
+	meanwhile()
+	var err error
+	if s.launcher, err = launcher.New(s.options); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (s *stack) hear(message any) {
@@ -193,7 +208,7 @@ func (p *staged) copying(stream string, to *os.File) func() bool {
 			return false
 		}
 		offset = at + int64(len(part))
-		_, _ = to.Write(part)
+		_, _ = to.Write(bytes.TrimPrefix(part, p.of.noise)) // It is written at once, and before the task's own.
 		return true
 	}
 }

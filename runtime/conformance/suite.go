@@ -276,7 +276,8 @@ func (s *suite) ready(task Task) Running {
 	writer.Close()
 	_ = reader.SetReadDeadline(time.Now().Add(limit))
 	if _, err := io.ReadFull(reader, make([]byte, len("ready\n"))); err != nil {
-		s.Fatalf("%q did not get ready: %v", task.Command, err)
+		_ = running.Kill()
+		s.Fatalf("%q did not get ready: %v; it ended with %+v", task.Command, err, await(s.T, running))
 	}
 	return running
 }

@@ -43,6 +43,9 @@ func (d *Driver) check(t *launcher.Task, image Image, who *account.Account) erro
 	if err := checkWorkdir(s, image); err != nil {
 		return err
 	}
+	if _, err := d.devices(t, image); err != nil {
+		return err
+	}
 	return fieldOfJob(d.spec(t, image, who).Validate())
 }
 

@@ -4,7 +4,6 @@ package container
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/topology"
@@ -136,32 +136,26 @@ func specOf(t *testing.T, d *Driver, task *launcher.Task, start *messages.StartT
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := slices.Index(command.Args, "--spec")
-	if at < 0 || !command.StatusFD || !command.LeaderOnly || strings.Contains(strings.Join(command.Args, " "), "secret") {
+	if len(command.Args) > 0 || command.Container == nil || command.Container.StateDir != d.o.StateDir || command.Container.Cgroups != d.o.Cgroups {
 		t.Fatalf("%+v", command)
 	}
-	text, err := os.ReadFile(command.Args[at+1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var spec carapace.Spec
-	if err := json.Unmarshal(text, &spec); err != nil {
-		t.Fatal(err)
-	}
-	return spec
+	return command.Container.Spec
 }
 
 // TestSpec: what was granted, and no more than the machine can keep.
 func TestSpec(t *testing.T) {
-	d := driverOf(t, nil)
+	first := &messages.Gpu{Id: "GPU-1", Minor: 3}
+	d := driverOf(t, func(o *Options) {
+		o.Gpus = gpu.NewHardware(t.TempDir(), []gpu.Device{{Gpu: first, Nodes: []string{"/dev/nvidia3"}}})
+	})
 	d.lacks = map[string]string{"pids limit": "it has none"}
 	task := taskOf(t, func(s *messages.JobSpec) { s.ShmBytes = 1 << 20 })
-	task.Gpus = []*messages.Gpu{{Id: "GPU-1", Minor: 3}, {Id: "declared", Minor: 4, Declared: true}}
+	task.Gpus = []*messages.Gpu{first, {Id: "declared", Minor: 4, Declared: true}}
 	spec := specOf(t, d, task, nil, []string{"TOKEN=secret", "PATH=/opt/bin"})
 	if spec.Limits != (carapace.Limits{MemoryBytes: 64 << 20, MilliCPU: minMilliCPU}) {
 		t.Errorf("limits %+v", spec.Limits)
 	}
-	if !slices.Contains(spec.Devices, "/dev/nvidia3") || slices.Contains(spec.Devices, "/dev/nvidia4") {
+	if !slices.Equal(spec.Devices, []string{"/dev/nvidia3"}) {
 		t.Errorf("devices %q", spec.Devices)
 	}
 	if spec.Rootfs != "host" || spec.Layer != "" || spec.Scratch != task.Scratch || spec.ShmBytes != 1<<20 {
@@ -227,6 +221,17 @@ func TestImageIsHeld(t *testing.T) {
 		if err := d.Cleanup(task); err != nil || len(images) != 0 {
 			t.Errorf("held by %v after Cleanup: %v", images, err)
 		}
+	}
+}
+
+// TestPidReuse: the number that was noted is somebody else's by now, who is left alone.
+func TestPidReuse(t *testing.T) {
+	parent, _ := supervisor.ReadProcess(os.Getppid())
+	if found := initOf(&supervisor.State{PID: parent.PID, Start: parent.Start + 1}); len(found) > 0 {
+		t.Errorf("%+v would be killed", found)
+	}
+	if found := initOf(&supervisor.State{PID: parent.PID, Start: parent.Start}); len(found) != 1 {
+		t.Errorf("%+v", found)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
@@ -32,7 +33,6 @@ const scratchTarget = "/scratch"
 // What the driver keeps in a task's own folder.
 const (
 	imageFile = "image.json" // what Prepare found, for whichever agent starts the task
-	specFile  = "container.json"
 	layerName = "layer"
 )
 
@@ -56,6 +56,8 @@ type Options struct {
 	Users account.Rules
 	// Env is what every task finds beside its own.
 	Env []string
+	// Gpus says what belongs to which of the machine's GPUs; nil: there are none but declared ones.
+	Gpus *gpu.Hardware
 	// Images gets images ready; nil: those that lie on the machine.
 	Images Images
 	// MaxProcesses bounds the processes and threads of a task; 0: as many as leave
@@ -107,8 +109,7 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	return writeJSON(filepath.Join(t.Dir, imageFile), image)
 }
 
-// Command is carapace's, with the whole container in a file: an environment may
-// hold secrets, and a command line is for everybody to read.
+// Command is a container for the supervisor to make.
 func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []string) (*supervisor.Spec, error) {
 	who, err := d.o.Users.Of(t.Spec.GetUser())
 	if err != nil {
@@ -123,18 +124,19 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 		return nil, fmt.Errorf("the image that was prepared: %w", err)
 	}
 	spec := d.spec(t, image, who)
-	spec.Env = d.environment(image, who, env)
-	if remote(start.GetRendezvous()) {
-		spec.Devices = append(spec.Devices, fabricDevices()...)
-	}
-	file := d.specFile(t)
-	if err := writeJSON(file, spec); err != nil {
+	view, err := d.devices(t, image)
+	if err != nil {
 		return nil, err
 	}
-	return &supervisor.Spec{
-		Path: d.o.Binary, Args: append(append([]string{"carapace", "run"}, d.place()...), "--spec", file, "--status-fd", "3"),
-		Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}, Dir: "/", StatusFD: true, LeaderOnly: true,
-	}, nil
+	spec.Devices = view.Nodes
+	if remote(start.GetRendezvous()) {
+		spec.Devices = append(spec.Devices, d.o.Gpus.Fabric()...)
+	}
+	spec.Env = d.environment(image, who, env, view)
+	if !spec.ReadOnly { // else there may be no place to put them, and the image has to bring its own
+		spec.Mounts = append(libraries(view), spec.Mounts...) // the user's own go over them
+	}
+	return &supervisor.Spec{Container: &supervisor.Container{Spec: spec, StateDir: d.o.StateDir, Cgroups: d.o.Cgroups}}, nil
 }
 
 // place is where containers and their cgroups are, as carapace's flags say it.
@@ -148,8 +150,6 @@ func (d *Driver) place() []string {
 	}
 	return flags
 }
-
-func (d *Driver) specFile(t *launcher.Task) string { return filepath.Join(t.Dir, specFile) }
 
 // Cleanup removes what is left of the container, and lets go of the image. The
 // task's folder, with its layer, is the launcher's to remove.

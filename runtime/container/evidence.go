@@ -3,13 +3,11 @@
 package container
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,14 +26,13 @@ const (
 	sweepCap   = time.Second
 )
 
-// Sweep ends what a supervisor that was killed left. The program that made the
-// container dies with its supervisor, and the container with that program; here
-// it is seen to. Nothing is left once that program is gone, and the container's
-// state after it: that is removed last, when its init is dead and its cgroups are.
+// Sweep ends what a supervisor that was killed left. The container dies with its
+// supervisor, which made it; here it is seen to. Nothing is left once its init is
+// dead and its state gone, which is removed last, after its cgroups.
 func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.State) error {
 	var left error
 	for pause := sweepPause; ; pause = min(2*pause, sweepCap) {
-		running := supervisor.KillAll(func() []supervisor.Process { return d.starters(t, state) })
+		running := supervisor.KillAll(func() []supervisor.Process { return initOf(state) })
 		if err := carapace.SignalID(d.o.StateDir, d.id(t), unix.SIGKILL); err == nil {
 			running++
 		}
@@ -51,33 +48,14 @@ func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.
 	}
 }
 
-// starters are the processes of carapace itself that run the task: by the number
-// that the supervisor noted, and, where it had no time to, by the file they were given.
-func (d *Driver) starters(t *launcher.Task, state *supervisor.State) []supervisor.Process {
-	var found []supervisor.Process
-	for _, p := range supervisor.Processes() {
-		if p.State == 'Z' || p.State == 'X' || p.PID == os.Getpid() {
-			continue
-		}
-		if p.PID == state.PID && p.Start == state.Start || runs(p.PID, d.specFile(t)) {
-			found = append(found, p)
-		}
+// initOf is the container's init as its supervisor noted it, if it lives. Whoever has
+// its number but not its start came later.
+func initOf(state *supervisor.State) []supervisor.Process {
+	p, ok := supervisor.ReadProcess(state.PID)
+	if !ok || p.Start != state.Start || p.State == 'Z' || p.State == 'X' {
+		return nil
 	}
-	return found
-}
-
-// runs tells whether a process was started with this word.
-func runs(pid int, word string) bool {
-	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	if err != nil {
-		return false
-	}
-	for argument := range bytes.SplitSeq(line, []byte{0}) {
-		if string(argument) == word {
-			return true
-		}
-	}
-	return false
+	return []supervisor.Process{p}
 }
 
 // Stats is what the container's cgroups count.

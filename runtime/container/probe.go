@@ -40,6 +40,9 @@ func (d *Driver) Check(ctx context.Context) error {
 	return nil
 }
 
+// Checked tells whether Check has found the program to be ours.
+func (d *Driver) Checked() bool { return d.lacks != nil }
+
 // Lacks says what of a container the machine cannot enforce, each with its reason.
 func (d *Driver) Lacks() []string {
 	var all []string

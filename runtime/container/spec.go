@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/environment"
+	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
@@ -26,7 +28,7 @@ func (d *Driver) spec(t *launcher.Task, image Image, who *account.Account) carap
 	s := t.Spec
 	spec := carapace.Spec{
 		ID: d.id(t), Rootfs: image.Rootfs, Command: s.GetCommand(), Workdir: s.GetWorkdir(), Scratch: t.Scratch,
-		Hide: d.o.Hide, Devices: gpuDevices(t.Gpus), ShmBytes: s.GetShmBytes(), Limits: d.limits(t), Rlimits: rlimits(),
+		Hide: d.o.Hide, ShmBytes: s.GetShmBytes(), Limits: d.limits(t), Rlimits: rlimits(),
 		// By number: what an image calls a user is no business of the machine's.
 		User: fmt.Sprintf("%d:%d", who.UID, who.GID), Groups: who.Groups,
 	}
@@ -114,35 +116,28 @@ func mayRaiseLimits() bool {
 	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
-// gpuDevices are the nodes of the granted GPUs and what CUDA needs beside them.
-// A declared GPU has none.
-func gpuDevices(gpus []*messages.Gpu) []string {
-	var nodes []string
-	for _, g := range gpus {
-		if !g.GetDeclared() {
-			nodes = append(nodes, "/dev/nvidia"+strconv.Itoa(int(g.GetMinor())))
+// devices is what the task sees of its GPUs. One that was granted and that the
+// machine no longer announces is a refusal: the launcher knows it by its name only,
+// and the task would start with fewer devices than its gang counts on.
+func (d *Driver) devices(t *launcher.Task, image Image) (*gpu.View, error) {
+	for _, share := range t.Grant.GetGpus() {
+		if !slices.ContainsFunc(t.Gpus, func(g *messages.Gpu) bool { return g.GetId() == share.GetGpuId() }) {
+			return nil, fmt.Errorf("GPU %s was granted, and is no longer among this machine's", share.GetGpuId())
 		}
 	}
-	if len(nodes) == 0 {
-		return nil
+	if image.Rootfs == HostImage {
+		return d.o.Gpus.Granted(t.Gpus)
 	}
-	return append(nodes, existing("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")...)
+	return d.o.Gpus.GrantedImage(t.Gpus)
 }
 
-// fabricDevices are the network cards' own nodes, for gangs over several machines.
-func fabricDevices() []string {
-	nodes, _ := filepath.Glob("/dev/infiniband/*")
-	return existing(nodes...)
-}
-
-func existing(paths ...string) []string {
-	var found []string
-	for _, path := range paths {
-		if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeDevice != 0 {
-			found = append(found, path)
-		}
+// libraries are the driver's, as mounts.
+func libraries(view *gpu.View) []carapace.Mount {
+	var mounts []carapace.Mount
+	for _, m := range view.Mounts {
+		mounts = append(mounts, carapace.Mount{Source: m.Source, Target: m.Target, ReadOnly: true})
 	}
-	return found
+	return mounts
 }
 
 // remote tells whether a gang has members on other machines.
@@ -156,8 +151,9 @@ func remote(r *messages.Rendezvous) bool {
 }
 
 // environment is complete but for HOME in an image, whose accounts are its own
-// and which only the container can read.
-func (d *Driver) environment(image Image, who *account.Account, env []string) []string {
+// and which only the container can read. The driver's libraries are searched
+// last, so that they hide nothing of the image's.
+func (d *Driver) environment(image Image, who *account.Account, env []string, view *gpu.View) []string {
 	base := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	if image.Rootfs == HostImage {
 		home := who.Home
@@ -166,5 +162,16 @@ func (d *Driver) environment(image Image, who *account.Account, env []string) []
 		}
 		base = append(base, "HOME="+home, "USER="+who.Name, "LOGNAME="+who.Name, "SHELL=/bin/sh")
 	}
-	return environment.Merge(base, d.o.Env, image.Env, env)
+	merged := environment.Merge(view.Env, base, d.o.Env, image.Env, env)
+	if len(view.LibraryDirs) == 0 {
+		return merged
+	}
+	const name = "LD_LIBRARY_PATH="
+	search := strings.Join(view.LibraryDirs, ":")
+	for _, line := range merged {
+		if own, found := strings.CutPrefix(line, name); found && own != "" {
+			search = own + ":" + search
+		}
+	}
+	return environment.Merge(merged, []string{name + search})
 }

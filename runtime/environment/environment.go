@@ -73,31 +73,47 @@ func Merge(parts ...[]string) []string {
 
 // devices are the variables by which each vendor's libraries find their GPUs. A
 // task that was given none sees none, whatever the machine has: without these it
-// would see all. A declared device has no identity that a driver would know, so
-// it is named by its number.
+// would see all. A declared device has no identity that a driver would know, and
+// nobody knows whose it is, so every vendor is given its number.
 func devices(t Task) []variable {
-	var names, numbers []string
-	for i, g := range t.Gpus {
+	var all, nvidia, amd, numbers []string
+	for _, g := range t.Gpus {
 		name := g.GetId()
 		if g.GetDeclared() {
 			name = strconv.Itoa(int(g.GetMinor()))
 		}
-		names = append(names, name)
-		numbers = append(numbers, strconv.Itoa(i)) // HIP counts among those that ROCr shows it
+		all = append(all, name)
+		if isAMD := isAMDs(g.GetId()); isAMD || g.GetDeclared() {
+			numbers = append(numbers, strconv.Itoa(len(amd))) // HIP counts among those that ROCr shows it
+			amd = append(amd, name)
+			if isAMD {
+				continue
+			}
+		}
+		nvidia = append(nvidia, name)
 	}
-	visible := strings.Join(names, ",")
-	nvidia := visible
-	if nvidia == "" {
-		nvidia = "void" // to NVIDIA's container runtime an empty value means nothing at all
+	cuda, container := strings.Join(nvidia, ","), strings.Join(nvidia, ",")
+	if container == "" {
+		container = "void" // to NVIDIA's container runtime an empty value means nothing at all
+	}
+	if cuda == "" {
+		cuda = strings.Join(numbers, ",") // programs written for CUDA look here on AMD's devices, too
 	}
 	return []variable{
 		{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
-		{"CUDA_VISIBLE_DEVICES", visible},
-		{"NVIDIA_VISIBLE_DEVICES", nvidia},
-		{"ROCR_VISIBLE_DEVICES", visible},
+		{"CUDA_VISIBLE_DEVICES", cuda},
+		{"NVIDIA_VISIBLE_DEVICES", container},
+		{"ROCR_VISIBLE_DEVICES", strings.Join(amd, ",")},
 		{"HIP_VISIBLE_DEVICES", strings.Join(numbers, ",")},
-		{"SYNAPSE_GPUS", visible},
+		{"SYNAPSE_GPUS", strings.Join(all, ",")},
 	}
+}
+
+// isAMDs tells by an identity whose device it is: ROCr's are sixteen hexadecimal
+// digits, NVIDIA's have the five groups of a UUID.
+func isAMDs(id string) bool {
+	digits, found := strings.CutPrefix(id, "GPU-")
+	return found && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // Hostfile is the list of machines as MPI and DeepSpeed read it: each once, in

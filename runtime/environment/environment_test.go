@@ -51,6 +51,10 @@ func gpus(ids ...string) []*messages.Gpu {
 func TestEnvironment(t *testing.T) {
 	eight := gang(2, 8000)
 	eight.Gpus = gpus("GPU-1", "GPU-2")
+	amd := gang(2, 2000)
+	amd.Gpus = gpus("GPU-0123456789abcdef", "GPU-fedcba9876543210")
+	parts := gang(2, 1000)
+	parts.Gpus = gpus("MIG-3f5f3a0c-8d1e-5b0a-9a55-6f0d8f2f7c11")
 	one := gang(2, 1000)
 	one.Gpus = gpus("declared-4")
 	for _, c := range []struct {
@@ -67,8 +71,11 @@ func TestEnvironment(t *testing.T) {
 			SLURM_JOB_NODELIST=10.0.0.1,10.0.0.2,10.0.0.3 SLURM_JOBID-`},
 		{"jax", gang(3, 0), `JAX_COORDINATOR_ADDRESS=10.0.0.1:20001 JAX_NUM_PROCESSES=4 JAX_PROCESS_ID=3`},
 		{"mpi", gang(0, 0), `OMPI_MCA_orte_default_hostfile=/scratch/hostfile PRTE_MCA_prte_default_hostfile=/scratch/hostfile HYDRA_HOST_FILE=/scratch/hostfile`},
-		{"devices", eight, `CUDA_VISIBLE_DEVICES=GPU-1,GPU-2 NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2 ROCR_VISIBLE_DEVICES=GPU-1,GPU-2 HIP_VISIBLE_DEVICES=0,1 CUDA_DEVICE_ORDER=PCI_BUS_ID`},
-		{"declared device", one, `CUDA_VISIBLE_DEVICES=4 HIP_VISIBLE_DEVICES=0`},
+		{"devices", eight, `CUDA_VISIBLE_DEVICES=GPU-1,GPU-2 NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2 ROCR_VISIBLE_DEVICES= HIP_VISIBLE_DEVICES= CUDA_DEVICE_ORDER=PCI_BUS_ID SYNAPSE_GPUS=GPU-1,GPU-2`},
+		{"devices of AMD", amd, `ROCR_VISIBLE_DEVICES=GPU-0123456789abcdef,GPU-fedcba9876543210 HIP_VISIBLE_DEVICES=0,1 CUDA_VISIBLE_DEVICES=0,1 NVIDIA_VISIBLE_DEVICES=void
+			SYNAPSE_GPUS=GPU-0123456789abcdef,GPU-fedcba9876543210`},
+		{"part of a divided device", parts, `CUDA_VISIBLE_DEVICES=MIG-3f5f3a0c-8d1e-5b0a-9a55-6f0d8f2f7c11 ROCR_VISIBLE_DEVICES= PET_NPROC_PER_NODE=1`},
+		{"declared device", one, `CUDA_VISIBLE_DEVICES=4 ROCR_VISIBLE_DEVICES=4 HIP_VISIBLE_DEVICES=0 SYNAPSE_GPUS=4`},
 		{"no device", gang(0, 0), `CUDA_VISIBLE_DEVICES= NVIDIA_VISIBLE_DEVICES=void ROCR_VISIBLE_DEVICES= HIP_VISIBLE_DEVICES=`},
 		{"part of a device", gang(0, 500), `PET_NPROC_PER_NODE=1`},
 		{"the user wins", gang(0, 0, &messages.EnvVar{Name: "MASTER_PORT", Value: "1"}, &messages.EnvVar{Name: "MINE", Value: "a=b c"}), `MASTER_PORT=1`},

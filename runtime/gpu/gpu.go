@@ -1,15 +1,15 @@
-// Package gpu finds the devices of a machine, or takes the operator's word for
-// them. A machine without any is no error; a driver that does not answer is one.
+// Package gpu finds the GPUs of a machine, watches them, and says what of the
+// machine a task with some of them needs to see. A machine without any is no
+// error; a driver that does not answer and leaves no other trace is one. It never
+// guesses which device node is whose: a device of which that is not known is left
+// out, and told.
 package gpu
 
 import (
-	"bytes"
 	"context"
-	"encoding/csv"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os/exec"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -17,135 +17,216 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// Discover tells which devices there are.
-type Discover func(ctx context.Context) ([]*messages.Gpu, error)
+// This file owns what a device is, and the order in which places are looked at.
+
+// Device is one GPU that can be given away.
+type Device struct {
+	Gpu *messages.Gpu
+	// Nodes are the device nodes that are its own, by their paths on the machine.
+	// What it shares with others is not among them.
+	Nodes []string
+	// NUMA is the memory node that it is near to; -1: not known.
+	NUMA int
+	// Parent is the identity of the GPU that a part belongs to; empty: it is whole.
+	Parent string
+	// Fault is what makes it unfit for work; empty: nothing that is known.
+	Fault string
+}
+
+// Inventory is what was found.
+type Inventory struct {
+	Devices []Device
+	// Notes are sentences for the operator: what was left out or is in doubt, and the way out.
+	Notes []string
+
+	silent   bool              // nvidia-smi did not answer in time
+	indirect bool              // NVIDIA's devices were read from /proc: their parts cannot be seen there
+	seen     map[string]bool   // identities of NVIDIA's GPUs and parts, also of those that cannot be given away
+	lost     map[string]string // by place on the bus: what the driver says of a GPU that it no longer reaches
+}
+
+func newInventory() *Inventory {
+	return &Inventory{seen: map[string]bool{}, lost: map[string]string{}}
+}
+
+func (i *Inventory) note(format string, arguments ...any) {
+	i.Notes = append(i.Notes, fmt.Sprintf(format, arguments...))
+}
+
+// Gpus are the devices as the machine announces them.
+func (i *Inventory) Gpus() []*messages.Gpu {
+	var all []*messages.Gpu
+	for _, d := range i.Devices {
+		all = append(all, d.Gpu)
+	}
+	return all
+}
+
+// maxDevices is what one machine may announce.
+const maxDevices = messages.MaxMilliGPU / 1000
 
 // Declared are devices that the operator says are there. They are marked as such
 // wherever they are shown, and a task finds them by their numbers.
-func Declared(n int, kind string) Discover {
-	return func(context.Context) ([]*messages.Gpu, error) {
-		if n < 0 || n > messages.MaxMilliGPU/1000 {
-			return nil, fmt.Errorf("gpus: %d is no number of devices; give 0 to %d", n, messages.MaxMilliGPU/1000)
-		}
-		gpus := make([]*messages.Gpu, n)
-		for i := range gpus {
-			gpus[i] = &messages.Gpu{Id: fmt.Sprintf("declared-%d", i), Type: kind, Minor: int32(i), Declared: true}
-		}
-		return gpus, nil
+func Declared(n int, kind string) (*Inventory, error) {
+	if n < 0 || n > maxDevices {
+		return nil, fmt.Errorf("gpus: %d is no number of devices; give 0 to %d", n, maxDevices)
 	}
+	inventory := newInventory()
+	for i := range n {
+		inventory.Devices = append(inventory.Devices, Device{NUMA: -1, Gpu: &messages.Gpu{
+			Id: fmt.Sprintf("declared-%d", i), Type: kind, Minor: int32(i), Declared: true,
+		}})
+	}
+	return inventory, nil
 }
 
-// columns are what nvidia-smi is asked for, in this order.
-const columns = "index,uuid,name,memory.total,pci.bus_id"
-
-// outputPatience is how long after the end of its time a program that hangs in
-// the driver may hold its output open.
-const outputPatience = time.Second
-
-// Nvidia asks the vendor's program; an empty command means nvidia-smi from PATH.
-// Where it is not there, there are no devices.
-func Nvidia(command string, timeout time.Duration) Discover {
-	if command == "" {
-		command = "nvidia-smi"
-	}
-	return func(ctx context.Context) ([]*messages.Gpu, error) {
-		path, err := exec.LookPath(command)
-		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", command, err)
-		}
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		ask := exec.CommandContext(ctx, path, "--query-gpu="+columns, "--format=csv,noheader,nounits")
-		ask.WaitDelay = outputPatience
-		var out, trouble bytes.Buffer
-		ask.Stdout, ask.Stderr = &out, &trouble
-		err = ask.Run()
-		switch {
-		case ctx.Err() != nil:
-			return nil, fmt.Errorf("%s did not answer within %v; see whether the driver hangs, or declare the devices", command, timeout)
-		case err != nil:
-			return nil, fmt.Errorf("%s: %w: %s", command, err, oneLine(out.String()+" "+trouble.String()))
-		}
-		return parse(out.Bytes())
-	}
+// Options are where to look.
+type Options struct {
+	// Root is the directory that stands for the machine's own; empty: "/".
+	Root string
+	// Command is NVIDIA's program; empty: nvidia-smi from PATH.
+	Command string
+	// Timeout bounds each run of it; 0: 30 seconds.
+	Timeout time.Duration
 }
 
-func oneLine(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	return text[:min(len(text), 512)]
+// defaultTimeout: without persistence mode the driver is loaded for each
+// question, and eight devices take several seconds then.
+const defaultTimeout = 30 * time.Second
+
+// Finder looks for devices. It may be used by one goroutine at a time.
+type Finder struct {
+	root string
+	smi  *program
 }
 
-// parse reads a line for each device. A field that this driver does not know is
-// left out; a line without an identity is refused, because a device that cannot
-// be named cannot be given to anyone.
-func parse(text []byte) ([]*messages.Gpu, error) {
-	rows := csv.NewReader(bytes.NewReader(text))
-	rows.TrimLeadingSpace, rows.FieldsPerRecord, rows.LazyQuotes = true, -1, true
-	lines, err := rows.ReadAll()
+// New makes a finder.
+func New(o Options) *Finder {
+	if o.Root == "" {
+		o.Root = "/"
+	}
+	if o.Command == "" {
+		o.Command = "nvidia-smi"
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	return &Finder{root: o.Root, smi: &program{name: o.Command, timeout: o.Timeout}}
+}
+
+// Find looks everywhere, and asks which devices are linked to each other.
+func (f *Finder) Find(ctx context.Context) (*Inventory, error) {
+	inventory, err := f.read(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("nvidia-smi: %w", err)
+		return nil, err
 	}
-	var gpus []*messages.Gpu
-	seen := map[string]bool{}
-	for i, line := range lines {
-		for len(line) < 5 {
-			line = append(line, "")
-		}
-		for c := range line {
-			line[c] = strings.TrimSpace(line[c])
-		}
-		if len(lines) == 1 && strings.HasPrefix(strings.ToLower(line[0]), "no devices") {
-			return nil, nil
-		}
-		id := line[1]
-		if !strings.HasPrefix(id, "GPU-") || len(id) > messages.MaxIDBytes || seen[id] {
-			return nil, fmt.Errorf("nvidia-smi: device %d has no identity of its own: %s", i, oneLine(strings.Join(line, ", ")))
-		}
-		seen[id] = true
-		gpus = append(gpus, &messages.Gpu{
-			Id: id, Type: kind(line[2]), MemoryBytes: mebibytes(line[3]), BusId: known(line[4]), Minor: minor(line[0], i),
-		})
-	}
-	return gpus, nil
+	f.findIslands(ctx, inventory)
+	return inventory, nil
 }
 
-// kind makes of a product's name the word by which jobs ask for it, such as
+// read looks everywhere once. Where NVIDIA's driver cannot be asked at all, the
+// inventory still has what others make.
+func (f *Finder) read(ctx context.Context) (*Inventory, error) {
+	inventory := newInventory()
+	f.readAMD(inventory)
+	amd := inventory.Devices
+	inventory.Devices = nil
+	err := f.readNVIDIA(ctx, inventory)
+	inventory.Devices = append(inventory.Devices, amd...)
+	if over := len(inventory.Devices) - maxDevices; over > 0 {
+		inventory.note("%d GPUs are left out: a machine may have %d", over, maxDevices)
+		inventory.Devices = inventory.Devices[:maxDevices]
+	}
+	return inventory, err
+}
+
+func (f *Finder) path(parts ...string) string {
+	return filepath.Join(append([]string{f.root}, parts...)...)
+}
+
+// readText answers a small file, or nothing.
+func (f *Finder) readText(parts ...string) string {
+	text, err := os.ReadFile(f.path(parts...))
+	if err != nil || len(text) > 1<<16 {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// numaOf is the memory node of a device on the bus.
+func (f *Finder) numaOf(bus string) int {
+	n, err := strconv.Atoi(f.readText("sys/bus/pci/devices", bus, "numa_node"))
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}
+
+// busName is a place on the PCI bus as the kernel writes it: four digits of
+// domain at least, and small letters. The driver writes eight, and capitals.
+func busName(text string) string {
+	text = strings.ToLower(strings.TrimSpace(text))
+	domain, rest, found := strings.Cut(text, ":")
+	if !found || strings.Trim(text, "0123456789abcdef:.") != "" || len(text) > len("00000000:00:00.0") || strings.Count(rest, ":") != 1 {
+		return ""
+	}
+	for len(domain) > 4 && domain[0] == '0' {
+		domain = domain[1:]
+	}
+	return domain + ":" + rest
+}
+
+// kindOf makes of a product's name the word by which jobs ask for it, such as
 // "h100" of "NVIDIA H100 80GB HBM3". What is not understood is kept in full.
-func kind(product string) string {
+func kindOf(product string) string {
 	words := strings.FieldsFunc(strings.ToLower(product), func(r rune) bool {
 		return r != '.' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
 	})
 	for _, w := range words {
 		if strings.ContainsAny(w, "0123456789") && w[0] >= 'a' && w[0] <= 'z' {
-			return w
+			return w[:min(len(w), messages.MaxNameBytes)]
 		}
 	}
 	name := strings.Join(words, "-")
 	return name[:min(len(name), messages.MaxNameBytes)]
 }
 
-func known(field string) string {
+// knownText is a field's text, or nothing where the driver says only that it does not know.
+func knownText(field string) string {
+	field = strings.TrimSpace(field)
+	for _, none := range []string{"", "n/a", "unknown error", "err!", "not supported", "insufficient permissions"} {
+		if strings.EqualFold(field, none) {
+			return ""
+		}
+	}
 	if strings.HasPrefix(field, "[") || len(field) > messages.MaxIDBytes { // [N/A], [Not Supported]
 		return ""
 	}
 	return field
 }
 
+// mebibytes reads an amount such as "81559 MiB"; 0: not known.
 func mebibytes(field string) int64 {
-	n, err := strconv.ParseInt(field, 10, 64)
-	if err != nil || n < 0 || n > messages.MaxMemoryBytes>>20 {
+	number, unit, _ := strings.Cut(strings.TrimSpace(field), " ")
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 || n > messages.MaxMemoryBytes>>20 || unit != "MiB" && unit != "MB" { // MB is what old drivers call the same
 		return 0
 	}
 	return n << 20
 }
 
-func minor(field string, otherwise int) int32 {
-	n, err := strconv.ParseInt(field, 10, 32)
-	if err != nil || n < 0 {
-		return int32(otherwise)
+// maxMinor is what a device's number may be.
+const maxMinor = 1 << 20
+
+func smallNumber(field string) (int, bool) {
+	n, err := strconv.Atoi(strings.TrimSpace(field))
+	return n, err == nil && n >= 0 && n <= maxMinor
+}
+
+func oneLine(text string) string {
+	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?")
+	if len(text) > 300 {
+		text = strings.ToValidUTF8(text[:300], "") + " …"
 	}
-	return int32(n)
+	return text
 }

@@ -47,6 +47,8 @@ type Options struct {
 	Gpus    []*messages.Gpu // as the machine announced them
 	// Grace is that of a supervisor's own stop, where the job names none.
 	Grace time.Duration
+	// StuckAfter is how long after a stop's grace it is said aloud that something does not die; 0: 10 s.
+	StuckAfter time.Duration
 	// A task's output: bytes in a segment, and segments kept of each stream; 0: the defaults.
 	SegmentBytes int64
 	Segments     int
@@ -62,6 +64,7 @@ const (
 
 	defaultKeepBytes = 1 << 30
 	defaultKeepFor   = 7 * 24 * time.Hour
+	defaultStuck     = 10 * time.Second
 )
 
 // New takes up what earlier agents left in the directory. Only one launcher may
@@ -78,6 +81,9 @@ func New(o Options) (*Launcher, error) {
 	}
 	if o.KeepFor <= 0 {
 		o.KeepFor = defaultKeepFor
+	}
+	if o.StuckAfter <= 0 {
+		o.StuckAfter = defaultStuck
 	}
 	if o.Grace <= 0 {
 		o.Grace = actors.DefaultConstants().StopGrace

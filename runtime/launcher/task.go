@@ -27,9 +27,6 @@ const (
 	phaseGone
 )
 
-// stuckAfter is how long after a stop's grace it is said aloud that something does not die.
-const stuckAfter = 10 * time.Second
-
 // task owns one container's way from Prepare to Forget. All but post runs on its
 // line: one thing after the other, and nothing there waits for long.
 type task struct {
@@ -283,7 +280,7 @@ func (t *task) onStop(c *messages.StopTask, to *actor.PID) {
 		t.stop = c
 		t.passStop()
 		grace := time.Duration(c.GraceMs) * time.Millisecond
-		time.AfterFunc(grace+stuckAfter, func() { t.post(t.complain) })
+		time.AfterFunc(grace+t.l.o.StuckAfter, func() { t.post(t.complain) })
 	}
 }
 

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"runtime"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"time"
 
@@ -36,28 +33,37 @@ const (
 	killAgainCap     = 250 * time.Millisecond
 	fenceTick        = time.Second
 	drainPatience    = 200 * time.Millisecond // for output that somebody outside still holds open
-	leaderPatience   = 7 * time.Second        // for a container's own program to see its container gone
 	recordAgain      = time.Second
 )
+
+// task is what a supervisor looks after. Its methods are called from the loop.
+type task interface {
+	// start begins; what follows comes through the keeper's channels. An exit: it was
+	// never run, and nothing of it is there.
+	start() *Exit
+	signal(unix.Signal)
+	// killRound kills what is there now. It is called again and again until all is gone.
+	killRound()
+	// verdict is how it ended, once allGone is closed.
+	verdict() *Exit
+}
 
 // keeper is a supervisor at work.
 type keeper struct {
 	spec    Spec
-	child   *child
+	task    task
+	out     [2]*os.File // our ends of the task's output
 	logs    [2]*logWriter
 	drained chan struct{} // closed when both logs have ended
 	control *control
 
-	ended   chan death    // the command itself has ended
-	allGone chan struct{} // closed when no descendant is left
-	status  chan statusEvent
+	began   chan int      // the command runs, as this process
+	ended   chan struct{} // it has ended by itself; what is left of it is to follow
+	allGone chan struct{} // closed when no process of the task is left
 
 	started  bool
-	death    *death
-	oom      bool
-	reported *statusEvent // the command's own word on how the task exited
-	detail   string       // why we stopped it, where nobody asked
-	deadline time.Time    // of a stop's grace
+	detail   string    // why we stopped it, where nobody asked
+	deadline time.Time // of a stop's grace
 	killing  bool
 	killedAt time.Time     // when we began to kill what had not ended by itself; zero: we did not
 	roundAt  time.Time     // of the next round of killing …
@@ -68,7 +74,6 @@ type keeper struct {
 // Main runs one task's supervisor in the directory given as the only argument.
 // It returns the exit code of the process.
 func Main(args []string) int {
-	runtime.LockOSThread()
 	// A small heap is collected early. A limit on all memory, which looks like the better
 	// way, lies below what the runtime itself takes, and collects without end.
 	debug.SetGCPercent(25)
@@ -84,7 +89,7 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "supervisor:", err)
 		return 1
 	}
-	k := &keeper{ended: make(chan death, 1), allGone: make(chan struct{}), drained: make(chan struct{})}
+	k := &keeper{began: make(chan int, 1), ended: make(chan struct{}, 2), allGone: make(chan struct{}), drained: make(chan struct{})}
 	exit := k.run()
 	k.keep(exit)
 	return 0
@@ -105,13 +110,9 @@ func (k *keeper) run() *Exit {
 		select {
 		case c := <-k.control.commands:
 			k.obey(c)
-		case s, open := <-k.status:
-			if !open {
-				k.status = nil
-			}
-			k.onStatus(s)
-		case d := <-k.ended:
-			k.death = &d
+		case pid := <-k.began:
+			k.becomeStarted(pid)
+		case <-k.ended:
 			k.killing, k.roundAt = true, time.Now().Add(leftoverPatience)
 		case <-k.allGone:
 			return k.finish()
@@ -136,9 +137,6 @@ func (k *keeper) start() *Exit {
 	if err := reserveExit("."); err != nil {
 		return setUpFailed(err)
 	}
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return setUpFailed(fmt.Errorf("become the subreaper: %w", err))
-	}
 	if err := writeJSON(".", stateFile, State{BootID: k.spec.BootID}); err != nil {
 		return setUpFailed(err)
 	}
@@ -147,25 +145,22 @@ func (k *keeper) start() *Exit {
 	if k.heard = k.spec.HeardNs; k.heard <= 0 || k.heard > BootNs() {
 		k.heard = BootNs()
 	}
-	c, failed := spawn(&k.spec)
-	if failed != nil {
-		return failed
+	switch {
+	case k.spec.Container != nil:
+		k.task = newContained(k)
+	case k.spec.Detached != nil:
+		k.task = newDetached(k)
+	default:
+		k.task = newPlain(k)
 	}
-	k.child = c
-	leader, _ := ReadProcess(c.pid)
-	if err := writeJSON(".", stateFile, State{BootID: k.spec.BootID, PID: c.pid, Start: leader.Start}); err != nil {
-		k.explain(err.Error())
-		k.kill()
-	}
-	k.copyLogs()
-	go k.reap()
-	if c.status != nil {
-		k.status = make(chan statusEvent, 4)
-		go readStatus(c.status, k.status)
-		return nil
-	}
-	k.becomeStarted()
-	return nil
+	return k.task.start()
+}
+
+// note writes down which process the task is, before it can do anything. Where that
+// cannot be written nobody else could find it.
+func (k *keeper) note(pid int) error {
+	leader, _ := ReadProcess(pid)
+	return writeJSON(".", stateFile, State{BootID: k.spec.BootID, PID: pid, Start: leader.Start})
 }
 
 func errMissing(found bool) error {
@@ -175,10 +170,10 @@ func errMissing(found bool) error {
 	return os.ErrNotExist
 }
 
-func (k *keeper) becomeStarted() {
+func (k *keeper) becomeStarted(pid int) {
 	if !k.started {
 		k.started = true
-		k.control.say("started " + strconv.Itoa(k.child.pid))
+		k.control.say("started " + strconv.Itoa(pid))
 	}
 }
 
@@ -232,7 +227,7 @@ func (k *keeper) obey(c command) {
 	case "stop":
 		k.stop(int(c.first), time.Duration(c.second))
 	case "signal":
-		k.signal(unix.Signal(c.first))
+		k.task.signal(unix.Signal(c.first))
 	case "keep":
 		// A time that is still to come is of another clock and says nothing.
 		if c.first > k.heard && c.first <= BootNs() {
@@ -253,33 +248,11 @@ func (k *keeper) stop(sig int, grace time.Duration) {
 	if k.deadline.IsZero() || until.Before(k.deadline) {
 		k.deadline = until
 	}
-	k.signal(unix.Signal(sig))
-	k.signal(unix.SIGCONT) // what is stopped cannot end
+	k.task.signal(unix.Signal(sig))
+	k.task.signal(unix.SIGCONT) // what is stopped cannot end
 	if grace <= 0 {
 		k.kill()
 	}
-}
-
-// signal reaches the command, and its whole process group where it does not pass
-// signals on. The command is not reaped before its end is known here, or a later
-// process could have its number.
-func (k *keeper) signal(sig unix.Signal) {
-	if k.death != nil || k.child == nil {
-		return
-	}
-	if k.spec.LeaderOnly && sig == unix.SIGKILL {
-		k.kill() // which it could not pass on
-		return
-	}
-	leader, ok := ReadProcess(k.child.pid)
-	if !ok || leader.Parent != os.Getpid() {
-		return
-	}
-	if k.spec.LeaderOnly {
-		_ = leader.Send(sig)
-		return
-	}
-	_ = unix.Kill(-k.child.pid, sig)
 }
 
 // kill ends the grace.
@@ -291,26 +264,10 @@ func (k *keeper) kill() {
 	k.killRound()
 }
 
-// spared is the process that a round of killing leaves alone. A container's own
-// program ends by itself when its container is dead, having told how that went
-// and removed what it made; only one that does not is killed as well.
-func (k *keeper) spared() int {
-	if !k.spec.LeaderOnly || k.child == nil || k.death != nil || time.Since(k.killedAt) > leaderPatience {
-		return 0
-	}
-	return k.child.pid
-}
-
-// killRound kills what is left. It is repeated until the reaper says that
-// nothing is, because a process in the kernel's hands dies when it is let go.
+// killRound kills what is left. It is repeated until nothing is, because a process
+// in the kernel's hands dies when it is let go.
 func (k *keeper) killRound() {
-	if k.spec.Cgroup != "" {
-		_ = os.WriteFile(filepath.Join(k.spec.Cgroup, "cgroup.kill"), []byte("1"), 0)
-	}
-	self, spared := os.Getpid(), k.spared()
-	KillAll(func() []Process {
-		return slices.DeleteFunc(Descendants(self, Processes()), func(p Process) bool { return p.PID == spared })
-	})
+	k.task.killRound()
 	k.pause = min(max(2*k.pause, killAgain), killAgainCap)
 	k.roundAt = time.Now().Add(k.pause)
 }
@@ -318,14 +275,14 @@ func (k *keeper) killRound() {
 // finish gathers how it ended, once nothing of it is left.
 func (k *keeper) finish() *Exit {
 	select { // both may have come at once
-	case d := <-k.ended:
-		k.death = &d
+	case pid := <-k.began:
+		k.becomeStarted(pid)
 	default:
 	}
 	k.closeLogs()
-	exit := k.verdict()
-	if k.spec.Cgroup != "" {
-		k.readCgroup(exit)
+	exit := k.task.verdict()
+	for _, w := range k.logs {
+		exit.DroppedLogBytes += w.dropped
 	}
 	return exit
 }

@@ -3,10 +3,15 @@ package supervisor
 import (
 	"os"
 	"testing"
+
+	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// TestMain lets this test's binary be the supervisor that it tests.
+// TestMain lets this test's binary be the supervisor that it tests, and the init of its container.
 func TestMain(m *testing.M) {
+	if code, mine := carapace.Reexec(os.Args); mine {
+		os.Exit(code)
+	}
 	if len(os.Args) > 1 && os.Args[1] == SubCommand {
 		os.Exit(Main(os.Args[2:]))
 	}

@@ -1,8 +1,8 @@
 // Package supervisor holds the small process that stands between the agent and
 // one task. It outlives the agent: it starts the task, keeps its output, stops
 // it, sees how it ended and that nothing of it is left, and writes that down. The
-// agent talks to it through the task's directory. It uses nothing but the
-// standard library, so that it stays small in any binary that carries it.
+// agent talks to it through the task's directory. Beside what makes containers it
+// uses nothing but the standard library, so that it stays small.
 package supervisor
 
 import (
@@ -45,12 +45,10 @@ type Spec struct {
 	// task; empty: none. The supervisor starts the task in it, kills through it
 	// and removes it.
 	Cgroup string `json:"cgroup,omitempty"`
-	// StatusFD: the command tells on descriptor 3, in lines of JSON, how far it
-	// is. Without it a task has started once it was executed.
-	StatusFD bool `json:"status_fd,omitempty"`
-	// LeaderOnly: signals go to the command alone, which passes them on. Without
-	// it they go to its whole process group.
-	LeaderOnly bool `json:"leader_only,omitempty"`
+	// Container or Detached is what is run in place of a command, if there is one: then nothing
+	// above counts, but for the environment of the program that makes the detached one.
+	Container *Container `json:"container,omitempty"`
+	Detached  *Detached  `json:"detached,omitempty"`
 
 	StopSignal     int   `json:"stop_signal"` // of a stop by the supervisor itself
 	GraceMs        int64 `json:"grace_ms"`

@@ -20,45 +20,38 @@ const (
 	codeNotFound      = 127
 )
 
-// child is the command and our ends of its pipes.
-type child struct {
-	pid            int
-	stdout, stderr *os.File
-	status         *os.File // nil without StatusFD
-}
-
 // spawn executes the command as the leader of its own session. It dies with the
-// supervisor's main thread, which therefore never ends before the process does.
-func spawn(spec *Spec) (*child, *Exit) {
+// calling thread, which therefore never ends before the process does.
+func spawn(k *keeper) (int, *Exit) {
+	spec := &k.spec
 	path, failed := lookUp(spec)
 	if failed != nil {
-		return nil, failed
+		return 0, failed
 	}
 	if err := setLimits(spec.Limits); err != nil {
-		return nil, setUpFailed(err)
+		return 0, setUpFailed(err)
 	}
-	c := &child{}
-	files, err := c.openPipes(spec.StatusFD)
+	null, err := os.Open(os.DevNull)
 	if err != nil {
-		closeAll(files)
-		return nil, setUpFailed(err)
+		return 0, setUpFailed(err)
 	}
-	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Sys: &syscall.SysProcAttr{
-		Setsid: true, Pdeathsig: syscall.SIGKILL,
-	}}
-	for _, f := range files {
-		attr.Files = append(attr.Files, f.Fd())
+	defer null.Close()
+	theirs, err := k.openOutput()
+	if err != nil {
+		return 0, setUpFailed(err)
 	}
+	defer closeAll(theirs[:])
+	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}}
+	attr.Files = []uintptr{null.Fd(), theirs[0].Fd(), theirs[1].Fd()}
 	if u := spec.User; u != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
 	}
-	c.pid, err = forkInto(spec, path, attr)
-	closeAll(files)
+	pid, err := forkInto(spec, path, attr)
 	if err != nil {
-		c.close()
-		return nil, spawnFailed(spec, path, err)
+		closeAll(k.out[:])
+		return 0, spawnFailed(spec, path, err)
 	}
-	return c, nil
+	return pid, nil
 }
 
 // forkInto starts the command in its cgroup. On a kernel that cannot do that it
@@ -77,43 +70,6 @@ func forkInto(spec *Spec, path string, attr *syscall.ProcAttr) (int, error) {
 		}
 	}
 	return syscall.ForkExec(path, spec.Args, attr)
-}
-
-// openPipes makes the command's standard files; the answer is its side of them.
-func (c *child) openPipes(status bool) ([]*os.File, error) {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, err
-	}
-	files := []*os.File{null}
-	ours := []**os.File{&c.stdout, &c.stderr}
-	if status {
-		ours = append(ours, &c.status)
-	}
-	for _, end := range ours {
-		r, w, err := os.Pipe()
-		if err != nil {
-			c.close()
-			return files, err
-		}
-		*end = r
-		files = append(files, w)
-	}
-	return files, nil
-}
-
-func (c *child) close() {
-	for _, f := range []*os.File{c.stdout, c.stderr, c.status} {
-		if f != nil {
-			f.Close()
-		}
-	}
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
 }
 
 // lookUp finds the command as a shell would, in PATH of the task's environment.

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -295,6 +296,37 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 }
 
+// TestZombieSupervisor: one that was killed and that nobody has reaped is dead, though its number is still there.
+func TestZombieSupervisor(t *testing.T) {
+	dir := t.TempDir()
+	held, _, err := lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zombie := exec.Command("/bin/sleep", "60")
+	zombie.ExtraFiles = []*os.File{held}
+	if err := zombie.Start(); err != nil {
+		t.Fatal(err)
+	}
+	held.Close()
+	if alive, err := Lives(dir); !alive || err != nil {
+		t.Errorf("while it lives: %v, %v", alive, err)
+	}
+	if err := zombie.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Waitid(unix.P_PID, zombie.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	if p, there := ReadProcess(zombie.Process.Pid); !there || p.State != 'Z' {
+		t.Errorf("it is no zombie: %+v", p)
+	}
+	if alive, err := Lives(dir); alive || err != nil {
+		t.Errorf("as a zombie: %v, %v", alive, err)
+	}
+	_ = zombie.Wait()
+}
+
 // TestTerminatedSupervisor: told to end by the machine's shutdown, it stops its task in order.
 func TestTerminatedSupervisor(t *testing.T) {
 	r := start(t, `trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done`, func(s *Spec) { s.GraceMs = 60_000 })
@@ -355,49 +387,5 @@ func TestDescriptors(t *testing.T) {
 	r.wait()
 	if got := strings.Join(strings.Fields(r.output(Stdout)), " "); got != "0 1 2 3" { // 3 is ls reading the folder
 		t.Errorf("descriptors %q", got)
-	}
-}
-
-// TestStatus: a command that runs a container tells how far it is.
-func TestStatus(t *testing.T) {
-	told := func(s *Spec) { s.StatusFD = true }
-	r := start(t, `echo '{"event":"created"}' >&3; echo '{"event":"started"}' >&3; echo '{"event":"exited","code":137,"signal":9,"oom":true,"reason":"the limit","usage":{"peakMemoryBytes":42}}' >&3; exit 1`, told)
-	r.started()
-	if exit := r.wait(); exit.Code != 137 || exit.Signal != 9 || !exit.OOM || exit.PeakMemoryBytes != 42 || exit.Detail != "the limit" || exit.Kind != Exited {
-		t.Errorf("%+v", exit)
-	}
-	failed := start(t, `echo 'first' >&2; echo 'rootfs: is not there' >&2; exit 125`, told)
-	if exit := failed.wait(); exit.Kind != LaunchFailed || exit.Code != 125 || exit.Detail != "rootfs: is not there" {
-		t.Errorf("%+v", exit)
-	}
-	own := start(t, `echo '{"event":"started"}' >&3; exit 125`, told)
-	if exit := own.wait(); exit.Kind != Exited || exit.Code != 125 {
-		t.Errorf("%+v", exit)
-	}
-}
-
-// TestKilledContainer: a container's own program is left to see its container die, so that it can tidy up and tell; a
-// SIGKILL of a user's means the container, too.
-func TestKilledContainer(t *testing.T) {
-	script := `trap "" TERM; exec 4>&3 3>&-; sleep 1000 & echo '{"event":"started"}' >&4; wait $!; echo tidied; echo '{"event":"exited","code":137,"signal":9,"reason":"from outside"}' >&4; exit 137`
-	for name, end := range map[string]func(*rig) error{
-		"stop without grace": func(r *rig) error { return r.link.Stop(int(unix.SIGTERM), 0) },
-		"stop by SIGKILL":    func(r *rig) error { return r.link.Stop(int(unix.SIGKILL), 0) },
-		"SIGKILL":            func(r *rig) error { return r.link.Signal(int(unix.SIGKILL)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := start(t, script, func(s *Spec) { s.StatusFD, s.LeaderOnly = true, true })
-			r.started()
-			if err := end(r); err != nil {
-				t.Fatal(err)
-			}
-			if exit := r.wait(); exit.Code != 137 || exit.Signal != 9 || exit.Kind != Exited || exit.Detail != "" {
-				t.Errorf("%+v", exit)
-			}
-			if got := r.output(Stdout); got != "tidied\n" {
-				t.Errorf("it said %q", got)
-			}
-			r.nothingLeft()
-		})
 	}
 }

@@ -3,8 +3,8 @@ package postgres
 import (
 	"io"
 	"net"
+	"net/url"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -32,12 +32,14 @@ const (
 const socket = ".s.PGSQL.5432"
 
 // newProxy answers a URL that leads through it.
-func newProxy(t *testing.T, url string) (p *proxy, through string) {
+func newProxy(t *testing.T, direct string) (p *proxy, through string) {
 	t.Helper()
-	parts := strings.Fields(url) // host first
-	host := strings.TrimPrefix(parts[0], "host=")
-	p = &proxy{dir: t.TempDir(), behind: filepath.Join(host, socket), conns: map[net.Conn]struct{}{}}
-	var err error
+	to, err := url.Parse(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := to.Query()
+	p = &proxy{dir: t.TempDir(), behind: filepath.Join(settings.Get("host"), socket), conns: map[net.Conn]struct{}{}}
 	if p.listener, err = net.Listen("unix", filepath.Join(p.dir, socket)); err != nil {
 		t.Fatal(err)
 	}
@@ -56,8 +58,9 @@ func newProxy(t *testing.T, url string) (p *proxy, through string) {
 		p.cut()
 		wait.Wait()
 	})
-	parts[0] = "host=" + p.dir
-	return p, strings.Join(parts, " ")
+	settings.Set("host", p.dir)
+	to.RawQuery = settings.Encode()
+	return p, to.String()
 }
 
 func (p *proxy) is(m mode) bool {

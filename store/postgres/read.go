@@ -250,7 +250,7 @@ func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int,
 			ORDER BY finished_unix_ms, id LIMIT $2`, finishedBeforeUnixMs, max(limit, 0))
 	}, func(batch *pgx.Batch) {
 		batch.Queue("DELETE FROM synapse.attempt WHERE job = ANY($1::text[])", ids)
-		exactly(batch, len(ids), `UPDATE synapse.job SET request_id = '', owner = '', is_over = false, live = false, record = NULL
+		exactly(batch, len(ids), `UPDATE synapse.job SET request_id = '', owner = '', queue = '', is_over = false, live = false, record = NULL
 			WHERE id = ANY($1::text[])`, ids)
 	})
 	if err != nil {
@@ -290,16 +290,17 @@ func check(ctx context.Context, tx pgx.Tx) error {
 	err = query(ctx, tx, func(rows pgx.Rows) error {
 		var h store.Head
 		var id topology.JobID
+		var queue *string
 		var sealed []byte
-		if err := rows.Scan(&id, &h.Revision, &h.State, &h.FinishedUnixMs, &sealed); err != nil {
+		if err := rows.Scan(&id, &h.Revision, &h.State, &h.FinishedUnixMs, &queue, &sealed); err != nil {
 			return err
 		}
 		job, err := store.ReadJob(id, sealed)
-		if err == nil && (h.Revision != job.Revision || h.State != job.State || h.FinishedUnixMs != job.FinishedUnixMs) {
+		if err == nil && (h.Revision != job.Revision || h.State != job.State || h.FinishedUnixMs != job.FinishedUnixMs || queue != nil && *queue != job.Spec.Queue) {
 			err = fmt.Errorf("table job, key %q: the columns differ from the record: %w", id, store.ErrDamaged)
 		}
 		return err
-	}, "SELECT id, revision, state, finished_unix_ms, record FROM synapse.job WHERE record IS NOT NULL")
+	}, "SELECT id, revision, state, finished_unix_ms, queue, record FROM synapse.job WHERE record IS NOT NULL")
 	if err != nil {
 		return err
 	}

@@ -71,12 +71,73 @@ func migrate(ctx context.Context, tx pgx.Tx, texts []string) error {
 		if _, err := tx.Exec(ctx, texts[n]); err != nil {
 			return fmt.Errorf("migrate to schema %d: %w", n+1, err)
 		}
+		if fill := filled[n+1]; fill != nil {
+			if err := fill(ctx, tx); err != nil {
+				return fmt.Errorf("migrate to schema %d: %w", n+1, err)
+			}
+		}
 	}
 	if _, err := tx.Exec(ctx, "DELETE FROM synapse.version"); err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, "INSERT INTO synapse.version VALUES ($1)", len(texts))
 	return err
+}
+
+// filled are the migrations whose new columns SQL alone cannot fill: what belongs
+// into them stands in records.
+var filled = map[int]func(context.Context, pgx.Tx) error{3: fillQueues}
+
+// fillBatch is how many records are held at once.
+const fillBatch = 1_000
+
+// fillQueues gives jobs their column queue.
+func fillQueues(ctx context.Context, tx pgx.Tx) error {
+	for last, n := "", fillBatch; n == fillBatch; {
+		var err error
+		if last, n, err = fillSome(ctx, tx, last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillSome does so for some of the jobs behind this id that lack it, and tells the
+// last one and how many there were.
+func fillSome(ctx context.Context, tx pgx.Tx, after string) (last string, n int, err error) {
+	var ids, queues []string
+	err = query(ctx, tx, func(rows pgx.Rows) error {
+		job, err := readJob(rows)
+		if err != nil {
+			return err
+		}
+		ids, queues = append(ids, job.Id), append(queues, job.Spec.Queue)
+		return nil
+	}, "SELECT id, record FROM synapse.job WHERE id > $1 AND queue IS NULL AND record IS NOT NULL ORDER BY id LIMIT $2", after, fillBatch)
+	if err != nil || len(ids) == 0 {
+		return after, 0, err
+	}
+	_, err = tx.Exec(ctx, `UPDATE synapse.job j SET queue = n.queue FROM unnest($1::text[], $2::text[]) AS n (id, queue)
+		WHERE j.id = n.id AND j.queue IS NULL`, ids, queues)
+	return ids[len(ids)-1], len(ids), err
+}
+
+// fillLate gives the column to jobs that a leader of the version before wrote
+// after the migration, while schedulers are replaced one by one. As a rule there
+// are none, and it is one look at an empty index.
+func (s *Store) fillLate(ctx context.Context) error {
+	for last, n := "", fillBatch; n == fillBatch; {
+		err := anew(func() error {
+			return pgx.BeginFunc(ctx, s.writes, func(tx pgx.Tx) (err error) {
+				last, n, err = fillSome(ctx, tx, last)
+				return err
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // version reads the schema's version; 0: there is none yet.

@@ -75,18 +75,19 @@ func checkWhole(tx *sql.Tx) error {
 
 // checkRecords holds every record against the columns beside it.
 func checkRecords(tx *sql.Tx) error {
-	err := query(tx, `SELECT id, revision, state, finished_unix_ms, record FROM job WHERE record IS NOT NULL`, func(rows *sql.Rows) error {
+	err := query(tx, `SELECT id, revision, state, finished_unix_ms, queue, record FROM job WHERE record IS NOT NULL`, func(rows *sql.Rows) error {
 		var id topology.JobID
 		var sealed []byte
 		var h store.Head
-		if err := rows.Scan(&id, &h.Revision, &h.State, &h.FinishedUnixMs, &sealed); err != nil {
+		var queue string
+		if err := rows.Scan(&id, &h.Revision, &h.State, &h.FinishedUnixMs, &queue, &sealed); err != nil {
 			return err
 		}
 		job, err := store.ReadJob(id, sealed)
 		if err != nil {
 			return err
 		}
-		if h.Revision != job.Revision || h.State != job.State || h.FinishedUnixMs != job.FinishedUnixMs {
+		if h.Revision != job.Revision || h.State != job.State || h.FinishedUnixMs != job.FinishedUnixMs || queue != job.Spec.Queue {
 			return fmt.Errorf("table job, key %q: the columns differ from the record: %w", id, store.ErrDamaged)
 		}
 		return nil

@@ -158,10 +158,10 @@ func TestAppliedIsSynced(t *testing.T) {
 		t.Fatal(err)
 	}
 	written := regexp.MustCompile(`pwrite64\(\d+<[^>]*synapse\.db-wal>`)
-	// A call that another thread's line cut in two has happened when it is resumed.
+	// A call that another thread's line cut in two has happened when it is resumed. Short process ids are padded.
 	begun := regexp.MustCompile(`^(\d+) .*f(?:data)?sync\(\d+<[^>]*synapse\.db-wal> <unfinished`)
 	synced := regexp.MustCompile(`f(?:data)?sync\(\d+<[^>]*synapse\.db-wal>\) += 0`)
-	resumed := regexp.MustCompile(`^(\d+) <\.\.\. f(?:data)?sync resumed>\) += 0`)
+	resumed := regexp.MustCompile(`^(\d+) +<\.\.\. f(?:data)?sync resumed>\) += 0`)
 	told := regexp.MustCompile(`write\(1<.*"stored `)
 	var dirty, fresh bool
 	var thread string // whose sync of the log is under way

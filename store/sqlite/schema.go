@@ -1,9 +1,13 @@
 package sqlite
 
 import (
+	"database/sql"
 	"embed"
 	"fmt"
 	"io/fs"
+
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the schema's versions. Each migration is one file, run once,
@@ -81,11 +85,56 @@ func (w *writer) prepare() error {
 	return w.migrate(have, texts)
 }
 
+// filled are the migrations whose new columns SQL alone cannot fill: what belongs
+// into them stands in records.
+var filled = map[int]func(*writer) error{3: fillQueues}
+
+// fillBatch is how many records are held at once.
+const fillBatch = 1_000
+
+// fillQueues gives the jobs that are stored their column queue.
+func fillQueues(w *writer) error {
+	type row struct {
+		seq   int64
+		queue string
+	}
+	for seq := int64(-1); ; {
+		var rows []row
+		err := w.each(`SELECT seq, id, record FROM job WHERE seq > ? AND record IS NOT NULL ORDER BY seq LIMIT ?`, []any{seq, fillBatch}, func(r *sql.Rows) error {
+			var id topology.JobID
+			var sealed []byte
+			if err := r.Scan(&seq, &id, &sealed); err != nil {
+				return err
+			}
+			job, err := store.ReadJob(id, sealed)
+			rows = append(rows, row{seq, job.GetSpec().GetQueue()})
+			return err
+		})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for _, r := range rows {
+			if r.queue == "" {
+				continue
+			}
+			if err := w.change(1, "UPDATE job SET queue = ? WHERE seq = ?", r.queue, r.seq); err != nil {
+				return err
+			}
+		}
+	}
+}
+
 // migrate brings the schema up to date.
 func (w *writer) migrate(have int, texts []string) error {
 	for n := have; n < len(texts); n++ {
 		err := w.transact(func() error {
-			return w.script(texts[n] + fmt.Sprintf(";\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;", applicationID, n+1))
+			if err := w.script(texts[n] + fmt.Sprintf(";\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;", applicationID, n+1)); err != nil {
+				return err
+			}
+			if fill := filled[n+1]; fill != nil {
+				return fill(w)
+			}
+			return nil
 		})
 		if err != nil {
 			return fmt.Errorf("migrate to schema %d: %w", n+1, err)

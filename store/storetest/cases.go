@@ -258,7 +258,8 @@ func tryClosed(w *world) {
 	_, applyErr := w.s.Apply(w.epoch, nil)
 	_, _, jobErr := w.s.Job(topology.JobID("j"))
 	_, finishedErr := w.s.Finished(store.Position{}, 1)
-	for i, err := range []error{leadErr, loadErr, applyErr, jobErr, finishedErr} {
+	_, historyErr := w.s.History(store.Past{Look: 1})
+	for i, err := range []error{leadErr, loadErr, applyErr, jobErr, finishedErr, historyErr} {
 		if !errors.Is(err, store.ErrClosed) {
 			w.Fatalf("call %d on a closed store: %v", i, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the cases about reading and forgetting.
@@ -111,6 +112,11 @@ func tryPrune(w *world) {
 		w.Fatalf("left are %v", ids)
 	}
 	w.absent(jobName(0))
+	for id, want := range map[string]bool{jobName(0): true, jobName(4): false, "debtor": false, "never": false, "": false, "\x00": false} { //order: each is asked alone
+		if got, err := w.s.Pruned(topology.JobID(id)); err != nil || got != want {
+			w.Fatalf("job %q was pruned: %t (%v)", id, got, err)
+		}
+	}
 	if _, _, err := w.s.Requested("alice", "request-"+jobName(0)); !errors.Is(err, store.ErrNotFound) {
 		w.Fatalf("the request of a pruned job: %v", err)
 	}

@@ -177,6 +177,8 @@ func (h *history) compare() {
 	finishedB, errB := h.m.Finished(store.Position{FinishedUnixMs: 3}, 4)
 	h.same("finished", errA, errB)
 	sameRecords(h, "finished jobs", finishedA, finishedB)
+	h.comparePast(store.Past{Look: 5})
+	h.comparePast(store.Past{Look: 5, Owner: "alice", SinceUnixMs: 3})
 	for i := range ids {
 		jobA, attemptsA, errA := h.s.Job(topology.JobID(jobName(i)))
 		jobB, attemptsB, errB := h.m.Job(topology.JobID(jobName(i)))
@@ -187,6 +189,18 @@ func (h *history) compare() {
 		jobB, _, errB = h.m.Requested("alice", jobName(i))
 		h.same("a request", errA, errB)
 		sameRecords(h, "a request", []*messages.JobRecord{jobA}, []*messages.JobRecord{jobB})
+	}
+}
+
+func (h *history) comparePast(p store.Past) {
+	a, errA := h.s.History(p)
+	b, errB := h.m.History(p)
+	h.same("history", errA, errB)
+	h.same("the next page of history", a.Next, b.Next)
+	h.same("a page of history", len(a.Jobs), len(b.Jobs))
+	for i := range a.Jobs {
+		sameRecords(h, "a past job", []*messages.JobRecord{a.Jobs[i].Job}, []*messages.JobRecord{b.Jobs[i].Job})
+		sameRecords(h, "its attempts", a.Jobs[i].Attempts, b.Jobs[i].Attempts)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 func BenchmarkBody(b *testing.B) {
 	b.Run("real", benchReal)
 	b.Run("thousand", benchThousand)
+	b.Run("durable", benchDurable)
 }
 
 // machines is how many agents' processes run on this one machine.

@@ -97,8 +97,15 @@ func (l launcher) Tell(command any, to *actor.PID) {
 	}
 }
 
-// crowd starts a process of so many machines, and waits until all are up.
+// crowd starts a process of so many machines, and waits until all are up and empty.
 func (c *cluster) crowd(many int) {
+	c.b.Helper()
+	c.crowdOf(many)
+	c.idle(many)
+}
+
+// crowdOf starts a process of so many machines, and waits until all are up.
+func (c *cluster) crowdOf(many int) {
 	c.b.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^TestBeMachines$")
 	child.Env = append(os.Environ(), fmt.Sprintf("%s=%d", crowdVariable, many))
@@ -117,5 +124,5 @@ func (c *cluster) crowd(many int) {
 	if _, err := fmt.Fprintln(stdin, c.address); err != nil {
 		c.b.Fatal(err)
 	}
-	c.idle(many)
+	c.up(many)
 }

@@ -27,6 +27,12 @@ func (t tally) add(name string) {
 	t.counts[name]++
 }
 
+func (t tally) of(name string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts[name]
+}
+
 func (t tally) total() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,21 +52,19 @@ func (t tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// faults breaks one thing after the other until ctx ends, several at a time, and
-// then mends them all.
-func (w *world) faults(ctx context.Context) {
+// carryOut does what was planned, each thing at its time, and answers when all of
+// it is mended. Once ctx has ended nothing more is broken.
+func (w *world) carryOut(ctx context.Context, plan []step) {
+	began := time.Now()
 	var running sync.WaitGroup
-	var busy sync.Map // a process, or the database, has one fault at a time
-	for ctx.Err() == nil {
-		wait(ctx, w.between(300*time.Millisecond, 2700*time.Millisecond))
-		target, name, fault := w.pick()
-		if _, taken := busy.LoadOrStore(target, true); taken || ctx.Err() != nil {
-			continue
+	for _, s := range plan {
+		wait(ctx, s.at-time.Since(began))
+		if ctx.Err() != nil {
+			break
 		}
 		running.Go(func() {
-			defer busy.Delete(target)
-			if fault(ctx) {
-				w.tally.add(name)
+			if w.harm(ctx, s) {
+				w.tally.add(s.name)
 			}
 		})
 	}
@@ -74,47 +78,48 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// pick draws a fault and what it falls on.
-func (w *world) pick() (target any, name string, fault func(context.Context) bool) {
-	head, node := w.heads[w.draw(len(w.heads))], w.nodes[w.draw(len(w.nodes))]
-	switch w.draw(8) {
-	case 0, 1:
-		down := w.between(0, 3*time.Second)
-		return head, "schedulers killed", func(context.Context) bool { return head.kill(down) }
-	case 2:
-		return head, "schedulers frozen", w.freeze(head, w.between(500*time.Millisecond, 6*time.Second))
-	case 3, 4:
-		down := w.between(0, 1500*time.Millisecond)
-		if w.draw(6) == 0 {
-			down = 12 * time.Second // long enough to be declared dead
-		}
-		return node, "agents killed", func(ctx context.Context) bool {
-			killed := node.kill(down)
-			wait(ctx, down)
-			return killed
-		}
-	case 5, 6:
-		down := w.between(500*time.Millisecond, 4*time.Second)
-		if w.draw(6) == 0 {
-			down = 13 * time.Second
-		}
-		return node, "agents frozen", w.freeze(node, down)
+// harm does one fault and mends it; it tells whether it happened.
+func (w *world) harm(ctx context.Context, s step) bool {
+	switch s.name {
+	case schedulerKilled:
+		return w.heads[s.target].kill(ctx, s.down)
+	case schedulerFrozen:
+		return w.freeze(ctx, w.heads[s.target], s.down)
+	case agentKilled:
+		return w.nodes[s.target].kill(ctx, s.down)
+	case agentFrozen:
+		return w.freeze(ctx, w.nodes[s.target], s.down)
+	case partition:
+		return w.part(ctx, s)
 	}
-	crash := w.draw(2) == 0
-	down := w.between(0, 2*time.Second)
-	if w.draw(4) == 0 {
-		down = 5 * time.Second // longer than a lease
-	}
-	return w.database, "database restarts", func(ctx context.Context) bool { return w.restartDatabase(ctx, crash, down) }
+	return w.restartDatabase(ctx, s.crash, s.down)
 }
 
-func (w *world) freeze(s *service, down time.Duration) func(context.Context) bool {
-	return func(ctx context.Context) bool {
-		frozen := s.signal(syscall.SIGSTOP)
-		wait(ctx, down)
-		s.signal(syscall.SIGCONT)
-		return frozen
+// freeze is SIGSTOP and, after a while, SIGCONT.
+func (w *world) freeze(ctx context.Context, s *service, down time.Duration) bool {
+	frozen := s.signal(ctx, syscall.SIGSTOP)
+	wait(ctx, down)
+	// It may have been started anew meanwhile, and then this wakes nobody.
+	s.signal(context.WithoutCancel(ctx), syscall.SIGCONT)
+	return frozen
+}
+
+// part cuts machines off, all at once.
+func (w *world) part(ctx context.Context, s step) bool {
+	done := true
+	for i := range 1 + s.more {
+		if err := w.networks[(s.target+i)%machines].cut(s.how); err != nil {
+			w.t.Errorf("cutting: %v", err)
+			done = false
+		}
 	}
+	wait(ctx, s.down)
+	for i := range 1 + s.more {
+		if err := w.networks[(s.target+i)%machines].mend(s.how); err != nil {
+			w.t.Errorf("mending: %v", err)
+		}
+	}
+	return done
 }
 
 func (w *world) restartDatabase(ctx context.Context, crash bool, down time.Duration) bool {

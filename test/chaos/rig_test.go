@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +29,7 @@ const (
 	machines    = 8
 	gpusEach    = 4
 	restartWait = 300 * time.Millisecond // of the service manager
+	comeback    = 10 * time.Second       // the longest that a process may be away which nobody keeps down
 	lastWords   = 4 << 10
 )
 
@@ -42,8 +42,9 @@ type world struct {
 	heads    []*service
 	nodes    []*service
 	clients  []api.SynapseClient
-	tally    tally // of the faults
-	ends     tally // of attempts, by their cause
+	networks []*network // of the machines; none: all is on the loopback
+	tally    tally      // of the faults
+	ends     tally      // of attempts, by their cause
 	random   struct {
 		sync.Mutex
 		*rand.Rand
@@ -69,6 +70,7 @@ type service struct {
 	args []string
 	log  string
 	bin  string
+	at   *network // nil: ours
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd     // nil: none runs
@@ -107,7 +109,11 @@ func (s *service) start() (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(s.bin, s.args...)
+	program, args := s.bin, s.args
+	if s.at != nil {
+		program, args = s.at.within(program, args)
+	}
+	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -118,22 +124,30 @@ func (s *service) start() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// signal tells whether there was a process to send it to.
-func (s *service) signal(sig syscall.Signal) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cmd != nil && s.cmd.Process.Signal(sig) == nil
+// present waits for the process, which may just be about to be started again,
+// and does something to it. It tells whether that came to be.
+func (s *service) present(ctx context.Context, do func(*os.Process) error) bool {
+	for limit := time.Now().Add(comeback); time.Now().Before(limit); wait(ctx, 20*time.Millisecond) {
+		s.mu.Lock()
+		done := s.cmd != nil && do(s.cmd.Process) == nil
+		s.mu.Unlock()
+		if done || ctx.Err() != nil {
+			return done
+		}
+	}
+	return false
+}
+
+func (s *service) signal(ctx context.Context, sig syscall.Signal) bool {
+	return s.present(ctx, func(p *os.Process) error { return p.Signal(sig) })
 }
 
 // kill ends the process as a crash does, and keeps it down for a while.
-func (s *service) kill(down time.Duration) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cmd == nil {
-		return false
-	}
-	s.hold = down
-	return s.cmd.Process.Kill() == nil
+func (s *service) kill(ctx context.Context, down time.Duration) bool {
+	return s.present(ctx, func(p *os.Process) error {
+		s.hold = down
+		return p.Kill()
+	})
 }
 
 func (s *service) end() {
@@ -175,32 +189,27 @@ func newWorld(t *testing.T, seed uint64) *world {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the programs: %v\n%s", err, out)
 	}
-	w.store = link(database.Database(t))
+	w.store = database.Database(t)
+	var why string
+	if w.networks, why = newNetworks(t, machines); why != "" {
+		t.Logf("no machine is cut off in this run: %s", why)
+	}
 	var all []string
 	for i := range schedulers {
 		all = append(all, w.head(i))
 	}
 	for i := range machines {
 		id := fmt.Sprintf("n%d", i)
-		w.nodes = append(w.nodes, w.service(id, "synapse-node", "--join", strings.Join(all, ","), "--data-dir", filepath.Join(dir, id), "--id", id,
+		address, at := "127.0.0.1", (*network)(nil)
+		if w.networks != nil {
+			at = w.networks[i]
+			address = at.machine
+		}
+		w.nodes = append(w.nodes, w.service(id, "synapse-node", at, "--join", strings.Join(all, ","), "--data-dir", filepath.Join(dir, id), "--id", id,
 			"--topology", fmt.Sprintf("zone=a,rack=r%d", i%2), "--gpus", strconv.Itoa(gpusEach), "--cpus", "64", "--memory", "512Gi",
-			"--address", "127.0.0.1", "--allow-root"))
+			"--address", address, "--allow-root"))
 	}
 	return w
-}
-
-// link turns what pgtest says into the URL that a scheduler takes.
-func link(dsn string) string {
-	q, name := url.Values{}, ""
-	for part := range strings.FieldsSeq(dsn) {
-		key, value, _ := strings.Cut(part, "=")
-		if key == "dbname" {
-			name = value
-			continue
-		}
-		q.Set(key, value)
-	}
-	return "postgres:///" + name + "?" + q.Encode()
 }
 
 // head starts a scheduler, learns its port, and keeps it at that one.
@@ -208,8 +217,12 @@ func (w *world) head(i int) string {
 	w.t.Helper()
 	name := fmt.Sprintf("scheduler-%d", i)
 	file := filepath.Join(w.dir, name+".address")
-	args := []string{"--store", w.store, "--levels", "zone,rack", "--listen-file", file, "--listen", "127.0.0.1:0"}
-	s := w.service(name, "synapse-scheduler", args...)
+	ours := "127.0.0.1"
+	if w.networks != nil {
+		ours = w.networks[0].address // every machine reaches it through its own cable
+	}
+	args := []string{"--store", w.store, "--levels", "zone,rack", "--listen-file", file, "--listen", ours + ":0"}
+	s := w.service(name, "synapse-scheduler", nil, args...)
 	limit := time.Now().Add(30 * time.Second)
 	for {
 		text, err := os.ReadFile(file)
@@ -233,8 +246,8 @@ func (w *world) head(i int) string {
 	}
 }
 
-func (w *world) service(name, program string, args ...string) *service {
-	s := &service{name: name, args: args, bin: filepath.Join(w.dir, "bin", program), log: filepath.Join(w.dir, name+".log"), over: make(chan struct{})}
+func (w *world) service(name, program string, at *network, args ...string) *service {
+	s := &service{name: name, args: args, at: at, bin: filepath.Join(w.dir, "bin", program), log: filepath.Join(w.dir, name+".log"), over: make(chan struct{})}
 	go s.run()
 	w.t.Cleanup(s.end)
 	return s

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -25,9 +26,22 @@ func healthy(c *cluster) bool {
 	return err == nil
 }
 
+// told waits until the scheduler has said that its records are too old, and
+// answers the flag that it named.
+func (c *cluster) told(within time.Duration) string {
+	c.t.Helper()
+	for limit := time.Now().Add(within); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+		if flag := regexp.MustCompile(`ADMISSIONS STOPPED: .*(--accept-loss=[0-9]+)`).FindStringSubmatch(c.scheduler.said()); flag != nil {
+			return flag[1]
+		}
+	}
+	c.t.Fatalf("the scheduler says nothing of what it has lost:\n%s", c.scheduler.said())
+	return ""
+}
+
 // TestBackupAndRestore: a backup is taken while the scheduler serves. After the
-// loss of its folder what was in the backup runs on, what came later is stopped,
-// and machines obey the restored scheduler.
+// loss of its folder what was in the backup runs on. Of what came later the
+// operator is told, and nothing is started or stopped before his word.
 func TestBackupAndRestore(t *testing.T) {
 	c := newCluster(t)
 	t.Cleanup(func() { killAll(c.dir) })
@@ -59,8 +73,11 @@ func TestBackupAndRestore(t *testing.T) {
 		}
 	}
 
-	late := c.submit(gang(1, 1, "exec sleep 61"))
+	diary, lateSpec := newDiary(t, 1, 1)
+	late := c.submit(lateSpec)
 	c.await(late, "running", 10*time.Second)
+	diary.written(t, 0)
+	lost := diary.starts(0)[0]
 	c.scheduler.kill()
 	<-c.scheduler.ended
 	if err := os.RemoveAll(data); err != nil {
@@ -71,6 +88,21 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	c.lead(c.address)
 	c.client = c.dial()
+	loss := c.told(10 * time.Second)
+	if healthy(c) {
+		t.Error("a job was taken, and the records are older than the cluster")
+	}
+	c.cli("get", "nodes").wants(t, 0, "admissions have stopped: n1 has attempt ", "")
+	if s := c.job(kept); s.Phase != "running" || !alive(lost) {
+		t.Errorf("what was in the backup is %s, and what came later runs: %t", s.Phase, alive(lost))
+	}
+
+	// The operator's word.
+	c.scheduler.kill()
+	<-c.scheduler.ended
+	c.lead(c.address, loss)
+	c.client = c.dial()
+	gone(t, lost, 15*time.Second)
 	limit := time.Now().Add(10 * time.Second) // until it has heard of its machines it takes no jobs
 	for !healthy(c) {
 		if time.Now().After(limit) {
@@ -79,7 +111,7 @@ func TestBackupAndRestore(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 
-	// A new gang needs all that is left, so the machine must have obeyed and let go of what nobody knows.
+	// A new gang needs all that is left, so the machine must have obeyed and let go of what was given up.
 	all := c.submit(gang(1, 6, "exit 0"))
 	c.await(all, "succeeded", 20*time.Second)
 	if s := c.job(kept); s.Phase != "running" || s.Record.Runs != 1 || earlyStarts() != 2 {
@@ -87,5 +119,75 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	if s := c.job(over); s.Phase != "failed" || s.Record.ExitCode != 3 {
 		t.Errorf("what was over is %s", s.Phase)
+	}
+}
+
+// TestCopiedRecords: an old copy of the records is put in their place by hand. No
+// machine obeys its epochs, and the operator is told why; no gang suffers, and a
+// proper restore puts all right.
+func TestCopiedRecords(t *testing.T) {
+	c := newCluster(t)
+	n := c.node("n1", "r1")
+	spec, starts := witness(t, 2, 1, "exec sleep 60")
+	id := c.submit(spec)
+	c.await(id, "running", 10*time.Second)
+	data := filepath.Join(c.dir, "scheduler")
+	file := filepath.Join(c.dir, "backup.db")
+	if said, err := operator("backup", "--data-dir", data, file); err != nil {
+		t.Fatalf("backup: %v: %s", err, said)
+	}
+	again := func(bring func() error) {
+		t.Helper()
+		c.scheduler.kill()
+		<-c.scheduler.ended
+		if bring != nil {
+			if err := os.RemoveAll(data); err != nil {
+				t.Fatal(err)
+			}
+			if err := bring(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.lead(c.address)
+		c.client = c.dial()
+	}
+	again(nil)
+	again(nil)
+	c.scheduler.says(t, "RegisterWorker: ID=n1, CPU=64, RAM=549755813888", 10*time.Second) // under its third epoch
+	again(func() error {
+		records, err := os.ReadFile(file)
+		if err == nil {
+			err = os.Mkdir(data, 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(data, "synapse.db"), records, 0o600)
+		}
+		return err
+	})
+	for limit := time.Now().Add(10 * time.Second); !strings.Contains(c.scheduler.said(), "ADMISSIONS STOPPED: n1 follows a leader of epoch 3, and this one's is 2"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("the machine said\n%s\nthe scheduler said\n%s", n.said(), c.scheduler.said())
+		}
+	}
+	if healthy(c) {
+		t.Error("a job was taken, and the records are older than the cluster")
+	}
+	c.scheduler.says(t, "REAPER: Node n1 is DEAD (Missed Heartbeats)", 15*time.Second)
+	c.cli("get", "nodes").wants(t, 0, "admissions have stopped: n1 follows a leader of epoch 3", "")
+
+	again(func() error {
+		said, err := operator("restore", "--data-dir", data, file)
+		if err != nil {
+			t.Log(said)
+		}
+		return err
+	})
+	for limit := time.Now().Add(15 * time.Second); !healthy(c); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("the restored scheduler takes no jobs")
+		}
+	}
+	if s := c.await(id, "running", 10*time.Second); s.Record.Runs != 1 || starts() != 2 || c.machine("n1").Phase != "up" {
+		t.Errorf("the gang is %s after %d runs and %d starts, n1 is %s", s.Phase, s.Record.Runs, starts(), c.machine("n1").Phase)
 	}
 }

@@ -2,8 +2,8 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +23,12 @@ import (
 
 // This file owns several schedulers on one database: what becomes of gangs and
 // of clients when the one that leads dies, freezes, goes, or loses its database.
+
+// How often, and for how long, in the usual run; more and longer gives figures.
+var (
+	failovers = flag.Int("e2e.failovers", 3, "how often the leader is killed")
+	dbAway    = flag.Duration("e2e.away", 20*time.Second, "for how long the database is away")
+)
 
 const (
 	seats = 3
@@ -47,6 +53,18 @@ type member struct {
 
 func newCouncil(t *testing.T) *council {
 	t.Helper()
+	c := emptyCouncil(t)
+	for i := range c.members {
+		c.seat(i)
+		c.await(i)
+	}
+	c.seated()
+	return c
+}
+
+// emptyCouncil has a database and nobody on it yet.
+func emptyCouncil(t *testing.T) *council {
+	t.Helper()
 	t.Parallel()
 	database := pgtest.Start(t)
 	dir, err := os.MkdirTemp("", "synapse-e2e-council-")
@@ -60,39 +78,31 @@ func newCouncil(t *testing.T) *council {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := &council{cluster: &cluster{t: t, dir: dir}, database: database, store: link(t, database.Database(t))}
-	var all []string
+	c := &council{cluster: &cluster{t: t, dir: dir}, database: database, store: database.Database(t)}
 	for i := range c.members {
 		c.members[i].address = "127.0.0.1:0"
-		c.seat(i)
-		c.await(i)
-		all = append(all, c.members[i].address)
 	}
-	c.address = strings.Join(all, ",")
 	return c
 }
 
-// link turns what pgtest says into the URL that a scheduler takes.
-func link(t *testing.T, dsn string) string {
-	t.Helper()
-	q, name := url.Values{}, ""
-	for part := range strings.FieldsSeq(dsn) {
-		key, value, _ := strings.Cut(part, "=")
-		if key == "dbname" {
-			name = value
-			continue
-		}
-		q.Set(key, value)
+// seated lets machines know where all of them are.
+func (c *council) seated() {
+	var all []string
+	for _, m := range c.members {
+		all = append(all, m.address)
 	}
-	return "postgres:///" + name + "?" + q.Encode()
+	c.address = strings.Join(all, ",")
 }
 
 // seat starts a scheduler at a seat's address, as a service manager would.
 func (c *council) seat(i int) {
 	c.t.Helper()
 	os.Remove(c.addressFile(i))
-	c.members[i].process = launch(c.t, fmt.Sprintf("scheduler-%d", i), "synapse-scheduler", "--listen", c.members[i].address,
-		"--listen-file", c.addressFile(i), "--store", c.store, "--levels", "zone,rack")
+	c.members[i].process = launch(c.t, fmt.Sprintf("scheduler-%d", i), "synapse-scheduler", c.seatArgs(i)...)
+}
+
+func (c *council) seatArgs(i int) []string {
+	return []string{"--listen", c.members[i].address, "--listen-file", c.addressFile(i), "--store", c.store, "--levels", "zone,rack"}
 }
 
 func (c *council) addressFile(i int) string {
@@ -125,6 +135,9 @@ func (c *council) leader(within time.Duration) (int, uint64) {
 	limit := time.Now().Add(within)
 	for time.Now().Before(limit) {
 		for i := range c.members {
+			if c.members[i].client == nil {
+				continue // nobody sits there yet
+			}
 			ctx, cancel := context.WithTimeout(c.t.Context(), 300*time.Millisecond)
 			reply, err := c.members[i].client.Cluster(ctx, &api.Cluster{})
 			cancel()
@@ -261,13 +274,15 @@ func standby(t *testing.T, c *council, n *process) {
 
 // killed: a gang that is submitted to another scheduler runs within five seconds.
 func killed(t *testing.T, c *council) {
-	for range 3 {
+	var all []time.Duration
+	defer func() { t.Logf("kill -9 of the leader, %d times: %s", len(all), spread(all)) }()
+	for range *failovers {
 		leads, epoch := c.leader(time.Second)
 		c.members[leads].kill()
 		<-c.members[leads].ended
 		spec, starts := witness(t, 2, 1, "exit 0")
 		id, took := c.admitted(spec, 3*admission)
-		t.Logf("kill -9 of the leader: the next gang ran after %s", took.Round(time.Millisecond))
+		all = append(all, took)
 		if took > admission {
 			t.Errorf("the next gang ran %s after the leader was killed", took)
 		}
@@ -302,11 +317,18 @@ func toldToEnd(t *testing.T, c *council) {
 
 // frozen: a leader that slept through its lease ends, and decides nothing more.
 func frozen(t *testing.T, c *council) {
+	var all []time.Duration
+	for range max(1, *failovers/4) {
+		all = append(all, freezeOne(t, c))
+	}
+	t.Logf("SIGSTOP of the leader, %d times: %s", len(all), spread(all))
+}
+
+func freezeOne(t *testing.T, c *council) time.Duration {
 	leads, _ := c.leader(time.Second)
 	c.members[leads].signal(syscall.SIGSTOP)
 	spec, starts := witness(t, 2, 1, "sleep 3")
 	id, took := c.admitted(spec, 12*time.Second)
-	t.Logf("SIGSTOP of the leader: the next gang ran after %s", took.Round(time.Millisecond))
 	woken := time.Now()
 	c.members[leads].signal(syscall.SIGCONT)
 	c.ends(leads, 2*time.Second, 1, "this scheduler no longer leads")
@@ -317,17 +339,18 @@ func frozen(t *testing.T, c *council) {
 	}
 	c.seat(leads)
 	c.await(leads)
+	return took
 }
 
 // databaseAway: nothing new is decided, nothing that runs is touched, and all is
 // well soon after it is back.
 func databaseAway(t *testing.T, c *council) {
-	const away = 20 * time.Second
 	leads, _ := c.leader(time.Second)
+	load := c.load(t, 16)
 	if err := c.database.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	back := time.Now().Add(away)
+	back := time.Now().Add(*dbAway)
 	c.ends(leads, 5*time.Second, 1, "the lease could not be renewed in time")
 	c.seat(leads) // it waits for the database, and must not give up
 	time.Sleep(time.Until(back))
@@ -342,8 +365,9 @@ func databaseAway(t *testing.T, c *council) {
 		t.Fatal(err)
 	}
 	spec, starts := witness(t, 2, 1, "exit 0")
+	spec.Priority = 10 // the others still wait
 	id, took := c.admitted(spec, 3*admission)
-	t.Logf("database away for %s: the next gang ran %s after it was back", away, took.Round(time.Millisecond))
+	t.Logf("database away for %s: the next gang ran %s after it was back", *dbAway, took.Round(time.Millisecond))
 	if took > admission {
 		t.Errorf("the next gang ran %s after the database was back", took)
 	}
@@ -351,5 +375,21 @@ func databaseAway(t *testing.T, c *council) {
 	if n := starts(); n != 2 {
 		t.Errorf("its two members started %d times", n)
 	}
+	for id, starts := range load { //order: all must be well
+		if s := c.cluster.await(id, "succeeded", 30*time.Second); s.Record.Runs != 1 || starts() != 2 {
+			t.Errorf("gang %s took %d runs, and its two members started %d times", id, s.Record.Runs, starts())
+		}
+	}
 	c.await(leads)
+}
+
+// load submits gangs of which some run and the others wait.
+func (c *council) load(t *testing.T, gangs int) map[string]func() int {
+	t.Helper()
+	all := map[string]func() int{}
+	for range gangs {
+		spec, starts := witness(t, 2, 1, "exec sleep 2")
+		all[c.submit(spec)] = starts
+	}
+	return all
 }

@@ -49,6 +49,12 @@ func (s *said) String() string {
 func up(t *testing.T, args ...string) *local {
 	t.Helper()
 	t.Parallel()
+	return upAgain(t, args...)
+}
+
+// upAgain is up once more in the same test.
+func upAgain(t *testing.T, args ...string) *local {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "synapse-e2e-up-")
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -185,7 +186,7 @@ func (s *Server) await() error {
 
 // URL is how to reach a database of the server.
 func (s *Server) URL(database string) string {
-	return fmt.Sprintf("host=%s user=%s dbname=%s", s.dir, superuser, database)
+	return "postgres:///" + database + "?" + url.Values{"host": {s.dir}, "user": {superuser}}.Encode()
 }
 
 // Database makes an empty database, and tells how to reach it.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -92,39 +91,88 @@ var errDone = errors.New("done")
 
 // Events watches until look is done, the context ends, or the server refuses. A
 // scheduler that goes away is waited for: lost is told once each time, and what
-// was missed is told when one is back.
+// was missed is told when one is back. Another leader does not know what its
+// predecessor told, and tells all that there is; of that, look is shown what has
+// changed since.
 func (c *Client) Events(ctx context.Context, q *messages.Watch, lost func(error), look Look) error {
-	told, synced := false, !q.Present && q.After == 0
-	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		err := c.watchOnce(ctx, q, func(e *messages.Event) error {
-			told, pause = false, 100*time.Millisecond
-			// What is there now comes in the order of ids: only behind it are all earlier changes known.
-			if synced = synced || e.GetSynced(); synced {
-				q.After = max(q.After, e.GetSeq())
-			}
-			done, err := look(e)
-			if done && err == nil {
-				err = errDone
-			}
-			return err
-		})
+	w := watching{q: q, look: look, synced: !q.Present && q.After == 0, last: map[string]string{}}
+	for w.pause = watchPause; ; w.pause = min(2*w.pause, time.Second) {
+		err := c.watchOnce(ctx, q, w.take)
+		for hops := 0; moved(err, &hops); {
+			err = c.watchOnce(ctx, q, w.take)
+		}
 		switch {
 		case err == errDone:
 			return nil
 		case err != nil && !Lost(err):
 			return err
-		case err != nil && !told && lost != nil:
+		case err != nil && !w.told && lost != nil:
 			lost(err)
-			told = true
+			w.told = true
 		}
 		// Where the changes since are not known, all that there is now is told.
-		q.Present, synced = true, false
+		q.Present, w.synced, w.again = true, false, true
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(pause):
+		case <-time.After(w.pause):
 		}
 	}
+}
+
+// watchPause is before the first try to watch again.
+const watchPause = 100 * time.Millisecond
+
+// watching is how far a watch has come.
+type watching struct {
+	q      *messages.Watch
+	look   Look
+	pause  time.Duration
+	told   bool              // that the scheduler is away
+	synced bool              // all that there was has been told
+	again  bool              // it is not the first time that this is told
+	last   map[string]string // what was said last of each job and machine
+}
+
+func (w *watching) take(e *messages.Event) error {
+	w.told, w.pause = false, watchPause
+	known := w.again && !w.synced && w.knows(e)
+	w.note(e)
+	// What is there now comes in the order of ids: only behind it are all earlier changes known.
+	if w.synced = w.synced || e.GetSynced(); w.synced {
+		w.q.After = max(w.q.After, e.GetSeq())
+	}
+	if known {
+		return nil
+	}
+	done, err := w.look(e)
+	if done && err == nil {
+		err = errDone
+	}
+	return err
+}
+
+// knows tells whether an event says what was said of that job or machine last.
+func (w *watching) knows(e *messages.Event) bool {
+	said, before := w.last[subject(e)]
+	return before && said == e.GetText() && subject(e) != ""
+}
+
+func (w *watching) note(e *messages.Event) {
+	if of := subject(e); of != "" {
+		w.last[of] = e.GetText()
+	}
+}
+
+// subject is what an event is of; empty: of no job and no machine.
+func subject(e *messages.Event) string {
+	switch {
+	case e.GetJob() != nil:
+		return "job " + e.GetJob().GetRecord().GetId()
+	case e.GetNode() != nil:
+		return "machine " + e.GetNode().GetRecord().GetId()
+	}
+	return ""
 }
 
 func (c *Client) watchOnce(ctx context.Context, q *messages.Watch, take func(*messages.Event) error) error {
@@ -148,11 +196,26 @@ func (c *Client) watchOnce(ctx context.Context, q *messages.Watch, take func(*me
 	}
 }
 
+// Waits is the job that an event is of, as it is from then on. Where the event is of
+// a group of waiting jobs, it is the job known so far, if it waits with them.
+func Waits(e *messages.Event, known *messages.JobStatus) *messages.JobStatus {
+	if e.GetGroup() == 0 {
+		return e.GetJob()
+	}
+	if known.GetGroup() != e.GetGroup() {
+		return nil
+	}
+	return &messages.JobStatus{
+		Record: known.GetRecord(), Phase: known.GetPhase(), Reason: e.GetReason(),
+		Attempt: known.GetAttempt(), Debts: known.GetDebts(), Group: known.GetGroup(),
+	}
+}
+
 // Finish follows a job until it is over. shown, if any, gets every status.
 func (c *Client) Finish(ctx context.Context, id string, lost func(error), shown func(*messages.JobStatus)) (*messages.JobStatus, error) {
 	var last *messages.JobStatus
-	err := c.Events(ctx, &messages.Watch{Jobs: true, Ids: []string{id}, Present: true}, lost, func(e *messages.Event) (bool, error) {
-		if j := e.GetJob(); j != nil {
+	err := c.Events(ctx, &messages.Watch{Jobs: true, Ids: []string{id}, Present: true, Reasons: true}, lost, func(e *messages.Event) (bool, error) {
+		if j := Waits(e, last); j != nil {
 			last = j
 			if shown != nil {
 				shown(j)
@@ -165,26 +228,4 @@ func (c *Client) Finish(ctx context.Context, id string, lost func(error), shown 
 		return false, nil
 	})
 	return last, err
-}
-
-// Logs reads what a job's tasks wrote until there is no more, or take refuses.
-func (c *Client) Logs(ctx context.Context, q *api.ReadLogs, take func(*api.LogPart) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := c.ReadLogs(ctx, q)
-	if err != nil {
-		return err
-	}
-	for {
-		part, err := stream.Recv()
-		if err == io.EOF {
-			return nil
-		}
-		if err == nil {
-			err = take(part)
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

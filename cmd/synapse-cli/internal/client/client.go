@@ -1,6 +1,6 @@
-// Package client is a connection to a scheduler. It owns the way there, each
-// call's deadline, and that whatever goes wrong comes back as an *Error in words
-// that a user can act on: nobody should read gRPC's.
+// Package client is a connection to the scheduler that leads. It owns the way
+// there, each call's deadline, and that whatever goes wrong comes back as an *Error
+// in words that a user can act on: nobody should read gRPC's.
 package client
 
 import (
@@ -11,10 +11,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -28,55 +32,102 @@ const (
 	dialTimeout = 5 * time.Second
 )
 
-// Config says where a scheduler is, and how to speak to it.
+// Config says where schedulers are, and how to speak to them.
 type Config struct {
-	Server        string // host:port
+	Server        string // host:port, or several with commas between them
 	CA, Cert, Key string // files; none: no TLS
+	// Retry is how long a call is tried again that found no scheduler leading.
+	Retry time.Duration
+	// Waiting, if any, is told once a call when it begins to be tried again.
+	Waiting func(error)
 }
 
-// Client is one connection. Its calls are those of the API.
+// Client leads to the scheduler that leads, whichever that is. Its calls are those
+// of the API (leader.go has how they get there).
 type Client struct {
 	api.SynapseClient
-	server string
-	conn   *grpc.ClientConn
-	dialed atomic.Pointer[error] // how the last attempt to reach the server went
+	config  Config
+	secure  credentials.TransportCredentials
+	reached atomic.Bool // some scheduler has answered: it is worth waiting for one
+
+	mu      sync.Mutex
+	servers []*server // as configured, and those that others named behind them
+	at      int       // whom to ask next
 }
 
-// Dial makes a connection; the server is reached with the first call.
+// server is one scheduler's address and the connection to it.
+type server struct {
+	address string
+	conn    *grpc.ClientConn
+	dialed  atomic.Pointer[error] // how the last attempt to reach it went
+}
+
+// Dial makes a client; a server is reached with the first call.
 func Dial(c Config) (*Client, error) {
-	if _, _, err := net.SplitHostPort(c.Server); err != nil {
-		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: fmt.Sprintf("%q is not the address of a scheduler", c.Server), Hint: "write host:port, as in localhost:9000"}
-	}
 	secure, err := c.credentials()
 	if err != nil {
 		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: err.Error(), Hint: "ca, cert and key are the names of PEM files"}
 	}
-	client := &Client{server: c.Server}
-	// The dialer is ours so that why it failed is known in its own words, and
-	// passthrough, because it resolves names itself.
-	client.conn, err = grpc.NewClient("passthrough:///"+c.Server,
-		grpc.WithTransportCredentials(secure),
-		grpc.WithContextDialer(client.dial),
-		grpc.WithUnaryInterceptor(client.unary),
-		grpc.WithStreamInterceptor(client.stream),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(api.MaxReplyBytes)),
-	)
-	if err != nil {
-		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: err.Error()}
+	client := &Client{config: c, secure: secure}
+	for address := range strings.SplitSeq(c.Server, ",") {
+		address = strings.TrimSpace(address)
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			client.Close()
+			return nil, &Error{Code: messages.Code_CODE_INVALID, Text: fmt.Sprintf("%q is not the address of a scheduler", address), Hint: "write host:port, as in localhost:9000; several with commas between them"}
+		}
+		if client.find(address) < 0 {
+			if err := client.add(address); err != nil {
+				client.Close()
+				return nil, err
+			}
+		}
 	}
-	client.SynapseClient = api.NewSynapseClient(client.conn)
+	client.SynapseClient = api.NewSynapseClient(client)
 	return client, nil
 }
 
-// Close ends the connection, and every call on it.
-func (c *Client) Close() { c.conn.Close() }
+// add makes a connection to one more scheduler.
+func (c *Client) add(address string) error {
+	s := &server{address: address}
+	// The dialer is ours so that why it failed is known in its own words, and
+	// passthrough, because it resolves names itself. Somebody waits at a terminal, so
+	// the pause before the next try to connect is kept short.
+	conn, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(c.secure),
+		grpc.WithContextDialer(s.dial),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: dialTimeout,
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(api.MaxReplyBytes)),
+	)
+	if err != nil {
+		return &Error{Code: messages.Code_CODE_INVALID, Text: err.Error()}
+	}
+	s.conn = conn
+	c.servers = append(c.servers, s)
+	return nil
+}
 
-// Server is where it leads.
-func (c *Client) Server() string { return c.server }
+func (c *Client) find(address string) int {
+	return slices.IndexFunc(c.servers, func(s *server) bool { return s.address == address })
+}
 
-func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
+// Close ends the connections, and every call on them.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.servers {
+		s.conn.Close()
+	}
+}
+
+// Server is where it leads now.
+func (c *Client) Server() string { return c.next().address }
+
+func (s *server) dial(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", address)
-	c.dialed.Store(&err)
+	s.dialed.Store(&err)
 	return conn, err
 }
 
@@ -103,42 +154,6 @@ func (c *Config) credentials() (credentials.TransportCredentials, error) {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return credentials.NewTLS(config), nil
-}
-
-// answer is what every reply that can refuse has.
-type answer interface{ GetOutcome() *messages.Outcome }
-
-func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	caller := ctx
-	if _, bounded := ctx.Deadline(); !bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-	}
-	err := invoke(ctx, method, request, reply, conn, options...)
-	if a, is := reply.(answer); is && err == nil && a.GetOutcome() != nil {
-		err = api.StatusOf(a.GetOutcome())
-	}
-	return c.explain(caller, err)
-}
-
-func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
-	s, err := open(ctx, desc, conn, method, options...)
-	if err != nil {
-		return nil, c.explain(ctx, err)
-	}
-	return &explained{s, c, ctx}, nil
-}
-
-// explained is a stream whose errors are ours. Its end stays io.EOF.
-type explained struct {
-	grpc.ClientStream
-	client *Client
-	caller context.Context
-}
-
-func (s *explained) RecvMsg(m any) error {
-	return s.client.explain(s.caller, s.ClientStream.RecvMsg(m))
 }
 
 // Lost tells whether an error may pass if one tries again: the scheduler is not

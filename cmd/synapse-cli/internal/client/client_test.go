@@ -42,7 +42,7 @@ func TestExplain(t *testing.T) {
 		"older":      {err: status.Error(codes.Unimplemented, "unknown method"), want: Error{Text: "the scheduler at h:1 does not know this request", Hint: "it is of another version: `synapse-cli version` shows both"}},
 		"broken":     {err: status.Error(codes.Internal, "a bug\nof ours"), want: Error{Text: "the scheduler at h:1 failed: a bug of ours", Hint: "its log says more"}},
 	} {
-		client := &Client{server: "h:1"}
+		client := &server{address: "h:1"}
 		client.dialed.Store(&c.dialed)
 		err := client.explain(context.Background(), c.err)
 		var got *Error
@@ -59,7 +59,7 @@ func TestExplain(t *testing.T) {
 func TestOwnEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	client := &Client{server: "h:1"}
+	client := &server{address: "h:1"}
 	if err := client.explain(ctx, status.Error(codes.Canceled, "context canceled")); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

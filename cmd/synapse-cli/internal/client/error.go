@@ -24,6 +24,8 @@ type Error struct {
 	TimedOut bool
 	Text     string
 	Hint     string
+
+	moved bool // another scheduler was named instead
 }
 
 // Error is the text alone; the hint is shown on a line of its own.
@@ -31,31 +33,31 @@ func (e *Error) Error() string { return e.Text }
 
 // explain turns what gRPC says into an *Error. What the caller's own context
 // ended stays the context's error.
-func (c *Client) explain(caller context.Context, err error) error {
+func (s *server) explain(caller context.Context, err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
 	if caller.Err() != nil {
 		return caller.Err()
 	}
-	s, _ := status.FromError(err)
+	said, _ := status.FromError(err)
 	outcome := api.OutcomeOf(err)
-	for _, detail := range s.Details() {
+	for _, detail := range said.Details() {
 		if _, is := detail.(*messages.Outcome); is {
 			return &Error{Code: outcome.GetCode(), Text: textOf(outcome), Hint: outcome.GetHint()}
 		}
 	}
-	e := &Error{Code: outcome.GetCode(), Text: oneLine(s.Message())}
-	switch s.Code() {
+	e := &Error{Code: outcome.GetCode(), Text: oneLine(said.Message())}
+	switch said.Code() {
 	case codes.Unavailable:
-		e.Text, e.Hint = c.unreachable()
+		e.Text, e.Hint = s.unreachable()
 	case codes.DeadlineExceeded:
 		e.TimedOut = true
-		e.Text, e.Hint = "the scheduler at "+c.server+" has not answered in time", "it may be busy or taking over: try again"
+		e.Text, e.Hint = "the scheduler at "+s.address+" has not answered in time", "it may be busy or taking over: try again"
 	case codes.Unimplemented:
-		e.Text, e.Hint = "the scheduler at "+c.server+" does not know this request", "it is of another version: `synapse-cli version` shows both"
+		e.Text, e.Hint = "the scheduler at "+s.address+" does not know this request", "it is of another version: `synapse-cli version` shows both"
 	case codes.Internal, codes.Unknown, codes.DataLoss:
-		e.Text, e.Hint = "the scheduler at "+c.server+" failed: "+e.Text, "its log says more"
+		e.Text, e.Hint = "the scheduler at "+s.address+" failed: "+e.Text, "its log says more"
 	}
 	return e
 }
@@ -73,9 +75,9 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 const reachHint = "is it running? `synapse-cli up` starts a local cluster; --server or SYNAPSE_SERVER names another one"
 
 // unreachable says why the server is not there, in the words of the dialer.
-func (c *Client) unreachable() (text, hint string) {
-	text = "cannot reach the scheduler at " + c.server
-	last := c.dialed.Load()
+func (s *server) unreachable() (text, hint string) {
+	text = "cannot reach the scheduler at " + s.address
+	last := s.dialed.Load()
 	if last == nil || *last == nil {
 		return text + ": what listens there went away, or is no scheduler", reachHint
 	}

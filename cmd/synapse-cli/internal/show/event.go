@@ -17,6 +17,7 @@ type eventObj struct {
 	At         string `json:"at"`
 	Job        string `json:"job,omitempty"`
 	Machine    string `json:"machine,omitempty"`
+	Group      uint64 `json:"group,omitempty"` // of waiting jobs, all of which it is of
 	Phase      string `json:"phase"`
 	Gone       bool   `json:"gone,omitempty"`
 	Text       string `json:"text"`
@@ -27,7 +28,7 @@ func Event(w io.Writer, s Style, e *messages.Event) error {
 	if s.Format == "json" || s.Format == "yaml" {
 		return eventObject(w, s.Format, e)
 	}
-	phase := e.GetJob().GetPhase() + e.GetNode().GetPhase()
+	phase := phaseOf(e)
 	text := oneLine(e.GetText())
 	at := time.UnixMilli(e.GetAtUnixMs()).UTC().Format(time.RFC3339)
 	if s.Width > 0 {
@@ -43,7 +44,7 @@ func Event(w io.Writer, s Style, e *messages.Event) error {
 func eventObject(w io.Writer, format string, e *messages.Event) error {
 	o := eventObj{
 		APIVersion: "synapse/v1", Kind: "Event", Seq: e.GetSeq(), At: stamp(e.GetAtUnixMs()), Job: e.GetJob().GetRecord().GetId(),
-		Machine: e.GetNode().GetRecord().GetId(), Phase: e.GetJob().GetPhase() + e.GetNode().GetPhase(), Gone: e.GetHidden(), Text: e.GetText(),
+		Machine: e.GetNode().GetRecord().GetId(), Group: max(e.GetGroup(), e.GetJob().GetGroup()), Phase: phaseOf(e), Gone: e.GetHidden(), Text: e.GetText(),
 	}
 	if format == "yaml" {
 		if _, err := io.WriteString(w, "---\n"); err != nil {
@@ -57,4 +58,11 @@ func eventObject(w io.Writer, format string, e *messages.Event) error {
 	}
 	_, err = w.Write(append(line, '\n'))
 	return err
+}
+
+func phaseOf(e *messages.Event) string {
+	if e.GetGroup() != 0 {
+		return "queued"
+	}
+	return e.GetJob().GetPhase() + e.GetNode().GetPhase()
 }

@@ -50,28 +50,50 @@ func (j job) tasks() string {
 	return fmt.Sprint(j.spec().GetGang().GetReplicasMin())
 }
 
-// ran is how long the latest attempt runs, or ran.
+// ran is how long its tasks have run, over all attempts: what a user was given,
+// and not how long the latest try of it lasted.
 func (j job) ran() string {
-	a := j.GetAttempt()
-	if a.GetStartedUnixMs() == 0 {
+	ms := j.ranMs()
+	if ms < 0 {
 		return "-"
+	}
+	return span(ms)
+}
+
+// ranMs is −1 where nothing has run yet. A job that is between attempts, or over,
+// has all of them in its record, unless an earlier release wrote that.
+func (j job) ranMs() int64 {
+	r, a := j.GetRecord(), j.GetAttempt()
+	if a.GetStartedUnixMs() == 0 || r.GetRanMs() > 0 && r.GetState() != messages.JobState_JOB_STATE_ACTIVE {
+		if r.GetRanMs() == 0 {
+			return -1
+		}
+		return r.GetRanMs()
 	}
 	until := j.now
 	if end := a.GetEnd(); end != nil {
 		until = end.GetAtUnixMs()
 	}
-	return age(a.GetStartedUnixMs(), until)
+	return r.GetRanMs() + max(until-a.GetStartedUnixMs(), 0)
 }
 
+// why is why a job does not run, or how it ended. A cancel that gave no reason
+// still has somebody who asked for it.
 func (j job) why() string {
 	r := j.GetRecord()
+	text := j.GetReason()
 	switch {
-	case j.GetReason() != "":
-		return j.GetReason()
+	case text != "":
 	case r.GetHold() != nil && !r.GetState().Terminal():
 		return "held by " + deed(r.GetHold())
+	default:
+		text = r.GetOutcome()
 	}
-	return r.GetOutcome()
+	text = strings.TrimSuffix(strings.TrimSpace(text), ":")
+	if by := r.GetCancel().GetBy().GetName(); r.GetState() == messages.JobState_JOB_STATE_CANCELLED && text == j.GetPhase() && by != "" {
+		return text + " by " + by
+	}
+	return text
 }
 
 // deed is who did something, and why.
@@ -91,7 +113,7 @@ func Jobs(w io.Writer, s Style, list []*messages.JobStatus) error {
 	if s.Format == "json" || s.Format == "yaml" {
 		items := make([]any, len(list))
 		for i, j := range list {
-			items[i] = jobObject(j)
+			items[i] = jobObject(j, s.NowMs)
 		}
 		return document(w, s.Format, listObject{"synapse/v1", "JobList", items})
 	}
@@ -105,7 +127,7 @@ func Jobs(w io.Writer, s Style, list []*messages.JobStatus) error {
 // Job writes one job as an object; as a table it is a list of one.
 func Job(w io.Writer, s Style, j *messages.JobStatus) error {
 	if !s.names() && (s.Format == "json" || s.Format == "yaml") {
-		return document(w, s.Format, jobObject(j))
+		return document(w, s.Format, jobObject(j, s.NowMs))
 	}
 	return Jobs(w, s, []*messages.JobStatus{j})
 }
@@ -149,6 +171,9 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus) error {
 		p.line("Cancelled by", deed(r.GetCancel()))
 	}
 	p.line("Runs", runs(r))
+	if ms := j.ranMs(); ms >= 0 {
+		p.line("Ran", j.ran()+" in all")
+	}
 	if r.GetState().Terminal() {
 		p.line("Exit code", fmt.Sprint(ExitCode(r)))
 	}

@@ -45,6 +45,7 @@ type jobStatus struct {
 	Submitted     string   `json:"submitted,omitempty"`
 	Finished      string   `json:"finished,omitempty"`
 	Runs          int32    `json:"runs"`
+	RanSeconds    *int64   `json:"ranSeconds,omitempty"` // over all attempts
 	Failures      int32    `json:"failures"`
 	InfraRestarts int32    `json:"infraRestarts"`
 	Held          *deedObj `json:"held,omitempty"`
@@ -86,18 +87,23 @@ type exitObj struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-func jobObject(s *messages.JobStatus) jobObj {
+func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 	r := s.GetRecord()
 	f := jobfile.Format(r.GetSpec())
+	j := job{s, nowMs}
 	o := jobObj{
 		APIVersion: f.APIVersion, Kind: f.Kind, Spec: f.Spec,
 		Metadata: jobMeta{ID: r.GetId(), Metadata: f.Metadata, Owner: r.GetOwner().GetName(), RequestID: r.GetRequestId()},
 		Status: jobStatus{
-			Phase: s.GetPhase(), Over: r.GetState().Terminal(), Reason: s.GetReason(), Outcome: r.GetOutcome(),
+			Phase: s.GetPhase(), Over: r.GetState().Terminal(), Reason: j.why(), Outcome: r.GetOutcome(),
 			Submitted: stamp(r.GetSubmittedUnixMs()), Finished: stamp(r.GetFinishedUnixMs()),
 			Runs: r.GetRuns(), Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
 			Held: deedObject(r.GetHold()), Cancelled: deedObject(r.GetCancel()), Attempt: attemptObject(s.GetAttempt()), Debts: s.GetDebts(),
 		},
+	}
+	if ms := j.ranMs(); ms >= 0 {
+		seconds := ms / 1000
+		o.Status.RanSeconds = &seconds
 	}
 	if r.GetState().Terminal() {
 		code := ExitCode(r)

@@ -104,6 +104,7 @@ func events() []*messages.Event {
 	return []*messages.Event{
 		{Seq: 7, AtUnixMs: now, Text: "job jab12 running on n1, n2", Job: running()},
 		{Seq: 8, AtUnixMs: now + 1500, Text: "machine n2 dead: an attempt\nmay still be on it", Node: nodes()[2], Hidden: true},
+		{Seq: 8, AtUnixMs: now + 2500, Text: "2 jobs wait: needs 8 GPUs", Group: 3, Reason: "needs 8 GPUs", GroupJobs: 2},
 	}
 }
 
@@ -150,6 +151,8 @@ func TestLooks(t *testing.T) {
 			for _, e := range events() {
 				err = errors.Join(err, Event(&b, s, e))
 			}
+		case "queues":
+			err = Queues(&b, s, append(jobs()[:2:2], jobs()[3]))
 		case "file":
 			err = JobFile(&b, running().GetRecord().GetSpec())
 		}
@@ -224,4 +227,38 @@ func index(t *testing.T, d *datadriven.TestData) int {
 	var n int
 	d.ScanArgs(t, "n", &n)
 	return n
+}
+
+// What a job ran is what all its attempts ran, and how it ended is never half a sentence.
+func TestRanAndWhy(t *testing.T) {
+	const active, queued, cancelled = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_QUEUED, messages.JobState_JOB_STATE_CANCELLED
+	by := &messages.Deed{By: &messages.Principal{Name: "bob"}}
+	started := func(msAgo, lasted int64) *messages.AttemptRecord {
+		a := &messages.AttemptRecord{StartedUnixMs: now - msAgo}
+		if lasted >= 0 {
+			a.End = &messages.End{AtUnixMs: now - msAgo + lasted}
+		}
+		return a
+	}
+	for name, c := range map[string]struct {
+		record   *messages.JobRecord
+		attempt  *messages.AttemptRecord
+		phase    string
+		ran, why string
+	}{
+		"never ran":             {&messages.JobRecord{State: queued}, nil, "queued", "-", ""},
+		"runs":                  {&messages.JobRecord{State: active}, started(5000, -1), "running", "5s", ""},
+		"runs again":            {&messages.JobRecord{State: active, RanMs: 10_000}, started(5000, -1), "running", "15s", ""},
+		"stops":                 {&messages.JobRecord{State: active, RanMs: 10_000}, started(5000, 2000), "stopping", "12s", ""},
+		"between attempts":      {&messages.JobRecord{State: queued, RanMs: 10_000}, started(15_000, 10_000), "queued", "10s", ""},
+		"not started again":     {&messages.JobRecord{State: active, RanMs: 10_000}, &messages.AttemptRecord{}, "preparing", "10s", ""},
+		"of an earlier release": {&messages.JobRecord{State: cancelled, Outcome: "cancelled: "}, started(5000, 3000), "cancelled", "3s", "cancelled"},
+		"cancelled":             {&messages.JobRecord{State: cancelled, Outcome: "cancelled", Cancel: by, RanMs: 10_000}, started(1000, 0), "cancelled", "10s", "cancelled by bob"},
+		"with a reason":         {&messages.JobRecord{State: cancelled, Outcome: "cancelled: too late", Cancel: by}, nil, "cancelled", "-", "cancelled: too late"},
+	} {
+		j := job{&messages.JobStatus{Record: c.record, Attempt: c.attempt, Phase: c.phase}, now}
+		if j.ran() != c.ran || j.why() != c.why {
+			t.Errorf("%s: ran %s because %q, want %s because %q", name, j.ran(), j.why(), c.ran, c.why)
+		}
+	}
 }

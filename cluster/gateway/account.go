@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+)
+
+// This file owns the account of a job that is over: what it had, for how long,
+// and how it ended. All of it follows from the records of the job and its
+// attempts, so there are no books beside them that could differ.
+//
+// A GPU is accounted for from COMMIT, when nobody else could have it any more,
+// until its member was gone. A member that left no evidence counts until its
+// attempt's end was decided: what a lost machine does is not the job's.
+
+// account makes the account of one job.
+func account(past *store.PastJob, ranks bool) *messages.PastJob {
+	r, spec := past.Job, past.Job.GetSpec()
+	one := &messages.PastJob{
+		Id: r.GetId(), Name: spec.GetName(), Labels: spec.GetLabels(), Owner: r.GetOwner().GetName(), Queue: spec.GetQueue(), Priority: spec.GetPriority(),
+		State: r.GetState(), ExitCode: r.GetExitCode(), Reason: r.GetOutcome(), Cancel: r.GetCancel(),
+		SubmittedUnixMs: r.GetSubmittedUnixMs(), FinishedUnixMs: r.GetFinishedUnixMs(),
+		Runs: r.GetRuns(), Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
+	}
+	for _, a := range past.Attempts {
+		try := accountAttempt(a)
+		if ranks {
+			try.Places = a.GetPlaces()
+		}
+		if one.StartedUnixMs == 0 {
+			one.StartedUnixMs = try.StartedUnixMs
+		}
+		one.MilliGpuMs += try.MilliGpuMs
+		one.Attempts = append(one.Attempts, try)
+	}
+	return one
+}
+
+func accountAttempt(a *messages.AttemptRecord) *messages.PastAttempt {
+	end := a.GetEnd()
+	try := &messages.PastAttempt{
+		Token: a.GetToken(), Run: a.GetRun(), CommittedUnixMs: a.GetCommittedUnixMs(), StartedUnixMs: a.GetStartedUnixMs(), EndedUnixMs: end.GetAtUnixMs(),
+		Cause: end.GetCause(), Detail: end.GetDetail(), FailedRank: end.GetRank(), FailedNode: end.GetNode(), Members: int32(len(a.GetPlaces())),
+	}
+	if end == nil {
+		try.FailedRank = -1
+	}
+	seen, all := map[string]bool{}, true
+	for _, p := range a.GetPlaces() {
+		if !seen[p.GetNode()] {
+			seen[p.GetNode()] = true
+			try.Nodes = append(try.Nodes, p.GetNode())
+		}
+		gpu, exit := p.GetGrant().GetAmount().GetMilliGpu(), p.GetExit()
+		try.MilliGpu += gpu
+		try.MilliGpuMs += gpu * (goneUnixMs(a, exit) - a.GetCommittedUnixMs())
+		try.PeakMemoryBytes = max(try.PeakMemoryBytes, exit.GetPeakMemoryBytes())
+		try.GoneUnixMs = max(try.GoneUnixMs, exit.GetAtUnixMs())
+		all = all && exit != nil
+		if exit != nil && p.GetRank() == try.FailedRank {
+			try.ExitCode, try.Signal = exit.GetCode(), exit.GetSignal()
+		}
+	}
+	if !all {
+		try.GoneUnixMs = 0
+	}
+	return try
+}
+
+// goneUnixMs is when a member was gone, and never before COMMIT. A machine whose
+// clock is far behind cannot have told when: the leader's own word counts.
+func goneUnixMs(a *messages.AttemptRecord, exit *messages.Exit) int64 {
+	if at := exit.GetAtUnixMs(); at >= a.GetCommittedUnixMs() {
+		return at
+	}
+	return max(a.GetEnd().GetAtUnixMs(), a.GetCommittedUnixMs())
+}

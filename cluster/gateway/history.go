@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what is told of the past. It is read from the store by the call
+// itself, so no actor hears of it, and however much there is, a call reads one
+// page of it and the next call goes on.
+
+const (
+	// historyAtOnce is how many calls read at a time; the others wait. A store has
+	// a few more connections than that, so a leader's own reads never wait for them.
+	historyAtOnce = 2
+	// historyPage is how many jobs a page has where the caller does not say.
+	historyPage = 100
+	// historyLook bounds how many jobs one call looks at, whether they fit or not.
+	historyLook = 10_000
+	// historyBytes is what the accounts of one page may weigh, but for one of a
+	// very large gang.
+	historyBytes = 2 << 20
+	// lookFirst and lookMost bound one read of the store; what fits seldom is
+	// looked for in ever larger ones.
+	lookFirst, lookMost = 100, 1_000
+)
+
+// History tells of jobs that are over.
+func (g *Gateway) History(ctx context.Context, q *messages.History) (*messages.HistoryReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	if err := g.admit(ctx, q); err != nil {
+		return nil, err
+	}
+	past, err := pastOf(q)
+	if err != nil {
+		return nil, api.StatusOf(invalid(err))
+	}
+	if g.o.Store == nil {
+		return nil, api.StatusOf(unavailable("this scheduler keeps nothing of the past", ""))
+	}
+	ctx, cancel := timed(ctx)
+	defer cancel()
+	select {
+	case g.reading <- struct{}{}:
+		defer func() { <-g.reading }()
+	case <-ctx.Done():
+		return nil, lapsed(ctx.Err())
+	case <-g.closed:
+		return nil, api.StatusOf(closing())
+	}
+	return g.readHistory(ctx, q, past)
+}
+
+func (g *Gateway) readHistory(ctx context.Context, q *messages.History, past store.Past) (*messages.HistoryReply, error) {
+	limit := int(q.Limit)
+	if limit == 0 {
+		limit = historyPage
+	}
+	r := &messages.HistoryReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+	bytes, looked := 0, 0
+	for past.Look = min(limit, lookFirst); ; past.Look = min(2*past.Look, lookMost) {
+		if err := ctx.Err(); err != nil {
+			return nil, lapsed(err)
+		}
+		page, err := g.o.Store.History(past)
+		if err != nil {
+			return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
+		}
+		for i := range page.Jobs {
+			one := account(&page.Jobs[i], q.Ranks)
+			size := proto.Size(one)
+			if len(r.Jobs) == limit || len(r.Jobs) > 0 && bytes+size > historyBytes {
+				r.Next = tokenOf(past.Before)
+				return r, nil
+			}
+			bytes += size
+			r.Jobs = append(r.Jobs, one)
+			past.Before = store.PositionOf(page.Jobs[i].Job)
+		}
+		looked += page.Looked
+		if past.Before = page.Next; past.Before == (store.Position{}) {
+			return r, nil
+		}
+		if len(r.Jobs) == limit || looked >= historyLook {
+			r.Next = tokenOf(past.Before)
+			return r, nil
+		}
+	}
+}
+
+// pastOf is what the store is asked.
+func pastOf(q *messages.History) (store.Past, error) {
+	p := store.Past{
+		SinceUnixMs: q.SinceUnixMs, Owner: q.Owner, Queue: q.Queue, Name: q.Name, States: q.States, Labels: q.Labels,
+	}
+	if q.UntilUnixMs != 0 {
+		p.Before.FinishedUnixMs = q.UntilUnixMs
+	}
+	if q.After == "" {
+		return p, nil
+	}
+	finished, job, has := strings.Cut(q.After, "/")
+	ms, err := strconv.ParseInt(finished, 10, 64)
+	if !has || job == "" || err != nil {
+		return p, &messages.FieldError{Field: "after", Text: fmt.Sprintf("%q is no place in the history", q.After), Hint: "give the last answer's next"}
+	}
+	p.Before = store.Position{FinishedUnixMs: ms, Job: topology.JobID(job)}
+	return p, nil
+}
+
+// tokenOf names a place in the history for whoever goes on from there.
+func tokenOf(p store.Position) string {
+	return strconv.FormatInt(p.FinishedUnixMs, 10) + "/" + string(p.Job)
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns `history`: jobs that are over, and what they used.
+
+// pastFlags are what `history` was asked.
+type pastFlags struct {
+	query                     messages.History
+	me                        bool
+	states, labels            []string
+	since, until, format, sum string
+	limit                     int
+	limited                   bool // the limit was given
+}
+
+// pastMost is how many jobs a table has where nothing is said: more than that
+// nobody reads. Programs get all.
+const pastMost = 100
+
+func (a *app) historyCommand() *cobra.Command {
+	h := &pastFlags{}
+	c := &cobra.Command{
+		Use:   "history",
+		Short: "list jobs that are over, and what they used",
+		Long: "Lists jobs that are over, the newest first, with how long they waited and ran, the GPUs they held, and how\n" +
+			"they ended; or sums them up. The scheduler remembers them for as long as its --keep-finished says.\n\n" +
+			"A GPU counts from when it was given to a job until the task on it was gone, over all runs. --since and\n" +
+			"--until are about when a job ended: a time ago (24h, 7d), a day (2026-11-01, from its first moment, UTC)\n" +
+			"or a moment (2026-11-01T08:00:00Z).",
+		Example: "  synapse-cli history --me --since 24h\n" +
+			"  synapse-cli history --since 2026-11-01 --until 2026-12-01 --sum owner\n" +
+			"  synapse-cli history --state failed,timed-out --queue research -o json --ranks\n" +
+			"  synapse-cli history --since 30d -o csv > month.csv",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			h.limited = c.Flags().Changed("limit")
+			if err := a.checkPast(h); err != nil {
+				return err
+			}
+			return a.with(func(ctx context.Context, c *client.Client) error { return a.history(ctx, c, h) })
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&h.query.Owner, "owner", "", "only of this owner")
+	f.BoolVar(&h.me, "me", false, "only mine")
+	f.StringVar(&h.query.Queue, "queue", "", "only of this queue")
+	f.StringVar(&h.query.Name, "name", "", "only of this name")
+	f.StringSliceVar(&h.states, "state", nil, "only those that ended so: "+strings.Join(stateNames(), ", "))
+	f.StringArrayVarP(&h.labels, "label", "l", nil, "only with this `key=value`")
+	f.StringVar(&h.since, "since", "", "only those that ended at this `time` or later")
+	f.StringVar(&h.until, "until", "", "only those that ended before this `time`")
+	f.IntVar(&h.limit, "limit", 0, "the newest so many, 0 for all; where it is left out a table has 100, and all else has all")
+	f.BoolVar(&h.query.Ranks, "ranks", false, "with each task's machine, GPUs and end (json)")
+	f.StringVar(&h.sum, "sum", "", "sums instead of jobs, by "+strings.Join(show.SumKeys, ", "))
+	f.StringVarP(&h.format, "output", "o", "", "how to show it: "+strings.Join(show.HistoryFormats, ", "))
+	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "leave the headers out")
+	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "ids only")
+	f.BoolVar(&a.style.Parsable, "parsable", false, "fields between |, nothing cut, for programs")
+	for flag, words := range map[string][]string{"output": show.HistoryFormats, "sum": show.SumKeys, "state": stateNames()} {
+		a.completeFlag(c, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+	return c
+}
+
+// pastStates are the ends of a job, as people write them.
+var pastStates = []struct {
+	name  string
+	state messages.JobState
+}{
+	{"succeeded", messages.JobState_JOB_STATE_SUCCEEDED},
+	{"failed", messages.JobState_JOB_STATE_FAILED},
+	{"cancelled", messages.JobState_JOB_STATE_CANCELLED},
+	{"timed-out", messages.JobState_JOB_STATE_TIMED_OUT},
+}
+
+func stateNames() []string {
+	var names []string
+	for _, s := range pastStates {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// checkPast reads the flags, and refuses what does not fit together.
+func (a *app) checkPast(h *pastFlags) error {
+	if h.format != "" && !slices.Contains(show.HistoryFormats, h.format) {
+		return usage("-o %s is not known: use %s", h.format, strings.Join(show.HistoryFormats, ", "))
+	}
+	if a.style.Format = h.format; h.format == "table" {
+		a.style.Format = ""
+	}
+	table := a.forPeople()
+	switch {
+	case h.me && h.query.Owner != "":
+		return usage("--me and --owner cannot be combined")
+	case h.limit < 0:
+		return usage("--limit %d: must not be negative", h.limit)
+	case h.sum != "" && !slices.Contains(show.SumKeys, h.sum):
+		return usageHint("use "+strings.Join(show.SumKeys, ", "), "--sum %s is not known", h.sum)
+	case h.sum != "" && h.limited:
+		return usageHint("--since bounds it", "--limit and --sum cannot be combined: a sum is over all")
+	case h.sum != "" && (h.query.Ranks || a.style.Quiet || h.format == "name"):
+		return usage("a sum names no jobs: leave --ranks, -q and -o name out")
+	case h.query.Ranks && h.format != "json":
+		return usageHint("add -o json", "--ranks has no place in a table")
+	case table && !h.limited && h.sum == "":
+		h.limit = pastMost
+	}
+	if h.me {
+		h.query.Owner = anonymous
+	}
+	return a.readPast(h)
+}
+
+// readPast makes a query of what was written.
+func (a *app) readPast(h *pastFlags) (err error) {
+	if h.query.Labels, err = parseLabels("label", h.labels); err != nil {
+		return err
+	}
+	for _, word := range h.states {
+		at := slices.Index(stateNames(), strings.ReplaceAll(strings.ToLower(word), " ", "-"))
+		if at < 0 {
+			return usageHint("use "+strings.Join(stateNames(), ", "), "--state %s is not known", word)
+		}
+		h.query.States = append(h.query.States, pastStates[at].state)
+	}
+	if h.query.SinceUnixMs, err = moment("since", h.since, a.style.NowMs); err != nil {
+		return err
+	}
+	if h.query.UntilUnixMs, err = moment("until", h.until, a.style.NowMs); err != nil {
+		return err
+	}
+	if u := h.query.UntilUnixMs; u != 0 && u <= h.query.SinceUnixMs {
+		return usage("--until %s is not later than --since %s: nothing is between them", h.until, h.since)
+	}
+	return nil
+}
+
+// moment reads a time ago, a day or a moment; 0 where none is given.
+func moment(flag, text string, nowMs int64) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	ms := int64(-1)
+	if ago, err := jobfile.ParseDuration(text); err == nil {
+		ms = nowMs - ago
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if at, err := time.ParseInLocation(layout, text, time.UTC); err == nil {
+			ms = at.UnixMilli()
+		}
+	}
+	if ms <= 0 || ms > messages.MaxTimeUnixMs {
+		return 0, usageHint("write 24h, 7d, 2026-11-01 or 2026-11-01T08:00:00Z", "--%s %q is no time that can be meant", flag, text)
+	}
+	return ms, nil
+}
+
+func (a *app) history(ctx context.Context, c *client.Client, h *pastFlags) error {
+	if h.sum != "" {
+		sums := show.NewSums(h.sum)
+		if _, err := c.Past(ctx, &h.query, 0, a.counting(sums.Add)); err != nil {
+			return err
+		}
+		return sums.End(a.stdout, a.style)
+	}
+	list, none := show.NewHistory(a.stdout, a.style), true
+	more, err := c.Past(ctx, &h.query, h.limit, a.counting(func(jobs []*messages.PastJob) error {
+		none = none && len(jobs) == 0
+		return list.Add(jobs)
+	}))
+	if err != nil {
+		return err
+	}
+	if none && a.forPeople() {
+		a.say("no jobs that are over")
+	}
+	if err := list.End(); err != nil {
+		return err
+	}
+	if more && !h.limited {
+		a.say("there are more: --limit 0 shows all, --since fewer")
+	}
+	return nil
+}
+
+// countEvery is how often one who waits for a long answer is told how far it is.
+const countEvery = 5 * time.Second
+
+// counting tells how far it is, where it takes long.
+func (a *app) counting(take func([]*messages.PastJob) error) func([]*messages.PastJob) error {
+	told, jobs := time.Now(), 0
+	return func(page []*messages.PastJob) error {
+		if jobs += len(page); time.Since(told) >= countEvery {
+			told = time.Now()
+			a.say("%s: %d jobs so far", a.name, jobs)
+		}
+		return take(page)
+	}
+}

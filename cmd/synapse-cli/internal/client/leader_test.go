@@ -1,0 +1,312 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the tests of how calls and streams find the scheduler that leads.
+
+// seat is one scheduler of several.
+type seat struct {
+	api.UnimplementedSynapseServer
+	address string
+	server  *grpc.Server
+
+	mu       sync.Mutex
+	leads    bool
+	names    string // whom it says leads
+	frozen   chan struct{}
+	asked    int
+	submits  []string // request ids
+	breakOff int      // submits that it takes and does not answer
+	events   [][]*messages.Event
+	watched  []*messages.Watch
+	parts    [][]*api.LogPart
+	read     []*api.ReadLogs
+}
+
+func newSeat(t *testing.T) *seat {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &seat{address: listener.Addr().String(), server: grpc.NewServer()}
+	api.RegisterSynapseServer(s.server, s)
+	go func() { _ = s.server.Serve(listener) }()
+	t.Cleanup(s.server.Stop)
+	return s
+}
+
+// set makes it lead, or stand by and name who does.
+func (s *seat) set(leads bool, names string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leads, s.names = leads, names
+}
+
+func (s *seat) admit(ctx context.Context) error {
+	s.mu.Lock()
+	frozen := s.frozen
+	s.asked++
+	s.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leads {
+		return nil
+	}
+	if s.names != "" {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(api.LeaderTrailer, s.names))
+	}
+	return away()
+}
+
+func away() error {
+	return api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_UNAVAILABLE, Text: "this scheduler does not lead"})
+}
+
+func (s *seat) Submit(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
+	if err := s.admit(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.submits = append(s.submits, q.GetRequestId())
+	if s.breakOff > 0 {
+		s.breakOff--
+		s.leads = false
+		return nil, away()
+	}
+	return &messages.SubmitReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}, Job: "j-" + q.GetRequestId()}, nil
+}
+
+func (s *seat) Watch(q *messages.Watch, out grpc.ServerStreamingServer[messages.Event]) error {
+	if err := s.admit(out.Context()); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.watched = append(s.watched, q)
+	var told []*messages.Event
+	if len(s.events) > 0 {
+		told, s.events = s.events[0], s.events[1:]
+	}
+	s.mu.Unlock()
+	for _, e := range told {
+		if err := out.Send(e); err != nil {
+			return err
+		}
+	}
+	return away()
+}
+
+func (s *seat) ReadLogs(q *api.ReadLogs, out grpc.ServerStreamingServer[api.LogPart]) error {
+	if err := s.admit(out.Context()); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.read = append(s.read, q)
+	var told []*api.LogPart
+	last := len(s.parts) <= 1
+	if len(s.parts) > 0 {
+		told, s.parts = s.parts[0], s.parts[1:]
+	}
+	s.mu.Unlock()
+	for _, p := range told {
+		if err := out.Send(p); err != nil {
+			return err
+		}
+	}
+	if last {
+		return nil
+	}
+	return away()
+}
+
+// dialed makes a client that begins with these, in this order.
+func dialed(t *testing.T, retry time.Duration, seats ...*seat) *Client {
+	t.Helper()
+	var all []string
+	for _, s := range seats {
+		all = append(all, s.address)
+	}
+	c, err := Dial(Config{Server: strings.Join(all, ", "), Retry: retry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func submit(c *Client, id string) error {
+	reply, err := c.Submit(context.Background(), &messages.Submit{RequestId: id})
+	if err == nil && reply.GetJob() != "j-"+id {
+		return fmt.Errorf("the answer is of %s", reply.GetJob())
+	}
+	return err
+}
+
+// A standby's word is followed, to a scheduler that is not in the list too, and
+// remembered: the next call goes there at once.
+func TestStandbyIsFollowed(t *testing.T) {
+	standby, other, leader := newSeat(t), newSeat(t), newSeat(t)
+	leader.set(true, "")
+	standby.set(false, leader.address)
+	c := dialed(t, 0, standby, other)
+	for _, id := range []string{"a", "b"} {
+		if err := submit(c, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if standby.asked != 1 || other.asked != 0 || leader.asked != 2 || c.Server() != leader.address {
+		t.Errorf("asked %d, %d and %d times", standby.asked, other.asked, leader.asked)
+	}
+}
+
+// A scheduler that is gone is passed over; a request that may have been taken is made
+// again, under its id; and while nobody leads, it is made again until somebody does.
+func TestCallsOutliveALeader(t *testing.T) {
+	first, second := newSeat(t), newSeat(t)
+	first.set(true, "")
+	first.breakOff = 1
+	c := dialed(t, 20*time.Second, first, second)
+	waited := make(chan error, 1)
+	c.config.Waiting = func(err error) { waited <- err }
+	done := make(chan error, 1)
+	go func() { done <- submit(c, "a") }()
+	if err := <-waited; err.Error() != "this scheduler does not lead" {
+		t.Errorf("waited because of %v", err)
+	}
+	second.set(true, "")
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if len(first.submits) != 1 || !slices.Equal(second.submits, []string{"a"}) {
+		t.Errorf("submitted %v and %v", first.submits, second.submits)
+	}
+	second.server.Stop()
+	first.set(true, "")
+	if err := submit(c, "b"); err != nil || first.submits[len(first.submits)-1] != "b" {
+		t.Errorf("%v; submitted %v", err, first.submits)
+	}
+}
+
+// A frozen scheduler keeps its connections and says nothing: another is asked.
+func TestAFrozenSchedulerIsPassedOver(t *testing.T) {
+	frozen, leader := newSeat(t), newSeat(t)
+	frozen.frozen = make(chan struct{})
+	defer close(frozen.frozen)
+	leader.set(true, "")
+	c := dialed(t, 0, frozen, leader)
+	began := time.Now()
+	if err := submit(c, "a"); err != nil || time.Since(began) > 2*tryTimeout {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
+}
+
+// Two that take each other for the leader are not asked in a circle, and a call
+// that finds nobody says so in the words of the last.
+func TestNobodyLeads(t *testing.T) {
+	a, b := newSeat(t), newSeat(t)
+	a.set(false, b.address)
+	b.set(false, a.address)
+	c := dialed(t, 300*time.Millisecond, a, b)
+	err := submit(c, "a")
+	if !Lost(err) || err.Error() != "this scheduler does not lead" {
+		t.Error(err)
+	}
+	if n := a.asked + b.asked; n > 40 {
+		t.Errorf("they were asked %d times in 300ms", n)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	c.config.Retry = time.Hour
+	if _, err := c.Submit(ctx, &messages.Submit{}); !Lost(err) {
+		t.Errorf("whoever has little time is told %v", err)
+	}
+}
+
+// Where nobody was ever reached, nothing is waited for.
+func TestNobodyIsThere(t *testing.T) {
+	a, b := newSeat(t), newSeat(t)
+	a.server.Stop()
+	b.server.Stop()
+	began := time.Now()
+	err := submit(dialed(t, time.Hour, a, b), "a")
+	var e *Error
+	if !errors.As(err, &e) || !Lost(err) || !strings.Contains(e.Text, "connection refused") || time.Since(began) > 5*time.Second {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
+}
+
+func event(seq uint64, id, text string) *messages.Event {
+	return &messages.Event{Seq: seq, Text: text, Job: &messages.JobStatus{Record: &messages.JobRecord{Id: id}, Phase: text}}
+}
+
+// A watch goes on at the next leader: what changed meanwhile is told, what was told
+// before is not told again, and finding the leader is not worth a word.
+func TestWatchGoesOnAtTheNextLeader(t *testing.T) {
+	standby, first, second := newSeat(t), newSeat(t), newSeat(t)
+	standby.set(false, first.address)
+	first.set(true, "")
+	second.set(true, "")
+	first.events = [][]*messages.Event{{event(1<<32+1, "a", "queued"), event(1<<32+2, "b", "queued"), {Seq: 1<<32 + 2, Synced: true}, event(1<<32+3, "a", "running")}}
+	second.events = [][]*messages.Event{{event(2<<32+1, "a", "running"), event(2<<32+2, "b", "running"), {Seq: 2<<32 + 2, Synced: true}, event(2<<32+3, "a", "done")}}
+	c := dialed(t, 0, standby, second)
+	var seen []string
+	lost := 0
+	err := c.Events(context.Background(), &messages.Watch{Jobs: true, Present: true}, func(error) { lost++; first.set(false, second.address) }, func(e *messages.Event) (bool, error) {
+		if e.GetJob() != nil {
+			seen = append(seen, e.GetJob().GetRecord().GetId()+" "+e.GetText())
+		}
+		return e.GetText() == "done", nil
+	})
+	if want := "[a queued b queued a running b running a done]"; err != nil || fmt.Sprint(seen) != want || lost != 1 {
+		t.Errorf("saw %v, lost %d times: %v", seen, lost, err)
+	}
+	if q := second.watched[0]; q.GetAfter() != 1<<32+3 || !q.GetPresent() {
+		t.Errorf("the second was asked for %v", q)
+	}
+}
+
+// Output is read on where it broke off, of each of a member's streams.
+func TestLogsGoOnAtTheNextLeader(t *testing.T) {
+	first, second := newSeat(t), newSeat(t)
+	first.set(true, "")
+	second.set(true, "")
+	token := &messages.Token{Epoch: 1, Counter: 7}
+	part := func(rank int32, stderr bool, text string, end int64) *api.LogPart {
+		return &api.LogPart{Rank: rank, Attempt: token, Stderr: stderr, Data: []byte(text), Offset: end}
+	}
+	first.parts = [][]*api.LogPart{{part(0, false, "one\n", 4), part(1, true, "err\n", 4), part(0, false, "two\n", 8)}, nil, nil}
+	second.parts = [][]*api.LogPart{{part(0, false, "three\n", 14)}}
+	c := dialed(t, 0, first, second)
+	var out strings.Builder
+	err := c.Logs(context.Background(), &api.ReadLogs{Job: "j", Follow: true}, func(error) { first.set(false, "") }, func(p *api.LogPart) error {
+		out.Write(p.GetData())
+		return nil
+	})
+	if err != nil || out.String() != "one\nerr\ntwo\nthree\n" {
+		t.Errorf("read %q: %v", out.String(), err)
+	}
+	q := second.read[len(second.read)-1]
+	if len(q.GetFrom()) != 2 || q.GetFrom()[0].GetOffset() != 8 || !q.GetFrom()[1].GetStderr() || q.GetAttempt().GetCounter() != 7 || !q.GetFollow() {
+		t.Errorf("the second was asked for %v", q)
+	}
+}

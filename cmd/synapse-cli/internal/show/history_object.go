@@ -1,0 +1,99 @@
+package show
+
+import "github.com/yi-json/synapse/messages"
+
+// This file owns the objects of the past for -o json. As with all objects, a
+// field is never renamed or retyped within synapse/v1, only added.
+
+type pastObj struct {
+	ID              string            `json:"id"`
+	Name            string            `json:"name"`
+	Labels          map[string]string `json:"labels,omitempty"`
+	Owner           string            `json:"owner"`
+	Queue           string            `json:"queue"`
+	Priority        int32             `json:"priority"`
+	State           string            `json:"state"`
+	ExitCode        int               `json:"exitCode"`
+	Reason          string            `json:"reason,omitempty"`
+	Submitted       string            `json:"submitted,omitempty"`
+	Started         string            `json:"started,omitempty"`
+	Finished        string            `json:"finished,omitempty"`
+	Cancelled       *deedObj          `json:"cancelled,omitempty"`
+	Runs            int32             `json:"runs"`
+	Failures        int32             `json:"failures"`
+	InfraRestarts   int32             `json:"infraRestarts"`
+	WaitSeconds     *float64          `json:"waitSeconds,omitempty"` // none: it was never started
+	RunSeconds      float64           `json:"runSeconds"`
+	GPUSeconds      float64           `json:"gpuSeconds"`
+	PeakMemoryBytes int64             `json:"peakMemoryBytes"`
+	Attempts        []pastAttemptObj  `json:"attempts"`
+}
+
+type pastAttemptObj struct {
+	Attempt         string        `json:"attempt"`
+	Run             int32         `json:"run"`
+	Committed       string        `json:"committed,omitempty"`
+	Started         string        `json:"started,omitempty"`
+	Ended           string        `json:"ended,omitempty"`
+	Gone            string        `json:"gone,omitempty"`
+	Cause           string        `json:"cause,omitempty"`
+	Detail          string        `json:"detail,omitempty"`
+	FailedRank      *int32        `json:"failedRank,omitempty"`
+	Machine         string        `json:"failedMachine,omitempty"`
+	ExitCode        int32         `json:"exitCode"`
+	Signal          int32         `json:"signal,omitempty"`
+	Tasks           int32         `json:"tasks"`
+	Machines        []string      `json:"machines"`
+	GPUs            float64       `json:"gpus"`
+	GPUSeconds      float64       `json:"gpuSeconds"`
+	PeakMemoryBytes int64         `json:"peakMemoryBytes"`
+	Ranks           []pastRankObj `json:"ranks,omitempty"`
+}
+
+type pastRankObj struct {
+	rankObj
+	PeakMemoryBytes int64 `json:"peakMemoryBytes"`
+}
+
+func pastObject(j past) pastObj {
+	o := pastObj{
+		ID: j.GetId(), Name: j.GetName(), Owner: j.GetOwner(), Queue: j.GetQueue(), Priority: j.GetPriority(),
+		State: j.state(), ExitCode: j.exit(), Reason: j.GetReason(),
+		Submitted: stamp(j.GetSubmittedUnixMs()), Started: stamp(j.GetStartedUnixMs()), Finished: stamp(j.GetFinishedUnixMs()), Cancelled: deedObject(j.GetCancel()),
+		Runs: j.GetRuns(), Failures: j.GetFailures(), InfraRestarts: j.GetInfraRestarts(),
+		RunSeconds: seconds(j.ranMs()), GPUSeconds: gpuSeconds(j.GetMilliGpuMs()), PeakMemoryBytes: peakBytes(j.PastJob), Attempts: []pastAttemptObj{},
+	}
+	if ms, started := j.waitMs(); started {
+		wait := seconds(ms)
+		o.WaitSeconds = &wait
+	}
+	for _, l := range j.GetLabels() {
+		if o.Labels == nil {
+			o.Labels = map[string]string{}
+		}
+		o.Labels[l.GetKey()] = l.GetValue()
+	}
+	for _, a := range j.GetAttempts() {
+		o.Attempts = append(o.Attempts, pastAttemptObject(a))
+	}
+	return o
+}
+
+func pastAttemptObject(a *messages.PastAttempt) pastAttemptObj {
+	o := pastAttemptObj{
+		Attempt: messages.FromToken(a.GetToken()).String(), Run: a.GetRun(),
+		Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs()), Ended: stamp(a.GetEndedUnixMs()), Gone: stamp(a.GetGoneUnixMs()),
+		Cause: cause(a.GetCause().String(), "CAUSE_"), Detail: a.GetDetail(), Machine: a.GetFailedNode(), ExitCode: a.GetExitCode(), Signal: a.GetSignal(),
+		Tasks: a.GetMembers(), Machines: a.GetNodes(), GPUs: float64(a.GetMilliGpu()) / 1000, GPUSeconds: gpuSeconds(a.GetMilliGpuMs()), PeakMemoryBytes: a.GetPeakMemoryBytes(),
+	}
+	if rank := a.GetFailedRank(); rank >= 0 {
+		o.FailedRank = &rank
+	}
+	for _, r := range attemptObject(&messages.AttemptRecord{Places: a.GetPlaces()}).Ranks {
+		o.Ranks = append(o.Ranks, pastRankObj{rankObj: r})
+	}
+	for i, p := range a.GetPlaces() {
+		o.Ranks[i].PeakMemoryBytes = p.GetExit().GetPeakMemoryBytes()
+	}
+	return o
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/gpu"
+)
+
+// This file owns the agent's GPUs: finding them at its start, what the operator
+// is told of them, and what the Node is told whenever one of them fails.
+
+// A driver that hangs must not keep a machine out for ever. It is asked up to three questions.
+const (
+	discovery    = 30 * time.Second
+	allDiscovery = 3 * discovery
+)
+
+// devices are the machine's GPUs and what belongs to each.
+type devices struct {
+	finder   *gpu.Finder
+	found    *gpu.Inventory
+	hardware *gpu.Hardware
+}
+
+// findDevices takes those that are declared, else those that it finds, and says
+// what was left out and what images can expect.
+func (o *options) findDevices(log actors.Log) (*devices, error) {
+	d := &devices{finder: gpu.New(gpu.Options{Timeout: discovery})}
+	var err error
+	if o.gpus >= 0 {
+		d.found, err = gpu.Declared(o.gpus, o.gpuType)
+	} else {
+		ctx, cancel := context.WithTimeout(context.Background(), allDiscovery)
+		defer cancel()
+		d.found, err = d.finder.Find(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for GPUs: %w (--gpus N declares them, --gpus 0 does without)", err)
+	}
+	d.hardware = gpu.NewHardware("", d.found.Devices)
+	for _, f := range d.found.Devices {
+		if !f.Gpu.Declared {
+			log.Info("GPU %s: %s, %d MiB, at %s, memory node %d, %v", f.Gpu.Id, f.Gpu.Type, f.Gpu.MemoryBytes>>20, f.Gpu.BusId, f.NUMA, f.Nodes)
+		}
+	}
+	for _, note := range append(d.found.Notes, d.hardware.Libraries()...) {
+		log.Info("GPUs: %s", note)
+	}
+	return d, nil
+}
+
+// watch tells the Node what fails. It is said again at every look, because the
+// Node may not have been born at the first.
+func (d *devices) watch(h *host.Host, log actors.Log) *gpu.Watch {
+	node := actor.NewPID(h.System().Address(), actors.NodePath)
+	return gpu.StartWatch(gpu.Watching{
+		Finder: d.finder, Devices: d.found.Devices, Note: log.Info,
+		Tell: func(id, why string) {
+			h.System().Root.Send(node, &messages.GpuFaulted{GpuId: id, Detail: why})
+		},
+	})
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/messages"
+)
+
+// nvidia puts a program in nvidia-smi's place. It prints what the answered file holds, and fails without one.
+func nvidia(t *testing.T) (says string) {
+	t.Helper()
+	dir := t.TempDir()
+	says = filepath.Join(dir, "says")
+	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n[ \"$1\" = -q ] && cat "+says+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return says
+}
+
+// document is what nvidia-smi says of one GPU.
+func document(t *testing.T, file, reset string) {
+	t.Helper()
+	text := `<nvidia_smi_log><gpu id="00000000:01:00.0"><product_name>NVIDIA H100</product_name><uuid>GPU-1</uuid><minor_number>0</minor_number>
+		<gpu_reset_status><reset_required>` + reset + `</reset_required></gpu_reset_status></gpu></nvidia_smi_log>`
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDevices: the Node hears of a GPU that fails, from the agent's own watch.
+func TestDevices(t *testing.T) {
+	says := nvidia(t)
+	document(t, says, "No")
+	var told strings.Builder
+	log := host.NewLog(&told, false)
+	gpus, err := (&options{gpus: -1}).findDevices(log)
+	if err != nil || len(gpus.found.Devices) != 1 || !strings.Contains(told.String(), "GPU-1: h100") {
+		t.Fatal(gpus, err, told.String())
+	}
+	document(t, says, "Yes")
+	h := host.New(host.NewLog(io.Discard, false))
+	faults := make(chan *messages.GpuFaulted, 1)
+	node := actor.PropsFromFunc(func(ctx actor.Context) {
+		if m, ok := ctx.Message().(*messages.GpuFaulted); ok {
+			faults <- m
+		}
+	})
+	if _, err := h.System().Root.SpawnNamed(node, actors.NodePath); err != nil {
+		t.Fatal(err)
+	}
+	defer gpus.watch(h, host.NewLog(io.Discard, false)).Close()
+	select {
+	case m := <-faults:
+		if m.GpuId != "GPU-1" || !strings.Contains(m.Detail, "reset") {
+			t.Error(m)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the Node heard nothing")
+	}
+}
+
+// TestDeclaredDevices: who declares is not asked any further; who does not is told how.
+func TestDeclaredDevices(t *testing.T) {
+	nvidia(t)
+	for n, want := range map[int]string{0: "", 2: "", -1: "--gpus N", 1_000_000: "0 to 1000"} {
+		gpus, err := (&options{gpus: n, gpuType: "x"}).findDevices(host.NewLog(io.Discard, false))
+		if want == "" && (err != nil || len(gpus.found.Devices) != n) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d: %v, %v", n, gpus, err)
+		}
+	}
+}

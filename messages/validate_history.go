@@ -1,0 +1,62 @@
+package messages
+
+import "fmt"
+
+// This file owns the checks of questions about the past and of their answers.
+
+// MaxTimeUnixMs bounds a moment that a client may name: the end of the year 9999.
+const MaxTimeUnixMs = 253_402_300_799_999
+
+// Validate refuses a question that fits nothing, or cannot be read.
+func (x *History) Validate() error {
+	if n := len(x.GetStates()); n > MaxFilterValues {
+		return refuse("states", fmt.Sprintf("has %d entries, more than %d", n, MaxFilterValues), "")
+	}
+	for i, s := range x.GetStates() {
+		if err := said("", s); err != nil {
+			return in("states", at(i, err))
+		}
+		if !s.Terminal() {
+			return in("states", at(i, refuse("", fmt.Sprintf("%s is not the end of a job", s), "list the jobs that live")))
+		}
+	}
+	if u := x.GetUntilUnixMs(); u != 0 && u <= x.GetSinceUnixMs() {
+		return refuse("until_unix_ms", "is not later than since_unix_ms: nothing is between them", "")
+	}
+	return first(
+		caller(x.GetPrincipal()),
+		text("owner", x.GetOwner(), MaxValueBytes),
+		nameOrNone("queue", x.GetQueue()),
+		nameOrNone("name", x.GetName()),
+		labels("labels", x.GetLabels()),
+		between("since_unix_ms", x.GetSinceUnixMs(), 0, MaxTimeUnixMs),
+		between("until_unix_ms", x.GetUntilUnixMs(), 0, MaxTimeUnixMs),
+		text("after", x.GetAfter(), 2*MaxIDBytes),
+		between("limit", int64(x.GetLimit()), 0, MaxPageEntries),
+	)
+}
+
+// Validate refuses an answer that does not say how it went, or shows what is no job.
+func (x *HistoryReply) Validate() error {
+	return first(
+		part("outcome", x.GetOutcome()),
+		parts("jobs", x.GetJobs(), 0, MaxPageEntries),
+		text("next", x.GetNext(), 2*MaxIDBytes),
+	)
+}
+
+func (x *PastJob) valid() error {
+	return first(
+		id("id", x.GetId()),
+		said("state", x.GetState()),
+		parts("attempts", x.GetAttempts(), 0, 1<<31-1),
+	)
+}
+
+func (x *PastAttempt) valid() error {
+	return first(
+		part("token", x.GetToken()),
+		between("members", int64(x.GetMembers()), 1, MaxGangTasks),
+		parts("places", x.GetPlaces(), 0, MaxGangTasks),
+	)
+}

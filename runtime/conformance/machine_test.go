@@ -1,0 +1,218 @@
+//go:build linux
+
+// What no case of one task's life shows: agents and supervisors that die, and what hangs. Each test is run on every driver
+// that a machine's agent can have.
+package conformance
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// onEveryDriver runs a test on a machine of each kind, and sees that nothing is left of it.
+func onEveryDriver(t *testing.T, test func(*testing.T, *stack)) {
+	if testing.Short() {
+		t.Skip("-short: builds a binary for each driver")
+	}
+	if missing := Busybox(); missing != "" {
+		t.Skip(missing)
+	}
+	for _, kind := range []struct {
+		name string
+		made func(testing.TB) *stack
+	}{
+		{"carapace", newContainers}, {"process", newProcesses}, {"upstream", newUpstream},
+		{"runc", func(t testing.TB) *stack { return newOCI(t, "runc") }}, {"crun", func(t testing.TB) *stack { return newOCI(t, "crun") }},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			s := kind.made(t)
+			Guard(t, s.leavings)
+			test(t, s)
+		})
+	}
+}
+
+// begun starts a script and waits until it said "ready".
+func (s *stack) begun(t testing.TB, script string) *staged {
+	t.Helper()
+	p, err := s.prepare(Task{Rootfs: MakeRootfs(t), Command: []string{"/bin/sh", "-c", script}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	<-p.started // Its output may be seen before.
+	until(t, "it is not ready", func() bool { return strings.HasSuffix(p.said(), "ready\n") })
+	go p.see(nil, nil)
+	t.Cleanup(func() {
+		_ = p.Kill()
+		await(t, p)
+	})
+	return p
+}
+
+// said is the task's output so far.
+func (p *staged) said() string {
+	_, text, _, _ := supervisor.ReadLog(p.home(), supervisor.Stdout, 0, 1<<16)
+	return string(text)
+}
+
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(what)
+		}
+	}
+}
+
+// leader is the task's process that its supervisor noted, and the supervisor's own number.
+func (p *staged) leader(t testing.TB) (leader, keeper supervisor.Process) {
+	t.Helper()
+	state, err := supervisor.ReadState(p.home())
+	if err != nil || state == nil {
+		t.Fatalf("state: %+v, %v", state, err)
+	}
+	leader, there := supervisor.ReadProcess(state.PID)
+	if !there || leader.Start != state.Start {
+		t.Fatalf("%+v is not there", state)
+	}
+	keeper, _ = supervisor.ReadProcess(leader.Parent)
+	return leader, keeper
+}
+
+// TestSupervisorOfAMachineKilled: the task is told as lost, and nothing of it is there any more when that is told.
+func TestSupervisorOfAMachineKilled(t *testing.T) {
+	onEveryDriver(t, func(t *testing.T, s *stack) {
+		p := s.begun(t, "sleep 1000 </proc/self/cmdline & echo ready; sleep 1000 </proc/self/cmdline; wait")
+		leader, keeper := p.leader(t)
+		family := append(supervisor.Descendants(leader.PID, supervisor.Processes()), leader)
+		if len(family) < 2 {
+			t.Fatalf("the task is %+v", family)
+		}
+		if err := keeper.Send(unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		<-p.gone
+		if p.exit.Kind != messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST {
+			t.Errorf("told as %v", p.exit)
+		}
+		for _, member := range family {
+			if now, there := supervisor.ReadProcess(member.PID); there && now.Start == member.Start && now.State != 'Z' {
+				t.Errorf("%+v outlived the word that it was gone", now)
+			}
+		}
+	})
+}
+
+// TestAgentOfAMachineKilled: the next agent hears how a task ended while there was none, and finds another as it was.
+func TestAgentOfAMachineKilled(t *testing.T) {
+	onEveryDriver(t, func(t *testing.T, s *stack) {
+		short := s.begun(t, "echo ready; while ! test -e /tmp/end; do sleep 0.01; done; exit 77")
+		long := s.begun(t, "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done")
+		leader, _ := short.leader(t)
+		s.restart(t, func() {
+			// In a container or out of it, this is its /tmp.
+			name := "/proc/" + strconv.Itoa(shellOf(t, leader)) + "/root/tmp/end"
+			if err := os.WriteFile(name, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.Remove("/tmp/end") })
+			until(t, "its end is not written down", func() bool {
+				exit, _ := supervisor.ReadExit(short.home())
+				return exit != nil
+			})
+		})
+		for _, p := range []*staged{short, long} {
+			s.launcher.Tell(&messages.AdoptTask{Id: p.id}, s.pid)
+		}
+		if exit := await(t, short); exit.Code != 77 {
+			t.Errorf("the one that had ended: %+v", exit)
+		}
+		s.launcher.Tell(&messages.StopTask{Id: long.id, GraceMs: 60_000}, s.pid)
+		if exit := await(t, long); exit.Code != 9 {
+			t.Errorf("the one that went on: %+v", exit)
+		}
+	})
+}
+
+// shellOf is the task's shell: the leader, or its init's child.
+func shellOf(t testing.TB, leader supervisor.Process) int {
+	for _, p := range append([]supervisor.Process{leader}, supervisor.Descendants(leader.PID, supervisor.Processes())...) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if strings.Contains(string(line), "sh\x00-c\x00") {
+			return p.PID
+		}
+	}
+	t.Fatal("the task has no shell")
+	return 0
+}
+
+// TestStartOfAMachineTwice: the word may come again; the task is started once.
+func TestStartOfAMachineTwice(t *testing.T) {
+	onEveryDriver(t, func(t *testing.T, s *stack) {
+		p, err := s.prepare(Task{Rootfs: MakeRootfs(t), Command: []string{"/bin/sh", "-c", "echo once; sleep 0.1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.start()
+		p.start()
+		<-p.started
+		p.start()
+		<-p.gone
+		if text := strings.TrimPrefix(p.said(), string(s.noise)); text != "once\n" {
+			t.Errorf("it said %q", text)
+		}
+		go p.see(nil, nil)
+		await(t, p)
+	})
+}
+
+// TestStuckOnAMachine: a frozen process stands for one that hangs in the kernel. The task is not told as gone until it is.
+func TestStuckOnAMachine(t *testing.T) {
+	freezer := "/sys/fs/cgroup/freezer"
+	if _, err := os.Stat(freezer + "/cgroup.procs"); err != nil {
+		t.Skipf("no v1 freezer to make a process stuck with: %v", err)
+	}
+	onEveryDriver(t, func(t *testing.T, s *stack) {
+		p := s.begun(t, "echo ready; while :; do sleep 0.01; done")
+		cell := filepath.Join(freezer, NewID())
+		if err := os.Mkdir(cell, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		thaw := func() { _ = os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("THAWED"), 0) }
+		t.Cleanup(func() {
+			thaw()
+			_ = p.Kill()
+			await(t, p)
+			until(t, "the freezer's group stays", func() bool { return os.Remove(cell) == nil })
+		})
+		leader, _ := p.leader(t)
+		shell := []byte(strconv.Itoa(shellOf(t, leader)))
+		if err := os.WriteFile(filepath.Join(cell, "cgroup.procs"), shell, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(cell, "freezer.state"), []byte("FROZEN"), 0); err != nil {
+			t.Fatal(err)
+		}
+		_ = p.Kill()
+		select {
+		case <-p.gone:
+			t.Errorf("told as gone, though a process of it is left: %v", p.exit)
+		case <-time.After(500 * time.Millisecond): // many rounds of killing
+		}
+		thaw()
+		if exit := await(t, p); exit.Code != 137 {
+			t.Errorf("%+v", exit)
+		}
+	})
+}

@@ -1,0 +1,136 @@
+//go:build linux
+
+// The suite against what runs tasks on a machine by other programs' containers.
+package conformance
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/oci"
+	"github.com/yi-json/synapse/runtime/upstream"
+)
+
+// runtimeOf answers an OCI runtime's path, and skips where there is none. crun refuses machines whose cgroups are hybrid; on
+// such it is shown an empty folder instead of their v2 tree, in which no controller is then anyway.
+func runtimeOf(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("this machine has no %s", name)
+	}
+	if root := unifiedRoot(); name == "crun" && root != "" && os.Geteuid() == 0 {
+		wrapper := filepath.Join(t.TempDir(), name)
+		write(t, wrapper, "#!/bin/sh\nexec unshare -m sh -c 'mount -t tmpfs none "+root+" && exec "+path+" \"$@\"' "+name+" \"$@\"\n", 0o755)
+		return wrapper
+	}
+	return path
+}
+
+// newOCI is the stack on an OCI runtime; it skips where the machine has none, or one that runs nothing here.
+func newOCI(t testing.TB, name string) *stack {
+	t.Helper()
+	path := runtimeOf(t, name)
+	place := newLibrary(t)
+	binary := buildCommand(t)
+	around, err := container.New(container.Options{
+		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: account.Rules{AllowRoot: true}, MaxProcesses: 64,
+	})
+	if err == nil {
+		err = around.Check(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(t.TempDir(), "runtime")
+	driver, err := oci.New(oci.Options{Runtime: path, StateDir: state, Cgroups: place.options.Cgroups, Container: around})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // The program leaves the group above its containers' in hierarchies that we do not use.
+		for _, folder := range parents(place.options.Cgroups.Parent) {
+			_ = os.Remove(folder)
+		}
+	})
+	if err := driver.Try(t.Context()); err != nil {
+		t.Skip(err)
+	}
+	s := newStack(t, binary, driver)
+	own := s.leavings
+	s.leavings = func() ([]string, error) {
+		tasks, err := own()
+		containers, wrong := place.Leavings()
+		known, _ := filepath.Glob(filepath.Join(state, "*"))
+		return append(append(tasks, containers...), known...), errors.Join(err, wrong)
+	}
+	const none = "the command is PID 1"
+	s.lacks = map[Trait]string{
+		Init: none, PidsExact: notOfAJob, Devices: notOfAJob, Handed: "its output is kept in files", Memory: place.Lacks(Memory), ReportsOOM: place.Lacks(ReportsOOM),
+		Pids: place.Lacks(Pids), Namespaces: place.Lacks(Namespaces),
+		ExecCodes: "a command that proves to be no program only when it is executed ends with the runtime's own code",
+		PlainRoot: "runtimes follow links in a root, within it",
+	}
+	return s
+}
+
+// TestOCIOfAMachine is the suite on launcher, supervisor and OCI runtimes.
+func TestOCIOfAMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: other people's programs")
+	}
+	for _, name := range oci.Runtimes {
+		t.Run(name, func(t *testing.T) { Run(t, newOCI(t, name)) })
+	}
+}
+
+// newUpstream is the stack on the other carapace. The test's own binary stands in for it, which does what that one is known
+// to do.
+func newUpstream(t testing.TB) *stack {
+	t.Helper()
+	place := newLibrary(t)
+	binary := buildCommand(t)
+	around, err := container.New(container.Options{
+		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: account.Rules{AllowRoot: true}, MaxProcesses: 64,
+	})
+	if err == nil {
+		err = around.Check(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !upstream.Is(t.Context(), self) {
+		t.Fatal("the stand-in is not taken for the other carapace")
+	}
+	s := newStack(t, binary, upstream.New(self, around))
+	own := s.leavings
+	s.leavings = func() ([]string, error) {
+		tasks, err := own()
+		containers, wrong := place.Leavings()
+		return append(tasks, containers...), errors.Join(err, wrong)
+	}
+	const code = "whatever goes wrong before the command runs, it ends with 1"
+	s.lacks = map[Trait]string{
+		Init: "the command is PID 1", PidsExact: notOfAJob, Devices: notOfAJob, Handed: "its output is kept in files", Memory: place.Lacks(Memory),
+		ReportsOOM: place.Lacks(ReportsOOM), Pids: place.Lacks(Pids), Namespaces: place.Lacks(Namespaces), ExecCodes: code,
+		PlainRoot: code, Users: "it runs everything as root", OwnDev: "it makes no /dev", Links: "what is mounted is mounted before it changes its root",
+	}
+	s.noise = []byte("Child (PID: 1): Entering container...\n") // It tells on the task's own output how far it is.
+	return s
+}
+
+// TestUpstreamOfAMachine is the suite on launcher, supervisor and the other carapace.
+func TestUpstreamOfAMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: builds a binary")
+	}
+	Run(t, newUpstream(t))
+}

@@ -1,0 +1,123 @@
+package gpu
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns AMD's devices, which the kernel shows without any program: each
+// node of the compute driver's topology that has SIMD units is a GPU.
+
+const (
+	topologyDir = "sys/class/kfd/kfd/topology/nodes"
+	renderNode  = "/dev/dri/renderD"
+	amdVendor   = 0x1002
+	firstRender = 128 // the smallest number of a render node
+)
+
+// readAMD takes the devices with an identity and a node of their own.
+func (f *Finder) readAMD(inventory *Inventory) {
+	entries, err := os.ReadDir(f.path(topologyDir))
+	if err != nil {
+		return
+	}
+	slices.SortFunc(entries, func(a, b os.DirEntry) int {
+		return cmp.Or(cmp.Compare(len(a.Name()), len(b.Name())), cmp.Compare(a.Name(), b.Name()))
+	})
+	var found []Device
+	same := map[string]int{}
+	for _, entry := range entries[:min(len(entries), maxReported)] {
+		p := properties(f.readText(topologyDir, entry.Name(), "properties"))
+		if p["simd_count"] == 0 || p["vendor_id"] != amdVendor {
+			continue // a processor, or a node that the agent may not read
+		}
+		d, why := f.amdDevice(entry.Name(), p)
+		if why != "" {
+			inventory.note("the AMD GPU of node %s is left out: %s", entry.Name(), why)
+			continue
+		}
+		same[d.Gpu.Id]++
+		found = append(found, d)
+	}
+	for _, d := range found {
+		if n := same[d.Gpu.Id]; n > 1 {
+			inventory.note("AMD GPU %s (%s) is left out: it is partitioned, and its %d parts have one identity; set it to SPX, or declare the devices", d.Gpu.Id, d.Nodes[0], n)
+			continue
+		}
+		inventory.Devices = append(inventory.Devices, d)
+	}
+}
+
+// amdDevice makes a device of one node, or says why not. Its identity is written
+// as ROCr reads it in ROCR_VISIBLE_DEVICES.
+func (f *Finder) amdDevice(node string, p map[string]uint64) (Device, string) {
+	if p["unique_id"] == 0 {
+		return Device{}, "the kernel gives it no unique id; declare the devices"
+	}
+	render := p["drm_render_minor"]
+	if render < firstRender || render > maxMinor {
+		return Device{}, "it has no render node"
+	}
+	own := renderNode + strconv.FormatUint(render, 10)
+	if _, err := os.Stat(f.path(own)); err != nil {
+		return Device{}, fmt.Sprintf("%s is not there", own)
+	}
+	location := p["location_id"]
+	bus := fmt.Sprintf("%04x:%02x:%02x.%d", p["domain"]&0xffffffff, location>>8&0xff, location>>3&0x1f, location&7)
+	name := f.readText("sys/class/drm", "renderD"+strconv.FormatUint(render, 10), "device/product_name")
+	d := Device{
+		Gpu: &messages.Gpu{
+			Id: fmt.Sprintf("GPU-%016x", p["unique_id"]), Type: kindOf(cmp.Or(knownText(name), gfxName(p["gfx_target_version"]))),
+			MemoryBytes: f.amdMemory(node), BusId: bus, Minor: int32(render),
+		},
+		Nodes: []string{own}, NUMA: f.numaOf(bus),
+	}
+	if hive := p["hive_id"]; hive != 0 {
+		d.Gpu.FabricDomain = fmt.Sprintf("xgmi-%016x", hive)
+	}
+	return d, ""
+}
+
+// gfxName is the compiler's name of an architecture: 90402 is gfx942.
+func gfxName(version uint64) string {
+	return fmt.Sprintf("gfx%d%x%x", version/10000, version/100%100, version%100)
+}
+
+// Heaps of memory that are on the device: what the processor can reach, and what it cannot.
+const (
+	heapPublic  = 1
+	heapPrivate = 2
+)
+
+func (f *Finder) amdMemory(node string) int64 {
+	banks, err := os.ReadDir(f.path(topologyDir, node, "mem_banks"))
+	if err != nil {
+		return 0
+	}
+	var sum uint64
+	for _, bank := range banks[:min(len(banks), maxDepth)] {
+		p := properties(f.readText(topologyDir, node, "mem_banks", bank.Name(), "properties"))
+		if heap := p["heap_type"]; (heap == heapPublic || heap == heapPrivate) && p["size_in_bytes"] <= messages.MaxMemoryBytes {
+			sum += p["size_in_bytes"]
+		}
+	}
+	return int64(min(sum, messages.MaxMemoryBytes))
+}
+
+// properties reads lines of "name number".
+func properties(text string) map[string]uint64 {
+	all := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseUint(value, 10, 64); err == nil {
+			all[name] = n
+		}
+	}
+	return all
+}

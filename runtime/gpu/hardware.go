@@ -1,0 +1,153 @@
+package gpu
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what of the machine a task with some of its GPUs sees. Whatever
+// it answers, the nodes of a device that was not granted are never in it.
+
+// Names of device nodes.
+const (
+	nvidiaNode = "/dev/nvidia"
+	capsDir    = "/dev/nvidia-caps/"
+)
+
+// The nodes that every user of a vendor's devices needs, as far as they are there.
+// None of them opens a device without the device's own node.
+var (
+	nvidiaShared = []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"}
+	amdShared    = []string{"/dev/kfd"}
+)
+
+// Hardware says what belongs to which device.
+type Hardware struct {
+	root    string
+	devices map[string]Device
+	owner   map[string][]string // the devices that a node is an own one of
+}
+
+// NewHardware is made of what was found; the root is as in Options.
+func NewHardware(root string, devices []Device) *Hardware {
+	if root == "" {
+		root = "/"
+	}
+	h := &Hardware{root: root, devices: map[string]Device{}, owner: map[string][]string{}}
+	for _, d := range devices {
+		h.devices[d.Gpu.Id] = d
+		for _, node := range d.Nodes {
+			h.owner[node] = append(h.owner[node], d.Gpu.Id)
+		}
+	}
+	return h
+}
+
+// isNVIDIA tells the vendor by the device's own node.
+func isNVIDIA(d Device) bool { return len(d.Nodes) > 0 && strings.HasPrefix(d.Nodes[0], nvidiaNode) }
+
+// View is what a task sees.
+type View struct {
+	Nodes []string
+	// Mounts, Env and LibraryDirs bring the driver's libraries into an image that has none.
+	Mounts      []Mount
+	Env         []string
+	LibraryDirs []string
+}
+
+// Mount shows a file or directory of the machine, read-only.
+type Mount struct{ Source, Target string }
+
+// Granted is the view of a task with these devices. An own node that is not there
+// is not left out: the task must not start without what it was given.
+func (h *Hardware) Granted(gpus []*messages.Gpu) (*View, error) {
+	devices, err := h.find(gpus)
+	if err != nil {
+		return nil, err
+	}
+	view := &View{}
+	var nvidia, amd bool
+	for _, d := range devices {
+		view.add(d.Nodes...)
+		nvidia = nvidia || isNVIDIA(d)
+		amd = amd || !isNVIDIA(d)
+	}
+	if nvidia {
+		view.add(h.existing(nvidiaShared...)...)
+	}
+	if amd {
+		view.add(h.existing(amdShared...)...)
+	}
+	return view, nil
+}
+
+// find answers the devices that have nodes; declared ones have none.
+func (h *Hardware) find(gpus []*messages.Gpu) ([]Device, error) {
+	var devices []Device
+	for _, g := range gpus {
+		if g.GetDeclared() {
+			continue
+		}
+		var d Device
+		known := false
+		if h != nil {
+			d, known = h.devices[g.GetId()]
+		}
+		if !known || len(d.Nodes) == 0 {
+			return nil, fmt.Errorf("GPU %s is not among this machine's", g.GetId())
+		}
+		devices = append(devices, d)
+	}
+	return devices, nil
+}
+
+func (v *View) add(nodes ...string) {
+	for _, node := range nodes {
+		if !slices.Contains(v.Nodes, node) {
+			v.Nodes = append(v.Nodes, node)
+		}
+	}
+}
+
+func (h *Hardware) existing(nodes ...string) []string {
+	return slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
+		info, err := os.Stat(filepath.Join(h.root, node))
+		return err != nil || info.IsDir()
+	})
+}
+
+// Fabric are the nodes of the network cards that reach other machines' GPUs
+// without the processor, for gangs over several machines.
+func (h *Hardware) Fabric() []string {
+	if h == nil {
+		return nil
+	}
+	found, err := filepath.Glob(filepath.Join(h.root, "dev/infiniband/*"))
+	if err != nil {
+		return nil
+	}
+	for i := range found {
+		found[i] = "/dev/infiniband/" + filepath.Base(found[i])
+	}
+	return h.existing(found...)
+}
+
+// foreign tells whether a node belongs to a device that is not among these: one
+// that is known, or by its name one that is not.
+func (h *Hardware) foreign(node string, devices []Device) bool {
+	for _, d := range devices {
+		if slices.Contains(d.Nodes, node) {
+			return false
+		}
+	}
+	if len(h.owner[node]) > 0 || strings.HasPrefix(node, capsDir) {
+		return true
+	}
+	number, isOwn := strings.CutPrefix(node, nvidiaNode)
+	return isOwn && number != "" && strings.Trim(number, "0123456789") == ""
+}

@@ -1,0 +1,84 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// noneLeft waits until what the script left in the file "child" is dead.
+func (r *rig) noneLeft() {
+	r.t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.said, "child"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(end) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			r.t.Fatalf("process %d is left: %s", pid, stat)
+		}
+	}
+}
+
+// TestAnswer: a program is heard on both outputs, and its exit code is an answer.
+func TestAnswer(t *testing.T) {
+	r := newRig(t)
+	r.program(`echo "$1"; echo trouble >&2; exit 14`)
+	said, err := (&program{name: r.smi(), timeout: time.Minute}).ask(context.Background(), "word")
+	if err != nil || string(said.text) != "word\n" || string(said.trouble) != "trouble\n" || said.code != 14 {
+		t.Error(said, err)
+	}
+}
+
+// TestOutputHeld: a program that ends while something it started holds its output is not waited for long.
+func TestOutputHeld(t *testing.T) {
+	r := newRig(t)
+	r.program(`echo said; sleep 1000 & echo $! > "$SAID/child"`)
+	begin := time.Now()
+	said, err := (&program{name: r.smi(), timeout: time.Minute}).ask(context.Background())
+	if err != nil || string(said.text) != "said\n" || time.Since(begin) > 30*time.Second {
+		t.Error(said, err, time.Since(begin))
+	}
+	r.noneLeft()
+}
+
+// TestStuck: while one that was given up has not ended no other is started, and afterwards it may be asked again.
+func TestStuck(t *testing.T) {
+	r := newRig(t).says("query", "well")
+	stuck := make(chan struct{})
+	p := &program{name: r.smi(), timeout: time.Minute, stuck: stuck}
+	if said, err := p.ask(context.Background(), "-q", "-x"); !errors.Is(err, errSilent) {
+		t.Error(said, err)
+	}
+	close(stuck)
+	if said, err := p.ask(context.Background(), "-q", "-x"); err != nil || string(said.text) != "well" {
+		t.Error(said, err)
+	}
+}
+
+// TestCancelled: whoever ends the agent does not wait for the driver.
+func TestCancelled(t *testing.T) {
+	r := newRig(t)
+	r.program("sleep 1000")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	begin := time.Now()
+	if said, err := (&program{name: r.smi(), timeout: time.Hour}).ask(ctx); err == nil || time.Since(begin) > 30*time.Second {
+		t.Error(said, err, time.Since(begin))
+	}
+}

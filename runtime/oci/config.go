@@ -1,0 +1,232 @@
+//go:build linux
+
+package oci
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+// This file owns how a container is told to an OCI runtime: the same view, limits and
+// devices as our own makes of the same task, as far as the specification has words.
+
+const (
+	defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	defaultShm  = 64 << 20
+	cpuPeriodUs = 100_000
+	// version is the oldest that has all that is said: a runtime refuses one that is younger than itself.
+	version = "1.0.2"
+)
+
+// config is the bundle's. root is the directory that becomes the container's.
+func config(s *carapace.Spec, root, cgroup string) (*specs.Spec, error) {
+	process, err := processOf(s)
+	if err != nil {
+		return nil, err
+	}
+	devices, rules, err := devicesOf(s.Devices)
+	if err != nil {
+		return nil, err
+	}
+	c := &specs.Spec{
+		Version: version, Process: process, Hostname: s.Hostname,
+		Root:   &specs.Root{Path: root, Readonly: s.ReadOnly || s.Rootfs == "host"},
+		Mounts: systemMounts(s),
+		Linux: &specs.Linux{
+			CgroupsPath: cgroup, RootfsPropagation: "private", Devices: devices, Resources: resourcesOf(s, rules),
+			Namespaces: []specs.LinuxNamespace{
+				{Type: specs.PIDNamespace}, {Type: specs.MountNamespace}, {Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.CgroupNamespace},
+			},
+			MaskedPaths: []string{
+				"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
+				"/proc/timer_list", "/proc/timer_stats", "/sys/firmware", "/sys/devices/virtual/powercap",
+			},
+			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
+		},
+	}
+	if s.Net == "none" {
+		c.Linux.Namespaces = append(c.Linux.Namespaces, specs.LinuxNamespace{Type: specs.NetworkNamespace})
+	}
+	return c, nil
+}
+
+func processOf(s *carapace.Spec) (*specs.Process, error) {
+	uid, gid, err := numbers(s.User)
+	if err != nil {
+		return nil, err
+	}
+	env := slices.Clone(s.Env)
+	for _, standard := range []string{defaultPath, "HOME=/"} {
+		name, _, _ := strings.Cut(standard, "=")
+		if !slices.ContainsFunc(env, func(entry string) bool { return strings.HasPrefix(entry, name+"=") }) {
+			env = append(env, standard)
+		}
+	}
+	names := carapace.Capabilities(s.CapAdd, s.CapDrop)
+	capabilities := &specs.LinuxCapabilities{Bounding: names}
+	if uid == 0 {
+		capabilities.Effective, capabilities.Permitted = names, names
+	}
+	process := &specs.Process{
+		Args: s.Command, Env: env, NoNewPrivileges: true, Capabilities: capabilities,
+		Cwd:  cmp.Or(s.Workdir, map[bool]string{true: "/scratch"}[s.Scratch != ""], "/"),
+		User: specs.User{UID: uid, GID: gid, AdditionalGids: s.Groups},
+	}
+	for _, l := range s.Rlimits {
+		process.Rlimits = append(process.Rlimits, specs.POSIXRlimit{Type: "RLIMIT_" + strings.ToUpper(l.Name), Soft: uint64(l.Soft), Hard: uint64(l.Hard)})
+	}
+	return process, nil
+}
+
+// numbers reads uid:gid, which is how a driver names a user.
+func numbers(user string) (uid, gid uint32, err error) {
+	if user == "" {
+		return 0, 0, nil
+	}
+	first, second, _ := strings.Cut(user, ":")
+	u, err := strconv.ParseUint(first, 10, 32)
+	g, wrong := strconv.ParseUint(cmp.Or(second, first), 10, 32)
+	if err = errors.Join(err, wrong); err != nil {
+		return 0, 0, fmt.Errorf("user %q: %w", user, err)
+	}
+	return uint32(u), uint32(g), nil
+}
+
+func systemMounts(s *carapace.Spec) []specs.Mount {
+	shm := cmp.Or(s.ShmBytes, s.Limits.MemoryBytes/2, defaultShm)
+	mounts := []specs.Mount{
+		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
+		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "mode=755", "size=65536k"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", fmt.Sprintf("size=%d", shm)}},
+		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
+		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
+		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "relatime", "ro"}},
+	}
+	if s.Scratch != "" {
+		mounts = append(mounts, bind(s.Scratch, "/scratch", "rbind", "rw"))
+	}
+	for _, m := range s.Mounts {
+		access := "rw"
+		if m.ReadOnly {
+			access = "rro"
+		}
+		mounts = append(mounts, bind(m.Source, m.Target, "rbind", access))
+	}
+	return mounts
+}
+
+func bind(source, target string, options ...string) specs.Mount {
+	return specs.Mount{Destination: target, Type: "bind", Source: source, Options: append(options, "nosuid", "nodev", "private")}
+}
+
+// resourcesOf are the limits, and the filter that denies every device but the granted and the plain ones, which
+// every runtime adds by itself.
+func resourcesOf(s *carapace.Spec, rules []specs.LinuxDeviceCgroup) *specs.LinuxResources {
+	r := &specs.LinuxResources{Devices: append([]specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}, rules...)}
+	limits := s.Limits
+	if limits.MemoryBytes > 0 {
+		r.Memory = &specs.LinuxMemory{Limit: &limits.MemoryBytes}
+	}
+	if limits.Pids > 0 {
+		r.Pids = &specs.LinuxPids{Limit: limits.Pids}
+	}
+	if limits.MilliCPU > 0 {
+		period, quota := uint64(cpuPeriodUs), limits.MilliCPU*cpuPeriodUs/1000
+		r.CPU = &specs.LinuxCPU{Period: &period, Quota: &quota}
+	}
+	if limits.Cpuset != "" || limits.CpusetMems != "" {
+		if r.CPU == nil {
+			r.CPU = &specs.LinuxCPU{}
+		}
+		r.CPU.Cpus, r.CPU.Mems = limits.Cpuset, limits.CpusetMems
+	}
+	return r
+}
+
+// devicesOf are the granted nodes as they are on the machine.
+func devicesOf(paths []string) (nodes []specs.LinuxDevice, rules []specs.LinuxDeviceCgroup, err error) {
+	for _, path := range paths {
+		var stat unix.Stat_t
+		if err := unix.Stat(path, &stat); err != nil {
+			return nil, nil, fmt.Errorf("device %s: %w", path, err)
+		}
+		kind := map[uint32]string{unix.S_IFCHR: "c", unix.S_IFBLK: "b"}[stat.Mode&unix.S_IFMT]
+		if kind == "" {
+			return nil, nil, fmt.Errorf("device %s is no device node", path)
+		}
+		major, minor := int64(unix.Major(stat.Rdev)), int64(unix.Minor(stat.Rdev))
+		mode := os.FileMode(0o666)
+		nodes = append(nodes, specs.LinuxDevice{Path: path, Type: kind, Major: major, Minor: minor, FileMode: &mode})
+		rules = append(rules, specs.LinuxDeviceCgroup{Allow: true, Type: kind, Major: &major, Minor: &minor, Access: "rwm"})
+	}
+	return nodes, rules, nil
+}
+
+// hostView fills an empty directory with the machine's root, entry by entry: links as links, directories as places for
+// read-only mounts, and places of the task's own instead of the machine's system and temporary ones.
+func hostView(root string, c *specs.Spec, hide []string) error {
+	own := map[string]bool{"proc": true, "sys": true, "dev": true, "run": true, "tmp": true, "root": true, "scratch": true, "lost+found": true}
+	entries, err := os.ReadDir("/")
+	if err == nil {
+		err = os.MkdirAll(root, 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	var shown []specs.Mount
+	for _, entry := range entries {
+		from, to := "/"+entry.Name(), filepath.Join(root, entry.Name())
+		switch {
+		case own[entry.Name()]:
+		case entry.Type()&os.ModeSymlink != 0:
+			target, err := os.Readlink(from)
+			if err == nil {
+				err = os.Symlink(target, to)
+			}
+			if err != nil && !errors.Is(err, os.ErrExist) {
+				return err
+			}
+		case entry.IsDir():
+			if err := os.MkdirAll(to, 0o755); err != nil {
+				return err
+			}
+			shown = append(shown, bind(from, from, "rbind", "rro"))
+		}
+	}
+	for name := range own {
+		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
+			return err
+		}
+	}
+	for target, mode := range map[string]string{"/run": "755", "/tmp": "1777", "/var/tmp": "1777", "/root": "700"} {
+		shown = append(shown, specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=" + mode}})
+	}
+	slices.SortStableFunc(shown, func(a, b specs.Mount) int { return strings.Compare(a.Destination, b.Destination) })
+	c.Mounts = append(shown, c.Mounts...)
+	c.Linux.MaskedPaths = append(c.Linux.MaskedPaths, existing(append(slices.Clone(hide), alwaysHidden...))...)
+	return nil
+}
+
+// alwaysHidden is what no task needs and much harm can be done with.
+var alwaysHidden = []string{
+	"/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet", "/etc/kubernetes", "/var/spool/cron", "/boot",
+}
+
+func existing(paths []string) []string {
+	return slices.DeleteFunc(paths, func(path string) bool {
+		_, err := os.Stat(path)
+		return err != nil
+	})
+}

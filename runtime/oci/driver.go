@@ -1,0 +1,202 @@
+//go:build linux
+
+// Package oci is the driver that has runc or crun make each task's container. What the
+// container is, is our own container's description told in the words of the OCI
+// specification; how it ended is seen by the supervisor and not asked of the program,
+// whose exit codes do not tell.
+package oci
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// Name is the driver's name.
+const Name = "oci"
+
+// Runtimes are the programs that are looked for, the quicker one first.
+var Runtimes = []string{"crun", "runc"}
+
+// Driver runs tasks by an OCI runtime.
+type Driver struct {
+	*container.Driver // images, users, refusals, and what a container of a task is
+	o                 Options
+}
+
+// Options are what the driver is made of.
+type Options struct {
+	// Runtime is the program's absolute path.
+	Runtime string
+	// StateDir is where the program knows its containers; nobody else's are there.
+	StateDir string
+	// Cgroups is as for our own containers.
+	Cgroups carapace.Cgroups
+	// Container describes tasks as containers. Its own are not made.
+	Container *container.Driver
+}
+
+// What the driver keeps in a task's own folder.
+const (
+	bundleName = "bundle"
+	rootName   = "root" // for the host view, and for an image under a layer
+	pidName    = "pid"
+	logName    = "log"
+)
+
+// environment is what the runtime itself runs with.
+var environment = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "GOMAXPROCS=2"}
+
+// New makes the driver.
+func New(o Options) (*Driver, error) {
+	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("containers: %w", err)
+	}
+	return &Driver{o.Container, o}, nil
+}
+
+// Name is "oci".
+func (d *Driver) Name() string { return Name }
+
+// Runtime is the program's path.
+func (d *Driver) Runtime() string { return d.o.Runtime }
+
+// Find answers the absolute paths of what may be used: the given one, or those that are there.
+func Find(given string) ([]string, error) {
+	names := Runtimes
+	if given != "" {
+		names = []string{given}
+	}
+	var found []string
+	var failed []error
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			path, err = filepath.Abs(path)
+		}
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		found = append(found, path)
+	}
+	if len(found) == 0 {
+		return nil, errors.Join(failed...)
+	}
+	return found, nil
+}
+
+// id names the task's container, in the program's books and the machine's cgroups.
+func (d *Driver) id(t *launcher.Task) string {
+	return fmt.Sprintf("%v-%08x", t.Key, crc32.ChecksumIEEE([]byte(t.Dir)))
+}
+
+// Command is the program's, with a bundle that says all else.
+func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []string) (*supervisor.Spec, error) {
+	spec, err := d.Driver.Command(t, start, env)
+	if err != nil {
+		return nil, err
+	}
+	s := &spec.Container.Spec
+	s.ID = d.id(t)
+	bundle := filepath.Join(t.Dir, bundleName)
+	if err := os.MkdirAll(bundle, 0o711); err != nil {
+		return nil, fmt.Errorf("bundle: %w", err)
+	}
+	root := s.Rootfs
+	var overlay *supervisor.Overlay
+	switch {
+	case s.Rootfs == container.HostImage:
+		root = filepath.Join(bundle, rootName)
+	case s.Layer != "":
+		root = filepath.Join(bundle, rootName)
+		overlay = &supervisor.Overlay{Lower: s.Rootfs, Layer: s.Layer, Target: root}
+	}
+	if err := d.write(s, bundle, root); err != nil {
+		return nil, fmt.Errorf("bundle: %w", err)
+	}
+	log := filepath.Join(bundle, logName)
+	line := d.line("--log", log, "--log-format", "json")
+	return &supervisor.Spec{Env: environment, Detached: &supervisor.Detached{
+		Run:     append(line, "run", "--detach", "--bundle", bundle, "--pid-file", filepath.Join(bundle, pidName), s.ID),
+		PIDFile: filepath.Join(bundle, pidName), Delete: d.line("delete", "--force", s.ID), Complaints: log,
+		Leaves: d.leaves(s.ID), Overlay: overlay,
+	}}, nil
+}
+
+// cgroup is a container's, below the root of every hierarchy.
+func (d *Driver) cgroup(id string) string {
+	return filepath.Join("/", cmp.Or(d.o.Cgroups.Parent, "/synapse"), id)
+}
+
+// leaves are the folders that the container's groups would have. A runtime makes one in each hierarchy of v1, whether it
+// sets anything there or not.
+func (d *Driver) leaves(id string) []string {
+	root, group := cmp.Or(d.o.Cgroups.Root, "/sys/fs/cgroup"), d.cgroup(id)
+	leaves := []string{filepath.Join(root, group)}
+	entries, _ := os.ReadDir(root)
+	for _, entry := range entries {
+		if entry.IsDir() { // and not a second name of the same, as cpu and cpuacct may be
+			leaves = append(leaves, filepath.Join(root, entry.Name(), group))
+		}
+	}
+	return leaves
+}
+
+// line begins a command line of the program.
+func (d *Driver) line(words ...string) []string {
+	return append([]string{d.o.Runtime, "--root", d.o.StateDir}, words...)
+}
+
+// write writes the bundle.
+func (d *Driver) write(s *carapace.Spec, bundle, root string) error {
+	c, err := config(s, root, d.cgroup(s.ID))
+	if err != nil {
+		return err
+	}
+	if s.Rootfs == container.HostImage {
+		if err := hostView(root, c, s.Hide); err != nil {
+			return fmt.Errorf("host view: %w", err)
+		}
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(bundle, "config.json"), text, 0o600)
+}
+
+// Try runs a container that ends at once. That its command may not be there does not matter.
+func (d *Driver) Try(ctx context.Context) error {
+	bundle, err := os.MkdirTemp(d.o.StateDir, "try-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(bundle)
+	s := &carapace.Spec{ID: "of-" + filepath.Base(bundle), Rootfs: container.HostImage, Command: []string{"/bin/true"}}
+	if err := d.write(s, bundle, filepath.Join(bundle, rootName)); err != nil {
+		return err
+	}
+	line := d.line("run", "--bundle", bundle, s.ID)
+	text, err := exec.CommandContext(ctx, line[0], line[1:]...).CombinedOutput()
+	said := strings.TrimSpace(string(text))
+	if err == nil || strings.Contains(said, "executable file") {
+		return nil
+	}
+	line = d.line("delete", "--force", s.ID)
+	_ = exec.CommandContext(ctx, line[0], line[1:]...).Run() // there may be nothing to delete
+	return fmt.Errorf("%s cannot run a container here: %w: %s", d.o.Runtime, err, said[strings.LastIndexByte(said, '\n')+1:])
+}

@@ -1,0 +1,90 @@
+//go:build linux
+
+package oci
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// This file owns how a container is found without its supervisor, how it is known to
+// be gone, and what it uses.
+
+const (
+	sweepPause = 10 * time.Millisecond
+	sweepCap   = time.Second
+)
+
+// Sweep ends what a supervisor that was killed left. Nothing ties such a container to
+// its supervisor, so it is ended here: the program that may still be making it, its
+// first process, with which its namespace goes, and whatever its cgroups hold.
+func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.State) error {
+	for pause := sweepPause; ; pause = min(2*pause, sweepCap) {
+		running := supervisor.KillAll(func() []supervisor.Process { return d.remains(t, state) })
+		left := d.remove(ctx, t)
+		if running == 0 && left == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("task %v: %w", t.Key, errors.Join(left, ctx.Err()))
+		case <-time.After(pause):
+		}
+	}
+}
+
+// remains are the container's first process as it was noted, and the program at work on the bundle.
+func (d *Driver) remains(t *launcher.Task, state *supervisor.State) []supervisor.Process {
+	bundle := []byte(filepath.Join(t.Dir, bundleName))
+	var found []supervisor.Process
+	for _, p := range supervisor.Processes() {
+		if p.State == 'Z' || p.State == 'X' || p.PID == os.Getpid() {
+			continue
+		}
+		line, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/cmdline")
+		maker := bytes.HasPrefix(line, []byte(d.o.Runtime+"\x00")) && bytes.Contains(line, append(bundle, 0))
+		if maker || p.PID == state.PID && p.Start == state.Start {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// remove has the program forget the container, and looks for itself whether its cgroups are gone.
+func (d *Driver) remove(ctx context.Context, t *launcher.Task) error {
+	if _, err := os.Lstat(filepath.Join(d.o.StateDir, d.id(t))); err == nil {
+		line := d.line("delete", "--force", d.id(t))
+		if text, err := exec.CommandContext(ctx, line[0], line[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %w: %s", line, err, bytes.TrimSpace(text))
+		}
+	}
+	return carapace.RemoveLeaves(d.leaves(d.id(t)))
+}
+
+// Stats is what the container's cgroups count.
+func (d *Driver) Stats(t *launcher.Task, _ *supervisor.State) (*messages.TaskStats, error) {
+	now := carapace.StatsOf(d.leaves(d.id(t)))
+	return &messages.TaskStats{
+		CpuNs: now.CPUNs, MemoryBytes: now.MemoryBytes, PeakMemoryBytes: now.PeakMemoryBytes, Processes: int32(now.Processes),
+	}, nil
+}
+
+// Cleanup removes what is left of the container, and lets go of the image.
+func (d *Driver) Cleanup(t *launcher.Task) error {
+	if err := d.remove(context.Background(), t); err != nil {
+		return fmt.Errorf("container of task %v: %w", t.Key, err)
+	}
+	return d.Driver.Cleanup(t)
+}

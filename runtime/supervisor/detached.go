@@ -1,0 +1,271 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+// This file owns a task that another program makes a container of, and leaves to us.
+// That program's own exit code tells only whether there is a container: how the task
+// ended is told by the kernel, because we are the subreaper, and so become the parent
+// of the container's first process when the program has gone.
+
+// Detached is how a container is made by another program.
+type Detached struct {
+	// Run starts it, writes the number of its first process to PIDFile, and ends.
+	Run     []string `json:"run"`
+	PIDFile string   `json:"pid_file"`
+	// Delete removes what Run made, once all is gone.
+	Delete []string `json:"delete"`
+	// Complaints is where the program says why it could not.
+	Complaints string `json:"complaints"`
+	// Leaves are the container's cgroups.
+	Leaves []string `json:"leaves"`
+	// Overlay is put in place before Run, for no eyes but the program's and the container's.
+	Overlay *Overlay `json:"overlay,omitempty"`
+}
+
+// Overlay is a directory that others use, under a layer for what is written.
+type Overlay struct {
+	Lower  string `json:"lower"`
+	Layer  string `json:"layer"`
+	Target string `json:"target"`
+}
+
+const deletePatience = 30 * time.Second
+
+// detached is such a task.
+type detached struct {
+	k     *keeper
+	of    *Detached
+	maker int // the program
+
+	mu     sync.Mutex
+	leader int                 // the container's first process, once it is known
+	seen   map[int]death       // what ended before that
+	late   []unix.Signal       // and what was to be sent
+	end    *death              // the leader's
+	over   *syscall.WaitStatus // the program's
+}
+
+func newDetached(k *keeper) *detached {
+	return &detached{k: k, of: k.spec.Detached, seen: map[int]death{}}
+}
+
+func (d *detached) start() *Exit {
+	// The mounts are this thread's, and so are those of whatever it forks.
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return setUpFailed(fmt.Errorf("become the subreaper: %w", err))
+	}
+	if err := d.of.Overlay.mount(); err != nil {
+		return setUpFailed(err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return setUpFailed(err)
+	}
+	defer null.Close()
+	theirs, err := d.k.openOutput()
+	if err != nil {
+		return setUpFailed(err)
+	}
+	defer closeAll(theirs[:])
+	d.maker, err = syscall.ForkExec(d.of.Run[0], d.of.Run, &syscall.ProcAttr{
+		Dir: "/", Env: d.k.spec.Env, Files: []uintptr{null.Fd(), theirs[0].Fd(), theirs[1].Fd()},
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		closeAll(d.k.out[:])
+		return setUpFailed(fmt.Errorf("execute %s: %w", d.of.Run[0], err))
+	}
+	d.k.copyLogs()
+	go d.reap()
+	return nil
+}
+
+// mount shows the overlay in a mount namespace of the calling thread's own: it goes when the last one in there goes.
+func (o *Overlay) mount() error {
+	if o == nil {
+		return nil
+	}
+	if err := os.MkdirAll(o.Target, 0o755); err != nil {
+		return fmt.Errorf("layer: %w", err)
+	}
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("own mounts: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("own mounts: %w", err)
+	}
+	if err := carapace.MountOverlay(o.Lower, o.Layer, o.Target); err != nil {
+		return fmt.Errorf("layer over %s: %w", o.Lower, err)
+	}
+	return nil
+}
+
+// reap waits for everything, as it does for plain processes. The leader may end
+// before the program has, and before anybody knows that it is the leader.
+func (d *detached) reap() {
+	const all = 0x40000000 // __WALL
+	for {
+		var status syscall.WaitStatus
+		var usage syscall.Rusage
+		pid, err := syscall.Wait4(-1, &status, all, &usage)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			close(d.k.allGone)
+			return
+		}
+		if !status.Exited() && !status.Signaled() {
+			continue
+		}
+		d.onDeath(pid, death{status: status, peak: usage.Maxrss << 10})
+	}
+}
+
+func (d *detached) onDeath(pid int, end death) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case pid == d.maker:
+		d.over = &end.status
+		d.becomeMade()
+	case pid == d.leader:
+		d.becomeEnded(end)
+	case d.over == nil:
+		d.seen[pid] = end
+	}
+}
+
+// becomeMade: the program has ended, well or not.
+func (d *detached) becomeMade() {
+	text, err := os.ReadFile(d.of.PIDFile)
+	pid, wrong := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || wrong != nil || d.over.ExitStatus() != 0 {
+		d.k.ended <- struct{}{} // what is left of the attempt is killed
+		return
+	}
+	d.leader = pid
+	if err := d.k.note(pid); err != nil {
+		fmt.Fprintln(os.Stderr, "supervisor:", err) // the next agent finds it by its cgroups
+	}
+	d.k.began <- pid
+	for _, sig := range d.late {
+		d.send(sig)
+	}
+	if end, over := d.seen[pid]; over {
+		d.becomeEnded(end)
+	}
+}
+
+func (d *detached) becomeEnded(end death) {
+	d.end = &end
+	d.k.ended <- struct{}{}
+}
+
+// signal reaches the command alone. One that comes before it is there waits for it.
+func (d *detached) signal(sig unix.Signal) {
+	if sig == unix.SIGKILL {
+		d.k.kill()
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.leader == 0 {
+		d.late = append(d.late, sig)
+		return
+	}
+	d.send(sig)
+}
+
+func (d *detached) send(sig unix.Signal) {
+	if leader, ok := ReadProcess(d.leader); ok && d.end == nil && leader.Parent == os.Getpid() {
+		_ = leader.Send(sig)
+	}
+}
+
+// killRound kills every descendant, the program among them if it is still at it.
+func (d *detached) killRound() {
+	self := os.Getpid()
+	KillAll(func() []Process { return Descendants(self, Processes()) })
+}
+
+// verdict is the leader's end, or why there was none. The container's leavings go first.
+func (d *detached) verdict() *Exit {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	exit := &Exit{Kind: Exited, Detail: d.k.detail, OOM: carapace.OOMKillsIn(d.of.Leaves) > 0}
+	exit.PeakMemoryBytes = carapace.StatsOf(d.of.Leaves).PeakMemoryBytes
+	d.remove()
+	switch {
+	case d.end != nil:
+		d.end.fill(exit)
+	case !d.k.killedAt.IsZero():
+		exit.Code, exit.Signal = 128+int(unix.SIGKILL), int(unix.SIGKILL)
+	default:
+		d.blame(exit)
+	}
+	return exit
+}
+
+// blame reads the program's complaint: whether the command cannot be run, which is the
+// job's fault, stands nowhere else.
+func (d *detached) blame(exit *Exit) {
+	text, _ := os.ReadFile(d.of.Complaints)
+	why := lastComplaint(string(text))
+	if exit.Detail == "" {
+		exit.Detail = why
+	}
+	switch {
+	case strings.Contains(why, "executable file") && strings.Contains(why, "not found"),
+		strings.Contains(why, "exec") && strings.Contains(why, "no such file or directory"):
+		exit.Code = codeNotFound
+	case strings.Contains(why, "exec") && strings.Contains(why, "permission denied"):
+		exit.Code = codeNotExecutable
+	default:
+		exit.Kind, exit.Code = LaunchFailed, codeSetUp
+	}
+}
+
+// lastComplaint is the message of the last line, which is JSON.
+func lastComplaint(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	var line struct {
+		Message string `json:"msg"`
+	}
+	if json.Unmarshal([]byte(lines[len(lines)-1]), &line) == nil && line.Message != "" {
+		return line.Message
+	}
+	return lines[len(lines)-1]
+}
+
+// remove has the program remove what it made. It is called on the thread that made it, whose mounts it needs.
+func (d *detached) remove() {
+	ctx, cancel := context.WithTimeout(context.Background(), deletePatience)
+	defer cancel()
+	c := exec.CommandContext(ctx, d.of.Delete[0], d.of.Delete[1:]...)
+	c.Env = d.k.spec.Env
+	if text, err := c.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "supervisor: %v: %v: %s\n", d.of.Delete, err, text)
+	}
+	if err := carapace.RemoveLeaves(d.of.Leaves); err != nil {
+		fmt.Fprintln(os.Stderr, "supervisor:", err)
+	}
+}

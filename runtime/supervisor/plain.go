@@ -1,0 +1,150 @@
+package supervisor
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file owns a task that is processes of the machine: how they are told and
+// killed, and the evidence of how the command ended and that no descendant is left.
+
+// plain is such a task.
+type plain struct {
+	k     *keeper
+	pid   int
+	death chan death // has one, once the command has ended
+}
+
+// death is how the command itself ended.
+type death struct {
+	status syscall.WaitStatus
+	peak   int64
+}
+
+// fill writes it into an exit.
+func (d death) fill(exit *Exit) {
+	exit.PeakMemoryBytes = max(exit.PeakMemoryBytes, d.peak)
+	if exit.Code = d.status.ExitStatus(); d.status.Signaled() {
+		exit.Signal = int(d.status.Signal())
+		exit.Code = 128 + exit.Signal
+	}
+}
+
+func newPlain(k *keeper) *plain { return &plain{k: k, death: make(chan death, 1)} }
+
+func (p *plain) start() *Exit {
+	// What dies with its parent dies with the thread that forked it, which is this one.
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return setUpFailed(errors.Join(errors.New("become the subreaper"), err))
+	}
+	pid, failed := spawn(p.k)
+	if failed != nil {
+		return failed
+	}
+	p.pid = pid
+	if err := p.k.note(pid); err != nil {
+		p.k.explain(err.Error())
+		p.k.kill()
+	}
+	p.k.copyLogs()
+	p.k.began <- pid
+	go p.reap()
+	return nil
+}
+
+// reap waits for everything. We are the subreaper, so whatever a task leaves
+// behind becomes our child; when the kernel says that we have none, no
+// descendant exists. No list of processes could say that.
+func (p *plain) reap() {
+	const all = 0x40000000 // __WALL: those that end without a SIGCHLD too
+	for {
+		var status syscall.WaitStatus
+		var usage syscall.Rusage
+		pid, err := syscall.Wait4(-1, &status, all, &usage)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			close(p.k.allGone)
+			return
+		case pid == p.pid && (status.Exited() || status.Signaled()):
+			p.death <- death{status: status, peak: usage.Maxrss << 10}
+			p.k.ended <- struct{}{}
+		}
+	}
+}
+
+// signal reaches the command's whole process group. The command is not reaped before
+// its end is known here, or a later process could have its number.
+func (p *plain) signal(sig unix.Signal) {
+	leader, ok := ReadProcess(p.pid)
+	if p.pid == 0 || len(p.death) > 0 || !ok || leader.Parent != os.Getpid() {
+		return
+	}
+	_ = unix.Kill(-p.pid, sig)
+}
+
+// killRound ends what the leaf has, and every descendant.
+func (p *plain) killRound() {
+	if p.k.spec.Cgroup != "" {
+		_ = os.WriteFile(filepath.Join(p.k.spec.Cgroup, "cgroup.kill"), []byte("1"), 0)
+	}
+	self := os.Getpid()
+	KillAll(func() []Process { return Descendants(self, Processes()) })
+}
+
+// verdict is the exit as everything known has it.
+func (p *plain) verdict() *Exit {
+	exit := &Exit{Kind: Exited, Detail: p.k.detail}
+	select {
+	case d := <-p.death:
+		d.fill(exit)
+	default: // it cannot be: the command was our child
+		exit.Kind, exit.Detail = Lost, "its end was not seen"
+	}
+	if p.k.spec.Cgroup != "" {
+		p.readCgroup(exit)
+	}
+	return exit
+}
+
+// readCgroup takes what the leaf knows of the task, and removes it.
+func (p *plain) readCgroup(exit *Exit) {
+	leaf := p.k.spec.Cgroup
+	if n := CgroupNumber(leaf, "memory.peak", ""); n > 0 {
+		exit.PeakMemoryBytes = n
+	}
+	if CgroupNumber(leaf, "memory.events", "oom_kill") > 0 {
+		exit.OOM = true
+	}
+	_ = os.Remove(leaf)
+}
+
+// CgroupNumber reads one number of a cgroup's file, or of the line that begins
+// with key; 0 when it is not there.
+func CgroupNumber(cgroup, file, key string) int64 {
+	data, err := os.ReadFile(filepath.Join(cgroup, file))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		value := strings.TrimSpace(line)
+		if key != "" {
+			name, rest, _ := strings.Cut(value, " ")
+			if name != key {
+				continue
+			}
+			value = rest
+		}
+		n, _ := strconv.ParseInt(value, 10, 64)
+		return n
+	}
+	return 0
+}

@@ -1,0 +1,201 @@
+package sim
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the store's past: a backup that an operator brings back when the
+// cluster has gone on without it, a replica that takes over without the end of
+// what was acknowledged, and what the checkers may then no longer expect.
+
+// restoredEpochs is how far a restore moves the epoch on.
+const restoredEpochs = 1_000_000
+
+// backup is the store and the checkers' books as they were.
+type backup struct {
+	kept  *store.Memory
+	books *books
+	ripe  instant // an old one is brought back from then on, a replica only until then
+}
+
+// loss is what restores have taken from the store.
+type loss struct {
+	script   *backup
+	old      *backup                 // of a disk that will be lost
+	replica  *backup                 // behind by a moment
+	tokens   map[topology.Token]bool // committed, and unknown to the store
+	accepted uint64                  // the operator gave up what leaders up to this epoch decided
+	bound    uint64                  // up to which there is something to give up
+}
+
+func (w *World) backUp(age time.Duration) *backup {
+	return &backup{kept: w.store.kept.Copy(0), books: w.books.copy(), ripe: w.engine.now.plus(age)}
+}
+
+// loses tells whether COMMITs would be lost by bringing a backup back.
+func (b *backup) loses(w *World) bool { return len(w.books.owner) > len(b.books.owner) }
+
+func (b *books) copy() *books {
+	c := &books{w: b.w, jobs: map[string]*jobPage{}, attempts: maps.Clone(b.attempts), owner: maps.Clone(b.owner),
+		nodes: maps.Clone(b.nodes), ids: slices.Clone(b.ids), requests: maps.Clone(b.requests)}
+	for id, page := range b.jobs { //order: each goes to its own place
+		again := *page
+		again.tokens = slices.Clone(page.tokens)
+		c.jobs[id] = &again
+	}
+	return c
+}
+
+// bringBack ends all schedulers and puts the backup in the store's place: by a
+// restore, which moves the epoch on, or as a mere copy of the file.
+func (w *World) bringBack(b *backup, epochs uint64) {
+	for _, h := range w.schedulers {
+		if h.proc != nil {
+			h.proc.crash()
+		}
+	}
+	w.replace(b, epochs)
+	w.client.forget()
+}
+
+func (w *World) replace(b *backup, epochs uint64) {
+	w.loss.bound = w.store.kept.Epoch()
+	w.store.kept = b.kept.Copy(epochs)
+	committed := w.books.owner
+	w.books = b.books
+	w.lost(committed)
+	w.books.owner = committed // a token is never used again, whatever was lost
+	w.say("the store was put back, %d attempts are unknown to it", len(w.loss.tokens))
+	for _, inv := range w.checks {
+		if r, is := inv.(interface{ restored(*World) }); is {
+			r.restored(w)
+		}
+	}
+}
+
+// lost notes which attempts are not in the books any more.
+func (w *World) lost(committed map[topology.Token]string) {
+	for t := range committed { //order: each is only entered
+		if _, known := w.books.owner[t]; !known {
+			w.loss.tokens[t] = true
+		}
+	}
+}
+
+// forget lets people know which of their jobs and cancels were lost. They submit
+// the jobs again.
+func (c *client) forget() {
+	for _, o := range c.jobs {
+		page := c.w.books.jobs[o.id]
+		switch {
+		case o.id == "":
+		case page == nil:
+			delete(c.byID, o.id)
+			o.id, o.cancelled = "", 0
+			c.w.engine.after(c.w.jobs.between(time.Second, 20*time.Second), func() { c.order(o) })
+		case page.record.Cancel == nil:
+			o.cancelled = 0
+		}
+	}
+}
+
+// acceptLoss is the operator's word: the next leaders are started with it.
+func (w *World) acceptLoss() {
+	w.loss.accepted = w.loss.bound
+	w.say("the operator gives up what leaders up to epoch %d decided", w.loss.accepted)
+	if p := w.leader(); p != nil {
+		p.crash()
+	}
+}
+
+// storeRestored brings a backup back after a while, and the operator's word some
+// time later.
+func storeRestored(f *faults) bool {
+	w := f.w
+	b := w.loss.old
+	if b == nil {
+		w.loss.old = w.backUp(w.luck.between(time.Second, 2*w.draw.Pace))
+		return false
+	}
+	if w.engine.now < b.ripe || !b.loses(w) {
+		return false
+	}
+	w.loss.old, w.loss.replica = nil, nil
+	w.bringBack(b, restoredEpochs)
+	f.until(w.luck.between(time.Second, w.draw.Pace), w.acceptLoss)
+	return true
+}
+
+// storeTail lets an asynchronous replica take over: the last moments of what was
+// acknowledged are gone. Who leads was copied in time, so epochs go on.
+func storeTail(f *faults) bool {
+	w := f.w
+	b := w.loss.replica
+	if b == nil || w.engine.now >= b.ripe || b.kept.Epoch() != w.store.kept.Epoch() {
+		w.loss.replica = w.backUp(w.luck.skewed(100*time.Millisecond, 20*time.Second))
+		return false
+	}
+	if !b.loses(w) {
+		return false
+	}
+	w.loss.old, w.loss.replica = nil, nil
+	w.bringBack(b, 0)
+	f.until(w.luck.between(time.Second, w.draw.Pace), w.acceptLoss)
+	return true
+}
+
+// BackUp remembers the store as it is.
+func (w *World) BackUp() { w.loss.script = w.backUp(0) }
+
+// Restore ends all schedulers and brings the backup back; a mere copy of the
+// file does not move the epoch on.
+func (w *World) Restore(copied bool) {
+	w.harms()
+	epochs := uint64(restoredEpochs)
+	if copied {
+		epochs = 0
+	}
+	w.bringBack(w.loss.script, epochs)
+}
+
+// LoseTail lets a replica take over so fast that the leader does not notice.
+func (w *World) LoseTail() {
+	w.harms()
+	w.replace(w.loss.script, 0)
+	w.engine.after(time.Minute, w.client.forget) // nobody tells them
+}
+
+// Prune forgets every job that is over and lacks no evidence.
+func (w *World) Prune() {
+	if _, err := w.store.kept.Prune(w.store.kept.Epoch(), math.MaxInt64, len(w.books.ids)); err != nil {
+		panic(err) // it is in memory
+	}
+	gone := func(id string) bool {
+		pruned, err := w.store.kept.Pruned(topology.JobID(id))
+		return err == nil && pruned
+	}
+	w.books.ids = slices.DeleteFunc(w.books.ids, gone)
+	for _, o := range w.client.jobs {
+		if gone(o.id) {
+			o.id = "" // nothing more is expected of it
+			delete(w.books.requests, o.requestID)
+		}
+	}
+	maps.DeleteFunc(w.books.jobs, func(id string, _ *jobPage) bool { return gone(id) })
+}
+
+// AcceptLoss is the operator's word that what the store does not know is given up.
+func (w *World) AcceptLoss() { w.acceptLoss() }
+
+// unknown tells whether an attempt on a machine is one that the store has lost.
+func (w *World) unknown(sl *messages.SliceReport) bool {
+	t := messages.FromToken(sl.Token)
+	return w.loss.tokens[t] && t.Epoch > w.loss.accepted && sl.State > messages.SliceState_SLICE_STATE_RESERVED
+}

@@ -1,0 +1,146 @@
+package store
+
+import (
+	"math"
+	"slices"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what may be asked of the past, the same for every database:
+// which jobs fit, and where a page ends. A page ends early rather than late: a
+// reader of a million jobs holds one page of them, and its snapshot of the
+// database is over with the page.
+
+// Past asks for jobs that are over, the newest first. What is empty fits any.
+type Past struct {
+	Before             Position // only those behind this place; the zero: from the newest on
+	SinceUnixMs        int64    // finished then or later
+	Owner, Queue, Name string
+	States             []messages.JobState
+	Labels             []*messages.Label // all of these
+	Look               int               // at so many jobs at most, whether they fit or not
+}
+
+// PastJob is one of them, with its attempts in the order of their tokens.
+type PastJob struct {
+	Job      *messages.JobRecord
+	Attempts []*messages.AttemptRecord
+}
+
+// Page is a part of the answer.
+type Page struct {
+	Jobs   []PastJob
+	Looked int      // at so many
+	Next   Position // where to go on; the zero: there are no more
+}
+
+// PageBytes is what the records of one page may weigh. One job has room in any
+// case, or a page would never get past it.
+const PageBytes = 8 << 20
+
+// Newest stands behind every job: what Before means by its zero.
+var Newest = Position{FinishedUnixMs: math.MaxInt64}
+
+// From is where the page begins, the zero resolved.
+func (p *Past) From() Position {
+	if p.Before == (Position{}) {
+		return Newest
+	}
+	return p.Before
+}
+
+// StateMask is one bit for each state that fits; 0: any does.
+func (p *Past) StateMask() int64 {
+	var mask int64
+	for _, s := range p.States {
+		if s > 0 && s < 63 {
+			mask |= 1 << s
+		}
+	}
+	return mask
+}
+
+// Fits tells whether a job that is over and stands in the span is one of those
+// asked for.
+func (p *Past) Fits(j *messages.JobRecord) bool {
+	spec := j.GetSpec()
+	switch {
+	case p.Owner != "" && j.GetOwner().GetName() != p.Owner,
+		p.Queue != "" && spec.GetQueue() != p.Queue,
+		p.Name != "" && spec.GetName() != p.Name,
+		len(p.States) > 0 && !slices.Contains(p.States, j.GetState()):
+		return false
+	}
+	for _, want := range p.Labels {
+		if !slices.ContainsFunc(spec.GetLabels(), func(l *messages.Label) bool {
+			return l.GetKey() == want.GetKey() && l.GetValue() == want.GetValue()
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// Gathering is a page in the making. A database tells it of every job that it
+// looked at, the newest first; then it reads the attempts of Jobs, in that order.
+type Gathering struct {
+	past  *Past
+	page  Page
+	last  Position // that was looked at
+	bytes int
+	full  bool
+}
+
+// Gather begins a page.
+func (p *Past) Gather() *Gathering { return &Gathering{past: p} }
+
+// Look reckons one job in, and tells whether to go on. It is nil where what lies
+// beside the record has shown already that it does not fit.
+func (g *Gathering) Look(at Position, job *messages.JobRecord, bytes int) (more bool) {
+	if g.full = g.bytes > 0 && g.bytes+bytes > PageBytes; g.full {
+		return false
+	}
+	g.page.Looked++
+	g.last = at
+	if job != nil && g.past.Fits(job) {
+		g.bytes += bytes
+		g.page.Jobs = append(g.page.Jobs, PastJob{Job: job})
+	}
+	return g.page.Looked < g.past.Look
+}
+
+// Jobs are those that fit.
+func (g *Gathering) Jobs() []topology.JobID {
+	ids := make([]topology.JobID, len(g.page.Jobs))
+	for i := range g.page.Jobs {
+		ids[i] = topology.JobID(g.page.Jobs[i].Job.Id)
+	}
+	return ids
+}
+
+// Room is what attempts may still weigh; there is always some for the first job's.
+func (g *Gathering) Room() int { return max(PageBytes-g.bytes, 1) }
+
+// Takes tells whether the attempts of Jobs[i] have room.
+func (g *Gathering) Takes(i int) bool { return i == 0 || g.bytes < PageBytes }
+
+// Attempt adds the next attempt of Jobs[i].
+func (g *Gathering) Attempt(i int, attempt *messages.AttemptRecord, bytes int) {
+	g.page.Jobs[i].Attempts = append(g.page.Jobs[i].Attempts, attempt)
+	g.bytes += bytes
+}
+
+// Page ends it. Of Jobs the first so many have their attempts; the others wait
+// for the next page.
+func (g *Gathering) Page(whole int) Page {
+	switch {
+	case whole < len(g.page.Jobs):
+		g.page.Jobs = g.page.Jobs[:whole]
+		g.page.Next = PositionOf(g.page.Jobs[whole-1].Job)
+	case g.full || g.page.Looked > 0 && g.page.Looked >= g.past.Look:
+		g.page.Next = g.last
+	}
+	return g.page
+}

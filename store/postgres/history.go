@@ -1,0 +1,129 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns how the past is read: each page is two queries of one snapshot.
+
+const (
+	// pastJobs looks at jobs in the order of an index. A record is read only where
+	// the columns say that it may fit; what they cannot say is left to the caller.
+	pastJobs = `SELECT id, finished_unix_ms, CASE WHEN ($1 = '' OR owner = $1) AND ($2 = '' OR queue = $2)
+			AND ($3::bigint = 0 OR ($3::bigint >> state) & 1 = 1) THEN record END
+		FROM synapse.job WHERE is_over %s AND (finished_unix_ms, id) < ($4, $5) AND finished_unix_ms >= $6
+		ORDER BY finished_unix_ms DESC, id DESC LIMIT $7`
+	// pastAttempts reads the attempts of these jobs, as far as there is room for
+	// them: of a job all or none. One without any has a row of nothing.
+	pastAttempts = `SELECT n, epoch, counter, record FROM (
+			SELECT w.n, a.epoch, a.counter, a.record,
+				sum(coalesce(octet_length(a.record), 0)) OVER (ORDER BY w.n)
+				- sum(coalesce(octet_length(a.record), 0)) OVER (PARTITION BY w.n) AS before
+			FROM unnest($1::text[]) WITH ORDINALITY AS w (job, n) LEFT JOIN synapse.attempt a ON a.job = w.job) all_of_them
+		WHERE before < $2 ORDER BY n, epoch, counter`
+)
+
+// pastQuery says which index leads to the fewest jobs: those of one owner are
+// fewer than those of a queue, as a rule.
+func pastQuery(p *store.Past) (text string, args []any) {
+	equal := ""
+	switch {
+	case p.Owner != "":
+		equal = "AND owner = $1"
+	case p.Queue != "":
+		equal = "AND queue = $2"
+	}
+	from := p.From()
+	return fmt.Sprintf(pastJobs, equal), []any{p.Owner, p.Queue, p.StateMask(), from.FinishedUnixMs, string(from.Job), p.SinceUnixMs, max(p.Look, 0)}
+}
+
+// History implements store.Store.
+func (s *Store) History(past store.Past) (page store.Page, err error) {
+	ctx, leave, err := s.enter()
+	if err != nil {
+		return store.Page{}, err
+	}
+	defer leave()
+	for _, text := range []string{past.Owner, past.Queue, string(past.Before.Job)} {
+		if strings.IndexByte(text, 0) >= 0 { // the server's text has no such byte, and so no such job
+			return store.Page{}, nil
+		}
+	}
+	if past.Queue != "" {
+		if err := s.fillLate(ctx); err != nil {
+			return store.Page{}, fmt.Errorf("store: read the history: %w", judged(err))
+		}
+	}
+	err = s.snapshot(ctx, func(tx pgx.Tx) (err error) {
+		g := past.Gather()
+		text, args := pastQuery(&past)
+		if err := lookPast(ctx, tx, g, text, args); err != nil {
+			return err
+		}
+		page, err = attemptsPast(ctx, tx, g)
+		return err
+	})
+	if err != nil {
+		return store.Page{}, fmt.Errorf("store: read the history: %w", judged(err))
+	}
+	return page, nil
+}
+
+func lookPast(ctx context.Context, tx pgx.Tx, g *store.Gathering, text string, args []any) error {
+	rows, err := tx.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for more := true; more && rows.Next(); {
+		var at store.Position
+		var sealed pgtype.DriverBytes
+		if err := rows.Scan(&at.Job, &at.FinishedUnixMs, &sealed); err != nil {
+			return err
+		}
+		var job *messages.JobRecord
+		if sealed != nil {
+			if job, err = store.ReadJob(at.Job, sealed); err != nil {
+				return err
+			}
+		}
+		more = g.Look(at, job, len(sealed))
+	}
+	rows.Close()
+	return rows.Err()
+}
+
+// attemptsPast reads the attempts of what was found, as far as there is room.
+func attemptsPast(ctx context.Context, tx pgx.Tx, g *store.Gathering) (store.Page, error) {
+	jobs := g.Jobs()
+	if len(jobs) == 0 {
+		return g.Page(0), nil
+	}
+	whole := 0
+	err := query(ctx, tx, func(rows pgx.Rows) error {
+		var n int
+		var epoch, counter *uint64
+		var sealed pgtype.DriverBytes
+		if err := rows.Scan(&n, &epoch, &counter, &sealed); err != nil {
+			return err
+		}
+		whole = n
+		if epoch == nil {
+			return nil
+		}
+		token := topology.Token{Epoch: *epoch, Counter: *counter}
+		attempt, err := store.ReadAttempt(jobs[n-1], token, sealed)
+		g.Attempt(n-1, attempt, len(sealed))
+		return err
+	}, pastAttempts, jobs, g.Room())
+	return g.Page(whole), err
+}

@@ -1,0 +1,54 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+)
+
+// This file owns what becomes of the past of an older version's file.
+
+// A file of schema 2 is brought up to date with its past by queue.
+func TestThePastOfAnOlderSchema(t *testing.T) {
+	s := fresh(t)
+	epoch, err := s.Lead("tester")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, queue := range []string{"research", "", "night", "research"} {
+		j := submitted(epoch, string(rune('a'+i)), uint64(i+1))
+		j.Spec.Queue, j.State, j.FinishedUnixMs = queue, messages.JobState_JOB_STATE_SUCCEEDED, int64(i+1)
+		applied(t, s, epoch, actors.Change{Job: j})
+	}
+	if _, err := s.Prune(epoch, 2, 10); err != nil { // a row without a record
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, s.path, "DROP INDEX job_finished_owner", "DROP INDEX job_finished_queue", "ALTER TABLE job DROP COLUMN queue", "PRAGMA user_version = 2")
+	s = opened(t, s.path)
+	page, err := s.History(store.Past{Queue: "research", Look: 10})
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Job.Id != "d" {
+		t.Fatalf("history of the queue: %v, %v", page, err)
+	}
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The columns beside a record say what it says, or the file is damaged.
+func TestCheckHoldsTheQueue(t *testing.T) {
+	path := small(t)
+	edit(t, path, "UPDATE job SET queue = 'other' WHERE id = 'over'")
+	s := opened(t, path)
+	if err := s.Check(); err == nil {
+		t.Fatal("a queue that no record has was not noticed")
+	}
+	if err := s.Backup(filepath.Join(t.TempDir(), "copy.db")); err != nil {
+		t.Fatal(err)
+	}
+}

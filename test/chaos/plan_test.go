@@ -1,0 +1,215 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// This file owns the plan: what is broken when, drawn from the seed before
+// anything runs. So a run has the faults that it must have, by construction, and
+// says which those are.
+
+// The sorts of faults.
+const (
+	schedulerKilled = "schedulers killed"
+	schedulerFrozen = "schedulers frozen"
+	agentKilled     = "agents killed"
+	agentFrozen     = "agents frozen"
+	partition       = "partitions"
+	databaseCrash   = "database restarts"
+	databaseOutage  = "database outages"
+)
+
+// sort is one of them: how many a minute has, and how many a run of 20 minutes
+// must have at least. Shorter and longer runs must have their share, rounded up.
+type sort struct {
+	name  string
+	each  float64
+	least int
+}
+
+// whole is the run that the minimums are said of.
+const whole = 20 * time.Minute
+
+var sorts = []sort{
+	{schedulerKilled, 8, 30}, // together at least 60 times kill -9,
+	{agentKilled, 8, 30},
+	{schedulerFrozen, 4, 10}, // at least 20 times SIGSTOP and SIGCONT,
+	{agentFrozen, 5, 10},
+	{partition, 5, 20}, // 20 partitions
+	{databaseCrash, 2, 0},
+	{databaseOutage, 0.5, 5}, // and 5 outages of the database
+}
+
+// share is how many of n a run of this length has.
+func share(n float64, of, d time.Duration) int {
+	exact := n * float64(d) / float64(of)
+	return int(exact) + min(1, int((exact-float64(int(exact)))*1e6))
+}
+
+// step is one fault of a plan.
+type step struct {
+	at     time.Duration
+	name   string
+	target int // of the schedulers or machines
+	down   time.Duration
+	more   int     // partitions: how many machines beside the target
+	how    cutting // partitions
+	crash  bool    // database: it dies, and is not told to end
+}
+
+func (s step) String() string {
+	text := fmt.Sprintf("%s %s #%d for %s", s.at.Round(time.Millisecond), s.name, s.target, s.down)
+	if s.name == partition {
+		text += fmt.Sprintf(" (and %d more, one-way: %t)", s.more, s.how == toMachine)
+	}
+	return text
+}
+
+// mending is what a target has to itself after a fault, to come back.
+const mending = 1500 * time.Millisecond
+
+// newPlan draws the faults of a run: as many of each sort as its share is, at
+// least as many as it must have, and none on what another one has broken just then.
+func newPlan(random *rand.Rand, d time.Duration, networks bool) []step {
+	var deck []string
+	for _, s := range sorts {
+		if s.name == partition && !networks {
+			continue
+		}
+		for range max(share(s.each, time.Minute, d), share(float64(s.least), whole, d)) {
+			deck = append(deck, s.name)
+		}
+	}
+	random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+	free := map[string]time.Duration{}           // by target: when it is whole again
+	gap := d * 9 / 10 / time.Duration(len(deck)) // what is broken last is mended before the end
+	var plan []step
+	for i, name := range deck {
+		s := draw(random, name)
+		s.at = gap/2 + time.Duration(i)*gap + time.Duration(random.Int64N(int64(gap)))
+		s.fit(random, free)
+		plan = append(plan, s)
+	}
+	slices.SortStableFunc(plan, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	return plan
+}
+
+// targets are the names of what a fault breaks.
+func (s step) targets() (names []string) {
+	switch s.name {
+	case schedulerKilled, schedulerFrozen:
+		return []string{fmt.Sprint("scheduler ", s.target)}
+	case databaseCrash, databaseOutage:
+		return []string{"database"}
+	}
+	for i := range 1 + s.more {
+		names = append(names, fmt.Sprint("machine ", (s.target+i)%machines))
+	}
+	return names
+}
+
+// fit draws what the fault falls on, among what is whole then. If nothing is, it
+// waits until something will be.
+func (s *step) fit(random *rand.Rand, free map[string]time.Duration) {
+	of := machines
+	if s.name == schedulerKilled || s.name == schedulerFrozen {
+		of = schedulers
+	}
+	whole := func() (at time.Duration) {
+		for _, name := range s.targets() {
+			at = max(at, free[name])
+		}
+		return at
+	}
+	first, best, soonest := random.IntN(of), 0, time.Duration(-1)
+	for i := range of {
+		s.target = (first + i) % of
+		if at := whole(); soonest < 0 || at < soonest {
+			best, soonest = s.target, at
+		}
+		if whole() <= s.at {
+			best, soonest = s.target, s.at
+			break
+		}
+	}
+	s.target, s.at = best, max(s.at, soonest)
+	for _, name := range s.targets() {
+		free[name] = s.at + s.down + mending
+	}
+}
+
+// draw decides how bad a fault is.
+func draw(random *rand.Rand, name string) step {
+	between := func(least, most time.Duration) time.Duration {
+		return least + time.Duration(random.Int64N(int64((most-least)/time.Millisecond)))*time.Millisecond
+	}
+	s := step{name: name}
+	now := func(in int) bool { return random.IntN(in) == 0 }
+	const dead = 13 * time.Second // long enough to be declared dead
+	switch name {
+	case schedulerKilled:
+		s.down = between(0, 3*time.Second)
+	case schedulerFrozen:
+		s.down = between(500*time.Millisecond, 6*time.Second) // a lease is three
+	case agentKilled:
+		s.down = between(0, 1500*time.Millisecond)
+	case agentFrozen, partition:
+		s.down = between(500*time.Millisecond, 4*time.Second)
+	case databaseCrash:
+		s.down, s.crash = between(0, 2*time.Second), now(2)
+	case databaseOutage:
+		s.down, s.crash = between(4*time.Second, 12*time.Second), now(2) // longer than a lease
+	}
+	if (name == agentKilled || name == agentFrozen || name == partition) && now(6) {
+		s.down = dead
+	}
+	if name == partition {
+		if now(4) {
+			s.more = machines/2 - 1
+		}
+		if now(4) {
+			s.how = toMachine
+		}
+	}
+	return s
+}
+
+// TestPlan: whatever the seed, a whole run has what the minimums say, no target
+// has two faults at once, and all is drawn from the seed alone.
+func TestPlan(t *testing.T) {
+	for seed := range uint64(50) {
+		for _, d := range []time.Duration{time.Minute, whole} {
+			plan := newPlan(rand.New(rand.NewPCG(seed, 2)), d, true)
+			again := newPlan(rand.New(rand.NewPCG(seed, 2)), d, true)
+			if !slices.Equal(plan, again) {
+				t.Fatalf("seed %d makes two plans", seed)
+			}
+			counts, free := map[string]int{}, map[string]time.Duration{}
+			for _, s := range plan {
+				counts[s.name]++
+				for _, target := range s.targets() {
+					if s.at < free[target] {
+						t.Fatalf("seed %d: %s while %s is broken until %s", seed, s, target, free[target])
+					}
+					free[target] = s.at + s.down
+				}
+				if s.at > d+time.Minute {
+					t.Errorf("seed %d: %s, and the run is over at %s", seed, s, d)
+				}
+			}
+			for _, sort := range sorts {
+				if least := share(float64(sort.least), whole, d); counts[sort.name] < least {
+					t.Errorf("seed %d: %d %s in %s, at least %d must be", seed, counts[sort.name], sort.name, d, least)
+				}
+			}
+			if d == whole && (counts[schedulerKilled]+counts[agentKilled] < 60 || counts[schedulerFrozen]+counts[agentFrozen] < 20) {
+				t.Errorf("seed %d: %v", seed, counts)
+			}
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what acknowledged means: on disk before the answer, no answer
+// without the disk, and an exit code that outlives whoever was to pass it on.
+
+// traced runs strace on a process, with the ends of every descriptor, until the
+// returned function is called, which answers the lines.
+func traced(t *testing.T, pid int, calls string) func() []string {
+	t.Helper()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("strace is not installed (tools/ensure.sh strace)")
+	}
+	out := filepath.Join(t.TempDir(), "strace")
+	cmd := exec.Command(strace, "-f", "-yy", "-s", "20000", "-e", "trace="+calls, "-o", out, "-p", strconv.Itoa(pid))
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+	for limit := time.Now().Add(10 * time.Second); !attached(pid); time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-ended:
+			t.Skipf("this machine lets nobody trace a process: %s", said.String())
+		default:
+		}
+		if time.Now().After(limit) {
+			t.Fatal("strace does not attach")
+		}
+	}
+	return func() []string {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		<-ended
+		text, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(string(text), "\n")
+	}
+}
+
+// attached tells whether every thread of a process is traced.
+func attached(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	for _, thread := range threads {
+		text, _ := os.ReadFile(thread)
+		if strings.Contains(string(text), "TracerPid:\t0\n") {
+			return false
+		}
+	}
+	return err == nil && len(threads) > 0
+}
+
+// seen finds the first line after another one that begins so, behind the
+// thread's number, and contains all of the words; −1 if there is none.
+func seen(lines []string, after int, begins string, words ...string) int {
+next:
+	for i := after + 1; i < len(lines); i++ {
+		_, call, _ := strings.Cut(lines[i], " ")
+		if !strings.HasPrefix(strings.TrimLeft(call, " "), begins) {
+			continue
+		}
+		for _, word := range words {
+			if !strings.Contains(lines[i], word) {
+				continue next
+			}
+		}
+		return i
+	}
+	return -1
+}
+
+// TestFsyncBeforeReply watches the system calls of one submit: the record goes
+// into the write-ahead log, the log to the disk, and only then the answer to the
+// client.
+func TestFsyncBeforeReply(t *testing.T) {
+	c := newCluster(t)
+	if !healthy(c) {
+		t.Fatal("a job was refused")
+	}
+	stop := traced(t, c.scheduler.cmd.Process.Pid, "pwrite64,fsync,fdatasync,write,writev,sendto,sendmsg")
+	id := c.submit(gang(1, 1, "true"))
+	lines := stop()
+	record := seen(lines, -1, "pwrite64(", "synapse.db-wal>", id)
+	if record < 0 {
+		t.Fatalf("job %s was acknowledged, and no write to the log has its name in %d calls", id, len(lines))
+	}
+	sync := seen(lines, record, "f", "sync(", "synapse.db-wal>")
+	done := sync
+	if sync >= 0 && strings.Contains(lines[sync], "<unfinished ...>") {
+		thread, _, _ := strings.Cut(lines[sync], " ")
+		for done = sync + 1; done < len(lines); done++ {
+			if strings.HasPrefix(lines[done], thread+" ") && strings.Contains(lines[done], "sync resumed>") {
+				break
+			}
+		}
+	}
+	reply := seen(lines, -1, "write(", "TCP:[", id)
+	if sync < 0 || done >= len(lines) || !strings.HasSuffix(lines[done], "= 0") {
+		t.Fatalf("after the record of job %s the log was not brought to the disk", id)
+	}
+	if reply < 0 {
+		t.Fatalf("no answer to the client names job %s", id)
+	}
+	t.Logf("call %d writes the record, %d brings the log to the disk, %d is the answer", record, done, reply)
+	if reply < done {
+		t.Errorf("the client was answered by call %d, and the record was on disk with call %d:\n%.200s\n%.200s", reply, done, lines[reply], lines[done])
+	}
+}
+
+// TestNoAnswerWithoutDisk freezes the file system under the scheduler: whoever
+// submits is not answered, whoever asks is, and after the thaw the same request
+// makes one job.
+func TestNoAnswerWithoutDisk(t *testing.T) {
+	disk := newDisk(t)
+	c := newCluster(t, "--data-dir", filepath.Join(disk.mounted, "data"))
+	if !healthy(c) {
+		t.Fatal("a job was refused")
+	}
+	t.Cleanup(disk.thaw) // before anything is ended that would wait for it
+	disk.freeze(t)
+	request := &messages.Submit{RequestId: "while-frozen", Spec: gang(1, 1, "true"), AllowInfeasible: true}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := c.client.Submit(ctx, request)
+		answered <- err
+	}()
+	if reply, err := c.client.ListJobs(c.ctx(), &messages.ListJobs{}); err != nil || len(reply.Jobs) != 1 {
+		t.Errorf("while the disk is frozen, %d jobs are listed: %v", len(reply.GetJobs()), err)
+	}
+	if err := <-answered; err == nil {
+		t.Fatal("a submit was acknowledged, and its disk is frozen")
+	}
+	disk.thaw()
+	reply, err := c.client.Submit(c.ctx(), request)
+	if err != nil {
+		t.Fatalf("after the thaw: %v", err)
+	}
+	all, err := c.client.ListJobs(c.ctx(), &messages.ListJobs{})
+	if err != nil || len(all.Jobs) != 2 {
+		t.Errorf("two requests made %d jobs (%v); the second is %s", len(all.GetJobs()), err, reply.Job)
+	}
+}
+
+// disk is a file system of its own, in a file.
+type disk struct{ mounted, fsfreeze string }
+
+func newDisk(t *testing.T) *disk {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: a file system cannot be mounted, and hence not be frozen")
+	}
+	d := &disk{}
+	for _, program := range []string{"mkfs.ext4", "mount", "umount", "fsfreeze"} {
+		path, err := exec.LookPath(program)
+		if err != nil {
+			t.Skipf("%s is not installed", program)
+		}
+		d.fsfreeze = path
+	}
+	dir := t.TempDir()
+	image := filepath.Join(dir, "image")
+	d.mounted = filepath.Join(dir, "disk")
+	if err := os.Mkdir(d.mounted, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(image)
+	if err == nil {
+		err = file.Truncate(64 << 20)
+		file.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image).CombinedOutput(); err != nil {
+		t.Fatalf("mkfs.ext4: %v: %s", err, out)
+	}
+	if out, err := exec.Command("mount", "-o", "loop", image, d.mounted).CombinedOutput(); err != nil {
+		t.Skipf("this machine mounts no file: %s", out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", d.mounted).CombinedOutput(); err != nil {
+			t.Errorf("the disk is left: %s", out)
+		}
+	})
+	return d
+}
+
+func (d *disk) freeze(t *testing.T) {
+	t.Helper()
+	if out, err := exec.Command(d.fsfreeze, "-f", d.mounted).CombinedOutput(); err != nil {
+		t.Skipf("this machine freezes no file system: %s", out)
+	}
+}
+
+// thaw may be asked for again.
+func (d *disk) thaw() { _ = exec.Command(d.fsfreeze, "-u", d.mounted).Run() }
+
+// TestExitOutlivesAgent: a member exits while nobody can take its exit code, and
+// its agent is killed. The code that users see in the end is the one.
+func TestExitOutlivesAgent(t *testing.T) {
+	c := newCluster(t)
+	n := c.node("n1", "r1")
+	go7 := filepath.Join(t.TempDir(), "go")
+	if err := os.Chmod(filepath.Dir(go7), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	id := c.submit(gang(1, 1, "until test -e "+go7+"; do sleep 0.02; done; exit 7"))
+	c.await(id, "running", 10*time.Second)
+	c.scheduler.signal(syscall.SIGSTOP)
+	if err := os.WriteFile(go7, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(5 * time.Second); !strings.Contains(n.said(), "exited with code 7"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("the agent does not see the exit:\n%s", n.said())
+		}
+	}
+	n.kill()
+	<-n.ended
+	c.agent("n1", "r1")
+	c.scheduler.signal(syscall.SIGCONT)
+	s := c.await(id, "failed", 20*time.Second)
+	if p := s.Attempt.Places[0]; s.Record.ExitCode != 7 || s.Record.Runs != 1 || p.Exit.GetKind() != messages.ExitKind_EXIT_KIND_EXITED || p.Exit.GetCode() != 7 {
+		t.Errorf("it exited with 7, and the job failed with %d after %d runs; its member left %v", s.Record.ExitCode, s.Record.Runs, p.Exit)
+	}
+}

@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// This file owns a leader that is cut off from everybody: from its database, from
+// machines, and from clients; and how times are told.
+
+// relay carries what comes to an address of ours to the database's socket.
+func (c *council) relay(t *testing.T, at string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", at+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	store, err := url.Parse(c.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(store.Query().Get("host"), ".s.PGSQL.5432")
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("unix", socket)
+			if err != nil {
+				from.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(to, from); to.Close() }()
+			go func() { _, _ = io.Copy(from, to); from.Close() }()
+		}
+	}()
+	host, port, _ := net.SplitHostPort(listener.Addr().String())
+	store.RawQuery = url.Values{"host": {host}, "port": {port}, "user": {store.Query().Get("user")}, "sslmode": {"disable"}}.Encode()
+	return store.String()
+}
+
+// TestLeaderCutOff: a leader that reaches neither the database nor machines nor
+// clients is replaced, and ends by itself without ever being told.
+func TestLeaderCutOff(t *testing.T) {
+	i := newIsland(t)
+	c := emptyCouncil(t)
+	ours := c.store
+	c.members[0].address, c.store = i.machine+":0", c.relay(t, i.address)
+	c.members[0].process = launch(t, "scheduler-0", i.ip, append([]string{"netns", "exec", i.name, filepath.Join(bin, "synapse-scheduler")}, c.seatArgs(0)...)...)
+	c.await(0)
+	if leads, _ := c.leader(10 * time.Second); leads != 0 {
+		t.Fatal("nobody else is there, and the first does not lead")
+	}
+	c.store = ours
+	for seat := 1; seat < seats; seat++ {
+		c.seat(seat)
+		c.await(seat)
+	}
+	c.seated()
+	c.node("n1", "r1")
+	c.node("n2", "r1")
+	spec, starts := witness(t, 2, 4, "exec sleep 600")
+	long := c.submit(spec)
+	c.cluster.await(long, "running", 10*time.Second)
+
+	i.cut()
+	fresh, freshStarts := witness(t, 2, 1, "exit 0")
+	id, took := c.admitted(fresh, 20*time.Second)
+	t.Logf("the leader cut off: the next gang ran after %s", took.Round(time.Millisecond))
+	if took > 12*time.Second {
+		t.Errorf("the next gang ran %s after the leader was cut off", took)
+	}
+	c.ends(0, 10*time.Second, 1, "this scheduler no longer leads")
+	i.heal()
+	c.cluster.await(id, "succeeded", 10*time.Second)
+	if s := c.job(long); s.Phase != "running" || s.Record.Runs != 1 || starts() != 2 || freshStarts() != 2 {
+		t.Errorf("the gang that ran is %s after %d runs and %d starts; the next one started %d times", s.Phase, s.Record.Runs, starts(), freshStarts())
+	}
+}
+
+// spread is the middle, the 99th of a hundred and the worst of some times.
+func spread(all []time.Duration) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	slices.Sort(all)
+	at := func(percent int) time.Duration {
+		return all[min(len(all)*percent/100, len(all)-1)].Round(time.Millisecond)
+	}
+	return fmt.Sprintf("the next gang ran after p50 %s, p99 %s, at most %s", at(50), at(99), at(100))
+}

@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// This file owns that nobody has to ask why a job waits: it is there wherever a
+// job is shown, in words, and as things are now.
+
+// listed is what programs read of a list of jobs.
+type listed struct {
+	Items []struct {
+		Metadata struct{ ID string }
+		Status   struct {
+			Phase, Reason string
+			RanSeconds    int
+		}
+	}
+}
+
+// reasons are those of all jobs, by id.
+func (c *cluster) reasons() map[string]string {
+	c.t.Helper()
+	var l listed
+	if err := json.Unmarshal([]byte(c.cli("get", "jobs", "-o", "json").wants(c.t, 0, "", "").out), &l); err != nil {
+		c.t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, j := range l.Items {
+		out[j.Metadata.ID] = j.Status.Phase + ": " + j.Status.Reason
+	}
+	return out
+}
+
+// wantsReason waits until a job is shown with these words.
+func (c *cluster) wantsReason(id, words string, within time.Duration) {
+	c.t.Helper()
+	for limit := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
+		got := c.reasons()[id]
+		if strings.Contains(got, words) {
+			return
+		}
+		if time.Now().After(limit) {
+			c.t.Fatalf("job %s is shown as %q after %s, and not as %q", id, got, within, words)
+		}
+	}
+}
+
+// again is a job that fails and is tried again a minute later.
+const again = `
+apiVersion: synapse/v1
+kind: Job
+metadata: {name: again}
+spec:
+  gang: {replicas: 1}
+  resources: {cpu: 1}
+  image: host
+  command: [/bin/sh, -c, "exit 3"]
+  restart: {limit: 2, backoff: 1m}
+`
+
+// TestEveryWaitingJobHasAReason: from its submit on, through all that makes a job wait.
+func TestEveryWaitingJobHasAReason(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	c.node("n2", "r1")
+	gang := func(line string, more ...string) string {
+		args := append([]string{"submit", "-q", "--replicas", "2", "--gpu", "8", "--image", "host"}, more...)
+		return strings.TrimSpace(c.cli(append(args, "--", "/bin/sh", "-c", line)...).wants(t, 0, "\n", "").out)
+	}
+	first := gang("exec sleep 600")
+	c.await(first, "running", 10*time.Second)
+
+	// Whoever is acknowledged and looks at once is told why.
+	var waiting []string
+	for range 20 {
+		waiting = append(waiting, gang("exec sleep 600"))
+	}
+	const needs = "needs 16 GPUs (2 tasks of 8 GPUs); the whole cluster has "
+	for id, why := range c.reasons() {
+		if id != first && (!strings.HasPrefix(why, "queued: "+needs+"0 free of 16")) {
+			t.Errorf("job %s is shown as %q", id, why)
+		}
+	}
+	c.cli("describe", "job", waiting[3]).wants(t, 0, "Reason:       "+needs+"0 free of 16", "")
+	c.cli("get", "jobs").wants(t, 0, needs, "")
+	c.cli("explain", waiting[3]).wants(t, 0, "3 of 20 waiting jobs are ahead of it", "")
+	c.cli("get", "queues", "--parsable", "--no-headers").wants(t, 0, "|20|0|1|320|16|", "")
+
+	waits := c.begins("wait", waiting[5])
+	waits.says(t, waiting[5]+" queued: "+needs+"0 free of 16\n")
+
+	// What changes is shown within a second or so.
+	c.cli("cordon", "n2", "--reason", "fan").wants(t, 0, "cordoned", "")
+	c.wantsReason(waiting[5], "out of service: 1 cordoned (of 2 machines)", 3*time.Second)
+	waits.says(t, "0 free of 16 · out of service: 1 cordoned (of 2 machines)\n")
+	c.cli("cancel", first).wants(t, 0, "", "")
+	c.wantsReason(waiting[0], needs+"8 free of 16 · out of service", 5*time.Second)
+	c.cli("hold", waiting[0], "--reason", "not today").wants(t, 0, "held", "")
+	if got := c.reasons()[waiting[0]]; !strings.HasPrefix(got, "held: held by anonymous: not today") {
+		t.Errorf("a held job is shown as %q", got)
+	}
+	c.cli("uncordon", "n2").wants(t, 0, "", "")
+	c.await(waiting[1], "running", 10*time.Second)
+	c.wantsReason(waiting[2], "queued: "+needs+"0 free of 16", 3*time.Second)
+	c.cli("get", "jobs", first).wants(t, 0, "cancelled by anonymous\n", "")
+
+	// Between two attempts, it says for how long.
+	file := filepath.Join(t.TempDir(), "again.yaml")
+	if err := os.WriteFile(file, []byte(again), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	backing := strings.TrimSpace(c.cli("submit", "-q", file).wants(t, 0, "\n", "").out)
+	c.wantsReason(backing, "queued: after 1 failure it is tried again in ", 10*time.Second)
+	c.cli("cancel", backing).wants(t, 0, "", "")
+	c.await(backing, "cancelled", 10*time.Second)
+}
