@@ -43,7 +43,7 @@ run: programs ## show a real cluster on this machine: submit, run, watch, break,
 	@examples/tour.sh bin
 
 test: ## run every test, the simulator's seeds among them (within 5 minutes on 2 cores)
-	@tools/ensure.sh postgresql busybox ip strace
+	@tools/ensure.sh postgresql busybox ip strace runc crun
 	$(GO) test ./...
 
 race: ## run the short tests under the race detector (needs a C compiler)

@@ -161,6 +161,7 @@ func (w *world) verdict(jobs []submitted) (attempts int) {
 			w.t.Errorf("two requests made one job, %s", j.id)
 		}
 		known[j.id] = true
+		before := w.t.Failed()
 		record, tried, err := db.Job(topology.JobID(j.id))
 		if err != nil {
 			w.t.Errorf("job %s was acknowledged: %v", j.id, err)
@@ -168,6 +169,9 @@ func (w *world) verdict(jobs []submitted) (attempts int) {
 		}
 		attempts += len(tried)
 		w.judge(j, record, tried, marks)
+		if w.t.Failed() && !before {
+			w.suspect = j.id
+		}
 	}
 	for mark := range marks { //order: all are looked at
 		w.t.Errorf("nobody decided what %s tells of", mark)

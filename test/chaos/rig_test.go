@@ -45,6 +45,7 @@ type world struct {
 	networks []*network // of the machines; none: all is on the loopback
 	tally    tally      // of the faults
 	ends     tally      // of attempts, by their cause
+	suspect  string     // the first job of which something is wrong
 	random   struct {
 		sync.Mutex
 		*rand.Rand
@@ -166,6 +167,21 @@ func (s *service) said() string {
 	return string(text[max(0, len(text)-lastWords):])
 }
 
+// saidOf are all lines that contain one of the words.
+func (s *service) saidOf(words ...string) string {
+	text, _ := os.ReadFile(s.log)
+	var kept strings.Builder
+	for line := range strings.Lines(string(text)) {
+		for _, word := range words {
+			if word != "" && strings.Contains(line, word) {
+				kept.WriteString(line)
+				break
+			}
+		}
+	}
+	return kept.String()
+}
+
 // newWorld starts a cluster.
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
@@ -258,6 +274,7 @@ func (w *world) close() {
 	if w.t.Failed() {
 		for _, s := range append(w.heads, w.nodes...) {
 			w.t.Logf("the last words of %s, started %d times:\n%s", s.name, s.starts, s.said())
+			w.t.Logf("what %s said of job %q and of its ledger:\n%s", s.name, w.suspect, s.saidOf(w.suspect, "ledger", "Starting Worker Node"))
 		}
 	}
 	for range 100 {
