@@ -61,13 +61,13 @@ func (n *Node) acceptLead(ctx actor.Context) {
 }
 
 // tellOutdated lets who leads under an older epoch know of ours, and of nothing
-// that we have. It may be a leader of the past; or the store was put back to an
+// that we have: without a ledger it joins nobody, even if the same address leads
+// under our epoch by now. It may be a leader of the past; or the store was put back to an
 // old copy, and without this word all machines would only seem silent.
 func (n *Node) tellOutdated(ctx actor.Context, outdated *actor.PID) {
 	if n.Ready() {
 		ctx.Request(At(outdated, SchedulerPath), &messages.Hello{
 			Origin: n.origin(noToken, ""), Epoch: n.epoch, Announcement: n.w.Announcement,
-			Ledger: &messages.LedgerReport{Total: n.w.Announcement.GetTotal(), Free: &messages.Resources{}},
 		})
 	}
 }

@@ -67,6 +67,10 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 		}
 		return
 	}
+	if h.Ledger == nil {
+		s.p.Host.Count("scheduler.old_lead", 1) // it answers a leader of the past that had our address
+		return
+	}
 	if err := h.Validate(); err != nil {
 		s.p.Log.Info("[ERROR] Failed to register node %s: %s", h.Origin.GetNode(), err)
 		s.reject(ctx, h, messages.RejectReason_REJECT_REASON_MALFORMED, err.Error())

@@ -238,7 +238,7 @@ type Hello struct {
 	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Announcement  *Announcement          `protobuf:"bytes,3,opt,name=announcement,proto3" json:"announcement,omitempty"`
-	Ledger        *LedgerReport          `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	Ledger        *LedgerReport          `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"` // absent: this only tells which epoch is obeyed, and joins nobody
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -49,7 +49,7 @@ func (x *Hello) Validate() error {
 		part("origin", x.GetOrigin()),
 		led("epoch", x.GetEpoch()),
 		part("announcement", x.GetAnnouncement()),
-		part("ledger", x.GetLedger()),
+		maybe("ledger", x.GetLedger()),
 	)
 }
 

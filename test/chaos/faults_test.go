@@ -122,7 +122,11 @@ func (w *world) part(ctx context.Context, s step) bool {
 	return done
 }
 
+// restartDatabase ends the database and starts it again. It may take longer to come
+// back than the plan has foreseen; then the next one waits.
 func (w *world) restartDatabase(ctx context.Context, crash bool, down time.Duration) bool {
+	w.restarting.Lock()
+	defer w.restarting.Unlock()
 	end := w.database.Stop
 	if crash {
 		end = w.database.Kill

@@ -35,18 +35,19 @@ const (
 
 // world is the cluster under test.
 type world struct {
-	t        *testing.T
-	dir      string
-	store    string
-	database *pgtest.Server
-	heads    []*service
-	nodes    []*service
-	clients  []api.SynapseClient
-	networks []*network // of the machines; none: all is on the loopback
-	tally    tally      // of the faults
-	ends     tally      // of attempts, by their cause
-	suspect  string     // the first job of which something is wrong
-	random   struct {
+	t          *testing.T
+	dir        string
+	store      string
+	database   *pgtest.Server
+	restarting sync.Mutex // held while the database goes and comes back
+	heads      []*service
+	nodes      []*service
+	clients    []api.SynapseClient
+	networks   []*network // of the machines; none: all is on the loopback
+	tally      tally      // of the faults
+	ends       tally      // of attempts, by their cause
+	suspect    string     // the first job of which something is wrong
+	random     struct {
 		sync.Mutex
 		*rand.Rand
 	}
