@@ -226,6 +226,7 @@ func TestSeveralSchedulers(t *testing.T) {
 	c.cluster.await(long, "running", 10*time.Second)
 	intact := func(t *testing.T, after string) {
 		t.Helper()
+		c.cluster.await(long, "running", 10*time.Second) // until its machines are heard, a new leader has it starting
 		if s := c.job(long); s.Phase != "running" || s.Record.Runs != 1 || starts() != 2 {
 			t.Fatalf("%s the gang is %s after %d runs and %d starts: %s", after, s.Phase, s.Record.Runs, starts(), s.Reason)
 		}
