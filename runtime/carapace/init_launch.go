@@ -146,10 +146,14 @@ func (l *launch) run() (int, *StartError) {
 		restore()
 		return 0, fail("rlimits", err)
 	}
-	// The command is born with the mask of this thread, so that opens its ears; the kernel drops what comes before the fork
-	// closes them again, some microseconds later.
+	// The command is born with the mask of this thread, so that opens its ears, but for the courier: one that came before the
+	// fork closes them again would find no handler, and end init. The command never sees a courier, blocked or not.
 	l.early = l.signals.taken()
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &noSignals, nil); err != nil {
+	mask := onlyCourier
+	if l.order.Spec.NoInit {
+		mask = noSignals
+	}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &mask, nil); err != nil {
 		return 0, fail("signals", err)
 	}
 	if l.order.Spec.NoInit {

@@ -52,8 +52,9 @@ const lastSignal = 64
 
 // allSignals is the set of all, and noSignals that of none.
 var (
-	allSignals = unix.Sigset_t{Val: [16]uint64{^uint64(0)}}
-	noSignals  unix.Sigset_t
+	allSignals  = unix.Sigset_t{Val: [16]uint64{^uint64(0)}}
+	onlyCourier = unix.Sigset_t{Val: [16]uint64{1 << (courier - 1)}}
+	noSignals   unix.Sigset_t
 )
 
 // withSignalsBlocked does something on the calling thread, which must be kept, so that what it forks is born deaf.
