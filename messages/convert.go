@@ -47,9 +47,10 @@ func ToShares(shares []topology.Share) []*GpuShare {
 	if len(shares) == 0 {
 		return nil
 	}
-	out := make([]*GpuShare, len(shares))
+	out, all := make([]*GpuShare, len(shares)), make([]GpuShare, len(shares))
 	for i, s := range shares {
-		out[i] = &GpuShare{GpuId: string(s.GPU), Milli: s.Milli}
+		out[i] = &all[i]
+		out[i].GpuId, out[i].Milli = string(s.GPU), s.Milli
 	}
 	return out
 }

@@ -109,13 +109,14 @@ func (l *Ledger) choose(members []Member, gpuType string) ([]Grant, []holding, *
 	if short != nil {
 		return nil, nil, short
 	}
-	var held []holding
+	held := make([]holding, 0, len(l.devices))
 	give := func(g *Grant, device int, milli int64) {
 		left[device] -= milli
 		g.GPUs = append(g.GPUs, Share{l.devices[device].gpu.ID, milli})
 		held = append(held, holding{device, milli})
 	}
 	for i := range grants {
+		grants[i].GPUs = make([]Share, 0, (grants[i].Amount.MilliGPU+WholeGPU-1)/WholeGPU)
 		for want := grants[i].Amount.MilliGPU; want >= WholeGPU; want -= WholeGPU {
 			d := slices.Index(left, WholeGPU)
 			if d < 0 {

@@ -47,7 +47,24 @@ func (t Token) Less(o Token) bool { return t.Compare(o) < 0 }
 
 // String is order-preserving, so that a task may use it as a fencing token in
 // a system that compares strings.
-func (t Token) String() string { return fmt.Sprintf("%08x.%08x", t.Epoch, t.Counter) }
+func (t Token) String() string { return string(t.AppendTo(make([]byte, 0, 17))) }
+
+// AppendTo appends what String would say. Names are made of it for every task.
+func (t Token) AppendTo(text []byte) []byte {
+	return appendHex(append(appendHex(text, t.Epoch), '.'), t.Counter)
+}
+
+// appendHex writes a number in at least eight digits.
+func appendHex(text []byte, n uint64) []byte {
+	digits := 8
+	for digits < 16 && n>>(4*digits) > 0 {
+		digits++
+	}
+	for digits--; digits >= 0; digits-- {
+		text = append(text, "0123456789abcdef"[n>>(4*digits)&15])
+	}
+	return text
+}
 
 // ErrToken is returned for a text that String did not make.
 var ErrToken = errors.New("not an attempt token")

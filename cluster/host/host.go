@@ -35,7 +35,7 @@ func New(log *Log) *Host {
 	h := &Host{log: log, ended: make(chan error, 1), pool: newWorkers(), counts: map[string]int64{}}
 	// What was sent to nobody is counted: that is part of life where actors end
 	// while messages to them are on their way.
-	h.system = newSystem(func() { h.Count("host.dead_letters", 1) })
+	h.system = NewSystem(func() { h.Count("host.dead_letters", 1) })
 	return h
 }
 

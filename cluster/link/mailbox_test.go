@@ -2,7 +2,9 @@ package link
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -12,9 +14,14 @@ import (
 type invoked struct{ said []string }
 
 func (i *invoked) InvokeSystemMessage(m any) { i.said = append(i.said, fmt.Sprintf("system %v", m)) }
-func (i *invoked) InvokeUserMessage(m any)   { i.said = append(i.said, fmt.Sprint(m)) }
+func (i *invoked) InvokeUserMessage(m any) {
+	if m == "bad" {
+		panic("why")
+	}
+	i.said = append(i.said, fmt.Sprint(m))
+}
 func (i *invoked) EscalateFailure(why, on any) {
-	i.said = append(i.said, fmt.Sprint("failed ", why, on))
+	i.said = append(i.said, fmt.Sprintf("failed on %v: %v", on, why))
 }
 
 // atOnce runs a mailbox on whoever posts to it.
@@ -45,4 +52,92 @@ func TestMailboxIsSafeFromTheFirstMoment(t *testing.T) {
 		}
 	}()
 	actor.Unbounded()().PostUserMessage("a")
+}
+
+// later keeps the turns that were asked for.
+type later struct{ turns []func() }
+
+func (l *later) Schedule(run func()) { l.turns = append(l.turns, run) }
+func (*later) Throughput() int       { return 3 }
+
+// turn runs the oldest, and tells how many are still asked for.
+func (l *later) turn() int {
+	run := l.turns[0]
+	l.turns = l.turns[1:]
+	run()
+	return len(l.turns)
+}
+
+func begun(i actor.MessageInvoker, d actor.Dispatcher) actor.Mailbox {
+	m := Mailbox()
+	m.RegisterHandlers(i, d)
+	m.Start()
+	return m
+}
+
+func TestMailboxGivesWayAfterABurst(t *testing.T) {
+	turns, actorOf := &later{}, &invoked{}
+	m := begun(actorOf, turns)
+	for i := range 5 {
+		m.PostUserMessage(i)
+	}
+	if len(turns.turns) != 1 || m.UserMessageCount() != 5 {
+		t.Fatalf("%d turns for %d messages, want 1 for 5", len(turns.turns), m.UserMessageCount())
+	}
+	if left := turns.turn(); left != 1 || len(actorOf.said) != 3 {
+		t.Fatalf("after a burst %d turns are asked for and %q is said, want 1 and three words", left, actorOf.said)
+	}
+	if left := turns.turn(); left != 0 || len(actorOf.said) != 5 || m.UserMessageCount() != 0 {
+		t.Fatalf("at the end %d turns are asked for and %q is said, want none and five words", left, actorOf.said)
+	}
+}
+
+// What an actor fails on is told once, and the rest waits until its supervisor
+// says resume. A system message passes meanwhile, and before all others.
+func TestMailboxStopsAtAFailureUntilResumed(t *testing.T) {
+	actorOf := &invoked{}
+	m := begun(actorOf, atOnce{})
+	m.PostSystemMessage(&actor.SuspendMailbox{})
+	for _, word := range []string{"a", "bad", "b"} {
+		m.PostUserMessage(word)
+	}
+	m.PostSystemMessage("stop")
+	m.PostSystemMessage(&actor.ResumeMailbox{})
+	if got, want := strings.Join(actorOf.said, ", "), "system stop, a, failed on bad: why, b"; got != want {
+		t.Errorf("it ran %s, want %s", got, want)
+	}
+}
+
+// apart runs each turn on a goroutine of its own.
+type apart struct{ running sync.WaitGroup }
+
+func (a *apart) Schedule(run func()) { a.running.Go(run) }
+func (*apart) Throughput() int       { return 7 }
+
+// Whoever posts, and however turns fall, every message is heard once, those of
+// one poster in their order, and never two at a time: invoked has no lock, so the
+// race detector would tell.
+func TestMailboxLosesNothing(t *testing.T) {
+	const posters, each = 8, 500
+	turns, actorOf := &apart{}, &invoked{}
+	m := begun(actorOf, turns)
+	var posting sync.WaitGroup
+	for p := range posters {
+		posting.Go(func() {
+			for i := range each {
+				m.PostUserMessage(fmt.Sprintf("%d %04d", p, i))
+			}
+		})
+	}
+	posting.Wait()
+	turns.running.Wait()
+	if len(actorOf.said) != posters*each || m.UserMessageCount() != 0 {
+		t.Fatalf("%d messages were heard and %d wait, want %d and none", len(actorOf.said), m.UserMessageCount(), posters*each)
+	}
+	for p := range posters {
+		of := slices.DeleteFunc(slices.Clone(actorOf.said), func(s string) bool { return !strings.HasPrefix(s, fmt.Sprint(p, " ")) })
+		if len(of) != each || !slices.IsSorted(of) {
+			t.Errorf("of poster %d %d messages were heard, in order: %v", p, len(of), slices.IsSorted(of))
+		}
+	}
 }
