@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
 // open reads the flags of a command that has only the shared ones.
@@ -40,7 +41,22 @@ func check(arguments []string) int {
 	if done {
 		return code
 	}
-	return printJSON(carapace.Check(at.cgroups))
+	return printJSON(append(carapace.Check(at.cgroups), checkLandlock()))
+}
+
+// checkLandlock is about what has no container: an agent's tasks of plain processes.
+func checkLandlock() carapace.Finding {
+	finding := carapace.Finding{Name: supervisor.LandlockFinding}
+	version, err := supervisor.Landlock()
+	if err != nil {
+		finding.Reason = err.Error()
+		return finding
+	}
+	finding.OK, finding.Reason = true, fmt.Sprintf("version %d, for plain processes", version)
+	if lacks := supervisor.LandlockLacks(version); len(lacks) > 0 {
+		finding.Reason += "; " + strings.Join(lacks, "; ")
+	}
+	return finding
 }
 
 func state(arguments []string) int {

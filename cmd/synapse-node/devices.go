@@ -14,7 +14,7 @@ import (
 )
 
 // This file owns the agent's GPUs: finding them at its start, what the operator
-// is told of them, and what the Node is told whenever one of them fails.
+// is told of them, and what the Node is told whenever one of them fails or is well again.
 
 // A driver that hangs must not keep a machine out for ever. It is asked up to three questions.
 const (
@@ -25,24 +25,29 @@ const (
 // devices are the machine's GPUs and what belongs to each.
 type devices struct {
 	finder   *gpu.Finder
+	record   gpu.Record
 	found    *gpu.Inventory
 	hardware *gpu.Hardware
 }
 
 // findDevices takes those that are declared, else those that it finds, and says
 // what was left out and what images can expect.
-func (o *options) findDevices(log actors.Log) (*devices, error) {
-	d := &devices{finder: gpu.New(gpu.Options{Timeout: discovery})}
+func (o *options) findDevices(record gpu.Record, log actors.Log) (*devices, error) {
+	d := &devices{finder: gpu.New(gpu.Options{Timeout: discovery}), record: record}
 	var err error
+	var again bool
 	if o.gpus >= 0 {
 		d.found, err = gpu.Declared(o.gpus, o.gpuType)
 	} else {
 		ctx, cancel := context.WithTimeout(context.Background(), allDiscovery)
 		defer cancel()
-		d.found, err = d.finder.Find(ctx)
+		d.found, again, err = d.finder.FindAgain(ctx, record)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking for GPUs: %w (--gpus N declares them, --gpus 0 does without)", err)
+	}
+	if again {
+		log.Info("GPUs: taken as the last start in this boot found them; the watch looks anew")
 	}
 	d.hardware = gpu.NewHardware("", d.found.Devices)
 	for _, f := range d.found.Devices {
@@ -61,9 +66,16 @@ func (o *options) findDevices(log actors.Log) (*devices, error) {
 func (d *devices) watch(h *host.Host, log actors.Log) *gpu.Watch {
 	node := actor.NewPID(h.System().Address(), actors.NodePath)
 	return gpu.StartWatch(gpu.Watching{
-		Finder: d.finder, Devices: d.found.Devices, Note: log.Info,
+		Finder: d.finder, Devices: d.found.Devices, Note: log.Info, KernelLog: "/dev/kmsg",
 		Tell: func(id, why string) {
 			h.System().Root.Send(node, &messages.GpuFaulted{GpuId: id, Detail: why})
 		},
+		Differ: func() {
+			log.Info("GPUs: other devices are there than were announced; the agent's next start announces those")
+			if err := d.record.Forget(); err != nil {
+				log.Info("GPUs: %v", err)
+			}
+		},
+		Well: func(id string) { h.System().Root.Send(node, &messages.GpuRecovered{GpuId: id}) },
 	})
 }

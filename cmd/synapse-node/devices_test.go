@@ -13,6 +13,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/gpu"
 )
 
 // nvidia puts a program in nvidia-smi's place. It prints what the answered file holds, and fails without one.
@@ -37,13 +38,37 @@ func document(t *testing.T, file, reset string) {
 	}
 }
 
+func recordOf(t *testing.T) gpu.Record {
+	return gpu.Record{File: filepath.Join(t.TempDir(), "gpus"), BootID: "boot"}
+}
+
+// TestDevicesAgain: an agent that starts again in the same boot does not wait for a driver that takes its time, and says so.
+func TestDevicesAgain(t *testing.T) {
+	says := nvidia(t)
+	document(t, says, "No")
+	record := recordOf(t)
+	if _, err := (&options{gpus: -1}).findDevices(record, host.NewLog(io.Discard, false)); err != nil {
+		t.Fatal(err)
+	}
+	slow := "#!/bin/sh\nsleep 20\n"
+	if err := os.WriteFile(filepath.Join(filepath.Dir(says), "nvidia-smi"), []byte(slow), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var told strings.Builder
+	began := time.Now()
+	gpus, err := (&options{gpus: -1}).findDevices(record, host.NewLog(&told, false))
+	if took := time.Since(began); err != nil || len(gpus.found.Devices) != 1 || took > time.Second || !strings.Contains(told.String(), "as the last start") {
+		t.Errorf("%v after %v: %s", err, took, told.String())
+	}
+}
+
 // TestDevices: the Node hears of a GPU that fails, from the agent's own watch.
 func TestDevices(t *testing.T) {
 	says := nvidia(t)
 	document(t, says, "No")
 	var told strings.Builder
 	log := host.NewLog(&told, false)
-	gpus, err := (&options{gpus: -1}).findDevices(log)
+	gpus, err := (&options{gpus: -1}).findDevices(recordOf(t), log)
 	if err != nil || len(gpus.found.Devices) != 1 || !strings.Contains(told.String(), "GPU-1: h100") {
 		t.Fatal(gpus, err, told.String())
 	}
@@ -73,7 +98,7 @@ func TestDevices(t *testing.T) {
 func TestDeclaredDevices(t *testing.T) {
 	nvidia(t)
 	for n, want := range map[int]string{0: "", 2: "", -1: "--gpus N", 1_000_000: "0 to 1000"} {
-		gpus, err := (&options{gpus: n, gpuType: "x"}).findDevices(host.NewLog(io.Discard, false))
+		gpus, err := (&options{gpus: n, gpuType: "x"}).findDevices(recordOf(t), host.NewLog(io.Discard, false))
 		if want == "" && (err != nil || len(gpus.found.Devices) != n) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%d: %v, %v", n, gpus, err)
 		}

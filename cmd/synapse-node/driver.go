@@ -91,7 +91,7 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 	if found.own != "" && containers.Checked() {
 		m.supervisor[0] = found.own // a third of our own size, once for each task
 	}
-	m.drivers = []launcher.Driver{containers, process.New(process.Options{AllowRoot: o.allowRoot})}
+	m.drivers = []launcher.Driver{containers, process.New(process.Options{AllowRoot: o.allowRoot, Hide: []string{dir}, Gpus: gpus})}
 	if err := o.addOthers(ctx, &m, found, described, containers); err != nil {
 		return m, err
 	}
@@ -160,7 +160,7 @@ func (o *options) settle(drivers []launcher.Driver, why string, containers *cont
 		return fmt.Errorf("--driver %s: %s", o.driver, why)
 	case why != "":
 		front(process.Name)
-		log.Info("Driver %s: tasks are not isolated, because %s", process.Name, why)
+		sayPlain(drivers[0].(*process.Driver), why, log)
 	case found.other != "":
 		front(upstream.Name)
 		log.Info("Driver %s: each task has a container of its own, in which %s runs it%s", upstream.Name, found.other, lacks)
@@ -168,6 +168,18 @@ func (o *options) settle(drivers []launcher.Driver, why string, containers *cont
 		log.Info("Driver %s: each task has a container of its own%s", container.Name, lacks)
 	}
 	return nil
+}
+
+// sayPlain says what plain processes are kept from, and what they are not.
+func sayPlain(d *process.Driver, why string, log actors.Log) {
+	confined := "not isolated"
+	if d.Confined() {
+		confined = "plain processes, which Landlock keeps from what is not theirs"
+	}
+	log.Info("Driver %s: tasks are %s, because %s; this machine cannot enforce: %s", process.Name, confined, why, strings.Join(d.Lacks(), ", "))
+	if barred := d.Barred(); len(barred) > 0 {
+		log.Info("Tasks cannot write to %s, because the agent's data directory lies there; they have $TMPDIR", strings.Join(barred, ", "))
+	}
 }
 
 // unwilling is why new tasks are not to be run in containers of ours; empty: they are.

@@ -13,6 +13,7 @@ import (
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/machine"
 	"github.com/yi-json/synapse/runtime/oci"
 	"github.com/yi-json/synapse/runtime/process"
@@ -116,7 +117,7 @@ func parseBytes(text string) (int64, error) {
 }
 
 // announce says what the machine is: what was found, but for what was declared.
-func (o *options) announce(log actors.Log) (*messages.Announcement, *devices, error) {
+func (o *options) announce(found gpu.Record, log actors.Log) (*messages.Announcement, *devices, error) {
 	total, err := machine.Capacity()
 	if err != nil {
 		return nil, nil, err
@@ -127,7 +128,7 @@ func (o *options) announce(log actors.Log) (*messages.Announcement, *devices, er
 	if o.memoryBytes > 0 {
 		total.MemoryBytes = o.memoryBytes
 	}
-	gpus, err := o.findDevices(log)
+	gpus, err := o.findDevices(found, log)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/runtime/disk"
+	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/machine"
@@ -37,7 +38,7 @@ func serve(o options) error {
 		id = me.NodeID()
 	}
 	log := host.NewLog(os.Stderr, o.debug)
-	announcement, gpus, err := o.announce(log)
+	announcement, gpus, err := o.announce(gpu.Record{File: filepath.Join(dir, "gpus"), BootID: me.BootID()}, log)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
 // This file owns whether containers work on this machine, and what of them.
@@ -47,7 +48,7 @@ func (d *Driver) Checked() bool { return d.lacks != nil }
 func (d *Driver) Lacks() []string {
 	var all []string
 	for _, what := range slices.Sorted(maps.Keys(d.lacks)) {
-		if what != "user namespaces" { // those are for agents without root, and Try knows
+		if what != "user namespaces" && what != supervisor.LandlockFinding { // those are for agents without root, and Try knows; this is for plain processes
 			all = append(all, what+" ("+d.lacks[what]+")")
 		}
 	}

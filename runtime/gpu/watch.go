@@ -2,13 +2,15 @@ package gpu
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
 
 // This file owns the watch over devices while the agent runs: what vanishes or
 // faults is told, so that the machine takes it out of service and the gang on it
-// ends at once, and not by its own time-out hours later.
+// ends at once, and not by its own time-out hours later. What is well again, and
+// stays so, is told too.
 
 // Watching is what a watch needs.
 type Watching struct {
@@ -20,6 +22,12 @@ type Watching struct {
 	// Tell is told of each device that is unfit, at every look: whoever it is told to may
 	// not have been there before, and hears it again without harm.
 	Tell func(id, why string)
+	// Well is told of each device that is fit and may work, at every look, for the same reason.
+	Well func(id string)
+	// Differ is called once, when a look that saw everything saw other devices than were announced; nil: nobody asks.
+	Differ func()
+	// KernelLog is where NVIDIA's driver writes what went wrong, /dev/kmsg; empty: it is not read.
+	KernelLog string
 	// Note gets sentences for the operator.
 	Note func(format string, arguments ...any)
 }
@@ -28,6 +36,17 @@ type Watching struct {
 // one may fall into a reset, or into a moment when the driver was busy. What the
 // driver itself says of a device counts at once.
 const patience = 2
+
+// How many looks in a row a device must be well before it is given back. It is five
+// minutes at first, since a device that was reset is seen well before whoever reset
+// it is done with it; and twice as many after each further fault, up to a day, so
+// that one that fails again and again ends ever fewer gangs. A device that was well
+// for a day since then is taken for mended. A machine is not left to wait for an
+// operator's word: it would mostly be forgotten, and a reboot gave the same answer.
+const (
+	wellAtFirst = 10
+	wellAtMost  = 2880
+)
 
 const defaultEvery = 30 * time.Second
 
@@ -38,13 +57,27 @@ type Watch struct {
 	done   sync.WaitGroup
 	state  map[string]*watched
 	doubt  string // what was last said about the driver as a whole
+	differ bool   // that there are others was told
+	xids   chan xid
+	said   map[string]bool // of Xids since the last look
 }
 
 // watched is what the watch knows of one device.
 type watched struct {
 	missed int
-	told   string // why it was given up; empty: it was not
-	back   bool   // it was seen fit again since
+	told   string // why it was given up; empty: it was not, or is given back
+	well   int    // looks in a row that saw it so
+	faults int    // how often it was given up since it was last taken for mended
+}
+
+// wait is how many looks must see it well before it may work. Of a device that was
+// not given up it is the shortest: an earlier agent may have done that.
+func (d *watched) wait() int {
+	wait := wellAtFirst
+	for i := 1; i < d.faults && wait < wellAtMost; i++ {
+		wait *= 2
+	}
+	return min(wait, wellAtMost)
 }
 
 // StartWatch begins to watch. Declared devices are not watched: nothing is known of them.
@@ -53,14 +86,23 @@ func StartWatch(w Watching) *Watch {
 		w.Every = defaultEvery
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	watch := &Watch{w: w, cancel: cancel, state: map[string]*watched{}}
+	watch := newWatch(w)
+	watch.cancel = cancel
+	if len(watch.state) > 0 {
+		watch.done.Go(func() { watch.run(ctx) })
+		if w.KernelLog != "" && slices.ContainsFunc(w.Devices, isNVIDIA) {
+			watch.done.Go(func() { watch.listen(ctx) })
+		}
+	}
+	return watch
+}
+
+func newWatch(w Watching) *Watch {
+	watch := &Watch{w: w, state: map[string]*watched{}, xids: make(chan xid, 16), said: map[string]bool{}}
 	for _, d := range w.Devices {
 		if !d.Gpu.Declared {
 			watch.state[d.Gpu.Id] = &watched{}
 		}
-	}
-	if len(watch.state) > 0 {
-		watch.done.Go(func() { watch.run(ctx) })
 	}
 	return watch
 }
@@ -76,10 +118,16 @@ func (w *Watch) run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		w.look(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+		clear(w.said)
+		for looked := true; looked; {
+			select {
+			case <-ctx.Done():
+				return
+			case x := <-w.xids:
+				w.onXid(x)
+			case <-tick.C:
+				looked = false
+			}
 		}
 	}
 }
@@ -95,6 +143,7 @@ func (w *Watch) look(ctx context.Context) {
 	for _, d := range now.Devices {
 		fit[d.Gpu.Id] = d
 	}
+	w.compare(now, fit, err)
 	for _, d := range w.w.Devices {
 		state := w.state[d.Gpu.Id]
 		if state == nil {
@@ -106,13 +155,35 @@ func (w *Watch) look(ctx context.Context) {
 			w.giveUp(d, seen.Fault)
 		case why != "":
 			w.giveUp(d, why)
-		case now.silent && isNVIDIA(d) && (there || now.seen[d.Parent]):
-			// The kernel shows it, and whoever knows more does not answer. A gang that trains is not ended for that.
-		case there, d.Parent != "" && now.indirect && now.seen[d.Parent]:
-			w.isFit(d)
+		case now.indirect && isNVIDIA(d) && (there || now.seen[d.Parent]):
+			// The kernel shows it, and whoever knows more fails or does not answer. A gang that trains is not ended for
+			// that, and nothing is given back for it.
+			state.well = 0
+			if !now.silent {
+				state.missed = 0
+			}
+			w.again(d)
+		case there:
+			w.isWell(d)
 		default:
 			w.miss(d, now, err)
 		}
+	}
+}
+
+// compare tells once that a start would announce other devices than this one did.
+func (w *Watch) compare(now *Inventory, fit map[string]Device, err error) {
+	if w.differ || w.w.Differ == nil || err != nil || now.silent || now.indirect && len(now.seen) > 0 {
+		return
+	}
+	same := len(fit) == len(w.state)
+	for id := range w.state {
+		_, there := fit[id]
+		same = same && there
+	}
+	if !same {
+		w.differ = true
+		w.w.Differ()
 	}
 }
 
@@ -120,14 +191,24 @@ func (w *Watch) giveUp(d Device, why string) {
 	state := w.state[d.Gpu.Id]
 	if state.told == "" {
 		state.told = why
+		state.faults++
 	}
-	state.back = false
-	w.w.Tell(d.Gpu.Id, state.told)
+	state.well = 0
+	w.again(d)
+}
+
+// again tells of a device that was given up, until it is given back.
+func (w *Watch) again(d Device) {
+	if why := w.state[d.Gpu.Id].told; why != "" {
+		w.w.Tell(d.Gpu.Id, why)
+	}
 }
 
 func (w *Watch) miss(d Device, now *Inventory, err error) {
 	state := w.state[d.Gpu.Id]
+	state.well = 0
 	if state.missed++; state.missed < patience {
+		w.again(d)
 		return
 	}
 	why := "it is no longer there"
@@ -137,20 +218,27 @@ func (w *Watch) miss(d Device, now *Inventory, err error) {
 	w.giveUp(d, why)
 }
 
-// isFit: a device that was given up stays so until the machine boots. A gang that
-// ran on it was told that it failed, and what is wrong with it may come back under
-// the next one; whoever has looked into it reboots the machine.
-func (w *Watch) isFit(d Device) {
+// isWell counts, and gives a device back that has been well for long enough.
+func (w *Watch) isWell(d Device) {
 	state := w.state[d.Gpu.Id]
 	state.missed = 0
-	if state.told == "" {
+	state.well = min(state.well+1, wellAtMost)
+	wait := state.wait()
+	switch {
+	case state.well < wait:
+		if state.told != "" && state.well == 1 {
+			w.w.Note("GPU %s looks well again; it is given back when %d looks in a row have seen it so", d.Gpu.Id, wait)
+		}
+		w.again(d)
 		return
+	case state.told != "":
+		w.w.Note("GPU %s has been well for %d looks and is given back; it was withdrawn because %s", d.Gpu.Id, wait, state.told)
+		state.told = ""
 	}
-	if !state.back {
-		state.back = true
-		w.w.Note("GPU %s looks well again; it stays withdrawn until the machine boots", d.Gpu.Id)
+	if state.well == wellAtMost {
+		state.faults = 0
 	}
-	w.w.Tell(d.Gpu.Id, state.told)
+	w.w.Well(d.Gpu.Id)
 }
 
 // sayDoubt tells once when the driver cannot be asked, and once when it can again.

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // watching is a machine under watch, and what was told at the last look.
@@ -17,6 +20,7 @@ type watching struct {
 	*rig
 	watch *Watch
 	told  []string
+	well  []string
 	notes []string
 }
 
@@ -29,21 +33,19 @@ func begin(t *testing.T, r *rig) *watching {
 		t.Fatal(err)
 	}
 	w := &watching{rig: r}
-	w.watch = &Watch{state: map[string]*watched{}, w: Watching{
+	w.watch = newWatch(Watching{
 		Finder: finder, Devices: found.Devices,
 		Tell: func(id, why string) { w.told = append(w.told, id+": "+why) },
+		Well: func(id string) { w.well = append(w.well, id) },
 		Note: func(format string, arguments ...any) { w.notes = append(w.notes, fmt.Sprintf(format, arguments...)) },
-	}}
-	for _, d := range found.Devices {
-		w.watch.state[d.Gpu.Id] = &watched{}
-	}
+	})
 	return w
 }
 
 // look looks once, and wants these devices told with these words, in their order.
 func (w *watching) look(want ...string) {
 	w.t.Helper()
-	w.told = nil
+	w.told, w.well = nil, nil
 	w.watch.look(context.Background())
 	ok := len(w.told) == len(want)
 	for i := range want {
@@ -59,7 +61,23 @@ const (
 	h1 = "GPU-00000535-0001-4a00-8000-abcdef000001"
 )
 
-// TestWatchLost: what the driver itself calls lost is told at the first look, and stays so when it seems to be back.
+// looks looks so often, and wants these devices told each time.
+func (w *watching) looks(n int, want ...string) {
+	w.t.Helper()
+	for range n {
+		w.look(want...)
+	}
+}
+
+// isWell wants to know whether the last look told of a device that it may work.
+func (w *watching) isWell(id string, want bool) {
+	w.t.Helper()
+	if slices.Contains(w.well, id) != want {
+		w.t.Errorf("%s is told as well: %v", id, !want)
+	}
+}
+
+// TestWatchLost: what the driver itself calls lost is told at the first look, and stays so when it only seems to be back.
 func TestWatchLost(t *testing.T) {
 	w := begin(t, newRig(t).says("query", "535.xml"))
 	w.look()
@@ -69,7 +87,82 @@ func TestWatchLost(t *testing.T) {
 	w.says("query", "535.xml")
 	w.look(h1 + ": Unknown Error")
 	w.look(h1 + ": Unknown Error")
-	tells(t, w.notes, h1+" looks well again; it stays withdrawn")
+	tells(t, w.notes, h1+" looks well again; it is given back when 10 looks")
+}
+
+// TestWatchWell: a device is given back when it was well in so many looks in a row, and told as well from then on; one
+// look that sees it otherwise, or that cannot see how it is, begins the count anew.
+func TestWatchWell(t *testing.T) {
+	r := newRig(t).says("query", "535.xml")
+	r.met("0000:43:00.0", "NVIDIA H100 80GB HBM3", h1, "1")
+	w := begin(t, r)
+	lost := h1 + ": Unknown Error"
+	w.looks(wellAtFirst)
+	w.isWell(h1, true) // it was never given up, but an earlier agent may have done that
+	for _, not := range []func(){
+		func() { w.says("query", "535-lost.txt") },
+		func() { w.program("echo Failed to initialize NVML; exit 18") },
+		func() { w.watch.w.Finder.smi.stuck = make(chan struct{}) },
+	} {
+		w.says("query", "535-lost.txt")
+		w.look(lost)
+		w.says("query", "535.xml")
+		w.watch.state[h1].faults = 1
+		w.looks(wellAtFirst-1, lost)
+		answering, err := os.ReadFile(w.smi())
+		if err != nil {
+			t.Fatal(err)
+		}
+		not()
+		w.look(lost)
+		w.watch.w.Finder.smi.stuck = nil
+		if err := os.WriteFile(w.smi(), answering, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w.says("query", "535.xml")
+		w.looks(wellAtFirst-1, lost)
+		w.isWell(h1, false)
+		w.look()
+		w.isWell(h1, true)
+		w.look()
+		w.isWell(h1, true)
+	}
+	if last := w.notes[len(w.notes)-1]; !strings.Contains(last, h1+" has been well for 10 looks and is given back; it was withdrawn because") {
+		t.Error(last)
+	}
+}
+
+// TestWatchFlaps: each further fault doubles the wait, up to a day, and a day of health makes up for all of them.
+func TestWatchFlaps(t *testing.T) {
+	w := begin(t, newRig(t).says("query", "550-reset.xml"))
+	bad := "GPU-00000550-0000-4a00-8000-abcdef000000"
+	if w.watch.state[bad] == nil {
+		t.Fatalf("the rig has no %s", bad)
+	}
+	d := Device{Gpu: &messages.Gpu{Id: bad}}
+	for _, want := range []int{10, 20, 40, 80, 160, 320, 640, 1280, 2560, 2880, 2880} {
+		w.watch.state[bad].told = "" // as if it had been given back a moment ago
+		w.watch.giveUp(d, "it is bad")
+		w.told, w.well = nil, nil
+		for range want - 1 {
+			w.watch.isWell(d)
+		}
+		w.isWell(bad, false)
+		if len(w.told) != want-1 {
+			t.Errorf("told %d times while it was out, want %d", len(w.told), want-1)
+		}
+		if want < wellAtMost {
+			w.watch.isWell(d)
+			w.isWell(bad, true)
+		}
+	}
+	for range wellAtMost {
+		w.watch.isWell(d)
+	}
+	w.watch.giveUp(d, "it is bad")
+	if wait := w.watch.state[bad].wait(); wait != wellAtFirst {
+		t.Errorf("after a day of health the wait is %d looks", wait)
+	}
 }
 
 // TestWatchFault: a device that needs a reset is told at once; one that may be drained is not.
@@ -172,7 +265,7 @@ func TestWatchRuns(t *testing.T) {
 	var once sync.Once
 	told := make(chan string, 1)
 	watch := StartWatch(Watching{
-		Finder: r.finder(), Devices: found.Devices, Every: time.Millisecond,
+		Finder: r.finder(), Devices: found.Devices, Every: time.Millisecond, Well: func(string) {},
 		Tell: func(id, _ string) { once.Do(func() { told <- id }) }, Note: t.Logf,
 	})
 	select {

@@ -1,6 +1,7 @@
-// Package process is the driver without isolation: a task is a plain session of
-// processes on the host, as the job's user where the agent is root. It needs no
-// privilege at all. It never says that a limit is kept which it cannot keep.
+// Package process is the driver without containers: a task is a plain session of
+// processes on the host, as the job's user where the agent is root, confined by
+// Landlock where the kernel has it. It needs no privilege at all. It never says that
+// a limit is kept which it cannot keep.
 package process
 
 import (
@@ -9,12 +10,14 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/environment"
+	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
@@ -29,6 +32,9 @@ const HostImage = "host"
 type Driver struct {
 	o       Options
 	cgroups string // where leaves are made; empty: nowhere
+
+	landlock int   // the kernel's version of it …
+	missing  error // … or why there is none
 }
 
 // Options are what the driver is made of.
@@ -46,6 +52,12 @@ type Options struct {
 	Cgroups string
 	// MaxProcesses bounds the user's processes as the kernel counts them; 0: as the agent's.
 	MaxProcesses uint64
+	// Hide are directories of the machine that no task may reach: the agent's own.
+	Hide []string
+	// Gpus says which nodes belong to which of the machine's GPUs; nil: there are none but declared ones.
+	Gpus *gpu.Hardware
+	// Landlock answers the kernel's version of it; nil: asks the kernel.
+	Landlock func() (int, error)
 }
 
 // New makes the driver.
@@ -57,6 +69,10 @@ func New(o Options) *Driver {
 	if d.cgroups != "" && os.MkdirAll(d.cgroups, 0o755) != nil {
 		d.cgroups = ""
 	}
+	if o.Landlock == nil {
+		o.Landlock = supervisor.Landlock
+	}
+	d.landlock, d.missing = o.Landlock()
 	return d
 }
 
@@ -69,6 +85,12 @@ func (d *Driver) Scratch(t *launcher.Task) string { return t.Scratch }
 // Prepare refuses what needs a container, and hands the scratch directory to the user.
 func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 	if err := check(t.Spec); err != nil {
+		return err
+	}
+	if err := d.mayWrite(t.Spec); err != nil {
+		return err
+	}
+	if _, err := d.nodes(t); err != nil {
 		return err
 	}
 	user, err := d.user(t.Spec)
@@ -141,6 +163,9 @@ func (d *Driver) Command(t *launcher.Task, _ *messages.StartTask, env []string) 
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME=" + user.Home, "USER=" + user.Name, "LOGNAME=" + user.Name, "SHELL=/bin/sh",
 	}
+	if slices.Contains(d.Barred(), "/tmp") {
+		base = append(base, "TMPDIR="+t.Scratch)
+	}
 	command := t.Spec.GetCommand()
 	spec := &supervisor.Spec{
 		Path: command[0], Args: command, Env: environment.Merge(base, d.o.Env, env),
@@ -148,6 +173,9 @@ func (d *Driver) Command(t *launcher.Task, _ *messages.StartTask, env []string) 
 	}
 	if spec.Dir == "" {
 		spec.Dir = t.Scratch
+	}
+	if spec.Confine, err = d.confinement(t, user); err != nil {
+		return nil, err
 	}
 	spec.Cgroup, err = d.makeCgroup(t)
 	return spec, err

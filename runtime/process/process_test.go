@@ -3,15 +3,18 @@ package process
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/topology"
@@ -149,6 +152,96 @@ func TestCommand(t *testing.T) {
 	}
 	if strings.Contains(env, "TZ=UTC") {
 		t.Error(env)
+	}
+}
+
+// TestConfinement: a task may use its own GPUs' nodes and no others', and write where its job says; where one device is
+// only declared nobody knows its nodes; and without Landlock nothing is claimed.
+func TestConfinement(t *testing.T) {
+	known := []gpu.Device{
+		{Gpu: &messages.Gpu{Id: "GPU-0"}, Nodes: []string{"/dev/nvidia0"}}, {Gpu: &messages.Gpu{Id: "GPU-1"}, Nodes: []string{"/dev/nvidia1"}},
+	}
+	o := Options{Hide: []string{"/srv/agent"}, Gpus: gpu.NewHardware(t.TempDir(), known), Landlock: func() (int, error) { return 4, nil }, AllowRoot: true}
+	given := t.TempDir()
+	task := taskOf(t, host(func(s *messages.JobSpec) {
+		s.Workdir, s.Mounts = "/srv/work", []*messages.Mount{{Source: given, Target: given}}
+	}))
+	task.Gpus = []*messages.Gpu{known[0].Gpu}
+	task.Grant.Gpus = []*messages.GpuShare{{GpuId: "GPU-0"}}
+	confine := func(o Options) *supervisor.Confinement {
+		t.Helper()
+		spec, err := New(o).Command(task, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return spec.Confine
+	}
+	c := confine(o)
+	for _, want := range []struct {
+		in   []string
+		path string
+		has  bool
+	}{
+		{c.Use, "/dev/nvidia0", true}, {c.Use, "/dev/nvidia1", false}, {c.Use, "/dev", false}, {c.Use, "/dev/null", true}, {c.Hide, "/srv/agent", true},
+		{c.Write, "/tmp", true}, {c.Write, "/srv/work", true}, {c.Write, given, true}, {c.Write, "/", false}, {c.Write, task.Scratch, false},
+	} {
+		if slices.Contains(want.in, want.path) != want.has {
+			t.Errorf("%s is in %v: %v", want.path, want.in, !want.has)
+		}
+	}
+	if c.Own != task.Scratch || c.Landlock != 4 || c.Bound {
+		t.Errorf("%+v", c)
+	}
+	if os.Geteuid() == 0 {
+		task.Spec.User = "0"
+		if c := confine(o); !c.Bound || slices.Contains(c.Use, "/proc") || !slices.Contains(c.Hide, "/etc/synapse") {
+			t.Errorf("as root: %+v", c)
+		}
+	}
+	task.Gpus = []*messages.Gpu{{Id: "GPU-0", Declared: true}}
+	if c := confine(o); !slices.Contains(c.Use, "/dev") {
+		t.Errorf("declared: %v", c.Use)
+	}
+	task.Gpus = nil
+	if _, err := New(o).Command(task, nil, nil); err == nil || !strings.Contains(err.Error(), "GPU-0 was granted") {
+		t.Errorf("a device that is gone: %v", err)
+	}
+	task.Grant.Gpus = nil
+	o.Landlock = func() (int, error) { return 0, errors.New("none here") }
+	if d := New(o); confine(o) != nil || d.Confined() || !strings.Contains(strings.Join(d.Lacks(), ", "), "none here") || len(d.Barred()) > 0 {
+		t.Errorf("without: %v %v", d.Lacks(), d.Barred())
+	}
+}
+
+// TestAgentsOwn: what the agent hides is nobody's to mount or to work in, and a task is told of another place for its
+// temporary files where the usual one is barred by it.
+func TestAgentsOwn(t *testing.T) {
+	dir := t.TempDir()
+	agents := filepath.Join(dir, "agent")
+	inside := filepath.Join(agents, "inside")
+	link := filepath.Join(dir, "link")
+	if err := os.MkdirAll(inside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(inside, link); err != nil {
+		t.Fatal(err)
+	}
+	d := New(Options{Hide: []string{agents}, Landlock: func() (int, error) { return 1, nil }})
+	for _, path := range []string{dir, agents, inside, link} {
+		task := taskOf(t, host(func(s *messages.JobSpec) { s.Mounts = []*messages.Mount{{Source: path, Target: path}} }))
+		if err := d.Prepare(context.Background(), task); err == nil || !strings.HasPrefix(err.Error(), "mounts[0].source: ") {
+			t.Errorf("mount of %s: %v", path, err)
+		}
+		task = taskOf(t, host(func(s *messages.JobSpec) { s.Workdir = path }))
+		if err := d.Prepare(context.Background(), task); path != dir && (err == nil || !strings.HasPrefix(err.Error(), "workdir: ")) {
+			t.Errorf("workdir %s: %v", path, err)
+		}
+	}
+	task := taskOf(t, host(nil))
+	spec, err := d.Command(task, nil, []string{"A=1"})
+	below := supervisor.Within(dir, "/tmp")
+	if err != nil || slices.Contains(spec.Env, "TMPDIR="+task.Scratch) != below || slices.Contains(d.Barred(), "/tmp") != below {
+		t.Errorf("%v, %v, %v", spec, err, d.Barred())
 	}
 }
 

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,6 +47,13 @@ func Start(dir string, spec *Spec, command []string) (*Link, error) {
 		return nil, fmt.Errorf("a supervisor lives in %s already", dir)
 	}
 	defer held.Close()
+	var drawn [16]byte
+	if _, err := unix.Getrandom(drawn[:], 0); err != nil {
+		return nil, fmt.Errorf("draw the supervisor's key: %w", err)
+	}
+	for i := range spec.Key {
+		spec.Key[i] = int64(binary.NativeEndian.Uint64(drawn[8*i:]) >> 1)
+	}
 	if err := writeJSON(dir, specFile, spec); err != nil {
 		return nil, err
 	}
@@ -107,13 +115,28 @@ func Attach(dir string, patience time.Duration) (*Link, error) {
 		}
 		conn, err := connect(dir)
 		if err == nil {
-			return &Link{dir: dir, conn: conn}, nil
+			l := &Link{dir: dir, conn: conn}
+			if err := l.showKey(); err != nil {
+				l.Close()
+				return nil, err
+			}
+			return l, nil
 		}
 		if time.Now().After(until) {
 			return nil, fmt.Errorf("the supervisor in %s does not answer: %w", dir, err)
 		}
 		time.Sleep(pause)
 	}
+}
+
+// showKey makes the connection an agent's.
+func (l *Link) showKey() error {
+	var spec struct{ Key Key }
+	if _, err := readJSON(filepath.Join(l.dir, specFile), &spec); err != nil {
+		return fmt.Errorf("the supervisor's key: %w", err)
+	}
+	_ = l.send(fmt.Sprintf("key %d %d", spec.Key[0], spec.Key[1])) // one that ends just now is told by Next
+	return nil
 }
 
 // connect goes through a descriptor of the directory: a socket's address is too

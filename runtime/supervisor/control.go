@@ -7,18 +7,22 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // This file owns the supervisor's ear. Agents come and go; each connects to the
-// socket in the task's directory and is told at once how far the task is. A word
-// is one packet of text, so that there is nothing to frame.
+// socket in the task's directory, shows the key, and is told how far the task is. A
+// word is one packet of text, so that there is nothing to frame.
 //
-//	agent → supervisor: stop SIGNAL GRACE_NS · signal SIGNAL · keep HEARD_NS
+//	agent → supervisor: key NUMBER NUMBER, first · stop SIGNAL GRACE_NS · signal SIGNAL · keep HEARD_NS
 //	supervisor → agent: waiting · started PID · gone EXIT
 
 const maxPacket = 16 << 10
+
+// keyPatience is how long a connection may keep its key to itself.
+const keyPatience = 5 * time.Second
 
 // command is one word of an agent.
 type command struct {
@@ -28,6 +32,7 @@ type command struct {
 
 // control holds the connections.
 type control struct {
+	key      Key
 	commands chan command
 
 	mu    sync.Mutex
@@ -38,8 +43,8 @@ type control struct {
 // openControl listens, and takes the connection that the agent passed. Without a
 // socket the task runs all the same: it is only deaf to the next agent, which
 // then waits for its end.
-func openControl() *control {
-	c := &control{commands: make(chan command, 16), last: "waiting"}
+func openControl(key Key) *control {
+	c := &control{key: key, commands: make(chan command, 16), last: "waiting"}
 	if first, err := adoptSocket(agentFD); err == nil {
 		c.add(first)
 	}
@@ -95,10 +100,30 @@ func (c *control) accept(listener *os.File) {
 		if fd < 0 {
 			continue
 		}
-		if conn, err := adoptSocket(fd); err == nil {
+		conn, err := adoptSocket(fd)
+		switch {
+		case err != nil:
+		case c.key == Key{}:
 			c.add(conn)
+		default:
+			go c.admit(conn)
 		}
 	}
+}
+
+// admit takes a connection that shows the key. Whoever else finds the socket, another task of the same user for
+// example, is neither told anything nor heard.
+func (c *control) admit(conn *os.File) {
+	buffer := make([]byte, 256)
+	_ = conn.SetReadDeadline(time.Now().Add(keyPatience))
+	n, err := conn.Read(buffer)
+	word, ok := parseCommand(string(buffer[:max(n, 0)]))
+	if err != nil || !ok || word.verb != "key" || (Key{word.first, word.second}) != c.key {
+		conn.Close()
+		return
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	c.add(conn)
 }
 
 // add begins a conversation. The present state goes out before any later one can.

@@ -129,8 +129,8 @@ func (k *keeper) run() *Exit {
 
 // start reads what is to be done and does it.
 func (k *keeper) start() *Exit {
-	k.control = openControl()
 	found, err := readJSON(specFile, &k.spec)
+	k.control = openControl(k.spec.Key)
 	if !found || err != nil {
 		return setUpFailed(fmt.Errorf("specification: %w", errors.Join(err, errMissing(found))))
 	}

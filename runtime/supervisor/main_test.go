@@ -15,5 +15,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == SubCommand {
 		os.Exit(Main(os.Args[2:]))
 	}
+	if len(os.Args) == 3 && os.Args[1] == cutArgument {
+		if os.Truncate(os.Args[2], 1) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }

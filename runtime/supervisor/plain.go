@@ -40,16 +40,13 @@ func (d death) fill(exit *Exit) {
 func newPlain(k *keeper) *plain { return &plain{k: k, death: make(chan death, 1)} }
 
 func (p *plain) start() *Exit {
-	// What dies with its parent dies with the thread that forked it, which is this one.
-	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return setUpFailed(errors.Join(errors.New("become the subreaper"), err))
 	}
-	pid, failed := spawn(p.k)
-	if failed != nil {
+	if failed := p.spawnApart(); failed != nil {
 		return failed
 	}
-	p.pid = pid
+	pid := p.pid
 	if err := p.k.note(pid); err != nil {
 		p.k.explain(err.Error())
 		p.k.kill()
@@ -58,6 +55,22 @@ func (p *plain) start() *Exit {
 	p.k.began <- pid
 	go p.reap()
 	return nil
+}
+
+// spawnApart gives the command a thread of ours as its parent: what confines the command is put on that thread, which
+// does nothing else ever after. It lives as long as the task, because the command dies with it.
+func (p *plain) spawnApart() *Exit {
+	spawned := make(chan *Exit)
+	go func() {
+		runtime.LockOSThread()
+		var failed *Exit
+		p.pid, failed = spawn(p.k)
+		spawned <- failed
+		if failed == nil {
+			<-p.k.allGone
+		}
+	}()
+	return <-spawned
 }
 
 // reap waits for everything. We are the subreaper, so whatever a task leaves

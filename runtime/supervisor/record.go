@@ -45,6 +45,8 @@ type Spec struct {
 	// task; empty: none. The supervisor starts the task in it, kills through it
 	// and removes it.
 	Cgroup string `json:"cgroup,omitempty"`
+	// Confine is what the command may do to the machine; nil: whatever its user may.
+	Confine *Confinement `json:"confine,omitempty"`
 	// Container or Detached is what is run in place of a command, if there is one: then nothing
 	// above counts, but for the environment of the program that makes the detached one.
 	Container *Container `json:"container,omitempty"`
@@ -59,7 +61,13 @@ type Spec struct {
 	Segments     int   `json:"segments"`      // … and how many of them are kept
 
 	BootID string `json:"boot_id"`
+	// Key is what an agent shows that connects later, drawn anew for each supervisor. A socket's place can be hidden from
+	// nobody by Landlock, but this file can.
+	Key Key `json:"key,omitzero"`
 }
+
+// Key is two numbers that nobody guesses; zeros: none is asked for.
+type Key [2]int64
 
 // User is whom the command runs as; nil: as the supervisor.
 type User struct {

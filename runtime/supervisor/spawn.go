@@ -21,7 +21,8 @@ const (
 )
 
 // spawn executes the command as the leader of its own session. It dies with the
-// calling thread, which therefore never ends before the process does.
+// calling thread, which therefore never ends before the process does, and which has
+// the command's confinement from here on.
 func spawn(k *keeper) (int, *Exit) {
 	spec := &k.spec
 	path, failed := lookUp(spec)
@@ -45,6 +46,10 @@ func spawn(k *keeper) (int, *Exit) {
 	attr.Files = []uintptr{null.Fd(), theirs[0].Fd(), theirs[1].Fd()}
 	if u := spec.User; u != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
+	}
+	if err := spec.Confine.confineThread(); err != nil {
+		closeAll(k.out[:])
+		return 0, setUpFailed(err)
 	}
 	pid, err := forkInto(spec, path, attr)
 	if err != nil {

@@ -68,8 +68,12 @@ func (w *world) spec() *messages.JobSpec {
 	if os.Geteuid() == 0 {
 		user = "root"
 	}
+	var mounts []*messages.Mount
+	for _, name := range shared {
+		mounts = append(mounts, &messages.Mount{Source: filepath.Join(w.dir, name), Target: filepath.Join(w.dir, name)})
+	}
 	return &messages.JobSpec{
-		Name: "gang", Image: "host", Command: []string{filepath.Join(w.dir, "bin", "member")}, User: user,
+		Name: "gang", Image: "host", Command: []string{filepath.Join(w.dir, "bin", "member")}, User: user, Mounts: mounts,
 		Env: []*messages.EnvVar{
 			{Name: "CHAOS_DIR", Value: w.dir}, {Name: "CHAOS_GPUS", Value: fmt.Sprint(gpus)},
 			{Name: "CHAOS_WORK", Value: work.String()},

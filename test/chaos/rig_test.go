@@ -183,6 +183,9 @@ func (s *service) saidOf(words ...string) string {
 	return kept.String()
 }
 
+// shared are the folders that the gangs' members write to, whichever machine they are on.
+var shared = []string{"marks", "devices", "broken"}
+
 // newWorld starts a cluster.
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
@@ -194,7 +197,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, dir: dir, database: database, tally: newTally(), ends: newTally()}
 	w.random.Rand = rand.New(rand.NewPCG(seed, 1))
 	t.Cleanup(w.close)
-	for _, name := range []string{"", "bin", "marks", "devices", "broken"} {
+	for _, name := range append([]string{"", "bin"}, shared...) {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o777); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,127 @@
+package gpu
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// keeping is a machine of which a first start has kept what it found.
+func keeping(t *testing.T) (*rig, Record) {
+	t.Helper()
+	r := migRig(t)
+	r.met("0000:07:00.0", "NVIDIA A100-SXM4-80GB", "GPU-00000470-0000-4a00-8000-abcdef000000", "2")
+	r.amdNode("1", 7, 128, 0x100)
+	record := Record{File: filepath.Join(t.TempDir(), "gpus"), BootID: "boot-1"}
+	first, again, err := r.finder().FindAgain(context.Background(), record)
+	if err != nil || again || len(first.Devices) < 4 {
+		t.Fatalf("%+v, %v, %v", first, again, err)
+	}
+	return r, record
+}
+
+// TestKept: a second start in the same boot has all that the first one found, and asks nobody.
+func TestKept(t *testing.T) {
+	r, record := keeping(t)
+	want := r.mustFind()
+	r.program("exec sleep 60")
+	got, again, err := r.finder().FindAgain(context.Background(), record)
+	if err != nil || !again {
+		t.Fatalf("%v, %v", again, err)
+	}
+	expect(t, "devices", words(got.Devices), words(want.Devices))
+	expect(t, "notes", got.Notes, want.Notes)
+	for i, d := range got.Devices {
+		if !reflect.DeepEqual(d.Gpu.String(), want.Devices[i].Gpu.String()) || d.NUMA != want.Devices[i].NUMA || d.Fault != want.Devices[i].Fault {
+			t.Errorf("%+v, want %+v", d, want.Devices[i])
+		}
+	}
+}
+
+// TestKeptNoMore: another boot, other devices, a record that is torn or not ours: the machine is looked at.
+func TestKeptNoMore(t *testing.T) {
+	write := func(change func([]byte) []byte) func(*rig, *Record) {
+		return func(r *rig, record *Record) {
+			data, err := os.ReadFile(record.File)
+			if err == nil {
+				err = os.WriteFile(record.File, change(data), 0o600)
+			}
+			if err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+	for name, change := range map[string]func(*rig, *Record){
+		"another boot":      func(_ *rig, record *Record) { record.BootID = "boot-2" },
+		"one more GPU":      func(r *rig, _ *Record) { r.met("0000:99:00.0", "NVIDIA A100-SXM4-80GB", "GPU-9", "9") },
+		"one GPU less":      func(r *rig, _ *Record) { _ = os.RemoveAll(filepath.Join(r.root, driverDir)) },
+		"one more part":     func(r *rig, _ *Record) { r.has("proc/driver/nvidia/capabilities/gpu2/mig/gi9/ci0/access", "") },
+		"another driver":    func(r *rig, _ *Record) { r.has("sys/module/nvidia/version", "999.1") },
+		"one more AMD node": func(r *rig, _ *Record) { r.has(topologyDir+"/9/properties", "") },
+		"no record":         func(_ *rig, record *Record) { _ = record.Forget() },
+		"a folder": func(_ *rig, record *Record) {
+			_ = record.Forget()
+			_ = os.Mkdir(record.File, 0o700)
+		},
+		"empty":   write(func([]byte) []byte { return nil }),
+		"torn":    write(func(data []byte) []byte { return data[:len(data)/2] }),
+		"flipped": write(func(data []byte) []byte { return []byte(strings.Replace(string(data), "nvidia", "nvidio", 1)) }),
+		"foreign": write(func([]byte) []byte { return []byte(`{"sum":0,"kept":null}`) }),
+		"older": write(func(data []byte) []byte {
+			return []byte(strings.Replace(string(data), `"version":1`, `"version":0`, 1))
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, record := keeping(t)
+			change(r, &record)
+			if found, again, err := r.finder().FindAgain(context.Background(), record); again || err != nil || len(found.Devices) == 0 {
+				t.Errorf("%+v, %v, %v", found, again, err)
+			}
+		})
+	}
+}
+
+// TestKeptNot: what was found without asking the driver is not kept, nor is that there is nothing.
+func TestKeptNot(t *testing.T) {
+	for name, r := range map[string]*rig{
+		"nothing": newRig(t).says("query", "No devices were found"),
+		"by /proc": func() *rig {
+			r := newRig(t).met("0000:07:00.0", "NVIDIA A100-SXM4-80GB", "GPU-00000470-0000-4a00-8000-abcdef000000", "2")
+			r.program("exit 9")
+			return r
+		}(),
+	} {
+		record := Record{File: filepath.Join(t.TempDir(), "gpus"), BootID: "boot-1"}
+		if _, again, err := r.finder().FindAgain(context.Background(), record); err != nil || again {
+			t.Errorf("%s: %v, %v", name, again, err)
+		}
+		if _, err := os.Stat(record.File); err == nil {
+			t.Errorf("%s: was kept", name)
+		}
+	}
+}
+
+// TestWatchDiffers: the watch tells once that a start would find other devices, and not when it could not look.
+func TestWatchDiffers(t *testing.T) {
+	w := begin(t, newRig(t).says("query", "535.xml"))
+	differ := 0
+	w.watch.w.Differ = func() { differ++ }
+	w.look()
+	w.program("exit 9")
+	w.look()
+	if differ > 0 {
+		t.Error("told before there was anything to tell")
+	}
+	w = begin(t, newRig(t).says("query", "535.xml"))
+	w.watch.w.Differ = func() { differ++ }
+	w.watch.w.Devices = w.watch.w.Devices[1:] // as if the first had appeared since
+	delete(w.watch.state, "GPU-00000535-0000-4a00-8000-abcdef000000")
+	w.look()
+	w.look()
+	if differ != 1 {
+		t.Errorf("told %d times", differ)
+	}
+}

@@ -1,0 +1,131 @@
+package process
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// This file owns what of the machine a task may write to and use, and what it may not see. It is the contract of the
+// containers' host view as far as Landlock can keep it: the machine is read, and written to where the job says so.
+
+// ofSameUser is hidden from tasks that run as the agent's own user, or as root: from others the modes of the files keep it.
+// What is put beside a hidden place later is not readable either, so that no more is hidden than has to be.
+var ofSameUser = []string{
+	"/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet", "/etc/kubernetes",
+	"/var/spool/cron", "/boot",
+}
+
+// shared are the machine's places for everybody's files.
+var shared = []string{"/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/dev/hugepages"}
+
+// plainDevices are what any program counts on, and the cards by which the members of a gang reach each other.
+var plainDevices = []string{
+	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
+	"/dev/infiniband", "/dev/hfi1*", "/dev/cxi*", "/dev/xpmem", "/dev/knem", "/dev/gdrdrv",
+}
+
+// Lacks says what this driver, or this machine, does not enforce, each with its reason.
+func (d *Driver) Lacks() []string {
+	lacks := []string{"limits of memory, CPU and processes (plain processes have none)"}
+	if d.missing != nil {
+		return append(lacks, fmt.Sprintf("confinement of tasks (%v)", d.missing))
+	}
+	lacks = append(lacks, "sockets of other programs (Landlock does not hide them)")
+	return append(lacks, supervisor.LandlockLacks(d.landlock)...)
+}
+
+// Confined tells whether tasks may write only where their jobs say so.
+func (d *Driver) Confined() bool { return d.missing == nil }
+
+// Barred are the places for everybody's files to which no task may write, because something hidden lies in them.
+func (d *Driver) Barred() []string {
+	if !d.Confined() {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(shared), func(place string) bool { return !d.bars(place) })
+}
+
+// bars tells whether the agent's own lies in a place, or the place in it.
+func (d *Driver) bars(place string) bool {
+	return slices.ContainsFunc(d.o.Hide, func(hidden string) bool {
+		place, hidden := real(place), real(hidden)
+		return supervisor.Within(hidden, place) || supervisor.Within(place, hidden)
+	})
+}
+
+// real is where a path leads, or the path where it leads nowhere.
+func real(path string) string {
+	if at, err := filepath.EvalSymlinks(path); err == nil {
+		return at
+	}
+	return path
+}
+
+// mayWrite refuses a job's place that the task could not be given.
+func (d *Driver) mayWrite(s *messages.JobSpec) error {
+	for i, m := range s.GetMounts() {
+		if d.bars(m.GetSource()) {
+			return fmt.Errorf("mounts[%d].source: %s is hidden from tasks, because the agent keeps its own there; take a directory beside it", i, m.GetSource())
+		}
+	}
+	for _, hidden := range d.o.Hide {
+		if dir := s.GetWorkdir(); dir != "" && supervisor.Within(real(dir), real(hidden)) {
+			return fmt.Errorf("workdir: %s is hidden from tasks, because the agent keeps its own there; take a directory beside it", dir)
+		}
+	}
+	return nil
+}
+
+// confinement is what the task's supervisor puts on it; nil where the kernel has no means.
+func (d *Driver) confinement(t *launcher.Task, user *account.Account) (*supervisor.Confinement, error) {
+	nodes, err := d.nodes(t)
+	if err != nil || !d.Confined() {
+		return nil, err
+	}
+	c := &supervisor.Confinement{
+		Landlock: d.landlock, Hide: slices.Clone(d.o.Hide), Own: t.Scratch, Write: slices.Clone(shared), Use: nodes,
+		Bound: user.UID == 0,
+	}
+	for _, pattern := range plainDevices {
+		found, _ := filepath.Glob(pattern) // the patterns are ours, and right
+		c.Use = append(c.Use, found...)
+	}
+	if user.Self || user.UID == 0 {
+		c.Hide = append(c.Hide, ofSameUser...)
+	}
+	if user.UID != 0 {
+		// CUDA names its threads by their files in /proc. Root would find the kernel's settings there.
+		c.Use = append(c.Use, "/proc")
+	}
+	if dir := t.Spec.GetWorkdir(); dir != "" {
+		c.Write = append(c.Write, dir)
+	}
+	for _, m := range t.Spec.GetMounts() {
+		c.Write = append(c.Write, m.GetSource())
+	}
+	return c, nil
+}
+
+// nodes are those of the task's GPUs. Of a declared device nobody knows which they are: with one the task may open
+// whatever its user may.
+func (d *Driver) nodes(t *launcher.Task) ([]string, error) {
+	if slices.ContainsFunc(t.Gpus, (*messages.Gpu).GetDeclared) {
+		return []string{"/dev"}, nil
+	}
+	for _, share := range t.Grant.GetGpus() {
+		if !slices.ContainsFunc(t.Gpus, func(g *messages.Gpu) bool { return g.GetId() == share.GetGpuId() }) {
+			return nil, fmt.Errorf("GPU %s was granted, and is no longer among this machine's", share.GetGpuId())
+		}
+	}
+	view, err := d.o.Gpus.Granted(t.Gpus)
+	if err != nil {
+		return nil, err
+	}
+	return view.Nodes, nil
+}

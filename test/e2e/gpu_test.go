@@ -1,0 +1,52 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAgentKilledSlowGPUs: on a machine whose driver takes seconds to answer the next agent is there as soon as on any
+// other, and takes up the task on its GPU.
+func TestAgentKilledSlowGPUs(t *testing.T) {
+	c := newCluster(t)
+	dir := t.TempDir()
+	const slow = 3 * time.Second
+	script := `#!/bin/sh
+sleep 3
+[ "$1" = -q ] && cat <<EOF
+<nvidia_smi_log><gpu id="00000000:01:00.0"><product_name>NVIDIA H100</product_name><uuid>GPU-1</uuid><minor_number>0</minor_number></gpu></nvidia_smi_log>
+EOF
+`
+	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start := func() (*process, time.Duration) {
+		began := time.Now()
+		args := append([]string{"PATH=" + dir + ":" + os.Getenv("PATH"), filepath.Join(bin, "synapse-node")}, c.agentArgs("n1", "r1", "--gpus=-1")...)
+		p := launch(t, "n1", "/usr/bin/env", args...)
+		p.says(t, "Success! Master says: Welcome to Synapse", 15*time.Second)
+		return p, time.Since(began)
+	}
+	n, first := start()
+	if first < slow {
+		t.Fatalf("the first agent was welcome after %s, and had not asked the driver", first)
+	}
+	id := c.submit(gang(1, 1, `[ "$CUDA_VISIBLE_DEVICES" = GPU-1 ] && sleep 2; exit 7`))
+	c.await(id, "running", 10*time.Second)
+	n.kill()
+	<-n.ended
+	n, again := start()
+	if again > 2*time.Second {
+		t.Errorf("the next agent was welcome after %s", again)
+	}
+	t.Logf("welcome after %s at first, after %s again", first.Round(time.Millisecond), again.Round(time.Millisecond))
+	if !strings.Contains(n.said(), "taken as the last start in this boot found them") {
+		t.Error("it does not say why")
+	}
+	if s := c.await(id, "failed", 15*time.Second); s.Record.ExitCode != 7 || s.Record.Runs != 1 {
+		t.Errorf("it ended with code %d after %d runs: %s", s.Record.ExitCode, s.Record.Runs, s.Record.Outcome)
+	}
+}
