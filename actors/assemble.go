@@ -46,9 +46,14 @@ func (r *root) Receive(ctx actor.Context) {
 
 // spawn makes a child; a name that is taken is a broken invariant of the parent.
 func spawn(ctx actor.Context, p *Ports, kind Kind, name string, make actor.Producer) *actor.PID {
-	pid, err := ctx.SpawnNamed(p.props(kind, make), name)
+	return spawnAs(ctx, p.props(kind, make), name)
+}
+
+// spawnAs makes a child from Props that are kept, where there are many of its kind.
+func spawnAs(ctx actor.Context, props *actor.Props, name string) *actor.PID {
+	pid, err := ctx.SpawnNamed(props, name)
 	if err != nil {
-		panic(string(kind) + " " + name + " was spawned twice: " + err.Error())
+		panic(name + " was spawned twice: " + err.Error())
 	}
 	return pid
 }

@@ -25,6 +25,8 @@ type Coordinator struct {
 	plan      attemptPlan
 	token     *messages.Token // the plan's, as every order has it
 	parties   []*party        // in rank order of their first member
+	at        map[topology.NodeID]*party
+	reached   [stageAborted + 1]int // how many parties are at each stage
 	meeting   *messages.Rendezvous
 	sent      Instant // when the first Reserve left: the decision window counts from here
 	resend    resend
@@ -92,9 +94,13 @@ type deadline struct{ Phase uint64 }
 
 func newCoordinator(p *Ports, job, scheduler *actor.PID, plan attemptPlan) actor.Actor {
 	c := &Coordinator{p: p, job: job, scheduler: scheduler, plan: plan, token: messages.ToToken(plan.Token), states: newStates(&coordinatorTable, p.Host)}
-	for _, t := range plan.Targets {
-		c.parties = append(c.parties, &party{Target: t, known: plan.Resumed == nil})
+	c.parties, c.at = make([]*party, len(plan.Targets)), make(map[topology.NodeID]*party, len(plan.Targets))
+	all := make([]party, len(plan.Targets))
+	for i, t := range plan.Targets {
+		all[i] = party{Target: t, known: plan.Resumed == nil}
+		c.parties[i], c.at[t.Node] = &all[i], &all[i]
 	}
+	c.reached[stageAsked] = len(all)
 	return c
 }
 
@@ -146,27 +152,34 @@ func (c *Coordinator) onBorn(ctx actor.Context) {
 	c.enter(ctx, c.p.Constants.ReserveDeadline)
 }
 
-// enter begins a phase: its command goes to everyone still behind, and its
-// deadline is set.
+// enter begins a phase that has a command: it goes to everyone still behind.
 func (c *Coordinator) enter(ctx actor.Context, limit time.Duration) {
+	c.sendPending(ctx)
+	c.await(ctx, limit)
+}
+
+// await sets a phase's deadline, and when its command is sent again.
+func (c *Coordinator) await(ctx actor.Context, limit time.Duration) {
 	c.phase++
 	c.p.Clock.After(limit, ctx.Self(), deadline{c.phase})
-	c.sendPending(ctx)
 	c.resend.begin(ctx, c.p)
+}
+
+// move notes how far a machine is.
+func (c *Coordinator) move(w *party, s stage) {
+	c.reached[w.stage]--
+	c.reached[s]++
+	w.stage = s
 }
 
 // party finds the machine a fact is from. Only its current incarnation counts.
 func (c *Coordinator) party(o *messages.Origin) *party {
-	for _, w := range c.parties {
-		if string(w.Node) == o.Node {
-			if !w.known || w.MachineID != o.MachineId || !messages.SameIncarnation(w.Incarnation, o.Incarnation) {
-				return nil
-			}
-			w.version = max(w.version, o.LedgerVersion)
-			return w
-		}
+	w := c.at[topology.NodeID(o.Node)]
+	if w == nil || !w.known || w.MachineID != o.MachineId || !messages.SameIncarnation(w.Incarnation, o.Incarnation) {
+		return nil
 	}
-	return nil
+	w.version = max(w.version, o.LedgerVersion)
+	return w
 }
 
 func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
@@ -174,7 +187,8 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 	if w == nil || w.stage != stageAsked || c.states.in("aborting", "done") {
 		return
 	}
-	w.stage, w.address, w.port = stageReserved, m.Address, m.RendezvousPort
+	c.move(w, stageReserved)
+	w.address, w.port = m.Address, m.RendezvousPort
 	w.places = w.places[:0]
 	for _, g := range m.Grants {
 		w.places = append(w.places, &messages.Place{Rank: g.Rank, Node: string(w.Node), MachineId: w.MachineID, Grant: g, Address: m.Address})
@@ -204,16 +218,14 @@ func (c *Coordinator) tooLate() bool { return c.p.Clock.Now() >= c.decideBy() }
 // behind counts the machines that have not reached a stage.
 func (c *Coordinator) behind(s stage) int {
 	n := 0
-	for _, w := range c.parties {
-		if w.stage < s {
-			n++
-		}
+	for _, here := range c.reached[:s] {
+		n += here
 	}
 	return n
 }
 
 func (c *Coordinator) places() []*messages.Place {
-	var all []*messages.Place
+	all := make([]*messages.Place, 0, len(c.parties))
 	for _, w := range c.parties {
 		all = append(all, w.places...)
 	}
@@ -251,7 +263,7 @@ func (c *Coordinator) onRefused(ctx actor.Context, m *messages.Refused) {
 	switch {
 	case c.states.in("reserving") && w.stage == stageAsked:
 		c.balk(ctx, w, m)
-		w.stage = stageAborted // it holds nothing, and will not
+		c.move(w, stageAborted) // it holds nothing, and will not
 		c.abort(ctx, "refused")
 	case c.states.in("committing") && w.stage < stageCommitted:
 		c.balk(ctx, w, m)
@@ -269,7 +281,7 @@ func (c *Coordinator) onReached(ctx actor.Context, o *messages.Origin, s stage) 
 	if w == nil || c.states.in("reserving", "deciding", "aborting") {
 		return
 	}
-	w.stage = max(w.stage, s)
+	c.move(w, max(w.stage, s))
 	c.advance(ctx)
 }
 
@@ -278,7 +290,7 @@ func (c *Coordinator) onReached(ctx actor.Context, o *messages.Origin, s stage) 
 func (c *Coordinator) advance(ctx actor.Context) {
 	if c.states.in("committing") && c.behind(stageCommitted) == 0 {
 		c.states.become("all committed", "preparing")
-		c.enter(ctx, c.prepareTimeout())
+		c.await(ctx, c.prepareTimeout()) // Commit is what has them prepare; it is only sent again
 	}
 	if c.states.in("preparing") && c.behind(stagePrepared) == 0 {
 		c.states.become("all prepared", "starting")
@@ -322,29 +334,26 @@ func (c *Coordinator) falter(ctx actor.Context, cause messages.Cause, w *party, 
 // onRanksGone counts members that ended as past the barrier. A member that
 // failed ends the attempt, but that is the Job's to say.
 func (c *Coordinator) onRanksGone(ctx actor.Context, m ranksGone) {
-	for _, w := range c.parties {
-		if w.Node != m.Node {
-			continue
-		}
-		if w.gone == nil {
-			w.gone = map[int32]bool{}
-		}
-		for _, r := range m.Ranks {
-			w.gone[r] = true
-		}
-		if len(w.gone) == len(w.Members) && c.states.in("committing", "preparing", "starting") {
-			w.stage = stageStarted
-			c.advance(ctx)
-		}
+	w := c.at[m.Node]
+	if w == nil {
+		return
+	}
+	if w.gone == nil {
+		w.gone = map[int32]bool{}
+	}
+	for _, r := range m.Ranks {
+		w.gone[r] = true
+	}
+	if len(w.gone) == len(w.Members) && c.states.in("committing", "preparing", "starting") {
+		c.move(w, stageStarted)
+		c.advance(ctx)
 	}
 }
 
 // onSighted learns what a machine really has after its Hello.
 func (c *Coordinator) onSighted(ctx actor.Context, m sighted) {
-	for _, w := range c.parties {
-		if w.Node == m.Node && w.MachineID == m.MachineID {
-			c.sight(ctx, w, m)
-		}
+	if w := c.at[m.Node]; w != nil && w.MachineID == m.MachineID {
+		c.sight(ctx, w, m)
 	}
 }
 
@@ -359,14 +368,14 @@ func (c *Coordinator) sight(ctx actor.Context, w *party, m sighted) {
 	switch {
 	case c.states.in("reserving"):
 		if restarted {
-			w.stage = stageAborted // what it had reserved went with its agent
+			c.move(w, stageAborted) // what it had reserved went with its agent
 			c.abort(ctx, "refused")
 		}
 	case c.states.in("deciding"):
 		// COMMIT is being written; if its reservation is lost, Commit will be answered by Expired.
 	case c.states.in("aborting"):
 		if restarted {
-			w.stage = stageAborted
+			c.move(w, stageAborted)
 			c.abortedAll(ctx)
 		}
 	case missing && len(w.gone) < len(w.Members):
@@ -389,25 +398,22 @@ func (c *Coordinator) resumeAt(ctx actor.Context, w *party, s messages.SliceStat
 		reached = stagePrepared
 	}
 	if restarted || reached > w.stage {
-		w.stage = reached
+		c.move(w, reached)
 	}
 	c.sendTo(ctx, w)
 	c.advance(ctx)
 }
 
 func (c *Coordinator) onNodeLost(ctx actor.Context, m nodeLost) {
-	for _, w := range c.parties {
-		if w.Node != m.Node {
-			continue
-		}
-		switch {
-		case c.states.in("reserving"):
-			w.stage = stageAborted
-			c.abort(ctx, "refused")
-		case c.states.in("aborting"):
-			w.stage = stageAborted
-			c.abortedAll(ctx)
-		}
+	w := c.at[m.Node]
+	switch {
+	case w == nil:
+	case c.states.in("reserving"):
+		c.move(w, stageAborted)
+		c.abort(ctx, "refused")
+	case c.states.in("aborting"):
+		c.move(w, stageAborted)
+		c.abortedAll(ctx)
 	}
 }
 

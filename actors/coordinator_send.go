@@ -116,7 +116,7 @@ func (c *Coordinator) abort(ctx actor.Context, event string) {
 
 func (c *Coordinator) onAborted(ctx actor.Context, m *messages.Aborted) {
 	if w := c.party(m.Origin); w != nil && c.states.in("aborting") {
-		w.stage = stageAborted
+		c.move(w, stageAborted)
 		c.abortedAll(ctx)
 	}
 }

@@ -1,7 +1,7 @@
 package actors
 
 import (
-	"fmt"
+	"strconv"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -34,16 +34,21 @@ type Node struct {
 	strays   map[taskKey]bool       // tasks of no slice that are being stopped
 	rebooted bool                   // slices ended by a reboot: that must be on disk before a word is said
 
-	epoch  uint64     // the highest accepted; it is on disk
-	lead   *leadHeard // a leader that is not yet accepted
-	leader *actor.PID // of the newest leader
-	rack   *actor.PID // where heartbeats go
-	about  about      // whom the last fact was told
+	cluster string     // the first leader's; empty: none has come yet
+	epoch   uint64     // the highest accepted; it is on disk
+	lead    *leadHeard // a leader that is not yet accepted
+	leader  *actor.PID // of the newest leader
+	rack    *actor.PID // where heartbeats go
+	about   about      // whom the last fact was told
+	refusal string     // what another cluster's leader said last
 
 	disk  nodeDisk
 	pulse nodePulse
 
 	expiryAt Instant // of the timer that is armed; 0: none
+
+	taskProps *actor.Props // of every Task here
+	newborn   taskWork     // of the Task that is being spawned
 }
 
 var nodeTable = Table{Kind: KindNode, Edges: []Edge{
@@ -61,6 +66,7 @@ var nodeTable = Table{Kind: KindNode, Edges: []Edge{
 func newNode(p *Ports) actor.Actor {
 	n := &Node{p: p, w: p.Worker, states: newStates(&nodeTable, p.Host), slices: map[topology.Token]*nodeSlice{}}
 	n.ledger = n.emptyLedger()
+	n.taskProps = p.props(KindTask, func() actor.Actor { return newTask(p, n.newborn) })
 	return n
 }
 
@@ -111,6 +117,8 @@ func (n *Node) Receive(ctx actor.Context) {
 		n.onStrayGone(ctx, m)
 	case *messages.GpuFaulted:
 		n.onGpuFaulted(m)
+	case *messages.GpuRecovered:
+		n.onGpuRecovered(m)
 	case *messages.LogsTask:
 		n.w.Launcher.Tell(m, ctx.Sender()) // a reader's question, answered to the reader: nothing here depends on it
 	case DiskLoaded:
@@ -160,9 +168,10 @@ func (n *Node) now() int64 { return int64(n.p.Clock.Now()) }
 // spawnTask makes the Task of one rank; spawned says that an earlier agent
 // started its container.
 func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, r *nodeRank, spawned bool) {
-	work := taskWork{
+	n.newborn = taskWork{
 		key: taskKey{s.token, r.rank}, job: s.job, node: n.w.Node, spec: s.spec, grant: r.grant, spawned: spawned,
 	}
-	name := fmt.Sprintf("task-%v-%d", s.token, r.rank)
-	r.pid = spawn(ctx, n.p, KindTask, name, func() actor.Actor { return newTask(n.p, work) })
+	name := s.token.AppendTo(append(make([]byte, 0, 32), "task-"...))
+	name = strconv.AppendInt(append(name, '-'), int64(r.rank), 10)
+	r.pid = spawnAs(ctx, n.taskProps, string(name))
 }

@@ -279,7 +279,12 @@ func TestNodeChaos(t *testing.T) {
 				c.join(t)
 			},
 			"fault": func(t *rapid.T) {
-				c.tell(&messages.GpuFaulted{GpuId: rapid.SampledFrom([]string{"gpu-0", "gpu-1", "gpu-2"}).Draw(t, "gpu")}, "node-a")
+				gpu := rapid.SampledFrom([]string{"gpu-0", "gpu-1", "gpu-2"}).Draw(t, "gpu")
+				if rapid.Bool().Draw(t, "well") {
+					c.tell(&messages.GpuRecovered{GpuId: gpu}, "node-a")
+				} else {
+					c.tell(&messages.GpuFaulted{GpuId: gpu, Detail: "fell off the bus"}, "node-a")
+				}
 			},
 		})
 	})

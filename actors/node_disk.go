@@ -20,6 +20,7 @@ type nodeDisk struct {
 	waiting bool   // a retry is armed
 	retry   resend
 	trouble string // why the last save failed; empty: it did not
+	bytes   []byte // of the last save
 }
 
 // change counts a change of what the record holds; the save follows when the
@@ -38,7 +39,7 @@ func (n *Node) save(ctx actor.Context) {
 	d.saving = true
 	d.seq++
 	d.covers = d.changes
-	n.w.Disk.Save(d.seq, encodeRecord(n.ledgerRecord()), ctx.Self())
+	n.w.Disk.Save(d.seq, n.encodeBooks(), ctx.Self())
 }
 
 func (n *Node) onDiskSaved(ctx actor.Context, m DiskSaved) {

@@ -8,14 +8,30 @@ import (
 
 // This file owns whom the machine follows. The highest epoch ever accepted is on
 // disk before the first word to that leader, so that no restart lets an older
-// one command again.
+// one command again. The cluster of the first leader stays the machine's: epochs
+// are counted in each cluster anew, so that a leader of another one, however high
+// its own, may command nothing here.
 
 // leadHeard is a leader that said Lead and is not accepted yet.
 type leadHeard struct {
-	epoch uint64
-	from  *actor.PID
-	needs uint64 // the change that must be on disk first; 0: not noted yet
+	epoch   uint64
+	cluster string
+	from    *actor.PID
+	needs   uint64 // the change that must be on disk first; 0: not noted yet
 }
+
+// recall takes the cluster from the record, and lets go of a leader that was
+// heard before the record was read, which knew better.
+func (n *Node) recall() {
+	n.cluster = n.record.ClusterId
+	if n.lead != nil && (n.lead.epoch < n.epoch || n.foreign(n.lead.cluster)) {
+		n.lead = nil
+	}
+}
+
+// foreign tells whether a cluster is not the machine's own. A machine that has
+// none yet takes any.
+func (n *Node) foreign(cluster string) bool { return n.cluster != "" && cluster != n.cluster }
 
 // onLead accepts a leader at least as new as the present one. The same again is
 // answered again: its link may have broken and taken our Hello with it.
@@ -24,13 +40,16 @@ func (n *Node) onLead(ctx actor.Context, m *messages.Lead) {
 	switch {
 	case from == nil || m.Epoch == 0:
 		n.p.Host.Count("node.malformed", 1)
+	case n.foreign(m.ClusterId):
+		n.p.Host.Count("node.foreign", 1)
+		n.tellObeyed(ctx, from)
 	case m.Epoch < n.epoch || n.lead != nil && m.Epoch < n.lead.epoch:
 		n.p.Host.Count("node.fenced", 1)
-		n.tellOutdated(ctx, from)
+		n.tellObeyed(ctx, from)
 	case n.lead != nil && m.Epoch == n.lead.epoch:
-		n.lead.from = from
+		n.lead.from, n.lead.cluster = from, m.ClusterId
 	default:
-		n.lead = &leadHeard{epoch: m.Epoch, from: from}
+		n.lead = &leadHeard{epoch: m.Epoch, cluster: m.ClusterId, from: from}
 		n.acceptLead(ctx)
 	}
 }
@@ -40,9 +59,9 @@ func (n *Node) acceptLead(ctx actor.Context) {
 	if n.lead == nil || !n.Ready() {
 		return
 	}
-	if n.lead.epoch < n.epoch {
-		n.lead = nil // heard before the record was read, which knew better
-		return
+	if n.cluster == "" { // an earlier version's record, whose epoch may be this leader's, has none either
+		n.cluster = n.lead.cluster
+		n.change()
 	}
 	if n.lead.epoch > n.epoch {
 		if n.lead.needs == 0 {
@@ -60,14 +79,14 @@ func (n *Node) acceptLead(ctx actor.Context) {
 	n.sayHello(ctx)
 }
 
-// tellOutdated lets who leads under an older epoch know of ours, and of nothing
-// that we have: without a ledger it joins nobody, even if the same address leads
-// under our epoch by now. It may be a leader of the past; or the store was put back to an
-// old copy, and without this word all machines would only seem silent.
-func (n *Node) tellOutdated(ctx actor.Context, outdated *actor.PID) {
-	if n.Ready() {
-		ctx.Request(At(outdated, SchedulerPath), &messages.Hello{
-			Origin: n.origin(noToken, ""), Epoch: n.epoch, Announcement: n.w.Announcement,
+// tellObeyed lets a leader that is not followed know who is, and of nothing that
+// we have: without a ledger it joins nobody, even if the same address leads
+// under our epoch by now. It may be a leader of the past, or of another cluster; or the
+// store was put back to an old copy. Without this word the machine would only seem silent.
+func (n *Node) tellObeyed(ctx actor.Context, other *actor.PID) {
+	if n.Ready() && n.epoch > 0 {
+		ctx.Request(At(other, SchedulerPath), &messages.Hello{
+			Origin: n.origin(noToken, ""), Epoch: n.epoch, ClusterId: n.cluster, Announcement: n.w.Announcement,
 		})
 	}
 }
@@ -76,7 +95,7 @@ func (n *Node) tellOutdated(ctx actor.Context, outdated *actor.PID) {
 // answered it is said again with the heartbeat's rhythm.
 func (n *Node) sayHello(ctx actor.Context) {
 	ctx.Request(At(n.leader, SchedulerPath), &messages.Hello{
-		Origin: n.origin(noToken, ""), Epoch: n.epoch, Announcement: n.w.Announcement, Ledger: n.ledgerReport(),
+		Origin: n.origin(noToken, ""), Epoch: n.epoch, ClusterId: n.cluster, Announcement: n.w.Announcement, Ledger: n.ledgerReport(),
 	})
 	if n.states.in("joining") {
 		n.armPulse(ctx)
@@ -97,7 +116,16 @@ func (n *Node) onWelcome(ctx actor.Context, m *messages.Welcome) {
 }
 
 // onRejected: this machine is not taken. It may be asked again by another Lead.
+// What a leader of another cluster says changes nothing, and is only passed on,
+// once: its epoch may happen to be that of our own.
 func (n *Node) onRejected(m *messages.Rejected) {
+	if m.Reason == messages.RejectReason_REJECT_REASON_ANOTHER_CLUSTER && messages.SameIncarnation(m.Incarnation, n.w.Incarnation) {
+		if n.refusal != m.Text {
+			n.refusal = m.Text
+			n.p.Log.Info("Master refuses this node: %s", m.Text)
+		}
+		return
+	}
 	if !n.states.in("joining") || !n.meant(m.Epoch, m.Incarnation) {
 		n.p.Host.Count("node.stale_welcome", 1)
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/messages"
@@ -28,17 +29,28 @@ var (
 	recordTable    = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// encodeRecord cannot fail: a record that we made ourselves and that cannot be
-// written is a broken invariant.
+// encodeRecord writes a record whole.
 func encodeRecord(r *messages.LedgerRecord) []byte {
-	data := make([]byte, recordHead)
+	return sealRecord(appendMessage(openRecord(nil), r))
+}
+
+// openRecord leaves room for the head, sealRecord fills it when all is there.
+func openRecord(data []byte) []byte { return append(data, make([]byte, recordHead)...) }
+
+func sealRecord(data []byte) []byte {
 	copy(data, recordMark)
 	binary.LittleEndian.PutUint32(data[4:], recordVersion)
-	data, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(data, r)
+	binary.LittleEndian.PutUint32(data[8:], recordSum(data))
+	return data
+}
+
+// appendMessage cannot fail: a message that we made ourselves and that cannot be
+// written is a broken invariant.
+func appendMessage(data []byte, m proto.Message) []byte {
+	data, err := proto.MarshalOptions{}.MarshalAppend(data, m)
 	if err != nil {
 		panic("the ledger's record cannot be encoded: " + err.Error())
 	}
-	binary.LittleEndian.PutUint32(data[8:], recordSum(data))
 	return data
 }
 
@@ -63,35 +75,53 @@ func decodeRecord(data []byte) (*messages.LedgerRecord, error) {
 // DecodeRecord reads a record, for whoever checks what is on a machine's disk.
 func DecodeRecord(data []byte) (*messages.LedgerRecord, error) { return decodeRecord(data) }
 
-// ledgerRecord is what the disk should hold now. Reservations are not in it.
-func (n *Node) ledgerRecord() *messages.LedgerRecord {
-	r := &messages.LedgerRecord{Epoch: n.epoch, BootId: n.w.Incarnation.GetBootId()}
+// EncodeRecord writes one, for whoever makes a machine that has a past.
+func EncodeRecord(r *messages.LedgerRecord) []byte { return encodeRecord(r) }
+
+// encodeBooks is what the disk should hold now. Reservations are not in it. The
+// bytes are good until the next: there is never more than one save under way.
+func (n *Node) encodeBooks() []byte {
+	r := &messages.LedgerRecord{Epoch: n.epoch, ClusterId: n.cluster, BootId: n.w.Incarnation.GetBootId()}
 	if n.lead != nil {
 		r.Epoch = max(r.Epoch, n.lead.epoch)
 	}
 	for _, id := range n.ledger.WithdrawnGPUs() {
 		r.WithdrawnGpus = append(r.WithdrawnGpus, string(id))
 	}
+	data := appendMessage(openRecord(n.disk.bytes[:0]), r)
 	for _, l := range n.ledger.Slices() {
 		if l.State != topology.SliceReserved {
-			r.Slices = append(r.Slices, n.slices[l.Token].record(l))
+			data = n.slices[l.Token].appendRecord(data, l)
 		}
 	}
-	return r
+	n.disk.bytes = sealRecord(data)
+	return n.disk.bytes
 }
 
-func (s *nodeSlice) record(l *topology.Slice) *messages.SliceRecord {
-	r := &messages.SliceRecord{
-		Token: messages.ToToken(s.token), Job: string(s.job), State: messages.SliceState(l.State),
-		RendezvousPort: l.Port, Spec: s.spec, Cause: s.cause,
+// slicesField is where a LedgerRecord has its slices.
+var slicesField = (&messages.LedgerRecord{}).ProtoReflect().Descriptor().Fields().ByName("slices").Number()
+
+// appendRecord appends a SliceRecord to a LedgerRecord. It is written in two
+// parts, which a reader puts together: what stays as it is from Commit on is
+// encoded once, so that a machine of many slices does not encode all of them
+// whenever one goes on.
+func (s *nodeSlice) appendRecord(data []byte, l *topology.Slice) []byte {
+	if s.fixed == nil {
+		fixed := &messages.SliceRecord{Token: messages.ToToken(s.token), Job: string(s.job), RendezvousPort: l.Port, Spec: s.spec}
+		for i := range s.ranks {
+			fixed.Grants = append(fixed.Grants, s.ranks[i].grant)
+		}
+		s.fixed = appendMessage(nil, fixed)
 	}
+	r := &messages.SliceRecord{State: messages.SliceState(l.State), Cause: s.cause}
 	for i := range s.ranks {
-		r.Grants = append(r.Grants, s.ranks[i].grant)
 		if s.ranks[i].exit != nil {
 			r.Exits = append(r.Exits, s.ranks[i].exit)
 		}
 	}
-	return r
+	data = protowire.AppendTag(data, slicesField, protowire.BytesType)
+	data = protowire.AppendVarint(data, uint64(len(s.fixed)+proto.Size(r)))
+	return appendMessage(append(data, s.fixed...), r)
 }
 
 // sliceOf reads a slice back; its state is what the disk says.

@@ -27,11 +27,22 @@ func (r *nodeRig) step(t *testing.T, d *datadriven.TestData) {
 		d.MaybeScanArgs(t, "epoch", &r.epoch)
 		epoch := r.epoch
 		d.MaybeScanArgs(t, "as", &epoch) // somebody else, whom the rig's commands are not from
+		if d.HasArg("of") {              // another cluster
+			var other string
+			d.ScanArgs(t, "of", &other)
+			r.tell(&messages.Lead{Epoch: epoch, ClusterId: other}, "leader-of-"+other)
+			return
+		}
 		r.tell(&messages.Lead{Epoch: epoch, ClusterId: "c"}, "leader")
 	case "welcome":
 		r.tell(&messages.Welcome{Epoch: r.epoch, Text: "Welcome to Synapse", Incarnation: r.incarnation()}, "leader")
 	case "rejected":
-		r.tell(&messages.Rejected{Epoch: r.epoch, Text: "node already registered", Incarnation: r.incarnation()}, "leader")
+		m := &messages.Rejected{Epoch: r.epoch, Text: "node already registered", Incarnation: r.incarnation()}
+		if d.HasArg("of") {
+			m.Reason, m.Text = messages.RejectReason_REJECT_REASON_ANOTHER_CLUSTER, "belongs to another cluster"
+		}
+		d.MaybeScanArgs(t, "agent", &m.Incarnation.StartedNs)
+		r.tell(m, "leader")
 	case "ack":
 		m := &messages.HeartbeatAck{Epoch: r.epoch, Incarnation: r.incarnation()}
 		d.MaybeScanArgs(t, "seq", &m.Seq)
@@ -94,6 +105,13 @@ func (r *nodeRig) diskStep(t *testing.T, d *datadriven.TestData) {
 	case "newer":
 		r.disk.content = encodeRecord(&messages.LedgerRecord{})
 		r.disk.content[4]++
+	case "earlier": // what an agent wrote that knew of no cluster
+		record, err := decodeRecord(r.disk.content)
+		if err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+		record.ClusterId = ""
+		r.disk.content = encodeRecord(record)
 	case "shows":
 		r.say("%s", recordWords(r.disk.content))
 	default:
@@ -109,6 +127,10 @@ func (r *nodeRig) launcherStep(t *testing.T, d *datadriven.TestData) {
 	}
 	if d.CmdArgs[0].Key == "gpu-fault" {
 		r.tell(&messages.GpuFaulted{GpuId: d.CmdArgs[1].Key, Detail: "fell off the bus"}, "node-a")
+		return
+	}
+	if d.CmdArgs[0].Key == "gpu-well" {
+		r.tell(&messages.GpuRecovered{GpuId: d.CmdArgs[1].Key}, "node-a")
 		return
 	}
 	k := keyIn(t, d, d.CmdArgs[1].Key)
@@ -264,7 +286,7 @@ func spoken(m any) string {
 	case *messages.Ended:
 		add("%s", exitWords(m.Exits))
 	case *messages.Hello:
-		add("epoch=%d [%s]", m.Epoch, reportWords(m.Ledger))
+		add("epoch=%d of %q [%s]", m.Epoch, m.ClusterId, reportWords(m.Ledger))
 	case *messages.Heartbeat:
 		add("epoch=%d seq=%d running=%d load=%d%% [%s]", m.Epoch, m.Seq, m.RunningTasks, m.LoadPercent, reportWords(m.Ledger))
 	case *messages.Report:
@@ -333,6 +355,9 @@ func recordWords(data []byte) string {
 		return err.Error()
 	}
 	words := []string{fmt.Sprintf("epoch=%d", rec.Epoch)}
+	if rec.ClusterId != "" {
+		words[0] += " of " + rec.ClusterId
+	}
 	for _, s := range rec.Slices {
 		words = append(words, fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, sliceStateName(topology.SliceState(s.State))))
 		if len(s.Exits) > 0 {

@@ -23,6 +23,7 @@ type nodeSlice struct {
 	grace int64             // of the Stop, in ms
 	start *messages.Start   // what this incarnation was told to spawn
 	ranks []nodeRank        // as in the ledger
+	fixed []byte            // of its record, what stays as it is
 
 	unsaved      uint64              // the change that the disk must have before news are told; 0: none
 	shown        topology.SliceState // the state that was last told, or could have been

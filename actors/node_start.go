@@ -41,6 +41,7 @@ func (n *Node) onDiskLoaded(ctx actor.Context, m DiskLoaded) {
 		}
 	}
 	n.epoch = n.record.Epoch
+	n.recall()
 	n.states.become("loaded", "listing")
 	n.w.Launcher.Tell(&messages.ListTasks{}, ctx.Self())
 }

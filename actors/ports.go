@@ -160,7 +160,8 @@ type DiskSaved struct {
 }
 
 // Disk keeps one machine's ledger record: whole versions, replaced atomically
-// and durable before the answer.
+// and durable before the answer. What is to be saved is the Disk's until then,
+// and not to be kept after it.
 type Disk interface {
 	Load(to *actor.PID)
 	Save(seq uint64, data []byte, to *actor.PID)

@@ -94,7 +94,7 @@ func newScheduler(p *Ports) actor.Actor {
 		fabric: topology.NewFabric(p.Leader.Levels), queue: policy.NewQueue(),
 		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
 		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
-		greetings: greetings{unheard: map[topology.NodeID]uint64{}}, behind: newBehind(),
+		greetings: newGreetings(), behind: newBehind(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -19,6 +20,11 @@ import (
 type greetings struct {
 	unheard map[topology.NodeID]uint64
 	seq     uint64
+	foreign map[string]string // by machine id: the other cluster that each belongs to, as the log has it
+}
+
+func newGreetings() greetings {
+	return greetings{unheard: map[topology.NodeID]uint64{}, foreign: map[string]string{}}
 }
 
 // greetAgain asks once more, after a pause that doubles.
@@ -53,8 +59,12 @@ func (s *Scheduler) onGreetAgain(ctx actor.Context, m greetAgain) {
 	s.p.Clock.After(m.Pause, ctx.Self(), next)
 }
 
-// onLinkDown: nothing is resent while the link is down.
-func (s *Scheduler) onLinkDown(m LinkDown) { delete(s.greetings.unheard, m.Node) }
+// onLinkDown: nothing is resent while the link is down, and nobody is greeted
+// whose link came and went before this leader was ready.
+func (s *Scheduler) onLinkDown(m LinkDown) {
+	delete(s.greetings.unheard, m.Node)
+	s.early = slices.DeleteFunc(s.early, func(n topology.NodeID) bool { return n == m.Node })
+}
 
 func (s *Scheduler) lead(ctx actor.Context, n topology.NodeID) {
 	ctx.Request(s.p.Leader.Peers.Node(n), &messages.Lead{Epoch: s.p.Leader.Epoch, ClusterId: s.p.Leader.ClusterID})

@@ -60,6 +60,10 @@ func (s *Scheduler) rack(ctx actor.Context, m *machine) *actor.PID {
 
 // onHello admits a machine, once what is kept of it is on disk.
 func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
+	if s.foreign(h) {
+		s.turnForeignAway(ctx, h)
+		return
+	}
 	if s.states.in("loading") || h.Epoch != s.p.Leader.Epoch {
 		s.p.Host.Count("scheduler.other_epoch", 1)
 		if h.Epoch > s.p.Leader.Epoch && !s.states.in("loading") {

@@ -1849,7 +1849,8 @@ type LedgerRecord struct {
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"` // the highest accepted
 	Slices        []*SliceRecord         `protobuf:"bytes,2,rep,name=slices,proto3" json:"slices,omitempty"`
 	WithdrawnGpus []string               `protobuf:"bytes,3,rep,name=withdrawn_gpus,json=withdrawnGpus,proto3" json:"withdrawn_gpus,omitempty"`
-	BootId        string                 `protobuf:"bytes,4,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"` // of the boot that wrote it
+	BootId        string                 `protobuf:"bytes,4,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`          // of the boot that wrote it
+	ClusterId     string                 `protobuf:"bytes,5,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // of the first leader accepted; empty: none yet, or an earlier version wrote it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1908,6 +1909,13 @@ func (x *LedgerRecord) GetWithdrawnGpus() []string {
 func (x *LedgerRecord) GetBootId() string {
 	if x != nil {
 		return x.BootId
+	}
+	return ""
+}
+
+func (x *LedgerRecord) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
 	}
 	return ""
 }
@@ -2131,12 +2139,14 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\tfree_gpus\x18\x04 \x03(\v2\x14.synapse.v1.GpuShareR\bfreeGpus\x12/\n" +
 	"\x06slices\x18\x05 \x03(\v2\x17.synapse.v1.SliceReportR\x06slices\x12%\n" +
 	"\x0ewithdrawn_gpus\x18\x06 \x03(\tR\rwithdrawnGpus\x12\x18\n" +
-	"\atrouble\x18\a \x01(\tR\atrouble\"\x95\x01\n" +
+	"\atrouble\x18\a \x01(\tR\atrouble\"\xb4\x01\n" +
 	"\fLedgerRecord\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12/\n" +
 	"\x06slices\x18\x02 \x03(\v2\x17.synapse.v1.SliceRecordR\x06slices\x12%\n" +
 	"\x0ewithdrawn_gpus\x18\x03 \x03(\tR\rwithdrawnGpus\x12\x17\n" +
-	"\aboot_id\x18\x04 \x01(\tR\x06bootId\"\xc4\x02\n" +
+	"\aboot_id\x18\x04 \x01(\tR\x06bootId\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\xc4\x02\n" +
 	"\vSliceRecord\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +

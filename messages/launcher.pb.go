@@ -1098,6 +1098,52 @@ func (x *GpuFaulted) GetDetail() string {
 	return ""
 }
 
+// launcher → Node: a device has been well for a while. It is said again and
+// again, because the Node may have to wait for what still runs on it.
+type GpuRecovered struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	GpuId         string                 `protobuf:"bytes,1,opt,name=gpu_id,json=gpuId,proto3" json:"gpu_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuRecovered) Reset() {
+	*x = GpuRecovered{}
+	mi := &file_messages_launcher_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuRecovered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuRecovered) ProtoMessage() {}
+
+func (x *GpuRecovered) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_launcher_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuRecovered.ProtoReflect.Descriptor instead.
+func (*GpuRecovered) Descriptor() ([]byte, []int) {
+	return file_messages_launcher_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GpuRecovered) GetGpuId() string {
+	if x != nil {
+		return x.GpuId
+	}
+	return ""
+}
+
 var File_messages_launcher_proto protoreflect.FileDescriptor
 
 const file_messages_launcher_proto_rawDesc = "" +
@@ -1175,7 +1221,9 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\n" +
 	"GpuFaulted\x12\x15\n" +
 	"\x06gpu_id\x18\x01 \x01(\tR\x05gpuId\x12\x16\n" +
-	"\x06detail\x18\x02 \x01(\tR\x06detailB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"%\n" +
+	"\fGpuRecovered\x12\x15\n" +
+	"\x06gpu_id\x18\x01 \x01(\tR\x05gpuIdB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_launcher_proto_rawDescOnce sync.Once
@@ -1189,7 +1237,7 @@ func file_messages_launcher_proto_rawDescGZIP() []byte {
 	return file_messages_launcher_proto_rawDescData
 }
 
-var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_messages_launcher_proto_goTypes = []any{
 	(*TaskId)(nil),       // 0: synapse.v1.TaskId
 	(*PrepareTask)(nil),  // 1: synapse.v1.PrepareTask
@@ -1210,25 +1258,26 @@ var file_messages_launcher_proto_goTypes = []any{
 	(*TaskList)(nil),     // 16: synapse.v1.TaskList
 	(*KeepTasks)(nil),    // 17: synapse.v1.KeepTasks
 	(*GpuFaulted)(nil),   // 18: synapse.v1.GpuFaulted
-	(*Token)(nil),        // 19: synapse.v1.Token
-	(*JobSpec)(nil),      // 20: synapse.v1.JobSpec
-	(*Grant)(nil),        // 21: synapse.v1.Grant
-	(*Rendezvous)(nil),   // 22: synapse.v1.Rendezvous
-	(*Exit)(nil),         // 23: synapse.v1.Exit
+	(*GpuRecovered)(nil), // 19: synapse.v1.GpuRecovered
+	(*Token)(nil),        // 20: synapse.v1.Token
+	(*JobSpec)(nil),      // 21: synapse.v1.JobSpec
+	(*Grant)(nil),        // 22: synapse.v1.Grant
+	(*Rendezvous)(nil),   // 23: synapse.v1.Rendezvous
+	(*Exit)(nil),         // 24: synapse.v1.Exit
 }
 var file_messages_launcher_proto_depIdxs = []int32{
-	19, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
+	20, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
 	0,  // 1: synapse.v1.PrepareTask.id:type_name -> synapse.v1.TaskId
-	20, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
-	21, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
+	21, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
+	22, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
 	0,  // 4: synapse.v1.TaskPrepared.id:type_name -> synapse.v1.TaskId
 	0,  // 5: synapse.v1.StartTask.id:type_name -> synapse.v1.TaskId
-	20, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
-	21, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
-	22, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
+	21, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
+	22, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
+	23, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
 	0,  // 9: synapse.v1.TaskStarted.id:type_name -> synapse.v1.TaskId
 	0,  // 10: synapse.v1.TaskGone.id:type_name -> synapse.v1.TaskId
-	23, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
+	24, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
 	0,  // 12: synapse.v1.AdoptTask.id:type_name -> synapse.v1.TaskId
 	0,  // 13: synapse.v1.SignalTask.id:type_name -> synapse.v1.TaskId
 	0,  // 14: synapse.v1.StopTask.id:type_name -> synapse.v1.TaskId
@@ -1238,7 +1287,7 @@ var file_messages_launcher_proto_depIdxs = []int32{
 	0,  // 18: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
 	0,  // 19: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
 	0,  // 20: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
-	23, // 21: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
+	24, // 21: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
 	15, // 22: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
 	23, // [23:23] is the sub-list for method output_type
 	23, // [23:23] is the sub-list for method input_type
@@ -1261,7 +1310,7 @@ func file_messages_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_launcher_proto_rawDesc), len(file_messages_launcher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

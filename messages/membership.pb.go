@@ -30,6 +30,7 @@ const (
 	RejectReason_REJECT_REASON_ANOTHER_MACHINE RejectReason = 1 // node already registered
 	RejectReason_REJECT_REASON_MALFORMED       RejectReason = 2
 	RejectReason_REJECT_REASON_REMOVED         RejectReason = 3
+	RejectReason_REJECT_REASON_ANOTHER_CLUSTER RejectReason = 4 // it belongs to another one; answered whatever epochs the two are at
 )
 
 // Enum value maps for RejectReason.
@@ -39,12 +40,14 @@ var (
 		1: "REJECT_REASON_ANOTHER_MACHINE",
 		2: "REJECT_REASON_MALFORMED",
 		3: "REJECT_REASON_REMOVED",
+		4: "REJECT_REASON_ANOTHER_CLUSTER",
 	}
 	RejectReason_value = map[string]int32{
 		"REJECT_REASON_UNSPECIFIED":     0,
 		"REJECT_REASON_ANOTHER_MACHINE": 1,
 		"REJECT_REASON_MALFORMED":       2,
 		"REJECT_REASON_REMOVED":         3,
+		"REJECT_REASON_ANOTHER_CLUSTER": 4,
 	}
 )
 
@@ -76,8 +79,9 @@ func (RejectReason) EnumDescriptor() ([]byte, []int) {
 }
 
 // Rack → Node, when a link is up: who leads. A machine remembers the highest
-// epoch on disk before it answers with Hello; an older leader is told that
-// epoch by a Hello, and not followed.
+// epoch on disk before it answers with Hello, and the cluster of the first leader
+// it accepted; an older leader, and one of another cluster, is told of them by a
+// Hello, and not followed.
 type Lead struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -232,13 +236,15 @@ func (x *Announcement) GetAgentVersion() string {
 }
 
 // Node → Scheduler, answering Lead. Keyed by (node, incarnation). Answered by Welcome or Rejected.
-// A higher epoch than the leader's own stops its admissions.
+// A higher epoch than the leader's own stops its admissions, unless it is of
+// another cluster: then it says nothing about this one, and is refused.
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Announcement  *Announcement          `protobuf:"bytes,3,opt,name=announcement,proto3" json:"announcement,omitempty"`
-	Ledger        *LedgerReport          `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"` // absent: this only tells which epoch is obeyed, and joins nobody
+	Ledger        *LedgerReport          `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`                        // absent: this only tells which epoch is obeyed, and joins nobody
+	ClusterId     string                 `protobuf:"bytes,5,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // that the machine belongs to; empty: an agent of an earlier version
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -299,6 +305,13 @@ func (x *Hello) GetLedger() *LedgerReport {
 		return x.Ledger
 	}
 	return nil
+}
+
+func (x *Hello) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
 }
 
 type Welcome struct {
@@ -665,12 +678,14 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\n" +
 	"port_first\x18\x06 \x01(\x05R\tportFirst\x12\x1b\n" +
 	"\tport_last\x18\a \x01(\x05R\bportLast\x12#\n" +
-	"\ragent_version\x18\b \x01(\tR\fagentVersion\"\xb9\x01\n" +
+	"\ragent_version\x18\b \x01(\tR\fagentVersion\"\xd8\x01\n" +
 	"\x05Hello\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12<\n" +
 	"\fannouncement\x18\x03 \x01(\v2\x18.synapse.v1.AnnouncementR\fannouncement\x120\n" +
-	"\x06ledger\x18\x04 \x01(\v2\x18.synapse.v1.LedgerReportR\x06ledger\"n\n" +
+	"\x06ledger\x18\x04 \x01(\v2\x18.synapse.v1.LedgerReportR\x06ledger\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x05 \x01(\tR\tclusterId\"n\n" +
 	"\aWelcome\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x129\n" +
@@ -695,12 +710,13 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\x06Report\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x120\n" +
-	"\x06ledger\x18\x03 \x01(\v2\x18.synapse.v1.LedgerReportR\x06ledger*\x88\x01\n" +
+	"\x06ledger\x18\x03 \x01(\v2\x18.synapse.v1.LedgerReportR\x06ledger*\xab\x01\n" +
 	"\fRejectReason\x12\x1d\n" +
 	"\x19REJECT_REASON_UNSPECIFIED\x10\x00\x12!\n" +
 	"\x1dREJECT_REASON_ANOTHER_MACHINE\x10\x01\x12\x1b\n" +
 	"\x17REJECT_REASON_MALFORMED\x10\x02\x12\x19\n" +
-	"\x15REJECT_REASON_REMOVED\x10\x03B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x15REJECT_REASON_REMOVED\x10\x03\x12!\n" +
+	"\x1dREJECT_REASON_ANOTHER_CLUSTER\x10\x04B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_membership_proto_rawDescOnce sync.Once

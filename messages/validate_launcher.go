@@ -114,6 +114,9 @@ func (x *TaskList) Validate() error {
 // Validate refuses a time before the boot.
 func (x *KeepTasks) Validate() error { return between("heard_ns", x.GetHeardNs(), 0, 1<<62) }
 
+// Validate refuses the recovery of no device.
+func (x *GpuRecovered) Validate() error { return id("gpu_id", x.GetGpuId()) }
+
 // Validate refuses a fault of no device.
 func (x *GpuFaulted) Validate() error {
 	return first(id("gpu_id", x.GetGpuId()), text("detail", x.GetDetail(), MaxTextBytes))

@@ -50,6 +50,7 @@ func (x *Hello) Validate() error {
 		led("epoch", x.GetEpoch()),
 		part("announcement", x.GetAnnouncement()),
 		maybe("ledger", x.GetLedger()),
+		idOrNone("cluster_id", x.GetClusterId()),
 	)
 }
 

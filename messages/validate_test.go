@@ -199,6 +199,7 @@ func goodMessages() []validator {
 
 		&Lead{Epoch: 1, ClusterId: "c1"}, &Welcome{Epoch: 1, Incarnation: goodIncarnation}, &HeartbeatAck{Epoch: 1, Incarnation: goodIncarnation},
 		&Hello{Origin: &Origin{Node: "n1", MachineId: "m1", Incarnation: goodIncarnation}, Epoch: 1, Announcement: goodAnnouncement, Ledger: goodLedger},
+		&Hello{Origin: goodOrigin, Epoch: 1, Announcement: goodAnnouncement, ClusterId: "c1"}, &LedgerRecord{Epoch: 1, ClusterId: "c1"},
 		&Rejected{Epoch: 1, Reason: RejectReason_REJECT_REASON_MALFORMED}, &Heartbeat{Origin: goodOrigin, Epoch: 1},
 		&Report{Origin: goodOrigin, Epoch: 1, Ledger: goodLedger},
 
@@ -221,7 +222,7 @@ func goodMessages() []validator {
 		&StartTask{Id: goodTask, Job: "j-1", Spec: goodSpec(), Grant: goodGrant, Rendezvous: goodMeeting}, &TaskStarted{Id: goodTask},
 		&TaskGone{Id: goodTask, Exit: rank1}, &AdoptTask{Id: goodTask}, &SignalTask{Id: goodTask, Signal: 9}, &StopTask{Id: goodTask},
 		&StatsTask{Id: goodTask}, &TaskStats{Id: goodTask}, &LogsTask{Id: goodTask, LimitBytes: 1}, &TaskLogs{Id: goodTask}, &ForgetTask{Id: goodTask},
-		&ListTasks{}, &TaskList{Tasks: []*TaskEntry{{Id: goodTask, Exit: rank1}}}, &KeepTasks{}, &GpuFaulted{GpuId: "a"},
+		&ListTasks{}, &TaskList{Tasks: []*TaskEntry{{Id: goodTask, Exit: rank1}}}, &KeepTasks{}, &GpuFaulted{GpuId: "a"}, &GpuRecovered{GpuId: "a"},
 	}
 }
 
@@ -287,6 +288,8 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&Lead{ClusterId: "c"}, "epoch"},
 		{&Lead{Epoch: 1}, "cluster_id"},
 		{&Hello{Origin: goodOrigin, Epoch: 1, Ledger: goodLedger}, "announcement"},
+		{&Hello{Origin: goodOrigin, Epoch: 1, Announcement: goodAnnouncement, ClusterId: "a/b"}, "cluster_id"},
+		{&LedgerRecord{ClusterId: "a b"}, "cluster_id"},
 		{&Report{Origin: goodOrigin, Epoch: 1}, "ledger"},
 		{&Report{Origin: goodOrigin, Epoch: 1, Ledger: &LedgerReport{Total: &Resources{MilliCpu: 1}, Free: &Resources{MilliCpu: 2}}}, "ledger.free"},
 		{&Report{Origin: goodOrigin, Epoch: 1, Ledger: &LedgerReport{Total: &Resources{}, Free: &Resources{MilliGpu: -1}}}, "ledger.free.milli_gpu"},

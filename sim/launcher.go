@@ -62,6 +62,7 @@ type launcher struct {
 	heard   actors.Instant   // when the last acknowledged heartbeat was sent
 	last    instant          // commands do not overtake each other
 	faulted []string         // devices that are broken
+	mended  []string         // devices that were
 	off     bool             // the machine lost its power
 }
 
@@ -105,6 +106,9 @@ func (l *launcher) obey(command any, agent *process, to *actor.PID) {
 	case *messages.ListTasks:
 		agent.tell(to, l.list())
 		l.tellFaults(agent, to)
+		for _, gpu := range l.mended {
+			l.w.engine.after(deviceLook, func() { l.tellMended(gpu) })
+		}
 	case *messages.KeepTasks:
 		l.heard = max(l.heard, actors.Instant(c.HeardNs))
 	case *messages.StatsTask:
@@ -358,20 +362,6 @@ func (l *launcher) powerOff() {
 			t.state = taskGone
 			l.w.seen(Event{Kind: TaskEnded, Machine: l.m, Task: t})
 		}
-	}
-}
-
-// fault breaks a device for good.
-func (l *launcher) fault(gpu string) {
-	l.faulted = append(l.faulted, gpu)
-	if agent := l.m.proc; agent != nil {
-		l.tellFaults(agent, actor.NewPID(l.m.address, actors.NodePath))
-	}
-}
-
-func (l *launcher) tellFaults(agent *process, to *actor.PID) {
-	for _, id := range l.faulted {
-		agent.tell(to, &messages.GpuFaulted{GpuId: id, Detail: "fell off the bus"})
 	}
 }
 

@@ -27,6 +27,7 @@ type machine struct {
 	proc         *process // the agent; nil while it is down
 	links        []*link  // one per scheduler, in their order
 	original     *machine // of a clone
+	home         uint64   // the epoch that a machine of another cluster obeys there; 0: it is ours
 	gone         bool     // for ever
 	powered      bool
 	returning    bool // the agent's next start is on the agenda

@@ -84,6 +84,9 @@ func (w *World) heal() {
 	for len(w.clones) > 0 {
 		w.unclone(w.clones[0])
 	}
+	for len(w.foreign) > 0 {
+		w.part(w.foreign[0])
+	}
 	for _, m := range w.machines {
 		m.powerOn()
 	}

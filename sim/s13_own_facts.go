@@ -8,19 +8,30 @@ import (
 
 // ownFacts is S13: facts about a machine count only from that machine and its
 // current incarnation. A clone is never welcomed, runs nothing, and takes no
-// machine's place in the store.
+// machine's place in the store. A machine of another cluster stays who it is:
+// it follows nobody here, and its task goes on.
 type ownFacts struct{ notQuiet }
 
 func newOwnFacts() *ownFacts { return &ownFacts{} }
 
-func (*ownFacts) Name() string         { return "S13 own-facts" }
-func (*ownFacts) Watches() []EventKind { return []EventKind{Sent, Stored, TaskSpawned} }
+func (*ownFacts) Name() string { return "S13 own-facts" }
+func (*ownFacts) Watches() []EventKind {
+	return []EventKind{Sent, Stored, TaskSpawned, TaskEnded, Handled}
+}
 
 func (c *ownFacts) Step(w *World, e *Event) {
 	switch e.Kind {
 	case TaskSpawned:
 		if e.Machine.original != nil && w.books.nodes[string(e.Machine.id)].GetMachineId() != e.Machine.machineID {
 			w.violate(c.Name(), "%v of %s was spawned on a clone of %s", e.Task.key, e.Task.job, e.Machine.address)
+		}
+	case TaskEnded:
+		if e.Machine.home > 0 && e.Task.exit != nil {
+			w.violate(c.Name(), "%v of another cluster was ended on %s: %v", e.Task.key, e.Machine.address, e.Task.exit)
+		}
+	case Handled:
+		if n, home := e.Process.node, e.Machine.home; home > 0 && n.Ready() && (n.Epoch() != home || n.State() != "alone") {
+			w.violate(c.Name(), "%s is of another cluster, where it follows %d: it is %s here and follows %d", e.Machine.address, home, n.State(), n.Epoch())
 		}
 	case Stored:
 		c.onStored(w, e.Stored)

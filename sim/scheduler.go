@@ -34,9 +34,8 @@ func (h *schedulerHost) scheduler() *actor.PID { return actor.NewPID(h.address, 
 func (w *World) newSchedulerHost(index int) *schedulerHost {
 	h := &schedulerHost{w: w, index: index, address: fmt.Sprintf("scheduler-%d", index+1)}
 	h.clock = w.newClock()
-	h.heardAt = make([]instant, len(w.machines))
-	h.quietAt = make([]instant, len(w.machines))
-	h.silent = make([]bool, len(w.machines))
+	most := len(w.machines) + foreignMost
+	h.heardAt, h.quietAt, h.silent = make([]instant, most), make([]instant, most), make([]bool, most)
 	w.endpoints[h.address] = &endpoint{address: h.address, scheduler: h}
 	for _, m := range w.machines {
 		m.links = append(m.links, &link{w: w, machine: m, host: h})
@@ -53,7 +52,7 @@ func (h *schedulerHost) start() {
 	h.proc.host = h
 	h.w.endpoints[h.address].proc = h.proc
 	h.w.note(h.proc, "started")
-	for _, m := range h.w.machines {
+	for _, m := range h.w.dialling() {
 		if m.proc != nil {
 			m.links[h.index].dial(m, h.w.net.between(time.Millisecond, 500*time.Millisecond))
 		}
@@ -64,7 +63,7 @@ func (h *schedulerHost) start() {
 func (h *schedulerHost) stopped() {
 	h.proc = nil
 	h.w.endpoints[h.address].proc = nil
-	for _, m := range h.w.machines {
+	for _, m := range h.w.dialling() {
 		m.links[h.index].breakOff()
 	}
 	h.w.engine.after(h.w.chance.between(500*time.Millisecond, 3*time.Second), h.start)
@@ -98,7 +97,7 @@ func (h *schedulerHost) lead() {
 	actors.Assemble(actors.Ports{
 		System: p.system, Host: p, Clock: p, Log: p, Constants: h.w.constants,
 		Leader: &actors.LeaderPorts{
-			Epoch: epoch, ClusterID: "sim", Levels: h.w.draw.Levels,
+			Epoch: epoch, ClusterID: ourCluster, Levels: h.w.draw.Levels,
 			Store: &storePort{h.w.store, p}, Peers: p, AcceptLoss: h.w.loss.accepted, NewJobID: h.w.newJobID,
 		},
 	})
@@ -106,7 +105,7 @@ func (h *schedulerHost) lead() {
 
 // tellLinks tells a Scheduler that has just come to be of every link that stands.
 func (h *schedulerHost) tellLinks(p *process) {
-	for _, m := range h.w.machines {
+	for _, m := range h.w.dialling() {
 		if l := m.links[h.index]; l.up() && l.peer == p {
 			h.linkUp(l)
 		}

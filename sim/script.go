@@ -35,6 +35,11 @@ func (w *World) StepUntil(holds func() bool, within time.Duration) bool {
 func (w *World) Node(number int) topology.NodeID { return w.at(number).id }
 
 func (w *World) at(number int) *machine {
+	for _, m := range w.foreign {
+		if m.index == number-1 {
+			return m
+		}
+	}
 	if number < 1 || number > len(w.machines) {
 		panic(fmt.Sprintf("there is no machine %d", number))
 	}
@@ -203,7 +208,13 @@ func (w *World) TearDisk(number int) {
 	w.at(number).tear()
 }
 
-// FaultGPU breaks a device for good.
+// MendGPU makes a device well again.
+func (w *World) MendGPU(number, device int) {
+	m := w.at(number)
+	m.launcher.mend(m.announcement.Gpus[device].Id)
+}
+
+// FaultGPU breaks a device until it is mended.
 func (w *World) FaultGPU(number, device int) {
 	m := w.at(number)
 	m.launcher.fault(m.announcement.Gpus[device].Id)

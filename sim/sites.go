@@ -48,10 +48,12 @@ func init() {
 		{name: "supervisor-lost", calm: true},
 		{name: "term-ignored", calm: true},
 		{name: "gpu-fault", few: 12, act: gpuFault},
+		{name: "gpu-flap", few: 12, act: gpuFlap},
 		{name: "clock-jump", calm: true, act: clockJump},
 		{name: "drain", calm: true, act: drain},
 		{name: "cordon", calm: true, act: cordon},
 		{name: "remove", few: 2, act: remove},
+		{name: "foreign", few: 2, calm: true, act: foreignMachine},
 	}
 }
 

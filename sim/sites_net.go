@@ -153,12 +153,30 @@ func diskTorn(f *faults) bool {
 }
 
 func gpuFault(f *faults) bool {
+	_, gpu := f.breakGPU()
+	return gpu != ""
+}
+
+// gpuFlap is a device that faults, and is well again after a while: before the gang on it has ended, or long after.
+func gpuFlap(f *faults) bool {
+	m, gpu := f.breakGPU()
+	if gpu == "" {
+		return false
+	}
+	f.until(f.w.luck.skewed(time.Second, 10*time.Minute), func() {
+		f.w.say("%s is well again", topology.GPUID(gpu))
+		m.launcher.mend(gpu) // of this boot or a later one
+	})
+	return true
+}
+
+func (f *faults) breakGPU() (*machine, string) {
 	m := f.busy()
 	if m == nil || len(m.announcement.Gpus) == 0 || len(m.launcher.faulted) > 1 {
-		return false
+		return nil, ""
 	}
 	gpu := m.announcement.Gpus[f.w.luck.below(len(m.announcement.Gpus))].Id
 	f.w.say("%s faults", topology.GPUID(gpu))
 	m.launcher.fault(gpu)
-	return true
+	return m, gpu
 }

@@ -29,6 +29,8 @@ type World struct {
 	endpoints  map[string]*endpoint
 	machines   []*machine
 	clones     []*machine
+	foreign    []*machine // of another cluster
+	visits     int        // of such, so far
 	schedulers []*schedulerHost
 	leading    *schedulerHost
 	electing   bool

@@ -34,7 +34,7 @@ var rooms = map[string]room{
 	// Of protobuf only proto: protojson and prototext answer differently from build to build, by design.
 	"actors": {
 		ours:      []string{"topology", "policy", "messages"},
-		libraries: []string{protoActor + "/actor", protobuf + "/proto"},
+		libraries: []string{protoActor + "/actor", protobuf + "/proto", protobuf + "/encoding/protowire"},
 		pure:      true,
 	},
 	"store":   {ours: []string{"topology", "policy", "messages", "actors"}},

@@ -8,7 +8,6 @@ package test
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -27,6 +26,7 @@ type inprocess struct {
 	start   time.Time
 	mu      sync.RWMutex
 	systems map[string]*actor.ActorSystem // by address
+	nodes   map[topology.NodeID]*actor.PID
 	leader  *actor.ActorSystem
 	pool    *host.Host
 	jobs    int
@@ -40,37 +40,28 @@ type state struct {
 }
 
 func newInprocess(tb testing.TB) *inprocess {
-	return &inprocess{tb: tb, start: time.Now(), systems: map[string]*actor.ActorSystem{}, reached: make(chan state, 1024),
+	return &inprocess{tb: tb, start: time.Now(), systems: map[string]*actor.ActorSystem{}, nodes: map[topology.NodeID]*actor.PID{}, reached: make(chan state, 1024),
 		pool: host.New(host.NewLog(io.Discard, false))}
 }
 
 // system makes an actor system that reaches the others by their addresses.
 func (c *inprocess) system(address string) *actor.ActorSystem {
-	quiet := func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
-	s := actor.NewActorSystem(actor.WithLoggerFactory(quiet))
+	s := host.NewSystem(func() {}) // as in production
 	s.ProcessRegistry.Address = address
 	s.ProcessRegistry.RegisterAddressResolver(func(pid *actor.PID) (actor.Process, bool) {
 		c.mu.RLock()
-		defer c.mu.RUnlock()
-		to, ok := c.systems[pid.Address]
-		return wire{to}, ok
+		to := c.systems[pid.Address]
+		c.mu.RUnlock()
+		if to == nil {
+			return nil, false
+		}
+		return to.ProcessRegistry.GetLocal(pid.Id)
 	})
 	c.mu.Lock()
 	c.systems[address] = s
 	c.mu.Unlock()
 	return s
 }
-
-// wire hands messages to another system of this process.
-type wire struct{ to *actor.ActorSystem }
-
-func (w wire) SendUserMessage(pid *actor.PID, m any) {
-	if box, there := w.to.ProcessRegistry.GetLocal(pid.Id); there {
-		box.SendUserMessage(pid, m)
-	}
-}
-func (wire) SendSystemMessage(*actor.PID, any) {}
-func (wire) Stop(*actor.PID)                   {}
 
 func (c *inprocess) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 	return c.pool.Props(kind, make) // the goroutines are production's, too
@@ -85,8 +76,12 @@ func (c *inprocess) Info(string, ...any)  {}
 func (c *inprocess) Debug(string, ...any) {}
 func (c *inprocess) Now() actors.Instant  { return actors.Instant(time.Since(c.start)) }
 func (c *inprocess) WallMs() int64        { return time.Now().UnixMilli() }
+
+// Node is a machine's address, found once, as a stream that stands is.
 func (c *inprocess) Node(id topology.NodeID) *actor.PID {
-	return actor.NewPID("node-"+string(id), actors.NodePath)
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.nodes[id]
 }
 
 // Moved reports what the benchmark waits for: a job's states.
@@ -201,6 +196,9 @@ func (c *inprocess) join(i int) {
 		},
 	})
 	born(s, actors.NodePath)
+	c.mu.Lock()
+	c.nodes[topology.NodeID(id)] = actor.NewPID("node-"+id, actors.NodePath)
+	c.mu.Unlock()
 	c.leader.Root.Send(actor.NewPID("scheduler", actors.SchedulerPath), actors.LinkUp{Node: topology.NodeID(id)})
 }
 

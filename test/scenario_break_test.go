@@ -141,8 +141,18 @@ func (s *stage) gpuFault(l line) string {
 	return ""
 }
 
+func (s *stage) gpuMend(l line) string {
+	s.w.MendGPU(l.machine(0), l.machine(1))
+	return ""
+}
+
 func (s *stage) clone(l line) string {
 	s.w.Clone(l.machine(0))
+	return ""
+}
+
+func (s *stage) foreign(l line) string {
+	s.w.Visit(uint64(l.number("epoch", 9)))
 	return ""
 }
 

@@ -39,7 +39,8 @@
 //	                     file; has a replica take over that lacks what came after, and no scheduler ends; gives up what is
 //	                     lost. Whose job was lost submits it again, within 20 s (unnoticed: after a minute)
 //	prune                forgets every job that is over
-//	store-away 5s | disk-full 2 5s | disk-fails 2 5s | tear 2 | gpu-fault 2 0 | clone 2 | arm launch-fail 1
+//	store-away 5s | disk-full 2 5s | disk-fails 2 5s | tear 2 | gpu-fault 2 0 | gpu-mend 2 0 | clone 2 | arm launch-fail 1
+//	foreign epoch=9      a machine of another cluster comes with what it has from there, and a task; it gets the next number
 //	keep [KIND]          keeps the letters about gangs, or of a kind, from now on; keep off ends it
 //	replay [KIND] [slowly]
 //	                     delivers what was kept once more, in order, to whoever answers to the address now; slowly: one a second

@@ -78,7 +78,7 @@ func brisk() actors.Constants {
 // lead makes the hall's process a leader with real actors.
 func lead(t *testing.T, memory *store.Memory) (*house, *hall) {
 	p := newHouse(t)
-	h := &hall{tb: t, system: p.system, server: NewServer(p.system, Options{ClusterID: "c1"})}
+	h := &hall{tb: t, system: p.system, server: NewServer(p.system, Options{})}
 	serve(t, h)
 	epoch, err := memory.Lead("here")
 	if err != nil {

@@ -163,7 +163,7 @@ func (c *Client) greet(ctx context.Context, cancel context.CancelFunc, peer remo
 			return nil, standing{}, err
 		}
 	}
-	who, err := c.o.understand(md)
+	who, err := understand(md)
 	return stream, who, err
 }
 

@@ -47,7 +47,7 @@ func (c cable) Read(b []byte) (int, error) {
 func quiet(t *testing.T) (h *hall, n *cabin, out, in *atomic.Bool) {
 	listener := bufconn.Listen(1 << 20)
 	h = &hall{tb: t, system: newSystem(), ears: make(chan heard, 1<<10)}
-	h.server = NewServer(h.system, Options{ClusterID: "c1", Count: h.count})
+	h.server = NewServer(h.system, Options{Count: h.count})
 	for _, path := range schedulerEars {
 		ear(h.system, path, func(m heard) { h.ears <- m })
 	}
@@ -117,7 +117,7 @@ func TestHalfAFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := bufconn.Listen(1 << 20)
 		h := &hall{tb: t, system: newSystem(), ears: make(chan heard, 1<<10)}
-		h.server = NewServer(h.system, Options{ClusterID: "c1", Count: h.count})
+		h.server = NewServer(h.system, Options{Count: h.count})
 		h.grpc = grpc.NewServer(ServerOptions(nil)...)
 		remote.RegisterRemotingServer(h.grpc, h.server)
 		go h.grpc.Serve(listener)

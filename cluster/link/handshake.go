@@ -18,7 +18,6 @@ import (
 
 const (
 	keyProtocol    = "synapse-protocol"
-	keyCluster     = "synapse-cluster"
 	keyNode        = "synapse-node"
 	keyMachine     = "synapse-machine"
 	keyBoot        = "synapse-boot"
@@ -39,8 +38,7 @@ type caller struct {
 // introduction is what a machine says first.
 func (o *Options) introduction() metadata.MD {
 	return metadata.Pairs(
-		keyProtocol, strconv.Itoa(protocol), keyCluster, o.ClusterID,
-		keyNode, string(o.Node), keyMachine, o.MachineID,
+		keyProtocol, strconv.Itoa(protocol), keyNode, string(o.Node), keyMachine, o.MachineID,
 		keyBoot, o.Incarnation.GetBootId(), keyIncarnation, strconv.FormatInt(o.Incarnation.GetStartedNs(), 10),
 	)
 }
@@ -59,9 +57,6 @@ func (o *Options) recognise(ctx context.Context) (caller, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if err := spokenSince(one(md, keyProtocol)); err != nil {
 		return caller{}, status.Error(codes.FailedPrecondition, err.Error())
-	}
-	if theirs := one(md, keyCluster); theirs != "" && theirs != o.ClusterID {
-		return caller{}, status.Errorf(codes.FailedPrecondition, "this is cluster %q, and the machine belongs to %.64q: point --join at its own scheduler", o.ClusterID, theirs)
 	}
 	c := caller{node: topology.NodeID(one(md, keyNode)), machine: one(md, keyMachine), boot: one(md, keyBoot)}
 	var err error
@@ -88,24 +83,21 @@ type standing struct {
 	leader  string // host:port of who does, where it is known
 }
 
-func (s standing) metadata(cluster string) metadata.MD {
+func (s standing) metadata() metadata.MD {
 	return metadata.Pairs(
-		keyProtocol, strconv.Itoa(protocol), keyCluster, cluster, keyAddress, s.address,
+		keyProtocol, strconv.Itoa(protocol), keyAddress, s.address,
 		keyEpoch, strconv.FormatUint(s.epoch, 10), keyLeader, s.leader,
 	)
 }
 
 // understand reads a scheduler's answer.
-func (o *Options) understand(md metadata.MD) (standing, error) {
+func understand(md metadata.MD) (standing, error) {
 	s := standing{address: one(md, keyAddress), leader: one(md, keyLeader)}
 	if !isScheduler(s.address) {
 		return s, fmt.Errorf("whoever answers there is no scheduler: it calls itself %.64q", s.address)
 	}
 	if err := spokenSince(one(md, keyProtocol)); err != nil {
 		return s, err
-	}
-	if theirs := one(md, keyCluster); o.ClusterID != "" && theirs != o.ClusterID {
-		return s, fmt.Errorf("it is of cluster %.64q, and this machine of %q", theirs, o.ClusterID)
 	}
 	s.epoch, _ = strconv.ParseUint(one(md, keyEpoch), 10, 64)
 	return s, nil

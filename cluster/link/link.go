@@ -107,11 +107,10 @@ func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) 
 
 // Options are what an end is told at its start.
 type Options struct {
-	ClusterID string // a machine that does not know it yet leaves it empty, and takes any
-	Log       actors.Log
-	Count     func(name string, n int64)
-	Clock     Clock
-	Rand      func() float64 // in [0, 1): so that machines do not all dial at once
+	Log   actors.Log
+	Count func(name string, n int64)
+	Clock Clock
+	Rand  func() float64 // in [0, 1): so that machines do not all dial at once
 
 	// Address is a scheduler's own: "scheduler", or with several "scheduler-NAME".
 	Address string

@@ -129,9 +129,6 @@ type hall struct {
 
 func newHall(tb testing.TB, o Options) *hall {
 	h := &hall{tb: tb, system: newSystem(), ears: make(chan heard, 1<<16)}
-	if o.ClusterID == "" {
-		o.ClusterID = "c1"
-	}
 	o.Count = h.count
 	h.server = NewServer(h.system, o)
 	for _, path := range schedulerEars {

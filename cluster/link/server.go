@@ -78,7 +78,7 @@ func (s *Server) Receive(stream remote.Remoting_ReceiveServer) error {
 	}
 	defer s.detach(m)
 	// Letters wait in the box until the answer has gone: it must come first.
-	if err := stream.SendHeader(s.standing().metadata(s.o.ClusterID)); err != nil {
+	if err := stream.SendHeader(s.standing().metadata()); err != nil {
 		m.line.end(err)
 		return err
 	}

@@ -250,7 +250,7 @@ func optionsOf(id, machine string) *Options {
 	return &o
 }
 
-// Who does not say who it is, or is of another cluster or too old, is told so.
+// Who does not say who it is, or is too old, is told so.
 func TestRefusedHandshakes(t *testing.T) {
 	h := newHall(t, Options{})
 	for _, c := range []struct {
@@ -266,7 +266,6 @@ func TestRefusedHandshakes(t *testing.T) {
 		{keyIncarnation, "soon", "who it is", codes.InvalidArgument},
 		{keyProtocol, "0", "upgrade", codes.FailedPrecondition},
 		{keyProtocol, "", "upgrade", codes.FailedPrecondition},
-		{keyCluster, "c2", "cluster", codes.FailedPrecondition},
 	} {
 		md := optionsOf("n1", "m1").introduction()
 		md.Set(c.key, c.value)
@@ -285,9 +284,8 @@ func TestRefusedHandshakes(t *testing.T) {
 	}
 	newer := optionsOf("n1", "m1").introduction()
 	newer.Set(keyProtocol, "2")
-	newer.Set(keyCluster, "c1")
 	if _, err := dialStranger(t, h, newer); err != nil {
-		t.Errorf("a newer machine of this cluster: %v", err)
+		t.Errorf("a newer machine: %v", err)
 	}
 	if h.of(CountUp) != 1 {
 		t.Errorf("%v", h.by)
@@ -296,17 +294,15 @@ func TestRefusedHandshakes(t *testing.T) {
 
 // A machine looks at the answer as well.
 func TestUnderstand(t *testing.T) {
-	o := machineOptions("n1", "m1")
-	o.ClusterID = "c1"
 	good := standing{address: "scheduler-a", epoch: 4, leader: "b:9000"}
-	if got, err := o.understand(good.metadata("c1")); err != nil || got != good {
+	if got, err := understand(good.metadata()); err != nil || got != good {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, bad := range []metadata.MD{
-		{}, good.metadata("c2"), standing{address: "node-n1"}.metadata("c1"), standing{address: "schedulers"}.metadata("c1"),
-		standing{address: "scheduler-"}.metadata("c1"), metadata.Join(good.metadata("c1"), good.metadata("c1")),
+		{}, standing{address: "node-n1"}.metadata(), standing{address: "schedulers"}.metadata(),
+		standing{address: "scheduler-"}.metadata(), metadata.Join(good.metadata(), good.metadata()),
 	} {
-		if got, err := o.understand(bad); err == nil {
+		if got, err := understand(bad); err == nil {
 			t.Errorf("%v is taken as %v", bad, got)
 		}
 	}
@@ -315,7 +311,7 @@ func TestUnderstand(t *testing.T) {
 // Who begins to lead is told of the links that stood before; who does not lead tells who does.
 func TestLeadIsToldOfStandingLinks(t *testing.T) {
 	system := newSystem()
-	server := NewServer(system, Options{ClusterID: "c1", Address: "scheduler-b"})
+	server := NewServer(system, Options{Address: "scheduler-b"})
 	h := &hall{tb: t, system: system, server: server, ears: make(chan heard, 64)}
 	serve(t, h)
 	server.Follow("10.0.0.9:9000")

@@ -23,6 +23,9 @@ const (
 	databaseFile = "synapse.db"
 	// clusterFile held the cluster's id before the store did.
 	clusterFile = "cluster-id"
+	// memoryCluster is the id of every cluster that is only kept in memory: with an
+	// id of its own each start would be another cluster, and its machines would not have it.
+	memoryCluster = "c-memory"
 	// openAgain is how long a database that is away is left alone.
 	openAgain = time.Second
 )
@@ -36,7 +39,7 @@ func (s *scheduler) open(signals <-chan os.Signal) (err error) {
 	case s.shared():
 		return s.openShared(signals)
 	case s.options.store == storeMemory:
-		s.store, s.cluster = store.NewMemory(), "c-"+random()
+		s.store, s.cluster = store.NewMemory(), memoryCluster
 		return nil
 	}
 	if err := os.MkdirAll(s.dataDir, 0o700); err != nil {

@@ -120,7 +120,7 @@ func (s *scheduler) build() {
 	if s.shared() { // machines tell schedulers apart by it
 		address = "scheduler-" + strings.NewReplacer("[", "", "]", "", "%", "-").Replace(s.advertise)
 	}
-	s.link = link.NewServer(s.host.System(), link.Options{ClusterID: s.cluster, Address: address, Log: s.log, Count: s.host.Count})
+	s.link = link.NewServer(s.host.System(), link.Options{Address: address, Log: s.log, Count: s.host.Count})
 	s.port = store.NewPort(s.store, s.host.System())
 	s.gateway = gateway.New(s.host.System(), gateway.Options{
 		Peers: s.link, Store: s.store, ClusterID: s.cluster, Version: daemon.Version(), Levels: s.levels, Log: s.log, Count: s.host.Count,

@@ -201,10 +201,7 @@ func (c *council) ends(i int, within time.Duration, code int, words string) {
 func witness(t *testing.T, tasks int32, gpus float64, then string) (spec *messages.JobSpec, starts func() int) {
 	t.Helper()
 	out := t.TempDir()
-	if err := os.Chmod(out, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	spec = gang(tasks, gpus, fmt.Sprintf("echo $SYNAPSE_ATTEMPT >> %s/$SYNAPSE_RANK; %s", out, then))
+	spec = writing(t, out, gang(tasks, gpus, fmt.Sprintf("echo $SYNAPSE_ATTEMPT >> %s/$SYNAPSE_RANK; %s", out, then)))
 	return spec, func() int {
 		n := 0
 		for rank := range tasks {

@@ -108,10 +108,8 @@ type diary struct{ folder string }
 func newDiary(t *testing.T, tasks int32, gpus float64) (diary, *messages.JobSpec) {
 	t.Helper()
 	d := diary{t.TempDir()}
-	if err := os.Chmod(d.folder, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	return d, gang(tasks, gpus, "echo $$ > "+d.folder+"/$SYNAPSE_RANK.$SYNAPSE_ATTEMPT; while ! test -e "+d.folder+"/enough; do sleep 0.05; done")
+	script := "echo $$ > " + d.folder + "/$SYNAPSE_RANK.$SYNAPSE_ATTEMPT; while ! test -e " + d.folder + "/enough; do sleep 0.05; done"
+	return d, writing(t, d.folder, gang(tasks, gpus, script))
 }
 
 // starts are the processes of a rank's starts, in the order of their attempts.

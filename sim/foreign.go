@@ -1,0 +1,90 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns machines of another cluster: each comes with the ledger it has
+// from there and a task that runs, says Hello here for a while, and goes. They
+// are none of the cluster's machines, so that nobody counts on them; S13 looks
+// whether they stay who they are.
+
+const (
+	ourCluster   = "sim"
+	otherCluster = "elsewhere"
+	foreignMost  = 4 // in one run
+)
+
+// foreignTask is what such a machine runs. No leader here gives out a counter so high.
+func foreignTask(epoch uint64) taskKey {
+	return taskKey{topology.Token{Epoch: epoch, Counter: 1 << 40}, 0}
+}
+
+// visit lets a machine of another cluster come, which obeys a leader of that epoch there.
+func (w *World) visit(epoch uint64) *machine {
+	if w.visits == foreignMost {
+		panic(fmt.Sprintf("more than %d machines of another cluster", foreignMost))
+	}
+	w.visits++
+	m := w.newMachine(len(w.machines)+w.visits-1, 8)
+	m.home = epoch
+	for _, h := range w.schedulers {
+		m.links = append(m.links, &link{w: w, machine: m, host: h})
+	}
+	w.foreign = append(w.foreign, m)
+	m.powerOn()
+	// It was up before it came here: its agent reads all this a moment later.
+	key, spec := foreignTask(epoch), foreignSpec()
+	grant := &messages.Grant{Amount: spec.Each, Gpus: []*messages.GpuShare{{GpuId: m.announcement.Gpus[0].Id, Milli: topology.WholeGPU}}}
+	m.disk.content = actors.EncodeRecord(&messages.LedgerRecord{Epoch: epoch, BootId: m.bootID(), ClusterId: otherCluster, Slices: []*messages.SliceRecord{{
+		Token: messages.ToToken(key.token), Job: "theirs", State: messages.SliceState_SLICE_STATE_STARTED, Grants: []*messages.Grant{grant}, Spec: spec,
+	}}})
+	t := m.launcher.add(key, "theirs", spec, grant)
+	t.state, t.prepared, t.spawned, t.spawnedAt = taskRunning, true, true, w.engine.now
+	m.launcher.used[grant.Gpus[0].GpuId] += topology.WholeGPU
+	w.note(m.proc, "is of another cluster, and follows %d there", epoch)
+	return m
+}
+
+func foreignSpec() *messages.JobSpec {
+	return &messages.JobSpec{Name: "theirs", Image: "sim", Command: script{run: 1000 * time.Hour, rank: -1}.command(),
+		Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
+		Each: &messages.Resources{MilliCpu: 1000, MemoryBytes: 1 << 30, MilliGpu: topology.WholeGPU}}
+}
+
+// part ends a visit.
+func (w *World) part(m *machine) {
+	if i := slices.Index(w.foreign, m); i >= 0 {
+		w.foreign = slices.Delete(w.foreign, i, i+1)
+		m.powerLoss(0)
+	}
+}
+
+// dialling are the machines that schedulers hear from.
+func (w *World) dialling() []*machine { return slices.Concat(w.machines, w.foreign) }
+
+// foreignMachine lets a machine of another cluster come for a while. Over there
+// epochs are counted anew: it may be at any.
+func foreignMachine(f *faults) bool {
+	p := f.w.leader()
+	if p == nil {
+		return false
+	}
+	epoch := p.epoch + uint64(f.w.luck.below(1000))
+	if f.w.luck.chance(0.5) {
+		epoch = 1 + uint64(f.w.luck.below(int(min(p.epoch, 1000))))
+	}
+	m := f.w.visit(epoch)
+	f.until(f.w.luck.between(5*time.Second, 2*time.Minute), func() { f.w.part(m) })
+	return true
+}
+
+// Visit lets a machine of another cluster come, with a task that runs; it gets
+// the next number. It goes when the world ends.
+func (w *World) Visit(epoch uint64) { w.visit(epoch) }

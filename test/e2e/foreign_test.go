@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// This file owns a machine that comes with the data directory of another cluster.
+
+// hears waits until a process has said some words.
+func (p *process) hears(t *testing.T, words string, within time.Duration) {
+	t.Helper()
+	for limit := time.Now().Add(within); !strings.Contains(p.said(), words); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("%s did not say %q within %s", p.name, words, within)
+		}
+	}
+}
+
+// TestMachineOfAnotherCluster: it is refused with words at both ends, what it runs
+// goes on, and so does all else in the cluster that it came to. Its own cluster has
+// it back as it was; and the way to keep it here is the one that the words name.
+func TestMachineOfAnotherCluster(t *testing.T) {
+	old := newCluster(t)
+	agent := old.node("n1", "r1")
+	diary, spec := newDiary(t, 1, 1)
+	spec.LostGraceMs = 60_000
+	theirs := old.submit(spec)
+	old.await(theirs, "running", 10*time.Second)
+	diary.written(t, 0)
+	task := diary.starts(0)[0]
+	for range 2 { // its epochs run higher than those of the cluster it comes to
+		old.scheduler.kill()
+		<-old.scheduler.ended
+		old.lead(old.address)
+		old.scheduler.hears(t, "RegisterWorker: ID=n1", 15*time.Second)
+	}
+	old.client = old.dial()
+
+	dir := filepath.Join(old.dir, "new")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{t: t, dir: dir}
+	c.lead("127.0.0.1:0")
+	c.client = c.dial()
+	c.node("n2", "r1")
+	busy := c.submit(gang(1, 4, "exec sleep 600"))
+	c.await(busy, "running", 10*time.Second)
+
+	theirData := filepath.Join(old.dir, "n1")
+	agent.kill()
+	<-agent.ended
+	agent = c.agent("n1", "r1", "--data-dir", theirData)
+	agent.hears(t, "Master refuses this node: this is cluster c-", 15*time.Second)
+	c.scheduler.hears(t, "[ERROR] Failed to register node n1: this is cluster c-", time.Second)
+	c.await(c.submit(gang(1, 4, "exit 0")), "succeeded", 10*time.Second)
+	if s := c.job(busy); s.Phase != "running" || s.Record.Runs != 1 || !alive(task) {
+		t.Errorf("what ran here is %s, and what the machine ran goes on: %t", s.Phase, alive(task))
+	}
+	if said := c.scheduler.said(); strings.Contains(said, "ADMISSIONS STOPPED") || strings.Count(said, "Failed to register node") != 1 {
+		t.Errorf("the scheduler said:\n%s", said)
+	}
+
+	agent.kill()
+	<-agent.ended
+	agent = old.node("n1", "r1")
+	if s := old.await(theirs, "running", 10*time.Second); s.Record.Runs != 1 || len(diary.starts(0)) != 1 || !alive(task) {
+		t.Errorf("back in its own cluster it has %d runs of its job and %v", s.Record.Runs, diary.starts(0))
+	}
+
+	agent.kill()
+	<-agent.ended
+	if err := os.Rename(filepath.Join(theirData, "ledger"), filepath.Join(theirData, "ledger.old")); err != nil {
+		t.Fatal(err)
+	}
+	agent = c.agent("n1", "r1", "--data-dir", theirData)
+	agent.says(t, "Success! Master says: Welcome to Synapse", 45*time.Second)
+	if alive(task) {
+		t.Error("it joined, and still runs what its last cluster began")
+	}
+	c.await(c.submit(gang(1, 8, "exit 0")), "succeeded", 10*time.Second)
+}
