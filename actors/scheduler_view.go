@@ -16,6 +16,14 @@ func (s *Scheduler) View(id topology.NodeID) (free topology.Capacity, closed str
 	return free, m.closed(), len(m.tenants)
 }
 
+// Withdrawn counts a machine's devices that the leader knows to be out of service.
+func (s *Scheduler) Withdrawn(id topology.NodeID) int {
+	if m := s.machines[id]; m != nil {
+		return m.withdrawn
+	}
+	return 0
+}
+
 // Living counts the jobs that have an actor or are about to have one, and those
 // of them that wait.
 func (s *Scheduler) Living() (jobs, waiting int) { return len(s.jobs), s.queue.Len() }

@@ -36,7 +36,8 @@ func (c *atRest) Step(w *World, e *Event) {
 }
 
 // claimed looks whether the leader reckons with what a machine has just set
-// aside for it: the claim stays until the ledger that shows it has come.
+// aside for it: the claim stays until the ledger that shows it has come. A device
+// that faulted since is not its to know of yet.
 func (c *atRest) claimed(w *World, agent *process) {
 	p := w.leader()
 	if p == nil || p.leader == nil || agent.machine == nil || agent.node == nil {
@@ -44,7 +45,8 @@ func (c *atRest) claimed(w *World, agent *process) {
 	}
 	seen, _, _ := p.leader.View(agent.machine.id)
 	has := agent.node.Ledger().Capacity()
-	if seen.MilliCPU > has.MilliCPU || seen.MemoryBytes > has.MemoryBytes || seen.MilliGPU() > has.MilliGPU() {
+	unheard := len(agent.node.Ledger().WithdrawnGPUs()) - p.leader.Withdrawn(agent.machine.id)
+	if seen.MilliCPU > has.MilliCPU || seen.MemoryBytes > has.MemoryBytes || seen.MilliGPU() > has.MilliGPU()+int64(max(unheard, 0))*topology.WholeGPU {
 		w.violate(c.Name(), "the leader believes %s to have %+v free, its ledger has %+v", agent.address, seen, has)
 	}
 }
