@@ -66,6 +66,7 @@ var nodeTable = Table{Kind: KindNode, Edges: []Edge{
 func newNode(p *Ports) actor.Actor {
 	n := &Node{p: p, w: p.Worker, states: newStates(&nodeTable, p.Host), slices: map[topology.Token]*nodeSlice{}}
 	n.ledger = n.emptyLedger()
+	n.disk.head, n.disk.part = &messages.LedgerRecord{}, &messages.SliceRecord{}
 	n.taskProps = p.props(KindTask, func() actor.Actor { return newTask(p, n.newborn) })
 	return n
 }
@@ -169,7 +170,7 @@ func (n *Node) now() int64 { return int64(n.p.Clock.Now()) }
 // started its container.
 func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, r *nodeRank, spawned bool) {
 	n.newborn = taskWork{
-		key: taskKey{s.token, r.rank}, job: s.job, node: n.w.Node, spec: s.spec, grant: r.grant, spawned: spawned,
+		key: taskKey{s.token, r.rank}, id: r.id, job: s.job, node: n.w.Node, spec: s.spec, grant: r.grant, spawned: spawned,
 	}
 	name := s.token.AppendTo(append(make([]byte, 0, 32), "task-"...))
 	name = strconv.AppendInt(append(name, '-'), int64(r.rank), 10)

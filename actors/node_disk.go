@@ -2,6 +2,8 @@ package actors
 
 import (
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns what is on the machine's disk: one record, written whole. At
@@ -20,7 +22,11 @@ type nodeDisk struct {
 	waiting bool   // a retry is armed
 	retry   resend
 	trouble string // why the last save failed; empty: it did not
-	bytes   []byte // of the last save
+
+	// What the next save is put together in, so that a save makes nothing new.
+	head  *messages.LedgerRecord
+	part  *messages.SliceRecord
+	bytes []byte
 }
 
 // change counts a change of what the record holds; the save follows when the

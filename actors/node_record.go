@@ -81,7 +81,8 @@ func EncodeRecord(r *messages.LedgerRecord) []byte { return encodeRecord(r) }
 // encodeBooks is what the disk should hold now. Reservations are not in it. The
 // bytes are good until the next: there is never more than one save under way.
 func (n *Node) encodeBooks() []byte {
-	r := &messages.LedgerRecord{Epoch: n.epoch, ClusterId: n.cluster, BootId: n.w.Incarnation.GetBootId()}
+	r := n.disk.head
+	r.Epoch, r.ClusterId, r.BootId, r.WithdrawnGpus = n.epoch, n.cluster, n.w.Incarnation.GetBootId(), r.WithdrawnGpus[:0]
 	if n.lead != nil {
 		r.Epoch = max(r.Epoch, n.lead.epoch)
 	}
@@ -91,7 +92,7 @@ func (n *Node) encodeBooks() []byte {
 	data := appendMessage(openRecord(n.disk.bytes[:0]), r)
 	for _, l := range n.ledger.Slices() {
 		if l.State != topology.SliceReserved {
-			data = n.slices[l.Token].appendRecord(data, l)
+			data = n.slices[l.Token].appendRecord(data, l, n.disk.part)
 		}
 	}
 	n.disk.bytes = sealRecord(data)
@@ -104,16 +105,16 @@ var slicesField = (&messages.LedgerRecord{}).ProtoReflect().Descriptor().Fields(
 // appendRecord appends a SliceRecord to a LedgerRecord. It is written in two
 // parts, which a reader puts together: what stays as it is from Commit on is
 // encoded once, so that a machine of many slices does not encode all of them
-// whenever one goes on.
-func (s *nodeSlice) appendRecord(data []byte, l *topology.Slice) []byte {
+// whenever one goes on. The rest is put together in r.
+func (s *nodeSlice) appendRecord(data []byte, l *topology.Slice, r *messages.SliceRecord) []byte {
 	if s.fixed == nil {
-		fixed := &messages.SliceRecord{Token: messages.ToToken(s.token), Job: string(s.job), RendezvousPort: l.Port, Spec: s.spec}
+		fixed := &messages.SliceRecord{Token: s.wire, Job: string(s.job), RendezvousPort: l.Port, Spec: s.spec}
 		for i := range s.ranks {
 			fixed.Grants = append(fixed.Grants, s.ranks[i].grant)
 		}
 		s.fixed = appendMessage(nil, fixed)
 	}
-	r := &messages.SliceRecord{State: messages.SliceState(l.State), Cause: s.cause}
+	r.State, r.Cause, r.Exits = messages.SliceState(l.State), s.cause, r.Exits[:0]
 	for i := range s.ranks {
 		if s.ranks[i].exit != nil {
 			r.Exits = append(r.Exits, s.ranks[i].exit)

@@ -143,7 +143,7 @@ func (n *Node) ledgerReport() *messages.LedgerReport {
 
 func (n *Node) sliceReport(l *topology.Slice, s *nodeSlice) *messages.SliceReport {
 	r := &messages.SliceReport{
-		Token: messages.ToToken(s.token), Job: string(s.job), State: messages.SliceState(s.shown), Exits: s.exits(),
+		Token: s.wire, Job: string(s.job), State: messages.SliceState(s.shown), Exits: s.exits(),
 	}
 	if s.shown == topology.SliceOver {
 		return r // it holds nothing but its exits

@@ -158,6 +158,10 @@ func (r *nodeRig) finishSave() {
 	r.system.Root.Send(d.to, m)
 }
 
+func (k taskKey) id() *messages.TaskId {
+	return &messages.TaskId{Token: messages.ToToken(k.Token), Rank: int32(k.Rank)}
+}
+
 // rigLauncher keeps containers across agents. When it works by itself it answers
 // at once; else the dialogue says when something happens.
 type rigLauncher struct {

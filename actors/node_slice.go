@@ -17,6 +17,7 @@ import (
 // nodeSlice goes with a slice of the ledger.
 type nodeSlice struct {
 	token topology.Token
+	wire  *messages.Token // the same
 	job   topology.JobID
 	spec  *messages.JobSpec // from Commit on
 	cause messages.Cause    // of the Stop
@@ -33,6 +34,7 @@ type nodeSlice struct {
 // nodeRank is one member here.
 type nodeRank struct {
 	rank     topology.Rank
+	id       *messages.TaskId // what the launcher calls it
 	grant    *messages.Grant
 	pid      *actor.PID // its Task, from Commit until it is gone
 	adopting bool       // the launcher was asked whether it still runs
@@ -44,9 +46,9 @@ type nodeRank struct {
 }
 
 func newNodeSlice(s *topology.Slice) *nodeSlice {
-	own := &nodeSlice{token: s.Token, job: s.Job, shown: s.State, ranks: make([]nodeRank, len(s.Grants))}
+	own := &nodeSlice{token: s.Token, wire: messages.ToToken(s.Token), job: s.Job, shown: s.State, ranks: make([]nodeRank, len(s.Grants))}
 	for i, g := range s.Grants {
-		own.ranks[i] = nodeRank{rank: g.Rank, grant: &messages.Grant{
+		own.ranks[i] = nodeRank{rank: g.Rank, id: &messages.TaskId{Token: own.wire, Rank: int32(g.Rank)}, grant: &messages.Grant{
 			Rank: int32(g.Rank), Amount: messages.ToResources(g.Amount), Gpus: messages.ToShares(g.GPUs),
 		}}
 	}

@@ -117,6 +117,6 @@ func (n *Node) onForget(ctx actor.Context, m *messages.Forget) {
 	delete(n.slices, token)
 	n.change()
 	for i := range s.ranks {
-		n.w.Launcher.Tell(&messages.ForgetTask{Id: taskKey{token, s.ranks[i].rank}.id()}, ctx.Self())
+		n.w.Launcher.Tell(&messages.ForgetTask{Id: s.ranks[i].id}, ctx.Self())
 	}
 }

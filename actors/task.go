@@ -21,13 +21,13 @@ type Task struct {
 	p       *Ports
 	states  states
 	work    taskWork
-	spawned bool             // the launcher was told to start it, by this agent or an earlier one
-	id      *messages.TaskId // what the launcher calls it
+	spawned bool // the launcher was told to start it, by this agent or an earlier one
 }
 
 // taskWork is what a Task is there for.
 type taskWork struct {
 	key   taskKey
+	id    *messages.TaskId // the same, as the launcher calls it
 	job   topology.JobID
 	node  topology.NodeID
 	spec  *messages.JobSpec
@@ -43,10 +43,6 @@ type taskKey struct {
 }
 
 func (k taskKey) String() string { return fmt.Sprintf("%v/%d", k.Token, k.Rank) }
-
-func (k taskKey) id() *messages.TaskId {
-	return &messages.TaskId{Token: messages.ToToken(k.Token), Rank: int32(k.Rank)}
-}
 
 func keyOf(id *messages.TaskId) taskKey {
 	return taskKey{messages.FromToken(id.GetToken()), topology.Rank(id.GetRank())}
@@ -97,7 +93,7 @@ var taskTable = Table{Kind: KindTask, Edges: []Edge{
 }}
 
 func newTask(p *Ports, work taskWork) actor.Actor {
-	return &Task{p: p, work: work, id: work.key.id(), spawned: work.spawned, states: newStates(&taskTable, p.Host)}
+	return &Task{p: p, work: work, spawned: work.spawned, states: newStates(&taskTable, p.Host)}
 }
 
 // ID tells which container this is, for whoever checks.
@@ -145,7 +141,7 @@ func (t *Task) onPrepare(ctx actor.Context) {
 		return
 	}
 	t.states.become("prepare", "preparing")
-	t.ask(ctx, &messages.PrepareTask{Id: t.id, Job: string(t.work.job), Spec: t.work.spec, Grant: t.work.grant})
+	t.ask(ctx, &messages.PrepareTask{Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Grant: t.work.grant})
 }
 
 func (t *Task) onPrepared(ctx actor.Context) {
@@ -164,7 +160,7 @@ func (t *Task) onStart(ctx actor.Context, m taskStart) {
 	t.spawned = true
 	t.p.Log.Info("STARTING CONTAINER: JobID=%s, Image=%s", t.work.job, t.work.spec.GetImage())
 	t.ask(ctx, &messages.StartTask{
-		Id: t.id, Job: string(t.work.job), Spec: t.work.spec, Grant: t.work.grant,
+		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Grant: t.work.grant,
 		Rendezvous: m.Start.GetRendezvous(), JobName: m.Start.GetJobName(), Run: m.Start.GetRun(), Node: string(t.work.node),
 	})
 }
@@ -175,7 +171,7 @@ func (t *Task) onAdopt(ctx actor.Context) {
 		return
 	}
 	t.states.become("adopt", "adopting")
-	t.ask(ctx, &messages.AdoptTask{Id: t.id})
+	t.ask(ctx, &messages.AdoptTask{Id: t.work.id})
 }
 
 func (t *Task) onStarted(ctx actor.Context) {
@@ -192,7 +188,7 @@ func (t *Task) onStop(ctx actor.Context, m taskStop) {
 		return // its evidence is on the way to the Node
 	}
 	t.states.become("stop", "stopping")
-	t.ask(ctx, &messages.StopTask{Id: t.id, Signal: m.Signal, GraceMs: m.GraceMs})
+	t.ask(ctx, &messages.StopTask{Id: t.work.id, Signal: m.Signal, GraceMs: m.GraceMs})
 }
 
 // onGone takes the launcher's evidence that nothing of the container is left.
