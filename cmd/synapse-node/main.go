@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	// A container's first process is the binary of its supervisor, which may be this one.
+	// Without root a container is made by the binary of its supervisor, executed again, and that may be this one.
 	if code, mine := carapace.Reexec(os.Args); mine {
 		os.Exit(code)
 	}

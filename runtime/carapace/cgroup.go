@@ -1,8 +1,8 @@
 //go:build linux
 
 // The cgroups of one container: which hierarchies the machine has, how a container's own group is made in them, what it
-// has used, and how it goes away. One group per hierarchy, and only the task in it: init stays with its starter, because
-// Go's threads would count against the task's limit of processes and memory.
+// has used, and how it goes away. One group per hierarchy, and only the task in it: init stays with its starter, and does not count
+// against the task's limit of processes.
 package carapace
 
 import (
@@ -62,7 +62,7 @@ func isFilesystem(path string, magic int64) bool {
 
 // ownGroup reads where the caller is in a hierarchy; the controller of v2 is "".
 func ownGroup(controller string) (string, error) {
-	text, err := os.ReadFile("/proc/self/cgroup")
+	text, err := readFile("/proc/self/cgroup")
 	if err != nil {
 		return "", err
 	}
@@ -101,8 +101,6 @@ type group struct {
 	// controllers are those that work on v2's leaf.
 	controllers []string
 	unenforced  []string
-	// pidsFile takes the limit once the launching thread leaves, and back is where it goes (v1).
-	pidsFile, back string
 }
 
 // folders are the distinct leaves, sorted: two controllers may share one.
@@ -218,7 +216,7 @@ func removeTree(leaf string, limit time.Duration) error {
 
 // killGroup sends SIGKILL to all that is in one group.
 func killGroup(leaf string) {
-	if os.WriteFile(filepath.Join(leaf, "cgroup.kill"), []byte("1"), 0) == nil {
+	if writeFile(leaf, "cgroup.kill", "1") == nil {
 		return
 	}
 	pids, _ := groupPids(leaf)
@@ -230,7 +228,7 @@ func killGroup(leaf string) {
 }
 
 func groupPids(leaf string) ([]int, error) {
-	text, err := os.ReadFile(filepath.Join(leaf, "cgroup.procs"))
+	text, err := readFile(filepath.Join(leaf, "cgroup.procs"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil, nil
 	}
@@ -301,14 +299,14 @@ func (g *group) oomKills() int64 {
 }
 
 func readNumber(path string) int64 {
-	text, _ := os.ReadFile(path)
+	text, _ := readFile(path)
 	number, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	return number
 }
 
 // readWord reads the number behind a word in a file of "word number" lines.
 func readWord(path, word string) int64 {
-	text, _ := os.ReadFile(path)
+	text, _ := readFile(path)
 	for line := range strings.Lines(string(text)) {
 		if rest, found := strings.CutPrefix(line, word+" "); found {
 			number, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
@@ -316,13 +314,4 @@ func readWord(path, word string) int64 {
 		}
 	}
 	return 0
-}
-
-func writeFile(folder, name, value string) error {
-	file, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(value)
-	return errors.Join(err, file.Close())
 }

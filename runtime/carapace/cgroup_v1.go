@@ -1,9 +1,8 @@
 //go:build linux
 
 // The groups of cgroup v1: one tree per controller. Writing another process into a group waits for every processor
-// (some 12 ms); a thread that writes "0" into `tasks` moves itself alone, at once. So the thread of init that launches
-// the command joins, and the command is born beside it. That thread takes one place among the processes, which is why the
-// limit of processes is one too high until it has left.
+// (some 12 ms); a thread that writes "0" into `tasks` moves itself alone, at once. So the command joins by itself, before it is
+// executed and while it has one thread.
 package carapace
 
 import (
@@ -35,7 +34,7 @@ func createV1(h hierarchies, parent string, spec Spec, devices []deviceRule) *gr
 		}
 		set := map[string]func(string) error{
 			"memory":  func(leaf string) error { return limitMemoryV1(leaf, spec.Limits) },
-			"pids":    func(leaf string) error { return g.limitPidsV1(h, leaf, spec.Limits) },
+			"pids":    func(leaf string) error { return limitPidsV1(leaf, spec.Limits) },
 			"devices": func(leaf string) error { return limitDevicesV1(leaf, devices) },
 			"cpu":     func(leaf string) error { return limitCPUV1(leaf, spec.Limits) },
 			"cpuset":  func(leaf string) error { return limitCpusetV1(leaf, spec.Limits) },
@@ -91,22 +90,18 @@ func limitMemoryV1(leaf string, limits Limits) error {
 	return err
 }
 
-func (g *group) limitPidsV1(h hierarchies, leaf string, limits Limits) error {
+func limitPidsV1(leaf string, limits Limits) error {
 	if limits.Pids == 0 {
 		return nil
 	}
-	if own, err := h.own("pids"); err == nil {
-		g.back = filepath.Join(h.by["pids"], own, "tasks")
-	}
-	g.pidsFile = filepath.Join(leaf, "pids.max")
-	return writeFile(leaf, "pids.max", strconv.FormatInt(limits.Pids+1, 10))
+	return writeFile(leaf, "pids.max", strconv.FormatInt(limits.Pids, 10))
 }
 
 func limitDevicesV1(leaf string, devices []deviceRule) error {
 	if err := writeFile(leaf, "devices.deny", "a"); err != nil {
 		return err
 	}
-	allow, err := os.OpenFile(filepath.Join(leaf, "devices.allow"), os.O_WRONLY|unix.O_CLOEXEC, 0)
+	allow, err := openFile(filepath.Join(leaf, "devices.allow"), unix.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -155,14 +150,14 @@ func inheritCpuset(root, folder string) error {
 			return err
 		}
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-			have, err := os.ReadFile(filepath.Join(root, file))
+			have, err := readFile(filepath.Join(root, file))
 			if err != nil {
 				return err
 			}
 			if strings.TrimSpace(string(have)) != "" {
 				continue
 			}
-			from, err := os.ReadFile(filepath.Join(above, file))
+			from, err := readFile(filepath.Join(above, file))
 			if err != nil {
 				return err
 			}

@@ -79,12 +79,8 @@ func (g *group) limitV2(spec Spec, wanted map[string]string) {
 			// A training task that lost one of its processes hangs; better that it ends as a whole.
 			setting{"memory", "memory.oom.group", "1"})
 	}
-	if pids := limits.Pids; pids > 0 {
-		value := strconv.FormatInt(pids, 10)
-		if spec.NoInit {
-			value = "max" // Init's threads are in the group until the command takes their place; then Start sets it.
-		}
-		settings = append(settings, setting{"pids", "pids.max", value})
+	if limits.Pids > 0 {
+		settings = append(settings, setting{"pids", "pids.max", strconv.FormatInt(limits.Pids, 10)})
 	}
 	if limits.MilliCPU > 0 {
 		settings = append(settings, setting{"cpu", "cpu.max", fmt.Sprintf("%d %d", limits.MilliCPU*cpuPeriodUs/1000, cpuPeriodUs)})
@@ -112,6 +108,6 @@ func (g *group) limitV2(spec Spec, wanted map[string]string) {
 }
 
 func readFields(folder, name string) []string {
-	text, _ := os.ReadFile(filepath.Join(folder, name))
+	text, _ := readFile(filepath.Join(folder, name))
 	return strings.Fields(string(text))
 }

@@ -1,11 +1,10 @@
 //go:build linux
 
-// A container that was started: who may ask and tell it what, and how it ends. Its init is reaped here, and only after
+// A container that was started: who may ask and tell it what, and how it ends. Its init is reaped first, and only after
 // that its cgroups and its directory go; Done closes when nothing of it is left.
 package carapace
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"sync"
@@ -24,11 +23,10 @@ type Container struct {
 	unenforced []string
 	began      time.Time
 
+	making     making
 	pid        int
-	pidfd      int
+	pidfd      int // the making's
 	startTicks uint64
-	socket     channel
-	reports    *bufio.Reader
 
 	// telling orders the events; oomTold is under it.
 	telling sync.Mutex
@@ -38,6 +36,8 @@ type Container struct {
 	closing sync.Mutex
 	closed  bool
 	killed  bool
+	// settled says that a start has ended, one way or the other; expired, that its caller has given it up. Both are under closing.
+	settled, expired bool
 
 	done chan struct{}
 	exit Exit
@@ -80,7 +80,7 @@ func (c *Container) tell(event Event) {
 
 func (c *Container) state() State {
 	return State{ID: c.spec.ID, Running: true, Pid: c.pid, StartTicks: c.startTicks, BootID: bootID(),
-		Created: c.began.UTC().Format(time.RFC3339Nano), Command: c.spec.Command, Cgroups: c.group.folders(), Unenforced: c.unenforced, NoInit: c.spec.NoInit}
+		Created: c.began.UTC().Format(time.RFC3339Nano), Command: c.spec.Command, Cgroups: c.group.folders(), Unenforced: c.unenforced}
 }
 
 // Signal sends a signal to the command. One that has gone already is no error: the signal came too late, as signals may.
@@ -97,7 +97,7 @@ func (c *Container) send(signal syscall.Signal) error {
 	if c.closed {
 		return nil
 	}
-	return sendSignal(c.pidfd, signal, c.spec.NoInit)
+	return sendSignal(c.pidfd, signal)
 }
 
 // Kill ends every process of the container. It does not wait; Done tells when they are gone.
@@ -131,44 +131,18 @@ func (c *Container) Gone() (bool, error) {
 	}
 }
 
-// watch sees a started container to its end.
+// watch sees a started container to its end, on the thread that made it.
 func (c *Container) watch() {
 	stopOOM := c.watchOOM()
-	var last report
-	for last.Kind != reportExited {
-		// The end of the connection: init is dead, or the command has taken its place.
-		if err := receive(c.reports, &last); err != nil {
-			break
-		}
-	}
-	status, usage := c.reap()
+	status, usage, byItself := c.making.wait()
 	stopOOM()
-	if last.Kind == reportExited {
-		status = unix.WaitStatus(last.Status)
-	}
-	c.exit = c.conclude(status, usage, last.Kind == reportExited || c.spec.NoInit)
+	c.exit = c.conclude(status, usage, byItself)
 	c.clean()
 	if c.exit.OOM {
 		c.tell(Event{Event: EventOOM, ID: c.spec.ID})
 	}
 	c.tell(Event{Event: EventExited, ID: c.spec.ID, Exit: &c.exit})
 	close(c.done)
-}
-
-// reap waits for init, which is over only when every process of its namespace is.
-func (c *Container) reap() (unix.WaitStatus, unix.Rusage) {
-	var status unix.WaitStatus
-	var usage unix.Rusage
-	for {
-		_, err := unix.Wait4(c.pid, &status, 0, &usage)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil { // Somebody else in this process reaped our child: the status is lost, the death is certain.
-			status = unix.WaitStatus(unix.SIGKILL)
-		}
-		return status, usage
-	}
 }
 
 func (c *Container) conclude(status unix.WaitStatus, usage unix.Rusage, byItself bool) Exit {
@@ -205,12 +179,9 @@ func (c *Container) conclude(status unix.WaitStatus, usage unix.Rusage, byItself
 func (c *Container) clean() {
 	c.closing.Lock()
 	c.closed = true
-	if c.pidfd > 0 {
-		unix.Close(c.pidfd)
-	}
 	c.closing.Unlock()
-	if c.socket >= 0 {
-		unix.Close(int(c.socket))
+	if c.making != nil {
+		c.making.end()
 	}
 	var failed error
 	if c.group != nil {
@@ -228,10 +199,6 @@ func (c *Container) clean() {
 
 // undo takes back a start that failed.
 func (c *Container) undo(failure *StartError) {
-	if c.pid > 0 {
-		_ = unix.PidfdSendSignal(c.pidfd, unix.SIGKILL, nil, 0)
-		c.reap()
-	}
 	c.exit = Exit{Code: failure.Code, Reason: failure.Error()}
 	c.clean()
 	c.tell(Event{Event: EventExited, ID: c.spec.ID, Exit: &c.exit})

@@ -7,7 +7,6 @@ package carapace
 import (
 	"encoding/binary"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"unsafe"
@@ -145,13 +144,13 @@ func attachDeviceFilter(leaf string, rules []deviceRule) error {
 		return fmt.Errorf("load filter: %w", errno)
 	}
 	defer unix.Close(int(loaded))
-	cgroup, err := os.Open(leaf)
+	cgroup, err := openFile(leaf, unix.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer cgroup.Close()
 	attach := struct{ target, program, kind, flags uint32 }{
-		uint32(cgroup.Fd()), uint32(loaded), unix.BPF_CGROUP_DEVICE, unix.BPF_F_ALLOW_MULTI,
+		uint32(cgroup), uint32(loaded), unix.BPF_CGROUP_DEVICE, unix.BPF_F_ALLOW_MULTI,
 	}
 	if _, _, errno = unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_ATTACH, uintptr(unsafe.Pointer(&attach)), unsafe.Sizeof(attach)); errno != 0 {
 		return fmt.Errorf("attach filter: %w", errno)

@@ -4,10 +4,13 @@
 // caller's affair.
 package carapace
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Event is one line of `carapace run --status-fd`. The events of a container come in the order created, started, oom
-// (where it happens), exited; one that never started has exited alone after created.
+// (where it happens), exited. One whose command could not be run has no started, and one that could not be made no created.
 type Event struct {
 	Event      string   `json:"event"`
 	ID         string   `json:"id,omitempty"`
@@ -69,3 +72,12 @@ type StartError struct {
 
 func (e *StartError) Error() string { return fmt.Sprintf("%s: %s", e.Step, e.Reason) }
 func (e *StartError) Unwrap() error { return e.Err }
+
+// fail wraps what went wrong with the step it went wrong in, unless it says so itself.
+func fail(step string, err error) *StartError {
+	var failure *StartError
+	if errors.As(err, &failure) {
+		return failure
+	}
+	return &StartError{CodeSetupFailed, step, err.Error(), err}
+}

@@ -1,175 +1,404 @@
 //go:build linux
 
-// The container's init: the same binary, executed again as the first process of the new namespaces. It builds the root,
-// launches the command, passes signals on, reaps what is orphaned, and dies with its starter. It holds every capability,
-// so it must never read what the task wrote, after the command runs.
+// The container's init: the first process of its pid namespace, forked and not executed (fork.go says what that forbids). It
+// makes /proc, which belongs to the pid namespace of its maker, waits until its starter has built the root around
+// it, lets go of the machine's, launches the command, passes signals on and reaps. It holds every capability, so it has no
+// memory, no descriptor and no file in common with the task.
+//
+// It dies with its starter's thread: the kernel kills it. Its starter hears from it after that was asked for, and only
+// then says what to run, so there is no moment in which init could be left over.
 package carapace
 
 import (
-	"bufio"
-	"errors"
-	"os"
-	"runtime"
+	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Where init finds what it was handed: behind stdin, stdout and stderr.
 const (
-	socketFd = 3 // the socket to its starter
-	viewFd   = 4 // as root, the view of the binary that it was executed by
+	stopSignals = 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
+	lastSignal  = 64
+
+	// codeUntraced is how a command ends, before it is one, that may not be traced.
+	codeUntraced  = 199
+	traceMe       = 0 // PTRACE_TRACEME
+	statusStopped = 0x7f
 )
 
-// Reexec is what main calls before anything else, with os.Args. Where this process was started to be a container's init
-// it does that, and answers true and the code to exit with.
-func Reexec(arguments []string) (code int, mine bool) {
-	if len(arguments) != 1 || arguments[0] != initName {
-		return 0, false
+// liveAsInit is init's whole life. Like all that has steps it makes no system call by itself: there is little stack, and each
+// call takes some of it.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func liveAsInit(n *nest) {
+	if !shedStarter(n) || !bindToStarter(n) || !handProc(n) || !moveIn(n) || !hearPlan(n) {
+		refuse(n)
 	}
-	// Everything else that we were born with is not the task's: it is closed on the way to the command.
-	if err := unix.CloseRange(socketFd, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return CodeSetupFailed, true
+	if letsGoOfMemory {
+		letGoOfMemory(n)
 	}
-	signals, err := openInbox()
-	if err != nil {
-		return CodeSetupFailed, true
+	if n.noInit {
+		liveAsCommand(n)
 	}
-	socket := channel(socketFd)
-	reader := bufio.NewReader(socket)
-	launch, pid, failure := begin(reader, signals)
-	if failure != nil {
-		_ = send(socket, report{Kind: reportFailed, Code: failure.Code, Step: failure.Step, Reason: failure.Reason})
-		return failure.Code, true
-	}
-	_ = send(socket, report{Kind: reportStarted, Unenforced: launch.unenforced}) // A starter that is gone is noticed below.
-	if !launch.order.Rootless {
-		unix.Close(viewFd) // Letting go of a mount makes the kernel wait for every processor, so it comes this late.
-	}
-	letGoOfStdio()
-	go dieWithStarter(reader)
-	go signals.passOn(launch.early, pid)
-	status := reap(pid)
-	_ = send(socket, report{Kind: reportExited, Status: uint32(status)}) // If nobody listens any more, the exit code is all there is.
-	if status.Signaled() {
-		return codeSignal + int(status.Signal()), true
-	}
-	return status.ExitStatus(), true
+	launchCommand(n)
+	n.record = record{kind: recordStarted, value: uint64(n.plan.untraced)}
+	tell(n)
+	closeAllBut(n)
+	lookAfterCommand(n)
 }
 
-// begin does all there is to do until the command runs, on one thread from beginning to end. That thread gives up its
-// rights on the way, so it is used for nothing else; the main thread could not end with it, and is kept out of it.
-func begin(reader *bufio.Reader, signals inbox) (launch *launch, pid int, failure *StartError) {
-	runtime.LockOSThread()
-	began := make(chan struct{})
-	go func() {
-		defer close(began)
-		runtime.LockOSThread() // And never unlocked: the thread ends with this goroutine.
-		var order order
-		if err := receive(reader, &order); err != nil {
-			failure = fail("order", err)
-			return
-		}
-		if launch, failure = setUp(&order); failure == nil {
-			launch.signals = signals
-			pid, failure = launch.run()
-		}
-	}()
-	<-began
-	runtime.UnlockOSThread()
-	return launch, pid, failure
+// failed notes what went wrong, for refuse.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func failed(n *nest, step, index uint16, errno syscall.Errno) bool {
+	n.record = record{kind: recordFailed, step: step, index: index, value: uint64(errno)}
+	return false
 }
 
-// fail wraps what went wrong with the step it went wrong in.
-func fail(step string, err error) *StartError {
-	var failure *StartError
-	if errors.As(err, &failure) {
-		return failure
-	}
-	return &StartError{CodeSetupFailed, step, err.Error(), err}
+// tell sends the record. A starter that is gone has no use for it, and has init killed.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func tell(n *nest) {
+	syscall.RawSyscall6(unix.SYS_SENDTO, n.socket, uintptr(unsafe.Pointer(&n.record)), unsafe.Sizeof(n.record), unix.MSG_NOSIGNAL, 0, 0)
 }
 
-// setUp does all that comes before the command: see the order of steps in init_root.go.
-func setUp(order *order) (*launch, *StartError) {
-	launch := &launch{order: order}
-	if !order.Rootless {
-		// Nobody in the container may look into init, whose capabilities and open files are not theirs.
-		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-			return nil, fail("hide init", err)
-		}
-	}
-	if err := launch.openCgroups(); err != nil {
-		return nil, fail("cgroup", err)
-	}
-	root := &root{spec: &order.Spec, order: order, letGo: make(chan error, 1)}
-	if err := root.build(); err != nil {
-		return nil, fail("root", err)
-	}
-	launch.unenforced = root.unenforced
-	if order.Spec.Hostname != "" {
-		if err := unix.Sethostname([]byte(order.Spec.Hostname)); err != nil {
-			return nil, fail("hostname", err)
-		}
-	}
-	if order.Spec.Net == netNone {
-		if err := raiseLoopback(); err != nil {
-			return nil, fail("loopback", err)
-		}
-	}
-	if err := launch.prepare(); err != nil {
-		return nil, fail("prepare", err)
-	}
-	return launch, nil
+// refuse says what went wrong and ends this process, be it init or what was to become the command.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func refuse(n *nest) {
+	tell(n)
+	leave(CodeSetupFailed)
 }
 
-// letGoOfStdio leaves stdin, stdout and stderr to the command: who reads them sees their end when the command closes them.
-func letGoOfStdio() {
-	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return // Then their end is told when the container ends.
-	}
-	defer unix.Close(null)
-	for fd := range socketFd {
-		_ = unix.Dup3(null, fd, 0)
-	}
-}
-
-// dieWithStarter ends the container when the other end of the socket closes, whatever closed it.
-func dieWithStarter(reader *bufio.Reader) {
-	var nothing struct{}
-	for receive(reader, &nothing) == nil {
-	}
-	// All but init itself. The command is among them, so init reaps it and ends as ever.
-	_ = unix.Kill(-1, unix.SIGKILL)
-}
-
-// reap waits for the command, and for every orphan on the way. The orphans that still live then die with init.
-func reap(command int) unix.WaitStatus {
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func leave(code uintptr) {
 	for {
-		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, 0, nil)
-		if err == unix.EINTR {
+		syscall.RawSyscall6(unix.SYS_EXIT_GROUP, code, 0, 0, 0, 0, 0)
+	}
+}
+
+// shedStarter lets go of what was the starter's: first of all its files, for among them are those of other containers, whose ends
+// are waited for.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func shedStarter(n *nest) bool {
+	from := uintptr(3)
+	for i := uintptr(0); i < n.keptN; i++ {
+		if n.kept[i] > from {
+			syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, from, n.kept[i]-1, 0, 0, 0, 0)
+		}
+		from = n.kept[i] + 1
+	}
+	_, _, errno := syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, from, 1<<32-1, 0, 0, 0, 0)
+	if errno != 0 {
+		return failed(n, stepClose, 0, errno)
+	}
+	for number := uintptr(1); number <= lastSignal; number++ {
+		syscall.RawSyscall6(unix.SYS_RT_SIGACTION, number, uintptr(unsafe.Pointer(&n.action)), 0, 8, 0, 0)
+	}
+	return true
+}
+
+// closeAllBut closes every descriptor but the socket.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func closeAllBut(n *nest) {
+	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, 0, n.socket-1, 0, 0, 0, 0)
+	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, n.socket+1, 1<<32-1, 0, 0, 0, 0)
+}
+
+// bindToStarter asks to be killed when the starter's thread ends, and hides init from the task.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func bindToStarter(n *nest) bool {
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0); errno != 0 {
+		return failed(n, stepDeath, 0, errno)
+	}
+	if n.hidden {
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0, 0); errno != 0 {
+			return failed(n, stepHide, 0, errno)
+		}
+	}
+	syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&n.names.own)), 0, 0, 0, 0)
+	// A session of its own: a Ctrl-C at our terminal reaches the starter alone, and goes on to the task once.
+	syscall.RawSyscall6(unix.SYS_SETSID, 0, 0, 0, 0, 0, 0)
+	return true
+}
+
+// handProc makes the mount of /proc, detached, and hands it to the starter.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func handProc(n *nest) bool {
+	context, _, errno := syscall.RawSyscall6(unix.SYS_FSOPEN, uintptr(unsafe.Pointer(&n.names.proc)), unix.FSOPEN_CLOEXEC, 0, 0, 0, 0)
+	if errno == 0 {
+		_, _, errno = syscall.RawSyscall6(unix.SYS_FSCONFIG, context, unix.FSCONFIG_CMD_CREATE, 0, 0, 0, 0)
+	}
+	if errno == 0 {
+		n.proc, _, errno = syscall.RawSyscall6(unix.SYS_FSMOUNT, context, unix.FSMOUNT_CLOEXEC, systemDirs, 0, 0, 0)
+	}
+	if errno != 0 {
+		return failed(n, stepProc, 0, errno)
+	}
+	syscall.RawSyscall6(unix.SYS_CLOSE, context, 0, 0, 0, 0, 0)
+	n.record = record{kind: recordProc}
+	n.message.rights.fd = int32(n.proc)
+	syscall.RawSyscall6(unix.SYS_SENDMSG, n.socket, uintptr(unsafe.Pointer(&n.message)), unix.MSG_NOSIGNAL, 0, 0, 0)
+	return true
+}
+
+// hear reads so many bytes from the starter. Without a starter there is nothing to live for.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func hear(n *nest, into, length uintptr) {
+	for length > 0 {
+		got, _, errno := syscall.RawSyscall6(unix.SYS_READ, n.socket, into, length, 0, 0, 0)
+		if errno == syscall.EINTR {
 			continue
 		}
-		if err != nil { // No child is left, so the command is not; its status is lost, which cannot be told from a kill.
-			return unix.WaitStatus(unix.SIGKILL)
+		if errno != 0 || got == 0 {
+			leave(CodeSetupFailed)
 		}
-		if pid == command {
-			return status
+		into, length = into+got, length-got
+	}
+}
+
+// moveIn waits until the starter has pivoted the namespace's root, which took init along, lets go of the machine's root,
+// which is all that the working directory still leads to, and goes into the container's.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func moveIn(n *nest) bool {
+	hear(n, uintptr(unsafe.Pointer(&n.record)), 1)
+	here := uintptr(unsafe.Pointer(&n.names.here))
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_UMOUNT2, here, unix.MNT_DETACH, 0, 0, 0, 0); errno != 0 {
+		return failed(n, stepLetGo, 0, errno)
+	}
+	_, _, errno := syscall.RawSyscall6(unix.SYS_CHROOT, uintptr(unsafe.Pointer(&n.names.root)), 0, 0, 0, 0, 0)
+	if errno == 0 {
+		_, _, errno = syscall.RawSyscall6(unix.SYS_CHDIR, uintptr(unsafe.Pointer(&n.names.top)), 0, 0, 0, 0, 0)
+	}
+	if errno != 0 {
+		return failed(n, stepEnter, 0, errno)
+	}
+	return true
+}
+
+// hearPlan waits for the word to run the command, which is the plan of it.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func hearPlan(n *nest) bool {
+	hear(n, uintptr(unsafe.Pointer(&n.plan)), unsafe.Sizeof(n.plan))
+	hear(n, uintptr(unsafe.Pointer(&n.data)), n.plan.length)
+	return true
+}
+
+// letGoOfMemory unmaps what is neither code nor stack nor nest. The address space ends at a power of two which differs, and
+// an unmapping that goes beyond is refused as a whole.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func letGoOfMemory(n *nest) {
+	low := uintptr(pageBytes)
+	for i := range n.views {
+		if n.views[i][0] > low {
+			syscall.RawSyscall6(unix.SYS_MUNMAP, low, n.views[i][0]-low, 0, 0, 0, 0)
+		}
+		low = max(low, n.views[i][1])
+	}
+	for end := uintptr(1) << 57; end > low+pageBytes; end >>= 1 {
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_MUNMAP, low, end-pageBytes-low, 0, 0, 0, 0); errno == 0 {
+			return
 		}
 	}
 }
 
-// raiseLoopback switches the new network namespace's only interface on.
-func raiseLoopback() error {
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
+// launchCommand forks the command and waits until it is one. Looked at is whether what it executes is our own binary, as init
+// has it: a program of the image can name that by a link into /proc, and a task that is root could then write to what the
+// machine runs. The command is stopped at its exec until that is known.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func launchCommand(n *nest) {
+	for {
+		if !forkCommand(n) {
+			refuse(n)
+		}
+		if n.pid == 0 {
+			liveAsCommand(n)
+		}
+		if !n.traced {
+			return
+		}
+		awaitExec(n)
+		if n.status&0xff == statusStopped {
+			break
+		}
+		if n.status != codeUntraced<<8 || n.plan.untraced != 0 { // It failed, and has said why.
+			leave(CodeSetupFailed)
+		}
+		n.traced, n.plan.untraced = false, uintptr(syscall.EPERM)
 	}
-	defer unix.Close(socket)
-	request, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
+	if !checkBinary(n) {
+		refuse(n)
 	}
-	request.SetUint16(unix.IFF_UP)
-	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request)
+	letRun(n)
+}
+
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func forkCommand(n *nest) bool {
+	var errno syscall.Errno
+	n.pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&n.cloneCommand)), unsafe.Sizeof(n.cloneCommand), 0, 0, 0, 0)
+	if errno != 0 {
+		return failed(n, stepFork, 0, errno)
+	}
+	return true
+}
+
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func letRun(n *nest) {
+	syscall.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, n.pid, 0, 0, 0, 0)
+}
+
+// awaitExec waits until the command is stopped at its exec, or has ended. A signal that comes before stops it as well, and is
+// let through.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func awaitExec(n *nest) {
+	for {
+		_, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, n.pid, uintptr(unsafe.Pointer(&n.status)), 0, 0, 0, 0)
+		if errno == syscall.EINTR {
+			continue
+		}
+		if signal := n.status >> 8; errno != 0 || n.status&0xff != statusStopped || signal == uint32(unix.SIGTRAP) {
+			return
+		}
+		syscall.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_CONT, n.pid, 0, uintptr(n.status>>8), 0, 0)
+	}
+}
+
+// checkBinary refuses a command whose binary lies in the mount that ours was executed from. No mount of the container is that
+// one: they are all made for it.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func checkBinary(n *nest) bool {
+	end := len(n.path) - 1 // The name is written from its end: pid, "/exe", NUL.
+	for i := 3; i >= 0; i-- {
+		end--
+		n.path[end] = n.names.exe[i]
+	}
+	for pid := n.pid; pid > 0; pid /= 10 {
+		end--
+		n.path[end] = '0' + byte(pid%10)
+	}
+	_, _, errno := syscall.RawSyscall6(unix.SYS_STATX, n.proc, uintptr(unsafe.Pointer(&n.path[end])), 0, unix.STATX_MNT_ID, uintptr(unsafe.Pointer(&n.stat)), 0)
+	if errno == 0 && n.stat.Mask&unix.STATX_MNT_ID != 0 && n.stat.Mnt_id != n.exeMount {
+		return true
+	}
+	if errno == syscall.EACCES && n.plan.uid != 0 { // We have no right to look. Who is not root could not write to it.
+		n.plan.untraced = uintptr(errno)
+		return true
+	}
+	syscall.RawSyscall6(unix.SYS_KILL, n.pid, uintptr(unix.SIGKILL), 0, 0, 0, 0)
+	return failed(n, stepBinary, 0, errno)
+}
+
+// lookAfterCommand passes signals on and reaps, until the command has ended. What still lives then dies with init. Signals are
+// taken without ever being let through: a blocked one is kept even for a first process, which is spared all others.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func lookAfterCommand(n *nest) {
+	n.signals &^= stopSignals // They would stop the command, and a stopped member of a gang is no use.
+	for {
+		number, _, errno := syscall.RawSyscall6(unix.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&n.signals)), 0, 0, 8, 0, 0)
+		if errno != 0 {
+			continue
+		}
+		if number != uintptr(unix.SIGCHLD) {
+			syscall.RawSyscall6(unix.SYS_KILL, n.pid, number, 0, 0, 0, 0)
+			continue
+		}
+		for {
+			got, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&n.status)), unix.WNOHANG, 0, 0, 0)
+			if errno == syscall.EINTR || errno == 0 && got != 0 && got != n.pid {
+				continue
+			}
+			if errno == 0 && got == 0 {
+				break
+			}
+			if errno != 0 { // No child is left, so the command is not; its status is lost, which cannot be told from a kill.
+				n.status = uint32(unix.SIGKILL)
+			}
+			endInitLife(n)
+		}
+	}
+}
+
+// endInitLife tells how the command ended, and ends as it did.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func endInitLife(n *nest) {
+	n.record = record{kind: recordExited, value: uint64(n.status)}
+	tell(n)
+	code := uintptr(n.status >> 8 & 0xff)
+	if signal := n.status & 0x7f; signal != 0 {
+		code = codeSignal + uintptr(signal)
+	}
+	leave(code)
 }

@@ -55,7 +55,7 @@ func (g *group) oomSource() (*os.File, error) {
 		}
 		return source, nil
 	}
-	control, err := os.Open(filepath.Join(g.leaves["memory"], "memory.oom_control"))
+	control, err := openFile(filepath.Join(g.leaves["memory"], "memory.oom_control"), unix.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (g *group) oomSource() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFile(g.leaves["memory"], "cgroup.event_control", fmt.Sprintf("%d %d", fd, control.Fd())); err != nil {
+	if err := writeFile(g.leaves["memory"], "cgroup.event_control", fmt.Sprintf("%d %d", fd, control)); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -67,7 +66,7 @@ func seccompFilter() ([]unix.SockFilter, error) {
 		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, Jf: 1, K: x32Bit}, refuse(unix.ENOSYS))
 	}
 	// A new user namespace gives its maker every capability inside, and with them most of the kernel to attack. clone3
-	// hides its flags from filters; the task's chroot makes the kernel refuse that one (see init_root.go).
+	// hides its flags from filters; the task's chroot makes the kernel refuse that one (see root.go).
 	for _, call := range []uint32{unix.SYS_UNSHARE, unix.SYS_CLONE} {
 		flags := arg0
 		if call == unix.SYS_CLONE && runtime.GOARCH == "s390x" {
@@ -90,18 +89,3 @@ func seccompFilter() ([]unix.SockFilter, error) {
 }
 
 func stmt(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
-
-// installSeccomp puts the filter on the calling thread, for what is born of it.
-func installSeccomp() error {
-	filter, err := seccompFilter()
-	if err != nil {
-		return err
-	}
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
-	runtime.KeepAlive(filter)
-	if errno != 0 {
-		return errno
-	}
-	return nil
-}

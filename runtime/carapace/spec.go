@@ -1,7 +1,7 @@
 //go:build linux
 
 // Package carapace is Synapse's own container runtime. Start makes one container and watches it; the container's init is
-// the caller's own binary, executed again (Reexec). Nothing here speaks to the scheduler, pulls an image or keeps a log.
+// forked off the calling process, and never executes anything. Nothing here speaks to the scheduler, pulls an image or keeps a log.
 //
 // This file owns Spec, what a caller may ask of one container, and its validation. It must never look at the machine:
 // whether something can be enforced is found out by Start, and told.
@@ -94,8 +94,8 @@ const (
 	defaultShm     = 64 << 20
 )
 
-// The checks of names are written out: regular expressions are compiled at every start of the process, and a container
-// is two such starts.
+// The checks of names are written out: regular expressions are compiled at every start of the process, and every container
+// has one.
 
 const (
 	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -285,7 +285,7 @@ func (s Spec) validateRights() error {
 	return nil
 }
 
-// filled answers the spec with its defaults written out, so that init and the record show what really holds.
+// filled answers the spec with its defaults written out, so that its maker and the record show what really holds.
 func (s Spec) filled() Spec {
 	s.Net = cmp.Or(s.Net, netHost)
 	s.Seccomp = cmp.Or(s.Seccomp, seccompOn)

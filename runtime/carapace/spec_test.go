@@ -5,6 +5,7 @@ package carapace
 import (
 	"encoding/json"
 	"errors"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -163,22 +164,16 @@ func TestCapabilitySets(t *testing.T) {
 		kept      int
 		added     int
 	}{
-		{nil, nil, len(rootCapabilities), 0},
+		{nil, nil, 9, 0},
 		{[]string{"ALL"}, nil, len(capabilityNames), len(capabilityNames)},
 		{nil, []string{"all"}, 0, 0},
 		{[]string{"cap_kill"}, []string{"ALL"}, 1, 1},
-		{[]string{"NET_RAW"}, []string{"CHOWN"}, len(rootCapabilities), 1},
-		{[]string{"NET_RAW"}, []string{"NET_RAW"}, len(rootCapabilities), 0},
+		{[]string{"NET_RAW"}, []string{"CHOWN"}, 9, 1},
+		{[]string{"NET_RAW"}, []string{"NET_RAW"}, 9, 0},
 	} {
 		kept, added := capabilities(c.add, c.drop)
-		count := 0
-		for _, is := range kept {
-			if is {
-				count++
-			}
-		}
-		if count != c.kept || len(added) != c.added {
-			t.Errorf("add %v drop %v: %d kept, %d added", c.add, c.drop, count, len(added))
+		if bits.OnesCount64(uint64(kept)) != c.kept || bits.OnesCount64(uint64(added)) != c.added {
+			t.Errorf("add %v drop %v: %b kept, %b added", c.add, c.drop, kept, added)
 		}
 	}
 }

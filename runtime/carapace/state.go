@@ -13,8 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,13 +31,12 @@ type State struct {
 	Command    []string `json:"command,omitempty"`
 	Cgroups    []string `json:"cgroups,omitempty"`
 	Unenforced []string `json:"unenforced,omitempty"`
-	NoInit     bool     `json:"noInit,omitempty"`
 }
 
 const (
 	stateFile = "state.json"
 	lockFile  = "lock"
-	rootFile  = "root" // the empty directory that init mounts the container's root upon, in its own mount namespace
+	rootFile  = "root" // the empty directory that the container's root is mounted upon, in a mount namespace of its own
 )
 
 var (
@@ -60,7 +57,7 @@ func DefaultStateDir() string {
 // claim is a directory that we hold the lock of.
 type claim struct {
 	folder string
-	lock   *os.File
+	lock   file
 }
 
 // take claims an id, or answers ErrExists. existed says that a dead container's directory was found.
@@ -89,11 +86,11 @@ func take(stateDir, id string) (c *claim, existed bool, err error) {
 // lockFolder takes the lock of a directory; fs.ErrNotExist where it vanished, ErrExists where somebody else holds it.
 func lockFolder(folder string, create int) (*claim, error) {
 	path := filepath.Join(folder, lockFile)
-	lock, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC|create, 0o600)
+	lock, err := openFile(path, unix.O_RDWR|create, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := unix.Flock(int(lock), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		lock.Close()
 		if err == unix.EWOULDBLOCK {
 			return nil, ErrExists
@@ -102,7 +99,7 @@ func lockFolder(folder string, create int) (*claim, error) {
 	}
 	// A sweep may have removed the file between the opening and the lock; then we hold a lock that nobody else sees.
 	var ours, there unix.Stat_t
-	if unix.Fstat(int(lock.Fd()), &ours) != nil || unix.Stat(path, &there) != nil || ours.Ino != there.Ino || ours.Dev != there.Dev {
+	if unix.Fstat(int(lock), &ours) != nil || unix.Stat(path, &there) != nil || ours.Ino != there.Ino || ours.Dev != there.Dev {
 		lock.Close()
 		return nil, fs.ErrNotExist
 	}
@@ -111,7 +108,13 @@ func lockFolder(folder string, create int) (*claim, error) {
 
 // release removes the directory, and the lock with it.
 func (c *claim) release() error {
-	err := os.RemoveAll(c.folder)
+	_ = unix.Unlink(filepath.Join(c.folder, stateFile))
+	_ = unix.Rmdir(filepath.Join(c.folder, rootFile))
+	_ = unix.Unlink(filepath.Join(c.folder, lockFile))
+	err := error(nil)
+	if unix.Rmdir(c.folder) != nil { // There is more in it, or less.
+		err = os.RemoveAll(c.folder)
+	}
 	return errors.Join(err, c.lock.Close())
 }
 
@@ -122,12 +125,17 @@ func (c *claim) write(state State) error {
 	}
 	// Written once, and neither renamed nor synced: a reader in between finds a record that is cut short, and takes it for
 	// one that is not there yet; and after a crash of the machine nothing is left that it could be about.
-	return os.WriteFile(filepath.Join(c.folder, stateFile), text, 0o600)
+	to, err := openFile(filepath.Join(c.folder, stateFile), unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(text)
+	return errors.Join(err, to.Close())
 }
 
 func readState(folder string) (State, error) {
 	state := State{ID: filepath.Base(folder)}
-	text, err := os.ReadFile(filepath.Join(folder, stateFile))
+	text, err := readFile(filepath.Join(folder, stateFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return state, nil // Claimed, not yet started.
 	}
@@ -167,12 +175,12 @@ func List(stateDir string) ([]State, error) {
 
 // isHeld tells whether a living process holds the directory. A shared lock is enough to ask, and disturbs no other asker.
 func isHeld(folder string) bool {
-	lock, err := os.Open(filepath.Join(folder, lockFile))
+	lock, err := openFile(filepath.Join(folder, lockFile), unix.O_RDONLY, 0)
 	if err != nil {
 		return false
 	}
 	defer lock.Close()
-	return unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) == unix.EWOULDBLOCK
+	return unix.Flock(int(lock), unix.LOCK_SH|unix.LOCK_NB) == unix.EWOULDBLOCK
 }
 
 // SignalID sends a signal to a container by its id, from any process of the machine. SIGKILL ends all of it.
@@ -197,7 +205,7 @@ func SignalID(stateDir, id string, signal unix.Signal) error {
 	if ticks, err := startTicks(state.Pid); err != nil || ticks != state.StartTicks || bootID() != state.BootID {
 		return fmt.Errorf("%s: %w", id, ErrNotFound)
 	}
-	return sendSignal(pidfd, signal, state.NoInit)
+	return sendSignal(pidfd, signal)
 }
 
 // GC removes the directories and cgroups of containers whose starter is dead, and answers their ids. It may run beside
@@ -332,29 +340,6 @@ func clearAway(c *claim, cgroups Cgroups) error {
 	return errors.Join(failed...)
 }
 
-// endInit kills a dead starter's init, if it is that, and waits until it has gone: its processes go before it does.
-func endInit(state State, limit time.Duration) error {
-	pidfd, err := unix.PidfdOpen(state.Pid, 0)
-	if err != nil {
-		return nil
-	}
-	defer unix.Close(pidfd)
-	if ticks, err := startTicks(state.Pid); err != nil || ticks != state.StartTicks {
-		return nil
-	}
-	_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
-	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
-	for deadline := time.Now().Add(limit); ; {
-		n, err := unix.Poll(poll, int(time.Until(deadline).Milliseconds()))
-		if n > 0 {
-			return nil
-		}
-		if err != unix.EINTR {
-			return fmt.Errorf("process %d does not die", state.Pid)
-		}
-	}
-}
-
 // removeParents takes the parent groups away where nothing is left in them. Somebody else's makes rmdir refuse.
 func removeParents(cgroups Cgroups) {
 	for _, leaf := range cgroups.leaves("") {
@@ -367,22 +352,4 @@ func removeParents(cgroups Cgroups) {
 			_ = unix.Rmdir(filepath.Join(cgroups.Root, entry.Name(), cgroups.Parent))
 		}
 	}
-}
-
-// startTicks reads when a process was started: the 22nd field of its stat, counted behind the name, which may hold anything.
-func startTicks(pid int) (uint64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < 20 {
-		return 0, fmt.Errorf("stat of process %d is cut short", pid)
-	}
-	return strconv.ParseUint(fields[19], 10, 64)
-}
-
-func bootID() string {
-	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(text))
 }

@@ -1,35 +1,28 @@
 //go:build linux
 
-// What Start and the container's init say to each other, over one socket: an order goes in, reports come out, and the end
-// of the connection means the death of the other side. Both ends are the same binary, so the form may change at will.
+// What the two ends of a detour (detour.go) say to each other, over one socket: an order goes in, reports come out, and the end of
+// the connection means the death of the other side. Both ends are the same binary, so the form may change at will.
 package carapace
 
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// order is all that init needs to know. Paths are the machine's, as seen before the root changes.
+// order is all that the maker of a container needs to know. Paths are the machine's, as seen before the root changes.
 type order struct {
 	Spec Spec `json:"spec"`
 	// Base is an existing directory to mount upon.
 	Base     string `json:"base"`
 	Rootless bool   `json:"rootless,omitempty"`
-	// Join are the files of cgroup v1 that the launching thread writes itself into.
+	// Join are the files of cgroup v1 that the command writes itself into.
 	Join []string `json:"join,omitempty"`
 	// Leaf is the cgroup of v2 that the command is born in.
 	Leaf string `json:"leaf,omitempty"`
-	// PidsFile takes the true limit of processes once the launching thread no longer needs room for itself.
-	PidsFile string `json:"pidsFile,omitempty"`
-	// Back is the file by which that thread leaves again; where it cannot be opened, the thread leaves by ending.
-	Back string `json:"back,omitempty"`
 	// Devices are the granted nodes to make, as they are on the machine.
 	Devices []node `json:"devices,omitempty"`
 	// Views are the cgroups to show at /sys/fs/cgroup: by controller on v1, the only one under "" on v2.
@@ -43,20 +36,25 @@ type node struct {
 	Number uint64 `json:"number"`
 }
 
-// report is what init says: started, or failed, or exited; one of the three closes its life.
+// report is what is said: made, then run (by the starter), then started, then exited; or failed in place of one of them.
 type report struct {
 	Kind string `json:"kind"`
+	// Pid is init's, of a container that was made.
+	Pid int `json:"pid,omitempty"`
 	// Code, Step and Reason tell a failure.
 	Code   int    `json:"code,omitempty"`
 	Step   string `json:"step,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Status is the command's wait status.
-	Status uint32 `json:"status,omitempty"`
-	// Unenforced is what init found it could not do.
+	// Status is the command's wait status, or init's where the command's end was not told.
+	Status   uint32 `json:"status,omitempty"`
+	ByItself bool   `json:"byItself,omitempty"`
+	// Unenforced is what was found that cannot be done.
 	Unenforced []string `json:"unenforced,omitempty"`
 }
 
 const (
+	reportMade    = "made"
+	reportRun     = "run"
 	reportStarted = "started"
 	reportFailed  = "failed"
 	reportExited  = "exited"
@@ -72,8 +70,6 @@ func (c channel) Read(into []byte) (int, error) {
 		switch {
 		case err == unix.EINTR:
 			continue
-		case err == unix.EAGAIN:
-			return 0, os.ErrDeadlineExceeded
 		case err == nil && n == 0:
 			return 0, io.EOF
 		}
@@ -87,21 +83,12 @@ func (c channel) Write(text []byte) (int, error) {
 		switch {
 		case err == unix.EINTR:
 			continue
-		case err == unix.EAGAIN:
-			return written, os.ErrDeadlineExceeded
 		case err != nil:
 			return written, err
 		}
 		written += n
 	}
 	return len(text), nil
-}
-
-// bound limits how long one read or write may take; zero is for ever.
-func (c channel) bound(limit time.Duration) error {
-	value := unix.NsecToTimeval(limit.Nanoseconds())
-	return errors.Join(unix.SetsockoptTimeval(int(c), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &value),
-		unix.SetsockoptTimeval(int(c), unix.SOL_SOCKET, unix.SO_SNDTIMEO, &value))
 }
 
 // send writes one message, ended by a line feed: JSON has none inside.

@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// TestMain lets this binary be a container's init, and, inside of a container, the probe that probe_test.go describes.
+// TestMain lets this binary make a container without root, and be, inside of one, the probe that probe_test.go describes.
 func TestMain(m *testing.M) {
 	if code, mine := carapace.Reexec(os.Args); mine {
 		os.Exit(code)

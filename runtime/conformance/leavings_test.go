@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -320,8 +319,7 @@ func TestSharedPropagation(t *testing.T) {
 	binary := buildCommand(t)
 	counts := make(chan [2]int, 1)
 	var failed error
-	go func() {
-		runtime.LockOSThread() // And the thread ends with this: its mount namespace is nobody else's.
+	onLostThread(func() { // Its mount namespace is nobody else's.
 		defer close(counts)
 		if failed = unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); failed != nil {
 			return
@@ -344,7 +342,7 @@ func TestSharedPropagation(t *testing.T) {
 			}
 		}
 		counts <- [2]int{before, count()}
-	}()
+	})
 	got, ok := <-counts
 	if !ok {
 		t.Fatal(failed)
@@ -354,63 +352,55 @@ func TestSharedPropagation(t *testing.T) {
 	}
 }
 
-// TestBinaryOutsideOfMounts: a starter whose binary lies in a mount namespace that it has left can start containers too.
-func TestBinaryOutsideOfMounts(t *testing.T) {
-	o := newOwn(t)
-	failed := make(chan error, 1)
+// onLostThread does something on a thread that ends with it. That is never the main one, which cannot end, and whose
+// namespaces are those that /proc/self shows.
+func onLostThread(do func()) {
 	go func() {
-		runtime.LockOSThread() // And the thread ends with this, as above.
-		if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
-			failed <- err
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			do()
 			return
 		}
-		container, err := carapace.Start(carapace.Spec{Rootfs: "host", Command: []string{"true"}}, o.options)
-		if err == nil && container.Wait().Code != 0 {
-			err = errors.New("it did not end with 0")
-		}
-		failed <- err
+		held := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(held)
+			do()
+		}()
+		<-held
+		runtime.UnlockOSThread()
 	}()
-	if err := <-failed; err != nil {
-		t.Error(err)
-	}
 }
 
-// TestNotRoot runs the command as nobody: a user namespace, and word of what cannot be had.
-func TestNotRoot(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("this test becomes another user, which takes root")
-	}
-	for _, finding := range carapace.Check(carapace.Cgroups{Parent: "/" + NewID()}) {
-		if finding.Name == "user namespaces" && !finding.OK {
-			t.Skip(finding.Reason)
-		}
-	}
-	state, binary := filepath.Join(t.TempDir(), "state"), buildCommand(t)
-	if err := os.Mkdir(state, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(state, 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
-	for folder := filepath.Dir(state); folder != "/tmp" && folder != "/"; folder = filepath.Dir(folder) {
-		_ = os.Chmod(folder, 0o755)
-	}
-	_ = os.Chmod(filepath.Dir(binary), 0o755)
-	asNobody := func(arguments ...string) (string, int) {
-		run := exec.Command(binary, append([]string{"run", "--state-dir", state}, arguments...)...)
-		run.Dir = "/"
-		run.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-		text, _ := run.CombinedOutput()
-		return string(text), run.ProcessState.ExitCode()
-	}
-	text, code := asNobody("--rootfs", "host", "--memory", "64m", "--", "sh", "-c", "echo pid $$; id -u; touch /tmp/x && echo tmp; touch /usr/x 2>/dev/null && echo wrote; exit 4")
-	if code != 4 || !strings.Contains(text, "tmp\n") || strings.Contains(text, "wrote") || !strings.Contains(text, "not enforced: memory limit") {
-		t.Errorf("code %d: %s", code, text)
-	}
-	if text, code := asNobody("--rootfs", "host", "--memory", "64m", "--limits-required", "--", "true"); code != 125 {
-		t.Errorf("required: code %d: %s", code, text)
-	}
-	if entries, err := os.ReadDir(state); err != nil || len(entries) > 0 {
-		t.Errorf("left: %v (%v)", entries, err)
+// TestCallerElsewhere: a caller whose thread is in a mount namespace of its own gets a container of the machine as its process
+// sees it.
+func TestCallerElsewhere(t *testing.T) {
+	o := newOwn(t)
+	folder := t.TempDir()
+	failed := make(chan error, 1)
+	onLostThread(func() {
+		failed <- func() error {
+			if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+				return err
+			}
+			if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+				return err
+			}
+			if err := unix.Mount("tmpfs", folder, "tmpfs", 0, ""); err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(folder, "elsewhere"), nil, 0o644); err != nil {
+				return err
+			}
+			container, err := carapace.Start(carapace.Spec{Rootfs: "host", User: "0", Command: []string{"test", "-e", "/mnt-here/elsewhere"},
+				Mounts: []carapace.Mount{{Source: folder, Target: "/mnt-here"}}}, o.options)
+			if err == nil && container.Wait().Code != 1 {
+				err = errors.New("it sees what only the calling thread does")
+			}
+			return err
+		}()
+	})
+	if err := <-failed; err != nil {
+		t.Error(err)
 	}
 }

@@ -34,7 +34,6 @@ var probes = map[string]func() error{
 	"init memory":   func() error { _, err := os.Open("/proc/1/mem"); return err },
 	"init binary":   func() error { _, err := os.Readlink("/proc/1/exe"); return err },
 	"init root":     func() error { _, err := os.ReadDir("/proc/1/root/"); return err },
-	"own binary":    writeSelf,
 	"sysctl":        func() error { return os.WriteFile("/proc/sys/kernel/core_pattern", []byte("core"), 0) },
 	"sysrq":         func() error { return os.WriteFile("/proc/sysrq-trigger", []byte("x"), 0) }, // An unknown letter does no harm.
 	"cgroup":        func() error { return os.Mkdir("/sys/fs/cgroup/pids/x", 0o755) },
@@ -62,19 +61,6 @@ func cloneUser() error {
 	}
 	if pid == 0 {
 		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
-	}
-	return nil
-}
-
-// writeSelf asks whether the binary that this process runs lies where it could be written to. Opening it would only say
-// that it is busy, as long as it runs.
-func writeSelf() error {
-	var stat unix.Statfs_t
-	if err := unix.Statfs("/proc/self/exe", &stat); err != nil {
-		return err
-	}
-	if stat.Flags&unix.ST_RDONLY != 0 {
-		return unix.EROFS
 	}
 	return nil
 }

@@ -41,8 +41,10 @@ func TestStuckTask(t *testing.T) {
 	log := &heard{}
 	dir := room(t)
 	r := newRig(t, dir, func(o *launcher.Options) { o.Log, o.StuckAfter = log, 50*time.Millisecond })
-	r.run(0, script("echo ready; sleep 60"))
+	said := t.TempDir() + "/said"
+	r.run(0, script("echo ready; : > "+said+"; sleep 60"))
 	take[*messages.TaskStarted](r, 0)
+	eventually(t, "it does not run", func() bool { return unix.Access(said, unix.F_OK) == nil })
 	home := dir + "/tasks/" + launcher.KeyOf(id(0)).String()
 	state, err := supervisor.ReadState(home)
 	if err != nil || state == nil {

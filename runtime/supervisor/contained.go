@@ -15,8 +15,8 @@ import (
 // This file owns a task that is a container. The supervisor makes it by itself: a
 // program of its own for that would be one more to execute, to watch and to lose.
 
-// Container is what a supervisor makes a container of. The binary that carries the
-// supervisor becomes the container's init, so its main calls carapace.Reexec.
+// Container is what a supervisor makes a container of. Without root it is made by the
+// supervisor's binary, executed again, so that binary's main calls carapace.Reexec.
 type Container struct {
 	Spec     carapace.Spec    `json:"spec"`
 	StateDir string           `json:"state_dir"`
@@ -113,7 +113,8 @@ func (c *contained) signal(sig unix.Signal) {
 }
 
 // killRound kills the container. One that is still being made is killed by its init,
-// which nobody but the maker reaps; the maker then takes back what it made.
+// which nobody but the maker reaps; the maker then takes back what it made. Before there
+// is an init, all of it is this process's doing, and is over as soon as there is one.
 func (c *contained) killRound() {
 	c.killed.Store(true)
 	c.mu.Lock()
@@ -122,7 +123,15 @@ func (c *contained) killRound() {
 		_ = c.container.Kill()
 		return
 	}
-	if p, ok := ReadProcess(int(c.init.Load())); ok && p.Parent == os.Getpid() {
+	p, ok := ReadProcess(int(c.init.Load()))
+	if !ok {
+		return
+	}
+	maker := p.Parent
+	if between, ok := ReadProcess(maker); ok && maker != os.Getpid() {
+		maker = between.Parent // Without root there is a process between us and what it makes.
+	}
+	if maker == os.Getpid() {
 		_ = p.Send(unix.SIGKILL)
 	}
 }

@@ -55,7 +55,7 @@ type detached struct {
 	maker int // the program
 
 	mu     sync.Mutex
-	leader int                 // the container's first process, once it is known
+	leader Process             // the container's first process, once it is known
 	seen   map[int]death       // what ended before that
 	late   []unix.Signal       // and what was to be sent
 	end    *death              // the leader's
@@ -147,7 +147,7 @@ func (d *detached) onDeath(pid int, end death) {
 	case pid == d.maker:
 		d.over = &end.status
 		d.becomeMade()
-	case pid == d.leader:
+	case pid == d.leader.PID:
 		d.becomeEnded(end)
 	case d.over == nil:
 		d.seen[pid] = end
@@ -162,7 +162,11 @@ func (d *detached) becomeMade() {
 		d.k.ended <- struct{}{} // what is left of the attempt is killed
 		return
 	}
-	d.leader = pid
+	end, over := d.seen[pid]
+	d.leader.PID = pid
+	if leader, ok := ReadProcess(pid); ok && !over { // Nobody has reaped it, so the pid is still its own.
+		d.leader = leader
+	}
 	if err := d.k.note(pid); err != nil {
 		fmt.Fprintln(os.Stderr, "supervisor:", err) // the next agent finds it by its cgroups
 	}
@@ -170,7 +174,7 @@ func (d *detached) becomeMade() {
 	for _, sig := range d.late {
 		d.send(sig)
 	}
-	if end, over := d.seen[pid]; over {
+	if over {
 		d.becomeEnded(end)
 	}
 }
@@ -188,16 +192,17 @@ func (d *detached) signal(sig unix.Signal) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.leader == 0 {
+	if d.leader.PID == 0 {
 		d.late = append(d.late, sig)
 		return
 	}
 	d.send(sig)
 }
 
+// send does not ask whose child the leader is: some programs have one of theirs in between, which may outlive them.
 func (d *detached) send(sig unix.Signal) {
-	if leader, ok := ReadProcess(d.leader); ok && d.end == nil && leader.Parent == os.Getpid() {
-		_ = leader.Send(sig)
+	if d.end == nil {
+		_ = d.leader.Send(sig)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// TestMain lets this test's binary be the supervisor that it tests, and the init of its container.
+// TestMain lets this test's binary be the supervisor that it tests, and the maker of its container.
 func TestMain(m *testing.M) {
 	if code, mine := carapace.Reexec(os.Args); mine {
 		os.Exit(code)

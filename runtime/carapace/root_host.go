@@ -81,8 +81,10 @@ func viewEntry(from, to string, entry os.DirEntry) error {
 			return err
 		}
 	case entry.Type().IsRegular():
-		if err := os.WriteFile(to, nil, 0o644); err != nil {
-			return err
+		// Not opened: what is open for writing could be inherited by another container's init for a moment, and a mount that
+		// somebody writes to cannot become read-only.
+		if err := unix.Mknod(to, unix.S_IFREG|0o644, 0); err != nil {
+			return fmt.Errorf("make %s: %w", to, err)
 		}
 	default:
 		return nil // Sockets, pipes and devices at the top of a machine are no place for a task.
@@ -118,7 +120,7 @@ func (r *root) hide() error {
 		if real, err := filepath.EvalSymlinks(path); err == nil && r.isOwn(real) {
 			continue // /var/run is a link to /run as a rule, and that is the container's own already.
 		}
-		if err := cover(path); err != nil {
+		if err := r.cover(path); err != nil {
 			return fmt.Errorf("hide %s: %w", path, err)
 		}
 	}
@@ -132,10 +134,10 @@ func (r *root) isOwn(path string) bool {
 }
 
 // cover puts an empty directory over a directory, and /dev/null over anything else.
-func cover(path string) error {
+func (r *root) cover(path string) error {
 	place, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.EACCES {
-		return nil // What init does not find, the task does not either.
+		return nil // What we do not find, the task does not either.
 	}
 	if err != nil {
 		return err
@@ -147,7 +149,7 @@ func cover(path string) error {
 	}
 	var blank int
 	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
-		blank, err = newMount("tmpfs", systemDirs|unix.MOUNT_ATTR_RDONLY, "mode=0555", "size=4k")
+		blank, err = r.blankFolder()
 	} else {
 		blank, err = cloneTree("/dev/null")
 	}
@@ -156,4 +158,17 @@ func cover(path string) error {
 		return err
 	}
 	return attach(blank, place)
+}
+
+// blankFolder answers a mount of an empty directory. They are all one: to make a file system costs more than to show it again.
+func (r *root) blankFolder() (int, error) {
+	if r.blank > 0 {
+		return unix.OpenTree(r.blank, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	}
+	made, err := newMount("tmpfs", systemDirs|unix.MOUNT_ATTR_RDONLY, "mode=0555", "size=4k")
+	if err != nil {
+		return -1, err
+	}
+	r.blank, err = unix.FcntlInt(uintptr(made), unix.F_DUPFD_CLOEXEC, 3)
+	return made, err
 }

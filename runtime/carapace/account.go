@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -102,18 +101,19 @@ func lookUp(user string, more []uint32) (account, error) {
 // eachEntry hands on the well-formed lines of an account file until told to stop. A missing file has no lines.
 func eachEntry(path string, fields int, entry func([]string) (more bool)) error {
 	// Not blocking: a pipe in the place of the file must not hold us up for ever.
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	from, err := openFile(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	if stat, err := file.Stat(); err != nil || !stat.Mode().IsRegular() {
+	defer from.Close()
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(from), &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil
 	}
-	lines := bufio.NewScanner(io.LimitReader(file, maxAccountBytes))
+	lines := bufio.NewScanner(io.LimitReader(from, maxAccountBytes))
 	lines.Buffer(nil, maxAccountBytes)
 	for lines.Scan() {
 		if parts := strings.Split(lines.Text(), ":"); len(parts) == fields && !entry(parts) {
@@ -180,13 +180,4 @@ func notFound(name string, err error) *StartError {
 		code = CodeNotExecutable
 	}
 	return &StartError{code, "exec", fmt.Sprintf("%s: %v", name, err), err}
-}
-
-// setGroups sets the calling thread's supplementary groups; Go's own call would set all threads'.
-func setGroups(groups []uint32) error {
-	_, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&groups[0])), 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
 }

@@ -1,13 +1,13 @@
 //go:build linux
 
-// The container's root, as init builds it. The order is what makes it safe:
+// The container's root, as the starter's thread builds it around init. The order is what makes it safe:
 //
 //  1. Nothing of ours may reach the machine's mounts: all become private.
 //  2. Everything that is to be shown from the machine is taken as a detached mount, while the machine's paths still mean
 //     what the caller meant.
 //  3. The root is built on a tmpfs of ours: a rootfs, or the host view.
-//  4. pivot_root and chroot into the container's, and the machine's root is let go of. From here on no path leads out, whatever
-//     links the image has, so the rest is mounted by the image's own paths.
+//  4. pivot_root and chroot into the container's. From here on no path leads out, whatever links the image has, so the rest is
+//     mounted by the image's own paths. Meanwhile init lets go of the machine's root; before that no command runs.
 //
 // The container's root lies one level below the namespace's, so that the task is in a chroot. The kernel makes no user
 // namespace for a process in one, by whichever system call: a filter cannot see the flags of clone3.
@@ -31,16 +31,16 @@ const (
 
 // root builds one.
 type root struct {
-	spec       *Spec
-	order      *order
-	unenforced []string
+	spec  *Spec
+	order *order
+	init  *maker // whose init it is
 
 	mounts  []shown // of the spec, with the scratch directory
 	devices []shown // nodes to bind where we may not make any
 	views   map[string]int
 	proc    int
 	sysfs   int
-	letGo   chan error // of the machine's root
+	blank   int // an empty directory, once one was needed
 }
 
 // shown is a detached mount and where it goes.
@@ -51,12 +51,17 @@ type shown struct {
 }
 
 func (r *root) build() error {
+	defer func() {
+		if r.blank > 0 {
+			unix.Close(r.blank)
+		}
+	}()
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
 	for _, step := range []func() error{
 		r.takeMounts, r.takeDevices, r.takeViews, r.takeSystem, r.makeBase, r.enter, r.mountSystem, r.mountDev, r.mountTemporary,
-		r.hide, r.placeMounts, r.guard, r.leave,
+		r.hide, r.placeMounts, r.guard,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -163,10 +168,10 @@ func (r *root) takeViews() error {
 	return nil
 }
 
-// takeSystem makes the mounts of /proc and /sys. Without root the kernel allows that only while the machine's own are in
-// sight. The proc is that of our pid namespace, since we are in it.
+// takeSystem has the mounts of /proc and /sys. Without root the kernel allows their making only while the machine's own are in
+// sight. The proc is that of init's pid namespace, so init makes it.
 func (r *root) takeSystem() (err error) {
-	if r.proc, err = newMount("proc", systemDirs); err != nil {
+	if r.proc, err = r.init.takeProc(); err != nil {
 		return err
 	}
 	if !r.order.Rootless {
@@ -229,9 +234,9 @@ func (r *root) bindRootfs(top string) error {
 }
 
 // enter makes the tmpfs the namespace's root, and goes into the container's. The machine's root is stacked upon the tmpfs
-// then, so that no directory is needed to put it, and is let go of meanwhile: the kernel waits for every processor there,
-// which on a busy machine takes longer than all the rest. Until that is done the working directory, by which alone the
-// machine's root can still be named, stays where it is, and every path is an absolute one.
+// then, so that no directory is needed to put it. Init lets go of it meanwhile: the kernel waits for every processor there,
+// which on a busy machine takes longer than all the rest. The working directory, by which alone the machine's root can
+// still be named, stays where it is, and every path is an absolute one.
 func (r *root) enter() error {
 	if err := unix.Chdir(r.order.Base); err != nil {
 		return fmt.Errorf("enter root: %w", err)
@@ -239,19 +244,13 @@ func (r *root) enter() error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot_root: %w", err)
 	}
-	go func() { r.letGo <- unix.Unmount(".", unix.MNT_DETACH) }()
+	if err := r.init.pivoted(); err != nil {
+		return fmt.Errorf("word to init: %w", err)
+	}
 	if err := unix.Chroot("root"); err != nil {
 		return fmt.Errorf("chroot: %w", err)
 	}
 	return nil
-}
-
-// leave sees to it that the machine's root is gone.
-func (r *root) leave() error {
-	if err := <-r.letGo; err != nil {
-		return fmt.Errorf("let go of the machine's root: %w", err)
-	}
-	return unix.Chdir("/")
 }
 
 // mountSystem puts /proc and /sys in place.

@@ -90,7 +90,7 @@ func (r *root) makeNodes() error {
 // guard masks and protects. It is last, so that no mount of the spec lies above it by mistake.
 func (r *root) guard() error {
 	for _, path := range masked {
-		if err := cover(path); err != nil {
+		if err := r.cover(path); err != nil {
 			return fmt.Errorf("mask %s: %w", path, err)
 		}
 	}

@@ -1,0 +1,7 @@
+//go:build linux && !cgo
+
+package carapace
+
+// This file says that init may let go of its starter's memory: all threads and their stacks are Go's own.
+
+const letsGoOfMemory = true

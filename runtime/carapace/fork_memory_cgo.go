@@ -1,0 +1,8 @@
+//go:build linux && cgo
+
+package carapace
+
+// This file says that init keeps its starter's memory: the kernel writes into what a C library gave it for each thread.
+// The starter's command line lies there, too, so a task can read it as init's.
+
+const letsGoOfMemory = false

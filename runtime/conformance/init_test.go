@@ -1,0 +1,307 @@
+//go:build linux
+
+// The container's init and what is born of it: a fork of the starter that must have nothing of the starter's, and must be none of the
+// task's affair.
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+// TestOwnBinaryIsNotExecuted: a task that executes the machine's binary could write to it, as root, and be executed by the
+// machine the next time. It is not hard to name: as the command, behind a link, as a script's interpreter.
+func TestOwnBinaryIsNotExecuted(t *testing.T) {
+	o := newOwn(t)
+	if missing := Busybox(); missing != "" {
+		t.Skip(missing)
+	}
+	rootfs := MakeRootfs(t)
+	if err := os.Symlink("/proc/self/exe", filepath.Join(rootfs, "bin/link")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(rootfs, "bin/script"), "#!/proc/self/exe "+probeArgument+"\n", 0o755)
+	for _, command := range []string{"/proc/self/exe", "/bin/link", "/bin/script"} {
+		for _, noInit := range []bool{false, true} {
+			container, err := carapace.Start(carapace.Spec{Rootfs: rootfs, Command: []string{command, probeArgument}, NoInit: noInit}, o.options)
+			if err == nil {
+				t.Errorf("%s (without init: %v) ran and ended with %+v", command, noInit, container.Wait())
+				continue
+			}
+			if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 126 && failure.Code != 127 {
+				t.Errorf("%s: %v", command, err)
+			}
+		}
+	}
+}
+
+// TestSignalsOfTheCommand: it is born with no signal blocked and none ignored, whatever its starter does with them.
+func TestSignalsOfTheCommand(t *testing.T) {
+	o := newOwn(t)
+	signal.Ignore(unix.SIGUSR2, unix.SIGPIPE)
+	defer signal.Reset(unix.SIGUSR2, unix.SIGPIPE)
+	for _, noInit := range []bool{false, true} {
+		text, exit := o.run(carapace.Spec{Rootfs: "host", NoInit: noInit, Command: []string{"grep", "-E", "^(Sig(Blk|Ign|Pnd)|ShdPnd)", "/proc/self/status"}})
+		if exit.Code != 0 || strings.Count(text, "0000000000000000") != 4 {
+			t.Errorf("without init: %v: %+v\n%s", noInit, exit, text)
+		}
+	}
+}
+
+// TestSignalAtOnce: a signal that is sent in the first moments waits for the command, and is not lost.
+func TestSignalAtOnce(t *testing.T) {
+	o := newOwn(t)
+	for round := range 20 {
+		options := o.options
+		if round%2 == 0 {
+			options.OnEvent = func(event carapace.Event) {
+				if event.Event == carapace.EventCreated {
+					if err := unix.Kill(event.Pid, unix.SIGTERM); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}
+		container, err := carapace.Start(hostSleep(""), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if round%2 == 1 {
+			if err := container.Signal(unix.SIGTERM); err != nil {
+				t.Error(err)
+			}
+		}
+		if exit := container.Wait(); exit.Code != 143 {
+			t.Errorf("round %d: %+v", round, exit)
+		}
+	}
+}
+
+// TestKilledWhileMade: the kill of an init whose command does not run yet is told as that, and leaves nothing.
+func TestKilledWhileMade(t *testing.T) {
+	o := newOwn(t)
+	for _, noInit := range []bool{false, true} {
+		options := o.options
+		options.OnEvent = func(event carapace.Event) {
+			if event.Event == carapace.EventCreated {
+				_ = unix.Kill(event.Pid, unix.SIGKILL)
+			}
+		}
+		spec := hostSleep("")
+		spec.NoInit = noInit
+		_, err := carapace.Start(spec, options)
+		if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 137 {
+			t.Errorf("without init: %v: %v", noInit, err)
+		}
+	}
+}
+
+// TestInitHoldsNothing: of its starter's files it has the one socket, and of its memory next to nothing.
+func TestInitHoldsNothing(t *testing.T) {
+	o := newOwn(t)
+	ballast := make([]byte, 64<<20)
+	for i := 0; i < len(ballast); i += 4096 {
+		ballast[i] = 1
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	options := o.options
+	options.Stdout = writer
+	container, err := carapace.Start(carapace.Spec{Rootfs: "host", Command: []string{"sh", "-c", "exec >&-; sleep 1000"}}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = container.Kill()
+		container.Wait()
+	}()
+	writer.Close()
+	_ = reader.SetReadDeadline(time.Now().Add(limit))
+	if _, err := io.ReadAll(reader); err != nil {
+		t.Errorf("init keeps the command's output open: %v", err)
+	}
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", container.Pid()))
+	if err != nil || len(files) != 1 {
+		t.Errorf("init has %v (%v)", files, err)
+	}
+	runtime.KeepAlive(ballast)
+	if interpreterOf(t, "/proc/self/exe") != "" {
+		t.Log("built with cgo, so init keeps the memory of its starter: make test looks at it without")
+		return
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", container.Pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		var kib int
+		if _, err := fmt.Sscanf(line, "RssAnon: %d kB", &kib); err == nil && kib > 2048 {
+			t.Errorf("init holds %d KiB", kib)
+		}
+	}
+}
+
+// TestStarterStaysAtHome: the thread that made a container comes back, and no other was ever away.
+func TestStarterStaysAtHome(t *testing.T) {
+	o := newOwn(t)
+	container := o.start(hostSleep(""))
+	for _, what := range []string{"ns/mnt", "ns/uts", "ns/ipc", "root", "cwd"} {
+		want, err := os.Readlink(filepath.Join("/proc/self", what))
+		if err != nil {
+			t.Fatal(err)
+		}
+		threads, err := filepath.Glob("/proc/self/task/*")
+		if err != nil || len(threads) < 2 {
+			t.Fatalf("threads %q (%v)", threads, err)
+		}
+		for _, thread := range threads {
+			if got, err := os.Readlink(filepath.Join(thread, what)); err == nil && got != want { // One may have ended since.
+				t.Errorf("%s of %s is %s, not %s", what, thread, got, want)
+			}
+		}
+	}
+	if name, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", container.Pid())); err != nil || name == "" {
+		t.Errorf("init's mounts: %q (%v)", name, err)
+	}
+}
+
+// TestUmask: a starter that keeps what it makes to itself does not make the container so.
+func TestUmask(t *testing.T) {
+	o := newOwn(t)
+	before := unix.Umask(0o077)
+	defer unix.Umask(before)
+	text, exit := o.run(carapace.Spec{Rootfs: "host", Command: []string{"sh", "-c", "umask; ls / /dev/shm /usr >/dev/null && echo open"}})
+	if exit.Code != 0 || text != "0022\nopen\n" {
+		t.Errorf("%+v: %q", exit, text)
+	}
+	if now := unix.Umask(0o077); now != 0o077 {
+		t.Errorf("the starter's own is %#o", now)
+	}
+}
+
+// TestGivenUpStart: a start that takes longer than its caller waits is refused, and takes back what it made.
+func TestGivenUpStart(t *testing.T) {
+	o := newOwn(t)
+	options := o.options
+	options.StartTimeout = time.Nanosecond
+	for range 5 {
+		_, err := carapace.Start(hostSleep(""), options)
+		if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 125 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	}
+	until(t, "what was made is left", func() bool {
+		left, err := o.Leavings()
+		return err == nil && len(left) == 0
+	})
+}
+
+// TestClosedStreams: a starter that has closed its own streams gets their numbers for what it opens.
+func TestClosedStreams(t *testing.T) {
+	o := newOwn(t)
+	var kept [3]int
+	for fd := range kept {
+		var err error
+		if kept[fd], err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() {
+		for fd, from := range kept {
+			_ = unix.Dup3(from, fd, 0)
+			unix.Close(from)
+		}
+	}()
+	for fd := range kept {
+		unix.Close(fd)
+	}
+	for _, noInit := range []bool{false, true} {
+		text, exit := o.run(carapace.Spec{Rootfs: "host", NoInit: noInit, Command: []string{"sh", "-c", "cat; echo out; echo err >&2; ls /proc/self/fd | wc -w"}})
+		if exit.Code != 0 || text != "out\nerr\n4\n" {
+			t.Errorf("without init: %v: %+v: %q", noInit, exit, text)
+		}
+	}
+}
+
+// TestForkUnderCollection: forks while the collector works all the time. A fork has a copy of memory in whatever state that is.
+func TestForkUnderCollection(t *testing.T) {
+	o := newOwn(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(1))
+	over := make(chan struct{})
+	var garbage sync.WaitGroup
+	garbage.Go(func() {
+		var kept [64]*[1024]*int
+		for i := 0; ; i++ {
+			select {
+			case <-over:
+				return
+			default:
+				kept[i%len(kept)] = new([1024]*int)
+				runtime.Gosched()
+			}
+		}
+	})
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 8 {
+				container, err := carapace.Start(carapace.Spec{Rootfs: "host", Command: []string{"sh", "-c", "exit 9"}}, o.options)
+				if err != nil {
+					t.Error(err)
+				} else if exit := container.Wait(); exit.Code != 9 {
+					t.Errorf("%+v", exit)
+				}
+			}
+		})
+	}
+	group.Wait()
+	close(over)
+	garbage.Wait()
+}
+
+// TestRefusedSteps: what the fork itself cannot do is told with its step and its reason.
+func TestRefusedSteps(t *testing.T) {
+	o := newOwn(t)
+	for _, c := range []struct {
+		change func(*carapace.Spec)
+		code   int
+		step   string
+		reason string
+	}{
+		{func(s *carapace.Spec) { s.Rlimits = []carapace.Rlimit{{Name: "nofile", Soft: 1 << 40, Hard: 1 << 40}} }, 125, "rlimits", "nofile"},
+		{func(s *carapace.Spec) { s.Workdir = "/etc/passwd" }, 125, "workdir", "/etc/passwd"},
+		{func(s *carapace.Spec) { s.Command = []string{"/etc"} }, 126, "exec", "/etc"},
+		{func(s *carapace.Spec) { s.Env = []string{"LONG=" + strings.Repeat("x", 1<<17-5)} }, 125, "exec", "too long"},
+	} {
+		for _, noInit := range []bool{false, true} {
+			spec := hostSleep("")
+			spec.NoInit = noInit
+			c.change(&spec)
+			container, err := carapace.Start(spec, o.options)
+			if err == nil {
+				_ = container.Kill()
+				container.Wait()
+			}
+			if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != c.code || failure.Step != c.step || !strings.Contains(failure.Reason, c.reason) {
+				t.Errorf("without init: %v: %v", noInit, err)
+			}
+		}
+	}
+}
