@@ -167,9 +167,11 @@ func stateNow(l topology.Slice, known map[taskKey]*messages.TaskEntry) topology.
 	return topology.SliceStarted
 }
 
-// stopStrays stops what the launcher has and the ledger does not. Until it is
-// gone its devices are not free, and as nobody knows which they are, the Node
-// does not speak before.
+// stopStrays stops what the launcher has and the ledger does not, each as its job
+// wants to be stopped: a default would cut short who needs longer to save its
+// work, and keep a cancelled job alive that asked for less. Until all are gone
+// their devices are not free, and as nobody knows which they are, the Node does
+// not speak before.
 func (n *Node) stopStrays(ctx actor.Context, tasks []*messages.TaskEntry) {
 	n.strays = map[taskKey]bool{}
 	for _, e := range tasks {
@@ -183,7 +185,8 @@ func (n *Node) stopStrays(ctx actor.Context, tasks []*messages.TaskEntry) {
 		}
 		n.p.Log.Info("Task %v of no slice is stopped", key)
 		n.strays[key] = true
-		n.w.Launcher.Tell(&messages.StopTask{Id: e.Id, GraceMs: n.p.Constants.StopGrace.Milliseconds()}, ctx.Self())
+		grace := graceOf(&messages.JobSpec{Stop: e.Stop}, n.p.Constants)
+		n.w.Launcher.Tell(&messages.StopTask{Id: e.Id, Signal: e.Stop.GetSignal(), GraceMs: grace.Milliseconds()}, ctx.Self())
 	}
 }
 

@@ -127,6 +127,7 @@ type Ended struct {
 type Query struct {
 	Ticket    uint64
 	Job       topology.JobID
+	Token     topology.Token // of an attempt of it that may have been lost; zero: none
 	Owner     string
 	RequestID string
 }
@@ -137,6 +138,7 @@ type Found struct {
 	Job      *messages.JobRecord
 	Attempts []*messages.AttemptRecord // as in Loaded
 	Pruned   bool                      // there was such a job: it was over, and is forgotten
+	Has      bool                      // the attempt that was asked for was committed here
 	Err      string
 }
 

@@ -55,7 +55,7 @@ type livingJob struct {
 	key     requestKey
 	hash    []byte
 	rec     *messages.JobRecord // as submitted
-	known   topology.Token      // the latest that was committed when it was read from the store
+	read    []topology.Token    // its attempts as they were read from the store: the latest, and those that lack evidence
 	pid     *actor.PID          // nil until the submit is on disk
 	askers  []*actor.PID        // clients to be told that it is
 	noted   bool                // that it waits was logged
@@ -255,7 +255,10 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 			}
 		}
 	}
-	e.known = messages.FromToken(rec.Attempt)
+	e.read = e.read[:0]
+	for _, a := range attempts {
+		e.read = append(e.read, messages.FromToken(a.Token))
+	}
 	s.lives++
 	life := s.lives
 	e.pid = spawn(ctx, s.p, KindJob, jobName(e.id), func() actor.Actor { return newJob(s.p, s.peers, life, rec, attempts) })
@@ -322,7 +325,7 @@ func (s *Scheduler) onRemake(ctx actor.Context, m remake) {
 type find struct {
 	job    topology.JobID // to make its actor anew
 	submit *livingJob     // its request was used before: what did it become?
-	orphan *orphan        // it has no actor, and a machine has something of it
+	orphan *orphan        // a machine has an attempt of it that no actor here knows
 }
 
 func (s *Scheduler) ask(why find, q Query) {

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -30,7 +31,7 @@ type behind struct {
 // there may be thousands, and the Journal's writes go the same way.
 const orphansAsked = 16
 
-// orphan is an attempt on a machine of whose job there is no actor.
+// orphan is an attempt on a machine that no actor here knows.
 type orphan struct {
 	node  topology.NodeID
 	job   topology.JobID
@@ -59,15 +60,17 @@ func (s *Scheduler) issued(t topology.Token) bool {
 	return t.Epoch == s.p.Leader.Epoch && t.Counter <= s.tokens
 }
 
-// unheardOf tells whether an attempt of a job that lives was committed later
-// than the latest of which the store knew when this leader read it. All that was
-// committed since was this leader's own.
+// unheardOf tells whether this leader neither made an attempt of a job that lives
+// nor read it with the job. Then it is over, and the machine has missed its
+// Forget; or it is lost, and only the store can say which. That the store knows a
+// later one says nothing: the job may have been run again before this machine
+// was heard.
 func (s *Scheduler) unheardOf(e *livingJob, t topology.Token) bool {
-	return e.known.Less(t) && !s.issued(t) && !s.givenUp(t)
+	return !s.issued(t) && !s.givenUp(t) && !slices.Contains(e.read, t)
 }
 
-// askStore looks for the job of an orphan where jobs are that are over. The
-// answer is acted upon by judgeOrphan.
+// askStore looks for an orphan where attempts are that are over. The answer is
+// acted upon by judgeOrphan.
 func (s *Scheduler) askStore(o orphan) {
 	if !s.behind.asked[o] {
 		s.behind.asked[o] = true
@@ -82,7 +85,7 @@ func (s *Scheduler) askNext() {
 		o := b.waiting[0]
 		b.waiting = b.waiting[1:]
 		b.open++
-		s.ask(find{job: o.job, orphan: &o}, Query{Job: o.job})
+		s.ask(find{job: o.job, orphan: &o}, Query{Job: o.job, Token: o.token})
 	}
 }
 
@@ -98,19 +101,19 @@ func (s *Scheduler) judgeOrphan(ctx actor.Context, o orphan, found Found) {
 	delete(s.behind.asked, o)
 	s.behind.open--
 	s.askNext()
-	m := s.machines[o.node]
-	if m == nil || m.slice(o.token) == nil {
-		return // it has gone meanwhile
+	m, e := s.machines[o.node], s.jobs[o.job]
+	if m == nil || !m.up || m.slice(o.token) == nil {
+		return // it has gone meanwhile, or will be told of anew in the next Hello
 	}
 	switch {
-	case found.Err != "":
+	case found.Err != "", e != nil && e.remakes:
 		s.p.Clock.After(s.p.Constants.BenchFirst, ctx.Self(), askOrphan{o})
-	case s.jobs[o.job] != nil:
-		s.sight(ctx, m, o.job, o.token, m.slice(o.token)) // it was born since
-	case found.Pruned, found.Job != nil && !messages.FromToken(found.Job.Attempt).Less(o.token):
-		s.endOrphan(ctx, m, o.job, o.token, m.slice(o.token))
-	default:
+	case !found.Pruned && !found.Has:
 		s.fallBehind(ctx, o)
+	case e != nil:
+		s.tellSight(ctx, m, e, o.token, m.slice(o.token))
+	default:
+		s.endOrphan(ctx, m, o.job, o.token, m.slice(o.token))
 	}
 }
 

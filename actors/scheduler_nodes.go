@@ -182,8 +182,14 @@ func (s *Scheduler) sight(ctx actor.Context, m *machine, job topology.JobID, t t
 	case e == nil:
 		s.sightOrphan(ctx, m, job, t, sl)
 	case committed(sl) && s.unheardOf(e, t):
-		s.fallBehind(ctx, orphan{m.id, job, t})
-	case e.pid != nil && !e.remakes:
+		s.askStore(orphan{m.id, job, t})
+	default:
+		s.tellSight(ctx, m, e, t, sl)
+	}
+}
+
+func (s *Scheduler) tellSight(ctx actor.Context, m *machine, e *livingJob, t topology.Token, sl *messages.SliceReport) {
+	if e.pid != nil && !e.remakes {
 		ctx.Send(e.pid, sighted{
 			Node: m.id, MachineID: m.record.MachineId, Incarnation: m.incarnation, Token: t, Version: m.version(), Slice: sl,
 		})

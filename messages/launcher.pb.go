@@ -893,6 +893,7 @@ type TaskEntry struct {
 	Prepared      bool                   `protobuf:"varint,2,opt,name=prepared,proto3" json:"prepared,omitempty"`
 	Started       bool                   `protobuf:"varint,3,opt,name=started,proto3" json:"started,omitempty"` // a process was spawned, whether or not it still runs
 	Exit          *Exit                  `protobuf:"bytes,4,opt,name=exit,proto3" json:"exit,omitempty"`        // set when it has gone
+	Stop          *StopSpec              `protobuf:"bytes,5,opt,name=stop,proto3" json:"stop,omitempty"`        // of its job: whoever has lost all else can still stop it in that way
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -951,6 +952,13 @@ func (x *TaskEntry) GetStarted() bool {
 func (x *TaskEntry) GetExit() *Exit {
 	if x != nil {
 		return x.Exit
+	}
+	return nil
+}
+
+func (x *TaskEntry) GetStop() *StopSpec {
+	if x != nil {
+		return x.Stop
 	}
 	return nil
 }
@@ -1208,12 +1216,13 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\n" +
 	"ForgetTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\"\v\n" +
-	"\tListTasks\"\x8b\x01\n" +
+	"\tListTasks\"\xb5\x01\n" +
 	"\tTaskEntry\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x1a\n" +
 	"\bprepared\x18\x02 \x01(\bR\bprepared\x12\x18\n" +
 	"\astarted\x18\x03 \x01(\bR\astarted\x12$\n" +
-	"\x04exit\x18\x04 \x01(\v2\x10.synapse.v1.ExitR\x04exit\"7\n" +
+	"\x04exit\x18\x04 \x01(\v2\x10.synapse.v1.ExitR\x04exit\x12(\n" +
+	"\x04stop\x18\x05 \x01(\v2\x14.synapse.v1.StopSpecR\x04stop\"7\n" +
 	"\bTaskList\x12+\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x15.synapse.v1.TaskEntryR\x05tasks\"&\n" +
 	"\tKeepTasks\x12\x19\n" +
@@ -1264,6 +1273,7 @@ var file_messages_launcher_proto_goTypes = []any{
 	(*Grant)(nil),        // 22: synapse.v1.Grant
 	(*Rendezvous)(nil),   // 23: synapse.v1.Rendezvous
 	(*Exit)(nil),         // 24: synapse.v1.Exit
+	(*StopSpec)(nil),     // 25: synapse.v1.StopSpec
 }
 var file_messages_launcher_proto_depIdxs = []int32{
 	20, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
@@ -1288,12 +1298,13 @@ var file_messages_launcher_proto_depIdxs = []int32{
 	0,  // 19: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
 	0,  // 20: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
 	24, // 21: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
-	15, // 22: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	25, // 22: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
+	15, // 23: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_messages_launcher_proto_init() }

@@ -98,7 +98,10 @@ func (x *ForgetTask) Validate() error { return task(x.GetId()) }
 func (x *ListTasks) Validate() error { return nil }
 
 func (x *TaskEntry) valid() error {
-	return first(task(x.GetId()), maybe("exit", x.GetExit()), sameRank(x.GetId(), x.GetExit()))
+	return first(
+		task(x.GetId()), maybe("exit", x.GetExit()), sameRank(x.GetId(), x.GetExit()),
+		between("stop.signal", int64(x.GetStop().GetSignal()), 0, 64), duration("stop.grace_ms", x.GetStop().GetGraceMs()),
+	)
 }
 
 // Validate refuses a list that names one task twice.

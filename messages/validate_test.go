@@ -327,6 +327,7 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&LedgerRecord{Slices: []*SliceRecord{{Job: "j"}}}, "slices[0].token"},
 		{&TaskGone{Id: goodTask, Exit: goodExit}, "exit.rank"},
 		{&TaskList{Tasks: []*TaskEntry{{Id: goodTask}, {Id: goodTask}}}, "tasks[1]"},
+		{&TaskList{Tasks: []*TaskEntry{{Id: goodTask, Stop: &StopSpec{GraceMs: -1}}}}, "tasks[0].stop.grace_ms"},
 		{&SignalTask{Id: goodTask}, "signal"},
 	} {
 		wantField(t, fmt.Sprintf("%T", c.m), c.m.Validate(), c.field)

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -16,6 +18,7 @@ type books struct {
 	jobs     map[string]*jobPage
 	attempts map[topology.Token]*messages.AttemptRecord // that may still matter
 	owner    map[topology.Token]string                  // of every token ever committed
+	commits  map[topology.Token]uint64                  // what was decided under it, in short
 	nodes    map[string]*messages.NodeRecord
 	ids      []string          // of jobs, as they came
 	requests map[string]string // job ids by request id
@@ -41,7 +44,7 @@ type stored struct {
 
 func newBooks(w *World) *books {
 	return &books{w: w, jobs: map[string]*jobPage{}, attempts: map[topology.Token]*messages.AttemptRecord{},
-		owner: map[topology.Token]string{}, nodes: map[string]*messages.NodeRecord{},
+		owner: map[topology.Token]string{}, commits: map[topology.Token]uint64{}, nodes: map[string]*messages.NodeRecord{},
 		requests: map[string]string{}}
 }
 
@@ -94,7 +97,8 @@ func (b *books) enter(s *stored) {
 		t := messages.FromToken(a.Token)
 		if s.attemptsWere[i] == nil {
 			s.page.tokens = append(s.page.tokens, t)
-			b.owner[t] = a.Job
+			b.owner[t], b.commits[t] = a.Job, decisionOf(a)
+			delete(b.w.loss.tokens, t) // the store knows it again
 		}
 		b.attempts[t] = a
 	}
@@ -114,6 +118,15 @@ func (b *books) enter(s *stored) {
 	}
 	s.page.record = s.job
 	b.shorten(s.page)
+}
+
+// decisionOf tells one COMMIT from another.
+func decisionOf(commit *messages.AttemptRecord) uint64 {
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(commit)
+	if err != nil {
+		panic(err) // it was on the wire
+	}
+	return hashString(string(data))
 }
 
 // shorten lets go of what can no longer matter about a job that is over: a long

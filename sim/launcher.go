@@ -349,7 +349,8 @@ func (l *launcher) forget(k taskKey) {
 func (l *launcher) list() *messages.TaskList {
 	all := &messages.TaskList{}
 	for _, t := range l.order {
-		all.Tasks = append(all.Tasks, &messages.TaskEntry{Id: t.key.id(), Prepared: t.prepared, Started: t.spawned, Exit: copyOf(t.exit)})
+		all.Tasks = append(all.Tasks, &messages.TaskEntry{Id: t.key.id(), Prepared: t.prepared, Started: t.spawned, Exit: copyOf(t.exit),
+			Stop: &messages.StopSpec{GraceMs: t.grace.Milliseconds()}})
 	}
 	return all
 }

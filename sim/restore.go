@@ -68,10 +68,10 @@ func (w *World) bringBack(b *backup, epochs uint64) {
 func (w *World) replace(b *backup, epochs uint64) {
 	w.loss.bound = w.store.kept.Epoch()
 	w.store.kept = b.kept.Copy(epochs)
-	committed := w.books.owner
+	committed, commits := w.books.owner, w.books.commits
 	w.books = b.books
 	w.lost(committed)
-	w.books.owner = committed // a token is never used again, whatever was lost
+	w.books.owner, w.books.commits = committed, commits // a token is never used again, whatever was lost
 	w.say("the store was put back, %d attempts are unknown to it", len(w.loss.tokens))
 	for _, inv := range w.checks {
 		if r, is := inv.(interface{ restored(*World) }); is {

@@ -62,11 +62,12 @@ func (w *World) RunFor(d time.Duration) {
 	}
 }
 
-// linger lets load go on while a fault that was drawn has not had its chance.
+// linger lets load go on while a fault that was drawn has not had its chance, or
+// faults have left too little time for gangs to run.
 func (w *World) linger() {
 	limit := w.engine.now.plus(w.draw.Load)
 	w.lingering = true
-	for !w.engine.halted && w.engine.now < limit && len(w.faults.missed()) > 0 {
+	for !w.engine.halted && w.engine.now < limit && (len(w.faults.missed()) > 0 || w.gangs < w.draw.Enough) {
 		w.submitDrawn(true)
 		o := w.client.submit(w.smallSpec())
 		w.engine.after(w.jobs.skewed(time.Second, w.draw.LongestRun), func() { w.client.cancel(o) })

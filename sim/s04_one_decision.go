@@ -10,7 +10,8 @@ import (
 // oneDecision is S4: at most one COMMIT per token, ENDED only after it, and
 // nothing of either is ever taken back. No machine hears Commit before COMMIT
 // is on disk, and nothing is aborted after it. The decision is made while the
-// reservations surely stand.
+// reservations surely stand. A store that has lost a COMMIT may be given the very
+// same one again, by a leader that was in doubt about it: that is still one.
 type oneDecision struct {
 	notQuiet
 	reserved map[topology.Token]instant // when the first Reserve of an undecided attempt left
@@ -65,7 +66,8 @@ func (c *oneDecision) onDecided(w *World, by *process, a *messages.AttemptRecord
 func (c *oneDecision) onAttempt(w *World, a, was *messages.AttemptRecord) {
 	t := messages.FromToken(a.Token)
 	if was == nil {
-		if owner, used := w.books.owner[t]; used {
+		owner, used := w.books.owner[t]
+		if again := w.loss.tokens[t] && w.books.commits[t] == decisionOf(a); used && !again {
 			w.violate(c.Name(), "%v was committed for %s, and before for %s", t, a.Job, owner)
 		}
 		if a.End != nil {

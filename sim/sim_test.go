@@ -38,6 +38,18 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// TestPastSeeds plays again what once found something: of 20641, a leader's write
+// that reached the store after the store had lost it; of 20481, so many faults
+// that load had to go on for gangs to run at all.
+func TestPastSeeds(t *testing.T) {
+	for _, seed := range []uint64{20282, 20481, 20628, 20641, 20692} {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			run(t, Options{Seed: seed, World: "small"})
+		})
+	}
+}
+
 // TestEverySite has each sort of fault alone, so that a run that finds something
 // also says which fault it takes.
 func TestEverySite(t *testing.T) {

@@ -156,6 +156,7 @@ func Answer(s Store, q actors.Query) actors.Found {
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		found.Err = err.Error()
 	}
+	found.Has = slices.ContainsFunc(found.Attempts, func(a *messages.AttemptRecord) bool { return messages.FromToken(a.Token) == q.Token })
 	found.Attempts = Unsettled(found.Attempts)
 	return found
 }

@@ -207,6 +207,9 @@ func TestAgentKilled(t *testing.T) {
 	if len(list) != 4 || slices.ContainsFunc(list, func(e *messages.TaskEntry) bool { return !e.Started || !e.Prepared }) || list[0].Exit != nil {
 		t.Fatalf("%v", list)
 	}
+	if s := list[3].Stop; s.GetSignal() != 15 || s.GetGraceMs() != 45_000 {
+		t.Errorf("who has lost all else is to stop it by %v", s)
+	}
 	for rank := range int32(4) {
 		r.tell(&messages.AdoptTask{Id: id(rank)})
 	}

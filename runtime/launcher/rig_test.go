@@ -236,7 +236,7 @@ func agent(dir string, scripts []string) {
 	}))
 	for i, s := range scripts {
 		spec := script(s)
-		spec.StopWhenLostMs = 60_000
+		spec.StopWhenLostMs, spec.Stop = 60_000, &messages.StopSpec{Signal: 15, GraceMs: 45_000}
 		l.Tell(prepareOf(int32(i), spec), pid)
 		l.Tell(startOf(int32(i), spec), pid)
 	}

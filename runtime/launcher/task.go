@@ -386,7 +386,7 @@ func (t *task) entry() *messages.TaskEntry {
 	if t.phase == phaseNew && t.Spec == nil || t.forgotten {
 		return nil
 	}
-	e := &messages.TaskEntry{Id: t.Key.ID(), Prepared: t.prepared, Started: t.spawned}
+	e := &messages.TaskEntry{Id: t.Key.ID(), Prepared: t.prepared, Started: t.spawned, Stop: t.Spec.GetStop()}
 	if t.exit != nil {
 		e.Exit = proto.Clone(t.exit).(*messages.Exit)
 	}
