@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
 		case supervisor.SubCommand:
-			os.Exit(supervisor.Main(os.Args[2:]))
+			syscall.Exit(supervisor.Main(os.Args[2:])) // The race detector has os.Exit wait for a second.
 		case "agent":
 			agent(os.Args[2], os.Args[3:])
 		}

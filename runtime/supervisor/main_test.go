@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"os"
+	"syscall"
 	"testing"
 
 	"github.com/yi-json/synapse/runtime/carapace"
@@ -13,7 +14,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	if len(os.Args) > 1 && os.Args[1] == SubCommand {
-		os.Exit(Main(os.Args[2:]))
+		syscall.Exit(Main(os.Args[2:])) // The race detector has os.Exit wait for a second, for each task of each test.
 	}
 	if len(os.Args) == 3 && os.Args[1] == cutArgument {
 		if os.Truncate(os.Args[2], 1) != nil {
