@@ -211,17 +211,16 @@ func (n *Node) takeUp(ctx actor.Context, known map[taskKey]*messages.TaskEntry) 
 				continue
 			}
 			spawned := known[taskKey{s.token, r.rank}].GetStarted()
-			n.spawnTask(ctx, s, r, spawned)
+			var word any = taskPrepare{}
 			switch {
 			case l.State == topology.SliceStopping:
 				r.started = spawned
-				ctx.Send(r.pid, taskStop{s.spec.GetStop().GetSignal(), s.grace})
+				word = taskStop{s.spec.GetStop().GetSignal(), s.grace}
 			case spawned:
 				r.adopting, r.told = true, true
-				ctx.Send(r.pid, taskAdopt{})
-			default:
-				ctx.Send(r.pid, taskPrepare{})
+				word = taskAdopt{}
 			}
+			n.spawnTask(ctx, s, r, spawned, word)
 		}
 	}
 }
