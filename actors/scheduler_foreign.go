@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns machines of another cluster: one that was moved here with its
@@ -22,14 +23,15 @@ func (s *Scheduler) foreign(h *messages.Hello) bool {
 	return h.ClusterId != "" && h.ClusterId != s.p.Leader.ClusterID
 }
 
-// turnForeignAway refuses it as often as it says Hello, and tells people once. It
-// is asked again for as long as it is linked: the refusal may have been lost.
+// turnForeignAway refuses it as often as it says Hello, and tells people once for
+// each link. It is asked again for as long as it is linked: the refusal may have
+// been lost.
 func (s *Scheduler) turnForeignAway(ctx actor.Context, h *messages.Hello) {
 	s.p.Host.Count("scheduler.foreign", 1)
 	text := fmt.Sprintf("this is cluster %s, and the machine belongs to cluster %s: point its --join at its own scheduler; or, to have it here for good, "+
 		"end its agent, move the file ledger of its --data-dir aside, and start it again, which stops what it still runs for %s",
 		s.p.Leader.ClusterID, h.ClusterId, h.ClusterId)
-	if who := h.Origin.GetMachineId(); s.greetings.foreign[who] != h.ClusterId {
+	if who := topology.NodeID(h.Origin.GetNode()); s.greetings.foreign[who] != h.ClusterId {
 		s.greetings.foreign[who] = h.ClusterId
 		s.p.Log.Info("[ERROR] Failed to register node %s: %s", h.Origin.GetNode(), text)
 	}

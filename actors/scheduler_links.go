@@ -20,11 +20,11 @@ import (
 type greetings struct {
 	unheard map[topology.NodeID]uint64
 	seq     uint64
-	foreign map[string]string // by machine id: the other cluster that each belongs to, as the log has it
+	foreign map[topology.NodeID]string // whose link stands: the other cluster that each belongs to, as the log has it
 }
 
 func newGreetings() greetings {
-	return greetings{unheard: map[topology.NodeID]uint64{}, foreign: map[string]string{}}
+	return greetings{unheard: map[topology.NodeID]uint64{}, foreign: map[topology.NodeID]string{}}
 }
 
 // greetAgain asks once more, after a pause that doubles.
@@ -59,10 +59,12 @@ func (s *Scheduler) onGreetAgain(ctx actor.Context, m greetAgain) {
 	s.p.Clock.After(m.Pause, ctx.Self(), next)
 }
 
-// onLinkDown: nothing is resent while the link is down, and nobody is greeted
-// whose link came and went before this leader was ready.
+// onLinkDown: nothing is resent while the link is down, nothing is kept of whoever
+// was turned away, and nobody is greeted whose link came and went before this
+// leader was ready.
 func (s *Scheduler) onLinkDown(m LinkDown) {
 	delete(s.greetings.unheard, m.Node)
+	delete(s.greetings.foreign, m.Node)
 	s.early = slices.DeleteFunc(s.early, func(n topology.NodeID) bool { return n == m.Node })
 }
 
