@@ -43,7 +43,10 @@ func (s *Scheduler) onPatienceOver(ctx actor.Context, m patienceOver) {
 // admit hands a placement to the job, and claims it in the view.
 func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	s.tokens++
-	told := admit{Token: topology.Token{Epoch: s.p.Leader.Epoch, Counter: s.tokens}}
+	told := admit{
+		Token:   topology.Token{Epoch: s.p.Leader.Epoch, Counter: s.tokens},
+		Targets: make([]Target, 0, len(a.Placement.Slots)), // most often a machine has one slot
+	}
 	for _, slot := range a.Placement.Slots {
 		m := s.machines[slot.Node]
 		last := len(told.Targets) - 1
