@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/yi-json/synapse/runtime/account"
@@ -88,8 +89,8 @@ func TestOCIOfAMachine(t *testing.T) {
 	}
 }
 
-// newUpstream is the stack on the other carapace. The test's own binary stands in for it, which does what that one is known
-// to do.
+// newUpstream is the stack on the other carapace. Where it is not at hand the test's own binary stands in for it, which does
+// what that one is known to do.
 func newUpstream(t testing.TB) *stack {
 	t.Helper()
 	place := newLibrary(t)
@@ -103,14 +104,16 @@ func newUpstream(t testing.TB) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	other := *upstreamBinary
+	if other == "" {
+		if other, err = os.Executable(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if !upstream.Is(t.Context(), self) {
-		t.Fatal("the stand-in is not taken for the other carapace")
+	if !upstream.Is(t.Context(), other) {
+		t.Fatal(other, "is not taken for the other carapace")
 	}
-	s := newStack(t, binary, upstream.New(self, around))
+	s := newStack(t, binary, upstream.New(other, around))
 	own := s.leavings
 	s.leavings = func() ([]string, error) {
 		tasks, err := own()
@@ -123,7 +126,7 @@ func newUpstream(t testing.TB) *stack {
 		ReportsOOM: place.Lacks(ReportsOOM), Pids: place.Lacks(Pids), Namespaces: place.Lacks(Namespaces), ExecCodes: code,
 		PlainRoot: code, Users: "it runs everything as root", OwnDev: "it makes no /dev", Links: "what is mounted is mounted before it changes its root",
 	}
-	s.noise = []byte("Child (PID: 1): Entering container...\n") // It tells on the task's own output how far it is.
+	s.noise = []byte(strings.Join(standInNoise, ""))
 	return s
 }
 

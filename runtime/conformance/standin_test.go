@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,7 +12,13 @@ import (
 )
 
 // This file owns the stand-in for the small carapace that this project's grew out of: it has its help, and does what its
-// inner half is known to do. It shows that the driver drives such a program, and nothing about that very one.
+// inner half is known to do. It shows that the driver drives such a program; about that very one tells only a run with it:
+//
+//	go test ./runtime/conformance -run Upstream -upstream /path/to/carapace
+var upstreamBinary = flag.String("upstream", "", "the other carapace itself, instead of what stands in for it")
+
+// standInNoise is what it tells on the task's own output before the command runs.
+var standInNoise = []string{"Child (PID: 1): Entering container...\n", "Child: Entering chroot jail...\n", "Child: Mounting /proc...\n"}
 
 const standInHelp = `Usage: carapace <COMMAND>
 
@@ -39,11 +46,19 @@ func standIn(arguments []string) (code int, mine bool) {
 
 // standInChild names the host, changes its root, mounts /proc and becomes the command, which it looks for in PATH.
 func standInChild(command []string) error {
-	fmt.Printf("Child (PID: %d): Entering container...\n", os.Getpid())
+	said := 0
+	say := func() error {
+		fmt.Print(standInNoise[said])
+		said++
+		return nil
+	}
 	for _, step := range []func() error{
+		say,
 		func() error { return unix.Sethostname([]byte("carapace-container")) },
+		say,
 		func() error { return unix.Chroot("rootfs") },
 		func() error { return unix.Chdir("/") },
+		say,
 		func() error { return unix.Mount("proc", "/proc", "proc", 0, "") },
 	} {
 		if err := step(); err != nil {
