@@ -15,6 +15,8 @@ import (
 // inner half is known to do. It shows that the driver drives such a program; about that very one tells only a run with it:
 //
 //	go test ./runtime/conformance -run Upstream -upstream /path/to/carapace
+
+// upstreamBinary is taken where it is given.
 var upstreamBinary = flag.String("upstream", "", "the other carapace itself, instead of what stands in for it")
 
 // standInNoise is what it tells on the task's own output before the command runs.
