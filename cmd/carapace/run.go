@@ -39,6 +39,7 @@ type request struct {
 func run(arguments []string) int {
 	// What we inherited beyond stdio is nobody's business in the container.
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	calmWatcher()
 	// Before there is anything to look after: a signal that ended us later would leave it behind.
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, forwarded...)

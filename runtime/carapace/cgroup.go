@@ -45,12 +45,23 @@ func findHierarchies(root string) hierarchies {
 		found.unified = root
 		return found
 	}
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		root = real // so that one folder has one name
+	}
 	for _, controller := range v1Controllers {
-		// cpu and cpuacct are often one mount, with a link for each name.
-		folder, err := filepath.EvalSymlinks(filepath.Join(root, controller))
-		if err == nil && isFilesystem(folder, unix.CGROUP_SUPER_MAGIC) {
-			found.by[controller] = folder
+		folder := filepath.Join(root, controller)
+		if !isFilesystem(folder, unix.CGROUP_SUPER_MAGIC) {
+			continue
 		}
+		// cpu and cpuacct are often one mount, with a link for each name.
+		if stat := new(unix.Stat_t); unix.Lstat(folder, stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFLNK {
+			real, err := filepath.EvalSymlinks(folder)
+			if err != nil {
+				continue
+			}
+			folder = real
+		}
+		found.by[controller] = folder
 	}
 	return found
 }
@@ -267,27 +278,32 @@ func (g *group) kill() {
 
 // stats reads what the group uses; what cannot be read is zero.
 func (g *group) stats() Stats {
-	if g.unified {
-		leaf := g.leaves[""]
-		stats := Stats{
-			CPUNs:           1000 * readWord(filepath.Join(leaf, "cpu.stat"), "usage_usec"),
-			MemoryBytes:     readNumber(filepath.Join(leaf, "memory.current")),
-			PeakMemoryBytes: readNumber(filepath.Join(leaf, "memory.peak")),
-		}
-		pids, _ := groupPids(leaf)
-		stats.Processes = len(pids)
-		return stats
-	}
-	stats := Stats{
-		CPUNs:           readNumber(filepath.Join(g.leaves["cpuacct"], "cpuacct.usage")),
-		MemoryBytes:     readNumber(filepath.Join(g.leaves["memory"], "memory.usage_in_bytes")),
-		PeakMemoryBytes: readNumber(filepath.Join(g.leaves["memory"], "memory.max_usage_in_bytes")),
-	}
+	stats := g.total()
 	for _, leaf := range g.folders() {
 		pids, _ := groupPids(leaf)
 		stats.Processes = max(stats.Processes, len(pids))
 	}
+	now := filepath.Join(g.leaves["memory"], "memory.usage_in_bytes")
+	if g.unified {
+		now = filepath.Join(g.leaves[""], "memory.current")
+	}
+	stats.MemoryBytes = readNumber(now)
 	return stats
+}
+
+// total reads only what counts up over the group's life: all that is left to ask at its end.
+func (g *group) total() Stats {
+	if g.unified {
+		leaf := g.leaves[""]
+		return Stats{
+			CPUNs:           1000 * readWord(filepath.Join(leaf, "cpu.stat"), "usage_usec"),
+			PeakMemoryBytes: readNumber(filepath.Join(leaf, "memory.peak")),
+		}
+	}
+	return Stats{
+		CPUNs:           readNumber(filepath.Join(g.leaves["cpuacct"], "cpuacct.usage")),
+		PeakMemoryBytes: readNumber(filepath.Join(g.leaves["memory"], "memory.max_usage_in_bytes")),
+	}
 }
 
 // oomKills counts what the kernel killed in the group for want of memory.

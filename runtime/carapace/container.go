@@ -164,7 +164,7 @@ func (c *Container) conclude(status unix.WaitStatus, usage unix.Rusage, byItself
 	case !byItself:
 		exit.Reason = "the container's init was killed from outside"
 	}
-	stats := c.group.stats()
+	stats := c.group.total()
 	exit.Usage = Usage{CPUNs: stats.CPUNs, PeakMemoryBytes: stats.PeakMemoryBytes, WallNs: time.Since(c.began).Nanoseconds()}
 	if exit.Usage.CPUNs == 0 {
 		exit.Usage.CPUNs = usage.Utime.Nano() + usage.Stime.Nano()

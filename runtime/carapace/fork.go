@@ -8,7 +8,9 @@ package carapace
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"syscall"
@@ -35,8 +37,8 @@ const (
 	cloneVfork      = unix.CLONE_VFORK
 	maxJoins        = 8
 	maxKept         = maxJoins + 8
+	minStackBytes   = 4096     // five times what a chain of functions takes that may grow no stack
 	maxPlanBytes    = 16 << 20 // more than twice what the kernel takes for an exec
-	pageBytes       = 64 << 10 // no kernel has larger ones
 )
 
 // nest is the memory that init lives in. It is mapped for one init, not by Go's allocator, and has no Go pointers: an address
@@ -136,31 +138,84 @@ func (n *nest) keep(fds ...uintptr) {
 	n.keptN = uintptr(copy(n.kept[:], slices.Compact(fds)))
 }
 
-// seeMemory notes where code, stack and nest are, so that init can let go of everything else: the heap of a starter is not
-// init's to hold on to.
+// seeMemory notes where code, stack and nest are: all of a starter's memory that init is to have.
 func (n *nest) seeMemory(stack uintptr) {
 	const binary = 512 << 20 // Code and data of a binary lie together, and are less.
-	code := reflect.ValueOf(liveAsInit).Pointer() &^ (pageBytes - 1)
-	own := uintptr(unsafe.Pointer(n)) &^ (pageBytes - 1)
-	stack &^= pageBytes - 1
+	page := uintptr(os.Getpagesize())
+	code := reflect.ValueOf(liveAsInit).Pointer() &^ (page - 1)
+	own := uintptr(unsafe.Pointer(n)) &^ (page - 1)
+	stack &^= page - 1
 	n.views = [3][2]uintptr{
 		{code - min(code, binary), code + binary},
-		{stack - pageBytes, stack + 2*pageBytes},
-		{own, (own + unsafe.Sizeof(*n) + 2*pageBytes) &^ (pageBytes - 1)},
+		{stack - 2*page, stack + 2*page}, // Two below: this may be the end of one, and the functions of init lie deeper.
+		{own, (own + unsafe.Sizeof(*n) + 2*page) &^ (page - 1)},
 	}
 	slices.SortFunc(n.views[:], func(a, b [2]uintptr) int { return cmp.Compare(a[0], b[0]) })
+}
+
+// advise tells the kernel about all memory but the views.
+func (n *nest) advise(advice uintptr) error {
+	low := uintptr(0)
+	for i := range len(n.views) + 1 {
+		high := ^uintptr(0) &^ uintptr(os.Getpagesize()-1)
+		if i < len(n.views) {
+			high = n.views[i][0]
+		}
+		if high > low {
+			// It says that there are gaps between the mappings, and goes on behind them.
+			if _, _, errno := syscall.RawSyscall(unix.SYS_MADVISE, low, high-low, advice); errno != 0 && errno != unix.ENOMEM {
+				return fmt.Errorf("madvise: %w", errno)
+			}
+		}
+		if i < len(n.views) {
+			low = max(low, n.views[i][1])
+		}
+	}
+	return nil
 }
 
 // fork makes the child, which never comes back from here. The thread must be locked: the child is one of its own, and is
 // killed when it ends.
 //
+// The heap of a starter is not init's to hold on to, so the child does not get it. That also spares the copying of page tables,
+// and a starter's other threads the interrupt for every page that one of them writes to afterwards.
+func (n *nest) fork() (pid int, err error) {
+	if !letsGoOfMemory {
+		return n.forkHere(false)
+	}
+	// Another goroutine's fork is to have all memory. Package syscall shares it instead of copying, but not in each case.
+	syscall.ForkLock.Lock()
+	defer syscall.ForkLock.Unlock()
+	for range maxMoves {
+		var here uintptr
+		n.seeMemory(uintptr(unsafe.Pointer(&here)))
+		if err = n.advise(unix.MADV_DONTFORK); err == nil {
+			pid, err = n.forkHere(true)
+		}
+		// It stops at the kernel's own mapping, which no fork of ours needs, nor what lies behind: the main thread's stack.
+		_ = n.advise(unix.MADV_DOFORK)
+		if err != errMoved {
+			break
+		}
+	}
+	return pid, err
+}
+
+// errMoved is a stack that is no longer where it was seen: it had to grow. It does so a few times at most.
+var errMoved = errors.New("the stack has moved")
+
+const maxMoves = 16
+
 //go:noinline
 //go:norace
 //go:nocheckptr
-func (n *nest) fork() (pid int, err error) {
+func (n *nest) forkHere(seen bool) (pid int, err error) {
 	var here uintptr
-	n.seeMemory(uintptr(unsafe.Pointer(&here)))
-	beforeFork() // All signals are blocked from here on, in the child for good.
+	beforeFork() // All signals are blocked from here on, in the child for good; and no stack moves.
+	if seen && !n.sees(uintptr(unsafe.Pointer(&here))) {
+		afterFork()
+		return 0, errMoved
+	}
 	got, _, errno := syscall.RawSyscall6(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&n.clone)), unsafe.Sizeof(n.clone), 0, 0, 0, 0)
 	if errno == 0 && got == 0 {
 		liveAsInit(n)
@@ -170,4 +225,16 @@ func (n *nest) fork() (pid int, err error) {
 		return 0, errno
 	}
 	return int(got), nil
+}
+
+// sees tells whether init will have the memory at an address, and the page below.
+//
+//go:nosplit
+func (n *nest) sees(address uintptr) bool {
+	for i := range n.views {
+		if n.views[i][0]+minStackBytes <= address && address < n.views[i][1] {
+			return true
+		}
+	}
+	return false
 }

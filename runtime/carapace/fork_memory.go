@@ -2,6 +2,6 @@
 
 package carapace
 
-// This file says that init may let go of its starter's memory: all threads and their stacks are Go's own.
+// This file says that init may do without its starter's memory: all threads and their stacks are Go's own.
 
 const letsGoOfMemory = true

@@ -101,6 +101,12 @@ func TestNest(t *testing.T) {
 	if !slices.IsSortedFunc(n.views[:], func(a, b [2]uintptr) int { return int(int64(a[0]) - int64(b[0])) }) {
 		t.Errorf("%#x do not rise", n.views)
 	}
+	for page, offset := uintptr(os.Getpagesize()), uintptr(0); offset < page; offset += 8 {
+		n.seeMemory(stack&^(page-1) + offset)
+		if at := stack&^(page-1) + offset - minStackBytes/8; !n.sees(at) || n.sees(at-2*page) || n.sees(at+3*page) {
+			t.Fatalf("around a stack at %d of its page, init would have %#x", offset, n.views)
+		}
+	}
 	n.keep(9, 0, 3, 2, 9, 0)
 	if !slices.Equal(n.kept[:n.keptN], []uintptr{3, 9}) {
 		t.Errorf("kept are %v", n.kept[:n.keptN])

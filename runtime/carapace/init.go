@@ -37,9 +37,6 @@ func liveAsInit(n *nest) {
 	if !shedStarter(n) || !bindToStarter(n) || !handProc(n) || !moveIn(n) || !hearPlan(n) {
 		refuse(n)
 	}
-	if letsGoOfMemory {
-		letGoOfMemory(n)
-	}
 	if n.noInit {
 		liveAsCommand(n)
 	}
@@ -227,28 +224,6 @@ func hearPlan(n *nest) bool {
 	return true
 }
 
-// letGoOfMemory unmaps what is neither code nor stack nor nest. The address space ends at a power of two which differs, and
-// an unmapping that goes beyond is refused as a whole.
-//
-//go:nosplit
-//go:noinline
-//go:norace
-//go:nocheckptr
-func letGoOfMemory(n *nest) {
-	low := uintptr(pageBytes)
-	for i := range n.views {
-		if n.views[i][0] > low {
-			syscall.RawSyscall6(unix.SYS_MUNMAP, low, n.views[i][0]-low, 0, 0, 0, 0)
-		}
-		low = max(low, n.views[i][1])
-	}
-	for end := uintptr(1) << 57; end > low+pageBytes; end >>= 1 {
-		if _, _, errno := syscall.RawSyscall6(unix.SYS_MUNMAP, low, end-pageBytes-low, 0, 0, 0, 0); errno == 0 {
-			return
-		}
-	}
-}
-
 // launchCommand forks the command and waits until it is one. Looked at is whether what it executes is our own binary, as init
 // has it: a program of the image can name that by a link into /proc, and a task that is root could then write to what the
 // machine runs. The command is stopped at its exec until that is known.
@@ -271,6 +246,9 @@ func launchCommand(n *nest) {
 		awaitExec(n)
 		if n.status&0xff == statusStopped {
 			break
+		}
+		if signal := uintptr(n.status & 0x7f); signal != 0 { // As the kernel does that finds no memory for what the command is given.
+			leave(codeSignal + signal)
 		}
 		if n.status != codeUntraced<<8 || n.plan.untraced != 0 { // It failed, and has said why.
 			leave(CodeSetupFailed)
@@ -343,6 +321,9 @@ func checkBinary(n *nest) bool {
 	}
 	_, _, errno := syscall.RawSyscall6(unix.SYS_STATX, n.proc, uintptr(unsafe.Pointer(&n.path[end])), 0, unix.STATX_MNT_ID, uintptr(unsafe.Pointer(&n.stat)), 0)
 	if errno == 0 && n.stat.Mask&unix.STATX_MNT_ID != 0 && n.stat.Mnt_id != n.exeMount {
+		return true
+	}
+	if errno == syscall.ENOENT || errno == syscall.ESRCH { // Who has been killed meanwhile has no binary.
 		return true
 	}
 	if errno == syscall.EACCES && n.plan.uid != 0 { // We have no right to look. Who is not root could not write to it.

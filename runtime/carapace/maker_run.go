@@ -26,6 +26,7 @@ func (m *maker) run() ([]string, *StartError) {
 		return nil, m.mourn(err)
 	}
 	said, err := m.hear()
+	defer m.shed() // While the command runs there is time for it.
 	switch {
 	case err != nil:
 		return nil, m.mourn(err)
@@ -56,6 +57,8 @@ func (m *maker) becomeCommand(traced bool) *StartError {
 		switch {
 		case errors.Is(err, unix.EACCES) && m.launch.who.uid != 0:
 			m.launch.unenforced = append(m.launch.unenforced, unseenBinary+err.Error())
+		case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH):
+			return m.mourn(err) // Who has been killed meanwhile has no binary.
 		case err != nil || mount == m.nest.exeMount:
 			return m.explain(record{step: stepBinary, value: uint64(unix.EACCES)})
 		}
@@ -94,8 +97,11 @@ func (m *maker) awaitExec() bool {
 func (m *maker) mourn(err error) *StartError {
 	m.stop() // It closed its socket, or lost its reason; it is not coming back.
 	status := m.reap()
-	if status.Signaled() {
+	switch {
+	case status.Signaled():
 		return &StartError{codeSignal + int(status.Signal()), "set-up", "killed before the command ran", err}
+	case status.ExitStatus() > codeSignal:
+		return &StartError{status.ExitStatus(), "set-up", "the command was killed before it ran", err}
 	}
 	return &StartError{CodeSetupFailed, "set-up", fmt.Sprintf("init ended with code %d before the command ran", status.ExitStatus()), err}
 }
@@ -135,6 +141,20 @@ func (m *maker) stop() {
 	}
 }
 
+// shed lets go of what only init was to have.
+func (m *maker) shed() {
+	for _, fd := range append(m.files, m.theirs) {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+	m.files, m.theirs = nil, -1
+	if m.nest != nil {
+		m.nest.free()
+		m.nest = nil
+	}
+}
+
 func (m *maker) end() {
 	if m.pid > 0 {
 		m.stop()
@@ -142,16 +162,11 @@ func (m *maker) end() {
 		unix.Close(int(m.pidfd.Swap(0)))
 		m.pid = 0
 	}
-	for _, fd := range append(m.files, m.theirs, int(m.socket)) {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
+	if m.socket >= 0 {
+		unix.Close(int(m.socket))
+		m.socket = -1
 	}
-	m.files, m.theirs, m.socket = nil, -1, -1
 	m.home.close()
 	m.home = nowhere
-	if m.nest != nil {
-		m.nest.free()
-		m.nest = nil
-	}
+	m.shed()
 }

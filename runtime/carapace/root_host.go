@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -110,13 +111,11 @@ func (r *root) makeTop(top string, mount shown) error {
 
 // hide covers what the task must not see. It is done in the new root, where a link leads to what it hides.
 func (r *root) hide() error {
-	hidden := r.spec.Hide
-	if r.spec.Rootfs == hostRootfs {
-		hidden = append(hidden, alwaysHidden...)
-	} else {
-		hidden = nil // A rootfs shows nothing of the machine; its paths are its own.
+	if r.spec.Rootfs != hostRootfs {
+		return nil // A rootfs shows nothing of the machine; its paths are its own.
 	}
-	for _, path := range hidden {
+	// What the view is mounted upon is part of what it shows: without a cover it would be met there again, and with nothing hidden.
+	for _, path := range slices.Concat(r.spec.Hide, alwaysHidden, []string{r.order.Base}) {
 		if real, err := filepath.EvalSymlinks(path); err == nil && r.isOwn(real) {
 			continue // /var/run is a link to /run as a rule, and that is the container's own already.
 		}

@@ -7,7 +7,6 @@ package carapace
 import (
 	"cmp"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -81,7 +80,11 @@ func Start(spec Spec, options Options) (*Container, error) {
 	if spec.ID == "" {
 		spec.ID = drawID()
 	}
-	options.StateDir = cmp.Or(options.StateDir, DefaultStateDir())
+	stateDir, err := filepath.Abs(cmp.Or(options.StateDir, DefaultStateDir()))
+	if err != nil {
+		return nil, &StartError{CodeSetupFailed, "state directory", err.Error(), err}
+	}
+	options.StateDir = stateDir
 	options.StartTimeout = cmp.Or(options.StartTimeout, time.Minute)
 	options.Cgroups = options.Cgroups.filled()
 
@@ -159,10 +162,6 @@ func (c *Container) tooLate() *StartError {
 
 // make makes the container and runs its command.
 func (c *Container) make() *StartError {
-	base := filepath.Join(c.claim.folder, rootFile)
-	if err := os.Mkdir(base, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return fail("start", err)
-	}
 	granted, err := grantedDevices(c.spec.Devices)
 	if err != nil {
 		return fail("devices", err)
@@ -178,7 +177,7 @@ func (c *Container) make() *StartError {
 		return fail("stdio", err)
 	}
 	defer done()
-	c.chooseMaking(c.order(base, granted), stdio)
+	c.chooseMaking(c.order(granted), stdio)
 	if failure := c.making.begin(); failure != nil {
 		return failure
 	}
@@ -216,8 +215,8 @@ func (c *Container) stdio() (fds [3]uintptr, done func(), err error) {
 }
 
 // order tells the maker what to make.
-func (c *Container) order(base string, granted []deviceRule) *order {
-	order := &order{Spec: c.spec, Base: base, Rootless: os.Geteuid() != 0, Views: c.group.leaves}
+func (c *Container) order(granted []deviceRule) *order {
+	order := &order{Spec: c.spec, Base: c.claim.folder, Rootless: os.Geteuid() != 0, Views: c.group.leaves}
 	for _, rule := range granted {
 		order.Devices = append(order.Devices, node{rule.path, rule.mode(), unix.Mkdev(rule.major, rule.minor)})
 	}

@@ -33,10 +33,10 @@ type State struct {
 	Unenforced []string `json:"unenforced,omitempty"`
 }
 
+// The files of a container's directory. In the container's own mount namespace its root is mounted upon the directory.
 const (
 	stateFile = "state.json"
 	lockFile  = "lock"
-	rootFile  = "root" // the empty directory that the container's root is mounted upon, in a mount namespace of its own
 )
 
 var (
@@ -109,7 +109,6 @@ func lockFolder(folder string, create int) (*claim, error) {
 // release removes the directory, and the lock with it.
 func (c *claim) release() error {
 	_ = unix.Unlink(filepath.Join(c.folder, stateFile))
-	_ = unix.Rmdir(filepath.Join(c.folder, rootFile))
 	_ = unix.Unlink(filepath.Join(c.folder, lockFile))
 	err := error(nil)
 	if unix.Rmdir(c.folder) != nil { // There is more in it, or less.

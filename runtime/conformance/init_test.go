@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -62,6 +63,41 @@ func TestSignalsOfTheCommand(t *testing.T) {
 	}
 }
 
+// TestSlackOfTheCommand: it is woken as late as its starter was when that was started, whatever the threads of the starter are told.
+func TestSlackOfTheCommand(t *testing.T) {
+	o := newOwn(t)
+	usual, err := os.ReadFile("/proc/self/timerslack_ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	setSlack(t, "3000000\n")
+	defer setSlack(t, string(usual))
+	for _, noInit := range []bool{false, true} {
+		text, exit := o.run(carapace.Spec{Rootfs: "host", NoInit: noInit, Command: []string{"cat", "/proc/self/timerslack_ns"}})
+		if exit.Code != 0 || text != string(usual) {
+			t.Errorf("without init: %v: %+v\n%s", noInit, exit, text)
+		}
+	}
+}
+
+// setSlack tells all threads but the main one, whose slack the starter's is.
+func setSlack(t *testing.T, slack string) {
+	t.Helper()
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range threads {
+		if thread.Name() == fmt.Sprint(os.Getpid()) {
+			continue
+		}
+		err := os.WriteFile(filepath.Join("/proc", thread.Name(), "timerslack_ns"), []byte(slack), 0)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) { // It has ended.
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestSignalAtOnce: a signal that is sent in the first moments waits for the command, and is not lost.
 func TestSignalAtOnce(t *testing.T) {
 	o := newOwn(t)
@@ -106,6 +142,53 @@ func TestKilledWhileMade(t *testing.T) {
 		_, err := carapace.Start(spec, options)
 		if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 137 {
 			t.Errorf("without init: %v: %v", noInit, err)
+		}
+	}
+}
+
+// TestKilledAtExec: the kill of a command that has no init is told as that in the moment, too, in which its binary is looked at.
+func TestKilledAtExec(t *testing.T) {
+	o := newOwn(t)
+	for round := range 100 {
+		options := o.options
+		options.OnEvent = func(event carapace.Event) {
+			if event.Event != carapace.EventCreated {
+				return
+			}
+			pidfd, err := unix.PidfdOpen(event.Pid, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			go killTraced(event.Pid, pidfd)
+		}
+		spec := hostSleep("")
+		spec.NoInit = true
+		code := 0
+		container, err := carapace.Start(spec, options)
+		if failure := new(carapace.StartError); errors.As(err, &failure) {
+			code = failure.Code
+		} else {
+			_ = container.Kill() // It came too late.
+			code = container.Wait().Code
+		}
+		if code != 137 {
+			t.Fatalf("round %d: code %d, %v", round, code, err)
+		}
+	}
+}
+
+// killTraced kills a process as soon as it is stopped for its tracer.
+func killTraced(pid, pidfd int) {
+	defer unix.Close(pidfd)
+	for range 10_000 {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return
+		}
+		if _, rest, found := strings.Cut(string(text), ") "); found && rest[0] == 't' {
+			_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+			return
 		}
 	}
 }
@@ -302,6 +385,26 @@ func TestRefusedSteps(t *testing.T) {
 			if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != c.code || failure.Step != c.step || !strings.Contains(failure.Reason, c.reason) {
 				t.Errorf("without init: %v: %v", noInit, err)
 			}
+		}
+	}
+}
+
+// TestKilledInExec: what the command is given counts as its memory; where that is too much the kernel kills it in its exec.
+func TestKilledInExec(t *testing.T) {
+	o := newOwn(t)
+	if why := o.Lacks(Memory); why != "" {
+		t.Skip(why)
+	}
+	much := strings.Repeat("x", 120_000)
+	for _, noInit := range []bool{false, true} {
+		spec := carapace.Spec{Rootfs: "host", NoInit: noInit, Command: []string{"/bin/true", much, much, much, much, much}}
+		spec.Limits.MemoryBytes = 512 << 10
+		container, err := carapace.Start(spec, o.options)
+		if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 137 {
+			t.Errorf("without init: %v: %v", noInit, err)
+		}
+		if container != nil {
+			container.Wait()
 		}
 	}
 }

@@ -1,0 +1,46 @@
+//go:build linux
+
+// The thread by which Go's runtime watches the others: it wakes every 70 µs as long as there is something to watch, and the
+// kernel has to put the thread aside that makes the container. That is a tenth of the processor time of a short one.
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// watcherSlackNs is how late that thread may be. It takes the processor from a goroutine that waits in a system call for too long, so
+// with one processor it is not made late at all: there it is what the others wait for.
+const watcherSlackNs = 1_000_000
+
+// calmWatcher has it wake less often. It is the second thread of every program in Go; where it cannot be found, or may not be
+// told, it goes on as it does. What a container is to have instead of it is the maker's affair.
+func calmWatcher() {
+	if runtime.GOMAXPROCS(0) < 2 {
+		return
+	}
+	threads, err := unix.Open("/proc/self/task", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(threads)
+	var entries [512]byte
+	n, err := unix.ReadDirent(threads, entries[:])
+	if err != nil {
+		return
+	}
+	_, _, names := unix.ParseDirent(entries[:n], 2, nil) // The kernel tells them in the order in which they were made.
+	if len(names) < 2 || names[0] != strconv.Itoa(os.Getpid()) {
+		return
+	}
+	slack, err := unix.Open(filepath.Join("/proc", names[1], "timerslack_ns"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	_, _ = unix.Write(slack, strconv.AppendInt(nil, watcherSlackNs, 10))
+	unix.Close(slack)
+}

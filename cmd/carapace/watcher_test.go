@@ -1,0 +1,54 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestCalmWatcher: a thread may be late, and is not the one that the command has its slack from. With one processor none may.
+func TestCalmWatcher(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: a thread may not tell another one how late it may be")
+	}
+	usual, err := os.ReadFile("/proc/self/timerslack_ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	calmWatcher()
+	if late := lateThreads(t); len(late) > 0 {
+		t.Errorf("with one processor: %v", late)
+	}
+	runtime.GOMAXPROCS(2)
+	calmWatcher()
+	late := lateThreads(t) // The watcher, and what it has made since.
+	if len(late) == 0 || slices.Contains(late, strconv.Itoa(os.Getpid())) {
+		t.Errorf("with two processors: %v of %d", late, os.Getpid())
+	}
+	for _, thread := range late {
+		_ = os.WriteFile(filepath.Join("/proc", thread, "timerslack_ns"), usual, 0)
+	}
+}
+
+// lateThreads are those of this process that may be as late as the watcher.
+func lateThreads(t *testing.T) (late []string) {
+	t.Helper()
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range threads {
+		slack, err := os.ReadFile(filepath.Join("/proc", thread.Name(), "timerslack_ns"))
+		if err == nil && strings.TrimSpace(string(slack)) == strconv.Itoa(watcherSlackNs) {
+			late = append(late, thread.Name())
+		}
+	}
+	return late
+}
