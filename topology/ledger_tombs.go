@@ -26,7 +26,11 @@ type tombstones struct {
 	sweepAt int64
 }
 
+// find looks at the end first: tokens grow, and what is new comes after all that is over.
 func (t *tombstones) find(token Token) (int, bool) {
+	if last := len(t.list) - 1; last < 0 || t.list[last].token.Less(token) {
+		return last + 1, false
+	}
 	return slices.BinarySearchFunc(t.list, token, func(a tombstone, b Token) int { return a.token.Compare(b) })
 }
 

@@ -5,7 +5,6 @@
 package conformance
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,6 +30,10 @@ func always(name string, once func() error) contestant {
 	return contestant{name, func() (func() error, error) { return once, nil }}
 }
 
+// aPause is before a start that stands by itself. A kernel that has just moved a process into another cgroup moves the next
+// one at once, and waits for all processors where the last one was a while ago: who moves processes is not to live on the others.
+const aPause = 100 * time.Millisecond
+
 func BenchmarkStartToExit(b *testing.B) {
 	if missing := Busybox(); missing != "" {
 		b.Skip(missing)
@@ -39,21 +42,27 @@ func BenchmarkStartToExit(b *testing.B) {
 	for _, c := range field {
 		timed(b, c.name, prepared(b, c))
 	}
-	alone, crowd := map[string][]time.Duration{}, map[string][]time.Duration{}
+	alone, apart, crowd := map[string][]time.Duration{}, map[string][]time.Duration{}, map[string][]time.Duration{}
 	rounds := 0
 	for b.Loop() {
 		rounds++
 		for _, c := range field { // In turn, so that a busy moment of the machine meets all of them.
 			alone[c.name] = append(alone[c.name], timed(b, c.name, prepared(b, c)))
 		}
-		if rounds%20 == 1 {
-			for _, c := range field {
-				crowd[c.name] = append(crowd[c.name], twenty(b, c)...)
+		if rounds%20 != 1 {
+			continue
+		}
+		for _, c := range field {
+			crowd[c.name] = append(crowd[c.name], twenty(b, c))
+			for range 3 {
+				time.Sleep(aPause)
+				apart[c.name] = append(apart[c.name], timed(b, c.name, prepared(b, c)))
 			}
 		}
 	}
 	for _, c := range field {
 		b.ReportMetric(median(alone[c.name]), c.name+"-ms")
+		b.ReportMetric(median(apart[c.name]), c.name+"-apart-ms")
 		b.ReportMetric(median(crowd[c.name]), c.name+"-20-at-once-ms")
 	}
 }
@@ -74,18 +83,19 @@ func timed(b *testing.B, name string, once func() error) time.Duration {
 	return time.Since(began)
 }
 
-func twenty(b *testing.B, c contestant) []time.Duration {
-	took := make([]time.Duration, 20)
-	all := make([]func() error, len(took))
+// twenty starts twenty at once, and takes the time until the last has ended.
+func twenty(b *testing.B, c contestant) time.Duration {
+	all := make([]func() error, 20)
 	for i := range all {
 		all[i] = prepared(b, c)
 	}
 	var group sync.WaitGroup
-	for i := range took {
-		group.Go(func() { took[i] = timed(b, c.name, all[i]) })
+	began := time.Now()
+	for _, once := range all {
+		group.Go(func() { timed(b, c.name, once) })
 	}
 	group.Wait()
-	return took
+	return time.Since(began)
 }
 
 func median(took []time.Duration) float64 {
@@ -131,15 +141,18 @@ func contestants(b *testing.B) []contestant {
 		field = append(field, always("unshare-chroot", program(unshare, "-m", "-p", "-i", "-u", "-f", "chroot", rootfs, "/bin/true")))
 	}
 	for _, name := range []string{"runc", "crun"} {
-		if peer, err := exec.LookPath(name); err == nil {
-			if once := peerOnce(b, peer, rootfs); once() == nil {
-				field = append(field, always(name, once))
-			} else {
-				b.Logf("%s is left out: %v", name, once())
-				continue
-			}
-			field = append(field, throughLauncher("launcher-"+name, newOCI(b, name), rootfs))
+		peer, err := exec.LookPath(name)
+		if err != nil {
+			continue
 		}
+		if once := peerOnce(b, peer, rootfs, bundleOf); once() == nil {
+			field = append(field, always(name+"-bare", once))
+			field = append(field, always(name, peerOnce(b, peer, rootfs, bundleLikeOurs)))
+		} else {
+			b.Logf("%s is left out: %v", name, once())
+			continue
+		}
+		field = append(field, throughLauncher("launcher-"+name, newOCI(b, name), rootfs))
 	}
 	return field
 }
@@ -204,35 +217,5 @@ func reportMemory(b *testing.B, prefix string, pid int) {
 				b.ReportMetric(kib/1024, prefix+name+"-MiB")
 			}
 		}
-	}
-}
-
-// peerOnce runs a bundle of the same root and limits with another runtime.
-func peerOnce(b *testing.B, binary, rootfs string) func() error {
-	state, bundle, parent := b.TempDir(), b.TempDir(), "/"+NewID()
-	b.Cleanup(func() {
-		for _, folder := range parents(parent) {
-			_ = os.Remove(folder)
-		}
-	})
-	return func() error {
-		id := NewID()
-		folder := filepath.Join(bundle, id)
-		text, err := json.Marshal(bundleOf(Task{ID: id, Rootfs: rootfs, Command: []string{"/bin/true"}, MemoryBytes: 256 << 20, Pids: 64}, parent+"/"+id))
-		if err == nil {
-			err = os.Mkdir(folder, 0o700)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(folder, "config.json"), text, 0o600)
-		}
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(folder)
-		said, err := exec.Command(binary, "--root", state, "run", "--bundle", folder, id).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%v: %s", err, strings.TrimSpace(string(said)))
-		}
-		return nil
 	}
 }
