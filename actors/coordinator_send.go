@@ -77,7 +77,7 @@ func (c *Coordinator) sendTo(ctx actor.Context, w *party) {
 	if w.pid == nil {
 		w.pid = c.p.Leader.Peers.Node(w.Node)
 	}
-	ctx.Send(w.pid, command)
+	ctx.Request(w.pid, command)
 }
 
 func (c *Coordinator) order(w *party) *messages.Order {

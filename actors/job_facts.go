@@ -151,7 +151,7 @@ func (j *Job) forgetAt(ctx actor.Context, a *messages.AttemptRecord, n topology.
 	token := messages.FromToken(a.Token)
 	ctx.Send(j.peers.scheduler, vacated{Token: token, Answers: []answer{{n, s.incarnation, s.version}}})
 	if s.up && s.incarnation != nil {
-		ctx.Send(j.p.Leader.Peers.Node(n), &messages.Forget{Order: j.order(token, n, s)})
+		ctx.Request(j.p.Leader.Peers.Node(n), &messages.Forget{Order: j.order(token, n, s)})
 	}
 }
 
@@ -188,7 +188,7 @@ func (j *Job) stopAt(ctx actor.Context, a *messages.AttemptRecord, n topology.No
 		return false // it is a debt; it is owed a Stop at its next Hello
 	}
 	if s.incarnation != nil {
-		ctx.Send(j.p.Leader.Peers.Node(n), &messages.Stop{
+		ctx.Request(j.p.Leader.Peers.Node(n), &messages.Stop{
 			Order: j.order(messages.FromToken(a.Token), n, s), Cause: a.End.Cause,
 			Signal: j.rec.Spec.GetStop().GetSignal(), GraceMs: graceOf(j.rec.Spec, j.p.Constants).Milliseconds(),
 		})
@@ -244,14 +244,14 @@ func (j *Job) sightUnknown(ctx actor.Context, m sighted, s *seat) {
 	}
 	switch {
 	case m.Slice.State == messages.SliceState_SLICE_STATE_RESERVED:
-		ctx.Send(j.p.Leader.Peers.Node(m.Node), &messages.Abort{Order: j.order(m.Token, m.Node, s)})
+		ctx.Request(j.p.Leader.Peers.Node(m.Node), &messages.Abort{Order: j.order(m.Token, m.Node, s)})
 	case m.Slice.State == messages.SliceState_SLICE_STATE_OVER:
-		ctx.Send(j.p.Leader.Peers.Node(m.Node), &messages.Forget{Order: j.order(m.Token, m.Node, s)})
+		ctx.Request(j.p.Leader.Peers.Node(m.Node), &messages.Forget{Order: j.order(m.Token, m.Node, s)})
 	default:
 		// It was told to be over while the machine's disk was in trouble, and an agent
 		// restart brought it back: its COMMIT, its end and all its evidence are on disk.
 		j.p.Host.Count("job.unknown_slice", 1)
-		ctx.Send(j.p.Leader.Peers.Node(m.Node), &messages.Stop{
+		ctx.Request(j.p.Leader.Peers.Node(m.Node), &messages.Stop{
 			Order: j.order(m.Token, m.Node, s), Cause: messages.Cause_CAUSE_MACHINE_LOST, GraceMs: graceOf(j.rec.Spec, j.p.Constants).Milliseconds(),
 		})
 	}

@@ -91,8 +91,7 @@ func (n *Node) origin(t topology.Token, job topology.JobID) *messages.Origin {
 
 // tell sends a fact to the Job at the newest leader. Only that leader's commands
 // pass the fence, so this is also where answers go. Without a leader nothing is
-// lost: the ledger is in the Hello that the next one gets. A fact has no sender:
-// its Origin says whose it is, and commands come to the machine's Node.
+// lost: the ledger is in the Hello that the next one gets.
 func (n *Node) tell(ctx actor.Context, job topology.JobID, fact any) {
 	if n.leader == nil {
 		n.p.Host.Count("node.nobody_leads", 1)
@@ -101,7 +100,7 @@ func (n *Node) tell(ctx actor.Context, job topology.JobID, fact any) {
 	if n.about.leader != n.leader || n.about.job != job {
 		n.about.leader, n.about.job, n.about.to = n.leader, job, At(n.leader, JobPath(job))
 	}
-	ctx.Send(n.about.to, fact)
+	ctx.Request(n.about.to, fact)
 }
 
 // refuse answers Reserve or Commit with what the machine really has.

@@ -233,12 +233,12 @@ func (s *Scheduler) endOrphan(ctx actor.Context, m *machine, job topology.JobID,
 	to := s.p.Leader.Peers.Node(m.id)
 	switch sl.State {
 	case messages.SliceState_SLICE_STATE_RESERVED:
-		ctx.Send(to, &messages.Abort{Order: order})
+		ctx.Request(to, &messages.Abort{Order: order})
 	case messages.SliceState_SLICE_STATE_OVER:
-		ctx.Send(to, &messages.Forget{Order: order})
+		ctx.Request(to, &messages.Forget{Order: order})
 	default:
 		s.p.Host.Count("scheduler.orphan_stopped", 1)
-		ctx.Send(to, &messages.Stop{Order: order, Cause: messages.Cause_CAUSE_REMOVED, GraceMs: s.p.Constants.StopGrace.Milliseconds()})
+		ctx.Request(to, &messages.Stop{Order: order, Cause: messages.Cause_CAUSE_REMOVED, GraceMs: s.p.Constants.StopGrace.Milliseconds()})
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns what happens to a message between two processes: it is
@@ -35,7 +37,20 @@ func (x *wire) SendUserMessage(to *actor.PID, message any) {
 	if !is {
 		panic(fmt.Sprintf("%s: %T cannot cross to %s", p.address, unwrapped(message), to.Address))
 	}
-	p.w.send(p, to, senderOf(message), said)
+	sender := senderOf(message)
+	if sender == nil && vouched(said) {
+		panic(fmt.Sprintf("%s: %T leaves for %s without a sender: the link asks whose word it is", p.address, said, to.Id))
+	}
+	p.w.send(p, to, sender, said)
+}
+
+// vouched tells of orders and facts, which the link lets pass only from actors of certain paths.
+func vouched(said proto.Message) bool {
+	switch said.(type) {
+	case interface{ GetOrder() *messages.Order }, interface{ GetOrigin() *messages.Origin }:
+		return true
+	}
+	return false
 }
 
 // SendSystemMessage does nothing: Proto.Actor's own messages never cross.
