@@ -166,11 +166,11 @@ func (n *Node) onBorn(ctx actor.Context) {
 
 func (n *Node) now() int64 { return int64(n.p.Clock.Now()) }
 
-// spawnTask makes the Task of one rank, which begins with a word; spawned says
-// that an earlier agent started its container.
-func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, r *nodeRank, spawned bool, word any) {
+// spawnTask makes the Task of one rank; spawned says that an earlier agent
+// started its container.
+func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, r *nodeRank, spawned bool) {
 	n.newborn = taskWork{
-		key: taskKey{s.token, r.rank}, id: r.id, job: s.job, node: n.w.Node, spec: s.spec, grant: r.grant, spawned: spawned, word: word,
+		key: taskKey{s.token, r.rank}, id: r.id, job: s.job, node: n.w.Node, spec: s.spec, grant: r.grant, spawned: spawned,
 	}
 	name := s.token.AppendTo(append(make([]byte, 0, 32), "task-"...))
 	name = strconv.AppendInt(append(name, '-'), int64(r.rank), 10)

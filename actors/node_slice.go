@@ -129,7 +129,8 @@ func (n *Node) settle(ctx actor.Context, s *nodeSlice) {
 func (n *Node) prepareRanks(ctx actor.Context, s *nodeSlice) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.pid == nil && r.exit == nil {
-			n.spawnTask(ctx, s, r, false, taskPrepare{})
+			n.spawnTask(ctx, s, r, false)
+			ctx.Send(r.pid, taskPrepare{})
 		}
 	}
 }

@@ -211,16 +211,17 @@ func (n *Node) takeUp(ctx actor.Context, known map[taskKey]*messages.TaskEntry) 
 				continue
 			}
 			spawned := known[taskKey{s.token, r.rank}].GetStarted()
-			var word any = taskPrepare{}
+			n.spawnTask(ctx, s, r, spawned)
 			switch {
 			case l.State == topology.SliceStopping:
 				r.started = spawned
-				word = taskStop{s.spec.GetStop().GetSignal(), s.grace}
+				ctx.Send(r.pid, taskStop{s.spec.GetStop().GetSignal(), s.grace})
 			case spawned:
 				r.adopting, r.told = true, true
-				word = taskAdopt{}
+				ctx.Send(r.pid, taskAdopt{})
+			default:
+				ctx.Send(r.pid, taskPrepare{})
 			}
-			n.spawnTask(ctx, s, r, spawned, word)
 		}
 	}
 }

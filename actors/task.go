@@ -34,8 +34,6 @@ type taskWork struct {
 	grant *messages.Grant
 	// spawned: an earlier agent told the launcher to start it.
 	spawned bool
-	// word is the Node's first, which needs no letter: a Task is born for it.
-	word any
 }
 
 // taskKey names one container.
@@ -107,15 +105,7 @@ func (t *Task) State() string { return t.states.now }
 // Receive dispatches: the Node's words, then the launcher's. An answer about
 // another container is nobody's.
 func (t *Task) Receive(ctx actor.Context) {
-	if _, born := ctx.Message().(*actor.Started); born {
-		t.hear(ctx, t.work.word)
-		return
-	}
-	t.hear(ctx, ctx.Message())
-}
-
-func (t *Task) hear(ctx actor.Context, m any) {
-	switch m := m.(type) {
+	switch m := ctx.Message().(type) {
 	case taskPrepare:
 		t.onPrepare(ctx)
 	case taskStart:
