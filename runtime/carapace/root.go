@@ -113,15 +113,23 @@ func (r *root) refuseHidden(source string) error {
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", source, err)
 	}
-	for _, hidden := range r.spec.Hide {
+	if hidden, is := Shows(real, r.spec.Hide); is {
+		return fmt.Errorf("mount %s: %s is hidden from tasks; mount a directory beside it", source, hidden)
+	}
+	return nil
+}
+
+// Shows tells whether who sees a path, which leads through no link, sees one of those that are to be hidden: it lies in it, or around it.
+func Shows(path string, hide []string) (hidden string, is bool) {
+	for _, hidden := range hide {
 		if resolved, err := filepath.EvalSymlinks(hidden); err == nil {
 			hidden = resolved
 		}
-		if within(real, hidden) || within(hidden, real) {
-			return fmt.Errorf("mount %s: %s is hidden from tasks; mount a directory beside it", source, hidden)
+		if within(path, hidden) || within(hidden, path) {
+			return hidden, true
 		}
 	}
-	return nil
+	return "", false
 }
 
 // within tells whether a path is a folder or lies below it.

@@ -69,13 +69,8 @@ func (d *Driver) mayShow(field, path string, who *account.Account) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w; make it on every machine", field, err)
 	}
-	for _, hidden := range d.o.Hide {
-		if resolved, err := filepath.EvalSymlinks(hidden); err == nil {
-			hidden = resolved
-		}
-		if within(real, hidden) || within(hidden, real) {
-			return fmt.Errorf("%s: %s is hidden from tasks, because the agent keeps its own there; take a directory beside it", field, path)
-		}
+	if _, is := carapace.Shows(real, d.o.Hide); is {
+		return fmt.Errorf("%s: %s is hidden from tasks, because the agent keeps its own there; take a directory beside it", field, path)
 	}
 	for _, way := range []string{path, real} {
 		dir, err := who.Barred(way)
