@@ -202,13 +202,19 @@ func (p *staged) home() string {
 // copying answers what hands on a stream's next part; false: there is none now.
 func (p *staged) copying(stream string, to *os.File) func() bool {
 	var offset int64
+	noise := p.of.noise // It comes before the task's own, in one part or several.
 	return func() bool {
 		at, part, _, err := supervisor.ReadLog(p.home(), stream, offset, 1<<16)
 		if err != nil || len(part) == 0 {
 			return false
 		}
 		offset = at + int64(len(part))
-		_, _ = to.Write(bytes.TrimPrefix(part, p.of.noise)) // It is written at once, and before the task's own.
+		if bytes.HasPrefix(noise, part) {
+			noise = noise[len(part):]
+			return true
+		}
+		_, _ = to.Write(bytes.TrimPrefix(part, noise))
+		noise = nil
 		return true
 	}
 }
