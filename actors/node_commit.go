@@ -35,13 +35,16 @@ func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 
 // refuseUnknown answers a Commit or Start without a slice. The tombstone makes
 // the answer stay true: a Reserve of the token that comes later is refused.
+// Expired says that the token never ran, which is more than is known of one that
+// is forgotten: a store that was restored may ask for it long after its end.
 func (n *Node) refuseUnknown(ctx actor.Context, t topology.Token, job topology.JobID) {
-	if _, ran := n.ledger.Tombstoned(t); ran {
+	switch n.ledger.Past(t) {
+	case topology.PastRan, topology.PastForgotten:
 		n.tell(ctx, job, &messages.Ended{Origin: n.origin(t, job)})
-		return
+	default:
+		n.drop(t)
+		n.tell(ctx, job, &messages.Expired{Origin: n.origin(t, job)})
 	}
-	n.drop(t)
-	n.tell(ctx, job, &messages.Expired{Origin: n.origin(t, job)})
 }
 
 // onStart passes the barrier. The mark of it is on disk before anything is

@@ -25,11 +25,11 @@ func (n *Node) onReserve(ctx actor.Context, m *messages.Reserve) {
 		n.answer(ctx, s)
 		return
 	}
-	over, ran := n.ledger.Tombstoned(token)
+	past := n.ledger.Past(token)
 	switch {
-	case ran:
+	case past == topology.PastRan:
 		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
-	case over:
+	case past.Over():
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_OVER, "the attempt is over here")
 	case n.disk.trouble != "":
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.disk.trouble)

@@ -285,8 +285,8 @@ func (m *ledgerModel) check(t *rapid.T) {
 		}
 	}
 	for tok, ran := range m.tombs {
-		if over, r := m.l.Tombstoned(tok); !over || r != ran {
-			t.Fatalf("%v: tombstoned %v %v, want true %v", tok, over, r, ran)
+		if got := m.l.Past(tok); !got.Over() || (got == PastRan) != ran {
+			t.Fatalf("%v: past %v, ran %v", tok, got, ran)
 		}
 	}
 	for _, s := range m.l.FreeShares() {

@@ -48,7 +48,7 @@ func lack(what Lack, format string, args ...any) *Shortage {
 // Reserve sets a claim's amounts and devices aside until its TTL, or says what
 // is missing and changes nothing. The token must be new here.
 func (l *Ledger) Reserve(c Claim, now int64) (*Slice, *Shortage) {
-	if over, _ := l.tombs.has(c.Token); over || l.Slice(c.Token) != nil {
+	if l.tombs.past(c.Token).Over() || l.Slice(c.Token) != nil {
 		panic(fmt.Sprintf("ledger: reserve %v: the token is not new here", c.Token))
 	}
 	amount, short := l.covers(c.Members)

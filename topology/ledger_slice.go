@@ -65,13 +65,16 @@ func (l *Ledger) End(t Token) {
 }
 
 // Abort ends a token that was at most reserved, and leaves a tombstone, also
-// where the token was never heard of: its Reserve may still be on the way.
+// where the token was never heard of: its Reserve may still be on the way. What
+// is forgotten gets none: it would claim that the token never ran.
 func (l *Ledger) Abort(t Token, now int64) {
 	if s := l.Slice(t); s != nil {
 		l.must(t, "abort", SliceReserved)
 		l.vacate(s)
 		l.remove(t)
 		l.version++
+	} else if l.tombs.past(t) == PastForgotten {
+		return
 	}
 	l.tombs.add(t, false, now)
 }
@@ -108,8 +111,8 @@ func (l *Ledger) Forget(t Token, now int64) {
 	l.version++
 }
 
-// Tombstoned tells whether a token is over here, and whether it had been committed.
-func (l *Ledger) Tombstoned(t Token) (over, ran bool) { return l.tombs.has(t) }
+// Past tells what is known of a token without a slice.
+func (l *Ledger) Past(t Token) Past { return l.tombs.past(t) }
 
 func (l *Ledger) insert(s *Slice) {
 	i, _ := l.find(s.Token)

@@ -184,7 +184,7 @@ func TestLedgerLife(t *testing.T) {
 		version = l.Version()
 	}
 	l.Forget(token(1), 0)
-	if over, ran := l.Tombstoned(token(1)); !over || !ran || len(l.Slices()) != 0 {
+	if l.Past(token(1)) != PastRan || len(l.Slices()) != 0 {
 		t.Error("a forgotten slice left no tombstone that it had run")
 	}
 }
@@ -223,7 +223,7 @@ func TestLedgerExpiry(t *testing.T) {
 		t.Errorf("expired %v", got)
 	}
 	sound(t, l)
-	if over, ran := l.Tombstoned(token(1)); !over || ran {
+	if l.Past(token(1)) != PastLapsed {
 		t.Error("an expired reservation left no tombstone, or one that says it ran")
 	}
 	l.Commit(token(2))
@@ -238,13 +238,14 @@ func TestLedgerTombstones(t *testing.T) {
 	l := testLedger(0)
 	l.Abort(token(5), 0)
 	l.Abort(token(7), 599e9)
-	if over, _ := l.Tombstoned(token(6)); over {
+	if l.Past(token(6)).Over() {
 		t.Error("a token that was never heard of is over")
 	}
 	l.Abort(token(8), 700e9) // the sweep drops 5
-	for n, want := range map[uint64]bool{4: true, 5: true, 6: false, 7: true, 8: true, 9: false} {
-		if over, _ := l.Tombstoned(token(n)); over != want {
-			t.Errorf("token %d: over %v, want %v", n, over, want)
+	l.Abort(token(4), 700e9) // a late word of what is forgotten
+	for n, want := range map[uint64]Past{4: PastForgotten, 5: PastForgotten, 6: PastNone, 7: PastLapsed, 8: PastLapsed, 9: PastNone} {
+		if got := l.Past(token(n)); got != want {
+			t.Errorf("token %d: past %v, want %v", n, got, want)
 		}
 	}
 	for n := range uint64(tombstoneLimit + 10) {
@@ -253,7 +254,7 @@ func TestLedgerTombstones(t *testing.T) {
 	if n := len(l.tombs.list); n > tombstoneLimit || n < tombstoneLimit/2 {
 		t.Errorf("%d tombstones", n)
 	}
-	if over, _ := l.Tombstoned(token(100)); !over {
+	if l.Past(token(100)) != PastForgotten {
 		t.Error("a tombstone that was dropped for lack of room is no longer refused")
 	}
 }

@@ -8,10 +8,25 @@ import "slices"
 // below it that has no slice counts as over as well. Tokens grow, so that refuses
 // at most an attempt that was made long ago and never came here, and a refusal is
 // always safe; without the floor, forgetting a tombstone would be the moment from
-// which a replayed gang can start again.
+// which a replayed gang can start again. What the floor covers is over, and
+// nothing more is claimed of it: neither that it ran nor that it never did.
 
 // tombstoneLimit bounds the memory: 32 bytes each, half a megabyte.
 const tombstoneLimit = 16_384
+
+// Past is what a machine still knows of a token that has no slice there.
+type Past uint8
+
+// Each but PastNone is over for good.
+const (
+	PastNone      Past = iota // never heard of: it may still come
+	PastLapsed                // it was reserved at most
+	PastRan                   // it had been committed
+	PastForgotten             // below the floor: nobody knows how it ended
+)
+
+// Over tells whether the token must never be taken up again.
+func (p Past) Over() bool { return p != PastNone }
 
 type tombstone struct {
 	token Token
@@ -34,11 +49,17 @@ func (t *tombstones) find(token Token) (int, bool) {
 	return slices.BinarySearchFunc(t.list, token, func(a tombstone, b Token) int { return a.token.Compare(b) })
 }
 
-func (t *tombstones) has(token Token) (over, ran bool) {
-	if i, ok := t.find(token); ok {
-		return true, t.list[i].ran
+func (t *tombstones) past(token Token) Past {
+	i, ok := t.find(token)
+	switch {
+	case ok && t.list[i].ran:
+		return PastRan
+	case ok:
+		return PastLapsed
+	case !t.floor.Less(token):
+		return PastForgotten
 	}
-	return !t.floor.Less(token), false
+	return PastNone
 }
 
 // add leaves a tombstone, or renews one; that a token had run stays true.
