@@ -66,7 +66,6 @@ var nodeTable = Table{Kind: KindNode, Edges: []Edge{
 func newNode(p *Ports) actor.Actor {
 	n := &Node{p: p, w: p.Worker, states: newStates(&nodeTable, p.Host), slices: map[topology.Token]*nodeSlice{}}
 	n.ledger = n.emptyLedger()
-	n.disk.head, n.disk.part = &messages.LedgerRecord{}, &messages.SliceRecord{}
 	n.taskProps = p.props(KindTask, func() actor.Actor { return newTask(p, n.newborn) })
 	return n
 }

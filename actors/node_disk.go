@@ -2,8 +2,6 @@ package actors
 
 import (
 	"github.com/asynkron/protoactor-go/actor"
-
-	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns what is on the machine's disk: one record, written whole. At
@@ -24,8 +22,8 @@ type nodeDisk struct {
 	trouble string // why the last save failed; empty: it did not
 
 	// What the next save is put together in, so that a save makes nothing new.
-	head  *messages.LedgerRecord
-	part  *messages.SliceRecord
+	head  headBytes
+	part  []byte
 	bytes []byte
 }
 

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -81,32 +83,57 @@ func EncodeRecord(r *messages.LedgerRecord) []byte { return encodeRecord(r) }
 // encodeBooks is what the disk should hold now. Reservations are not in it. The
 // bytes are good until the next: there is never more than one save under way.
 func (n *Node) encodeBooks() []byte {
-	r := n.disk.head
-	r.Epoch, r.ClusterId, r.BootId, r.WithdrawnGpus = n.epoch, n.cluster, n.w.Incarnation.GetBootId(), r.WithdrawnGpus[:0]
-	if n.lead != nil {
-		r.Epoch = max(r.Epoch, n.lead.epoch)
-	}
-	for _, id := range n.ledger.WithdrawnGPUs() {
-		r.WithdrawnGpus = append(r.WithdrawnGpus, string(id))
-	}
-	data := appendMessage(openRecord(n.disk.bytes[:0]), r)
+	data := append(n.disk.bytes[:0], n.encodeHead()...)
 	for _, l := range n.ledger.Slices() {
 		if l.State != topology.SliceReserved {
-			data = n.slices[l.Token].appendRecord(data, l, n.disk.part)
+			data = n.slices[l.Token].appendRecord(data, l, &n.disk.part)
 		}
 	}
 	n.disk.bytes = sealRecord(data)
 	return n.disk.bytes
 }
 
-// slicesField is where a LedgerRecord has its slices.
-var slicesField = (&messages.LedgerRecord{}).ProtoReflect().Descriptor().Fields().ByName("slices").Number()
+// headBytes is the begin of a record: what belongs to no slice. It is encoded
+// only when it is another, which is not once in most saves.
+type headBytes struct {
+	epoch     uint64
+	cluster   string
+	withdrawn []topology.GPUID
+	bytes     []byte
+}
+
+func (n *Node) encodeHead() []byte {
+	h, epoch, withdrawn := &n.disk.head, n.epoch, n.ledger.WithdrawnGPUs()
+	if n.lead != nil {
+		epoch = max(epoch, n.lead.epoch)
+	}
+	if h.bytes == nil || h.epoch != epoch || h.cluster != n.cluster || !slices.Equal(h.withdrawn, withdrawn) {
+		r := &messages.LedgerRecord{Epoch: epoch, ClusterId: n.cluster, BootId: n.w.Incarnation.GetBootId()}
+		for _, id := range withdrawn {
+			r.WithdrawnGpus = append(r.WithdrawnGpus, string(id))
+		}
+		*h = headBytes{epoch, n.cluster, withdrawn, appendMessage(openRecord(nil), r)}
+	}
+	return h.bytes
+}
+
+// Where a LedgerRecord has its slices, and a SliceRecord what changes.
+var (
+	slicesField = fieldOf(&messages.LedgerRecord{}, "slices")
+	stateField  = fieldOf(&messages.SliceRecord{}, "state")
+	causeField  = fieldOf(&messages.SliceRecord{}, "cause")
+	exitsField  = fieldOf(&messages.SliceRecord{}, "exits")
+)
+
+func fieldOf(m proto.Message, name protoreflect.Name) protowire.Number {
+	return m.ProtoReflect().Descriptor().Fields().ByName(name).Number()
+}
 
 // appendRecord appends a SliceRecord to a LedgerRecord. It is written in two
 // parts, which a reader puts together: what stays as it is from Commit on is
 // encoded once, so that a machine of many slices does not encode all of them
-// whenever one goes on. The rest is put together in r.
-func (s *nodeSlice) appendRecord(data []byte, l *topology.Slice, r *messages.SliceRecord) []byte {
+// whenever one goes on. What changes is put together in part.
+func (s *nodeSlice) appendRecord(data []byte, l *topology.Slice, part *[]byte) []byte {
 	if s.fixed == nil {
 		fixed := &messages.SliceRecord{Token: s.wire, Job: string(s.job), RendezvousPort: l.Port, Spec: s.spec}
 		for i := range s.ranks {
@@ -114,15 +141,28 @@ func (s *nodeSlice) appendRecord(data []byte, l *topology.Slice, r *messages.Sli
 		}
 		s.fixed = appendMessage(nil, fixed)
 	}
-	r.State, r.Cause, r.Exits = messages.SliceState(l.State), s.cause, r.Exits[:0]
+	*part = s.appendChanging((*part)[:0], l)
+	data = protowire.AppendTag(data, slicesField, protowire.BytesType)
+	data = protowire.AppendVarint(data, uint64(len(s.fixed)+len(*part)))
+	return append(append(data, s.fixed...), *part...)
+}
+
+// appendChanging writes by hand: a slice's state is a few bytes, and to write
+// them by reflection takes longer than all else that a save costs.
+func (s *nodeSlice) appendChanging(data []byte, l *topology.Slice) []byte {
+	data = protowire.AppendTag(data, stateField, protowire.VarintType)
+	data = protowire.AppendVarint(data, uint64(messages.SliceState(l.State)))
+	if s.cause != 0 {
+		data = protowire.AppendTag(data, causeField, protowire.VarintType)
+		data = protowire.AppendVarint(data, uint64(s.cause))
+	}
 	for i := range s.ranks {
-		if s.ranks[i].exit != nil {
-			r.Exits = append(r.Exits, s.ranks[i].exit)
+		if exit := s.ranks[i].exit; exit != nil {
+			data = protowire.AppendTag(data, exitsField, protowire.BytesType)
+			data = appendMessage(protowire.AppendVarint(data, uint64(proto.Size(exit))), exit)
 		}
 	}
-	data = protowire.AppendTag(data, slicesField, protowire.BytesType)
-	data = protowire.AppendVarint(data, uint64(len(s.fixed)+proto.Size(r)))
-	return appendMessage(append(data, s.fixed...), r)
+	return data
 }
 
 // sliceOf reads a slice back; its state is what the disk says.
