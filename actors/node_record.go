@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -119,15 +118,13 @@ func (n *Node) encodeHead() []byte {
 
 // Where a LedgerRecord has its slices, and a SliceRecord what changes.
 var (
-	slicesField = fieldOf(&messages.LedgerRecord{}, "slices")
-	stateField  = fieldOf(&messages.SliceRecord{}, "state")
-	causeField  = fieldOf(&messages.SliceRecord{}, "cause")
-	exitsField  = fieldOf(&messages.SliceRecord{}, "exits")
+	ofRecord    = (&messages.LedgerRecord{}).ProtoReflect().Descriptor().Fields()
+	ofSlice     = (&messages.SliceRecord{}).ProtoReflect().Descriptor().Fields()
+	slicesField = ofRecord.ByName("slices").Number()
+	stateField  = ofSlice.ByName("state").Number()
+	causeField  = ofSlice.ByName("cause").Number()
+	exitsField  = ofSlice.ByName("exits").Number()
 )
-
-func fieldOf(m proto.Message, name protoreflect.Name) protowire.Number {
-	return m.ProtoReflect().Descriptor().Fields().ByName(name).Number()
-}
 
 // appendRecord appends a SliceRecord to a LedgerRecord. It is written in two
 // parts, which a reader puts together: what stays as it is from Commit on is
