@@ -68,12 +68,6 @@ type seat struct {
 	since       Instant // when it was last heard, if not up
 }
 
-// asker is a client that is answered once what it asked for is on disk.
-type asker struct {
-	pid   *actor.PID
-	reply any
-}
-
 var jobTable = Table{Kind: KindJob, Edges: []Edge{
 	{"born", "queued", "queued"},
 	{"born", "resumed", "starting"},
@@ -166,6 +160,8 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onCancel(ctx, m)
 	case *messages.Hold:
 		j.onHold(ctx, m)
+	case *messages.Requeue:
+		j.onRequeue(ctx, m)
 	case sighted:
 		j.onSighted(ctx, m)
 	case nodeLost:
@@ -353,48 +349,6 @@ func (j *Job) finish(ctx actor.Context, cause messages.Cause, detail string, nod
 		return
 	}
 	j.end = &messages.End{Cause: cause, Detail: detail, Rank: -1, Node: string(node), AtUnixMs: j.p.Clock.WallMs()}
-	j.advance(ctx)
-}
-
-func (j *Job) onCancel(ctx actor.Context, m *messages.Cancel) {
-	reply := &messages.CancelReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
-	switch {
-	case j.rec.State.Terminal() && j.rec.State != messages.JobState_JOB_STATE_CANCELLED:
-		reply.Outcome = j.alreadyEnded()
-		ctx.Respond(reply)
-	case j.rec.Cancel != nil:
-		ctx.Respond(reply)
-	default:
-		if j.cancel == nil {
-			j.cancel = &messages.Deed{By: m.Principal, AtUnixMs: j.p.Clock.WallMs(), Reason: m.Reason}
-		}
-		j.askers = append(j.askers, asker{ctx.Sender(), reply})
-		j.finish(ctx, messages.Cause_CAUSE_CANCELLED, m.Reason, "")
-		j.advance(ctx)
-	}
-}
-
-func (j *Job) alreadyEnded() *messages.Outcome {
-	return &messages.Outcome{
-		Code: messages.Code_CODE_CONFLICT, Field: "job",
-		Text: "the job has already ended: " + outcomeWord(j.rec.State) + " " + j.rec.Outcome,
-		Hint: "submit it again to run it again",
-	}
-}
-
-func (j *Job) onHold(ctx actor.Context, m *messages.Hold) {
-	reply := &messages.HoldReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
-	if j.rec.State.Terminal() {
-		reply.Outcome = j.alreadyEnded()
-		ctx.Respond(reply)
-		return
-	}
-	j.release = m.Release
-	if !m.Release {
-		j.hold = &messages.Deed{By: m.Principal, AtUnixMs: j.p.Clock.WallMs(), Reason: m.Reason}
-		ctx.Send(j.peers.scheduler, withdraws{j.id})
-	}
-	j.askers = append(j.askers, asker{ctx.Sender(), reply})
 	j.advance(ctx)
 }
 

@@ -64,7 +64,7 @@ func failureWords(p *messages.Place) string {
 	case e.Oom:
 		words += "ran out of memory"
 	case e.Kind != messages.ExitKind_EXIT_KIND_EXITED:
-		words += strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(e.Kind.String(), "EXIT_KIND_")), "_", " ")
+		words += wordOf(e.Kind.String(), "EXIT_KIND_")
 	case e.Signal != 0:
 		words += fmt.Sprintf("was ended by signal %d", e.Signal)
 	default:
@@ -74,6 +74,11 @@ func failureWords(p *messages.Place) string {
 		words += ": " + e.Detail
 	}
 	return words
+}
+
+// wordOf is a value of an enumeration as people say it.
+func wordOf(name, prefix string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", " ")
 }
 
 // closeAttempt decides what follows an attempt that has ended.
@@ -91,6 +96,8 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 		conclude(rec, messages.JobState_JOB_STATE_TIMED_OUT, 0, a.End.Detail, now)
 	case a.End.Cause == messages.Cause_CAUSE_MEMBER_FAILED:
 		j.closeFailed(rec, a, now)
+	case a.End.Cause == messages.Cause_CAUSE_REQUEUED:
+		j.waitAgain(rec, a, now)
 	default:
 		j.closeInfra(rec, a, now)
 	}
@@ -128,6 +135,12 @@ func (j *Job) closeInfra(rec *messages.JobRecord, a *messages.AttemptRecord, now
 		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail, now)
 		return
 	}
+	j.waitAgain(rec, a, now)
+}
+
+// waitAgain puts the job back into its place, from when nothing of the attempt
+// can run any more.
+func (j *Job) waitAgain(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
 	rec.State = messages.JobState_JOB_STATE_QUEUED
 	rec.NotBeforeUnixMs = 0
 	if a.Owes() && rec.Spec.StopWhenLostMs > 0 {

@@ -53,17 +53,6 @@ func (j *Job) advance(ctx actor.Context) {
 	ctx.Request(j.peers.journal, Write{Lane: LaneDecisions, Change: Change{Job: d.rec, Attempts: d.touched}})
 }
 
-// answerTooLate tells clients whose cancel met a job that had just ended.
-func (j *Job) answerTooLate(ctx actor.Context) {
-	if !j.rec.State.Terminal() || j.cancel == nil || j.rec.Cancel != nil {
-		return
-	}
-	for _, a := range j.askers {
-		ctx.Send(a.pid, &messages.CancelReply{Job: string(j.id), Outcome: j.alreadyEnded()})
-	}
-	j.cancel, j.askers = nil, nil
-}
-
 // mayNotCommit: the reservations may have lapsed, the job is not wanted any
 // more, or a machine that has come back still runs an earlier attempt.
 func (j *Job) mayNotCommit() bool {
@@ -253,7 +242,7 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 	}
 	j.show(ctx) // before the answers: whoever gets one may look at once
 	for _, a := range d.askers {
-		ctx.Send(a.pid, a.reply)
+		ctx.Send(a.pid, a.answer())
 	}
 	if j.states.in("queued") {
 		j.wait(ctx)

@@ -109,6 +109,8 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 		s.toJob(ctx, m.Job, &messages.CancelReply{Job: m.Job, Outcome: s.noJob(m.Job)})
 	case *messages.Hold:
 		s.toJob(ctx, m.Job, &messages.HoldReply{Job: m.Job, Outcome: s.noJob(m.Job)})
+	case *messages.Requeue:
+		s.toJob(ctx, m.Job, &messages.RequeueReply{Job: m.Job, Outcome: s.noJob(m.Job)})
 	case *messages.ExplainJob:
 		s.onExplain(ctx, m)
 	case *messages.ChangeNode:

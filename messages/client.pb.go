@@ -570,6 +570,145 @@ func (x *HoldReply) GetJob() string {
 	return ""
 }
 
+// client → Scheduler → Job: the attempt that runs is ended, and the job waits
+// for its turn again in its old place, as if it had not run. Acknowledged once
+// the attempt's end is on disk.
+type Requeue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     *Principal             `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Run           int32                  `protobuf:"varint,4,opt,name=run,proto3" json:"run,omitempty"`   // the attempt that is meant, so that what is asked twice ends one; 0: the present one
+	Hold          bool                   `protobuf:"varint,5,opt,name=hold,proto3" json:"hold,omitempty"` // and it is not planned until it is released
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Requeue) Reset() {
+	*x = Requeue{}
+	mi := &file_messages_client_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Requeue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Requeue) ProtoMessage() {}
+
+func (x *Requeue) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Requeue.ProtoReflect.Descriptor instead.
+func (*Requeue) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Requeue) GetPrincipal() *Principal {
+	if x != nil {
+		return x.Principal
+	}
+	return nil
+}
+
+func (x *Requeue) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *Requeue) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Requeue) GetRun() int32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *Requeue) GetHold() bool {
+	if x != nil {
+		return x.Hold
+	}
+	return false
+}
+
+type RequeueReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Run           int32                  `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"` // the attempt that is being stopped; 0: there was none to stop
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequeueReply) Reset() {
+	*x = RequeueReply{}
+	mi := &file_messages_client_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequeueReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequeueReply) ProtoMessage() {}
+
+func (x *RequeueReply) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequeueReply.ProtoReflect.Descriptor instead.
+func (*RequeueReply) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RequeueReply) GetOutcome() *Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *RequeueReply) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *RequeueReply) GetRun() int32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
 // operator → Scheduler. Acknowledged once on disk.
 type ChangeNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -584,7 +723,7 @@ type ChangeNode struct {
 
 func (x *ChangeNode) Reset() {
 	*x = ChangeNode{}
-	mi := &file_messages_client_proto_msgTypes[7]
+	mi := &file_messages_client_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +735,7 @@ func (x *ChangeNode) String() string {
 func (*ChangeNode) ProtoMessage() {}
 
 func (x *ChangeNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[7]
+	mi := &file_messages_client_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +748,7 @@ func (x *ChangeNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeNode.ProtoReflect.Descriptor instead.
 func (*ChangeNode) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{7}
+	return file_messages_client_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ChangeNode) GetPrincipal() *Principal {
@@ -657,7 +796,7 @@ type ChangeNodeReply struct {
 
 func (x *ChangeNodeReply) Reset() {
 	*x = ChangeNodeReply{}
-	mi := &file_messages_client_proto_msgTypes[8]
+	mi := &file_messages_client_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +808,7 @@ func (x *ChangeNodeReply) String() string {
 func (*ChangeNodeReply) ProtoMessage() {}
 
 func (x *ChangeNodeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[8]
+	mi := &file_messages_client_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +821,7 @@ func (x *ChangeNodeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeNodeReply.ProtoReflect.Descriptor instead.
 func (*ChangeNodeReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{8}
+	return file_messages_client_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ChangeNodeReply) GetOutcome() *Outcome {
@@ -714,7 +853,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_messages_client_proto_msgTypes[9]
+	mi := &file_messages_client_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -726,7 +865,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[9]
+	mi := &file_messages_client_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -739,7 +878,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{9}
+	return file_messages_client_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JobStatus) GetRecord() *JobRecord {
@@ -799,7 +938,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_client_proto_msgTypes[10]
+	mi := &file_messages_client_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +950,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[10]
+	mi := &file_messages_client_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +963,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{10}
+	return file_messages_client_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NodeStatus) GetRecord() *NodeRecord {
@@ -880,7 +1019,7 @@ type GetJob struct {
 
 func (x *GetJob) Reset() {
 	*x = GetJob{}
-	mi := &file_messages_client_proto_msgTypes[11]
+	mi := &file_messages_client_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +1031,7 @@ func (x *GetJob) String() string {
 func (*GetJob) ProtoMessage() {}
 
 func (x *GetJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[11]
+	mi := &file_messages_client_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +1044,7 @@ func (x *GetJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJob.ProtoReflect.Descriptor instead.
 func (*GetJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{11}
+	return file_messages_client_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetJob) GetPrincipal() *Principal {
@@ -932,7 +1071,7 @@ type GetJobReply struct {
 
 func (x *GetJobReply) Reset() {
 	*x = GetJobReply{}
-	mi := &file_messages_client_proto_msgTypes[12]
+	mi := &file_messages_client_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1083,7 @@ func (x *GetJobReply) String() string {
 func (*GetJobReply) ProtoMessage() {}
 
 func (x *GetJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[12]
+	mi := &file_messages_client_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1096,7 @@ func (x *GetJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobReply.ProtoReflect.Descriptor instead.
 func (*GetJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{12}
+	return file_messages_client_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetJobReply) GetOutcome() *Outcome {
@@ -989,7 +1128,7 @@ type ListJobs struct {
 
 func (x *ListJobs) Reset() {
 	*x = ListJobs{}
-	mi := &file_messages_client_proto_msgTypes[13]
+	mi := &file_messages_client_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1140,7 @@ func (x *ListJobs) String() string {
 func (*ListJobs) ProtoMessage() {}
 
 func (x *ListJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[13]
+	mi := &file_messages_client_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1153,7 @@ func (x *ListJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobs.ProtoReflect.Descriptor instead.
 func (*ListJobs) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{13}
+	return file_messages_client_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListJobs) GetPrincipal() *Principal {
@@ -1077,7 +1216,7 @@ type ListJobsReply struct {
 
 func (x *ListJobsReply) Reset() {
 	*x = ListJobsReply{}
-	mi := &file_messages_client_proto_msgTypes[14]
+	mi := &file_messages_client_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1228,7 @@ func (x *ListJobsReply) String() string {
 func (*ListJobsReply) ProtoMessage() {}
 
 func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[14]
+	mi := &file_messages_client_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1241,7 @@ func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsReply.ProtoReflect.Descriptor instead.
 func (*ListJobsReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{14}
+	return file_messages_client_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListJobsReply) GetOutcome() *Outcome {
@@ -1137,7 +1276,7 @@ type ListNodes struct {
 
 func (x *ListNodes) Reset() {
 	*x = ListNodes{}
-	mi := &file_messages_client_proto_msgTypes[15]
+	mi := &file_messages_client_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1288,7 @@ func (x *ListNodes) String() string {
 func (*ListNodes) ProtoMessage() {}
 
 func (x *ListNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[15]
+	mi := &file_messages_client_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1301,7 @@ func (x *ListNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodes.ProtoReflect.Descriptor instead.
 func (*ListNodes) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{15}
+	return file_messages_client_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListNodes) GetPrincipal() *Principal {
@@ -1197,7 +1336,7 @@ type ListNodesReply struct {
 
 func (x *ListNodesReply) Reset() {
 	*x = ListNodesReply{}
-	mi := &file_messages_client_proto_msgTypes[16]
+	mi := &file_messages_client_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1348,7 @@ func (x *ListNodesReply) String() string {
 func (*ListNodesReply) ProtoMessage() {}
 
 func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[16]
+	mi := &file_messages_client_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1361,7 @@ func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesReply.ProtoReflect.Descriptor instead.
 func (*ListNodesReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{16}
+	return file_messages_client_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListNodesReply) GetOutcome() *Outcome {
@@ -1256,7 +1395,7 @@ type ExplainJob struct {
 
 func (x *ExplainJob) Reset() {
 	*x = ExplainJob{}
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1407,7 @@ func (x *ExplainJob) String() string {
 func (*ExplainJob) ProtoMessage() {}
 
 func (x *ExplainJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1420,7 @@ func (x *ExplainJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJob.ProtoReflect.Descriptor instead.
 func (*ExplainJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{17}
+	return file_messages_client_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExplainJob) GetPrincipal() *Principal {
@@ -1308,7 +1447,7 @@ type ExplainJobReply struct {
 
 func (x *ExplainJobReply) Reset() {
 	*x = ExplainJobReply{}
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1459,7 @@ func (x *ExplainJobReply) String() string {
 func (*ExplainJobReply) ProtoMessage() {}
 
 func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1472,7 @@ func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobReply.ProtoReflect.Descriptor instead.
 func (*ExplainJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{18}
+	return file_messages_client_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExplainJobReply) GetOutcome() *Outcome {
@@ -1369,7 +1508,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1520,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1533,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{19}
+	return file_messages_client_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Watch) GetPrincipal() *Principal {
@@ -1476,7 +1615,7 @@ type Unwatch struct {
 
 func (x *Unwatch) Reset() {
 	*x = Unwatch{}
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1627,7 @@ func (x *Unwatch) String() string {
 func (*Unwatch) ProtoMessage() {}
 
 func (x *Unwatch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1640,7 @@ func (x *Unwatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unwatch.ProtoReflect.Descriptor instead.
 func (*Unwatch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{20}
+	return file_messages_client_proto_rawDescGZIP(), []int{22}
 }
 
 // Event is one change of a job or a machine as people see it. Mirror → client.
@@ -1523,7 +1662,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1674,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1687,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{21}
+	return file_messages_client_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -1655,7 +1794,17 @@ const file_messages_client_proto_rawDesc = "" +
 	"\arelease\x18\x04 \x01(\bR\arelease\"L\n" +
 	"\tHoldReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\tR\x03job\"\xb8\x01\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\"\x8e\x01\n" +
+	"\aRequeue\x123\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x10\n" +
+	"\x03run\x18\x04 \x01(\x05R\x03run\x12\x12\n" +
+	"\x04hold\x18\x05 \x01(\bR\x04hold\"a\n" +
+	"\fRequeueReply\x12-\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x10\n" +
+	"\x03run\x18\x03 \x01(\x05R\x03run\"\xb8\x01\n" +
 	"\n" +
 	"ChangeNode\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x12\n" +
@@ -1773,7 +1922,7 @@ func file_messages_client_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_messages_client_proto_goTypes = []any{
 	(Code)(0),               // 0: synapse.v1.Code
 	(NodeVerb)(0),           // 1: synapse.v1.NodeVerb
@@ -1784,68 +1933,72 @@ var file_messages_client_proto_goTypes = []any{
 	(*CancelReply)(nil),     // 6: synapse.v1.CancelReply
 	(*Hold)(nil),            // 7: synapse.v1.Hold
 	(*HoldReply)(nil),       // 8: synapse.v1.HoldReply
-	(*ChangeNode)(nil),      // 9: synapse.v1.ChangeNode
-	(*ChangeNodeReply)(nil), // 10: synapse.v1.ChangeNodeReply
-	(*JobStatus)(nil),       // 11: synapse.v1.JobStatus
-	(*NodeStatus)(nil),      // 12: synapse.v1.NodeStatus
-	(*GetJob)(nil),          // 13: synapse.v1.GetJob
-	(*GetJobReply)(nil),     // 14: synapse.v1.GetJobReply
-	(*ListJobs)(nil),        // 15: synapse.v1.ListJobs
-	(*ListJobsReply)(nil),   // 16: synapse.v1.ListJobsReply
-	(*ListNodes)(nil),       // 17: synapse.v1.ListNodes
-	(*ListNodesReply)(nil),  // 18: synapse.v1.ListNodesReply
-	(*ExplainJob)(nil),      // 19: synapse.v1.ExplainJob
-	(*ExplainJobReply)(nil), // 20: synapse.v1.ExplainJobReply
-	(*Watch)(nil),           // 21: synapse.v1.Watch
-	(*Unwatch)(nil),         // 22: synapse.v1.Unwatch
-	(*Event)(nil),           // 23: synapse.v1.Event
-	(*Principal)(nil),       // 24: synapse.v1.Principal
-	(*JobSpec)(nil),         // 25: synapse.v1.JobSpec
-	(*JobRecord)(nil),       // 26: synapse.v1.JobRecord
-	(*AttemptRecord)(nil),   // 27: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 28: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),    // 29: synapse.v1.LedgerReport
-	(*Token)(nil),           // 30: synapse.v1.Token
-	(*Label)(nil),           // 31: synapse.v1.Label
+	(*Requeue)(nil),         // 9: synapse.v1.Requeue
+	(*RequeueReply)(nil),    // 10: synapse.v1.RequeueReply
+	(*ChangeNode)(nil),      // 11: synapse.v1.ChangeNode
+	(*ChangeNodeReply)(nil), // 12: synapse.v1.ChangeNodeReply
+	(*JobStatus)(nil),       // 13: synapse.v1.JobStatus
+	(*NodeStatus)(nil),      // 14: synapse.v1.NodeStatus
+	(*GetJob)(nil),          // 15: synapse.v1.GetJob
+	(*GetJobReply)(nil),     // 16: synapse.v1.GetJobReply
+	(*ListJobs)(nil),        // 17: synapse.v1.ListJobs
+	(*ListJobsReply)(nil),   // 18: synapse.v1.ListJobsReply
+	(*ListNodes)(nil),       // 19: synapse.v1.ListNodes
+	(*ListNodesReply)(nil),  // 20: synapse.v1.ListNodesReply
+	(*ExplainJob)(nil),      // 21: synapse.v1.ExplainJob
+	(*ExplainJobReply)(nil), // 22: synapse.v1.ExplainJobReply
+	(*Watch)(nil),           // 23: synapse.v1.Watch
+	(*Unwatch)(nil),         // 24: synapse.v1.Unwatch
+	(*Event)(nil),           // 25: synapse.v1.Event
+	(*Principal)(nil),       // 26: synapse.v1.Principal
+	(*JobSpec)(nil),         // 27: synapse.v1.JobSpec
+	(*JobRecord)(nil),       // 28: synapse.v1.JobRecord
+	(*AttemptRecord)(nil),   // 29: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),      // 30: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),    // 31: synapse.v1.LedgerReport
+	(*Token)(nil),           // 32: synapse.v1.Token
+	(*Label)(nil),           // 33: synapse.v1.Label
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
-	24, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
-	25, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
+	26, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
+	27, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
 	2,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
-	24, // 4: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
+	26, // 4: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
 	2,  // 5: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
-	24, // 6: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
+	26, // 6: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
 	2,  // 7: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
-	24, // 8: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
-	1,  // 9: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
-	2,  // 10: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
-	26, // 11: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
-	27, // 12: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
-	28, // 13: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	29, // 14: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	30, // 15: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	24, // 16: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
-	2,  // 17: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
-	11, // 18: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	24, // 19: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	31, // 20: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
-	2,  // 21: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
-	11, // 22: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	24, // 23: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
-	2,  // 24: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
-	12, // 25: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	24, // 26: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	2,  // 27: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	24, // 28: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	31, // 29: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	11, // 30: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	12, // 31: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	26, // 8: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
+	2,  // 9: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
+	26, // 10: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
+	1,  // 11: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
+	2,  // 12: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
+	28, // 13: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
+	29, // 14: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
+	30, // 15: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	31, // 16: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	32, // 17: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	26, // 18: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	2,  // 19: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
+	13, // 20: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
+	26, // 21: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	33, // 22: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	2,  // 23: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
+	13, // 24: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
+	26, // 25: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	2,  // 26: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
+	14, // 27: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
+	26, // 28: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	2,  // 29: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	26, // 30: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	33, // 31: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	13, // 32: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	14, // 33: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -1863,7 +2016,7 @@ func file_messages_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_client_proto_rawDesc), len(file_messages_client_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -31,6 +31,18 @@ func (x *Hold) Validate() error {
 	)
 }
 
+// Validate refuses to requeue nothing.
+func (x *Requeue) Validate() error {
+	if x.GetRun() < 0 {
+		return refuse("run", fmt.Sprintf("is %d", x.GetRun()), "runs are counted from 1; 0 is the present one")
+	}
+	return first(
+		caller(x.GetPrincipal()),
+		id("job", x.GetJob()),
+		text("reason", x.GetReason(), MaxTextBytes),
+	)
+}
+
 // Validate refuses what an operator cannot mean. Nothing is closed without a
 // reason: whoever finds a machine closed a month later has to know why.
 func (x *ChangeNode) Validate() error {
@@ -159,6 +171,14 @@ func answered(o *Outcome, field, named string) error {
 		err = first(err, id(field, named))
 	}
 	return err
+}
+
+// Validate refuses an answer that does not say how it went.
+func (x *RequeueReply) Validate() error {
+	if x.GetRun() < 0 {
+		return refuse("run", fmt.Sprintf("is %d", x.GetRun()), "")
+	}
+	return answered(x.GetOutcome(), "job", x.GetJob())
 }
 
 // Validate refuses an answer that does not say how it went, or is empty though it went well.

@@ -167,6 +167,24 @@ func (c *client) hold(o *Order, release bool) {
 	})
 }
 
+// requeue has the run that the client knows of ended, and asks until it is.
+func (c *client) requeue(o *Order) {
+	page := c.w.books.jobs[o.id]
+	if page == nil {
+		return
+	}
+	c.ask(&messages.Requeue{Principal: anonymous, Job: o.id, Reason: "slow disk", Run: page.record.Runs}, func(reply proto.Message) bool {
+		r, is := reply.(*messages.RequeueReply)
+		if !is || !settled(r.Outcome) {
+			return false
+		}
+		if r.Run > 0 {
+			c.w.count("client.requeued", 1)
+		}
+		return true
+	})
+}
+
 func (c *client) change(m *machine, verb messages.NodeVerb, deadline time.Duration, then ...func()) {
 	q := &messages.ChangeNode{Principal: anonymous, Node: string(m.id), Verb: verb, Reason: "maintenance", DeadlineMs: deadline.Milliseconds()}
 	c.ask(q, func(reply proto.Message) bool {

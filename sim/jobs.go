@@ -55,6 +55,10 @@ func (w *World) submitDrawn(gang bool) {
 	case s.chance(0.05):
 		later(s.skewed(time.Millisecond, w.draw.LongestRun), func() { w.client.hold(o, false) })
 		later(w.draw.LongestRun+s.between(0, w.draw.LongestRun), func() { w.client.hold(o, true) })
+	case s.chance(0.05):
+		later(s.skewed(time.Millisecond, 2*w.draw.LongestRun), func() { w.client.requeue(o) })
+	case s.chance(0.05):
+		o.snared, o.steps = w.client.requeue, 1+s.below(30)
 	}
 	if s.chance(0.08) {
 		// The same request again, as a client does that lost the answer.

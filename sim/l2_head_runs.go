@@ -160,6 +160,10 @@ func (c *headRuns) trulyWaits(w *World, page *jobPage) bool {
 			if m.Job == id {
 				return false
 			}
+		case *messages.Requeue:
+			if m.Job == id {
+				return false
+			}
 		}
 	}
 	for _, t := range page.tokens {

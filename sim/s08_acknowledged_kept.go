@@ -4,7 +4,8 @@ import "github.com/yi-json/synapse/messages"
 
 // acknowledgedKept is S8: every acknowledged submit is stored, under one id
 // however often it was asked, and a terminal state absorbs. The same for an
-// acknowledged cancel: the job does not end in another way later.
+// acknowledged cancel: the job does not end in another way later. A requeue that
+// is said to stop a run has that run's end on disk.
 type acknowledgedKept struct {
 	asked map[string]string // job id by request id, as acknowledged
 }
@@ -26,6 +27,8 @@ func (c *acknowledgedKept) Step(w *World, e *Event) {
 			c.onSubmitReply(w, m)
 		case *messages.CancelReply:
 			c.onCancelReply(w, m)
+		case *messages.RequeueReply:
+			c.onRequeueReply(w, m)
 		}
 	case Replied:
 		if m, is := e.Message.(*messages.SubmitReply); is && m.Outcome.GetCode() == messages.Code_CODE_OK {
@@ -49,6 +52,19 @@ func (c *acknowledgedKept) onCancelReply(w *World, m *messages.CancelReply) {
 	if m.Outcome.GetCode() == messages.Code_CODE_OK && (page == nil || page.record.Cancel == nil) {
 		w.violate(c.Name(), "the cancel of %s was acknowledged and is not on disk", m.Job)
 	}
+}
+
+func (c *acknowledgedKept) onRequeueReply(w *World, m *messages.RequeueReply) {
+	page := w.books.jobs[m.Job]
+	if m.Run == 0 || page == nil {
+		return
+	}
+	for _, t := range page.tokens {
+		if a := w.books.attempts[t]; a.GetRun() == m.Run && a.GetEnd().GetCause() == messages.Cause_CAUSE_REQUEUED {
+			return
+		}
+	}
+	w.violate(c.Name(), "the requeue of %s was acknowledged, and the end of run %d is not on disk", m.Job, m.Run)
 }
 
 func (c *acknowledgedKept) onStored(w *World, s *stored) {

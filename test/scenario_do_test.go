@@ -158,6 +158,21 @@ func (s *stage) release(l line) string {
 	return ""
 }
 
+// requeue tells which run is being stopped, or what was answered instead.
+func (s *stage) requeue(l line) string {
+	out := "no answer"
+	q := &messages.Requeue{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID(), Reason: "slow disk",
+		Run: int32(l.number("run", 0)), Hold: l.has("hold")}
+	s.asked(actors.SchedulerPath, q, func(m proto.Message) {
+		r := m.(*messages.RequeueReply)
+		out = told(r.Outcome)
+		if out == "" {
+			out = "run " + strconv.Itoa(int(r.Run))
+		}
+	})
+	return s.plain(out)
+}
+
 func (s *stage) change(verb messages.NodeVerb) func(line) string {
 	return func(l line) string {
 		s.w.Change(l.machine(0), verb, l.time("deadline", 0))

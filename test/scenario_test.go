@@ -24,6 +24,8 @@
 //	                     orders a job and waits for the answer, unless unheard; count=100 orders as many as name-1, name-2 …
 //	again a [replicas=3] the same request once more, or one with another body under the same id
 //	cancel a | hold a | release a
+//	requeue a [run=1] [hold]
+//	                     the run that is being stopped, 0 if there was none to stop; or why not
 //	drain 2 deadline=5s | cordon 2 | uncordon 2 | remove 2
 //
 // What goes wrong:

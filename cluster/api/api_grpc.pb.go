@@ -28,6 +28,7 @@ const (
 	Synapse_Submit_FullMethodName     = "/synapse.v1.Synapse/Submit"
 	Synapse_Cancel_FullMethodName     = "/synapse.v1.Synapse/Cancel"
 	Synapse_Hold_FullMethodName       = "/synapse.v1.Synapse/Hold"
+	Synapse_Requeue_FullMethodName    = "/synapse.v1.Synapse/Requeue"
 	Synapse_ChangeNode_FullMethodName = "/synapse.v1.Synapse/ChangeNode"
 	Synapse_GetJob_FullMethodName     = "/synapse.v1.Synapse/GetJob"
 	Synapse_ListJobs_FullMethodName   = "/synapse.v1.Synapse/ListJobs"
@@ -46,6 +47,7 @@ type SynapseClient interface {
 	Submit(ctx context.Context, in *messages.Submit, opts ...grpc.CallOption) (*messages.SubmitReply, error)
 	Cancel(ctx context.Context, in *messages.Cancel, opts ...grpc.CallOption) (*messages.CancelReply, error)
 	Hold(ctx context.Context, in *messages.Hold, opts ...grpc.CallOption) (*messages.HoldReply, error)
+	Requeue(ctx context.Context, in *messages.Requeue, opts ...grpc.CallOption) (*messages.RequeueReply, error)
 	ChangeNode(ctx context.Context, in *messages.ChangeNode, opts ...grpc.CallOption) (*messages.ChangeNodeReply, error)
 	GetJob(ctx context.Context, in *messages.GetJob, opts ...grpc.CallOption) (*messages.GetJobReply, error)
 	ListJobs(ctx context.Context, in *messages.ListJobs, opts ...grpc.CallOption) (*messages.ListJobsReply, error)
@@ -89,6 +91,16 @@ func (c *synapseClient) Hold(ctx context.Context, in *messages.Hold, opts ...grp
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(messages.HoldReply)
 	err := c.cc.Invoke(ctx, Synapse_Hold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *synapseClient) Requeue(ctx context.Context, in *messages.Requeue, opts ...grpc.CallOption) (*messages.RequeueReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(messages.RequeueReply)
+	err := c.cc.Invoke(ctx, Synapse_Requeue_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -210,6 +222,7 @@ type SynapseServer interface {
 	Submit(context.Context, *messages.Submit) (*messages.SubmitReply, error)
 	Cancel(context.Context, *messages.Cancel) (*messages.CancelReply, error)
 	Hold(context.Context, *messages.Hold) (*messages.HoldReply, error)
+	Requeue(context.Context, *messages.Requeue) (*messages.RequeueReply, error)
 	ChangeNode(context.Context, *messages.ChangeNode) (*messages.ChangeNodeReply, error)
 	GetJob(context.Context, *messages.GetJob) (*messages.GetJobReply, error)
 	ListJobs(context.Context, *messages.ListJobs) (*messages.ListJobsReply, error)
@@ -237,6 +250,9 @@ func (UnimplementedSynapseServer) Cancel(context.Context, *messages.Cancel) (*me
 }
 func (UnimplementedSynapseServer) Hold(context.Context, *messages.Hold) (*messages.HoldReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Hold not implemented")
+}
+func (UnimplementedSynapseServer) Requeue(context.Context, *messages.Requeue) (*messages.RequeueReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Requeue not implemented")
 }
 func (UnimplementedSynapseServer) ChangeNode(context.Context, *messages.ChangeNode) (*messages.ChangeNodeReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method ChangeNode not implemented")
@@ -336,6 +352,24 @@ func _Synapse_Hold_Handler(srv interface{}, ctx context.Context, dec func(interf
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(SynapseServer).Hold(ctx, req.(*messages.Hold))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Synapse_Requeue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(messages.Requeue)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).Requeue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_Requeue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).Requeue(ctx, req.(*messages.Requeue))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -506,6 +540,10 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Hold",
 			Handler:    _Synapse_Hold_Handler,
+		},
+		{
+			MethodName: "Requeue",
+			Handler:    _Synapse_Requeue_Handler,
 		},
 		{
 			MethodName: "ChangeNode",

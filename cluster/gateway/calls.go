@@ -47,6 +47,16 @@ func (g *Gateway) Hold(ctx context.Context, q *messages.Hold) (*messages.HoldRep
 	return reply, err
 }
 
+// Requeue ends the attempt that runs and has the job wait for its turn again.
+func (g *Gateway) Requeue(ctx context.Context, q *messages.Requeue) (*messages.RequeueReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	reply, err := call[*messages.RequeueReply](ctx, g, g.scheduler, q)
+	if job := g.over(ctx, q.Job, err); job != nil {
+		return nil, hasEnded(job)
+	}
+	return reply, err
+}
+
 // over finds the job that a wish came too late for; nil if that is not what went wrong.
 func (g *Gateway) over(ctx context.Context, id string, err error) *messages.JobStatus {
 	if api.OutcomeOf(err).GetCode() != messages.Code_CODE_NOT_FOUND {

@@ -138,11 +138,17 @@ func TestRefusals(t *testing.T) {
 	refused(t, submit(&messages.Submit{RequestId: "r", Spec: gpuJob("b", 1, 1)}), messages.Code_CODE_CONFLICT, codes.AlreadyExists, "used for another job")
 
 	eventually(t, "the job runs", func() bool { return d.phase(one) == "running" })
+	_, err = d.SynapseClient.Requeue(ctx, &messages.Requeue{Job: one, Run: -1})
+	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "run: is -1")
+	_, err = d.SynapseClient.Requeue(ctx, &messages.Requeue{Job: one, Run: 2})
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "the job has not come to run 2")
 	l.exits(0, false)
 	eventually(t, "the job has ended", func() bool { return d.phase(one) == "succeeded" })
 	_, err = d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: one})
 	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "the job has already ended: succeeded")
 	_, err = d.SynapseClient.Hold(ctx, &messages.Hold{Job: one})
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "the job has already ended: succeeded")
+	_, err = d.SynapseClient.Requeue(ctx, &messages.Requeue{Job: one})
 	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "the job has already ended: succeeded")
 }
 

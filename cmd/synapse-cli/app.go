@@ -79,7 +79,7 @@ func (a *app) root() *cobra.Command {
 		a.seedFlags(root)
 	}
 	root.AddCommand(a.submitCommand(), a.getCommand(), a.describeCommand(), a.explainCommand(), a.logsCommand(),
-		a.cancelCommand(), a.waitCommand(), a.watchCommand(), a.eventsCommand(), a.holdCommand(), a.releaseCommand(),
+		a.cancelCommand(), a.waitCommand(), a.watchCommand(), a.eventsCommand(), a.holdCommand(), a.releaseCommand(), a.requeueCommand(),
 		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.historyCommand(), a.upCommand(), a.versionCommand(), a.docsCommand())
 	return root
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -10,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what is done to jobs: `cancel`, `hold`, `release`.
+// This file owns what is done to jobs: `cancel`, `hold`, `release`, `requeue`.
 
 // deed does something to one job, by its whole id, and says what became of it.
 type deed func(ctx context.Context, c *client.Client, id string) (string, error)
@@ -121,4 +122,42 @@ func (a *app) releaseCommand() *cobra.Command {
 			_, err := c.Hold(ctx, &messages.Hold{Job: id, Release: true})
 			return "released", err
 		})
+}
+
+func (a *app) requeueCommand() *cobra.Command {
+	reason, hold := "", false
+	c := a.jobsCommand("requeue", "stop jobs and have them wait for their turn again, in their old place",
+		"  synapse-cli requeue JOB --reason \"slow disk on n7\"\n  synapse-cli requeue -l team=nlp --hold",
+		func(ctx context.Context, c *client.Client, id string) (string, error) {
+			return requeue(ctx, c, id, reason, hold)
+		})
+	c.Flags().StringVarP(&reason, "reason", "r", "", "why, for whoever asks later")
+	c.Flags().BoolVar(&hold, "hold", false, "and hold them, until they are released")
+	return c
+}
+
+// requeue names the run that it saw: the call may be tried again, and the job
+// may run again by then.
+func requeue(ctx context.Context, c *client.Client, id, reason string, hold bool) (string, error) {
+	status, err := c.Job(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	run, stopped := status.GetRecord().GetRuns(), int32(0)
+	switch {
+	case run > 0:
+		reply, failed := c.Requeue(ctx, &messages.Requeue{Job: id, Reason: reason, Hold: hold, Run: run})
+		stopped, err = reply.GetRun(), failed
+	case hold:
+		_, err = c.Hold(ctx, &messages.Hold{Job: id, Reason: reason})
+	}
+	switch {
+	case stopped > 0 && hold:
+		return fmt.Sprintf("held: run %d is being stopped", stopped), err
+	case stopped > 0:
+		return fmt.Sprintf("requeued: run %d is being stopped", stopped), err
+	case hold:
+		return "held: it was not running", err
+	}
+	return "waits already", err
 }

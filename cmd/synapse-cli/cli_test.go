@@ -303,6 +303,31 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// The run that is named is the one that was seen: what is tried again must not end the next.
+func TestRequeue(t *testing.T) {
+	f := startFake(t)
+	new, back, runs := job("jaa1", "queued", messages.JobState_JOB_STATE_QUEUED), job("jbb1", "queued", messages.JobState_JOB_STATE_QUEUED),
+		job("jcc1", "running", messages.JobState_JOB_STATE_ACTIVE)
+	back.Record.Runs, runs.Record.Runs = 1, 3
+	for _, j := range []*messages.JobStatus{new, back, runs} {
+		f.put(j)
+	}
+	cli(f.address, "requeue", "-l", "team=nlp", "-r", "slow disk").wants(t, 0,
+		"Job jaa1 waits already\nJob jbb1 waits already\nJob jcc1 requeued: run 3 is being stopped\n", "")
+	sent := told[*messages.Requeue](f)
+	if len(sent) != 2 || sent[0].GetRun() != 1 || sent[1].GetRun() != 3 || sent[1].GetReason() != "slow disk" || sent[1].GetHold() {
+		t.Errorf("%v", sent)
+	}
+	cli(f.address, "requeue", "jaa1", "jcc1", "--hold", "-r", "new data").wants(t, 0,
+		"Job jaa1 held: it was not running\nJob jcc1 held: run 3 is being stopped\n", "")
+	if sent = told[*messages.Requeue](f); len(sent) != 3 || !sent[2].GetHold() {
+		t.Errorf("%v", sent)
+	}
+	if held := told[*messages.Hold](f); len(held) != 1 || held[0].GetJob() != "jaa1" || held[0].GetReason() != "new data" {
+		t.Errorf("%v", held)
+	}
+}
+
 func TestLogs(t *testing.T) {
 	f := startFake(t)
 	single := job("j1", "running", messages.JobState_JOB_STATE_ACTIVE)

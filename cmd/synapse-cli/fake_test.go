@@ -183,6 +183,18 @@ func (f *fake) Hold(_ context.Context, q *messages.Hold) (*messages.HoldReply, e
 	return &messages.HoldReply{Outcome: ok(), Job: q.GetJob()}, f.heard(q)
 }
 
+func (f *fake) Requeue(_ context.Context, q *messages.Requeue) (*messages.RequeueReply, error) {
+	r := &messages.RequeueReply{Outcome: ok(), Job: q.GetJob()}
+	f.mu.Lock()
+	for _, j := range f.jobs {
+		if j.GetRecord().GetId() == q.GetJob() && j.GetRecord().GetState() == messages.JobState_JOB_STATE_ACTIVE {
+			r.Run = q.GetRun()
+		}
+	}
+	f.mu.Unlock()
+	return r, f.heard(q)
+}
+
 func (f *fake) ChangeNode(_ context.Context, q *messages.ChangeNode) (*messages.ChangeNodeReply, error) {
 	return &messages.ChangeNodeReply{Outcome: ok(), Node: q.GetNode()}, f.heard(q)
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,31 @@ func deafToSIGTERM(t *testing.T, c *cluster) {
 		t.Errorf("it was gone %s after it was told to, though it does not listen and had a grace of 1 s", took)
 	}
 	c.await(next, "succeeded", 10*time.Second)
+}
+
+// TestRequeue: the run is stopped, which counts as no failure, and the next one has the machine to itself.
+func TestRequeue(t *testing.T) { eachDriver(t, requeued) }
+
+func requeued(t *testing.T, c *cluster) {
+	c.node("n1", "r1")
+	out := t.TempDir()
+	id := c.submit(writing(t, out, gang(2, 4, `[ -e `+out+`/$SYNAPSE_RANK ] && exit 0; touch `+out+`/$SYNAPSE_RANK; exec sleep 120`)))
+	c.await(id, "running", 10*time.Second)
+	for rank := range 2 {
+		for limit := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			if _, err := os.Stat(filepath.Join(out, strconv.Itoa(rank))); err == nil {
+				break
+			}
+			if time.Now().After(limit) {
+				t.Fatalf("rank %d does not run", rank)
+			}
+		}
+	}
+	c.cli("requeue", id, "--reason", "new data").wants(t, 0, "Job "+id+" requeued: run 1 is being stopped\n", "")
+	if s := c.await(id, "succeeded", 20*time.Second); s.Record.Runs != 2 || s.Record.Failures != 0 || s.Record.InfraRestarts != 0 {
+		t.Errorf("it has run %d times, with %d failures of its own and %d of machines", s.Record.Runs, s.Record.Failures, s.Record.InfraRestarts)
+	}
+	c.cli("requeue", id).wants(t, 4, "", "the job has already ended: succeeded")
 }
 
 // TestGPUsApart: two tasks of one machine are never shown each other's GPUs.

@@ -193,11 +193,7 @@ func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
 	}
 	if e := a.GetEnd(); e != nil {
 		p.line("Ended", when(e.GetAtUnixMs(), s.NowMs))
-		how := cause(e.GetCause().String(), "CAUSE_")
-		if e.GetDetail() != "" {
-			how += ": " + e.GetDetail()
-		}
-		p.line("Cause", how)
+		p.line("Cause", endWords(e))
 	}
 	if len(a.GetPlaces()) == 0 {
 		return
@@ -206,6 +202,18 @@ func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
 	p.table(func(w io.Writer) error {
 		return table(w, Style{Colour: s.Colour, Width: s.Width}, placeColumns, groups(a.GetPlaces()))
 	})
+}
+
+// endWords is the cause and what is told beside it, which may begin with it: "requeued by alice".
+func endWords(e *messages.End) string {
+	how, detail := cause(e.GetCause().String(), "CAUSE_"), e.GetDetail()
+	switch {
+	case detail == "":
+		return how
+	case strings.HasPrefix(detail, how+" "):
+		return detail
+	}
+	return how + ": " + detail
 }
 
 // group is neighbours in rank on one machine that fared alike: a gang of a

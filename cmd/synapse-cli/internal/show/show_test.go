@@ -262,3 +262,16 @@ func TestRanAndWhy(t *testing.T) {
 		}
 	}
 }
+
+// A cause that its own words begin with is not said twice.
+func TestEndWords(t *testing.T) {
+	for want, e := range map[string]*messages.End{
+		"succeeded":                    {Cause: messages.Cause_CAUSE_SUCCEEDED},
+		"machine lost: n2 was lost":    {Cause: messages.Cause_CAUSE_MACHINE_LOST, Detail: "n2 was lost"},
+		"requeued by alice: slow disk": {Cause: messages.Cause_CAUSE_REQUEUED, Detail: "requeued by alice: slow disk"},
+	} {
+		if got := endWords(e); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

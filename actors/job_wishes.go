@@ -1,0 +1,127 @@
+package actors
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what people want of a job that is there: cancel, hold, requeue.
+// A wish goes with the next write, and is answered once that is on disk: how it
+// went is known only then, since the job may have ended meanwhile.
+
+// asker is a client that waits for its answer.
+type asker struct {
+	pid    *actor.PID
+	answer func() any
+}
+
+// wish has the sender answered once what it asked for is on disk.
+func (j *Job) wish(ctx actor.Context, answer func() any) {
+	j.askers = append(j.askers, asker{ctx.Sender(), answer})
+	j.advance(ctx)
+}
+
+func (j *Job) onCancel(ctx actor.Context, m *messages.Cancel) {
+	answer := func() any {
+		reply := &messages.CancelReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+		if j.rec.State.Terminal() && j.rec.State != messages.JobState_JOB_STATE_CANCELLED {
+			reply.Outcome = j.alreadyEnded()
+		}
+		return reply
+	}
+	if j.rec.State.Terminal() || j.rec.Cancel != nil {
+		ctx.Respond(answer())
+		return
+	}
+	if j.cancel == nil {
+		j.cancel = &messages.Deed{By: m.Principal, AtUnixMs: j.p.Clock.WallMs(), Reason: m.Reason}
+	}
+	j.askers = append(j.askers, asker{ctx.Sender(), answer})
+	j.finish(ctx, messages.Cause_CAUSE_CANCELLED, m.Reason, "")
+	j.advance(ctx)
+}
+
+func (j *Job) onHold(ctx actor.Context, m *messages.Hold) {
+	if !j.rec.State.Terminal() {
+		j.release = m.Release
+		if !m.Release {
+			j.keep(ctx, m.Principal, m.Reason)
+		}
+	}
+	j.wish(ctx, func() any {
+		reply := &messages.HoldReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+		if j.rec.State.Terminal() {
+			reply.Outcome = j.alreadyEnded()
+		}
+		return reply
+	})
+}
+
+// keep has the job not planned until it is released.
+func (j *Job) keep(ctx actor.Context, by *messages.Principal, reason string) {
+	j.hold = &messages.Deed{By: by, AtUnixMs: j.p.Clock.WallMs(), Reason: reason}
+	ctx.Send(j.peers.scheduler, withdraws{j.id})
+}
+
+// onRequeue ends the attempt that was meant. The naive way, to end whichever
+// runs, ends two where the answer to the first request was lost.
+func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
+	run := m.Run
+	if run == 0 {
+		run = j.rec.Runs
+	}
+	if m.Hold && !j.rec.State.Terminal() {
+		j.release = false
+		j.keep(ctx, m.Principal, m.Reason)
+	}
+	j.askers = append(j.askers, asker{ctx.Sender(), func() any { return j.requeueReply(m.Job, run) }})
+	if j.att != nil && j.att.Run == run {
+		why := strings.TrimSuffix("requeued by "+m.Principal.GetName()+": "+m.Reason, ": ")
+		j.finish(ctx, messages.Cause_CAUSE_REQUEUED, why, "")
+	}
+	j.advance(ctx)
+}
+
+// requeueReply tells what of the wish to end a run is on disk.
+func (j *Job) requeueReply(job string, run int32) *messages.RequeueReply {
+	reply := &messages.RequeueReply{Job: job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+	conflict := func(field, format string, args ...any) {
+		reply.Outcome = &messages.Outcome{Code: messages.Code_CODE_CONFLICT, Field: field, Text: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case j.rec.State.Terminal():
+		reply.Outcome = j.alreadyEnded()
+	case run > j.rec.Runs:
+		conflict("run", "the job has not come to run %d: its last is %d", run, j.rec.Runs)
+	case j.att == nil || j.att.Run != run:
+		// That one is over: there is nothing to stop.
+	case j.att.End.GetCause() != messages.Cause_CAUSE_REQUEUED:
+		conflict("job", "run %d is ending by itself: %s", run, wordOf(j.att.End.GetCause().String(), "CAUSE_"))
+	default:
+		reply.Run = run
+	}
+	return reply
+}
+
+func (j *Job) alreadyEnded() *messages.Outcome {
+	return &messages.Outcome{
+		Code: messages.Code_CODE_CONFLICT, Field: "job",
+		Text: "the job has already ended: " + outcomeWord(j.rec.State) + " " + j.rec.Outcome,
+		Hint: "submit it again to run it again",
+	}
+}
+
+// answerTooLate tells clients whose wish met a job that had just ended.
+func (j *Job) answerTooLate(ctx actor.Context) {
+	if !j.rec.State.Terminal() {
+		return
+	}
+	for _, a := range j.askers {
+		ctx.Send(a.pid, a.answer())
+	}
+	j.cancel, j.hold, j.release, j.askers = nil, nil, false, nil
+}
