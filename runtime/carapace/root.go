@@ -125,15 +125,15 @@ func Shows(path string, hide []string) (hidden string, is bool) {
 		if resolved, err := filepath.EvalSymlinks(hidden); err == nil {
 			hidden = resolved
 		}
-		if within(path, hidden) || within(hidden, path) {
+		if Within(path, hidden) || Within(hidden, path) {
 			return hidden, true
 		}
 	}
 	return "", false
 }
 
-// within tells whether a path is a folder or lies below it.
-func within(path, folder string) bool {
+// Within tells whether a path is a folder or lies below it.
+func Within(path, folder string) bool {
 	folder, path = filepath.Clean(folder), filepath.Clean(path)
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }

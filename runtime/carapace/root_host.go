@@ -129,7 +129,7 @@ func (r *root) hide() error {
 // isOwn tells whether a path of the host view is the container's own rather than the machine's.
 func (r *root) isOwn(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return ownEntries[first] || within(path, "/var/tmp")
+	return ownEntries[first] || Within(path, "/var/tmp")
 }
 
 // cover puts an empty directory over a directory, and /dev/null over anything else.

@@ -88,7 +88,7 @@ func (d *Driver) mayShow(field, path string, who *account.Account) error {
 var ownPlaces = []string{"/tmp", "/run", "/var/tmp", "/root", scratchTarget, "/dev/shm"}
 
 func isOwnPlace(path string) bool {
-	return slices.ContainsFunc(ownPlaces, func(own string) bool { return within(path, own) })
+	return slices.ContainsFunc(ownPlaces, func(own string) bool { return carapace.Within(path, own) })
 }
 
 // checkTarget: a host view cannot be written to, so a mount needs a place that is
@@ -113,7 +113,7 @@ func checkWorkdir(s *messages.JobSpec, image Image) error {
 		return nil
 	}
 	for _, m := range s.GetMounts() {
-		if within(dir, m.GetTarget()) {
+		if carapace.Within(dir, m.GetTarget()) {
 			return nil
 		}
 	}
@@ -139,10 +139,4 @@ func fieldOfJob(err error) error {
 		return &carapace.SpecError{Field: name, Reason: wrong.Reason}
 	}
 	return err
-}
-
-// within tells whether a path is a folder or lies below it.
-func within(path, folder string) bool {
-	path, folder = filepath.Clean(path), filepath.Clean(folder)
-	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }

@@ -179,7 +179,7 @@ func TestDirectoryImage(t *testing.T) {
 	d := driverOf(t, nil)
 	task := taskOf(t, func(s *messages.JobSpec) { s.Image, s.Command = root, nil })
 	spec := specOf(t, d, task, nil, nil)
-	if spec.Rootfs != root || !within(spec.Layer, task.Dir) || !slices.Equal(spec.Command, []string{"/bin/sh"}) {
+	if spec.Rootfs != root || !carapace.Within(spec.Layer, task.Dir) || !slices.Equal(spec.Command, []string{"/bin/sh"}) {
 		t.Errorf("%+v", spec)
 	}
 	if slices.ContainsFunc(spec.Env, func(s string) bool { return strings.HasPrefix(s, "HOME=") }) {

@@ -28,6 +28,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/image/layer"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -119,7 +120,7 @@ func TestStored(t *testing.T) {
 	ref := pushed(t, "", v1.Config{Entrypoint: []string{"/bin/sh"}, Env: []string{"FROM=image", "A=image"}, WorkingDir: "/open"})
 	task := taskOf(t, func(s *messages.JobSpec) { s.Image, s.Command = ref, nil })
 	spec := specOf(t, d, task, nil, []string{"A=job"})
-	if !within(spec.Rootfs, data) || !within(spec.Layer, task.Dir) || spec.ReadOnly || spec.Workdir != "/open" || spec.Command[0] != "/bin/sh" {
+	if !carapace.Within(spec.Rootfs, data) || !carapace.Within(spec.Layer, task.Dir) || spec.ReadOnly || spec.Workdir != "/open" || spec.Command[0] != "/bin/sh" {
 		t.Errorf("%+v", spec)
 	}
 	if env := strings.Join(spec.Env, " "); !strings.Contains(env, "FROM=image") || !strings.Contains(env, "A=job") || strings.Contains(env, "A=image") {

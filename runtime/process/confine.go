@@ -7,6 +7,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
@@ -55,7 +56,7 @@ func (d *Driver) Barred() []string {
 func (d *Driver) bars(place string) bool {
 	return slices.ContainsFunc(d.o.Hide, func(hidden string) bool {
 		place, hidden := real(place), real(hidden)
-		return supervisor.Within(hidden, place) || supervisor.Within(place, hidden)
+		return carapace.Within(hidden, place) || carapace.Within(place, hidden)
 	})
 }
 
@@ -75,7 +76,7 @@ func (d *Driver) mayWrite(s *messages.JobSpec) error {
 		}
 	}
 	for _, hidden := range d.o.Hide {
-		if dir := s.GetWorkdir(); dir != "" && supervisor.Within(real(dir), real(hidden)) {
+		if dir := s.GetWorkdir(); dir != "" && carapace.Within(real(dir), real(hidden)) {
 			return fmt.Errorf("workdir: %s is hidden from tasks, because the agent keeps its own there; take a directory beside it", dir)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -240,7 +241,7 @@ func TestAgentsOwn(t *testing.T) {
 	}
 	task := taskOf(t, host(nil))
 	spec, err := d.Command(task, nil, []string{"A=1"})
-	below := supervisor.Within(dir, "/tmp")
+	below := carapace.Within(dir, "/tmp")
 	if err != nil || slices.Contains(spec.Env, "TMPDIR="+task.Scratch) != below || slices.Contains(d.Barred(), "/tmp") != below {
 		t.Errorf("%v, %v, %v", spec, err, d.Barred())
 	}

@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/carapace"
 )
 
 // This file owns what a task of plain processes may still do to the machine: the rules that make it so. The task is the
@@ -120,10 +121,10 @@ func resolved(paths []string) []string {
 func (m *confining) around(path string, hidden []string) {
 	inside := false
 	for _, place := range hidden {
-		if Within(path, place) {
+		if carapace.Within(path, place) {
 			return
 		}
-		inside = inside || Within(place, path)
+		inside = inside || carapace.Within(place, path)
 	}
 	if !inside {
 		m.allowAt(path, mayRead)
@@ -158,7 +159,7 @@ func (m *confining) allowWrite(path string) {
 			return err
 		}
 		for _, place := range m.hidden {
-			if Within(place, real) || Within(real, place) {
+			if carapace.Within(place, real) || carapace.Within(real, place) {
 				return nil
 			}
 		}
@@ -181,10 +182,4 @@ func (m *confining) fail(path string, err error) {
 	if m.failed == nil {
 		m.failed = fmt.Errorf("%s: %w", path, err)
 	}
-}
-
-// Within tells whether a path is a folder or lies below it.
-func Within(path, folder string) bool {
-	path, folder = filepath.Clean(path), filepath.Clean(folder)
-	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }

@@ -1,0 +1,20 @@
+//go:build linux
+
+package carapace
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestWithin: a folder is in itself, and not in one that its name begins with.
+func TestWithin(t *testing.T) {
+	inside := []string{"/a/b in /a", "/a in /", "/a/ in /a", "/a/b/../c in /a", "/ in /"}
+	for _, c := range append(slices.Clone(inside), "/ab in /a", "/a in /a/b", "/a/../b in /a") {
+		path, folder, _ := strings.Cut(c, " in ")
+		if got := Within(path, folder); got != slices.Contains(inside, c) {
+			t.Errorf("%s: %v", c, got)
+		}
+	}
+}
