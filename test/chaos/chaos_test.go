@@ -78,7 +78,7 @@ func TestChaos(t *testing.T) {
 // mayEndBy is what may end an attempt here. No member fails by itself, and none
 // is ended by what happens to its agent: its supervisor lives.
 var mayEndBy = []messages.Cause{
-	messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED,
+	messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_REQUEUED,
 	messages.Cause_CAUSE_MACHINE_LOST, // its agent was silent for ten seconds
 	messages.Cause_CAUSE_EXPIRED,      // its agent lost a reservation that was only in memory
 	messages.Cause_CAUSE_START_TIMEOUT,
@@ -202,6 +202,9 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 		if !slices.Contains(mayEndBy, a.End.GetCause()) {
 			w.t.Errorf("attempt %s of job %s ended by %s: %s", token, j.id, a.End.GetCause(), a.End.GetDetail())
 		}
+		if a.Run == j.requeued && a.End.GetCause() != messages.Cause_CAUSE_REQUEUED {
+			w.t.Errorf("run %d of job %s was said to be stopped for a requeue, and ended by %s", a.Run, j.id, a.End.GetCause())
+		}
 		if len(a.Places) != int(j.spec.Gang.ReplicasMin) {
 			w.t.Errorf("attempt %s of job %s has %d members", token, j.id, len(a.Places))
 		}
@@ -227,8 +230,9 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 		if succeeded := last && state == messages.JobState_JOB_STATE_SUCCEEDED; succeeded && done != len(a.Places) {
 			w.t.Errorf("job %s succeeded, and %d of its %d members did their work", j.id, done, len(a.Places))
 		}
-		// Of a machine that was lost nobody knew in time that its member had done its work.
-		if cause := a.End.GetCause(); !last && cause != messages.Cause_CAUSE_MACHINE_LOST && allWell(a) {
+		// Of a machine that was lost nobody knew in time that its member had done its work; and what is to be run again may do it before it is stopped.
+		stopped := a.End.GetCause() == messages.Cause_CAUSE_MACHINE_LOST || a.End.GetCause() == messages.Cause_CAUSE_REQUEUED
+		if cause := a.End.GetCause(); !last && !stopped && allWell(a) {
 			w.t.Errorf("job %s succeeded in attempt %s, which ended by %s, and was run again", j.id, token, cause)
 		}
 	}

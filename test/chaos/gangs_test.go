@@ -21,7 +21,8 @@ const users = 6
 type submitted struct {
 	id, request string
 	spec        *messages.JobSpec
-	cancelled   bool // a cancel was acknowledged
+	cancelled   bool  // a cancel was acknowledged
+	requeued    int32 // the run that was said to be stopped; 0: none
 }
 
 // stream submits gangs until ctx ends, and answers all that were acknowledged.
@@ -38,9 +39,13 @@ func (w *world) stream(ctx context.Context) []submitted {
 					w.t.Errorf("request %s was not acknowledged within %s", s.request, patience)
 					return
 				}
-				if w.draw(10) == 0 {
+				switch w.draw(10) {
+				case 0:
 					wait(ctx, w.between(0, 2*time.Second))
 					s.cancelled = w.cancel(s.id)
+				case 1:
+					wait(ctx, w.between(0, 2*time.Second))
+					s.requeued = w.requeue(s.id)
 				}
 				mu.Lock()
 				all = append(all, s)
@@ -115,6 +120,17 @@ func (w *world) cancel(id string) bool {
 		return c.Cancel(ctx, &messages.Cancel{Job: id, Reason: "chaos"})
 	})
 	return err == nil
+}
+
+// requeue answers which run is being stopped, if any.
+func (w *world) requeue(id string) int32 {
+	reply, err := ask(w, func(ctx context.Context, c api.SynapseClient) (*messages.RequeueReply, error) {
+		return c.Requeue(ctx, &messages.Requeue{Job: id, Reason: "chaos"})
+	})
+	if err != nil {
+		return 0
+	}
+	return reply.Run
 }
 
 // over waits until a job is over, or ctx is.
