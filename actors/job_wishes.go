@@ -19,10 +19,15 @@ type asker struct {
 	answer func() any
 }
 
-// wish has the sender answered once what it asked for is on disk.
-func (j *Job) wish(ctx actor.Context, answer func() any) {
+// asks has the sender answered with the next write; at once where the job is
+// over, and tells then that there is nothing left to do.
+func (j *Job) asks(ctx actor.Context, answer func() any) (open bool) {
+	if j.rec.State.Terminal() {
+		ctx.Respond(answer())
+		return false
+	}
 	j.askers = append(j.askers, asker{ctx.Sender(), answer})
-	j.advance(ctx)
+	return true
 }
 
 func (j *Job) onCancel(ctx actor.Context, m *messages.Cancel) {
@@ -33,32 +38,36 @@ func (j *Job) onCancel(ctx actor.Context, m *messages.Cancel) {
 		}
 		return reply
 	}
-	if j.rec.State.Terminal() || j.rec.Cancel != nil {
+	if j.rec.Cancel != nil {
 		ctx.Respond(answer())
+		return
+	}
+	if !j.asks(ctx, answer) {
 		return
 	}
 	if j.cancel == nil {
 		j.cancel = &messages.Deed{By: m.Principal, AtUnixMs: j.p.Clock.WallMs(), Reason: m.Reason}
 	}
-	j.askers = append(j.askers, asker{ctx.Sender(), answer})
 	j.finish(ctx, messages.Cause_CAUSE_CANCELLED, m.Reason, "")
 	j.advance(ctx)
 }
 
 func (j *Job) onHold(ctx actor.Context, m *messages.Hold) {
-	if !j.rec.State.Terminal() {
-		j.release = m.Release
-		if !m.Release {
-			j.keep(ctx, m.Principal, m.Reason)
-		}
-	}
-	j.wish(ctx, func() any {
+	answer := func() any {
 		reply := &messages.HoldReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
 		if j.rec.State.Terminal() {
 			reply.Outcome = j.alreadyEnded()
 		}
 		return reply
-	})
+	}
+	if !j.asks(ctx, answer) {
+		return
+	}
+	j.release = m.Release
+	if !m.Release {
+		j.keep(ctx, m.Principal, m.Reason)
+	}
+	j.advance(ctx)
 }
 
 // keep has the job not planned until it is released.
@@ -74,11 +83,13 @@ func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
 	if run == 0 {
 		run = j.rec.Runs
 	}
-	if m.Hold && !j.rec.State.Terminal() {
+	if !j.asks(ctx, func() any { return j.requeueReply(m.Job, run) }) {
+		return
+	}
+	if m.Hold {
 		j.release = false
 		j.keep(ctx, m.Principal, m.Reason)
 	}
-	j.askers = append(j.askers, asker{ctx.Sender(), func() any { return j.requeueReply(m.Job, run) }})
 	if j.att != nil && j.att.Run == run {
 		why := strings.TrimSuffix("requeued by "+m.Principal.GetName()+": "+m.Reason, ": ")
 		j.finish(ctx, messages.Cause_CAUSE_REQUEUED, why, "")
@@ -100,7 +111,7 @@ func (j *Job) requeueReply(job string, run int32) *messages.RequeueReply {
 	case j.att == nil || j.att.Run != run:
 		// That one is over: there is nothing to stop.
 	case j.att.End.GetCause() != messages.Cause_CAUSE_REQUEUED:
-		conflict("job", "run %d is ending by itself: %s", run, wordOf(j.att.End.GetCause().String(), "CAUSE_"))
+		conflict("job", "run %d is ending already: %s", run, wordOf(j.att.End.GetCause().String(), "CAUSE_"))
 	default:
 		reply.Run = run
 	}
