@@ -130,6 +130,10 @@ func (c *client) acknowledged(o *Order, r *messages.SubmitReply) {
 		c.w.say("submit refused: %s %s", r.Outcome.Field, r.Outcome.Text)
 		return
 	}
+	if c.w.books.jobs[r.Job] == nil {
+		c.lose(o) // the store was put back while the answer was on its way
+		return
+	}
 	// What was refused when it was asked first may be taken when it is asked again.
 	o.id, o.ackedAt, o.refused = r.Job, c.w.engine.now, false
 	c.byID[o.id] = o
@@ -148,7 +152,8 @@ func (c *client) cancel(o *Order) {
 		if !is || !settled(r.Outcome) {
 			return false
 		}
-		if r.Outcome.Code == messages.Code_CODE_OK && o.cancelled == 0 {
+		page := c.w.books.jobs[o.id] // without the cancel, where the store was put back while the answer was on its way
+		if r.Outcome.Code == messages.Code_CODE_OK && o.cancelled == 0 && page != nil && page.record.Cancel != nil {
 			o.cancelled = c.w.engine.now
 			c.w.count("client.cancelled", 1)
 		}

@@ -97,13 +97,18 @@ func (c *client) forget() {
 		switch {
 		case o.id == "":
 		case page == nil:
-			delete(c.byID, o.id)
-			o.id, o.cancelled = "", 0
-			c.w.engine.after(c.w.jobs.between(time.Second, 20*time.Second), func() { c.order(o) })
+			c.lose(o)
 		case page.record.Cancel == nil:
 			o.cancelled = 0
 		}
 	}
+}
+
+// lose lets people know that a job was lost.
+func (c *client) lose(o *Order) {
+	delete(c.byID, o.id)
+	o.id, o.cancelled = "", 0
+	c.w.engine.after(c.w.jobs.between(time.Second, 20*time.Second), func() { c.order(o) })
 }
 
 // acceptLoss is the operator's word: the next leaders are started with it.

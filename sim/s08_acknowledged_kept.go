@@ -32,13 +32,23 @@ func (c *acknowledgedKept) Step(w *World, e *Event) {
 		}
 	case Replied:
 		if m, is := e.Message.(*messages.SubmitReply); is && m.Outcome.GetCode() == messages.Code_CODE_OK {
-			request := w.books.jobs[m.Job].record.RequestId
-			if before := c.asked[request]; before != "" && before != m.Job {
-				w.violate(c.Name(), "%s was acknowledged as %s, and before as %s", request, m.Job, before)
-			}
-			c.asked[request] = m.Job
+			c.onAcknowledged(w, m)
 		}
 	}
+}
+
+// onAcknowledged looks whether the same request became another job before. One
+// that the operator lost while its answer was on its way is nobody's any more.
+func (c *acknowledgedKept) onAcknowledged(w *World, m *messages.SubmitReply) {
+	page := w.books.jobs[m.Job]
+	if page == nil {
+		return
+	}
+	request := page.record.RequestId
+	if before := c.asked[request]; before != "" && before != m.Job {
+		w.violate(c.Name(), "%s was acknowledged as %s, and before as %s", request, m.Job, before)
+	}
+	c.asked[request] = m.Job
 }
 
 func (c *acknowledgedKept) onSubmitReply(w *World, m *messages.SubmitReply) {
