@@ -92,8 +92,8 @@ func (n *Node) encodeBooks() []byte {
 	return n.disk.bytes
 }
 
-// headBytes is the begin of a record: what belongs to no slice. It is encoded
-// only when it is another, which is not once in most saves.
+// headBytes is how a record begins, with what belongs to no slice. It is encoded
+// anew only when it differs, which it seldom does.
 type headBytes struct {
 	epoch     uint64
 	cluster   string
