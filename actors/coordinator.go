@@ -32,6 +32,7 @@ type Coordinator struct {
 	resend    resend
 	phase     uint64 // numbers the phases, so that a deadline of an earlier one is known to be stale
 	seq       uint64
+	blank     []*messages.Order // made in advance, for the next orders
 }
 
 // attemptPlan is what a Coordinator is given to work at.
@@ -51,9 +52,9 @@ type party struct {
 	Target
 	pid     *actor.PID // of the machine's Node
 	stage   stage
-	version uint64 // ledger version of its last answer
-	known   bool   // the machine has said Hello to this leader
-	places  []*messages.Place
+	version uint64            // ledger version of its last answer
+	known   bool              // the machine has said Hello to this leader
+	grants  []*messages.Grant // what it has reserved
 	address string
 	port    int32
 	gone    map[int32]bool // ranks that have ended
@@ -188,11 +189,7 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 		return
 	}
 	c.move(w, stageReserved)
-	w.address, w.port = m.Address, m.RendezvousPort
-	w.places = w.places[:0]
-	for _, g := range m.Grants {
-		w.places = append(w.places, &messages.Place{Rank: g.Rank, Node: string(w.Node), MachineId: w.MachineID, Grant: g, Address: m.Address})
-	}
+	w.grants, w.address, w.port = m.Grants, m.Address, m.RendezvousPort
 	if !c.states.in("reserving") || c.behind(stageReserved) > 0 {
 		return
 	}
@@ -224,12 +221,22 @@ func (c *Coordinator) behind(s stage) int {
 	return n
 }
 
+// places are what COMMIT says of every member.
 func (c *Coordinator) places() []*messages.Place {
-	all := make([]*messages.Place, 0, len(c.parties))
+	n := 0
 	for _, w := range c.parties {
-		all = append(all, w.places...)
+		n += len(w.grants)
 	}
-	return all
+	places := messages.Many[messages.Place](n)
+	next := places
+	for _, w := range c.parties {
+		for _, g := range w.grants {
+			p := next[0]
+			p.Rank, p.Node, p.MachineId, p.Grant, p.Address = g.Rank, string(w.Node), w.MachineID, g, w.address
+			next = next[1:]
+		}
+	}
+	return places
 }
 
 // rendezvous is where the members meet: rank 0's address, and everybody. It is
@@ -237,10 +244,17 @@ func (c *Coordinator) places() []*messages.Place {
 // each machine it was a fifth of a gang's cost, growing with its square.
 func (c *Coordinator) rendezvous() *messages.Rendezvous {
 	if c.meeting == nil {
-		c.meeting = &messages.Rendezvous{Address: c.parties[0].address, Port: c.parties[0].port}
+		n := 0
+		for _, w := range c.parties {
+			n += len(w.Members)
+		}
+		peers := messages.Many[messages.Peer](n)
+		c.meeting = &messages.Rendezvous{Address: c.parties[0].address, Port: c.parties[0].port, Peers: peers}
 		for _, w := range c.parties {
 			for _, m := range w.Members {
-				c.meeting.Peers = append(c.meeting.Peers, &messages.Peer{Rank: m.Rank, Node: string(w.Node), Address: w.address, Rack: w.Rack})
+				p := peers[0]
+				p.Rank, p.Node, p.Address, p.Rack = m.Rank, string(w.Node), w.address, w.Rack
+				peers = peers[1:]
 			}
 		}
 	}

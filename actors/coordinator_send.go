@@ -81,11 +81,15 @@ func (c *Coordinator) sendTo(ctx actor.Context, w *party) {
 }
 
 func (c *Coordinator) order(w *party) *messages.Order {
-	c.seq++
-	return &messages.Order{
-		Epoch: c.p.Leader.Epoch, Token: c.token, Job: string(c.plan.Job),
-		Node: string(w.Node), Incarnation: w.Incarnation, Seq: c.seq,
+	if len(c.blank) == 0 {
+		c.blank = messages.Many[messages.Order](min(len(c.parties), 16))
 	}
+	c.seq++
+	o := c.blank[0]
+	c.blank = c.blank[1:]
+	o.Epoch, o.Token, o.Job = c.p.Leader.Epoch, c.token, string(c.plan.Job)
+	o.Node, o.Incarnation, o.Seq = string(w.Node), w.Incarnation, c.seq
+	return o
 }
 
 func (c *Coordinator) reserve(w *party) *messages.Reserve {

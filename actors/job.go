@@ -276,6 +276,9 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 	}
 	j.states.become("admitted", "reserving")
 	j.moved = nil
+	if len(j.seats) == 0 {
+		j.seats = make(map[topology.NodeID]*seat, len(m.Targets))
+	}
 	for _, t := range m.Targets {
 		s := j.seat(t.Node, t.MachineID)
 		if !messages.SameIncarnation(s.incarnation, t.Incarnation) {

@@ -83,7 +83,12 @@ func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
 	if run == 0 {
 		run = j.rec.Runs
 	}
-	if !j.asks(ctx, func() any { return j.requeueReply(m.Job, run) }) {
+	answer := func() any { return j.requeueReply(m, run) }
+	if run > j.rec.Runs {
+		ctx.Respond(answer()) // what is refused changes nothing, and holds nothing
+		return
+	}
+	if !j.asks(ctx, answer) {
 		return
 	}
 	if m.Hold {
@@ -98,8 +103,8 @@ func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
 }
 
 // requeueReply tells what of the wish to end a run is on disk.
-func (j *Job) requeueReply(job string, run int32) *messages.RequeueReply {
-	reply := &messages.RequeueReply{Job: job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+func (j *Job) requeueReply(m *messages.Requeue, run int32) *messages.RequeueReply {
+	reply := &messages.RequeueReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
 	conflict := func(field, format string, args ...any) {
 		reply.Outcome = &messages.Outcome{Code: messages.Code_CODE_CONFLICT, Field: field, Text: fmt.Sprintf(format, args...)}
 	}
@@ -110,10 +115,12 @@ func (j *Job) requeueReply(job string, run int32) *messages.RequeueReply {
 		conflict("run", "the job has not come to run %d: its last is %d", run, j.rec.Runs)
 	case j.att == nil || j.att.Run != run:
 		// That one is over: there is nothing to stop.
-	case j.att.End.GetCause() != messages.Cause_CAUSE_REQUEUED:
-		conflict("job", "run %d is ending already: %s", run, wordOf(j.att.End.GetCause().String(), "CAUSE_"))
-	default:
+	case j.att.End.GetCause() == messages.Cause_CAUSE_REQUEUED:
 		reply.Run = run
+	case m.Hold:
+		// It ends without this wish, and the job is held: nothing is left of what was asked for.
+	default:
+		conflict("job", "run %d is ending already: %s", run, wordOf(j.att.End.GetCause().String(), "CAUSE_"))
 	}
 	return reply
 }

@@ -61,7 +61,7 @@ func (j *Job) mayNotCommit() bool {
 
 // compose drafts the next write from what is on disk and what is known.
 func (j *Job) compose() draft {
-	d := draft{rec: messages.Revise(j.rec), att: j.att, owed: append([]*messages.AttemptRecord(nil), j.owed...)}
+	d := draft{rec: j.rec.Revise(), att: j.att, owed: append([]*messages.AttemptRecord(nil), j.owed...)}
 	d.askers, j.askers = j.askers, nil
 	j.draftDeeds(&d)
 	if d.att != nil {
@@ -106,11 +106,11 @@ func (j *Job) draftExits(d *draft, a *messages.AttemptRecord) *messages.AttemptR
 	if len(news) == 0 {
 		return a
 	}
-	a = messages.Revise(a)
+	a = a.Revise()
 	a.Places = slices.Clone(a.Places)
 	for i, p := range a.Places {
 		if e := news[p.Rank]; e != nil && p.Exit == nil {
-			a.Places[i] = messages.Revise(p)
+			a.Places[i] = p.Revise()
 			a.Places[i].Exit = e
 		}
 	}
@@ -160,7 +160,7 @@ func (j *Job) draftEnd(d *draft) {
 	if end == nil && j.started == 0 {
 		return
 	}
-	a := messages.Revise(d.att)
+	a := d.att.Revise()
 	if j.started != 0 && a.StartedUnixMs == 0 {
 		a.StartedUnixMs = j.started
 	}

@@ -1,6 +1,6 @@
 package actors
 
-import "google.golang.org/protobuf/proto"
+import "github.com/yi-json/synapse/messages"
 
 // This file owns how writes wait for the disk, and which of them share a
 // transaction.
@@ -84,9 +84,9 @@ func (b *batch) takes(w *pending) bool {
 
 // bytes is about how much a change is on disk.
 func (c Change) bytes() int {
-	n := proto.Size(c.Job) + proto.Size(c.Node)
+	n := messages.Size(c.Job) + messages.Size(c.Node)
 	for _, a := range c.Attempts {
-		n += proto.Size(a)
+		n += messages.Size(a)
 	}
 	return n
 }

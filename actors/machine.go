@@ -22,6 +22,7 @@ type machine struct {
 	record *messages.NodeRecord // as on disk
 	edits  nodeEdits
 	rack   *actor.PID
+	finest string // its place on the finest level
 
 	up          bool
 	everUp      bool // since this leader took over
@@ -45,10 +46,11 @@ type machine struct {
 type tenant struct {
 	token   topology.Token
 	job     topology.JobID
-	amounts []topology.Resources // one per rank
-	version uint64               // of the machine's answer; 0: none yet
-	claimed bool                 // no ledger that would show it has arrived
-	leaving bool                 // nothing of it is left from version on
+	amounts []topology.Resources  // one per rank
+	one     [1]topology.Resources // most have no more
+	version uint64                // of the machine's answer; 0: none yet
+	claimed bool                  // no ledger that would show it has arrived
+	leaving bool                  // nothing of it is left from version on
 }
 
 // outlived tells whether a Hello is from an earlier start than one already

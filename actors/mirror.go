@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
@@ -215,7 +214,7 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 		}
 		if fits(q, s.JobStatus) {
 			entry := listed(m.present(s))
-			if !page.takes(proto.Size(entry)) {
+			if !page.takes(messages.Size(entry)) {
 				r.Next = page.last
 				return false
 			}
@@ -282,7 +281,7 @@ func (m *Mirror) onListNodes(q *messages.ListNodes) *messages.ListNodesReply {
 	r := &messages.ListNodesReply{Outcome: okay()}
 	page := m.page(q.Limit)
 	m.nodes.ascend(after(q.After), func(id string, s shownNode) bool {
-		if !page.takes(proto.Size(s.NodeStatus)) {
+		if !page.takes(messages.Size(s.NodeStatus)) {
 			r.Next = page.last
 			return false
 		}

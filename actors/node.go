@@ -40,6 +40,7 @@ type Node struct {
 	leader  *actor.PID // of the newest leader
 	rack    *actor.PID // where heartbeats go
 	about   about      // whom the last fact was told
+	said    lastSaid   // the amount and the devices that were last told of
 	refusal string     // what another cluster's leader said last
 
 	disk  nodeDisk
@@ -167,11 +168,12 @@ func (n *Node) now() int64 { return int64(n.p.Clock.Now()) }
 
 // spawnTask makes the Task of one rank; spawned says that an earlier agent
 // started its container.
-func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, r *nodeRank, spawned bool) {
+func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, i int, spawned bool) {
+	r := &s.ranks[i]
 	n.newborn = taskWork{
-		key: taskKey{s.token, r.rank}, id: r.id, job: s.job, node: n.w.Node, spec: s.spec, grant: r.grant, spawned: spawned,
+		key: taskKey{s.page.Token, r.rank}, id: r.id, job: s.page.Job, node: n.w.Node, spec: s.spec, grant: s.grants[i], spawned: spawned,
 	}
-	name := s.token.AppendTo(append(make([]byte, 0, 32), "task-"...))
+	name := s.page.Token.AppendTo(append(make([]byte, 0, 32), "task-"...))
 	name = strconv.AppendInt(append(name, '-'), int64(r.rank), 10)
 	r.pid = spawnAs(ctx, n.taskProps, string(name))
 }

@@ -24,7 +24,7 @@ func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 		// Either it is still a reservation, and stays one; or it could not be made
 		// durable yet. In doubt the leader ends the attempt with Stop.
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.disk.trouble)
-	case n.stateOf(s) == topology.SliceReserved:
+	case s.page.State == topology.SliceReserved:
 		s.spec = m.Spec
 		n.ledger.Commit(token)
 		n.changed(s)
@@ -56,7 +56,7 @@ func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
 		n.refuseUnknown(ctx, token, job)
 		return
 	}
-	switch n.stateOf(s) {
+	switch s.page.State {
 	case topology.SlicePrepared:
 		s.start = m
 		n.ledger.Start(token)
@@ -84,8 +84,8 @@ func (n *Node) onRankPrepared(ctx actor.Context, m rankPrepared) {
 
 // reached goes on once the last rank is prepared.
 func (n *Node) reached(ctx actor.Context, s *nodeSlice) {
-	if n.stateOf(s) == topology.SliceCommitted && s.allPrepared() {
-		n.ledger.Prepare(s.token)
+	if s.page.State == topology.SliceCommitted && s.allPrepared() {
+		n.ledger.Prepare(s.page.Token)
 	}
 	n.settle(ctx, s)
 }

@@ -62,7 +62,7 @@ func (n *Node) fence(c command) string {
 	case !messages.SameIncarnation(o.Incarnation, n.w.Incarnation):
 		return "node.other_incarnation"
 	}
-	if s := n.slices[messages.FromToken(o.Token)]; s != nil && string(s.job) != o.Job || c.Validate() != nil {
+	if s := n.slices[messages.FromToken(o.Token)]; s != nil && string(s.page.Job) != o.Job || c.Validate() != nil {
 		return "node.malformed" // a token names one attempt of one job
 	}
 	return ""
@@ -78,13 +78,21 @@ type about struct {
 	to     *actor.PID
 }
 
-// origin heads a fact; the version is of now, after what the fact tells.
-func (n *Node) origin(t topology.Token, job topology.JobID) *messages.Origin {
-	if n.about.wire == nil || n.about.token != t {
+// wire is a token as it is told.
+func (n *Node) wire(t topology.Token) *messages.Token {
+	if t.IsZero() {
+		return nil
+	}
+	if n.about.token != t {
 		n.about.token, n.about.wire = t, messages.ToToken(t)
 	}
+	return n.about.wire
+}
+
+// origin heads a fact; the version is of now, after what the fact tells.
+func (n *Node) origin(t topology.Token, job topology.JobID) *messages.Origin {
 	return &messages.Origin{
-		Token: n.about.wire, Job: string(job), Node: string(n.w.Node), MachineId: n.w.MachineID,
+		Token: n.wire(t), Job: string(job), Node: string(n.w.Node), MachineId: n.w.MachineID,
 		Incarnation: n.w.Incarnation, LedgerVersion: n.ledger.Version(),
 	}
 }

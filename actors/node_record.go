@@ -32,7 +32,7 @@ var (
 
 // encodeRecord writes a record whole.
 func encodeRecord(r *messages.LedgerRecord) []byte {
-	return sealRecord(appendMessage(openRecord(nil), r))
+	return sealRecord(messages.Append(openRecord(nil), r))
 }
 
 // openRecord leaves room for the head, sealRecord fills it when all is there.
@@ -42,16 +42,6 @@ func sealRecord(data []byte) []byte {
 	copy(data, recordMark)
 	binary.LittleEndian.PutUint32(data[4:], recordVersion)
 	binary.LittleEndian.PutUint32(data[8:], recordSum(data))
-	return data
-}
-
-// appendMessage cannot fail: a message that we made ourselves and that cannot be
-// written is a broken invariant.
-func appendMessage(data []byte, m proto.Message) []byte {
-	data, err := proto.MarshalOptions{}.MarshalAppend(data, m)
-	if err != nil {
-		panic("the ledger's record cannot be encoded: " + err.Error())
-	}
 	return data
 }
 
@@ -85,7 +75,7 @@ func (n *Node) encodeBooks() []byte {
 	data := append(n.disk.bytes[:0], n.encodeHead()...)
 	for _, l := range n.ledger.Slices() {
 		if l.State != topology.SliceReserved {
-			data = n.slices[l.Token].appendRecord(data, l, &n.disk.part)
+			data = n.slices[l.Token].appendRecord(data, &n.disk.part)
 		}
 	}
 	n.disk.bytes = sealRecord(data)
@@ -111,7 +101,7 @@ func (n *Node) encodeHead() []byte {
 		for _, id := range withdrawn {
 			r.WithdrawnGpus = append(r.WithdrawnGpus, string(id))
 		}
-		*h = headBytes{epoch, n.cluster, withdrawn, appendMessage(openRecord(nil), r)}
+		*h = headBytes{epoch, n.cluster, withdrawn, messages.Append(openRecord(nil), r)}
 	}
 	return h.bytes
 }
@@ -130,25 +120,22 @@ var (
 // parts, which a reader puts together: what stays as it is from Commit on is
 // encoded once, so that a machine of many slices does not encode all of them
 // whenever one goes on. What changes is put together in part.
-func (s *nodeSlice) appendRecord(data []byte, l *topology.Slice, part *[]byte) []byte {
+func (s *nodeSlice) appendRecord(data []byte, part *[]byte) []byte {
 	if s.fixed == nil {
-		fixed := &messages.SliceRecord{Token: s.wire, Job: string(s.job), RendezvousPort: l.Port, Spec: s.spec}
-		for i := range s.ranks {
-			fixed.Grants = append(fixed.Grants, s.ranks[i].grant)
-		}
-		s.fixed = appendMessage(nil, fixed)
+		s.fixed = messages.Bytes(&messages.SliceRecord{
+			Token: s.wire, Job: string(s.page.Job), RendezvousPort: s.page.Port, Spec: s.spec, Grants: s.grants,
+		})
 	}
-	*part = s.appendChanging((*part)[:0], l)
+	*part = s.appendChanging((*part)[:0])
 	data = protowire.AppendTag(data, slicesField, protowire.BytesType)
 	data = protowire.AppendVarint(data, uint64(len(s.fixed)+len(*part)))
 	return append(append(data, s.fixed...), *part...)
 }
 
-// appendChanging writes by hand: a slice's state is a few bytes, and to write
-// them by reflection takes longer than all else that a save costs.
-func (s *nodeSlice) appendChanging(data []byte, l *topology.Slice) []byte {
+// appendChanging writes by hand: these few bytes belong behind the fixed ones.
+func (s *nodeSlice) appendChanging(data []byte) []byte {
 	data = protowire.AppendTag(data, stateField, protowire.VarintType)
-	data = protowire.AppendVarint(data, uint64(messages.SliceState(l.State)))
+	data = protowire.AppendVarint(data, uint64(messages.SliceState(s.page.State)))
 	if s.cause != 0 {
 		data = protowire.AppendTag(data, causeField, protowire.VarintType)
 		data = protowire.AppendVarint(data, uint64(s.cause))
@@ -156,7 +143,7 @@ func (s *nodeSlice) appendChanging(data []byte, l *topology.Slice) []byte {
 	for i := range s.ranks {
 		if exit := s.ranks[i].exit; exit != nil {
 			data = protowire.AppendTag(data, exitsField, protowire.BytesType)
-			data = appendMessage(protowire.AppendVarint(data, uint64(proto.Size(exit))), exit)
+			data = messages.Append(protowire.AppendVarint(data, uint64(messages.Size(exit))), exit)
 		}
 	}
 	return data

@@ -130,10 +130,10 @@ func (n *Node) ledgerReport() *messages.LedgerReport {
 	b := n.ledger.Books()
 	r := &messages.LedgerReport{
 		Version: n.ledger.Version(), Total: messages.ToResources(b.Total), Free: messages.ToResources(b.Free),
-		FreeGpus: messages.ToShares(n.ledger.FreeShares()), Trouble: n.disk.trouble,
+		FreeGpus: n.said.gpus(n.ledger.FreeShares()), Trouble: n.disk.trouble,
 	}
 	for _, l := range n.ledger.Slices() {
-		r.Slices = append(r.Slices, n.sliceReport(l, n.slices[l.Token]))
+		r.Slices = append(r.Slices, n.sliceReport(n.slices[l.Token]))
 	}
 	for _, id := range n.ledger.WithdrawnGPUs() {
 		r.WithdrawnGpus = append(r.WithdrawnGpus, string(id))
@@ -141,19 +141,16 @@ func (n *Node) ledgerReport() *messages.LedgerReport {
 	return r
 }
 
-func (n *Node) sliceReport(l *topology.Slice, s *nodeSlice) *messages.SliceReport {
+func (n *Node) sliceReport(s *nodeSlice) *messages.SliceReport {
 	r := &messages.SliceReport{
-		Token: s.wire, Job: string(s.job), State: messages.SliceState(s.shown), Exits: s.exits(),
+		Token: s.wire, Job: string(s.page.Job), State: messages.SliceState(s.shown), Exits: s.exits(),
 	}
 	if s.shown == topology.SliceOver {
 		return r // it holds nothing but its exits
 	}
-	r.RendezvousPort = l.Port
-	for i := range s.ranks {
-		r.Grants = append(r.Grants, s.ranks[i].grant)
-	}
-	if l.State == topology.SliceReserved {
-		r.ExpiresInMs = max(l.ExpiresAt-n.now(), 0) / 1e6
+	r.RendezvousPort, r.Grants = s.page.Port, s.grants
+	if s.page.State == topology.SliceReserved {
+		r.ExpiresInMs = max(s.page.ExpiresAt-n.now(), 0) / 1e6
 	}
 	return r
 }

@@ -53,7 +53,7 @@ func (n *Node) reserve(ctx actor.Context, token topology.Token, job topology.Job
 		n.refuse(ctx, token, job, reasonOf(short), "%s", short.Detail)
 		return
 	}
-	s := newNodeSlice(slice)
+	s := n.newSlice(slice)
 	n.slices[token] = s
 	n.tellReserved(ctx, s)
 }
@@ -70,21 +70,17 @@ func reasonOf(s *topology.Shortage) messages.RefusalReason {
 }
 
 func (n *Node) tellReserved(ctx actor.Context, s *nodeSlice) {
-	fact := &messages.Reserved{
-		Origin: n.origin(s.token, s.job), Address: n.w.Announcement.GetAddress(),
-		RendezvousPort: n.ledger.Slice(s.token).Port,
-	}
-	for i := range s.ranks {
-		fact.Grants = append(fact.Grants, s.ranks[i].grant)
-	}
-	n.tell(ctx, s.job, fact)
+	n.tell(ctx, s.page.Job, &messages.Reserved{
+		Origin: n.origin(s.page.Token, s.page.Job), Address: n.w.Announcement.GetAddress(),
+		RendezvousPort: s.page.Port, Grants: s.grants,
+	})
 }
 
 // onAbort ends what was at most reserved. What is committed is past abort, and
 // says so.
 func (n *Node) onAbort(ctx actor.Context, m *messages.Abort) {
 	token, job := subject(m.Order)
-	if s := n.slices[token]; s != nil && n.stateOf(s) != topology.SliceReserved {
+	if s := n.slices[token]; s != nil && s.page.State != topology.SliceReserved {
 		n.p.Host.Count("node.abort_after_commit", 1)
 		n.answer(ctx, s)
 		return
@@ -103,6 +99,9 @@ func (n *Node) drop(t topology.Token) {
 // expire ends the reservations whose time is up. It is also called before a
 // command is looked at, since the timer may be behind in the mailbox.
 func (n *Node) expire() {
+	if _, any := n.ledger.NextExpiry(); !any {
+		return
+	}
 	for _, t := range n.ledger.Expire(n.now()) {
 		delete(n.slices, t)
 	}

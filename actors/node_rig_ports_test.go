@@ -96,6 +96,9 @@ func (w *rigWire) SendUserMessage(_ *actor.PID, m any) {
 	if sender == nil {
 		w.r.t.Errorf("%T leaves without a sender: the link asks whose word it is, and hands it on to nobody", message)
 	}
+	if err := message.(interface{ Validate() error }).Validate(); err != nil {
+		w.r.t.Errorf("%T leaves that the link refuses at the other end: %v", message, err)
+	}
 	if _, is := message.(*messages.Heartbeat); is && w.r.hush {
 		return
 	}

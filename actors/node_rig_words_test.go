@@ -89,6 +89,16 @@ func (r *nodeRig) again(t *testing.T, d *datadriven.TestData) {
 	r.start()
 }
 
+// rewrite changes what is on the disk.
+func (r *nodeRig) rewrite(t *testing.T, d *datadriven.TestData, change func(*messages.LedgerRecord)) {
+	record, err := decodeRecord(r.disk.content)
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	change(record)
+	r.disk.content = encodeRecord(record)
+}
+
 func (r *nodeRig) diskStep(t *testing.T, d *datadriven.TestData) {
 	switch what := d.CmdArgs[0].Key; what {
 	case "fails":
@@ -106,12 +116,15 @@ func (r *nodeRig) diskStep(t *testing.T, d *datadriven.TestData) {
 		r.disk.content = encodeRecord(&messages.LedgerRecord{})
 		r.disk.content[4]++
 	case "earlier": // what an agent wrote that knew of no cluster
-		record, err := decodeRecord(r.disk.content)
-		if err != nil {
-			d.Fatalf(t, "%v", err)
-		}
-		record.ClusterId = ""
-		r.disk.content = encodeRecord(record)
+		r.rewrite(t, d, func(record *messages.LedgerRecord) { record.ClusterId = "" })
+	case "quotes": // what an agent wrote that took a launcher's words as they came
+		r.rewrite(t, d, func(record *messages.LedgerRecord) {
+			for _, s := range record.Slices {
+				for _, e := range s.Exits {
+					e.Detail = "execute /train\r: no such file"
+				}
+			}
+		})
 	case "shows":
 		r.say("%s", recordWords(r.disk.content))
 	default:

@@ -16,15 +16,15 @@ import (
 
 // nodeSlice goes with a slice of the ledger.
 type nodeSlice struct {
-	token topology.Token
-	wire  *messages.Token // the same
-	job   topology.JobID
-	spec  *messages.JobSpec // from Commit on
-	cause messages.Cause    // of the Stop
-	grace int64             // of the Stop, in ms
-	start *messages.Start   // what this incarnation was told to spawn
-	ranks []nodeRank        // as in the ledger
-	fixed []byte            // of its record, what stays as it is
+	page   *topology.Slice   // the ledger's own, to be read
+	wire   *messages.Token   // its token, as it is told
+	spec   *messages.JobSpec // from Commit on
+	cause  messages.Cause    // of the Stop
+	grace  int64             // of the Stop, in ms
+	start  *messages.Start   // what this incarnation was told to spawn
+	ranks  []nodeRank        // as in the ledger
+	grants []*messages.Grant // of the ranks, as they are told
+	fixed  []byte            // of its record, what stays as it is
 
 	unsaved      uint64              // the change that the disk must have before news are told; 0: none
 	shown        topology.SliceState // the state that was last told, or could have been
@@ -35,9 +35,8 @@ type nodeSlice struct {
 type nodeRank struct {
 	rank     topology.Rank
 	id       *messages.TaskId // what the launcher calls it
-	grant    *messages.Grant
-	pid      *actor.PID // its Task, from Commit until it is gone
-	adopting bool       // the launcher was asked whether it still runs
+	pid      *actor.PID       // its Task, from Commit until it is gone
+	adopting bool             // the launcher was asked whether it still runs
 	prepared bool
 	told     bool // its Task was told to start
 	started  bool
@@ -45,14 +44,44 @@ type nodeRank struct {
 	shown    bool // the exit was told, or could have been
 }
 
-func newNodeSlice(s *topology.Slice) *nodeSlice {
-	own := &nodeSlice{token: s.Token, wire: messages.ToToken(s.Token), job: s.Job, shown: s.State, ranks: make([]nodeRank, len(s.Grants))}
+func (n *Node) newSlice(s *topology.Slice) *nodeSlice {
+	own := &nodeSlice{
+		page: s, wire: n.wire(s.Token), shown: s.State,
+		ranks: make([]nodeRank, len(s.Grants)), grants: messages.Many[messages.Grant](len(s.Grants)),
+	}
 	for i, g := range s.Grants {
-		own.ranks[i] = nodeRank{rank: g.Rank, id: &messages.TaskId{Token: own.wire, Rank: int32(g.Rank)}, grant: &messages.Grant{
-			Rank: int32(g.Rank), Amount: messages.ToResources(g.Amount), Gpus: messages.ToShares(g.GPUs),
-		}}
+		own.ranks[i] = nodeRank{rank: g.Rank, id: &messages.TaskId{Token: own.wire, Rank: int32(g.Rank)}}
+		n.said.grant(g, own.grants[i])
 	}
 	return own
+}
+
+// lastSaid keeps which amount and which devices were last told of: a big gang
+// takes machines whole, so that the same are free, given away and free again.
+// What is told is kept by many for long, and for most of it once is enough.
+type lastSaid struct {
+	amount  topology.Resources
+	sum     *messages.Resources // the same
+	devices []topology.Share
+	shares  []*messages.GpuShare // the same
+}
+
+// grant writes what a rank got.
+func (s *lastSaid) grant(g topology.Grant, to *messages.Grant) {
+	if s.sum == nil || s.amount != g.Amount {
+		s.amount, s.sum = g.Amount, messages.ToResources(g.Amount)
+	}
+	to.Rank, to.Amount, to.Gpus = int32(g.Rank), s.sum, s.gpus(g.GPUs)
+}
+
+func (s *lastSaid) gpus(devices []topology.Share) []*messages.GpuShare {
+	if len(devices) == 0 {
+		return nil
+	}
+	if !slices.Equal(s.devices, devices) {
+		s.devices, s.shares = devices, messages.ToShares(devices)
+	}
+	return s.shares
 }
 
 func (s *nodeSlice) rank(r topology.Rank) *nodeRank {
@@ -105,9 +134,6 @@ func (s *nodeSlice) harmless() bool {
 	})
 }
 
-// stateOf is the slice's state in the ledger.
-func (n *Node) stateOf(s *nodeSlice) topology.SliceState { return n.ledger.Slice(s.token).State }
-
 // changed notes a change that must be on disk before the slice's news are told.
 func (n *Node) changed(s *nodeSlice) { s.unsaved = n.change() }
 
@@ -117,7 +143,7 @@ func (n *Node) settle(ctx actor.Context, s *nodeSlice) {
 	if s.unsaved != 0 {
 		return
 	}
-	switch n.stateOf(s) {
+	switch s.page.State {
 	case topology.SliceCommitted:
 		n.prepareRanks(ctx, s)
 	case topology.SliceStarted:
@@ -129,7 +155,7 @@ func (n *Node) settle(ctx actor.Context, s *nodeSlice) {
 func (n *Node) prepareRanks(ctx actor.Context, s *nodeSlice) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.pid == nil && r.exit == nil {
-			n.spawnTask(ctx, s, r, false)
+			n.spawnTask(ctx, s, i, false)
 			ctx.Send(r.pid, taskPrepare{})
 		}
 	}
@@ -147,7 +173,7 @@ func (n *Node) startRanks(ctx actor.Context, s *nodeSlice) {
 
 // tellNews tells what has come since the slice was last shown.
 func (n *Node) tellNews(ctx actor.Context, s *nodeSlice) {
-	state, before := n.stateOf(s), s.shown
+	state, before := s.page.State, s.shown
 	s.shown = state
 	var fresh []*messages.Exit
 	for i := range s.ranks {
@@ -164,10 +190,10 @@ func (n *Node) tellNews(ctx actor.Context, s *nodeSlice) {
 	}
 	if state != topology.SliceStopping {
 		if before < topology.SliceCommitted && state >= topology.SliceCommitted {
-			n.tell(ctx, s.job, &messages.Committed{Origin: n.origin(s.token, s.job)})
+			n.tell(ctx, s.page.Job, &messages.Committed{Origin: n.origin(s.page.Token, s.page.Job)})
 		}
 		if before < topology.SlicePrepared && state >= topology.SlicePrepared {
-			n.tell(ctx, s.job, &messages.Prepared{Origin: n.origin(s.token, s.job)})
+			n.tell(ctx, s.page.Job, &messages.Prepared{Origin: n.origin(s.page.Token, s.page.Job)})
 		}
 		if state == topology.SliceStarted && !s.startedShown && s.allStarted() {
 			s.startedShown = true
@@ -175,16 +201,16 @@ func (n *Node) tellNews(ctx actor.Context, s *nodeSlice) {
 		}
 	}
 	if len(fresh) > 0 {
-		n.tell(ctx, s.job, &messages.Exited{Origin: n.origin(s.token, s.job), Exits: fresh})
+		n.tell(ctx, s.page.Job, &messages.Exited{Origin: n.origin(s.page.Token, s.page.Job), Exits: fresh})
 	}
 }
 
 func (n *Node) tellStarted(ctx actor.Context, s *nodeSlice) {
-	n.tell(ctx, s.job, &messages.Started{Origin: n.origin(s.token, s.job)})
+	n.tell(ctx, s.page.Job, &messages.Started{Origin: n.origin(s.page.Token, s.page.Job)})
 }
 
 func (n *Node) tellEnded(ctx actor.Context, s *nodeSlice) {
-	n.tell(ctx, s.job, &messages.Ended{Origin: n.origin(s.token, s.job), Exits: s.exits()})
+	n.tell(ctx, s.page.Job, &messages.Ended{Origin: n.origin(s.page.Token, s.page.Job), Exits: s.exits()})
 }
 
 // answer tells again all that a slice has reached. What still waits for the
@@ -192,7 +218,7 @@ func (n *Node) tellEnded(ctx actor.Context, s *nodeSlice) {
 func (n *Node) answer(ctx actor.Context, s *nodeSlice) {
 	switch s.shown {
 	case topology.SliceReserved:
-		if n.stateOf(s) == topology.SliceReserved {
+		if s.page.State == topology.SliceReserved {
 			n.tellReserved(ctx, s)
 		}
 		return
@@ -200,9 +226,9 @@ func (n *Node) answer(ctx actor.Context, s *nodeSlice) {
 		n.tellEnded(ctx, s)
 		return
 	case topology.SliceCommitted, topology.SlicePrepared, topology.SliceStarted:
-		n.tell(ctx, s.job, &messages.Committed{Origin: n.origin(s.token, s.job)})
+		n.tell(ctx, s.page.Job, &messages.Committed{Origin: n.origin(s.page.Token, s.page.Job)})
 		if s.shown >= topology.SlicePrepared {
-			n.tell(ctx, s.job, &messages.Prepared{Origin: n.origin(s.token, s.job)})
+			n.tell(ctx, s.page.Job, &messages.Prepared{Origin: n.origin(s.page.Token, s.page.Job)})
 		}
 		if s.startedShown {
 			n.tellStarted(ctx, s)
@@ -214,6 +240,6 @@ func (n *Node) answer(ctx actor.Context, s *nodeSlice) {
 // tellExits tells again which ranks have gone.
 func (n *Node) tellExits(ctx actor.Context, s *nodeSlice) {
 	if exits := s.exits(); len(exits) > 0 {
-		n.tell(ctx, s.job, &messages.Exited{Origin: n.origin(s.token, s.job), Exits: exits})
+		n.tell(ctx, s.page.Job, &messages.Exited{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits})
 	}
 }

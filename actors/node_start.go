@@ -111,7 +111,7 @@ func (n *Node) enter(known map[taskKey]*messages.TaskEntry) error {
 }
 
 func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[topology.Rank]*messages.Exit) {
-	s := newNodeSlice(n.ledger.Slice(l.Token))
+	s := n.newSlice(n.ledger.Slice(l.Token))
 	s.spec, s.cause = r.Spec, r.Cause
 	s.grace = graceOf(r.Spec, n.p.Constants).Milliseconds()
 	for i := range s.ranks {
@@ -128,6 +128,7 @@ func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[t
 func exitsOf(r *messages.SliceRecord) map[topology.Rank]*messages.Exit {
 	exits := map[topology.Rank]*messages.Exit{}
 	for _, e := range r.Exits {
+		e.Detail = messages.AsText(e.Detail) // an earlier version kept a launcher's words as they came, and no leader takes those
 		exits[topology.Rank(e.Rank)] = e
 	}
 	return exits
@@ -210,8 +211,8 @@ func (n *Node) takeUp(ctx actor.Context, known map[taskKey]*messages.TaskEntry) 
 			if r.exit != nil {
 				continue
 			}
-			spawned := known[taskKey{s.token, r.rank}].GetStarted()
-			n.spawnTask(ctx, s, r, spawned)
+			spawned := known[taskKey{s.page.Token, r.rank}].GetStarted()
+			n.spawnTask(ctx, s, i, spawned)
 			switch {
 			case l.State == topology.SliceStopping:
 				r.started = spawned

@@ -14,7 +14,7 @@ import (
 func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 	token, job := subject(m.Order)
 	s := n.slices[token]
-	if s == nil || n.stateOf(s) == topology.SliceReserved {
+	if s == nil || s.page.State == topology.SliceReserved {
 		n.drop(token)
 		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
 		return
@@ -23,7 +23,7 @@ func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 	if grace <= 0 {
 		grace = n.p.Constants.StopGrace.Milliseconds()
 	}
-	switch n.stateOf(s) {
+	switch s.page.State {
 	case topology.SliceOver:
 		n.answer(ctx, s)
 	case topology.SliceStopping:
@@ -79,10 +79,10 @@ func (n *Node) onRankGone(ctx actor.Context, m rankGone) {
 // when that was the last.
 func (n *Node) noteExit(s *nodeSlice, r *nodeRank, exit *messages.Exit) {
 	r.exit = exit
-	n.ledger.Exit(s.token, r.rank)
+	n.ledger.Exit(s.page.Token, r.rank)
 	n.changed(s)
-	if n.ledger.Slice(s.token).AllGone() {
-		n.ledger.End(s.token)
+	if s.page.AllGone() {
+		n.ledger.End(s.page.Token)
 		s.start = nil
 	}
 	if n.disk.trouble != "" {
@@ -96,7 +96,7 @@ func (n *Node) noteExit(s *nodeSlice, r *nodeRank, exit *messages.Exit) {
 // just why its image could not be unpacked. A Commit or the mark of the barrier
 // is never excused.
 func (n *Node) excuse(s *nodeSlice) bool {
-	state := n.stateOf(s)
+	state := s.page.State
 	durable := s.shown >= topology.SliceCommitted && state != topology.SliceStarted
 	if s.unsaved == 0 || !durable && state != topology.SliceOver || !s.harmless() {
 		return false

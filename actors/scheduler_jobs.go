@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -144,11 +143,7 @@ func invalidSubmit(err error) *messages.SubmitReply {
 
 // hashOf tells two requests apart that carry the same id.
 func hashOf(spec *messages.JobSpec) []byte {
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
-	if err != nil {
-		panic("a validated spec cannot be encoded: " + err.Error())
-	}
-	sum := sha256.Sum256(b)
+	sum := sha256.Sum256(messages.Bytes(spec))
 	return sum[:]
 }
 

@@ -32,7 +32,7 @@ func (s *Scheduler) expectMachine(ctx actor.Context, rec *messages.NodeRecord) {
 	s.awaited++
 	s.fabric.Join(m.describe(s.levels), topology.Capacity{})
 	s.fabric.SetUsable(m.id, m.closed())
-	m.rack = s.rack(ctx, m)
+	s.house(ctx, m)
 	ctx.Send(m.rack, expect{m.id})
 	s.armDrain(ctx, m)
 	s.showNode(ctx, m)
@@ -48,14 +48,15 @@ func (s *Scheduler) machine(id topology.NodeID) *machine {
 	return m
 }
 
-func (s *Scheduler) rack(ctx actor.Context, m *machine) *actor.PID {
+// house finds where a machine stands, and the Rack that hears it.
+func (s *Scheduler) house(ctx actor.Context, m *machine) {
 	name := m.rackOf(s.levels)
 	pid := s.racks[name]
 	if pid == nil {
 		pid = spawn(ctx, s.p, KindRack, rackName(name), func() actor.Actor { return newRack(s.p, name, s.self) })
 		s.racks[name] = pid
 	}
-	return pid
+	m.rack, m.finest = pid, m.finestPlace(s.levels)
 }
 
 // onHello admits a machine, once what is kept of it is on disk.
@@ -152,7 +153,7 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 	if h.Ledger.Version >= m.version() {
 		m.report(h.Ledger)
 	}
-	m.rack = s.rack(ctx, m)
+	s.house(ctx, m)
 	m.enrolled++
 	ctx.Send(m.rack, enrol{Hello: h, Node: m.edits.pid, Count: m.enrolled})
 	s.sightAll(ctx, m)

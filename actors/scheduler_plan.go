@@ -47,16 +47,23 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		Token:   topology.Token{Epoch: s.p.Leader.Epoch, Counter: s.tokens},
 		Targets: make([]Target, 0, len(a.Placement.Slots)), // most often a machine has one slot
 	}
-	for _, slot := range a.Placement.Slots {
+	members := messages.Many[messages.Member](len(a.Placement.Slots))
+	var amount *messages.Resources // shared by members that ask for the same
+	for i, slot := range a.Placement.Slots {
+		if i == 0 || slot.Amount != a.Placement.Slots[i-1].Amount {
+			amount = messages.ToResources(slot.Amount)
+		}
 		m := s.machines[slot.Node]
 		last := len(told.Targets) - 1
 		if last < 0 || told.Targets[last].Node != slot.Node {
 			told.Targets = append(told.Targets, Target{
-				Node: slot.Node, MachineID: m.record.MachineId, Incarnation: m.incarnation, Rack: m.finestPlace(s.levels),
+				Node: slot.Node, MachineID: m.record.MachineId, Incarnation: m.incarnation, Rack: m.finest,
 			})
 			last++
 		}
-		told.Targets[last].Members = append(told.Targets[last].Members, &messages.Member{Rank: int32(slot.Rank), Amount: messages.ToResources(slot.Amount)})
+		members[i].Rank, members[i].Amount = int32(slot.Rank), amount
+		there := len(told.Targets[last].Members) + 1 // a machine's slots follow each other
+		told.Targets[last].Members = members[i+1-there : i+1 : i+1]
 		s.lodge(m, told.Token, a.Job, slot.Amount, true)
 	}
 	ctx.Send(s.jobs[a.Job].pid, told)
@@ -67,6 +74,7 @@ func (s *Scheduler) lodge(m *machine, t topology.Token, job topology.JobID, amou
 	who := m.tenant(t)
 	if who == nil {
 		who = &tenant{token: t, job: job, claimed: claimed}
+		who.amounts = who.one[:0]
 		m.tenants = append(m.tenants, who)
 	}
 	who.amounts = append(who.amounts, amount)

@@ -47,9 +47,8 @@ func ToShares(shares []topology.Share) []*GpuShare {
 	if len(shares) == 0 {
 		return nil
 	}
-	out, all := make([]*GpuShare, len(shares)), make([]GpuShare, len(shares))
+	out := Many[GpuShare](len(shares))
 	for i, s := range shares {
-		out[i] = &all[i]
 		out[i].GpuId, out[i].Milli = string(s.GPU), s.Milli
 	}
 	return out

@@ -27,8 +27,8 @@ func validated(t testing.TB) []protoreflect.MessageType {
 	return types
 }
 
-// FuzzDoor: whatever bytes come, every message decodes and is judged without a
-// panic, and a refusal says something. The first byte chooses the message.
+// FuzzDoor: whatever bytes come, every message decodes, is written as the library
+// writes it and judged without a panic, and a refusal says something. The first byte chooses the message.
 func FuzzDoor(f *testing.F) {
 	types := validated(f)
 	for i, m := range types {
@@ -44,6 +44,7 @@ func FuzzDoor(f *testing.F) {
 		if proto.Unmarshal(data, m) != nil {
 			return
 		}
+		sameBytes(t, m.(Message))
 		err := m.(validator).Validate()
 		if err == nil {
 			_ = converted(m)

@@ -179,10 +179,28 @@ func text(field, s string, most int) error {
 	if len(s) > most {
 		return refuse(field, fmt.Sprintf("is %d bytes long, more than %d", len(s), most), "")
 	}
-	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }) {
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, unreadable) {
 		return refuse(field, "holds what is not text", "")
 	}
 	return nil
+}
+
+func unreadable(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }
+
+// AsText makes text of what was said elsewhere, by a kernel, a tool or the name of
+// a file: what nobody can read becomes a question mark, and what is too long is
+// cut. A fact with anything else in it is refused wherever it goes.
+func AsText(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unreadable(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	if len(s) > MaxTextBytes {
+		s = strings.ToValidUTF8(s[:MaxTextBytes], "")
+	}
+	return s
 }
 
 // given is text that must not be empty.

@@ -3,8 +3,6 @@ package messages
 import (
 	"fmt"
 	"math"
-
-	"google.golang.org/protobuf/proto"
 )
 
 // This file owns the door for users: what a job may ask for. What it passes can
@@ -206,7 +204,7 @@ func (x *JobSpec) validTimes() error {
 }
 
 func (x *JobSpec) validSize() error {
-	if n := proto.Size(x); n > MaxSpecBytes {
+	if n := Size(x); n > MaxSpecBytes {
 		return refuse("", fmt.Sprintf("is %d bytes, more than %d", n, MaxSpecBytes), "put what is large into files")
 	}
 	return nil

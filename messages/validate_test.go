@@ -375,3 +375,24 @@ func BenchmarkValidate(b *testing.B) {
 		})
 	}
 }
+
+// TestAsText: whatever was said elsewhere may stand in a message, and text stays as it is.
+func TestAsText(t *testing.T) {
+	for said, want := range map[string]string{
+		"":                       "",
+		"a line,\n\tand another": "a line,\n\tand another",
+		"naïve €":                "naïve €",
+		"to\r\x1b[2J\x00\x7fthe": "to??[2J??the",
+		"caf\xe9 \xff\xfe.tar":   "caf? ?.tar",
+		strings.Repeat("é", MaxTextBytes/2) + "é":       strings.Repeat("é", MaxTextBytes/2),
+		"." + strings.Repeat("é", MaxTextBytes/2) + "é": "." + strings.Repeat("é", MaxTextBytes/2-1),
+	} {
+		got := AsText(said)
+		if got != want {
+			t.Errorf("%.20q became %.20q of %d bytes, want %.20q of %d", said, got, len(got), want, len(want))
+		}
+		if err := text("detail", got, MaxTextBytes); err != nil {
+			t.Errorf("%.20q: %v", said, err)
+		}
+	}
+}

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"google.golang.org/protobuf/proto"
-
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -122,11 +120,7 @@ func (b *books) enter(s *stored) {
 
 // decisionOf tells one COMMIT from another.
 func decisionOf(commit *messages.AttemptRecord) uint64 {
-	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(commit)
-	if err != nil {
-		panic(err) // it was on the wire
-	}
-	return hashString(string(data))
+	return hashString(string(messages.Bytes(commit)))
 }
 
 // shorten lets go of what can no longer matter about a job that is over: a long

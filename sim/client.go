@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
@@ -28,11 +27,11 @@ type client struct {
 // ask is one question until it is answered.
 type ask struct {
 	path    string
-	message proto.Message
+	message messages.Message
 	sent    int
 	since   instant
 	// answered takes the reply and tells whether it settles the question.
-	answered func(proto.Message) bool
+	answered func(messages.Message) bool
 }
 
 // Order is a job as the client who asked for it knows it.
@@ -58,7 +57,7 @@ var anonymous = &messages.Principal{Name: "anonymous"}
 
 // ask sends a message to a leader until it is answered. Each try goes to
 // whoever leads then; now and then to somebody who only believes that he does.
-func (c *client) ask(message proto.Message, answered func(proto.Message) bool) {
+func (c *client) ask(message messages.Message, answered func(messages.Message) bool) {
 	c.next++
 	a := &ask{path: fmt.Sprintf("ask-%d", c.next), message: message, answered: answered, since: c.w.engine.now}
 	c.asks[a.path] = a
@@ -87,7 +86,7 @@ func (c *client) target() *process {
 }
 
 // receive takes an answer; one to a question that is settled says nothing new.
-func (c *client) receive(path string, from *process, reply proto.Message) {
+func (c *client) receive(path string, from *process, reply messages.Message) {
 	c.w.seen(Event{Kind: Replied, Process: from, Message: reply, Path: path})
 	a := c.asks[path]
 	if a != nil && a.answered(reply) {
@@ -111,7 +110,7 @@ func (c *client) submit(spec *messages.JobSpec) *Order {
 // order sends a submit, for the first time or again.
 func (c *client) order(o *Order) {
 	o.submits++
-	c.ask(&messages.Submit{Principal: anonymous, RequestId: o.requestID, Spec: o.spec}, func(reply proto.Message) bool {
+	c.ask(&messages.Submit{Principal: anonymous, RequestId: o.requestID, Spec: o.spec}, func(reply messages.Message) bool {
 		r, is := reply.(*messages.SubmitReply)
 		if !is || !settled(r.Outcome) {
 			return false
@@ -147,7 +146,7 @@ func (c *client) cancel(o *Order) {
 	if o.id == "" {
 		return
 	}
-	c.ask(&messages.Cancel{Principal: anonymous, Job: o.id, Reason: "no longer wanted"}, func(reply proto.Message) bool {
+	c.ask(&messages.Cancel{Principal: anonymous, Job: o.id, Reason: "no longer wanted"}, func(reply messages.Message) bool {
 		r, is := reply.(*messages.CancelReply)
 		if !is || !settled(r.Outcome) {
 			return false
@@ -166,7 +165,7 @@ func (c *client) hold(o *Order, release bool) {
 	if o.id == "" {
 		return
 	}
-	c.ask(&messages.Hold{Principal: anonymous, Job: o.id, Reason: "waiting for data", Release: release}, func(reply proto.Message) bool {
+	c.ask(&messages.Hold{Principal: anonymous, Job: o.id, Reason: "waiting for data", Release: release}, func(reply messages.Message) bool {
 		r, is := reply.(*messages.HoldReply)
 		return is && settled(r.Outcome)
 	})
@@ -178,7 +177,7 @@ func (c *client) requeue(o *Order) {
 	if page == nil {
 		return
 	}
-	c.ask(&messages.Requeue{Principal: anonymous, Job: o.id, Reason: "slow disk", Run: page.record.Runs}, func(reply proto.Message) bool {
+	c.ask(&messages.Requeue{Principal: anonymous, Job: o.id, Reason: "slow disk", Run: page.record.Runs}, func(reply messages.Message) bool {
 		r, is := reply.(*messages.RequeueReply)
 		if !is || !settled(r.Outcome) {
 			return false
@@ -192,7 +191,7 @@ func (c *client) requeue(o *Order) {
 
 func (c *client) change(m *machine, verb messages.NodeVerb, deadline time.Duration, then ...func()) {
 	q := &messages.ChangeNode{Principal: anonymous, Node: string(m.id), Verb: verb, Reason: "maintenance", DeadlineMs: deadline.Milliseconds()}
-	c.ask(q, func(reply proto.Message) bool {
+	c.ask(q, func(reply messages.Message) bool {
 		r, is := reply.(*messages.ChangeNodeReply)
 		if is && r.Outcome.GetCode() != messages.Code_CODE_OK {
 			c.w.count("client.change."+r.Outcome.GetCode().String(), 1)

@@ -3,7 +3,7 @@ package sim
 import (
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns what the checkers are shown: things as they truly happen in
@@ -31,11 +31,11 @@ const (
 // Event is one thing that happened.
 type Event struct {
 	Kind    EventKind
-	Process *process      // who sent, stored, led or handled it
-	Message proto.Message // that was sent, handled or replied
-	To      *endpoint     // of a message that was sent
-	Path    string        // of the actor it was sent to
-	Machine *machine      // of a task
+	Process *process         // who sent, stored, led or handled it
+	Message messages.Message // that was sent, handled or replied
+	To      *endpoint        // of a message that was sent
+	Path    string           // of the actor it was sent to
+	Machine *machine         // of a task
 	Task    *task
 	Stored  *stored
 	Refused string

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/prototext"
-	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns what people see of a run: log lines, the step trace, and what
@@ -90,7 +91,7 @@ func (w *World) traceTo(out io.Writer) {
 
 // describe shows a message on one line.
 func describe(message any) string {
-	if p, is := message.(proto.Message); is {
+	if p, is := message.(messages.Message); is {
 		text := prototext.MarshalOptions{}.Format(p)
 		return fmt.Sprintf("%T %s", message, strings.Join(strings.Fields(text), " "))
 	}

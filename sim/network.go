@@ -21,7 +21,7 @@ type endpoint struct {
 	machine   *machine
 	scheduler *schedulerHost
 	// receive is set for the client, who is no actor.
-	receive func(path string, from *process, message proto.Message)
+	receive func(path string, from *process, message messages.Message)
 }
 
 // wire is a process's way out: the Proto.Actor process of every actor elsewhere.
@@ -33,7 +33,7 @@ func (x *wire) SendUserMessage(to *actor.PID, message any) {
 	if p.dead {
 		return
 	}
-	said, is := unwrapped(message).(proto.Message)
+	said, is := unwrapped(message).(messages.Message)
 	if !is {
 		panic(fmt.Sprintf("%s: %T cannot cross to %s", p.address, unwrapped(message), to.Address))
 	}
@@ -45,7 +45,7 @@ func (x *wire) SendUserMessage(to *actor.PID, message any) {
 }
 
 // vouched tells of orders and facts, which the link lets pass only from actors of certain paths.
-func vouched(said proto.Message) bool {
+func vouched(said messages.Message) bool {
 	switch said.(type) {
 	case interface{ GetOrder() *messages.Order }, interface{ GetOrigin() *messages.Origin }:
 		return true
@@ -59,8 +59,6 @@ func (x *wire) SendSystemMessage(*actor.PID, any) {}
 // Stop does nothing: nobody stops an actor elsewhere.
 func (x *wire) Stop(*actor.PID) {}
 
-var marshaling = proto.MarshalOptions{Deterministic: true}
-
 // letter is one message on its way.
 type letter struct {
 	w       *World
@@ -68,26 +66,26 @@ type letter struct {
 	to      *endpoint
 	path    string
 	sender  *actor.PID
-	message proto.Message
+	message messages.Message
 	link    *link // nil between a client and a scheduler
 	toward  side
 	stream  uint32 // of the link, when it was sent
 }
 
 // send takes a message off a process.
-func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message proto.Message) {
+func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message messages.Message) {
 	dest := w.endpoints[to.Address]
 	w.seen(Event{Kind: Sent, Process: from, Message: message, To: dest, Path: to.Id})
 	if dest == nil {
 		w.count("net.nowhere", 1)
 		return
 	}
-	var err error
-	if w.buffer, err = marshaling.MarshalAppend(w.buffer[:0], message); err != nil {
-		panic(fmt.Sprintf("%T cannot be marshalled: %v", message, err))
-	}
+	w.buffer = messages.Append(w.buffer[:0], message)
 	w.engine.trace.bytes(w.buffer)
 	l := &letter{w: w, from: from, to: dest, path: to.Id, message: w.remade(message)}
+	if from != nil {
+		w.judge(from, l.message)
+	}
 	if sender != nil {
 		l.sender = actor.NewPID(sender.Address, sender.Id)
 	}
@@ -122,22 +120,32 @@ func (l *letter) shown() Letter {
 	if l.from != nil {
 		from = l.from.address
 	}
-	return Letter{From: from, To: l.to.address, Path: l.path, Message: proto.Clone(l.message), sender: l.sender}
+	return Letter{From: from, To: l.to.address, Path: l.path, Message: copyOf(l.message), sender: l.sender}
 }
 
 // remade is the message as the other side reads it from the bytes in the buffer.
-func (w *World) remade(message proto.Message) proto.Message {
-	fresh := message.ProtoReflect().New().Interface()
+func (w *World) remade(message messages.Message) messages.Message {
+	fresh := message.ProtoReflect().New().Interface().(messages.Message)
 	if err := proto.Unmarshal(w.buffer, fresh); err != nil {
 		panic(fmt.Sprintf("%T cannot be read again: %v", message, err))
 	}
 	return fresh
 }
 
+// judge finds what an actor says and a real link refuses: it would be dropped there
+// and, where it is a fact, told again for ever. What clients say is for actors to refuse.
+func (w *World) judge(from *process, message messages.Message) {
+	if m, ok := message.(interface{ Validate() error }); ok {
+		if err := m.Validate(); err != nil {
+			w.violate("wire", "%s said %T: %v", from.address, message, err)
+		}
+	}
+}
+
 // copied is a second one of what is on its way.
 func (l *letter) copied() *letter {
 	twin := *l
-	twin.message = proto.Clone(l.message)
+	twin.message = copyOf(l.message)
 	if l.sender != nil {
 		twin.sender = actor.NewPID(l.sender.Address, l.sender.Id)
 	}

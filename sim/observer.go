@@ -56,7 +56,7 @@ func (w *World) beforeReceive(m *mailbox, _ any) {
 
 func (w *World) afterReceive(m *mailbox, message any) {
 	o := w.observer
-	said, is := unwrapped(message).(proto.Message)
+	said, is := unwrapped(message).(messages.Message)
 	if !is || m.proc.dead {
 		return
 	}
@@ -70,7 +70,7 @@ func (w *World) afterReceive(m *mailbox, message any) {
 }
 
 // repeat delivers the same message again at once.
-func (o *observer) repeat(m *mailbox, message any, said proto.Message) {
+func (o *observer) repeat(m *mailbox, message any, said messages.Message) {
 	again := any(proto.Clone(said))
 	if from := senderOf(message); from != nil {
 		again = &actor.MessageEnvelope{Message: again, Sender: actor.NewPID(from.Address, from.Id)}

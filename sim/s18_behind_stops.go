@@ -3,8 +3,6 @@ package sim
 import (
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -89,7 +87,7 @@ func (c *behindStops) onReserve(w *World, p *process, o *messages.Order) {
 	}
 }
 
-func (c *behindStops) spares(w *World, m proto.Message, o *messages.Order) {
+func (c *behindStops) spares(w *World, m messages.Message, o *messages.Order) {
 	if t := messages.FromToken(o.Token); w.loss.tokens[t] && t.Epoch > w.loss.accepted {
 		w.violate(c.Name(), "%s was sent about an attempt that the store has lost, and nobody has given it up", describe(m))
 	}

@@ -66,13 +66,13 @@ func (w *World) Change(number int, verb messages.NodeVerb, deadline time.Duratio
 
 // Ask sends any message to an actor of the leader; the answer is handed over,
 // if one comes.
-func (w *World) Ask(path string, message proto.Message, answered func(proto.Message)) {
+func (w *World) Ask(path string, message messages.Message, answered func(messages.Message)) {
 	p := w.leader()
 	if p == nil {
 		return
 	}
 	w.client.next++
-	a := &ask{path: fmt.Sprintf("ask-%d", w.client.next), message: message, since: w.engine.now, answered: func(m proto.Message) bool {
+	a := &ask{path: fmt.Sprintf("ask-%d", w.client.next), message: message, since: w.engine.now, answered: func(m messages.Message) bool {
 		answered(m)
 		return true
 	}}
@@ -297,7 +297,7 @@ func (w *World) Attempt(o *Order) *messages.AttemptRecord {
 // Letter is a message between two processes.
 type Letter struct {
 	From, To, Path string
-	Message        proto.Message
+	Message        messages.Message
 
 	sender *actor.PID
 }

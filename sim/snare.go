@@ -3,8 +3,6 @@ package sim
 import (
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -23,7 +21,7 @@ func (w *World) snare(job string, letters int, do func()) {
 }
 
 // jobOf is the job that a letter of the gang protocol is about; empty for others.
-func jobOf(message proto.Message) string {
+func jobOf(message messages.Message) string {
 	switch m := message.(type) {
 	case command:
 		return m.GetOrder().GetJob()
@@ -35,7 +33,7 @@ func jobOf(message proto.Message) string {
 
 // snap lets the snares see a letter that is put on its way. What they do comes
 // a little later: never in the middle of an actor's step.
-func (w *World) snap(message proto.Message) {
+func (w *World) snap(message messages.Message) {
 	job := jobOf(message)
 	if job == "" {
 		return

@@ -211,7 +211,7 @@ func (w *World) Counters() map[string]int64 { return w.counters }
 // Violations are what the checkers found.
 func (w *World) Violations() []Violation { return w.violations }
 
-func copyOf[M proto.Message](m M) M { return proto.Clone(m).(M) }
+func copyOf[M messages.Message](m M) M { return proto.Clone(m).(M) }
 
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))

@@ -280,12 +280,8 @@ func comparePositions(a, b Position) int {
 }
 
 // encode is the stored form: deterministic, so that equal records are equal bytes.
-func encode(m proto.Message) []byte {
-	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		panic("store: a record that cannot be marshalled: " + err.Error())
-	}
-	return data
+func encode(m messages.Message) []byte {
+	return messages.Bytes(m)
 }
 
 // decode reads what encode wrote; anything else is a broken invariant.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -152,15 +153,12 @@ func judgeCommit(a *messages.AttemptRecord) Rule {
 	}
 	given := make(map[string][]*messages.GpuShare, len(a.Places)) // by machine: it has few devices, a gang may have thousands
 	for _, p := range a.Places {
-		mine := p.GetGrant().GetGpus()
-		all := append(given[p.Node], mine...)
-		for _, g := range mine {
-			if g.GetMilli() <= 0 || g.GetMilli() > topology.WholeGPU {
-				return RuleOwner
-			}
+		all, before := p.GetGrant().GetGpus(), given[p.Node]
+		if len(before) > 0 {
+			all = slices.Concat(before, all)
 		}
-		for _, g := range mine {
-			if milliOf(all, g.GetGpuId()) > topology.WholeGPU {
+		for i := len(before); i < len(all); i++ {
+			if all[i].GetMilli() <= 0 || all[i].GetMilli() > topology.WholeGPU-milliOf(all[:i], all[i].GetGpuId()) {
 				return RuleOwner
 			}
 		}

@@ -26,6 +26,7 @@ type inprocess struct {
 	start   time.Time
 	mu      sync.RWMutex
 	systems map[string]*actor.ActorSystem // by address
+	stop    []func()                      // of each process
 	nodes   map[topology.NodeID]*actor.PID
 	leader  *actor.ActorSystem
 	pool    *host.Host
@@ -152,7 +153,7 @@ func (c *inprocess) lead() {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	actors.Assemble(actors.Ports{
+	c.assemble(actors.Ports{
 		System: s, Host: c, Clock: clock{c, s}, Log: c, Constants: actors.DefaultConstants(),
 		Leader: &actors.LeaderPorts{
 			Epoch: epoch, ClusterID: "bench", Levels: []string{"zone", "rack"},
@@ -161,6 +162,18 @@ func (c *inprocess) lead() {
 		},
 	})
 	born(s, actors.SchedulerPath)
+}
+
+func (c *inprocess) assemble(p actors.Ports) {
+	root := actors.Assemble(p)
+	c.stop = append(c.stop, func() { p.System.Root.Stop(root) })
+}
+
+// close ends all processes, so that none takes time or memory from who comes next.
+func (c *inprocess) close() {
+	for _, stop := range c.stop {
+		stop()
+	}
 }
 
 // born waits for an actor: Assemble returns before it is there, and what is
@@ -182,7 +195,7 @@ func (c *inprocess) join(i int) {
 	for g := range 8 {
 		gpus = append(gpus, &messages.Gpu{Id: fmt.Sprintf("GPU-%s-%d", id, g), Type: "h100", MemoryBytes: 80 << 30, Declared: true})
 	}
-	actors.Assemble(actors.Ports{
+	c.assemble(actors.Ports{
 		System: s, Host: c, Clock: clock{c, s}, Log: c, Constants: actors.DefaultConstants(),
 		Worker: &actors.WorkerPorts{
 			Node: topology.NodeID(id), MachineID: "machine-" + id,

@@ -117,7 +117,7 @@ func (s *stage) again(l line) string {
 func (s *stage) ask(o *sim.Order, spec *messages.JobSpec) string {
 	out := "no answer"
 	q := &messages.Submit{Principal: &messages.Principal{Name: "anonymous"}, RequestId: o.RequestID(), Spec: spec}
-	s.asked(actors.SchedulerPath, q, func(m proto.Message) {
+	s.asked(actors.SchedulerPath, q, func(m messages.Message) {
 		r := m.(*messages.SubmitReply)
 		out = strings.TrimSpace(codeOf(r.Outcome) + " " + s.plain(r.Job) + told(r.Outcome))
 	})
@@ -125,9 +125,9 @@ func (s *stage) ask(o *sim.Order, spec *messages.JobSpec) string {
 }
 
 // asked waits for an answer of the leader.
-func (s *stage) asked(path string, q proto.Message, answered func(proto.Message)) {
+func (s *stage) asked(path string, q messages.Message, answered func(messages.Message)) {
 	done := false
-	s.w.Ask(path, q, func(m proto.Message) { done = true; answered(m) })
+	s.w.Ask(path, q, func(m messages.Message) { done = true; answered(m) })
 	s.w.StepUntil(func() bool { return done }, 10*time.Second)
 }
 
@@ -163,7 +163,7 @@ func (s *stage) requeue(l line) string {
 	out := "no answer"
 	q := &messages.Requeue{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID(), Reason: "slow disk",
 		Run: int32(l.number("run", 0)), Hold: l.has("hold")}
-	s.asked(actors.SchedulerPath, q, func(m proto.Message) {
+	s.asked(actors.SchedulerPath, q, func(m messages.Message) {
 		r := m.(*messages.RequeueReply)
 		out = told(r.Outcome)
 		if out == "" {

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -74,7 +72,7 @@ func (s *stage) title(h heard) (machine int, text string) {
 }
 
 // detailOf is the word in a letter that matters most.
-func detailOf(m proto.Message) string {
+func detailOf(m messages.Message) string {
 	var exits []*messages.Exit
 	word := ""
 	switch m := m.(type) {
@@ -213,7 +211,7 @@ func amountWords(r topology.Resources) string {
 func (s *stage) job(l line) string {
 	name := l.first(0)
 	out := "no answer"
-	s.asked(actors.MirrorPath, &messages.GetJob{Job: s.order(l, name).ID()}, func(m proto.Message) {
+	s.asked(actors.MirrorPath, &messages.GetJob{Job: s.order(l, name).ID()}, func(m messages.Message) {
 		r := m.(*messages.GetJobReply)
 		if r.Job == nil {
 			out = fmt.Sprintf("%s: %s; in the store: %s", name, codeOf(r.Outcome), stateOf(s.w.Stored(s.orders[name])))
@@ -261,7 +259,7 @@ func (s *stage) jobWords(name string, j *messages.JobStatus) string {
 // nodes shows what a user is told of the machines.
 func (s *stage) nodes(line) string {
 	var out []string
-	s.asked(actors.MirrorPath, &messages.ListNodes{}, func(m proto.Message) {
+	s.asked(actors.MirrorPath, &messages.ListNodes{}, func(m messages.Message) {
 		for _, n := range m.(*messages.ListNodesReply).Nodes {
 			text := n.Record.GetId() + ": " + n.Phase
 			if n.Closed != "" && n.Closed != n.Phase {
@@ -278,7 +276,7 @@ func (s *stage) nodes(line) string {
 
 func (s *stage) explain(l line) string {
 	out := "no answer"
-	s.asked(actors.SchedulerPath, &messages.ExplainJob{Job: s.order(l, l.first(0)).ID()}, func(m proto.Message) {
+	s.asked(actors.SchedulerPath, &messages.ExplainJob{Job: s.order(l, l.first(0)).ID()}, func(m messages.Message) {
 		out = m.(*messages.ExplainJobReply).Text
 	})
 	return s.plain(strings.TrimSpace(out))

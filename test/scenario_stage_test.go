@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
@@ -148,7 +147,7 @@ func (s *stage) onLine(who, text string) {
 	}
 }
 
-func kindOf(m proto.Message) string { return string(m.ProtoReflect().Descriptor().Name()) }
+func kindOf(m messages.Message) string { return string(m.ProtoReflect().Descriptor().Name()) }
 
 // numberOf is a machine's number by its address; 0 for anybody else.
 func numberOf(address string) int {

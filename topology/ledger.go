@@ -116,7 +116,7 @@ type Ledger struct {
 	ports   portRange
 	tombs   tombstones
 	version uint64
-	tally   []int64 // Check's scratch, so that it allocates nothing
+	tally   []int64 // by device; the scratch of Check and of choose, which then allocate nothing for it
 }
 
 // NewLedger opens empty books.
@@ -172,6 +172,9 @@ func (l *Ledger) FreeShares() []Share {
 	var out []Share
 	for i := range l.devices {
 		if d := &l.devices[i]; !d.withdrawn && d.used < WholeGPU {
+			if out == nil {
+				out = make([]Share, 0, len(l.devices)-i)
+			}
 			out = append(out, Share{d.gpu.ID, WholeGPU - d.used})
 		}
 	}

@@ -16,10 +16,7 @@ var (
 
 // Check tells what is wrong with the books; nil when nothing is.
 func (l *Ledger) Check() error {
-	if len(l.tally) != len(l.devices) {
-		l.tally = make([]int64, len(l.devices))
-	}
-	clear(l.tally)
+	l.clearTally()
 	var reserved, committed, stopping Resources
 	for i, s := range l.slices {
 		if i > 0 && !l.slices[i-1].Token.Less(s.Token) {
@@ -55,6 +52,13 @@ func (l *Ledger) Check() error {
 		return err
 	}
 	return l.checkSums()
+}
+
+func (l *Ledger) clearTally() {
+	if len(l.tally) != len(l.devices) {
+		l.tally = make([]int64, len(l.devices))
+	}
+	clear(l.tally)
 }
 
 // checkSlice compares a slice's grants with what it holds.

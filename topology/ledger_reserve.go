@@ -140,9 +140,10 @@ func (l *Ledger) choose(members []Member, gpuType string) ([]Grant, []holding, *
 	return grants, held, nil
 }
 
-// eligible is what each device of a type has free.
+// eligible is what each device of a type has free. It is good until the next look at the books.
 func (l *Ledger) eligible(gpuType string) ([]int64, *Shortage) {
-	left := make([]int64, len(l.devices))
+	l.clearTally()
+	left := l.tally
 	found := gpuType == ""
 	for i := range l.devices {
 		d := &l.devices[i]

@@ -24,7 +24,7 @@ import (
 func Mailbox() actor.Mailbox {
 	m := &mailbox{}
 	m.turn = m.process
-	m.user, m.taken = m.few[0][:0], m.few[1][:0]
+	m.user, m.taken, m.system = m.few[0][:0], m.few[1][:0], m.birth[:0]
 	return m
 }
 
@@ -40,14 +40,14 @@ type mailbox struct {
 	system []any // goes first
 	user   []any
 	urgent atomic.Int32 // how many system messages wait
-	count  atomic.Int32 // of user messages, those taken included
 
 	// Of the turn alone.
 	taken     []any // user messages in their order, the first so many done
 	done      int
 	suspended bool
 
-	few [2][4]any // most actors never have more
+	few   [2][2]any // most actors never have more
+	birth [1]any    // of system messages, those that every actor gets
 }
 
 // roomy is from where on an emptied buffer is given back.
@@ -55,7 +55,6 @@ const roomy = 1024
 
 // PostUserMessage may come at any time.
 func (m *mailbox) PostUserMessage(message any) {
-	m.count.Add(1)
 	m.mu.Lock()
 	m.user = append(m.user, message)
 	m.wake()
@@ -91,8 +90,12 @@ func (m *mailbox) Start() {
 	m.wake()
 }
 
-// UserMessageCount is how many wait.
-func (m *mailbox) UserMessageCount() int { return int(m.count.Load()) }
+// UserMessageCount is how many wait; those that a turn has taken no longer do.
+func (m *mailbox) UserMessageCount() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.user)
+}
 
 // process is one turn. Where messages are left after it, the next is asked for.
 func (m *mailbox) process() {
@@ -167,6 +170,5 @@ func (m *mailbox) take() any {
 	message := m.taken[m.done]
 	m.taken[m.done] = nil
 	m.done++
-	m.count.Add(-1)
 	return message
 }

@@ -6,7 +6,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns the way out to one peer: a bounded queue, and a writer that
@@ -237,7 +238,6 @@ func written(may table, ours string, to *actor.PID, said any) (letter, bool) {
 		}
 		l.sender = sender.Id
 	}
-	var err error
-	l.data, err = proto.Marshal(message)
-	return l, err == nil && len(l.data) <= messageBytes
+	l.data = messages.Bytes(message)
+	return l, true
 }

@@ -56,6 +56,23 @@ func concrete(pattern string) string {
 	return pattern
 }
 
+// What is too long to be said is told to the log: whoever waits for it would wait for ever, and nobody know why.
+func TestTooLongIsLogged(t *testing.T) {
+	log := make(lines, 2)
+	var counts tally
+	w := &wire{o: &Options{Log: log, Count: counts.count}, may: towardNode, ours: "scheduler", find: func(*actor.PID, any) *line { t.Error("it was sent"); return nil }}
+	commit := &messages.Commit{Spec: &messages.JobSpec{Image: strings.Repeat("x", messageBytes)}}
+	for range 2 {
+		w.SendUserMessage(actor.NewPID("node-n1", actors.NodePath), &actor.MessageEnvelope{Message: commit, Sender: actor.NewPID("scheduler", jobPath)})
+	}
+	if len(log) != 1 || counts.of(CountUnsayable) != 2 {
+		t.Fatalf("%d lines are logged, counted %v", len(log), counts.by)
+	}
+	if line := <-log; !strings.HasPrefix(line, "[ERROR] Dropped a synapse.v1.Commit for node-n1: it takes 4194") {
+		t.Error(line)
+	}
+}
+
 // Every row of the table crosses: same message, same actor, and a sender who can be answered.
 func TestEveryRowCrosses(t *testing.T) {
 	h, n := pair(t)

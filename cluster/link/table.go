@@ -18,7 +18,7 @@ const GatewayPath = "synapse/gateway/"
 
 // spoken is the type of a message as it comes in.
 type spoken interface {
-	proto.Message
+	messages.Message
 	Validate() error
 }
 

@@ -1,6 +1,10 @@
 package link
 
-import "github.com/asynkron/protoactor-go/actor"
+import (
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
 
 // This file owns what the actors here see of actors elsewhere: one Proto.Actor
 // process for all of them, which looks for the stream at every message. A PID
@@ -13,11 +17,18 @@ type wire struct {
 	may  table
 	ours string
 	find func(to *actor.PID, message any) *line
+	long sync.Once // a message was too long: what waits for it waits for ever, so somebody is told
 }
 
 // SendUserMessage puts a message on its way, or drops and counts it. It never blocks.
 func (w *wire) SendUserMessage(to *actor.PID, said any) {
 	l, may := written(w.may, w.ours, to, said)
+	if may && len(l.data) > messageBytes {
+		may = false
+		w.long.Do(func() {
+			w.o.Log.Info("[ERROR] Dropped a %s for %s: it takes %d bytes, more than %d", l.kind, to.Address, len(l.data), messageBytes)
+		})
+	}
 	if !may {
 		w.o.Count(CountUnsayable, 1)
 		return

@@ -157,7 +157,7 @@ func requeue(ctx context.Context, c *client.Client, id, reason string, hold bool
 	case stopped > 0:
 		return fmt.Sprintf("requeued: run %d is being stopped", stopped), err
 	case hold:
-		return "held: it was not running", err
+		return "held: there was no run to stop", err
 	}
 	return "waits already", err
 }

@@ -319,7 +319,7 @@ func TestRequeue(t *testing.T) {
 		t.Errorf("%v", sent)
 	}
 	cli(f.address, "requeue", "jaa1", "jcc1", "--hold", "-r", "new data").wants(t, 0,
-		"Job jaa1 held: it was not running\nJob jcc1 held: run 3 is being stopped\n", "")
+		"Job jaa1 held: there was no run to stop\nJob jcc1 held: run 3 is being stopped\n", "")
 	if sent = told[*messages.Requeue](f); len(sent) != 3 || !sent[2].GetHold() {
 		t.Errorf("%v", sent)
 	}

@@ -224,7 +224,7 @@ func smallNumber(field string) (int, bool) {
 }
 
 func oneLine(text string) string {
-	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?")
+	text = messages.AsText(strings.Join(strings.Fields(text), " "))
 	if len(text) > 300 {
 		text = strings.ToValidUTF8(text[:300], "") + " …"
 	}

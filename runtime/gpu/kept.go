@@ -118,11 +118,7 @@ func (f *Finder) keep(r Record, inventory *Inventory) error {
 	}
 	k := kept{Version: keptVersion, BootID: r.BootID, Shown: f.shown(), Notes: inventory.Notes}
 	for _, d := range inventory.Devices {
-		gpu, err := proto.Marshal(d.Gpu)
-		if err != nil {
-			return err
-		}
-		k.Devices = append(k.Devices, device{Gpu: gpu, Nodes: d.Nodes, NUMA: d.NUMA, Parent: d.Parent, Fault: d.Fault})
+		k.Devices = append(k.Devices, device{Gpu: messages.Bytes(d.Gpu), Nodes: d.Nodes, NUMA: d.NUMA, Parent: d.Parent, Fault: d.Fault})
 	}
 	inner, err := json.Marshal(k)
 	if err != nil {

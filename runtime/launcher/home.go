@@ -44,10 +44,7 @@ func (t *task) makeHome() error {
 }
 
 func (t *task) save() error {
-	request, err := proto.Marshal(&messages.PrepareTask{Id: t.Key.ID(), Job: t.Job, Spec: t.Spec, Grant: t.Grant})
-	if err != nil {
-		return fmt.Errorf("the task's record: %w", err)
-	}
+	request := messages.Bytes(&messages.PrepareTask{Id: t.Key.ID(), Job: t.Job, Spec: t.Spec, Grant: t.Grant})
 	record := homeRecord{BootID: t.l.o.BootID, Driver: t.driver.Name(), Job: t.Job, Prepared: t.prepared, Request: request}
 	data, err := json.Marshal(record)
 	if err != nil {
@@ -76,11 +73,15 @@ func (l *Launcher) load() error {
 			continue
 		}
 		t := l.newTask(key)
-		boot := t.read()
-		if err := t.resume(boot); err != nil {
+		var begun bool
+		t.ask(func() { // what is found again may be heard at once, and that too is for its line
+			err = t.resume(t.read())
+			begun = t.begun()
+		})
+		if err != nil {
 			return fmt.Errorf("launcher: task %v: %w", key, err)
 		}
-		if t.phase == phaseNew && t.Spec == nil { // an agent died while it made the directories
+		if !begun { // an agent died while it made the directories
 			_ = os.RemoveAll(t.home)
 			_ = os.RemoveAll(t.Scratch)
 			continue

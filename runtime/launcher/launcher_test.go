@@ -140,6 +140,20 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestOddWords: why a task did not run is told even where it quotes what is not
+// text, a program's name or that of a file in an image. The rig refuses what the
+// leader would: such an end would be dropped there, and told again for ever.
+func TestOddWords(t *testing.T) {
+	r := newRig(t, room(t), nil)
+	spec := script("true")
+	spec.Command = []string{"/no\r\x1b[2J\xffprogram" + strings.Repeat("é", 3_000)}
+	r.run(0, spec)
+	exit := r.gone(0)
+	if exit.Kind != exited || exit.Code != 126 || !strings.Contains(exit.Detail, "/no??[2J\ufffdprogram") {
+		t.Errorf("%v", exit)
+	}
+}
+
 // TestStopBeforeStart: a stop wins over a start that comes later.
 func TestStopBeforeStart(t *testing.T) {
 	r := newRig(t, room(t), nil)

@@ -361,7 +361,7 @@ func (t *task) gone(exit *supervisor.Exit) {
 func (t *task) toExit(e *supervisor.Exit) *messages.Exit {
 	return &messages.Exit{
 		Rank: int32(t.Key.Rank), Kind: exitKind(e.Kind), Code: int32(e.Code), Signal: int32(e.Signal), Oom: e.OOM,
-		AtUnixMs: e.AtUnixMs, Detail: e.Detail, PeakMemoryBytes: e.PeakMemoryBytes,
+		AtUnixMs: e.AtUnixMs, Detail: messages.AsText(e.Detail), PeakMemoryBytes: e.PeakMemoryBytes,
 	}
 }
 
@@ -381,9 +381,11 @@ func exitKind(kind string) messages.ExitKind {
 	return messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
 }
 
+func (t *task) begun() bool { return t.phase != phaseNew || t.Spec != nil }
+
 // entry is the task as ListTasks tells it; nil when it was never begun, or is forgotten.
 func (t *task) entry() *messages.TaskEntry {
-	if t.phase == phaseNew && t.Spec == nil || t.forgotten {
+	if !t.begun() || t.forgotten {
 		return nil
 	}
 	e := &messages.TaskEntry{Id: t.Key.ID(), Prepared: t.prepared, Started: t.spawned, Stop: t.Spec.GetStop()}

@@ -148,6 +148,7 @@ func TestSubmitWaits(t *testing.T) {
 		c.cli(shell(line, "--wait")...).wants(t, code, "\n", "job j")
 	}
 	c.cli(shell("echo shown; echo told >&2; exit 3", "--attach")...).wants(t, 3, "shown\n", "told\n")
+	c.cli("submit", "-q", "--cpu", "1", "--image", "host", "--wait", "--", "/no\r\x1b[2Jprogram").wants(t, 127, "\n", "/no??[2Jprogram")
 
 	slept := c.order("exec sleep 600")
 	c.cli("wait", slept, "--timeout", "300ms").wants(t, 6, "", "is not over in time")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"slices"
 
 	"github.com/bufbuild/protocompile/linker"
 	"github.com/bufbuild/protocompile/protoutil"
@@ -22,17 +23,21 @@ import (
 type plugin struct {
 	tool      string // the name that `go tool` knows it by
 	parameter string
+	folder    string // whose files it is for; empty: all
 }
 
 var plugins = []plugin{
 	{tool: "protoc-gen-go", parameter: "paths=source_relative"},
 	{tool: "protoc-gen-go-grpc", parameter: "paths=source_relative"}, // writes nothing for a file without calls
+	// Bytes without reflection, for what goes to disks and between machines. Reading stays with the library, which
+	// refuses text that is not UTF-8.
+	{tool: "protoc-gen-go-vtproto", parameter: "paths=source_relative,features=marshal+size", folder: "messages"},
 }
 
 // generate runs every plugin over the files, whose slash paths from the root are names; the answer maps such a path to a
 // file's text.
 func generate(files linker.Files, names []string) (map[string]string, error) {
-	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: names}
+	request := &pluginpb.CodeGeneratorRequest{}
 	ours := map[string]string{} // a neighbour's bare name → the name it is registered under
 	for _, name := range names {
 		ours[path.Base(name)] = name
@@ -47,6 +52,9 @@ func generate(files linker.Files, names []string) (map[string]string, error) {
 	outputs := map[string]string{}
 	for _, plugin := range plugins {
 		request.Parameter = proto.String(plugin.parameter)
+		request.FileToGenerate = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return plugin.folder != "" && path.Dir(name) != plugin.folder
+		})
 		response, err := plugin.run(request)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", plugin.tool, err)

@@ -3,7 +3,9 @@ package show
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -318,16 +320,25 @@ func number(n int64) string {
 }
 
 // command quotes what a shell would take apart.
+// command is a line that a shell would read as these arguments. A control letter
+// in one is written out: it is whoever submitted the job who chose it, and it must
+// not move the cursor of whoever looks.
 func command(args []string) string {
 	quoted := make([]string, len(args))
 	for i, a := range args {
 		quoted[i] = a
-		if a == "" || strings.ContainsAny(a, " \t\n\"'\\$`&|;<>(){}*?#~") {
+		switch {
+		case strings.ContainsFunc(a, moves):
+			letters := strconv.Quote(a)
+			quoted[i] = "$'" + strings.NewReplacer(`\"`, `"`, "'", `\'`).Replace(letters[1:len(letters)-1]) + "'"
+		case a == "" || strings.ContainsAny(a, " \t\n\"'\\$`&|;<>(){}*?#~"):
 			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 		}
 	}
 	return strings.Join(quoted, " ")
 }
+
+func moves(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 
 func labels(list []*messages.Label) string {
 	parts := make([]string, len(list))

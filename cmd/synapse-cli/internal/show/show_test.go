@@ -275,3 +275,17 @@ func TestEndWords(t *testing.T) {
 		}
 	}
 }
+
+// TestCommand: a shell would read the same arguments, and no letter of them moves the cursor.
+func TestCommand(t *testing.T) {
+	for want, args := range map[string][]string{
+		`train --lr=1e-3 résumé.py`:               {"train", "--lr=1e-3", "résumé.py"},
+		`'a b.py' 'it'\''s' '' '$HOME'`:           {"a b.py", "it's", "", "$HOME"},
+		"sh -c 'a\n\tb'":                          {"sh", "-c", "a\n\tb"},
+		`$'run\r' $'\x1b[2Jit\'s "\\"' $'\u009b'`: {"run\r", "\x1b[2Jit's \"\\\"", "\u009b"},
+	} {
+		if got := command(args); got != want {
+			t.Errorf("%q is shown as %s, want %s", args, got, want)
+		}
+	}
+}
