@@ -338,17 +338,3 @@ func clearAway(c *claim, cgroups Cgroups) error {
 	}
 	return errors.Join(failed...)
 }
-
-// removeParents takes the parent groups away where nothing is left in them. Somebody else's makes rmdir refuse.
-func removeParents(cgroups Cgroups) {
-	for _, leaf := range cgroups.leaves("") {
-		_ = unix.Rmdir(leaf)
-	}
-	// Other programs that make containers for us make groups in hierarchies that we do not use.
-	if cgroups = cgroups.filled(); filepath.IsAbs(cgroups.Parent) && cgroups.Parent != "/" {
-		entries, _ := os.ReadDir(cgroups.Root)
-		for _, entry := range entries {
-			_ = unix.Rmdir(filepath.Join(cgroups.Root, entry.Name(), cgroups.Parent))
-		}
-	}
-}

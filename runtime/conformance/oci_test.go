@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
 	"github.com/yi-json/synapse/runtime/oci"
 	"github.com/yi-json/synapse/runtime/upstream"
@@ -62,6 +63,7 @@ func newOCI(t testing.TB, name string) *stack {
 		t.Skip(err)
 	}
 	s := newStack(t, binary, driver)
+	s.cgroups = place.options.Cgroups
 	own := s.leavings
 	s.leavings = func() ([]string, error) {
 		tasks, err := own()
@@ -86,6 +88,52 @@ func TestOCIOfAMachine(t *testing.T) {
 	}
 	for _, name := range oci.Runtimes {
 		t.Run(name, func(t *testing.T) { Run(t, newOCI(t, name)) })
+	}
+}
+
+// TestParentsStay: agents of one machine share the groups above their containers', and one that finds them empty takes them
+// away. A runtime that has just made them does not look again.
+func TestParentsStay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: other people's programs")
+	}
+	for _, name := range oci.Runtimes {
+		t.Run(name, func(t *testing.T) {
+			s := newOCI(t, name)
+			driver := s.options.Drivers[0].(*oci.Driver)
+			done, swept := make(chan struct{}), make(chan error)
+			go func() {
+				var err error
+				for others := t.TempDir(); err == nil; {
+					select {
+					case <-done:
+						swept <- nil
+						return
+					default:
+						_, err = carapace.GC(others, s.cgroups)
+					}
+				}
+				<-done
+				swept <- err
+			}()
+			for range 10 {
+				if err := driver.Try(t.Context()); err != nil {
+					t.Error(err)
+				}
+				p, err := s.prepare(Task{Rootfs: MakeRootfs(t), Command: []string{"/bin/sh", "-c", "exit 7"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.start()
+				if <-p.gone; p.exit.GetCode() != 7 {
+					t.Errorf("a task ended with %d: %s", p.exit.GetCode(), p.exit.GetDetail())
+				}
+			}
+			close(done)
+			if err := <-swept; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

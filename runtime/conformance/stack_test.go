@@ -35,8 +35,9 @@ type stack struct {
 	options  launcher.Options
 	pid      *actor.PID
 	dir      string
-	image    string // empty: the task's rootfs
-	noise    []byte // what a driver's program says on the task's own output
+	cgroups  carapace.Cgroups // another program's containers' are here
+	image    string           // empty: the task's rootfs
+	noise    []byte           // what a driver's program says on the task's own output
 	lacks    map[Trait]string
 	leavings func() ([]string, error)
 	drawn    atomic.Uint64

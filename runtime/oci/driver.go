@@ -133,7 +133,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	return &supervisor.Spec{Env: environment, Detached: &supervisor.Detached{
 		Run:     append(line, "run", "--detach", "--bundle", bundle, "--pid-file", filepath.Join(bundle, pidName), s.ID),
 		PIDFile: filepath.Join(bundle, pidName), Delete: d.line("delete", "--force", s.ID), Complaints: log,
-		Leaves: d.leaves(s.ID), Overlay: overlay,
+		Leaves: d.leaves(s.ID), Cgroups: d.o.Cgroups, Overlay: overlay,
 	}}, nil
 }
 
@@ -191,6 +191,7 @@ func (d *Driver) Try(ctx context.Context) error {
 		return err
 	}
 	line := d.line("run", "--bundle", bundle, s.ID)
+	defer carapace.HoldParents(d.o.Cgroups)()
 	text, err := exec.CommandContext(ctx, line[0], line[1:]...).CombinedOutput()
 	said := strings.TrimSpace(string(text))
 	if err == nil || strings.Contains(said, "executable file") {

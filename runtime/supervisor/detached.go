@@ -33,8 +33,9 @@ type Detached struct {
 	Delete []string `json:"delete"`
 	// Complaints is where the program says why it could not.
 	Complaints string `json:"complaints"`
-	// Leaves are the container's cgroups.
-	Leaves []string `json:"leaves"`
+	// Leaves are the container's cgroups, and Cgroups is where they are made.
+	Leaves  []string         `json:"leaves"`
+	Cgroups carapace.Cgroups `json:"cgroups"`
 	// Overlay is put in place before Run, for no eyes but the program's and the container's.
 	Overlay *Overlay `json:"overlay,omitempty"`
 }
@@ -53,6 +54,8 @@ type detached struct {
 	k     *keeper
 	of    *Detached
 	maker int // the program
+
+	releaseParents func() // when the program has ended
 
 	mu     sync.Mutex
 	leader Process             // the container's first process, once it is known
@@ -85,11 +88,13 @@ func (d *detached) start() *Exit {
 		return setUpFailed(err)
 	}
 	defer closeAll(theirs[:])
+	d.releaseParents = carapace.HoldParents(d.of.Cgroups)
 	d.maker, err = syscall.ForkExec(d.of.Run[0], d.of.Run, &syscall.ProcAttr{
 		Dir: "/", Env: d.k.spec.Env, Files: []uintptr{null.Fd(), theirs[0].Fd(), theirs[1].Fd()},
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
+		d.releaseParents()
 		closeAll(d.k.out[:])
 		return setUpFailed(fmt.Errorf("execute %s: %w", d.of.Run[0], err))
 	}
@@ -146,6 +151,7 @@ func (d *detached) onDeath(pid int, end death) {
 	switch {
 	case pid == d.maker:
 		d.over = &end.status
+		d.releaseParents()
 		d.becomeMade()
 	case pid == d.leader.PID:
 		d.becomeEnded(end)
