@@ -124,8 +124,10 @@ func (a *app) with(work func(context.Context, *client.Client) error) error {
 	return work(context.Background(), c)
 }
 
-// say writes to people, not to programs.
-func (a *app) say(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
+// say writes to people, not to programs. What others wrote may be in it.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintln(a.stderr, show.Lines(fmt.Sprintf(format, args...)))
+}
 
 // data writes a line of what was asked for.
 func (a *app) data(format string, args ...any) error {

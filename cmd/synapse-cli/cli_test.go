@@ -106,6 +106,13 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestOthersDoNotSteerTheTerminal: the words of a refusal are a server's, and what it quotes is anybody's.
+func TestOthersDoNotSteerTheTerminal(t *testing.T) {
+	f := startFake(t)
+	f.refusal = &messages.Outcome{Code: messages.Code_CODE_CONFLICT, Text: "no\x1b[2J way\u009b1m", Hint: "try\r\x07 again"}
+	cli(f.address, "--retry", "0s", "cancel", "j").wants(t, 4, "", "synapse-cli: no [2J way 1m\nhint: try   again")
+}
+
 func TestUnavailable(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

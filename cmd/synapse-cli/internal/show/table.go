@@ -164,12 +164,25 @@ func cut(s string, room int) string {
 // oneLine keeps what others wrote from breaking a table, or a terminal.
 func oneLine(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
+		if steers(r) {
 			return ' '
 		}
 		return r
 	}, s))
 }
+
+// Lines keeps what others wrote from steering a terminal; it may have many lines.
+func Lines(s string) string {
+	return strings.Map(func(r rune) rune {
+		if steers(r) && r != '\n' && r != '\t' {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// steers tells of a letter that a terminal may obey instead of showing it.
+func steers(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
 
 func orDash(s string) string {
 	if s == "" {
