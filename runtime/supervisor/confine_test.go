@@ -105,8 +105,9 @@ func TestHidden(t *testing.T) {
 // TestConfinedThreadAlone: the supervisor itself is not confined, and goes on to stop its task and to write down its end.
 func TestConfinedThreadAlone(t *testing.T) {
 	_, change := confined(t, landlockSignals)
-	r := start(t, "trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep 600' &); sleep 600", change)
+	r := start(t, "trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep 600' &); echo ready; sleep 600", change)
 	r.started()
+	eventually(t, "no output", func() bool { return r.output(Stdout) == "ready\n" })
 	if err := r.link.Stop(15, 10*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
