@@ -44,7 +44,8 @@ func (l *launcher) mend(gpu string) {
 const deviceLook = 30 * time.Second
 
 // tellMended tells at every look that a device is well, until the machine is seen to have taken it back: it may not be able
-// to yet. An agent that starts is told anew, because the last one may have died before that was on its disk.
+// to yet. An agent that starts is told anew, because the last one may have died before that was on its disk; and one that is
+// paused, because it has not heard of the fault either.
 func (l *launcher) tellMended(gpu string) {
 	if l.off || l.m.gone || !slices.Contains(l.mended, gpu) {
 		return
@@ -53,7 +54,7 @@ func (l *launcher) tellMended(gpu string) {
 		agent.tell(actor.NewPID(l.m.address, actors.NodePath), &messages.GpuRecovered{GpuId: gpu})
 	}
 	l.w.engine.after(deviceLook, func() {
-		if agent := l.m.proc; agent == nil || agent.node == nil || !agent.node.Ready() ||
+		if agent := l.m.proc; agent == nil || agent.paused || agent.node == nil || !agent.node.Ready() ||
 			slices.Contains(agent.node.Ledger().WithdrawnGPUs(), topology.GPUID(gpu)) {
 			l.tellMended(gpu)
 		}

@@ -16,7 +16,7 @@ import (
 // said stays true: it is on the machine's disk, and the token never comes back.
 type freedOnEvidence struct {
 	notQuiet
-	ended map[taskKey]*messages.Exit // how processes truly ended, until it is in the store
+	ended map[taskKey]*messages.Exit // how processes truly ended; nil once it is in the store
 	said  map[agentToken]word
 }
 
@@ -206,12 +206,17 @@ func (c *freedOnEvidence) onAttempt(w *World, s *stored, a, was *messages.Attemp
 }
 
 // matches compares evidence with what happened. A machine that lost its power or
-// its record may know no better than that it is gone.
+// its record may know no better than that it is gone; and a store that was
+// brought back is told again what has been compared.
 func (c *freedOnEvidence) matches(w *World, m *machine, k taskKey, told *messages.Exit) {
-	truth := c.ended[k]
-	delete(c.ended, k)
-	if truth != nil && !m.lossy && (truth.Kind != told.Kind || truth.Code != told.Code) {
+	truth, was := c.ended[k]
+	c.ended[k] = nil
+	switch {
+	case m.lossy:
+	case truth != nil && (truth.Kind != told.Kind || truth.Code != told.Code):
 		w.violate(c.Name(), "%v ended on %s as %v, and the store says %v", k, m.address, truth, told)
+	case !was && told.Kind == messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST:
+		w.violate(c.Name(), "%v was never on %s, and the store says %v", k, m.address, told)
 	}
 }
 

@@ -285,6 +285,21 @@ func (w *World) Stored(o *Order) *messages.JobRecord {
 	return nil
 }
 
+// Attempts are all that were committed for the job, in that order, until it is over and all its evidence is in.
+func (w *World) Attempts(o *Order) []*messages.AttemptRecord {
+	page := w.books.jobs[o.id]
+	if page == nil {
+		return nil
+	}
+	var all []*messages.AttemptRecord
+	for _, t := range page.tokens {
+		if a := w.books.attempts[t]; a != nil {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
 // Attempt is the job's latest committed attempt; nil if there is none, or once
 // the job is over and all its evidence is in.
 func (w *World) Attempt(o *Order) *messages.AttemptRecord {

@@ -239,21 +239,35 @@ func (s *stage) jobWords(name string, j *messages.JobStatus) string {
 	if j.Reason != "" {
 		text += ": " + j.Reason
 	}
-	if j.Attempt != nil {
-		for _, p := range j.Attempt.Places {
-			text += fmt.Sprintf("\n  rank %d on %s", p.Rank, p.Node)
-			if p.Exit != nil {
-				text += ": " + exitWord(p.Exit)
-			}
-		}
-		if e := j.Attempt.End; e != nil {
-			text += "\n  ended: " + wordOf(e.Cause.String(), "CAUSE_")
-		}
-	}
+	text += placesIn(j.Attempt)
 	if len(j.Debts) > 0 {
 		text += "\n  owed by " + strings.Join(j.Debts, " ")
 	}
 	return text
+}
+
+// placesIn is where an attempt's members are, how each ended, and the attempt; nothing, if there is none.
+func placesIn(a *messages.AttemptRecord) string {
+	text := ""
+	for _, p := range a.GetPlaces() {
+		text += fmt.Sprintf("\n  rank %d on %s", p.Rank, p.Node)
+		if p.Exit != nil {
+			text += ": " + exitWord(p.Exit)
+		}
+	}
+	if e := a.GetEnd(); e != nil {
+		text += "\n  ended: " + wordOf(e.Cause.String(), "CAUSE_")
+	}
+	return text
+}
+
+// evidence shows what the store has of every attempt.
+func (s *stage) evidence(l line) string {
+	var out []string
+	for i, a := range s.w.Attempts(s.order(l, l.first(0))) {
+		out = append(out, fmt.Sprintf("%d:%s", i+1, placesIn(a)))
+	}
+	return s.plain(strings.Join(out, "\n"))
 }
 
 // nodes shows what a user is told of the machines.
