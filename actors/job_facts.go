@@ -111,7 +111,7 @@ func (j *Job) exitOr(a *messages.AttemptRecord, rank int32, e *messages.Exit) *m
 		return e
 	}
 	kind := messages.ExitKind_EXIT_KIND_NEVER_STARTED
-	if a.StartedUnixMs != 0 || a == j.att && j.states.in("running") { // another attempt may run by now
+	if a.StartedUnixMs != 0 || a == j.att && j.started != 0 { // another attempt may run by now
 		kind = messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
 	}
 	return &messages.Exit{Rank: rank, Kind: kind, AtUnixMs: j.p.Clock.WallMs(), Detail: "the machine has nothing of it"}
