@@ -199,6 +199,6 @@ func (d *Driver) Try(ctx context.Context) error {
 	}
 	line = d.line("delete", "--force", s.ID)
 	_ = exec.CommandContext(ctx, line[0], line[1:]...).Run() // there may be nothing to delete
-	_ = carapace.RemoveLeaves(d.leaves(s.ID))                 // or the runtime does not know of it
+	_ = carapace.RemoveLeaves(d.leaves(s.ID))                // or the runtime does not know of it
 	return fmt.Errorf("%s cannot run a container here: %w: %s", d.o.Runtime, err, said[strings.LastIndexByte(said, '\n')+1:])
 }
