@@ -101,21 +101,27 @@ func TestParentsStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newOCI(t, name)
 			driver := s.options.Drivers[0].(*oci.Driver)
-			done, swept := make(chan struct{}), make(chan error)
+			done, swept, others := make(chan struct{}), make(chan error, 1), t.TempDir()
 			go func() {
-				var err error
-				for others := t.TempDir(); err == nil; {
+				for {
 					select {
 					case <-done:
 						swept <- nil
 						return
 					default:
-						_, err = carapace.GC(others, s.cgroups)
+						if _, err := carapace.GC(others, s.cgroups); err != nil {
+							swept <- err
+							return
+						}
 					}
 				}
-				<-done
-				swept <- err
 			}()
+			t.Cleanup(func() {
+				close(done)
+				if err := <-swept; err != nil {
+					t.Error(err)
+				}
+			})
 			for range 10 {
 				if err := driver.Try(t.Context()); err != nil {
 					t.Error(err)
@@ -128,10 +134,6 @@ func TestParentsStay(t *testing.T) {
 				if <-p.gone; p.exit.GetCode() != 7 {
 					t.Errorf("a task ended with %d: %s", p.exit.GetCode(), p.exit.GetDetail())
 				}
-			}
-			close(done)
-			if err := <-swept; err != nil {
-				t.Error(err)
 			}
 		})
 	}
