@@ -140,7 +140,7 @@ func inSession(p supervisor.Process, state *supervisor.State) bool {
 }
 
 func marked(pid int, mark []byte) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	env, err := supervisor.Environ(pid)
 	if err != nil {
 		return false
 	}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -97,7 +96,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func marked(dir string) []int {
 	var pids []int
 	for _, p := range Processes() {
-		env, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
+		env, _ := Environ(p.PID)
 		if p.State != 'Z' && strings.Contains(string(env), "MARK="+dir+"\x00") {
 			pids = append(pids, p.PID)
 		}
