@@ -10,13 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/yi-json/synapse/runtime/able"
 )
 
 // TestCalmWatcher: a thread may be late, and is not the one that the command has its slack from. With one processor none may.
 func TestCalmWatcher(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: a thread may not tell another one how late it may be")
-	}
+	able.Need(t, able.Slack)
 	usual, err := os.ReadFile("/proc/self/timerslack_ns")
 	if err != nil {
 		t.Fatal(err)

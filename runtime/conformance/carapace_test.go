@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
@@ -42,9 +43,7 @@ type library struct {
 // newLibrary answers a driver with a state directory and a cgroup parent of its own.
 func newLibrary(t testing.TB) *library {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: the machine's limits and namespaces cannot be set up; TestNotRoot has what works without")
-	}
+	able.Need(t, able.Containers)
 	d := &library{lacking: map[string]string{}}
 	d.options = carapace.Options{StateDir: filepath.Join(t.TempDir(), "state"), Cgroups: carapace.Cgroups{Parent: "/" + NewID()}}
 	for _, finding := range carapace.Check(d.options.Cgroups) {

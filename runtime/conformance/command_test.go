@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/runtime/able"
 )
 
 // command drives a program that runs a container in its foreground and ends with its code.
@@ -141,9 +143,7 @@ func TestPeers(t *testing.T) {
 	}
 	for _, name := range []string{"runc", "crun"} {
 		t.Run(name, func(t *testing.T) {
-			if os.Geteuid() != 0 {
-				t.Skip("not root")
-			}
+			able.Need(t, able.Containers)
 			Run(t, newPeer(t, runtimeOf(t, name)))
 		})
 	}

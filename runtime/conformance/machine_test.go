@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -179,10 +180,8 @@ func TestStartOfAMachineTwice(t *testing.T) {
 
 // TestStuckOnAMachine: a frozen process stands for one that hangs in the kernel. The task is not told as gone until it is.
 func TestStuckOnAMachine(t *testing.T) {
-	freezer := "/sys/fs/cgroup/freezer"
-	if _, err := os.Stat(freezer + "/cgroup.procs"); err != nil {
-		t.Skipf("no v1 freezer to make a process stuck with: %v", err)
-	}
+	able.Need(t, able.Freezer)
+	const freezer = "/sys/fs/cgroup/freezer"
 	onEveryDriver(t, func(t *testing.T, s *stack) {
 		p := s.begun(t, "echo ready; while :; do sleep 0.01; done")
 		cell := filepath.Join(freezer, NewID())

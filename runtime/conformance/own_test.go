@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
@@ -280,10 +281,8 @@ func TestStartTwiceIsOneStart(t *testing.T) {
 // gone, and its id is not given to another.
 func TestStuckTask(t *testing.T) {
 	o := newOwn(t)
-	freezer := "/sys/fs/cgroup/freezer"
-	if _, err := os.Stat(freezer + "/cgroup.procs"); err != nil {
-		t.Skipf("no v1 freezer to make a process stuck with: %v", err)
-	}
+	able.Need(t, able.Freezer)
+	const freezer = "/sys/fs/cgroup/freezer"
 	cell := filepath.Join(freezer, NewID())
 	if err := os.Mkdir(cell, 0o755); err != nil {
 		t.Fatal(err)

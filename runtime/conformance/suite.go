@@ -146,16 +146,21 @@ func OwnMounts(arguments, environment []string) error {
 	if os.Geteuid() != 0 || slices.Contains(environment, already) {
 		return nil
 	}
+	// Asked for first: what /proc calls our binary lies in the mount namespace that we leave, and its path as seen from
+	// the new one is another in a chroot.
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
 	runtime.LockOSThread()
-	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); errors.Is(err, unix.EPERM) {
+		runtime.UnlockOSThread()
+		return nil // Then this machine makes no containers either, and what mounts is skipped.
+	} else if err != nil {
 		return fmt.Errorf("own mount namespace: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("own mounts: %w", err)
-	}
-	self, err := os.Executable() // By its path: what /proc calls our binary lies in the mount namespace that we left.
-	if err != nil {
-		return err
 	}
 	return syscall.Exec(self, arguments, append(environment, already))
 }

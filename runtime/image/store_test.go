@@ -22,6 +22,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 
+	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/image"
 )
 
@@ -292,6 +293,7 @@ func TestTimeRunsOut(t *testing.T) {
 // unpackers are the processes whose open directories lie in the store.
 func unpackers(t testing.TB, dir string) []string {
 	t.Helper()
+	able.Need(t, able.Strangers)
 	var found []string
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/3")
 	for _, link := range links {
@@ -331,6 +333,7 @@ func startAgent(t *testing.T, dir, ref string) (*exec.Cmd, *bytes.Buffer) {
 // TestKilled: the agent dies in the middle of a layer. Its unpacking process dies with it, the next agent removes what was
 // half made, and what was whole is used.
 func TestKilled(t *testing.T) {
+	able.Need(t, able.Strangers)
 	hub := newHub(t)
 	big, err := random.Layer(1<<20, "application/vnd.oci.image.layer.v1.tar+gzip")
 	if err != nil {

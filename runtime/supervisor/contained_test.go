@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
@@ -18,9 +19,7 @@ import (
 // boxed starts a script in a container. It leaves no cgroup behind.
 func boxed(t *testing.T, script string, change func(*carapace.Spec)) *rig {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: whether there may be containers is another question, which the conformance suite asks")
-	}
+	able.Need(t, able.Containers)
 	cgroups := carapace.Cgroups{Parent: fmt.Sprintf("/synapse-supervisor-%d", os.Getpid())}
 	state := filepath.Join(t.TempDir(), "state")
 	t.Cleanup(func() {

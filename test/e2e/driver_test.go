@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/able"
 )
 
 // This file owns what must be the same whatever tasks run in, and what only a
@@ -27,11 +28,11 @@ func eachDriver(t *testing.T, test func(*testing.T, *cluster)) {
 
 func clusterOf(t *testing.T, driver string) *cluster {
 	t.Helper()
-	if driver != "process" && os.Geteuid() != 0 {
-		t.Skip("not root: containers with limits and other users need it")
+	if driver != "process" {
+		able.Need(t, able.Containers)
 	}
-	if _, err := exec.LookPath("runc"); driver == "oci" && err != nil {
-		t.Skip("this machine has no runc, which runs on every kind of cgroups")
+	if driver == "oci" {
+		able.Need(t, able.Program("runc"))
 	}
 	c := newCluster(t)
 	c.driver = driver
@@ -80,9 +81,9 @@ func writing(t *testing.T, folder string, spec *messages.JobSpec) *messages.JobS
 func TestDriverIsTold(t *testing.T) {
 	c := newCluster(t)
 	c.driver = "auto"
-	want := "Driver process: tasks are not isolated, because the agent is not root"
-	if os.Geteuid() == 0 {
-		want = "Driver carapace: each task has a container of its own"
+	want := "Driver carapace: each task has a container of its own"
+	if err := able.Containers.Lacks(); err != nil {
+		want = "Driver process: tasks are not isolated, because "
 	}
 	if n := c.node("n1", "r1"); !strings.Contains(n.said(), want) {
 		t.Errorf("it did not say %q", want)

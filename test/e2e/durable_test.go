@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/able"
 )
 
 // This file owns what acknowledged means: on disk before the answer, no answer
@@ -163,20 +164,14 @@ func TestNoAnswerWithoutDisk(t *testing.T) {
 }
 
 // disk is a file system of its own, in a file.
-type disk struct{ mounted, fsfreeze string }
+type disk struct{ mounted string }
 
 func newDisk(t *testing.T) *disk {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: a file system cannot be mounted, and hence not be frozen")
-	}
+	able.Need(t, able.Mounts)
 	d := &disk{}
 	for _, program := range []string{"mkfs.ext4", "mount", "umount", "fsfreeze"} {
-		path, err := exec.LookPath(program)
-		if err != nil {
-			t.Skipf("%s is not installed", program)
-		}
-		d.fsfreeze = path
+		able.Need(t, able.Program(program))
 	}
 	dir := t.TempDir()
 	image := filepath.Join(dir, "image")
@@ -208,13 +203,13 @@ func newDisk(t *testing.T) *disk {
 
 func (d *disk) freeze(t *testing.T) {
 	t.Helper()
-	if out, err := exec.Command(d.fsfreeze, "-f", d.mounted).CombinedOutput(); err != nil {
+	if out, err := exec.Command("fsfreeze", "-f", d.mounted).CombinedOutput(); err != nil {
 		t.Skipf("this machine freezes no file system: %s", out)
 	}
 }
 
 // thaw may be asked for again.
-func (d *disk) thaw() { _ = exec.Command(d.fsfreeze, "-u", d.mounted).Run() }
+func (d *disk) thaw() { _ = exec.Command("fsfreeze", "-u", d.mounted).Run() }
 
 // TestExitOutlivesAgent: a member exits while nobody can take its exit code, and
 // its agent is killed. The code that users see in the end is the one.

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/able"
 )
 
 // This file owns machines that are cut off: for a moment, for long, for ever.
@@ -35,19 +36,17 @@ var islands atomic.Int32
 // both away again. Their names and addresses have the test process's id in them.
 func newIsland(t *testing.T) *island {
 	t.Helper()
+	able.Need(t, able.Networks)
 	ip, err := exec.LookPath("ip")
 	if err != nil {
-		t.Skip("iproute2 is not installed: a machine cannot be cut off without it")
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("not root: a network of its own cannot be made for a machine")
+		t.Fatal(err)
 	}
 	n, pid := int(islands.Add(1)), os.Getpid()
 	i := &island{t: t, ip: ip, name: fmt.Sprintf("syn-%d-%d", pid, n), cable: fmt.Sprintf("sy%d-%d", pid, n), theirs: fmt.Sprintf("sz%d-%d", pid, n)}
 	net := fmt.Sprintf("198.%d.%d.", 18+pid>>8&1, pid&255) // of what is set aside for tests of networks
 	i.address, i.machine = net+strconv.Itoa(4*n+1), net+strconv.Itoa(4*n+2)
 	if out, err := exec.Command(ip, "netns", "add", i.name).CombinedOutput(); err != nil {
-		t.Skipf("this machine gives out no network namespaces: %s", out)
+		t.Fatalf("%s", out)
 	}
 	t.Cleanup(func() {
 		// Tasks that still run there keep it; the cable goes at once.
@@ -277,16 +276,14 @@ func TestPartitionForEver(t *testing.T) {
 // TestFullDisk: a machine that cannot write takes no part, says why, and is not
 // asked again and again.
 func TestFullDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: a small file system cannot be mounted")
-	}
+	able.Need(t, able.Mounts)
 	c := newCluster(t)
 	folder := filepath.Join(c.dir, "a") // its name comes first, and so does it where all else is equal
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=512k,mode=755"); err != nil {
-		t.Skipf("this machine mounts no tmpfs: %v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		killAll(folder)

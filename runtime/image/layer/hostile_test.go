@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/image/layer"
 )
 
@@ -423,9 +424,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 
 // TestChildHasNoRights looks at a living child: nobody, in the layer's directory, with four capabilities.
 func TestChildHasNoRights(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root has rights to give up")
-	}
+	able.Need(t, able.Root, able.Strangers)
 	to := filepath.Join(t.TempDir(), "layer")
 	reader, writer := io.Pipe()
 	ended := make(chan error, 1)

@@ -1,0 +1,180 @@
+// Package able reports what this machine lets tests do. It owns the one place
+// where that is found out: a test names what it needs, and where the machine
+// lacks it the test is skipped by name with what is missing, instead of failing
+// half a minute later with the words of whatever gave way first. It is for tests
+// alone, and must never decide anything in a program.
+package able
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+// Ability is one thing that a machine can or cannot do. It is tried once in each
+// test binary.
+type Ability struct {
+	what string
+	try  func() error
+}
+
+func ability(what string, try func() error) *Ability {
+	return &Ability{what: what, try: sync.OnceValue(try)}
+}
+
+// Lacks answers why this machine does not have the ability, or nil.
+func (a *Ability) Lacks() error {
+	if err := a.try(); err != nil {
+		return fmt.Errorf("this machine cannot %s: %w", a.what, err)
+	}
+	return nil
+}
+
+// Need skips a test on a machine that lacks one of the abilities.
+func Need(t testing.TB, all ...*Ability) {
+	t.Helper()
+	for _, a := range all {
+		if err := a.Lacks(); err != nil {
+			t.Skip(err)
+		}
+	}
+}
+
+var (
+	// Root is an agent with a user to choose for its tasks.
+	Root = ability("be root", tryRoot)
+	// Containers is a container of carapace's, with all its walls.
+	Containers = ability("make containers", tryContainers)
+	// Cgroups is a group of a container's own in every hierarchy, with each limit.
+	Cgroups = ability("limit by cgroups", tryCgroups)
+	// Mounts is a file system mounted where the whole machine sees it.
+	Mounts = ability("mount a file system", tryMount)
+	// Strangers is a look at what a process has open or stands in that root started as another user. Where the tests are
+	// not root's, all that they start is their own.
+	Strangers = ability("look into other users' processes (SYS_PTRACE)", tryStrangers)
+	// Slack is to say how late another thread may wake.
+	Slack = ability("set another thread's timer slack (SYS_NICE)", func() error { return capable(unix.CAP_SYS_NICE) })
+	// Networks is a network namespace with a name, as the tests of partitions make.
+	Networks = ability("make networks of its own", tryNetwork)
+	// Freezer is a v1 group that stops processes, to stand for some that hang in the kernel.
+	Freezer = ability("freeze processes by a v1 cgroup", tryFreezer)
+)
+
+// Program is a program that a test starts.
+func Program(name string) *Ability {
+	return ability("run "+name, func() error {
+		_, err := exec.LookPath(name)
+		return err
+	})
+}
+
+func tryRoot() error {
+	if uid := os.Geteuid(); uid != 0 {
+		return fmt.Errorf("its tests run as user %d", uid)
+	}
+	return nil
+}
+
+func tryStrangers() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return capable(unix.CAP_SYS_PTRACE)
+}
+
+// capable reports whether this process has a capability.
+func capable(number int) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return err
+	}
+	if sets[number/32].Effective&(1<<(number%32)) == 0 {
+		return unix.EPERM
+	}
+	return nil
+}
+
+// tryContainers runs one. Nothing short of that tells, since walls differ by
+// kernel, engine and policy.
+func tryContainers() error {
+	if err := tryRoot(); err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "able-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	cgroups := carapace.Cgroups{Parent: groupName()}
+	options := carapace.Options{StateDir: filepath.Join(folder, "state"), Cgroups: cgroups}
+	container, err := carapace.Start(carapace.Spec{Rootfs: "host", Command: []string{"true"}}, options)
+	if err == nil {
+		if exit := container.Wait(); exit.Code != 0 {
+			err = fmt.Errorf("true ended with %d in one", exit.Code)
+		}
+	}
+	_, swept := carapace.GC(options.StateDir, cgroups)
+	return errors.Join(err, swept)
+}
+
+func tryCgroups() error {
+	for _, finding := range carapace.Check(carapace.Cgroups{Parent: groupName()}) {
+		switch finding.Name {
+		case "cgroups", "memory limit", "pids limit", "cpu limit", "cpuset", "devices":
+			if !finding.OK {
+				return fmt.Errorf("%s: %s", finding.Name, finding.Reason)
+			}
+		}
+	}
+	return nil
+}
+
+// groupName is a parent for groups that no other process of tests uses.
+func groupName() string { return fmt.Sprintf("/able-%d", os.Getpid()) }
+
+func tryMount() error {
+	folder, err := os.MkdirTemp("", "able-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(folder)
+	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=64k"); err != nil {
+		return err
+	}
+	return unix.Unmount(folder, 0)
+}
+
+func tryNetwork() error {
+	if _, err := exec.LookPath("ip"); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("able-%d", os.Getpid())
+	if text, err := exec.Command("ip", "netns", "add", name).CombinedOutput(); err != nil {
+		return fmt.Errorf("ip netns: %s", text)
+	}
+	if text, err := exec.Command("ip", "netns", "delete", name).CombinedOutput(); err != nil {
+		return fmt.Errorf("ip netns: %s", text)
+	}
+	return nil
+}
+
+func tryFreezer() error {
+	const freezer = "/sys/fs/cgroup/freezer"
+	if _, err := os.Stat(filepath.Join(freezer, "cgroup.procs")); err != nil {
+		return err
+	}
+	group := filepath.Join(freezer, groupName())
+	if err := os.Mkdir(group, 0o755); err != nil {
+		return err
+	}
+	return os.Remove(group)
+}
