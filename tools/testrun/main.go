@@ -1,0 +1,174 @@
+// Command testrun reads what `go test -json` says and writes what a person wants of it: a line for each package, all that a
+// failed test said, and at the end every test that was skipped, by name and with its reason. `go test` alone is silent about
+// those, and a suite that skips what it cannot do here would look as green as one that did it. It fails if a test failed, and
+// if none ran.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+func main() {
+	run := newRun(os.Stdout)
+	if err := run.read(os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, "testrun:", err)
+		os.Exit(1)
+	}
+	if !run.sum() {
+		os.Exit(1)
+	}
+}
+
+// event is one of `go test -json`, or of the build before it.
+type event struct {
+	Action, Package, ImportPath, Test, Output, FailedBuild string
+}
+
+// test names a test, or with an empty Test a package.
+type test struct{ pkg, name string }
+
+// run is what has been read so far.
+type run struct {
+	out     io.Writer
+	said    map[test][]string // until the verdict: most tests pass, and then nobody wants to know
+	skipped []skip
+	passed  int
+	failed  []string
+}
+
+type skip struct {
+	test
+	reason string
+}
+
+func newRun(out io.Writer) *run { return &run{out: out, said: map[test][]string{}} }
+
+func (r *run) read(from io.Reader) error {
+	lines := bufio.NewReader(from)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			r.take(line)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// take takes one line. What is no event is passed on: the go command itself has something to say.
+func (r *run) take(line []byte) {
+	var e event
+	if json.Unmarshal(line, &e) != nil || e.Action == "" {
+		_, _ = r.out.Write(line)
+		return
+	}
+	key := test{e.Package, e.Test}
+	switch e.Action {
+	case "output":
+		r.said[key] = append(r.said[key], e.Output)
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "build-fail":
+		r.failed = append(r.failed, e.ImportPath)
+	case "pass", "fail", "skip":
+		r.verdict(key, e.Action)
+	}
+}
+
+func (r *run) verdict(key test, action string) {
+	said := r.said[key]
+	delete(r.said, key)
+	switch {
+	case key.name == "":
+		r.packageEnds(key, action, said)
+	case action == "pass":
+		r.passed++
+	case action == "skip":
+		r.skipped = append(r.skipped, skip{key, reasonIn(said)})
+	default:
+		r.failed = append(r.failed, key.pkg+" "+key.name)
+		fmt.Fprint(r.out, strings.Join(said, ""))
+	}
+}
+
+// packageEnds writes a package's own lines. A test that was running when its process died has no verdict of its own, and
+// what it said is the only trace of why.
+func (r *run) packageEnds(key test, action string, said []string) {
+	if action == "fail" {
+		if !slices.ContainsFunc(r.failed, func(f string) bool { return strings.HasPrefix(f, key.pkg+" ") }) {
+			r.failed = append(r.failed, key.pkg)
+		}
+		for _, left := range r.unfinished(key.pkg) {
+			fmt.Fprint(r.out, strings.Join(r.said[left], ""))
+			delete(r.said, left)
+		}
+	}
+	for _, line := range said {
+		if action == "fail" || strings.HasPrefix(line, "ok ") || strings.HasPrefix(line, "?") {
+			fmt.Fprint(r.out, line)
+		}
+	}
+}
+
+// unfinished are a package's tests without a verdict, in order.
+func (r *run) unfinished(pkg string) []test {
+	var left []test
+	for key := range r.said {
+		if key.pkg == pkg && key.name != "" {
+			left = append(left, key)
+		}
+	}
+	slices.SortFunc(left, func(a, b test) int { return strings.Compare(a.name, b.name) })
+	return left
+}
+
+// reasonIn finds what a test said when it was skipped: the line behind `file.go:12: `.
+func reasonIn(said []string) string {
+	for _, line := range said {
+		line = strings.TrimSpace(line)
+		if _, reason, ok := strings.Cut(line, ".go:"); ok {
+			if _, reason, ok = strings.Cut(reason, ": "); ok {
+				return reason
+			}
+		}
+	}
+	return "no reason given"
+}
+
+// sum writes what was skipped and the numbers, and reports whether all is well.
+func (r *run) sum() bool {
+	if len(r.skipped) > 0 {
+		fmt.Fprintln(r.out, "\nskipped:")
+	}
+	for _, s := range r.skipped {
+		fmt.Fprintf(r.out, "  %s %s: %s\n", shortOf(s.pkg), s.name, s.reason)
+	}
+	if len(r.failed) > 0 {
+		fmt.Fprintln(r.out, "\nfailed:")
+	}
+	for _, name := range r.failed {
+		fmt.Fprintf(r.out, "  %s\n", name)
+	}
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, len(r.failed), len(r.skipped))
+	if r.passed == 0 && len(r.failed) == 0 {
+		fmt.Fprintln(r.out, "testrun: no test ran")
+		return false
+	}
+	return len(r.failed) == 0
+}
+
+// shortOf is a package's path behind its host, owner and repository.
+func shortOf(pkg string) string {
+	parts := strings.SplitN(pkg, "/", 4)
+	return parts[len(parts)-1]
+}
