@@ -241,6 +241,60 @@ func (ExitKind) EnumDescriptor() ([]byte, []int) {
 	return file_messages_gang_proto_rawDescGZIP(), []int{2}
 }
 
+// Fault is whose fault it is that a rank was never run. An agent that says none says what
+// FAULT_UNKNOWN says.
+type Fault int32
+
+const (
+	Fault_FAULT_UNSPECIFIED Fault = 0 // it ran, or its agent is of before there were faults
+	Fault_FAULT_JOB         Fault = 1 // decided from the job's words and the machine's policy alone: no other try can end otherwise
+	Fault_FAULT_MACHINE     Fault = 2 // nothing that the job names had to do with it
+	Fault_FAULT_UNKNOWN     Fault = 3 // what the job names is not to be had on this machine
+)
+
+// Enum value maps for Fault.
+var (
+	Fault_name = map[int32]string{
+		0: "FAULT_UNSPECIFIED",
+		1: "FAULT_JOB",
+		2: "FAULT_MACHINE",
+		3: "FAULT_UNKNOWN",
+	}
+	Fault_value = map[string]int32{
+		"FAULT_UNSPECIFIED": 0,
+		"FAULT_JOB":         1,
+		"FAULT_MACHINE":     2,
+		"FAULT_UNKNOWN":     3,
+	}
+)
+
+func (x Fault) Enum() *Fault {
+	p := new(Fault)
+	*p = x
+	return p
+}
+
+func (x Fault) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Fault) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_gang_proto_enumTypes[3].Descriptor()
+}
+
+func (Fault) Type() protoreflect.EnumType {
+	return &file_messages_gang_proto_enumTypes[3]
+}
+
+func (x Fault) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Fault.Descriptor instead.
+func (Fault) EnumDescriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{3}
+}
+
 type SliceState int32
 
 const (
@@ -286,11 +340,11 @@ func (x SliceState) String() string {
 }
 
 func (SliceState) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_gang_proto_enumTypes[3].Descriptor()
+	return file_messages_gang_proto_enumTypes[4].Descriptor()
 }
 
 func (SliceState) Type() protoreflect.EnumType {
-	return &file_messages_gang_proto_enumTypes[3]
+	return &file_messages_gang_proto_enumTypes[4]
 }
 
 func (x SliceState) Number() protoreflect.EnumNumber {
@@ -299,7 +353,7 @@ func (x SliceState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SliceState.Descriptor instead.
 func (SliceState) EnumDescriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{3}
+	return file_messages_gang_proto_rawDescGZIP(), []int{4}
 }
 
 // Order heads every command about an attempt. A machine refuses one whose
@@ -1413,6 +1467,7 @@ type Exit struct {
 	AtUnixMs        int64                  `protobuf:"varint,6,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
 	Detail          string                 `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
 	PeakMemoryBytes int64                  `protobuf:"varint,8,opt,name=peak_memory_bytes,json=peakMemoryBytes,proto3" json:"peak_memory_bytes,omitempty"`
+	Fault           Fault                  `protobuf:"varint,9,opt,name=fault,proto3,enum=synapse.v1.Fault" json:"fault,omitempty"` // of PREPARE_FAILED and LAUNCH_FAILED
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1501,6 +1556,13 @@ func (x *Exit) GetPeakMemoryBytes() int64 {
 		return x.PeakMemoryBytes
 	}
 	return 0
+}
+
+func (x *Exit) GetFault() Fault {
+	if x != nil {
+		return x.Fault
+	}
+	return Fault_FAULT_UNSPECIFIED
 }
 
 // Node → Job: these ranks are gone, the slice still has others. Kept in the
@@ -2105,7 +2167,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12'\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
 	"\x06signal\x18\x03 \x01(\x05R\x06signal\x12\x19\n" +
-	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\"\xe4\x01\n" +
+	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\"\x8d\x02\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12(\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.synapse.v1.ExitKindR\x04kind\x12\x12\n" +
@@ -2115,7 +2177,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\n" +
 	"at_unix_ms\x18\x06 \x01(\x03R\batUnixMs\x12\x16\n" +
 	"\x06detail\x18\a \x01(\tR\x06detail\x12*\n" +
-	"\x11peak_memory_bytes\x18\b \x01(\x03R\x0fpeakMemoryBytes\"\\\n" +
+	"\x11peak_memory_bytes\x18\b \x01(\x03R\x0fpeakMemoryBytes\x12'\n" +
+	"\x05fault\x18\t \x01(\x0e2\x11.synapse.v1.FaultR\x05fault\"\\\n" +
 	"\x06Exited\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12&\n" +
 	"\x05exits\x18\x02 \x03(\v2\x10.synapse.v1.ExitR\x05exits\"[\n" +
@@ -2191,7 +2254,12 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x17EXIT_KIND_NEVER_STARTED\x10\x04\x12\x16\n" +
 	"\x12EXIT_KIND_REBOOTED\x10\x05\x12\x1d\n" +
 	"\x19EXIT_KIND_SUPERVISOR_LOST\x10\x06\x12\x15\n" +
-	"\x11EXIT_KIND_REMOVED\x10\a*\xc1\x01\n" +
+	"\x11EXIT_KIND_REMOVED\x10\a*S\n" +
+	"\x05Fault\x12\x15\n" +
+	"\x11FAULT_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tFAULT_JOB\x10\x01\x12\x11\n" +
+	"\rFAULT_MACHINE\x10\x02\x12\x11\n" +
+	"\rFAULT_UNKNOWN\x10\x03*\xc1\x01\n" +
 	"\n" +
 	"SliceState\x12\x1b\n" +
 	"\x17SLICE_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
@@ -2214,100 +2282,102 @@ func file_messages_gang_proto_rawDescGZIP() []byte {
 	return file_messages_gang_proto_rawDescData
 }
 
-var file_messages_gang_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_messages_gang_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_messages_gang_proto_goTypes = []any{
 	(RefusalReason)(0),   // 0: synapse.v1.RefusalReason
 	(Cause)(0),           // 1: synapse.v1.Cause
 	(ExitKind)(0),        // 2: synapse.v1.ExitKind
-	(SliceState)(0),      // 3: synapse.v1.SliceState
-	(*Order)(nil),        // 4: synapse.v1.Order
-	(*Origin)(nil),       // 5: synapse.v1.Origin
-	(*Member)(nil),       // 6: synapse.v1.Member
-	(*Grant)(nil),        // 7: synapse.v1.Grant
-	(*Reserve)(nil),      // 8: synapse.v1.Reserve
-	(*Reserved)(nil),     // 9: synapse.v1.Reserved
-	(*Refused)(nil),      // 10: synapse.v1.Refused
-	(*Abort)(nil),        // 11: synapse.v1.Abort
-	(*Aborted)(nil),      // 12: synapse.v1.Aborted
-	(*Commit)(nil),       // 13: synapse.v1.Commit
-	(*Committed)(nil),    // 14: synapse.v1.Committed
-	(*Prepared)(nil),     // 15: synapse.v1.Prepared
-	(*Expired)(nil),      // 16: synapse.v1.Expired
-	(*Peer)(nil),         // 17: synapse.v1.Peer
-	(*Rendezvous)(nil),   // 18: synapse.v1.Rendezvous
-	(*Start)(nil),        // 19: synapse.v1.Start
-	(*Started)(nil),      // 20: synapse.v1.Started
-	(*Stop)(nil),         // 21: synapse.v1.Stop
-	(*Exit)(nil),         // 22: synapse.v1.Exit
-	(*Exited)(nil),       // 23: synapse.v1.Exited
-	(*Ended)(nil),        // 24: synapse.v1.Ended
-	(*Forget)(nil),       // 25: synapse.v1.Forget
-	(*SliceReport)(nil),  // 26: synapse.v1.SliceReport
-	(*LedgerReport)(nil), // 27: synapse.v1.LedgerReport
-	(*LedgerRecord)(nil), // 28: synapse.v1.LedgerRecord
-	(*SliceRecord)(nil),  // 29: synapse.v1.SliceRecord
-	(*Token)(nil),        // 30: synapse.v1.Token
-	(*Incarnation)(nil),  // 31: synapse.v1.Incarnation
-	(*Resources)(nil),    // 32: synapse.v1.Resources
-	(*GpuShare)(nil),     // 33: synapse.v1.GpuShare
-	(*JobSpec)(nil),      // 34: synapse.v1.JobSpec
+	(Fault)(0),           // 3: synapse.v1.Fault
+	(SliceState)(0),      // 4: synapse.v1.SliceState
+	(*Order)(nil),        // 5: synapse.v1.Order
+	(*Origin)(nil),       // 6: synapse.v1.Origin
+	(*Member)(nil),       // 7: synapse.v1.Member
+	(*Grant)(nil),        // 8: synapse.v1.Grant
+	(*Reserve)(nil),      // 9: synapse.v1.Reserve
+	(*Reserved)(nil),     // 10: synapse.v1.Reserved
+	(*Refused)(nil),      // 11: synapse.v1.Refused
+	(*Abort)(nil),        // 12: synapse.v1.Abort
+	(*Aborted)(nil),      // 13: synapse.v1.Aborted
+	(*Commit)(nil),       // 14: synapse.v1.Commit
+	(*Committed)(nil),    // 15: synapse.v1.Committed
+	(*Prepared)(nil),     // 16: synapse.v1.Prepared
+	(*Expired)(nil),      // 17: synapse.v1.Expired
+	(*Peer)(nil),         // 18: synapse.v1.Peer
+	(*Rendezvous)(nil),   // 19: synapse.v1.Rendezvous
+	(*Start)(nil),        // 20: synapse.v1.Start
+	(*Started)(nil),      // 21: synapse.v1.Started
+	(*Stop)(nil),         // 22: synapse.v1.Stop
+	(*Exit)(nil),         // 23: synapse.v1.Exit
+	(*Exited)(nil),       // 24: synapse.v1.Exited
+	(*Ended)(nil),        // 25: synapse.v1.Ended
+	(*Forget)(nil),       // 26: synapse.v1.Forget
+	(*SliceReport)(nil),  // 27: synapse.v1.SliceReport
+	(*LedgerReport)(nil), // 28: synapse.v1.LedgerReport
+	(*LedgerRecord)(nil), // 29: synapse.v1.LedgerRecord
+	(*SliceRecord)(nil),  // 30: synapse.v1.SliceRecord
+	(*Token)(nil),        // 31: synapse.v1.Token
+	(*Incarnation)(nil),  // 32: synapse.v1.Incarnation
+	(*Resources)(nil),    // 33: synapse.v1.Resources
+	(*GpuShare)(nil),     // 34: synapse.v1.GpuShare
+	(*JobSpec)(nil),      // 35: synapse.v1.JobSpec
 }
 var file_messages_gang_proto_depIdxs = []int32{
-	30, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
-	31, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
-	30, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
-	31, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
-	32, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
-	32, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
-	33, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
-	4,  // 7: synapse.v1.Reserve.order:type_name -> synapse.v1.Order
-	6,  // 8: synapse.v1.Reserve.members:type_name -> synapse.v1.Member
-	5,  // 9: synapse.v1.Reserved.origin:type_name -> synapse.v1.Origin
-	7,  // 10: synapse.v1.Reserved.grants:type_name -> synapse.v1.Grant
-	5,  // 11: synapse.v1.Refused.origin:type_name -> synapse.v1.Origin
+	31, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
+	32, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
+	31, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
+	32, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
+	33, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
+	33, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
+	34, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
+	5,  // 7: synapse.v1.Reserve.order:type_name -> synapse.v1.Order
+	7,  // 8: synapse.v1.Reserve.members:type_name -> synapse.v1.Member
+	6,  // 9: synapse.v1.Reserved.origin:type_name -> synapse.v1.Origin
+	8,  // 10: synapse.v1.Reserved.grants:type_name -> synapse.v1.Grant
+	6,  // 11: synapse.v1.Refused.origin:type_name -> synapse.v1.Origin
 	0,  // 12: synapse.v1.Refused.reason:type_name -> synapse.v1.RefusalReason
-	27, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
-	4,  // 14: synapse.v1.Abort.order:type_name -> synapse.v1.Order
-	5,  // 15: synapse.v1.Aborted.origin:type_name -> synapse.v1.Origin
-	4,  // 16: synapse.v1.Commit.order:type_name -> synapse.v1.Order
-	34, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
-	6,  // 18: synapse.v1.Commit.members:type_name -> synapse.v1.Member
-	5,  // 19: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
-	5,  // 20: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
-	5,  // 21: synapse.v1.Expired.origin:type_name -> synapse.v1.Origin
-	17, // 22: synapse.v1.Rendezvous.peers:type_name -> synapse.v1.Peer
-	4,  // 23: synapse.v1.Start.order:type_name -> synapse.v1.Order
-	18, // 24: synapse.v1.Start.rendezvous:type_name -> synapse.v1.Rendezvous
-	5,  // 25: synapse.v1.Started.origin:type_name -> synapse.v1.Origin
-	4,  // 26: synapse.v1.Stop.order:type_name -> synapse.v1.Order
+	28, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
+	5,  // 14: synapse.v1.Abort.order:type_name -> synapse.v1.Order
+	6,  // 15: synapse.v1.Aborted.origin:type_name -> synapse.v1.Origin
+	5,  // 16: synapse.v1.Commit.order:type_name -> synapse.v1.Order
+	35, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
+	7,  // 18: synapse.v1.Commit.members:type_name -> synapse.v1.Member
+	6,  // 19: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
+	6,  // 20: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
+	6,  // 21: synapse.v1.Expired.origin:type_name -> synapse.v1.Origin
+	18, // 22: synapse.v1.Rendezvous.peers:type_name -> synapse.v1.Peer
+	5,  // 23: synapse.v1.Start.order:type_name -> synapse.v1.Order
+	19, // 24: synapse.v1.Start.rendezvous:type_name -> synapse.v1.Rendezvous
+	6,  // 25: synapse.v1.Started.origin:type_name -> synapse.v1.Origin
+	5,  // 26: synapse.v1.Stop.order:type_name -> synapse.v1.Order
 	1,  // 27: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
 	2,  // 28: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
-	5,  // 29: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
-	22, // 30: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
-	5,  // 31: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
-	22, // 32: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
-	4,  // 33: synapse.v1.Forget.order:type_name -> synapse.v1.Order
-	30, // 34: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
-	3,  // 35: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
-	7,  // 36: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
-	22, // 37: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
-	32, // 38: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
-	32, // 39: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
-	33, // 40: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
-	26, // 41: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
-	29, // 42: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
-	30, // 43: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
-	3,  // 44: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
-	7,  // 45: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
-	22, // 46: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
-	34, // 47: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
-	1,  // 48: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
-	49, // [49:49] is the sub-list for method output_type
-	49, // [49:49] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	3,  // 29: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
+	6,  // 30: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
+	23, // 31: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
+	6,  // 32: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
+	23, // 33: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
+	5,  // 34: synapse.v1.Forget.order:type_name -> synapse.v1.Order
+	31, // 35: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
+	4,  // 36: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
+	8,  // 37: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
+	23, // 38: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
+	33, // 39: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
+	33, // 40: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
+	34, // 41: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
+	27, // 42: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
+	30, // 43: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
+	31, // 44: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
+	4,  // 45: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
+	8,  // 46: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
+	23, // 47: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
+	35, // 48: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
+	1,  // 49: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_messages_gang_proto_init() }
@@ -2322,7 +2392,7 @@ func file_messages_gang_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gang_proto_rawDesc), len(file_messages_gang_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      5,
 			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -1081,6 +1081,11 @@ func (m *Exit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Fault != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fault))
+		i--
+		dAtA[i] = 0x48
+	}
 	if m.PeakMemoryBytes != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.PeakMemoryBytes))
 		i--
@@ -2064,6 +2069,9 @@ func (m *Exit) SizeVT() (n int) {
 	}
 	if m.PeakMemoryBytes != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.PeakMemoryBytes))
+	}
+	if m.Fault != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Fault))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -53,7 +54,7 @@ func (r Rules) Of(name string) (*Account, error) {
 		return nil, err
 	}
 	if found.UID == 0 && !r.AllowRoot {
-		return nil, fmt.Errorf("user: %s is root, which this machine does not let jobs be; name another user, or allow root on the machine", name)
+		return nil, fault.OfJob(fmt.Errorf("user: %s is root, which this machine does not let jobs be; name another user, or allow root on the machine", name))
 	}
 	return found, nil
 }
@@ -106,7 +107,7 @@ func lookUp(name string) (*Account, error) {
 	if hasGroup {
 		gid, err := strconv.ParseUint(group, 10, 32)
 		if err != nil {
-			return nil, fmt.Errorf("user: the group of %s is not a number", name)
+			return nil, fault.OfJob(fmt.Errorf("user: the group of %s is not a number", name))
 		}
 		a.GID, a.Groups = uint32(gid), nil
 	}

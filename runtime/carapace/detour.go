@@ -8,12 +8,15 @@ package carapace
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/fault"
 )
 
 // detourName is the first argument of the re-executed binary. Only a detour calls it so, and only with a socket to talk over.
@@ -42,7 +45,7 @@ func newDetour(order *order, executable string, stdio [3]uintptr) *detour {
 func (d *detour) begin() *StartError {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fail("socket", err)
+		return fail("socket", fault.OfMachine(err))
 	}
 	defer unix.Close(pair[1])
 	d.socket = channel(pair[0])
@@ -58,7 +61,7 @@ func (d *detour) begin() *StartError {
 		},
 	})
 	if err != nil {
-		return fail("create namespaces", err)
+		return fail("create namespaces", fault.OfMachine(err))
 	}
 	d.secondFd.Store(int64(pidfd))
 	if err := send(d.socket, d.order); err != nil {
@@ -71,7 +74,7 @@ func (d *detour) begin() *StartError {
 	d.pid = made.Pid
 	if d.pidfd, err = unix.PidfdOpen(d.pid, 0); err != nil {
 		d.pidfd = 0
-		return fail("init", err)
+		return fail("init", fault.OfMachine(err))
 	}
 	return nil
 }
@@ -83,7 +86,7 @@ func (d *detour) hear(kind string) (report, *StartError) {
 		return said, d.mourn(err)
 	}
 	if said.Kind != kind {
-		return said, &StartError{Code: said.Code, Step: said.Step, Reason: said.Reason}
+		return said, &StartError{said.Code, said.Step, said.Reason, fault.By(said.Fault, errors.New(said.Reason))}
 	}
 	return said, nil
 }
@@ -184,7 +187,7 @@ func beSecond(socket channel) int {
 	m := newMaker(&order, [3]uintptr{0, 1, 2})
 	defer m.end()
 	refuse := func(failure *StartError) int {
-		_ = send(socket, report{Kind: reportFailed, Code: failure.Code, Step: failure.Step, Reason: failure.Reason})
+		_ = send(socket, report{Kind: reportFailed, Code: failure.Code, Step: failure.Step, Reason: failure.Reason, Fault: fault.Of(failure)})
 		return failure.Code
 	}
 	if failure := m.begin(); failure != nil {

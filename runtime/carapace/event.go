@@ -62,7 +62,7 @@ const (
 	codeSignal        = 128
 )
 
-// StartError is a container that did not start. Nothing of it is left.
+// StartError is a container that did not start. Nothing of it is left. fault.Of says whose fault it is.
 type StartError struct {
 	Code         int
 	Step, Reason string

@@ -11,6 +11,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/fault"
 )
 
 // launch is what the command is to be born with.
@@ -43,7 +45,7 @@ func (l *launch) prepare() *StartError {
 	}
 	l.who = who
 	if err := l.ownPipes(); err != nil {
-		return fail("stdio", err)
+		return fail("stdio", fault.OfMachine(err))
 	}
 	if _, err := os.Stat(spec.Workdir); errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(spec.Workdir, 0o755); err != nil {

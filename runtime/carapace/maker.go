@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/fault"
 )
 
 // making is how a container comes to be, in this order: begin, run, wait, end. All but stop are called on one locked thread.
@@ -81,7 +83,7 @@ func (m *maker) begin() *StartError {
 	for _, step := range []struct {
 		name string
 		do   func() error
-	}{{"start", m.open}, {"create namespaces", m.leaveHome}, {"create namespaces", m.fork}, {"root", m.build}} {
+	}{{"start", own(m.open)}, {"create namespaces", own(m.leaveHome)}, {"create namespaces", own(m.fork)}, {"root", m.build}} {
 		if err := step.do(); err != nil {
 			return fail(step.name, err)
 		}
@@ -91,12 +93,17 @@ func (m *maker) begin() *StartError {
 		return nil // It has no right to come home, and nothing to do there.
 	}
 	if err := m.home.enter(m.namespaces()); err != nil {
-		return fail("come home", err)
+		return fail("come home", fault.OfMachine(err))
 	}
 	unix.Umask(m.umask)
 	m.home.close()
 	m.home = nowhere
 	return nil
+}
+
+// own is a step in which nothing is done that a job names: it fails by the machine's fault.
+func own(step func() error) func() error {
+	return func() error { return fault.OfMachine(step()) }
 }
 
 func (m *maker) namespaces() int {
@@ -229,12 +236,12 @@ func (m *maker) build() error {
 	m.launch.order, m.launch.stdio = m.order, m.nest.stdio
 	if name := m.order.Spec.Hostname; name != "" {
 		if err := unix.Sethostname([]byte(name)); err != nil {
-			return fail("hostname", err)
+			return fail("hostname", fault.OfMachine(err))
 		}
 	}
 	if m.order.Spec.Net == netNone {
 		if err := raiseLoopback(); err != nil {
-			return fail("loopback", err)
+			return fail("loopback", fault.OfMachine(err))
 		}
 	}
 	return nil

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/fault"
 )
 
 // plan is a command. Addresses are those of init's nest; what they point at follows the plan as its data.
@@ -93,7 +95,7 @@ func planOf(l *launch, n *nest) ([]byte, *StartError) {
 		p.plan.filter.length, p.plan.filter.at = uint16(len(l.filter)), p.bytes(bytesOf(&l.filter[0], len(l.filter)))
 	}
 	if err := p.limit(spec.Rlimits, l.order.Rootless); err != nil {
-		return nil, fail("rlimits", err)
+		return nil, fail("rlimits", fault.OfMachine(err))
 	}
 	if p.plan.length = uintptr(len(p.data)); p.plan.length > maxPlanBytes {
 		return nil, &StartError{CodeNotExecutable, "exec", "command and environment are longer than the kernel takes", unix.E2BIG}
@@ -166,8 +168,13 @@ var stepNames = map[uint16][2]string{ // the step, and what was being done, as t
 // explain turns a fork's word of a failure into what the caller is told; the exec's into what a shell would say.
 func explain(said record, spec *Spec, joins []string) *StartError {
 	errno := syscall.Errno(said.value)
+	// What no job names is the machine's fault. Its workdir is named, and so is its command.
+	var cause error = fault.OfMachine(errno)
+	if said.step == stepWorkdir || said.step == stepBinary {
+		cause = errno
+	}
 	tell := func(code int, step, format string, values ...any) *StartError {
-		return &StartError{code, step, fmt.Sprintf(format, values...), errno}
+		return &StartError{code, step, fmt.Sprintf(format, values...), cause}
 	}
 	switch said.step {
 	case stepJoin:

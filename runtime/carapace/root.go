@@ -22,6 +22,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/fault"
 )
 
 const (
@@ -57,10 +59,10 @@ func (r *root) build() error {
 		}
 	}()
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
+		return fault.OfMachine(fmt.Errorf("make mounts private: %w", err))
 	}
 	for _, step := range []func() error{
-		r.takeMounts, r.takeDevices, r.takeViews, r.takeSystem, r.makeBase, r.enter, r.mountSystem, r.mountDev, r.mountTemporary,
+		r.takeMounts, own(r.takeDevices), own(r.takeViews), own(r.takeSystem), r.makeBase, own(r.enter), r.mountSystem, r.mountDev, r.mountTemporary,
 		r.hide, r.placeMounts, r.guard,
 	} {
 		if err := step(); err != nil {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/fault"
 )
 
 // Options are how and where a container is started, as far as the task has no say in it.
@@ -74,7 +76,7 @@ func (c Cgroups) leaves(id string) []string {
 // when the command runs, or a *StartError (ErrExists inside, for a second start).
 func Start(spec Spec, options Options) (*Container, error) {
 	if err := spec.Validate(); err != nil {
-		return nil, &StartError{CodeSetupFailed, "spec", err.Error(), err}
+		return nil, &StartError{CodeSetupFailed, "spec", err.Error(), fault.OfJob(err)}
 	}
 	spec = spec.filled()
 	if spec.ID == "" {
@@ -82,7 +84,7 @@ func Start(spec Spec, options Options) (*Container, error) {
 	}
 	stateDir, err := filepath.Abs(cmp.Or(options.StateDir, DefaultStateDir()))
 	if err != nil {
-		return nil, &StartError{CodeSetupFailed, "state directory", err.Error(), err}
+		return nil, fail("state directory", fault.OfMachine(err))
 	}
 	options.StateDir = stateDir
 	options.StartTimeout = cmp.Or(options.StartTimeout, time.Minute)
@@ -90,12 +92,12 @@ func Start(spec Spec, options Options) (*Container, error) {
 
 	claim, existed, err := take(options.StateDir, spec.ID)
 	if err != nil {
-		return nil, &StartError{CodeSetupFailed, "claim " + spec.ID, err.Error(), err}
+		return nil, fail("claim "+spec.ID, fault.OfMachine(err))
 	}
 	if existed {
 		if err := clearAway(claim, options.Cgroups); err != nil {
 			_ = claim.lock.Close()
-			return nil, &StartError{CodeSetupFailed, "remove what a dead container of this id left", err.Error(), err}
+			return nil, fail("remove what a dead container of this id left", fault.OfMachine(err))
 		}
 	}
 	c := &Container{spec: spec, options: options, claim: claim, done: make(chan struct{}), began: time.Now()}
@@ -164,7 +166,7 @@ func (c *Container) tooLate() *StartError {
 func (c *Container) make() *StartError {
 	granted, err := grantedDevices(c.spec.Devices)
 	if err != nil {
-		return fail("devices", err)
+		return fail("devices", fault.OfMachine(err))
 	}
 	c.group = createGroup(findHierarchies(c.options.Cgroups.Root), c.options.Cgroups.Parent, c.spec,
 		slices.Concat(plainDevices, terminals, granted))
@@ -174,7 +176,7 @@ func (c *Container) make() *StartError {
 	}
 	stdio, done, err := c.stdio()
 	if err != nil {
-		return fail("stdio", err)
+		return fail("stdio", fault.OfMachine(err))
 	}
 	defer done()
 	c.chooseMaking(c.order(granted), stdio)
@@ -184,7 +186,7 @@ func (c *Container) make() *StartError {
 	c.pid, c.pidfd = c.making.process()
 	c.startTicks, _ = startTicks(c.pid)
 	if err := c.claim.write(c.state()); err != nil {
-		return fail("start", fmt.Errorf("state: %w", err))
+		return fail("start", fault.OfMachine(fmt.Errorf("state: %w", err)))
 	}
 	c.tell(Event{Event: EventCreated, ID: c.spec.ID, Pid: c.pid, Unenforced: c.unenforced})
 	unenforced, failure := c.making.run()

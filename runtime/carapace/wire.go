@@ -11,6 +11,8 @@ import (
 	"io"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/fault"
 )
 
 // order is all that the maker of a container needs to know. Paths are the machine's, as seen before the root changes.
@@ -41,10 +43,11 @@ type report struct {
 	Kind string `json:"kind"`
 	// Pid is init's, of a container that was made.
 	Pid int `json:"pid,omitempty"`
-	// Code, Step and Reason tell a failure.
-	Code   int    `json:"code,omitempty"`
-	Step   string `json:"step,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	// Code, Step, Reason and Fault tell a failure.
+	Code   int         `json:"code,omitempty"`
+	Step   string      `json:"step,omitempty"`
+	Reason string      `json:"reason,omitempty"`
+	Fault  fault.Fault `json:"fault,omitempty"`
 	// Status is the command's wait status, or init's where the command's end was not told.
 	Status   uint32 `json:"status,omitempty"`
 	ByItself bool   `json:"byItself,omitempty"`

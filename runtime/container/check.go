@@ -13,6 +13,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
@@ -22,7 +23,11 @@ import (
 func (d *Driver) check(t *launcher.Task, image Image, who *account.Account) error {
 	s := t.Spec
 	if len(s.GetCommand()) == 0 && len(image.Command) == 0 {
-		return fmt.Errorf("command: is empty, and %s has no entrypoint; give the job a command", s.GetImage())
+		err := fmt.Errorf("command: is empty, and %s has no entrypoint; give the job a command", s.GetImage())
+		if image.Rootfs == HostImage {
+			return fault.OfJob(err)
+		}
+		return err
 	}
 	if err := d.checkRequired(s); err != nil {
 		return err
@@ -44,9 +49,9 @@ func (d *Driver) check(t *launcher.Task, image Image, who *account.Account) erro
 		return err
 	}
 	if _, err := d.devices(t, image); err != nil {
-		return err
+		return fault.OfMachine(err)
 	}
-	return fieldOfJob(d.spec(t, image, who).Validate())
+	return fault.OfJob(fieldOfJob(d.spec(t, image, who).Validate()))
 }
 
 // checkRequired refuses limits that are demanded and cannot be kept.
@@ -63,7 +68,7 @@ func (d *Driver) checkRequired(s *messages.JobSpec) error {
 // agent, or that the user could not reach on the machine itself.
 func (d *Driver) mayShow(field, path string, who *account.Account) error {
 	if !filepath.IsAbs(path) {
-		return fmt.Errorf("%s: %q is not an absolute path", field, path)
+		return fault.OfJob(fmt.Errorf("%s: %q is not an absolute path", field, path))
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

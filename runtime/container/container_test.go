@@ -16,6 +16,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -102,6 +103,7 @@ func TestPrepare(t *testing.T) {
 		{"workdir in a mount", func(s *messages.JobSpec) { mount("/etc", "/data")(s); s.Workdir = "/data/x" }, ""},
 		{"workdir in /tmp", func(s *messages.JobSpec) { s.Workdir = "/tmp/x" }, ""},
 		{"mount of nothing", mount("/no/such", "/data"), "mounts[0].source: "},
+		{"mount of what is no path", mount("no/such", "/data"), "mounts[0].source: "},
 		{"mount of the agent's own", mount(own, "/data"), "mounts[0].source: "},
 		{"mount of what is above it", mount(filepath.Dir(own), "/data"), "mounts[0].source: "},
 		{"mount in a place that cannot be made", mount("/etc", "/usr/no/such"), "mounts[0].target: "},
@@ -116,6 +118,13 @@ func TestPrepare(t *testing.T) {
 			err := d.Prepare(context.Background(), taskOf(t, c.change))
 			if (err == nil) != (c.says == "") || err != nil && !strings.HasPrefix(err.Error(), c.says) {
 				t.Errorf("%v", err)
+			}
+			want := fault.Unknown
+			if slices.Contains([]string{"no command", "mount over the root", "mount of what is no path", "shm"}, c.name) {
+				want = fault.Job
+			}
+			if got := fault.Of(err); got != want {
+				t.Errorf("the fault is %q, not %q: %v", got, want, err)
 			}
 		})
 	}

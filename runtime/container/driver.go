@@ -19,6 +19,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -104,9 +105,9 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 		return err
 	}
 	if err := who.Own(t.Scratch); err != nil {
-		return fmt.Errorf("scratch directory: %w", err)
+		return fault.OfMachine(fmt.Errorf("scratch directory: %w", err))
 	}
-	return writeJSON(filepath.Join(t.Dir, imageFile), image)
+	return fault.OfMachine(writeJSON(filepath.Join(t.Dir, imageFile), image))
 }
 
 // Command is a container for the supervisor to make.
@@ -121,12 +122,12 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 		err = json.Unmarshal(text, &image)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the image that was prepared: %w", err)
+		return nil, fault.OfMachine(fmt.Errorf("the image that was prepared: %w", err))
 	}
 	spec := d.spec(t, image, who)
 	view, err := d.devices(t, image)
 	if err != nil {
-		return nil, err
+		return nil, fault.OfMachine(err)
 	}
 	spec.Devices = view.Nodes
 	if remote(start.GetRendezvous()) {

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/image/layer"
 )
 
@@ -243,10 +244,10 @@ func (s *Store) Prepare(ctx context.Context, text, holder string) (*Image, error
 	defer s.jobs.Done()
 	ref, err := parse(text)
 	if err != nil {
-		return nil, err
+		return nil, fault.OfJob(err)
 	}
 	if info, err := os.Stat(holder); err != nil || !filepath.IsAbs(holder) || !info.IsDir() {
-		return nil, fmt.Errorf("images: the holder %q is not the path of a directory", holder)
+		return nil, fault.OfMachine(fmt.Errorf("images: the holder %q is not the path of a directory", holder))
 	}
 	if before, err := s.Held(holder); err == nil && before.Ref == text {
 		return before, nil

@@ -26,14 +26,14 @@ type Driver interface {
 	// that made it.
 	Name() string
 	// Prepare gets image, rootfs and scratch ready, as long as it takes. What it
-	// refuses names the field of the job and the way out. When ctx ends it leaves
-	// no process behind.
+	// refuses names the field of the job and the way out, and fault.Of says whose
+	// fault that is. When ctx ends it leaves no process behind.
 	Prepare(ctx context.Context, t *Task) error
 	// Scratch is the path at which the task itself will see Task.Scratch.
 	Scratch(t *Task) string
 	// Command is what a supervisor is to run; env is complete but for what the
 	// image or the user brings. The stop rules, the logs and the boot are the
-	// launcher's to fill in.
+	// launcher's to fill in. Its errors carry their fault, as Prepare's do.
 	Command(t *Task, start *messages.StartTask, env []string) (*supervisor.Spec, error)
 	// Sweep ends what a supervisor that was killed left of the task. It returns
 	// nil only when nothing is left: that is the evidence.

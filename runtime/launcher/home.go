@@ -12,6 +12,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/environment"
+	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -156,7 +157,7 @@ func (t *task) resume(boot string) error {
 // command is what the supervisor is to run, all told.
 func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 	if err := t.writeHostfile(start.GetRendezvous()); err != nil {
-		return nil, err
+		return nil, fault.OfMachine(err)
 	}
 	env := environment.Of(environment.Task{
 		Start: start, Gpus: t.Gpus,

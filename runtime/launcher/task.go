@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -142,7 +143,7 @@ func (t *task) prepare() {
 	t.cancel = cancel
 	t.l.background(func() {
 		defer cancel()
-		err := t.makeHome()
+		err := fault.OfMachine(t.makeHome())
 		if err == nil {
 			err = t.driver.Prepare(ctx, &t.Task)
 		}
@@ -154,13 +155,13 @@ func (t *task) onDriverPrepared(err error) {
 	t.cancel = nil
 	if err == nil && t.stop == nil {
 		t.prepared = true
-		err = t.save()
+		err = fault.OfMachine(t.save())
 	}
 	switch {
 	case t.stop != nil:
 		t.end(&supervisor.Exit{Kind: supervisor.NeverStarted})
 	case err != nil:
-		t.end(&supervisor.Exit{Kind: supervisor.PrepareFailed, Detail: err.Error()})
+		t.end(&supervisor.Exit{Kind: supervisor.PrepareFailed, Detail: err.Error(), Fault: fault.Of(err)})
 	case t.want != nil:
 		t.phase = phasePrepared
 		t.start()
@@ -193,10 +194,11 @@ func (t *task) start() {
 	t.want = nil
 	if err == nil {
 		t.link, err = supervisor.Start(t.home, spec, t.l.o.Supervisor)
+		err = fault.OfMachine(err)
 	}
 	if err != nil {
 		t.spawned = true
-		t.end(&supervisor.Exit{Kind: supervisor.LaunchFailed, Code: 125, Detail: err.Error()})
+		t.end(&supervisor.Exit{Kind: supervisor.LaunchFailed, Code: 125, Detail: err.Error(), Fault: fault.Of(err)})
 		return
 	}
 	t.phase, t.spawned = phaseSpawning, true
@@ -361,8 +363,21 @@ func (t *task) gone(exit *supervisor.Exit) {
 func (t *task) toExit(e *supervisor.Exit) *messages.Exit {
 	return &messages.Exit{
 		Rank: int32(t.Key.Rank), Kind: exitKind(e.Kind), Code: int32(e.Code), Signal: int32(e.Signal), Oom: e.OOM,
-		AtUnixMs: e.AtUnixMs, Detail: messages.AsText(e.Detail), PeakMemoryBytes: e.PeakMemoryBytes,
+		AtUnixMs: e.AtUnixMs, Detail: messages.AsText(e.Detail), PeakMemoryBytes: e.PeakMemoryBytes, Fault: faultOf(e),
 	}
+}
+
+// faultOf is whose fault it is that a task never ran; of one that ran nobody asks.
+func faultOf(e *supervisor.Exit) messages.Fault {
+	switch {
+	case e.Kind != supervisor.PrepareFailed && e.Kind != supervisor.LaunchFailed:
+		return messages.Fault_FAULT_UNSPECIFIED
+	case e.Fault == fault.Job:
+		return messages.Fault_FAULT_JOB
+	case e.Fault == fault.Machine:
+		return messages.Fault_FAULT_MACHINE
+	}
+	return messages.Fault_FAULT_UNKNOWN
 }
 
 func exitKind(kind string) messages.ExitKind {

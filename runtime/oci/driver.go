@@ -21,6 +21,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
@@ -114,7 +115,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	s.ID = d.id(t)
 	bundle := filepath.Join(t.Dir, bundleName)
 	if err := os.MkdirAll(bundle, 0o711); err != nil {
-		return nil, fmt.Errorf("bundle: %w", err)
+		return nil, fault.OfMachine(fmt.Errorf("bundle: %w", err))
 	}
 	root := s.Rootfs
 	var overlay *supervisor.Overlay
@@ -126,7 +127,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 		overlay = &supervisor.Overlay{Lower: s.Rootfs, Layer: s.Layer, Target: root}
 	}
 	if err := d.write(s, bundle, root); err != nil {
-		return nil, fmt.Errorf("bundle: %w", err)
+		return nil, fault.OfMachine(fmt.Errorf("bundle: %w", err))
 	}
 	log := filepath.Join(bundle, logName)
 	line := d.line("--log", log, "--log-format", "json")

@@ -8,6 +8,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
@@ -87,7 +88,7 @@ func (d *Driver) mayWrite(s *messages.JobSpec) error {
 func (d *Driver) confinement(t *launcher.Task, user *account.Account) (*supervisor.Confinement, error) {
 	nodes, err := d.nodes(t)
 	if err != nil || !d.Confined() {
-		return nil, err
+		return nil, fault.OfMachine(err)
 	}
 	c := &supervisor.Confinement{
 		Landlock: d.landlock, Hide: slices.Clone(d.o.Hide), Own: t.Scratch, Write: slices.Clone(shared), Use: nodes,

@@ -6,6 +6,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/environment"
+	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -91,7 +93,7 @@ func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 		return err
 	}
 	if _, err := d.nodes(t); err != nil {
-		return err
+		return fault.OfMachine(err)
 	}
 	user, err := d.user(t.Spec)
 	if err != nil {
@@ -104,7 +106,7 @@ func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 		return err
 	}
 	if err := user.Own(t.Scratch); err != nil {
-		return fmt.Errorf("scratch directory: %w", err)
+		return fault.OfMachine(fmt.Errorf("scratch directory: %w", err))
 	}
 	return nil
 }
@@ -118,7 +120,7 @@ func (d *Driver) user(s *messages.JobSpec) (*account.Account, error) {
 func reachable(scratch string, user *account.Account) error {
 	dir, err := user.Barred(scratch)
 	if err != nil {
-		return fmt.Errorf("scratch directory: %w", err)
+		return fault.OfMachine(fmt.Errorf("scratch directory: %w", err))
 	}
 	if dir != "" {
 		return fmt.Errorf("scratch directory: user %s cannot pass through %s; move the agent's data directory, chmod o+x what is above it, or give the job a workdir", user.Name, dir)
@@ -133,7 +135,7 @@ func check(s *messages.JobSpec) error {
 	case s.GetLimitsRequired():
 		return fmt.Errorf("limits: are required, and plain processes cannot be held to them; leave `limits: required` out, or run the agent as root with another driver")
 	case len(s.GetCommand()) == 0:
-		return fmt.Errorf("command: is empty, and the host has no entrypoint; give the job a command")
+		return fault.OfJob(errors.New("command: is empty, and the host has no entrypoint; give the job a command"))
 	}
 	for i, m := range s.GetMounts() {
 		if m.GetSource() != m.GetTarget() || m.GetReadOnly() {
@@ -178,7 +180,7 @@ func (d *Driver) Command(t *launcher.Task, _ *messages.StartTask, env []string) 
 		return nil, err
 	}
 	spec.Cgroup, err = d.makeCgroup(t)
-	return spec, err
+	return spec, fault.OfMachine(err)
 }
 
 // limits let a task lock as much memory and open as many files as the machine

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/fault"
 )
 
 // This file owns a task that is a container. The supervisor makes it by itself: a
@@ -146,7 +147,7 @@ func (c *contained) verdict() *Exit {
 			exit.Code = failure.Code
 		}
 		if exit.Code == codeSetUp {
-			exit.Kind = LaunchFailed
+			exit.Kind, exit.Fault = LaunchFailed, fault.Of(c.failed)
 		}
 		if exit.Detail == "" && exit.Code <= codeNotFound {
 			exit.Detail = c.failed.Error()

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/fault"
 )
 
 // This file owns a task that another program makes a container of, and leaves to us.
@@ -76,7 +77,7 @@ func (d *detached) start() *Exit {
 		return setUpFailed(fmt.Errorf("become the subreaper: %w", err))
 	}
 	if err := d.of.Overlay.mount(); err != nil {
-		return setUpFailed(err)
+		return neverRun(err)
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -109,13 +110,13 @@ func (o *Overlay) mount() error {
 		return nil
 	}
 	if err := os.MkdirAll(o.Target, 0o755); err != nil {
-		return fmt.Errorf("layer: %w", err)
+		return fault.OfMachine(fmt.Errorf("layer: %w", err))
 	}
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("own mounts: %w", err)
+		return fault.OfMachine(fmt.Errorf("own mounts: %w", err))
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("own mounts: %w", err)
+		return fault.OfMachine(fmt.Errorf("own mounts: %w", err))
 	}
 	if err := carapace.MountOverlay(o.Lower, o.Layer, o.Target); err != nil {
 		return fmt.Errorf("layer over %s: %w", o.Lower, err)

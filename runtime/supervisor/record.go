@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/yi-json/synapse/runtime/fault"
 )
 
 // This file owns what lies in a task's directory. The exit record is evidence and
@@ -112,6 +114,8 @@ type Exit struct {
 	Detail          string `json:"detail,omitempty"`
 	PeakMemoryBytes int64  `json:"peak_memory_bytes,omitempty"`
 	DroppedLogBytes int64  `json:"dropped_log_bytes,omitempty"`
+	// Fault is whose fault it is that the task was never run.
+	Fault fault.Fault `json:"fault,omitempty"`
 }
 
 // ErrTorn is returned for a record that was not written whole.

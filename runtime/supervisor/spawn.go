@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/fault"
 )
 
 // This file owns how the command is executed, and what is said when it cannot be.
@@ -49,7 +51,7 @@ func spawn(k *keeper) (int, *Exit) {
 	}
 	if err := spec.Confine.confineThread(); err != nil {
 		closeAll(k.out[:])
-		return 0, setUpFailed(err)
+		return 0, neverRun(err) // its rules are about the job's paths
 	}
 	pid, err := forkInto(spec, path, attr)
 	if err != nil {
@@ -131,8 +133,12 @@ func setLimits(limits []Limit) error {
 	return nil
 }
 
-func setUpFailed(err error) *Exit {
-	return &Exit{Kind: LaunchFailed, Code: codeSetUp, Detail: err.Error()}
+// setUpFailed is a task that was not run for what the supervisor itself could not do.
+func setUpFailed(err error) *Exit { return neverRun(fault.OfMachine(err)) }
+
+// neverRun is a task that was not run, by whoever's fault the error says.
+func neverRun(err error) *Exit {
+	return &Exit{Kind: LaunchFailed, Code: codeSetUp, Detail: err.Error(), Fault: fault.Of(err)}
 }
 
 func ended(code int, detail string) *Exit { return &Exit{Kind: Exited, Code: code, Detail: detail} }
@@ -157,5 +163,5 @@ func spawnFailed(spec *Spec, path string, err error) *Exit {
 		errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.ETXTBSY), errors.Is(err, unix.EINVAL):
 		return ended(codeNotExecutable, fmt.Sprintf("command: %s: %v", path, err))
 	}
-	return &Exit{Kind: LaunchFailed, Code: codeSetUp, Detail: fmt.Sprintf("execute %s: %v", path, err)}
+	return neverRun(fmt.Errorf("execute %s: %w", path, err))
 }
