@@ -51,7 +51,7 @@ const peersVariable = "SYNAPSE_LINK_TEST_PEERS"
 func TestBePeers(t *testing.T) {
 	many, err := strconv.Atoi(os.Getenv(peersVariable))
 	if err != nil {
-		t.Skip("it is run by other tests, as a process full of machines")
+		return
 	}
 	input := bufio.NewReader(os.Stdin)
 	address, err := input.ReadString('\n')

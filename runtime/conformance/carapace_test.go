@@ -48,7 +48,7 @@ func newLibrary(t testing.TB) *library {
 	d.options = carapace.Options{StateDir: filepath.Join(t.TempDir(), "state"), Cgroups: carapace.Cgroups{Parent: "/" + NewID()}}
 	for _, finding := range carapace.Check(d.options.Cgroups) {
 		if !finding.OK {
-			d.lacking[finding.Name] = finding.Reason
+			d.lacking[finding.Name] = ofMachine + finding.Reason
 		}
 	}
 	t.Cleanup(func() {
@@ -151,8 +151,8 @@ func (d *library) Leavings() ([]string, error) {
 // TestCarapace is the suite on the machine's own cgroups.
 func TestCarapace(t *testing.T) { Run(t, newLibrary(t)) }
 
-// TestCarapaceUnified is the suite on cgroup v2. On a hybrid machine that tree has no controllers, so limits are skipped
-// there; birth into a group, its kill, its device filter and its removal are not.
+// TestCarapaceUnified is the suite on cgroup v2. On a hybrid machine that tree has no controllers, and limits are TestCarapace's
+// affair; birth into a group, its kill, its device filter and its removal are not.
 func TestCarapaceUnified(t *testing.T) {
 	d := newLibrary(t)
 	root := unifiedRoot()

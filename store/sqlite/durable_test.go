@@ -30,7 +30,7 @@ const writerEnv = "SYNAPSE_SQLITE_TEST_WRITER"
 func TestWriterProcess(t *testing.T) {
 	path := os.Getenv(writerEnv)
 	if path == "" {
-		t.Skip("this is the process that other tests start")
+		return
 	}
 	s, err := Open(path)
 	if err != nil {

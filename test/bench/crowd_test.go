@@ -30,7 +30,7 @@ const crowdVariable = "SYNAPSE_BENCH_MACHINES"
 func TestBeMachines(t *testing.T) {
 	many, err := strconv.Atoi(os.Getenv(crowdVariable))
 	if err != nil {
-		t.Skip("it is run by benchmarks, as a process full of machines")
+		return
 	}
 	input := bufio.NewReader(os.Stdin)
 	address, err := input.ReadString('\n')
