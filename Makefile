@@ -12,6 +12,10 @@ NAME     ?=
 BENCH    ?= .
 REWRITE  ?=
 FUZZTIME ?= 20s
+# Which packages `make test` tests, and in which places `make places` does.
+PACKAGES ?= ./...
+PLACE    ?=
+SHORT    ?=
 # For how long `make chaos` breaks things; SEED draws them.
 DURATION ?= 20m
 # How many seeds a planted bug may survive before it counts as one that the tests miss.
@@ -23,7 +27,7 @@ export CGO_ENABLED = 0
 SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build programs run test race lint proto protocheck verify sim scenario fuzz chaos mutants cover bench clean
+.PHONY: help setup build programs run test world places race lint proto protocheck verify sim scenario fuzz chaos mutants cover bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,9 +46,17 @@ run: programs ## show a real cluster on this machine: submit, run, watch, break,
 	@$(GO) build -o bin/synapse-allreduce ./examples/allreduce
 	@examples/tour.sh bin
 
-test: ## run every test, the simulator's seeds among them (within 5 minutes on 2 cores)
+# PACKAGES narrows it. What was skipped is summed up at the end, by name and with what the machine lacks.
+test: ## run every test that small packages are enough for, the simulator's seeds among them (within 6 minutes on 2 cores)
 	@tools/ensure.sh postgresql busybox ip strace runc crun
-	$(GO) test ./...
+	@$(GO) test -json $(PACKAGES) | $(GO) -C tools run ./testrun
+
+world: ## run the tests with big third parties, as PyTorch (NAME=x one of them)
+	@tools/ensure.sh torch
+	@$(GO) test -json -count=1 -tags world -timeout 20m $(if $(NAME),-run '$(NAME)') ./test/world | $(GO) -C tools run ./testrun
+
+places: ## run README's two commands in a fresh Debian, with a container engine's rights, as a user, and here (as root; PLACE=user one, SHORT=1 less)
+	@tools/places.sh $(if $(SHORT),--short) $(PLACE)
 
 race: ## run the short tests under the race detector (needs a C compiler)
 	@command -v $$($(GO) env CC) >/dev/null || { \

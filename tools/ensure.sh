@@ -9,10 +9,11 @@ if [[ ${1:-} == --must ]]; then
 	shift
 fi
 
-# there NAME tells whether a program can be run.
+# there NAME reports whether a program, or a library, can be used.
 there() {
 	case $1 in
 	postgresql) compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ;;
+	torch) /usr/bin/python3 -c 'import torch' 2>/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
 }
@@ -23,6 +24,7 @@ package() {
 	busybox) echo busybox-static ;;
 	gcc) echo gcc libc6-dev ;;
 	ip) echo iproute2 ;;
+	torch) echo python3-torch ;;
 	*) echo "$1" ;;
 	esac
 }
