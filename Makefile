@@ -12,6 +12,8 @@ NAME     ?=
 BENCH    ?= .
 REWRITE  ?=
 FUZZTIME ?= 20s
+# SMOKE=1 runs every benchmark once, to see that it still works; its figures mean nothing.
+SMOKE ?=
 # Which packages `make test` tests, and in which places `make places` does.
 PACKAGES ?= ./...
 PLACE    ?=
@@ -106,8 +108,8 @@ cover: ## measure test coverage per function, generated code left out (cover.out
 	@grep -v '\.pb\.go:' cover.all.out > cover.out && rm cover.all.out
 	@$(GO) tool cover -func=cover.out | tail -1
 
-bench: ## run the benchmarks: BENCH=Gang some of them
-	$(GO) test ./... -run '^$$' -bench '$(BENCH)' -benchmem
+bench: ## run the benchmarks: BENCH=Gang some of them, SMOKE=1 each of them once and small
+	$(GO) test ./... -run '^$$' -bench '$(BENCH)' -benchmem $(if $(SMOKE),-benchtime 1x -short)
 
 clean: ## remove what these commands left in the tree
 	rm -rf bin cover.out cover.all.out
