@@ -28,6 +28,7 @@ type upFlags struct {
 	local.Options
 	patience string
 	quiet    bool
+	clean    bool
 }
 
 func (a *app) upCommand() *cobra.Command {
@@ -38,16 +39,23 @@ func (a *app) upCommand() *cobra.Command {
 		Long: "Runs a scheduler and node processes on this machine until Ctrl-C, in racks, each with GPUs that are declared\n" +
 			"and not there. Once all nodes have joined, one line on standard output says so. State and logs are in\n" +
 			"--data-dir, and a cluster that is started there again goes on with its jobs; without it they are in a temporary\n" +
-			"directory, which goes with the cluster.",
+			"directory, which goes with the cluster. Where a cluster was killed, its tasks still run: the next one in the same\n" +
+			"directory ends them and runs their jobs again, and --clean only ends them.",
 		Example: "  synapse-cli up --nodes 8 --racks 2 --gpus 8\n" +
-			"  synapse-cli up --data-dir ~/synapse --listen 127.0.0.1:9000",
+			"  synapse-cli up --data-dir ~/synapse --listen 127.0.0.1:9000\n" +
+			"  synapse-cli up --clean",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage("`up` takes flags only")
 			}
 			return u.check()
 		},
-		RunE: func(*cobra.Command, []string) error { return a.up(u) },
+		RunE: func(*cobra.Command, []string) error {
+			if u.clean {
+				return a.cleanUp(u)
+			}
+			return a.up(u)
+		},
 	}
 	f := c.Flags()
 	f.IntVar(&u.Nodes, "nodes", 4, "node processes")
@@ -61,6 +69,7 @@ func (a *app) upCommand() *cobra.Command {
 	f.StringVar(&u.Store, "store", "", "the scheduler's store: sqlite or memory")
 	f.StringVar(&u.Driver, "driver", "", "what tasks run in, as synapse-node --driver has it")
 	f.StringVar(&u.patience, "patience", "60s", "give up when not all have joined after this time")
+	f.BoolVar(&u.clean, "clean", false, "start nothing: end what a cluster that was killed left running in --data-dir; without it, of all that were")
 	f.BoolVarP(&u.quiet, "quiet", "q", false, "leave the processes' lines to their logs")
 	return c
 }
@@ -83,6 +92,36 @@ func (u *upFlags) check() error {
 		}
 		if _, err := parse(text); text != "" && err != nil {
 			return flagProblem(flag, err)
+		}
+	}
+	return nil
+}
+
+// cleanUp ends what killed clusters have left. The directories that were to go
+// with them go too; what somebody named is kept.
+func (a *app) cleanUp(u *upFlags) error {
+	node, err := a.program("synapse-node")
+	if err != nil {
+		return err
+	}
+	dirs := []string{u.Dir}
+	if u.Dir == "" {
+		if dirs, err = local.Abandoned(os.TempDir()); err != nil {
+			return err
+		}
+	} else if dirs[0], err = filepath.Abs(u.Dir); err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		n, err := local.Clean(dir, local.CarapaceBeside(node))
+		if err == nil && u.Dir == "" {
+			err = os.RemoveAll(dir)
+		}
+		if err != nil {
+			return upProblem(err)
+		}
+		if err := a.data("%s: %d processes ended", dir, n); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -127,12 +166,25 @@ func (a *app) up(u *upFlags) error {
 	if stopped := cluster.Stop(now); err == nil || interrupted {
 		err = stopped
 	}
+	return a.ended(err)
+}
+
+// ended is how `up` ends: a process that died has said why.
+func (a *app) ended(err error) error {
 	var died *local.Died
 	if errors.As(err, &died) {
 		for _, line := range died.Last {
 			a.say("  %s", line)
 		}
 		return &failure{code: exitFailure, text: died.Error(), hint: "its last lines are above"}
+	}
+	return upProblem(err)
+}
+
+// upProblem gives a directory that is in use the code of a conflict.
+func upProblem(err error) error {
+	if errors.Is(err, local.ErrInUse) {
+		return &failure{code: exitConflict, text: err.Error()}
 	}
 	return err
 }
@@ -148,7 +200,7 @@ func (a *app) prepareUp(u *upFlags) error {
 	}
 	if u.Dir == "" {
 		// Tasks run as other users, and have to pass through.
-		if u.Dir, err = os.MkdirTemp("", "synapse-up-"); err == nil {
+		if u.Dir, err = os.MkdirTemp("", local.TemporaryPrefix); err == nil {
 			err = os.Chmod(u.Dir, 0o711)
 		}
 	} else if u.Dir, err = filepath.Abs(u.Dir); err == nil {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
 // This file owns what happens when processes and machines break.
@@ -43,12 +45,10 @@ func killAll(folder string) int {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		for _, what := range []string{"cmdline", "environ"} {
-			text, err := os.ReadFile(filepath.Join("/proc", e.Name(), what))
-			if err == nil && strings.Contains(string(text), folder) && syscall.Kill(pid, syscall.SIGKILL) == nil {
-				found++
-				break
-			}
+		words, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // it may have ended since
+		environ, _ := supervisor.Environ(pid)
+		if bytes.Contains(append(words, environ...), []byte(folder)) && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			found++
 		}
 	}
 	return found

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -46,6 +45,7 @@ type Cluster struct {
 	stopping chan struct{} // closed once ends are expected
 	terminal *Terminal
 	address  string
+	lock     *os.File // on the directory, for as long as the cluster is there
 }
 
 // Bounds of what one machine is asked to run.
@@ -79,6 +79,16 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	adopt()
 	if err := os.MkdirAll(filepath.Join(o.Dir, "logs"), 0o755); err != nil {
 		return c, err
+	}
+	var err error
+	if c.lock, err = lock(o.Dir); err != nil {
+		return c, err
+	}
+	switch n, err := endLeftovers(o.Dir, c.carapace()); {
+	case err != nil:
+		return c, err
+	case n > 0 && o.Output != nil:
+		fmt.Fprintf(o.Output, "ended %d processes that the last cluster in %s left behind when it was killed\n", n, o.Dir)
 	}
 	if err := c.startScheduler(ctx); err != nil {
 		return c, err
@@ -251,25 +261,18 @@ func (c *Cluster) Stop(now <-chan struct{}) error {
 		<-p.exited
 	}
 	err := c.sweep(now)
-	c.collect()
+	if c.lock == nil {
+		return err // another cluster's directory: nothing there is ours
+	}
+	if left := collect(c.o.Dir, c.carapace()); left != nil && c.o.Output != nil {
+		fmt.Fprintln(c.o.Output, left)
+	}
+	c.lock.Close()
 	return err
 }
 
-// collect removes what containers left that were killed with their supervisors:
-// groups of the kernel's, in no folder of ours. The next agent of a node would do
-// it, and there may be none.
-func (c *Cluster) collect() {
-	carapace := filepath.Join(filepath.Dir(c.o.Node[0]), "carapace")
-	for i := range c.o.Nodes {
-		state := filepath.Join(c.o.Dir, c.nodeName(i), "carapace")
-		if left, err := os.ReadDir(state); err != nil || len(left) == 0 {
-			continue
-		}
-		if text, err := exec.Command(carapace, "gc", "--state-dir", state).CombinedOutput(); err != nil && c.o.Output != nil {
-			fmt.Fprintf(c.o.Output, "what containers of %s left cannot be removed: %v: %s\n", c.nodeName(i), err, text)
-		}
-	}
-}
+// carapace is the program that removes what containers left.
+func (c *Cluster) carapace() string { return CarapaceBeside(c.o.Node) }
 
 // closed is a time that has passed.
 func closed() <-chan time.Time {

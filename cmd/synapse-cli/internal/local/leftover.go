@@ -1,0 +1,165 @@
+package local
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// This file owns what a cluster has left that was killed before it could end in
+// order: its scheduler and nodes died with it, but the nodes' tasks are meant to
+// outlive them. They are found by the cluster's directory, and nobody else's are
+// touched.
+
+// ErrInUse says that a cluster runs in the directory.
+var ErrInUse = errors.New("a cluster runs here already; end it, or take another --data-dir")
+
+// leftoverPatience bounds how long what is killed may take to be gone.
+const leftoverPatience = 10 * time.Second
+
+// lock keeps a directory for one cluster. The kernel gives it back when its
+// process ends, however that happens.
+func lock(dir string) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		file.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s: %w", dir, ErrInUse)
+		}
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return file, nil
+}
+
+// Clean ends what a killed cluster has left of a directory, and reports how many
+// processes that were. Its state stays. A cluster that runs is refused.
+func Clean(dir, carapace string) (int, error) {
+	held, err := lock(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer held.Close()
+	return endLeftovers(dir, carapace)
+}
+
+// endLeftovers wants the directory's lock to be held.
+func endLeftovers(dir, carapace string) (int, error) {
+	began := time.Now()
+	ended := 0
+	for {
+		n := supervisor.KillAll(func() []supervisor.Process { return leftovers(dir) })
+		if ended += n; n == 0 {
+			break
+		}
+		if time.Since(began) > leftoverPatience {
+			return ended, fmt.Errorf("%d processes of the last cluster in %s would not end", n, dir)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return ended, collect(dir, carapace)
+}
+
+// leftovers are the supervisors of the directory's tasks with all that descends
+// from them, and what such a task started that has lost its supervisor.
+func leftovers(dir string) []supervisor.Process {
+	all := supervisor.Processes()
+	var found []supervisor.Process
+	seen := map[int]bool{}
+	add := func(more ...supervisor.Process) {
+		for _, p := range more {
+			if !seen[p.PID] && p.State != 'Z' && p.State != 'X' {
+				seen[p.PID] = true
+				found = append(found, p)
+			}
+		}
+	}
+	for _, p := range all {
+		if supervises(p.PID, dir) || taskOf(p.PID, dir) {
+			add(p)
+			add(supervisor.Descendants(p.PID, all)...)
+		}
+	}
+	return found
+}
+
+// supervises reports whether a process is the supervisor of a task of a
+// directory: not whoever has its path among their words, as an editor does.
+func supervises(pid int, dir string) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return false
+	}
+	words := strings.Split(string(text), "\x00")
+	return len(words) > 2 && words[1] == supervisor.SubCommand && strings.HasPrefix(words[2], dir+"/")
+}
+
+// taskOf reports whether a process has the environment of a task of a directory.
+func taskOf(pid int, dir string) bool {
+	text, err := supervisor.Environ(pid)
+	return err == nil && bytes.Contains(append([]byte{0}, text...), []byte("\x00SYNAPSE_HOSTFILE="+dir+"/"))
+}
+
+// collect removes what containers left that were killed with their supervisors:
+// groups of the kernel's, in no folder of ours. The next agent of a node would do
+// it, and there may be none.
+func collect(dir, carapace string) error {
+	states, err := filepath.Glob(filepath.Join(dir, "*", "carapace"))
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, state := range states {
+		if left, err := os.ReadDir(state); err != nil || len(left) == 0 {
+			continue
+		}
+		if text, err := exec.Command(carapace, "gc", "--state-dir", state).CombinedOutput(); err != nil {
+			failed = append(failed, fmt.Errorf("what containers left in %s cannot be removed: %w: %s", state, err, text))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// CarapaceBeside is the program carapace beside a node's.
+func CarapaceBeside(node []string) string { return filepath.Join(filepath.Dir(node[0]), "carapace") }
+
+// Abandoned are the directories of clusters without one of their own that were
+// killed: a living one holds its lock.
+func Abandoned(parent string) ([]string, error) {
+	dirs, err := filepath.Glob(filepath.Join(parent, TemporaryPrefix+"*"))
+	if err != nil {
+		return nil, err
+	}
+	var abandoned []string
+	for _, dir := range dirs {
+		info, err := os.Lstat(dir)
+		if err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
+			continue
+		}
+		held, err := lock(dir)
+		switch {
+		case errors.Is(err, ErrInUse) || errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		held.Close()
+		abandoned = append(abandoned, dir)
+	}
+	return abandoned, nil
+}
+
+// TemporaryPrefix begins the name of a directory that goes with its cluster.
+const TemporaryPrefix = "synapse-up-"

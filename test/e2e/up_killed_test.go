@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// This file owns a cluster in one command that is killed before it could end in
+// order: its tasks are found by its directory, and nobody else's.
+
+// TestUpKilled: what was left in a directory that somebody named is ended by
+// --clean, or by the next cluster there, which runs the job again.
+func TestUpKilled(t *testing.T) {
+	l := up(t, "--nodes", "2", "--data-dir", filepath.Join(t.TempDir(), "cluster"))
+	l.ready(2, 16, 1)
+	dir := filepath.Dir(l.settings())
+	t.Cleanup(func() { killAll(dir) })
+	mark := filepath.Join(t.TempDir(), "mark")
+	l.await(l.order(fmt.Sprintf("(setsid sleep 600.%d &); sh -c 'sleep 600; :' %s", os.Getpid(), mark), "-n", "2", "--gpu", "8"), "running", 5*time.Second)
+
+	// An editor has the directory's name among its words too, and is nobody's task.
+	stranger := exec.Command("sh", "-c", "sleep 600; :", dir+"/node-1/launcher")
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stranger.Process.Kill(); _ = stranger.Wait() }()
+
+	again := l.command(filepath.Join(bin, "synapse-cli"), "up", "--clean", "--data-dir", dir)
+	ask(t, again).wants(t, 4, "", "a cluster runs here already")
+	l.kill()
+	if n := withWord(mark); n < 2 {
+		t.Fatalf("only %d processes outlived the cluster, so this tests nothing", n)
+	}
+	again = l.command(filepath.Join(bin, "synapse-cli"), "up", "--clean", "--data-dir", dir)
+	if said := ask(t, again).wants(t, 0, "processes ended\n", "").out; !regexp.MustCompile(`: [1-9]\d* processes ended\n$`).MatchString(said) {
+		t.Errorf("it said %q", said)
+	}
+	if n := withWord(mark) + withWord(fmt.Sprintf("600.%d", os.Getpid())); n > 0 {
+		t.Errorf("%d of the tasks' processes are left", n)
+	}
+	if err := stranger.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the stranger: %v", err)
+	}
+}
+
+// TestUpKilledAndAgain: the next cluster in the directory ends what is left, and
+// goes on with the jobs.
+func TestUpKilledAndAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	l := up(t, "--nodes", "1", "--data-dir", dir)
+	l.ready(1, 8, 1)
+	id := l.order("exec sleep 600", "--gpu", "8")
+	l.await(id, "running", 5*time.Second)
+	t.Cleanup(func() { killAll(dir) })
+	l.kill()
+	next := upAgain(t, "--nodes", "1", "--data-dir", dir)
+	next.ready(1, 8, 1)
+	next.telling("that the last cluster in "+dir+" left behind", time.Second)
+	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if s := next.job(id); s.Phase == "running" && s.Record.Runs == 2 {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("the job is not tried again: %v", next.job(id))
+		}
+	}
+}
+
+// TestUpCleansTemporaries: what went without a directory of its own is found as
+// well, and goes whole; a cluster that lives is left alone.
+func TestUpCleansTemporaries(t *testing.T) {
+	l := up(t, "--nodes", "1")
+	l.ready(1, 8, 1)
+	clean := func() string {
+		c := l.command(filepath.Join(bin, "synapse-cli"), "up", "--clean")
+		c.Env = append(os.Environ(), "TMPDIR="+l.dir)
+		return ask(t, c).wants(t, 0, "", "").out
+	}
+	if said := clean(); said != "" {
+		t.Errorf("of a living cluster it said %q", said)
+	}
+	l.await(l.order("exec sleep 600"), "running", 5*time.Second)
+	l.kill()
+	if said := clean(); !strings.HasPrefix(said, l.dir) {
+		t.Errorf("it said %q", said)
+	}
+	if left, err := os.ReadDir(l.dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left (%v)", left, err)
+	}
+	if n := killAll(l.dir); n > 0 {
+		t.Errorf("%d processes are left", n)
+	}
+}
+
+// kill kills `up` as no one should, and waits until the processes that die with
+// it are gone.
+func (l *local) kill() {
+	l.t.Helper()
+	if err := l.cmd.Process.Kill(); err != nil {
+		l.t.Fatal(err)
+	}
+	<-l.ended
+	for limit := time.Now().Add(10 * time.Second); withWord("--data-dir\x00"+filepath.Dir(l.settings())) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			l.t.Fatal("the scheduler and the nodes do not die with it")
+		}
+	}
+}
+
+// withWord counts the processes that have a word in their command lines.
+func withWord(word string) int {
+	n := 0
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), word) {
+			n++
+		}
+	}
+	return n
+}
