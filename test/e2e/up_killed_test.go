@@ -23,7 +23,7 @@ func TestUpKilled(t *testing.T) {
 	dir := filepath.Dir(l.settings())
 	t.Cleanup(func() { killAll(dir) })
 	mark := filepath.Join(t.TempDir(), "mark")
-	l.await(l.order(fmt.Sprintf("(setsid sleep 600.%d &); sh -c 'sleep 600; :' %s", os.Getpid(), mark), "-n", "2", "--gpu", "8"), "running", 5*time.Second)
+	l.await(l.order(fmt.Sprintf("(setsid sleep 600.%d &); sh -c 'sleep 600; :' %s", os.Getpid(), mark), "-n", "2", "--gpu", "8"), "running", 15*time.Second)
 
 	// An editor has the directory's name among its words too, and is nobody's task.
 	stranger := exec.Command("sh", "-c", "sleep 600; :", dir+"/node-1/launcher")
@@ -57,7 +57,7 @@ func TestUpKilledAndAgain(t *testing.T) {
 	l := up(t, "--nodes", "1", "--data-dir", dir)
 	l.ready(1, 8, 1)
 	id := l.order("exec sleep 600", "--gpu", "8")
-	l.await(id, "running", 5*time.Second)
+	l.await(id, "running", 15*time.Second)
 	t.Cleanup(func() { killAll(dir) })
 	l.kill()
 	next := upAgain(t, "--nodes", "1", "--data-dir", dir)
@@ -86,7 +86,7 @@ func TestUpCleansTemporaries(t *testing.T) {
 	if said := clean(); said != "" {
 		t.Errorf("of a living cluster it said %q", said)
 	}
-	l.await(l.order("exec sleep 600"), "running", 5*time.Second)
+	l.await(l.order("exec sleep 600"), "running", 15*time.Second)
 	l.kill()
 	if said := clean(); !strings.HasPrefix(said, l.dir) {
 		t.Errorf("it said %q", said)
