@@ -38,9 +38,8 @@ type Job struct {
 	exits   map[topology.Token]map[int32]*messages.Exit
 	end     *messages.End
 	cancel  *messages.Deed
-	hold    *messages.Deed
-	release bool
-	started int64 // wall time of the barrier, to be noted
+	wish    *holdWish // what was wanted last of hold and release; nil: what is on disk
+	started int64     // wall time of the barrier, to be noted
 	decide  *granted
 	moved   *moveOff // a machine of the attempt in the making is being emptied
 	askers  []asker
@@ -77,6 +76,7 @@ var jobTable = Table{Kind: KindJob, Edges: []Edge{
 	{"queued", "closed", "closing"},
 	{"reserving", "aborted", "queued"},
 	{"reserving", "granted", "deciding"},
+	{"reserving", "withdrawn", "queued"},
 	{"reserving", "closed", "closing"},
 	{"deciding", "withdrawn", "queued"},
 	{"deciding", "committed", "starting"},
@@ -243,7 +243,7 @@ func (j *Job) coordinate(ctx actor.Context, plan attemptPlan) {
 // wait puts the job into the queue, unless it is held, must back off, or a
 // machine that can be reached still owes evidence of an earlier attempt.
 func (j *Job) wait(ctx actor.Context) {
-	if j.cancel != nil || j.rec.Hold != nil || j.hold != nil || j.owesReachable() {
+	if j.cancel != nil || j.kept() || j.owesReachable() {
 		return
 	}
 	j.timers++
@@ -270,7 +270,7 @@ func (j *Job) owesReachable() bool {
 }
 
 func (j *Job) onAdmit(ctx actor.Context, m admit) {
-	if !j.states.in("queued") || j.writing || j.cancel != nil || j.owesReachable() {
+	if !j.states.in("queued") || j.writing || j.cancel != nil || j.kept() || j.owesReachable() {
 		ctx.Send(j.peers.scheduler, declined{m.Token})
 		return
 	}

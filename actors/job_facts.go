@@ -370,7 +370,7 @@ func (j *Job) armTimeLimit(ctx actor.Context) {
 func (j *Job) onTimer(ctx actor.Context, m any) {
 	switch m := m.(type) {
 	case backoffOver:
-		if m.Seq == j.timers && j.states.in("queued") {
+		if m.Seq == j.timers && j.states.in("queued") && !j.kept() {
 			ctx.Send(j.peers.scheduler, waits{j.rec})
 		}
 	case timeUp:

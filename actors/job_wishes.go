@@ -63,17 +63,44 @@ func (j *Job) onHold(ctx actor.Context, m *messages.Hold) {
 	if !j.asks(ctx, answer) {
 		return
 	}
-	j.release = m.Release
-	if !m.Release {
+	if m.Release {
+		j.wish = &holdWish{}
+	} else {
 		j.keep(ctx, m.Principal, m.Reason)
 	}
 	j.advance(ctx)
 }
 
-// keep has the job not planned until it is released.
+// holdWish is what people wanted last: that the job be held, or, without a deed,
+// that it be released. One value and not a flag for each: of a hold and a release
+// that meet the same write, the later one counts.
+type holdWish struct{ hold *messages.Deed }
+
+// wantedHold is the hold as people want it: their last wish, which may not be on
+// disk yet, else what is.
+func (j *Job) wantedHold() *messages.Deed {
+	if j.wish != nil {
+		return j.wish.hold
+	}
+	return j.rec.Hold
+}
+
+// kept reports whether the job must not be planned: it is to be held, or its
+// release is not on disk yet.
+func (j *Job) kept() bool { return j.rec.Hold != nil || j.wantedHold() != nil }
+
+// keep has the job not planned until it is released, and gives up an attempt in
+// the making; one whose COMMIT is on its way to disk was sooner, and runs on. Of
+// a hold that is asked for twice, the first one's words stay.
 func (j *Job) keep(ctx actor.Context, by *messages.Principal, reason string) {
-	j.hold = &messages.Deed{By: by, AtUnixMs: j.p.Clock.WallMs(), Reason: reason}
+	if j.wantedHold() != nil {
+		return
+	}
+	j.wish = &holdWish{&messages.Deed{By: by, AtUnixMs: j.p.Clock.WallMs(), Reason: reason}}
 	ctx.Send(j.peers.scheduler, withdraws{j.id})
+	if j.states.in("reserving", "deciding") && !j.next.committed {
+		j.withdraw(ctx)
+	}
 }
 
 // onRequeue ends the attempt that was meant. The naive way, to end whichever
@@ -92,7 +119,6 @@ func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
 		return
 	}
 	if m.Hold {
-		j.release = false
 		j.keep(ctx, m.Principal, m.Reason)
 	}
 	if j.att != nil && j.att.Run == run {
@@ -141,5 +167,5 @@ func (j *Job) answerTooLate(ctx actor.Context) {
 	for _, a := range j.askers {
 		ctx.Send(a.pid, a.answer())
 	}
-	j.cancel, j.hold, j.release, j.askers = nil, nil, false, nil
+	j.cancel, j.wish, j.askers = nil, nil, nil
 }

@@ -21,6 +21,7 @@ type draft struct {
 	owed      []*messages.AttemptRecord
 	touched   []*messages.AttemptRecord
 	askers    []asker
+	wish      *holdWish // that is in it
 	dirty     bool
 	committed bool // COMMIT is in it
 	ended     bool // ENDED is in it
@@ -56,7 +57,7 @@ func (j *Job) advance(ctx actor.Context) {
 // mayNotCommit: the reservations may have lapsed, the job is not wanted any
 // more, or a machine that has come back still runs an earlier attempt.
 func (j *Job) mayNotCommit() bool {
-	return j.p.Clock.Now() >= j.decide.DecideBy || j.cancel != nil || j.hold != nil || j.moved != nil || j.owesReachable()
+	return j.p.Clock.Now() >= j.decide.DecideBy || j.cancel != nil || j.moved != nil || j.owesReachable()
 }
 
 // compose drafts the next write from what is on disk and what is known.
@@ -88,12 +89,10 @@ func (j *Job) draftDeeds(d *draft) {
 	if j.cancel != nil && d.rec.Cancel == nil {
 		d.rec.Cancel, d.dirty = j.cancel, true
 	}
-	if j.hold != nil && d.rec.Hold == nil {
-		d.rec.Hold, d.dirty = j.hold, true
+	if hold := j.wantedHold(); hold != d.rec.Hold {
+		d.rec.Hold, d.dirty = hold, true
 	}
-	if j.release && d.rec.Hold != nil {
-		d.rec.Hold, d.dirty = nil, true
-	}
+	d.wish = j.wish
 	if len(d.askers) > 0 {
 		d.dirty = true // they are answered once something is on disk that says so
 	}
@@ -269,11 +268,8 @@ func (j *Job) absorb(d draft) {
 	if j.rec.Cancel != nil {
 		j.cancel = nil
 	}
-	if j.rec.Hold != nil && !j.release {
-		j.hold = nil
-	}
-	if j.rec.Hold == nil {
-		j.release = false
+	if j.wish == d.wish {
+		j.wish = nil // else another came while this was on its way
 	}
 	if d.ended {
 		j.end = nil

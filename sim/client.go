@@ -160,24 +160,32 @@ func (c *client) cancel(o *Order) {
 	})
 }
 
-// hold keeps a job from being planned, and lets it go after a while.
+// hold keeps a job from being planned, or lets it go.
 func (c *client) hold(o *Order, release bool) {
 	if o.id == "" {
 		return
 	}
 	c.ask(&messages.Hold{Principal: anonymous, Job: o.id, Reason: "waiting for data", Release: release}, func(reply messages.Message) bool {
 		r, is := reply.(*messages.HoldReply)
-		return is && settled(r.Outcome)
+		if !is || !settled(r.Outcome) {
+			return false
+		}
+		if r.Outcome.Code == messages.Code_CODE_OK {
+			c.w.count(map[bool]string{false: "client.held", true: "client.released"}[release], 1)
+		}
+		return true
 	})
 }
 
 // requeue has the run that the client knows of ended, and asks until it is.
-func (c *client) requeue(o *Order) {
+func (c *client) requeue(o *Order) { c.requeueAnd(o, false) }
+
+func (c *client) requeueAnd(o *Order, hold bool) {
 	page := c.w.books.jobs[o.id]
 	if page == nil {
 		return
 	}
-	c.ask(&messages.Requeue{Principal: anonymous, Job: o.id, Reason: "slow disk", Run: page.record.Runs}, func(reply messages.Message) bool {
+	c.ask(&messages.Requeue{Principal: anonymous, Job: o.id, Reason: "slow disk", Run: page.record.Runs, Hold: hold}, func(reply messages.Message) bool {
 		r, is := reply.(*messages.RequeueReply)
 		if !is || !settled(r.Outcome) {
 			return false

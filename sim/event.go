@@ -106,7 +106,7 @@ func newInvariants() []Invariant {
 	return []Invariant{
 		newOneOwner(), newBooksBalance(), newBarrier(), newOneDecision(), newTokensGrow(), newEpochsGrow(), newShapeKept(),
 		newAcknowledgedKept(), newIdempotent(), newFreedOnEvidence(), newPromiseKept(), newWholeGangPreemption(), newOwnFacts(),
-		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(),
+		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(), newDrainEmpties(), newIdle(),
 	}
 }

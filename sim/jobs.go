@@ -46,12 +46,24 @@ func (w *World) submitDrawn(gang bool) {
 	case s.chance(0.1):
 		// At each step of a gang's life somebody may lose interest.
 		o.snared, o.steps = w.client.cancel, 1+s.below(30)
+	case len(w.client.jobs)%16 == 5:
+		// Each run has some who hold, who think better of it, and who hold again.
+		o.steps = 1 + s.below(12)
+		o.snared = func(o *Order) {
+			for i := range 1 + s.below(4) {
+				later(s.skewed(0, 4*time.Millisecond), func() { w.client.hold(o, i%2 == 1) })
+			}
+			later(s.skewed(time.Second, w.draw.LongestRun), func() { w.client.hold(o, true) })
+		}
 	case s.chance(0.08):
 		o.steps = 1 + s.below(30)
 		o.snared = func(o *Order) {
 			w.client.hold(o, false)
 			later(w.draw.LongestRun/2, func() { w.client.hold(o, true) })
 		}
+	case s.chance(0.03):
+		later(s.skewed(time.Millisecond, w.draw.LongestRun), func() { w.client.requeueAnd(o, true) })
+		later(w.draw.LongestRun+s.between(0, w.draw.LongestRun), func() { w.client.hold(o, true) })
 	case s.chance(0.05):
 		later(s.skewed(time.Millisecond, w.draw.LongestRun), func() { w.client.hold(o, false) })
 		later(w.draw.LongestRun+s.between(0, w.draw.LongestRun), func() { w.client.hold(o, true) })

@@ -1,0 +1,78 @@
+package sim
+
+import "github.com/yi-json/synapse/messages"
+
+// holdHolds is S24: nothing is committed over a Hold on disk. A Hold comes to
+// disk, and goes, only while somebody asks for it; and somebody who was told that
+// it is there, or gone, with nobody else asking, finds it so.
+type holdHolds struct {
+	notQuiet
+	answered map[string]instant // by job: when the last wish of this sort was
+}
+
+func newHoldHolds() *holdHolds { return &holdHolds{answered: map[string]instant{}} }
+
+func (*holdHolds) Name() string         { return "S24 hold-holds" }
+func (*holdHolds) Watches() []EventKind { return []EventKind{Stored, Replied} }
+
+func (c *holdHolds) Step(w *World, e *Event) {
+	if e.Kind == Stored {
+		c.onStored(w, e.Stored)
+	} else if a := w.client.asks[e.Path]; a != nil {
+		if job, held, ok := wishOf(a.message); ok {
+			c.onAnswer(w, a, e.Message, job, held)
+		}
+	}
+}
+
+// wishOf is what a question wants of a job: that it be held, or released.
+func wishOf(question messages.Message) (job string, held, ok bool) {
+	switch m := question.(type) {
+	case *messages.Hold:
+		return m.Job, !m.Release, true
+	case *messages.Requeue:
+		return m.Job, true, m.Hold
+	}
+	return "", false, false
+}
+
+func (c *holdHolds) onStored(w *World, s *stored) {
+	if s.job == nil || s.jobWas == nil {
+		return
+	}
+	for i, a := range s.attempts {
+		if s.attemptsWere[i] == nil && (s.jobWas.Hold != nil || s.job.Hold != nil) {
+			w.violate(c.Name(), "%s is committed as run %d over a Hold", s.job.Id, a.Run)
+		}
+	}
+	held := s.job.Hold != nil
+	if held != (s.jobWas.Hold != nil) && !asked(w, s.job.Id, held) {
+		w.violate(c.Name(), "%s is held=%v on disk, and nobody asks for that", s.job.Id, held)
+	}
+}
+
+// asked reports whether somebody waits for a job to be held, or released.
+func asked(w *World, job string, held bool) bool {
+	for _, a := range w.client.asks { //order: any will do
+		if of, wants, ok := wishOf(a.message); ok && of == job && wants == held {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *holdHolds) onAnswer(w *World, a *ask, reply messages.Message, job string, held bool) {
+	outcome := reply.(interface{ GetOutcome() *messages.Outcome }).GetOutcome()
+	if !settled(outcome) {
+		return
+	}
+	alone := a.since > c.answered[job] && !asked(w, job, !held)
+	c.answered[job] = w.engine.now
+	page := w.books.jobs[job]
+	if outcome.GetCode() != messages.Code_CODE_OK || !alone || page == nil || terminal(page.record.State) {
+		return
+	}
+	if is := page.record.Hold != nil; is != held {
+		w.violate(c.Name(), "somebody was told that %s is held=%v, and on disk it is held=%v", job, held, is)
+	}
+}
