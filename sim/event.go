@@ -18,7 +18,7 @@ const (
 	Handled                       // a Node has dealt with a message
 	Stored                        // a write became durable in the store
 	Refused                       // a write was not: somebody else came first, or it broke a rule
-	Led                           // a process took leadership
+	Led                           // the store gave a process an epoch
 	Replied                       // the client got an answer
 	Quarantined                   // a machine's ledger record was put aside
 	TaskPrepared                  // a container could be started
@@ -39,6 +39,7 @@ type Event struct {
 	Task    *task
 	Stored  *stored
 	Refused string
+	Epoch   uint64    // that a process was given
 	Before  nodeState // of a Node that has handled a message
 }
 

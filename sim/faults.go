@@ -13,6 +13,8 @@ import (
 type site struct {
 	name         string
 	needsStandby bool
+	needsLease   bool
+	deposes      bool // a leader that has a lease loses it by this
 	calm         bool // no word is lost by it, and no machine, agent or leader
 	few          int  // how often at most; 0: as often as time allows
 	// act does it, and answers false when there was nothing to do it to. Sites
@@ -114,10 +116,13 @@ func (w *World) fired(what string) {
 	w.counters["fault."+what]++
 }
 
+// calmIn reports whether no word is lost by a site in such a world.
+func (s *site) calmIn(d *Draw) bool { return s.calm && (d.Alone || !s.deposes) }
+
 // calm tells whether no word is ever lost in this run.
 func (f *faults) calm() bool {
 	for _, m := range f.active {
-		if !m.site.calm {
+		if !m.site.calmIn(&f.w.draw) {
 			return false
 		}
 	}

@@ -2,10 +2,11 @@ package sim
 
 import "time"
 
-// oneLeader is L4: one leader within two leases, admitting five seconds later.
-// Who leads is decided outside of the actors, so what is checked of them is
-// that the new leader is open: it answers a question, and the head of the queue
-// runs (L2).
+// oneLeader is L4: one leader within two leases, admitting five seconds later:
+// it answers a question, and the head of the queue runs (L2). And no more than
+// one: whoever led has ended when the store lets another one lead. Only a leader
+// that was not run at that time may still believe in itself, and one whose lease
+// the database forgot.
 type oneLeader struct {
 	notQuiet
 	without instant // since when nobody leads; 0: somebody does
@@ -14,9 +15,13 @@ type oneLeader struct {
 func newOneLeader() *oneLeader { return &oneLeader{} }
 
 func (*oneLeader) Name() string         { return "L4 one-leader" }
-func (*oneLeader) Watches() []EventKind { return []EventKind{Scanned} }
+func (*oneLeader) Watches() []EventKind { return []EventKind{Scanned, Led} }
 
-func (c *oneLeader) Step(w *World, _ *Event) {
+func (c *oneLeader) Step(w *World, e *Event) {
+	if e.Kind == Led {
+		c.onLed(w, e.Process)
+		return
+	}
 	if !w.healed {
 		return
 	}
@@ -36,5 +41,15 @@ func (c *oneLeader) Step(w *World, _ *Event) {
 			w.violate(c.Name(), "nobody answers %s since %s", describe(a.message), clockFace(a.since))
 			return
 		}
+	}
+}
+
+func (c *oneLeader) onLed(w *World, next *process) {
+	for _, h := range w.schedulers {
+		p := h.proc
+		if p == nil || p == next || p.campaign == nil || p.campaign.reign == nil || p.campaign.held() || w.store.row.lost {
+			continue
+		}
+		w.violate(c.Name(), "%s leads, and %s does not know that its lease is over", next.address, p.address)
 	}
 }

@@ -69,6 +69,7 @@ type Draw struct {
 	PerRack    int
 	Levels     []string
 	Schedulers int
+	Alone      bool          // the one scheduler shares its store with nobody: there is no lease
 	Load       time.Duration // how long jobs keep arriving, and faults happening
 	Gangs      int           // how many gangs are submitted, beside small jobs
 	Small      int
@@ -86,9 +87,9 @@ type Draw struct {
 
 // String is the options line of a failing seed.
 func (d Draw) String() string {
-	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d load=%s gangs=%d small=%d longest=%s pace=%s drift=%dppm "+
+	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d alone=%t load=%s gangs=%d small=%d longest=%s pace=%s drift=%dppm "+
 		"drop=%.2f double=%.2f late=%.2f late-most=%s faults=%s", d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers,
-		d.Load, d.Gangs, d.Small, d.LongestRun, d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, strings.Join(d.Faults, ","))
+		d.Alone, d.Load, d.Gangs, d.Small, d.LongestRun, d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, strings.Join(d.Faults, ","))
 }
 
 // draw decides a run's world.
@@ -117,7 +118,7 @@ func draw(o Options, s *source) (Draw, error) {
 		scale := func(n int) int { return int(int64(n) * int64(load) / int64(d.Load)) }
 		d.Gangs, d.Small, d.Enough, d.Load = scale(d.Gangs), scale(d.Small), scale(d.Enough), load
 	}
-	d.Schedulers, d.Levels = 1, []string{"block", "rack"}
+	d.Schedulers, d.Alone, d.Levels = 1, true, []string{"block", "rack"}
 	if o.World != "big" && !o.Plain {
 		d.drawFaults(s, o)
 	}
@@ -137,7 +138,7 @@ func (d *Draw) script(o Options) {
 		d.PerRack = o.PerRack
 	}
 	if o.Schedulers > 0 {
-		d.Schedulers = o.Schedulers
+		d.Schedulers, d.Alone = o.Schedulers, o.Schedulers == 1
 	}
 }
 
@@ -148,6 +149,7 @@ func (d *Draw) drawFaults(s *source, o Options) {
 		d.Levels = []string{"rack"}
 	}
 	d.Schedulers = s.span(1, 3)
+	d.Alone = d.Schedulers == 1 && s.fork("alone").chance(0.5)
 	d.DriftPPM = s.below(3) * 5_000
 	d.Drop, d.Double, d.Late = float64(s.below(31))/100, float64(s.below(51))/100, float64(s.below(6))/100
 	d.LateMost = s.between(time.Second, 4*time.Minute)
@@ -156,8 +158,9 @@ func (d *Draw) drawFaults(s *source, o Options) {
 	// which a lost word may break for a while.
 	calm := s.chance(0.125)
 	for len(d.Faults) == 0 {
-		for _, site := range sites {
-			if s.chance(0.25) && (d.Schedulers > 1 || !site.needsStandby) && (site.calm || !calm) {
+		for i := range sites {
+			site := &sites[i]
+			if s.chance(0.25) && (d.Schedulers > 1 || !site.needsStandby) && (!d.Alone || !site.needsLease) && (site.calmIn(d) || !calm) {
 				d.Faults = append(d.Faults, site.name)
 			}
 		}

@@ -30,11 +30,12 @@ type process struct {
 	timers  int        // that have not fired
 	peers   map[topology.NodeID]*actor.PID
 
-	machine *machine // of an agent
-	node    *actors.Node
-	host    *schedulerHost // of a scheduler
-	leader  *actors.Scheduler
-	epoch   uint64 // under which it leads; 0: it stands by
+	machine  *machine // of an agent
+	node     *actors.Node
+	host     *schedulerHost // of a scheduler
+	leader   *actors.Scheduler
+	epoch    uint64    // under which it leads; 0: it stands by
+	campaign *campaign // nil where nobody else may lead
 	// deposedAt is when the store first told it that it no longer leads.
 	deposedAt instant
 }
@@ -62,6 +63,9 @@ func (p *process) proceed() {
 		box.wake()
 	}
 	p.parked = nil
+	if p.campaign != nil {
+		p.campaign.proceed()
+	}
 }
 
 // crash is kill -9. Its mailboxes and timers see the mark and do nothing more.

@@ -23,10 +23,10 @@ func (*epochsGrow) Watches() []EventKind {
 func (c *epochsGrow) Step(w *World, e *Event) {
 	switch e.Kind {
 	case Led:
-		if e.Process.epoch <= c.led {
-			w.violate(c.Name(), "%s leads with %d after %d", e.Process.address, e.Process.epoch, c.led)
+		if e.Epoch <= c.led {
+			w.violate(c.Name(), "%s leads with %d after %d", e.Process.address, e.Epoch, c.led)
 		}
-		c.led = e.Process.epoch
+		c.led = e.Epoch
 	case Quarantined:
 		// The record that held the fence was unreadable. What the machine then
 		// accepts is a new start for it, as the design says.

@@ -11,9 +11,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the machines that schedulers run on, and the authority that
-// says which of them leads. Only the store's epoch is the truth about that; a
-// process that is paused or cut off may believe in itself for a long time.
+// This file owns the machines that schedulers run on. Only the store's epoch is the
+// truth about which of them leads; a process that is paused or cut off may believe in
+// itself for a long time.
 
 // schedulerHost is where one scheduler process runs, start after start.
 type schedulerHost struct {
@@ -57,6 +57,7 @@ func (h *schedulerHost) start() {
 			m.links[h.index].dial(m, h.w.net.between(time.Millisecond, 500*time.Millisecond))
 		}
 	}
+	h.begin(h.proc)
 }
 
 // stopped is what remains to be done when the process has died.
@@ -68,39 +69,8 @@ func (h *schedulerHost) stopped() {
 	}
 	h.w.engine.after(h.w.chance.between(500*time.Millisecond, 3*time.Second), h.start)
 	if h.w.leading == h {
-		h.w.electSoon()
+		h.w.leading = nil
 	}
-}
-
-// lead makes the process the leader under the store's next epoch.
-func (h *schedulerHost) lead() {
-	epoch, err := h.w.store.lead(h.address)
-	if err != nil {
-		h.w.electSoon()
-		return
-	}
-	p := h.proc
-	if p.epoch != 0 {
-		// It leads already, under an older epoch: only a fresh process may lead anew.
-		p.crash()
-		return
-	}
-	p.epoch = epoch
-	h.w.leading = h
-	h.w.elections++
-	h.w.ledSince = h.w.engine.now
-	for i := range h.heardAt {
-		h.heardAt[i], h.quietAt[i], h.silent[i] = 0, h.w.engine.now, true
-	}
-	h.w.note(p, "leads with epoch %d", epoch)
-	h.w.seen(Event{Kind: Led, Process: p})
-	actors.Assemble(actors.Ports{
-		System: p.system, Host: p, Clock: p, Log: p, Constants: h.w.constants,
-		Leader: &actors.LeaderPorts{
-			Epoch: epoch, ClusterID: ourCluster, Levels: h.w.draw.Levels,
-			Store: &storePort{h.w.store, p}, Peers: p, AcceptLoss: h.w.loss.accepted, NewJobID: h.w.newJobID,
-		},
-	})
 }
 
 // tellLinks tells a Scheduler that has just come to be of every link that stands.
@@ -160,49 +130,6 @@ func (h *schedulerHost) wallInstant(unixMs int64) instant {
 // welcomes notes that the leader takes a machine for reachable again.
 func (h *schedulerHost) welcomes(m *machine) {
 	h.silent[m.index], h.quietAt[m.index], h.heardAt[m.index] = false, h.w.engine.now, h.w.engine.now
-}
-
-// electSoon lets the lease of a leader that is gone run out, then chooses the next.
-func (w *World) electSoon() {
-	if w.electing {
-		return
-	}
-	w.electing = true
-	w.leading = nil
-	w.engine.after(w.chance.between(w.constants.Lease/3, w.constants.Lease+time.Second), w.elect)
-}
-
-// elect makes a standby lead. With none, it tries again.
-func (w *World) elect() {
-	w.electing = false
-	var able []*schedulerHost
-	for _, h := range w.schedulers {
-		if h.proc != nil && !h.proc.paused && h.cut == 0 && h.proc.epoch == 0 {
-			able = append(able, h)
-		}
-	}
-	if len(able) == 0 {
-		w.electing = true
-		w.engine.after(500*time.Millisecond, w.elect)
-		return
-	}
-	able[w.chance.below(len(able))].lead()
-}
-
-// usurp lets somebody else take over while the leader is stopped, cut off, or
-// simply goes on. It answers the old leader's process, or nil if nobody else can lead.
-func (w *World) usurp() *process {
-	old := w.leading
-	if old == nil || old.proc == nil || w.store.outage > 0 {
-		return nil
-	}
-	for _, h := range w.schedulers {
-		if h != old && h.proc != nil && !h.proc.paused && h.cut == 0 && h.proc.epoch == 0 {
-			h.lead()
-			return old.proc
-		}
-	}
-	return nil
 }
 
 // processGone tidies up after a crash, whoever it was.

@@ -115,11 +115,14 @@ func (w *World) PauseLeader(d time.Duration) {
 // Usurp lets a standby take over while the present leader knows nothing of it.
 func (w *World) Usurp() bool {
 	w.harms()
-	return w.usurp() != nil
+	return w.usurp(time.Minute) != nil
 }
 
 // StoreAway makes every call to the store fail for a while.
 func (w *World) StoreAway(d time.Duration) {
+	if !w.draw.Alone {
+		w.harms()
+	}
 	w.store.outage++
 	w.engine.after(d, func() { w.store.outage-- })
 }

@@ -18,8 +18,8 @@ func init() {
 		{name: "leader-half", act: leaderHalf},
 		{name: "leader-trap", act: leaderTrap},
 		{name: "store-error", calm: true},
-		{name: "store-outage", calm: true, act: storeOutage},
-		{name: "store-stall", calm: true, act: storeStall},
+		{name: "store-outage", calm: true, deposes: true, act: storeOutage},
+		{name: "store-stall", calm: true, deposes: true, act: storeStall},
 		{name: "store-restored", few: 2, act: storeRestored},
 		{name: "store-tail", few: 2, act: storeTail},
 		{name: "agent-crash", act: agentCrash},
@@ -54,6 +54,9 @@ func init() {
 		{name: "cordon", calm: true, act: cordon},
 		{name: "remove", few: 2, act: remove},
 		{name: "foreign", few: 2, calm: true, act: foreignMachine},
+		{name: "lease-lost", needsStandby: true, act: leaseLost},
+		{name: "lease-late", needsLease: true, act: leaseLate},
+		{name: "lease-slow", needsLease: true, act: leaseSlow},
 	}
 }
 
@@ -91,9 +94,6 @@ func leaderPause(f *faults) bool {
 	d := f.w.luck.skewed(200*time.Millisecond, min(40*time.Second, 2*f.w.draw.Pace))
 	f.w.note(p, "stopped for %s", d)
 	f.suspend(p, d)
-	if lease := f.w.constants.Lease; d > lease {
-		f.w.engine.after(lease, func() { f.replace(p, d-lease) })
-	}
 	return true
 }
 
@@ -117,21 +117,8 @@ func (f *faults) suspend(p *process, d time.Duration) {
 	})
 }
 
-// replace has somebody else take over from a process that may go on for a while
-// after that. In the end it learns that its lease is gone, and exits.
-func (f *faults) replace(p *process, stillFor time.Duration) {
-	if p.dead || f.w.leader() != p || f.w.usurp() == nil {
-		return
-	}
-	f.w.note(p, "replaced as leader")
-	f.until(stillFor+f.w.luck.skewed(100*time.Millisecond, 30*time.Second), func() {
-		if !p.dead {
-			p.crash()
-		}
-	})
-}
-
-// leaderCut cuts the leader off from the machines and the store.
+// leaderCut cuts the leader off from the machines and the store. Every other one
+// does not notice for a while that its lease is over.
 func leaderCut(f *faults) bool {
 	p := f.w.leader()
 	if p == nil || p.paused {
@@ -145,8 +132,8 @@ func leaderCut(f *faults) bool {
 		f.block(m.links[host.index], towardScheduler, d)
 	}
 	f.until(d, func() { host.cut-- })
-	if lease := f.w.constants.Lease; d > lease {
-		f.w.engine.after(lease, func() { f.replace(p, d-lease) })
+	if p.campaign != nil && f.w.luck.chance(0.5) {
+		f.starve(p.campaign, d+f.w.luck.skewed(100*time.Millisecond, 30*time.Second))
 	}
 	return true
 }
@@ -157,8 +144,11 @@ func leaderZombie(f *faults) bool {
 	if p == nil || p.paused {
 		return false
 	}
-	f.replace(p, 0)
-	return f.w.leader() != p
+	if f.w.usurp(f.w.constants.Lease+f.w.luck.skewed(100*time.Millisecond, 30*time.Second)) == nil {
+		return false
+	}
+	f.w.note(p, "goes on as leader without looking")
+	return true
 }
 
 // leaderHalf cuts the leader off from a random half of the machines.

@@ -18,6 +18,7 @@ import (
 type storage struct {
 	w       *World
 	kept    *store.Memory
+	row     row
 	outage  int     // how many faults make every call fail
 	stalled instant // nothing is answered before this
 }
@@ -34,16 +35,9 @@ const (
 	answerMissing         // it was written, and no answer ever comes
 )
 
-func (s *storage) lead(holder string) (uint64, error) {
-	if s.outage > 0 {
-		return 0, errors.New(away)
-	}
-	return s.kept.Lead(holder)
-}
-
 // latency is how long one call takes now.
-func (s *storage) latency() time.Duration {
-	d := s.w.chance.between(300*time.Microsecond, 3*time.Millisecond)
+func (s *storage) latency(chance *source) time.Duration {
+	d := chance.between(300*time.Microsecond, 3*time.Millisecond)
 	return max(d, s.stalled.since(s.w.engine.now)+d)
 }
 
@@ -88,7 +82,7 @@ const away = "the store is away"
 // read asks the store something, after a while and unless it cannot be reached.
 func (x *storePort) read(ask func() any, failure any, to *actor.PID) {
 	x.s.w.writes++
-	x.s.w.engine.after(x.s.latency(), func() {
+	x.s.w.engine.after(x.s.latency(x.s.w.chance), func() {
 		x.s.w.writes--
 		if x.broken() {
 			x.proc.tell(to, failure)
@@ -104,7 +98,7 @@ func (x *storePort) broken() bool { return x.s.outage > 0 || x.proc.host.cut > 0
 func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *actor.PID) {
 	s := x.s
 	s.w.writes++
-	s.w.engine.after(s.latency(), func() {
+	s.w.engine.after(s.latency(s.w.chance), func() {
 		s.w.writes--
 		fault := s.trouble(x.proc)
 		answer := actors.Applied{Ticket: ticket, Err: "the connection broke"}

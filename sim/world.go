@@ -23,6 +23,7 @@ type World struct {
 	engine    *engine
 	net       *source // chance on the network
 	chance    *source // chance in disks, stores, launchers and leaders
+	crown     *source // chance in the way to leadership
 	luck      *source // chance of the faults
 	jobs      *source // chance in what is submitted
 
@@ -33,7 +34,6 @@ type World struct {
 	visits     int        // of such, so far
 	schedulers []*schedulerHost
 	leading    *schedulerHost
-	electing   bool
 	elections  int
 	ledSince   instant
 	store      *storage
@@ -91,7 +91,7 @@ func NewWorld(o Options) (*World, error) {
 	}
 	w := &World{
 		opts: o, draw: d, constants: actors.DefaultConstants(), engine: newEngine(seed),
-		net: seed.fork("net"), chance: seed.fork("chance"), luck: seed.fork("luck"), jobs: seed.fork("jobs"),
+		net: seed.fork("net"), chance: seed.fork("chance"), crown: seed.fork("crown"), luck: seed.fork("luck"), jobs: seed.fork("jobs"),
 		endpoints: map[string]*endpoint{}, counters: map[string]int64{}, edges: map[Taken]int{},
 		running:  map[topology.Token]int{},
 		checking: !o.Unchecked,
@@ -145,8 +145,6 @@ func (w *World) build() {
 	for _, m := range w.machines {
 		w.engine.after(w.chance.between(0, 2e9), m.powerOn)
 	}
-	w.engine.after(10e6, w.elect)
-	w.electing = true
 }
 
 // newMachine puts a machine into its rack.

@@ -13,7 +13,7 @@ import (
 
 // room is what one top folder may import.
 type room struct {
-	// ours are this module's folders. A room may always import its own sub-folders.
+	// ours are this module's folders, or single packages of one. A room may always import its own sub-folders.
 	ours []string
 	// libraries are the modules of others that it may import, as path prefixes; nil means any that no law bans.
 	libraries []string
@@ -40,7 +40,7 @@ var rooms = map[string]room{
 	"store":   {ours: []string{"topology", "policy", "messages", "actors"}},
 	"cluster": {ours: []string{"topology", "policy", "messages", "actors", "store"}},
 	"runtime": {ours: []string{"topology", "policy", "messages", "actors"}},
-	"sim":     {ours: []string{"topology", "policy", "messages", "actors", "store"}},
+	"sim":     {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster/lease"}},
 	"web":     {},
 	"cmd":     {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web"}},
 	// What users start from: programs that know nothing of the house.
@@ -87,6 +87,7 @@ var laws = []law{
 		{"actors/x.go", `package actors; import . "fmt"`},
 		{"actors/deep/x.go", `package deep; import "math/rand/v2"`},
 		{"sim/x.go", `package sim; import "` + module + `/cmd/thing"`},
+		{"sim/x.go", `package sim; import "` + module + `/cluster/leader"`},
 		{"sim/x.go", `package sim; import "` + protoActor + `/router"`},
 		{"unheard/x.go", `package unheard`},
 	}},
@@ -165,7 +166,7 @@ func importsLaw(s source) []string {
 func (r room) refuses(name, importPath string) string {
 	if ours, isOurs := strings.CutPrefix(importPath, module+"/"); isOurs {
 		first, _, _ := strings.Cut(ours, "/")
-		if first != name && !slices.Contains(r.ours, first) {
+		if first != name && !slices.Contains(r.ours, first) && !slices.Contains(r.ours, ours) {
 			return "the layers forbid it"
 		}
 		return ""

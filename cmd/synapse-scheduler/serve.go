@@ -20,6 +20,7 @@ import (
 	"github.com/yi-json/synapse/cluster/gateway"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cluster/leader"
+	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/store"
@@ -131,20 +132,20 @@ func (s *scheduler) build() {
 	s.gateway.Register(s.server)
 }
 
-func (s *scheduler) holder() leader.Holder {
-	return leader.Holder{Address: s.advertise, Process: random()}
+func (s *scheduler) holder() lease.Holder {
+	return lease.Holder{Address: s.advertise, Process: random()}
 }
 
 // campaign leads when it is this process's turn. It ends when ctx does, or with
 // the reason why this process must.
 func (s *scheduler) campaign(ctx context.Context) error {
-	c := leader.New(leader.Options{
-		Lease: s.lease, Holder: s.holder(), Term: actors.DefaultConstants().Lease, Log: s.log,
+	c := leader.New(leader.Options{Lease: s.lease, Options: lease.Options{
+		Holder: s.holder(), Term: actors.DefaultConstants().Lease, Log: s.log,
 		Follow: func(address string) {
 			s.leads.Store(&gateway.Leader{Address: address})
 			s.link.Follow(address)
 		},
-	})
+	}})
 	reign, err := c.Stand(ctx)
 	if err != nil {
 		return nil // told to end

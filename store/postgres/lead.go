@@ -15,17 +15,7 @@ import (
 // and which epoch may write. The lease decides who may take over; what keeps an
 // old leader from writing is the epoch, never the time.
 
-// ErrLed: somebody else's lease has not run out. The error around it says whose.
-var ErrLed = errors.New("somebody else leads")
-
-// Leadership is who leads.
-type Leadership struct {
-	Holder string
-	Epoch  uint64
-	Left   time.Duration // of the lease; 0 where it has run out
-}
-
-// Lead implements store.Store. It is refused with ErrLed while the lease of
+// Lead implements store.Store. It is refused with store.ErrLed while the lease of
 // another holder runs; one's own never stands in the way, so that a scheduler
 // that was restarted need not wait for itself.
 func (s *Store) Lead(holder string) (uint64, error) {
@@ -45,9 +35,9 @@ func (s *Store) Lead(holder string) (uint64, error) {
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = ErrLed
+		err = store.ErrLed
 		if now, readErr := s.leading(ctx); readErr == nil {
-			err = fmt.Errorf("%w: %s, for %v more unless it renews", ErrLed, now.Holder, now.Left.Round(time.Millisecond))
+			err = fmt.Errorf("%w: %s, for %v more unless it renews", store.ErrLed, now.Holder, now.Left.Round(time.Millisecond))
 		}
 	}
 	if err != nil {
@@ -91,22 +81,22 @@ func (s *Store) inTime(ctx context.Context) (context.Context, context.CancelFunc
 }
 
 // Leading tells who leads, for those who stand by.
-func (s *Store) Leading() (Leadership, error) {
+func (s *Store) Leading() (store.Leadership, error) {
 	ctx, leave, err := s.enter()
 	if err != nil {
-		return Leadership{}, err
+		return store.Leadership{}, err
 	}
 	defer leave()
 	ctx, cancel := s.inTime(ctx)
 	defer cancel()
 	l, err := s.leading(ctx)
 	if err != nil {
-		return Leadership{}, fmt.Errorf("store: read the lease: %w", judged(err))
+		return store.Leadership{}, fmt.Errorf("store: read the lease: %w", judged(err))
 	}
 	return l, nil
 }
 
-func (s *Store) leading(ctx context.Context) (l Leadership, err error) {
+func (s *Store) leading(ctx context.Context) (l store.Leadership, err error) {
 	err = s.reads.QueryRow(ctx, `SELECT holder, epoch, CASE WHEN until > clock_timestamp() THEN until - clock_timestamp() ELSE interval '0' END
 		FROM synapse.lease`).Scan(&l.Holder, &l.Epoch, &l.Left)
 	return l, err

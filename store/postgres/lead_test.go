@@ -18,11 +18,11 @@ func TestLease(t *testing.T) {
 	const lease = time.Hour // it runs out when the test says so
 	url := database(t)
 	a, b := opened(t, Options{URL: url, Lease: lease}), opened(t, Options{URL: url, Lease: lease})
-	if l, err := b.Leading(); err != nil || l != (Leadership{}) {
+	if l, err := b.Leading(); err != nil || l != (store.Leadership{}) {
 		t.Fatalf("nobody leads yet: %+v, %v", l, err)
 	}
 	first := mustLead(t, a, "a")
-	if _, err := b.Lead("b"); !errors.Is(err, ErrLed) || !strings.Contains(err.Error(), "somebody else leads: a, for") {
+	if _, err := b.Lead("b"); !errors.Is(err, store.ErrLed) || !strings.Contains(err.Error(), "somebody else leads: a, for") {
 		t.Fatalf("lead beside a leader: %v", err)
 	}
 	if l, err := b.Leading(); err != nil || l.Holder != "a" || l.Epoch != first || l.Left <= lease-time.Minute || l.Left > lease {
@@ -127,7 +127,7 @@ func TestManyRaceToLead(t *testing.T) {
 	for range racers - 1 {
 		select {
 		case err := <-lost:
-			if !errors.Is(err, ErrLed) {
+			if !errors.Is(err, store.ErrLed) {
 				t.Fatal(err)
 			}
 		case <-ctx.Done():

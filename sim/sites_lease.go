@@ -1,0 +1,40 @@
+package sim
+
+import "time"
+
+// This file owns the faults of leadership's lease.
+
+// leaseLost is a lease that is over too early, as when the database's clock jumps:
+// somebody else leads while the last leader still believes that it does.
+func leaseLost(f *faults) bool {
+	p := f.w.leader()
+	if p == nil || p.campaign == nil || f.w.store.row.until <= f.w.engine.now {
+		return false
+	}
+	f.w.say("the lease of %s is lost", p.address)
+	f.w.store.row.lose(f.w.engine.now)
+	return true
+}
+
+// leaseLate keeps the leader from renewing in time, or from noticing that it did not.
+func leaseLate(f *faults) bool {
+	p := f.w.leader()
+	if p == nil || p.campaign == nil || p.campaign.starved > 0 {
+		return false
+	}
+	f.starve(p.campaign, f.w.luck.skewed(100*time.Millisecond, 2*f.w.constants.Lease))
+	return true
+}
+
+// leaseSlow makes the database answer late whoever asks about the lease; what was
+// asked may be done long after nobody waits for it any more.
+func leaseSlow(f *faults) bool {
+	if f.w.draw.Alone || f.w.store.row.slow > f.w.engine.now {
+		return false
+	}
+	d := f.w.luck.skewed(f.w.constants.Lease, min(time.Minute, 2*f.w.draw.Pace))
+	f.w.say("the lease is slow for %s", d)
+	f.w.store.row.slow = f.w.engine.now.plus(d)
+	f.until(d, func() { f.w.store.row.slow = f.w.engine.now })
+	return true
+}
