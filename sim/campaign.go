@@ -19,8 +19,9 @@ import (
 type row struct {
 	holder string
 	until  instant
-	lost   bool    // it was over early, and nobody has it since
-	slow   instant // until then calls about it take up to more than a lease, either way
+	lost   bool           // it was over early, and nobody has it since
+	slow   instant        // until then calls about it take up to more than a lease, either way …
+	whose  *schedulerHost // … those of this scheduler; nil: everybody's
 }
 
 // lose ends a lease before its time.
@@ -133,7 +134,7 @@ func (c *campaign) ask(q lease.Question) {
 func (c *campaign) call(bounded bool, do func() error, answered func(error)) {
 	w, s := c.p.w, c.p.w.store
 	there, back := s.latency(w.crown), w.crown.between(50*time.Microsecond, time.Millisecond)
-	if s.row.slow > w.engine.now {
+	if s.row.slow > w.engine.now && (s.row.whose == nil || s.row.whose == c.p.host) {
 		there += w.crown.skewed(0, 2*w.constants.Lease)
 		back += w.crown.skewed(0, 2*w.constants.Lease)
 		w.count("lease.slow", 1)

@@ -26,11 +26,16 @@ func leaseLate(f *faults) bool {
 	return true
 }
 
-// leaseSlow makes the database answer late whoever asks about the lease; what was
-// asked may be done long after nobody waits for it any more.
+// leaseSlow makes the database answer late who asks about the lease, everybody or the
+// leader alone; what was asked may be done long after nobody waits for it any more.
 func leaseSlow(f *faults) bool {
-	if f.w.draw.Alone || f.w.store.row.slow > f.w.engine.now {
+	p := f.w.leader()
+	if f.w.draw.Alone || p == nil || f.w.store.row.slow > f.w.engine.now {
 		return false
+	}
+	f.w.store.row.whose = p.host
+	if f.w.luck.chance(0.25) {
+		f.w.store.row.whose = nil
 	}
 	d := f.w.luck.skewed(f.w.constants.Lease, min(time.Minute, 2*f.w.draw.Pace))
 	f.w.say("the lease is slow for %s", d)
