@@ -372,7 +372,9 @@ func (j *Job) phase() string {
 	case j.states.in("queued") && j.rec.Hold != nil:
 		return "held"
 	case j.states.in("settling", "over"):
-		return outcomeWord(j.rec.State)
+		return messages.EndPhase(j.rec.State)
+	case j.states.in("starting") && j.att.GetStartedUnixMs() != 0:
+		return "running" // it started under an earlier leader, and goes on while this one looks
 	}
 	return j.states.now
 }

@@ -187,20 +187,6 @@ func conclude(rec *messages.JobRecord, s messages.JobState, code int32, outcome 
 	rec.State, rec.ExitCode, rec.Outcome, rec.FinishedUnixMs = s, code, outcome, now
 }
 
-func outcomeWord(s messages.JobState) string {
-	switch s {
-	case messages.JobState_JOB_STATE_SUCCEEDED:
-		return "succeeded"
-	case messages.JobState_JOB_STATE_FAILED:
-		return "failed"
-	case messages.JobState_JOB_STATE_CANCELLED:
-		return "cancelled"
-	case messages.JobState_JOB_STATE_TIMED_OUT:
-		return "timed out"
-	}
-	return ""
-}
-
 // blame tells the Scheduler of a machine that could not launch or prepare.
 func (j *Job) blame(ctx actor.Context) {
 	end := j.last.End
@@ -215,7 +201,7 @@ func (j *Job) logEnd() {
 		j.p.Log.Info("Job %s finished successfully", j.id)
 		return
 	}
-	j.p.Log.Info("Job %s %s: %s", j.id, outcomeWord(j.rec.State), j.rec.Outcome)
+	j.p.Log.Info("Job %s %s: %s", j.id, messages.EndPhase(j.rec.State), j.rec.Outcome)
 }
 
 // nodeList names the machines of an attempt in rank order, each once.

@@ -154,7 +154,7 @@ func (j *Job) requeueReply(m *messages.Requeue, run int32) *messages.RequeueRepl
 func (j *Job) alreadyEnded() *messages.Outcome {
 	return &messages.Outcome{
 		Code: messages.Code_CODE_CONFLICT, Field: "job",
-		Text: "the job has already ended: " + outcomeWord(j.rec.State) + " " + j.rec.Outcome,
+		Text: "the job has already ended: " + messages.EndPhase(j.rec.State) + " " + j.rec.Outcome,
 		Hint: "submit it again to run it again",
 	}
 }

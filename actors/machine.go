@@ -205,6 +205,8 @@ func (m *machine) closed() string {
 func (m *machine) describe(levels []string) topology.Machine {
 	a := m.record.GetAnnouncement()
 	d := topology.Machine{ID: m.id, Total: messages.FromResources(a.GetTotal()), Labels: messages.FromLabels(a.GetLabels())}
+	// Where a machine stands can be selected as its labels can: both are one in `get nodes -l`.
+	d.Labels = append(d.Labels, messages.FromLabels(a.GetPlace())...)
 	// A whole machine is all its healthy devices: one that is out of service must
 	// not keep the rest from ever counting as whole.
 	d.Total.MilliGPU -= topology.WholeGPU * int64(len(m.ledger.GetWithdrawnGpus()))

@@ -35,7 +35,7 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 	}
 	if ok, why := topology.Feasible(s.fabric, messages.GangOf(m.Spec)); !ok && !m.AllowInfeasible {
 		ctx.Respond(submitReply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "no set of machines here could ever hold it: "+why.String(),
-			"ask for less, or allow it to wait for machines that are yet to join"))
+			s.fabric.WayOut(messages.GangOf(m.Spec), why)))
 		return
 	}
 	s.write(ctx, m, key, hash)

@@ -842,7 +842,7 @@ func (x *ChangeNodeReply) GetNode() string {
 type JobStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Record        *JobRecord             `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
-	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`     // queued, held, backing off, reserving, committing, preparing, starting, running, stopping, settling, succeeded, failed, cancelled, timed out
+	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`     // one of Phases in phase.go
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`   // why it is not running: complete, and true now
 	Attempt       *AttemptRecord         `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"` // the latest
 	Debts         []string               `protobuf:"bytes,5,rep,name=debts,proto3" json:"debts,omitempty"`     // machines that still owe evidence

@@ -9,7 +9,7 @@ func (x *Submit) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
 		idOrNone("request_id", x.GetRequestId()),
-		part("spec", x.GetSpec()),
+		in("spec", x.GetSpec().ValidateNew()),
 	)
 }
 

@@ -3,6 +3,8 @@ package messages
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 )
 
 // This file owns the door for users: what a job may ask for. What it passes can
@@ -28,6 +30,37 @@ func (x *JobSpec) Validate() error {
 }
 
 func (x *JobSpec) valid() error { return x.Validate() }
+
+// ValidateNew refuses besides what may stand in a job of an earlier release but is
+// not submitted any more: it would be passed over in silence, or never run.
+func (x *JobSpec) ValidateNew() error {
+	if err := x.Validate(); err != nil {
+		return err
+	}
+	if x.GetImage() == HostImage && len(x.GetCommand()) == 0 {
+		return refuse("command", "is missing, and the image `host` has none of its own", "say what is to run")
+	}
+	for i, v := range x.GetEnv() {
+		if ReservedEnv(v.GetName()) {
+			return in("env", at(i, refuse("name", v.GetName()+" is set for each task by what it was given", "leave it out")))
+		}
+	}
+	return nil
+}
+
+// HostImage is the image that is the machine's own root.
+const HostImage = "host"
+
+// reservedEnv are the variables that say which devices a task has.
+var reservedEnv = []string{
+	"CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+}
+
+// ReservedEnv reports whether no user may set a variable: it says who a task is, or
+// which devices it has, and what a user wrote there would be overridden.
+func ReservedEnv(name string) bool {
+	return strings.HasPrefix(name, "SYNAPSE_") || slices.Contains(reservedEnv, name)
+}
 
 // validShape checks the gang: so many tasks of one amount, or a total.
 func (x *JobSpec) validShape() error {

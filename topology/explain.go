@@ -83,11 +83,12 @@ func Explain(f *Fabric, g Gang, holders func(NodeID) []Holder) Explanation {
 		return e
 	}
 	e.Refusal = &r
+	x := explainer{f: f, g: g}
+	x.detail(&r, false)
 	if r.Cause == Senseless || r.Cause == NoSuchLevel {
 		e.Never = true
 		return e
 	}
-	x := explainer{f: f, g: g}
 	e.Never = !x.fits(supposition{gang: g, idle: true, all: true})
 	e.Conflict = x.conflict()
 	e.Relaxations = x.relaxations(e.Conflict)
@@ -181,11 +182,8 @@ func (x *explainer) census(d *demand, r *room, s *seat, e *Explanation) {
 		return
 	}
 	need := d.need(1)
-	gpus := int64(r.whole) * WholeGPU
-	if d.part > 0 {
-		gpus = max(gpus, int64(r.part))
-	}
-	lacksGPU, lacksCPU, lacksMemory := need.MilliGPU > gpus, need.MilliCPU > r.cpu, need.MemoryBytes > r.mem
+	has := d.offer(r)
+	lacksGPU, lacksCPU, lacksMemory := need.MilliGPU > has.MilliGPU, need.MilliCPU > has.MilliCPU, need.MemoryBytes > has.MemoryBytes
 	c.LackGPU += tick(lacksGPU)
 	c.LackCPU += tick(lacksCPU)
 	c.LackMemory += tick(lacksMemory)

@@ -163,24 +163,24 @@ func TestExplainText(t *testing.T) {
 	}{
 		{
 			"zone", Gang{Replicas: 6, Each: each, Required: "zone"},
-			"needs 48 GPUs (6 tasks of 8 GPUs) within one zone; the best zone, b, has 47 free of 48, of which no more than 40 can be used: the rest is in pieces or lacks CPU or memory" +
+			"needs 48 GPUs (6 tasks of 8 GPUs) within one zone; the best zone, b, has 47 free of 48, of which no more than 40 can be used: 8 GPUs asked, n06 has 7 free" +
 				" · there eval-2 has 1 · fits when eval-2 ended (by their time limits)" +
 				" · cannot be met together: one zone, what other jobs have" +
 				" · would start now with 40 GPUs (5 tasks), or with topology preferred zone",
 		},
 		{
 			"service", Gang{Replicas: 11, Each: each},
-			"needs 88 GPUs (11 tasks of 8 GPUs); the whole cluster has 79 free of 96, of which no more than 72 can be used: the rest is in pieces or lacks CPU or memory" +
+			"needs 88 GPUs (11 tasks of 8 GPUs); the whole cluster has 79 free of 96, of which no more than 72 can be used: 8 GPUs asked, n06 has 7 free" +
 				" · n03 drained by ops · there train-7f has 8, eval-2 has 1 · fits when train-7f, eval-2 ended (by their time limits)" +
 				" · would start now with 72 GPUs (9 tasks)",
 		},
 		{
 			"kind", Gang{Replicas: 1, Each: each, GPUType: "b200"},
-			"needs 8 GPUs; no machine here is of that kind · not even an idle cluster could hold it · would start now with GPU type h100",
+			"needs 8 GPUs; no machine here has GPUs of type b200 · not even an idle cluster could hold it · would start now with GPU type h100",
 		},
 		{
 			"cpu", Gang{Replicas: 1, Each: Resources{MilliCPU: 65000, MilliGPU: 1000}},
-			"needs 1 GPU; the whole cluster has 79 free of 96, of which none can be used: the rest is in pieces or lacks CPU or memory" +
+			"needs 1 GPU; the whole cluster has 79 free of 96, of which none can be used: 65 CPUs asked, n01 has 64 free" +
 				" · not even an idle cluster could hold it · n03 drained by ops · 11 of 12 machines there with too little CPU free · would start now with 64 cores of CPU",
 		},
 	} {

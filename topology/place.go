@@ -109,6 +109,7 @@ func Feasible(f *Fabric, g Gang) (bool, *Refusal) {
 		s.refuse(r)
 	}
 	out := *r
+	(&explainer{f: f, g: g}).detail(&out, true)
 	return false, &out
 }
 

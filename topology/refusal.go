@@ -41,6 +41,10 @@ type Refusal struct {
 	Idle bool
 	// Patient: a coarser level would be permitted later.
 	Patient bool
+	// Near is the machine that comes nearest, where somebody has looked for it.
+	Near Nearest
+	// Unmet is what no machine here has, likewise.
+	Unmet string
 
 	rate  rate
 	split Split
@@ -101,6 +105,9 @@ func (r *Refusal) String() string {
 	case NoSuchLevel:
 		return "there is no level " + strconv.Quote(r.Level) + " here"
 	case NoMatch:
+		if r.Unmet != "" {
+			return r.wants() + "; " + r.Unmet
+		}
 		return r.wants() + "; no machine here is of that kind"
 	}
 	return r.wants() + "; " + r.has()
@@ -147,9 +154,22 @@ func (r *Refusal) has() string {
 		if usable == 0 {
 			most = "none"
 		}
-		text += ", of which " + most + " can be used: the rest is in pieces or lacks CPU or memory"
+		text += ", of which " + most + " can be used: " + r.rest()
 	}
 	return text
+}
+
+// rest says why not all of it can be used.
+func (r *Refusal) rest() string {
+	switch {
+	case !r.Near.Looked:
+		return "the rest is in pieces or lacks CPU or memory"
+	case r.Near.Node == "":
+		return "the rest is in pieces"
+	case r.Idle:
+		return r.Near.words(r.split) + " in all"
+	}
+	return r.Near.words(r.split) + " free"
 }
 
 // unit is one unit of the gang in the currency of Free and Total.
@@ -175,6 +195,9 @@ func (r *Refusal) amount(units int64) string {
 	}
 	amount := units * r.unit()
 	if r.rate.cpu > 0 {
+		if amount == 1000 {
+			return "1 core"
+		}
 		return decimal(amount) + " cores"
 	}
 	return bytes(amount)

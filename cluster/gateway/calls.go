@@ -122,29 +122,19 @@ func (g *Gateway) find(ctx context.Context, id string) (*messages.JobStatus, err
 	case !record.GetState().Terminal():
 		return nil, api.StatusOf(notReady()) // its actor is about to show it
 	}
-	s := &messages.JobStatus{Record: record, Phase: endPhase(record.GetState()), Reason: record.GetOutcome()}
+	s := &messages.JobStatus{Record: record, Phase: messages.EndPhase(record.GetState()), Reason: record.GetOutcome()}
 	if n := len(attempts); n > 0 {
 		s.Attempt = attempts[n-1]
 	}
 	return s, nil
 }
 
-// endPhase is the word for a state that is the end, as a living job's actor says it.
-func endPhase(s messages.JobState) string {
-	switch s {
-	case messages.JobState_JOB_STATE_SUCCEEDED:
-		return "succeeded"
-	case messages.JobState_JOB_STATE_CANCELLED:
-		return "cancelled"
-	case messages.JobState_JOB_STATE_TIMED_OUT:
-		return "timed out"
-	}
-	return "failed"
-}
-
 // ListJobs shows a page of jobs.
 func (g *Gateway) ListJobs(ctx context.Context, q *messages.ListJobs) (*messages.ListJobsReply, error) {
 	q.Principal = g.o.Principal(ctx)
+	for i, phase := range q.Phases { // an earlier client may write `timed out`
+		q.Phases[i] = messages.PhaseOf(phase)
+	}
 	return read[*messages.ListJobsReply](ctx, g, q)
 }
 

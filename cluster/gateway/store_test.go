@@ -43,7 +43,7 @@ func TestOldJobsAreFoundInTheStore(t *testing.T) {
 		t.Errorf("explained: %v, %v", e, err)
 	}
 	for state, want := range map[messages.JobState]string{
-		messages.JobState_JOB_STATE_SUCCEEDED: "succeeded", messages.JobState_JOB_STATE_FAILED: "failed", messages.JobState_JOB_STATE_TIMED_OUT: "timed out",
+		messages.JobState_JOB_STATE_SUCCEEDED: "succeeded", messages.JobState_JOB_STATE_FAILED: "failed", messages.JobState_JOB_STATE_TIMED_OUT: "timed-out",
 	} {
 		id := fmt.Sprint("old-", want[:4])
 		job := proto.Clone(ended).(*messages.JobRecord)

@@ -32,6 +32,7 @@ type app struct {
 	config     client.Config
 	connection *pflag.FlagSet // the flags that config is made of
 	style      show.Style
+	retryMs    int64
 	begun      bool // a command runs: what goes wrong from here on is not the command line
 }
 
@@ -73,6 +74,7 @@ func (a *app) root() *cobra.Command {
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(refusedFlag)
 	a.connection = root.PersistentFlags()
 	a.connectionFlags(a.connection)
 	if a.name == seedName {
@@ -108,6 +110,7 @@ func (a *app) connect() (*client.Client, error) {
 	if err := a.connectionSettings(a.connection); err != nil {
 		return nil, usage("%s", err)
 	}
+	a.config.Retry = time.Duration(a.retryMs) * time.Millisecond
 	if file, is := a.stderr.(*os.File); is && term.IsTerminal(int(file.Fd())) {
 		a.config.Waiting = a.lost
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-const jobYAML = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\nspec: {image: host, resources: {gpu: 2}}\n"
+const jobYAML = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\nspec: {image: host, resources: {gpu: 2}, command: [\"true\"]}\n"
 
 // wants checks how a run ended, and what it said.
 func (r result) wants(t *testing.T, code int, out, err string) {
@@ -98,10 +98,10 @@ func TestExitCodes(t *testing.T) {
 		messages.Code_CODE_INVALID: 2, messages.Code_CODE_NOT_FOUND: 3, messages.Code_CODE_CONFLICT: 4, messages.Code_CODE_NOT_ALLOWED: 5,
 		messages.Code_CODE_INFEASIBLE: 7, messages.Code_CODE_UNAVAILABLE: 8, messages.Code_CODE_EXHAUSTED: 8,
 	} {
-		f.refusal = &messages.Outcome{Code: code, Field: "spec.gang", Text: "the text", Hint: "the hint"}
-		for _, args := range []string{"submit --gpu 1 --image host", "get jobs", "get nodes", "get job j", "explain j", "cancel j", "hold j", "drain n -r x", "logs j", "wait j", "version"} {
+		f.refusal = &messages.Outcome{Code: code, Field: "spec.name", Text: "the text", Hint: "the hint"}
+		for _, args := range []string{"submit --gpu 1 --image /i", "get jobs", "get nodes", "get job j", "explain j", "cancel j", "hold j", "drain n -r x", "logs j", "wait j", "version"} {
 			r := cli(f.address, strings.Fields("--retry 0s "+args)...)
-			r.wants(t, want, "", "spec.gang: the text\nhint: the hint")
+			r.wants(t, want, "", "spec.name: the text\nhint: the hint")
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestAnotherServer(t *testing.T) {
 	server := grpc.NewServer()
 	go func() { _ = server.Serve(listener) }()
 	defer server.Stop()
-	for _, args := range []string{"get jobs", "watch", "logs j", "submit --gpu 1 --image host"} {
+	for _, args := range []string{"get jobs", "watch", "logs j", "submit --gpu 1 --image /i"} {
 		cli(listener.Addr().String(), strings.Fields(args)...).wants(t, exitFailure, "", "does not know this request\nhint: ")
 	}
 }
@@ -166,7 +166,7 @@ func TestSubmit(t *testing.T) {
 	cli(f.address, "submit", file, "--parsable", "--request-id", "r7", "--allow-infeasible").wants(t, 0, "jnew1\n", "")
 	cliWith(f.address, "", map[string]string{"HOME": "/h"}, "submit", "--gpu", "64", "--cpu", "512", "--mem", "4Ti", "--image", "host", "-e", "A=b", "-e", "HOME",
 		"--label", "a=b,c=d", "--mount", "/a:/b:ro", "--required", "zone", "--time-limit", "24h", "--", "./train.sh", "-x").wants(t, 0, "submitted: train, 64 GPUs, 512 CPUs, 4Ti in total, whole machines", "")
-	cli(f.address, "submit", "--gpu", "0.5", "--image", "host", "--name", "half").wants(t, 0, "half, 1 task of 0.5 GPUs", "")
+	cli(f.address, "submit", "--gpu", "0.5", "--image", "host", "--name", "half", "--", "true").wants(t, 0, "half, 1 task of 0.5 GPUs", "")
 	cli(f.address, "submit", "--cpu", "2", "-n", "3", "--image", "/srv/images/My_Image.tar").wants(t, 0, "my-image, 3 tasks of 2 CPUs each", "")
 	cli(f.address, "submit", "--from", "jnew").wants(t, 0, "my-image", "")
 	sent := told[*messages.Submit](f)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
@@ -26,7 +25,8 @@ func (a *app) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.config.CA, "ca", "", "trust the scheduler by this `file` of certificates, and use TLS")
 	f.StringVar(&a.config.Cert, "cert", "", "show this `file`'s certificate to the scheduler")
 	f.StringVar(&a.config.Key, "key", "", "the certificate's private key `file`")
-	f.DurationVar(&a.config.Retry, "retry", 10*time.Second, "how long to try again while no scheduler leads")
+	a.retryMs = 10_000
+	f.Var(span{&a.retryMs}, "retry", "how long to try again while no scheduler leads or answers; 0: not at all")
 	f.String("token", "", "a token, kept for when there are identities")
 	f.Lookup("token").Hidden = true
 	f.String(fileFlag, "", "a YAML `file` with the settings server, retry, ca, cert and key")
@@ -40,7 +40,9 @@ func (a *app) connectionSettings(flags *pflag.FlagSet) error {
 		text, there := a.lookup("SYNAPSE_" + strings.ToUpper(f.Name))
 		given[f.Name] = f.Changed || there && text != ""
 		if !f.Changed && there && text != "" {
-			failed = errors.Join(failed, f.Value.Set(text))
+			if err := f.Value.Set(text); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("SYNAPSE_%s %q: %w", strings.ToUpper(f.Name), text, err))
+			}
 		}
 	})
 	path := flags.Lookup(fileFlag).Value.String()

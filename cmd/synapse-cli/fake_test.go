@@ -305,7 +305,7 @@ func (f *fake) ReadLogs(q *api.ReadLogs, s grpc.ServerStreamingServer[api.LogPar
 }
 
 func spec(name string) *messages.JobSpec {
-	return &messages.JobSpec{Name: name, Image: "host", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliCpu: 1000}}
+	return &messages.JobSpec{Name: name, Image: "host", Command: []string{"true"}, Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliCpu: 1000}}
 }
 
 func job(id, phase string, state messages.JobState) *messages.JobStatus {

@@ -20,7 +20,7 @@ func TestWaitEndsAsTheJobDoes(t *testing.T) {
 		want  int
 	}{
 		{"succeeded", messages.JobState_JOB_STATE_SUCCEEDED, 0, 0}, {"failed", messages.JobState_JOB_STATE_FAILED, 137, 137},
-		{"cancelled", messages.JobState_JOB_STATE_CANCELLED, 0, 1}, {"timed out", messages.JobState_JOB_STATE_TIMED_OUT, 0, 6},
+		{"cancelled", messages.JobState_JOB_STATE_CANCELLED, 0, 1}, {"timed-out", messages.JobState_JOB_STATE_TIMED_OUT, 0, 6},
 	} {
 		f.finish("j1", c.phase, c.state, c.code, "the outcome")
 		cli(f.address, "wait", "j").wants(t, c.want, "", "job j1 "+c.phase+": the outcome\n")

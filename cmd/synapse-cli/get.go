@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 )
@@ -54,6 +55,11 @@ func (a *app) getJobsCommand() *cobra.Command {
 			}
 			if l.me && l.query.Owner != "" {
 				return usage("--me and --owner cannot be combined")
+			}
+			for i, word := range l.query.Phases {
+				if l.query.Phases[i] = messages.PhaseOf(word); !slices.Contains(messages.Phases, l.query.Phases[i]) {
+					return usageHint(jobfile.Meant(word, messages.Phases), "--phase %s is not known", word)
+				}
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error { return a.getJobs(ctx, c, l, args) })
 		},

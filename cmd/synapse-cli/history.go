@@ -75,21 +75,15 @@ func (a *app) historyCommand() *cobra.Command {
 	return c
 }
 
-// pastStates are the ends of a job, as people write them.
-var pastStates = []struct {
-	name  string
-	state messages.JobState
-}{
-	{"succeeded", messages.JobState_JOB_STATE_SUCCEEDED},
-	{"failed", messages.JobState_JOB_STATE_FAILED},
-	{"cancelled", messages.JobState_JOB_STATE_CANCELLED},
-	{"timed-out", messages.JobState_JOB_STATE_TIMED_OUT},
+// pastStates are the ends of a job.
+var pastStates = []messages.JobState{
+	messages.JobState_JOB_STATE_SUCCEEDED, messages.JobState_JOB_STATE_FAILED, messages.JobState_JOB_STATE_CANCELLED, messages.JobState_JOB_STATE_TIMED_OUT,
 }
 
 func stateNames() []string {
 	var names []string
 	for _, s := range pastStates {
-		names = append(names, s.name)
+		names = append(names, messages.EndPhase(s))
 	}
 	return names
 }
@@ -98,6 +92,10 @@ func stateNames() []string {
 func (a *app) checkPast(h *pastFlags) error {
 	if h.format != "" && !slices.Contains(show.HistoryFormats, h.format) {
 		return usage("-o %s is not known: use %s", h.format, strings.Join(show.HistoryFormats, ", "))
+	}
+	asked := a.style
+	if asked.Format = h.format; asked.CheckOne() != nil {
+		return usage("%s", asked.CheckOne())
 	}
 	if a.style.Format = h.format; h.format == "table" {
 		a.style.Format = ""
@@ -131,11 +129,11 @@ func (a *app) readPast(h *pastFlags) (err error) {
 		return err
 	}
 	for _, word := range h.states {
-		at := slices.Index(stateNames(), strings.ReplaceAll(strings.ToLower(word), " ", "-"))
+		at := slices.Index(stateNames(), messages.PhaseOf(word))
 		if at < 0 {
 			return usageHint("use "+strings.Join(stateNames(), ", "), "--state %s is not known", word)
 		}
-		h.query.States = append(h.query.States, pastStates[at].state)
+		h.query.States = append(h.query.States, pastStates[at])
 	}
 	if h.query.SinceUnixMs, err = moment("since", h.since, a.style.NowMs); err != nil {
 		return err

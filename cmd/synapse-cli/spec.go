@@ -21,6 +21,7 @@ type specFlags struct {
 	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
 	required, preferred                                                         string
 	replicas, priority, restarts                                                int32
+	counted                                                                     bool // --replicas was given
 	env, label, selector, mount                                                 []string
 }
 
@@ -99,8 +100,8 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 	if err := s.lists(spec, lookup); err != nil {
 		return nil, err
 	}
-	if err := spec.Validate(); err != nil {
-		return nil, &failure{code: exitUsage, text: "the job is not valid: " + err.Error()}
+	if err := spec.ValidateNew(); err != nil {
+		return nil, refusedSpec(err)
 	}
 	return spec, nil
 }
@@ -115,13 +116,13 @@ func flagProblem(flag string, err error) error {
 func (s *specFlags) shape(spec *messages.JobSpec, amount *messages.Resources) error {
 	g := &messages.GangSpec{}
 	spec.Gang = g
-	if s.replicas != 0 || amount.MilliGpu > 0 && amount.MilliGpu < 1000 {
+	if s.counted || amount.MilliGpu > 0 && amount.MilliGpu < 1000 {
 		if s.split != "" {
 			return usage("--split says how a total is split, and these amounts are of each task")
 		}
-		n := max(s.replicas, 1)
-		if s.replicas < 0 {
-			n = s.replicas
+		n := s.replicas
+		if !s.counted {
+			n = 1
 		}
 		g.ReplicasMin, g.ReplicasMax, spec.Each = n, n, amount
 		return nil

@@ -69,6 +69,7 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 		files, command = args[:dash], args[dash:]
 	}
 	flag := s.given(c.Flags())
+	s.counted = c.Flags().Changed("replicas")
 	switch {
 	case len(files) > 1:
 		return usageHint("submit each from a call of its own", "%d files are given", len(files))
@@ -125,7 +126,7 @@ func (a *app) send(ctx context.Context, c *client.Client, s *submission, spec *m
 	reply, err := c.Submit(ctx, request)
 	if err != nil {
 		if e, is := err.(*client.Error); is && e.Code == messages.Code_CODE_INFEASIBLE {
-			e.Hint = strings.TrimPrefix(e.Hint+"; --allow-infeasible submits it all the same", "; ")
+			e.Hint = strings.Replace(e.Hint, "allow it to wait", "let it wait (--allow-infeasible)", 1)
 		}
 		return err
 	}

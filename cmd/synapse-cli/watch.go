@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -101,11 +102,11 @@ func (a *app) eventsCommand() *cobra.Command {
 		Example: "  synapse-cli events\n  synapse-cli events -f n17",
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {
-				ids, err := resolve(ctx, c, args)
+				ids, unknown, err := resolve(ctx, c, args)
 				if err != nil {
 					return err
 				}
-				return a.events(ctx, c, ids, follow)
+				return a.events(ctx, c, ids, unknown, follow)
 			})
 		},
 	}
@@ -114,10 +115,10 @@ func (a *app) eventsCommand() *cobra.Command {
 	return c
 }
 
-// resolve finds jobs, and else machines. What is neither is taken as it is: a
-// machine that was removed still has its events.
-func resolve(ctx context.Context, c *client.Client, names []string) ([]string, error) {
-	var ids []string
+// resolve finds jobs, and else machines. What is neither is taken as it is, for a
+// machine that was removed still has its events; unknown has why it was not found.
+func resolve(ctx context.Context, c *client.Client, names []string) (ids []string, unknown map[string]error, err error) {
+	unknown = map[string]error{}
 	for _, name := range names {
 		id := name
 		status, err := c.Job(ctx, name)
@@ -128,20 +129,23 @@ func resolve(ctx context.Context, c *client.Client, names []string) ([]string, e
 			if node, err := c.Node(ctx, name); err == nil {
 				id = node.GetRecord().GetId()
 			} else if codeOf(err) != exitNotFound {
-				return nil, err
+				return nil, nil, err
+			} else {
+				unknown[id] = &failure{code: exitNotFound, text: fmt.Sprintf("there is neither a job nor a machine %q, nor an event of one", name),
+					hint: "`get jobs` and `get nodes` list what there is"}
 			}
 		default:
-			return nil, err
+			return nil, nil, err
 		}
 		ids = append(ids, id)
 	}
-	return ids, nil
+	return ids, unknown, nil
 }
 
 // events asks for the number of the last event first, by a watch of nothing, and
 // then for those before it. A leader's events begin behind its epoch's first
 // number, so no more are asked for than there can be.
-func (a *app) events(ctx context.Context, c *client.Client, ids []string, follow bool) error {
+func (a *app) events(ctx context.Context, c *client.Client, ids []string, unknown map[string]error, follow bool) error {
 	var last uint64
 	err := c.Events(ctx, &messages.Watch{Jobs: true, Ids: []string{"-"}, Present: true}, a.lost, func(e *messages.Event) (bool, error) {
 		last = e.GetSeq()
@@ -153,7 +157,13 @@ func (a *app) events(ctx context.Context, c *client.Client, ids []string, follow
 	first := last &^ (1<<32 - 1)
 	after := max(first, last-min(last, kept), 1)
 	return c.Events(ctx, &messages.Watch{Jobs: true, Nodes: true, Ids: ids, After: after}, a.lost, func(e *messages.Event) (bool, error) {
+		delete(unknown, e.GetJob().GetRecord().GetId()+e.GetNode().GetRecord().GetId())
 		if e.GetSynced() {
+			for _, id := range ids { // in the order of the command line
+				if unknown[id] != nil {
+					return true, unknown[id]
+				}
+			}
 			return !follow, nil
 		}
 		return a.shown(e)

@@ -100,6 +100,9 @@ var units = map[string]int64{
 	"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
 }
 
+// leastMemory is less than any machine has: who gives less has slipped with the unit.
+const leastMemory = 1 << 20
+
 // parseBytes reads an amount of memory. Big numbers keep a fraction exact and an overflow visible.
 func parseBytes(text string) (int64, error) {
 	number := strings.TrimRight(text, "KMGTi")
@@ -110,7 +113,12 @@ func parseBytes(text string) (int64, error) {
 	}
 	amount.Mul(amount, new(big.Rat).SetInt64(unit))
 	bytes := new(big.Int).Quo(amount.Num(), amount.Denom())
-	if !bytes.IsInt64() || bytes.Sign() <= 0 {
+	switch {
+	case !bytes.IsInt64() || bytes.Sign() <= 0:
+		return 0, errors.New("is not an amount that a machine has")
+	case bytes.Int64() < leastMemory && unit == 1:
+		return 0, fmt.Errorf("has no unit, and would be bytes: did you mean %sGi?", number)
+	case bytes.Int64() < leastMemory:
 		return 0, errors.New("is not an amount that a machine has")
 	}
 	return bytes.Int64(), nil

@@ -30,13 +30,9 @@ type variable struct{ name, value string }
 func Of(t Task) []string {
 	m := newMeeting(t)
 	ours := append(m.identity(), devices(t)...)
-	fixed := map[string]bool{}
-	for _, v := range ours {
-		fixed[v.name] = true
-	}
 	var users []variable
 	for _, e := range t.Start.GetSpec().GetEnv() {
-		if !strings.HasPrefix(e.GetName(), "SYNAPSE_") && !fixed[e.GetName()] {
+		if !messages.ReservedEnv(e.GetName()) {
 			users = append(users, variable{e.GetName(), e.GetValue()})
 		}
 	}

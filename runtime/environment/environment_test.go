@@ -143,3 +143,21 @@ func TestNumericID(t *testing.T) {
 		}
 	}
 }
+
+// TestReserved: what the environment sets whatever a user wrote is refused when it is
+// submitted, and nothing else is.
+func TestReserved(t *testing.T) {
+	task := gang(2, 8000)
+	task.Gpus = gpus("GPU-1")
+	fixed := append(newMeeting(task).identity(), devices(task)...)
+	for _, v := range fixed {
+		if !messages.ReservedEnv(v.name) {
+			t.Errorf("%s is overridden in silence", v.name)
+		}
+	}
+	for _, v := range append(newMeeting(task).torch(), newMeeting(task).mpi()...) {
+		if messages.ReservedEnv(v.name) {
+			t.Errorf("%s is the user's to set", v.name)
+		}
+	}
+}

@@ -158,7 +158,7 @@ func TestSubmitWaits(t *testing.T) {
 	c.cli("cancel", slept, "--reason", "enough").wants(t, 0, "Job "+slept+" is being cancelled\n", "")
 	(<-ended).wants(t, 1, "", "job "+slept+" cancelled: enough")
 	limited := c.order("exec sleep 600", "--time-limit", "200ms")
-	c.cli("wait", limited).wants(t, 6, "", "job "+limited+" timed out")
+	c.cli("wait", limited).wants(t, 6, "", "job "+limited+" timed-out")
 }
 
 // TestExitCodes: what scripts decide by.

@@ -29,7 +29,7 @@ func TestExplain(t *testing.T) {
 		dialed error
 		want   Error
 	}{
-		"ours":       {err: outcome(messages.Code_CODE_CONFLICT, "request_id", "was used", "a fresh one"), want: Error{Code: messages.Code_CODE_CONFLICT, Text: "request_id: was used", Hint: "a fresh one"}},
+		"ours":       {err: outcome(messages.Code_CODE_CONFLICT, "request_id", "was used", "a fresh one"), want: Error{Code: messages.Code_CODE_CONFLICT, Text: "--request-id: was used", Hint: "a fresh one"}},
 		"not found":  {err: outcome(messages.Code_CODE_NOT_FOUND, "job", `there is no job "x"`, ""), want: Error{Code: messages.Code_CODE_NOT_FOUND, Text: `there is no job "x"`}},
 		"lines":      {err: outcome(messages.Code_CODE_INVALID, "", "a\nb", ""), want: Error{Code: messages.Code_CODE_INVALID, Text: "a b"}},
 		"leading":    {err: outcome(messages.Code_CODE_UNAVAILABLE, "", "taking over", "again"), dialed: refused, want: Error{Code: messages.Code_CODE_UNAVAILABLE, Text: "taking over", Hint: "again"}},

@@ -62,12 +62,23 @@ func (s *server) explain(caller context.Context, err error) error {
 	return e
 }
 
+// flagOf is what the command line calls a field of the API; empty where the text
+// of a refusal says all by itself.
+var flagOf = map[string]string{
+	"request_id": "--request-id", "reason": "--reason", "deadline_ms": "--deadline", "ranks": "--rank",
+	"job": "", "node": "", "previous": "", "spec.gang": "",
+}
+
 // textOf is an outcome without its hint. The field is named where it tells the user something.
 func textOf(o *messages.Outcome) string {
-	if o.GetField() == "" || strings.HasPrefix(o.GetText(), "there is no ") {
+	field := o.GetField()
+	if flag, known := flagOf[field]; known {
+		field = flag
+	}
+	if field == "" || strings.HasPrefix(o.GetText(), "there is no ") {
 		return oneLine(o.GetText())
 	}
-	return oneLine(o.GetField() + ": " + o.GetText())
+	return oneLine(field + ": " + o.GetText())
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -32,7 +32,7 @@ func Parse(data []byte) (*messages.JobSpec, error) {
 		return nil, r.problems
 	}
 	r.complete()
-	if err := r.spec.Validate(); err != nil {
+	if err := r.spec.ValidateNew(); err != nil {
 		return nil, Problems{r.locate(err)}
 	}
 	return r.spec, nil
@@ -66,7 +66,7 @@ func (r *reader) locate(err error) *Problem {
 	if !errors.As(err, &f) {
 		return &Problem{Text: err.Error()}
 	}
-	p := &Problem{Path: pathOf(f.Field), Text: inUnits(f.Field, f.Text), Hint: inUnits(f.Field, f.Hint)}
+	p := &Problem{Path: pathOf(f.Field), Text: InUnits(f.Field, f.Text), Hint: InUnits(f.Field, f.Hint)}
 	for field := f.Field; ; {
 		if at, known := r.where[field]; known {
 			p.Line, p.Column = at.line, at.column
@@ -95,9 +95,9 @@ func (r *reader) locate(err error) *Problem {
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// inUnits writes the numbers of a refusal as a file does: messages counts in
+// InUnits writes the numbers of a refusal as a file does: messages counts in
 // milliseconds and bytes.
-func inUnits(field, text string) string {
+func InUnits(field, text string) string {
 	format := map[string]func(int64) string{"ms": FormatDuration, "bytes": FormatBytes, "cpu": FormatMilli}[field[strings.LastIndexByte(field, '_')+1:]]
 	if format == nil {
 		return text

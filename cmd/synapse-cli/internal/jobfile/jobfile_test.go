@@ -86,10 +86,10 @@ func TestJSONIsReadToo(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	const head = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  image: host\n"
-	wantSpec(t, head+"  resources: {gpu: 0.5}\n", &messages.JobSpec{Name: "a", Image: "host",
+	const head = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  image: /i\n"
+	wantSpec(t, head+"  resources: {gpu: 0.5}\n", &messages.JobSpec{Name: "a", Image: "/i",
 		Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliGpu: 500}})
-	wantSpec(t, head+"  gang: {total: {cpu: 16}, split: any}\n", &messages.JobSpec{Name: "a", Image: "host",
+	wantSpec(t, head+"  gang: {total: {cpu: 16}, split: any}\n", &messages.JobSpec{Name: "a", Image: "/i",
 		Gang: &messages.GangSpec{Total: &messages.Resources{MilliCpu: 16_000}, Split: messages.Split_SPLIT_ANY}})
 }
 
@@ -100,7 +100,7 @@ func TestRefusals(t *testing.T) {
 		if d.HasArg("spec") {
 			text = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  " + text // The first line's indent is lost on the way.
 			if !strings.Contains(d.Input, "image:") {
-				text += "  image: host\n"
+				text += "  image: /i\n"
 			}
 			if !strings.Contains(d.Input, "resources:") && !strings.Contains(d.Input, "gang:") {
 				text += "  resources: {cpu: 1}\n"

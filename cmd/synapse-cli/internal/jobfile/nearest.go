@@ -7,8 +7,8 @@ import (
 
 // This file owns did-you-mean.
 
-// meant asks for the nearest word, or names all there are.
-func meant(s string, words []string) string {
+// Meant asks for the nearest word, or names all there are.
+func Meant(s string, words []string) string {
 	if near := nearest(s, words); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}

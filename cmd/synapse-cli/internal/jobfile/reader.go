@@ -124,7 +124,7 @@ func readWord(what string, words []string, take func(*messages.JobSpec, string))
 				return
 			}
 		}
-		r.refuse(n, path, say(meant(s, words), "%s is not %s", quote(s), what))
+		r.refuse(n, path, say(Meant(s, words), "%s is not %s", quote(s), what))
 	}
 }
 
@@ -294,7 +294,7 @@ func (r *reader) mount(n *yaml.Node, path, field string) {
 		case "readOnly":
 			m.ReadOnly = r.boolean(value, at)
 		default:
-			r.refuse(key, at, say(meant(key.Value, names), "is not a key of a mount"))
+			r.refuse(key, at, say(Meant(key.Value, names), "is not a key of a mount"))
 		}
 	}
 	r.spec.Mounts = append(r.spec.Mounts, m)

@@ -45,7 +45,7 @@ var pastColumns = []column[past]{
 	{head: "REASON", cell: func(j past) string { return j.GetReason() }},
 }
 
-func (j past) state() string { return cause(j.GetState().String(), "JOB_STATE_") }
+func (j past) state() string { return messages.EndPhase(j.GetState()) }
 
 func (j past) exit() int {
 	return ExitCode(&messages.JobRecord{State: j.GetState(), ExitCode: j.GetExitCode()})

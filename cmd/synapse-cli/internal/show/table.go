@@ -30,6 +30,19 @@ func (s *Style) Check() error {
 	if s.Format != "" && !slices.Contains(Formats, s.Format) {
 		return fmt.Errorf("-o %s is not known: use %s", s.Format, strings.Join(Formats, ", "))
 	}
+	return s.CheckOne()
+}
+
+// CheckOne refuses two ways to show a thing at once.
+func (s *Style) CheckOne() error {
+	switch {
+	case s.Quiet && s.Format != "":
+		return fmt.Errorf("-q and -o cannot be combined: -q is -o name")
+	case s.Quiet && s.Parsable:
+		return fmt.Errorf("-q and --parsable cannot be combined: one shows ids only, the other all fields")
+	case s.Parsable && s.Format != "" && s.Format != "wide":
+		return fmt.Errorf("--parsable and -o %s cannot be combined", s.Format)
+	}
 	return nil
 }
 

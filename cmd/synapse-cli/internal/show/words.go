@@ -136,7 +136,7 @@ func phaseColour(phase string) string {
 	switch phase {
 	case "running", "succeeded", "up":
 		return green
-	case "failed", "timed out", "dead", "unknown":
+	case "failed", "timed-out", "dead", "unknown":
 		return red
 	case "cancelled", "stopping", "settling":
 		return ""

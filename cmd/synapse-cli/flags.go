@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how a flag that cannot be meant is refused: by its own name and in
+// words, never in those of the library that reads it or of the API behind it.
+
+// span is a flag for a time, written as in a job file: 90s, 5m, 24h.
+type span struct{ ms *int64 }
+
+func (s span) Set(text string) error {
+	ms, err := jobfile.ParseDuration(text)
+	if err == nil {
+		*s.ms = ms
+	}
+	return err
+}
+
+func (s span) String() string {
+	if s.ms == nil || *s.ms == 0 {
+		return ""
+	}
+	return jobfile.FormatDuration(*s.ms)
+}
+
+func (span) Type() string { return "time" }
+
+// refusedFlag says what is wrong with a flag's value.
+func refusedFlag(_ *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	return invalidFlag(invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap())
+}
+
+func invalidFlag(f *pflag.Flag, value string, err error) error {
+	var problem *jobfile.Problem
+	switch kind := f.Value.Type(); {
+	case errors.As(err, &problem):
+		return flagProblem(f.Name, problem)
+	case strings.HasPrefix(kind, "int") && errors.Is(err, strconv.ErrRange):
+		return usage("--%s %q: is more than can be counted", f.Name, value)
+	case strings.HasPrefix(kind, "int"):
+		return usageHint("write digits only", "--%s %q: is not a whole number", f.Name, value)
+	case kind == "bool":
+		return usageHint("write the flag alone, or with =true or =false", "--%s %q: is neither true nor false", f.Name, value)
+	}
+	return usage("--%s %q: cannot be read", f.Name, value)
+}
+
+// flagFields are the fields of a job that flags set, and those flags.
+var flagFields = []struct{ field, flag string }{
+	{"gang.replicas_", "replicas"}, {"gang.split", "split"}, {"gpu_type", "gpu-type"}, {"image", "image"}, {"name", "name"}, {"queue", "queue"},
+	{"priority", "priority"}, {"topology.required", "required"}, {"topology.preferred", "preferred"}, {"env", "env"}, {"labels", "label"},
+	{"node_selector", "node-selector"}, {"mounts", "mount"}, {"workdir", "workdir"}, {"user", "user"}, {"time_limit_ms", "time-limit"},
+	{"restart.limit", "restarts"}, {"each.milli_gpu", "gpu"}, {"each.milli_cpu", "cpu"}, {"each.memory_bytes", "mem"},
+	{"gang.total.milli_gpu", "gpu"}, {"gang.total.milli_cpu", "cpu"}, {"gang.total.memory_bytes", "mem"},
+}
+
+// refusedSpec says of a job that flags describe what is wrong, by the flag.
+func refusedSpec(err error) error {
+	var f *messages.FieldError
+	if !errors.As(err, &f) {
+		return usage("the job is not valid: %s", err)
+	}
+	text, hint := jobfile.InUnits(f.Field, f.Text), jobfile.InUnits(f.Field, f.Hint)
+	switch {
+	case f.Field == "command":
+		return usageHint("give it behind --, as in -- ./train.sh", "the command %s", text)
+	case f.Field == "each", f.Field == "gang.total":
+		return usageHint("give --cpu, --mem or --gpu", "the job asks for nothing")
+	}
+	for _, known := range flagFields {
+		if strings.HasPrefix(f.Field, known.field) {
+			return usageHint(hint, "--%s: %s", known.flag, text)
+		}
+	}
+	return usageHint(hint, "the job is not valid: %s", strings.TrimSpace(text))
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what was once passed over in silence, and how it is refused.
+
+// TestNotSilentAnyMore: what would be ignored is refused, with the way out.
+func TestNotSilentAnyMore(t *testing.T) {
+	f := startFake(t)
+	f.jobs = []*messages.JobStatus{job("j1", "running", messages.JobState_JOB_STATE_ACTIVE)}
+	f.nodes = []*messages.NodeStatus{machine("n1")}
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"submit --cpu 1 --image host -e CUDA_VISIBLE_DEVICES=0 -- true", exitUsage, "--env: CUDA_VISIBLE_DEVICES is set for each task"},
+		{"submit --cpu 1 --image host -e HIP_VISIBLE_DEVICES=0 -- true", exitUsage, "--env: HIP_VISIBLE_DEVICES is set for each task"},
+		{"submit --cpu 1 --image host -e SYNAPSE_RANK=7 -- true", exitUsage, "--env: SYNAPSE_RANK is set for each task by what it was given\nhint: leave it out"},
+		{"submit --cpu 1 --image host", exitUsage, "the command is missing"},
+		{"submit --cpu 1 --image /srv/i -q -o json", exitUsage, "-q and -o cannot be combined"},
+		{"get jobs --phase bogus", exitUsage, "--phase bogus is not known\nhint: known here: queued, held, reserving, deciding, starting, running, stopping, closing, succeeded, failed, cancelled, timed-out"},
+		{"get jobs --phase runing", exitUsage, "did you mean \"running\"?"},
+		{"get jobs -q -o json", exitUsage, "-q and -o cannot be combined"},
+		{"get nodes -q -o wide", exitUsage, "-q and -o cannot be combined"},
+		{"get queues --parsable -o json", exitUsage, "--parsable and -o json cannot be combined"},
+		{"history -q -o csv", exitUsage, "-q and -o cannot be combined"},
+		{"--retry -1s get jobs", exitUsage, "--retry: \"-1s\" is not a span of time\nhint: an amount is never negative"},
+		{"history --since -5h", exitUsage, "--since \"-5h\" is no time"},
+		{"wait j1 --timeout -5s", exitUsage, "--timeout: \"-5s\" is not a span of time"},
+		{"events nosuch", exitNotFound, "there is neither a job nor a machine \"nosuch\""},
+		{"events -f j1 nosuch", exitNotFound, "there is neither a job nor a machine \"nosuch\""},
+		{"submit -n x --cpu 1 --image /srv/i", exitUsage, "--replicas \"x\": is not a whole number"},
+		{"submit -n 99999999999 --cpu 1 --image /srv/i", exitUsage, "--replicas \"99999999999\": is more than can be counted"},
+		{"submit -n -2 --cpu 1 --image /srv/i", exitUsage, "--replicas: is -2, outside 1 to 65536"},
+		{"submit -n 0 --cpu 1 --image /srv/i", exitUsage, "--replicas: is 0, outside 1 to 65536"},
+		{"submit --gpu 1.5 --image /srv/i", exitUsage, "--gpu: is not a number of whole GPUs"},
+		{"submit --image /srv/i", exitUsage, "the job asks for nothing\nhint: give --cpu, --mem or --gpu"},
+		{"submit --cpu 1 --gpu-type h100 --image /srv/i", exitUsage, "--gpu-type: names a kind of GPU"},
+		{"logs --rank x j1", exitUsage, "--rank \"x\": is not a whole number"},
+	} {
+		r := cli(f.address, strings.Fields(c.args)...)
+		r.wants(t, c.code, "", c.want)
+		if strings.Contains(r.err, "strconv") || strings.Contains(r.err, "replicas_") || strings.Contains(r.err, "milli_") {
+			t.Errorf("%s: speaks of what no user knows: %s", c.args, r.err)
+		}
+	}
+	if sent := told[*messages.Submit](f); len(sent) > 0 {
+		t.Errorf("submitted all the same: %v", sent)
+	}
+	cli(f.address, "get", "jobs", "--phase", "Timed_Out").wants(t, 0, "", "")
+	cli(f.address, "submit", "--cpu", "1", "--image", "/srv/i", "-l", "a=b,c=d", "-q").wants(t, 0, "jnew1\n", "")
+	if got := told[*messages.Submit](f)[0].GetSpec().GetLabels(); len(got) != 2 || got[1].GetKey() != "c" || got[1].GetValue() != "d" {
+		t.Errorf("-l a=b,c=d is %v", got)
+	}
+	cli(f.address, "events", "j1").wants(t, 0, "", "")
+}

@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the transcript: what people type, right and wrong, against a real
+// cluster, with all that the program answers. A change of a word shows in it as a
+// diff. `go test ./test/e2e -run TestTranscript -update` writes it again.
+
+var update = flag.Bool("update", false, "write the transcript again")
+
+// transcripts is where it lies: the transcript, and the files that its lines name.
+const transcripts = "testdata/transcript"
+
+// leastLines is how many lines a transcript of everything has.
+const leastLines = 150
+
+// linePatience bounds one line of it, on a machine that is busy.
+const linePatience = 60 * time.Second
+
+func TestTranscript(t *testing.T) {
+	c := newCluster(t)
+	for i := range 4 {
+		c.node(fmt.Sprintf("n%d", i+1), fmt.Sprintf("r%d", i/2+1), "--gpu-type", "h100", "--labels", "pool="+[]string{"a", "b"}[i/2])
+	}
+	home := t.TempDir()
+	if err := os.CopyFS(home, os.DirFS(transcripts)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(bin, "synapse-cli"), filepath.Join(home, "synctl")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(transcripts, "lines.txt")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := stepsOf(string(text))
+	if n := len(slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.line == "" })); n < leastLines {
+		t.Errorf("%d lines; a transcript of everything has %d", n, leastLines)
+	}
+	for i := range steps {
+		if steps[i].line != "" {
+			steps[i].answer(t, c, home)
+		}
+	}
+	mask := c.mask(home)
+	var got strings.Builder
+	for _, s := range steps {
+		s.write(&got, mask)
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	now := stepsOf(got.String())
+	for i, was := range stepsOf(string(text)) {
+		if !slices.Equal(was.told, now[i].told) {
+			t.Errorf("$ %s\nanswers\n  %s\nand should answer\n  %s", was.line, strings.Join(now[i].told, "\n  "), strings.Join(was.told, "\n  "))
+		}
+	}
+	for _, s := range now {
+		if found := goWords.FindString(strings.Join(s.told, "\n")); found != "" {
+			t.Errorf("$ %s\nnames %q, which is of the program's inside", s.line, found)
+		}
+	}
+}
+
+// goWords are what no user should read: types, files, functions and packages of a Go program.
+var goWords = regexp.MustCompile(`\*?\b(messages|client|jobfile|strconv|proto|grpc|cobra|pflag)\.[A-Z]\w*|\.go:\d+|goroutine |rpc error|strconv\.|desc = |unmarshal|replicas_(min|max)|milli_(cpu|gpu)|_ms\b`)
+
+// step is one line and what was answered, or a comment.
+type step struct {
+	comment, line string
+	told          []string
+}
+
+// stepsOf reads a transcript: `$ ` begins a line, `# ` a comment, and what was
+// answered stands behind `| ` (output), `! ` (errors) and `= ` (the code).
+func stepsOf(text string) []step {
+	var steps []step
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "$ "):
+			steps = append(steps, step{line: line[2:]})
+		case strings.HasPrefix(line, "# "):
+			steps = append(steps, step{comment: line})
+		case line != "" && len(steps) > 0:
+			last := &steps[len(steps)-1]
+			last.told = append(last.told, line)
+		}
+	}
+	return steps
+}
+
+// answer runs the line in a shell, in the folder with the files.
+func (s *step) answer(t *testing.T, c *cluster, home string) {
+	cmd := c.command("/bin/sh", "-c", s.line)
+	cmd.Dir = home
+	cmd.Env = append(cmd.Env, "PATH="+bin+":"+home+":"+os.Getenv("PATH"), "HOME="+home)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	watchdog := time.AfterFunc(linePatience, func() {
+		if cmd.Process != nil {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		}
+	})
+	defer watchdog.Stop()
+	a := ask(t, cmd)
+	s.told = nil
+	for _, part := range []struct{ mark, text string }{{"| ", a.out}, {"! ", a.err}} {
+		for line := range strings.Lines(part.text) {
+			s.told = append(s.told, strings.TrimRight(part.mark+line, " \n"))
+		}
+	}
+	if a.code != 0 {
+		s.told = append(s.told, fmt.Sprintf("= %d", a.code))
+	}
+}
+
+func (s *step) write(to *strings.Builder, mask func(string) string) {
+	if s.line == "" {
+		fmt.Fprintf(to, "\n%s\n", s.comment)
+		return
+	}
+	fmt.Fprintf(to, "\n$ %s\n", s.line)
+	for _, line := range s.told {
+		to.WriteString(mask(line) + "\n")
+	}
+}
+
+// masks are what differs from run to run, and what stands in its place.
+var masks = []struct {
+	of *regexp.Regexp
+	by string
+}{
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "CLOCK"},
+	{regexp.MustCompile(`TIME, \d+[smh] ago`), "TIME, N ago"},
+	{regexp.MustCompile(`(Heard: +)\d+s`), "${1}N"},
+	{regexp.MustCompile(`(Ran: +)\d+s`), "${1}N"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "HOST:PORT"},
+	{regexp.MustCompile(`("?(?:heardMsAgo|ranSeconds|heldSeconds|waitedSeconds|gpuSeconds|seq|submittedUnixMs)"?: )[\d.]+`), "${1}N"},
+	{regexp.MustCompile(`((?:^\| |^! )?(?:synapse-[a-z]+|carapace|synctl)) \S+ \(go[^)]*\)`), "${1} VERSION"},
+	{regexp.MustCompile(`scheduler \S+ at HOST:PORT, cluster \S+, epoch \d+`), "scheduler VERSION at HOST:PORT, cluster ID, epoch N"},
+	{regexp.MustCompile(`("?(?:clusterId|version|go|agentVersion|requestId)"?: )\S+`), "${1}X"},
+	{regexp.MustCompile(`  +`), "  "},
+	{regexp.MustCompile(`  \d+[smh]\b`), "  AGE"},
+	{regexp.MustCompile(`  \d+[smh]\b`), "  AGE"},
+}
+
+// mask hides what differs from run to run. A job's id is shown by the job's name.
+func (c *cluster) mask(home string) func(string) string {
+	jobs := []string{home, "HOME"}
+	seen := map[string]int{}
+	reply, err := c.client.ListJobs(c.ctx(), &messages.ListJobs{Limit: messages.MaxPageEntries})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	list := reply.GetJobs()
+	slices.SortFunc(list, func(a, b *messages.JobStatus) int {
+		return cmp.Compare(a.GetRecord().GetArrival(), b.GetRecord().GetArrival())
+	})
+	for _, j := range list {
+		name := j.GetRecord().GetSpec().GetName()
+		if seen[name]++; seen[name] > 1 {
+			name = fmt.Sprintf("%s#%d", name, seen[name])
+		}
+		jobs = append(jobs, j.GetRecord().GetId(), "<"+name+">")
+	}
+	ids := strings.NewReplacer(jobs...)
+	return func(line string) string {
+		line = ids.Replace(line)
+		for _, m := range masks {
+			line = m.of.ReplaceAllString(line, m.by)
+		}
+		return line
+	}
+}

@@ -1,0 +1,193 @@
+package topology
+
+// This file owns what would help where nothing here is enough: the machine that
+// comes nearest to holding a part of a gang, with what it lacks, and the names
+// that there are where an unknown one was given. Looking costs a walk over the
+// fabric, so it is done for people who ask and never while placing.
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Nearest is the machine that comes nearest to holding one unit of a gang among
+// those that hold none. What it lacks is what is asked for and not there.
+type Nearest struct {
+	Looked     bool
+	Node       NodeID // "" where every machine holds a unit
+	Asked, Has Resources
+}
+
+// nearest looks for it in the place that a refusal speaks of.
+func (x *explainer) nearest(r *Refusal, idle, all bool) Nearest {
+	d := demandOf(&x.g)
+	best, least := Nearest{Looked: true, Asked: d.need(1)}, 0.0
+	for _, sh := range x.f.plan.shelves {
+		if !x.within(sh.rack, r) {
+			continue
+		}
+		for i, s := range sh.seats {
+			if r.Level == NodeLevel && string(s.id) != r.Domain || !x.serves(s) {
+				continue
+			}
+			room := sh.rooms[i].supposed(idle, all)
+			has := d.offer(&room)
+			if lack := lackOf(best.Asked, has); room.usable && lack > 0 && (best.Node == "" || lack < least) {
+				best.Node, best.Has, least = s.id, has, lack
+			}
+		}
+	}
+	return best
+}
+
+// detail completes a refusal for people: by the machine that comes nearest, and by
+// what none has.
+func (x *explainer) detail(r *Refusal, idle bool) {
+	switch r.Cause {
+	case NoRoom:
+		r.Near = x.nearest(r, idle, idle)
+	case NoMatch:
+		r.Unmet = x.f.Unmet(&x.g)
+	}
+}
+
+// serves reports whether a machine is one that the gang may go to.
+func (x *explainer) serves(s *seat) bool {
+	return x.f.kinds.all[s.kind].matches(x.g.GPUType, x.g.Selector) && !slices.Contains(x.g.Exclude, s.id)
+}
+
+// offer is what a room has of what is demanded.
+func (d *demand) offer(r *room) Resources {
+	gpus := int64(r.whole) * WholeGPU
+	if d.part > 0 {
+		gpus = max(gpus, int64(r.part))
+	}
+	return Resources{MilliCPU: r.cpu, MemoryBytes: r.mem, MilliGPU: gpus}
+}
+
+// lackOf is the largest part of what is asked for that is not there; 0 where all is.
+func lackOf(asked, has Resources) float64 {
+	lack := 0.0
+	for _, of := range [][2]int64{{asked.MilliCPU, has.MilliCPU}, {asked.MemoryBytes, has.MemoryBytes}, {asked.MilliGPU, has.MilliGPU}} {
+		if of[0] > of[1] {
+			lack = max(lack, float64(of[0]-of[1])/float64(of[0]))
+		}
+	}
+	return lack
+}
+
+// words says what is asked for and what the machine has of that: "64 CPUs asked, n3 has 32".
+func (n *Nearest) words(split Split) string {
+	var asked, has []string
+	add := func(wanted, there int64, noun string, write func(int64) string) {
+		if wanted <= there {
+			return
+		}
+		if text := write(wanted); noun != "" && text != "1" {
+			asked = append(asked, text+" "+noun+"s")
+		} else {
+			asked = append(asked, strings.TrimSpace(text+" "+noun))
+		}
+		has = append(has, write(there))
+	}
+	add(n.Asked.MilliGPU, n.Has.MilliGPU, "GPU", decimal)
+	add(n.Asked.MilliCPU, n.Has.MilliCPU, "CPU", decimal)
+	add(n.Asked.MemoryBytes, n.Has.MemoryBytes, "", bytes)
+	each := ""
+	if split != SplitNone && n.Asked.MilliGPU > 0 {
+		each = " for each GPU"
+	}
+	return strings.Join(asked, " and ") + " asked" + each + ", " + string(n.Node) + " has " + strings.Join(has, " and ")
+}
+
+// WayOut is what helps a gang that no machines here could ever hold, fit to why.
+func (f *Fabric) WayOut(g Gang, r *Refusal) string {
+	const later = "or allow it to wait for machines that are yet to join"
+	switch r.Cause {
+	case NoSuchLevel:
+		return "the levels here are " + listed(f.Levels())
+	case NoMatch:
+		return f.names(&g) + ": choose of these, " + later
+	case Senseless:
+		return ""
+	}
+	switch {
+	case r.Near.Node != "":
+		return "ask for less in a task, " + later
+	case r.Level != "":
+		return "ask for less, or for a wider place than one " + r.Level + ", " + later
+	}
+	return "ask for less, " + later
+}
+
+// Unmet is what a gang selects by that no machine here is or has.
+func (f *Fabric) Unmet(g *Gang) string {
+	var parts []string
+	if g.GPUType != "" {
+		parts = append(parts, "GPUs of type "+g.GPUType)
+	}
+	for _, l := range g.Selector {
+		parts = append(parts, l.Key+"="+l.Value)
+	}
+	alone := slices.DeleteFunc(slices.Clone(parts), func(part string) bool {
+		for i := range f.kinds.all {
+			k := &f.kinds.all[i]
+			if k.members > 0 && (part == "GPUs of type "+k.gpuType || slices.ContainsFunc(k.labels, func(l Label) bool { return l.Key+"="+l.Value == part })) {
+				return true
+			}
+		}
+		return false
+	})
+	switch {
+	case len(alone) > 0:
+		return "no machine here has " + strings.Join(alone, " or ")
+	case len(parts) > 1:
+		return "no machine here has " + strings.Join(parts, " and ") + " at once"
+	}
+	return "no machine here is of that kind"
+}
+
+// names lists what there is in place of what was asked for and is not there.
+func (f *Fabric) names(g *Gang) string {
+	types, keys, values := map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}
+	for i := range f.kinds.all {
+		k := &f.kinds.all[i]
+		if k.members == 0 {
+			continue
+		}
+		if k.gpuType != "" {
+			types[k.gpuType] = true
+		}
+		for _, l := range k.labels {
+			keys[l.Key] = true
+			if values[l.Key] == nil {
+				values[l.Key] = map[string]bool{}
+			}
+			values[l.Key][l.Value] = true
+		}
+	}
+	var parts []string
+	if g.GPUType != "" && !types[g.GPUType] {
+		parts = append(parts, theseAre("GPU types", types))
+	}
+	for _, l := range g.Selector {
+		switch {
+		case !keys[l.Key]:
+			parts = append(parts, theseAre("labels", keys))
+		case !values[l.Key][l.Value]:
+			parts = append(parts, theseAre("values of "+l.Key, values[l.Key]))
+		}
+	}
+	if parts == nil {
+		return "each of them is there alone"
+	}
+	return strings.Join(slices.Compact(parts), "; ")
+}
+
+func theseAre(what string, names map[string]bool) string {
+	if len(names) == 0 {
+		return "there are no " + what + " here"
+	}
+	return "the " + what + " here are " + listed(slices.Sorted(maps.Keys(names)))
+}
