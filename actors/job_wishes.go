@@ -152,9 +152,15 @@ func (j *Job) requeueReply(m *messages.Requeue, run int32) *messages.RequeueRepl
 }
 
 func (j *Job) alreadyEnded() *messages.Outcome {
+	how := messages.EndPhase(j.rec.State)
+	if said := j.rec.Outcome; strings.HasPrefix(said, how) {
+		how = said
+	} else if said != "" {
+		how += ": " + said
+	}
 	return &messages.Outcome{
 		Code: messages.Code_CODE_CONFLICT, Field: "job",
-		Text: "the job has already ended: " + messages.EndPhase(j.rec.State) + " " + j.rec.Outcome,
+		Text: "the job has already ended: " + how,
 		Hint: "submit it again to run it again",
 	}
 }

@@ -230,10 +230,8 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 // a job; whoever wants them gets the one job.
 func listed(s *messages.JobStatus) *messages.JobStatus {
 	l := &messages.JobStatus{Record: s.Record, Phase: s.Phase, Reason: s.Reason, Debts: s.Debts, Group: s.Group}
-	if a := s.Attempt; a != nil {
-		l.Attempt = &messages.AttemptRecord{
-			Job: a.Job, Token: a.Token, Run: a.Run, CommittedUnixMs: a.CommittedUnixMs, StartedUnixMs: a.StartedUnixMs, End: a.End,
-		}
+	if s.Attempt != nil {
+		l.Attempt, l.Tasks = s.Attempt.Brief(), int32(len(s.Attempt.Places))
 	}
 	return l
 }

@@ -846,6 +846,7 @@ type JobStatus struct {
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`   // why it is not running: complete, and true now
 	Attempt       *AttemptRecord         `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"` // the latest
 	Debts         []string               `protobuf:"bytes,5,rep,name=debts,proto3" json:"debts,omitempty"`     // machines that still owe evidence
+	Tasks         int32                  `protobuf:"varint,7,opt,name=tasks,proto3" json:"tasks,omitempty"`    // of the latest attempt, where a list leaves its ranks out
 	Group         uint64                 `protobuf:"varint,6,opt,name=group,proto3" json:"group,omitempty"`    // the jobs of one shape that it waits with: they have one reason; 0: it does not wait
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -914,6 +915,13 @@ func (x *JobStatus) GetDebts() []string {
 		return x.Debts
 	}
 	return nil
+}
+
+func (x *JobStatus) GetTasks() int32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
 }
 
 func (x *JobStatus) GetGroup() uint64 {
@@ -1012,7 +1020,8 @@ func (x *NodeStatus) GetHeardMsAgo() int64 {
 type GetJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Principal     *Principal             `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
-	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"` // an id or a unique prefix
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`            // an id or a unique prefix
+	Attempts      bool                   `protobuf:"varint,3,opt,name=attempts,proto3" json:"attempts,omitempty"` // with those before the latest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1061,10 +1070,18 @@ func (x *GetJob) GetJob() string {
 	return ""
 }
 
+func (x *GetJob) GetAttempts() bool {
+	if x != nil {
+		return x.Attempts
+	}
+	return false
+}
+
 type GetJobReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Job           *JobStatus             `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Attempts      []*AttemptRecord       `protobuf:"bytes,3,rep,name=attempts,proto3" json:"attempts,omitempty"` // all that are kept, without their ranks, the first one first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1109,6 +1126,13 @@ func (x *GetJobReply) GetOutcome() *Outcome {
 func (x *GetJobReply) GetJob() *JobStatus {
 	if x != nil {
 		return x.Job
+	}
+	return nil
+}
+
+func (x *GetJobReply) GetAttempts() []*AttemptRecord {
+	if x != nil {
+		return x.Attempts
 	}
 	return nil
 }
@@ -1815,13 +1839,14 @@ const file_messages_client_proto_rawDesc = "" +
 	"deadlineMs\"T\n" +
 	"\x0fChangeNodeReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"\xc9\x01\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\xdf\x01\n" +
 	"\tJobStatus\x12-\n" +
 	"\x06record\x18\x01 \x01(\v2\x15.synapse.v1.JobRecordR\x06record\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x123\n" +
 	"\aattempt\x18\x04 \x01(\v2\x19.synapse.v1.AttemptRecordR\aattempt\x12\x14\n" +
 	"\x05debts\x18\x05 \x03(\tR\x05debts\x12\x14\n" +
+	"\x05tasks\x18\a \x01(\x05R\x05tasks\x12\x14\n" +
 	"\x05group\x18\x06 \x01(\x04R\x05group\"\xe7\x01\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
@@ -1831,13 +1856,15 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x06ledger\x18\x04 \x01(\v2\x18.synapse.v1.LedgerReportR\x06ledger\x12'\n" +
 	"\x05debts\x18\x05 \x03(\v2\x11.synapse.v1.TokenR\x05debts\x12 \n" +
 	"\fheard_ms_ago\x18\x06 \x01(\x03R\n" +
-	"heardMsAgo\"O\n" +
+	"heardMsAgo\"k\n" +
 	"\x06GetJob\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\tR\x03job\"e\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x1a\n" +
+	"\battempts\x18\x03 \x01(\bR\battempts\"\x9c\x01\n" +
 	"\vGetJobReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12'\n" +
-	"\x03job\x18\x02 \x01(\v2\x15.synapse.v1.JobStatusR\x03job\"\xda\x01\n" +
+	"\x03job\x18\x02 \x01(\v2\x15.synapse.v1.JobStatusR\x03job\x125\n" +
+	"\battempts\x18\x03 \x03(\v2\x19.synapse.v1.AttemptRecordR\battempts\"\xda\x01\n" +
 	"\bListJobs\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
@@ -1981,24 +2008,25 @@ var file_messages_client_proto_depIdxs = []int32{
 	26, // 18: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
 	2,  // 19: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
 	13, // 20: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	26, // 21: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	33, // 22: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
-	2,  // 23: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
-	13, // 24: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	26, // 25: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
-	2,  // 26: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
-	14, // 27: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	26, // 28: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	2,  // 29: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	26, // 30: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	33, // 31: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	13, // 32: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	14, // 33: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	29, // 21: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	26, // 22: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	33, // 23: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	2,  // 24: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
+	13, // 25: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
+	26, // 26: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	2,  // 27: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
+	14, // 28: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
+	26, // 29: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	2,  // 30: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	26, // 31: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	33, // 32: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	13, // 33: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	14, // 34: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }

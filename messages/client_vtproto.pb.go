@@ -693,6 +693,11 @@ func (m *JobStatus) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Tasks != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Tasks))
+		i--
+		dAtA[i] = 0x38
+	}
 	if m.Group != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Group))
 		i--
@@ -858,6 +863,16 @@ func (m *GetJob) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Attempts {
+		i--
+		if m.Attempts {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x18
+	}
 	if len(m.Job) > 0 {
 		i -= len(m.Job)
 		copy(dAtA[i:], m.Job)
@@ -907,6 +922,18 @@ func (m *GetJobReply) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Attempts) > 0 {
+		for iNdEx := len(m.Attempts) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Attempts[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x1a
+		}
 	}
 	if m.Job != nil {
 		size, err := m.Job.MarshalToSizedBufferVT(dAtA[:i])
@@ -1840,6 +1867,9 @@ func (m *JobStatus) SizeVT() (n int) {
 	if m.Group != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Group))
 	}
+	if m.Tasks != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Tasks))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -1893,6 +1923,9 @@ func (m *GetJob) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Attempts {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -1910,6 +1943,12 @@ func (m *GetJobReply) SizeVT() (n int) {
 	if m.Job != nil {
 		l = m.Job.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if len(m.Attempts) > 0 {
+		for _, e := range m.Attempts {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n

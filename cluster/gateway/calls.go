@@ -97,7 +97,17 @@ func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.Get
 	if err != nil {
 		return nil, err
 	}
-	return &messages.GetJobReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}, Job: job}, nil
+	reply := &messages.GetJobReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}, Job: job}
+	if q.Attempts && g.o.Store != nil {
+		_, attempts, err := g.o.Store.Job(topology.JobID(job.GetRecord().GetId()))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
+		}
+		for _, a := range attempts {
+			reply.Attempts = append(reply.Attempts, a.Brief())
+		}
+	}
+	return reply, nil
 }
 
 // find asks the Mirror for a job, and the store for one that the Mirror no

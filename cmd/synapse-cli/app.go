@@ -33,6 +33,7 @@ type app struct {
 	connection *pflag.FlagSet // the flags that config is made of
 	style      show.Style
 	retryMs    int64
+	completing bool // for a shell, at a keystroke
 	begun      bool // a command runs: what goes wrong from here on is not the command line
 }
 
@@ -73,7 +74,6 @@ func (a *app) root() *cobra.Command {
 		PersistentPreRunE: a.begin,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(refusedFlag)
 	a.connection = root.PersistentFlags()
 	a.connectionFlags(a.connection)
@@ -111,8 +111,8 @@ func (a *app) connect() (*client.Client, error) {
 		return nil, usage("%s", err)
 	}
 	a.config.Retry = time.Duration(a.retryMs) * time.Millisecond
-	if file, is := a.stderr.(*os.File); is && term.IsTerminal(int(file.Fd())) {
-		a.config.Waiting = a.lost
+	if a.config.Waiting = a.lost; a.completing {
+		a.config.Retry, a.config.Waiting = 0, nil
 	}
 	return client.Dial(a.config)
 }

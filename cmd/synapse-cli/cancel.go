@@ -13,8 +13,8 @@ import (
 
 // This file owns what is done to jobs: `cancel`, `hold`, `release`, `requeue`.
 
-// deed does something to one job, by its whole id, and says what became of it.
-type deed func(ctx context.Context, c *client.Client, id string) (string, error)
+// deed does something to one job and says what became of it.
+type deed func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error)
 
 // jobsCommand makes a command that does the same to many jobs.
 func (a *app) jobsCommand(use, short, example string, do deed) *cobra.Command {
@@ -39,66 +39,67 @@ func (a *app) jobsCommand(use, short, example string, do deed) *cobra.Command {
 	return c
 }
 
-// toJobs does it to each. One that fails does not keep the others from it; the
-// first failure gives the exit code.
-func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []string, do deed) error {
-	var first error
-	fail := func(err error) {
-		if closedPipe(err) {
-			return
-		}
-		if first == nil {
-			first = err
-			return
-		}
+// failures tells what failed of several things. The first gives the exit code and is
+// told at the end.
+type failures struct {
+	a     *app
+	first error
+}
+
+func (f *failures) note(err error) {
+	switch {
+	case err == nil, closedPipe(err):
+	case f.first == nil:
+		f.first = err
+	default:
 		text, _ := words(err)
-		a.say("%s: %s", a.name, text)
+		f.a.say("%s: %s", f.a.name, text)
 	}
-	ids := []string{}
+}
+
+// toJobs does it to each. One that fails does not keep the others from it.
+func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []string, do deed) error {
+	f := failures{a: a}
+	jobs := []*messages.JobStatus{}
 	if len(labels) > 0 {
 		wanted, err := parseLabels("label", labels)
 		if err != nil {
 			return err
 		}
-		jobs, err := c.Jobs(ctx, &messages.ListJobs{Labels: wanted})
-		if err != nil {
+		if jobs, err = c.Jobs(ctx, &messages.ListJobs{Labels: wanted}); err != nil {
 			return err
 		}
-		for _, j := range slices.DeleteFunc(jobs, over) {
-			ids = append(ids, j.GetRecord().GetId())
-		}
-		if len(ids) == 0 {
+		if jobs = slices.DeleteFunc(jobs, over); len(jobs) == 0 {
 			a.say("no job that lives has these labels")
 		}
 	}
 	for _, prefix := range args {
 		status, err := c.Job(ctx, prefix)
-		if err != nil {
-			fail(err)
-			continue
-		}
-		if id := status.GetRecord().GetId(); !slices.Contains(ids, id) {
-			ids = append(ids, id)
+		f.note(err)
+		same := func(j *messages.JobStatus) bool { return j.GetRecord().GetId() == status.GetRecord().GetId() }
+		if err == nil && !slices.ContainsFunc(jobs, same) {
+			jobs = append(jobs, status)
 		}
 	}
-	for _, id := range ids {
-		done, err := do(ctx, c, id)
+	for _, j := range jobs {
+		done, err := do(ctx, c, j)
 		if err == nil {
-			err = a.data("Job %s %s", id, done)
+			err = a.data("Job %s %s", j.GetRecord().GetId(), done)
 		}
-		if err != nil {
-			fail(err)
-		}
+		f.note(err)
 	}
-	return first
+	return f.first
 }
 
 func (a *app) cancelCommand() *cobra.Command {
 	reason := ""
 	c := a.jobsCommand("cancel", "cancel jobs: their tasks are stopped, their records stay",
 		"  synapse-cli cancel JOB JOB --reason \"wrong data\"\n  synapse-cli cancel -l team=nlp",
-		func(ctx context.Context, c *client.Client, id string) (string, error) {
-			_, err := c.Cancel(ctx, &messages.Cancel{Job: id, Reason: reason})
+		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
+			_, err := c.Cancel(ctx, &messages.Cancel{Job: j.GetRecord().GetId(), Reason: reason})
+			if j.GetRecord().GetState() == messages.JobState_JOB_STATE_CANCELLED {
+				return "is over already: cancelled", err
+			}
 			return "is being cancelled", err
 		})
 	c.Flags().StringVarP(&reason, "reason", "r", "", "why, for whoever asks later")
@@ -108,8 +109,8 @@ func (a *app) cancelCommand() *cobra.Command {
 func (a *app) holdCommand() *cobra.Command {
 	reason := ""
 	c := a.jobsCommand("hold", "keep jobs from being started; what runs goes on", "  synapse-cli hold JOB --reason \"waits for the data\"",
-		func(ctx context.Context, c *client.Client, id string) (string, error) {
-			_, err := c.Hold(ctx, &messages.Hold{Job: id, Reason: reason})
+		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
+			_, err := c.Hold(ctx, &messages.Hold{Job: j.GetRecord().GetId(), Reason: reason})
 			return "held", err
 		})
 	c.Flags().StringVarP(&reason, "reason", "r", "", "why, for whoever asks later")
@@ -118,8 +119,8 @@ func (a *app) holdCommand() *cobra.Command {
 
 func (a *app) releaseCommand() *cobra.Command {
 	return a.jobsCommand("release", "let jobs that are held be started again", "  synapse-cli release JOB",
-		func(ctx context.Context, c *client.Client, id string) (string, error) {
-			_, err := c.Hold(ctx, &messages.Hold{Job: id, Release: true})
+		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
+			_, err := c.Hold(ctx, &messages.Hold{Job: j.GetRecord().GetId(), Release: true})
 			return "released", err
 		})
 }
@@ -128,8 +129,8 @@ func (a *app) requeueCommand() *cobra.Command {
 	reason, hold := "", false
 	c := a.jobsCommand("requeue", "stop jobs and have them wait for their turn again, in their old place",
 		"  synapse-cli requeue JOB --reason \"slow disk on n7\"\n  synapse-cli requeue -l team=nlp --hold",
-		func(ctx context.Context, c *client.Client, id string) (string, error) {
-			return requeue(ctx, c, id, reason, hold)
+		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
+			return requeue(ctx, c, j, reason, hold)
 		})
 	c.Flags().StringVarP(&reason, "reason", "r", "", "why, for whoever asks later")
 	c.Flags().BoolVar(&hold, "hold", false, "and hold them, until they are released")
@@ -138,12 +139,9 @@ func (a *app) requeueCommand() *cobra.Command {
 
 // requeue names the run that it saw: the call may be tried again, and the job
 // may run again by then.
-func requeue(ctx context.Context, c *client.Client, id, reason string, hold bool) (string, error) {
-	status, err := c.Job(ctx, id)
-	if err != nil {
-		return "", err
-	}
-	run, stopped := status.GetRecord().GetRuns(), int32(0)
+func requeue(ctx context.Context, c *client.Client, j *messages.JobStatus, reason string, hold bool) (_ string, err error) {
+	id := j.GetRecord().GetId()
+	run, stopped := j.GetRecord().GetRuns(), int32(0)
 	switch {
 	case run > 0:
 		reply, failed := c.Requeue(ctx, &messages.Requeue{Job: id, Reason: reason, Hold: hold, Run: run})

@@ -57,6 +57,7 @@ func (a *app) completeNodes(_ *cobra.Command, _ []string, prefix string) ([]stri
 
 func (a *app) complete(prefix string, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	var words []string
+	a.completing = true
 	// What goes wrong completes nothing: there is nobody to tell.
 	_ = a.with(func(ctx context.Context, cl *client.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, completeTimeout)

@@ -22,19 +22,19 @@ func (a *app) describeCommand() *cobra.Command {
 		},
 	}
 	c.AddCommand(&cobra.Command{
-		Use: "job JOB", Aliases: []string{"jobs"}, Short: "describe a job: its ranks, where they are, how they ended", Args: cobra.ExactArgs(1),
+		Use: "job JOB", Aliases: []string{"jobs"}, Short: "describe a job: its ranks, where they are, how they ended", Args: named("job", "JOB", 1),
 		ValidArgsFunction: a.completeJobs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {
-				status, err := c.Job(ctx, args[0])
+				status, attempts, err := c.Attempts(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				return show.DescribeJob(a.stdout, a.style, status)
+				return show.DescribeJob(a.stdout, a.style, status, attempts)
 			})
 		},
 	}, &cobra.Command{
-		Use: "node NODE", Aliases: []string{"nodes"}, Short: "describe a machine: what it has, and who uses it", Args: cobra.ExactArgs(1),
+		Use: "node NODE", Aliases: []string{"nodes"}, Short: "describe a machine: what it has, and who uses it", Args: named("machine", "NODE", 1),
 		ValidArgsFunction: a.completeNodes,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {
@@ -53,7 +53,7 @@ func (a *app) explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "explain JOB",
 		Short:             "say why a job is where it is: what it waits for, and the way out",
-		Args:              cobra.ExactArgs(1),
+		Args:              named("job", "JOB", 1),
 		ValidArgsFunction: a.completeJobs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {

@@ -70,8 +70,14 @@ func usageError(root *cobra.Command, args []string, err error) error {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	hint := fmt.Sprintf("`%s --help` shows how", found.CommandPath())
 	if word, _, is := strings.Cut(strings.TrimPrefix(text, `unknown command "`), `" for`); is && strings.HasPrefix(text, "unknown command") {
-		if near := found.SuggestionsFor(word); len(near) > 0 {
-			hint = "did you mean " + strings.Join(near, " or ") + "?"
+		var words []string
+		for _, c := range found.Commands() {
+			if c.IsAvailableCommand() {
+				words = append(words, c.Name())
+			}
+		}
+		if near := jobfile.Nearest(word, words); near != "" {
+			hint = "did you mean `" + found.CommandPath() + " " + near + "`?"
 		}
 	}
 	return usageHint(hint, "%s", text)

@@ -88,3 +88,17 @@ func refusedSpec(err error) error {
 	}
 	return usageHint(hint, "the job is not valid: %s", strings.TrimSpace(text))
 }
+
+// named refuses a command line that does not name what a command is about: as many
+// as it takes, at least one; most 0 is any number.
+func named(what, example string, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return usageHint("as in `"+c.CommandPath()+" "+example+"`", "no %s is named", what)
+		case most > 0 && len(args) > most:
+			return usageHint("one call for each", "%s takes one %s, and %d are named", c.CommandPath(), what, len(args))
+		}
+		return nil
+	}
+}

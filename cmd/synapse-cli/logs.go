@@ -24,7 +24,7 @@ func (a *app) logsCommand() *cobra.Command {
 		Short:   "show what a job's tasks wrote",
 		Long:    "Shows what a job's tasks wrote, their errors with it. Lines of several ranks are labelled with the rank.",
 		Example: "  synapse-cli logs -f JOB\n  synapse-cli logs --rank 0 --tail 64Ki JOB\n  synapse-cli logs --previous JOB      # of the attempt before the latest",
-		Args:    cobra.ExactArgs(1),
+		Args:    named("job", "JOB", 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if q.Follow && q.Previous {
 				return usageHint("an attempt that is over writes nothing more: leave -f out", "--follow and --previous cannot be combined")

@@ -27,7 +27,7 @@ func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Comman
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return usage("no machine is named")
+				return usageHint("`"+a.name+" get nodes` lists them", "no machine is named")
 			case ch.mustSay && ch.reason == "":
 				return usageHint("say why: --reason \"fan broken, ticket 12\"", "--reason is missing")
 			}
@@ -50,21 +50,21 @@ func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Comman
 	return c
 }
 
+// toNodes does it to each. One that fails does not keep the others from it.
 func (a *app) toNodes(ctx context.Context, c *client.Client, args []string, ch *change, deadlineMs int64) error {
+	f := failures{a: a}
 	for _, prefix := range args {
 		status, err := c.Node(ctx, prefix)
-		if err != nil {
-			return err
-		}
 		id := status.GetRecord().GetId()
-		if _, err := c.ChangeNode(ctx, &messages.ChangeNode{Node: id, Verb: ch.verb, Reason: ch.reason, DeadlineMs: deadlineMs}); err != nil {
-			return err
+		if err == nil {
+			_, err = c.ChangeNode(ctx, &messages.ChangeNode{Node: id, Verb: ch.verb, Reason: ch.reason, DeadlineMs: deadlineMs})
 		}
-		if err := a.data("Machine %s %s", id, ch.done); err != nil {
-			return err
+		if err == nil {
+			err = a.data("Machine %s %s", id, ch.done)
 		}
+		f.note(err)
 	}
-	return nil
+	return f.first
 }
 
 func (a *app) cordonCommand() *cobra.Command {

@@ -21,7 +21,7 @@ func (a *app) waitCommand() *cobra.Command {
 		Long: "Waits until each job is over and ends with its code: 0 where all succeeded, else that of the first one named\n" +
 			"that did not. A scheduler that goes away meanwhile is waited for. " + exitHelp,
 		Example: "  synapse-cli wait JOB --timeout 2h && ./evaluate.sh",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    named("job", "JOB", 0),
 		RunE: func(_ *cobra.Command, args []string) error {
 			limit, err := jobfile.ParseDuration(orZero(timeout))
 			if err != nil {

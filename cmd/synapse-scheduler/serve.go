@@ -178,6 +178,9 @@ func (s *scheduler) announce(at net.Addr) error {
 		return err
 	}
 	s.log.Info("Synapse Master running on :%s...", port)
+	if ip, is := at.(*net.TCPAddr); is && ip.IP.IsLoopback() {
+		s.log.Info("It listens on %s, where only this machine reaches it; --listen says otherwise", at)
+	}
 	if s.listenFile == "" {
 		return nil
 	}

@@ -53,6 +53,12 @@ func (c *Client) Job(ctx context.Context, prefix string) (*messages.JobStatus, e
 	return reply.GetJob(), err
 }
 
+// Attempts finds a job and all its attempts that are kept.
+func (c *Client) Attempts(ctx context.Context, prefix string) (*messages.JobStatus, []*messages.AttemptRecord, error) {
+	reply, err := c.GetJob(ctx, &messages.GetJob{Job: prefix, Attempts: true})
+	return reply.GetJob(), reply.GetAttempts(), err
+}
+
 // Node finds a machine by its id or a unique prefix.
 func (c *Client) Node(ctx context.Context, prefix string) (*messages.NodeStatus, error) {
 	if prefix == "" {

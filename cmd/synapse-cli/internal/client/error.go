@@ -85,6 +85,12 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 const reachHint = "is it running? `synapse-cli up` starts a local cluster; --server or SYNAPSE_SERVER names another one"
 
+// refused reports whether the machine is there and nothing listens on it now.
+func (s *server) refused() bool {
+	last := s.dialed.Load()
+	return last != nil && errors.Is(*last, syscall.ECONNREFUSED)
+}
+
 // unreachable says why the server is not there, in the words of the dialer.
 func (s *server) unreachable() (text, hint string) {
 	text = "cannot reach the scheduler at " + s.address

@@ -26,6 +26,8 @@ const (
 	tryTimeout = 5 * time.Second
 	// roundPause is waited once all have been asked in vain.
 	roundPause = 100 * time.Millisecond
+	// tellAfter is when one who waits is told why: what passes sooner is not worth a word.
+	tellAfter = 500 * time.Millisecond
 	// hopsAtOnce bounds how often a trailer is followed without a pause: two that each
 	// take the other for the leader must not be asked in a circle.
 	hopsAtOnce = 3
@@ -68,6 +70,7 @@ func (c *Client) moveOn(from *server, trailer metadata.MD) (named bool) {
 
 // tries is one call's search for the leader.
 type tries struct {
+	began time.Time
 	until time.Time
 	asked int // since the last pause
 	hops  int // trailers followed since then
@@ -91,14 +94,16 @@ func (c *Client) again(ctx context.Context, t *tries, from *server, trailer meta
 	if t.asked < c.size() {
 		return true
 	}
-	// Where no scheduler ever answered, the address is wrong or nothing runs there.
-	if !c.reached.Load() || time.Now().After(t.until) || endsSoon(ctx) {
+	// Where a scheduler never answered and its machine does not refuse either, the address
+	// is wrong; one that refuses may be restarting.
+	if !c.reached.Load() && !from.refused() || time.Now().After(t.until) || endsSoon(ctx) {
 		return false
 	}
-	if !t.told && c.config.Waiting != nil {
+	if !t.told && c.config.Waiting != nil && time.Since(t.began) >= tellAfter {
 		c.config.Waiting(from.explain(ctx, err))
+		t.told = true
 	}
-	t.asked, t.hops, t.told = 0, 0, true
+	t.asked, t.hops = 0, 0
 	select {
 	case <-ctx.Done():
 		return false
@@ -133,7 +138,7 @@ func (c *Client) Invoke(ctx context.Context, method string, request, reply any, 
 		ctx, cancel = context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 	}
-	t := tries{until: time.Now().Add(c.config.Retry)}
+	t := tries{began: time.Now(), until: time.Now().Add(c.config.Retry)}
 	for {
 		to := c.next()
 		var trailer metadata.MD

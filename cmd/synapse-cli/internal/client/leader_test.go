@@ -242,16 +242,51 @@ func TestNobodyLeads(t *testing.T) {
 	}
 }
 
-// Where nobody was ever reached, nothing is waited for.
+// Where all that are named refuse, they may be restarting: they are asked for as long
+// as --retry says, which is told soon; with 0 not at all.
 func TestNobodyIsThere(t *testing.T) {
 	a, b := newSeat(t), newSeat(t)
 	a.server.Stop()
 	b.server.Stop()
+	for _, retry := range []time.Duration{0, 1200 * time.Millisecond} {
+		c := dialed(t, retry, a, b)
+		began, told := time.Now(), 0
+		c.config.Waiting = func(error) { told++ }
+		err := submit(c, "a")
+		var e *Error
+		took := time.Since(began)
+		if !errors.As(err, &e) || !Lost(err) || !strings.Contains(e.Text, "connection refused") || took < retry || took > retry+5*time.Second {
+			t.Errorf("--retry %s: %v after %s", retry, err, took)
+		}
+		if want := min(1, int(retry)); told != want {
+			t.Errorf("--retry %s: it was told %d times", retry, told)
+		}
+	}
+}
+
+// TestASingleSchedulerRestarts: a call that finds it gone reaches it when it is back,
+// and whoever waits is told within a second.
+func TestASingleSchedulerRestarts(t *testing.T) {
+	gone := newSeat(t)
+	gone.server.Stop()
+	c := dialed(t, 60*time.Second, gone)
+	waited, done := make(chan time.Duration, 1), make(chan error, 1)
 	began := time.Now()
-	err := submit(dialed(t, time.Hour, a, b), "a")
-	var e *Error
-	if !errors.As(err, &e) || !Lost(err) || !strings.Contains(e.Text, "connection refused") || time.Since(began) > 5*time.Second {
-		t.Errorf("%v after %s", err, time.Since(began))
+	c.config.Waiting = func(error) { waited <- time.Since(began) }
+	go func() { done <- submit(c, "a") }()
+	if soon := <-waited; soon > 2*time.Second {
+		t.Errorf("it was told after %s", soon)
+	}
+	listener, err := net.Listen("tcp", gone.address)
+	if err != nil {
+		t.Skip(err) // somebody has taken the port
+	}
+	back := &seat{address: gone.address, server: grpc.NewServer(), leads: true}
+	api.RegisterSynapseServer(back.server, back)
+	go func() { _ = back.server.Serve(listener) }()
+	defer back.server.Stop()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

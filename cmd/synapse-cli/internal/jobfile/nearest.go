@@ -9,15 +9,15 @@ import (
 
 // Meant asks for the nearest word, or names all there are.
 func Meant(s string, words []string) string {
-	if near := nearest(s, words); near != "" {
+	if near := Nearest(s, words); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "known here: " + strings.Join(words, ", ")
 }
 
-// nearest is the word that was most likely meant: the same but for case and
+// Nearest is the word that was most likely meant: the same but for case and
 // separators, one that begins with it, or one of few slips; empty where none is.
-func nearest(s string, words []string) string {
+func Nearest(s string, words []string) string {
 	bare := bared(s)
 	if bare == "" || len(bare) > 40 {
 		return ""

@@ -167,11 +167,11 @@ func elsewhere(s section, name string) string {
 			return "it belongs in " + orRoot(other.path)
 		}
 	}
-	if near := nearest(name, s.names()); near != "" {
+	if near := Nearest(name, s.names()); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	for _, other := range sections() {
-		if near := nearest(name, other.names()); near != "" {
+		if near := Nearest(name, other.names()); near != "" {
 			return fmt.Sprintf("did you mean %q? It belongs in %s", near, orRoot(other.path))
 		}
 	}

@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -43,11 +44,11 @@ func (j job) spec() *messages.JobSpec { return j.GetRecord().GetSpec() }
 
 // tasks: how a total is split is known only once it is placed.
 func (j job) tasks() string {
-	if n := len(j.GetAttempt().GetPlaces()); n > 0 {
+	if n := max(len(j.GetAttempt().GetPlaces()), int(j.GetTasks())); n > 0 {
 		return fmt.Sprint(n)
 	}
 	if j.spec().GetGang().GetTotal() != nil {
-		return "-"
+		return "any"
 	}
 	return fmt.Sprint(j.spec().GetGang().GetReplicasMin())
 }
@@ -142,7 +143,8 @@ func JobFile(w io.Writer, spec *messages.JobSpec) error {
 }
 
 // DescribeJob writes all there is to say about a job.
-func DescribeJob(w io.Writer, s Style, status *messages.JobStatus) error {
+// attempts are those that are kept, the first one first.
+func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*messages.AttemptRecord) error {
 	j := job{status, s.NowMs}
 	r, spec := j.GetRecord(), j.spec()
 	p := page{w: w}
@@ -180,10 +182,29 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus) error {
 		p.line("Exit code", fmt.Sprint(ExitCode(r)))
 	}
 	p.line("Waits for", strings.Join(j.GetDebts(), ", "))
+	earlier := slices.DeleteFunc(slices.Clone(attempts), func(a *messages.AttemptRecord) bool { return a.GetRun() >= j.GetAttempt().GetRun() })
+	if len(earlier) > 0 {
+		p.section("Earlier attempts", "")
+		p.table(func(w io.Writer) error {
+			return table(w, Style{Width: s.Width}, attemptColumns, earlier)
+		})
+	}
 	if a := j.GetAttempt(); a != nil {
 		describeAttempt(&p, s, a)
 	}
 	return p.err
+}
+
+var attemptColumns = []column[*messages.AttemptRecord]{
+	{head: "RUN", right: true, cell: func(a *messages.AttemptRecord) string { return fmt.Sprint(a.GetRun()) }},
+	{head: "STARTED", cell: func(a *messages.AttemptRecord) string { return orDash(stamp(a.GetStartedUnixMs())) }},
+	{head: "RAN", right: true, cell: func(a *messages.AttemptRecord) string {
+		if a.GetStartedUnixMs() == 0 {
+			return "-"
+		}
+		return age(a.GetStartedUnixMs(), a.GetEnd().GetAtUnixMs())
+	}},
+	{head: "CAUSE", cell: func(a *messages.AttemptRecord) string { return endWords(a.GetEnd()) }},
 }
 
 func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
@@ -297,7 +318,7 @@ func topology(spec *messages.JobSpec) string {
 func runs(r *messages.JobRecord) string {
 	s := fmt.Sprint(r.GetRuns())
 	if r.GetFailures() > 0 {
-		s += fmt.Sprintf(", %d failed of %d allowed", r.GetFailures(), r.GetSpec().GetRestart().GetLimit())
+		s += fmt.Sprintf(", %d failed (%s allowed)", r.GetFailures(), counted(int(r.GetSpec().GetRestart().GetLimit()), "restart"))
 	}
 	if r.GetInfraRestarts() > 0 {
 		s += fmt.Sprintf(", %d ended by what is not the job's fault", r.GetInfraRestarts())
@@ -319,7 +340,6 @@ func number(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// command quotes what a shell would take apart.
 // command is a line that a shell would read as these arguments. A control letter
 // in one is written out: it is whoever submitted the job who chose it, and it must
 // not move the cursor of whoever looks.

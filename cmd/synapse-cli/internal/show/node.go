@@ -40,11 +40,22 @@ var nodeColumns = []column[node]{
 func (n node) id() string                        { return n.GetRecord().GetId() }
 func (n node) announced() *messages.Announcement { return n.GetRecord().GetAnnouncement() }
 
+// state is one word: how the machine is, and of one that is up but closed, by what.
 func (n node) state() string {
-	if n.GetPhase() == "up" && n.GetClosed() != "" {
-		return "closed"
+	r := n.GetRecord()
+	switch {
+	case n.GetPhase() != "up" || n.GetClosed() == "":
+		return n.GetPhase()
+	case r.GetDrained() != nil && len(n.GetLedger().GetSlices()) > 0:
+		return "draining"
+	case r.GetDrained() != nil:
+		return "drained"
+	case r.GetCordoned() != nil:
+		return "cordoned"
+	case strings.HasPrefix(n.GetClosed(), "benched"):
+		return "benched"
 	}
-	return n.GetPhase()
+	return "closed"
 }
 
 func (n node) place() string {

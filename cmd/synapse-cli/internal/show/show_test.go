@@ -144,7 +144,7 @@ func TestLooks(t *testing.T) {
 		case "node":
 			err = Node(&b, s, nodes()[0])
 		case "describe-job":
-			err = DescribeJob(&b, s, jobs()[index(t, d)])
+			err = DescribeJob(&b, s, jobs()[index(t, d)], nil)
 		case "describe-node":
 			err = DescribeNode(&b, s, nodes()[index(t, d)])
 		case "events":
@@ -196,7 +196,7 @@ func TestWords(t *testing.T) {
 		{size(0), "0"}, {size(1 << 30), "1Gi"}, {size(3 << 29), "1.5Gi"}, {size(1<<40 - 1), "1Ti"}, {size(600 << 30), "600Gi"}, {size(5), "5"}, {size(1 << 60), "1024Pi"},
 		{milli(8000), "8"}, {milli(500), "0.5"}, {milli(1), "0.001"},
 		{ranks([]int32{0, 1, 2, 5, 7, 8}), "0-2,5,7-8"}, {ranks(nil), ""},
-		{oneLine("a\nb\x1b[31m\u0085"), "a b [31m"}, {cut("0123456789abcdef", 12), "0123456789a…"}, {cut("0123456789abcdef", 5), "0123456789abcdef"},
+		{oneLine("a\nb\x1b[31m\u0085"), "a b [31m"}, {cut("0123456789abcdef", 12), "0123456789a…"}, {cut("0123456789abcdef", 5), "0123…"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
@@ -214,7 +214,7 @@ var errBroken = errors.New("broken")
 func TestAFailedWriteIsTold(t *testing.T) {
 	for name, err := range map[string]error{
 		"jobs": Jobs(broken{}, Style{}, jobs()), "names": Jobs(broken{}, Style{Quiet: true}, jobs()), "json": Nodes(broken{}, Style{Format: "json"}, nodes()),
-		"describe": DescribeJob(broken{}, Style{}, running()), "event": Event(broken{}, Style{}, events()[0]), "parsable": Jobs(broken{}, Style{Parsable: true}, jobs()),
+		"describe": DescribeJob(broken{}, Style{}, running(), nil), "event": Event(broken{}, Style{}, events()[0]), "parsable": Jobs(broken{}, Style{Parsable: true}, jobs()),
 	} {
 		if !errors.Is(err, errBroken) {
 			t.Errorf("%s: %v", name, err)

@@ -68,7 +68,8 @@ const (
 const gap = "  "
 
 // table writes rows under their headers, each column as wide as its widest cell.
-// The last column is cut at the edge of a terminal: it holds sentences.
+// No row is wider than a terminal: first the last column is cut, which holds
+// sentences, then the widest of the others but for the first, which is copied from.
 func table[T any](w io.Writer, s Style, columns []column[T], rows []T) error {
 	columns = slices.DeleteFunc(slices.Clone(columns), func(c column[T]) bool { return c.wide && s.Format != "wide" && !s.Parsable })
 	cells := make([][]string, 0, len(rows)+1)
@@ -86,21 +87,25 @@ func table[T any](w io.Writer, s Style, columns []column[T], rows []T) error {
 		return parsable(w, cells)
 	}
 	widths := widthsOf(cells, len(columns))
+	if s.Width > 0 {
+		fit(widths, columns, s.Width)
+	}
 	var b strings.Builder
 	for at, line := range cells {
 		row := at - (len(cells) - len(rows)) // -1: the headers
 		used := 0
 		for i, cell := range line {
 			c := columns[i]
+			if i > 0 && s.Width > 0 && used+leastCell > s.Width {
+				break // the rest has no room on this line; a pipe has all
+			}
+			cell = cut(cell, widths[i])
 			pad := strings.Repeat(" ", widths[i]-width(cell))
 			colour := ""
 			if row >= 0 && s.Colour && c.paint != nil {
 				colour = c.paint(rows[row])
 			}
 			last := i == len(line)-1
-			if last && s.Width > 0 {
-				cell = cut(cell, s.Width-used)
-			}
 			switch {
 			case c.right:
 				cell = pad + painted(cell, colour)
@@ -122,6 +127,38 @@ func table[T any](w io.Writer, s Style, columns []column[T], rows []T) error {
 		}
 	}
 	return nil
+}
+
+// leastCell is the least that is left of a cell, its gap behind it.
+const leastCell = 8
+
+// fit makes columns narrower until a row fits.
+func fit[T any](widths []int, columns []column[T], room int) {
+	last := len(widths) - 1
+	for over := inAll(widths) + len(gap)*last - room; over > 0; over-- {
+		widest := -1
+		for i := 1; i < last; i++ {
+			if !columns[i].right && widths[i] > leastCell && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		switch {
+		case widths[last] > 2*leastCell || widest < 0 && widths[last] > leastCell:
+			widths[last]--
+		case widest >= 0:
+			widths[widest]--
+		default:
+			return
+		}
+	}
+}
+
+func inAll(list []int) int {
+	n := 0
+	for _, one := range list {
+		n += one
+	}
+	return n
 }
 
 func heads[T any](columns []column[T]) []string {
@@ -165,10 +202,9 @@ func painted(s, colour string) string {
 
 func width(s string) int { return utf8.RuneCountInString(s) }
 
-// cut shortens what would run over the edge. Where hardly anything would be
-// left, it is left to run over.
+// cut shortens what would run over the edge.
 func cut(s string, room int) string {
-	if room < 12 || width(s) <= room {
+	if room < 1 || width(s) <= room {
 		return s
 	}
 	return strings.TrimRight(string([]rune(s)[:room-1]), " ") + "…"

@@ -161,3 +161,11 @@ func ranks(list []int32) string {
 	}
 	return strings.Join(parts, ",")
 }
+
+// counted is a number of things: 1 restart, 2 restarts.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}

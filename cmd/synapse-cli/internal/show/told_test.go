@@ -1,0 +1,90 @@
+package show
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns that things are shown as they are.
+
+func total(gpus int64) *messages.JobSpec {
+	return &messages.JobSpec{Name: "a-name-that-is-long-enough-to-be-in-the-way-of-all-others", Queue: "a-queue-that-is-long-too", Image: "host",
+		Gang: &messages.GangSpec{Total: &messages.Resources{MilliGpu: gpus * 1000}}}
+}
+
+// TestRowsFit: no row is wider than the terminal, whatever stands in it; in a pipe all is whole.
+func TestRowsFit(t *testing.T) {
+	list := []*messages.JobStatus{{Phase: "queued", Reason: strings.Repeat("because ", 30), Record: &messages.JobRecord{Id: "jab12cd34ef56", Spec: total(8),
+		Owner: &messages.Principal{Name: "somebody-with-a-long-name@example.org"}}}}
+	for _, width := range []int{20, 40, 60, 80, 100, 132, 200} {
+		for _, format := range []string{"", "wide"} {
+			var b bytes.Buffer
+			if err := Jobs(&b, Style{Width: width, Format: format, Colour: true}, list); err != nil {
+				t.Fatal(err)
+			}
+			text := strings.NewReplacer(red, "", green, "", yellow, "", plain, "").Replace(b.String())
+			for line := range strings.Lines(text) {
+				if got := len([]rune(strings.TrimSuffix(line, "\n"))); got > width {
+					t.Errorf("%d of %d columns: %s", got, width, line)
+				}
+			}
+			if !strings.Contains(text, "jab12cd34ef56") {
+				t.Errorf("the id is cut at %d columns:\n%s", width, text)
+			}
+		}
+	}
+	var b bytes.Buffer
+	_ = Jobs(&b, Style{}, list)
+	if !strings.Contains(b.String(), "in-the-way-of-all-others") || strings.Count(b.String(), "because") != 30 {
+		t.Errorf("a pipe is not given all: %s", b.String())
+	}
+}
+
+// TestShownAsItIs: counts that make sense, a state in one word, all attempts.
+func TestShownAsItIs(t *testing.T) {
+	spec := total(8)
+	spec.Restart = &messages.RestartSpec{Limit: 2}
+	j := &messages.JobStatus{Phase: "failed", Tasks: 3, Record: &messages.JobRecord{Id: "j1", Spec: spec, Runs: 3, Failures: 3}}
+	if got := (job{j, 0}).tasks(); got != "3" {
+		t.Errorf("TASKS %s", got)
+	}
+	if got := (job{&messages.JobStatus{Record: j.Record}, 0}).tasks(); got != "any" {
+		t.Errorf("TASKS %s", got)
+	}
+	if got := runs(j.Record); got != "3, 3 failed (2 restarts allowed)" {
+		t.Error(got)
+	}
+	end := func(cause messages.Cause, detail string) *messages.End {
+		return &messages.End{Cause: cause, Detail: detail, AtUnixMs: 61_000}
+	}
+	attempts := []*messages.AttemptRecord{
+		{Run: 1, StartedUnixMs: 1_000, End: end(messages.Cause_CAUSE_MEMBER_FAILED, "rank 0 on n1 exited with code 3")},
+		{Run: 2, End: end(messages.Cause_CAUSE_REQUEUED, "requeued by alice")},
+		{Run: 3},
+	}
+	j.Attempt = attempts[2]
+	var b bytes.Buffer
+	if err := DescribeJob(&b, Style{}, j, attempts); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Earlier attempts\n", "1  1970-01-01T00:00:01Z  60s  member failed: rank 0 on n1 exited with code 3\n", "requeued by alice\n", "Attempt run 3\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
+		}
+	}
+	for want, n := range map[string]*messages.NodeStatus{
+		"up":       {Phase: "up"},
+		"dead":     {Phase: "dead", Closed: "dead"},
+		"cordoned": {Phase: "up", Closed: "cordoned by x: y", Record: &messages.NodeRecord{Cordoned: &messages.Deed{}}},
+		"drained":  {Phase: "up", Closed: "drained by x: y", Record: &messages.NodeRecord{Drained: &messages.Deed{}}},
+		"draining": {Phase: "up", Closed: "drained by x: y", Record: &messages.NodeRecord{Drained: &messages.Deed{}}, Ledger: &messages.LedgerReport{Slices: []*messages.SliceReport{{}}}},
+		"benched":  {Phase: "up", Closed: "benched: 3 failures"},
+	} {
+		if got := (node{n, 0}).state(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns that things are told as they are.
+
+// TestToldAsItIs: what is over is not being cancelled, each machine that is named is
+// done, a slip is answered with what was most likely meant, and nothing is said in the
+// words of a library.
+func TestToldAsItIs(t *testing.T) {
+	f := startFake(t)
+	gone := job("j1", "cancelled", messages.JobState_JOB_STATE_CANCELLED)
+	f.jobs = []*messages.JobStatus{gone, job("j2", "running", messages.JobState_JOB_STATE_ACTIVE)}
+	f.nodes = []*messages.NodeStatus{machine("n8"), machine("n9")}
+	cli(f.address, "cancel", "j1", "j2").wants(t, 0, "Job j1 is over already: cancelled\nJob j2 is being cancelled\n", "")
+	cli(f.address, "uncordon", "nosuch", "n8", "none", "n9").wants(t, exitNotFound, "Machine n8 open again\nMachine n9 open again\n", "there is no machine \"none\"\nsynapse-cli: there is no machine \"nosuch\"")
+	for args, want := range map[string]string{
+		"pu": "did you mean `synapse-cli up`?", "ps": "`synapse-cli --help` shows how", "get jbos": "did you mean `synapse-cli get jobs`?",
+		"get nods": "did you mean `synapse-cli get nodes`?", "explain a b": "synapse-cli explain takes one job, and 2 are named",
+	} {
+		r := cli(f.address, strings.Fields(args)...)
+		r.wants(t, exitUsage, "", want)
+		if strings.Contains(r.err, "arg(s)") {
+			t.Errorf("%s: %s", args, r.err)
+		}
+	}
+}
