@@ -66,7 +66,7 @@ var somePeers = jobPeers{
 
 func oneGPU() *messages.JobSpec {
 	return &messages.JobSpec{
-		Name: "x", Image: "host", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliGpu: 1000},
+		Name: "x", Image: "host", Command: []string{"true"}, Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliGpu: 1000},
 	}
 }
 

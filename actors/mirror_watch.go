@@ -154,7 +154,13 @@ func (m *Mirror) tellJob(ctx actor.Context, before shownJob, now *messages.JobSt
 	if before.JobStatus != nil && !jobChanged(before.JobStatus, now) {
 		return before.told
 	}
-	return m.tell(ctx, &messages.Event{Text: jobWords(now), Job: listed(now)})
+	e := &messages.Event{Text: jobWords(now), Job: listed(now)}
+	// Between two attempts the last one's end is what has happened; why the job is not
+	// tried again yet is told beside it, since no group of the queue says it.
+	if r := now.GetRecord(); now.Phase == queuedPhase && r.GetRuns() > 0 && r.GetNotBeforeUnixMs() > m.p.Clock.WallMs() {
+		e.Job.Reason = m.whyIdle(now)
+	}
+	return m.tell(ctx, e)
 }
 
 func (m *Mirror) tellNode(ctx actor.Context, before shownNode, now *messages.NodeStatus) *messages.Event {

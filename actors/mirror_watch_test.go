@@ -304,3 +304,19 @@ func BenchmarkMirrorShownTo100Watchers(b *testing.B) {
 		b.Fatalf("%d told of %d", told, 100*i)
 	}
 }
+
+// TestWatchTellsWhyItIsTriedAgain: between two attempts a watcher is told what ended the
+// last one, and why the next has not begun.
+func TestWatchTellsWhyItIsTriedAgain(t *testing.T) {
+	a := newAudience()
+	a.says("w", &messages.Watch{Principal: &messages.Principal{Name: "x"}, Jobs: true})
+	a.says("scheduler", JobShown{statusOf("j1", "alice", "running", attemptOn(1, "n1"))})
+	a.says("scheduler", JobShown{statusOf("j1", "alice", "queued", func(s *messages.JobStatus) {
+		s.Record.State = messages.JobState_JOB_STATE_QUEUED
+		s.Record.Runs, s.Record.Failures, s.Record.NotBeforeUnixMs = 1, 1, noon{}.WallMs()+10_000
+	})})
+	told := a.told["w"]
+	if got, want := told[len(told)-1].GetJob().GetReason(), "after 1 failure it is tried again in 10s"; got != want {
+		t.Errorf("it waits because of %q, want %q", got, want)
+	}
+}

@@ -159,6 +159,7 @@ var masks = []struct {
 	{regexp.MustCompile(`((?:^\| |^! )?(?:synapse-[a-z]+|carapace|synctl)) \S+ \(go[^)]*\)`), "${1} VERSION"},
 	{regexp.MustCompile(`scheduler \S+ at HOST:PORT, cluster \S+, epoch \d+`), "scheduler VERSION at HOST:PORT, cluster ID, epoch N"},
 	{regexp.MustCompile(`("?(?:clusterId|version|go|agentVersion|requestId)"?: )\S+`), "${1}X"},
+	{regexp.MustCompile(`<job-\d{6}>`), "<job>"},
 	{regexp.MustCompile(`  +`), "  "},
 	{regexp.MustCompile(`  \d+[smh]\b`), "  AGE"},
 	{regexp.MustCompile(`  \d+[smh]\b`), "  AGE"},
