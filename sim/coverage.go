@@ -8,6 +8,18 @@ import (
 
 // This file owns what a set of runs never reached.
 
+// Fired counts, for each sort of fault, how often it struck in these runs.
+func Fired(results []Result) map[string]int64 {
+	fired := map[string]int64{}
+	for _, name := range Sites() {
+		fired[name] = 0
+		for _, r := range results {
+			fired[name] += r.Counters["fault."+name]
+		}
+	}
+	return fired
+}
+
 // Untaken lists the steps of the actors' state machines that none of these runs
 // took: an edge that nothing ever takes is dead, or untested.
 func Untaken(results []Result) []string {

@@ -79,14 +79,14 @@ type diskPort struct {
 // Load reads the record.
 func (x *diskPort) Load(to *actor.PID) {
 	x.d.w.engine.at(x.d.latency(), deed(func() {
-		x.proc.tell(to, actors.DiskLoaded{Data: append([]byte(nil), x.d.content...)})
+		x.proc.tell(to, actors.DiskLoaded{Data: x.proc.asKept(append([]byte(nil), x.d.content...))})
 	}))
 }
 
 // Save replaces the record and answers once it is durable.
 func (x *diskPort) Save(seq uint64, data []byte, to *actor.PID) {
 	d := x.d
-	s := &saving{data: append([]byte(nil), data...)}
+	s := &saving{data: x.proc.asKept(append([]byte(nil), data...))}
 	d.pending = append(d.pending, s)
 	d.w.writes++
 	d.w.engine.at(d.latency(), deed(func() {

@@ -45,7 +45,8 @@ type engine struct {
 	steps   uint64
 	costMax int // of a step, in nanoseconds of virtual time
 	trace   *trace
-	halted  bool // a violation: nothing more runs
+	lag     time.Duration // after which a slow step's words leave
+	halted  bool          // a violation: nothing more runs
 	watch   func(*mailbox, any)
 }
 
@@ -56,7 +57,7 @@ func newEngine(seed *source) *engine {
 // at puts an occurrence on the agenda; the past is now.
 func (e *engine) at(when instant, what occurrence) {
 	e.seq++
-	e.push(scheduled{at: later(when, e.now), seq: e.seq, what: what})
+	e.push(scheduled{at: later(when, e.now).plus(e.lag), seq: e.seq, what: what})
 }
 
 func (e *engine) after(d time.Duration, what func()) { e.at(e.now.plus(d), deed(what)) }
@@ -95,6 +96,10 @@ func (e *engine) runOne() bool {
 			}
 			continue
 		}
+		if box.busy > e.now {
+			e.unready(i) // it wakes when it is through
+			continue
+		}
 		message, system := box.take()
 		if message == nil {
 			e.unready(i)
@@ -107,7 +112,11 @@ func (e *engine) runOne() bool {
 		if e.watch != nil {
 			e.watch(box, message)
 		}
+		e.lag = box.cost(message)
 		box.deliver(message, system)
+		cost := e.lag
+		e.lag = 0
+		box.toils(cost)
 		e.now += instant(1_000 + e.order.below(e.costMax))
 		return true
 	}

@@ -15,6 +15,7 @@ type site struct {
 	needsStandby bool
 	needsLease   bool
 	deposes      bool // a leader that has a lease loses it by this
+	rare         bool // it is drawn in one run of ten, not of four
 	calm         bool // no word is lost by it, and no machine, agent or leader
 	few          int  // how often at most; 0: as often as time allows
 	// act does it, and answers false when there was nothing to do it to. Sites
@@ -114,6 +115,14 @@ func (w *World) fires(name string) bool {
 func (w *World) fired(what string) {
 	w.faults.counted[what]++
 	w.counters["fault."+what]++
+}
+
+// odds is how probable it is that a run has such faults.
+func (s *site) odds() float64 {
+	if s.rare {
+		return 0.1
+	}
+	return 0.25
 }
 
 // calmIn reports whether no word is lost by a site in such a world.

@@ -32,6 +32,7 @@ type machine struct {
 	powered      bool
 	returning    bool // the agent's next start is on the agenda
 	lossy        bool // it lost its power or its record: what it knew may be gone
+	old          bool // what is installed here is the version before
 	drained      bool // by the operator, who may take it back
 }
 
@@ -69,7 +70,7 @@ func (m *machine) startAgent() {
 		return
 	}
 	p := m.w.newProcess(m.address, m.clock)
-	p.machine = m
+	p.machine, p.old = m, m.old
 	m.proc = p
 	if m.original == nil {
 		m.w.endpoints[m.address].proc = p

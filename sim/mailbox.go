@@ -22,7 +22,8 @@ type mailbox struct {
 	user      fifo
 	system    fifo
 	suspended bool
-	queued    bool // it stands among the engine's ready ones, or is parked
+	busy      instant // until then its actor is at its last step
+	queued    bool    // it stands among the engine's ready ones, or is parked
 }
 
 // fifo is a queue that gives its memory back when it is empty.
@@ -85,7 +86,7 @@ func (m *mailbox) Start() {}
 func (m *mailbox) UserMessageCount() int { return m.user.len() }
 
 func (m *mailbox) wake() {
-	if m.queued || m.system.len() == 0 && m.suspended {
+	if m.queued || m.busy > m.proc.w.engine.now || m.system.len() == 0 && m.suspended {
 		return
 	}
 	m.queued = true

@@ -83,6 +83,9 @@ func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message me
 	w.buffer = messages.Append(w.buffer[:0], message)
 	w.engine.trace.bytes(w.buffer)
 	l := &letter{w: w, from: from, to: dest, path: to.Id, message: w.remade(message)}
+	if !from.understands(l.message) {
+		return
+	}
 	if from != nil {
 		w.judge(from, l.message)
 	}
@@ -168,6 +171,9 @@ func (l *letter) happen() {
 	}
 	if proc == nil || proc.dead {
 		w.count("net.nobody", 1)
+		return
+	}
+	if !proc.understands(l.message) {
 		return
 	}
 	box, found := proc.system.ProcessRegistry.GetLocal(l.path)

@@ -31,6 +31,8 @@ type Options struct {
 	PerRack    int
 	Schedulers int
 	GPUs       []int // of the machines, in turn
+	// Published is the baseline of the version before this one, where it is not the last that was published.
+	Published string
 	// Unchecked leaves the invariants out, to see what they cost.
 	Unchecked bool
 	// Trace, if any, is told every step; Lines every log line.
@@ -81,15 +83,16 @@ type Draw struct {
 	Double     float64
 	Late       float64
 	LateMost   time.Duration
-	BigGang    int // machines of the largest gang
-	Enough     int // gangs that must have run
+	Busy       time.Duration // the most that a step of a slow actor takes
+	BigGang    int           // machines of the largest gang
+	Enough     int           // gangs that must have run
 }
 
 // String is the options line of a failing seed.
 func (d Draw) String() string {
 	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d alone=%t load=%s gangs=%d small=%d longest=%s pace=%s drift=%dppm "+
-		"drop=%.2f double=%.2f late=%.2f late-most=%s faults=%s", d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers,
-		d.Alone, d.Load, d.Gangs, d.Small, d.LongestRun, d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, strings.Join(d.Faults, ","))
+		"drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s faults=%s", d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers,
+		d.Alone, d.Load, d.Gangs, d.Small, d.LongestRun, d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, d.Busy, strings.Join(d.Faults, ","))
 }
 
 // draw decides a run's world.
@@ -149,6 +152,7 @@ func (d *Draw) drawFaults(s *source, o Options) {
 		d.Levels = []string{"rack"}
 	}
 	d.Schedulers = s.span(1, 3)
+	d.Busy = s.fork("busy").between(100*time.Millisecond, 3*time.Second)
 	d.Alone = d.Schedulers == 1 && s.fork("alone").chance(0.5)
 	d.DriftPPM = s.below(3) * 5_000
 	d.Drop, d.Double, d.Late = float64(s.below(31))/100, float64(s.below(51))/100, float64(s.below(6))/100
@@ -160,7 +164,7 @@ func (d *Draw) drawFaults(s *source, o Options) {
 	for len(d.Faults) == 0 {
 		for i := range sites {
 			site := &sites[i]
-			if s.chance(0.25) && (d.Schedulers > 1 || !site.needsStandby) && (!d.Alone || !site.needsLease) && (site.calmIn(d) || !calm) {
+			if s.chance(site.odds()) && (d.Schedulers > 1 || !site.needsStandby) && (!d.Alone || !site.needsLease) && (site.calmIn(d) || !calm) {
 				d.Faults = append(d.Faults, site.name)
 			}
 		}

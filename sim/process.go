@@ -25,6 +25,8 @@ type process struct {
 	system  *actor.ActorSystem
 	clock   clock
 	dead    bool
+	slow    []slowness // of its actors
+	old     bool       // of the version before
 	paused  bool
 	parked  []*mailbox // ready ones that wait for the process to go on
 	timers  int        // that have not fired

@@ -22,6 +22,7 @@ type schedulerHost struct {
 	address string
 	clock   clock
 	proc    *process
+	old     bool      // what is installed here is the version before
 	cut     int       // how many faults lie between it and the store
 	heardAt []instant // when its leading process last heard each machine
 	quietAt []instant // when the last silence of ten seconds or more ended, by a Welcome
@@ -33,7 +34,7 @@ func (h *schedulerHost) scheduler() *actor.PID { return actor.NewPID(h.address, 
 
 func (w *World) newSchedulerHost(index int) *schedulerHost {
 	h := &schedulerHost{w: w, index: index, address: fmt.Sprintf("scheduler-%d", index+1)}
-	h.clock = w.newClock()
+	h.clock, h.old = w.newClock(), w.oldVersion() != nil
 	most := len(w.machines) + foreignMost
 	h.heardAt, h.quietAt, h.silent = make([]instant, most), make([]instant, most), make([]bool, most)
 	w.endpoints[h.address] = &endpoint{address: h.address, scheduler: h}
@@ -49,7 +50,7 @@ func (h *schedulerHost) start() {
 		return
 	}
 	h.proc = h.w.newProcess(h.address, h.clock)
-	h.proc.host = h
+	h.proc.host, h.proc.old = h, h.old
 	h.w.endpoints[h.address].proc = h.proc
 	h.w.note(h.proc, "started")
 	for _, m := range h.w.dialling() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/published"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
 )
@@ -24,6 +25,7 @@ type World struct {
 	net       *source // chance on the network
 	chance    *source // chance in disks, stores, launchers and leaders
 	crown     *source // chance in the way to leadership
+	toil      *source // chance in what steps cost
 	luck      *source // chance of the faults
 	jobs      *source // chance in what is submitted
 
@@ -40,8 +42,9 @@ type World struct {
 	books      *books
 	loss       loss // what a restore has taken from the store
 	client     *client
-	hostile    *hostility // how the network misbehaves; nil: streams in order
-	lateUntil  instant    // when the last late letter will have arrived
+	old        *published.Version // what processes of the version before know
+	hostile    *hostility         // how the network misbehaves; nil: streams in order
+	lateUntil  instant            // when the last late letter will have arrived
 	faults     *faults
 	snares     []snare
 
@@ -91,7 +94,7 @@ func NewWorld(o Options) (*World, error) {
 	}
 	w := &World{
 		opts: o, draw: d, constants: actors.DefaultConstants(), engine: newEngine(seed),
-		net: seed.fork("net"), chance: seed.fork("chance"), crown: seed.fork("crown"), luck: seed.fork("luck"), jobs: seed.fork("jobs"),
+		net: seed.fork("net"), chance: seed.fork("chance"), crown: seed.fork("crown"), toil: seed.fork("toil"), luck: seed.fork("luck"), jobs: seed.fork("jobs"),
 		endpoints: map[string]*endpoint{}, counters: map[string]int64{}, edges: map[Taken]int{},
 		running:  map[topology.Token]int{},
 		checking: !o.Unchecked,
@@ -153,6 +156,7 @@ func (w *World) newMachine(index, gpus int) *machine {
 	m := &machine{w: w, index: index, id: topology.NodeID(fmt.Sprintf("n%05d", index+1)), disk: &disk{w: w}}
 	m.address = "node-" + string(m.id)
 	m.machineID = "machine-" + string(m.id)
+	m.old = w.oldVersion() != nil
 	m.clock = w.newClock()
 	m.launcher = newLauncher(w, m)
 	a := &messages.Announcement{

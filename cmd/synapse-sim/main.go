@@ -8,8 +8,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,17 +100,43 @@ func (a *asked) run(out io.Writer) error {
 		}
 	}()
 	failed := 0
+	var results []sim.Result
 	for i := range done {
 		o := <-done[i]
 		if o.err != nil {
 			return o.err
 		}
+		results = append(results, o.result)
 		if !a.print(out, o) {
 			failed++
 		}
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d seeds failed", failed, n)
+	}
+	if n > 1 && a.faults == "" && a.world != "big" {
+		return told(out, sim.Fired(results), n)
+	}
+	return nil
+}
+
+// enoughSeeds is how many must have had each sort of fault among them: that one of
+// them is drawn by none has a chance of one in forty thousand.
+const enoughSeeds = 100
+
+// told prints how often each sort of fault struck. One that never did in many seeds
+// is one that nobody tests any more.
+func told(out io.Writer, fired map[string]int64, seeds int) error {
+	var all, never []string
+	for _, name := range slices.Sorted(maps.Keys(fired)) {
+		all = append(all, fmt.Sprintf("%s=%d", name, fired[name]))
+		if fired[name] == 0 {
+			never = append(never, name)
+		}
+	}
+	fmt.Fprintln(out, "struck:", strings.Join(all, " "))
+	if seeds >= enoughSeeds && len(never) > 0 {
+		return fmt.Errorf("in %d seeds these faults never struck: %s", seeds, strings.Join(never, ", "))
 	}
 	return nil
 }

@@ -1,0 +1,81 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/published"
+)
+
+// This file owns worlds in which two versions run side by side. A process of the
+// version before this one runs the same code, and neither says, hears nor keeps on
+// its machine's disk what was not published then. In such a world everything
+// begins old, and is restarted as new piece by piece; now and then one goes back.
+
+// oldVersion is what processes of the version before know; nil in a world of one version.
+func (w *World) oldVersion() *published.Version {
+	if w.old == nil && slices.Contains(w.draw.Faults, "upgrade") {
+		w.old = published.Last()
+		if w.opts.Published != "" {
+			w.old = published.Parse(w.opts.Published)
+		}
+	}
+	return w.old
+}
+
+// understands takes away from a message what one end does not know, and reports
+// whether anything is left of it.
+func (p *process) understands(m messages.Message) bool {
+	if p == nil || !p.old {
+		return true
+	}
+	v := p.w.oldVersion()
+	if !v.Knows(m) {
+		p.w.count("version.unknown", 1)
+		return false
+	}
+	if v.Strip(m) {
+		p.w.count("version.stripped", 1)
+	}
+	return true
+}
+
+// asKept is a ledger's record as a process of its version writes and reads it. One
+// that is torn stays as it is.
+func (p *process) asKept(data []byte) []byte {
+	if !p.old || len(data) == 0 {
+		return data
+	}
+	record, err := actors.DecodeRecord(data)
+	if err != nil || !p.w.oldVersion().Strip(record) {
+		return data
+	}
+	p.w.count("version.kept", 1)
+	return actors.EncodeRecord(record)
+}
+
+// upgrade restarts a few processes as the other version.
+func upgrade(f *faults) bool {
+	w := f.w
+	if w.luck.chance(0.3) {
+		if h := w.schedulers[w.luck.below(len(w.schedulers))]; h.proc != nil && !h.proc.paused {
+			h.old = !h.old && w.luck.chance(0.3)
+			w.note(h.proc, "ends for an upgrade: old=%t", h.old)
+			h.proc.crash()
+			return true
+		}
+	}
+	done := false
+	for range w.luck.span(1, max(1, len(w.machines)/8)) {
+		m := f.pick()
+		if m == nil || m.proc == nil {
+			continue
+		}
+		m.old = !m.old && w.luck.chance(0.15)
+		w.note(m.proc, "ends for an upgrade: old=%t", m.old)
+		m.proc.crash()
+		done = true
+	}
+	return done
+}
