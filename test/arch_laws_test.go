@@ -134,6 +134,10 @@ var laws = []law{
 		{"actors/x.go", "package actors // " + "TO" + "DO: more"},
 		{"messages/x.proto", "// " + "FIX" + "ME"},
 	}},
+	{"doors", doorsLaw, []breach{
+		{"runtime/oci/bad.go", "// Package oci is bad.\npackage oci\n\nimport \"os\"\n\nfunc f(s spec) { os.Stat(s.GetWorkdir()) }\n"},
+		{"runtime/oci/bad.go", "// Package oci is bad.\npackage oci\n\nimport \"os\"\n\nfunc f(m mount) { at := m.GetSource() + \"/x\"; os.Open(at) }\n"},
+	}},
 	{"places", placesLaw, []breach{
 		{"docs/x.md", "see /wor" + "k/main"},
 		{"docs/x.md", "see (../shar" + "ed/design)"},

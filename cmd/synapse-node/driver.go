@@ -13,6 +13,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/image"
@@ -73,13 +74,18 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 		return means{}, err
 	}
 	described := container.Options{
-		Binary: found.own, StateDir: filepath.Join(dir, "carapace"), Hide: []string{dir}, Users: account.Rules{AllowRoot: o.allowRoot},
+		Binary: found.own, StateDir: filepath.Join(dir, "carapace"), Hide: []string{dir}, Users: account.Rules{AllowRoot: o.allowRoot, From: o.policy.Users.From},
+		Policy: o.policy,
 		Images: container.Stored{Store: images}, Gpus: gpus,
 	}
 	containers, err := container.New(described)
 	if err != nil {
 		return means{}, err
 	}
+	if err := carapace.WritePolicy(described.StateDir, o.policy.String()); err != nil {
+		return means{}, err
+	}
+	log.Info("Jobs may name here: %v", o.policy)
 	if err := containers.Collect(); err != nil {
 		log.Info("What an earlier agent's containers left cannot be removed yet: %v", err)
 	}
@@ -91,7 +97,7 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 	if found.own != "" && containers.Checked() {
 		m.supervisor[0] = found.own // a third of our own size, once for each task
 	}
-	m.drivers = []launcher.Driver{containers, process.New(process.Options{AllowRoot: o.allowRoot, Hide: []string{dir}, Gpus: gpus})}
+	m.drivers = []launcher.Driver{containers, process.New(process.Options{AllowRoot: o.allowRoot, Policy: o.policy, Hide: []string{dir}, Gpus: gpus})}
 	if err := o.addOthers(ctx, &m, found, described, containers); err != nil {
 		return m, err
 	}

@@ -55,6 +55,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.driver, "driver", driverAuto, "what tasks run in: carapace (a container each), oci (one that runc or crun makes), process (no isolation),\nor auto: carapace as root where containers work, else process")
 	f.StringVar(&o.carapace, "carapace", "", "the `program` carapace; without it, the one beside this program or in PATH")
 	f.StringVar(&o.ociRuntime, "oci-runtime", "", "the `program` of --driver oci; without it, crun or runc in PATH")
+	f.StringVar(&o.policyFile, "policy", "", "a `file` of root's that says what jobs may name on this machine (see docs/runtime.md)")
 	f.BoolVar(&o.allowRoot, "allow-root", false, "let tasks that ask for it run as root on this machine")
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
 	return daemon.Command(c, "SYNAPSE_NODE_", o.check, func() error { return serve(o) })

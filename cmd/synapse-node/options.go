@@ -16,6 +16,7 @@ import (
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/machine"
 	"github.com/yi-json/synapse/runtime/oci"
+	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/process"
 )
 
@@ -26,6 +27,8 @@ type options struct {
 	dataDir, id, topology, labels, address string
 	ports, gpuType, memory                 string
 	driver, carapace, ociRuntime           string
+	policyFile                             string
+	policy                                 permit.Policy
 	gpus, cpus                             int
 	allowRoot, debug                       bool
 	place, selectable                      []*messages.Label
@@ -47,6 +50,11 @@ func (o *options) check() (err error) {
 	}
 	if known := []string{driverAuto, container.Name, oci.Name, process.Name}; !slices.Contains(known, o.driver) {
 		return fmt.Errorf("--driver %q: must be one of %s", o.driver, strings.Join(known, ", "))
+	}
+	if o.policyFile != "" {
+		if o.policy, err = permit.Read(o.policyFile); err != nil {
+			return fmt.Errorf("--policy: %w", err)
+		}
 	}
 	if o.place, err = pairs(o.topology); err != nil {
 		return fmt.Errorf("--topology %q: %w", o.topology, err)

@@ -43,7 +43,7 @@ func serve(o options) error {
 		return err
 	}
 	h := host.New(log)
-	images, err := image.Open(filepath.Join(dir, "images"), image.Options{Log: log})
+	images, err := image.Open(filepath.Join(dir, "images"), image.Options{Log: log, MayPull: o.policy.MayPull})
 	if err != nil {
 		return err
 	}

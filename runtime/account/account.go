@@ -4,6 +4,7 @@
 package account
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/user"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
@@ -32,7 +34,12 @@ type Rules struct {
 	Default string
 	// AllowRoot lets jobs run as root.
 	AllowRoot bool
+	// From is the least number of a user that a job may name: those below are the machine's own services. 0: 1000.
+	From uint32
 }
+
+// defaultFrom is where people's numbers begin on every distribution.
+const defaultFrom = 1000
 
 // nobody is who runs what belongs to no one, where the machine does not know the name.
 const nobody = 65534
@@ -55,6 +62,9 @@ func (r Rules) Of(name string) (*Account, error) {
 	}
 	if found.UID == 0 && !r.AllowRoot {
 		return nil, fault.OfJob(fmt.Errorf("user: %s is root, which this machine does not let jobs be; name another user, or allow root on the machine", name))
+	}
+	if from := cmp.Or(r.From, defaultFrom); found.UID != 0 && found.UID < from && name != r.Default {
+		return nil, fault.OfJob(fmt.Errorf("user: %s has the number %d, and those below %d are the machine's own services; name a person's account", name, found.UID, from))
 	}
 	return found, nil
 }
@@ -102,16 +112,28 @@ func lookUp(name string) (*Account, error) {
 	}
 	a.UID = uint32(uid)
 	if a.GID == 0 && a.UID != 0 && u == nil {
-		a.GID = uint32(uid) // a number that the machine has no name for
+		a.GID = groupOfNumber(uint32(uid))
 	}
 	if hasGroup {
 		gid, err := strconv.ParseUint(group, 10, 32)
 		if err != nil {
 			return nil, fault.OfJob(fmt.Errorf("user: the group of %s is not a number", name))
 		}
+		if g := uint32(gid); a.UID != 0 && g != a.GID && !slices.Contains(a.Groups, g) {
+			return nil, fmt.Errorf("user: %s is not in the group %d on this machine; make it a member there, or leave the group out", a.Name, g)
+		}
 		a.GID, a.Groups = uint32(gid), nil
 	}
 	return a, nil
+}
+
+// groupOfNumber is the group of a user that the machine has no name for: the group of the same number, unless the machine knows
+// that one, because then it is somebody else's.
+func groupOfNumber(uid uint32) uint32 {
+	if _, err := user.LookupGroupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
+		return nobody
+	}
+	return uid
 }
 
 func number(text string) uint32 {
@@ -128,6 +150,11 @@ func (a *Account) Credential() *supervisor.User {
 		return nil
 	}
 	return &supervisor.User{UID: a.UID, GID: a.GID, Groups: a.Groups}
+}
+
+// Guest is the account as the kernel looks at its way to a file.
+func (a *Account) Guest() door.Guest {
+	return door.Guest{UID: a.UID, GID: a.GID, Groups: a.Groups, Self: a.Self}
 }
 
 // Own hands a directory to the account.

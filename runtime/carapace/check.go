@@ -31,6 +31,23 @@ func Check(cgroups Cgroups) []Finding {
 	return append(findings, checkCgroups(cgroups)...)
 }
 
+// policyFile is in the state directory of an agent's containers.
+const policyFile = "policy"
+
+// WritePolicy notes what an agent lets jobs name, for who checks the machine.
+func WritePolicy(stateDir, text string) error {
+	return os.WriteFile(filepath.Join(stateDir, policyFile), []byte(text), 0o644)
+}
+
+// PolicyOf is what the agent whose containers are known there lets jobs name.
+func PolicyOf(stateDir string) Finding {
+	text, err := os.ReadFile(filepath.Join(stateDir, policyFile))
+	if err != nil {
+		return found("policy", "none: no agent has its containers in "+stateDir+", and who runs carapace names what they may; --state-dir DATA-DIR/carapace shows an agent's")
+	}
+	return found("policy", string(text))
+}
+
 func found(name, how string) Finding         { return Finding{name, true, how} }
 func missing(name string, why error) Finding { return Finding{name, false, why.Error()} }
 

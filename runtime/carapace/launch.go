@@ -5,13 +5,11 @@
 package carapace
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
@@ -19,6 +17,7 @@ import (
 type launch struct {
 	order      *order
 	stdio      [3]uintptr
+	own        map[uint64]bool // the mounts in which anything may be made
 	unenforced []string
 
 	who     account
@@ -47,13 +46,9 @@ func (l *launch) prepare() *StartError {
 	if err := l.ownPipes(); err != nil {
 		return fail("stdio", fault.OfMachine(err))
 	}
-	if _, err := os.Stat(spec.Workdir); errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(spec.Workdir, 0o755); err != nil {
-			return fail("workdir", fmt.Errorf("%s is missing and cannot be made: %w", spec.Workdir, err))
-		}
-		if err := os.Chown(spec.Workdir, who.uid, who.gid); err != nil {
-			return fail("workdir", err)
-		}
+	guest := door.Guest{UID: uint32(who.uid), GID: uint32(who.gid), Groups: who.groups, Self: l.order.Rootless}
+	if err := l.makeWorkdir(guest); err != nil {
+		return fail("workdir", fmt.Errorf("%s is missing and cannot be made: %w", spec.Workdir, err))
 	}
 	l.env = environment(spec.Env, who.home)
 	l.kept, l.ambient = capabilities(spec.CapAdd, spec.CapDrop)
@@ -64,12 +59,30 @@ func (l *launch) prepare() *StartError {
 	if l.filter = filter; lost != "" {
 		l.unenforced = append(l.unenforced, lost)
 	}
-	path, failure := findProgram(spec.Command[0], spec.Workdir, l.env)
-	if failure != nil {
-		return failure
+	var failure *StartError
+	if err := guest.Do(func() error { // What he cannot reach is not there for him, under whatever name.
+		l.path, failure = findProgram(spec.Command[0], spec.Workdir, l.env)
+		return nil
+	}); err != nil {
+		return fail("user", err)
 	}
-	l.path = path
-	return nil
+	return failure
+}
+
+// makeWorkdir makes it where it is missing: in the task's layers for its user, and on the machine's directories as its user.
+func (l *launch) makeWorkdir(guest door.Guest) error {
+	place, made, err := door.Inside{As: guest, Own: l.own}.Make(l.order.Spec.Workdir, true)
+	if err == unix.EACCES {
+		return nil // It is there, and to go into it fails by that name.
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(place)
+	if !made {
+		return nil
+	}
+	return unix.Fchownat(place, "", l.who.uid, l.who.gid, unix.AT_EMPTY_PATH)
 }
 
 // ownPipes gives the pipes we were handed to the task's user: /dev/stdout is opened anew by some programs, as that user.

@@ -230,10 +230,11 @@ func (m *maker) fork() error {
 
 // build builds the root, and gives the host its name.
 func (m *maker) build() error {
-	if err := (&root{spec: &m.order.Spec, order: m.order, init: m}).build(); err != nil {
+	r := &root{spec: &m.order.Spec, order: m.order, init: m}
+	if err := r.build(); err != nil {
 		return err
 	}
-	m.launch.order, m.launch.stdio = m.order, m.nest.stdio
+	m.launch.order, m.launch.stdio, m.launch.own = m.order, m.nest.stdio, r.own
 	if name := m.order.Spec.Hostname; name != "" {
 		if err := unix.Sethostname([]byte(name)); err != nil {
 			return fail("hostname", fault.OfMachine(err))

@@ -23,6 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
@@ -37,12 +38,14 @@ type root struct {
 	order *order
 	init  *maker // whose init it is
 
-	mounts  []shown // of the spec, with the scratch directory
-	devices []shown // nodes to bind where we may not make any
-	views   map[string]int
-	proc    int
-	sysfs   int
-	blank   int // an empty directory, once one was needed
+	mounts   []shown         // of the spec, with the scratch directory
+	own      map[uint64]bool // the mounts that were made for this container alone
+	composed bool            // another program makes a container of it
+	devices  []shown         // nodes to bind where we may not make any
+	views    map[string]int
+	proc     int
+	sysfs    int
+	blank    int // an empty directory, once one was needed
 }
 
 // shown is a detached mount and where it goes.
@@ -79,30 +82,42 @@ func (r *root) takeMounts() error {
 		wanted = append(wanted, Mount{Source: r.spec.Scratch, Target: scratchTarget})
 	}
 	for _, mount := range wanted {
-		if err := r.refuseHidden(mount.Source); err != nil {
-			return err
-		}
-		tree, err := cloneTree(mount.Source)
+		tree, err := r.take(mount)
 		if err != nil {
 			return err
 		}
-		attributes := uint64(unix.MOUNT_ATTR_NOSUID)
-		if !r.order.Rootless {
-			attributes |= unix.MOUNT_ATTR_NODEV // Devices are granted one by one, never by way of a directory.
-		}
-		if mount.ReadOnly {
-			attributes |= unix.MOUNT_ATTR_RDONLY
-		}
-		if err := setAttributes(tree, attributes, unix.AT_RECURSIVE); err != nil {
-			return fmt.Errorf("mount %s: %w", mount.Source, err)
-		}
 		var stat unix.Stat_t
 		if err := unix.Fstat(tree, &stat); err != nil {
-			return fmt.Errorf("mount %s: %w", mount.Source, err)
+			return fmt.Errorf("mount for %s: %w", mount.Target, err)
 		}
 		r.mounts = append(r.mounts, shown{tree, filepath.Clean(mount.Target), stat.Mode&unix.S_IFMT == unix.S_IFDIR})
 	}
 	return nil
+}
+
+// take answers a mount's source, detached. What a job names goes through the door; a caller's own path is taken as it is.
+func (r *root) take(mount Mount) (int, error) {
+	if mount.Named != nil {
+		return mount.Named.Clone(mount.ReadOnly)
+	}
+	if err := r.refuseHidden(mount.Source); err != nil {
+		return -1, err
+	}
+	tree, err := cloneTree(mount.Source)
+	if err != nil {
+		return -1, err
+	}
+	attributes := uint64(unix.MOUNT_ATTR_NOSUID)
+	if !r.order.Rootless {
+		attributes |= unix.MOUNT_ATTR_NODEV // Devices are granted one by one, never by way of a directory.
+	}
+	if mount.ReadOnly {
+		attributes |= unix.MOUNT_ATTR_RDONLY
+	}
+	if err := setAttributes(tree, attributes, unix.AT_RECURSIVE); err != nil {
+		return -1, fmt.Errorf("mount %s: %w", mount.Source, err)
+	}
+	return tree, nil
 }
 
 // refuseHidden keeps a mount from showing what the caller hides: neither it, nor what is above it. Scratch directories
@@ -201,6 +216,7 @@ func (r *root) makeBase() error {
 	if err != nil {
 		return err
 	}
+	r.owns(base)
 	if err := attachAt(base, r.order.Base); err != nil {
 		return err
 	}
@@ -216,17 +232,7 @@ func (r *root) makeBase() error {
 
 // bindRootfs puts a rootfs directory at the container's root, under a writable layer if one is asked for.
 func (r *root) bindRootfs(top string) error {
-	if stat, err := os.Stat(r.spec.Rootfs); err != nil {
-		return fmt.Errorf("rootfs: %w", err)
-	} else if !stat.IsDir() {
-		return fmt.Errorf("rootfs %s is no directory", r.spec.Rootfs)
-	}
-	tree, err := -1, error(nil)
-	if r.spec.Layer != "" {
-		tree, err = newOverlay(r.spec.Rootfs, r.spec.Layer)
-	} else {
-		tree, err = cloneTree(r.spec.Rootfs)
-	}
+	tree, err := r.takeRootfs()
 	if err != nil {
 		return fmt.Errorf("rootfs: %w", err)
 	}
@@ -241,6 +247,49 @@ func (r *root) bindRootfs(top string) error {
 		return fmt.Errorf("rootfs: %w", err)
 	}
 	return attachAt(tree, top)
+}
+
+// takeRootfs answers the directory, under its layer, as a detached mount.
+func (r *root) takeRootfs() (tree int, err error) {
+	lower := r.spec.Rootfs
+	if r.spec.Image != nil {
+		if r.spec.Layer == "" {
+			return r.spec.Image.Clone(r.spec.ReadOnly)
+		}
+		fd, err := r.spec.Image.Open()
+		if err != nil {
+			return -1, err
+		}
+		defer unix.Close(fd)
+		lower = door.Link(fd)
+	}
+	if stat, err := os.Stat(lower); err != nil {
+		return -1, err
+	} else if !stat.IsDir() {
+		return -1, fmt.Errorf("%s is no directory", lower)
+	}
+	if r.spec.Layer == "" {
+		return cloneTree(lower)
+	}
+	if tree, err = newOverlay(lower, r.spec.Layer); err == nil {
+		r.owns(tree)
+	}
+	return tree, err
+}
+
+// owns notes a mount in which anything may be made, because no other task and nothing of the machine's is in it.
+func (r *root) owns(mount int) {
+	if r.own == nil {
+		r.own = map[uint64]bool{}
+	}
+	r.own[door.MountID(mount)] = true
+}
+
+// inside is the finished root as the task's user may change it.
+func (r *root) inside() (door.Inside, error) {
+	who, err := lookUp(r.spec.User, r.spec.Groups)
+	guest := door.Guest{UID: uint32(who.uid), GID: uint32(who.gid), Groups: who.groups, Self: r.order.Rootless}
+	return door.Inside{As: guest, Own: r.own}, err
 }
 
 // enter makes the tmpfs the namespace's root, and goes into the container's. The machine's root is stacked upon the tmpfs
@@ -320,6 +369,7 @@ func (r *root) mountTemporary() error {
 		if err != nil {
 			return err
 		}
+		r.owns(mount)
 		if err := mountPlain(mount, nil, folder.path); err != nil {
 			return err
 		}
@@ -329,12 +379,17 @@ func (r *root) mountTemporary() error {
 
 // placeMounts puts the spec's mounts where they belong, in their order: a later one may lie within an earlier one.
 func (r *root) placeMounts() error {
+	inside, err := r.inside()
+	if err != nil {
+		return fail("user", err)
+	}
 	for _, mount := range r.mounts {
-		if err := makeTarget(mount.target, mount.directory); err != nil {
+		place, _, err := inside.Make(mount.target, mount.directory)
+		if err != nil {
 			return fmt.Errorf("mount target %s cannot be made (%w); take a directory that exists, or one in /tmp or /run", mount.target, err)
 		}
-		if err := attachAt(mount.tree, mount.target); err != nil {
-			return err
+		if err := attach(mount.tree, place); err != nil {
+			return fmt.Errorf("mount onto %s: %w", mount.target, err)
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func (r *root) mountDev() error {
 // makeNodes makes the device nodes; without root it shows the machine's.
 func (r *root) makeNodes() error {
 	for _, device := range r.devices {
-		if err := makeTarget(device.target, false); err != nil {
+		if err := makeOwn(device.target, false); err != nil {
 			return err
 		}
 		if err := attachAt(device.tree, device.target); err != nil {

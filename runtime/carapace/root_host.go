@@ -51,6 +51,11 @@ func (r *root) viewHost(top string) error {
 			return err
 		}
 	}
+	if r.composed {
+		if err := os.Mkdir(filepath.Join(top, OtherWorkdir), 0o755); err != nil {
+			return err
+		}
+	}
 	for _, mount := range r.mounts {
 		if err := r.makeTop(top, mount); err != nil {
 			return err
@@ -100,13 +105,14 @@ func viewEntry(from, to string, entry os.DirEntry) error {
 	return attachAt(tree, to)
 }
 
-// makeTop makes the target of a mount whose first element the machine does not have, while our tmpfs can still be written.
+// makeTop makes the target of a mount whose first element the machine does not have, while our tmpfs can still be written: nothing
+// but what was made here is on the way.
 func (r *root) makeTop(top string, mount shown) error {
 	first, _, _ := strings.Cut(strings.TrimPrefix(mount.target, "/"), "/")
 	if _, err := os.Lstat(filepath.Join("/", first)); err == nil || ownEntries[first] {
 		return nil
 	}
-	return makeTarget(filepath.Join(top, mount.target), mount.directory)
+	return makeOwn(filepath.Join(top, mount.target), mount.directory)
 }
 
 // hide covers what the task must not see. It is done in the new root, where a link leads to what it hides.

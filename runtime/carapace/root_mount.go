@@ -5,7 +5,6 @@
 package carapace
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -60,15 +59,6 @@ func newOverlay(lower, layer string) (int, error) {
 		}
 	}
 	return newMount("overlay", 0, "lowerdir="+lower, "upperdir="+upper, "workdir="+work)
-}
-
-// MountOverlay mounts one in the calling thread's mount namespace.
-func MountOverlay(lower, layer, target string) error {
-	tree, err := newOverlay(lower, layer)
-	if err != nil {
-		return err
-	}
-	return attachAt(tree, target)
 }
 
 func setReadOnly(mount int, flags uint) error {
@@ -138,20 +128,15 @@ func mountPlain(mount int, err error, path string) error {
 	return nil
 }
 
-// makeTarget makes what a mount is put upon, where it is missing: a directory, or an empty file for a file.
-func makeTarget(path string, directory bool) error {
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	parent := path
+// makeOwn makes what a mount is put upon, where it is missing: a directory, or an empty file for a file. The way to it is all of
+// our own making: anywhere else root's hand may only make what the task's user could (door.Inside).
+func makeOwn(path string, directory bool) error {
+	folder := path
 	if !directory {
-		parent = path[:strings.LastIndexByte(path, '/')+1]
+		folder = filepath.Dir(path)
 	}
-	if err := os.MkdirAll(parent, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o755); err != nil || directory {
 		return err
-	}
-	if directory {
-		return nil
 	}
 	if err := unix.Mknod(path, unix.S_IFREG|0o644, 0); err != nil && err != unix.EEXIST {
 		return err

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/yi-json/synapse/runtime/door"
 )
 
 // Spec is one container. Its JSON is what `carapace run --spec` reads.
@@ -22,6 +24,8 @@ type Spec struct {
 	ID string `json:"id,omitempty"`
 	// Rootfs is a directory, or "host": the machine's own root, read-only.
 	Rootfs string `json:"rootfs"`
+	// Image is a directory in the place of Rootfs, as somebody named it whose rights it is opened with.
+	Image *door.Ticket `json:"image,omitempty"`
 	// Layer is a directory on the machine that takes what the task writes to its rootfs, for one that many share.
 	Layer string `json:"layer,omitempty"`
 	// ReadOnly keeps a rootfs from being written to. The host view always is.
@@ -56,9 +60,11 @@ type Spec struct {
 
 // Mount shows a file or directory of the machine in the container.
 type Mount struct {
-	Source   string `json:"source"`
-	Target   string `json:"target"`
-	ReadOnly bool   `json:"readOnly,omitempty"`
+	Source string `json:"source"`
+	// Named is what to show in the place of Source, as somebody named it whose rights it is opened with.
+	Named    *door.Ticket `json:"named,omitempty"`
+	Target   string       `json:"target"`
+	ReadOnly bool         `json:"readOnly,omitempty"`
 }
 
 // Limits are what the task may use. Zero is no limit.
@@ -194,7 +200,7 @@ func (s Spec) validateStrings() error {
 }
 
 func (s Spec) validatePaths() error {
-	if s.Rootfs != hostRootfs {
+	if s.Rootfs != hostRootfs && s.Image == nil {
 		if err := validatePath("rootfs", s.Rootfs); err != nil {
 			return &SpecError{"rootfs", fmt.Sprintf("%.80q is neither \"host\" nor an absolute path", s.Rootfs)}
 		}
@@ -215,8 +221,11 @@ func (s Spec) validatePaths() error {
 		return &SpecError{"mounts", fmt.Sprintf("has %d entries, at most %d", len(s.Mounts), maxStrings)}
 	}
 	for i, mount := range s.Mounts {
-		if err := cmp.Or(validatePath(fmt.Sprintf("mounts[%d].source", i), mount.Source),
-			validatePath(fmt.Sprintf("mounts[%d].target", i), mount.Target)); err != nil {
+		err := validatePath(fmt.Sprintf("mounts[%d].target", i), mount.Target)
+		if mount.Named == nil {
+			err = cmp.Or(validatePath(fmt.Sprintf("mounts[%d].source", i), mount.Source), err)
+		}
+		if err != nil {
 			return err
 		}
 		if path.Clean(mount.Target) == "/" {

@@ -35,13 +35,15 @@ func runtimeOf(t testing.TB, name string) string {
 }
 
 // newOCI is the stack on an OCI runtime; it skips where the machine has none, or one that runs nothing here.
-func newOCI(t testing.TB, name string) *stack {
+func newOCI(t testing.TB, name string) *stack { return ociFor(t, name, allRoot) }
+
+func ociFor(t testing.TB, name string, users account.Rules) *stack {
 	t.Helper()
 	path := runtimeOf(t, name)
 	place := newLibrary(t)
 	binary := buildCommand(t)
 	around, err := container.New(container.Options{
-		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: account.Rules{AllowRoot: true}, MaxProcesses: 64,
+		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: users, MaxProcesses: 64,
 	})
 	if err == nil {
 		err = around.Check(t.Context())

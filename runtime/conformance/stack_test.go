@@ -25,6 +25,7 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/process"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
@@ -266,14 +267,22 @@ func (p *staged) Exit() Exit { return Exit{Code: int(p.exit.Code), OOM: p.exit.O
 
 const notOfAJob = "no job can ask for it"
 
+// allRoot lets the suite's tasks be root, as most of its cases want.
+var allRoot = account.Rules{AllowRoot: true}
+
 // newContainers is the stack on carapace.
-func newContainers(t testing.TB) *stack {
+func newContainers(t testing.TB) *stack { return containersFor(t, allRoot) }
+
+func containersFor(t testing.TB, users account.Rules, policy ...permit.Policy) *stack {
 	t.Helper()
 	place := newLibrary(t)
 	binary := buildCommand(t)
-	driver, err := container.New(container.Options{
-		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: account.Rules{AllowRoot: true}, MaxProcesses: 64,
-	})
+	options := container.Options{
+		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: users, MaxProcesses: 64,
+	}
+	for _, options.Policy = range policy {
+	}
+	driver, err := container.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,9 +311,11 @@ func TestContainersOfAMachine(t *testing.T) {
 	Run(t, newContainers(t))
 }
 
-func newProcesses(t testing.TB) *stack {
+func newProcesses(t testing.TB) *stack { return processesFor(t, allRoot) }
+
+func processesFor(t testing.TB, users account.Rules) *stack {
 	t.Helper()
-	s := newStack(t, buildCommand(t), process.New(process.Options{AllowRoot: true}))
+	s := newStack(t, buildCommand(t), process.New(process.Options{AllowRoot: users.AllowRoot}))
 	s.image = process.HostImage
 	const none = "plain processes are not isolated"
 	s.lacks = map[Trait]string{

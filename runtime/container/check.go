@@ -13,6 +13,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/launcher"
 )
@@ -20,8 +21,8 @@ import (
 // This file owns what is refused before a container is tried. Said here it is a
 // sentence that names the job's field; later it would be a machine that failed.
 
-func (d *Driver) check(t *launcher.Task, image Image, who *account.Account) error {
-	s := t.Spec
+func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visitor door.Visitor) error {
+	s, image := t.Spec, p.Image
 	if len(s.GetCommand()) == 0 && len(image.Command) == 0 {
 		err := fmt.Errorf("command: is empty, and %s has no entrypoint; give the job a command", s.GetImage())
 		if image.Rootfs == HostImage {
@@ -32,26 +33,23 @@ func (d *Driver) check(t *launcher.Task, image Image, who *account.Account) erro
 	if err := d.checkRequired(s); err != nil {
 		return err
 	}
-	if image.Rootfs != HostImage && !image.Owned {
-		if err := d.mayShow("image", image.Rootfs, who); err != nil {
-			return err
-		}
-	}
 	for i, m := range s.GetMounts() {
-		if err := d.mayShow(fmt.Sprintf("mounts[%d].source", i), m.GetSource(), who); err != nil {
-			return err
+		ticket, err := visitor.Ask(door.Named(m.GetSource()))
+		if err != nil {
+			return fmt.Errorf("mounts[%d].source: %w", i, err)
 		}
-		if err := checkTarget(m.GetTarget(), image); err != nil {
+		p.Mounts = append(p.Mounts, ticket)
+		if err := checkTarget(m.GetTarget(), image, visitor.As); err != nil {
 			return fmt.Errorf("mounts[%d].target: %w", i, err)
 		}
 	}
-	if err := checkWorkdir(s, image); err != nil {
+	if err := checkWorkdir(s, image, visitor.As); err != nil {
 		return err
 	}
 	if _, err := d.devices(t, image); err != nil {
 		return fault.OfMachine(err)
 	}
-	return fault.OfJob(fieldOfJob(d.spec(t, image, who).Validate()))
+	return fault.OfJob(fieldOfJob(d.spec(t, *p, who).Validate()))
 }
 
 // checkRequired refuses limits that are demanded and cannot be kept.
@@ -59,31 +57,6 @@ func (d *Driver) checkRequired(s *messages.JobSpec) error {
 	for _, what := range []string{"memory limit", "pids limit", "cpu limit", "devices"} {
 		if why := d.lacks[what]; s.GetLimitsRequired() && why != "" {
 			return fmt.Errorf("limits: are required, and this machine has no %s (%s); leave `limits: required` out, or have its owner see to that", what, why)
-		}
-	}
-	return nil
-}
-
-// mayShow refuses a path of the machine that is not there, that belongs to the
-// agent, or that the user could not reach on the machine itself.
-func (d *Driver) mayShow(field, path string, who *account.Account) error {
-	if !filepath.IsAbs(path) {
-		return fault.OfJob(fmt.Errorf("%s: %q is not an absolute path", field, path))
-	}
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return fmt.Errorf("%s: %w; make it on every machine", field, err)
-	}
-	if _, is := carapace.Shows(real, d.o.Hide); is {
-		return fmt.Errorf("%s: %s is hidden from tasks, because the agent keeps its own there; take a directory beside it", field, path)
-	}
-	for _, way := range []string{path, real} {
-		dir, err := who.Barred(way)
-		if err != nil {
-			return fmt.Errorf("%s: %w", field, err)
-		}
-		if dir != "" {
-			return fmt.Errorf("%s: user %s cannot pass through %s; chmod o+x it, or move %s", field, who.Name, dir, path)
 		}
 	}
 	return nil
@@ -98,7 +71,7 @@ func isOwnPlace(path string) bool {
 
 // checkTarget: a host view cannot be written to, so a mount needs a place that is
 // there. What an image has is only known inside.
-func checkTarget(target string, image Image) error {
+func checkTarget(target string, image Image, as door.Guest) error {
 	if image.Rootfs != HostImage || !filepath.IsAbs(target) || isOwnPlace(target) {
 		return nil // and what is no path at all is told by the container's own rules
 	}
@@ -106,13 +79,13 @@ func checkTarget(target string, image Image) error {
 	if _, err := os.Lstat("/" + top); errors.Is(err, os.ErrNotExist) {
 		return nil // a new one at the top can be made
 	}
-	if _, err := os.Stat(target); below && err != nil {
+	if _, err := as.Look(door.Named(target)); below && err != nil {
 		return fmt.Errorf("%w, and the machine's own root is read-only; take a directory that is there, one at the top, or one in /tmp", err)
 	}
 	return nil
 }
 
-func checkWorkdir(s *messages.JobSpec, image Image) error {
+func checkWorkdir(s *messages.JobSpec, image Image, as door.Guest) error {
 	dir := s.GetWorkdir()
 	if dir == "" || image.Rootfs != HostImage || isOwnPlace(dir) {
 		return nil
@@ -122,12 +95,13 @@ func checkWorkdir(s *messages.JobSpec, image Image) error {
 			return nil
 		}
 	}
-	info, err := os.Stat(dir)
+	// The view has the machine's own files, and goes in by itself later: to look is all that is done here.
+	folder, err := as.Look(door.Named(dir))
 	if err != nil {
-		return fmt.Errorf("workdir: %w; make it on every machine, or leave workdir out for a scratch directory", err)
+		return fmt.Errorf("workdir: %w, or leave workdir out for a scratch directory", err)
 	}
-	if !info.IsDir() {
-		return fmt.Errorf("workdir: %s is not a directory", dir)
+	if !folder {
+		return fmt.Errorf("workdir: %s is not a directory that the task's user can enter", dir)
 	}
 	return nil
 }

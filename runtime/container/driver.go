@@ -19,9 +19,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -33,8 +35,8 @@ const scratchTarget = "/scratch"
 
 // What the driver keeps in a task's own folder.
 const (
-	imageFile = "image.json" // what Prepare found, for whichever agent starts the task
-	layerName = "layer"
+	preparedFile = "image.json" // what Prepare found, for whichever agent starts the task
+	layerName    = "layer"
 )
 
 // Driver runs tasks in containers.
@@ -53,8 +55,9 @@ type Options struct {
 	Cgroups  carapace.Cgroups
 	// Hide are directories of the machine that no task may see: the agent's own.
 	Hide []string
-	// Users says as whom tasks run.
-	Users account.Rules
+	// Users says as whom tasks run, and Policy what they may name.
+	Users  account.Rules
+	Policy permit.Policy
 	// Env is what every task finds beside its own.
 	Env []string
 	// Gpus says what belongs to which of the machine's GPUs; nil: there are none but declared ones.
@@ -97,17 +100,24 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	if err != nil {
 		return err
 	}
-	image, err := d.o.Images.Prepare(ctx, t.Spec.GetImage(), t.Dir)
-	if err != nil {
+	p := prepared{}
+	if t.Spec.GetImage() == HostImage {
+		if err := d.o.Policy.MayHostView(); err != nil {
+			return err
+		}
+	}
+	visitor := door.Visitor{As: who.Guest(), Rules: d.o.Policy.ImageRules(d.o.Hide)}
+	if p.Image, err = d.o.Images.Prepare(ctx, t.Spec.GetImage(), t.Dir, visitor); err != nil {
 		return err
 	}
-	if err := d.check(t, image, who); err != nil {
+	visitor.Rules = d.o.Policy.MountRules(d.o.Hide)
+	if err := d.check(t, &p, who, visitor); err != nil {
 		return err
 	}
 	if err := who.Own(t.Scratch); err != nil {
 		return fault.OfMachine(fmt.Errorf("scratch directory: %w", err))
 	}
-	return fault.OfMachine(writeJSON(filepath.Join(t.Dir, imageFile), image))
+	return fault.OfMachine(writeJSON(filepath.Join(t.Dir, preparedFile), p))
 }
 
 // Command is a container for the supervisor to make.
@@ -116,16 +126,16 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	if err != nil {
 		return nil, err
 	}
-	var image Image
-	text, err := os.ReadFile(filepath.Join(t.Dir, imageFile))
+	var p prepared
+	text, err := os.ReadFile(filepath.Join(t.Dir, preparedFile))
 	if err == nil {
-		err = json.Unmarshal(text, &image)
+		err = json.Unmarshal(text, &p)
 	}
 	if err != nil {
 		return nil, fault.OfMachine(fmt.Errorf("the image that was prepared: %w", err))
 	}
-	spec := d.spec(t, image, who)
-	view, err := d.devices(t, image)
+	spec := d.spec(t, p, who)
+	view, err := d.devices(t, p.Image)
 	if err != nil {
 		return nil, fault.OfMachine(err)
 	}
@@ -133,11 +143,17 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	if remote(start.GetRendezvous()) {
 		spec.Devices = append(spec.Devices, d.o.Gpus.Fabric()...)
 	}
-	spec.Env = d.environment(image, who, env, view)
+	spec.Env = d.environment(p.Image, who, env, view)
 	if !spec.ReadOnly { // else there may be no place to put them, and the image has to bring its own
 		spec.Mounts = append(libraries(view), spec.Mounts...) // the user's own go over them
 	}
 	return &supervisor.Spec{Container: &supervisor.Container{Spec: spec, StateDir: d.o.StateDir, Cgroups: d.o.Cgroups}}, nil
+}
+
+// prepared is what Prepare found behind the job's words.
+type prepared struct {
+	Image
+	Mounts []door.Ticket `json:"mounts,omitempty"` // of the job's, in their order
 }
 
 // place is where containers and their cgroups are, as carapace's flags say it.

@@ -1,11 +1,13 @@
+//go:build linux
+
 package container
 
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
+
+	"github.com/yi-json/synapse/runtime/door"
 )
 
 // This file owns what an image is to the driver: a root directory, and what it
@@ -16,8 +18,10 @@ const HostImage = "host"
 
 // Image is one that is ready to be used.
 type Image struct {
-	// Rootfs is a directory, or "host".
+	// Rootfs is a directory of the agent's, or "host"; empty: the job named the directory.
 	Rootfs string `json:"rootfs"`
+	// Named is the directory that the job named.
+	Named *door.Ticket `json:"named,omitempty"`
 	// Layer: others use the same directory, so what a task writes goes to a layer of its own.
 	Layer bool `json:"layer,omitempty"`
 	// Owned: the agent made the directory, and no task may write to it or needs to reach it by itself.
@@ -34,7 +38,8 @@ type Images interface {
 	// task's folder, which lives as long as the task and longer than the agent. The
 	// same holder is given the same again. What it refuses names the field of the
 	// job and the way out.
-	Prepare(ctx context.Context, ref, holder string) (Image, error)
+	// A path of the machine is opened with the visitor's rights.
+	Prepare(ctx context.Context, ref, holder string, visitor door.Visitor) (Image, error)
 	// Release lets go of what the holder has; one that has nothing is no error.
 	Release(holder string) error
 }
@@ -47,27 +52,21 @@ type Local struct{}
 func (Local) Release(string) error { return nil }
 
 // Prepare finds a directory.
-func (Local) Prepare(_ context.Context, ref, _ string) (Image, error) {
+func (Local) Prepare(_ context.Context, ref, _ string, visitor door.Visitor) (Image, error) {
 	if ref == HostImage {
 		return Image{Rootfs: HostImage}, nil
 	}
 	if !filepath.IsAbs(ref) {
 		return Image{}, fmt.Errorf("image: %q is neither host nor the absolute path of a root directory, which is all that this machine can run; unpack it into a directory on every machine and give its path", ref)
 	}
-	real, err := filepath.EvalSymlinks(ref)
+	ticket, err := visitor.AskFolder(door.Named(ref))
 	if err != nil {
-		return Image{}, fmt.Errorf("image: %w; unpack it on every machine, or use `image: host`", err)
-	}
-	info, err := os.Stat(real)
-	switch {
-	case err != nil:
 		return Image{}, fmt.Errorf("image: %w", err)
-	case !info.IsDir():
-		return Image{}, fmt.Errorf("image: %s is not a directory; unpack it into one and give its path", ref)
-	case real == "/":
-		return Image{}, fmt.Errorf("image: %s is the machine's own root; use `image: host`", ref)
-	case strings.ContainsAny(real, `:\`):
-		return Image{}, fmt.Errorf(`image: %s has : or \ in its path, which no layer can be put upon; give it another name`, ref)
 	}
-	return Image{Rootfs: real, Layer: true, Command: []string{"/bin/sh"}}, nil
+	return folder(&ticket), nil
+}
+
+// folder is a root directory that a job named.
+func folder(ticket *door.Ticket) Image {
+	return Image{Named: ticket, Layer: true, Command: []string{"/bin/sh"}}
 }

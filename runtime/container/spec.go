@@ -24,10 +24,10 @@ import (
 // This file owns how a job's task becomes a container.
 
 // spec is the container of a task, but for its environment.
-func (d *Driver) spec(t *launcher.Task, image Image, who *account.Account) carapace.Spec {
-	s := t.Spec
+func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapace.Spec {
+	s, image := t.Spec, p.Image
 	spec := carapace.Spec{
-		ID: d.id(t), Rootfs: image.Rootfs, Command: s.GetCommand(), Workdir: s.GetWorkdir(), Scratch: t.Scratch,
+		ID: d.id(t), Rootfs: image.Rootfs, Image: image.Named, Command: s.GetCommand(), Workdir: s.GetWorkdir(), Scratch: t.Scratch,
 		Hide: d.o.Hide, ShmBytes: s.GetShmBytes(), Limits: d.limits(t), Rlimits: rlimits(),
 		// By number: what an image calls a user is no business of the machine's.
 		User: fmt.Sprintf("%d:%d", who.UID, who.GID), Groups: who.Groups,
@@ -45,8 +45,8 @@ func (d *Driver) spec(t *launcher.Task, image Image, who *account.Account) carap
 	if spec.Workdir == "" && image.Workdir != "/" {
 		spec.Workdir = image.Workdir // empty: the scratch directory
 	}
-	for _, m := range s.GetMounts() {
-		spec.Mounts = append(spec.Mounts, carapace.Mount{Source: m.GetSource(), Target: m.GetTarget(), ReadOnly: m.GetReadOnly()})
+	for i, m := range s.GetMounts() {
+		spec.Mounts = append(spec.Mounts, carapace.Mount{Named: &p.Mounts[i], Target: m.GetTarget(), ReadOnly: m.GetReadOnly()})
 	}
 	return spec
 }

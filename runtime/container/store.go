@@ -4,9 +4,8 @@ package container
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/image"
 )
 
@@ -19,16 +18,19 @@ type Stored struct {
 }
 
 // Prepare takes from the store all that does not lie on the machine as it is.
-func (s Stored) Prepare(ctx context.Context, ref, holder string) (Image, error) {
-	if info, err := os.Stat(ref); ref == HostImage || filepath.IsAbs(ref) && err == nil && info.IsDir() {
-		return s.Local.Prepare(ctx, ref, holder)
+func (s Stored) Prepare(ctx context.Context, ref, holder string, visitor door.Visitor) (Image, error) {
+	if ref == HostImage {
+		return s.Local.Prepare(ctx, ref, holder, visitor)
 	}
-	got, err := s.Store.Prepare(ctx, ref, holder)
+	got, err := s.Store.Prepare(ctx, ref, holder, visitor)
 	if err != nil {
 		return Image{}, err
 	}
+	if got.Named != nil {
+		return folder(got.Named), nil
+	}
 	return Image{
-		Rootfs: got.Rootfs, Layer: true, Owned: got.Digest != "",
+		Rootfs: got.Rootfs, Layer: true, Owned: true,
 		Command: got.Config.Command(), Env: got.Config.Env, Workdir: got.Config.WorkingDir,
 	}, nil
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/image/layer"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -138,11 +139,11 @@ func TestStored(t *testing.T) {
 		t.Error("the image is held after Cleanup")
 	}
 	for _, kept := range []string{"host", room(t)} {
-		if got, err := images.Prepare(t.Context(), kept, task.Dir); err != nil || got.Owned {
+		if got, err := images.Prepare(t.Context(), kept, task.Dir, door.Visitor{As: door.Guest{Self: true}}); err != nil || got.Owned {
 			t.Errorf("%s: %+v %v", kept, got, err)
 		}
 	}
-	inside, err := images.Prepare(t.Context(), spec.Rootfs, task.Dir)
+	inside, err := images.Prepare(t.Context(), spec.Rootfs, task.Dir, door.Visitor{As: door.Guest{Self: true}})
 	if err == nil && inside.Owned {
 		t.Error("a directory of the store, named by its path, passes as the store's own")
 	}

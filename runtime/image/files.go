@@ -18,7 +18,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
-	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/door"
 )
 
 // This file owns the images that lie on the machine: directories in the OCI layout, and archives of one or as docker
@@ -33,37 +34,23 @@ const (
 )
 
 // folder is a source in a directory of the OCI layout.
-type folder struct{ path string }
+type folder struct {
+	path    string
+	visitor door.Visitor
+}
 
 func (f folder) name() string { return f.path }
 
 func (f folder) open(_ context.Context, wanted v1.Descriptor) (io.ReadCloser, error) {
-	file, _, err := openRegular(filepath.Join(f.path, blobsFolder, wanted.Digest.Algorithm, wanted.Digest.Hex))
+	file, err := f.visitor.File(door.Named(filepath.Join(f.path, blobsFolder, wanted.Digest.Algorithm, wanted.Digest.Hex)))
 	if err != nil {
 		return nil, notThere(err)
 	}
 	return file, nil
 }
 
-// openRegular opens a file, and never waits at a pipe or a device that somebody put there.
-func openRegular(path string) (*os.File, int64, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a file", path)
-	}
-	if err != nil {
-		file.Close()
-		return nil, 0, err
-	}
-	return file, info.Size(), nil
-}
-
-func resolveLayout(ctx context.Context, ref reference) (*found, error) {
-	file, _, err := openRegular(filepath.Join(ref.path, indexFile))
+func resolveLayout(ctx context.Context, ref reference, visitor door.Visitor) (*found, error) {
+	file, err := visitor.File(door.Named(filepath.Join(ref.path, indexFile)))
 	if err != nil {
 		return nil, fmt.Errorf("there is no OCI layout in %s: %w; make one there on every machine", ref.path, err)
 	}
@@ -72,7 +59,7 @@ func resolveLayout(ctx context.Context, ref reference) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	return resolve(ctx, folder{ref.path}, text, types.OCIImageIndex, v1.Hash{}, ref.tag)
+	return resolve(ctx, folder{ref.path, visitor}, text, types.OCIImageIndex, v1.Hash{}, ref.tag)
 }
 
 func readDocument(from io.Reader) ([]byte, error) {
@@ -99,8 +86,8 @@ type part struct {
 func (a *archive) name() string { return a.path }
 func (a *archive) Close() error { return a.file.Close() }
 
-func openArchive(path string) (*archive, error) {
-	file, _, err := openRegular(path)
+func openArchive(path string, visitor door.Visitor) (*archive, error) {
+	file, err := visitor.File(door.Named(path))
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/image/layer"
 )
 
@@ -35,19 +36,21 @@ const (
 )
 
 // fetch makes sure that an image is there, and answers its record's key.
-func (s *Store) fetch(ctx context.Context, ref reference) (string, error) {
-	if key := s.known(ref.digest()); key != "" {
+func (s *Store) fetch(ctx context.Context, ref reference, visitor door.Visitor) (string, error) {
+	// Whoever knows a digest may have what came from a registry, for which all have the machine's login. What came from a file is for
+	// those who can read that file.
+	if key := s.known(ref.digest()); key != "" && s.pulled(key) {
 		return key, nil
 	}
 	switch ref.kind {
 	case kindLayout:
-		image, err := resolveLayout(ctx, ref)
+		image, err := resolveLayout(ctx, ref, visitor)
 		if err != nil {
 			return "", err
 		}
 		return s.pull(ctx, ref, image)
 	case kindPath:
-		archive, err := openArchive(ref.path)
+		archive, err := openArchive(ref.path, visitor)
 		if err != nil {
 			return "", err
 		}
@@ -62,7 +65,7 @@ func (s *Store) fetch(ctx context.Context, ref reference) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if digest, err := registry.digest(ctx, ref); err == nil {
+	if digest, err := registry.digest(ctx, ref); err == nil && digest != ref.digest() { // which the registry has said nothing about yet
 		if key := s.known(digest); key != "" {
 			return key, nil
 		}
@@ -87,6 +90,18 @@ func (s *Store) known(digest string) string {
 		}
 	}
 	return ""
+}
+
+// pulled tells whether a record's image came from a registry.
+func (s *Store) pulled(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	record := s.records[key]
+	if record == nil {
+		return false
+	}
+	ref, err := parse(record.Ref)
+	return err == nil && ref.kind == kindRegistry
 }
 
 // pull makes an image whose parts are known, once, whoever asks for it by whatever name.

@@ -27,9 +27,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/image/layer"
 )
+
+// own is the user who runs the test.
+var own = door.Visitor{As: door.Guest{Self: true}}
 
 // This file owns what the tests are made with: a registry on loopback that can be disturbed, images of a few files, and
 // stores.
@@ -90,7 +94,7 @@ func openAt(t testing.TB, dir string, o image.Options) *image.Store {
 // prepare gets an image ready for a holder that lives as long as the test.
 func prepare(t testing.TB, store *image.Store, ref string) *image.Image {
 	t.Helper()
-	got, err := store.Prepare(t.Context(), ref, t.TempDir())
+	got, err := store.Prepare(t.Context(), ref, t.TempDir(), own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +104,7 @@ func prepare(t testing.TB, store *image.Store, ref string) *image.Image {
 // refused prepares what must not be, with a reason that has these words.
 func refused(t *testing.T, store *image.Store, ref string, words ...string) {
 	t.Helper()
-	got, err := store.Prepare(t.Context(), ref, t.TempDir())
+	got, err := store.Prepare(t.Context(), ref, t.TempDir(), own)
 	if err == nil {
 		t.Errorf("%s was prepared: %+v", ref, got)
 		return

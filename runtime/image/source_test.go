@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -23,6 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/image"
 )
 
@@ -37,16 +39,12 @@ func TestNames(t *testing.T) {
 	if err := os.WriteFile(file, []byte("no archive"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	colon := filepath.Join(t.TempDir(), "a:b")
-	if err := os.Mkdir(colon, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	for ref, words := range map[string][]string{
 		"":                           {"empty", "`host`"},
 		"host":                       {"machine's own root"},
 		"/":                          {"`image: host`"},
 		"/../.":                      {"`image: host`"},
-		"/proc/self/root":            {"`image: host`"},
+		"/proc/self/root":            {"is not there for"},
 		"./rootfs":                   {"relative", "beginning with /"},
 		"save.tar":                   {"relative", "beginning with /"},
 		"~/rootfs":                   {"relative"},
@@ -57,18 +55,17 @@ func TestNames(t *testing.T) {
 		"alpine@sha256:short":        {"registry/name@sha256:"},
 		"a\nb":                       {"one line"},
 		strings.Repeat("x", 5000):    {"at most"},
-		"/no/such/rootfs":            {"not on this machine", "every machine"},
-		"oci:/no/such/layout":        {"no OCI layout", "every machine"},
+		"/no/such/rootfs":            {"is not there for", "every machine"},
+		"oci:/no/such/layout":        {"is not there for", "every machine"},
 		file:                         {"docker save"},
-		colon:                        {"another name"},
 		"oci:" + filepath.Dir(file):  {"no OCI layout"},
-		"/dev/null":                  {"not a file"},
+		"/dev/null":                  {"neither a directory nor a file"},
 		"localhost:1/a@md5:01234567": {"registry/name@sha256:"},
 	} {
 		refused(t, store, ref, words...)
 	}
 	checkClean(t, dir, 0, 0)
-	if _, err := store.Prepare(t.Context(), "/etc", "relative"); err == nil {
+	if _, err := store.Prepare(t.Context(), "/etc", "relative", own); err == nil {
 		t.Error("a holder that is no directory was taken")
 	}
 }
@@ -76,16 +73,26 @@ func TestNames(t *testing.T) {
 // TestRootfs: a directory is taken as it is.
 func TestRootfs(t *testing.T) {
 	store, dir := open(t, image.Options{})
-	root, holder := t.TempDir(), t.TempDir()
+	root, holder := filepath.Join(t.TempDir(), "a:b,c"), t.TempDir()
+	if err := os.Mkdir(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(root, link); err != nil {
 		t.Fatal(err)
 	}
-	got, err := store.Prepare(t.Context(), link, holder)
-	if err != nil || got.Rootfs != root || got.Digest != "" {
+	got, err := store.Prepare(t.Context(), link, holder, own)
+	stat, wrong := os.Stat(root)
+	if wrong != nil {
+		t.Fatal(wrong)
+	}
+	is := func(i *image.Image) bool {
+		return i.Named != nil && i.Rootfs == "" && i.Named.Directory && i.Named.Inode == stat.Sys().(*syscall.Stat_t).Ino
+	}
+	if err != nil || !is(got) || got.Digest != "" {
 		t.Fatalf("%+v %v", got, err)
 	}
-	if held, err := store.Held(holder); err != nil || held.Rootfs != root || held.Ref != link {
+	if held, err := store.Held(holder); err != nil || !is(held) || held.Ref != link {
 		t.Errorf("%+v %v", held, err)
 	}
 	checkClean(t, dir, 0, 0)
@@ -148,7 +155,7 @@ func TestTagMoves(t *testing.T) {
 	shared := layerOf(t, "base", "same")
 	first, second := imageOf(t, v1.Config{}, shared, layerOf(t, "v", "1")), imageOf(t, v1.Config{}, shared, layerOf(t, "v", "2"))
 	tag, holder := hub.push("a:latest", first), t.TempDir()
-	before, err := store.Prepare(t.Context(), tag, holder)
+	before, err := store.Prepare(t.Context(), tag, holder, own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +167,7 @@ func TestTagMoves(t *testing.T) {
 	if n := hub.requests("GET", "/blobs/"); n != 2 { // the config, and one layer of the two
 		t.Errorf("%d blobs were fetched", n)
 	}
-	if again, err := store.Prepare(t.Context(), tag, holder); err != nil || again.Digest != before.Digest || read(t, again.Rootfs, "v") != "1" {
+	if again, err := store.Prepare(t.Context(), tag, holder, own); err != nil || again.Digest != before.Digest || read(t, again.Rootfs, "v") != "1" {
 		t.Errorf("%+v %v", again, err)
 	}
 	info, wrong := os.Stat(filepath.Join(before.Rootfs, "base"))
@@ -255,6 +262,44 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, store, compressed, "not compressed")
+}
+
+// TestFilesOfOthers: a file is read with the rights of who names it, and what came from one is nobody else's by its digest.
+func TestFilesOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: there is nobody else to be")
+	}
+	store, dir := open(t, image.Options{})
+	hub, made, room := newHub(t), sample(t), t.TempDir()
+	at, err := layout.Write(filepath.Join(room, "layout"), empty.Index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := at.AppendImage(made); err != nil {
+		t.Fatal(err)
+	}
+	for _, closed := range []string{filepath.Dir(room), string(at)} {
+		if err := os.Chmod(closed, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	archive := filepath.Join(room, "image.tar")
+	packDir(t, string(at), archive)
+	if err := os.Chmod(archive, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(string(at), "index.json"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checkSample(t, prepare(t, store, archive), archive, digestOf(t, made))
+	stranger := door.Visitor{As: door.Guest{UID: 65534, GID: 65534}}
+	for _, ref := range []string{archive, "oci:" + string(at)} {
+		if got, err := store.Prepare(t.Context(), ref, t.TempDir(), stranger); err == nil || !strings.Contains(err.Error(), "is not there for the task's user") {
+			t.Errorf("%s: %+v %v", ref, got, err)
+		}
+	}
+	refused(t, store, hub.ref("any@"+digestOf(t, made)), "any@")
+	checkClean(t, dir, 1, 2)
 }
 
 // packDir writes a directory as a tar file.

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/image/layer"
 )
@@ -50,6 +50,8 @@ type Options struct {
 	// ImageBytes and LayerEntries bound one image; 0: the defaults.
 	ImageBytes   int64
 	LayerEntries int64
+	// MayPull refuses a registry by its host; nil: none is refused.
+	MayPull func(host string) error
 	// Keychain knows passwords of registries; nil: docker's configuration of the agent's user.
 	Keychain authn.Keychain
 	// Transport speaks to registries; nil: a usual one.
@@ -76,7 +78,9 @@ const (
 type Image struct {
 	// Ref is what the job said.
 	Ref string `json:"ref"`
-	// Digest is what that meant; empty for a rootfs directory.
+	// Named is a rootfs directory that lies on the machine; nil: Rootfs is the store's.
+	Named *door.Ticket `json:"named,omitempty"`
+	// Digest is what Ref meant; empty for a rootfs directory.
 	Digest string `json:"digest,omitempty"`
 	// Rootfs is a directory. Others have the same: a container must put a layer upon it, or not write.
 	Rootfs string `json:"rootfs"`
@@ -237,7 +241,7 @@ func (s *Store) begin() error {
 // Prepare gets an image ready, as long as it takes, and keeps it so for a holder: the path of a directory that lives as long as
 // the image is needed. The same holder is given the same again, even if a tag has moved meanwhile. When ctx ends no
 // process is left behind.
-func (s *Store) Prepare(ctx context.Context, text, holder string) (*Image, error) {
+func (s *Store) Prepare(ctx context.Context, text, holder string, visitor door.Visitor) (*Image, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
@@ -252,13 +256,25 @@ func (s *Store) Prepare(ctx context.Context, text, holder string) (*Image, error
 	if before, err := s.Held(holder); err == nil && before.Ref == text {
 		return before, nil
 	}
-	if ref.kind == kindPath {
-		if image, err := rootfs(ref); image != nil || err != nil {
-			return image, errors.Join(err, s.hold(image, holder))
+	work := text
+	if ref.kind == kindRegistry && s.o.MayPull != nil {
+		if err := s.o.MayPull(ref.registry.Context().RegistryStr()); err != nil {
+			return nil, err
 		}
 	}
+	if ref.kind != kindRegistry {
+		ticket, err := visitor.Ask(door.Named(ref.path))
+		if err != nil {
+			return nil, problem("%w", err)
+		}
+		if ref.kind == kindPath && ticket.Directory {
+			return s.nameFolder(visitor, ref, holder)
+		}
+		// What one user can read is fetched for him alone: another one may not reach what the path leads to.
+		work = fmt.Sprintf("%s for %v %v of %d on %d", text, visitor.As, visitor.As.Groups, ticket.Inode, ticket.Device)
+	}
 	for { // Between the end of a fetch and the hold, an image may be swept away: only if it was there unused all along.
-		key, err := s.fetches.do(ctx, text, func(ctx context.Context) (string, error) { return s.fetch(ctx, ref) })
+		key, err := s.fetches.do(ctx, work, func(ctx context.Context) (string, error) { return s.fetch(ctx, ref, visitor) })
 		if err != nil {
 			return nil, explain(ctx, ref, err)
 		}
@@ -269,27 +285,14 @@ func (s *Store) Prepare(ctx context.Context, text, holder string) (*Image, error
 	}
 }
 
-// rootfs answers a directory on the worker; nothing where there is an archive.
-func rootfs(ref reference) (*Image, error) {
-	real, err := filepath.EvalSymlinks(ref.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, problem("%s is not on this machine; put it on every machine that the job may run on", ref.path)
-	}
+// nameFolder gives a holder a directory on the worker as it is.
+func (s *Store) nameFolder(visitor door.Visitor, ref reference, holder string) (*Image, error) {
+	ticket, err := visitor.AskFolder(door.Named(ref.path))
 	if err != nil {
 		return nil, problem("%w", err)
 	}
-	info, err := os.Stat(real)
-	switch {
-	case err != nil:
-		return nil, problem("%w", err)
-	case !info.IsDir():
-		return nil, nil
-	case real == "/":
-		return nil, problem("%s is the machine's own root; say `image: host`", ref.path)
-	case strings.ContainsAny(real, `:,\`):
-		return nil, problem(`%s has one of : , \ in its path, which mounts have a use for; give it another name`, ref.path)
-	}
-	return &Image{Ref: ref.text, Rootfs: real}, nil
+	image := &Image{Ref: ref.text, Named: &ticket}
+	return image, s.hold(image, holder)
 }
 
 // Info is one image in the store.

@@ -193,7 +193,7 @@ func TestOnce(t *testing.T) {
 			ref = hub.ref("b:1")
 		}
 		group.Go(func() {
-			if got, err := store.Prepare(t.Context(), ref, holder); err != nil || got.Digest != digestOf(t, made) {
+			if got, err := store.Prepare(t.Context(), ref, holder, own); err != nil || got.Digest != digestOf(t, made) {
 				t.Errorf("%+v %v", got, err)
 			}
 		})
@@ -242,12 +242,12 @@ func TestOneLeaves(t *testing.T) {
 	left, stayed := make(chan error, 1), make(chan error, 1)
 	holders := []string{t.TempDir(), t.TempDir()}
 	go func() {
-		_, err := store.Prepare(first, tag, holders[0])
+		_, err := store.Prepare(first, tag, holders[0], own)
 		left <- err
 	}()
 	<-begun
 	go func() {
-		_, err := store.Prepare(t.Context(), tag, holders[1])
+		_, err := store.Prepare(t.Context(), tag, holders[1], own)
 		stayed <- err
 	}()
 	leave()
@@ -274,7 +274,7 @@ func TestTimeRunsOut(t *testing.T) {
 	store, dir := open(t, image.Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err = store.Prepare(ctx, tag, t.TempDir())
+	_, err = store.Prepare(ctx, tag, t.TempDir(), own)
 	if err == nil || !strings.Contains(err.Error(), "prepareTimeout") || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
@@ -285,7 +285,7 @@ func TestTimeRunsOut(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := store.Prepare(t.Context(), tag, t.TempDir()); err == nil {
+	if _, err := store.Prepare(t.Context(), tag, t.TempDir(), own); err == nil {
 		t.Error("a closed store prepares")
 	}
 }
@@ -308,7 +308,7 @@ func unpackers(t testing.TB, dir string) []string {
 func agent(dir, ref string) {
 	store, err := image.Open(dir, image.Options{Log: &notes{}, Keychain: authn.NewMultiKeychain()})
 	if err == nil {
-		_, err = store.Prepare(context.Background(), ref, filepath.Dir(dir))
+		_, err = store.Prepare(context.Background(), ref, filepath.Dir(dir), own)
 	}
 	fmt.Println(err)
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -382,11 +382,11 @@ func TestRestart(t *testing.T) {
 	other := hub.push("b:1", imageOf(t, v1.Config{}, layerOf(t, "f", "1")))
 	store, dir := open(t, image.Options{})
 	holder, gone := t.TempDir(), t.TempDir()
-	before, err := store.Prepare(t.Context(), tag, holder)
+	before, err := store.Prepare(t.Context(), tag, holder, own)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Prepare(t.Context(), other, gone); err != nil {
+	if _, err := store.Prepare(t.Context(), other, gone, own); err != nil {
 		t.Fatal(err)
 	}
 	torn := filepath.Join(filepath.Dir(mustHold(t, store, gone).Rootfs), "image.json")
@@ -403,7 +403,7 @@ func TestRestart(t *testing.T) {
 		t.Fatalf("%+v %v", held, err)
 	}
 	checkSample(t, held, tag, digestOf(t, sample(t)))
-	if again, err := store.Prepare(t.Context(), tag, holder); err != nil || again.Digest != before.Digest {
+	if again, err := store.Prepare(t.Context(), tag, holder, own); err != nil || again.Digest != before.Digest {
 		t.Errorf("the holder's own image needs the registry: %v", err)
 	}
 	if _, err := store.Held(gone); err == nil {

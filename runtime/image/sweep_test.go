@@ -62,7 +62,7 @@ func TestSweep(t *testing.T) {
 	digests, holders := map[string]string{}, map[string]string{}
 	use := func(name string) {
 		holder := t.TempDir()
-		got, err := store.Prepare(t.Context(), hub.ref(name+":1"), holder)
+		got, err := store.Prepare(t.Context(), hub.ref(name+":1"), holder, own)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestDeadHolder(t *testing.T) {
 	tag := hub.push("a:1", imageOf(t, v1.Config{}, pieceOf(t, "a")))
 	store, dir := open(t, image.Options{MaxBytes: 1, MinUnused: time.Minute, Now: at.read})
 	holder := t.TempDir()
-	if _, err := store.Prepare(t.Context(), tag, holder); err != nil {
+	if _, err := store.Prepare(t.Context(), tag, holder, own); err != nil {
 		t.Fatal(err)
 	}
 	at.forward(time.Hour)
@@ -180,7 +180,7 @@ func TestSweepBeside(t *testing.T) {
 			for turn := range 5 {
 				holder := t.TempDir()
 				which := (user + turn) % 4
-				got, err := store.Prepare(t.Context(), hub.ref(fmt.Sprintf("i%d:1", which)), holder)
+				got, err := store.Prepare(t.Context(), hub.ref(fmt.Sprintf("i%d:1", which)), holder, own)
 				if err != nil {
 					t.Error(err)
 					return

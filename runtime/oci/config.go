@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,21 +113,7 @@ func systemMounts(s *carapace.Spec) []specs.Mount {
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "relatime", "ro"}},
 	}
-	if s.Scratch != "" {
-		mounts = append(mounts, bind(s.Scratch, "/scratch", "rbind", "rw"))
-	}
-	for _, m := range s.Mounts {
-		access := "rw"
-		if m.ReadOnly {
-			access = "rro"
-		}
-		mounts = append(mounts, bind(m.Source, m.Target, "rbind", access))
-	}
 	return mounts
-}
-
-func bind(source, target string, options ...string) specs.Mount {
-	return specs.Mount{Destination: target, Type: "bind", Source: source, Options: append(options, "nosuid", "nodev", "private")}
 }
 
 // resourcesOf are the limits, and the filter that denies every device but the granted and the plain ones, which
@@ -172,61 +157,4 @@ func devicesOf(paths []string) (nodes []specs.LinuxDevice, rules []specs.LinuxDe
 		rules = append(rules, specs.LinuxDeviceCgroup{Allow: true, Type: kind, Major: &major, Minor: &minor, Access: "rwm"})
 	}
 	return nodes, rules, nil
-}
-
-// hostView fills an empty directory with the machine's root, entry by entry: links as links, directories as places for
-// read-only mounts, and places of the task's own instead of the machine's system and temporary ones.
-func hostView(root string, c *specs.Spec, hide []string) error {
-	own := map[string]bool{"proc": true, "sys": true, "dev": true, "run": true, "tmp": true, "root": true, "scratch": true, "lost+found": true}
-	entries, err := os.ReadDir("/")
-	if err == nil {
-		err = os.MkdirAll(root, 0o755)
-	}
-	if err != nil {
-		return err
-	}
-	var shown []specs.Mount
-	for _, entry := range entries {
-		from, to := "/"+entry.Name(), filepath.Join(root, entry.Name())
-		switch {
-		case own[entry.Name()]:
-		case entry.Type()&os.ModeSymlink != 0:
-			target, err := os.Readlink(from)
-			if err == nil {
-				err = os.Symlink(target, to)
-			}
-			if err != nil && !errors.Is(err, os.ErrExist) {
-				return err
-			}
-		case entry.IsDir():
-			if err := os.MkdirAll(to, 0o755); err != nil {
-				return err
-			}
-			shown = append(shown, bind(from, from, "rbind", "rro"))
-		}
-	}
-	for name := range own {
-		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
-			return err
-		}
-	}
-	for target, mode := range map[string]string{"/run": "755", "/tmp": "1777", "/var/tmp": "1777", "/root": "700"} {
-		shown = append(shown, specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=" + mode}})
-	}
-	slices.SortStableFunc(shown, func(a, b specs.Mount) int { return strings.Compare(a.Destination, b.Destination) })
-	c.Mounts = append(shown, c.Mounts...)
-	c.Linux.MaskedPaths = append(c.Linux.MaskedPaths, existing(append(slices.Clone(hide), alwaysHidden...))...)
-	return nil
-}
-
-// alwaysHidden is what no task needs and much harm can be done with.
-var alwaysHidden = []string{
-	"/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet", "/etc/kubernetes", "/var/spool/cron", "/boot",
-}
-
-func existing(paths []string) []string {
-	return slices.DeleteFunc(paths, func(path string) bool {
-		_, err := os.Stat(path)
-		return err != nil
-	})
 }

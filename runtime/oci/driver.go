@@ -53,7 +53,8 @@ type Options struct {
 // What the driver keeps in a task's own folder.
 const (
 	bundleName = "bundle"
-	rootName   = "root" // for the host view, and for an image under a layer
+	rootName   = "root" // the container's root is composed below it
+	configName = "config.json"
 	pidName    = "pid"
 	logName    = "log"
 )
@@ -117,16 +118,11 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	if err := os.MkdirAll(bundle, 0o711); err != nil {
 		return nil, fault.OfMachine(fmt.Errorf("bundle: %w", err))
 	}
-	root := s.Rootfs
-	var overlay *supervisor.Overlay
-	switch {
-	case s.Rootfs == container.HostImage:
-		root = filepath.Join(bundle, rootName)
-	case s.Layer != "":
-		root = filepath.Join(bundle, rootName)
-		overlay = &supervisor.Overlay{Lower: s.Rootfs, Layer: s.Layer, Target: root}
+	base := filepath.Join(bundle, rootName)
+	if err := os.MkdirAll(base, 0o711); err != nil {
+		return nil, fault.OfMachine(fmt.Errorf("bundle: %w", err))
 	}
-	if err := d.write(s, bundle, root); err != nil {
+	if err := d.write(s, bundle); err != nil {
 		return nil, fault.OfMachine(fmt.Errorf("bundle: %w", err))
 	}
 	log := filepath.Join(bundle, logName)
@@ -134,7 +130,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	return &supervisor.Spec{Env: environment, Detached: &supervisor.Detached{
 		Run:     append(line, "run", "--detach", "--bundle", bundle, "--pid-file", filepath.Join(bundle, pidName), s.ID),
 		PIDFile: filepath.Join(bundle, pidName), Delete: d.line("delete", "--force", s.ID), Complaints: log,
-		Leaves: d.leaves(s.ID), Cgroups: d.o.Cgroups, Overlay: overlay,
+		Leaves: d.leaves(s.ID), Cgroups: d.o.Cgroups, Root: *s, Base: base, Config: filepath.Join(bundle, configName),
 	}}, nil
 }
 
@@ -163,21 +159,16 @@ func (d *Driver) line(words ...string) []string {
 }
 
 // write writes the bundle.
-func (d *Driver) write(s *carapace.Spec, bundle, root string) error {
-	c, err := config(s, root, d.cgroup(s.ID))
+func (d *Driver) write(s *carapace.Spec, bundle string) error {
+	c, err := config(s, carapace.ComposedRoot(filepath.Join(bundle, rootName)), d.cgroup(s.ID))
 	if err != nil {
 		return err
-	}
-	if s.Rootfs == container.HostImage {
-		if err := hostView(root, c, s.Hide); err != nil {
-			return fmt.Errorf("host view: %w", err)
-		}
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(bundle, "config.json"), text, 0o600)
+	return os.WriteFile(filepath.Join(bundle, configName), text, 0o600)
 }
 
 // Try runs a container that ends at once. That its command may not be there does not matter.
@@ -188,12 +179,18 @@ func (d *Driver) Try(ctx context.Context) error {
 	}
 	defer os.RemoveAll(bundle)
 	s := &carapace.Spec{ID: "of-" + filepath.Base(bundle), Rootfs: container.HostImage, Command: []string{"/bin/true"}}
-	if err := d.write(s, bundle, filepath.Join(bundle, rootName)); err != nil {
+	if err := errors.Join(d.write(s, bundle), os.Mkdir(filepath.Join(bundle, rootName), 0o711)); err != nil {
 		return err
 	}
 	line := d.line("run", "--bundle", bundle, s.ID)
 	defer carapace.HoldParents(d.o.Cgroups)()
-	text, err := exec.CommandContext(ctx, line[0], line[1:]...).CombinedOutput()
+	var text []byte
+	err = carapace.InOwnMounts(func() (err error) {
+		if _, err = carapace.Compose(*s, filepath.Join(bundle, rootName)); err == nil {
+			text, err = exec.CommandContext(ctx, line[0], line[1:]...).CombinedOutput()
+		}
+		return err
+	})
 	said := strings.TrimSpace(string(text))
 	if err == nil || strings.Contains(said, "executable file") {
 		return nil

@@ -25,11 +25,7 @@ func written(t *testing.T, s carapace.Spec) *specs.Spec {
 		t.Fatal(err)
 	}
 	bundle := t.TempDir()
-	root := s.Rootfs
-	if root == "host" {
-		root = filepath.Join(bundle, rootName)
-	}
-	if err := d.write(&s, bundle, root); err != nil {
+	if err := d.write(&s, bundle); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(bundle, "config.json"))
@@ -67,29 +63,13 @@ func TestConfig(t *testing.T) {
 	if first := r.Devices[0]; first.Allow || first.Access != "rwm" || first.Type != "" || len(r.Devices) != 2 || *r.Devices[1].Minor != 3 {
 		t.Errorf("%+v", r.Devices)
 	}
-	last := c.Mounts[len(c.Mounts)-1]
-	if last.Source != "/data" || last.Destination != "/d" || !slices.Contains(last.Options, "rro") {
-		t.Errorf("%+v", last)
-	}
-	if c.Linux.CgroupsPath != "/synapse/x" || !slices.ContainsFunc(c.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == specs.NetworkNamespace }) {
-		t.Errorf("%+v", c.Linux)
-	}
-}
-
-// TestHostView: the machine's root is there to be read, but for what is the task's own and what is hidden.
-func TestHostView(t *testing.T) {
-	hidden := t.TempDir()
-	c := written(t, carapace.Spec{ID: "x", Rootfs: "host", Command: []string{"true"}, Hide: []string{hidden, "/no/such"}})
-	if !c.Root.Readonly {
-		t.Error("the root can be written to")
-	}
-	for _, m := range c.Mounts {
-		if m.Type == "bind" && (!slices.Contains(m.Options, "rro") || slices.Contains([]string{"/proc", "/sys", "/dev", "/run", "/tmp", "/root"}, m.Destination)) {
+	for _, m := range c.Mounts { // what a job names is in the root already, and no path of it reaches the program
+		if strings.HasPrefix(m.Source, "/") || m.Type == "bind" {
 			t.Errorf("%+v", m)
 		}
 	}
-	if !slices.Contains(c.Linux.MaskedPaths, hidden) || slices.Contains(c.Linux.MaskedPaths, "/no/such") {
-		t.Errorf("%q", c.Linux.MaskedPaths)
+	if c.Linux.CgroupsPath != "/synapse/x" || !slices.ContainsFunc(c.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == specs.NetworkNamespace }) {
+		t.Errorf("%+v", c.Linux)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -69,19 +70,35 @@ func real(path string) string {
 	return path
 }
 
-// mayWrite refuses a job's place that the task could not be given.
-func (d *Driver) mayWrite(s *messages.JobSpec) error {
+// named finds out what is behind the paths of a job, as its user: those where it may write.
+func (d *Driver) named(s *messages.JobSpec, user *account.Account) ([]door.Ticket, error) {
+	visitor := door.Visitor{As: user.Guest(), Rules: d.o.Policy.MountRules(d.o.Hide)}
+	var tickets []door.Ticket
 	for i, m := range s.GetMounts() {
-		if d.bars(m.GetSource()) {
-			return fmt.Errorf("mounts[%d].source: %s is hidden from tasks, because the agent keeps its own there; take a directory beside it", i, m.GetSource())
+		ticket, err := visitor.Ask(door.Named(m.GetSource()))
+		if err != nil {
+			return nil, fmt.Errorf("mounts[%d].source: %w", i, err)
 		}
+		tickets = append(tickets, ticket)
 	}
-	for _, hidden := range d.o.Hide {
-		if dir := s.GetWorkdir(); dir != "" && carapace.Within(real(dir), real(hidden)) {
-			return fmt.Errorf("workdir: %s is hidden from tasks, because the agent keeps its own there; take a directory beside it", dir)
-		}
+	if s.GetWorkdir() == "" {
+		return tickets, nil
 	}
-	return nil
+	dir := door.Named(s.GetWorkdir())
+	folder, err := visitor.As.Look(dir)
+	if err != nil {
+		return nil, fmt.Errorf("workdir: %w, or leave workdir out for a scratch directory", err)
+	}
+	if !folder {
+		return nil, fmt.Errorf("workdir: %v is not a directory that the task's user can enter", dir)
+	}
+	ticket, err := visitor.Ask(dir)
+	if err == nil {
+		tickets = append(tickets, ticket)
+	} else if visitor.Hides(dir) {
+		return nil, fmt.Errorf("workdir: %w", err)
+	}
+	return tickets, nil // where it may go and nothing more, it goes as its user
 }
 
 // confinement is what the task's supervisor puts on it; nil where the kernel has no means.
@@ -105,13 +122,8 @@ func (d *Driver) confinement(t *launcher.Task, user *account.Account) (*supervis
 		// CUDA names its threads by their files in /proc. Root would find the kernel's settings there.
 		c.Use = append(c.Use, "/proc")
 	}
-	if dir := t.Spec.GetWorkdir(); dir != "" {
-		c.Write = append(c.Write, dir)
-	}
-	for _, m := range t.Spec.GetMounts() {
-		c.Write = append(c.Write, m.GetSource())
-	}
-	return c, nil
+	c.Named, err = d.named(t.Spec, user)
+	return c, err
 }
 
 // nodes are those of the task's GPUs. Of a declared device nobody knows which they are: with one the task may open

@@ -21,6 +21,7 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -46,6 +47,8 @@ type Options struct {
 	DefaultUser string
 	// AllowRoot lets jobs run as root.
 	AllowRoot bool
+	// Policy is what jobs may name.
+	Policy permit.Policy
 	// Env is what every task finds beside its own, PATH for example.
 	Env []string
 	// Cgroups is a directory of the unified hierarchy under which each task gets
@@ -86,10 +89,13 @@ func (d *Driver) Scratch(t *launcher.Task) string { return t.Scratch }
 
 // Prepare refuses what needs a container, and hands the scratch directory to the user.
 func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
+	if err := d.o.Policy.MayProcess(); err != nil {
+		return err
+	}
 	if err := check(t.Spec); err != nil {
 		return err
 	}
-	if err := d.mayWrite(t.Spec); err != nil {
+	if err := d.o.Policy.MayHostView(); err != nil {
 		return err
 	}
 	if _, err := d.nodes(t); err != nil {
@@ -97,6 +103,9 @@ func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 	}
 	user, err := d.user(t.Spec)
 	if err != nil {
+		return err
+	}
+	if _, err := d.named(t.Spec, user); err != nil {
 		return err
 	}
 	if user.Self {
@@ -112,7 +121,7 @@ func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 }
 
 func (d *Driver) user(s *messages.JobSpec) (*account.Account, error) {
-	return account.Rules{Default: d.o.DefaultUser, AllowRoot: d.o.AllowRoot}.Of(s.GetUser())
+	return account.Rules{Default: d.o.DefaultUser, AllowRoot: d.o.AllowRoot, From: d.o.Policy.Users.From}.Of(s.GetUser())
 }
 
 // reachable refuses a data directory that the task's user cannot pass through:
@@ -140,16 +149,6 @@ func check(s *messages.JobSpec) error {
 	for i, m := range s.GetMounts() {
 		if m.GetSource() != m.GetTarget() || m.GetReadOnly() {
 			return fmt.Errorf("mounts[%d]: %s at %s needs a container; plain processes see the host's own files: leave it out, or use the same path for both and no readOnly", i, m.GetSource(), m.GetTarget())
-		}
-		if _, err := os.Stat(m.GetSource()); err != nil {
-			return fmt.Errorf("mounts[%d].source: %w", i, err)
-		}
-	}
-	if dir := s.GetWorkdir(); dir != "" {
-		if info, err := os.Stat(dir); err != nil {
-			return fmt.Errorf("workdir: %w; make it on every machine, or leave workdir out for a scratch directory", err)
-		} else if !info.IsDir() {
-			return fmt.Errorf("workdir: %s is not a directory", dir)
 		}
 	}
 	return nil

@@ -96,7 +96,12 @@ func TestUserAsRoot(t *testing.T) {
 		{Options{}, "0:5", 0, "user: 0:5 is root"},
 		{Options{AllowRoot: true}, "root", 0, ""},
 		{Options{DefaultUser: "61234"}, "", 61234, ""},
-		{Options{}, "61234:61235", 61234, ""},
+		{Options{}, "61234:61234", 61234, ""},
+		{Options{}, "61234:61235", 0, "user: 61234 is not in the group 61235"},
+		{Options{}, "nobody:42", 0, "user: nobody is not in the group 42"},
+		{Options{}, "nobody:0", 0, "user: nobody is not in the group 0"},
+		{Options{}, "daemon", 0, "user: daemon has the number 1, "},
+		{Options{}, "2", 0, "user: 2 has the number 2, "},
 		{Options{}, "61234:x", 0, "user: the group"},
 		{Options{}, "-1", 0, "user: "},
 	} {
@@ -171,9 +176,12 @@ func TestConfinement(t *testing.T) {
 		{Gpu: &messages.Gpu{Id: "GPU-0"}, Nodes: []string{"/dev/nvidia0"}}, {Gpu: &messages.Gpu{Id: "GPU-1"}, Nodes: []string{"/dev/nvidia1"}},
 	}
 	o := Options{Hide: []string{"/srv/agent"}, Gpus: gpu.NewHardware(t.TempDir(), known), Landlock: func() (int, error) { return 4, nil }, AllowRoot: true}
-	given := t.TempDir()
+	given, work := t.TempDir(), t.TempDir()
+	if err := os.Chmod(filepath.Dir(given), 0o711); err != nil {
+		t.Fatal(err)
+	}
 	task := taskOf(t, host(func(s *messages.JobSpec) {
-		s.Workdir, s.Mounts = "/srv/work", []*messages.Mount{{Source: given, Target: given}}
+		s.Workdir, s.Mounts = work, []*messages.Mount{{Source: given, Target: given}}
 	}))
 	task.Gpus = []*messages.Gpu{known[0].Gpu}
 	task.Grant.Gpus = []*messages.GpuShare{{GpuId: "GPU-0"}}
@@ -192,13 +200,13 @@ func TestConfinement(t *testing.T) {
 		has  bool
 	}{
 		{c.Use, "/dev/nvidia0", true}, {c.Use, "/dev/nvidia1", false}, {c.Use, "/dev", false}, {c.Use, "/dev/null", true}, {c.Hide, "/srv/agent", true},
-		{c.Write, "/tmp", true}, {c.Write, "/srv/work", true}, {c.Write, given, true}, {c.Write, "/", false}, {c.Write, task.Scratch, false},
+		{c.Write, "/tmp", true}, {named(c), strconv.Quote(work), true}, {named(c), strconv.Quote(given), true}, {c.Write, "/", false}, {c.Write, task.Scratch, false},
 	} {
 		if slices.Contains(want.in, want.path) != want.has {
 			t.Errorf("%s is in %v: %v", want.path, want.in, !want.has)
 		}
 	}
-	if c.Own != task.Scratch || c.Landlock != 4 || c.Bound {
+	if len(c.Named) != 2 || c.Own != task.Scratch || c.Landlock != 4 || c.Bound {
 		t.Errorf("%+v", c)
 	}
 	if os.Geteuid() == 0 {
@@ -364,4 +372,12 @@ func TestMain(m *testing.M) {
 		syscall.Exit(supervisor.Main(os.Args[2:])) // The race detector has os.Exit wait for a second.
 	}
 	os.Exit(m.Run())
+}
+
+// named are the paths of a job's that a confinement opens.
+func named(c *supervisor.Confinement) (paths []string) {
+	for _, ticket := range c.Named {
+		paths = append(paths, ticket.Path.String())
+	}
+	return paths
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/door"
 )
 
 // This file owns what a task of plain processes may still do to the machine: the rules that make it so. The task is the
@@ -27,6 +28,8 @@ type Confinement struct {
 	Own string `json:"own,omitempty"`
 	// Write are places where it may do anything; one with something hidden in it, or hidden itself, is passed over.
 	Write []string `json:"write,omitempty"`
+	// Named are places where it may do anything because its job names them.
+	Named []door.Ticket `json:"named,omitempty"`
 	// Use are files, devices and folders of such that may be written and controlled, but neither made nor removed.
 	Use []string `json:"use,omitempty"`
 	// Bound takes from a task that is root what would lead around all this: to load modules, to make device nodes, to read
@@ -88,6 +91,9 @@ func (c *Confinement) rules() (*ruleset, error) {
 	}
 	for _, path := range c.Write {
 		m.allowWrite(path)
+	}
+	for _, ticket := range c.Named {
+		m.allowNamed(ticket)
 	}
 	if c.Own != "" {
 		m.allowAt(c.Own, mayWrite)
@@ -165,6 +171,22 @@ func (m *confining) allowWrite(path string) {
 		}
 		return m.allow(fd, mayWrite)
 	})
+}
+
+// allowNamed goes through the door again: what was named must not have become another place.
+func (m *confining) allowNamed(ticket door.Ticket) {
+	fd, err := ticket.Open()
+	if err == nil {
+		rights := uint64(mayWrite)
+		if ticket.ReadOnly {
+			rights = mayRead | mayList
+		}
+		err = m.allow(fd, rights)
+		unix.Close(fd)
+	}
+	if err != nil && m.failed == nil {
+		m.failed = err
+	}
 }
 
 func (m *confining) withPlace(path string, do func(fd int) error) {

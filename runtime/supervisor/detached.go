@@ -37,15 +37,11 @@ type Detached struct {
 	// Leaves are the container's cgroups, and Cgroups is where they are made.
 	Leaves  []string         `json:"leaves"`
 	Cgroups carapace.Cgroups `json:"cgroups"`
-	// Overlay is put in place before Run, for no eyes but the program's and the container's.
-	Overlay *Overlay `json:"overlay,omitempty"`
-}
-
-// Overlay is a directory that others use, under a layer for what is written.
-type Overlay struct {
-	Lower  string `json:"lower"`
-	Layer  string `json:"layer"`
-	Target string `json:"target"`
+	// Root is what is mounted below Base before Run, for no eyes but the program's and the container's.
+	Root carapace.Spec `json:"root"`
+	Base string        `json:"base"`
+	// Config is the bundle's description of the container, which is told where the workdir is then.
+	Config string `json:"config"`
 }
 
 const deletePatience = 30 * time.Second
@@ -76,7 +72,7 @@ func (d *detached) start() *Exit {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return setUpFailed(fmt.Errorf("become the subreaper: %w", err))
 	}
-	if err := d.of.Overlay.mount(); err != nil {
+	if err := d.of.compose(); err != nil {
 		return neverRun(err)
 	}
 	null, err := os.Open(os.DevNull)
@@ -104,24 +100,36 @@ func (d *detached) start() *Exit {
 	return nil
 }
 
-// mount shows the overlay in a mount namespace of the calling thread's own: it goes when the last one in there goes.
-func (o *Overlay) mount() error {
-	if o == nil {
-		return nil
+// compose mounts the root in a mount namespace of the calling thread's own: it goes when the last one in there goes.
+func (d *Detached) compose() error {
+	if err := carapace.OwnMounts(); err != nil {
+		return err
 	}
-	if err := os.MkdirAll(o.Target, 0o755); err != nil {
-		return fault.OfMachine(fmt.Errorf("layer: %w", err))
+	workdir, err := carapace.Compose(d.Root, d.Base)
+	if err != nil {
+		return err
 	}
-	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
-		return fault.OfMachine(fmt.Errorf("own mounts: %w", err))
+	return fault.OfMachine(setWorkdir(d.Config, workdir))
+}
+
+// setWorkdir writes the working directory into a bundle's description.
+func setWorkdir(config, workdir string) error {
+	text, err := os.ReadFile(config)
+	if err != nil {
+		return err
 	}
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fault.OfMachine(fmt.Errorf("own mounts: %w", err))
+	var all, process map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(text, &all), json.Unmarshal(all["process"], &process)); err != nil {
+		return err
 	}
-	if err := carapace.MountOverlay(o.Lower, o.Layer, o.Target); err != nil {
-		return fmt.Errorf("layer over %s: %w", o.Lower, err)
+	var wrong [3]error
+	process["cwd"], wrong[0] = json.Marshal(workdir)
+	all["process"], wrong[1] = json.Marshal(process)
+	text, wrong[2] = json.Marshal(all)
+	if err := errors.Join(wrong[:]...); err != nil {
+		return err
 	}
-	return nil
+	return os.WriteFile(config, text, 0o600)
 }
 
 // reap waits for everything, as it does for plain processes. The leader may end

@@ -85,7 +85,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 
 // wrap turns a container that is the task into one that has the program make the task.
 func (d *Driver) wrap(s *carapace.Spec) {
-	mounts := []carapace.Mount{{Source: d.binary, Target: place + "/carapace", ReadOnly: true}, {Source: s.Rootfs, Target: rootfs}}
+	mounts := []carapace.Mount{{Source: d.binary, Target: place + "/carapace", ReadOnly: true}, {Named: s.Image, Target: rootfs}}
 	if s.Scratch != "" {
 		mounts = append(mounts, carapace.Mount{Source: s.Scratch, Target: rootfs + "/scratch"})
 	}
@@ -96,7 +96,7 @@ func (d *Driver) wrap(s *carapace.Spec) {
 	s.Mounts = mounts
 	// The first double dash ends the program's own flags, so that the command may have some.
 	s.Command = append([]string{place + "/carapace", "child", "--"}, s.Command...)
-	s.Rootfs, s.Layer, s.ReadOnly, s.Workdir = "host", "", true, place
+	s.Rootfs, s.Image, s.Layer, s.ReadOnly, s.Workdir = "host", nil, "", true, place
 	s.NoInit = true
 	// It names the host, changes its root and mounts /proc by itself, which the filter forbids.
 	s.CapAdd = append(s.CapAdd, "SYS_ADMIN", "SYS_CHROOT")

@@ -12,6 +12,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
@@ -43,8 +44,9 @@ func TestIs(t *testing.T) {
 
 // TestWrap: the command's own flags stay its own, and what the task was to see is in the root it will have.
 func TestWrap(t *testing.T) {
+	image := &door.Ticket{Directory: true}
 	s := carapace.Spec{
-		Rootfs: "/srv/image", Layer: "/layer", Scratch: "/scratch-of-1", Command: []string{"sh", "-c", "--", "x"},
+		Image: image, Layer: "/layer", Scratch: "/scratch-of-1", Command: []string{"sh", "-c", "--", "x"},
 		Mounts: []carapace.Mount{{Source: "/data", Target: "/mnt/../data", ReadOnly: true}},
 	}
 	New("/opt/carapace", nil).wrap(&s)
@@ -52,13 +54,13 @@ func TestWrap(t *testing.T) {
 		t.Errorf("%q", s.Command)
 	}
 	want := []carapace.Mount{
-		{Source: "/opt/carapace", Target: "/run/carapace/carapace", ReadOnly: true}, {Source: "/srv/image", Target: "/run/carapace/rootfs"},
+		{Source: "/opt/carapace", Target: "/run/carapace/carapace", ReadOnly: true}, {Named: image, Target: "/run/carapace/rootfs"},
 		{Source: "/scratch-of-1", Target: "/run/carapace/rootfs/scratch"}, {Source: "/data", Target: "/run/carapace/rootfs/data", ReadOnly: true},
 	}
 	if !slices.Equal(s.Mounts, want) {
 		t.Errorf("%+v", s.Mounts)
 	}
-	if s.Rootfs != "host" || s.Layer != "" || !s.NoInit || s.Workdir != "/run/carapace" {
+	if s.Rootfs != "host" || s.Image != nil || s.Layer != "" || !s.NoInit || s.Workdir != "/run/carapace" {
 		t.Errorf("%+v", s)
 	}
 	if err := s.Validate(); err != nil {

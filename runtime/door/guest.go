@@ -1,0 +1,84 @@
+//go:build linux
+
+package door
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file owns how a thread is somebody else for the time of one look.
+
+// Guest is the task's user, as the kernel knows it.
+type Guest struct {
+	UID    uint32   `json:"uid"`
+	GID    uint32   `json:"gid"`
+	Groups []uint32 `json:"groups,omitempty"`
+	// Self is the agent's own user, where the agent is not root: there is nobody else to be.
+	Self bool `json:"self,omitempty"`
+}
+
+func (g Guest) String() string {
+	if g.Self {
+		return "the agent's own"
+	}
+	return fmt.Sprintf("%d:%d", g.UID, g.GID)
+}
+
+// Do does something to files with the guest's rights and no others: its user, its group, its further groups, and none of root's
+// capabilities over files, which the kernel takes back with the user. It is this thread alone, and only until do has ended.
+func (g Guest) Do(do func() error) (err error) {
+	if g.Self {
+		return do()
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	groups, err := unix.Getgroups()
+	if err != nil {
+		return fmt.Errorf("groups: %w", err)
+	}
+	own := make([]uint32, len(groups))
+	for i, group := range groups {
+		own[i] = uint32(group)
+	}
+	if err := setGroups(g.Groups); err != nil {
+		return fmt.Errorf("groups of user %d: %w", g.UID, err)
+	}
+	uid, gid := unix.Geteuid(), unix.Getegid()
+	become(int(g.UID), int(g.GID))
+	defer func() {
+		become(uid, gid)
+		if setGroups(own) != nil {
+			panic("a thread cannot be itself again: it would go on with a user's groups")
+		}
+	}()
+	user, _ := unix.SetfsuidRetUid(-1)
+	group, _ := unix.SetfsgidRetGid(-1)
+	if user != int(g.UID) || group != int(g.GID) {
+		return errors.New("this thread cannot be another user")
+	}
+	return do()
+}
+
+// become sets the group and the user for access to files. Neither call says whether it did.
+func become(uid, gid int) {
+	_, _ = unix.SetfsgidRetGid(gid)
+	_, _ = unix.SetfsuidRetUid(uid)
+}
+
+// setGroups is for the calling thread: the standard library's is for all of them.
+func setGroups(groups []uint32) error {
+	var first *uint32
+	if len(groups) > 0 {
+		first = &groups[0]
+	}
+	_, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(first)), 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+// Package permit is what the owner of a machine lets jobs name on it: a file of root's, read once when the agent starts. The
+// machine enforces it, whatever a scheduler says. It decides nothing by itself: the drivers and runtime/door do.
+package permit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/fault"
+)
+
+// Policy is the file. What it leaves out is as on a machine without one.
+type Policy struct {
+	Users Users `yaml:"users"`
+	// Mounts are the directories that jobs may name as sources of mounts; none: every one that the task's user reaches.
+	Mounts []Mount `yaml:"mounts"`
+	// Images are the directories in which images may lie that jobs name by a path; none: wherever the task's user reads them.
+	Images []string `yaml:"images"`
+	// Registries are the hosts that images may come from; none: every one.
+	Registries []string `yaml:"registries"`
+	// HostView and ProcessDriver may be false: then no job runs on the machine's own root, or without a container.
+	HostView      *bool `yaml:"hostView"`
+	ProcessDriver *bool `yaml:"processDriver"`
+}
+
+// Users says as whom jobs may run.
+type Users struct {
+	From   uint32            `yaml:"from"` // the least number of a user; 0: 1000
+	Owners map[string]string `yaml:"owners"`
+}
+
+// Mount is a directory of the machine.
+type Mount struct {
+	Path     string   `yaml:"path"`
+	ReadOnly bool     `yaml:"readOnly"`
+	Types    []string `yaml:"types"`
+}
+
+// maxBytes is more than any such file has.
+const maxBytes = 1 << 20
+
+// Read reads a policy that nobody but root, or the agent's own user, can have written.
+func Read(path string) (p Policy, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return p, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return p, err
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	switch {
+	case !info.Mode().IsRegular():
+		return p, fmt.Errorf("%s is not a file", path)
+	case owner != 0 && int(owner) != os.Geteuid():
+		return p, fmt.Errorf("%s belongs to user %d, who could change what this machine allows; chown it to root", path, owner)
+	case info.Mode().Perm()&0o022 != 0:
+		return p, fmt.Errorf("%s can be written to by others; chmod go-w it", path)
+	case info.Size() > maxBytes:
+		return p, fmt.Errorf("%s has more than %d bytes", path, maxBytes)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxBytes))
+	if err != nil {
+		return p, err
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&p); err != nil && !errors.Is(err, io.EOF) {
+		return p, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := p.check(); err != nil {
+		return p, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+// check refuses what could not be meant: a rule that holds for nothing looks like one that protects.
+func (p Policy) check() error {
+	if len(p.Users.Owners) > 0 {
+		return errors.New("users.owners: cannot be obeyed yet, because a job's owner is not proven to the machine; leave it out")
+	}
+	for i, m := range p.Mounts {
+		if err := directory(m.Path); err != nil {
+			return fmt.Errorf("mounts[%d].path: %w", i, err)
+		}
+		for j, kind := range m.Types {
+			if kind == "" || strings.ContainsAny(kind, " \t\n") {
+				return fmt.Errorf("mounts[%d].types[%d]: %q is no file system's name, as ext4 or nfs4", i, j, kind)
+			}
+		}
+	}
+	for i, path := range p.Images {
+		if err := directory(path); err != nil {
+			return fmt.Errorf("images[%d]: %w", i, err)
+		}
+	}
+	for i, host := range p.Registries {
+		if host == "" || strings.ContainsAny(host, "/@ ") {
+			return fmt.Errorf("registries[%d]: %q is no registry's host, as ghcr.io or registry:5000", i, host)
+		}
+	}
+	return nil
+}
+
+func directory(path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("%q is not an absolute path", path)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", path)
+	}
+	return nil
+}
+
+// MountRules are what jobs may name as sources of mounts.
+func (p Policy) MountRules(hide []string) door.Rules {
+	rules := door.Rules{Hide: hide}
+	for _, m := range p.Mounts {
+		rules.Mounts = append(rules.Mounts, door.Place(m))
+	}
+	return rules
+}
+
+// ImageRules are what jobs may name as images.
+func (p Policy) ImageRules(hide []string) door.Rules {
+	rules := door.Rules{Hide: hide}
+	for _, path := range p.Images {
+		rules.Mounts = append(rules.Mounts, door.Place{Path: path})
+	}
+	return rules
+}
+
+// MayHostView refuses the machine's own root.
+func (p Policy) MayHostView() error {
+	if p.HostView != nil && !*p.HostView {
+		return fault.OfJob(errors.New("image: host is not allowed by this machine's policy; name an image"))
+	}
+	return nil
+}
+
+// MayProcess refuses plain processes.
+func (p Policy) MayProcess() error {
+	if p.ProcessDriver != nil && !*p.ProcessDriver {
+		return fault.OfJob(errors.New("image: this machine runs plain processes, which its policy does not allow; name another machine with nodeSelector"))
+	}
+	return nil
+}
+
+// MayPull refuses a registry.
+func (p Policy) MayPull(host string) error {
+	if len(p.Registries) == 0 || slices.Contains(p.Registries, host) {
+		return nil
+	}
+	return fault.OfJob(fmt.Errorf("image: %s is none of the registries that this machine's policy allows: %s", host, strings.Join(p.Registries, ", ")))
+}
+
+// String is the policy that is in force, the defaults filled in.
+func (p Policy) String() string {
+	from := p.Users.From
+	if from == 0 {
+		from = 1000
+	}
+	parts := []string{fmt.Sprintf("users from %d, in their own groups", from)}
+	mounts := "mounts of what the task's user reaches on " + strings.Join(door.Types, ", ")
+	if len(p.Mounts) > 0 {
+		mounts = "mounts of"
+		for _, m := range p.Mounts {
+			mounts += " " + m.Path
+			if m.ReadOnly {
+				mounts += " (read-only)"
+			}
+			if len(m.Types) > 0 {
+				mounts += " (on " + strings.Join(m.Types, ", ") + ")"
+			}
+		}
+	}
+	images := "images where the task's user reads them"
+	if len(p.Images) > 0 {
+		images = "images in " + strings.Join(p.Images, ", ")
+	}
+	registries := "every registry"
+	if len(p.Registries) > 0 {
+		registries = "registries " + strings.Join(p.Registries, ", ")
+	}
+	parts = append(parts, mounts, images, registries)
+	if p.MayHostView() != nil {
+		parts = append(parts, "no host view")
+	}
+	if p.MayProcess() != nil {
+		parts = append(parts, "no plain processes")
+	}
+	return strings.Join(parts, "; ")
+}

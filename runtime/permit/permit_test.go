@@ -1,0 +1,83 @@
+package permit
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/runtime/fault"
+)
+
+func written(t *testing.T, text string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, mode)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestRead: a policy that could not be meant, or that another could change, is refused at the start.
+func TestRead(t *testing.T) {
+	for text, says := range map[string]string{
+		"":                                       "",
+		"users: {from: 5000}":                    "",
+		"mounts: [{path: /usr, readOnly: true}]": "",
+		"user: {from: 5}":                        "field user not found",
+		"users: {from: -1}":                      "line 1",
+		"users: {owners: {a: b}}":                "users.owners: ",
+		"mounts: [{path: usr}]":                  "mounts[0].path: ",
+		"mounts: [{path: /no/such}]":             "mounts[0].path: ",
+		"mounts: [{path: /etc/passwd}]":          "is not a directory",
+		"mounts: [{path: /usr, types: ['']}]":    "mounts[0].types[0]: ",
+		"images: [etc]":                          "images[0]: ",
+		"registries: ['https://x']":              "registries[0]: ",
+	} {
+		_, err := Read(written(t, text, 0o644))
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := Read(written(t, "", 0o666)); err == nil || !strings.Contains(err.Error(), "chmod") {
+		t.Errorf("one that anybody can write to: %v", err)
+	}
+	if os.Geteuid() == 0 {
+		path := written(t, "", 0o644)
+		if err := os.Chown(path, 1234, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "chown") {
+			t.Errorf("one of another user: %v", err)
+		}
+	}
+}
+
+// TestPolicy: what is not allowed is the job's fault, and what is in force is told whole.
+func TestPolicy(t *testing.T) {
+	none := Policy{}
+	if err := errors.Join(none.MayHostView(), none.MayProcess(), none.MayPull("any")); err != nil {
+		t.Error(err)
+	}
+	p, err := Read(written(t, "users: {from: 5000}\nmounts: [{path: /usr, readOnly: true, types: [ext4]}]\nimages: [/srv]\nregistries: [ghcr.io]\nhostView: false\nprocessDriver: false\n", 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{p.MayHostView(), p.MayProcess(), p.MayPull("docker.io")} {
+		if fault.Of(err) != fault.Job {
+			t.Errorf("%v", err)
+		}
+	}
+	if p.MayPull("ghcr.io") != nil || len(p.MountRules([]string{"/x"}).Mounts) != 1 || p.ImageRules(nil).Mounts[0].Path != "/srv" {
+		t.Errorf("%+v", p)
+	}
+	for _, part := range []string{"users from 5000", "/usr (read-only) (on ext4)", "images in /srv", "registries ghcr.io", "no host view", "no plain processes"} {
+		if !strings.Contains(p.String(), part) {
+			t.Errorf("%q is not in %s", part, p)
+		}
+	}
+	if !strings.Contains(none.String(), "users from 1000") || !strings.Contains(none.String(), "nfs4") {
+		t.Error(none)
+	}
+}

@@ -1,0 +1,93 @@
+// The law of the doors: what a job names on a machine is opened by runtime/door and by nobody else. It reads the syntax only, so
+// it follows a job's word through a variable of the same function, and no further.
+package test
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"strings"
+)
+
+// jobWords are the getters of a job's paths.
+var jobWords = []string{"GetSource", "GetWorkdir", "GetImage"}
+
+// openers are the packages that resolve a path. What only looks at the text is let through.
+var (
+	openers  = []string{"os", "syscall", "golang.org/x/sys/unix", "path/filepath", "os/exec", "io/ioutil"}
+	textOnly = []string{"IsAbs", "Clean", "Join", "Base", "Dir"}
+)
+
+// doorsLaw: no path of a job's reaches a call that would resolve it with the agent's rights.
+func doorsLaw(s source) []string {
+	if !s.production() || s.layer() != "runtime" || strings.HasPrefix(s.path, "runtime/door/") {
+		return nil
+	}
+	var findings []string
+	for _, declaration := range s.syntax.Decls {
+		function, ok := declaration.(*ast.FuncDecl)
+		if !ok || function.Body == nil {
+			continue
+		}
+		words := jobVariables(function.Body)
+		ast.Inspect(function.Body, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !s.opens(call) {
+				return true
+			}
+			for _, argument := range call.Args {
+				if ofJob(argument, words) {
+					findings = append(findings, fmt.Sprintf("%s: a path that a job names is opened by runtime/door alone", s.at(call.Pos())))
+				}
+			}
+			return true
+		})
+	}
+	return findings
+}
+
+// opens tells whether a call resolves a path.
+func (s source) opens(call *ast.CallExpr) bool {
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && slices.Contains(openers, s.imported(selector)) && !slices.Contains(textOnly, selector.Sel.Name)
+}
+
+// jobVariables are the names that a function gives to a job's words.
+func jobVariables(body *ast.BlockStmt) []string {
+	var names []string
+	ast.Inspect(body, func(n ast.Node) bool {
+		assign, ok := n.(*ast.AssignStmt)
+		if !ok {
+			return true
+		}
+		for i, value := range assign.Rhs {
+			if name, ok := assign.Lhs[min(i, len(assign.Lhs)-1)].(*ast.Ident); ok && ofJob(value, names) {
+				names = append(names, name.Name)
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// ofJob tells whether an expression has a job's word in it that was not handed to runtime/door.
+func ofJob(expression ast.Expr, words []string) bool {
+	found := false
+	ast.Inspect(expression, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if selector, ok := n.Fun.(*ast.SelectorExpr); ok {
+				if at, ok := selector.X.(*ast.Ident); ok && at.Name == "door" {
+					return false
+				}
+				found = found || slices.Contains(jobWords, selector.Sel.Name)
+			}
+		case *ast.Ident:
+			found = found || slices.Contains(words, n.Name)
+		case *ast.BinaryExpr:
+			return n.Op.String() == "+" // a comparison is no path
+		}
+		return true
+	})
+	return found
+}
