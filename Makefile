@@ -21,7 +21,7 @@ SHORT    ?=
 # For how long `make chaos` breaks things; SEED draws them.
 DURATION ?= 20m
 # How many seeds a planted bug may survive before it counts as one that the tests miss.
-MUTANT_SEEDS ?= 200
+MUTANT_SEEDS ?= 400
 
 # Nothing here needs cgo, and a binary without it is one file that runs everywhere. Only the race detector asks for it.
 export CGO_ENABLED = 0
@@ -101,7 +101,7 @@ fuzz: ## run every fuzz target for FUZZTIME each (20s)
 chaos: ## break a cluster of real processes while gangs run on it: DURATION=20m, SEED=7 (needs PostgreSQL)
 	$(GO) test ./test/chaos -run TestChaos -count=1 -v -timeout 24h -args -chaos.duration=$(DURATION) $(if $(SEED),-chaos.seed=$(SEED))
 
-mutants: ## plant each known bug and check that the simulator or a scenario catches it: NAME=x one of them
+mutants: ## plant each known bug and check that seeds, a scenario or a test catch it: NAME=x one of them
 	$(GO) run ./test/mutants -seeds $(MUTANT_SEEDS) $(if $(NAME),-name $(NAME))
 
 cover: ## measure test coverage per function, generated code left out (cover.out)

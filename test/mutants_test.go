@@ -17,7 +17,7 @@ import (
 )
 
 // minMutants is how many planted bugs the tests promise to notice.
-const minMutants = 40
+const minMutants = 150
 
 // long type-checks every harmed package too. Without it a mutant is only known to apply and to parse; `make mutants`
 // builds each anyway.

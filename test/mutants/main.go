@@ -1,5 +1,5 @@
 // Command mutants plants each known bug in the code and sees whether the tests notice: the simulator's seeds on a small
-// world, or a golden dialogue. A bug that nothing notices is a hole in the tests, and the command fails.
+// world, a golden dialogue, or a test of a package. A bug that nothing notices is a hole in the tests, and the command fails.
 //
 // The tree is never touched: the harmed file goes to a temporary folder and the go command reads it from there
 // (-overlay). Several mutants are tried at a time, each in processes of its own, because a harmed program may do anything.
@@ -39,7 +39,7 @@ func main() {
 	flag.StringVar(&t.program, "program", "./cmd/synapse-sim", "the simulator's package")
 	flag.StringVar(&t.world, "world", "small", "the simulator's world")
 	flag.StringVar(&t.tests, "tests", "./test", "the package of the golden dialogues")
-	flag.IntVar(&t.seeds, "seeds", 200, "how many seeds a mutant may survive")
+	flag.IntVar(&t.seeds, "seeds", 400, "how many seeds a mutant may survive")
 	flag.IntVar(&t.atOnce, "at-once", 2, "how many mutants to try at a time")
 	flag.StringVar(&t.name, "name", "", "try only mutants whose name contains this")
 	flag.DurationVar(&t.limit, "limit", 5*time.Minute, "the longest that one mutant may take")

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
 func toy() trial {
@@ -28,9 +30,10 @@ func TestHarnessTellsCaughtFromSurvived(t *testing.T) {
 	want := []string{
 		"mutant admit-all caught by seed=3 (T1 admission)",
 		"mutant admit-third caught by scenario third (exit 1)",
+		"mutant admit-third-too caught by test world TestAdmit (exit 1)",
 		"mutant unseen SURVIVED after 4 seeds",
 		"mutant unsteady caught by seed=1 (S16 same-trace)",
-		"mutants=4 caught=3 survived=1 seeds=8 took=",
+		"mutants=5 caught=4 survived=1 seeds=8 took=",
 	}
 	for i, line := range lines {
 		if i >= len(want) || !strings.HasPrefix(line, want[i]) {
@@ -48,6 +51,17 @@ func TestHarnessRefusesAFailingTree(t *testing.T) {
 	broken.world = "vast"
 	if _, err := broken.run(func(string) {}); err == nil || !strings.Contains(err.Error(), "already fails") {
 		t.Errorf("want a refusal, not %v", err)
+	}
+}
+
+// A test that is not there, or is skipped, must not pass for one that noticed nothing.
+func TestHarnessRefusesAMissingTest(t *testing.T) {
+	for _, name := range []string{"TestNothing", "TestSkipped"} {
+		m := patch.Mutant{Name: name, Package: "world", Test: name}
+		v := toy().tryUnharmed([]patch.Mutant{m}, t.TempDir())
+		if v.err == nil || !strings.Contains(v.err.Error(), "there is no test world "+name) {
+			t.Errorf("want a refusal, not %v", v)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +21,7 @@ import (
 // verdict is what one trial found.
 type verdict struct {
 	caught   bool
-	scenario string // what was tried, if not seeds
+	check    string // what was tried, if not seeds
 	seed     int    // the last seed that ran
 	evidence string // the invariant that broke, or how the program died
 	late     bool   // the time was up before the seeds were
@@ -33,12 +32,12 @@ type verdict struct {
 // String is the line that a reader sees behind the mutant's name.
 func (v verdict) String() string {
 	switch {
-	case v.caught && v.scenario != "":
-		return fmt.Sprintf("caught by scenario %s (%s)", v.scenario, v.evidence)
+	case v.caught && v.check != "":
+		return fmt.Sprintf("caught by %s (%s)", v.check, v.evidence)
 	case v.caught:
 		return fmt.Sprintf("caught by seed=%d (%s)", v.seed, v.evidence)
-	case v.scenario != "":
-		return "SURVIVED scenario " + v.scenario
+	case v.check != "":
+		return "SURVIVED " + v.check
 	case v.late:
 		return fmt.Sprintf("SURVIVED after %d seeds (its time was up)", v.seed)
 	}
@@ -49,35 +48,23 @@ func (v verdict) String() string {
 // is left to a map shows in no single run.
 const twiceSeeds = 5
 
-// tryUnharmed runs the code as it is over what the mutants need: every seed and every dialogue. One that fails without a
-// bug would call any mutant caught that comes so far.
-func (t trial) tryUnharmed(mutants []patch.Mutant, folder string) verdict {
-	var all verdict
-	try := func(v verdict) (failed bool) {
-		v.cpu += all.cpu
-		all = v
-		return v.caught || v.err != nil
+// check is one test of Go's, as the go command names it.
+type check struct {
+	title string // for people
+	pkg   string
+	run   string         // which tests, as -test.run wants it
+	told  *regexp.Regexp // what its verbose output contains where it was there, was not skipped, and noticed nothing
+}
+
+// checkOf is the test that must catch a mutant which seeds need not.
+func (t trial) checkOf(m patch.Mutant) check {
+	title, pkg, run := "test "+m.Package+" "+m.Test, "./"+m.Package, "^"+regexp.QuoteMeta(m.Test)+"$"
+	told := regexp.QuoteMeta(m.Test)
+	if m.Scenario != "" {
+		title, pkg, run = "scenario "+m.Scenario, t.tests, "Scenario.*/^"+regexp.QuoteMeta(m.Scenario)+"$"
+		told = `\S*/` + regexp.QuoteMeta(m.Scenario)
 	}
-	if slices.ContainsFunc(mutants, func(m patch.Mutant) bool { return m.Scenario == "" }) {
-		v := t.trySeeds("unharmed", "", folder)
-		if v.late {
-			v.err = fmt.Errorf("the code as it is took longer than %s for %d seeds: give it more with -limit", t.limit, t.seeds)
-		}
-		if try(v) {
-			return all
-		}
-	}
-	tried := map[string]bool{}
-	for _, mutant := range mutants {
-		if mutant.Scenario == "" || tried[mutant.Scenario] {
-			continue
-		}
-		tried[mutant.Scenario] = true
-		if try(t.tryScenario("unharmed", mutant.Scenario, "", folder)) {
-			return all
-		}
-	}
-	return all
+	return check{title, pkg, run, regexp.MustCompile(`--- PASS: ` + told + ` \(`)}
 }
 
 // try plants one mutant and runs what must catch it.
@@ -86,10 +73,10 @@ func (t trial) try(mutant patch.Mutant, folder string) verdict {
 	if err != nil {
 		return verdict{err: err}
 	}
-	if mutant.Scenario != "" {
-		return t.tryScenario(mutant.Name, mutant.Scenario, overlay, folder)
+	if !mutant.BySeeds() {
+		return t.tryCheck(mutant.Name, t.checkOf(mutant), overlay, folder)
 	}
-	return t.trySeeds(mutant.Name, overlay, folder)
+	return t.trySeeds(mutant.Name, overlay, folder, 1, t.seeds)
 }
 
 // plant writes the harmed file aside, and the note that tells the go command to read it in the other's place.
@@ -115,7 +102,7 @@ func (t trial) plant(mutant patch.Mutant, folder string) (overlay string, err er
 }
 
 // trySeeds builds the simulator and plays seed after seed until one of them fails.
-func (t trial) trySeeds(name, overlay, folder string) (v verdict) {
+func (t trial) trySeeds(name, overlay, folder string, first, last int) (v verdict) {
 	deadline, cancel := context.WithTimeout(context.Background(), t.limit)
 	defer cancel()
 	var used meter
@@ -125,7 +112,7 @@ func (t trial) trySeeds(name, overlay, folder string) (v verdict) {
 	if err := t.build(deadline, &used, overlay, "build", "-o", program, t.program); err != nil {
 		return verdict{err: err}
 	}
-	for seed := 1; seed <= t.seeds; seed++ {
+	for seed := first; seed <= last; seed++ {
 		evidence, err := t.playSeed(deadline, &used, folder, program, seed)
 		switch {
 		case deadline.Err() != nil:
@@ -136,7 +123,7 @@ func (t trial) trySeeds(name, overlay, folder string) (v verdict) {
 			return verdict{caught: true, seed: seed, evidence: evidence}
 		}
 	}
-	return verdict{seed: t.seeds}
+	return verdict{seed: last}
 }
 
 // playSeed plays one seed; one of the first is played twice.
@@ -153,36 +140,41 @@ func (t trial) playSeed(ctx context.Context, used *meter, folder, program string
 	return evidence, err
 }
 
-// tryScenario builds the golden dialogues' test and plays the one that must notice. A dialogue that is not there would
-// pass for a test that ran, so the verbose output has to name it.
-func (t trial) tryScenario(name, scenario, overlay, folder string) (v verdict) {
+// tryCheck builds a package's tests and runs the one that must notice. A test that is not there would pass for one that
+// ran, so the verbose output has to name it.
+func (t trial) tryCheck(name string, c check, overlay, folder string) (v verdict) {
 	deadline, cancel := context.WithTimeout(context.Background(), t.limit)
 	defer cancel()
 	var used meter
 	defer func() { v.cpu = used.cpu }()
-	program := filepath.Join(folder, name+"."+strings.ReplaceAll(scenario, "/", ".")+".test")
+	program := filepath.Join(folder, name+".test")
 	defer os.Remove(program)
-	if err := t.build(deadline, &used, overlay, "test", "-c", "-o", program, t.tests); err != nil {
+	if err := t.build(deadline, &used, overlay, "test", "-c", "-o", program, c.pkg); err != nil {
 		return verdict{err: err}
 	}
-	run, cancelRun := context.WithTimeout(deadline, t.seedLimit)
-	defer cancelRun()
-	command := exec.CommandContext(run, "sh", "-c", bounded, program,
-		"-test.v", "-test.run", "Scenario.*/^"+regexp.QuoteMeta(scenario)+"$")
-	command.Dir = filepath.Join(t.root, t.tests)
+	return t.runCheck(deadline, &used, program, c)
+}
+
+// runCheck runs one check of a test program.
+func (t trial) runCheck(ctx context.Context, used *meter, program string, c check) verdict {
+	run, cancel := context.WithTimeout(ctx, t.seedLimit)
+	defer cancel()
+	command := exec.CommandContext(run, "sh", "-c", bounded, program, "-test.v", "-test.run", c.run)
+	command.Dir = filepath.Join(t.root, c.pkg)
+	command.WaitDelay = time.Second
 	output, err := used.run(command)
 	var exit *exec.ExitError
 	switch {
+	case err != nil && run.Err() != nil:
+		return verdict{caught: true, check: c.title, evidence: "it never came to an end"}
 	case err != nil && !errors.As(err, &exit):
 		return verdict{err: err}
-	case err != nil && run.Err() != nil:
-		return verdict{caught: true, scenario: scenario, evidence: "it never came to an end"}
 	case err != nil:
-		return verdict{caught: true, scenario: scenario, evidence: "exit " + strconv.Itoa(exit.ExitCode())}
-	case !bytes.Contains(output, []byte("/"+scenario)):
-		return verdict{err: fmt.Errorf("there is no scenario %s in %s", scenario, t.tests)}
+		return verdict{caught: true, check: c.title, evidence: "exit " + strconv.Itoa(exit.ExitCode())}
+	case !c.told.Match(output):
+		return verdict{err: fmt.Errorf("there is no %s, or it was skipped", c.title)}
 	}
-	return verdict{scenario: scenario}
+	return verdict{check: c.title}
 }
 
 // build runs the go command over the tree, with the mutant in it. A mutant that does not compile proves nothing.

@@ -10,7 +10,8 @@
 //	if false {
 //	>>>>
 //
-// The old text must occur exactly once. A patch changes one file, in one block or several.
+// The old text must occur exactly once. A patch changes one file, in one block or several. `catches` is `seeds`,
+// `scenario NAME`, or `test PACKAGE NAME` for a test of Go's, its package as a folder from the repository's root.
 package patch
 
 import (
@@ -25,10 +26,11 @@ import (
 type Mutant struct {
 	Name string // the file's name, without .patch
 	Harm string // what goes wrong for a user, in a sentence
-	// Scenario is the golden dialogue that must catch it; empty means that the simulator's seeds must.
-	Scenario string
-	File     string // what it changes, with slashes, from the repository's root
-	Blocks   []Block
+	// Scenario is the golden dialogue that must catch it, and Test a test of Package; without either the simulator's seeds must.
+	Scenario      string
+	Package, Test string
+	File          string // what it changes, with slashes, from the repository's root
+	Blocks        []Block
 }
 
 // Block is one replacement.
@@ -109,18 +111,20 @@ func parseBlock(lines []string, i int) (Block, int, error) {
 	return Block{}, i, fmt.Errorf("line %d: a block without %s and %s", from, markNew, markEnd)
 }
 
-// complete checks that nothing is missing, and reads who must catch the mutant.
+// complete checks that nothing is missing, and reads what must catch the mutant.
 func (m *Mutant) complete(catches string) error {
-	scenario, byScenario := strings.CutPrefix(catches, "scenario ")
-	m.Scenario = strings.TrimSpace(scenario)
-	if !byScenario {
-		m.Scenario = ""
+	known := catches == "seeds"
+	switch words := strings.Fields(catches); {
+	case len(words) == 2 && words[0] == "scenario":
+		m.Scenario, known = words[1], true
+	case len(words) == 3 && words[0] == "test":
+		m.Package, m.Test, known = words[1], words[2], true
 	}
 	switch {
 	case m.Harm == "":
 		return errors.New("no `# harm:` line: say what goes wrong for a user")
-	case catches != "seeds" && m.Scenario == "":
-		return errors.New("no `# catches: seeds` or `# catches: scenario NAME` line")
+	case !known:
+		return errors.New("no `# catches: seeds`, `# catches: scenario NAME` or `# catches: test PACKAGE NAME` line")
 	case m.File == "":
 		return errors.New("no `file:` line")
 	case len(m.Blocks) == 0:
@@ -128,6 +132,9 @@ func (m *Mutant) complete(catches string) error {
 	}
 	return nil
 }
+
+// BySeeds reports whether the simulator's seeds must catch it.
+func (m Mutant) BySeeds() bool { return m.Scenario == "" && m.Test == "" }
 
 // Apply answers the file's text with the bug in it.
 func (m Mutant) Apply(root string) (string, error) {

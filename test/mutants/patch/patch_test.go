@@ -15,6 +15,7 @@ func TestParseRefusesWhatIsIncomplete(t *testing.T) {
 		"# harm: h\n":                       "no `# catches:",
 		"# harm: h\n# catches: luck\n":      "no `# catches:",
 		"# harm: h\n# catches: scenario \n": "no `# catches:",
+		"# harm: h\n# catches: test a\n":    "no `# catches:",
 		"# harm: h\n# catches: seeds\n":     "no `file:`",
 		head:                                "no block",
 		head + "<<<<\nx\n":                  "a block without",
