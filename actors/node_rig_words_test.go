@@ -373,6 +373,12 @@ func recordWords(data []byte) string {
 	}
 	for _, s := range rec.Slices {
 		words = append(words, fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, sliceStateName(topology.SliceState(s.State))))
+		if s.Cause != 0 {
+			words[len(words)-1] += " (" + wordOf(s.Cause.String(), "CAUSE_") + ")"
+		}
+		if s.RendezvousPort != 0 {
+			words[len(words)-1] += fmt.Sprintf(" port %d", s.RendezvousPort)
+		}
 		if len(s.Exits) > 0 {
 			words[len(words)-1] += " " + exitWords(s.Exits)
 		}

@@ -24,6 +24,21 @@ func (s *Scheduler) Withdrawn(id topology.NodeID) int {
 	return 0
 }
 
+// Overdue counts the claims on a machine that its newest ledger shows as committed: each should have gone with that ledger.
+func (s *Scheduler) Overdue(id topology.NodeID) (n int) {
+	if m := s.machines[id]; m != nil && m.up {
+		for _, t := range m.tenants {
+			if t.claimed && committed(m.slice(t.token)) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Requests counts the requests that the leader remembers.
+func (s *Scheduler) Requests() int { return len(s.requests) }
+
 // Living counts the jobs that have an actor or are about to have one, and those
 // of them that wait.
 func (s *Scheduler) Living() (jobs, waiting int) { return len(s.jobs), s.queue.Len() }

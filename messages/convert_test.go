@@ -45,6 +45,7 @@ func TestGangOfASpec(t *testing.T) {
 	} {
 		s := goodSpec()
 		total(c.said, 1, 1, c.gpu)(s)
+		s.Each = &Resources{MilliCpu: 1}
 		if g := GangOf(s); g.Split != c.want || g.Replicas != 0 || !g.Each.IsZero() || g.Total.MilliGPU != c.gpu {
 			t.Errorf("%v of %d: gang is %+v", c.said, c.gpu, g)
 		}

@@ -188,6 +188,9 @@ var (
 // goodMessages is one of each that passes.
 func goodMessages() []validator {
 	rank1 := &Exit{Rank: 1, Kind: ExitKind_EXIT_KIND_EXITED}
+	two := &LedgerReport{Total: &Resources{}, Free: &Resources{}, Slices: []*SliceReport{ // of one leader
+		{Token: &Token{Epoch: 1, Counter: 3}, Job: "j-1", State: SliceState_SLICE_STATE_OVER},
+		{Token: &Token{Epoch: 1, Counter: 4}, Job: "j-2", State: SliceState_SLICE_STATE_OVER}}}
 	return []validator{
 		&Reserve{Order: goodOrder, Members: goodMembers, TtlMs: 1}, &Reserved{Origin: goodOrigin, Grants: []*Grant{goodGrant}, RendezvousPort: 1},
 		&Refused{Origin: goodOrigin, Reason: RefusalReason_REFUSAL_REASON_SHORTAGE, Ledger: goodLedger},
@@ -201,7 +204,7 @@ func goodMessages() []validator {
 		&Hello{Origin: &Origin{Node: "n1", MachineId: "m1", Incarnation: goodIncarnation}, Epoch: 1, Announcement: goodAnnouncement, Ledger: goodLedger},
 		&Hello{Origin: goodOrigin, Epoch: 1, Announcement: goodAnnouncement, ClusterId: "c1"}, &LedgerRecord{Epoch: 1, ClusterId: "c1"},
 		&Rejected{Epoch: 1, Reason: RejectReason_REJECT_REASON_MALFORMED}, &Heartbeat{Origin: goodOrigin, Epoch: 1},
-		&Report{Origin: goodOrigin, Epoch: 1, Ledger: goodLedger},
+		&Report{Origin: goodOrigin, Epoch: 1, Ledger: goodLedger}, &Report{Origin: goodOrigin, Epoch: 1, Ledger: two},
 
 		goodSpec(), &Submit{Principal: goodCaller, Spec: goodSpec()}, &Cancel{Principal: goodCaller, Job: "j-1"}, &Hold{Principal: goodCaller, Job: "j-1"},
 		&Requeue{Principal: goodCaller, Job: "j-1", Run: 2, Hold: true}, &RequeueReply{Outcome: okay, Job: "j-1", Run: 2},
@@ -282,6 +285,8 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&Start{Order: goodOrder, Rendezvous: goodMeeting}, "run"},
 		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Port: 1, Peers: []*Peer{{Rank: 1, Node: "n"}, {Rank: 0, Node: "m"}}}}, "rendezvous.peers[1].rank"},
 		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Port: 1, Peers: goodMeeting.Peers}}, "rendezvous.address"},
+		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Peers: goodMeeting.Peers}}, "rendezvous.port"},
+		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Port: 1, Peers: []*Peer{{Node: "n"}, {Node: "m"}}}}, "rendezvous.peers[1].rank"},
 		{&Stop{Order: goodOrder}, "cause"},
 		{&Exited{Origin: goodOrigin}, "exits"},
 		{&Exited{Origin: goodOrigin, Exits: []*Exit{{Rank: 1}}}, "exits[0].kind"},
@@ -327,6 +332,7 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&AttemptRecord{Job: "j", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace, goodPlace}}, "places[1]"},
 		{&LedgerRecord{Slices: []*SliceRecord{{Job: "j"}}}, "slices[0].token"},
 		{&TaskGone{Id: goodTask, Exit: goodExit}, "exit.rank"},
+		{&TaskGone{Id: goodTask, Exit: &Exit{Rank: 2, Kind: ExitKind_EXIT_KIND_EXITED}}, "exit.rank"},
 		{&TaskList{Tasks: []*TaskEntry{{Id: goodTask}, {Id: goodTask}}}, "tasks[1]"},
 		{&TaskList{Tasks: []*TaskEntry{{Id: goodTask, Stop: &StopSpec{GraceMs: -1}}}}, "tasks[0].stop.grace_ms"},
 		{&SignalTask{Id: goodTask}, "signal"},
@@ -351,6 +357,9 @@ func TestAnnouncements(t *testing.T) {
 		hello := &Hello{Origin: goodOrigin, Epoch: 1, Announcement: a, Ledger: goodLedger}
 		wantField(t, field, hello.Validate(), "announcement."+field)
 	}
+	more := proto.Clone(goodAnnouncement).(*Announcement)
+	more.Total.MilliGpu = 2500
+	wantField(t, "more than the devices", (&Hello{Origin: goodOrigin, Epoch: 1, Announcement: more}).Validate(), "announcement.total.milli_gpu")
 }
 
 func BenchmarkValidate(b *testing.B) {

@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"math"
 	"math/rand"
 	"reflect"
 	"testing"
@@ -128,6 +129,61 @@ func TestPlanPatience(t *testing.T) {
 	if d.NextAt != 0 {
 		t.Errorf("a timer for nobody: %d", d.NextAt)
 	}
+}
+
+// A job that leaves takes its patience with it, and the nearest of several ends is the one to wake for.
+func TestPlanWakesForTheNearestPatience(t *testing.T) {
+	f, q := cluster(4, 2), NewQueue()
+	for i, patience := range []int64{70, 50, 90} {
+		w := waiting(fmt.Sprint("p", i), 0, int64(i), gang(3, 8))
+		w.Gang.Preferred, w.Since, w.Patience = "rack", 100, patience
+		q.Add(w)
+	}
+	if d := Plan(f, q, nil, 110); d.NextAt != 150 {
+		t.Errorf("the next patience runs out at %d, want 150", d.NextAt)
+	}
+	q.Remove("p1")
+	if d := Plan(f, q, nil, 110); d.NextAt != 170 {
+		t.Errorf("the next patience runs out at %d, want 170", d.NextAt)
+	}
+	for i := range 3 {
+		q.Remove(topology.JobID(fmt.Sprint("p", i)))
+	}
+	if d := Plan(f, q, nil, 200); d.NextAt != 0 || len(d.Admit) != 0 {
+		t.Errorf("nobody waits, and the pass says %+v", d)
+	}
+	w := waiting("for-ever", 0, 1, gang(3, 8))
+	w.Gang.Preferred, w.Since, w.Patience = "rack", 100, math.MaxInt64
+	q.Add(w)
+	if d := Plan(f, q, nil, 300); len(d.Admit) != 0 || d.NextAt != math.MaxInt64 {
+		t.Errorf("a patience without end has ended: %+v", d)
+	}
+}
+
+// After each admission the pass goes on with whoever is first in the queue, be he of another shape.
+func TestPlanTakesTurnsAmongShapes(t *testing.T) {
+	q := NewQueue()
+	q.Add(waiting("one", 0, 1, gang(1, 8)))
+	q.Add(waiting("two", 0, 2, gang(2, 4)))
+	q.Add(waiting("three", 0, 3, gang(1, 8)))
+	expect(t, Plan(cluster(2, 1), q, nil, 0), "one", "two")
+}
+
+// Another view has to be looked at, however much room the last one had gained.
+func TestPlanLooksAtAnotherView(t *testing.T) {
+	q := NewQueue()
+	q.Add(waiting("a", 0, 1, gang(2, 8)))
+	small, large := topology.NewFabric([]string{"zone", "rack"}), cluster(2, 1)
+	for i := range 2 {
+		m := machine(i, 1)
+		m.Total.MilliGPU = 4000
+		small.Join(m, m.Idle())
+	}
+	if small.Gained() != large.Gained() {
+		t.Fatalf("the views have gained %d and %d", small.Gained(), large.Gained())
+	}
+	expect(t, Plan(small, q, nil, 0))
+	expect(t, Plan(large, q, nil, 0), "a")
 }
 
 func TestQueueRefusesAKnownJob(t *testing.T) {

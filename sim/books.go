@@ -139,7 +139,7 @@ func (b *books) shorten(page *jobPage) {
 	}
 	r := page.record
 	page.record = &messages.JobRecord{Id: r.Id, Revision: r.Revision, WrittenBy: r.WrittenBy, RequestId: r.RequestId, State: r.State,
-		Attempt: r.Attempt, Cancel: r.Cancel, Outcome: r.Outcome, Arrival: r.Arrival}
+		Attempt: r.Attempt, Cancel: r.Cancel, Outcome: r.Outcome, Arrival: r.Arrival, RanMs: r.RanMs}
 }
 
 // settled tells whether an attempt was committed and all evidence of its end is

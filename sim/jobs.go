@@ -84,11 +84,17 @@ func (w *World) baseSpec() *messages.JobSpec {
 	run := script{run: s.skewed(time.Second, w.draw.LongestRun), rank: -1}
 	spec := &messages.JobSpec{
 		Name: fmt.Sprintf("job-%d", len(w.client.jobs)+1), Queue: "default", Priority: int32(s.below(3)), Image: "host",
-		Gang:    &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
-		Stop:    &messages.StopSpec{GraceMs: s.between(time.Second, 12*time.Second).Milliseconds()},
+		Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
+		Stop: &messages.StopSpec{
+			GraceMs: s.between(time.Second, 12*time.Second).Milliseconds(),
+			Signal:  int32(10 + 2*(len(w.client.jobs)%2)), // of its own, and no chance is spent on it
+		},
 		Restart: &messages.RestartSpec{Limit: int32(s.below(3)), BackoffMs: int64(s.below(3000))},
 		// A prepare that hangs is noticed within the run.
 		PrepareTimeoutMs: s.between(20*time.Second, time.Minute).Milliseconds(),
+	}
+	if len(w.client.jobs)%3 == 0 {
+		spec.GpuType = "H100" // as all machines have it; no chance is spent on it
 	}
 	switch {
 	case s.chance(0.06):

@@ -43,6 +43,7 @@ type task struct {
 	grant     *messages.Grant
 	agent     *process // who is told …
 	to        *actor.PID
+	signal    int32         // by which its job wants to be stopped
 	fence     time.Duration // stopWhenLost; 0: none
 	grace     time.Duration
 	deaf      bool
@@ -135,6 +136,7 @@ func (l *launcher) known(k taskKey, agent *process, to *actor.PID) *task {
 
 func (l *launcher) add(k taskKey, job string, spec *messages.JobSpec, grant *messages.Grant) *task {
 	t := &task{key: k, job: job, grant: grant, deaf: parseScript(spec.GetCommand()).deaf}
+	t.signal = spec.GetStop().GetSignal()
 	t.fence = time.Duration(spec.GetStopWhenLostMs()) * time.Millisecond
 	t.grace = l.w.constants.StopGrace
 	if ms := spec.GetStop().GetGraceMs(); ms > 0 {
@@ -316,6 +318,10 @@ func (l *launcher) stop(c *messages.StopTask, agent *process, to *actor.PID) {
 		agent.tell(to, &messages.TaskGone{Id: k.id(), Exit: exit})
 		return
 	}
+	// What no leader knows any more is stopped by the default.
+	if known := l.w.books.attempts[k.token] != nil; known && c.Signal != t.signal {
+		l.w.violate("driver contract", "%s: %v of %s is stopped by signal %d, and wants %d", l.m.address, k, t.job, c.Signal, t.signal)
+	}
 	l.terminate(t, time.Duration(c.GraceMs)*time.Millisecond)
 }
 
@@ -350,7 +356,7 @@ func (l *launcher) list() *messages.TaskList {
 	all := &messages.TaskList{}
 	for _, t := range l.order {
 		all.Tasks = append(all.Tasks, &messages.TaskEntry{Id: t.key.id(), Prepared: t.prepared, Started: t.spawned, Exit: copyOf(t.exit),
-			Stop: &messages.StopSpec{GraceMs: t.grace.Milliseconds()}})
+			Stop: &messages.StopSpec{Signal: t.signal, GraceMs: t.grace.Milliseconds()}})
 	}
 	return all
 }

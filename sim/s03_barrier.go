@@ -7,7 +7,8 @@ import (
 )
 
 // barrier is S3: a member past the start barrier means that COMMIT is on disk
-// and that every member was prepared; and a member is spawned once, for ever.
+// and that every member was prepared; a member is spawned once, for ever; and a
+// gang is said to have started only when each of its members has been.
 type barrier struct {
 	notQuiet
 	prepared map[taskKey]struct{}
@@ -19,7 +20,7 @@ func newBarrier() *barrier {
 }
 
 func (*barrier) Name() string         { return "S3 barrier" }
-func (*barrier) Watches() []EventKind { return []EventKind{Sent, TaskPrepared, TaskSpawned} }
+func (*barrier) Watches() []EventKind { return []EventKind{Sent, Stored, TaskPrepared, TaskSpawned} }
 
 func (c *barrier) Step(w *World, e *Event) {
 	switch e.Kind {
@@ -27,6 +28,12 @@ func (c *barrier) Step(w *World, e *Event) {
 		c.prepared[e.Task.key] = struct{}{}
 	case TaskSpawned:
 		c.onSpawned(w, e)
+	case Stored:
+		for i, a := range e.Stored.attempts {
+			if a.StartedUnixMs != 0 && e.Stored.attemptsWere[i].GetStartedUnixMs() == 0 {
+				c.started(w, a)
+			}
+		}
 	case Sent:
 		if m, is := e.Message.(*messages.Committed); is {
 			c.durable(w, e, messages.FromToken(m.Origin.GetToken()))
@@ -52,6 +59,17 @@ func (c *barrier) onSpawned(w *World, e *Event) {
 	for _, p := range a.Places {
 		if p.Rank == k.rank && (p.Node != string(e.Machine.id) || p.MachineId != e.Machine.machineID) {
 			w.violate(c.Name(), "%v of %s was spawned on %s, its place is %s", k, a.Job, e.Machine.machineID, p.MachineId)
+		}
+	}
+}
+
+// started looks for a member that was never spawned, though the store says from now on that the gang has started.
+func (c *barrier) started(w *World, a *messages.AttemptRecord) {
+	for _, p := range a.Places {
+		k := taskKey{messages.FromToken(a.Token), p.Rank}
+		if c.spawned[k] == nil && p.Exit == nil {
+			w.violate(c.Name(), "%s is said to have started, and its rank %d was never spawned", a.Job, p.Rank)
+			return
 		}
 	}
 }

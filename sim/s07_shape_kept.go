@@ -6,22 +6,42 @@ import (
 )
 
 // shapeKept is S7: what is committed is what was asked for — every rank once,
-// its amount, its devices, and all in one domain of the required level.
+// its amount, its devices, and all in one domain of the required level. A port is
+// set aside on rank 0's machine, where the members meet, and on no other.
 type shapeKept struct{ notQuiet }
 
 func newShapeKept() *shapeKept { return &shapeKept{} }
 
 func (*shapeKept) Name() string         { return "S7 shape-kept" }
-func (*shapeKept) Watches() []EventKind { return []EventKind{Stored, TaskSpawned} }
+func (*shapeKept) Watches() []EventKind { return []EventKind{Stored, Sent, TaskSpawned} }
 
 func (c *shapeKept) Step(w *World, e *Event) {
-	if e.Kind == TaskSpawned {
+	switch e.Kind {
+	case TaskSpawned:
 		c.spawned(w, e)
+		return
+	case Sent:
+		c.sent(w, e)
 		return
 	}
 	for i, a := range e.Stored.attempts {
 		if e.Stored.attemptsWere[i] == nil {
 			c.committed(w, e.Stored.job.Spec, a)
+		}
+	}
+}
+
+// sent looks at what is asked of a machine, and at what it sets aside.
+func (c *shapeKept) sent(w *World, e *Event) {
+	switch m := e.Message.(type) {
+	case *messages.Reserve:
+		if page := w.books.jobs[m.Order.GetJob()]; page != nil && page.record.Spec != nil && m.GpuType != page.record.Spec.GpuType {
+			w.violate(c.Name(), "%s asks for devices of type %q, and a machine is asked for %q", m.Order.Job, page.record.Spec.GpuType, m.GpuType)
+		}
+	case *messages.Reserved:
+		if len(m.Grants) > 0 && (m.RendezvousPort != 0) != (m.Grants[0].Rank == 0) {
+			w.violate(c.Name(), "%s has set port %d aside for %s, of which its first rank is %d",
+				e.Process.address, m.RendezvousPort, m.Origin.Job, m.Grants[0].Rank)
 		}
 	}
 }

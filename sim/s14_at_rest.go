@@ -12,15 +12,20 @@ import (
 // atRest is S14: with no message in flight, no write pending and no claim, the
 // leader's memory is what the store and the machines say. Before that, in a run
 // where no word is ever lost, its view is never more than what there is: it
-// proposes nothing to a machine that has no room.
+// proposes nothing to a machine that has no room. And a claim ends with the
+// ledger that shows what it stood for.
 type atRest struct{}
 
 func newAtRest() *atRest { return &atRest{} }
 
 func (*atRest) Name() string         { return "S14 at-rest" }
-func (*atRest) Watches() []EventKind { return []EventKind{Sent} }
+func (*atRest) Watches() []EventKind { return []EventKind{Sent, Scanned} }
 
 func (c *atRest) Step(w *World, e *Event) {
+	if e.Kind == Scanned {
+		c.claims(w)
+		return
+	}
 	if !w.faults.calm() || w.elections > 1 {
 		return
 	}
@@ -32,6 +37,19 @@ func (c *atRest) Step(w *World, e *Event) {
 		}
 	case *messages.Reserved:
 		c.claimed(w, e.Process)
+	}
+}
+
+// claims looks for what the leader still claims although it has been shown.
+func (c *atRest) claims(w *World) {
+	p := w.leader()
+	if p == nil || p.leader == nil {
+		return
+	}
+	for _, m := range w.machines {
+		if n := p.leader.Overdue(m.id); n > 0 {
+			w.violate(c.Name(), "the leader claims %d attempts on %s that its ledger shows as committed", n, m.address)
+		}
 	}
 }
 
@@ -96,6 +114,9 @@ func (c *atRest) jobs(w *World, p *process) {
 		if owed {
 			want++
 		}
+	}
+	if n := p.leader.Requests(); n > want {
+		w.violate(c.Name(), "the leader remembers %d requests of %d jobs", n, want)
 	}
 	if got, waiting := p.leader.Living(); got != want || waiting > 0 {
 		w.violate(c.Name(), "the leader keeps %d jobs, %d of them waiting; the store has %d that are not settled", got, waiting, want)

@@ -142,8 +142,9 @@ func TestPortRecallsWhatEnded(t *testing.T) {
 	const active, over = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_CANCELLED
 	gone, end := &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED, AtUnixMs: 5}, &messages.End{Cause: messages.Cause_CAUSE_CANCELLED, Rank: -1, AtUnixMs: 5}
 	put("old", 1, over, 5)
-	put("new", 1, active, 0, attempt("new", 107, nil, nil))
-	put("new", 2, over, 6, attempt("new", 107, end, gone))
+	put("new", 1, active, 0, attempt("new", 106, nil, nil))
+	put("new", 2, active, 0, attempt("new", 106, end, gone), attempt("new", 107, nil, nil))
+	put("new", 3, over, 6, attempt("new", 107, end, gone))
 	put("owes", 1, active, 0, attempt("owes", 108, nil, nil))
 	put("owes", 2, over, 7, attempt("owes", 108, end, nil))
 	put("lives", 1, messages.JobState_JOB_STATE_QUEUED, 0)
@@ -156,6 +157,11 @@ func TestPortRecallsWhatEnded(t *testing.T) {
 	}
 	if len(l.Jobs) != 2 {
 		t.Fatalf("loaded %v", l.Jobs)
+	}
+	// Whoever asks for a job is given the attempts that still matter, and told whether there was another.
+	f := Answer(m, actors.Query{Job: "new", Token: topology.Token{Epoch: 1, Counter: 106}})
+	if !f.Has || len(f.Attempts) != 1 || f.Attempts[0].Token.Counter != 107 {
+		t.Fatalf("found %+v", f)
 	}
 }
 

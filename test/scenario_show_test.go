@@ -261,6 +261,12 @@ func placesIn(a *messages.AttemptRecord) string {
 	return text
 }
 
+// ran shows how long all runs of a job that are over took together, in whole seconds.
+func (s *stage) ran(l line) string {
+	ms := s.w.Stored(s.order(l, l.first(0))).GetRanMs()
+	return fmt.Sprintf("%d s", (ms+500)/1000)
+}
+
 // evidence shows what the store has of every attempt.
 func (s *stage) evidence(l line) string {
 	var out []string

@@ -311,7 +311,7 @@ func (s *stage) commands() map[string]func(line) string {
 		"disk-full": s.breakDisk(true), "disk-fails": s.breakDisk(false), "tear": s.tear, "gpu-fault": s.gpuFault, "gpu-mend": s.gpuMend,
 		"clone": s.clone, "foreign": s.foreign, "arm": s.arm, "keep": s.keep, "replay": s.replay,
 		"letters": s.letters, "lines": s.lines, "processes": s.processes, "ledger": s.ledger, "job": s.job, "nodes": s.nodes,
-		"explain": s.explain, "attempts": s.attempts, "evidence": s.evidence, "tokens": s.tokens, "deaths": s.died, "waits": s.waits,
+		"explain": s.explain, "attempts": s.attempts, "evidence": s.evidence, "ran": s.ran, "tokens": s.tokens, "deaths": s.died, "waits": s.waits,
 		"reserves": s.reserved, "ids": s.ids, "counted": s.counted, "finish": s.finish,
 	}
 }

@@ -58,6 +58,7 @@
 //	job a | nodes | explain a
 //	                     what users are told
 //	attempts a           every COMMIT and how it ended, from the letters' tokens
+//	ran a                how long its runs that are over took together, in whole seconds
 //	evidence a           what the store has of every attempt, while the job goes on
 //	tokens a             whether every attempt's token is greater than the last
 //	deaths               who was declared dead, and whether 10.0 to 10.5 s after its last word

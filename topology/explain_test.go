@@ -175,6 +175,11 @@ func TestExplainText(t *testing.T) {
 				" · would start now with 72 GPUs (9 tasks)",
 		},
 		{
+			"memory", Gang{Replicas: 1, Each: Resources{MemoryBytes: 513 * gib, MilliGPU: 1000}},
+			"needs 1 GPU; the whole cluster has 79 free of 96, of which none can be used: the rest is in pieces or lacks CPU or memory" +
+				" · not even an idle cluster could hold it · n03 drained by ops · 11 of 12 machines there with too little memory free · would start now with 512 GiB of memory",
+		},
+		{
 			"kind", Gang{Replicas: 1, Each: each, GPUType: "b200"},
 			"needs 8 GPUs; no machine here has GPUs of type b200 · not even an idle cluster could hold it · would start now with GPU type h100",
 		},
@@ -190,5 +195,28 @@ func TestExplainText(t *testing.T) {
 				t.Errorf("\n got %s\nwant %s", strings.ReplaceAll(got, " · ", "\n · "), strings.ReplaceAll(test.want, " · ", "\n · "))
 			}
 		})
+	}
+}
+
+// Every machine of the best place is counted once, under what keeps the gang from it; and a line of text shows a few of many.
+func TestExplainCounts(t *testing.T) {
+	f := NewFabric(nil)
+	for i := range 8 {
+		m := Machine{ID: NodeID(fmt.Sprint("n", i)), Total: Resources{MilliCPU: 64_000, MemoryBytes: 64 * gib, MilliGPU: 8000}, GPUType: "h100"}
+		f.Join(m, m.Idle())
+	}
+	for i := range 5 {
+		f.SetUsable(NodeID(fmt.Sprint("n", i)), "down")
+	}
+	holders := func(id NodeID) []Holder { return []Holder{{Job: "long", Amount: Resources{MilliGPU: 1000}}} }
+	e := Explain(f, Gang{Replicas: 4, Each: Resources{MilliGPU: 8000}, Exclude: []NodeID{"n7"}}, holders)
+	if want := (Census{Machines: 8, OutOfService: 5, Excluded: 1, Useful: 2}); e.Best != want {
+		t.Errorf("counted %+v, want %+v", e.Best, want)
+	}
+	if len(e.Holders) != 1 || e.Holders[0].Nodes != 8 || e.Holders[0].Amount.MilliGPU != 8000 {
+		t.Errorf("the holders are %+v", e.Holders)
+	}
+	if text := e.String(); !strings.Contains(text, "n0 down, n1 down, n2 down, n3 down and 1 more") {
+		t.Errorf("the text is %s", text)
 	}
 }

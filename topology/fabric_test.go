@@ -273,7 +273,7 @@ func TestManyMachinesInOneDomain(t *testing.T) {
 
 func TestParts(t *testing.T) {
 	c := Capacity{WholeGPUs: 2}
-	half, third := Resources{MilliGPU: 500}, Resources{MilliGPU: 300}
+	half, third, fifth := Resources{MilliGPU: 500}, Resources{MilliGPU: 300}, Resources{MilliGPU: 200}
 	steps := []struct {
 		take   bool
 		amount Resources
@@ -286,6 +286,10 @@ func TestParts(t *testing.T) {
 		{false, half, 0, []int64{700, 700}},
 		{false, third, 1, []int64{700}},
 		{false, third, 2, nil},
+		{true, half, 1, []int64{500}},
+		{true, third, 1, []int64{200}},
+		{true, third, 0, []int64{700, 200}},
+		{true, fifth, 0, []int64{700}}, // the smallest part that holds it
 	}
 	for i, s := range steps {
 		if s.take {

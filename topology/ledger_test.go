@@ -150,6 +150,14 @@ func TestLedgerPortsInTurn(t *testing.T) {
 	if want := []int32{30_000, 30_001, 30_002, 30_000, 30_001, 30_002}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	for i := range 4 { // a slice that is over and waits for Forget has no port any more
+		c := claim(uint64(i+10), 0)
+		c.WantPort = true
+		mustReserve(t, l, c, 0)
+		l.Commit(c.Token)
+		l.Exit(c.Token, 0)
+		l.End(c.Token)
+	}
 }
 
 // TestLedgerLife walks a slice through its states; the books follow it.
@@ -241,6 +249,19 @@ func TestLedgerTombstones(t *testing.T) {
 	if l.Past(token(6)).Over() {
 		t.Error("a token that was never heard of is over")
 	}
+	l.Abort(token(5), 599e9-1) // said again: it counts from now
+	l.Abort(token(3), 599e9)
+	if l.Past(token(5)) != PastLapsed {
+		t.Error("a tombstone was dropped before its time")
+	}
+	l.Abort(token(3), 1100e9)
+	l.Abort(token(8), 1198e9)
+	if l.Past(token(5)) != PastLapsed {
+		t.Error("a tombstone that was renewed was dropped by its first age")
+	}
+	l = testLedger(0)
+	l.Abort(token(5), 0)
+	l.Abort(token(7), 599e9)
 	l.Abort(token(8), 700e9) // the sweep drops 5
 	l.Abort(token(4), 700e9) // a late word of what is forgotten
 	for n, want := range map[uint64]Past{4: PastForgotten, 5: PastForgotten, 6: PastNone, 7: PastLapsed, 8: PastLapsed, 9: PastNone} {
