@@ -239,7 +239,7 @@ func listed(s *messages.JobStatus) *messages.JobStatus {
 // fits tells whether a job passes a list's filters; an empty one passes all.
 func fits(q *messages.ListJobs, s *messages.JobStatus) bool {
 	r := s.GetRecord()
-	return (len(q.Phases) == 0 || contains(q.Phases, s.GetPhase())) && ofWhom(r, q.Owner, q.Queue, q.Labels)
+	return (q.Name == "" || q.Name == r.GetSpec().GetName()) && (len(q.Phases) == 0 || contains(q.Phases, s.GetPhase())) && ofWhom(r, q.Owner, q.Queue, q.Labels)
 }
 
 // ofWhom tells whether a job is this owner's, of this queue, and has all of

@@ -1146,6 +1146,7 @@ type ListJobs struct {
 	Labels        []*Label               `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty"`
 	After         string                 `protobuf:"bytes,6,opt,name=after,proto3" json:"after,omitempty"` // page token: the last id seen
 	Limit         int32                  `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
+	Name          string                 `protobuf:"bytes,8,opt,name=name,proto3" json:"name,omitempty"` // only of this name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1227,6 +1228,13 @@ func (x *ListJobs) GetLimit() int32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *ListJobs) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 type ListJobsReply struct {
@@ -1864,7 +1872,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\vGetJobReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12'\n" +
 	"\x03job\x18\x02 \x01(\v2\x15.synapse.v1.JobStatusR\x03job\x125\n" +
-	"\battempts\x18\x03 \x03(\v2\x19.synapse.v1.AttemptRecordR\battempts\"\xda\x01\n" +
+	"\battempts\x18\x03 \x03(\v2\x19.synapse.v1.AttemptRecordR\battempts\"\xee\x01\n" +
 	"\bListJobs\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
@@ -1872,7 +1880,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x06phases\x18\x04 \x03(\tR\x06phases\x12)\n" +
 	"\x06labels\x18\x05 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
 	"\x05after\x18\x06 \x01(\tR\x05after\x12\x14\n" +
-	"\x05limit\x18\a \x01(\x05R\x05limit\"}\n" +
+	"\x05limit\x18\a \x01(\x05R\x05limit\x12\x12\n" +
+	"\x04name\x18\b \x01(\tR\x04name\"}\n" +
 	"\rListJobsReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12)\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x15.synapse.v1.JobStatusR\x04jobs\x12\x12\n" +

@@ -90,6 +90,7 @@ func (x *ListJobs) Validate() error {
 		caller(x.GetPrincipal()),
 		text("owner", x.GetOwner(), MaxValueBytes),
 		nameOrNone("queue", x.GetQueue()),
+		nameOrNone("name", x.GetName()),
 		labels("labels", x.GetLabels()),
 		idOrNone("after", x.GetAfter()),
 		between("limit", int64(x.GetLimit()), 0, MaxPageEntries),

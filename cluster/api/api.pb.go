@@ -38,6 +38,7 @@ type ReadLogs struct {
 	TailBytes     int64                  `protobuf:"varint,6,opt,name=tail_bytes,json=tailBytes,proto3" json:"tail_bytes,omitempty"` // of each member; 0: from the beginning
 	Attempt       *messages.Token        `protobuf:"bytes,7,opt,name=attempt,proto3" json:"attempt,omitempty"`                       // to go on where a reader broke off: the attempt that it read
 	From          []*LogPosition         `protobuf:"bytes,8,rep,name=from,proto3" json:"from,omitempty"`                             // and how far; of a stream that is not in here nothing has come yet
+	TailLines     int32                  `protobuf:"varint,9,opt,name=tail_lines,json=tailLines,proto3" json:"tail_lines,omitempty"` // of each member's streams; 0: from the beginning, or as tail_bytes says
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -126,6 +127,13 @@ func (x *ReadLogs) GetFrom() []*LogPosition {
 		return x.From
 	}
 	return nil
+}
+
+func (x *ReadLogs) GetTailLines() int32 {
+	if x != nil {
+		return x.TailLines
+	}
+	return 0
 }
 
 // LogPosition is how far one member's stream was read.
@@ -385,7 +393,7 @@ var File_cluster_api_api_proto protoreflect.FileDescriptor
 const file_cluster_api_api_proto_rawDesc = "" +
 	"\n" +
 	"\x15cluster/api/api.proto\x12\n" +
-	"synapse.v1\x1a\x15messages/client.proto\x1a\x16messages/history.proto\x1a\x14messages/names.proto\"\x94\x02\n" +
+	"synapse.v1\x1a\x15messages/client.proto\x1a\x16messages/history.proto\x1a\x14messages/names.proto\"\xb3\x02\n" +
 	"\bReadLogs\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
@@ -395,7 +403,9 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\n" +
 	"tail_bytes\x18\x06 \x01(\x03R\ttailBytes\x12+\n" +
 	"\aattempt\x18\a \x01(\v2\x11.synapse.v1.TokenR\aattempt\x12+\n" +
-	"\x04from\x18\b \x03(\v2\x17.synapse.v1.LogPositionR\x04from\"Q\n" +
+	"\x04from\x18\b \x03(\v2\x17.synapse.v1.LogPositionR\x04from\x12\x1d\n" +
+	"\n" +
+	"tail_lines\x18\t \x01(\x05R\ttailLines\"Q\n" +
 	"\vLogPosition\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x16\n" +
 	"\x06stderr\x18\x02 \x01(\bR\x06stderr\x12\x16\n" +

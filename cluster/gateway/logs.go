@@ -152,7 +152,7 @@ func (r *reader) position() error {
 			o.offset = offset
 			continue
 		}
-		if r.q.TailBytes > 0 {
+		if r.q.TailBytes > 0 || r.q.TailLines > 0 {
 			if err := o.tail(r.q.TailBytes); err != nil {
 				return err
 			}
@@ -198,7 +198,7 @@ func (r *reader) goOn(job *messages.JobStatus, attempt *messages.AttemptRecord) 
 		if err := r.finish(); err != nil {
 			return err
 		}
-		r.outputs, r.q.TailBytes = nil, 0
+		r.outputs, r.q.TailBytes, r.q.TailLines = nil, 0, 0
 	}
 	return r.follow(job)
 }
@@ -215,7 +215,7 @@ func (r *reader) follow(job *messages.JobStatus) error {
 			if err := r.begin(a); err != nil {
 				return err
 			}
-			r.q.TailBytes = 0 // of later attempts, all is news
+			r.q.TailBytes, r.q.TailLines = 0, 0 // of later attempts, all is news
 		}
 		over := job.GetRecord().GetState().Terminal()
 		r.markExited(job, over)

@@ -222,7 +222,14 @@ func (o *output) tail(bytesWanted int64) error {
 			beyond = max(beyond, last+near)
 		}
 	}
-	return o.readTail(max(begin, last-bytesWanted), begin, bytesWanted)
+	if lines := int(o.r.q.TailLines); lines > 0 {
+		return o.readLines(last, begin, lines)
+	}
+	kept, cut, err := o.readTail(max(begin, last-bytesWanted), begin, bytesWanted)
+	if at := bytes.IndexByte(kept, '\n'); cut && at >= 0 && at+1 < len(kept) {
+		kept = kept[at+1:]
+	}
+	return o.tailed(kept, err)
 }
 
 // probe tells whether there is a byte at an offset, or after it where that one is gone.
@@ -241,15 +248,14 @@ func (o *output) probe(offset int64) (at int64, there bool, err error) {
 	return got.Offset, len(got.Data) > 0, nil
 }
 
-// readTail reads to the end and keeps the last bytes, from the beginning of a line.
-func (o *output) readTail(from, begin, bytesWanted int64) error {
-	var kept []byte
-	cut := from > begin
+// readTail reads to the end and keeps the last bytes; cut: there were others before them.
+func (o *output) readTail(from, begin, bytesWanted int64) (kept []byte, cut bool, err error) {
+	cut = from > begin
 	o.offset = from
 	for range tailReads {
 		got, answered := o.page()
 		if !answered {
-			return o.unheard()
+			return kept, cut, o.unheard()
 		}
 		if len(got.Data) == 0 {
 			break
@@ -263,10 +269,35 @@ func (o *output) readTail(from, begin, bytesWanted int64) error {
 			break
 		}
 	}
-	if at := bytes.IndexByte(kept, '\n'); cut && at >= 0 && at+1 < len(kept) {
-		kept = kept[at+1:]
+	return kept, cut, nil
+}
+
+// readLines looks for the last lines in ever more of the end.
+func (o *output) readLines(last, begin int64, lines int) error {
+	for window := int64(pageBytes); ; window *= 8 {
+		kept, cut, err := o.readTail(max(begin, last-window), begin, tailReads*pageBytes)
+		at := lastLines(kept, lines)
+		if err != nil || at > 0 || !cut || window >= tailReads*pageBytes {
+			return o.tailed(kept[max(at, 0):], err)
+		}
 	}
+}
+
+// lastLines is where the last lines begin; 0 where there are not more.
+func lastLines(text []byte, lines int) int {
+	at := len(bytes.TrimSuffix(text, []byte("\n")))
+	for ; lines > 0 && at >= 0; lines-- {
+		at = bytes.LastIndexByte(text[:at], '\n')
+	}
+	return at + 1
+}
+
+// tailed sends the end of a stream; a line without an end goes on with the next page, or is flushed.
+func (o *output) tailed(kept []byte, err error) error {
 	whole := bytes.LastIndexByte(kept, '\n') + 1
-	o.line = bytes.Clone(kept[whole:]) // goes on with the next page, or is flushed
+	o.line = bytes.Clone(kept[whole:])
+	if err != nil {
+		return err
+	}
 	return o.part(kept[:whole], o.offset-int64(len(o.line)))
 }

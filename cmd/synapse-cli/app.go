@@ -68,6 +68,7 @@ func (a *app) root() *cobra.Command {
 			"  synapse-cli submit job.yaml --wait\n" +
 			"  synapse-cli submit --gpu 64 --cpu 512 --mem 4Ti --image host -- ./train.sh\n" +
 			"  synapse-cli explain JOB                    # why is it pending?",
+		Version:           versionOf(),
 		Args:              cobra.NoArgs,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -75,6 +76,7 @@ func (a *app) root() *cobra.Command {
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(refusedFlag)
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	a.connection = root.PersistentFlags()
 	a.connectionFlags(a.connection)
 	if a.name == seedName {

@@ -35,7 +35,7 @@ func (a *app) jobsCommand(use, short, example string, do deed) *cobra.Command {
 		},
 		ValidArgsFunction: a.completeJobs,
 	}
-	c.Flags().StringArrayVarP(&labels, "label", "l", nil, "all that live and have this `key=value`")
+	c.Flags().StringArrayVarP(&labels, "label", "l", nil, "all that live, "+selectorHelp)
 	return c
 }
 
@@ -62,14 +62,14 @@ func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []strin
 	f := failures{a: a}
 	jobs := []*messages.JobStatus{}
 	if len(labels) > 0 {
-		wanted, err := parseLabels("label", labels)
+		wanted, err := parseSelector(labels)
 		if err != nil {
 			return err
 		}
-		if jobs, err = c.Jobs(ctx, &messages.ListJobs{Labels: wanted}); err != nil {
+		if jobs, err = c.Jobs(ctx, &messages.ListJobs{Labels: wanted.equal()}); err != nil {
 			return err
 		}
-		if jobs = slices.DeleteFunc(jobs, over); len(jobs) == 0 {
+		if jobs = slices.DeleteFunc(jobs, func(j *messages.JobStatus) bool { return over(j) || !wanted.job(j) }); len(jobs) == 0 {
 			a.say("no job that lives has these labels")
 		}
 	}
@@ -103,6 +103,7 @@ func (a *app) cancelCommand() *cobra.Command {
 			return "is being cancelled", err
 		})
 	c.Flags().StringVarP(&reason, "reason", "r", "", "why, for whoever asks later")
+	c.Aliases = []string{"delete"}
 	return c
 }
 

@@ -47,11 +47,11 @@ func TestUsage(t *testing.T) {
 		{"explain", "no job is named"},
 		{"logs", "no job is named"},
 		{"get jobs --me --owner bob", "cannot be combined"},
-		{"logs --tail 8GB j", "did you mean 8Gi?"},
+		{"logs --tail-bytes 8GB j", "did you mean 8Gi?"},
 		{"logs -f --previous j", "cannot be combined"},
 		{"cancel", "no job is named"},
 		{"cancel j1 -l a=b", "give one of both"},
-		{"cancel -l nonsense", "is no label"},
+		{"cancel -l =nonsense", "chooses nothing"},
 		{"wait", "no job is named"},
 		{"wait j1 --timeout 60", "did you mean 60s?"},
 		{"drain n1", "--reason is missing"},
@@ -347,7 +347,7 @@ func TestLogs(t *testing.T) {
 		{Rank: 0, Data: []byte("c\nd")}, {Rank: 1, Notice: "n2 is not reachable"},
 	}
 	cli(f.address, "logs", "k").wants(t, 0, "[0] a\n[1] x\n[0] err\n[0] bc\n[0] d\n", "rank 1: n2 is not reachable\n")
-	cli(f.address, "logs", "j", "--tail", "64Ki").wants(t, 0, "a\nbx\nerr\nc\nd", "")
+	cli(f.address, "logs", "j", "--tail-bytes", "64Ki").wants(t, 0, "a\nbx\nerr\nc\nd", "")
 	cli(f.address, "logs", "k", "--rank", "0").wants(t, 0, "a\nb", "")
 	sent := told[*api.ReadLogs](f)
 	if sent[0].GetJob() != "k1" || sent[1].GetTailBytes() != 64<<10 || sent[2].GetRanks()[0] != 0 {

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/messages"
 )
@@ -41,6 +43,27 @@ func (a *app) completeJobs(_ *cobra.Command, _ []string, prefix string) ([]strin
 			words = append(words, j.GetRecord().GetId()+"\t"+j.GetRecord().GetSpec().GetName()+", "+j.GetPhase())
 		}
 		return words, err
+	})
+}
+
+// completeQueues knows the queues that jobs are in: there is no list of others.
+func (a *app) completeQueues(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
+		page, err := cl.ListJobs(ctx, &messages.ListJobs{Limit: messages.MaxPageEntries})
+		var words []string
+		for _, j := range page.GetJobs() {
+			if queue := j.GetRecord().GetSpec().GetQueue(); queue != "" && !slices.Contains(words, queue) {
+				words = append(words, queue)
+			}
+		}
+		return words, err
+	})
+}
+
+func (a *app) completeLevels(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
+		reply, err := cl.Cluster(ctx, &api.Cluster{})
+		return reply.GetLevels(), err
 	})
 }
 

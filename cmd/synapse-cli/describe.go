@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 )
@@ -21,7 +22,7 @@ func (a *app) describeCommand() *cobra.Command {
 			return usageHint("`"+a.name+" describe job JOB` or `"+a.name+" describe node NODE`", "what to describe is not said")
 		},
 	}
-	c.AddCommand(&cobra.Command{
+	c.AddCommand(a.objectFlag(&cobra.Command{
 		Use: "job JOB", Aliases: []string{"jobs"}, Short: "describe a job: its ranks, where they are, how they ended", Args: named("job", "JOB", 1),
 		ValidArgsFunction: a.completeJobs,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -30,10 +31,13 @@ func (a *app) describeCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if a.style.Format != "" {
+					return show.JobWhole(a.stdout, a.style, status, attempts)
+				}
 				return show.DescribeJob(a.stdout, a.style, status, attempts)
 			})
 		},
-	}, &cobra.Command{
+	}), a.objectFlag(&cobra.Command{
 		Use: "node NODE", Aliases: []string{"nodes"}, Short: "describe a machine: what it has, and who uses it", Args: named("machine", "NODE", 1),
 		ValidArgsFunction: a.completeNodes,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -42,27 +46,68 @@ func (a *app) describeCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if a.style.Format != "" {
+					return show.Node(a.stdout, a.style, status)
+				}
 				return show.DescribeNode(a.stdout, a.style, status)
 			})
 		},
-	})
+	}))
 	return c
 }
 
+// explanation is why a job is where it is, for programs.
+type explanation struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Job        string `json:"job"`
+	Phase      string `json:"phase"`
+	Text       string `json:"text"`
+}
+
+// objectFlag adds -o for what is shown as one object.
+func (a *app) objectFlag(c *cobra.Command) *cobra.Command {
+	c.Flags().VarP(objectFormat{&a.style.Format}, "output", "o", "how to show it: json, yaml")
+	a.completeFlag(c, "output", cobra.FixedCompletions([]cobra.Completion{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// objectFormat is json or yaml.
+type objectFormat struct{ to *string }
+
+func (f objectFormat) Set(text string) error {
+	if text != "json" && text != "yaml" {
+		return &jobfile.Problem{Text: text + " is not known", Hint: "use json, yaml"}
+	}
+	*f.to = text
+	return nil
+}
+
+func (f objectFormat) String() string { return "" }
+func (objectFormat) Type() string     { return "format" }
+
 func (a *app) explainCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.objectFlag(&cobra.Command{
 		Use:               "explain JOB",
 		Short:             "say why a job is where it is: what it waits for, and the way out",
 		Args:              named("job", "JOB", 1),
 		ValidArgsFunction: a.completeJobs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {
-				reply, err := c.ExplainJob(ctx, &messages.ExplainJob{Job: args[0]})
+				status, err := c.Job(ctx, args[0])
 				if err != nil {
 					return err
+				}
+				id := status.GetRecord().GetId()
+				reply, err := c.ExplainJob(ctx, &messages.ExplainJob{Job: id})
+				if err != nil {
+					return err
+				}
+				if a.style.Format != "" {
+					return show.Object(a.stdout, a.style.Format, explanation{"synapse/v1", "Explanation", id, status.GetPhase(), reply.GetText()})
 				}
 				return a.data("%s", reply.GetText())
 			})
 		},
-	}
+	})
 }

@@ -309,7 +309,9 @@ func spec(name string) *messages.JobSpec {
 }
 
 func job(id, phase string, state messages.JobState) *messages.JobStatus {
-	return &messages.JobStatus{Phase: phase, Record: &messages.JobRecord{Id: id, State: state, Spec: spec("n-" + id)}}
+	s := spec("n-" + id)
+	s.Labels = []*messages.Label{{Key: "team", Value: "nlp"}}
+	return &messages.JobStatus{Phase: phase, Record: &messages.JobRecord{Id: id, State: state, Spec: s}}
 }
 
 func machine(id string) *messages.NodeStatus {

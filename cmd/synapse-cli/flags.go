@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -64,7 +65,8 @@ var flagFields = []struct{ field, flag string }{
 	{"gang.replicas_", "replicas"}, {"gang.split", "split"}, {"gpu_type", "gpu-type"}, {"image", "image"}, {"name", "name"}, {"queue", "queue"},
 	{"priority", "priority"}, {"topology.required", "required"}, {"topology.preferred", "preferred"}, {"env", "env"}, {"labels", "label"},
 	{"node_selector", "node-selector"}, {"mounts", "mount"}, {"workdir", "workdir"}, {"user", "user"}, {"time_limit_ms", "time-limit"},
-	{"restart.limit", "restarts"}, {"each.milli_gpu", "gpu"}, {"each.milli_cpu", "cpu"}, {"each.memory_bytes", "mem"},
+	{"restart.limit", "restarts"}, {"restart.backoff_ms", "backoff"}, {"topology.patience_ms", "patience"}, {"shm_bytes", "shm"}, {"stop.grace_ms", "grace"},
+	{"stop.signal", "stop-signal"}, {"each.milli_gpu", "gpu"}, {"each.milli_cpu", "cpu"}, {"each.memory_bytes", "mem"},
 	{"gang.total.milli_gpu", "gpu"}, {"gang.total.milli_cpu", "cpu"}, {"gang.total.memory_bytes", "mem"},
 }
 
@@ -102,3 +104,29 @@ func named(what, example string, most int) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// rankList is a flag for ranks: 0-3,7.
+type rankList struct{ to *[]int32 }
+
+func (l rankList) Set(text string) error {
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, several := strings.Cut(part, "-")
+		if !several {
+			last = first
+		}
+		from, err := strconv.ParseInt(first, 10, 32)
+		to, failed := strconv.ParseInt(last, 10, 32)
+		if err != nil || failed != nil || from < 0 || to < from || to >= messages.MaxGangTasks {
+			return &jobfile.Problem{Text: strconv.Quote(part) + " is not a rank or several", Hint: "write 3, or 0-3, or 0-3,7"}
+		}
+		for rank := from; rank <= to; rank++ {
+			if !slices.Contains(*l.to, int32(rank)) {
+				*l.to = append(*l.to, int32(rank))
+			}
+		}
+	}
+	return nil
+}
+
+func (rankList) String() string { return "" }
+func (rankList) Type() string   { return "ranks" }

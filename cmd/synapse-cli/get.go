@@ -38,6 +38,7 @@ type listing struct {
 	watch, me, live bool
 	sort            string
 	labels          []string
+	chosen          selector
 	query           messages.ListJobs
 }
 
@@ -73,7 +74,9 @@ func (a *app) getJobsCommand() *cobra.Command {
 	f.StringSliceVar(&l.query.Phases, "phase", nil, "only in these phases, as in queued or running")
 	f.StringVar(&l.query.Owner, "owner", "", "only of this owner")
 	f.StringVar(&l.query.Queue, "queue", "", "only of this queue")
-	f.StringArrayVarP(&l.labels, "label", "l", nil, "only with this `key=value`")
+	f.StringArrayVarP(&l.labels, "label", "l", nil, selectorHelp)
+	a.completeFlag(c, "phase", cobra.FixedCompletions(messages.Phases, cobra.ShellCompDirectiveNoFileComp))
+	a.completeFlag(c, "queue", a.completeQueues)
 	f.StringVar(&l.sort, "sort", "age", "by "+strings.Join(jobOrders(), ", ")+"; with - before it, backwards")
 	return c
 }
@@ -97,9 +100,10 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 	if err != nil {
 		return err
 	}
-	if l.query.Labels, err = parseLabels("label", l.labels); err != nil {
+	if l.chosen, err = parseSelector(l.labels); err != nil {
 		return err
 	}
+	l.query.Labels = l.chosen.equal()
 	if l.me {
 		l.query.Owner = anonymous
 	}
@@ -111,9 +115,7 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 	if err != nil {
 		return err
 	}
-	if l.live {
-		jobs = slices.DeleteFunc(jobs, over)
-	}
+	jobs = slices.DeleteFunc(jobs, func(j *messages.JobStatus) bool { return l.live && over(j) || !l.chosen.job(j) })
 	slices.SortStableFunc(jobs, less)
 	if len(jobs) == 0 && a.forPeople() {
 		a.say("no jobs")
@@ -131,7 +133,7 @@ func (a *app) forPeople() bool {
 // job picks the job of an event, if the list would have it.
 func (l *listing) job(e *messages.Event) (*messages.JobStatus, bool) {
 	j := e.GetJob()
-	return j, j != nil && !(l.live && over(j)) && (len(l.query.Phases) == 0 || slices.Contains(l.query.Phases, j.GetPhase()))
+	return j, j != nil && !(l.live && over(j)) && l.chosen.job(j) && (len(l.query.Phases) == 0 || slices.Contains(l.query.Phases, j.GetPhase()))
 }
 
 // follow shows a list and goes on with a row for each change. Both come from one
@@ -178,7 +180,7 @@ func (a *app) getNodesCommand() *cobra.Command {
 	f := c.Flags()
 	a.listFlags(c)
 	f.BoolVarP(&l.watch, "watch", "w", false, "go on with each change")
-	f.StringArrayVarP(&l.labels, "label", "l", nil, "only with this `key=value`, of its labels or its place")
+	f.StringArrayVarP(&l.labels, "label", "l", nil, selectorHelp+"; of its labels or its place")
 	f.StringVar(&l.sort, "sort", "name", "by "+strings.Join(nodeOrders(), ", ")+"; with - before it, backwards")
 	return c
 }
@@ -202,13 +204,13 @@ func (a *app) getNodes(ctx context.Context, c *client.Client, l *listing, args [
 	if err != nil {
 		return err
 	}
-	wanted, err := parseLabels("label", l.labels)
+	wanted, err := parseSelector(l.labels)
 	if err != nil {
 		return err
 	}
 	if l.watch {
 		pick := func(e *messages.Event) (*messages.NodeStatus, bool) {
-			return e.GetNode(), e.GetNode() != nil && labelled(e.GetNode(), wanted)
+			return e.GetNode(), e.GetNode() != nil && wanted.node(e.GetNode())
 		}
 		return follow(ctx, a, c, &messages.Watch{Nodes: true}, less, pick, show.Nodes)
 	}
@@ -216,7 +218,7 @@ func (a *app) getNodes(ctx context.Context, c *client.Client, l *listing, args [
 	if err != nil {
 		return err
 	}
-	nodes = slices.DeleteFunc(nodes, func(n *messages.NodeStatus) bool { return !labelled(n, wanted) })
+	nodes = slices.DeleteFunc(nodes, func(n *messages.NodeStatus) bool { return !wanted.node(n) })
 	slices.SortStableFunc(nodes, less)
 	if len(nodes) == 0 && a.forPeople() {
 		a.say("no machines")
@@ -247,18 +249,6 @@ func (a *app) getQueuesCommand() *cobra.Command {
 	}
 	a.listFlags(c)
 	return c
-}
-
-// labelled tells whether a machine has all of these, as labels or as its place.
-func labelled(n *messages.NodeStatus, wanted []*messages.Label) bool {
-	announced := n.GetRecord().GetAnnouncement()
-	has := slices.Concat(announced.GetLabels(), announced.GetPlace())
-	for _, want := range wanted {
-		if !slices.ContainsFunc(has, func(l *messages.Label) bool { return l.GetKey() == want.GetKey() && l.GetValue() == want.GetValue() }) {
-			return false
-		}
-	}
-	return true
 }
 
 // order is one way to sort a list.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -18,23 +19,19 @@ import (
 
 func (a *app) logsCommand() *cobra.Command {
 	q := &api.ReadLogs{}
-	tail := ""
+	tail, tailBytes := "", ""
 	c := &cobra.Command{
 		Use:     "logs JOB [-f] [--rank N]...",
 		Short:   "show what a job's tasks wrote",
 		Long:    "Shows what a job's tasks wrote, their errors with it. Lines of several ranks are labelled with the rank.",
-		Example: "  synapse-cli logs -f JOB\n  synapse-cli logs --rank 0 --tail 64Ki JOB\n  synapse-cli logs --previous JOB      # of the attempt before the latest",
+		Example: "  synapse-cli logs -f JOB\n  synapse-cli logs --rank 0-3 --tail 20 JOB\n  synapse-cli logs --previous JOB      # of the attempt before the latest",
 		Args:    named("job", "JOB", 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if q.Follow && q.Previous {
 				return usageHint("an attempt that is over writes nothing more: leave -f out", "--follow and --previous cannot be combined")
 			}
-			if tail != "" {
-				n, err := jobfile.ParseMemory(tail)
-				if err != nil {
-					return flagProblem("tail", err)
-				}
-				q.TailBytes = n
+			if err := readTail(q, tail, tailBytes); err != nil {
+				return err
 			}
 			q.Job = args[0]
 			return a.with(func(ctx context.Context, c *client.Client) error { return a.logs(ctx, c, q) })
@@ -43,10 +40,33 @@ func (a *app) logsCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.BoolVarP(&q.Follow, "follow", "f", false, "go on until the job is over")
-	f.Int32SliceVar(&q.Ranks, "rank", nil, "only these ranks")
+	f.Var(rankList{&q.Ranks}, "rank", "only these `ranks`, as in 0-3,7")
 	f.BoolVar(&q.Previous, "previous", false, "of the attempt before the latest")
-	f.StringVar(&tail, "tail", "", "only the end of each rank's output, as in 64Ki")
+	f.StringVar(&tail, "tail", "", "only the last so many `lines` of each rank's output, and of its errors")
+	f.StringVar(&tailBytes, "tail-bytes", "", "only the end of each, as in 64Ki")
 	return c
+}
+
+// readTail takes the flags for the end of an output.
+func readTail(q *api.ReadLogs, lines, size string) error {
+	if lines != "" && size != "" {
+		return usage("--tail and --tail-bytes cannot be combined")
+	}
+	if lines != "" {
+		n, err := strconv.ParseInt(lines, 10, 32)
+		if err != nil || n < 1 {
+			return usageHint("--tail counts lines; --tail-bytes takes an amount", "--tail %q: is not a number of lines", lines)
+		}
+		q.TailLines = int32(n)
+	}
+	if size != "" {
+		n, err := jobfile.ParseMemory(size)
+		if err != nil {
+			return flagProblem("tail-bytes", err)
+		}
+		q.TailBytes = n
+	}
+	return nil
 }
 
 func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs) error {

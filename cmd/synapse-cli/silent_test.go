@@ -42,7 +42,7 @@ func TestNotSilentAnyMore(t *testing.T) {
 		{"submit --gpu 1.5 --image /srv/i", exitUsage, "--gpu: is not a number of whole GPUs"},
 		{"submit --image /srv/i", exitUsage, "the job asks for nothing\nhint: give --cpu, --mem or --gpu"},
 		{"submit --cpu 1 --gpu-type h100 --image /srv/i", exitUsage, "--gpu-type: names a kind of GPU"},
-		{"logs --rank x j1", exitUsage, "--rank \"x\": is not a whole number"},
+		{"logs --rank x j1", exitUsage, "--rank: \"x\" is not a rank or several"},
 	} {
 		r := cli(f.address, strings.Fields(c.args)...)
 		r.wants(t, c.code, "", c.want)

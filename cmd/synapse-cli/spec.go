@@ -20,6 +20,7 @@ import (
 type specFlags struct {
 	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
 	required, preferred                                                         string
+	shm, stopSignal, grace, patience, backoff, cpusEach, gpusInAll              string
 	replicas, priority, restarts                                                int32
 	counted                                                                     bool // --replicas was given
 	env, label, selector, mount                                                 []string
@@ -45,8 +46,15 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.mount, "mount", nil, "`source:target[:ro]`")
 	f.StringVar(&s.workdir, "workdir", "", "the directory to run in")
 	f.StringVar(&s.user, "user", "", "the user to run as")
-	f.StringVar(&s.timeLimit, "time-limit", "", "end an attempt after this time, as in 24h")
+	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "end an attempt after this time, as in 24h or 24:00:00")
 	f.Int32Var(&s.restarts, "restarts", 0, "try again so often when it fails")
+	f.StringVar(&s.backoff, "backoff", "", "and wait this long before the first time, twice as long before each further one")
+	f.StringVar(&s.patience, "patience", "", "how long the preferred level is waited for")
+	f.StringVar(&s.shm, "shm", "", "shared memory of each task, out of its memory")
+	f.StringVar(&s.stopSignal, "stop-signal", "", "by which a task is asked to end")
+	f.StringVar(&s.grace, "grace", "", "and how long it may take for that")
+	f.StringVarP(&s.cpusEach, "cpus-per-task", "c", "", "CPU cores of each task, as on Slurm")
+	f.StringVar(&s.gpusInAll, "gpus", "", "GPUs in total, as on Slurm: the same as --gpu without --replicas")
 }
 
 // given is the first flag of a description that the command line has.
@@ -70,13 +78,12 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 	if spec.Name == "" {
 		spec.Name = defaultName(command, s.image)
 	}
-	if s.required != "" || s.preferred != "" {
-		spec.Topology = &messages.TopologySpec{Required: s.required, Preferred: s.preferred}
-	}
-	if s.restarts != 0 {
-		spec.Restart = &messages.RestartSpec{Limit: s.restarts}
-	}
+	// Parts that no flag is of stay out of the job.
+	topology, restart, stop := &messages.TopologySpec{Required: s.required, Preferred: s.preferred}, &messages.RestartSpec{Limit: s.restarts}, &messages.StopSpec{}
 	amount := &messages.Resources{}
+	if err := s.slurm(); err != nil {
+		return nil, err
+	}
 	for _, a := range []struct {
 		flag, text string
 		parse      func(string) (int64, error)
@@ -84,6 +91,8 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 	}{
 		{"gpu", s.gpu, jobfile.ParseGPU, &amount.MilliGpu}, {"cpu", s.cpu, jobfile.ParseCPU, &amount.MilliCpu},
 		{"mem", s.mem, jobfile.ParseMemory, &amount.MemoryBytes}, {"time-limit", s.timeLimit, jobfile.ParseDuration, &spec.TimeLimitMs},
+		{"shm", s.shm, jobfile.ParseMemory, &spec.ShmBytes}, {"patience", s.patience, jobfile.ParseDuration, &topology.PatienceMs},
+		{"backoff", s.backoff, jobfile.ParseDuration, &restart.BackoffMs}, {"grace", s.grace, jobfile.ParseDuration, &stop.GraceMs},
 	} {
 		if a.text == "" {
 			continue
@@ -93,6 +102,21 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 			return nil, flagProblem(a.flag, err)
 		}
 		*a.to = n
+	}
+	if s.stopSignal != "" {
+		var problem *jobfile.Problem
+		if stop.Signal, problem = jobfile.ParseSignal(s.stopSignal); problem != nil {
+			return nil, flagProblem("stop-signal", problem)
+		}
+	}
+	if messages.Size(topology) > 0 {
+		spec.Topology = topology
+	}
+	if messages.Size(restart) > 0 {
+		spec.Restart = restart
+	}
+	if messages.Size(stop) > 0 {
+		spec.Stop = stop
 	}
 	if err := s.shape(spec, amount); err != nil {
 		return nil, err
@@ -109,6 +133,24 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 func flagProblem(flag string, err error) error {
 	p := err.(*jobfile.Problem)
 	return usageHint(p.Hint, "--%s: %s", flag, p.Text)
+}
+
+// slurm takes Slurm's spellings where they mean one thing here too.
+func (s *specFlags) slurm() error {
+	switch {
+	case s.cpusEach != "" && s.cpu != "":
+		return usage("--cpus-per-task and --cpu cannot be combined")
+	case s.gpusInAll != "" && (s.gpu != "" || s.counted || s.cpusEach != ""):
+		return usageHint("give --gpu, which is of each task there", "--gpus is a total, and --gpu, --replicas and --cpus-per-task are of each task")
+	case s.cpusEach != "":
+		s.cpu = s.cpusEach
+		if !s.counted {
+			s.counted, s.replicas = true, 1
+		}
+	case s.gpusInAll != "":
+		s.gpu = s.gpusInAll
+	}
+	return nil
 }
 
 // shape: amounts are a total unless tasks are counted, or a part of one GPU is
@@ -194,8 +236,8 @@ func defaultName(command []string, image string) string {
 	return "job"
 }
 
-// readFile reads a job file, - from standard input.
-func readFile(name string, stdin io.Reader) (*messages.JobSpec, error) {
+// readFile reads the jobs of a file, - from standard input.
+func readFile(name string, stdin io.Reader) ([]*messages.JobSpec, error) {
 	var from io.Reader = stdin
 	if name == "-" {
 		name = "standard input"
@@ -211,9 +253,9 @@ func readFile(name string, stdin io.Reader) (*messages.JobSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	spec, err := jobfile.Parse(data)
+	specs, err := jobfile.Parse(data)
 	if problems, is := err.(jobfile.Problems); is {
 		return nil, &failure{code: exitUsage, text: strings.Join(problems.Lines(name), "\n")}
 	}
-	return spec, err
+	return specs, err
 }

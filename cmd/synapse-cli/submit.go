@@ -19,7 +19,7 @@ import (
 // submission is what one submit was asked to do.
 type submission struct {
 	specFlags
-	from, requestID                       string
+	from, requestID, file                 string
 	wait, attach, allowInfeasible, dryRun bool
 	seed                                  bool // speak as the first synctl did
 }
@@ -48,6 +48,7 @@ func (a *app) submitCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	s.specFlags.add(f)
+	f.StringVarP(&s.file, "file", "f", "", "the job `file`, as behind no flag; - is standard input")
 	f.StringVar(&s.from, "from", "", "submit again what this `job` was")
 	f.StringVar(&s.requestID, "request-id", "", "the same id and job again is the same job: safe to repeat")
 	f.BoolVar(&s.wait, "wait", false, "wait until it is over, and end with its code")
@@ -58,6 +59,9 @@ func (a *app) submitCommand() *cobra.Command {
 	f.BoolVar(&a.style.Parsable, "parsable", false, "the same")
 	f.StringVarP(&a.style.Format, "output", "o", "", "how to show it: name, json, yaml")
 	a.completeFlag(c, "from", a.completeJobs)
+	a.completeFlag(c, "queue", a.completeQueues)
+	a.completeFlag(c, "required", a.completeLevels)
+	a.completeFlag(c, "preferred", a.completeLevels)
 	a.completeFlag(c, "output", cobra.FixedCompletions([]cobra.Completion{"name", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -67,6 +71,9 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 	files, command := args, []string(nil)
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		files, command = args[:dash], args[dash:]
+	}
+	if s.file != "" {
+		files = append([]string{s.file}, files...)
 	}
 	flag := s.given(c.Flags())
 	s.counted = c.Flags().Changed("replicas")
@@ -85,24 +92,57 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
+// submit sends each job that is described, once all have been read.
 func (a *app) submit(s *submission, files, command []string) error {
-	spec, err := a.describe(s, files, command)
-	if err != nil {
+	if s.file != "" {
+		files = []string{s.file}
+	}
+	specs, err := a.describe(s, files, command)
+	switch {
+	case err != nil:
 		return err
+	case len(specs) > 1 && (s.attach || s.requestID != ""):
+		return usage("--attach and --request-id are for one job, and the file has %d", len(specs))
 	}
 	if s.dryRun {
-		return show.JobFile(a.stdout, spec)
+		return show.JobFile(a.stdout, specs...)
 	}
-	return a.with(func(ctx context.Context, c *client.Client) error { return a.send(ctx, c, s, spec) })
+	return a.with(func(ctx context.Context, c *client.Client) error {
+		if len(specs) == 1 {
+			return a.send(ctx, c, s, specs[0])
+		}
+		return a.sendAll(ctx, c, s, specs)
+	})
 }
 
-// describe finds the job's description.
-func (a *app) describe(s *submission, files, command []string) (*messages.JobSpec, error) {
+// sendAll sends several jobs before it waits for any. One that is refused ends it:
+// those before it are told, and are there.
+func (a *app) sendAll(ctx context.Context, c *client.Client, s *submission, specs []*messages.JobSpec) error {
+	var ids []string
+	for i, spec := range specs {
+		id, err := a.order(ctx, c, s, spec)
+		if err != nil && i > 0 {
+			a.say("%s: %d of %d jobs were submitted; the next, %s, was not", a.name, i, len(specs), spec.GetName())
+		}
+		if err != nil {
+			return err
+		}
+		ids = append(ids, id)
+	}
+	if s.wait {
+		return a.waitAll(ctx, c, ids, true)
+	}
+	return nil
+}
+
+// describe finds what is to be submitted.
+func (a *app) describe(s *submission, files, command []string) ([]*messages.JobSpec, error) {
 	switch {
 	case len(files) == 1:
 		return readFile(files[0], a.stdin)
 	case s.from == "":
-		return s.spec(command, a.lookup)
+		spec, err := s.spec(command, a.lookup)
+		return []*messages.JobSpec{spec}, err
 	}
 	var spec *messages.JobSpec
 	err := a.with(func(ctx context.Context, c *client.Client) error {
@@ -110,17 +150,32 @@ func (a *app) describe(s *submission, files, command []string) (*messages.JobSpe
 		spec = status.GetRecord().GetSpec()
 		return err
 	})
-	return spec, err
+	return []*messages.JobSpec{spec}, err
 }
 
+// send submits one job, and waits for it where that was asked.
 func (a *app) send(ctx context.Context, c *client.Client, s *submission, spec *messages.JobSpec) error {
+	id, err := a.order(ctx, c, s, spec)
+	switch {
+	case err != nil:
+		return err
+	case s.attach:
+		return a.attach(c, id, severalRanks(spec))
+	case s.wait:
+		return a.waitFor(ctx, c, id, true)
+	}
+	return nil
+}
+
+// order submits a job and tells its id.
+func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *messages.JobSpec) (string, error) {
 	request := &messages.Submit{RequestId: s.requestID, Spec: spec, AllowInfeasible: s.allowInfeasible}
 	if request.RequestId == "" {
 		request.RequestId = "cli-" + rand.Text()
 	}
 	if s.seed && !a.style.Quiet && !a.style.Parsable && a.style.Format == "" {
 		if err := a.data("Submitting Job %s...", spec.GetName()); err != nil {
-			return err
+			return "", err
 		}
 	}
 	reply, err := c.Submit(ctx, request)
@@ -128,18 +183,12 @@ func (a *app) send(ctx context.Context, c *client.Client, s *submission, spec *m
 		if e, is := err.(*client.Error); is && e.Code == messages.Code_CODE_INFEASIBLE {
 			e.Hint = strings.Replace(e.Hint, "allow it to wait", "let it wait (--allow-infeasible)", 1)
 		}
-		return err
+		return "", err
 	}
 	if err := a.submitted(s, spec, reply); err != nil && !closedPipe(err) {
-		return err
+		return "", err
 	}
-	switch {
-	case s.attach:
-		return a.attach(c, reply.GetJob(), severalRanks(spec))
-	case s.wait:
-		return a.waitFor(ctx, c, reply.GetJob(), true)
-	}
-	return nil
+	return reply.GetJob(), nil
 }
 
 // submitted tells the id.

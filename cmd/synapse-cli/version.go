@@ -13,6 +13,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 )
 
 // This file owns `version` and the manual's pages.
@@ -30,15 +31,46 @@ func versionOf() string {
 	return "unknown"
 }
 
+// versions are what -o json shows.
+type versions struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Client     programVersion    `json:"client"`
+	Scheduler  *schedulerVersion `json:"scheduler,omitempty"`
+}
+
+type programVersion struct {
+	Program  string `json:"program"`
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func (p programVersion) String() string {
+	return p.Program + " " + p.Version + " (" + p.Go + ", " + p.Platform + ")"
+}
+
+type schedulerVersion struct {
+	Version   string `json:"version"`
+	Address   string `json:"address"`
+	ClusterID string `json:"clusterId"`
+	Epoch     uint64 `json:"epoch"`
+}
+
 func (a *app) versionCommand() *cobra.Command {
 	only := false
-	c := &cobra.Command{
+	c := a.objectFlag(&cobra.Command{
 		Use:   "version",
 		Short: "show the version of this program and of the scheduler",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := a.data("%s %s (%s, %s/%s)", a.name, versionOf(), runtime.Version(), runtime.GOOS, runtime.GOARCH); err != nil || only {
-				return err
+			own := versions{"synapse/v1", "Version", programVersion{a.name, versionOf(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}, nil}
+			if a.style.Format == "" {
+				if err := a.data("%s", own.Client); err != nil || only {
+					return err
+				}
+			} else if only {
+				return show.Object(a.stdout, a.style.Format, own)
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error {
 				ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -50,10 +82,14 @@ func (a *app) versionCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if a.style.Format != "" {
+					own.Scheduler = &schedulerVersion{reply.GetVersion(), c.Server(), reply.GetClusterId(), reply.GetEpoch()}
+					return show.Object(a.stdout, a.style.Format, own)
+				}
 				return a.data("scheduler %s at %s, cluster %s, epoch %d", reply.GetVersion(), c.Server(), reply.GetClusterId(), reply.GetEpoch())
 			})
 		},
-	}
+	})
 	c.Flags().BoolVar(&only, "client", false, "of this program only")
 	return c
 }

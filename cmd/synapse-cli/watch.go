@@ -24,10 +24,11 @@ func (a *app) watchCommand() *cobra.Command {
 		Long:    "Shows where the named jobs stand, or all jobs and machines, and then each change in a line of its own, until Ctrl-C.",
 		Example: "  synapse-cli watch JOB\n  synapse-cli watch --nodes -o json",
 		RunE: func(_ *cobra.Command, args []string) error {
-			var err error
-			if q.Labels, err = parseLabels("label", labels); err != nil {
+			chosen, err := parseSelector(labels)
+			if err != nil {
 				return err
 			}
+			q.Labels = chosen.equal()
 			if !q.Jobs && !q.Nodes {
 				q.Jobs, q.Nodes = true, len(args) == 0 && len(labels) == 0
 			}
@@ -40,7 +41,12 @@ func (a *app) watchCommand() *cobra.Command {
 					q.Ids = append(q.Ids, status.GetRecord().GetId())
 				}
 				if len(q.Ids) == 0 {
-					return c.Events(ctx, q, a.lost, a.shown)
+					return c.Events(ctx, q, a.lost, func(e *messages.Event) (bool, error) {
+						if e.GetJob() != nil && !chosen.job(e.GetJob()) {
+							return false, nil
+						}
+						return a.shown(e)
+					})
 				}
 				return c.Events(ctx, q, a.lost, a.shownByName())
 			})
@@ -50,7 +56,7 @@ func (a *app) watchCommand() *cobra.Command {
 	f := c.Flags()
 	f.BoolVar(&q.Jobs, "jobs", false, "jobs only")
 	f.BoolVar(&q.Nodes, "nodes", false, "machines only")
-	f.StringArrayVarP(&labels, "label", "l", nil, "only jobs with this `key=value`")
+	f.StringArrayVarP(&labels, "label", "l", nil, "jobs "+selectorHelp)
 	f.StringVarP(&a.style.Format, "output", "o", "", "how to show it: json, yaml")
 	return c
 }

@@ -47,15 +47,76 @@ func (c *Client) Nodes(ctx context.Context) ([]*messages.NodeStatus, error) {
 	}
 }
 
-// Job finds a job by its id or a unique prefix.
-func (c *Client) Job(ctx context.Context, prefix string) (*messages.JobStatus, error) {
-	reply, err := c.GetJob(ctx, &messages.GetJob{Job: prefix})
+// Job finds a job by its id, by its name, or by the beginning of an id that no other
+// has. Of several jobs of a name it is the one that lives; where none does, the newest.
+func (c *Client) Job(ctx context.Context, word string) (*messages.JobStatus, error) {
+	reply, err := c.GetJob(ctx, &messages.GetJob{Job: word})
+	var e *Error
+	missed := errors.As(err, &e) && (e.Code == messages.Code_CODE_NOT_FOUND || e.Code == messages.Code_CODE_CONFLICT)
+	if err != nil && !missed || reply.GetJob().GetRecord().GetId() == word || !nameable(word) {
+		return reply.GetJob(), err
+	}
+	named, failed := c.named(ctx, word)
+	switch {
+	case failed != nil:
+		return nil, failed
+	case named == nil:
+		return reply.GetJob(), err
+	case err == nil && reply.GetJob().GetRecord().GetId() != named.GetRecord().GetId():
+		return nil, &Error{Code: messages.Code_CODE_CONFLICT, Hint: "give a whole id",
+			Text: fmt.Sprintf("%q is the name of job %s, and begins the id of job %s", word, named.GetRecord().GetId(), reply.GetJob().GetRecord().GetId())}
+	}
+	reply, err = c.GetJob(ctx, &messages.GetJob{Job: named.GetRecord().GetId()}) // a list leaves out the ranks
 	return reply.GetJob(), err
 }
 
+// nameable reports whether a word could be a job's name.
+func nameable(word string) bool {
+	return (&messages.ListJobs{Principal: &messages.Principal{Name: "-"}, Name: word}).Validate() == nil && word != ""
+}
+
+// named finds the job that is meant by a name; nil where there is none.
+func (c *Client) named(ctx context.Context, name string) (*messages.JobStatus, error) {
+	all, err := c.Jobs(ctx, &messages.ListJobs{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	var newest *messages.JobStatus
+	var live []string
+	for _, j := range all {
+		r := j.GetRecord()
+		alive := !r.GetState().Terminal()
+		switch {
+		case r.GetSpec().GetName() != name: // an earlier scheduler does not look at names
+			continue
+		case alive:
+			live = append(live, r.GetId())
+		}
+		if newest == nil || alive && len(live) == 1 || len(live) == 0 && r.GetSubmittedUnixMs() >= newest.GetRecord().GetSubmittedUnixMs() {
+			newest = j
+		}
+	}
+	if len(live) > 1 {
+		return nil, &Error{Code: messages.Code_CODE_CONFLICT, Text: fmt.Sprintf("%d jobs named %q live: %s", len(live), name, some(live)), Hint: "give an id"}
+	}
+	return newest, nil
+}
+
+// some lists the first few.
+func some(names []string) string {
+	if len(names) > 5 {
+		names = append(names[:5:5], "and more")
+	}
+	return strings.Join(names, ", ")
+}
+
 // Attempts finds a job and all its attempts that are kept.
-func (c *Client) Attempts(ctx context.Context, prefix string) (*messages.JobStatus, []*messages.AttemptRecord, error) {
-	reply, err := c.GetJob(ctx, &messages.GetJob{Job: prefix, Attempts: true})
+func (c *Client) Attempts(ctx context.Context, word string) (*messages.JobStatus, []*messages.AttemptRecord, error) {
+	status, err := c.Job(ctx, word)
+	if err != nil {
+		return nil, nil, err
+	}
+	reply, err := c.GetJob(ctx, &messages.GetJob{Job: status.GetRecord().GetId(), Attempts: true})
 	return reply.GetJob(), reply.GetAttempts(), err
 }
 
@@ -83,10 +144,8 @@ func (c *Client) Node(ctx context.Context, prefix string) (*messages.NodeStatus,
 		return found[0], nil
 	case len(found) == 0:
 		return nil, &Error{Code: messages.Code_CODE_NOT_FOUND, Text: fmt.Sprintf("there is no machine %q", prefix), Hint: "`synapse-cli get nodes` lists them"}
-	case len(names) > 5:
-		names = append(names[:5], "and more")
 	}
-	return nil, &Error{Code: messages.Code_CODE_CONFLICT, Text: fmt.Sprintf("%q begins the id of %s", prefix, strings.Join(names, ", ")), Hint: "give more of the id"}
+	return nil, &Error{Code: messages.Code_CODE_CONFLICT, Text: fmt.Sprintf("%q begins the id of %s", prefix, some(names)), Hint: "give more of the id"}
 }
 
 // Look is one look at a watch's stream.

@@ -14,17 +14,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file owns the way from bytes to one tree that is safe to read: no
-// anchors, no tags, no second document, no key twice, not too deep.
+// This file owns the way from bytes to trees that are safe to read: no
+// anchors, no tags, no key twice, not too deep.
 
 const (
 	// MaxBytes bounds a job file.
 	MaxBytes = 1 << 20
-	maxDepth = 32
+	// MaxDocuments bounds the jobs in one.
+	MaxDocuments = 1000
+	maxDepth     = 32
 )
 
-// document parses the text and checks the tree.
-func document(data []byte) (*yaml.Node, Problems) {
+// documents parses the text and checks the tree of each document in it.
+func documents(data []byte) ([]*yaml.Node, Problems) {
 	if len(data) > MaxBytes {
 		return nil, Problems{say("put what is large into files of its own", "is %d bytes, more than %d", len(data), MaxBytes)}
 	}
@@ -32,28 +34,30 @@ func document(data []byte) (*yaml.Node, Problems) {
 		return nil, Problems{p}
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(asYAML(data)))
-	var doc, second yaml.Node
-	switch err := decoder.Decode(&doc); {
-	case errors.Is(err, io.EOF):
-		return nil, Problems{say("a job file begins with `apiVersion: synapse/v1`", "is empty")}
-	case err != nil:
-		return nil, Problems{syntax(data, err)}
+	var roots []*yaml.Node
+	for {
+		var doc yaml.Node
+		switch err := decoder.Decode(&doc); {
+		case errors.Is(err, io.EOF) && len(roots) == 0:
+			return nil, Problems{say("a job file begins with `apiVersion: synapse/v1`", "is empty")}
+		case errors.Is(err, io.EOF):
+			return roots, nil
+		case err != nil:
+			return nil, Problems{syntax(data, err)}
+		case len(roots) == MaxDocuments:
+			return nil, Problems{say("submit the rest from another file", "has more than %d documents", MaxDocuments)}
+		}
+		if len(roots) > 0 && doc.Content[0].Tag == "!!null" {
+			continue // nothing stands behind a last ---
+		}
+		// Each tree is judged before the rest is parsed: a problem in the first document is told first.
+		var w walk
+		w.node(&doc, 0)
+		if w.problems != nil {
+			return nil, w.problems
+		}
+		roots = append(roots, doc.Content[0])
 	}
-	// The tree is judged before the rest is parsed: a problem in the first document is told first.
-	var w walk
-	w.node(&doc, 0)
-	if w.problems != nil {
-		return nil, w.problems
-	}
-	switch err := decoder.Decode(&second); {
-	case errors.Is(err, io.EOF):
-	case err != nil:
-		return nil, Problems{syntax(data, err)}
-	default:
-		return nil, Problems{{Line: max(second.Line, 1), Column: max(second.Column, 1),
-			Text: "is a second document", Hint: "submit each job from a file of its own"}}
-	}
-	return doc.Content[0], nil
 }
 
 // JSON escapes a slash, and writes a character beyond the first 65,536 as two

@@ -19,23 +19,30 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// Parse reads one job. The error is a Problems where the file is at fault.
-// JSON is read too: it is a way to write YAML.
-func Parse(data []byte) (*messages.JobSpec, error) {
-	root, problems := document(data)
+// Parse reads the jobs of a file, one a document. The error is a Problems where the
+// file is at fault. JSON is read too: it is a way to write YAML.
+func Parse(data []byte) ([]*messages.JobSpec, error) {
+	roots, problems := documents(data)
 	if problems != nil {
 		return nil, problems
 	}
-	r := &reader{spec: &messages.JobSpec{Gang: &messages.GangSpec{}}, where: map[string]place{}}
-	r.read(root)
-	if r.problems != nil {
-		return nil, r.problems
+	var specs []*messages.JobSpec
+	for _, root := range roots {
+		r := &reader{spec: &messages.JobSpec{Gang: &messages.GangSpec{}}, where: map[string]place{}}
+		r.read(root)
+		if r.problems == nil {
+			r.complete()
+			if err := r.spec.ValidateNew(); err != nil {
+				r.problems = Problems{r.locate(err)}
+			}
+		}
+		problems = append(problems, r.problems...)
+		specs = append(specs, r.spec)
 	}
-	r.complete()
-	if err := r.spec.ValidateNew(); err != nil {
-		return nil, Problems{r.locate(err)}
+	if problems != nil {
+		return nil, problems[:min(len(problems), maxProblems)]
 	}
-	return r.spec, nil
+	return specs, nil
 }
 
 // complete fills in what a file may leave out.

@@ -60,7 +60,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	read := full
 	for _, s := range sections() {
 		for _, k := range s.keys {
-			if !strings.Contains(read, k.name+":") && s.path != "spec.gang" && s.path != "spec.gang.total" {
+			if k.read != nil && !strings.Contains(read, k.name+":") && s.path != "spec.gang" && s.path != "spec.gang.total" {
 				t.Errorf("%s is not in the full example", join(s.path, k.name))
 			}
 		}
@@ -69,7 +69,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 
 func wantSpec(t *testing.T, text string, want *messages.JobSpec) {
 	t.Helper()
-	got, err := Parse([]byte(text))
+	got, err := parseOne([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestRefusals(t *testing.T) {
 		case "quoted":
 			text = strings.ReplaceAll(strings.ReplaceAll(text, `\x00`, "\x00"), `\xff`, "\xff")
 		}
-		spec, err := Parse([]byte(text))
+		spec, err := parseOne([]byte(text))
 		if err == nil {
 			return "accepted: " + spec.String() + "\n"
 		}
@@ -241,7 +241,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("a: &x [*x]\n---\nb: !!str {<<: *y}"))
 	f.Add([]byte("? - - [{\n: |2-\n\t\"\\ud83d"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		spec, err := Parse(data)
+		spec, err := parseOne(data)
 		if err != nil {
 			problems, is := err.(Problems)
 			if !is || len(problems) == 0 || len(problems) > maxProblems {
@@ -265,7 +265,7 @@ func FuzzParse(f *testing.F) {
 		if len(text) > MaxBytes {
 			return
 		}
-		again, err := Parse(text)
+		again, err := parseOne(text)
 		if err != nil {
 			t.Fatalf("the file of a job is refused: %v\n%s", err, text)
 		}
@@ -282,4 +282,30 @@ func sameButLabels(a, b *messages.JobSpec) bool {
 	left, _ := json.Marshal(x)
 	right, _ := json.Marshal(y)
 	return string(left) == string(right)
+}
+
+// parseOne reads a file of one job.
+func parseOne(data []byte) (*messages.JobSpec, error) {
+	specs, err := Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	return specs[0], nil
+}
+
+// TestSeveralDocuments: each is a job, all are checked, and what is wrong with any is
+// told with its line.
+func TestSeveralDocuments(t *testing.T) {
+	const one = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: NAME}\nspec: {image: /i, resources: {cpu: 1}}\n---\n"
+	specs, err := Parse([]byte(strings.ReplaceAll(one, "NAME", "a") + strings.ReplaceAll(one, "NAME", "b")))
+	if err != nil || len(specs) != 2 || specs[0].GetName() != "a" || specs[1].GetName() != "b" {
+		t.Errorf("%v: %v", specs, err)
+	}
+	_, err = Parse([]byte(one + strings.ReplaceAll(one, "cpu: 1", "cpus: 1")))
+	if err == nil || !strings.Contains(err.Error(), "3:18: metadata.name") || !strings.Contains(err.Error(), "9:31: spec.resources.cpus") {
+		t.Errorf("not told of both: %v", err)
+	}
+	if _, err := Parse([]byte(strings.Repeat(strings.ReplaceAll(one, "NAME", "a"), MaxDocuments+1))); err == nil || !strings.Contains(err.Error(), "more than 1000 documents") {
+		t.Errorf("so many: %v", err)
+	}
 }

@@ -123,6 +123,9 @@ func ParseDuration(s string) (int64, error) {
 	if s == "0" {
 		return 0, nil
 	}
+	if m := clock.FindStringSubmatch(s); m != nil {
+		return clocked(s, m)
+	}
 	if !spans.MatchString(s) {
 		hint := negative(s, "write 90s, 5m, 24h or 2d")
 		if _, err := strconv.ParseUint(s, 10, 32); err == nil {
@@ -139,6 +142,25 @@ func ParseDuration(s string) (int64, error) {
 		return 0, say("write whole milliseconds", "%s is finer than a millisecond", quote(s))
 	}
 	return bounded(s, sum.Num())
+}
+
+// clock is how Slurm writes a time: 24:00:00, 2-12:00:00. Its 30 and its 30:00 are
+// left out: the first is minutes there and seconds elsewhere, the second both.
+var clock = regexp.MustCompile(`^(?:([0-9]{1,4})-)?([0-9]{1,5}):([0-5][0-9]):([0-5][0-9])$`)
+
+func clocked(s string, m []string) (int64, error) {
+	ms := int64(0)
+	for i, unit := range []string{"d", "h", "m", "s"} {
+		if m[i+1] == "" {
+			continue
+		}
+		n, err := strconv.ParseInt(m[i+1], 10, 64)
+		if err != nil {
+			return 0, say("", "%s is not a span of time", quote(s))
+		}
+		ms += n * msOfSpan[unit]
+	}
+	return ms, nil
 }
 
 // signals are those that a job may be asked to stop by.

@@ -63,6 +63,9 @@ func readSection(r *reader, n *yaml.Node, path string) {
 		if k.field != "" {
 			r.where[k.field] = placeOf(at, value)
 		}
+		if k.read == nil {
+			continue
+		}
 		if value.Kind == yaml.ScalarNode && value.Tag == "!!null" {
 			r.refuse(value, at, say("give a value, or leave the key out", "is empty"))
 			continue

@@ -21,7 +21,9 @@ type section struct {
 type key struct {
 	name  string
 	field string // as messages calls it; empty for what is only here
-	read  read
+	// read is nil for what a scheduler says of a job: it is passed over, so that what
+	// `get job JOB -o yaml` shows can be submitted as it is.
+	read read
 }
 
 type spec = messages.JobSpec
@@ -34,10 +36,14 @@ func sections() []section {
 			{"kind", "", readWord("a kind of file this program reads", []string{"Job"}, func(*spec, string) {})},
 			{"metadata", "", readSection},
 			{"spec", "", readSection},
+			{"status", "", nil},
 		}},
 		{"metadata", []key{
 			{"name", "name", readName(func(s *spec) *string { return &s.Name })},
 			{"labels", "labels", readLabels("labels", func(s *spec) *[]*messages.Label { return &s.Labels })},
+			{"id", "", nil},
+			{"owner", "", nil},
+			{"requestId", "", nil},
 		}},
 		{"spec", []key{
 			{"queue", "queue", readName(func(s *spec) *string { return &s.Queue })},
@@ -151,7 +157,9 @@ func (s section) find(name string) *key {
 func (s section) names() []string {
 	var names []string
 	for _, k := range s.keys {
-		names = append(names, k.name)
+		if k.read != nil {
+			names = append(names, k.name)
+		}
 	}
 	return names
 }
@@ -159,9 +167,6 @@ func (s section) names() []string {
 // elsewhere helps with a key that this section does not have: another spelling,
 // or another section.
 func elsewhere(s section, name string) string {
-	if name == "status" && s.path == "" {
-		return "it is what the scheduler says of a job: remove it"
-	}
 	for _, other := range sections() {
 		if other.find(name) != nil {
 			return "it belongs in " + orRoot(other.path)

@@ -135,11 +135,25 @@ func Job(w io.Writer, s Style, j *messages.JobStatus) error {
 	return Jobs(w, s, []*messages.JobStatus{j})
 }
 
-// JobFile writes what would submit the same job again.
-func JobFile(w io.Writer, spec *messages.JobSpec) error {
+// JobWhole writes one job as an object with all its attempts that are kept.
+func JobWhole(w io.Writer, s Style, j *messages.JobStatus, attempts []*messages.AttemptRecord) error {
+	o := jobObject(j, s.NowMs)
+	for _, a := range attempts {
+		o.Status.Attempts = append(o.Status.Attempts, attemptObject(a))
+	}
+	return document(w, s.Format, o)
+}
+
+// JobFile writes what would submit the same jobs again.
+func JobFile(w io.Writer, specs ...*messages.JobSpec) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
-	return encoder.Encode(jobfile.Format(spec))
+	for _, spec := range specs {
+		if err := encoder.Encode(jobfile.Format(spec)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DescribeJob writes all there is to say about a job.

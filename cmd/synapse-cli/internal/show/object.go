@@ -37,21 +37,22 @@ type jobMeta struct {
 }
 
 type jobStatus struct {
-	Phase         string   `json:"phase"`
-	Over          bool     `json:"over"`
-	Reason        string   `json:"reason,omitempty"`
-	Outcome       string   `json:"outcome,omitempty"`
-	ExitCode      *int     `json:"exitCode,omitempty"`
-	Submitted     string   `json:"submitted,omitempty"`
-	Finished      string   `json:"finished,omitempty"`
-	Runs          int32    `json:"runs"`
-	RanSeconds    *int64   `json:"ranSeconds,omitempty"` // over all attempts
-	Failures      int32    `json:"failures"`
-	InfraRestarts int32    `json:"infraRestarts"`
-	Held          *deedObj `json:"held,omitempty"`
-	Cancelled     *deedObj `json:"cancelled,omitempty"`
-	Attempt       *attempt `json:"attempt,omitempty"`
-	Debts         []string `json:"debts,omitempty"`
+	Phase         string     `json:"phase"`
+	Over          bool       `json:"over"`
+	Reason        string     `json:"reason,omitempty"`
+	Outcome       string     `json:"outcome,omitempty"`
+	ExitCode      *int       `json:"exitCode,omitempty"`
+	Submitted     string     `json:"submitted,omitempty"`
+	Finished      string     `json:"finished,omitempty"`
+	Runs          int32      `json:"runs"`
+	RanSeconds    *int64     `json:"ranSeconds,omitempty"` // over all attempts
+	Failures      int32      `json:"failures"`
+	InfraRestarts int32      `json:"infraRestarts"`
+	Held          *deedObj   `json:"held,omitempty"`
+	Cancelled     *deedObj   `json:"cancelled,omitempty"`
+	Attempt       *attempt   `json:"attempt,omitempty"`
+	Debts         []string   `json:"debts,omitempty"`
+	Attempts      []*attempt `json:"attempts,omitempty"` // of describe: all that are kept, without their ranks
 }
 
 type deedObj struct {

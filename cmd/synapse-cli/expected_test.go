@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the words that people bring with them, from Slurm and kubectl too.
+
+func labelled(id, name, phase string, state messages.JobState, labels ...string) *messages.JobStatus {
+	j := job(id, phase, state)
+	j.Record.Spec.Name, j.Record.Spec.Labels = name, nil
+	for i := 0; i+1 < len(labels); i += 2 {
+		j.Record.Spec.Labels = append(j.Record.Spec.Labels, &messages.Label{Key: labels[i], Value: labels[i+1]})
+	}
+	return j
+}
+
+// TestWordsThatPeopleExpect: jobs by name and by selector wherever ids go, lines of the
+// end, ranges of ranks, several documents in a file.
+func TestWordsThatPeopleExpect(t *testing.T) {
+	f := startFake(t)
+	const live, over = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_SUCCEEDED
+	f.jobs = []*messages.JobStatus{
+		labelled("j1", "train", "succeeded", over, "team", "nlp"), labelled("j2", "train", "running", live, "team", "nlp", "tier", "a"),
+		labelled("j3", "eval", "running", live, "team", "cv"), labelled("j4", "eval", "queued", messages.JobState_JOB_STATE_QUEUED), labelled("j5", "old", "succeeded", over),
+	}
+	cli(f.address, "describe", "job", "train").wants(t, 0, "j2", "")
+	cli(f.address, "get", "job", "old", "-q").wants(t, 0, "j5\n", "")
+	cli(f.address, "explain", "train").wants(t, 0, "j2: queued", "")
+	cli(f.address, "cancel", "eval").wants(t, exitConflict, "", "2 jobs named \"eval\" live: j3, j4\nhint: give an id")
+	cli(f.address, "cancel", "none").wants(t, exitNotFound, "", "there is no job \"none\"")
+	for _, c := range []struct{ selector, want string }{
+		{"team", "j1 j2 j3"}, {"team=nlp", "j1 j2"}, {"team==nlp", "j1 j2"}, {"team!=nlp", "j3 j4 j5"}, {"team,tier=a", "j2"}, {"team=nlp,tier!=a", "j1"},
+	} {
+		r := cli(f.address, "get", "jobs", "-q", "-l", c.selector)
+		if got := strings.Join(strings.Fields(r.out), " "); r.code != 0 || got != c.want {
+			t.Errorf("-l %s: %s, want %s (%s)", c.selector, got, c.want, r.err)
+		}
+	}
+	cli(f.address, "hold", "-l", "team!=nlp").wants(t, 0, "Job j3 held\nJob j4 held\n", "")
+	cli(f.address, "delete", "train").wants(t, 0, "Job j2 is being cancelled\n", "")
+	cli(f.address, "logs", "--tail", "5", "--rank", "0-2,7", "train").wants(t, 0, "", "")
+	cli(f.address, "logs", "--tail-bytes", "64Ki", "train").wants(t, 0, "", "")
+	asked := told[*api.ReadLogs](f)
+	if q := asked[0]; q.GetTailLines() != 5 || fmt.Sprint(q.GetRanks()) != "[0 1 2 7]" || q.GetTailBytes() != 0 {
+		t.Errorf("asked for %v", q)
+	}
+	if q := asked[1]; q.GetTailBytes() != 64<<10 || q.GetTailLines() != 0 {
+		t.Errorf("asked for %v", q)
+	}
+	cli(f.address, "logs", "--tail", "64Ki", "train").wants(t, exitUsage, "", "--tail \"64Ki\": is not a number of lines\nhint: --tail counts lines; --tail-bytes takes an amount")
+	cli(f.address, "logs", "--rank", "3-1", "train").wants(t, exitUsage, "", "--rank: \"3-1\" is not a rank or several")
+	two := jobYAML + "---\n" + strings.Replace(jobYAML, "filed", "second", 1)
+	cliWith(f.address, two, nil, "submit", "-").wants(t, 0, "submitted: filed, 1 task of 2 GPUs\nJob jnew1 submitted: second", "")
+	cliWith(f.address, two, nil, "submit", "-", "--request-id", "r").wants(t, exitUsage, "", "are for one job, and the file has 2")
+	before := len(told[*messages.Submit](f))
+	cliWith(f.address, two+"---\nkind: Jbo\n", nil, "submit", "-f", "-").wants(t, exitUsage, "", "standard input:11:7: kind: \"Jbo\" is not a kind")
+	if len(told[*messages.Submit](f)) != before {
+		t.Error("the first was submitted before the last was looked at")
+	}
+}
+
+// TestSlurmsAndKubectlsSpellings: what means one thing there and here is taken.
+func TestSlurmsAndKubectlsSpellings(t *testing.T) {
+	f := startFake(t)
+	cli(f.address, "submit", "-n", "4", "-c", "2", "-t", "1-12:00:00", "--image", "/i", "-q").wants(t, 0, "jnew1\n", "")
+	cli(f.address, "submit", "--gpus", "16", "-t", "90m", "--image", "/i", "-q").wants(t, 0, "jnew1\n", "")
+	cli(f.address, "submit", "-c", "2", "--image", "/i", "-q").wants(t, 0, "jnew1\n", "")
+	sent := told[*messages.Submit](f)
+	if s := sent[0].GetSpec(); s.GetEach().GetMilliCpu() != 2000 || s.GetGang().GetReplicasMin() != 4 || s.GetTimeLimitMs() != 36*3_600_000 {
+		t.Errorf("%v", s)
+	}
+	if s := sent[1].GetSpec(); s.GetGang().GetTotal().GetMilliGpu() != 16_000 || s.GetTimeLimitMs() != 90*60_000 {
+		t.Errorf("%v", s)
+	}
+	if s := sent[2].GetSpec(); s.GetEach().GetMilliCpu() != 2000 || s.GetGang().GetReplicasMin() != 1 {
+		t.Errorf("%v", s)
+	}
+	cli(f.address, "submit", "-n", "2", "--gpus", "16", "--image", "/i").wants(t, exitUsage, "", "--gpus is a total")
+	cli(f.address, "submit", "-t", "60", "-c", "1", "--image", "/i").wants(t, exitUsage, "", "did you mean 60s?")
+	cli(f.address, "submit", "-c", "1", "--mem", "10G", "--image", "/i").wants(t, exitUsage, "", "did you mean 10Gi?")
+}
+
+// TestFlagsForWhatOnlyFilesHad: each key that a flag can say has one, and -o shows what
+// a description, an explanation and a version say; what is shown can be submitted.
+func TestFlagsForWhatOnlyFilesHad(t *testing.T) {
+	f := startFake(t)
+	cli(f.address, "submit", "--gpu", "1", "-n", "1", "--mem", "8Gi", "--image", "/i", "--shm", "1Gi", "--stop-signal", "INT", "--grace", "2m", "--preferred", "rack", "--patience", "5m",
+		"--restarts", "2", "--backoff", "30s", "-q").wants(t, 0, "jnew1\n", "")
+	s := told[*messages.Submit](f)[0].GetSpec()
+	if s.GetShmBytes() != 1<<30 || s.GetStop().GetSignal() != 2 || s.GetStop().GetGraceMs() != 120_000 || s.GetTopology().GetPatienceMs() != 300_000 || s.GetRestart().GetBackoffMs() != 30_000 {
+		t.Errorf("%v", s)
+	}
+	for args, want := range map[string]string{
+		"--stop-signal SIGTRM": "--stop-signal: \"SIGTRM\" is not a signal", "--grace 5": "--grace: \"5\" is not a span of time", "--patience 5m": "--patience: waits for a preferred level",
+	} {
+		cli(f.address, append([]string{"submit", "--cpu", "1", "--image", "/i"}, strings.Fields(args)...)...).wants(t, exitUsage, "", want)
+	}
+	cli(f.address, "describe", "job", "jnew1", "-o", "json").wants(t, 0, "\"kind\": \"Job\"", "")
+	cli(f.address, "explain", "jnew1", "-o", "yaml").wants(t, 0, "kind: Explanation\njob: jnew1\nphase: queued\n", "")
+	cli(f.address, "version", "-o", "json").wants(t, 0, "\"clusterId\": \"c1\"", "")
+	cli(f.address, "version", "-o", "wide").wants(t, exitUsage, "", "use json, yaml")
+	cli("", "--version").wants(t, 0, "synapse-cli ", "")
+	shown := cli(f.address, "get", "job", "jnew1", "-o", "yaml")
+	cliWith(f.address, shown.out, nil, "submit", "-", "-q").wants(t, 0, "jnew1\n", "")
+	sent := told[*messages.Submit](f)
+	if a, b := sent[0].GetSpec().String(), sent[len(sent)-1].GetSpec().String(); a != b {
+		t.Errorf("round trip:\n%s\n%s", a, b)
+	}
+	for args, want := range map[string]string{"get jobs --phase ti": "timed-out", "submit --required r": "rack"} {
+		r := cli(f.address, append([]string{"__complete"}, strings.Fields(args)...)...)
+		r.wants(t, 0, want, "")
+	}
+}

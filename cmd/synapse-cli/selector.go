@@ -1,0 +1,71 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns -l: which jobs or machines are meant by their labels.
+
+// selector is what -l says, all of which must hold: key=value, key!=value, or a key
+// alone that must be there; several between commas.
+type selector []condition
+
+type condition struct {
+	key, value string
+	not, bare  bool
+}
+
+const selectorHelp = "only with `key=value`, key!=value, or key alone; several between commas"
+
+func parseSelector(entries []string) (selector, error) {
+	var s selector
+	for _, entry := range entries {
+		for text := range strings.SplitSeq(entry, ",") {
+			key, value, has := strings.Cut(text, "=")
+			t := condition{key: key, value: value, bare: !has}
+			if bare, is := strings.CutSuffix(key, "!"); is && has {
+				t.key, t.not = bare, true
+			}
+			if t.value = strings.TrimPrefix(t.value, "="); t.key == "" || strings.ContainsAny(t.key, " !") { // == is = on Kubernetes
+				return nil, usageHint("write key=value, key!=value or key", "--label %q chooses nothing", text)
+			}
+			s = append(s, t)
+		}
+	}
+	return s, nil
+}
+
+// equal are the terms that a scheduler looks at by itself.
+func (s selector) equal() []*messages.Label {
+	var all []*messages.Label
+	for _, t := range s {
+		if !t.bare && !t.not && !slices.ContainsFunc(all, func(l *messages.Label) bool { return l.GetKey() == t.key }) {
+			all = append(all, &messages.Label{Key: t.key, Value: t.value})
+		}
+	}
+	return all
+}
+
+// matches reports whether labels are meant.
+func (s selector) matches(labels []*messages.Label) bool {
+	for _, t := range s {
+		found := slices.ContainsFunc(labels, func(l *messages.Label) bool { return l.GetKey() == t.key && (t.bare || l.GetValue() == t.value) })
+		if found == t.not {
+			return false
+		}
+	}
+	return true
+}
+
+func (s selector) job(j *messages.JobStatus) bool {
+	return s.matches(j.GetRecord().GetSpec().GetLabels())
+}
+
+// node looks at a machine's labels and at where it stands.
+func (s selector) node(n *messages.NodeStatus) bool {
+	a := n.GetRecord().GetAnnouncement()
+	return s.matches(slices.Concat(a.GetLabels(), a.GetPlace()))
+}
