@@ -57,6 +57,13 @@ func TestEnvironment(t *testing.T) {
 	parts.Gpus = gpus("MIG-3f5f3a0c-8d1e-5b0a-9a55-6f0d8f2f7c11")
 	one := gang(2, 1000)
 	one.Gpus = gpus("declared-4")
+	alike, alone := gang(2, 0), gang(2, 0)
+	for i, p := range alike.Start.Rendezvous.Peers {
+		p.Node, p.Address = []string{"a", "b"}[i/2], "10.0.0."+fmt.Sprint(i/2+1)
+	}
+	for _, p := range alone.Start.Rendezvous.Peers {
+		p.Node, p.Address = "b", "10.0.0.2"
+	}
 	for _, c := range []struct {
 		name string
 		task Task
@@ -69,6 +76,12 @@ func TestEnvironment(t *testing.T) {
 		{"one process", one, `PET_NPROC_PER_NODE=1 RANK=2 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1`},
 		{"slurm", gang(2, 0), `SLURM_JOB_ID=1128448779 SLURM_NNODES=3 SLURM_NODEID=1 SLURM_PROCID=2 SLURM_LOCALID=1 SLURM_NTASKS=4
 			SLURM_JOB_NODELIST=10.0.0.1,10.0.0.2,10.0.0.3 SLURM_JOBID-`},
+		{"slurm, complete", one, `SLURM_NODELIST=10.0.0.1,10.0.0.2,10.0.0.3 SLURM_STEP_NODELIST=10.0.0.1,10.0.0.2,10.0.0.3 SLURM_STEP_NUM_NODES=3 SLURM_STEP_NUM_TASKS=4
+			SLURM_TASKS_PER_NODE=1,2,1 SLURM_NTASKS_PER_NODE- SLURMD_NODENAME=10.0.0.2 SLURM_GPUS_ON_NODE=2 JAX_LOCAL_DEVICE_IDS=0`},
+		{"slurm, machines alike", alike, `SLURM_TASKS_PER_NODE=2(x2) SLURM_NTASKS_PER_NODE=2 SLURM_LOCALID=0 SLURM_GPUS_ON_NODE-`},
+		{"slurm, one machine", alone, `SLURM_TASKS_PER_NODE=4 SLURM_NTASKS_PER_NODE=4 SLURM_LOCALID=2 SLURM_NNODES=1`},
+		{"slurm, several GPUs", eight, `SLURM_JOB_ID- SLURM_PROCID- SLURM_NTASKS- SLURM_NODELIST- SLURM_LOCALID- SLURM_JOB_NAME- JAX_LOCAL_DEVICE_IDS-`},
+		{"jax without a GPU", gang(3, 0), `JAX_LOCAL_DEVICE_IDS-`},
 		{"jax", gang(3, 0), `JAX_COORDINATOR_ADDRESS=10.0.0.1:20001 JAX_NUM_PROCESSES=4 JAX_PROCESS_ID=3`},
 		{"mpi", gang(0, 0), `OMPI_MCA_orte_default_hostfile=/scratch/hostfile PRTE_MCA_prte_default_hostfile=/scratch/hostfile HYDRA_HOST_FILE=/scratch/hostfile`},
 		{"devices", eight, `CUDA_VISIBLE_DEVICES=GPU-1,GPU-2 NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2 ROCR_VISIBLE_DEVICES= HIP_VISIBLE_DEVICES= CUDA_DEVICE_ORDER=PCI_BUS_ID SYNAPSE_GPUS=GPU-1,GPU-2`},

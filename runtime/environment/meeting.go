@@ -128,16 +128,75 @@ func (m *meeting) torch() []variable {
 	return v
 }
 
-// slurm: many frameworks fall back to these. Several of them do sums with the
-// job's id, so it is a number here. SLURM_JOBID, without its second underline, is
-// left out on purpose: with it mpirun looks for srun.
+// slurm: many frameworks fall back to these, and one that finds a part of them takes
+// the rest for granted. So a task of one process has them complete and true, and a task
+// of several GPUs has none: its processes are yet to be started, by a launcher that says
+// itself which is which. Several frameworks do sums with the job's id, so it is a number
+// here. SLURM_JOBID, without its second underline, is left out on purpose: with it mpirun
+// looks for srun.
 func (m *meeting) slurm() []variable {
-	return []variable{
-		{"SLURM_JOB_ID", numericID(m.start.GetJob())}, {"SLURM_JOB_NAME", m.start.GetJobName()},
-		{"SLURM_NNODES", number(len(m.hosts))}, {"SLURM_NODEID", number(m.host)},
-		{"SLURM_PROCID", number(m.rank)}, {"SLURM_LOCALID", number(m.local)}, {"SLURM_NTASKS", number(m.world)},
-		{"SLURM_JOB_NODELIST", m.list()},
+	if m.processes > 1 {
+		return nil
 	}
+	nodes, world, list, each := number(len(m.hosts)), number(m.world), m.list(), m.tasksPerHost()
+	v := []variable{
+		{"SLURM_JOB_ID", numericID(m.start.GetJob())}, {"SLURM_JOB_NAME", m.start.GetJobName()},
+		{"SLURM_NNODES", nodes}, {"SLURM_JOB_NUM_NODES", nodes}, {"SLURM_NODEID", number(m.host)}, {"SLURMD_NODENAME", m.hostAddress()},
+		{"SLURM_PROCID", number(m.rank)}, {"SLURM_LOCALID", number(m.local)}, {"SLURM_NTASKS", world}, {"SLURM_NPROCS", world},
+		{"SLURM_TASKS_PER_NODE", each}, {"SLURM_NODELIST", list}, {"SLURM_JOB_NODELIST", list},
+		{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", list}, {"SLURM_STEP_NUM_NODES", nodes}, {"SLURM_STEP_NUM_TASKS", world}, {"SLURM_STEP_TASKS_PER_NODE", each},
+	}
+	if !strings.Contains(each, ",") { // where machines differ there is no such number
+		v = append(v, variable{"SLURM_NTASKS_PER_NODE", strings.SplitN(each, "(", 2)[0]})
+	}
+	amount := m.start.GetGrant().GetAmount()
+	if cpus := amount.GetMilliCpu(); cpus > 0 && cpus%1000 == 0 {
+		v = append(v, variable{"SLURM_CPUS_PER_TASK", number(int(cpus / 1000))})
+	}
+	if m.hasGPU() {
+		v = append(v, variable{"SLURM_GPUS_ON_NODE", number(m.tasksHere())})
+	}
+	return v
+}
+
+func (m *meeting) hasGPU() bool {
+	return len(m.t.Gpus) > 0 || m.start.GetGrant().GetAmount().GetMilliGpu() > 0
+}
+
+// hostAddress is this machine as the lists of machines have it.
+func (m *meeting) hostAddress() string {
+	if m.host < len(m.hosts) {
+		return m.hosts[m.host].address
+	}
+	return ""
+}
+
+func (m *meeting) tasksHere() int {
+	if m.host < len(m.hosts) {
+		return m.hosts[m.host].tasks
+	}
+	return 1
+}
+
+// tasksPerHost is how many tasks each machine has, in the order of the list, as Slurm
+// writes it: 4(x2),1.
+func (m *meeting) tasksPerHost() string {
+	var parts []string
+	for i := 0; i < len(m.hosts); {
+		j := i
+		for j < len(m.hosts) && m.hosts[j].tasks == m.hosts[i].tasks {
+			j++
+		}
+		part := number(m.hosts[i].tasks)
+		if j-i > 1 {
+			part += "(x" + number(j-i) + ")"
+		}
+		parts, i = append(parts, part), j
+	}
+	if parts == nil {
+		return "1"
+	}
+	return strings.Join(parts, ",")
 }
 
 // numericID is the job's id where that is a number, else one made from it.
@@ -148,10 +207,17 @@ func numericID(id string) string {
 	return fmt.Sprint(crc32.ChecksumIEEE([]byte(id))&0x3fffffff | 0x40000000)
 }
 
+// jax: JAX reads the address and its local devices by itself; a program passes the
+// others on. Where it finds SLURM_LOCALID it takes that for the number of its device, and
+// a task of one GPU has only number 0.
 func (m *meeting) jax() []variable {
-	return []variable{
+	v := []variable{
 		{"JAX_COORDINATOR_ADDRESS", m.endpoint()}, {"JAX_NUM_PROCESSES", number(m.world)}, {"JAX_PROCESS_ID", number(m.rank)},
 	}
+	if m.processes == 1 && m.hasGPU() {
+		v = append(v, variable{"JAX_LOCAL_DEVICE_IDS", "0"})
+	}
+	return v
 }
 
 // mpi: where the launchers of Open MPI (old and new) and MPICH look for machines.
