@@ -205,8 +205,9 @@ type LogPart struct {
 	Attempt       *messages.Token        `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Stderr        bool                   `protobuf:"varint,3,opt,name=stderr,proto3" json:"stderr,omitempty"`
 	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
-	Notice        string                 `protobuf:"bytes,5,opt,name=notice,proto3" json:"notice,omitempty"`  // instead of data: why a member's output cannot be read
-	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"` // of what follows the data in this stream: to go on from here
+	Notice        string                 `protobuf:"bytes,5,opt,name=notice,proto3" json:"notice,omitempty"`    // instead of data: why a member's output cannot be read
+	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`   // of what follows the data in this stream: to go on from here
+	Missing       bool                   `protobuf:"varint,7,opt,name=missing,proto3" json:"missing,omitempty"` // with a notice: the end of a member's output has been waited for in vain, and does not come
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -281,6 +282,13 @@ func (x *LogPart) GetOffset() int64 {
 		return x.Offset
 	}
 	return 0
+}
+
+func (x *LogPart) GetMissing() bool {
+	if x != nil {
+		return x.Missing
+	}
+	return false
 }
 
 // Cluster asks whom I speak to.
@@ -409,14 +417,15 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\vLogPosition\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x16\n" +
 	"\x06stderr\x18\x02 \x01(\bR\x06stderr\x12\x16\n" +
-	"\x06offset\x18\x03 \x01(\x03R\x06offset\"\xa6\x01\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\"\xc0\x01\n" +
 	"\aLogPart\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12+\n" +
 	"\aattempt\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\aattempt\x12\x16\n" +
 	"\x06stderr\x18\x03 \x01(\bR\x06stderr\x12\x12\n" +
 	"\x04data\x18\x04 \x01(\fR\x04data\x12\x16\n" +
 	"\x06notice\x18\x05 \x01(\tR\x06notice\x12\x16\n" +
-	"\x06offset\x18\x06 \x01(\x03R\x06offset\"\t\n" +
+	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x18\n" +
+	"\amissing\x18\a \x01(\bR\amissing\"\t\n" +
 	"\aCluster\"u\n" +
 	"\fClusterReply\x12\x1d\n" +
 	"\n" +

@@ -33,6 +33,8 @@ func (x *ReadLogs) Validate() error {
 		return err
 	}
 	switch {
+	case x.GetTailLines() < 0:
+		return refusal("tail_lines", fmt.Sprintf("is %d, and must not be negative", x.GetTailLines()), "0 is from the beginning")
 	case x.GetTailBytes() < 0:
 		return refusal("tail_bytes", fmt.Sprintf("is %d, and must not be negative", x.GetTailBytes()), "0 is from the beginning")
 	case x.GetTailBytes() > MaxTailBytes:

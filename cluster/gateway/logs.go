@@ -21,6 +21,8 @@ import (
 const (
 	followPause = 200 * time.Millisecond // between two looks for more
 	deafPause   = 10 * time.Second       // until a machine that did not answer is asked again
+	lastPause   = time.Second            // and where nothing but its answer is waited for
+	lastWait    = 60 * time.Second       // for how long that is
 	askedAtOnce = 32                     // pages that a reader who follows has under way: what it may hold
 )
 
@@ -258,11 +260,10 @@ func (r *reader) round() (more bool, err error) {
 		case o.over:
 		case !r.isDeaf(o):
 			open = append(open, o)
-		case o.exited: // nobody waits for what a machine may tell one day
-			if err := o.unheard(); err != nil {
+		case o.exited && o.givenUp():
+			if err := o.leave(); err != nil {
 				return false, err
 			}
-			o.over = true
 		}
 	}
 	for batch := range slices.Chunk(open, askedAtOnce) {
@@ -275,10 +276,16 @@ func (r *reader) round() (more bool, err error) {
 	return more, nil
 }
 
-// isDeaf tells whether a machine is left alone for now.
+// isDeaf reports whether a machine is left alone for now. Where a member writes no more
+// and its reader follows, nothing but the machine's answer is waited for, so it is asked
+// soon again: a leader that has just taken over hears its machines one by one.
 func (r *reader) isDeaf(o *output) bool {
-	until, deaf := r.deaf[o.node]
-	return deaf && r.g.o.Clock.Now().Before(until)
+	missed, deaf := r.deaf[o.node]
+	pause := deafPause
+	if r.q.Follow && o.exited {
+		pause = lastPause
+	}
+	return deaf && r.g.o.Clock.Now().Before(missed.Add(pause))
 }
 
 func (r *reader) roundOf(batch []*output) (more bool, err error) {

@@ -37,11 +37,12 @@ type output struct {
 	node    topology.NodeID
 	stderr  bool
 
-	offset int64  // of the next page
-	line   []byte // the beginning of a line whose end has not come yet
-	exited bool   // the member writes no more
-	over   bool   // all was read
-	missed bool   // a notice was sent, and nothing was heard since
+	offset int64     // of the next page
+	line   []byte    // the beginning of a line whose end has not come yet
+	exited bool      // the member writes no more
+	over   bool      // all was read
+	missed bool      // a notice was sent, and nothing was heard since
+	silent time.Time // since when the rest of what it wrote is waited for
 }
 
 // page is a question for a piece of a stream.
@@ -102,7 +103,7 @@ func (o *output) page() (*messages.TaskLogs, bool) {
 
 // take sends the lines of a page, and tells whether more is there already.
 func (o *output) take(l *messages.TaskLogs) (more bool, err error) {
-	o.missed = false
+	o.missed, o.silent = false, time.Time{}
 	if len(l.Data) == 0 {
 		return false, nil
 	}
@@ -173,7 +174,7 @@ func (o *output) unheard() error {
 	default:
 	}
 	if !o.r.isDeaf(o) {
-		o.r.deaf[o.node] = o.r.g.o.Clock.Now().Add(deafPause)
+		o.r.deaf[o.node] = o.r.g.o.Clock.Now()
 	}
 	told := o.missed
 	for _, other := range o.r.outputs {
@@ -186,6 +187,32 @@ func (o *output) unheard() error {
 		return nil
 	}
 	return o.notice("machine " + string(o.node) + " does not answer: what this member wrote there cannot be read now")
+}
+
+// givenUp reports whether the end of a member's output has been waited for long enough.
+func (o *output) givenUp() bool {
+	now := o.r.g.o.Clock.Now()
+	if o.silent.IsZero() {
+		o.silent = now
+	}
+	return now.Sub(o.silent) >= lastWait
+}
+
+// leave gives a stream up, and says of each member once that its end is missing.
+func (o *output) leave() error {
+	told := false
+	for _, other := range o.r.outputs {
+		told = told || other.over && other.missed && other.rank == o.rank
+	}
+	o.over, o.missed = true, true
+	if told {
+		return nil
+	}
+	if err := o.flush(); err != nil {
+		return err
+	}
+	text := "the end of its output is missing: machine " + string(o.node) + " has not answered for " + lastWait.String()
+	return o.r.send(&api.LogPart{Rank: o.rank, Attempt: o.attempt, Notice: text, Missing: true})
 }
 
 // tail turns to the last bytes of a stream. Nobody tells how long it is, so its

@@ -55,6 +55,7 @@ type launcher struct {
 	tasks  []running
 	logs   map[string]*scripted // by rank and stream, of any attempt
 	asked  int
+	mute   bool // it does not tell what its tasks wrote
 }
 
 // running is a task and who is to hear of its end.
@@ -86,6 +87,9 @@ func (l *launcher) Tell(command any, to *actor.PID) {
 		l.system.Root.Send(to, gone(m.Id, 143))
 	case *messages.LogsTask:
 		l.asked++
+		if l.mute {
+			return
+		}
 		l.system.Root.Send(to, l.page(m))
 	}
 }

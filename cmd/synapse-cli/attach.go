@@ -19,8 +19,13 @@ import (
 // secondChance is how long a second Ctrl-C is waited for.
 const secondChance = 2 * time.Second
 
-// drainOutput bounds how long the last output is waited for behind the job's end.
-const drainOutput = 5 * time.Second
+const (
+	// drainOutput bounds how long the last output is waited for behind the job's end: a
+	// little longer than the scheduler waits for a machine that does not answer.
+	drainOutput = 75 * time.Second
+	// drainTold is when one who waits for it is told so.
+	drainTold = 5 * time.Second
+)
 
 func (a *app) attach(c *client.Client, id string, labels bool) error {
 	ctx, stop := context.WithCancel(context.Background())
@@ -33,6 +38,7 @@ func (a *app) attach(c *client.Client, id string, labels bool) error {
 	go func() { output <- a.output(ctx, c, id, labels) }()
 	finished := make(chan error, 1)
 	cancelled := false
+	var unread error // why not all of the output could be shown
 	var last *messages.JobStatus
 	go func() {
 		var err error
@@ -45,13 +51,13 @@ func (a *app) attach(c *client.Client, id string, labels bool) error {
 			if err != nil {
 				return err
 			}
-			select {
-			case <-output:
-			case <-time.After(drainOutput):
-				a.say("%s: more output may follow: `%s logs %s`", a.name, a.name, id)
-			case <-interrupts:
+			if output != nil {
+				unread = a.drain(id, output, interrupts)
 			}
-			return a.over(last)
+			if ended := a.over(last); ended != nil || unread == nil {
+				return ended
+			}
+			return quietly(codeOf(unread)) // what is missing has been said
 		case err := <-output:
 			if closedPipe(err) {
 				return nil // Whoever read it has seen enough; the job goes on.
@@ -59,6 +65,7 @@ func (a *app) attach(c *client.Client, id string, labels bool) error {
 			if err != nil {
 				a.say("%s: the output cannot be shown: %s", a.name, err)
 			}
+			unread = err
 			output = nil // The job's end is still to come.
 		case s := <-interrupts:
 			if cancelled || s == syscall.SIGTERM { // At SIGTERM nobody is there to press anything twice.
@@ -71,6 +78,30 @@ func (a *app) attach(c *client.Client, id string, labels bool) error {
 				return err
 			}
 			cancelled = true
+		}
+	}
+}
+
+// drain waits for the rest of the output of a job that is over, and says why it
+// cannot be shown.
+func (a *app) drain(id string, output <-chan error, interrupts <-chan os.Signal) error {
+	told, end := time.After(drainTold), time.After(drainOutput)
+	for {
+		select {
+		case err := <-output:
+			if err != nil && !closedPipe(err) {
+				a.say("%s: the output cannot be shown: %s", a.name, err)
+				return err
+			}
+			return nil
+		case <-told:
+			a.say("%s: job %s is over; waiting for the rest of its output (Ctrl-C leaves it)", a.name, id)
+		case <-end:
+			a.say("%s: more output may follow: `%s logs %s`", a.name, a.name, id)
+			return quietly(exitUnavailable)
+		case <-interrupts:
+			a.say("%s: more output may follow: `%s logs %s`", a.name, a.name, id)
+			return nil
 		}
 	}
 }

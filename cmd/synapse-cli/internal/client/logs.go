@@ -31,6 +31,9 @@ func (c *Client) Logs(ctx context.Context, q *api.ReadLogs, lost func(error), ta
 		for hops := 0; moved(err, &hops); {
 			err = c.logsOnce(ctx, r.request(), part)
 		}
+		if err == nil && r.missing {
+			return &Error{Code: messages.Code_CODE_UNAVAILABLE, Text: "the end of the output is missing", Hint: "`synapse-cli logs` shows it when the machine answers again"}
+		}
 		if !Lost(err) || r.blind || !q.GetFollow() && time.Now().After(until) {
 			return err
 		}
@@ -52,6 +55,7 @@ type reading struct {
 	attempt *messages.Token
 	order   []stream // as they were met
 	at      map[stream]int64
+	missing bool // the end of a member's output was waited for in vain
 	blind   bool // the server does not say how far: it cannot be gone on from
 }
 
@@ -62,6 +66,7 @@ type stream struct {
 }
 
 func (r *reading) note(p *api.LogPart) {
+	r.missing = r.missing || p.GetMissing()
 	if p.GetAttempt() == nil || len(p.GetData()) == 0 {
 		return
 	}

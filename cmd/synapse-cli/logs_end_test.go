@@ -1,0 +1,29 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+)
+
+// TestTheEndThatIsMissing: whoever follows a job is told what of its output does not
+// come, with code 8 in place of 0; a job's own failure keeps its code.
+func TestTheEndThatIsMissing(t *testing.T) {
+	f := startFake(t)
+	f.logs = []*api.LogPart{{Data: []byte("the beginning\n")}, {Notice: "the end of its output is missing: machine n1 has not answered for 1m0s", Missing: true}}
+	f.put(job("j1", "succeeded", messages.JobState_JOB_STATE_SUCCEEDED))
+	cli(f.address, "logs", "-f", "j1").wants(t, exitUnavailable, "the beginning\n", "rank 0: the end of its output is missing: machine n1")
+	for _, c := range []struct {
+		state messages.JobState
+		code  int32
+		want  int
+	}{{messages.JobState_JOB_STATE_SUCCEEDED, 0, exitUnavailable}, {messages.JobState_JOB_STATE_FAILED, 3, 3}} {
+		done := make(chan result)
+		go func() { done <- cli(f.address, "submit", "--cpu", "1", "--image", "/i", "--attach") }()
+		before := len(told[*api.ReadLogs](f))
+		await(t, "its output to be asked for", func() bool { return len(told[*api.ReadLogs](f)) > before })
+		f.finish("jnew1", "over", c.state, c.code, "")
+		(<-done).wants(t, c.want, "the beginning\n", "rank 0: the end of its output is missing")
+	}
+}
