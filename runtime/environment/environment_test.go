@@ -2,6 +2,7 @@ package environment
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -171,6 +172,45 @@ func TestReserved(t *testing.T) {
 	for _, v := range append(newMeeting(task).torch(), newMeeting(task).mpi()...) {
 		if messages.ReservedEnv(v.name) {
 			t.Errorf("%s is the user's to set", v.name)
+		}
+	}
+}
+
+// TestReference keeps docs/environment.md complete: it names each variable that a task
+// may have, and no other.
+func TestReference(t *testing.T) {
+	page, err := os.ReadFile("../../docs/environment.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, eight, alone := gang(2, 1000), gang(2, 8000), gang(2, 0)
+	one.Gpus = gpus("GPU-1")
+	one.Start.Grant.Amount.MilliCpu = 8000
+	for _, p := range alone.Start.Rendezvous.Peers {
+		p.Node = "b"
+	}
+	set := map[string]bool{}
+	for _, task := range []Task{one, eight, alone} {
+		for name := range of(t, task) {
+			set[name] = true
+		}
+	}
+	told := map[string]bool{}
+	for line := range strings.Lines(string(page)) {
+		if cells := strings.Split(line, "|"); len(cells) > 3 && strings.Contains(cells[1], "`") {
+			for name := range strings.FieldsSeq(strings.ReplaceAll(cells[1], "`", "")) {
+				told[name] = true
+			}
+		}
+	}
+	for name := range set {
+		if !told[name] {
+			t.Errorf("docs/environment.md does not name %s", name)
+		}
+	}
+	for name := range told {
+		if !set[name] {
+			t.Errorf("docs/environment.md names %s, which no task has", name)
 		}
 	}
 }

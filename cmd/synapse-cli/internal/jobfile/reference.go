@@ -1,0 +1,107 @@
+package jobfile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the reference of the job file: what is said of each key. The keys
+// themselves are those that are read (sections.go); a test holds the two together and
+// keeps docs/jobfile.md.
+
+// about is what the reference says of a key.
+type about struct {
+	form    string // how its value is written
+	none    string // what holds where it is left out
+	limit   string
+	what    string
+	drivers string // which ones honour it, where that is not all
+}
+
+const (
+	anAmount = "64Gi (Ki, Mi, Gi, Ti, Pi)"
+	aTime    = "90s, 5m, 1h30m, 2d, 24:00:00"
+	aName    = "a-z, 0-9, '-'"
+	labelMap = "{key: value}"
+)
+
+func references() map[string]about {
+	upTo := func(n int64) string { return fmt.Sprintf("up to %d", n) }
+	years := "up to " + FormatDuration(messages.MaxDurationMs)
+	gpus, cpus, memory := upTo(messages.MaxMilliGPU/1000), upTo(messages.MaxMilliCPU/1000), "up to "+FormatBytes(messages.MaxMemoryBytes)
+	names := fmt.Sprintf("1 to %d letters", messages.MaxNameBytes)
+	const contained = "carapace, oci; process has the machine's own"
+	return map[string]about{
+		"apiVersion":              {"synapse/v1", "must be there", "", "the version of this format", ""},
+		"kind":                    {"Job", "must be there", "", "what the document describes", ""},
+		"metadata.name":           {aName, "must be there", names, "what the job is called; it need not be the only one", ""},
+		"metadata.labels":         {labelMap, "none", upTo(messages.MaxLabels), "by which `-l` finds it", ""},
+		"spec.queue":              {aName, "none", names, "the queue that it waits in", ""},
+		"spec.priority":           {"a whole number", "0", fmt.Sprintf("±%d", messages.MaxPriority), "higher goes first", ""},
+		"spec.gang.replicas":      {"a whole number", "1", fmt.Sprintf("1 to %d", messages.MaxGangTasks), "how many tasks of `resources`, all at once or none", ""},
+		"spec.gang.split":         {"whole, any", "whole", "", "how a total is split: whole machines and one remainder, or whatever is free", ""},
+		"spec.gang.total.gpu":     {"8", "none", "whole GPUs", "a total in place of `replicas`: one task per machine", ""},
+		"spec.gang.total.cpu":     {"512, 0.5, 500m", "none", "", "cores in total, split in proportion to the GPUs, or by themselves", ""},
+		"spec.gang.total.memory":  {anAmount, "none", "", "memory in total, likewise", ""},
+		"spec.resources.gpu":      {"8, 0.5", "none", gpus, "GPUs of each task; a part of one only for a single task", ""},
+		"spec.resources.gpuType":  {"h100", "any", names, "only this type of GPU", ""},
+		"spec.resources.cpu":      {"64, 0.5, 500m", "none", cpus, "cores of each task", "a limit: carapace, oci; booked everywhere"},
+		"spec.resources.memory":   {anAmount, "none", memory, "memory of each task", "a limit: carapace, oci; booked everywhere"},
+		"spec.resources.shm":      {anAmount, "half of the memory, or 64Mi", "the task's memory", "/dev/shm of each task, out of its memory", contained},
+		"spec.topology.required":  {"zone, rack, node, …", "anywhere", "a level of the cluster", "all tasks within one of this level", ""},
+		"spec.topology.preferred": {"zone, rack, node, …", "as close as possible", "a level of the cluster", "all tasks best within one of this level", ""},
+		"spec.topology.patience":  {aTime, "0", years, "how long the preferred level is waited for", ""},
+		"spec.nodeSelector":       {labelMap, "any machine", upTo(messages.MaxLabels), "only machines with all of these labels, or that stand there (`zone: a`)", ""},
+		"spec.image":              {"host, /a/directory, a.tar, oci:…, a reference", "must be there", fmt.Sprintf("%d bytes", messages.MaxPathBytes), "what the tasks see as their root", "process: host only"},
+		"spec.command":            {"[program, argument]", "the image's own", fmt.Sprintf("%d arguments, %s", messages.MaxCommandArgs, FormatBytes(messages.MaxCommandBytes)), "what each task runs; must be there with the image `host`", ""},
+		"spec.workdir":            {"/an/absolute/path", "the image's, else the scratch directory", fmt.Sprintf("%d bytes", messages.MaxPathBytes), "where it begins", ""},
+		"spec.user":               {"a name or a number of the machine", "nobody", fmt.Sprintf("%d bytes", messages.MaxIDBytes), "whom the tasks run as; root where the machine allows it", ""},
+		"spec.env":                {"{NAME: value}", "none", FormatBytes(messages.MaxEnvBytes) + " in all", "variables; SYNAPSE_* and those of GPUs are refused (environment.md)", ""},
+		"spec.mounts":             {"[{source, target, readOnly}]", "none", upTo(messages.MaxMounts), "files or directories of the machine", "process: at their own path, writable"},
+		"spec.timeLimit":          {aTime, "none", years, "ends an attempt this long after its start", ""},
+		"spec.prepareTimeout":     {aTime, "30m", years, "how long images may take", ""},
+		"spec.stop.signal":        {"SIGTERM, TERM, 15", "SIGTERM", "1 to 64", "by which a task is asked to end", ""},
+		"spec.stop.grace":         {aTime, "30s", years, "and how long it may take before it is killed", ""},
+		"spec.restart.limit":      {"a whole number", "0", upTo(messages.MaxRestarts), "how often failures of the tasks are tried again", ""},
+		"spec.restart.backoff":    {aTime, "0", years, "before the first of them; it doubles, up to 10m", ""},
+		"spec.lostGrace":          {aTime, "0", years, "how long a lost machine may return with the attempt", ""},
+		"spec.stopWhenLost":       {aTime, "never", "0, or at least " + FormatDuration(messages.MinStopWhenLostMs), "tasks end by themselves when the scheduler was not heard for this long", ""},
+	}
+}
+
+// Reference is the page.
+func Reference() string {
+	var page strings.Builder
+	fmt.Fprintf(&page, `# The job file
+
+Written by a test from the code that reads it (`+"`go test ./cmd/synapse-cli/internal/jobfile -run TestReference -rewrite`"+`). YAML or JSON; several
+documents are several jobs, all checked before the first is sent. At most %s, %d documents and %d levels. A key that is not here is
+refused with its line and the nearest one. What a scheduler says of a job (`+"`status`, `metadata.id`, `metadata.owner`, `metadata.requestId`"+`) is
+passed over: `+"`get job JOB -o yaml | submit -`"+` submits it again. Which driver runs a task: runtime.md.
+`, FormatBytes(MaxBytes), MaxDocuments, maxDepth)
+	all := references()
+	for _, s := range sections() {
+		var rows []string
+		for _, k := range s.keys {
+			path := join(s.path, k.name)
+			if a, known := all[path]; known {
+				what := a.what
+				if a.drivers != "" {
+					what += " (" + a.drivers + ")"
+				}
+				rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", k.name, what, a.form, a.none, a.limit))
+			}
+		}
+		if rows == nil {
+			continue
+		}
+		title := "The top"
+		if s.path != "" {
+			title = "`" + s.path + "`"
+		}
+		page.WriteString("\n## " + title + "\n\n| key | what | written as | left out | limit |\n|---|---|---|---|---|\n" + strings.Join(rows, ""))
+	}
+	return page.String()
+}
