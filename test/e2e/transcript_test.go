@@ -162,7 +162,8 @@ var masks = []struct {
 	{regexp.MustCompile(`<job-\d{6}>`), "<job>"},
 	{regexp.MustCompile(`  +`), "  "},
 	{regexp.MustCompile(`  \d+[smh]\b`), "  AGE"},
-	{regexp.MustCompile(`  \d+[smh]\b`), "  AGE"},
+	// A job that was short enough may have run for no time that is told.
+	{regexp.MustCompile(`(  (?:-|research)  )(?:-|AGE)  AGE`), "${1}RAN  AGE"},
 }
 
 // mask hides what differs from run to run. A job's id is shown by the job's name.
