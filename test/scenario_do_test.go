@@ -71,6 +71,9 @@ func (s *stage) spec(l line, name string) *messages.JobSpec {
 		spec.Topology = &messages.TopologySpec{Required: l.word("required", ""), Preferred: l.word("preferred", ""),
 			PatienceMs: l.time("patience", 0).Milliseconds()}
 	}
+	if key, value, is := strings.Cut(l.word("selector", ""), ":"); is {
+		spec.NodeSelector = []*messages.Label{{Key: key, Value: value}}
+	}
 	spec.Command = l.command()
 	return spec
 }
