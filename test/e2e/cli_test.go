@@ -174,7 +174,7 @@ func TestExitCodes(t *testing.T) {
 	closed.Close()
 
 	c.cli("get", "jobs", "-o", "paper").wants(t, 2, "", "paper")
-	c.cli("submit", "--gpus", "1").wants(t, 2, "", "unknown flag: --gpus\nhint: ")
+	c.cli("submit", "--gpuz", "1").wants(t, 2, "", "unknown flag: --gpuz\nhint: ")
 	c.cli("describe", "job", "jzz").wants(t, 3, "", "jzz")
 	c.cli("drain", "m", "--reason", "x").wants(t, 3, "", `there is no machine "m"`)
 	c.cli("cordon", "n", "--reason", "x").wants(t, 4, "", "n1, n12")
@@ -184,7 +184,7 @@ func TestExitCodes(t *testing.T) {
 	c.cli("submit", "--gpu", "800", "--image", "host", "--", "true").wants(t, 7, "", "--allow-infeasible")
 	c.cli("submit", "--gpu", "800", "--image", "host", "--allow-infeasible", "--", "true").wants(t, 0, "submitted", "")
 	for _, args := range [][]string{{"get", "jobs"}, {"wait", "j"}, shell("true")} {
-		c.cli(append([]string{"--server", nobody}, args...)...).wants(t, 8, "", "cannot reach the scheduler at "+nobody+": connection refused\nhint: ")
+		c.cli(append([]string{"--retry", "0", "--server", nobody}, args...)...).wants(t, 8, "", "cannot reach the scheduler at "+nobody+": connection refused\nhint: ")
 	}
 }
 
