@@ -94,4 +94,10 @@ func DefaultConstants() Constants {
 	}
 }
 
+// claimTime is how long after an admission each of its reservations has ended by
+// itself, where nothing came of it: the last Reserve leaves within the deadline.
+func (c *Constants) claimTime() time.Duration {
+	return c.ReserveDeadline + c.ReservationTTL + c.DecisionMargin
+}
+
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

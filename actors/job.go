@@ -170,6 +170,8 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onNodeGone(ctx, m)
 	case moveOff:
 		j.onMoveOff(ctx, m)
+	case claim:
+		j.onClaim(ctx, m)
 	case resendDue:
 		j.onResend(ctx, m)
 	case backoffOver, timeUp, graceOver:
@@ -271,7 +273,7 @@ func (j *Job) owesReachable() bool {
 
 func (j *Job) onAdmit(ctx actor.Context, m admit) {
 	if !j.states.in("queued") || j.writing || j.cancel != nil || j.kept() || j.owesReachable() {
-		ctx.Send(j.peers.scheduler, declined{m.Token})
+		ctx.Send(j.peers.scheduler, declined{m.Token, m.Targets})
 		return
 	}
 	j.states.become("admitted", "reserving")

@@ -51,7 +51,7 @@ func (j *Job) advance(ctx actor.Context) {
 	d.rec.Revision++
 	d.rec.WrittenBy = &messages.Token{Epoch: j.p.Leader.Epoch, Counter: j.life<<32 | uint64(j.writes)}
 	j.writing, j.next = true, d
-	ctx.Request(j.peers.journal, Write{Lane: LaneDecisions, Change: Change{Job: d.rec, Attempts: d.touched}})
+	ctx.Request(j.peers.journal, Write{Lane: LaneDecisions, Change: Change{Job: d.rec, Attempts: d.touched}, Tag: d.rec.WrittenBy.Counter})
 }
 
 // mayNotCommit: the reservations may have lapsed, the job is not wanted any
@@ -217,6 +217,9 @@ func (d *draft) settleOwed() {
 
 // onWritten takes the draft over and does what it allows.
 func (j *Job) onWritten(ctx actor.Context, m Written) {
+	if !j.writing || m.Tag != j.next.rec.WrittenBy.Counter {
+		return // of an earlier actor of this job, which had our name
+	}
 	if m.Verdict != Done {
 		// Somebody else wrote: an earlier actor of this job whose write was still on
 		// its way. What is on disk is the truth; we are not.

@@ -165,6 +165,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onSettled(ctx, m)
 	case stale:
 		s.onStale(ctx, m)
+	case claim:
+		s.onClaim(ctx, m)
 	case planNow:
 		s.onPlan(ctx)
 	case patienceOver:
@@ -198,6 +200,7 @@ func (s *Scheduler) load(ctx actor.Context) { s.p.Leader.Store.Load(s.p.Leader.E
 func (s *Scheduler) onLoaded(ctx actor.Context, m Loaded) {
 	switch {
 	case !s.states.in("loading"):
+		s.onReread(ctx, m)
 		return
 	case m.Deposed:
 		s.p.Host.Deposed(s.p.Leader.Epoch)
@@ -300,6 +303,7 @@ func (s *Scheduler) onJobBroke(ctx actor.Context, m *actor.Terminated) {
 	name := strings.TrimPrefix(m.Who.Id, JobPath(""))
 	if e := s.jobs[topology.JobID(name)]; e != nil && e.pid != nil && !e.remakes {
 		e.remakes = true
+		s.queue.Remove(e.id) // what was admitted now would find nobody
 		s.later(ctx, e)
 	}
 }
@@ -351,7 +355,7 @@ func (s *Scheduler) onFound(ctx actor.Context, m Found) {
 	case m.Err != "":
 		s.later(ctx, s.jobs[why.job])
 	case m.Job == nil:
-		s.vanished(why.job)
+		s.vanished("job " + string(why.job))
 	default:
 		e := s.jobs[why.job]
 		e.remakes = false

@@ -145,8 +145,8 @@ func (s *Scheduler) followsAnother(ctx actor.Context, h *messages.Hello) {
 // vanished: the store has lost what it had acknowledged to this very leader, as
 // an asynchronous replica does that takes over. What else is in our memory and
 // not on disk, nobody knows; a next leader begins with what is.
-func (s *Scheduler) vanished(job topology.JobID) {
-	s.p.Log.Info("The store has lost job %s, which it had acknowledged: this scheduler ends, and the next one begins from what the store has", job)
+func (s *Scheduler) vanished(what string) {
+	s.p.Log.Info("The store has lost %s, which it had acknowledged: this scheduler ends, and the next one begins from what the store has", what)
 	s.p.Host.Deposed(s.p.Leader.Epoch)
 }
 

@@ -22,6 +22,7 @@ type nodeEdit struct {
 type nodeEdits struct {
 	waiting, written []nodeEdit
 	next             *messages.NodeRecord
+	reread           bool            // another record is on disk than the last one written
 	hello            *messages.Hello // to be welcomed when its record is on disk
 	pid              *actor.PID
 }
@@ -201,6 +202,10 @@ func (s *Scheduler) tellSight(ctx actor.Context, m *machine, e *livingJob, t top
 func (s *Scheduler) resight(ctx actor.Context, e *livingJob) {
 	for _, m := range s.order {
 		for _, t := range m.tenants {
+			if t.job == e.id {
+				// Its predecessor may have been the only one who knew that nothing is left of it.
+				s.doubtLater(ctx, claim{e.id, t.token, []Target{{Node: m.id}}})
+			}
 			switch {
 			case t.job != e.id:
 			case m.up:
@@ -439,7 +444,8 @@ func (s *Scheduler) writeNode(ctx actor.Context, m *machine) {
 
 func (s *Scheduler) onNodeWritten(ctx actor.Context, m *machine, w Written) {
 	if w.Verdict != Done {
-		panic("somebody else wrote the record of node " + string(m.id))
+		s.rereadLater(ctx, m)
+		return
 	}
 	done := m.edits.written
 	m.record, m.edits.next, m.edits.written = m.edits.next, nil, nil

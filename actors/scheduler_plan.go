@@ -67,6 +67,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		s.lodge(m, told.Token, a.Job, slot.Amount, true)
 	}
 	ctx.Send(s.jobs[a.Job].pid, told)
+	s.doubtLater(ctx, claim{Job: a.Job, Token: told.Token, Targets: told.Targets})
 }
 
 // lodge notes that an attempt may be on a machine.
@@ -83,7 +84,7 @@ func (s *Scheduler) lodge(m *machine, t topology.Token, job topology.JobID, amou
 // onWaits puts a job into the queue. It may be there: a Job says it whenever it might not.
 func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	id := topology.JobID(m.Record.Id)
-	if _, ok := s.queue.Get(id); ok || s.jobs[id] == nil {
+	if _, ok := s.queue.Get(id); ok || s.jobs[id] == nil || s.jobs[id].remakes {
 		return
 	}
 	spec := m.Record.Spec
@@ -100,16 +101,6 @@ func (s *Scheduler) noteWaiting(joined []policy.Joined) {
 		if e := s.jobs[j.Job]; e != nil && !e.noted {
 			e.noted = true
 			s.p.Log.Info("Job %s added to PENDING queue (Insufficient Resources)", j.Job)
-		}
-	}
-}
-
-// onDeclined takes a placement back that the job did not want.
-func (s *Scheduler) onDeclined(ctx actor.Context, m declined) {
-	for _, who := range s.order {
-		if who.tenant(m.Token) != nil {
-			who.evict(m.Token)
-			s.refresh(ctx, who)
 		}
 	}
 }

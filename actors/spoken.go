@@ -115,8 +115,18 @@ type (
 		Token   topology.Token
 		Targets []Target // in rank order
 	}
-	// declined: the job wants no attempt now. Job → Scheduler.
-	declined struct{ Token topology.Token }
+	// claim: what was set aside for an attempt when it was admitted. Scheduler → Job, who declines it if it
+	// neither works at the attempt nor has its COMMIT on disk.
+	claim struct {
+		Job     topology.JobID
+		Token   topology.Token
+		Targets []Target
+	}
+	// declined: the job wants no attempt now, or does not know this one. Job → Scheduler.
+	declined struct {
+		Token   topology.Token
+		Targets []Target
+	}
 	// waits: put the job into the queue. Job → Scheduler.
 	waits struct{ Record *messages.JobRecord }
 	// withdraws: take it out. Job → Scheduler.

@@ -57,6 +57,9 @@ func (f *faults) activate(name string) {
 			continue
 		}
 		m := &moment{site: s, next: f.soon()}
+		if name == "actor-break" {
+			f.w.breaking = &breaking{jobs: map[string]int{}}
+		}
 		f.active = append(f.active, m)
 		f.byName[name] = m
 		if s.act != nil {

@@ -111,8 +111,10 @@ func (m *mailbox) deliver(message any, system bool) {
 	w := m.proc.w
 	w.current = m
 	switch {
+	case !system && w.breaks(m):
+		m.crack(message)
 	case !system:
-		m.receive(message)
+		m.handle(message)
 	case isSuspend(message):
 		m.suspended = true
 	case isResume(message):
@@ -123,8 +125,8 @@ func (m *mailbox) deliver(message any, system bool) {
 	w.current = nil
 }
 
-// receive runs the actor on a user message, with the observers around it.
-func (m *mailbox) receive(message any) {
+// handle runs the actor on a user message, with the observers around it.
+func (m *mailbox) handle(message any) {
 	w := m.proc.w
 	if !m.proc.observed(m.kind) {
 		m.invoker.InvokeUserMessage(message)

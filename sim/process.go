@@ -111,8 +111,15 @@ func (p *process) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 	return actor.PropsFromProducer(producer, actor.WithMailbox(mailboxOf), actor.WithDispatcher(idleDispatcher{}))
 }
 
-// Panicked ends the run: a broken invariant in an actor is a bug, wherever.
-func (p *process) Panicked(who *actor.PID, reason any, _ bool) {
+// Panicked ends the run: a broken invariant in an actor is a bug, wherever; but
+// not where the run itself broke the actor.
+func (p *process) Panicked(who *actor.PID, reason any, fatal bool) {
+	if isBroken(reason) {
+		if fatal && !p.dead {
+			p.crash()
+		}
+		return
+	}
 	p.w.violate("panic", "%s%s: %v", who.GetAddress()+"/", who.GetId(), reason)
 }
 

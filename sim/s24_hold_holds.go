@@ -4,13 +4,17 @@ import "github.com/yi-json/synapse/messages"
 
 // holdHolds is S24: nothing is committed over a Hold on disk. A Hold comes to
 // disk, and goes, only while somebody asks for it; and somebody who was told that
-// it is there, or gone, with nobody else asking, finds it so.
+// it is there, or gone, with nobody else asking, finds it so. A wish that a leader
+// of the past refused may still be granted by the present one, asked before it.
 type holdHolds struct {
 	notQuiet
 	answered map[string]instant // by job: when the last wish of this sort was
+	refused  map[string]bool    // by job: one was, and had been asked twice
 }
 
-func newHoldHolds() *holdHolds { return &holdHolds{answered: map[string]instant{}} }
+func newHoldHolds() *holdHolds {
+	return &holdHolds{answered: map[string]instant{}, refused: map[string]bool{}}
+}
 
 func (*holdHolds) Name() string         { return "S24 hold-holds" }
 func (*holdHolds) Watches() []EventKind { return []EventKind{Stored, Replied} }
@@ -46,7 +50,7 @@ func (c *holdHolds) onStored(w *World, s *stored) {
 		}
 	}
 	held := s.job.Hold != nil
-	if held != (s.jobWas.Hold != nil) && !asked(w, s.job.Id, held) {
+	if held != (s.jobWas.Hold != nil) && !c.refused[s.job.Id] && !asked(w, s.job.Id, held) {
 		w.violate(c.Name(), "%s is held=%v on disk, and nobody asks for that", s.job.Id, held)
 	}
 }
@@ -69,7 +73,8 @@ func (c *holdHolds) onAnswer(w *World, a *ask, reply messages.Message, job strin
 	alone := a.since > c.answered[job] && !asked(w, job, !held)
 	c.answered[job] = w.engine.now
 	page := w.books.jobs[job]
-	if outcome.GetCode() != messages.Code_CODE_OK || !alone || page == nil || terminal(page.record.State) {
+	c.refused[job] = c.refused[job] || outcome.GetCode() != messages.Code_CODE_OK && a.sent > 1
+	if outcome.GetCode() != messages.Code_CODE_OK || !alone || c.refused[job] || page == nil || terminal(page.record.State) {
 		return
 	}
 	if is := page.record.Hold != nil; is != held {

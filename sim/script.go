@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -241,6 +242,13 @@ func (w *World) Arm(site string, times int) {
 		}
 	}
 	panic("there is no fault that strikes by chance named " + site)
+}
+
+// BreakJob makes a job's actor panic at the next message to it, before it has done anything about it.
+func (w *World) BreakJob(o *Order) {
+	w.harms()
+	w.Arm("actor-break", 1)
+	w.breaking = &breaking{kind: actors.KindJob, only: actors.JobPath(topology.JobID(o.id)), jobs: map[string]int{}}
 }
 
 // Processes are the containers that run on a machine, as "job/rank", in the

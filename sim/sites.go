@@ -17,6 +17,7 @@ func init() {
 		{name: "leader-zombie", needsStandby: true, act: leaderZombie},
 		{name: "leader-half", act: leaderHalf},
 		{name: "leader-trap", act: leaderTrap},
+		{name: "actor-break"},
 		{name: "store-error", calm: true},
 		{name: "store-outage", calm: true, deposes: true, act: storeOutage},
 		{name: "store-stall", calm: true, deposes: true, act: storeStall},

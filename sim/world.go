@@ -46,6 +46,7 @@ type World struct {
 	hostile    *hostility         // how the network misbehaves; nil: streams in order
 	lateUntil  instant            // when the last late letter will have arrived
 	faults     *faults
+	breaking   *breaking // actors do; nil: none does
 	snares     []snare
 
 	checking   bool

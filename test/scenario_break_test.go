@@ -9,6 +9,11 @@ import (
 	"github.com/yi-json/synapse/sim"
 )
 
+func (s *stage) breakJob(l line) string {
+	s.w.BreakJob(s.order(l, l.first(0)))
+	return ""
+}
+
 func (s *stage) crash(l line) string {
 	if l.first(0) == "leader" {
 		s.w.CrashLeader()

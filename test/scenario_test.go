@@ -32,6 +32,7 @@
 //
 //	crash agent 2 | crash leader | pause agent 2 10s | pause leader 15s | usurp
 //	power 2 30s          power loss, back after that; without a time: never
+//	break a              the actor of a job panics at the next message to it
 //	cut 2 | mend 2 | one-way 2 to 5s | one-way 2 from 5s
 //	lose KIND,KIND [node=2] [count=1]
 //	                     the network loses the next so many letters of these kinds; `lose` alone ends it
