@@ -53,6 +53,10 @@ type tenant struct {
 	leaving bool                  // nothing of it is left from version on
 }
 
+// pastBootsKept is how many boots of a machine a late Hello is told from: it comes
+// late by minutes, and a machine does not boot more often than that.
+const pastBootsKept = 16
+
 // outlived tells whether a Hello is from an earlier start than one already
 // heard. It may come late; taken for the present, what runs now would seem gone.
 func (m *machine) outlived(i *messages.Incarnation) bool {

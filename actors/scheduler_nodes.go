@@ -145,7 +145,7 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 	}
 	if fresh {
 		if last := m.incarnation.GetBootId(); last != "" && last != h.Origin.Incarnation.BootId {
-			m.pastBoots = append(m.pastBoots, last)
+			m.pastBoots = append(m.pastBoots[max(len(m.pastBoots)-pastBootsKept+1, 0):], last)
 		}
 		m.incarnation, m.ledger = h.Origin.Incarnation, nil
 		m.restart()

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"runtime/debug"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -76,8 +77,14 @@ func (m *mailbox) PostSystemMessage(message any) {
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
 	m.invoker = invoker
 	m.self = invoker.(actor.Context).Self()
+	if slices.Contains(lasting, m.kind) {
+		m.proc.lasting = append(m.proc.lasting, m)
+	}
 	m.path = hashString(m.self.Address) ^ hashString(m.self.Id)*3
 }
+
+// actor is whose mailbox this is.
+func (m *mailbox) actor() actor.Actor { return m.invoker.(actor.Context).Actor() }
 
 // Start does nothing: the engine starts everything.
 func (m *mailbox) Start() {}

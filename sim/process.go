@@ -30,6 +30,7 @@ type process struct {
 	paused  bool
 	parked  []*mailbox // ready ones that wait for the process to go on
 	timers  int        // that have not fired
+	lasting []*mailbox // of the actors that live as long as it does
 	peers   map[topology.NodeID]*actor.PID
 
 	machine  *machine // of an agent

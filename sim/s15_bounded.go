@@ -13,8 +13,8 @@ import (
 // again for the same refusal keeps a leader busy with nothing. A job that fails
 // by its own fault is run again as often as it allows, and no more.
 type bounded struct {
-	notQuiet
-	tries map[string]*tries
+	tries  map[string]*tries
+	orders map[string]map[topology.Token]instant // by machine: when the last about an attempt left
 }
 
 // tries are the attempts at one job within a second.
@@ -24,7 +24,9 @@ type tries struct {
 	count int
 }
 
-func newBounded() *bounded { return &bounded{tries: map[string]*tries{}} }
+func newBounded() *bounded {
+	return &bounded{tries: map[string]*tries{}, orders: map[string]map[topology.Token]instant{}}
+}
 
 func (*bounded) Name() string         { return "S15 bounded" }
 func (*bounded) Watches() []EventKind { return []EventKind{Sent, Stored, Scanned} }
@@ -35,6 +37,9 @@ const mailboxMost = 10_000
 
 func (c *bounded) Step(w *World, e *Event) {
 	if e.Kind == Sent {
+		if m, is := e.Message.(command); is && e.To != nil {
+			c.order(w, e.To.address, messages.FromToken(m.GetOrder().GetToken()))
+		}
 		if m, is := e.Message.(*messages.Reserve); is {
 			c.tried(w, m.Order)
 		}
@@ -58,6 +63,13 @@ func (c *bounded) Step(w *World, e *Event) {
 			w.violate(c.Name(), "%s has %d timers for %d slices", p.address, p.timers, len(p.node.Ledger().Slices()))
 		}
 	}
+}
+
+func (c *bounded) order(w *World, machine string, t topology.Token) {
+	if c.orders[machine] == nil {
+		c.orders[machine] = map[topology.Token]instant{}
+	}
+	c.orders[machine][t] = w.engine.now
 }
 
 // restarted counts the attempts that ended by a fault of the job's own before

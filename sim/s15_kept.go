@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+)
+
+// This file owns the other half of S15: at rest, when every job is over, no map
+// and no list of any actor holds what is over. The actors are walked by
+// reflection, so that a field which somebody adds is counted without a word here.
+// What is kept on purpose stands in keeps, with its bound and its reason.
+
+// lasting are the actors that live as long as their process. The others must have
+// ended, which the process's registry tells.
+var lasting = []actors.Kind{actors.KindScheduler, actors.KindRack, actors.KindJournal, actors.KindMirror, actors.KindNode}
+
+// keep is the bound of a field at rest, and of all below it, that keeps more than
+// what is alive.
+type keep struct {
+	field string // as walked: the actor's type, and the names of fields
+	most  func(c *bounded, w *World, p *process) int
+}
+
+// keeps are what is kept on purpose.
+var keeps = []keep{
+	// The newest jobs that are over, for readers.
+	{"Mirror.jobs", func(_ *bounded, w *World, p *process) int { return w.constants.MirrorFinished + usual(w, p) }},
+	{"Mirror.finished", func(_ *bounded, w *World, _ *process) int { return w.constants.MirrorFinished }},
+	// The last events, for watchers that come again.
+	{"Mirror.watch.ring", func(*bounded, *World, *process) int { return 1_000 }},
+	// Which shelves changed since the lenses looked: as many as changeLimit in topology.
+	{"Scheduler.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
+	// The room as it looks to one sort of gang: a cache within lensBudget of topology, and the scratch of one question.
+	{"Scheduler.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
+	{"Scheduler.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
+	// Attempts that are over, for as long as a late order about them may come.
+	{"Node.ledger.tombs.list", (*bounded).ordered},
+}
+
+// usual is what any field may hold at rest: something of each machine that ever
+// was, since a removed one's name may come back, of each device, and of each
+// attempt that a machine still owes the end of.
+func usual(w *World, p *process) int {
+	if p.machine != nil {
+		return 4 + 2*len(p.machine.announcement.Gpus)
+	}
+	return 8 + 2*(len(w.machines)+w.visits+len(w.books.attempts))
+}
+
+// ordered counts the attempts that a machine was sent an order about in the time
+// that tombstones are kept for. They are swept now and then, as new ones come.
+func (c *bounded) ordered(w *World, p *process) int {
+	n, newest := 0, instant(0)
+	for _, at := range c.orders[p.machine.address] { //order: the latest of all
+		newest = later(newest, at)
+	}
+	for _, at := range c.orders[p.machine.address] { //order: only counted
+		if newest.since(at) < 2*w.constants.TombstoneAge {
+			n++
+		}
+	}
+	return n
+}
+
+// counted are how many elements each field has, in the actor and all that it owns.
+type counted struct {
+	fields map[string]int
+	seen   map[uintptr]bool
+}
+
+func countOf(a any) map[string]int {
+	c := counted{fields: map[string]int{}, seen: map[uintptr]bool{}}
+	v := reflect.ValueOf(a)
+	c.walk(v, v.Type().Elem().Name())
+	return c.fields
+}
+
+var message = reflect.TypeFor[proto.Message]()
+
+// ours reports whether a type is the actors' own to look into: not a message,
+// which is what they hold, and not the ports.
+func ours(t reflect.Type) bool {
+	if t == reflect.TypeFor[actors.Ports]() || t == reflect.TypeFor[actors.Table]() || t.Implements(message) || reflect.PointerTo(t).Implements(message) {
+		return false
+	}
+	path := t.PkgPath()
+	return path == "" || strings.HasSuffix(path, "/actors") || strings.HasSuffix(path, "/policy") || strings.HasSuffix(path, "/topology")
+}
+
+func (c *counted) walk(v reflect.Value, field string) {
+	if !v.IsValid() || !ours(v.Type()) {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() && !c.seen[v.Pointer()] {
+			c.seen[v.Pointer()] = true
+			c.walk(v.Elem(), field)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			c.walk(v.Field(i), field+"."+v.Type().Field(i).Name)
+		}
+	case reflect.Map:
+		c.fields[field] += v.Len()
+		for i := v.MapRange(); i.Next(); {
+			c.walk(i.Value(), field)
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return // text, or what a disk is written from
+		}
+		c.fields[field] += v.Len()
+		fallthrough
+	case reflect.Array:
+		if !plain(v.Type().Elem().Kind()) {
+			for i := range v.Len() {
+				c.walk(v.Index(i), field)
+			}
+		}
+	}
+}
+
+func plain(k reflect.Kind) bool { return k <= reflect.Complex128 || k == reflect.String }
+
+// Quiet counts what every process keeps.
+func (c *bounded) Quiet(w *World) {
+	var all []*process
+	for _, h := range w.schedulers {
+		all = append(all, h.proc)
+	}
+	for _, m := range w.machines {
+		all = append(all, m.proc)
+	}
+	for _, p := range all {
+		if p == nil || p.dead {
+			continue
+		}
+		for _, box := range p.lasting {
+			c.kept(w, p, box)
+		}
+		if n := p.system.ProcessRegistry.LocalPIDs.LocalPIDs[0].Count(); n > len(p.lasting)+4+2*len(w.books.attempts) {
+			w.violate(c.Name(), "%s at rest: %d actors live, and %d of them last", p.address, n, len(p.lasting))
+		}
+	}
+}
+
+func (c *bounded) kept(w *World, p *process, box *mailbox) {
+	fields := countOf(box.actor())
+	for _, field := range sortedKeys(fields) {
+		most := usual(w, p)
+		if i := slices.IndexFunc(keeps, func(k keep) bool { return strings.HasPrefix(field, k.field) }); i >= 0 {
+			most = keeps[i].most(c, w, p)
+		}
+		if fields[field] > most {
+			w.violate(c.Name(), "%s at rest: %s holds %d, and %d are allowed", p.address, field, fields[field], most)
+		}
+	}
+}
