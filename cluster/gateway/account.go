@@ -22,8 +22,12 @@ func account(past *store.PastJob, ranks bool) *messages.PastJob {
 		SubmittedUnixMs: r.GetSubmittedUnixMs(), FinishedUnixMs: r.GetFinishedUnixMs(),
 		Runs: r.GetRuns(), Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
 	}
-	for _, a := range past.Attempts {
-		try := accountAttempt(a)
+	for i, a := range past.Attempts {
+		over := r.GetFinishedUnixMs()
+		if i+1 < len(past.Attempts) {
+			over = past.Attempts[i+1].GetCommittedUnixMs()
+		}
+		try := accountAttempt(a, max(over, a.GetEnd().GetAtUnixMs()))
 		if ranks {
 			try.Places = a.GetPlaces()
 		}
@@ -36,7 +40,9 @@ func account(past *store.PastJob, ranks bool) *messages.PastJob {
 	return one
 }
 
-func accountAttempt(a *messages.AttemptRecord) *messages.PastAttempt {
+// accountAttempt makes the account of one attempt, which by the leader's clock was
+// over at this moment: the job ended then, or its next attempt was committed.
+func accountAttempt(a *messages.AttemptRecord, overUnixMs int64) *messages.PastAttempt {
 	end := a.GetEnd()
 	try := &messages.PastAttempt{
 		Token: a.GetToken(), Run: a.GetRun(), CommittedUnixMs: a.GetCommittedUnixMs(), StartedUnixMs: a.GetStartedUnixMs(), EndedUnixMs: end.GetAtUnixMs(),
@@ -53,9 +59,9 @@ func accountAttempt(a *messages.AttemptRecord) *messages.PastAttempt {
 		}
 		gpu, exit := p.GetGrant().GetAmount().GetMilliGpu(), p.GetExit()
 		try.MilliGpu += gpu
-		try.MilliGpuMs += gpu * (goneUnixMs(a, exit) - a.GetCommittedUnixMs())
+		try.MilliGpuMs += gpu * (goneUnixMs(a, exit, overUnixMs) - a.GetCommittedUnixMs())
 		try.PeakMemoryBytes = max(try.PeakMemoryBytes, exit.GetPeakMemoryBytes())
-		try.GoneUnixMs = max(try.GoneUnixMs, exit.GetAtUnixMs())
+		try.GoneUnixMs = max(try.GoneUnixMs, min(exit.GetAtUnixMs(), overUnixMs))
 		all = all && exit != nil
 		if exit != nil && p.GetRank() == try.FailedRank {
 			try.ExitCode, try.Signal = exit.GetCode(), exit.GetSignal()
@@ -67,11 +73,13 @@ func accountAttempt(a *messages.AttemptRecord) *messages.PastAttempt {
 	return try
 }
 
-// goneUnixMs is when a member was gone, and never before COMMIT. A machine whose
-// clock is far behind cannot have told when: the leader's own word counts.
-func goneUnixMs(a *messages.AttemptRecord, exit *messages.Exit) int64 {
+// goneUnixMs is when a member was gone: never before COMMIT, and never later than
+// its attempt was over, since that takes the end of every member on a machine that
+// can be reached. A machine whose clock is far off cannot have told when: the
+// leader's own word counts.
+func goneUnixMs(a *messages.AttemptRecord, exit *messages.Exit, overUnixMs int64) int64 {
 	if at := exit.GetAtUnixMs(); at >= a.GetCommittedUnixMs() {
-		return at
+		return max(min(at, overUnixMs), a.GetCommittedUnixMs())
 	}
 	return max(a.GetEnd().GetAtUnixMs(), a.GetCommittedUnixMs())
 }

@@ -79,3 +79,35 @@ func TestAccount(t *testing.T) {
 		}
 	}
 }
+
+// TestAccountClockAhead: a machine whose clock jumped, or that came back after its job was over, has had its GPUs for no longer
+// than the attempt lasted by the leader's clock.
+func TestAccountClockAhead(t *testing.T) {
+	hour := int64(3_600_000)
+	past := &store.PastJob{
+		Job: &messages.JobRecord{Id: "j", State: messages.JobState_JOB_STATE_SUCCEEDED, FinishedUnixMs: 60_000},
+		Attempts: []*messages.AttemptRecord{
+			{
+				Token: &messages.Token{Epoch: 1, Counter: 1}, Run: 1, CommittedUnixMs: 10_000, StartedUnixMs: 11_000,
+				Places: []*messages.Place{member(0, "n1", 1000, 7, 10_000+hour)}, End: &messages.End{AtUnixMs: 20_000},
+			},
+			{
+				Token: &messages.Token{Epoch: 1, Counter: 2}, Run: 2, CommittedUnixMs: 30_000, StartedUnixMs: 31_000,
+				Places: []*messages.Place{member(0, "n1", 2000, 0, 30_000+hour), member(1, "n2", 1000, 0, 50_000)}, End: &messages.End{AtUnixMs: 55_000},
+			},
+			{ // the leader's own clock went back
+				Token: &messages.Token{Epoch: 1, Counter: 3}, Run: 3, CommittedUnixMs: 70_000,
+				Places: []*messages.Place{member(0, "n1", 1000, 0, 80_000)}, End: &messages.End{AtUnixMs: 65_000},
+			},
+		},
+	}
+	one := account(past, false)
+	for i, want := range []int64{1000 * 20_000, 2000*40_000 + 1000*20_000, 0} {
+		if got := one.Attempts[i].MilliGpuMs; got != want {
+			t.Errorf("run %d: %d GPU-milliseconds, want %d", i+1, got, want)
+		}
+	}
+	if gone := one.Attempts[0].GoneUnixMs; gone != 30_000 {
+		t.Errorf("the first was gone at %d", gone)
+	}
+}
