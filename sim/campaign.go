@@ -2,7 +2,6 @@ package sim
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/yi-json/synapse/actors"
@@ -57,7 +56,7 @@ func (h *schedulerHost) begin(p *process) {
 		})
 		return
 	}
-	c := &campaign{p: p, holder: lease.Holder{Address: h.address, Process: fmt.Sprint(p.serial)}}
+	c := &campaign{p: p, holder: p.holder()}
 	c.standing = lease.Stand(lease.Options{Holder: c.holder, Term: h.w.constants.Lease, Log: p, Follow: func(string) {}})
 	p.campaign = c
 	c.step()
@@ -66,7 +65,7 @@ func (h *schedulerHost) begin(p *process) {
 // leadAlone is the start of a process that shares its store with nobody: where
 // the store does not open, the process ends and is started again.
 func (h *schedulerHost) leadAlone(p *process) {
-	switch epoch, err := h.w.store.lead(p, h.address); {
+	switch epoch, err := h.w.store.lead(p, p.holder().String()); {
 	case p.dead:
 	case err != nil:
 		h.w.note(p, "cannot lead: %v", err)
@@ -125,7 +124,7 @@ func (c *campaign) ask(q lease.Question) {
 		})
 	case lease.Renew:
 		epoch := c.reign.Epoch
-		c.call(true, func() error { return s.renew(epoch) }, func(err error) { c.reign.Renewed(p.Now(), err) })
+		c.call(true, func() error { return s.renew(p, epoch) }, func(err error) { c.reign.Renewed(p.Now(), err) })
 	}
 }
 
@@ -223,9 +222,9 @@ func (s *storage) take(p *process, holder string) (uint64, error) {
 }
 
 // renew makes the lease run from now.
-func (s *storage) renew(epoch uint64) error {
-	if epoch != s.kept.Epoch() {
-		return store.ErrDeposed
+func (s *storage) renew(p *process, epoch uint64) error {
+	if err := s.kept.Seat(p.holder().String()).Leads(epoch); err != nil {
+		return err
 	}
 	s.row.until, s.row.lost = s.w.engine.now.plus(s.w.constants.Lease), false
 	return nil

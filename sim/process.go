@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	cmap "github.com/orcaman/concurrent-map"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -52,6 +54,11 @@ func (w *World) newProcess(address string, c clock) *process {
 
 // route is where every message to another address goes.
 func (p *process) route(*actor.PID) (actor.Process, bool) { return (*wire)(p), true }
+
+// holder names the process in the store, and no other one.
+func (p *process) holder() lease.Holder {
+	return lease.Holder{Address: p.address, Process: fmt.Sprint(p.serial)}
+}
 
 // pause is SIGSTOP: messages and timers pile up.
 func (p *process) pause() { p.paused = true }

@@ -10,6 +10,7 @@ import "time"
 type epochsGrow struct {
 	notQuiet
 	led     uint64
+	leader  *process          // the last who led
 	highest map[string]uint64 // by machine id: the highest a ready Node had accepted
 }
 
@@ -26,7 +27,7 @@ func (c *epochsGrow) Step(w *World, e *Event) {
 		if e.Epoch <= c.led {
 			w.violate(c.Name(), "%s leads with %d after %d", e.Process.address, e.Epoch, c.led)
 		}
-		c.led = e.Epoch
+		c.led, c.leader = e.Epoch, e.Process
 	case Quarantined:
 		// The record that held the fence was unreadable. What the machine then
 		// accepts is a new start for it, as the design says.
@@ -36,6 +37,9 @@ func (c *epochsGrow) Step(w *World, e *Event) {
 	case Stored:
 		if e.Stored.epoch < c.led {
 			w.violate(c.Name(), "a write of epoch %d was stored, and %d leads", e.Stored.epoch, c.led)
+		}
+		if e.Stored.proc != c.leader {
+			w.violate(c.Name(), "a write of %s was stored, and %s leads with the same epoch", e.Stored.proc.holder(), c.leader.holder())
 		}
 	case Scanned:
 		if w.faults.byName["store-stall"] != nil || w.faults.byName["store-error"] != nil {

@@ -58,10 +58,13 @@ type storePort struct {
 	proc *process
 }
 
+// seat is the store as it knows this process.
+func (x *storePort) seat() store.Seat { return x.s.kept.Seat(x.proc.holder().String()) }
+
 // Load answers with all that is not over.
 func (x *storePort) Load(epoch uint64, to *actor.PID) {
 	x.read(func() any {
-		loaded, err := x.s.kept.Load(epoch)
+		loaded, err := x.seat().Load(epoch)
 		switch {
 		case errors.Is(err, store.ErrDeposed):
 			return actors.Loaded{Deposed: true, Err: err.Error()}
@@ -130,7 +133,7 @@ func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *act
 // the process that asked for it has died meanwhile.
 func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change) actors.Applied {
 	w := x.s.w
-	verdicts, err := x.s.kept.Apply(epoch, changes)
+	verdicts, err := x.seat().Apply(epoch, changes)
 	switch {
 	case errors.Is(err, store.ErrDeposed):
 		return actors.Applied{Ticket: ticket, Deposed: true}
@@ -144,7 +147,7 @@ func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change) actors
 
 // crash loses the transaction, or only its answer: nothing had been promised.
 func (x *storePort) crash(epoch uint64, changes []actors.Change) {
-	verdicts, err := x.s.kept.Apply(epoch, changes)
+	verdicts, err := x.seat().Apply(epoch, changes)
 	kept := x.s.w.chance.below(2)
 	x.s.kept.CrashKeeping(kept)
 	if err == nil && kept > 0 {

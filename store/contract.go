@@ -35,7 +35,11 @@ type Position struct {
 // without an error is durable, and what a read showed is too.
 type Store interface {
 	// Lead takes leadership: it makes a new epoch, higher than any before, durable
-	// and returns it. From then on every call with another epoch is ErrDeposed.
+	// and returns it. From then on every call with another epoch is ErrDeposed, and
+	// so is every call of a process that another has led after: holder names one
+	// process and no other, and is compared wherever the epoch is. For an
+	// asynchronous replica that takes over may have lost the last epoch, and give it
+	// out a second time.
 	// Who may lead, and for how long, is not decided here: an implementation
 	// with a lease may refuse with an error of its own.
 	Lead(holder string) (epoch uint64, err error)

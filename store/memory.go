@@ -119,12 +119,12 @@ func (m *Memory) Lead(holder string) (uint64, error) {
 	return m.epoch, nil
 }
 
-// lead checks that this epoch may still do anything.
-func (m *Memory) lead(epoch uint64) error {
+// led checks that this epoch may still do anything, and that nobody else has it.
+func (m *Memory) led(epoch uint64, holder string) error {
 	switch {
 	case m.closed:
 		return ErrClosed
-	case epoch == 0 || epoch != m.epoch:
+	case epoch == 0 || epoch != m.epoch || holder != m.holder:
 		return ErrDeposed
 	}
 	return nil
@@ -134,9 +134,13 @@ func (m *Memory) lead(epoch uint64) error {
 func (m *Memory) Load(epoch uint64) (*actors.Loaded, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.lead(epoch); err != nil {
+	if err := m.led(epoch, m.holder); err != nil { // it is the only process there is: see Seat
 		return nil, err
 	}
+	return m.load(), nil
+}
+
+func (m *Memory) load() *actors.Loaded {
 	m.tail = nil
 	out := &actors.Loaded{Arrival: m.arrival}
 	for _, id := range m.liveInOrder() {
@@ -147,7 +151,7 @@ func (m *Memory) Load(epoch uint64) (*actors.Loaded, error) {
 	for _, id := range slices.Sorted(maps.Keys(m.nodes)) {
 		out.Nodes = append(out.Nodes, decodeNode(m.nodes[id]))
 	}
-	return out, nil
+	return out
 }
 
 // liveInOrder is what is not over or lacks evidence, as it arrived.
@@ -161,9 +165,13 @@ func (m *Memory) liveInOrder() []topology.JobID {
 func (m *Memory) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.lead(epoch); err != nil {
+	if err := m.led(epoch, m.holder); err != nil {
 		return 0, err
 	}
+	return m.prune(finishedBeforeUnixMs, limit), nil
+}
+
+func (m *Memory) prune(finishedBeforeUnixMs int64, limit int) int {
 	var gone []topology.JobID
 	for _, p := range m.finished {
 		if p.FinishedUnixMs >= finishedBeforeUnixMs || len(gone) >= limit {
@@ -186,7 +194,7 @@ func (m *Memory) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int
 		undo = append(undo, func() { delete(m.pruned, id) })
 	}
 	m.written(undo)
-	return len(gone), nil
+	return len(gone)
 }
 
 // written ends a transaction.

@@ -15,9 +15,13 @@ import (
 func (m *Memory) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.lead(epoch); err != nil {
+	if err := m.led(epoch, m.holder); err != nil {
 		return nil, err
 	}
+	return m.apply(changes), nil
+}
+
+func (m *Memory) apply(changes []actors.Change) []actors.Verdict {
 	var undo batch
 	before := m.arrival
 	undo = append(undo, func() { m.arrival = before })
@@ -32,7 +36,7 @@ func (m *Memory) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict,
 		}
 	}
 	m.written(undo)
-	return verdicts, nil
+	return verdicts
 }
 
 // change puts one change, or nothing and the rule that it breaks.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -211,5 +212,31 @@ func TestRulesTellBugsFromRaces(t *testing.T) {
 	}
 	if RuleRevision.Bug() || Rule("").Bug() || !RuleShape.Bug() {
 		t.Fatal("a lost race is no bug; a change that says nothing is one")
+	}
+}
+
+// TestSeats: an epoch that was given out twice is that of the last who took it.
+func TestSeats(t *testing.T) {
+	m := NewMemory()
+	a, b := m.Seat("a"), m.Seat("b")
+	backup := m.Copy(0)
+	epoch, err := a.Lead("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Memory, a.Memory = backup, backup // the replica that has lost it
+	if again, err := b.Lead(""); err != nil || again != epoch {
+		t.Fatalf("epoch %d (%v), want %d once more", again, err, epoch)
+	}
+	_, applyErr := a.Apply(epoch, nil)
+	_, loadErr := a.Load(epoch)
+	_, pruneErr := a.Prune(epoch, 1, 1)
+	for i, err := range []error{applyErr, loadErr, pruneErr} {
+		if !errors.Is(err, ErrDeposed) {
+			t.Errorf("call %d of the earlier leader: %v", i, err)
+		}
+	}
+	if _, err := b.Load(epoch); err != nil {
+		t.Error(err)
 	}
 }

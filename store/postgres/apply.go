@@ -52,13 +52,14 @@ func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, 
 func (s *Store) led(ctx context.Context, epoch uint64, look, put func(*pgx.Batch)) error {
 	var conn *pgxpool.Conn
 	var now uint64
+	var by string
 	err := anew(func() (err error) {
 		if conn, err = s.writes.Acquire(ctx); err != nil {
 			return err
 		}
 		batch := new(pgx.Batch)
 		batch.Queue("BEGIN")
-		batch.Queue("SELECT epoch FROM synapse.leader FOR NO KEY UPDATE").QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
+		batch.Queue("SELECT epoch, holder FROM synapse.leader FOR NO KEY UPDATE").QueryRow(func(row pgx.Row) error { return row.Scan(&now, &by) })
 		look(batch)
 		if err = send(ctx, conn, batch); err != nil {
 			err = errors.Join(err, rollBack(ctx, conn))
@@ -71,7 +72,7 @@ func (s *Store) led(ctx context.Context, epoch uint64, look, put func(*pgx.Batch
 	}
 	// A connection that is given back in the middle of a transaction is closed.
 	defer conn.Release()
-	if epoch == 0 || epoch != now {
+	if epoch == 0 || epoch != now || by != s.name() {
 		return errors.Join(store.ErrDeposed, rollBack(ctx, conn))
 	}
 	batch := new(pgx.Batch)

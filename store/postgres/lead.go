@@ -31,9 +31,12 @@ func (s *Store) Lead(holder string) (uint64, error) {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, "UPDATE synapse.leader SET epoch = $1", epoch)
+		_, err = tx.Exec(ctx, "UPDATE synapse.leader SET epoch = $1, holder = $2", epoch, holder)
 		return err
 	})
+	if err == nil {
+		s.holder.Store(&holder)
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = store.ErrLed
 		if now, readErr := s.leading(ctx); readErr == nil {
@@ -61,7 +64,7 @@ func (s *Store) until(epoch uint64, left time.Duration) error {
 	defer leave()
 	ctx, cancel := s.inTime(ctx)
 	defer cancel()
-	tag, err := s.writes.Exec(ctx, "UPDATE synapse.lease SET until = clock_timestamp() + $2 WHERE epoch = $1", epoch, left)
+	tag, err := s.writes.Exec(ctx, "UPDATE synapse.lease SET until = clock_timestamp() + $2 WHERE epoch = $1 AND holder = $3", epoch, left, s.name())
 	switch {
 	case err != nil:
 		return fmt.Errorf("store: renew the lease: %w", judged(err))
@@ -69,6 +72,14 @@ func (s *Store) until(epoch uint64, left time.Duration) error {
 		return store.ErrDeposed
 	}
 	return nil
+}
+
+// name is under whose this process led last.
+func (s *Store) name() string {
+	if h := s.holder.Load(); h != nil {
+		return *h
+	}
+	return ""
 }
 
 // inTime bounds a call whose answer says nothing any more after a lease: a

@@ -61,6 +61,33 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// An asynchronous replica that takes over may have lost the last epoch, and gives
+// it out a second time: the name beside it tells the two leaders apart.
+func TestEpochTwice(t *testing.T) {
+	url := database(t)
+	a, b := opened(t, Options{URL: url}), opened(t, Options{URL: url})
+	first := mustLead(t, a, "a")
+	applied(t, a, first, three(first)...)
+	server.Exec(t, url, "UPDATE synapse.leader SET epoch = epoch - 1; UPDATE synapse.lease SET epoch = epoch - 1")
+	if second := mustLead(t, b, "b"); second != first {
+		t.Fatalf("epoch %d, want %d once more", second, first)
+	}
+	_, applyErr := a.Apply(first, nil)
+	_, loadErr := a.Load(first)
+	_, pruneErr := a.Prune(first, 1, 1)
+	for i, err := range []error{applyErr, loadErr, pruneErr, a.Renew(first), a.Resign(first)} {
+		if !errors.Is(err, store.ErrDeposed) {
+			t.Errorf("call %d of the earlier leader: %v", i, err)
+		}
+	}
+	if _, err := b.Load(first); err != nil {
+		t.Error(err)
+	}
+	if err := b.Renew(first); err != nil {
+		t.Error(err)
+	}
+}
+
 // A leader that froze in the middle of a transaction has the fence's lock. The
 // server takes it away, the successor leads, and the old one writes nothing.
 func TestFrozenLeaderIsFencedOff(t *testing.T) {

@@ -107,6 +107,7 @@ func TestInDoubtIsAllOrNothing(t *testing.T) {
 			p, through := newProxy(t, url)
 			s := opened(t, Options{URL: through, Timeout: 2 * time.Second})
 			epoch := mustLead(t, s, "tester")
+			direct.holder.Store(s.holder.Load()) // the same process, by another way
 			prepare(t, s, epoch)
 			draft := store.NewDraft(three(epoch))
 			ctx, cancel := s.bounded()

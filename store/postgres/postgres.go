@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -49,7 +50,8 @@ type Store struct {
 	writes  *pgxpool.Pool // apart, so that readers never keep a leader waiting
 
 	writing sync.Mutex
-	broken  map[store.Rule]int // guarded by writing
+	broken  map[store.Rule]int     // guarded by writing
+	holder  atomic.Pointer[string] // under whose name this process led last; nil: it has not
 
 	// A call holds it for reading, Close for writing.
 	calls  sync.RWMutex

@@ -38,16 +38,17 @@ func (s *Store) Load(epoch uint64) (*actors.Loaded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: load: %w", judged(err))
 	}
-	if epoch == 0 || epoch != loaded.epoch {
+	if epoch == 0 || epoch != loaded.epoch || loaded.holder != s.name() {
 		return nil, store.ErrDeposed
 	}
 	return &loaded.Loaded, nil
 }
 
-// living is what is not over, and under which epoch it was read.
+// living is what is not over, and whose it is to go on with.
 type living struct {
 	actors.Loaded
-	epoch uint64
+	epoch  uint64
+	holder string
 }
 
 const (
@@ -69,7 +70,7 @@ func (s *Store) live() (*living, error) {
 		if _, err := tx.Exec(ctx, unbounded); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, "SELECT epoch, arrival FROM synapse.leader").Scan(&out.epoch, &out.Arrival); err != nil {
+		if err := tx.QueryRow(ctx, "SELECT epoch, holder, arrival FROM synapse.leader").Scan(&out.epoch, &out.holder, &out.Arrival); err != nil {
 			return err
 		}
 		err := query(ctx, tx, func(rows pgx.Rows) error {

@@ -28,6 +28,7 @@ func (s *Store) Lead(holder string) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("store: lead: %w", judged(err))
 	}
+	s.holder.Store(&holder)
 	return epoch, nil
 }
 
@@ -41,7 +42,7 @@ func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, 
 	var verdicts []actors.Verdict
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	err := s.write.led(epoch, func() error {
+	err := s.write.led(epoch, s.holder.Load(), func() error {
 		if err := s.write.look(draft); err != nil {
 			return err
 		}
@@ -280,7 +281,7 @@ func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int,
 	defer s.writing.Unlock()
 	gone := 0
 	w := s.write
-	err := w.led(epoch, func() error {
+	err := w.led(epoch, s.holder.Load(), func() error {
 		var ids []string
 		err := w.each(`SELECT id FROM job INDEXED BY job_finished WHERE is_over = 1 AND live = 0 AND finished_unix_ms < ?
 			ORDER BY finished_unix_ms, id LIMIT ?`, []any{finishedBeforeUnixMs, max(limit, 0)}, func(rows *sql.Rows) error {

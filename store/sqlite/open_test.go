@@ -252,3 +252,24 @@ func TestTheFileIsForItsOwnerOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestAnotherHolder: an epoch that somebody else has under the same number is not ours.
+func TestAnotherHolder(t *testing.T) {
+	s := fresh(t)
+	epoch, err := s.Lead("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied(t, s, epoch, three(epoch)...)
+	if err := s.write.transact(func() error { return s.write.change(1, "UPDATE leader SET holder = 'b'") }); err != nil {
+		t.Fatal(err)
+	}
+	_, applyErr := s.Apply(epoch, nil)
+	_, loadErr := s.Load(epoch)
+	_, pruneErr := s.Prune(epoch, 1, 1)
+	for i, err := range []error{applyErr, loadErr, pruneErr} {
+		if !errors.Is(err, store.ErrDeposed) {
+			t.Errorf("call %d of the earlier leader: %v", i, err)
+		}
+	}
+}

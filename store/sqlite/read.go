@@ -36,16 +36,17 @@ func (s *Store) Load(epoch uint64) (*actors.Loaded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: load: %w", judged(err))
 	}
-	if epoch == 0 || epoch != loaded.epoch {
+	if h := s.holder.Load(); epoch == 0 || epoch != loaded.epoch || h == nil || *h != loaded.holder {
 		return nil, store.ErrDeposed
 	}
 	return &loaded.Loaded, nil
 }
 
-// living is what is not over, and under which epoch it was read.
+// living is what is not over, and whose it is to go on with.
 type living struct {
 	actors.Loaded
-	epoch uint64
+	epoch  uint64
+	holder string
 }
 
 const (
@@ -62,7 +63,7 @@ func (s *Store) live() (*living, error) {
 	out := new(living)
 	attempts := map[string][]*messages.AttemptRecord{}
 	err := s.snapshot(func(tx *sql.Tx) error {
-		if err := tx.QueryRow("SELECT epoch, arrival FROM leader").Scan(&out.epoch, &out.Arrival); err != nil {
+		if err := tx.QueryRow("SELECT epoch, holder, arrival FROM leader").Scan(&out.epoch, &out.holder, &out.Arrival); err != nil {
 			return err
 		}
 		var sealed sql.RawBytes

@@ -33,6 +33,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/yi-json/synapse/store"
 )
@@ -45,7 +46,8 @@ type Store struct {
 	write *writer // guarded by writing
 
 	writing sync.Mutex
-	broken  map[store.Rule]int // guarded by writing
+	broken  map[store.Rule]int     // guarded by writing
+	holder  atomic.Pointer[string] // under whose name this process led last; nil: it has not
 
 	// A call holds it for reading, Close for writing.
 	calls  sync.RWMutex

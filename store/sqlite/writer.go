@@ -156,14 +156,15 @@ func (w *writer) run(text string) error {
 	return err
 }
 
-// led does all or nothing as the leader of an epoch.
-func (w *writer) led(epoch uint64, do func() error) error {
+// led does all or nothing as the leader of an epoch, under the name of its holder.
+func (w *writer) led(epoch uint64, holder *string, do func() error) error {
 	return w.transact(func() error {
 		var now uint64
-		if err := w.one("SELECT epoch FROM leader", nil, &now); err != nil {
+		var by string
+		if err := w.one("SELECT epoch, holder FROM leader", nil, &now, &by); err != nil {
 			return err
 		}
-		if epoch == 0 || epoch != now {
+		if epoch == 0 || epoch != now || holder == nil || *holder != by {
 			return store.ErrDeposed
 		}
 		return do()
