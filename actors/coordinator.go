@@ -188,6 +188,11 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 	if w == nil || w.stage != stageAsked || c.states.in("aborting", "done") {
 		return
 	}
+	if why := w.misgranted(m, c.plan.Spec.GpuType); why != "" {
+		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: "its answer to Reserve: " + why, Untrue: true})
+		c.abort(ctx, "refused") // it may have set something aside, so it is told as all others are
+		return
+	}
 	c.move(w, stageReserved)
 	w.grants, w.address, w.port = m.Grants, m.Address, m.RendezvousPort
 	if !c.states.in("reserving") || c.behind(stageReserved) > 0 {
@@ -335,6 +340,8 @@ func (c *Coordinator) prepareTimeout() time.Duration {
 
 func (c *Coordinator) onExpired(ctx actor.Context, m *messages.Expired) {
 	if w := c.party(m.Origin); w != nil && c.states.in("committing", "preparing", "starting") {
+		// Else the next attempt would go there again at once, and be told the same.
+		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: "its reservation had lapsed"})
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "its reservation had lapsed")
 	}
 }

@@ -25,8 +25,12 @@ func (j *Job) onFact(ctx actor.Context, m any) {
 		j.p.Host.Count("job.foreign_fact", 1)
 		return
 	}
-	s.version = max(s.version, o.LedgerVersion)
 	token := messages.FromToken(o.Token)
+	if newest := messages.FromToken(j.rec.Attempt); newest.Less(token) && j.token.Less(token) || o.Job != string(j.id) {
+		ctx.Send(j.peers.scheduler, strangeToken{Node: topology.NodeID(o.Node), Incarnation: o.Incarnation, Token: token})
+		return
+	}
+	s.version = max(s.version, o.LedgerVersion)
 	switch m := m.(type) {
 	case *messages.Exited:
 		j.noteExits(ctx, token, topology.NodeID(o.Node), m.Exits, false)
@@ -274,6 +278,8 @@ func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m sighted
 	case a.End != nil:
 		j.stopAt(ctx, a, m.Node)
 		j.resend.begin(ctx, j.p)
+	case !j.livesOn(m.Node):
+		// Nobody placed it there: whatever that machine says of it, the gang is well.
 	case j.states.in("running") && m.Slice.State < messages.SliceState_SLICE_STATE_STARTED:
 		j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+": its agent came back without the tasks", m.Node)
 	}

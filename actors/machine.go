@@ -38,6 +38,8 @@ type machine struct {
 	benchSeq     uint64        // of the one in force; timers of earlier ones are stale
 	benchWhy     string        // empty: not benched
 	launchFailed int           // in a row
+	untrue       int           // answers that cannot be true, in a row
+	doubt        string        // why its books cannot be true; empty: they can
 	drainSeq     uint64
 	withdrawn    int // devices that the view knows to be out of service
 }
@@ -129,7 +131,7 @@ func (m *machine) restart() {
 // capacity is what is free there to plan with.
 func (m *machine) capacity() topology.Capacity {
 	l := m.ledger
-	if l == nil || !m.up {
+	if l == nil || !m.up || m.doubt != "" {
 		return topology.Capacity{}
 	}
 	c := topology.Capacity{MilliCPU: l.Free.GetMilliCpu(), MemoryBytes: l.Free.GetMemoryBytes()}
@@ -191,6 +193,8 @@ func (m *machine) closed() string {
 		return m.halted
 	case !m.everUp:
 		return "not heard since this leader took over"
+	case m.doubt != "":
+		return "what it says cannot be true: " + m.doubt + ". Its agent is broken or not ours: replace it, and start it again"
 	case !m.up:
 		return "dead"
 	case m.record.GetDrained() != nil:

@@ -161,6 +161,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onLaunched(m)
 	case launchFailed:
 		s.onLaunchFailed(ctx, m)
+	case strangeToken:
+		s.onStrangeToken(ctx, m)
 	case settled:
 		s.onSettled(ctx, m)
 	case stale:

@@ -96,6 +96,12 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 		s.p.Host.Count("scheduler.old_hello", 1)
 		return
 	}
+	if m.changed(h, known) {
+		m.doubt = "it announces something else than the same start of its agent did"
+		s.disbelieve(ctx, m, m.doubt)
+		s.refresh(ctx, m)
+		return
+	}
 	m.edits.hello, m.edits.pid = h, ctx.Sender()
 	if m.edits.next == nil && known != nil && sameMachine(known, h) {
 		s.welcome(ctx, m)
@@ -152,7 +158,7 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 	}
 	m.up, m.everUp = true, true
 	if h.Ledger.Version >= m.version() {
-		m.report(h.Ledger)
+		s.overhaul(ctx, m, h.Ledger)
 	}
 	s.house(ctx, m)
 	m.enrolled++
@@ -254,7 +260,7 @@ func (s *Scheduler) onReported(ctx actor.Context, r reported) {
 	if m == nil || !m.up || !messages.SameIncarnation(m.incarnation, r.Incarnation) || r.Ledger.Version < m.version() {
 		return
 	}
-	m.report(r.Ledger)
+	s.overhaul(ctx, m, r.Ledger)
 	for _, sl := range r.Ledger.Slices {
 		job := topology.JobID(sl.Job)
 		if len(sl.Exits) > 0 || sl.State == messages.SliceState_SLICE_STATE_OVER || s.jobs[job] == nil || m.tenant(messages.FromToken(sl.Token)) == nil {
@@ -267,8 +273,8 @@ func (s *Scheduler) onReported(ctx actor.Context, r reported) {
 
 // checkDevices ends the gang on a device that the machine had to withdraw.
 func (s *Scheduler) checkDevices(ctx actor.Context, m *machine, sl *messages.SliceReport) {
-	if len(m.ledger.WithdrawnGpus) == 0 || sl.State > messages.SliceState_SLICE_STATE_STARTED {
-		return
+	if len(m.ledger.WithdrawnGpus) == 0 || sl.State > messages.SliceState_SLICE_STATE_STARTED || m.tenant(messages.FromToken(sl.Token)) == nil {
+		return // or it is none of the machine's: nobody placed it there
 	}
 	gone := map[string]bool{}
 	for _, id := range m.ledger.WithdrawnGpus {
@@ -374,7 +380,7 @@ func (s *Scheduler) applyVerb(ctx actor.Context, m *machine, q *messages.ChangeN
 		s.remove(ctx, m)
 		return
 	case messages.NodeVerb_NODE_VERB_UNCORDON:
-		m.launchFailed, m.benchWhy, m.benchedFor = 0, "", 0
+		m.launchFailed, m.untrue, m.benchWhy, m.benchedFor = 0, 0, "", 0
 		m.drainSeq++
 	case messages.NodeVerb_NODE_VERB_DRAIN:
 		s.armDrain(ctx, m)

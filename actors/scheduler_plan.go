@@ -57,7 +57,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		last := len(told.Targets) - 1
 		if last < 0 || told.Targets[last].Node != slot.Node {
 			told.Targets = append(told.Targets, Target{
-				Node: slot.Node, MachineID: m.record.MachineId, Incarnation: m.incarnation, Rack: m.finest,
+				Node: slot.Node, MachineID: m.record.MachineId, Incarnation: m.incarnation, Rack: m.finest, Announced: m.record.Announcement,
 			})
 			last++
 		}
@@ -151,10 +151,13 @@ func (s *Scheduler) onBalked(ctx actor.Context, m balked) {
 	}
 	corrected := false
 	if m.Ledger != nil && messages.SameIncarnation(who.incarnation, m.Origin.GetIncarnation()) && m.Ledger.Version > who.version() {
-		who.report(m.Ledger)
-		corrected = m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE
+		s.overhaul(ctx, who, m.Ledger)
+		corrected = m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE && !who.contradicts(m.Token)
 	}
-	if !corrected {
+	switch {
+	case m.Untrue:
+		s.disbelieve(ctx, who, m.Detail)
+	case !corrected:
 		s.bench(ctx, who, m.Detail)
 	}
 	s.refresh(ctx, who)
@@ -181,7 +184,7 @@ func (s *Scheduler) onUnbench(ctx actor.Context, m unbench) {
 func (s *Scheduler) onLaunched(m launched) {
 	for _, n := range m.Nodes {
 		if who := s.machines[n]; who != nil {
-			who.launchFailed, who.benchedFor = 0, 0
+			who.launchFailed, who.untrue, who.benchedFor = 0, 0, 0
 		}
 	}
 }
@@ -196,9 +199,8 @@ func (s *Scheduler) onLaunchFailed(ctx actor.Context, m launchFailed) {
 	who.launchFailed++
 	s.bench(ctx, who, m.Detail)
 	s.refresh(ctx, who)
-	if who.launchFailed >= s.p.Constants.LaunchFailures && who.record.Cordoned == nil {
-		deed := &messages.Deed{By: &messages.Principal{Name: "synapse"}, AtUnixMs: s.p.Clock.WallMs(), Reason: "launches fail: " + m.Detail}
-		s.edit(ctx, who, nodeEdit{change: func(r *messages.NodeRecord) { r.Cordoned = deed }})
+	if who.launchFailed >= s.p.Constants.LaunchFailures {
+		s.close(ctx, who, "launches fail: "+m.Detail)
 	}
 }
 

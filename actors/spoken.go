@@ -105,7 +105,8 @@ type Target struct {
 	MachineID   string
 	Incarnation *messages.Incarnation
 	Rack        string
-	Members     []*messages.Member // in rank order
+	Announced   *messages.Announcement // of that incarnation
+	Members     []*messages.Member     // in rank order
 }
 
 // Between Scheduler and Job.
@@ -187,8 +188,16 @@ type (
 		Token  topology.Token
 		Reason messages.RefusalReason // UNSPECIFIED: it did not answer in time
 		Detail string
+		Untrue bool // no machine that keeps its books says so
 		Origin *messages.Origin
 		Ledger *messages.LedgerReport
+	}
+	// strangeToken: a machine spoke of an attempt that its job does not know of. Job →
+	// Scheduler, which knows what was ever given out.
+	strangeToken struct {
+		Node        topology.NodeID
+		Incarnation *messages.Incarnation
+		Token       topology.Token
 	}
 	// launched: these machines started what they were told to.
 	launched struct{ Nodes []topology.NodeID }

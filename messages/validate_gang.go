@@ -238,6 +238,11 @@ func (x *SliceReport) valid() error {
 // valid checks a machine's books. That they balance is the machine's invariant;
 // that nothing is free which is not there is what the leader's view stands on.
 func (x *LedgerReport) valid() error {
+	for i, gpu := range x.GetWithdrawnGpus() {
+		if err := id("", gpu); err != nil {
+			return in("withdrawn_gpus", at(i, err))
+		}
+	}
 	if !FromResources(x.GetFree()).Within(FromResources(x.GetTotal())) {
 		return refuse("free", "is more than the total", "")
 	}
@@ -248,6 +253,8 @@ func (x *LedgerReport) valid() error {
 		unique("free_gpus", x.GetFreeGpus(), (*GpuShare).GetGpuId),
 		parts("slices", x.GetSlices(), 0, MaxSlices),
 		unique("slices", x.GetSlices(), func(s *SliceReport) [2]uint64 { return [2]uint64{s.GetToken().GetEpoch(), s.GetToken().GetCounter()} }),
+		between("withdrawn_gpus", int64(len(x.GetWithdrawnGpus())), 0, MaxMilliGPU/1000),
+		unique("withdrawn_gpus", x.GetWithdrawnGpus(), func(id string) string { return id }),
 		text("trouble", x.GetTrouble(), MaxTextBytes),
 	)
 }

@@ -30,10 +30,12 @@ type machine struct {
 	home         uint64   // the epoch that a machine of another cluster obeys there; 0: it is ours
 	gone         bool     // for ever
 	powered      bool
-	returning    bool // the agent's next start is on the agenda
-	lossy        bool // it lost its power or its record: what it knew may be gone
-	old          bool // what is installed here is the version before
-	drained      bool // by the operator, who may take it back
+	returning    bool     // the agent's next start is on the agenda
+	lossy        bool     // it lost its power or its record: what it knew may be gone
+	old          bool     // what is installed here is the version before
+	drained      bool     // by the operator, who may take it back
+	lies         []string // what its agent lies about; none: it is honest
+	lied         bool     // now or earlier
 }
 
 // now reads the machine's monotonic clock.

@@ -86,7 +86,13 @@ func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message me
 	if !from.understands(l.message) {
 		return
 	}
-	if from != nil {
+	switch {
+	case from == nil:
+	case from.machine != nil && from.machine.lies != nil:
+		if l.message = from.machine.tellLies(l.message); l.message == nil {
+			return
+		}
+	default:
 		w.judge(from, l.message)
 	}
 	if sender != nil {

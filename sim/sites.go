@@ -63,6 +63,8 @@ func init() {
 		{name: "lease-lost", needsStandby: true, act: leaseLost},
 		{name: "lease-late", needsLease: true, act: leaseLate},
 		{name: "lease-slow", needsLease: true, act: leaseSlow},
+		{name: "liar", few: 3, act: liar},
+		{name: "hardware", few: 4, act: hardware},
 	}
 }
 

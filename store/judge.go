@@ -107,12 +107,14 @@ func judge(s shelf, c *actors.Change) judged {
 	if c.Node != nil {
 		parts++
 		repeated, rule := JudgeNode(s.machine(topology.NodeID(c.Node.Id)), c.Node)
-		if rule != "" {
+		switch {
+		case rule != "":
 			return judged{broken: rule}
-		}
-		if repeated {
+		case repeated:
 			repeats++
-		} else {
+		case readable(c.Node) != nil:
+			return judged{broken: RuleReadable}
+		default:
 			out.node = encode(c.Node)
 		}
 	}
@@ -137,6 +139,9 @@ func judgeJob(s shelf, c *actors.Change) (next *jobEntry, repeated bool, broken 
 	}
 	if repeated, broken = JudgeJob(stored, c.Job); repeated || broken != "" {
 		return nil, repeated, broken
+	}
+	if readable(c.Job) != nil {
+		return nil, false, RuleReadable
 	}
 	if was == nil {
 		if broken = judgeNew(s, id, next.head); broken != "" {
@@ -190,6 +195,9 @@ func judgeAttempt(s shelf, id topology.JobID, next *jobEntry, a *messages.Attemp
 	}
 	if broken := JudgeAttempt(stored, a); broken != "" {
 		return broken
+	}
+	if readable(a) != nil {
+		return RuleReadable
 	}
 	entry := attemptEntry{attemptHead: attemptHead{token: token, ended: a.End != nil}, record: encode(a), owes: a.Owes()}
 	if !entry.ended || entry.owes {

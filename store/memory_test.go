@@ -84,7 +84,7 @@ func (l *leader) goOn(t *rapid.T, job *messages.JobRecord, attempts []*messages.
 	switch rapid.IntRange(0, 3).Draw(t, "step") {
 	case 0:
 		a := &messages.AttemptRecord{
-			Job: job.Id, Token: &messages.Token{Epoch: 1, Counter: l.writes}, Run: 1, Places: []*messages.Place{{Node: "n0"}},
+			Job: job.Id, Token: &messages.Token{Epoch: 1, Counter: l.writes}, Run: 1, Places: []*messages.Place{{Node: "n0", MachineId: "m0", Grant: &messages.Grant{Amount: &messages.Resources{}}}},
 		}
 		job.State, job.Attempt = messages.JobState_JOB_STATE_ACTIVE, a.Token
 		c.Attempts = append(c.Attempts, a)
@@ -198,6 +198,7 @@ func submitted(id string, write uint64) *messages.JobRecord {
 	return &messages.JobRecord{
 		Id: id, Revision: 1, WrittenBy: &messages.Token{Epoch: 1, Counter: write}, Arrival: write,
 		Owner: &messages.Principal{Name: "alice"}, RequestId: "r" + id, State: messages.JobState_JOB_STATE_QUEUED,
+		Spec: &messages.JobSpec{Name: "train"},
 	}
 }
 

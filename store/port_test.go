@@ -136,7 +136,7 @@ func TestPortRecallsWhatEnded(t *testing.T) {
 	attempt := func(id string, counter uint64, end *messages.End, exit *messages.Exit) *messages.AttemptRecord {
 		return &messages.AttemptRecord{
 			Job: id, Token: &messages.Token{Epoch: 1, Counter: counter}, Run: 1, End: end,
-			Places: []*messages.Place{{Node: "n0", MachineId: "m0", Exit: exit, Grant: &messages.Grant{}}},
+			Places: []*messages.Place{{Node: "n0", MachineId: "m0", Exit: exit, Grant: &messages.Grant{Amount: &messages.Resources{}}}},
 		}
 	}
 	const active, over = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_CANCELLED

@@ -25,6 +25,7 @@ const (
 	RuleRevision Rule = "revision"   // somebody else wrote the record first
 	RuleRequest  Rule = "request"    // the owner's request id already made another job
 	RuleShape    Rule = "shape"      // the change does not say what it must
+	RuleReadable Rule = "unreadable" // the record could never be read again
 	RuleID       Rule = "id-reused"  // a job of this id was pruned
 	RuleIdentity Rule = "identity"   // whose job it is never changes
 	RuleTerminal Rule = "terminal"   // what is over stays over, as it ended

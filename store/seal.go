@@ -40,6 +40,11 @@ func damaged(table, key, format string, args ...any) error {
 	return fmt.Errorf("table %s, key %q: %s: %w; restore a backup of the database", table, key, fmt.Sprintf(format, args...), ErrDamaged)
 }
 
+// readable is the one check that a record passes before it is written and again
+// when it is read. Were the reader stricter than the writer, one write could close
+// the store for good.
+func readable(record interface{ Validate() error }) error { return record.Validate() }
+
 // unseal reads a record into a message, and tells what is wrong with it.
 func unseal(table, key string, sealed []byte, into interface {
 	proto.Message
@@ -58,7 +63,7 @@ func unseal(table, key string, sealed []byte, into interface {
 	if err := proto.Unmarshal(record, into); err != nil {
 		return damaged(table, key, "it cannot be decoded (%v)", err)
 	}
-	if err := into.Validate(); err != nil {
+	if err := readable(into); err != nil {
 		return damaged(table, key, "no leader wrote this (%v)", err)
 	}
 	return nil

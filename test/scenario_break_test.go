@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/sim"
 )
 
@@ -158,6 +159,22 @@ func (s *stage) clone(l line) string {
 
 func (s *stage) foreign(l line) string {
 	s.w.Visit(uint64(l.number("epoch", 9)))
+	return ""
+}
+
+// lie has a machine's agent lie about the things that are named; about none: an honest agent takes its place.
+func (s *stage) lie(l line) string {
+	s.w.Lie(l.machine(0), l.words()[1:]...)
+	return ""
+}
+
+// rebuild has a machine's next agent announce other memory, in GiB, and labels.
+func (s *stage) rebuild(l line) string {
+	var labels []*messages.Label
+	if shelf := l.word("shelf", ""); shelf != "" {
+		labels = append(labels, &messages.Label{Key: "shelf", Value: shelf})
+	}
+	s.w.Rebuild(l.machine(0), int64(l.number("mem", 0))<<30, labels...)
 	return ""
 }
 

@@ -44,6 +44,9 @@
 //	prune                forgets every job that is over
 //	store-away 5s | disk-full 2 5s | disk-fails 2 5s | tear 2 | gpu-fault 2 0 | gpu-mend 2 0 | clone 2 | arm launch-fail 1
 //	foreign epoch=9      a machine of another cluster comes with what it has from there, and a task; it gets the next number
+//	lie 2 port grants    a machine's agent lies about the things that are named (sim.Lies lists them); about none: it is honest again
+//	rebuild 2 mem=64 shelf=a
+//	                     its agent starts anew, with other memory and labels
 //	keep [KIND]          keeps the letters about gangs, or of a kind, from now on; keep off ends it
 //	replay [KIND] [slowly]
 //	                     delivers what was kept once more, in order, to whoever answers to the address now; slowly: one a second

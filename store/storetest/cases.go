@@ -183,6 +183,34 @@ func tryShape(w *world) {
 	}
 }
 
+// tryUnreadable: a bug that gets this far costs one job its turn, and not the store.
+func tryUnreadable(w *world) {
+	j := w.submit("j", 1)
+	noSpec := w.submit("k", 2)
+	noSpec.Spec = nil
+	noNode := w.machine("n\n0")
+	w.wrote("DCC", jobChange(j), jobChange(noSpec), actors.Change{Node: noNode})
+	damages := map[string]func(*messages.AttemptRecord){
+		"the port 0":   func(a *messages.AttemptRecord) { a.Rendezvous.Port = 0 },
+		"no address":   func(a *messages.AttemptRecord) { a.Rendezvous.Address = "" },
+		"a rank twice": func(a *messages.AttemptRecord) { a.Places[1].Rank = 0 },
+		"no grant":     func(a *messages.AttemptRecord) { a.Places[1].Grant = nil },
+	}
+	for what, damage := range damages { //order: each is tried by itself
+		a := commit("j", w.token(1))
+		a.Rendezvous = &messages.Rendezvous{Address: "n0", Port: 1024, Peers: []*messages.Peer{{Node: "n0"}, {Rank: 1, Node: "n1"}}}
+		damage(a)
+		if verdicts, err := w.s.Apply(w.epoch, []actors.Change{jobChange(w.active(j, a), a)}); err != nil || verdicts[0] != actors.Conflict {
+			w.Errorf("%s: %v, %v", what, verdicts, err)
+		}
+	}
+	w.crash()
+	w.stored(j)
+	if l := w.load(); len(l.Jobs) != 1 || len(l.Nodes) != 0 {
+		w.Fatalf("loaded %v", l)
+	}
+}
+
 func tryNodes(w *world) {
 	n := w.machine("n0")
 	w.wrote("D", actors.Change{Node: n})

@@ -35,6 +35,7 @@ func Contract(t *testing.T, open Open) {
 		{"one request makes one job", tryRequests},
 		{"what is over stays over", tryTerminal},
 		{"a change that says too little is refused", tryShape},
+		{"what could not be read again is not written", tryUnreadable},
 		{"one COMMIT per token, one open attempt per job", tryCommit},
 		{"what COMMIT decided, and how it ended, never changes", tryDecision},
 		{"an exit never vanishes", tryEvidence},

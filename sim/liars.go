@@ -1,0 +1,318 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns machines whose agent lies: the Node on them is the real one and
+// keeps honest books, and what it says is changed on its way out. A real link
+// would refuse some of these words; those are lost here as they are there. Who has
+// lied is a liar for the rest of the run to the checkers that compare what a
+// machine says with what is there; what holds for honest machines goes on to.
+
+// lies are what a liar may change, by name. Each answers whether it changed the word.
+var lies = []struct {
+	name string
+	tell func(*machine, messages.Message) bool
+}{
+	{"port", liePort},
+	{"address", lieAddress},
+	{"ranks", lieRanks},
+	{"grants", lieGrants},
+	{"devices", lieDevices},
+	{"token", lieToken},
+	{"capacity", lieCapacity},
+	{"gpus", lieGpus},
+	{"labels", lieLabels},
+	{"negative", lieNegative},
+	{"versions", lieVersions},
+	{"intrudes", lieIntrudes},
+	{"shortage", lieShortage},
+}
+
+// Lies are the names of all that a machine may lie about.
+func Lies() []string {
+	var names []string
+	for _, l := range lies {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// liar lets a machine of ours lie for a while, about one thing or about several.
+func liar(f *faults) bool {
+	m := f.busy()
+	if m == nil || m.gone || slices.ContainsFunc(f.w.machines, func(m *machine) bool { return m.lies != nil }) {
+		return false // one at a time: two that agree are believed
+	}
+	var names []string
+	for range f.w.luck.span(1, 3) {
+		names = append(names, lies[f.w.luck.below(len(lies))].name)
+	}
+	f.w.lie(m, names...)
+	f.until(f.w.luck.between(f.w.draw.Pace, 4*f.w.draw.Pace), func() { f.w.repent(m) })
+	return true
+}
+
+// lie has a machine lie from now on.
+func (w *World) lie(m *machine, names ...string) {
+	m.lies, m.lied = names, true
+	w.say("%s lies about %s", m.address, strings.Join(names, ", "))
+}
+
+// repent puts an honest agent in the liar's place.
+func (w *World) repent(m *machine) {
+	m.lies = nil
+	if m.proc != nil {
+		m.proc.crash()
+	}
+}
+
+// tellLies changes a word on its way out; nil: a real link would not let it pass.
+func (m *machine) tellLies(word messages.Message) messages.Message {
+	for _, l := range lies {
+		if slices.Contains(m.lies, l.name) && l.tell(m, word) {
+			m.w.fired("lie-" + l.name)
+		}
+	}
+	if v, is := word.(interface{ Validate() error }); is && v.Validate() != nil {
+		m.w.count("net.refused", 1)
+		return nil
+	}
+	return word
+}
+
+func liePort(_ *machine, word messages.Message) bool {
+	r, is := word.(*messages.Reserved)
+	if !is || r.RendezvousPort == 0 {
+		return false
+	}
+	r.RendezvousPort = 0
+	return true
+}
+
+func lieAddress(_ *machine, word messages.Message) bool {
+	r, is := word.(*messages.Reserved)
+	if is {
+		r.Address = []string{"", "nowhere at all", "a=b"}[r.Grants[0].Rank%3]
+	}
+	return is
+}
+
+func lieRanks(_ *machine, word messages.Message) bool {
+	r, is := word.(*messages.Reserved)
+	if is {
+		r.Grants[0].Rank += int32(len(r.Grants)) // foreign, or in the place of another
+	}
+	return is
+}
+
+// lieGrants grants less than was asked for: fewer ranks, or half of the only one.
+func lieGrants(_ *machine, word messages.Message) bool {
+	r, is := word.(*messages.Reserved)
+	switch {
+	case !is:
+		return false
+	case len(r.Grants) > 1:
+		r.Grants = r.Grants[:len(r.Grants)-1]
+	case len(r.Grants[0].Gpus) > 1:
+		r.Grants[0].Gpus = r.Grants[0].Gpus[:1]
+		r.Grants[0].Amount.MilliGpu = r.Grants[0].Gpus[0].Milli
+	default:
+		r.Grants[0].Amount.MemoryBytes /= 2
+	}
+	return true
+}
+
+func lieDevices(m *machine, word messages.Message) bool {
+	r, is := word.(*messages.Reserved)
+	if !is || len(r.Grants[0].Gpus) == 0 {
+		return false
+	}
+	r.Grants[0].Gpus[0].GpuId = m.machineID + "-gpu-of-nobody"
+	return true
+}
+
+// lieToken answers for an attempt that was never made.
+func lieToken(_ *machine, word messages.Message) bool {
+	switch word.(type) {
+	case *messages.Reserved, *messages.Committed, *messages.Prepared, *messages.Started:
+		word.(interface{ GetOrigin() *messages.Origin }).GetOrigin().Token.Counter += 1 << 40
+		return true
+	}
+	return false
+}
+
+// told is the ledger in a word, if it has one.
+func told(word messages.Message) *messages.LedgerReport {
+	if w, is := word.(interface{ GetLedger() *messages.LedgerReport }); is {
+		return w.GetLedger()
+	}
+	return nil
+}
+
+func lieCapacity(m *machine, word messages.Message) bool {
+	l := told(word)
+	if l == nil {
+		return false
+	}
+	const more = 8
+	l.Total.MilliGpu += more * topology.WholeGPU
+	l.Free.MilliGpu += more * topology.WholeGPU
+	for i := range more {
+		l.FreeGpus = append(l.FreeGpus, &messages.GpuShare{GpuId: fmt.Sprintf("%s-more-%d", m.machineID, i), Milli: topology.WholeGPU})
+	}
+	return true
+}
+
+// lieGpus has one device free twice.
+func lieGpus(_ *machine, word messages.Message) bool {
+	l := told(word)
+	if l == nil || len(l.FreeGpus) == 0 {
+		return false
+	}
+	l.FreeGpus = append(l.FreeGpus, l.FreeGpus[0])
+	return true
+}
+
+func lieLabels(m *machine, word messages.Message) bool {
+	h, is := word.(*messages.Hello)
+	if is {
+		h.Announcement.Labels = append(h.Announcement.Labels, &messages.Label{Key: "mood", Value: fmt.Sprint(m.w.sent % 3)})
+	}
+	return is
+}
+
+func lieNegative(_ *machine, word messages.Message) bool {
+	l := told(word)
+	if l != nil {
+		l.Free.MemoryBytes = -1 << 30
+	}
+	return l != nil
+}
+
+func lieVersions(m *machine, word messages.Message) bool {
+	l := told(word)
+	if l != nil {
+		l.Version = m.w.sent % 7
+	}
+	return l != nil
+}
+
+// lieEpoch obeys a leader that nobody else knows.
+func lieEpoch(_ *machine, word messages.Message) bool {
+	h, is := word.(*messages.Hello)
+	if is {
+		h.Epoch, h.Ledger = h.Epoch+restoredEpochs, nil
+	}
+	return is
+}
+
+// lieSlices has what nobody committed, of a job that nobody knows.
+func lieSlices(_ *machine, word messages.Message) bool {
+	l := told(word)
+	if l != nil {
+		l.Slices = append(l.Slices, &messages.SliceReport{
+			Token: &messages.Token{Epoch: 1, Counter: 1 << 41}, Job: "nobodys", State: messages.SliceState_SLICE_STATE_STARTED,
+		})
+	}
+	return l != nil
+}
+
+// lieIntrudes has a part of a gang that is somewhere else, and not as far as it is.
+func lieIntrudes(m *machine, word messages.Message) bool {
+	l := told(word)
+	if l == nil {
+		return false
+	}
+	for _, other := range m.w.machines {
+		if other == m || other.proc == nil || other.proc.node == nil {
+			continue
+		}
+		for _, s := range other.proc.node.Ledger().Slices() {
+			if m.proc.node.Ledger().Slice(s.Token) == nil {
+				l.Slices = append(l.Slices, &messages.SliceReport{
+					Token: messages.ToToken(s.Token), Job: string(s.Job), State: messages.SliceState_SLICE_STATE_PREPARED,
+				})
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lieShortage refuses what it could give, again and again.
+func lieShortage(_ *machine, word messages.Message) bool {
+	r, is := word.(*messages.Refused)
+	if is && r.Ledger != nil {
+		r.Reason = messages.RefusalReason_REFUSAL_REASON_SHORTAGE
+		r.Ledger.Free, r.Ledger.FreeGpus = r.Ledger.Total, nil
+	}
+	return is && r.Ledger != nil
+}
+
+// Lie has a machine lie from now on about the things that are named, as Lies lists
+// them; about none: an honest agent takes the liar's place.
+func (w *World) Lie(number int, about ...string) {
+	for _, name := range about {
+		if !slices.Contains(Lies(), name) {
+			panic("nobody lies about " + name)
+		}
+	}
+	w.harms()
+	if m := w.at(number); len(about) > 0 {
+		w.lie(m, about...)
+	} else {
+		w.repent(m)
+	}
+}
+
+// hardware changes what a machine has, honestly: its agent ends, and the next one
+// announces more or less memory, other labels, a device more or one less. What runs
+// there has what it had.
+func hardware(f *faults) bool {
+	m := f.busy()
+	if m == nil || m.proc == nil || m.original != nil {
+		return false
+	}
+	a := copyOf(m.announcement)
+	switch f.w.luck.below(4) {
+	case 0:
+		a.Total.MemoryBytes = a.Total.MemoryBytes / 8 * int64(f.w.luck.span(6, 9))
+	case 1:
+		a.Total.MilliCpu = a.Total.MilliCpu / 8 * int64(f.w.luck.span(6, 9))
+	case 2:
+		a.Labels = []*messages.Label{{Key: "shelf", Value: fmt.Sprint(f.w.luck.below(3))}}
+	default:
+		a.Gpus = a.Gpus[:max(len(a.Gpus)-1, 1)]
+		a.Total.MilliGpu = int64(len(a.Gpus)) * topology.WholeGPU
+	}
+	f.w.rebuild(m, a)
+	return true
+}
+
+// rebuild has the machine's next agent announce this.
+func (w *World) rebuild(m *machine, a *messages.Announcement) {
+	w.say("%s is another machine at its agent's next start: %v", m.address, a.Total)
+	m.announcement = a
+	if m.proc != nil {
+		m.proc.crash()
+	}
+}
+
+// Rebuild changes how much memory a machine has, and which labels; its agent reads that when it starts again.
+func (w *World) Rebuild(number int, memory int64, labels ...*messages.Label) {
+	w.harms()
+	m := w.at(number)
+	a := copyOf(m.announcement)
+	if memory > 0 {
+		a.Total.MemoryBytes = memory
+	}
+	a.Labels = labels
+	w.rebuild(m, a)
+}
