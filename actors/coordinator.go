@@ -479,18 +479,3 @@ func (c *Coordinator) onDeadline(ctx actor.Context, m deadline) {
 		c.missed(ctx, stageStarted, messages.Cause_CAUSE_START_TIMEOUT, "it did not start in time")
 	}
 }
-
-// missed names the first machine that is late, and has each of them left out for a while.
-func (c *Coordinator) missed(ctx actor.Context, s stage, cause messages.Cause, detail string) {
-	first := true
-	for _, w := range c.parties {
-		if w.stage >= s {
-			continue
-		}
-		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: detail})
-		if first {
-			c.falter(ctx, cause, w, detail)
-			first = false
-		}
-	}
-}

@@ -144,3 +144,23 @@ func (c *Coordinator) finishAbort(ctx actor.Context, event string) {
 	ctx.Send(c.scheduler, told)
 	ctx.Stop(ctx.Self())
 }
+
+// missed names the first machine that is late, and has each of them left out for a
+// while. One that was not heard since the takeover is its rack's to judge: it may be
+// on its way, or obey another leader.
+func (c *Coordinator) missed(ctx actor.Context, s stage, cause messages.Cause, detail string) {
+	first := true
+	for _, w := range c.parties {
+		if w.stage >= s || !w.known {
+			continue
+		}
+		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: detail})
+		if first {
+			c.falter(ctx, cause, w, detail)
+			first = false
+		}
+	}
+	if first {
+		c.await(ctx, c.p.Constants.StartDeadline)
+	}
+}

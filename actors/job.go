@@ -172,6 +172,8 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onMoveOff(ctx, m)
 	case claim:
 		j.onClaim(ctx, m)
+	case doubted:
+		j.onDoubted(ctx, m)
 	case resendDue:
 		j.onResend(ctx, m)
 	case backoffOver, timeUp, graceOver:

@@ -362,6 +362,14 @@ func (j *Job) onMoveOff(ctx actor.Context, m moveOff) {
 	}
 }
 
+// onDoubted gives up what was about to run beside a run that the store has lost.
+func (j *Job) onDoubted(ctx actor.Context, m doubted) {
+	if j.states.in("reserving", "deciding") {
+		j.moved = &moveOff{Node: m.Node, Cause: messages.Cause_CAUSE_REQUEUED, Detail: string(m.Node) + " has a later run of it"}
+		j.advance(ctx)
+	}
+}
+
 // armTimeLimit counts the limit from the barrier, across takeovers.
 func (j *Job) armTimeLimit(ctx actor.Context) {
 	limit := j.rec.Spec.TimeLimitMs

@@ -40,8 +40,13 @@ type machine struct {
 	launchFailed int           // in a row
 	untrue       int           // answers that cannot be true, in a row
 	doubt        string        // why its books cannot be true; empty: they can
-	drainSeq     uint64
-	withdrawn    int // devices that the view knows to be out of service
+
+	obeys     uint64           // the higher epoch that it follows; 0: it follows ours, or none
+	strange   []topology.Token // attempts that it has and the store does not know
+	accuses   string           // what that says of the store
+	withholds []*livingJob     // which are not run again for it
+	drainSeq  uint64
+	withdrawn int // devices that the view knows to be out of service
 }
 
 // tenant is one attempt that is, or may be, on the machine.
@@ -191,6 +196,8 @@ func (m *machine) closed() string {
 	switch {
 	case m.halted != "":
 		return m.halted
+	case m.quarantine() != "":
+		return m.quarantine()
 	case !m.everUp:
 		return "not heard since this leader took over"
 	case m.doubt != "":

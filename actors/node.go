@@ -35,7 +35,8 @@ type Node struct {
 	rebooted bool                   // slices ended by a reboot: that must be on disk before a word is said
 
 	cluster string     // the first leader's; empty: none has come yet
-	epoch   uint64     // the highest accepted; it is on disk
+	epoch   uint64     // the highest accepted
+	oath    uint64     // the change that brings it to disk
 	lead    *leadHeard // a leader that is not yet accepted
 	leader  *actor.PID // of the newest leader
 	rack    *actor.PID // where heartbeats go
@@ -89,6 +90,9 @@ func (n *Node) Ledger() *topology.Ledger { return n.ledger }
 
 // Epoch is the highest that was accepted.
 func (n *Node) Epoch() uint64 { return n.epoch }
+
+// Sworn tells whether the disk has that epoch.
+func (n *Node) Sworn() bool { return n.sworn() }
 
 // State is the Node's place in its table.
 func (n *Node) State() string { return n.states.now }
@@ -150,6 +154,8 @@ func (n *Node) onOwn(ctx actor.Context, m any) {
 		n.onReportDue(ctx)
 	case expiryDue:
 		n.onExpiryDue(m)
+	case leadLate:
+		n.onLeadLate(ctx, m)
 	case resendDue:
 		n.onRetry(ctx, m)
 	case actor.SystemMessage, actor.AutoReceiveMessage:

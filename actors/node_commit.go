@@ -20,10 +20,10 @@ func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 		n.p.Host.Count("node.malformed", 1)
 	case s == nil:
 		n.refuseUnknown(ctx, token, job)
-	case s.shown == topology.SliceReserved && n.disk.trouble != "":
+	case s.shown == topology.SliceReserved && n.hindered() != "":
 		// Either it is still a reservation, and stays one; or it could not be made
 		// durable yet. In doubt the leader ends the attempt with Stop.
-		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.disk.trouble)
+		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.hindered())
 	case s.page.State == topology.SliceReserved:
 		s.spec = m.Spec
 		n.ledger.Commit(token)
@@ -58,6 +58,10 @@ func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
 	}
 	switch s.page.State {
 	case topology.SlicePrepared:
+		if !n.sworn() {
+			n.p.Host.Count("node.start_before_oath", 1)
+			return
+		}
 		s.start = m
 		n.ledger.Start(token)
 		n.changed(s)

@@ -56,7 +56,11 @@ func (n *Node) onDiskSaved(ctx actor.Context, m DiskSaved) {
 		n.saveFailed(ctx, m.Err)
 		return
 	}
+	wasSworn := n.sworn()
 	d.saved = d.covers
+	if n.sworn() && !wasSworn {
+		n.ledger.Touch() // it may take work again
+	}
 	if d.trouble != "" {
 		n.p.Log.Info("The ledger's disk is well again")
 		d.trouble = ""
@@ -101,6 +105,7 @@ func (n *Node) saveFailed(ctx actor.Context, why string) {
 			n.settle(ctx, s)
 		}
 	}
+	n.acceptLead(ctx)
 }
 
 // backOff arms the next try.

@@ -8,7 +8,13 @@ import (
 
 // This file owns whom the machine follows. The highest epoch ever accepted is on
 // disk before the first word to that leader, so that no restart lets an older
-// one command again. The cluster of the first leader stays the machine's: epochs
+// one command again. Only where the disk fails, or says nothing, the word comes
+// first: silent, the machine would be declared dead, and all that runs well there
+// given up for a full disk. It then remembers the epoch in memory, obeys no older
+// leader, and begins nothing until the disk has it: no reservation, no commit, no
+// start; and no evidence leaves before the disk has that either. So if its agent
+// ends meanwhile and an older leader is the first to speak to the next, that one
+// finds nothing here that the newer had reason to think over. The cluster of the first leader stays the machine's: epochs
 // are counted in each cluster anew, so that a leader of another one, however high
 // its own, may command nothing here.
 
@@ -18,6 +24,28 @@ type leadHeard struct {
 	cluster string
 	from    *actor.PID
 	needs   uint64 // the change that must be on disk first; 0: not noted yet
+	late    bool   // the disk has had its time
+}
+
+// leadLate: the disk has had its time to keep the epoch of a leader.
+type leadLate struct{ Epoch uint64 }
+
+// sworn tells whether the disk has the epoch that the machine follows.
+func (n *Node) sworn() bool { return n.disk.saved >= n.oath }
+
+// hindered says why nothing new may begin; empty: it may.
+func (n *Node) hindered() string {
+	if n.disk.trouble == "" && !n.sworn() {
+		return "the leader's epoch is not on disk yet"
+	}
+	return n.disk.trouble
+}
+
+func (n *Node) onLeadLate(ctx actor.Context, m leadLate) {
+	if n.lead != nil && n.lead.epoch == m.Epoch {
+		n.lead.late = true
+		n.acceptLead(ctx)
+	}
 }
 
 // recall takes the cluster from the record, and lets go of a leader that was
@@ -66,11 +94,12 @@ func (n *Node) acceptLead(ctx actor.Context) {
 	if n.lead.epoch > n.epoch {
 		if n.lead.needs == 0 {
 			n.lead.needs = n.change()
+			n.p.Clock.After(n.p.Constants.Heartbeat, ctx.Self(), leadLate{n.lead.epoch})
 		}
-		if n.disk.saved < n.lead.needs {
+		if n.disk.saved < n.lead.needs && n.disk.trouble == "" && !n.lead.late {
 			return
 		}
-		n.epoch, n.rack = n.lead.epoch, nil
+		n.epoch, n.rack, n.oath = n.lead.epoch, nil, n.lead.needs
 		n.states.become("lead", "joining")
 	} else if n.states.in("alone") {
 		n.states.become("lead", "joining")

@@ -130,7 +130,7 @@ func (n *Node) ledgerReport() *messages.LedgerReport {
 	b := n.ledger.Books()
 	r := &messages.LedgerReport{
 		Version: n.ledger.Version(), Total: messages.ToResources(b.Total), Free: messages.ToResources(b.Free),
-		FreeGpus: n.said.gpus(n.ledger.FreeShares()), Trouble: n.disk.trouble,
+		FreeGpus: n.said.gpus(n.ledger.FreeShares()), Trouble: n.hindered(),
 	}
 	for _, l := range n.ledger.Slices() {
 		r.Slices = append(r.Slices, n.sliceReport(n.slices[l.Token]))

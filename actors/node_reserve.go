@@ -31,8 +31,8 @@ func (n *Node) onReserve(ctx actor.Context, m *messages.Reserve) {
 		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
 	case past.Over():
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_OVER, "the attempt is over here")
-	case n.disk.trouble != "":
-		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.disk.trouble)
+	case n.hindered() != "":
+		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.hindered())
 	case len(n.slices) >= nodeSlices:
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_CLOSED, "there are %d slices here", len(n.slices))
 	default:

@@ -94,11 +94,12 @@ func (n *Node) noteExit(s *nodeSlice, r *nodeRank, exit *messages.Exit) {
 // ended before they were started. The naive way, to wait, keeps the whole gang
 // from its next attempt for as long as one machine's disk is full — which may be
 // just why its image could not be unpacked. A Commit or the mark of the barrier
-// is never excused.
+// is never excused; and nothing is while the disk lacks the leader's epoch, since
+// an older leader could start after a restart what had been excused.
 func (n *Node) excuse(s *nodeSlice) bool {
 	state := s.page.State
 	durable := s.shown >= topology.SliceCommitted && state != topology.SliceStarted
-	if s.unsaved == 0 || !durable && state != topology.SliceOver || !s.harmless() {
+	if s.unsaved == 0 || !n.sworn() || !durable && state != topology.SliceOver || !s.harmless() {
 		return false
 	}
 	s.unsaved = 0

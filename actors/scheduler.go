@@ -60,7 +60,10 @@ type livingJob struct {
 	askers  []*actor.PID        // clients to be told that it is
 	noted   bool                // that it waits was logged
 	breaks  int                 // times its actor was made anew without an end
+	waits   *waits              // its wish to be planned, while it is withheld
 	remakes bool
+
+	withheld int // machines with a later run of it than the store knows
 }
 
 // requestKey names a client's request.
@@ -120,7 +123,7 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 	case LinkUp:
 		s.onLinkUp(ctx, m)
 	case LinkDown:
-		s.onLinkDown(m)
+		s.onLinkDown(ctx, m)
 	case greetAgain:
 		s.onGreetAgain(ctx, m)
 	case reported:
@@ -148,7 +151,7 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 	case waits:
 		s.onWaits(ctx, m)
 	case withdraws:
-		s.queue.Remove(m.Job)
+		s.onWithdraws(m)
 	case declined:
 		s.onDeclined(ctx, m)
 	case occupied:
@@ -214,6 +217,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m Loaded) {
 	}
 	s.states.become("loaded", "recovering")
 	s.arrival = m.Arrival
+	s.behind.trial.open(m, s.p.Leader.Epoch)
 	ctx.Send(s.peers.mirror, PlanningShown{"this leader has just taken over: nothing is started until its machines have been heard, for " +
 		s.p.Constants.RecoveryWait.String() + " at most"})
 	for _, rec := range m.Nodes {

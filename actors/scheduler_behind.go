@@ -17,10 +17,15 @@ import (
 // runs is left alone, and the operator is told. Only the operator's word gives
 // up what was lost (LeaderPorts.AcceptLoss); a leader that decided it by itself
 // would end the work of everybody who came after the backup.
+//
+// One machine alone is no proof: it may have been used in a restore drill, or its
+// agent may be broken, and it must not stop a cluster. Whose word is evidence, and
+// how much of it is enough, scheduler_quarantine.go decides.
 
 // behind is what this leader knows of that.
 type behind struct {
-	why     string // empty: the store knows all that machines have told of
+	why     string // empty: the store knows all that machines have told of, or too few of them tell otherwise
+	trial   trial
 	told    map[topology.Token]bool
 	asked   map[orphan]bool // the store is being asked whether it knows, or will be
 	open    int             // how many questions are under way
@@ -42,7 +47,7 @@ type orphan struct {
 type askOrphan struct{ orphan }
 
 func newBehind() behind {
-	return behind{told: map[topology.Token]bool{}, asked: map[orphan]bool{}}
+	return behind{told: map[topology.Token]bool{}, asked: map[orphan]bool{}, trial: newTrial()}
 }
 
 // committed tells whether a machine has an attempt that only COMMIT on disk can
@@ -117,29 +122,31 @@ func (s *Scheduler) judgeOrphan(ctx actor.Context, o orphan, found Found) {
 	}
 }
 
-// fallBehind stops admissions for as long as this process leads, and says which
-// attempt it learnt it from.
+// fallBehind keeps an attempt that the store has never heard of.
 func (s *Scheduler) fallBehind(ctx actor.Context, o orphan) {
-	if s.behind.told[o.token] {
-		return
+	m := s.machines[o.node]
+	if !slices.Contains(m.strange, o.token) {
+		m.strange = append(m.strange, o.token)
 	}
-	s.behind.told[o.token] = true
-	s.stopAdmissions(ctx, fmt.Sprintf("%s has attempt %s of job %s, and the store knows nothing of it: it is older than the cluster. "+
+	s.withhold(ctx, m, o)
+	s.testify(ctx, m, o.token, fmt.Sprintf("%s has attempt %s of job %s, and the store knows nothing of it: it is older than the cluster. "+
 		"Restore a newer backup, or start the scheduler with --accept-loss=%d, which stops such attempts for good", o.node, o.token, o.job, s.p.Leader.Epoch))
 }
 
 // followsAnother: the machine obeys a leader with a higher epoch than ours.
 // Either that one has taken over, and we are about to learn of it; or our epoch
-// was counted from an old copy of the store, and no machine will ever obey us.
+// was counted from an old copy of the store, and no machine will ever obey us; or
+// the machine comes from somewhere else with our cluster's id, as from a drill.
 func (s *Scheduler) followsAnother(ctx actor.Context, h *messages.Hello) {
-	t := topology.Token{Epoch: h.Epoch} // no attempt has it
-	delete(s.greetings.unheard, topology.NodeID(h.Origin.GetNode()))
-	if s.behind.told[t] {
-		return
+	m := s.machine(topology.NodeID(h.Origin.GetNode()))
+	delete(s.greetings.unheard, m.id)
+	if m.record != nil && m.record.MachineId != h.Origin.MachineId {
+		s.p.Host.Count("scheduler.foreign_epoch", 1)
+		return // another machine under this name says nothing about it
 	}
-	s.behind.told[t] = true
-	s.stopAdmissions(ctx, fmt.Sprintf("%s follows a leader of epoch %d, and this one's is %d: another scheduler leads, or the store is a copy older than the cluster. "+
-		"Bring it in by synapse-scheduler restore (with PostgreSQL, by its own tools and a higher epoch), or use a newer one", h.Origin.GetNode(), h.Epoch, s.p.Leader.Epoch))
+	m.obeys = h.Epoch
+	s.testify(ctx, m, topology.Token{Epoch: h.Epoch}, fmt.Sprintf("%s follows a leader of epoch %d, and this one's is %d: another scheduler leads, or the store is a copy older than the cluster. "+
+		"Bring it in by synapse-scheduler restore (with PostgreSQL, by its own tools and a higher epoch), or use a newer one", m.id, h.Epoch, s.p.Leader.Epoch))
 }
 
 // vanished: the store has lost what it had acknowledged to this very leader, as

@@ -26,6 +26,8 @@ import (
 func (s *Scheduler) overhaul(ctx actor.Context, m *machine, l *messages.LedgerReport) {
 	before := m.doubt
 	m.report(l)
+	s.acquit(ctx, m)
+	s.recant(m)
 	if m.doubt = m.doubtful(); m.doubt != "" && m.doubt != before {
 		s.disbelieve(ctx, m, m.doubt)
 	}

@@ -62,9 +62,13 @@ func (s *Scheduler) onGreetAgain(ctx actor.Context, m greetAgain) {
 // onLinkDown: nothing is resent while the link is down, nothing is kept of whoever
 // was turned away, and nobody is greeted whose link came and went before this
 // leader was ready.
-func (s *Scheduler) onLinkDown(m LinkDown) {
+func (s *Scheduler) onLinkDown(ctx actor.Context, m LinkDown) {
 	delete(s.greetings.unheard, m.Node)
 	delete(s.greetings.foreign, m.Node)
+	if who := s.machines[m.Node]; who != nil && who.record == nil && who.obeys > 0 { // it was shown, and never ours
+		who.obeys = 0
+		ctx.Send(s.peers.mirror, NodeHidden{m.Node})
+	}
 	s.early = slices.DeleteFunc(s.early, func(n topology.NodeID) bool { return n == m.Node })
 }
 

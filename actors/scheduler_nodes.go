@@ -156,7 +156,7 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 		m.incarnation, m.ledger = h.Origin.Incarnation, nil
 		m.restart()
 	}
-	m.up, m.everUp = true, true
+	m.up, m.everUp, m.obeys = true, true, 0
 	if h.Ledger.Version >= m.version() {
 		s.overhaul(ctx, m, h.Ledger)
 	}
@@ -300,7 +300,7 @@ func (s *Scheduler) onLost(ctx actor.Context, l lost) {
 		s.awaited = max(s.awaited-1, 0)
 	}
 	m.up, m.everUp = false, true
-	if s.behind.why == "" { // else silence proves nothing: the machine may obey another leader
+	if s.behind.why == "" && m.obeys == 0 { // else silence proves nothing: the machine may obey another leader
 		for _, e := range s.tenantsOf(m) {
 			ctx.Send(e.pid, nodeLost{Node: m.id, SilentSince: l.SilentSince})
 		}
@@ -400,7 +400,9 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 		ctx.Send(m.rack, expel{m.id})
 	}
 	s.fabric.Remove(m.id)
-	m.up, m.everUp, m.incarnation, m.ledger, m.tenants = false, true, nil, nil, nil
+	m.up, m.everUp, m.incarnation, m.ledger, m.tenants, m.obeys = false, true, nil, nil, nil, 0
+	s.acquit(ctx, m)
+	s.recant(m)
 	ctx.Send(s.peers.mirror, NodeHidden{m.id})
 	s.plan(ctx)
 }

@@ -84,7 +84,12 @@ func (s *Scheduler) lodge(m *machine, t topology.Token, job topology.JobID, amou
 // onWaits puts a job into the queue. It may be there: a Job says it whenever it might not.
 func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	id := topology.JobID(m.Record.Id)
-	if _, ok := s.queue.Get(id); ok || s.jobs[id] == nil || s.jobs[id].remakes {
+	e := s.jobs[id]
+	if _, ok := s.queue.Get(id); ok || e == nil || e.remakes {
+		return
+	}
+	if e.waits = nil; e.withheld > 0 {
+		e.waits = &m
 		return
 	}
 	spec := m.Record.Spec
@@ -93,6 +98,13 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 		Since: int64(s.p.Clock.Now()), Patience: int64(millis(spec.GetTopology().GetPatienceMs())),
 	})
 	s.plan(ctx)
+}
+
+func (s *Scheduler) onWithdraws(m withdraws) {
+	s.queue.Remove(m.Job)
+	if e := s.jobs[m.Job]; e != nil {
+		e.waits = nil
+	}
 }
 
 // noteWaiting says once of each job that it has to wait, in the words users know.
@@ -219,6 +231,9 @@ func (s *Scheduler) refresh(ctx actor.Context, m *machine) {
 // showNode tells the Mirror what people may see of a machine.
 func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
 	status := &messages.NodeStatus{Record: m.record, Phase: "up", Closed: m.closed(), Ledger: m.ledger}
+	if m.record == nil { // it is none of ours, and is shown for what it says
+		status.Record = &messages.NodeRecord{Id: string(m.id)}
+	}
 	switch {
 	case !m.everUp:
 		status.Phase = "unknown"

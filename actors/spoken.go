@@ -155,6 +155,9 @@ type (
 		Node      topology.NodeID
 		MachineID string // only this machine of that name; empty: any
 	}
+	// doubted: a machine has a later run of the job than the store knows. Scheduler → Job,
+	// which gives up an attempt in the making.
+	doubted struct{ Node topology.NodeID }
 	// moveOff: end the attempt because of this machine. Scheduler → Job.
 	moveOff struct {
 		Node   topology.NodeID

@@ -26,8 +26,9 @@ func foreignTask(epoch uint64) taskKey {
 	return taskKey{topology.Token{Epoch: epoch, Counter: 1 << 40}, 0}
 }
 
-// visit lets a machine of another cluster come, which obeys a leader of that epoch there.
-func (w *World) visit(epoch uint64) *machine {
+// visit lets a machine of another cluster come, which obeys a leader of that epoch
+// there. In a restore drill the other cluster has our id: it was made of our store.
+func (w *World) visit(epoch uint64, cluster string) *machine {
 	if w.visits == foreignMost {
 		panic(fmt.Sprintf("more than %d machines of another cluster", foreignMost))
 	}
@@ -42,7 +43,7 @@ func (w *World) visit(epoch uint64) *machine {
 	// It was up before it came here: its agent reads all this a moment later.
 	key, spec := foreignTask(epoch), foreignSpec()
 	grant := &messages.Grant{Amount: spec.Each, Gpus: []*messages.GpuShare{{GpuId: m.announcement.Gpus[0].Id, Milli: topology.WholeGPU}}}
-	m.disk.content = actors.EncodeRecord(&messages.LedgerRecord{Epoch: epoch, BootId: m.bootID(), ClusterId: otherCluster, Slices: []*messages.SliceRecord{{
+	m.disk.content = actors.EncodeRecord(&messages.LedgerRecord{Epoch: epoch, BootId: m.bootID(), ClusterId: cluster, Slices: []*messages.SliceRecord{{
 		Token: messages.ToToken(key.token), Job: "theirs", State: messages.SliceState_SLICE_STATE_STARTED, Grants: []*messages.Grant{grant}, Spec: spec,
 	}}})
 	t := m.launcher.add(key, "theirs", spec, grant)
@@ -80,11 +81,19 @@ func foreignMachine(f *faults) bool {
 	if f.w.luck.chance(0.5) {
 		epoch = 1 + uint64(f.w.luck.below(int(min(p.epoch, 1000))))
 	}
-	m := f.w.visit(epoch)
+	cluster := otherCluster
+	if f.w.luck.chance(0.3) {
+		epoch, cluster = p.epoch+10*restoredEpochs, ourCluster // out of a drill; ours never count so far
+		f.w.fired("foreign-drill")
+	}
+	m := f.w.visit(epoch, cluster)
 	f.until(f.w.luck.between(5*time.Second, 2*time.Minute), func() { f.w.part(m) })
 	return true
 }
 
 // Visit lets a machine of another cluster come, with a task that runs; it gets
 // the next number. It goes when the world ends.
-func (w *World) Visit(epoch uint64) { w.visit(epoch) }
+func (w *World) Visit(epoch uint64) { w.visit(epoch, otherCluster) }
+
+// VisitFromDrill lets one come that was used in a restore drill: its cluster's id is ours.
+func (w *World) VisitFromDrill(epoch uint64) { w.visit(epoch, ourCluster) }

@@ -32,6 +32,8 @@ var lies = []struct {
 	{"negative", lieNegative},
 	{"versions", lieVersions},
 	{"intrudes", lieIntrudes},
+	{"epoch", lieEpoch},
+	{"slices", lieSlices},
 	{"shortage", lieShortage},
 }
 
@@ -218,11 +220,17 @@ func lieSlices(_ *machine, word messages.Message) bool {
 	l := told(word)
 	if l != nil {
 		l.Slices = append(l.Slices, &messages.SliceReport{
-			Token: &messages.Token{Epoch: 1, Counter: 1 << 41}, Job: "nobodys", State: messages.SliceState_SLICE_STATE_STARTED,
+			Token: &messages.Token{Epoch: 1, Counter: madeUpCounter}, Job: "nobodys", State: messages.SliceState_SLICE_STATE_STARTED,
 		})
 	}
 	return l != nil
 }
+
+// madeUpCounter is higher than any leader counts.
+const madeUpCounter = 1 << 41
+
+// madeUp tells whether a liar invented an attempt.
+func madeUp(t topology.Token) bool { return t.Counter == madeUpCounter }
 
 // lieIntrudes has a part of a gang that is somewhere else, and not as far as it is.
 func lieIntrudes(m *machine, word messages.Message) bool {

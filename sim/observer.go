@@ -20,6 +20,7 @@ import (
 type nodeState struct {
 	version uint64
 	epoch   uint64
+	sworn   bool
 }
 
 // trap is an agent's death in waiting.
@@ -51,7 +52,7 @@ type command interface{ GetOrder() *messages.Order }
 
 func (w *World) beforeReceive(m *mailbox, _ any) {
 	n := m.proc.node
-	w.observer.before = nodeState{version: n.Ledger().Version(), epoch: n.Epoch()}
+	w.observer.before = nodeState{version: n.Ledger().Version(), epoch: n.Epoch(), sworn: n.Sworn()}
 }
 
 func (w *World) afterReceive(m *mailbox, message any) {

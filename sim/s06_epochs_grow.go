@@ -1,20 +1,29 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
 
 // epochsGrow is S6: every leader's epoch is higher than the one before, a
 // machine never goes back to a lower one, not even by a restart, and an order
-// from a lower one changes nothing there. Nothing is stored for a leader of the
+// from a lower one changes nothing there. A machine whose disk fails may follow a
+// leader before its disk has the epoch: it then begins nothing that it is told to,
+// and only a restart, which loses that epoch, may bring it back to the one before. Nothing is stored for a leader of the
 // past, and a process that the store told so leads no longer — unless the answer
 // came so late that it had given it up, which only a store in trouble does.
 type epochsGrow struct {
 	notQuiet
 	led     uint64
 	leader  *process          // the last who led
-	highest map[string]uint64 // by machine id: the highest a ready Node had accepted
+	highest map[string]uint64 // by machine id: the highest a ready Node had accepted and kept
+	heard   map[int]uint64    // by process: the highest it had accepted
 }
 
-func newEpochsGrow() *epochsGrow { return &epochsGrow{highest: map[string]uint64{}} }
+func newEpochsGrow() *epochsGrow {
+	return &epochsGrow{highest: map[string]uint64{}, heard: map[int]uint64{}}
+}
 
 func (*epochsGrow) Name() string { return "S6 epochs-grow" }
 func (*epochsGrow) Watches() []EventKind {
@@ -61,10 +70,19 @@ func (c *epochsGrow) onHandled(w *World, e *Event) {
 	node := e.Process.node
 	if node.Ready() {
 		id, now := e.Machine.machineID, node.Epoch()
-		if now < c.highest[id] {
-			w.violate(c.Name(), "%s accepted %d and follows %d", e.Machine.address, c.highest[id], now)
+		if most := max(c.highest[id], c.heard[e.Process.serial]); now < most {
+			w.violate(c.Name(), "%s accepted %d and follows %d", e.Machine.address, most, now)
 		}
-		c.highest[id] = now
+		c.heard[e.Process.serial] = now
+		if node.Sworn() {
+			c.highest[id] = now
+		}
+	}
+	switch e.Message.(type) {
+	case *messages.Reserve, *messages.Commit, *messages.Start:
+		if !e.Before.sworn && node.Ledger().Version() != e.Before.version {
+			w.violate(c.Name(), "%s follows %d, which its disk does not have, and its books were changed by %T", e.Machine.address, e.Before.epoch, e.Message)
+		}
 	}
 	order, is := e.Message.(command)
 	if is && order.GetOrder().GetEpoch() < e.Before.epoch && node.Ledger().Version() != e.Before.version {

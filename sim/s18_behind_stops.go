@@ -7,26 +7,42 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// behindStops is S18: once a machine has told a leader of an attempt that the
-// store has lost, that leader admits nothing. Until the operator gives up what
-// was lost, no such attempt is stopped or forgotten.
+// behindStops is S18: once two enrolled machines, or the only one there is, have
+// told a leader of attempts that the store has lost, that leader admits nothing. A
+// single one of many proves nothing and takes no work itself. Until the operator
+// gives up what was lost, no such attempt is stopped or forgotten. A leader that
+// heard of nothing lost, and of no higher epoch from two, goes on.
 type behindStops struct {
 	notQuiet
 	told  map[int]instant // by process: when a machine with something lost was welcomed
 	since map[int]instant // … when it was first seen to admit nothing
 	tried map[topology.Token]bool
+
+	enrolled map[int]map[string]bool // by process: the machines in the store when it began to lead
+	witness  map[int]map[*machine]instant
 }
 
 func newBehindStops() *behindStops {
-	return &behindStops{told: map[int]instant{}, since: map[int]instant{}, tried: map[topology.Token]bool{}}
+	return &behindStops{told: map[int]instant{}, since: map[int]instant{}, tried: map[topology.Token]bool{},
+		enrolled: map[int]map[string]bool{}, witness: map[int]map[*machine]instant{}}
 }
 
 func (*behindStops) Name() string         { return "S18 behind-stops" }
-func (*behindStops) Watches() []EventKind { return []EventKind{Sent, Scanned} }
+func (*behindStops) Watches() []EventKind { return []EventKind{Led, Sent, Scanned} }
 
 func (c *behindStops) Step(w *World, e *Event) {
-	if e.Kind == Scanned {
+	switch e.Kind {
+	case Scanned:
 		c.onScanned(w)
+		return
+	case Led:
+		known := map[string]bool{}
+		for id, n := range w.books.nodes { //order: each is only entered
+			if n.Removed == nil {
+				known[id] = true
+			}
+		}
+		c.enrolled[e.Process.serial], c.witness[e.Process.serial] = known, map[*machine]instant{}
 		return
 	}
 	switch m := e.Message.(type) {
@@ -49,11 +65,26 @@ func (c *behindStops) onTold(w *World, e *Event, l *messages.LedgerReport) {
 	if p == nil || e.To == nil || e.To.proc != p || c.told[p.serial] > 0 {
 		return
 	}
+	from := e.Process.machine
 	for _, sl := range l.GetSlices() {
-		if w.unknown(sl) {
-			c.told[p.serial] = w.engine.now
+		if w.unknown(sl) && c.enrolled[p.serial][string(from.id)] && c.witness[p.serial][from] == 0 {
+			c.witness[p.serial][from] = w.engine.now
 		}
 	}
+	if n := c.witnesses(w, p); n > 1 || n == 1 && len(c.enrolled[p.serial]) == 1 {
+		c.told[p.serial] = w.engine.now
+	}
+}
+
+// witnesses counts the machines that have told a leader of something lost, and have it still.
+func (c *behindStops) witnesses(w *World, p *process) int {
+	n := 0
+	for _, m := range w.machines {
+		if c.witness[p.serial][m] > 0 && c.still(w, m) {
+			n++
+		}
+	}
+	return n
 }
 
 // onScanned looks whether a leader that was told has understood. The store may
@@ -82,9 +113,27 @@ func (c *behindStops) onReserve(w *World, p *process, o *messages.Order) {
 	t := messages.FromToken(o.Token)
 	first := !c.tried[t]
 	c.tried[t] = true
+	if m := w.machine(o.Node); m != nil && first && m.lies == nil {
+		if at := c.witness[p.serial][m]; at > 0 && w.engine.now.since(at) > 5*time.Second && c.still(w, m) && w.calmButStore() {
+			w.violate(c.Name(), "%s asks %s for %s, which has told it at %s of an attempt that the store has lost", p.address, o.Node, o.Job, clockFace(at))
+		}
+	}
 	if at := c.since[p.serial]; first && at > 0 && w.engine.now.since(at) > time.Second {
 		w.violate(c.Name(), "%s admits %s since %s, although the store is behind its machines", p.address, o.Job, clockFace(at))
 	}
+}
+
+// still tells whether a machine still has something that the store has lost.
+func (c *behindStops) still(w *World, m *machine) bool {
+	if m.proc == nil || m.proc.node == nil {
+		return false
+	}
+	for _, s := range m.proc.node.Ledger().Slices() {
+		if w.loss.tokens[s.Token] && s.Token.Epoch > w.loss.accepted && s.State > topology.SliceReserved {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *behindStops) spares(w *World, m messages.Message, o *messages.Order) {

@@ -206,6 +206,11 @@ func (w *World) BreakDisk(number int, full bool, d time.Duration) {
 	m.disk.failing, m.disk.full = w.engine.now.plus(d), full
 }
 
+// StallDisk has a machine's disk answer nothing for a while.
+func (w *World) StallDisk(number int, d time.Duration) {
+	w.at(number).disk.stalled = w.engine.now.plus(d)
+}
+
 // TearDisk damages what is on a machine's disk. The agent sees it when it next starts.
 func (w *World) TearDisk(number int) {
 	w.harms()

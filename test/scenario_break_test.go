@@ -137,6 +137,11 @@ func (s *stage) breakDisk(full bool) func(line) string {
 	}
 }
 
+func (s *stage) stallDisk(l line) string {
+	s.w.StallDisk(l.machine(0), l.span(1))
+	return ""
+}
+
 func (s *stage) tear(l line) string {
 	s.w.TearDisk(l.machine(0))
 	return ""
@@ -158,7 +163,12 @@ func (s *stage) clone(l line) string {
 }
 
 func (s *stage) foreign(l line) string {
-	s.w.Visit(uint64(l.number("epoch", 9)))
+	epoch := uint64(l.number("epoch", 9))
+	if l.has("ours") {
+		s.w.VisitFromDrill(epoch)
+	} else {
+		s.w.Visit(epoch)
+	}
 	return ""
 }
 

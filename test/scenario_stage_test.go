@@ -308,7 +308,7 @@ func (s *stage) commands() map[string]func(line) string {
 		"crash": s.crash, "pause": s.pause, "usurp": s.usurp, "power": s.power, "cut": s.cutOff, "mend": s.mend,
 		"one-way": s.oneWay, "lose": s.lose, "hostile": s.hostile, "store-away": s.storeAway,
 		"backup": s.backUp, "restore": s.restore, "accept-loss": s.acceptLoss, "prune": s.prune,
-		"disk-full": s.breakDisk(true), "disk-fails": s.breakDisk(false), "tear": s.tear, "gpu-fault": s.gpuFault, "gpu-mend": s.gpuMend,
+		"disk-full": s.breakDisk(true), "disk-fails": s.breakDisk(false), "disk-stalls": s.stallDisk, "tear": s.tear, "gpu-fault": s.gpuFault, "gpu-mend": s.gpuMend,
 		"clone": s.clone, "foreign": s.foreign, "arm": s.arm, "lie": s.lie, "rebuild": s.rebuild, "keep": s.keep, "replay": s.replay,
 		"letters": s.letters, "lines": s.lines, "processes": s.processes, "ledger": s.ledger, "job": s.job, "nodes": s.nodes,
 		"explain": s.explain, "attempts": s.attempts, "evidence": s.evidence, "ran": s.ran, "tokens": s.tokens, "deaths": s.died, "waits": s.waits,

@@ -42,8 +42,10 @@
 //	                     file; has a replica take over that lacks what came after, and no scheduler ends; gives up what is
 //	                     lost. Whose job was lost submits it again, within 20 s (unnoticed: after a minute)
 //	prune                forgets every job that is over
-//	store-away 5s | disk-full 2 5s | disk-fails 2 5s | tear 2 | gpu-fault 2 0 | gpu-mend 2 0 | clone 2 | arm launch-fail 1
-//	foreign epoch=9      a machine of another cluster comes with what it has from there, and a task; it gets the next number
+//	store-away 5s | disk-full 2 5s | disk-fails 2 5s | disk-stalls 2 5s | tear 2 | gpu-fault 2 0 | gpu-mend 2 0 | clone 2 | arm launch-fail 1
+//	foreign epoch=9 [ours]
+//	                     a machine of another cluster comes with what it has from there, and a task; it gets the next number;
+//	                     ours: out of a restore drill, whose cluster has our id
 //	lie 2 port grants    a machine's agent lies about the things that are named (sim.Lies lists them); about none: it is honest again
 //	rebuild 2 mem=64 shelf=a
 //	                     its agent starts anew, with other memory and labels

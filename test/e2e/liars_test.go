@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/mutants/patch"
+)
+
+// This file owns agents that lie, beside honest ones: real processes, of which one
+// is built with a lie in it. The lies are files in testdata/liars, laid over the
+// sources (go build -overlay) and chosen by the machine's name; the programs as
+// they are shipped know nothing of them.
+
+// lyingAgent is the program, built once.
+var lyingAgent = sync.OnceValues(func() (string, error) {
+	const root = "../.."
+	all, err := patch.Load("testdata/liars")
+	if err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for _, lie := range all {
+		text, err := lie.Apply(root)
+		if err != nil {
+			return "", err
+		}
+		file, err := filepath.Abs(filepath.Join(root, lie.File))
+		if err != nil {
+			return "", err
+		}
+		replace[file] = filepath.Join(bin, lie.Name+".go")
+		if err := os.WriteFile(replace[file], []byte(text), 0o600); err != nil {
+			return "", err
+		}
+	}
+	note, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay, program := filepath.Join(bin, "liars.json"), filepath.Join(bin, "synapse-node-that-lies")
+	if err := os.WriteFile(overlay, note, 0o600); err != nil {
+		return "", err
+	}
+	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", program, root+"/cmd/synapse-node").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return program, nil
+})
+
+// TestOneMachineLies: three honest machines and a liar. It is named with what was
+// wrong, the honest ones have their gang, and the store opens again.
+func TestOneMachineLies(t *testing.T) {
+	for about, words := range map[string]string{
+		"port":     "port for the rendezvous is 0",
+		"grants":   "ranks, and 2 were asked for",
+		"token":    "which was never made",
+		"capacity": "what it says cannot be true",
+		"epoch":    "follows a leader of epoch",
+	} { //order: each has a cluster of its own
+		t.Run(about, func(t *testing.T) { besideALiar(t, "liar-"+about, words) })
+	}
+}
+
+func besideALiar(t *testing.T, liar, words string) {
+	c := newCluster(t)
+	program, err := lyingAgent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		c.node(fmt.Sprintf("n%d", i), "r1")
+	}
+	launch(t, liar, program, c.agentArgs(liar, "r1")...)
+	// Only with the liar there is room for this: it is asked until it is named.
+	bait := c.submit(gang(8, 4, "exec sleep 600"))
+	c.named(liar, words, 30*time.Second)
+	if liar != "liar-capacity" && liar != "liar-epoch" { // those are found out again by what they say of themselves
+		c.named(liar, "cordoned by synapse", 30*time.Second)
+	}
+	c.cancel(bait)
+	honest := c.submit(gang(3, 8, "exec sleep 600"))
+	c.await(honest, "running", 15*time.Second)
+
+	c.scheduler.kill()
+	<-c.scheduler.ended
+	c.lead(c.address)
+	c.client = c.dial()
+	if s := c.await(honest, "running", 15*time.Second); s.Record.Runs != 1 {
+		t.Errorf("the honest machines' gang is in run %d", s.Record.Runs)
+	}
+	c.named(liar, "", 15*time.Second)
+	if said := c.scheduler.said(); strings.Contains(said, "ADMISSIONS STOPPED") {
+		t.Errorf("one machine stopped the cluster:\n%s", said)
+	}
+	c.cancel(honest)
+	time.Sleep(3 * time.Second) // a leader that has just taken over takes no submits until its machines were heard, for 2 s at most
+	c.await(c.submit(gang(3, 8, "exit 0")), "succeeded", 20*time.Second)
+}
+
+// named waits until people are told what is wrong with a machine.
+func (c *cluster) named(machine, words string, within time.Duration) {
+	c.t.Helper()
+	closed := ""
+	for limit := time.Now().Add(within); time.Now().Before(limit); time.Sleep(50 * time.Millisecond) {
+		reply, err := c.client.ListNodes(c.ctx(), &messages.ListNodes{})
+		if err != nil {
+			continue // a scheduler that has just begun
+		}
+		for _, n := range reply.Nodes {
+			if n.Record.Id == machine {
+				closed = n.Closed
+			}
+		}
+		if closed != "" && closed != "not heard since this leader took over" && strings.Contains(closed, words) {
+			return
+		}
+	}
+	c.t.Fatalf("%s is %q, and nobody is told %q", machine, closed, words)
+}
