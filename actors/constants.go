@@ -45,7 +45,7 @@ type Constants struct {
 	MirrorPageMax  int // and at most
 	MirrorScan     int // entries that a filter looks at for one page
 
-	GangTasks int // members of one gang at most
+	RosterPart int // bytes of a gang's packed list of machines in one message
 }
 
 // DefaultConstants are what production runs with.
@@ -90,7 +90,7 @@ func DefaultConstants() Constants {
 		MirrorPageMax:  1_000,
 		MirrorScan:     10_000,
 
-		GangTasks: 65_536,
+		RosterPart: 512 << 10,
 	}
 }
 

@@ -28,6 +28,7 @@ type Coordinator struct {
 	at        map[topology.NodeID]*party
 	reached   [stageAborted + 1]int // how many parties are at each stage
 	meeting   *messages.Rendezvous
+	roster    rosterSource
 	sent      Instant // when the first Reserve left: the decision window counts from here
 	resend    resend
 	phase     uint64 // numbers the phases, so that a deadline of an earlier one is known to be stale
@@ -58,6 +59,7 @@ type party struct {
 	address string
 	port    int32
 	gone    map[int32]bool // ranks that have ended
+	roster  partyRoster
 }
 
 // stage is how far a machine is known to be. Later stages imply the earlier ones.
@@ -122,6 +124,8 @@ func (c *Coordinator) Receive(ctx actor.Context) {
 		c.onReached(ctx, m.Origin, stagePrepared)
 	case *messages.Started:
 		c.onReached(ctx, m.Origin, stageStarted)
+	case *messages.Lacking:
+		c.onLacking(ctx, m)
 	case *messages.Expired:
 		c.onExpired(ctx, m)
 	case ranksGone:
@@ -198,7 +202,7 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 	if !c.states.in("reserving") || c.behind(stageReserved) > 0 {
 		return
 	}
-	if c.tooLate() {
+	if c.tooLate() || c.untellable(ctx) {
 		c.abort(ctx, "refused")
 		return
 	}
@@ -382,7 +386,7 @@ func (c *Coordinator) sight(ctx actor.Context, w *party, m sighted) {
 	restarted := w.known && !messages.SameIncarnation(w.Incarnation, m.Incarnation)
 	answered := w.stage > stageAsked && w.version <= m.Version
 	missing := m.Slice == nil && (restarted || answered || !w.known)
-	w.Incarnation, w.known = m.Incarnation, true
+	w.Incarnation, w.Vocabulary, w.known = m.Incarnation, m.Vocabulary, true
 	if restarted {
 		w.version = m.Version
 	}

@@ -70,10 +70,15 @@ func (c *Coordinator) sendTo(ctx actor.Context, w *party) {
 	case c.states.in("committing", "preparing", "starting") && w.stage < stagePrepared:
 		command = &messages.Commit{Order: c.order(w), Spec: c.plan.Spec, Members: w.Members}
 	case c.states.in("starting") && w.stage == stagePrepared:
-		command = &messages.Start{Order: c.order(w), Rendezvous: c.meet(), JobName: c.plan.Spec.Name, Run: c.plan.Run}
+		c.start(ctx, w)
+		return
 	default:
 		return
 	}
+	c.send(ctx, w, command)
+}
+
+func (c *Coordinator) send(ctx actor.Context, w *party, command any) {
 	if w.pid == nil {
 		w.pid = c.p.Leader.Peers.Node(w.Node)
 	}

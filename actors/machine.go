@@ -28,6 +28,7 @@ type machine struct {
 	everUp      bool // since this leader took over
 	enrolled    uint64
 	incarnation *messages.Incarnation
+	vocabulary  int32    // what its agent understands
 	pastBoots   []string // that this leader has seen end
 	turnedAway  string   // the machine that was last refused under this name
 	halted      string   // why nothing is admitted anywhere

@@ -62,9 +62,10 @@ func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
 			n.p.Host.Count("node.start_before_oath", 1)
 			return
 		}
-		s.start = m
-		n.ledger.Start(token)
-		n.changed(s)
+		if s.start = n.gather(ctx, s, m); s.start != nil {
+			n.ledger.Start(token)
+			n.changed(s)
+		}
 	case topology.SliceStarted:
 		if s.startedShown {
 			n.tellStarted(ctx, s)
@@ -103,4 +104,43 @@ func (n *Node) onRankStarted(ctx actor.Context, m rankStarted) {
 	r.started, r.adopting = true, false
 	n.reached(ctx, s)
 	n.adopted(ctx)
+}
+
+// roster is the list of a gang's machines, as far as it has come.
+type roster struct {
+	digest uint64
+	data   []byte
+}
+
+// gather answers the Start with the whole list of the gang in it, or with nil:
+// then the leader is asked for what is missing. What is sent again carries no list, so a part
+// that was lost, or went with an earlier agent, is missed here and nowhere else. The list stays packed:
+// a machine only hands it on.
+func (n *Node) gather(ctx actor.Context, s *nodeSlice, m *messages.Start) *messages.Start {
+	r := m.Roster
+	if r == nil {
+		return m // the leader, or its idea of us, is of an earlier version
+	}
+	if s.roster.digest != r.Digest {
+		s.roster = roster{digest: r.Digest}
+	}
+	have, from := len(s.roster.data), int(r.OffsetBytes)
+	if from <= have && from+len(r.Data) > have {
+		s.roster.data = append(s.roster.data, r.Data[have-from:]...)
+		have = len(s.roster.data)
+	}
+	if have < int(r.SizeBytes) {
+		n.tell(ctx, s.page.Job, &messages.Lacking{Origin: n.origin(s.page.Token, s.page.Job), Digest: r.Digest, HaveBytes: int32(have)})
+		return nil
+	}
+	list := s.roster.data
+	s.roster = roster{}
+	if messages.RosterDigest(list) != r.Digest {
+		n.p.Host.Count("node.malformed", 1) // it begins anew when Start is said again
+		return nil
+	}
+	return &messages.Start{
+		Order: m.Order, JobName: m.JobName, Run: m.Run,
+		Rendezvous: &messages.Rendezvous{Address: m.Rendezvous.GetAddress(), Port: m.Rendezvous.GetPort(), Roster: list},
+	}
 }

@@ -125,6 +125,7 @@ func (n *Node) tellObeyed(ctx actor.Context, other *actor.PID) {
 func (n *Node) sayHello(ctx actor.Context) {
 	ctx.Request(At(n.leader, SchedulerPath), &messages.Hello{
 		Origin: n.origin(noToken, ""), Epoch: n.epoch, ClusterId: n.cluster, Announcement: n.w.Announcement, Ledger: n.ledgerReport(),
+		Vocabulary: messages.Vocabulary,
 	})
 	if n.states.in("joining") {
 		n.armPulse(ctx)

@@ -22,6 +22,7 @@ type nodeSlice struct {
 	cause  messages.Cause    // of the Stop
 	grace  int64             // of the Stop, in ms
 	start  *messages.Start   // what this incarnation was told to spawn
+	roster roster            // what has come of the list in it
 	ranks  []nodeRank        // as in the ledger
 	grants []*messages.Grant // of the ranks, as they are told
 	fixed  []byte            // of its record, what stays as it is

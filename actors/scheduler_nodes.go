@@ -156,7 +156,7 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 		m.incarnation, m.ledger = h.Origin.Incarnation, nil
 		m.restart()
 	}
-	m.up, m.everUp, m.obeys = true, true, 0
+	m.up, m.everUp, m.obeys, m.vocabulary = true, true, 0, h.Vocabulary
 	if h.Ledger.Version >= m.version() {
 		s.overhaul(ctx, m, h.Ledger)
 	}
@@ -199,7 +199,8 @@ func (s *Scheduler) sight(ctx actor.Context, m *machine, job topology.JobID, t t
 func (s *Scheduler) tellSight(ctx actor.Context, m *machine, e *livingJob, t topology.Token, sl *messages.SliceReport) {
 	if e.pid != nil && !e.remakes {
 		ctx.Send(e.pid, sighted{
-			Node: m.id, MachineID: m.record.MachineId, Incarnation: m.incarnation, Token: t, Version: m.version(), Slice: sl,
+			Node: m.id, MachineID: m.record.MachineId, Incarnation: m.incarnation, Vocabulary: m.vocabulary,
+			Token: t, Version: m.version(), Slice: sl,
 		})
 	}
 }

@@ -104,6 +104,7 @@ type Target struct {
 	Node        topology.NodeID
 	MachineID   string
 	Incarnation *messages.Incarnation
+	Vocabulary  int32 // what its agent understands
 	Rack        string
 	Announced   *messages.Announcement // of that incarnation
 	Members     []*messages.Member     // in rank order
@@ -141,6 +142,7 @@ type (
 		Node        topology.NodeID
 		MachineID   string
 		Incarnation *messages.Incarnation
+		Vocabulary  int32
 		Token       topology.Token
 		Version     uint64
 		Slice       *messages.SliceReport // nil: nothing

@@ -1216,7 +1216,8 @@ type Rendezvous struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	Port          int32                  `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
-	Peers         []*Peer                `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"` // in rank order
+	Peers         []*Peer                `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"`   // in rank order
+	Roster        []byte                 `protobuf:"bytes,4,opt,name=roster,proto3" json:"roster,omitempty"` // the peers, packed (roster.go), in their place: on a machine only, never on the leader's disk
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1272,21 +1273,99 @@ func (x *Rendezvous) GetPeers() []*Peer {
 	return nil
 }
 
+func (x *Rendezvous) GetRoster() []byte {
+	if x != nil {
+		return x.Roster
+	}
+	return nil
+}
+
+// Roster is a part of a packed list of peers. Without data it only says which
+// list is meant: so a Start is sent again.
+type Roster struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Digest        uint64                 `protobuf:"varint,1,opt,name=digest,proto3" json:"digest,omitempty"`                              // of the whole list
+	SizeBytes     int32                  `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`       // likewise
+	OffsetBytes   int32                  `protobuf:"varint,3,opt,name=offset_bytes,json=offsetBytes,proto3" json:"offset_bytes,omitempty"` // in the list, of the data
+	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Roster) Reset() {
+	*x = Roster{}
+	mi := &file_messages_gang_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Roster) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Roster) ProtoMessage() {}
+
+func (x *Roster) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gang_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Roster.ProtoReflect.Descriptor instead.
+func (*Roster) Descriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Roster) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
+func (x *Roster) GetSizeBytes() int32 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *Roster) GetOffsetBytes() int32 {
+	if x != nil {
+		return x.OffsetBytes
+	}
+	return 0
+}
+
+func (x *Roster) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 // Coordinator → Node: every member of the gang is prepared. Only the incarnation
-// that received this spawns. Answered by Started.
+// that received this spawns. Answered by Started; by Lacking where a part of its roster is missing.
 type Start struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
-	Rendezvous    *Rendezvous            `protobuf:"bytes,2,opt,name=rendezvous,proto3" json:"rendezvous,omitempty"`
+	Rendezvous    *Rendezvous            `protobuf:"bytes,2,opt,name=rendezvous,proto3" json:"rendezvous,omitempty"` // its peers only where there is no roster
 	JobName       string                 `protobuf:"bytes,3,opt,name=job_name,json=jobName,proto3" json:"job_name,omitempty"`
-	Run           int32                  `protobuf:"varint,4,opt,name=run,proto3" json:"run,omitempty"` // what the user sees beside the token: 1, 2, 3
+	Run           int32                  `protobuf:"varint,4,opt,name=run,proto3" json:"run,omitempty"`      // what the user sees beside the token: 1, 2, 3
+	Roster        *Roster                `protobuf:"bytes,5,opt,name=roster,proto3" json:"roster,omitempty"` // only to a machine whose Hello says that it understands it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_messages_gang_proto_msgTypes[15]
+	mi := &file_messages_gang_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1377,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[15]
+	mi := &file_messages_gang_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1390,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{15}
+	return file_messages_gang_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Start) GetOrder() *Order {
@@ -1342,6 +1421,75 @@ func (x *Start) GetRun() int32 {
 	return 0
 }
 
+func (x *Start) GetRoster() *Roster {
+	if x != nil {
+		return x.Roster
+	}
+	return nil
+}
+
+// Node → Job, the other answer to Start: of its roster only so much is here.
+// Answered by Start with what follows.
+type Lacking struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
+	Digest        uint64                 `protobuf:"varint,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	HaveBytes     int32                  `protobuf:"varint,3,opt,name=have_bytes,json=haveBytes,proto3" json:"have_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lacking) Reset() {
+	*x = Lacking{}
+	mi := &file_messages_gang_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lacking) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lacking) ProtoMessage() {}
+
+func (x *Lacking) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gang_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lacking.ProtoReflect.Descriptor instead.
+func (*Lacking) Descriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Lacking) GetOrigin() *Origin {
+	if x != nil {
+		return x.Origin
+	}
+	return nil
+}
+
+func (x *Lacking) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
+func (x *Lacking) GetHaveBytes() int32 {
+	if x != nil {
+		return x.HaveBytes
+	}
+	return 0
+}
+
 type Started struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
@@ -1351,7 +1499,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_messages_gang_proto_msgTypes[16]
+	mi := &file_messages_gang_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1511,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[16]
+	mi := &file_messages_gang_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1524,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{16}
+	return file_messages_gang_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Started) GetOrigin() *Origin {
@@ -1400,7 +1548,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_messages_gang_proto_msgTypes[17]
+	mi := &file_messages_gang_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1560,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[17]
+	mi := &file_messages_gang_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1573,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{17}
+	return file_messages_gang_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Stop) GetOrder() *Order {
@@ -1474,7 +1622,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_messages_gang_proto_msgTypes[18]
+	mi := &file_messages_gang_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1634,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[18]
+	mi := &file_messages_gang_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1647,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{18}
+	return file_messages_gang_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Exit) GetRank() int32 {
@@ -1577,7 +1725,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_messages_gang_proto_msgTypes[19]
+	mi := &file_messages_gang_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1737,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[19]
+	mi := &file_messages_gang_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1750,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{19}
+	return file_messages_gang_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Exited) GetOrigin() *Origin {
@@ -1631,7 +1779,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_messages_gang_proto_msgTypes[20]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +1791,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[20]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +1804,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{20}
+	return file_messages_gang_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Ended) GetOrigin() *Origin {
@@ -1684,7 +1832,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1844,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1857,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{21}
+	return file_messages_gang_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Forget) GetOrder() *Order {
@@ -1735,7 +1883,7 @@ type SliceReport struct {
 
 func (x *SliceReport) Reset() {
 	*x = SliceReport{}
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1895,7 @@ func (x *SliceReport) String() string {
 func (*SliceReport) ProtoMessage() {}
 
 func (x *SliceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1908,7 @@ func (x *SliceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceReport.ProtoReflect.Descriptor instead.
 func (*SliceReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{22}
+	return file_messages_gang_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SliceReport) GetToken() *Token {
@@ -1828,7 +1976,7 @@ type LedgerReport struct {
 
 func (x *LedgerReport) Reset() {
 	*x = LedgerReport{}
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +1988,7 @@ func (x *LedgerReport) String() string {
 func (*LedgerReport) ProtoMessage() {}
 
 func (x *LedgerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +2001,7 @@ func (x *LedgerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerReport.ProtoReflect.Descriptor instead.
 func (*LedgerReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{23}
+	return file_messages_gang_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LedgerReport) GetVersion() uint64 {
@@ -1919,7 +2067,7 @@ type LedgerRecord struct {
 
 func (x *LedgerRecord) Reset() {
 	*x = LedgerRecord{}
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2079,7 @@ func (x *LedgerRecord) String() string {
 func (*LedgerRecord) ProtoMessage() {}
 
 func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2092,7 @@ func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRecord.ProtoReflect.Descriptor instead.
 func (*LedgerRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{24}
+	return file_messages_gang_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LedgerRecord) GetEpoch() uint64 {
@@ -2000,7 +2148,7 @@ type SliceRecord struct {
 
 func (x *SliceRecord) Reset() {
 	*x = SliceRecord{}
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2160,7 @@ func (x *SliceRecord) String() string {
 func (*SliceRecord) ProtoMessage() {}
 
 func (x *SliceRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2173,7 @@ func (x *SliceRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceRecord.ProtoReflect.Descriptor instead.
 func (*SliceRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{25}
+	return file_messages_gang_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SliceRecord) GetToken() *Token {
@@ -2148,19 +2296,32 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x12\n" +
-	"\x04rack\x18\x04 \x01(\tR\x04rack\"b\n" +
+	"\x04rack\x18\x04 \x01(\tR\x04rack\"z\n" +
 	"\n" +
 	"Rendezvous\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\x05R\x04port\x12&\n" +
-	"\x05peers\x18\x03 \x03(\v2\x10.synapse.v1.PeerR\x05peers\"\x95\x01\n" +
+	"\x05peers\x18\x03 \x03(\v2\x10.synapse.v1.PeerR\x05peers\x12\x16\n" +
+	"\x06roster\x18\x04 \x01(\fR\x06roster\"v\n" +
+	"\x06Roster\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\x04R\x06digest\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x02 \x01(\x05R\tsizeBytes\x12!\n" +
+	"\foffset_bytes\x18\x03 \x01(\x05R\voffsetBytes\x12\x12\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\"\xc1\x01\n" +
 	"\x05Start\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x126\n" +
 	"\n" +
 	"rendezvous\x18\x02 \x01(\v2\x16.synapse.v1.RendezvousR\n" +
 	"rendezvous\x12\x19\n" +
 	"\bjob_name\x18\x03 \x01(\tR\ajobName\x12\x10\n" +
-	"\x03run\x18\x04 \x01(\x05R\x03run\"5\n" +
+	"\x03run\x18\x04 \x01(\x05R\x03run\x12*\n" +
+	"\x06roster\x18\x05 \x01(\v2\x12.synapse.v1.RosterR\x06roster\"l\n" +
+	"\aLacking\x12*\n" +
+	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\x04R\x06digest\x12\x1d\n" +
+	"\n" +
+	"have_bytes\x18\x03 \x01(\x05R\thaveBytes\"5\n" +
 	"\aStarted\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\x8b\x01\n" +
 	"\x04Stop\x12'\n" +
@@ -2283,7 +2444,7 @@ func file_messages_gang_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gang_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_messages_gang_proto_goTypes = []any{
 	(RefusalReason)(0),   // 0: synapse.v1.RefusalReason
 	(Cause)(0),           // 1: synapse.v1.Cause
@@ -2305,42 +2466,44 @@ var file_messages_gang_proto_goTypes = []any{
 	(*Expired)(nil),      // 17: synapse.v1.Expired
 	(*Peer)(nil),         // 18: synapse.v1.Peer
 	(*Rendezvous)(nil),   // 19: synapse.v1.Rendezvous
-	(*Start)(nil),        // 20: synapse.v1.Start
-	(*Started)(nil),      // 21: synapse.v1.Started
-	(*Stop)(nil),         // 22: synapse.v1.Stop
-	(*Exit)(nil),         // 23: synapse.v1.Exit
-	(*Exited)(nil),       // 24: synapse.v1.Exited
-	(*Ended)(nil),        // 25: synapse.v1.Ended
-	(*Forget)(nil),       // 26: synapse.v1.Forget
-	(*SliceReport)(nil),  // 27: synapse.v1.SliceReport
-	(*LedgerReport)(nil), // 28: synapse.v1.LedgerReport
-	(*LedgerRecord)(nil), // 29: synapse.v1.LedgerRecord
-	(*SliceRecord)(nil),  // 30: synapse.v1.SliceRecord
-	(*Token)(nil),        // 31: synapse.v1.Token
-	(*Incarnation)(nil),  // 32: synapse.v1.Incarnation
-	(*Resources)(nil),    // 33: synapse.v1.Resources
-	(*GpuShare)(nil),     // 34: synapse.v1.GpuShare
-	(*JobSpec)(nil),      // 35: synapse.v1.JobSpec
+	(*Roster)(nil),       // 20: synapse.v1.Roster
+	(*Start)(nil),        // 21: synapse.v1.Start
+	(*Lacking)(nil),      // 22: synapse.v1.Lacking
+	(*Started)(nil),      // 23: synapse.v1.Started
+	(*Stop)(nil),         // 24: synapse.v1.Stop
+	(*Exit)(nil),         // 25: synapse.v1.Exit
+	(*Exited)(nil),       // 26: synapse.v1.Exited
+	(*Ended)(nil),        // 27: synapse.v1.Ended
+	(*Forget)(nil),       // 28: synapse.v1.Forget
+	(*SliceReport)(nil),  // 29: synapse.v1.SliceReport
+	(*LedgerReport)(nil), // 30: synapse.v1.LedgerReport
+	(*LedgerRecord)(nil), // 31: synapse.v1.LedgerRecord
+	(*SliceRecord)(nil),  // 32: synapse.v1.SliceRecord
+	(*Token)(nil),        // 33: synapse.v1.Token
+	(*Incarnation)(nil),  // 34: synapse.v1.Incarnation
+	(*Resources)(nil),    // 35: synapse.v1.Resources
+	(*GpuShare)(nil),     // 36: synapse.v1.GpuShare
+	(*JobSpec)(nil),      // 37: synapse.v1.JobSpec
 }
 var file_messages_gang_proto_depIdxs = []int32{
-	31, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
-	32, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
-	31, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
-	32, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
-	33, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
-	33, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
-	34, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
+	33, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
+	34, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
+	33, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
+	34, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
+	35, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
+	35, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
+	36, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
 	5,  // 7: synapse.v1.Reserve.order:type_name -> synapse.v1.Order
 	7,  // 8: synapse.v1.Reserve.members:type_name -> synapse.v1.Member
 	6,  // 9: synapse.v1.Reserved.origin:type_name -> synapse.v1.Origin
 	8,  // 10: synapse.v1.Reserved.grants:type_name -> synapse.v1.Grant
 	6,  // 11: synapse.v1.Refused.origin:type_name -> synapse.v1.Origin
 	0,  // 12: synapse.v1.Refused.reason:type_name -> synapse.v1.RefusalReason
-	28, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
+	30, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
 	5,  // 14: synapse.v1.Abort.order:type_name -> synapse.v1.Order
 	6,  // 15: synapse.v1.Aborted.origin:type_name -> synapse.v1.Origin
 	5,  // 16: synapse.v1.Commit.order:type_name -> synapse.v1.Order
-	35, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
+	37, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
 	7,  // 18: synapse.v1.Commit.members:type_name -> synapse.v1.Member
 	6,  // 19: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
 	6,  // 20: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
@@ -2348,36 +2511,38 @@ var file_messages_gang_proto_depIdxs = []int32{
 	18, // 22: synapse.v1.Rendezvous.peers:type_name -> synapse.v1.Peer
 	5,  // 23: synapse.v1.Start.order:type_name -> synapse.v1.Order
 	19, // 24: synapse.v1.Start.rendezvous:type_name -> synapse.v1.Rendezvous
-	6,  // 25: synapse.v1.Started.origin:type_name -> synapse.v1.Origin
-	5,  // 26: synapse.v1.Stop.order:type_name -> synapse.v1.Order
-	1,  // 27: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
-	2,  // 28: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
-	3,  // 29: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
-	6,  // 30: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
-	23, // 31: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
-	6,  // 32: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
-	23, // 33: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
-	5,  // 34: synapse.v1.Forget.order:type_name -> synapse.v1.Order
-	31, // 35: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
-	4,  // 36: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
-	8,  // 37: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
-	23, // 38: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
-	33, // 39: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
-	33, // 40: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
-	34, // 41: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
-	27, // 42: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
-	30, // 43: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
-	31, // 44: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
-	4,  // 45: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
-	8,  // 46: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
-	23, // 47: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
-	35, // 48: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
-	1,  // 49: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	20, // 25: synapse.v1.Start.roster:type_name -> synapse.v1.Roster
+	6,  // 26: synapse.v1.Lacking.origin:type_name -> synapse.v1.Origin
+	6,  // 27: synapse.v1.Started.origin:type_name -> synapse.v1.Origin
+	5,  // 28: synapse.v1.Stop.order:type_name -> synapse.v1.Order
+	1,  // 29: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
+	2,  // 30: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
+	3,  // 31: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
+	6,  // 32: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
+	25, // 33: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
+	6,  // 34: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
+	25, // 35: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
+	5,  // 36: synapse.v1.Forget.order:type_name -> synapse.v1.Order
+	33, // 37: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
+	4,  // 38: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
+	8,  // 39: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
+	25, // 40: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
+	35, // 41: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
+	35, // 42: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
+	36, // 43: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
+	29, // 44: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
+	32, // 45: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
+	33, // 46: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
+	4,  // 47: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
+	8,  // 48: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
+	25, // 49: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
+	37, // 50: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
+	1,  // 51: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
+	52, // [52:52] is the sub-list for method output_type
+	52, // [52:52] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_messages_gang_proto_init() }
@@ -2393,7 +2558,7 @@ func file_messages_gang_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gang_proto_rawDesc), len(file_messages_gang_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -858,6 +858,13 @@ func (m *Rendezvous) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Roster) > 0 {
+		i -= len(m.Roster)
+		copy(dAtA[i:], m.Roster)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Roster)))
+		i--
+		dAtA[i] = 0x22
+	}
 	if len(m.Peers) > 0 {
 		for iNdEx := len(m.Peers) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Peers[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -881,6 +888,61 @@ func (m *Rendezvous) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Address)))
 		i--
 		dAtA[i] = 0xa
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *Roster) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Roster) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Roster) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Data) > 0 {
+		i -= len(m.Data)
+		copy(dAtA[i:], m.Data)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Data)))
+		i--
+		dAtA[i] = 0x22
+	}
+	if m.OffsetBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.OffsetBytes))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.SizeBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SizeBytes))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Digest != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Digest))
+		i--
+		dAtA[i] = 0x8
 	}
 	return len(dAtA) - i, nil
 }
@@ -915,6 +977,16 @@ func (m *Start) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Roster != nil {
+		size, err := m.Roster.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x2a
+	}
 	if m.Run != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Run))
 		i--
@@ -939,6 +1011,59 @@ func (m *Start) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if m.Order != nil {
 		size, err := m.Order.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0xa
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *Lacking) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Lacking) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Lacking) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.HaveBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.HaveBytes))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.Digest != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Digest))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Origin != nil {
+		size, err := m.Origin.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
 			return 0, err
 		}
@@ -1973,6 +2098,33 @@ func (m *Rendezvous) SizeVT() (n int) {
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
+	l = len(m.Roster)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *Roster) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Digest != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Digest))
+	}
+	if m.SizeBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.SizeBytes))
+	}
+	if m.OffsetBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.OffsetBytes))
+	}
+	l = len(m.Data)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -1997,6 +2149,30 @@ func (m *Start) SizeVT() (n int) {
 	}
 	if m.Run != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Run))
+	}
+	if m.Roster != nil {
+		l = m.Roster.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *Lacking) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Origin != nil {
+		l = m.Origin.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Digest != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Digest))
+	}
+	if m.HaveBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.HaveBytes))
 	}
 	n += len(m.unknownFields)
 	return n

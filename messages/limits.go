@@ -11,6 +11,8 @@ const (
 
 	// MaxGangTasks bounds the members of a gang.
 	MaxGangTasks = 65_536
+	// MaxRosterBytes bounds the packed list of its machines: as many as there are tasks, and no two alike.
+	MaxRosterBytes = MaxGangTasks * (MaxIDBytes + 2*MaxValueBytes + 32)
 	// MaxEnvBytes bounds a job's environment, names and values together.
 	MaxEnvBytes = 64 << 10
 	// MaxCommandBytes bounds a command with all its arguments.

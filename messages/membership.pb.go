@@ -245,6 +245,7 @@ type Hello struct {
 	Announcement  *Announcement          `protobuf:"bytes,3,opt,name=announcement,proto3" json:"announcement,omitempty"`
 	Ledger        *LedgerReport          `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`                        // absent: this only tells which epoch is obeyed, and joins nobody
 	ClusterId     string                 `protobuf:"bytes,5,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // that the machine belongs to; empty: an agent of an earlier version
+	Vocabulary    int32                  `protobuf:"varint,6,opt,name=vocabulary,proto3" json:"vocabulary,omitempty"`               // what the agent understands of what leaders say: the newest of vocabulary.go; 0: an agent of an earlier version
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,6 +313,13 @@ func (x *Hello) GetClusterId() string {
 		return x.ClusterId
 	}
 	return ""
+}
+
+func (x *Hello) GetVocabulary() int32 {
+	if x != nil {
+		return x.Vocabulary
+	}
+	return 0
 }
 
 type Welcome struct {
@@ -678,14 +686,17 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\n" +
 	"port_first\x18\x06 \x01(\x05R\tportFirst\x12\x1b\n" +
 	"\tport_last\x18\a \x01(\x05R\bportLast\x12#\n" +
-	"\ragent_version\x18\b \x01(\tR\fagentVersion\"\xd8\x01\n" +
+	"\ragent_version\x18\b \x01(\tR\fagentVersion\"\xf8\x01\n" +
 	"\x05Hello\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12<\n" +
 	"\fannouncement\x18\x03 \x01(\v2\x18.synapse.v1.AnnouncementR\fannouncement\x120\n" +
 	"\x06ledger\x18\x04 \x01(\v2\x18.synapse.v1.LedgerReportR\x06ledger\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x05 \x01(\tR\tclusterId\"n\n" +
+	"cluster_id\x18\x05 \x01(\tR\tclusterId\x12\x1e\n" +
+	"\n" +
+	"vocabulary\x18\x06 \x01(\x05R\n" +
+	"vocabulary\"n\n" +
 	"\aWelcome\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x129\n" +

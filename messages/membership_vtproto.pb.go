@@ -194,6 +194,11 @@ func (m *Hello) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Vocabulary != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Vocabulary))
+		i--
+		dAtA[i] = 0x30
+	}
 	if len(m.ClusterId) > 0 {
 		i -= len(m.ClusterId)
 		copy(dAtA[i:], m.ClusterId)
@@ -630,6 +635,9 @@ func (m *Hello) SizeVT() (n int) {
 	l = len(m.ClusterId)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Vocabulary != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Vocabulary))
 	}
 	n += len(m.unknownFields)
 	return n

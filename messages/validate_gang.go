@@ -162,9 +162,12 @@ func (x *Prepared) Validate() error { return about(x.GetOrigin()) }
 // Validate refuses an Expired about nothing.
 func (x *Expired) Validate() error { return about(x.GetOrigin()) }
 
-// valid checks where the members meet. Peers are looked at once for every
-// machine of every gang, so only at what everything else stands on.
+// valid checks where the members meet, and who they are. Peers are looked at once
+// for every machine of every gang, so only at what everything else stands on.
 func (x *Rendezvous) valid() error {
+	if n := len(x.GetRoster()); n > 0 {
+		return first(x.place(), between("roster", int64(n), 1, MaxRosterBytes))
+	}
 	last := int32(-1)
 	for i, p := range x.GetPeers() {
 		if p.GetRank() <= last || p.GetNode() == "" {
@@ -175,17 +178,34 @@ func (x *Rendezvous) valid() error {
 	if n := len(x.GetPeers()); n == 0 || n > MaxGangTasks {
 		return refuse("peers", fmt.Sprintf("are %d, outside 1 to %d", n, MaxGangTasks), "")
 	}
+	return x.place()
+}
+
+// place checks only where.
+func (x *Rendezvous) place() error {
 	return first(
 		given("address", x.GetAddress(), MaxValueBytes),
 		port("port", x.GetPort(), 1),
 	)
 }
 
+func (x *Roster) valid() error {
+	return first(
+		between("size_bytes", int64(x.GetSizeBytes()), 1, MaxRosterBytes),
+		between("offset_bytes", int64(x.GetOffsetBytes()), 0, int64(x.GetSizeBytes())-int64(len(x.GetData()))),
+	)
+}
+
 // Validate refuses a Start that does not say where the members meet.
 func (x *Start) Validate() error {
+	meet := part("rendezvous", x.GetRendezvous())
+	if x.GetRoster() != nil && x.GetRendezvous() != nil {
+		meet = in("rendezvous", x.GetRendezvous().place())
+	}
 	return first(
 		part("order", x.GetOrder()),
-		part("rendezvous", x.GetRendezvous()),
+		meet,
+		maybe("roster", x.GetRoster()),
 		text("job_name", x.GetJobName(), MaxNameBytes),
 		between("run", int64(x.GetRun()), 1, 1<<31-1),
 	)
@@ -193,6 +213,14 @@ func (x *Start) Validate() error {
 
 // Validate refuses a Started about nothing.
 func (x *Started) Validate() error { return about(x.GetOrigin()) }
+
+// Validate refuses a Lacking about nothing.
+func (x *Lacking) Validate() error {
+	return first(
+		about(x.GetOrigin()),
+		between("have_bytes", int64(x.GetHaveBytes()), 0, MaxRosterBytes),
+	)
+}
 
 // Validate refuses a Stop without a cause: none is on disk either.
 func (x *Stop) Validate() error {

@@ -41,7 +41,8 @@ type task struct {
 	spawned   bool
 	exit      *messages.Exit
 	grant     *messages.Grant
-	agent     *process // who is told …
+	meet      *messages.Rendezvous // as it was told to start
+	agent     *process             // who is told …
 	to        *actor.PID
 	signal    int32         // by which its job wants to be stopped
 	fence     time.Duration // stopWhenLost; 0: none
@@ -218,7 +219,7 @@ func (l *launcher) spawn(t *task, c *messages.StartTask) {
 		return
 	}
 	t.spawned, t.state = true, taskRunning
-	t.grant, t.node = c.Grant, c.Node
+	t.grant, t.node, t.meet = c.Grant, c.Node, c.Rendezvous
 	t.began, t.spawnedAt = l.m.now(), l.w.engine.now
 	for _, g := range t.grant.GetGpus() {
 		l.used[g.GpuId] += g.Milli

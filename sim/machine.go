@@ -36,6 +36,7 @@ type machine struct {
 	drained      bool     // by the operator, who may take it back
 	lies         []string // what its agent lies about; none: it is honest
 	lied         bool     // now or earlier
+	earlier      bool     // its agent is of an earlier version
 }
 
 // now reads the machine's monotonic clock.

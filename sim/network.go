@@ -75,6 +75,7 @@ type letter struct {
 // send takes a message off a process.
 func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message messages.Message) {
 	dest := w.endpoints[to.Address]
+	message = w.worded(from, dest, message)
 	w.seen(Event{Kind: Sent, Process: from, Message: message, To: dest, Path: to.Id})
 	if dest == nil {
 		w.count("net.nowhere", 1)
@@ -121,6 +122,20 @@ func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message me
 	default:
 		w.count("net.unlinked", 1)
 	}
+}
+
+// worded is a message as an agent of an earlier version says it, and finds what
+// such an agent is told that it does not understand.
+func (w *World) worded(from *process, to *endpoint, message messages.Message) messages.Message {
+	if start, ok := message.(*messages.Start); ok && start.Roster != nil && to != nil && to.machine != nil && to.machine.earlier {
+		w.violate("wire", "%s is of an earlier version, and was sent a roster", to.address)
+	}
+	if hello, ok := message.(*messages.Hello); ok && from != nil && from.machine != nil && from.machine.earlier {
+		said := copyOf(hello)
+		said.Vocabulary = 0
+		return said
+	}
+	return message
 }
 
 // shown is a letter as a script sees it.

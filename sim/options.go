@@ -31,6 +31,7 @@ type Options struct {
 	PerRack    int
 	Schedulers int
 	GPUs       []int // of the machines, in turn
+	Earlier    []int // numbers of the machines whose agents are of an earlier version
 	// Published is the baseline of the version before this one, where it is not the last that was published.
 	Published string
 	// Unchecked leaves the invariants out, to see what they cost.
@@ -85,14 +86,16 @@ type Draw struct {
 	LateMost   time.Duration
 	Busy       time.Duration // the most that a step of a slow actor takes
 	BigGang    int           // machines of the largest gang
+	RosterPart int           // bytes of a gang's list in one message; 0: as in production
 	Enough     int           // gangs that must have run
 }
 
 // String is the options line of a failing seed.
 func (d Draw) String() string {
 	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d alone=%t load=%s gangs=%d small=%d longest=%s pace=%s drift=%dppm "+
-		"drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s faults=%s", d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers,
-		d.Alone, d.Load, d.Gangs, d.Small, d.LongestRun, d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, d.Busy, strings.Join(d.Faults, ","))
+		"drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s roster-part=%d faults=%s", d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers,
+		d.Alone, d.Load, d.Gangs, d.Small, d.LongestRun, d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, d.Busy, d.RosterPart,
+		strings.Join(d.Faults, ","))
 }
 
 // draw decides a run's world.
@@ -168,5 +171,8 @@ func (d *Draw) drawFaults(s *source, o Options) {
 				d.Faults = append(d.Faults, site.name)
 			}
 		}
+	}
+	if s.chance(0.5) {
+		d.RosterPart = s.span(8, 32) // a few machines to a message: the parts of a large gang's list, in a small room
 	}
 }

@@ -1,13 +1,16 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
 // shapeKept is S7: what is committed is what was asked for — every rank once,
 // its amount, its devices, and all in one domain of the required level. A port is
-// set aside on rank 0's machine, where the members meet, and on no other.
+// set aside on rank 0's machine, where the members meet, and on no other. Every
+// member is told just that: who is where, and where rank 0 listens.
 type shapeKept struct{ notQuiet }
 
 func newShapeKept() *shapeKept { return &shapeKept{} }
@@ -49,6 +52,7 @@ func (c *shapeKept) sent(w *World, e *Event) {
 // spawned compares a process's devices with the ones in COMMIT.
 func (c *shapeKept) spawned(w *World, e *Event) {
 	a := w.books.attempts[e.Task.key.token]
+	c.told(w, e.Task, a)
 	for _, p := range a.GetPlaces() {
 		if p.Rank != e.Task.key.rank {
 			continue
@@ -65,6 +69,29 @@ func (c *shapeKept) spawned(w *World, e *Event) {
 			}
 		}
 	}
+}
+
+// told compares what a process knows of its gang with COMMIT.
+func (c *shapeKept) told(w *World, t *task, a *messages.AttemptRecord) {
+	meet, err := t.meet.Unpacked()
+	if err != nil || len(meet.GetPeers()) != len(a.GetPlaces()) {
+		w.violate(c.Name(), "%v of %s was told of %d members, COMMIT has %d: %v", t.key, t.job, len(meet.GetPeers()), len(a.GetPlaces()), err)
+		return
+	}
+	for i, p := range a.Places {
+		peer := meet.Peers[i]
+		if peer.Rank != p.Rank || peer.Node != p.Node || peer.Address != p.Address || !hasPlace(w.machine(p.Node), peer.Rack) {
+			w.violate(c.Name(), "%v of %s was told of %v, COMMIT has rank %d on %s at %s", t.key, t.job, peer, p.Rank, p.Node, p.Address)
+			return
+		}
+	}
+	if meet.Address != meet.Peers[0].Address || meet.Port != a.Rendezvous.GetPort() || meet.Port == 0 {
+		w.violate(c.Name(), "%v of %s meets at %s:%d, rank 0 is at %s:%d", t.key, t.job, meet.Address, meet.Port, meet.Peers[0].Address, a.Rendezvous.GetPort())
+	}
+}
+
+func hasPlace(m *machine, name string) bool {
+	return m == nil || slices.ContainsFunc(m.announcement.Place, func(l *messages.Label) bool { return l.Value == name })
 }
 
 func (c *shapeKept) committed(w *World, spec *messages.JobSpec, a *messages.AttemptRecord) {

@@ -11,10 +11,21 @@ import (
 // and the size of the cluster allow. What grows without bound in an hour of
 // simulation is a leak in production, and a job that is proposed again and
 // again for the same refusal keeps a leader busy with nothing. A job that fails
-// by its own fault is run again as often as it allows, and no more.
+// by its own fault is run again as often as it allows, and no more. What a gang's
+// machines are told of each other is sent to each once, and a part of it again only
+// after a Start without any, which asks what is missing.
 type bounded struct {
+	notQuiet
 	tries  map[string]*tries
 	orders map[string]map[topology.Token]instant // by machine: when the last about an attempt left
+	lists  map[listed]int32                      // until where it was sent
+}
+
+// listed is the list of one attempt as one leader sends it to one machine.
+type listed struct {
+	epoch uint64
+	token topology.Token
+	node  string
 }
 
 // tries are the attempts at one job within a second.
@@ -25,7 +36,7 @@ type tries struct {
 }
 
 func newBounded() *bounded {
-	return &bounded{tries: map[string]*tries{}, orders: map[string]map[topology.Token]instant{}}
+	return &bounded{tries: map[string]*tries{}, orders: map[string]map[topology.Token]instant{}, lists: map[listed]int32{}}
 }
 
 func (*bounded) Name() string         { return "S15 bounded" }
@@ -40,8 +51,11 @@ func (c *bounded) Step(w *World, e *Event) {
 		if m, is := e.Message.(command); is && e.To != nil {
 			c.order(w, e.To.address, messages.FromToken(m.GetOrder().GetToken()))
 		}
-		if m, is := e.Message.(*messages.Reserve); is {
+		switch m := e.Message.(type) {
+		case *messages.Reserve:
 			c.tried(w, m.Order)
+		case *messages.Start:
+			c.told(w, m)
 		}
 		return
 	}
@@ -110,6 +124,23 @@ func (c *bounded) tried(w *World, o *messages.Order) {
 	if t.count++; t.count > 16+len(w.machines) {
 		w.violate(c.Name(), "%s was tried %d times within a second", o.Job, t.count)
 	}
+}
+
+// told watches the parts of a gang's list.
+func (c *bounded) told(w *World, m *messages.Start) {
+	if m.Roster == nil {
+		return
+	}
+	key := listed{m.Order.Epoch, messages.FromToken(m.Order.Token), m.Order.Node}
+	if len(m.Roster.Data) == 0 {
+		delete(c.lists, key)
+		return
+	}
+	until := m.Roster.OffsetBytes + int32(len(m.Roster.Data))
+	if m.Roster.OffsetBytes < c.lists[key] {
+		w.violate(c.Name(), "%s is sent its list of %s from byte %d again, and had it until %d", m.Order.Node, m.Order.Job, m.Roster.OffsetBytes, c.lists[key])
+	}
+	c.lists[key] = until
 }
 
 // crowded is asked when a mailbox grew beyond what a small room may need. A

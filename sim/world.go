@@ -100,6 +100,9 @@ func NewWorld(o Options) (*World, error) {
 		running:  map[topology.Token]int{},
 		checking: !o.Unchecked,
 	}
+	if d.RosterPart > 0 {
+		w.constants.RosterPart = d.RosterPart
+	}
 	if o.Constants != nil {
 		w.constants = *o.Constants
 	}
@@ -155,6 +158,7 @@ func (w *World) build() {
 func (w *World) newMachine(index, gpus int) *machine {
 	rack := index / w.draw.PerRack
 	m := &machine{w: w, index: index, id: topology.NodeID(fmt.Sprintf("n%05d", index+1)), disk: &disk{w: w}}
+	m.earlier = slices.Contains(w.opts.Earlier, index+1)
 	m.address = "node-" + string(m.id)
 	m.machineID = "machine-" + string(m.id)
 	m.old = w.oldVersion() != nil

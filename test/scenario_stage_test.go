@@ -78,6 +78,9 @@ func (s *stage) world(l line) string {
 		l.must(err)
 		o.GPUs = append(o.GPUs, n)
 	}
+	if n := l.number("earlier", 0); n > 0 {
+		o.Earlier = []int{n}
+	}
 	w, err := sim.NewWorld(o)
 	l.must(err)
 	s.w, s.orders, s.specs = w, map[string]*sim.Order{}, map[string]*messages.JobSpec{}

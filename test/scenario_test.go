@@ -6,8 +6,8 @@
 //
 // Setting up and looking at time:
 //
-//	world machines=4 rack=2 gpus=8,4 schedulers=1 seed=1 constants=(BenchCap=5s) [cold]
-//	                     a cluster; it is ready when the command ends, unless cold
+//	world machines=4 rack=2 gpus=8,4 schedulers=1 seed=1 constants=(BenchCap=5s) [earlier=2] [cold]
+//	                     a cluster; it is ready when the command ends, unless cold; machine 2's agent is of an earlier version
 //	run 5s               lets time pass
 //	elapsed              whole seconds since the last elapsed
 //	until WHAT within=5s yes, or no and how things stand

@@ -39,7 +39,7 @@ func samples(n *cabin) []spoken {
 		&messages.Commit{Order: order, Members: members, Spec: &messages.JobSpec{Name: "a"}},
 		&messages.Start{Order: order, Run: 1, Rendezvous: &messages.Rendezvous{Address: "10.0.0.1", Port: 1, Peers: []*messages.Peer{{Node: "n1"}}}},
 		&messages.Stop{Order: order, Cause: messages.Cause_CAUSE_CANCELLED}, &messages.Forget{Order: order},
-		&messages.LogsTask{Id: task, LimitBytes: 1},
+		&messages.LogsTask{Id: task, LimitBytes: 1}, &messages.Lacking{Origin: n.origin(), Digest: 7},
 	}
 }
 

@@ -48,6 +48,7 @@ var towardScheduler = tabled([]row{
 	{&messages.Prepared{}, actors.NodePath, anyJob},
 	{&messages.Expired{}, actors.NodePath, anyJob},
 	{&messages.Started{}, actors.NodePath, anyJob},
+	{&messages.Lacking{}, actors.NodePath, anyJob},
 	{&messages.Exited{}, actors.NodePath, anyJob},
 	{&messages.Ended{}, actors.NodePath, anyJob},
 	{&messages.TaskLogs{}, "", GatewayPath + "**"},

@@ -156,7 +156,12 @@ func (t *task) resume(boot string) error {
 
 // command is what the supervisor is to run, all told.
 func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
-	if err := t.writeHostfile(start.GetRendezvous()); err != nil {
+	meet, err := start.GetRendezvous().Unpacked()
+	if err != nil {
+		return nil, err
+	}
+	start.Rendezvous = meet // the order is this task's alone
+	if err := t.writeHostfile(meet); err != nil {
 		return nil, fault.OfMachine(err)
 	}
 	env := environment.Of(environment.Task{
