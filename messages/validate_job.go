@@ -86,8 +86,11 @@ func (x *JobSpec) validShape() error {
 func (x *GangSpec) validReplicas() error {
 	n := x.GetReplicasMin()
 	switch {
-	case n < 1 || n > MaxGangTasks:
+	case n < 1:
 		return refuse("replicas_min", fmt.Sprintf("is %d, outside 1 to %d", n, MaxGangTasks), "a gang has at least one task")
+	case n > MaxGangTasks:
+		return refuse("replicas_min", fmt.Sprintf("is %d, outside 1 to %d", n, MaxGangTasks),
+			"give each task more GPUs, it may run a process for each; or submit several jobs")
 	case x.GetReplicasMax() != n:
 		return refuse("replicas_max", fmt.Sprintf("is %d, and replicas_min is %d", x.GetReplicasMax(), n), "gangs have one size: give both the same")
 	case x.GetSplit() != Split_SPLIT_UNSPECIFIED:

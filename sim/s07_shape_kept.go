@@ -52,6 +52,9 @@ func (c *shapeKept) sent(w *World, e *Event) {
 // spawned compares a process's devices with the ones in COMMIT.
 func (c *shapeKept) spawned(w *World, e *Event) {
 	a := w.books.attempts[e.Task.key.token]
+	if a == nil {
+		return // its COMMIT went with what a restore lost, while Start was on its way
+	}
 	c.told(w, e.Task, a)
 	for _, p := range a.GetPlaces() {
 		if p.Rank != e.Task.key.rank {

@@ -23,6 +23,7 @@ type house struct {
 	began  time.Time
 	system *actor.ActorSystem
 	log    lines
+	starts func(*messages.StartTask) // set: containers are prepared and started at once, and nothing is
 }
 
 func newHouse(tb testing.TB) *house {
@@ -49,8 +50,20 @@ func (p *house) Save(seq uint64, _ []byte, to *actor.PID) {
 }
 func (*house) Quarantine() {}
 func (p *house) Tell(command any, to *actor.PID) {
-	if _, is := command.(*messages.ListTasks); is {
+	switch m := command.(type) {
+	case *messages.ListTasks:
 		p.system.Root.Send(to, &messages.TaskList{})
+	case *messages.PrepareTask:
+		if p.starts != nil {
+			p.system.Root.Send(to, &messages.TaskPrepared{Id: m.Id})
+		}
+	case *messages.StartTask:
+		if p.starts != nil {
+			p.starts(m)
+			p.system.Root.Send(to, &messages.TaskStarted{Id: m.Id})
+		}
+	case *messages.StopTask:
+		p.system.Root.Send(to, &messages.TaskGone{Id: m.Id, Exit: &messages.Exit{Rank: m.Id.Rank, Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 143, Signal: 15}})
 	}
 }
 
@@ -76,7 +89,9 @@ func brisk() actors.Constants {
 }
 
 // lead makes the hall's process a leader with real actors.
-func lead(t *testing.T, memory *store.Memory) (*house, *hall) {
+func lead(t *testing.T, memory *store.Memory) (*house, *hall) { return leadBy(t, memory, brisk()) }
+
+func leadBy(t *testing.T, memory *store.Memory, constants actors.Constants) (*house, *hall) {
 	p := newHouse(t)
 	h := &hall{tb: t, system: p.system, server: NewServer(p.system, Options{})}
 	serve(t, h)
@@ -86,7 +101,7 @@ func lead(t *testing.T, memory *store.Memory) (*house, *hall) {
 	}
 	ids := 0
 	actors.Assemble(actors.Ports{
-		System: p.system, Host: p, Clock: p, Log: p.log, Constants: brisk(),
+		System: p.system, Host: p, Clock: p, Log: p.log, Constants: constants,
 		Leader: &actors.LeaderPorts{
 			Epoch: epoch, ClusterID: "c1", Levels: []string{"rack"}, Store: store.NewPort(memory, p.system), Peers: h.server,
 			NewJobID: func() topology.JobID { ids++; return topology.JobID(fmt.Sprintf("job-%d", ids)) },
@@ -99,20 +114,23 @@ func lead(t *testing.T, memory *store.Memory) (*house, *hall) {
 // join makes a machine with a real Node.
 func join(t *testing.T, o Options) (*house, *Client) {
 	p := newHouse(t)
+	return p, p.join(o, brisk(), &messages.Announcement{
+		Total: &messages.Resources{MilliCpu: 4000, MemoryBytes: 1 << 30}, Place: []*messages.Label{{Key: "rack", Value: "a/1"}},
+		Address: "127.0.0.1", PortFirst: 20000, PortLast: 20999,
+	})
+}
+
+func (p *house) join(o Options, constants actors.Constants, a *messages.Announcement) *Client {
 	o.Clock = hurried{}
 	client := Dial(p.system, o)
-	t.Cleanup(client.Close)
+	p.tb.Cleanup(client.Close)
 	actors.Assemble(actors.Ports{
-		System: p.system, Host: p, Clock: p, Log: p.log, Constants: brisk(),
+		System: p.system, Host: p, Clock: p, Log: p.log, Constants: constants,
 		Worker: &actors.WorkerPorts{
-			Node: o.Node, MachineID: o.MachineID, Incarnation: o.Incarnation, Disk: p, Launcher: p,
-			Announcement: &messages.Announcement{
-				Total: &messages.Resources{MilliCpu: 4000, MemoryBytes: 1 << 30}, Place: []*messages.Label{{Key: "rack", Value: "a/1"}},
-				Address: "127.0.0.1", PortFirst: 20000, PortLast: 20999,
-			},
+			Node: o.Node, MachineID: o.MachineID, Incarnation: o.Incarnation, Disk: p, Launcher: p, Announcement: a,
 		},
 	})
-	return p, client
+	return client
 }
 
 // Machines join; a clone is told why it may not; the leader's successor at the

@@ -1,0 +1,84 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+)
+
+// This file owns the largest gang there may be: it starts over a real link, whatever its machines are called.
+
+// named is a name as long as it may be, that nobody would guess from the one before.
+func named(kind string, i, bytes int) string {
+	name := fmt.Sprintf("%s-%d.", kind, i)
+	for n := uint64(i) + 1; len(name) < bytes; n = n*6364136223846793005 + 1442695040888963407 {
+		name += fmt.Sprintf("%x", n>>40)
+	}
+	return name[:bytes]
+}
+
+// TestLargestGang: a gang of as many tasks as are admitted runs, on machines with the longest
+// names and addresses there may be; every task is told of all. One task more is refused at the door.
+func TestLargestGang(t *testing.T) {
+	const machines = 128
+	constants := actors.DefaultConstants()
+	constants.RosterPart = 16 << 10                                               // a fifth of the list, which is that of so few machines
+	constants.ReserveDeadline, constants.StartDeadline = time.Minute, time.Minute // 65,536 actors on a busy machine
+	constants.ReservationTTL, constants.DeadAfter = 2*time.Minute, time.Minute
+	leader, h := leadBy(t, store.NewMemory(), constants)
+	var started, wrong atomic.Int64
+	for i := range machines {
+		p := newHouse(t)
+		p.starts = func(m *messages.StartTask) {
+			started.Add(1)
+			if m.Id.Rank%1024 > 0 {
+				return // what one of them is told is what all are
+			}
+			meet, err := m.Rendezvous.Unpacked()
+			if err != nil || len(meet.Peers) != messages.MaxGangTasks || meet.Peers[m.Id.Rank].Node != m.Node || meet.Address != meet.Peers[0].Address {
+				wrong.Add(1)
+			}
+		}
+		p.join(machineOptions(named("n", i, messages.MaxIDBytes), fmt.Sprintf("m%d", i), h.address), constants, &messages.Announcement{
+			Total: &messages.Resources{MilliCpu: messages.MaxGangTasks / machines, MemoryBytes: 1 << 40},
+			Place: []*messages.Label{{Key: "rack", Value: named("r", i, messages.MaxValueBytes)}}, Address: named("a", i, messages.MaxValueBytes), PortFirst: 20000, PortLast: 20999,
+		})
+	}
+	answers := make(chan heard, 16)
+	ear(h.system, "client", func(m heard) { answers <- m })
+	ask := func(m any) {
+		h.system.Root.RequestWithCustomSender(actor.NewPID("scheduler", actors.SchedulerPath), m, actor.NewPID("scheduler", "client"))
+	}
+	submit := &messages.Submit{Principal: &messages.Principal{Name: "a"}, RequestId: "1", AllowInfeasible: true, Spec: &messages.JobSpec{
+		Name: "largest", Image: "host", Command: []string{"true"}, Each: &messages.Resources{MilliCpu: 1},
+		Gang: &messages.GangSpec{ReplicasMin: messages.MaxGangTasks, ReplicasMax: messages.MaxGangTasks},
+	}}
+	if err := submit.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	ask(submit)
+	leader.says("Successfully scheduled Job")
+	for limit := time.Now().Add(4 * patience); started.Load() < messages.MaxGangTasks; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("%d tasks were started; unsayable %d, full %d", started.Load(), h.of(CountUnsayable), h.of(CountFull))
+		}
+	}
+	if wrong.Load() > 0 || h.of(CountUnsayable)+h.of(CountFull) > 0 {
+		t.Errorf("%d tasks were told wrong; unsayable %d, full %d", wrong.Load(), h.of(CountUnsayable), h.of(CountFull))
+	}
+
+	submit.Spec.Gang = &messages.GangSpec{ReplicasMin: messages.MaxGangTasks + 1, ReplicasMax: messages.MaxGangTasks + 1}
+	var refusal *messages.FieldError
+	if err := submit.Validate(); !errors.As(err, &refusal) || refusal.Field != "spec.gang.replicas_min" || !strings.Contains(err.Error(), "submit several jobs") {
+		t.Errorf("one task more is answered by %v", err)
+	}
+}
