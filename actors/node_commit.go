@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"slices"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/messages"
@@ -62,7 +64,8 @@ func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
 			n.p.Host.Count("node.start_before_oath", 1)
 			return
 		}
-		if s.start = n.gather(ctx, s, m); s.start != nil {
+		if meet := n.gather(ctx, s, m); meet != nil {
+			m.Rendezvous, s.start = meet, m // the Start is ours alone, what it shares with others is not touched
 			n.ledger.Start(token)
 			n.changed(s)
 		}
@@ -112,35 +115,34 @@ type roster struct {
 	data   []byte
 }
 
-// gather answers the Start with the whole list of the gang in it, or with nil:
-// then the leader is asked for what is missing. What is sent again carries no list, so a part
-// that was lost, or went with an earlier agent, is missed here and nowhere else. The list stays packed:
-// a machine only hands it on.
-func (n *Node) gather(ctx actor.Context, s *nodeSlice, m *messages.Start) *messages.Start {
+// gather answers where the gang meets, with the whole list of it, or nil: then the
+// leader is asked for what is missing. What is sent again carries no list, so a part that
+// was lost, or went with an earlier agent, is missed here and nowhere else. The list stays
+// packed: a machine only hands it on.
+func (n *Node) gather(ctx actor.Context, s *nodeSlice, m *messages.Start) *messages.Rendezvous {
 	r := m.Roster
 	if r == nil {
-		return m // the leader, or its idea of us, is of an earlier version
+		return m.Rendezvous // the leader, or its idea of us, is of an earlier version
 	}
 	if s.roster.digest != r.Digest {
 		s.roster = roster{digest: r.Digest}
 	}
-	have, from := len(s.roster.data), int(r.OffsetBytes)
-	if from <= have && from+len(r.Data) > have {
-		s.roster.data = append(s.roster.data, r.Data[have-from:]...)
-		have = len(s.roster.data)
+	list, from := s.roster.data, int(r.OffsetBytes)
+	switch {
+	case len(list) == 0 && from == 0:
+		list = r.Data
+	case from <= len(list) && from+len(r.Data) > len(list):
+		list = append(list, r.Data[len(list)-from:]...)
 	}
-	if have < int(r.SizeBytes) {
-		n.tell(ctx, s.page.Job, &messages.Lacking{Origin: n.origin(s.page.Token, s.page.Job), Digest: r.Digest, HaveBytes: int32(have)})
+	if len(list) < int(r.SizeBytes) {
+		s.roster.data = slices.Clip(list) // what comes is not ours to write into
+		n.tell(ctx, s.page.Job, &messages.Lacking{Origin: n.origin(s.page.Token, s.page.Job), Digest: r.Digest, HaveBytes: int32(len(list))})
 		return nil
 	}
-	list := s.roster.data
 	s.roster = roster{}
 	if messages.RosterDigest(list) != r.Digest {
 		n.p.Host.Count("node.malformed", 1) // it begins anew when Start is said again
 		return nil
 	}
-	return &messages.Start{
-		Order: m.Order, JobName: m.JobName, Run: m.Run,
-		Rendezvous: &messages.Rendezvous{Address: m.Rendezvous.GetAddress(), Port: m.Rendezvous.GetPort(), Roster: list},
-	}
+	return &messages.Rendezvous{Address: m.Rendezvous.GetAddress(), Port: m.Rendezvous.GetPort(), Roster: list}
 }

@@ -3,8 +3,8 @@ package messages
 import (
 	"encoding/binary"
 	"errors"
-	"hash/fnv"
 	"math"
+	"strings"
 )
 
 // This file owns the packed form of a gang's peers. Every machine of a gang is
@@ -39,42 +39,66 @@ func (s seat) foretold() seat {
 
 // following counts the last number in a text up by one: n7 becomes n8, 10.0.0.9 becomes 10.0.0.10.
 func following(s string) string {
-	end := len(s)
-	for end > 0 && !digit(s[end-1]) {
-		end--
-	}
+	at, begin, end := lastNumber(s)
 	if end == 0 {
 		return s
 	}
-	b := []byte(s)
-	for i := end - 1; i >= 0 && digit(b[i]); i-- {
-		if b[i] < '9' {
-			b[i]++
-			return string(b)
-		}
+	b := []byte(s[:end])
+	for i := at + 1; i < end; i++ {
 		b[i] = '0'
 	}
-	begin := end - 1
-	for begin > 0 && digit(s[begin-1]) {
+	if at >= begin {
+		b[at]++
+	} else {
+		b[begin] = '1'
+		b = append(b, '0')
+	}
+	return string(b) + s[end:]
+}
+
+// follows tells whether next is following(s), without making it.
+func follows(s, next string) bool {
+	at, begin, end := lastNumber(s)
+	switch {
+	case end == 0:
+		return s == next
+	case at < begin: // nines become a one and zeros
+		return len(next) == len(s)+1 && next[:begin] == s[:begin] && next[begin] == '1' && zeros(next[begin+1:end+1]) && next[end+1:] == s[end:]
+	}
+	return len(next) == len(s) && next[:at] == s[:at] && next[at] == s[at]+1 && zeros(next[at+1:end]) && next[end:] == s[end:]
+}
+
+// lastNumber is where the last number in a text stands, and in it the last digit
+// that is no nine; before its beginning where all are. Without any the end is 0.
+func lastNumber(s string) (at, begin, end int) {
+	for end = len(s); end > 0 && !digit(s[end-1]); {
+		end--
+	}
+	for begin = end; begin > 0 && digit(s[begin-1]); {
 		begin--
 	}
-	return string(b[:begin]) + "1" + string(b[begin:])
+	for at = end - 1; at >= begin && s[at] == '9'; {
+		at--
+	}
+	return at, begin, end
 }
+
+func zeros(s string) bool { return strings.Trim(s, "0") == "" }
 
 // PackRoster writes a gang's peers, which are in the order of their ranks.
 func PackRoster(peers []*Peer) []byte {
 	var (
-		data    []byte
+		data    = make([]byte, 0, 128)
 		last    seat
 		silence uint64 // machines as foretold that are not written yet
 	)
 	for i := 0; i < len(peers); {
-		now, known := seatOf(peers[i:]), last.foretold()
+		now := seatOf(peers[i:])
 		i += int(now.tasks)
-		if now == known {
+		if fields := now.news(last); fields == 0 {
 			silence++
 		} else {
-			data = now.append(appendSilence(data, silence), known, last)
+			data = now.append(appendSilence(data, silence), fields, last)
 			silence = 0
 		}
 		last = now
@@ -102,28 +126,34 @@ func appendSilence(data []byte, n uint64) []byte {
 	return binary.AppendUvarint(append(data, 0), n)
 }
 
-// append writes what is not as foretold.
-func (s seat) append(data []byte, known, last seat) []byte {
-	at := len(data)
-	data = append(data, 0)
-	if s.node != known.node {
-		data[at] |= rosterNode
+// news are the fields that are not as foretold.
+func (s seat) news(last seat) byte {
+	var fields byte
+	for i, same := range [...]bool{
+		follows(last.node, s.node), follows(last.address, s.address), s.rack == last.rack, s.tasks == last.tasks, s.first == last.first+last.tasks,
+	} {
+		if !same {
+			fields |= 1 << i
+		}
+	}
+	return fields
+}
+
+func (s seat) append(data []byte, fields byte, last seat) []byte {
+	data = append(data, fields)
+	if fields&rosterNode != 0 {
 		data = appendText(data, s.node, last.node)
 	}
-	if s.address != known.address {
-		data[at] |= rosterAddress
+	if fields&rosterAddress != 0 {
 		data = appendText(data, s.address, last.address)
 	}
-	if s.rack != known.rack {
-		data[at] |= rosterRack
+	if fields&rosterRack != 0 {
 		data = appendText(data, s.rack, last.rack)
 	}
-	if s.tasks != known.tasks {
-		data[at] |= rosterTasks
+	if fields&rosterTasks != 0 {
 		data = binary.AppendUvarint(data, s.tasks)
 	}
-	if s.first != known.first {
-		data[at] |= rosterFirst
+	if fields&rosterFirst != 0 {
 		data = binary.AppendUvarint(data, s.first)
 	}
 	return data
@@ -146,11 +176,13 @@ func appendText(data []byte, s, last string) []byte {
 	return append(binary.AppendUvarint(data, uint64(len(own))), own...)
 }
 
-// RosterDigest tells one list from another.
+// RosterDigest tells one list from another: FNV-1a, without an object for each list.
 func RosterDigest(data []byte) uint64 {
-	h := fnv.New64a()
-	h.Write(data)
-	return h.Sum64()
+	h := uint64(14695981039346656037)
+	for _, b := range data {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return h
 }
 
 var errRoster = errors.New("the roster makes no sense")

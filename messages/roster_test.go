@@ -103,6 +103,23 @@ func TestRoster(t *testing.T) {
 	}
 }
 
+// TestFollowing: what follows a name is what a reader would say.
+func TestFollowing(t *testing.T) {
+	for name, want := range map[string]string{
+		"": "", "n": "n", "n7": "n8", "n9": "n10", "n09": "n10", "n99": "n100", "n0099": "n0100", "9": "10", "a19b": "a20b", "a-9.room": "a-10.room",
+		"10.0.0.255": "10.0.0.256", "n1.rack2": "n1.rack3", "a1b": "a2b",
+	} {
+		if got := following(name); got != want || !follows(name, want) {
+			t.Errorf("%q is followed by %q, want %q", name, got, want)
+		}
+		for _, other := range []string{name + "0", want + "0", "x" + want, name, ""} {
+			if other != want && follows(name, other) {
+				t.Errorf("%q is taken to follow %q", other, name)
+			}
+		}
+	}
+}
+
 // TestBrokenRoster: what makes no sense is refused, and never makes more than a gang of it.
 func TestBrokenRoster(t *testing.T) {
 	whole := PackRoster(gangOn(64, 8, formed("n%d"), addressed, racked))
