@@ -2,8 +2,9 @@ package messages
 
 // This file owns how a leader learns what an agent understands. Fields are only
 // ever added, and an agent leaves out those that it does not know; where it would
-// then do the wrong thing, the leader has to say it in the earlier way. An agent's Hello
-// carries the newest number of this list that it understands.
+// then do the wrong thing, the leader has to say it in the earlier way. An agent's
+// Hello carries the newest number of this list that it understands.
+
 const (
 	// VocabularyRoster is a Start that carries a roster in place of the peers, in as many parts as it takes.
 	VocabularyRoster = 1

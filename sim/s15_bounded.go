@@ -23,6 +23,7 @@ type bounded struct {
 
 // listed is the list of one attempt as one leader sends it to one machine.
 type listed struct {
+	from  *process // two may lead with one epoch, which a replica gave out twice
 	epoch uint64
 	token topology.Token
 	node  string
@@ -55,7 +56,7 @@ func (c *bounded) Step(w *World, e *Event) {
 		case *messages.Reserve:
 			c.tried(w, m.Order)
 		case *messages.Start:
-			c.told(w, m)
+			c.told(w, e.Process, m)
 		}
 		return
 	}
@@ -127,11 +128,11 @@ func (c *bounded) tried(w *World, o *messages.Order) {
 }
 
 // told watches the parts of a gang's list.
-func (c *bounded) told(w *World, m *messages.Start) {
+func (c *bounded) told(w *World, from *process, m *messages.Start) {
 	if m.Roster == nil {
 		return
 	}
-	key := listed{m.Order.Epoch, messages.FromToken(m.Order.Token), m.Order.Node}
+	key := listed{from, m.Order.Epoch, messages.FromToken(m.Order.Token), m.Order.Node}
 	if len(m.Roster.Data) == 0 {
 		delete(c.lists, key)
 		return
