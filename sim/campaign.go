@@ -202,8 +202,14 @@ func (s *storage) lead(p *process, holder string) (uint64, error) {
 	if s.outage > 0 || p.host.cut > 0 {
 		return 0, errAway
 	}
+	if s.w.draw.File && s.file == nil {
+		if s.file = openFile(s.w); s.file == nil {
+			return 0, errAway
+		}
+	}
 	epoch, err := s.kept.Lead(holder)
 	if err == nil {
+		s.file.lead(holder, epoch)
 		s.w.seen(Event{Kind: Led, Process: p, Epoch: epoch})
 	}
 	return epoch, err

@@ -14,6 +14,8 @@ type site struct {
 	name         string
 	needsStandby bool
 	needsLease   bool
+	needsFile    bool
+	noFile       bool // what it does to the store is done to the model alone
 	deposes      bool // a leader that has a lease loses it by this
 	rare         bool // it is drawn in one run of ten, not of four
 	calm         bool // no word is lost by it, and no machine, agent or leader
@@ -121,11 +123,19 @@ func (w *World) fired(what string) {
 }
 
 // odds is how probable it is that a run has such faults.
-func (s *site) odds() float64 {
-	if s.rare {
+func (s *site) odds(d *Draw) float64 {
+	switch {
+	case s.needsFile:
+		return 1 // few worlds have one
+	case s.rare:
 		return 0.1
 	}
 	return 0.25
+}
+
+// fits reports whether a world has what a site breaks.
+func (s *site) fits(d *Draw) bool {
+	return (!s.needsLease || !d.Alone) && (!s.needsFile || d.File) && (!s.noFile || !d.File)
 }
 
 // calmIn reports whether no word is lost by a site in such a world.

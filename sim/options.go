@@ -73,6 +73,7 @@ type Draw struct {
 	Levels     []string
 	Schedulers int
 	Alone      bool          // the one scheduler shares its store with nobody: there is no lease
+	File       bool          // it is a file: SQLite itself, beside the model in memory
 	Load       time.Duration // how long jobs keep arriving, and faults happening
 	Gangs      int           // how many gangs are submitted, beside small jobs
 	Small      int
@@ -92,9 +93,9 @@ type Draw struct {
 
 // String is the options line of a failing seed.
 func (d Draw) String() string {
-	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d alone=%t load=%s gangs=%d small=%d longest=%s pace=%s drift=%dppm "+
+	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d alone=%t file=%t load=%s gangs=%d small=%d longest=%s pace=%s drift=%dppm "+
 		"drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s roster-part=%d faults=%s", d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers,
-		d.Alone, d.Load, d.Gangs, d.Small, d.LongestRun, d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, d.Busy, d.RosterPart,
+		d.Alone, d.File, d.Load, d.Gangs, d.Small, d.LongestRun, d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, d.Busy, d.RosterPart,
 		strings.Join(d.Faults, ","))
 }
 
@@ -157,6 +158,7 @@ func (d *Draw) drawFaults(s *source, o Options) {
 	d.Schedulers = s.span(1, 3)
 	d.Busy = s.fork("busy").between(100*time.Millisecond, 3*time.Second)
 	d.Alone = d.Schedulers == 1 && s.fork("alone").chance(0.5)
+	d.File = d.Alone && s.fork("file").chance(0.5)
 	d.DriftPPM = s.below(3) * 5_000
 	d.Drop, d.Double, d.Late = float64(s.below(31))/100, float64(s.below(51))/100, float64(s.below(6))/100
 	d.LateMost = s.between(time.Second, 4*time.Minute)
@@ -167,7 +169,7 @@ func (d *Draw) drawFaults(s *source, o Options) {
 	for len(d.Faults) == 0 {
 		for i := range sites {
 			site := &sites[i]
-			if s.chance(site.odds()) && (d.Schedulers > 1 || !site.needsStandby) && (!d.Alone || !site.needsLease) && (site.calmIn(d) || !calm) {
+			if s.chance(site.odds(d)) && (d.Schedulers > 1 || !site.needsStandby) && site.fits(d) && (site.calmIn(d) || !calm) {
 				d.Faults = append(d.Faults, site.name)
 			}
 		}

@@ -44,6 +44,7 @@ func Run(o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	defer func() { w.store.file.close() }()
 	w.arrive()
 	w.scan()
 	w.RunFor(w.draw.Load)

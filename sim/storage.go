@@ -18,6 +18,7 @@ import (
 type storage struct {
 	w       *World
 	kept    *store.Memory
+	file    *file // beside it; nil: there is none, or nobody has led yet
 	row     row
 	outage  int     // how many faults make every call fail
 	stalled instant // nothing is answered before this
@@ -33,6 +34,7 @@ const (
 	errorLate             // the caller is told of an error, and it is written after that
 	crashed               // the database died at it: it was written, or not
 	answerMissing         // it was written, and no answer ever comes
+	powerLost             // of the scheduler's machine, in the middle of it
 )
 
 // latency is how long one call takes now.
@@ -46,6 +48,9 @@ func (s *storage) trouble(p *process) trouble {
 	switch {
 	case s.outage > 0 || p.host.cut > 0:
 		return errorBefore
+	case s.file != nil && s.file.power:
+		s.file.power = false
+		return powerLost
 	case !s.w.fires("store-error"):
 		return noTrouble
 	}
@@ -64,7 +69,7 @@ func (x *storePort) seat() store.Seat { return x.s.kept.Seat(x.proc.holder().Str
 // Load answers with all that is not over.
 func (x *storePort) Load(epoch uint64, to *actor.PID) {
 	x.read(func() any {
-		loaded, err := x.seat().Load(epoch)
+		loaded, err := x.truth().Load(epoch)
 		switch {
 		case errors.Is(err, store.ErrDeposed):
 			return actors.Loaded{Deposed: true, Err: err.Error()}
@@ -77,7 +82,7 @@ func (x *storePort) Load(epoch uint64, to *actor.PID) {
 
 // Find answers with one job.
 func (x *storePort) Find(q actors.Query, to *actor.PID) {
-	x.read(func() any { return store.Answer(x.s.kept, q) }, actors.Found{Query: q, Err: away}, to)
+	x.read(func() any { return store.Answer(x.truth(), q) }, actors.Found{Query: q, Err: away}, to)
 }
 
 const away = "the store is away"
@@ -118,6 +123,13 @@ func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *act
 			})
 		case crashed:
 			x.crash(epoch, changes)
+		case powerLost:
+			x.crash(epoch, changes)
+			if !x.proc.dead {
+				s.w.note(x.proc, "its machine lost power")
+				x.proc.crash()
+			}
+			return
 		case answerMissing:
 			x.commit(epoch, ticket, changes)
 			return
@@ -134,6 +146,7 @@ func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *act
 func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change) actors.Applied {
 	w := x.s.w
 	verdicts, err := x.seat().Apply(epoch, changes)
+	x.s.file.apply(epoch, changes, verdicts, err)
 	switch {
 	case errors.Is(err, store.ErrDeposed):
 		return actors.Applied{Ticket: ticket, Deposed: true}
@@ -147,10 +160,41 @@ func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change) actors
 
 // crash loses the transaction, or only its answer: nothing had been promised.
 func (x *storePort) crash(epoch uint64, changes []actors.Change) {
+	if x.s.file != nil {
+		x.crashFile(epoch, changes)
+		return
+	}
 	verdicts, err := x.seat().Apply(epoch, changes)
 	kept := x.s.w.chance.below(2)
 	x.s.kept.CrashKeeping(kept)
 	if err == nil && kept > 0 {
 		x.s.w.books.writeAll(x.proc, epoch, changes, verdicts)
+	}
+}
+
+// truth is what leaders read.
+func (x *storePort) truth() store.Store {
+	if x.s.file != nil {
+		return x.s.file.kept
+	}
+	return x.seat()
+}
+
+// crashFile lets the file say which of the two it was, and the model follow.
+func (x *storePort) crashFile(epoch uint64, changes []actors.Change) {
+	s := x.s
+	s.file.loseApply(epoch, changes)
+	if s.file == nil || s.file.agrees(epoch) {
+		return
+	}
+	verdicts, err := s.kept.Apply(epoch, changes)
+	s.kept.Sync()
+	if !s.file.agrees(epoch) {
+		s.w.violate("S8 acknowledged-kept", "after a power loss the file has neither the whole of the last write nor nothing of it")
+		return
+	}
+	if err == nil {
+		s.w.count("store.survived", 1)
+		s.w.books.writeAll(x.proc, epoch, changes, verdicts)
 	}
 }

@@ -1,0 +1,167 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store/sqlite"
+)
+
+// This file owns the real store under some worlds: SQLite on a file, beside the model
+// in memory, which it must agree with at every write and every load. When the power
+// goes in the middle of a write, the disk keeps of what the write had not synced any
+// part. Then the file, opened again, has the whole of that write or nothing of it.
+//
+// The file is a real one in a temporary folder: a file system of our own can be given
+// to SQLite's Go translation only through its C structures, shared memory for the log
+// included, by hand. What a disk may lose is known without that: a transaction is
+// synced before the next one begins, so it is what the last one added to the log.
+// The log's salts are random, and nothing that the world sees depends on them.
+
+// file is the store of a scheduler that is alone.
+type file struct {
+	w      *World
+	folder string
+	opened int // how often, so that no start finds another one's files
+	kept   *sqlite.Store
+	power  bool // goes at the next write
+}
+
+func (f *file) path() string { return filepath.Join(f.folder, fmt.Sprintf("store-%d.db", f.opened)) }
+
+// openFile makes the store of a world that has one.
+func openFile(w *World) *file {
+	// In memory where there is such a place: what SQLite waits for a real disk is nobody's time here.
+	folder, err := os.MkdirTemp("/dev/shm", "synapse-sim-")
+	if err != nil {
+		folder, err = os.MkdirTemp("", "synapse-sim-")
+	}
+	f := &file{w: w, folder: folder}
+	if err == nil {
+		f.kept, err = sqlite.Open(f.path())
+	}
+	if err != nil {
+		w.violate("S8 acknowledged-kept", "the file does not open: %v", err)
+		return nil
+	}
+	return f
+}
+
+// close lets go of the file.
+func (f *file) close() {
+	if f != nil {
+		_ = f.kept.Close()
+		_ = os.RemoveAll(f.folder)
+	}
+}
+
+// lead and apply do there what was done in memory, and must be answered the same.
+func (f *file) lead(holder string, epoch uint64) {
+	if f == nil {
+		return
+	}
+	if got, err := f.kept.Lead(holder); err != nil || got != epoch {
+		f.w.violate("S8 acknowledged-kept", "the file gives epoch %d (%v), and memory %d", got, err, epoch)
+	}
+}
+
+func (f *file) apply(epoch uint64, changes []actors.Change, verdicts []actors.Verdict, failed error) {
+	if f == nil {
+		return
+	}
+	got, err := f.kept.Apply(epoch, changes)
+	if (err == nil) != (failed == nil) || !reflect.DeepEqual(got, verdicts) {
+		f.w.violate("S8 acknowledged-kept", "the file answers %v (%v), and memory %v (%v)", got, err, verdicts, failed)
+	}
+}
+
+// loseApply does a write in whose middle the power goes, and starts anew from what the
+// disk has of it.
+func (f *file) loseApply(epoch uint64, changes []actors.Change) {
+	log := f.path() + "-wal"
+	db, before := f.read(f.path()), f.read(log)
+	_, err := f.kept.Apply(epoch, changes)
+	after, whole := f.read(log), f.read(f.path())
+	if err == nil && bytes.HasPrefix(after, before) && bytes.Equal(db, whole) {
+		after = append(before, f.torn(after[len(before):])...)
+		f.w.count("store.torn", 1)
+	}
+	_ = f.kept.Close()
+	f.opened++
+	f.write(f.path(), whole)
+	f.write(f.path()+"-wal", after)
+	if f.kept, err = sqlite.Open(f.path()); err != nil {
+		f.w.violate("S8 acknowledged-kept", "after a power loss the file does not open: %v", err)
+		f.w.store.file = nil
+		_ = os.RemoveAll(f.folder)
+	}
+}
+
+// torn is what a disk keeps of what was not synced: all of it, the first part, or
+// some of its sectors.
+func (f *file) torn(written []byte) []byte {
+	const sector = 512
+	kept := bytes.Clone(written)
+	switch f.w.toil.below(3) {
+	case 0:
+		return kept
+	case 1:
+		return kept[:f.w.toil.below(len(kept)+1)]
+	}
+	for at := 0; at < len(kept); at += sector {
+		if f.w.toil.chance(0.1) {
+			clear(kept[at:min(at+sector, len(kept))])
+		}
+	}
+	return kept
+}
+
+func (f *file) read(path string) []byte {
+	data, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		panic(err)
+	}
+	return data
+}
+
+func (f *file) write(path string, data []byte) {
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		panic(err)
+	}
+}
+
+// agrees reports whether a leader would load the same from both.
+func (f *file) agrees(epoch uint64) bool {
+	mine, err := f.kept.Load(epoch)
+	model, modelErr := f.w.store.kept.Load(epoch)
+	if err != nil || modelErr != nil {
+		return (err == nil) == (modelErr == nil)
+	}
+	return mine.Arrival == model.Arrival && same(mine.Jobs, model.Jobs) && same(mine.Attempts, model.Attempts) && same(mine.Nodes, model.Nodes)
+}
+
+func same[M messages.Message](a, b []M) bool {
+	for i := range min(len(a), len(b)) {
+		if !proto.Equal(a[i], b[i]) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// storePower lets the power of the scheduler's machine go in the middle of a write.
+func storePower(f *faults) bool {
+	s := f.w.store
+	if s.file == nil || s.file.power || f.w.leader() == nil {
+		return false
+	}
+	s.file.power = true
+	return true
+}
