@@ -26,7 +26,7 @@ type Constants struct {
 
 	BenchFirst     time.Duration
 	BenchCap       time.Duration
-	LaunchFailures int // in a row, then the machine is cordoned
+	LaunchFailures int // in a row by its own fault, or of so many jobs, then the machine is cordoned
 
 	InfraRestarts   int           // cap of restarts that are not the job's fault
 	PrepareFailures int           // of one job: then its image is taken to be broken

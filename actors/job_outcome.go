@@ -98,6 +98,9 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 		j.closeFailed(rec, a, now)
 	case a.End.Cause == messages.Cause_CAUSE_REQUEUED:
 		j.waitAgain(rec, a, now)
+	case a.End.Cause == messages.Cause_CAUSE_PREPARE_FAILED && faultOf(a) == messages.Fault_FAULT_JOB,
+		a.End.Cause == messages.Cause_CAUSE_LAUNCH_FAILED && faultOf(a) == messages.Fault_FAULT_JOB:
+		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail, now) // no other try can end otherwise
 	default:
 		j.closeInfra(rec, a, now)
 	}
@@ -192,8 +195,28 @@ func (j *Job) blame(ctx actor.Context) {
 	end := j.last.End
 	switch end.Cause {
 	case messages.Cause_CAUSE_LAUNCH_FAILED, messages.Cause_CAUSE_PREPARE_FAILED:
-		ctx.Send(j.peers.scheduler, launchFailed{Node: topology.NodeID(end.Node), Detail: end.Detail})
+		if fault := faultOf(j.last); fault != messages.Fault_FAULT_JOB {
+			ctx.Send(j.peers.scheduler, launchFailed{
+				Node: topology.NodeID(end.Node), Detail: end.Detail, Fault: fault,
+				Spec: string(j.rec.RequestHash), Owner: j.rec.GetOwner().GetName(),
+			})
+		}
 	}
+}
+
+// faultOf is whose fault it is that an attempt could not be prepared or
+// launched. One member whose job is wrong is enough: they are all of that job.
+func faultOf(a *messages.AttemptRecord) messages.Fault {
+	fault := messages.Fault_FAULT_UNKNOWN
+	for _, p := range a.Places {
+		switch {
+		case p.Exit.GetFault() == messages.Fault_FAULT_JOB:
+			return messages.Fault_FAULT_JOB
+		case p.Rank == a.End.Rank && p.Exit.GetFault() == messages.Fault_FAULT_MACHINE:
+			fault = messages.Fault_FAULT_MACHINE
+		}
+	}
+	return fault
 }
 
 func (j *Job) logEnd() {

@@ -37,7 +37,8 @@ type machine struct {
 	benchedFor   time.Duration // the last bench, doubling; zero after a success
 	benchSeq     uint64        // of the one in force; timers of earlier ones are stale
 	benchWhy     string        // empty: not benched
-	launchFailed int           // in a row
+	launchFailed int           // in a row, by its own fault
+	doubts       []doubt       // failures since it last did well that may be the jobs'
 	drainSeq     uint64
 	withdrawn    int // devices that the view knows to be out of service
 }

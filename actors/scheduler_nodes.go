@@ -369,7 +369,7 @@ func (s *Scheduler) applyVerb(ctx actor.Context, m *machine, q *messages.ChangeN
 		s.remove(ctx, m)
 		return
 	case messages.NodeVerb_NODE_VERB_UNCORDON:
-		m.launchFailed, m.benchWhy, m.benchedFor = 0, "", 0
+		m.launchFailed, m.doubts, m.benchWhy, m.benchedFor = 0, nil, "", 0
 		m.drainSeq++
 	case messages.NodeVerb_NODE_VERB_DRAIN:
 		s.armDrain(ctx, m)

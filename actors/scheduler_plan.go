@@ -190,24 +190,8 @@ func (s *Scheduler) onUnbench(ctx actor.Context, m unbench) {
 func (s *Scheduler) onLaunched(m launched) {
 	for _, n := range m.Nodes {
 		if who := s.machines[n]; who != nil {
-			who.launchFailed, who.benchedFor = 0, 0
+			who.launchFailed, who.doubts, who.benchedFor = 0, nil, 0
 		}
-	}
-}
-
-// onLaunchFailed leaves the machine out, and after some in a row closes it: it
-// is the machine, not the jobs.
-func (s *Scheduler) onLaunchFailed(ctx actor.Context, m launchFailed) {
-	who := s.machines[m.Node]
-	if who == nil {
-		return
-	}
-	who.launchFailed++
-	s.bench(ctx, who, m.Detail)
-	s.refresh(ctx, who)
-	if who.launchFailed >= s.p.Constants.LaunchFailures && who.record.Cordoned == nil {
-		deed := &messages.Deed{By: &messages.Principal{Name: "synapse"}, AtUnixMs: s.p.Clock.WallMs(), Reason: "launches fail: " + m.Detail}
-		s.edit(ctx, who, nodeEdit{change: func(r *messages.NodeRecord) { r.Cordoned = deed }})
 	}
 }
 

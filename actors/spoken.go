@@ -184,8 +184,10 @@ type (
 	launched struct{ Nodes []topology.NodeID }
 	// launchFailed: this one could not, or could not prepare it.
 	launchFailed struct {
-		Node   topology.NodeID
-		Detail string
+		Node        topology.NodeID
+		Detail      string
+		Fault       messages.Fault
+		Spec, Owner string // of the job
 	}
 )
 

@@ -158,9 +158,13 @@ func (l *launcher) prepare(c *messages.PrepareTask, agent *process, to *actor.PI
 	switch {
 	case l.w.fires("prepare-hang"):
 		t.slow = true
+	case l.w.fires("job-wrong"):
+		l.later(t, l.w.chance.between(time.Millisecond, 2*time.Second), func() {
+			l.failed(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "the job names what no machine lets it", messages.Fault_FAULT_JOB)
+		})
 	case l.w.fires("prepare-fail"):
 		l.later(t, l.w.chance.between(time.Millisecond, 2*time.Second), func() {
-			l.end(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "the image could not be fetched")
+			l.failed(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "the image could not be fetched", messages.Fault_FAULT_UNKNOWN)
 		})
 	default:
 		l.later(t, l.w.chance.skewed(2*time.Millisecond, 4*time.Second), func() { l.ready(t) })
@@ -181,7 +185,7 @@ func (l *launcher) ready(t *task) {
 // spoil loses what was prepared, unless it has started meanwhile.
 func (l *launcher) spoil(t *task) {
 	if t.state == taskPrepared {
-		l.end(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "its rootfs has vanished")
+		l.failed(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "its rootfs has vanished", messages.Fault_FAULT_UNKNOWN)
 	}
 }
 
@@ -207,7 +211,7 @@ func (l *launcher) start(c *messages.StartTask, agent *process, to *actor.PID) {
 		return
 	}
 	if l.w.fires("launch-fail") {
-		l.end(t, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, 125, "the container could not be set up")
+		l.failed(t, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, 125, "the container could not be set up", messages.Fault_FAULT_MACHINE)
 		return
 	}
 	l.later(t, l.w.chance.skewed(time.Millisecond, 300*time.Millisecond), func() { l.spawn(t, c) })
@@ -264,6 +268,14 @@ func (l *launcher) exited(t *task, code int32, oom bool) {
 	t.exit.Oom = oom
 	if code > 128 {
 		t.exit.Signal = code - 128
+	}
+}
+
+// failed is the end of what never ran, by whoever's fault.
+func (l *launcher) failed(t *task, kind messages.ExitKind, code int32, detail string, fault messages.Fault) {
+	if t.state != taskGone {
+		l.end(t, kind, code, detail)
+		t.exit.Fault = fault
 	}
 }
 

@@ -39,6 +39,7 @@ func init() {
 		{name: "disk-stall", calm: true, act: diskStall},
 		{name: "disk-torn", act: diskTorn},
 		{name: "prepare-fail", calm: true},
+		{name: "job-wrong", calm: true},
 		{name: "prepare-hang", calm: true},
 		{name: "prepared-lost", calm: true},
 		{name: "launch-fail", calm: true},
