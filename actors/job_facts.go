@@ -270,6 +270,7 @@ func (j *Job) sightMissing(ctx actor.Context, a *messages.AttemptRecord, m sight
 // sightAlive: the machine has the attempt; stop it if it is over, and notice
 // when an agent came back with less than it had.
 func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m sighted) {
+	j.noteBegun(m)
 	switch {
 	case a.End != nil:
 		j.stopAt(ctx, a, m.Node)
@@ -356,25 +357,14 @@ func (j *Job) onMoveOff(ctx actor.Context, m moveOff) {
 	}
 }
 
-// armTimeLimit counts the limit from the barrier, across takeovers.
-func (j *Job) armTimeLimit(ctx actor.Context) {
-	limit := j.rec.Spec.TimeLimitMs
-	since := max(j.att.StartedUnixMs, j.started)
-	if limit == 0 || since == 0 {
-		return
-	}
-	left := min(max(since+limit-j.p.Clock.WallMs(), 0), limit)
-	j.p.Clock.After(millis(left), ctx.Self(), timeUp{j.token})
-}
-
 func (j *Job) onTimer(ctx actor.Context, m any) {
 	switch m := m.(type) {
 	case backoffOver:
-		if m.Seq == j.timers && j.states.in("queued") && !j.kept() {
-			ctx.Send(j.peers.scheduler, waits{j.rec})
+		if m.Seq == j.timers && j.states.in("queued") {
+			j.wait(ctx)
 		}
 	case timeUp:
-		if m.Token == j.token && j.states.in("starting", "running") {
+		if m.Seq == j.limitTimer && m.Token == j.token && j.states.in("starting", "running") {
 			j.finish(ctx, messages.Cause_CAUSE_TIME_LIMIT, "the time limit was reached", "")
 		}
 	case graceOver:

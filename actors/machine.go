@@ -32,6 +32,7 @@ type machine struct {
 	turnedAway  string   // the machine that was last refused under this name
 	halted      string   // why nothing is admitted anywhere
 	ledger      *messages.LedgerReport
+	reportedAt  Instant // when it came
 	tenants     []*tenant
 
 	benchedFor   time.Duration // the last bench, doubling; zero after a success
@@ -94,8 +95,8 @@ func (m *machine) slice(t topology.Token) *messages.SliceReport {
 }
 
 // take over a newer ledger: claims that it covers go.
-func (m *machine) report(l *messages.LedgerReport) {
-	m.ledger = l
+func (m *machine) report(l *messages.LedgerReport, now Instant) {
+	m.ledger, m.reportedAt = l, now
 	kept := m.tenants[:0]
 	for _, who := range m.tenants {
 		covered := who.version > 0 && l.Version >= who.version

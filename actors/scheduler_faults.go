@@ -42,7 +42,7 @@ func (s *Scheduler) onLaunchFailed(ctx actor.Context, m launchFailed) {
 		s.doubt(who, doubt{m.Spec, m.Owner})
 		broken = s.convicted(who)
 	}
-	s.bench(ctx, who, m.Detail)
+	s.bench(ctx, who, m.Detail, m.Rest)
 	s.refresh(ctx, who)
 	if broken && who.record.Cordoned == nil && s.mayClose(who) {
 		deed := &messages.Deed{By: &messages.Principal{Name: closer}, AtUnixMs: s.p.Clock.WallMs(), Reason: "launches fail: " + m.Detail}

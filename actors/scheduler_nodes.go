@@ -151,7 +151,7 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 	}
 	m.up, m.everUp = true, true
 	if h.Ledger.Version >= m.version() {
-		m.report(h.Ledger)
+		m.report(h.Ledger, s.p.Clock.Now())
 	}
 	s.house(ctx, m)
 	m.enrolled++
@@ -192,7 +192,7 @@ func (s *Scheduler) sight(ctx actor.Context, m *machine, job topology.JobID, t t
 func (s *Scheduler) tellSight(ctx actor.Context, m *machine, e *livingJob, t topology.Token, sl *messages.SliceReport) {
 	if e.pid != nil && !e.remakes {
 		ctx.Send(e.pid, sighted{
-			Node: m.id, MachineID: m.record.MachineId, Incarnation: m.incarnation, Token: t, Version: m.version(), Slice: sl,
+			Node: m.id, MachineID: m.record.MachineId, Incarnation: m.incarnation, Token: t, Version: m.version(), Slice: sl, Heard: m.reportedAt,
 		})
 	}
 }
@@ -249,7 +249,7 @@ func (s *Scheduler) onReported(ctx actor.Context, r reported) {
 	if m == nil || !m.up || !messages.SameIncarnation(m.incarnation, r.Incarnation) || r.Ledger.Version < m.version() {
 		return
 	}
-	m.report(r.Ledger)
+	m.report(r.Ledger, s.p.Clock.Now())
 	for _, sl := range r.Ledger.Slices {
 		job := topology.JobID(sl.Job)
 		if len(sl.Exits) > 0 || sl.State == messages.SliceState_SLICE_STATE_OVER || s.jobs[job] == nil || m.tenant(messages.FromToken(sl.Token)) == nil {

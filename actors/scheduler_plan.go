@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/messages"
@@ -66,7 +68,20 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		told.Targets[last].Members = members[i+1-there : i+1 : i+1]
 		s.lodge(m, told.Token, a.Job, slot.Amount, true)
 	}
+	told.NoOther = s.indispensable(s.jobs[a.Job].refused)
 	ctx.Send(s.jobs[a.Job].pid, told)
+}
+
+// indispensable reports whether a gang that one machine could not prepare can never
+// be placed without that machine.
+func (s *Scheduler) indispensable(rec *messages.JobRecord) bool {
+	if on := rec.GetPrepareFailedOn(); len(on) == 1 {
+		others := s.fabric.Clone()
+		others.Remove(topology.NodeID(on[0]))
+		possible, _ := topology.Feasible(others, messages.GangOf(rec.Spec))
+		return !possible
+	}
+	return false
 }
 
 // lodge notes that an attempt may be on a machine.
@@ -85,6 +100,9 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	id := topology.JobID(m.Record.Id)
 	if _, ok := s.queue.Get(id); ok || s.jobs[id] == nil {
 		return
+	}
+	if s.jobs[id].refused = nil; len(m.Record.PrepareFailedOn) > 0 {
+		s.jobs[id].refused = m.Record
 	}
 	spec := m.Record.Spec
 	s.queue.Add(policy.Waiting{
@@ -160,18 +178,18 @@ func (s *Scheduler) onBalked(ctx actor.Context, m balked) {
 	}
 	corrected := false
 	if m.Ledger != nil && messages.SameIncarnation(who.incarnation, m.Origin.GetIncarnation()) && m.Ledger.Version > who.version() {
-		who.report(m.Ledger)
+		who.report(m.Ledger, s.p.Clock.Now())
 		corrected = m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE
 	}
 	if !corrected {
-		s.bench(ctx, who, m.Detail)
+		s.bench(ctx, who, m.Detail, 0)
 	}
 	s.refresh(ctx, who)
 }
 
 // bench leaves a machine out, longer each time until it does well again.
-func (s *Scheduler) bench(ctx actor.Context, m *machine, why string) {
-	m.benchedFor = min(max(2*m.benchedFor, s.p.Constants.BenchFirst), s.p.Constants.BenchCap)
+func (s *Scheduler) bench(ctx actor.Context, m *machine, why string, atLeast time.Duration) {
+	m.benchedFor = min(max(2*m.benchedFor, s.p.Constants.BenchFirst, atLeast), s.p.Constants.BenchCap)
 	m.benchSeq++
 	m.benchWhy = why
 	if why == "" {

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/messages"
@@ -114,6 +116,8 @@ type (
 	admit struct {
 		Token   topology.Token
 		Targets []Target // in rank order
+		// NoOther: the gang could never be placed without the machine where preparing it failed.
+		NoOther bool
 	}
 	// declined: the job wants no attempt now. Job → Scheduler.
 	declined struct{ Token topology.Token }
@@ -133,6 +137,7 @@ type (
 		Token       topology.Token
 		Version     uint64
 		Slice       *messages.SliceReport // nil: nothing
+		Heard       Instant               // when the machine said so
 	}
 	// nodeLost: the machine was declared dead. Scheduler → Job.
 	nodeLost struct {
@@ -187,7 +192,8 @@ type (
 		Node        topology.NodeID
 		Detail      string
 		Fault       messages.Fault
-		Spec, Owner string // of the job
+		Spec, Owner string        // of the job
+		Rest        time.Duration // at least so long it is left out
 	}
 )
 

@@ -50,6 +50,8 @@ type task struct {
 	began     actors.Instant
 	spawnedAt instant
 	killing   bool // a stop is on its way
+	told      bool // to stop, while it ran
+	saves     bool // it saves its work when it is told to, and exits 0
 	slow      bool // it will never be prepared
 }
 
@@ -135,7 +137,9 @@ func (l *launcher) known(k taskKey, agent *process, to *actor.PID) *task {
 }
 
 func (l *launcher) add(k taskKey, job string, spec *messages.JobSpec, grant *messages.Grant) *task {
-	t := &task{key: k, job: job, grant: grant, deaf: parseScript(spec.GetCommand()).deaf}
+	t := &task{key: k, job: job, grant: grant}
+	plan := parseScript(spec.GetCommand())
+	t.deaf, t.saves = plan.deaf, plan.saves
 	t.signal = spec.GetStop().GetSignal()
 	t.fence = time.Duration(spec.GetStopWhenLostMs()) * time.Millisecond
 	t.grace = l.w.constants.StopGrace
@@ -265,7 +269,7 @@ func (l *launcher) keep(t *task) {
 
 func (l *launcher) exited(t *task, code int32, oom bool) {
 	l.end(t, messages.ExitKind_EXIT_KIND_EXITED, code, "")
-	t.exit.Oom = oom
+	t.exit.Oom, t.exit.ByItself = oom, !t.told
 	if code > 128 {
 		t.exit.Signal = code - 128
 	}
@@ -306,7 +310,7 @@ func (l *launcher) answer(t *task) {
 	case taskPrepared:
 		t.agent.tell(t.to, &messages.TaskPrepared{Id: t.key.id()})
 	case taskRunning:
-		t.agent.tell(t.to, &messages.TaskStarted{Id: t.key.id()})
+		t.agent.tell(t.to, &messages.TaskStarted{Id: t.key.id(), StartedNs: int64(t.began)})
 	case taskGone:
 		t.agent.tell(t.to, &messages.TaskGone{Id: t.key.id(), Exit: copyOf(t.exit)})
 	}
@@ -347,12 +351,24 @@ func (l *launcher) terminate(t *task, grace time.Duration) {
 		l.later(t, l.w.chance.between(time.Millisecond, 50*time.Millisecond), func() {
 			l.end(t, messages.ExitKind_EXIT_KIND_NEVER_STARTED, 0, "")
 		})
-	case t.deaf || l.w.fires("term-ignored"):
-		l.later(t, grace, func() { l.exited(t, 137, false) })
 	default:
-		soon := l.w.chance.skewed(2*time.Millisecond, min(3*time.Second, max(grace, 4*time.Millisecond)))
-		l.later(t, soon, func() { l.exited(t, 143, false) })
+		t.told = true
+		l.signal(t, grace)
 	}
+}
+
+// signal is what a running task makes of being told to stop.
+func (l *launcher) signal(t *task, grace time.Duration) {
+	if t.deaf || l.w.fires("term-ignored") {
+		l.later(t, grace, func() { l.exited(t, 137, false) })
+		return
+	}
+	code := int32(143)
+	if t.saves {
+		code = 0
+	}
+	soon := l.w.chance.skewed(2*time.Millisecond, min(3*time.Second, max(grace, 4*time.Millisecond)))
+	l.later(t, soon, func() { l.exited(t, code, false) })
 }
 
 func (l *launcher) forget(k taskKey) {

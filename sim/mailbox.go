@@ -24,6 +24,8 @@ type mailbox struct {
 	suspended bool
 	busy      instant // until then its actor is at its last step
 	queued    bool    // it stands among the engine's ready ones, or is parked
+	drafted   instant // when a Job last handed a write to the Journal
+	answered  bool    // what it handles now is the answer to that write
 }
 
 // fifo is a queue that gives its memory back when it is empty.
@@ -59,6 +61,9 @@ func (m *mailbox) PostUserMessage(message any) {
 		return
 	}
 	m.user.push(message)
+	if m.kind == actors.KindJournal {
+		m.proc.draft(unwrapped(message))
+	}
 	m.proc.w.mailed(m)
 	m.wake()
 }
@@ -126,6 +131,7 @@ func (m *mailbox) deliver(message any, system bool) {
 // receive runs the actor on a user message, with the observers around it.
 func (m *mailbox) receive(message any) {
 	w := m.proc.w
+	_, m.answered = unwrapped(message).(actors.Written)
 	if !m.proc.observed(m.kind) {
 		m.invoker.InvokeUserMessage(message)
 		return

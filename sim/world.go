@@ -133,6 +133,7 @@ func (w *World) build() {
 	}
 	w.client = newClient(w)
 	w.faults = newFaults(w)
+	w.faults.strayClocks()
 	if w.checking {
 		w.observer = newObserver(w)
 		w.checks = newInvariants()
