@@ -26,10 +26,11 @@ type Constants struct {
 
 	BenchFirst     time.Duration
 	BenchCap       time.Duration
-	LaunchFailures int // in a row, then the machine is cordoned
+	LaunchFailures int // in a row by its own fault, or of so many jobs, then the machine is cordoned
 
 	InfraRestarts   int           // cap of restarts that are not the job's fault
-	PrepareFailures int           // of one job: then its image is taken to be broken
+	PrepareFailures int           // of one job since it last ran: then its image is taken to be broken
+	PrepareBackoff  time.Duration // after the first of them, doubling to BackoffCap: a trouble that passes is not the image's
 	BackoffCap      time.Duration // of restart.backoff doubling
 
 	SubmitsQueued int // submits waiting for the disk; beyond it clients are told to come later
@@ -74,7 +75,8 @@ func DefaultConstants() Constants {
 		LaunchFailures: 3,
 
 		InfraRestarts:   100,
-		PrepareFailures: 3,
+		PrepareFailures: 4,
+		PrepareBackoff:  5 * time.Second,
 		BackoffCap:      10 * time.Minute,
 
 		SubmitsQueued: 10_000,

@@ -1,8 +1,6 @@
 package actors
 
 import (
-	"time"
-
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
@@ -51,7 +49,12 @@ type Job struct {
 	resend      resend
 	timers      uint64 // numbers the timers of a state: older ones are stale
 	seq         uint64
-	life        uint64 // which actor of this job in this epoch: its writes are told apart by it
+	backedOff   Instant // until then the job waits after its last attempt
+	begunBefore bool    // the attempt may have passed its barrier under an earlier leader
+	begun       Instant // when its last machine began, by what they say; 0: none says
+	noOther     bool    // than the machine where preparing failed: the gang cannot do without it
+	limitTimer  uint64  // of the time limit
+	life        uint64  // which actor of this job in this epoch: its writes are told apart by it
 	writes      uint32
 }
 
@@ -91,8 +94,11 @@ var jobTable = Table{Kind: KindJob, Edges: []Edge{
 
 type (
 	backoffOver struct{ Seq uint64 }
-	timeUp      struct{ Token topology.Token }
-	graceOver   struct {
+	timeUp      struct {
+		Token topology.Token
+		Seq   uint64
+	}
+	graceOver struct {
 		Token topology.Token
 		Node  topology.NodeID
 		Since Instant
@@ -192,6 +198,7 @@ func (j *Job) onBorn(ctx actor.Context) {
 		j.states.become("finished", "settling")
 	case j.att == nil:
 		j.states.become("queued", "queued")
+		j.backOff()
 	case j.att.End != nil:
 		j.states.become("ended", "stopping")
 	default:
@@ -233,8 +240,11 @@ func (j *Job) resume(ctx actor.Context) {
 		}
 		plan.Targets[i].Members = append(plan.Targets[i].Members, &messages.Member{Rank: p.Rank, Amount: p.Grant.Amount})
 	}
+	j.begunBefore = true
 	j.coordinate(ctx, plan)
-	j.armTimeLimit(ctx)
+	if j.att.StartedUnixMs != 0 {
+		j.armTimeLimit(ctx, j.p.Clock.Now()) // in full, until its machines have been heard
+	}
 }
 
 func (j *Job) coordinate(ctx actor.Context, plan attemptPlan) {
@@ -244,17 +254,15 @@ func (j *Job) coordinate(ctx actor.Context, plan attemptPlan) {
 	})
 }
 
-// wait puts the job into the queue, unless it is held, must back off, or a
-// machine that can be reached still owes evidence of an earlier attempt.
+// wait puts the job into the queue, unless it is held, must back off, or tasks of
+// an earlier attempt may still run.
 func (j *Job) wait(ctx actor.Context) {
 	if j.cancel != nil || j.kept() || j.owesReachable() {
 		return
 	}
 	j.timers++
-	if ms := j.rec.NotBeforeUnixMs - j.p.Clock.WallMs(); ms > 0 {
-		// A wall clock that jumped must not keep the job for longer than it could have been told to wait.
-		wait := min(time.Duration(ms)*time.Millisecond, j.longestWait())
-		j.p.Clock.After(wait, ctx.Self(), backoffOver{j.timers})
+	if left := j.barredUntil().Since(j.p.Clock.Now()); left > 0 {
+		j.p.Clock.After(left, ctx.Self(), backoffOver{j.timers})
 		return
 	}
 	ctx.Send(j.peers.scheduler, waits{j.rec})
@@ -274,12 +282,12 @@ func (j *Job) owesReachable() bool {
 }
 
 func (j *Job) onAdmit(ctx actor.Context, m admit) {
-	if !j.states.in("queued") || j.writing || j.cancel != nil || j.kept() || j.owesReachable() {
+	if !j.states.in("queued") || j.writing || j.cancel != nil || j.kept() || j.barred() {
 		ctx.Send(j.peers.scheduler, declined{m.Token, m.Targets})
 		return
 	}
 	j.states.become("admitted", "reserving")
-	j.moved = nil
+	j.moved, j.begunBefore, j.begun, j.noOther = nil, false, 0, m.NoOther
 	if len(j.seats) == 0 {
 		j.seats = make(map[topology.NodeID]*seat, len(m.Targets))
 	}
@@ -339,7 +347,7 @@ func (j *Job) onBarrierPassed(ctx actor.Context, m barrierPassed) {
 	if j.att.StartedUnixMs == 0 {
 		j.started = j.p.Clock.WallMs()
 	}
-	j.armTimeLimit(ctx)
+	j.armTimeLimit(ctx, j.passedBarrier())
 	j.show(ctx)
 	j.advance(ctx)
 }

@@ -274,6 +274,7 @@ func (j *Job) sightMissing(ctx actor.Context, a *messages.AttemptRecord, m sight
 // sightAlive: the machine has the attempt; stop it if it is over, and notice
 // when an agent came back with less than it had.
 func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m sighted) {
+	j.noteBegun(m)
 	switch {
 	case a.End != nil:
 		j.stopAt(ctx, a, m.Node)
@@ -370,25 +371,14 @@ func (j *Job) onDoubted(ctx actor.Context, m doubted) {
 	}
 }
 
-// armTimeLimit counts the limit from the barrier, across takeovers.
-func (j *Job) armTimeLimit(ctx actor.Context) {
-	limit := j.rec.Spec.TimeLimitMs
-	since := max(j.att.StartedUnixMs, j.started)
-	if limit == 0 || since == 0 {
-		return
-	}
-	left := min(max(since+limit-j.p.Clock.WallMs(), 0), limit)
-	j.p.Clock.After(millis(left), ctx.Self(), timeUp{j.token})
-}
-
 func (j *Job) onTimer(ctx actor.Context, m any) {
 	switch m := m.(type) {
 	case backoffOver:
-		if m.Seq == j.timers && j.states.in("queued") && !j.kept() {
-			ctx.Send(j.peers.scheduler, waits{j.rec})
+		if m.Seq == j.timers && j.states.in("queued") {
+			j.wait(ctx)
 		}
 	case timeUp:
-		if m.Token == j.token && j.states.in("starting", "running") {
+		if m.Seq == j.limitTimer && m.Token == j.token && j.states.in("starting", "running") {
 			j.finish(ctx, messages.Cause_CAUSE_TIME_LIMIT, "the time limit was reached", "")
 		}
 	case graceOver:

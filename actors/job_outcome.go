@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,25 @@ func verdictOf(a *messages.AttemptRecord) *messages.End {
 		return nil
 	}
 	return &messages.End{Cause: messages.Cause_CAUSE_SUCCEEDED, Rank: -1}
+}
+
+// finishedByItself reports whether every member exited 0 before anybody told it to
+// stop, whatever was called the attempt's end before that was known. An exit of 0
+// alone does not prove it: tasks that are told to stop save their work and exit 0.
+func finishedByItself(a *messages.AttemptRecord) bool {
+	for _, p := range a.Places {
+		if p.Exit == nil || !succeeded(p.Exit) || !p.Exit.ByItself {
+			return false
+		}
+	}
+	return true
+}
+
+// concludeLate takes an attempt for the job's success that had ended otherwise, as
+// far as was known: there is no other after it.
+func concludeLate(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
+	words := fmt.Sprintf("every member of run %d had exited 0 before it was stopped", a.Run)
+	conclude(rec, messages.JobState_JOB_STATE_SUCCEEDED, 0, words, now)
 }
 
 func succeeded(e *messages.Exit) bool {
@@ -90,6 +110,8 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	switch {
 	case a.End.Cause == messages.Cause_CAUSE_SUCCEEDED:
 		conclude(rec, messages.JobState_JOB_STATE_SUCCEEDED, 0, "", now)
+	case rec.Cancel == nil && a.End.Cause != messages.Cause_CAUSE_TIME_LIMIT && finishedByItself(a):
+		concludeLate(rec, a, now)
 	case rec.Cancel != nil:
 		conclude(rec, messages.JobState_JOB_STATE_CANCELLED, 0, wordsOfCancel(rec.Cancel), now)
 	case a.End.Cause == messages.Cause_CAUSE_TIME_LIMIT:
@@ -98,6 +120,9 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 		j.closeFailed(rec, a, now)
 	case a.End.Cause == messages.Cause_CAUSE_REQUEUED:
 		j.waitAgain(rec, a, now)
+	case a.End.Cause == messages.Cause_CAUSE_PREPARE_FAILED && faultOf(a) == messages.Fault_FAULT_JOB,
+		a.End.Cause == messages.Cause_CAUSE_LAUNCH_FAILED && faultOf(a) == messages.Fault_FAULT_JOB:
+		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail, now) // no other try can end otherwise
 	default:
 		j.closeInfra(rec, a, now)
 	}
@@ -110,17 +135,11 @@ func wordsOfCancel(cancel *messages.Deed) string {
 // closeFailed counts against the job's own limit, and backs off.
 func (j *Job) closeFailed(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
 	rec.Failures++
-	restart := rec.Spec.GetRestart()
-	if rec.Failures > restart.GetLimit() {
+	if rec.Failures > rec.Spec.GetRestart().GetLimit() {
 		conclude(rec, messages.JobState_JOB_STATE_FAILED, exitCodeOf(a), a.End.Detail, now)
 		return
 	}
-	wait := time.Duration(restart.GetBackoffMs()) * time.Millisecond
-	for range min(rec.Failures-1, 30) {
-		wait = min(2*wait, j.p.Constants.BackoffCap)
-	}
-	rec.State = messages.JobState_JOB_STATE_QUEUED
-	rec.NotBeforeUnixMs = now + wait.Milliseconds()
+	j.waitAgain(rec, a, now)
 }
 
 // closeInfra counts what was not the job's fault against a cap of its own and
@@ -128,43 +147,55 @@ func (j *Job) closeFailed(rec *messages.JobRecord, a *messages.AttemptRecord, no
 // machine it is tried on: so preparing is tried only a few times.
 func (j *Job) closeInfra(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
 	rec.InfraRestarts++
-	if c := a.End.Cause; c == messages.Cause_CAUSE_PREPARE_FAILED || c == messages.Cause_CAUSE_PREPARE_TIMEOUT {
-		rec.PrepareFailures++
-	}
-	if int(rec.InfraRestarts) > j.p.Constants.InfraRestarts || int(rec.PrepareFailures) >= j.p.Constants.PrepareFailures {
+	notePreparing(rec, a)
+	switch {
+	case neverPrepared(a) && j.imageBroken(rec):
+		words := fmt.Sprintf("%s (preparing failed %d times, on %s)", a.End.Detail, rec.PrepareFailures, strings.Join(rec.PrepareFailedOn, ", "))
+		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, words, now)
+	case int(rec.InfraRestarts) > j.p.Constants.InfraRestarts:
 		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail, now)
-		return
+	default:
+		j.waitAgain(rec, a, now)
 	}
-	j.waitAgain(rec, a, now)
 }
 
-// waitAgain puts the job back into its place, from when nothing of the attempt
-// can run any more.
+// neverPrepared reports whether an attempt ended because a member could not be prepared.
+func neverPrepared(a *messages.AttemptRecord) bool {
+	c := a.GetEnd().GetCause()
+	return c == messages.Cause_CAUSE_PREPARE_FAILED || c == messages.Cause_CAUSE_PREPARE_TIMEOUT
+}
+
+// notePreparing counts an attempt that could not be prepared, and where that was.
+func notePreparing(rec *messages.JobRecord, a *messages.AttemptRecord) {
+	if !neverPrepared(a) {
+		return
+	}
+	rec.PrepareFailures++
+	on := slices.Clone(rec.PrepareFailedOn)
+	for _, p := range a.Places {
+		failed := p.Exit.GetKind() == messages.ExitKind_EXIT_KIND_PREPARE_FAILED || p.Node == a.End.Node
+		if failed && len(on) < 2 && !slices.Contains(on, p.Node) {
+			on = append(on, p.Node)
+		}
+	}
+	rec.PrepareFailedOn = on
+}
+
+// imageBroken takes the job's image to be broken once preparing has failed often
+// enough, and on two machines: one alone may be at fault itself, unless the gang
+// can do without it nowhere. Backing off meanwhile outlasts a trouble that passes.
+func (j *Job) imageBroken(rec *messages.JobRecord) bool {
+	return int(rec.PrepareFailures) >= j.p.Constants.PrepareFailures && (len(rec.PrepareFailedOn) > 1 || j.noOther)
+}
+
+// waitAgain puts the job back into its place. When it is tried again is told to
+// people; what counts is barredUntil.
 func (j *Job) waitAgain(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
 	rec.State = messages.JobState_JOB_STATE_QUEUED
 	rec.NotBeforeUnixMs = 0
-	if a.Owes() && rec.Spec.StopWhenLostMs > 0 {
-		rec.NotBeforeUnixMs = now + j.fencedIn(a).Milliseconds()
+	if wait := max(j.backoffAfter(rec, a), j.fencedUntil(a).Since(j.p.Clock.Now())); wait > 0 {
+		rec.NotBeforeUnixMs = now + wait.Milliseconds()
 	}
-}
-
-// fencedIn is how long until the supervisors on machines that cannot be reached
-// have surely stopped their tasks: they count from the last heartbeat that we
-// acknowledged, which cannot be later than when we last heard them.
-func (j *Job) fencedIn(a *messages.AttemptRecord) time.Duration {
-	var latest Instant
-	for _, p := range a.Places {
-		if s := j.seats[topology.NodeID(p.Node)]; p.Exit == nil {
-			latest = max(latest, s.since)
-		}
-	}
-	return max(latest.Plus(fenceWait(j.rec.Spec, j.p.Constants)).Since(j.p.Clock.Now()), 0)
-}
-
-// fenceWait is stopWhenLost and the grace after it, and 1% for clocks that drift.
-func fenceWait(spec *messages.JobSpec, c Constants) time.Duration {
-	wait := time.Duration(spec.StopWhenLostMs)*time.Millisecond + graceOf(spec, c)
-	return wait + wait/100
 }
 
 func graceOf(spec *messages.JobSpec, c Constants) time.Duration {
@@ -187,13 +218,47 @@ func conclude(rec *messages.JobRecord, s messages.JobState, code int32, outcome 
 	rec.State, rec.ExitCode, rec.Outcome, rec.FinishedUnixMs = s, code, outcome, now
 }
 
-// blame tells the Scheduler of a machine that could not launch or prepare.
+// blame tells the Scheduler of a machine that could not launch or prepare. It
+// rests until the job has looked elsewhere.
 func (j *Job) blame(ctx actor.Context) {
 	end := j.last.End
 	switch end.Cause {
 	case messages.Cause_CAUSE_LAUNCH_FAILED, messages.Cause_CAUSE_PREPARE_FAILED:
-		ctx.Send(j.peers.scheduler, launchFailed{Node: topology.NodeID(end.Node), Detail: end.Detail})
+		if fault := faultOf(j.last); fault != messages.Fault_FAULT_JOB {
+			ctx.Send(j.peers.scheduler, launchFailed{
+				Node: topology.NodeID(end.Node), Detail: end.Detail, Fault: fault,
+				Spec: string(j.rec.RequestHash), Owner: j.rec.GetOwner().GetName(), Rest: j.restAfter(),
+			})
+		}
 	}
+}
+
+// restAfter is for how long a machine is left out on which preparing failed.
+func (j *Job) restAfter() time.Duration {
+	rec := j.rec.Revise()
+	if j.att != nil { // it is not closed yet
+		notePreparing(rec, j.att)
+	}
+	wait := j.backoffAfter(rec, j.last)
+	if wait == 0 {
+		return 0
+	}
+	return wait + 2*j.p.Constants.BenchFirst
+}
+
+// faultOf is whose fault it is that an attempt could not be prepared or
+// launched. One member whose job is wrong is enough: they are all of that job.
+func faultOf(a *messages.AttemptRecord) messages.Fault {
+	fault := messages.Fault_FAULT_UNKNOWN
+	for _, p := range a.Places {
+		switch {
+		case p.Exit.GetFault() == messages.Fault_FAULT_JOB:
+			return messages.Fault_FAULT_JOB
+		case p.Rank == a.End.Rank && p.Exit.GetFault() == messages.Fault_FAULT_MACHINE:
+			fault = messages.Fault_FAULT_MACHINE
+		}
+	}
+	return fault
 }
 
 func (j *Job) logEnd() {

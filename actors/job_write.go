@@ -2,7 +2,6 @@ package actors
 
 import (
 	"slices"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -55,9 +54,11 @@ func (j *Job) advance(ctx actor.Context) {
 }
 
 // mayNotCommit: the reservations may have lapsed, the job is not wanted any
-// more, or a machine that has come back still runs an earlier attempt.
+// more, a machine that has come back or was lost again may run an earlier attempt,
+// or it is known by now that an earlier one had succeeded.
 func (j *Job) mayNotCommit() bool {
-	return j.p.Clock.Now() >= j.decide.DecideBy || j.cancel != nil || j.moved != nil || j.owesReachable()
+	return j.p.Clock.Now() >= j.decide.DecideBy || j.cancel != nil || j.moved != nil || j.barred() ||
+		slices.ContainsFunc(j.owed, func(a *messages.AttemptRecord) bool { return finishedByItself(j.withExits(a)) })
 }
 
 // compose drafts the next write from what is on disk and what is known.
@@ -101,6 +102,15 @@ func (j *Job) draftDeeds(d *draft) {
 // draftExits adds the evidence that has come in. It never replaces any: the
 // first word on how a member ended stands.
 func (j *Job) draftExits(d *draft, a *messages.AttemptRecord) *messages.AttemptRecord {
+	if next := j.withExits(a); next != a {
+		d.touch(next)
+		return next
+	}
+	return a
+}
+
+// withExits is an attempt with the evidence that has come in.
+func (j *Job) withExits(a *messages.AttemptRecord) *messages.AttemptRecord {
 	news := j.exits[messages.FromToken(a.Token)]
 	if len(news) == 0 {
 		return a
@@ -113,7 +123,6 @@ func (j *Job) draftExits(d *draft, a *messages.AttemptRecord) *messages.AttemptR
 			a.Places[i].Exit = e
 		}
 	}
-	d.touch(a)
 	return a
 }
 
@@ -162,6 +171,7 @@ func (j *Job) draftEnd(d *draft) {
 	a := d.att.Revise()
 	if j.started != 0 && a.StartedUnixMs == 0 {
 		a.StartedUnixMs = j.started
+		d.rec.PrepareFailures, d.rec.PrepareFailedOn = 0, nil // it could be prepared
 	}
 	if end != nil {
 		if j.end != nil && end.Cause != messages.Cause_CAUSE_SUCCEEDED {
@@ -181,6 +191,13 @@ func (j *Job) draftClose(d *draft) {
 		return
 	}
 	if d.att == nil {
+		for _, a := range d.owed {
+			if finishedByItself(a) {
+				concludeLate(d.rec, a, j.p.Clock.WallMs())
+				d.closed, d.dirty = true, true
+				return
+			}
+		}
 		if d.rec.Cancel != nil {
 			conclude(d.rec, messages.JobState_JOB_STATE_CANCELLED, 0, wordsOfCancel(d.rec.Cancel), j.p.Clock.WallMs())
 			d.closed, d.dirty = true, true
@@ -312,6 +329,7 @@ func (j *Job) afterClose(ctx actor.Context, d draft) {
 		return
 	}
 	j.states.become("requeued", "queued")
+	j.backOff()
 }
 
 // rest is what is done when nothing is to be written: a job that is over, and
@@ -322,9 +340,4 @@ func (j *Job) rest(ctx actor.Context) {
 		j.resend.end()
 		ctx.Send(j.peers.scheduler, settled{j.id})
 	}
-}
-
-// longestWait bounds what a wall clock that jumped can do to a backoff.
-func (j *Job) longestWait() time.Duration {
-	return j.p.Constants.BackoffCap + fenceWait(j.rec.Spec, j.p.Constants)
 }

@@ -33,14 +33,16 @@ type machine struct {
 	turnedAway  string   // the machine that was last refused under this name
 	halted      string   // why nothing is admitted anywhere
 	ledger      *messages.LedgerReport
+	reportedAt  Instant // when it came
 	tenants     []*tenant
 
 	benchedFor   time.Duration // the last bench, doubling; zero after a success
 	benchSeq     uint64        // of the one in force; timers of earlier ones are stale
 	benchWhy     string        // empty: not benched
-	launchFailed int           // in a row
+	launchFailed int           // in a row, by its own fault
+	doubts       []doubt       // failures since it last did well that may be the jobs'
 	untrue       int           // answers that cannot be true, in a row
-	doubt        string        // why its books cannot be true; empty: they can
+	untruth      string        // why its books cannot be true; empty: they can
 
 	obeys     uint64           // the higher epoch that it follows; 0: it follows ours, or none
 	strange   []topology.Token // attempts that it has and the store does not know
@@ -105,8 +107,8 @@ func (m *machine) slice(t topology.Token) *messages.SliceReport {
 }
 
 // take over a newer ledger: claims that it covers go.
-func (m *machine) report(l *messages.LedgerReport) {
-	m.ledger = l
+func (m *machine) report(l *messages.LedgerReport, now Instant) {
+	m.ledger, m.reportedAt = l, now
 	kept := m.tenants[:0]
 	for _, who := range m.tenants {
 		covered := who.version > 0 && l.Version >= who.version
@@ -137,7 +139,7 @@ func (m *machine) restart() {
 // capacity is what is free there to plan with.
 func (m *machine) capacity() topology.Capacity {
 	l := m.ledger
-	if l == nil || !m.up || m.doubt != "" {
+	if l == nil || !m.up || m.untruth != "" {
 		return topology.Capacity{}
 	}
 	c := topology.Capacity{MilliCPU: l.Free.GetMilliCpu(), MemoryBytes: l.Free.GetMemoryBytes()}
@@ -201,8 +203,8 @@ func (m *machine) closed() string {
 		return m.quarantine()
 	case !m.everUp:
 		return "not heard since this leader took over"
-	case m.doubt != "":
-		return "what it says cannot be true: " + m.doubt + ". Its agent is broken or not ours: replace it, and start it again"
+	case m.untruth != "":
+		return "what it says cannot be true: " + m.untruth + ". Its agent is broken or not ours: replace it, and start it again"
 	case !m.up:
 		return "dead"
 	case m.record.GetDrained() != nil:

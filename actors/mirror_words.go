@@ -79,6 +79,8 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) string {
 		return "held by " + r.GetHold().GetBy().GetName() + because(r.GetHold().GetReason()) + " (release it and it is planned)"
 	case len(s.GetDebts()) > 0:
 		return "evidence is missing that its last attempt has ended on " + someOf(s.GetDebts())
+	case left > 0 && s.GetAttempt().GetEnd().GetCause() == messages.Cause_CAUSE_PREPARE_FAILED:
+		return "it could not be prepared on " + someOf(r.GetPrepareFailedOn()) + "; it is tried again in " + millis(left).Round(time.Second).String()
 	case left > 0 && r.GetFailures() == 0:
 		return "tasks may still run on a machine that was lost; it is tried again when they have surely stopped, in " + millis(left).Round(time.Second).String()
 	case left > 0:

@@ -104,7 +104,7 @@ func (n *Node) onRankStarted(ctx actor.Context, m rankStarted) {
 		return
 	}
 	r := s.rank(m.key.Rank)
-	r.started, r.adopting = true, false
+	r.started, r.adopting, r.began = true, false, m.began
 	n.reached(ctx, s)
 	n.adopted(ctx)
 }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -41,6 +42,7 @@ type nodeRank struct {
 	prepared bool
 	told     bool // its Task was told to start
 	started  bool
+	began    Instant // its process, by the clock of this boot; 0: not known
 	exit     *messages.Exit
 	shown    bool // the exit was told, or could have been
 }
@@ -120,6 +122,20 @@ func (s *nodeSlice) allPrepared() bool {
 // allStarted tells whether every rank has started.
 func (s *nodeSlice) allStarted() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.started && !r.ran() })
+}
+
+// ran is for how long every rank that runs has run; 0: not known, or none does.
+func (s *nodeSlice) ran(now Instant) time.Duration {
+	var last Instant
+	for i := range s.ranks {
+		if r := &s.ranks[i]; r.exit == nil && r.started {
+			last = max(last, r.began)
+		}
+	}
+	if last == 0 {
+		return 0
+	}
+	return min(max(now.Since(last), time.Millisecond), millis(messages.MaxDurationMs))
 }
 
 // harmless tells whether all that ended did so before it was started. Such an end

@@ -59,6 +59,7 @@ type livingJob struct {
 	pid     *actor.PID          // nil until the submit is on disk
 	askers  []*actor.PID        // clients to be told that it is
 	noted   bool                // that it waits was logged
+	refused *messages.JobRecord // as it waits, where machines could not prepare it
 	breaks  int                 // times its actor was made anew without an end
 	waits   *waits              // its wish to be planned, while it is withheld
 	remakes bool

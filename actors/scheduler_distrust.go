@@ -24,12 +24,12 @@ import (
 // overhaul takes a newer ledger over, and closes the machine while its books
 // cannot be true.
 func (s *Scheduler) overhaul(ctx actor.Context, m *machine, l *messages.LedgerReport) {
-	before := m.doubt
-	m.report(l)
+	before := m.untruth
+	m.report(l, s.p.Clock.Now())
 	s.acquit(ctx, m)
 	s.recant(m)
-	if m.doubt = m.doubtful(); m.doubt != "" && m.doubt != before {
-		s.disbelieve(ctx, m, m.doubt)
+	if m.untruth = m.doubtful(); m.untruth != "" && m.untruth != before {
+		s.disbelieve(ctx, m, m.untruth)
 	}
 }
 
@@ -38,7 +38,7 @@ func (s *Scheduler) overhaul(ctx actor.Context, m *machine, l *messages.LedgerRe
 func (s *Scheduler) disbelieve(ctx actor.Context, m *machine, why string) {
 	s.p.Host.Count("scheduler.untrue", 1)
 	m.untrue++
-	s.bench(ctx, m, why)
+	s.bench(ctx, m, why, 0)
 	if m.untrue >= s.p.Constants.LaunchFailures {
 		s.close(ctx, m, "its answers cannot be true: "+why)
 	}
@@ -47,7 +47,7 @@ func (s *Scheduler) disbelieve(ctx actor.Context, m *machine, why string) {
 // close cordons a machine in the scheduler's own name.
 func (s *Scheduler) close(ctx actor.Context, m *machine, reason string) {
 	if m.record.Cordoned == nil {
-		deed := &messages.Deed{By: &messages.Principal{Name: "synapse"}, AtUnixMs: s.p.Clock.WallMs(), Reason: reason}
+		deed := &messages.Deed{By: &messages.Principal{Name: closer}, AtUnixMs: s.p.Clock.WallMs(), Reason: reason}
 		s.edit(ctx, m, nodeEdit{change: func(r *messages.NodeRecord) { r.Cordoned = deed }})
 	}
 }

@@ -97,8 +97,8 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 		return
 	}
 	if m.changed(h, known) {
-		m.doubt = "it announces something else than the same start of its agent did"
-		s.disbelieve(ctx, m, m.doubt)
+		m.untruth = "it announces something else than the same start of its agent did"
+		s.disbelieve(ctx, m, m.untruth)
 		s.refresh(ctx, m)
 		return
 	}
@@ -200,7 +200,7 @@ func (s *Scheduler) tellSight(ctx actor.Context, m *machine, e *livingJob, t top
 	if e.pid != nil && !e.remakes {
 		ctx.Send(e.pid, sighted{
 			Node: m.id, MachineID: m.record.MachineId, Incarnation: m.incarnation, Vocabulary: m.vocabulary,
-			Token: t, Version: m.version(), Slice: sl,
+			Token: t, Version: m.version(), Slice: sl, Heard: m.reportedAt,
 		})
 	}
 }
@@ -381,7 +381,7 @@ func (s *Scheduler) applyVerb(ctx actor.Context, m *machine, q *messages.ChangeN
 		s.remove(ctx, m)
 		return
 	case messages.NodeVerb_NODE_VERB_UNCORDON:
-		m.launchFailed, m.untrue, m.benchWhy, m.benchedFor = 0, 0, "", 0
+		m.launchFailed, m.doubts, m.untrue, m.benchWhy, m.benchedFor = 0, nil, 0, "", 0
 		m.drainSeq++
 	case messages.NodeVerb_NODE_VERB_DRAIN:
 		s.armDrain(ctx, m)

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/messages"
@@ -67,8 +69,21 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		told.Targets[last].Members = members[i+1-there : i+1 : i+1]
 		s.lodge(m, told.Token, a.Job, slot.Amount, true)
 	}
+	told.NoOther = s.indispensable(s.jobs[a.Job].refused)
 	ctx.Send(s.jobs[a.Job].pid, told)
 	s.doubtLater(ctx, claim{Job: a.Job, Token: told.Token, Targets: told.Targets})
+}
+
+// indispensable reports whether a gang that one machine could not prepare can never
+// be placed without that machine.
+func (s *Scheduler) indispensable(rec *messages.JobRecord) bool {
+	if on := rec.GetPrepareFailedOn(); len(on) == 1 {
+		others := s.fabric.Clone()
+		others.Remove(topology.NodeID(on[0]))
+		possible, _ := topology.Feasible(others, messages.GangOf(rec.Spec))
+		return !possible
+	}
+	return false
 }
 
 // lodge notes that an attempt may be on a machine.
@@ -92,6 +107,9 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	if e.waits = nil; e.withheld > 0 {
 		e.waits = &m
 		return
+	}
+	if s.jobs[id].refused = nil; len(m.Record.PrepareFailedOn) > 0 {
+		s.jobs[id].refused = m.Record
 	}
 	spec := m.Record.Spec
 	s.queue.Add(policy.Waiting{
@@ -171,14 +189,14 @@ func (s *Scheduler) onBalked(ctx actor.Context, m balked) {
 	case m.Untrue:
 		s.disbelieve(ctx, who, m.Detail)
 	case !corrected:
-		s.bench(ctx, who, m.Detail)
+		s.bench(ctx, who, m.Detail, 0)
 	}
 	s.refresh(ctx, who)
 }
 
 // bench leaves a machine out, longer each time until it does well again.
-func (s *Scheduler) bench(ctx actor.Context, m *machine, why string) {
-	m.benchedFor = min(max(2*m.benchedFor, s.p.Constants.BenchFirst), s.p.Constants.BenchCap)
+func (s *Scheduler) bench(ctx actor.Context, m *machine, why string, atLeast time.Duration) {
+	m.benchedFor = min(max(2*m.benchedFor, s.p.Constants.BenchFirst, atLeast), s.p.Constants.BenchCap)
 	m.benchSeq++
 	m.benchWhy = why
 	if why == "" {
@@ -197,23 +215,8 @@ func (s *Scheduler) onUnbench(ctx actor.Context, m unbench) {
 func (s *Scheduler) onLaunched(m launched) {
 	for _, n := range m.Nodes {
 		if who := s.machines[n]; who != nil {
-			who.launchFailed, who.untrue, who.benchedFor = 0, 0, 0
+			who.launchFailed, who.doubts, who.untrue, who.benchedFor = 0, nil, 0, 0
 		}
-	}
-}
-
-// onLaunchFailed leaves the machine out, and after some in a row closes it: it
-// is the machine, not the jobs.
-func (s *Scheduler) onLaunchFailed(ctx actor.Context, m launchFailed) {
-	who := s.machines[m.Node]
-	if who == nil {
-		return
-	}
-	who.launchFailed++
-	s.bench(ctx, who, m.Detail)
-	s.refresh(ctx, who)
-	if who.launchFailed >= s.p.Constants.LaunchFailures {
-		s.close(ctx, who, "launches fail: "+m.Detail)
 	}
 }
 

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/messages"
@@ -116,6 +118,8 @@ type (
 	admit struct {
 		Token   topology.Token
 		Targets []Target // in rank order
+		// NoOther: the gang could never be placed without the machine where preparing it failed.
+		NoOther bool
 	}
 	// claim: what was set aside for an attempt when it was admitted. Scheduler → Job, who declines it if it
 	// neither works at the attempt nor has its COMMIT on disk.
@@ -146,6 +150,7 @@ type (
 		Token       topology.Token
 		Version     uint64
 		Slice       *messages.SliceReport // nil: nothing
+		Heard       Instant               // when the machine said so
 	}
 	// nodeLost: the machine was declared dead. Scheduler → Job.
 	nodeLost struct {
@@ -208,8 +213,11 @@ type (
 	launched struct{ Nodes []topology.NodeID }
 	// launchFailed: this one could not, or could not prepare it.
 	launchFailed struct {
-		Node   topology.NodeID
-		Detail string
+		Node        topology.NodeID
+		Detail      string
+		Fault       messages.Fault
+		Spec, Owner string        // of the job
+		Rest        time.Duration // at least so long it is left out
 	}
 )
 

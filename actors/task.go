@@ -62,8 +62,11 @@ type (
 // To the Node.
 type (
 	rankPrepared struct{ key taskKey }
-	rankStarted  struct{ key taskKey }
-	rankGone     struct {
+	rankStarted  struct {
+		key   taskKey
+		began Instant // by the clock of this boot; 0: not known
+	}
+	rankGone struct {
 		key  taskKey
 		exit *messages.Exit
 	}
@@ -128,7 +131,7 @@ func (t *Task) onAnswer(ctx actor.Context, m any) {
 	case *messages.TaskPrepared:
 		t.onPrepared(ctx)
 	case *messages.TaskStarted:
-		t.onStarted(ctx)
+		t.onStarted(ctx, m)
 	case *messages.TaskGone:
 		t.onGone(ctx, m)
 	}
@@ -174,10 +177,10 @@ func (t *Task) onAdopt(ctx actor.Context) {
 	t.ask(ctx, &messages.AdoptTask{Id: t.work.id})
 }
 
-func (t *Task) onStarted(ctx actor.Context) {
+func (t *Task) onStarted(ctx actor.Context, m *messages.TaskStarted) {
 	if t.states.in("preparing", "prepared", "starting", "adopting") {
 		t.states.become("started", "running")
-		ctx.Send(ctx.Parent(), rankStarted{t.work.key})
+		ctx.Send(ctx.Parent(), rankStarted{t.work.key, Instant(m.StartedNs)})
 	}
 	t.spawned = true
 }

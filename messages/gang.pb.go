@@ -1615,7 +1615,8 @@ type Exit struct {
 	AtUnixMs        int64                  `protobuf:"varint,6,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
 	Detail          string                 `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
 	PeakMemoryBytes int64                  `protobuf:"varint,8,opt,name=peak_memory_bytes,json=peakMemoryBytes,proto3" json:"peak_memory_bytes,omitempty"`
-	Fault           Fault                  `protobuf:"varint,9,opt,name=fault,proto3,enum=synapse.v1.Fault" json:"fault,omitempty"` // of PREPARE_FAILED and LAUNCH_FAILED
+	Fault           Fault                  `protobuf:"varint,9,opt,name=fault,proto3,enum=synapse.v1.Fault" json:"fault,omitempty"`  // of PREPARE_FAILED and LAUNCH_FAILED
+	ByItself        bool                   `protobuf:"varint,10,opt,name=by_itself,json=byItself,proto3" json:"by_itself,omitempty"` // it ended before anybody told it to stop; unset: it was told, or an earlier version does not say
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1711,6 +1712,13 @@ func (x *Exit) GetFault() Fault {
 		return x.Fault
 	}
 	return Fault_FAULT_UNSPECIFIED
+}
+
+func (x *Exit) GetByItself() bool {
+	if x != nil {
+		return x.ByItself
+	}
+	return false
 }
 
 // Node → Job: these ranks are gone, the slice still has others. Kept in the
@@ -1877,6 +1885,7 @@ type SliceReport struct {
 	Exits          []*Exit                `protobuf:"bytes,5,rep,name=exits,proto3" json:"exits,omitempty"`
 	RendezvousPort int32                  `protobuf:"varint,6,opt,name=rendezvous_port,json=rendezvousPort,proto3" json:"rendezvous_port,omitempty"`
 	ExpiresInMs    int64                  `protobuf:"varint,7,opt,name=expires_in_ms,json=expiresInMs,proto3" json:"expires_in_ms,omitempty"` // of a reservation
+	RanMs          int64                  `protobuf:"varint,8,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                     // since the last of its members began, by the machine's own steady clock; 0: not known, or none runs
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1956,6 +1965,13 @@ func (x *SliceReport) GetRendezvousPort() int32 {
 func (x *SliceReport) GetExpiresInMs() int64 {
 	if x != nil {
 		return x.ExpiresInMs
+	}
+	return 0
+}
+
+func (x *SliceReport) GetRanMs() int64 {
+	if x != nil {
+		return x.RanMs
 	}
 	return 0
 }
@@ -2328,7 +2344,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12'\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
 	"\x06signal\x18\x03 \x01(\x05R\x06signal\x12\x19\n" +
-	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\"\x8d\x02\n" +
+	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\"\xaa\x02\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12(\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.synapse.v1.ExitKindR\x04kind\x12\x12\n" +
@@ -2339,7 +2355,9 @@ const file_messages_gang_proto_rawDesc = "" +
 	"at_unix_ms\x18\x06 \x01(\x03R\batUnixMs\x12\x16\n" +
 	"\x06detail\x18\a \x01(\tR\x06detail\x12*\n" +
 	"\x11peak_memory_bytes\x18\b \x01(\x03R\x0fpeakMemoryBytes\x12'\n" +
-	"\x05fault\x18\t \x01(\x0e2\x11.synapse.v1.FaultR\x05fault\"\\\n" +
+	"\x05fault\x18\t \x01(\x0e2\x11.synapse.v1.FaultR\x05fault\x12\x1b\n" +
+	"\tby_itself\x18\n" +
+	" \x01(\bR\bbyItself\"\\\n" +
 	"\x06Exited\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12&\n" +
 	"\x05exits\x18\x02 \x03(\v2\x10.synapse.v1.ExitR\x05exits\"[\n" +
@@ -2347,7 +2365,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12&\n" +
 	"\x05exits\x18\x02 \x03(\v2\x10.synapse.v1.ExitR\x05exits\"1\n" +
 	"\x06Forget\x12'\n" +
-	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"\x96\x02\n" +
+	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"\xad\x02\n" +
 	"\vSliceReport\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +
@@ -2355,7 +2373,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x06grants\x18\x04 \x03(\v2\x11.synapse.v1.GrantR\x06grants\x12&\n" +
 	"\x05exits\x18\x05 \x03(\v2\x10.synapse.v1.ExitR\x05exits\x12'\n" +
 	"\x0frendezvous_port\x18\x06 \x01(\x05R\x0erendezvousPort\x12\"\n" +
-	"\rexpires_in_ms\x18\a \x01(\x03R\vexpiresInMs\"\xa5\x02\n" +
+	"\rexpires_in_ms\x18\a \x01(\x03R\vexpiresInMs\x12\x15\n" +
+	"\x06ran_ms\x18\b \x01(\x03R\x05ranMs\"\xa5\x02\n" +
 	"\fLedgerReport\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12+\n" +
 	"\x05total\x18\x02 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12)\n" +

@@ -1206,6 +1206,16 @@ func (m *Exit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ByItself {
+		i--
+		if m.ByItself {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x50
+	}
 	if m.Fault != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Fault))
 		i--
@@ -1443,6 +1453,11 @@ func (m *SliceReport) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.RanMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RanMs))
+		i--
+		dAtA[i] = 0x40
 	}
 	if m.ExpiresInMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ExpiresInMs))
@@ -2249,6 +2264,9 @@ func (m *Exit) SizeVT() (n int) {
 	if m.Fault != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Fault))
 	}
+	if m.ByItself {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2341,6 +2359,9 @@ func (m *SliceReport) SizeVT() (n int) {
 	}
 	if m.ExpiresInMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.ExpiresInMs))
+	}
+	if m.RanMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.RanMs))
 	}
 	n += len(m.unknownFields)
 	return n

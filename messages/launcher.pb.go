@@ -295,6 +295,7 @@ func (x *StartTask) GetNode() string {
 type TaskStarted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	StartedNs     int64                  `protobuf:"varint,2,opt,name=started_ns,json=startedNs,proto3" json:"started_ns,omitempty"` // when its process began, by the clock of this boot; 0: not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -334,6 +335,13 @@ func (x *TaskStarted) GetId() *TaskId {
 		return x.Id
 	}
 	return nil
+}
+
+func (x *TaskStarted) GetStartedNs() int64 {
+	if x != nil {
+		return x.StartedNs
+	}
+	return 0
 }
 
 // launcher → Task: the process group has gone and the cgroup is empty. Repeated
@@ -1178,9 +1186,11 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"rendezvous\x12\x19\n" +
 	"\bjob_name\x18\x06 \x01(\tR\ajobName\x12\x10\n" +
 	"\x03run\x18\a \x01(\x05R\x03run\x12\x12\n" +
-	"\x04node\x18\b \x01(\tR\x04node\"1\n" +
+	"\x04node\x18\b \x01(\tR\x04node\"P\n" +
 	"\vTaskStarted\x12\"\n" +
-	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\"T\n" +
+	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x1d\n" +
+	"\n" +
+	"started_ns\x18\x02 \x01(\x03R\tstartedNs\"T\n" +
 	"\bTaskGone\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12$\n" +
 	"\x04exit\x18\x02 \x01(\v2\x10.synapse.v1.ExitR\x04exit\"/\n" +

@@ -306,6 +306,11 @@ func (m *TaskStarted) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.StartedNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StartedNs))
+		i--
+		dAtA[i] = 0x10
+	}
 	if m.Id != nil {
 		size, err := m.Id.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -1186,6 +1191,9 @@ func (m *TaskStarted) SizeVT() (n int) {
 	if m.Id != nil {
 		l = m.Id.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.StartedNs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.StartedNs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -163,14 +163,15 @@ type JobRecord struct {
 	Runs            int32                  `protobuf:"varint,12,opt,name=runs,proto3" json:"runs,omitempty"`
 	Failures        int32                  `protobuf:"varint,13,opt,name=failures,proto3" json:"failures,omitempty"`                                          // counted against restart.limit
 	InfraRestarts   int32                  `protobuf:"varint,14,opt,name=infra_restarts,json=infraRestarts,proto3" json:"infra_restarts,omitempty"`           // counted against the cap
-	NotBeforeUnixMs int64                  `protobuf:"varint,15,opt,name=not_before_unix_ms,json=notBeforeUnixMs,proto3" json:"not_before_unix_ms,omitempty"` // backoff
+	NotBeforeUnixMs int64                  `protobuf:"varint,15,opt,name=not_before_unix_ms,json=notBeforeUnixMs,proto3" json:"not_before_unix_ms,omitempty"` // backoff, for people: leaders wait by their own steady clocks
 	Cancel          *Deed                  `protobuf:"bytes,16,opt,name=cancel,proto3" json:"cancel,omitempty"`
 	Hold            *Deed                  `protobuf:"bytes,17,opt,name=hold,proto3" json:"hold,omitempty"`
 	ExitCode        int32                  `protobuf:"varint,18,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"` // of a terminal state
 	Outcome         string                 `protobuf:"bytes,19,opt,name=outcome,proto3" json:"outcome,omitempty"`                    // of a terminal state: rank, machine and cause in words
 	FinishedUnixMs  int64                  `protobuf:"varint,20,opt,name=finished_unix_ms,json=finishedUnixMs,proto3" json:"finished_unix_ms,omitempty"`
-	PrepareFailures int32                  `protobuf:"varint,21,opt,name=prepare_failures,json=prepareFailures,proto3" json:"prepare_failures,omitempty"` // of infra_restarts: a broken image must not walk the cluster
-	RanMs           int64                  `protobuf:"varint,22,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                               // for how long its tasks ran, in all attempts that are over
+	PrepareFailures int32                  `protobuf:"varint,21,opt,name=prepare_failures,json=prepareFailures,proto3" json:"prepare_failures,omitempty"`  // of infra_restarts, since a gang of the job last ran: a broken image must not walk the cluster
+	RanMs           int64                  `protobuf:"varint,22,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                                // for how long its tasks ran, in all attempts that are over
+	PrepareFailedOn []string               `protobuf:"bytes,23,rep,name=prepare_failed_on,json=prepareFailedOn,proto3" json:"prepare_failed_on,omitempty"` // machines of prepare_failures, two at most: more prove no more
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -357,6 +358,13 @@ func (x *JobRecord) GetRanMs() int64 {
 		return x.RanMs
 	}
 	return 0
+}
+
+func (x *JobRecord) GetPrepareFailedOn() []string {
+	if x != nil {
+		return x.PrepareFailedOn
+	}
+	return nil
 }
 
 // Place is one rank's machine in an attempt.
@@ -633,10 +641,11 @@ type NodeRecord struct {
 	Announcement        *Announcement          `protobuf:"bytes,6,opt,name=announcement,proto3" json:"announcement,omitempty"`
 	Cordoned            *Deed                  `protobuf:"bytes,7,opt,name=cordoned,proto3" json:"cordoned,omitempty"`
 	Drained             *Deed                  `protobuf:"bytes,8,opt,name=drained,proto3" json:"drained,omitempty"`
-	DrainDeadlineUnixMs int64                  `protobuf:"varint,9,opt,name=drain_deadline_unix_ms,json=drainDeadlineUnixMs,proto3" json:"drain_deadline_unix_ms,omitempty"`
-	Benched             *Deed                  `protobuf:"bytes,10,opt,name=benched,proto3" json:"benched,omitempty"` // informative: benches themselves live in the leader's memory
+	DrainDeadlineUnixMs int64                  `protobuf:"varint,9,opt,name=drain_deadline_unix_ms,json=drainDeadlineUnixMs,proto3" json:"drain_deadline_unix_ms,omitempty"` // for people: what counts is drain_left_ms
+	Benched             *Deed                  `protobuf:"bytes,10,opt,name=benched,proto3" json:"benched,omitempty"`                                                        // informative: benches themselves live in the leader's memory
 	Removed             *Deed                  `protobuf:"bytes,11,opt,name=removed,proto3" json:"removed,omitempty"`
 	JoinedUnixMs        int64                  `protobuf:"varint,12,opt,name=joined_unix_ms,json=joinedUnixMs,proto3" json:"joined_unix_ms,omitempty"`
+	DrainLeftMs         int64                  `protobuf:"varint,13,opt,name=drain_left_ms,json=drainLeftMs,proto3" json:"drain_left_ms,omitempty"` // of the drain's deadline when this was written; 0: none, or an earlier version wrote it
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -755,6 +764,13 @@ func (x *NodeRecord) GetJoinedUnixMs() int64 {
 	return 0
 }
 
+func (x *NodeRecord) GetDrainLeftMs() int64 {
+	if x != nil {
+		return x.DrainLeftMs
+	}
+	return 0
+}
+
 var File_messages_record_proto protoreflect.FileDescriptor
 
 const file_messages_record_proto_rawDesc = "" +
@@ -765,7 +781,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x02by\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\x02by\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x97\x06\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xc3\x06\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -791,7 +807,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\aoutcome\x18\x13 \x01(\tR\aoutcome\x12(\n" +
 	"\x10finished_unix_ms\x18\x14 \x01(\x03R\x0efinishedUnixMs\x12)\n" +
 	"\x10prepare_failures\x18\x15 \x01(\x05R\x0fprepareFailures\x12\x15\n" +
-	"\x06ran_ms\x18\x16 \x01(\x03R\x05ranMs\"\xb7\x01\n" +
+	"\x06ran_ms\x18\x16 \x01(\x03R\x05ranMs\x12*\n" +
+	"\x11prepare_failed_on\x18\x17 \x03(\tR\x0fprepareFailedOn\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +
@@ -817,7 +834,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"rendezvous\x12*\n" +
 	"\x11committed_unix_ms\x18\x06 \x01(\x03R\x0fcommittedUnixMs\x12&\n" +
 	"\x0fstarted_unix_ms\x18\a \x01(\x03R\rstartedUnixMs\x12!\n" +
-	"\x03end\x18\b \x01(\v2\x0f.synapse.v1.EndR\x03end\"\xed\x03\n" +
+	"\x03end\x18\b \x01(\v2\x0f.synapse.v1.EndR\x03end\"\x91\x04\n" +
 	"\n" +
 	"NodeRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -834,7 +851,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\abenched\x18\n" +
 	" \x01(\v2\x10.synapse.v1.DeedR\abenched\x12*\n" +
 	"\aremoved\x18\v \x01(\v2\x10.synapse.v1.DeedR\aremoved\x12$\n" +
-	"\x0ejoined_unix_ms\x18\f \x01(\x03R\fjoinedUnixMs*\xb2\x01\n" +
+	"\x0ejoined_unix_ms\x18\f \x01(\x03R\fjoinedUnixMs\x12\"\n" +
+	"\rdrain_left_ms\x18\r \x01(\x03R\vdrainLeftMs*\xb2\x01\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10JOB_STATE_QUEUED\x10\x01\x12\x14\n" +

@@ -101,6 +101,17 @@ func (m *JobRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.PrepareFailedOn) > 0 {
+		for iNdEx := len(m.PrepareFailedOn) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.PrepareFailedOn[iNdEx])
+			copy(dAtA[i:], m.PrepareFailedOn[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.PrepareFailedOn[iNdEx])))
+			i--
+			dAtA[i] = 0x1
+			i--
+			dAtA[i] = 0xba
+		}
+	}
 	if m.RanMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RanMs))
 		i--
@@ -534,6 +545,11 @@ func (m *NodeRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.DrainLeftMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DrainLeftMs))
+		i--
+		dAtA[i] = 0x68
+	}
 	if m.JoinedUnixMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.JoinedUnixMs))
 		i--
@@ -736,6 +752,12 @@ func (m *JobRecord) SizeVT() (n int) {
 	if m.RanMs != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.RanMs))
 	}
+	if len(m.PrepareFailedOn) > 0 {
+		for _, s := range m.PrepareFailedOn {
+			l = len(s)
+			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -891,6 +913,9 @@ func (m *NodeRecord) SizeVT() (n int) {
 	}
 	if m.JoinedUnixMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.JoinedUnixMs))
+	}
+	if m.DrainLeftMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.DrainLeftMs))
 	}
 	n += len(m.unknownFields)
 	return n

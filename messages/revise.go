@@ -15,7 +15,8 @@ func (x *JobRecord) Revise() *JobRecord {
 		RequestId: x.RequestId, RequestHash: x.RequestHash, SubmittedUnixMs: x.SubmittedUnixMs, Arrival: x.Arrival,
 		State: x.State, Attempt: x.Attempt, Runs: x.Runs, Failures: x.Failures, InfraRestarts: x.InfraRestarts,
 		PrepareFailures: x.PrepareFailures, NotBeforeUnixMs: x.NotBeforeUnixMs, Cancel: x.Cancel, Hold: x.Hold,
-		ExitCode: x.ExitCode, Outcome: x.Outcome, FinishedUnixMs: x.FinishedUnixMs, RanMs: x.RanMs, unknownFields: x.unknownFields,
+		ExitCode: x.ExitCode, Outcome: x.Outcome, FinishedUnixMs: x.FinishedUnixMs, RanMs: x.RanMs,
+		PrepareFailedOn: x.PrepareFailedOn, unknownFields: x.unknownFields,
 	}
 }
 

@@ -260,6 +260,7 @@ func (x *SliceReport) valid() error {
 		exits(x.GetExits(), 0),
 		port("rendezvous_port", x.GetRendezvousPort(), 0),
 		duration("expires_in_ms", x.GetExpiresInMs()),
+		duration("ran_ms", x.GetRanMs()),
 	)
 }
 

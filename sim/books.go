@@ -33,6 +33,7 @@ type jobPage struct {
 type stored struct {
 	proc          *process
 	epoch         uint64
+	decided       instant // when its leader handed it to the Journal; of a write with attempts
 	job, jobWas   *messages.JobRecord
 	page          *jobPage
 	attempts      []*messages.AttemptRecord
@@ -78,6 +79,11 @@ func (b *books) write(s *stored, c actors.Change) {
 		if s.jobWas != nil && s.jobWas.Revision == s.job.Revision {
 			return // the same write once more: the store recognised it and did nothing
 		}
+	}
+	if len(c.Attempts) > 0 {
+		t := messages.FromToken(c.Job.WrittenBy)
+		s.decided = s.proc.drafts[t]
+		delete(s.proc.drafts, t)
 	}
 	for _, a := range c.Attempts {
 		s.attempts = append(s.attempts, copyOf(a))

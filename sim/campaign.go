@@ -247,6 +247,7 @@ func (h *schedulerHost) lead(p *process, epoch uint64) {
 	for i := range h.heardAt {
 		h.heardAt[i], h.quietAt[i], h.silent[i] = 0, h.w.engine.now, true
 	}
+	h.w.faults.takeover(h)
 	h.w.note(p, "leads with epoch %d", epoch)
 	actors.Assemble(actors.Ports{
 		System: p.system, Host: p, Clock: p, Log: p, Constants: h.w.constants,

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -16,6 +17,7 @@ type EventKind uint8
 const (
 	Sent         EventKind = iota // a process put a message on its way
 	Handled                       // a Node has dealt with a message
+	Drafted                       // a Job handed a write about an attempt to the Journal: what is in it is decided
 	Stored                        // a write became durable in the store
 	Refused                       // a write was not: somebody else came first, or it broke a rule
 	Led                           // the store gave a process an epoch
@@ -38,6 +40,8 @@ type Event struct {
 	Machine *machine         // of a task
 	Task    *task
 	Stored  *stored
+	Draft   *actors.Change
+	Since   instant // a draft's decisions may be as old as this: they waited for the write before
 	Refused string
 	Epoch   uint64    // that a process was given
 	Before  nodeState // of a Node that has handled a message
@@ -107,7 +111,8 @@ func newInvariants() []Invariant {
 	return []Invariant{
 		newOneOwner(), newBooksBalance(), newBarrier(), newOneDecision(), newTokensGrow(), newEpochsGrow(), newShapeKept(),
 		newAcknowledgedKept(), newIdempotent(), newFreedOnEvidence(), newPromiseKept(), newWholeGangPreemption(), newOwnFacts(),
-		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newHonestBelieved(),
+		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newFaultlessStay(), newFenceHolds(), newSuccessStays(),
+		newHonestBelieved(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(), newDrainEmpties(), newIdle(),
 	}
 }

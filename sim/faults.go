@@ -42,6 +42,7 @@ type faults struct {
 	mending []func()       // what heals the faults that are on now
 	lost    int            // machines that never come back
 	clocks  int
+	wall    *time.Duration // how far the last leader's wall clock is off
 }
 
 func newFaults(w *World) *faults {

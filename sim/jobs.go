@@ -103,6 +103,8 @@ func (w *World) baseSpec() *messages.JobSpec {
 		run.oom = true
 	case s.chance(0.06):
 		run.deaf = true
+	case s.chance(0.2):
+		run.saves = true
 	}
 	if s.chance(0.1) {
 		spec.TimeLimitMs = (run.run/2 + s.between(time.Second, run.run)).Milliseconds()

@@ -51,6 +51,8 @@ type task struct {
 	began     actors.Instant
 	spawnedAt instant
 	killing   bool // a stop is on its way
+	told      bool // to stop, while it ran
+	saves     bool // it saves its work when it is told to, and exits 0
 	slow      bool // it will never be prepared
 }
 
@@ -136,7 +138,9 @@ func (l *launcher) known(k taskKey, agent *process, to *actor.PID) *task {
 }
 
 func (l *launcher) add(k taskKey, job string, spec *messages.JobSpec, grant *messages.Grant) *task {
-	t := &task{key: k, job: job, grant: grant, deaf: parseScript(spec.GetCommand()).deaf}
+	t := &task{key: k, job: job, grant: grant}
+	plan := parseScript(spec.GetCommand())
+	t.deaf, t.saves = plan.deaf, plan.saves
 	t.signal = spec.GetStop().GetSignal()
 	t.fence = time.Duration(spec.GetStopWhenLostMs()) * time.Millisecond
 	t.grace = l.w.constants.StopGrace
@@ -159,9 +163,13 @@ func (l *launcher) prepare(c *messages.PrepareTask, agent *process, to *actor.PI
 	switch {
 	case l.w.fires("prepare-hang"):
 		t.slow = true
+	case l.w.fires("job-wrong"):
+		l.later(t, l.w.chance.between(time.Millisecond, 2*time.Second), func() {
+			l.failed(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "the job names what no machine lets it", messages.Fault_FAULT_JOB)
+		})
 	case l.w.fires("prepare-fail"):
 		l.later(t, l.w.chance.between(time.Millisecond, 2*time.Second), func() {
-			l.end(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "the image could not be fetched")
+			l.failed(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "the image could not be fetched", messages.Fault_FAULT_UNKNOWN)
 		})
 	default:
 		l.later(t, l.w.chance.skewed(2*time.Millisecond, 4*time.Second), func() { l.ready(t) })
@@ -182,7 +190,7 @@ func (l *launcher) ready(t *task) {
 // spoil loses what was prepared, unless it has started meanwhile.
 func (l *launcher) spoil(t *task) {
 	if t.state == taskPrepared {
-		l.end(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "its rootfs has vanished")
+		l.failed(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "its rootfs has vanished", messages.Fault_FAULT_UNKNOWN)
 	}
 }
 
@@ -208,7 +216,7 @@ func (l *launcher) start(c *messages.StartTask, agent *process, to *actor.PID) {
 		return
 	}
 	if l.w.fires("launch-fail") {
-		l.end(t, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, 125, "the container could not be set up")
+		l.failed(t, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, 125, "the container could not be set up", messages.Fault_FAULT_MACHINE)
 		return
 	}
 	l.later(t, l.w.chance.skewed(time.Millisecond, 300*time.Millisecond), func() { l.spawn(t, c) })
@@ -262,9 +270,17 @@ func (l *launcher) keep(t *task) {
 
 func (l *launcher) exited(t *task, code int32, oom bool) {
 	l.end(t, messages.ExitKind_EXIT_KIND_EXITED, code, "")
-	t.exit.Oom = oom
+	t.exit.Oom, t.exit.ByItself = oom, !t.told
 	if code > 128 {
 		t.exit.Signal = code - 128
+	}
+}
+
+// failed is the end of what never ran, by whoever's fault.
+func (l *launcher) failed(t *task, kind messages.ExitKind, code int32, detail string, fault messages.Fault) {
+	if t.state != taskGone {
+		l.end(t, kind, code, detail)
+		t.exit.Fault = fault
 	}
 }
 
@@ -295,7 +311,7 @@ func (l *launcher) answer(t *task) {
 	case taskPrepared:
 		t.agent.tell(t.to, &messages.TaskPrepared{Id: t.key.id()})
 	case taskRunning:
-		t.agent.tell(t.to, &messages.TaskStarted{Id: t.key.id()})
+		t.agent.tell(t.to, &messages.TaskStarted{Id: t.key.id(), StartedNs: int64(t.began)})
 	case taskGone:
 		t.agent.tell(t.to, &messages.TaskGone{Id: t.key.id(), Exit: copyOf(t.exit)})
 	}
@@ -336,12 +352,24 @@ func (l *launcher) terminate(t *task, grace time.Duration) {
 		l.later(t, l.w.chance.between(time.Millisecond, 50*time.Millisecond), func() {
 			l.end(t, messages.ExitKind_EXIT_KIND_NEVER_STARTED, 0, "")
 		})
-	case t.deaf || l.w.fires("term-ignored"):
-		l.later(t, grace, func() { l.exited(t, 137, false) })
 	default:
-		soon := l.w.chance.skewed(2*time.Millisecond, min(3*time.Second, max(grace, 4*time.Millisecond)))
-		l.later(t, soon, func() { l.exited(t, 143, false) })
+		t.told = true
+		l.signal(t, grace)
 	}
+}
+
+// signal is what a running task makes of being told to stop.
+func (l *launcher) signal(t *task, grace time.Duration) {
+	if t.deaf || l.w.fires("term-ignored") {
+		l.later(t, grace, func() { l.exited(t, 137, false) })
+		return
+	}
+	code := int32(143)
+	if t.saves {
+		code = 0
+	}
+	soon := l.w.chance.skewed(2*time.Millisecond, min(3*time.Second, max(grace, 4*time.Millisecond)))
+	l.later(t, soon, func() { l.exited(t, code, false) })
 }
 
 func (l *launcher) forget(k taskKey) {

@@ -25,6 +25,8 @@ type mailbox struct {
 	suspended bool
 	busy      instant // until then its actor is at its last step
 	queued    bool    // it stands among the engine's ready ones, or is parked
+	drafted   instant // when a Job last handed a write to the Journal
+	answered  bool    // what it handles now is the answer to that write
 }
 
 // fifo is a queue that gives its memory back when it is empty.
@@ -60,6 +62,9 @@ func (m *mailbox) PostUserMessage(message any) {
 		return
 	}
 	m.user.push(message)
+	if m.kind == actors.KindJournal {
+		m.proc.draft(unwrapped(message))
+	}
 	m.proc.w.mailed(m)
 	m.wake()
 }
@@ -135,6 +140,7 @@ func (m *mailbox) deliver(message any, system bool) {
 // handle runs the actor on a user message, with the observers around it.
 func (m *mailbox) handle(message any) {
 	w := m.proc.w
+	_, m.answered = unwrapped(message).(actors.Written)
 	if !m.proc.observed(m.kind) {
 		m.invoker.InvokeUserMessage(message)
 		return

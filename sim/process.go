@@ -12,6 +12,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cluster/lease"
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -39,8 +40,9 @@ type process struct {
 	node     *actors.Node
 	host     *schedulerHost // of a scheduler
 	leader   *actors.Scheduler
-	epoch    uint64    // under which it leads; 0: it stands by
-	campaign *campaign // nil where nobody else may lead
+	epoch    uint64                     // under which it leads; 0: it stands by
+	campaign *campaign                  // nil where nobody else may lead
+	drafts   map[topology.Token]instant // when each write that is not yet durable was handed to the Journal
 	// deposedAt is when the store first told it that it no longer leads.
 	deposedAt instant
 }
@@ -90,6 +92,26 @@ func (p *process) tell(to *actor.PID, message any) {
 	if !p.dead && to != nil {
 		p.system.Root.Send(to, message)
 	}
+}
+
+// draft notes when a leader decides: its write may become durable much later, and what its wall clock says proves nothing.
+func (p *process) draft(message any) {
+	write, is := message.(actors.Write)
+	job := p.w.current
+	if !is || len(write.Change.Attempts) == 0 || job == nil || !p.w.checking {
+		return
+	}
+	now := p.w.engine.now
+	since := now
+	if job.answered {
+		since = job.drafted
+	}
+	job.drafted = now
+	if p.drafts == nil {
+		p.drafts = map[topology.Token]instant{}
+	}
+	p.drafts[messages.FromToken(write.Change.Job.WrittenBy)] = now
+	p.w.seen(Event{Kind: Drafted, Process: p, Draft: &write.Change, Since: since})
 }
 
 // observed tells whether the checkers look at each message of such an actor.

@@ -26,7 +26,7 @@ func (c *oneDecision) Step(w *World, e *Event) {
 	if e.Kind == Stored {
 		for i, a := range e.Stored.attempts {
 			c.onAttempt(w, a, e.Stored.attemptsWere[i])
-			c.onDecided(w, e.Stored.proc, a)
+			c.onDecided(w, e.Stored, a)
 		}
 		return
 	}
@@ -48,18 +48,13 @@ func (c *oneDecision) Step(w *World, e *Event) {
 	}
 }
 
-// onDecided looks how long after its first Reserve an attempt was decided. The
-// record tells by the leader's wall clock, which may jump in some runs.
-func (c *oneDecision) onDecided(w *World, by *process, a *messages.AttemptRecord) {
+// onDecided looks how long after its first Reserve an attempt was decided.
+func (c *oneDecision) onDecided(w *World, s *stored, a *messages.AttemptRecord) {
 	t := messages.FromToken(a.Token)
 	since, open := c.reserved[t]
 	delete(c.reserved, t)
-	if !open || by.host == nil || w.faults.byName["clock-jump"] != nil {
-		return
-	}
-	decided := by.host.wallInstant(a.CommittedUnixMs)
-	if window := w.constants.ReservationTTL - w.constants.DecisionMargin; decided.since(since) > window+window/50 {
-		w.violate(c.Name(), "%v of %s was decided %s after its first Reserve", t, a.Job, decided.since(since))
+	if window := w.constants.ReservationTTL - w.constants.DecisionMargin; open && s.decided.since(since) > window+window/50 {
+		w.violate(c.Name(), "%v of %s was decided %s after its first Reserve", t, a.Job, s.decided.since(since))
 	}
 }
 

@@ -197,7 +197,7 @@ func (c *freedOnEvidence) onAttempt(w *World, s *stored, a, was *messages.Attemp
 	for _, t := range s.page.tokens {
 		earlier := w.books.attempts[t]
 		for i := range earlier.GetPlaces() {
-			if p := lastWord(s, earlier, i); p.Exit == nil && c.reachable(w, s, a, p) {
+			if p := lastWord(s, earlier, i); p.Exit == nil && c.reached(w, s, p) {
 				w.violate(c.Name(), "%s committed %v while rank %d of %v on %s, which can be reached, has left no evidence",
 					a.Job, messages.FromToken(a.Token), p.Rank, t, p.Node)
 			}
@@ -231,19 +231,15 @@ func (c *freedOnEvidence) onForget(w *World, f *messages.Forget) {
 }
 
 // onClosed: an attempt is over only with the evidence of every machine that can
-// be reached; the rest are debts. When the leader decided that is known only if
-// its writes do not have to wait.
+// be reached; the rest are debts.
 func (c *freedOnEvidence) onClosed(w *World, s *stored) {
 	if s.jobWas.GetState() != messages.JobState_JOB_STATE_ACTIVE || s.job.State == messages.JobState_JOB_STATE_ACTIVE {
-		return
-	}
-	if f := w.faults.byName; f["store-error"] != nil || f["store-stall"] != nil || f["store-outage"] != nil || f["leader-cut"] != nil || f["leader-pause"] != nil {
 		return
 	}
 	t := messages.FromToken(s.job.Attempt)
 	a := w.books.attempts[t]
 	for i := range a.GetPlaces() {
-		if p := lastWord(s, a, i); p.Exit == nil && c.reached(w, s, w.engine.now.sub(10*time.Millisecond), p) {
+		if p := lastWord(s, a, i); p.Exit == nil && c.reached(w, s, p) {
 			w.violate(c.Name(), "%s is %v while rank %d of %v on %s, which can be reached, has left no evidence", s.job.Id, s.job.State, p.Rank, t, p.Node)
 		}
 	}
@@ -259,22 +255,15 @@ func lastWord(s *stored, earlier *messages.AttemptRecord, i int) *messages.Place
 	return earlier.Places[i]
 }
 
-// reachable tells whether the leader must have known that the machine can be
+// reached tells whether the leader must have known that the machine can be
 // reached when it decided: it heard it all the time since well before that. The
 // write may have waited for the store for long after; what happened meanwhile
 // does not count.
-func (c *freedOnEvidence) reachable(w *World, s *stored, a *messages.AttemptRecord, p *messages.Place) bool {
-	if s.proc.host == nil || w.faults.byName["clock-jump"] != nil {
-		return false
-	}
-	return c.reached(w, s, s.proc.host.wallInstant(a.CommittedUnixMs), p)
-}
-
-func (c *freedOnEvidence) reached(w *World, s *stored, decided instant, p *messages.Place) bool {
+func (c *freedOnEvidence) reached(w *World, s *stored, p *messages.Place) bool {
 	m, h := w.machine(p.Node), s.proc.host
 	if m == nil || h == nil || s.proc.dead || m.machineID != p.MachineId {
 		return false
 	}
 	return !h.silent[m.index] && w.engine.now.since(h.heardAt[m.index]) < w.constants.Heartbeat+time.Second &&
-		decided.since(h.quietAt[m.index]) > 200*time.Millisecond
+		s.decided.since(h.quietAt[m.index]) > 200*time.Millisecond
 }

@@ -16,13 +16,13 @@ type causeBeforeStop struct{ notQuiet }
 func newCauseBeforeStop() *causeBeforeStop { return &causeBeforeStop{} }
 
 func (*causeBeforeStop) Name() string         { return "S17 cause-before-stop" }
-func (*causeBeforeStop) Watches() []EventKind { return []EventKind{Sent, Stored} }
+func (*causeBeforeStop) Watches() []EventKind { return []EventKind{Sent, Drafted} }
 
 func (c *causeBeforeStop) Step(w *World, e *Event) {
-	if e.Kind == Stored {
-		for i, a := range e.Stored.attempts {
-			if a.End != nil && e.Stored.attemptsWere[i].GetEnd() == nil && e.Stored.proc.host != nil {
-				c.onEnded(w, e.Stored, a)
+	if e.Kind == Drafted {
+		for _, a := range e.Draft.Attempts {
+			if was := w.books.attempts[messages.FromToken(a.Token)]; a.End != nil && was != nil && was.End == nil && e.Process.host != nil {
+				c.onEnded(w, e, a)
 			}
 		}
 		return
@@ -43,44 +43,41 @@ func (c *causeBeforeStop) Step(w *World, e *Event) {
 	}
 }
 
-// onEnded looks whether what is called the cause was so.
-func (c *causeBeforeStop) onEnded(w *World, s *stored, a *messages.AttemptRecord) {
-	if w.faults.byName["clock-jump"] != nil || w.faults.waitsForStore() {
-		return
-	}
-	decided := s.proc.host.wallInstant(a.End.AtUnixMs)
+// onEnded looks whether what is called the cause is so, when it is decided.
+func (c *causeBeforeStop) onEnded(w *World, e *Event, a *messages.AttemptRecord) {
 	switch m := w.machine(a.End.Node); {
 	case a.End.Cause == messages.Cause_CAUSE_MACHINE_LOST && a.End.Rank < 0 && m != nil && !m.lossy:
-		if heardAllTheTime(w, s, m, decided) {
+		if heardAllTheTime(w, e.Process.host, m, e.Since) {
 			w.violate(c.Name(), "%v of %s ended by %v, and the machine was heard all the time", messages.FromToken(a.Token), a.Job, a.End)
 		}
 	case a.End.Cause == messages.Cause_CAUSE_TIME_LIMIT:
-		c.timeUp(w, s, a, decided)
+		c.timeUp(w, time.Duration(e.Draft.Job.Spec.GetTimeLimitMs())*time.Millisecond, a)
 	}
 }
 
 // timeUp compares a time limit with the processes that are still there. Each
 // came to be before the barrier was passed.
-func (c *causeBeforeStop) timeUp(w *World, s *stored, a *messages.AttemptRecord, decided instant) {
-	limit := time.Duration(s.job.Spec.GetTimeLimitMs()) * time.Millisecond
+func (c *causeBeforeStop) timeUp(w *World, limit time.Duration, a *messages.AttemptRecord) {
 	for _, p := range a.Places {
 		m := w.machine(p.Node)
 		if m == nil {
 			continue
 		}
 		t := m.launcher.tasks[taskKey{messages.FromToken(a.Token), p.Rank}]
-		if t != nil && t.spawned && decided.since(t.spawnedAt) < limit-limit/50-time.Second/10 {
-			w.violate(c.Name(), "%v of %s ran for %s and was ended by its limit of %s", t.key, t.job, decided.since(t.spawnedAt), limit)
+		if t == nil || !t.spawned {
+			continue
+		}
+		if ran := w.engine.now.since(t.spawnedAt); ran < limit-limit/50-time.Second/10 {
+			w.violate(c.Name(), "%v of %s ran for %s and was ended by its limit of %s", t.key, t.job, ran, limit)
 			return
 		}
 	}
 }
 
-// heardAllTheTime tells whether the leader that wrote heard the machine without
-// a pause until it decided, since well before that.
-func heardAllTheTime(w *World, s *stored, m *machine, decided instant) bool {
-	h := s.proc.host
-	return !s.proc.dead && !h.silent[m.index] && w.engine.now.since(h.heardAt[m.index]) < w.constants.Heartbeat+time.Second &&
+// heardAllTheTime tells whether a leader has heard the machine without a pause,
+// since well before it can have decided.
+func heardAllTheTime(w *World, h *schedulerHost, m *machine, decided instant) bool {
+	return !h.silent[m.index] && w.engine.now.since(h.heardAt[m.index]) < w.constants.Heartbeat+time.Second &&
 		decided.since(h.quietAt[m.index]) > 2*time.Second
 }
 

@@ -123,11 +123,6 @@ func (h *schedulerHost) heard(l *letter, at *process) {
 	h.heardAt[from.index] = now
 }
 
-// wallInstant is when this host's wall clock read so, unless it has jumped since.
-func (h *schedulerHost) wallInstant(unixMs int64) instant {
-	return instant(time.Duration(unixMs-wallBeganMs)*time.Millisecond - *h.clock.wallBy)
-}
-
 // welcomes notes that the leader takes a machine for reachable again.
 func (h *schedulerHost) welcomes(m *machine) {
 	h.silent[m.index], h.quietAt[m.index], h.heardAt[m.index] = false, h.w.engine.now, h.w.engine.now

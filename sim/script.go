@@ -119,6 +119,13 @@ func (w *World) Usurp() bool {
 	return w.usurp(time.Minute) != nil
 }
 
+// MoveClocks moves the schedulers' wall clocks.
+func (w *World) MoveClocks(by time.Duration) {
+	for _, h := range w.schedulers {
+		*h.clock.wallBy += by
+	}
+}
+
 // StoreAway makes every call to the store fail for a while.
 func (w *World) StoreAway(d time.Duration) {
 	if !w.draw.Alone {

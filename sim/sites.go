@@ -40,6 +40,7 @@ func init() {
 		{name: "disk-stall", calm: true, act: diskStall},
 		{name: "disk-torn", act: diskTorn},
 		{name: "prepare-fail", calm: true},
+		{name: "job-wrong", calm: true},
 		{name: "prepare-hang", calm: true},
 		{name: "prepared-lost", calm: true},
 		{name: "launch-fail", calm: true},
@@ -283,6 +284,32 @@ func (w *World) unclone(c *machine) {
 		for _, l := range m.links {
 			l.dial(m, w.net.between(10*time.Millisecond, time.Second))
 		}
+	}
+}
+
+// strayClocks lets the wall clocks of all machines and schedulers differ from the beginning, where they jump.
+func (f *faults) strayClocks() {
+	if f.byName["clock-jump"] == nil {
+		return
+	}
+	for _, h := range f.w.schedulers {
+		*h.clock.wallBy = f.w.luck.between(0, 2*time.Hour) - time.Hour
+	}
+	for _, m := range f.w.machines {
+		*m.clock.wallBy = f.w.luck.between(0, 2*time.Hour) - time.Hour
+	}
+}
+
+// takeover lets the next leader's wall clock be an hour ahead of the last one's, or behind it.
+func (f *faults) takeover(next *schedulerHost) {
+	last := f.wall
+	f.wall = next.clock.wallBy
+	if f.byName["clock-jump"] == nil || last == nil || f.w.healed {
+		return
+	}
+	*next.clock.wallBy = *last + time.Hour
+	if f.w.luck.chance(0.5) {
+		*next.clock.wallBy = *last - time.Hour
 	}
 }
 

@@ -12,12 +12,13 @@ import (
 
 // script says how the members of a job behave.
 type script struct {
-	run  time.Duration // how long a member runs
-	exit int32         // how it ends
-	rank int32         // only this rank ends so, and after half the time; −1: all
-	runs int32         // only so in the first so many runs; 0: in every one
-	oom  bool          // it is killed for its memory instead
-	deaf bool          // it ignores SIGTERM
+	run   time.Duration // how long a member runs
+	exit  int32         // how it ends
+	rank  int32         // only this rank ends so, and after half the time; −1: all
+	runs  int32         // only so in the first so many runs; 0: in every one
+	oom   bool          // it is killed for its memory instead
+	deaf  bool          // it ignores SIGTERM
+	saves bool          // it saves its work at SIGTERM, and exits 0
 }
 
 // command writes a script the way it stands in a job's spec.
@@ -34,6 +35,9 @@ func (s script) command() []string {
 	}
 	if s.oom {
 		words = append(words, "oom")
+	}
+	if s.saves {
+		words = append(words, "saves")
 	}
 	if s.deaf {
 		words = append(words, "deaf")
@@ -60,6 +64,8 @@ func parseScript(words []string) script {
 			s.runs = parsed(value)
 		case "oom":
 			s.oom = true
+		case "saves":
+			s.saves = true
 		case "deaf":
 			s.deaf = true
 		}

@@ -137,6 +137,7 @@ func (w *World) build() {
 	}
 	w.client = newClient(w)
 	w.faults = newFaults(w)
+	w.faults.strayClocks()
 	if w.checking {
 		w.observer = newObserver(w)
 		w.checks = newInvariants()

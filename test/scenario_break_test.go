@@ -104,6 +104,11 @@ func (s *stage) storeAway(l line) string {
 	return ""
 }
 
+func (s *stage) clocks(l line) string {
+	s.w.MoveClocks(l.span(0))
+	return ""
+}
+
 func (s *stage) backUp(line) string {
 	s.w.BackUp()
 	return ""

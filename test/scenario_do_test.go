@@ -98,7 +98,7 @@ func (l line) command() []string {
 			words = append(words, key+"="+v)
 		}
 	}
-	for _, key := range []string{"oom", "deaf"} {
+	for _, key := range []string{"oom", "deaf", "saves"} {
 		if l.has(key) {
 			words = append(words, key)
 		}

@@ -309,7 +309,7 @@ func (s *stage) commands() map[string]func(line) string {
 		"drain": s.change(messages.NodeVerb_NODE_VERB_DRAIN), "cordon": s.change(messages.NodeVerb_NODE_VERB_CORDON),
 		"uncordon": s.change(messages.NodeVerb_NODE_VERB_UNCORDON), "remove": s.change(messages.NodeVerb_NODE_VERB_REMOVE),
 		"crash": s.crash, "pause": s.pause, "usurp": s.usurp, "power": s.power, "cut": s.cutOff, "mend": s.mend,
-		"one-way": s.oneWay, "lose": s.lose, "hostile": s.hostile, "store-away": s.storeAway,
+		"one-way": s.oneWay, "lose": s.lose, "hostile": s.hostile, "store-away": s.storeAway, "clocks": s.clocks,
 		"backup": s.backUp, "restore": s.restore, "accept-loss": s.acceptLoss, "prune": s.prune,
 		"disk-full": s.breakDisk(true), "disk-fails": s.breakDisk(false), "disk-stalls": s.stallDisk, "tear": s.tear, "gpu-fault": s.gpuFault, "gpu-mend": s.gpuMend,
 		"clone": s.clone, "foreign": s.foreign, "arm": s.arm, "lie": s.lie, "rebuild": s.rebuild, "keep": s.keep, "replay": s.replay,

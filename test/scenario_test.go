@@ -18,7 +18,7 @@
 //
 // What people do:
 //
-//	submit a replicas=2 gpu=8 cpu=8 mem=64 total=16 split=whole run=1h exit=1 rank=0 runs=1 oom deaf grace=2s limit=1
+//	submit a replicas=2 gpu=8 cpu=8 mem=64 total=16 split=whole run=1h exit=1 rank=0 runs=1 oom deaf saves grace=2s limit=1
 //	       backoff=1s time-limit=10s lost-grace=1m stop-when-lost=1m prepare-timeout=1m required=rack preferred=rack selector=key:value
 //	       patience=5s priority=1 type=H100 [unheard]
 //	                     orders a job and waits for the answer, unless unheard; count=100 orders as many as name-1, name-2 …
@@ -31,6 +31,7 @@
 // What goes wrong:
 //
 //	crash agent 2 | crash leader | pause agent 2 10s | pause leader 15s | usurp
+//	clocks 1h            moves the wall clocks of all schedulers
 //	power 2 30s          power loss, back after that; without a time: never
 //	break a              the actor of a job panics at the next message to it
 //	cut 2 | mend 2 | one-way 2 to 5s | one-way 2 from 5s

@@ -31,17 +31,17 @@ func Check(cgroups Cgroups) []Finding {
 	return append(findings, checkCgroups(cgroups)...)
 }
 
-// policyFile is in the state directory of an agent's containers.
-const policyFile = "policy"
+// policyFile lies beside a state directory, in which there are containers and nothing else.
+func policyFile(stateDir string) string { return filepath.Clean(stateDir) + ".policy" }
 
 // WritePolicy notes what an agent lets jobs name, for who checks the machine.
 func WritePolicy(stateDir, text string) error {
-	return os.WriteFile(filepath.Join(stateDir, policyFile), []byte(text), 0o644)
+	return os.WriteFile(policyFile(stateDir), []byte(text), 0o644)
 }
 
 // PolicyOf is what the agent whose containers are known there lets jobs name.
 func PolicyOf(stateDir string) Finding {
-	text, err := os.ReadFile(filepath.Join(stateDir, policyFile))
+	text, err := os.ReadFile(policyFile(stateDir))
 	if err != nil {
 		return found("policy", "none: no agent has its containers in "+stateDir+", and who runs carapace names what they may; --state-dir DATA-DIR/carapace shows an agent's")
 	}

@@ -108,10 +108,19 @@ func (t *task) answer() {
 	case phasePrepared:
 		t.l.send(t.to, &messages.TaskPrepared{Id: t.Key.ID()})
 	case phaseRunning:
-		t.l.send(t.to, &messages.TaskStarted{Id: t.Key.ID()})
+		t.l.send(t.to, &messages.TaskStarted{Id: t.Key.ID(), StartedNs: t.beganNs()})
 	case phaseGone:
 		t.l.send(t.to, &messages.TaskGone{Id: t.Key.ID(), Exit: proto.Clone(t.exit).(*messages.Exit)})
 	}
+}
+
+// beganNs is when the task's process began; 0 where its supervisor cannot be asked.
+func (t *task) beganNs() int64 {
+	state, err := supervisor.ReadState(t.home)
+	if err != nil || state == nil {
+		return 0
+	}
+	return state.BeganNs()
 }
 
 func (t *task) onPrepare(c *messages.PrepareTask, to *actor.PID) {
@@ -363,7 +372,7 @@ func (t *task) gone(exit *supervisor.Exit) {
 func (t *task) toExit(e *supervisor.Exit) *messages.Exit {
 	return &messages.Exit{
 		Rank: int32(t.Key.Rank), Kind: exitKind(e.Kind), Code: int32(e.Code), Signal: int32(e.Signal), Oom: e.OOM,
-		AtUnixMs: e.AtUnixMs, Detail: messages.AsText(e.Detail), PeakMemoryBytes: e.PeakMemoryBytes, Fault: faultOf(e),
+		AtUnixMs: e.AtUnixMs, Detail: messages.AsText(e.Detail), PeakMemoryBytes: e.PeakMemoryBytes, ByItself: e.ByItself, Fault: faultOf(e),
 	}
 }
 

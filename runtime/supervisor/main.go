@@ -62,6 +62,7 @@ type keeper struct {
 	allGone chan struct{} // closed when no process of the task is left
 
 	started  bool
+	told     bool      // to stop, by somebody or by its fence, before it had ended
 	detail   string    // why we stopped it, where nobody asked
 	deadline time.Time // of a stop's grace
 	killing  bool
@@ -241,6 +242,7 @@ func (k *keeper) stop(sig int, grace time.Duration) {
 	if k.killing {
 		return
 	}
+	k.told = true
 	if sig <= 0 {
 		sig = int(unix.SIGTERM)
 	}
@@ -281,6 +283,7 @@ func (k *keeper) finish() *Exit {
 	}
 	k.closeLogs()
 	exit := k.task.verdict()
+	exit.ByItself = !k.told
 	for _, w := range k.logs {
 		exit.DroppedLogBytes += w.dropped
 	}

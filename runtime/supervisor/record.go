@@ -94,6 +94,12 @@ type State struct {
 	Start  uint64 `json:"start"` // when it started, in the kernel's ticks: a pid alone may be reused
 }
 
+// ticks is how many of the kernel's ticks, as user space sees them, are in a second.
+const ticks = 100
+
+// BeganNs is when the command began, by the clock of its boot; 0: it has not.
+func (s *State) BeganNs() int64 { return int64(s.Start) * int64(time.Second/ticks) }
+
 // The kinds of exits.
 const (
 	Exited        = "exited"         // it ran and is gone
@@ -111,6 +117,7 @@ type Exit struct {
 	Signal          int    `json:"signal,omitempty"`
 	OOM             bool   `json:"oom,omitempty"`
 	AtUnixMs        int64  `json:"at_unix_ms"`
+	ByItself        bool   `json:"by_itself,omitempty"` // it ended before anybody told it to stop
 	Detail          string `json:"detail,omitempty"`
 	PeakMemoryBytes int64  `json:"peak_memory_bytes,omitempty"`
 	DroppedLogBytes int64  `json:"dropped_log_bytes,omitempty"`

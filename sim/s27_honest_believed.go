@@ -1,13 +1,13 @@
 package sim
 
-// honestBelieved is S26: a leader disbelieves no machine that keeps honest books,
+// honestBelieved is S27: a leader disbelieves no machine that keeps honest books,
 // whatever is lost, late, doubled, restarted or changed between two starts of its
 // agent.
 type honestBelieved struct{ notQuiet }
 
 func newHonestBelieved() *honestBelieved { return &honestBelieved{} }
 
-func (*honestBelieved) Name() string         { return "S26 honest-believed" }
+func (*honestBelieved) Name() string         { return "S27 honest-believed" }
 func (*honestBelieved) Watches() []EventKind { return []EventKind{Scanned} }
 
 func (c *honestBelieved) Step(w *World, _ *Event) {

@@ -1,0 +1,51 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// faultlessStay is S23: a machine closes itself only for what is its own fault,
+// or may be: a job's fault closes no machine, and neither does one job alone.
+// What its launcher failed at is counted from the machine's first day, and never
+// forgotten: a leader that forgets sooner closes later. A machine that lied is
+// closed for that, and S27 says when it may be.
+type faultlessStay struct {
+	notQuiet
+	failed map[string][]*task // by machine, what never ran there
+}
+
+func newFaultlessStay() *faultlessStay { return &faultlessStay{failed: map[string][]*task{}} }
+
+func (*faultlessStay) Name() string         { return "S23 faultless-stay" }
+func (*faultlessStay) Watches() []EventKind { return []EventKind{Stored, TaskEnded} }
+
+func (c *faultlessStay) Step(w *World, e *Event) {
+	if e.Kind == TaskEnded {
+		switch e.Task.exit.GetKind() {
+		case messages.ExitKind_EXIT_KIND_PREPARE_FAILED, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED:
+			c.failed[string(e.Machine.id)] = append(c.failed[string(e.Machine.id)], e.Task)
+		}
+		return
+	}
+	n := e.Stored.node
+	if n == nil || n.Cordoned.GetBy().GetName() != "synapse" || e.Stored.nodeWas.GetCordoned().GetBy().GetName() == "synapse" {
+		return
+	}
+	if slices.ContainsFunc(w.machines, func(m *machine) bool { return string(m.id) == n.Id && m.lied }) {
+		return
+	}
+	own, doubtful := 0, map[string]bool{}
+	for _, t := range c.failed[n.Id] {
+		switch t.exit.Fault {
+		case messages.Fault_FAULT_MACHINE:
+			own++
+		case messages.Fault_FAULT_UNKNOWN:
+			doubtful[t.job] = true
+		}
+	}
+	if own < w.constants.LaunchFailures && len(doubtful) < w.constants.LaunchFailures {
+		w.violate(c.Name(), "%s closed itself after %d failures of its own and those of %d jobs that may be: %s", n.Id, own, len(doubtful), n.Cordoned.Reason)
+	}
+}

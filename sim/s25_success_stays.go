@@ -1,0 +1,51 @@
+package sim
+
+import "github.com/yi-json/synapse/messages"
+
+// successStays is S25: an attempt whose members all exited 0 before anybody told
+// them to stop is followed by no other, where the store knows of all of them by the
+// COMMIT of the next one. A machine that brings the news after that changes nothing,
+// for whatever comes after the next one either; and where a machine has lost its
+// record, is gone by the operator's word, or has an agent of an earlier version,
+// nobody can know. That nobody had told them to stop the launchers know, and not
+// the record.
+type successStays struct {
+	notQuiet
+	clean map[taskKey]bool
+}
+
+func newSuccessStays() *successStays { return &successStays{clean: map[taskKey]bool{}} }
+
+func (*successStays) Name() string         { return "S25 success-stays" }
+func (*successStays) Watches() []EventKind { return []EventKind{TaskEnded, Stored} }
+
+func (c *successStays) Step(w *World, e *Event) {
+	if e.Kind == TaskEnded {
+		if x := e.Task.exit; x != nil && x.Kind == messages.ExitKind_EXIT_KIND_EXITED && x.Code == 0 && !e.Task.told {
+			c.clean[e.Task.key] = true
+		}
+		return
+	}
+	for i, a := range e.Stored.attempts {
+		if e.Stored.attemptsWere[i] != nil {
+			continue
+		}
+		if n := len(e.Stored.page.tokens); n > 0 {
+			t := e.Stored.page.tokens[n-1]
+			if earlier := w.books.attempts[t]; earlier != nil && c.succeeded(w, e.Stored, earlier) {
+				w.violate(c.Name(), "%v of %s was committed, and all members of %v had exited 0", messages.FromToken(a.Token), a.Job, t)
+			}
+		}
+	}
+}
+
+func (c *successStays) succeeded(w *World, s *stored, a *messages.AttemptRecord) bool {
+	for i, p := range a.Places {
+		k := taskKey{messages.FromToken(a.Token), p.Rank}
+		if x := lastWord(s, a, i).Exit; !c.clean[k] || x.GetKind() != messages.ExitKind_EXIT_KIND_EXITED || x.Code != 0 ||
+			!x.ByItself && w.faults.byName["upgrade"] != nil {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,57 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// fenceHolds is S26: where a job has stopWhenLost, no two of its runs have
+// processes at once, whatever the clocks say. The operator's word that a machine
+// is gone is taken for true, and a store that was put back may have lost a run. A
+// leader of the past that still acknowledges heartbeats keeps tasks alive of which
+// the next one does not know: its lease ends it before another may lead, and only
+// the simulator lets it go on for longer than a moment.
+type fenceHolds struct {
+	notQuiet
+	past map[int]instant // by machine: when a leader of the past last acknowledged it
+}
+
+func newFenceHolds() *fenceHolds { return &fenceHolds{past: map[int]instant{}} }
+
+func (*fenceHolds) Name() string         { return "S26 fence-holds" }
+func (*fenceHolds) Watches() []EventKind { return []EventKind{Sent, TaskSpawned} }
+
+func (c *fenceHolds) Step(w *World, e *Event) {
+	if e.Kind == Sent {
+		if _, is := e.Message.(*messages.HeartbeatAck); is && e.Process != w.leader() && e.To != nil && e.To.machine != nil {
+			c.past[e.To.machine.index] = w.engine.now
+		}
+		return
+	}
+	page := w.books.jobs[e.Task.job]
+	if e.Task.fence == 0 || page == nil || w.loss.bound > 0 {
+		return
+	}
+	for _, t := range page.tokens {
+		if t != e.Task.key.token {
+			c.gone(w, e.Task, w.books.attempts[t])
+		}
+	}
+}
+
+// gone looks for processes of another run beside one that has just come to be.
+func (c *fenceHolds) gone(w *World, now *task, a *messages.AttemptRecord) {
+	for _, p := range a.GetPlaces() {
+		k := taskKey{messages.FromToken(a.Token), p.Rank}
+		m := w.machine(p.Node)
+		if m == nil || !m.launcher.running(k) || p.Exit.GetKind() == messages.ExitKind_EXIT_KIND_REMOVED {
+			continue
+		}
+		if past, ever := c.past[m.index]; ever && w.engine.now.since(past) < now.fence+now.grace+time.Minute {
+			continue
+		}
+		w.violate(c.Name(), "%v of %s was spawned while %v runs on %s", now.key, now.job, k, m.address)
+		return
+	}
+}
