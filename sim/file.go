@@ -137,12 +137,13 @@ func (f *file) write(path string, data []byte) {
 	}
 }
 
-// agrees reports whether a leader would load the same from both.
+// agrees reports whether a leader would load the same from both: from the file the
+// one of the next epoch, which has been given out there already.
 func (f *file) agrees(epoch uint64) bool {
-	mine, err := f.kept.Load(epoch)
+	mine, err := f.kept.Load(epoch + 1)
 	model, modelErr := f.w.store.kept.Load(epoch)
 	if err != nil || modelErr != nil {
-		return (err == nil) == (modelErr == nil)
+		return false
 	}
 	return mine.Arrival == model.Arrival && same(mine.Jobs, model.Jobs) && same(mine.Attempts, model.Attempts) && same(mine.Nodes, model.Nodes)
 }

@@ -24,6 +24,7 @@ type bounded struct {
 // listed is the list of one attempt as one leader sends it to one machine.
 type listed struct {
 	from  *process // two may lead with one epoch, which a replica gave out twice
+	life  int      // what sends it was remade so often, and begins anew
 	epoch uint64
 	token topology.Token
 	node  string
@@ -132,7 +133,7 @@ func (c *bounded) told(w *World, from *process, m *messages.Start) {
 	if m.Roster == nil {
 		return
 	}
-	key := listed{from, m.Order.Epoch, messages.FromToken(m.Order.Token), m.Order.Node}
+	key := listed{from, w.broke(), m.Order.Epoch, messages.FromToken(m.Order.Token), m.Order.Node}
 	if len(m.Roster.Data) == 0 {
 		delete(c.lists, key)
 		return

@@ -184,7 +184,17 @@ func (x *storePort) truth() store.Store {
 func (x *storePort) crashFile(epoch uint64, changes []actors.Change) {
 	s := x.s
 	s.file.loseApply(epoch, changes)
-	if s.file == nil || s.file.agrees(epoch) {
+	if s.file == nil {
+		return
+	}
+	// Who led is dead, and what a file has is read by a next leader alone: both have one more, of nobody's.
+	const reader = "after the power"
+	s.file.lead(reader, epoch+1)
+	defer func() {
+		_, _ = s.kept.Lead(reader)
+		s.kept.Sync()
+	}()
+	if s.file.agrees(epoch) {
 		return
 	}
 	verdicts, err := s.kept.Apply(epoch, changes)
