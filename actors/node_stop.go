@@ -23,19 +23,23 @@ func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 	if grace <= 0 {
 		grace = n.p.Constants.StopGrace.Milliseconds()
 	}
+	signal := m.Signal
+	if signal == 0 { // from a leader that knows no more of the job
+		signal = s.spec.GetStop().GetSignal()
+	}
 	switch s.page.State {
 	case topology.SliceOver:
 		n.answer(ctx, s)
 	case topology.SliceStopping:
 		if grace < s.grace {
-			n.stopRanks(ctx, s, m.Signal, grace) // somebody has lost patience
+			n.stopRanks(ctx, s, signal, grace) // somebody has lost patience
 		}
 		n.answer(ctx, s)
 	default:
 		s.cause = m.Cause
 		n.ledger.Stop(token)
 		n.change()
-		n.stopRanks(ctx, s, m.Signal, grace)
+		n.stopRanks(ctx, s, signal, grace)
 		n.settle(ctx, s)
 	}
 }

@@ -65,14 +65,3 @@ func (m *mailbox) crack(message any) {
 
 // isBroken reports whether a panic is one of ours.
 func isBroken(reason any) bool { _, is := reason.(broken); return is }
-
-// broke is how often actors have broken so far.
-func (w *World) broke() int {
-	n := 0
-	if w.breaking != nil {
-		for _, times := range w.breaking.jobs { //order: only counted
-			n += times
-		}
-	}
-	return n
-}

@@ -18,16 +18,21 @@ type bounded struct {
 	notQuiet
 	tries  map[string]*tries
 	orders map[string]map[topology.Token]instant // by machine: when the last about an attempt left
-	lists  map[listed]int32                      // until where it was sent
+	lists  map[listed]sentList
 }
 
 // listed is the list of one attempt as one leader sends it to one machine.
 type listed struct {
 	from  *process // two may lead with one epoch, which a replica gave out twice
-	life  int      // what sends it was remade so often, and begins anew
 	epoch uint64
 	token topology.Token
 	node  string
+}
+
+// sentList is what was sent of it.
+type sentList struct {
+	until int32
+	seq   uint64 // of the order that said so: one who is remade counts from the beginning, and sends from there
 }
 
 // tries are the attempts at one job within a second.
@@ -38,7 +43,7 @@ type tries struct {
 }
 
 func newBounded() *bounded {
-	return &bounded{tries: map[string]*tries{}, orders: map[string]map[topology.Token]instant{}, lists: map[listed]int32{}}
+	return &bounded{tries: map[string]*tries{}, orders: map[string]map[topology.Token]instant{}, lists: map[listed]sentList{}}
 }
 
 func (*bounded) Name() string         { return "S15 bounded" }
@@ -133,16 +138,16 @@ func (c *bounded) told(w *World, from *process, m *messages.Start) {
 	if m.Roster == nil {
 		return
 	}
-	key := listed{from, w.broke(), m.Order.Epoch, messages.FromToken(m.Order.Token), m.Order.Node}
+	key := listed{from, m.Order.Epoch, messages.FromToken(m.Order.Token), m.Order.Node}
+	was := c.lists[key]
 	if len(m.Roster.Data) == 0 {
 		delete(c.lists, key)
 		return
 	}
-	until := m.Roster.OffsetBytes + int32(len(m.Roster.Data))
-	if m.Roster.OffsetBytes < c.lists[key] {
-		w.violate(c.Name(), "%s is sent its list of %s from byte %d again, and had it until %d", m.Order.Node, m.Order.Job, m.Roster.OffsetBytes, c.lists[key])
+	if m.Order.Seq > was.seq && m.Roster.OffsetBytes < was.until {
+		w.violate(c.Name(), "%s is sent its list of %s from byte %d again, and had it until %d", m.Order.Node, m.Order.Job, m.Roster.OffsetBytes, was.until)
 	}
-	c.lists[key] = until
+	c.lists[key] = sentList{m.Roster.OffsetBytes + int32(len(m.Roster.Data)), m.Order.Seq}
 }
 
 // crowded is asked when a mailbox grew beyond what a small room may need. A
