@@ -114,7 +114,13 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 				r.JoinedUnixMs = s.p.Clock.WallMs()
 			}
 		},
-		after: func(ctx actor.Context) { s.welcome(ctx, m) },
+		after: func(ctx actor.Context) {
+			// A newer Hello, of an agent that announces something else, has a write of its own to come. Welcomed with
+			// this record, its machine would be planned with what it had before.
+			if newest := m.edits.hello; newest != nil && sameMachine(m.record, newest) {
+				s.welcome(ctx, m)
+			}
+		},
 	})
 }
 

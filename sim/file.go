@@ -139,7 +139,8 @@ func (f *file) write(path string, data []byte) {
 
 // agrees reports whether a leader would load the same from both: from the file the
 // one of the next epoch, which has been given out there already.
-func (f *file) agrees(epoch uint64) bool {
+func (f *file) agrees() bool {
+	epoch := f.w.store.kept.Epoch()
 	mine, err := f.kept.Load(epoch + 1)
 	model, modelErr := f.w.store.kept.Load(epoch)
 	if err != nil || modelErr != nil {

@@ -9,7 +9,7 @@ import (
 
 // reservationsEnd is L1: a reservation ends within its TTL and two round trips.
 // Where no word is lost it ends sooner: an attempt that is given up is aborted
-// on every machine that was asked.
+// on every machine that was asked, as soon as those who do it have time.
 type reservationsEnd struct {
 	notQuiet
 	aborted map[topology.Token]instant // when the first Abort left
@@ -55,7 +55,7 @@ func (c *reservationsEnd) givenUp(w *World) {
 		}
 		for _, s := range m.proc.node.Ledger().Slices() {
 			since, given := c.aborted[s.Token]
-			if given && s.State == topology.SliceReserved && w.engine.now.since(since) > 2*time.Second {
+			if given && s.State == topology.SliceReserved && w.engine.now.since(since) > 2*time.Second+2*w.draw.Busy {
 				w.violate(c.Name(), "%s still has %v of %s reserved, aborted elsewhere at %s", m.address, s.Token, s.Job, clockFace(since))
 			}
 		}

@@ -85,6 +85,9 @@ func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatc
 	if slices.Contains(lasting, m.kind) {
 		m.proc.lasting = append(m.proc.lasting, m)
 	}
+	if m.kind == actors.KindCoordinator {
+		m.proc.coordinators[m.self.Id]++
+	}
 	m.path = hashString(m.self.Address) ^ hashString(m.self.Id)*3
 }
 

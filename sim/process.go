@@ -31,10 +31,12 @@ type process struct {
 	slow    []slowness // of its actors
 	old     bool       // of the version before
 	paused  bool
-	parked  []*mailbox // ready ones that wait for the process to go on
-	timers  int        // that have not fired
-	lasting []*mailbox // of the actors that live as long as it does
-	peers   map[topology.NodeID]*actor.PID
+	// coordinators counts those that were made, by path: each of an attempt begins anew.
+	coordinators map[string]int
+	parked       []*mailbox // ready ones that wait for the process to go on
+	timers       int        // that have not fired
+	lasting      []*mailbox // of the actors that live as long as it does
+	peers        map[topology.NodeID]*actor.PID
 
 	machine  *machine // of an agent
 	node     *actors.Node
@@ -49,7 +51,7 @@ type process struct {
 
 func (w *World) newProcess(address string, c clock) *process {
 	w.processes++
-	p := &process{w: w, address: address, serial: w.processes, clock: c}
+	p := &process{w: w, coordinators: map[string]int{}, address: address, serial: w.processes, clock: c}
 	p.system = newSystem(address, p.route)
 	return p
 }

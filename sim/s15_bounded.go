@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -18,21 +19,16 @@ type bounded struct {
 	notQuiet
 	tries  map[string]*tries
 	orders map[string]map[topology.Token]instant // by machine: when the last about an attempt left
-	lists  map[listed]sentList
+	lists  map[listed]int32 // until where it was sent
 }
 
 // listed is the list of one attempt as one leader sends it to one machine.
 type listed struct {
 	from  *process // two may lead with one epoch, which a replica gave out twice
+	life  int      // which Coordinator of the attempt: one that is remade begins anew
 	epoch uint64
 	token topology.Token
 	node  string
-}
-
-// sentList is what was sent of it.
-type sentList struct {
-	until int32
-	seq   uint64 // of the order that said so: one who is remade counts from the beginning, and sends from there
 }
 
 // tries are the attempts at one job within a second.
@@ -43,7 +39,7 @@ type tries struct {
 }
 
 func newBounded() *bounded {
-	return &bounded{tries: map[string]*tries{}, orders: map[string]map[topology.Token]instant{}, lists: map[listed]sentList{}}
+	return &bounded{tries: map[string]*tries{}, orders: map[string]map[topology.Token]instant{}, lists: map[listed]int32{}}
 }
 
 func (*bounded) Name() string         { return "S15 bounded" }
@@ -138,16 +134,17 @@ func (c *bounded) told(w *World, from *process, m *messages.Start) {
 	if m.Roster == nil {
 		return
 	}
-	key := listed{from, m.Order.Epoch, messages.FromToken(m.Order.Token), m.Order.Node}
-	was := c.lists[key]
+	token := messages.FromToken(m.Order.Token)
+	coordinator := actors.JobPath(topology.JobID(m.Order.Job)) + "/attempt-" + token.String()
+	key := listed{from, from.coordinators[coordinator], m.Order.Epoch, token, m.Order.Node}
 	if len(m.Roster.Data) == 0 {
 		delete(c.lists, key)
 		return
 	}
-	if m.Order.Seq > was.seq && m.Roster.OffsetBytes < was.until {
-		w.violate(c.Name(), "%s is sent its list of %s from byte %d again, and had it until %d", m.Order.Node, m.Order.Job, m.Roster.OffsetBytes, was.until)
+	if until := c.lists[key]; m.Roster.OffsetBytes < until {
+		w.violate(c.Name(), "%s is sent its list of %s from byte %d again, and had it until %d", m.Order.Node, m.Order.Job, m.Roster.OffsetBytes, until)
 	}
-	c.lists[key] = sentList{m.Roster.OffsetBytes + int32(len(m.Roster.Data)), m.Order.Seq}
+	c.lists[key] = m.Roster.OffsetBytes + int32(len(m.Roster.Data))
 }
 
 // crowded is asked when a mailbox grew beyond what a small room may need. A

@@ -38,6 +38,8 @@ var keeps = []keep{
 	// The room as it looks to one sort of gang: a cache within lensBudget of topology, and the scratch of one question.
 	{"Scheduler.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
 	{"Scheduler.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
+	// How a late Hello of an earlier boot is known: as many as pastBootsKept in actors, of each machine.
+	{"Scheduler.machines.pastBoots", func(_ *bounded, w *World, _ *process) int { return 16 * (len(w.machines) + w.visits) }},
 	// Attempts that are over, for as long as a late order about them may come.
 	{"Node.ledger.tombs.list", (*bounded).ordered},
 }

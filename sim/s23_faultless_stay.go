@@ -45,7 +45,11 @@ func (c *faultlessStay) Step(w *World, e *Event) {
 			doubtful[t.job] = true
 		}
 	}
-	if own < w.constants.LaunchFailures && len(doubtful) < w.constants.LaunchFailures {
+	may := len(doubtful)
+	if w.faults.byName["upgrade"] != nil {
+		may += own // an agent of the version before does not say whose fault it was
+	}
+	if own < w.constants.LaunchFailures && may < w.constants.LaunchFailures {
 		w.violate(c.Name(), "%s closed itself after %d failures of its own and those of %d jobs that may be: %s", n.Id, own, len(doubtful), n.Cordoned.Reason)
 	}
 }

@@ -189,17 +189,17 @@ func (x *storePort) crashFile(epoch uint64, changes []actors.Change) {
 	}
 	// Who led is dead, and what a file has is read by a next leader alone: both have one more, of nobody's.
 	const reader = "after the power"
-	s.file.lead(reader, epoch+1)
+	s.file.lead(reader, s.kept.Epoch()+1)
 	defer func() {
 		_, _ = s.kept.Lead(reader)
 		s.kept.Sync()
 	}()
-	if s.file.agrees(epoch) {
+	if s.file.agrees() {
 		return
 	}
 	verdicts, err := s.kept.Apply(epoch, changes)
 	s.kept.Sync()
-	if !s.file.agrees(epoch) {
+	if !s.file.agrees() {
 		s.w.violate("S8 acknowledged-kept", "after a power loss the file has neither the whole of the last write nor nothing of it")
 		return
 	}
