@@ -97,6 +97,7 @@ in_user() {
 # chroot: a fresh Debian with make, git, certificates and Go, and nothing that this machine has installed.
 in_chroot() {
 	local root=$folder/root place
+	mount --bind "$root" "$root" # Containers want a root that is a mount of its own.
 	for place in proc sys dev; do
 		mount --rbind "/$place" "$root/$place"
 	done
@@ -120,6 +121,7 @@ bootstrap() {
 		tail -n 20 "$folder/bootstrap.log" >&2
 		return 1
 	}
+	rm -f "$root/etc/apt/sources.list"
 	cp -a /etc/apt/. "$root/etc/apt/"
 	cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 	cp -a /etc/ssl/certs/. "$root/etc/ssl/certs/"
