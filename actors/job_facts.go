@@ -234,7 +234,7 @@ func (j *Job) onSighted(ctx actor.Context, m sighted) {
 		if len(m.Slice.Exits) > 0 {
 			j.noteExits(ctx, m.Token, m.Node, m.Slice.Exits, false)
 		}
-		j.sightAlive(ctx, a, m)
+		j.sightAlive(ctx, a, m, overtaken)
 	}
 	if j.states.in("queued") {
 		j.wait(ctx)
@@ -273,7 +273,7 @@ func (j *Job) sightMissing(ctx actor.Context, a *messages.AttemptRecord, m sight
 
 // sightAlive: the machine has the attempt; stop it if it is over, and notice
 // when an agent came back with less than it had.
-func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m sighted) {
+func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m sighted, overtaken bool) {
 	j.noteBegun(m)
 	switch {
 	case a.End != nil:
@@ -281,6 +281,8 @@ func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m sighted
 		j.resend.begin(ctx, j.p)
 	case !j.livesOn(m.Node):
 		// Nobody placed it there: whatever that machine says of it, the gang is well.
+	case overtaken:
+		// It has started since: a Hello that came late has the view told again, and the view may be older than what we heard.
 	case j.states.in("running") && m.Slice.State < messages.SliceState_SLICE_STATE_STARTED:
 		j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+": its agent came back without the tasks", m.Node)
 	}

@@ -10,7 +10,7 @@ import (
 // the past may still say Stop of what had ended before; never of what runs. An
 // attempt that a liar made up has none, and is stopped with what the operator gave up. And
 // the cause is true, as far as the world knows better: a machine that is called
-// lost was silent, and the time that is up is the time since the barrier.
+// lost was silent, or lied about what it has, and the time that is up is the time since the barrier.
 type causeBeforeStop struct{ notQuiet }
 
 func newCauseBeforeStop() *causeBeforeStop { return &causeBeforeStop{} }
@@ -46,7 +46,7 @@ func (c *causeBeforeStop) Step(w *World, e *Event) {
 // onEnded looks whether what is called the cause is so, when it is decided.
 func (c *causeBeforeStop) onEnded(w *World, e *Event, a *messages.AttemptRecord) {
 	switch m := w.machine(a.End.Node); {
-	case a.End.Cause == messages.Cause_CAUSE_MACHINE_LOST && a.End.Rank < 0 && m != nil && !m.lossy:
+	case a.End.Cause == messages.Cause_CAUSE_MACHINE_LOST && a.End.Rank < 0 && m != nil && !m.lossy && !m.lied:
 		if heardAllTheTime(w, e.Process.host, m, e.Since) {
 			w.violate(c.Name(), "%v of %s ended by %v, and the machine was heard all the time", messages.FromToken(a.Token), a.Job, a.End)
 		}
