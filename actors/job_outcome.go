@@ -159,10 +159,17 @@ func (j *Job) closeInfra(rec *messages.JobRecord, a *messages.AttemptRecord, now
 	}
 }
 
-// neverPrepared reports whether an attempt ended because a member could not be prepared.
+// neverPrepared reports whether an attempt ended because a member could not be
+// prepared, for what may be the job's fault. Where the machine says that it is its
+// own, as with a full disk, that machine is left out and another one tried at once.
 func neverPrepared(a *messages.AttemptRecord) bool {
-	c := a.GetEnd().GetCause()
-	return c == messages.Cause_CAUSE_PREPARE_FAILED || c == messages.Cause_CAUSE_PREPARE_TIMEOUT
+	switch a.GetEnd().GetCause() {
+	case messages.Cause_CAUSE_PREPARE_FAILED:
+		return faultOf(a) != messages.Fault_FAULT_MACHINE
+	case messages.Cause_CAUSE_PREPARE_TIMEOUT:
+		return true
+	}
+	return false
 }
 
 // notePreparing counts an attempt that could not be prepared, and where that was.

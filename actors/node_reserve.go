@@ -85,6 +85,11 @@ func (n *Node) onAbort(ctx actor.Context, m *messages.Abort) {
 		n.answer(ctx, s)
 		return
 	}
+	if n.ledger.Past(token) == topology.PastRan {
+		// A leader with an older view may abort what is over; that it never was would contradict what was told.
+		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
+		return
+	}
 	n.drop(token)
 	n.tell(ctx, job, &messages.Aborted{Origin: n.origin(token, job)})
 }

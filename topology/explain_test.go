@@ -176,7 +176,7 @@ func TestExplainText(t *testing.T) {
 		},
 		{
 			"memory", Gang{Replicas: 1, Each: Resources{MemoryBytes: 513 * gib, MilliGPU: 1000}},
-			"needs 1 GPU; the whole cluster has 79 free of 96, of which none can be used: the rest is in pieces or lacks CPU or memory" +
+			"needs 1 GPU; the whole cluster has 79 free of 96, of which none can be used: 513 GiB asked, n01 has 512 GiB free" +
 				" · not even an idle cluster could hold it · n03 drained by ops · 11 of 12 machines there with too little memory free · would start now with 512 GiB of memory",
 		},
 		{
