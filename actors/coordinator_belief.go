@@ -82,7 +82,7 @@ func (w *party) misplaced(m *messages.Reserved) string {
 	return ""
 }
 
-// reachable tells whether an address could be a host's name or an IP address.
+// reachable reports whether an address could be a host's name or an IP address.
 // Whether anybody answers there, only the members find out.
 func reachable(address string) bool {
 	return !strings.ContainsFunc(address, func(r rune) bool {

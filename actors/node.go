@@ -91,7 +91,7 @@ func (n *Node) Ledger() *topology.Ledger { return n.ledger }
 // Epoch is the highest that was accepted.
 func (n *Node) Epoch() uint64 { return n.epoch }
 
-// Sworn tells whether the disk has that epoch.
+// Sworn reports whether the disk has that epoch.
 func (n *Node) Sworn() bool { return n.sworn() }
 
 // State is the Node's place in its table.

@@ -30,7 +30,7 @@ type leadHeard struct {
 // leadLate: the disk has had its time to keep the epoch of a leader.
 type leadLate struct{ Epoch uint64 }
 
-// sworn tells whether the disk has the epoch that the machine follows.
+// sworn reports whether the disk has the epoch that the machine follows.
 func (n *Node) sworn() bool { return n.disk.saved >= n.oath }
 
 // hindered says why nothing new may begin; empty: it may.

@@ -104,7 +104,7 @@ func announces(a *messages.Announcement, gpu string) bool {
 	return slices.ContainsFunc(a.GetGpus(), func(g *messages.Gpu) bool { return g.Id == gpu })
 }
 
-// changed tells whether a Hello announces something else than the same start of
+// changed reports whether a Hello announces something else than the same start of
 // the agent did: what a machine has is read once, when its agent starts.
 func (m *machine) changed(h *messages.Hello, known *messages.NodeRecord) bool {
 	return messages.SameIncarnation(m.incarnation, h.Origin.Incarnation) && !proto.Equal(known.GetAnnouncement(), h.Announcement)
@@ -121,7 +121,7 @@ func (s *Scheduler) onStrangeToken(ctx actor.Context, t strangeToken) {
 	s.refresh(ctx, m)
 }
 
-// contradicts tells whether a refusal for want of room came with books that have
+// contradicts reports whether a refusal for want of room came with books that have
 // room for all that was asked. It is no untruth, since a port may be what is
 // lacking; but nothing in the view would keep the next pass from asking the same again.
 func (m *machine) contradicts(t topology.Token) bool {

@@ -67,7 +67,7 @@ func (s *Scheduler) onLinkDown(ctx actor.Context, m LinkDown) {
 	delete(s.greetings.foreign, m.Node)
 	if who := s.machines[m.Node]; who != nil && who.record == nil && who.obeys > 0 { // it was shown, and never ours
 		who.obeys = 0
-		ctx.Send(s.peers.mirror, NodeHidden{m.Node})
+		ctx.Send(s.peers.mirror, NodeHidden(m))
 	}
 	s.early = slices.DeleteFunc(s.early, func(n topology.NodeID) bool { return n == m.Node })
 }

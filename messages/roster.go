@@ -56,7 +56,7 @@ func following(s string) string {
 	return string(b) + s[end:]
 }
 
-// follows tells whether next is following(s), without making it.
+// follows reports whether next is following(s), without making it.
 func follows(s, next string) bool {
 	at, begin, end := lastNumber(s)
 	switch {
@@ -212,7 +212,7 @@ func UnpackRoster(data []byte) ([]*Peer, error) {
 	return peersOf(seats), nil
 }
 
-// sound tells whether a machine is one that peers can be made of. What is
+// sound reports whether a machine is one that peers can be made of. What is
 // foretold grows and grows, so it is looked at as well.
 func (s seat) sound() bool {
 	return s.node != "" && len(s.node) <= MaxIDBytes && len(s.address) <= MaxValueBytes && len(s.rack) <= MaxValueBytes &&

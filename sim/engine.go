@@ -17,7 +17,6 @@ type instant int64
 func (i instant) plus(d time.Duration) instant  { return i + instant(d) }
 func (i instant) since(o instant) time.Duration { return time.Duration(i - o) }
 func (i instant) duration() time.Duration       { return time.Duration(i) }
-func (i instant) sub(d time.Duration) instant   { return i - instant(d) }
 func later(a, b instant) instant                { return max(a, b) }
 
 // occurrence is something that happens at an instant.

@@ -229,7 +229,7 @@ func lieSlices(_ *machine, word messages.Message) bool {
 // madeUpCounter is higher than any leader counts.
 const madeUpCounter = 1 << 41
 
-// madeUp tells whether a liar invented an attempt.
+// madeUp reports whether a liar invented an attempt.
 func madeUp(t topology.Token) bool { return t.Counter == madeUpCounter }
 
 // lieIntrudes has a part of a gang that is somewhere else, and not as far as it is.

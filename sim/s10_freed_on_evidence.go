@@ -255,7 +255,7 @@ func lastWord(s *stored, earlier *messages.AttemptRecord, i int) *messages.Place
 	return earlier.Places[i]
 }
 
-// reached tells whether the leader must have known that the machine can be
+// reached reports whether the leader must have known that the machine can be
 // reached when it decided: it heard it all the time since well before that. The
 // write may have waited for the store for long after; what happened meanwhile
 // does not count.

@@ -16,10 +16,9 @@ import (
 // machines are told of each other is sent to each once, and a part of it again only
 // after a Start without any, which asks what is missing.
 type bounded struct {
-	notQuiet
 	tries  map[string]*tries
 	orders map[string]map[topology.Token]instant // by machine: when the last about an attempt left
-	lists  map[listed]int32 // until where it was sent
+	lists  map[listed]int32                      // until where it was sent
 }
 
 // listed is the list of one attempt as one leader sends it to one machine.

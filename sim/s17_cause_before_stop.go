@@ -74,7 +74,7 @@ func (c *causeBeforeStop) timeUp(w *World, limit time.Duration, a *messages.Atte
 	}
 }
 
-// heardAllTheTime tells whether a leader has heard the machine without a pause,
+// heardAllTheTime reports whether a leader has heard the machine without a pause,
 // since well before it can have decided.
 func heardAllTheTime(w *World, h *schedulerHost, m *machine, decided instant) bool {
 	return !h.silent[m.index] && w.engine.now.since(h.heardAt[m.index]) < w.constants.Heartbeat+time.Second &&

@@ -123,7 +123,7 @@ func (c *behindStops) onReserve(w *World, p *process, o *messages.Order) {
 	}
 }
 
-// still tells whether a machine still has something that the store has lost.
+// still reports whether a machine still has something that the store has lost.
 func (c *behindStops) still(w *World, m *machine) bool {
 	if m.proc == nil || m.proc.node == nil {
 		return false

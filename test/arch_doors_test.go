@@ -46,7 +46,7 @@ func doorsLaw(s source) []string {
 	return findings
 }
 
-// opens tells whether a call resolves a path.
+// opens reports whether a call resolves a path.
 func (s source) opens(call *ast.CallExpr) bool {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	return ok && slices.Contains(openers, s.imported(selector)) && !slices.Contains(textOnly, selector.Sel.Name)
@@ -70,7 +70,7 @@ func jobVariables(body *ast.BlockStmt) []string {
 	return names
 }
 
-// ofJob tells whether an expression has a job's word in it that was not handed to runtime/door.
+// ofJob reports whether an expression has a job's word in it that was not handed to runtime/door.
 func ofJob(expression ast.Expr, words []string) bool {
 	found := false
 	ast.Inspect(expression, func(n ast.Node) bool {

@@ -69,7 +69,7 @@ func (r Rules) check(o opened, path Path) error {
 	return nil
 }
 
-// hides tells whether something shows what is to be hidden: it is it, lies in it, or is around it. It goes by what is open, under
+// hides reports whether something shows what is to be hidden: it is it, lies in it, or is around it. It goes by what is open, under
 // whatever name.
 func (r Rules) hides(o opened) (by string, is bool) {
 	for _, list := range []struct {
@@ -93,7 +93,7 @@ func (r Rules) hides(o opened) (by string, is bool) {
 	return "", false
 }
 
-// hidesAbove tells whether something is what is to be hidden, or lies in it.
+// hidesAbove reports whether something is what is to be hidden, or lies in it.
 func (r Rules) hidesAbove(o opened) bool {
 	return slices.ContainsFunc(r.Hide, func(path string) bool {
 		real, err := filepath.EvalSymlinks(path)
@@ -133,7 +133,7 @@ func (p Place) allows(kind string) bool {
 	return slices.Contains(Types, base)
 }
 
-// allowsBelow tells whether all that is mounted below something may be shown with it.
+// allowsBelow reports whether all that is mounted below something may be shown with it.
 func (r Rules) allowsBelow(o opened) bool {
 	place, _ := r.placeOf(o.path)
 	all, err := mounts()

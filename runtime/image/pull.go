@@ -92,7 +92,7 @@ func (s *Store) known(digest string) string {
 	return ""
 }
 
-// pulled tells whether a record's image came from a registry.
+// pulled reports whether a record's image came from a registry.
 func (s *Store) pulled(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
