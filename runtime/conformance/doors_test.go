@@ -111,7 +111,7 @@ func mounting(pairs ...string) func(*messages.JobSpec) {
 func TestDoorMakes(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 		if driver == "process" {
-			t.Skip("plain processes have nothing made for them")
+			return // nothing is made for plain processes
 		}
 		root, shut, other := MakeRootfs(t), place(t, "etc", 0o755, 0), place(t, "opt", 0o755, 0)
 		if err := os.Symlink("/x", filepath.Join(root, "link")); err != nil {
@@ -234,7 +234,7 @@ func TestDoorTells(t *testing.T) {
 func TestDoorHostView(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 		if driver == "process" {
-			t.Skip("plain processes are on the machine itself")
+			return // plain processes are on the machine itself
 		}
 		own := place(t, "own", 0o755, ofNobody)
 		script := "test -w /usr && echo usr; mkdir /new && echo top; ls /run /tmp /root; mkdir -p /tmp/mine && echo >/tmp/x/file && pwd; cat /etc/shadow; exit 0"
