@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -64,6 +65,8 @@ var (
 	Slack = ability("set another thread's timer slack (SYS_NICE)", func() error { return capable(unix.CAP_SYS_NICE) })
 	// Networks is a network namespace with a name, as the tests of partitions make.
 	Networks = ability("make networks of its own", tryNetwork)
+	// Nesting is a user namespace: containers without root stand on it, and a chroot or an engine may forbid it.
+	Nesting = ability("make user namespaces", tryNesting)
 	// Freezer is a v1 group that stops processes, to stand for some that hang in the kernel.
 	Freezer = ability("freeze processes by a v1 cgroup", tryFreezer)
 )
@@ -165,6 +168,12 @@ func tryNetwork() error {
 		return fmt.Errorf("ip netns: %s", text)
 	}
 	return nil
+}
+
+func tryNesting() error {
+	child := exec.Command("true")
+	child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
+	return child.Run()
 }
 
 func tryFreezer() error {

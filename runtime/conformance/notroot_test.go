@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -23,14 +23,7 @@ type nobody struct{ state, binary string }
 
 func newNobody(t *testing.T) nobody {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("this test becomes another user, which takes root")
-	}
-	for _, finding := range carapace.Check(carapace.Cgroups{Parent: "/" + NewID()}) {
-		if finding.Name == "user namespaces" && !finding.OK {
-			t.Skip(finding.Reason)
-		}
-	}
+	able.Need(t, able.Root, able.Nesting)
 	n := nobody{filepath.Join(t.TempDir(), "state"), buildCommand(t)}
 	if err := os.Mkdir(n.state, 0o700); err != nil {
 		t.Fatal(err)
