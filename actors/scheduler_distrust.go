@@ -46,7 +46,7 @@ func (s *Scheduler) disbelieve(ctx actor.Context, m *machine, why string) {
 
 // close cordons a machine in the scheduler's own name.
 func (s *Scheduler) close(ctx actor.Context, m *machine, reason string) {
-	if m.record.Cordoned == nil {
+	if m.record != nil && m.record.Cordoned == nil {
 		deed := &messages.Deed{By: &messages.Principal{Name: closer}, AtUnixMs: s.p.Clock.WallMs(), Reason: reason}
 		s.edit(ctx, m, nodeEdit{change: func(r *messages.NodeRecord) { r.Cordoned = deed }})
 	}

@@ -85,7 +85,7 @@ func (s *Scheduler) convicted(who *machine) bool {
 func (s *Scheduler) mayClose(who *machine) bool {
 	kind, pool, closed := gpuTypeOf(who), 0, 0
 	for _, m := range s.machines { //order: only counted
-		if m.record.Removed != nil || gpuTypeOf(m) != kind {
+		if m.record == nil || m.record.Removed != nil || gpuTypeOf(m) != kind { // one that was only seen is nobody's yet
 			continue
 		}
 		pool++

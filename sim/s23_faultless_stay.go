@@ -37,19 +37,16 @@ func (c *faultlessStay) Step(w *World, e *Event) {
 		return
 	}
 	own, doubtful := 0, map[string]bool{}
+	mute := w.faults.byName["upgrade"] != nil // an agent of the version before does not say whose fault it was
 	for _, t := range c.failed[n.Id] {
-		switch t.exit.Fault {
-		case messages.Fault_FAULT_MACHINE:
+		if t.exit.Fault == messages.Fault_FAULT_MACHINE {
 			own++
-		case messages.Fault_FAULT_UNKNOWN:
+		}
+		if mute || t.exit.Fault == messages.Fault_FAULT_UNKNOWN {
 			doubtful[t.job] = true
 		}
 	}
-	may := len(doubtful)
-	if w.faults.byName["upgrade"] != nil {
-		may += own // an agent of the version before does not say whose fault it was
-	}
-	if own < w.constants.LaunchFailures && may < w.constants.LaunchFailures {
+	if own < w.constants.LaunchFailures && len(doubtful) < w.constants.LaunchFailures {
 		w.violate(c.Name(), "%s closed itself after %d failures of its own and those of %d jobs that may be: %s", n.Id, own, len(doubtful), n.Cordoned.Reason)
 	}
 }
