@@ -9,7 +9,8 @@ import (
 
 // reservationsEnd is L1: a reservation ends within its TTL and two round trips.
 // Where no word is lost it ends sooner: an attempt that is given up is aborted
-// on every machine that was asked, as soon as those who do it have time.
+// on every machine that was asked. Where passes of the leader are slow, what it
+// has to say may wait for two of them.
 type reservationsEnd struct {
 	notQuiet
 	aborted map[topology.Token]instant // when the first Abort left
@@ -49,13 +50,17 @@ func (c *reservationsEnd) Step(w *World, e *Event) {
 
 // givenUp looks for reservations of attempts that were aborted a while ago.
 func (c *reservationsEnd) givenUp(w *World) {
+	within := 2 * time.Second
+	if w.faults.byName["slow-pass"] != nil {
+		within += 2 * w.draw.Busy
+	}
 	for _, m := range w.machines {
 		if m.proc == nil || m.proc.node == nil {
 			continue
 		}
 		for _, s := range m.proc.node.Ledger().Slices() {
 			since, given := c.aborted[s.Token]
-			if given && s.State == topology.SliceReserved && w.engine.now.since(since) > 2*time.Second+2*w.draw.Busy {
+			if given && s.State == topology.SliceReserved && w.engine.now.since(since) > within {
 				w.violate(c.Name(), "%s still has %v of %s reserved, aborted elsewhere at %s", m.address, s.Token, s.Job, clockFace(since))
 			}
 		}
