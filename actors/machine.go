@@ -49,7 +49,8 @@ type machine struct {
 	accuses   string           // what that says of the store
 	withholds []*livingJob     // which are not run again for it
 	drainSeq  uint64
-	withdrawn int // devices that the view knows to be out of service
+	drainEnds Instant // zero: no drain with a deadline
+	withdrawn int     // devices that the view knows to be out of service
 }
 
 // tenant is one attempt that is, or may be, on the machine.

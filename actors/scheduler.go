@@ -84,7 +84,7 @@ type (
 		Node topology.NodeID
 		Seq  uint64
 	}
-	drainOver struct {
+	drainDue struct {
 		Node topology.NodeID
 		Seq  uint64
 	}
@@ -181,8 +181,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onTellAgain(ctx)
 	case unbench:
 		s.onUnbench(ctx, m)
-	case drainOver:
-		s.onDrainOver(ctx, m)
+	case drainDue:
+		s.onDrainDue(ctx, m)
 	case remake:
 		s.onRemake(ctx, m)
 	case recovered:

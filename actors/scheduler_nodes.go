@@ -9,7 +9,7 @@ import (
 )
 
 // This file owns machines as the Scheduler meets them: joining, being lost and
-// returning, drains and removals, and who is told what they hold.
+// returning, orders and removals, and who is told what they hold.
 
 // nodeEdit is one change of a machine's record; after runs once it is on disk.
 type nodeEdit struct {
@@ -369,11 +369,11 @@ func (s *Scheduler) changeOf(q *messages.ChangeNode) func(*messages.NodeRecord) 
 		case messages.NodeVerb_NODE_VERB_CORDON:
 			r.Cordoned = deed
 		case messages.NodeVerb_NODE_VERB_UNCORDON:
-			r.Cordoned, r.Drained, r.DrainDeadlineUnixMs = nil, nil, 0
+			r.Cordoned, r.Drained, r.DrainDeadlineUnixMs, r.DrainLeftMs = nil, nil, 0, 0
 		case messages.NodeVerb_NODE_VERB_DRAIN:
-			r.Drained, r.DrainDeadlineUnixMs = deed, 0
+			r.Drained, r.DrainDeadlineUnixMs, r.DrainLeftMs = deed, 0, 0
 			if q.DeadlineMs > 0 {
-				r.DrainDeadlineUnixMs = deed.AtUnixMs + q.DeadlineMs
+				r.DrainDeadlineUnixMs, r.DrainLeftMs = deed.AtUnixMs+q.DeadlineMs, q.DeadlineMs
 			}
 		case messages.NodeVerb_NODE_VERB_REMOVE:
 			r.Removed = deed
@@ -388,7 +388,7 @@ func (s *Scheduler) applyVerb(ctx actor.Context, m *machine, q *messages.ChangeN
 		return
 	case messages.NodeVerb_NODE_VERB_UNCORDON:
 		m.launchFailed, m.doubts, m.untrue, m.benchWhy, m.benchedFor = 0, nil, 0, "", 0
-		m.drainSeq++
+		s.disarmDrain(m)
 	case messages.NodeVerb_NODE_VERB_DRAIN:
 		s.armDrain(ctx, m)
 	}
@@ -414,26 +414,6 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 	s.plan(ctx)
 }
 
-// armDrain sets the timer at which what still runs on a drained machine is moved.
-func (s *Scheduler) armDrain(ctx actor.Context, m *machine) {
-	m.drainSeq++
-	if m.record.GetDrained() == nil || m.record.DrainDeadlineUnixMs == 0 {
-		return
-	}
-	left := max(m.record.DrainDeadlineUnixMs-s.p.Clock.WallMs(), 0)
-	s.p.Clock.After(millis(left), ctx.Self(), drainOver{m.id, m.drainSeq})
-}
-
-func (s *Scheduler) onDrainOver(ctx actor.Context, d drainOver) {
-	m := s.machines[d.Node]
-	if m == nil || m.drainSeq != d.Seq || m.record.GetDrained() == nil {
-		return
-	}
-	for _, e := range s.tenantsOf(m) {
-		ctx.Send(e.pid, moveOff{Node: m.id, Cause: messages.Cause_CAUSE_DRAINED, Detail: string(m.id) + " is " + m.closed()})
-	}
-}
-
 // edit changes a machine's record on disk.
 func (s *Scheduler) edit(ctx actor.Context, m *machine, e nodeEdit) {
 	m.edits.waiting = append(m.edits.waiting, e)
@@ -447,6 +427,7 @@ func (s *Scheduler) writeNode(ctx actor.Context, m *machine) {
 	if m.record != nil {
 		next = copyOf(m.record)
 	}
+	s.noteDrain(m, next)
 	for _, e := range m.edits.waiting {
 		e.change(next)
 	}

@@ -5,15 +5,24 @@ import "github.com/yi-json/synapse/messages"
 // holdHolds is S24: nothing is committed over a Hold on disk. A Hold comes to
 // disk, and goes, only while somebody asks for it; and somebody who was told that
 // it is there, or gone, with nobody else asking, finds it so. A wish that a leader
-// of the past refused may still be granted by the present one, asked before it.
+// of the past refused may still be granted by the present one, asked before it; and
+// one that was asked again while the write that answers it was under way goes with
+// the next.
 type holdHolds struct {
 	notQuiet
 	answered map[string]instant // by job: when the last wish of this sort was
 	refused  map[string]bool    // by job: one was, and had been asked twice
+	repeated map[heldAs]uint64  // one that had been asked twice was answered by this revision
+}
+
+// heldAs is a job as somebody wants it: held, or released.
+type heldAs struct {
+	job  string
+	held bool
 }
 
 func newHoldHolds() *holdHolds {
-	return &holdHolds{answered: map[string]instant{}, refused: map[string]bool{}}
+	return &holdHolds{answered: map[string]instant{}, refused: map[string]bool{}, repeated: map[heldAs]uint64{}}
 }
 
 func (*holdHolds) Name() string         { return "S24 hold-holds" }
@@ -50,7 +59,8 @@ func (c *holdHolds) onStored(w *World, s *stored) {
 		}
 	}
 	held := s.job.Hold != nil
-	if held != (s.jobWas.Hold != nil) && !c.refused[s.job.Id] && !asked(w, s.job.Id, held) {
+	again := c.repeated[heldAs{s.job.Id, held}] == s.jobWas.Revision
+	if held != (s.jobWas.Hold != nil) && !c.refused[s.job.Id] && !asked(w, s.job.Id, held) && !again {
 		w.violate(c.Name(), "%s is held=%v on disk, and nobody asks for that", s.job.Id, held)
 	}
 }
@@ -73,6 +83,9 @@ func (c *holdHolds) onAnswer(w *World, a *ask, reply messages.Message, job strin
 	alone := a.since > c.answered[job] && !asked(w, job, !held)
 	c.answered[job] = w.engine.now
 	page := w.books.jobs[job]
+	if a.sent > 1 && page != nil {
+		c.repeated[heldAs{job, held}] = page.record.Revision
+	}
 	c.refused[job] = c.refused[job] || outcome.GetCode() != messages.Code_CODE_OK && a.sent > 1
 	if outcome.GetCode() != messages.Code_CODE_OK || !alone || c.refused[job] || page == nil || terminal(page.record.State) {
 		return
