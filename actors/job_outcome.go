@@ -225,32 +225,28 @@ func conclude(rec *messages.JobRecord, s messages.JobState, code int32, outcome 
 	rec.State, rec.ExitCode, rec.Outcome, rec.FinishedUnixMs = s, code, outcome, now
 }
 
-// blame tells the Scheduler of a machine that could not launch or prepare. It
-// rests until the job has looked elsewhere.
+// blame tells the Scheduler of a machine that could not launch or prepare.
 func (j *Job) blame(ctx actor.Context) {
 	end := j.last.End
 	switch end.Cause {
 	case messages.Cause_CAUSE_LAUNCH_FAILED, messages.Cause_CAUSE_PREPARE_FAILED:
 		if fault := faultOf(j.last); fault != messages.Fault_FAULT_JOB {
 			ctx.Send(j.peers.scheduler, launchFailed{
-				Node: topology.NodeID(end.Node), Detail: end.Detail, Fault: fault,
+				Job: j.id, Node: topology.NodeID(end.Node), Detail: end.Detail, Fault: fault,
 				Spec: string(j.rec.RequestHash), Owner: j.rec.GetOwner().GetName(), Rest: j.restAfter(),
 			})
 		}
 	}
 }
 
-// restAfter is for how long a machine is left out on which preparing failed.
+// restAfter is for how long the job looks elsewhere, if the machine's own fault
+// is not known: until it has backed off, and somewhat longer.
 func (j *Job) restAfter() time.Duration {
 	rec := j.rec.Revise()
 	if j.att != nil { // it is not closed yet
 		notePreparing(rec, j.att)
 	}
-	wait := j.backoffAfter(rec, j.last)
-	if wait == 0 {
-		return 0
-	}
-	return wait + 2*j.p.Constants.BenchFirst
+	return j.backoffAfter(rec, j.last) + 2*j.p.Constants.BenchFirst
 }
 
 // faultOf is whose fault it is that an attempt could not be prepared or

@@ -44,6 +44,7 @@ type Scheduler struct {
 	planDue   bool              // a pass is asked for
 	wakeAt    Instant           // when a waiting job's patience ends and a timer is set for it
 	early     []topology.NodeID // links that stood before the store was read
+	owners    owners
 	greetings greetings
 	telling   telling
 	behind    behind
@@ -60,6 +61,7 @@ type livingJob struct {
 	askers  []*actor.PID        // clients to be told that it is
 	noted   bool                // that it waits was logged
 	refused *messages.JobRecord // as it waits, where machines could not prepare it
+	avoids  []avoided           // machines where it failed, by a fault that may be its own
 	breaks  int                 // times its actor was made anew without an end
 	waits   *waits              // its wish to be planned, while it is withheld
 	remakes bool
@@ -89,6 +91,7 @@ type (
 		Seq  uint64
 	}
 	patienceOver struct{ At Instant }
+	lookAgain    struct{ Job topology.JobID }
 	remake       struct{ Job topology.JobID }
 )
 
@@ -179,6 +182,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onPatienceOver(ctx, m)
 	case tellAgain:
 		s.onTellAgain(ctx)
+	case lookAgain:
+		s.onLookAgain(ctx, m)
 	case unbench:
 		s.onUnbench(ctx, m)
 	case drainDue:
@@ -238,6 +243,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m Loaded) {
 		s.adopt(ctx, rec, attempts[rec.Id])
 	}
 	for _, e := range m.Ended {
+		s.owners.see(e.Job.GetOwner().GetName())
 		ctx.Send(s.peers.mirror, JobRecalled(e))
 	}
 	for _, n := range s.early {
@@ -251,6 +257,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m Loaded) {
 // adopt takes up a job from disk.
 func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts []*messages.AttemptRecord) {
 	e := &livingJob{id: topology.JobID(rec.Id), key: requestKey{rec.Owner.GetName(), rec.RequestId}, hash: rec.RequestHash, rec: rec}
+	s.owners.see(e.key.owner)
 	s.jobs[e.id] = e
 	if rec.RequestId != "" {
 		s.requests[e.key] = e

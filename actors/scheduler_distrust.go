@@ -38,7 +38,7 @@ func (s *Scheduler) overhaul(ctx actor.Context, m *machine, l *messages.LedgerRe
 func (s *Scheduler) disbelieve(ctx actor.Context, m *machine, why string) {
 	s.p.Host.Count("scheduler.untrue", 1)
 	m.untrue++
-	s.bench(ctx, m, why, 0)
+	s.bench(ctx, m, why)
 	if m.untrue >= s.p.Constants.LaunchFailures {
 		s.close(ctx, m, "its answers cannot be true: "+why)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns when the leader closes a machine by itself: for what is the
@@ -24,11 +25,19 @@ const (
 // doubt is a job's failure on a machine that may be the fault of either.
 type doubt struct{ spec, owner string }
 
+// avoided is a machine on which a job failed, by a fault that may be the job's:
+// that job looks elsewhere until then, and everyone else may use the machine.
+type avoided struct {
+	node  topology.NodeID
+	until Instant
+}
+
 // onLaunchFailed leaves the machine out, and after some failures closes it.
 // Failures in a row that are the machine's fault close it as they did before
-// machines said whose fault a failure is. Where the fault is not known they must
-// be failures of different jobs, and of different owners where there are several:
-// one job's mistyped path fails everywhere, and so do all of one person's.
+// machines said whose fault a failure is. Where the fault is not known the machine
+// is left out for that job alone, and what closes it must be failures of different
+// jobs, and of different owners where there are several: one job's mistyped path
+// fails everywhere, and so do all of one person's.
 func (s *Scheduler) onLaunchFailed(ctx actor.Context, m launchFailed) {
 	who := s.machines[m.Node]
 	if who == nil {
@@ -38,14 +47,56 @@ func (s *Scheduler) onLaunchFailed(ctx actor.Context, m launchFailed) {
 	if m.Fault == messages.Fault_FAULT_MACHINE {
 		who.launchFailed++
 		broken = who.launchFailed >= s.p.Constants.LaunchFailures
+		s.bench(ctx, who, m.Detail)
+		s.refresh(ctx, who)
 	} else {
 		s.doubt(who, doubt{m.Spec, m.Owner})
 		broken = s.convicted(who)
+		s.avoid(m)
 	}
-	s.bench(ctx, who, m.Detail, m.Rest)
-	s.refresh(ctx, who)
 	if broken && s.mayClose(who) {
 		s.close(ctx, who, "launches fail: "+m.Detail)
+	}
+}
+
+// avoid has a job look elsewhere for a while.
+func (s *Scheduler) avoid(m launchFailed) {
+	if e := s.jobs[m.Job]; e != nil {
+		e.avoids = slices.DeleteFunc(e.avoids, func(a avoided) bool { return a.node == m.Node })
+		e.avoids = append(e.avoids, avoided{m.Node, s.p.Clock.Now().Plus(m.Rest)})
+	}
+}
+
+// gangOf is what a job asks for, without the machines that it avoids. Where it
+// could never be placed without them it avoids none.
+func (s *Scheduler) gangOf(ctx actor.Context, e *livingJob, spec *messages.JobSpec) topology.Gang {
+	gang, now := messages.GangOf(spec), s.p.Clock.Now()
+	e.avoids = slices.DeleteFunc(e.avoids, func(a avoided) bool { return a.until <= now })
+	if len(e.avoids) == 0 {
+		return gang
+	}
+	less := gang
+	less.Exclude = slices.Clone(gang.Exclude)
+	next := e.avoids[0].until
+	for _, a := range e.avoids {
+		less.Exclude = append(less.Exclude, a.node)
+		next = min(next, a.until)
+	}
+	if possible, _ := topology.Feasible(s.fabric, less); !possible {
+		return gang
+	}
+	s.p.Clock.After(next.Since(now), ctx.Self(), lookAgain{e.id})
+	return less
+}
+
+// onLookAgain has a job that still waits look at a machine again that it avoided.
+func (s *Scheduler) onLookAgain(ctx actor.Context, m lookAgain) {
+	e := s.jobs[m.Job]
+	if w, waits := s.queue.Get(m.Job); waits && e != nil {
+		s.queue.Remove(m.Job)
+		w.Gang = s.gangOf(ctx, e, e.rec.Spec)
+		s.queue.Add(w)
+		s.plan(ctx)
 	}
 }
 
@@ -70,15 +121,20 @@ func (s *Scheduler) convicted(who *machine) bool {
 		return false
 	}
 	first := who.doubts[0].owner
-	if slices.ContainsFunc(who.doubts, func(d doubt) bool { return d.owner != first }) {
-		return true
-	}
-	for _, job := range s.jobs { //order: any one will do
-		if job.key.owner != first {
-			return false
-		}
-	}
-	return true
+	return !s.owners.several || slices.ContainsFunc(who.doubts, func(d doubt) bool { return d.owner != first })
+}
+
+// owners is whether jobs of more than one owner have been seen: those that live at
+// the moment may all be of the one whose mistakes are being judged.
+type owners struct {
+	first   string
+	any     bool
+	several bool
+}
+
+func (o *owners) see(owner string) {
+	o.several = o.several || o.any && o.first != owner
+	o.first, o.any = owner, true
 }
 
 // mayClose reports whether the pool can do without one more machine.

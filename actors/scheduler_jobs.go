@@ -52,6 +52,7 @@ func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, key requestKey,
 		SubmittedUnixMs: s.p.Clock.WallMs(), Arrival: s.arrival, State: messages.JobState_JOB_STATE_QUEUED,
 	}
 	s.jobs[e.id] = e
+	s.owners.see(key.owner)
 	if m.RequestId != "" {
 		s.requests[key] = e
 	}

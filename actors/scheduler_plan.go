@@ -1,8 +1,6 @@
 package actors
 
 import (
-	"time"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/messages"
@@ -113,7 +111,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	}
 	spec := m.Record.Spec
 	s.queue.Add(policy.Waiting{
-		Job: id, Gang: messages.GangOf(spec), Priority: spec.Priority, Arrived: int64(m.Record.Arrival),
+		Job: id, Gang: s.gangOf(ctx, e, spec), Priority: spec.Priority, Arrived: int64(m.Record.Arrival),
 		Since: int64(s.p.Clock.Now()), Patience: int64(millis(spec.GetTopology().GetPatienceMs())),
 	})
 	s.plan(ctx)
@@ -189,14 +187,14 @@ func (s *Scheduler) onBalked(ctx actor.Context, m balked) {
 	case m.Untrue:
 		s.disbelieve(ctx, who, m.Detail)
 	case !corrected:
-		s.bench(ctx, who, m.Detail, 0)
+		s.bench(ctx, who, m.Detail)
 	}
 	s.refresh(ctx, who)
 }
 
 // bench leaves a machine out, longer each time until it does well again.
-func (s *Scheduler) bench(ctx actor.Context, m *machine, why string, atLeast time.Duration) {
-	m.benchedFor = min(max(2*m.benchedFor, s.p.Constants.BenchFirst, atLeast), s.p.Constants.BenchCap)
+func (s *Scheduler) bench(ctx actor.Context, m *machine, why string) {
+	m.benchedFor = min(max(2*m.benchedFor, s.p.Constants.BenchFirst), s.p.Constants.BenchCap)
 	m.benchSeq++
 	m.benchWhy = why
 	if why == "" {

@@ -213,11 +213,12 @@ type (
 	launched struct{ Nodes []topology.NodeID }
 	// launchFailed: this one could not, or could not prepare it.
 	launchFailed struct {
+		Job         topology.JobID
 		Node        topology.NodeID
 		Detail      string
 		Fault       messages.Fault
 		Spec, Owner string        // of the job
-		Rest        time.Duration // at least so long it is left out
+		Rest        time.Duration // for so long the job looks elsewhere
 	}
 )
 

@@ -28,19 +28,30 @@ func eachDriver(t *testing.T, test func(*testing.T, *cluster)) {
 
 func clusterOf(t *testing.T, driver string) *cluster {
 	t.Helper()
+	needDriver(t, driver)
+	c := newCluster(t)
+	c.contain(driver)
+	return c
+}
+
+// needDriver skips a test where a driver cannot be.
+func needDriver(t *testing.T, driver string) {
+	t.Helper()
 	if driver != "process" {
 		able.Need(t, able.Containers)
 	}
 	if driver == "oci" {
 		able.Need(t, able.Program("runc"))
 	}
-	c := newCluster(t)
+}
+
+// contain has the cluster's tasks run in a driver.
+func (c *cluster) contain(driver string) {
 	c.driver = driver
-	t.Cleanup(func() { // the agents have ended by now
+	c.t.Cleanup(func() { // the agents have ended by now
 		killAll(c.dir)
 		c.collect()
 	})
-	return c
 }
 
 // collect removes what containers left whose supervisors were killed: the next

@@ -1,60 +1,19 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
 // This file owns agents that lie, beside honest ones: real processes, of which one
-// is built with a lie in it. The lies are files in testdata/liars, laid over the
-// sources (go build -overlay) and chosen by the machine's name; the programs as
-// they are shipped know nothing of them.
+// is built with a lie in it.
 
-// lyingAgent is the program, built once.
-var lyingAgent = sync.OnceValues(func() (string, error) {
-	const root = "../.."
-	all, err := patch.Load("testdata/liars")
-	if err != nil {
-		return "", err
-	}
-	replace := map[string]string{}
-	for _, lie := range all {
-		text, err := lie.Apply(root)
-		if err != nil {
-			return "", err
-		}
-		file, err := filepath.Abs(filepath.Join(root, lie.File))
-		if err != nil {
-			return "", err
-		}
-		replace[file] = filepath.Join(bin, lie.Name+".go")
-		if err := os.WriteFile(replace[file], []byte(text), 0o600); err != nil {
-			return "", err
-		}
-	}
-	note, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	overlay, program := filepath.Join(bin, "liars.json"), filepath.Join(bin, "synapse-node-that-lies")
-	if err := os.WriteFile(overlay, note, 0o600); err != nil {
-		return "", err
-	}
-	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", program, root+"/cmd/synapse-node").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return program, nil
-})
+// lyingAgent is the program. A lie is chosen by the machine's name.
+var lyingAgent = overlaid("liars", "synapse-node")
 
 // TestOneMachineLies: three honest machines and a liar. It is named with what was
 // wrong, the honest ones have their gang, and the store opens again.

@@ -182,12 +182,19 @@ type cluster struct {
 	client    api.SynapseClient
 	requests  int
 	driver    string // what tasks run in; empty: plain processes
+	program   string // the scheduler's; empty: as it is shipped
 }
 
 // newCluster starts a scheduler.
 func newCluster(t *testing.T, more ...string) *cluster {
 	t.Helper()
 	t.Parallel()
+	return newClusterOf(t, "", more...)
+}
+
+// newClusterOf starts a scheduler that is built in another way.
+func newClusterOf(t *testing.T, program string, more ...string) *cluster {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "synapse-e2e-cluster-")
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +202,7 @@ func newCluster(t *testing.T, more ...string) *cluster {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{t: t, dir: dir}
+	c := &cluster{t: t, dir: dir, program: program}
 	t.Cleanup(func() {
 		killAll(dir) // a task outlives its agent
 		os.RemoveAll(dir)
@@ -222,7 +229,7 @@ func (c *cluster) lead(at string, more ...string) {
 	file := filepath.Join(c.dir, "address")
 	os.Remove(file)
 	args := append([]string{"--listen", at, "--listen-file", file, "--data-dir", filepath.Join(c.dir, "scheduler"), "--levels", "zone,rack", "--debug"}, more...)
-	c.scheduler = launch(c.t, "scheduler", "synapse-scheduler", args...)
+	c.scheduler = launch(c.t, "scheduler", cmp.Or(c.program, "synapse-scheduler"), args...)
 	for range 200 {
 		if text, err := os.ReadFile(file); err == nil {
 			c.address = strings.TrimSpace(string(text))

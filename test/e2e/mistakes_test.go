@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns one owner's typing mistakes beside somebody else's work.
+
+// ownersScheduler believes who a caller says it is: until there are identities all
+// are one.
+var ownersScheduler = overlaid("owners", "synapse-scheduler")
+
+// mistakes are the ways in which a job can name on a machine what is not there, or
+// what it may not have.
+var mistakes = []struct {
+	name string
+	make func(*messages.JobSpec, string)
+}{
+	{"image", func(s *messages.JobSpec, n string) { s.Image = "/no/such/image-" + n }},
+	{"archive", func(s *messages.JobSpec, n string) { s.Image = "/no/such/image-" + n + ".tar" }},
+	{"a file for an image", func(s *messages.JobSpec, n string) { s.Image = "/etc/passwd" }},
+	{"user", func(s *messages.JobSpec, n string) { s.User = "nosuch" + n }},
+	{"group", func(s *messages.JobSpec, n string) { s.User = "nobody:nosuch" + n }},
+	{"source", func(s *messages.JobSpec, n string) {
+		s.Mounts = []*messages.Mount{{Source: "/no/such/source-" + n, Target: "/data"}}
+	}},
+	{"forbidden source", func(s *messages.JobSpec, n string) {
+		s.Mounts = []*messages.Mount{{Source: "/proc/self", Target: "/data" + n}}
+	}},
+	{"target", func(s *messages.JobSpec, n string) {
+		s.Mounts = []*messages.Mount{{Source: "/tmp", Target: "/etc/passwd/" + n}}
+	}},
+	{"workdir", func(s *messages.JobSpec, n string) { s.Workdir = "/etc/passwd/" + n }},
+	{"command", func(s *messages.JobSpec, n string) { s.Command = []string{"/no/such/program-" + n} }},
+}
+
+// TestHundredMistakes: one owner's hundred jobs with a mistake each, at once. They
+// end; no machine is closed or left out for it, and a stranger's jobs start as if
+// they were not there.
+func TestHundredMistakes(t *testing.T) {
+	t.Parallel()
+	for _, driver := range []string{"process", "carapace", "oci"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			needDriver(t, driver)
+			program, err := ownersScheduler()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := newClusterOf(t, program)
+			c.contain(driver)
+			besideMistakes(t, c)
+		})
+	}
+}
+
+func besideMistakes(t *testing.T, c *cluster) {
+	for _, id := range []string{"n1", "n2"} {
+		c.node(id, "r1")
+	}
+	before := c.strangersWait("before")
+	var wrong []string
+	for i := range 100 {
+		spec, m := gang(1, 0, "exit 0"), mistakes[i%len(mistakes)]
+		spec.Name, spec.Each.MilliCpu = fmt.Sprintf("mistaken-%d", i), 100
+		m.make(spec, fmt.Sprint(i))
+		reply, err := c.client.Submit(as("mallory"), &messages.Submit{RequestId: fmt.Sprintf("m-%d", i), Spec: spec})
+		if err != nil {
+			t.Logf("%s is refused at once: %v", m.name, err)
+			continue
+		}
+		wrong = append(wrong, reply.Job)
+	}
+	if len(wrong) < 50 {
+		t.Fatalf("only %d were taken", len(wrong))
+	}
+	longest := time.Duration(0)
+	for limit := time.Now().Add(2 * time.Minute); len(wrong) > 0; {
+		longest = max(longest, c.strangersWait("beside"))
+		for _, id := range []string{"n1", "n2"} {
+			if m := c.machine(id); m.Closed != "" {
+				t.Fatalf("%s is closed: %s", id, m.Closed)
+			}
+		}
+		for len(wrong) > 0 && c.job(wrong[0]).Record.State > messages.JobState_JOB_STATE_ACTIVE {
+			wrong = wrong[1:]
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("%d have not ended, the first: %v", len(wrong), c.job(wrong[0]))
+		}
+	}
+	t.Logf("a stranger's gang ran %s after its submit, and at most %s beside a hundred mistakes", before, longest)
+	if longest > before+5*time.Second { // one backoff of a job that could not be prepared
+		t.Errorf("a stranger's gang waited for others' mistakes")
+	}
+}
+
+// strangersWait is how long a stranger's gang of both machines takes to run, in one try.
+func (c *cluster) strangersWait(name string) time.Duration {
+	c.t.Helper()
+	spec := gang(2, 8, "exit 0")
+	spec.Name = name
+	began := time.Now()
+	reply, err := c.client.Submit(as("stranger"), &messages.Submit{Spec: spec})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s := c.await(reply.Job, "succeeded", 30*time.Second)
+	if s.Record.Runs != 1 || s.Record.Owner.Name != "stranger" {
+		c.t.Errorf("a stranger's gang: run %d, of %s", s.Record.Runs, s.Record.Owner.Name)
+	}
+	return time.Since(began)
+}
+
+func as(owner string) context.Context {
+	return metadata.AppendToOutgoingContext(context.Background(), "owner", owner)
+}
