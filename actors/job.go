@@ -33,7 +33,7 @@ type Job struct {
 	// To be on disk.
 	writing bool
 	next    draft
-	exits   map[topology.Token]map[int32]*messages.Exit
+	exits   map[topology.Token]map[int32]notedExit
 	end     *messages.End
 	cancel  *messages.Deed
 	wish    *holdWish // what was wanted last of hold and release; nil: what is on disk
@@ -109,7 +109,7 @@ func newJob(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord, atte
 	j := &Job{
 		p: p, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
 		states: newStates(&jobTable, p.Host),
-		exits:  map[topology.Token]map[int32]*messages.Exit{},
+		exits:  map[topology.Token]map[int32]notedExit{},
 		seats:  map[topology.NodeID]*seat{},
 	}
 	current := messages.FromToken(rec.Attempt)

@@ -33,9 +33,9 @@ func (j *Job) onFact(ctx actor.Context, m any) {
 	s.version = max(s.version, o.LedgerVersion)
 	switch m := m.(type) {
 	case *messages.Exited:
-		j.noteExits(ctx, token, topology.NodeID(o.Node), m.Exits, false)
+		j.noteExits(ctx, token, topology.NodeID(o.Node), toldExits{m.Exits, m.AgesMs, j.p.Clock.Now()}, false)
 	case *messages.Ended:
-		j.noteExits(ctx, token, topology.NodeID(o.Node), m.Exits, true)
+		j.noteExits(ctx, token, topology.NodeID(o.Node), toldExits{m.Exits, m.AgesMs, j.p.Clock.Now()}, true)
 	default:
 		ctx.Send(j.coordinatorOf(ctx, token), m)
 	}
@@ -61,29 +61,64 @@ func (j *Job) attempt(t topology.Token) *messages.AttemptRecord {
 	return nil
 }
 
+// toldExits are exits as a machine told of them, and when that was.
+type toldExits struct {
+	exits  []*messages.Exit
+	agesMs []int64 // an earlier version does not say
+	at     Instant
+}
+
+// ended is when one came, by our own clock: counted back from when it was told of.
+func (t toldExits) ended(i int) Instant {
+	if i >= len(t.agesMs) {
+		return t.at
+	}
+	return t.at.Plus(-millis(min(max(t.agesMs[i], 0), maxExitAgeMs)))
+}
+
+// told are the exits in what a machine has.
+func (m sighted) told() toldExits {
+	return toldExits{m.Slice.GetExits(), m.Slice.GetExitAgesMs(), m.Heard}
+}
+
+// maxExitAgeMs is a year: longer than anything waits to be told.
+const maxExitAgeMs = 365 * 24 * 3600 * 1000
+
+// notedExit is evidence on its way to the disk.
+type notedExit struct {
+	*messages.Exit
+	ended Instant // by our own clock
+}
+
 // noteExits keeps evidence until it is on disk. over tells that nothing of the
 // token is on the machine: members it did not name never ran, or nobody saw how they ended.
-func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, exits []*messages.Exit, over bool) {
+func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, told toldExits, over bool) {
 	a := j.attempt(t)
 	if a == nil {
 		return
 	}
-	told := map[int32]*messages.Exit{}
-	for _, e := range exits {
-		told[e.Rank] = e
+	exits := map[int32]notedExit{}
+	for i, e := range told.exits {
+		exits[e.Rank] = notedExit{e, told.ended(i)}
 	}
 	var gone []int32
 	news := false
 	for _, p := range a.Places {
-		e := told[p.Rank]
-		if p.Node != string(n) || (e == nil && !over) {
+		e := exits[p.Rank]
+		if p.Node != string(n) || (e.Exit == nil && !over) {
 			continue
 		}
-		if p.Exit == nil && j.exits[t][p.Rank] == nil {
-			j.addExit(t, p.Rank, j.exitOr(a, p.Rank, e))
+		switch noted := j.exits[t][p.Rank]; {
+		case p.Exit == nil && noted.Exit == nil:
+			if e.Exit == nil {
+				e = notedExit{j.exitMissing(a, p.Rank), told.at}
+			}
+			j.addExit(t, p.Rank, e)
 			news = true
+		case p.Exit == nil && e.Exit != nil && e.ended < noted.ended: // what told of it first had been under way for long
+			j.addExit(t, p.Rank, notedExit{noted.Exit, e.ended})
 		}
-		if known := p.Exit; ran(known) || known == nil && ran(j.exits[t][p.Rank]) {
+		if known := p.Exit; ran(known) || known == nil && ran(j.exits[t][p.Rank].Exit) {
 			gone = append(gone, p.Rank)
 		}
 	}
@@ -102,18 +137,15 @@ func ran(e *messages.Exit) bool {
 	return e.GetKind() == messages.ExitKind_EXIT_KIND_EXITED || e.GetKind() == messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
 }
 
-func (j *Job) addExit(t topology.Token, rank int32, e *messages.Exit) {
+func (j *Job) addExit(t topology.Token, rank int32, e notedExit) {
 	if j.exits[t] == nil {
-		j.exits[t] = map[int32]*messages.Exit{}
+		j.exits[t] = map[int32]notedExit{}
 	}
 	j.exits[t][rank] = e
 }
 
-// exitOr is the exit that was told, or what its absence means.
-func (j *Job) exitOr(a *messages.AttemptRecord, rank int32, e *messages.Exit) *messages.Exit {
-	if e != nil {
-		return e
-	}
+// exitMissing is what the absence of an exit means.
+func (j *Job) exitMissing(a *messages.AttemptRecord, rank int32) *messages.Exit {
 	kind := messages.ExitKind_EXIT_KIND_NEVER_STARTED
 	if a.StartedUnixMs != 0 || a == j.att && j.started != 0 { // another attempt may run by now
 		kind = messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
@@ -229,10 +261,10 @@ func (j *Job) onSighted(ctx actor.Context, m sighted) {
 	case m.Slice == nil:
 		j.sightMissing(ctx, a, m)
 	case m.Slice.State == messages.SliceState_SLICE_STATE_OVER:
-		j.noteExits(ctx, m.Token, m.Node, m.Slice.Exits, true)
+		j.noteExits(ctx, m.Token, m.Node, m.told(), true)
 	default:
 		if len(m.Slice.Exits) > 0 {
-			j.noteExits(ctx, m.Token, m.Node, m.Slice.Exits, false)
+			j.noteExits(ctx, m.Token, m.Node, m.told(), false)
 		}
 		j.sightAlive(ctx, a, m, overtaken)
 	}
@@ -265,9 +297,9 @@ func (j *Job) sightUnknown(ctx actor.Context, m sighted, s *seat) {
 func (j *Job) sightMissing(ctx actor.Context, a *messages.AttemptRecord, m sighted) {
 	switch {
 	case a.End != nil:
-		j.noteExits(ctx, m.Token, m.Node, nil, true)
+		j.noteExits(ctx, m.Token, m.Node, m.told(), true)
 	case j.states.in("running"):
-		j.noteExits(ctx, m.Token, m.Node, nil, true)
+		j.noteExits(ctx, m.Token, m.Node, m.told(), true)
 	}
 }
 
@@ -319,7 +351,7 @@ func (j *Job) loseMember(ctx actor.Context, m nodeLost) {
 // livesOn tells whether a member without evidence of its end is on the machine.
 func (j *Job) livesOn(n topology.NodeID) bool {
 	for _, p := range j.att.Places {
-		if p.Node == string(n) && p.Exit == nil && j.exits[messages.FromToken(j.att.Token)][p.Rank] == nil {
+		if p.Node == string(n) && p.Exit == nil && j.exits[messages.FromToken(j.att.Token)][p.Rank].Exit == nil {
 			return true
 		}
 	}
@@ -339,9 +371,8 @@ func (j *Job) onNodeGone(ctx actor.Context, m nodeGone) {
 	removed := func(a *messages.AttemptRecord) {
 		for _, p := range a.Places {
 			if p.Node == string(m.Node) && p.Exit == nil && (m.MachineID == "" || m.MachineID == p.MachineId) {
-				j.addExit(messages.FromToken(a.Token), p.Rank, &messages.Exit{
-					Rank: p.Rank, Kind: messages.ExitKind_EXIT_KIND_REMOVED, AtUnixMs: j.p.Clock.WallMs(),
-				})
+				exit := &messages.Exit{Rank: p.Rank, Kind: messages.ExitKind_EXIT_KIND_REMOVED, AtUnixMs: j.p.Clock.WallMs()}
+				j.addExit(messages.FromToken(a.Token), p.Rank, notedExit{exit, j.p.Clock.Now()})
 			}
 		}
 	}

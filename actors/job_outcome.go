@@ -16,16 +16,21 @@ import (
 // another try, and in which words.
 
 // verdictOf derives how an attempt ended from the evidence: success when every
-// member exited 0, else the first member that failed by time, ties by rank; nil
-// while neither is known.
-func verdictOf(a *messages.AttemptRecord) *messages.End {
+// member exited 0, else the first member that failed, ties by rank; nil while
+// neither is known. Of failures that come to disk together the first is the one that
+// was longest ago, as each machine says of its own by its steady clock. The naive
+// way, to compare the times of day in the exits, blames whose machine's clock is
+// behind; and the order in which they were told of, whose network is quick. Nor does
+// it count that a member was told to stop: a supervisor that has lost its leader
+// stops its task, and that one the others fail for came first all the same.
+func verdictOf(a *messages.AttemptRecord, fresh map[int32]notedExit) *messages.End {
 	var first *messages.Place
 	open := false
 	for _, p := range a.Places {
 		switch {
 		case p.Exit == nil:
 			open = true
-		case !succeeded(p.Exit) && (first == nil || p.Exit.AtUnixMs < first.Exit.AtUnixMs):
+		case !succeeded(p.Exit) && (first == nil || fresh[p.Rank].ended < fresh[first.Rank].ended):
 			first = p
 		}
 	}

@@ -118,9 +118,9 @@ func (j *Job) withExits(a *messages.AttemptRecord) *messages.AttemptRecord {
 	a = a.Revise()
 	a.Places = slices.Clone(a.Places)
 	for i, p := range a.Places {
-		if e := news[p.Rank]; e != nil && p.Exit == nil {
+		if e := news[p.Rank]; e.Exit != nil && p.Exit == nil {
 			a.Places[i] = p.Revise()
-			a.Places[i].Exit = e
+			a.Places[i].Exit = e.Exit
 		}
 	}
 	return a
@@ -157,7 +157,7 @@ func (j *Job) draftEnd(d *draft) {
 	if d.att.End != nil {
 		return
 	}
-	end := verdictOf(d.att)
+	end := verdictOf(d.att, j.exits[messages.FromToken(d.att.Token)])
 	if end == nil {
 		end = j.end
 	}

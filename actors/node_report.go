@@ -142,9 +142,8 @@ func (n *Node) ledgerReport() *messages.LedgerReport {
 }
 
 func (n *Node) sliceReport(s *nodeSlice) *messages.SliceReport {
-	r := &messages.SliceReport{
-		Token: s.wire, Job: string(s.page.Job), State: messages.SliceState(s.shown), Exits: s.exits(),
-	}
+	r := &messages.SliceReport{Token: s.wire, Job: string(s.page.Job), State: messages.SliceState(s.shown)}
+	r.Exits, r.ExitAgesMs = s.exits(n.p.Clock.Now())
 	if s.shown == topology.SliceOver {
 		return r // it holds nothing but its exits
 	}

@@ -44,7 +44,8 @@ type nodeRank struct {
 	started  bool
 	began    Instant // its process, by the clock of this boot; 0: not known
 	exit     *messages.Exit
-	shown    bool // the exit was told, or could have been
+	ended    Instant // when the exit was learnt
+	shown    bool    // the exit was told, or could have been
 }
 
 func (n *Node) newSlice(s *topology.Slice) *nodeSlice {
@@ -94,16 +95,19 @@ func (s *nodeSlice) rank(r topology.Rank) *nodeRank {
 	return nil
 }
 
-// exits are those that may be told.
-func (s *nodeSlice) exits() []*messages.Exit {
-	var out []*messages.Exit
+// exits are those that may be told, and for how long each has been known.
+func (s *nodeSlice) exits(now Instant) (all []*messages.Exit, agesMs []int64) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.exit != nil && r.shown {
-			out = append(out, r.exit)
+			all, agesMs = append(all, r.exit), append(agesMs, r.age(now))
 		}
 	}
-	return out
+	return all, agesMs
 }
+
+// age is for how many milliseconds the rank's exit has been known. Of one that an
+// earlier start of this agent knew it is less than that.
+func (r *nodeRank) age(now Instant) int64 { return now.Since(r.ended).Milliseconds() }
 
 // ran tells whether a rank that is gone had been past the barrier.
 func (r *nodeRank) ran() bool {
@@ -193,10 +197,11 @@ func (n *Node) tellNews(ctx actor.Context, s *nodeSlice) {
 	state, before := s.page.State, s.shown
 	s.shown = state
 	var fresh []*messages.Exit
+	var ages []int64
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.exit != nil && !r.shown {
 			r.shown = true
-			fresh = append(fresh, r.exit)
+			fresh, ages = append(fresh, r.exit), append(ages, r.age(n.p.Clock.Now()))
 		}
 	}
 	if state == topology.SliceOver {
@@ -218,7 +223,7 @@ func (n *Node) tellNews(ctx actor.Context, s *nodeSlice) {
 		}
 	}
 	if len(fresh) > 0 {
-		n.tell(ctx, s.page.Job, &messages.Exited{Origin: n.origin(s.page.Token, s.page.Job), Exits: fresh})
+		n.tell(ctx, s.page.Job, &messages.Exited{Origin: n.origin(s.page.Token, s.page.Job), Exits: fresh, AgesMs: ages})
 	}
 }
 
@@ -227,7 +232,8 @@ func (n *Node) tellStarted(ctx actor.Context, s *nodeSlice) {
 }
 
 func (n *Node) tellEnded(ctx actor.Context, s *nodeSlice) {
-	n.tell(ctx, s.page.Job, &messages.Ended{Origin: n.origin(s.page.Token, s.page.Job), Exits: s.exits()})
+	exits, ages := s.exits(n.p.Clock.Now())
+	n.tell(ctx, s.page.Job, &messages.Ended{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits, AgesMs: ages})
 }
 
 // answer tells again all that a slice has reached. What still waits for the
@@ -256,7 +262,7 @@ func (n *Node) answer(ctx actor.Context, s *nodeSlice) {
 
 // tellExits tells again which ranks have gone.
 func (n *Node) tellExits(ctx actor.Context, s *nodeSlice) {
-	if exits := s.exits(); len(exits) > 0 {
-		n.tell(ctx, s.page.Job, &messages.Exited{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits})
+	if exits, ages := s.exits(n.p.Clock.Now()); len(exits) > 0 {
+		n.tell(ctx, s.page.Job, &messages.Exited{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits, AgesMs: ages})
 	}
 }

@@ -115,7 +115,7 @@ func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[t
 	s.spec, s.cause = r.Spec, r.Cause
 	s.grace = graceOf(r.Spec, n.p.Constants).Milliseconds()
 	for i := range s.ranks {
-		s.ranks[i].exit = exits[s.ranks[i].rank]
+		s.ranks[i].exit, s.ranks[i].ended = exits[s.ranks[i].rank], n.p.Clock.Now()
 		s.ranks[i].shown = s.ranks[i].exit != nil && !n.rebooted
 	}
 	if n.rebooted {

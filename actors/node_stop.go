@@ -82,7 +82,7 @@ func (n *Node) onRankGone(ctx actor.Context, m rankGone) {
 // noteExit keeps the evidence about one rank, and gives back what the slice held
 // when that was the last.
 func (n *Node) noteExit(s *nodeSlice, r *nodeRank, exit *messages.Exit) {
-	r.exit = exit
+	r.exit, r.ended = exit, n.p.Clock.Now()
 	n.ledger.Exit(s.page.Token, r.rank)
 	n.changed(s)
 	if s.page.AllGone() {

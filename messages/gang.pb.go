@@ -1727,6 +1727,7 @@ type Exited struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
 	Exits         []*Exit                `protobuf:"bytes,2,rep,name=exits,proto3" json:"exits,omitempty"`
+	AgesMs        []int64                `protobuf:"varint,3,rep,packed,name=ages_ms,json=agesMs,proto3" json:"ages_ms,omitempty"` // of exits, in their order: for how long each was known when this was sent, by the machine's own steady clock
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1775,12 +1776,20 @@ func (x *Exited) GetExits() []*Exit {
 	return nil
 }
 
+func (x *Exited) GetAgesMs() []int64 {
+	if x != nil {
+		return x.AgesMs
+	}
+	return nil
+}
+
 // Node → Job: nothing of the token is here, and nothing ever will be. Carries the exits
 // of the ranks that were; none where the token was never known here.
 type Ended struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
 	Exits         []*Exit                `protobuf:"bytes,2,rep,name=exits,proto3" json:"exits,omitempty"`
+	AgesMs        []int64                `protobuf:"varint,3,rep,packed,name=ages_ms,json=agesMs,proto3" json:"ages_ms,omitempty"` // as in Exited
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1825,6 +1834,13 @@ func (x *Ended) GetOrigin() *Origin {
 func (x *Ended) GetExits() []*Exit {
 	if x != nil {
 		return x.Exits
+	}
+	return nil
+}
+
+func (x *Ended) GetAgesMs() []int64 {
+	if x != nil {
+		return x.AgesMs
 	}
 	return nil
 }
@@ -1884,8 +1900,9 @@ type SliceReport struct {
 	Grants         []*Grant               `protobuf:"bytes,4,rep,name=grants,proto3" json:"grants,omitempty"`
 	Exits          []*Exit                `protobuf:"bytes,5,rep,name=exits,proto3" json:"exits,omitempty"`
 	RendezvousPort int32                  `protobuf:"varint,6,opt,name=rendezvous_port,json=rendezvousPort,proto3" json:"rendezvous_port,omitempty"`
-	ExpiresInMs    int64                  `protobuf:"varint,7,opt,name=expires_in_ms,json=expiresInMs,proto3" json:"expires_in_ms,omitempty"` // of a reservation
-	RanMs          int64                  `protobuf:"varint,8,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                     // since the last of its members began, by the machine's own steady clock; 0: not known, or none runs
+	ExpiresInMs    int64                  `protobuf:"varint,7,opt,name=expires_in_ms,json=expiresInMs,proto3" json:"expires_in_ms,omitempty"`     // of a reservation
+	RanMs          int64                  `protobuf:"varint,8,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                         // since the last of its members began, by the machine's own steady clock; 0: not known, or none runs
+	ExitAgesMs     []int64                `protobuf:"varint,9,rep,packed,name=exit_ages_ms,json=exitAgesMs,proto3" json:"exit_ages_ms,omitempty"` // as in Exited
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1974,6 +1991,13 @@ func (x *SliceReport) GetRanMs() int64 {
 		return x.RanMs
 	}
 	return 0
+}
+
+func (x *SliceReport) GetExitAgesMs() []int64 {
+	if x != nil {
+		return x.ExitAgesMs
+	}
+	return nil
 }
 
 // LedgerReport is a machine's whole books.
@@ -2357,15 +2381,17 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x11peak_memory_bytes\x18\b \x01(\x03R\x0fpeakMemoryBytes\x12'\n" +
 	"\x05fault\x18\t \x01(\x0e2\x11.synapse.v1.FaultR\x05fault\x12\x1b\n" +
 	"\tby_itself\x18\n" +
-	" \x01(\bR\bbyItself\"\\\n" +
+	" \x01(\bR\bbyItself\"u\n" +
 	"\x06Exited\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12&\n" +
-	"\x05exits\x18\x02 \x03(\v2\x10.synapse.v1.ExitR\x05exits\"[\n" +
+	"\x05exits\x18\x02 \x03(\v2\x10.synapse.v1.ExitR\x05exits\x12\x17\n" +
+	"\aages_ms\x18\x03 \x03(\x03R\x06agesMs\"t\n" +
 	"\x05Ended\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12&\n" +
-	"\x05exits\x18\x02 \x03(\v2\x10.synapse.v1.ExitR\x05exits\"1\n" +
+	"\x05exits\x18\x02 \x03(\v2\x10.synapse.v1.ExitR\x05exits\x12\x17\n" +
+	"\aages_ms\x18\x03 \x03(\x03R\x06agesMs\"1\n" +
 	"\x06Forget\x12'\n" +
-	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"\xad\x02\n" +
+	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"\xcf\x02\n" +
 	"\vSliceReport\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +
@@ -2374,7 +2400,9 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05exits\x18\x05 \x03(\v2\x10.synapse.v1.ExitR\x05exits\x12'\n" +
 	"\x0frendezvous_port\x18\x06 \x01(\x05R\x0erendezvousPort\x12\"\n" +
 	"\rexpires_in_ms\x18\a \x01(\x03R\vexpiresInMs\x12\x15\n" +
-	"\x06ran_ms\x18\b \x01(\x03R\x05ranMs\"\xa5\x02\n" +
+	"\x06ran_ms\x18\b \x01(\x03R\x05ranMs\x12 \n" +
+	"\fexit_ages_ms\x18\t \x03(\x03R\n" +
+	"exitAgesMs\"\xa5\x02\n" +
 	"\fLedgerReport\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12+\n" +
 	"\x05total\x18\x02 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12)\n" +

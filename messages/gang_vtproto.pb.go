@@ -1301,6 +1301,27 @@ func (m *Exited) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.AgesMs) > 0 {
+		var pksize2 int
+		for _, num := range m.AgesMs {
+			pksize2 += protohelpers.SizeOfVarint(uint64(num))
+		}
+		i -= pksize2
+		j1 := i
+		for _, num1 := range m.AgesMs {
+			num := uint64(num1)
+			for num >= 1<<7 {
+				dAtA[j1] = uint8(uint64(num)&0x7f | 0x80)
+				num >>= 7
+				j1++
+			}
+			dAtA[j1] = uint8(num)
+			j1++
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
+		i--
+		dAtA[i] = 0x1a
+	}
 	if len(m.Exits) > 0 {
 		for iNdEx := len(m.Exits) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Exits[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -1355,6 +1376,27 @@ func (m *Ended) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.AgesMs) > 0 {
+		var pksize2 int
+		for _, num := range m.AgesMs {
+			pksize2 += protohelpers.SizeOfVarint(uint64(num))
+		}
+		i -= pksize2
+		j1 := i
+		for _, num1 := range m.AgesMs {
+			num := uint64(num1)
+			for num >= 1<<7 {
+				dAtA[j1] = uint8(uint64(num)&0x7f | 0x80)
+				num >>= 7
+				j1++
+			}
+			dAtA[j1] = uint8(num)
+			j1++
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
+		i--
+		dAtA[i] = 0x1a
 	}
 	if len(m.Exits) > 0 {
 		for iNdEx := len(m.Exits) - 1; iNdEx >= 0; iNdEx-- {
@@ -1453,6 +1495,27 @@ func (m *SliceReport) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.ExitAgesMs) > 0 {
+		var pksize2 int
+		for _, num := range m.ExitAgesMs {
+			pksize2 += protohelpers.SizeOfVarint(uint64(num))
+		}
+		i -= pksize2
+		j1 := i
+		for _, num1 := range m.ExitAgesMs {
+			num := uint64(num1)
+			for num >= 1<<7 {
+				dAtA[j1] = uint8(uint64(num)&0x7f | 0x80)
+				num >>= 7
+				j1++
+			}
+			dAtA[j1] = uint8(num)
+			j1++
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
+		i--
+		dAtA[i] = 0x4a
 	}
 	if m.RanMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RanMs))
@@ -2287,6 +2350,13 @@ func (m *Exited) SizeVT() (n int) {
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
+	if len(m.AgesMs) > 0 {
+		l = 0
+		for _, e := range m.AgesMs {
+			l += protohelpers.SizeOfVarint(uint64(e))
+		}
+		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2306,6 +2376,13 @@ func (m *Ended) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if len(m.AgesMs) > 0 {
+		l = 0
+		for _, e := range m.AgesMs {
+			l += protohelpers.SizeOfVarint(uint64(e))
+		}
+		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
 	}
 	n += len(m.unknownFields)
 	return n
@@ -2362,6 +2439,13 @@ func (m *SliceReport) SizeVT() (n int) {
 	}
 	if m.RanMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.RanMs))
+	}
+	if len(m.ExitAgesMs) > 0 {
+		l = 0
+		for _, e := range m.ExitAgesMs {
+			l += protohelpers.SizeOfVarint(uint64(e))
+		}
+		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
 	}
 	n += len(m.unknownFields)
 	return n

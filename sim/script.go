@@ -126,6 +126,9 @@ func (w *World) MoveClocks(by time.Duration) {
 	}
 }
 
+// MoveClock moves a machine's wall clock.
+func (w *World) MoveClock(number int, by time.Duration) { *w.at(number).clock.wallBy += by }
+
 // StoreAway makes every call to the store fail for a while.
 func (w *World) StoreAway(d time.Duration) {
 	if !w.draw.Alone {

@@ -105,7 +105,11 @@ func (s *stage) storeAway(l line) string {
 }
 
 func (s *stage) clocks(l line) string {
-	s.w.MoveClocks(l.span(0))
+	if len(l.words()) > 1 {
+		s.w.MoveClock(l.machine(1), l.span(0))
+	} else {
+		s.w.MoveClocks(l.span(0))
+	}
 	return ""
 }
 

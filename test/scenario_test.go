@@ -31,7 +31,7 @@
 // What goes wrong:
 //
 //	crash agent 2 | crash leader | pause agent 2 10s | pause leader 15s | usurp
-//	clocks 1h            moves the wall clocks of all schedulers
+//	clocks 1h [2]        moves the wall clocks of all schedulers, or of a machine
 //	power 2 30s          power loss, back after that; without a time: never
 //	break a              the actor of a job panics at the next message to it
 //	cut 2 | mend 2 | one-way 2 to 5s | one-way 2 from 5s
