@@ -1,24 +1,105 @@
 package sim
 
-// allAdmitted is L5: once arrivals stop, every feasible gang is admitted. The
-// run itself waits for every job to be over (settle in run.go) and says who
-// waits for what when they are not. Here stands the other half: a job does not
-// end because of the cluster.
-type allAdmitted struct{}
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// allAdmitted is L5: once arrivals stop, every feasible gang is admitted. The run
+// itself waits for every job to be over (settle in run.go), as long as what waits
+// may need, and says who waits for what when they are not. Here stands the other
+// half: a job does not end because of the cluster, whether or not it has run. It
+// succeeds, somebody cancels it, its time is over, or it fails: by itself and more
+// often than it allows, by what every machine would find wrong with it, because it
+// could not be prepared as often as is tried, and on two machines or on the only one
+// that could hold it, or as often for no fault of its own as is ever tried.
+type allAdmitted struct{ notQuiet }
 
 func newAllAdmitted() *allAdmitted { return &allAdmitted{} }
 
 func (*allAdmitted) Name() string         { return "L5 all-admitted" }
-func (*allAdmitted) Watches() []EventKind { return nil }
-func (*allAdmitted) Step(*World, *Event)  {}
+func (*allAdmitted) Watches() []EventKind { return []EventKind{Stored} }
 
-// Quiet looks for jobs that nobody ever ran and nobody cancelled.
-func (c *allAdmitted) Quiet(w *World) {
-	for _, o := range w.client.jobs {
-		page := w.books.jobs[o.id]
-		if page == nil || len(page.tokens) > 0 || page.record.Cancel != nil {
-			continue
-		}
-		w.violate(c.Name(), "%s ended as %v and never ran: %s", o.id, page.record.State, page.record.Outcome)
+// Step judges a job when its end is written, by the attempts that the store has of it.
+func (c *allAdmitted) Step(w *World, e *Event) {
+	s := e.Stored
+	if s.job == nil || !terminal(s.job.State) || s.jobWas != nil && terminal(s.jobWas.State) {
+		return
 	}
+	if n := endsOf(w, s); !n.explain(w, s.job) {
+		w.violate(c.Name(), "%s ended as %v, after %d failures where it allows %d, %d tries to prepare it on %v and %d others, the last by %v: %s",
+			s.job.Id, s.job.State, n.failed, s.job.Spec.GetRestart().GetLimit(), n.unprepared, n.on, n.others, n.last.GetEnd().GetCause(), s.job.Outcome)
+	}
+}
+
+// ends are those of a job's attempts, by what they count against.
+type ends struct {
+	last       *messages.AttemptRecord
+	succeeded  bool     // one of them, though that may have been known late
+	failed     int32    // by a member
+	unprepared int      // since a gang of it was last prepared
+	on         []string // where that was; two are enough to know
+	others     int      // for no fault of the job's, the ones before among them
+}
+
+// endsOf counts the attempts of a job with the write that ends it.
+func endsOf(w *World, s *stored) (n ends) {
+	for _, t := range s.page.tokens {
+		a := w.books.attempts[t]
+		for _, now := range s.attempts {
+			if messages.FromToken(now.Token) == t {
+				a = now
+			}
+		}
+		n.add(a)
+	}
+	return n
+}
+
+func (n *ends) add(a *messages.AttemptRecord) {
+	n.last = a
+	n.succeeded = n.succeeded || a.GetEnd().GetCause() == messages.Cause_CAUSE_SUCCEEDED || didSucceed(a)
+	if a.GetStartedUnixMs() > 0 {
+		n.unprepared, n.on = 0, nil
+	}
+	switch a.GetEnd().GetCause() {
+	case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_TIME_LIMIT, messages.Cause_CAUSE_REQUEUED:
+	case messages.Cause_CAUSE_MEMBER_FAILED:
+		n.failed++
+	case messages.Cause_CAUSE_PREPARE_FAILED, messages.Cause_CAUSE_PREPARE_TIMEOUT:
+		n.unprepared++
+		n.others++
+		for _, p := range a.Places {
+			failed := p.Exit.GetKind() == messages.ExitKind_EXIT_KIND_PREPARE_FAILED || p.Node == a.End.Node
+			if failed && !slices.Contains(n.on, p.Node) {
+				n.on = append(n.on, p.Node)
+			}
+		}
+	default:
+		n.others++
+	}
+}
+
+// didSucceed reports whether every member exited 0 before anybody told it to stop.
+func didSucceed(a *messages.AttemptRecord) bool {
+	return a != nil && !slices.ContainsFunc(a.Places, func(p *messages.Place) bool {
+		return p.Exit.GetKind() != messages.ExitKind_EXIT_KIND_EXITED || p.Exit.Code != 0 || !p.Exit.ByItself
+	})
+}
+
+// explain reports whether a job could end as it did.
+func (n *ends) explain(w *World, job *messages.JobRecord) bool {
+	cause := n.last.GetEnd().GetCause()
+	switch job.State {
+	case messages.JobState_JOB_STATE_SUCCEEDED:
+		return n.succeeded
+	case messages.JobState_JOB_STATE_CANCELLED:
+		return job.Cancel != nil
+	case messages.JobState_JOB_STATE_TIMED_OUT:
+		return cause == messages.Cause_CAUSE_TIME_LIMIT
+	}
+	return n.failed > job.Spec.GetRestart().GetLimit() || n.others > w.constants.InfraRestarts ||
+		n.last != nil && slices.ContainsFunc(n.last.Places, func(p *messages.Place) bool { return p.Exit.GetFault() == messages.Fault_FAULT_JOB }) ||
+		n.unprepared >= w.constants.PrepareFailures && (len(n.on) > 1 || !w.feasibleWithout(job.Spec, n.on))
 }

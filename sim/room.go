@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -79,6 +81,15 @@ func (w *World) feasible(spec *messages.JobSpec) bool {
 			return topology.Capacity{}, false
 		}
 		return m.empty(), true
+	})
+}
+
+// feasibleWithout reports whether the machines of the cluster, dead ones among them,
+// could hold a gang without these.
+func (w *World) feasibleWithout(spec *messages.JobSpec, nodes []string) bool {
+	return w.fits(spec, func(m *machine) (topology.Capacity, bool) {
+		n := w.books.nodes[string(m.id)]
+		return m.empty(), n != nil && n.Removed == nil && !slices.Contains(nodes, string(m.id))
 	})
 }
 

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -70,6 +71,7 @@ type World struct {
 	lingering bool // load goes on only for faults that have not had their chance
 	healed    bool // the faults are over …
 	healedAt  instant
+	settling  time.Duration          // how long everything may take to come to its end after that
 	resting   bool                   // … nobody asks for anything any more …
 	idling    bool                   // … and nothing should happen any more
 	running   map[topology.Token]int // members of each attempt that were spawned
@@ -169,6 +171,9 @@ func (w *World) newMachine(index, gpus int) *machine {
 		Total:   &messages.Resources{MilliCpu: 96_000, MemoryBytes: 768 << 30, MilliGpu: int64(gpus) * topology.WholeGPU},
 		Address: fmt.Sprintf("10.%d.%d.%d", index>>16, index>>8&255, index&255), PortFirst: 20_000, PortLast: 20_099,
 		AgentVersion: "sim",
+	}
+	if w.opts.LongNames {
+		a.Address = fmt.Sprintf("%0*d", messages.MaxValueBytes, index)
 	}
 	for g := range gpus {
 		a.Gpus = append(a.Gpus, &messages.Gpu{Id: fmt.Sprintf("%s-gpu-%d", m.id, g), Type: "H100", MemoryBytes: 80 << 30, Minor: int32(g)})
