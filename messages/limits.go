@@ -6,6 +6,13 @@ package messages
 const (
 	// MaxMessageBytes bounds one message on the wire.
 	MaxMessageBytes = 4 << 20
+	// MaxFrameBytes bounds what is written to a link at once: a message, and who says it to whom.
+	MaxFrameBytes = MaxMessageBytes + 64<<10
+	// MaxQueuedMessages and MaxQueuedBytes bound what waits to be written to one peer.
+	MaxQueuedMessages = 4096
+	MaxQueuedBytes    = 2 * MaxFrameBytes
+	// LetterBytes is what a message that waits takes beside its text and its names.
+	LetterBytes = 32
 	// MaxSpecBytes bounds one job's spec: its record goes to disk with every change.
 	MaxSpecBytes = 1 << 20
 

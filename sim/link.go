@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns the stream between one machine's agent and one scheduler
@@ -36,11 +37,11 @@ type link struct {
 type end struct {
 	blocked int // how many partitions lie in the way
 	last    instant
-	held    []*letter // in the sockets' buffers, while blocked
+	held    []*letter // in the sender's outbox, while blocked
+	bytes   int       // of those
 }
 
 const (
-	heldMost     = 4096 // letters in the buffers of one direction
 	keepaliveMin = 10 * time.Second
 	keepaliveMax = 13 * time.Second
 )
@@ -62,12 +63,20 @@ func (l *link) carry(from *process, m *letter) {
 	}
 	e := &l.ends[m.toward]
 	if e.blocked > 0 {
-		if len(e.held) < heldMost {
-			e.held = append(e.held, m)
-		}
+		l.hold(e, m)
 		return
 	}
 	l.carryInOrder(e, m)
+}
+
+// hold puts a letter into the sender's outbox, which is as bounded as the real one,
+// and in some runs more: what is said to a peer that does not keep up is lost.
+func (l *link) hold(e *end, m *letter) {
+	if len(e.held) >= l.w.draw.Queue || e.bytes+m.size > messages.MaxQueuedBytes {
+		l.w.fired("outbox-full")
+		return
+	}
+	e.held, e.bytes = append(e.held, m), e.bytes+m.size
 }
 
 // carryInOrder is a real stream: what arrives, arrives in order.
@@ -162,7 +171,7 @@ func (l *link) sever() {
 	l.stream++
 	l.cut = l.w.engine.now.plus(l.w.net.between(0, 500*time.Microsecond))
 	for i := range l.ends {
-		l.ends[i].held = nil
+		l.ends[i].held, l.ends[i].bytes = nil, 0
 	}
 	l.untold, l.peer = l.peer, nil
 }
@@ -209,7 +218,7 @@ func (l *link) unblock(toward side) {
 		return
 	}
 	held := e.held
-	e.held = nil
+	e.held, e.bytes = nil, 0
 	for _, m := range held {
 		l.carryInOrder(e, m)
 	}

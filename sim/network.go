@@ -70,6 +70,7 @@ type letter struct {
 	link    *link // nil between a client and a scheduler
 	toward  side
 	stream  uint32 // of the link, when it was sent
+	size    int    // in bytes, as it waits in an outbox
 }
 
 // send takes a message off a process.
@@ -83,7 +84,7 @@ func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message me
 	}
 	w.buffer = messages.Append(w.buffer[:0], message)
 	w.engine.trace.bytes(w.buffer)
-	l := &letter{w: w, from: from, to: dest, path: to.Id, message: w.remade(message)}
+	l := &letter{w: w, from: from, to: dest, path: to.Id, message: w.remade(message), size: sizeOf(len(w.buffer), message, to, sender)}
 	if !from.understands(l.message) {
 		return
 	}
@@ -110,6 +111,11 @@ func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message me
 		w.count("net.lost", 1)
 		return
 	}
+	if n := len(w.buffer); n > messages.MaxMessageBytes && from != nil && dest.receive == nil {
+		// The real link drops it, and whoever waits for it waits for ever.
+		w.violate("S15 bounded", "%s said %T of %d bytes, more than %d", from.address, message, n, messages.MaxMessageBytes)
+		return
+	}
 	switch {
 	case dest.receive != nil || from == nil:
 		w.engine.at(w.engine.now.plus(w.net.between(50*time.Microsecond, 300*time.Microsecond)), l)
@@ -122,6 +128,15 @@ func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message me
 	default:
 		w.count("net.unlinked", 1)
 	}
+}
+
+// sizeOf is what a letter takes in an outbox.
+func sizeOf(data int, message messages.Message, to, sender *actor.PID) int {
+	n := data + len(message.ProtoReflect().Descriptor().FullName()) + len(to.Id) + messages.LetterBytes
+	if sender != nil {
+		n += len(sender.Id)
+	}
+	return n
 }
 
 // worded is a message as an agent of an earlier version says it, and finds what

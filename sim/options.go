@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns what a run is given, and what it draws from its seed.
@@ -26,12 +27,13 @@ type Options struct {
 	// Faults replaces the fault sites that the seed would draw; an empty list means none.
 	Faults []string
 	// Plain leaves the job mix and the faults to whoever scripts the world; the next
-	// three are for them, and take the world's own where they are not set.
+	// five are for them, and take the world's own where they are not set.
 	Plain      bool
 	PerRack    int
 	Schedulers int
 	GPUs       []int // of the machines, in turn
 	Earlier    []int // numbers of the machines whose agents are of an earlier version
+	LongNames  bool  // machines have addresses as long as they may be
 	// Published is the baseline of the version before this one, where it is not the last that was published.
 	Published string
 	// Unchecked leaves the invariants out, to see what they cost.
@@ -88,14 +90,15 @@ type Draw struct {
 	Busy       time.Duration // the most that a step of a slow actor takes
 	BigGang    int           // machines of the largest gang
 	RosterPart int           // bytes of a gang's list in one message; 0: as in production
+	Queue      int           // messages that may wait to be written to one peer
 	Enough     int           // gangs that must have run
 }
 
 // String is the options line of a failing seed.
 func (d Draw) String() string {
 	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d alone=%t file=%t load=%s gangs=%d small=%d longest=%s pace=%s drift=%dppm "+
-		"drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s roster-part=%d faults=%s", d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers,
-		d.Alone, d.File, d.Load, d.Gangs, d.Small, d.LongestRun, d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, d.Busy, d.RosterPart,
+		"drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s roster-part=%d queue=%d faults=%s", d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers,
+		d.Alone, d.File, d.Load, d.Gangs, d.Small, d.LongestRun, d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, d.Busy, d.RosterPart, d.Queue,
 		strings.Join(d.Faults, ","))
 }
 
@@ -125,7 +128,7 @@ func draw(o Options, s *source) (Draw, error) {
 		scale := func(n int) int { return int(int64(n) * int64(load) / int64(d.Load)) }
 		d.Gangs, d.Small, d.Enough, d.Load = scale(d.Gangs), scale(d.Small), scale(d.Enough), load
 	}
-	d.Schedulers, d.Alone, d.Levels = 1, true, []string{"block", "rack"}
+	d.Schedulers, d.Alone, d.Levels, d.Queue = 1, true, []string{"block", "rack"}, messages.MaxQueuedMessages
 	if o.World != "big" && !o.Plain {
 		d.drawFaults(s, o)
 	}
@@ -158,6 +161,9 @@ func (d *Draw) drawFaults(s *source, o Options) {
 	d.Schedulers = s.span(1, 3)
 	d.Busy = s.fork("busy").between(100*time.Millisecond, 3*time.Second)
 	d.Alone = d.Schedulers == 1 && s.fork("alone").chance(0.5)
+	if few := s.fork("queue"); few.chance(0.5) {
+		d.Queue = few.span(1, 24)
+	}
 	d.File = d.Alone && s.fork("file").chance(0.5)
 	d.DriftPPM = s.below(3) * 5_000
 	d.Drop, d.Double, d.Late = float64(s.below(31))/100, float64(s.below(51))/100, float64(s.below(6))/100

@@ -14,7 +14,8 @@ import (
 // again for the same refusal keeps a leader busy with nothing. A job that fails
 // by its own fault is run again as often as it allows, and no more. What a gang's
 // machines are told of each other is sent to each once, and a part of it again only
-// after a Start without any, which asks what is missing.
+// after a Start without any, which asks what is missing. And nobody says what is
+// longer than the link carries (send in network.go).
 type bounded struct {
 	tries  map[string]*tries
 	orders map[string]map[topology.Token]instant // by machine: when the last about an attempt left

@@ -40,9 +40,9 @@ const (
 	batchMessages = 512       // in one frame of the stream
 	batchBytes    = 256 << 10 // likewise, but for a single message that is longer
 	messageBytes  = messages.MaxMessageBytes
-	frameBytes    = messages.MaxMessageBytes + 64<<10
-	queueMessages = 4096 // that wait to be written to one peer
-	queueBytes    = 2 * frameBytes
+	frameBytes    = messages.MaxFrameBytes
+	queueMessages = messages.MaxQueuedMessages // that wait to be written to one peer
+	queueBytes    = messages.MaxQueuedBytes
 	pathBytes     = 1024 // of an actor
 	bulky         = 64 << 10
 	bulkyAtOnce   = 2       // messages above bulky that are decoded at the same time

@@ -22,7 +22,9 @@ type letter struct {
 	data   []byte
 }
 
-func (l *letter) size() int { return len(l.data) + len(l.to) + len(l.sender) + len(l.kind) + 32 }
+func (l *letter) size() int {
+	return len(l.data) + len(l.to) + len(l.sender) + len(l.kind) + messages.LetterBytes
+}
 
 // outbox is the queue. send writes one frame and may block; only the writer
 // calls it, and there is one writer at a time.

@@ -1,0 +1,64 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns a gang whose list is longer than what the link carries at once.
+
+// largeGang submits 16,384 tasks to 128 machines with the longest addresses: told one
+// by one, their list would take more than a message may.
+func largeGang(t *testing.T, earlier bool) *World {
+	const machines, each = 128, 128
+	o := Options{World: "small", Plain: true, Machines: machines, LongNames: true, Seed: 1, Unchecked: true}
+	for i := range machines {
+		if earlier && i%8 == 0 {
+			o.Earlier = append(o.Earlier, i+1)
+		}
+	}
+	w, err := NewWorld(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.RunFor(10 * time.Second)
+	w.Submit(&messages.JobSpec{
+		Name: "large", Queue: "default", Image: "host", Command: Script(time.Minute, 0), Restart: &messages.RestartSpec{},
+		Each: &messages.Resources{MilliCpu: 96_000 / each, MemoryBytes: 1 << 20},
+		Gang: &messages.GangSpec{ReplicasMin: machines * each, ReplicasMax: machines * each},
+	})
+	return w
+}
+
+func running(w *World) (n int) {
+	for _, m := range w.machines {
+		n += len(m.launcher.order)
+	}
+	return n
+}
+
+// TestNearTheLimit: agents that take a packed list run the gang. Where some are of an
+// earlier version, nothing is said that the link would drop, nothing is committed, and
+// whoever looks at the machines reads why.
+func TestNearTheLimit(t *testing.T) {
+	w := largeGang(t, false)
+	w.RunFor(20 * time.Second)
+	if w.gangs != 1 || len(w.violations) > 0 {
+		t.Errorf("%d gangs of %d containers ran, violations %v", w.gangs, running(w), w.violations)
+	}
+	w = largeGang(t, true)
+	told := func() bool {
+		_, why, _ := w.leader().leader.View(w.at(1).id)
+		return strings.Contains(why, "its agent is of an earlier version")
+	}
+	if !w.StepUntil(told, 20*time.Second) {
+		t.Error("nobody is told why it waits")
+	}
+	w.RunFor(20 * time.Second)
+	if running(w) != 0 || len(w.violations) > 0 {
+		t.Errorf("%d containers are there, violations %v", running(w), w.violations)
+	}
+}
