@@ -24,11 +24,13 @@ func (s *Scheduler) Withdrawn(id topology.NodeID) int {
 	return 0
 }
 
-// Overdue counts the claims on a machine that its newest ledger shows as committed: each should have gone with that ledger.
+// Overdue counts the claims on a machine that should have gone with its newest ledger: it shows
+// them as committed, or it is as new as the answer of which on nothing was left of them. Between
+// the two, an older ledger may still arrive after that answer.
 func (s *Scheduler) Overdue(id topology.NodeID) (n int) {
 	if m := s.machines[id]; m != nil && m.up {
 		for _, t := range m.tenants {
-			if t.claimed && committed(m.slice(t.token)) {
+			if t.leaving && m.version() >= t.version || !t.leaving && t.claimed && committed(m.slice(t.token)) {
 				n++
 			}
 		}

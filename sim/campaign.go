@@ -52,7 +52,7 @@ const opening = 10 * time.Millisecond
 func (h *schedulerHost) begin(p *process) {
 	if h.w.draw.Alone {
 		h.w.engine.after(opening, func() {
-			h.w.engine.after(h.w.store.latency(h.w.chance), func() { h.leadAlone(p) })
+			h.w.store.after(latency(h.w.chance), func() { h.leadAlone(p) })
 		})
 		return
 	}
@@ -132,7 +132,7 @@ func (c *campaign) ask(q lease.Question) {
 // bounded gets an error for its answer when a lease is over, and may arrive after that.
 func (c *campaign) call(bounded bool, do func() error, answered func(error)) {
 	w, s := c.p.w, c.p.w.store
-	there, back := s.latency(w.crown), w.crown.between(50*time.Microsecond, time.Millisecond)
+	there, back := latency(w.crown), w.crown.between(50*time.Microsecond, time.Millisecond)
 	if s.row.slow > w.engine.now && (s.row.whose == nil || s.row.whose == c.p.host) {
 		there += w.crown.skewed(0, 2*w.constants.Lease)
 		back += w.crown.skewed(0, 2*w.constants.Lease)
@@ -145,7 +145,7 @@ func (c *campaign) call(bounded bool, do func() error, answered func(error)) {
 			c.run(func() { answered(err) })
 		}
 	}
-	w.engine.after(there, func() {
+	s.after(there, func() {
 		w.engine.trace.word(uint64(w.engine.now))
 		err := errAway
 		if s.outage == 0 && c.p.host.cut == 0 {
@@ -153,7 +153,7 @@ func (c *campaign) call(bounded bool, do func() error, answered func(error)) {
 		}
 		w.engine.after(back, func() { answer(err) })
 	})
-	if bounded && there+back > w.constants.Lease {
+	if bounded {
 		w.engine.after(w.constants.Lease, func() { answer(errAway) })
 	}
 }

@@ -199,18 +199,30 @@ func (c *client) requeueAnd(o *Order, hold bool) {
 
 func (c *client) change(m *machine, verb messages.NodeVerb, deadline time.Duration, then ...func()) {
 	q := &messages.ChangeNode{Principal: anonymous, Node: string(m.id), Verb: verb, Reason: "maintenance", DeadlineMs: deadline.Milliseconds()}
+	wish := func() { c.askChange(m, q, then) }
+	if m.wishes = append(m.wishes, wish); len(m.wishes) == 1 {
+		wish()
+	}
+}
+
+// askChange asks what people want of a machine, one thing after the other: asked at
+// once, a cordon that waits for a leader would come after the uncordon, and stay.
+func (c *client) askChange(m *machine, q *messages.ChangeNode, then []func()) {
 	c.ask(q, func(reply messages.Message) bool {
 		r, is := reply.(*messages.ChangeNodeReply)
 		if is && r.Outcome.GetCode() != messages.Code_CODE_OK {
 			c.w.count("client.change."+r.Outcome.GetCode().String(), 1)
 		}
 		// A machine that lost its power counts as alive until it is declared dead.
-		early := verb == messages.NodeVerb_NODE_VERB_REMOVE && r.GetOutcome().GetCode() == messages.Code_CODE_CONFLICT && !m.powered
+		early := q.Verb == messages.NodeVerb_NODE_VERB_REMOVE && r.GetOutcome().GetCode() == messages.Code_CODE_CONFLICT && !m.powered
 		if !is || !settled(r.Outcome) || early {
 			return false
 		}
 		for _, do := range then {
 			do()
+		}
+		if m.wishes = m.wishes[1:]; len(m.wishes) > 0 {
+			m.wishes[0]()
 		}
 		return true
 	})

@@ -37,6 +37,7 @@ type machine struct {
 	lies         []string // what its agent lies about; none: it is honest
 	lied         bool     // now or earlier
 	earlier      bool     // its agent is of an earlier version
+	wishes       []func() // what people want of it, the first of which is being asked
 }
 
 // now reads the machine's monotonic clock.

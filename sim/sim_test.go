@@ -44,9 +44,11 @@ func TestSeeds(t *testing.T) {
 // again before an agent that was paused heard of its fault; of 2000, a Hello that
 // came late and had a gang ended that had started since; of 1159, a Hello that came
 // while an older one was written, and was taken with that one's record; of 303, a
-// machine that was only seen when another one closed itself.
+// machine that was only seen when another one closed itself; of 594, a ledger that came
+// late, after the end of what it shows; of 5020, a cordon that was answered after the
+// uncordon.
 func TestPastSeeds(t *testing.T) {
-	for _, seed := range []uint64{303, 1159, 1685, 2000, 20282, 20481, 20628, 20641, 20692} {
+	for _, seed := range []uint64{303, 594, 1159, 1685, 2000, 5020, 20282, 20481, 20628, 20641, 20692} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			run(t, Options{Seed: seed, World: "small"})
@@ -175,6 +177,23 @@ func TestScript(t *testing.T) {
 	}
 	if got := w.Stored(second).GetState(); got != messages.JobState_JOB_STATE_SUCCEEDED {
 		t.Errorf("the second job is %v", got)
+	}
+}
+
+// TestStallEnds: what the store held while it stalled goes on when that is healed. Seed
+// 407 had a scheduler that waited for an answer long after.
+func TestStallEnds(t *testing.T) {
+	w, err := NewWorld(Options{Seed: 1, World: "small", Plain: true, Machines: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.RunFor(10 * time.Second)
+	w.store.stalled = w.engine.now.plus(time.Minute)
+	w.faults.until(time.Minute, w.store.proceed)
+	w.CrashLeader()
+	w.RunFor(5 * time.Second)
+	for _, v := range w.Finish() {
+		t.Error(v)
 	}
 }
 

@@ -196,7 +196,7 @@ func storeStall(f *faults) bool {
 	d := f.w.luck.skewed(100*time.Millisecond, min(40*time.Second, 2*f.w.draw.Pace))
 	f.w.say("store stalls for %s", d)
 	f.w.store.stalled = f.w.engine.now.plus(d)
-	f.until(d, func() { f.w.store.stalled = f.w.engine.now })
+	f.until(d, f.w.store.proceed)
 	return true
 }
 

@@ -21,7 +21,8 @@ type storage struct {
 	file    *file // beside it; nil: there is none, or nobody has led yet
 	row     row
 	outage  int     // how many faults make every call fail
-	stalled instant // nothing is answered before this
+	stalled instant // nothing is answered before this …
+	held    []deed  // … what was asked meanwhile waits
 }
 
 // trouble is what one call meets.
@@ -37,10 +38,29 @@ const (
 	powerLost             // of the scheduler's machine, in the middle of it
 )
 
-// latency is how long one call takes now.
-func (s *storage) latency(chance *source) time.Duration {
-	d := chance.between(300*time.Microsecond, 3*time.Millisecond)
-	return max(d, s.stalled.since(s.w.engine.now)+d)
+// latency is how long one call takes to arrive.
+func latency(chance *source) time.Duration {
+	return chance.between(300*time.Microsecond, 3*time.Millisecond)
+}
+
+// after lets a call arrive after so long, and wait while nothing is answered.
+func (s *storage) after(d time.Duration, do deed) {
+	s.w.engine.after(d, func() {
+		if s.stalled > s.w.engine.now {
+			s.held = append(s.held, do)
+			return
+		}
+		do()
+	})
+}
+
+// proceed is the end of a stall.
+func (s *storage) proceed() {
+	held := s.held
+	s.stalled, s.held = s.w.engine.now, nil
+	for _, do := range held {
+		s.after(latency(s.w.chance), do)
+	}
 }
 
 // trouble draws what happens to one write.
@@ -90,7 +110,7 @@ const away = "the store is away"
 // read asks the store something, after a while and unless it cannot be reached.
 func (x *storePort) read(ask func() any, failure any, to *actor.PID) {
 	x.s.w.writes++
-	x.s.w.engine.after(x.s.latency(x.s.w.chance), func() {
+	x.s.after(latency(x.s.w.chance), func() {
 		x.s.w.writes--
 		if x.broken() {
 			x.proc.tell(to, failure)
@@ -106,7 +126,7 @@ func (x *storePort) broken() bool { return x.s.outage > 0 || x.proc.host.cut > 0
 func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *actor.PID) {
 	s := x.s
 	s.w.writes++
-	s.w.engine.after(s.latency(s.w.chance), func() {
+	s.after(latency(s.w.chance), func() {
 		s.w.writes--
 		fault := s.trouble(x.proc)
 		answer := actors.Applied{Ticket: ticket, Err: "the connection broke"}
