@@ -214,7 +214,8 @@ func (c *client) askChange(m *machine, q *messages.ChangeNode, then []func()) {
 			c.w.count("client.change."+r.Outcome.GetCode().String(), 1)
 		}
 		// A machine that lost its power counts as alive until it is declared dead.
-		early := q.Verb == messages.NodeVerb_NODE_VERB_REMOVE && r.GetOutcome().GetCode() == messages.Code_CODE_CONFLICT && !m.powered
+		early := q.Verb == messages.NodeVerb_NODE_VERB_REMOVE && !m.powered &&
+			r.GetOutcome().GetCode() == messages.Code_CODE_CONFLICT
 		if !is || !settled(r.Outcome) || early {
 			return false
 		}

@@ -28,8 +28,9 @@ func (c *allAdmitted) Step(w *World, e *Event) {
 		return
 	}
 	if n := endsOf(w, s); !n.explain(w, s.job) {
-		w.violate(c.Name(), "%s ended as %v, after %d failures where it allows %d, %d tries to prepare it on %v and %d others, the last by %v: %s",
-			s.job.Id, s.job.State, n.failed, s.job.Spec.GetRestart().GetLimit(), n.unprepared, n.on, n.others, n.last.GetEnd().GetCause(), s.job.Outcome)
+		w.violate(c.Name(), "%s ended as %v, after %d failures where it allows %d, %d tries to prepare it on %v "+
+			"and %d others, the last by %v: %s", s.job.Id, s.job.State, n.failed, s.job.Spec.GetRestart().GetLimit(),
+			n.unprepared, n.on, n.others, n.last.GetEnd().GetCause(), s.job.Outcome)
 	}
 }
 
@@ -64,7 +65,8 @@ func (n *ends) add(a *messages.AttemptRecord) {
 		n.unprepared, n.on = 0, nil
 	}
 	switch a.GetEnd().GetCause() {
-	case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_TIME_LIMIT, messages.Cause_CAUSE_REQUEUED:
+	case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_TIME_LIMIT,
+		messages.Cause_CAUSE_REQUEUED:
 	case messages.Cause_CAUSE_MEMBER_FAILED:
 		n.failed++
 	case messages.Cause_CAUSE_PREPARE_FAILED, messages.Cause_CAUSE_PREPARE_TIMEOUT:
@@ -99,7 +101,8 @@ func (n *ends) explain(w *World, job *messages.JobRecord) bool {
 	case messages.JobState_JOB_STATE_TIMED_OUT:
 		return cause == messages.Cause_CAUSE_TIME_LIMIT
 	}
+	blamed := func(p *messages.Place) bool { return p.Exit.GetFault() == messages.Fault_FAULT_JOB }
 	return n.failed > job.Spec.GetRestart().GetLimit() || n.others > w.constants.InfraRestarts ||
-		n.last != nil && slices.ContainsFunc(n.last.Places, func(p *messages.Place) bool { return p.Exit.GetFault() == messages.Fault_FAULT_JOB }) ||
+		n.last != nil && slices.ContainsFunc(n.last.Places, blamed) ||
 		n.unprepared >= w.constants.PrepareFailures && (len(n.on) > 1 || !w.feasibleWithout(job.Spec, n.on))
 }

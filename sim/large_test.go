@@ -26,9 +26,10 @@ func largeGang(t *testing.T, earlier bool) *World {
 	}
 	w.RunFor(10 * time.Second)
 	w.Submit(&messages.JobSpec{
-		Name: "large", Queue: "default", Image: "host", Command: Script(time.Minute, 0), Restart: &messages.RestartSpec{},
-		Each: &messages.Resources{MilliCpu: 96_000 / each, MemoryBytes: 1 << 20},
-		Gang: &messages.GangSpec{ReplicasMin: machines * each, ReplicasMax: machines * each},
+		Name: "large", Queue: "default", Image: "host", Command: Script(time.Minute, 0),
+		Restart: &messages.RestartSpec{},
+		Each:    &messages.Resources{MilliCpu: 96_000 / each, MemoryBytes: 1 << 20},
+		Gang:    &messages.GangSpec{ReplicasMin: machines * each, ReplicasMax: machines * each},
 	})
 	return w
 }

@@ -84,7 +84,8 @@ func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message me
 	}
 	w.buffer = messages.Append(w.buffer[:0], message)
 	w.engine.trace.bytes(w.buffer)
-	l := &letter{w: w, from: from, to: dest, path: to.Id, message: w.remade(message), size: sizeOf(len(w.buffer), message, to, sender)}
+	l := &letter{w: w, from: from, to: dest, path: to.Id, message: w.remade(message)}
+	l.size = sizeOf(len(w.buffer), message, to, sender)
 	if !from.understands(l.message) {
 		return
 	}
@@ -113,7 +114,8 @@ func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message me
 	}
 	if n := len(w.buffer); n > messages.MaxMessageBytes && from != nil && dest.receive == nil {
 		// The real link drops it, and whoever waits for it waits for ever.
-		w.violate("S15 bounded", "%s said %T of %d bytes, more than %d", from.address, message, n, messages.MaxMessageBytes)
+		w.violate("S15 bounded", "%s said %T of %d bytes, more than %d", from.address, message, n,
+			messages.MaxMessageBytes)
 		return
 	}
 	switch {

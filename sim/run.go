@@ -34,7 +34,7 @@ func (r Result) Line() string {
 }
 
 const (
-	settleLeast = 40 * time.Minute // after the faults, for everything to come to its end, beside what the jobs themselves need
+	settleLeast = 40 * time.Minute // after the faults, for everything to come to its end, beside what jobs need
 	restFor     = 20 * time.Second
 
 	prepareUsual = 5 * time.Second
@@ -132,7 +132,8 @@ func (w *World) giveUp() {
 			w.client.hold(o, true)
 		}
 		waits := page.record.State == messages.JobState_JOB_STATE_QUEUED
-		hangs := w.engine.now.since(page.since) > 3*w.draw.LongestRun+time.Minute || w.engine.now.since(w.healedAt) > w.settling/2
+		hangs := w.engine.now.since(page.since) > 3*w.draw.LongestRun+time.Minute ||
+			w.engine.now.since(w.healedAt) > w.settling/2
 		if waits && !w.feasible(o.spec) || !waits && hangs {
 			w.client.cancel(o)
 		}
@@ -164,7 +165,8 @@ func (w *World) owed() time.Duration {
 	var sum time.Duration
 	for _, id := range w.books.ids {
 		if r := w.books.jobs[id].record; !terminal(r.State) {
-			once := parseScript(r.Spec.GetCommand()).run + time.Duration(r.Spec.GetStop().GetGraceMs())*time.Millisecond + prepareUsual
+			grace := time.Duration(r.Spec.GetStop().GetGraceMs()) * time.Millisecond
+			once := parseScript(r.Spec.GetCommand()).run + grace + prepareUsual
 			sum += once * time.Duration(1+r.Spec.GetRestart().GetLimit())
 		}
 	}
