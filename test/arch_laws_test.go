@@ -138,6 +138,14 @@ var laws = []law{
 		{"runtime/oci/bad.go", "// Package oci is bad.\npackage oci\n\nimport \"os\"\n\nfunc f(s spec) { os.Stat(s.GetWorkdir()) }\n"},
 		{"runtime/oci/bad.go", "// Package oci is bad.\npackage oci\n\nimport \"os\"\n\nfunc f(m mount) { at := m.GetSource() + \"/x\"; os.Open(at) }\n"},
 	}},
+	{"wall clock", wallLaw, []breach{
+		{"actors/x.go", `package actors; var x = clock.WallMs()`},
+		{"actors/x.go", `package actors; func f() bool { return p.Exit.AtUnixMs < q.Exit.GetAtUnixMs() }`},
+		{"cluster/x.go", `package cluster; var x = r.GetFinishedUnixMs() - begunUnixMs`},
+		{"runtime/x.go", `package runtime; import "time"; func f() bool { return time.Since(info.ModTime()) > limit }`},
+		{"store/x.go", `package store; const x = "SELECT clock_timestamp()"`},
+		{"actors/task.go", "package actors // and it is still in the list\n"},
+	}},
 	{"places", placesLaw, []breach{
 		{"docs/x.md", "see /wor" + "k/main"},
 		{"docs/x.md", "see (../shar" + "ed/design)"},

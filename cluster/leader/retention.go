@@ -12,10 +12,18 @@ import (
 // This file owns when the leader forgets jobs that were over long ago. It works
 // beside the actors and tells them nothing: they hold no such job for longer
 // than they show it.
+//
+// When a job ended stands on disk as a time of day, since nothing else counts over
+// restarts of all schedulers. So that a leader whose clock is years ahead does not
+// forget everything, its clock is believed only as far as the newest end that it
+// found in the store, what it has led since by its steady clock, and a part of what
+// is kept. An idle cluster forgets later for it. What that does not bound: ends that
+// a leader with such a clock has written itself are as wrong as its clock.
 
 // Pruner is the part of a store that forgets.
 type Pruner interface {
 	Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error)
+	History(past store.Past) (store.Page, error)
 }
 
 // Retention is what is kept.
@@ -37,13 +45,31 @@ const (
 	sweepPause = 50 * time.Millisecond
 )
 
+// aheadPart is the part of what is kept by which the wall clock may be ahead of all
+// that the store knows.
+const aheadPart = 8
+
+// found is the newest end in the store when this leader took over.
+type found struct {
+	newestUnixMs int64
+	at           actors.Instant
+}
+
 // Run forgets until ctx ends, or until another process leads.
 func (r Retention) Run(ctx context.Context, epoch uint64) {
 	if r.Clock == nil {
 		r.Clock = realClock{}
 	}
+	// Before this leader writes ends of its own: they would agree with its clock, however wrong that is.
+	newest, err := r.look()
 	for wait := firstSweep; r.pause(ctx, wait); wait = sweepEvery {
-		gone, err := r.sweep(ctx, epoch)
+		if newest == nil {
+			newest, err = r.look()
+		}
+		gone := 0
+		if newest != nil {
+			gone, err = r.sweep(ctx, epoch, newest)
+		}
 		if gone > 0 {
 			r.Log.Info("Forgot %d jobs that ended more than %s ago", gone, r.Keep)
 		}
@@ -56,9 +82,32 @@ func (r Retention) Run(ctx context.Context, epoch uint64) {
 	}
 }
 
+// look finds the newest end. Where there is none, nothing can be forgotten too early.
+func (r Retention) look() (*found, error) {
+	page, err := r.Store.History(store.Past{Look: 1})
+	if err != nil {
+		return nil, err
+	}
+	newest := &found{r.WallMs(), r.Clock.Now()}
+	for _, past := range page.Jobs {
+		newest.newestUnixMs = past.Job.FinishedUnixMs
+		if ago := time.Duration(r.WallMs()-newest.newestUnixMs) * time.Millisecond; ago > r.Keep/aheadPart {
+			r.Log.Info("The newest job that is over ended %s ago by this machine's clock. In case that is wrong, "+
+				"what ended less than %s before it is not forgotten at once", ago.Round(time.Second), r.Keep-r.Keep/aheadPart)
+		}
+	}
+	return newest, nil
+}
+
+// before is the time of day before which ends are forgotten.
+func (r Retention) before(newest *found) int64 {
+	led := r.Clock.Now().Since(newest.at)
+	return min(r.WallMs(), newest.newestUnixMs+(led+r.Keep/aheadPart).Milliseconds()) - r.Keep.Milliseconds()
+}
+
 // sweep forgets all that is old now.
-func (r Retention) sweep(ctx context.Context, epoch uint64) (gone int, err error) {
-	before := r.WallMs() - r.Keep.Milliseconds()
+func (r Retention) sweep(ctx context.Context, epoch uint64, newest *found) (gone int, err error) {
+	before := r.before(newest)
 	for {
 		n, err := r.Store.Prune(epoch, before, sweepBatch)
 		gone += n

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
 )
 
@@ -33,6 +35,16 @@ func (a *attic) Prune(_ uint64, before int64, limit int) (int, error) {
 	}
 	a.largest = max(a.largest, gone)
 	return gone, nil
+}
+
+func (a *attic) History(past store.Past) (store.Page, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fail != nil || len(a.ended) == 0 {
+		return store.Page{}, a.fail
+	}
+	newest := &messages.JobRecord{FinishedUnixMs: a.ended[len(a.ended)-1]}
+	return store.Page{Jobs: []store.PastJob{{Job: newest}}}, nil
 }
 
 func (a *attic) left() int {
@@ -81,6 +93,45 @@ func TestRetention(t *testing.T) {
 			t.Errorf("%d went at once", a.largest)
 		}
 	})
+}
+
+// A leader whose clock is ten years ahead forgets an eighth of what is kept too
+// early, and not all; one whose clock jumps later too; and one that could not look.
+func TestRetentionUnderAWrongClock(t *testing.T) {
+	for name, wrong := range map[string]struct {
+		jumps bool
+		fail  error
+	}{"from the start": {}, "later": {jumps: true}, "while the store is away": {fail: errAway}} { //order: each by itself
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const keep = 80 * time.Hour
+				log, a := new(rig), &attic{fail: wrong.fail}
+				for i := range 100 { // one for each of the last hundred hours
+					a.ended = append(a.ended, time.Now().Add(time.Duration(i-99)*time.Hour).UnixMilli())
+				}
+				ahead := new(atomic.Int64)
+				if !wrong.jumps {
+					ahead.Store(10 * 365 * 24 * time.Hour.Milliseconds())
+				}
+				ctx, end := context.WithCancel(t.Context())
+				defer end()
+				wall := func() int64 { return time.Now().UnixMilli() + ahead.Load() }
+				r := Retention{Store: a, Keep: keep, Clock: bubble{time.Now()}, WallMs: wall, Log: log}
+				go r.Run(ctx, 1)
+				time.Sleep(firstSweep + time.Minute)
+				a.failing(nil)
+				ahead.Store(10 * 365 * 24 * time.Hour.Milliseconds())
+				time.Sleep(sweepEvery)
+				if left := a.left(); left < 69 || left > 71 {
+					t.Errorf("%d are left: 80 are to be kept, and a wrong clock may take an eighth of them", left)
+				}
+				time.Sleep(10 * sweepEvery)
+				if left := a.left(); left < 59 || left > 61 {
+					t.Errorf("ten hours later %d are left", left)
+				}
+			})
+		})
+	}
 }
 
 func TestRetentionEndsWithItsLeader(t *testing.T) {

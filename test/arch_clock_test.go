@@ -1,0 +1,117 @@
+// The law of the wall clock: machines' clocks differ, so nothing is decided by one. It reads the syntax only: a use is
+// a reading of the wall clock, a time of day that comes from a disk, or two times of day held against each other.
+package test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"slices"
+	"strings"
+)
+
+// wallRooms are the rooms that decide about a cluster. The client shows times of day to people, and sim has none.
+var wallRooms = []string{"actors", "cluster", "store", "runtime", "topology", "policy", "messages"}
+
+// wallUse is what one file may do with the wall clock.
+type wallUse struct {
+	uses int
+	why  string // nothing is decided by it, or what a wrong clock can do at worst
+}
+
+// wallUses is the whole list. A new use is counted here with a thought, or it becomes a duration on a steady clock.
+var wallUses = map[string]wallUse{
+	"actors/job.go":                   {2, "when a run started and ended, as people see it"},
+	"actors/job_facts.go":             {2, "the same of an exit that nobody saw"},
+	"actors/job_outcome.go":           {2, "a job's end and how long it ran, as people see it"},
+	"actors/job_wishes.go":            {2, "when somebody asked for something, as people see it"},
+	"actors/job_write.go":             {4, "when a run was committed and ended, as people see it"},
+	"actors/mirror_waiting.go":        {1, "when an event was, as people see it"},
+	"actors/mirror_watch.go":          {4, "the same, and when a job is tried again, which barredUntil decides"},
+	"actors/mirror_words.go":          {2, "in how long a job is tried again, as people see it"},
+	"actors/node_start.go":            {1, "when a task was found ended by a reboot, as people see it"},
+	"actors/node_stop.go":             {1, "when a task ended that was never started, as people see it"},
+	"actors/scheduler_distrust.go":    {1, "when a machine was closed, as people see it"},
+	"actors/scheduler_drain.go":       {2, "when a drain ends, as people see it; and two times of one clock"},
+	"actors/scheduler_jobs.go":        {1, "when a job was submitted, as people see it: the queue goes by arrivals"},
+	"actors/scheduler_nodes.go":       {2, "when a machine joined and who closed it when, as people see it"},
+	"actors/task.go":                  {1, "when a task ended, as people see it: whose failure was first goes by ages"},
+	"cluster/gateway/account.go":      {2, "GPU-seconds as people see them: off by what two leaders' clocks differ"},
+	"cluster/host/clock.go":           {1, "where the wall clock is read"},
+	"cluster/leader/retention.go":     {4, "what is old is forgotten, an eighth of --keep-finished too early at most"},
+	"messages/validate_history.go":    {1, "a span of time that a person asks for must not end before it begins"},
+	"runtime/container/evidence.go":   {1, "an old empty cgroup goes; at worst that of a container that just begins"},
+	"runtime/image/holder.go":         {1, "which image that nobody uses goes first: at worst one is fetched again"},
+	"runtime/image/layer/assemble.go": {4, "times of files in an image, as it says them"},
+	"runtime/image/layer/place.go":    {2, "the same"},
+	"runtime/launcher/find.go":        {1, "when a task was found ended, as people see it"},
+	"runtime/launcher/kept.go":        {1, "for how long an ended task's output is kept: at worst it goes early"},
+	"runtime/launcher/launcher.go":    {1, "when a task ended that is not known here, as people see it"},
+	"runtime/launcher/task.go":        {1, "when a task ended that no supervisor saw, as people see it"},
+	"runtime/supervisor/main.go":      {1, "when a task ended, as people see it"},
+	"runtime/supervisor/record.go":    {1, "the same"},
+	"store/memory.go":                 {2, "what people ask for by a span of time, and what Retention says"},
+	"store/postgres/lead.go":          {3, "the lease, by the database's clock; if it jumps, the epoch fences"},
+}
+
+// wallReadings are methods and functions that answer a time of day, or make one of what a disk says.
+var wallReadings = []string{"WallMs", "Unix", "UnixMilli", "UnixMicro", "UnixNano", "ModTime"}
+
+// wallLaw: a file uses the wall clock exactly as often as the list says.
+func wallLaw(s source) []string {
+	if !s.production() || !slices.Contains(wallRooms, s.layer()) {
+		return nil
+	}
+	var uses []string
+	ast.Inspect(s.syntax, func(node ast.Node) bool {
+		if what := s.wallClock(node); what != "" {
+			uses = append(uses, fmt.Sprintf("%s (%s)", s.at(node.Pos()), what))
+		}
+		return true
+	})
+	if listed := wallUses[s.path]; len(uses) != listed.uses {
+		return []string{fmt.Sprintf("%s has %d uses of the wall clock, and wallUses says %d. What was spent travels as a "+
+			"duration on each side's own steady clock; a use for people alone goes into the list, with why: %s",
+			s.path, len(uses), listed.uses, strings.Join(uses, ", "))}
+	}
+	return nil
+}
+
+// wallClock names a use of the wall clock.
+func (s source) wallClock(node ast.Node) string {
+	switch n := node.(type) {
+	case *ast.CallExpr:
+		if selector, ok := n.Fun.(*ast.SelectorExpr); ok && slices.Contains(wallReadings, selector.Sel.Name) {
+			return selector.Sel.Name
+		}
+	case *ast.BinaryExpr:
+		compares := slices.Contains([]token.Token{token.SUB, token.LSS, token.GTR, token.LEQ, token.GEQ}, n.Op)
+		if compares && (timeOfDay(n.X) || timeOfDay(n.Y)) && !isZero(n.X) && !isZero(n.Y) {
+			return "a time of day " + n.Op.String() + " another"
+		}
+	case *ast.BasicLit:
+		if n.Kind == token.STRING && strings.Contains(n.Value, "clock_timestamp") {
+			return "the database's clock"
+		}
+	}
+	return ""
+}
+
+// timeOfDay reports whether an expression is a time of day by its name.
+func timeOfDay(x ast.Expr) bool {
+	switch x := x.(type) {
+	case *ast.Ident:
+		return strings.HasSuffix(strings.ToLower(x.Name), "unixms")
+	case *ast.SelectorExpr:
+		return timeOfDay(x.Sel)
+	case *ast.CallExpr:
+		return timeOfDay(x.Fun)
+	}
+	return false
+}
+
+// isZero: against zero a time of day is only there, or not.
+func isZero(x ast.Expr) bool {
+	literal, ok := x.(*ast.BasicLit)
+	return ok && literal.Value == "0"
+}
