@@ -37,6 +37,7 @@ type Job struct {
 	end     *messages.End
 	cancel  *messages.Deed
 	wish    *holdWish // what was wanted last of hold and release; nil: what is on disk
+	respec  *specWish // another spec that is wanted; nil: what is on disk
 	started int64     // wall time of the barrier, to be noted
 	decide  *granted
 	moved   *moveOff // a machine of the attempt in the making is being emptied
@@ -54,6 +55,7 @@ type Job struct {
 	begun       Instant // when its last machine began, by what they say; 0: none says
 	noOther     bool    // than the machine where preparing failed: the gang cannot do without it
 	limitTimer  uint64  // of the time limit
+	limitFrom   Instant // from when it counts
 	life        uint64  // which actor of this job in this epoch: its writes are told apart by it
 	writes      uint32
 }
@@ -168,6 +170,8 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onHold(ctx, m)
 	case *messages.Requeue:
 		j.onRequeue(ctx, m)
+	case *messages.Update:
+		j.onUpdate(ctx, m)
 	case sighted:
 		j.onSighted(ctx, m)
 	case nodeLost:

@@ -78,15 +78,34 @@ func fenceWait(spec *messages.JobSpec, c Constants) time.Duration {
 	return wait + wait/100
 }
 
-// armTimeLimit counts the limit from when the barrier was passed.
+// armTimeLimit counts the limit from when the barrier was passed, and from then too
+// where it is changed later: what has been spent stays spent.
 func (j *Job) armTimeLimit(ctx actor.Context, since Instant) {
+	j.timers++
+	j.limitTimer, j.limitFrom = j.timers, since
 	limit := millis(j.rec.Spec.TimeLimitMs)
 	if limit == 0 {
 		return
 	}
-	j.timers++
-	j.limitTimer = j.timers
 	j.p.Clock.After(max(since.Plus(limit).Since(j.p.Clock.Now()), 0), ctx.Self(), timeUp{j.token, j.timers})
+}
+
+// counting reports whether the time of a run counts against its limit.
+func (j *Job) counting() bool {
+	return j.states.in("running") || j.states.in("starting") && j.att.GetStartedUnixMs() != 0
+}
+
+// timeIsUp reports whether a run has gone on for as long as it may.
+func (j *Job) timeIsUp() bool {
+	limit := millis(j.rec.Spec.TimeLimitMs)
+	return limit != 0 && j.p.Clock.Now() >= j.limitFrom.Plus(limit)
+}
+
+// prolonged reports whether more time is on its way to disk: it was asked for before
+// the run had spent what it has, so the run is not ended meanwhile.
+func (j *Job) prolonged() bool {
+	wanted, limit := j.wantedSpec().TimeLimitMs, j.rec.Spec.TimeLimitMs
+	return wanted != limit && (wanted == 0 || wanted > limit)
 }
 
 // noteBegun learns from a machine since when the attempt of an earlier leader has

@@ -411,7 +411,7 @@ func (j *Job) onTimer(ctx actor.Context, m any) {
 			j.wait(ctx)
 		}
 	case timeUp:
-		if m.Seq == j.limitTimer && m.Token == j.token && j.states.in("starting", "running") {
+		if m.Seq == j.limitTimer && m.Token == j.token && j.states.in("starting", "running") && !j.prolonged() {
 			j.finish(ctx, messages.Cause_CAUSE_TIME_LIMIT, "the time limit was reached", "")
 		}
 	case graceOver:

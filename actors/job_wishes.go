@@ -173,5 +173,5 @@ func (j *Job) answerTooLate(ctx actor.Context) {
 	for _, a := range j.askers {
 		ctx.Send(a.pid, a.answer())
 	}
-	j.cancel, j.wish, j.askers = nil, nil, nil
+	j.cancel, j.wish, j.respec, j.askers = nil, nil, nil, nil
 }

@@ -21,6 +21,7 @@ type draft struct {
 	touched   []*messages.AttemptRecord
 	askers    []asker
 	wish      *holdWish // that is in it
+	respec    *specWish // likewise
 	dirty     bool
 	committed bool // COMMIT is in it
 	ended     bool // ENDED is in it
@@ -93,7 +94,10 @@ func (j *Job) draftDeeds(d *draft) {
 	if hold := j.wantedHold(); hold != d.rec.Hold {
 		d.rec.Hold, d.dirty = hold, true
 	}
-	d.wish = j.wish
+	if j.respec != nil {
+		d.rec.Spec, d.rec.Changed, d.dirty = j.respec.spec, j.respec.deed, true
+	}
+	d.wish, d.respec = j.wish, j.respec
 	if len(d.askers) > 0 {
 		d.dirty = true // they are answered once something is on disk that says so
 	}
@@ -246,8 +250,12 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 	d := j.next
 	news := j.newlyGone(d.touched)
 	j.writing, j.next = false, draft{}
+	limited := d.rec.Spec.TimeLimitMs != j.rec.Spec.TimeLimitMs
 	j.rec, j.att, j.owed = d.rec, d.att, d.owed
 	j.absorb(d)
+	if limited && j.counting() {
+		j.armTimeLimit(ctx, j.limitFrom)
+	}
 	for _, n := range news {
 		j.forgetAt(ctx, n.attempt, n.node)
 	}
@@ -290,6 +298,9 @@ func (j *Job) absorb(d draft) {
 	}
 	if j.wish == d.wish {
 		j.wish = nil // else another came while this was on its way
+	}
+	if j.respec == d.respec {
+		j.respec = nil
 	}
 	if d.ended {
 		j.end = nil

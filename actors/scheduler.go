@@ -118,6 +118,8 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 		s.toJob(ctx, m.Job, &messages.HoldReply{Job: m.Job, Outcome: s.noJob(m.Job)})
 	case *messages.Requeue:
 		s.toJob(ctx, m.Job, &messages.RequeueReply{Job: m.Job, Outcome: s.noJob(m.Job)})
+	case *messages.Update:
+		s.toJob(ctx, m.Job, &messages.UpdateReply{Job: m.Job, Outcome: s.noJob(m.Job)})
 	case *messages.ExplainJob:
 		s.onExplain(ctx, m)
 	case *messages.ChangeNode:

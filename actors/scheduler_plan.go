@@ -95,11 +95,21 @@ func (s *Scheduler) lodge(m *machine, t topology.Token, job topology.JobID, amou
 	who.amounts = append(who.amounts, amount)
 }
 
-// onWaits puts a job into the queue. It may be there: a Job says it whenever it might not.
+// onWaits puts a job into the queue. It may be there: a Job says it whenever it might
+// not, and when its place there has changed.
 func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	id := topology.JobID(m.Record.Id)
 	e := s.jobs[id]
-	if _, ok := s.queue.Get(id); ok || e == nil || e.remakes {
+	if e == nil || e.remakes {
+		return
+	}
+	if there, ok := s.queue.Get(id); ok {
+		if there.Priority != m.Record.Spec.Priority {
+			s.queue.Remove(id)
+			there.Priority = m.Record.Spec.Priority
+			s.queue.Add(there)
+			s.plan(ctx)
+		}
 		return
 	}
 	if e.waits = nil; e.withheld > 0 {

@@ -709,6 +709,176 @@ func (x *RequeueReply) GetRun() int32 {
 	return 0
 }
 
+// client → Scheduler → Job: what a job that lives asks for is changed. Acknowledged
+// once on disk; the same again changes nothing.
+type Update struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     *Principal             `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	SetPriority   bool                   `protobuf:"varint,3,opt,name=set_priority,json=setPriority,proto3" json:"set_priority,omitempty"`
+	Priority      int32                  `protobuf:"varint,4,opt,name=priority,proto3" json:"priority,omitempty"` // its place in the queue from now on
+	SetTimeLimit  bool                   `protobuf:"varint,5,opt,name=set_time_limit,json=setTimeLimit,proto3" json:"set_time_limit,omitempty"`
+	TimeLimitMs   int64                  `protobuf:"varint,6,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"` // of the run that there is, too, from when it began; 0: none
+	Reason        string                 `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Update) Reset() {
+	*x = Update{}
+	mi := &file_messages_client_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Update) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Update) ProtoMessage() {}
+
+func (x *Update) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Update.ProtoReflect.Descriptor instead.
+func (*Update) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Update) GetPrincipal() *Principal {
+	if x != nil {
+		return x.Principal
+	}
+	return nil
+}
+
+func (x *Update) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *Update) GetSetPriority() bool {
+	if x != nil {
+		return x.SetPriority
+	}
+	return false
+}
+
+func (x *Update) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Update) GetSetTimeLimit() bool {
+	if x != nil {
+		return x.SetTimeLimit
+	}
+	return false
+}
+
+func (x *Update) GetTimeLimitMs() int64 {
+	if x != nil {
+		return x.TimeLimitMs
+	}
+	return 0
+}
+
+func (x *Update) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type UpdateReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Priority      int32                  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"` // as they are on disk now
+	TimeLimitMs   int64                  `protobuf:"varint,4,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"`
+	TimeIsUp      bool                   `protobuf:"varint,5,opt,name=time_is_up,json=timeIsUp,proto3" json:"time_is_up,omitempty"` // the run has gone on for longer than that: it is ended
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateReply) Reset() {
+	*x = UpdateReply{}
+	mi := &file_messages_client_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateReply) ProtoMessage() {}
+
+func (x *UpdateReply) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateReply.ProtoReflect.Descriptor instead.
+func (*UpdateReply) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *UpdateReply) GetOutcome() *Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *UpdateReply) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *UpdateReply) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *UpdateReply) GetTimeLimitMs() int64 {
+	if x != nil {
+		return x.TimeLimitMs
+	}
+	return 0
+}
+
+func (x *UpdateReply) GetTimeIsUp() bool {
+	if x != nil {
+		return x.TimeIsUp
+	}
+	return false
+}
+
 // operator → Scheduler. Acknowledged once on disk.
 type ChangeNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -723,7 +893,7 @@ type ChangeNode struct {
 
 func (x *ChangeNode) Reset() {
 	*x = ChangeNode{}
-	mi := &file_messages_client_proto_msgTypes[9]
+	mi := &file_messages_client_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +905,7 @@ func (x *ChangeNode) String() string {
 func (*ChangeNode) ProtoMessage() {}
 
 func (x *ChangeNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[9]
+	mi := &file_messages_client_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +918,7 @@ func (x *ChangeNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeNode.ProtoReflect.Descriptor instead.
 func (*ChangeNode) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{9}
+	return file_messages_client_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ChangeNode) GetPrincipal() *Principal {
@@ -796,7 +966,7 @@ type ChangeNodeReply struct {
 
 func (x *ChangeNodeReply) Reset() {
 	*x = ChangeNodeReply{}
-	mi := &file_messages_client_proto_msgTypes[10]
+	mi := &file_messages_client_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +978,7 @@ func (x *ChangeNodeReply) String() string {
 func (*ChangeNodeReply) ProtoMessage() {}
 
 func (x *ChangeNodeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[10]
+	mi := &file_messages_client_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +991,7 @@ func (x *ChangeNodeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeNodeReply.ProtoReflect.Descriptor instead.
 func (*ChangeNodeReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{10}
+	return file_messages_client_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ChangeNodeReply) GetOutcome() *Outcome {
@@ -854,7 +1024,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_messages_client_proto_msgTypes[11]
+	mi := &file_messages_client_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1036,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[11]
+	mi := &file_messages_client_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1049,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{11}
+	return file_messages_client_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JobStatus) GetRecord() *JobRecord {
@@ -946,7 +1116,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_client_proto_msgTypes[12]
+	mi := &file_messages_client_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1128,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[12]
+	mi := &file_messages_client_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1141,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{12}
+	return file_messages_client_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NodeStatus) GetRecord() *NodeRecord {
@@ -1028,7 +1198,7 @@ type GetJob struct {
 
 func (x *GetJob) Reset() {
 	*x = GetJob{}
-	mi := &file_messages_client_proto_msgTypes[13]
+	mi := &file_messages_client_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1210,7 @@ func (x *GetJob) String() string {
 func (*GetJob) ProtoMessage() {}
 
 func (x *GetJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[13]
+	mi := &file_messages_client_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1223,7 @@ func (x *GetJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJob.ProtoReflect.Descriptor instead.
 func (*GetJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{13}
+	return file_messages_client_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetJob) GetPrincipal() *Principal {
@@ -1088,7 +1258,7 @@ type GetJobReply struct {
 
 func (x *GetJobReply) Reset() {
 	*x = GetJobReply{}
-	mi := &file_messages_client_proto_msgTypes[14]
+	mi := &file_messages_client_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1270,7 @@ func (x *GetJobReply) String() string {
 func (*GetJobReply) ProtoMessage() {}
 
 func (x *GetJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[14]
+	mi := &file_messages_client_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1283,7 @@ func (x *GetJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobReply.ProtoReflect.Descriptor instead.
 func (*GetJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{14}
+	return file_messages_client_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetJobReply) GetOutcome() *Outcome {
@@ -1153,7 +1323,7 @@ type ListJobs struct {
 
 func (x *ListJobs) Reset() {
 	*x = ListJobs{}
-	mi := &file_messages_client_proto_msgTypes[15]
+	mi := &file_messages_client_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1335,7 @@ func (x *ListJobs) String() string {
 func (*ListJobs) ProtoMessage() {}
 
 func (x *ListJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[15]
+	mi := &file_messages_client_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1348,7 @@ func (x *ListJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobs.ProtoReflect.Descriptor instead.
 func (*ListJobs) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{15}
+	return file_messages_client_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListJobs) GetPrincipal() *Principal {
@@ -1248,7 +1418,7 @@ type ListJobsReply struct {
 
 func (x *ListJobsReply) Reset() {
 	*x = ListJobsReply{}
-	mi := &file_messages_client_proto_msgTypes[16]
+	mi := &file_messages_client_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1430,7 @@ func (x *ListJobsReply) String() string {
 func (*ListJobsReply) ProtoMessage() {}
 
 func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[16]
+	mi := &file_messages_client_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1443,7 @@ func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsReply.ProtoReflect.Descriptor instead.
 func (*ListJobsReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{16}
+	return file_messages_client_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListJobsReply) GetOutcome() *Outcome {
@@ -1308,7 +1478,7 @@ type ListNodes struct {
 
 func (x *ListNodes) Reset() {
 	*x = ListNodes{}
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1490,7 @@ func (x *ListNodes) String() string {
 func (*ListNodes) ProtoMessage() {}
 
 func (x *ListNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1503,7 @@ func (x *ListNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodes.ProtoReflect.Descriptor instead.
 func (*ListNodes) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{17}
+	return file_messages_client_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListNodes) GetPrincipal() *Principal {
@@ -1368,7 +1538,7 @@ type ListNodesReply struct {
 
 func (x *ListNodesReply) Reset() {
 	*x = ListNodesReply{}
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1550,7 @@ func (x *ListNodesReply) String() string {
 func (*ListNodesReply) ProtoMessage() {}
 
 func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1563,7 @@ func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesReply.ProtoReflect.Descriptor instead.
 func (*ListNodesReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{18}
+	return file_messages_client_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListNodesReply) GetOutcome() *Outcome {
@@ -1427,7 +1597,7 @@ type ExplainJob struct {
 
 func (x *ExplainJob) Reset() {
 	*x = ExplainJob{}
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1609,7 @@ func (x *ExplainJob) String() string {
 func (*ExplainJob) ProtoMessage() {}
 
 func (x *ExplainJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1622,7 @@ func (x *ExplainJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJob.ProtoReflect.Descriptor instead.
 func (*ExplainJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{19}
+	return file_messages_client_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExplainJob) GetPrincipal() *Principal {
@@ -1479,7 +1649,7 @@ type ExplainJobReply struct {
 
 func (x *ExplainJobReply) Reset() {
 	*x = ExplainJobReply{}
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +1661,7 @@ func (x *ExplainJobReply) String() string {
 func (*ExplainJobReply) ProtoMessage() {}
 
 func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +1674,7 @@ func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobReply.ProtoReflect.Descriptor instead.
 func (*ExplainJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{20}
+	return file_messages_client_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExplainJobReply) GetOutcome() *Outcome {
@@ -1540,7 +1710,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1722,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1735,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{21}
+	return file_messages_client_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Watch) GetPrincipal() *Principal {
@@ -1647,7 +1817,7 @@ type Unwatch struct {
 
 func (x *Unwatch) Reset() {
 	*x = Unwatch{}
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1659,7 +1829,7 @@ func (x *Unwatch) String() string {
 func (*Unwatch) ProtoMessage() {}
 
 func (x *Unwatch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1672,7 +1842,7 @@ func (x *Unwatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unwatch.ProtoReflect.Descriptor instead.
 func (*Unwatch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{22}
+	return file_messages_client_proto_rawDescGZIP(), []int{24}
 }
 
 // Event is one change of a job or a machine as people see it. Mirror → client.
@@ -1694,7 +1864,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1876,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1889,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{23}
+	return file_messages_client_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -1836,7 +2006,22 @@ const file_messages_client_proto_rawDesc = "" +
 	"\fRequeueReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x10\n" +
-	"\x03run\x18\x03 \x01(\x05R\x03run\"\xb8\x01\n" +
+	"\x03run\x18\x03 \x01(\x05R\x03run\"\xf0\x01\n" +
+	"\x06Update\x123\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12!\n" +
+	"\fset_priority\x18\x03 \x01(\bR\vsetPriority\x12\x1a\n" +
+	"\bpriority\x18\x04 \x01(\x05R\bpriority\x12$\n" +
+	"\x0eset_time_limit\x18\x05 \x01(\bR\fsetTimeLimit\x12\"\n" +
+	"\rtime_limit_ms\x18\x06 \x01(\x03R\vtimeLimitMs\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\"\xac\x01\n" +
+	"\vUpdateReply\x12-\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x1a\n" +
+	"\bpriority\x18\x03 \x01(\x05R\bpriority\x12\"\n" +
+	"\rtime_limit_ms\x18\x04 \x01(\x03R\vtimeLimitMs\x12\x1c\n" +
+	"\n" +
+	"time_is_up\x18\x05 \x01(\bR\btimeIsUp\"\xb8\x01\n" +
 	"\n" +
 	"ChangeNode\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x12\n" +
@@ -1958,7 +2143,7 @@ func file_messages_client_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_messages_client_proto_goTypes = []any{
 	(Code)(0),               // 0: synapse.v1.Code
 	(NodeVerb)(0),           // 1: synapse.v1.NodeVerb
@@ -1971,71 +2156,75 @@ var file_messages_client_proto_goTypes = []any{
 	(*HoldReply)(nil),       // 8: synapse.v1.HoldReply
 	(*Requeue)(nil),         // 9: synapse.v1.Requeue
 	(*RequeueReply)(nil),    // 10: synapse.v1.RequeueReply
-	(*ChangeNode)(nil),      // 11: synapse.v1.ChangeNode
-	(*ChangeNodeReply)(nil), // 12: synapse.v1.ChangeNodeReply
-	(*JobStatus)(nil),       // 13: synapse.v1.JobStatus
-	(*NodeStatus)(nil),      // 14: synapse.v1.NodeStatus
-	(*GetJob)(nil),          // 15: synapse.v1.GetJob
-	(*GetJobReply)(nil),     // 16: synapse.v1.GetJobReply
-	(*ListJobs)(nil),        // 17: synapse.v1.ListJobs
-	(*ListJobsReply)(nil),   // 18: synapse.v1.ListJobsReply
-	(*ListNodes)(nil),       // 19: synapse.v1.ListNodes
-	(*ListNodesReply)(nil),  // 20: synapse.v1.ListNodesReply
-	(*ExplainJob)(nil),      // 21: synapse.v1.ExplainJob
-	(*ExplainJobReply)(nil), // 22: synapse.v1.ExplainJobReply
-	(*Watch)(nil),           // 23: synapse.v1.Watch
-	(*Unwatch)(nil),         // 24: synapse.v1.Unwatch
-	(*Event)(nil),           // 25: synapse.v1.Event
-	(*Principal)(nil),       // 26: synapse.v1.Principal
-	(*JobSpec)(nil),         // 27: synapse.v1.JobSpec
-	(*JobRecord)(nil),       // 28: synapse.v1.JobRecord
-	(*AttemptRecord)(nil),   // 29: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 30: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),    // 31: synapse.v1.LedgerReport
-	(*Token)(nil),           // 32: synapse.v1.Token
-	(*Label)(nil),           // 33: synapse.v1.Label
+	(*Update)(nil),          // 11: synapse.v1.Update
+	(*UpdateReply)(nil),     // 12: synapse.v1.UpdateReply
+	(*ChangeNode)(nil),      // 13: synapse.v1.ChangeNode
+	(*ChangeNodeReply)(nil), // 14: synapse.v1.ChangeNodeReply
+	(*JobStatus)(nil),       // 15: synapse.v1.JobStatus
+	(*NodeStatus)(nil),      // 16: synapse.v1.NodeStatus
+	(*GetJob)(nil),          // 17: synapse.v1.GetJob
+	(*GetJobReply)(nil),     // 18: synapse.v1.GetJobReply
+	(*ListJobs)(nil),        // 19: synapse.v1.ListJobs
+	(*ListJobsReply)(nil),   // 20: synapse.v1.ListJobsReply
+	(*ListNodes)(nil),       // 21: synapse.v1.ListNodes
+	(*ListNodesReply)(nil),  // 22: synapse.v1.ListNodesReply
+	(*ExplainJob)(nil),      // 23: synapse.v1.ExplainJob
+	(*ExplainJobReply)(nil), // 24: synapse.v1.ExplainJobReply
+	(*Watch)(nil),           // 25: synapse.v1.Watch
+	(*Unwatch)(nil),         // 26: synapse.v1.Unwatch
+	(*Event)(nil),           // 27: synapse.v1.Event
+	(*Principal)(nil),       // 28: synapse.v1.Principal
+	(*JobSpec)(nil),         // 29: synapse.v1.JobSpec
+	(*JobRecord)(nil),       // 30: synapse.v1.JobRecord
+	(*AttemptRecord)(nil),   // 31: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),      // 32: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),    // 33: synapse.v1.LedgerReport
+	(*Token)(nil),           // 34: synapse.v1.Token
+	(*Label)(nil),           // 35: synapse.v1.Label
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
-	26, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
-	27, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
+	28, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
+	29, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
 	2,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
-	26, // 4: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
+	28, // 4: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
 	2,  // 5: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
-	26, // 6: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
+	28, // 6: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
 	2,  // 7: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
-	26, // 8: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
+	28, // 8: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
 	2,  // 9: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
-	26, // 10: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
-	1,  // 11: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
-	2,  // 12: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
-	28, // 13: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
-	29, // 14: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
-	30, // 15: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	31, // 16: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	32, // 17: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	26, // 18: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
-	2,  // 19: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
-	13, // 20: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	29, // 21: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
-	26, // 22: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	33, // 23: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
-	2,  // 24: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
-	13, // 25: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	26, // 26: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
-	2,  // 27: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
-	14, // 28: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	26, // 29: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	2,  // 30: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	26, // 31: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	33, // 32: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	13, // 33: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	14, // 34: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	28, // 10: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
+	2,  // 11: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
+	28, // 12: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
+	1,  // 13: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
+	2,  // 14: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
+	30, // 15: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
+	31, // 16: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
+	32, // 17: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	33, // 18: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	34, // 19: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	28, // 20: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	2,  // 21: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
+	15, // 22: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
+	31, // 23: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	28, // 24: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	35, // 25: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	2,  // 26: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
+	15, // 27: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
+	28, // 28: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	2,  // 29: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
+	16, // 30: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
+	28, // 31: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	2,  // 32: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	28, // 33: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	35, // 34: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	15, // 35: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	16, // 36: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -2053,7 +2242,7 @@ func file_messages_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_client_proto_rawDesc), len(file_messages_client_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -172,6 +172,7 @@ type JobRecord struct {
 	PrepareFailures int32                  `protobuf:"varint,21,opt,name=prepare_failures,json=prepareFailures,proto3" json:"prepare_failures,omitempty"`  // of infra_restarts, since a gang of the job last ran: a broken image must not walk the cluster
 	RanMs           int64                  `protobuf:"varint,22,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                                // for how long its tasks ran, in all attempts that are over
 	PrepareFailedOn []string               `protobuf:"bytes,23,rep,name=prepare_failed_on,json=prepareFailedOn,proto3" json:"prepare_failed_on,omitempty"` // machines of prepare_failures, two at most: more prove no more
+	Changed         *Deed                  `protobuf:"bytes,24,opt,name=changed,proto3" json:"changed,omitempty"`                                          // the last change of its priority or time limit, which are in spec
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -363,6 +364,13 @@ func (x *JobRecord) GetRanMs() int64 {
 func (x *JobRecord) GetPrepareFailedOn() []string {
 	if x != nil {
 		return x.PrepareFailedOn
+	}
+	return nil
+}
+
+func (x *JobRecord) GetChanged() *Deed {
+	if x != nil {
+		return x.Changed
 	}
 	return nil
 }
@@ -781,7 +789,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x02by\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\x02by\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xc3\x06\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xef\x06\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -808,7 +816,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x10finished_unix_ms\x18\x14 \x01(\x03R\x0efinishedUnixMs\x12)\n" +
 	"\x10prepare_failures\x18\x15 \x01(\x05R\x0fprepareFailures\x12\x15\n" +
 	"\x06ran_ms\x18\x16 \x01(\x03R\x05ranMs\x12*\n" +
-	"\x11prepare_failed_on\x18\x17 \x03(\tR\x0fprepareFailedOn\"\xb7\x01\n" +
+	"\x11prepare_failed_on\x18\x17 \x03(\tR\x0fprepareFailedOn\x12*\n" +
+	"\achanged\x18\x18 \x01(\v2\x10.synapse.v1.DeedR\achanged\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +
@@ -902,24 +911,25 @@ var file_messages_record_proto_depIdxs = []int32{
 	8,  // 5: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
 	1,  // 6: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
 	1,  // 7: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
-	10, // 8: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	11, // 9: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
-	12, // 10: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	8,  // 11: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
-	3,  // 12: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	13, // 13: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
-	4,  // 14: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
-	8,  // 15: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	14, // 16: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	1,  // 17: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	1,  // 18: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	1,  // 19: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	1,  // 20: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	1,  // 8: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
+	10, // 9: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	11, // 10: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	12, // 11: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	8,  // 12: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	3,  // 13: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
+	13, // 14: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	4,  // 15: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
+	8,  // 16: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	14, // 17: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	1,  // 18: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	1,  // 19: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	1,  // 20: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	1,  // 21: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }

@@ -101,6 +101,18 @@ func (m *JobRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Changed != nil {
+		size, err := m.Changed.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xc2
+	}
 	if len(m.PrepareFailedOn) > 0 {
 		for iNdEx := len(m.PrepareFailedOn) - 1; iNdEx >= 0; iNdEx-- {
 			i -= len(m.PrepareFailedOn[iNdEx])
@@ -757,6 +769,10 @@ func (m *JobRecord) SizeVT() (n int) {
 			l = len(s)
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.Changed != nil {
+		l = m.Changed.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

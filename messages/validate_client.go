@@ -43,6 +43,20 @@ func (x *Requeue) Validate() error {
 	)
 }
 
+// Validate refuses a change of nothing, or to what could not have been submitted.
+func (x *Update) Validate() error {
+	if !x.GetSetPriority() && !x.GetSetTimeLimit() {
+		return refuse("set_priority", "is unset, and set_time_limit too: nothing is changed", "give a priority, a time limit or both")
+	}
+	return first(
+		caller(x.GetPrincipal()),
+		id("job", x.GetJob()),
+		between("priority", int64(x.GetPriority()), -MaxPriority, MaxPriority),
+		duration("time_limit_ms", x.GetTimeLimitMs()),
+		text("reason", x.GetReason(), MaxTextBytes),
+	)
+}
+
 // Validate refuses what an operator cannot mean. Nothing is closed without a
 // reason: whoever finds a machine closed a month later has to know why.
 func (x *ChangeNode) Validate() error {
@@ -161,6 +175,9 @@ func (x *CancelReply) Validate() error { return answered(x.GetOutcome(), "job", 
 
 // Validate refuses an answer that does not say how it went.
 func (x *HoldReply) Validate() error { return answered(x.GetOutcome(), "job", x.GetJob()) }
+
+// Validate refuses an answer that does not say how it went.
+func (x *UpdateReply) Validate() error { return answered(x.GetOutcome(), "job", x.GetJob()) }
 
 // Validate refuses an answer that does not say how it went.
 func (x *ChangeNodeReply) Validate() error { return answered(x.GetOutcome(), "node", x.GetNode()) }

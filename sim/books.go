@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -27,6 +29,9 @@ type jobPage struct {
 	record *messages.JobRecord
 	tokens []topology.Token // committed, in that order
 	since  instant          // of its present state
+	// The time limit, since when: it may be changed.
+	limit      time.Duration
+	limitSince instant
 }
 
 // Stored is one durable write as a checker sees it.
@@ -119,6 +124,9 @@ func (b *books) enter(s *stored) {
 	}
 	if s.jobWas == nil || s.jobWas.State != s.job.State {
 		s.page.since = b.w.engine.now
+	}
+	if limit := time.Duration(s.job.Spec.GetTimeLimitMs()) * time.Millisecond; limit != s.page.limit {
+		s.page.limit, s.page.limitSince = limit, b.w.engine.now
 	}
 	s.page.record = s.job
 	b.shorten(s.page)

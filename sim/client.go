@@ -69,6 +69,10 @@ func (c *client) try(a *ask) {
 		return
 	}
 	if p := c.target(); p != nil {
+		if p.old && !c.w.oldVersion().Knows(a.message) {
+			delete(c.asks, a.path) // its gateway says at once that there is no such call
+			return
+		}
 		a.sent++
 		to := actor.NewPID(p.address, actors.SchedulerPath)
 		c.w.send(nil, to, actor.NewPID(clientAddress, a.path), a.message)
@@ -192,6 +196,24 @@ func (c *client) requeueAnd(o *Order, hold bool) {
 		}
 		if r.Run > 0 {
 			c.w.count("client.requeued", 1)
+		}
+		return true
+	})
+}
+
+// update gives a job another priority, another time limit or both, and asks until
+// that is on disk.
+func (c *client) update(o *Order, q *messages.Update) {
+	if q.Principal, q.Job = anonymous, o.id; o.id == "" {
+		return
+	}
+	c.ask(q, func(reply messages.Message) bool {
+		r, is := reply.(*messages.UpdateReply)
+		if !is || !settled(r.Outcome) {
+			return false
+		}
+		if r.Outcome.Code == messages.Code_CODE_OK {
+			c.w.count("client.updated", 1)
 		}
 		return true
 	})

@@ -55,6 +55,13 @@ func (w *World) submitDrawn(gang bool) {
 			}
 			later(s.skewed(time.Second, w.draw.LongestRun), func() { w.client.hold(o, true) })
 		}
+	case len(w.client.jobs)%16 == 13:
+		// And some who find that a job matters more, or takes another time, than they had thought.
+		for i := range 1 + s.below(4) {
+			q := &messages.Update{SetPriority: i != 1, SetTimeLimit: i > 0, Priority: int32(s.below(5)),
+				TimeLimitMs: s.skewed(time.Second, 2*w.draw.LongestRun).Milliseconds()}
+			later(s.skewed(time.Second, w.draw.LongestRun), func() { w.client.update(o, q) })
+		}
 	case s.chance(0.08):
 		o.steps = 1 + s.below(30)
 		o.snared = func(o *Order) {

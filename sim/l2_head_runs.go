@@ -164,6 +164,10 @@ func (c *headRuns) trulyWaits(w *World, page *jobPage) bool {
 			if m.Job == id {
 				return false
 			}
+		case *messages.Update:
+			if m.Job == id {
+				return false
+			}
 		}
 	}
 	for _, t := range page.tokens {

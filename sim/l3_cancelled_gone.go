@@ -42,7 +42,7 @@ func (c *cancelledGone) Step(w *World, _ *Event) {
 			if t.state != taskRunning || o == nil {
 				continue
 			}
-			c.timeUp(w, m, t, o)
+			c.timeUp(w, m, t)
 			if o.cancelled == 0 {
 				continue
 			}
@@ -87,11 +87,16 @@ func (c *cancelledGone) lostMember(w *World, t topology.Token) bool {
 	return false
 }
 
-// timeUp looks at a time limit. A new leader may count it from its takeover at the latest.
-func (c *cancelledGone) timeUp(w *World, m *machine, t *task, o *Order) {
-	limit := time.Duration(o.spec.TimeLimitMs) * time.Millisecond
+// timeUp looks at a time limit. A new leader may count it from its takeover at the
+// latest, and one that was changed to less than had been spent holds from then on.
+func (c *cancelledGone) timeUp(w *World, m *machine, t *task) {
+	page := w.books.jobs[t.job]
+	if page == nil || page.limit == 0 {
+		return
+	}
+	limit := page.limit
 	since := later(t.spawnedAt, later(w.ledSince, w.healedAt.plus(reconnect)))
-	if limit > 0 && w.engine.now.since(since) > limit+t.grace+10*time.Second {
+	if w.engine.now.since(page.limitSince) > t.grace+10*time.Second && w.engine.now.since(since) > limit+t.grace+10*time.Second {
 		w.violate(c.Name(), "%v of %s still runs on %s, %s after its limit of %s", t.key, t.job, m.address, w.engine.now.since(since)-limit, limit)
 	}
 }

@@ -1,17 +1,28 @@
 package sim
 
-import "github.com/yi-json/synapse/messages"
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/messages"
+)
 
 // acknowledgedKept is S8: every acknowledged submit is stored, under one id
 // however often it was asked, and a terminal state absorbs. The same for an
 // acknowledged cancel: the job does not end in another way later. A requeue that
-// is said to stop a run has that run's end on disk.
+// is said to stop a run has that run's end on disk, and of an update what it says the job asks for was there.
 type acknowledgedKept struct {
-	asked map[string]string // job id by request id, as acknowledged
+	asked map[string]string  // job id by request id, as acknowledged
+	terms map[string][]terms // that each job ever had on disk, the first ones first
+}
+
+// terms are what may be changed of a job that lives.
+type terms struct {
+	priority    int32
+	timeLimitMs int64
 }
 
 func newAcknowledgedKept() *acknowledgedKept {
-	return &acknowledgedKept{asked: map[string]string{}}
+	return &acknowledgedKept{asked: map[string]string{}, terms: map[string][]terms{}}
 }
 
 func (*acknowledgedKept) Name() string         { return "S8 acknowledged-kept" }
@@ -29,6 +40,10 @@ func (c *acknowledgedKept) Step(w *World, e *Event) {
 			c.onCancelReply(w, m)
 		case *messages.RequeueReply:
 			c.onRequeueReply(w, m)
+		case *messages.UpdateReply:
+			if m.Outcome.GetCode() == messages.Code_CODE_OK && !slices.Contains(c.terms[m.Job], terms{m.Priority, m.TimeLimitMs}) {
+				w.violate(c.Name(), "the update of %s to %d and %d ms was acknowledged and is not on disk", m.Job, m.Priority, m.TimeLimitMs)
+			}
 		}
 	case Replied:
 		if m, is := e.Message.(*messages.SubmitReply); is && m.Outcome.GetCode() == messages.Code_CODE_OK {
@@ -78,8 +93,15 @@ func (c *acknowledgedKept) onRequeueReply(w *World, m *messages.RequeueReply) {
 }
 
 func (c *acknowledgedKept) onStored(w *World, s *stored) {
+	if s.job == nil {
+		return
+	}
+	now := terms{s.job.Spec.GetPriority(), s.job.Spec.GetTimeLimitMs()}
+	if all := c.terms[s.job.Id]; len(all) == 0 || all[len(all)-1] != now {
+		c.terms[s.job.Id] = append(all, now)
+	}
 	was := s.jobWas
-	if was == nil || s.job == nil {
+	if was == nil {
 		return
 	}
 	if terminal(was.State) && s.job.State != was.State {

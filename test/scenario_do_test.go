@@ -176,6 +176,24 @@ func (s *stage) requeue(l line) string {
 	return s.plain(out)
 }
 
+// update tells what a job asks for from then on, or what was answered instead.
+func (s *stage) update(l line) string {
+	out := "no answer"
+	q := &messages.Update{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID(), Reason: "it takes longer",
+		SetPriority: l.word("priority", "") != "", Priority: int32(l.number("priority", 0)),
+		SetTimeLimit: l.word("time-limit", "") != "", TimeLimitMs: l.time("time-limit", 0).Milliseconds()}
+	s.asked(actors.SchedulerPath, q, func(m messages.Message) {
+		r := m.(*messages.UpdateReply)
+		if out = told(r.Outcome); out == "" {
+			out = "priority " + strconv.Itoa(int(r.Priority)) + ", time limit " + (time.Duration(r.TimeLimitMs) * time.Millisecond).String()
+		}
+		if r.TimeIsUp {
+			out += ", which is over"
+		}
+	})
+	return s.plain(out)
+}
+
 func (s *stage) change(verb messages.NodeVerb) func(line) string {
 	return func(l line) string {
 		s.w.Change(l.machine(0), verb, l.time("deadline", 0))

@@ -305,7 +305,8 @@ func (s *stage) play(t *testing.T, l line) string {
 func (s *stage) commands() map[string]func(line) string {
 	return map[string]func(line) string{
 		"world": s.world, "run": s.run, "elapsed": s.elapsed, "until": s.until, "never": s.never,
-		"submit": s.submit, "again": s.again, "cancel": s.cancel, "hold": s.hold, "release": s.release, "requeue": s.requeue, "break": s.breakJob,
+		"submit": s.submit, "again": s.again, "cancel": s.cancel, "hold": s.hold, "release": s.release, "requeue": s.requeue, "update": s.update,
+		"break": s.breakJob,
 		"drain": s.change(messages.NodeVerb_NODE_VERB_DRAIN), "cordon": s.change(messages.NodeVerb_NODE_VERB_CORDON),
 		"uncordon": s.change(messages.NodeVerb_NODE_VERB_UNCORDON), "remove": s.change(messages.NodeVerb_NODE_VERB_REMOVE),
 		"crash": s.crash, "pause": s.pause, "usurp": s.usurp, "power": s.power, "cut": s.cutOff, "mend": s.mend,

@@ -26,6 +26,8 @@
 //	cancel a | hold a | release a
 //	requeue a [run=1] [hold]
 //	                     the run that is being stopped, 0 if there was none to stop; or why not
+//	update a [priority=5] [time-limit=10s]
+//	                     what is on disk by then, or why it was refused
 //	drain 2 deadline=5s | cordon 2 | uncordon 2 | remove 2
 //
 // What goes wrong:

@@ -29,6 +29,7 @@ const (
 	Synapse_Cancel_FullMethodName     = "/synapse.v1.Synapse/Cancel"
 	Synapse_Hold_FullMethodName       = "/synapse.v1.Synapse/Hold"
 	Synapse_Requeue_FullMethodName    = "/synapse.v1.Synapse/Requeue"
+	Synapse_Update_FullMethodName     = "/synapse.v1.Synapse/Update"
 	Synapse_ChangeNode_FullMethodName = "/synapse.v1.Synapse/ChangeNode"
 	Synapse_GetJob_FullMethodName     = "/synapse.v1.Synapse/GetJob"
 	Synapse_ListJobs_FullMethodName   = "/synapse.v1.Synapse/ListJobs"
@@ -48,6 +49,7 @@ type SynapseClient interface {
 	Cancel(ctx context.Context, in *messages.Cancel, opts ...grpc.CallOption) (*messages.CancelReply, error)
 	Hold(ctx context.Context, in *messages.Hold, opts ...grpc.CallOption) (*messages.HoldReply, error)
 	Requeue(ctx context.Context, in *messages.Requeue, opts ...grpc.CallOption) (*messages.RequeueReply, error)
+	Update(ctx context.Context, in *messages.Update, opts ...grpc.CallOption) (*messages.UpdateReply, error)
 	ChangeNode(ctx context.Context, in *messages.ChangeNode, opts ...grpc.CallOption) (*messages.ChangeNodeReply, error)
 	GetJob(ctx context.Context, in *messages.GetJob, opts ...grpc.CallOption) (*messages.GetJobReply, error)
 	ListJobs(ctx context.Context, in *messages.ListJobs, opts ...grpc.CallOption) (*messages.ListJobsReply, error)
@@ -101,6 +103,16 @@ func (c *synapseClient) Requeue(ctx context.Context, in *messages.Requeue, opts 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(messages.RequeueReply)
 	err := c.cc.Invoke(ctx, Synapse_Requeue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *synapseClient) Update(ctx context.Context, in *messages.Update, opts ...grpc.CallOption) (*messages.UpdateReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(messages.UpdateReply)
+	err := c.cc.Invoke(ctx, Synapse_Update_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -223,6 +235,7 @@ type SynapseServer interface {
 	Cancel(context.Context, *messages.Cancel) (*messages.CancelReply, error)
 	Hold(context.Context, *messages.Hold) (*messages.HoldReply, error)
 	Requeue(context.Context, *messages.Requeue) (*messages.RequeueReply, error)
+	Update(context.Context, *messages.Update) (*messages.UpdateReply, error)
 	ChangeNode(context.Context, *messages.ChangeNode) (*messages.ChangeNodeReply, error)
 	GetJob(context.Context, *messages.GetJob) (*messages.GetJobReply, error)
 	ListJobs(context.Context, *messages.ListJobs) (*messages.ListJobsReply, error)
@@ -253,6 +266,9 @@ func (UnimplementedSynapseServer) Hold(context.Context, *messages.Hold) (*messag
 }
 func (UnimplementedSynapseServer) Requeue(context.Context, *messages.Requeue) (*messages.RequeueReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Requeue not implemented")
+}
+func (UnimplementedSynapseServer) Update(context.Context, *messages.Update) (*messages.UpdateReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Update not implemented")
 }
 func (UnimplementedSynapseServer) ChangeNode(context.Context, *messages.ChangeNode) (*messages.ChangeNodeReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method ChangeNode not implemented")
@@ -370,6 +386,24 @@ func _Synapse_Requeue_Handler(srv interface{}, ctx context.Context, dec func(int
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(SynapseServer).Requeue(ctx, req.(*messages.Requeue))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Synapse_Update_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(messages.Update)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).Update(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_Update_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).Update(ctx, req.(*messages.Update))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -544,6 +578,10 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Requeue",
 			Handler:    _Synapse_Requeue_Handler,
+		},
+		{
+			MethodName: "Update",
+			Handler:    _Synapse_Update_Handler,
 		},
 		{
 			MethodName: "ChangeNode",

@@ -57,6 +57,16 @@ func (g *Gateway) Requeue(ctx context.Context, q *messages.Requeue) (*messages.R
 	return reply, err
 }
 
+// Update gives a job another priority or time limit.
+func (g *Gateway) Update(ctx context.Context, q *messages.Update) (*messages.UpdateReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	reply, err := call[*messages.UpdateReply](ctx, g, g.scheduler, q)
+	if job := g.over(ctx, q.Job, err); job != nil {
+		return nil, hasEnded(job)
+	}
+	return reply, err
+}
+
 // over finds the job that a wish came too late for; nil if that is not what went wrong.
 func (g *Gateway) over(ctx context.Context, id string, err error) *messages.JobStatus {
 	if api.OutcomeOf(err).GetCode() != messages.Code_CODE_NOT_FOUND {

@@ -7,12 +7,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `submit --attach`: the job's output here until it is over. The
+// This file owns `attach` and `submit --attach`: the job's output here until it is over. The
 // first Ctrl-C shows where the job stands and detaches, unless a second follows
 // at once, which cancels the job.
 
@@ -27,7 +29,41 @@ const (
 	drainTold = 5 * time.Second
 )
 
-func (a *app) attach(c *client.Client, id string, labels bool) error {
+// attachCommand joins a job that was submitted before.
+func (a *app) attachCommand() *cobra.Command {
+	tail, tailBytes := "", ""
+	c := &cobra.Command{
+		Use:   "attach JOB",
+		Short: "show a job's output until it is over, and end with its code",
+		Long: "Shows a job's output, each stream on its own, until the job is over, and ends with its code. Ctrl-C shows where it stands\n" +
+			"and detaches; a second one at once cancels the job. As `submit --attach` does, for a job that is there.",
+		Example: "  synapse-cli attach JOB\n  synapse-cli attach JOB --tail 20",
+		Args:    named("job", "JOB", 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			q := &api.ReadLogs{}
+			if err := readTail(q, tail, tailBytes); err != nil {
+				return err
+			}
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				status, err := c.Job(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				q.Job = status.GetRecord().GetId()
+				return a.attach(c, q, severalRanks(status.GetRecord().GetSpec()))
+			})
+		},
+		ValidArgsFunction: a.completeJobs,
+	}
+	c.Flags().StringVar(&tail, "tail", "", "begin with the last so many `lines` of each rank's output, and of its errors")
+	c.Flags().StringVar(&tailBytes, "tail-bytes", "", "begin with the end of each, as in 64Ki")
+	return c
+}
+
+// attach shows what q asks for until the job is over.
+func (a *app) attach(c *client.Client, q *api.ReadLogs, labels bool) error {
+	id := q.GetJob()
+	q.Follow = true
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	interrupts := make(chan os.Signal, 3)
@@ -35,7 +71,7 @@ func (a *app) attach(c *client.Client, id string, labels bool) error {
 	defer signal.Stop(interrupts)
 
 	output := make(chan error, 1)
-	go func() { output <- a.output(ctx, c, id, labels) }()
+	go func() { output <- a.output(ctx, c, q, labels) }()
 	finished := make(chan error, 1)
 	cancelled := false
 	var unread error // why not all of the output could be shown
@@ -107,9 +143,9 @@ func (a *app) drain(id string, output <-chan error, interrupts <-chan os.Signal)
 }
 
 // output writes what the job writes, each stream to its own.
-func (a *app) output(ctx context.Context, c *client.Client, id string, labels bool) error {
+func (a *app) output(ctx context.Context, c *client.Client, q *api.ReadLogs, labels bool) error {
 	out, errs := newMerged(a.stdout, labels), newMerged(a.stderr, labels)
-	err := c.Logs(ctx, &api.ReadLogs{Job: id, Follow: true}, nil, func(p *api.LogPart) error {
+	err := c.Logs(ctx, q, nil, func(p *api.LogPart) error {
 		if p.GetStderr() {
 			return errs.part(p)
 		}

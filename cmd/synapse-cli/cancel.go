@@ -22,13 +22,7 @@ func (a *app) jobsCommand(use, short, example string, do deed) *cobra.Command {
 	c := &cobra.Command{
 		Use: use + " [JOB]... [-l key=value]...", Short: short, Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0 && len(labels) == 0:
-				return usageHint("name jobs, or give -l key=value", "no job is named")
-			case len(args) > 0 && len(labels) > 0:
-				return usage("jobs are named, and -l chooses others: give one of both")
-			}
-			return nil
+			return jobsOrLabels(args, labels)
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error { return a.toJobs(ctx, c, args, labels, do) })
@@ -37,6 +31,17 @@ func (a *app) jobsCommand(use, short, example string, do deed) *cobra.Command {
 	}
 	c.Flags().StringArrayVarP(&labels, "label", "l", nil, "all that live, "+selectorHelp)
 	return c
+}
+
+// jobsOrLabels: jobs are named, or chosen by labels.
+func jobsOrLabels(args, labels []string) error {
+	switch {
+	case len(args) == 0 && len(labels) == 0:
+		return usageHint("name jobs, or give -l key=value", "no job is named")
+	case len(args) > 0 && len(labels) > 0:
+		return usage("jobs are named, and -l chooses others: give one of both")
+	}
+	return nil
 }
 
 // failures tells what failed of several things. The first gives the exit code and is

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
@@ -160,7 +161,7 @@ func (a *app) send(ctx context.Context, c *client.Client, s *submission, spec *m
 	case err != nil:
 		return err
 	case s.attach:
-		return a.attach(c, id, severalRanks(spec))
+		return a.attach(c, &api.ReadLogs{Job: id}, severalRanks(spec))
 	case s.wait:
 		return a.waitFor(ctx, c, id, true)
 	}

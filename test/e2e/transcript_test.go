@@ -154,6 +154,7 @@ var masks = []struct {
 	{regexp.MustCompile(`TIME, \d+[smh] ago`), "TIME, N ago"},
 	{regexp.MustCompile(`(Heard: +)\d+s`), "${1}N"},
 	{regexp.MustCompile(`(Ran: +)\d+s`), "${1}N"},
+	{regexp.MustCompile(`declared-\d+`), "declared-N"}, // the last job's may still be on its way back
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "HOST:PORT"},
 	{regexp.MustCompile(`("?(?:heardMsAgo|ranSeconds|heldSeconds|waitedSeconds|gpuSeconds|seq|submittedUnixMs)"?: )[\d.]+`), "${1}N"},
 	{regexp.MustCompile(`((?:^\| |^! )?(?:synapse-[a-z]+|carapace|synctl)) \S+ \(go[^)]*\)`), "${1} VERSION"},

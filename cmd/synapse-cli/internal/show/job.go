@@ -182,6 +182,9 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Submitted", when(r.GetSubmittedUnixMs(), s.NowMs))
 	p.line("Finished", when(r.GetFinishedUnixMs(), s.NowMs))
 	p.line("Time limit", limit(spec.GetTimeLimitMs()))
+	if r.GetChanged() != nil {
+		p.line("Changed by", deed(r.GetChanged()))
+	}
 	if r.GetHold() != nil {
 		p.line("Held by", deed(r.GetHold()))
 	}

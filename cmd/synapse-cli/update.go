@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what may be changed of a job that lives, `priority` and `update`, and
+// `suspend`, which cannot be done.
+
+// priorityCommand takes the number last, behind one job or several.
+func (a *app) priorityCommand() *cobra.Command {
+	change := &messages.Update{SetPriority: true}
+	var labels []string
+	c := &cobra.Command{
+		Use:   "priority [JOB]... N",
+		Short: "put jobs before or behind others in the queue",
+		Long: "Gives jobs another priority: higher goes first. It is safe on the scheduler's disk when the command ends. What runs already\n" +
+			"goes on, and has the priority when it waits again.",
+		Example: "  synapse-cli priority JOB 100\n  synapse-cli priority JOB -- -5          # behind all others\n  synapse-cli priority -l team=nlp 10",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageHint("as in `"+a.name+" priority JOB 100`", "no job and no priority is named")
+			}
+			last := args[len(args)-1]
+			n, err := strconv.ParseInt(last, 10, 32)
+			switch {
+			case err != nil:
+				return usageHint("as in `"+a.name+" priority JOB 100`", "%q is not a priority", last)
+			case n < -messages.MaxPriority || n > messages.MaxPriority:
+				return usage("a priority is a number from %d to %d", -messages.MaxPriority, messages.MaxPriority)
+			}
+			change.Priority = int32(n)
+			return jobsOrLabels(args[:len(args)-1], labels)
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				return a.toJobs(ctx, c, args[:len(args)-1], labels, a.updates(change))
+			})
+		},
+		ValidArgsFunction: a.completeJobs,
+	}
+	c.Flags().StringArrayVarP(&labels, "label", "l", nil, "all that live, "+selectorHelp)
+	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "why, for whoever asks later")
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if strings.HasPrefix(err.Error(), "unknown shorthand flag: ") {
+			return usageHint("write it behind --, as in `"+a.name+" priority JOB -- -5`", "a negative priority looks like a flag: %s", err)
+		}
+		return refusedFlag(c, err)
+	})
+	return c
+}
+
+func (a *app) updateCommand() *cobra.Command {
+	change := &messages.Update{}
+	c := a.jobsCommand("update", "change what jobs ask for, also while they run",
+		"  synapse-cli update JOB --time-limit 48h\n  synapse-cli update JOB --priority 100 --reason \"a deadline\"", a.updates(change))
+	c.Long = "Gives jobs another priority or time limit. It is safe on the scheduler's disk when the command ends.\n\n" +
+		"A time limit holds for the run that there is, too, and counts from when that began: what has been spent stays spent. A limit that is\n" +
+		"below what has been spent ends the job at once, as timed out. 0 takes the limit away."
+	limit := c.Flags().VarPF(span{&change.TimeLimitMs}, "time-limit", "t", "end a run this long after it began, as in 48h or 48:00:00; 0: never")
+	priority := c.Flags().VarPF(ordinal{&change.Priority}, "priority", "", "higher goes first")
+	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "why, for whoever asks later")
+	check := c.Args
+	c.Args = func(c *cobra.Command, args []string) error {
+		change.SetPriority, change.SetTimeLimit = priority.Changed, limit.Changed
+		if !priority.Changed && !limit.Changed {
+			return usageHint("give --time-limit or --priority; for the rest: `cancel` it, and submit another", "there is nothing to change")
+		}
+		return check(c, args)
+	}
+	return c
+}
+
+// ordinal is a flag for a priority.
+type ordinal struct{ to *int32 }
+
+func (o ordinal) Set(text string) error {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < -messages.MaxPriority || n > messages.MaxPriority {
+		return &jobfile.Problem{Text: strconv.Quote(text) + " is not a priority", Hint: "write a whole number, at most " + strconv.Itoa(messages.MaxPriority)}
+	}
+	*o.to = int32(n)
+	return nil
+}
+
+func (ordinal) String() string { return "" }
+func (ordinal) Type() string   { return "number" }
+
+// updates does it to one job, and says what the scheduler has on disk.
+func (a *app) updates(change *messages.Update) deed {
+	return func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
+		change.Job = j.GetRecord().GetId()
+		reply, err := c.Update(ctx, change)
+		if err != nil {
+			return "", err
+		}
+		var now []string
+		if change.GetSetPriority() {
+			now = append(now, "priority "+strconv.Itoa(int(reply.GetPriority())))
+		}
+		if change.GetSetTimeLimit() {
+			limit := "no time limit"
+			if ms := reply.GetTimeLimitMs(); ms > 0 {
+				limit = "time limit " + jobfile.FormatDuration(ms)
+			}
+			if reply.GetTimeIsUp() {
+				limit += ", which its run has spent: it is being ended"
+			}
+			now = append(now, limit)
+		}
+		return "has " + strings.Join(now, " and "), nil
+	}
+}
+
+// suspendCommand refuses what Slurm's users know, with the reason and the way out.
+func (a *app) suspendCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "suspend JOB...", Hidden: true, Args: cobra.ArbitraryArgs, DisableFlagParsing: true,
+		Short: "refused: a stopped task would keep its GPUs",
+		RunE: func(*cobra.Command, []string) error {
+			return usageHint("`"+a.name+" requeue JOB --hold` has it save and stop, and `release JOB` has it run again; `hold JOB` is for one that waits",
+				"jobs are not suspended: a task that is stopped halfway keeps the memory of its GPUs, so nobody else could use them, and its connections time out")
+		},
+	}
+}

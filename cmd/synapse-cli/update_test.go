@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+func (f *fake) Update(_ context.Context, q *messages.Update) (*messages.UpdateReply, error) {
+	return &messages.UpdateReply{
+		Outcome: ok(), Job: q.GetJob(), Priority: q.GetPriority(), TimeLimitMs: q.GetTimeLimitMs(), TimeIsUp: q.GetTimeLimitMs() == 1000,
+	}, f.heard(q)
+}
+
+// What was changed is told as the scheduler has it, and only what was named is sent.
+func TestUpdate(t *testing.T) {
+	f := startFake(t)
+	f.put(job("jaa1", "running", messages.JobState_JOB_STATE_ACTIVE))
+	f.put(job("jbb1", "queued", messages.JobState_JOB_STATE_QUEUED))
+	cli(f.address, "update", "jaa", "-t", "12:00:00", "-r", "slow").wants(t, 0, "Job jaa1 has time limit 12h\n", "")
+	cli(f.address, "update", "jaa", "--time-limit", "1s", "--priority", "-3").wants(t, 0,
+		"Job jaa1 has priority -3 and time limit 1s, which its run has spent: it is being ended\n", "")
+	cli(f.address, "update", "jaa", "--time-limit", "0").wants(t, 0, "Job jaa1 has no time limit\n", "")
+	cli(f.address, "priority", "jaa", "jbb", "7").wants(t, 0, "Job jaa1 has priority 7\nJob jbb1 has priority 7\n", "")
+	cli(f.address, "priority", "-l", "team=nlp", "--", "-7").wants(t, 0, "Job jaa1 has priority -7\nJob jbb1 has priority -7\n", "")
+	sent := told[*messages.Update](f)
+	if len(sent) != 7 || sent[0].GetSetPriority() || sent[0].GetReason() != "slow" || !sent[1].GetSetPriority() || sent[1].GetPriority() != -3 ||
+		!sent[2].GetSetTimeLimit() || sent[2].GetTimeLimitMs() != 0 || sent[6].GetSetTimeLimit() || sent[6].GetPriority() != -7 {
+		t.Errorf("%v", sent)
+	}
+	cli(f.address, "suspend", "jaa").wants(t, 2, "", "keeps the memory of its GPUs")
+}

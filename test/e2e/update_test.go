@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// This file owns what is done to a job that lives: its priority, its time limit, and
+// somebody who joins it.
+
+// TestUpdate: a running job is given more time, and then less than it has spent.
+func TestUpdate(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1", "--cpus", "1")
+	id := c.order("exec sleep 600", "--time-limit", "3s")
+	c.await(id, "running", 10*time.Second)
+	c.cli("update", id, "--time-limit", "1h").wants(t, 0, "Job "+id+" has time limit 1h\n", "")
+	time.Sleep(3500 * time.Millisecond)
+	c.await(id, "running", time.Second)
+
+	first, second := c.order("true"), c.order("exec sleep 600")
+	c.cli("priority", second, "5").wants(t, 0, "Job "+second+" has priority 5\n", "")
+	c.cli("update", id, "--time-limit", "2s").wants(t, 0, "which its run has spent: it is being ended\n", "")
+	c.cli("wait", id).wants(t, 6, "", "timed-out")
+	c.await(second, "running", 10*time.Second)
+	if s := c.job(first); s.Phase != "queued" {
+		t.Errorf("the job of lower priority is %s", s.Phase)
+	}
+	c.cli("describe", "job", second).wants(t, 0, "Changed by:", "")
+}
+
+// TestAttach: whoever joins a job sees its output from the beginning, each stream on its
+// own, and ends as it does; an interrupt leaves the job to itself.
+func TestAttach(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	id := c.order("echo shown; echo told >&2; sleep 8; echo last; exit 3", "-n", "1")
+	joined := c.command(filepath.Join(bin, "synapse-cli"), "attach", id)
+	ended := make(chan answer, 1)
+	go func() { ended <- ask(t, joined) }()
+
+	left := c.command(filepath.Join(bin, "synapse-cli"), "attach", id)
+	out, err := left.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told bytes.Buffer
+	left.Stderr = &told
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || first != "shown\n" {
+		t.Errorf("who joins is shown %q, %v", first, err)
+	}
+	if err := left.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if _ = left.Wait(); left.ProcessState.ExitCode() != 130 || !strings.Contains(told.String(), "detached from job "+id) {
+		t.Errorf("an interrupt ended it with %d: %s", left.ProcessState.ExitCode(), &told)
+	}
+	if a := (<-ended).wants(t, 3, "shown\nlast\n", "told\n"); strings.Contains(a.out, "told") {
+		t.Errorf("errors are among the output: %s", a.out)
+	}
+	c.cli("attach", id, "--tail", "1").wants(t, 3, "last\n", "")
+}
