@@ -24,6 +24,7 @@ var wallUses = map[string]wallUse{
 	"actors/job.go":                   {2, "when a run started and ended, as people see it"},
 	"actors/job_facts.go":             {2, "the same of an exit that nobody saw"},
 	"actors/job_outcome.go":           {2, "a job's end and how long it ran, as people see it"},
+	"actors/job_update.go":            {1, "when somebody asked for a change, as people see it"},
 	"actors/job_wishes.go":            {2, "when somebody asked for something, as people see it"},
 	"actors/job_write.go":             {4, "when a run was committed and ended, as people see it"},
 	"actors/mirror_waiting.go":        {1, "when an event was, as people see it"},
