@@ -86,6 +86,8 @@ func (w *world) spec() *messages.JobSpec {
 		Gang: &messages.GangSpec{ReplicasMin: tasks, ReplicasMax: tasks},
 		Each: &messages.Resources{MilliCpu: 1000, MemoryBytes: 64 << 20, MilliGpu: int64(gpus) * 1000},
 		Stop: &messages.StopSpec{Signal: 15, GraceMs: 2000},
+		// Longer than any run here, and shorter than what the schedulers' wall clocks differ.
+		TimeLimitMs: (30 * time.Minute).Milliseconds(),
 	}
 }
 

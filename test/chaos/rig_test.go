@@ -19,6 +19,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/store/postgres/pgtest"
+	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
 // This file owns the cluster: its processes, and the service manager that starts
@@ -205,7 +206,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 			t.Fatal(err)
 		}
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "bin")+"/", "../../cmd/synapse-scheduler", "../../cmd/synapse-node", "./member")
+	w.buildHeads()
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "bin")+"/", "../../cmd/synapse-node", "./member")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the programs: %v\n%s", err, out)
 	}
@@ -232,6 +234,29 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
+// buildHeads builds the scheduler as it is shipped, and as it is where the wall
+// clock is an hour ahead, or behind. Nothing that is decided may depend on that:
+// each takeover goes to another clock, and the gangs have a time limit of less.
+func (w *world) buildHeads() {
+	w.t.Helper()
+	clocks, err := patch.Load("testdata/clocks")
+	if err != nil || len(clocks) != schedulers-1 {
+		w.t.Fatalf("%d wrong clocks for %d schedulers: %v", len(clocks), schedulers, err)
+	}
+	for i := range schedulers {
+		var wrong []patch.Mutant // of the first: none
+		if i > 0 {
+			wrong = clocks[i-1 : i]
+			w.t.Logf("scheduler-%d: %s", i, wrong[0].Harm)
+		}
+		if err := patch.Build("../..", wrong, "cmd/synapse-scheduler", filepath.Join(w.dir, "bin", headProgram(i))); err != nil {
+			w.t.Fatalf("building scheduler %d: %v", i, err)
+		}
+	}
+}
+
+func headProgram(i int) string { return fmt.Sprintf("synapse-scheduler-%d", i) }
+
 // head starts a scheduler, learns its port, and keeps it at that one.
 func (w *world) head(i int) string {
 	w.t.Helper()
@@ -242,7 +267,7 @@ func (w *world) head(i int) string {
 		ours = w.networks[0].address // every machine reaches it through its own cable
 	}
 	args := []string{"--store", w.store, "--levels", "zone,rack", "--listen-file", file, "--listen", ours + ":0"}
-	s := w.service(name, "synapse-scheduler", nil, args...)
+	s := w.service(name, headProgram(i), nil, args...)
 	limit := time.Now().Add(30 * time.Second)
 	for {
 		text, err := os.ReadFile(file)

@@ -1,10 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 
@@ -24,31 +20,9 @@ func overlaid(folder, program string) func() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		replace := map[string]string{}
-		for _, p := range all {
-			text, err := p.Apply(root)
-			if err != nil {
-				return "", err
-			}
-			file, err := filepath.Abs(filepath.Join(root, p.File))
-			if err != nil {
-				return "", err
-			}
-			replace[file] = filepath.Join(bin, folder+"-"+p.Name+".go")
-			if err := os.WriteFile(replace[file], []byte(text), 0o600); err != nil {
-				return "", err
-			}
-		}
-		note, err := json.Marshal(map[string]any{"Replace": replace})
-		if err != nil {
+		built := filepath.Join(bin, program+"-of-"+folder)
+		if err := patch.Build(root, all, "cmd/"+program, built); err != nil {
 			return "", err
-		}
-		overlay, built := filepath.Join(bin, folder+".json"), filepath.Join(bin, program+"-of-"+folder)
-		if err := os.WriteFile(overlay, note, 0o600); err != nil {
-			return "", err
-		}
-		if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", built, root+"/cmd/"+program).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("%w: %s", err, out)
 		}
 		return built, nil
 	})
