@@ -207,6 +207,9 @@ func (s *storage) lead(p *process, holder string) (uint64, error) {
 			return 0, errAway
 		}
 	}
+	if err := s.file.refused(holder); err != nil {
+		return 0, err
+	}
 	epoch, err := s.kept.Lead(holder)
 	if err == nil {
 		s.file.lead(holder, epoch)

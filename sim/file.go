@@ -12,6 +12,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store/sqlite"
+	"github.com/yi-json/synapse/store/sqlite/failing"
 )
 
 // This file owns the real store under some worlds: SQLite on a file, beside the model
@@ -27,11 +28,13 @@ import (
 
 // file is the store of a scheduler that is alone.
 type file struct {
-	w      *World
-	folder string
-	opened int // how often, so that no start finds another one's files
-	kept   *sqlite.Store
-	power  bool // goes at the next write
+	w        *World
+	folder   string
+	opened   int // how often, so that no start finds another one's files
+	kept     *sqlite.Store
+	power    bool // goes at the next write
+	troubles troubles
+	backups  int
 }
 
 func (f *file) path() string { return filepath.Join(f.folder, fmt.Sprintf("store-%d.db", f.opened)) }
@@ -45,7 +48,7 @@ func openFile(w *World) *file {
 	}
 	f := &file{w: w, folder: folder}
 	if err == nil {
-		f.kept, err = sqlite.Open(f.path())
+		err = f.open()
 	}
 	if err != nil {
 		w.violate("S8 acknowledged-kept", "the file does not open: %v", err)
@@ -57,9 +60,16 @@ func openFile(w *World) *file {
 // close lets go of the file.
 func (f *file) close() {
 	if f != nil {
-		_ = f.kept.Close()
+		f.shut()
 		_ = os.RemoveAll(f.folder)
 	}
+}
+
+// shut lets go of the file as it is now; the next one is another.
+func (f *file) shut() {
+	failing.Set(f.path(), nil)
+	_ = f.kept.Close()
+	f.opened++
 }
 
 // lead and apply do there what was done in memory, and must be answered the same.
@@ -93,15 +103,43 @@ func (f *file) loseApply(epoch uint64, changes []actors.Change) {
 		after = append(before, f.torn(after[len(before):])...)
 		f.w.count("store.torn", 1)
 	}
-	_ = f.kept.Close()
-	f.opened++
+	f.shut()
 	f.write(f.path(), whole)
 	f.write(f.path()+"-wal", after)
-	if f.kept, err = sqlite.Open(f.path()); err != nil {
-		f.w.violate("S8 acknowledged-kept", "after a power loss the file does not open: %v", err)
+	f.reopen("a power loss")
+}
+
+func (f *file) reopen(after string) {
+	if err := f.open(); err != nil {
+		f.w.violate("S8 acknowledged-kept", "after %s the file does not open: %v", after, err)
 		f.w.store.file = nil
 		_ = os.RemoveAll(f.folder)
 	}
+}
+
+// backUp copies the file while it is in use, and answers where to.
+func (f *file) backUp() string {
+	if f == nil {
+		return ""
+	}
+	f.backups++
+	path := filepath.Join(f.folder, fmt.Sprintf("backup-%d.db", f.backups))
+	if err := f.kept.Backup(path); err != nil {
+		f.w.violate("S8 acknowledged-kept", "no backup can be made: %v", err)
+	}
+	return path
+}
+
+// bringBack puts a backup in the file's place, as an operator does.
+func (f *file) bringBack(backup string) {
+	if f == nil {
+		return
+	}
+	f.shut()
+	if err := sqlite.Restore(backup, f.path()); err != nil {
+		f.w.violate("S8 acknowledged-kept", "a backup cannot be restored: %v", err)
+	}
+	f.reopen("a restore")
 }
 
 // torn is what a disk keeps of what was not synced: all of it, the first part, or
@@ -137,12 +175,11 @@ func (f *file) write(path string, data []byte) {
 	}
 }
 
-// agrees reports whether a leader would load the same from both: from the file the
-// one of the next epoch, which has been given out there already.
-func (f *file) agrees() bool {
-	epoch := f.w.store.kept.Epoch()
-	mine, err := f.kept.Load(epoch + 1)
-	model, modelErr := f.w.store.kept.Load(epoch)
+// agrees reports whether a leader would load the same from both; of the next epoch
+// from the file, where that has been given out there already.
+func (f *file) agrees(epoch uint64) bool {
+	mine, err := f.kept.Load(epoch)
+	model, modelErr := f.w.store.kept.Load(f.w.store.kept.Epoch())
 	if err != nil || modelErr != nil {
 		return false
 	}

@@ -21,6 +21,7 @@ const restoredEpochs = 1_000_000
 // backup is the store and the checkers' books as they were.
 type backup struct {
 	kept  *store.Memory
+	file  string // where the file's is; empty: there is none
 	books *books
 	ripe  instant // an old one is brought back from then on, a replica only until then
 }
@@ -36,7 +37,8 @@ type loss struct {
 }
 
 func (w *World) backUp(age time.Duration) *backup {
-	return &backup{kept: w.store.kept.Copy(0), books: w.books.copy(), ripe: w.engine.now.plus(age)}
+	s := w.store
+	return &backup{kept: s.kept.Copy(0), file: s.file.backUp(), books: w.books.copy(), ripe: w.engine.now.plus(age)}
 }
 
 // loses tells whether COMMITs would be lost by bringing a backup back.
@@ -68,6 +70,7 @@ func (w *World) bringBack(b *backup, epochs uint64) {
 func (w *World) replace(b *backup, epochs uint64) {
 	w.loss.bound = w.store.kept.Epoch()
 	w.store.kept = b.kept.Copy(epochs)
+	w.store.file.bringBack(b.file)
 	committed, commits := w.books.owner, w.books.commits
 	w.books = b.books
 	w.lost(committed)
@@ -125,6 +128,9 @@ func (w *World) acceptLoss() {
 func storeRestored(f *faults) bool {
 	w := f.w
 	b := w.loss.old
+	if w.draw.File && w.store.file == nil {
+		return false
+	}
 	if b == nil {
 		w.loss.old = w.backUp(w.luck.between(time.Second, 2*w.draw.Pace))
 		return false

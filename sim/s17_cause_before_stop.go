@@ -87,7 +87,8 @@ func (f *faults) prompt() bool { return f.calm() && !f.waitsForStore() }
 // waitsForStore tells whether a leader's writes may have to wait in this run, so
 // that the world has gone on by the time a decision is on disk.
 func (f *faults) waitsForStore() bool {
-	for _, name := range [...]string{"store-error", "store-stall", "store-outage", "leader-cut", "leader-pause"} {
+	for _, name := range [...]string{"store-error", "store-stall", "store-outage", "store-full", "store-io",
+		"leader-cut", "leader-pause"} {
 		if f.byName[name] != nil {
 			return true
 		}

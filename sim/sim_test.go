@@ -76,8 +76,10 @@ func TestEverySite(t *testing.T) {
 
 // fits reports whether a world has what a sort of fault breaks, and somebody else to take over.
 func fits(name string, d Draw) bool {
-	if name == "store-power" {
-		return d.File
+	for _, s := range sites {
+		if s.name == name && s.needsFile {
+			return d.File
+		}
 	}
 	return d.Schedulers > 1
 }

@@ -165,6 +165,9 @@ func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *act
 // the process that asked for it has died meanwhile.
 func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change) actors.Applied {
 	w := x.s.w
+	if x.s.file.failing() {
+		return x.commitFailing(epoch, ticket, changes)
+	}
 	verdicts, err := x.seat().Apply(epoch, changes)
 	x.s.file.apply(epoch, changes, verdicts, err)
 	switch {
@@ -209,17 +212,19 @@ func (x *storePort) crashFile(epoch uint64, changes []actors.Change) {
 	}
 	// Who led is dead, and what a file has is read by a next leader alone: both have one more, of nobody's.
 	const reader = "after the power"
+	defer s.file.spared()()
 	s.file.lead(reader, s.kept.Epoch()+1)
 	defer func() {
 		_, _ = s.kept.Lead(reader)
 		s.kept.Sync()
 	}()
-	if s.file.agrees() {
+	next := s.kept.Epoch() + 1
+	if s.file.agrees(next) {
 		return
 	}
 	verdicts, err := s.kept.Apply(epoch, changes)
 	s.kept.Sync()
-	if !s.file.agrees() {
+	if !s.file.agrees(next) {
 		s.w.violate("S8 acknowledged-kept", "after a power loss the file has neither the whole of the last write nor nothing of it")
 		return
 	}

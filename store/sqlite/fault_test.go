@@ -1,94 +1,42 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql"
-	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
-
-	moderncsqlite "modernc.org/sqlite"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/store/sqlite/failing"
 	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns what becomes of a write when the disk or the driver fails
 // under it: never a part of it, and written again it is done once.
 
-// faulty is the real driver, which fails at a chosen statement.
-type faulty struct {
-	*moderncsqlite.Driver
-	plan atomic.Pointer[plan]
-}
-
 // plan fails the next statement that begins so: instead of doing it, or after it was done.
 type plan struct {
 	begins string
 	after  bool
-	hits   atomic.Int32
+	hits   int
 }
 
 var errInjected = errors.New("the cable came out")
 
-var faults = &faulty{Driver: &moderncsqlite.Driver{}}
-
-func init() { sql.Register("sqlite-faulty", faults) }
-
-func (f *faulty) Open(name string) (sqldriver.Conn, error) {
-	c, err := f.Driver.Open(name)
-	return &faultyConn{c}, err
-}
-
-type faultyConn struct{ sqldriver.Conn }
-
-// ExecContext is what scripts are run by.
-func (c *faultyConn) ExecContext(ctx context.Context, text string, args []sqldriver.NamedValue) (sqldriver.Result, error) {
-	return c.Conn.(sqldriver.ExecerContext).ExecContext(ctx, text, args)
-}
-
-func (c *faultyConn) BeginTx(ctx context.Context, opts sqldriver.TxOptions) (sqldriver.Tx, error) {
-	return c.Conn.(sqldriver.ConnBeginTx).BeginTx(ctx, opts)
-}
-
-func (c *faultyConn) Prepare(text string) (sqldriver.Stmt, error) {
-	stmt, err := c.Conn.Prepare(text)
-	return &faultyStmt{stmt, text}, err
-}
-
-type faultyStmt struct {
-	sqldriver.Stmt
-	text string
-}
-
-func (s *faultyStmt) ExecContext(ctx context.Context, args []sqldriver.NamedValue) (sqldriver.Result, error) {
-	do := func() (sqldriver.Result, error) { return s.Stmt.(sqldriver.StmtExecContext).ExecContext(ctx, args) }
-	p := faults.plan.Load()
-	if p == nil || !strings.HasPrefix(s.text, p.begins) {
-		return do()
+func (p *plan) fail(text string) (instead, after error) {
+	if p.hits > 0 || !strings.HasPrefix(text, p.begins) {
+		return nil, nil
 	}
-	faults.plan.CompareAndSwap(p, nil)
-	p.hits.Add(1)
-	if !p.after {
+	if p.hits++; p.after {
 		return nil, errInjected
 	}
-	if _, err := do(); err != nil {
-		return nil, err
-	}
-	return nil, errInjected
-}
-
-func (s *faultyStmt) QueryContext(ctx context.Context, args []sqldriver.NamedValue) (sqldriver.Rows, error) {
-	return s.Stmt.(sqldriver.StmtQueryContext).QueryContext(ctx, args)
+	return errInjected, nil
 }
 
 // three is a transaction that touches every table.
@@ -117,7 +65,7 @@ func TestInDoubtIsAllOrNothing(t *testing.T) {
 		{"COMMIT", true, true}, // it succeeded, and the answer was lost
 	} {
 		t.Run(c.begins+map[bool]string{false: ", not done", true: ", done"}[c.after], func(t *testing.T) {
-			s, err := open(filepath.Join(t.TempDir(), "synapse.db"), "sqlite-faulty")
+			s, err := OpenBy(failing.Driver, filepath.Join(t.TempDir(), "synapse.db"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,12 +75,13 @@ func TestInDoubtIsAllOrNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := &plan{begins: c.begins, after: c.after}
-			faults.plan.Store(p)
+			failing.Set(s.path, p.fail)
+			defer failing.Set(s.path, nil)
 			if _, err := s.Apply(epoch, three(epoch)); !errors.Is(err, errInjected) && c.begins != "BEGIN" {
 				t.Fatalf("apply: %v", err)
 			}
-			if p.hits.Load() != 1 {
-				t.Fatalf("the fault happened %d times", p.hits.Load())
+			if p.hits != 1 {
+				t.Fatalf("the fault happened %d times", p.hits)
 			}
 			presence(t, s, epoch, c.written)
 			applied(t, s, epoch, three(epoch)...)

@@ -72,9 +72,10 @@ var whileWriting = []string{
 // Open opens the file, and makes it if it is not there. It refuses a file that
 // another process has, that a newer program wrote, or with a damaged record
 // that a leader would need.
-func Open(path string) (*Store, error) { return open(path, driver) }
+func Open(path string) (*Store, error) { return OpenBy(driver, path) }
 
-func open(path, driver string) (*Store, error) {
+// OpenBy is Open by another driver of SQLite than the usual one, as by one whose disk fails.
+func OpenBy(driver, path string) (*Store, error) {
 	path, err := create(path)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)

@@ -1,0 +1,138 @@
+package sim
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/store/sqlite"
+	"github.com/yi-json/synapse/store/sqlite/failing"
+)
+
+// This file owns what becomes of the store's file when its disk is full, or fails
+// once. The store may tell of an error whether the write was done or not; it has all
+// of it or nothing, and goes on.
+
+// troubles are those of a file's disk.
+type troubles struct {
+	full bool // until somebody makes room: no write is done
+	next bool // the next write will meet an error …
+	once bool // … as this one does: one of its statements fails, done or not
+}
+
+var (
+	errFull = errors.New("database or disk is full")
+	errIO   = errors.New("disk I/O error")
+)
+
+// fail decides about one statement. Of a write on a full disk at the latest COMMIT
+// fails, for only then the log has to grow.
+func (f *file) fail(text string) (instead, after error) {
+	last := text == "COMMIT"
+	switch {
+	case !f.troubles.full && !f.troubles.once, strings.HasPrefix(text, "ROLLBACK"):
+		return nil, nil
+	case f.troubles.full && strings.HasPrefix(text, "BEGIN"), !last && !f.w.toil.chance(0.25):
+		return nil, nil
+	}
+	if f.troubles.full {
+		return errFull, nil
+	}
+	f.troubles.once = false
+	if f.w.toil.chance(0.5) {
+		return nil, errIO
+	}
+	return errIO, nil
+}
+
+// failing reports whether a write now meets a disk that fails.
+func (f *file) failing() bool { return f != nil && (f.troubles.full || f.troubles.next) }
+
+// open opens the file as it lies there, over a disk that may fail.
+func (f *file) open() (err error) {
+	f.kept, err = sqlite.OpenBy(failing.Driver, f.path())
+	if err == nil {
+		failing.Set(f.path(), f.fail)
+	}
+	return err
+}
+
+// commitFailing lets the file say whether a write that met a failing disk was done,
+// and the model follow.
+func (x *storePort) commitFailing(epoch, ticket uint64, changes []actors.Change) actors.Applied {
+	s := x.s
+	s.file.troubles.next, s.file.troubles.once = false, s.file.troubles.next
+	got, err := s.file.kept.Apply(epoch, changes)
+	s.file.troubles.once = false
+	leads := s.kept.Epoch()
+	switch {
+	case errors.Is(err, store.ErrDeposed):
+		return actors.Applied{Ticket: ticket, Deposed: true}
+	case err != nil && s.file.agrees(leads):
+		s.w.count("store.unwritten", 1)
+		return actors.Applied{Ticket: ticket, Err: err.Error()}
+	}
+	verdicts, modelErr := x.seat().Apply(epoch, changes)
+	s.kept.Sync()
+	switch {
+	case !s.file.agrees(leads), err == nil && (modelErr != nil || !reflect.DeepEqual(got, verdicts)):
+		s.w.violate("S8 acknowledged-kept", "after an error of the disk (%v) the file has neither the whole "+
+			"of the last write nor nothing of it", err)
+	case err != nil:
+		s.w.count("store.written", 1)
+	}
+	s.w.books.writeAll(x.proc, epoch, changes, verdicts)
+	if err != nil {
+		return actors.Applied{Ticket: ticket, Err: err.Error()}
+	}
+	return actors.Applied{Ticket: ticket, Verdicts: verdicts}
+}
+
+// spared lets the file be looked at, until what it answers is called, as if its disk did not fail.
+func (f *file) spared() func() {
+	was := f.troubles
+	f.troubles = troubles{}
+	return func() { f.troubles = was }
+}
+
+// refused is what a process is told that wants to lead and cannot write that down.
+func (f *file) refused(holder string) error {
+	if f == nil || !f.troubles.full {
+		return nil
+	}
+	epoch, err := f.kept.Lead(holder)
+	if err == nil {
+		f.w.violate("S8 acknowledged-kept", "the file gives epoch %d on a disk that is full", epoch)
+	}
+	return err
+}
+
+// storeFull lets the disk of the scheduler's machine be full for a while.
+func storeFull(f *faults) bool {
+	s := f.w.store
+	if s.file == nil || s.file.troubles.full {
+		return false
+	}
+	d := f.w.luck.skewed(time.Second, min(5*time.Minute, 2*f.w.draw.Pace))
+	f.w.say("the store's disk is full for %s", d)
+	s.file.troubles.full = true
+	f.until(d, func() {
+		if s.file != nil {
+			s.file.troubles.full = false
+		}
+	})
+	return true
+}
+
+// storeIO lets one write meet a disk that fails.
+func storeIO(f *faults) bool {
+	s := f.w.store
+	if s.file == nil || s.file.troubles.next || f.w.leader() == nil {
+		return false
+	}
+	s.file.troubles.next = true
+	return true
+}

@@ -1,0 +1,104 @@
+// Package failing is SQLite's driver over a disk that fails when it is told to, for
+// whoever tests what becomes of a write then. It is the real driver; only that a
+// statement is not done, or that it is done and its caller is told of an error, is
+// decided elsewhere, for each file on its own. No program that people run opens a
+// store with it.
+package failing
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"net/url"
+	"sync"
+
+	"modernc.org/sqlite"
+)
+
+// This file owns the driver.
+
+// Driver is its name in database/sql.
+const Driver = "sqlite-failing"
+
+// Fault is asked before each statement that is executed. With instead, the statement is
+// not done; with after, it is done and fails all the same.
+type Fault func(text string) (instead, after error)
+
+var faults sync.Map // of a file's path: Fault
+
+func init() { sql.Register(Driver, &over{&sqlite.Driver{}}) }
+
+// Set has the statements on a file fail as a fault says; nil: as they come.
+func Set(path string, f Fault) {
+	if f == nil {
+		faults.Delete(path)
+		return
+	}
+	faults.Store(path, f)
+}
+
+type over struct{ *sqlite.Driver }
+
+func (o *over) Open(name string) (driver.Conn, error) {
+	c, err := o.Driver.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(name)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{c, u.Path}, nil
+}
+
+type conn struct {
+	driver.Conn
+	path string
+}
+
+// ExecContext is what scripts are run by: they do not fail.
+func (c *conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+	return c.Conn.(driver.ExecerContext).ExecContext(ctx, text, args)
+}
+
+func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	return c.Conn.(driver.ConnBeginTx).BeginTx(ctx, opts)
+}
+
+func (c *conn) Prepare(text string) (driver.Stmt, error) {
+	s, err := c.Conn.Prepare(text)
+	if err != nil {
+		return nil, err
+	}
+	return &stmt{s, c.path, text}, nil
+}
+
+type stmt struct {
+	driver.Stmt
+	path, text string
+}
+
+// ExecContext does the statement, or not.
+func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	instead, after := s.asked()
+	if instead != nil {
+		return nil, instead
+	}
+	done, err := s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
+	if err == nil && after != nil {
+		return nil, after
+	}
+	return done, err
+}
+
+// QueryContext reads, which goes well.
+func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
+}
+
+func (s *stmt) asked() (instead, after error) {
+	if f, ok := faults.Load(s.path); ok {
+		return f.(Fault)(s.text)
+	}
+	return nil, nil
+}
