@@ -75,11 +75,13 @@ lint: ## check formatting, go vet and staticcheck, here and in tools/
 	$$($(GO) -C tools tool -n staticcheck) ./...
 	cd tools && $$($(GO) tool -n staticcheck) ./...
 
-proto: ## write messages/*.pb.go from messages/*.proto, and add what is new to the published baseline
+proto: ## write what is generated: messages/*.pb.go (and the published baseline), the table of system calls
 	@$(GO) -C tools run ./protogen -root ..
+	@$(GO) -C tools run ./callgen -root ..
 
 protocheck: ## check that generated files are up to date and that the wire only grew
 	@$(GO) -C tools run ./protogen -root .. -check
+	@$(GO) -C tools run ./callgen -root .. -check
 
 verify: ## check all that CI checks
 	@.ci/run

@@ -9,11 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/calls"
 )
 
 // Finding is one thing that this machine can, or cannot, do.
@@ -93,8 +94,8 @@ func checkUserNamespaces() Finding {
 }
 
 func checkSeccomp() Finding {
-	if _, known := architectures[runtime.GOARCH]; !known {
-		return missing("seccomp", fmt.Errorf("no filter for %s", runtime.GOARCH))
+	if _, err := calls.Program(nil); err != nil {
+		return missing("seccomp", err)
 	}
 	if _, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0); err != nil {
 		return missing("seccomp", errors.New("the kernel was built without it"))

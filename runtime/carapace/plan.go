@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/runtime/calls"
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
@@ -204,12 +205,22 @@ func explainExec(err error, command string) *StartError {
 	return &StartError{CodeSetupFailed, "exec", fmt.Sprintf("%s: %v", command, err), err}
 }
 
+// CallsWith are the capabilities that count for which system calls a task may make. Where it may place its memory it needs
+// no right for that but the calls.
+func CallsWith(spec *Spec) []string {
+	names := Capabilities(spec.CapAdd, spec.CapDrop)
+	if spec.Seccomp == SeccompNUMA {
+		names = append(names, "CAP_SYS_NICE")
+	}
+	return names
+}
+
 // seccompProgram answers the filter of a spec, and what is lost where there is none for this machine.
 func seccompProgram(spec *Spec) (filter []unix.SockFilter, lost string) {
 	if spec.Seccomp == seccompOff {
 		return nil, ""
 	}
-	filter, err := seccompFilter()
+	filter, err := calls.Program(CallsWith(spec))
 	if err != nil {
 		return nil, "seccomp: " + err.Error()
 	}

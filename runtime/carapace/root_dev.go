@@ -16,14 +16,15 @@ var devLinks = []struct{ path, target string }{
 	{"/dev/stderr", "/proc/self/fd/2"}, {"/dev/ptmx", "pts/ptmx"}, {"/dev/core", "/proc/kcore"},
 }
 
-// masked is what tells of, or commands, the machine rather than the container.
-var masked = []string{
-	"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
-	"/proc/timer_list", "/proc/timer_stats", "/sys/firmware", "/sys/devices/virtual/powercap",
+// Masked is what tells of, or commands, the machine rather than the container.
+var Masked = []string{
+	"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/kpagecgroup", "/proc/kpagecount", "/proc/kpageflags",
+	"/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/slabinfo", "/proc/timer_list", "/proc/timer_stats",
+	"/proc/vmallocinfo", "/sys/firmware", "/sys/devices/virtual/powercap",
 }
 
-// guarded are the switches of the kernel: to be read, not to be turned. /sys is read-only as a whole.
-var guarded = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+// Guarded are the switches of the kernel: to be read, not to be turned. /sys is read-only as a whole.
+var Guarded = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 
 func (r *root) mountDev() error {
 	dev, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "source=dev", "mode=0755", "size=64k")
@@ -89,12 +90,12 @@ func (r *root) makeNodes() error {
 
 // guard masks and protects. It is last, so that no mount of the spec lies above it by mistake.
 func (r *root) guard() error {
-	for _, path := range masked {
+	for _, path := range Masked {
 		if err := r.cover(path); err != nil {
 			return fmt.Errorf("mask %s: %w", path, err)
 		}
 	}
-	for _, path := range guarded {
+	for _, path := range Guarded {
 		tree, err := cloneTree(path)
 		if err != nil {
 			continue // Not every kernel has every one; what is not there needs no guard.

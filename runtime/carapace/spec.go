@@ -52,7 +52,7 @@ type Spec struct {
 	Rlimits  []Rlimit `json:"rlimits,omitempty"`
 	CapAdd   []string `json:"capAdd,omitempty"`
 	CapDrop  []string `json:"capDrop,omitempty"`
-	// Seccomp is "default" or "off".
+	// Seccomp is "default", "numa" (where a task may also say from which of the machine's nodes its memory is taken), or "off".
 	Seccomp string `json:"seccomp,omitempty"`
 	// NoInit makes the command itself the container's first process. It then ignores every signal it has no handler for.
 	NoInit bool `json:"noInit,omitempty"`
@@ -91,6 +91,8 @@ const (
 	netNone    = "none"
 	seccompOff = "off"
 	seccompOn  = "default"
+	// SeccompNUMA lets a task say from which of the machine's nodes its memory is taken.
+	SeccompNUMA = "numa"
 
 	maxStrings     = 4096    // entries of command, environment, mounts and the like
 	maxStringBytes = 1 << 17 // of one string; the kernel takes no longer argument
@@ -163,8 +165,8 @@ func (s Spec) validateNames() error {
 		return &SpecError{"hostname", fmt.Sprintf("%.80q is not 1 to 64 of A-Z a-z 0-9 . -", s.Hostname)}
 	case !slices.Contains([]string{"", netHost, netNone}, s.Net):
 		return &SpecError{"net", fmt.Sprintf("%.40q is neither \"host\" nor \"none\"", s.Net)}
-	case !slices.Contains([]string{"", seccompOn, seccompOff}, s.Seccomp):
-		return &SpecError{"seccomp", fmt.Sprintf("%.40q is neither \"default\" nor \"off\"", s.Seccomp)}
+	case !slices.Contains([]string{"", seccompOn, SeccompNUMA, seccompOff}, s.Seccomp):
+		return &SpecError{"seccomp", fmt.Sprintf("%.40q is none of \"default\", \"numa\" and \"off\"", s.Seccomp)}
 	}
 	if s.User != "" {
 		return validateUser(s.User)

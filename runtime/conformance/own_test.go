@@ -184,6 +184,9 @@ func TestHardening(t *testing.T) {
 			t.Errorf("without seccomp: %s is allowed", word)
 		}
 	}
+	if got := o.inside(carapace.Spec{Rootfs: "host", Seccomp: carapace.SeccompNUMA}, "mbind", "bpf"); got["mbind"] != "allowed" || got["bpf"] == "allowed" {
+		t.Errorf("where tasks may place their memory: %v", got)
+	}
 	// And the probes can tell: what is granted is allowed.
 	if got := o.inside(carapace.Spec{Rootfs: MakeRootfs(t), CapAdd: []string{"SYS_CHROOT"}}, "chroot", "write root"); got["chroot"] != "allowed" || got["write root"] != "allowed" {
 		t.Errorf("what was granted: %v", got)

@@ -31,6 +31,13 @@ var probes = map[string]func() error{
 	"kexec":         func() error { return call(unix.SYS_KEXEC_LOAD, 0, 0, 0) },
 	"reboot":        func() error { return call(unix.SYS_REBOOT, 0, 0, 0) },
 	"inject":        func() error { return call(unix.SYS_IOCTL, 0, unix.TIOCSTI, 0) },
+	"vsock":         func() error { return opened(unix.AF_VSOCK) },
+	"alg":           func() error { return opened(unix.AF_ALG) },
+	"personality":   func() error { return call(unix.SYS_PERSONALITY, 0x0040000, 0, 0) },
+	"tree attr":     func() error { return call(unix.SYS_OPEN_TREE_ATTR, 0, 0, 0) },
+	"userfault":     func() error { return call(unix.SYS_USERFAULTFD, 1, 0, 0) },
+	"mbind":         func() error { return call(unix.SYS_MBIND, 0, 0, 0) },
+	"inet":          func() error { return opened(unix.AF_INET) },
 	"init memory":   func() error { _, err := os.Open("/proc/1/mem"); return err },
 	"init binary":   func() error { _, err := os.Readlink("/proc/1/exe"); return err },
 	"init root":     func() error { _, err := os.ReadDir("/proc/1/root/"); return err },
@@ -47,6 +54,15 @@ func call(number, first, second, third uintptr) error {
 		return errno
 	}
 	return nil
+}
+
+// opened tries a socket of an address family.
+func opened(domain int) error {
+	fd, err := unix.Socket(domain, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err
 }
 
 // cloneUser makes a process in a user namespace of its own by clone3, whose flags no filter can see.

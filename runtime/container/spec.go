@@ -32,6 +32,9 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 		// By number: what an image calls a user is no business of the machine's.
 		User: fmt.Sprintf("%d:%d", who.UID, who.GID), Groups: who.Groups,
 	}
+	if d.o.Policy.NUMA {
+		spec.Seccomp = carapace.SeccompNUMA
+	}
 	if who.Self {
 		spec.User, spec.Groups = "0:0", nil // without root the one user there is has this name inside
 	}

@@ -28,6 +28,8 @@ type Policy struct {
 	Images []string `yaml:"images"`
 	// Registries are the hosts that images may come from; none: every one.
 	Registries []string `yaml:"registries"`
+	// NUMA lets tasks say from which of the machine's nodes their memory is taken, which their filter of calls refuses otherwise.
+	NUMA bool `yaml:"numa"`
 	// HostView and ProcessDriver may be false: then no job runs on the machine's own root, or without a container.
 	HostView      *bool `yaml:"hostView"`
 	ProcessDriver *bool `yaml:"processDriver"`
@@ -204,6 +206,9 @@ func (p Policy) String() string {
 	}
 	if p.MayProcess() != nil {
 		parts = append(parts, "no plain processes")
+	}
+	if p.NUMA {
+		parts = append(parts, "memory from the nodes that tasks choose")
 	}
 	return strings.Join(parts, "; ")
 }

@@ -39,7 +39,7 @@ func (d *Driver) Lacks() []string {
 	if d.missing != nil {
 		return append(lacks, fmt.Sprintf("confinement of tasks (%v)", d.missing))
 	}
-	lacks = append(lacks, "sockets of other programs (Landlock does not hide them)")
+	lacks = append(lacks, "sockets of other programs (Landlock does not hide them)", "namespaces made by clone3 (its flags are hidden from the filter)")
 	return append(lacks, supervisor.LandlockLacks(d.landlock)...)
 }
 

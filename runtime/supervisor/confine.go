@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/runtime/calls"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/door"
 )
@@ -45,7 +47,7 @@ var rootKeeps = []int{
 
 // confineThread puts it on the calling thread, which must be locked, and on all that it forks. What the thread may do
 // now it may until it executes something: to become another user takes a capability.
-func (c *Confinement) confineThread() error {
+func (c *Confinement) confineThread(forksInto bool) error {
 	if c == nil {
 		return nil
 	}
@@ -66,7 +68,28 @@ func (c *Confinement) confineThread() error {
 			return fmt.Errorf("drop capability %d: %w", capability, err)
 		}
 	}
-	return rules.restrictThread()
+	if err := rules.restrictThread(); err != nil {
+		return err
+	}
+	return filterThread(forksInto)
+}
+
+// filterThread puts the filter of system calls on the calling thread, where there is one for this architecture. It must not
+// gain rights by executing a program. Who forks into a group needs clone3 for that.
+func filterThread(forksInto bool) error {
+	var with []string
+	if forksInto {
+		with = append(with, calls.Clone3)
+	}
+	filter, err := calls.Program(with)
+	if err != nil {
+		return nil // Lacks says so
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {
+		return fmt.Errorf("seccomp: %w", errno)
+	}
+	return nil
 }
 
 // devices is a folder of which nothing is readable but what is listed: to read a device is more than to look at it.

@@ -49,7 +49,7 @@ func spawn(k *keeper) (int, *Exit) {
 	if u := spec.User; u != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
 	}
-	if err := spec.Confine.confineThread(); err != nil {
+	if err := spec.Confine.confineThread(spec.Cgroup != ""); err != nil {
 		closeAll(k.out[:])
 		return 0, neverRun(err) // its rules are about the job's paths
 	}

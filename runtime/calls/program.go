@@ -1,0 +1,119 @@
+//go:build linux
+
+package calls
+
+// This file owns the filter as the kernel takes it: a classic BPF program, assembled here.
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	offsetNumber = 0  // of the call's number in struct seccomp_data
+	offsetArch   = 4  // of the architecture
+	offsetArgs   = 16 // of the first argument's low half, on a little-endian machine; its high half follows
+	x32Bit       = 0x40000000
+)
+
+// architectures are the AUDIT_ARCH numbers of those that a table is there for.
+var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
+
+var (
+	allow  = stmt(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW)
+	refuse = stmt(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(unix.EPERM))
+	absent = stmt(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS))
+)
+
+func stmt(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
+
+func load(offset uint32) unix.SockFilter { return stmt(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset) }
+
+// jump goes so far where the test holds, and so far where it does not.
+func jump(test uint16, k uint32, holds, fails int) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, Jt: uint8(holds), Jf: uint8(fails), K: k}
+}
+
+// Program is the filter for a task with some capabilities ("SYS_CHROOT", or Clone3), on this architecture. Another one's calls
+// (32-bit ones on a 64-bit kernel) are refused as a whole: their numbers mean other things.
+func Program(capabilities []string) ([]unix.SockFilter, error) {
+	arch, known := architectures[runtime.GOARCH]
+	if !known {
+		return nil, fmt.Errorf("no filter for %s", runtime.GOARCH)
+	}
+	program := []unix.SockFilter{load(offsetArch), jump(unix.BPF_JEQ, arch, 1, 0), refuse, load(offsetNumber)}
+	if runtime.GOARCH == "amd64" {
+		program = append(program, jump(unix.BPF_JGE, x32Bit, 0, 1), absent)
+	}
+	for _, some := range []struct {
+		number uint32
+		checks []unix.SockFilter
+	}{
+		{unix.SYS_IOCTL, []unix.SockFilter{load(offsetArgs + 8), jump(unix.BPF_JEQ, unix.TIOCSTI, 0, 1), refuse, allow}}, // typing into a terminal
+		{unix.SYS_CLONE, []unix.SockFilter{load(offsetArgs), jump(unix.BPF_JSET, newNamespaces, 0, 1), refuse, allow}},
+		{unix.SYS_SOCKET, oneOf(domains)},
+		{unix.SYS_PERSONALITY, oneOf(personalities)},
+	} {
+		program = append(program, jump(unix.BPF_JEQ, some.number, 0, len(some.checks)))
+		program = append(program, some.checks...)
+	}
+	return append(program, search(bounds(without(capabilities)))...), nil
+}
+
+// oneOf allows a call whose first argument is one of some values. The kernel may look at its low half alone, and what it
+// makes of the high one is its own: that must be zero.
+func oneOf(values []uint32) []unix.SockFilter {
+	checks := []unix.SockFilter{load(offsetArgs + 4), jump(unix.BPF_JEQ, 0, 1, 0), refuse, load(offsetArgs)}
+	for i, v := range values {
+		checks = append(checks, jump(unix.BPF_JEQ, v, len(values)-i, 0)) // behind the refusal
+	}
+	return append(checks, refuse, allow)
+}
+
+// bound is from which number on calls have an answer, until the next one.
+type bound struct {
+	from   uint32
+	answer unix.SockFilter
+}
+
+// bounds are the answers to all numbers: the calls on the list are allowed, those that are newer than all of it are absent.
+func bounds(list []call) []bound {
+	answers := map[uint32]unix.SockFilter{}
+	last := uint32(0)
+	for _, c := range slices.Concat(list, newer) {
+		answers[c.number] = allow
+		last = max(last, c.number)
+	}
+	for _, c := range newer {
+		if !slices.Contains(list, c) {
+			answers[c.number] = absent
+		}
+	}
+	var all []bound
+	for number := uint32(0); number <= last+1; number++ {
+		answer, listed := answers[number]
+		switch {
+		case number > last:
+			answer = absent
+		case !listed:
+			answer = refuse
+		}
+		if len(all) == 0 || all[len(all)-1].answer != answer {
+			all = append(all, bound{number, answer})
+		}
+	}
+	return all
+}
+
+// search finds a number's answer by halves: some seven comparisons where a list of them would take three hundred.
+func search(all []bound) []unix.SockFilter {
+	if len(all) == 1 {
+		return []unix.SockFilter{all[0].answer}
+	}
+	half := len(all) / 2
+	low, high := search(all[:half]), search(all[half:])
+	return slices.Concat([]unix.SockFilter{jump(unix.BPF_JGE, all[half].from, len(low), 0)}, low, high)
+}

@@ -1,0 +1,7 @@
+//go:build linux && !amd64 && !arm64
+
+package calls
+
+// This file says that an architecture has no table.
+
+var allowed, beside []call

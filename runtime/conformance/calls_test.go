@@ -1,0 +1,72 @@
+//go:build linux
+
+// Which system calls a task may make, as every driver keeps it. runtime/calls says which; here the kernel answers.
+package conformance
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// shown is this test binary where every user may run it.
+func shown(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := open(t)
+	if err := os.WriteFile(filepath.Join(folder, "probe"), text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// TestCallsOnAMachine: what no task may ask of the kernel is refused in every driver, and what each needs is not.
+func TestCallsOnAMachine(t *testing.T) {
+	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
+		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
+	}
+	words := []string{"vsock", "alg", "personality", "tree attr", "userfault", "mbind", "unshare user", "bpf", "io_uring", "keyctl", "inject"}
+	onEveryDriver(t, func(t *testing.T, s *stack) {
+		switch {
+		case strings.HasSuffix(t.Name(), "/upstream"):
+			return // that program has a filter of its own
+		case strings.HasSuffix(t.Name(), "/process"):
+			if _, err := supervisor.Landlock(); err != nil {
+				t.Skip(err)
+			}
+		default:
+			words = append(slices.Clone(words), "clone3 user")
+		}
+		folder := shown(t)
+		task := Task{Rootfs: MakeRootfs(t), Mounts: map[string]string{folder: folder}}
+		task.Command = append([]string{filepath.Join(folder, "probe"), probeArgument}, append(words, "inet")...)
+		p, err := s.prepare(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.start()
+		<-p.gone
+		if p.exit.Kind != messages.ExitKind_EXIT_KIND_EXITED || p.exit.Code != 0 {
+			t.Fatalf("the probe: %v, %s", p.exit, p.said())
+		}
+		got := answers(p.said())
+		go p.see(nil, nil)
+		await(t, p)
+		for _, word := range words {
+			if got[word] != "EPERM" && got[word] != "ENOSYS" {
+				t.Errorf("%s is answered %q", word, got[word])
+			}
+		}
+		if got["inet"] != "allowed" {
+			t.Errorf("a socket is answered %q", got["inet"])
+		}
+	})
+}
