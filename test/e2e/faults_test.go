@@ -209,12 +209,12 @@ func TestRefusalsAtTheStart(t *testing.T) {
 	} {
 		p := launch(t, r.program, r.program, r.args...)
 		select {
-		case <-p.ended:
-		case <-time.After(5 * time.Second):
+		case <-p.silent: // and not before its last line has come through the pipe
+		case <-time.After(15 * time.Second):
 			t.Errorf("%s %v did not end", r.program, r.args)
 			continue
 		}
-		time.Sleep(20 * time.Millisecond) // the last line may still be on its way through the pipe
+		<-p.ended
 		if said := p.said(); p.cmd.ProcessState.ExitCode() != r.code || !strings.Contains(said, r.says) || strings.Contains(said, "goroutine") {
 			t.Errorf("%s %v ended with %d and said %q", r.program, r.args, p.cmd.ProcessState.ExitCode(), said)
 		}

@@ -69,10 +69,11 @@ func run(m *testing.M) int {
 
 // process is one of the cluster's, with all that it said.
 type process struct {
-	name  string
-	cmd   *exec.Cmd
-	ended chan struct{}
-	err   error // of its end; read after ended
+	name   string
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	silent chan struct{} // closed when nobody can write to its output any more
+	err    error         // of its end; read after ended
 
 	mu    sync.Mutex
 	lines []line
@@ -91,7 +92,7 @@ func launch(t *testing.T, name, program string, args ...string) *process {
 	if !filepath.IsAbs(program) {
 		program = filepath.Join(bin, program)
 	}
-	p := &process{name: name, cmd: exec.Command(program, args...), ended: make(chan struct{}), more: make(chan struct{})}
+	p := &process{name: name, cmd: exec.Command(program, args...), ended: make(chan struct{}), silent: make(chan struct{}), more: make(chan struct{})}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -118,6 +119,7 @@ func launch(t *testing.T, name, program string, args ...string) *process {
 }
 
 func (p *process) listen(from io.ReadCloser) {
+	defer close(p.silent)
 	defer from.Close()
 	scanner := bufio.NewScanner(from)
 	for scanner.Scan() {
