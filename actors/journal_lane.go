@@ -1,6 +1,10 @@
 package actors
 
-import "github.com/yi-json/synapse/messages"
+import (
+	"cmp"
+
+	"github.com/yi-json/synapse/messages"
+)
 
 // This file owns how writes wait for the disk, and which of them share a
 // transaction.
@@ -66,7 +70,7 @@ type batch struct {
 // both had landed and the answer was lost, the first, written again, would meet
 // the second one's revision and be told Conflict though it is on disk.
 func (b *batch) takes(w *pending) bool {
-	job, node := w.change.Job.GetId(), w.change.Node.GetId()
+	job, node := cmp.Or(w.change.Job.GetId(), string(w.change.Drop)), w.change.Node.GetId()
 	first := len(b.jobs)+len(b.nodes) == 0
 	if b.changes == 0 || (!first && w.bytes > b.bytes) || (job != "" && b.jobs[job]) || (node != "" && b.nodes[node]) {
 		return false

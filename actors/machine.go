@@ -202,6 +202,8 @@ func (m *machine) closed() string {
 		return m.halted
 	case m.quarantine() != "":
 		return m.quarantine()
+	case m.unread():
+		return m.record.Cordoned.Reason
 	case !m.everUp:
 		return "not heard since this leader took over"
 	case m.untruth != "":

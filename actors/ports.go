@@ -81,8 +81,12 @@ type Change struct {
 	Job *messages.JobRecord
 	// Attempts are put together with Job.
 	Attempts []*messages.AttemptRecord
-	// Node, if any, is written by the same rule as Job.
+	// Node, if any, is written by the same rule as Job; a stored record that cannot be
+	// read counts as none.
 	Node *messages.NodeRecord
+	// Drop, if any, stands alone: of this job, a record of which cannot be read, only
+	// that its id was used is kept.
+	Drop topology.JobID
 }
 
 // Verdict is what became of one Change.
@@ -111,8 +115,18 @@ type Loaded struct {
 	Nodes    []*messages.NodeRecord
 	Arrival  uint64 // the highest ever used
 	Ended    []Ended
+	Damaged  []Damaged // what is in none of these
 	Deposed  bool
 	Err      string
+}
+
+// Damaged is a job or a machine with a record that cannot be read: a job's own or one of its attempts'.
+type Damaged struct {
+	Job   topology.JobID
+	Owner string // of the job, as far as it is known
+	Node  topology.NodeID
+	What  string
+	Over  bool // the job is over, and only missing in what is told of the past
 }
 
 // Ended is a job that is over and lacks no evidence, with its latest attempt if it
@@ -139,6 +153,7 @@ type Found struct {
 	Attempts []*messages.AttemptRecord // as in Loaded
 	Pruned   bool                      // there was such a job: it was over, and is forgotten
 	Has      bool                      // the attempt that was asked for was committed here
+	Damaged  string                    // there is such a job, and what is wrong with a record of it
 	Err      string
 }
 

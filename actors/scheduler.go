@@ -35,6 +35,7 @@ type Scheduler struct {
 
 	jobs     map[topology.JobID]*livingJob
 	requests map[requestKey]*livingJob
+	damaged  map[topology.JobID]*damagedJob
 	finds    map[uint64]find // questions to the store that are open
 
 	tokens    uint64 // the counter in the tokens of this epoch
@@ -101,6 +102,7 @@ func newScheduler(p *Ports) actor.Actor {
 		fabric: topology.NewFabric(p.Leader.Levels), queue: policy.NewQueue(),
 		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
 		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
+		damaged:   map[topology.JobID]*damagedJob{},
 		greetings: newGreetings(), behind: newBehind(),
 	}
 }
@@ -113,7 +115,7 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 	case *messages.Submit:
 		s.onSubmit(ctx, m)
 	case *messages.Cancel:
-		s.toJob(ctx, m.Job, &messages.CancelReply{Job: m.Job, Outcome: s.noJob(m.Job)})
+		s.onCancel(ctx, m)
 	case *messages.Hold:
 		s.toJob(ctx, m.Job, &messages.HoldReply{Job: m.Job, Outcome: s.noJob(m.Job)})
 	case *messages.Requeue:
@@ -237,6 +239,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m Loaded) {
 		gone := s.machine(topology.NodeID(rec.Id))
 		gone.record, gone.everUp = rec, true
 	}
+	s.setAside(ctx, m)
 	attempts := map[string][]*messages.AttemptRecord{}
 	for _, a := range m.Attempts {
 		attempts[a.Job] = append(attempts[a.Job], a)
@@ -370,6 +373,8 @@ func (s *Scheduler) onFound(ctx actor.Context, m Found) {
 		s.answerRepeated(ctx, why.submit, m)
 	case m.Err != "":
 		s.later(ctx, s.jobs[why.job])
+	case m.Damaged != "":
+		s.breakDown(ctx, s.jobs[why.job], m.Damaged)
 	case m.Job == nil:
 		s.vanished("job " + string(why.job))
 	default:
@@ -407,6 +412,11 @@ func (s *Scheduler) noJob(id string) *messages.Outcome {
 	if s.states.in("loading") || s.jobs[topology.JobID(id)] != nil {
 		return &messages.Outcome{
 			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has just taken over and is not ready", Hint: "try again in a moment",
+		}
+	}
+	if d := s.damaged[topology.JobID(id)]; d != nil {
+		return &messages.Outcome{
+			Code: messages.Code_CODE_CONFLICT, Field: "job", Text: d.words(), Hint: "nothing else can be done with it",
 		}
 	}
 	return noSuchJob(id)

@@ -111,8 +111,10 @@ func (s *Scheduler) judgeOrphan(ctx actor.Context, o orphan, found Found) {
 		return // it has gone meanwhile, or will be told of anew in the next Hello
 	}
 	switch {
-	case found.Err != "", e != nil && e.remakes:
+	case found.Err != "", e != nil && (e.remakes || found.Damaged != ""):
 		s.p.Clock.After(s.p.Constants.BenchFirst, ctx.Self(), askOrphan{o})
+	case found.Damaged != "": // it was over, as far as its columns say: nobody knows what of it
+		s.setJobAside(ctx, Damaged{Job: o.job, What: found.Damaged})
 	case !found.Pruned && !found.Has:
 		s.fallBehind(ctx, o)
 	case e != nil:

@@ -81,6 +81,8 @@ func (s *Scheduler) onWritten(ctx actor.Context, m Written) {
 		s.onSubmitted(ctx, tag, m)
 	case *machine:
 		s.onNodeWritten(ctx, tag, m)
+	case *damagedJob:
+		s.onDropped(ctx, tag, m)
 	}
 }
 
@@ -109,6 +111,10 @@ func (s *Scheduler) answerRepeated(ctx actor.Context, e *livingJob, m Found) {
 		s.drop(ctx, e, submitReply("", messages.Code_CODE_UNAVAILABLE, "", "the store cannot be read: "+m.Err, "try again with the same request id"))
 	case m.Job != nil && bytes.Equal(m.Job.RequestHash, e.hash):
 		s.drop(ctx, e, submitReply(topology.JobID(m.Job.Id), messages.Code_CODE_OK, "", "", ""))
+	case m.Damaged != "":
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_CONFLICT, "request_id",
+			"this request made a job whose record is damaged ("+m.Damaged+")",
+			"look at what it has done, cancel it, and use a fresh request id"))
 	default:
 		s.drop(ctx, e, submitReply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job", "use a fresh request id"))
 	}

@@ -57,6 +57,9 @@ func (s *Scheduler) house(ctx actor.Context, m *machine) {
 		pid = spawn(ctx, s.p, KindRack, rackName(name), func() actor.Actor { return newRack(s.p, name, s.self) })
 		s.racks[name] = pid
 	}
+	if m.rack != nil && !m.rack.Equal(pid) {
+		ctx.Send(m.rack, expel{m.id}) // else the rack that it has left would declare it dead
+	}
 	m.rack, m.finest = pid, m.finestPlace(s.levels)
 }
 
@@ -87,7 +90,7 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 	if m.edits.next != nil {
 		known = m.edits.next
 	}
-	if known != nil && known.Removed == nil && known.MachineId != h.Origin.MachineId {
+	if known != nil && known.Removed == nil && known.MachineId != "" && known.MachineId != h.Origin.MachineId {
 		s.turnAway(ctx, m, h)
 		return
 	}
@@ -193,6 +196,7 @@ func (s *Scheduler) sightAll(ctx actor.Context, m *machine) {
 func (s *Scheduler) sight(ctx actor.Context, m *machine, job topology.JobID, t topology.Token, sl *messages.SliceReport) {
 	e := s.jobs[job]
 	switch {
+	case s.damaged[job] != nil: // it keeps what it has
 	case e == nil:
 		s.sightOrphan(ctx, m, job, t, sl)
 	case committed(sl) && s.unheardOf(e, t):

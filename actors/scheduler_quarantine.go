@@ -52,6 +52,11 @@ func (t *trial) open(l Loaded, epoch uint64) {
 		}
 		newest = max(newest, n.WrittenBy.GetEpoch())
 	}
+	for _, d := range l.Damaged {
+		if d.Node != "" {
+			t.enrolled[d.Node] = "" // one more machine, and no witness: whose id it is nobody knows
+		}
+	}
 	for _, j := range l.Jobs {
 		newest = max(newest, j.WrittenBy.GetEpoch())
 	}

@@ -156,6 +156,7 @@ type HistoryReply struct {
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Jobs          []*PastJob             `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	Next          string                 `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`
+	Damaged       []string               `protobuf:"bytes,4,rep,name=damaged,proto3" json:"damaged,omitempty"` // jobs that are left out: in words, what is wrong with a record of each
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -209,6 +210,13 @@ func (x *HistoryReply) GetNext() string {
 		return x.Next
 	}
 	return ""
+}
+
+func (x *HistoryReply) GetDamaged() []string {
+	if x != nil {
+		return x.Damaged
+	}
+	return nil
 }
 
 // PastJob is the account of one job that is over.
@@ -591,11 +599,12 @@ const file_messages_history_proto_rawDesc = "" +
 	"\x05after\x18\t \x01(\tR\x05after\x12\x14\n" +
 	"\x05limit\x18\n" +
 	" \x01(\x05R\x05limit\x12\x14\n" +
-	"\x05ranks\x18\v \x01(\bR\x05ranks\"z\n" +
+	"\x05ranks\x18\v \x01(\bR\x05ranks\"\x94\x01\n" +
 	"\fHistoryReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12'\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x13.synapse.v1.PastJobR\x04jobs\x12\x12\n" +
-	"\x04next\x18\x03 \x01(\tR\x04next\"\xd7\x04\n" +
+	"\x04next\x18\x03 \x01(\tR\x04next\x12\x18\n" +
+	"\adamaged\x18\x04 \x03(\tR\adamaged\"\xd7\x04\n" +
 	"\aPastJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12)\n" +

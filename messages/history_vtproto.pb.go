@@ -175,6 +175,15 @@ func (m *HistoryReply) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Damaged) > 0 {
+		for iNdEx := len(m.Damaged) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.Damaged[iNdEx])
+			copy(dAtA[i:], m.Damaged[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Damaged[iNdEx])))
+			i--
+			dAtA[i] = 0x22
+		}
+	}
 	if len(m.Next) > 0 {
 		i -= len(m.Next)
 		copy(dAtA[i:], m.Next)
@@ -588,6 +597,12 @@ func (m *HistoryReply) SizeVT() (n int) {
 	l = len(m.Next)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if len(m.Damaged) > 0 {
+		for _, s := range m.Damaged {
+			l = len(s)
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n

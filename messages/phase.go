@@ -6,7 +6,7 @@ import "strings"
 
 // Phases are all of them, in the order of a job's life.
 var Phases = []string{
-	"queued", "held", "reserving", "deciding", "starting", "running", "stopping", "closing",
+	"queued", "held", "reserving", "deciding", "starting", "running", "stopping", "closing", "damaged",
 	"succeeded", "failed", "cancelled", "timed-out",
 }
 

@@ -42,7 +42,17 @@ func (x *HistoryReply) Validate() error {
 		part("outcome", x.GetOutcome()),
 		parts("jobs", x.GetJobs(), 0, MaxPageEntries),
 		text("next", x.GetNext(), 2*MaxIDBytes),
+		texts("damaged", x.GetDamaged()),
 	)
+}
+
+func texts(field string, all []string) error {
+	for i, one := range all {
+		if err := text("", one, MaxTextBytes); err != nil {
+			return in(field, at(i, err))
+		}
+	}
+	return nil
 }
 
 func (x *PastJob) valid() error {

@@ -22,6 +22,7 @@ type books struct {
 	nodes    map[string]*messages.NodeRecord
 	ids      []string          // of jobs, as they came
 	requests map[string]string // job ids by request id
+	dropped  map[string]bool   // jobs whose record was damaged, and which the operator gave up
 }
 
 // jobPage is one job.
@@ -49,13 +50,17 @@ type stored struct {
 func newBooks(w *World) *books {
 	return &books{w: w, jobs: map[string]*jobPage{}, attempts: map[topology.Token]*messages.AttemptRecord{},
 		owner: map[topology.Token]string{}, commits: map[topology.Token]uint64{}, nodes: map[string]*messages.NodeRecord{},
-		requests: map[string]string{}}
+		requests: map[string]string{}, dropped: map[string]bool{}}
 }
 
 func (b *books) writeAll(p *process, epoch uint64, changes []actors.Change, verdicts []actors.Verdict) {
 	for i, c := range changes {
 		if verdicts[i] == actors.Done {
 			b.write(&stored{proc: p, epoch: epoch}, c)
+			if c.Drop != "" {
+				b.dropped[string(c.Drop)] = true
+				b.w.forgetPruned()
+			}
 		} else {
 			b.w.seen(Event{Kind: Refused, Process: p, Refused: describeChange(c)})
 		}
@@ -63,8 +68,11 @@ func (b *books) writeAll(p *process, epoch uint64, changes []actors.Change, verd
 }
 
 func describeChange(c actors.Change) string {
-	if c.Node != nil {
+	switch {
+	case c.Node != nil:
 		return describe(c.Node)
+	case c.Drop != "":
+		return "drop " + string(c.Drop)
 	}
 	text := describe(c.Job)
 	for _, a := range c.Attempts {

@@ -46,7 +46,7 @@ func (b *backup) loses(w *World) bool { return len(w.books.owner) > len(b.books.
 
 func (b *books) copy() *books {
 	c := &books{w: b.w, jobs: map[string]*jobPage{}, attempts: maps.Clone(b.attempts), owner: maps.Clone(b.owner),
-		nodes: maps.Clone(b.nodes), ids: slices.Clone(b.ids), requests: maps.Clone(b.requests)}
+		nodes: maps.Clone(b.nodes), ids: slices.Clone(b.ids), requests: maps.Clone(b.requests), dropped: maps.Clone(b.dropped)}
 	for id, page := range b.jobs { //order: each goes to its own place
 		again := *page
 		again.tokens = slices.Clone(page.tokens)
@@ -188,9 +188,37 @@ func (w *World) Prune() {
 	if _, err := w.store.kept.Prune(w.store.kept.Epoch(), math.MaxInt64, len(w.books.ids)); err != nil {
 		panic(err) // it is in memory
 	}
+	w.forgetPruned()
+}
+
+// DamageJob makes a job's record unreadable in the store, or those of its attempts.
+func (w *World) DamageJob(o *Order, attempts bool) {
+	w.harms()
+	table := "job"
+	if attempts {
+		table = "attempt"
+	}
+	w.store.kept.Damage(table, o.id)
+}
+
+// DamageNode does so with a machine's.
+func (w *World) DamageNode(number int) {
+	w.harms()
+	w.store.kept.Damage("node", string(w.at(number).id))
+}
+
+// forgetPruned: of what the store has forgotten nothing more is expected.
+func (w *World) forgetPruned() {
 	gone := func(id string) bool {
 		pruned, err := w.store.kept.Pruned(topology.JobID(id))
 		return err == nil && pruned
+	}
+	for id, page := range w.books.jobs { //order: each is looked at alone
+		for _, t := range page.tokens {
+			if gone(id) {
+				delete(w.books.attempts, t)
+			}
+		}
 	}
 	w.books.ids = slices.DeleteFunc(w.books.ids, gone)
 	for _, o := range w.client.jobs {

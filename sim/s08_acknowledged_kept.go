@@ -8,8 +8,9 @@ import (
 
 // acknowledgedKept is S8: every acknowledged submit is stored, under one id
 // however often it was asked, and a terminal state absorbs. The same for an
-// acknowledged cancel: the job does not end in another way later. A requeue that
-// is said to stop a run has that run's end on disk, and of an update what it says the job asks for was there.
+// acknowledged cancel: the job does not end in another way later; of one whose record
+// was damaged, the store has nothing after it. A requeue that is said to stop a run has
+// that run's end on disk, and of an update what it says the job asks for was there.
 type acknowledgedKept struct {
 	asked map[string]string  // job id by request id, as acknowledged
 	terms map[string][]terms // that each job ever had on disk, the first ones first
@@ -74,7 +75,7 @@ func (c *acknowledgedKept) onSubmitReply(w *World, m *messages.SubmitReply) {
 
 func (c *acknowledgedKept) onCancelReply(w *World, m *messages.CancelReply) {
 	page := w.books.jobs[m.Job]
-	if m.Outcome.GetCode() == messages.Code_CODE_OK && (page == nil || page.record.Cancel == nil) {
+	if m.Outcome.GetCode() == messages.Code_CODE_OK && !w.books.dropped[m.Job] && (page == nil || page.record.Cancel == nil) {
 		w.violate(c.Name(), "the cancel of %s was acknowledged and is not on disk", m.Job)
 	}
 }

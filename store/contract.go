@@ -45,7 +45,8 @@ type Store interface {
 	Lead(holder string) (epoch uint64, err error)
 
 	// Load hands out what a leader needs to go on: what is over and has left all
-	// its evidence stays where it is, however much of it there is.
+	// its evidence stays where it is, however much of it there is. A job or a machine
+	// with a record that cannot be read is named instead.
 	Load(epoch uint64) (*actors.Loaded, error)
 
 	// Apply writes changes in one transaction that also checks the epoch, and
@@ -61,7 +62,7 @@ type Store interface {
 	Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error)
 
 	// Job reads one job and all its attempts in the order of their tokens, as of
-	// one moment. ErrNotFound if there is none.
+	// one moment. ErrNotFound if there is none, a Damage if one of them cannot be read.
 	Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error)
 
 	// Pruned tells whether there was a job of this id that Prune has forgotten.
@@ -76,8 +77,8 @@ type Store interface {
 	Finished(after Position, limit int) ([]*messages.JobRecord, error)
 
 	// History reads a page of jobs that are over, the newest first, with all their
-	// attempts, as of one moment. See Past for what may be asked, and Page for how
-	// to go on.
+	// attempts, as of one moment; what cannot be read is left out and named. See Past
+	// for what may be asked, and Page for how to go on.
 	History(past Past) (Page, error)
 
 	// Close lets go of the database; later calls are ErrClosed.

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"fmt"
+
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -25,6 +27,8 @@ type Draft struct {
 	Tokens []topology.Token
 	// Requests are those that may make a new job.
 	Requests []Request
+	// Drops are the jobs to be dropped: all records of each are Read.
+	Drops []topology.JobID
 
 	changes  []actors.Change
 	jobs     map[topology.JobID]*draftJob
@@ -41,6 +45,8 @@ type draftJob struct {
 	pruned bool
 	known  bool // it is stored
 	dirty  bool
+	bad    bool // a record of it cannot be read
+	drop   bool
 }
 
 type draftNode struct {
@@ -82,7 +88,8 @@ type Rows struct {
 	Jobs     []JobRow
 	Attempts []AttemptRow
 	Nodes    []NodeRow
-	Arrival  uint64 // the highest among the jobs
+	Drops    []topology.JobID // of which only that the id was used is kept
+	Arrival  uint64           // the highest among the jobs
 }
 
 // NewDraft begins a transaction.
@@ -117,6 +124,10 @@ func (d *Draft) lookUp(c *actors.Change) {
 			}
 		}
 	}
+	if isKey(string(c.Drop)) && d.jobs[c.Drop] == nil {
+		d.jobs[c.Drop] = &draftJob{}
+		d.Jobs, d.Drops = append(d.Jobs, c.Drop), append(d.Drops, c.Drop)
+	}
 	if id := topology.NodeID(c.Node.GetId()); isKey(string(id)) && d.machines[id] == nil {
 		d.machines[id] = &draftNode{}
 		d.Nodes = append(d.Nodes, id)
@@ -138,7 +149,7 @@ func (d *Draft) FoundRequest(r Request) { d.requests[request{r.Owner, r.ID}] = t
 // tokens, and before any FoundAttempt.
 func (d *Draft) FoundHead(job topology.JobID, token topology.Token, ended, owes bool) error {
 	if j := d.jobs[job]; j == nil || j.entry == nil {
-		return damaged("attempt", string(job)+"/"+token.String(), "its job is not there")
+		return fmt.Errorf("attempt %s: its job is not there: %w", attemptKey(job, token), ErrDamaged)
 	}
 	e := d.jobs[job].entry
 	e.attempts = append(e.attempts, attemptEntry{attemptHead: attemptHead{token: token, ended: ended}, owes: owes})
@@ -149,29 +160,30 @@ func (d *Draft) FoundHead(job topology.JobID, token topology.Token, ended, owes 
 // change touches.
 func (d *Draft) FoundAttempt(job topology.JobID, token topology.Token, sealed []byte) error {
 	d.tokens[token] = true
-	if _, err := ReadAttempt(job, token, sealed); err != nil {
-		return err
-	}
 	j := d.jobs[job]
 	if j == nil || j.entry == nil {
 		return nil
 	}
-	at, there := j.entry.find(token)
-	if !there {
-		return damaged("attempt", string(job)+"/"+token.String(), "its job does not know of it")
+	at, ok := j.entry.find(token)
+	if !ok {
+		return fmt.Errorf("attempt %s: its job does not know of it: %w", attemptKey(job, token), ErrDamaged)
 	}
-	j.entry.attempts[at].record = sealed[sealBytes:]
+	// Of one that is damaged there is no record, and so nothing that may follow it.
+	if _, err := ReadAttempt(job, token, sealed); err == nil {
+		j.entry.attempts[at].record = sealed[sealBytes:]
+	}
 	return nil
 }
 
-// FoundNode tells the record of one of Nodes.
-func (d *Draft) FoundNode(id topology.NodeID, sealed []byte) error {
-	record, err := ReadNode(id, sealed)
-	if err != nil {
-		return err
-	}
+// Read tells how the reading of one record of Drops went.
+func (d *Draft) Read(job topology.JobID, err error) {
+	d.jobs[job].bad = d.jobs[job].bad || err != nil
+}
+
+// FoundNode tells the record of one of Nodes. A damaged one is followed by a first.
+func (d *Draft) FoundNode(id topology.NodeID, sealed []byte) {
+	record, _ := ReadNode(id, sealed)
 	d.machines[id].record, d.machines[id].known = record, true
-	return nil
 }
 
 // Judge decides on each change, on what those before it have left.
@@ -188,6 +200,10 @@ func (d *Draft) Judge() []actors.Verdict {
 		}
 		if j.job != nil {
 			d.putJob(c, j.job)
+		}
+		if j.drop {
+			job := d.jobs[c.Drop]
+			job.drop, job.pruned, job.entry = true, true, nil
 		}
 		if j.node != nil {
 			n := d.machines[topology.NodeID(c.Node.Id)]
@@ -220,6 +236,9 @@ func (d *Draft) Rows() Rows {
 	var out Rows
 	for _, id := range d.Jobs {
 		j := d.jobs[id]
+		if j.drop {
+			out.Drops = append(out.Drops, id)
+		}
 		if !j.dirty {
 			continue
 		}
@@ -252,6 +271,8 @@ func (d *Draft) entry(id topology.JobID) *jobEntry {
 }
 
 func (d *Draft) wasPruned(id topology.JobID) bool { return d.jobs[id] != nil && d.jobs[id].pruned }
+
+func (d *Draft) damaged(id topology.JobID) bool { return d.jobs[id].bad }
 
 func (d *Draft) wasRequested(r request) bool { return d.requests[r] }
 

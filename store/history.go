@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -31,9 +32,10 @@ type PastJob struct {
 
 // Page is a part of the answer.
 type Page struct {
-	Jobs   []PastJob
-	Looked int      // at so many
-	Next   Position // where to go on; the zero: there are no more
+	Jobs    []PastJob
+	Damaged []actors.Damaged // which cannot be read, and are left out
+	Looked  int              // at so many
+	Next    Position         // where to go on; the zero: there are no more
 }
 
 // PageBytes is what the records of one page may weigh. One job has room in any
@@ -91,6 +93,7 @@ type Gathering struct {
 	last  Position // that was looked at
 	bytes int
 	full  bool
+	bad   map[int]bool // Jobs with an attempt that cannot be read
 }
 
 // Gather begins a page.
@@ -111,6 +114,15 @@ func (g *Gathering) Look(at Position, job *messages.JobRecord, bytes int) (more 
 	return g.page.Looked < g.past.Look
 }
 
+// Read is Look for a record, or for one that could not be read.
+func (g *Gathering) Read(at Position, job *messages.JobRecord, err error, bytes int) (more bool) {
+	if err != nil {
+		g.page.Damaged = append(g.page.Damaged, actors.Damaged{Job: at.Job, What: whatIsWrong(err), Over: true})
+		return g.Look(at, nil, 0)
+	}
+	return g.Look(at, job, bytes)
+}
+
 // Jobs are those that fit.
 func (g *Gathering) Jobs() []topology.JobID {
 	ids := make([]topology.JobID, len(g.page.Jobs))
@@ -126,9 +138,19 @@ func (g *Gathering) Room() int { return max(PageBytes-g.bytes, 1) }
 // Takes tells whether the attempts of Jobs[i] have room.
 func (g *Gathering) Takes(i int) bool { return i == 0 || g.bytes < PageBytes }
 
-// Attempt adds the next attempt of Jobs[i].
-func (g *Gathering) Attempt(i int, attempt *messages.AttemptRecord, bytes int) {
-	g.page.Jobs[i].Attempts = append(g.page.Jobs[i].Attempts, attempt)
+// Attempt adds the next attempt of Jobs[i]. An account without one would be of another job.
+func (g *Gathering) Attempt(i int, attempt *messages.AttemptRecord, err error, bytes int) {
+	job := &g.page.Jobs[i]
+	if err != nil && !g.bad[i] {
+		if g.bad == nil {
+			g.bad = map[int]bool{}
+		}
+		g.bad[i] = true
+		g.page.Damaged = append(g.page.Damaged, actors.Damaged{
+			Job: topology.JobID(job.Job.Id), Owner: job.Job.Owner.GetName(), What: whatIsWrong(err), Over: true,
+		})
+	}
+	job.Attempts = append(job.Attempts, attempt)
 	g.bytes += bytes
 }
 
@@ -141,6 +163,15 @@ func (g *Gathering) Page(whole int) Page {
 		g.page.Next = PositionOf(g.page.Jobs[whole-1].Job)
 	case g.full || g.page.Looked > 0 && g.page.Looked >= g.past.Look:
 		g.page.Next = g.last
+	}
+	if len(g.bad) > 0 {
+		var kept []PastJob
+		for i, job := range g.page.Jobs {
+			if !g.bad[i] {
+				kept = append(kept, job)
+			}
+		}
+		g.page.Jobs = kept
 	}
 	return g.page
 }

@@ -19,7 +19,8 @@ type shelf interface {
 	wasPruned(topology.JobID) bool
 	wasRequested(request) bool
 	wasCommitted(topology.Token) bool
-	machine(topology.NodeID) *messages.NodeRecord // nil: there is none
+	machine(topology.NodeID) *messages.NodeRecord // nil: there is none that can be read
+	damaged(topology.JobID) bool                  // some record of the job cannot be read; asked only of what is to be dropped
 }
 
 // judged is what a change would put, or the rule that it breaks. Neither: the
@@ -27,6 +28,7 @@ type shelf interface {
 type judged struct {
 	job    *jobEntry
 	node   []byte
+	drop   bool
 	broken Rule
 }
 
@@ -48,31 +50,20 @@ type attemptEntry struct {
 	owes   bool                    // some rank lacks evidence
 }
 
-// decode reads the whole job for a caller.
-func (e *jobEntry) decode() (*messages.JobRecord, []*messages.AttemptRecord) {
+// read reads the whole job for a caller.
+func (e *jobEntry) read(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error) {
 	attempts := make([]*messages.AttemptRecord, len(e.attempts))
+	record, err := parseJob(id, e.record)
 	for i := range e.attempts {
-		attempts[i] = e.attempts[i].decode()
+		if err == nil {
+			attempts[i], err = e.attempts[i].read(id)
+		}
 	}
-	return decodeJob(e.record), attempts
+	return record, attempts, err
 }
 
-func (a *attemptEntry) decode() *messages.AttemptRecord {
-	record := new(messages.AttemptRecord)
-	decode(a.record, record)
-	return record
-}
-
-func decodeJob(data []byte) *messages.JobRecord {
-	record := new(messages.JobRecord)
-	decode(data, record)
-	return record
-}
-
-func decodeNode(data []byte) *messages.NodeRecord {
-	record := new(messages.NodeRecord)
-	decode(data, record)
-	return record
+func (a *attemptEntry) read(job topology.JobID) (*messages.AttemptRecord, error) {
+	return parseAttempt(job, a.token, a.record)
 }
 
 // live tells whether a leader has to know of the job: it is not over, or some
@@ -88,7 +79,10 @@ func (e *jobEntry) find(t topology.Token) (int, bool) {
 
 // judge holds one change against the shelf.
 func judge(s shelf, c *actors.Change) judged {
-	if (c.Job == nil && c.Node == nil) || (c.Job == nil && len(c.Attempts) > 0) {
+	switch {
+	case c.Drop != "" && c.Job == nil && c.Node == nil && len(c.Attempts) == 0:
+		return judgeDrop(s, c.Drop)
+	case c.Drop != "" || (c.Job == nil && c.Node == nil) || (c.Job == nil && len(c.Attempts) > 0):
 		return judged{broken: RuleShape}
 	}
 	var parts, repeats int
@@ -125,6 +119,19 @@ func judge(s shelf, c *actors.Change) judged {
 		return out
 	}
 	return judged{broken: RuleRevision} // one half is there and the other is not: this write was never made here
+}
+
+// judgeDrop: nobody but an operator gives up what was acknowledged, and only what is lost anyway.
+func judgeDrop(s shelf, id topology.JobID) judged {
+	switch {
+	case s.wasPruned(id):
+		return judged{}
+	case s.entry(id) == nil:
+		return judged{broken: RuleRevision}
+	case !s.damaged(id):
+		return judged{broken: RuleWhole}
+	}
+	return judged{drop: true}
 }
 
 // judgeJob makes the entry that would replace a job's.
@@ -185,7 +192,10 @@ func judgeAttempt(s shelf, id topology.JobID, next *jobEntry, a *messages.Attemp
 	var stored *messages.AttemptRecord
 	if known {
 		if stored = next.attempts[at].last; stored == nil {
-			stored = next.attempts[at].decode()
+			var err error
+			if stored, err = next.attempts[at].read(id); err != nil {
+				return RuleDamaged
+			}
 		}
 	} else {
 		if s.wasCommitted(token) || at < len(next.attempts) {

@@ -7,8 +7,6 @@ import (
 	"sort"
 	"sync"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -142,23 +140,24 @@ func (m *Memory) Load(epoch uint64) (*actors.Loaded, error) {
 
 func (m *Memory) load() *actors.Loaded {
 	m.tail = nil
-	out := &actors.Loaded{Arrival: m.arrival}
-	for _, id := range m.liveInOrder() {
-		record, attempts := m.jobs[id].decode()
-		out.Jobs = append(out.Jobs, record)
-		out.Attempts = append(out.Attempts, Unsettled(attempts)...)
+	living := NewLiving()
+	for _, id := range slices.Sorted(maps.Keys(m.live)) {
+		e := m.jobs[id]
+		record, err := parseJob(id, e.record)
+		living.Job(id, e.head.Owner, record, err)
+		for i := range e.attempts {
+			if a := &e.attempts[i]; i == len(e.attempts)-1 || a.owes {
+				record, err := a.read(id)
+				living.Attempt(id, record, err)
+			}
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.nodes)) {
-		out.Nodes = append(out.Nodes, decodeNode(m.nodes[id]))
+		record, err := parseNode(id, m.nodes[id])
+		living.Node(id, record, err)
 	}
-	return out
-}
-
-// liveInOrder is what is not over or lacks evidence, as it arrived.
-func (m *Memory) liveInOrder() []topology.JobID {
-	return slices.SortedFunc(maps.Keys(m.live), func(a, b topology.JobID) int {
-		return cmp.Or(cmp.Compare(m.jobs[a].head.Arrival, m.jobs[b].head.Arrival), cmp.Compare(a, b))
-	})
+	out := living.Loaded(m.arrival)
+	return &out
 }
 
 // Prune implements Store.
@@ -189,9 +188,7 @@ func (m *Memory) prune(finishedBeforeUnixMs int64, limit int) int {
 	m.finished = slices.DeleteFunc(m.finished, func(p Position) bool { return drop[p.Job] })
 	var undo batch
 	for _, id := range gone {
-		undo = append(undo, m.put(id, nil))
-		m.pruned[id] = struct{}{}
-		undo = append(undo, func() { delete(m.pruned, id) })
+		undo = append(undo, m.forget(id))
 	}
 	m.written(undo)
 	return len(gone)
@@ -227,8 +224,7 @@ func (m *Memory) read(id topology.JobID) (*messages.JobRecord, []*messages.Attem
 	if e == nil {
 		return nil, nil, ErrNotFound
 	}
-	record, attempts := e.decode()
-	return record, attempts, nil
+	return e.read(id)
 }
 
 // Finished implements Store.
@@ -242,7 +238,12 @@ func (m *Memory) Finished(after Position, limit int) ([]*messages.JobRecord, err
 	at := sort.Search(len(m.finished), func(i int) bool { return comparePositions(m.finished[i], after) > 0 })
 	var out []*messages.JobRecord
 	for ; at < len(m.finished) && len(out) < limit; at++ {
-		out = append(out, decodeJob(m.jobs[m.finished[at].Job].record))
+		id := m.finished[at].Job
+		record, err := parseJob(id, m.jobs[id].record)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, record)
 	}
 	return out, nil
 }
@@ -258,8 +259,9 @@ func (m *Memory) History(past Past) (Page, error) {
 	g, before := past.Gather(), past.From()
 	at := sort.Search(len(m.finished), func(i int) bool { return comparePositions(m.finished[i], before) >= 0 }) - 1
 	for more := past.Look > 0; more && at >= 0 && m.finished[at].FinishedUnixMs >= past.SinceUnixMs; at-- {
-		record := m.jobs[m.finished[at].Job].record
-		more = g.Look(m.finished[at], decodeJob(record), len(record))
+		data := m.jobs[m.finished[at].Job].record
+		record, err := parseJob(m.finished[at].Job, data)
+		more = g.Read(m.finished[at], record, err, len(data))
 	}
 	jobs := g.Jobs()
 	for i, id := range jobs {
@@ -268,7 +270,8 @@ func (m *Memory) History(past Past) (Page, error) {
 		}
 		for j := range m.jobs[id].attempts {
 			a := &m.jobs[id].attempts[j]
-			g.Attempt(i, a.decode(), len(a.record))
+			record, err := a.read(id)
+			g.Attempt(i, record, err, len(a.record))
 		}
 	}
 	return g.Page(len(jobs)), nil
@@ -290,11 +293,4 @@ func comparePositions(a, b Position) int {
 // encode is the stored form: deterministic, so that equal records are equal bytes.
 func encode(m messages.Message) []byte {
 	return messages.Bytes(m)
-}
-
-// decode reads what encode wrote; anything else is a broken invariant.
-func decode(data []byte, into proto.Message) {
-	if err := proto.Unmarshal(data, into); err != nil {
-		panic("store: a stored record cannot be read: " + err.Error())
-	}
 }

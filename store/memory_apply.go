@@ -49,6 +49,9 @@ func (m *Memory) change(c *actors.Change) (undo batch, broken Rule) {
 	if j.node != nil {
 		undo = append(undo, m.putNode(topology.NodeID(c.Node.Id), j.node))
 	}
+	if j.drop {
+		undo = append(undo, m.forget(c.Drop))
+	}
 	return undo, j.broken
 }
 
@@ -71,9 +74,25 @@ func (m *Memory) wasCommitted(t topology.Token) bool {
 
 func (m *Memory) machine(id topology.NodeID) *messages.NodeRecord {
 	if was := m.nodes[id]; was != nil {
-		return decodeNode(was)
+		record, _ := parseNode(id, was)
+		return record
 	}
 	return nil
+}
+
+func (m *Memory) damaged(id topology.JobID) bool {
+	_, _, err := m.jobs[id].read(id)
+	return err != nil
+}
+
+// forget leaves of a job only that its id was used, and returns how to take that back.
+func (m *Memory) forget(id topology.JobID) func() {
+	undo := m.put(id, nil)
+	m.pruned[id] = struct{}{}
+	return func() {
+		delete(m.pruned, id)
+		undo()
+	}
 }
 
 // putNode replaces a machine's record and returns how to take that back.

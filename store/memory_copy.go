@@ -22,6 +22,29 @@ func (m *Memory) Pruned(id topology.JobID) (bool, error) {
 	return m.wasPruned(id), nil
 }
 
+// Damage empties records, as a disk may that lost power: a job's or a machine's own, or
+// those of all attempts of a job.
+func (m *Memory) Damage(table, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	bad := []byte{}
+	switch e := m.jobs[topology.JobID(id)]; table {
+	case "node":
+		m.nodes[topology.NodeID(id)] = bad
+	case "job":
+		next := *e
+		next.record = bad
+		m.jobs[topology.JobID(id)] = &next
+	case "attempt":
+		next := *e
+		next.attempts = slices.Clone(e.attempts)
+		for i := range next.attempts {
+			next.attempts[i].record, next.attempts[i].last = bad, nil
+		}
+		m.jobs[topology.JobID(id)] = &next
+	}
+}
+
 // Epoch is the latest leader's.
 func (m *Memory) Epoch() uint64 {
 	m.mu.Lock()

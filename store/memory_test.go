@@ -69,7 +69,10 @@ func (l *leader) change(t *rapid.T) actors.Change {
 			Owner: &messages.Principal{Name: "alice"}, RequestId: rapid.SampledFrom([]string{"", "r", id}).Draw(t, "request"),
 		}}
 	}
-	job, attempts := e.decode()
+	job, attempts, err := e.read(topology.JobID(id))
+	if err != nil {
+		t.Fatal(err)
+	}
 	job.Revision, job.WrittenBy = job.Revision+1, by
 	return l.goOn(t, job, attempts)
 }

@@ -79,7 +79,8 @@ func (p *Port) Load(epoch uint64, to *actor.PID) {
 		if err != nil {
 			loaded = &actors.Loaded{Deposed: errors.Is(err, ErrDeposed), Err: err.Error()}
 		} else {
-			loaded.Ended = recent(p.store)
+			ended, bad := recent(p.store)
+			loaded.Ended, loaded.Damaged = ended, append(loaded.Damaged, bad...)
 		}
 		p.system.Root.Send(to, *loaded)
 	})
@@ -94,12 +95,11 @@ const recalled = 1_000
 
 // recent are the newest of those. A leader does not need them, so it leads without
 // where they cannot be read: whoever asks for one of them is told why.
-func recent(s Store) []actors.Ended {
+func recent(s Store) (out []actors.Ended, bad []actors.Damaged) {
 	page, err := s.History(Past{Look: recalled})
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	var out []actors.Ended
 	for _, past := range page.Jobs {
 		ended := actors.Ended{Job: past.Job}
 		if n := len(past.Attempts); n > 0 {
@@ -109,7 +109,7 @@ func recent(s Store) []actors.Ended {
 			out = append(out, ended)
 		}
 	}
-	return out
+	return out, page.Damaged
 }
 
 // Apply implements actors.Store.
@@ -153,7 +153,10 @@ func Answer(s Store, q actors.Query) actors.Found {
 	if errors.Is(err, ErrNotFound) && q.Job != "" {
 		found.Pruned, err = s.Pruned(q.Job)
 	}
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	switch one := (*Damage)(nil); {
+	case errors.As(err, &one):
+		found.Job, found.Attempts, found.Damaged = nil, nil, whatIsWrong(err)
+	case err != nil && !errors.Is(err, ErrNotFound):
 		found.Err = err.Error()
 	}
 	found.Has = slices.ContainsFunc(found.Attempts, func(a *messages.AttemptRecord) bool { return messages.FromToken(a.Token) == q.Token })

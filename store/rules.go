@@ -18,14 +18,16 @@ import (
 // Rule names why a change is a Conflict. The empty rule lets it through.
 type Rule string
 
-// The rules. Of Revision and Request an honest leader can fall foul, by a race
-// or by a client that asks twice. The others no correct leader breaks: they are
+// The rules. Of Revision, Request and Damaged an honest leader can fall foul: by a race,
+// by a client that asks twice, or by a disk. The others no correct leader breaks: they are
 // the last wall before a decision changes, and count as bugs.
 const (
 	RuleRevision Rule = "revision"   // somebody else wrote the record first
 	RuleRequest  Rule = "request"    // the owner's request id already made another job
 	RuleShape    Rule = "shape"      // the change does not say what it must
 	RuleReadable Rule = "unreadable" // the record could never be read again
+	RuleDamaged  Rule = "damaged"    // what is stored cannot be read, so nobody knows what may follow it
+	RuleWhole    Rule = "whole"      // only what cannot be read is dropped
 	RuleID       Rule = "id-reused"  // a job of this id was pruned
 	RuleIdentity Rule = "identity"   // whose job it is never changes
 	RuleTerminal Rule = "terminal"   // what is over stays over, as it ended
@@ -36,8 +38,8 @@ const (
 	RuleEvidence Rule = "exits-stay" // an exit never vanishes
 )
 
-// Bug tells whether no correct leader breaks this rule.
-func (r Rule) Bug() bool { return r != "" && r != RuleRevision && r != RuleRequest }
+// Bug reports whether no correct leader breaks this rule.
+func (r Rule) Bug() bool { return r != "" && r != RuleRevision && r != RuleRequest && r != RuleDamaged }
 
 // Head is what the rules need to know of a stored job: the columns of a table.
 type Head struct {

@@ -17,9 +17,29 @@ import (
 // read. Protobuf alone would not notice: a record cut between two fields reads
 // as a shorter one, and a job without its last fields is another job.
 
-// ErrDamaged: a stored record is not what was written. The error around it says
-// which. Nothing is decided on such a store.
+// ErrDamaged: what is stored is not what was written. The error around it says
+// what. One Damage is set aside; nothing is decided on a store that is damaged as a whole.
 var ErrDamaged = errors.New("a stored record is damaged")
+
+// Damage is one record that is not what was written. The others know nothing of it.
+type Damage struct{ Table, Key, What string }
+
+func (d *Damage) Error() string {
+	return d.where() + ": " + ErrDamaged.Error()
+}
+
+func (d *Damage) where() string { return fmt.Sprintf("table %s, key %q: %s", d.Table, d.Key, d.What) }
+
+// whatIsWrong says it for where it is clear that something is damaged, in what may be shown.
+func whatIsWrong(err error) string {
+	if d := (*Damage)(nil); errors.As(err, &d) {
+		return messages.AsText(d.where())
+	}
+	return messages.AsText(err.Error())
+}
+
+// Unwrap makes it ErrDamaged.
+func (d *Damage) Unwrap() error { return ErrDamaged }
 
 const (
 	sealFormat = 1 // the first byte; another one is of a program that came later
@@ -37,7 +57,7 @@ func seal(record []byte) []byte {
 }
 
 func damaged(table, key, format string, args ...any) error {
-	return fmt.Errorf("table %s, key %q: %s: %w; restore a backup of the database", table, key, fmt.Sprintf(format, args...), ErrDamaged)
+	return &Damage{table, key, fmt.Sprintf(format, args...)}
 }
 
 // readable is the one check that a record passes before it is written and again
@@ -45,21 +65,26 @@ func damaged(table, key, format string, args ...any) error {
 // the store for good.
 func readable(record interface{ Validate() error }) error { return record.Validate() }
 
-// unseal reads a record into a message, and tells what is wrong with it.
-func unseal(table, key string, sealed []byte, into interface {
-	proto.Message
-	Validate() error
-}) error {
+// unseal is the record within the seal, if it is the one that was sealed.
+func unseal(table, key string, sealed []byte) ([]byte, error) {
 	switch {
 	case len(sealed) < sealBytes:
-		return damaged(table, key, "it has %d bytes, less than its seal", len(sealed))
+		return nil, damaged(table, key, "it has %d bytes, less than its seal", len(sealed))
 	case sealed[0] != sealFormat:
-		return damaged(table, key, "it has format %d, and this program knows only %d", sealed[0], sealFormat)
+		return nil, damaged(table, key, "it has format %d, and this program knows only %d", sealed[0], sealFormat)
 	}
 	record := sealed[sealBytes:]
 	if want, got := binary.BigEndian.Uint32(sealed[1:]), crc32.Checksum(record, castagnoli); want != got {
-		return damaged(table, key, "its %d bytes have the checksum %08x, and %08x was written", len(record), got, want)
+		return nil, damaged(table, key, "its %d bytes have the checksum %08x, and %08x was written", len(record), got, want)
 	}
+	return record, nil
+}
+
+// parse reads a record into a message, and says what is wrong with it.
+func parse(table, key string, record []byte, into interface {
+	proto.Message
+	Validate() error
+}) error {
 	if err := proto.Unmarshal(record, into); err != nil {
 		return damaged(table, key, "it cannot be decoded (%v)", err)
 	}
@@ -71,8 +96,16 @@ func unseal(table, key string, sealed []byte, into interface {
 
 // ReadJob reads a stored job's record.
 func ReadJob(id topology.JobID, sealed []byte) (*messages.JobRecord, error) {
+	record, err := unseal("job", string(id), sealed)
+	if err != nil {
+		return nil, err
+	}
+	return parseJob(id, record)
+}
+
+func parseJob(id topology.JobID, data []byte) (*messages.JobRecord, error) {
 	record := new(messages.JobRecord)
-	if err := unseal("job", string(id), sealed, record); err != nil {
+	if err := parse("job", string(id), data, record); err != nil {
 		return nil, err
 	}
 	if record.Id != string(id) {
@@ -83,8 +116,16 @@ func ReadJob(id topology.JobID, sealed []byte) (*messages.JobRecord, error) {
 
 // ReadAttempt reads a stored attempt's record.
 func ReadAttempt(job topology.JobID, token topology.Token, sealed []byte) (*messages.AttemptRecord, error) {
-	record, key := new(messages.AttemptRecord), string(job)+"/"+token.String()
-	if err := unseal("attempt", key, sealed, record); err != nil {
+	record, err := unseal("attempt", attemptKey(job, token), sealed)
+	if err != nil {
+		return nil, err
+	}
+	return parseAttempt(job, token, record)
+}
+
+func parseAttempt(job topology.JobID, token topology.Token, data []byte) (*messages.AttemptRecord, error) {
+	record, key := new(messages.AttemptRecord), attemptKey(job, token)
+	if err := parse("attempt", key, data, record); err != nil {
 		return nil, err
 	}
 	if was := messages.FromToken(record.Token); record.Job != string(job) || was != token {
@@ -93,10 +134,22 @@ func ReadAttempt(job topology.JobID, token topology.Token, sealed []byte) (*mess
 	return record, nil
 }
 
+func attemptKey(job topology.JobID, token topology.Token) string {
+	return string(job) + "/" + token.String()
+}
+
 // ReadNode reads a stored machine's record.
 func ReadNode(id topology.NodeID, sealed []byte) (*messages.NodeRecord, error) {
+	record, err := unseal("node", string(id), sealed)
+	if err != nil {
+		return nil, err
+	}
+	return parseNode(id, record)
+}
+
+func parseNode(id topology.NodeID, data []byte) (*messages.NodeRecord, error) {
 	record := new(messages.NodeRecord)
-	if err := unseal("node", string(id), sealed, record); err != nil {
+	if err := parse("node", string(id), data, record); err != nil {
 		return nil, err
 	}
 	if record.Id != string(id) {

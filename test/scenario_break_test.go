@@ -134,6 +134,16 @@ func (s *stage) prune(line) string {
 	return ""
 }
 
+// damage makes records unreadable: a job's, those of its attempts, or a machine's.
+func (s *stage) damage(l line) string {
+	if l.first(0) == "node" {
+		s.w.DamageNode(l.machine(1))
+	} else {
+		s.w.DamageJob(s.order(l, l.first(1)), l.first(0) == "attempt")
+	}
+	return ""
+}
+
 func (s *stage) acceptLoss(line) string {
 	s.w.AcceptLoss()
 	return ""

@@ -311,7 +311,7 @@ func (s *stage) commands() map[string]func(line) string {
 		"uncordon": s.change(messages.NodeVerb_NODE_VERB_UNCORDON), "remove": s.change(messages.NodeVerb_NODE_VERB_REMOVE),
 		"crash": s.crash, "pause": s.pause, "usurp": s.usurp, "power": s.power, "cut": s.cutOff, "mend": s.mend,
 		"one-way": s.oneWay, "lose": s.lose, "hostile": s.hostile, "store-away": s.storeAway, "clocks": s.clocks,
-		"backup": s.backUp, "restore": s.restore, "accept-loss": s.acceptLoss, "prune": s.prune,
+		"backup": s.backUp, "restore": s.restore, "accept-loss": s.acceptLoss, "damage": s.damage, "prune": s.prune,
 		"disk-full": s.breakDisk(true), "disk-fails": s.breakDisk(false), "disk-stalls": s.stallDisk, "tear": s.tear, "gpu-fault": s.gpuFault, "gpu-mend": s.gpuMend,
 		"clone": s.clone, "foreign": s.foreign, "arm": s.arm, "lie": s.lie, "rebuild": s.rebuild, "keep": s.keep, "replay": s.replay,
 		"letters": s.letters, "lines": s.lines, "processes": s.processes, "ledger": s.ledger, "job": s.job, "nodes": s.nodes,

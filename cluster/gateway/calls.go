@@ -110,7 +110,8 @@ func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.Get
 	reply := &messages.GetJobReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}, Job: job}
 	if q.Attempts && g.o.Store != nil {
 		_, attempts, err := g.o.Store.Job(topology.JobID(job.GetRecord().GetId()))
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		one := (*store.Damage)(nil) // then the job says so itself
+		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.As(err, &one) {
 			return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
 		}
 		for _, a := range attempts {
@@ -134,7 +135,12 @@ func (g *Gateway) find(ctx context.Context, id string) (*messages.JobStatus, err
 		return nil, err
 	}
 	record, attempts, failed := g.o.Store.Job(topology.JobID(id))
-	switch {
+	switch one := (*store.Damage)(nil); {
+	case errors.As(failed, &one):
+		return nil, api.StatusOf(&messages.Outcome{
+			Code: messages.Code_CODE_CONFLICT, Field: "job", Hint: "a backup may have it whole",
+			Text: messages.AsText("it is over, and cannot be shown: " + failed.Error()),
+		})
 	case errors.Is(failed, store.ErrNotFound):
 		return nil, err
 	case failed != nil:

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,6 +30,8 @@ const (
 	// historyBytes is what the accounts of one page may weigh, but for one of a
 	// very large gang.
 	historyBytes = 2 << 20
+	// historyDamaged is how many jobs that cannot be told of one page names.
+	historyDamaged = 20
 	// lookFirst and lookMost bound one read of the store; what fits seldom is
 	// looked for in ever larger ones.
 	lookFirst, lookMost = 100, 1_000
@@ -74,6 +77,12 @@ func (g *Gateway) readHistory(ctx context.Context, q *messages.History, past sto
 		page, err := g.o.Store.History(past)
 		if err != nil {
 			return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
+		}
+		for _, d := range page.Damaged {
+			words := messages.AsText(fmt.Sprintf("job %s: %s", d.Job, d.What))
+			if len(r.Damaged) < historyDamaged && !slices.Contains(r.Damaged, words) {
+				r.Damaged = append(r.Damaged, words)
+			}
 		}
 		for i := range page.Jobs {
 			one := account(&page.Jobs[i], q.Ranks)

@@ -166,6 +166,19 @@ func TestHistoryRefuses(t *testing.T) {
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "keeps nothing of the past")
 }
 
+// One job that cannot be read is left out and named; the others are told of.
+func TestHistoryLeavesDamageOut(t *testing.T) {
+	d, memory := attic(t, 5, nil)
+	memory.Damage("job", "j00003")
+	r, err := d.SynapseClient.History(timely(t), &messages.History{})
+	if err != nil || len(r.Jobs) != 4 || len(r.Damaged) != 1 || !strings.Contains(r.Damaged[0], "job j00003: table job") {
+		t.Fatalf("%v, %v", r, err)
+	}
+	if err := r.Validate(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // slow is a store that answers when it is let.
 type slow struct {
 	*store.Memory

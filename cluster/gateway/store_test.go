@@ -62,6 +62,9 @@ func TestOldJobsAreFoundInTheStore(t *testing.T) {
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "starting")
 	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "old"})
 	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no job")
+	memory.Damage("job", "old-1")
+	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "old-1"})
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "it is over, and cannot be shown")
 	d.o.Store = failing{}
 	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "x"})
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the store cannot be read: disk on fire")

@@ -198,14 +198,17 @@ func (a *app) history(ctx context.Context, c *client.Client, h *pastFlags) error
 // countEvery is how often one who waits for a long answer is told how far it is.
 const countEvery = 5 * time.Second
 
-// counting tells how far it is, where it takes long.
-func (a *app) counting(take func([]*messages.PastJob) error) func([]*messages.PastJob) error {
+// counting says how far it is, where it takes long, and what is left out.
+func (a *app) counting(take func([]*messages.PastJob) error) func(*messages.HistoryReply) error {
 	told, jobs := time.Now(), 0
-	return func(page []*messages.PastJob) error {
-		if jobs += len(page); time.Since(told) >= countEvery {
+	return func(page *messages.HistoryReply) error {
+		if jobs += len(page.GetJobs()); time.Since(told) >= countEvery {
 			told = time.Now()
 			a.say("%s: %d jobs so far", a.name, jobs)
 		}
-		return take(page)
+		for _, words := range page.GetDamaged() {
+			a.say("left out, because its record is damaged: %s", words)
+		}
+		return take(page.GetJobs())
 	}
 }

@@ -44,6 +44,9 @@ func (h *historian) History(_ context.Context, q *messages.History) (*messages.H
 			Id: fmt.Sprint("j", at), Owner: []string{"alice", "bob"}[at%2], State: messages.JobState_JOB_STATE_SUCCEEDED, MilliGpuMs: 3_600_000_000, FinishedUnixMs: 1,
 		})
 	}
+	if h.jobs == 7 && q.After == "" {
+		r.Damaged = []string{"job j9: no leader wrote this"}
+	}
 	if at < h.jobs {
 		r.Next = fmt.Sprint(at)
 	}
@@ -111,6 +114,13 @@ func TestHistoryAsks(t *testing.T) {
 	if ago := last.SinceUnixMs - (before - 36*3_600_000); last.Owner != anonymous || ago < 0 || ago > 60_000 || last.UntilUnixMs != 0 || last.Limit != pastMost {
 		t.Errorf("it asked %v", last)
 	}
+}
+
+// What is left out is said beside what is there.
+func TestHistoryNamesDamage(t *testing.T) {
+	_, address := startHistorian(t, 7)
+	const words = "left out, because its record is damaged: job j9: no leader wrote this"
+	cli(address, "history", "-q").wants(t, 0, "j6", words)
 }
 
 // Pages are turned as far as is wanted. A table is cut where nobody said how

@@ -24,7 +24,7 @@ func TestNotSilentAnyMore(t *testing.T) {
 		{"submit --cpu 1 --image host -e SYNAPSE_RANK=7 -- true", exitUsage, "--env: SYNAPSE_RANK is set for each task by what it was given\nhint: leave it out"},
 		{"submit --cpu 1 --image host", exitUsage, "the command is missing"},
 		{"submit --cpu 1 --image /srv/i -q -o json", exitUsage, "-q and -o cannot be combined"},
-		{"get jobs --phase bogus", exitUsage, "--phase bogus is not known\nhint: known here: queued, held, reserving, deciding, starting, running, stopping, closing, succeeded, failed, cancelled, timed-out"},
+		{"get jobs --phase bogus", exitUsage, "--phase bogus is not known\nhint: known here: queued, held, reserving, deciding, starting, running, stopping, closing, damaged, succeeded, failed, cancelled, timed-out"},
 		{"get jobs --phase runing", exitUsage, "did you mean \"running\"?"},
 		{"get jobs -q -o json", exitUsage, "-q and -o cannot be combined"},
 		{"get nodes -q -o wide", exitUsage, "-q and -o cannot be combined"},

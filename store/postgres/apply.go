@@ -191,9 +191,34 @@ func look(batch *pgx.Batch, d *store.Draft) {
 			if err := rows.Scan(&id, &sealed); err != nil {
 				return err
 			}
-			return d.FoundNode(id, sealed)
+			d.FoundNode(id, sealed)
+			return nil
 		}, nodesByID, d.Nodes)
 	}
+	if len(d.Drops) > 0 {
+		lookDrops(batch, d)
+	}
+}
+
+// lookDrops reads all that there is of jobs that are to be dropped.
+func lookDrops(batch *pgx.Batch, d *store.Draft) {
+	each(batch, func(rows pgx.Rows) error {
+		var id topology.JobID
+		var sealed []byte
+		if err := rows.Scan(&id, &sealed); err != nil {
+			return err
+		}
+		_, err := store.ReadJob(id, sealed)
+		d.Read(id, err)
+		return nil
+	}, "SELECT id, record FROM synapse.job WHERE id = ANY($1::text[]) AND record IS NOT NULL", d.Drops)
+	each(batch, func(rows pgx.Rows) error {
+		job, _, bad, err := scanAttempt(rows)
+		if err == nil {
+			d.Read(job, bad)
+		}
+		return err
+	}, "SELECT job, epoch, counter, record FROM synapse.attempt WHERE job = ANY($1::text[])", d.Drops)
 }
 
 func lookJobs(batch *pgx.Batch, d *store.Draft) {

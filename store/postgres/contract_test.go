@@ -70,6 +70,16 @@ func killable(t *testing.T) (store.Store, func() store.Store) {
 	}
 }
 
-func TestPostgresKeepsTheContract(t *testing.T) { storetest.Contract(t, killable) }
+func TestPostgresKeepsTheContract(t *testing.T) { storetest.Contract(t, killable, harm) }
+
+// harm takes the last byte of records.
+func harm(t *testing.T, s store.Store, table, id string) {
+	t.Helper()
+	key := map[string]string{"job": "id", "attempt": "job", "node": "id"}[table]
+	text := "UPDATE synapse." + table + " SET record = substr(record, 1, length(record) - 1) WHERE " + key + " = $1"
+	if tag, err := s.(*Store).writes.Exec(t.Context(), text, id); err != nil || tag.RowsAffected() != 1 {
+		t.Fatalf("%v, %v", tag, err)
+	}
+}
 
 func TestPostgresDoesAsMemoryDoes(t *testing.T) { storetest.Histories(t, killable, 5, 100) }

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
 )
@@ -90,13 +89,12 @@ func lookPast(ctx context.Context, tx pgx.Tx, g *store.Gathering, text string, a
 		if err := rows.Scan(&at.Job, &at.FinishedUnixMs, &sealed); err != nil {
 			return err
 		}
-		var job *messages.JobRecord
-		if sealed != nil {
-			if job, err = store.ReadJob(at.Job, sealed); err != nil {
-				return err
-			}
+		if sealed == nil {
+			more = g.Look(at, nil, 0)
+			continue
 		}
-		more = g.Look(at, job, len(sealed))
+		job, err := store.ReadJob(at.Job, sealed)
+		more = g.Read(at, job, err, len(sealed))
 	}
 	rows.Close()
 	return rows.Err()
@@ -122,8 +120,8 @@ func attemptsPast(ctx context.Context, tx pgx.Tx, g *store.Gathering) (store.Pag
 		}
 		token := topology.Token{Epoch: *epoch, Counter: *counter}
 		attempt, err := store.ReadAttempt(jobs[n-1], token, sealed)
-		g.Attempt(n-1, attempt, len(sealed))
-		return err
+		g.Attempt(n-1, attempt, err, len(sealed))
+		return nil
 	}, pastAttempts, jobs, g.Room())
 	return g.Page(whole), err
 }

@@ -72,7 +72,7 @@ const (
 )
 
 // Open connects, brings the schema up to date, and reads what a leader would
-// need, so that a damaged record is told now and not when it is needed.
+// need, so that tables that are damaged are told of now and not when they are needed.
 func Open(o Options) (*Store, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = usualTimeout

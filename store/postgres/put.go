@@ -75,6 +75,7 @@ func put(batch *pgx.Batch, rows store.Rows) {
 	}
 	exactly(batch, len(oldAttempts.job), updateAttempts, oldAttempts.args()...)
 	exactly(batch, len(newAttempts.job), insertAttempts, newAttempts.args()...)
+	forget(batch, rows.Drops)
 	var oldNodes, newNodes nodeColumns
 	for i := range rows.Nodes {
 		if n := &rows.Nodes[i]; n.Insert {

@@ -1,11 +1,9 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -52,7 +50,7 @@ type living struct {
 }
 
 const (
-	liveJobs = `SELECT id, record FROM synapse.job WHERE live`
+	liveJobs = `SELECT id, owner, record FROM synapse.job WHERE live`
 	// Of a job's attempts the latest, and earlier ones that lack evidence.
 	liveAttempts = `SELECT a.job, a.epoch, a.counter, a.record FROM synapse.job j JOIN synapse.attempt a ON a.job = j.id
 		WHERE j.live AND (a.owes OR NOT EXISTS
@@ -64,51 +62,61 @@ func (s *Store) live() (*living, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), loadTimeouts*s.options.Timeout)
 	defer cancel()
 	var out *living
-	var attempts map[string][]*messages.AttemptRecord
 	err := s.snapshot(ctx, func(tx pgx.Tx) error {
-		out, attempts = new(living), map[string][]*messages.AttemptRecord{}
+		out = new(living)
 		if _, err := tx.Exec(ctx, unbounded); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, "SELECT epoch, holder, arrival FROM synapse.leader").Scan(&out.epoch, &out.holder, &out.Arrival); err != nil {
+		var arrival uint64
+		if err := tx.QueryRow(ctx, "SELECT epoch, holder, arrival FROM synapse.leader").Scan(&out.epoch, &out.holder, &arrival); err != nil {
 			return err
 		}
-		err := query(ctx, tx, func(rows pgx.Rows) error {
-			job, err := readJob(rows)
-			out.Jobs = append(out.Jobs, job)
-			return err
-		}, liveJobs)
-		if err != nil {
-			return err
-		}
-		err = query(ctx, tx, func(rows pgx.Rows) error {
-			attempt, err := readAttempt(rows)
-			attempts[attempt.GetJob()] = append(attempts[attempt.GetJob()], attempt)
-			return err
-		}, liveAttempts)
-		if err != nil {
-			return err
-		}
-		return query(ctx, tx, func(rows pgx.Rows) error {
-			node, err := readNode(rows)
-			out.Nodes = append(out.Nodes, node)
-			return err
-		}, "SELECT id, record FROM synapse.node ORDER BY id")
+		found := store.NewLiving()
+		err := liveRows(ctx, tx, found)
+		out.Loaded = found.Loaded(arrival)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(out.Jobs, func(a, b *messages.JobRecord) int {
-		return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Id, b.Id))
-	})
-	for _, j := range out.Jobs {
-		of := attempts[j.Id]
-		slices.SortFunc(of, func(a, b *messages.AttemptRecord) int {
-			return messages.FromToken(a.Token).Compare(messages.FromToken(b.Token))
-		})
-		out.Attempts = append(out.Attempts, of...)
-	}
 	return out, nil
+}
+
+func liveRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
+	err := query(ctx, tx, func(rows pgx.Rows) error {
+		var id topology.JobID
+		var owner string
+		var sealed pgtype.DriverBytes
+		if err := rows.Scan(&id, &owner, &sealed); err != nil {
+			return err
+		}
+		job, err := store.ReadJob(id, sealed)
+		found.Job(id, owner, job, err)
+		return nil
+	}, liveJobs)
+	if err != nil {
+		return err
+	}
+	err = query(ctx, tx, func(rows pgx.Rows) error {
+		job, attempt, bad, err := scanAttempt(rows)
+		if err == nil {
+			found.Attempt(job, attempt, bad)
+		}
+		return err
+	}, liveAttempts)
+	if err != nil {
+		return err
+	}
+	return query(ctx, tx, func(rows pgx.Rows) error {
+		var id topology.NodeID
+		var sealed []byte
+		if err := rows.Scan(&id, &sealed); err != nil {
+			return err
+		}
+		node, err := store.ReadNode(id, sealed)
+		found.Node(id, node, err)
+		return nil
+	}, "SELECT id, record FROM synapse.node ORDER BY id")
 }
 
 // query calls found for every row.
@@ -139,13 +147,19 @@ func readJob(rows pgx.Rows) (*messages.JobRecord, error) {
 
 // readAttempt reads a row of a job, an epoch, a counter and a record.
 func readAttempt(rows pgx.Rows) (*messages.AttemptRecord, error) {
-	var job topology.JobID
+	_, attempt, bad, err := scanAttempt(rows)
+	return attempt, errors.Join(err, bad)
+}
+
+// scanAttempt keeps apart that the record is bad, and that there is no row.
+func scanAttempt(rows pgx.Rows) (job topology.JobID, attempt *messages.AttemptRecord, bad, err error) {
 	var token topology.Token
 	var sealed []byte
 	if err := rows.Scan(&job, &token.Epoch, &token.Counter, &sealed); err != nil {
-		return nil, err
+		return "", nil, nil, err
 	}
-	return store.ReadAttempt(job, token, sealed)
+	attempt, bad = store.ReadAttempt(job, token, sealed)
+	return job, attempt, bad, nil
 }
 
 // readNode reads a row of an id and a record.
@@ -250,14 +264,21 @@ func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int,
 		}, `SELECT id FROM synapse.job WHERE is_over AND NOT live AND finished_unix_ms < $1
 			ORDER BY finished_unix_ms, id LIMIT $2`, finishedBeforeUnixMs, max(limit, 0))
 	}, func(batch *pgx.Batch) {
-		batch.Queue("DELETE FROM synapse.attempt WHERE job = ANY($1::text[])", ids)
-		exactly(batch, len(ids), `UPDATE synapse.job SET request_id = '', owner = '', queue = '', is_over = false, live = false, record = NULL
-			WHERE id = ANY($1::text[])`, ids)
+		forget(batch, ids)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("store: prune: %w", judged(err))
 	}
 	return len(ids), nil
+}
+
+// forget queues what leaves of jobs only that their ids were used.
+func forget[ID ~string](batch *pgx.Batch, ids []ID) {
+	if len(ids) > 0 {
+		batch.Queue("DELETE FROM synapse.attempt WHERE job = ANY($1::text[])", ids)
+	}
+	exactly(batch, len(ids), `UPDATE synapse.job SET request_id = '', owner = '', queue = '', is_over = false, live = false, record = NULL
+		WHERE id = ANY($1::text[])`, ids)
 }
 
 // Check reads every record, those of the past too, and holds it against the

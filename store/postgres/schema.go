@@ -7,6 +7,9 @@ import (
 	"io/fs"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the schema's versions. Each migration is one file, run once;
@@ -107,11 +110,13 @@ func fillQueues(ctx context.Context, tx pgx.Tx) error {
 func fillSome(ctx context.Context, tx pgx.Tx, after string) (last string, n int, err error) {
 	var ids, queues []string
 	err = query(ctx, tx, func(rows pgx.Rows) error {
-		job, err := readJob(rows)
-		if err != nil {
+		var id string
+		var sealed []byte
+		if err := rows.Scan(&id, &sealed); err != nil {
 			return err
 		}
-		ids, queues = append(ids, job.Id), append(queues, job.Spec.Queue)
+		job, _ := store.ReadJob(topology.JobID(id), sealed) // of a damaged one nobody knows the queue
+		ids, queues = append(ids, id), append(queues, job.GetSpec().GetQueue())
 		return nil
 	}, "SELECT id, record FROM synapse.job WHERE id > $1 AND queue IS NULL AND record IS NOT NULL ORDER BY id LIMIT $2", after, fillBatch)
 	if err != nil || len(ids) == 0 {

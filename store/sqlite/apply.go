@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -128,7 +129,7 @@ func (w *writer) look(d *store.Draft) error {
 	if err := w.lookRequests(d); err != nil {
 		return err
 	}
-	if err := w.lookAttempts(d, known); err != nil {
+	if err := errors.Join(w.lookAttempts(d, known), w.lookDrops(d)); err != nil {
 		return err
 	}
 	keys = keys[:0]
@@ -141,8 +142,41 @@ func (w *writer) look(d *store.Draft) error {
 		if err := rows.Scan(&id, &sealed); err != nil {
 			return err
 		}
-		return d.FoundNode(id, sealed)
+		d.FoundNode(id, sealed)
+		return nil
 	})
+}
+
+// lookDrops reads all that there is of jobs that are to be dropped.
+func (w *writer) lookDrops(d *store.Draft) error {
+	for _, id := range d.Drops {
+		err := w.each("SELECT record FROM job WHERE id = ? AND record IS NOT NULL", []any{string(id)}, func(rows *sql.Rows) error {
+			var sealed []byte
+			if err := rows.Scan(&sealed); err != nil {
+				return err
+			}
+			_, err := store.ReadJob(id, sealed)
+			d.Read(id, err)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		err = w.each("SELECT epoch, counter, record FROM attempt WHERE job = ?", []any{string(id)}, func(rows *sql.Rows) error {
+			var token topology.Token
+			var sealed []byte
+			if err := rows.Scan(&token.Epoch, &token.Counter, &sealed); err != nil {
+				return err
+			}
+			_, err := store.ReadAttempt(id, token, sealed)
+			d.Read(id, err)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *writer) lookRequests(d *store.Draft) error {
@@ -221,6 +255,11 @@ func (w *writer) put(rows store.Rows) error {
 			err = w.change(1, updateAttempt, a.Ended, a.Owes, a.Sealed, epoch, counter)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	for _, id := range rows.Drops {
+		if err := w.prune(string(id)); err != nil {
 			return err
 		}
 	}

@@ -73,10 +73,7 @@ func lookPast(tx *sql.Tx, g *store.Gathering, text string, args []any) error {
 			continue
 		}
 		job, err := store.ReadJob(at.Job, sealed)
-		if err != nil {
-			return err
-		}
-		more = g.Look(at, job, len(sealed))
+		more = g.Read(at, job, err, len(sealed))
 	}
 	return errors.Join(rows.Err(), rows.Close())
 }
@@ -104,8 +101,8 @@ func attemptsPast(tx *sql.Tx, g *store.Gathering) (store.Page, error) {
 				return err
 			}
 			attempt, err := store.ReadAttempt(job, token, sealed)
-			g.Attempt(i, attempt, len(sealed))
-			return err
+			g.Attempt(i, attempt, err, len(sealed))
+			return nil
 		})
 		if err != nil {
 			return store.Page{}, err

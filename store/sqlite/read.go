@@ -1,12 +1,10 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
@@ -50,7 +48,7 @@ type living struct {
 }
 
 const (
-	liveJobs = `SELECT id, record FROM job INDEXED BY job_live WHERE live = 1`
+	liveJobs = `SELECT id, owner, record FROM job INDEXED BY job_live WHERE live = 1`
 	// Of a job's attempts the latest, and earlier ones that lack evidence. CROSS
 	// JOIN keeps the order of the tables: what is over must not be walked.
 	liveAttempts = `SELECT a.job, a.epoch, a.counter, a.record FROM job j INDEXED BY job_live CROSS JOIN attempt a ON a.job = j.id
@@ -60,64 +58,59 @@ const (
 
 // live reads all that a leader needs, and checks every record of it.
 func (s *Store) live() (*living, error) {
-	out := new(living)
-	attempts := map[string][]*messages.AttemptRecord{}
+	out, found := new(living), store.NewLiving()
 	err := s.snapshot(func(tx *sql.Tx) error {
-		if err := tx.QueryRow("SELECT epoch, holder, arrival FROM leader").Scan(&out.epoch, &out.holder, &out.Arrival); err != nil {
+		var arrival uint64
+		if err := tx.QueryRow("SELECT epoch, holder, arrival FROM leader").Scan(&out.epoch, &out.holder, &arrival); err != nil {
 			return err
 		}
-		var sealed sql.RawBytes
-		err := query(tx, liveJobs, func(rows *sql.Rows) error {
-			var id topology.JobID
-			if err := rows.Scan(&id, &sealed); err != nil {
-				return err
-			}
-			job, err := store.ReadJob(id, sealed)
-			out.Jobs = append(out.Jobs, job)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		err = query(tx, liveAttempts, func(rows *sql.Rows) error {
-			var job topology.JobID
-			var token topology.Token
-			if err := rows.Scan(&job, &token.Epoch, &token.Counter, &sealed); err != nil {
-				return err
-			}
-			attempt, err := store.ReadAttempt(job, token, sealed)
-			attempts[string(job)] = append(attempts[string(job)], attempt)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		return query(tx, "SELECT id, record FROM node ORDER BY id", func(rows *sql.Rows) error {
-			var id topology.NodeID
-			if err := rows.Scan(&id, &sealed); err != nil {
-				return err
-			}
-			node, err := store.ReadNode(id, sealed)
-			out.Nodes = append(out.Nodes, node)
-			return err
-		})
+		err := liveRows(tx, found)
+		out.Loaded = found.Loaded(arrival)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(out.Jobs, func(a, b *messages.JobRecord) int {
-		return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Id, b.Id))
-	})
-	for _, j := range out.Jobs {
-		of := attempts[j.Id]
-		slices.SortFunc(of, byToken)
-		out.Attempts = append(out.Attempts, of...)
-	}
 	return out, nil
 }
 
-func byToken(a, b *messages.AttemptRecord) int {
-	return messages.FromToken(a.Token).Compare(messages.FromToken(b.Token))
+func liveRows(tx *sql.Tx, found *store.Living) error {
+	var sealed sql.RawBytes
+	err := query(tx, liveJobs, func(rows *sql.Rows) error {
+		var id topology.JobID
+		var owner string
+		if err := rows.Scan(&id, &owner, &sealed); err != nil {
+			return err
+		}
+		job, err := store.ReadJob(id, sealed)
+		found.Job(id, owner, job, err)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = query(tx, liveAttempts, func(rows *sql.Rows) error {
+		var job topology.JobID
+		var token topology.Token
+		if err := rows.Scan(&job, &token.Epoch, &token.Counter, &sealed); err != nil {
+			return err
+		}
+		attempt, err := store.ReadAttempt(job, token, sealed)
+		found.Attempt(job, attempt, err)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return query(tx, "SELECT id, record FROM node ORDER BY id", func(rows *sql.Rows) error {
+		var id topology.NodeID
+		if err := rows.Scan(&id, &sealed); err != nil {
+			return err
+		}
+		node, err := store.ReadNode(id, sealed)
+		found.Node(id, node, err)
+		return nil
+	})
 }
 
 func query(tx *sql.Tx, text string, found func(*sql.Rows) error, args ...any) error {

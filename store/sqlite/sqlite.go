@@ -70,8 +70,8 @@ var whileWriting = []string{
 }
 
 // Open opens the file, and makes it if it is not there. It refuses a file that
-// another process has, that a newer program wrote, or with a damaged record
-// that a leader would need.
+// another process has, that a newer program wrote, or that is damaged as a whole; a
+// damaged record is set aside by Load.
 func Open(path string) (*Store, error) { return OpenBy(driver, path) }
 
 // OpenBy is Open by another driver of SQLite than the usual one, as by one whose disk fails.
@@ -91,8 +91,8 @@ func OpenBy(driver, path string) (*Store, error) {
 }
 
 // start connects, brings the schema up to date, and reads what a leader will
-// need: a record that is damaged must end the process now, not be tried again
-// and again later.
+// need: a file that is damaged must end the process now, not be tried again and
+// again later.
 func (s *Store) start(driver string) (err error) {
 	if s.write, err = newWriter(driver, source(s.path, whileWriting...)); err != nil {
 		return err

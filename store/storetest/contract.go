@@ -19,8 +19,12 @@ import (
 // process was killed. A store that killed returned replaces the earlier ones.
 type Open func(t *testing.T) (s store.Store, killed func() store.Store)
 
+// Damage makes records of a table unreadable, as a disk does: the job's or the machine's
+// own, or all attempts of the job.
+type Damage func(t *testing.T, s store.Store, table, id string)
+
 // Contract tries one store.
-func Contract(t *testing.T, open Open) {
+func Contract(t *testing.T, open Open, damage Damage) {
 	for _, c := range []struct {
 		name string
 		try  func(*world)
@@ -47,12 +51,13 @@ func Contract(t *testing.T, open Open) {
 		{"history has a job with all its attempts, until it is pruned", tryHistoryWhole},
 		{"a page of history is bounded, and nothing is between two", tryHistoryBytes},
 		{"pruning forgets all but that the id was used", tryPrune},
+		{"one damaged record is set aside, and the rest is there", tryDamaged},
 		{"callers at the same time are judged one after the other", tryConcurrent},
 		{"a closed store does nothing", tryClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, killed := open(t)
-			w := &world{T: t, s: s, killed: killed}
+			w := &world{T: t, s: s, killed: killed, damage: func(table, id string) { damage(t, s, table, id) }}
 			if _, err := s.Load(0); !errors.Is(err, store.ErrDeposed) {
 				t.Fatalf("nobody has led yet, and nobody may load: %v", err)
 			}
@@ -68,6 +73,7 @@ type world struct {
 	writer
 	s      store.Store
 	killed func() store.Store
+	damage func(table, id string)
 }
 
 func (w *world) lead() {

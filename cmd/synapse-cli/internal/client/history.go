@@ -10,7 +10,9 @@ import (
 
 // Past tells of jobs that are over, the newest first, until there are no more, or
 // limit of them (0: all), or take refuses. more: there are others that fit.
-func (c *Client) Past(ctx context.Context, q *messages.History, limit int, take func([]*messages.PastJob) error) (more bool, err error) {
+func (c *Client) Past(
+	ctx context.Context, q *messages.History, limit int, take func(*messages.HistoryReply) error,
+) (more bool, err error) {
 	for told := 0; ; {
 		q.Limit = messages.MaxPageEntries
 		if limit > 0 {
@@ -20,7 +22,7 @@ func (c *Client) Past(ctx context.Context, q *messages.History, limit int, take 
 		if err != nil {
 			return false, err
 		}
-		if err := take(page.GetJobs()); err != nil {
+		if err := take(page); err != nil {
 			return false, err
 		}
 		told += len(page.GetJobs())

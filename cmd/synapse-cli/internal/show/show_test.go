@@ -163,6 +163,24 @@ func TestLooks(t *testing.T) {
 	})
 }
 
+// TestDamagedLooks: of a job whose record cannot be read there is little to show, and the reason.
+func TestDamagedLooks(t *testing.T) {
+	j := &messages.JobStatus{
+		Record: &messages.JobRecord{Id: "j9", Owner: &messages.Principal{Name: "ann"}},
+		Phase:  "damaged", Reason: "its record is damaged (…)",
+	}
+	for _, format := range []string{"", "wide", "json", "yaml"} {
+		var b bytes.Buffer
+		s := Style{NowMs: now, Format: format}
+		if err := errors.Join(Job(&b, s, j), DescribeJob(&b, s, j, nil), JobWhole(&b, s, j, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if text := b.String(); !strings.Contains(text, "j9") || !strings.Contains(text, "damaged") || !strings.Contains(text, j.Reason) {
+			t.Errorf("%s: it looks so:\n%s", format, text)
+		}
+	}
+}
+
 // TestObjectsAreSubmittable: the spec in -o yaml is that of a job file.
 func TestObjectsAreSubmittable(t *testing.T) {
 	var b bytes.Buffer

@@ -1,0 +1,93 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what a leader is handed to go on with, whatever database its rows
+// come from, and what of it is set aside. One record that cannot be read must not
+// close the store: its job, or its machine, is named and left as it is. A job is set
+// aside whole, for of a gang without one of its attempts nobody knows what it holds.
+
+// Living is all of that in the making. A database adds its rows in any order, the
+// jobs before their attempts.
+type Living struct {
+	loaded   actors.Loaded
+	attempts map[topology.JobID][]*messages.AttemptRecord
+	aside    map[topology.JobID]bool
+}
+
+// NewLiving begins with nothing.
+func NewLiving() *Living {
+	return &Living{attempts: map[topology.JobID][]*messages.AttemptRecord{}, aside: map[topology.JobID]bool{}}
+}
+
+// Job adds what was read of a live job, or that it could not be.
+func (l *Living) Job(id topology.JobID, owner string, record *messages.JobRecord, err error) {
+	if err != nil {
+		l.setAside(id, owner, err)
+		return
+	}
+	l.loaded.Jobs = append(l.loaded.Jobs, record)
+}
+
+// Attempt adds one attempt of such a job.
+func (l *Living) Attempt(job topology.JobID, record *messages.AttemptRecord, err error) {
+	if err != nil {
+		l.setAside(job, "", err)
+		return
+	}
+	l.attempts[job] = append(l.attempts[job], record)
+}
+
+// Node adds a machine.
+func (l *Living) Node(id topology.NodeID, record *messages.NodeRecord, err error) {
+	if err != nil {
+		l.loaded.Damaged = append(l.loaded.Damaged, actors.Damaged{Node: id, What: whatIsWrong(err)})
+		return
+	}
+	l.loaded.Nodes = append(l.loaded.Nodes, record)
+}
+
+func (l *Living) setAside(id topology.JobID, owner string, err error) {
+	if !l.aside[id] {
+		l.aside[id] = true
+		l.loaded.Damaged = append(l.loaded.Damaged, actors.Damaged{Job: id, Owner: owner, What: whatIsWrong(err)})
+	}
+}
+
+// Loaded ends it: jobs as they arrived, the attempts of each in the order of their tokens.
+func (l *Living) Loaded(arrival uint64) actors.Loaded {
+	out := l.loaded
+	out.Arrival = arrival
+	owners := map[topology.JobID]string{} // of jobs of which only an attempt is damaged
+	for _, j := range out.Jobs {
+		if l.aside[topology.JobID(j.Id)] {
+			owners[topology.JobID(j.Id)] = j.Owner.GetName()
+		}
+	}
+	for i := range out.Damaged {
+		d := &out.Damaged[i]
+		d.Owner = cmp.Or(d.Owner, owners[d.Job])
+	}
+	slices.SortFunc(out.Damaged, func(a, b actors.Damaged) int {
+		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Node, b.Node))
+	})
+	out.Jobs = slices.DeleteFunc(out.Jobs, func(j *messages.JobRecord) bool { return l.aside[topology.JobID(j.Id)] })
+	slices.SortFunc(out.Jobs, func(a, b *messages.JobRecord) int {
+		return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Id, b.Id))
+	})
+	for _, j := range out.Jobs {
+		of := l.attempts[topology.JobID(j.Id)]
+		slices.SortFunc(of, func(a, b *messages.AttemptRecord) int {
+			return messages.FromToken(a.Token).Compare(messages.FromToken(b.Token))
+		})
+		out.Attempts = append(out.Attempts, of...)
+	}
+	return out
+}
