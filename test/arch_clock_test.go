@@ -32,6 +32,7 @@ var wallUses = map[string]wallUse{
 	"actors/mirror_words.go":          {2, "in how long a job is tried again, as people see it"},
 	"actors/node_start.go":            {1, "when a task was found ended by a reboot, as people see it"},
 	"actors/node_stop.go":             {1, "when a task ended that was never started, as people see it"},
+	"actors/scheduler_damaged.go":     {2, "when a record was found damaged or given up, as people see it"},
 	"actors/scheduler_distrust.go":    {1, "when a machine was closed, as people see it"},
 	"actors/scheduler_drain.go":       {2, "when a drain ends, as people see it; and two times of one clock"},
 	"actors/scheduler_jobs.go":        {1, "when a job was submitted, as people see it: the queue goes by arrivals"},
