@@ -137,6 +137,11 @@ func (m *machine) restart() {
 	m.tenants = kept
 }
 
+// pardon forgets what the machine did badly.
+func (m *machine) pardon() {
+	m.launchFailed, m.doubts, m.untrue, m.benchWhy, m.benchedFor = 0, nil, 0, "", 0
+}
+
 // capacity is what is free there to plan with.
 func (m *machine) capacity() topology.Capacity {
 	l := m.ledger

@@ -112,6 +112,9 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 	}
 	s.edit(ctx, m, nodeEdit{
 		change: func(r *messages.NodeRecord) {
+			if r.MachineId != h.Origin.MachineId && r.Cordoned.GetBy().GetName() == closer {
+				r.Cordoned = nil // what people have said of the name stays, and not what its last machine did
+			}
 			r.MachineId, r.BootId, r.Announcement, r.Removed = h.Origin.MachineId, h.Origin.Incarnation.BootId, h.Announcement, nil
 			if r.JoinedUnixMs == 0 {
 				r.JoinedUnixMs = s.p.Clock.WallMs()
@@ -391,7 +394,7 @@ func (s *Scheduler) applyVerb(ctx actor.Context, m *machine, q *messages.ChangeN
 		s.remove(ctx, m)
 		return
 	case messages.NodeVerb_NODE_VERB_UNCORDON:
-		m.launchFailed, m.doubts, m.untrue, m.benchWhy, m.benchedFor = 0, nil, 0, "", 0
+		m.pardon()
 		s.disarmDrain(m)
 	case messages.NodeVerb_NODE_VERB_DRAIN:
 		s.armDrain(ctx, m)
@@ -411,7 +414,8 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 		ctx.Send(m.rack, expel{m.id})
 	}
 	s.fabric.Remove(m.id)
-	m.up, m.everUp, m.incarnation, m.ledger, m.tenants, m.obeys = false, true, nil, nil, nil, 0
+	m.up, m.everUp, m.incarnation, m.ledger, m.tenants, m.obeys, m.untruth = false, true, nil, nil, nil, 0, ""
+	m.pardon()
 	s.acquit(ctx, m)
 	s.recant(m)
 	ctx.Send(s.peers.mirror, NodeHidden{m.id})

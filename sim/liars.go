@@ -37,6 +37,9 @@ var lies = []struct {
 	{"shortage", lieShortage},
 }
 
+// LiePrefix stands before a lie's name where faults are counted.
+const LiePrefix = "lie-"
+
 // Lies are the names of all that a machine may lie about.
 func Lies() []string {
 	var names []string
@@ -79,7 +82,7 @@ func (w *World) repent(m *machine) {
 func (m *machine) tellLies(word messages.Message) messages.Message {
 	for _, l := range lies {
 		if slices.Contains(m.lies, l.name) && l.tell(m, word) {
-			m.w.fired("lie-" + l.name)
+			m.w.fired(LiePrefix + l.name)
 		}
 	}
 	if v, is := word.(interface{ Validate() error }); is && v.Validate() != nil {
@@ -313,13 +316,16 @@ func (w *World) rebuild(m *machine, a *messages.Announcement) {
 	}
 }
 
-// Rebuild changes how much memory a machine has, and which labels; its agent reads that when it starts again.
-func (w *World) Rebuild(number int, memory int64, labels ...*messages.Label) {
+// Rebuild changes how much memory a machine has, its rack, and which labels; its agent reads that when it starts again.
+func (w *World) Rebuild(number int, memory int64, rack string, labels ...*messages.Label) {
 	w.harms()
 	m := w.at(number)
 	a := copyOf(m.announcement)
 	if memory > 0 {
 		a.Total.MemoryBytes = memory
+	}
+	if rack != "" {
+		a.Place[len(a.Place)-1].Value = rack
 	}
 	a.Labels = labels
 	w.rebuild(m, a)

@@ -203,7 +203,7 @@ func (s *stage) rebuild(l line) string {
 	if shelf := l.word("shelf", ""); shelf != "" {
 		labels = append(labels, &messages.Label{Key: "shelf", Value: shelf})
 	}
-	s.w.Rebuild(l.machine(0), int64(l.number("mem", 0))<<30, labels...)
+	s.w.Rebuild(l.machine(0), int64(l.number("mem", 0))<<30, l.word("rack", ""), labels...)
 	return ""
 }
 

@@ -50,8 +50,8 @@
 //	                     a machine of another cluster comes with what it has from there, and a task; it gets the next number;
 //	                     ours: out of a restore drill, whose cluster has our id
 //	lie 2 port grants    a machine's agent lies about the things that are named (sim.Lies lists them); about none: it is honest again
-//	rebuild 2 mem=64 shelf=a
-//	                     its agent starts anew, with other memory and labels
+//	rebuild 2 mem=64 shelf=a rack=r9
+//	                     its agent starts anew, with other memory and labels, in another rack
 //	keep [KIND]          keeps the letters about gangs, or of a kind, from now on; keep off ends it
 //	replay [KIND] [slowly]
 //	                     delivers what was kept once more, in order, to whoever answers to the address now; slowly: one a second
