@@ -354,6 +354,10 @@ func lookAfterCommand(n *nest) {
 		}
 		for {
 			got, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&n.status)), unix.WNOHANG, 0, 0, 0)
+			if errno == 0 && got != 0 && n.status&0xff == statusStopped {
+				letGo(got, n.status>>8)
+				continue
+			}
 			if errno == syscall.EINTR || errno == 0 && got != 0 && got != n.pid {
 				continue
 			}
@@ -366,6 +370,20 @@ func lookAfterCommand(n *nest) {
 			endInitLife(n)
 		}
 	}
+}
+
+// letGo lets a process run that has called itself traced by its parent, which is us, and has stopped at a signal. It gets the
+// signal, but for the one that its own exec sends it.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func letGo(pid uintptr, signal uint32) {
+	if signal == uint32(unix.SIGTRAP) {
+		signal = 0
+	}
+	syscall.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, pid, 0, uintptr(signal), 0, 0)
 }
 
 // endInitLife tells how the command ended, and ends as it did.

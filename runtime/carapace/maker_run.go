@@ -111,7 +111,11 @@ func (m *maker) reap() unix.WaitStatus {
 	for m.status == nil {
 		var status unix.WaitStatus
 		_, err := unix.Wait4(m.pid, &status, 0, &m.usage)
-		if err == unix.EINTR || err == nil && status.Stopped() { // One that is traced, and killed meanwhile.
+		if err == nil && status.Stopped() { // One that is traced, and killed meanwhile, or calls itself traced by us.
+			letGo(uintptr(m.pid), uint32(status.StopSignal()))
+			continue
+		}
+		if err == unix.EINTR {
 			continue
 		}
 		if err != nil { // Somebody else in this process reaped our child: the status is lost, the death is certain.

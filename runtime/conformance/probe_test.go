@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"strings"
 	"testing"
@@ -38,6 +39,7 @@ var probes = map[string]func() error{
 	"userfault":     func() error { return call(unix.SYS_USERFAULTFD, 1, 0, 0) },
 	"mbind":         func() error { return call(unix.SYS_MBIND, 0, 0, 0) },
 	"inet":          func() error { return opened(unix.AF_INET) },
+	"traced":        traceOneself,
 	"init memory":   func() error { _, err := os.Open("/proc/1/mem"); return err },
 	"init binary":   func() error { _, err := os.Readlink("/proc/1/exe"); return err },
 	"init root":     func() error { _, err := os.ReadDir("/proc/1/root/"); return err },
@@ -63,6 +65,16 @@ func opened(domain int) error {
 		unix.Close(fd)
 	}
 	return err
+}
+
+// traceOneself names the parent as the tracer and has a signal come. It goes on, as if nobody traced it.
+func traceOneself() error {
+	runtime.LockOSThread()
+	signal.Notify(make(chan os.Signal, 1), unix.SIGUSR1)
+	if err := call(unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0); err != nil {
+		return err
+	}
+	return unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGUSR1)
 }
 
 // cloneUser makes a process in a user namespace of its own by clone3, whose flags no filter can see.

@@ -17,9 +17,10 @@ import (
 
 // plain is such a task.
 type plain struct {
-	k     *keeper
-	pid   int
-	death chan death // has one, once the command has ended
+	k      *keeper
+	pid    int
+	death  chan death // has one, once the command has ended
+	traced chan stop  // to the thread that forked the command
 }
 
 // death is how the command itself ended.
@@ -37,7 +38,24 @@ func (d death) fill(exit *Exit) {
 	}
 }
 
-func newPlain(k *keeper) *plain { return &plain{k: k, death: make(chan death, 1)} }
+// stop is a process that has called itself traced by its parent, and has stopped at a signal.
+type stop struct {
+	pid    int
+	signal syscall.Signal
+}
+
+// letGo lets it run, with the signal, but for the one that its own exec sends it. The kernel takes that from the thread
+// alone that forked it.
+func (s stop) letGo() {
+	if s.signal == syscall.SIGTRAP {
+		s.signal = 0
+	}
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_PTRACE, syscall.PTRACE_DETACH, uintptr(s.pid), 0, uintptr(s.signal), 0, 0)
+}
+
+func newPlain(k *keeper) *plain {
+	return &plain{k: k, death: make(chan death, 1), traced: make(chan stop)}
+}
 
 func (p *plain) start() *Exit {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -66,8 +84,13 @@ func (p *plain) spawnApart() *Exit {
 		var failed *Exit
 		p.pid, failed = spawn(p.k)
 		spawned <- failed
-		if failed == nil {
-			<-p.k.allGone
+		for failed == nil {
+			select {
+			case s := <-p.traced:
+				s.letGo()
+			case <-p.k.allGone:
+				return
+			}
 		}
 	}()
 	return <-spawned
@@ -87,6 +110,8 @@ func (p *plain) reap() {
 		case err != nil:
 			close(p.k.allGone)
 			return
+		case status.Stopped():
+			p.traced <- stop{pid, status.StopSignal()}
 		case pid == p.pid && (status.Exited() || status.Signaled()):
 			p.death <- death{status: status, peak: usage.Maxrss << 10}
 			p.k.ended <- struct{}{}
