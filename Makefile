@@ -90,7 +90,7 @@ sim: ## run the simulator: SEED=7 one seed, SEEDS=200 many, FIRST=1000 beginning
 	$(SIMULATE)
 
 scenario: ## replay the protocol's golden dialogues: NAME=x one of them, REWRITE=1 takes today's answers as golden
-	$(GO) test ./test -count=1 -run 'Scenario$(if $(NAME),.*/$(NAME))' $(if $(REWRITE),-rewrite)
+	$(GO) test ./test/scenario -count=1 -run 'Scenario$(if $(NAME),.*/$(NAME))' $(if $(REWRITE),-rewrite)
 
 fuzz: ## run every fuzz target for FUZZTIME each (20s)
 	@found=$$(grep -rHoE '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' --exclude-dir=tools --exclude-dir=testdata . | sort); \

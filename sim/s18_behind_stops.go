@@ -100,7 +100,7 @@ func (c *behindStops) onScanned(w *World) {
 		}
 		return
 	}
-	if p.paused || p.host.cut > 0 || w.store.outage > 0 || w.store.stalled > 0 || !w.calmButStore() {
+	if p.paused || p.host.cut > 0 || w.store.outage > 0 || w.store.stalled > w.engine.now || !w.calmButStore() {
 		delete(c.told, p.serial)
 		return
 	}

@@ -38,7 +38,7 @@ func TestFieldPageIsTrue(t *testing.T) {
 	for _, m := range regexp.MustCompile("`([A-Za-z0-9-]+)`").FindAllStringSubmatch(tables, -1) {
 		name := m[1]
 		named++
-		_, err := os.Stat(filepath.Join(scenarios, name+".txt"))
+		_, err := os.Stat(filepath.Join("testdata/scenarios", name+".txt"))
 		if there := err == nil || tests[name]; !there {
 			t.Errorf("docs/field.md names %s, which is no scenario and no test", name)
 		}

@@ -38,7 +38,7 @@ func main() {
 	flag.StringVar(&t.patches, "patches", "test/mutants", "the folder of *.patch files")
 	flag.StringVar(&t.program, "program", "./cmd/synapse-sim", "the simulator's package")
 	flag.StringVar(&t.world, "world", "small", "the simulator's world")
-	flag.StringVar(&t.tests, "tests", "./test", "the package of the golden dialogues")
+	flag.StringVar(&t.tests, "tests", "./test/scenario", "the package of the golden dialogues")
 	flag.IntVar(&t.seeds, "seeds", 400, "how many seeds a mutant may survive")
 	flag.IntVar(&t.atOnce, "at-once", 2, "how many mutants to try at a time")
 	flag.StringVar(&t.name, "name", "", "try only mutants whose name contains this")

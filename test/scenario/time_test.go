@@ -1,5 +1,5 @@
 // This file owns how time passes in a scenario, and what it may wait for.
-package test
+package scenario
 
 import (
 	"fmt"

@@ -1,6 +1,6 @@
 // This file owns a scenario's stage: the simulated world, what was heard in it since the last look, and the names that
 // people know its jobs and machines by.
-package test
+package scenario
 
 import (
 	"fmt"

@@ -1,5 +1,5 @@
 // This file owns what people do in a scenario: they submit, cancel, hold and change machines; and its end.
-package test
+package scenario
 
 import (
 	"strconv"

@@ -77,8 +77,8 @@
 //	counted NAME         whether something was counted that leaves no other trace, like node.fenced
 //	finish               heals all, waits until all is at rest: violations=0, or what broke
 //
-// `go test ./test -run Scenario -rewrite` takes today's answers as golden.
-package test
+// `go test ./test/scenario -rewrite` takes today's answers as golden.
+package scenario
 
 import (
 	"os"
@@ -89,7 +89,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-const scenarios = "testdata/scenarios"
+const scenarios = "../testdata/scenarios"
 
 // TestScenario plays every dialogue. One that does not end with finish would check nothing, and fails.
 func TestScenario(t *testing.T) {

@@ -1,5 +1,5 @@
 // This file owns the scenario that is too large for a dialogue: ten thousand jobs wait while ten thousand machines live.
-package test
+package scenario
 
 import (
 	"fmt"

@@ -1,5 +1,5 @@
 // This file owns what a scenario shows: letters, log lines, processes, books, and what users are told.
-package test
+package scenario
 
 import (
 	"fmt"

@@ -1,5 +1,5 @@
 // This file owns what goes wrong in a scenario, and letters that are kept, lost or delivered a second time.
-package test
+package scenario
 
 import (
 	"slices"
