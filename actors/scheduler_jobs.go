@@ -100,7 +100,8 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
 		// client's next question: whoever is acknowledged finds his job.
 		ctx.Send(s.peers.mirror, JobShown{&messages.JobStatus{Record: e.rec, Phase: "queued"}})
 		s.embody(ctx, e, e.rec, nil)
-		s.tell(ctx, e, submitReply(e.id, messages.Code_CODE_OK, "", "Job queued successfully", ""))
+		gang := messages.GangOf(e.rec.Spec)
+		s.tell(ctx, e, submitReply(e.id, messages.Code_CODE_OK, "", "Job queued successfully", s.fabric.Unknown(&gang)))
 	}
 }
 

@@ -78,6 +78,18 @@ func ToLabels(labels []topology.Label) []*Label {
 	return out
 }
 
+// FromNodes reads names of machines, in the order they were said.
+func FromNodes(names []string) []topology.NodeID {
+	if len(names) == 0 {
+		return nil
+	}
+	out := make([]topology.NodeID, len(names))
+	for i, name := range names {
+		out[i] = topology.NodeID(name)
+	}
+	return out
+}
+
 // FromGPU reads a device; where it sits on the bus is the launcher's business.
 func FromGPU(g *Gpu) topology.GPU {
 	return topology.GPU{ID: topology.GPUID(g.GetId()), Type: g.GetType(), MemoryBytes: g.GetMemoryBytes()}
@@ -95,14 +107,16 @@ func SameIncarnation(a, b *Incarnation) bool {
 	return a != nil && b != nil && a.BootId == b.BootId && a.StartedNs == b.StartedNs
 }
 
-// GangOf is the shape a spec asks for. Which machines to leave out is added by
-// whoever plans.
+// GangOf is the shape a spec asks for.
 func GangOf(spec *JobSpec) topology.Gang {
 	g := topology.Gang{
 		Replicas:  spec.GetGang().GetReplicasMin(),
 		Each:      FromResources(spec.GetEach()),
 		GPUType:   spec.GetGpuType(),
 		Selector:  FromLabels(spec.GetNodeSelector()),
+		Only:      FromNodes(spec.GetNodes()),
+		Exclude:   FromNodes(spec.GetExclude()),
+		Apart:     spec.GetGang().GetApart(),
 		Required:  spec.GetTopology().GetRequired(),
 		Preferred: spec.GetTopology().GetPreferred(),
 	}

@@ -79,6 +79,7 @@ type GangSpec struct {
 	ReplicasMax   int32                  `protobuf:"varint,2,opt,name=replicas_max,json=replicasMax,proto3" json:"replicas_max,omitempty"` // equal to replicas_min until gangs are elastic
 	Total         *Resources             `protobuf:"bytes,3,opt,name=total,proto3" json:"total,omitempty"`
 	Split         Split                  `protobuf:"varint,4,opt,name=split,proto3,enum=synapse.v1.Split" json:"split,omitempty"`
+	Apart         bool                   `protobuf:"varint,5,opt,name=apart,proto3" json:"apart,omitempty"` // of replicas: each on a machine of its own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -139,6 +140,13 @@ func (x *GangSpec) GetSplit() Split {
 		return x.Split
 	}
 	return Split_SPLIT_UNSPECIFIED
+}
+
+func (x *GangSpec) GetApart() bool {
+	if x != nil {
+		return x.Apart
+	}
+	return false
 }
 
 type TopologySpec struct {
@@ -331,6 +339,8 @@ type JobSpec struct {
 	LostGraceMs      int64                  `protobuf:"varint,21,opt,name=lost_grace_ms,json=lostGraceMs,proto3" json:"lost_grace_ms,omitempty"`            // wait for a lost machine to return with the attempt
 	StopWhenLostMs   int64                  `protobuf:"varint,22,opt,name=stop_when_lost_ms,json=stopWhenLostMs,proto3" json:"stop_when_lost_ms,omitempty"` // 0: tasks outlive the loss of the control plane
 	LimitsRequired   bool                   `protobuf:"varint,23,opt,name=limits_required,json=limitsRequired,proto3" json:"limits_required,omitempty"`     // refuse a machine that cannot enforce the limits
+	Nodes            []string               `protobuf:"bytes,24,rep,name=nodes,proto3" json:"nodes,omitempty"`                                              // only on these machines; none: on any
+	Exclude          []string               `protobuf:"bytes,25,rep,name=exclude,proto3" json:"exclude,omitempty"`                                          // never on these
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -526,17 +536,32 @@ func (x *JobSpec) GetLimitsRequired() bool {
 	return false
 }
 
+func (x *JobSpec) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *JobSpec) GetExclude() []string {
+	if x != nil {
+		return x.Exclude
+	}
+	return nil
+}
+
 var File_messages_job_proto protoreflect.FileDescriptor
 
 const file_messages_job_proto_rawDesc = "" +
 	"\n" +
 	"\x12messages/job.proto\x12\n" +
-	"synapse.v1\x1a\x14messages/names.proto\"\xa6\x01\n" +
+	"synapse.v1\x1a\x14messages/names.proto\"\xbc\x01\n" +
 	"\bGangSpec\x12!\n" +
 	"\freplicas_min\x18\x01 \x01(\x05R\vreplicasMin\x12!\n" +
 	"\freplicas_max\x18\x02 \x01(\x05R\vreplicasMax\x12+\n" +
 	"\x05total\x18\x03 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12'\n" +
-	"\x05split\x18\x04 \x01(\x0e2\x11.synapse.v1.SplitR\x05split\"i\n" +
+	"\x05split\x18\x04 \x01(\x0e2\x11.synapse.v1.SplitR\x05split\x12\x14\n" +
+	"\x05apart\x18\x05 \x01(\bR\x05apart\"i\n" +
 	"\fTopologySpec\x12\x1a\n" +
 	"\brequired\x18\x01 \x01(\tR\brequired\x12\x1c\n" +
 	"\tpreferred\x18\x02 \x01(\tR\tpreferred\x12\x1f\n" +
@@ -548,7 +573,7 @@ const file_messages_job_proto_rawDesc = "" +
 	"\vRestartSpec\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
-	"backoff_ms\x18\x02 \x01(\x03R\tbackoffMs\"\xcb\x06\n" +
+	"backoff_ms\x18\x02 \x01(\x03R\tbackoffMs\"\xfb\x06\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -573,7 +598,9 @@ const file_messages_job_proto_rawDesc = "" +
 	"\arestart\x18\x14 \x01(\v2\x17.synapse.v1.RestartSpecR\arestart\x12\"\n" +
 	"\rlost_grace_ms\x18\x15 \x01(\x03R\vlostGraceMs\x12)\n" +
 	"\x11stop_when_lost_ms\x18\x16 \x01(\x03R\x0estopWhenLostMs\x12'\n" +
-	"\x0flimits_required\x18\x17 \x01(\bR\x0elimitsRequired*>\n" +
+	"\x0flimits_required\x18\x17 \x01(\bR\x0elimitsRequired\x12\x14\n" +
+	"\x05nodes\x18\x18 \x03(\tR\x05nodes\x12\x18\n" +
+	"\aexclude\x18\x19 \x03(\tR\aexclude*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +

@@ -30,6 +30,8 @@ const (
 	MaxMounts = 4_096
 	// MaxLabels bounds the labels of one thing, and what one selector asks for.
 	MaxLabels = 64
+	// MaxNamedMachines bounds the machines that a job names, and those that it leaves out.
+	MaxNamedMachines = 1_024
 	// MaxPriority bounds a job's priority both ways.
 	MaxPriority = 1_000_000
 	// MaxRestarts bounds restart.limit.

@@ -128,6 +128,8 @@ func (x *JobSpec) validTotal() error {
 	switch {
 	case g.GetReplicasMin() != 0 || g.GetReplicasMax() != 0:
 		return refuse("gang.replicas_min", "is given beside a total", "give gang.replicas, or gang.total")
+	case g.GetApart():
+		return refuse("gang.apart", "is given beside a total", "leave it out: a total has one task on each machine")
 	case x.GetEach() != nil:
 		return refuse("each", "is given beside a total", "a total is split over machines: leave the amount of one task out")
 	case total.GetMilliGpu()%1000 != 0:
@@ -156,10 +158,40 @@ func (x *JobSpec) validMachines() error {
 	return first(
 		text("gpu_type", x.GetGpuType(), MaxNameBytes),
 		labels("node_selector", x.GetNodeSelector()),
+		machines("nodes", x.GetNodes()),
+		machines("exclude", x.GetExclude()),
+		x.validNames(),
 		nameOrNone("topology.required", t.GetRequired()),
 		nameOrNone("topology.preferred", t.GetPreferred()),
 		duration("topology.patience_ms", t.GetPatienceMs()),
 	)
+}
+
+// machines checks names of machines. Whether there are such is not asked here.
+func machines(field string, names []string) error {
+	if len(names) > MaxNamedMachines {
+		return refuse(field, fmt.Sprintf("has %d entries, more than %d", len(names), MaxNamedMachines),
+			"give the machines a label, and select by that")
+	}
+	for i, name := range names {
+		if err := id("", name); err != nil {
+			return in(field, at(i, err))
+		}
+		if slices.Contains(names[:i], name) {
+			return in(field, at(i, refuse("", fmt.Sprintf("%q is there twice", name), "")))
+		}
+	}
+	return nil
+}
+
+// validNames: a machine cannot be asked for and left out.
+func (x *JobSpec) validNames() error {
+	for i, name := range x.GetExclude() {
+		if slices.Contains(x.GetNodes(), name) {
+			return in("exclude", at(i, refuse("", fmt.Sprintf("%q is among nodes too", name), "take it out of one of them")))
+		}
+	}
+	return nil
 }
 
 // validProcess checks what runs.

@@ -103,6 +103,9 @@ func (w *World) baseSpec() *messages.JobSpec {
 	if len(w.client.jobs)%3 == 0 {
 		spec.GpuType = "H100" // as all machines have it; no chance is spent on it
 	}
+	if len(w.client.jobs)%8 == 3 { // likewise
+		spec.Exclude = []string{string(w.machines[len(w.client.jobs)%len(w.machines)].id)}
+	}
 	switch {
 	case s.chance(0.06):
 		run.exit, run.rank, run.runs = int32(1+s.below(3)), 0, int32(s.below(3))

@@ -49,7 +49,9 @@ func (w *World) fits(spec *messages.JobSpec, room func(*machine) (topology.Capac
 	byPlace := map[string]int64{}
 	for _, m := range w.machines {
 		c, usable := room(m)
-		if !usable {
+		id := string(m.id)
+		named := len(spec.GetNodes()) == 0 || slices.Contains(spec.GetNodes(), id)
+		if !usable || !named || slices.Contains(spec.GetExclude(), id) {
 			continue
 		}
 		place := ""
@@ -57,7 +59,11 @@ func (w *World) fits(spec *messages.JobSpec, room func(*machine) (topology.Capac
 			place = w.placeOf(string(m.id), level)
 		}
 		if spec.Each != nil {
-			byPlace[place] += members(c, messages.FromResources(spec.Each))
+			n := members(c, messages.FromResources(spec.Each))
+			if spec.GetGang().GetApart() {
+				n = min(n, 1)
+			}
+			byPlace[place] += n
 		} else {
 			byPlace[place] += int64(c.WholeGPUs) * topology.WholeGPU
 		}

@@ -8,7 +8,8 @@ import (
 )
 
 // shapeKept is S7: what is committed is what was asked for — every rank once,
-// its amount, its devices, and all in one domain of the required level. A port is
+// its amount, its devices, and all in one domain of the required level, on none but
+// the machines that it names, on none that it leaves out, and each apart where it says so. A port is
 // set aside on rank 0's machine, where the members meet, and on no other. Every
 // member is told just that: who is where, and where rank 0 listens.
 type shapeKept struct{ notQuiet }
@@ -118,6 +119,23 @@ func (c *shapeKept) committed(w *World, spec *messages.JobSpec, a *messages.Atte
 		w.violate(c.Name(), "%s: has %d members, asked were %d", a.Job, len(a.Places), n)
 	}
 	c.together(w, spec, a)
+	c.named(w, spec, a)
+}
+
+// named checks the machines that a job names.
+func (c *shapeKept) named(w *World, spec *messages.JobSpec, a *messages.AttemptRecord) {
+	var last string
+	for _, p := range a.Places {
+		switch {
+		case len(spec.GetNodes()) > 0 && !slices.Contains(spec.GetNodes(), p.Node):
+			w.violate(c.Name(), "%s names %v, and is on %s", a.Job, spec.GetNodes(), p.Node)
+		case slices.Contains(spec.GetExclude(), p.Node):
+			w.violate(c.Name(), "%s leaves %v out, and is on %s", a.Job, spec.GetExclude(), p.Node)
+		case spec.GetGang().GetApart() && p.Node == last:
+			w.violate(c.Name(), "%s has two members on %s, and each is to be on a machine of its own", a.Job, p.Node)
+		}
+		last = p.Node
+	}
 }
 
 // devices checks that a grant's shares are the amount, of devices that the

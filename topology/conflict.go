@@ -12,6 +12,10 @@ type ConstraintKind uint8
 const (
 	// OnExcluded: machines that the gang leaves out.
 	OnExcluded ConstraintKind = iota
+	// OnNamed: machines that the gang may go to alone.
+	OnNamed
+	// OnApart: each task on a machine of its own.
+	OnApart
 	// OnMemory and OnCPU: the amounts beside the devices.
 	OnMemory
 	OnCPU
@@ -44,6 +48,10 @@ func (c Constraint) String() string {
 	switch c.Kind {
 	case OnExcluded:
 		return "machines excluded"
+	case OnNamed:
+		return "machines named"
+	case OnApart:
+		return "each task on a machine of its own"
 	case OnMemory:
 		return "the memory asked for"
 	case OnCPU:
@@ -77,6 +85,12 @@ func (x *explainer) constraints() []Constraint {
 	if len(g.Exclude) > 0 {
 		all = append(all, Constraint{Kind: OnExcluded})
 	}
+	if len(g.Only) > 0 {
+		all = append(all, Constraint{Kind: OnNamed})
+	}
+	if g.Apart && g.Split == SplitNone && g.Replicas > 1 {
+		all = append(all, Constraint{Kind: OnApart})
+	}
 	if amount.MemoryBytes > 0 && (amount.MilliCPU > 0 || amount.MilliGPU > 0) {
 		all = append(all, Constraint{Kind: OnMemory})
 	}
@@ -104,6 +118,10 @@ func (s supposition) drop(c Constraint) supposition {
 	switch c.Kind {
 	case OnExcluded:
 		s.gang.Exclude = nil
+	case OnNamed:
+		s.gang.Only = nil
+	case OnApart:
+		s.gang.Apart = false
 	case OnMemory:
 		s.gang.Each.MemoryBytes, s.gang.Total.MemoryBytes = 0, 0
 	case OnCPU:

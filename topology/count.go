@@ -2,11 +2,9 @@ package topology
 
 // This file owns counting: what the machines of one shelf hold for one rate.
 
-import "slices"
-
 // count counts one shelf.
 func (l *lens) count(sh *shelf) cell {
-	if l.idle || l.all || l.gpus == 0 || l.rate.whole || len(l.hidden) > 0 {
+	if l.idle || l.all || l.gpus == 0 || l.rate.whole || l.named != nil || l.out != nil {
 		return l.countAny(sh)
 	}
 	var c cell
@@ -52,17 +50,23 @@ func (l *lens) lacks(r *room, units uint8) bool {
 	return r.cpu < n.MilliCPU || r.mem < n.MemoryBytes
 }
 
+// serves reports whether a machine is of the kind that is asked for, and named where
+// machines are named. One that is left out still is: what it has counts as what there is.
+func (l *lens) serves(sh *shelf, i int) bool {
+	return l.match[sh.rooms[i].kind] && (l.named == nil || l.named[sh.seats[i].id])
+}
+
 // countAny counts a shelf for every rate that is not a plain number of devices.
 func (l *lens) countAny(sh *shelf) cell {
 	var c cell
 	for i := range sh.rooms {
-		if !l.match[sh.rooms[i].kind] {
+		if !l.serves(sh, i) {
 			continue
 		}
 		r := sh.rooms[i].supposed(l.idle, l.all)
 		free, total := l.currency(&r)
 		c.total += total
-		if !r.usable || len(l.hidden) > 0 && slices.Contains(l.hidden, sh.seats[i]) {
+		if !r.usable || l.out[sh.seats[i].id] {
 			continue
 		}
 		c.free += free
@@ -142,10 +146,7 @@ func (l *lens) gradePart(r *room, s *seat) (size int64, whole bool) {
 // look grades one machine as count does, with everything that leaves it out.
 func (l *lens) look(sh *shelf, i int) (units, size int64, whole bool) {
 	r := sh.rooms[i].supposed(l.idle, l.all)
-	if !l.match[r.kind] {
-		return 0, 0, false
-	}
-	if !r.usable || len(l.hidden) > 0 && slices.Contains(l.hidden, sh.seats[i]) {
+	if !r.usable || !l.serves(sh, i) || l.out[sh.seats[i].id] {
 		return 0, 0, false
 	}
 	return l.grade(&r, sh.seats[i])

@@ -13,9 +13,9 @@ package topology
 // Two gangs that differ only in how many units they want read the same index.
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
+	"strconv"
 )
 
 // unitLimit bounds the units counted of one machine; no gang is as large.
@@ -28,6 +28,7 @@ type rate struct {
 	den            int64
 	part           int64 // thousandths of one device; then there is one unit
 	whole          bool
+	apart          bool // a machine holds one unit at most
 }
 
 type demand struct {
@@ -42,6 +43,7 @@ func demandOf(g *Gang) demand {
 	d := demand{gpuType: g.GPUType}
 	if g.Split == SplitNone {
 		d.problem = d.setReplicas(g.Each, int64(g.Replicas))
+		d.apart = g.Apart && g.Replicas > 1
 	} else {
 		d.problem = d.setTotal(g.Total, g.Split)
 	}
@@ -129,6 +131,14 @@ func (r *rate) fit(m *room) int64 {
 	if r.mem > 0 {
 		h = min(h, mulDiv(m.mem, r.den, r.mem))
 	}
+	return r.capped(h)
+}
+
+// capped is how many of the units that a machine has room for it may be given.
+func (r *rate) capped(h int64) int64 {
+	if r.apart {
+		return min(h, 1)
+	}
 	return h
 }
 
@@ -175,14 +185,16 @@ type Shape struct {
 	each, total         Resources
 	gpuType             string
 	required, preferred string
-	selector, exclude   string
+	selector            string
+	only, exclude       string
+	apart               bool
 }
 
 // Shape reduces a gang to its shape.
 func (g Gang) Shape() Shape {
 	s := Shape{split: g.Split, gpuType: g.GPUType, required: g.Required, preferred: g.Preferred}
 	if g.Split == SplitNone {
-		s.replicas, s.each = g.Replicas, g.Each
+		s.replicas, s.each, s.apart = g.Replicas, g.Each, g.Apart && g.Replicas > 1
 	} else {
 		s.total = g.Total
 	}
@@ -191,10 +203,16 @@ func (g Gang) Shape() Shape {
 		sortLabels(labels)
 		s.selector = string(appendLabels(nil, slices.Compact(labels)))
 	}
-	if len(g.Exclude) > 0 {
-		ids := slices.Clone(g.Exclude)
-		slices.Sort(ids)
-		s.exclude = fmt.Sprintf("%q", slices.Compact(ids))
-	}
+	s.only, s.exclude = string(appendNames(nil, slices.Clone(g.Only))), string(appendNames(nil, slices.Clone(g.Exclude)))
 	return s
+}
+
+// appendNames writes a set of machines, one text per set whatever their order, and sorts them.
+func appendNames(b []byte, ids []NodeID) []byte {
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		b = append(strconv.AppendInt(b, int64(len(id)), 10), ':')
+		b = append(b, id...)
+	}
+	return b
 }

@@ -118,7 +118,6 @@ func (x *explainer) fits(s supposition) bool {
 	if !q.start(&x.f.work.refusal) {
 		return false
 	}
-	defer q.finish()
 	return q.find()
 }
 
@@ -131,7 +130,7 @@ func (x *explainer) visit(r *Refusal, holders func(NodeID) []Holder, e *Explanat
 			continue
 		}
 		for i, s := range sh.seats {
-			if r.Level == NodeLevel && string(s.id) != r.Domain {
+			if r.Level == NodeLevel && string(s.id) != r.Domain || r.Named && !slices.Contains(x.g.Only, s.id) {
 				continue
 			}
 			x.census(&d, &sh.rooms[i], s, e)
@@ -170,7 +169,7 @@ func (x *explainer) census(d *demand, r *room, s *seat, e *Explanation) {
 	c := &e.Best
 	c.Machines++
 	switch {
-	case !x.f.kinds.all[r.kind].matches(x.g.GPUType, x.g.Selector):
+	case !x.matches(s):
 		c.WrongKind++
 		return
 	case s.why != "":

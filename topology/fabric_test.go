@@ -99,7 +99,7 @@ func TestFabricFollowsChanges(t *testing.T) {
 func checkLenses(t *rapid.T, f *Fabric) {
 	for _, l := range f.lenses.all {
 		l.refresh(f)
-		fresh := &lens{lensKey: l.lensKey, selects: l.selects}
+		fresh := &lens{lensKey: l.lensKey, selects: l.selects, named: l.named, out: l.out}
 		fresh.prepare()
 		fresh.refresh(f)
 		if !slices.Equal(l.cells, fresh.cells) || l.loose != fresh.loose || l.whole != fresh.whole {

@@ -68,11 +68,7 @@ func (d *demand) worth() int64 {
 }
 
 func (f *Fabric) lensOf(w *likely, idle bool) *lens {
-	key := lensKey{rate: w.demand.rate, gpuType: w.demand.gpuType, idle: idle, all: idle}
-	if len(w.Gang.Selector) > 0 {
-		key.selector = f.selectorText(w.Gang.Selector)
-	}
-	return f.lens(key, w.Gang.Selector)
+	return f.lens(f.keyOf(&w.demand, &w.Gang, idle, idle), &w.Gang)
 }
 
 // useful is how many units of a rack a gang of the forecast can use: as many as

@@ -21,8 +21,10 @@ type lensKey struct {
 	rate
 	gpuType  string
 	selector string
-	idle     bool // machines are taken to be idle
-	all      bool // machines that may not be used are taken in
+	only     string // machines that are named
+	exclude  string // and those that are left out
+	idle     bool   // machines are taken to be idle
+	all      bool   // machines that may not be used are taken in
 }
 
 // cell is what a lens knows of one shelf. The masks tell which numbers of units
@@ -47,6 +49,8 @@ type tierCount struct {
 type lens struct {
 	lensKey
 	selects []Label
+	named   map[NodeID]bool // nil: all
+	out     map[NodeID]bool
 
 	match   []bool // per kind
 	kinds   uint64
@@ -61,9 +65,8 @@ type lens struct {
 	loose   [64]int32 // shelves per bucket
 	whole   [64]int32
 
-	units  []uint8 // per number of free devices, how many units they are enough for
-	needs  []Resources
-	hidden []*seat // machines that are left out for one question
+	units []uint8 // per number of free devices, how many units they are enough for
+	needs []Resources
 }
 
 const (
@@ -87,7 +90,7 @@ func (l *lens) prepare() {
 		return
 	}
 	for n := int64(0); n <= tableDevices; n++ {
-		l.units = append(l.units, uint8(n/l.gpus))
+		l.units = append(l.units, uint8(l.capped(n/l.gpus)))
 		l.needs = append(l.needs, l.need(n))
 	}
 }

@@ -26,15 +26,26 @@ func newLensCache() lensCache { return lensCache{all: map[lensKey]*lens{}} }
 func (c *lensCache) knows(key lensKey) bool { return c.brief || c.all[key] != nil }
 
 // lens finds the lens of a key, or makes it, and brings it up to date.
-func (f *Fabric) lens(key lensKey, selector []Label) *lens {
+func (f *Fabric) lens(key lensKey, g *Gang) *lens {
 	l := f.lenses.all[key]
 	if l == nil {
-		l = f.newLens(key, selector)
+		l = f.newLens(key, g)
 	}
 	f.lenses.clock++
 	l.used = f.lenses.clock
 	l.refresh(f)
 	return l
+}
+
+// keyOf is the key of the lens through which a gang's demand is seen.
+func (f *Fabric) keyOf(d *demand, g *Gang, idle, all bool) lensKey {
+	key := lensKey{
+		rate: d.rate, gpuType: d.gpuType, idle: idle, all: all, only: f.namesText(g.Only), exclude: f.namesText(g.Exclude),
+	}
+	if len(g.Selector) > 0 {
+		key.selector = f.selectorText(g.Selector)
+	}
+	return key
 }
 
 // bare is the key without CPU and memory.
@@ -43,14 +54,14 @@ func (k lensKey) bare() lensKey {
 	return k
 }
 
-func (f *Fabric) newLens(key lensKey, selector []Label) *lens {
+func (f *Fabric) newLens(key lensKey, g *Gang) *lens {
 	c := &f.lenses
 	if c.brief {
 		if c.spare == nil {
 			c.spare = &lens{}
 		}
 		l := c.spare
-		l.lensKey, l.selects = key, selector
+		l.lensKey, l.selects, l.named, l.out = key, g.Selector, setOf(g.Only), setOf(g.Exclude)
 		l.counted, l.match = false, l.match[:0]
 		l.prepare()
 		return l
@@ -58,10 +69,21 @@ func (f *Fabric) newLens(key lensKey, selector []Label) *lens {
 	for len(c.all) >= max(lensFewest, lensBudget/(lensCost*(len(f.plan.shelves)+1))) {
 		c.drop()
 	}
-	l := &lens{lensKey: key, selects: slices.Clone(selector)}
+	l := &lens{lensKey: key, selects: slices.Clone(g.Selector), named: setOf(g.Only), out: setOf(g.Exclude)}
 	l.prepare()
 	c.all[key] = l
 	return l
+}
+
+func setOf(ids []NodeID) map[NodeID]bool {
+	if len(ids) == 0 {
+		return nil
+	}
+	set := make(map[NodeID]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
 }
 
 // drop forgets the lens that was not used for longest.
@@ -82,7 +104,23 @@ func (f *Fabric) selectorText(selector []Label) string {
 	w.labels = append(w.labels[:0], selector...)
 	sortLabels(w.labels)
 	w.labels = slices.Compact(w.labels)
-	w.text = appendLabels(w.text[:0], w.labels)
+	return f.remembered(appendLabels(w.text[:0], w.labels))
+}
+
+// namesText names a set of machines, likewise.
+func (f *Fabric) namesText(ids []NodeID) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	w := &f.work
+	w.names = append(w.names[:0], ids...)
+	return f.remembered(appendNames(w.text[:0], w.names))
+}
+
+// remembered is a text as it was met first, so that it costs memory once.
+func (f *Fabric) remembered(text []byte) string {
+	w := &f.work
+	w.text = text
 	if s, ok := f.kinds.selectors[string(w.text)]; ok {
 		return s
 	}
@@ -96,28 +134,3 @@ func (f *Fabric) selectorText(selector []Label) string {
 
 // selectorLimit bounds the texts that are remembered.
 const selectorLimit = 4096
-
-// hide leaves machines out of the lens for one question; unhide ends it. Only
-// the lens knows: to every other one nothing has changed.
-func (l *lens) hide(f *Fabric, ids []NodeID) {
-	for _, id := range ids {
-		if s := f.seats[id]; s != nil {
-			l.hidden = append(l.hidden, s)
-		}
-	}
-	for _, s := range l.hidden {
-		l.recount(f, int(s.shelf.at))
-	}
-}
-
-func (l *lens) unhide(f *Fabric) {
-	if len(l.hidden) == 0 {
-		return
-	}
-	shown := l.hidden
-	l.hidden = nil
-	for _, s := range shown {
-		l.recount(f, int(s.shelf.at))
-	}
-	l.hidden = shown[:0]
-}

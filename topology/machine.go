@@ -48,9 +48,11 @@ type Gang struct {
 	Split     Split
 	GPUType   string
 	Selector  []Label
-	Exclude   []NodeID
-	Required  string // level name; "" means anywhere
-	Preferred string // level name; "" means as close as possible
+	Only      []NodeID // no other machines; none: any
+	Exclude   []NodeID // never these
+	Apart     bool     // each replica on a machine of its own
+	Required  string   // level name; "" means anywhere
+	Preferred string   // level name; "" means as close as possible
 }
 
 // Slot is one member's place.

@@ -54,7 +54,13 @@ func (x *explainer) detail(r *Refusal, idle bool) {
 
 // serves reports whether a machine is one that the gang may go to.
 func (x *explainer) serves(s *seat) bool {
-	return x.f.kinds.all[s.kind].matches(x.g.GPUType, x.g.Selector) && !slices.Contains(x.g.Exclude, s.id)
+	return x.matches(s) && !slices.Contains(x.g.Exclude, s.id)
+}
+
+// matches reports whether a machine is of the kind that is asked for, and named where
+// machines are named.
+func (x *explainer) matches(s *seat) bool {
+	return x.f.kinds.all[s.kind].matches(x.g.GPUType, x.g.Selector) && (len(x.g.Only) == 0 || slices.Contains(x.g.Only, s.id))
 }
 
 // offer is what a room has of what is demanded.
@@ -112,7 +118,12 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 	case Senseless:
 		return ""
 	}
+	if nobody := f.Unknown(&g); nobody != "" {
+		return nobody + ": " + f.names(&g) + ", " + later
+	}
 	switch {
+	case len(g.Only) > 0:
+		return "ask for less, or name more machines, " + later
 	case r.Near.Node != "":
 		return "ask for less in a task, " + later
 	case r.Level != "":
@@ -123,6 +134,9 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 
 // Unmet is what a gang selects by that no machine here is or has.
 func (f *Fabric) Unmet(g *Gang) string {
+	if nobody := f.Unknown(&Gang{Only: g.Only}); nobody != "" && !slices.ContainsFunc(g.Only, func(id NodeID) bool { return f.seats[id] != nil }) {
+		return nobody
+	}
 	var parts []string
 	if g.GPUType != "" {
 		parts = append(parts, "GPUs of type "+g.GPUType)
@@ -142,10 +156,26 @@ func (f *Fabric) Unmet(g *Gang) string {
 	switch {
 	case len(alone) > 0:
 		return "no machine here has " + strings.Join(alone, " or ")
+	case len(g.Only) > 0 && len(parts) > 0:
+		return "no machine that it names has " + strings.Join(parts, " and ")
 	case len(parts) > 1:
 		return "no machine here has " + strings.Join(parts, " and ") + " at once"
 	}
 	return "no machine here is of that kind"
+}
+
+// Unknown is which machines a gang names, or leaves out, that are not here; "" where all are.
+func (f *Fabric) Unknown(g *Gang) string {
+	var names []string
+	for _, id := range slices.Concat(g.Only, g.Exclude) {
+		if f.seats[id] == nil && !slices.Contains(names, string(id)) {
+			names = append(names, string(id))
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return "no machine here is called " + listed(names)
 }
 
 // names lists what there is in place of what was asked for and is not there.
@@ -178,6 +208,13 @@ func (f *Fabric) names(g *Gang) string {
 		case !values[l.Key][l.Value]:
 			parts = append(parts, theseAre("values of "+l.Key, values[l.Key]))
 		}
+	}
+	if f.Unknown(g) != "" {
+		machines := map[string]bool{}
+		for id := range f.seats { //order: they are sorted
+			machines[string(id)] = true
+		}
+		parts = append(parts, theseAre("machines", machines))
 	}
 	if parts == nil {
 		return "each of them is there alone"

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -52,6 +53,38 @@ func TestRefusalsSayWhichResource(t *testing.T) {
 		}
 		if got := f.WayOut(c.gang, r); got != c.out {
 			t.Errorf("%s\n the way out is %s\n            want %s", r, got, c.out)
+		}
+	}
+}
+
+// TestNamedMachines: a gang goes only where it says, and is told what else would do.
+func TestNamedMachines(t *testing.T) {
+	f := NewFabric([]string{"rack"})
+	for i, id := range []NodeID{"n1", "n2", "n3"} {
+		f.Join(Machine{ID: id, Place: []string{"r1"}, Total: Resources{MilliGPU: 8000, MilliCPU: 64_000, MemoryBytes: 64 * gib}}, Capacity{MilliCPU: 64_000, MemoryBytes: 64 * gib, WholeGPUs: int32(4 * i)})
+	}
+	for _, c := range []struct {
+		gang Gang
+		on   string
+		why  string
+	}{
+		{Gang{Replicas: 1, Each: Resources{MilliGPU: 4000}, Only: []NodeID{"n3", "n9"}}, "[n3]", ""},
+		{Gang{Replicas: 1, Each: Resources{MilliGPU: 4000}, Only: []NodeID{"n1"}}, "[]", "would start now on other machines than those named"},
+		{Gang{Replicas: 2, Each: Resources{MilliGPU: 4000}, Exclude: []NodeID{"n2"}}, "[n3 n3]", ""},
+		{Gang{Replicas: 2, Each: Resources{MilliGPU: 4000}, Apart: true}, "[n2 n3]", ""},
+		{Gang{Replicas: 3, Each: Resources{MilliGPU: 4000}, Exclude: []NodeID{"n2"}}, "[]", "without excluding machines"},
+		{Gang{Replicas: 3, Each: Resources{MilliGPU: 4000}, Apart: true}, "[]", "with several tasks on one machine"},
+	} {
+		p, _ := Place(f, c.gang)
+		nodes := []NodeID{}
+		for _, s := range p.Slots {
+			nodes = append(nodes, s.Node)
+		}
+		if got := fmt.Sprint(nodes); got != c.on {
+			t.Errorf("%+v is placed on %s, want %s", c.gang, got, c.on)
+		}
+		if e := Explain(f, c.gang, nil).String(); !strings.Contains(e, c.why) {
+			t.Errorf("%+v: %s; want %q in it", c.gang, e, c.why)
 		}
 	}
 }

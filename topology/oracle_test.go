@@ -25,7 +25,7 @@ type oracle struct {
 func (o *oracle) candidates(g Gang) []spot {
 	var out []spot
 	for _, s := range o.spots {
-		ok := s.why == "" && !slices.Contains(g.Exclude, s.m.ID)
+		ok := s.why == "" && !slices.Contains(g.Exclude, s.m.ID) && (g.Only == nil || slices.Contains(g.Only, s.m.ID))
 		ok = ok && (g.GPUType == "" || g.GPUType == s.m.GPUType)
 		for _, want := range g.Selector {
 			ok = ok && slices.Contains(s.m.Labels, want)
@@ -102,9 +102,9 @@ func (o *oracle) fewestRacks(g Gang, domain []spot) int {
 func holds(spots []spot, g Gang) bool {
 	switch {
 	case g.Split == SplitNone:
-		return holdsReplicas(spots, g.Each, int(g.Replicas))
+		return holdsReplicas(spots, g.Each, int(g.Replicas), g.Apart)
 	case g.Total.MilliGPU > 0 && g.Total.MilliGPU < WholeGPU, g.Total.MilliGPU == 0 && g.Total.MilliCPU == 0:
-		return holdsReplicas(spots, g.Total, 1)
+		return holdsReplicas(spots, g.Total, 1, false)
 	case g.Total.MilliGPU > 0 && g.Split == SplitWhole:
 		return holdsWhole(spots, g.Total)
 	}
@@ -119,11 +119,13 @@ func holds(spots []spot, g Gang) bool {
 	return units >= unitsOf(g.Total)
 }
 
-func holdsReplicas(spots []spot, each Resources, n int) bool {
+func holdsReplicas(spots []spot, each Resources, n int, apart bool) bool {
 	for _, s := range spots {
 		free := s.free
 		for n > 0 && takeOne(&free, each) {
-			n--
+			if n--; apart {
+				break
+			}
 		}
 	}
 	return n == 0

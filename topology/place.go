@@ -63,6 +63,7 @@ type scratch struct {
 	whole   []uint64
 	mix     mix
 	labels  []Label
+	names   []NodeID
 	text    []byte
 }
 
@@ -84,7 +85,6 @@ func PlaceInto(f *Fabric, g *Gang, r *Refusal) (p Placement, ok bool) {
 	if !s.start(r) {
 		return Placement{}, false
 	}
-	defer s.finish()
 	if !s.find() {
 		s.refuse(r)
 		return Placement{}, false
@@ -102,7 +102,6 @@ func Feasible(f *Fabric, g Gang) (bool, *Refusal) {
 	s.idle, s.all = true, true
 	r := &f.work.refusal
 	if s.start(r) {
-		defer s.finish()
 		if s.find() {
 			return true, nil
 		}
@@ -169,22 +168,15 @@ func (f *Fabric) levelOf(tier int) string {
 // few lenses instead of one each.
 func (s *search) look() {
 	f := s.f
-	key := lensKey{rate: s.demand.rate, gpuType: s.demand.gpuType, idle: s.idle, all: s.all}
-	if len(s.g.Selector) > 0 {
-		key.selector = f.selectorText(s.g.Selector)
-	}
+	key := f.keyOf(&s.demand, s.g, s.idle, s.all)
 	if bare := key.bare(); key.gpus > 0 && bare != key && !f.lenses.knows(key) {
-		s.lens = f.lens(bare, s.g.Selector)
+		s.lens = f.lens(bare, s.g)
 		if !s.find() {
-			s.lens.hide(f, s.g.Exclude)
 			return
 		}
 	}
-	s.lens = f.lens(key, s.g.Selector)
-	s.lens.hide(f, s.g.Exclude)
+	s.lens = f.lens(key, s.g)
 }
-
-func (s *search) finish() { s.lens.unhide(s.f) }
 
 // find looks for the lowest level that holds the gang, and for the tightest
 // domain there.

@@ -41,6 +41,8 @@ type Refusal struct {
 	Idle bool
 	// Patient: a coarser level would be permitted later.
 	Patient bool
+	// Named: only machines that it names were looked at. Excluded: it leaves some out.
+	Named, Excluded bool
 	// Near is the machine that comes nearest, where somebody has looked for it.
 	Near Nearest
 	// Unmet is what no machine here has, likewise.
@@ -57,7 +59,7 @@ func (s *search) refuse(r *Refusal) {
 	tier := &s.lens.tiers[t]
 	*r = Refusal{
 		Level: s.f.levelOf(s.widest), Units: s.demand.units, Idle: s.idle,
-		rate: s.demand.rate, split: s.g.Split,
+		rate: s.demand.rate, split: s.g.Split, Named: len(s.g.Only) > 0, Excluded: len(s.g.Exclude) > 0,
 	}
 	if s.lens.tiers[0].total[0] == 0 {
 		r.Cause = NoMatch
@@ -121,33 +123,45 @@ func (r *Refusal) wants() string {
 	}
 	text += r.amount(r.Units)
 	if r.split == SplitNone && r.Units > 1 {
-		text += " (" + strconv.FormatInt(r.Units, 10) + " tasks of " + r.amount(1) + ")"
+		text += " (" + strconv.FormatInt(r.Units, 10) + " tasks of " + r.amount(1)
+		if r.rate.apart {
+			text += ", each on a machine of its own"
+		}
+		text += ")"
 	}
 	if r.rate.whole {
 		text += " in whole machines"
 	}
 	switch r.Level {
 	case "":
-		return text
 	case NodeLevel:
-		return text + " on one machine"
+		text += " on one machine"
+	default:
+		text += " within one " + r.Level
 	}
-	return text + " within one " + r.Level
+	if r.Named {
+		text += " on machines that it names"
+	}
+	if r.Excluded {
+		text += " without those that it excludes"
+	}
+	return text
 }
 
 // has says what there is, in the best place.
 func (r *Refusal) has() string {
-	where := "the whole cluster"
-	switch r.Level {
-	case "":
-	case NodeLevel:
-		where = "the best machine, " + r.Domain + ","
-	default:
-		where = "the best " + r.Level + ", " + r.Domain + ","
+	where := "the whole cluster has "
+	switch {
+	case r.Level == NodeLevel:
+		where = "the best machine, " + r.Domain + ", has "
+	case r.Level != "":
+		where = "the best " + r.Level + ", " + r.Domain + ", has "
+	case r.Named:
+		where = "these have "
 	}
-	text := where + " has " + r.money(r.Free) + " free of " + r.money(r.Total)
+	text := where + r.money(r.Free) + " free of " + r.money(r.Total)
 	if r.Idle {
-		text = where + " has " + r.money(r.Total) + " in all"
+		text = where + r.money(r.Total) + " in all"
 	}
 	if usable := r.Room * r.unit(); usable < r.Free {
 		most := "no more than " + r.money(usable)
@@ -162,6 +176,8 @@ func (r *Refusal) has() string {
 // rest says why not all of it can be used.
 func (r *Refusal) rest() string {
 	switch {
+	case r.rate.apart && r.Near.Node == "":
+		return "a machine has one task at most"
 	case !r.Near.Looked:
 		return "the rest is in pieces or lacks CPU or memory"
 	case r.Near.Node == "":

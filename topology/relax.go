@@ -89,9 +89,12 @@ func (x *explainer) otherKind(add func(string, Gang) bool) {
 		s := supposition{gang: x.g}.drop(Constraint{Kind: OnLabel, Label: l})
 		add("without label "+l.Key+"="+l.Value, s.gang)
 	}
-	if len(x.g.Exclude) > 0 {
-		s := supposition{gang: x.g}.drop(Constraint{Kind: OnExcluded})
-		add("without excluding machines", s.gang)
+	for _, c := range x.constraints() {
+		if text := map[ConstraintKind]string{
+			OnExcluded: "without excluding machines", OnNamed: "on other machines than those named", OnApart: "with several tasks on one machine",
+		}[c.Kind]; text != "" {
+			add(text, supposition{gang: x.g}.drop(c).gang)
+		}
 	}
 }
 
@@ -190,7 +193,6 @@ func (x *explainer) most(g *Gang) int64 {
 	if !s.start(&x.f.work.refusal) {
 		return 0
 	}
-	defer s.finish()
 	s.refuse(&x.f.work.refusal)
 	most := x.f.work.refusal.Room
 	if s.lens.rate.whole {
@@ -233,7 +235,6 @@ func (x *explainer) backInService() (Relaxation, bool) {
 	if !s.start(&x.f.work.refusal) {
 		return Relaxation{}, false
 	}
-	defer s.finish()
 	if !s.find() {
 		return Relaxation{}, false
 	}

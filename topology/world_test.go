@@ -100,6 +100,10 @@ func randomGang(r *rand.Rand, levels []string) Gang {
 	for range r.Intn(5) / 3 {
 		g.Exclude = append(g.Exclude, NodeID(fmt.Sprintf("n%02d", r.Intn(13))))
 	}
+	for range r.Intn(7) / 4 * 4 { // four of them: fewer hold hardly any gang
+		g.Only = append(g.Only, NodeID(fmt.Sprintf("n%02d", r.Intn(13))))
+	}
+	g.Apart = r.Intn(6) == 0 && g.Split == SplitNone
 	g.Required = pickOne(r, append([]string{"", "", NodeLevel}, levels...)...)
 	g.Preferred = pickOne(r, append([]string{"", ""}, levels...)...)
 	return g

@@ -62,7 +62,8 @@ func invalidFlag(f *pflag.Flag, value string, err error) error {
 
 // flagFields are the fields of a job that flags set, and those flags.
 var flagFields = []struct{ field, flag string }{
-	{"gang.replicas_", "replicas"}, {"gang.split", "split"}, {"gpu_type", "gpu-type"}, {"image", "image"}, {"name", "name"}, {"queue", "queue"},
+	{"gang.replicas_", "replicas"}, {"gang.split", "split"},
+	{"nodes", "nodelist"}, {"exclude", "exclude"}, {"gpu_type", "gpu-type"}, {"image", "image"}, {"name", "name"}, {"queue", "queue"},
 	{"priority", "priority"}, {"topology.required", "required"}, {"topology.preferred", "preferred"}, {"env", "env"}, {"labels", "label"},
 	{"node_selector", "node-selector"}, {"mounts", "mount"}, {"workdir", "workdir"}, {"user", "user"}, {"time_limit_ms", "time-limit"},
 	{"restart.limit", "restarts"}, {"restart.backoff_ms", "backoff"}, {"topology.patience_ms", "patience"}, {"shm_bytes", "shm"}, {"stop.grace_ms", "grace"},

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -23,7 +25,8 @@ type specFlags struct {
 	shm, stopSignal, grace, patience, backoff, cpusEach, gpusInAll              string
 	replicas, priority, restarts                                                int32
 	counted                                                                     bool // --replicas was given
-	env, label, selector, mount                                                 []string
+	env, label, selector, mount, nodes, exclude                                 []string
+	machines                                                                    string
 }
 
 // add adds the flags, in the order in which help shows what belongs together.
@@ -43,6 +46,9 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVarP(&s.env, "env", "e", nil, "`NAME=value` for the tasks; NAME alone takes it from here")
 	f.StringArrayVarP(&s.label, "label", "l", nil, "`key=value` on the job")
 	f.StringArrayVar(&s.selector, "node-selector", nil, "machines with this `key=value` only")
+	f.StringVarP(&s.machines, "nodes", "N", "", "so many tasks, each on a machine of its own, as on Slurm")
+	f.StringSliceVarP(&s.nodes, "nodelist", "w", nil, "only these `machines`, as in n1,n2")
+	f.StringSliceVarP(&s.exclude, "exclude", "x", nil, "never these `machines`")
 	f.StringArrayVar(&s.mount, "mount", nil, "`source:target[:ro]`")
 	f.StringVar(&s.workdir, "workdir", "", "the directory to run in")
 	f.StringVar(&s.user, "user", "", "the user to run as")
@@ -137,6 +143,9 @@ func flagProblem(flag string, err error) error {
 
 // slurm takes Slurm's spellings where they mean one thing here too.
 func (s *specFlags) slurm() error {
+	if err := s.apart(); err != nil {
+		return err
+	}
 	switch {
 	case s.cpusEach != "" && s.cpu != "":
 		return usage("--cpus-per-task and --cpu cannot be combined")
@@ -153,6 +162,25 @@ func (s *specFlags) slurm() error {
 	return nil
 }
 
+// apart takes -N: so many tasks as machines.
+func (s *specFlags) apart() error {
+	if s.machines == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(s.machines, 10, 32)
+	switch {
+	case err != nil && strings.Contains(s.machines, "-") && strings.Trim(s.machines, "0123456789-") == "":
+		return usageHint("name one number", "--nodes %s: a gang has one size, and starts whole or not at all", s.machines)
+	case err != nil || n < 1:
+		return usageHint("to name machines: --nodelist (-w)", "--nodes %q: is not a number of machines", s.machines)
+	case s.counted:
+		return usageHint("give one of both: with --replicas alone a machine may have several tasks",
+			"--nodes (-N) and --replicas (-n) cannot be combined")
+	}
+	s.counted, s.replicas = true, int32(n)
+	return nil
+}
+
 // shape: amounts are a total unless tasks are counted, or a part of one GPU is
 // wanted, which only a single task can have.
 func (s *specFlags) shape(spec *messages.JobSpec, amount *messages.Resources) error {
@@ -166,7 +194,7 @@ func (s *specFlags) shape(spec *messages.JobSpec, amount *messages.Resources) er
 		if !s.counted {
 			n = 1
 		}
-		g.ReplicasMin, g.ReplicasMax, spec.Each = n, n, amount
+		g.ReplicasMin, g.ReplicasMax, g.Apart, spec.Each = n, n, s.machines != "", amount
 		return nil
 	}
 	g.Total, g.Split = amount, messages.Split_SPLIT_WHOLE
@@ -198,6 +226,13 @@ func (s *specFlags) lists(spec *messages.JobSpec, lookup func(string) (string, b
 	if spec.NodeSelector, err = parseLabels("node-selector", s.selector); err != nil {
 		return err
 	}
+	for _, name := range slices.Concat(s.nodes, s.exclude) {
+		if strings.ContainsAny(name, "[]") {
+			return usageHint("write each out, as in n1,n2; or give them a label, and --node-selector",
+				"machines are named %q, and brackets are not read", name)
+		}
+	}
+	spec.Nodes, spec.Exclude = s.nodes, s.exclude
 	for _, entry := range s.mount {
 		parts := strings.Split(entry, ":")
 		if len(parts) < 2 || len(parts) > 3 || len(parts) == 3 && parts[2] != "ro" {

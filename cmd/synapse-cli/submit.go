@@ -186,6 +186,9 @@ func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *
 		}
 		return "", err
 	}
+	if hint := reply.GetOutcome().GetHint(); hint != "" {
+		a.say("%s: %s", a.name, hint)
+	}
 	if err := a.submitted(s, spec, reply); err != nil && !closedPipe(err) {
 		return "", err
 	}

@@ -2,6 +2,7 @@
 package scenario
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -74,8 +75,21 @@ func (s *stage) spec(l line, name string) *messages.JobSpec {
 	if key, value, is := strings.Cut(l.word("selector", ""), ":"); is {
 		spec.NodeSelector = []*messages.Label{{Key: key, Value: value}}
 	}
+	spec.Nodes, spec.Exclude, spec.Gang.Apart = l.machines("nodes"), l.machines("exclude"), l.has("apart")
 	spec.Command = l.command()
 	return spec
+}
+
+// machines are the names of those that are given by number, which need not be there.
+func (l line) machines(key string) (names []string) {
+	for _, number := range l.list(key) {
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			l.d.Fatalf(l.t, "%s=%s: machines have numbers", key, number)
+		}
+		names = append(names, fmt.Sprintf("n%05d", n))
+	}
+	return names
 }
 
 // amount is what one task asks for, or all together. A part of a GPU is written like 0.5.

@@ -34,6 +34,8 @@ type Spec struct {
 	Resources      *Resources        `json:"resources,omitempty" yaml:"resources,omitempty,flow"`
 	Topology       *Topology         `json:"topology,omitempty" yaml:"topology,omitempty,flow"`
 	NodeSelector   map[string]string `json:"nodeSelector,omitempty" yaml:"nodeSelector,omitempty,flow"`
+	Nodes          []string          `json:"nodes,omitempty" yaml:"nodes,omitempty,flow"`
+	Exclude        []string          `json:"exclude,omitempty" yaml:"exclude,omitempty,flow"`
 	Image          string            `json:"image" yaml:"image"`
 	Command        []string          `json:"command,omitempty" yaml:"command,omitempty,flow"`
 	Workdir        string            `json:"workdir,omitempty" yaml:"workdir,omitempty"`
@@ -53,6 +55,7 @@ type Gang struct {
 	Replicas int32      `json:"replicas,omitempty" yaml:"replicas,omitempty"`
 	Total    *Resources `json:"total,omitempty" yaml:"total,omitempty,flow"`
 	Split    string     `json:"split,omitempty" yaml:"split,omitempty"`
+	Apart    bool       `json:"apart,omitempty" yaml:"apart,omitempty"`
 }
 
 // Resources is an amount.
@@ -105,7 +108,8 @@ func Format(s *messages.JobSpec) File {
 		Metadata: Metadata{Name: s.GetName(), Labels: labelsOf(s.GetLabels())},
 		Spec: Spec{
 			Queue: s.GetQueue(), Priority: s.GetPriority(), Gang: gangOf(s.GetGang()), Resources: resourcesOf(s),
-			NodeSelector: labelsOf(s.GetNodeSelector()), Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(),
+			NodeSelector: labelsOf(s.GetNodeSelector()), Nodes: s.GetNodes(), Exclude: s.GetExclude(),
+			Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(),
 			TimeLimit: spanOf(s.GetTimeLimitMs()), PrepareTimeout: spanOf(s.GetPrepareTimeoutMs()),
 			LostGrace: spanOf(s.GetLostGraceMs()), StopWhenLost: spanOf(s.GetStopWhenLostMs()),
 		},
@@ -136,7 +140,7 @@ func Format(s *messages.JobSpec) File {
 
 func gangOf(g *messages.GangSpec) Gang {
 	if g.GetTotal() == nil {
-		return Gang{Replicas: g.GetReplicasMin()}
+		return Gang{Replicas: g.GetReplicasMin(), Apart: g.GetApart()}
 	}
 	split := "whole"
 	if g.GetSplit() == messages.Split_SPLIT_ANY {

@@ -29,6 +29,8 @@ spec:
   resources: {gpu: 8, gpuType: h100, cpu: 64, memory: 512Gi, shm: 64Gi}
   topology: {required: zone, preferred: rack, patience: 5m}
   nodeSelector: {pool: a}
+  nodes: [n1, n2]
+  exclude: [n3]
   image: reg.example/train@sha256:0f
   command: ["torchrun", "train.py", 3]
   workdir: /work
@@ -51,7 +53,8 @@ func fullSpec() *messages.JobSpec {
 		GpuType: "h100", ShmBytes: 64 << 30,
 		Topology:     &messages.TopologySpec{Required: "zone", Preferred: "rack", PatienceMs: 300_000},
 		NodeSelector: []*messages.Label{{Key: "pool", Value: "a"}},
-		Image:        "reg.example/train@sha256:0f", Command: []string{"torchrun", "train.py", "3"}, Workdir: "/work", User: "alice",
+		Nodes:        []string{"n1", "n2"}, Exclude: []string{"n3"},
+		Image: "reg.example/train@sha256:0f", Command: []string{"torchrun", "train.py", "3"}, Workdir: "/work", User: "alice",
 		Env:    []*messages.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "OMP_NUM_THREADS", Value: "010"}, {Name: "EMPTY"}},
 		Mounts: []*messages.Mount{{Source: "/data", Target: "/data", ReadOnly: true}}, TimeLimitMs: 86_400_000, PrepareTimeoutMs: 1_800_000,
 		Stop: &messages.StopSpec{Signal: 15, GraceMs: 60_000}, Restart: &messages.RestartSpec{Limit: 3, BackoffMs: 10_000},

@@ -262,6 +262,23 @@ func readCommand(r *reader, n *yaml.Node, path string) {
 	}
 }
 
+// readMachines reads a list of machines' names.
+func readMachines(field string, to func(*messages.JobSpec) *[]string) read {
+	return func(r *reader, n *yaml.Node, path string) {
+		if n.Kind != yaml.SequenceNode {
+			r.refuse(n, path, say("write it as [n1, n2]", "is %s, and must be a list of machines", kindOf(n)))
+			return
+		}
+		for i, part := range n.Content {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			r.where[fmt.Sprintf("%s[%d]", field, i)] = placeOf(at, part)
+			if s, ok := r.scalar(part, at, "a machine's name"); ok {
+				*to(r.spec) = append(*to(r.spec), s)
+			}
+		}
+	}
+}
+
 func readMounts(r *reader, n *yaml.Node, path string) {
 	if n.Kind != yaml.SequenceNode {
 		r.refuse(n, path, say("write [{source: /data, target: /data}]", "is %s, and must be a list", kindOf(n)))

@@ -41,9 +41,7 @@ func sections() []section {
 		{"metadata", []key{
 			{"name", "name", readName(func(s *spec) *string { return &s.Name })},
 			{"labels", "labels", readLabels("labels", func(s *spec) *[]*messages.Label { return &s.Labels })},
-			{"id", "", nil},
-			{"owner", "", nil},
-			{"requestId", "", nil},
+			{"id", "", nil}, {"owner", "", nil}, {"requestId", "", nil},
 		}},
 		{"spec", []key{
 			{"queue", "queue", readName(func(s *spec) *string { return &s.Queue })},
@@ -52,6 +50,8 @@ func sections() []section {
 			{"resources", "each", readSection},
 			{"topology", "topology", readSection},
 			{"nodeSelector", "node_selector", readLabels("node_selector", func(s *spec) *[]*messages.Label { return &s.NodeSelector })},
+			{"nodes", "nodes", readMachines("nodes", func(s *spec) *[]string { return &s.Nodes })},
+			{"exclude", "exclude", readMachines("exclude", func(s *spec) *[]string { return &s.Exclude })},
 			{"image", "image", readText(func(s *spec) *string { return &s.Image })},
 			{"command", "command", readCommand},
 			{"workdir", "workdir", readText(func(s *spec) *string { return &s.Workdir })},
@@ -69,6 +69,7 @@ func sections() []section {
 			{"replicas", "gang.replicas_min", readCount(func(s *spec) *int32 { return &s.Gang.ReplicasMin })},
 			{"total", "gang.total", readTotal},
 			{"split", "gang.split", readWord("a way to split a total", []string{"whole", "any"}, setSplit)},
+			{"apart", "gang.apart", func(r *reader, n *yaml.Node, path string) { r.spec.Gang.Apart = r.boolean(n, path) }},
 		}},
 		{"spec.resources", []key{
 			{"gpu", "each.milli_gpu", readAmount(ParseGPU, func(s *spec) *int64 { return &each(s).MilliGpu })},

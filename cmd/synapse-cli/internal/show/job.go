@@ -173,6 +173,8 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Asks for", Shape(spec))
 	p.line("Topology", topology(spec))
 	p.line("Machines", labels(spec.GetNodeSelector()))
+	p.line("Only on", strings.Join(spec.GetNodes(), ", "))
+	p.line("Never on", strings.Join(spec.GetExclude(), ", "))
 	p.line("Image", spec.GetImage())
 	p.line("Command", command(spec.GetCommand()))
 	p.line("Owner", r.GetOwner().GetName())
