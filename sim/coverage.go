@@ -8,10 +8,14 @@ import (
 
 // This file owns what a set of runs never reached.
 
-// Fired counts, for each sort of fault, how often it struck in these runs.
+// Fired counts, for each sort of fault and each lie, how often it struck in these runs.
 func Fired(results []Result) map[string]int64 {
 	fired := map[string]int64{}
-	for _, name := range Sites() {
+	names := Sites()
+	for _, lie := range Lies() {
+		names = append(names, LiePrefix+lie)
+	}
+	for _, name := range names {
 		fired[name] = 0
 		for _, r := range results {
 			fired[name] += r.Counters["fault."+name]

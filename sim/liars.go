@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -80,6 +82,12 @@ func (w *World) repent(m *machine) {
 
 // tellLies changes a word on its way out; nil: a real link would not let it pass.
 func (m *machine) tellLies(word messages.Message) messages.Message {
+	if r := told(word); r != nil {
+		m.books = proto.Clone(r).(*messages.LedgerReport)
+	}
+	if r, is := word.(*messages.Reserved); is && m.books != nil && slices.Contains(m.lies, "shortage") {
+		word = &messages.Refused{Origin: r.Origin, Ledger: proto.Clone(m.books).(*messages.LedgerReport)} // the rest stands below
+	}
 	for _, l := range lies {
 		if slices.Contains(m.lies, l.name) && l.tell(m, word) {
 			m.w.fired(LiePrefix + l.name)
@@ -257,7 +265,8 @@ func lieIntrudes(m *machine, word messages.Message) bool {
 	return false
 }
 
-// lieShortage refuses what it could give, again and again.
+// lieShortage refuses what it has set aside, again and again, beside books in which
+// all of it is free.
 func lieShortage(_ *machine, word messages.Message) bool {
 	r, is := word.(*messages.Refused)
 	if is && r.Ledger != nil {
