@@ -114,6 +114,8 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 		s.onStarted(ctx)
 	case *messages.Submit:
 		s.onSubmit(ctx, m)
+	case *messages.DryRun:
+		s.onDryRun(ctx, m)
 	case *messages.Cancel:
 		s.onCancel(ctx, m)
 	case *messages.Hold:

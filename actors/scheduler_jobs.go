@@ -15,12 +15,8 @@ import (
 // acknowledged. A repeated request gets the answer of the first.
 
 func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
-	if !s.states.in("leading") {
-		ctx.Respond(submitReply("", messages.Code_CODE_UNAVAILABLE, "", "this leader has just taken over and is not ready", "try again in a moment"))
-		return
-	}
-	if s.behind.why != "" {
-		ctx.Respond(s.outdated())
+	if no := s.closedToSubmits(); no != nil {
+		ctx.Respond(no)
 		return
 	}
 	if err := m.Validate(); err != nil {
@@ -33,12 +29,57 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 		s.repeated(ctx, e, hash)
 		return
 	}
-	if ok, why := topology.Feasible(s.fabric, messages.GangOf(m.Spec)); !ok && !m.AllowInfeasible {
-		ctx.Respond(submitReply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "no set of machines here could ever hold it: "+why.String(),
-			s.fabric.WayOut(messages.GangOf(m.Spec), why)))
+	if no := s.infeasible(m.Spec); no != nil && !m.AllowInfeasible {
+		ctx.Respond(no)
 		return
 	}
 	s.write(ctx, m, key, hash)
+}
+
+// closedToSubmits is the answer while nothing may come in; nil: it may.
+func (s *Scheduler) closedToSubmits() *messages.SubmitReply {
+	switch {
+	case !s.states.in("leading"):
+		return submitReply("", messages.Code_CODE_UNAVAILABLE, "", "this leader has just taken over and is not ready", "try again in a moment")
+	case s.behind.why != "":
+		return s.outdated()
+	}
+	return nil
+}
+
+// infeasible is the answer to a gang that no machines here could ever hold; nil: they could.
+func (s *Scheduler) infeasible(spec *messages.JobSpec) *messages.SubmitReply {
+	ok, why := topology.Feasible(s.fabric, messages.GangOf(spec))
+	if ok {
+		return nil
+	}
+	return submitReply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "no set of machines here could ever hold it: "+why.String(),
+		s.fabric.WayOut(messages.GangOf(spec), why))
+}
+
+// onDryRun answers as onSubmit would, and whether there is room now.
+func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
+	no := s.closedToSubmits()
+	if no == nil {
+		if err := m.Validate(); err != nil {
+			no = invalidSubmit(err)
+		}
+	}
+	if no == nil && !m.AllowInfeasible {
+		no = s.infeasible(m.Spec)
+	}
+	if no != nil {
+		ctx.Respond(&messages.DryRunReply{Outcome: no.Outcome})
+		return
+	}
+	gang := messages.GangOf(m.Spec)
+	reply := &messages.DryRunReply{
+		Outcome: &messages.Outcome{Code: messages.Code_CODE_OK, Hint: s.fabric.Unknown(&gang)}, Ahead: int32(s.queue.Ahead(m.Spec.Priority)),
+	}
+	if _, why := topology.Place(s.fabric, gang); why != nil {
+		reply.Waits = why.String()
+	}
+	ctx.Respond(reply)
 }
 
 // write makes a fresh job durable. Until it is, nobody hears of it.

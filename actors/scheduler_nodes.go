@@ -384,6 +384,10 @@ func (s *Scheduler) changeOf(q *messages.ChangeNode) func(*messages.NodeRecord) 
 			}
 		case messages.NodeVerb_NODE_VERB_REMOVE:
 			r.Removed = deed
+		case messages.NodeVerb_NODE_VERB_NOTE:
+			if r.Note = deed; q.Reason == "" {
+				r.Note = nil
+			}
 		}
 	}
 }

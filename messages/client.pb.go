@@ -99,6 +99,7 @@ const (
 	NodeVerb_NODE_VERB_UNCORDON    NodeVerb = 2 // takes a drain back too
 	NodeVerb_NODE_VERB_DRAIN       NodeVerb = 3 // nothing new, and what runs is moved by the deadline
 	NodeVerb_NODE_VERB_REMOVE      NodeVerb = 4 // it is gone: the operator's evidence
+	NodeVerb_NODE_VERB_NOTE        NodeVerb = 5 // a note on it, in place of the last; without a reason there is none any more
 )
 
 // Enum value maps for NodeVerb.
@@ -109,6 +110,7 @@ var (
 		2: "NODE_VERB_UNCORDON",
 		3: "NODE_VERB_DRAIN",
 		4: "NODE_VERB_REMOVE",
+		5: "NODE_VERB_NOTE",
 	}
 	NodeVerb_value = map[string]int32{
 		"NODE_VERB_UNSPECIFIED": 0,
@@ -116,6 +118,7 @@ var (
 		"NODE_VERB_UNCORDON":    2,
 		"NODE_VERB_DRAIN":       3,
 		"NODE_VERB_REMOVE":      4,
+		"NODE_VERB_NOTE":        5,
 	}
 )
 
@@ -336,6 +339,127 @@ func (x *SubmitReply) GetJob() string {
 	return ""
 }
 
+// client → Scheduler: what would become of this Submit? Nothing is written, and nothing set aside.
+type DryRun struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Principal       *Principal             `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Spec            *JobSpec               `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	AllowInfeasible bool                   `protobuf:"varint,3,opt,name=allow_infeasible,json=allowInfeasible,proto3" json:"allow_infeasible,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *DryRun) Reset() {
+	*x = DryRun{}
+	mi := &file_messages_client_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DryRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DryRun) ProtoMessage() {}
+
+func (x *DryRun) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DryRun.ProtoReflect.Descriptor instead.
+func (*DryRun) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DryRun) GetPrincipal() *Principal {
+	if x != nil {
+		return x.Principal
+	}
+	return nil
+}
+
+func (x *DryRun) GetSpec() *JobSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *DryRun) GetAllowInfeasible() bool {
+	if x != nil {
+		return x.AllowInfeasible
+	}
+	return false
+}
+
+type DryRunReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"` // as the Submit's would be
+	Waits         string                 `protobuf:"bytes,2,opt,name=waits,proto3" json:"waits,omitempty"`     // why it would not start at once; empty: there is room for it
+	Ahead         int32                  `protobuf:"varint,3,opt,name=ahead,proto3" json:"ahead,omitempty"`    // jobs that wait and go before it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DryRunReply) Reset() {
+	*x = DryRunReply{}
+	mi := &file_messages_client_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DryRunReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DryRunReply) ProtoMessage() {}
+
+func (x *DryRunReply) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DryRunReply.ProtoReflect.Descriptor instead.
+func (*DryRunReply) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DryRunReply) GetOutcome() *Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *DryRunReply) GetWaits() string {
+	if x != nil {
+		return x.Waits
+	}
+	return ""
+}
+
+func (x *DryRunReply) GetAhead() int32 {
+	if x != nil {
+		return x.Ahead
+	}
+	return 0
+}
+
 // client → Scheduler → Job. Acknowledged once the cancel is on disk.
 type Cancel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -348,7 +472,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_messages_client_proto_msgTypes[3]
+	mi := &file_messages_client_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +484,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[3]
+	mi := &file_messages_client_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +497,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{3}
+	return file_messages_client_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Cancel) GetPrincipal() *Principal {
@@ -407,7 +531,7 @@ type CancelReply struct {
 
 func (x *CancelReply) Reset() {
 	*x = CancelReply{}
-	mi := &file_messages_client_proto_msgTypes[4]
+	mi := &file_messages_client_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -419,7 +543,7 @@ func (x *CancelReply) String() string {
 func (*CancelReply) ProtoMessage() {}
 
 func (x *CancelReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[4]
+	mi := &file_messages_client_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -432,7 +556,7 @@ func (x *CancelReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelReply.ProtoReflect.Descriptor instead.
 func (*CancelReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{4}
+	return file_messages_client_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CancelReply) GetOutcome() *Outcome {
@@ -462,7 +586,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_messages_client_proto_msgTypes[5]
+	mi := &file_messages_client_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +598,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[5]
+	mi := &file_messages_client_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,7 +611,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{5}
+	return file_messages_client_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Hold) GetPrincipal() *Principal {
@@ -528,7 +652,7 @@ type HoldReply struct {
 
 func (x *HoldReply) Reset() {
 	*x = HoldReply{}
-	mi := &file_messages_client_proto_msgTypes[6]
+	mi := &file_messages_client_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +664,7 @@ func (x *HoldReply) String() string {
 func (*HoldReply) ProtoMessage() {}
 
 func (x *HoldReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[6]
+	mi := &file_messages_client_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +677,7 @@ func (x *HoldReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldReply.ProtoReflect.Descriptor instead.
 func (*HoldReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{6}
+	return file_messages_client_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HoldReply) GetOutcome() *Outcome {
@@ -586,7 +710,7 @@ type Requeue struct {
 
 func (x *Requeue) Reset() {
 	*x = Requeue{}
-	mi := &file_messages_client_proto_msgTypes[7]
+	mi := &file_messages_client_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +722,7 @@ func (x *Requeue) String() string {
 func (*Requeue) ProtoMessage() {}
 
 func (x *Requeue) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[7]
+	mi := &file_messages_client_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +735,7 @@ func (x *Requeue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requeue.ProtoReflect.Descriptor instead.
 func (*Requeue) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{7}
+	return file_messages_client_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Requeue) GetPrincipal() *Principal {
@@ -660,7 +784,7 @@ type RequeueReply struct {
 
 func (x *RequeueReply) Reset() {
 	*x = RequeueReply{}
-	mi := &file_messages_client_proto_msgTypes[8]
+	mi := &file_messages_client_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +796,7 @@ func (x *RequeueReply) String() string {
 func (*RequeueReply) ProtoMessage() {}
 
 func (x *RequeueReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[8]
+	mi := &file_messages_client_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +809,7 @@ func (x *RequeueReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequeueReply.ProtoReflect.Descriptor instead.
 func (*RequeueReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{8}
+	return file_messages_client_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RequeueReply) GetOutcome() *Outcome {
@@ -726,7 +850,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_messages_client_proto_msgTypes[9]
+	mi := &file_messages_client_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +862,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[9]
+	mi := &file_messages_client_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +875,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{9}
+	return file_messages_client_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Update) GetPrincipal() *Principal {
@@ -816,7 +940,7 @@ type UpdateReply struct {
 
 func (x *UpdateReply) Reset() {
 	*x = UpdateReply{}
-	mi := &file_messages_client_proto_msgTypes[10]
+	mi := &file_messages_client_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -828,7 +952,7 @@ func (x *UpdateReply) String() string {
 func (*UpdateReply) ProtoMessage() {}
 
 func (x *UpdateReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[10]
+	mi := &file_messages_client_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,7 +965,7 @@ func (x *UpdateReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateReply.ProtoReflect.Descriptor instead.
 func (*UpdateReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{10}
+	return file_messages_client_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateReply) GetOutcome() *Outcome {
@@ -893,7 +1017,7 @@ type ChangeNode struct {
 
 func (x *ChangeNode) Reset() {
 	*x = ChangeNode{}
-	mi := &file_messages_client_proto_msgTypes[11]
+	mi := &file_messages_client_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +1029,7 @@ func (x *ChangeNode) String() string {
 func (*ChangeNode) ProtoMessage() {}
 
 func (x *ChangeNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[11]
+	mi := &file_messages_client_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +1042,7 @@ func (x *ChangeNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeNode.ProtoReflect.Descriptor instead.
 func (*ChangeNode) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{11}
+	return file_messages_client_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ChangeNode) GetPrincipal() *Principal {
@@ -966,7 +1090,7 @@ type ChangeNodeReply struct {
 
 func (x *ChangeNodeReply) Reset() {
 	*x = ChangeNodeReply{}
-	mi := &file_messages_client_proto_msgTypes[12]
+	mi := &file_messages_client_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -978,7 +1102,7 @@ func (x *ChangeNodeReply) String() string {
 func (*ChangeNodeReply) ProtoMessage() {}
 
 func (x *ChangeNodeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[12]
+	mi := &file_messages_client_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -991,7 +1115,7 @@ func (x *ChangeNodeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeNodeReply.ProtoReflect.Descriptor instead.
 func (*ChangeNodeReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{12}
+	return file_messages_client_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ChangeNodeReply) GetOutcome() *Outcome {
@@ -1024,7 +1148,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_messages_client_proto_msgTypes[13]
+	mi := &file_messages_client_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1160,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[13]
+	mi := &file_messages_client_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1173,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{13}
+	return file_messages_client_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JobStatus) GetRecord() *JobRecord {
@@ -1116,7 +1240,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_client_proto_msgTypes[14]
+	mi := &file_messages_client_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1128,7 +1252,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[14]
+	mi := &file_messages_client_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1141,7 +1265,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{14}
+	return file_messages_client_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NodeStatus) GetRecord() *NodeRecord {
@@ -1198,7 +1322,7 @@ type GetJob struct {
 
 func (x *GetJob) Reset() {
 	*x = GetJob{}
-	mi := &file_messages_client_proto_msgTypes[15]
+	mi := &file_messages_client_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1334,7 @@ func (x *GetJob) String() string {
 func (*GetJob) ProtoMessage() {}
 
 func (x *GetJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[15]
+	mi := &file_messages_client_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1347,7 @@ func (x *GetJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJob.ProtoReflect.Descriptor instead.
 func (*GetJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{15}
+	return file_messages_client_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetJob) GetPrincipal() *Principal {
@@ -1258,7 +1382,7 @@ type GetJobReply struct {
 
 func (x *GetJobReply) Reset() {
 	*x = GetJobReply{}
-	mi := &file_messages_client_proto_msgTypes[16]
+	mi := &file_messages_client_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1394,7 @@ func (x *GetJobReply) String() string {
 func (*GetJobReply) ProtoMessage() {}
 
 func (x *GetJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[16]
+	mi := &file_messages_client_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1407,7 @@ func (x *GetJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobReply.ProtoReflect.Descriptor instead.
 func (*GetJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{16}
+	return file_messages_client_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetJobReply) GetOutcome() *Outcome {
@@ -1323,7 +1447,7 @@ type ListJobs struct {
 
 func (x *ListJobs) Reset() {
 	*x = ListJobs{}
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1459,7 @@ func (x *ListJobs) String() string {
 func (*ListJobs) ProtoMessage() {}
 
 func (x *ListJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1472,7 @@ func (x *ListJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobs.ProtoReflect.Descriptor instead.
 func (*ListJobs) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{17}
+	return file_messages_client_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListJobs) GetPrincipal() *Principal {
@@ -1418,7 +1542,7 @@ type ListJobsReply struct {
 
 func (x *ListJobsReply) Reset() {
 	*x = ListJobsReply{}
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1430,7 +1554,7 @@ func (x *ListJobsReply) String() string {
 func (*ListJobsReply) ProtoMessage() {}
 
 func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1443,7 +1567,7 @@ func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsReply.ProtoReflect.Descriptor instead.
 func (*ListJobsReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{18}
+	return file_messages_client_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListJobsReply) GetOutcome() *Outcome {
@@ -1478,7 +1602,7 @@ type ListNodes struct {
 
 func (x *ListNodes) Reset() {
 	*x = ListNodes{}
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +1614,7 @@ func (x *ListNodes) String() string {
 func (*ListNodes) ProtoMessage() {}
 
 func (x *ListNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +1627,7 @@ func (x *ListNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodes.ProtoReflect.Descriptor instead.
 func (*ListNodes) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{19}
+	return file_messages_client_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListNodes) GetPrincipal() *Principal {
@@ -1538,7 +1662,7 @@ type ListNodesReply struct {
 
 func (x *ListNodesReply) Reset() {
 	*x = ListNodesReply{}
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1674,7 @@ func (x *ListNodesReply) String() string {
 func (*ListNodesReply) ProtoMessage() {}
 
 func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1687,7 @@ func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesReply.ProtoReflect.Descriptor instead.
 func (*ListNodesReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{20}
+	return file_messages_client_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListNodesReply) GetOutcome() *Outcome {
@@ -1597,7 +1721,7 @@ type ExplainJob struct {
 
 func (x *ExplainJob) Reset() {
 	*x = ExplainJob{}
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1733,7 @@ func (x *ExplainJob) String() string {
 func (*ExplainJob) ProtoMessage() {}
 
 func (x *ExplainJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1746,7 @@ func (x *ExplainJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJob.ProtoReflect.Descriptor instead.
 func (*ExplainJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{21}
+	return file_messages_client_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExplainJob) GetPrincipal() *Principal {
@@ -1649,7 +1773,7 @@ type ExplainJobReply struct {
 
 func (x *ExplainJobReply) Reset() {
 	*x = ExplainJobReply{}
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1661,7 +1785,7 @@ func (x *ExplainJobReply) String() string {
 func (*ExplainJobReply) ProtoMessage() {}
 
 func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1674,7 +1798,7 @@ func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobReply.ProtoReflect.Descriptor instead.
 func (*ExplainJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{22}
+	return file_messages_client_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExplainJobReply) GetOutcome() *Outcome {
@@ -1710,7 +1834,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +1846,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +1859,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{23}
+	return file_messages_client_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Watch) GetPrincipal() *Principal {
@@ -1817,7 +1941,7 @@ type Unwatch struct {
 
 func (x *Unwatch) Reset() {
 	*x = Unwatch{}
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1953,7 @@ func (x *Unwatch) String() string {
 func (*Unwatch) ProtoMessage() {}
 
 func (x *Unwatch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1966,7 @@ func (x *Unwatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unwatch.ProtoReflect.Descriptor instead.
 func (*Unwatch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{24}
+	return file_messages_client_proto_rawDescGZIP(), []int{26}
 }
 
 // Event is one change of a job or a machine as people see it. Mirror → client.
@@ -1864,7 +1988,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1876,7 +2000,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1889,7 +2013,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{25}
+	return file_messages_client_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -1981,7 +2105,15 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x10allow_infeasible\x18\x04 \x01(\bR\x0fallowInfeasible\"N\n" +
 	"\vSubmitReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\tR\x03job\"g\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\"\x91\x01\n" +
+	"\x06DryRun\x123\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12'\n" +
+	"\x04spec\x18\x02 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12)\n" +
+	"\x10allow_infeasible\x18\x03 \x01(\bR\x0fallowInfeasible\"h\n" +
+	"\vDryRunReply\x12-\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x14\n" +
+	"\x05waits\x18\x02 \x01(\tR\x05waits\x12\x14\n" +
+	"\x05ahead\x18\x03 \x01(\x05R\x05ahead\"g\n" +
 	"\x06Cancel\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
@@ -2122,13 +2254,14 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x10CODE_NOT_ALLOWED\x10\x05\x12\x13\n" +
 	"\x0fCODE_INFEASIBLE\x10\x06\x12\x14\n" +
 	"\x10CODE_UNAVAILABLE\x10\a\x12\x12\n" +
-	"\x0eCODE_EXHAUSTED\x10\b*~\n" +
+	"\x0eCODE_EXHAUSTED\x10\b*\x92\x01\n" +
 	"\bNodeVerb\x12\x19\n" +
 	"\x15NODE_VERB_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10NODE_VERB_CORDON\x10\x01\x12\x16\n" +
 	"\x12NODE_VERB_UNCORDON\x10\x02\x12\x13\n" +
 	"\x0fNODE_VERB_DRAIN\x10\x03\x12\x14\n" +
-	"\x10NODE_VERB_REMOVE\x10\x04B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x10NODE_VERB_REMOVE\x10\x04\x12\x12\n" +
+	"\x0eNODE_VERB_NOTE\x10\x05B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_client_proto_rawDescOnce sync.Once
@@ -2143,88 +2276,93 @@ func file_messages_client_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_messages_client_proto_goTypes = []any{
 	(Code)(0),               // 0: synapse.v1.Code
 	(NodeVerb)(0),           // 1: synapse.v1.NodeVerb
 	(*Outcome)(nil),         // 2: synapse.v1.Outcome
 	(*Submit)(nil),          // 3: synapse.v1.Submit
 	(*SubmitReply)(nil),     // 4: synapse.v1.SubmitReply
-	(*Cancel)(nil),          // 5: synapse.v1.Cancel
-	(*CancelReply)(nil),     // 6: synapse.v1.CancelReply
-	(*Hold)(nil),            // 7: synapse.v1.Hold
-	(*HoldReply)(nil),       // 8: synapse.v1.HoldReply
-	(*Requeue)(nil),         // 9: synapse.v1.Requeue
-	(*RequeueReply)(nil),    // 10: synapse.v1.RequeueReply
-	(*Update)(nil),          // 11: synapse.v1.Update
-	(*UpdateReply)(nil),     // 12: synapse.v1.UpdateReply
-	(*ChangeNode)(nil),      // 13: synapse.v1.ChangeNode
-	(*ChangeNodeReply)(nil), // 14: synapse.v1.ChangeNodeReply
-	(*JobStatus)(nil),       // 15: synapse.v1.JobStatus
-	(*NodeStatus)(nil),      // 16: synapse.v1.NodeStatus
-	(*GetJob)(nil),          // 17: synapse.v1.GetJob
-	(*GetJobReply)(nil),     // 18: synapse.v1.GetJobReply
-	(*ListJobs)(nil),        // 19: synapse.v1.ListJobs
-	(*ListJobsReply)(nil),   // 20: synapse.v1.ListJobsReply
-	(*ListNodes)(nil),       // 21: synapse.v1.ListNodes
-	(*ListNodesReply)(nil),  // 22: synapse.v1.ListNodesReply
-	(*ExplainJob)(nil),      // 23: synapse.v1.ExplainJob
-	(*ExplainJobReply)(nil), // 24: synapse.v1.ExplainJobReply
-	(*Watch)(nil),           // 25: synapse.v1.Watch
-	(*Unwatch)(nil),         // 26: synapse.v1.Unwatch
-	(*Event)(nil),           // 27: synapse.v1.Event
-	(*Principal)(nil),       // 28: synapse.v1.Principal
-	(*JobSpec)(nil),         // 29: synapse.v1.JobSpec
-	(*JobRecord)(nil),       // 30: synapse.v1.JobRecord
-	(*AttemptRecord)(nil),   // 31: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 32: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),    // 33: synapse.v1.LedgerReport
-	(*Token)(nil),           // 34: synapse.v1.Token
-	(*Label)(nil),           // 35: synapse.v1.Label
+	(*DryRun)(nil),          // 5: synapse.v1.DryRun
+	(*DryRunReply)(nil),     // 6: synapse.v1.DryRunReply
+	(*Cancel)(nil),          // 7: synapse.v1.Cancel
+	(*CancelReply)(nil),     // 8: synapse.v1.CancelReply
+	(*Hold)(nil),            // 9: synapse.v1.Hold
+	(*HoldReply)(nil),       // 10: synapse.v1.HoldReply
+	(*Requeue)(nil),         // 11: synapse.v1.Requeue
+	(*RequeueReply)(nil),    // 12: synapse.v1.RequeueReply
+	(*Update)(nil),          // 13: synapse.v1.Update
+	(*UpdateReply)(nil),     // 14: synapse.v1.UpdateReply
+	(*ChangeNode)(nil),      // 15: synapse.v1.ChangeNode
+	(*ChangeNodeReply)(nil), // 16: synapse.v1.ChangeNodeReply
+	(*JobStatus)(nil),       // 17: synapse.v1.JobStatus
+	(*NodeStatus)(nil),      // 18: synapse.v1.NodeStatus
+	(*GetJob)(nil),          // 19: synapse.v1.GetJob
+	(*GetJobReply)(nil),     // 20: synapse.v1.GetJobReply
+	(*ListJobs)(nil),        // 21: synapse.v1.ListJobs
+	(*ListJobsReply)(nil),   // 22: synapse.v1.ListJobsReply
+	(*ListNodes)(nil),       // 23: synapse.v1.ListNodes
+	(*ListNodesReply)(nil),  // 24: synapse.v1.ListNodesReply
+	(*ExplainJob)(nil),      // 25: synapse.v1.ExplainJob
+	(*ExplainJobReply)(nil), // 26: synapse.v1.ExplainJobReply
+	(*Watch)(nil),           // 27: synapse.v1.Watch
+	(*Unwatch)(nil),         // 28: synapse.v1.Unwatch
+	(*Event)(nil),           // 29: synapse.v1.Event
+	(*Principal)(nil),       // 30: synapse.v1.Principal
+	(*JobSpec)(nil),         // 31: synapse.v1.JobSpec
+	(*JobRecord)(nil),       // 32: synapse.v1.JobRecord
+	(*AttemptRecord)(nil),   // 33: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),      // 34: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),    // 35: synapse.v1.LedgerReport
+	(*Token)(nil),           // 36: synapse.v1.Token
+	(*Label)(nil),           // 37: synapse.v1.Label
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
-	28, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
-	29, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
+	30, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
+	31, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
 	2,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
-	28, // 4: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
-	2,  // 5: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
-	28, // 6: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
-	2,  // 7: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
-	28, // 8: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
-	2,  // 9: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
-	28, // 10: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
-	2,  // 11: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
-	28, // 12: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
-	1,  // 13: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
-	2,  // 14: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
-	30, // 15: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
-	31, // 16: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
-	32, // 17: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	33, // 18: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	34, // 19: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	28, // 20: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
-	2,  // 21: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
-	15, // 22: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	31, // 23: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
-	28, // 24: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	35, // 25: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
-	2,  // 26: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
-	15, // 27: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	28, // 28: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
-	2,  // 29: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
-	16, // 30: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	28, // 31: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	2,  // 32: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	28, // 33: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	35, // 34: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	15, // 35: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	16, // 36: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	30, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
+	31, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
+	2,  // 6: synapse.v1.DryRunReply.outcome:type_name -> synapse.v1.Outcome
+	30, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
+	2,  // 8: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
+	30, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
+	2,  // 10: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
+	30, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
+	2,  // 12: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
+	30, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
+	2,  // 14: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
+	30, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
+	1,  // 16: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
+	2,  // 17: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
+	32, // 18: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
+	33, // 19: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
+	34, // 20: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	35, // 21: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	36, // 22: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	30, // 23: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	2,  // 24: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
+	17, // 25: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
+	33, // 26: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	30, // 27: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	37, // 28: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	2,  // 29: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
+	17, // 30: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
+	30, // 31: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	2,  // 32: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
+	18, // 33: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
+	30, // 34: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	2,  // 35: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	30, // 36: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	37, // 37: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	17, // 38: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	18, // 39: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -2242,7 +2380,7 @@ func file_messages_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_client_proto_rawDesc), len(file_messages_client_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

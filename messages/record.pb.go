@@ -654,6 +654,7 @@ type NodeRecord struct {
 	Removed             *Deed                  `protobuf:"bytes,11,opt,name=removed,proto3" json:"removed,omitempty"`
 	JoinedUnixMs        int64                  `protobuf:"varint,12,opt,name=joined_unix_ms,json=joinedUnixMs,proto3" json:"joined_unix_ms,omitempty"`
 	DrainLeftMs         int64                  `protobuf:"varint,13,opt,name=drain_left_ms,json=drainLeftMs,proto3" json:"drain_left_ms,omitempty"` // of the drain's deadline when this was written; 0: none, or an earlier version wrote it
+	Note                *Deed                  `protobuf:"bytes,14,opt,name=note,proto3" json:"note,omitempty"`                                     // an operator's, for others: it decides nothing
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -779,6 +780,13 @@ func (x *NodeRecord) GetDrainLeftMs() int64 {
 	return 0
 }
 
+func (x *NodeRecord) GetNote() *Deed {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
 var File_messages_record_proto protoreflect.FileDescriptor
 
 const file_messages_record_proto_rawDesc = "" +
@@ -843,7 +851,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"rendezvous\x12*\n" +
 	"\x11committed_unix_ms\x18\x06 \x01(\x03R\x0fcommittedUnixMs\x12&\n" +
 	"\x0fstarted_unix_ms\x18\a \x01(\x03R\rstartedUnixMs\x12!\n" +
-	"\x03end\x18\b \x01(\v2\x0f.synapse.v1.EndR\x03end\"\x91\x04\n" +
+	"\x03end\x18\b \x01(\v2\x0f.synapse.v1.EndR\x03end\"\xb7\x04\n" +
 	"\n" +
 	"NodeRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -861,7 +869,8 @@ const file_messages_record_proto_rawDesc = "" +
 	" \x01(\v2\x10.synapse.v1.DeedR\abenched\x12*\n" +
 	"\aremoved\x18\v \x01(\v2\x10.synapse.v1.DeedR\aremoved\x12$\n" +
 	"\x0ejoined_unix_ms\x18\f \x01(\x03R\fjoinedUnixMs\x12\"\n" +
-	"\rdrain_left_ms\x18\r \x01(\x03R\vdrainLeftMs*\xb2\x01\n" +
+	"\rdrain_left_ms\x18\r \x01(\x03R\vdrainLeftMs\x12$\n" +
+	"\x04note\x18\x0e \x01(\v2\x10.synapse.v1.DeedR\x04note*\xb2\x01\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10JOB_STATE_QUEUED\x10\x01\x12\x14\n" +
@@ -925,11 +934,12 @@ var file_messages_record_proto_depIdxs = []int32{
 	1,  // 19: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
 	1,  // 20: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
 	1,  // 21: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	1,  // 22: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }

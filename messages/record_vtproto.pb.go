@@ -557,6 +557,16 @@ func (m *NodeRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Note != nil {
+		size, err := m.Note.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x72
+	}
 	if m.DrainLeftMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DrainLeftMs))
 		i--
@@ -932,6 +942,10 @@ func (m *NodeRecord) SizeVT() (n int) {
 	}
 	if m.DrainLeftMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.DrainLeftMs))
+	}
+	if m.Note != nil {
+		l = m.Note.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

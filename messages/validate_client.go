@@ -13,6 +13,11 @@ func (x *Submit) Validate() error {
 	)
 }
 
+// Validate refuses what could not be submitted.
+func (x *DryRun) Validate() error {
+	return first(caller(x.GetPrincipal()), in("spec", x.GetSpec().ValidateNew()))
+}
+
 // Validate refuses a cancel of nothing.
 func (x *Cancel) Validate() error {
 	return first(
@@ -169,6 +174,9 @@ func (x *Outcome) valid() error {
 
 // Validate refuses an answer that does not say how it went.
 func (x *SubmitReply) Validate() error { return answered(x.GetOutcome(), "job", x.GetJob()) }
+
+// Validate refuses an answer that does not say how it went.
+func (x *DryRunReply) Validate() error { return part("outcome", x.GetOutcome()) }
 
 // Validate refuses an answer that does not say how it went.
 func (x *CancelReply) Validate() error { return answered(x.GetOutcome(), "job", x.GetJob()) }

@@ -210,6 +210,7 @@ func goodMessages() []validator {
 
 		goodSpec(), &Submit{Principal: goodCaller, Spec: goodSpec()}, &Cancel{Principal: goodCaller, Job: "j-1"}, &Hold{Principal: goodCaller, Job: "j-1"},
 		&Requeue{Principal: goodCaller, Job: "j-1", Run: 2, Hold: true}, &RequeueReply{Outcome: okay, Job: "j-1", Run: 2},
+		&DryRun{Principal: goodCaller, Spec: goodSpec()}, &DryRunReply{Outcome: okay, Waits: "needs 8 GPUs"},
 		&Update{Principal: goodCaller, Job: "j-1", SetPriority: true, Priority: 5}, &UpdateReply{Outcome: okay, Job: "j-1", Priority: 5},
 		&ChangeNode{Principal: goodCaller, Node: "n1", Verb: NodeVerb_NODE_VERB_DRAIN, Reason: "new fans", DeadlineMs: 1},
 		&GetJob{Principal: goodCaller, Job: "j"}, &ExplainJob{Principal: goodCaller, Job: "j"}, &ListJobs{Principal: goodCaller, Phases: []string{"running"}},

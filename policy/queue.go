@@ -185,6 +185,17 @@ func (q *Queue) Position(job topology.JobID) (int, bool) {
 	return ahead, true
 }
 
+// Ahead counts the jobs that would go before one of a priority that came now.
+func (q *Queue) Ahead(priority int32) int {
+	n := 0
+	last := &entry{Waiting: Waiting{Priority: priority, Arrived: math.MaxInt64}}
+	for _, g := range q.list {
+		before, _ := slices.BinarySearchFunc(g.jobs, last, entryOrder)
+		n += before
+	}
+	return n
+}
+
 // Reason says why a job does not start, true of the view as it is now. It is nil
 // when nothing is known to stand in its way: it does not wait, no pass has looked
 // at it yet, or room has come free and the next pass will find it.

@@ -432,9 +432,10 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x16\n" +
-	"\x06levels\x18\x04 \x03(\tR\x06levels2\xb1\x06\n" +
+	"\x06levels\x18\x04 \x03(\tR\x06levels2\xe8\x06\n" +
 	"\aSynapse\x125\n" +
 	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x125\n" +
+	"\x06DryRun\x12\x12.synapse.v1.DryRun\x1a\x17.synapse.v1.DryRunReply\x125\n" +
 	"\x06Cancel\x12\x12.synapse.v1.Cancel\x1a\x17.synapse.v1.CancelReply\x12/\n" +
 	"\x04Hold\x12\x10.synapse.v1.Hold\x1a\x15.synapse.v1.HoldReply\x128\n" +
 	"\aRequeue\x12\x13.synapse.v1.Requeue\x1a\x18.synapse.v1.RequeueReply\x125\n" +
@@ -473,29 +474,31 @@ var file_cluster_api_api_proto_goTypes = []any{
 	(*messages.Principal)(nil),       // 5: synapse.v1.Principal
 	(*messages.Token)(nil),           // 6: synapse.v1.Token
 	(*messages.Submit)(nil),          // 7: synapse.v1.Submit
-	(*messages.Cancel)(nil),          // 8: synapse.v1.Cancel
-	(*messages.Hold)(nil),            // 9: synapse.v1.Hold
-	(*messages.Requeue)(nil),         // 10: synapse.v1.Requeue
-	(*messages.Update)(nil),          // 11: synapse.v1.Update
-	(*messages.ChangeNode)(nil),      // 12: synapse.v1.ChangeNode
-	(*messages.GetJob)(nil),          // 13: synapse.v1.GetJob
-	(*messages.ListJobs)(nil),        // 14: synapse.v1.ListJobs
-	(*messages.ListNodes)(nil),       // 15: synapse.v1.ListNodes
-	(*messages.ExplainJob)(nil),      // 16: synapse.v1.ExplainJob
-	(*messages.History)(nil),         // 17: synapse.v1.History
-	(*messages.Watch)(nil),           // 18: synapse.v1.Watch
-	(*messages.SubmitReply)(nil),     // 19: synapse.v1.SubmitReply
-	(*messages.CancelReply)(nil),     // 20: synapse.v1.CancelReply
-	(*messages.HoldReply)(nil),       // 21: synapse.v1.HoldReply
-	(*messages.RequeueReply)(nil),    // 22: synapse.v1.RequeueReply
-	(*messages.UpdateReply)(nil),     // 23: synapse.v1.UpdateReply
-	(*messages.ChangeNodeReply)(nil), // 24: synapse.v1.ChangeNodeReply
-	(*messages.GetJobReply)(nil),     // 25: synapse.v1.GetJobReply
-	(*messages.ListJobsReply)(nil),   // 26: synapse.v1.ListJobsReply
-	(*messages.ListNodesReply)(nil),  // 27: synapse.v1.ListNodesReply
-	(*messages.ExplainJobReply)(nil), // 28: synapse.v1.ExplainJobReply
-	(*messages.HistoryReply)(nil),    // 29: synapse.v1.HistoryReply
-	(*messages.Event)(nil),           // 30: synapse.v1.Event
+	(*messages.DryRun)(nil),          // 8: synapse.v1.DryRun
+	(*messages.Cancel)(nil),          // 9: synapse.v1.Cancel
+	(*messages.Hold)(nil),            // 10: synapse.v1.Hold
+	(*messages.Requeue)(nil),         // 11: synapse.v1.Requeue
+	(*messages.Update)(nil),          // 12: synapse.v1.Update
+	(*messages.ChangeNode)(nil),      // 13: synapse.v1.ChangeNode
+	(*messages.GetJob)(nil),          // 14: synapse.v1.GetJob
+	(*messages.ListJobs)(nil),        // 15: synapse.v1.ListJobs
+	(*messages.ListNodes)(nil),       // 16: synapse.v1.ListNodes
+	(*messages.ExplainJob)(nil),      // 17: synapse.v1.ExplainJob
+	(*messages.History)(nil),         // 18: synapse.v1.History
+	(*messages.Watch)(nil),           // 19: synapse.v1.Watch
+	(*messages.SubmitReply)(nil),     // 20: synapse.v1.SubmitReply
+	(*messages.DryRunReply)(nil),     // 21: synapse.v1.DryRunReply
+	(*messages.CancelReply)(nil),     // 22: synapse.v1.CancelReply
+	(*messages.HoldReply)(nil),       // 23: synapse.v1.HoldReply
+	(*messages.RequeueReply)(nil),    // 24: synapse.v1.RequeueReply
+	(*messages.UpdateReply)(nil),     // 25: synapse.v1.UpdateReply
+	(*messages.ChangeNodeReply)(nil), // 26: synapse.v1.ChangeNodeReply
+	(*messages.GetJobReply)(nil),     // 27: synapse.v1.GetJobReply
+	(*messages.ListJobsReply)(nil),   // 28: synapse.v1.ListJobsReply
+	(*messages.ListNodesReply)(nil),  // 29: synapse.v1.ListNodesReply
+	(*messages.ExplainJobReply)(nil), // 30: synapse.v1.ExplainJobReply
+	(*messages.HistoryReply)(nil),    // 31: synapse.v1.HistoryReply
+	(*messages.Event)(nil),           // 32: synapse.v1.Event
 }
 var file_cluster_api_api_proto_depIdxs = []int32{
 	5,  // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
@@ -503,35 +506,37 @@ var file_cluster_api_api_proto_depIdxs = []int32{
 	1,  // 2: synapse.v1.ReadLogs.from:type_name -> synapse.v1.LogPosition
 	6,  // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
 	7,  // 4: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
-	8,  // 5: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
-	9,  // 6: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
-	10, // 7: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
-	11, // 8: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
-	12, // 9: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
-	13, // 10: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	14, // 11: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	15, // 12: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	16, // 13: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	17, // 14: synapse.v1.Synapse.History:input_type -> synapse.v1.History
-	18, // 15: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	0,  // 16: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	3,  // 17: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	19, // 18: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	20, // 19: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	21, // 20: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	22, // 21: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
-	23, // 22: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
-	24, // 23: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	25, // 24: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	26, // 25: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	27, // 26: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	28, // 27: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	29, // 28: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
-	30, // 29: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	2,  // 30: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	4,  // 31: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	18, // [18:32] is the sub-list for method output_type
-	4,  // [4:18] is the sub-list for method input_type
+	8,  // 5: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
+	9,  // 6: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
+	10, // 7: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
+	11, // 8: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
+	12, // 9: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
+	13, // 10: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
+	14, // 11: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	15, // 12: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	16, // 13: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	17, // 14: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	18, // 15: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	19, // 16: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	0,  // 17: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	3,  // 18: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	20, // 19: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	21, // 20: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
+	22, // 21: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	23, // 22: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	24, // 23: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
+	25, // 24: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
+	26, // 25: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	27, // 26: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	28, // 27: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	29, // 28: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	30, // 29: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	31, // 30: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	32, // 31: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	2,  // 32: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	4,  // 33: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	19, // [19:34] is the sub-list for method output_type
+	4,  // [4:19] is the sub-list for method input_type
 	4,  // [4:4] is the sub-list for extension type_name
 	4,  // [4:4] is the sub-list for extension extendee
 	0,  // [0:4] is the sub-list for field type_name

@@ -26,6 +26,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Synapse_Submit_FullMethodName     = "/synapse.v1.Synapse/Submit"
+	Synapse_DryRun_FullMethodName     = "/synapse.v1.Synapse/DryRun"
 	Synapse_Cancel_FullMethodName     = "/synapse.v1.Synapse/Cancel"
 	Synapse_Hold_FullMethodName       = "/synapse.v1.Synapse/Hold"
 	Synapse_Requeue_FullMethodName    = "/synapse.v1.Synapse/Requeue"
@@ -46,6 +47,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type SynapseClient interface {
 	Submit(ctx context.Context, in *messages.Submit, opts ...grpc.CallOption) (*messages.SubmitReply, error)
+	DryRun(ctx context.Context, in *messages.DryRun, opts ...grpc.CallOption) (*messages.DryRunReply, error)
 	Cancel(ctx context.Context, in *messages.Cancel, opts ...grpc.CallOption) (*messages.CancelReply, error)
 	Hold(ctx context.Context, in *messages.Hold, opts ...grpc.CallOption) (*messages.HoldReply, error)
 	Requeue(ctx context.Context, in *messages.Requeue, opts ...grpc.CallOption) (*messages.RequeueReply, error)
@@ -73,6 +75,16 @@ func (c *synapseClient) Submit(ctx context.Context, in *messages.Submit, opts ..
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(messages.SubmitReply)
 	err := c.cc.Invoke(ctx, Synapse_Submit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *synapseClient) DryRun(ctx context.Context, in *messages.DryRun, opts ...grpc.CallOption) (*messages.DryRunReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(messages.DryRunReply)
+	err := c.cc.Invoke(ctx, Synapse_DryRun_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -232,6 +244,7 @@ func (c *synapseClient) Cluster(ctx context.Context, in *Cluster, opts ...grpc.C
 // for forward compatibility.
 type SynapseServer interface {
 	Submit(context.Context, *messages.Submit) (*messages.SubmitReply, error)
+	DryRun(context.Context, *messages.DryRun) (*messages.DryRunReply, error)
 	Cancel(context.Context, *messages.Cancel) (*messages.CancelReply, error)
 	Hold(context.Context, *messages.Hold) (*messages.HoldReply, error)
 	Requeue(context.Context, *messages.Requeue) (*messages.RequeueReply, error)
@@ -257,6 +270,9 @@ type UnimplementedSynapseServer struct{}
 
 func (UnimplementedSynapseServer) Submit(context.Context, *messages.Submit) (*messages.SubmitReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Submit not implemented")
+}
+func (UnimplementedSynapseServer) DryRun(context.Context, *messages.DryRun) (*messages.DryRunReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method DryRun not implemented")
 }
 func (UnimplementedSynapseServer) Cancel(context.Context, *messages.Cancel) (*messages.CancelReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cancel not implemented")
@@ -332,6 +348,24 @@ func _Synapse_Submit_Handler(srv interface{}, ctx context.Context, dec func(inte
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(SynapseServer).Submit(ctx, req.(*messages.Submit))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Synapse_DryRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(messages.DryRun)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).DryRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_DryRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).DryRun(ctx, req.(*messages.DryRun))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -566,6 +600,10 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Submit",
 			Handler:    _Synapse_Submit_Handler,
+		},
+		{
+			MethodName: "DryRun",
+			Handler:    _Synapse_DryRun_Handler,
 		},
 		{
 			MethodName: "Cancel",

@@ -23,6 +23,12 @@ func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.Sub
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
 }
 
+// DryRun says what would become of a job, and changes nothing.
+func (g *Gateway) DryRun(ctx context.Context, q *messages.DryRun) (*messages.DryRunReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	return call[*messages.DryRunReply](ctx, g, g.scheduler, q)
+}
+
 // Cancel ends a job. One that is over has no actor that could answer, so that is
 // answered here: a cancel that is repeated went well, however late it comes.
 func (g *Gateway) Cancel(ctx context.Context, q *messages.Cancel) (*messages.CancelReply, error) {

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/yi-json/synapse/runtime/carapace"
@@ -24,6 +25,7 @@ const usage = `carapace runs a command in a container.
   carapace state [ID...]                           the containers that are known, as JSON
   carapace kill ID [SIGNAL]                        send a signal (default KILL, which ends every process)
   carapace gc                                      remove what dead containers left
+  carapace --version                               which one this is
 
 Examples:
   carapace run --rootfs host --user alice --memory 2g --cpus 1.5 -- python3 train.py
@@ -60,9 +62,20 @@ func dispatch(arguments []string) int {
 	case "-h", "--help", "help":
 		fmt.Print(usage)
 		return 0
+	case "--version", "version":
+		fmt.Println("carapace", version())
+		return 0
 	}
 	fmt.Fprintf(os.Stderr, "carapace: %q is none of its commands: run, check, state, kill, gc\n", arguments[0])
 	return codeUsage
+}
+
+// version is the module's, as it was built.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
 }
 
 // place are the flags that every command shares: where containers are known and where their cgroups are.

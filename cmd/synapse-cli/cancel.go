@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -60,6 +61,68 @@ func (f *failures) note(err error) {
 		text, _ := words(err)
 		f.a.say("%s: %s", f.a.name, text)
 	}
+}
+
+// byLabels finds the jobs that -l chooses: those that live, or where none does those that are over.
+func (a *app) byLabels(ctx context.Context, c *client.Client, labels []string) ([]*messages.JobStatus, error) {
+	wanted, err := parseSelector(labels)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := c.Jobs(ctx, &messages.ListJobs{Labels: wanted.equal()})
+	if err != nil {
+		return nil, err
+	}
+	jobs = slices.DeleteFunc(jobs, func(j *messages.JobStatus) bool { return !wanted.job(j) })
+	if live := slices.DeleteFunc(slices.Clone(jobs), over); len(live) > 0 {
+		return live, nil
+	}
+	if len(jobs) == 0 {
+		return nil, &failure{code: exitNotFound, text: "no job has these labels", hint: "`" + a.name + " get jobs -o yaml` shows the labels of each"}
+	}
+	return jobs, nil
+}
+
+// oneJob is the check of a command line that is about one job.
+func oneJob(labels *[]string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(*labels) > 0 {
+			return jobsOrLabels(args, *labels)
+		}
+		return named("job", "JOB", 1)(c, args)
+	}
+}
+
+// oneJob finds the job that is named, or that -l chooses.
+func (a *app) oneJob(ctx context.Context, c *client.Client, args, labels []string) (*messages.JobStatus, error) {
+	if len(args) > 0 {
+		return c.Job(ctx, args[0])
+	}
+	jobs, err := a.byLabels(ctx, c, labels)
+	if err != nil {
+		return nil, err
+	}
+	if len(jobs) > 1 {
+		var ids []string
+		for _, j := range jobs {
+			ids = append(ids, j.GetRecord().GetId())
+		}
+		return nil, &failure{code: exitConflict, text: fmt.Sprintf("%d jobs have these labels: %s", len(ids), someOf(ids)), hint: "name one of them"}
+	}
+	return jobs[0], nil
+}
+
+// someOf names a few of many.
+func someOf(ids []string) string {
+	if len(ids) > 5 {
+		return strings.Join(ids[:5], ", ") + fmt.Sprintf(" and %d more", len(ids)-5)
+	}
+	return strings.Join(ids, ", ")
+}
+
+// labelFlag adds -l.
+func labelFlag(c *cobra.Command, labels *[]string, what string) {
+	c.Flags().StringArrayVarP(labels, "label", "l", nil, what+", "+selectorHelp)
 }
 
 // toJobs does it to each. One that fails does not keep the others from it.

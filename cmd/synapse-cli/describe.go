@@ -22,11 +22,19 @@ func (a *app) describeCommand() *cobra.Command {
 			return usageHint("`"+a.name+" describe job JOB` or `"+a.name+" describe node NODE`", "what to describe is not said")
 		},
 	}
-	c.AddCommand(a.objectFlag(&cobra.Command{
-		Use: "job JOB", Aliases: []string{"jobs"}, Short: "describe a job: its ranks, where they are, how they ended", Args: named("job", "JOB", 1),
+	var chosen []string
+	job := a.objectFlag(&cobra.Command{
+		Use: "job JOB", Aliases: []string{"jobs"}, Short: "describe a job: its ranks, where they are, how they ended", Args: oneJob(&chosen),
 		ValidArgsFunction: a.completeJobs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {
+				if len(chosen) > 0 {
+					status, err := a.oneJob(ctx, c, nil, chosen)
+					if err != nil {
+						return err
+					}
+					args = []string{status.GetRecord().GetId()}
+				}
 				status, attempts, err := c.Attempts(ctx, args[0])
 				if err != nil {
 					return err
@@ -37,7 +45,9 @@ func (a *app) describeCommand() *cobra.Command {
 				return show.DescribeJob(a.stdout, a.style, status, attempts)
 			})
 		},
-	}), a.objectFlag(&cobra.Command{
+	})
+	labelFlag(job, &chosen, "the job that lives")
+	c.AddCommand(job, a.objectFlag(&cobra.Command{
 		Use: "node NODE", Aliases: []string{"nodes"}, Short: "describe a machine: what it has, and who uses it", Args: named("machine", "NODE", 1),
 		ValidArgsFunction: a.completeNodes,
 		RunE: func(_ *cobra.Command, args []string) error {

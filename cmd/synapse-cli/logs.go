@@ -20,12 +20,13 @@ import (
 func (a *app) logsCommand() *cobra.Command {
 	q := &api.ReadLogs{}
 	tail, tailBytes := "", ""
+	var labels []string
 	c := &cobra.Command{
 		Use:     "logs JOB [-f] [--rank N]...",
 		Short:   "show what a job's tasks wrote",
 		Long:    "Shows what a job's tasks wrote, their errors with it. Lines of several ranks are labelled with the rank.",
 		Example: "  synapse-cli logs -f JOB\n  synapse-cli logs --rank 0-3 --tail 20 JOB\n  synapse-cli logs --previous JOB      # of the attempt before the latest",
-		Args:    named("job", "JOB", 1),
+		Args:    oneJob(&labels),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if q.Follow && q.Previous {
 				return usageHint("an attempt that is over writes nothing more: leave -f out", "--follow and --previous cannot be combined")
@@ -33,14 +34,20 @@ func (a *app) logsCommand() *cobra.Command {
 			if err := readTail(q, tail, tailBytes); err != nil {
 				return err
 			}
-			q.Job = args[0]
-			return a.with(func(ctx context.Context, c *client.Client) error { return a.logs(ctx, c, q) })
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				status, err := a.oneJob(ctx, c, args, labels)
+				if err != nil {
+					return err
+				}
+				return a.logs(ctx, c, q, status)
+			})
 		},
 		ValidArgsFunction: a.completeJobs,
 	}
 	f := c.Flags()
 	f.BoolVarP(&q.Follow, "follow", "f", false, "go on until the job is over")
 	f.Var(rankList{&q.Ranks}, "rank", "only these `ranks`, as in 0-3,7")
+	labelFlag(c, &labels, "the job that lives")
 	f.BoolVar(&q.Previous, "previous", false, "of the attempt before the latest")
 	f.StringVar(&tail, "tail", "", "only the last so many `lines` of each rank's output, and of its errors")
 	f.StringVar(&tailBytes, "tail-bytes", "", "only the end of each, as in 64Ki")
@@ -69,14 +76,10 @@ func readTail(q *api.ReadLogs, lines, size string) error {
 	return nil
 }
 
-func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs) error {
-	status, err := c.Job(ctx, q.GetJob())
-	if err != nil {
-		return err
-	}
+func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, status *messages.JobStatus) error {
 	q.Job = status.GetRecord().GetId()
 	out := newMerged(a.stdout, len(q.GetRanks()) != 1 && severalRanks(status.GetRecord().GetSpec()))
-	err = c.Logs(ctx, q, a.lost, func(p *api.LogPart) error {
+	err := c.Logs(ctx, q, a.lost, func(p *api.LogPart) error {
 		if p.GetNotice() != "" {
 			a.say("rank %d: %s", p.GetRank(), p.GetNotice())
 			return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what is done to machines: `drain`, `cordon`, `uncordon`, `remove`.
+// This file owns what is done to machines: `drain`, `cordon`, `uncordon`, `remove`, `note`.
 
 // change is one verb for machines.
 type change struct {
@@ -22,8 +22,12 @@ type change struct {
 }
 
 func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Command {
+	usageLine, why := use+" NODE...", "why, for whoever asks later"
+	if ch.mustSay {
+		usageLine, why = usageLine+" --reason WHY", why+": it must be given"
+	}
 	c := &cobra.Command{
-		Use: use + " NODE...", Short: short, Example: example,
+		Use: usageLine, Short: short, Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
@@ -46,8 +50,34 @@ func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Comman
 		},
 		ValidArgsFunction: a.completeNodes,
 	}
-	c.Flags().StringVarP(&ch.reason, "reason", "r", "", "why, for whoever asks later")
+	c.Flags().StringVarP(&ch.reason, "reason", "r", "", why)
 	return c
+}
+
+// noteCommand takes the text last, behind one machine or several.
+func (a *app) noteCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "note NODE... TEXT",
+		Short: "leave a note on a machine, for others; an empty one takes it away",
+		Long: "Leaves a note on a machine, in place of the last one: in `get nodes` and `describe node`, until it is taken away by an\n" +
+			"empty text. It decides nothing, and outlives whatever starts anew.",
+		Example: "  synapse-cli note n17 \"loud fan, ticket 12\"\n  synapse-cli note n17 \"\"",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usageHint("as in `"+a.name+" note NODE \"loud fan, ticket 12\"`", "a machine and a text are wanted")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			last := len(args) - 1
+			ch := &change{verb: messages.NodeVerb_NODE_VERB_NOTE, done: "has the note", reason: args[last]}
+			if ch.reason == "" {
+				ch.done = "has no note"
+			}
+			return a.with(func(ctx context.Context, c *client.Client) error { return a.toNodes(ctx, c, args[:last], ch, 0) })
+		},
+		ValidArgsFunction: a.completeNodes,
+	}
 }
 
 // toNodes does it to each. One that fails does not keep the others from it.

@@ -40,7 +40,7 @@ func TestNotSilentAnyMore(t *testing.T) {
 		{"submit -n -2 --cpu 1 --image /srv/i", exitUsage, "--replicas: is -2, outside 1 to 65536"},
 		{"submit -n 0 --cpu 1 --image /srv/i", exitUsage, "--replicas: is 0, outside 1 to 65536"},
 		{"submit --gpu 1.5 --image /srv/i", exitUsage, "--gpu: is not a number of whole GPUs"},
-		{"submit --image /srv/i", exitUsage, "the job asks for nothing\nhint: give --cpu, --mem or --gpu"},
+		{"submit --image /srv/i --cpu 0", exitUsage, "the job asks for nothing\nhint: give --cpu, --mem or --gpu"},
 		{"submit --cpu 1 --gpu-type h100 --image /srv/i", exitUsage, "--gpu-type: names a kind of GPU"},
 		{"logs --rank x j1", exitUsage, "--rank: \"x\" is not a rank or several"},
 	} {

@@ -32,7 +32,7 @@ type specFlags struct {
 // add adds the flags, in the order in which help shows what belongs together.
 func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.gpu, "gpu", "", "GPUs: in total, or of each task with --replicas")
-	f.StringVar(&s.cpu, "cpu", "", "CPU cores, likewise")
+	f.StringVar(&s.cpu, "cpu", "", "CPU cores, likewise; one for a task where nothing is asked for")
 	f.StringVar(&s.mem, "mem", "", "memory, likewise, as in 512Gi")
 	f.Int32VarP(&s.replicas, "replicas", "n", 0, "so many tasks of the amounts above; without it they are a total, one task per machine")
 	f.StringVar(&s.split, "split", "", "how a total is split: whole (machines) or any (that are free)")
@@ -185,6 +185,12 @@ func (s *specFlags) apart() error {
 // wanted, which only a single task can have.
 func (s *specFlags) shape(spec *messages.JobSpec, amount *messages.Resources) error {
 	g := &messages.GangSpec{}
+	if s.gpu+s.cpu+s.mem == "" { // who asks for nothing wants one core, as on Slurm
+		amount.MilliCpu = 1000
+		if !s.counted {
+			s.counted, s.replicas = true, 1
+		}
+	}
 	spec.Gang = g
 	if s.counted || amount.MilliGpu > 0 && amount.MilliGpu < 1000 {
 		if s.split != "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"strings"
 	"time"
 
@@ -20,9 +21,10 @@ import (
 // submission is what one submit was asked to do.
 type submission struct {
 	specFlags
-	from, requestID, file                 string
-	wait, attach, allowInfeasible, dryRun bool
-	seed                                  bool // speak as the first synctl did
+	from, requestID, file         string
+	wait, attach, allowInfeasible bool
+	dryRun                        string // client, server, or empty
+	seed                          bool   // speak as the first synctl did
 }
 
 func (a *app) submitCommand() *cobra.Command {
@@ -55,7 +57,8 @@ func (a *app) submitCommand() *cobra.Command {
 	f.BoolVar(&s.wait, "wait", false, "wait until it is over, and end with its code")
 	f.BoolVar(&s.attach, "attach", false, "wait and show its output; Ctrl-C detaches, twice cancels")
 	f.BoolVar(&s.allowInfeasible, "allow-infeasible", false, "let it wait for machines that are yet to join")
-	f.BoolVar(&s.dryRun, "dry-run", false, "check it and show it as a file; submit nothing")
+	f.StringVar(&s.dryRun, "dry-run", "", "submit nothing: check it and show it as a file (`client`), or ask the scheduler what would become of it (server)")
+	f.Lookup("dry-run").NoOptDefVal = dryClient
 	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "only the id on standard output")
 	f.BoolVar(&a.style.Parsable, "parsable", false, "the same")
 	f.StringVarP(&a.style.Format, "output", "o", "", "how to show it: name, json, yaml")
@@ -79,6 +82,10 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 	flag := s.given(c.Flags())
 	s.counted = c.Flags().Changed("replicas")
 	switch {
+	case s.dryRun != "" && s.dryRun != dryClient && s.dryRun != dryServer:
+		return usageHint("use client, server", "--dry-run %q: is not known", s.dryRun)
+	case s.dryRun != "" && (s.wait || s.attach):
+		return usage("--dry-run submits nothing that could be waited for")
 	case len(files) > 1:
 		return usageHint("submit each from a call of its own", "%d files are given", len(files))
 	case len(files) == 1 && s.from != "":
@@ -105,15 +112,60 @@ func (a *app) submit(s *submission, files, command []string) error {
 	case len(specs) > 1 && (s.attach || s.requestID != ""):
 		return usage("--attach and --request-id are for one job, and the file has %d", len(specs))
 	}
-	if s.dryRun {
+	if s.dryRun == dryClient {
 		return show.JobFile(a.stdout, specs...)
 	}
 	return a.with(func(ctx context.Context, c *client.Client) error {
+		if s.dryRun == dryServer {
+			return a.dryRun(ctx, c, s, specs)
+		}
 		if len(specs) == 1 {
 			return a.send(ctx, c, s, specs[0])
 		}
 		return a.sendAll(ctx, c, s, specs)
 	})
+}
+
+// What --dry-run may be.
+const (
+	dryClient = "client"
+	dryServer = "server"
+)
+
+// dryRun asks the scheduler what would become of each job. The first that it would
+// refuse gives the exit code.
+func (a *app) dryRun(ctx context.Context, c *client.Client, s *submission, specs []*messages.JobSpec) error {
+	f := failures{a: a}
+	for _, spec := range specs {
+		reply, err := c.DryRun(ctx, &messages.DryRun{Spec: spec, AllowInfeasible: s.allowInfeasible})
+		if err != nil {
+			f.note(letWait(err))
+			continue
+		}
+		if hint := reply.GetOutcome().GetHint(); hint != "" {
+			a.say("%s: %s", a.name, hint)
+		}
+		text := "there is room for it now"
+		if reply.GetWaits() != "" {
+			text = "it would wait: " + reply.GetWaits()
+		}
+		switch n := reply.GetAhead(); {
+		case n == 1:
+			text += "; 1 job goes before it"
+		case n > 1:
+			text += fmt.Sprintf("; %d jobs go before it", n)
+		}
+		f.note(a.data("%s could be submitted: %s", spec.GetName(), text))
+	}
+	return f.first
+}
+
+// letWait names the flag where the scheduler's hint speaks of waiting.
+func letWait(err error) error {
+	if e, is := err.(*client.Error); is && e.Code == messages.Code_CODE_INFEASIBLE {
+		e.Hint = strings.Replace(e.Hint, "allow it to wait", "let it wait (--allow-infeasible)", 1)
+	}
+	return err
 }
 
 // sendAll sends several jobs before it waits for any. One that is refused ends it:
@@ -181,10 +233,7 @@ func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *
 	}
 	reply, err := c.Submit(ctx, request)
 	if err != nil {
-		if e, is := err.(*client.Error); is && e.Code == messages.Code_CODE_INFEASIBLE {
-			e.Hint = strings.Replace(e.Hint, "allow it to wait", "let it wait (--allow-infeasible)", 1)
-		}
-		return "", err
+		return "", letWait(err)
 	}
 	if hint := reply.GetOutcome().GetHint(); hint != "" {
 		a.say("%s: %s", a.name, hint)

@@ -15,13 +15,14 @@ import (
 func (a *app) waitCommand() *cobra.Command {
 	timeout := ""
 	quiet := false
+	var labels []string
 	c := &cobra.Command{
-		Use:   "wait JOB...",
+		Use:   "wait [JOB]... [-l key=value]...",
 		Short: "wait until jobs are over, and end with their code",
 		Long: "Waits until each job is over and ends with its code: 0 where all succeeded, else that of the first one named\n" +
 			"that did not. A scheduler that goes away meanwhile is waited for. " + exitHelp,
 		Example: "  synapse-cli wait JOB --timeout 2h && ./evaluate.sh",
-		Args:    named("job", "JOB", 0),
+		Args:    func(_ *cobra.Command, args []string) error { return jobsOrLabels(args, labels) },
 		RunE: func(_ *cobra.Command, args []string) error {
 			limit, err := jobfile.ParseDuration(orZero(timeout))
 			if err != nil {
@@ -33,12 +34,22 @@ func (a *app) waitCommand() *cobra.Command {
 					ctx, cancel = context.WithTimeout(ctx, time.Duration(limit)*time.Millisecond)
 					defer cancel()
 				}
+				if len(labels) > 0 {
+					jobs, err := a.byLabels(ctx, c, labels)
+					if err != nil {
+						return err
+					}
+					for _, j := range jobs {
+						args = append(args, j.GetRecord().GetId())
+					}
+				}
 				return a.waitAll(ctx, c, args, !quiet)
 			})
 		},
 		ValidArgsFunction: a.completeJobs,
 	}
 	c.Flags().StringVar(&timeout, "timeout", "", "give up after this time, with exit code 6, as in 90s or 2h")
+	labelFlag(c, &labels, "all that live now")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "say nothing until a job is over")
 	return c
 }

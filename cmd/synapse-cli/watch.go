@@ -101,6 +101,7 @@ const kept = 950
 
 func (a *app) eventsCommand() *cobra.Command {
 	follow := false
+	var labels []string
 	c := &cobra.Command{
 		Use:     "events [JOB | NODE]...",
 		Short:   "show the last changes of jobs and machines",
@@ -112,10 +113,20 @@ func (a *app) eventsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if len(labels) > 0 {
+					jobs, err := a.byLabels(ctx, c, labels)
+					if err != nil {
+						return err
+					}
+					for _, j := range jobs {
+						ids = append(ids, j.GetRecord().GetId())
+					}
+				}
 				return a.events(ctx, c, ids, unknown, follow)
 			})
 		},
 	}
+	labelFlag(c, &labels, "of jobs that live")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with each change")
 	c.Flags().StringVarP(&a.style.Format, "output", "o", "", "how to show it: json, yaml")
 	return c

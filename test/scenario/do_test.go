@@ -2,6 +2,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -185,6 +186,19 @@ func (s *stage) requeue(l line) string {
 		out = told(r.Outcome)
 		if out == "" {
 			out = "run " + strconv.Itoa(int(r.Run))
+		}
+	})
+	return s.plain(out)
+}
+
+// dryRun tells what would become of a job.
+func (s *stage) dryRun(l line) string {
+	out := "no answer"
+	q := &messages.DryRun{Principal: &messages.Principal{Name: "anonymous"}, Spec: s.spec(l, "dry")}
+	s.asked(actors.SchedulerPath, q, func(m messages.Message) {
+		r := m.(*messages.DryRunReply)
+		if out = told(r.Outcome); out == "" {
+			out = strconv.Itoa(int(r.Ahead)) + " ahead; " + cmp.Or(r.Waits, "there is room")
 		}
 	})
 	return s.plain(out)

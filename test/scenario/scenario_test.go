@@ -29,7 +29,9 @@
 //	                     the run that is being stopped, 0 if there was none to stop; or why not
 //	update a [priority=5] [time-limit=10s]
 //	                     what is on disk by then, or why it was refused
-//	drain 2 deadline=5s | cordon 2 | uncordon 2 | remove 2
+//	dry-run replicas=2 gpu=8 …
+//	                     what would become of such a submit
+//	drain 2 deadline=5s | cordon 2 | uncordon 2 | remove 2 | note 2
 //
 // What goes wrong:
 //

@@ -285,6 +285,9 @@ func (s *stage) nodes(line) string {
 			if n.Closed != "" && n.Closed != n.Phase {
 				text += ", closed: " + n.Closed
 			}
+			if note := n.Record.GetNote(); note != nil {
+				text += ", note: " + note.Reason
+			}
 			for _, t := range n.Debts {
 				text += ", owes the end of " + s.nameOf(s.owner[messages.FromToken(t)])
 			}

@@ -307,6 +307,7 @@ func (s *stage) commands() map[string]func(line) string {
 		"world": s.world, "run": s.run, "elapsed": s.elapsed, "until": s.until, "never": s.never,
 		"submit": s.submit, "again": s.again, "cancel": s.cancel, "hold": s.hold, "release": s.release, "requeue": s.requeue, "update": s.update,
 		"break": s.breakJob,
+		"note":  s.change(messages.NodeVerb_NODE_VERB_NOTE), "dry-run": s.dryRun,
 		"drain": s.change(messages.NodeVerb_NODE_VERB_DRAIN), "cordon": s.change(messages.NodeVerb_NODE_VERB_CORDON),
 		"uncordon": s.change(messages.NodeVerb_NODE_VERB_UNCORDON), "remove": s.change(messages.NodeVerb_NODE_VERB_REMOVE),
 		"crash": s.crash, "pause": s.pause, "usurp": s.usurp, "power": s.power, "cut": s.cutOff, "mend": s.mend,

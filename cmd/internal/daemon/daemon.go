@@ -45,7 +45,8 @@ func Main(c *cobra.Command) {
 // environment: SYNAPSE_NODE_ and join make SYNAPSE_NODE_JOIN. What check refuses
 // is a mistake of the caller's; run does the work.
 func Command(c *cobra.Command, prefix string, check, run func() error) *cobra.Command {
-	c.Args = cobra.NoArgs
+	c.Args, c.Version = cobra.NoArgs, Version()
+	c.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	c.SilenceErrors, c.SilenceUsage = true, true
 	settings.Flag(c.Flags())
 	c.Long += "\n\nEvery flag has a twin in the environment (--data-dir: " + settings.Twin(prefix, "data-dir") + ") and a key of its\nname in the file that --config names."

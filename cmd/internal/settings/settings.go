@@ -30,7 +30,7 @@ func Apply(flags *pflag.FlagSet, prefix string, lookup func(string) (string, boo
 	fromEnvironment := func(f *pflag.Flag) error {
 		name := Twin(prefix, f.Name)
 		text, there := lookup(name)
-		if !there || given[f.Name] {
+		if !there || given[f.Name] || f.Name == "version" {
 			return nil
 		}
 		given[f.Name] = true
@@ -66,7 +66,7 @@ func Twin(prefix, flag string) string {
 }
 
 func applyKey(flags *pflag.FlagSet, given map[string]bool, k key) error {
-	if f := flags.Lookup(k.name); f == nil || k.name == fileFlag || k.name == "help" {
+	if f := flags.Lookup(k.name); f == nil || k.name == fileFlag || k.name == "help" || k.name == "version" {
 		return fmt.Errorf("there is no setting %q (each is named as its flag, see --help)", k.name)
 	}
 	if given[k.name] {

@@ -34,7 +34,7 @@ var nodeColumns = []column[node]{
 	{head: "HEARD", wide: true, right: true, cell: func(n node) string { return span(max(n.GetHeardMsAgo(), 0)) }},
 	{head: "AGENT", wide: true, cell: func(n node) string { return orDash(n.announced().GetAgentVersion()) }},
 	{head: "LABELS", wide: true, cell: func(n node) string { return orDash(labels(n.announced().GetLabels())) }},
-	{head: "REASON", cell: node.why},
+	{head: "REASON", cell: node.remarks},
 }
 
 func (n node) id() string                        { return n.GetRecord().GetId() }
@@ -77,6 +77,18 @@ func (n node) used(format func(int64) string, of func(*messages.Resources) int64
 
 func (n node) why() string {
 	parts := []string{n.GetClosed()}
+	r := n.GetRecord()
+	for _, by := range []struct {
+		what string
+		deed *messages.Deed
+	}{{"drained by ", r.GetDrained()}, {"cordoned by ", r.GetCordoned()}} {
+		if by.deed != nil && !strings.HasPrefix(n.GetClosed(), by.what) {
+			parts = append(parts, by.what+deed(by.deed)) // it is dead besides, say
+		}
+	}
+	if left := r.GetDrainDeadlineUnixMs() - n.now; n.state() == "draining" && n.now > 0 && left > 0 {
+		parts = append(parts, "what runs there is moved in "+span(left))
+	}
 	if t := n.GetLedger().GetTrouble(); t != "" && !strings.Contains(n.GetClosed(), t) {
 		parts = append(parts, t)
 	}
@@ -93,6 +105,18 @@ func (n node) why() string {
 		parts = parts[1:]
 	}
 	return strings.Join(parts, "; ")
+}
+
+// remarks are why nothing new goes there, and what an operator left for others.
+func (n node) remarks() string {
+	why, note := n.why(), n.GetRecord().GetNote()
+	switch {
+	case note == nil:
+		return why
+	case why == "":
+		return "note by " + deed(note)
+	}
+	return why + "; note by " + deed(note)
 }
 
 // gpuTypes names each kind once, with how many: 8 h100.
@@ -185,7 +209,8 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 	for _, d := range []struct {
 		name string
 		deed *messages.Deed
-	}{{"Cordoned by", r.GetCordoned()}, {"Drained by", r.GetDrained()}, {"Benched by", r.GetBenched()}, {"Removed by", r.GetRemoved()}} {
+	}{{"Cordoned by", r.GetCordoned()}, {"Drained by", r.GetDrained()}, {"Benched by", r.GetBenched()}, {"Removed by", r.GetRemoved()},
+		{"Note by", r.GetNote()}} {
 		if d.deed != nil {
 			p.line(d.name, deed(d.deed))
 		}

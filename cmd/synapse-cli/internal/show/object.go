@@ -175,6 +175,8 @@ type nodeStatus struct {
 	Slices        []sliceObj `json:"slices,omitempty"`
 	Cordoned      *deedObj   `json:"cordoned,omitempty"`
 	Drained       *deedObj   `json:"drained,omitempty"`
+	DrainEnds     string     `json:"drainEnds,omitempty"`
+	Note          *deedObj   `json:"note,omitempty"`
 	Debts         int        `json:"debts,omitempty"`
 }
 
@@ -208,7 +210,11 @@ func nodeObject(s *messages.NodeStatus) nodeObj {
 			Phase: s.GetPhase(), Open: s.GetPhase() == "up" && s.GetClosed() == "", Reason: n.why(), Address: a.GetAddress(), AgentVersion: a.GetAgentVersion(),
 			Joined: stamp(r.GetJoinedUnixMs()), HeardMsAgo: s.GetHeardMsAgo(), Total: amountObject(a.GetTotal()), WithdrawnGPUs: s.GetLedger().GetWithdrawnGpus(),
 			Cordoned: deedObject(r.GetCordoned()), Drained: deedObject(r.GetDrained()), Debts: len(s.GetDebts()),
+			Note: deedObject(r.GetNote()),
 		},
+	}
+	if r.GetDrained() != nil && r.GetDrainDeadlineUnixMs() > 0 {
+		o.Status.DrainEnds = stamp(r.GetDrainDeadlineUnixMs())
 	}
 	for _, l := range a.GetLabels() {
 		if o.Metadata.Labels == nil {

@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// This file owns that help can be believed: each of its examples is run.
+
+// exampleTime is when an example that goes on for ever is ended. One that was wrong has said so by then.
+const exampleTime = 1500 * time.Millisecond
+
+// examplesOf collects the examples of a command and of all below it.
+func (c *cluster) examplesOf(path ...string) (lines []string) {
+	help := c.cli(append(slices.Clone(path), "--help")...).wants(c.t, 0, "Usage:", "").out
+	_, rest, _ := strings.Cut(help, "Examples:\n")
+	examples, _, _ := strings.Cut(rest, "\n\n")
+	for line := range strings.Lines(examples) {
+		if line, _, _ = strings.Cut(strings.TrimSpace(line), "  #"); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	_, rest, _ = strings.Cut(help, "Available Commands:\n")
+	commands, _, _ := strings.Cut(rest, "\n\n")
+	for line := range strings.Lines(commands) {
+		if name := strings.Fields(line)[0]; name != "completion" && name != "help" {
+			lines = append(lines, c.examplesOf(append(slices.Clone(path), name)...)...)
+		}
+	}
+	return lines
+}
+
+// TestEveryExampleInHelp: what --help shows works as it stands, on a cluster with such machines and jobs. A cluster
+// of `up` that an example begins ends with it.
+func TestEveryExampleInHelp(t *testing.T) {
+	c := newCluster(t)
+	for _, id := range []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n17"} {
+		c.node(id, "r1", "--labels", "pool=a")
+	}
+	home := t.TempDir()
+	for name, text := range map[string]string{
+		"job.yaml": "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\nspec: {image: host, resources: {cpu: 1}, command: [\"true\"]}\n",
+		"train.sh": "#!/bin/sh\n", "evaluate.sh": "#!/bin/sh\n",
+	} {
+		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := c.examplesOf()
+	if len(lines) < 40 {
+		t.Fatalf("%d examples were found: %q", len(lines), lines)
+	}
+	ids := regexp.MustCompile(`\bJOB\b`)
+	for _, line := range lines {
+		told := ids.ReplaceAllStringFunc(line, func(string) string { return c.order("exec sleep 30", "-n", "4", "-l", "team=nlp") })
+		if strings.Contains(told, " up ") && !strings.Contains(told, "--clean") {
+			told += " --listen 127.0.0.1:0"
+		}
+		a := c.example(told, home)
+		switch {
+		case a.code == 0, a.code == -1: // it went on until it was ended
+		case strings.Contains(line, "--previous") && a.code == 3: // there is but one attempt
+		case strings.Contains(line, "remove") && strings.Contains(a.err, "is alive"):
+		default:
+			t.Errorf("$ %s\nended with %d: %s%s", told, a.code, a.out, a.err)
+		}
+	}
+}
+
+// example runs a line in a shell, and ends it where it does not end by itself.
+func (c *cluster) example(line, home string) answer {
+	cmd := c.command("/bin/sh", "-c", line)
+	cmd.Dir = home
+	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home, "XDG_DATA_HOME="+home, "XDG_STATE_HOME="+home)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	signal := func(s syscall.Signal) func() {
+		return func() {
+			if cmd.Process != nil {
+				_ = syscall.Kill(-cmd.Process.Pid, s)
+			}
+		}
+	}
+	after := exampleTime
+	if strings.Contains(line, " up ") {
+		after = 8 * time.Second
+	}
+	defer time.AfterFunc(after, signal(syscall.SIGINT)).Stop()
+	defer time.AfterFunc(after+4*time.Second, signal(syscall.SIGTERM)).Stop()
+	defer time.AfterFunc(after+25*time.Second, signal(syscall.SIGKILL)).Stop()
+	a := ask(c.t, cmd)
+	if a.code == 130 {
+		a.code = -1
+	}
+	return a
+}
