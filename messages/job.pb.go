@@ -341,6 +341,7 @@ type JobSpec struct {
 	LimitsRequired   bool                   `protobuf:"varint,23,opt,name=limits_required,json=limitsRequired,proto3" json:"limits_required,omitempty"`     // refuse a machine that cannot enforce the limits
 	Nodes            []string               `protobuf:"bytes,24,rep,name=nodes,proto3" json:"nodes,omitempty"`                                              // only on these machines; none: on any
 	Exclude          []string               `protobuf:"bytes,25,rep,name=exclude,proto3" json:"exclude,omitempty"`                                          // never on these
+	SubmitDir        string                 `protobuf:"bytes,26,opt,name=submit_dir,json=submitDir,proto3" json:"submit_dir,omitempty"`                     // where it was submitted: tasks on a machine's own root without a workdir begin there, if their user may
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -550,6 +551,13 @@ func (x *JobSpec) GetExclude() []string {
 	return nil
 }
 
+func (x *JobSpec) GetSubmitDir() string {
+	if x != nil {
+		return x.SubmitDir
+	}
+	return ""
+}
+
 var File_messages_job_proto protoreflect.FileDescriptor
 
 const file_messages_job_proto_rawDesc = "" +
@@ -573,7 +581,7 @@ const file_messages_job_proto_rawDesc = "" +
 	"\vRestartSpec\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
-	"backoff_ms\x18\x02 \x01(\x03R\tbackoffMs\"\xfb\x06\n" +
+	"backoff_ms\x18\x02 \x01(\x03R\tbackoffMs\"\x9a\a\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -600,7 +608,9 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x11stop_when_lost_ms\x18\x16 \x01(\x03R\x0estopWhenLostMs\x12'\n" +
 	"\x0flimits_required\x18\x17 \x01(\bR\x0elimitsRequired\x12\x14\n" +
 	"\x05nodes\x18\x18 \x03(\tR\x05nodes\x12\x18\n" +
-	"\aexclude\x18\x19 \x03(\tR\aexclude*>\n" +
+	"\aexclude\x18\x19 \x03(\tR\aexclude\x12\x1d\n" +
+	"\n" +
+	"submit_dir\x18\x1a \x01(\tR\tsubmitDir*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +

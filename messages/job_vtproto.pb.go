@@ -252,6 +252,15 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.SubmitDir) > 0 {
+		i -= len(m.SubmitDir)
+		copy(dAtA[i:], m.SubmitDir)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.SubmitDir)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xd2
+	}
 	if len(m.Exclude) > 0 {
 		for iNdEx := len(m.Exclude) - 1; iNdEx >= 0; iNdEx-- {
 			i -= len(m.Exclude[iNdEx])
@@ -673,6 +682,10 @@ func (m *JobSpec) SizeVT() (n int) {
 			l = len(s)
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	l = len(m.SubmitDir)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -204,6 +204,11 @@ func (x *JobSpec) validProcess() error {
 			return err
 		}
 	}
+	if x.GetSubmitDir() != "" {
+		if err := absolute("submit_dir", x.GetSubmitDir()); err != nil {
+			return err
+		}
+	}
 	return first(
 		given("image", x.GetImage(), MaxPathBytes),
 		x.validCommand(),

@@ -10,7 +10,7 @@ import (
 )
 
 // jobWords are the getters of a job's paths.
-var jobWords = []string{"GetSource", "GetWorkdir", "GetImage"}
+var jobWords = []string{"GetSource", "GetWorkdir", "GetSubmitDir", "GetImage"}
 
 // openers are the packages that resolve a path. What only looks at the text is let through.
 var (

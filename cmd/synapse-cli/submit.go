@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -106,6 +107,9 @@ func (a *app) submit(s *submission, files, command []string) error {
 		files = []string{s.file}
 	}
 	specs, err := a.describe(s, files, command)
+	for _, spec := range specs {
+		beginHere(spec)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -124,6 +128,18 @@ func (a *app) submit(s *submission, files, command []string) error {
 		}
 		return a.sendAll(ctx, c, s, specs)
 	})
+}
+
+// beginHere notes where a job on the machines' own root is submitted that names no workdir.
+func beginHere(spec *messages.JobSpec) {
+	here, err := os.Getwd()
+	if err != nil || spec.GetImage() != messages.HostImage || spec.GetWorkdir() != "" || spec.GetSubmitDir() != "" {
+		return
+	}
+	spec.SubmitDir = here
+	if spec.Validate() != nil {
+		spec.SubmitDir = "" // its name is one that no job may have in it
+	}
 }
 
 // What --dry-run may be.

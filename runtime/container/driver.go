@@ -111,6 +111,7 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 		return err
 	}
 	visitor.Rules = d.o.Policy.MountRules(d.o.Hide)
+	t.BeginWhereSubmitted(visitor)
 	if err := d.check(t, &p, who, visitor); err != nil {
 		return err
 	}

@@ -177,6 +177,7 @@ func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 	if spec.GraceMs <= 0 {
 		spec.GraceMs = t.l.o.Grace.Milliseconds()
 	}
+	spec.Notice = t.notice()
 	spec.StopWhenLostMs, spec.HeardNs = t.Spec.GetStopWhenLostMs(), t.l.heardNs()
 	spec.SegmentBytes, spec.Segments, spec.BootID = t.l.o.SegmentBytes, t.l.o.Segments, t.l.o.BootID
 	return spec, nil

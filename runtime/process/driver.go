@@ -17,6 +17,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/environment"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/gpu"
@@ -105,6 +106,7 @@ func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 	if err != nil {
 		return err
 	}
+	t.BeginWhereSubmitted(door.Visitor{As: user.Guest(), Rules: d.o.Policy.MountRules(d.o.Hide)})
 	if _, err := d.named(t.Spec, user); err != nil {
 		return err
 	}

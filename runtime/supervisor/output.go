@@ -41,6 +41,9 @@ func (k *keeper) copyLogs() {
 			w.keep = defaultSegments
 		}
 		k.logs[i] = w
+		if w.stream == Stderr && k.spec.Notice != "" {
+			_, _ = w.Write([]byte(k.spec.Notice + "\n"))
+		}
 		copies.Go(func() {
 			// Not io.Copy, which would have the kernel splice, and a full disk end the copy.
 			buffer := make([]byte, 16<<10)

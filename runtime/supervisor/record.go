@@ -59,6 +59,9 @@ type Spec struct {
 	StopWhenLostMs int64 `json:"stop_when_lost_ms"`
 	HeardNs        int64 `json:"heard_ns,omitempty"` // when the control plane last surely heard the machine, of this boot's clock; 0: not known
 
+	// Notice is a line that stands before what the task writes to its errors; empty: none.
+	Notice string `json:"notice,omitempty"`
+
 	SegmentBytes int64 `json:"segment_bytes"` // of a log …
 	Segments     int   `json:"segments"`      // … and how many of them are kept
 

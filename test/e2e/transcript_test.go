@@ -37,6 +37,11 @@ func TestTranscript(t *testing.T) {
 		c.node(fmt.Sprintf("n%d", i+1), fmt.Sprintf("r%d", i/2+1), "--gpu-type", "h100", "--labels", "pool="+[]string{"a", "b"}[i/2])
 	}
 	home := t.TempDir()
+	for _, dir := range []string{filepath.Dir(home), home} { // jobs begin where they are submitted
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.CopyFS(home, os.DirFS(transcripts)); err != nil {
 		t.Fatal(err)
 	}

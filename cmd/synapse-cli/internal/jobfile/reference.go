@@ -59,7 +59,7 @@ func references() map[string]about {
 		"spec.exclude":            {"[n3]", "none", upTo(messages.MaxNamedMachines), "never these machines", ""},
 		"spec.image":              {"host, /a/directory, a.tar, oci:…, a reference", "must be there", fmt.Sprintf("%d bytes", messages.MaxPathBytes), "what the tasks see as their root", "process: host only"},
 		"spec.command":            {"[program, argument]", "the image's own", fmt.Sprintf("%d arguments, %s", messages.MaxCommandArgs, FormatBytes(messages.MaxCommandBytes)), "what each task runs; must be there with the image `host`", ""},
-		"spec.workdir":            {"/an/absolute/path", "the image's, else the scratch directory", fmt.Sprintf("%d bytes", messages.MaxPathBytes), "where it begins", ""},
+		"spec.workdir":            {"/an/absolute/path", "the image's; with `host` where it was submitted, if the task's user can enter that; else the scratch directory", fmt.Sprintf("%d bytes", messages.MaxPathBytes), "where it begins", ""},
 		"spec.user":               {"a name or a number of the machine", "nobody", fmt.Sprintf("%d bytes", messages.MaxIDBytes), "whom the tasks run as; root where the machine allows it", ""},
 		"spec.env":                {"{NAME: value}", "none", FormatBytes(messages.MaxEnvBytes) + " in all", "variables; SYNAPSE_* and those of GPUs are refused (environment.md)", ""},
 		"spec.mounts":             {"[{source, target, readOnly}]", "none", upTo(messages.MaxMounts), "files or directories of the machine", "process: at their own path, writable"},

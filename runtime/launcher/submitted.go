@@ -1,0 +1,56 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/door"
+)
+
+// This file owns where a task on the machine's own root begins whose job names no workdir: where the
+// job was submitted, if the task's user can enter that here. It opens nothing itself: what it finds
+// becomes a workdir and a mount of the job, and goes through the doors that those go through. Else the
+// task begins in its scratch directory, and is told.
+
+// ownPlaces are the task's own on a host view, or no directories for work: to show the machine's there
+// would give the task everybody's files in place of its own.
+var ownPlaces = []string{"/tmp", "/var/tmp", "/run", "/root", "/dev", "/proc", "/sys", "/scratch"}
+
+// unplaced reports whether a job says nothing of where its tasks begin but where it was submitted.
+func unplaced(s *messages.JobSpec) bool {
+	return s.GetImage() == messages.HostImage && s.GetWorkdir() == "" && s.GetSubmitDir() != ""
+}
+
+// BeginWhereSubmitted has the task begin where its job was submitted, if its user can enter that, and
+// write there where this machine lets jobs do so: what that user could, and no more.
+func (t *Task) BeginWhereSubmitted(v door.Visitor) {
+	dir := strings.TrimRight(t.Spec.GetSubmitDir(), "/")
+	if !unplaced(t.Spec) || slices.ContainsFunc(ownPlaces, func(own string) bool { return own == dir || strings.HasPrefix(own, dir+"/") }) ||
+		strings.HasPrefix(dir, "/proc/") || strings.HasPrefix(dir, "/sys/") || strings.HasPrefix(dir, "/dev/") {
+		return
+	}
+	path := door.Named(dir)
+	if folder, err := v.As.Look(path); err != nil || !folder || v.Hides(path) {
+		return
+	}
+	// Others hold the spec, so that it is changed in a copy.
+	t.Spec = proto.Clone(t.Spec).(*messages.JobSpec)
+	t.Spec.Workdir = dir
+	there := func(m *messages.Mount) bool { return m.GetTarget() == dir }
+	if _, err := v.Ask(path); err == nil && !slices.ContainsFunc(t.Spec.Mounts, there) {
+		t.Spec.Mounts = append(t.Spec.Mounts, &messages.Mount{Source: dir, Target: dir})
+	}
+}
+
+// notice tells a task that it does not begin where its job was submitted; empty: it does, or asked for another place.
+func (t *Task) notice() string {
+	if !unplaced(t.Spec) {
+		return ""
+	}
+	return fmt.Sprintf("synapse: this begins in its scratch directory: %q, where the job was submitted, is none that the task's user "+
+		"can enter on this machine (workdir or --workdir names another place)", t.Spec.GetSubmitDir())
+}

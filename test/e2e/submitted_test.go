@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// This file owns where a job begins that says nothing of it.
+
+// TestBeginsWhereSubmitted: a job on the machine's own root begins where it was submitted if its user can enter
+// that, and writes there what that user could; else in its scratch directory, and is told.
+func TestBeginsWhereSubmitted(t *testing.T) { eachDriver(t, beginsWhereSubmitted) }
+
+func beginsWhereSubmitted(t *testing.T, c *cluster) {
+	c.node("n1", "r1")
+	run := func(dir string, mode os.FileMode, line string) (phase, output string) {
+		if mode != 0 {
+			if err := os.WriteFile(filepath.Join(dir, "train.sh"), []byte("#!/bin/sh\npwd\n"+line+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(dir, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		spec := gang(1, 0, "")
+		spec.Command, spec.SubmitDir = []string{"sh", "-c", "[ -e train.sh ] || pwd; exec ./train.sh"}, dir
+		id := c.submit(spec)
+		for limit := time.Now().Add(20 * time.Second); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+			if s := c.job(id); s.Record.State.Terminal() {
+				return s.Phase, c.logs(id)
+			}
+		}
+		t.Fatalf("job %s is not over", id)
+		return "", ""
+	}
+	folder := func() string {
+		dir, err := os.MkdirTemp("/tmp", "synapse-e2e-submitted-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		return dir
+	}
+
+	// An engine's container may see it under a name that no link can take its place of.
+	begun := func(out, dir string) bool { return out == dir+"\n" || out == "/.workdir\n" }
+
+	open := folder()
+	if phase, out := run(open, 0o777, "id -u > made"); phase != "succeeded" || !begun(out, open) {
+		t.Errorf("where all may write it %s: %s", phase, out)
+	}
+	user, err := os.ReadFile(filepath.Join(open, "made"))
+	if err != nil {
+		t.Errorf("it wrote nothing there: %v", err)
+	}
+	nowhere := filepath.Join(open, "nosuch")
+	if phase, out := run(nowhere, 0, ""); phase != "failed" || !strings.Contains(out, "begins in its scratch directory") || !strings.Contains(out, nowhere) {
+		t.Errorf("where there is nothing it %s: %s", phase, out)
+	}
+	if strings.TrimSpace(string(user)) == strconv.Itoa(os.Geteuid()) {
+		return // there is no other user to be kept out
+	}
+	looked := folder()
+	if phase, out := run(looked, 0o755, "echo no > made 2> /dev/null && echo written"); phase != "failed" || !begun(out, looked) {
+		t.Errorf("where it may only look it %s: %s", phase, out)
+	}
+	closed := folder()
+	if phase, out := run(closed, 0o700, "true"); phase != "failed" || !strings.Contains(out, "begins in its scratch directory") {
+		t.Errorf("where it may not enter it %s: %s", phase, out)
+	}
+	if phase, out := run("/tmp", 0, ""); phase != "failed" || !strings.Contains(out, "begins in its scratch directory") {
+		t.Errorf("at the machine's own /tmp it %s: %s", phase, out)
+	}
+}
