@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -294,9 +295,21 @@ func readFile(name string, stdin io.Reader) ([]*messages.JobSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	if bytes.HasPrefix(data, []byte("#!")) {
+		return nil, aScript(name, data)
+	}
 	specs, err := jobfile.Parse(data)
 	if problems, is := err.(jobfile.Problems); is {
 		return nil, &failure{code: exitUsage, text: strings.Join(problems.Lines(name), "\n")}
 	}
 	return specs, err
+}
+
+// aScript refuses a script in the place of a job file, with the way to run it.
+func aScript(name string, data []byte) error {
+	hint := "run it where it lies, if the machines have that directory: `submit --image host -- ./" + path.Base(name) + "`"
+	if n := bytes.Count(data, []byte("\n#SBATCH ")); n > 0 {
+		hint += fmt.Sprintf(", with flags in the place of its %d #SBATCH lines, which are not read (--gpus, -N, -c, -t)", n)
+	}
+	return usageHint(hint, "%s is a script, and no job file", name)
 }
