@@ -121,6 +121,7 @@ func (w *World) fires(name string) bool {
 func (w *World) fired(what string) {
 	w.faults.counted[what]++
 	w.counters["fault."+what]++
+	w.struckBy(what)
 }
 
 // odds is how probable it is that a run has such faults.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,10 @@ type Options struct {
 	Constants *actors.Constants
 	// Faults replaces the fault sites that the seed would draw; an empty list means none.
 	Faults []string
+	// Lean are fault sites that the seed draws in three runs of four, and not in one.
+	Lean []string
+	// Meet asks for the meetings of faults and steps.
+	Meet bool
 	// Plain leaves the job mix and the faults to whoever scripts the world; the next
 	// five are for them, and take the world's own where they are not set.
 	Plain      bool
@@ -176,7 +181,11 @@ func (d *Draw) drawFaults(s *source, o Options) {
 	for len(d.Faults) == 0 {
 		for i := range sites {
 			site := &sites[i]
-			if s.chance(site.odds(d)) && (d.Schedulers > 1 || !site.needsStandby) && site.fits(d) && (site.calmIn(d) || !calm) {
+			odds := site.odds(d)
+			if slices.Contains(o.Lean, site.name) {
+				odds = max(odds, 0.75)
+			}
+			if s.chance(odds) && (d.Schedulers > 1 || !site.needsStandby) && site.fits(d) && (site.calmIn(d) || !calm) {
 				d.Faults = append(d.Faults, site.name)
 			}
 		}

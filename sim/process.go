@@ -167,7 +167,11 @@ func (p *process) Deposed(epoch uint64) {
 
 // Moved counts the steps of state machines, to show which were ever taken.
 func (p *process) Moved(kind actors.Kind, from, event, to string) {
-	p.w.edges[Taken{kind, from, event, to}]++
+	step := Taken{kind, from, event, to}
+	p.w.edges[step]++
+	if p.w.meetings != nil {
+		p.w.meet(step)
+	}
 }
 
 // Count adds to a counter.

@@ -24,6 +24,8 @@ type Result struct {
 	Machines   int
 	Jobs       int
 	Taken      map[Taken]int
+	Meetings   map[Meeting]bool // where they were asked for
+	Drawn      []string         // the faults of this run
 	Counters   map[string]int64
 	Recent     []string // the last log lines of a run that failed
 }
@@ -266,7 +268,8 @@ func (w *World) enough() {
 func (w *World) result() Result {
 	r := Result{Seed: w.opts.Seed, Trace: w.engine.trace.sum(), Steps: w.engine.steps, Gangs: w.gangs, Faults: w.faults.total(),
 		Violations: w.violations, Options: w.draw.String(), Virtual: w.engine.now.duration(), Machines: len(w.machines),
-		Jobs: len(w.books.ids), Taken: w.edges, Counters: w.counters}
+		Jobs: len(w.books.ids), Taken: w.edges, Counters: w.counters,
+		Meetings: w.meetings, Drawn: w.draw.Faults}
 	if len(w.violations) > 0 {
 		r.Recent = append(w.Recent(), w.condition()...)
 	}

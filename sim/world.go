@@ -66,6 +66,8 @@ type World struct {
 	buffer    []byte
 	counters  map[string]int64
 	edges     map[Taken]int
+	meetings  map[Meeting]bool // nil: nobody asks
+	strikes   []strike
 	recent    []line // the last log lines, for a run that fails
 	recentAt  int
 	lingering bool // load goes on only for faults that have not had their chance
@@ -101,6 +103,9 @@ func NewWorld(o Options) (*World, error) {
 		endpoints: map[string]*endpoint{}, counters: map[string]int64{}, edges: map[Taken]int{},
 		running:  map[topology.Token]int{},
 		checking: !o.Unchecked,
+	}
+	if o.Meet {
+		w.meetings = map[Meeting]bool{}
 	}
 	if d.RosterPart > 0 {
 		w.constants.RosterPart = d.RosterPart

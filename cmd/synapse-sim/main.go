@@ -34,6 +34,8 @@ type asked struct {
 	debug    bool
 	cost     bool
 	bare     bool
+	guided   bool
+	lean     string
 	set      []string
 }
 
@@ -52,6 +54,8 @@ func main() {
 	flag.BoolVar(&a.debug, "debug", false, "write log lines for debugging too")
 	flag.BoolVar(&a.cost, "cost", false, "write what each seed took to stderr")
 	flag.BoolVar(&a.bare, "unchecked", false, "run without the checkers")
+	flag.BoolVar(&a.guided, "guided", false, "let seeds lean to the faults of those before them that met something new")
+	flag.StringVar(&a.lean, "lean", "", "fault sites that seeds draw in three runs of four, by comma")
 	flag.Func("set", "override a constant of the protocol, as in ResendFirst=260ms", func(s string) error {
 		a.set = append(a.set, s)
 		c := actors.DefaultConstants()
@@ -74,6 +78,7 @@ func main() {
 
 // outcome is one finished seed.
 type outcome struct {
+	lean   string
 	result sim.Result
 	err    error
 	took   time.Duration
@@ -85,31 +90,28 @@ func (a *asked) run(out io.Writer) error {
 	if n <= 0 {
 		first, n = a.seed, 1
 	}
-	done := make([]chan outcome, n)
-	for i := range done {
-		done[i] = make(chan outcome, 1)
+	guide, set := sim.NewGuide(first), n
+	if a.guided {
+		set = min(n, guidedSet)
 	}
-	places := make(chan struct{}, max(1, a.jobs))
-	go func() {
-		for i := range done {
-			places <- struct{}{}
-			go func() {
-				done[i] <- a.one(first + uint64(i))
-				<-places
-			}()
-		}
-	}()
 	failed := 0
 	var results []sim.Result
-	for i := range done {
-		o := <-done[i]
-		if o.err != nil {
-			return o.err
+	for from := 0; from < n; from += set {
+		for done := range a.some(first+uint64(from), min(set, n-from), guide) {
+			o := <-done
+			if o.err != nil {
+				return o.err
+			}
+			guide.Learn(o.result)
+			o.result.Meetings = nil // they are many
+			results = append(results, o.result)
+			if !a.print(out, o) {
+				failed++
+			}
 		}
-		results = append(results, o.result)
-		if !a.print(out, o) {
-			failed++
-		}
+	}
+	if a.guided {
+		fmt.Fprintln(out, "met:", guide.Seen())
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d seeds failed", failed, n)
@@ -118,6 +120,33 @@ func (a *asked) run(out io.Writer) error {
 		return told(out, sim.Fired(results), n)
 	}
 	return nil
+}
+
+// guidedSet is how many seeds are drawn before what they met is learned from.
+const guidedSet = 16
+
+// some runs so many seeds, a few at once, and hands them out in their order.
+func (a *asked) some(first uint64, n int, guide *sim.Guide) <-chan chan outcome {
+	all, places := make(chan chan outcome, n), make(chan struct{}, max(1, a.jobs))
+	leans := make([]string, n)
+	for i := range leans {
+		if leans[i] = a.lean; a.guided {
+			leans[i] = strings.Join(guide.Lean(), ",")
+		}
+	}
+	go func() {
+		defer close(all)
+		for i, lean := range leans {
+			places <- struct{}{}
+			done := make(chan outcome, 1)
+			all <- done
+			go func() {
+				done <- a.one(first+uint64(i), lean)
+				<-places
+			}()
+		}
+	}()
+	return all
 }
 
 // enoughSeeds is how many must have had each sort of fault among them: that one of
@@ -141,14 +170,17 @@ func told(out io.Writer, fired map[string]int64, seeds int) error {
 	return nil
 }
 
-func (a *asked) one(seed uint64) outcome {
+func (a *asked) one(seed uint64, lean string) outcome {
 	c := actors.DefaultConstants()
 	for _, s := range a.set {
 		if err := sim.SetConstant(&c, s); err != nil {
 			return outcome{err: err}
 		}
 	}
-	o := sim.Options{Seed: seed, World: a.world, Minutes: a.minutes, Machines: a.machines, Constants: &c, Debug: a.debug, Unchecked: a.bare}
+	o := sim.Options{Seed: seed, World: a.world, Minutes: a.minutes, Machines: a.machines, Constants: &c, Debug: a.debug, Unchecked: a.bare, Meet: a.guided}
+	if lean != "" {
+		o.Lean = strings.Split(lean, ",")
+	}
 	switch a.faults {
 	case "":
 	case "none":
@@ -171,7 +203,7 @@ func (a *asked) one(seed uint64) outcome {
 	}
 	began := time.Now()
 	r, err := sim.Run(o)
-	return outcome{r, err, time.Since(began)}
+	return outcome{lean, r, err, time.Since(began)}
 }
 
 // print writes a seed's line and, if it failed, what is needed to run it again.
@@ -189,7 +221,7 @@ func (a *asked) print(out io.Writer, o outcome) bool {
 		fmt.Fprintln(out, v)
 	}
 	fmt.Fprintln(out, "options:", r.Options)
-	fmt.Fprintln(out, "replay:", a.replay(r.Seed))
+	fmt.Fprintln(out, "replay:", a.replay(r.Seed, o.lean))
 	for _, line := range r.Recent {
 		fmt.Fprintln(os.Stderr, line)
 	}
@@ -197,7 +229,7 @@ func (a *asked) print(out io.Writer, o outcome) bool {
 }
 
 // replay is the one command that runs a seed again.
-func (a *asked) replay(seed uint64) string {
+func (a *asked) replay(seed uint64, lean string) string {
 	words := ""
 	add := func(format string, args ...any) { words += " " + fmt.Sprintf(format, args...) }
 	if a.world != "default" {
@@ -211,6 +243,9 @@ func (a *asked) replay(seed uint64) string {
 	}
 	if a.faults != "" {
 		add("-faults %s", a.faults)
+	}
+	if lean != "" {
+		add("-lean %s", lean)
 	}
 	for _, s := range a.set {
 		add("-set %s", s)
