@@ -286,6 +286,7 @@ func (j *Job) sightUnknown(ctx actor.Context, m sighted, s *seat) {
 	default:
 		// It was told to be over while the machine's disk was in trouble, and an agent
 		// restart brought it back: its COMMIT, its end and all its evidence are on disk.
+		// Or nothing was ever committed and the machine lies: a Stop takes nothing from it.
 		j.p.Host.Count("job.unknown_slice", 1)
 		ctx.Request(j.p.Leader.Peers.Node(m.Node), &messages.Stop{
 			Order: j.order(m.Token, m.Node, s), Cause: messages.Cause_CAUSE_MACHINE_LOST, GraceMs: graceOf(j.rec.Spec, j.p.Constants).Milliseconds(),

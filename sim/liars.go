@@ -255,6 +255,10 @@ func lieIntrudes(m *machine, word messages.Message) bool {
 		}
 		for _, s := range other.proc.node.Ledger().Slices() {
 			if m.proc.node.Ledger().Slice(s.Token) == nil {
+				if m.intruded == nil {
+					m.intruded = map[topology.Token]bool{}
+				}
+				m.intruded[s.Token] = true
 				l.Slices = append(l.Slices, &messages.SliceReport{
 					Token: messages.ToToken(s.Token), Job: string(s.Job), State: messages.SliceState_SLICE_STATE_PREPARED,
 				})

@@ -30,15 +30,16 @@ type machine struct {
 	home         uint64   // the epoch that a machine of another cluster obeys there; 0: it is ours
 	gone         bool     // for ever
 	powered      bool
-	returning    bool                   // the agent's next start is on the agenda
-	lossy        bool                   // it lost its power or its record: what it knew may be gone
-	old          bool                   // what is installed here is the version before
-	drained      bool                   // by the operator, who may take it back
-	lies         []string               // what its agent lies about; none: it is honest
-	lied         bool                   // now or earlier
-	books        *messages.LedgerReport // as its agent told of them last
-	earlier      bool                   // its agent is of an earlier version
-	wishes       []func()               // what people want of it, the first of which is being asked
+	returning    bool                    // the agent's next start is on the agenda
+	lossy        bool                    // it lost its power or its record: what it knew may be gone
+	old          bool                    // what is installed here is the version before
+	drained      bool                    // by the operator, who may take it back
+	lies         []string                // what its agent lies about; none: it is honest
+	lied         bool                    // now or earlier
+	intruded     map[topology.Token]bool // attempts that it lied to have a part of
+	books        *messages.LedgerReport  // as its agent told of them last
+	earlier      bool                    // its agent is of an earlier version
+	wishes       []func()                // what people want of it, the first of which is being asked
 }
 
 // now reads the machine's monotonic clock.

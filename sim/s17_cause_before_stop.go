@@ -8,7 +8,9 @@ import (
 
 // causeBeforeStop is S17: no Stop leaves without its cause on disk. A leader of
 // the past may still say Stop of what had ended before; never of what runs. An
-// attempt that a liar made up has none, and is stopped with what the operator gave up. And
+// attempt that a liar made up has none, and is stopped with what the operator gave up;
+// nor has one that was given up before COMMIT, and that only the machine which is
+// told to stop it lied to have committed. And
 // the cause is true, as far as the world knows better: a machine that is called
 // lost was silent, or lied about what it has, and the time that is up is the time since the barrier.
 type causeBeforeStop struct{ notQuiet }
@@ -38,7 +40,9 @@ func (c *causeBeforeStop) Step(w *World, e *Event) {
 		}
 		return
 	}
-	if _, committed := w.books.owner[t]; !committed && !(madeUp(t) && t.Epoch <= w.loss.accepted) {
+	liar := w.machine(m.Order.Node)
+	intruder := liar != nil && liar.intruded[t]
+	if _, committed := w.books.owner[t]; !committed && !intruder && !(madeUp(t) && t.Epoch <= w.loss.accepted) {
 		w.violate(c.Name(), "Stop{%v} of %v was sent, of which there is no COMMIT on disk", m.Cause, t)
 	}
 }
