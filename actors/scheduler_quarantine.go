@@ -13,7 +13,8 @@ import (
 // This file owns how much a machine's word against the store weighs. Evidence
 // counts from machines that were enrolled: their record was in the store before
 // this leader heard of them. Admissions stop where two of them agree, or the only
-// one there is; or one, where the store itself shows that it was brought back.
+// one there is; or one, where the store itself shows that it was brought back, and
+// that explains what it says.
 // Less than that quarantines the one machine: it takes no work, what runs there is
 // left alone, and people read why.
 //
@@ -34,7 +35,8 @@ import (
 type trial struct {
 	enrolled  map[topology.NodeID]string // machine ids, as the store had them when it was read
 	witnesses []topology.NodeID          // enrolled machines that have evidence
-	restored  bool                       // the store itself shows that it was brought back
+	restored  bool                       // the store itself shows that a restore brought it in
+	rewound   bool                       // … or that it was brought back without one
 }
 
 func newTrial() trial { return trial{enrolled: map[topology.NodeID]string{}} }
@@ -60,7 +62,14 @@ func (t *trial) open(l Loaded, epoch uint64) {
 	for _, j := range l.Jobs {
 		newest = max(newest, j.WrittenBy.GetEpoch())
 	}
-	t.restored = newest > epoch || newest > 0 && newest+restoredBy <= epoch
+	t.restored, t.rewound = newest > 0 && newest+restoredBy <= epoch, newest > epoch
+}
+
+// explains reports whether the store itself shows why a machine would say this. A
+// restore loses attempts, and moves the epoch past all that machines obey: who
+// obeys a higher one still does not do so because of it.
+func (t *trial) explains(about topology.Token, epoch uint64) bool {
+	return t.rewound || t.restored && about.Epoch < epoch
 }
 
 // testify weighs a machine's evidence. It is told once for each thing it has.
@@ -70,7 +79,8 @@ func (s *Scheduler) testify(ctx actor.Context, m *machine, about topology.Token,
 		t.witnesses = append(t.witnesses, m.id)
 	}
 	m.accuses = why
-	enough := len(t.witnesses) > 1 || len(t.witnesses) == 1 && (len(t.enrolled) == 1 || t.restored)
+	enough := len(t.witnesses) > 1 ||
+		len(t.witnesses) == 1 && (len(t.enrolled) == 1 || t.explains(about, s.p.Leader.Epoch))
 	told := s.behind.told[about]
 	s.behind.told[about] = true
 	switch {

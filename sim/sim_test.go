@@ -46,9 +46,11 @@ func TestSeeds(t *testing.T) {
 // while an older one was written, and was taken with that one's record; of 303, a
 // machine that was only seen when another one closed itself; of 594, a ledger that came
 // late, after the end of what it shows; of 5020, a cordon that was answered after the
-// uncordon.
+// uncordon; of 5383, a machine that lied to have committed what was given up before
+// COMMIT, and was told to stop it; of 5604, one that lied about its epoch after a
+// restore, and stopped all admissions alone.
 func TestPastSeeds(t *testing.T) {
-	for _, seed := range []uint64{303, 594, 1159, 1685, 2000, 5020, 20282, 20481, 20628, 20641, 20692} {
+	for _, seed := range []uint64{303, 594, 1159, 1685, 2000, 5020, 5383, 5604, 20282, 20481, 20628, 20641, 20692} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			run(t, Options{Seed: seed, World: "small"})
