@@ -149,7 +149,7 @@ func (t trial) tryCheck(name string, c check, overlay, folder string) (v verdict
 	defer func() { v.cpu = used.cpu }()
 	program := filepath.Join(folder, name+".test")
 	defer os.Remove(program)
-	if err := t.build(deadline, &used, overlay, "test", "-c", "-o", program, c.pkg); err != nil {
+	if err := t.build(deadline, &used, overlay, "test", quick, "-c", "-o", program, c.pkg); err != nil {
 		return verdict{err: err}
 	}
 	return t.runCheck(deadline, &used, program, c)
@@ -176,6 +176,9 @@ func (t trial) runCheck(ctx context.Context, used *meter, program string, c chec
 	}
 	return verdict{check: c.title}
 }
+
+// quick builds our own packages as they are: what a check runs once is not worth making fast.
+const quick = "-gcflags=./...=-N -l -dwarf=false"
 
 // build runs the go command over the tree, with the mutant in it. A mutant that does not compile proves nothing.
 func (t trial) build(ctx context.Context, used *meter, overlay, verb string, arguments ...string) error {

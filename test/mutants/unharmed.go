@@ -81,7 +81,7 @@ func (t trial) tryUnharmedChecks(pkg string, checks []check, folder string) (v v
 	defer func() { v.cpu = used.cpu }()
 	program := filepath.Join(folder, "unharmed"+strings.ReplaceAll(pkg, "/", ".")+".test")
 	defer os.Remove(program)
-	if err := t.build(ctx, &used, "", "test", "-c", "-o", program, pkg); err != nil {
+	if err := t.build(ctx, &used, "", "test", quick, "-c", "-o", program, pkg); err != nil {
 		return verdict{err: err}
 	}
 	tried := map[string]bool{}
