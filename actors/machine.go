@@ -50,7 +50,7 @@ type machine struct {
 	withholds []*livingJob     // which are not run again for it
 	drainSeq  uint64
 	drainEnds Instant // zero: no drain with a deadline
-	withdrawn int     // devices that the view knows to be out of service
+	withdrawn int     // announced devices that the view knows to be out of service
 }
 
 // tenant is one attempt that is, or may be, on the machine.
@@ -235,7 +235,7 @@ func (m *machine) describe(levels []string) topology.Machine {
 	d.Labels = append(d.Labels, messages.FromLabels(a.GetPlace())...)
 	// A whole machine is all its healthy devices: one that is out of service must
 	// not keep the rest from ever counting as whole.
-	d.Total.MilliGPU -= topology.WholeGPU * int64(len(m.ledger.GetWithdrawnGpus()))
+	d.Total.MilliGPU -= topology.WholeGPU * int64(outOfService(a, m.ledger))
 	if len(a.GetGpus()) > 0 {
 		d.GPUType = a.Gpus[0].Type
 	}
@@ -243,6 +243,18 @@ func (m *machine) describe(levels []string) topology.Machine {
 		d.Place = append(d.Place, placeAt(a, level))
 	}
 	return d
+}
+
+// outOfService counts the devices of an announcement that are withdrawn. Books may list one more, which
+// the machine lost while a slice from before its agent's restart had it: nobody announces that one any
+// more, and to leave it out once again would hide one that is well.
+func outOfService(a *messages.Announcement, l *messages.LedgerReport) (n int) {
+	for _, id := range l.GetWithdrawnGpus() {
+		if announces(a, id) {
+			n++
+		}
+	}
+	return n
 }
 
 // placeAt is the name of a machine's place on a level; machines that do not say

@@ -73,7 +73,9 @@ func attemptOn(counter uint64, nodes ...string) func(*messages.JobStatus) {
 
 func nodeOf(id, phase string, edit ...func(*messages.NodeStatus)) *messages.NodeStatus {
 	s := &messages.NodeStatus{Phase: phase, Ledger: &messages.LedgerReport{}, Record: &messages.NodeRecord{
-		Id: id, Announcement: &messages.Announcement{Total: &messages.Resources{MilliCpu: 64_000, MilliGpu: 8_000}},
+		Id: id, Announcement: &messages.Announcement{
+			Total: &messages.Resources{MilliCpu: 64_000, MilliGpu: 8_000}, Gpus: []*messages.Gpu{{Id: "g0"}},
+		},
 	}}
 	for _, e := range edit {
 		e(s)
@@ -99,8 +101,9 @@ func TestWatchTellsWhatPeopleSee(t *testing.T) {
 	job("cancelled", overAt(5), func(s *messages.JobStatus) { s.Reason, s.Debts = "cancelled: enough", []string{"n1"} })
 	job("cancelled", overAt(5), func(s *messages.JobStatus) { s.Reason = "cancelled: enough" })
 	node("up")
-	node("up", func(s *messages.NodeStatus) { s.Ledger.Version = 7 }) // a heartbeat
-	node("up", func(s *messages.NodeStatus) { s.Ledger.WithdrawnGpus = []string{"g0"} })
+	node("up", func(s *messages.NodeStatus) { s.Ledger.Version = 7 })                      // a heartbeat
+	node("up", func(s *messages.NodeStatus) { s.Ledger.WithdrawnGpus = []string{"lost"} }) // the 8 are without it
+	node("up", func(s *messages.NodeStatus) { s.Ledger.WithdrawnGpus = []string{"g0", "lost"} })
 	node("up", func(s *messages.NodeStatus) {
 		s.Ledger.WithdrawnGpus, s.Closed = []string{"g0"}, "drained by ops: new fans"
 	})

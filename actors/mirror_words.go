@@ -40,7 +40,7 @@ func nodeChanged(a, b *messages.NodeStatus) bool {
 
 // totalChanged: devices that were withdrawn count, since they are no longer there to use.
 func totalChanged(a, b *messages.NodeStatus) bool {
-	return len(a.GetLedger().GetWithdrawnGpus()) != len(b.GetLedger().GetWithdrawnGpus()) ||
+	return failedDevices(a) != failedDevices(b) ||
 		!proto.Equal(a.GetRecord().GetAnnouncement().GetTotal(), b.GetRecord().GetAnnouncement().GetTotal())
 }
 
@@ -137,10 +137,15 @@ func nodeWords(before, s *messages.NodeStatus) string {
 // amountWords is what a machine has to give, its failed devices left out.
 func amountWords(s *messages.NodeStatus) string {
 	total := messages.FromResources(s.GetRecord().GetAnnouncement().GetTotal())
-	gpus := total.MilliGPU/1000 - int64(len(s.GetLedger().GetWithdrawnGpus()))
+	failed := failedDevices(s)
+	gpus := total.MilliGPU/1000 - int64(failed)
 	words := strconv.FormatInt(total.MilliCPU/1000, 10) + " CPUs and " + strconv.FormatInt(gpus, 10) + " GPUs"
-	if failed := len(s.GetLedger().GetWithdrawnGpus()); failed > 0 {
+	if failed > 0 {
 		words += " (" + strconv.Itoa(failed) + " failed)"
 	}
 	return words
+}
+
+func failedDevices(s *messages.NodeStatus) int {
+	return outOfService(s.GetRecord().GetAnnouncement(), s.GetLedger())
 }

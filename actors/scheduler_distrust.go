@@ -56,12 +56,7 @@ func (s *Scheduler) close(ctx actor.Context, m *machine, reason string) {
 func (m *machine) doubtful() string {
 	l, a := m.ledger, m.record.GetAnnouncement()
 	has, total, free := messages.FromResources(a.GetTotal()), messages.FromResources(l.Total), messages.FromResources(l.Free)
-	held, ghosts := heldIn(l), 0
-	for _, id := range l.WithdrawnGpus {
-		if !announces(a, id) {
-			ghosts++ // a slice from before a restart still had it
-		}
-	}
+	held, ghosts := heldIn(l), len(l.WithdrawnGpus)-outOfService(a, l)
 	most := has.Plus(topology.Resources{MilliGPU: int64(ghosts) * topology.WholeGPU})
 	most.MilliCPU, most.MemoryBytes = max(has.MilliCPU, held.MilliCPU), max(has.MemoryBytes, held.MemoryBytes)
 	out := topology.Resources{MilliGPU: int64(len(l.WithdrawnGpus)) * topology.WholeGPU}

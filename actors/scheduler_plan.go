@@ -230,7 +230,7 @@ func (s *Scheduler) onLaunched(m launched) {
 
 // refresh carries what is known of a machine into the view, and has a pass look at it.
 func (s *Scheduler) refresh(ctx actor.Context, m *machine) {
-	if n := len(m.ledger.GetWithdrawnGpus()); n != m.withdrawn {
+	if n := outOfService(m.record.GetAnnouncement(), m.ledger); n != m.withdrawn {
 		m.withdrawn = n
 		s.fabric.Join(m.describe(s.levels), m.capacity())
 	}

@@ -16,10 +16,17 @@ func (s *Scheduler) View(id topology.NodeID) (free topology.Capacity, closed str
 	return free, m.closed(), len(m.tenants)
 }
 
-// Withdrawn counts a machine's devices that the leader knows to be out of service.
+// Size is what the leader believes a machine to have in all, devices that are out of service left out:
+// it plans with no more than that, whatever is free.
+func (s *Scheduler) Size(id topology.NodeID) topology.Resources {
+	m, _ := s.fabric.Machine(id)
+	return m.Total
+}
+
+// Withdrawn counts the devices that a machine's books show to the leader as out of service.
 func (s *Scheduler) Withdrawn(id topology.NodeID) int {
 	if m := s.machines[id]; m != nil {
-		return m.withdrawn
+		return len(m.ledger.GetWithdrawnGpus())
 	}
 	return 0
 }

@@ -132,6 +132,11 @@ func (c *atRest) machine(w *World, p *process, m *machine) {
 		w.violate(c.Name(), "the leader believes %s to have %+v free, %d tenants, closed %q; its ledger has %+v and %d slices",
 			m.address, free, tenants, why, books, len(m.proc.node.Ledger().Slices()))
 	}
+	has, ledger := messages.FromResources(m.announcement.Total), m.proc.node.Ledger()
+	has.MilliGPU = ledger.Books().Total.MilliGPU - int64(len(ledger.WithdrawnGPUs()))*topology.WholeGPU
+	if size := p.leader.Size(m.id); size != has {
+		w.violate(c.Name(), "the leader plans with %s as a machine of %+v, and it is one of %+v", m.address, size, has)
+	}
 	record := w.books.nodes[string(m.id)]
 	if !proto.Equal(record.GetAnnouncement().GetTotal(), m.announcement.Total) {
 		w.violate(c.Name(), "the store believes %s to have %v", m.address, record.GetAnnouncement().GetTotal())
