@@ -92,7 +92,8 @@ func (c *barrier) durable(w *World, e *Event, t topology.Token) {
 	w.violate(c.Name(), "%s says that %v is committed, and its disk does not have it", m.address, t)
 }
 
-// all looks for COMMIT and for a member that was never prepared.
+// all looks for COMMIT and for a member that was never prepared. One whose own machine lied
+// that it is, when it had lost it, is believed: that harms nobody's members but of this gang.
 func (c *barrier) all(w *World, t topology.Token, what string) *messages.AttemptRecord {
 	a := w.books.attempts[t]
 	if a == nil && w.loss.tokens[t] {
@@ -103,7 +104,8 @@ func (c *barrier) all(w *World, t topology.Token, what string) *messages.Attempt
 		return nil
 	}
 	for _, p := range a.Places {
-		if _, ready := c.prepared[taskKey{t, p.Rank}]; !ready && p.Exit == nil {
+		liar := w.machine(p.Node)
+		if _, ready := c.prepared[taskKey{t, p.Rank}]; !ready && p.Exit == nil && !(liar != nil && liar.intruded[t]) {
 			w.violate(c.Name(), "%s for %v of %s, whose rank %d was never prepared", what, t, a.Job, p.Rank)
 			return nil
 		}

@@ -61,6 +61,12 @@ func TestPastSeeds(t *testing.T) {
 	}
 }
 
+// TestPastLeaning does so with faults that seeds lean to: of 70042, a machine that lost
+// its part of a gang with its power, and lied that it was prepared.
+func TestPastLeaning(t *testing.T) {
+	run(t, Options{Seed: 70042, World: "small", Lean: []string{"store-restored", "store-tail", "liar"}})
+}
+
 // TestEverySite has each sort of fault alone, so that a run that finds something
 // also says which fault it takes.
 func TestEverySite(t *testing.T) {
