@@ -50,12 +50,19 @@ func (c *cluster) cli(args ...string) answer {
 	return ask(c.t, c.command(filepath.Join(bin, "synapse-cli"), args...))
 }
 
-func ask(t *testing.T, cmd *exec.Cmd) answer {
+// ask runs a program to its end; whoever wants to end it is told its number once it has one.
+func ask(t *testing.T, cmd *exec.Cmd, begun ...func(pid int)) answer {
 	t.Helper()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	began := time.Now()
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		for _, tell := range begun {
+			tell(cmd.Process.Pid)
+		}
+		err = cmd.Wait()
+	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)

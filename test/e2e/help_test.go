@@ -79,21 +79,22 @@ func (c *cluster) example(line, home string) answer {
 	cmd.Dir = home
 	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home, "XDG_DATA_HOME="+home, "XDG_STATE_HOME="+home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	signal := func(s syscall.Signal) func() {
-		return func() {
-			if cmd.Process != nil {
-				_ = syscall.Kill(-cmd.Process.Pid, s)
-			}
-		}
-	}
 	after := exampleTime
 	if strings.Contains(line, " up ") {
 		after = 8 * time.Second
 	}
-	defer time.AfterFunc(after, signal(syscall.SIGINT)).Stop()
-	defer time.AfterFunc(after+4*time.Second, signal(syscall.SIGTERM)).Stop()
-	defer time.AfterFunc(after+25*time.Second, signal(syscall.SIGKILL)).Stop()
-	a := ask(c.t, cmd)
+	var timers []*time.Timer
+	a := ask(c.t, cmd, func(pid int) {
+		send := func(in time.Duration, s syscall.Signal) {
+			timers = append(timers, time.AfterFunc(in, func() { _ = syscall.Kill(-pid, s) }))
+		}
+		send(after, syscall.SIGINT)
+		send(after+4*time.Second, syscall.SIGTERM)
+		send(after+25*time.Second, syscall.SIGKILL)
+	})
+	for _, timer := range timers {
+		timer.Stop()
+	}
 	if a.code == 130 {
 		a.code = -1
 	}
