@@ -315,7 +315,8 @@ func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m sighted
 	case !j.livesOn(m.Node):
 		// Nobody placed it there: whatever that machine says of it, the gang is well.
 	case overtaken:
-		// It has started since: a Hello that came late has the view told again, and the view may be older than what we heard.
+		// It has started since: a Hello that came late has the view told again, and the view may be older than what
+		// we heard.
 	case j.states.in("running") && m.Slice.State < messages.SliceState_SLICE_STATE_STARTED:
 		j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+": its agent came back without the tasks", m.Node)
 	}

@@ -127,14 +127,14 @@ func (s *Scheduler) convicted(who *machine) bool {
 // owners is whether jobs of more than one owner have been seen: those that live at
 // the moment may all be of the one whose mistakes are being judged.
 type owners struct {
-	first   string
-	any     bool
+	last    string
+	some    bool
 	several bool
 }
 
 func (o *owners) see(owner string) {
-	o.several = o.several || o.any && o.first != owner
-	o.first, o.any = owner, true
+	o.several = o.several || o.some && o.last != owner
+	o.last, o.some = owner, true
 }
 
 // mayClose reports whether the pool can do without one more machine.

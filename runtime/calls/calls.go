@@ -1,10 +1,11 @@
 //go:build linux
 
-// Package calls is which system calls a task may make: the filter that the kernel keeps for Carapace's containers and for
-// plain processes, and the same in the words of the OCI runtimes.
+// Package calls is which system calls a task may make: the filter that the kernel keeps for Carapace's containers
+// and for plain processes, and the same in the words of the OCI runtimes.
 //
 // It is a list of what is allowed, taken from containerd's default profile (tools/callgen), so that nothing passes here
-// which does not pass there. A call that the list does not know is refused with EPERM. One that is newer than the list is
+// which does not pass there. A call that the list does not know is refused with EPERM. One that is newer than the
+// list is
 // answered with ENOSYS, and so are clone3 and io_uring: a program falls back then, as it would on an older kernel.
 package calls
 
@@ -24,8 +25,8 @@ type call struct {
 	number uint32
 }
 
-// newer are calls that a program can do without, and does where the kernel has none: clone3 hides its flags from filters,
-// and io_uring makes calls that no filter sees.
+// newer are calls that a program can do without, and does where the kernel has none: clone3 hides its flags from
+// filters, and io_uring makes calls that no filter sees.
 var newer = []call{
 	{"clone3", unix.SYS_CLONE3}, {"io_uring_setup", unix.SYS_IO_URING_SETUP}, {"io_uring_enter", unix.SYS_IO_URING_ENTER},
 	{"io_uring_register", unix.SYS_IO_URING_REGISTER},
@@ -49,7 +50,8 @@ const Clone3 = "clone3"
 func without(capabilities []string) []call {
 	list := slices.Clone(allowed)
 	for _, c := range beside {
-		if slices.ContainsFunc(capabilities, func(has string) bool { return slices.Contains(granted[strings.TrimPrefix(has, "CAP_")], c.name) }) {
+		brings := func(has string) bool { return slices.Contains(granted[strings.TrimPrefix(has, "CAP_")], c.name) }
+		if slices.ContainsFunc(capabilities, brings) {
 			list = append(list, c)
 		}
 	}

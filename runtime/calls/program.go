@@ -37,8 +37,8 @@ func jump(test uint16, k uint32, holds, fails int) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, Jt: uint8(holds), Jf: uint8(fails), K: k}
 }
 
-// Program is the filter for a task with some capabilities ("SYS_CHROOT", or Clone3), on this architecture. Another one's calls
-// (32-bit ones on a 64-bit kernel) are refused as a whole: their numbers mean other things.
+// Program is the filter for a task with some capabilities ("SYS_CHROOT", or Clone3), on this architecture. Another
+// one's calls (32-bit ones on a 64-bit kernel) are refused as a whole: their numbers mean other things.
 func Program(capabilities []string) ([]unix.SockFilter, error) {
 	arch, known := architectures[runtime.GOARCH]
 	if !known {
@@ -52,7 +52,8 @@ func Program(capabilities []string) ([]unix.SockFilter, error) {
 		number uint32
 		checks []unix.SockFilter
 	}{
-		{unix.SYS_IOCTL, []unix.SockFilter{load(offsetArgs + 8), jump(unix.BPF_JEQ, unix.TIOCSTI, 0, 1), refuse, allow}}, // typing into a terminal
+		// Nobody types into the terminal of whoever started the task.
+		{unix.SYS_IOCTL, []unix.SockFilter{load(offsetArgs + 8), jump(unix.BPF_JEQ, unix.TIOCSTI, 0, 1), refuse, allow}},
 		{unix.SYS_CLONE, []unix.SockFilter{load(offsetArgs), jump(unix.BPF_JSET, newNamespaces, 0, 1), refuse, allow}},
 		{unix.SYS_SOCKET, oneOf(domains)},
 		{unix.SYS_PERSONALITY, oneOf(personalities)},
@@ -63,8 +64,8 @@ func Program(capabilities []string) ([]unix.SockFilter, error) {
 	return append(program, search(bounds(without(capabilities)))...), nil
 }
 
-// oneOf allows a call whose first argument is one of some values. The kernel may look at its low half alone, and what it
-// makes of the high one is its own: that must be zero.
+// oneOf allows a call whose first argument is one of some values. The kernel may look at its low half alone, and
+// what it makes of the high one is its own: that must be zero.
 func oneOf(values []uint32) []unix.SockFilter {
 	checks := []unix.SockFilter{load(offsetArgs + 4), jump(unix.BPF_JEQ, 0, 1, 0), refuse, load(offsetArgs)}
 	for i, v := range values {
@@ -79,7 +80,8 @@ type bound struct {
 	answer unix.SockFilter
 }
 
-// bounds are the answers to all numbers: the calls on the list are allowed, those that are newer than all of it are absent.
+// bounds are the answers to all numbers: the calls on the list are allowed, those that are newer than all of it are
+// absent.
 func bounds(list []call) []bound {
 	answers := map[uint32]unix.SockFilter{}
 	last := uint32(0)

@@ -372,8 +372,8 @@ func lookAfterCommand(n *nest) {
 	}
 }
 
-// letGo lets a process run that has called itself traced by its parent, which is us, and has stopped at a signal. It gets the
-// signal, but for the one that its own exec sends it.
+// letGo lets a process run that has called itself traced by its parent, which is us, and has stopped at a signal.
+// It gets the signal, but for the one that its own exec sends it.
 //
 //go:nosplit
 //go:noinline

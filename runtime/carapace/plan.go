@@ -205,8 +205,8 @@ func explainExec(err error, command string) *StartError {
 	return &StartError{CodeSetupFailed, "exec", fmt.Sprintf("%s: %v", command, err), err}
 }
 
-// CallsWith are the capabilities that count for which system calls a task may make. Where it may place its memory it needs
-// no right for that but the calls.
+// CallsWith are the capabilities that count for which system calls a task may make. Where it may place its memory
+// it needs no right for that but the calls.
 func CallsWith(spec *Spec) []string {
 	names := Capabilities(spec.CapAdd, spec.CapDrop)
 	if spec.Seccomp == SeccompNUMA {

@@ -52,7 +52,8 @@ type Spec struct {
 	Rlimits  []Rlimit `json:"rlimits,omitempty"`
 	CapAdd   []string `json:"capAdd,omitempty"`
 	CapDrop  []string `json:"capDrop,omitempty"`
-	// Seccomp is "default", "numa" (where a task may also say from which of the machine's nodes its memory is taken), or "off".
+	// Seccomp is "default", "numa" (where a task may also say from which of the machine's nodes its memory is
+	// taken), or "off".
 	Seccomp string `json:"seccomp,omitempty"`
 	// NoInit makes the command itself the container's first process. It then ignores every signal it has no handler for.
 	NoInit bool `json:"noInit,omitempty"`

@@ -176,7 +176,8 @@ func OwnMounts(arguments, environment []string) error {
 	} else if err != nil {
 		return fmt.Errorf("own mount namespace: %w", err)
 	}
-	// In a chroot the root need not be a mount: then no container is made either, and the namespace is as good as it is.
+	// In a chroot the root need not be a mount: then no container is made either, and the namespace is as good as
+	// it is.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("own mounts: %w", err)
 	}

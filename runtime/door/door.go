@@ -86,7 +86,8 @@ func (v Visitor) AskFolder(path Path) (Ticket, error) {
 	return o.ticket(v, path), nil
 }
 
-// Hides reports whether a path leads to, or below, what the agent hides. What is above that may be gone into, and is not shown.
+// Hides reports whether a path leads to, or below, what the agent hides. What is above that may be gone into, and
+// is not shown.
 func (v Visitor) Hides(path Path) bool {
 	o := opened{fd: -1}
 	err := v.As.Do(func() (err error) {
@@ -248,8 +249,8 @@ func (a absence) Error() string { return string(a) }
 // Is lets a missing part of an image be known as one.
 func (a absence) Is(other error) bool { return other == fs.ErrNotExist }
 
-// Look reports whether a path of the machine's is there for its user, and whether it is a directory that he can enter. Nothing is to
-// be opened for him there: he meets it by himself, on a host view or as a plain process.
+// Look reports whether a path of the machine's is there for its user, and whether it is a directory that he can
+// enter. Nothing is to be opened for him there: he meets it by himself, on a host view or as a plain process.
 func (g Guest) Look(path Path) (folder bool, err error) {
 	err = g.Do(func() error {
 		fd, err := resolve(path.text)

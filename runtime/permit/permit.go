@@ -28,7 +28,8 @@ type Policy struct {
 	Images []string `yaml:"images"`
 	// Registries are the hosts that images may come from; none: every one.
 	Registries []string `yaml:"registries"`
-	// NUMA lets tasks say from which of the machine's nodes their memory is taken, which their filter of calls refuses otherwise.
+	// NUMA lets tasks say from which of the machine's nodes their memory is taken, which their filter of calls
+	// refuses otherwise.
 	NUMA bool `yaml:"numa"`
 	// HostView and ProcessDriver may be false: then no job runs on the machine's own root, or without a container.
 	HostView      *bool `yaml:"hostView"`

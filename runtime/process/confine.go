@@ -7,6 +7,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/calls"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
@@ -39,7 +40,11 @@ func (d *Driver) Lacks() []string {
 	if d.missing != nil {
 		return append(lacks, fmt.Sprintf("confinement of tasks (%v)", d.missing))
 	}
-	lacks = append(lacks, "sockets of other programs (Landlock does not hide them)", "namespaces made by clone3 (its flags are hidden from the filter)")
+	lacks = append(lacks, "sockets of other programs (Landlock does not hide them)",
+		"namespaces made by clone3 (its flags are hidden from the filter)")
+	if _, err := calls.Program(nil); err != nil {
+		lacks = append(lacks, fmt.Sprintf("system calls (%v)", err))
+	}
 	return append(lacks, supervisor.LandlockLacks(d.landlock)...)
 }
 

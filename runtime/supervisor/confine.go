@@ -74,8 +74,8 @@ func (c *Confinement) confineThread(forksInto bool) error {
 	return filterThread(forksInto)
 }
 
-// filterThread puts the filter of system calls on the calling thread, where there is one for this architecture. It must not
-// gain rights by executing a program. Who forks into a group needs clone3 for that.
+// filterThread puts the filter of system calls on the calling thread, where there is one for this architecture. It
+// must not gain rights by executing a program. Who forks into a group needs clone3 for that.
 func filterThread(forksInto bool) error {
 	var with []string
 	if forksInto {
@@ -83,10 +83,11 @@ func filterThread(forksInto bool) error {
 	}
 	filter, err := calls.Program(with)
 	if err != nil {
-		return nil // Lacks says so
+		return nil // process.Driver.Lacks says so
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
 		return fmt.Errorf("seccomp: %w", errno)
 	}
 	return nil

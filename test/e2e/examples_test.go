@@ -7,7 +7,8 @@ import (
 
 // This file owns that examples/ can be believed.
 
-// TestExamplesRun: what needs nothing but a cluster runs on one of `up` as it is, and what needs a program on the machines has
+// TestExamplesRun: what needs nothing but a cluster runs on one of `up` as it is, and what needs a program on the
+// machines has
 // room there. torchrun.yaml is for machines of a real size: what its reader sees is checked with the job files.
 func TestExamplesRun(t *testing.T) {
 	l := up(t, "--nodes", "8", "--gpus", "8", "--listen", "127.0.0.1:0")

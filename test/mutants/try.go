@@ -182,7 +182,8 @@ const quick = "-gcflags=./...=-N -l -dwarf=false"
 
 // build runs the go command over the tree, with the mutant in it. A mutant that does not compile proves nothing.
 func (t trial) build(ctx context.Context, used *meter, overlay, verb string, arguments ...string) error {
-	arguments = append([]string{verb, "-ldflags=-s -w"}, arguments...) // to link what a debugger wants takes a third of a build
+	// To link what a debugger wants takes a third of a build.
+	arguments = append([]string{verb, "-ldflags=-s -w"}, arguments...)
 	if overlay != "" {
 		arguments = slices.Insert(arguments, 1, "-overlay", overlay)
 	}
