@@ -177,7 +177,12 @@ func (a *asked) one(seed uint64, lean string) outcome {
 			return outcome{err: err}
 		}
 	}
-	o := sim.Options{Seed: seed, World: a.world, Minutes: a.minutes, Machines: a.machines, Constants: &c, Debug: a.debug, Unchecked: a.bare, Meet: a.guided}
+	o := sim.Options{
+		Seed: seed, World: a.world, Minutes: a.minutes, Machines: a.machines, Debug: a.debug, Unchecked: a.bare, Meet: a.guided,
+	}
+	if len(a.set) > 0 {
+		o.Constants = &c // else the seed draws some of them
+	}
 	if lean != "" {
 		o.Lean = strings.Split(lean, ",")
 	}
