@@ -76,7 +76,8 @@ func until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// leader is the task's process that its supervisor noted, and the supervisor's own number.
+// leader is the task's process that its supervisor noted, and the supervisor's own. What made the container may still
+// stand between them: the supervisor is the one that this agent's process started.
 func (p *staged) leader(t testing.TB) (leader, keeper supervisor.Process) {
 	t.Helper()
 	state, err := supervisor.ReadState(p.home())
@@ -87,7 +88,12 @@ func (p *staged) leader(t testing.TB) (leader, keeper supervisor.Process) {
 	if !there || leader.Start != state.Start {
 		t.Fatalf("%+v is not there", state)
 	}
-	keeper, _ = supervisor.ReadProcess(leader.Parent)
+	until(t, "no supervisor of the task is found", func() bool {
+		for keeper, there = leader, true; there && keeper.Parent > 1 && keeper.Parent != os.Getpid(); {
+			keeper, there = supervisor.ReadProcess(keeper.Parent)
+		}
+		return there && keeper.Parent == os.Getpid() // else what stood between has just ended
+	})
 	return leader, keeper
 }
 
@@ -96,14 +102,19 @@ func TestSupervisorOfAMachineKilled(t *testing.T) {
 	onEveryDriver(t, func(t *testing.T, s *stack) {
 		p := s.begun(t, "sleep 1000 </proc/self/cmdline & echo ready; sleep 1000 </proc/self/cmdline; wait")
 		leader, keeper := p.leader(t)
-		family := append(supervisor.Descendants(leader.PID, supervisor.Processes()), leader)
-		if len(family) < 2 {
-			t.Fatalf("the task is %+v", family)
-		}
+		var family []supervisor.Process
+		until(t, "its second process is not there", func() bool {
+			family = append(supervisor.Descendants(leader.PID, supervisor.Processes()), leader)
+			return len(family) >= 2
+		})
 		if err := keeper.Send(unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		<-p.gone
+		select {
+		case <-p.gone:
+		case <-time.After(limit):
+			t.Fatal("the task is not told as gone")
+		}
 		if p.exit.Kind != messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST {
 			t.Errorf("told as %v", p.exit)
 		}
