@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -61,7 +62,7 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.stopSignal, "stop-signal", "", "by which a task is asked to end")
 	f.StringVar(&s.grace, "grace", "", "and how long it may take for that")
 	f.StringVarP(&s.cpusEach, "cpus-per-task", "c", "", "CPU cores of each task, as on Slurm")
-	f.StringVar(&s.gpusInAll, "gpus", "", "GPUs in total, as on Slurm: the same as --gpu without --replicas")
+	f.StringVar(&s.gpusInAll, "gpus", "", "GPUs in total, as on Slurm: of all tasks together where --replicas or --nodes counts them")
 }
 
 // given is the first flag of a description that the command line has.
@@ -150,8 +151,10 @@ func (s *specFlags) slurm() error {
 	switch {
 	case s.cpusEach != "" && s.cpu != "":
 		return usage("--cpus-per-task and --cpu cannot be combined")
-	case s.gpusInAll != "" && (s.gpu != "" || s.counted || s.cpusEach != ""):
-		return usageHint("give --gpu, which is of each task there", "--gpus is a total, and --gpu, --replicas and --cpus-per-task are of each task")
+	case s.gpusInAll != "" && (s.gpu != "" || s.cpusEach != "" && !s.counted):
+		return usageHint("give --gpu, which is of each task there", "--gpus is a total, and --gpu and --cpus-per-task are of each task")
+	case s.gpusInAll != "" && s.counted:
+		return s.share()
 	case s.cpusEach != "":
 		s.cpu = s.cpusEach
 		if !s.counted {
@@ -160,6 +163,22 @@ func (s *specFlags) slurm() error {
 	case s.gpusInAll != "":
 		s.gpu = s.gpusInAll
 	}
+	return nil
+}
+
+// share gives each of the counted tasks its part of a total of GPUs.
+func (s *specFlags) share() error {
+	total, err := strconv.ParseInt(s.gpusInAll, 10, 32)
+	switch {
+	case err != nil || total < 1:
+		return usageHint("--gpu is of each task, and may be a part of one GPU", "--gpus %q: is not a number of GPUs", s.gpusInAll)
+	case s.replicas < 1: // refused by its own name
+	case total%int64(s.replicas) != 0:
+		return usageHint("--gpu is of each task", "--gpus %d: %d tasks cannot share that evenly", total, s.replicas)
+	default:
+		s.gpu = strconv.FormatInt(total/int64(s.replicas), 10)
+	}
+	s.cpu = cmp.Or(s.cpu, s.cpusEach)
 	return nil
 }
 
