@@ -37,6 +37,10 @@ func TestUsage(t *testing.T) {
 		want string
 	}{
 		{"sumbit x", "did you mean `synapse-cli submit`?"},
+		{"squeue", "did you mean `synapse-cli get jobs`?"},
+		{"undrain n1", "did you mean `synapse-cli uncordon`?"},
+		{"describe train", "hint: `synapse-cli describe job train` or `synapse-cli describe node train`"},
+		{"describe jb train", "did you mean `synapse-cli describe job`?"},
 		{"--nope", "unknown flag: --nope"},
 		{"get", "what to get is not said"},
 		{"get racks", "unknown command"},
@@ -442,5 +446,18 @@ func TestAClosedPipeIsNoError(t *testing.T) {
 	}
 	if !closedPipe(errors.Join(syscall.EPIPE)) {
 		t.Error("EPIPE is not seen")
+	}
+}
+
+// TestWordsFromElsewhere: what an unknown word is taken for exists, and no word of ours is among them.
+func TestWordsFromElsewhere(t *testing.T) {
+	root := (&app{name: "synapse-cli"}).root()
+	for word, here := range elsewhere {
+		if found, rest, err := root.Find(strings.Fields(here)); err != nil || !found.HasParent() || len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+			t.Errorf("%s: %q is no command", word, here)
+		}
+		if found, _, err := root.Find([]string{word}); err == nil && found.HasParent() {
+			t.Errorf("%s is a command here", word)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,17 +71,38 @@ func usageError(root *cobra.Command, args []string, err error) error {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	hint := fmt.Sprintf("`%s --help` shows how", found.CommandPath())
 	if word, _, is := strings.Cut(strings.TrimPrefix(text, `unknown command "`), `" for`); is && strings.HasPrefix(text, "unknown command") {
-		var words []string
-		for _, c := range found.Commands() {
-			if c.IsAvailableCommand() {
-				words = append(words, c.Name())
-			}
-		}
-		if near := jobfile.Nearest(word, words); near != "" {
-			hint = "did you mean `" + found.CommandPath() + " " + near + "`?"
-		}
+		hint = cmp.Or(meant(found, word), hint)
 	}
 	return usageHint(hint, "%s", text)
+}
+
+// elsewhere are words of other schedulers for what a command here does.
+var elsewhere = map[string]string{
+	"sbatch": "submit", "srun": "submit --attach", "run": "submit", "apply": "submit", "create": "submit",
+	"scancel": "cancel", "kill": "cancel", "stop": "cancel", "squeue": "get jobs", "ps": "get jobs", "jobs": "get jobs", "list": "get jobs",
+	"sinfo": "get nodes", "nodes": "get nodes", "sacct": "history", "show": "describe job", "status": "describe job", "scontrol": "describe job",
+	"undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f", "top": "get nodes",
+}
+
+// meant is a hint at the command that an unknown word may be meant for; empty: nothing is like it.
+func meant(found *cobra.Command, word string) string {
+	var words, kinds []string
+	for _, c := range found.Commands() {
+		if c.IsAvailableCommand() {
+			words = append(words, c.Name())
+			kinds = append(kinds, "`"+c.CommandPath()+" "+word+"`")
+		}
+	}
+	near := jobfile.Nearest(word, words)
+	switch other := elsewhere[word]; {
+	case !found.HasParent() && other != "":
+		return "did you mean `" + found.CommandPath() + " " + other + "`?"
+	case near != "":
+		return "did you mean `" + found.CommandPath() + " " + near + "`?"
+	case found.HasParent() && found.Name() == "describe":
+		return strings.Join(kinds, " or ")
+	}
+	return ""
 }
 
 // end says what went wrong and tells the exit code.
