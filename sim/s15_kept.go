@@ -54,19 +54,23 @@ func usual(w *World, p *process) int {
 	return 8 + 2*(len(w.machines)+w.visits+len(w.books.attempts))
 }
 
-// ordered counts the attempts that a machine was sent an order about in the time
-// that tombstones are kept for. They are swept now and then, as new ones come.
-func (c *bounded) ordered(w *World, p *process) int {
-	n, newest := 0, instant(0)
-	for _, at := range c.orders[p.machine.address] { //order: the latest of all
-		newest = later(newest, at)
+// ordered counts the attempts that a machine was sent an order about in the busiest time
+// as long as tombstones are kept for. They are swept only as new ones come, and no order that is lost
+// or refused leaves one: the last sweep may be long ago, and what it left is of one such time.
+func (c *bounded) ordered(w *World, p *process) (most int) {
+	var times []instant
+	for _, at := range c.orders[p.machine.address] { //order: sorted below
+		times = append(times, at)
 	}
-	for _, at := range c.orders[p.machine.address] { //order: only counted
-		if newest.since(at) < 2*w.constants.TombstoneAge {
-			n++
+	slices.Sort(times)
+	first := 0
+	for i, at := range times {
+		for at.since(times[first]) >= 2*w.constants.TombstoneAge {
+			first++
 		}
+		most = max(most, i-first+1)
 	}
-	return n
+	return most
 }
 
 // counted are how many elements each field has, in the actor and all that it owns.
