@@ -230,7 +230,10 @@ func (m *machine) closed() string {
 // describe is the machine as the fabric knows it.
 func (m *machine) describe(levels []string) topology.Machine {
 	a := m.record.GetAnnouncement()
-	d := topology.Machine{ID: m.id, Total: messages.FromResources(a.GetTotal()), Labels: messages.FromLabels(a.GetLabels())}
+	d := topology.Machine{
+		ID: m.id, Total: messages.FromResources(a.GetTotal()), Labels: messages.FromLabels(a.GetLabels()),
+		Vocabulary: a.GetVocabulary(),
+	}
 	// Where a machine stands can be selected as its labels can: both are one in `get nodes -l`.
 	d.Labels = append(d.Labels, messages.FromLabels(a.GetPlace())...)
 	// A whole machine is all its healthy devices: one that is out of service must

@@ -66,7 +66,10 @@ var nodeTable = Table{Kind: KindNode, Edges: []Edge{
 }}
 
 func newNode(p *Ports) actor.Actor {
-	n := &Node{p: p, w: p.Worker, states: newStates(&nodeTable, p.Host), slices: map[topology.Token]*nodeSlice{}}
+	w := *p.Worker
+	w.Announcement = copyOf(w.Announcement)
+	w.Announcement.Vocabulary = messages.Vocabulary // what this code understands, whoever described the machine
+	n := &Node{p: p, w: &w, states: newStates(&nodeTable, p.Host), slices: map[topology.Token]*nodeSlice{}}
 	n.ledger = n.emptyLedger()
 	n.taskProps = p.props(KindTask, func() actor.Actor { return newTask(p, n.newborn) })
 	return n

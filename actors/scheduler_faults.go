@@ -67,7 +67,7 @@ func (s *Scheduler) avoid(m launchFailed) {
 	}
 }
 
-// gangOf is what a job asks for, without the machines that it avoids. Where it
+// gangOf is what a job asks for, and the machines that it avoids. Where it
 // could never be placed without them it avoids none.
 func (s *Scheduler) gangOf(ctx actor.Context, e *livingJob, spec *messages.JobSpec) topology.Gang {
 	gang, now := messages.GangOf(spec), s.p.Clock.Now()
@@ -76,10 +76,9 @@ func (s *Scheduler) gangOf(ctx actor.Context, e *livingJob, spec *messages.JobSp
 		return gang
 	}
 	less := gang
-	less.Exclude = slices.Clone(gang.Exclude)
 	next := e.avoids[0].until
 	for _, a := range e.avoids {
-		less.Exclude = append(less.Exclude, a.node)
+		less.Avoid = append(less.Avoid, a.node)
 		next = min(next, a.until)
 	}
 	if possible, _ := topology.Feasible(s.fabric, less); !possible {

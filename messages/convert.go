@@ -120,6 +120,9 @@ func GangOf(spec *JobSpec) topology.Gang {
 		Required:  spec.GetTopology().GetRequired(),
 		Preferred: spec.GetTopology().GetPreferred(),
 	}
+	if spec.GetScript() != nil {
+		g.Vocabulary = VocabularyScript
+	}
 	if spec.GetGang().GetTotal() != nil {
 		g.Replicas, g.Each = 0, topology.Resources{}
 		g.Total = FromResources(spec.GetGang().GetTotal())

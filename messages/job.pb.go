@@ -313,6 +313,83 @@ func (x *RestartSpec) GetBackoffMs() int64 {
 	return 0
 }
 
+// Script is a file that came with the job: each task runs its own copy of it.
+type Script struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                             // of the file
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`                         // of its text, by which the leader's store has it
+	SizeBytes     int64                  `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"` // of its text
+	Args          []string               `protobuf:"bytes,4,rep,name=args,proto3" json:"args,omitempty"`
+	Text          []byte                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"` // only between a client and a gateway: never in a record, nor on the way to a machine
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Script) Reset() {
+	*x = Script{}
+	mi := &file_messages_job_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Script) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Script) ProtoMessage() {}
+
+func (x *Script) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_job_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Script.ProtoReflect.Descriptor instead.
+func (*Script) Descriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Script) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Script) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *Script) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *Script) GetArgs() []string {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
+func (x *Script) GetText() []byte {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
 // JobSpec is one job, as validated at the door.
 type JobSpec struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -342,13 +419,14 @@ type JobSpec struct {
 	Nodes            []string               `protobuf:"bytes,24,rep,name=nodes,proto3" json:"nodes,omitempty"`                                              // only on these machines; none: on any
 	Exclude          []string               `protobuf:"bytes,25,rep,name=exclude,proto3" json:"exclude,omitempty"`                                          // never on these
 	SubmitDir        string                 `protobuf:"bytes,26,opt,name=submit_dir,json=submitDir,proto3" json:"submit_dir,omitempty"`                     // where it was submitted: tasks on a machine's own root without a workdir begin there, if their user may
+	Script           *Script                `protobuf:"bytes,27,opt,name=script,proto3" json:"script,omitempty"`                                            // what each task runs, in the place of a command; only to a machine that understands it
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_messages_job_proto_msgTypes[4]
+	mi := &file_messages_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +438,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[4]
+	mi := &file_messages_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +451,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{4}
+	return file_messages_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *JobSpec) GetName() string {
@@ -558,6 +636,13 @@ func (x *JobSpec) GetSubmitDir() string {
 	return ""
 }
 
+func (x *JobSpec) GetScript() *Script {
+	if x != nil {
+		return x.Script
+	}
+	return nil
+}
+
 var File_messages_job_proto protoreflect.FileDescriptor
 
 const file_messages_job_proto_rawDesc = "" +
@@ -581,7 +666,14 @@ const file_messages_job_proto_rawDesc = "" +
 	"\vRestartSpec\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
-	"backoff_ms\x18\x02 \x01(\x03R\tbackoffMs\"\x9a\a\n" +
+	"backoff_ms\x18\x02 \x01(\x03R\tbackoffMs\"{\n" +
+	"\x06Script\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x12\n" +
+	"\x04args\x18\x04 \x03(\tR\x04args\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\fR\x04text\"\xc6\a\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -610,7 +702,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x05nodes\x18\x18 \x03(\tR\x05nodes\x12\x18\n" +
 	"\aexclude\x18\x19 \x03(\tR\aexclude\x12\x1d\n" +
 	"\n" +
-	"submit_dir\x18\x1a \x01(\tR\tsubmitDir*>\n" +
+	"submit_dir\x18\x1a \x01(\tR\tsubmitDir\x12*\n" +
+	"\x06script\x18\x1b \x01(\v2\x12.synapse.v1.ScriptR\x06script*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +
@@ -629,36 +722,38 @@ func file_messages_job_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_job_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_messages_job_proto_goTypes = []any{
 	(Split)(0),           // 0: synapse.v1.Split
 	(*GangSpec)(nil),     // 1: synapse.v1.GangSpec
 	(*TopologySpec)(nil), // 2: synapse.v1.TopologySpec
 	(*StopSpec)(nil),     // 3: synapse.v1.StopSpec
 	(*RestartSpec)(nil),  // 4: synapse.v1.RestartSpec
-	(*JobSpec)(nil),      // 5: synapse.v1.JobSpec
-	(*Resources)(nil),    // 6: synapse.v1.Resources
-	(*Label)(nil),        // 7: synapse.v1.Label
-	(*EnvVar)(nil),       // 8: synapse.v1.EnvVar
-	(*Mount)(nil),        // 9: synapse.v1.Mount
+	(*Script)(nil),       // 5: synapse.v1.Script
+	(*JobSpec)(nil),      // 6: synapse.v1.JobSpec
+	(*Resources)(nil),    // 7: synapse.v1.Resources
+	(*Label)(nil),        // 8: synapse.v1.Label
+	(*EnvVar)(nil),       // 9: synapse.v1.EnvVar
+	(*Mount)(nil),        // 10: synapse.v1.Mount
 }
 var file_messages_job_proto_depIdxs = []int32{
-	6,  // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
+	7,  // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
 	0,  // 1: synapse.v1.GangSpec.split:type_name -> synapse.v1.Split
-	7,  // 2: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
+	8,  // 2: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
 	1,  // 3: synapse.v1.JobSpec.gang:type_name -> synapse.v1.GangSpec
-	6,  // 4: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
+	7,  // 4: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
 	2,  // 5: synapse.v1.JobSpec.topology:type_name -> synapse.v1.TopologySpec
-	7,  // 6: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
-	8,  // 7: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
-	9,  // 8: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
+	8,  // 6: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
+	9,  // 7: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
+	10, // 8: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
 	3,  // 9: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
 	4,  // 10: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	5,  // 11: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_messages_job_proto_init() }
@@ -673,7 +768,7 @@ func file_messages_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_job_proto_rawDesc), len(file_messages_job_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

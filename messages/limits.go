@@ -26,6 +26,8 @@ const (
 	MaxCommandBytes = 128 << 10
 	// MaxCommandArgs bounds their number.
 	MaxCommandArgs = 4_096
+	// MaxScriptBytes bounds a script that comes with a job.
+	MaxScriptBytes = 256 << 10
 	// MaxMounts bounds a job's mounts.
 	MaxMounts = 4_096
 	// MaxLabels bounds the labels of one thing, and what one selector asks for.

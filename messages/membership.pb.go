@@ -145,6 +145,7 @@ type Announcement struct {
 	PortFirst     int32                  `protobuf:"varint,6,opt,name=port_first,json=portFirst,proto3" json:"port_first,omitempty"` // of the range the ledger gives rendezvous ports from
 	PortLast      int32                  `protobuf:"varint,7,opt,name=port_last,json=portLast,proto3" json:"port_last,omitempty"`
 	AgentVersion  string                 `protobuf:"bytes,8,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	Vocabulary    int32                  `protobuf:"varint,9,opt,name=vocabulary,proto3" json:"vocabulary,omitempty"` // as in Hello: here it is on disk, so that a job is never planned onto an agent that does not understand it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -233,6 +234,13 @@ func (x *Announcement) GetAgentVersion() string {
 		return x.AgentVersion
 	}
 	return ""
+}
+
+func (x *Announcement) GetVocabulary() int32 {
+	if x != nil {
+		return x.Vocabulary
+	}
+	return 0
 }
 
 // Node → Scheduler, answering Lead. Keyed by (node, incarnation). Answered by Welcome or Rejected.
@@ -676,7 +684,7 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\x04Lead\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x02 \x01(\tR\tclusterId\"\xaf\x02\n" +
+	"cluster_id\x18\x02 \x01(\tR\tclusterId\"\xcf\x02\n" +
 	"\fAnnouncement\x12+\n" +
 	"\x05total\x18\x01 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12#\n" +
 	"\x04gpus\x18\x02 \x03(\v2\x0f.synapse.v1.GpuR\x04gpus\x12'\n" +
@@ -686,7 +694,10 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\n" +
 	"port_first\x18\x06 \x01(\x05R\tportFirst\x12\x1b\n" +
 	"\tport_last\x18\a \x01(\x05R\bportLast\x12#\n" +
-	"\ragent_version\x18\b \x01(\tR\fagentVersion\"\xf8\x01\n" +
+	"\ragent_version\x18\b \x01(\tR\fagentVersion\x12\x1e\n" +
+	"\n" +
+	"vocabulary\x18\t \x01(\x05R\n" +
+	"vocabulary\"\xf8\x01\n" +
 	"\x05Hello\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12<\n" +

@@ -91,6 +91,11 @@ func (m *Announcement) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Vocabulary != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Vocabulary))
+		i--
+		dAtA[i] = 0x48
+	}
 	if len(m.AgentVersion) > 0 {
 		i -= len(m.AgentVersion)
 		copy(dAtA[i:], m.AgentVersion)
@@ -606,6 +611,9 @@ func (m *Announcement) SizeVT() (n int) {
 	l = len(m.AgentVersion)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Vocabulary != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Vocabulary))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -10,12 +10,13 @@ func (x *Submit) Validate() error {
 		caller(x.GetPrincipal()),
 		idOrNone("request_id", x.GetRequestId()),
 		in("spec", x.GetSpec().ValidateNew()),
+		in("spec", x.GetSpec().GetScript().without()),
 	)
 }
 
 // Validate refuses what could not be submitted.
 func (x *DryRun) Validate() error {
-	return first(caller(x.GetPrincipal()), in("spec", x.GetSpec().ValidateNew()))
+	return first(caller(x.GetPrincipal()), in("spec", x.GetSpec().ValidateNew()), in("spec", x.GetSpec().GetScript().without()))
 }
 
 // Validate refuses a cancel of nothing.

@@ -37,7 +37,7 @@ func (x *JobSpec) ValidateNew() error {
 	if err := x.Validate(); err != nil {
 		return err
 	}
-	if x.GetImage() == HostImage && len(x.GetCommand()) == 0 {
+	if x.GetImage() == HostImage && len(x.GetCommand()) == 0 && x.GetScript() == nil {
 		return refuse("command", "is missing, and the image `host` has none of its own", "say what is to run")
 	}
 	for i, v := range x.GetEnv() {
@@ -211,7 +211,8 @@ func (x *JobSpec) validProcess() error {
 	}
 	return first(
 		given("image", x.GetImage(), MaxPathBytes),
-		x.validCommand(),
+		arguments("command", x.GetCommand()),
+		x.validScript(),
 		text("user", x.GetUser(), MaxIDBytes),
 		x.validEnv(),
 		parts("mounts", x.GetMounts(), 0, MaxMounts),
@@ -220,16 +221,17 @@ func (x *JobSpec) validProcess() error {
 	)
 }
 
-func (x *JobSpec) validCommand() error {
+// arguments checks what is handed to a process.
+func arguments(field string, list []string) error {
 	bytes := 0
-	for i, arg := range x.GetCommand() {
+	for i, arg := range list {
 		bytes += len(arg)
 		if err := passed("", arg); err != nil {
-			return in("command", at(i, err))
+			return in(field, at(i, err))
 		}
 	}
-	if bytes > MaxCommandBytes || len(x.GetCommand()) > MaxCommandArgs {
-		return refuse("command", fmt.Sprintf("is %d arguments of %d bytes, more than %d of %d", len(x.GetCommand()), bytes, MaxCommandArgs, MaxCommandBytes),
+	if bytes > MaxCommandBytes || len(list) > MaxCommandArgs {
+		return refuse(field, fmt.Sprintf("is %d arguments of %d bytes, more than %d of %d", len(list), bytes, MaxCommandArgs, MaxCommandBytes),
 			"put it into a script")
 	}
 	return nil

@@ -27,6 +27,7 @@ func (x *Announcement) valid() error {
 		port("port_first", x.GetPortFirst(), 1),
 		port("port_last", x.GetPortLast(), 1),
 		text("agent_version", x.GetAgentVersion(), MaxIDBytes),
+		between("vocabulary", int64(x.GetVocabulary()), 0, 1<<31-1),
 	)
 }
 

@@ -15,6 +15,7 @@ func (x *JobRecord) Validate() error {
 	}
 	return first(
 		id("id", x.GetId()),
+		in("spec", x.GetSpec().GetScript().without()),
 		part("written_by", x.GetWrittenBy()),
 		said("state", x.GetState()),
 		maybe("attempt", x.GetAttempt()),

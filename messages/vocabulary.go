@@ -9,6 +9,10 @@ const (
 	// VocabularyRoster is a Start that carries a roster in place of the peers, in as many parts as it takes.
 	VocabularyRoster = 1
 
+	// VocabularyScript is a job that brings a script, which the machine asks for by its digest. To say it in the
+	// earlier way is not possible: such a job goes to no agent that does not understand it.
+	VocabularyScript = 2
+
 	// Vocabulary is the newest.
-	Vocabulary = VocabularyRoster
+	Vocabulary = VocabularyScript
 )

@@ -69,7 +69,7 @@ func (c *client) try(a *ask) {
 		return
 	}
 	if p := c.target(); p != nil {
-		if p.old && !c.w.oldVersion().Knows(a.message) {
+		if p.old && (brings(a.message) || !c.w.oldVersion().Knows(a.message)) {
 			delete(c.asks, a.path) // its gateway says at once that there is no such call
 			return
 		}
@@ -78,6 +78,12 @@ func (c *client) try(a *ask) {
 		c.w.send(nil, to, actor.NewPID(clientAddress, a.path), a.message)
 	}
 	c.w.engine.after(c.w.jobs.between(2*time.Second, 6*time.Second), func() { c.try(a) })
+}
+
+// brings reports whether a message is one that clients send by a call of its own: a job with a script.
+func brings(m messages.Message) bool {
+	submit, is := m.(*messages.Submit)
+	return is && submit.Spec.GetScript() != nil
 }
 
 func (c *client) target() *process {

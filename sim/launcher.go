@@ -139,7 +139,7 @@ func (l *launcher) known(k taskKey, agent *process, to *actor.PID) *task {
 
 func (l *launcher) add(k taskKey, job string, spec *messages.JobSpec, grant *messages.Grant) *task {
 	t := &task{key: k, job: job, grant: grant}
-	plan := parseScript(spec.GetCommand())
+	plan := parseScript(wordsOf(spec))
 	t.deaf, t.saves = plan.deaf, plan.saves
 	t.signal = spec.GetStop().GetSignal()
 	t.fence = time.Duration(spec.GetStopWhenLostMs()) * time.Millisecond
@@ -233,7 +233,7 @@ func (l *launcher) spawn(t *task, c *messages.StartTask) {
 		l.used[g.GpuId] += g.Milli
 	}
 	l.w.spawned(l.m, t)
-	after, code, oom := parseScript(c.Spec.GetCommand()).end(t.key.rank, c.Run)
+	after, code, oom := parseScript(wordsOf(c.Spec)).end(t.key.rank, c.Run)
 	switch {
 	case l.w.fires("supervisor-lost"):
 		l.later(t, after/2, func() { l.end(t, messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST, 0, "its supervisor was killed") })

@@ -69,6 +69,11 @@ func (m *machine) powerOn() {
 	m.startAgent()
 }
 
+// lacksScripts reports whether the agent that is meant is of a version that knows nothing of scripts.
+func (m *machine) lacksScripts(to *messages.Incarnation) bool {
+	return m.earlier || m.proc != nil && m.proc.old && messages.SameIncarnation(to, m.proc.incarnation)
+}
+
 // startAgent is one start of the agent: a new incarnation.
 func (m *machine) startAgent() {
 	m.returning = false
@@ -77,6 +82,7 @@ func (m *machine) startAgent() {
 	}
 	p := m.w.newProcess(m.address, m.clock)
 	p.machine, p.old = m, m.old
+	p.incarnation = &messages.Incarnation{BootId: m.bootID(), StartedNs: int64(p.Now())}
 	m.proc = p
 	if m.original == nil {
 		m.w.endpoints[m.address].proc = p
@@ -86,7 +92,7 @@ func (m *machine) startAgent() {
 		System: p.system, Host: p, Clock: p, Log: p, Constants: m.w.constants,
 		Worker: &actors.WorkerPorts{
 			Node: m.id, MachineID: m.machineID,
-			Incarnation:  &messages.Incarnation{BootId: m.bootID(), StartedNs: int64(p.Now())},
+			Incarnation:  p.incarnation,
 			Announcement: m.announcement,
 			Disk:         &diskPort{m.disk, p}, Launcher: &launcherPort{m.launcher, p},
 		},

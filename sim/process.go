@@ -38,13 +38,14 @@ type process struct {
 	lasting      []*mailbox // of the actors that live as long as it does
 	peers        map[topology.NodeID]*actor.PID
 
-	machine  *machine // of an agent
-	node     *actors.Node
-	host     *schedulerHost // of a scheduler
-	leader   *actors.Scheduler
-	epoch    uint64                     // under which it leads; 0: it stands by
-	campaign *campaign                  // nil where nobody else may lead
-	drafts   map[topology.Token]instant // when each write that is not yet durable was handed to the Journal
+	machine     *machine // of an agent
+	incarnation *messages.Incarnation
+	node        *actors.Node
+	host        *schedulerHost // of a scheduler
+	leader      *actors.Scheduler
+	epoch       uint64                     // under which it leads; 0: it stands by
+	campaign    *campaign                  // nil where nobody else may lead
+	drafts      map[topology.Token]instant // when each write that is not yet durable was handed to the Journal
 	// deposedAt is when the store first told it that it no longer leads.
 	deposedAt instant
 }

@@ -51,7 +51,8 @@ func (w *World) fits(spec *messages.JobSpec, room func(*machine) (topology.Capac
 		c, usable := room(m)
 		id := string(m.id)
 		named := len(spec.GetNodes()) == 0 || slices.Contains(spec.GetNodes(), id)
-		if !usable || !named || slices.Contains(spec.GetExclude(), id) {
+		deaf := spec.GetScript() != nil && (m.earlier || m.proc != nil && m.proc.old || w.leader() != nil && w.leader().old)
+		if !usable || !named || deaf || slices.Contains(spec.GetExclude(), id) {
 			continue
 		}
 		place := ""

@@ -168,7 +168,7 @@ func (w *World) owed() time.Duration {
 	for _, id := range w.books.ids {
 		if r := w.books.jobs[id].record; !terminal(r.State) {
 			grace := time.Duration(r.Spec.GetStop().GetGraceMs()) * time.Millisecond
-			once := parseScript(r.Spec.GetCommand()).run + grace + prepareUsual
+			once := parseScript(wordsOf(r.Spec)).run + grace + prepareUsual
 			sum += once * time.Duration(1+r.Spec.GetRestart().GetLimit())
 		}
 	}

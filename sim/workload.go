@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns what the simulated processes do. A job's command is a little
@@ -43,6 +45,14 @@ func (s script) command() []string {
 		words = append(words, "deaf")
 	}
 	return words
+}
+
+// wordsOf is what a job's tasks do: its command, or what its own script is told.
+func wordsOf(spec *messages.JobSpec) []string {
+	if s := spec.GetScript(); s != nil {
+		return s.Args
+	}
+	return spec.GetCommand()
 }
 
 // parseScript reads a script. What it does not know it leaves out: any command

@@ -81,6 +81,17 @@ type Store interface {
 	// for what may be asked, and Page for how to go on.
 	History(past Past) (Page, error)
 
+	// KeepScript keeps a script's text under its digest, once. A job that names it may be
+	// written from then on, for as long as two calls of PruneScripts are apart.
+	KeepScript(epoch uint64, text []byte) error
+
+	// Script reads a text. ErrNotFound if there is none, ErrDamaged if it is not the one that was kept.
+	Script(digest string) ([]byte, error)
+
+	// PruneScripts forgets up to limit scripts that no job names, named none when it was
+	// called last, and were not kept again since; and tells how many. No clock says how old one is.
+	PruneScripts(epoch uint64, limit int) (int, error)
+
 	// Close lets go of the database; later calls are ErrClosed.
 	Close() error
 }

@@ -42,6 +42,7 @@ type Draft struct {
 type draftJob struct {
 	entry  *jobEntry
 	queue  string
+	script string
 	pruned bool
 	known  bool // it is stored
 	dirty  bool
@@ -61,6 +62,7 @@ type JobRow struct {
 	ID     topology.JobID
 	Head   Head
 	Queue  string
+	Script string // the digest of its script
 	Live   bool
 	Sealed []byte
 }
@@ -215,7 +217,7 @@ func (d *Draft) Judge() []actors.Verdict {
 
 func (d *Draft) putJob(c *actors.Change, next *jobEntry) {
 	j := d.jobs[topology.JobID(c.Job.Id)]
-	j.entry, j.queue, j.dirty = next, c.Job.GetSpec().GetQueue(), true
+	j.entry, j.queue, j.script, j.dirty = next, c.Job.GetSpec().GetQueue(), c.Job.GetSpec().GetScript().GetDigest(), true
 	if next.head.RequestID != "" {
 		d.requests[request{next.head.Owner, next.head.RequestID}] = true
 	}
@@ -243,7 +245,7 @@ func (d *Draft) Rows() Rows {
 			continue
 		}
 		out.Jobs = append(out.Jobs, JobRow{
-			Insert: !j.known, ID: id, Head: j.entry.head, Queue: j.queue, Live: j.entry.live(), Sealed: seal(j.entry.record),
+			Insert: !j.known, ID: id, Head: j.entry.head, Queue: j.queue, Script: j.script, Live: j.entry.live(), Sealed: seal(j.entry.record),
 		})
 		out.Arrival = max(out.Arrival, j.entry.head.Arrival)
 		for i := range j.entry.attempts {

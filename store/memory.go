@@ -33,6 +33,7 @@ type Memory struct {
 	live     map[topology.JobID]struct{} // not over, or lacking evidence: what Load hands out
 	finished []Position                  // of all that is over, sorted
 	pruned   map[topology.JobID]struct{} // their ids stay used
+	scripts  map[string]*scriptEntry
 
 	holding bool
 	tail    []batch // not yet synced, oldest first
@@ -51,7 +52,8 @@ func NewMemory() *Memory {
 		jobs: map[topology.JobID]*jobEntry{}, nodes: map[topology.NodeID][]byte{},
 		requests: map[request]topology.JobID{}, tokens: map[topology.Token]topology.JobID{},
 		live: map[topology.JobID]struct{}{}, pruned: map[topology.JobID]struct{}{},
-		broken: map[Rule]int{},
+		scripts: map[string]*scriptEntry{},
+		broken:  map[Rule]int{},
 	}
 }
 

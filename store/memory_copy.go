@@ -66,6 +66,7 @@ func (m *Memory) Copy(epochs uint64) *Memory {
 		// Entries and records are replaced, never changed in place.
 		jobs: maps.Clone(m.jobs), nodes: maps.Clone(m.nodes), requests: maps.Clone(m.requests), tokens: maps.Clone(m.tokens),
 		live: maps.Clone(m.live), finished: slices.Clone(m.finished), pruned: maps.Clone(m.pruned),
+		scripts: maps.Clone(m.scripts),
 		holding: m.holding, broken: map[Rule]int{},
 	}
 }

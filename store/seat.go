@@ -42,6 +42,22 @@ func (s Seat) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, er
 	return s.apply(changes), nil
 }
 
+// KeepScript implements Store.
+func (s Seat) KeepScript(epoch uint64, text []byte) error {
+	if err := s.Leads(epoch); err != nil {
+		return err
+	}
+	return s.Memory.KeepScript(epoch, text)
+}
+
+// PruneScripts implements Store.
+func (s Seat) PruneScripts(epoch uint64, limit int) (int, error) {
+	if err := s.Leads(epoch); err != nil {
+		return 0, err
+	}
+	return s.Memory.PruneScripts(epoch, limit)
+}
+
 // Prune implements Store.
 func (s Seat) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error) {
 	s.mu.Lock()

@@ -187,12 +187,14 @@ type Shape struct {
 	required, preferred string
 	selector            string
 	only, exclude       string
+	avoid               string
+	vocabulary          int32
 	apart               bool
 }
 
 // Shape reduces a gang to its shape.
 func (g Gang) Shape() Shape {
-	s := Shape{split: g.Split, gpuType: g.GPUType, required: g.Required, preferred: g.Preferred}
+	s := Shape{split: g.Split, gpuType: g.GPUType, required: g.Required, preferred: g.Preferred, vocabulary: g.Vocabulary}
 	if g.Split == SplitNone {
 		s.replicas, s.each, s.apart = g.Replicas, g.Each, g.Apart && g.Replicas > 1
 	} else {
@@ -204,6 +206,7 @@ func (g Gang) Shape() Shape {
 		s.selector = string(appendLabels(nil, slices.Compact(labels)))
 	}
 	s.only, s.exclude = string(appendNames(nil, slices.Clone(g.Only))), string(appendNames(nil, slices.Clone(g.Exclude)))
+	s.avoid = string(appendNames(nil, slices.Clone(g.Avoid)))
 	return s
 }
 

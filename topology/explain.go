@@ -89,7 +89,9 @@ func Explain(f *Fabric, g Gang, holders func(NodeID) []Holder) Explanation {
 		e.Never = true
 		return e
 	}
-	e.Never = !x.fits(supposition{gang: g, idle: true, all: true})
+	ever := g
+	ever.Avoid = nil // for a while only
+	e.Never = !x.fits(supposition{gang: ever, idle: true, all: true})
 	e.Conflict = x.conflict()
 	e.Relaxations = x.relaxations(e.Conflict)
 	x.visit(&r, holders, &e)
@@ -178,6 +180,10 @@ func (x *explainer) census(d *demand, r *room, s *seat, e *Explanation) {
 		return
 	case slices.Contains(x.g.Exclude, s.id):
 		c.Excluded++
+		return
+	case slices.Contains(x.g.Avoid, s.id):
+		c.OutOfService++
+		e.Out = append(e.Out, OutOfService{s.id, "is avoided for a while, since it failed there"})
 		return
 	}
 	need := d.need(1)

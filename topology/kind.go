@@ -1,8 +1,8 @@
 package topology
 
 // This file owns kinds: the few properties of a machine that a gang may select
-// by (the type of its devices, its labels), each distinct set of them numbered,
-// so that a selector is compared once per kind and not once per machine.
+// by (the type of its devices, its labels, what its agent understands), each distinct set of
+// them numbered, so that a selector is compared once per kind and not once per machine.
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ type kind struct {
 	key     string
 	gpuType string
 	labels  []Label
+	speaks  int32 // the vocabulary of the agents
 	members int
 }
 
@@ -38,12 +39,12 @@ func newKindTable() kindTable {
 func (t *kindTable) enter(m *Machine) int32 {
 	labels := slices.Clone(m.Labels)
 	sortLabels(labels)
-	key := string(appendLabels(nil, append(labels, Label{Key: m.GPUType})))
+	key := string(appendLabels(nil, append(labels, Label{Key: m.GPUType, Value: strconv.Itoa(int(m.Vocabulary))})))
 	if id, ok := t.byKey[key]; ok {
 		t.all[id].members++
 		return id
 	}
-	k := kind{key: key, gpuType: m.GPUType, labels: labels, members: 1}
+	k := kind{key: key, gpuType: m.GPUType, labels: labels, speaks: m.Vocabulary, members: 1}
 	id := int32(len(t.all))
 	if n := len(t.unused); n > 0 {
 		id, t.unused = t.unused[n-1], t.unused[:n-1]
@@ -65,9 +66,9 @@ func (t *kindTable) leave(id int32) {
 }
 
 // matches tells whether machines of a kind may serve a gang that asks for a type
-// of device and selects by labels.
-func (k *kind) matches(gpuType string, selector []Label) bool {
-	if gpuType != "" && gpuType != k.gpuType {
+// of device, wants agents that understand it, and selects by labels.
+func (k *kind) matches(gpuType string, vocabulary int32, selector []Label) bool {
+	if gpuType != "" && gpuType != k.gpuType || k.speaks < vocabulary {
 		return false
 	}
 	for _, l := range selector {

@@ -23,6 +23,7 @@ type lensKey struct {
 	selector string
 	only     string // machines that are named
 	exclude  string // and those that are left out
+	speaks   int32  // what their agents must understand
 	idle     bool   // machines are taken to be idle
 	all      bool   // machines that may not be used are taken in
 }
@@ -124,7 +125,7 @@ func (l *lens) learnKinds(t *kindTable) {
 		l.match, l.kinds = l.match[:0], t.version
 	}
 	for i := len(l.match); i < len(t.all); i++ {
-		l.match = append(l.match, t.all[i].matches(l.gpuType, l.selects))
+		l.match = append(l.match, t.all[i].matches(l.gpuType, l.speaks, l.selects))
 	}
 }
 

@@ -40,7 +40,8 @@ func (f *Fabric) lens(key lensKey, g *Gang) *lens {
 // keyOf is the key of the lens through which a gang's demand is seen.
 func (f *Fabric) keyOf(d *demand, g *Gang, idle, all bool) lensKey {
 	key := lensKey{
-		rate: d.rate, gpuType: d.gpuType, idle: idle, all: all, only: f.namesText(g.Only), exclude: f.namesText(g.Exclude),
+		rate: d.rate, gpuType: d.gpuType, idle: idle, all: all, only: f.namesText(g.Only), exclude: f.namesText(g.out()),
+		speaks: g.Vocabulary,
 	}
 	if len(g.Selector) > 0 {
 		key.selector = f.selectorText(g.Selector)
@@ -61,7 +62,7 @@ func (f *Fabric) newLens(key lensKey, g *Gang) *lens {
 			c.spare = &lens{}
 		}
 		l := c.spare
-		l.lensKey, l.selects, l.named, l.out = key, g.Selector, setOf(g.Only), setOf(g.Exclude)
+		l.lensKey, l.selects, l.named, l.out = key, g.Selector, setOf(g.Only), setOf(g.out())
 		l.counted, l.match = false, l.match[:0]
 		l.prepare()
 		return l
@@ -69,7 +70,7 @@ func (f *Fabric) newLens(key lensKey, g *Gang) *lens {
 	for len(c.all) >= max(lensFewest, lensBudget/(lensCost*(len(f.plan.shelves)+1))) {
 		c.drop()
 	}
-	l := &lens{lensKey: key, selects: slices.Clone(g.Selector), named: setOf(g.Only), out: setOf(g.Exclude)}
+	l := &lens{lensKey: key, selects: slices.Clone(g.Selector), named: setOf(g.Only), out: setOf(g.out())}
 	l.prepare()
 	c.all[key] = l
 	return l

@@ -3,6 +3,8 @@ package topology
 // This file owns how a machine, a gang and a placement are described: the
 // words in which the view, the policy and the actors talk about room.
 
+import "slices"
+
 // Machine is what a node announces of itself when it joins.
 type Machine struct {
 	ID NodeID
@@ -12,6 +14,8 @@ type Machine struct {
 	Total   Resources
 	GPUType string
 	Labels  []Label
+	// Vocabulary is what its agent understands: all that has this number or a lower one.
+	Vocabulary int32
 }
 
 // Capacity is what a machine has free, as far as a placement needs to know.
@@ -53,6 +57,18 @@ type Gang struct {
 	Apart     bool     // each replica on a machine of its own
 	Required  string   // level name; "" means anywhere
 	Preferred string   // level name; "" means as close as possible
+	// Vocabulary is what an agent must understand to run it.
+	Vocabulary int32
+	// Avoid are machines that it is kept from for a while, by no wish of its user's.
+	Avoid []NodeID
+}
+
+// out are the machines that the gang may not go to, whoever says so.
+func (g *Gang) out() []NodeID {
+	if len(g.Avoid) == 0 {
+		return g.Exclude
+	}
+	return slices.Concat(g.Exclude, g.Avoid)
 }
 
 // Slot is one member's place.

@@ -54,13 +54,13 @@ func (x *explainer) detail(r *Refusal, idle bool) {
 
 // serves reports whether a machine is one that the gang may go to.
 func (x *explainer) serves(s *seat) bool {
-	return x.matches(s) && !slices.Contains(x.g.Exclude, s.id)
+	return x.matches(s) && !slices.Contains(x.g.out(), s.id)
 }
 
 // matches reports whether a machine is of the kind that is asked for, and named where
 // machines are named.
 func (x *explainer) matches(s *seat) bool {
-	return x.f.kinds.all[s.kind].matches(x.g.GPUType, x.g.Selector) && (len(x.g.Only) == 0 || slices.Contains(x.g.Only, s.id))
+	return x.f.kinds.all[s.kind].matches(x.g.GPUType, x.g.Vocabulary, x.g.Selector) && (len(x.g.Only) == 0 || slices.Contains(x.g.Only, s.id))
 }
 
 // offer is what a room has of what is demanded.
@@ -114,6 +114,9 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 	case NoSuchLevel:
 		return "the levels here are " + listed(f.Levels())
 	case NoMatch:
+		if f.speaks() < g.Vocabulary {
+			return "upgrade synapse-node on the machines, " + later
+		}
 		return f.names(&g) + ": choose of these, " + later
 	case Senseless:
 		return ""
@@ -136,6 +139,9 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 func (f *Fabric) Unmet(g *Gang) string {
 	if nobody := f.Unknown(&Gang{Only: g.Only}); nobody != "" && !slices.ContainsFunc(g.Only, func(id NodeID) bool { return f.seats[id] != nil }) {
 		return nobody
+	}
+	if f.speaks() < g.Vocabulary {
+		return "the agents here are of earlier versions, which cannot run it"
 	}
 	var parts []string
 	if g.GPUType != "" {
@@ -162,6 +168,16 @@ func (f *Fabric) Unmet(g *Gang) string {
 		return "no machine here has " + strings.Join(parts, " and ") + " at once"
 	}
 	return "no machine here is of that kind"
+}
+
+// speaks is the newest vocabulary of an agent here.
+func (f *Fabric) speaks() (newest int32) {
+	for i := range f.kinds.all {
+		if k := &f.kinds.all[i]; k.members > 0 {
+			newest = max(newest, k.speaks)
+		}
+	}
+	return newest
 }
 
 // Unknown is which machines a gang names, or leaves out, that are not here; "" where all are.

@@ -41,8 +41,9 @@ type Refusal struct {
 	Idle bool
 	// Patient: a coarser level would be permitted later.
 	Patient bool
-	// Named: only machines that it names were looked at. Excluded: it leaves some out.
-	Named, Excluded bool
+	// Named: only machines that it names were looked at. Excluded: it leaves some out. Avoided: it is
+	// kept from some for a while.
+	Named, Excluded, Avoided bool
 	// Near is the machine that comes nearest, where somebody has looked for it.
 	Near Nearest
 	// Unmet is what no machine here has, likewise.
@@ -59,7 +60,7 @@ func (s *search) refuse(r *Refusal) {
 	tier := &s.lens.tiers[t]
 	*r = Refusal{
 		Level: s.f.levelOf(s.widest), Units: s.demand.units, Idle: s.idle,
-		rate: s.demand.rate, split: s.g.Split, Named: len(s.g.Only) > 0, Excluded: len(s.g.Exclude) > 0,
+		rate: s.demand.rate, split: s.g.Split, Named: len(s.g.Only) > 0, Excluded: len(s.g.Exclude) > 0, Avoided: len(s.g.Avoid) > 0,
 	}
 	if s.lens.tiers[0].total[0] == 0 {
 		r.Cause = NoMatch
@@ -144,6 +145,9 @@ func (r *Refusal) wants() string {
 	}
 	if r.Excluded {
 		text += " without those that it excludes"
+	}
+	if r.Avoided {
+		text += " while it avoids those where it failed"
 	}
 	return text
 }

@@ -291,6 +291,103 @@ func (x *LogPart) GetMissing() bool {
 	return false
 }
 
+// ReadScript asks for a script's text. Machines ask too, once each.
+type ReadScript struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     *messages.Principal    `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadScript) Reset() {
+	*x = ReadScript{}
+	mi := &file_cluster_api_api_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadScript) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadScript) ProtoMessage() {}
+
+func (x *ReadScript) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadScript.ProtoReflect.Descriptor instead.
+func (*ReadScript) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ReadScript) GetPrincipal() *messages.Principal {
+	if x != nil {
+		return x.Principal
+	}
+	return nil
+}
+
+func (x *ReadScript) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+type ScriptText struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          []byte                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScriptText) Reset() {
+	*x = ScriptText{}
+	mi := &file_cluster_api_api_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScriptText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScriptText) ProtoMessage() {}
+
+func (x *ScriptText) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScriptText.ProtoReflect.Descriptor instead.
+func (*ScriptText) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ScriptText) GetText() []byte {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
 // Cluster asks whom I speak to.
 type Cluster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -300,7 +397,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_cluster_api_api_proto_msgTypes[3]
+	mi := &file_cluster_api_api_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -312,7 +409,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[3]
+	mi := &file_cluster_api_api_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -325,7 +422,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{3}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{5}
 }
 
 type ClusterReply struct {
@@ -340,7 +437,7 @@ type ClusterReply struct {
 
 func (x *ClusterReply) Reset() {
 	*x = ClusterReply{}
-	mi := &file_cluster_api_api_proto_msgTypes[4]
+	mi := &file_cluster_api_api_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -352,7 +449,7 @@ func (x *ClusterReply) String() string {
 func (*ClusterReply) ProtoMessage() {}
 
 func (x *ClusterReply) ProtoReflect() protoreflect.Message {
-	mi := &file_cluster_api_api_proto_msgTypes[4]
+	mi := &file_cluster_api_api_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -365,7 +462,7 @@ func (x *ClusterReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterReply.ProtoReflect.Descriptor instead.
 func (*ClusterReply) Descriptor() ([]byte, []int) {
-	return file_cluster_api_api_proto_rawDescGZIP(), []int{4}
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ClusterReply) GetClusterId() string {
@@ -425,16 +522,26 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\x04data\x18\x04 \x01(\fR\x04data\x12\x16\n" +
 	"\x06notice\x18\x05 \x01(\tR\x06notice\x12\x16\n" +
 	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x18\n" +
-	"\amissing\x18\a \x01(\bR\amissing\"\t\n" +
+	"\amissing\x18\a \x01(\bR\amissing\"Y\n" +
+	"\n" +
+	"ReadScript\x123\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\" \n" +
+	"\n" +
+	"ScriptText\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\fR\x04text\"\t\n" +
 	"\aCluster\"u\n" +
 	"\fClusterReply\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x16\n" +
-	"\x06levels\x18\x04 \x03(\tR\x06levels2\xe8\x06\n" +
+	"\x06levels\x18\x04 \x03(\tR\x06levels2\xe3\a\n" +
 	"\aSynapse\x125\n" +
-	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x125\n" +
+	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12;\n" +
+	"\fSubmitScript\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12<\n" +
+	"\n" +
+	"ReadScript\x12\x16.synapse.v1.ReadScript\x1a\x16.synapse.v1.ScriptText\x125\n" +
 	"\x06DryRun\x12\x12.synapse.v1.DryRun\x1a\x17.synapse.v1.DryRunReply\x125\n" +
 	"\x06Cancel\x12\x12.synapse.v1.Cancel\x1a\x17.synapse.v1.CancelReply\x12/\n" +
 	"\x04Hold\x12\x10.synapse.v1.Hold\x1a\x15.synapse.v1.HoldReply\x128\n" +
@@ -464,82 +571,89 @@ func file_cluster_api_api_proto_rawDescGZIP() []byte {
 	return file_cluster_api_api_proto_rawDescData
 }
 
-var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_cluster_api_api_proto_goTypes = []any{
 	(*ReadLogs)(nil),                 // 0: synapse.v1.ReadLogs
 	(*LogPosition)(nil),              // 1: synapse.v1.LogPosition
 	(*LogPart)(nil),                  // 2: synapse.v1.LogPart
-	(*Cluster)(nil),                  // 3: synapse.v1.Cluster
-	(*ClusterReply)(nil),             // 4: synapse.v1.ClusterReply
-	(*messages.Principal)(nil),       // 5: synapse.v1.Principal
-	(*messages.Token)(nil),           // 6: synapse.v1.Token
-	(*messages.Submit)(nil),          // 7: synapse.v1.Submit
-	(*messages.DryRun)(nil),          // 8: synapse.v1.DryRun
-	(*messages.Cancel)(nil),          // 9: synapse.v1.Cancel
-	(*messages.Hold)(nil),            // 10: synapse.v1.Hold
-	(*messages.Requeue)(nil),         // 11: synapse.v1.Requeue
-	(*messages.Update)(nil),          // 12: synapse.v1.Update
-	(*messages.ChangeNode)(nil),      // 13: synapse.v1.ChangeNode
-	(*messages.GetJob)(nil),          // 14: synapse.v1.GetJob
-	(*messages.ListJobs)(nil),        // 15: synapse.v1.ListJobs
-	(*messages.ListNodes)(nil),       // 16: synapse.v1.ListNodes
-	(*messages.ExplainJob)(nil),      // 17: synapse.v1.ExplainJob
-	(*messages.History)(nil),         // 18: synapse.v1.History
-	(*messages.Watch)(nil),           // 19: synapse.v1.Watch
-	(*messages.SubmitReply)(nil),     // 20: synapse.v1.SubmitReply
-	(*messages.DryRunReply)(nil),     // 21: synapse.v1.DryRunReply
-	(*messages.CancelReply)(nil),     // 22: synapse.v1.CancelReply
-	(*messages.HoldReply)(nil),       // 23: synapse.v1.HoldReply
-	(*messages.RequeueReply)(nil),    // 24: synapse.v1.RequeueReply
-	(*messages.UpdateReply)(nil),     // 25: synapse.v1.UpdateReply
-	(*messages.ChangeNodeReply)(nil), // 26: synapse.v1.ChangeNodeReply
-	(*messages.GetJobReply)(nil),     // 27: synapse.v1.GetJobReply
-	(*messages.ListJobsReply)(nil),   // 28: synapse.v1.ListJobsReply
-	(*messages.ListNodesReply)(nil),  // 29: synapse.v1.ListNodesReply
-	(*messages.ExplainJobReply)(nil), // 30: synapse.v1.ExplainJobReply
-	(*messages.HistoryReply)(nil),    // 31: synapse.v1.HistoryReply
-	(*messages.Event)(nil),           // 32: synapse.v1.Event
+	(*ReadScript)(nil),               // 3: synapse.v1.ReadScript
+	(*ScriptText)(nil),               // 4: synapse.v1.ScriptText
+	(*Cluster)(nil),                  // 5: synapse.v1.Cluster
+	(*ClusterReply)(nil),             // 6: synapse.v1.ClusterReply
+	(*messages.Principal)(nil),       // 7: synapse.v1.Principal
+	(*messages.Token)(nil),           // 8: synapse.v1.Token
+	(*messages.Submit)(nil),          // 9: synapse.v1.Submit
+	(*messages.DryRun)(nil),          // 10: synapse.v1.DryRun
+	(*messages.Cancel)(nil),          // 11: synapse.v1.Cancel
+	(*messages.Hold)(nil),            // 12: synapse.v1.Hold
+	(*messages.Requeue)(nil),         // 13: synapse.v1.Requeue
+	(*messages.Update)(nil),          // 14: synapse.v1.Update
+	(*messages.ChangeNode)(nil),      // 15: synapse.v1.ChangeNode
+	(*messages.GetJob)(nil),          // 16: synapse.v1.GetJob
+	(*messages.ListJobs)(nil),        // 17: synapse.v1.ListJobs
+	(*messages.ListNodes)(nil),       // 18: synapse.v1.ListNodes
+	(*messages.ExplainJob)(nil),      // 19: synapse.v1.ExplainJob
+	(*messages.History)(nil),         // 20: synapse.v1.History
+	(*messages.Watch)(nil),           // 21: synapse.v1.Watch
+	(*messages.SubmitReply)(nil),     // 22: synapse.v1.SubmitReply
+	(*messages.DryRunReply)(nil),     // 23: synapse.v1.DryRunReply
+	(*messages.CancelReply)(nil),     // 24: synapse.v1.CancelReply
+	(*messages.HoldReply)(nil),       // 25: synapse.v1.HoldReply
+	(*messages.RequeueReply)(nil),    // 26: synapse.v1.RequeueReply
+	(*messages.UpdateReply)(nil),     // 27: synapse.v1.UpdateReply
+	(*messages.ChangeNodeReply)(nil), // 28: synapse.v1.ChangeNodeReply
+	(*messages.GetJobReply)(nil),     // 29: synapse.v1.GetJobReply
+	(*messages.ListJobsReply)(nil),   // 30: synapse.v1.ListJobsReply
+	(*messages.ListNodesReply)(nil),  // 31: synapse.v1.ListNodesReply
+	(*messages.ExplainJobReply)(nil), // 32: synapse.v1.ExplainJobReply
+	(*messages.HistoryReply)(nil),    // 33: synapse.v1.HistoryReply
+	(*messages.Event)(nil),           // 34: synapse.v1.Event
 }
 var file_cluster_api_api_proto_depIdxs = []int32{
-	5,  // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
-	6,  // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
+	7,  // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
+	8,  // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
 	1,  // 2: synapse.v1.ReadLogs.from:type_name -> synapse.v1.LogPosition
-	6,  // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
-	7,  // 4: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
-	8,  // 5: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
-	9,  // 6: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
-	10, // 7: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
-	11, // 8: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
-	12, // 9: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
-	13, // 10: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
-	14, // 11: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	15, // 12: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	16, // 13: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	17, // 14: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	18, // 15: synapse.v1.Synapse.History:input_type -> synapse.v1.History
-	19, // 16: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	0,  // 17: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	3,  // 18: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	20, // 19: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	21, // 20: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
-	22, // 21: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	23, // 22: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	24, // 23: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
-	25, // 24: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
-	26, // 25: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	27, // 26: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	28, // 27: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	29, // 28: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	30, // 29: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	31, // 30: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
-	32, // 31: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	2,  // 32: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	4,  // 33: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	19, // [19:34] is the sub-list for method output_type
-	4,  // [4:19] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	8,  // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
+	7,  // 4: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
+	9,  // 5: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
+	9,  // 6: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
+	3,  // 7: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
+	10, // 8: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
+	11, // 9: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
+	12, // 10: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
+	13, // 11: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
+	14, // 12: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
+	15, // 13: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
+	16, // 14: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	17, // 15: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	18, // 16: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	19, // 17: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	20, // 18: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	21, // 19: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	0,  // 20: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	5,  // 21: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	22, // 22: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	22, // 23: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
+	4,  // 24: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
+	23, // 25: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
+	24, // 26: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	25, // 27: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	26, // 28: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
+	27, // 29: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
+	28, // 30: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	29, // 31: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	30, // 32: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	31, // 33: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	32, // 34: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	33, // 35: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	34, // 36: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	2,  // 37: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	6,  // 38: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	22, // [22:39] is the sub-list for method output_type
+	5,  // [5:22] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_cluster_api_api_proto_init() }
@@ -553,7 +667,7 @@ func file_cluster_api_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_api_api_proto_rawDesc), len(file_cluster_api_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,21 +25,23 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Synapse_Submit_FullMethodName     = "/synapse.v1.Synapse/Submit"
-	Synapse_DryRun_FullMethodName     = "/synapse.v1.Synapse/DryRun"
-	Synapse_Cancel_FullMethodName     = "/synapse.v1.Synapse/Cancel"
-	Synapse_Hold_FullMethodName       = "/synapse.v1.Synapse/Hold"
-	Synapse_Requeue_FullMethodName    = "/synapse.v1.Synapse/Requeue"
-	Synapse_Update_FullMethodName     = "/synapse.v1.Synapse/Update"
-	Synapse_ChangeNode_FullMethodName = "/synapse.v1.Synapse/ChangeNode"
-	Synapse_GetJob_FullMethodName     = "/synapse.v1.Synapse/GetJob"
-	Synapse_ListJobs_FullMethodName   = "/synapse.v1.Synapse/ListJobs"
-	Synapse_ListNodes_FullMethodName  = "/synapse.v1.Synapse/ListNodes"
-	Synapse_ExplainJob_FullMethodName = "/synapse.v1.Synapse/ExplainJob"
-	Synapse_History_FullMethodName    = "/synapse.v1.Synapse/History"
-	Synapse_Watch_FullMethodName      = "/synapse.v1.Synapse/Watch"
-	Synapse_ReadLogs_FullMethodName   = "/synapse.v1.Synapse/ReadLogs"
-	Synapse_Cluster_FullMethodName    = "/synapse.v1.Synapse/Cluster"
+	Synapse_Submit_FullMethodName       = "/synapse.v1.Synapse/Submit"
+	Synapse_SubmitScript_FullMethodName = "/synapse.v1.Synapse/SubmitScript"
+	Synapse_ReadScript_FullMethodName   = "/synapse.v1.Synapse/ReadScript"
+	Synapse_DryRun_FullMethodName       = "/synapse.v1.Synapse/DryRun"
+	Synapse_Cancel_FullMethodName       = "/synapse.v1.Synapse/Cancel"
+	Synapse_Hold_FullMethodName         = "/synapse.v1.Synapse/Hold"
+	Synapse_Requeue_FullMethodName      = "/synapse.v1.Synapse/Requeue"
+	Synapse_Update_FullMethodName       = "/synapse.v1.Synapse/Update"
+	Synapse_ChangeNode_FullMethodName   = "/synapse.v1.Synapse/ChangeNode"
+	Synapse_GetJob_FullMethodName       = "/synapse.v1.Synapse/GetJob"
+	Synapse_ListJobs_FullMethodName     = "/synapse.v1.Synapse/ListJobs"
+	Synapse_ListNodes_FullMethodName    = "/synapse.v1.Synapse/ListNodes"
+	Synapse_ExplainJob_FullMethodName   = "/synapse.v1.Synapse/ExplainJob"
+	Synapse_History_FullMethodName      = "/synapse.v1.Synapse/History"
+	Synapse_Watch_FullMethodName        = "/synapse.v1.Synapse/Watch"
+	Synapse_ReadLogs_FullMethodName     = "/synapse.v1.Synapse/ReadLogs"
+	Synapse_Cluster_FullMethodName      = "/synapse.v1.Synapse/Cluster"
 )
 
 // SynapseClient is the client API for Synapse service.
@@ -47,6 +49,10 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type SynapseClient interface {
 	Submit(ctx context.Context, in *messages.Submit, opts ...grpc.CallOption) (*messages.SubmitReply, error)
+	// SubmitScript is Submit of a job with the text of its script, which stays behind in the store. A
+	// scheduler of an earlier version, which would lose the script, does not have it.
+	SubmitScript(ctx context.Context, in *messages.Submit, opts ...grpc.CallOption) (*messages.SubmitReply, error)
+	ReadScript(ctx context.Context, in *ReadScript, opts ...grpc.CallOption) (*ScriptText, error)
 	DryRun(ctx context.Context, in *messages.DryRun, opts ...grpc.CallOption) (*messages.DryRunReply, error)
 	Cancel(ctx context.Context, in *messages.Cancel, opts ...grpc.CallOption) (*messages.CancelReply, error)
 	Hold(ctx context.Context, in *messages.Hold, opts ...grpc.CallOption) (*messages.HoldReply, error)
@@ -75,6 +81,26 @@ func (c *synapseClient) Submit(ctx context.Context, in *messages.Submit, opts ..
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(messages.SubmitReply)
 	err := c.cc.Invoke(ctx, Synapse_Submit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *synapseClient) SubmitScript(ctx context.Context, in *messages.Submit, opts ...grpc.CallOption) (*messages.SubmitReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(messages.SubmitReply)
+	err := c.cc.Invoke(ctx, Synapse_SubmitScript_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *synapseClient) ReadScript(ctx context.Context, in *ReadScript, opts ...grpc.CallOption) (*ScriptText, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ScriptText)
+	err := c.cc.Invoke(ctx, Synapse_ReadScript_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -244,6 +270,10 @@ func (c *synapseClient) Cluster(ctx context.Context, in *Cluster, opts ...grpc.C
 // for forward compatibility.
 type SynapseServer interface {
 	Submit(context.Context, *messages.Submit) (*messages.SubmitReply, error)
+	// SubmitScript is Submit of a job with the text of its script, which stays behind in the store. A
+	// scheduler of an earlier version, which would lose the script, does not have it.
+	SubmitScript(context.Context, *messages.Submit) (*messages.SubmitReply, error)
+	ReadScript(context.Context, *ReadScript) (*ScriptText, error)
 	DryRun(context.Context, *messages.DryRun) (*messages.DryRunReply, error)
 	Cancel(context.Context, *messages.Cancel) (*messages.CancelReply, error)
 	Hold(context.Context, *messages.Hold) (*messages.HoldReply, error)
@@ -270,6 +300,12 @@ type UnimplementedSynapseServer struct{}
 
 func (UnimplementedSynapseServer) Submit(context.Context, *messages.Submit) (*messages.SubmitReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Submit not implemented")
+}
+func (UnimplementedSynapseServer) SubmitScript(context.Context, *messages.Submit) (*messages.SubmitReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method SubmitScript not implemented")
+}
+func (UnimplementedSynapseServer) ReadScript(context.Context, *ReadScript) (*ScriptText, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadScript not implemented")
 }
 func (UnimplementedSynapseServer) DryRun(context.Context, *messages.DryRun) (*messages.DryRunReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method DryRun not implemented")
@@ -348,6 +384,42 @@ func _Synapse_Submit_Handler(srv interface{}, ctx context.Context, dec func(inte
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(SynapseServer).Submit(ctx, req.(*messages.Submit))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Synapse_SubmitScript_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(messages.Submit)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).SubmitScript(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_SubmitScript_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).SubmitScript(ctx, req.(*messages.Submit))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Synapse_ReadScript_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadScript)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).ReadScript(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_ReadScript_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).ReadScript(ctx, req.(*ReadScript))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -600,6 +672,14 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Submit",
 			Handler:    _Synapse_Submit_Handler,
+		},
+		{
+			MethodName: "SubmitScript",
+			Handler:    _Synapse_SubmitScript_Handler,
+		},
+		{
+			MethodName: "ReadScript",
+			Handler:    _Synapse_ReadScript_Handler,
 		},
 		{
 			MethodName: "DryRun",

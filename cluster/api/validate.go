@@ -65,6 +65,14 @@ func (x *ReadLogs) validFrom() error {
 // it while it looks for the end.
 const MaxTailBytes = 16 << 20
 
+// Validate refuses what names no script.
+func (x *ReadScript) Validate() error {
+	if n := len(x.GetDigest()); n != 64 {
+		return refusal("digest", fmt.Sprintf("has %d letters, and a script's has 64", n), "it stands in the job's spec")
+	}
+	return nil
+}
+
 // Validate has nothing to refuse.
 func (x *Cluster) Validate() error { return nil }
 

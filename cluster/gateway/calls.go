@@ -20,6 +20,11 @@ import (
 // Submit puts a job into the queue. It is acknowledged once on disk.
 func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
 	q.Principal = g.o.Principal(ctx)
+	if q.GetSpec().GetScript() != nil { // a machine would ask for it in vain
+		return nil, api.StatusOf(invalid(&messages.FieldError{
+			Field: "spec.script", Text: "comes without its text", Hint: "send it with SubmitScript",
+		}))
+	}
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
 }
 

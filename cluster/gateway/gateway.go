@@ -58,11 +58,18 @@ type Store interface {
 	History(past store.Past) (store.Page, error)
 }
 
+// Scripts keeps the texts of scripts that come with jobs, as the leader of an epoch, and reads them.
+type Scripts interface {
+	KeepScript(epoch uint64, text []byte) error
+	Script(digest string) ([]byte, error)
+}
+
 // Options are what a process gives its gateway. All may be left out.
 type Options struct {
 	Leader    func() Leader // asked at every call; nil: this process always leads
 	Peers     actors.Peers  // nil: no machine can be reached
 	Store     Store         // nil: only what the Mirror shows
+	Scripts   Scripts       // nil: jobs cannot bring scripts
 	Principal func(context.Context) *messages.Principal
 	ClusterID string
 	Version   string

@@ -9,7 +9,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns when the leader forgets jobs that were over long ago. It works
+// This file owns when the leader forgets jobs that were over long ago, and scripts that no job names. It works
 // beside the actors and tells them nothing: they hold no such job for longer
 // than they show it.
 //
@@ -24,12 +24,13 @@ import (
 type Pruner interface {
 	Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error)
 	History(past store.Past) (store.Page, error)
+	PruneScripts(epoch uint64, limit int) (int, error)
 }
 
 // Retention is what is kept.
 type Retention struct {
 	Store  Pruner
-	Keep   time.Duration // after a job's end
+	Keep   time.Duration // after a job's end; 0: for ever
 	Clock  Clock         // nil: the real one
 	WallMs func() int64
 	Log    actors.Log
@@ -43,6 +44,8 @@ const (
 	sweepEvery = time.Hour
 	sweepBatch = 200
 	sweepPause = 50 * time.Millisecond
+	// scriptBatch bounds the scripts that one sweep forgets.
+	scriptBatch = 1_000
 )
 
 // aheadPart is the part of what is kept by which the wall clock may be ahead of all
@@ -70,6 +73,10 @@ func (r Retention) Run(ctx context.Context, epoch uint64) {
 		if newest != nil {
 			gone, err = r.sweep(ctx, epoch, newest)
 		}
+		if err == nil {
+			// Once: two calls must be further apart than a submit's two writes, and two sweeps are.
+			_, err = r.Store.PruneScripts(epoch, scriptBatch)
+		}
 		if gone > 0 {
 			r.Log.Info("Forgot %d jobs that ended more than %s ago", gone, r.Keep)
 		}
@@ -84,6 +91,9 @@ func (r Retention) Run(ctx context.Context, epoch uint64) {
 
 // look finds the newest end. Where there is none, nothing can be forgotten too early.
 func (r Retention) look() (*found, error) {
+	if r.Keep <= 0 {
+		return nil, nil
+	}
 	page, err := r.Store.History(store.Past{Look: 1})
 	if err != nil {
 		return nil, err

@@ -19,7 +19,15 @@ type attic struct {
 	ended   []int64
 	largest int
 	calls   int
+	scripts int // times that scripts were pruned
 	fail    error
+}
+
+func (a *attic) PruneScripts(uint64, int) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.scripts++
+	return scriptBatch, a.fail
 }
 
 func (a *attic) Prune(_ uint64, before int64, limit int) (int, error) {
@@ -130,6 +138,27 @@ func TestRetentionUnderAWrongClock(t *testing.T) {
 					t.Errorf("ten hours later %d are left", left)
 				}
 			})
+		})
+	}
+}
+
+// Scripts are pruned once in each sweep, however many there are: what one call found
+// without a job the next one may drop, and a submit must not fall between the two. Jobs that
+// are kept for ever keep theirs, and what nobody names goes all the same.
+func TestScriptsArePrunedOnceASweep(t *testing.T) {
+	for _, keep := range []time.Duration{0, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &attic{ended: []int64{1, 2, 3}}
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			wall := func() int64 { return time.Now().UnixMilli() }
+			go Retention{Store: a, Keep: keep, Clock: bubble{time.Now()}, WallMs: wall, Log: new(rig)}.Run(ctx, 1)
+			time.Sleep(firstSweep + 3*sweepEvery + time.Minute)
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if a.scripts != 4 || keep == 0 && a.calls != 0 {
+				t.Errorf("kept for %s: scripts were pruned %d times in four sweeps, jobs %d times", keep, a.scripts, a.calls)
+			}
 		})
 	}
 }

@@ -114,7 +114,7 @@ func (c *Client) session(target string) error {
 		return err
 	}
 	l := newLine(c.o, c.system, stream, nameOf(c.o.Node), who.address, towardNode)
-	l.hangUp = cancel
+	l.hangUp, l.conn = cancel, conn
 	if err := c.attach(l, target); err != nil {
 		return err
 	}

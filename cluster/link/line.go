@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
+	"google.golang.org/grpc"
 )
 
 // This file owns one end of one stream: a reader, a box of what is to be
@@ -35,7 +36,8 @@ type line struct {
 	// a machine that came under a name which another one holds.
 	known atomic.Pointer[string]
 
-	hangUp func() // ends the stream, where that is not done by returning from it
+	hangUp func()                   // ends the stream, where that is not done by returning from it
+	conn   grpc.ClientConnInterface // the connection that it is on; of a machine's end only
 
 	once sync.Once
 	over chan struct{}

@@ -47,6 +47,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(s
 	}
 	root := a.root()
 	root.SetArgs(args[1:])
+	a.stopAtScript(root, args[1:])
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

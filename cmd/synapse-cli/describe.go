@@ -39,6 +39,7 @@ func (a *app) describeCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				a.fetched(ctx, c, status)
 				if a.style.Format != "" {
 					return show.JobWhole(a.stdout, a.style, status, attempts)
 				}

@@ -91,6 +91,7 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 			}
 			named = append(named, status)
 		}
+		a.fetched(ctx, c, named...)
 		if len(named) == 1 {
 			return show.Job(a.stdout, a.style, named[0])
 		}
@@ -120,6 +121,7 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 	if len(jobs) == 0 && a.forPeople() {
 		a.say("no jobs")
 	}
+	a.fetched(ctx, c, jobs...)
 	return show.Jobs(a.stdout, a.style, jobs)
 }
 

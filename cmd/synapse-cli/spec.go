@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -29,6 +28,7 @@ type specFlags struct {
 	counted                                                                     bool // --replicas was given
 	env, label, selector, mount, nodes, exclude                                 []string
 	machines                                                                    string
+	script                                                                      *messages.Script
 }
 
 // add adds the flags, in the order in which help shows what belongs together.
@@ -82,9 +82,13 @@ func (s *specFlags) given(f *pflag.FlagSet) string {
 func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (*messages.JobSpec, error) {
 	spec := &messages.JobSpec{
 		Name: s.name, Queue: s.queue, Priority: s.priority, GpuType: s.gpuType, Image: s.image, Command: command, Workdir: s.workdir, User: s.user,
+		Script: s.script,
+	}
+	if s.script != nil && spec.Image == "" {
+		spec.Image = messages.HostImage // it is told at once where the machines' own root is not what it needs
 	}
 	if spec.Name == "" {
-		spec.Name = defaultName(command, s.image)
+		spec.Name = defaultName(append(command, s.script.GetName()), s.image)
 	}
 	// Parts that no flag is of stay out of the job.
 	topology, restart, stop := &messages.TopologySpec{Required: s.required, Preferred: s.preferred}, &messages.RestartSpec{Limit: s.restarts}, &messages.StopSpec{}
@@ -287,7 +291,7 @@ func parseLabels(flag string, entries []string) ([]*messages.Label, error) {
 // defaultName names a job after what it runs.
 func defaultName(command []string, image string) string {
 	from := path.Base(image)
-	if len(command) > 0 {
+	if len(command) > 0 && command[0] != "" {
 		from = path.Base(command[0])
 	}
 	from, _, _ = strings.Cut(from, "@")
@@ -314,21 +318,9 @@ func readFile(name string, stdin io.Reader) ([]*messages.JobSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if bytes.HasPrefix(data, []byte("#!")) {
-		return nil, aScript(name, data)
-	}
 	specs, err := jobfile.Parse(data)
 	if problems, is := err.(jobfile.Problems); is {
 		return nil, &failure{code: exitUsage, text: strings.Join(problems.Lines(name), "\n")}
 	}
 	return specs, err
-}
-
-// aScript refuses a script in the place of a job file, with the way to run it.
-func aScript(name string, data []byte) error {
-	hint := "run it where it lies, if the machines have that directory: `submit --image host -- ./" + path.Base(name) + "`"
-	if n := bytes.Count(data, []byte("\n#SBATCH ")); n > 0 {
-		hint += fmt.Sprintf(", with flags in the place of its %d #SBATCH lines, which are not read (--gpus, -N, -c, -t)", n)
-	}
-	return usageHint(hint, "%s is a script, and no job file", name)
 }

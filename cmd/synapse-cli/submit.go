@@ -26,20 +26,24 @@ type submission struct {
 	wait, attach, allowInfeasible bool
 	dryRun                        string // client, server, or empty
 	seed                          bool   // speak as the first synctl did
+	brings                        *script
 }
 
 func (a *app) submitCommand() *cobra.Command {
 	s := &submission{seed: a.name == seedName}
 	c := &cobra.Command{
-		Use:   "submit [FILE | -] [flags] [-- COMMAND ARG...]",
-		Short: "submit a job from a file, standard input, or flags",
+		Use:   "submit [flags] [FILE | - | SCRIPT ARG... | -- COMMAND ARG...]",
+		Short: "submit a job from a file, standard input, a script, or flags",
 		Long: "Submits a job: from a file (- is standard input), or described by flags with its command behind --.\n" +
+			"A file that begins with #! is a script: it is sent along, and each task runs a copy of it on the machine's\n" +
+			"own root or in --image. Flags stand before it, and what stands behind it is the script's.\n" +
 			"The id goes to standard output once the job is safe on the scheduler's disk.\n\n" +
 			"Amounts in flags are totals, split over machines; with --replicas they are those of each task. A job\n" +
 			"that no machines here could ever hold is refused with exit code 7, unless --allow-infeasible.",
 		Example: "  synapse-cli submit job.yaml\n" +
 			"  synapse-cli submit job.yaml --attach             # its output here; Ctrl-C detaches, twice cancels\n" +
 			"  synapse-cli submit --gpu 64 --cpu 512 --mem 4Ti --image host -- ./train.sh\n" +
+			"  synapse-cli submit --gpu 8 train.sh --epochs 3   # the script itself is sent to the machines\n" +
 			"  synapse-cli submit --from JOB                    # once more what was submitted before",
 		Args: func(c *cobra.Command, args []string) error { return s.arguments(c, args) },
 		RunE: func(c *cobra.Command, args []string) error {
@@ -82,6 +86,9 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 	}
 	flag := s.given(c.Flags())
 	s.counted = c.Flags().Changed("replicas")
+	if s.brings = scriptOf(files, command, flag); s.brings != nil {
+		files, command, flag = files[:1], nil, ""
+	}
 	switch {
 	case s.dryRun != "" && s.dryRun != dryClient && s.dryRun != dryServer:
 		return usageHint("use client, server", "--dry-run %q: is not known", s.dryRun)
@@ -153,7 +160,7 @@ const (
 func (a *app) dryRun(ctx context.Context, c *client.Client, s *submission, specs []*messages.JobSpec) error {
 	f := failures{a: a}
 	for _, spec := range specs {
-		reply, err := c.DryRun(ctx, &messages.DryRun{Spec: spec, AllowInfeasible: s.allowInfeasible})
+		reply, err := c.DryRun(ctx, &messages.DryRun{Spec: spec.Bare(), AllowInfeasible: s.allowInfeasible})
 		if err != nil {
 			f.note(letWait(err))
 			continue
@@ -207,6 +214,14 @@ func (a *app) sendAll(ctx context.Context, c *client.Client, s *submission, spec
 // describe finds what is to be submitted.
 func (a *app) describe(s *submission, files, command []string) ([]*messages.JobSpec, error) {
 	switch {
+	case s.brings != nil:
+		var err error
+		if s.script, err = s.brings.read(a.stdin); err != nil {
+			return nil, err
+		}
+		a.warn(s.brings, s.script.Text)
+		spec, err := s.spec(nil, a.lookup)
+		return []*messages.JobSpec{spec}, err
 	case len(files) == 1:
 		return readFile(files[0], a.stdin)
 	case s.from == "":
@@ -216,7 +231,9 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 	var spec *messages.JobSpec
 	err := a.with(func(ctx context.Context, c *client.Client) error {
 		status, err := c.Job(ctx, s.from)
-		spec = status.GetRecord().GetSpec()
+		if spec = status.GetRecord().GetSpec(); err == nil && spec.GetScript() != nil {
+			spec.Script.Text, err = c.Script(ctx, spec.Script)
+		}
 		return err
 	})
 	return []*messages.JobSpec{spec}, err
@@ -247,7 +264,7 @@ func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *
 			return "", err
 		}
 	}
-	reply, err := c.Submit(ctx, request)
+	reply, err := c.Send(ctx, request)
 	if err != nil {
 		return "", letWait(err)
 	}

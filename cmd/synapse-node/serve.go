@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/signal"
@@ -52,9 +53,16 @@ func serve(o options) error {
 	if err != nil {
 		return err
 	}
+	// The link before all that speaks: it gives the system its address.
+	streams := link.Dial(h.System(), link.Options{
+		Node: topology.NodeID(id), MachineID: me.MachineID(), Incarnation: me.Incarnation(),
+		Schedulers: o.join, Log: log, Count: h.Count,
+	})
+	defer streams.Close()
 	containers, err := launcher.New(launcher.Options{
 		System: h.System(), Log: log, Dir: filepath.Join(dir, "launcher"), BootID: me.BootID(), Gpus: announcement.Gpus,
 		Supervisor: with.supervisor, Drivers: with.drivers,
+		Scripts: func(ctx context.Context, digest string) ([]byte, error) { return fetchScript(ctx, streams, digest) },
 	})
 	if err != nil {
 		return err
@@ -62,13 +70,6 @@ func serve(o options) error {
 	defer containers.Close()
 	ledger := disk.New(h.System(), filepath.Join(dir, "ledger"))
 	defer ledger.Close()
-
-	// The link first: it gives the system its address.
-	streams := link.Dial(h.System(), link.Options{
-		Node: topology.NodeID(id), MachineID: me.MachineID(), Incarnation: me.Incarnation(),
-		Schedulers: o.join, Log: log, Count: h.Count,
-	})
-	defer streams.Close()
 	actors.Assemble(actors.Ports{
 		System: h.System(), Host: h, Clock: h.Clock(), Log: log, Constants: actors.DefaultConstants(),
 		Worker: &actors.WorkerPorts{

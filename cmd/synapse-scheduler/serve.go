@@ -124,7 +124,8 @@ func (s *scheduler) build() {
 	s.link = link.NewServer(s.host.System(), link.Options{Address: address, Log: s.log, Count: s.host.Count})
 	s.port = store.NewPort(s.store, s.host.System())
 	s.gateway = gateway.New(s.host.System(), gateway.Options{
-		Peers: s.link, Store: s.store, ClusterID: s.cluster, Version: daemon.Version(), Levels: s.levels, Log: s.log, Count: s.host.Count,
+		Peers: s.link, Store: s.store, Scripts: s.store, ClusterID: s.cluster, Version: daemon.Version(), Levels: s.levels,
+		Log: s.log, Count: s.host.Count,
 		Leader: func() gateway.Leader { return *s.leads.Load() },
 	})
 	s.server = grpc.NewServer(append(link.ServerOptions(nil), s.gateway.ServerOptions()...)...)
@@ -165,10 +166,8 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 	})
 	s.link.Lead(epoch)
 	s.leads.Store(&gateway.Leader{Here: true, Epoch: epoch})
-	if s.keepFinished > 0 {
-		r := leader.Retention{Store: s.store, Keep: s.keepFinished, WallMs: s.host.Clock().WallMs, Log: s.log}
-		go r.Run(ctx, epoch)
-	}
+	r := leader.Retention{Store: s.store, Keep: s.keepFinished, WallMs: s.host.Clock().WallMs, Log: s.log}
+	go r.Run(ctx, epoch)
 }
 
 // announce says where the scheduler is, once it can be reached.

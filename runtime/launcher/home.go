@@ -105,13 +105,13 @@ func (t *task) read() (boot string) {
 		t.l.o.Log.Info("The record of task %v is torn", t.Key)
 		return ""
 	}
-	t.take(record.Job, request.GetSpec(), request.GetGrant())
 	t.prepared = record.Prepared
 	for _, d := range t.l.o.Drivers {
 		if d.Name() == record.Driver {
 			t.driver = d
 		}
 	}
+	t.take(record.Job, request.GetSpec(), request.GetGrant())
 	return record.BootID
 }
 
@@ -186,25 +186,9 @@ func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 // Hostfile is where a task finds the list of machines: in its scratch directory.
 func Hostfile(scratch string) string { return filepath.Join(scratch, hostfileName) }
 
-// writeHostfile leaves the list of machines where the task can read it. The task
-// does not run yet, and what an image or another put in the way is not followed.
+// writeHostfile leaves the list of machines where the task can read it. The task does not run yet.
 func (t *task) writeHostfile(r *messages.Rendezvous) error {
-	name := Hostfile(t.Scratch)
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("hostfile: %w", err)
-	}
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return fmt.Errorf("hostfile: %w", err)
-	}
-	_, err = file.WriteString(environment.Hostfile(r, t.Grant))
-	if err == nil {
-		err = file.Chmod(0o644)
-	}
-	if closing := file.Close(); err == nil {
-		err = closing
-	}
-	if err != nil {
+	if err := writeNew(Hostfile(t.Scratch), []byte(environment.Hostfile(r, t.Grant)), 0o644); err != nil {
 		return fmt.Errorf("hostfile: %w", err)
 	}
 	return nil

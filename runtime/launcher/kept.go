@@ -96,6 +96,9 @@ func (t *task) putAside() error {
 	if err := os.Rename(t.home, kept); err != nil {
 		return err
 	}
+	if s := t.Spec.GetScript(); s != nil {
+		_ = os.Remove(filepath.Join(t.Scratch, s.Name))
+	}
 	if os.Remove(Hostfile(t.Scratch)) == nil && os.Remove(t.Scratch) == nil {
 		return nil // there was nothing else in it
 	}

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,6 +27,9 @@ type Launcher struct {
 	closed bool
 	done   chan struct{} // closed with it
 
+	scripts map[string]int           // how many tasks need each
+	fetches map[string]chan struct{} // those that are being fetched
+
 	jobs    sync.WaitGroup // what is under way
 	pruning sync.Mutex
 }
@@ -45,6 +49,8 @@ type Options struct {
 	// made under an earlier agent.
 	Drivers []Driver
 	Gpus    []*messages.Gpu // as the machine announced them
+	// Scripts fetches the text of a script that came with a job, as long as it takes; nil: there are none.
+	Scripts func(ctx context.Context, digest string) ([]byte, error)
 	// Grace is that of a supervisor's own stop, where the job names none.
 	Grace time.Duration
 	// StuckAfter is how long after a stop's grace it is said aloud that something does not die; 0: 10 s.
@@ -88,8 +94,8 @@ func New(o Options) (*Launcher, error) {
 	if o.Grace <= 0 {
 		o.Grace = actors.DefaultConstants().StopGrace
 	}
-	modes := []os.FileMode{0o711, 0o700, 0o711, 0o700}
-	for i, dir := range []string{"", tasksDir, scratchDir, keptDir} {
+	modes := []os.FileMode{0o711, 0o700, 0o711, 0o700, 0o700}
+	for i, dir := range []string{"", tasksDir, scratchDir, keptDir, scriptsDir} {
 		path := filepath.Join(o.Dir, dir)
 		if err := os.MkdirAll(path, modes[i]); err != nil {
 			return nil, fmt.Errorf("launcher: %w", err)
@@ -98,9 +104,12 @@ func New(o Options) (*Launcher, error) {
 			return nil, fmt.Errorf("launcher: %w", err)
 		}
 	}
-	l := &Launcher{o: o, tasks: map[Key]*task{}, done: make(chan struct{})}
+	l := &Launcher{o: o, tasks: map[Key]*task{}, done: make(chan struct{}), scripts: map[string]int{}, fetches: map[string]chan struct{}{}}
 	if err := l.load(); err != nil {
 		return nil, err
+	}
+	if err := l.sweepScripts(); err != nil {
+		return nil, fmt.Errorf("launcher: %w", err)
 	}
 	l.prune()
 	return l, nil
@@ -224,6 +233,7 @@ func (l *Launcher) drop(t *task) {
 	defer l.mu.Unlock()
 	if l.tasks[t.Key] == t {
 		delete(l.tasks, t.Key)
+		l.letGo(t)
 	}
 }
 

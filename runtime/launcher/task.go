@@ -42,6 +42,7 @@ type task struct {
 	left bool
 
 	to        *actor.PID // whom it answers
+	script    string     // the digest of the one that it is counted for; the launcher's lock guards it
 	phase     phase
 	prepared  bool
 	spawned   bool // a process may have been spawned
@@ -134,7 +135,7 @@ func (t *task) onPrepare(c *messages.PrepareTask, to *actor.PID) {
 }
 
 func (t *task) take(job string, spec *messages.JobSpec, grant *messages.Grant) {
-	t.Job, t.Spec, t.Grant = job, spec, grant
+	t.Job, t.Spec, t.Grant = job, t.withScript(spec), grant
 	t.Gpus = nil
 	for _, share := range grant.GetGpus() {
 		for _, g := range t.l.o.Gpus {
@@ -153,6 +154,9 @@ func (t *task) prepare() {
 	t.l.background(func() {
 		defer cancel()
 		err := fault.OfMachine(t.makeHome())
+		if err == nil {
+			err = t.placeScript(ctx)
+		}
 		if err == nil {
 			err = t.driver.Prepare(ctx, &t.Task)
 		}

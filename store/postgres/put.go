@@ -14,16 +14,16 @@ import (
 
 const (
 	insertJobs = `INSERT INTO synapse.job (id, revision, writer_epoch, writer_counter, owner, request_id,
-		arrival, state, exit_code, finished_unix_ms, is_over, live, record, queue)
+		arrival, state, exit_code, finished_unix_ms, is_over, live, record, queue, script)
 		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[],
-			$7::bigint[], $8::integer[], $9::integer[], $10::bigint[], $11::boolean[], $12::boolean[], $13::bytea[], $14::text[])`
+			$7::bigint[], $8::integer[], $9::integer[], $10::bigint[], $11::boolean[], $12::boolean[], $13::bytea[], $14::text[], $15::text[])`
 	updateJobs = `UPDATE synapse.job j SET revision = n.revision, writer_epoch = n.writer_epoch, writer_counter = n.writer_counter,
 		arrival = n.arrival, state = n.state, exit_code = n.exit_code, finished_unix_ms = n.finished_unix_ms,
-		is_over = n.is_over, live = n.live, record = n.record, queue = n.queue
+		is_over = n.is_over, live = n.live, record = n.record, queue = n.queue, script = n.script
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[],
-			$7::bigint[], $8::integer[], $9::integer[], $10::bigint[], $11::boolean[], $12::boolean[], $13::bytea[], $14::text[])
+			$7::bigint[], $8::integer[], $9::integer[], $10::bigint[], $11::boolean[], $12::boolean[], $13::bytea[], $14::text[], $15::text[])
 			AS n (id, revision, writer_epoch, writer_counter, owner, request_id,
-				arrival, state, exit_code, finished_unix_ms, is_over, live, record, queue)
+				arrival, state, exit_code, finished_unix_ms, is_over, live, record, queue, script)
 		WHERE j.id = n.id`
 	insertAttempts = `INSERT INTO synapse.attempt (job, epoch, counter, ended, owes, record)
 		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::boolean[], $5::boolean[], $6::bytea[])`
@@ -90,7 +90,7 @@ func put(batch *pgx.Batch, rows store.Rows) {
 
 // jobColumns are jobs, column by column.
 type jobColumns struct {
-	id, owner, request, queue                   []string
+	id, owner, request, queue, script           []string
 	revision, epoch, counter, arrival, finished []int64
 	state, exit                                 []int32
 	over, live                                  []bool
@@ -106,10 +106,11 @@ func (c *jobColumns) add(j *store.JobRow) {
 	c.finished = append(c.finished, h.FinishedUnixMs)
 	c.over, c.live = append(c.over, h.State.Terminal()), append(c.live, j.Live)
 	c.record, c.queue = append(c.record, j.Sealed), append(c.queue, j.Queue)
+	c.script = append(c.script, j.Script)
 }
 
 func (c *jobColumns) args() []any {
-	return []any{c.id, c.revision, c.epoch, c.counter, c.owner, c.request, c.arrival, c.state, c.exit, c.finished, c.over, c.live, c.record, c.queue}
+	return []any{c.id, c.revision, c.epoch, c.counter, c.owner, c.request, c.arrival, c.state, c.exit, c.finished, c.over, c.live, c.record, c.queue, c.script}
 }
 
 // attemptColumns are attempts, column by column.

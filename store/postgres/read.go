@@ -277,7 +277,7 @@ func forget[ID ~string](batch *pgx.Batch, ids []ID) {
 	if len(ids) > 0 {
 		batch.Queue("DELETE FROM synapse.attempt WHERE job = ANY($1::text[])", ids)
 	}
-	exactly(batch, len(ids), `UPDATE synapse.job SET request_id = '', owner = '', queue = '', is_over = false, live = false, record = NULL
+	exactly(batch, len(ids), `UPDATE synapse.job SET request_id = '', owner = '', queue = '', script = '', is_over = false, live = false, record = NULL
 		WHERE id = ANY($1::text[])`, ids)
 }
 
@@ -343,8 +343,39 @@ func check(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
+	if err := checkScripts(ctx, tx); err != nil {
+		return err
+	}
 	return query(ctx, tx, func(rows pgx.Rows) error {
 		_, err := readNode(rows)
 		return err
 	}, "SELECT id, record FROM synapse.node")
+}
+
+// checkScripts reads every script, and holds the jobs that name them against the column beside them.
+func checkScripts(ctx context.Context, tx pgx.Tx) error {
+	err := query(ctx, tx, func(rows pgx.Rows) error {
+		var digest string
+		var text []byte
+		if err := rows.Scan(&digest, &text); err != nil {
+			return err
+		}
+		return store.CheckScript(digest, text)
+	}, "SELECT digest, text FROM synapse.script")
+	if err != nil {
+		return err
+	}
+	return query(ctx, tx, func(rows pgx.Rows) error {
+		var id topology.JobID
+		var digest string
+		var sealed []byte
+		if err := rows.Scan(&id, &digest, &sealed); err != nil {
+			return err
+		}
+		job, err := store.ReadJob(id, sealed)
+		if err != nil {
+			return err
+		}
+		return store.CheckNamed(job, digest)
+	}, "SELECT id, script, record FROM synapse.job WHERE script <> '' AND record IS NOT NULL")
 }

@@ -225,9 +225,9 @@ func (w *writer) lookAttempts(d *store.Draft, jobs []any) error {
 
 const (
 	insertJob = `INSERT OR ROLLBACK INTO job (id, revision, writer_epoch, writer_counter, owner, request_id,
-		arrival, state, exit_code, finished_unix_ms, is_over, live, record, queue) VALUES %s`
+		arrival, state, exit_code, finished_unix_ms, is_over, live, record, queue, script) VALUES %s`
 	updateJob = `UPDATE OR ROLLBACK job SET revision = ?, writer_epoch = ?, writer_counter = ?, arrival = ?,
-		state = ?, exit_code = ?, finished_unix_ms = ?, is_over = ?, live = ?, record = ?, queue = ? WHERE id = ?`
+		state = ?, exit_code = ?, finished_unix_ms = ?, is_over = ?, live = ?, record = ?, queue = ?, script = ? WHERE id = ?`
 	insertAttempt = `INSERT OR ROLLBACK INTO attempt (job, epoch, counter, ended, owes, record) VALUES (?, ?, ?, ?, ?, ?)`
 	updateAttempt = `UPDATE OR ROLLBACK attempt SET ended = ?, owes = ?, record = ? WHERE epoch = ? AND counter = ?`
 	insertNode    = `INSERT OR ROLLBACK INTO node (record, id) VALUES (?, ?)`
@@ -294,7 +294,7 @@ func (w *writer) putJobs(jobs []store.JobRow) error {
 		h := &j.Head
 		if j.Insert {
 			args = append(args, string(j.ID), int64(h.Revision), int64(h.WrittenBy.Epoch), int64(h.WrittenBy.Counter), h.Owner, h.RequestID,
-				int64(h.Arrival), int64(h.State), int64(h.ExitCode), h.FinishedUnixMs, h.State.Terminal(), j.Live, j.Sealed, j.Queue)
+				int64(h.Arrival), int64(h.State), int64(h.ExitCode), h.FinishedUnixMs, h.State.Terminal(), j.Live, j.Sealed, j.Queue, j.Script)
 			if waiting++; waiting == insertsMost {
 				if err := flush(); err != nil {
 					return err
@@ -303,7 +303,7 @@ func (w *writer) putJobs(jobs []store.JobRow) error {
 			continue
 		}
 		if err := w.change(1, updateJob, int64(h.Revision), int64(h.WrittenBy.Epoch), int64(h.WrittenBy.Counter), int64(h.Arrival),
-			int64(h.State), int64(h.ExitCode), h.FinishedUnixMs, h.State.Terminal(), j.Live, j.Sealed, j.Queue, string(j.ID)); err != nil {
+			int64(h.State), int64(h.ExitCode), h.FinishedUnixMs, h.State.Terminal(), j.Live, j.Sealed, j.Queue, j.Script, string(j.ID)); err != nil {
 			return err
 		}
 	}
@@ -355,7 +355,7 @@ func (w *writer) prune(id string) error {
 	if _, err := stmt.Exec(id); err != nil {
 		return err
 	}
-	return w.change(1, `UPDATE job SET request_id = '', owner = '', queue = '', is_over = 0, live = 0, record = NULL WHERE id = ?`, id)
+	return w.change(1, `UPDATE job SET request_id = '', owner = '', queue = '', script = '', is_over = 0, live = 0, record = NULL WHERE id = ?`, id)
 }
 
 var _ store.Store = (*Store)(nil)

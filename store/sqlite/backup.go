@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/yi-json/synapse/store"
@@ -70,7 +71,40 @@ func checkWhole(tx *sql.Tx) error {
 	if err != nil {
 		return err
 	}
-	return checkRecords(tx)
+	return errors.Join(checkRecords(tx), checkScripts(tx))
+}
+
+// checkScripts reads every script. A copy from before there were any has no table of them.
+func checkScripts(tx *sql.Tx) error {
+	var tables int
+	if err := tx.QueryRow("SELECT count(*) FROM sqlite_schema WHERE name = 'script'").Scan(&tables); err != nil || tables == 0 {
+		return err
+	}
+	err := query(tx, "SELECT digest, text FROM script", func(rows *sql.Rows) error {
+		var digest string
+		var text []byte
+		if err := rows.Scan(&digest, &text); err != nil {
+			return err
+		}
+		return store.CheckScript(digest, text)
+	})
+	if err != nil {
+		return err
+	}
+	return query(tx, `SELECT id, script, record FROM job WHERE script <> '' AND record IS NOT NULL`,
+		func(rows *sql.Rows) error {
+			var id topology.JobID
+			var digest string
+			var sealed []byte
+			if err := rows.Scan(&id, &digest, &sealed); err != nil {
+				return err
+			}
+			job, err := store.ReadJob(id, sealed)
+			if err != nil {
+				return err
+			}
+			return store.CheckNamed(job, digest)
+		})
 }
 
 // checkRecords holds every record against the columns beside it.

@@ -201,8 +201,8 @@ func TestTheTablesHaveTheLastWord(t *testing.T) {
 	for name, text := range map[string]string{
 		"a token twice":            "INSERT INTO attempt (job, epoch, counter, ended, owes, record) VALUES ('b', 1, 1, 0, 0, x'')",
 		"two open attempts":        "INSERT INTO attempt (job, epoch, counter, ended, owes, record) VALUES ('a', 1, 2, 0, 0, x'')",
-		"an id twice":              "INSERT INTO job SELECT 9, id, 1, 1, 1, 'bob', '', 1, 1, 0, 0, 0, 1, x'', '' FROM job",
-		"a request twice":          "INSERT INTO job SELECT 9, 'c', 1, 1, 1, owner, request_id, 1, 1, 0, 0, 0, 1, x'', '' FROM job",
+		"an id twice":              "INSERT INTO job SELECT 9, id, 1, 1, 1, 'bob', '', 1, 1, 0, 0, 0, 1, x'', '', '' FROM job",
+		"a request twice":          "INSERT INTO job SELECT 9, 'c', 1, 1, 1, owner, request_id, 1, 1, 0, 0, 0, 1, x'', '', '' FROM job",
 		"a second row of leaders":  "INSERT INTO leader VALUES (2, 0, '', 0)",
 		"a machine twice":          "INSERT INTO node SELECT 'n', x'' UNION ALL SELECT 'n', x''",
 		"a record that is no blob": "UPDATE job SET record = 'text'",

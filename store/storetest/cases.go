@@ -287,7 +287,9 @@ func tryClosed(w *world) {
 	_, _, jobErr := w.s.Job(topology.JobID("j"))
 	_, finishedErr := w.s.Finished(store.Position{}, 1)
 	_, historyErr := w.s.History(store.Past{Look: 1})
-	for i, err := range []error{leadErr, loadErr, applyErr, jobErr, finishedErr, historyErr} {
+	_, scriptErr := w.s.Script("none")
+	keepErr := w.s.KeepScript(w.epoch, []byte("#!"))
+	for i, err := range []error{leadErr, loadErr, applyErr, jobErr, finishedErr, historyErr, scriptErr, keepErr} {
 		if !errors.Is(err, store.ErrClosed) {
 			w.Fatalf("call %d on a closed store: %v", i, err)
 		}

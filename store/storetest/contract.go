@@ -51,6 +51,7 @@ func Contract(t *testing.T, open Open, damage Damage) {
 		{"history has a job with all its attempts, until it is pruned", tryHistoryWhole},
 		{"a page of history is bounded, and nothing is between two", tryHistoryBytes},
 		{"pruning forgets all but that the id was used", tryPrune},
+		{"a script is kept once, for as long as a job names it", tryScripts},
 		{"one damaged record is set aside, and the rest is there", tryDamaged},
 		{"callers at the same time are judged one after the other", tryConcurrent},
 		{"a closed store does nothing", tryClosed},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -118,6 +119,20 @@ func (c *Client) Attempts(ctx context.Context, word string) (*messages.JobStatus
 	}
 	reply, err := c.GetJob(ctx, &messages.GetJob{Job: status.GetRecord().GetId(), Attempts: true})
 	return reply.GetJob(), reply.GetAttempts(), err
+}
+
+// Script reads the text of a job's script.
+func (c *Client) Script(ctx context.Context, s *messages.Script) ([]byte, error) {
+	reply, err := c.ReadScript(ctx, &api.ReadScript{Digest: s.GetDigest()})
+	return reply.GetText(), err
+}
+
+// Send submits a job, with its script's text if it has one.
+func (c *Client) Send(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
+	if q.GetSpec().GetScript() != nil {
+		return c.SubmitScript(ctx, q)
+	}
+	return c.Submit(ctx, q)
 }
 
 // Node finds a machine by its id or a unique prefix.

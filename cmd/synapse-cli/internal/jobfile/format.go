@@ -38,6 +38,9 @@ type Spec struct {
 	Exclude        []string          `json:"exclude,omitempty" yaml:"exclude,omitempty,flow"`
 	Image          string            `json:"image" yaml:"image"`
 	Command        []string          `json:"command,omitempty" yaml:"command,omitempty,flow"`
+	Script         Text              `json:"script,omitempty" yaml:"script,omitempty"`
+	ScriptName     string            `json:"scriptName,omitempty" yaml:"scriptName,omitempty"`
+	Args           []string          `json:"args,omitempty" yaml:"args,omitempty,flow"`
 	Workdir        string            `json:"workdir,omitempty" yaml:"workdir,omitempty"`
 	User           string            `json:"user,omitempty" yaml:"user,omitempty"`
 	Env            map[string]string `json:"env,omitempty" yaml:"env,omitempty"`
@@ -101,6 +104,22 @@ func (a Amount) MarshalYAML() (any, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: string(a)}, nil
 }
 
+// Text is a text of many lines as it is written in a file.
+type Text string
+
+// MarshalYAML writes the lines as they are, where a reader gets the same back.
+func (t Text) MarshalYAML() (any, error) {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(t), Style: TextStyle(string(t))}, nil
+}
+
+// TextStyle is how a text is written: in quotes where it has what YAML takes for the end of a line and Unix does not.
+func TextStyle(s string) yaml.Style {
+	if strings.ContainsAny(s, "\u0085\u2028\u2029") {
+		return yaml.DoubleQuotedStyle
+	}
+	return 0
+}
+
 // Format is the file of a job.
 func Format(s *messages.JobSpec) File {
 	f := File{
@@ -113,6 +132,12 @@ func Format(s *messages.JobSpec) File {
 			TimeLimit: spanOf(s.GetTimeLimitMs()), PrepareTimeout: spanOf(s.GetPrepareTimeoutMs()),
 			LostGrace: spanOf(s.GetLostGraceMs()), StopWhenLost: spanOf(s.GetStopWhenLostMs()),
 		},
+	}
+	if t := s.GetScript(); t != nil {
+		f.Spec.Script, f.Spec.Args = Text(t.GetText()), t.GetArgs()
+		if t.GetName() != messages.DefaultScriptName {
+			f.Spec.ScriptName = t.GetName()
+		}
 	}
 	if t := s.GetTopology(); t != nil {
 		f.Spec.Topology = &Topology{t.GetRequired(), t.GetPreferred(), spanOf(t.GetPatienceMs())}

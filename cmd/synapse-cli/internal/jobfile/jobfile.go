@@ -9,6 +9,7 @@
 package jobfile
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"strconv"
@@ -31,8 +32,11 @@ func Parse(data []byte) ([]*messages.JobSpec, error) {
 		r := &reader{spec: &messages.JobSpec{Gang: &messages.GangSpec{}}, where: map[string]place{}}
 		r.read(root)
 		if r.problems == nil {
-			r.complete()
-			if err := r.spec.ValidateNew(); err != nil {
+			err := r.complete()
+			if err == nil {
+				err = r.spec.ValidateNew()
+			}
+			if err != nil {
 				r.problems = Problems{r.locate(err)}
 			}
 		}
@@ -46,7 +50,7 @@ func Parse(data []byte) ([]*messages.JobSpec, error) {
 }
 
 // complete fills in what a file may leave out.
-func (r *reader) complete() {
+func (r *reader) complete() error {
 	g := r.spec.Gang
 	_, counted := r.where["gang.replicas_min"]
 	switch {
@@ -56,6 +60,16 @@ func (r *reader) complete() {
 		g.Split = messages.Split_SPLIT_WHOLE
 	}
 	g.ReplicasMax = g.ReplicasMin
+	s := r.spec.Script
+	if s == nil {
+		return nil
+	}
+	made, err := messages.NewScript(cmp.Or(s.Name, messages.DefaultScriptName), s.Text)
+	if err == nil {
+		made.Args = s.Args
+		r.spec.Script = made
+	}
+	return err
 }
 
 // place is where something stands in the file.

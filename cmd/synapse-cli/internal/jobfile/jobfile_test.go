@@ -61,9 +61,34 @@ func fullSpec() *messages.JobSpec {
 	}
 }
 
+// scripted is a file with a script in it.
+const scripted = `
+apiVersion: synapse/v1
+kind: Job
+metadata: {name: a}
+spec:
+  image: host
+  resources: {cpu: 1}
+  scriptName: train.sh
+  args: ["--lr", 3]
+  script: |
+    #!/bin/sh
+      exec  train
+`
+
+func scriptedSpec(t *testing.T, text, name string) *messages.JobSpec {
+	s, err := messages.NewScript(name, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Args = []string{"--lr", "3"}
+	return &messages.JobSpec{Name: "a", Image: "host", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Script: s, Each: &messages.Resources{MilliCpu: 1000}}
+}
+
 func TestEveryKeyIsRead(t *testing.T) {
 	wantSpec(t, full, fullSpec())
-	read := full
+	wantSpec(t, scripted, scriptedSpec(t, "#!/bin/sh\n  exec  train\n", "train.sh"))
+	read := full + scripted
 	for _, s := range sections() {
 		for _, k := range s.keys {
 			if k.read != nil && !strings.Contains(read, k.name+":") && s.path != "spec.gang" && s.path != "spec.gang.total" {
@@ -215,7 +240,14 @@ func TestFormatIsReadBack(t *testing.T) {
 	odd.GpuType, odd.ShmBytes, odd.Image, odd.Command = "", 0, "true", []string{"", "no", "1", "a\nb", "#", "- x", "{}", "null"}
 	odd.Env = []*messages.EnvVar{{Name: "A", Value: "yes"}, {Name: "B", Value: " x "}}
 	odd.TimeLimitMs, odd.LostGraceMs = 5_400_001, 90_061_001
-	for _, want := range []*messages.JobSpec{fullSpec(), total, odd} {
+	all := []*messages.JobSpec{fullSpec(), total, odd}
+	for _, text := range []string{
+		"#!/bin/sh", "#!/bin/sh\n", "#!/bin/sh\n\n\n", "#!/usr/bin/env python3\n\tif x:\n\t\tpass  \n \n", "#!/bin/sh\necho \x1b[1m\x07\f\v \r \u0085\u2028é😀\n",
+		"#!/bin/sh\n---\n# key: value\n...\n%YAML\n", "#!/bin/sh\n" + strings.Repeat("echo a long line of a long script: \"quoted\" 'twice'\n", 4000),
+	} {
+		all = append(all, scriptedSpec(t, text, messages.DefaultScriptName))
+	}
+	for _, want := range all {
 		want.Env = sortedEnv(want.Env)
 		text, err := yaml.Marshal(Format(want))
 		if err != nil {

@@ -239,25 +239,28 @@ func readEnv(r *reader, n *yaml.Node, path string) {
 	})
 }
 
-func readCommand(r *reader, n *yaml.Node, path string) {
-	if n.Kind == yaml.ScalarNode {
-		words := strings.Fields(n.Value)
-		hint := `for a shell, write ["/bin/sh", "-c", "…"]`
-		if len(words) > 0 && len(words) < 10 && !strings.ContainsAny(n.Value, "\"'\\|&;<>$`*?") {
-			hint = "write " + strings.ReplaceAll(fmt.Sprintf("%q", words), `" "`, `", "`)
+// readArguments reads what a program is handed.
+func readArguments(field string, to func(*messages.JobSpec) *[]string) read {
+	return func(r *reader, n *yaml.Node, path string) {
+		if n.Kind == yaml.ScalarNode {
+			words := strings.Fields(n.Value)
+			hint := `for a shell, write ["/bin/sh", "-c", "…"]`
+			if len(words) > 0 && len(words) < 10 && !strings.ContainsAny(n.Value, "\"'\\|&;<>$`*?") {
+				hint = "write " + strings.ReplaceAll(fmt.Sprintf("%q", words), `" "`, `", "`)
+			}
+			r.refuse(n, path, say(hint, "is one text, and must be a list of arguments"))
+			return
 		}
-		r.refuse(n, path, say(hint, "is one text, and must be a list of arguments"))
-		return
-	}
-	if n.Kind != yaml.SequenceNode {
-		r.refuse(n, path, say(`write ["program", "argument"]`, "is %s, and must be a list of arguments", kindOf(n)))
-		return
-	}
-	for i, part := range n.Content {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		r.where[fmt.Sprintf("command[%d]", i)] = placeOf(at, part)
-		if s, ok := r.scalar(part, at, "text"); ok {
-			r.spec.Command = append(r.spec.Command, s)
+		if n.Kind != yaml.SequenceNode {
+			r.refuse(n, path, say(`write ["program", "argument"]`, "is %s, and must be a list of arguments", kindOf(n)))
+			return
+		}
+		for i, part := range n.Content {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			r.where[fmt.Sprintf("%s[%d]", field, i)] = placeOf(at, part)
+			if s, ok := r.scalar(part, at, "text"); ok {
+				*to(r.spec) = append(*to(r.spec), s)
+			}
 		}
 	}
 }

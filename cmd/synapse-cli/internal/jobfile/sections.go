@@ -43,28 +43,7 @@ func sections() []section {
 			{"labels", "labels", readLabels("labels", func(s *spec) *[]*messages.Label { return &s.Labels })},
 			{"id", "", nil}, {"owner", "", nil}, {"requestId", "", nil},
 		}},
-		{"spec", []key{
-			{"queue", "queue", readName(func(s *spec) *string { return &s.Queue })},
-			{"priority", "priority", readCount(func(s *spec) *int32 { return &s.Priority })},
-			{"gang", "gang", readSection},
-			{"resources", "each", readSection},
-			{"topology", "topology", readSection},
-			{"nodeSelector", "node_selector", readLabels("node_selector", func(s *spec) *[]*messages.Label { return &s.NodeSelector })},
-			{"nodes", "nodes", readMachines("nodes", func(s *spec) *[]string { return &s.Nodes })},
-			{"exclude", "exclude", readMachines("exclude", func(s *spec) *[]string { return &s.Exclude })},
-			{"image", "image", readText(func(s *spec) *string { return &s.Image })},
-			{"command", "command", readCommand},
-			{"workdir", "workdir", readText(func(s *spec) *string { return &s.Workdir })},
-			{"user", "user", readText(func(s *spec) *string { return &s.User })},
-			{"env", "env", readEnv},
-			{"mounts", "mounts", readMounts},
-			{"timeLimit", "time_limit_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.TimeLimitMs })},
-			{"prepareTimeout", "prepare_timeout_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.PrepareTimeoutMs })},
-			{"stop", "stop", readSection},
-			{"restart", "restart", readSection},
-			{"lostGrace", "lost_grace_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.LostGraceMs })},
-			{"stopWhenLost", "stop_when_lost_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.StopWhenLostMs })},
-		}},
+		{"spec", specKeys()},
 		{"spec.gang", []key{
 			{"replicas", "gang.replicas_min", readCount(func(s *spec) *int32 { return &s.Gang.ReplicasMin })},
 			{"total", "gang.total", readTotal},
@@ -99,6 +78,35 @@ func sections() []section {
 	}
 }
 
+// specKeys are those of the job itself.
+func specKeys() []key {
+	return []key{
+		{"queue", "queue", readName(func(s *spec) *string { return &s.Queue })},
+		{"priority", "priority", readCount(func(s *spec) *int32 { return &s.Priority })},
+		{"gang", "gang", readSection},
+		{"resources", "each", readSection},
+		{"topology", "topology", readSection},
+		{"nodeSelector", "node_selector", readLabels("node_selector", func(s *spec) *[]*messages.Label { return &s.NodeSelector })},
+		{"nodes", "nodes", readMachines("nodes", func(s *spec) *[]string { return &s.Nodes })},
+		{"exclude", "exclude", readMachines("exclude", func(s *spec) *[]string { return &s.Exclude })},
+		{"image", "image", readText(func(s *spec) *string { return &s.Image })},
+		{"command", "command", readArguments("command", func(s *spec) *[]string { return &s.Command })},
+		{"script", "script.text", readScript},
+		{"scriptName", "script.name", readText(func(s *spec) *string { return &script(s).Name })},
+		{"args", "script.args", readArguments("script.args", func(s *spec) *[]string { return &script(s).Args })},
+		{"workdir", "workdir", readText(func(s *spec) *string { return &s.Workdir })},
+		{"user", "user", readText(func(s *spec) *string { return &s.User })},
+		{"env", "env", readEnv},
+		{"mounts", "mounts", readMounts},
+		{"timeLimit", "time_limit_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.TimeLimitMs })},
+		{"prepareTimeout", "prepare_timeout_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.PrepareTimeoutMs })},
+		{"stop", "stop", readSection},
+		{"restart", "restart", readSection},
+		{"lostGrace", "lost_grace_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.LostGraceMs })},
+		{"stopWhenLost", "stop_when_lost_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.StopWhenLostMs })},
+	}
+}
+
 // made is *p, made where it is not there yet: a part that nobody wrote stays out.
 func made[T any](p **T) *T {
 	if *p == nil {
@@ -111,6 +119,13 @@ func each(s *spec) *messages.Resources        { return made(&s.Each) }
 func topology(s *spec) *messages.TopologySpec { return made(&s.Topology) }
 func stop(s *spec) *messages.StopSpec         { return made(&s.Stop) }
 func restart(s *spec) *messages.RestartSpec   { return made(&s.Restart) }
+func script(s *spec) *messages.Script         { return made(&s.Script) }
+
+func readScript(r *reader, n *yaml.Node, path string) {
+	if text, ok := r.scalar(n, path, "the text of a script"); ok {
+		script(r.spec).Text = []byte(text)
+	}
+}
 
 func readTotal(r *reader, n *yaml.Node, path string) {
 	r.spec.Gang.Total = &messages.Resources{}

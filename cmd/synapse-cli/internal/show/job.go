@@ -177,6 +177,10 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Never on", strings.Join(spec.GetExclude(), ", "))
 	p.line("Image", spec.GetImage())
 	p.line("Command", command(spec.GetCommand()))
+	if t := spec.GetScript(); t != nil {
+		line := command(append([]string{t.GetName()}, t.GetArgs()...))
+		p.line("Script", fmt.Sprintf("%s (%d bytes, sha256 %.12s)", line, t.GetSizeBytes(), t.GetDigest()))
+	}
 	p.line("Owner", r.GetOwner().GetName())
 	p.line("Queue", spec.GetQueue())
 	p.line("Priority", number(int64(spec.GetPriority())))

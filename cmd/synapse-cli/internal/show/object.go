@@ -48,11 +48,19 @@ type jobStatus struct {
 	RanSeconds    *int64     `json:"ranSeconds,omitempty"` // over all attempts
 	Failures      int32      `json:"failures"`
 	InfraRestarts int32      `json:"infraRestarts"`
+	Script        *scriptObj `json:"script,omitempty"`
 	Held          *deedObj   `json:"held,omitempty"`
 	Cancelled     *deedObj   `json:"cancelled,omitempty"`
 	Attempt       *attempt   `json:"attempt,omitempty"`
 	Debts         []string   `json:"debts,omitempty"`
 	Attempts      []*attempt `json:"attempts,omitempty"` // of describe: all that are kept, without their ranks
+}
+
+// scriptObj names a script; its text is in the spec, where it could be had.
+type scriptObj struct {
+	Name   string `json:"name"`
+	Digest string `json:"sha256"`
+	Bytes  int64  `json:"bytes"`
 }
 
 type deedObj struct {
@@ -101,6 +109,9 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 			Runs: r.GetRuns(), Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
 			Held: deedObject(r.GetHold()), Cancelled: deedObject(r.GetCancel()), Attempt: attemptObject(s.GetAttempt()), Debts: s.GetDebts(),
 		},
+	}
+	if t := r.GetSpec().GetScript(); t != nil {
+		o.Status.Script = &scriptObj{t.GetName(), t.GetDigest(), t.GetSizeBytes()}
 	}
 	if ms := j.ranMs(); ms >= 0 {
 		seconds := ms / 1000
@@ -279,7 +290,7 @@ func document(w io.Writer, format string, object any) error {
 
 // unquote forgets how JSON wrote things; the encoder quotes what needs it.
 func unquote(n *yaml.Node) {
-	n.Style = 0
+	n.Style = jobfile.TextStyle(n.Value)
 	for _, part := range n.Content {
 		unquote(part)
 	}

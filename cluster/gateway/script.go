@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/store"
+)
+
+// This file owns the way of a script's text: from the client into the store before the
+// Scheduler hears of the job, and from the store to whoever asks for it by its digest. No
+// actor ever has it in hand: the jobs that wait may be a hundred thousand.
+
+// SubmitScript is Submit of a job that brings a script.
+func (g *Gateway) SubmitScript(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
+	text := q.GetSpec().GetScript().GetText()
+	if err := q.GetSpec().Validate(); err != nil { // while the text is still in it
+		return nil, api.StatusOf(invalid(err))
+	}
+	if len(text) == 0 {
+		return nil, api.StatusOf(invalid(&messages.FieldError{
+			Field: "spec.script.text", Text: "is missing", Hint: "send the script's text with it",
+		}))
+	}
+	q.Principal, q.Spec = g.o.Principal(ctx), q.Spec.Bare()
+	if err := g.admit(ctx, q); err != nil {
+		return nil, err
+	}
+	if g.o.Scripts == nil {
+		return nil, api.StatusOf(unavailable("this scheduler keeps no scripts", "put the script where the machines find it"))
+	}
+	if err := g.o.Scripts.KeepScript(g.o.Leader().Epoch, text); err != nil {
+		return nil, api.StatusOf(unavailable("the script cannot be stored: "+err.Error(),
+			"try again in a moment, with the same request id"))
+	}
+	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
+}
+
+// ReadScript answers a script's text.
+func (g *Gateway) ReadScript(ctx context.Context, q *api.ReadScript) (*api.ScriptText, error) {
+	q.Principal = g.o.Principal(ctx)
+	if err := g.admit(ctx, q); err != nil {
+		return nil, err
+	}
+	if g.o.Scripts == nil {
+		return nil, api.StatusOf(noScript())
+	}
+	text, err := g.o.Scripts.Script(q.Digest)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, api.StatusOf(noScript())
+	case errors.Is(err, store.ErrDamaged):
+		return nil, api.StatusOf(&messages.Outcome{
+			Code: messages.Code_CODE_CONFLICT, Field: "digest", Text: err.Error(), Hint: "submit the job again from its file",
+		})
+	case err != nil:
+		return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
+	}
+	return &api.ScriptText{Text: text}, nil
+}
+
+func noScript() *messages.Outcome {
+	return &messages.Outcome{
+		Code: messages.Code_CODE_NOT_FOUND, Field: "digest", Text: "the scheduler has no script of that digest",
+		Hint: "submit the job again from its file",
+	}
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns scripts: `submit [flags] train.sh args...` sends the file along. What
+// stands behind its name is the script's, as on Slurm.
+
+// script is the file that a submit sends along.
+type script struct {
+	file string   // - is standard input
+	args []string // behind it
+	flag string   // of ours that was given: then standard input can be nothing else
+}
+
+// isScript reports whether a word of a command line is the name of a script.
+func isScript(name string) bool {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	head := make([]byte, 2)
+	_, err = io.ReadFull(file, head)
+	return err == nil && messages.IsScript(head)
+}
+
+// stopAtScript has flags end at a script's name: what follows is for the script. It is found by
+// a first look that changes nothing, because flags that are read twice would count twice.
+func (a *app) stopAtScript(root *cobra.Command, args []string) {
+	if !slices.ContainsFunc(args, isScript) {
+		return
+	}
+	look, rest, err := (&app{name: a.name}).root().Find(args)
+	if err != nil || look.Name() != "submit" {
+		return
+	}
+	look.Flags().SetInterspersed(false)
+	if look.ParseFlags(rest) != nil || look.Flags().NArg() == 0 || look.ArgsLenAtDash() >= 0 || !isScript(look.Flags().Arg(0)) {
+		return
+	}
+	if c, _, err := root.Find(args); err == nil {
+		c.Flags().SetInterspersed(false)
+	}
+}
+
+// scriptOf is the script among what was given, if it is one: a file that begins with #!, or
+// standard input where flags or arguments say that it can be no job file.
+func scriptOf(files, command []string, flag string) *script {
+	if len(files) == 0 {
+		return nil
+	}
+	rest := slices.Concat(files[1:], command)
+	if isScript(files[0]) || files[0] == "-" && (flag != "" || len(rest) > 0) {
+		return &script{file: files[0], args: rest, flag: flag}
+	}
+	return nil
+}
+
+// read reads the script, and refuses what no machine would run as it is meant.
+func (s *script) read(stdin io.Reader) (*messages.Script, error) {
+	name, from := s.file, stdin
+	if name == "-" {
+		name = "standard input"
+	} else {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, &failure{code: exitUsage, text: err.Error()}
+		}
+		defer file.Close()
+		from = file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, messages.MaxScriptBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case !messages.IsScript(text) && s.flag != "":
+		return nil, usageHint("write it into the file", "%s cannot be combined with a file or --from", s.flag)
+	case !messages.IsScript(text):
+		return nil, usageHint("a script begins with #!, as in #!/bin/sh", "%s is no script that could take arguments", name)
+	}
+	made, err := messages.NewScript(fileName(s.file), text)
+	if field := (*messages.FieldError)(nil); errors.As(err, &field) {
+		return nil, usageHint(field.Hint, "%s %s", name, field.Text)
+	}
+	made.Args = s.args
+	return made, err
+}
+
+// fileName is the name under which tasks find a script.
+func fileName(file string) string {
+	name := strings.Map(func(r rune) rune {
+		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)) {
+			return r
+		}
+		return '-'
+	}, filepath.Base(file))
+	name = strings.TrimLeft(name, ".-")
+	if name = name[:min(len(name), messages.MaxScriptNameBytes)]; name == "" || name == "hostfile" {
+		return messages.DefaultScriptName
+	}
+	return name
+}
+
+// warn names what the script says to others and we do not read.
+func (a *app) warn(s *script, text []byte) {
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		if len(bytes.TrimSpace(line)) > 0 && line[0] != '#' {
+			break // as there, only what stands before the first command counts
+		}
+		if words, is := bytes.CutPrefix(line, []byte("#SBATCH")); is && len(words) > 0 && (words[0] == ' ' || words[0] == '\t') {
+			a.say("%s: %s:%d: #SBATCH %s is not read: %s", a.name, s.file, i+1, bytes.TrimSpace(words), sbatch(string(words)))
+		}
+	}
+	for _, arg := range s.args {
+		if name, _, _ := strings.Cut(arg, "="); slices.Contains(ours, name) {
+			a.say("%s: %s is handed to the script; flags of submit stand before its name", a.name, arg)
+		}
+	}
+}
+
+// ours are flags of submit that are easily put behind a script.
+var ours = []string{"--attach", "--wait", "--dry-run", "--image", "--gpus"}
+
+// sbatch says which flags say here what a #SBATCH line asks for.
+func sbatch(line string) string {
+	var flags, other []string
+	words := strings.Fields(line)
+	for i := 0; i < len(words) && !strings.HasPrefix(words[i], "#"); i++ {
+		option, value, has := strings.Cut(words[i], "=")
+		if !strings.HasPrefix(option, "-") {
+			continue
+		}
+		if short := option[1:]; !strings.HasPrefix(option, "--") && len(short) > 1 {
+			option, value, has = option[:2], short[1:], true
+		}
+		if !has && i+1 < len(words) && !strings.HasPrefix(words[i+1], "-") {
+			value = words[i+1]
+		}
+		known, is := sbatchFlags[option]
+		switch {
+		case !is:
+			other = append(other, option+" has no counterpart")
+		case strings.HasPrefix(known, "-"):
+			flags = append(flags, strings.ReplaceAll(known, "VALUE", value))
+		default:
+			other = append(other, option+": "+known)
+		}
+	}
+	switch text := strings.Join(flags, " "); {
+	case text != "":
+		return strings.Join(append([]string{"say " + text}, other...), "; ")
+	case len(other) > 0:
+		return strings.Join(other, "; ")
+	}
+	return "give flags of submit"
+}
+
+// sbatchFlags leads from the options of Slurm to ours, or to a word about what is done here instead.
+var sbatchFlags = map[string]string{
+	"-N": "-N VALUE", "--nodes": "-N VALUE", "-n": "-n VALUE", "--ntasks": "-n VALUE", "-c": "-c VALUE", "--cpus-per-task": "-c VALUE",
+	"-G": "--gpus VALUE", "--gpus": "--gpus VALUE", "--gpus-per-node": "--gpu VALUE (of each machine, with -N)",
+	"--gpus-per-task": "--gpu VALUE (of each task, with -n)", "--gres": "--gpu with the number in VALUE (of each machine, with -N)",
+	"--mem": "--mem VALUE (with Mi or Gi; of each task, with -n or -N)", "-t": "-t VALUE", "--time": "-t VALUE",
+	"-J": "--name VALUE", "--job-name": "--name VALUE", "-p": "--queue VALUE", "--partition": "--queue VALUE",
+	"-w": "-w VALUE", "--nodelist": "-w VALUE", "-x": "-x VALUE", "--exclude": "-x VALUE", "-C": "--node-selector KEY=VALUE",
+	"--constraint": "--node-selector KEY=VALUE", "-D": "--workdir VALUE", "--chdir": "--workdir VALUE", "--requeue": "--restarts 3",
+	"--export": "-e NAME for each", "-W": "--wait", "--wait": "--wait", "-H": "submit it, and `hold JOB`", "--hold": "submit it, and `hold JOB`",
+	"-o": "`logs JOB` shows the output", "--output": "`logs JOB` shows the output", "-e": "`logs JOB` shows the output",
+	"--error": "`logs JOB` shows the output", "-a": "submit it once for each", "--array": "submit it once for each",
+	"--ntasks-per-node": "with -N each machine has one task; give it the GPUs of all",
+}
+
+// fetched fills in the text of scripts, for what is shown whole or submitted again. One that
+// cannot be had is left out, and told.
+func (a *app) fetched(ctx context.Context, c *client.Client, jobs ...*messages.JobStatus) {
+	if a.style.Format != "json" && a.style.Format != "yaml" {
+		return
+	}
+	texts := map[string][]byte{}
+	for _, j := range jobs {
+		s := j.GetRecord().GetSpec().GetScript()
+		if s == nil {
+			continue
+		}
+		text, known := texts[s.Digest]
+		if !known {
+			var err error
+			if text, err = c.Script(ctx, s); err != nil {
+				a.say("%s: job %s: its script is not shown: %s", a.name, j.GetRecord().GetId(), err)
+			}
+			texts[s.Digest] = text
+		}
+		s.Text = text
+	}
+}

@@ -1,0 +1,129 @@
+package messages
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// This file owns what a script is that comes with a job: a text file that says
+// what runs it. Its text goes to the leader's store and from there to the machines;
+// records and commands only name its digest, because they are kept in memory and
+// written with every change.
+
+// DefaultScriptName is the file's name where nobody gave one.
+const DefaultScriptName = "script"
+
+// MaxScriptNameBytes bounds the file's name.
+const MaxScriptNameBytes = MaxNameBytes
+
+// hostfile is the launcher's own file, in the directory that scripts are put into.
+const hostfile = "hostfile"
+
+// NewScript is a script of this text; what it refuses could not be run as it is.
+func NewScript(name string, text []byte) (*Script, error) {
+	if err := validText(text); err != nil {
+		return nil, in("script", err)
+	}
+	return &Script{Name: name, Digest: ScriptDigest(text), SizeBytes: int64(len(text)), Text: text}, nil
+}
+
+// ScriptDigest names a text.
+func ScriptDigest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// IsScript reports whether a file says what runs it.
+func IsScript(text []byte) bool { return bytes.HasPrefix(text, []byte("#!")) }
+
+// validText refuses what no machine would run as it is meant.
+func validText(text []byte) error {
+	line := func(i int) int { return bytes.Count(text[:i], []byte("\n")) + 1 }
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	switch {
+	case len(text) == 0:
+		return refuse("text", "is missing", "a script begins with what runs it, as in #!/bin/sh")
+	case !IsScript(text):
+		return refuse("text", "does not begin with #!", "say in the first line what runs it, as in #!/bin/sh")
+	case len(text) > MaxScriptBytes:
+		return refuse("text", fmt.Sprintf("is more than %d bytes", MaxScriptBytes),
+			"put what is large where the machines find it, and have a short script run it")
+	case len(bytes.TrimSpace(first[2:])) == 0:
+		return refuse("text", "does not say what runs it behind its #!", "as in #!/bin/sh")
+	case bytes.IndexByte(text, 0) >= 0:
+		return refuse("text", fmt.Sprintf("has a byte 0 in line %d: it is no text", line(bytes.IndexByte(text, 0))),
+			"put a program where the machines find it, or into the image")
+	case bytes.Contains(text, []byte("\r\n")):
+		return refuse("text", fmt.Sprintf("has the line ends of Windows, the first in line %d", line(bytes.Index(text, []byte("\r\n")))),
+			"write it with the line ends of Unix, as dos2unix does")
+	case !utf8.Valid(text):
+		return refuse("text", "is not UTF-8", "save it as UTF-8")
+	}
+	return nil
+}
+
+// without refuses a text where none belongs.
+func (x *Script) without() error {
+	if len(x.GetText()) > 0 {
+		return refuse("script.text", "does not belong here", "send it with SubmitScript")
+	}
+	return nil
+}
+
+// validScript checks a script that comes with a job, with its text where that is here.
+func (x *JobSpec) validScript() error {
+	s := x.GetScript()
+	switch {
+	case s == nil:
+		return nil
+	case len(x.GetCommand()) > 0:
+		return refuse("command", "is given beside a script", "give the script's arguments as args, or leave one of both out")
+	}
+	return in("script", s.valid())
+}
+
+func (x *Script) valid() error {
+	name := x.GetName()
+	switch {
+	case name == "" || len(name) > MaxScriptNameBytes || !only(name, fileChar) || name[0] == '.' || name[0] == '-':
+		return refuse("name", fmt.Sprintf("%q is not a name for it", short(name)),
+			fmt.Sprintf("1 to %d letters, digits, '.', '_' and '-', the first a letter or digit", MaxScriptNameBytes))
+	case name == hostfile:
+		return refuse("name", "is that of a file which each task finds beside it", "give it another name")
+	case len(x.GetDigest()) != 2*sha256.Size || !only(x.GetDigest(), hexDigit):
+		return refuse("digest", "is not the SHA-256 of a text", "")
+	}
+	if err := between("size_bytes", x.GetSizeBytes(), 1, MaxScriptBytes); err != nil {
+		return err
+	}
+	if text := x.GetText(); len(text) > 0 {
+		if err := validText(text); err != nil {
+			return err
+		}
+		if ScriptDigest(text) != x.GetDigest() || int64(len(text)) != x.GetSizeBytes() {
+			return refuse("digest", "is not that of the text", "")
+		}
+	}
+	return arguments("args", x.GetArgs())
+}
+
+// Bare is the spec without its script's text: what is kept, and what the actors see.
+func (x *JobSpec) Bare() *JobSpec {
+	if len(x.GetScript().GetText()) == 0 {
+		return x
+	}
+	bare := proto.Clone(x).(*JobSpec)
+	bare.Script.Text = nil
+	return bare
+}
+
+func fileChar(c byte) bool {
+	return lower(c) || upper(c) || digit(c) || c == '.' || c == '_' || c == '-'
+}
+
+func hexDigit(c byte) bool { return digit(c) || 'a' <= c && c <= 'f' }

@@ -1,0 +1,114 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the scripts that came with jobs: how a text is checked that was
+// read, and how the store in memory keeps them. They are written by whoever takes a
+// job in, before the job is: a job on disk that names a script finds it there.
+
+// CheckScript refuses a text that is not the one of its digest.
+func CheckScript(digest string, text []byte) error {
+	if messages.ScriptDigest(text) != digest {
+		return fmt.Errorf("store: script %s: its text is another one: %w", digest, ErrDamaged)
+	}
+	return nil
+}
+
+// CheckNamed refuses a job that names another script than the column beside it, by which scripts are kept. That
+// a text is missing costs one job, and is no reason to refuse a whole copy.
+func CheckNamed(job *messages.JobRecord, digest string) error {
+	if job.GetSpec().GetScript().GetDigest() != digest {
+		return fmt.Errorf("table job, key %q: the columns differ from the record: %w", job.GetId(), ErrDamaged)
+	}
+	return nil
+}
+
+// scriptEntry is one script. Entries are replaced, never changed in place.
+type scriptEntry struct {
+	text []byte
+	idle bool // no job named it when scripts were last pruned
+}
+
+// KeepScript implements Store.
+func (m *Memory) KeepScript(epoch uint64, text []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.led(epoch, m.holder); err != nil {
+		return err
+	}
+	m.written(batch{m.putScript(messages.ScriptDigest(text), &scriptEntry{text: slices.Clone(text)})})
+	return nil
+}
+
+// putScript replaces a script (nil: takes it out) and returns how to take that back.
+func (m *Memory) putScript(digest string, next *scriptEntry) func() {
+	set := func(e *scriptEntry) {
+		if e == nil {
+			delete(m.scripts, digest)
+			return
+		}
+		m.scripts[digest] = e
+	}
+	was := m.scripts[digest]
+	set(next)
+	return func() { set(was) }
+}
+
+// Script implements Store.
+func (m *Memory) Script(digest string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, ErrClosed
+	}
+	m.tail = nil
+	e := m.scripts[digest]
+	if e == nil {
+		return nil, ErrNotFound
+	}
+	return slices.Clone(e.text), CheckScript(digest, e.text)
+}
+
+// PruneScripts implements Store.
+func (m *Memory) PruneScripts(epoch uint64, limit int) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.led(epoch, m.holder); err != nil {
+		return 0, err
+	}
+	return m.pruneScripts(limit), nil
+}
+
+func (m *Memory) pruneScripts(limit int) (gone int) {
+	named := m.named()
+	var undo batch
+	for _, digest := range slices.Sorted(maps.Keys(m.scripts)) {
+		switch e := m.scripts[digest]; {
+		case e.idle && !named[digest] && gone < limit:
+			undo = append(undo, m.putScript(digest, nil))
+			gone++
+		case e.idle == named[digest]:
+			undo = append(undo, m.putScript(digest, &scriptEntry{e.text, !named[digest]}))
+		}
+	}
+	m.written(undo)
+	return gone
+}
+
+// named are the scripts that jobs name. A job that cannot be read any more names none, for it cannot be run.
+func (m *Memory) named() map[string]bool {
+	named := map[string]bool{}
+	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
+		if record, err := parseJob(topology.JobID(id), m.jobs[id].record); err == nil {
+			named[record.GetSpec().GetScript().GetDigest()] = true
+		}
+	}
+	return named
+}

@@ -1,0 +1,10 @@
+-- Scripts that came with jobs, version 4: each text once, under its digest. A job names
+-- the one it has; idle is set where none did when scripts were last pruned.
+ALTER TABLE job ADD COLUMN script TEXT NOT NULL DEFAULT '';
+CREATE INDEX job_script ON job (script) WHERE script <> '';
+CREATE TABLE script (
+  digest TEXT PRIMARY KEY,
+  idle   INTEGER NOT NULL,
+  text   BLOB NOT NULL
+) STRICT;
+CREATE INDEX script_idle ON script (idle, digest);
