@@ -62,7 +62,7 @@ say "A gang of four that adds up numbers around a ring of all its members, and c
 # else's home), so it is mounted where it lies.
 cp "$bin/synapse-allreduce" "$dir/"
 program=$dir/synapse-allreduce
-sed "s#/usr/local/bin/synapse-allreduce#$program#; s#{gpu: 1,#{gpu: 8,#; s#patience: 10s#patience: 1s#" "$(dirname "$0")/allreduce.yaml" >"$dir/allreduce.yaml"
+sed "s#\./bin/synapse-allreduce#$program#; s#{gpu: 1,#{gpu: 8,#; s#patience: 10s#patience: 1s#" "$(dirname "$0")/allreduce.yaml" >"$dir/allreduce.yaml"
 echo "  mounts: [{source: $program, target: $program}]" >>"$dir/allreduce.yaml"
 job=$(submit "$dir/allreduce.yaml")
 show logs -f "$job"

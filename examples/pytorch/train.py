@@ -1,3 +1,4 @@
+#!/usr/bin/env -S torchrun -r 1 -t 1
 """Trains a model of a few hundred parameters with all members of a gang, on GPUs where there are some.
 
 torchrun starts one process for each GPU of a machine, and each finds the others by its environment. All begin with other

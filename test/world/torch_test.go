@@ -1,7 +1,5 @@
 //go:build world
 
-// Package world runs what users bring: programs too big to ask of everybody who runs the tests. It is behind a build tag, and
-// `make world` installs what it needs. This file owns PyTorch.
 package world
 
 import (
@@ -20,7 +18,10 @@ import (
 	"github.com/yi-json/synapse/runtime/able"
 )
 
-// TestPyTorch trains examples/pytorch.yaml on a local cluster: four machines of two GPUs, and torchrun on each.
+// This file owns PyTorch.
+
+// TestPyTorch trains examples/pytorch.yaml on a local cluster, as it is: four machines of two GPUs, and torchrun on
+// each; and the program alone, sent along.
 func TestPyTorch(t *testing.T) {
 	able.Need(t, able.Program("torchrun"))
 	if text, err := exec.Command("/usr/bin/python3", "-c", "import torch").CombinedOutput(); err != nil {
@@ -34,11 +35,25 @@ func TestPyTorch(t *testing.T) {
 	config := up(t, bin, folder, "--nodes", "4", "--gpus", "2")
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	submit := exec.CommandContext(ctx, filepath.Join(bin, "synapse-cli"), "submit", example(t, folder), "--attach")
-	submit.Env = append(os.Environ(), "SYNAPSE_CONFIG="+config)
+	if err := os.CopyFS(filepath.Join(folder, "examples"), os.DirFS("../../examples")); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range [][]string{
+		{"submit", "examples/pytorch.yaml", "--attach"},
+		{"submit", "-N", "4", "--gpu", "2", "--cpu", "0.5", "--mem", "2Gi", "-e", "OMP_NUM_THREADS=1",
+			"--attach", "examples/pytorch/train.py"},
+	} {
+		trains(t, exec.CommandContext(ctx, filepath.Join(bin, "synapse-cli"), words...), folder, config)
+	}
+}
+
+// trains submits the example, and looks whether all its members have done their part.
+func trains(t *testing.T, submit *exec.Cmd, folder, config string) {
+	t.Helper()
+	submit.Dir, submit.Env = folder, append(os.Environ(), "SYNAPSE_CONFIG="+config)
 	text, err := submit.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v:\n%s", err, text)
+		t.Fatalf("%v: %v:\n%s", submit.Args, err, text)
 	}
 	for rank := range 8 {
 		if want := fmt.Sprintf("member %d of 8 on node-%d\n", rank, rank/2+1); !bytes.Contains(text, []byte(want)) {
@@ -69,31 +84,6 @@ func room(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return folder
-}
-
-// example is the job file with the program where this test has it.
-func example(t *testing.T, folder string) string {
-	t.Helper()
-	const there = "/usr/local/share/synapse/train.py"
-	program, err := os.ReadFile("../../examples/pytorch/train.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.ReadFile("../../examples/pytorch.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	here, job := filepath.Join(folder, "train.py"), filepath.Join(folder, "job.yaml")
-	text := strings.ReplaceAll(string(file), there, here) + fmt.Sprintf("  mounts: [{source: %[1]s, target: %[1]s, readOnly: true}]\n", here)
-	if strings.Count(text, here) < 3 {
-		t.Fatalf("the example does not run %s", there)
-	}
-	for path, content := range map[string][]byte{here: program, job: []byte(text)} {
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return job
 }
 
 // up starts a local cluster and answers its client's configuration.
