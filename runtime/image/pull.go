@@ -37,9 +37,9 @@ const (
 
 // fetch makes sure that an image is there, and answers its record's key.
 func (s *Store) fetch(ctx context.Context, ref reference, visitor door.Visitor) (string, error) {
-	// Whoever knows a digest may have what came from a registry, for which all have the machine's login. What came from a file is for
-	// those who can read that file.
-	if key := s.known(ref.digest()); key != "" && s.pulled(key) {
+	// What came from a repository is for whoever names that one: all have the machine's login there. Who names another one has to
+	// be shown it there, and what came from a file is for those who can read that file.
+	if key := s.known(ref.digest()); key != "" && s.pulledFrom(key, ref) {
 		return key, nil
 	}
 	switch ref.kind {
@@ -66,7 +66,7 @@ func (s *Store) fetch(ctx context.Context, ref reference, visitor door.Visitor) 
 		return "", err
 	}
 	if digest, err := registry.digest(ctx, ref); err == nil && digest != ref.digest() { // which the registry has said nothing about yet
-		if key := s.known(digest); key != "" {
+		if key := s.known(digest); key != "" && s.pulledFrom(key, ref) { // a word alone proves nothing elsewhere
 			return key, nil
 		}
 	}
@@ -92,16 +92,16 @@ func (s *Store) known(digest string) string {
 	return ""
 }
 
-// pulled reports whether a record's image came from a registry.
-func (s *Store) pulled(key string) bool {
+// pulledFrom reports whether a record's image came from the repository that a reference names.
+func (s *Store) pulledFrom(key string, ref reference) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	record := s.records[key]
-	if record == nil {
+	if record == nil || ref.kind != kindRegistry {
 		return false
 	}
-	ref, err := parse(record.Ref)
-	return err == nil && ref.kind == kindRegistry
+	from, err := parse(record.Ref)
+	return err == nil && from.kind == kindRegistry && from.registry.Context() == ref.registry.Context()
 }
 
 // pull makes an image whose parts are known, once, whoever asks for it by whatever name.

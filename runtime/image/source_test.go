@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,6 +25,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/image"
@@ -382,4 +385,30 @@ func TestTamperedArchive(t *testing.T) {
 	}
 	refused(t, store, saved, "000000", "tampered")
 	checkClean(t, dir, 0, 0)
+}
+
+// TestAnotherRepositoryIsAsked: what came from one repository is given to whoever names that one. Another one that only
+// claims to have it, by its digest or by what it says that a tag means, has to show it.
+func TestAnotherRepositoryIsAsked(t *testing.T) {
+	hub, made := newHub(t), sample(t)
+	store, _ := open(t, image.Options{})
+	secret, digest := hub.push("team/secret:v1", made), digestOf(t, made)
+	checkSample(t, prepare(t, store, secret), secret, digest)
+	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Docker-Content-Digest", digest)
+		w.Header().Set("Content-Type", string(types.DockerManifestSchema2))
+		w.Header().Set("Content-Length", "7")
+		if r.Method == http.MethodGet && r.URL.Path != "/v2/" {
+			w.Header().Del("Content-Length")
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer liar.Close()
+	there := strings.TrimPrefix(liar.URL, "http://") + "/mine/copy"
+	for _, ref := range []string{there + "@" + digest, there + ":latest", hub.ref("team/other@" + digest)} {
+		refused(t, store, ref, "does not have it", "")
+	}
+	hub.push("team/other:v1", made)
+	other := hub.ref("team/other@" + digest)
+	checkSample(t, prepare(t, store, other), other, digest)
 }
