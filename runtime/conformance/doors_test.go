@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/permit"
@@ -23,9 +24,7 @@ import (
 
 // onPlainMachines runs a test on machines as they are installed.
 func onPlainMachines(t *testing.T, test func(t *testing.T, s *stack, driver string)) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: the agent has no rights that its jobs have not")
-	}
+	able.Need(t, able.Root) // else the agent has no rights that its jobs have not
 	if testing.Short() {
 		t.Skip("-short: builds a binary for each driver")
 	}
@@ -257,6 +256,7 @@ func TestDoorHostView(t *testing.T) {
 
 // TestDoorPolicy: what the machine's owner does not let jobs name is refused whoever asks, and what may be looked at is not written to.
 func TestDoorPolicy(t *testing.T) {
+	able.Need(t, able.Root, able.Containers)
 	if missing := Busybox(); missing != "" || testing.Short() {
 		t.Skip("-short, or " + missing)
 	}
