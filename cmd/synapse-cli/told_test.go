@@ -20,7 +20,8 @@ func TestToldAsItIs(t *testing.T) {
 	cli(f.address, "cancel", "j1", "j2").wants(t, 0, "Job j1 is over already: cancelled\nJob j2 is being cancelled\n", "")
 	cli(f.address, "uncordon", "nosuch", "n8", "none", "n9").wants(t, exitNotFound, "Machine n8 open again\nMachine n9 open again\n", "there is no machine \"none\"\nsynapse-cli: there is no machine \"nosuch\"")
 	for args, want := range map[string]string{
-		"pu": "did you mean `synapse-cli up`?", "ps": "`synapse-cli --help` shows how", "get jbos": "did you mean `synapse-cli get jobs`?",
+		"pu": "did you mean `synapse-cli up`?", "ps": "did you mean `synapse-cli get jobs`?",
+		"get jbos": "did you mean `synapse-cli get jobs`?",
 		"get nods": "did you mean `synapse-cli get nodes`?", "explain a b": "synapse-cli explain takes one job, and 2 are named",
 	} {
 		r := cli(f.address, strings.Fields(args)...)
