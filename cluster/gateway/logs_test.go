@@ -150,6 +150,9 @@ func TestReadLogsInPages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if p.Notice != "" {
+				t.Fatalf("after %d bytes: %s", all.Len(), p.Notice)
+			}
 			if !strings.HasSuffix(string(p.Data), "\n") && !strings.HasSuffix(string(p.Data), "yyyy") {
 				t.Errorf("a part ends within a line: …%q", p.Data[len(p.Data)-20:])
 			}
