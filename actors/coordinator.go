@@ -42,6 +42,7 @@ type attemptPlan struct {
 	Token   topology.Token
 	Run     int32
 	Spec    *messages.JobSpec
+	UID     uint32 // of its tasks; 0: none was given
 	Targets []Target
 	// Resumed holds COMMIT when an earlier leader wrote it; members with evidence
 	// of their end on disk are not among the Targets.

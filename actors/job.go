@@ -230,7 +230,9 @@ func (j *Job) settleIn(ctx actor.Context) {
 // resume makes a Coordinator for an attempt that an earlier leader committed. A
 // member with its end on disk is neither sent Commit nor missed.
 func (j *Job) resume(ctx actor.Context) {
-	plan := attemptPlan{Job: j.id, Token: messages.FromToken(j.att.Token), Run: j.att.Run, Spec: j.rec.Spec, Resumed: j.att}
+	plan := attemptPlan{
+		Job: j.id, Token: messages.FromToken(j.att.Token), Run: j.att.Run, Spec: j.rec.Spec, UID: j.rec.Uid, Resumed: j.att,
+	}
 	at := map[string]int{}
 	for _, p := range j.att.Places {
 		if p.Exit != nil {
@@ -302,7 +304,9 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 		}
 		s.machineID, s.incarnation, s.up = t.MachineID, t.Incarnation, true
 	}
-	j.coordinate(ctx, attemptPlan{Job: j.id, Token: m.Token, Run: j.rec.Runs + 1, Spec: j.rec.Spec, Targets: m.Targets})
+	j.coordinate(ctx, attemptPlan{
+		Job: j.id, Token: m.Token, Run: j.rec.Runs + 1, Spec: j.rec.Spec, UID: j.rec.Uid, Targets: m.Targets,
+	})
 	j.show(ctx)
 }
 

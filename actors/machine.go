@@ -35,6 +35,8 @@ type machine struct {
 	ledger      *messages.LedgerReport
 	reportedAt  Instant // when it came
 	tenants     []*tenant
+	uids        *topology.UIDs // the leader's
+	held        []uint32       // of them, as the newest books say
 
 	benchedFor   time.Duration // the last bench, doubling; zero after a success
 	benchSeq     uint64        // of the one in force; timers of earlier ones are stale
@@ -62,6 +64,7 @@ type tenant struct {
 	version uint64                // of the machine's answer; 0: none yet
 	claimed bool                  // no ledger that would show it has arrived
 	leaving bool                  // nothing of it is left from version on
+	uid     uint32                // of its job, and held for it; 0: none
 }
 
 // pastBootsKept is how many boots of a machine a late Hello is told from: it comes
@@ -91,7 +94,10 @@ func (m *machine) tenant(t topology.Token) *tenant {
 }
 
 func (m *machine) evict(t topology.Token) {
-	m.tenants = slices.DeleteFunc(m.tenants, func(who *tenant) bool { return who.token == t })
+	if who := m.tenant(t); who != nil {
+		m.uids.Release(who.uid)
+		m.tenants = slices.DeleteFunc(m.tenants, func(other *tenant) bool { return other == who })
+	}
 }
 
 // version is of the newest ledger.
@@ -110,10 +116,12 @@ func (m *machine) slice(t topology.Token) *messages.SliceReport {
 // take over a newer ledger: claims that it covers go.
 func (m *machine) report(l *messages.LedgerReport, now Instant) {
 	m.ledger, m.reportedAt = l, now
+	m.holdUIDs(l.Uids)
 	kept := m.tenants[:0]
 	for _, who := range m.tenants {
 		covered := who.version > 0 && l.Version >= who.version
 		if who.leaving && covered {
+			m.uids.Release(who.uid)
 			continue
 		}
 		if covered {
@@ -129,10 +137,12 @@ func (m *machine) report(l *messages.LedgerReport, now Instant) {
 func (m *machine) restart() {
 	kept := m.tenants[:0]
 	for _, who := range m.tenants {
-		if !who.leaving {
-			who.claimed, who.version = false, 0
-			kept = append(kept, who)
+		if who.leaving {
+			m.uids.Release(who.uid)
+			continue
 		}
+		who.claimed, who.version = false, 0
+		kept = append(kept, who)
 	}
 	m.tenants = kept
 }

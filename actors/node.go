@@ -46,6 +46,7 @@ type Node struct {
 
 	disk  nodeDisk
 	pulse nodePulse
+	uids  []uint32 // under which anything lies here, as the launcher said last
 
 	expiryAt Instant // of the timer that is armed; 0: none
 
@@ -127,6 +128,8 @@ func (n *Node) Receive(ctx actor.Context) {
 		n.onGpuFaulted(m)
 	case *messages.GpuRecovered:
 		n.onGpuRecovered(m)
+	case *messages.UidsInUse:
+		n.onUidsInUse(m)
 	case *messages.LogsTask:
 		n.w.Launcher.Tell(m, ctx.Sender()) // a reader's question, answered to the reader: nothing here depends on it
 	case DiskLoaded:
@@ -180,7 +183,8 @@ func (n *Node) now() int64 { return int64(n.p.Clock.Now()) }
 func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, i int, spawned bool) {
 	r := &s.ranks[i]
 	n.newborn = taskWork{
-		key: taskKey{s.page.Token, r.rank}, id: r.id, job: s.page.Job, node: n.w.Node, spec: s.spec, grant: s.grants[i], spawned: spawned,
+		key: taskKey{s.page.Token, r.rank}, id: r.id, job: s.page.Job, node: n.w.Node, spec: s.spec, uid: s.uid,
+		grant: s.grants[i], spawned: spawned,
 	}
 	name := s.page.Token.AppendTo(append(make([]byte, 0, 32), "task-"...))
 	name = strconv.AppendInt(append(name, '-'), int64(r.rank), 10)

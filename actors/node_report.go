@@ -132,6 +132,7 @@ func (n *Node) ledgerReport() *messages.LedgerReport {
 		Version: n.ledger.Version(), Total: messages.ToResources(b.Total), Free: messages.ToResources(b.Free),
 		FreeGpus: n.said.gpus(n.ledger.FreeShares()), Trouble: n.hindered(),
 	}
+	r.Uids = n.uids
 	for _, l := range n.ledger.Slices() {
 		r.Slices = append(r.Slices, n.sliceReport(n.slices[l.Token]))
 	}
@@ -139,6 +140,13 @@ func (n *Node) ledgerReport() *messages.LedgerReport {
 		r.WithdrawnGpus = append(r.WithdrawnGpus, string(id))
 	}
 	return r
+}
+
+// onUidsInUse: the leader gives none of them to another job while anything lies here under it, so
+// that it is told with the books, and before the end of the tasks that it is about.
+func (n *Node) onUidsInUse(m *messages.UidsInUse) {
+	n.uids = m.Uids
+	n.ledger.Touch()
 }
 
 func (n *Node) sliceReport(s *nodeSlice) *messages.SliceReport {

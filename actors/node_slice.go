@@ -20,6 +20,7 @@ type nodeSlice struct {
 	page   *topology.Slice   // the ledger's own, to be read
 	wire   *messages.Token   // its token, as it is told
 	spec   *messages.JobSpec // from Commit on
+	uid    uint32            // of its tasks, likewise; 0: the leader gave none
 	cause  messages.Cause    // of the Stop
 	grace  int64             // of the Stop, in ms
 	start  *messages.Start   // what this incarnation was told to spawn

@@ -71,7 +71,7 @@ func (n *Node) onTaskList(ctx actor.Context, m *messages.TaskList) {
 	} else {
 		n.withdrawAgain()
 	}
-	n.disk.loaded, n.record = true, nil
+	n.disk.loaded, n.record, n.uids = true, nil, m.Uids
 	n.states.become("listed", "adopting")
 	n.stopStrays(ctx, m.Tasks)
 	n.takeUp(ctx, known)
@@ -112,7 +112,7 @@ func (n *Node) enter(known map[taskKey]*messages.TaskEntry) error {
 
 func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[topology.Rank]*messages.Exit) {
 	s := n.newSlice(n.ledger.Slice(l.Token))
-	s.spec, s.cause = r.Spec, r.Cause
+	s.spec, s.uid, s.cause = r.Spec, r.Uid, r.Cause
 	s.grace = graceOf(r.Spec, n.p.Constants).Milliseconds()
 	for i := range s.ranks {
 		s.ranks[i].exit, s.ranks[i].ended = exits[s.ranks[i].rank], n.p.Clock.Now()

@@ -41,6 +41,7 @@ type Scheduler struct {
 	tokens    uint64 // the counter in the tokens of this epoch
 	lives     uint64 // counts Job actors, so that their writes can be told apart
 	arrival   uint64
+	uids      *topology.UIDs
 	tickets   uint64
 	planDue   bool              // a pass is asked for
 	wakeAt    Instant           // when a waiting job's patience ends and a timer is set for it
@@ -67,7 +68,8 @@ type livingJob struct {
 	waits   *waits              // its wish to be planned, while it is withheld
 	remakes bool
 
-	withheld int // machines with a later run of it than the store knows
+	withheld int    // machines with a later run of it than the store knows
+	uid      uint32 // of its tasks, and held for it; 0: it names a user, or was given none
 }
 
 // requestKey names a client's request.
@@ -102,7 +104,7 @@ func newScheduler(p *Ports) actor.Actor {
 		fabric: topology.NewFabric(p.Leader.Levels), queue: policy.NewQueue(),
 		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
 		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
-		damaged:   map[topology.JobID]*damagedJob{},
+		damaged: map[topology.JobID]*damagedJob{}, uids: topology.NewUIDs(p.Leader.UIDs),
 		greetings: newGreetings(), behind: newBehind(),
 	}
 }
@@ -263,7 +265,10 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m Loaded) {
 
 // adopt takes up a job from disk.
 func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts []*messages.AttemptRecord) {
-	e := &livingJob{id: topology.JobID(rec.Id), key: requestKey{rec.Owner.GetName(), rec.RequestId}, hash: rec.RequestHash, rec: rec}
+	e := &livingJob{
+		id: topology.JobID(rec.Id), key: requestKey{rec.Owner.GetName(), rec.RequestId}, hash: rec.RequestHash, rec: rec, uid: rec.Uid,
+	}
+	s.uids.Hold(e.uid)
 	s.owners.see(e.key.owner)
 	s.jobs[e.id] = e
 	if rec.RequestId != "" {
@@ -396,6 +401,7 @@ func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
 	delete(s.jobs, m.Job)
 	delete(s.requests, e.key)
 	s.queue.Remove(m.Job)
+	s.freeUID(e)
 	ctx.Stop(e.pid)
 }
 

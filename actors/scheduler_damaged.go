@@ -26,6 +26,7 @@ import (
 type damagedJob struct {
 	Damaged
 	dropping bool         // its end is on the way to the disk
+	uid      uint32       // held for it, where it is known: what it has on machines goes on under it
 	askers   []*actor.PID // to be told then
 }
 
@@ -107,6 +108,7 @@ func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w Written) {
 	outcome := &messages.Outcome{Code: messages.Code_CODE_OK}
 	if w.Verdict == Done {
 		delete(s.damaged, d.Job)
+		s.uids.Release(d.uid)
 		ctx.Send(s.peers.mirror, JobShown{&messages.JobStatus{
 			Record: &messages.JobRecord{
 				Id: string(d.Job), Owner: &messages.Principal{Name: d.Owner}, State: messages.JobState_JOB_STATE_CANCELLED,
@@ -146,4 +148,5 @@ func (s *Scheduler) breakDown(ctx actor.Context, e *livingJob, what string) {
 	}
 	s.queue.Remove(e.id)
 	s.setJobAside(ctx, Damaged{Job: e.id, Owner: e.key.owner, What: what})
+	s.damaged[e.id].uid = e.uid
 }

@@ -33,6 +33,10 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 		ctx.Respond(no)
 		return
 	}
+	if no := s.noUID(m.Spec); no != nil {
+		ctx.Respond(no)
+		return
+	}
 	s.write(ctx, m, key, hash)
 }
 
@@ -68,6 +72,9 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	if no == nil && !m.AllowInfeasible {
 		no = s.infeasible(m.Spec)
 	}
+	if no == nil {
+		no = s.noUID(m.Spec)
+	}
 	if no != nil {
 		ctx.Respond(&messages.DryRunReply{Outcome: no.Outcome})
 		return
@@ -84,13 +91,14 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 
 // write makes a fresh job durable. Until it is, nobody hears of it.
 func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, key requestKey, hash []byte) {
-	s.arrival++
 	s.lives++
 	e := &livingJob{id: s.p.Leader.NewJobID(), key: key, hash: hash}
+	s.giveUID(e, m.Spec)
 	e.rec = &messages.JobRecord{
 		Id: string(e.id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Leader.Epoch, Counter: s.lives << 32},
 		Spec: m.Spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,
 		SubmittedUnixMs: s.p.Clock.WallMs(), Arrival: s.arrival, State: messages.JobState_JOB_STATE_QUEUED,
+		Uid: e.uid,
 	}
 	s.jobs[e.id] = e
 	s.owners.see(key.owner)
@@ -165,6 +173,7 @@ func (s *Scheduler) answerRepeated(ctx actor.Context, e *livingJob, m Found) {
 // drop forgets a submit that did not become a job.
 func (s *Scheduler) drop(ctx actor.Context, e *livingJob, reply *messages.SubmitReply) {
 	delete(s.jobs, e.id)
+	s.freeUID(e)
 	if s.requests[e.key] == e {
 		delete(s.requests, e.key)
 	}

@@ -42,7 +42,7 @@ func (s *Scheduler) expectMachine(ctx actor.Context, rec *messages.NodeRecord) {
 func (s *Scheduler) machine(id topology.NodeID) *machine {
 	m := s.machines[id]
 	if m == nil {
-		m = &machine{id: id, halted: s.halted()}
+		m = &machine{id: id, halted: s.halted(), uids: s.uids}
 		s.machines[id] = m
 		s.order = append(s.order, m)
 	}
@@ -418,7 +418,8 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 		ctx.Send(m.rack, expel{m.id})
 	}
 	s.fabric.Remove(m.id)
-	m.up, m.everUp, m.incarnation, m.ledger, m.tenants, m.obeys, m.untruth = false, true, nil, nil, nil, 0, ""
+	m.letGo()
+	m.up, m.everUp, m.incarnation, m.ledger, m.obeys, m.untruth = false, true, nil, nil, 0, ""
 	m.pardon()
 	s.acquit(ctx, m)
 	s.recant(m)

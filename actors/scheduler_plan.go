@@ -90,6 +90,10 @@ func (s *Scheduler) lodge(m *machine, t topology.Token, job topology.JobID, amou
 	if who == nil {
 		who = &tenant{token: t, job: job, claimed: claimed}
 		who.amounts = who.one[:0]
+		if e := s.jobs[job]; e != nil { // of one that is damaged the machine says it
+			who.uid = e.uid
+			s.uids.Hold(who.uid)
+		}
 		m.tenants = append(m.tenants, who)
 	}
 	who.amounts = append(who.amounts, amount)

@@ -45,6 +45,9 @@ func (s *Scheduler) Overdue(id topology.NodeID) (n int) {
 	return n
 }
 
+// HoldsUID reports whether a uid will not be given to the next job.
+func (s *Scheduler) HoldsUID(uid uint32) bool { return s.uids.Holds(uid) }
+
 // Requests counts the requests that the leader remembers.
 func (s *Scheduler) Requests() int { return len(s.requests) }
 

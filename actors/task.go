@@ -31,6 +31,7 @@ type taskWork struct {
 	job   topology.JobID
 	node  topology.NodeID
 	spec  *messages.JobSpec
+	uid   uint32 // to run it as; 0: the leader gave none
 	grant *messages.Grant
 	// spawned: an earlier agent told the launcher to start it.
 	spawned bool
@@ -144,7 +145,9 @@ func (t *Task) onPrepare(ctx actor.Context) {
 		return
 	}
 	t.states.become("prepare", "preparing")
-	t.ask(ctx, &messages.PrepareTask{Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Grant: t.work.grant})
+	t.ask(ctx, &messages.PrepareTask{
+		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Uid: t.work.uid, Grant: t.work.grant,
+	})
 }
 
 func (t *Task) onPrepared(ctx actor.Context) {
@@ -163,7 +166,7 @@ func (t *Task) onStart(ctx actor.Context, m taskStart) {
 	t.spawned = true
 	t.p.Log.Info("STARTING CONTAINER: JobID=%s, Image=%s", t.work.job, t.work.spec.GetImage())
 	t.ask(ctx, &messages.StartTask{
-		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Grant: t.work.grant,
+		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Uid: t.work.uid, Grant: t.work.grant,
 		Rendezvous: m.Start.GetRendezvous(), JobName: m.Start.GetJobName(), Run: m.Start.GetRun(), Node: string(t.work.node),
 	})
 }

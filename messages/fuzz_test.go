@@ -111,6 +111,8 @@ func scalar(f protoreflect.FieldDescriptor) protoreflect.Value {
 		return protoreflect.ValueOfInt64(1)
 	case protoreflect.Uint64Kind:
 		return protoreflect.ValueOfUint64(1)
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(1)
 	}
 	panic("no scalar of kind " + f.Kind().String())
 }
@@ -120,7 +122,7 @@ func TestNothingIsRefusedWithoutAPanic(t *testing.T) {
 	for _, m := range validated(t) {
 		empty := m.New().Interface().(validator)
 		if err := empty.Validate(); err == nil && !proto.Equal(empty, &ListTasks{}) && !proto.Equal(empty, &TaskList{}) &&
-			!proto.Equal(empty, &KeepTasks{}) && !proto.Equal(empty, &LedgerRecord{}) && !proto.Equal(empty, &Unwatch{}) {
+			!proto.Equal(empty, &KeepTasks{}) && !proto.Equal(empty, &UidsInUse{}) && !proto.Equal(empty, &LedgerRecord{}) && !proto.Equal(empty, &Unwatch{}) {
 			t.Errorf("an empty %s passes", m.Descriptor().Name())
 		}
 		none := reflect.Zero(reflect.TypeOf(empty)).Interface().(validator)

@@ -956,6 +956,7 @@ type Commit struct {
 	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
 	Spec          *JobSpec               `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	Members       []*Member              `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
+	Uid           uint32                 `protobuf:"varint,4,opt,name=uid,proto3" json:"uid,omitempty"` // as in the job's record
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1009,6 +1010,13 @@ func (x *Commit) GetMembers() []*Member {
 		return x.Members
 	}
 	return nil
+}
+
+func (x *Commit) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
 }
 
 type Committed struct {
@@ -2009,7 +2017,8 @@ type LedgerReport struct {
 	FreeGpus      []*GpuShare            `protobuf:"bytes,4,rep,name=free_gpus,json=freeGpus,proto3" json:"free_gpus,omitempty"` // only devices with something free
 	Slices        []*SliceReport         `protobuf:"bytes,5,rep,name=slices,proto3" json:"slices,omitempty"`
 	WithdrawnGpus []string               `protobuf:"bytes,6,rep,name=withdrawn_gpus,json=withdrawnGpus,proto3" json:"withdrawn_gpus,omitempty"`
-	Trouble       string                 `protobuf:"bytes,7,opt,name=trouble,proto3" json:"trouble,omitempty"` // why the machine cannot take work (its disk, say); empty: none
+	Trouble       string                 `protobuf:"bytes,7,opt,name=trouble,proto3" json:"trouble,omitempty"`   // why the machine cannot take work (its disk, say); empty: none
+	Uids          []uint32               `protobuf:"varint,8,rep,packed,name=uids,proto3" json:"uids,omitempty"` // of those that leaders give: under which anything lies on the machine, in order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2091,6 +2100,13 @@ func (x *LedgerReport) GetTrouble() string {
 		return x.Trouble
 	}
 	return ""
+}
+
+func (x *LedgerReport) GetUids() []uint32 {
+	if x != nil {
+		return x.Uids
+	}
+	return nil
 }
 
 // LedgerRecord is what a machine keeps on its own disk.
@@ -2182,6 +2198,7 @@ type SliceRecord struct {
 	RendezvousPort int32                  `protobuf:"varint,6,opt,name=rendezvous_port,json=rendezvousPort,proto3" json:"rendezvous_port,omitempty"`
 	Spec           *JobSpec               `protobuf:"bytes,7,opt,name=spec,proto3" json:"spec,omitempty"`
 	Cause          Cause                  `protobuf:"varint,8,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"` // of the Stop, while stopping
+	Uid            uint32                 `protobuf:"varint,9,opt,name=uid,proto3" json:"uid,omitempty"`                           // as in Commit
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2272,6 +2289,13 @@ func (x *SliceRecord) GetCause() Cause {
 	return Cause_CAUSE_UNSPECIFIED
 }
 
+func (x *SliceRecord) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
+}
+
 var File_messages_gang_proto protoreflect.FileDescriptor
 
 const file_messages_gang_proto_rawDesc = "" +
@@ -2321,11 +2345,12 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05Abort\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"5\n" +
 	"\aAborted\x12*\n" +
-	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\x88\x01\n" +
+	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\x9a\x01\n" +
 	"\x06Commit\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12'\n" +
 	"\x04spec\x18\x02 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12,\n" +
-	"\amembers\x18\x03 \x03(\v2\x12.synapse.v1.MemberR\amembers\"7\n" +
+	"\amembers\x18\x03 \x03(\v2\x12.synapse.v1.MemberR\amembers\x12\x10\n" +
+	"\x03uid\x18\x04 \x01(\rR\x03uid\"7\n" +
 	"\tCommitted\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"6\n" +
 	"\bPrepared\x12*\n" +
@@ -2402,7 +2427,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\rexpires_in_ms\x18\a \x01(\x03R\vexpiresInMs\x12\x15\n" +
 	"\x06ran_ms\x18\b \x01(\x03R\x05ranMs\x12 \n" +
 	"\fexit_ages_ms\x18\t \x03(\x03R\n" +
-	"exitAgesMs\"\xa5\x02\n" +
+	"exitAgesMs\"\xb9\x02\n" +
 	"\fLedgerReport\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12+\n" +
 	"\x05total\x18\x02 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12)\n" +
@@ -2410,14 +2435,15 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\tfree_gpus\x18\x04 \x03(\v2\x14.synapse.v1.GpuShareR\bfreeGpus\x12/\n" +
 	"\x06slices\x18\x05 \x03(\v2\x17.synapse.v1.SliceReportR\x06slices\x12%\n" +
 	"\x0ewithdrawn_gpus\x18\x06 \x03(\tR\rwithdrawnGpus\x12\x18\n" +
-	"\atrouble\x18\a \x01(\tR\atrouble\"\xb4\x01\n" +
+	"\atrouble\x18\a \x01(\tR\atrouble\x12\x12\n" +
+	"\x04uids\x18\b \x03(\rR\x04uids\"\xb4\x01\n" +
 	"\fLedgerRecord\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12/\n" +
 	"\x06slices\x18\x02 \x03(\v2\x17.synapse.v1.SliceRecordR\x06slices\x12%\n" +
 	"\x0ewithdrawn_gpus\x18\x03 \x03(\tR\rwithdrawnGpus\x12\x17\n" +
 	"\aboot_id\x18\x04 \x01(\tR\x06bootId\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\xc4\x02\n" +
+	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\xd6\x02\n" +
 	"\vSliceRecord\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +
@@ -2426,7 +2452,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05exits\x18\x05 \x03(\v2\x10.synapse.v1.ExitR\x05exits\x12'\n" +
 	"\x0frendezvous_port\x18\x06 \x01(\x05R\x0erendezvousPort\x12'\n" +
 	"\x04spec\x18\a \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12'\n" +
-	"\x05cause\x18\b \x01(\x0e2\x11.synapse.v1.CauseR\x05cause*\xd4\x01\n" +
+	"\x05cause\x18\b \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x10\n" +
+	"\x03uid\x18\t \x01(\rR\x03uid*\xd4\x01\n" +
 	"\rRefusalReason\x12\x1e\n" +
 	"\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REFUSAL_REASON_SHORTAGE\x10\x01\x12\x17\n" +

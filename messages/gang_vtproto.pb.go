@@ -605,6 +605,11 @@ func (m *Commit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Uid != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Uid))
+		i--
+		dAtA[i] = 0x20
+	}
 	if len(m.Members) > 0 {
 		for iNdEx := len(m.Members) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Members[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -1611,6 +1616,26 @@ func (m *LedgerReport) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Uids) > 0 {
+		var pksize2 int
+		for _, num := range m.Uids {
+			pksize2 += protohelpers.SizeOfVarint(uint64(num))
+		}
+		i -= pksize2
+		j1 := i
+		for _, num := range m.Uids {
+			for num >= 1<<7 {
+				dAtA[j1] = uint8(uint64(num)&0x7f | 0x80)
+				num >>= 7
+				j1++
+			}
+			dAtA[j1] = uint8(num)
+			j1++
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
+		i--
+		dAtA[i] = 0x42
+	}
 	if len(m.Trouble) > 0 {
 		i -= len(m.Trouble)
 		copy(dAtA[i:], m.Trouble)
@@ -1781,6 +1806,11 @@ func (m *SliceRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Uid != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Uid))
+		i--
+		dAtA[i] = 0x48
 	}
 	if m.Cause != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Cause))
@@ -2085,6 +2115,9 @@ func (m *Commit) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.Uid != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Uid))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -2490,6 +2523,13 @@ func (m *LedgerReport) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if len(m.Uids) > 0 {
+		l = 0
+		for _, e := range m.Uids {
+			l += protohelpers.SizeOfVarint(uint64(e))
+		}
+		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2565,6 +2605,9 @@ func (m *SliceRecord) SizeVT() (n int) {
 	}
 	if m.Cause != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Cause))
+	}
+	if m.Uid != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Uid))
 	}
 	n += len(m.unknownFields)
 	return n

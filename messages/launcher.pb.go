@@ -84,6 +84,7 @@ type PrepareTask struct {
 	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
 	Spec          *JobSpec               `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	Grant         *Grant                 `protobuf:"bytes,4,opt,name=grant,proto3" json:"grant,omitempty"`
+	Uid           uint32                 `protobuf:"varint,5,opt,name=uid,proto3" json:"uid,omitempty"` // to run it as, where its spec names no user; 0: as the machine does without one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -146,6 +147,13 @@ func (x *PrepareTask) GetGrant() *Grant {
 	return nil
 }
 
+func (x *PrepareTask) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
+}
+
 type TaskPrepared struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -202,6 +210,7 @@ type StartTask struct {
 	JobName       string                 `protobuf:"bytes,6,opt,name=job_name,json=jobName,proto3" json:"job_name,omitempty"`
 	Run           int32                  `protobuf:"varint,7,opt,name=run,proto3" json:"run,omitempty"`
 	Node          string                 `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`
+	Uid           uint32                 `protobuf:"varint,9,opt,name=uid,proto3" json:"uid,omitempty"` // as in PrepareTask
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -290,6 +299,13 @@ func (x *StartTask) GetNode() string {
 		return x.Node
 	}
 	return ""
+}
+
+func (x *StartTask) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
 }
 
 type TaskStarted struct {
@@ -974,6 +990,7 @@ func (x *TaskEntry) GetStop() *StopSpec {
 type TaskList struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tasks         []*TaskEntry           `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Uids          []uint32               `protobuf:"varint,2,rep,packed,name=uids,proto3" json:"uids,omitempty"` // as in UidsInUse
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1015,6 +1032,59 @@ func (x *TaskList) GetTasks() []*TaskEntry {
 	return nil
 }
 
+func (x *TaskList) GetUids() []uint32 {
+	if x != nil {
+		return x.Uids
+	}
+	return nil
+}
+
+// launcher → Node, whenever they have changed: the uids, of those that leaders give, under which anything
+// lies here: tasks that are not forgotten, and what is kept of others. In order.
+type UidsInUse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uids          []uint32               `protobuf:"varint,1,rep,packed,name=uids,proto3" json:"uids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UidsInUse) Reset() {
+	*x = UidsInUse{}
+	mi := &file_messages_launcher_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UidsInUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UidsInUse) ProtoMessage() {}
+
+func (x *UidsInUse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_launcher_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UidsInUse.ProtoReflect.Descriptor instead.
+func (*UidsInUse) Descriptor() ([]byte, []int) {
+	return file_messages_launcher_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *UidsInUse) GetUids() []uint32 {
+	if x != nil {
+		return x.Uids
+	}
+	return nil
+}
+
 // Node → launcher with every acknowledged heartbeat: supervisors count
 // stopWhenLost from the moment that heartbeat was sent.
 type KeepTasks struct {
@@ -1026,7 +1096,7 @@ type KeepTasks struct {
 
 func (x *KeepTasks) Reset() {
 	*x = KeepTasks{}
-	mi := &file_messages_launcher_proto_msgTypes[17]
+	mi := &file_messages_launcher_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1108,7 @@ func (x *KeepTasks) String() string {
 func (*KeepTasks) ProtoMessage() {}
 
 func (x *KeepTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[17]
+	mi := &file_messages_launcher_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1121,7 @@ func (x *KeepTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepTasks.ProtoReflect.Descriptor instead.
 func (*KeepTasks) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{17}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *KeepTasks) GetHeardNs() int64 {
@@ -1072,7 +1142,7 @@ type GpuFaulted struct {
 
 func (x *GpuFaulted) Reset() {
 	*x = GpuFaulted{}
-	mi := &file_messages_launcher_proto_msgTypes[18]
+	mi := &file_messages_launcher_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1154,7 @@ func (x *GpuFaulted) String() string {
 func (*GpuFaulted) ProtoMessage() {}
 
 func (x *GpuFaulted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[18]
+	mi := &file_messages_launcher_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1167,7 @@ func (x *GpuFaulted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFaulted.ProtoReflect.Descriptor instead.
 func (*GpuFaulted) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{18}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GpuFaulted) GetGpuId() string {
@@ -1125,7 +1195,7 @@ type GpuRecovered struct {
 
 func (x *GpuRecovered) Reset() {
 	*x = GpuRecovered{}
-	mi := &file_messages_launcher_proto_msgTypes[19]
+	mi := &file_messages_launcher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1207,7 @@ func (x *GpuRecovered) String() string {
 func (*GpuRecovered) ProtoMessage() {}
 
 func (x *GpuRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[19]
+	mi := &file_messages_launcher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1220,7 @@ func (x *GpuRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuRecovered.ProtoReflect.Descriptor instead.
 func (*GpuRecovered) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{19}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GpuRecovered) GetGpuId() string {
@@ -1168,14 +1238,15 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"synapse.v1\x1a\x14messages/names.proto\x1a\x12messages/job.proto\x1a\x13messages/gang.proto\"E\n" +
 	"\x06TaskId\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x12\n" +
-	"\x04rank\x18\x02 \x01(\x05R\x04rank\"\x95\x01\n" +
+	"\x04rank\x18\x02 \x01(\x05R\x04rank\"\xa7\x01\n" +
 	"\vPrepareTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12'\n" +
 	"\x04spec\x18\x03 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12'\n" +
-	"\x05grant\x18\x04 \x01(\v2\x11.synapse.v1.GrantR\x05grant\"2\n" +
+	"\x05grant\x18\x04 \x01(\v2\x11.synapse.v1.GrantR\x05grant\x12\x10\n" +
+	"\x03uid\x18\x05 \x01(\rR\x03uid\"2\n" +
 	"\fTaskPrepared\x12\"\n" +
-	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\"\x8c\x02\n" +
+	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\"\x9e\x02\n" +
 	"\tStartTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12'\n" +
@@ -1186,7 +1257,8 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"rendezvous\x12\x19\n" +
 	"\bjob_name\x18\x06 \x01(\tR\ajobName\x12\x10\n" +
 	"\x03run\x18\a \x01(\x05R\x03run\x12\x12\n" +
-	"\x04node\x18\b \x01(\tR\x04node\"P\n" +
+	"\x04node\x18\b \x01(\tR\x04node\x12\x10\n" +
+	"\x03uid\x18\t \x01(\rR\x03uid\"P\n" +
 	"\vTaskStarted\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1232,9 +1304,12 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\bprepared\x18\x02 \x01(\bR\bprepared\x12\x18\n" +
 	"\astarted\x18\x03 \x01(\bR\astarted\x12$\n" +
 	"\x04exit\x18\x04 \x01(\v2\x10.synapse.v1.ExitR\x04exit\x12(\n" +
-	"\x04stop\x18\x05 \x01(\v2\x14.synapse.v1.StopSpecR\x04stop\"7\n" +
+	"\x04stop\x18\x05 \x01(\v2\x14.synapse.v1.StopSpecR\x04stop\"K\n" +
 	"\bTaskList\x12+\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x15.synapse.v1.TaskEntryR\x05tasks\"&\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x15.synapse.v1.TaskEntryR\x05tasks\x12\x12\n" +
+	"\x04uids\x18\x02 \x03(\rR\x04uids\"\x1f\n" +
+	"\tUidsInUse\x12\x12\n" +
+	"\x04uids\x18\x01 \x03(\rR\x04uids\"&\n" +
 	"\tKeepTasks\x12\x19\n" +
 	"\bheard_ns\x18\x01 \x01(\x03R\aheardNs\";\n" +
 	"\n" +
@@ -1256,7 +1331,7 @@ func file_messages_launcher_proto_rawDescGZIP() []byte {
 	return file_messages_launcher_proto_rawDescData
 }
 
-var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_messages_launcher_proto_goTypes = []any{
 	(*TaskId)(nil),       // 0: synapse.v1.TaskId
 	(*PrepareTask)(nil),  // 1: synapse.v1.PrepareTask
@@ -1275,29 +1350,30 @@ var file_messages_launcher_proto_goTypes = []any{
 	(*ListTasks)(nil),    // 14: synapse.v1.ListTasks
 	(*TaskEntry)(nil),    // 15: synapse.v1.TaskEntry
 	(*TaskList)(nil),     // 16: synapse.v1.TaskList
-	(*KeepTasks)(nil),    // 17: synapse.v1.KeepTasks
-	(*GpuFaulted)(nil),   // 18: synapse.v1.GpuFaulted
-	(*GpuRecovered)(nil), // 19: synapse.v1.GpuRecovered
-	(*Token)(nil),        // 20: synapse.v1.Token
-	(*JobSpec)(nil),      // 21: synapse.v1.JobSpec
-	(*Grant)(nil),        // 22: synapse.v1.Grant
-	(*Rendezvous)(nil),   // 23: synapse.v1.Rendezvous
-	(*Exit)(nil),         // 24: synapse.v1.Exit
-	(*StopSpec)(nil),     // 25: synapse.v1.StopSpec
+	(*UidsInUse)(nil),    // 17: synapse.v1.UidsInUse
+	(*KeepTasks)(nil),    // 18: synapse.v1.KeepTasks
+	(*GpuFaulted)(nil),   // 19: synapse.v1.GpuFaulted
+	(*GpuRecovered)(nil), // 20: synapse.v1.GpuRecovered
+	(*Token)(nil),        // 21: synapse.v1.Token
+	(*JobSpec)(nil),      // 22: synapse.v1.JobSpec
+	(*Grant)(nil),        // 23: synapse.v1.Grant
+	(*Rendezvous)(nil),   // 24: synapse.v1.Rendezvous
+	(*Exit)(nil),         // 25: synapse.v1.Exit
+	(*StopSpec)(nil),     // 26: synapse.v1.StopSpec
 }
 var file_messages_launcher_proto_depIdxs = []int32{
-	20, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
+	21, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
 	0,  // 1: synapse.v1.PrepareTask.id:type_name -> synapse.v1.TaskId
-	21, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
-	22, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
+	22, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
+	23, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
 	0,  // 4: synapse.v1.TaskPrepared.id:type_name -> synapse.v1.TaskId
 	0,  // 5: synapse.v1.StartTask.id:type_name -> synapse.v1.TaskId
-	21, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
-	22, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
-	23, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
+	22, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
+	23, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
+	24, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
 	0,  // 9: synapse.v1.TaskStarted.id:type_name -> synapse.v1.TaskId
 	0,  // 10: synapse.v1.TaskGone.id:type_name -> synapse.v1.TaskId
-	24, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
+	25, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
 	0,  // 12: synapse.v1.AdoptTask.id:type_name -> synapse.v1.TaskId
 	0,  // 13: synapse.v1.SignalTask.id:type_name -> synapse.v1.TaskId
 	0,  // 14: synapse.v1.StopTask.id:type_name -> synapse.v1.TaskId
@@ -1307,8 +1383,8 @@ var file_messages_launcher_proto_depIdxs = []int32{
 	0,  // 18: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
 	0,  // 19: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
 	0,  // 20: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
-	24, // 21: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
-	25, // 22: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
+	25, // 21: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
+	26, // 22: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
 	15, // 23: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
 	24, // [24:24] is the sub-list for method output_type
 	24, // [24:24] is the sub-list for method input_type
@@ -1331,7 +1407,7 @@ func file_messages_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_launcher_proto_rawDesc), len(file_messages_launcher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

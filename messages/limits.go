@@ -49,6 +49,8 @@ const (
 	MaxMilliGPU    = 1_000_000
 	// MaxSlices bounds what a machine's books hold, what has ended and waits for Forget among it.
 	MaxSlices = 65_536
+	// MaxUIDs bounds the uids under which anything lies on a machine: its slices' and those of what it keeps.
+	MaxUIDs = 16_384
 	// MaxPlaceLevels bounds the levels of the fabric.
 	MaxPlaceLevels = 16
 

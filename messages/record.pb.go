@@ -173,6 +173,7 @@ type JobRecord struct {
 	RanMs           int64                  `protobuf:"varint,22,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                                // for how long its tasks ran, in all attempts that are over
 	PrepareFailedOn []string               `protobuf:"bytes,23,rep,name=prepare_failed_on,json=prepareFailedOn,proto3" json:"prepare_failed_on,omitempty"` // machines of prepare_failures, two at most: more prove no more
 	Changed         *Deed                  `protobuf:"bytes,24,opt,name=changed,proto3" json:"changed,omitempty"`                                          // the last change of its priority or time limit, which are in spec
+	Uid             uint32                 `protobuf:"varint,25,opt,name=uid,proto3" json:"uid,omitempty"`                                                 // of its tasks on every machine, where its spec names no user; 0: none was given
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -373,6 +374,13 @@ func (x *JobRecord) GetChanged() *Deed {
 		return x.Changed
 	}
 	return nil
+}
+
+func (x *JobRecord) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
 }
 
 // Place is one rank's machine in an attempt.
@@ -797,7 +805,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x02by\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\x02by\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xef\x06\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x81\a\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -825,7 +833,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x10prepare_failures\x18\x15 \x01(\x05R\x0fprepareFailures\x12\x15\n" +
 	"\x06ran_ms\x18\x16 \x01(\x03R\x05ranMs\x12*\n" +
 	"\x11prepare_failed_on\x18\x17 \x03(\tR\x0fprepareFailedOn\x12*\n" +
-	"\achanged\x18\x18 \x01(\v2\x10.synapse.v1.DeedR\achanged\"\xb7\x01\n" +
+	"\achanged\x18\x18 \x01(\v2\x10.synapse.v1.DeedR\achanged\x12\x10\n" +
+	"\x03uid\x18\x19 \x01(\rR\x03uid\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +

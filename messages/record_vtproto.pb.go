@@ -101,6 +101,13 @@ func (m *JobRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Uid != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Uid))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xc8
+	}
 	if m.Changed != nil {
 		size, err := m.Changed.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -783,6 +790,9 @@ func (m *JobRecord) SizeVT() (n int) {
 	if m.Changed != nil {
 		l = m.Changed.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Uid != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Uid))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -285,5 +285,8 @@ func (x *LedgerReport) valid() error {
 		between("withdrawn_gpus", int64(len(x.GetWithdrawnGpus())), 0, MaxMilliGPU/1000),
 		unique("withdrawn_gpus", x.GetWithdrawnGpus(), func(id string) string { return id }),
 		text("trouble", x.GetTrouble(), MaxTextBytes),
+		uids(x.GetUids()),
 	)
 }
+
+func uids(list []uint32) error { return between("uids", int64(len(list)), 0, MaxUIDs) }

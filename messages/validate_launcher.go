@@ -114,6 +114,9 @@ func (x *TaskList) Validate() error {
 	)
 }
 
+// Validate refuses more than a machine keeps.
+func (x *UidsInUse) Validate() error { return uids(x.GetUids()) }
+
 // Validate refuses a time before the boot.
 func (x *KeepTasks) Validate() error { return between("heard_ns", x.GetHeardNs(), 0, 1<<62) }
 

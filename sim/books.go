@@ -39,7 +39,7 @@ type jobPage struct {
 type stored struct {
 	proc          *process
 	epoch         uint64
-	decided       instant // when its leader handed it to the Journal; of a write with attempts
+	decided       instant // when its leader handed it to the Journal; of a write with attempts, and of a submit
 	job, jobWas   *messages.JobRecord
 	page          *jobPage
 	attempts      []*messages.AttemptRecord
@@ -93,7 +93,7 @@ func (b *books) write(s *stored, c actors.Change) {
 			return // the same write once more: the store recognised it and did nothing
 		}
 	}
-	if len(c.Attempts) > 0 {
+	if len(c.Attempts) > 0 || c.Job.GetRevision() == 1 {
 		t := messages.FromToken(c.Job.WrittenBy)
 		s.decided = s.proc.drafts[t]
 		delete(s.proc.drafts, t)
@@ -161,7 +161,7 @@ func (b *books) shorten(page *jobPage) {
 	}
 	r := page.record
 	page.record = &messages.JobRecord{Id: r.Id, Revision: r.Revision, WrittenBy: r.WrittenBy, RequestId: r.RequestId, State: r.State,
-		Attempt: r.Attempt, Cancel: r.Cancel, Outcome: r.Outcome, Arrival: r.Arrival, RanMs: r.RanMs}
+		Attempt: r.Attempt, Cancel: r.Cancel, Outcome: r.Outcome, Arrival: r.Arrival, Uid: r.Uid, RanMs: r.RanMs}
 }
 
 // settled tells whether an attempt was committed and all evidence of its end is

@@ -257,6 +257,7 @@ func (h *schedulerHost) lead(p *process, epoch uint64) {
 		Leader: &actors.LeaderPorts{
 			Epoch: epoch, ClusterID: ourCluster, Levels: h.w.draw.Levels,
 			Store: &storePort{h.w.store, p}, Peers: p, AcceptLoss: h.w.loss.accepted, NewJobID: h.w.newJobID,
+			UIDs: h.w.draw.UIDs,
 		},
 	})
 }

@@ -30,6 +30,7 @@ type ask struct {
 	message messages.Message
 	sent    int
 	since   instant
+	full    instant // when a leader said last that there was no room for it; 0: never
 	// answered takes the reply and tells whether it settles the question.
 	answered func(messages.Message) bool
 }
@@ -99,6 +100,10 @@ func (c *client) target() *process {
 func (c *client) receive(path string, from *process, reply messages.Message) {
 	c.w.seen(Event{Kind: Replied, Process: from, Message: reply, Path: path})
 	a := c.asks[path]
+	if r, is := reply.(*messages.SubmitReply); is && a != nil && r.Outcome.GetCode() == messages.Code_CODE_EXHAUSTED {
+		a.full = c.w.engine.now
+		c.w.count("client.exhausted", 1)
+	}
 	if a != nil && a.answered(reply) {
 		delete(c.asks, path)
 	}

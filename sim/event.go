@@ -112,7 +112,7 @@ func newInvariants() []Invariant {
 		newOneOwner(), newBooksBalance(), newBarrier(), newOneDecision(), newTokensGrow(), newEpochsGrow(), newShapeKept(),
 		newAcknowledgedKept(), newIdempotent(), newFreedOnEvidence(), newPromiseKept(), newWholeGangPreemption(), newOwnFacts(),
 		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newFaultlessStay(), newFenceHolds(), newSuccessStays(),
-		newHonestBelieved(),
+		newHonestBelieved(), newOwnUID(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(), newDrainEmpties(), newIdle(),
 	}
 }

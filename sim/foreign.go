@@ -46,7 +46,7 @@ func (w *World) visit(epoch uint64, cluster string) *machine {
 	m.disk.content = actors.EncodeRecord(&messages.LedgerRecord{Epoch: epoch, BootId: m.bootID(), ClusterId: cluster, Slices: []*messages.SliceRecord{{
 		Token: messages.ToToken(key.token), Job: "theirs", State: messages.SliceState_SLICE_STATE_STARTED, Grants: []*messages.Grant{grant}, Spec: spec,
 	}}})
-	t := m.launcher.add(key, "theirs", spec, grant)
+	t := m.launcher.add(key, "theirs", 0, spec, grant)
 	t.state, t.prepared, t.spawned, t.spawnedAt = taskRunning, true, true, w.engine.now
 	m.launcher.used[grant.Gpus[0].GpuId] += topology.WholeGPU
 	w.note(m.proc, "is of another cluster, and follows %d there", epoch)

@@ -31,6 +31,9 @@ func (w *World) submitDrawn(gang bool) {
 	if gang {
 		spec = w.gangSpec()
 	}
+	if len(w.client.jobs)%8 == 3 {
+		spec.User = "ann" // some name who they are
+	}
 	o := w.client.submit(spec)
 	s := w.jobs
 	// People do nothing any more once the run looks whether all is at rest.

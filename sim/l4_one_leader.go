@@ -37,7 +37,9 @@ func (c *oneLeader) Step(w *World, e *Event) {
 		return
 	}
 	for _, path := range sortedKeys(w.client.asks) {
-		if a := w.client.asks[path]; w.engine.now.since(a.since) > 2*time.Minute && w.engine.now.since(w.healedAt) > 2*time.Minute {
+		// That every uid is held is an answer too, until what is kept under them is old.
+		a, now := w.client.asks[path], w.engine.now
+		if now.since(max(a.since, a.full)) > 2*time.Minute && now.since(w.healedAt) > 2*time.Minute {
 			w.violate(c.Name(), "nobody answers %s since %s", describe(a.message), clockFace(a.since))
 			return
 		}

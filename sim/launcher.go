@@ -35,6 +35,7 @@ const (
 type task struct {
 	key       taskKey
 	job       string
+	uid       uint32
 	node      string
 	state     taskState
 	prepared  bool
@@ -68,6 +69,11 @@ type launcher struct {
 	faulted []string         // devices that are broken
 	mended  []string         // devices that were
 	off     bool             // the machine lost its power
+
+	kept     []*keptTask
+	agent    *process // that is told of uids …
+	node     *actor.PID
+	toldUids []uint32 // … and was told of these
 }
 
 func newLauncher(w *World, m *machine) *launcher {
@@ -108,7 +114,9 @@ func (l *launcher) obey(command any, agent *process, to *actor.PID) {
 	case *messages.ForgetTask:
 		l.forget(keyOf(c.Id))
 	case *messages.ListTasks:
-		agent.tell(to, l.list())
+		list := l.list()
+		l.listens(agent, to, list)
+		agent.tell(to, list)
 		l.tellFaults(agent, to)
 		for _, gpu := range l.mended {
 			l.w.engine.after(deviceLook, func() { l.tellMended(gpu) })
@@ -137,8 +145,8 @@ func (l *launcher) known(k taskKey, agent *process, to *actor.PID) *task {
 	return t
 }
 
-func (l *launcher) add(k taskKey, job string, spec *messages.JobSpec, grant *messages.Grant) *task {
-	t := &task{key: k, job: job, grant: grant}
+func (l *launcher) add(k taskKey, job string, uid uint32, spec *messages.JobSpec, grant *messages.Grant) *task {
+	t := &task{key: k, job: job, uid: uid, grant: grant}
 	plan := parseScript(wordsOf(spec))
 	t.deaf, t.saves = plan.deaf, plan.saves
 	t.signal = spec.GetStop().GetSignal()
@@ -149,6 +157,7 @@ func (l *launcher) add(k taskKey, job string, spec *messages.JobSpec, grant *mes
 	}
 	l.tasks[k] = t
 	l.order = append(l.order, t)
+	l.tellUids()
 	return t
 }
 
@@ -158,9 +167,14 @@ func (l *launcher) prepare(c *messages.PrepareTask, agent *process, to *actor.PI
 		l.answer(t)
 		return
 	}
-	t := l.add(k, c.Job, c.Spec, c.Grant)
+	t := l.add(k, c.Job, c.Uid, c.Spec, c.Grant)
 	t.agent, t.to = agent, to
 	switch {
+	case !l.evicts(t):
+		l.later(t, time.Millisecond, func() {
+			const why = "its uid is another job's here"
+			l.failed(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, why, messages.Fault_FAULT_UNKNOWN)
+		})
 	case l.w.fires("prepare-hang"):
 		t.slow = true
 	case l.w.fires("job-wrong"):
@@ -208,7 +222,7 @@ func (l *launcher) start(c *messages.StartTask, agent *process, to *actor.PID) {
 	k := keyOf(c.Id)
 	t := l.known(k, agent, to)
 	if t == nil {
-		t = l.add(k, c.Job, c.Spec, c.Grant)
+		t = l.add(k, c.Job, c.Uid, c.Spec, c.Grant)
 		t.agent, t.to = agent, to
 	}
 	if t.spawned || t.state == taskGone || t.killing {
@@ -379,6 +393,8 @@ func (l *launcher) forget(k taskKey) {
 	}
 	delete(l.tasks, k)
 	l.order = slices.DeleteFunc(l.order, func(o *task) bool { return o == t })
+	l.keeps(t)
+	l.tellUids()
 }
 
 func (l *launcher) list() *messages.TaskList {

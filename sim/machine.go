@@ -64,8 +64,10 @@ func (m *machine) powerOn() {
 	if m.launcher != nil { // a clone's first boot
 		broken = m.launcher.faulted
 	}
+	before := m.launcher
 	m.launcher = newLauncher(m.w, m)
 	m.launcher.faulted = broken
+	m.launcher.inherits(before)
 	m.startAgent()
 }
 

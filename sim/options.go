@@ -11,6 +11,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns what a run is given, and what it draws from its seed.
@@ -41,6 +42,8 @@ type Options struct {
 	LongNames  bool  // machines have addresses as long as they may be
 	// Published is the baseline of the version before this one, where it is not the last that was published.
 	Published string
+	// UIDs are given to jobs of a plain world; the seed draws those of the others.
+	UIDs topology.UIDRange
 	// Unchecked leaves the invariants out, to see what they cost.
 	Unchecked bool
 	// Trace, if any, is told every step; Lines every log line.
@@ -97,14 +100,16 @@ type Draw struct {
 	RosterPart int           // bytes of a gang's list in one message; 0: as in production
 	Queue      int           // messages that may wait to be written to one peer
 	Enough     int           // gangs that must have run
+	UIDs       topology.UIDRange
+	Kept       time.Duration // the most that what is left of a task lies on its machine
 }
 
 // String is the options line of a failing seed.
 func (d Draw) String() string {
 	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d alone=%t file=%t load=%s gangs=%d small=%d longest=%s pace=%s drift=%dppm "+
-		"drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s roster-part=%d queue=%d faults=%s",
+		"drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s roster-part=%d queue=%d uids=%d kept=%s faults=%s",
 		d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers, d.Alone, d.File, d.Load, d.Gangs, d.Small, d.LongestRun,
-		d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, d.Busy, d.RosterPart, d.Queue,
+		d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, d.Busy, d.RosterPart, d.Queue, d.UIDs.Len(), d.Kept,
 		strings.Join(d.Faults, ","))
 }
 
@@ -138,6 +143,7 @@ func draw(o Options, s *source) (Draw, error) {
 	if o.World != "big" && !o.Plain {
 		d.drawFaults(s, o)
 	}
+	d.drawUIDs(s.fork("uids"))
 	if o.Faults != nil {
 		d.Faults = o.Faults
 	}
@@ -147,9 +153,19 @@ func draw(o Options, s *source) (Draw, error) {
 	return d, nil
 }
 
+// drawUIDs chooses a range that goes round: some of its numbers are given again, and now and then all are held.
+func (d *Draw) drawUIDs(s *source) {
+	jobs := d.Gangs + d.Small
+	d.UIDs = topology.UIDRange{First: 2_000_000, Last: 2_999_999}
+	if d.Enough < 10_000 {
+		d.UIDs.Last = d.UIDs.First + uint32(s.span(max(jobs/4, 8), max(jobs, 9)))
+	}
+	d.Kept = s.between(10*time.Second, d.Load/2)
+}
+
 // script leaves everything but the room out.
 func (d *Draw) script(o Options) {
-	d.Gangs, d.Small, d.Enough, d.Faults = 0, 0, 0, nil
+	d.Gangs, d.Small, d.Enough, d.Faults, d.UIDs, d.Kept = 0, 0, 0, nil, o.UIDs, time.Minute
 	if o.PerRack > 0 {
 		d.PerRack = o.PerRack
 	}

@@ -101,18 +101,24 @@ func (p *process) tell(to *actor.PID, message any) {
 func (p *process) draft(message any) {
 	write, is := message.(actors.Write)
 	job := p.w.current
-	if !is || len(write.Change.Attempts) == 0 || job == nil || !p.w.checking {
+	if !is || write.Change.Job == nil || job == nil || !p.w.checking {
 		return
 	}
 	now := p.w.engine.now
+	if p.drafts == nil {
+		p.drafts = map[topology.Token]instant{}
+	}
+	if write.Change.Job.Revision == 1 {
+		p.drafts[messages.FromToken(write.Change.Job.WrittenBy)] = now
+	}
+	if len(write.Change.Attempts) == 0 {
+		return
+	}
 	since := now
 	if job.answered {
 		since = job.drafted
 	}
 	job.drafted = now
-	if p.drafts == nil {
-		p.drafts = map[topology.Token]instant{}
-	}
 	p.drafts[messages.FromToken(write.Change.Job.WrittenBy)] = now
 	p.w.seen(Event{Kind: Drafted, Process: p, Draft: &write.Change, Since: since})
 }

@@ -40,6 +40,12 @@ var keeps = []keep{
 	{"Scheduler.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
 	// How a late Hello of an earlier boot is known: as many as pastBootsKept in actors, of each machine.
 	{"Scheduler.machines.pastBoots", func(_ *bounded, w *World, _ *process) int { return 16 * (len(w.machines) + w.visits) }},
+	// What lies on machines under uids, until it is old: as each said last, and S28 says that it is true.
+	{"Scheduler.machines.held", func(_ *bounded, w *World, _ *process) int {
+		return (len(w.machines) + w.visits) * w.draw.UIDs.Len()
+	}},
+	{"Scheduler.uids.holds", func(_ *bounded, w *World, _ *process) int { return w.draw.UIDs.Len() }},
+	{"Node.uids", func(_ *bounded, w *World, _ *process) int { return w.draw.UIDs.Len() }},
 	// Attempts that are over, for as long as a late order about them may come.
 	{"Node.ledger.tombs.list", (*bounded).ordered},
 }

@@ -286,6 +286,9 @@ func (w *World) Ledger(number int) *topology.Ledger {
 	return nil
 }
 
+// UIDs are those, of the range that leaders give, under which anything lies on a machine.
+func (w *World) UIDs(number int) []uint32 { return w.at(number).launcher.uids() }
+
 // NodeState is a Node's place in its table; "down" while its agent is.
 func (w *World) NodeState(number int) string {
 	if p := w.at(number).proc; p != nil && p.node != nil {

@@ -29,6 +29,7 @@ type World struct {
 	toil      *source // chance in what steps cost
 	luck      *source // chance of the faults
 	jobs      *source // chance in what is submitted
+	kept      *source // chance in how long what is left of tasks lies on machines
 
 	endpoints  map[string]*endpoint
 	machines   []*machine
@@ -99,7 +100,7 @@ func NewWorld(o Options) (*World, error) {
 	}
 	w := &World{
 		opts: o, draw: d, constants: actors.DefaultConstants(), engine: newEngine(seed),
-		net: seed.fork("net"), chance: seed.fork("chance"), crown: seed.fork("crown"), toil: seed.fork("toil"), luck: seed.fork("luck"), jobs: seed.fork("jobs"),
+		net: seed.fork("net"), chance: seed.fork("chance"), crown: seed.fork("crown"), toil: seed.fork("toil"), luck: seed.fork("luck"), jobs: seed.fork("jobs"), kept: seed.fork("kept"),
 		endpoints: map[string]*endpoint{}, counters: map[string]int64{}, edges: map[Taken]int{},
 		running:  map[topology.Token]int{},
 		checking: !o.Unchecked,

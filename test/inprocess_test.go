@@ -159,6 +159,7 @@ func (c *inprocess) lead() {
 			Epoch: epoch, ClusterID: "bench", Levels: []string{"zone", "rack"},
 			Store: store.NewPort(memory, s), Peers: c,
 			NewJobID: func() topology.JobID { c.jobs++; return topology.JobID(fmt.Sprintf("job-%d", c.jobs)) },
+			UIDs:     topology.UIDRange{First: 2_000_000, Last: 2_999_999},
 		},
 	})
 	born(s, actors.SchedulerPath)

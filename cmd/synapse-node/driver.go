@@ -73,19 +73,24 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 	if err != nil {
 		return means{}, err
 	}
+	users := account.Rules{
+		AllowRoot: o.allowRoot, From: o.policy.Users.From, UIDs: o.uids, Unmapped: !account.Mapped(o.uids),
+	}
+	if users.Unmapped && os.Geteuid() == 0 {
+		log.Info("Jobs that name no user share one here: the agent is root of a user namespace without --uids %v", o.uids)
+	}
 	described := container.Options{
-		Binary: found.own, StateDir: filepath.Join(dir, "carapace"), Hide: []string{dir}, Users: account.Rules{AllowRoot: o.allowRoot, From: o.policy.Users.From},
-		Policy: o.policy,
+		Binary: found.own, StateDir: filepath.Join(dir, "carapace"), Hide: []string{dir}, Users: users, Policy: o.policy,
 		Images: container.Stored{Store: images}, Gpus: gpus,
 	}
 	containers, err := container.New(described)
 	if err != nil {
 		return means{}, err
 	}
-	if err := carapace.WritePolicy(described.StateDir, o.policy.String()); err != nil {
+	if err := carapace.WritePolicy(described.StateDir, o.allowed()); err != nil {
 		return means{}, err
 	}
-	log.Info("Jobs may name here: %v", o.policy)
+	log.Info("Jobs may name here: %s", o.allowed())
 	if err := containers.Collect(); err != nil {
 		log.Info("What an earlier agent's containers left cannot be removed yet: %v", err)
 	}
@@ -97,7 +102,8 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 	if found.own != "" && containers.Checked() {
 		m.supervisor[0] = found.own // a third of our own size, once for each task
 	}
-	m.drivers = []launcher.Driver{containers, process.New(process.Options{AllowRoot: o.allowRoot, Policy: o.policy, Hide: []string{dir}, Gpus: gpus})}
+	plain := process.New(process.Options{Users: users, Policy: o.policy, Hide: []string{dir}, Gpus: gpus})
+	m.drivers = []launcher.Driver{containers, plain}
 	if err := o.addOthers(ctx, &m, found, described, containers); err != nil {
 		return m, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/image/layer"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/topology"
 )
 
 func main() {
@@ -56,6 +57,8 @@ func command() *cobra.Command {
 	f.StringVar(&o.carapace, "carapace", "", "the `program` carapace; without it, the one beside this program or in PATH")
 	f.StringVar(&o.ociRuntime, "oci-runtime", "", "the `program` of --driver oci; without it, crun or runc in PATH")
 	f.StringVar(&o.policyFile, "policy", "", "a `file` of root's that says what jobs may name on this machine (see docs/runtime.md)")
+	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
+		"the `first-last` uids that the scheduler may give to jobs which name no user, or none: the same as the scheduler's")
 	f.BoolVar(&o.allowRoot, "allow-root", false, "let tasks that ask for it run as root on this machine")
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
 	return daemon.Command(c, "SYNAPSE_NODE_", o.check, func() error { return serve(o) })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,12 +13,14 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/container"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/machine"
 	"github.com/yi-json/synapse/runtime/oci"
 	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/process"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns what the flags say, and the announcement made of them.
@@ -27,8 +30,9 @@ type options struct {
 	dataDir, id, topology, labels, address string
 	ports, gpuType, memory                 string
 	driver, carapace, ociRuntime           string
-	policyFile                             string
+	policyFile, uidRange                   string
 	policy                                 permit.Policy
+	uids                                   topology.UIDRange
 	gpus, cpus                             int
 	allowRoot, debug                       bool
 	place, selectable                      []*messages.Label
@@ -56,6 +60,12 @@ func (o *options) check() (err error) {
 			return fmt.Errorf("--policy: %w", err)
 		}
 	}
+	if o.uids, err = topology.ParseUIDRange(o.uidRange); err != nil {
+		return fmt.Errorf("--uids: %w", err)
+	}
+	if err := o.checkUIDs(); err != nil {
+		return err
+	}
 	if o.place, err = pairs(o.topology); err != nil {
 		return fmt.Errorf("--topology %q: %w", o.topology, err)
 	}
@@ -80,6 +90,23 @@ func (o *options) check() (err error) {
 		o.portFirst, o.portLast = int(a), int(b)
 	}
 	return nil
+}
+
+// checkUIDs refuses a range that is taken here. An agent that is not root runs no job as another user.
+func (o *options) checkUIDs() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	if err := account.CheckUIDs(o.uids); err != nil {
+		return fmt.Errorf("--uids: jobs that name no user would be somebody here: %w; "+
+			"give the schedulers and all machines another range, or %s", err, topology.NoUIDs)
+	}
+	return nil
+}
+
+// allowed is what is in force of what jobs may name, and who they are that do not.
+func (o *options) allowed() string {
+	return fmt.Sprintf("%v; jobs that name no user have a uid of --uids %v", o.policy, o.uids)
 }
 
 // pairs reads key=value,… in the order given.

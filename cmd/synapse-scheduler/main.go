@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/topology"
 )
 
 func main() { daemon.Main(command()) }
@@ -46,6 +47,8 @@ type options struct {
 	levels                                        []string
 	keepFinished                                  time.Duration
 	acceptLoss                                    uint64
+	uidRange                                      string
+	uids                                          topology.UIDRange
 	debug                                         bool
 }
 
@@ -58,6 +61,8 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.levels, "levels", []string{"zone", "block", "rack"}, "the machine room's levels above the machine, coarse to fine")
 	f.DurationVar(&o.keepFinished, "keep-finished", 30*24*time.Hour, "for how long jobs that are over are remembered; 0: for ever")
 	f.Uint64Var(&o.acceptLoss, "accept-loss", 0, "after a restore from an old backup: stop what leaders up to this `epoch` started and the records do not know")
+	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
+		"the `first-last` uids from which jobs that name no user get each its own, or none: the same as the machines'")
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
 }
 
@@ -84,6 +89,10 @@ func (o *options) check() error {
 	}
 	if err := o.checkAddress(); err != nil {
 		return err
+	}
+	var err error
+	if o.uids, err = topology.ParseUIDRange(o.uidRange); err != nil {
+		return fmt.Errorf("--uids: %w", err)
 	}
 	seen := map[string]bool{"node": true}
 	for _, level := range o.levels {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/store/sqlite"
+	"github.com/yi-json/synapse/topology"
 )
 
 func TestOptions(t *testing.T) {
@@ -32,8 +33,10 @@ func TestOptions(t *testing.T) {
 		{func(o *options) { o.advertise = "head 1:9000" }, "--advertise"},
 		{func(o *options) { o.keepFinished = -1 }, "--keep-finished"},
 		{func(o *options) { o.levels = []string{"zone", "zone"} }, "--levels"},
+		{func(o *options) { o.uidRange = "none" }, ""},
+		{func(o *options) { o.uidRange = "1000-60000" }, `--uids: "1000-60000" is outside`},
 	} {
-		o := options{listen: "127.0.0.1:9000", dataDir: "/data", store: storeSQLite}
+		o := options{listen: "127.0.0.1:9000", dataDir: "/data", store: storeSQLite, uidRange: topology.DefaultUIDs}
 		c.change(&o)
 		err := o.check()
 		if (err == nil) != (c.refuse == "") || err != nil && !strings.Contains(err.Error(), c.refuse) {

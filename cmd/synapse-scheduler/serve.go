@@ -162,6 +162,7 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 		System: s.host.System(), Host: s.host, Clock: s.host.Clock(), Log: s.log, Constants: actors.DefaultConstants(),
 		Leader: &actors.LeaderPorts{
 			Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, AcceptLoss: s.acceptLoss, NewJobID: newJobID,
+			UIDs: s.uids,
 		},
 	})
 	s.link.Lead(epoch)

@@ -17,6 +17,7 @@ import (
 	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/topology"
 )
 
 // Account is a user of this machine.
@@ -26,6 +27,8 @@ type Account struct {
 	Groups     []uint32
 	// Self is the agent's own user, where the agent is not root: it can be no other.
 	Self bool
+	// OfJob is a number of the job's own, which no account of the machine's has.
+	OfJob bool
 }
 
 // Rules are what the machine's owner says about users.
@@ -36,6 +39,10 @@ type Rules struct {
 	AllowRoot bool
 	// From is the least number of a user that a job may name: those below are the machine's own services. 0: 1000.
 	From uint32
+	// UIDs are those that the scheduler may give to jobs which name no user, each to one; no job may name them.
+	UIDs topology.UIDRange
+	// Unmapped: the agent's user namespace lacks them. Such jobs then share the user of a machine that is given none.
+	Unmapped bool
 }
 
 // defaultFrom is where people's numbers begin on every distribution.
@@ -44,11 +51,14 @@ const defaultFrom = 1000
 // nobody is who runs what belongs to no one, where the machine does not know the name.
 const nobody = 65534
 
-// Of finds whom a job names. An agent that is not root can run nobody's tasks
-// but its own.
-func (r Rules) Of(name string) (*Account, error) {
+// Of finds whom a job names, or whose number the scheduler gave it that names none; 0: it gave none, as one of an
+// earlier version. An agent that is not root can run nobody's tasks but its own.
+func (r Rules) Of(name string, uid uint32) (*Account, error) {
 	if os.Geteuid() != 0 {
 		return self(name)
+	}
+	if name == "" && uid != 0 && !r.Unmapped {
+		return r.ofJob(uid)
 	}
 	if name == "" {
 		name = r.Default
@@ -63,10 +73,23 @@ func (r Rules) Of(name string) (*Account, error) {
 	if found.UID == 0 && !r.AllowRoot {
 		return nil, fault.OfJob(fmt.Errorf("user: %s is root, which this machine does not let jobs be; name another user, or allow root on the machine", name))
 	}
+	if r.UIDs.Has(found.UID) {
+		return nil, fault.OfJob(fmt.Errorf("user: %s has the number %d, and this machine gives %v to jobs that name no user; "+
+			"name another user, or none", name, found.UID, r.UIDs))
+	}
 	if from := cmp.Or(r.From, defaultFrom); found.UID != 0 && found.UID < from && name != r.Default {
 		return nil, fault.OfJob(fmt.Errorf("user: %s has the number %d, and those below %d are the machine's own services; name a person's account", name, found.UID, from))
 	}
 	return found, nil
+}
+
+// ofJob is a user that nothing else on the machine is, in a group of its own.
+func (r Rules) ofJob(uid uint32) (*Account, error) {
+	if !r.UIDs.Has(uid) {
+		return nil, fault.OfMachine(fmt.Errorf("user: the scheduler gave the job the uid %d, and the agent has --uids %v; "+
+			"give both the same", uid, r.UIDs))
+	}
+	return &Account{Name: fmt.Sprintf("job%d", uid), Home: "/", UID: uid, GID: uid, OfJob: true}, nil
 }
 
 func self(name string) (*Account, error) {

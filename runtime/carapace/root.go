@@ -225,9 +225,15 @@ func (r *root) makeBase() error {
 		return err
 	}
 	if r.spec.Rootfs == hostRootfs {
+		if err := r.nameUser("/"); err != nil {
+			return err
+		}
 		return r.viewHost(top)
 	}
-	return r.bindRootfs(top)
+	if err := r.bindRootfs(top); err != nil {
+		return err
+	}
+	return r.nameUser(top)
 }
 
 // bindRootfs puts a rootfs directory at the container's root, under a writable layer if one is asked for.

@@ -36,9 +36,11 @@ type Spec struct {
 	// Scratch is a directory on the machine that belongs to the task's user; it is mounted at /scratch.
 	Scratch string `json:"scratch,omitempty"`
 	// User is a name or uid, with a group if need be: "alice", "1000", "1000:100". Empty: nobody on the host view, else root.
-	User     string   `json:"user,omitempty"`
-	Groups   []uint32 `json:"groups,omitempty"`
-	Hostname string   `json:"hostname,omitempty"`
+	User   string   `json:"user,omitempty"`
+	Groups []uint32 `json:"groups,omitempty"`
+	// UserName is what the container's lists of users and groups call a User that is uid:gid and that they lack.
+	UserName string `json:"userName,omitempty"`
+	Hostname string `json:"hostname,omitempty"`
 	// Net is "host", which is the default, or "none": a loopback of its own.
 	Net    string  `json:"net,omitempty"`
 	Mounts []Mount `json:"mounts,omitempty"`
@@ -170,9 +172,11 @@ func (s Spec) validateNames() error {
 		return &SpecError{"seccomp", fmt.Sprintf("%.40q is none of \"default\", \"numa\" and \"off\"", s.Seccomp)}
 	}
 	if s.User != "" {
-		return validateUser(s.User)
+		if err := validateUser(s.User); err != nil {
+			return err
+		}
 	}
-	return nil
+	return validateUserName(s.UserName, s.User)
 }
 
 // validateStrings refuses what the kernel would cut off or misread: a NUL ends a string there.

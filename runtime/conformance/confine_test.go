@@ -32,9 +32,9 @@ func newConfined(t *testing.T) *stack {
 	if binary == "" {
 		binary = buildCommand(t)
 	}
-	s := newStack(t, binary, process.New(process.Options{AllowRoot: true}))
+	s := newStack(t, binary, process.New(process.Options{Users: allRoot}))
 	s.image = process.HostImage
-	s.options.Drivers = []launcher.Driver{process.New(process.Options{AllowRoot: true, Hide: []string{s.dir}})}
+	s.options.Drivers = []launcher.Driver{process.New(process.Options{Users: allRoot, Hide: []string{s.dir}})}
 	s.restart(t, func() {})
 	Guard(t, s.leavings)
 	return s
@@ -223,7 +223,7 @@ print("well")`
 func TestNotConfined(t *testing.T) {
 	s := newProcesses(t)
 	why := fmt.Errorf("no Landlock in this test")
-	driver := process.New(process.Options{AllowRoot: true, Hide: []string{s.dir}, Landlock: func() (int, error) { return 0, why }})
+	driver := process.New(process.Options{Users: allRoot, Hide: []string{s.dir}, Landlock: func() (int, error) { return 0, why }})
 	s.options.Drivers = []launcher.Driver{driver}
 	s.restart(t, func() {})
 	if lacks := strings.Join(driver.Lacks(), "; "); !strings.Contains(lacks, why.Error()) {

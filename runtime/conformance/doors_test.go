@@ -24,6 +24,10 @@ import (
 
 // onPlainMachines runs a test on machines as they are installed.
 func onPlainMachines(t *testing.T, test func(t *testing.T, s *stack, driver string)) {
+	onMachinesOf(t, account.Rules{}, test)
+}
+
+func onMachinesOf(t *testing.T, users account.Rules, test func(t *testing.T, s *stack, driver string)) {
 	able.Need(t, able.Root) // else the agent has no rights that its jobs have not
 	if testing.Short() {
 		t.Skip("-short: builds a binary for each driver")
@@ -32,10 +36,10 @@ func onPlainMachines(t *testing.T, test func(t *testing.T, s *stack, driver stri
 		t.Skip(missing)
 	}
 	for name, made := range map[string]func(testing.TB) *stack{
-		"carapace": func(t testing.TB) *stack { return containersFor(t, account.Rules{}) },
-		"process":  func(t testing.TB) *stack { return processesFor(t, account.Rules{}) },
-		"runc":     func(t testing.TB) *stack { return ociFor(t, "runc", account.Rules{}) },
-		"crun":     func(t testing.TB) *stack { return ociFor(t, "crun", account.Rules{}) },
+		"carapace": func(t testing.TB) *stack { return containersFor(t, users) },
+		"process":  func(t testing.TB) *stack { return processesFor(t, users) },
+		"runc":     func(t testing.TB) *stack { return ociFor(t, "runc", users) },
+		"crun":     func(t testing.TB) *stack { return ociFor(t, "crun", users) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := made(t)

@@ -6,6 +6,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -119,6 +120,8 @@ type staged struct {
 	id            *messages.TaskId
 	spec          *messages.JobSpec
 	grant         *messages.Grant
+	job           string // empty: one that all have
+	uid           uint32 // of its own; 0: none was given
 	exit          *messages.Exit
 	running, once sync.Once
 	prepared      chan struct{}
@@ -170,7 +173,7 @@ func (s *stack) job(task Task) *messages.JobSpec {
 // start starts what was prepared.
 func (p *staged) start() {
 	p.of.launcher.Tell(&messages.StartTask{
-		Id: p.id, Job: "job", Spec: p.spec, Grant: p.grant, JobName: "conformance", Run: 1, Node: "here",
+		Id: p.id, Job: cmp.Or(p.job, "job"), Spec: p.spec, Uid: p.uid, Grant: p.grant, JobName: "conformance", Run: 1, Node: "here",
 		Rendezvous: &messages.Rendezvous{Address: "127.0.0.1", Port: 20000, Peers: []*messages.Peer{{Node: "here", Address: "127.0.0.1"}}},
 	}, p.of.pid)
 }
@@ -315,7 +318,7 @@ func newProcesses(t testing.TB) *stack { return processesFor(t, allRoot) }
 
 func processesFor(t testing.TB, users account.Rules) *stack {
 	t.Helper()
-	s := newStack(t, buildCommand(t), process.New(process.Options{AllowRoot: users.AllowRoot}))
+	s := newStack(t, buildCommand(t), process.New(process.Options{Users: users}))
 	s.image = process.HostImage
 	const none = "plain processes are not isolated"
 	s.lacks = map[Trait]string{

@@ -32,6 +32,9 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 		// By number: what an image calls a user is no business of the machine's.
 		User: fmt.Sprintf("%d:%d", who.UID, who.GID), Groups: who.Groups,
 	}
+	if who.OfJob {
+		spec.UserName = who.Name
+	}
 	if d.o.Policy.NUMA {
 		spec.Seccomp = carapace.SeccompNUMA
 	}
@@ -158,6 +161,9 @@ func remote(r *messages.Rendezvous) bool {
 // last, so that they hide nothing of the image's.
 func (d *Driver) environment(image Image, who *account.Account, env []string, view *gpu.View) []string {
 	base := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	if who.OfJob { // programs that look for a name find it here, or in the lists that the container is shown
+		base = append(base, "HOME="+scratchTarget, "USER="+who.Name, "LOGNAME="+who.Name)
+	}
 	if image.Rootfs == HostImage {
 		home := who.Home
 		if info, err := os.Stat(home); home == "/" || err != nil || !info.IsDir() {

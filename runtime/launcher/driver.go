@@ -50,6 +50,7 @@ type Task struct {
 	Key   Key
 	Job   string
 	Spec  *messages.JobSpec
+	UID   uint32 // that the leader gave the job, which names no user; 0: none
 	Grant *messages.Grant
 	Gpus  []*messages.Gpu // those granted, as the machine announced them
 	// Dir is the driver's own folder, for nobody but the agent. Scratch is the

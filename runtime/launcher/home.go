@@ -45,7 +45,9 @@ func (t *task) makeHome() error {
 }
 
 func (t *task) save() error {
-	request := messages.Bytes(&messages.PrepareTask{Id: t.Key.ID(), Job: t.Job, Spec: t.Spec, Grant: t.Grant})
+	request := messages.Bytes(&messages.PrepareTask{
+		Id: t.Key.ID(), Job: t.Job, Spec: t.Spec, Uid: t.UID, Grant: t.Grant,
+	})
 	record := homeRecord{BootID: t.l.o.BootID, Driver: t.driver.Name(), Job: t.Job, Prepared: t.prepared, Request: request}
 	data, err := json.Marshal(record)
 	if err != nil {
@@ -87,6 +89,9 @@ func (l *Launcher) load() error {
 			_ = os.RemoveAll(t.Scratch)
 			continue
 		}
+		if err := l.claim(t); err != nil {
+			l.o.Log.Info("Task %v: %v", key, err) // it runs, and is not stopped for what others did
+		}
 		l.tasks[key] = t
 	}
 	return nil
@@ -111,7 +116,7 @@ func (t *task) read() (boot string) {
 			t.driver = d
 		}
 	}
-	t.take(record.Job, request.GetSpec(), request.GetGrant())
+	t.take(request)
 	return record.BootID
 }
 

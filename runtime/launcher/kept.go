@@ -70,6 +70,7 @@ func (t *task) onForget() {
 		t.l.o.Log.Info("The output of task %v cannot be kept: %v", t.Key, err)
 		_ = os.RemoveAll(t.home)
 		_ = os.RemoveAll(t.Scratch)
+		t.l.keepsNot(t.Key.String())
 	}
 	t.forgotten = true
 	t.l.drop(t)
@@ -92,6 +93,12 @@ func (t *task) putAside() error {
 	kept := filepath.Join(t.l.o.Dir, keptDir, t.Key.String())
 	if err := os.RemoveAll(kept); err != nil {
 		return err
+	}
+	if err := t.writeOwner(); err != nil {
+		return err
+	}
+	if t.UID != 0 {
+		t.l.keeps(t.Key.String(), owner{t.UID, t.Job})
 	}
 	if err := os.Rename(t.home, kept); err != nil {
 		return err
@@ -134,8 +141,8 @@ func (l *Launcher) prune() {
 		total += kept[len(kept)-1].bytes
 	}
 	slices.SortFunc(kept, func(a, b old) int { return a.since.Compare(b.since) })
-	for _, k := range kept {
-		if time.Since(k.since) < l.o.KeepFor && total <= l.o.KeepBytes {
+	for i, k := range kept {
+		if time.Since(k.since) < l.o.KeepFor && total <= l.o.KeepBytes && len(kept)-i <= l.o.KeepTasks {
 			break
 		}
 		if err := os.RemoveAll(k.path); err != nil {
@@ -143,6 +150,7 @@ func (l *Launcher) prune() {
 			continue
 		}
 		total -= k.bytes
+		l.keepsNot(filepath.Base(k.path))
 	}
 }
 

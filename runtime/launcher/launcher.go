@@ -23,7 +23,9 @@ type Launcher struct {
 
 	mu     sync.Mutex
 	tasks  map[Key]*task
-	heard  int64 // of the newest KeepTasks
+	uses   map[uint32]*use // by uid
+	node   *actor.PID      // who asked for the tasks, and is told of uids
+	heard  int64           // of the newest KeepTasks
 	closed bool
 	done   chan struct{} // closed with it
 
@@ -61,6 +63,7 @@ type Options struct {
 	// What is kept of forgotten tasks; 0: the defaults.
 	KeepBytes int64
 	KeepFor   time.Duration
+	KeepTasks int
 }
 
 const (
@@ -70,6 +73,7 @@ const (
 
 	defaultKeepBytes = 1 << 30
 	defaultKeepFor   = 7 * 24 * time.Hour
+	defaultKeepTasks = 4096
 	defaultStuck     = 10 * time.Second
 )
 
@@ -88,6 +92,9 @@ func New(o Options) (*Launcher, error) {
 	if o.KeepFor <= 0 {
 		o.KeepFor = defaultKeepFor
 	}
+	if o.KeepTasks <= 0 {
+		o.KeepTasks = defaultKeepTasks
+	}
 	if o.StuckAfter <= 0 {
 		o.StuckAfter = defaultStuck
 	}
@@ -104,8 +111,14 @@ func New(o Options) (*Launcher, error) {
 			return nil, fmt.Errorf("launcher: %w", err)
 		}
 	}
-	l := &Launcher{o: o, tasks: map[Key]*task{}, done: make(chan struct{}), scripts: map[string]int{}, fetches: map[string]chan struct{}{}}
+	l := &Launcher{
+		o: o, tasks: map[Key]*task{}, uses: map[uint32]*use{}, done: make(chan struct{}),
+		scripts: map[string]int{}, fetches: map[string]chan struct{}{},
+	}
 	if err := l.load(); err != nil {
+		return nil, err
+	}
+	if err := l.loadKept(); err != nil {
 		return nil, err
 	}
 	if err := l.sweepScripts(); err != nil {
@@ -119,7 +132,7 @@ func New(o Options) (*Launcher, error) {
 func (l *Launcher) Tell(command any, answerTo *actor.PID) {
 	switch c := command.(type) {
 	case *messages.ListTasks:
-		l.background(func() { l.send(answerTo, l.list()) })
+		l.background(func() { l.tellList(answerTo) })
 	case *messages.KeepTasks:
 		l.keep(c.HeardNs)
 	case *messages.LogsTask:
@@ -234,7 +247,17 @@ func (l *Launcher) drop(t *task) {
 	if l.tasks[t.Key] == t {
 		delete(l.tasks, t.Key)
 		l.letGo(t)
+		l.release(t)
 	}
+}
+
+// tellList tells the Node all that is here, and from then on which uids are in use.
+func (l *Launcher) tellList(to *actor.PID) {
+	list := l.list()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.node, list.Uids = to, l.inUse()
+	l.send(to, list)
 }
 
 // list asks every task on its line, so that what was said before is in it.

@@ -47,6 +47,7 @@ type task struct {
 	prepared  bool
 	spawned   bool // a process may have been spawned
 	forgotten bool
+	claimed   bool // its uid
 	want      *messages.StartTask
 	stop      *messages.StopTask // it must end, whatever else is under way
 	cancel    context.CancelFunc // of what is under way in the background
@@ -130,14 +131,22 @@ func (t *task) onPrepare(c *messages.PrepareTask, to *actor.PID) {
 		t.answer()
 		return
 	}
-	t.take(c.Job, c.Spec, c.Grant)
+	t.take(c)
 	t.prepare()
 }
 
-func (t *task) take(job string, spec *messages.JobSpec, grant *messages.Grant) {
-	t.Job, t.Spec, t.Grant = job, t.withScript(spec), grant
+// order is what a PrepareTask and a StartTask both say of a task.
+type order interface {
+	GetJob() string
+	GetSpec() *messages.JobSpec
+	GetUid() uint32
+	GetGrant() *messages.Grant
+}
+
+func (t *task) take(o order) {
+	t.Job, t.Spec, t.UID, t.Grant = o.GetJob(), t.withScript(o.GetSpec()), o.GetUid(), o.GetGrant()
 	t.Gpus = nil
-	for _, share := range grant.GetGpus() {
+	for _, share := range t.Grant.GetGpus() {
 		for _, g := range t.l.o.Gpus {
 			if g.GetId() == share.GetGpuId() {
 				t.Gpus = append(t.Gpus, g)
@@ -153,7 +162,10 @@ func (t *task) prepare() {
 	t.cancel = cancel
 	t.l.background(func() {
 		defer cancel()
-		err := fault.OfMachine(t.makeHome())
+		err := t.l.claim(t)
+		if err == nil {
+			err = fault.OfMachine(t.makeHome())
+		}
 		if err == nil {
 			err = t.placeScript(ctx)
 		}
@@ -189,7 +201,7 @@ func (t *task) onStart(c *messages.StartTask, to *actor.PID) {
 	t.to = to
 	switch t.phase {
 	case phaseNew:
-		t.take(c.Job, c.Spec, c.Grant)
+		t.take(c)
 		t.want = c
 		t.prepare()
 	case phasePreparing:

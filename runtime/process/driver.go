@@ -43,12 +43,8 @@ type Driver struct {
 
 // Options are what the driver is made of.
 type Options struct {
-	// DefaultUser runs the jobs that name no user, where the agent is root;
-	// empty: nobody.
-	DefaultUser string
-	// AllowRoot lets jobs run as root.
-	AllowRoot bool
-	// Policy is what jobs may name.
+	// Users says as whom tasks run, and Policy what they may name.
+	Users  account.Rules
 	Policy permit.Policy
 	// Env is what every task finds beside its own, PATH for example.
 	Env []string
@@ -102,7 +98,7 @@ func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 	if _, err := d.nodes(t); err != nil {
 		return fault.OfMachine(err)
 	}
-	user, err := d.user(t.Spec)
+	user, err := d.user(t)
 	if err != nil {
 		return err
 	}
@@ -122,8 +118,8 @@ func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 	return nil
 }
 
-func (d *Driver) user(s *messages.JobSpec) (*account.Account, error) {
-	return account.Rules{Default: d.o.DefaultUser, AllowRoot: d.o.AllowRoot, From: d.o.Policy.Users.From}.Of(s.GetUser())
+func (d *Driver) user(t *launcher.Task) (*account.Account, error) {
+	return d.o.Users.Of(t.Spec.GetUser(), t.UID)
 }
 
 // reachable refuses a data directory that the task's user cannot pass through:
@@ -158,13 +154,17 @@ func check(s *messages.JobSpec) error {
 
 // Command is the job's own, as its user.
 func (d *Driver) Command(t *launcher.Task, _ *messages.StartTask, env []string) (*supervisor.Spec, error) {
-	user, err := d.user(t.Spec)
+	user, err := d.user(t)
 	if err != nil {
 		return nil, err
 	}
+	home := user.Home
+	if user.OfJob {
+		home = t.Scratch
+	}
 	base := []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOME=" + user.Home, "USER=" + user.Name, "LOGNAME=" + user.Name, "SHELL=/bin/sh",
+		"HOME=" + home, "USER=" + user.Name, "LOGNAME=" + user.Name, "SHELL=/bin/sh",
 	}
 	if slices.Contains(d.Barred(), "/tmp") {
 		base = append(base, "TMPDIR="+t.Scratch)

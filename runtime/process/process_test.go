@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
@@ -85,27 +86,27 @@ func TestUserAsRoot(t *testing.T) {
 		t.Skip("only root can be somebody else")
 	}
 	for _, c := range []struct {
-		options Options
-		user    string
-		uid     uint32
-		says    string
+		rules account.Rules
+		user  string
+		uid   uint32
+		says  string
 	}{
-		{Options{}, "", 65534, ""},
-		{Options{}, "root", 0, "user: root is root"},
-		{Options{}, "0", 0, "user: 0 is root"},
-		{Options{}, "0:5", 0, "user: 0:5 is root"},
-		{Options{AllowRoot: true}, "root", 0, ""},
-		{Options{DefaultUser: "61234"}, "", 61234, ""},
-		{Options{}, "61234:61234", 61234, ""},
-		{Options{}, "61234:61235", 0, "user: 61234 is not in the group 61235"},
-		{Options{}, "nobody:42", 0, "user: nobody is not in the group 42"},
-		{Options{}, "nobody:0", 0, "user: nobody is not in the group 0"},
-		{Options{}, "daemon", 0, "user: daemon has the number 1, "},
-		{Options{}, "2", 0, "user: 2 has the number 2, "},
-		{Options{}, "61234:x", 0, "user: the group"},
-		{Options{}, "-1", 0, "user: "},
+		{account.Rules{}, "", 65534, ""},
+		{account.Rules{}, "root", 0, "user: root is root"},
+		{account.Rules{}, "0", 0, "user: 0 is root"},
+		{account.Rules{}, "0:5", 0, "user: 0:5 is root"},
+		{account.Rules{AllowRoot: true}, "root", 0, ""},
+		{account.Rules{Default: "61234"}, "", 61234, ""},
+		{account.Rules{}, "61234:61234", 61234, ""},
+		{account.Rules{}, "61234:61235", 0, "user: 61234 is not in the group 61235"},
+		{account.Rules{}, "nobody:42", 0, "user: nobody is not in the group 42"},
+		{account.Rules{}, "nobody:0", 0, "user: nobody is not in the group 0"},
+		{account.Rules{}, "daemon", 0, "user: daemon has the number 1, "},
+		{account.Rules{}, "2", 0, "user: 2 has the number 2, "},
+		{account.Rules{}, "61234:x", 0, "user: the group"},
+		{account.Rules{}, "-1", 0, "user: "},
 	} {
-		got, err := New(c.options).user(host(func(s *messages.JobSpec) { s.User = c.user }))
+		got, err := New(Options{Users: c.rules}).user(taskOf(t, host(func(s *messages.JobSpec) { s.User = c.user })))
 		if c.says != "" {
 			if err == nil || !strings.HasPrefix(err.Error(), c.says) {
 				t.Errorf("%q: %v", c.user, err)
@@ -141,11 +142,11 @@ func TestUserNotRoot(t *testing.T) {
 		t.Skip("this user has no name here: ", err)
 	}
 	for _, name := range []string{"", me.Username, me.Uid} {
-		if a, err := New(Options{}).user(host(func(s *messages.JobSpec) { s.User = name })); err != nil || !a.Self {
+		if a, err := New(Options{}).user(taskOf(t, host(func(s *messages.JobSpec) { s.User = name }))); err != nil || !a.Self {
 			t.Errorf("%q: %+v, %v", name, a, err)
 		}
 	}
-	if _, err := New(Options{}).user(host(func(s *messages.JobSpec) { s.User = "root" })); err == nil || !strings.HasPrefix(err.Error(), "user: root cannot be had") {
+	if _, err := New(Options{}).user(taskOf(t, host(func(s *messages.JobSpec) { s.User = "root" }))); err == nil || !strings.HasPrefix(err.Error(), "user: root cannot be had") {
 		t.Errorf("%v", err)
 	}
 }
@@ -175,7 +176,7 @@ func TestConfinement(t *testing.T) {
 	known := []gpu.Device{
 		{Gpu: &messages.Gpu{Id: "GPU-0"}, Nodes: []string{"/dev/nvidia0"}}, {Gpu: &messages.Gpu{Id: "GPU-1"}, Nodes: []string{"/dev/nvidia1"}},
 	}
-	o := Options{Hide: []string{"/srv/agent"}, Gpus: gpu.NewHardware(t.TempDir(), known), Landlock: func() (int, error) { return 4, nil }, AllowRoot: true}
+	o := Options{Hide: []string{"/srv/agent"}, Gpus: gpu.NewHardware(t.TempDir(), known), Landlock: func() (int, error) { return 4, nil }, Users: account.Rules{AllowRoot: true}}
 	given, work := t.TempDir(), t.TempDir()
 	if err := os.Chmod(filepath.Dir(given), 0o711); err != nil {
 		t.Fatal(err)

@@ -207,7 +207,8 @@ func TestContainerShowsNothing(t *testing.T) {
 	spec.User = ""
 	id := c.submit(spec)
 	c.await(id, "succeeded", 10*time.Second)
-	if got, want := c.logs(id), "65534\n/run:\n\n/tmp:\n/scratch\n127.0.0.1 slots=1\n"; got != want {
+	if got, want := c.logs(id), "2000001\n/run:\n\n/tmp:\n/scratch\n127.0.0.1 slots=1\n"; got != want {
 		t.Errorf("it saw %q, want %q", got, want)
 	}
+	c.cli("describe", "job", id).wants(t, 0, "uid 2000001, the job's own", "")
 }

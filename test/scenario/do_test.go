@@ -81,6 +81,7 @@ func (s *stage) spec(l line, name string) *messages.JobSpec {
 		spec.Script = &messages.Script{Name: "train.sh", Digest: strings.Repeat("5c", 32), SizeBytes: 1, Args: spec.Command}
 		spec.Command = nil
 	}
+	spec.User = l.word("user", "")
 	return spec
 }
 

@@ -78,6 +78,10 @@ func detailOf(m messages.Message) string {
 	switch m := m.(type) {
 	case *messages.Refused:
 		word = wordOf(m.Reason.String(), "REFUSAL_REASON_")
+	case *messages.Commit:
+		if word = ""; m.Uid != 0 {
+			word = fmt.Sprintf("as %d", m.Uid)
+		}
 	case *messages.Stop:
 		word = wordOf(m.Cause.String(), "CAUSE_")
 	case *messages.Exited:
@@ -170,6 +174,15 @@ func (s *stage) processes(l line) string {
 	}
 	if out == nil {
 		return "none"
+	}
+	return strings.Join(out, "\n")
+}
+
+// uids shows under which users that leaders give anything lies on machines.
+func (s *stage) uids(l line) string {
+	var out []string
+	for _, n := range s.which(l) {
+		out = append(out, strings.TrimSpace(fmt.Sprintf("n%d: %s", n, strings.Trim(fmt.Sprint(s.w.UIDs(n)), "[]"))))
 	}
 	return strings.Join(out, "\n")
 }

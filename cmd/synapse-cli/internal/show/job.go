@@ -182,6 +182,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 		p.line("Script", fmt.Sprintf("%s (%d bytes, sha256 %.12s)", line, t.GetSizeBytes(), t.GetDigest()))
 	}
 	p.line("Owner", r.GetOwner().GetName())
+	p.line("User", userOf(r))
 	p.line("Queue", spec.GetQueue())
 	p.line("Priority", number(int64(spec.GetPriority())))
 	p.line("Labels", labels(spec.GetLabels()))
@@ -216,6 +217,14 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 		describeAttempt(&p, s, a)
 	}
 	return p.err
+}
+
+// userOf is whom the tasks run as on machines whose agent is root.
+func userOf(r *messages.JobRecord) string {
+	if r.GetUid() != 0 {
+		return fmt.Sprintf("uid %d, the job's own", r.GetUid())
+	}
+	return r.GetSpec().GetUser()
 }
 
 var attemptColumns = []column[*messages.AttemptRecord]{

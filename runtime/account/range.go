@@ -1,0 +1,99 @@
+package account
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns whether a range of numbers is free for jobs on this machine: a job must not be somebody who is there
+// already.
+
+// accountFiles are where the machine says which numbers are taken: the field that has the number and, where there is
+// one, that which says how many follow from there.
+var accountFiles = []struct {
+	path          string
+	number, count int
+}{{"/etc/passwd", 2, 0}, {"/etc/group", 2, 0}, {"/etc/subuid", 1, 2}, {"/etc/subgid", 1, 2}}
+
+// CheckUIDs refuses a range that meets the machine's users, its groups, or the numbers that it gives to containers of
+// users. It does not see those of a directory service, which cannot be asked for all.
+func CheckUIDs(r topology.UIDRange) error { return checkUIDs("", r) }
+
+func checkUIDs(root string, r topology.UIDRange) error {
+	if r.Len() == 0 {
+		return nil
+	}
+	for _, f := range accountFiles {
+		file, err := os.Open(root + f.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = meets(file, f.number, f.count, r)
+		file.Close()
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.path, err)
+		}
+	}
+	return nil
+}
+
+func meets(file *os.File, number, count int, r topology.UIDRange) error {
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 4<<20) // a group may have many members
+	for lines.Scan() {
+		fields := strings.Split(lines.Text(), ":")
+		if len(fields) <= max(number, count) {
+			continue
+		}
+		first, err := strconv.ParseUint(fields[number], 10, 32)
+		if err != nil {
+			continue
+		}
+		n := uint64(1)
+		if count > 0 {
+			if n, err = strconv.ParseUint(fields[count], 10, 33); err != nil || n == 0 {
+				continue
+			}
+		}
+		if first <= uint64(r.Last) && first+n > uint64(r.First) {
+			return fmt.Errorf("%s has numbers of %v: %d to %d", fields[0], r, first, first+n-1)
+		}
+	}
+	return lines.Err()
+}
+
+// Mapped reports whether the agent can run anything under a range: root in a user namespace has only so many numbers.
+func Mapped(r topology.UIDRange) bool {
+	for _, path := range []string{"/proc/self/uid_map", "/proc/self/gid_map"} {
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a kernel without user namespaces
+		}
+		if err != nil || !covers(string(text), r) {
+			return false
+		}
+	}
+	return true
+}
+
+// covers reports whether one line of a map has all of a range: inside, outside, how many.
+func covers(text string, r topology.UIDRange) bool {
+	for line := range strings.Lines(text) {
+		var inside, outside, n uint64
+		_, err := fmt.Sscan(line, &inside, &outside, &n)
+		if err == nil && inside <= uint64(r.First) && uint64(r.Last) < inside+n {
+			return true
+		}
+	}
+	return r.Len() == 0
+}

@@ -1,0 +1,150 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// ownUID is S28: a job that names no user has a uid of its own. It has it for life, and its tasks have it on every
+// machine. No two jobs of which anything is left to do have the same; and one is given again only when the range has
+// gone round, and while nothing of another job lies under it on a machine. The leader cannot know that of a machine
+// that it does not hear, or has only just heard again, nor of one whose agent, or the leader itself, is of the version
+// before: those see to it that nothing of the last job is there any more when the next one comes. At rest the leader
+// holds those and no others.
+type ownUID struct {
+	given map[uint32]givenUID
+}
+
+// givenUID is who was given a uid last.
+type givenUID struct {
+	job     string
+	arrival uint64
+}
+
+func newOwnUID() *ownUID { return &ownUID{given: map[uint32]givenUID{}} }
+
+func (*ownUID) Name() string         { return "S28 own-uid" }
+func (*ownUID) Watches() []EventKind { return []EventKind{Stored, TaskSpawned} }
+
+// restored forgets what the store does not know any more.
+func (c *ownUID) restored(w *World) {
+	clear(c.given)
+	for _, id := range w.books.ids {
+		if page := w.books.jobs[id]; page != nil && page.record.Uid != 0 {
+			c.given[page.record.Uid] = givenUID{id, page.record.Arrival}
+		}
+	}
+}
+
+func (c *ownUID) Step(w *World, e *Event) {
+	if e.Kind == TaskSpawned {
+		c.onSpawned(w, e.Machine, e.Task)
+		return
+	}
+	job, was := e.Stored.job, e.Stored.jobWas
+	switch {
+	case job == nil || w.draw.UIDs == (topology.UIDRange{}):
+	case was != nil:
+		if job.Uid != was.Uid {
+			w.violate(c.Name(), "%s had the uid %d, and has %d", job.Id, was.Uid, job.Uid)
+		}
+	case w.draw.UIDs.Has(job.Uid) == (job.Spec.User != ""):
+		w.violate(c.Name(), "%s, of user %q, was given the uid %d", job.Id, job.Spec.User, job.Uid)
+	case job.Uid != 0:
+		c.onGiven(w, e.Stored, job)
+	}
+}
+
+func (c *ownUID) onGiven(w *World, s *stored, job *messages.JobRecord) {
+	last, again := c.given[job.Uid]
+	if c.given[job.Uid] = (givenUID{job.Id, job.Arrival}); !again {
+		return // and nothing can lie anywhere under it
+	}
+	if job.Arrival-last.arrival < uint64(w.draw.UIDs.Len()) {
+		w.violate(c.Name(), "%s was given the uid %d, %d arrivals after %s, of a range of %d", job.Id, job.Uid,
+			job.Arrival-last.arrival, last.job, w.draw.UIDs.Len())
+	}
+	if page := w.books.jobs[last.job]; page != nil && (!terminal(page.record.State) || c.owes(w, page)) {
+		w.violate(c.Name(), "%s was given the uid %d of %s, which is %v", job.Id, job.Uid, last.job, page.record.State)
+	}
+	for _, m := range w.machines {
+		if whose := m.launcher.lies(job.Uid); whose != "" && whose != job.Id && c.knew(w, s, m) {
+			w.violate(c.Name(), "%s was given the uid %d, under which things of %s lie on %s",
+				job.Id, job.Uid, whose, m.address)
+		}
+	}
+}
+
+// owes reports whether a machine has yet to give evidence of a job.
+func (c *ownUID) owes(w *World, page *jobPage) bool {
+	for _, t := range page.tokens {
+		for _, p := range w.books.attempts[t].GetPlaces() {
+			if p.Exit == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// knew reports whether the leader must have known what lies on a machine when it decided.
+func (c *ownUID) knew(w *World, s *stored, m *machine) bool {
+	h := s.proc.host
+	if h == nil || s.proc.dead || s.proc.old || m.proc == nil || m.proc.old || m.proc.paused || m.gone || m.lied {
+		return false
+	}
+	return !h.silent[m.index] && w.engine.now.since(h.heardAt[m.index]) < w.constants.Heartbeat+time.Second &&
+		s.decided.since(h.quietAt[m.index]) > 200*time.Millisecond
+}
+
+// onSpawned looks at a process that has just come to be, and at who else is there.
+func (c *ownUID) onSpawned(w *World, m *machine, t *task) {
+	page := w.books.jobs[t.job]
+	if page == nil || w.oldVersion() != nil {
+		return // the store has lost it, or its number was lost on the way through the version before
+	}
+	if t.uid != page.record.Uid {
+		w.violate(c.Name(), "%v of %s runs as %d on %s, and its record says %d",
+			t.key, t.job, t.uid, m.address, page.record.Uid)
+	}
+	for _, o := range m.launcher.order {
+		if o.uid == t.uid && o.job != t.job && t.uid != 0 {
+			w.violate(c.Name(), "%v of %s runs as %d on %s, where %v of %s is",
+				t.key, t.job, t.uid, m.address, o.key, o.job)
+		}
+	}
+}
+
+// Quiet compares what the leader holds with what there is to hold.
+func (c *ownUID) Quiet(w *World) {
+	p := w.leader()
+	if p == nil || p.leader == nil || w.oldVersion() != nil || w.draw.UIDs == (topology.UIDRange{}) {
+		return
+	}
+	want := map[uint32]string{}
+	for _, id := range w.books.ids {
+		if page := w.books.jobs[id]; page != nil && (!terminal(page.record.State) || c.owes(w, page)) {
+			want[page.record.Uid] = "a record of " + id
+		}
+	}
+	unheard := false
+	for _, m := range w.machines {
+		if m.proc == nil || m.gone || m.lied {
+			unheard = true // what it said last holds on, and what it has since is not known
+			continue
+		}
+		for _, uid := range m.launcher.uids() {
+			want[uid] = "what lies on " + m.address
+		}
+	}
+	for uid := w.draw.UIDs.First; uid <= w.draw.UIDs.Last; uid++ {
+		switch holds := p.leader.HoldsUID(uid); {
+		case want[uid] != "" && !holds:
+			w.violate(c.Name(), "the uid %d is free, and %s has it", uid, want[uid])
+		case want[uid] == "" && holds && !unheard:
+			w.violate(c.Name(), "the uid %d is held, and there is nothing under it", uid)
+		}
+	}
+}

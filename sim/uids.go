@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what lies on a machine under the uids that leaders give: tasks that are not forgotten, and what is
+// kept of others for a while, over the agent's restarts and the machine's.
+
+// keptTask is what people may still read of a task that is forgotten.
+type keptTask struct {
+	uid uint32
+	job string
+}
+
+// lies is whose things lie on the machine under a uid; empty: nobody's.
+func (l *launcher) lies(uid uint32) (job string) {
+	for _, t := range l.order {
+		if t.uid == uid {
+			return t.job
+		}
+	}
+	for _, k := range l.kept {
+		if k.uid == uid {
+			return k.job
+		}
+	}
+	return ""
+}
+
+// evicts lets a task's uid have nothing under it that is another job's, as a real launcher does; false: it cannot.
+func (l *launcher) evicts(t *task) bool {
+	if t.uid == 0 {
+		return true
+	}
+	for _, o := range l.order {
+		if o.uid == t.uid && o.job != t.job {
+			l.w.count("uid.shared", 1)
+			return false
+		}
+	}
+	l.kept = slices.DeleteFunc(l.kept, func(k *keptTask) bool { return k.uid == t.uid && k.job != t.job })
+	return true
+}
+
+// keeps keeps something of a task for a while.
+func (l *launcher) keeps(t *task) {
+	if t.uid == 0 {
+		return
+	}
+	k := &keptTask{t.uid, t.job}
+	l.kept = append(l.kept, k)
+	l.w.engine.after(l.w.kept.skewed(time.Second, l.w.draw.Kept), func() { l.m.launcher.dropKept(k) })
+}
+
+func (l *launcher) dropKept(k *keptTask) {
+	if l.w.resting {
+		return // a machine that is let alone looks for what is old when it has something to do
+	}
+	l.kept = slices.DeleteFunc(l.kept, func(o *keptTask) bool { return o == k })
+	l.tellUids()
+}
+
+// inherits is what the boot before has left: the folders of its tasks, and what it kept.
+func (l *launcher) inherits(before *launcher) {
+	if before == nil {
+		return
+	}
+	l.kept = before.kept
+	for _, t := range before.order {
+		l.keeps(t)
+	}
+}
+
+// tellUids tells the agent under which uids anything lies, if they have changed.
+func (l *launcher) tellUids() {
+	if uids := l.uids(); l.agent != nil && !l.off && !slices.Equal(uids, l.toldUids) {
+		l.toldUids = uids
+		l.agent.tell(l.node, &messages.UidsInUse{Uids: uids})
+	}
+}
+
+func (l *launcher) uids() []uint32 {
+	all := map[uint32]bool{}
+	for _, t := range l.order {
+		all[t.uid] = true
+	}
+	for _, k := range l.kept {
+		all[k.uid] = true
+	}
+	delete(all, 0)
+	return slices.Sorted(maps.Keys(all))
+}
+
+// listens notes the agent that asked for the tasks, and what it is told of them.
+func (l *launcher) listens(agent *process, to *actor.PID, list *messages.TaskList) {
+	list.Uids = l.uids()
+	l.agent, l.node, l.toldUids = agent, to, list.Uids
+}
