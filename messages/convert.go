@@ -1,6 +1,10 @@
 package messages
 
-import "github.com/yi-json/synapse/topology"
+import (
+	"strconv"
+
+	"github.com/yi-json/synapse/topology"
+)
 
 // This file owns the crossing between what is said on the wire and the values
 // that topology and the policy reckon with. It copies and never refuses: what
@@ -113,7 +117,7 @@ func GangOf(spec *JobSpec) topology.Gang {
 		Replicas:  spec.GetGang().GetReplicasMin(),
 		Each:      FromResources(spec.GetEach()),
 		GPUType:   spec.GetGpuType(),
-		Selector:  FromLabels(spec.GetNodeSelector()),
+		Selector:  append(FromLabels(spec.GetNodeSelector()), NetworkLabels(spec.GetNetwork())...),
 		Only:      FromNodes(spec.GetNodes()),
 		Exclude:   FromNodes(spec.GetExclude()),
 		Apart:     spec.GetGang().GetApart(),
@@ -129,6 +133,47 @@ func GangOf(spec *JobSpec) topology.Gang {
 		g.Split = splitOf(spec.GetGang().GetSplit(), g.Total)
 	}
 	return g
+}
+
+// networkKey is the key under which a machine's networks are selected. It is none that a label can have: what an agent
+// cannot do, nobody can say of its machine by a label.
+const networkKey = "the network"
+
+// NetworkLabels are by what a job selects the machines that can give it its network, and what such machines have. Every machine has
+// its own network, so that one is not selected by: an agent of an earlier version announces none, and is given no job that names another.
+func NetworkLabels(networks ...Network) (labels []topology.Label) {
+	for _, n := range networks {
+		if n != Network_NETWORK_UNSPECIFIED && n != Network_NETWORK_HOST {
+			labels = append(labels, topology.Label{Key: networkKey, Value: n.Word()})
+		}
+	}
+	return labels
+}
+
+// networkWords are the networks as people write them.
+var networkWords = map[Network]string{
+	Network_NETWORK_UNSPECIFIED: "", Network_NETWORK_HOST: "host", Network_NETWORK_NONE: "none", Network_NETWORK_PRIVATE: "private",
+}
+
+// NetworkWords are the networks that people may write.
+func NetworkWords() []string { return []string{"host", "none", "private"} }
+
+// Word is a network as people write it; empty where nothing was said.
+func (n Network) Word() string {
+	if word, ok := networkWords[n]; ok {
+		return word
+	}
+	return "number " + strconv.Itoa(int(n))
+}
+
+// NetworkOf is the network of a word.
+func NetworkOf(word string) (Network, bool) {
+	for n, w := range networkWords { //order: no two have one word
+		if w == word && w != "" {
+			return n, true
+		}
+	}
+	return Network_NETWORK_UNSPECIFIED, false
 }
 
 // splitOf: a total without GPUs takes any free cores, whatever was said, since

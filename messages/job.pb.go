@@ -420,6 +420,7 @@ type JobSpec struct {
 	Exclude          []string               `protobuf:"bytes,25,rep,name=exclude,proto3" json:"exclude,omitempty"`                                          // never on these
 	SubmitDir        string                 `protobuf:"bytes,26,opt,name=submit_dir,json=submitDir,proto3" json:"submit_dir,omitempty"`                     // where it was submitted: tasks on a machine's own root without a workdir begin there, if their user may
 	Script           *Script                `protobuf:"bytes,27,opt,name=script,proto3" json:"script,omitempty"`                                            // what each task runs, in the place of a command; only to a machine that understands it
+	Network          Network                `protobuf:"varint,28,opt,name=network,proto3,enum=synapse.v1.Network" json:"network,omitempty"`                 // other than the machine's: only on machines that announce it
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -643,6 +644,13 @@ func (x *JobSpec) GetScript() *Script {
 	return nil
 }
 
+func (x *JobSpec) GetNetwork() Network {
+	if x != nil {
+		return x.Network
+	}
+	return Network_NETWORK_UNSPECIFIED
+}
+
 var File_messages_job_proto protoreflect.FileDescriptor
 
 const file_messages_job_proto_rawDesc = "" +
@@ -673,7 +681,7 @@ const file_messages_job_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x12\n" +
 	"\x04args\x18\x04 \x03(\tR\x04args\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\fR\x04text\"\xc6\a\n" +
+	"\x04text\x18\x05 \x01(\fR\x04text\"\xf5\a\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -703,7 +711,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"\aexclude\x18\x19 \x03(\tR\aexclude\x12\x1d\n" +
 	"\n" +
 	"submit_dir\x18\x1a \x01(\tR\tsubmitDir\x12*\n" +
-	"\x06script\x18\x1b \x01(\v2\x12.synapse.v1.ScriptR\x06script*>\n" +
+	"\x06script\x18\x1b \x01(\v2\x12.synapse.v1.ScriptR\x06script\x12-\n" +
+	"\anetwork\x18\x1c \x01(\x0e2\x13.synapse.v1.NetworkR\anetwork*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +
@@ -735,6 +744,7 @@ var file_messages_job_proto_goTypes = []any{
 	(*Label)(nil),        // 8: synapse.v1.Label
 	(*EnvVar)(nil),       // 9: synapse.v1.EnvVar
 	(*Mount)(nil),        // 10: synapse.v1.Mount
+	(Network)(0),         // 11: synapse.v1.Network
 }
 var file_messages_job_proto_depIdxs = []int32{
 	7,  // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
@@ -749,11 +759,12 @@ var file_messages_job_proto_depIdxs = []int32{
 	3,  // 9: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
 	4,  // 10: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
 	5,  // 11: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	11, // 12: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_messages_job_proto_init() }

@@ -320,6 +320,13 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Network != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Network))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xe0
+	}
 	if m.Script != nil {
 		size, err := m.Script.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -801,6 +808,9 @@ func (m *JobSpec) SizeVT() (n int) {
 	if m.Script != nil {
 		l = m.Script.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Network != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Network))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -145,7 +145,8 @@ type Announcement struct {
 	PortFirst     int32                  `protobuf:"varint,6,opt,name=port_first,json=portFirst,proto3" json:"port_first,omitempty"` // of the range the ledger gives rendezvous ports from
 	PortLast      int32                  `protobuf:"varint,7,opt,name=port_last,json=portLast,proto3" json:"port_last,omitempty"`
 	AgentVersion  string                 `protobuf:"bytes,8,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
-	Vocabulary    int32                  `protobuf:"varint,9,opt,name=vocabulary,proto3" json:"vocabulary,omitempty"` // as in Hello: here it is on disk, so that a job is never planned onto an agent that does not understand it
+	Vocabulary    int32                  `protobuf:"varint,9,opt,name=vocabulary,proto3" json:"vocabulary,omitempty"`                             // as in Hello: here it is on disk, so that a job is never planned onto an agent that does not understand it
+	Networks      []Network              `protobuf:"varint,10,rep,packed,name=networks,proto3,enum=synapse.v1.Network" json:"networks,omitempty"` // that it can give to tasks, beside its own; an agent of an earlier version says none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -241,6 +242,13 @@ func (x *Announcement) GetVocabulary() int32 {
 		return x.Vocabulary
 	}
 	return 0
+}
+
+func (x *Announcement) GetNetworks() []Network {
+	if x != nil {
+		return x.Networks
+	}
+	return nil
 }
 
 // Node → Scheduler, answering Lead. Keyed by (node, incarnation). Answered by Welcome or Rejected.
@@ -684,7 +692,7 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\x04Lead\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x02 \x01(\tR\tclusterId\"\xcf\x02\n" +
+	"cluster_id\x18\x02 \x01(\tR\tclusterId\"\x80\x03\n" +
 	"\fAnnouncement\x12+\n" +
 	"\x05total\x18\x01 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12#\n" +
 	"\x04gpus\x18\x02 \x03(\v2\x0f.synapse.v1.GpuR\x04gpus\x12'\n" +
@@ -697,7 +705,9 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\ragent_version\x18\b \x01(\tR\fagentVersion\x12\x1e\n" +
 	"\n" +
 	"vocabulary\x18\t \x01(\x05R\n" +
-	"vocabulary\"\xf8\x01\n" +
+	"vocabulary\x12/\n" +
+	"\bnetworks\x18\n" +
+	" \x03(\x0e2\x13.synapse.v1.NetworkR\bnetworks\"\xf8\x01\n" +
 	"\x05Hello\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12<\n" +
@@ -767,31 +777,33 @@ var file_messages_membership_proto_goTypes = []any{
 	(*Resources)(nil),    // 9: synapse.v1.Resources
 	(*Gpu)(nil),          // 10: synapse.v1.Gpu
 	(*Label)(nil),        // 11: synapse.v1.Label
-	(*Origin)(nil),       // 12: synapse.v1.Origin
-	(*LedgerReport)(nil), // 13: synapse.v1.LedgerReport
-	(*Incarnation)(nil),  // 14: synapse.v1.Incarnation
+	(Network)(0),         // 12: synapse.v1.Network
+	(*Origin)(nil),       // 13: synapse.v1.Origin
+	(*LedgerReport)(nil), // 14: synapse.v1.LedgerReport
+	(*Incarnation)(nil),  // 15: synapse.v1.Incarnation
 }
 var file_messages_membership_proto_depIdxs = []int32{
 	9,  // 0: synapse.v1.Announcement.total:type_name -> synapse.v1.Resources
 	10, // 1: synapse.v1.Announcement.gpus:type_name -> synapse.v1.Gpu
 	11, // 2: synapse.v1.Announcement.place:type_name -> synapse.v1.Label
 	11, // 3: synapse.v1.Announcement.labels:type_name -> synapse.v1.Label
-	12, // 4: synapse.v1.Hello.origin:type_name -> synapse.v1.Origin
-	2,  // 5: synapse.v1.Hello.announcement:type_name -> synapse.v1.Announcement
-	13, // 6: synapse.v1.Hello.ledger:type_name -> synapse.v1.LedgerReport
-	14, // 7: synapse.v1.Welcome.incarnation:type_name -> synapse.v1.Incarnation
-	0,  // 8: synapse.v1.Rejected.reason:type_name -> synapse.v1.RejectReason
-	14, // 9: synapse.v1.Rejected.incarnation:type_name -> synapse.v1.Incarnation
-	12, // 10: synapse.v1.Heartbeat.origin:type_name -> synapse.v1.Origin
-	13, // 11: synapse.v1.Heartbeat.ledger:type_name -> synapse.v1.LedgerReport
-	14, // 12: synapse.v1.HeartbeatAck.incarnation:type_name -> synapse.v1.Incarnation
-	12, // 13: synapse.v1.Report.origin:type_name -> synapse.v1.Origin
-	13, // 14: synapse.v1.Report.ledger:type_name -> synapse.v1.LedgerReport
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	12, // 4: synapse.v1.Announcement.networks:type_name -> synapse.v1.Network
+	13, // 5: synapse.v1.Hello.origin:type_name -> synapse.v1.Origin
+	2,  // 6: synapse.v1.Hello.announcement:type_name -> synapse.v1.Announcement
+	14, // 7: synapse.v1.Hello.ledger:type_name -> synapse.v1.LedgerReport
+	15, // 8: synapse.v1.Welcome.incarnation:type_name -> synapse.v1.Incarnation
+	0,  // 9: synapse.v1.Rejected.reason:type_name -> synapse.v1.RejectReason
+	15, // 10: synapse.v1.Rejected.incarnation:type_name -> synapse.v1.Incarnation
+	13, // 11: synapse.v1.Heartbeat.origin:type_name -> synapse.v1.Origin
+	14, // 12: synapse.v1.Heartbeat.ledger:type_name -> synapse.v1.LedgerReport
+	15, // 13: synapse.v1.HeartbeatAck.incarnation:type_name -> synapse.v1.Incarnation
+	13, // 14: synapse.v1.Report.origin:type_name -> synapse.v1.Origin
+	14, // 15: synapse.v1.Report.ledger:type_name -> synapse.v1.LedgerReport
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_messages_membership_proto_init() }

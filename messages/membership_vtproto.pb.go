@@ -91,6 +91,27 @@ func (m *Announcement) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Networks) > 0 {
+		var pksize2 int
+		for _, num := range m.Networks {
+			pksize2 += protohelpers.SizeOfVarint(uint64(num))
+		}
+		i -= pksize2
+		j1 := i
+		for _, num1 := range m.Networks {
+			num := uint64(num1)
+			for num >= 1<<7 {
+				dAtA[j1] = uint8(uint64(num)&0x7f | 0x80)
+				num >>= 7
+				j1++
+			}
+			dAtA[j1] = uint8(num)
+			j1++
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
+		i--
+		dAtA[i] = 0x52
+	}
 	if m.Vocabulary != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Vocabulary))
 		i--
@@ -614,6 +635,13 @@ func (m *Announcement) SizeVT() (n int) {
 	}
 	if m.Vocabulary != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Vocabulary))
+	}
+	if len(m.Networks) > 0 {
+		l = 0
+		for _, e := range m.Networks {
+			l += protohelpers.SizeOfVarint(uint64(e))
+		}
+		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
 	}
 	n += len(m.unknownFields)
 	return n

@@ -24,6 +24,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Network is what a task reaches.
+type Network int32
+
+const (
+	Network_NETWORK_UNSPECIFIED Network = 0 // as NETWORK_HOST
+	Network_NETWORK_HOST        Network = 1 // the machine's
+	Network_NETWORK_NONE        Network = 2 // a loopback of its own
+	Network_NETWORK_PRIVATE     Network = 3 // one of its own, with a way out by the machine's address and none in
+)
+
+// Enum value maps for Network.
+var (
+	Network_name = map[int32]string{
+		0: "NETWORK_UNSPECIFIED",
+		1: "NETWORK_HOST",
+		2: "NETWORK_NONE",
+		3: "NETWORK_PRIVATE",
+	}
+	Network_value = map[string]int32{
+		"NETWORK_UNSPECIFIED": 0,
+		"NETWORK_HOST":        1,
+		"NETWORK_NONE":        2,
+		"NETWORK_PRIVATE":     3,
+	}
+)
+
+func (x Network) Enum() *Network {
+	p := new(Network)
+	*p = x
+	return p
+}
+
+func (x Network) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Network) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_names_proto_enumTypes[0].Descriptor()
+}
+
+func (Network) Type() protoreflect.EnumType {
+	return &file_messages_names_proto_enumTypes[0]
+}
+
+func (x Network) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Network.Descriptor instead.
+func (Network) EnumDescriptor() ([]byte, []int) {
+	return file_messages_names_proto_rawDescGZIP(), []int{0}
+}
+
 // Token names one attempt: ordered, never reused, not even by a next leader.
 type Token struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -594,7 +647,12 @@ const file_messages_names_proto_rawDesc = "" +
 	"\tread_only\x18\x03 \x01(\bR\breadOnly\"7\n" +
 	"\tPrincipal\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06groups\x18\x02 \x03(\tR\x06groupsB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x06groups\x18\x02 \x03(\tR\x06groups*[\n" +
+	"\aNetwork\x12\x17\n" +
+	"\x13NETWORK_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fNETWORK_HOST\x10\x01\x12\x10\n" +
+	"\fNETWORK_NONE\x10\x02\x12\x13\n" +
+	"\x0fNETWORK_PRIVATE\x10\x03B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_names_proto_rawDescOnce sync.Once
@@ -608,17 +666,19 @@ func file_messages_names_proto_rawDescGZIP() []byte {
 	return file_messages_names_proto_rawDescData
 }
 
+var file_messages_names_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_messages_names_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_messages_names_proto_goTypes = []any{
-	(*Token)(nil),       // 0: synapse.v1.Token
-	(*Incarnation)(nil), // 1: synapse.v1.Incarnation
-	(*Resources)(nil),   // 2: synapse.v1.Resources
-	(*Gpu)(nil),         // 3: synapse.v1.Gpu
-	(*GpuShare)(nil),    // 4: synapse.v1.GpuShare
-	(*Label)(nil),       // 5: synapse.v1.Label
-	(*EnvVar)(nil),      // 6: synapse.v1.EnvVar
-	(*Mount)(nil),       // 7: synapse.v1.Mount
-	(*Principal)(nil),   // 8: synapse.v1.Principal
+	(Network)(0),        // 0: synapse.v1.Network
+	(*Token)(nil),       // 1: synapse.v1.Token
+	(*Incarnation)(nil), // 2: synapse.v1.Incarnation
+	(*Resources)(nil),   // 3: synapse.v1.Resources
+	(*Gpu)(nil),         // 4: synapse.v1.Gpu
+	(*GpuShare)(nil),    // 5: synapse.v1.GpuShare
+	(*Label)(nil),       // 6: synapse.v1.Label
+	(*EnvVar)(nil),      // 7: synapse.v1.EnvVar
+	(*Mount)(nil),       // 8: synapse.v1.Mount
+	(*Principal)(nil),   // 9: synapse.v1.Principal
 }
 var file_messages_names_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -638,13 +698,14 @@ func file_messages_names_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_names_proto_rawDesc), len(file_messages_names_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_messages_names_proto_goTypes,
 		DependencyIndexes: file_messages_names_proto_depIdxs,
+		EnumInfos:         file_messages_names_proto_enumTypes,
 		MessageInfos:      file_messages_names_proto_msgTypes,
 	}.Build()
 	File_messages_names_proto = out.File

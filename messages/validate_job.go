@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the door for users: what a job may ask for. What it passes can
@@ -23,6 +25,7 @@ func (x *JobSpec) Validate() error {
 		between("priority", int64(x.GetPriority()), -MaxPriority, MaxPriority),
 		x.validShape(),
 		x.validMachines(),
+		x.validNetwork(),
 		x.validProcess(),
 		x.validTimes(),
 		x.validSize(),
@@ -192,6 +195,33 @@ func (x *JobSpec) validNames() error {
 		}
 	}
 	return nil
+}
+
+// validNetwork: a private network is one machine's own, so a gang on several could not meet in it.
+func (x *JobSpec) validNetwork() error {
+	n := x.GetNetwork()
+	if _, ok := Network_name[int32(n)]; !ok {
+		return refuse("network", fmt.Sprintf("is number %d, which is none that is known here", n), "take one of "+strings.Join(NetworkWords(), ", "))
+	}
+	if n == Network_NETWORK_PRIVATE && !x.onOneMachine() {
+		return refuse("network", "is private, which is for jobs of one machine, and the tasks of this one may be on several",
+			"ask for one task, or for topology.required: node; or take network: host")
+	}
+	return nil
+}
+
+// onOneMachine reports whether all tasks of a job are on one machine wherever it is placed.
+func (x *JobSpec) onOneMachine() bool {
+	total := x.GetGang().GetTotal()
+	switch {
+	case x.GetTopology().GetRequired() == topology.NodeLevel:
+		return true
+	case total == nil:
+		return x.GetGang().GetReplicasMin() == 1
+	case total.GetMilliGpu() > 0:
+		return total.GetMilliGpu() <= topology.WholeGPU
+	}
+	return total.GetMilliCpu() == 0 || total.GetMilliCpu() == 1000 // a core is not split
 }
 
 // validProcess checks what runs.

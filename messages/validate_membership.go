@@ -28,6 +28,7 @@ func (x *Announcement) valid() error {
 		port("port_last", x.GetPortLast(), 1),
 		text("agent_version", x.GetAgentVersion(), MaxIDBytes),
 		between("vocabulary", int64(x.GetVocabulary()), 0, 1<<31-1),
+		between("networks", int64(len(x.GetNetworks())), 0, MaxLabels),
 	)
 }
 

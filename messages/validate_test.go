@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/topology"
 )
 
 // goodSpec is a job as people submit them.
@@ -83,6 +85,15 @@ var specCases = []struct {
 	{"a total beside an amount", func(s *JobSpec) { s.Gang = &GangSpec{Split: Split_SPLIT_ANY, Total: &Resources{MilliCpu: 1}} }, "each"},
 	{"a total beside replicas", func(s *JobSpec) { s.Gang.Total = &Resources{MilliCpu: 1} }, "gang.replicas_min"},
 	{"a total of nothing", func(s *JobSpec) { total(Split_SPLIT_ANY, 0, 0, 0)(s); s.GpuType = "" }, "gang.total"},
+	{"a network that nobody knows", func(s *JobSpec) { s.Network = 9 }, "network"},
+	{"a private network of several machines", func(s *JobSpec) { s.Network = Network_NETWORK_PRIVATE }, "network"},
+	{"a private network of one machine", func(s *JobSpec) {
+		s.Network, s.Topology = Network_NETWORK_PRIVATE, &TopologySpec{Required: topology.NodeLevel}
+	}, ""},
+	{"a private network of one task", func(s *JobSpec) {
+		s.Network, s.Gang = Network_NETWORK_PRIVATE, &GangSpec{ReplicasMin: 1, ReplicasMax: 1}
+	}, ""},
+	{"no network of several machines", func(s *JobSpec) { s.Network = Network_NETWORK_NONE }, ""},
 	{"a total that does not say how", total(Split_SPLIT_UNSPECIFIED, 1, 1, 1000), "gang.split"},
 	{"a total of half a GPU", total(Split_SPLIT_ANY, 1, 1, 500), "gang.total.milli_gpu"},
 	{"a negative total", total(Split_SPLIT_ANY, -1, 1, 1000), "gang.total.milli_cpu"},

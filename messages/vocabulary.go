@@ -13,6 +13,9 @@ const (
 	// earlier way is not possible: such a job goes to no agent that does not understand it.
 	VocabularyScript = 2
 
+	// VocabularyNetwork is a job's network: an agent that does not know the word would run such a job on its machine's.
+	VocabularyNetwork = 3
+
 	// Vocabulary is the newest.
-	Vocabulary = VocabularyScript
+	Vocabulary = VocabularyNetwork
 )

@@ -110,6 +110,9 @@ func (w *World) baseSpec() *messages.JobSpec {
 	if len(w.client.jobs)%8 == 3 { // likewise
 		spec.Exclude = []string{string(w.machines[len(w.client.jobs)%len(w.machines)].id)}
 	}
+	if len(w.client.jobs)%8 == 5 {
+		spec.Network = messages.Network_NETWORK_NONE
+	}
 	switch {
 	case s.chance(0.06):
 		run.exit, run.rank, run.runs = int32(1+s.below(3)), 0, int32(s.below(3))

@@ -330,7 +330,8 @@ func (w *World) rebuild(m *machine, a *messages.Announcement) {
 }
 
 // Rebuild changes how much memory a machine has, its rack, and which labels; its agent reads that when it starts again.
-func (w *World) Rebuild(number int, memory int64, rack string, labels ...*messages.Label) {
+// An earlier one knows no network but the machine's.
+func (w *World) Rebuild(number int, memory int64, rack string, earlier bool, labels ...*messages.Label) {
 	w.harms()
 	m := w.at(number)
 	a := copyOf(m.announcement)
@@ -341,5 +342,8 @@ func (w *World) Rebuild(number int, memory int64, rack string, labels ...*messag
 		a.Place[len(a.Place)-1].Value = rack
 	}
 	a.Labels = labels
+	if m.unversed = earlier; earlier {
+		a.Networks = nil
+	}
 	w.rebuild(m, a)
 }

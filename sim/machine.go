@@ -39,6 +39,7 @@ type machine struct {
 	intruded     map[topology.Token]bool // attempts that it lied to have a part of
 	books        *messages.LedgerReport  // as its agent told of them last
 	earlier      bool                    // its agent is of an earlier version
+	unversed     bool                    // its agent is of one that knew no network but the machine's
 	wishes       []func()                // what people want of it, the first of which is being asked
 }
 

@@ -151,9 +151,13 @@ func (w *World) worded(from *process, to *endpoint, message messages.Message) me
 		to.machine.lacksScripts(commit.Order.GetIncarnation()) {
 		w.violate("wire", "%s is of an earlier version, and was sent a job with a script", to.address)
 	}
-	if hello, ok := message.(*messages.Hello); ok && from != nil && from.machine != nil && from.machine.earlier {
+	if hello, ok := message.(*messages.Hello); ok && from != nil && from.machine != nil && from.machine.unversed {
 		said := copyOf(hello)
-		said.Vocabulary, said.Announcement.Vocabulary = 0, 0
+		said.Vocabulary = messages.VocabularyNetwork - 1
+		if from.machine.earlier {
+			said.Vocabulary = 0
+		}
+		said.Announcement.Vocabulary = said.Vocabulary
 		return said
 	}
 	return message

@@ -13,6 +13,12 @@ import (
 // core tells whether a machine is one that liveness may count on.
 func (m *machine) core() bool { return m.powered && !m.gone && m.proc != nil }
 
+// gives reports whether a machine's agent, as it is now, knows a network and can give it to tasks.
+func (m *machine) gives(n messages.Network) bool {
+	own := n == messages.Network_NETWORK_UNSPECIFIED || n == messages.Network_NETWORK_HOST
+	return own || !m.unversed && !m.old && slices.Contains(m.announcement.Networks, n)
+}
+
 // empty is what a machine would have free if nothing ran there.
 func (m *machine) empty() topology.Capacity {
 	a := m.announcement
@@ -52,7 +58,7 @@ func (w *World) fits(spec *messages.JobSpec, room func(*machine) (topology.Capac
 		id := string(m.id)
 		named := len(spec.GetNodes()) == 0 || slices.Contains(spec.GetNodes(), id)
 		deaf := spec.GetScript() != nil && (m.earlier || m.proc != nil && m.proc.old || w.leader() != nil && w.leader().old)
-		if !usable || !named || deaf || slices.Contains(spec.GetExclude(), id) {
+		if !usable || !named || deaf || !m.gives(spec.GetNetwork()) || slices.Contains(spec.GetExclude(), id) {
 			continue
 		}
 		place := ""

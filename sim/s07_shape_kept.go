@@ -9,7 +9,8 @@ import (
 
 // shapeKept is S7: what is committed is what was asked for — every rank once,
 // its amount, its devices, and all in one domain of the required level, on none but
-// the machines that it names, on none that it leaves out, and each apart where it says so. A port is
+// the machines that it names, on none that it leaves out, none whose agent does not know the network that it is to have, and
+// each apart where it says so. A port is
 // set aside on rank 0's machine, where the members meet, and on no other. Every
 // member is told just that: who is where, and where rank 0 listens.
 type shapeKept struct{ notQuiet }
@@ -57,6 +58,7 @@ func (c *shapeKept) spawned(w *World, e *Event) {
 		return // its COMMIT went with what a restore lost, while Start was on its way
 	}
 	c.told(w, e.Task, a)
+	c.networked(w, e.Task)
 	for _, p := range a.GetPlaces() {
 		if p.Rank != e.Task.key.rank {
 			continue
@@ -72,6 +74,19 @@ func (c *shapeKept) spawned(w *World, e *Event) {
 				return
 			}
 		}
+	}
+}
+
+// networked checks that the agent that starts a task knows the network that its job is to have: one that does not runs it on
+// the machine's.
+func (c *shapeKept) networked(w *World, t *task) {
+	page, m := w.books.jobs[t.job], w.machine(t.node)
+	if page == nil || m == nil || len(messages.NetworkLabels(page.record.GetSpec().GetNetwork())) == 0 {
+		return
+	}
+	if m.unversed || t.agent != nil && t.agent.old {
+		w.violate(c.Name(), "%v of %s is to have the network %q, and %s's agent knows none but the machine's",
+			t.key, t.job, page.record.Spec.Network.Word(), t.node)
 	}
 }
 

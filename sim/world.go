@@ -178,6 +178,9 @@ func (w *World) newMachine(index, gpus int) *machine {
 		Address: fmt.Sprintf("10.%d.%d.%d", index>>16, index>>8&255, index&255), PortFirst: 20_000, PortLast: 20_099,
 		AgentVersion: "sim",
 	}
+	if m.unversed = m.earlier; !m.earlier {
+		a.Networks = []messages.Network{messages.Network_NETWORK_NONE, messages.Network_NETWORK_PRIVATE}
+	}
 	if w.opts.LongNames {
 		a.Address = fmt.Sprintf("%0*d", messages.MaxValueBytes, index)
 	}

@@ -22,6 +22,7 @@ import (
 // key of a job file would be.
 type specFlags struct {
 	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
+	network                                                                     string
 	required, preferred                                                         string
 	shm, stopSignal, grace, patience, backoff, cpusEach, gpusInAll              string
 	replicas, priority, restarts                                                int32
@@ -54,6 +55,7 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.mount, "mount", nil, "`source:target[:ro]`")
 	f.StringVar(&s.workdir, "workdir", "", "the directory to run in")
 	f.StringVar(&s.user, "user", "", "the user to run as")
+	f.StringVar(&s.network, "network", "", "what the tasks reach: host (all that the machine does), none, or private")
 	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "end an attempt after this time, as in 24h or 24:00:00")
 	f.Int32Var(&s.restarts, "restarts", 0, "try again so often when it fails")
 	f.StringVar(&s.backoff, "backoff", "", "and wait this long before the first time, twice as long before each further one")
@@ -119,6 +121,12 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 		var problem *jobfile.Problem
 		if stop.Signal, problem = jobfile.ParseSignal(s.stopSignal); problem != nil {
 			return nil, flagProblem("stop-signal", problem)
+		}
+	}
+	if s.network != "" {
+		var ok bool
+		if spec.Network, ok = messages.NetworkOf(s.network); !ok {
+			return nil, usage("--network %q: must be one of %s", s.network, strings.Join(messages.NetworkWords(), ", "))
 		}
 	}
 	if messages.Size(topology) > 0 {

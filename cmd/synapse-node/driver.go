@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
@@ -36,6 +37,14 @@ const probeLimit = 30 * time.Second
 type means struct {
 	drivers    []launcher.Driver
 	supervisor []string
+}
+
+// networks are those that new tasks can be given beside the machine's own.
+func (m means) networks() []messages.Network {
+	if d, ok := m.drivers[0].(interface{ Networks() []messages.Network }); ok {
+		return d.Networks()
+	}
+	return nil
 }
 
 // programs are what was found, as absolute paths; empty: not there.

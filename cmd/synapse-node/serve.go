@@ -59,6 +59,7 @@ func serve(o options) error {
 		Schedulers: o.join, Log: log, Count: h.Count,
 	})
 	defer streams.Close()
+	announcement.Networks = with.networks()
 	containers, err := launcher.New(launcher.Options{
 		System: h.System(), Log: log, Dir: filepath.Join(dir, "launcher"), BootID: me.BootID(), Gpus: announcement.Gpus,
 		Supervisor: with.supervisor, Drivers: with.drivers,

@@ -108,7 +108,7 @@ func own(step func() error) func() error {
 
 func (m *maker) namespaces() int {
 	flags := unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
-	if m.order.Spec.Net == netNone {
+	if m.order.Spec.Net == NetNone {
 		flags |= unix.CLONE_NEWNET
 	}
 	return flags
@@ -240,7 +240,7 @@ func (m *maker) build() error {
 			return fail("hostname", fault.OfMachine(err))
 		}
 	}
-	if m.order.Spec.Net == netNone {
+	if m.order.Spec.Net == NetNone {
 		if err := raiseLoopback(); err != nil {
 			return fail("loopback", fault.OfMachine(err))
 		}

@@ -91,7 +91,8 @@ type Rlimit struct {
 const (
 	hostRootfs = "host"
 	netHost    = "host"
-	netNone    = "none"
+	// NetNone is a network of which there is nothing but a loopback.
+	NetNone    = "none"
 	seccompOff = "off"
 	seccompOn  = "default"
 	// SeccompNUMA lets a task say from which of the machine's nodes its memory is taken.
@@ -166,7 +167,7 @@ func (s Spec) validateNames() error {
 		return &SpecError{"command", "is empty; name the program to run"}
 	case s.Hostname != "" && !goodHostname(s.Hostname):
 		return &SpecError{"hostname", fmt.Sprintf("%.80q is not 1 to 64 of A-Z a-z 0-9 . -", s.Hostname)}
-	case !slices.Contains([]string{"", netHost, netNone}, s.Net):
+	case !slices.Contains([]string{"", netHost, NetNone}, s.Net):
 		return &SpecError{"net", fmt.Sprintf("%.40q is neither \"host\" nor \"none\"", s.Net)}
 	case !slices.Contains([]string{"", seccompOn, SeccompNUMA, seccompOff}, s.Seccomp):
 		return &SpecError{"seccomp", fmt.Sprintf("%.40q is none of \"default\", \"numa\" and \"off\"", s.Seccomp)}

@@ -48,6 +48,7 @@ var probes = map[string]func() error{
 	"cgroup":        func() error { return os.Mkdir("/sys/fs/cgroup/pids/x", 0o755) },
 	"write root":    func() error { return os.WriteFile("/written-by-the-task", nil, 0o644) },
 	"write usr":     func() error { return os.WriteFile("/usr/written-by-the-task", nil, 0o644) },
+	"own":           ownService,
 	"chroot":        func() error { return unix.Chroot("/") },
 }
 
@@ -98,11 +99,14 @@ func probe(words []string) int {
 	for _, word := range words {
 		try, known := probes[word]
 		if !known {
+			try = func() (err error) { err, known = dialled(word); return err }
+		}
+		answer, err := "allowed", try()
+		if !known {
 			fmt.Fprintf(os.Stderr, "no probe %q\n", word)
 			return 2
 		}
-		answer := "allowed"
-		if err := try(); err != nil {
+		if err != nil {
 			answer = err.Error()
 			if errno := unix.Errno(0); errors.As(err, &errno) {
 				answer = unix.ErrnoName(errno)

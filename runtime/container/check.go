@@ -30,6 +30,9 @@ func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visi
 		}
 		return err
 	}
+	if err := d.checkNetwork(s.GetNetwork()); err != nil {
+		return err
+	}
 	if err := d.checkRequired(s); err != nil {
 		return err
 	}
@@ -50,6 +53,19 @@ func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visi
 		return fault.OfMachine(err)
 	}
 	return fault.OfJob(fieldOfJob(d.spec(t, *p, who).Validate()))
+}
+
+// Networks are those that a task can be given beside the machine's own.
+func (d *Driver) Networks() []messages.Network {
+	return []messages.Network{messages.Network_NETWORK_NONE}
+}
+
+// checkNetwork refuses a network that this machine does not have. A leader sends no such job here that knows what was announced.
+func (d *Driver) checkNetwork(n messages.Network) error {
+	if len(messages.NetworkLabels(n)) == 0 || slices.Contains(d.Networks(), n) {
+		return nil
+	}
+	return fmt.Errorf("network: %s is not to be had on this machine; take another machine, or network: host", n.Word())
 }
 
 // checkRequired refuses limits that are demanded and cannot be kept.

@@ -98,6 +98,8 @@ func TestPrepare(t *testing.T) {
 		{"file", image("/etc/passwd"), "image: "},
 		{"the machine's root", image("/"), "image: "},
 		{"the agent's own as an image", image(own), "image: "},
+		{"network", func(s *messages.JobSpec) { s.Network = messages.Network_NETWORK_PRIVATE }, "network: "},
+		{"no network", func(s *messages.JobSpec) { s.Network = messages.Network_NETWORK_NONE }, ""},
 		{"no command", func(s *messages.JobSpec) { s.Command = nil }, "command: "},
 		{"stranger", func(s *messages.JobSpec) { s.User = "no-such-user" }, "user: "},
 		{"no workdir", func(s *messages.JobSpec) { s.Workdir = "/usr/no/such" }, "workdir: "},

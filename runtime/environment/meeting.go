@@ -24,6 +24,20 @@ type host struct {
 	tasks         int
 }
 
+// Within is where a gang meets as its tasks see it: one that is on a single machine, and not on that machine's network, does
+// not reach the machine's address, and meets on the loopback that it has in place of it.
+func Within(r *messages.Rendezvous, network messages.Network) *messages.Rendezvous {
+	if len(messages.NetworkLabels(network)) == 0 || len(hosts(r)) > 1 {
+		return r
+	}
+	const loopback = "127.0.0.1"
+	within := &messages.Rendezvous{Address: loopback, Port: r.GetPort()}
+	for _, p := range r.GetPeers() {
+		within.Peers = append(within.Peers, &messages.Peer{Rank: p.GetRank(), Node: p.GetNode(), Rack: p.GetRack(), Address: loopback})
+	}
+	return within
+}
+
 // hosts are the gang's machines in the order of their first ranks.
 func hosts(r *messages.Rendezvous) []host {
 	at := map[string]int{}

@@ -165,6 +165,7 @@ func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+	meet = environment.Within(meet, t.Spec.GetNetwork())
 	start.Rendezvous = meet // the order is this task's alone
 	if err := t.writeHostfile(meet); err != nil {
 		return nil, fault.OfMachine(err)

@@ -54,7 +54,7 @@ func config(s *carapace.Spec, root, cgroup string) (*specs.Spec, error) {
 	if c.Linux.Seccomp, err = calls.OCI(carapace.CallsWith(s)); err != nil {
 		return nil, err
 	}
-	if s.Net == "none" {
+	if s.Net == carapace.NetNone {
 		c.Linux.Namespaces = append(c.Linux.Namespaces, specs.LinuxNamespace{Type: specs.NetworkNamespace})
 	}
 	return c, nil

@@ -60,6 +60,8 @@ func TestPrepare(t *testing.T) {
 		{"host", nil, ""},
 		{"image", func(s *messages.JobSpec) { s.Image = "./rootfs" }, "image: "},
 		{"limits", func(s *messages.JobSpec) { s.LimitsRequired = true }, "limits: "},
+		{"network", func(s *messages.JobSpec) { s.Network = messages.Network_NETWORK_NONE }, "network: "},
+		{"the machine's network", func(s *messages.JobSpec) { s.Network = messages.Network_NETWORK_HOST }, ""},
 		{"no command", func(s *messages.JobSpec) { s.Command = nil }, "command: "},
 		{"no workdir", func(s *messages.JobSpec) { s.Workdir = "/no/such" }, "workdir: "},
 		{"file as workdir", func(s *messages.JobSpec) { s.Workdir = "/etc/passwd" }, "workdir: "},

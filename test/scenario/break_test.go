@@ -197,13 +197,13 @@ func (s *stage) lie(l line) string {
 	return ""
 }
 
-// rebuild has a machine's next agent announce other memory, in GiB, and labels.
+// rebuild has a machine's next agent announce other memory, in GiB, and labels; or be one of an earlier version.
 func (s *stage) rebuild(l line) string {
 	var labels []*messages.Label
 	if shelf := l.word("shelf", ""); shelf != "" {
 		labels = append(labels, &messages.Label{Key: "shelf", Value: shelf})
 	}
-	s.w.Rebuild(l.machine(0), int64(l.number("mem", 0))<<30, l.word("rack", ""), labels...)
+	s.w.Rebuild(l.machine(0), int64(l.number("mem", 0))<<30, l.word("rack", ""), l.has("earlier"), labels...)
 	return ""
 }
 

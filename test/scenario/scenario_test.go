@@ -20,7 +20,7 @@
 //
 //	submit a replicas=2 gpu=8 cpu=8 mem=64 total=16 split=whole run=1h exit=1 rank=0 runs=1 oom deaf saves grace=2s limit=1
 //	       backoff=1s time-limit=10s lost-grace=1m stop-when-lost=1m prepare-timeout=1m required=rack preferred=rack selector=key:value
-//	       nodes=(1,2) exclude=(3) [apart] [script]
+//	       nodes=(1,2) exclude=(3) [apart] [script] network=none
 //	       patience=5s priority=1 type=H100 [unheard]
 //	                     orders a job and waits for the answer, unless unheard; count=100 orders as many as name-1, name-2 …
 //	again a [replicas=3] the same request once more, or one with another body under the same id
@@ -53,8 +53,8 @@
 //	                     a machine of another cluster comes with what it has from there, and a task; it gets the next number;
 //	                     ours: out of a restore drill, whose cluster has our id
 //	lie 2 port grants    a machine's agent lies about the things that are named (sim.Lies lists them); about none: it is honest again
-//	rebuild 2 mem=64 shelf=a rack=r9
-//	                     its agent starts anew, with other memory and labels, in another rack
+//	rebuild 2 mem=64 shelf=a rack=r9 [earlier]
+//	                     its agent starts anew, with other memory and labels, in another rack, or of an earlier version
 //	keep [KIND]          keeps the letters about gangs, or of a kind, from now on; keep off ends it
 //	replay [KIND] [slowly]
 //	                     delivers what was kept once more, in order, to whoever answers to the address now; slowly: one a second

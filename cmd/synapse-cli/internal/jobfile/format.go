@@ -43,6 +43,7 @@ type Spec struct {
 	Args           []string          `json:"args,omitempty" yaml:"args,omitempty,flow"`
 	Workdir        string            `json:"workdir,omitempty" yaml:"workdir,omitempty"`
 	User           string            `json:"user,omitempty" yaml:"user,omitempty"`
+	Network        string            `json:"network,omitempty" yaml:"network,omitempty"`
 	Env            map[string]string `json:"env,omitempty" yaml:"env,omitempty"`
 	Mounts         []Mount           `json:"mounts,omitempty" yaml:"mounts,omitempty"`
 	TimeLimit      Amount            `json:"timeLimit,omitempty" yaml:"timeLimit,omitempty"`
@@ -128,7 +129,7 @@ func Format(s *messages.JobSpec) File {
 		Spec: Spec{
 			Queue: s.GetQueue(), Priority: s.GetPriority(), Gang: gangOf(s.GetGang()), Resources: resourcesOf(s),
 			NodeSelector: labelsOf(s.GetNodeSelector()), Nodes: s.GetNodes(), Exclude: s.GetExclude(),
-			Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(),
+			Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(), Network: s.GetNetwork().Word(),
 			TimeLimit: spanOf(s.GetTimeLimitMs()), PrepareTimeout: spanOf(s.GetPrepareTimeoutMs()),
 			LostGrace: spanOf(s.GetLostGraceMs()), StopWhenLost: spanOf(s.GetStopWhenLostMs()),
 		},

@@ -35,6 +35,7 @@ spec:
   command: ["torchrun", "train.py", 3]
   workdir: /work
   user: alice
+  network: none
   env: {NCCL_DEBUG: WARN, OMP_NUM_THREADS: 010, EMPTY: ""}
   mounts: [{source: /data, target: /data, readOnly: true}]
   timeLimit: 24h
@@ -54,7 +55,7 @@ func fullSpec() *messages.JobSpec {
 		Topology:     &messages.TopologySpec{Required: "zone", Preferred: "rack", PatienceMs: 300_000},
 		NodeSelector: []*messages.Label{{Key: "pool", Value: "a"}},
 		Nodes:        []string{"n1", "n2"}, Exclude: []string{"n3"},
-		Image: "reg.example/train@sha256:0f", Command: []string{"torchrun", "train.py", "3"}, Workdir: "/work", User: "alice",
+		Image: "reg.example/train@sha256:0f", Command: []string{"torchrun", "train.py", "3"}, Workdir: "/work", User: "alice", Network: messages.Network_NETWORK_NONE,
 		Env:    []*messages.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "OMP_NUM_THREADS", Value: "010"}, {Name: "EMPTY"}},
 		Mounts: []*messages.Mount{{Source: "/data", Target: "/data", ReadOnly: true}}, TimeLimitMs: 86_400_000, PrepareTimeoutMs: 1_800_000,
 		Stop: &messages.StopSpec{Signal: 15, GraceMs: 60_000}, Restart: &messages.RestartSpec{Limit: 3, BackoffMs: 10_000},

@@ -96,6 +96,7 @@ func specKeys() []key {
 		{"args", "script.args", readArguments("script.args", func(s *spec) *[]string { return &script(s).Args })},
 		{"workdir", "workdir", readText(func(s *spec) *string { return &s.Workdir })},
 		{"user", "user", readText(func(s *spec) *string { return &s.User })},
+		{"network", "network", readWord("a network that a job can have", messages.NetworkWords(), setNetwork)},
 		{"env", "env", readEnv},
 		{"mounts", "mounts", readMounts},
 		{"timeLimit", "time_limit_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.TimeLimitMs })},
@@ -138,6 +139,8 @@ func setSplit(s *spec, word string) {
 		s.Gang.Split = messages.Split_SPLIT_ANY
 	}
 }
+
+func setNetwork(s *spec, word string) { s.Network, _ = messages.NetworkOf(word) }
 
 func readSignal(r *reader, n *yaml.Node, path string) {
 	s, ok := r.scalar(n, path, "a signal")

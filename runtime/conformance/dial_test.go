@@ -1,0 +1,111 @@
+//go:build linux
+
+// The probe's words for the network: "tcp ADDRESS" and the like, where an IPv6 socket is taken for an address in brackets, those
+// that are mapped from IPv4 among them.
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// dialLimit is how long nothing is waited for: what is dropped on its way is answered by nobody.
+const dialLimit = 2 * time.Second
+
+// dials are the ways to an address that a task has.
+var dials = map[string]func(netip.AddrPort) error{
+	"tcp":   func(to netip.AddrPort) error { return dial(to, unix.SOCK_STREAM, 0, unix.Connect) },
+	"mptcp": func(to netip.AddrPort) error { return dial(to, unix.SOCK_STREAM, unix.IPPROTO_MPTCP, unix.Connect) },
+	"fast":  func(to netip.AddrPort) error { return dial(to, unix.SOCK_STREAM, 0, sendWith(unix.MSG_FASTOPEN)) },
+	"udp":   func(to netip.AddrPort) error { return dial(to, unix.SOCK_DGRAM, 0, connectAndAsk) },
+	"send":  func(to netip.AddrPort) error { return dial(to, unix.SOCK_DGRAM, 0, ask) },
+}
+
+// dialled tries a word of this kind; known reports whether it is one.
+func dialled(word string) (err error, known bool) {
+	how, where, _ := strings.Cut(word, " ")
+	if how == "name" {
+		return resolve(where), true
+	}
+	try := dials[how]
+	if try == nil {
+		return nil, false
+	}
+	to, err := netip.ParseAddrPort(where)
+	if err != nil {
+		return err, true
+	}
+	return try(to), true
+}
+
+// resolve looks a name up as a program without a C library does, by /etc/resolv.conf.
+func resolve(name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*dialLimit)
+	defer cancel()
+	found, err := (&net.Resolver{PreferGo: true}).LookupHost(ctx, name)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("%s has no address", name)
+	}
+	return err
+}
+
+func dial(to netip.AddrPort, kind, protocol int, how func(int, unix.Sockaddr) error) error {
+	family, address := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{Port: int(to.Port()), Addr: [4]byte{}})
+	if to.Addr().Is4() {
+		address = &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}
+	} else {
+		family, address = unix.AF_INET6, &unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()}
+	}
+	fd, err := unix.Socket(family, kind, protocol)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	limit := unix.NsecToTimeval(int64(dialLimit))
+	for _, of := range []int{unix.SO_SNDTIMEO, unix.SO_RCVTIMEO} {
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, of, &limit); err != nil {
+			return err
+		}
+	}
+	return how(fd, address)
+}
+
+// ownService has a task reach a service of its own on its loopback.
+func ownService() error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	return dials["tcp"](netip.MustParseAddrPort(listener.Addr().String()))
+}
+
+func sendWith(flags int) func(int, unix.Sockaddr) error {
+	return func(fd int, to unix.Sockaddr) error { return unix.Sendto(fd, []byte("asked"), flags, to) }
+}
+
+// ask sends a datagram and waits for an answer.
+func ask(fd int, to unix.Sockaddr) error {
+	if err := unix.Sendto(fd, []byte("asked"), 0, to); err != nil {
+		return err
+	}
+	_, _, err := unix.Recvfrom(fd, make([]byte, 16), 0)
+	return err
+}
+
+func connectAndAsk(fd int, to unix.Sockaddr) error {
+	if err := unix.Connect(fd, to); err != nil {
+		return err
+	}
+	if _, err := unix.Write(fd, []byte("asked")); err != nil {
+		return err
+	}
+	_, err := unix.Read(fd, make([]byte, 16))
+	return err
+}
