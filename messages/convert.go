@@ -135,16 +135,12 @@ func GangOf(spec *JobSpec) topology.Gang {
 	return g
 }
 
-// networkKey is the key under which a machine's networks are selected. It is none that a label can have: what an agent
-// cannot do, nobody can say of its machine by a label.
-const networkKey = "the network"
-
 // NetworkLabels are by what a job selects the machines that can give it its network, and what such machines have. Every machine has
 // its own network, so that one is not selected by: an agent of an earlier version announces none, and is given no job that names another.
 func NetworkLabels(networks ...Network) (labels []topology.Label) {
 	for _, n := range networks {
 		if n != Network_NETWORK_UNSPECIFIED && n != Network_NETWORK_HOST {
-			labels = append(labels, topology.Label{Key: networkKey, Value: n.Word()})
+			labels = append(labels, topology.Label{Key: topology.NetworkKey, Value: n.Word()})
 		}
 	}
 	return labels

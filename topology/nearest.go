@@ -206,7 +206,9 @@ func (f *Fabric) names(g *Gang) string {
 			types[k.gpuType] = true
 		}
 		for _, l := range k.labels {
-			keys[l.Key] = true
+			if l.Key != NetworkKey {
+				keys[l.Key] = true
+			}
 			if values[l.Key] == nil {
 				values[l.Key] = map[string]bool{}
 			}
@@ -219,6 +221,9 @@ func (f *Fabric) names(g *Gang) string {
 	}
 	for _, l := range g.Selector {
 		switch {
+		case l.Key == NetworkKey && !values[l.Key][l.Value]:
+			parts = append(parts, theseAre("networks beside the machines' own", values[l.Key]))
+		case l.Key == NetworkKey:
 		case !keys[l.Key]:
 			parts = append(parts, theseAre("labels", keys))
 		case !values[l.Key][l.Value]:
