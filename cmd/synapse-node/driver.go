@@ -20,7 +20,9 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/oci"
+	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/process"
+	"github.com/yi-json/synapse/runtime/reach"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/runtime/upstream"
 )
@@ -36,6 +38,7 @@ const probeLimit = 30 * time.Second
 // means are the drivers, the one for new tasks first, and the supervisor's command.
 type means struct {
 	drivers    []launcher.Driver
+	keeper     *reach.Keeper // of what tasks are not to reach
 	supervisor []string
 }
 
@@ -45,6 +48,17 @@ func (m means) networks() []messages.Network {
 		return d.Networks()
 	}
 	return nil
+}
+
+// groups are the control groups of the tasks that run, of whatever driver.
+func (m means) groups() []string {
+	var all []string
+	for _, driver := range m.drivers {
+		if d, ok := driver.(interface{ Groups() []string }); ok {
+			all = append(all, d.Groups()...)
+		}
+	}
+	return all
 }
 
 // programs are what was found, as absolute paths; empty: not there.
@@ -92,6 +106,11 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 		Binary: found.own, StateDir: filepath.Join(dir, "carapace"), Hide: []string{dir}, Users: users, Policy: o.policy,
 		Images: container.Stored{Store: images}, Gpus: gpus,
 	}
+	m := means{supervisor: []string{"/proc/self/exe", supervisor.SubCommand}}
+	m.keeper = reach.NewKeeper(reach.Options{
+		Schedulers: o.join, Reachable: o.policy.MayReach(permit.Schedulers), Disclosed: o.policy.MayReach(permit.Metadata), Tell: log.Info,
+	})
+	described.Unreachable = m.keeper.Places
 	containers, err := container.New(described)
 	if err != nil {
 		return means{}, err
@@ -103,7 +122,6 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 	if err := containers.Collect(); err != nil {
 		log.Info("What an earlier agent's containers left cannot be removed yet: %v", err)
 	}
-	m := means{supervisor: []string{"/proc/self/exe", supervisor.SubCommand}}
 	why := o.unwilling(ctx, found.own, containers)
 	if o.carapace != "" && !containers.Checked() {
 		return m, fmt.Errorf("--carapace: %s", why)

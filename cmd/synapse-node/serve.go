@@ -69,6 +69,7 @@ func serve(o options) error {
 		return err
 	}
 	defer containers.Close()
+	defer with.keeper.Begin(with.groups)()
 	ledger := disk.New(h.System(), filepath.Join(dir, "ledger"))
 	defer ledger.Close()
 	actors.Assemble(actors.Ports{

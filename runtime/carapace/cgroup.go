@@ -18,18 +18,22 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/reach"
 )
 
 const (
 	defaultCgroupRoot   = "/sys/fs/cgroup"
 	defaultCgroupParent = "/synapse"
 	cpuPeriodUs         = 100_000
+	besideName          = "unified" // as systemd names the v2 tree of a hybrid machine
 )
 
 // hierarchies are what is mounted. Either unified is set, or by names the folder of each v1 controller. On a hybrid
-// machine the controllers are v1's, and its unified tree has nothing to offer that v1 and the pid namespace do not.
+// machine the controllers are v1's, and its unified tree has nothing to offer but the filters that can be put on its groups.
 type hierarchies struct {
 	unified string
+	beside  string // the unified tree of a hybrid machine; it has no controllers
 	by      map[string]string
 	own     func(controller string) (string, error) // the caller's own group there
 }
@@ -63,6 +67,9 @@ func findHierarchies(root string) hierarchies {
 		}
 		found.by[controller] = folder
 	}
+	if tree := filepath.Join(root, besideName); isFilesystem(tree, unix.CGROUP2_SUPER_MAGIC) {
+		found.beside = tree
+	}
 	return found
 }
 
@@ -88,11 +95,12 @@ func ownGroup(controller string) (string, error) {
 
 // parent answers the folder under which containers' groups are made.
 func (h hierarchies) parent(controller, parent string) (string, error) {
-	root := h.unified
-	if root == "" {
-		root = h.by[controller]
-	} else {
-		controller = ""
+	root := h.by[controller]
+	switch {
+	case h.unified != "":
+		root, controller = h.unified, ""
+	case controller == "":
+		root = h.beside
 	}
 	if filepath.IsAbs(parent) {
 		return filepath.Join(root, parent), nil
@@ -109,6 +117,8 @@ type group struct {
 	unified bool
 	// leaves are the folders by controller; on v2 the only one is under "".
 	leaves map[string]string
+	// beside is the folder in the unified tree of a hybrid machine, where something has a use for one.
+	beside string
 	// controllers are those that work on v2's leaf.
 	controllers []string
 	unenforced  []string
@@ -116,7 +126,12 @@ type group struct {
 
 // folders are the distinct leaves, sorted: two controllers may share one.
 func (g *group) folders() []string {
-	return slices.Compact(slices.Sorted(maps.Values(g.leaves)))
+	all := slices.Collect(maps.Values(g.leaves))
+	if g.beside != "" {
+		all = append(all, g.beside)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func (g *group) lacks(what string, why error) {
@@ -160,10 +175,76 @@ func wants(spec Spec) map[string]string {
 
 // createGroup makes the groups and sets the limits. What fails is listed, not fatal: the caller decides.
 func createGroup(h hierarchies, parent string, spec Spec, devices []deviceRule) *group {
+	var g *group
+	leaf := ""
 	if h.unified != "" {
-		return createV2(h, parent, spec, devices)
+		g = createV2(h, parent, spec, devices)
+		leaf = g.leaves[""]
+	} else {
+		g = createV1(h, parent, spec, devices)
 	}
-	return createV1(h, parent, spec, devices)
+	if len(spec.Unreachable) > 0 {
+		if err := g.refuseWays(h, leaf, parent, spec); err != nil {
+			g.lacks(LackOfReach, err)
+		}
+	}
+	return g
+}
+
+// LackOfReach is what is lost on a machine where no filter can be put on what a task connects to.
+const LackOfReach = "network filter"
+
+// refuseWays puts a filter on the group, for which a hybrid machine's container gets one in the unified tree.
+func (g *group) refuseWays(h hierarchies, leaf, parent string, spec Spec) (err error) {
+	if h.unified == "" {
+		if h.beside == "" {
+			return errors.New("the machine has no cgroups of v2 mounted")
+		}
+		folder, err := h.parent("", parent)
+		if err != nil {
+			return err
+		}
+		if leaf, err = makeLeaf(folder, spec.ID, func(folder string) error { return os.MkdirAll(folder, 0o755) }); err != nil {
+			return err
+		}
+		g.beside = leaf
+	}
+	if leaf == "" {
+		return errors.New("the container has no cgroup")
+	}
+	return reach.Refuse(leaf, spec.Unreachable)
+}
+
+// RefuseWays is for a container that another program makes: it makes as much of the group as a filter of what it connects to needs, and
+// answers the one that the program is to be born in; empty: it puts the container into that group by itself.
+func RefuseWays(cgroups Cgroups, id string, places []reach.Place) (born string, err error) {
+	cgroups = cgroups.filled()
+	h, g, leaf := findHierarchies(cgroups.Root), &group{}, ""
+	if h.unified != "" {
+		folder, err := h.parent("", cgroups.Parent)
+		if err != nil {
+			return "", err
+		}
+		if leaf, err = makeLeaf(folder, id, func(folder string) error { return os.MkdirAll(folder, 0o755) }); err != nil {
+			return "", err
+		}
+	}
+	err = g.refuseWays(h, leaf, cgroups.Parent, Spec{ID: id, Unreachable: places})
+	return g.beside, err
+}
+
+// WaysOf are those of a container's folders that a filter of what it connects to is on.
+func (c Cgroups) WaysOf(id string) string {
+	c = c.filled()
+	h := findHierarchies(c.Root)
+	if h.unified == "" && h.beside == "" {
+		return ""
+	}
+	folder, err := h.parent("", c.Parent)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(folder, id)
 }
 
 // makeLeaf makes the folder of a container that has just been claimed: what is there is a dead one's.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/runtime/calls"
+	"github.com/yi-json/synapse/runtime/reach"
 )
 
 // Finding is one thing that this machine can, or cannot, do.
@@ -125,9 +126,10 @@ func checkCgroups(cgroups Cgroups) []Finding {
 		version = found("cgroups", "v1, or hybrid")
 	}
 	findings := []Finding{version}
-	probe := Spec{ID: "check-" + drawID(), Limits: Limits{MemoryBytes: 1 << 40, MilliCPU: 1000, Pids: 1000, Cpuset: "0"}}
+	probe := Spec{ID: "check-" + drawID(), Limits: Limits{MemoryBytes: 1 << 40, MilliCPU: 1000, Pids: 1000, Cpuset: "0"},
+		Unreachable: reach.Metadata()}
 	g := createGroup(h, cgroups.Parent, probe, plainDevices)
-	for _, what := range []string{"memory limit", "pids limit", "cpu limit", "cpuset", "devices"} {
+	for _, what := range []string{"memory limit", "pids limit", "cpu limit", "cpuset", "devices", LackOfReach} {
 		finding := found(what, "set and read by the kernel")
 		for _, lost := range g.unenforced {
 			if reason, is := strings.CutPrefix(lost, what+": "); is {

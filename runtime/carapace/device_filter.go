@@ -5,13 +5,12 @@
 package carapace
 
 import (
-	"encoding/binary"
 	"fmt"
 	"path/filepath"
-	"runtime"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/bpf"
 )
 
 // deviceRule allows everything with one device, or with every minor of its major.
@@ -69,31 +68,19 @@ func (r deviceRule) word() string {
 	return fmt.Sprintf("%s %d:%s rwm", kind, r.major, minor)
 }
 
-// The few instructions of eBPF that the filter needs.
 const (
-	bpfLoad32    = 0x61 // dst = *(u32 *)(src + offset)
-	bpfAnd32     = 0x54 // dst &= immediate
-	bpfJumpNot64 = 0x55 // if dst != immediate, jump
-	bpfMove64    = 0xb7 // dst = immediate
-	bpfExit      = 0x95
-
 	bpfCharDevice  = 2 // what the kernel puts into the low half of access_type
 	bpfBlockDevice = 1
 )
 
 // deviceProgram is the filter: each rule compares kind, major and minor, and answers 1 where they are its own.
-func deviceProgram(rules []deviceRule) []byte {
-	var program []byte
-	emit := func(code, registers byte, offset int16, immediate uint32) {
-		program = append(program, code, registers)
-		program = binary.NativeEndian.AppendUint16(program, uint16(offset))
-		program = binary.NativeEndian.AppendUint32(program, immediate)
-	}
+func deviceProgram(rules []deviceRule) bpf.Program {
+	var program bpf.Program
 	// The context is in register 1: access and kind, major, minor, 32 bits each.
-	emit(bpfLoad32, registers(2, 1), 0, 0)
-	emit(bpfAnd32, registers(2, 0), 0, 0xffff)
-	emit(bpfLoad32, registers(3, 1), 4, 0)
-	emit(bpfLoad32, registers(4, 1), 8, 0)
+	program.Emit(bpf.Load32, 2, 1, 0, 0)
+	program.Emit(bpf.And32, 2, 0, 0, 0xffff)
+	program.Emit(bpf.Load32, 3, 1, 4, 0)
+	program.Emit(bpf.Load32, 4, 1, 8, 0)
 	for _, rule := range rules {
 		kind := uint32(bpfCharDevice)
 		if rule.block {
@@ -103,57 +90,21 @@ func deviceProgram(rules []deviceRule) []byte {
 		if rule.everyMinor {
 			rest = 4
 		}
-		emit(bpfJumpNot64, registers(2, 0), rest-1, kind)
-		emit(bpfJumpNot64, registers(3, 0), rest-2, rule.major)
+		program.Emit(bpf.JumpNot64, 2, 0, rest-1, kind)
+		program.Emit(bpf.JumpNot64, 3, 0, rest-2, rule.major)
 		if !rule.everyMinor {
-			emit(bpfJumpNot64, registers(4, 0), rest-3, rule.minor)
+			program.Emit(bpf.JumpNot64, 4, 0, rest-3, rule.minor)
 		}
-		emit(bpfMove64, registers(0, 0), 0, 1)
-		emit(bpfExit, 0, 0, 0)
+		program.Answer(1)
 	}
-	emit(bpfMove64, registers(0, 0), 0, 0)
-	emit(bpfExit, 0, 0, 0)
+	program.Answer(0)
 	return program
 }
 
-// registers packs destination and source as the machine's byte order has its bit fields.
-func registers(destination, source byte) byte {
-	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
-		return source<<4 | destination
-	}
-	return destination<<4 | source
-}
+// deviceHook is where a group is asked for a device.
+var deviceHook = bpf.Hook{Kind: unix.BPF_PROG_TYPE_CGROUP_DEVICE, Attach: unix.BPF_CGROUP_DEVICE}
 
-// attachDeviceFilter loads the program and puts it on a cgroup of v2. The kernel drops it with the cgroup.
+// attachDeviceFilter puts the program on a cgroup of v2. The kernel drops it with the cgroup.
 func attachDeviceFilter(leaf string, rules []deviceRule) error {
-	program, license := deviceProgram(rules), []byte("MIT\x00")
-	load := struct { // The beginning of union bpf_attr, as BPF_PROG_LOAD reads it.
-		kind, count                 uint32
-		instructions, license       uint64
-		logLevel, logSize           uint32
-		log                         uint64
-		kernelVersion, programFlags uint32
-	}{
-		kind: unix.BPF_PROG_TYPE_CGROUP_DEVICE, count: uint32(len(program) / 8),
-		instructions: uint64(uintptr(unsafe.Pointer(&program[0]))), license: uint64(uintptr(unsafe.Pointer(&license[0]))),
-	}
-	loaded, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_LOAD, uintptr(unsafe.Pointer(&load)), unsafe.Sizeof(load))
-	runtime.KeepAlive(program)
-	runtime.KeepAlive(license)
-	if errno != 0 {
-		return fmt.Errorf("load filter: %w", errno)
-	}
-	defer unix.Close(int(loaded))
-	cgroup, err := openFile(leaf, unix.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer cgroup.Close()
-	attach := struct{ target, program, kind, flags uint32 }{
-		uint32(cgroup), uint32(loaded), unix.BPF_CGROUP_DEVICE, unix.BPF_F_ALLOW_MULTI,
-	}
-	if _, _, errno = unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_ATTACH, uintptr(unsafe.Pointer(&attach)), unsafe.Sizeof(attach)); errno != 0 {
-		return fmt.Errorf("attach filter: %w", errno)
-	}
-	return nil
+	return deviceHook.Put(leaf, deviceProgram(rules))
 }

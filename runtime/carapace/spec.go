@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/reach"
 )
 
 // Spec is one container. Its JSON is what `carapace run --spec` reads.
@@ -42,8 +43,10 @@ type Spec struct {
 	UserName string `json:"userName,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
 	// Net is "host", which is the default, or "none": a loopback of its own.
-	Net    string  `json:"net,omitempty"`
-	Mounts []Mount `json:"mounts,omitempty"`
+	Net string `json:"net,omitempty"`
+	// Unreachable are places that the task cannot speak to on a network that it shares.
+	Unreachable []reach.Place `json:"unreachable,omitempty"`
+	Mounts      []Mount       `json:"mounts,omitempty"`
 	// Hide are paths of the machine that the task must not see, beside those that are always hidden.
 	Hide []string `json:"hide,omitempty"`
 	// Devices are device nodes of the machine. Every other one is denied.

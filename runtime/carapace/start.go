@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -55,13 +56,17 @@ func (c Cgroups) Folders() []string { return c.leaves("") }
 func (c Cgroups) leaves(id string) []string {
 	c = c.filled()
 	found := findHierarchies(c.Root)
-	controllers := v1Controllers
+	controllers := append([]string{""}, v1Controllers...)
 	if found.unified != "" {
-		controllers = []string{""}
+		controllers = controllers[:1]
 	}
 	var leaves []string
 	for _, controller := range controllers {
-		if found.unified == "" && found.by[controller] == "" {
+		there := found.by[controller]
+		if controller == "" {
+			there = cmp.Or(found.unified, found.beside)
+		}
+		if there == "" {
 			continue
 		}
 		if parent, err := found.parent(controller, c.Parent); err == nil {
@@ -226,7 +231,8 @@ func (c *Container) order(granted []deviceRule) *order {
 		order.Leaf = c.group.leaves[""]
 		return order
 	}
-	for _, leaf := range c.group.folders() {
+	order.Leaf = c.group.beside
+	for _, leaf := range slices.Compact(slices.Sorted(maps.Values(c.group.leaves))) {
 		order.Join = append(order.Join, filepath.Join(leaf, "tasks"))
 	}
 	return order

@@ -15,6 +15,7 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
 	"github.com/yi-json/synapse/runtime/oci"
+	"github.com/yi-json/synapse/runtime/reach"
 	"github.com/yi-json/synapse/runtime/upstream"
 )
 
@@ -44,6 +45,7 @@ func ociFor(t testing.TB, name string, users account.Rules) *stack {
 	binary := buildCommand(t)
 	around, err := container.New(container.Options{
 		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: users, MaxProcesses: 64,
+		Unreachable: func() []reach.Place { return withheld },
 	})
 	if err == nil {
 		err = around.Check(t.Context())

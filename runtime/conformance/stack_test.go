@@ -28,6 +28,7 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/process"
+	"github.com/yi-json/synapse/runtime/reach"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -282,6 +283,7 @@ func containersFor(t testing.TB, users account.Rules, policy ...permit.Policy) *
 	binary := buildCommand(t)
 	options := container.Options{
 		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: users, MaxProcesses: 64,
+		Unreachable: func() []reach.Place { return withheld },
 	}
 	for _, options.Policy = range policy {
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/permit"
+	"github.com/yi-json/synapse/runtime/reach"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -64,6 +65,8 @@ type Options struct {
 	Gpus *gpu.Hardware
 	// Images gets images ready; nil: those that lie on the machine.
 	Images Images
+	// Unreachable answers what tasks do not reach on a network that they share with the machine; nil: nothing is withheld.
+	Unreachable func() []reach.Place
 	// MaxProcesses bounds the processes and threads of a task; 0: as many as leave
 	// the machine half of its own.
 	MaxProcesses int64

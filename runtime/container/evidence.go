@@ -72,6 +72,16 @@ func (d *Driver) Stats(t *launcher.Task, _ *supervisor.State) (*messages.TaskSta
 	}, nil
 }
 
+// Groups are those of the containers that are here now in which their filters are.
+func (d *Driver) Groups() []string {
+	var groups []string
+	all, _ := carapace.List(d.o.StateDir) // where nothing can be read, there is nothing that runs
+	for _, state := range all {
+		groups = append(groups, d.o.Cgroups.WaysOf(state.ID))
+	}
+	return groups
+}
+
 // forsaken is how old an empty cgroup must be to be nobody's: a container that is
 // being started has processes in its own long before.
 const forsaken = 5 * time.Minute

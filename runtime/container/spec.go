@@ -38,6 +38,9 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 	if d.o.Policy.NUMA {
 		spec.Seccomp = carapace.SeccompNUMA
 	}
+	if d.o.Unreachable != nil && d.lacks[carapace.LackOfReach] == "" && s.GetNetwork() != messages.Network_NETWORK_NONE {
+		spec.Unreachable = d.o.Unreachable()
+	}
 	if who.Self {
 		spec.User, spec.Groups = "0:0", nil // without root the one user there is has this name inside
 	}

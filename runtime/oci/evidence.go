@@ -73,6 +73,16 @@ func (d *Driver) remove(ctx context.Context, t *launcher.Task) error {
 	return carapace.RemoveLeaves(d.leaves(d.id(t)))
 }
 
+// Groups are those of the containers that are here now in which their filters are.
+func (d *Driver) Groups() []string {
+	var groups []string
+	all, _ := os.ReadDir(d.o.StateDir)
+	for _, entry := range all {
+		groups = append(groups, d.o.Cgroups.WaysOf(entry.Name()))
+	}
+	return groups
+}
+
 // Stats is what the container's cgroups count.
 func (d *Driver) Stats(t *launcher.Task, _ *supervisor.State) (*messages.TaskStats, error) {
 	now := carapace.StatsOf(d.leaves(d.id(t)))

@@ -31,6 +31,8 @@ type Policy struct {
 	// NUMA lets tasks say from which of the machine's nodes their memory is taken, which their filter of calls
 	// refuses otherwise.
 	NUMA bool `yaml:"numa"`
+	// Reach are what tasks may speak to that is refused otherwise: the schedulers' ports, the service with a cloud machine's secrets.
+	Reach []string `yaml:"reach"`
 	// HostView and ProcessDriver may be false: then no job runs on the machine's own root, or without a container.
 	HostView      *bool `yaml:"hostView"`
 	ProcessDriver *bool `yaml:"processDriver"`
@@ -104,6 +106,11 @@ func (p Policy) check() error {
 			}
 		}
 	}
+	for i, what := range p.Reach {
+		if !slices.Contains(reachable, what) {
+			return fmt.Errorf("reach[%d]: %q is none of %s", i, what, strings.Join(reachable, ", "))
+		}
+	}
 	for i, path := range p.Images {
 		if err := directory(path); err != nil {
 			return fmt.Errorf("images[%d]: %w", i, err)
@@ -148,6 +155,17 @@ func (p Policy) ImageRules(hide []string) door.Rules {
 	}
 	return rules
 }
+
+// The words of reach.
+const (
+	Schedulers = "schedulers"
+	Metadata   = "metadata"
+)
+
+var reachable = []string{Schedulers, Metadata}
+
+// MayReach reports whether tasks may speak to one of what is refused otherwise.
+func (p Policy) MayReach(what string) bool { return slices.Contains(p.Reach, what) }
 
 // MayHostView refuses the machine's own root.
 func (p Policy) MayHostView() error {
@@ -207,6 +225,9 @@ func (p Policy) String() string {
 	}
 	if p.MayProcess() != nil {
 		parts = append(parts, "no plain processes")
+	}
+	if len(p.Reach) > 0 {
+		parts = append(parts, "tasks reach "+strings.Join(p.Reach, ", "))
 	}
 	if p.NUMA {
 		parts = append(parts, "memory from the nodes that tasks choose")

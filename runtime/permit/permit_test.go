@@ -32,6 +32,8 @@ func TestRead(t *testing.T) {
 		"mounts: [{path: /no/such}]":             "mounts[0].path: ",
 		"mounts: [{path: /etc/passwd}]":          "is not a directory",
 		"mounts: [{path: /usr, types: ['']}]":    "mounts[0].types[0]: ",
+		"reach: [schedulers, metadata]":          "",
+		"reach: [scheduler]":                     "reach[0]: ",
 		"images: [etc]":                          "images[0]: ",
 		"registries: ['https://x']":              "registries[0]: ",
 	} {
@@ -60,7 +62,7 @@ func TestPolicy(t *testing.T) {
 	if err := errors.Join(none.MayHostView(), none.MayProcess(), none.MayPull("any")); err != nil {
 		t.Error(err)
 	}
-	p, err := Read(written(t, "users: {from: 5000}\nmounts: [{path: /usr, readOnly: true, types: [ext4]}]\nimages: [/srv]\nregistries: [ghcr.io]\nhostView: false\nprocessDriver: false\nnuma: true\n", 0o600))
+	p, err := Read(written(t, "users: {from: 5000}\nmounts: [{path: /usr, readOnly: true, types: [ext4]}]\nimages: [/srv]\nregistries: [ghcr.io]\nhostView: false\nprocessDriver: false\nnuma: true\nreach: [metadata]\n", 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ func TestPolicy(t *testing.T) {
 	if p.MayPull("ghcr.io") != nil || len(p.MountRules([]string{"/x"}).Mounts) != 1 || p.ImageRules(nil).Mounts[0].Path != "/srv" {
 		t.Errorf("%+v", p)
 	}
-	for _, part := range []string{"users from 5000", "/usr (read-only) (on ext4)", "images in /srv", "registries ghcr.io", "no host view", "no plain processes", "memory from the nodes"} {
+	for _, part := range []string{"users from 5000", "/usr (read-only) (on ext4)", "images in /srv", "registries ghcr.io", "no host view", "no plain processes", "memory from the nodes", "tasks reach metadata"} {
 		if !strings.Contains(p.String(), part) {
 			t.Errorf("%q is not in %s", part, p)
 		}

@@ -86,18 +86,39 @@ func (d *detached) start() *Exit {
 	}
 	defer closeAll(theirs[:])
 	d.releaseParents = carapace.HoldParents(d.of.Cgroups)
-	d.maker, err = syscall.ForkExec(d.of.Run[0], d.of.Run, &syscall.ProcAttr{
-		Dir: "/", Env: d.k.spec.Env, Files: []uintptr{null.Fd(), theirs[0].Fd(), theirs[1].Fd()},
-		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
-	})
-	if err != nil {
+	if d.maker, err = d.of.run(d.k.spec.Env, []uintptr{null.Fd(), theirs[0].Fd(), theirs[1].Fd()}); err != nil {
 		d.releaseParents()
 		closeAll(d.k.out[:])
-		return setUpFailed(fmt.Errorf("execute %s: %w", d.of.Run[0], err))
+		_ = carapace.RemoveLeaves(d.of.Leaves)
+		return setUpFailed(err)
 	}
 	d.k.copyLogs()
 	go d.reap()
 	return nil
+}
+
+// run executes the program, in a group with a filter where what the container connects to is to be refused.
+func (d *Detached) run(env []string, files []uintptr) (pid int, err error) {
+	how := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if len(d.Root.Unreachable) > 0 {
+		born, err := carapace.RefuseWays(d.Cgroups, d.Root.ID, d.Root.Unreachable)
+		if err != nil {
+			return 0, fmt.Errorf("refuse the task its ways: %w", err)
+		}
+		if born != "" {
+			group, err := os.Open(born)
+			if err != nil {
+				return 0, err
+			}
+			defer group.Close()
+			how.UseCgroupFD, how.CgroupFD = true, int(group.Fd())
+		}
+	}
+	pid, err = syscall.ForkExec(d.Run[0], d.Run, &syscall.ProcAttr{Dir: "/", Env: env, Files: files, Sys: how})
+	if err != nil {
+		err = fmt.Errorf("execute %s: %w", d.Run[0], err)
+	}
+	return pid, err
 }
 
 // compose mounts the root in a mount namespace of the calling thread's own: it goes when the last one in there goes.

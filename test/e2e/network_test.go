@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/carapace"
 )
 
 // This file owns which networks jobs have, from submit to the task.
@@ -30,4 +33,38 @@ func networkNone(t *testing.T, c *cluster) {
 		t.Errorf("it said %q", said)
 	}
 	c.cli("describe", "job", id).wants(t, 0, "Network:      none", "")
+}
+
+// TestSchedulerOutOfReach: a task on the machine's network does not reach the port of the scheduler that its machine follows, unless the
+// machine's owner says so. Its gang's ports it reaches.
+func TestSchedulerOutOfReach(t *testing.T) {
+	t.Parallel()
+	for _, driver := range []string{"carapace", "oci"} {
+		t.Run(driver, func(t *testing.T) { schedulerOutOfReach(t, clusterOf(t, driver)) })
+	}
+}
+
+func schedulerOutOfReach(t *testing.T, c *cluster) {
+	for _, finding := range carapace.Check(carapace.Cgroups{Parent: "/e2e-reach"}) {
+		if finding.Name == carapace.LackOfReach && !finding.OK {
+			t.Skip(finding.Reason)
+		}
+	}
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte("reach: [schedulers]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.node("strict", "r1")
+	c.node("lenient", "r1", "--policy", policy)
+	_, port, _ := strings.Cut(c.address, ":")
+	script := "for at in 127.0.0.1 127.0.0.2 0.0.0.0; do (exec 3<>/dev/tcp/$at/" + port + ") 2>/dev/null && echo open || echo closed; done"
+	for node, want := range map[string]string{"strict": "closed\nclosed\nclosed\n", "lenient": "open\nclosed\nopen\n"} {
+		spec := gang(1, 0, script)
+		spec.Command[0], spec.Nodes = "/bin/bash", []string{node}
+		id := c.submit(spec)
+		c.await(id, "succeeded", 20*time.Second)
+		if said := c.logs(id); said != want {
+			t.Errorf("on %s it said %q, not %q", node, said, want)
+		}
+	}
 }

@@ -1,0 +1,127 @@
+//go:build linux
+
+package conformance
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/reach"
+)
+
+// withheld is what the tasks of the stacks are refused that a test makes.
+var withheld []reach.Place
+
+// withhold refuses places to the tasks of one test.
+func withhold(t *testing.T, places []reach.Place) {
+	t.Helper()
+	for _, finding := range carapace.Check(carapace.Cgroups{Parent: "/" + NewID()}) {
+		if finding.Name == carapace.LackOfReach && !finding.OK {
+			t.Skip(finding.Reason)
+		}
+	}
+	withheld = places
+	t.Cleanup(func() { withheld = nil })
+}
+
+// ways are all words by which a task speaks to a port of this machine.
+func ways(port string) (words []string) {
+	for _, address := range []string{"127.0.0.1", "127.8.9.10", "0.0.0.0", "[::ffff:127.0.0.1]", "[::ffff:0.0.0.0]", "[::1]", "[::]"} {
+		for _, how := range []string{"tcp", "mptcp", "fast", "udp", "send"} {
+			words = append(words, how+" "+address+":"+port)
+		}
+	}
+	return words
+}
+
+// TestReachRefused: on the machine's network a task speaks neither to a scheduler, by whatever name of the machine, nor to the service that
+// knows a cloud machine's secrets: TCP, UDP, IPv6, and IPv4 in IPv6's clothes. It speaks to all else, so that gangs meet.
+func TestReachRefused(t *testing.T) {
+	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
+		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
+	}
+	scheduler, peer := answererOfAll(t), answererOfAll(t)
+	withhold(t, slices.Concat(reach.Metadata(), reach.Services([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:" + scheduler)}, nil)))
+	refused := ways(scheduler)
+	for _, address := range []string{"169.254.169.254:80", "[::ffff:169.254.169.254]:80", "169.254.169.254:53", "[fd00:ec2::254]:80"} {
+		refused = append(refused, "tcp "+address, "udp "+address, "send "+address, "fast "+address)
+	}
+	free := []string{"tcp 127.0.0.1:" + peer, "send 127.0.0.1:" + peer, "tcp [::1]:" + peer, "tcp [::ffff:127.0.0.1]:" + peer, "udp [::1]:" + peer}
+	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
+		if driver == "process" {
+			return // docs/runtime.md tells that plain processes are not kept from it
+		}
+		got := s.dialling(t, shown(t), func(*messages.JobSpec) {}, slices.Concat(refused, free)...)
+		for _, word := range refused {
+			if got[word] != "EPERM" && !(strings.HasPrefix(word, "mptcp") && got[word] == "EPROTONOSUPPORT") {
+				t.Errorf("%s is answered %q", word, got[word])
+			}
+		}
+		for _, word := range free {
+			if got[word] != "allowed" {
+				t.Errorf("%s is answered %q", word, got[word])
+			}
+		}
+	})
+}
+
+// TestReachFollows: where a scheduler moves to while a task runs is refused to it from then on, and where it was is not.
+func TestReachFollows(t *testing.T) {
+	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
+		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
+	}
+	before, after := answererOfAll(t), answererOfAll(t)
+	withhold(t, nil)
+	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
+		if driver == "process" {
+			return
+		}
+		at := before
+		names := func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+		}
+		keeper := reach.NewKeeper(reach.Options{Schedulers: []string{"head:" + at}, Resolve: names, Tell: t.Logf})
+		withheld = keeper.Places()
+		folder, flag := shown(t), filepath.Join(place(t, "flag", 0o755, ofNobody), "moved")
+		probe := filepath.Join(folder, "probe") + " " + probeArgument + " 'tcp 127.0.0.1:" + before + "' 'tcp 127.0.0.1:" + after + "'"
+		moved := make(chan struct{})
+		go func() {
+			defer close(moved)
+			until(t, "the task does not run", func() bool { return s.groups() != nil && exists(filepath.Join(filepath.Dir(flag), "runs")) })
+			next := reach.NewKeeper(reach.Options{Schedulers: []string{"head:" + after}, Resolve: names, Tell: t.Logf})
+			next.Hold(s.groups())
+			write(t, flag, "", 0o644)
+		}()
+		r := s.try(t, MakeRootfs(t), probe+"; : > /flag/runs; while ! test -e /flag/moved; do sleep 0.02; done; "+probe, mounting(folder, folder, filepath.Dir(flag), "/flag"))
+		<-moved
+		want := "tcp 127.0.0.1:" + before + ": EPERM\ntcp 127.0.0.1:" + after + ": allowed\n" +
+			"tcp 127.0.0.1:" + before + ": allowed\ntcp 127.0.0.1:" + after + ": EPERM\n"
+		if r.said != want {
+			t.Errorf("%v %q, not %q", r.exit, r.said, want)
+		}
+	})
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// groups are the control groups of the stack's tasks.
+func (s *stack) groups() []string {
+	return s.options.Drivers[0].(interface{ Groups() []string }).Groups()
+}
+
+// answererOfAll answers on every address of the machine, and says at which port.
+func answererOfAll(t *testing.T) string {
+	t.Helper()
+	_, port, _ := strings.Cut(answerer(t, "::").String(), "]:")
+	return port
+}
