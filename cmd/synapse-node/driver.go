@@ -21,6 +21,7 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/oci"
 	"github.com/yi-json/synapse/runtime/permit"
+	"github.com/yi-json/synapse/runtime/private"
 	"github.com/yi-json/synapse/runtime/process"
 	"github.com/yi-json/synapse/runtime/reach"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -111,6 +112,9 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 		Schedulers: o.join, Reachable: o.policy.MayReach(permit.Schedulers), Disclosed: o.policy.MayReach(permit.Metadata), Tell: log.Info,
 	})
 	described.Unreachable = m.keeper.Places
+	if err := o.addPrivate(dir, &m, &described, log); err != nil {
+		return means{}, err
+	}
 	containers, err := container.New(described)
 	if err != nil {
 		return means{}, err
@@ -135,6 +139,27 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 		return m, err
 	}
 	return m, o.settle(m.drivers, why, containers, found, log)
+}
+
+// addPrivate adds the networks of jobs' own, where the machine can have them.
+func (o *options) addPrivate(dir string, m *means, described *container.Options, log actors.Log) error {
+	of := private.Options{Dir: filepath.Join(dir, "networks"), Resolvers: o.policy.Resolvers}
+	why := ""
+	if err := private.Lacks(of); err != nil {
+		why = err.Error()
+		log.Info("No job gets a private network here: %s", why)
+	} else {
+		networks, err := private.Open(of)
+		if err != nil {
+			return err
+		}
+		if err := networks.Refuse(m.keeper.Places()); err != nil {
+			return err
+		}
+		m.keeper.OnChange(networks.Refuse)
+		described.Private = networks
+	}
+	return carapace.WriteNetworks(described.StateDir, why)
 }
 
 // addOthers adds the drivers by other programs, the one to be used at the front.

@@ -50,6 +50,26 @@ func PolicyOf(stateDir string) Finding {
 	return found("policy", string(text))
 }
 
+// networksFile lies there too.
+func networksFile(stateDir string) string { return filepath.Clean(stateDir) + ".networks" }
+
+// WriteNetworks notes why an agent cannot give jobs networks of their own; empty: it can.
+func WriteNetworks(stateDir, why string) error {
+	return os.WriteFile(networksFile(stateDir), []byte(why), 0o644)
+}
+
+// NetworksOf is whether the agent whose containers are known there gives jobs networks of their own.
+func NetworksOf(stateDir string) Finding {
+	why, err := os.ReadFile(networksFile(stateDir))
+	switch {
+	case err != nil:
+		return found("private networks", "given by agents, and none has its containers in "+stateDir)
+	case len(why) > 0:
+		return missing("private networks", errors.New(string(why)))
+	}
+	return found("private networks", "veth and nftables")
+}
+
 func found(name, how string) Finding         { return Finding{name, true, how} }
 func missing(name string, why error) Finding { return Finding{name, false, why.Error()} }
 

@@ -108,7 +108,7 @@ func own(step func() error) func() error {
 
 func (m *maker) namespaces() int {
 	flags := unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
-	if m.order.Spec.Net == NetNone {
+	if m.order.Spec.Net != netHost {
 		flags |= unix.CLONE_NEWNET
 	}
 	return flags
@@ -208,7 +208,14 @@ func (m *maker) leaveHome() error {
 	if timerSlack > 0 {
 		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack), 0, 0, 0) // All that we make has it from here.
 	}
-	if err := unix.Unshare(m.namespaces()); err != nil {
+	making := m.namespaces()
+	if m.order.Spec.joins() {
+		making &^= unix.CLONE_NEWNET
+		if err := joinNetwork(m.order.Spec.Net); err != nil {
+			return err
+		}
+	}
+	if err := unix.Unshare(making); err != nil {
 		return err
 	}
 	// From here on it is this thread's alone. What it makes is for all to read, and so is what the command makes by default.
@@ -296,6 +303,19 @@ func (m *maker) hear() (record, error) {
 
 func (m *maker) explain(said record) *StartError {
 	return explain(said, &m.order.Spec, m.order.Join)
+}
+
+// joinNetwork brings the calling thread into a network that somebody made.
+func joinNetwork(path string) error {
+	namespace, err := openFile(path, unix.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer namespace.Close()
+	if err := unix.Setns(int(namespace), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("network %s: %w", path, err)
+	}
+	return nil
 }
 
 // raiseLoopback switches the new network namespace's only interface on.

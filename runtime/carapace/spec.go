@@ -42,7 +42,7 @@ type Spec struct {
 	// UserName is what the container's lists of users and groups call a User that is uid:gid and that they lack.
 	UserName string `json:"userName,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
-	// Net is "host", which is the default, or "none": a loopback of its own.
+	// Net is "host", which is the default; "none": a loopback of its own; or the file of a network namespace.
 	Net string `json:"net,omitempty"`
 	// Unreachable are places that the task cannot speak to on a network that it shares.
 	Unreachable []reach.Place `json:"unreachable,omitempty"`
@@ -147,6 +147,9 @@ func goodList(text string) bool {
 	return true
 }
 
+// joins reports whether the container goes into a network that is there already.
+func (s Spec) joins() bool { return path.IsAbs(s.Net) }
+
 // SpecError is a field of a Spec that cannot be, and what would do.
 type SpecError struct{ Field, Reason string }
 
@@ -170,8 +173,8 @@ func (s Spec) validateNames() error {
 		return &SpecError{"command", "is empty; name the program to run"}
 	case s.Hostname != "" && !goodHostname(s.Hostname):
 		return &SpecError{"hostname", fmt.Sprintf("%.80q is not 1 to 64 of A-Z a-z 0-9 . -", s.Hostname)}
-	case !slices.Contains([]string{"", netHost, NetNone}, s.Net):
-		return &SpecError{"net", fmt.Sprintf("%.40q is neither \"host\" nor \"none\"", s.Net)}
+	case !slices.Contains([]string{"", netHost, NetNone}, s.Net) && validatePath("net", s.Net) != nil:
+		return &SpecError{"net", fmt.Sprintf("%.40q is neither \"host\" nor \"none\", nor the path of a namespace", s.Net)}
 	case !slices.Contains([]string{"", seccompOn, SeccompNUMA, seccompOff}, s.Seccomp):
 		return &SpecError{"seccomp", fmt.Sprintf("%.40q is none of \"default\", \"numa\" and \"off\"", s.Seccomp)}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // dialLimit is how long nothing is waited for: what is dropped on its way is answered by nobody.
-const dialLimit = 2 * time.Second
+const dialLimit = time.Second
 
 // dials are the ways to an address that a task has.
 var dials = map[string]func(netip.AddrPort) error{

@@ -45,7 +45,7 @@ func ociFor(t testing.TB, name string, users account.Rules) *stack {
 	binary := buildCommand(t)
 	around, err := container.New(container.Options{
 		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: users, MaxProcesses: 64,
-		Unreachable: func() []reach.Place { return withheld },
+		Unreachable: func() []reach.Place { return withheld }, Private: networks,
 	})
 	if err == nil {
 		err = around.Check(t.Context())

@@ -49,6 +49,7 @@ var probes = map[string]func() error{
 	"write root":    func() error { return os.WriteFile("/written-by-the-task", nil, 0o644) },
 	"write usr":     func() error { return os.WriteFile("/usr/written-by-the-task", nil, 0o644) },
 	"own":           ownService,
+	"is called":     isCalled,
 	"chroot":        func() error { return unix.Chroot("/") },
 }
 

@@ -283,7 +283,7 @@ func containersFor(t testing.TB, users account.Rules, policy ...permit.Policy) *
 	binary := buildCommand(t)
 	options := container.Options{
 		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: users, MaxProcesses: 64,
-		Unreachable: func() []reach.Place { return withheld },
+		Unreachable: func() []reach.Place { return withheld }, Private: networks,
 	}
 	for _, options.Policy = range policy {
 	}

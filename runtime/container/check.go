@@ -57,7 +57,11 @@ func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visi
 
 // Networks are those that a task can be given beside the machine's own.
 func (d *Driver) Networks() []messages.Network {
-	return []messages.Network{messages.Network_NETWORK_NONE}
+	networks := []messages.Network{messages.Network_NETWORK_NONE}
+	if d.o.Private != nil {
+		networks = append(networks, messages.Network_NETWORK_PRIVATE)
+	}
+	return networks
 }
 
 // checkNetwork refuses a network that this machine does not have. A leader sends no such job here that knows what was announced.

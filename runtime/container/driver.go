@@ -24,6 +24,7 @@ import (
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/permit"
+	"github.com/yi-json/synapse/runtime/private"
 	"github.com/yi-json/synapse/runtime/reach"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
@@ -67,9 +68,17 @@ type Options struct {
 	Images Images
 	// Unreachable answers what tasks do not reach on a network that they share with the machine; nil: nothing is withheld.
 	Unreachable func() []reach.Place
+	// Private gives jobs networks of their own; nil: this machine has none.
+	Private Private
 	// MaxProcesses bounds the processes and threads of a task; 0: as many as leave
 	// the machine half of its own.
 	MaxProcesses int64
+}
+
+// Private gives jobs networks of their own. A network has a name, and is there as long as one of the paths is by which it is held.
+type Private interface {
+	Join(name, holder string) (private.Joined, error)
+	Release(name, holder string) error
 }
 
 // New makes the driver.
@@ -118,6 +127,11 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	if err := d.check(t, &p, who, visitor); err != nil {
 		return err
 	}
+	if t.Spec.GetNetwork() == messages.Network_NETWORK_PRIVATE {
+		if p.Network, err = d.o.Private.Join(t.Key.Token.String(), t.Dir); err != nil {
+			return fault.OfMachine(fmt.Errorf("network: %w", err))
+		}
+	}
 	if err := who.Own(t.Scratch); err != nil {
 		return fault.OfMachine(fmt.Errorf("scratch directory: %w", err))
 	}
@@ -148,6 +162,10 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 		spec.Devices = append(spec.Devices, d.o.Gpus.Fabric()...)
 	}
 	spec.Env = d.environment(p.Image, who, env, view)
+	if p.Network.Namespace != "" {
+		names := carapace.Mount{Source: p.Network.Names, Target: "/etc/resolv.conf", ReadOnly: true}
+		spec.Net, spec.Mounts = p.Network.Namespace, append([]carapace.Mount{names}, spec.Mounts...)
+	}
 	if !spec.ReadOnly { // else there may be no place to put them, and the image has to bring its own
 		spec.Mounts = append(libraries(view), spec.Mounts...) // the user's own go over them
 	}
@@ -157,7 +175,8 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 // prepared is what Prepare found behind the job's words.
 type prepared struct {
 	Image
-	Mounts []door.Ticket `json:"mounts,omitempty"` // of the job's, in their order
+	Mounts  []door.Ticket  `json:"mounts,omitempty"` // of the job's, in their order
+	Network private.Joined `json:"network"`          // of a job with a private one
 }
 
 // place is where containers and their cgroups are, as carapace's flags say it.
@@ -178,8 +197,22 @@ func (d *Driver) Cleanup(t *launcher.Task) error {
 	if err := carapace.RemoveID(d.o.StateDir, d.id(t), d.o.Cgroups); err != nil {
 		return fmt.Errorf("container of task %v: %w", t.Key, err)
 	}
+	if err := d.LeaveNetwork(t); err != nil {
+		return err
+	}
 	if err := d.o.Images.Release(t.Dir); err != nil {
 		return fmt.Errorf("image of task %v: %w", t.Key, err)
+	}
+	return nil
+}
+
+// LeaveNetwork lets go of the network of a task that has gone; one that has none of its own is no error.
+func (d *Driver) LeaveNetwork(t *launcher.Task) error {
+	if d.o.Private == nil {
+		return nil
+	}
+	if err := d.o.Private.Release(t.Key.Token.String(), t.Dir); err != nil {
+		return fmt.Errorf("network of task %v: %w", t.Key, err)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.
 		}
 		left = carapace.RemoveID(d.o.StateDir, d.id(t), d.o.Cgroups)
 		if running == 0 && left == nil {
-			return nil
+			return d.LeaveNetwork(t)
 		}
 		select {
 		case <-ctx.Done():

@@ -28,7 +28,7 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 	s, image := t.Spec, p.Image
 	spec := carapace.Spec{
 		ID: d.id(t), Rootfs: image.Rootfs, Image: image.Named, Command: s.GetCommand(), Workdir: s.GetWorkdir(), Scratch: t.Scratch,
-		Net: s.GetNetwork().Word(), Hide: d.o.Hide, ShmBytes: s.GetShmBytes(), Limits: d.limits(t), Rlimits: rlimits(),
+		Hide: d.o.Hide, ShmBytes: s.GetShmBytes(), Limits: d.limits(t), Rlimits: rlimits(),
 		// By number: what an image calls a user is no business of the machine's.
 		User: fmt.Sprintf("%d:%d", who.UID, who.GID), Groups: who.Groups,
 	}
@@ -37,6 +37,9 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 	}
 	if d.o.Policy.NUMA {
 		spec.Seccomp = carapace.SeccompNUMA
+	}
+	if s.GetNetwork() == messages.Network_NETWORK_NONE {
+		spec.Net = carapace.NetNone
 	}
 	if d.o.Unreachable != nil && d.lacks[carapace.LackOfReach] == "" && s.GetNetwork() != messages.Network_NETWORK_NONE {
 		spec.Unreachable = d.o.Unreachable()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,8 +55,11 @@ func config(s *carapace.Spec, root, cgroup string) (*specs.Spec, error) {
 	if c.Linux.Seccomp, err = calls.OCI(carapace.CallsWith(s)); err != nil {
 		return nil, err
 	}
-	if s.Net == carapace.NetNone {
+	switch {
+	case s.Net == carapace.NetNone:
 		c.Linux.Namespaces = append(c.Linux.Namespaces, specs.LinuxNamespace{Type: specs.NetworkNamespace})
+	case filepath.IsAbs(s.Net):
+		c.Linux.Namespaces = append(c.Linux.Namespaces, specs.LinuxNamespace{Type: specs.NetworkNamespace, Path: s.Net})
 	}
 	return c, nil
 }

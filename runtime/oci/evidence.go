@@ -35,7 +35,7 @@ func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.
 		running := supervisor.KillAll(func() []supervisor.Process { return d.remains(t, state) })
 		left := d.remove(ctx, t)
 		if running == 0 && left == nil {
-			return nil
+			return d.LeaveNetwork(t)
 		}
 		select {
 		case <-ctx.Done():

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,8 @@ type Policy struct {
 	NUMA bool `yaml:"numa"`
 	// Reach are what tasks may speak to that is refused otherwise: the schedulers' ports, the service with a cloud machine's secrets.
 	Reach []string `yaml:"reach"`
+	// Resolvers are asked for names by tasks with a private network; none: whom the machine asks.
+	Resolvers []netip.Addr `yaml:"resolvers"`
 	// HostView and ProcessDriver may be false: then no job runs on the machine's own root, or without a container.
 	HostView      *bool `yaml:"hostView"`
 	ProcessDriver *bool `yaml:"processDriver"`
@@ -109,6 +112,11 @@ func (p Policy) check() error {
 	for i, what := range p.Reach {
 		if !slices.Contains(reachable, what) {
 			return fmt.Errorf("reach[%d]: %q is none of %s", i, what, strings.Join(reachable, ", "))
+		}
+	}
+	for i, a := range p.Resolvers {
+		if !a.Is4() || a.IsLoopback() || a.IsUnspecified() {
+			return fmt.Errorf("resolvers[%d]: %v is no server that a private network reaches: name IPv4 addresses of other machines", i, a)
 		}
 	}
 	for i, path := range p.Images {

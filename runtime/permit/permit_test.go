@@ -34,6 +34,8 @@ func TestRead(t *testing.T) {
 		"mounts: [{path: /usr, types: ['']}]":    "mounts[0].types[0]: ",
 		"reach: [schedulers, metadata]":          "",
 		"reach: [scheduler]":                     "reach[0]: ",
+		"resolvers: [10.0.0.2]":                  "",
+		"resolvers: [127.0.0.53]":                "resolvers[0]: ",
 		"images: [etc]":                          "images[0]: ",
 		"registries: ['https://x']":              "registries[0]: ",
 	} {

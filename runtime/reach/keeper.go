@@ -47,6 +47,7 @@ type Keeper struct {
 	turn   int            // counts the changes of places
 	held   map[string]int // by group, the turn whose places it refuses
 	said   map[string]bool
+	others func([]Place) error // who are told of changes too
 }
 
 // NewKeeper looks where everything is.
@@ -73,6 +74,9 @@ func (k *Keeper) Places() []Place {
 	defer k.mu.Unlock()
 	return slices.Clone(k.places)
 }
+
+// OnChange has somebody else told of what is refused, when that changes. It is called before Begin.
+func (k *Keeper) OnChange(tell func([]Place) error) { k.others = tell }
 
 // Begin follows what changes, until it is told to end. groups answers the control groups of the tasks that run.
 func (k *Keeper) Begin(groups func() []string) (end func()) {
@@ -118,9 +122,15 @@ func (k *Keeper) Look() {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !slices.Equal(places, k.places) {
-		k.places = places
-		k.turn++
+	if slices.Equal(places, k.places) {
+		return
+	}
+	k.places = places
+	k.turn++
+	if k.others != nil {
+		if err := k.others(places); err != nil {
+			k.tellOnce("Private networks cannot follow what tasks are not to reach: %v", err)
+		}
 	}
 }
 

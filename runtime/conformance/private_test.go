@@ -1,0 +1,326 @@
+//go:build linux
+
+// Private networks, on a machine that is a network namespace of the test's own: nothing of the real machine's network is touched.
+package conformance
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/private"
+	"github.com/yi-json/synapse/runtime/reach"
+)
+
+// networks are those of the stacks that a test makes; nil: none.
+var networks container.Private
+
+const asMachine = "SYNAPSE_TEST_MACHINE"
+
+// onAMachine runs a test on a machine of its own, with an outside that knows no way back but to the machine's address.
+func onAMachine(t *testing.T, test func(t *testing.T, o *outside)) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: an agent without root gives no private networks")
+	}
+	if os.Getenv(asMachine) == t.Name() {
+		test(t, newOutside(t))
+		return
+	}
+	again := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+	again.Env = append(os.Environ(), asMachine+"="+t.Name())
+	again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	text, err := again.CombinedOutput()
+	switch {
+	case strings.Contains(string(text), "--- SKIP: "+t.Name()+" "):
+		t.Skip(string(text))
+	case err != nil || !strings.Contains(string(text), "--- PASS: "+t.Name()+" "):
+		t.Errorf("%v:\n%s", err, text)
+	}
+}
+
+// outside is what is beyond the machine: a thread in a network namespace of its own.
+type outside struct {
+	t    *testing.T
+	work chan func()
+}
+
+const (
+	machineAddress = "10.99.0.1"
+	outsideAddress = "10.99.0.2"
+	farAddress     = "203.0.113.7"
+)
+
+func newOutside(t *testing.T) *outside {
+	o := &outside{t: t, work: make(chan func())}
+	namespace := make(chan int, 1)
+	go func() {
+		runtime.LockOSThread()
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			namespace <- -1
+			return
+		}
+		fd, _ := unix.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		namespace <- fd
+		for do := range o.work {
+			do()
+		}
+	}()
+	fd := <-namespace
+	t.Cleanup(func() { close(o.work) })
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name = "up0"
+	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: attributes, PeerName: "down0", PeerNamespace: netlink.NsFd(fd)}))
+	give(t, "lo")
+	give(t, "up0", machineAddress+"/24", "fd99::1/64")
+	must(t, netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(outsideAddress)}))
+	o.do(func() {
+		give(t, "lo", farAddress+"/32", "169.254.169.254/32")
+		give(t, "down0", outsideAddress+"/24", "fd99::2/64")
+		// Somebody outside who would like to come in knows where to.
+		must(t, netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(machineAddress), Dst: &net.IPNet{IP: net.IPv4(198, 18, 0, 0), Mask: net.CIDRMask(15, 32)}}))
+	})
+	return o
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// give gives an interface of the calling thread's namespace addresses, and switches it on.
+func give(t *testing.T, name string, addresses ...string) {
+	t.Helper()
+	link, err := netlink.LinkByName(name)
+	must(t, err)
+	for _, text := range addresses {
+		a, err := netlink.ParseAddr(text)
+		must(t, err)
+		a.Flags = unix.IFA_F_NODAD
+		must(t, netlink.AddrAdd(link, a))
+	}
+	must(t, netlink.LinkSetUp(link))
+}
+
+// do does something outside.
+func (o *outside) do(what func()) {
+	done := make(chan struct{})
+	o.work <- func() {
+		defer close(done)
+		what()
+	}
+	<-done
+}
+
+// answerer answers outside, on every address.
+func (o *outside) answerer() (port string) {
+	o.do(func() { port = answererOfAll(o.t) })
+	return port
+}
+
+// namer answers every question for a name, outside.
+func (o *outside) namer() {
+	o.do(func() {
+		packets, err := net.ListenPacket("udp", farAddress+":53")
+		must(o.t, err)
+		o.t.Cleanup(func() { packets.Close() })
+		go func() {
+			buffer := make([]byte, 512)
+			for {
+				n, from, err := packets.ReadFrom(buffer)
+				if err != nil {
+					return
+				}
+				_, _ = packets.WriteTo(named(buffer[:n]), from)
+			}
+		}()
+	})
+}
+
+// named answers one question of the DNS: an address to those who ask for one of IPv4, nothing to others.
+func named(question []byte) []byte {
+	end := 12
+	for question[end] != 0 {
+		end += int(question[end]) + 1
+	}
+	end += 5
+	answer := append([]byte(nil), question[:end]...)
+	answer[2], answer[3] = 0x81, 0x80
+	clear(answer[6:12])
+	if binary.BigEndian.Uint16(question[end-4:]) == 1 {
+		answer[7] = 1
+		answer = append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 203, 0, 113, 7)
+	}
+	return answer
+}
+
+// isCalled has a task wait for anybody who comes in.
+func isCalled() error {
+	listener, err := net.Listen("tcp", "0.0.0.0:7777")
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	_ = listener.(*net.TCPListener).SetDeadline(time.Now().Add(2 * time.Second))
+	_, err = listener.Accept()
+	return err
+}
+
+// newNetworks are an agent's, where names resolve outside. This machine's own server is one that no private network reaches.
+func newNetworks(t *testing.T, dir string) *private.Networks {
+	t.Helper()
+	stub, real := filepath.Join(t.TempDir(), "stub"), filepath.Join(t.TempDir(), "real")
+	write(t, stub, "nameserver 127.0.0.53\noptions edns0\n", 0o644)
+	write(t, real, "nameserver "+farAddress+"\n", 0o644)
+	o := private.Options{Dir: dir, Names: []string{stub, real}}
+	if err := private.Lacks(o); err != nil {
+		t.Skip(err)
+	}
+	made, err := private.Open(o)
+	must(t, err)
+	return made
+}
+
+// cleanNetwork fails a test that leaves something of a private network on its machine.
+func cleanNetwork(t *testing.T) {
+	t.Helper()
+	links, err := netlink.LinkList()
+	must(t, err)
+	for _, link := range links {
+		if strings.HasPrefix(link.Attrs().Name, "syn") {
+			t.Errorf("left: interface %s", link.Attrs().Name)
+		}
+	}
+	rules, err := nftables.New()
+	must(t, err)
+	tables, err := rules.ListTables()
+	must(t, err)
+	for _, table := range tables {
+		t.Errorf("left: table %s", table.Name)
+	}
+	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward"); err != nil || string(text) != "0\n" {
+		t.Errorf("left: ip_forward is %q, %v", text, err)
+	}
+}
+
+// TestNetworkPrivate: a job with a private network speaks to what is outside of its machine, and names resolve. It speaks neither to its machine's
+// services nor to a scheduler nor to the cloud's service for machines, nobody comes in, and nothing is left of it.
+func TestNetworkPrivate(t *testing.T) {
+	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
+		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
+	}
+	onAMachine(t, func(t *testing.T, o *outside) {
+		must(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0))
+		o.namer()
+		free, scheduler, machine := o.answerer(), o.answerer(), answererOfAll(t)
+		made := newNetworks(t, filepath.Join(t.TempDir(), "networks"))
+		// The filter on the task's group would refuse these too; here the rules are to.
+		must(t, made.Refuse(append(reach.Metadata(), reach.Services([]netip.AddrPort{netip.MustParseAddrPort(outsideAddress + ":" + scheduler)}, nil)...)))
+		networks = made
+		t.Cleanup(func() { networks = nil })
+		allowed := []string{"own", "tcp " + farAddress + ":" + free, "send " + outsideAddress + ":" + free, "tcp " + outsideAddress + ":" + free,
+			"tcp " + farAddress + ":" + scheduler, "name somewhere.example"}
+		refused := []string{"tcp " + outsideAddress + ":" + scheduler, "send " + outsideAddress + ":" + scheduler, "tcp 169.254.169.254:" + free,
+			"send 169.254.169.254:" + free, "tcp " + machineAddress + ":" + machine, "send " + machineAddress + ":" + machine, "tcp 127.0.0.1:" + machine,
+			"tcp 198.18.0.1:" + machine, "tcp [fd99::2]:" + free, "tcp [fd99::1]:" + machine, "tcp [::ffff:" + outsideAddress + "]:" + scheduler, "is called"}
+		onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
+			if driver == "process" {
+				if r := s.try(t, MakeRootfs(t), "exit 0", on(messages.Network_NETWORK_PRIVATE)); !strings.HasPrefix(r.exit.Detail, "network: ") {
+					t.Errorf("%v", r.exit)
+				}
+				return
+			}
+			stop := make(chan struct{})
+			for _, enters := range []func(func()){o.do, func(do func()) { do() }} {
+				go knock(stop, enters)
+			}
+			got := s.dialling(t, shown(t), on(messages.Network_NETWORK_PRIVATE), append(allowed, refused...)...)
+			close(stop)
+			for _, word := range allowed {
+				if got[word] != "allowed" {
+					t.Errorf("%s is answered %q", word, got[word])
+				}
+			}
+			for _, word := range refused {
+				if got[word] == "allowed" || got[word] == "" {
+					t.Errorf("%s is answered %q", word, got[word])
+				}
+			}
+			cleanNetwork(t)
+		})
+	})
+}
+
+// knock tries to come into the first network again and again.
+func knock(stop chan struct{}, where func(func())) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(50 * time.Millisecond):
+			where(func() {
+				conn, err := net.DialTimeout("tcp", "198.18.0.2:7777", 100*time.Millisecond)
+				if err == nil {
+					conn.Close()
+				}
+			})
+		}
+	}
+}
+
+// TestNetworkLeavings: what an agent leaves that is killed, the next one removes, and what another agent of the machine has stays.
+func TestNetworkLeavings(t *testing.T) {
+	onAMachine(t, func(t *testing.T, _ *outside) {
+		must(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0))
+		dirs := [2]string{filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")}
+		one, two := newNetworks(t, dirs[0]), newNetworks(t, dirs[1])
+		holder, other := filepath.Join(t.TempDir(), "task"), t.TempDir()
+		must(t, os.Mkdir(holder, 0o700))
+		first, err := one.Join("job", holder)
+		must(t, err)
+		again, err := one.Join("job", other)
+		must(t, err)
+		if first != again {
+			t.Errorf("two tasks of one job have %v and %v", first, again)
+		}
+		_, err = two.Join("job", other)
+		must(t, err)
+		seen := map[string]bool{}
+		addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+		must(t, err)
+		for _, a := range addresses {
+			if seen[a.IPNet.String()] {
+				t.Errorf("%v is given twice", a.IPNet)
+			}
+			seen[a.IPNet.String()] = true
+		}
+		must(t, one.Release("job", other))
+		must(t, os.Remove(holder)) // and nobody releases it: its agent was killed
+		newNetworks(t, dirs[0])
+		if left, _ := os.ReadDir(dirs[0]); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		if text, _ := os.ReadFile("/proc/sys/net/ipv4/ip_forward"); string(text) != "1\n" {
+			t.Errorf("the other agent's network is cut off: ip_forward is %q", text)
+		}
+		must(t, two.Release("job", other))
+		cleanNetwork(t)
+	})
+}

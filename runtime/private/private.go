@@ -1,0 +1,250 @@
+//go:build linux
+
+// Package private gives jobs a network of their own: a pair of virtual interfaces, one end in a network namespace for the job's
+// tasks, the other on the machine, out by the machine's address, and nothing in. It owns what there is of such networks on a machine, from
+// the namespace to the rules, and that nothing of it is left behind. Who is in one is decided by the drivers.
+//
+// All that is made is either of one network, and goes with it, or of one agent (its table of rules), or the machine's (forwarding), which the last
+// one who needs it puts back. Two agents see each other's interfaces, and share nothing but a lock.
+package private
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/reach"
+)
+
+const (
+	// family begins the names of all agents' interfaces on a machine.
+	family      = "syn"
+	insideName  = "eth0"
+	nsFile      = "ns"
+	namesFile   = "resolv.conf"
+	holdersName = "holders"
+	linkFile    = "interface" // the name of a network's end on the machine
+	// shared is where agents of one machine meet.
+	shared = "/run/synapse-networks"
+)
+
+// span is where networks have their addresses: it is set aside for benchmarks of network devices, and is on nobody's network.
+var span = netip.MustParsePrefix("198.18.0.0/15")
+
+// Options are what an agent's networks are made of.
+type Options struct {
+	// Dir is the agent's own, for nothing else.
+	Dir string
+	// Resolvers are asked for names; none: those that the machine asks.
+	Resolvers []netip.Addr
+	// Names are the files in which the machine says whom it asks, the best first; nil: where they usually are.
+	Names []string
+}
+
+// Networks are an agent's.
+type Networks struct {
+	o      Options
+	prefix string // of this agent's interfaces
+	mu     sync.Mutex
+	places []reach.Place
+}
+
+// Open takes up what earlier agents left in the directory, and removes what nobody holds any more.
+func Open(o Options) (*Networks, error) {
+	if o.Names == nil {
+		o.Names = []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf"}
+	}
+	if err := os.MkdirAll(o.Dir, 0o711); err != nil {
+		return nil, fmt.Errorf("networks: %w", err)
+	}
+	n := &Networks{o: o, prefix: fmt.Sprintf("%s%08x", family, crc32.ChecksumIEEE([]byte(o.Dir)))[:len(family)+6]}
+	return n, n.Sweep()
+}
+
+// Joined is a network as a task is put into it.
+type Joined struct {
+	Namespace string // a file of the machine's that stands for it
+	Names     string // what the task is to have as /etc/resolv.conf
+}
+
+// Join makes a network where it is not there, and notes that somebody holds it: a path that is there as long as it does.
+func (n *Networks) Join(name, holder string) (Joined, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	dir := filepath.Join(n.o.Dir, name)
+	holders := filepath.Join(dir, holdersName)
+	if err := os.MkdirAll(holders, 0o711); err != nil {
+		return Joined{}, err
+	}
+	mark := filepath.Join(holders, fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(holder))))
+	if err := os.WriteFile(mark, []byte(holder), 0o600); err != nil {
+		return Joined{}, err
+	}
+	joined := Joined{filepath.Join(dir, nsFile), filepath.Join(dir, namesFile)}
+	err := locked(func() error { return n.make(joined) })
+	if err != nil {
+		err = errors.Join(err, n.release(name, holder))
+	}
+	return joined, err
+}
+
+// Release lets go of a network. The last one who held it takes it away.
+func (n *Networks) Release(name, holder string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.release(name, holder)
+}
+
+func (n *Networks) release(name, holder string) error {
+	dir := filepath.Join(n.o.Dir, name)
+	mark := filepath.Join(dir, holdersName, fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(holder))))
+	if err := os.Remove(mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if held, _ := os.ReadDir(filepath.Join(dir, holdersName)); len(held) > 0 {
+		return nil
+	}
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return locked(func() error { return errors.Join(n.remove(dir), n.tidy()) })
+}
+
+// Sweep removes networks whose holders are no more, interfaces that belong to none, and what only networks need.
+func (n *Networks) Sweep() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all, err := os.ReadDir(n.o.Dir)
+	if err != nil {
+		return fmt.Errorf("networks: %w", err)
+	}
+	return locked(func() error {
+		var failed []error
+		known := map[string]bool{}
+		for _, entry := range all {
+			dir := filepath.Join(n.o.Dir, entry.Name())
+			if held(dir) {
+				known[n.outside(dir)] = true
+				continue
+			}
+			failed = append(failed, n.remove(dir))
+		}
+		links, _ := netlink.LinkList() // without a list there is nothing to compare with
+		for _, link := range links {
+			if name := link.Attrs().Name; strings.HasPrefix(name, n.prefix) && !known[name] {
+				failed = append(failed, netlink.LinkDel(link))
+			}
+		}
+		return errors.Join(append(failed, n.tidy())...)
+	})
+}
+
+// held reports whether one of a network's holders is still there, and drops those that are not.
+func held(dir string) bool {
+	alive := false
+	marks, _ := os.ReadDir(filepath.Join(dir, holdersName))
+	for _, mark := range marks {
+		path := filepath.Join(dir, holdersName, mark.Name())
+		holder, err := os.ReadFile(path)
+		if _, gone := os.Lstat(string(holder)); err == nil && gone == nil {
+			alive = true
+			continue
+		}
+		_ = os.Remove(path)
+	}
+	return alive
+}
+
+// outside is the name of a network's end on the machine; empty: it was not made yet.
+func (n *Networks) outside(dir string) string {
+	text, _ := os.ReadFile(filepath.Join(dir, linkFile))
+	return string(text)
+}
+
+// remove takes one network away, with all that the agent knows of it.
+func (n *Networks) remove(dir string) error {
+	if err := n.disconnect(dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+// disconnect takes away what there is of a network in the kernel.
+func (n *Networks) disconnect(dir string) error {
+	if name := n.outside(dir); name != "" {
+		if link, err := netlink.LinkByName(name); err == nil {
+			if err := netlink.LinkDel(link); err != nil {
+				return fmt.Errorf("virtual interface: %w", err)
+			}
+		}
+	}
+	for {
+		switch err := unix.Unmount(filepath.Join(dir, nsFile), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err {
+		case nil: // there may be another one below
+		case unix.EINVAL, unix.ENOENT:
+			return nil
+		default:
+			return fmt.Errorf("network namespace: %w", err)
+		}
+	}
+}
+
+// make makes what there is not yet of one network.
+func (n *Networks) make(j Joined) error {
+	dir := filepath.Dir(j.Namespace)
+	names, err := n.names()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(j.Names, []byte(names), 0o644); err != nil {
+		return err
+	}
+	if err := n.rule(); err != nil {
+		return err
+	}
+	if isNamespace(j.Namespace) && n.outside(dir) != "" {
+		if _, err := netlink.LinkByName(n.outside(dir)); err == nil {
+			return nil
+		}
+	}
+	if err := n.disconnect(dir); err != nil {
+		return err
+	}
+	if err := newNamespace(j.Namespace); err != nil {
+		return fmt.Errorf("network namespace: %w", err)
+	}
+	var random [3]byte
+	_, _ = rand.Read(random[:])
+	name := n.prefix + hex.EncodeToString(random[:])
+	if err := os.WriteFile(filepath.Join(dir, linkFile), []byte(name), 0o600); err != nil {
+		return err
+	}
+	return connect(name, j.Namespace)
+}
+
+// locked does something that no other agent of the machine does at the same time.
+func locked(do func() error) error {
+	if err := os.MkdirAll(shared, 0o700); err != nil {
+		return fmt.Errorf("networks: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(shared, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("networks: %w", err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("networks: %w", err)
+	}
+	return do()
+}

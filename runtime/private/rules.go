@@ -1,0 +1,258 @@
+//go:build linux
+
+package private
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/reach"
+)
+
+// This file owns what may pass: the agent's table of rules, which know its interfaces by the beginning of their names, and the
+// machine's forwarding. The table is written anew as a whole, in one transaction of the kernel's, so that there is never a moment without it.
+
+// Refuse has tasks reach some places no more, in the stead of those before.
+func (n *Networks) Refuse(places []reach.Place) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.places = places
+	all, err := os.ReadDir(n.o.Dir)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	return locked(n.rule)
+}
+
+const (
+	forwarding = "/proc/sys/net/ipv4/ip_forward"
+	// beforeNAT is where packets are looked at with the address that the task has written.
+	beforeNAT = -150
+)
+
+// rule has the machine forward, and writes the table.
+func (n *Networks) rule() error {
+	ours, err := forward()
+	if err != nil {
+		return err
+	}
+	if err := n.write(ours); err != nil {
+		return fmt.Errorf("rules of nftables: %w", err)
+	}
+	return nil
+}
+
+// note says that the machine did not forward before there were networks; there is one for each namespace that a machine's agent is in.
+func note() (string, error) {
+	var stat unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/net", &stat); err != nil {
+		return "", err
+	}
+	return filepath.Join(shared, fmt.Sprintf("forwarding-%d", stat.Ino)), nil
+}
+
+// forward has the machine forward packets, and reports whether it did not before.
+func forward() (ours bool, err error) {
+	noted, err := note()
+	if err != nil {
+		return false, err
+	}
+	now, err := os.ReadFile(forwarding)
+	if err != nil {
+		return false, err
+	}
+	if strings.TrimSpace(string(now)) == "0" {
+		if err := os.WriteFile(noted, nil, 0o600); err != nil {
+			return false, err
+		}
+		if err := os.WriteFile(forwarding, []byte("1"), 0); err != nil {
+			return false, fmt.Errorf("%s: %w", forwarding, err)
+		}
+	}
+	_, err = os.Lstat(noted)
+	return err == nil, nil
+}
+
+// tidy removes what no network needs any more: the agent's table when it has none, and forwarding when the machine has none.
+func (n *Networks) tidy() error {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return err
+	}
+	own, any := false, false
+	for _, link := range links {
+		own = own || strings.HasPrefix(link.Attrs().Name, n.prefix)
+		any = any || strings.HasPrefix(link.Attrs().Name, family) && link.Type() == "veth"
+	}
+	if !own {
+		if err := n.drop(); err != nil {
+			return fmt.Errorf("rules of nftables: %w", err)
+		}
+	}
+	noted, err := note()
+	if any || err != nil {
+		return err
+	}
+	if _, err := os.Lstat(noted); err != nil {
+		return nil
+	}
+	if err := os.WriteFile(forwarding, []byte("0"), 0); err != nil {
+		return err
+	}
+	return os.Remove(noted)
+}
+
+func (n *Networks) table() *nftables.Table {
+	return &nftables.Table{Name: "synapse-" + strings.TrimPrefix(n.prefix, family), Family: nftables.TableFamilyINet}
+}
+
+// drop removes the table, if it is there.
+func (n *Networks) drop() error {
+	c, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	c.DelTable(n.table())
+	if err := c.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return nil
+}
+
+// write writes the table in the place of the one before. ours: the machine forwards only for networks, and must not become a way for
+// anybody else.
+func (n *Networks) write(ours bool) error {
+	c, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	c.AddTable(n.table()) // so that there is one to delete
+	c.DelTable(n.table())
+	w := &writer{c: c, table: c.AddTable(n.table())}
+	w.chain("arrives", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, beforeNAT)
+	from, to := named(expr.MetaKeyIIFNAME, n.prefix, expr.CmpOpEq), named(expr.MetaKeyOIFNAME, n.prefix, expr.CmpOpEq)
+	w.rule(drops, from, protocolIs(unix.NFPROTO_IPV6))                                                                         // there is no route for it, and never a hole
+	w.rule(drops, from, fibOf(&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true}, expr.CmpOpNeq, unix.RTN_UNICAST)) // the machine itself
+	w.rule(drops, from, fibOf(&expr.Fib{Register: 1, FlagSADDR: true, FlagIIF: true, ResultOIF: true}, expr.CmpOpEq, 0))       // not its own address
+	for _, place := range n.places {
+		if place.Net.Addr().Is4() {
+			w.refuse(from, place)
+		}
+	}
+	w.chain("passes", nftables.ChainTypeFilter, nftables.ChainHookForward, 0)
+	w.rule(drops, to, stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED, false))
+	if ours {
+		w.rule(drops, named(expr.MetaKeyIIFNAME, family, expr.CmpOpNeq), named(expr.MetaKeyOIFNAME, family, expr.CmpOpNeq),
+			stateIs(expr.CtStateBitNEW, true), notRedirected())
+	}
+	w.chain("enters", nftables.ChainTypeFilter, nftables.ChainHookOutput, 0)
+	w.rule(drops, to, stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED, false))
+	w.chain("leaves", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, int(*nftables.ChainPriorityNATSource))
+	w.rule(&expr.Masq{}, named(expr.MetaKeyOIFNAME, n.prefix, expr.CmpOpNeq), protocolIs(unix.NFPROTO_IPV4), within(saddr, span))
+	return c.Flush()
+}
+
+// writer writes one table.
+type writer struct {
+	c     *nftables.Conn
+	table *nftables.Table
+	at    *nftables.Chain
+}
+
+var drops = &expr.Verdict{Kind: expr.VerdictDrop}
+
+func (w *writer) chain(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority int) {
+	w.at = w.c.AddChain(&nftables.Chain{
+		Name: name, Table: w.table, Type: kind, Hooknum: hook, Priority: nftables.ChainPriorityRef(nftables.ChainPriority(priority)),
+	})
+}
+
+// rule does something with the packets for which all conditions hold.
+func (w *writer) rule(does expr.Any, conditions ...[]expr.Any) {
+	var all []expr.Any
+	for _, c := range conditions {
+		all = append(all, c...)
+	}
+	w.c.AddRule(&nftables.Rule{Table: w.table, Chain: w.at, Exprs: append(all, does)})
+}
+
+// refuse drops what goes to a place.
+func (w *writer) refuse(from []expr.Any, place reach.Place) {
+	where := within(daddr, place.Net)
+	if place.Port == 0 {
+		w.rule(drops, from, protocolIs(unix.NFPROTO_IPV4), where)
+		return
+	}
+	for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+		w.rule(drops, from, protocolIs(unix.NFPROTO_IPV4), where, carries(protocol), toPort(place.Port))
+	}
+}
+
+func compare(op expr.CmpOp, data []byte) expr.Any { return &expr.Cmp{Op: op, Register: 1, Data: data} }
+
+// named compares the beginning of an interface's name.
+func named(key expr.MetaKey, prefix string, op expr.CmpOp) []expr.Any {
+	return []expr.Any{&expr.Meta{Key: key, Register: 1}, compare(op, []byte(prefix))}
+}
+
+func protocolIs(family byte) []expr.Any {
+	return []expr.Any{&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1}, compare(expr.CmpOpEq, []byte{family})}
+}
+
+func carries(protocol byte) []expr.Any {
+	return []expr.Any{&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, compare(expr.CmpOpEq, []byte{protocol})}
+}
+
+func toPort(port uint16) []expr.Any {
+	return []expr.Any{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+		compare(expr.CmpOpEq, binary.BigEndian.AppendUint16(nil, port)),
+	}
+}
+
+func fibOf(fib *expr.Fib, op expr.CmpOp, answer uint32) []expr.Any {
+	return []expr.Any{fib, compare(op, binaryutil.NativeEndian.PutUint32(answer))}
+}
+
+// Where an IPv4 header has its addresses.
+const (
+	saddr = 12
+	daddr = 16
+)
+
+func within(offset uint32, net netip.Prefix) []expr.Any {
+	mask := binary.BigEndian.AppendUint32(nil, uint32(uint64(1)<<32-uint64(1)<<(32-net.Bits())))
+	return []expr.Any{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: mask, Xor: make([]byte, 4)},
+		compare(expr.CmpOpEq, net.Masked().Addr().AsSlice()),
+	}
+}
+
+// stateIs looks at a connection's state: one of these, or none of them.
+func stateIs(bits uint32, one bool) []expr.Any {
+	op := map[bool]expr.CmpOp{true: expr.CmpOpNeq, false: expr.CmpOpEq}[one]
+	return masked(expr.CtKeySTATE, bits, op)
+}
+
+// notRedirected leaves out what the machine's owner has pointed elsewhere, as for a published port.
+func notRedirected() []expr.Any { return masked(expr.CtKeySTATUS, 1<<5, expr.CmpOpEq) } // IPS_DST_NAT
+
+func masked(key expr.CtKey, bits uint32, op expr.CmpOp) []expr.Any {
+	return []expr.Any{
+		&expr.Ct{Key: key, Register: 1},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(bits), Xor: make([]byte, 4)},
+		compare(op, make([]byte, 4)),
+	}
+}

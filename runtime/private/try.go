@@ -1,0 +1,27 @@
+//go:build linux
+
+package private
+
+import (
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// This file owns whether the kernel has what private networks are made of.
+
+// tried makes an interface and a table of rules where nobody is.
+func tried() error {
+	return onThread(unix.CLONE_NEWNET, func() error {
+		attributes := netlink.NewLinkAttrs()
+		attributes.Name = family + "0"
+		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attributes, PeerName: insideName}); err != nil {
+			return fmt.Errorf("the kernel makes no virtual interfaces (veth): %w", err)
+		}
+		if err := (&Networks{prefix: family + "000000"}).write(true); err != nil {
+			return fmt.Errorf("the kernel does not take the rules (nf_tables with fib, ct and masquerade): %w", err)
+		}
+		return nil
+	})
+}
