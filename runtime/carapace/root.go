@@ -29,6 +29,7 @@ import (
 
 const (
 	scratchTarget = "/scratch"
+	namesTarget   = "/etc/resolv.conf"
 	systemDirs    = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 )
 
@@ -78,6 +79,9 @@ func (r *root) build() error {
 // takeMounts takes the spec's mounts from the machine.
 func (r *root) takeMounts() error {
 	wanted := slices.Clone(r.spec.Mounts)
+	if r.spec.Names != "" {
+		wanted = append([]Mount{{Source: r.spec.Names, Target: namesTarget, ReadOnly: true}}, wanted...)
+	}
 	if r.spec.Scratch != "" {
 		wanted = append(wanted, Mount{Source: r.spec.Scratch, Target: scratchTarget})
 	}
@@ -123,7 +127,7 @@ func (r *root) take(mount Mount) (int, error) {
 // refuseHidden keeps a mount from showing what the caller hides: neither it, nor what is above it. Scratch directories
 // may lie within (the caller made them), hence only mounts of the spec come here with a path of a user's choice.
 func (r *root) refuseHidden(source string) error {
-	if source == r.spec.Scratch {
+	if source == r.spec.Scratch || source == r.spec.Names {
 		return nil
 	}
 	real, err := filepath.EvalSymlinks(source)

@@ -44,6 +44,8 @@ type Spec struct {
 	Hostname string `json:"hostname,omitempty"`
 	// Net is "host", which is the default; "none": a loopback of its own; or the file of a network namespace.
 	Net string `json:"net,omitempty"`
+	// Names is the file that the task has as /etc/resolv.conf; empty: the rootfs's own.
+	Names string `json:"names,omitempty"`
 	// Unreachable are places that the task cannot speak to on a network that it shares.
 	Unreachable []reach.Place `json:"unreachable,omitempty"`
 	Mounts      []Mount       `json:"mounts,omitempty"`
@@ -222,8 +224,8 @@ func (s Spec) validatePaths() error {
 	if s.Layer != "" && s.Rootfs == hostRootfs {
 		return &SpecError{"layer", "the host view is read-only; name a mount for what the task writes"}
 	}
-	paths := map[string]string{"workdir": s.Workdir, "scratch": s.Scratch, "layer": s.Layer}
-	for _, field := range []string{"workdir", "scratch", "layer"} {
+	paths := map[string]string{"workdir": s.Workdir, "scratch": s.Scratch, "layer": s.Layer, "names": s.Names}
+	for _, field := range []string{"workdir", "scratch", "layer", "names"} {
 		if paths[field] == "" {
 			continue
 		}

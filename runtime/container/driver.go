@@ -163,8 +163,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}
 	spec.Env = d.environment(p.Image, who, env, view)
 	if p.Network.Namespace != "" {
-		names := carapace.Mount{Source: p.Network.Names, Target: "/etc/resolv.conf", ReadOnly: true}
-		spec.Net, spec.Mounts = p.Network.Namespace, append([]carapace.Mount{names}, spec.Mounts...)
+		spec.Net, spec.Names = p.Network.Namespace, p.Network.Names
 	}
 	if !spec.ReadOnly { // else there may be no place to put them, and the image has to bring its own
 		spec.Mounts = append(libraries(view), spec.Mounts...) // the user's own go over them

@@ -27,6 +27,7 @@ func (n *Networks) names() (string, error) {
 		}
 		for _, a := range found {
 			switch {
+			case len(n.o.Resolvers) > 0: // the machine's owner has said whom
 			case a.Is4() && !a.IsLoopback() && !a.IsUnspecified() && !own(a):
 				servers = append(servers, a)
 			case a.Is4() || a.IsLoopback():
