@@ -405,7 +405,8 @@ func (c *Coordinator) sight(ctx actor.Context, w *party, m sighted) {
 			c.abortedAll(ctx)
 		}
 	case restarted && w.unversed(c.plan.Spec) && m.Slice.GetState() < messages.SliceState_SLICE_STATE_STARTED:
-		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "it came back with an agent of an earlier version, which knows no network but the machine's")
+		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w,
+			"it came back with an agent of an earlier version, which knows no network but the machine's")
 	case missing && len(w.gone) < len(w.Members):
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "it came back without the slice")
 	case m.Slice != nil:

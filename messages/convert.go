@@ -135,8 +135,9 @@ func GangOf(spec *JobSpec) topology.Gang {
 	return g
 }
 
-// NetworkLabels are by what a job selects the machines that can give it its network, and what such machines have. Every machine has
-// its own network, so that one is not selected by: an agent of an earlier version announces none, and is given no job that names another.
+// NetworkLabels are by what a job selects the machines that can give it its network, and what such machines have.
+// Every machine has its own network, so that one is not selected by: an agent of an earlier version announces none,
+// and is given no job that names another.
 func NetworkLabels(networks ...Network) (labels []topology.Label) {
 	for _, n := range networks {
 		if n != Network_NETWORK_UNSPECIFIED && n != Network_NETWORK_HOST {
@@ -148,7 +149,8 @@ func NetworkLabels(networks ...Network) (labels []topology.Label) {
 
 // networkWords are the networks as people write them.
 var networkWords = map[Network]string{
-	Network_NETWORK_UNSPECIFIED: "", Network_NETWORK_HOST: "host", Network_NETWORK_NONE: "none", Network_NETWORK_PRIVATE: "private",
+	Network_NETWORK_UNSPECIFIED: "", Network_NETWORK_HOST: "host",
+	Network_NETWORK_NONE: "none", Network_NETWORK_PRIVATE: "private",
 }
 
 // NetworkWords are the networks that people may write.

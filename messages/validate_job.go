@@ -201,7 +201,8 @@ func (x *JobSpec) validNames() error {
 func (x *JobSpec) validNetwork() error {
 	n := x.GetNetwork()
 	if _, ok := Network_name[int32(n)]; !ok {
-		return refuse("network", fmt.Sprintf("is number %d, which is none that is known here", n), "take one of "+strings.Join(NetworkWords(), ", "))
+		return refuse("network", fmt.Sprintf("is number %d, which is none that is known here", n),
+			"take one of "+strings.Join(NetworkWords(), ", "))
 	}
 	if n == Network_NETWORK_PRIVATE && !x.onOneMachine() {
 		return refuse("network", "is private, which is for jobs of one machine, and the tasks of this one may be on several",

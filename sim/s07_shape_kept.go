@@ -7,12 +7,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// shapeKept is S7: what is committed is what was asked for — every rank once,
-// its amount, its devices, and all in one domain of the required level, on none but
-// the machines that it names, on none that it leaves out, none whose agent does not know the network that it is to have, and
-// each apart where it says so. A port is
-// set aside on rank 0's machine, where the members meet, and on no other. Every
-// member is told just that: who is where, and where rank 0 listens.
+// shapeKept is S7: what is committed is what was asked for — every rank once, its amount, its devices, and all in one
+// domain of the required level, on none but the machines that it names, on none that it leaves out, none whose agent
+// does not know the network that it is to have, and each apart where it says so. A port is set aside on rank 0's
+// machine, where the members meet, and on no other. Every member is told just that: who is where, and where rank 0
+// listens.
 type shapeKept struct{ notQuiet }
 
 func newShapeKept() *shapeKept { return &shapeKept{} }
@@ -77,8 +76,8 @@ func (c *shapeKept) spawned(w *World, e *Event) {
 	}
 }
 
-// networked checks that the agent that starts a task knows the network that its job is to have: one that does not runs it on
-// the machine's.
+// networked checks that the agent that starts a task knows the network that its job is to have: one that does not
+// runs it on the machine's.
 func (c *shapeKept) networked(w *World, t *task) {
 	page, m := w.books.jobs[t.job], w.machine(t.node)
 	if page == nil || m == nil || len(messages.NetworkLabels(page.record.GetSpec().GetNetwork())) == 0 {

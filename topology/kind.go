@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// NetworkKey is the key under which a machine's networks are selected. It is none that a label can have: what an agent cannot do,
-// nobody can say of its machine by a label.
+// NetworkKey is the key under which a machine's networks are selected. It is none that a label can have: what an
+// agent cannot do, nobody can say of its machine by a label.
 const NetworkKey = "the network"
 
 type kind struct {

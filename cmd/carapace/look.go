@@ -41,7 +41,8 @@ func check(arguments []string) int {
 	if done {
 		return code
 	}
-	return printJSON(append(carapace.Check(at.cgroups), checkLandlock(), carapace.PolicyOf(at.stateDir), carapace.NetworksOf(at.stateDir)))
+	return printJSON(append(carapace.Check(at.cgroups), checkLandlock(),
+		carapace.PolicyOf(at.stateDir), carapace.NetworksOf(at.stateDir)))
 }
 
 // checkLandlock is about what has no container: an agent's tasks of plain processes.

@@ -109,7 +109,8 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 	}
 	m := means{supervisor: []string{"/proc/self/exe", supervisor.SubCommand}}
 	m.keeper = reach.NewKeeper(reach.Options{
-		Schedulers: o.join, Reachable: o.policy.MayReach(permit.Schedulers), Disclosed: o.policy.MayReach(permit.Metadata), Tell: log.Info,
+		Schedulers: o.join, Tell: log.Info,
+		Reachable: o.policy.MayReach(permit.Schedulers), Disclosed: o.policy.MayReach(permit.Metadata),
 	})
 	described.Unreachable = m.keeper.Places
 	if err := o.addPrivate(dir, &m, &described, log); err != nil {

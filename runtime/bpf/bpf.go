@@ -1,7 +1,8 @@
 //go:build linux
 
-// Package bpf puts small programs on control groups of v2: it owns their instructions, and the calls by which the kernel takes
-// them. What a program decides is its caller's. A program goes with its group, so nothing here has to be taken back.
+// Package bpf puts small programs on control groups of v2: it owns their instructions, and the calls by which the
+// kernel takes them. What a program decides is its caller's. A program goes with its group, so nothing here has to be
+// taken back.
 package bpf
 
 import (
@@ -56,7 +57,8 @@ func registers(destination, source byte) byte {
 // Hook is where in a group a program is asked.
 type Hook struct{ Kind, Attach uint32 }
 
-// Put loads a program and puts it on a group, in the place of the one that was put there before, without a moment between.
+// Put loads a program and puts it on a group, in the place of the one that was put there before, without a moment
+// between.
 func (h Hook) Put(group string, program Program) error {
 	loaded, err := h.load(program)
 	if err != nil {

@@ -30,7 +30,8 @@ const (
 )
 
 // hierarchies are what is mounted. Either unified is set, or by names the folder of each v1 controller. On a hybrid
-// machine the controllers are v1's, and its unified tree has nothing to offer but the filters that can be put on its groups.
+// machine the controllers are v1's, and its unified tree has nothing to offer but the filters that can be put on its
+// groups.
 type hierarchies struct {
 	unified string
 	beside  string // the unified tree of a hybrid machine; it has no controllers
@@ -215,8 +216,9 @@ func (g *group) refuseWays(h hierarchies, leaf, parent string, spec Spec) (err e
 	return reach.Refuse(leaf, spec.Unreachable)
 }
 
-// RefuseWays is for a container that another program makes: it makes as much of the group as a filter of what it connects to needs, and
-// answers the one that the program is to be born in; empty: it puts the container into that group by itself.
+// RefuseWays is for a container that another program makes: it makes as much of the group as a filter of what it
+// connects to needs, and answers the one that the program is to be born in; empty: it puts the container into that
+// group by itself.
 func RefuseWays(cgroups Cgroups, id string, places []reach.Place) (born string, err error) {
 	cgroups = cgroups.filled()
 	h, g, leaf := findHierarchies(cgroups.Root), &group{}, ""

@@ -1,7 +1,7 @@
 //go:build linux
 
-// The probe's words for the network: "tcp ADDRESS" and the like, where an IPv6 socket is taken for an address in brackets, those
-// that are mapped from IPv4 among them.
+// The probe's words for the network: "tcp ADDRESS" and the like, where an IPv6 socket is taken for an address in
+// brackets, those that are mapped from IPv4 among them.
 package conformance
 
 import (

@@ -69,8 +69,8 @@ func on(n messages.Network) func(*messages.JobSpec) {
 	return func(j *messages.JobSpec) { j.Network = n }
 }
 
-// TestNetworkNone: a job without a network has a loopback, which is up, and reaches nothing of the machine's. Where it is told to meet is
-// on that loopback.
+// TestNetworkNone: a job without a network has a loopback, which is up, and reaches nothing of the machine's. Where
+// it is told to meet is on that loopback.
 func TestNetworkNone(t *testing.T) {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
@@ -86,8 +86,9 @@ func TestNetworkNone(t *testing.T) {
 			return
 		}
 		folder := shown(t)
-		if got := s.dialling(t, folder, on(messages.Network_NETWORK_HOST), "tcp "+service, "send "+service); got["tcp "+service] != "allowed" || got["send "+service] != "allowed" {
-			t.Errorf("on the machine's network: %v", got)
+		there := s.dialling(t, folder, on(messages.Network_NETWORK_HOST), "tcp "+service, "send "+service)
+		if there["tcp "+service] != "allowed" || there["send "+service] != "allowed" {
+			t.Errorf("on the machine's network: %v", there)
 		}
 		words := []string{"tcp " + service, "udp " + service, "tcp 192.0.2.1:9", "tcp [2001:db8::1]:9", "own"}
 		want := map[string]string{

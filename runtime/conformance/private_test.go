@@ -1,6 +1,7 @@
 //go:build linux
 
-// Private networks, on a machine that is a network namespace of the test's own: nothing of the real machine's network is touched.
+// Private networks, on a machine that is a network namespace of the test's own: nothing of the real machine's network
+// is touched.
 package conformance
 
 import (
@@ -183,7 +184,8 @@ func isCalled() error {
 	return err
 }
 
-// newNetworks are an agent's, where names resolve outside. This machine's own server is one that no private network reaches.
+// newNetworks are an agent's, where names resolve outside. This machine's own server is one that no private network
+// reaches.
 func newNetworks(t *testing.T, dir string) *private.Networks {
 	t.Helper()
 	stub, real := filepath.Join(t.TempDir(), "stub"), filepath.Join(t.TempDir(), "real")
@@ -220,8 +222,9 @@ func cleanNetwork(t *testing.T) {
 	}
 }
 
-// TestNetworkPrivate: a job with a private network speaks to what is outside of its machine, and names resolve. It speaks neither to its machine's
-// services nor to a scheduler nor to the cloud's service for machines, nobody comes in, and nothing is left of it.
+// TestNetworkPrivate: a job with a private network speaks to what is outside of its machine, and names resolve. It
+// speaks neither to its machine's services nor to a scheduler nor to the cloud's service for machines, nobody comes
+// in, and nothing is left of it.
 func TestNetworkPrivate(t *testing.T) {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
@@ -285,7 +288,8 @@ func knock(stop chan struct{}, where func(func())) {
 	}
 }
 
-// TestNetworkLeavings: what an agent leaves that is killed, the next one removes, and what another agent of the machine has stays.
+// TestNetworkLeavings: what an agent leaves that is killed, the next one removes, and what another agent of the
+// machine has stays.
 func TestNetworkLeavings(t *testing.T) {
 	onAMachine(t, func(t *testing.T, _ *outside) {
 		must(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0))

@@ -41,8 +41,9 @@ func ways(port string) (words []string) {
 	return words
 }
 
-// TestReachRefused: on the machine's network a task speaks neither to a scheduler, by whatever name of the machine, nor to the service that
-// knows a cloud machine's secrets: TCP, UDP, IPv6, and IPv4 in IPv6's clothes. It speaks to all else, so that gangs meet.
+// TestReachRefused: on the machine's network a task speaks neither to a scheduler, by whatever name of the machine,
+// nor to the service that knows a cloud machine's secrets: TCP, UDP, IPv6, and IPv4 in IPv6's clothes. It speaks to
+// all else, so that gangs meet.
 func TestReachRefused(t *testing.T) {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
@@ -72,7 +73,8 @@ func TestReachRefused(t *testing.T) {
 	})
 }
 
-// TestReachFollows: where a scheduler moves to while a task runs is refused to it from then on, and where it was is not.
+// TestReachFollows: where a scheduler moves to while a task runs is refused to it from then on, and where it was is
+// not.
 func TestReachFollows(t *testing.T) {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
@@ -99,7 +101,8 @@ func TestReachFollows(t *testing.T) {
 			next.Hold(s.groups())
 			write(t, flag, "", 0o644)
 		}()
-		r := s.try(t, MakeRootfs(t), probe+"; : > /flag/runs; while ! test -e /flag/moved; do sleep 0.02; done; "+probe, mounting(folder, folder, filepath.Dir(flag), "/flag"))
+		script := probe + "; : > /flag/runs; while ! test -e /flag/moved; do sleep 0.02; done; " + probe
+		r := s.try(t, MakeRootfs(t), script, mounting(folder, folder, filepath.Dir(flag), "/flag"))
 		<-moved
 		want := "tcp 127.0.0.1:" + before + ": EPERM\ntcp 127.0.0.1:" + after + ": allowed\n" +
 			"tcp 127.0.0.1:" + before + ": allowed\ntcp 127.0.0.1:" + after + ": EPERM\n"

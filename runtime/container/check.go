@@ -64,7 +64,8 @@ func (d *Driver) Networks() []messages.Network {
 	return networks
 }
 
-// checkNetwork refuses a network that this machine does not have. A leader sends no such job here that knows what was announced.
+// checkNetwork refuses a network that this machine does not have. A leader sends no such job here that knows what was
+// announced.
 func (d *Driver) checkNetwork(n messages.Network) error {
 	if len(messages.NetworkLabels(n)) == 0 || slices.Contains(d.Networks(), n) {
 		return nil

@@ -75,7 +75,8 @@ type Options struct {
 	MaxProcesses int64
 }
 
-// Private gives jobs networks of their own. A network has a name, and is there as long as one of the paths is by which it is held.
+// Private gives jobs networks of their own. A network has a name, and is there as long as one of the paths is by
+// which it is held.
 type Private interface {
 	Join(name, holder string) (private.Joined, error)
 	Release(name, holder string) error

@@ -24,8 +24,8 @@ type host struct {
 	tasks         int
 }
 
-// Within is where a gang meets as its tasks see it: one that is on a single machine, and not on that machine's network, does
-// not reach the machine's address, and meets on the loopback that it has in place of it.
+// Within is where a gang meets as its tasks see it: one that is on a single machine, and not on that machine's
+// network, does not reach the machine's address, and meets on the loopback that it has in place of it.
 func Within(r *messages.Rendezvous, network messages.Network) *messages.Rendezvous {
 	if len(messages.NetworkLabels(network)) == 0 || len(hosts(r)) > 1 {
 		return r
@@ -33,7 +33,8 @@ func Within(r *messages.Rendezvous, network messages.Network) *messages.Rendezvo
 	const loopback = "127.0.0.1"
 	within := &messages.Rendezvous{Address: loopback, Port: r.GetPort()}
 	for _, p := range r.GetPeers() {
-		within.Peers = append(within.Peers, &messages.Peer{Rank: p.GetRank(), Node: p.GetNode(), Rack: p.GetRack(), Address: loopback})
+		peer := &messages.Peer{Rank: p.GetRank(), Node: p.GetNode(), Rack: p.GetRack(), Address: loopback}
+		within.Peers = append(within.Peers, peer)
 	}
 	return within
 }

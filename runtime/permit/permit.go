@@ -32,7 +32,8 @@ type Policy struct {
 	// NUMA lets tasks say from which of the machine's nodes their memory is taken, which their filter of calls
 	// refuses otherwise.
 	NUMA bool `yaml:"numa"`
-	// Reach are what tasks may speak to that is refused otherwise: the schedulers' ports, the service with a cloud machine's secrets.
+	// Reach are what tasks may speak to that is refused otherwise: the schedulers' ports, the service with a cloud
+	// machine's secrets.
 	Reach []string `yaml:"reach"`
 	// Resolvers are asked for names by tasks with a private network; none: whom the machine asks.
 	Resolvers []netip.Addr `yaml:"resolvers"`
@@ -116,7 +117,7 @@ func (p Policy) check() error {
 	}
 	for i, a := range p.Resolvers {
 		if !a.Is4() || a.IsLoopback() || a.IsUnspecified() {
-			return fmt.Errorf("resolvers[%d]: %v is no server that a private network reaches: name IPv4 addresses of other machines", i, a)
+			return fmt.Errorf("resolvers[%d]: %v is no server that a private network reaches: name IPv4 addresses of others", i, a)
 		}
 	}
 	for i, path := range p.Images {

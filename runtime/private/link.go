@@ -23,8 +23,8 @@ func isNamespace(path string) bool {
 	return unix.Statfs(path, &stat) == nil && int64(stat.Type) == unix.NSFS_MAGIC
 }
 
-// newNamespace makes a network namespace in which there is a loopback and no IPv6 but there, and binds it to a file, so that it stays
-// when the thread that made it has ended.
+// newNamespace makes a network namespace in which there is a loopback and no IPv6 but there, and binds it to a file,
+// so that it stays when the thread that made it has ended.
 func newNamespace(path string) error {
 	file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
 	if err != nil {

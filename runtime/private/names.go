@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// This file owns how names resolve in a network from which the machine's own services are not reached: a server on the machine itself, as
-// systemd-resolved's 127.0.0.53, is passed over for those that it asks in its turn.
+// This file owns how names resolve in a network from which the machine's own services are not reached: a server on
+// the machine itself, as systemd-resolved's 127.0.0.53, is passed over for those that it asks in its turn.
 
 // names is the /etc/resolv.conf of a network.
 func (n *Networks) names() (string, error) {
@@ -39,8 +39,8 @@ func (n *Networks) names() (string, error) {
 		}
 	}
 	if len(servers) == 0 && len(asked) > 0 {
-		return "", fmt.Errorf("names would not resolve in it: this machine asks itself (%s), and does not say whom that asks; name servers under resolvers in its policy",
-			strings.Join(asked, ", "))
+		return "", fmt.Errorf("names would not resolve in it: this machine asks itself (%s), and does not say whom that asks; "+
+			"name servers under resolvers in its policy", strings.Join(asked, ", "))
 	}
 	var text strings.Builder
 	for _, a := range servers {
@@ -82,7 +82,8 @@ func own(a netip.Addr) bool {
 	})
 }
 
-// Lacks answers why this machine cannot have private networks; nil: it can. It tries all in a namespace of its own, which is gone afterwards.
+// Lacks answers why this machine cannot have private networks; nil: it can. It tries all in a namespace of its own,
+// which is gone afterwards.
 func Lacks(o Options) error {
 	if os.Geteuid() != 0 {
 		return errors.New("the agent is not root")

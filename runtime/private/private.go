@@ -1,11 +1,13 @@
 //go:build linux
 
-// Package private gives jobs a network of their own: a pair of virtual interfaces, one end in a network namespace for the job's
-// tasks, the other on the machine, out by the machine's address, and nothing in. It owns what there is of such networks on a machine, from
-// the namespace to the rules, and that nothing of it is left behind. Who is in one is decided by the drivers.
+// Package private gives jobs a network of their own: a pair of virtual interfaces, one end in a network namespace for
+// the job's tasks, the other on the machine, out by the machine's address, and nothing in. It owns what there is of
+// such networks on a machine, from the namespace to the rules, and that nothing of it is left behind. Who is in one
+// is decided by the drivers.
 //
-// All that is made is either of one network, and goes with it, or of one agent (its table of rules), or the machine's (forwarding), which the last
-// one who needs it puts back. Two agents see each other's interfaces, and share nothing but a lock.
+// All that is made is either of one network, and goes with it, or of one agent (its table of rules), or the machine's
+// (forwarding), which the last one who needs it puts back. Two agents see each other's interfaces, and share nothing
+// but a lock.
 package private
 
 import (
@@ -39,7 +41,8 @@ const (
 	shared = "/run/synapse-networks"
 )
 
-// span is where networks have their addresses: it is set aside for benchmarks of network devices, and is on nobody's network.
+// span is where networks have their addresses: it is set aside for benchmarks of network devices, and is on nobody's
+// network.
 var span = netip.MustParsePrefix("198.18.0.0/15")
 
 // Options are what an agent's networks are made of.
@@ -78,7 +81,8 @@ type Joined struct {
 	Names     string // what the task is to have as /etc/resolv.conf
 }
 
-// Join makes a network where it is not there, and notes that somebody holds it: a path that is there as long as it does.
+// Join makes a network where it is not there, and notes that somebody holds it: a path that is there as long as it
+// does.
 func (n *Networks) Join(name, holder string) (Joined, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

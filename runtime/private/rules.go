@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/nftables"
@@ -20,8 +21,9 @@ import (
 	"github.com/yi-json/synapse/runtime/reach"
 )
 
-// This file owns what may pass: the agent's table of rules, which know its interfaces by the beginning of their names, and the
-// machine's forwarding. The table is written anew as a whole, in one transaction of the kernel's, so that there is never a moment without it.
+// This file owns what may pass: the agent's table of rules, which know its interfaces by the beginning of their
+// names, and the machine's forwarding. The table is written anew as a whole, in one transaction of the kernel's, so
+// that there is never a moment without it.
 
 // Refuse has tasks reach some places no more, in the stead of those before.
 func (n *Networks) Refuse(places []reach.Place) error {
@@ -53,7 +55,8 @@ func (n *Networks) rule() error {
 	return nil
 }
 
-// note says that the machine did not forward before there were networks; there is one for each namespace that a machine's agent is in.
+// note says that the machine did not forward before there were networks; there is one for each namespace that a
+// machine's agent is in.
 func note() (string, error) {
 	var stat unix.Stat_t
 	if err := unix.Stat("/proc/self/ns/net", &stat); err != nil {
@@ -84,7 +87,8 @@ func forward() (ours bool, err error) {
 	return err == nil, nil
 }
 
-// tidy removes what no network needs any more: the agent's table when it has none, and forwarding when the machine has none.
+// tidy removes what no network needs any more: the agent's table when it has none, and forwarding when the machine
+// has none.
 func (n *Networks) tidy() error {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -130,8 +134,8 @@ func (n *Networks) drop() error {
 	return nil
 }
 
-// write writes the table in the place of the one before. ours: the machine forwards only for networks, and must not become a way for
-// anybody else.
+// write writes the table in the place of the one before. ours: the machine forwards only for networks, and must not
+// become a way for anybody else.
 func (n *Networks) write(ours bool) error {
 	c, err := nftables.New()
 	if err != nil {
@@ -142,9 +146,11 @@ func (n *Networks) write(ours bool) error {
 	w := &writer{c: c, table: c.AddTable(n.table())}
 	w.chain("arrives", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, beforeNAT)
 	from, to := named(expr.MetaKeyIIFNAME, n.prefix, expr.CmpOpEq), named(expr.MetaKeyOIFNAME, n.prefix, expr.CmpOpEq)
-	w.rule(drops, from, protocolIs(unix.NFPROTO_IPV6))                                                                         // there is no route for it, and never a hole
-	w.rule(drops, from, fibOf(&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true}, expr.CmpOpNeq, unix.RTN_UNICAST)) // the machine itself
-	w.rule(drops, from, fibOf(&expr.Fib{Register: 1, FlagSADDR: true, FlagIIF: true, ResultOIF: true}, expr.CmpOpEq, 0))       // not its own address
+	itself := &expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true}
+	back := &expr.Fib{Register: 1, FlagSADDR: true, FlagIIF: true, ResultOIF: true}
+	w.rule(drops, from, protocolIs(unix.NFPROTO_IPV6)) // there is no route for it, and never a hole
+	w.rule(drops, from, fibOf(itself, expr.CmpOpNeq, unix.RTN_UNICAST))
+	w.rule(drops, from, fibOf(back, expr.CmpOpEq, 0)) // who writes another's address than its own
 	for _, place := range n.places {
 		if place.Net.Addr().Is4() {
 			w.refuse(from, place)
@@ -153,13 +159,14 @@ func (n *Networks) write(ours bool) error {
 	w.chain("passes", nftables.ChainTypeFilter, nftables.ChainHookForward, 0)
 	w.rule(drops, to, stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED, false))
 	if ours {
-		w.rule(drops, named(expr.MetaKeyIIFNAME, family, expr.CmpOpNeq), named(expr.MetaKeyOIFNAME, family, expr.CmpOpNeq),
-			stateIs(expr.CtStateBitNEW, true), notRedirected())
+		other := [][]expr.Any{named(expr.MetaKeyIIFNAME, family, expr.CmpOpNeq), named(expr.MetaKeyOIFNAME, family, expr.CmpOpNeq)}
+		w.rule(drops, slices.Concat(other...), stateIs(expr.CtStateBitNEW, true), notRedirected())
 	}
 	w.chain("enters", nftables.ChainTypeFilter, nftables.ChainHookOutput, 0)
 	w.rule(drops, to, stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED, false))
 	w.chain("leaves", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, int(*nftables.ChainPriorityNATSource))
-	w.rule(&expr.Masq{}, named(expr.MetaKeyOIFNAME, n.prefix, expr.CmpOpNeq), protocolIs(unix.NFPROTO_IPV4), within(saddr, span))
+	away := named(expr.MetaKeyOIFNAME, n.prefix, expr.CmpOpNeq)
+	w.rule(&expr.Masq{}, away, protocolIs(unix.NFPROTO_IPV4), within(saddr, span))
 	return c.Flush()
 }
 
@@ -174,7 +181,8 @@ var drops = &expr.Verdict{Kind: expr.VerdictDrop}
 
 func (w *writer) chain(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority int) {
 	w.at = w.c.AddChain(&nftables.Chain{
-		Name: name, Table: w.table, Type: kind, Hooknum: hook, Priority: nftables.ChainPriorityRef(nftables.ChainPriority(priority)),
+		Name: name, Table: w.table, Type: kind, Hooknum: hook,
+		Priority: nftables.ChainPriorityRef(nftables.ChainPriority(priority)),
 	})
 }
 
@@ -252,7 +260,9 @@ func notRedirected() []expr.Any { return masked(expr.CtKeySTATUS, 1<<5, expr.Cmp
 func masked(key expr.CtKey, bits uint32, op expr.CmpOp) []expr.Any {
 	return []expr.Any{
 		&expr.Ct{Key: key, Register: 1},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(bits), Xor: make([]byte, 4)},
+		&expr.Bitwise{
+			SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(bits), Xor: make([]byte, 4),
+		},
 		compare(op, make([]byte, 4)),
 	}
 }

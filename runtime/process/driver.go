@@ -140,7 +140,8 @@ func check(s *messages.JobSpec) error {
 	case s.GetImage() != HostImage:
 		return fmt.Errorf("image: %q needs a container, and this machine runs plain processes; use `image: host`, or run the agent as root with another driver", s.GetImage())
 	case len(messages.NetworkLabels(s.GetNetwork())) > 0:
-		return fmt.Errorf("network: %s needs a container, and this machine runs plain processes; use `network: host`, or run the agent as root with another driver", s.GetNetwork().Word())
+		return fmt.Errorf("network: %s needs a container, and this machine runs plain processes; use `network: host`, "+
+			"or run the agent as root with another driver", s.GetNetwork().Word())
 	case s.GetLimitsRequired():
 		return fmt.Errorf("limits: are required, and plain processes cannot be held to them; leave `limits: required` out, or run the agent as root with another driver")
 	case len(s.GetCommand()) == 0:

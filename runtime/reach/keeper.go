@@ -10,19 +10,21 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// This file owns what is refused on a machine now: where the schedulers are may change while tasks run, and so may the machine's
-// own addresses. The tasks' filters follow.
+// This file owns what is refused on a machine now: where the schedulers are may change while tasks run, and so may
+// the machine's own addresses. The tasks' filters follow.
 
 // Options are what a keeper is made of.
 type Options struct {
 	Schedulers []string // host:port of each
-	// Reachable and Disclosed are what the machine's owner allows: the schedulers' ports, and the service for a cloud's machines.
+	// Reachable and Disclosed are what the machine's owner allows: the schedulers' ports, and the service for a cloud's
+	// machines.
 	Reachable, Disclosed bool
 	// Tell hears of what could not be done, once; nil: nobody.
 	Tell func(format string, args ...any)
@@ -114,7 +116,7 @@ func (k *Keeper) Look() {
 		}
 		places = append(places, Services(all, k.o.Own())...)
 	}
-	slices.SortFunc(places, func(a, b Place) int { return slices.Compare([]byte(a.String()), []byte(b.String())) })
+	slices.SortFunc(places, func(a, b Place) int { return strings.Compare(a.String(), b.String()) })
 	places = slices.Compact(places)
 	if len(places) > maxPlaces {
 		k.tellOnce("Of %d places that tasks are not to reach, the last ones are open: a filter takes %d", len(places), maxPlaces)

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package reach keeps tasks from what no task of the machine is to speak to: the schedulers' ports, and the service that tells a
-// cloud's machines their own secrets. It owns what a place is, and the filter on a task's control group that refuses the way there.
-// Who is refused what is decided by the agent.
+// Package reach keeps tasks from what no task of the machine is to speak to: the schedulers' ports, and the service
+// that tells a cloud's machines their own secrets. It owns what a place is, and the filter on a task's control group
+// that refuses the way there. Who is refused what is decided by the agent.
 package reach
 
 import (
@@ -45,19 +45,22 @@ func single(a netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(a.Unmap().WithZone(""), a.Unmap().BitLen())
 }
 
-// loopbacks are by what a service of the machine itself is reached, whatever address it is known by. The unspecified addresses
-// lead there too.
+// loopbacks are by what a service of the machine itself is reached, whatever address it is known by. The unspecified
+// addresses lead there too.
 var loopbacks = []netip.Prefix{
-	netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("0.0.0.0/32"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("::/128"),
+	netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("0.0.0.0/32"),
+	netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("::/128"),
 }
 
-// Services are the places where some services are reached from this machine, whose own addresses are given: one that is on this
-// machine is reached by all of those.
+// Services are the places where some services are reached from this machine, whose own addresses are given: one that
+// is on this machine is reached by all of those.
 func Services(at []netip.AddrPort, own []netip.Addr) []Place {
 	var places []Place
 	for _, service := range at {
 		where := []netip.Prefix{single(service.Addr())}
-		if local := service.Addr().Unmap().WithZone(""); local.IsLoopback() || local.IsUnspecified() || slices.ContainsFunc(own, func(a netip.Addr) bool { return a.Unmap().WithZone("") == local }) {
+		address := service.Addr().Unmap().WithZone("")
+		is := func(a netip.Addr) bool { return a.Unmap().WithZone("") == address }
+		if address.IsLoopback() || address.IsUnspecified() || slices.ContainsFunc(own, is) {
 			where = slices.Clone(loopbacks)
 			for _, a := range own {
 				where = append(where, single(a))
@@ -81,8 +84,8 @@ var hooks = []struct {
 	{bpf.Hook{Kind: unix.BPF_PROG_TYPE_CGROUP_SOCK_ADDR, Attach: unix.BPF_CGROUP_UDP6_SENDMSG}, true},
 }
 
-// Refuse has a control group of v2 refuse the way to places, in the stead of those before. It holds for all that is in the group, and for
-// groups below it; connections that stand already are not ended.
+// Refuse has a control group of v2 refuse the way to places, in the stead of those before. It holds for all that is
+// in the group, and for groups below it; connections that stand already are not ended.
 func Refuse(group string, places []Place) error {
 	if len(places) > maxPlaces {
 		return fmt.Errorf("%d places are more than the %d that a filter takes", len(places), maxPlaces)
@@ -95,8 +98,8 @@ func Refuse(group string, places []Place) error {
 	return nil
 }
 
-// What the kernel shows of a socket's address (struct bpf_sock_addr): an IPv4 address, the four words of an IPv6 one, and the port, each in
-// the network's order.
+// What the kernel shows of a socket's address (struct bpf_sock_addr): an IPv4 address, the four words of an IPv6 one,
+// and the port, each in the network's order.
 const (
 	offsetFour = 4
 	offsetSix  = 8
@@ -157,7 +160,8 @@ func refuse(program *bpf.Program, net netip.Prefix, port uint16) {
 		}
 		var mask [4]byte
 		binary.BigEndian.PutUint32(mask[:], ^uint32(0)<<(32-bits))
-		all = append(all, comparison{byte(firstWord + i), binary.NativeEndian.Uint32(mask[:]), binary.NativeEndian.Uint32(address[4*i:])})
+		word := binary.NativeEndian.Uint32(address[4*i:])
+		all = append(all, comparison{byte(firstWord + i), binary.NativeEndian.Uint32(mask[:]), word})
 	}
 	if port != 0 {
 		var order [2]byte

@@ -34,8 +34,8 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// TestKeeper: what is refused follows a name that leads elsewhere, and stays where it was as long as nobody can say; what the machine's
-// owner allows is not in it.
+// TestKeeper: what is refused follows a name that leads elsewhere, and stays where it was as long as nobody can say;
+// what the machine's owner allows is not in it.
 func TestKeeper(t *testing.T) {
 	answer, failed := "10.0.0.9", error(nil)
 	o := Options{

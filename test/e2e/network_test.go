@@ -13,8 +13,8 @@ import (
 
 // This file owns which networks jobs have, from submit to the task.
 
-// TestNetworkNone: a job without a network runs where one can be had, and sees a loopback alone; where none can be had it waits, and is
-// told why.
+// TestNetworkNone: a job without a network runs where one can be had, and sees a loopback alone; where none can be
+// had it waits, and is told why.
 func TestNetworkNone(t *testing.T) { eachDriver(t, networkNone) }
 
 func networkNone(t *testing.T, c *cluster) {
@@ -35,8 +35,8 @@ func networkNone(t *testing.T, c *cluster) {
 	c.cli("describe", "job", id).wants(t, 0, "Network:      none", "")
 }
 
-// TestSchedulerOutOfReach: a task on the machine's network does not reach the port of the scheduler that its machine follows, unless the
-// machine's owner says so. Its gang's ports it reaches.
+// TestSchedulerOutOfReach: a task on the machine's network does not reach the port of the scheduler that its machine
+// follows, unless the machine's owner says so. Its gang's ports it reaches.
 func TestSchedulerOutOfReach(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"carapace", "oci"} {

@@ -19,14 +19,14 @@ import (
 	"github.com/yi-json/synapse/runtime/able"
 )
 
-// This file owns private networks on a whole cluster. It is in a network namespace of its own, which plays the machine, and has another
-// one beside it: nothing of the real machine's network is touched.
+// This file owns private networks on a whole cluster. It is in a network namespace of its own, which plays the
+// machine, and has another one beside it: nothing of the real machine's network is touched.
 
 // insideNamespace says to this test's own process that it is in that namespace.
 const insideNamespace = "SYNAPSE_E2E_NAMESPACE"
 
-// TestNetworkPrivate: a job with a private network speaks to the outside and not to its machine; the agent and all that supervises are
-// killed, and the next agent leaves nothing of it.
+// TestNetworkPrivate: a job with a private network speaks to the outside and not to its machine; the agent and all
+// that supervises are killed, and the next agent leaves nothing of it.
 func TestNetworkPrivate(t *testing.T) {
 	able.Need(t, able.Containers, able.Networks)
 	if os.Getenv(insideNamespace) == "" {
