@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // State is what the directory of a container says.
@@ -112,7 +114,7 @@ func (c *claim) release() error {
 	_ = unix.Unlink(filepath.Join(c.folder, lockFile))
 	err := error(nil)
 	if unix.Rmdir(c.folder) != nil { // There is more in it, or less.
-		err = os.RemoveAll(c.folder)
+		err = tree.Remove(c.folder)
 	}
 	return errors.Join(err, c.lock.Close())
 }
