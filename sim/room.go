@@ -13,10 +13,16 @@ import (
 // core tells whether a machine is one that liveness may count on.
 func (m *machine) core() bool { return m.powered && !m.gone && m.proc != nil }
 
-// gives reports whether a machine's agent, as it is now, knows a network and can give it to tasks.
-func (m *machine) gives(n messages.Network) bool {
-	own := n == messages.Network_NETWORK_UNSPECIFIED || n == messages.Network_NETWORK_HOST
-	return own || !m.unversed && !m.old && slices.Contains(m.announcement.Networks, n)
+// serves reports whether a machine's agent and its leader, as they are now, know what a job names that earlier
+// versions did not. A leader of such a version has read nothing of it in what machines announced.
+func (w *World) serves(m *machine, spec *messages.JobSpec) bool {
+	leader := w.leader()
+	dated := m.old || m.proc != nil && m.proc.old || leader != nil && leader.old
+	if spec.GetScript() != nil && (m.earlier || dated) {
+		return false
+	}
+	own := len(messages.NetworkLabels(spec.GetNetwork())) == 0
+	return own || !m.unversed && !dated && slices.Contains(m.announcement.Networks, spec.GetNetwork())
 }
 
 // empty is what a machine would have free if nothing ran there.
@@ -57,8 +63,7 @@ func (w *World) fits(spec *messages.JobSpec, room func(*machine) (topology.Capac
 		c, usable := room(m)
 		id := string(m.id)
 		named := len(spec.GetNodes()) == 0 || slices.Contains(spec.GetNodes(), id)
-		deaf := spec.GetScript() != nil && (m.earlier || m.proc != nil && m.proc.old || w.leader() != nil && w.leader().old)
-		if !usable || !named || deaf || !m.gives(spec.GetNetwork()) || slices.Contains(spec.GetExclude(), id) {
+		if !usable || !named || !w.serves(m, spec) || slices.Contains(spec.GetExclude(), id) {
 			continue
 		}
 		place := ""
