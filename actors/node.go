@@ -183,7 +183,7 @@ func (n *Node) now() int64 { return int64(n.p.Clock.Now()) }
 func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, i int, spawned bool) {
 	r := &s.ranks[i]
 	n.newborn = taskWork{
-		key: taskKey{s.page.Token, r.rank}, id: r.id, job: s.page.Job, node: n.w.Node, spec: s.spec, uid: s.uid, owner: s.owner,
+		key: taskKey{s.page.Token, r.rank}, id: r.id, job: s.page.Job, node: n.w.Node, spec: s.spec, uid: s.uid,
 		grant: s.grants[i], spawned: spawned,
 	}
 	name := s.page.Token.AppendTo(append(make([]byte, 0, 32), "task-"...))

@@ -150,7 +150,6 @@ func (x *Commit) Validate() error {
 	return first(
 		part("order", x.GetOrder()),
 		members(x.GetMembers()),
-		text("owner", x.GetOwner(), MaxValueBytes),
 	)
 }
 

@@ -66,8 +66,7 @@ var flagFields = []struct{ field, flag string }{
 	{"nodes", "nodelist"}, {"exclude", "exclude"}, {"gpu_type", "gpu-type"}, {"image", "image"}, {"name", "name"}, {"queue", "queue"},
 	{"priority", "priority"}, {"topology.required", "required"}, {"topology.preferred", "preferred"}, {"env", "env"}, {"labels", "label"},
 	{"node_selector", "node-selector"}, {"mounts", "mount"}, {"workdir", "workdir"}, {"user", "user"}, {"network", "network"}, {"time_limit_ms", "time-limit"},
-	{"restart.limit", "restarts"}, {"restart.backoff_ms", "backoff"}, {"topology.patience_ms", "patience"}, {"shm_bytes", "shm"}, {"disk_bytes", "disk"},
-	{"stop.grace_ms", "grace"},
+	{"restart.limit", "restarts"}, {"restart.backoff_ms", "backoff"}, {"topology.patience_ms", "patience"}, {"shm_bytes", "shm"}, {"stop.grace_ms", "grace"},
 	{"stop.signal", "stop-signal"}, {"each.milli_gpu", "gpu"}, {"each.milli_cpu", "cpu"}, {"each.memory_bytes", "mem"},
 	{"gang.total.milli_gpu", "gpu"}, {"gang.total.milli_cpu", "cpu"}, {"gang.total.memory_bytes", "mem"},
 }

@@ -24,7 +24,7 @@ type specFlags struct {
 	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
 	network                                                                     string
 	required, preferred                                                         string
-	shm, disk, stopSignal, grace, patience, backoff, cpusEach, gpusInAll        string
+	shm, stopSignal, grace, patience, backoff, cpusEach, gpusInAll              string
 	replicas, priority, restarts                                                int32
 	counted                                                                     bool // --replicas was given
 	env, label, selector, mount, nodes, exclude                                 []string
@@ -61,7 +61,6 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.backoff, "backoff", "", "and wait this long before the first time, twice as long before each further one")
 	f.StringVar(&s.patience, "patience", "", "how long the preferred level is waited for")
 	f.StringVar(&s.shm, "shm", "", "shared memory of each task, out of its memory")
-	f.StringVar(&s.disk, "disk", "", "most that each task may keep on its machine's disk (a tenth of what is free there)")
 	f.StringVar(&s.stopSignal, "stop-signal", "", "by which a task is asked to end")
 	f.StringVar(&s.grace, "grace", "", "and how long it may take for that")
 	f.StringVarP(&s.cpusEach, "cpus-per-task", "c", "", "CPU cores of each task, as on Slurm")
@@ -106,8 +105,7 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 	}{
 		{"gpu", s.gpu, jobfile.ParseGPU, &amount.MilliGpu}, {"cpu", s.cpu, jobfile.ParseCPU, &amount.MilliCpu},
 		{"mem", s.mem, jobfile.ParseMemory, &amount.MemoryBytes}, {"time-limit", s.timeLimit, jobfile.ParseDuration, &spec.TimeLimitMs},
-		{"shm", s.shm, jobfile.ParseMemory, &spec.ShmBytes}, {"disk", s.disk, jobfile.ParseMemory, &spec.DiskBytes},
-		{"patience", s.patience, jobfile.ParseDuration, &topology.PatienceMs},
+		{"shm", s.shm, jobfile.ParseMemory, &spec.ShmBytes}, {"patience", s.patience, jobfile.ParseDuration, &topology.PatienceMs},
 		{"backoff", s.backoff, jobfile.ParseDuration, &restart.BackoffMs}, {"grace", s.grace, jobfile.ParseDuration, &stop.GraceMs},
 	} {
 		if a.text == "" {

@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // State is what the directory of a container says.
@@ -114,7 +112,7 @@ func (c *claim) release() error {
 	_ = unix.Unlink(filepath.Join(c.folder, lockFile))
 	err := error(nil)
 	if unix.Rmdir(c.folder) != nil { // There is more in it, or less.
-		err = tree.Remove(c.folder)
+		err = os.RemoveAll(c.folder)
 	}
 	return errors.Join(err, c.lock.Close())
 }

@@ -2,10 +2,7 @@
 // driver has and how an error carries one. What follows from an answer is the leader's to decide, never a machine's.
 package fault
 
-import (
-	"errors"
-	"syscall"
-)
+import "errors"
 
 // Fault is whose fault something is.
 type Fault string
@@ -32,14 +29,8 @@ func (b blamed) Fault() Fault  { return b.of }
 // OfJob blames the job for an error. The fault that was found nearest to the cause stays.
 func OfJob(err error) error { return By(Job, err) }
 
-// OfMachine blames the machine for an error. The fault that was found nearest to the cause stays. A full disk is not the
-// machine's: tasks fill it, the watch over it gives it room again, and meanwhile no machine is to be closed for it.
-func OfMachine(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return err
-	}
-	return By(Machine, err)
-}
+// OfMachine blames the machine for an error. The fault that was found nearest to the cause stays.
+func OfMachine(err error) error { return By(Machine, err) }
 
 // By gives an error a fault, unless it has one.
 func By(of Fault, err error) error {

@@ -3,8 +3,6 @@ package fault
 import (
 	"errors"
 	"fmt"
-	"os"
-	"syscall"
 	"testing"
 )
 
@@ -32,14 +30,5 @@ func TestOf(t *testing.T) {
 	}
 	if OfJob(nil) != nil || OfMachine(nil) != nil {
 		t.Error("nothing is an error now")
-	}
-}
-
-// TestFullDisk: what tasks fill is not the machine's fault, through however many layers it is told.
-func TestFullDisk(t *testing.T) {
-	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
-		if err := OfMachine(fmt.Errorf("the task's directory: %w", &os.PathError{Op: "mkdir", Path: "p", Err: full})); Of(err) != Unknown {
-			t.Errorf("%v is said to be the fault of %q", err, Of(err))
-		}
 	}
 }

@@ -24,7 +24,6 @@ import (
 
 	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/image/layer"
-	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // This file owns the way from a reference to a rootfs under its final name. A layer goes from its source straight into the
@@ -140,7 +139,7 @@ func (s *Store) make(ctx context.Context, ref reference, key string, image *foun
 	if err != nil {
 		return err
 	}
-	defer tree.Remove(dir)
+	defer os.RemoveAll(dir)
 	var layers []string
 	for _, name := range one.Layers {
 		layers = append(layers, s.path(layersDir, name))
@@ -246,7 +245,7 @@ func (s *Store) tryLayer(ctx context.Context, blob blob) error {
 	if err != nil {
 		return err
 	}
-	defer tree.Remove(dir)
+	defer os.RemoveAll(dir)
 	stream, err := blob.open(ctx)
 	if err != nil {
 		return err

@@ -78,5 +78,4 @@ func (t *task) onFound(link *supervisor.Link, exit *supervisor.Exit) {
 	t.onKeep()
 	t.passStop()
 	t.listen(link)
-	t.watch()
 }

@@ -34,7 +34,6 @@ type Launcher struct {
 
 	jobs    sync.WaitGroup // what is under way
 	pruning sync.Mutex
-	watch   watch
 }
 
 // Options are what a launcher is made of.
@@ -71,7 +70,6 @@ const (
 	tasksDir   = "tasks"
 	scratchDir = "scratch"
 	keptDir    = "kept"
-	goneDir    = "gone" // what is to be removed, for as long as that takes
 
 	defaultKeepBytes = 1 << 30
 	defaultKeepFor   = 7 * 24 * time.Hour
@@ -103,8 +101,8 @@ func New(o Options) (*Launcher, error) {
 	if o.Grace <= 0 {
 		o.Grace = actors.DefaultConstants().StopGrace
 	}
-	modes := []os.FileMode{0o711, 0o700, 0o711, 0o700, 0o700, 0o700}
-	for i, dir := range []string{"", tasksDir, scratchDir, keptDir, scriptsDir, goneDir} {
+	modes := []os.FileMode{0o711, 0o700, 0o711, 0o700, 0o700}
+	for i, dir := range []string{"", tasksDir, scratchDir, keptDir, scriptsDir} {
 		path := filepath.Join(o.Dir, dir)
 		if err := os.MkdirAll(path, modes[i]); err != nil {
 			return nil, fmt.Errorf("launcher: %w", err)
@@ -117,7 +115,6 @@ func New(o Options) (*Launcher, error) {
 		o: o, tasks: map[Key]*task{}, uses: map[uint32]*use{}, done: make(chan struct{}),
 		scripts: map[string]int{}, fetches: map[string]chan struct{}{},
 	}
-	l.watch.l = l
 	if err := l.load(); err != nil {
 		return nil, err
 	}
@@ -127,8 +124,7 @@ func New(o Options) (*Launcher, error) {
 	if err := l.sweepScripts(); err != nil {
 		return nil, fmt.Errorf("launcher: %w", err)
 	}
-	l.background(l.watch.run)
-	l.background(l.prune) // a tree of millions of files must not keep the machine away
+	l.prune()
 	return l, nil
 }
 
@@ -188,12 +184,6 @@ func (l *Launcher) background(do func()) bool {
 	if !l.closed {
 		l.jobs.Go(do)
 	}
-	return !l.closed
-}
-
-func (l *Launcher) isOpen() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return !l.closed
 }
 

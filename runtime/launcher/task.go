@@ -53,7 +53,6 @@ type task struct {
 	cancel    context.CancelFunc // of what is under way in the background
 	link      *supervisor.Link
 	exit      *messages.Exit
-	disk      diskUse
 }
 
 func (l *Launcher) newTask(k Key) *task {
@@ -132,7 +131,6 @@ func (t *task) onPrepare(c *messages.PrepareTask, to *actor.PID) {
 		t.answer()
 		return
 	}
-	t.Owner = c.Owner
 	t.take(c)
 	t.prepare()
 }
@@ -166,28 +164,22 @@ func (t *task) prepare() {
 		defer cancel()
 		err := t.l.claim(t)
 		if err == nil {
-			err = t.whenRoom(ctx, func() error { return t.makeReady(ctx) })
+			err = fault.OfMachine(t.makeHome())
+		}
+		if err == nil {
+			err = t.placeScript(ctx)
+		}
+		if err == nil {
+			err = t.driver.Prepare(ctx, &t.Task)
 		}
 		t.post(func() { t.onDriverPrepared(err) })
 	})
-}
-
-// makeReady does all that comes before a task's start, and may be done again.
-func (t *task) makeReady(ctx context.Context) error {
-	if err := t.makeHome(); err != nil {
-		return fault.OfMachine(err)
-	}
-	if err := t.placeScript(ctx); err != nil {
-		return err
-	}
-	return t.driver.Prepare(ctx, &t.Task)
 }
 
 func (t *task) onDriverPrepared(err error) {
 	t.cancel = nil
 	if err == nil && t.stop == nil {
 		t.prepared = true
-		t.allow()
 		err = fault.OfMachine(t.save())
 	}
 	switch {
@@ -237,7 +229,6 @@ func (t *task) start() {
 	t.phase, t.spawned = phaseSpawning, true
 	t.onKeep()
 	t.listen(t.link)
-	t.watch()
 }
 
 // listen hears a supervisor out, beside the line.
@@ -390,14 +381,13 @@ func (t *task) record(exit *supervisor.Exit) error {
 
 func (t *task) gone(exit *supervisor.Exit) {
 	t.unlink()
-	t.disk.over.Store(true)
 	t.phase, t.exit = phaseGone, t.toExit(exit)
 	t.answer()
 }
 
 func (t *task) toExit(e *supervisor.Exit) *messages.Exit {
 	return &messages.Exit{
-		Rank: int32(t.Key.Rank), Kind: exitKind(e.Kind), Code: int32(e.Code), Signal: int32(e.Signal), Oom: e.OOM, Disk: e.Disk,
+		Rank: int32(t.Key.Rank), Kind: exitKind(e.Kind), Code: int32(e.Code), Signal: int32(e.Signal), Oom: e.OOM,
 		AtUnixMs: e.AtUnixMs, Detail: messages.AsText(e.Detail), PeakMemoryBytes: e.PeakMemoryBytes, ByItself: e.ByItself, Fault: faultOf(e),
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/fault"
-	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // This file owns under which uids of the leader's anything lies on this machine: tasks that are not forgotten, and
@@ -22,14 +21,11 @@ import (
 // ownerFile is in a kept task's folder.
 const ownerFile = "owner.json"
 
-// owner is whose a kept task is: which uid's and job's, and which principal's.
+// owner is whose a kept task is.
 type owner struct {
-	UID  uint32 `json:"uid"`
-	Job  string `json:"job"`
-	Name string `json:"owner,omitempty"`
+	UID uint32 `json:"uid"`
+	Job string `json:"job"`
 }
-
-func (t *task) ownership() owner { return owner{t.UID, t.Job, t.Owner} }
 
 // use is what lies under one uid, all of it one job's.
 type use struct {
@@ -50,7 +46,7 @@ func (l *Launcher) claim(t *task) error {
 		return err
 	}
 	for _, name := range kept {
-		if err := tree.Remove(filepath.Join(l.o.Dir, keptDir, name)); err != nil {
+		if err := os.RemoveAll(filepath.Join(l.o.Dir, keptDir, name)); err != nil {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.uses[t.UID].job = before // what is left is still that one's
@@ -112,10 +108,10 @@ func (l *Launcher) inUse() []uint32 { return slices.Sorted(maps.Keys(l.uses)) }
 
 // writeOwner notes whose a task is that will be kept.
 func (t *task) writeOwner() error {
-	if t.UID == 0 && t.Owner == "" {
+	if t.UID == 0 {
 		return nil
 	}
-	text, err := json.Marshal(t.ownership())
+	text, err := json.Marshal(owner{t.UID, t.Job})
 	if err != nil {
 		return err
 	}
@@ -161,16 +157,13 @@ func (l *Launcher) loadKept() error {
 		if errors.Is(err, os.ErrNotExist) {
 			continue // of a job without a uid
 		}
-		if err != nil || json.Unmarshal(text, &of) != nil {
+		if err != nil || json.Unmarshal(text, &of) != nil || of.UID == 0 {
 			l.o.Log.Info("Whose %s is cannot be read: it is not kept", filepath.Join(root, e.Name()))
-			l.discard(filepath.Join(root, e.Name()))
-			continue
-		}
-		if of.UID == 0 {
+			_ = os.RemoveAll(filepath.Join(root, e.Name()))
 			continue
 		}
 		if u := l.uses[of.UID]; u != nil && u.job != of.Job {
-			l.discard(filepath.Join(root, e.Name())) // the next job is here already
+			_ = os.RemoveAll(filepath.Join(root, e.Name())) // the next job is here already
 			continue
 		}
 		l.keeps(e.Name(), of)

@@ -63,7 +63,6 @@ type keeper struct {
 
 	started  bool
 	told     bool      // to stop, by somebody or by its fence, before it had ended
-	disk     bool      // it was ended for what it kept on the disk
 	detail   string    // why we stopped it, where nobody asked
 	deadline time.Time // of a stop's grace
 	killing  bool
@@ -230,10 +229,6 @@ func (k *keeper) obey(c command) {
 		k.stop(int(c.first), time.Duration(c.second))
 	case "signal":
 		k.task.signal(unix.Signal(c.first))
-	case DiskBytes, DiskFiles, DiskFull:
-		k.disk, k.told = true, true
-		k.explain(diskWords(c))
-		k.kill()
 	case "keep":
 		// A time that is still to come is of another clock and says nothing.
 		if c.first > k.heard && c.first <= BootNs() {
@@ -289,7 +284,6 @@ func (k *keeper) finish() *Exit {
 	k.closeLogs()
 	exit := k.task.verdict()
 	exit.ByItself = !k.told
-	exit.Disk = k.disk && exit.Kind == Exited
 	for _, w := range k.logs {
 		exit.DroppedLogBytes += w.dropped
 	}

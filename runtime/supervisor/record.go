@@ -119,7 +119,6 @@ type Exit struct {
 	Code            int    `json:"code"`
 	Signal          int    `json:"signal,omitempty"`
 	OOM             bool   `json:"oom,omitempty"`
-	Disk            bool   `json:"disk,omitempty"` // it was ended for what it kept on the disk
 	AtUnixMs        int64  `json:"at_unix_ms"`
 	ByItself        bool   `json:"by_itself,omitempty"` // it ended before anybody told it to stop
 	Detail          string `json:"detail,omitempty"`
