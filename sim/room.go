@@ -13,16 +13,19 @@ import (
 // core tells whether a machine is one that liveness may count on.
 func (m *machine) core() bool { return m.powered && !m.gone && m.proc != nil }
 
-// serves reports whether a machine's agent and its leader, as they are now, know what a job names that earlier
+// serves reports whether a machine's agent and the leader, as they are now, know what a job names that earlier
 // versions did not. A leader of such a version has read nothing of it in what machines announced.
 func (w *World) serves(m *machine, spec *messages.JobSpec) bool {
-	leader := w.leader()
-	dated := m.old || m.proc != nil && m.proc.old || leader != nil && leader.old
-	if spec.GetScript() != nil && (m.earlier || dated) {
+	news := &messages.JobSpec{Script: spec.GetScript()}
+	own := len(messages.NetworkLabels(spec.GetNetwork())) == 0
+	if !own {
+		news.Network = spec.Network
+	}
+	switch {
+	case m.proc.lacks(news), w.leader().lacks(news), m.old && w.oldVersion().Strip(copyOf(news)), spec.GetScript() != nil && m.earlier:
 		return false
 	}
-	own := len(messages.NetworkLabels(spec.GetNetwork())) == 0
-	return own || !m.unversed && !dated && slices.Contains(m.announcement.Networks, spec.GetNetwork())
+	return own || !m.unversed && slices.Contains(m.announcement.Networks, spec.GetNetwork())
 }
 
 // empty is what a machine would have free if nothing ran there.

@@ -83,7 +83,7 @@ func (c *shapeKept) networked(w *World, t *task) {
 	if page == nil || m == nil || len(messages.NetworkLabels(page.record.GetSpec().GetNetwork())) == 0 {
 		return
 	}
-	if m.unversed || t.agent != nil && t.agent.old {
+	if m.unversed || t.agent.lacks(&messages.JobSpec{Network: page.record.Spec.Network}) {
 		w.violate(c.Name(), "%v of %s is to have the network %q, and %s's agent knows none but the machine's",
 			t.key, t.job, page.record.Spec.Network.Word(), t.node)
 	}
