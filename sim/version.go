@@ -42,7 +42,9 @@ func (p *process) understands(m messages.Message) bool {
 }
 
 // lacks reports whether a process is of the version before, to which something of a message is unknown.
-func (p *process) lacks(m messages.Message) bool { return p != nil && p.old && p.w.oldVersion().Strip(copyOf(m)) }
+func (p *process) lacks(m messages.Message) bool {
+	return p != nil && p.old && p.w.oldVersion().Strip(copyOf(m))
+}
 
 // asKept is a ledger's record as a process of its version writes and reads it. One
 // that is torn stays as it is.
