@@ -72,7 +72,7 @@ func asYAML(data []byte) []byte {
 		return data
 	}
 	data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
-	for _, end := range []rune("\u0085\u2028\u2029") { // the ends of lines in YAML alone
+	for _, end := range "\u0085\u2028\u2029" { // the ends of lines in YAML alone
 		data = bytes.ReplaceAll(data, []byte(string(end)), fmt.Appendf(nil, `\u%04x`, end))
 	}
 	return escapes.ReplaceAllFunc(data, func(escape []byte) []byte {
