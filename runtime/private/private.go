@@ -237,18 +237,45 @@ func (n *Networks) make(j Joined) error {
 	return connect(name, j.Namespace)
 }
 
-// locked does something that no other agent of the machine does at the same time.
+// locked does something that no other agent of the machine does at the same time. Where nothing is noted for other
+// agents, nothing is left of it: one that waits finds that its lock is gone, and takes the next.
 func locked(do func() error) error {
-	if err := os.MkdirAll(shared, 0o700); err != nil {
-		return fmt.Errorf("networks: %w", err)
-	}
-	lock, err := os.OpenFile(filepath.Join(shared, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := takeLock()
 	if err != nil {
 		return fmt.Errorf("networks: %w", err)
 	}
 	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("networks: %w", err)
+	err = do()
+	if left, _ := os.ReadDir(shared); len(left) == 1 {
+		_ = os.Remove(lock.Name())
+		_ = os.Remove(shared)
 	}
-	return do()
+	return err
+}
+
+func takeLock() (*os.File, error) {
+	path := filepath.Join(shared, "lock")
+	for try := 1; ; try++ {
+		err := os.MkdirAll(shared, 0o700)
+		if err != nil {
+			return nil, err
+		}
+		lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err == nil {
+			err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+		}
+		if err == nil {
+			held, wrong := lock.Stat()
+			if there, gone := os.Stat(path); wrong == nil && gone == nil && os.SameFile(held, there) {
+				return lock, nil
+			}
+			err = fs.ErrNotExist
+		}
+		if lock != nil {
+			lock.Close()
+		}
+		if !errors.Is(err, fs.ErrNotExist) || try == 1_000 {
+			return nil, err
+		}
+	}
 }

@@ -56,10 +56,10 @@ func (n *Networks) rule() error {
 }
 
 // note says that the machine did not forward before there were networks; there is one for each namespace that a
-// machine's agent is in.
+// machine's agent is in. The process's first thread may be one that has left it.
 func note() (string, error) {
 	var stat unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/net", &stat); err != nil {
+	if err := unix.Stat("/proc/thread-self/ns/net", &stat); err != nil {
 		return "", err
 	}
 	return filepath.Join(shared, fmt.Sprintf("forwarding-%d", stat.Ino)), nil
