@@ -37,11 +37,15 @@ func (t *Task) BeginWhereSubmitted(v door.Visitor) {
 	if folder, err := v.As.Look(path); err != nil || !folder || v.Hides(path) {
 		return
 	}
+	_, refused := v.Ask(path)
+	if refused != nil && slices.ContainsFunc(ownPlaces, func(own string) bool { return strings.HasPrefix(dir, own+"/") }) {
+		return // The task's own is there in the machine's stead, and has nothing of the directory in it.
+	}
 	// Others hold the spec, so that it is changed in a copy.
 	t.Spec = proto.Clone(t.Spec).(*messages.JobSpec)
 	t.Spec.Workdir = dir
 	there := func(m *messages.Mount) bool { return m.GetTarget() == dir }
-	if _, err := v.Ask(path); err == nil && !slices.ContainsFunc(t.Spec.Mounts, there) {
+	if refused == nil && !slices.ContainsFunc(t.Spec.Mounts, there) {
 		t.Spec.Mounts = append(t.Spec.Mounts, &messages.Mount{Source: dir, Target: dir})
 	}
 }

@@ -52,4 +52,13 @@ func TestBeginsWhereSubmitted(t *testing.T) {
 	if task.BeginWhereSubmitted(v); task.Spec.GetWorkdir() != "" {
 		t.Error("it begins in what the agent hides")
 	}
+	agent := filepath.Join(dir, "agent")
+	if err := os.Mkdir(agent, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	v.Rules.Hide = []string{agent} // so that nothing above it is shown, and the task's own /tmp has none of it
+	task.Spec = &messages.JobSpec{Image: "host", SubmitDir: dir}
+	if task.BeginWhereSubmitted(v); task.Spec.GetWorkdir() != "" || task.notice() == "" {
+		t.Errorf("it begins in %q, of which a task with a /tmp of its own sees nothing", task.Spec.GetWorkdir())
+	}
 }
