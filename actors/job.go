@@ -231,7 +231,8 @@ func (j *Job) settleIn(ctx actor.Context) {
 // member with its end on disk is neither sent Commit nor missed.
 func (j *Job) resume(ctx actor.Context) {
 	plan := attemptPlan{
-		Job: j.id, Token: messages.FromToken(j.att.Token), Run: j.att.Run, Spec: j.rec.Spec, UID: j.rec.Uid, Resumed: j.att,
+		Job: j.id, Token: messages.FromToken(j.att.Token), Run: j.att.Run, Spec: j.rec.Spec, UID: j.rec.Uid,
+		Resumed: j.att,
 	}
 	at := map[string]int{}
 	for _, p := range j.att.Places {

@@ -266,7 +266,8 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m Loaded) {
 // adopt takes up a job from disk.
 func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts []*messages.AttemptRecord) {
 	e := &livingJob{
-		id: topology.JobID(rec.Id), key: requestKey{rec.Owner.GetName(), rec.RequestId}, hash: rec.RequestHash, rec: rec, uid: rec.Uid,
+		id: topology.JobID(rec.Id), key: requestKey{rec.Owner.GetName(), rec.RequestId}, hash: rec.RequestHash,
+		rec: rec, uid: rec.Uid,
 	}
 	s.uids.Hold(e.uid)
 	s.owners.see(e.key.owner)

@@ -122,7 +122,8 @@ func TestNothingIsRefusedWithoutAPanic(t *testing.T) {
 	for _, m := range validated(t) {
 		empty := m.New().Interface().(validator)
 		if err := empty.Validate(); err == nil && !proto.Equal(empty, &ListTasks{}) && !proto.Equal(empty, &TaskList{}) &&
-			!proto.Equal(empty, &KeepTasks{}) && !proto.Equal(empty, &UidsInUse{}) && !proto.Equal(empty, &LedgerRecord{}) && !proto.Equal(empty, &Unwatch{}) {
+			!proto.Equal(empty, &KeepTasks{}) && !proto.Equal(empty, &UidsInUse{}) && !proto.Equal(empty,
+			&LedgerRecord{}) && !proto.Equal(empty, &Unwatch{}) {
 			t.Errorf("an empty %s passes", m.Descriptor().Name())
 		}
 		none := reflect.Zero(reflect.TypeOf(empty)).Interface().(validator)

@@ -59,7 +59,8 @@ func validText(text []byte) error {
 		return refuse("text", fmt.Sprintf("has a byte 0 in line %d: it is no text", line(bytes.IndexByte(text, 0))),
 			"put a program where the machines find it, or into the image")
 	case bytes.Contains(text, []byte("\r\n")):
-		return refuse("text", fmt.Sprintf("has the line ends of Windows, the first in line %d", line(bytes.Index(text, []byte("\r\n")))),
+		return refuse("text", fmt.Sprintf("has the line ends of Windows, the first in line %d", line(bytes.Index(text,
+			[]byte("\r\n")))),
 			"write it with the line ends of Unix, as dos2unix does")
 	case !utf8.Valid(text):
 		return refuse("text", "is not UTF-8", "save it as UTF-8")
@@ -82,7 +83,8 @@ func (x *JobSpec) validScript() error {
 	case s == nil:
 		return nil
 	case len(x.GetCommand()) > 0:
-		return refuse("command", "is given beside a script", "give the script's arguments as args, or leave one of both out")
+		return refuse("command", "is given beside a script",
+			"give the script's arguments as args, or leave one of both out")
 	}
 	return in("script", s.valid())
 }

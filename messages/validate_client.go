@@ -16,7 +16,8 @@ func (x *Submit) Validate() error {
 
 // Validate refuses what could not be submitted.
 func (x *DryRun) Validate() error {
-	return first(caller(x.GetPrincipal()), in("spec", x.GetSpec().ValidateNew()), in("spec", x.GetSpec().GetScript().without()))
+	return first(caller(x.GetPrincipal()), in("spec", x.GetSpec().ValidateNew()), in("spec",
+		x.GetSpec().GetScript().without()))
 }
 
 // Validate refuses a cancel of nothing.

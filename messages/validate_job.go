@@ -262,7 +262,8 @@ func arguments(field string, list []string) error {
 		}
 	}
 	if bytes > MaxCommandBytes || len(list) > MaxCommandArgs {
-		return refuse(field, fmt.Sprintf("is %d arguments of %d bytes, more than %d of %d", len(list), bytes, MaxCommandArgs, MaxCommandBytes),
+		return refuse(field, fmt.Sprintf("is %d arguments of %d bytes, more than %d of %d", len(list), bytes,
+			MaxCommandArgs, MaxCommandBytes),
 			"put it into a script")
 	}
 	return nil

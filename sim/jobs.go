@@ -134,7 +134,8 @@ func (w *World) baseSpec() *messages.JobSpec {
 	}
 	spec.Command = run.command()
 	if len(w.client.jobs)%16 == 9 { // likewise
-		spec.Script = &messages.Script{Name: "train.sh", Digest: strings.Repeat("5c", 32), SizeBytes: 1, Args: spec.Command}
+		spec.Script = &messages.Script{Name: "train.sh", Digest: strings.Repeat("5c", 32), SizeBytes: 1,
+			Args: spec.Command}
 		spec.Command = nil
 	}
 	return spec

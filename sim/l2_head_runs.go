@@ -91,7 +91,8 @@ func (c *headRuns) onTried(w *World, o *messages.Order) {
 		return
 	}
 	want, got := head.record.Spec, page.record.Spec
-	anywhere := len(want.Nodes) == 0 && len(want.Exclude) == 0 && !want.GetGang().GetApart() && want.GetScript() == nil &&
+	anywhere := len(want.Nodes) == 0 && len(want.Exclude) == 0 && !want.GetGang().GetApart() &&
+		want.GetScript() == nil &&
 		len(messages.NetworkLabels(want.Network)) == 0
 	if want.Topology == nil && anywhere && want.Each != nil && proto.Equal(want.Each, got.Each) && want.GetGang().GetReplicasMin() <= got.GetGang().GetReplicasMin() {
 		c.past = append(c.past, passed{head.record.Id, o.Job, w.engine.now})

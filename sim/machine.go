@@ -74,7 +74,8 @@ func (m *machine) powerOn() {
 
 // lacksScripts reports whether the agent that is meant is of a version that knows nothing of scripts.
 func (m *machine) lacksScripts(to *messages.Incarnation) bool {
-	return m.earlier || m.proc.lacks(&messages.JobSpec{Script: &messages.Script{}}) && messages.SameIncarnation(to, m.proc.incarnation)
+	return m.earlier || m.proc.lacks(&messages.JobSpec{Script: &messages.Script{}}) && messages.SameIncarnation(to,
+		m.proc.incarnation)
 }
 
 // startAgent is one start of the agent: a new incarnation.

@@ -147,7 +147,8 @@ func (w *World) worded(from *process, to *endpoint, message messages.Message) me
 	if start, ok := message.(*messages.Start); ok && start.Roster != nil && to != nil && to.machine != nil && to.machine.earlier {
 		w.violate("wire", "%s is of an earlier version, and was sent a roster", to.address)
 	}
-	if commit, ok := message.(*messages.Commit); ok && commit.Spec.GetScript() != nil && to != nil && to.machine != nil &&
+	if commit, ok := message.(*messages.Commit); ok && commit.Spec.GetScript() != nil && to != nil &&
+		to.machine != nil &&
 		to.machine.lacksScripts(commit.Order.GetIncarnation()) {
 		w.violate("wire", "%s is of an earlier version, and was sent a job with a script", to.address)
 	}

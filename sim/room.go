@@ -22,7 +22,8 @@ func (w *World) serves(m *machine, spec *messages.JobSpec) bool {
 		news.Network = spec.Network
 	}
 	switch {
-	case m.proc.lacks(news), w.leader().lacks(news), m.old && w.oldVersion().Strip(copyOf(news)), spec.GetScript() != nil && m.earlier:
+	case m.proc.lacks(news), w.leader().lacks(news), m.old && w.oldVersion().Strip(copyOf(news)),
+		spec.GetScript() != nil && m.earlier:
 		return false
 	}
 	return own || !m.unversed && slices.Contains(m.announcement.Networks, spec.GetNetwork())

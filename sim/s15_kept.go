@@ -36,7 +36,10 @@ var keeps = []keep{
 	// Which shelves changed since the lenses looked: as many as changeLimit in topology.
 	{"Scheduler.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
 	// What each machine is selected by: beside its places the networks that its agent announces, of which there are two.
-	{"Scheduler.fabric.root", func(_ *bounded, w *World, p *process) int { return 2*(len(w.machines)+w.visits) + usual(w, p) }},
+	{"Scheduler.fabric.root", func(_ *bounded, w *World,
+		p *process) int {
+		return 2*(len(w.machines)+w.visits) + usual(w, p)
+	}},
 	// The room as it looks to one sort of gang: a cache within lensBudget of topology, and the scratch of one question.
 	{"Scheduler.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
 	{"Scheduler.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},

@@ -100,7 +100,8 @@ func NewWorld(o Options) (*World, error) {
 	}
 	w := &World{
 		opts: o, draw: d, constants: actors.DefaultConstants(), engine: newEngine(seed),
-		net: seed.fork("net"), chance: seed.fork("chance"), crown: seed.fork("crown"), toil: seed.fork("toil"), luck: seed.fork("luck"), jobs: seed.fork("jobs"), kept: seed.fork("kept"),
+		net: seed.fork("net"), chance: seed.fork("chance"), crown: seed.fork("crown"), toil: seed.fork("toil"),
+		luck: seed.fork("luck"), jobs: seed.fork("jobs"), kept: seed.fork("kept"),
 		endpoints: map[string]*endpoint{}, counters: map[string]int64{}, edges: map[Taken]int{},
 		running:  map[topology.Token]int{},
 		checking: !o.Unchecked,

@@ -217,7 +217,8 @@ func (d *Draft) Judge() []actors.Verdict {
 
 func (d *Draft) putJob(c *actors.Change, next *jobEntry) {
 	j := d.jobs[topology.JobID(c.Job.Id)]
-	j.entry, j.queue, j.script, j.dirty = next, c.Job.GetSpec().GetQueue(), c.Job.GetSpec().GetScript().GetDigest(), true
+	j.entry, j.queue, j.script, j.dirty = next, c.Job.GetSpec().GetQueue(), c.Job.GetSpec().GetScript().GetDigest(),
+		true
 	if next.head.RequestID != "" {
 		d.requests[request{next.head.Owner, next.head.RequestID}] = true
 	}
@@ -245,7 +246,8 @@ func (d *Draft) Rows() Rows {
 			continue
 		}
 		out.Jobs = append(out.Jobs, JobRow{
-			Insert: !j.known, ID: id, Head: j.entry.head, Queue: j.queue, Script: j.script, Live: j.entry.live(), Sealed: seal(j.entry.record),
+			Insert: !j.known, ID: id, Head: j.entry.head, Queue: j.queue, Script: j.script, Live: j.entry.live(),
+			Sealed: seal(j.entry.record),
 		})
 		out.Arrival = max(out.Arrival, j.entry.head.Arrival)
 		for i := range j.entry.attempts {

@@ -194,7 +194,8 @@ type Shape struct {
 
 // Shape reduces a gang to its shape.
 func (g Gang) Shape() Shape {
-	s := Shape{split: g.Split, gpuType: g.GPUType, required: g.Required, preferred: g.Preferred, vocabulary: g.Vocabulary}
+	s := Shape{split: g.Split, gpuType: g.GPUType, required: g.Required, preferred: g.Preferred,
+		vocabulary: g.Vocabulary}
 	if g.Split == SplitNone {
 		s.replicas, s.each, s.apart = g.Replicas, g.Each, g.Apart && g.Replicas > 1
 	} else {

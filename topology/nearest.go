@@ -60,7 +60,8 @@ func (x *explainer) serves(s *seat) bool {
 // matches reports whether a machine is of the kind that is asked for, and named where
 // machines are named.
 func (x *explainer) matches(s *seat) bool {
-	return x.f.kinds.all[s.kind].matches(x.g.GPUType, x.g.Vocabulary, x.g.Selector) && (len(x.g.Only) == 0 || slices.Contains(x.g.Only, s.id))
+	return x.f.kinds.all[s.kind].matches(x.g.GPUType, x.g.Vocabulary, x.g.Selector) && (len(x.g.Only) == 0 ||
+		slices.Contains(x.g.Only, s.id))
 }
 
 // offer is what a room has of what is demanded.

@@ -38,7 +38,8 @@ func TestRefusalsSayWhichResource(t *testing.T) {
 		{Gang{Replicas: 1, Each: of(1, 0, 0), Required: "rak"}, `there is no level "rak" here`, "the levels here are zone, rack, node"},
 		{Gang{Replicas: 1, Each: of(0, 0, 1), GPUType: "a100"}, "needs 1 GPU; no machine here has GPUs of type a100", "the GPU types here are h100: choose of these" + later},
 		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"poll", "a"}}}, "needs 1 core; no machine here has poll=a", "the labels here are pool, zone: choose of these" + later},
-		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{NetworkKey, "none"}}}, "needs 1 core; no machine here has the network=none", "there are no networks beside the machines' own here: choose of these" + later},
+		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{NetworkKey, "none"}}},
+			"needs 1 core; no machine here has the network=none", "there are no networks beside the machines' own here: choose of these" + later},
 		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"pool", "x"}}}, "needs 1 core; no machine here has pool=x", "the values of pool here are a, b, c: choose of these" + later},
 		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"pool", "a"}, {"pool", "b"}}}, "needs 1 core; no machine here has pool=a and pool=b at once", "each of them is there alone: choose of these" + later},
 	} {

@@ -60,7 +60,8 @@ func (s *search) refuse(r *Refusal) {
 	tier := &s.lens.tiers[t]
 	*r = Refusal{
 		Level: s.f.levelOf(s.widest), Units: s.demand.units, Idle: s.idle,
-		rate: s.demand.rate, split: s.g.Split, Named: len(s.g.Only) > 0, Excluded: len(s.g.Exclude) > 0, Avoided: len(s.g.Avoid) > 0,
+		rate: s.demand.rate, split: s.g.Split, Named: len(s.g.Only) > 0, Excluded: len(s.g.Exclude) > 0,
+		Avoided: len(s.g.Avoid) > 0,
 	}
 	if s.lens.tiers[0].total[0] == 0 {
 		r.Cause = NoMatch

@@ -29,7 +29,8 @@ func (g *Gateway) SubmitScript(ctx context.Context, q *messages.Submit) (*messag
 		return nil, err
 	}
 	if g.o.Scripts == nil {
-		return nil, api.StatusOf(unavailable("this scheduler keeps no scripts", "put the script where the machines find it"))
+		return nil, api.StatusOf(unavailable("this scheduler keeps no scripts",
+			"put the script where the machines find it"))
 	}
 	if err := g.o.Scripts.KeepScript(g.o.Leader().Epoch, text); err != nil {
 		return nil, api.StatusOf(unavailable("the script cannot be stored: "+err.Error(),
@@ -53,7 +54,8 @@ func (g *Gateway) ReadScript(ctx context.Context, q *api.ReadScript) (*api.Scrip
 		return nil, api.StatusOf(noScript())
 	case errors.Is(err, store.ErrDamaged):
 		return nil, api.StatusOf(&messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "digest", Text: err.Error(), Hint: "submit the job again from its file",
+			Code: messages.Code_CODE_CONFLICT, Field: "digest", Text: err.Error(),
+			Hint: "submit the job again from its file",
 		})
 	case err != nil:
 		return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))

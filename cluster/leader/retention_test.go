@@ -157,7 +157,8 @@ func TestScriptsArePrunedOnceASweep(t *testing.T) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			if a.scripts != 4 || keep == 0 && a.calls != 0 {
-				t.Errorf("kept for %s: scripts were pruned %d times in four sweeps, jobs %d times", keep, a.scripts, a.calls)
+				t.Errorf("kept for %s: scripts were pruned %d times in four sweeps, jobs %d times", keep, a.scripts,
+					a.calls)
 			}
 		})
 	}

@@ -453,7 +453,8 @@ func TestAClosedPipeIsNoError(t *testing.T) {
 func TestWordsFromElsewhere(t *testing.T) {
 	root := (&app{name: "synapse-cli"}).root()
 	for word, here := range elsewhere {
-		if found, rest, err := root.Find(strings.Fields(here)); err != nil || !found.HasParent() || len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		if found, rest, err := root.Find(strings.Fields(here)); err != nil || !found.HasParent() || len(rest) > 0 &&
+			!strings.HasPrefix(rest[0], "-") {
 			t.Errorf("%s: %q is no command", word, here)
 		}
 		if found, _, err := root.Find([]string{word}); err == nil && found.HasParent() {

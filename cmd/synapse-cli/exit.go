@@ -79,9 +79,11 @@ func usageError(root *cobra.Command, args []string, err error) error {
 // elsewhere are words of other schedulers for what a command here does.
 var elsewhere = map[string]string{
 	"sbatch": "submit", "srun": "submit --attach", "run": "submit", "apply": "submit", "create": "submit",
-	"scancel": "cancel", "kill": "cancel", "stop": "cancel", "squeue": "get jobs", "ps": "get jobs", "jobs": "get jobs", "list": "get jobs",
-	"sinfo": "get nodes", "nodes": "get nodes", "sacct": "history", "show": "describe job", "status": "describe job", "scontrol": "describe job",
-	"undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f", "top": "get nodes",
+	"scancel": "cancel", "kill": "cancel", "stop": "cancel", "squeue": "get jobs", "ps": "get jobs",
+	"jobs": "get jobs", "list": "get jobs",
+	"sinfo": "get nodes", "nodes": "get nodes", "sacct": "history", "show": "describe job", "status": "describe job",
+	"scontrol": "describe job",
+	"undrain":  "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f", "top": "get nodes",
 }
 
 // meant is a hint at the command that an unknown word may be meant for; empty: nothing is like it.

@@ -82,14 +82,17 @@ func TestSlurmsAndKubectlsSpellings(t *testing.T) {
 		t.Errorf("%v", s)
 	}
 	cli(f.address, "submit", "-N", "2", "--gpus", "16", "-c", "4", "--image", "/i", "-q").wants(t, 0, "jnew1\n", "")
-	if s := told[*messages.Submit](f)[3].GetSpec(); s.GetEach().GetMilliGpu() != 8000 || s.GetEach().GetMilliCpu() != 4000 || s.GetGang().GetReplicasMin() != 2 {
+	if s := told[*messages.Submit](f)[3].GetSpec(); s.GetEach().GetMilliGpu() != 8000 ||
+		s.GetEach().GetMilliCpu() != 4000 || s.GetGang().GetReplicasMin() != 2 {
 		t.Errorf("%v", s)
 	}
 	for line, words := range map[string]string{
 		"-n 2 --gpus 7": "--gpus 7: 2 tasks cannot share that evenly", "-n 2 --gpus 0.5": `--gpus "0.5": is not a number of GPUs`,
-		"-n 0 --gpus 8": "--replicas", "--gpus 8 -c 4": "--gpus is a total", "-n 2 --gpus 8 --gpu 4": "--gpus is a total",
+		"-n 0 --gpus 8": "--replicas", "--gpus 8 -c 4": "--gpus is a total",
+		"-n 2 --gpus 8 --gpu 4": "--gpus is a total",
 	} {
-		cli(f.address, append([]string{"submit", "--image", "/i"}, strings.Fields(line)...)...).wants(t, exitUsage, "", words)
+		cli(f.address, append([]string{"submit", "--image", "/i"}, strings.Fields(line)...)...).wants(t, exitUsage,
+			"", words)
 	}
 	cli(f.address, "submit", "-t", "60", "-c", "1", "--image", "/i").wants(t, exitUsage, "", "did you mean 60s?")
 	cli(f.address, "submit", "-c", "1", "--mem", "10G", "--image", "/i").wants(t, exitUsage, "", "did you mean 10Gi?")

@@ -54,7 +54,8 @@ func (a *app) stopAtScript(root *cobra.Command, args []string) {
 		return
 	}
 	look.Flags().SetInterspersed(false)
-	if look.ParseFlags(rest) != nil || look.Flags().NArg() == 0 || look.ArgsLenAtDash() >= 0 || !isScript(look.Flags().Arg(0)) {
+	if look.ParseFlags(rest) != nil || look.Flags().NArg() == 0 || look.ArgsLenAtDash() >= 0 ||
+		!isScript(look.Flags().Arg(0)) {
 		return
 	}
 	if c, _, err := root.Find(args); err == nil {
@@ -95,7 +96,8 @@ func (s *script) read(stdin io.Reader) (*messages.Script, error) {
 	case !messages.IsScript(text) && s.flag != "":
 		return nil, usageHint("write it into the file", "%s cannot be combined with a file or --from", s.flag)
 	case !messages.IsScript(text):
-		return nil, usageHint("a script begins with #!, as in #!/bin/sh", "%s is no script that could take arguments", name)
+		return nil, usageHint("a script begins with #!, as in #!/bin/sh", "%s is no script that could take arguments",
+			name)
 	}
 	made, err := messages.NewScript(fileName(s.file), text)
 	if field := (*messages.FieldError)(nil); errors.As(err, &field) {
@@ -108,7 +110,8 @@ func (s *script) read(stdin io.Reader) (*messages.Script, error) {
 // fileName is the name under which tasks find a script.
 func fileName(file string) string {
 	name := strings.Map(func(r rune) rune {
-		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)) {
+		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("._-", r)) {
 			return r
 		}
 		return '-'
@@ -126,8 +129,10 @@ func (a *app) warn(s *script, text []byte) {
 		if len(bytes.TrimSpace(line)) > 0 && line[0] != '#' {
 			break // as there, only what stands before the first command counts
 		}
-		if words, is := bytes.CutPrefix(line, []byte("#SBATCH")); is && len(words) > 0 && (words[0] == ' ' || words[0] == '\t') {
-			a.say("%s: %s:%d: #SBATCH %s is not read: %s", a.name, s.file, i+1, bytes.TrimSpace(words), sbatch(string(words)))
+		if words, is := bytes.CutPrefix(line, []byte("#SBATCH")); is && len(words) > 0 && (words[0] == ' ' ||
+			words[0] == '\t') {
+			a.say("%s: %s:%d: #SBATCH %s is not read: %s", a.name, s.file, i+1, bytes.TrimSpace(words),
+				sbatch(string(words)))
 		}
 	}
 	for _, arg := range s.args {
@@ -176,14 +181,18 @@ func sbatch(line string) string {
 
 // sbatchFlags leads from the options of Slurm to ours, or to a word about what is done here instead.
 var sbatchFlags = map[string]string{
-	"-N": "-N VALUE", "--nodes": "-N VALUE", "-n": "-n VALUE", "--ntasks": "-n VALUE", "-c": "-c VALUE", "--cpus-per-task": "-c VALUE",
-	"-G": "--gpus VALUE", "--gpus": "--gpus VALUE", "--gpus-per-node": "--gpu VALUE (of each machine, with -N)",
-	"--gpus-per-task": "--gpu VALUE (of each task, with -n)", "--gres": "--gpu with the number in VALUE (of each machine, with -N)",
-	"--mem": "--mem VALUE (with Mi or Gi; of each task, with -n or -N)", "-t": "-t VALUE", "--time": "-t VALUE",
+	"-N": "-N VALUE", "--nodes": "-N VALUE", "-n": "-n VALUE", "--ntasks": "-n VALUE", "-c": "-c VALUE",
+	"--cpus-per-task": "-c VALUE",
+	"-G":              "--gpus VALUE", "--gpus": "--gpus VALUE", "--gpus-per-node": "--gpu VALUE (of each machine, with -N)",
+	"--gpus-per-task": "--gpu VALUE (of each task, with -n)",
+	"--gres":          "--gpu with the number in VALUE (of each machine, with -N)",
+	"--mem":           "--mem VALUE (with Mi or Gi; of each task, with -n or -N)", "-t": "-t VALUE", "--time": "-t VALUE",
 	"-J": "--name VALUE", "--job-name": "--name VALUE", "-p": "--queue VALUE", "--partition": "--queue VALUE",
-	"-w": "-w VALUE", "--nodelist": "-w VALUE", "-x": "-x VALUE", "--exclude": "-x VALUE", "-C": "--node-selector KEY=VALUE",
-	"--constraint": "--node-selector KEY=VALUE", "-D": "--workdir VALUE", "--chdir": "--workdir VALUE", "--requeue": "--restarts 3",
-	"--export": "-e NAME for each", "-W": "--wait", "--wait": "--wait", "-H": "submit it, and `hold JOB`", "--hold": "submit it, and `hold JOB`",
+	"-w": "-w VALUE", "--nodelist": "-w VALUE", "-x": "-x VALUE", "--exclude": "-x VALUE",
+	"-C":           "--node-selector KEY=VALUE",
+	"--constraint": "--node-selector KEY=VALUE", "-D": "--workdir VALUE", "--chdir": "--workdir VALUE",
+	"--requeue": "--restarts 3",
+	"--export":  "-e NAME for each", "-W": "--wait", "--wait": "--wait", "-H": "submit it, and `hold JOB`", "--hold": "submit it, and `hold JOB`",
 	"-o": "`logs JOB` shows the output", "--output": "`logs JOB` shows the output", "-e": "`logs JOB` shows the output",
 	"--error": "`logs JOB` shows the output", "-a": "submit it once for each", "--array": "submit it once for each",
 	"--ntasks-per-node": "with -N each machine has one task; give it the GPUs of all",

@@ -164,7 +164,8 @@ func (s *specFlags) slurm() error {
 	case s.cpusEach != "" && s.cpu != "":
 		return usage("--cpus-per-task and --cpu cannot be combined")
 	case s.gpusInAll != "" && (s.gpu != "" || s.cpusEach != "" && !s.counted):
-		return usageHint("give --gpu, which is of each task there", "--gpus is a total, and --gpu and --cpus-per-task are of each task")
+		return usageHint("give --gpu, which is of each task there",
+			"--gpus is a total, and --gpu and --cpus-per-task are of each task")
 	case s.gpusInAll != "" && s.counted:
 		return s.share()
 	case s.cpusEach != "":
@@ -183,7 +184,8 @@ func (s *specFlags) share() error {
 	total, err := strconv.ParseInt(s.gpusInAll, 10, 32)
 	switch {
 	case err != nil || total < 1:
-		return usageHint("--gpu is of each task, and may be a part of one GPU", "--gpus %q: is not a number of GPUs", s.gpusInAll)
+		return usageHint("--gpu is of each task, and may be a part of one GPU", "--gpus %q: is not a number of GPUs",
+			s.gpusInAll)
 	case s.replicas < 1: // refused by its own name
 	case total%int64(s.replicas) != 0:
 		return usageHint("--gpu is of each task", "--gpus %d: %d tasks cannot share that evenly", total, s.replicas)

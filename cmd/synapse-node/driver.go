@@ -101,10 +101,12 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 		AllowRoot: o.allowRoot, From: o.policy.Users.From, UIDs: o.uids, Unmapped: !account.Mapped(o.uids),
 	}
 	if users.Unmapped && os.Geteuid() == 0 {
-		log.Info("Jobs that name no user share one here: the agent is root of a user namespace without --uids %v", o.uids)
+		log.Info("Jobs that name no user share one here: the agent is root of a user namespace without --uids %v",
+			o.uids)
 	}
 	described := container.Options{
-		Binary: found.own, StateDir: filepath.Join(dir, "carapace"), Hide: []string{dir}, Users: users, Policy: o.policy,
+		Binary: found.own, StateDir: filepath.Join(dir, "carapace"), Hide: []string{dir}, Users: users,
+		Policy: o.policy,
 		Images: container.Stored{Store: images}, Gpus: gpus,
 	}
 	m := means{supervisor: []string{"/proc/self/exe", supervisor.SubCommand}}

@@ -35,7 +35,8 @@ func fetchScript(ctx context.Context, link asker, digest string) (text []byte, e
 			defer cancel()
 			reply, err := api.NewSynapseClient(conn).ReadScript(ctx, &api.ReadScript{Digest: digest})
 			text = reply.GetText()
-			if o := api.OutcomeOf(err); o.GetCode() == messages.Code_CODE_NOT_FOUND || o.GetCode() == messages.Code_CODE_CONFLICT {
+			if o := api.OutcomeOf(err); o.GetCode() == messages.Code_CODE_NOT_FOUND ||
+				o.GetCode() == messages.Code_CODE_CONFLICT {
 				refused = errors.New(o.GetText() + "; " + o.GetHint())
 				return nil
 			}

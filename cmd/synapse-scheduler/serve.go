@@ -124,8 +124,9 @@ func (s *scheduler) build() {
 	s.link = link.NewServer(s.host.System(), link.Options{Address: address, Log: s.log, Count: s.host.Count})
 	s.port = store.NewPort(s.store, s.host.System())
 	s.gateway = gateway.New(s.host.System(), gateway.Options{
-		Peers: s.link, Store: s.store, Scripts: s.store, ClusterID: s.cluster, Version: daemon.Version(), Levels: s.levels,
-		Log: s.log, Count: s.host.Count,
+		Peers: s.link, Store: s.store, Scripts: s.store, ClusterID: s.cluster, Version: daemon.Version(),
+		Levels: s.levels,
+		Log:    s.log, Count: s.host.Count,
 		Leader: func() gateway.Leader { return *s.leads.Load() },
 	})
 	s.server = grpc.NewServer(append(link.ServerOptions(nil), s.gateway.ServerOptions()...)...)

@@ -178,7 +178,8 @@ func (a *asked) one(seed uint64, lean string) outcome {
 		}
 	}
 	o := sim.Options{
-		Seed: seed, World: a.world, Minutes: a.minutes, Machines: a.machines, Debug: a.debug, Unchecked: a.bare, Meet: a.guided,
+		Seed: seed, World: a.world, Minutes: a.minutes, Machines: a.machines, Debug: a.debug, Unchecked: a.bare,
+		Meet: a.guided,
 	}
 	if len(a.set) > 0 {
 		o.Constants = &c // else the seed draws some of them

@@ -27,9 +27,12 @@ func TestCheckUIDs(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		"2000000-2999999": "/etc/passwd: ann ", "1000000-2000000": "/etc/passwd: ann ", "2000001-2999999": "", "1000000-1999999": "",
-		"3000000-3000000": "/etc/group: team ", "4065535-4065536": "/etc/subuid: ann ", "4065536-4065537": "", "3999999-3999999": "",
-		"3999999-4000000": "/etc/subuid: ann ", "4294100000-4294200000": "/etc/subgid: ann ", "5000000-5000001": "", "none": "",
+		"2000000-2999999": "/etc/passwd: ann ", "1000000-2000000": "/etc/passwd: ann ", "2000001-2999999": "",
+		"1000000-1999999": "",
+		"3000000-3000000": "/etc/group: team ", "4065535-4065536": "/etc/subuid: ann ", "4065536-4065537": "",
+		"3999999-3999999": "",
+		"3999999-4000000": "/etc/subuid: ann ", "4294100000-4294200000": "/etc/subgid: ann ", "5000000-5000001": "",
+		"none": "",
 	} {
 		r, err := topology.ParseUIDRange(text)
 		if err != nil {
@@ -48,8 +51,9 @@ func TestCheckUIDs(t *testing.T) {
 func TestCovers(t *testing.T) {
 	r := topology.UIDRange{First: 2_000_000, Last: 2_999_999}
 	for text, want := range map[string]bool{
-		"         0          0 4294967295\n": true, "0 100000 65536\n": false, "0 1000 1\n1 100000 65536\n2000000 7 1000000\n": true,
-		"2000000 7 999999\n": false, "2000001 7 1000000\n": false, "": false,
+		"         0          0 4294967295\n": true, "0 100000 65536\n": false,
+		"0 1000 1\n1 100000 65536\n2000000 7 1000000\n": true,
+		"2000000 7 999999\n":                            false, "2000001 7 1000000\n": false, "": false,
 	} {
 		if covers(text, r) != want {
 			t.Errorf("%q: %v", text, !want)
@@ -63,7 +67,8 @@ func TestOfJob(t *testing.T) {
 		t.Skip("only root can be somebody else")
 	}
 	r := Rules{UIDs: topology.UIDRange{First: 2_000_000, Last: 2_999_999}, From: 5000}
-	if got, err := r.Of("", 2_000_007); err != nil || got.UID != 2_000_007 || got.GID != 2_000_007 || got.Groups != nil || !got.OfJob || got.Name != "job2000007" {
+	if got, err := r.Of("", 2_000_007); err != nil || got.UID != 2_000_007 || got.GID != 2_000_007 ||
+		got.Groups != nil || !got.OfJob || got.Name != "job2000007" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got, err := r.Of("", 0); err != nil || got.UID != nobody || got.OfJob {

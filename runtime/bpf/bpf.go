@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package bpf puts small programs on control groups of v2: it owns their instructions, and the calls by which the
-// kernel takes them. What a program decides is its caller's. A program goes with its group, so nothing here has to be
-// taken back.
+// Package bpf attaches small programs to control groups of v2: it owns their instructions, and the calls by which the
+// kernel takes them. The caller decides what a program does. The kernel drops a program together with its group, so
+// nothing has to be detached.
 package bpf
 
 import (
@@ -99,7 +99,8 @@ func (h Hook) load(program Program) (int, error) {
 		device, attach              uint32
 	}{
 		kind: h.Kind, count: uint32(program.Len()), attach: h.Attach,
-		instructions: uint64(uintptr(unsafe.Pointer(&program[0]))), license: uint64(uintptr(unsafe.Pointer(&license[0]))),
+		instructions: uint64(uintptr(unsafe.Pointer(&program[0]))),
+		license:      uint64(uintptr(unsafe.Pointer(&license[0]))),
 	}
 	fd, err := call(unix.BPF_PROG_LOAD, unsafe.Pointer(&load), unsafe.Sizeof(load))
 	runtime.KeepAlive(program)

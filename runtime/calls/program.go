@@ -53,7 +53,8 @@ func Program(capabilities []string) ([]unix.SockFilter, error) {
 		checks []unix.SockFilter
 	}{
 		// Nobody types into the terminal of whoever started the task.
-		{unix.SYS_IOCTL, []unix.SockFilter{load(offsetArgs + 8), jump(unix.BPF_JEQ, unix.TIOCSTI, 0, 1), refuse, allow}},
+		{unix.SYS_IOCTL, []unix.SockFilter{load(offsetArgs + 8), jump(unix.BPF_JEQ, unix.TIOCSTI, 0, 1), refuse,
+			allow}},
 		{unix.SYS_CLONE, []unix.SockFilter{load(offsetArgs), jump(unix.BPF_JSET, newNamespaces, 0, 1), refuse, allow}},
 		{unix.SYS_SOCKET, oneOf(domains)},
 		{unix.SYS_PERSONALITY, oneOf(personalities)},

@@ -205,7 +205,10 @@ func (g *group) refuseWays(h hierarchies, leaf, parent string, spec Spec) (err e
 		if err != nil {
 			return err
 		}
-		if leaf, err = makeLeaf(folder, spec.ID, func(folder string) error { return os.MkdirAll(folder, 0o755) }); err != nil {
+		if leaf, err = makeLeaf(folder, spec.ID, func(folder string) error {
+			return os.MkdirAll(folder,
+				0o755)
+		}); err != nil {
 			return err
 		}
 		g.beside = leaf
@@ -227,7 +230,10 @@ func RefuseWays(cgroups Cgroups, id string, places []reach.Place) (born string, 
 		if err != nil {
 			return "", err
 		}
-		if leaf, err = makeLeaf(folder, id, func(folder string) error { return os.MkdirAll(folder, 0o755) }); err != nil {
+		if leaf, err = makeLeaf(folder, id, func(folder string) error {
+			return os.MkdirAll(folder,
+				0o755)
+		}); err != nil {
 			return "", err
 		}
 	}

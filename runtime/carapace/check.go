@@ -146,7 +146,8 @@ func checkCgroups(cgroups Cgroups) []Finding {
 		version = found("cgroups", "v1, or hybrid")
 	}
 	findings := []Finding{version}
-	probe := Spec{ID: "check-" + drawID(), Limits: Limits{MemoryBytes: 1 << 40, MilliCPU: 1000, Pids: 1000, Cpuset: "0"},
+	probe := Spec{ID: "check-" + drawID(), Limits: Limits{MemoryBytes: 1 << 40, MilliCPU: 1000, Pids: 1000,
+		Cpuset: "0"},
 		Unreachable: reach.Metadata()}
 	g := createGroup(h, cgroups.Parent, probe, plainDevices)
 	for _, what := range []string{"memory limit", "pids limit", "cpu limit", "cpuset", "devices", LackOfReach} {

@@ -176,7 +176,8 @@ func (s Spec) validateNames() error {
 	case s.Hostname != "" && !goodHostname(s.Hostname):
 		return &SpecError{"hostname", fmt.Sprintf("%.80q is not 1 to 64 of A-Z a-z 0-9 . -", s.Hostname)}
 	case !slices.Contains([]string{"", netHost, NetNone}, s.Net) && validatePath("net", s.Net) != nil:
-		return &SpecError{"net", fmt.Sprintf("%.40q is neither \"host\" nor \"none\", nor the path of a namespace", s.Net)}
+		return &SpecError{"net", fmt.Sprintf("%.40q is neither \"host\" nor \"none\", nor the path of a namespace",
+			s.Net)}
 	case !slices.Contains([]string{"", seccompOn, SeccompNUMA, seccompOff}, s.Seccomp):
 		return &SpecError{"seccomp", fmt.Sprintf("%.40q is none of \"default\", \"numa\" and \"off\"", s.Seccomp)}
 	}

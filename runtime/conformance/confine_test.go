@@ -223,7 +223,10 @@ print("well")`
 func TestNotConfined(t *testing.T) {
 	s := newProcesses(t)
 	why := fmt.Errorf("no Landlock in this test")
-	driver := process.New(process.Options{Users: allRoot, Hide: []string{s.dir}, Landlock: func() (int, error) { return 0, why }})
+	driver := process.New(process.Options{Users: allRoot, Hide: []string{s.dir}, Landlock: func() (int,
+		error) {
+		return 0, why
+	}})
 	s.options.Drivers = []launcher.Driver{driver}
 	s.restart(t, func() {})
 	if lacks := strings.Join(driver.Lacks(), "; "); !strings.Contains(lacks, why.Error()) {

@@ -52,7 +52,8 @@ func answerer(t testing.TB, address string) netip.AddrPort {
 }
 
 // dialling is a job that tries words of the probe, and what it was answered.
-func (s *stack) dialling(t testing.TB, folder string, change func(*messages.JobSpec), words ...string) map[string]string {
+func (s *stack) dialling(t testing.TB, folder string, change func(*messages.JobSpec),
+	words ...string) map[string]string {
 	t.Helper()
 	r := s.try(t, MakeRootfs(t), "", func(j *messages.JobSpec) {
 		j.Command = append([]string{filepath.Join(folder, "probe"), probeArgument}, words...)
@@ -80,7 +81,8 @@ func TestNetworkNone(t *testing.T) {
 		none := on(messages.Network_NETWORK_NONE)
 		if driver == "process" {
 			r := s.try(t, MakeRootfs(t), "exit 0", none)
-			if r.exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || !strings.HasPrefix(r.exit.Detail, "network: ") {
+			if r.exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || !strings.HasPrefix(r.exit.Detail,
+				"network: ") {
 				t.Errorf("%v", r.exit)
 			}
 			return

@@ -94,7 +94,8 @@ func newOutside(t *testing.T) *outside {
 		give(t, "lo", farAddress+"/32", "169.254.169.254/32")
 		give(t, "down0", outsideAddress+"/24", "fd99::2/64")
 		// Somebody outside who would like to come in knows where to.
-		must(t, netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(machineAddress), Dst: &net.IPNet{IP: net.IPv4(198, 18, 0, 0), Mask: net.CIDRMask(15, 32)}}))
+		must(t, netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(machineAddress), Dst: &net.IPNet{IP: net.IPv4(198, 18,
+			0, 0), Mask: net.CIDRMask(15, 32)}}))
 	})
 	return o
 }
@@ -235,17 +236,23 @@ func TestNetworkPrivate(t *testing.T) {
 		free, scheduler, machine := o.answerer(), o.answerer(), answererOfAll(t)
 		made := newNetworks(t, filepath.Join(t.TempDir(), "networks"))
 		// The filter on the task's group would refuse these too; here the rules are to.
-		must(t, made.Refuse(append(reach.Metadata(), reach.Services([]netip.AddrPort{netip.MustParseAddrPort(outsideAddress + ":" + scheduler)}, nil)...)))
+		must(t, made.Refuse(append(reach.Metadata(),
+			reach.Services([]netip.AddrPort{netip.MustParseAddrPort(outsideAddress + ":" + scheduler)}, nil)...)))
 		networks = made
 		t.Cleanup(func() { networks = nil })
-		allowed := []string{"own", "tcp " + farAddress + ":" + free, "send " + outsideAddress + ":" + free, "tcp " + outsideAddress + ":" + free,
+		allowed := []string{"own", "tcp " + farAddress + ":" + free, "send " + outsideAddress + ":" + free,
+			"tcp " + outsideAddress + ":" + free,
 			"tcp " + farAddress + ":" + scheduler, "name somewhere.example"}
-		refused := []string{"tcp " + outsideAddress + ":" + scheduler, "send " + outsideAddress + ":" + scheduler, "tcp 169.254.169.254:" + free,
-			"send 169.254.169.254:" + free, "tcp " + machineAddress + ":" + machine, "send " + machineAddress + ":" + machine, "tcp 127.0.0.1:" + machine,
-			"tcp 198.18.0.1:" + machine, "tcp [fd99::2]:" + free, "tcp [fd99::1]:" + machine, "tcp [::ffff:" + outsideAddress + "]:" + scheduler, "is called"}
+		refused := []string{"tcp " + outsideAddress + ":" + scheduler, "send " + outsideAddress + ":" + scheduler,
+			"tcp 169.254.169.254:" + free,
+			"send 169.254.169.254:" + free, "tcp " + machineAddress + ":" + machine,
+			"send " + machineAddress + ":" + machine, "tcp 127.0.0.1:" + machine,
+			"tcp 198.18.0.1:" + machine, "tcp [fd99::2]:" + free, "tcp [fd99::1]:" + machine,
+			"tcp [::ffff:" + outsideAddress + "]:" + scheduler, "is called"}
 		onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 			if driver == "process" {
-				if r := s.try(t, MakeRootfs(t), "exit 0", on(messages.Network_NETWORK_PRIVATE)); !strings.HasPrefix(r.exit.Detail, "network: ") {
+				if r := s.try(t, MakeRootfs(t), "exit 0",
+					on(messages.Network_NETWORK_PRIVATE)); !strings.HasPrefix(r.exit.Detail, "network: ") {
 					t.Errorf("%v", r.exit)
 				}
 				return

@@ -33,7 +33,8 @@ func withhold(t *testing.T, places []reach.Place) {
 
 // ways are all words by which a task speaks to a port of this machine.
 func ways(port string) (words []string) {
-	for _, address := range []string{"127.0.0.1", "127.8.9.10", "0.0.0.0", "[::ffff:127.0.0.1]", "[::ffff:0.0.0.0]", "[::1]", "[::]"} {
+	for _, address := range []string{"127.0.0.1", "127.8.9.10", "0.0.0.0", "[::ffff:127.0.0.1]", "[::ffff:0.0.0.0]",
+		"[::1]", "[::]"} {
 		for _, how := range []string{"tcp", "mptcp", "fast", "udp", "send"} {
 			words = append(words, how+" "+address+":"+port)
 		}
@@ -49,12 +50,15 @@ func TestReachRefused(t *testing.T) {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
 	}
 	scheduler, peer := answererOfAll(t), answererOfAll(t)
-	withhold(t, slices.Concat(reach.Metadata(), reach.Services([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:" + scheduler)}, nil)))
+	withhold(t, slices.Concat(reach.Metadata(),
+		reach.Services([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:" + scheduler)}, nil)))
 	refused := ways(scheduler)
-	for _, address := range []string{"169.254.169.254:80", "[::ffff:169.254.169.254]:80", "169.254.169.254:53", "[fd00:ec2::254]:80"} {
+	for _, address := range []string{"169.254.169.254:80", "[::ffff:169.254.169.254]:80", "169.254.169.254:53",
+		"[fd00:ec2::254]:80"} {
 		refused = append(refused, "tcp "+address, "udp "+address, "send "+address, "fast "+address)
 	}
-	free := []string{"tcp 127.0.0.1:" + peer, "send 127.0.0.1:" + peer, "tcp [::1]:" + peer, "tcp [::ffff:127.0.0.1]:" + peer, "udp [::1]:" + peer}
+	free := []string{"tcp 127.0.0.1:" + peer, "send 127.0.0.1:" + peer, "tcp [::1]:" + peer,
+		"tcp [::ffff:127.0.0.1]:" + peer, "udp [::1]:" + peer}
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 		if driver == "process" {
 			return // docs/runtime.md tells that plain processes are not kept from it
@@ -96,7 +100,10 @@ func TestReachFollows(t *testing.T) {
 		moved := make(chan struct{})
 		go func() {
 			defer close(moved)
-			until(t, "the task does not run", func() bool { return s.groups() != nil && exists(filepath.Join(filepath.Dir(flag), "runs")) })
+			until(t, "the task does not run", func() bool {
+				return s.groups() != nil &&
+					exists(filepath.Join(filepath.Dir(flag), "runs"))
+			})
 			next := reach.NewKeeper(reach.Options{Schedulers: []string{"head:" + after}, Resolve: names, Tell: t.Logf})
 			next.Hold(s.groups())
 			write(t, flag, "", 0o644)

@@ -31,7 +31,8 @@ func (s *stack) of(job string, uid uint32, image, script string) *staged {
 		spec:  s.job(Task{Rootfs: image, Command: []string{"/bin/sh", "-c", script}, User: "none"}),
 		grant: &messages.Grant{Amount: &messages.Resources{}},
 
-		prepared: make(chan struct{}), started: make(chan struct{}), gone: make(chan struct{}), done: make(chan struct{}),
+		prepared: make(chan struct{}), started: make(chan struct{}), gone: make(chan struct{}),
+		done: make(chan struct{}),
 	}
 	p.spec.User, p.spec.Env = "", []*messages.EnvVar{{Name: "TOKEN", Value: "secret-of-" + job}}
 	s.runs.Store(counter, p)
@@ -69,7 +70,8 @@ func pidsOf(t testing.TB, uid uint32) (pids []string) {
 func TestJobsApart(t *testing.T) {
 	onMachinesOf(t, withUIDs, func(t *testing.T, s *stack, driver string) {
 		const tmp, shm = "/tmp/conformance-uids", "/dev/shm/conformance-uids"
-		victim := s.of("theirs", theirs, "host", fmt.Sprintf("rm -f %[1]s %[2]s; umask 077; echo secret > %[1]s; echo secret > %[2]s; umask 022; echo secret > file; echo ready; sleep 600 & wait", tmp, shm))
+		victim := s.of("theirs", theirs, "host",
+			fmt.Sprintf("rm -f %[1]s %[2]s; umask 077; echo secret > %[1]s; echo secret > %[2]s; umask 022; echo secret > file; echo ready; sleep 600 & wait", tmp, shm))
 		until(t, "the other job does not run", func() bool { return strings.Contains(victim.said(), "ready") })
 		pids := pidsOf(t, theirs)
 		if len(pids) == 0 {
@@ -130,10 +132,12 @@ func TestJobsUID(t *testing.T) {
 		if want := fmt.Sprintf("%d\n%d\n", mine, mine); again.said() != want {
 			t.Errorf("another task of the job: %v %q, not %q", again.exit, again.said(), want)
 		}
-		if e := second.exit; e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || e.Fault != messages.Fault_FAULT_UNKNOWN || !strings.Contains(e.Detail, "tasks of job first are here") {
+		if e := second.exit; e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED ||
+			e.Fault != messages.Fault_FAULT_UNKNOWN || !strings.Contains(e.Detail, "tasks of job first are here") {
 			t.Errorf("another job's, beside it: %v", e)
 		}
-		if e := outside.exit; e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || e.Fault != messages.Fault_FAULT_MACHINE || !strings.Contains(e.Detail, "--uids 2000000-2000100") {
+		if e := outside.exit; e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED ||
+			e.Fault != messages.Fault_FAULT_MACHINE || !strings.Contains(e.Detail, "--uids 2000000-2000100") {
 			t.Errorf("one outside of the machine's range: %v", e)
 		}
 		s.launcher.Tell(&messages.StopTask{Id: first.id, Signal: int32(syscall.SIGKILL)}, s.pid)
@@ -167,8 +171,10 @@ func TestJobsName(t *testing.T) {
 		const script = "id; grep -c . /etc/group; (echo x >> /etc/passwd) 2>/dev/null; touch $HOME/x && echo $HOME $USER"
 		plain, link, closed, none := MakeRootfs(t), MakeRootfs(t), MakeRootfs(t), MakeRootfs(t)
 		for _, err := range []error{
-			os.Rename(filepath.Join(link, "etc/passwd"), filepath.Join(link, "etc/other")), os.Symlink("other", filepath.Join(link, "etc/passwd")),
-			os.Chmod(filepath.Join(closed, "etc/passwd"), 0o600), os.Remove(filepath.Join(none, "etc/passwd")), os.Remove(filepath.Join(none, "etc/group")),
+			os.Rename(filepath.Join(link, "etc/passwd"), filepath.Join(link, "etc/other")), os.Symlink("other",
+				filepath.Join(link, "etc/passwd")),
+			os.Chmod(filepath.Join(closed, "etc/passwd"), 0o600), os.Remove(filepath.Join(none, "etc/passwd")),
+			os.Remove(filepath.Join(none, "etc/group")),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -197,7 +203,8 @@ func TestJobsName(t *testing.T) {
 		p := s.of("mine", mine, "host", "id -un; id -gn; wc -l < /etc/passwd; echo $HOME")
 		<-p.gone
 		machines, err := os.ReadFile("/etc/passwd")
-		if want := fmt.Sprintf("%[1]s\n%[1]s\n%[2]d\n/scratch\n", name, strings.Count(string(machines), "\n")+1); err != nil || p.said() != want {
+		if want := fmt.Sprintf("%[1]s\n%[1]s\n%[2]d\n/scratch\n", name, strings.Count(string(machines),
+			"\n")+1); err != nil || p.said() != want {
 			t.Errorf("the host view: %v %q, not %q", p.exit, p.said(), want)
 		}
 		p.forgotten(t)

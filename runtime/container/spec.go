@@ -41,7 +41,8 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 	if s.GetNetwork() == messages.Network_NETWORK_NONE {
 		spec.Net = carapace.NetNone
 	}
-	if d.o.Unreachable != nil && d.lacks[carapace.LackOfReach] == "" && s.GetNetwork() != messages.Network_NETWORK_NONE {
+	if d.o.Unreachable != nil && d.lacks[carapace.LackOfReach] == "" &&
+		s.GetNetwork() != messages.Network_NETWORK_NONE {
 		spec.Unreachable = d.o.Unreachable()
 	}
 	if who.Self {

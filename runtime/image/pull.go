@@ -37,8 +37,9 @@ const (
 
 // fetch makes sure that an image is there, and answers its record's key.
 func (s *Store) fetch(ctx context.Context, ref reference, visitor door.Visitor) (string, error) {
-	// What came from a repository is for whoever names that one: all have the machine's login there. Who names another one has to
-	// be shown it there, and what came from a file is for those who can read that file.
+	// An image that came from a repository is for every job that names that repository, since all jobs have the
+	// machine's login there. A job that names another repository must find it there; an image that came from a file
+	// is for those who can read the file.
 	if key := s.known(ref.digest()); key != "" && s.pulledFrom(key, ref) {
 		return key, nil
 	}

@@ -112,14 +112,16 @@ func TestScriptIsNotTheOne(t *testing.T) {
 	refused := func(rank int32, words string, whose messages.Fault) {
 		t.Helper()
 		r.tell(prepareOf(rank, spec))
-		if e := r.gone(rank); e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || !strings.Contains(e.Detail, words) || e.Fault != whose {
+		if e := r.gone(rank); e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || !strings.Contains(e.Detail,
+			words) || e.Fault != whose {
 			t.Errorf("it ended as %v", e)
 		}
 	}
 	refused(0, "is not the text of", messages.Fault_FAULT_MACHINE)
 	fails = fault.OfJob(errors.New("there is none"))
 	refused(1, "script: there is none", messages.Fault_FAULT_JOB)
-	if err := os.WriteFile(filepath.Join(dir, "scripts", spec.Script.Digest), []byte("#!/bin/sh\necho torn\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "scripts", spec.Script.Digest), []byte("#!/bin/sh\necho torn\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	sent, fails = text, nil

@@ -38,8 +38,11 @@ func (t *Task) BeginWhereSubmitted(v door.Visitor) {
 		return
 	}
 	_, refused := v.Ask(path)
-	if refused != nil && slices.ContainsFunc(ownPlaces, func(own string) bool { return strings.HasPrefix(dir, own+"/") }) {
-		return // The task's own is there in the machine's stead, and has nothing of the directory in it.
+	if refused != nil && slices.ContainsFunc(ownPlaces, func(own string) bool {
+		return strings.HasPrefix(dir,
+			own+"/")
+	}) {
+		return // The task has its own directory there in place of the machine's, without this one in it.
 	}
 	// Others hold the spec, so that it is changed in a copy.
 	t.Spec = proto.Clone(t.Spec).(*messages.JobSpec)

@@ -54,7 +54,11 @@ func TestUidsTold(t *testing.T) {
 		r.gone(rank)
 		r.tell(&messages.ForgetTask{Id: id(rank)})
 		kept := filepath.Join(dir, "kept", launcher.KeyOf(id(rank)).String())
-		eventually(t, "it is not kept", func() bool { _, err := os.Stat(filepath.Join(kept, "scratch")); return err == nil })
+		eventually(t, "it is not kept", func() bool {
+			_, err := os.Stat(filepath.Join(kept,
+				"scratch"))
+			return err == nil
+		})
 		past := time.Now().Add(time.Duration(rank-100) * time.Minute)
 		if err := os.Chtimes(kept, past, past); err != nil {
 			t.Fatal(err)

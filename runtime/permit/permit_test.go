@@ -76,7 +76,8 @@ func TestPolicy(t *testing.T) {
 	if p.MayPull("ghcr.io") != nil || len(p.MountRules([]string{"/x"}).Mounts) != 1 || p.ImageRules(nil).Mounts[0].Path != "/srv" {
 		t.Errorf("%+v", p)
 	}
-	for _, part := range []string{"users from 5000", "/usr (read-only) (on ext4)", "images in /srv", "registries ghcr.io", "no host view", "no plain processes", "memory from the nodes", "tasks reach metadata"} {
+	for _, part := range []string{"users from 5000", "/usr (read-only) (on ext4)", "images in /srv",
+		"registries ghcr.io", "no host view", "no plain processes", "memory from the nodes", "tasks reach metadata"} {
 		if !strings.Contains(p.String(), part) {
 			t.Errorf("%q is not in %s", part, p)
 		}

@@ -66,7 +66,8 @@ type Networks struct {
 // Open takes up what earlier agents left in the directory, and removes what nobody holds any more.
 func Open(o Options) (*Networks, error) {
 	if o.Names == nil {
-		o.Names = []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf"}
+		o.Names = []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf",
+			"/run/NetworkManager/no-stub-resolv.conf"}
 	}
 	if err := os.MkdirAll(o.Dir, 0o711); err != nil {
 		return nil, fmt.Errorf("networks: %w", err)

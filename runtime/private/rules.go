@@ -159,7 +159,8 @@ func (n *Networks) write(ours bool) error {
 	w.chain("passes", nftables.ChainTypeFilter, nftables.ChainHookForward, 0)
 	w.rule(drops, to, stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED, false))
 	if ours {
-		other := [][]expr.Any{named(expr.MetaKeyIIFNAME, family, expr.CmpOpNeq), named(expr.MetaKeyOIFNAME, family, expr.CmpOpNeq)}
+		other := [][]expr.Any{named(expr.MetaKeyIIFNAME, family, expr.CmpOpNeq), named(expr.MetaKeyOIFNAME, family,
+			expr.CmpOpNeq)}
 		w.rule(drops, slices.Concat(other...), stateIs(expr.CtStateBitNEW, true), notRedirected())
 	}
 	w.chain("enters", nftables.ChainTypeFilter, nftables.ChainHookOutput, 0)
@@ -261,7 +262,8 @@ func masked(key expr.CtKey, bits uint32, op expr.CmpOp) []expr.Any {
 	return []expr.Any{
 		&expr.Ct{Key: key, Register: 1},
 		&expr.Bitwise{
-			SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(bits), Xor: make([]byte, 4),
+			SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(bits),
+			Xor: make([]byte, 4),
 		},
 		compare(op, make([]byte, 4)),
 	}

@@ -144,11 +144,13 @@ func TestUserNotRoot(t *testing.T) {
 		t.Skip("this user has no name here: ", err)
 	}
 	for _, name := range []string{"", me.Username, me.Uid} {
-		if a, err := New(Options{}).user(taskOf(t, host(func(s *messages.JobSpec) { s.User = name }))); err != nil || !a.Self {
+		if a, err := New(Options{}).user(taskOf(t, host(func(s *messages.JobSpec) { s.User = name }))); err != nil ||
+			!a.Self {
 			t.Errorf("%q: %+v, %v", name, a, err)
 		}
 	}
-	if _, err := New(Options{}).user(taskOf(t, host(func(s *messages.JobSpec) { s.User = "root" }))); err == nil || !strings.HasPrefix(err.Error(), "user: root cannot be had") {
+	if _, err := New(Options{}).user(taskOf(t, host(func(s *messages.JobSpec) { s.User = "root" }))); err == nil ||
+		!strings.HasPrefix(err.Error(), "user: root cannot be had") {
 		t.Errorf("%v", err)
 	}
 }
@@ -178,7 +180,10 @@ func TestConfinement(t *testing.T) {
 	known := []gpu.Device{
 		{Gpu: &messages.Gpu{Id: "GPU-0"}, Nodes: []string{"/dev/nvidia0"}}, {Gpu: &messages.Gpu{Id: "GPU-1"}, Nodes: []string{"/dev/nvidia1"}},
 	}
-	o := Options{Hide: []string{"/srv/agent"}, Gpus: gpu.NewHardware(t.TempDir(), known), Landlock: func() (int, error) { return 4, nil }, Users: account.Rules{AllowRoot: true}}
+	o := Options{Hide: []string{"/srv/agent"}, Gpus: gpu.NewHardware(t.TempDir(), known), Landlock: func() (int,
+		error) {
+		return 4, nil
+	}, Users: account.Rules{AllowRoot: true}}
 	given, work := t.TempDir(), t.TempDir()
 	if err := os.Chmod(filepath.Dir(given), 0o711); err != nil {
 		t.Fatal(err)

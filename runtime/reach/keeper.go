@@ -119,7 +119,8 @@ func (k *Keeper) Look() {
 	slices.SortFunc(places, func(a, b Place) int { return strings.Compare(a.String(), b.String()) })
 	places = slices.Compact(places)
 	if len(places) > maxPlaces {
-		k.tellOnce("Of %d places that tasks are not to reach, the last ones are open: a filter takes %d", len(places), maxPlaces)
+		k.tellOnce("Of %d places that tasks are not to reach, the last ones are open: a filter takes %d", len(places),
+			maxPlaces)
 		places = places[:maxPlaces]
 	}
 	k.mu.Lock()

@@ -21,8 +21,10 @@ func TestServices(t *testing.T) {
 		"10.0.0.9:9000":       {"10.0.0.9:9000"},
 		"[2001:db8::9]:9000":  {"[2001:db8::9]:9000"},
 		"[::ffff:10.0.0.9]:1": {"10.0.0.9:1"},
-		"10.0.0.7:9000":       {"127.0.0.0:9000", "0.0.0.0:9000", "[::1]:9000", "[::]:9000", "10.0.0.7:9000", "[fe80::7]:9000"},
-		"127.0.0.1:9000":      {"127.0.0.0:9000", "0.0.0.0:9000", "[::1]:9000", "[::]:9000", "10.0.0.7:9000", "[fe80::7]:9000"},
+		"10.0.0.7:9000": {"127.0.0.0:9000", "0.0.0.0:9000", "[::1]:9000", "[::]:9000", "10.0.0.7:9000",
+			"[fe80::7]:9000"},
+		"127.0.0.1:9000": {"127.0.0.0:9000", "0.0.0.0:9000", "[::1]:9000", "[::]:9000", "10.0.0.7:9000",
+			"[fe80::7]:9000"},
 	} {
 		var got []string
 		for _, place := range Services([]netip.AddrPort{netip.MustParseAddrPort(at)}, own) {
@@ -76,11 +78,14 @@ func TestKeeper(t *testing.T) {
 // TestFilter plays the program by hand: an address is refused exactly where a place has it, in each family's form.
 func TestFilter(t *testing.T) {
 	places := []Place{
-		{Net: netip.MustParsePrefix("169.254.169.254/32")}, {netip.MustParsePrefix("127.0.0.0/8"), 9000}, {netip.MustParsePrefix("0.0.0.0/32"), 9000},
-		{netip.MustParsePrefix("::1/128"), 9000}, {Net: netip.MustParsePrefix("fd00:ec2::254/128")}, {netip.MustParsePrefix("10.1.2.0/23"), 80},
+		{Net: netip.MustParsePrefix("169.254.169.254/32")}, {netip.MustParsePrefix("127.0.0.0/8"), 9000},
+		{netip.MustParsePrefix("0.0.0.0/32"), 9000},
+		{netip.MustParsePrefix("::1/128"), 9000}, {Net: netip.MustParsePrefix("fd00:ec2::254/128")},
+		{netip.MustParsePrefix("10.1.2.0/23"), 80},
 	}
 	addresses := []string{
-		"169.254.169.254", "169.254.169.253", "127.0.0.1", "127.255.3.4", "128.0.0.1", "0.0.0.0", "10.1.2.3", "10.1.3.255", "10.1.4.0", "::1", "::2", "::",
+		"169.254.169.254", "169.254.169.253", "127.0.0.1", "127.255.3.4", "128.0.0.1", "0.0.0.0", "10.1.2.3",
+		"10.1.3.255", "10.1.4.0", "::1", "::2", "::",
 		"fd00:ec2::254", "fd00:ec2::255", "fd01:ec2::254", "::a9fe:a9fe", "2001:db8::ffff:169.254.169.254",
 	}
 	for _, text := range addresses {

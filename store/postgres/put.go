@@ -21,7 +21,8 @@ const (
 		arrival = n.arrival, state = n.state, exit_code = n.exit_code, finished_unix_ms = n.finished_unix_ms,
 		is_over = n.is_over, live = n.live, record = n.record, queue = n.queue, script = n.script
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[],
-			$7::bigint[], $8::integer[], $9::integer[], $10::bigint[], $11::boolean[], $12::boolean[], $13::bytea[], $14::text[], $15::text[])
+			$7::bigint[], $8::integer[], $9::integer[], $10::bigint[], $11::boolean[], $12::boolean[], $13::bytea[],
+				$14::text[], $15::text[])
 			AS n (id, revision, writer_epoch, writer_counter, owner, request_id,
 				arrival, state, exit_code, finished_unix_ms, is_over, live, record, queue, script)
 		WHERE j.id = n.id`
@@ -110,7 +111,8 @@ func (c *jobColumns) add(j *store.JobRow) {
 }
 
 func (c *jobColumns) args() []any {
-	return []any{c.id, c.revision, c.epoch, c.counter, c.owner, c.request, c.arrival, c.state, c.exit, c.finished, c.over, c.live, c.record, c.queue, c.script}
+	return []any{c.id, c.revision, c.epoch, c.counter, c.owner, c.request, c.arrival, c.state, c.exit, c.finished,
+		c.over, c.live, c.record, c.queue, c.script}
 }
 
 // attemptColumns are attempts, column by column.

@@ -77,7 +77,8 @@ func checkWhole(tx *sql.Tx) error {
 // checkScripts reads every script. A copy from before there were any has no table of them.
 func checkScripts(tx *sql.Tx) error {
 	var tables int
-	if err := tx.QueryRow("SELECT count(*) FROM sqlite_schema WHERE name = 'script'").Scan(&tables); err != nil || tables == 0 {
+	if err := tx.QueryRow("SELECT count(*) FROM sqlite_schema WHERE name = 'script'").Scan(&tables); err != nil ||
+		tables == 0 {
 		return err
 	}
 	err := query(tx, "SELECT digest, text FROM script", func(rows *sql.Rows) error {

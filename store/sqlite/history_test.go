@@ -29,7 +29,8 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	edit(t, s.path, "DROP INDEX job_finished_owner", "DROP INDEX job_finished_queue", "ALTER TABLE job DROP COLUMN queue",
+	edit(t, s.path, "DROP INDEX job_finished_owner", "DROP INDEX job_finished_queue",
+		"ALTER TABLE job DROP COLUMN queue",
 		"DROP INDEX job_script", "ALTER TABLE job DROP COLUMN script", "DROP TABLE script", "PRAGMA user_version = 2")
 	s = opened(t, s.path)
 	page, err := s.History(store.Past{Queue: "research", Look: 10})

@@ -13,7 +13,8 @@ import (
 // names it, and a while before that.
 
 func tryScripts(w *world) {
-	a, b, c := []byte("#!/bin/sh\necho a\n"), []byte("#!/bin/sh\necho b\n"), bytes.Repeat([]byte("#!/bin/sh\n# long \xc3\xa9\n"), 10_000)
+	a, b, c := []byte("#!/bin/sh\necho a\n"), []byte("#!/bin/sh\necho b\n"),
+		bytes.Repeat([]byte("#!/bin/sh\n# long \xc3\xa9\n"), 10_000)
 	for _, text := range [][]byte{a, b, c, a} {
 		w.kept(text)
 	}

@@ -20,7 +20,8 @@ func TestExamplesRun(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(home, "examples"), os.DirFS("../../examples")); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(home, "bin", "synapse-allreduce"), "../../examples/allreduce")
+	build := exec.Command("go", "build", "-o", filepath.Join(home, "bin", "synapse-allreduce"),
+		"../../examples/allreduce")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}

@@ -33,7 +33,8 @@ func TestNetworkPrivate(t *testing.T) {
 		again := exec.Command("/proc/self/exe", "-test.run=^TestNetworkPrivate$", "-test.v")
 		again.Env = append(os.Environ(), insideNamespace+"=1")
 		again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-		if text, err := again.CombinedOutput(); err != nil || !strings.Contains(string(text), "--- PASS: TestNetworkPrivate ") {
+		if text, err := again.CombinedOutput(); err != nil || !strings.Contains(string(text),
+			"--- PASS: TestNetworkPrivate ") {
 			t.Errorf("%v:\n%s", err, text)
 		}
 		return
@@ -91,7 +92,8 @@ func besideMachine(t *testing.T) (port string) {
 	fd := <-joined
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = "up0"
-	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attributes, PeerName: "down0", PeerNamespace: netlink.NsFd(fd)}); err != nil {
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attributes, PeerName: "down0",
+		PeerNamespace: netlink.NsFd(fd)}); err != nil {
 		t.Fatal(err)
 	}
 	up("lo", "")
@@ -123,7 +125,8 @@ func privateNetwork(t *testing.T, c *cluster, outside string) {
 	}
 	id := private(script)
 	c.await(id, "succeeded", 30*time.Second)
-	if said := c.logs(id); said != strings.Repeat("open\nclosed\nclosed\nnameserver 10.99.0.2\nmeets at 127.0.0.1\n", 2) {
+	if said := c.logs(id); said != strings.Repeat("open\nclosed\nclosed\nnameserver 10.99.0.2\nmeets at 127.0.0.1\n",
+		2) {
 		t.Errorf("it said %q", said)
 	}
 	id = private("sleep 1000")

@@ -31,7 +31,8 @@ func scriptIsSentAlong(t *testing.T, c *cluster) {
 	}
 	over := func(id, want string) {
 		t.Helper()
-		if s := c.until(id, 30*time.Second, "over", func(s *messages.JobStatus) bool { return s.Record.State.Terminal() }); s.Phase != "succeeded" || c.logs(id) != want {
+		if s := c.until(id, 30*time.Second, "over",
+			func(s *messages.JobStatus) bool { return s.Record.State.Terminal() }); s.Phase != "succeeded" || c.logs(id) != want {
 			t.Errorf("job %s %s: %q, %s", id, s.Phase, c.logs(id), s.Record.Outcome)
 		}
 	}
@@ -71,7 +72,8 @@ func scriptIsSentAlong(t *testing.T, c *cluster) {
 
 	if c.driver != "process" {
 		root := scriptRoot(t)
-		image := c.command(filepath.Join(bin, "synapse-cli"), append(asked, "--image", root, "--cpu", "1", "-", "x", "in the image")...)
+		image := c.command(filepath.Join(bin, "synapse-cli"), append(asked, "--image", root, "--cpu", "1", "-", "x",
+			"in the image")...)
 		image.Stdin = strings.NewReader("#!/bin/sh\necho \"$# $2 $0\"\n")
 		over(strings.TrimSpace(ask(t, image).out), "2 in the image /scratch/script\n")
 	}
@@ -95,7 +97,8 @@ func scriptRoot(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, err := range []error{
-		os.Chmod(root, 0o755), os.Mkdir(filepath.Join(root, "bin"), 0o755), os.WriteFile(filepath.Join(root, "bin", "sh"), text, 0o755),
+		os.Chmod(root, 0o755), os.Mkdir(filepath.Join(root, "bin"), 0o755), os.WriteFile(filepath.Join(root, "bin",
+			"sh"), text, 0o755),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -79,7 +79,8 @@ func (s *stage) spec(l line, name string) *messages.JobSpec {
 	spec.Nodes, spec.Exclude, spec.Gang.Apart = l.machines("nodes"), l.machines("exclude"), l.has("apart")
 	spec.Network, _ = messages.NetworkOf(l.word("network", ""))
 	if spec.Command = l.command(); l.has("script") {
-		spec.Script = &messages.Script{Name: "train.sh", Digest: strings.Repeat("5c", 32), SizeBytes: 1, Args: spec.Command}
+		spec.Script = &messages.Script{Name: "train.sh", Digest: strings.Repeat("5c", 32), SizeBytes: 1,
+			Args: spec.Command}
 		spec.Command = nil
 	}
 	spec.User = l.word("user", "")

@@ -129,7 +129,8 @@ func Format(s *messages.JobSpec) File {
 		Spec: Spec{
 			Queue: s.GetQueue(), Priority: s.GetPriority(), Gang: gangOf(s.GetGang()), Resources: resourcesOf(s),
 			NodeSelector: labelsOf(s.GetNodeSelector()), Nodes: s.GetNodes(), Exclude: s.GetExclude(),
-			Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(), Network: s.GetNetwork().Word(),
+			Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(),
+			Network:   s.GetNetwork().Word(),
 			TimeLimit: spanOf(s.GetTimeLimitMs()), PrepareTimeout: spanOf(s.GetPrepareTimeoutMs()),
 			LostGrace: spanOf(s.GetLostGraceMs()), StopWhenLost: spanOf(s.GetStopWhenLostMs()),
 		},

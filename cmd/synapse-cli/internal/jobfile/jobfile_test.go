@@ -55,7 +55,8 @@ func fullSpec() *messages.JobSpec {
 		Topology:     &messages.TopologySpec{Required: "zone", Preferred: "rack", PatienceMs: 300_000},
 		NodeSelector: []*messages.Label{{Key: "pool", Value: "a"}},
 		Nodes:        []string{"n1", "n2"}, Exclude: []string{"n3"},
-		Image: "reg.example/train@sha256:0f", Command: []string{"torchrun", "train.py", "3"}, Workdir: "/work", User: "alice", Network: messages.Network_NETWORK_NONE,
+		Image: "reg.example/train@sha256:0f", Command: []string{"torchrun", "train.py", "3"}, Workdir: "/work",
+		User: "alice", Network: messages.Network_NETWORK_NONE,
 		Env:    []*messages.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "OMP_NUM_THREADS", Value: "010"}, {Name: "EMPTY"}},
 		Mounts: []*messages.Mount{{Source: "/data", Target: "/data", ReadOnly: true}}, TimeLimitMs: 86_400_000, PrepareTimeoutMs: 1_800_000,
 		Stop: &messages.StopSpec{Signal: 15, GraceMs: 60_000}, Restart: &messages.RestartSpec{Limit: 3, BackoffMs: 10_000},
@@ -83,7 +84,8 @@ func scriptedSpec(t *testing.T, text, name string) *messages.JobSpec {
 		t.Fatal(err)
 	}
 	s.Args = []string{"--lr", "3"}
-	return &messages.JobSpec{Name: "a", Image: "host", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Script: s, Each: &messages.Resources{MilliCpu: 1000}}
+	return &messages.JobSpec{Name: "a", Image: "host", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
+		Script: s, Each: &messages.Resources{MilliCpu: 1000}}
 }
 
 func TestEveryKeyIsRead(t *testing.T) {
@@ -243,8 +245,10 @@ func TestFormatIsReadBack(t *testing.T) {
 	odd.TimeLimitMs, odd.LostGraceMs = 5_400_001, 90_061_001
 	all := []*messages.JobSpec{fullSpec(), total, odd}
 	for _, text := range []string{
-		"#!/bin/sh", "#!/bin/sh\n", "#!/bin/sh\n\n\n", "#!/usr/bin/env python3\n\tif x:\n\t\tpass  \n \n", "#!/bin/sh\necho \x1b[1m\x07\f\v \r \u0085\u2028é😀\n",
-		"#!/bin/sh\n---\n# key: value\n...\n%YAML\n", "#!/bin/sh\n" + strings.Repeat("echo a long line of a long script: \"quoted\" 'twice'\n", 4000),
+		"#!/bin/sh", "#!/bin/sh\n", "#!/bin/sh\n\n\n", "#!/usr/bin/env python3\n\tif x:\n\t\tpass  \n \n",
+		"#!/bin/sh\necho \x1b[1m\x07\f\v \r \u0085\u2028é😀\n",
+		"#!/bin/sh\n---\n# key: value\n...\n%YAML\n",
+		"#!/bin/sh\n" + strings.Repeat("echo a long line of a long script: \"quoted\" 'twice'\n", 4000),
 	} {
 		all = append(all, scriptedSpec(t, text, messages.DefaultScriptName))
 	}

@@ -86,7 +86,8 @@ func specKeys() []key {
 		{"gang", "gang", readSection},
 		{"resources", "each", readSection},
 		{"topology", "topology", readSection},
-		{"nodeSelector", "node_selector", readLabels("node_selector", func(s *spec) *[]*messages.Label { return &s.NodeSelector })},
+		{"nodeSelector", "node_selector", readLabels("node_selector",
+			func(s *spec) *[]*messages.Label { return &s.NodeSelector })},
 		{"nodes", "nodes", readMachines("nodes", func(s *spec) *[]string { return &s.Nodes })},
 		{"exclude", "exclude", readMachines("exclude", func(s *spec) *[]string { return &s.Exclude })},
 		{"image", "image", readText(func(s *spec) *string { return &s.Image })},
@@ -100,11 +101,13 @@ func specKeys() []key {
 		{"env", "env", readEnv},
 		{"mounts", "mounts", readMounts},
 		{"timeLimit", "time_limit_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.TimeLimitMs })},
-		{"prepareTimeout", "prepare_timeout_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.PrepareTimeoutMs })},
+		{"prepareTimeout", "prepare_timeout_ms", readAmount(ParseDuration,
+			func(s *spec) *int64 { return &s.PrepareTimeoutMs })},
 		{"stop", "stop", readSection},
 		{"restart", "restart", readSection},
 		{"lostGrace", "lost_grace_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.LostGraceMs })},
-		{"stopWhenLost", "stop_when_lost_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.StopWhenLostMs })},
+		{"stopWhenLost", "stop_when_lost_ms", readAmount(ParseDuration,
+			func(s *spec) *int64 { return &s.StopWhenLostMs })},
 	}
 }
 
