@@ -240,53 +240,6 @@ func (r *root) makeBase() error {
 	return r.nameUser(top)
 }
 
-// bindRootfs puts a rootfs directory at the container's root, under a writable layer if one is asked for.
-func (r *root) bindRootfs(top string) error {
-	tree, err := r.takeRootfs()
-	if err != nil {
-		return fmt.Errorf("rootfs: %w", err)
-	}
-	attributes := uint64(unix.MOUNT_ATTR_NOSUID)
-	if !r.order.Rootless {
-		attributes |= unix.MOUNT_ATTR_NODEV
-	}
-	if r.spec.ReadOnly {
-		attributes |= unix.MOUNT_ATTR_RDONLY
-	}
-	if err := setAttributes(tree, attributes, unix.AT_RECURSIVE); err != nil {
-		return fmt.Errorf("rootfs: %w", err)
-	}
-	return attachAt(tree, top)
-}
-
-// takeRootfs answers the directory, under its layer, as a detached mount.
-func (r *root) takeRootfs() (tree int, err error) {
-	lower := r.spec.Rootfs
-	if r.spec.Image != nil {
-		if r.spec.Layer == "" {
-			return r.spec.Image.Clone(r.spec.ReadOnly)
-		}
-		fd, err := r.spec.Image.Open()
-		if err != nil {
-			return -1, err
-		}
-		defer unix.Close(fd)
-		lower = door.Link(fd)
-	}
-	if stat, err := os.Stat(lower); err != nil {
-		return -1, err
-	} else if !stat.IsDir() {
-		return -1, fmt.Errorf("%s is no directory", lower)
-	}
-	if r.spec.Layer == "" {
-		return cloneTree(lower)
-	}
-	if tree, err = newOverlay(lower, r.spec.Layer); err == nil {
-		r.owns(tree)
-	}
-	return tree, err
-}
-
 // owns notes a mount in which anything may be made, because no other task and nothing of the machine's is in it.
 func (r *root) owns(mount int) {
 	if r.own == nil {

@@ -50,17 +50,6 @@ func cloneTree(path string) (int, error) {
 	return tree, nil
 }
 
-// newOverlay makes a directory that others use, under a layer that takes what is written.
-func newOverlay(lower, layer string) (int, error) {
-	upper, work := filepath.Join(layer, "upper"), filepath.Join(layer, "work")
-	for _, folder := range []string{upper, work} {
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			return -1, fmt.Errorf("layer: %w", err)
-		}
-	}
-	return newMount("overlay", 0, "lowerdir="+lower, "upperdir="+upper, "workdir="+work)
-}
-
 func setReadOnly(mount int, flags uint) error {
 	return setAttributes(mount, unix.MOUNT_ATTR_RDONLY, flags)
 }

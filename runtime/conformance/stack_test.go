@@ -7,6 +7,7 @@ package conformance
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,6 +44,7 @@ type stack struct {
 	noise    []byte           // what a driver's program says on the task's own output
 	lacks    map[Trait]string
 	leavings func() ([]string, error)
+	remake   func() (launcher.Driver, error) // as the next agent does it; nil: its driver has no memory
 	drawn    atomic.Uint64
 	runs     sync.Map // of *staged, by the counter of their token
 }
@@ -82,6 +84,13 @@ func (s *stack) restart(t testing.TB, meanwhile func()) {
 	t.Helper()
 	s.launcher.Close()
 	meanwhile()
+	if s.remake != nil {
+		driver, err := s.remake()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.options.Drivers = []launcher.Driver{driver}
+	}
 	var err error
 	if s.launcher, err = launcher.New(s.options); err != nil {
 		t.Fatal(err)
@@ -288,14 +297,19 @@ func containersFor(t testing.TB, users account.Rules, policy ...permit.Policy) *
 	}
 	for _, options.Policy = range policy {
 	}
-	driver, err := container.New(options)
+	made := func() (launcher.Driver, error) {
+		driver, err := container.New(options)
+		if err == nil {
+			err = driver.Check(context.Background())
+		}
+		return driver, err
+	}
+	driver, err := made()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := driver.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	s := newStack(t, binary, driver)
+	s.remake = made
 	own := s.leavings
 	s.leavings = func() ([]string, error) {
 		tasks, err := own()

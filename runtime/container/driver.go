@@ -15,6 +15,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
@@ -45,6 +46,9 @@ const (
 type Driver struct {
 	o     Options
 	lacks map[string]string // what the machine cannot enforce, by carapace's names for it, with the reason
+
+	mu   sync.Mutex
+	held map[string][]*os.File // what prepared tasks will be shown, by their folders (held.go)
 }
 
 // Options are what the driver is made of.
@@ -91,7 +95,7 @@ func New(o Options) (*Driver, error) {
 		o.Images = Local{}
 	}
 	o.MaxProcesses = cmp.Or(o.MaxProcesses, defaultProcesses())
-	return &Driver{o: o}, nil
+	return &Driver{o: o, held: map[string][]*os.File{}}, nil
 }
 
 // Name is "carapace".
@@ -114,6 +118,7 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 		return err
 	}
 	p := prepared{}
+	defer p.close()
 	if t.Spec.GetImage() == HostImage {
 		if err := d.o.Policy.MayHostView(); err != nil {
 			return err
@@ -136,7 +141,10 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	if err := who.Own(t.Scratch); err != nil {
 		return fault.OfMachine(fmt.Errorf("scratch directory: %w", err))
 	}
-	return fault.OfMachine(writeJSON(filepath.Join(t.Dir, preparedFile), p))
+	if err := writeJSON(filepath.Join(t.Dir, preparedFile), p); err != nil {
+		return fault.OfMachine(err)
+	}
+	return d.hold(t, &p)
 }
 
 // Command is a container for the supervisor to make.
@@ -169,14 +177,13 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	if !spec.ReadOnly { // else there may be no place to put them, and the image has to bring its own
 		spec.Mounts = append(libraries(view), spec.Mounts...) // the user's own go over them
 	}
-	return &supervisor.Spec{Container: &supervisor.Container{Spec: spec, StateDir: d.o.StateDir, Cgroups: d.o.Cgroups}}, nil
-}
-
-// prepared is what Prepare found behind the job's words.
-type prepared struct {
-	Image
-	Mounts  []door.Ticket  `json:"mounts,omitempty"` // of the job's, in their order
-	Network private.Joined `json:"network"`          // of a job with a private one
+	held, err := d.handOver(t, &p)
+	if err != nil {
+		return nil, err
+	}
+	return &supervisor.Spec{
+		Container: &supervisor.Container{Spec: spec, StateDir: d.o.StateDir, Cgroups: d.o.Cgroups}, Held: held,
+	}, nil
 }
 
 // place is where containers and their cgroups are, as carapace's flags say it.
@@ -194,6 +201,7 @@ func (d *Driver) place() []string {
 // Cleanup removes what is left of the container, and lets go of the image. The
 // task's folder, with its layer, is the launcher's to remove.
 func (d *Driver) Cleanup(t *launcher.Task) error {
+	d.letGo(t)
 	if err := carapace.RemoveID(d.o.StateDir, d.id(t), d.o.Cgroups); err != nil {
 		return fmt.Errorf("container of task %v: %w", t.Key, err)
 	}

@@ -2,8 +2,9 @@
 
 // Package door opens what a job names on a machine: directories of images, archives, sources of mounts, a workdir. A job's path
 // is a Path, and here alone one is resolved: once, as the task's user with the groups that it has, through no link of /proc, and
-// what was opened is what is looked at and used. So no job reaches by root's hand what its user could not reach alone, and
-// nothing can be exchanged between a look and its use. It must never answer a path for others to resolve.
+// what was opened is what is looked at and used, from Prepare to the task's own mounts (hold.go). So no job reaches by root's
+// hand what its user could not reach alone, and nothing can be exchanged between a look and its use. It must never answer a
+// path for others to resolve.
 package door
 
 import (
@@ -42,8 +43,9 @@ type Visitor struct {
 	Rules Rules `json:"rules"`
 }
 
-// Ticket is what was found behind a path. It opens nothing by itself: whoever comes with it goes through the door again, by
-// the same rules, and is refused if there is something else behind it now.
+// Ticket is what was found behind a path. What was found stays open in the process that asked, until it closes the ticket or
+// gives it away. Another process goes through the door again, by the same rules, and is refused if there is something else
+// behind it by then.
 type Ticket struct {
 	Visitor
 	Path      Path   `json:"path"`
@@ -52,6 +54,10 @@ type Ticket struct {
 	Inode     uint64 `json:"inode"`
 	// ReadOnly is the policy's word: the user may look, and not write.
 	ReadOnly bool `json:"readOnly,omitempty"`
+	// Held is the descriptor by which a process has it that was handed the mount (Hold); 0: it goes through the door.
+	Held int `json:"held,omitempty"`
+
+	place *os.File // what was found; nil: in another process
 }
 
 // errElsewhere is a path that leads to something else than it did when the task was prepared.
@@ -63,7 +69,6 @@ func (v Visitor) Ask(path Path) (Ticket, error) {
 	if err != nil {
 		return Ticket{}, err
 	}
-	defer o.close()
 	return o.ticket(v, path), nil
 }
 
@@ -73,14 +78,15 @@ func (v Visitor) AskFolder(path Path) (Ticket, error) {
 	if err != nil {
 		return Ticket{}, err
 	}
-	defer o.close()
 	if !o.directory() {
+		o.close()
 		return Ticket{}, fmt.Errorf("%v is not a directory", path)
 	}
 	err = v.As.Do(func() error {
 		return unix.Faccessat2(o.fd, "", unix.R_OK|unix.X_OK, unix.AT_EMPTY_PATH|unix.AT_EACCESS)
 	})
 	if err != nil {
+		o.close()
 		return Ticket{}, v.As.absent(path)
 	}
 	return o.ticket(v, path), nil
@@ -126,54 +132,8 @@ func (v Visitor) File(path Path) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path.text), nil
 }
 
-// Clone answers a detached mount of what the ticket is for: without set-user-id programs, without devices, private, and without
-// what is mounted below it unless the rules allow all of that. It is called in the mount namespace that it is for.
-func (t Ticket) Clone(readOnly bool) (mount int, err error) {
-	o, err := t.again()
-	if err != nil {
-		return -1, err
-	}
-	defer o.close()
-	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH)
-	if t.Rules.allowsBelow(o) {
-		flags |= unix.AT_RECURSIVE
-	}
-	mount, err = unix.OpenTree(o.fd, "", flags)
-	if err != nil {
-		return -1, fmt.Errorf("bind %v: %w", t.Path, err)
-	}
-	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
-	if readOnly || t.ReadOnly {
-		set.Attr_set |= unix.MOUNT_ATTR_RDONLY
-	}
-	if err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set); err != nil {
-		unix.Close(mount)
-		return -1, fmt.Errorf("bind %v: mount attributes: %w", t.Path, err)
-	}
-	return mount, nil
-}
-
-// Open answers a descriptor that tells where something is, and reads nothing. Its path is that of the descriptor (see Link).
-func (t Ticket) Open() (fd int, err error) {
-	o, err := t.again()
-	return o.fd, err
-}
-
 // Link is a path that leads to what a descriptor of this process is of, for the calls that know only paths.
 func Link(fd int) string { return "/proc/thread-self/fd/" + strconv.Itoa(fd) }
-
-// again goes through the door once more.
-func (t Ticket) again() (opened, error) {
-	o, err := t.open(t.Path)
-	if err != nil {
-		return opened{fd: -1}, err
-	}
-	if o.stat.Dev != t.Device || o.stat.Ino != t.Inode {
-		o.close()
-		return opened{fd: -1}, fmt.Errorf("%v %w", t.Path, errElsewhere)
-	}
-	return o, nil
-}
 
 // opened is something behind a door, which cannot be exchanged any more.
 type opened struct {
@@ -190,6 +150,7 @@ func (o opened) directory() bool { return o.stat.Mode&unix.S_IFMT == unix.S_IFDI
 func (o opened) ticket(v Visitor, path Path) Ticket {
 	return Ticket{
 		Visitor: v, Path: path, Directory: o.directory(), Device: o.stat.Dev, Inode: o.stat.Ino, ReadOnly: v.Rules.readOnly(o.path),
+		place: os.NewFile(uintptr(o.fd), o.path),
 	}
 }
 

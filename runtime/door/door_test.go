@@ -5,7 +5,6 @@ package door
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -154,6 +153,57 @@ func TestTicket(t *testing.T) {
 	if _, err := again.Clone(false); !errors.Is(err, errElsewhere) {
 		t.Errorf("another directory at the same path: %v", err)
 	}
+	mount, err := ticket.Hold() // where it was asked for, it is still what was found
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mount.Close()
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(mount.Fd()), &stat); err != nil || stat.Ino != ticket.Inode {
+		t.Errorf("%+v %v", stat, err)
+	}
+	if _, err := ticket.Open(); !errors.Is(err, errElsewhere) {
+		t.Errorf("a ticket that was given away: %v", err)
+	}
+}
+
+// TestHeld: a process that was handed the mount has that, whatever is at the path by now.
+func TestHeld(t *testing.T) {
+	needRoot(t)
+	dir := room(t)
+	file(t, folder(t, dir+"/data", 0o755)+"/text", "found", 0o644)
+	ticket, err := visitor.Ask(Named(dir + "/data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mount, err := ticket.Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir + "/data"); err != nil {
+		t.Fatal(err)
+	}
+	folder(t, dir+"/data", 0o755)
+	ticket.Held, err = unix.Dup(int(mount.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := ticket.Clone(true)
+	if err != nil || fd != ticket.Held {
+		t.Fatalf("%d %v", fd, err)
+	}
+	defer unix.Close(fd)
+	if unix.Faccessat(fd, "text", unix.F_OK, 0) == nil {
+		t.Error("what was removed is there")
+	}
+	var at unix.Statfs_t
+	if err := unix.Fstatfs(fd, &at); err != nil || at.Flags&unix.ST_RDONLY == 0 || at.Flags&unix.ST_NOSUID == 0 {
+		t.Errorf("%+v %v", at, err)
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil || stat.Ino != ticket.Inode {
+		t.Errorf("%+v %v", stat, err)
+	}
 }
 
 // TestFlips: ten thousand turns of a link at each point where a path is used, and never is what lies behind the closed door seen.
@@ -167,24 +217,7 @@ func TestFlips(t *testing.T) {
 	if err := unix.Stat(closed, &secret); err != nil {
 		t.Fatal(err)
 	}
-	link := dir + "/link"
-	var flips atomic.Int64
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			next := fmt.Sprintf("%s.%d", link, i%2)
-			if errors.Join(os.Symlink([]string{open, closed}[i%2], next), os.Rename(next, link)) == nil {
-				flips.Add(1)
-			}
-		}
-	}()
-	defer func() { close(stop); <-stopped }()
+	link, flips := flipping(t, dir, open, closed)
 	see := func(fd int, err error) (uint64, error) {
 		if err != nil {
 			return 0, err
@@ -195,14 +228,55 @@ func TestFlips(t *testing.T) {
 		return stat.Ino, err
 	}
 	ask := func() (Ticket, error) { return visitor.Ask(Named(link)) }
+	own := folder(t, open+"/own", 0o755)
+	folder(t, closed+"/own", 0o755)
+	if err := os.Chown(own, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
 	for name, use := range map[string]func() (uint64, error){
-		"Ask":       func() (uint64, error) { ticket, err := ask(); return ticket.Inode, err },
-		"AskFolder": func() (uint64, error) { ticket, err := visitor.AskFolder(Named(link)); return ticket.Inode, err },
+		"Ask": func() (uint64, error) {
+			ticket, err := ask()
+			ticket.Close()
+			return ticket.Inode, err
+		},
+		"AskFolder": func() (uint64, error) {
+			ticket, err := visitor.AskFolder(Named(link))
+			ticket.Close()
+			return ticket.Inode, err
+		},
+		"Look": func() (uint64, error) {
+			_, err := visitor.As.Look(Named(link + "/own"))
+			return 0, err
+		},
+		"Hold": func() (uint64, error) {
+			ticket, err := ask()
+			if err != nil {
+				return 0, err
+			}
+			mount, err := ticket.Hold()
+			if err != nil {
+				t.Fatalf("what was found is not there any more: %v", err)
+			}
+			defer mount.Close()
+			var stat unix.Stat_t
+			err = unix.Fstat(int(mount.Fd()), &stat)
+			return stat.Ino, err
+		},
+		"Make": func() (uint64, error) {
+			fd, _, err := Inside{As: visitor.As}.Make(link+"/own/made", true)
+			if unix.Access(closed+"/own/made", unix.F_OK) == nil {
+				return secret.Ino, nil
+			}
+			_ = os.Remove(own + "/made")
+			_, err = see(fd, err)
+			return 0, err
+		},
 		"Open": func() (uint64, error) {
 			ticket, err := ask()
 			if err != nil {
 				return 0, err
 			}
+			ticket.Close() // as a later agent has it
 			return see(ticket.Open())
 		},
 		"Clone": func() (uint64, error) {
@@ -210,6 +284,7 @@ func TestFlips(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
+			ticket.Close()
 			return see(ticket.Clone(true))
 		},
 		"File": func() (uint64, error) {
@@ -236,6 +311,32 @@ func TestFlips(t *testing.T) {
 		}
 		t.Logf("%s: %d times the open directory", name, passed)
 	}
+}
+
+// flipping turns a link between two directories, all the time: both are links, and the kernel exchanges them in one call, so
+// that there is no moment without one.
+func flipping(t *testing.T, dir, open, closed string) (link string, flips *atomic.Int64) {
+	t.Helper()
+	link, flips = dir+"/link", new(atomic.Int64)
+	if err := errors.Join(os.Symlink(open, link), os.Symlink(closed, link+".other")); err != nil {
+		t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if unix.Renameat2(unix.AT_FDCWD, link, unix.AT_FDCWD, link+".other", unix.RENAME_EXCHANGE) == nil {
+				flips.Add(1)
+			}
+		}
+	}()
+	t.Cleanup(func() { close(stop); <-stopped })
+	return link, flips
 }
 
 // TestMake: what is missing is made by the user, and by root only in the mounts that are the container's own.

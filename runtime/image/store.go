@@ -267,6 +267,7 @@ func (s *Store) Prepare(ctx context.Context, text, holder string, visitor door.V
 		if err != nil {
 			return nil, problem("%w", err)
 		}
+		ticket.Close()
 		if ref.kind == kindPath && ticket.Directory {
 			return s.nameFolder(visitor, ref, holder)
 		}

@@ -37,7 +37,8 @@ func (t *Task) BeginWhereSubmitted(v door.Visitor) {
 	if folder, err := v.As.Look(path); err != nil || !folder || v.Hides(path) {
 		return
 	}
-	_, refused := v.Ask(path)
+	ticket, refused := v.Ask(path)
+	ticket.Close()
 	if refused != nil && slices.ContainsFunc(ownPlaces, func(own string) bool {
 		return strings.HasPrefix(dir,
 			own+"/")

@@ -127,7 +127,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}
 	log := filepath.Join(bundle, logName)
 	line := d.line("--log", log, "--log-format", "json")
-	return &supervisor.Spec{Env: environment, Detached: &supervisor.Detached{
+	return &supervisor.Spec{Env: environment, Held: spec.Held, Detached: &supervisor.Detached{
 		Run:     append(line, "run", "--detach", "--bundle", bundle, "--pid-file", filepath.Join(bundle, pidName), s.ID),
 		PIDFile: filepath.Join(bundle, pidName), Delete: d.line("delete", "--force", s.ID), Complaints: log,
 		Leaves: d.leaves(s.ID), Cgroups: d.o.Cgroups, Root: *s, Base: base, Config: filepath.Join(bundle, configName),

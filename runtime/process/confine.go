@@ -84,6 +84,7 @@ func (d *Driver) named(s *messages.JobSpec, user *account.Account) ([]door.Ticke
 		if err != nil {
 			return nil, fmt.Errorf("mounts[%d].source: %w", i, err)
 		}
+		ticket.Close() // the task itself goes to its path, as its user
 		tickets = append(tickets, ticket)
 	}
 	if s.GetWorkdir() == "" {
@@ -99,6 +100,7 @@ func (d *Driver) named(s *messages.JobSpec, user *account.Account) ([]door.Ticke
 	}
 	ticket, err := visitor.Ask(dir)
 	if err == nil {
+		ticket.Close()
 		tickets = append(tickets, ticket)
 	} else if visitor.Hides(dir) {
 		return nil, fmt.Errorf("workdir: %w", err)

@@ -39,6 +39,7 @@ type Link struct {
 // Start makes a supervisor that runs spec in dir, by executing command with dir
 // as its last argument. It is an error if one lives there already.
 func Start(dir string, spec *Spec, command []string) (*Link, error) {
+	defer closeAll(spec.Held)
 	held, busy, err := lock(dir)
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func Start(dir string, spec *Spec, command []string) (*Link, error) {
 	defer trouble.Close()
 	c := exec.Command(command[0], append(append([]string(nil), command[1:]...), dir)...)
 	c.Stderr = trouble
-	c.ExtraFiles = []*os.File{theirs, held} // descriptors 3 and 4
+	c.ExtraFiles = append([]*os.File{theirs, held}, spec.Held...) // descriptors 3, 4, and from FirstHeld on
 	c.Env = []string{"GOMAXPROCS=1", "GOTRACEBACK=single"}
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -25,6 +25,8 @@ const SubCommand = "supervise-task"
 const (
 	agentFD = 3 // its end of a pair: the first connection
 	lockFD  = 4 // the task's lock, taken
+	// FirstHeld is the first of what else it was told to pass.
+	FirstHeld = 5
 )
 
 const (
@@ -85,7 +87,7 @@ func Main(args []string) int {
 	unix.CloseOnExec(agentFD)
 	unix.CloseOnExec(lockFD)
 	// Whatever else the agent was given by its own parent must not reach the task.
-	_ = unix.CloseRange(lockFD+1, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	_ = unix.CloseRange(FirstHeld, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	if err := os.Chdir(args[0]); err != nil {
 		fmt.Fprintln(os.Stderr, "supervisor:", err)
 		return 1

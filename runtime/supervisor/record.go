@@ -65,6 +65,9 @@ type Spec struct {
 	SegmentBytes int64 `json:"segment_bytes"` // of a log …
 	Segments     int   `json:"segments"`      // … and how many of them are kept
 
+	// Held are what the supervisor is handed beside this, as its descriptors from FirstHeld on. Start closes them here.
+	Held []*os.File `json:"-"`
+
 	BootID string `json:"boot_id"`
 	// Key is what an agent shows that connects later, drawn anew for each supervisor. A socket's place can be hidden from
 	// nobody by Landlock, but this file can.

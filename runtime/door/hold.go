@@ -1,0 +1,109 @@
+//go:build linux
+
+package door
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file owns how what was found behind a path comes to the task that is shown it: as a mount that is nowhere yet, made of
+// what was opened and handed from process to process, so that the path is never gone again. Only after a restart of the
+// agent, which closes what it has, is it gone once more, and what is there is compared with the ticket.
+
+// Close lets go of what a ticket keeps open.
+func (t *Ticket) Close() {
+	if t.place != nil {
+		t.place.Close()
+		t.place = nil
+	}
+}
+
+// Hold answers a detached mount of what the ticket is for, to be handed to another process, and closes the ticket. It is
+// without set-user-id programs, without devices, private, and without what is mounted below it unless the rules allow all of
+// that. nil: this agent may make no mounts, so that its tasks have none either.
+func (t *Ticket) Hold() (*os.File, error) {
+	defer t.Close()
+	if t.As.Self {
+		return nil, nil
+	}
+	mount, err := t.detach()
+	if errors.Is(err, unix.EPERM) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(mount), t.Path.text), nil
+}
+
+// detach makes the mount, of what is open here or is found again.
+func (t Ticket) detach() (mount int, err error) {
+	o, err := t.found()
+	if err != nil {
+		return -1, err
+	}
+	defer o.close()
+	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH)
+	if t.Rules.allowsBelow(o) {
+		flags |= unix.AT_RECURSIVE
+	}
+	if mount, err = unix.OpenTree(o.fd, "", flags); err != nil {
+		return -1, fmt.Errorf("bind %v: %w", t.Path, err)
+	}
+	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
+	if t.ReadOnly {
+		set.Attr_set |= unix.MOUNT_ATTR_RDONLY
+	}
+	if err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set); err != nil {
+		unix.Close(mount)
+		return -1, fmt.Errorf("bind %v: mount attributes: %w", t.Path, err)
+	}
+	return mount, nil
+}
+
+// Clone answers the detached mount that Hold made, or makes it here, in the mount namespace that it is for. It is asked for once.
+func (t Ticket) Clone(readOnly bool) (mount int, err error) {
+	if mount = t.Held; mount == 0 {
+		if mount, err = t.detach(); err != nil {
+			return -1, err
+		}
+	}
+	if !readOnly {
+		return mount, nil
+	}
+	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set); err != nil {
+		unix.Close(mount)
+		return -1, fmt.Errorf("bind %v: mount attributes: %w", t.Path, err)
+	}
+	return mount, nil
+}
+
+// Open answers a descriptor that tells where something is, and reads nothing. Its path is that of the descriptor (see Link).
+func (t Ticket) Open() (fd int, err error) {
+	o, err := t.found()
+	return o.fd, err
+}
+
+// found is what the ticket keeps open, or what is behind the door now if that is the same.
+func (t Ticket) found() (o opened, err error) {
+	if t.place == nil {
+		o, err = t.open(t.Path)
+	} else if o.fd, err = unix.FcntlInt(t.place.Fd(), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+		if err = o.look(); err != nil {
+			o.close()
+		}
+	}
+	if err != nil {
+		return opened{fd: -1}, err
+	}
+	if o.stat.Dev != t.Device || o.stat.Ino != t.Inode || o.directory() != t.Directory {
+		o.close()
+		return opened{fd: -1}, fmt.Errorf("%v %w", t.Path, errElsewhere)
+	}
+	return o, nil
+}
