@@ -13,7 +13,7 @@ import (
 
 // TestTailLines: the last lines of each stream, however long they are.
 func TestTailLines(t *testing.T) {
-	d, _, job, write, _ := gang(t, Options{})
+	d, _, job, write, _ := gang(t, Options{Clock: realClock{}})
 	var all []string
 	for i := range 40_000 {
 		all = append(all, fmt.Sprintf("line %d%s\n", i, strings.Repeat("x", i%50)))
