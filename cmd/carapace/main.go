@@ -54,7 +54,7 @@ func dispatch(arguments []string) int {
 		fmt.Fprint(os.Stderr, usage)
 		return codeUsage
 	}
-	commands := map[string]func([]string) int{"run": run, "check": check, "state": state, "kill": kill, "gc": gc}
+	commands := map[string]func([]string) int{"run": run, "check": check, "state": state, "kill": kill, "gc": gc, sweepWord: sweepWhenAlone}
 	if command, known := commands[arguments[0]]; known {
 		return command(arguments[1:])
 	}

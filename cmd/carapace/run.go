@@ -52,6 +52,9 @@ func run(arguments []string) int {
 		complain(err)
 		return carapace.CodeSetupFailed
 	}
+	if request.spec.ID == "" {
+		request.spec.ID = carapace.DrawID()
+	}
 	container, err := carapace.Start(request.spec, carapace.Options{
 		StateDir: request.stateDir, Cgroups: request.cgroups,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, OnEvent: tell,
@@ -75,6 +78,8 @@ func run(arguments []string) int {
 // see passes signals on, keeps the timeout, and answers the exit code.
 func (r *request) see(container *carapace.Container, signals <-chan os.Signal) int {
 	var timeout, grace <-chan time.Time
+	sweeper, dismiss := time.After(sweepAfter), func() {}
+	defer func() { dismiss() }()
 	if r.timeout > 0 {
 		timeout = time.After(r.timeout)
 	}
@@ -84,6 +89,8 @@ func (r *request) see(container *carapace.Container, signals <-chan os.Signal) i
 			if err := container.Signal(received.(syscall.Signal)); err != nil {
 				complain(err)
 			}
+		case <-sweeper:
+			dismiss = r.leaveSweeper()
 		case <-timeout:
 			fmt.Fprintf(os.Stderr, "carapace: %v are over, ending the container\n", r.timeout)
 			_ = container.Signal(unix.SIGTERM)

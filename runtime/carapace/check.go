@@ -146,7 +146,7 @@ func checkCgroups(cgroups Cgroups) []Finding {
 		version = found("cgroups", "v1, or hybrid")
 	}
 	findings := []Finding{version}
-	probe := Spec{ID: "check-" + drawID(), Limits: Limits{MemoryBytes: 1 << 40, MilliCPU: 1000, Pids: 1000,
+	probe := Spec{ID: "check-" + DrawID(), Limits: Limits{MemoryBytes: 1 << 40, MilliCPU: 1000, Pids: 1000,
 		Cpuset: "0"},
 		Unreachable: reach.Metadata()}
 	g := createGroup(h, cgroups.Parent, probe, plainDevices)

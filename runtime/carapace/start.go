@@ -85,7 +85,7 @@ func Start(spec Spec, options Options) (*Container, error) {
 	}
 	spec = spec.filled()
 	if spec.ID == "" {
-		spec.ID = drawID()
+		spec.ID = DrawID()
 	}
 	stateDir, err := filepath.Abs(cmp.Or(options.StateDir, DefaultStateDir()))
 	if err != nil {
@@ -112,7 +112,8 @@ func Start(spec Spec, options Options) (*Container, error) {
 	return c, nil
 }
 
-func drawID() string {
+// DrawID is an id for a container that nobody named.
+func DrawID() string {
 	var random [6]byte
 	_, _ = unix.Getrandom(random[:], 0) // So few bytes are always there once the machine has booted.
 	return "c" + hex.EncodeToString(random[:])

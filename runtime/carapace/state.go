@@ -37,6 +37,7 @@ type State struct {
 const (
 	stateFile = "state.json"
 	lockFile  = "lock"
+	overFile  = "over" // there while a dead container's leavings are cleared away
 )
 
 var (
@@ -60,10 +61,12 @@ type claim struct {
 	lock   file
 }
 
-// take claims an id, or answers ErrExists. existed says that a dead container's directory was found.
+// take claims an id, or answers ErrExists. existed says that a dead container's directory was found. What is being
+// cleared away of one is waited for.
 func take(stateDir, id string) (c *claim, existed bool, err error) {
 	folder := filepath.Join(stateDir, id)
-	for range 100 { // Each round lost means that a sweep took the directory away in between.
+	looks := 0       // since somebody was last seen to clear it away: that has the lock before and after it says so
+	for range 1000 { // Each round lost means that a sweep took the directory away in between, or is about to.
 		err = os.Mkdir(folder, 0o700)
 		existed = errors.Is(err, fs.ErrExist)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -76,11 +79,26 @@ func take(stateDir, id string) (c *claim, existed bool, err error) {
 			return nil, false, fmt.Errorf("state directory: %w", err)
 		}
 		c, err = lockFolder(folder, unix.O_CREAT)
-		if !errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, ErrExists) && isOver(folder):
+			looks = 0
+			time.Sleep(10 * time.Millisecond)
+		case errors.Is(err, ErrExists) && looks == 0:
+			looks++
+			time.Sleep(10 * time.Millisecond)
+		case !errors.Is(err, fs.ErrNotExist):
 			return c, existed, err
 		}
 	}
+	if errors.Is(err, ErrExists) {
+		return nil, false, err
+	}
 	return nil, false, fmt.Errorf("state directory %s comes and goes: %w", folder, err)
+}
+
+// isOver reports whether who holds a directory clears it away.
+func isOver(folder string) bool {
+	return unix.Access(filepath.Join(folder, overFile), unix.F_OK) == nil
 }
 
 // lockFolder takes the lock of a directory; fs.ErrNotExist where it vanished, ErrExists where somebody else holds it.
@@ -103,13 +121,15 @@ func lockFolder(folder string, create int) (*claim, error) {
 		lock.Close()
 		return nil, fs.ErrNotExist
 	}
+	_ = unix.Unlink(filepath.Join(folder, overFile)) // an earlier sweep has failed
 	return &claim{folder, lock}, nil
 }
 
 // release removes the directory, and the lock with it.
 func (c *claim) release() error {
-	_ = unix.Unlink(filepath.Join(c.folder, stateFile))
-	_ = unix.Unlink(filepath.Join(c.folder, lockFile))
+	for _, name := range []string{stateFile, overFile, lockFile} { // the lock last: without it the directory is anybody's
+		_ = unix.Unlink(filepath.Join(c.folder, name))
+	}
 	err := error(nil)
 	if unix.Rmdir(c.folder) != nil { // There is more in it, or less.
 		err = os.RemoveAll(c.folder)
@@ -316,6 +336,9 @@ func RemoveLeaves(leaves []string) error {
 
 // sweep removes what a dead container left, its processes first. Init dies of its starter's death, but not at once.
 func sweep(c *claim, cgroups Cgroups) error {
+	if over, err := openFile(filepath.Join(c.folder, overFile), unix.O_WRONLY|unix.O_CREAT, 0o600); err == nil {
+		over.Close()
+	}
 	if err := clearAway(c, cgroups); err != nil {
 		return errors.Join(err, c.lock.Close()) // The directory stays, for the next sweep.
 	}

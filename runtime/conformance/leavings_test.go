@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,13 +23,13 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// TestStarterKilled: `carapace run` is killed outright. Its container dies with it, a zombie starter counts as dead, and a
-// sweep, or the next start of the same id, removes what is left.
+// TestStarterKilled: `carapace run` is killed outright. Its container dies with it, a zombie starter counts as dead, and
+// its sweeper removes all that is left; where that is killed too, a sweep, or the next start of the same id.
 func TestStarterKilled(t *testing.T) {
 	o := newOwn(t)
 	binary := buildCommand(t)
 	for _, noInit := range []string{"--init=true", "--init=false"} {
-		for _, reuse := range []bool{false, true} {
+		for _, after := range []string{"nothing", "the next start", "gc, for the sweeper is killed too", "the next start likewise"} {
 			id := NewID()
 			run := exec.Command(binary, "run", "--state-dir", o.options.StateDir, "--cgroup-parent", o.options.Cgroups.Parent, "--id", id,
 				"--rootfs", "host", noInit, "--status-fd", "3", "--", "sleep", "1000")
@@ -46,6 +47,12 @@ func TestStarterKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			sweeper := sweeperOf(t, run.Process.Pid)
+			if strings.Contains(after, "likewise") || strings.Contains(after, "too") {
+				if err := unix.Kill(sweeper, unix.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if err := run.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -57,17 +64,45 @@ func TestStarterKilled(t *testing.T) {
 				t.Errorf("%s: the container outlives its starter", noInit)
 			}
 			unix.Close(init)
-			if reuse {
+			switch {
+			case after == "nothing":
+				until(t, "something is left of it", func() bool {
+					left, err := o.Leavings()
+					return err == nil && len(left) == 0
+				})
+			case strings.HasPrefix(after, "the next start"):
 				container := o.start(hostSleep(id))
 				_ = container.Kill()
 				container.Wait()
-			} else if swept, err := carapace.GC(o.options.StateDir, o.options.Cgroups); err != nil || !slices.Equal(swept, []string{id}) {
-				t.Errorf("swept %v (%v)", swept, err)
+			default:
+				swept, err := carapace.GC(o.options.StateDir, o.options.Cgroups)
+				if err != nil || !slices.Equal(swept, []string{id}) {
+					t.Errorf("swept %v (%v)", swept, err)
+				}
 			}
 			_ = run.Wait()
 			events.Close()
 		}
 	}
+}
+
+// sweeperOf is the process that waits for the end of a starter.
+func sweeperOf(t testing.TB, starter int) (sweeper int) {
+	t.Helper()
+	until(t, "there is no sweeper", func() bool {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", starter))
+		for _, task := range tasks {
+			text, _ := os.ReadFile(task)
+			for _, child := range strings.Fields(string(text)) {
+				line, _ := os.ReadFile("/proc/" + child + "/cmdline") // Go has others for a moment
+				if strings.Contains(string(line), "\x00sweep-when-alone\x00") {
+					sweeper, _ = strconv.Atoi(child)
+				}
+			}
+		}
+		return sweeper != 0
+	})
+	return sweeper
 }
 
 // dies waits for the process of a pidfd to end.
