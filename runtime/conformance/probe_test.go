@@ -100,6 +100,9 @@ func probe(words []string) int {
 	for _, word := range words {
 		try, known := probes[word]
 		if !known {
+			try, known = sharing[word]
+		}
+		if !known {
 			try = func() (err error) { err, known = dialled(word); return err }
 		}
 		answer, err := "allowed", try()

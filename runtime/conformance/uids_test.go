@@ -23,8 +23,8 @@ const mine, theirs = 2_000_007, 2_000_008
 
 var withUIDs = account.Rules{UIDs: topology.UIDRange{First: 2_000_000, Last: 2_000_100}}
 
-// of begins a task of a job that names no user.
-func (s *stack) of(job string, uid uint32, image, script string) *staged {
+// of begins a task of a job that names no user, and is shown some folders.
+func (s *stack) of(job string, uid uint32, image, script string, folders ...string) *staged {
 	counter := s.drawn.Add(1)
 	p := &staged{
 		of: s, id: &messages.TaskId{Token: &messages.Token{Epoch: 1, Counter: counter}}, job: job, uid: uid,
@@ -35,6 +35,9 @@ func (s *stack) of(job string, uid uint32, image, script string) *staged {
 		done: make(chan struct{}),
 	}
 	p.spec.User, p.spec.Env = "", []*messages.EnvVar{{Name: "TOKEN", Value: "secret-of-" + job}}
+	for _, folder := range folders {
+		p.spec.Mounts = append(p.spec.Mounts, &messages.Mount{Source: folder, Target: folder})
+	}
 	s.runs.Store(counter, p)
 	s.launcher.Tell(&messages.PrepareTask{Id: p.id, Job: job, Spec: p.spec, Uid: uid, Grant: p.grant}, s.pid)
 	p.start()
