@@ -34,6 +34,7 @@ type app struct {
 	style      show.Style
 	retryMs    int64
 	completing bool // for a shell, at a keystroke
+	documents  int  // written so far
 	begun      bool // a command runs: what goes wrong from here on is not the command line
 }
 
@@ -51,6 +52,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(s
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	a.refuseShells(root)
 	err := root.Execute()
 	if err != nil && !a.begun {
 		err = usageError(root, args[1:], err)
@@ -83,6 +85,7 @@ func (a *app) root() *cobra.Command {
 	if a.name == seedName {
 		a.seedFlags(root)
 	}
+	root.SetHelpCommand(helpCommand())
 	root.AddCommand(a.submitCommand(), a.getCommand(), a.describeCommand(), a.explainCommand(), a.logsCommand(),
 		a.cancelCommand(), a.waitCommand(), a.watchCommand(), a.eventsCommand(), a.holdCommand(), a.releaseCommand(), a.requeueCommand(),
 		a.priorityCommand(), a.updateCommand(), a.suspendCommand(), a.attachCommand(),
@@ -91,8 +94,11 @@ func (a *app) root() *cobra.Command {
 }
 
 // begin runs before every command, and after its flags and arguments were found good.
-func (a *app) begin(*cobra.Command, []string) error {
+func (a *app) begin(c *cobra.Command, _ []string) error {
 	a.begun = true
+	if err := refusedEmpty(c.Flags()); err != nil {
+		return err
+	}
 	if file, is := a.stdout.(*os.File); is && term.IsTerminal(int(file.Fd())) {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
 			a.style.Width = width
@@ -140,6 +146,15 @@ func (a *app) say(format string, args ...any) {
 func (a *app) data(format string, args ...any) error {
 	_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
 	return err
+}
+
+// next begins a document of standard output. Of YAML each but the first needs a mark before it.
+func (a *app) next() error {
+	a.documents++
+	if a.documents == 1 || a.style.Format != "yaml" {
+		return nil
+	}
+	return a.data("---")
 }
 
 // lost tells that the scheduler is away, while a command waits for it.

@@ -18,8 +18,13 @@ import (
 // first Ctrl-C shows where the job stands and detaches, unless a second follows
 // at once, which cancels the job.
 
-// secondChance is how long a second Ctrl-C is waited for.
-const secondChance = 2 * time.Second
+const (
+	// secondChance is how long a second Ctrl-C is waited for.
+	secondChance = 2 * time.Second
+	// sameInterrupt is how long one may take to come: a terminal's interrupt reaches a whole group of processes, and a
+	// program between us and the terminal that passes it on makes two of it.
+	sameInterrupt = 150 * time.Millisecond
+)
 
 const (
 	// drainOutput bounds how long the last output is waited for behind the job's end: a
@@ -32,20 +37,21 @@ const (
 // attachCommand joins a job that was submitted before.
 func (a *app) attachCommand() *cobra.Command {
 	tail, tailBytes := "", ""
+	var chosen []string
 	c := &cobra.Command{
 		Use:   "attach JOB",
 		Short: "show a job's output until it is over, and end with its code",
 		Long: "Shows a job's output, each stream on its own, until the job is over, and ends with its code. Ctrl-C shows where it stands\n" +
 			"and detaches; a second one at once cancels the job. As `submit --attach` does, for a job that is there.",
 		Example: "  synapse-cli attach JOB\n  synapse-cli attach JOB --tail 20",
-		Args:    named("job", "JOB", 1),
+		Args:    oneJob(&chosen),
 		RunE: func(_ *cobra.Command, args []string) error {
 			q := &api.ReadLogs{}
 			if err := readTail(q, tail, tailBytes); err != nil {
 				return err
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error {
-				status, err := c.Job(ctx, args[0])
+				status, err := a.oneJob(ctx, c, args, chosen)
 				if err != nil {
 					return err
 				}
@@ -55,6 +61,7 @@ func (a *app) attachCommand() *cobra.Command {
 		},
 		ValidArgsFunction: a.completeJobs,
 	}
+	labelFlag(c, &chosen, "the job that lives")
 	c.Flags().StringVar(&tail, "tail", "", "begin with the last so many `lines` of each rank's output, and of its errors")
 	c.Flags().StringVar(&tailBytes, "tail-bytes", "", "begin with the end of each, as in 64Ki")
 	return c
@@ -150,7 +157,7 @@ func (a *app) output(ctx context.Context, c *client.Client, q *api.ReadLogs, lab
 			return errs.part(p)
 		}
 		if p.GetNotice() != "" {
-			a.say("rank %d: %s", p.GetRank(), p.GetNotice())
+			a.notice(p)
 			return nil
 		}
 		return out.part(p)
@@ -180,14 +187,17 @@ func (a *app) asksAgain(c *client.Client, id string, more <-chan os.Signal) bool
 		}
 		a.say("Ctrl-C again cancels the job; else it goes on without this terminal")
 	}()
-	again := false
-	select {
-	case <-ctx.Done():
-	case <-more:
-		again = true
+	defer func() { <-shown }()
+	for began := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-more:
+			if time.Since(began) > sameInterrupt {
+				return true
+			}
+		}
 	}
-	<-shown
-	return again
 }
 
 func (a *app) cancelAttached(c *client.Client, id string) error {

@@ -190,6 +190,9 @@ func (a *app) releaseCommand() *cobra.Command {
 	return a.jobsCommand("release", "let jobs that are held be started again", "  synapse-cli release JOB",
 		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
 			_, err := c.Hold(ctx, &messages.Hold{Job: j.GetRecord().GetId(), Release: true})
+			if j.GetRecord().GetHold() == nil {
+				return "was not held", err
+			}
 			return "released", err
 		})
 }

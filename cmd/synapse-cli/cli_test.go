@@ -57,15 +57,15 @@ func TestUsage(t *testing.T) {
 		{"cancel j1 -l a=b", "give one of both"},
 		{"cancel -l =nonsense", "chooses nothing"},
 		{"wait", "no job is named"},
-		{"wait j1 --timeout 60", "did you mean 60s?"},
+		{"wait j1 --timeout 60", "write 60s, or 60m for minutes"},
 		{"drain n1", "--reason is missing"},
 		{"cordon n1", "--reason is missing"},
 		{"drain n1 -r x --deadline soon", "is not a span of time"},
 		{"drain -r x", "no machine is named"},
 		{"remove n1", "--gone is missing"},
 		{"submit", "there is no job to submit"},
-		{"submit a b", "2 files are given"},
-		{"submit a --gpu 1", "--gpu cannot be combined with a file"},
+		{"submit a.yaml b.yaml", "2 files are given"},
+		{"submit a.yaml --gpu 1", "--gpu cannot be combined with a file"}, {"submit a b", "a command goes behind --, as in `-- a b`"},
 		{"submit a --from j", "cannot be combined"},
 		{"submit a -- run", "a command cannot be combined"},
 		{"submit no-such-file", "no such file"},
@@ -348,7 +348,7 @@ func TestLogs(t *testing.T) {
 	f.put(gang)
 	f.logs = []*api.LogPart{
 		{Rank: 0, Data: []byte("a\nb")}, {Rank: 1, Data: []byte("x\n")}, {Rank: 0, Stderr: true, Data: []byte("err\n")},
-		{Rank: 0, Data: []byte("c\nd")}, {Rank: 1, Notice: "n2 is not reachable"},
+		{Rank: 0, Data: []byte("c\nd")}, {Rank: 1, Attempt: &messages.Token{Epoch: 1}, Notice: "n2 is not reachable"},
 	}
 	cli(f.address, "logs", "k").wants(t, 0, "[0] a\n[1] x\n[0] err\n[0] bc\n[0] d\n", "rank 1: n2 is not reachable\n")
 	cli(f.address, "logs", "j", "--tail-bytes", "64Ki").wants(t, 0, "a\nbx\nerr\nc\nd", "")
@@ -400,8 +400,20 @@ func TestCompletion(t *testing.T) {
 	f.nodes = []*messages.NodeStatus{machine("n1")}
 	cli(f.address, "__complete", "cancel", "ja").wants(t, 0, "jaa1\tn-jaa1, queued\n:4\n", "")
 	cli(f.address, "__complete", "drain", "").wants(t, 0, "n1\tup\n", "")
+	for line, want := range map[string]string{
+		"submit -w n1,": "n1,n1\tup\n:4\n", "submit --exclude n": "n1\tup\n", "submit --network pr": "private\n",
+		"submit --split a": "any\n", "submit --dry-run=s": "server\n", "submit -o n": "name\n",
+		"get jobs --phase running,ti": "running,timed-out\n:4\n", "get jobs --sort p": "phase\npriority\n",
+		"history --state fa": "failed\n", "history --sum d": "day\n", "events n": "n1\tup\n", "events -o y": "yaml\n",
+		"watch -o y": "yaml\n", "explain jb": "jbb1\t", "uncordon n": "n1\tup\n", "submit --preferred z": "zone\n",
+	} {
+		cli(f.address, append([]string{"__complete"}, strings.Fields(line)...)...).wants(t, 0, want, "")
+	}
 	cli("127.0.0.1:1", "__complete", "drain", "").wants(t, 0, ":4\n", "")
 	cli("", "completion", "bash").wants(t, 0, "synapse-cli", "")
+	cli("", "completion", "tcsh").wants(t, exitUsage, "", "unknown command \"tcsh\"")
+	cli("", "help", "nosuch").wants(t, exitUsage, "", "there is no command \"nosuch\"")
+	cli("", "help", "get", "jobs").wants(t, 0, "Lists the jobs that live", "")
 }
 
 func TestSettings(t *testing.T) {

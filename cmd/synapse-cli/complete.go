@@ -21,6 +21,17 @@ const (
 	completeMost    = 200
 )
 
+// refuseShells has `completion` refuse a shell that it does not know, where the library's own shows help and is content.
+// The command is made with where it writes to.
+func (a *app) refuseShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.Args, c.RunE = cobra.NoArgs, func(*cobra.Command, []string) error {
+			return usageHint("`"+a.name+" completion bash`, or fish, powershell, zsh", "which shell is not said")
+		}
+	}
+}
+
 // completeFlag completes a flag's value. It can only fail for a flag that is not there.
 func (a *app) completeFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
@@ -76,6 +87,33 @@ func (a *app) completeNodes(_ *cobra.Command, _ []string, prefix string) ([]stri
 		}
 		return words, err
 	})
+}
+
+// completeBoth completes jobs and machines.
+func (a *app) completeBoth(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	jobs, _ := a.completeJobs(c, args, prefix)
+	nodes, directive := a.completeNodes(c, args, prefix)
+	return append(jobs, nodes...), directive
+}
+
+// several completes the last of several values between commas.
+func several(one cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+		done := text[:strings.LastIndexByte(text, ',')+1]
+		words, directive := one(c, args, text[len(done):])
+		for i, word := range words {
+			words[i] = done + word
+		}
+		return words, directive
+	}
+}
+
+// completeWords completes a flag of a few words, one or several between commas.
+func (a *app) completeWords(c *cobra.Command, flag string, words []string) {
+	a.completeFlag(c, flag, several(func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		near := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !strings.HasPrefix(w, prefix) })
+		return near, cobra.ShellCompDirectiveNoFileComp
+	}))
 }
 
 func (a *app) complete(prefix string, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -76,19 +79,23 @@ type explanation struct {
 	Text       string `json:"text"`
 }
 
-// objectFlag adds -o for what is shown as one object.
-func (a *app) objectFlag(c *cobra.Command) *cobra.Command {
-	c.Flags().VarP(objectFormat{&a.style.Format}, "output", "o", "how to show it: json, yaml")
-	a.completeFlag(c, "output", cobra.FixedCompletions([]cobra.Completion{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+// objectFlag adds -o for what is shown as one object, or as one for each change; also are other words that it takes.
+func (a *app) objectFlag(c *cobra.Command, also ...string) *cobra.Command {
+	words := append(also, "json", "yaml")
+	c.Flags().VarP(objectFormat{&a.style.Format, words}, "output", "o", "how to show it: "+strings.Join(words, ", "))
+	a.completeFlag(c, "output", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-// objectFormat is json or yaml.
-type objectFormat struct{ to *string }
+// objectFormat is one of a few words.
+type objectFormat struct {
+	to    *string
+	words []string
+}
 
 func (f objectFormat) Set(text string) error {
-	if text != "json" && text != "yaml" {
-		return &jobfile.Problem{Text: text + " is not known", Hint: "use json, yaml"}
+	if !slices.Contains(f.words, text) {
+		return &jobfile.Problem{Text: strconv.Quote(text) + " is not known", Hint: "use " + strings.Join(f.words, ", ")}
 	}
 	*f.to = text
 	return nil
@@ -98,14 +105,15 @@ func (f objectFormat) String() string { return "" }
 func (objectFormat) Type() string     { return "format" }
 
 func (a *app) explainCommand() *cobra.Command {
-	return a.objectFlag(&cobra.Command{
+	var chosen []string
+	c := a.objectFlag(&cobra.Command{
 		Use:               "explain JOB",
 		Short:             "say why a job is where it is: what it waits for, and the way out",
-		Args:              named("job", "JOB", 1),
+		Args:              oneJob(&chosen),
 		ValidArgsFunction: a.completeJobs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {
-				status, err := c.Job(ctx, args[0])
+				status, err := a.oneJob(ctx, c, args, chosen)
 				if err != nil {
 					return err
 				}
@@ -121,4 +129,6 @@ func (a *app) explainCommand() *cobra.Command {
 			})
 		},
 	})
+	labelFlag(c, &chosen, "the job that lives")
+	return c
 }

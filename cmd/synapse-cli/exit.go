@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -70,10 +71,31 @@ func usageError(root *cobra.Command, args []string, err error) error {
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	hint := fmt.Sprintf("`%s --help` shows how", found.CommandPath())
-	if word, _, is := strings.Cut(strings.TrimPrefix(text, `unknown command "`), `" for`); is && strings.HasPrefix(text, "unknown command") {
+	word, _, is := strings.Cut(strings.TrimPrefix(text, `unknown command "`), `" for`)
+	switch {
+	case is && strings.HasPrefix(text, "unknown command"):
 		hint = cmp.Or(meant(found, word), hint)
+	case found.Name() == "submit" && strings.HasPrefix(text, "unknown ") && !slices.Contains(args, "--"):
+		hint += "; a command and its flags go behind --"
 	}
 	return usageHint(hint, "%s", text)
+}
+
+// helpCommand shows the help of a command, and refuses what is none: the library's own shows the help of all.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]...", Short: "show the help of a command", Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			found, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				word := strings.Join(args, " ")
+				hint := cmp.Or(meant(c.Root(), args[0]), fmt.Sprintf("`%s --help` lists them", c.Root().Name()))
+				return usageHint(hint, "there is no command %q", word)
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
 }
 
 // elsewhere are words of other schedulers for what a command here does.
@@ -82,8 +104,8 @@ var elsewhere = map[string]string{
 	"scancel": "cancel", "kill": "cancel", "stop": "cancel", "squeue": "get jobs", "ps": "get jobs",
 	"jobs": "get jobs", "list": "get jobs",
 	"sinfo": "get nodes", "nodes": "get nodes", "sacct": "history", "show": "describe job", "status": "describe job",
-	"scontrol": "describe job",
-	"undrain":  "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f", "top": "get nodes",
+	"scontrol": "describe job", "sattach": "attach", "sreport": "history --sum owner", "sprio": "get jobs --sort priority",
+	"undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f", "top": "get nodes",
 }
 
 // meant is a hint at the command that an unknown word may be meant for; empty: nothing is like it.

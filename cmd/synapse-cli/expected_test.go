@@ -94,7 +94,8 @@ func TestSlurmsAndKubectlsSpellings(t *testing.T) {
 		cli(f.address, append([]string{"submit", "--image", "/i"}, strings.Fields(line)...)...).wants(t, exitUsage,
 			"", words)
 	}
-	cli(f.address, "submit", "-t", "60", "-c", "1", "--image", "/i").wants(t, exitUsage, "", "did you mean 60s?")
+	cli(f.address, "submit", "-t", "60", "-c", "1", "--image", "/i").wants(t, exitUsage, "",
+		"write 60s, or 60m for minutes")
 	cli(f.address, "submit", "-c", "1", "--mem", "10G", "--image", "/i").wants(t, exitUsage, "", "did you mean 10Gi?")
 }
 

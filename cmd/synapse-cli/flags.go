@@ -60,13 +60,26 @@ func invalidFlag(f *pflag.Flag, value string, err error) error {
 	return usage("--%s %q: cannot be read", f.Name, value)
 }
 
+// refusedEmpty refuses a flag without a value, as one is written where a shell's variable is not set: to pass it over
+// would submit what nobody asked for.
+func refusedEmpty(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		kind, value := f.Value.Type(), f.Value.String()
+		if f.Name != "reason" && (kind == "string" && value == "" || kind == "stringSlice" && value == "[]") {
+			err = usageHint("give it a value, or leave it out", "--%s is empty", f.Name)
+		}
+	})
+	return err
+}
+
 // flagFields are the fields of a job that flags set, and those flags.
 var flagFields = []struct{ field, flag string }{
 	{"gang.replicas_", "replicas"}, {"gang.split", "split"},
 	{"nodes", "nodelist"}, {"exclude", "exclude"}, {"gpu_type", "gpu-type"}, {"image", "image"}, {"name", "name"}, {"queue", "queue"},
 	{"priority", "priority"}, {"topology.required", "required"}, {"topology.preferred", "preferred"}, {"env", "env"}, {"labels", "label"},
-	{"node_selector", "node-selector"}, {"mounts", "mount"}, {"workdir", "workdir"}, {"user", "user"}, {"network",
-		"network"}, {"time_limit_ms", "time-limit"},
+	{"node_selector", "node-selector"}, {"mounts", "mount"}, {"workdir", "workdir"}, {"user", "user"},
+	{"network", "network"}, {"time_limit_ms", "time-limit"}, {"prepare_timeout_ms", "prepare-timeout"},
+	{"lost_grace_ms", "lost-grace"}, {"stop_when_lost_ms", "stop-when-lost"},
 	{"restart.limit", "restarts"}, {"restart.backoff_ms", "backoff"}, {"topology.patience_ms", "patience"}, {"shm_bytes", "shm"}, {"stop.grace_ms", "grace"},
 	{"stop.signal", "stop-signal"}, {"each.milli_gpu", "gpu"}, {"each.milli_cpu", "cpu"}, {"each.memory_bytes", "mem"},
 	{"gang.total.milli_gpu", "gpu"}, {"gang.total.milli_cpu", "cpu"}, {"gang.total.memory_bytes", "mem"},

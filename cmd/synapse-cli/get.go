@@ -75,27 +75,24 @@ func (a *app) getJobsCommand() *cobra.Command {
 	f.StringVar(&l.query.Owner, "owner", "", "only of this owner")
 	f.StringVar(&l.query.Queue, "queue", "", "only of this queue")
 	f.StringArrayVarP(&l.labels, "label", "l", nil, selectorHelp)
-	a.completeFlag(c, "phase", cobra.FixedCompletions(messages.Phases, cobra.ShellCompDirectiveNoFileComp))
-	a.completeFlag(c, "queue", a.completeQueues)
 	f.StringVar(&l.sort, "sort", "age", "by "+strings.Join(jobOrders(), ", ")+"; with - before it, backwards")
+	a.completeWords(c, "phase", messages.Phases)
+	a.completeWords(c, "sort", jobOrders())
+	a.completeFlag(c, "queue", a.completeQueues)
 	return c
 }
 
 func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []string) error {
 	if len(args) > 0 {
-		var named []*messages.JobStatus
-		for _, id := range args {
-			status, err := c.Job(ctx, id)
-			if err != nil {
-				return err
-			}
-			named = append(named, status)
-		}
+		named, f := found(a, args, func(id string) (*messages.JobStatus, error) { return c.Job(ctx, id) })
 		a.fetched(ctx, c, named...)
-		if len(named) == 1 {
-			return show.Job(a.stdout, a.style, named[0])
+		switch {
+		case len(args) == 1 && len(named) == 1:
+			f.note(show.Job(a.stdout, a.style, named[0]))
+		case len(named) > 0:
+			f.note(show.Jobs(a.stdout, a.style, named))
 		}
-		return show.Jobs(a.stdout, a.style, named)
+		return f.first
 	}
 	less, err := orderOf(jobSorts, l.sort)
 	if err != nil {
@@ -125,6 +122,18 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 	return show.Jobs(a.stdout, a.style, jobs)
 }
 
+// found looks up what is named. One that is not there does not keep the others from being shown.
+func found[T any](a *app, names []string, look func(string) (T, error)) (all []T, f *failures) {
+	f = &failures{a: a}
+	for _, name := range names {
+		one, err := look(name)
+		if f.note(err); err == nil {
+			all = append(all, one)
+		}
+	}
+	return all, f
+}
+
 func over(j *messages.JobStatus) bool { return j.GetRecord().GetState().Terminal() }
 
 // forPeople tells whether a table is shown, and an empty one needs a word.
@@ -150,7 +159,7 @@ func follow[T any](ctx context.Context, a *app, c *client.Client, watch *message
 		switch {
 		case e.GetSynced() && !synced:
 			slices.SortStableFunc(list, less)
-			err := write(a.stdout, style, list)
+			err := cmp.Or(a.next(), write(a.stdout, style, list))
 			list, synced, style.NoHeaders = nil, true, true
 			return false, err
 		case !fits || e.GetHidden():
@@ -160,6 +169,9 @@ func follow[T any](ctx context.Context, a *app, c *client.Client, watch *message
 			return false, nil
 		}
 		style.NowMs = max(style.NowMs, e.GetAtUnixMs())
+		if err := a.next(); err != nil {
+			return false, err
+		}
 		return false, write(a.stdout, style, []T{one})
 	})
 }
@@ -184,23 +196,20 @@ func (a *app) getNodesCommand() *cobra.Command {
 	f.BoolVarP(&l.watch, "watch", "w", false, "go on with each change")
 	f.StringArrayVarP(&l.labels, "label", "l", nil, selectorHelp+"; of its labels or its place")
 	f.StringVar(&l.sort, "sort", "name", "by "+strings.Join(nodeOrders(), ", ")+"; with - before it, backwards")
+	a.completeWords(c, "sort", nodeOrders())
 	return c
 }
 
 func (a *app) getNodes(ctx context.Context, c *client.Client, l *listing, args []string) error {
 	if len(args) > 0 {
-		var named []*messages.NodeStatus
-		for _, id := range args {
-			status, err := c.Node(ctx, id)
-			if err != nil {
-				return err
-			}
-			named = append(named, status)
+		named, f := found(a, args, func(id string) (*messages.NodeStatus, error) { return c.Node(ctx, id) })
+		switch {
+		case len(args) == 1 && len(named) == 1:
+			f.note(show.Node(a.stdout, a.style, named[0]))
+		case len(named) > 0:
+			f.note(show.Nodes(a.stdout, a.style, named))
 		}
-		if len(named) == 1 {
-			return show.Node(a.stdout, a.style, named[0])
-		}
-		return show.Nodes(a.stdout, a.style, named)
+		return f.first
 	}
 	less, err := orderOf(nodeSorts, l.sort)
 	if err != nil {

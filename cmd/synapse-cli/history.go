@@ -70,8 +70,9 @@ func (a *app) historyCommand() *cobra.Command {
 	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "ids only")
 	f.BoolVar(&a.style.Parsable, "parsable", false, "fields between |, nothing cut, for programs")
 	for flag, words := range map[string][]string{"output": show.HistoryFormats, "sum": show.SumKeys, "state": stateNames()} {
-		a.completeFlag(c, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		a.completeWords(c, flag, words)
 	}
+	a.completeFlag(c, "queue", a.completeQueues)
 	return c
 }
 
@@ -125,8 +126,13 @@ func (a *app) checkPast(h *pastFlags) error {
 
 // readPast makes a query of what was written.
 func (a *app) readPast(h *pastFlags) (err error) {
-	if h.query.Labels, err = parseLabels("label", h.labels); err != nil {
+	chosen, err := parseSelector(h.labels)
+	if err != nil {
 		return err
+	}
+	if h.query.Labels = chosen.equal(); len(h.query.Labels) != len(chosen) {
+		return usageHint("write key=value, each key once", "--label %s: the past is looked up by equal labels alone",
+			strings.Join(h.labels, ","))
 	}
 	for _, word := range h.states {
 		at := slices.Index(stateNames(), messages.PhaseOf(word))

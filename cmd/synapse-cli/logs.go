@@ -81,7 +81,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, statu
 	out := newMerged(a.stdout, len(q.GetRanks()) != 1 && severalRanks(status.GetRecord().GetSpec()))
 	err := c.Logs(ctx, q, a.lost, func(p *api.LogPart) error {
 		if p.GetNotice() != "" {
-			a.say("rank %d: %s", p.GetRank(), p.GetNotice())
+			a.notice(p)
 			return nil
 		}
 		return out.part(p)
@@ -89,7 +89,19 @@ func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, statu
 	if flushed := out.flush(); err == nil {
 		err = flushed
 	}
+	if r := status.GetRecord(); err == nil && out.none && over(status) && r.GetState() != messages.JobState_JOB_STATE_SUCCEEDED {
+		a.say("%s: nothing was written; %s", a.name, howItEnded(status))
+	}
 	return err
+}
+
+// notice tells what is said of an output, and of whose, where it is of one.
+func (a *app) notice(p *api.LogPart) {
+	if p.GetAttempt() == nil {
+		a.say("%s: %s", a.name, p.GetNotice())
+		return
+	}
+	a.say("rank %d: %s", p.GetRank(), p.GetNotice())
 }
 
 // severalRanks tells whether a job's lines need labels. How a total is split is
@@ -104,6 +116,7 @@ func severalRanks(spec *messages.JobSpec) bool {
 type merged struct {
 	w       io.Writer
 	labels  bool
+	none    bool // has come so far
 	pending map[origin][]byte
 	order   []origin // of what is pending
 }
@@ -118,10 +131,11 @@ type origin struct {
 const maxLine = 64 << 10
 
 func newMerged(w io.Writer, labels bool) *merged {
-	return &merged{w: w, labels: labels, pending: map[origin][]byte{}}
+	return &merged{w: w, labels: labels, none: true, pending: map[origin][]byte{}}
 }
 
 func (m *merged) part(p *api.LogPart) error {
+	m.none = m.none && len(p.GetData()) == 0
 	if !m.labels {
 		_, err := m.w.Write(p.GetData())
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,7 @@ type change struct {
 }
 
 func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Command {
+	var labels []string
 	usageLine, why := use+" NODE...", "why, for whoever asks later"
 	if ch.mustSay {
 		usageLine, why = usageLine+" --reason WHY", why+": it must be given"
@@ -30,9 +32,11 @@ func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Comman
 		Use: usageLine, Short: short, Example: example,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
-			case len(args) == 0:
+			case len(args) == 0 && len(labels) == 0:
 				return usageHint("`"+a.name+" get nodes` lists them", "no machine is named")
-			case ch.mustSay && ch.reason == "":
+			case len(args) > 0 && len(labels) > 0:
+				return usage("machines are named, and -l chooses others: give one of both")
+			case ch.mustSay && strings.TrimSpace(ch.reason) == "":
 				return usageHint("say why: --reason \"fan broken, ticket 12\"", "--reason is missing")
 			}
 			return nil
@@ -46,12 +50,42 @@ func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Comman
 				}
 				deadlineMs = n
 			}
-			return a.with(func(ctx context.Context, c *client.Client) error { return a.toNodes(ctx, c, args, ch, deadlineMs) })
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				if len(labels) > 0 {
+					chosen, err := nodesByLabels(ctx, c, labels)
+					if err != nil {
+						return err
+					}
+					args = chosen
+				}
+				return a.toNodes(ctx, c, args, ch, deadlineMs)
+			})
 		},
 		ValidArgsFunction: a.completeNodes,
 	}
 	c.Flags().StringVarP(&ch.reason, "reason", "r", "", why)
+	c.Flags().StringArrayVarP(&labels, "label", "l", nil, "all "+selectorHelp+"; of its labels or its place")
 	return c
+}
+
+// nodesByLabels finds the machines that -l chooses.
+func nodesByLabels(ctx context.Context, c *client.Client, labels []string) ([]string, error) {
+	wanted, err := parseSelector(labels)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.Nodes(ctx)
+	var ids []string
+	for _, n := range all {
+		if wanted.node(n) {
+			ids = append(ids, n.GetRecord().GetId())
+		}
+	}
+	if err == nil && ids == nil {
+		err = &failure{code: exitNotFound, text: "no machine has these labels",
+			hint: "`get nodes -o wide` shows the labels of each"}
+	}
+	return ids, err
 }
 
 // noteCommand takes the text last, behind one machine or several.

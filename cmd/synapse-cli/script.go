@@ -2,18 +2,20 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -63,36 +65,28 @@ func (a *app) stopAtScript(root *cobra.Command, args []string) {
 	}
 }
 
+// isStream reports whether a file is standard input or a pipe, which can be read only once.
+func isStream(name string) bool {
+	info, err := os.Stat(name)
+	return name == "-" || err == nil && !info.Mode().IsRegular() && !info.IsDir()
+}
+
 // scriptOf is the script among what was given, if it is one: a file that begins with #!, or
-// standard input where flags or arguments say that it can be no job file.
+// a stream where flags or arguments say that it can be no job file.
 func scriptOf(files, command []string, flag string) *script {
 	if len(files) == 0 {
 		return nil
 	}
 	rest := slices.Concat(files[1:], command)
-	if isScript(files[0]) || files[0] == "-" && (flag != "" || len(rest) > 0) {
+	if isScript(files[0]) || isStream(files[0]) && (flag != "" || len(rest) > 0) {
 		return &script{file: files[0], args: rest, flag: flag}
 	}
 	return nil
 }
 
-// read reads the script, and refuses what no machine would run as it is meant.
-func (s *script) read(stdin io.Reader) (*messages.Script, error) {
-	name, from := s.file, stdin
-	if name == "-" {
-		name = "standard input"
-	} else {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, &failure{code: exitUsage, text: err.Error()}
-		}
-		defer file.Close()
-		from = file
-	}
-	text, err := io.ReadAll(io.LimitReader(from, messages.MaxScriptBytes+1))
+// made is the script of a text, and refuses what no machine would run as it is meant.
+func (s *script) made(name string, text []byte) (*messages.Script, error) {
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", name, err)
 	case !messages.IsScript(text) && s.flag != "":
 		return nil, usageHint("write it into the file", "%s cannot be combined with a file or --from", s.flag)
 	case !messages.IsScript(text):
@@ -109,6 +103,9 @@ func (s *script) read(stdin io.Reader) (*messages.Script, error) {
 
 // fileName is the name under which tasks find a script.
 func fileName(file string) string {
+	if isStream(file) {
+		return messages.DefaultScriptName
+	}
 	name := strings.Map(func(r rune) rune {
 		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
 			strings.ContainsRune("._-", r)) {
@@ -124,26 +121,26 @@ func fileName(file string) string {
 }
 
 // warn names what the script says to others and we do not read.
-func (a *app) warn(s *script, text []byte) {
+func (a *app) warn(s *script, name string, text []byte) {
 	for i, line := range bytes.Split(text, []byte("\n")) {
 		if len(bytes.TrimSpace(line)) > 0 && line[0] != '#' {
 			break // as there, only what stands before the first command counts
 		}
 		if words, is := bytes.CutPrefix(line, []byte("#SBATCH")); is && len(words) > 0 && (words[0] == ' ' ||
 			words[0] == '\t') {
-			a.say("%s: %s:%d: #SBATCH %s is not read: %s", a.name, s.file, i+1, bytes.TrimSpace(words),
+			a.say("%s: %s:%d: #SBATCH %s is not read: %s", a.name, name, i+1, bytes.TrimSpace(words),
 				sbatch(string(words)))
 		}
 	}
 	for _, arg := range s.args {
-		if name, _, _ := strings.Cut(arg, "="); slices.Contains(ours, name) {
+		if flag, _, _ := strings.Cut(arg, "="); slices.Contains(ours, flag) {
 			a.say("%s: %s is handed to the script; flags of submit stand before its name", a.name, arg)
 		}
 	}
 }
 
 // ours are flags of submit that are easily put behind a script.
-var ours = []string{"--attach", "--wait", "--dry-run", "--image", "--gpus"}
+var ours = []string{"--attach", "--wait", "--dry-run", "--image", "--gpus", "--gpu", "--replicas", "--help", "-h"}
 
 // sbatch says which flags say here what a #SBATCH line asks for.
 func sbatch(line string) string {
@@ -165,7 +162,7 @@ func sbatch(line string) string {
 		case !is:
 			other = append(other, option+" has no counterpart")
 		case strings.HasPrefix(known, "-"):
-			flags = append(flags, strings.ReplaceAll(known, "VALUE", value))
+			flags = append(flags, strings.ReplaceAll(known, "VALUE", valueHere(known, value)))
 		default:
 			other = append(other, option+": "+known)
 		}
@@ -179,14 +176,41 @@ func sbatch(line string) string {
 	return "give flags of submit"
 }
 
+// valueHere is a value of Slurm's as the flag takes it here: a bare time counts minutes there, memory is in mebibytes,
+// and a resource has its name before its number.
+func valueHere(flag, value string) string {
+	_, failed := strconv.ParseUint(value, 10, 32)
+	number := failed == nil
+	switch name, _, _ := strings.Cut(flag, " "); {
+	case name == "-t" && number:
+		return value + "m"
+	case name == "-t" && strings.Count(value, ":") == 1 && !strings.Contains(value, "-"):
+		return "0:" + value
+	case name == "--mem" && number:
+		return value + "Mi"
+	case name == "--mem" && value != "":
+		bare := strings.TrimRight(value, "BbiI")
+		return bare[:max(len(bare)-1, 0)] + strings.ToUpper(bare[max(len(bare)-1, 0):]) + "i"
+	case name == "--name":
+		return cmp.Or(jobfile.Name(value), value)
+	case strings.HasPrefix(name, "--gpu") && strings.Contains(value, ":"):
+		kind, count, typed := strings.Cut(strings.TrimPrefix(value, "gpu:"), ":")
+		if !typed {
+			return kind
+		}
+		return count + " --gpu-type " + strings.ToLower(kind)
+	}
+	return value
+}
+
 // sbatchFlags leads from the options of Slurm to ours, or to a word about what is done here instead.
 var sbatchFlags = map[string]string{
 	"-N": "-N VALUE", "--nodes": "-N VALUE", "-n": "-n VALUE", "--ntasks": "-n VALUE", "-c": "-c VALUE",
 	"--cpus-per-task": "-c VALUE",
 	"-G":              "--gpus VALUE", "--gpus": "--gpus VALUE", "--gpus-per-node": "--gpu VALUE (of each machine, with -N)",
 	"--gpus-per-task": "--gpu VALUE (of each task, with -n)",
-	"--gres":          "--gpu with the number in VALUE (of each machine, with -N)",
-	"--mem":           "--mem VALUE (with Mi or Gi; of each task, with -n or -N)", "-t": "-t VALUE", "--time": "-t VALUE",
+	"--gres":          "--gpu VALUE (of each machine, with -N)",
+	"--mem":           "--mem VALUE (of each task, with -n or -N)", "-t": "-t VALUE", "--time": "-t VALUE",
 	"-J": "--name VALUE", "--job-name": "--name VALUE", "-p": "--queue VALUE", "--partition": "--queue VALUE",
 	"-w": "-w VALUE", "--nodelist": "-w VALUE", "-x": "-x VALUE", "--exclude": "-x VALUE",
 	"-C":           "--node-selector KEY=VALUE",

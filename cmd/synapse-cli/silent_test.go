@@ -43,6 +43,19 @@ func TestNotSilentAnyMore(t *testing.T) {
 		{"submit --image /srv/i --cpu 0", exitUsage, "the job asks for nothing\nhint: give --cpu, --mem or --gpu"},
 		{"submit --cpu 1 --gpu-type h100 --image /srv/i", exitUsage, "--gpu-type: names a kind of GPU"},
 		{"logs --rank x j1", exitUsage, "--rank: \"x\" is not a rank or several"},
+		{"submit --cpu 1 --image /srv/i --dry-run=", exitUsage, "--dry-run is empty\nhint: give it a value"},
+		{"submit --cpu 1 --image /srv/i --queue=", exitUsage, "--queue is empty"},
+		{"submit --cpu 1 --image /srv/i --nodelist=", exitUsage, "--nodelist is empty"},
+		{"get jobs --phase=", exitUsage, "--phase is empty"},
+		{"submit --gpu 8 --image /srv/i python train.py", exitUsage,
+			"\"python\" is no file that is here\nhint: a command goes behind --, as in `-- python train.py`"},
+		{"submit --gpu 8 --image /srv/i python --lr 3", exitUsage, "a command and its flags go behind --"},
+		{"submit --cpu 1 --image /srv/i --dry-run -q", exitUsage, "--dry-run submits nothing that has an id"},
+		{"submit --cpu 1 --image /srv/i -o wide", exitUsage, "\"wide\" is not known\nhint: use name, json, yaml"},
+		{"events -o wide", exitUsage, "\"wide\" is not known\nhint: use json, yaml"},
+		{"drain -l pool=a n1 -r x", exitUsage, "machines are named, and -l chooses others"},
+		{"drain -l pool=b -r x", exitNotFound, "no machine has these labels"},
+		{"get jobs nosuch -q", exitNotFound, "there is no job \"nosuch\""},
 	} {
 		r := cli(f.address, strings.Fields(c.args)...)
 		r.wants(t, c.code, "", c.want)

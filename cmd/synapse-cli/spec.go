@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ type specFlags struct {
 	network                                                                     string
 	required, preferred                                                         string
 	shm, stopSignal, grace, patience, backoff, cpusEach, gpusInAll              string
+	prepareTimeout, lostGrace, stopWhenLost                                     string
 	replicas, priority, restarts                                                int32
 	counted                                                                     bool // --replicas was given
 	env, label, selector, mount, nodes, exclude                                 []string
@@ -63,6 +65,10 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.shm, "shm", "", "shared memory of each task, out of its memory")
 	f.StringVar(&s.stopSignal, "stop-signal", "", "by which a task is asked to end")
 	f.StringVar(&s.grace, "grace", "", "and how long it may take for that")
+	f.StringVar(&s.prepareTimeout, "prepare-timeout", "", "how long images may take")
+	f.StringVar(&s.lostGrace, "lost-grace", "", "how long a lost machine may return with the attempt")
+	f.StringVar(&s.stopWhenLost, "stop-when-lost", "",
+		"tasks end by themselves when no scheduler was heard for this long")
 	f.StringVarP(&s.cpusEach, "cpus-per-task", "c", "", "CPU cores of each task, as on Slurm")
 	f.StringVar(&s.gpusInAll, "gpus", "", "GPUs in total, as on Slurm: of all tasks together where --replicas or --nodes counts them")
 }
@@ -98,24 +104,11 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 	if err := s.slurm(); err != nil {
 		return nil, err
 	}
-	for _, a := range []struct {
-		flag, text string
-		parse      func(string) (int64, error)
-		to         *int64
-	}{
-		{"gpu", s.gpu, jobfile.ParseGPU, &amount.MilliGpu}, {"cpu", s.cpu, jobfile.ParseCPU, &amount.MilliCpu},
-		{"mem", s.mem, jobfile.ParseMemory, &amount.MemoryBytes}, {"time-limit", s.timeLimit, jobfile.ParseDuration, &spec.TimeLimitMs},
-		{"shm", s.shm, jobfile.ParseMemory, &spec.ShmBytes}, {"patience", s.patience, jobfile.ParseDuration, &topology.PatienceMs},
-		{"backoff", s.backoff, jobfile.ParseDuration, &restart.BackoffMs}, {"grace", s.grace, jobfile.ParseDuration, &stop.GraceMs},
-	} {
-		if a.text == "" {
-			continue
-		}
-		n, err := a.parse(a.text)
-		if err != nil {
-			return nil, flagProblem(a.flag, err)
-		}
-		*a.to = n
+	if err := s.amounts(spec, amount, topology, restart, stop); err != nil {
+		return nil, err
+	}
+	if len(command) > 0 && command[0] == "" {
+		return nil, usageHint("name the program to run, as in -- ./train.sh", "the command is empty")
 	}
 	if s.stopSignal != "" {
 		var problem *jobfile.Problem
@@ -148,6 +141,34 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 		return nil, refusedSpec(err)
 	}
 	return spec, nil
+}
+
+// amounts reads the flags that are amounts and times.
+func (s *specFlags) amounts(spec *messages.JobSpec, amount *messages.Resources, topology *messages.TopologySpec,
+	restart *messages.RestartSpec, stop *messages.StopSpec) error {
+	for _, a := range []struct {
+		flag, text string
+		parse      func(string) (int64, error)
+		to         *int64
+	}{
+		{"gpu", s.gpu, jobfile.ParseGPU, &amount.MilliGpu}, {"cpu", s.cpu, jobfile.ParseCPU, &amount.MilliCpu},
+		{"mem", s.mem, jobfile.ParseMemory, &amount.MemoryBytes}, {"time-limit", s.timeLimit, jobfile.ParseDuration, &spec.TimeLimitMs},
+		{"shm", s.shm, jobfile.ParseMemory, &spec.ShmBytes}, {"patience", s.patience, jobfile.ParseDuration, &topology.PatienceMs},
+		{"backoff", s.backoff, jobfile.ParseDuration, &restart.BackoffMs}, {"grace", s.grace, jobfile.ParseDuration, &stop.GraceMs},
+		{"prepare-timeout", s.prepareTimeout, jobfile.ParseDuration, &spec.PrepareTimeoutMs},
+		{"lost-grace", s.lostGrace, jobfile.ParseDuration, &spec.LostGraceMs},
+		{"stop-when-lost", s.stopWhenLost, jobfile.ParseDuration, &spec.StopWhenLostMs},
+	} {
+		if a.text == "" {
+			continue
+		}
+		n, err := a.parse(a.text)
+		if err != nil {
+			return flagProblem(a.flag, err)
+		}
+		*a.to = n
+	}
+	return nil
 }
 
 func flagProblem(flag string, err error) error {
@@ -275,10 +296,11 @@ func (s *specFlags) lists(spec *messages.JobSpec, lookup func(string) (string, b
 	spec.Nodes, spec.Exclude = s.nodes, s.exclude
 	for _, entry := range s.mount {
 		parts := strings.Split(entry, ":")
-		if len(parts) < 2 || len(parts) > 3 || len(parts) == 3 && parts[2] != "ro" {
+		if len(parts) < 2 || len(parts) > 3 || len(parts) == 3 && parts[2] != "ro" && parts[2] != "rw" {
 			return usageHint("write source:target or source:target:ro", "--mount %q is no mount", entry)
 		}
-		spec.Mounts = append(spec.Mounts, &messages.Mount{Source: parts[0], Target: parts[1], ReadOnly: len(parts) == 3})
+		readOnly := len(parts) == 3 && parts[2] == "ro"
+		spec.Mounts = append(spec.Mounts, &messages.Mount{Source: parts[0], Target: parts[1], ReadOnly: readOnly})
 	}
 	return nil
 }
@@ -311,26 +333,42 @@ func defaultName(command []string, image string) string {
 	return "job"
 }
 
-// readFile reads the jobs of a file, - from standard input.
-func readFile(name string, stdin io.Reader) ([]*messages.JobSpec, error) {
-	var from io.Reader = stdin
-	if name == "-" {
-		name = "standard input"
-	} else {
+// input reads a file, - from standard input, and answers what it is called.
+func input(name string, stdin io.Reader) (called string, data []byte, err error) {
+	from, called := stdin, "standard input"
+	if name == "" {
+		return "", nil, usageHint("name it, or - for standard input", "the name of a file is empty")
+	}
+	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return nil, &failure{code: exitUsage, text: err.Error()}
+			return name, nil, &failure{code: exitUsage, text: err.Error()}
 		}
 		defer file.Close()
-		from = file
+		if info, err := file.Stat(); err == nil && info.IsDir() {
+			return name, nil, usage("%s is a directory, and no file with jobs", name)
+		}
+		from, called = file, name
 	}
-	data, err := io.ReadAll(io.LimitReader(from, jobfile.MaxBytes+1))
+	data, err = io.ReadAll(io.LimitReader(from, jobfile.MaxBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		err = fmt.Errorf("%s: %w", called, err)
 	}
+	return called, data, err
+}
+
+// jobsOf reads the jobs of a file. What was never meant as one is answered with what it may have been meant for.
+func jobsOf(name string, data []byte) ([]*messages.JobSpec, error) {
 	specs, err := jobfile.Parse(data)
-	if problems, is := err.(jobfile.Problems); is {
-		return nil, &failure{code: exitUsage, text: strings.Join(problems.Lines(name), "\n")}
+	problems, is := err.(jobfile.Problems)
+	switch {
+	case !is:
+		return specs, err
+	case bytes.HasPrefix(data, []byte("\ufeff#!")):
+		return nil, usageHint("save it as UTF-8 without that mark", "%s is a script behind a byte order mark, which no machine runs", name)
+	case len(data) > 0 && len(data) <= jobfile.MaxBytes && !bytes.Contains(data, []byte("apiVersion")) && !bytes.Contains(data, []byte("kind")):
+		return nil, usageHint("a script begins with #!; a command goes behind --, as in `submit --image host -- ./program`",
+			"%s is no file with jobs, which begins with `apiVersion: synapse/v1`", name)
 	}
-	return specs, err
+	return nil, &failure{code: exitUsage, text: strings.Join(problems.Lines(name), "\n")}
 }

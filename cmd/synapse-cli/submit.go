@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"os"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 )
@@ -66,12 +70,16 @@ func (a *app) submitCommand() *cobra.Command {
 	f.Lookup("dry-run").NoOptDefVal = dryClient
 	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "only the id on standard output")
 	f.BoolVar(&a.style.Parsable, "parsable", false, "the same")
-	f.StringVarP(&a.style.Format, "output", "o", "", "how to show it: name, json, yaml")
+	a.objectFlag(c, "name")
 	a.completeFlag(c, "from", a.completeJobs)
 	a.completeFlag(c, "queue", a.completeQueues)
 	a.completeFlag(c, "required", a.completeLevels)
 	a.completeFlag(c, "preferred", a.completeLevels)
-	a.completeFlag(c, "output", cobra.FixedCompletions([]cobra.Completion{"name", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	a.completeFlag(c, "nodelist", several(a.completeNodes))
+	a.completeFlag(c, "exclude", several(a.completeNodes))
+	a.completeWords(c, "split", []string{"whole", "any"})
+	a.completeWords(c, "network", messages.NetworkWords())
+	a.completeWords(c, "dry-run", []string{dryClient, dryServer})
 	return c
 }
 
@@ -90,6 +98,9 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 		files, command, flag = files[:1], nil, ""
 	}
 	switch {
+	case len(command) == 0 && (flag != "" || len(files) > 1) && isWord(files):
+		return usageHint("a command goes behind --, as in `-- "+strings.Join(files, " ")+"`",
+			"%q is no file that is here", files[0])
 	case s.dryRun != "" && s.dryRun != dryClient && s.dryRun != dryServer:
 		return usageHint("use client, server", "--dry-run %q: is not known", s.dryRun)
 	case s.dryRun != "" && (s.wait || s.attach):
@@ -108,6 +119,15 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
+// isWord reports whether what was given is rather a command's word than a job file's name.
+func isWord(files []string) bool {
+	if len(files) == 0 || files[0] == "-" || slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(files[0])) {
+		return false
+	}
+	_, err := os.Stat(files[0])
+	return err != nil
+}
+
 // submit sends each job that is described, once all have been read.
 func (a *app) submit(s *submission, files, command []string) error {
 	if s.file != "" {
@@ -122,9 +142,10 @@ func (a *app) submit(s *submission, files, command []string) error {
 		return err
 	case len(specs) > 1 && (s.attach || s.requestID != ""):
 		return usage("--attach and --request-id are for one job, and the file has %d", len(specs))
-	}
-	if s.dryRun == dryClient {
-		return show.JobFile(a.stdout, specs...)
+	case s.dryRun != "" && (a.style.Quiet || a.style.Parsable || a.style.Format == "name"):
+		return usage("--dry-run submits nothing that has an id: leave -q, --parsable and -o name out")
+	case s.dryRun == dryClient:
+		return a.files(specs)
 	}
 	return a.with(func(ctx context.Context, c *client.Client) error {
 		if s.dryRun == dryServer {
@@ -149,6 +170,19 @@ func beginHere(spec *messages.JobSpec) {
 	}
 }
 
+// files shows what would submit the same jobs again.
+func (a *app) files(specs []*messages.JobSpec) error {
+	if a.style.Format != "json" {
+		return show.JobFile(a.stdout, specs...)
+	}
+	for _, spec := range specs {
+		if err := show.Object(a.stdout, a.style.Format, jobfile.Format(spec)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // What --dry-run may be.
 const (
 	dryClient = "client"
@@ -168,19 +202,37 @@ func (a *app) dryRun(ctx context.Context, c *client.Client, s *submission, specs
 		if hint := reply.GetOutcome().GetHint(); hint != "" {
 			a.say("%s: %s", a.name, hint)
 		}
-		text := "there is room for it now"
-		if reply.GetWaits() != "" {
-			text = "it would wait: " + reply.GetWaits()
-		}
-		switch n := reply.GetAhead(); {
-		case n == 1:
-			text += "; 1 job goes before it"
-		case n > 1:
-			text += fmt.Sprintf("; %d jobs go before it", n)
-		}
-		f.note(a.data("%s could be submitted: %s", spec.GetName(), text))
+		f.note(a.tried(spec, reply))
 	}
 	return f.first
+}
+
+// trial is what would become of a job, for programs.
+type trial struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	Waits      string `json:"waits,omitempty"` // for what; empty: there is room for it now
+	Ahead      int64  `json:"ahead"`
+}
+
+// tried tells what would become of a job.
+func (a *app) tried(spec *messages.JobSpec, reply *messages.DryRunReply) error {
+	if a.style.Format != "" {
+		o := trial{"synapse/v1", "DryRun", spec.GetName(), reply.GetWaits(), int64(reply.GetAhead())}
+		return cmp.Or(a.next(), show.Object(a.stdout, a.style.Format, o))
+	}
+	text := "there is room for it now"
+	if reply.GetWaits() != "" {
+		text = "it would wait: " + reply.GetWaits()
+	}
+	switch n := reply.GetAhead(); {
+	case n == 1:
+		text += "; 1 job goes before it"
+	case n > 1:
+		text += fmt.Sprintf("; %d jobs go before it", n)
+	}
+	return a.data("%s could be submitted: %s", spec.GetName(), text)
 }
 
 // letWait names the flag where the scheduler's hint speaks of waiting.
@@ -191,9 +243,16 @@ func letWait(err error) error {
 	return err
 }
 
-// sendAll sends several jobs before it waits for any. One that is refused ends it:
-// those before it are told, and are there.
+// sendAll sends several jobs before it waits for any. The scheduler is asked about each of them before the first is
+// sent; one that is refused all the same ends it: those before it are told, and are there.
 func (a *app) sendAll(ctx context.Context, c *client.Client, s *submission, specs []*messages.JobSpec) error {
+	for _, spec := range specs {
+		_, err := c.DryRun(ctx, &messages.DryRun{Spec: spec.Bare(), AllowInfeasible: s.allowInfeasible})
+		if code := codeOf(err); code == exitUsage || code == exitInfeasible || code == exitNotAllowed {
+			a.say("%s: none of %d jobs was submitted, because of %s", a.name, len(specs), spec.GetName())
+			return letWait(err)
+		}
+	}
 	var ids []string
 	for i, spec := range specs {
 		id, err := a.order(ctx, c, s, spec)
@@ -215,15 +274,9 @@ func (a *app) sendAll(ctx context.Context, c *client.Client, s *submission, spec
 func (a *app) describe(s *submission, files, command []string) ([]*messages.JobSpec, error) {
 	switch {
 	case s.brings != nil:
-		var err error
-		if s.script, err = s.brings.read(a.stdin); err != nil {
-			return nil, err
-		}
-		a.warn(s.brings, s.script.Text)
-		spec, err := s.spec(nil, a.lookup)
-		return []*messages.JobSpec{spec}, err
+		return a.read(s, s.brings.file)
 	case len(files) == 1:
-		return readFile(files[0], a.stdin)
+		return a.read(s, files[0])
 	case s.from == "":
 		spec, err := s.spec(command, a.lookup)
 		return []*messages.JobSpec{spec}, err
@@ -236,6 +289,25 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 		}
 		return err
 	})
+	return []*messages.JobSpec{spec}, err
+}
+
+// read takes a script, or the jobs of a file.
+func (a *app) read(s *submission, file string) ([]*messages.JobSpec, error) {
+	name, text, err := input(file, a.stdin)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.brings == nil && !messages.IsScript(text):
+		return jobsOf(name, text)
+	case s.brings == nil: // it came through a pipe, and nothing said what it is
+		s.brings = &script{file: file}
+	}
+	if s.script, err = s.brings.made(name, text); err != nil {
+		return nil, err
+	}
+	a.warn(s.brings, name, s.script.Text)
+	spec, err := s.spec(nil, a.lookup)
 	return []*messages.JobSpec{spec}, err
 }
 
@@ -284,7 +356,8 @@ func (a *app) submitted(s *submission, spec *messages.JobSpec, reply *messages.S
 	case a.style.Quiet || a.style.Parsable || a.style.Format == "name":
 		return a.data("%s", id)
 	case a.style.Format != "":
-		return show.Object(a.stdout, a.style.Format, map[string]string{"apiVersion": "synapse/v1", "kind": "Submitted", "id": id, "name": spec.GetName()})
+		o := map[string]string{"apiVersion": "synapse/v1", "kind": "Submitted", "id": id, "name": spec.GetName()}
+		return cmp.Or(a.next(), show.Object(a.stdout, a.style.Format, o))
 	case s.seed:
 		return a.data("Master Response: Job queued successfully (Job ID: %s)", id)
 	}
@@ -321,13 +394,18 @@ func (a *app) progress() func(*messages.JobStatus) {
 
 // over says how a job ended, and ends as it did.
 func (a *app) over(j *messages.JobStatus) error {
+	a.say("%s", howItEnded(j))
+	return quietly(show.ExitCode(j.GetRecord()))
+}
+
+func howItEnded(j *messages.JobStatus) string {
 	r := j.GetRecord()
 	line := "job " + r.GetId() + " " + j.GetPhase()
-	if why := strings.TrimSpace(strings.TrimPrefix(r.GetOutcome(), j.GetPhase()+":")); why != "" && why != j.GetPhase() {
-		line += ": " + why
+	why := strings.TrimSpace(strings.TrimPrefix(r.GetOutcome(), j.GetPhase()+":"))
+	if why == "" || why == j.GetPhase() {
+		return line
 	}
-	a.say("%s", line)
-	return quietly(show.ExitCode(r))
+	return line + ": " + why
 }
 
 // seedFlags makes the bare flags of the first synctl submit a job: their amounts

@@ -25,8 +25,11 @@ func (a *app) watchCommand() *cobra.Command {
 		Example: "  synapse-cli watch JOB\n  synapse-cli watch --nodes -o json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			chosen, err := parseSelector(labels)
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
+			case q.Nodes && len(args)+len(labels) > 0:
+				return usageHint("`"+a.name+" events -f NODE` follows one", "--nodes shows machines, and jobs are named")
 			}
 			q.Labels = chosen.equal()
 			if !q.Jobs && !q.Nodes {
@@ -57,8 +60,7 @@ func (a *app) watchCommand() *cobra.Command {
 	f.BoolVar(&q.Jobs, "jobs", false, "jobs only")
 	f.BoolVar(&q.Nodes, "nodes", false, "machines only")
 	f.StringArrayVarP(&labels, "label", "l", nil, "jobs "+selectorHelp)
-	f.StringVarP(&a.style.Format, "output", "o", "", "how to show it: json, yaml")
-	return c
+	return a.objectFlag(c)
 }
 
 // shown shows an event; that all has been told is none.
@@ -128,8 +130,8 @@ func (a *app) eventsCommand() *cobra.Command {
 	}
 	labelFlag(c, &labels, "of jobs that live")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with each change")
-	c.Flags().StringVarP(&a.style.Format, "output", "o", "", "how to show it: json, yaml")
-	return c
+	c.ValidArgsFunction = a.completeBoth
+	return a.objectFlag(c)
 }
 
 // resolve finds jobs, and else machines. What is neither is taken as it is, for a

@@ -51,6 +51,10 @@ func (c *Client) Nodes(ctx context.Context) ([]*messages.NodeStatus, error) {
 // Job finds a job by its id, by its name, or by the beginning of an id that no other
 // has. Of several jobs of a name it is the one that lives; where none does, the newest.
 func (c *Client) Job(ctx context.Context, word string) (*messages.JobStatus, error) {
+	if word == "" {
+		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: "the name of a job is empty",
+			Hint: "give an id, the beginning of one, or a name"}
+	}
 	reply, err := c.GetJob(ctx, &messages.GetJob{Job: word})
 	var e *Error
 	missed := errors.As(err, &e) && (e.Code == messages.Code_CODE_NOT_FOUND || e.Code == messages.Code_CODE_CONFLICT)
@@ -138,7 +142,8 @@ func (c *Client) Send(ctx context.Context, q *messages.Submit) (*messages.Submit
 // Node finds a machine by its id or a unique prefix.
 func (c *Client) Node(ctx context.Context, prefix string) (*messages.NodeStatus, error) {
 	if prefix == "" {
-		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: "no machine is named", Hint: "give an id, or the beginning of one"}
+		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: "the name of a machine is empty",
+			Hint: "give an id, or the beginning of one"}
 	}
 	all, err := c.Nodes(ctx)
 	if err != nil {

@@ -71,7 +71,7 @@ func Dial(c Config) (*Client, error) {
 	client := &Client{config: c, secure: secure}
 	for address := range strings.SplitSeq(c.Server, ",") {
 		address = strings.TrimSpace(address)
-		if _, _, err := net.SplitHostPort(address); err != nil {
+		if !isAddress(address) {
 			client.Close()
 			return nil, &Error{Code: messages.Code_CODE_INVALID, Text: fmt.Sprintf("%q is not the address of a scheduler", address), Hint: "write host:port, as in localhost:9000; several with commas between them"}
 		}
@@ -84,6 +84,16 @@ func Dial(c Config) (*Client, error) {
 	}
 	client.SynapseClient = api.NewSynapseClient(client)
 	return client, nil
+}
+
+// isAddress reports whether a text can be where a scheduler listens.
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil || port == "" {
+		return false
+	}
+	_, err = net.LookupPort("tcp", port)
+	return err == nil
 }
 
 // add makes a connection to one more scheduler.
@@ -146,7 +156,10 @@ func (c *Config) credentials() (credentials.TransportCredentials, error) {
 			return nil, fmt.Errorf("ca: there is no certificate in %s", c.CA)
 		}
 	}
-	if c.Cert != "" || c.Key != "" {
+	if (c.Cert == "") != (c.Key == "") {
+		return nil, errors.New("cert and key: one is given, and the other is not")
+	}
+	if c.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 		if err != nil {
 			return nil, fmt.Errorf("cert and key: %w", err)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -66,19 +67,24 @@ func (s *server) explain(caller context.Context, err error) error {
 // of a refusal says all by itself.
 var flagOf = map[string]string{
 	"request_id": "--request-id", "reason": "--reason", "deadline_ms": "--deadline", "ranks": "--rank",
+	"time_limit_ms": "--time-limit", "priority": "--priority", "labels": "--label", "tail_bytes": "--tail-bytes",
+	"tail_lines": "--tail", "owner": "--owner", "queue": "--queue", "name": "--name", "states": "--state",
+	"since_unix_ms": "--since", "until_unix_ms": "--until",
 	"job": "", "node": "", "previous": "", "spec.gang": "",
 }
 
-// textOf is an outcome without its hint. The field is named where it tells the user something.
+// textOf is an outcome without its hint, in the units of the command line. The field is named where it tells the user
+// something.
 func textOf(o *messages.Outcome) string {
-	field := o.GetField()
-	if flag, known := flagOf[field]; known {
+	field, text := o.GetField(), oneLine(jobfile.InUnits(o.GetField(), o.GetText()))
+	whole, _, _ := strings.Cut(field, "[") // of a list, the flag is of each entry
+	if flag, known := flagOf[whole]; known {
 		field = flag
 	}
-	if field == "" || strings.HasPrefix(o.GetText(), "there is no ") {
-		return oneLine(o.GetText())
+	if field == "" || strings.HasPrefix(text, "there is no ") {
+		return text
 	}
-	return oneLine(field + ": " + o.GetText())
+	return field + ": " + text
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

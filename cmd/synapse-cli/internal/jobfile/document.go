@@ -56,8 +56,28 @@ func documents(data []byte) ([]*yaml.Node, Problems) {
 		if w.problems != nil {
 			return nil, w.problems
 		}
-		roots = append(roots, doc.Content[0])
+		if roots = append(roots, listed(doc.Content[0])...); len(roots) > MaxDocuments {
+			return nil, Problems{say("submit the rest from another file", "has more than %d jobs", MaxDocuments)}
+		}
 	}
+}
+
+// listed are the jobs of a list, as `get jobs -o yaml` shows them; anything else is what it is.
+func listed(root *yaml.Node) []*yaml.Node {
+	var kind string
+	var items *yaml.Node
+	for i := 0; root.Kind == yaml.MappingNode && i+1 < len(root.Content); i += 2 {
+		switch value := root.Content[i+1]; root.Content[i].Value {
+		case "kind":
+			kind = value.Value
+		case "items":
+			items = value
+		}
+	}
+	if kind != "JobList" || items == nil || items.Kind != yaml.SequenceNode || len(items.Content) == 0 {
+		return []*yaml.Node{root}
+	}
+	return items.Content
 }
 
 // JSON escapes a slash, and writes a character beyond the first 65,536 as two

@@ -119,8 +119,11 @@ var digits = regexp.MustCompile(`[0-9]+`)
 // InUnits writes the numbers of a refusal as a file does: messages counts in
 // milliseconds and bytes.
 func InUnits(field, text string) string {
-	format := map[string]func(int64) string{"ms": FormatDuration, "bytes": FormatBytes, "cpu": FormatMilli}[field[strings.LastIndexByte(field, '_')+1:]]
-	if format == nil {
+	unit := field[strings.LastIndexByte(field, '_')+1:]
+	format := map[string]func(int64) string{
+		"ms": FormatDuration, "bytes": FormatBytes, "cpu": FormatMilli, "gpu": FormatMilli,
+	}[unit]
+	if format == nil || unit == "gpu" && !strings.Contains(text, ", outside ") { // else it says itself what it counts
 		return text
 	}
 	return digits.ReplaceAllStringFunc(text, func(s string) string {

@@ -208,6 +208,8 @@ func TestQuantities(t *testing.T) {
 		{ParseGPU, "8", 8000}, {ParseGPU, "0.5", 500}, {ParseGPU, "h100", -1},
 		{ParseDuration, "5m", 300_000}, {ParseDuration, "24h", 86_400_000}, {ParseDuration, "1h30m", 5_400_000}, {ParseDuration, "2d", 172_800_000},
 		{ParseDuration, "1.5s", 1500}, {ParseDuration, "250ms", 250}, {ParseDuration, "0", 0}, {ParseDuration, "0s", 0},
+		{ParseDuration, "2-0", 172_800_000}, {ParseDuration, "1-12:30", 131_400_000}, {ParseDuration, "1-02:03:04", 93_784_000},
+		{ParseDuration, "24:00:00", 86_400_000}, {ParseDuration, "30:00", -1}, {ParseDuration, "1-", -1}, {ParseDuration, "1-0:60", -1},
 		{ParseDuration, "60", -1}, {ParseDuration, "-5m", -1}, {ParseDuration, "5 m", -1}, {ParseDuration, "5min", -1}, {ParseDuration, "0.1ms", -1}, {ParseDuration, "", -1},
 		{ParseDuration, "9999999999d9999999999d", 9999999999 * 86_400_000 * 2}, {ParseDuration, strings.Repeat("9999999999d", 3000), -1},
 	} {

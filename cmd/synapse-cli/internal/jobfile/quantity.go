@@ -129,7 +129,10 @@ func ParseDuration(s string) (int64, error) {
 	if !spans.MatchString(s) {
 		hint := negative(s, "write 90s, 5m, 24h or 2d")
 		if _, err := strconv.ParseUint(s, 10, 32); err == nil {
-			hint = fmt.Sprintf("did you mean %ss?", s)
+			hint = fmt.Sprintf("write %[1]ss, or %[1]sm for minutes", s)
+		}
+		if m := short.FindStringSubmatch(s); m != nil {
+			hint = fmt.Sprintf("write 0:%s for minutes, as on Slurm, or %sh%sm", s, m[1], m[2])
 		}
 		return 0, say(hint, "%s is not a span of time", quote(s))
 	}
@@ -144,17 +147,22 @@ func ParseDuration(s string) (int64, error) {
 	return bounded(s, sum.Num())
 }
 
-// clock is how Slurm writes a time: 24:00:00, 2-12:00:00. Its 30 and its 30:00 are
-// left out: the first is minutes there and seconds elsewhere, the second both.
-var clock = regexp.MustCompile(`^(?:([0-9]{1,4})-)?([0-9]{1,5}):([0-5][0-9]):([0-5][0-9])$`)
+// clock is how Slurm writes a time: 24:00:00, 2-12:00:00, 2-12:30, 2-12. Its 30 and its 30:00 are left out: the first
+// is minutes there and seconds elsewhere, the second minutes there and hours elsewhere.
+var (
+	clock = regexp.MustCompile(
+		`^(?:([0-9]{1,4})-([0-9]{1,5})(?::([0-5]?[0-9]))?(?::([0-5]?[0-9]))?|()([0-9]{1,5}):([0-5]?[0-9]):([0-5]?[0-9]))$`)
+	short = regexp.MustCompile(`^([0-9]{1,5}):([0-5]?[0-9])$`)
+)
 
 func clocked(s string, m []string) (int64, error) {
 	ms := int64(0)
 	for i, unit := range []string{"d", "h", "m", "s"} {
-		if m[i+1] == "" {
+		text := m[i+1] + m[i+5] // one of the two ways it is written
+		if text == "" {
 			continue
 		}
-		n, err := strconv.ParseInt(m[i+1], 10, 64)
+		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			return 0, say("", "%s is not a span of time", quote(s))
 		}

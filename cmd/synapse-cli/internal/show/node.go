@@ -226,7 +226,7 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 	p.line("Withdrawn", strings.Join(n.GetLedger().GetWithdrawnGpus(), ", "))
 	if list := n.GetLedger().GetSlices(); len(list) > 0 {
 		p.section("Slices", "")
-		p.table(func(w io.Writer) error { return table(w, Style{}, sliceColumns, list) })
+		p.table(func(w io.Writer) error { return table(w, Style{Width: s.Width}, sliceColumns, list) })
 	}
 	return p.err
 }

@@ -87,4 +87,12 @@ func TestShownAsItIs(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
+	draining := &messages.NodeStatus{
+		Phase: "up", Closed: "drained by ops: new firmware", Ledger: &messages.LedgerReport{Slices: []*messages.SliceReport{{}}},
+		Record: &messages.NodeRecord{Drained: &messages.Deed{}, DrainDeadlineUnixMs: 7_201_000},
+	}
+	want := "drained by ops: new firmware; what runs there is moved in 2h"
+	if got := (node{draining, 1000}).remarks(); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }
