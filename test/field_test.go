@@ -1,4 +1,4 @@
-// This file owns the law that docs/field.md promises no test that there is not.
+// This file owns the law that no page promises a test that there is not.
 package test
 
 import (
@@ -19,21 +19,7 @@ func TestFieldPageIsTrue(t *testing.T) {
 	if !found {
 		t.Fatal("the page has no section")
 	}
-	tests := map[string]bool{}
-	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	err = filepath.WalkDir("..", func(path string, _ os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
-			tests[m[1]] = true
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tests := declaredTests(t)
 	named := 0
 	for _, m := range regexp.MustCompile("`([A-Za-z0-9-]+)`").FindAllStringSubmatch(tables, -1) {
 		name := m[1]
@@ -46,4 +32,47 @@ func TestFieldPageIsTrue(t *testing.T) {
 	if named < 80 {
 		t.Errorf("only %d names were found on the page", named)
 	}
+}
+
+// TestPagesNameTests looks up every test that a page names, with its package where that is named.
+func TestPagesNameTests(t *testing.T) {
+	tests := declaredTests(t)
+	for page, least := range map[string]int{
+		"README.md": 40, "../SECURITY.md": 30, "../docs/runtime.md": 60, "../docs/gpus.md": 0, "../docs/images.md": 0,
+	} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := regexp.MustCompile("`((?:[a-z]+\\.)?Test\\w+)`").FindAllStringSubmatch(string(text), -1)
+		for _, m := range named {
+			if !tests[m[1]] {
+				t.Errorf("%s names %s, which is no test", page, m[1])
+			}
+		}
+		if len(named) < least {
+			t.Errorf("only %d tests were found on %s", len(named), page)
+		}
+	}
+}
+
+// declaredTests are all tests of the tree, by their names and with their packages before them.
+func declaredTests(t *testing.T) map[string]bool {
+	t.Helper()
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir("..", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+			tests[m[1]], tests[filepath.Base(filepath.Dir(path))+"."+m[1]] = true, true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tests
 }
