@@ -11,9 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -63,7 +65,7 @@ var (
 	Strangers = ability("look into other users' processes (SYS_PTRACE)", tryStrangers)
 	// Slack is to say how late another thread may wake.
 	Slack = ability("set another thread's timer slack (SYS_NICE)", func() error { return capable(unix.CAP_SYS_NICE) })
-	// Networks is a network namespace with a name, as the tests of partitions make.
+	// Networks is a network namespace, as machines of tests have that can be cut off.
 	Networks = ability("make networks of its own", tryNetwork)
 	// Nesting is a user namespace: containers without root stand on it, and a chroot or an engine may forbid it.
 	Nesting = ability("make user namespaces", tryNesting)
@@ -125,8 +127,22 @@ func tryContainers() error {
 			err = fmt.Errorf("true ended with %d in one", exit.Code)
 		}
 	}
-	_, swept := carapace.GC(options.StateDir, cgroups)
-	return errors.Join(err, swept)
+	return errors.Join(err, Sweep(options.StateDir, cgroups))
+}
+
+// Sweep removes what containers left, and the groups above them, which stay as long as anybody on this machine makes one.
+func Sweep(stateDir string, cgroups carapace.Cgroups) error {
+	for tries := 0; ; tries++ {
+		_, err := carapace.GC(stateDir, cgroups)
+		left := slices.ContainsFunc(cgroups.Folders(), func(folder string) bool {
+			_, err := os.Stat(folder)
+			return err == nil
+		})
+		if err != nil || !left || tries > 500 {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 func tryCgroups() error {
@@ -156,23 +172,13 @@ func tryMount() error {
 	return unix.Unmount(folder, 0)
 }
 
-func tryNetwork() error {
-	if _, err := exec.LookPath("ip"); err != nil {
-		return err
-	}
-	name := fmt.Sprintf("able-%d", os.Getpid())
-	if text, err := exec.Command("ip", "netns", "add", name).CombinedOutput(); err != nil {
-		return fmt.Errorf("ip netns: %s", text)
-	}
-	if text, err := exec.Command("ip", "netns", "delete", name).CombinedOutput(); err != nil {
-		return fmt.Errorf("ip netns: %s", text)
-	}
-	return nil
-}
+func tryNetwork() error { return tryNamespace(syscall.CLONE_NEWNET) }
 
-func tryNesting() error {
+func tryNesting() error { return tryNamespace(syscall.CLONE_NEWUSER) }
+
+func tryNamespace(flag uintptr) error {
 	child := exec.Command("true")
-	child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
+	child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flag}
 	return child.Run()
 }
 

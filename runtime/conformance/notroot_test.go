@@ -31,7 +31,7 @@ func newNobody(t *testing.T) nobody {
 	if err := os.Chown(n.state, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	for folder := filepath.Dir(n.state); folder != "/tmp" && folder != "/"; folder = filepath.Dir(folder) {
+	for folder := filepath.Dir(n.state); folder != filepath.Clean(os.TempDir()) && folder != "/"; folder = filepath.Dir(folder) {
 		_ = os.Chmod(folder, 0o755)
 	}
 	_ = os.Chmod(filepath.Dir(n.binary), 0o755)

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/container"
 	"github.com/yi-json/synapse/runtime/private"
 	"github.com/yi-json/synapse/runtime/reach"
@@ -36,9 +37,7 @@ const asMachine = "SYNAPSE_TEST_MACHINE"
 // onAMachine runs a test on a machine of its own, with an outside that knows no way back but to the machine's address.
 func onAMachine(t *testing.T, test func(t *testing.T, o *outside)) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: an agent without root gives no private networks")
-	}
+	able.Need(t, able.Root, able.Networks) // else an agent gives no private networks
 	if os.Getenv(asMachine) == t.Name() {
 		test(t, newOutside(t))
 		return

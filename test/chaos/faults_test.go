@@ -108,14 +108,14 @@ func (w *world) freeze(ctx context.Context, s *service, down time.Duration) bool
 func (w *world) part(ctx context.Context, s step) bool {
 	done := true
 	for i := range 1 + s.more {
-		if err := w.networks[(s.target+i)%machines].cut(s.how); err != nil {
+		if err := w.networks[(s.target+i)%machines].Cut(s.oneWay); err != nil {
 			w.t.Errorf("cutting: %v", err)
 			done = false
 		}
 	}
 	wait(ctx, s.down)
 	for i := range 1 + s.more {
-		if err := w.networks[(s.target+i)%machines].mend(s.how); err != nil {
+		if err := w.networks[(s.target+i)%machines].Mend(s.oneWay); err != nil {
 			w.t.Errorf("mending: %v", err)
 		}
 	}

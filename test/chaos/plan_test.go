@@ -57,15 +57,15 @@ type step struct {
 	name   string
 	target int // of the schedulers or machines
 	down   time.Duration
-	more   int     // partitions: how many machines beside the target
-	how    cutting // partitions
-	crash  bool    // database: it dies, and is not told to end
+	more   int  // partitions: how many machines beside the target
+	oneWay bool // partitions: only what goes to the machine is lost
+	crash  bool // database: it dies, and is not told to end
 }
 
 func (s step) String() string {
 	text := fmt.Sprintf("%s %s #%d for %s", s.at.Round(time.Millisecond), s.name, s.target, s.down)
 	if s.name == partition {
-		text += fmt.Sprintf(" (and %d more, one-way: %t)", s.more, s.how == toMachine)
+		text += fmt.Sprintf(" (and %d more, one-way: %t)", s.more, s.oneWay)
 	}
 	return text
 }
@@ -173,7 +173,7 @@ func draw(random *rand.Rand, name string) step {
 			s.more = machines/2 - 1
 		}
 		if now(4) {
-			s.how = toMachine
+			s.oneWay = true
 		}
 	}
 	return s

@@ -19,6 +19,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/store/postgres/pgtest"
+	"github.com/yi-json/synapse/test/island"
 	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
@@ -44,10 +45,10 @@ type world struct {
 	heads      []*service
 	nodes      []*service
 	clients    []api.SynapseClient
-	networks   []*network // of the machines; none: all is on the loopback
-	tally      tally      // of the faults
-	ends       tally      // of attempts, by their cause
-	suspect    string     // the first job of which something is wrong
+	networks   []*island.Island // of the machines; none: all is on the loopback
+	tally      tally            // of the faults
+	ends       tally            // of attempts, by their cause
+	suspect    string           // the first job of which something is wrong
 	random     struct {
 		sync.Mutex
 		*rand.Rand
@@ -73,7 +74,7 @@ type service struct {
 	args []string
 	log  string
 	bin  string
-	at   *network // nil: ours
+	at   *island.Island // nil: ours
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd     // nil: none runs
@@ -114,7 +115,7 @@ func (s *service) start() (*exec.Cmd, error) {
 	defer log.Close()
 	program, args := s.bin, s.args
 	if s.at != nil {
-		program, args = s.at.within(program, args)
+		program, args = s.at.Within(program, args...)
 	}
 	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -212,9 +213,9 @@ func newWorld(t *testing.T, seed uint64) *world {
 		t.Fatalf("building the programs: %v\n%s", err, out)
 	}
 	w.store = database.Database(t)
-	var why string
-	if w.networks, why = newNetworks(t, machines); why != "" {
-		t.Logf("no machine is cut off in this run: %s", why)
+	var why error
+	if w.networks, why = newNetworks(t, machines); why != nil {
+		t.Logf("no machine is cut off in this run: %v", why)
 	}
 	var all []string
 	for i := range schedulers {
@@ -222,10 +223,10 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	for i := range machines {
 		id := fmt.Sprintf("n%d", i)
-		address, at := "127.0.0.1", (*network)(nil)
+		address, at := "127.0.0.1", (*island.Island)(nil)
 		if w.networks != nil {
 			at = w.networks[i]
-			address = at.machine
+			address = at.Machine
 		}
 		w.nodes = append(w.nodes, w.service(id, "synapse-node", at, "--join", strings.Join(all, ","), "--data-dir", filepath.Join(dir, id), "--id", id,
 			"--topology", fmt.Sprintf("zone=a,rack=r%d", i%2), "--gpus", strconv.Itoa(gpusEach), "--cpus", "64", "--memory", "512Gi",
@@ -264,7 +265,7 @@ func (w *world) head(i int) string {
 	file := filepath.Join(w.dir, name+".address")
 	ours := "127.0.0.1"
 	if w.networks != nil {
-		ours = w.networks[0].address // every machine reaches it through its own cable
+		ours = w.networks[0].Address // every machine reaches it through its own cable
 	}
 	args := []string{"--store", w.store, "--levels", "zone,rack", "--listen-file", file, "--listen", ours + ":0"}
 	s := w.service(name, headProgram(i), nil, args...)
@@ -291,7 +292,7 @@ func (w *world) head(i int) string {
 	}
 }
 
-func (w *world) service(name, program string, at *network, args ...string) *service {
+func (w *world) service(name, program string, at *island.Island, args ...string) *service {
 	s := &service{name: name, args: args, at: at, bin: filepath.Join(w.dir, "bin", program), log: filepath.Join(w.dir, name+".log"), over: make(chan struct{})}
 	go s.run()
 	w.t.Cleanup(s.end)

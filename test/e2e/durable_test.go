@@ -93,7 +93,7 @@ next:
 // into the write-ahead log, the log to the disk, and only then the answer to the
 // client.
 func TestFsyncBeforeReply(t *testing.T) {
-	c := newCluster(t)
+	c := newClusterHere(t)
 	if !healthy(c) {
 		t.Fatal("a job was refused")
 	}
@@ -132,7 +132,7 @@ func TestFsyncBeforeReply(t *testing.T) {
 // makes one job.
 func TestNoAnswerWithoutDisk(t *testing.T) {
 	disk := newDisk(t)
-	c := newCluster(t, "--data-dir", filepath.Join(disk.mounted, "data"))
+	c := newClusterHere(t, "--data-dir", filepath.Join(disk.mounted, "data"))
 	if !healthy(c) {
 		t.Fatal("a job was refused")
 	}
@@ -214,7 +214,7 @@ func (d *disk) thaw() { _ = exec.Command("fsfreeze", "-u", d.mounted).Run() }
 // TestExitOutlivesAgent: a member exits while nobody can take its exit code, and
 // its agent is killed. The code that users see in the end is the one.
 func TestExitOutlivesAgent(t *testing.T) {
-	c := newCluster(t)
+	c := newClusterHere(t)
 	n := c.node("n1", "r1")
 	go7 := filepath.Join(t.TempDir(), "go")
 	if err := os.Chmod(filepath.Dir(go7), 0o777); err != nil {

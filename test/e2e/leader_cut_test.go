@@ -53,8 +53,8 @@ func TestLeaderCutOff(t *testing.T) {
 	i := newIsland(t)
 	c := emptyCouncil(t)
 	ours := c.store
-	c.members[0].address, c.store = i.machine+":0", c.relay(t, i.address)
-	c.members[0].process = launch(t, "scheduler-0", i.ip, append([]string{"netns", "exec", i.name, filepath.Join(bin, "synapse-scheduler")}, c.seatArgs(0)...)...)
+	c.members[0].address, c.store = i.Machine+":0", c.relay(t, i.Address)
+	c.members[0].process = i.launch("scheduler-0", "synapse-scheduler", c.seatArgs(0)...)
 	c.await(0)
 	if leads, _ := c.leader(10 * time.Second); leads != 0 {
 		t.Fatal("nobody else is there, and the first does not lead")

@@ -65,6 +65,7 @@ func newCouncil(t *testing.T) *council {
 // emptyCouncil has a database and nobody on it yet.
 func emptyCouncil(t *testing.T) *council {
 	t.Helper()
+	everywhere(t)
 	t.Parallel()
 	database := pgtest.Start(t)
 	dir, err := os.MkdirTemp("", "synapse-e2e-council-")

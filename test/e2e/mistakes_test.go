@@ -45,6 +45,7 @@ var mistakes = []struct {
 // end; no machine is closed or left out for it, and a stranger's jobs start as if
 // they were not there.
 func TestHundredMistakes(t *testing.T) {
+	everywhere(t)
 	t.Parallel()
 	for _, driver := range []string{"process", "carapace", "oci"} {
 		t.Run(driver, func(t *testing.T) {

@@ -18,86 +18,62 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/test/island"
 )
 
 // This file owns machines that are cut off: for a moment, for long, for ever.
 
-// island is a machine's own network, with one cable to ours.
-type island struct {
-	t                   *testing.T
-	name, cable, theirs string // the namespace, and the cable's two ends
-	address, machine    string // ours and the machine's
-	ip                  string // the program
+// cutoff is a machine's own network, with one cable to ours.
+type cutoff struct {
+	*island.Island
+	t *testing.T
 }
 
 var islands atomic.Int32
 
-// newIsland makes a network namespace and a pair of devices into it, and takes
-// both away again. Their names and addresses have the test process's id in them.
-func newIsland(t *testing.T) *island {
+// newIsland makes a network with one cable to ours, and takes it away at the test's end.
+func newIsland(t *testing.T) cutoff {
 	t.Helper()
-	able.Need(t, able.Networks)
-	ip, err := exec.LookPath("ip")
+	able.Need(t, able.Networks, able.Program("ip"), able.Program("nsenter"))
+	i, err := island.New(int(islands.Add(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, pid := int(islands.Add(1)), os.Getpid()
-	i := &island{t: t, ip: ip, name: fmt.Sprintf("syn-%d-%d", pid, n), cable: fmt.Sprintf("sy%d-%d", pid, n), theirs: fmt.Sprintf("sz%d-%d", pid, n)}
-	net := fmt.Sprintf("198.%d.%d.", 18+pid>>8&1, pid&255) // of what is set aside for tests of networks
-	i.address, i.machine = net+strconv.Itoa(4*n+1), net+strconv.Itoa(4*n+2)
-	if out, err := exec.Command(ip, "netns", "add", i.name).CombinedOutput(); err != nil {
-		t.Fatalf("%s", out)
-	}
-	t.Cleanup(func() {
-		// Tasks that still run there keep it; the cable goes at once.
-		_ = exec.Command(ip, "link", "del", i.cable).Run()
-		if out, err := exec.Command(ip, "netns", "del", i.name).CombinedOutput(); err != nil {
-			t.Errorf("the namespace %s is left: %s", i.name, out)
-		}
-	})
-	i.do("link", "add", i.cable, "type", "veth", "peer", "name", i.theirs, "netns", i.name)
-	i.do("addr", "add", i.address+"/30", "dev", i.cable)
-	i.do("link", "set", i.cable, "up")
-	i.there("addr", "add", i.machine+"/30", "dev", i.theirs)
-	i.there("link", "set", i.theirs, "up")
-	i.there("link", "set", "lo", "up")
-	return i
+	t.Cleanup(i.Close)
+	return cutoff{i, t}
 }
 
-func (i *island) do(args ...string) {
+func (i cutoff) cut() {
 	i.t.Helper()
-	if out, err := exec.Command(i.ip, args...).CombinedOutput(); err != nil {
-		i.t.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
+	if err := i.Cut(false); err != nil {
+		i.t.Fatal(err)
 	}
 }
 
-func (i *island) there(args ...string) {
+func (i cutoff) heal() {
 	i.t.Helper()
-	i.do(append([]string{"-n", i.name}, args...)...)
-}
-
-// cut loses every packet between the two, silently: each side sends to a device
-// that is not there. Nobody is told, as when a switch dies.
-func (i *island) cut() {
-	i.t.Helper()
-	const nobody = "02:00:00:00:00:fe"
-	i.do("neigh", "replace", i.machine, "lladdr", nobody, "dev", i.cable, "nud", "permanent")
-	i.there("neigh", "replace", i.address, "lladdr", nobody, "dev", i.theirs, "nud", "permanent")
-}
-
-func (i *island) heal() {
-	i.t.Helper()
-	i.do("neigh", "del", i.machine, "dev", i.cable)
-	i.there("neigh", "del", i.address, "dev", i.theirs)
+	if err := i.Mend(false); err != nil {
+		i.t.Fatal(err)
+	}
 }
 
 // node starts a machine's agent on the island, and waits until it has joined.
-func (i *island) node(c *cluster, id, rack string) *process {
+func (i cutoff) node(c *cluster, id, rack string) *process {
 	i.t.Helper()
-	args := append([]string{"netns", "exec", i.name, filepath.Join(bin, "synapse-node")}, c.agentArgs(id, rack, "--address", i.machine)...)
-	p := launch(i.t, id, i.ip, args...)
+	p := i.launch(id, "synapse-node", c.agentArgs(id, rack, "--address", i.Machine)...)
 	p.says(i.t, "Success! Master says: Welcome to Synapse", 15*time.Second)
 	return p
+}
+
+// launch starts one of the programs there.
+func (i cutoff) launch(name, program string, args ...string) *process {
+	i.t.Helper()
+	nsenter, args := i.Within(filepath.Join(bin, program), args...)
+	path, err := exec.LookPath(nsenter)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return launch(i.t, name, path, args...)
 }
 
 // diary is a gang whose members each write down the process that they are, under
@@ -167,7 +143,7 @@ func pulse(t *testing.T, n *process) {
 // and nothing was started twice.
 func TestShortPartition(t *testing.T) {
 	i := newIsland(t)
-	c := newCluster(t, "--listen", i.address+":0")
+	c := newClusterHere(t, "--listen", i.Address+":0")
 	n := i.node(c, "n1", "r1")
 	c.node("n2", "r1")
 	d, spec := newDiary(t, 2, 8)
@@ -194,7 +170,7 @@ func TestShortPartition(t *testing.T) {
 // reached, says who still owes evidence, and the rest is stopped on return.
 func TestLongPartition(t *testing.T) {
 	i := newIsland(t)
-	c := newCluster(t, "--listen", i.address+":0")
+	c := newClusterHere(t, "--listen", i.Address+":0")
 	n := i.node(c, "n1", "r1")
 	c.node("n2", "r1")
 	d, spec := newDiary(t, 2, 8)
@@ -239,7 +215,7 @@ func TestLongPartition(t *testing.T) {
 // that was wrong, what ran there is stopped all the same.
 func TestPartitionForEver(t *testing.T) {
 	i := newIsland(t)
-	c := newCluster(t, "--listen", i.address+":0")
+	c := newClusterHere(t, "--listen", i.Address+":0")
 	i.node(c, "n1", "r1")
 	d, spec := newDiary(t, 1, 8) // grace 2 s
 	id := c.submit(spec)
@@ -277,7 +253,7 @@ func TestPartitionForEver(t *testing.T) {
 // asked again and again.
 func TestFullDisk(t *testing.T) {
 	able.Need(t, able.Mounts)
-	c := newCluster(t)
+	c := newClusterHere(t)
 	folder := filepath.Join(c.dir, "a") // its name comes first, and so does it where all else is equal
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)

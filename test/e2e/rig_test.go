@@ -28,6 +28,8 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/runtime/carapace"
 )
 
 // This file owns the rig: the programs, their processes, and the client.
@@ -64,7 +66,14 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "building the commands:", err)
 		return 1
 	}
-	return m.Run()
+	code := m.Run()
+	if able.Containers.Lacks() == nil { // then agents have left the groups that all of them share
+		if err := able.Sweep(filepath.Join(folder, "none"), carapace.Cgroups{}); err != nil {
+			fmt.Fprintln(os.Stderr, "what containers left:", err)
+			return 1
+		}
+	}
+	return code
 }
 
 // process is one of the cluster's, with all that it said.
@@ -187,8 +196,23 @@ type cluster struct {
 	program   string // the scheduler's; empty: as it is shipped
 }
 
-// newCluster starts a scheduler.
+// newCluster starts a scheduler, for what is the same on every machine.
 func newCluster(t *testing.T, more ...string) *cluster {
+	t.Helper()
+	everywhere(t)
+	return newClusterHere(t, more...)
+}
+
+// everywhere leaves a test out of short runs: what it shows does not depend on what the machine lets it do.
+func everywhere(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: the same on every machine")
+	}
+}
+
+// newClusterHere starts a scheduler, for what depends on the machine.
+func newClusterHere(t *testing.T, more ...string) *cluster {
 	t.Helper()
 	t.Parallel()
 	return newClusterOf(t, "", more...)

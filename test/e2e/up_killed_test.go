@@ -21,16 +21,17 @@ func TestUpKilled(t *testing.T) {
 	l := up(t, "--nodes", "2", "--data-dir", filepath.Join(t.TempDir(), "cluster"))
 	l.ready(2, 16, 1)
 	dir := filepath.Dir(l.settings())
-	t.Cleanup(func() { killAll(dir) })
+	t.Cleanup(func() { cleaned(t, dir) })
 	mark := filepath.Join(t.TempDir(), "mark")
 	l.await(l.order(fmt.Sprintf("(setsid sleep 600.%d &); sh -c 'sleep 600; :' %s", os.Getpid(), mark), "-n", "2", "--gpu", "8"), "running", 15*time.Second)
 
 	// An editor has the directory's name among its words too, and is nobody's task.
 	stranger := exec.Command("sh", "-c", "sleep 600; :", dir+"/node-1/launcher")
+	stranger.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := stranger.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = stranger.Process.Kill(); _ = stranger.Wait() }()
+	defer func() { _ = syscall.Kill(-stranger.Process.Pid, syscall.SIGKILL); _ = stranger.Wait() }()
 
 	again := l.command(filepath.Join(bin, "synapse-cli"), "up", "--clean", "--data-dir", dir)
 	ask(t, again).wants(t, 4, "", "a cluster runs here already")
@@ -50,6 +51,13 @@ func TestUpKilled(t *testing.T) {
 	}
 }
 
+// cleaned ends what a test leaves of a cluster, by the command for that.
+func cleaned(t *testing.T, dir string) {
+	if out, err := exec.Command(filepath.Join(bin, "synapse-cli"), "up", "--clean", "--data-dir", dir).CombinedOutput(); err != nil {
+		t.Errorf("up --clean: %v: %s", err, out)
+	}
+}
+
 // TestUpKilledAndAgain: the next cluster in the directory ends what is left, and
 // goes on with the jobs.
 func TestUpKilledAndAgain(t *testing.T) {
@@ -58,7 +66,7 @@ func TestUpKilledAndAgain(t *testing.T) {
 	l.ready(1, 8, 1)
 	id := l.order("exec sleep 600", "--gpu", "8")
 	l.await(id, "running", 15*time.Second)
-	t.Cleanup(func() { killAll(dir) })
+	t.Cleanup(func() { cleaned(t, dir) })
 	l.kill()
 	next := upAgain(t, "--nodes", "1", "--data-dir", dir)
 	next.ready(1, 8, 1)

@@ -114,12 +114,16 @@ func (l *local) ready(nodes, gpus, racks int) {
 // settings is the file that `up` offers to the commands that follow.
 func (l *local) settings() string {
 	l.t.Helper()
-	_, rest, _ := strings.Cut(l.errors.String(), "synapse-cli: export SYNAPSE_CONFIG=")
-	path, _, whole := strings.Cut(rest, "\n")
-	if !whole {
-		l.t.Fatalf("up names no settings:\n%s", l.errors)
+	// It comes before the line that says ready, by another pipe.
+	for limit := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		_, rest, _ := strings.Cut(l.errors.String(), "synapse-cli: export SYNAPSE_CONFIG=")
+		if path, _, whole := strings.Cut(rest, "\n"); whole {
+			return path
+		}
+		if time.Now().After(limit) {
+			l.t.Fatalf("up names no settings:\n%s", l.errors)
+		}
 	}
-	return path
 }
 
 // part is the pid of one of the cluster's processes, by what its command line has.
