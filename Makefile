@@ -14,7 +14,7 @@ REWRITE  ?=
 FUZZTIME ?= 20s
 # SMOKE=1 runs every benchmark once, to see that it still works; its figures mean nothing.
 SMOKE ?=
-# Which packages `make test` tests, and in which places `make places` does.
+# Which packages `make test` and `make race` test, and in which places `make places` does.
 PACKAGES ?= ./...
 PLACE    ?=
 SHORT    ?=
@@ -29,7 +29,7 @@ export CGO_ENABLED = 0
 SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build programs run test world places race lint proto protocheck verify sim scenario fuzz chaos mutants cover bench clean
+.PHONY: help setup build programs run installed test world places race lint proto protocheck verify sim scenario fuzz chaos mutants cover bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,22 +48,25 @@ run: programs ## show a real cluster on this machine: submit, run, watch, break,
 	@$(GO) build -o bin/synapse-allreduce ./examples/allreduce
 	@examples/tour.sh bin
 
-# PACKAGES narrows it. What was skipped is summed up at the end, by name and with what the machine lacks.
-test: ## run every test that small packages are enough for, the simulator's seeds among them (within 6 minutes on 2 cores)
+installed:
 	@tools/ensure.sh postgresql busybox ip strace runc crun
-	@$(GO) test -json $(PACKAGES) | $(GO) -C tools run ./testrun
+
+# PACKAGES narrows it. What was skipped is summed up at the end, by name and with what the machine lacks; what is left on
+# the machine afterwards is a failure.
+test: installed ## run every test that small packages are enough for, the simulator's seeds among them (within 6 minutes on 2 cores)
+	@$(GO) -C tools run ./testrun .. $(GO) test -json $(PACKAGES)
 
 world: ## run the tests with big third parties, as PyTorch (NAME=x one of them)
 	@tools/ensure.sh torch
-	@$(GO) test -json -count=1 -tags world -timeout 20m $(if $(NAME),-run '$(NAME)') ./test/world | $(GO) -C tools run ./testrun
+	@$(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -tags world -timeout 20m $(if $(NAME),-run '$(NAME)') ./test/world
 
 places: ## run README's two commands in a fresh Debian, with a container engine's rights, as a user, and here (as root; PLACE=user one, SHORT=1 less)
 	@tools/places.sh $(if $(SHORT),--short) $(PLACE)
 
-race: ## run the short tests under the race detector (needs a C compiler)
+race: ## run the short tests under the race detector (PACKAGES=… some; needs a C compiler)
 	@command -v $$($(GO) env CC) >/dev/null || { \
 		echo "make race: the race detector needs a C compiler, and '$$($(GO) env CC)' is not there (Debian: apt-get install gcc libc6-dev)" >&2; exit 1; }
-	CGO_ENABLED=1 $(GO) test -race -short ./...
+	CGO_ENABLED=1 $(GO) test -race -short $(PACKAGES)
 
 # `go tool -n` prints where in Go's cache the linter lies, and builds it first if need be.
 lint: ## check formatting, go vet and staticcheck, here and in tools/

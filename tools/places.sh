@@ -2,7 +2,8 @@
 # Runs the README's two commands, `make run` and `make test`, from a clean clone on machines of several kinds, all made of this
 # one: a fresh Debian root, root with no more than a container engine leaves it, a user without rights, and the machine as it
 # is. What works in one place only is what a newcomer meets first elsewhere. With --short only the packages that need rights
-# are tested. Everything lives in one folder and in mount namespaces of its own, and is gone at the end.
+# are tested, by their short tests, and not here, which is what make test does. Everything lives in one folder and in mount
+# namespaces of its own, and is gone at the end; a place fails that leaves something.
 #
 #   tools/places.sh [--short] [chroot|engine|user|here]...
 set -euo pipefail
@@ -25,11 +26,13 @@ for word in "$@"; do
 		;;
 	esac
 done
-((${#places[@]})) || places=(chroot engine user here)
+((${#places[@]})) || places=(chroot engine user)
+((short || $# > 0)) || places+=(here)
 
-# in_namespace PLACE … is this script again, in a mount namespace of its own: the mounts go with it.
+# The rest of this script begins twice: as it was called, and once for each place in a mount namespace of its own, whose
+# mounts go with it.
 if [[ ${PLACES_INSIDE:-} ]]; then
-	folder=$PLACES_FOLDER command=$PLACES_COMMAND
+	folder=$PLACES_FOLDER
 else
 	if [[ $(id -u) != 0 && "${places[*]}" != here ]]; then
 		echo "make places needs root to make the places; PLACE=here tests this machine as it is" >&2
@@ -38,19 +41,82 @@ else
 	folder=$(mktemp -d "${TMPDIR:-/tmp}/synapse-places-XXXXXX")
 	chmod 755 "$folder"
 	trap 'rm -rf --one-file-system "$folder"' EXIT
-	command='make run && make test'
-	((short == 0)) || command='make test PACKAGES="./runtime/... ./cmd/... ./test/e2e"'
 	git clone -q . "$folder/clone"
 fi
 
+command='make run && make test'
+# The packages that need rights, and of their tests those whose answer may differ from place to place.
+((${PLACES_SHORT:-0} == 0)) || command='make test PACKAGES="-short ./runtime/... ./cmd/carapace ./cmd/synapse-node ./test/e2e"'
 modules=$(go env GOMODCACHE)
 built=$(go env GOCACHE)
 goroot=$(go env GOROOT)
+# No place takes a test's result over from another.
+[[ ${PLACES_INSIDE:-} ]] || GOFLAGS="$(go env GOFLAGS) -count=1"
+export GOFLAGS
 
 # keep copies the clone for one place, so that none finds what another built.
 keep() { cp -a "$folder/clone" "$folder/$1"; }
 
-in_here() { (cd "$folder/here" && bash -c "$command"); }
+# seen ROOT prints what a place may not keep: mounts, networks, control groups without a process, and files where programs
+# put what they own. On the machine as it is others do so too, and our names are looked for.
+seen() {
+	local root=$1 group names=(-name '*')
+	[[ $PLACES_INSIDE != here ]] || names=(-name 'synapse*' -o -name 'carapace*' -o -name 'Test*' -o -name 'syn[0-9]*')
+	{
+		findmnt -rno TARGET
+		find "$root"/{tmp,var/tmp,var/lib,srv,dev/shm} -mindepth 1 -maxdepth 1 \( "${names[@]}" \)
+		find "$root/run" -mindepth 1 -maxdepth 2 \( -path '*/netns/*' -o -name 'synapse*' -o -name 'carapace*' \)
+		find /sys/fs/cgroup -mindepth 2 -type d | while read -r group; do
+			[[ $(cat "$group/cgroup.procs" 2>/dev/null || echo gone) ]] || stat -c '%n %i' "$group"
+		done | grep -v '/synapse [0-9]*$' # which an idle agent beside the tests may keep
+	} 2>/dev/null | sort
+}
+
+# leaves_nothing ROOT COMMAND… runs a command and sees that nothing is left of it: nothing new is there for ten seconds.
+leaves_nothing() {
+	local root=$1 before left began
+	shift
+	before=$(seen "$root")
+	"$@" || return 1
+	began=$SECONDS
+	left=$(comm -13 <(echo "$before") <(seen "$root"))
+	while [[ $left ]]; do
+		((SECONDS - began < 10)) || { printf 'left behind:\n%s\n' "$left" >&2; return 1; }
+		sleep 0.5
+		left=$(comm -12 <(echo "$left") <(seen "$root"))
+	done
+}
+
+# here: the machine as it is.
+in_here() {
+	cd "$folder/here"
+	make installed
+	leaves_nothing '' bash -c "$command"
+}
+
+# view PLACE COVER… gives a place a /tmp and its like of its own, covers what else it shall not see, and has its clone lie
+# where this tree lies: what is compiled for one place serves all. What is needed of the covered is shown again.
+view() {
+	local place=$1 cover path
+	shift
+	mount --bind "$folder" /mnt # from where all is reached that is covered
+	mkdir -p /mnt/shown/{modules,built,go}
+	mount --bind "$modules" /mnt/shown/modules
+	mount --bind "$built" /mnt/shown/built
+	mount --bind "$goroot" /mnt/shown/go
+	for cover in /tmp /var/tmp /dev/shm "$@"; do
+		mkdir -p "/mnt/$place-view$cover"
+		mount --bind "/mnt/$place-view$cover" "$cover"
+	done
+	chmod 1777 /tmp /var/tmp /dev/shm
+	for path in "$modules modules" "$built built" "$goroot go"; do
+		mkdir -p "${path% *}"
+		mount --bind "/mnt/shown/${path##* }" "${path% *}"
+	done
+	mkdir -p "$PWD"
+	mount --bind "/mnt/$place" "$PWD"
+	cd "$PWD"
+}
 
 # engine: the rights of an engine's container, cgroups that can only be read, and only the devices that are always there.
 in_engine() {
@@ -65,32 +131,46 @@ in_engine() {
 		mount --bind "/dev/$name" "$dev/$name"
 	done
 	mkdir "$dev/shm" "$dev/pts"
-	mount -t tmpfs -o mode=1777 shm "$dev/shm"
 	mount --rbind /dev/pts "$dev/pts"
 	ln -s pts/ptmx "$dev/ptmx"
 	ln -s /proc/self/fd "$dev/fd"
 	for name in stdin stdout stderr; do ln -s "/proc/self/fd/$(case $name in stdin) echo 0 ;; stdout) echo 1 ;; *) echo 2 ;; esac)" "$dev/$name"; done
 	mount --rbind "$dev" /dev
-	cd "$folder/engine"
-	exec setpriv --bounding-set "-all,+${engine_rights//,/,+}" --inh-caps=-all bash -c "$command"
+	view engine
+	umount -R -l /mnt
+	make installed
+	leaves_nothing '' setpriv --bounding-set "-all,+${engine_rights//,/,+}" --inh-caps=-all bash -c "$command"
+}
+
+# closed prints the first directory above a path that other users may not pass through.
+closed() {
+	local at='' part parts
+	IFS=/ read -ra parts <<<"$(dirname "${1#/}")"
+	for part in "${parts[@]}"; do
+		at+=/$part
+		[[ $(stat -c %A "$at") == *[xt] ]] || { echo "$at"; return; }
+	done
 }
 
 # user: somebody with a name and a home, and nothing else.
 in_user() {
-	local home=$folder/home
-	mkdir -p "$home/modules" "$home/.cache"
+	local home=/home/newcomer path covers=(/home)
 	cp /etc/passwd "$folder/passwd"
 	echo "newcomer:x:$user_id:$user_id::$home:/bin/bash" >>"$folder/passwd"
 	mount --bind "$folder/passwd" /etc/passwd
-	mount --bind "$modules" "$home/modules"
-	# What is compiled already is taken over by links; what is new is the user's own.
-	cp -al "$built" "$home/.cache/go-build" 2>/dev/null || mkdir -p "$home/.cache/go-build"
-	find "$home/.cache" -type d -exec chown "$user_id:$user_id" {} + # Not the files: a link's owner is the original's.
-	chown -R "$user_id:$user_id" "$folder/user"
-	chown "$user_id:$user_id" "$home"
-	cd "$folder/user"
-	exec setpriv --reuid "$user_id" --regid "$user_id" --clear-groups --inh-caps=-all --bounding-set=-all \
-		env HOME="$home" USER=newcomer LOGNAME=newcomer GOMODCACHE="$home/modules" GOCACHE="$home/.cache/go-build" \
+	for path in "$PWD" "$modules" "$built" "$goroot"; do
+		path=$(closed "$path")
+		[[ -z $path || $path == /tmp* || $path == /home* || " ${covers[*]} " == *" $path "* ]] || covers+=("$path")
+	done
+	view user "${covers[@]}"
+	mkdir -p "$home/.cache/go-build" /mnt/{above,work}
+	# What is compiled already is there to read, and what is new is the user's own. Without overlays all is compiled.
+	mount -t overlay -o lowerdir=/mnt/shown/built,upperdir=/mnt/above,workdir=/mnt/work built "$home/.cache/go-build" || true
+	chown "$user_id:$user_id" "$home" "$home/.cache" "$home/.cache/go-build" "$home"/.cache/go-build/*
+	chown -R "$user_id:$user_id" "$PWD"
+	umount -R -l /mnt
+	leaves_nothing '' setpriv --reuid "$user_id" --regid "$user_id" --clear-groups --inh-caps=-all --bounding-set=-all \
+		env HOME="$home" USER=newcomer LOGNAME=newcomer GOMODCACHE="$modules" GOCACHE="$home/.cache/go-build" \
 		XDG_CACHE_HOME="$home/.cache" PATH="$goroot/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" bash -c "$command"
 }
 
@@ -101,13 +181,19 @@ in_chroot() {
 	for place in proc sys dev; do
 		mount --rbind "/$place" "$root/$place"
 	done
+	mount -t tmpfs -o mode=1777 shm "$root/dev/shm"
 	for place in "$goroot" "$modules" "$built"; do
 		mkdir -p "$root$place"
 		mount --bind "$place" "$root$place"
 	done
-	mv "$folder/chroot" "$root/src"
-	exec chroot "$root" env -i HOME=/root PATH="$goroot/bin:/usr/sbin:/usr/bin:/sbin:/bin" GOMODCACHE="$modules" GOCACHE="$built" \
-		GOFLAGS="$(go env GOFLAGS)" GOPROXY="$(go env GOPROXY)" bash -c "cd /src && $command"
+	mkdir -p "$root$PWD"
+	mount --bind "$folder/chroot" "$root$PWD"
+	there() {
+		chroot "$root" env -i HOME=/root PATH="$goroot/bin:/usr/sbin:/usr/bin:/sbin:/bin" GOMODCACHE="$modules" GOCACHE="$built" \
+			GOFLAGS="$GOFLAGS" GOPROXY="$(go env GOPROXY)" bash -c "cd '$PWD' && $1"
+	}
+	there 'make installed'
+	leaves_nothing "$root" there "$command"
 }
 
 # bootstrap makes the fresh root out of this machine's own sources of packages.
@@ -129,17 +215,17 @@ bootstrap() {
 
 if [[ ${PLACES_INSIDE:-} ]]; then
 	"in_$PLACES_INSIDE"
+	exit
 fi
 failed=()
 for place in "${places[@]}"; do
 	printf '\n== %s\n' "$place"
 	keep "$place"
 	began=$SECONDS ok=1
-	case $place in
-	here) in_here || ok=0 ;;
-	chroot) bootstrap || ok=0 ;;&
-	*) ((ok == 0)) || PLACES_INSIDE=$place PLACES_FOLDER=$folder PLACES_COMMAND=$command unshare --mount --propagation private "$PWD/tools/places.sh" "$place" || ok=0 ;;
-	esac
+	apart=(unshare --mount --propagation private)
+	[[ $place != here ]] || apart=()
+	[[ $place != chroot ]] || bootstrap || ok=0
+	((ok == 0)) || PLACES_INSIDE=$place PLACES_FOLDER=$folder PLACES_SHORT=$short "${apart[@]}" "$PWD/tools/places.sh" "$place" || ok=0
 	((ok)) || failed+=("$place")
 	printf '== %s: %s after %ss\n' "$place" "$( ((ok)) && echo green || echo FAILED)" "$((SECONDS - began))"
 done

@@ -1,7 +1,7 @@
-// Command testrun reads what `go test -json` says and writes what a person wants of it: a line for each package, all that a
-// failed test said, and at the end every test that was skipped, by name and with its reason. `go test` alone is silent about
-// those, and a suite that skips what it cannot do here would look as green as one that did it. It fails if a test failed, and
-// if none ran.
+// Command testrun runs `go test -json …` in a directory and writes what a person wants of it: a line for each package, all
+// that a failed test said, and at the end every test that was skipped, by name and with its reason. `go test` alone is
+// silent about those, and a suite that skips what it cannot do here would look as green as one that did it. It fails if a
+// test failed, if none ran, and if the tests left something on the machine.
 package main
 
 import (
@@ -10,19 +10,38 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 )
 
 func main() {
-	run := newRun(os.Stdout)
-	if err := run.read(os.Stdin); err != nil {
+	if len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "testrun DIRECTORY go test -json …")
+		os.Exit(2)
+	}
+	ok, err := tested(os.Args[1], os.Args[2:])
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "testrun:", err)
+	}
+	if !ok {
 		os.Exit(1)
 	}
-	if !run.sum() {
-		os.Exit(1)
+}
+
+// tested runs a command and reports whether all is well.
+func tested(dir string, command []string) (bool, error) {
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // who interrupts the tests wants to see how far they got
+	l, err := newLeavings()
+	if err != nil {
+		return false, err
 	}
+	r := newRun(os.Stdout)
+	if err := l.run(dir, command, r.read); err != nil {
+		return false, err
+	}
+	r.left = l.left()
+	return r.sum(), nil
 }
 
 // event is one of `go test -json`, or of the build before it.
@@ -40,6 +59,7 @@ type run struct {
 	skipped []skip
 	passed  int
 	failed  []string
+	left    []string // on the machine
 }
 
 type skip struct {
@@ -147,6 +167,9 @@ func reasonIn(said []string) string {
 
 // sum writes what was skipped and the numbers, and reports whether all is well.
 func (r *run) sum() bool {
+	short := len(r.skipped)
+	r.skipped = slices.DeleteFunc(r.skipped, func(s skip) bool { return strings.HasPrefix(s.reason, "-short") })
+	short -= len(r.skipped)
 	if len(r.skipped) > 0 {
 		fmt.Fprintln(r.out, "\nskipped:")
 	}
@@ -159,12 +182,26 @@ func (r *run) sum() bool {
 	for _, name := range r.failed {
 		fmt.Fprintf(r.out, "  %s\n", name)
 	}
-	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, len(r.failed), len(r.skipped))
+	if len(r.left) > 0 {
+		fmt.Fprintln(r.out, "\nleft on this machine:")
+	}
+	for _, name := range r.left {
+		fmt.Fprintf(r.out, "  %s\n", name)
+	}
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped%s\n", r.passed, len(r.failed), len(r.skipped), leftOut(short))
 	if r.passed == 0 && len(r.failed) == 0 {
 		fmt.Fprintln(r.out, "testrun: no test ran")
 		return false
 	}
-	return len(r.failed) == 0
+	return len(r.failed)+len(r.left) == 0
+}
+
+// leftOut says how many tests were left out because they were asked to be few: nobody wants their names.
+func leftOut(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d left out by -short", n)
 }
 
 // shortOf is a package's path behind its host, owner and repository.

@@ -32,6 +32,15 @@ func TestSkipsAreNamed(t *testing.T) {
 	}
 }
 
+func TestLeftOutAreCounted(t *testing.T) {
+	text, ok := read(t,
+		`{"Action":"output","Package":"x","Test":"TestA","Output":"    x_test.go:12: -short: too long\n"}`,
+		`{"Action":"skip","Package":"x","Test":"TestA"}`, `{"Action":"pass","Package":"x","Test":"TestB"}`)
+	if want := "1 passed, 0 failed, 0 skipped, 1 left out by -short\n"; !ok || text != want {
+		t.Errorf("%v, %q", ok, text)
+	}
+}
+
 func TestFailuresSpeak(t *testing.T) {
 	text, ok := read(t,
 		`# not an event`,
@@ -49,6 +58,15 @@ func TestFailuresSpeak(t *testing.T) {
 	}
 	if ok {
 		t.Error("a failure is called well")
+	}
+}
+
+func TestLeftIsNamed(t *testing.T) {
+	var out strings.Builder
+	r := newRun(&out)
+	r.passed, r.left = 1, []string{"mount /x"}
+	if ok := r.sum(); ok || !strings.Contains(out.String(), "left on this machine:\n  mount /x\n") {
+		t.Errorf("%v, %q", ok, out.String())
 	}
 }
 

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestLeavings: what tests may leave is seen, each by its name; what was there before, what goes in time and what
+// others have is not.
+func TestLeavings(t *testing.T) {
+	root := t.TempDir()
+	l := &leavings{root: root, temp: filepath.Join(root, "temp"), wait: time.Second}
+	put := func(path, text string) {
+		t.Helper()
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mounts := "1 0 8:1 / / rw - ext4 /dev/a rw\n"
+	put("proc/self/mountinfo", mounts)
+	put("sys/fs/cgroup/pids/cgroup.procs", "1\n")
+	put("sys/fs/cgroup/pids/old/cgroup.procs", "")
+	put("run/netns/old", "")
+	put("sys/fs/cgroup/pids/service/cgroup.procs", "5\n")
+	l.before = l.look(true)
+	if left := l.left(); left != nil {
+		t.Errorf("nothing happened, and left is %q", left)
+	}
+	put("temp/TestX1/file", "")
+	put("proc/self/mountinfo", mounts+"2 1 0:4 net:[1] "+l.temp+"/ns rw - nsfs nsfs rw\n3 1 8:1 /r /run/netns rw - ext4 /dev/a rw\n4 1 0:5 / /var/lib/engine/x rw - overlay o rw\n")
+	put("proc/7/environ", "A=b\x00HOSTFILE="+l.temp+"/x\x00")
+	put("proc/7/cmdline", "sleep\x00600\x00")
+	put("proc/8/environ", "A="+root+"/other\x00")
+	put("proc/8/cmdline", "other\x00")
+	put("sys/fs/cgroup/pids/ours/cgroup.procs", "")
+	put("sys/fs/cgroup/pids/ours/task/cgroup.procs", "")
+	put("sys/fs/cgroup/pids/synapse/cgroup.procs", "") // an idle agent's
+	again := filepath.Join(root, "sys/fs/cgroup/pids/again")
+	put("sys/fs/cgroup/pids/again/cgroup.procs", "")
+	go func() { // somebody makes it for each of theirs, and another one is there whenever we look
+		time.Sleep(l.wait / 2)
+		_ = os.Rename(again, filepath.Join(root, "gone"))
+		put("sys/fs/cgroup/pids/again/cgroup.procs", "")
+	}()
+	put("sys/fs/cgroup/pids/engine/cgroup.procs", "")
+	put("sys/fs/cgroup/pids/engine/box/cgroup.procs", "9\n")
+	put("sys/fs/cgroup/pids/service/cgroup.procs", "")
+	put("run/netns/new", "")
+	want := []string{
+		"file " + l.temp + "/TestX1", "group pids/ours", "group pids/ours/task", "mount /run/netns", "mount " + l.temp + "/ns",
+		"network new", "process 7: sleep 600 ",
+	}
+	if left := l.left(); !slices.Equal(left, want) {
+		t.Errorf("left is %q", left)
+	}
+}
+
+// TestTempIsTheSame: two runs at once are apart, and the next one is where the first was.
+func TestTempIsTheSame(t *testing.T) {
+	above := t.TempDir()
+	first, err := newTemp(above)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := newTemp(above)
+	if err != nil || second == first {
+		t.Errorf("%q beside %q, %v", second, first, err)
+	}
+	if err := os.Remove(first); err != nil {
+		t.Fatal(err)
+	}
+	if third, err := newTemp(above); err != nil || third != first {
+		t.Errorf("%q after %q, %v", third, first, err)
+	}
+}
