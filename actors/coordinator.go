@@ -43,6 +43,7 @@ type attemptPlan struct {
 	Run     int32
 	Spec    *messages.JobSpec
 	UID     uint32 // of its tasks; 0: none was given
+	Owner   string // of the job
 	Targets []Target
 	// Resumed holds COMMIT when an earlier leader wrote it; members with evidence
 	// of their end on disk are not among the Targets.

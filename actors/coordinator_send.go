@@ -68,7 +68,9 @@ func (c *Coordinator) sendTo(ctx actor.Context, w *party) {
 	case c.states.in("aborting") && w.stage != stageAborted:
 		command = &messages.Abort{Order: c.order(w)}
 	case c.states.in("committing", "preparing", "starting") && w.stage < stagePrepared:
-		command = &messages.Commit{Order: c.order(w), Spec: c.plan.Spec, Uid: c.plan.UID, Members: w.Members}
+		command = &messages.Commit{
+			Order: c.order(w), Spec: c.plan.Spec, Uid: c.plan.UID, Owner: c.plan.Owner, Members: w.Members,
+		}
 	case c.states.in("starting") && w.stage == stagePrepared:
 		c.start(ctx, w)
 		return

@@ -232,7 +232,7 @@ func (j *Job) settleIn(ctx actor.Context) {
 func (j *Job) resume(ctx actor.Context) {
 	plan := attemptPlan{
 		Job: j.id, Token: messages.FromToken(j.att.Token), Run: j.att.Run, Spec: j.rec.Spec, UID: j.rec.Uid,
-		Resumed: j.att,
+		Owner: j.rec.GetOwner().GetName(), Resumed: j.att,
 	}
 	at := map[string]int{}
 	for _, p := range j.att.Places {
@@ -306,7 +306,8 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 		s.machineID, s.incarnation, s.up = t.MachineID, t.Incarnation, true
 	}
 	j.coordinate(ctx, attemptPlan{
-		Job: j.id, Token: m.Token, Run: j.rec.Runs + 1, Spec: j.rec.Spec, UID: j.rec.Uid, Targets: m.Targets,
+		Job: j.id, Token: m.Token, Run: j.rec.Runs + 1, Spec: j.rec.Spec, UID: j.rec.Uid,
+		Owner: j.rec.GetOwner().GetName(), Targets: m.Targets,
 	})
 	j.show(ctx)
 }

@@ -88,6 +88,8 @@ func failureWords(p *messages.Place) string {
 	switch {
 	case e.Oom:
 		words += "ran out of memory"
+	case e.Disk:
+		words += "was ended for the disk"
 	case e.Kind != messages.ExitKind_EXIT_KIND_EXITED:
 		words += wordOf(e.Kind.String(), "EXIT_KIND_")
 	case e.Signal != 0:

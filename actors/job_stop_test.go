@@ -38,3 +38,12 @@ func TestStopSaysSignalAndGrace(t *testing.T) {
 		t.Errorf("it says %v", said[0].message)
 	}
 }
+
+// Whoever asks why a job failed is told that it was for the disk, with what the machine says of it.
+func TestFailureForTheDisk(t *testing.T) {
+	exit := &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9, Disk: true, Detail: "it kept 2"}
+	words := failureWords(&messages.Place{Rank: 3, Node: "n1", Exit: exit})
+	if words != "rank 3 on n1 was ended for the disk: it kept 2" {
+		t.Error(words)
+	}
+}

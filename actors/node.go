@@ -184,6 +184,7 @@ func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, i int, spawned bool) {
 	r := &s.ranks[i]
 	n.newborn = taskWork{
 		key: taskKey{s.page.Token, r.rank}, id: r.id, job: s.page.Job, node: n.w.Node, spec: s.spec, uid: s.uid,
+		owner: s.owner,
 		grant: s.grants[i], spawned: spawned,
 	}
 	name := s.page.Token.AppendTo(append(make([]byte, 0, 32), "task-"...))

@@ -27,7 +27,7 @@ func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 		// durable yet. In doubt the leader ends the attempt with Stop.
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.hindered())
 	case s.page.State == topology.SliceReserved:
-		s.spec, s.uid = m.Spec, m.Uid
+		s.spec, s.uid, s.owner = m.Spec, m.Uid, m.Owner
 		n.ledger.Commit(token)
 		n.changed(s)
 	default:

@@ -210,7 +210,9 @@ func (r *nodeRig) command(t *testing.T, d *datadriven.TestData) proto.Message {
 			Name: "train", Image: "img", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
 			Each: &messages.Resources{MilliCpu: 1000, MemoryBytes: 1 << 30},
 		}
-		return &messages.Commit{Order: o, Spec: spec, Members: membersIn(t, d)}
+		m := &messages.Commit{Order: o, Spec: spec, Members: membersIn(t, d)}
+		d.MaybeScanArgs(t, "owner", &m.Owner)
+		return m
 	case "start":
 		return &messages.Start{Order: o, JobName: "train", Run: 1, Rendezvous: &messages.Rendezvous{
 			Address: "10.0.0.1", Port: 30000, Peers: []*messages.Peer{{Rank: 0, Node: "a", Address: "10.0.0.1"}},
@@ -304,6 +306,10 @@ func spoken(m any) string {
 		add("epoch=%d seq=%d running=%d load=%d%% [%s]", m.Epoch, m.Seq, m.RunningTasks, m.LoadPercent, reportWords(m.Ledger))
 	case *messages.Report:
 		add("epoch=%d [%s]", m.Epoch, reportWords(m.Ledger))
+	case *messages.PrepareTask:
+		if m.Owner != "" {
+			add("of %s", m.Owner)
+		}
 	case *messages.StopTask:
 		add("grace=%dms", m.GraceMs)
 	case *messages.KeepTasks:

@@ -21,6 +21,7 @@ type nodeSlice struct {
 	wire   *messages.Token   // its token, as it is told
 	spec   *messages.JobSpec // from Commit on
 	uid    uint32            // of its tasks, likewise; 0: the leader gave none
+	owner  string            // of the job, likewise
 	cause  messages.Cause    // of the Stop
 	grace  int64             // of the Stop, in ms
 	start  *messages.Start   // what this incarnation was told to spawn

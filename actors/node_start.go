@@ -112,7 +112,7 @@ func (n *Node) enter(known map[taskKey]*messages.TaskEntry) error {
 
 func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[topology.Rank]*messages.Exit) {
 	s := n.newSlice(n.ledger.Slice(l.Token))
-	s.spec, s.uid, s.cause = r.Spec, r.Uid, r.Cause
+	s.spec, s.uid, s.owner, s.cause = r.Spec, r.Uid, r.Owner, r.Cause
 	s.grace = graceOf(r.Spec, n.p.Constants).Milliseconds()
 	for i := range s.ranks {
 		s.ranks[i].exit, s.ranks[i].ended = exits[s.ranks[i].rank], n.p.Clock.Now()

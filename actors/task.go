@@ -29,6 +29,7 @@ type taskWork struct {
 	key   taskKey
 	id    *messages.TaskId // the same, as the launcher calls it
 	job   topology.JobID
+	owner string // of the job
 	node  topology.NodeID
 	spec  *messages.JobSpec
 	uid   uint32 // to run it as; 0: the leader gave none
@@ -146,7 +147,7 @@ func (t *Task) onPrepare(ctx actor.Context) {
 	}
 	t.states.become("prepare", "preparing")
 	t.ask(ctx, &messages.PrepareTask{
-		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Uid: t.work.uid, Grant: t.work.grant,
+		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Uid: t.work.uid, Owner: t.work.owner, Grant: t.work.grant,
 	})
 }
 
@@ -228,7 +229,8 @@ func (t *Task) exitOf(told *messages.Exit) *messages.Exit {
 		fallthrough
 	default:
 		if !t.spawned {
-			exit.Kind, exit.Code, exit.Signal, exit.Oom = messages.ExitKind_EXIT_KIND_NEVER_STARTED, 0, 0, false
+			exit.Kind, exit.Code, exit.Signal = messages.ExitKind_EXIT_KIND_NEVER_STARTED, 0, 0
+			exit.Oom, exit.Disk = false, false
 		}
 	}
 	return exit

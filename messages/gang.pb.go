@@ -956,7 +956,8 @@ type Commit struct {
 	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
 	Spec          *JobSpec               `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	Members       []*Member              `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
-	Uid           uint32                 `protobuf:"varint,4,opt,name=uid,proto3" json:"uid,omitempty"` // as in the job's record
+	Uid           uint32                 `protobuf:"varint,4,opt,name=uid,proto3" json:"uid,omitempty"`    // as in the job's record
+	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"` // of the job, the principal's name; empty: an earlier version does not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1017,6 +1018,13 @@ func (x *Commit) GetUid() uint32 {
 		return x.Uid
 	}
 	return 0
+}
+
+func (x *Commit) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 type Committed struct {
@@ -1624,6 +1632,7 @@ type Exit struct {
 	Detail          string                 `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
 	PeakMemoryBytes int64                  `protobuf:"varint,8,opt,name=peak_memory_bytes,json=peakMemoryBytes,proto3" json:"peak_memory_bytes,omitempty"`
 	Fault           Fault                  `protobuf:"varint,9,opt,name=fault,proto3,enum=synapse.v1.Fault" json:"fault,omitempty"`  // of PREPARE_FAILED and LAUNCH_FAILED
+	Disk            bool                   `protobuf:"varint,11,opt,name=disk,proto3" json:"disk,omitempty"`                         // it was ended for what it kept on the machine's disk; the detail says how much
 	ByItself        bool                   `protobuf:"varint,10,opt,name=by_itself,json=byItself,proto3" json:"by_itself,omitempty"` // it ended before anybody told it to stop; unset: it was told, or an earlier version does not say
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1720,6 +1729,13 @@ func (x *Exit) GetFault() Fault {
 		return x.Fault
 	}
 	return Fault_FAULT_UNSPECIFIED
+}
+
+func (x *Exit) GetDisk() bool {
+	if x != nil {
+		return x.Disk
+	}
+	return false
 }
 
 func (x *Exit) GetByItself() bool {
@@ -2199,6 +2215,7 @@ type SliceRecord struct {
 	Spec           *JobSpec               `protobuf:"bytes,7,opt,name=spec,proto3" json:"spec,omitempty"`
 	Cause          Cause                  `protobuf:"varint,8,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"` // of the Stop, while stopping
 	Uid            uint32                 `protobuf:"varint,9,opt,name=uid,proto3" json:"uid,omitempty"`                           // as in Commit
+	Owner          string                 `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`                       // of the job, as in Commit
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2296,6 +2313,13 @@ func (x *SliceRecord) GetUid() uint32 {
 	return 0
 }
 
+func (x *SliceRecord) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 var File_messages_gang_proto protoreflect.FileDescriptor
 
 const file_messages_gang_proto_rawDesc = "" +
@@ -2345,12 +2369,13 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05Abort\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"5\n" +
 	"\aAborted\x12*\n" +
-	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\x9a\x01\n" +
+	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\xb0\x01\n" +
 	"\x06Commit\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12'\n" +
 	"\x04spec\x18\x02 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12,\n" +
 	"\amembers\x18\x03 \x03(\v2\x12.synapse.v1.MemberR\amembers\x12\x10\n" +
-	"\x03uid\x18\x04 \x01(\rR\x03uid\"7\n" +
+	"\x03uid\x18\x04 \x01(\rR\x03uid\x12\x14\n" +
+	"\x05owner\x18\x05 \x01(\tR\x05owner\"7\n" +
 	"\tCommitted\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"6\n" +
 	"\bPrepared\x12*\n" +
@@ -2393,7 +2418,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12'\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
 	"\x06signal\x18\x03 \x01(\x05R\x06signal\x12\x19\n" +
-	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\"\xaa\x02\n" +
+	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\"\xbe\x02\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12(\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.synapse.v1.ExitKindR\x04kind\x12\x12\n" +
@@ -2404,7 +2429,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"at_unix_ms\x18\x06 \x01(\x03R\batUnixMs\x12\x16\n" +
 	"\x06detail\x18\a \x01(\tR\x06detail\x12*\n" +
 	"\x11peak_memory_bytes\x18\b \x01(\x03R\x0fpeakMemoryBytes\x12'\n" +
-	"\x05fault\x18\t \x01(\x0e2\x11.synapse.v1.FaultR\x05fault\x12\x1b\n" +
+	"\x05fault\x18\t \x01(\x0e2\x11.synapse.v1.FaultR\x05fault\x12\x12\n" +
+	"\x04disk\x18\v \x01(\bR\x04disk\x12\x1b\n" +
 	"\tby_itself\x18\n" +
 	" \x01(\bR\bbyItself\"u\n" +
 	"\x06Exited\x12*\n" +
@@ -2443,7 +2469,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x0ewithdrawn_gpus\x18\x03 \x03(\tR\rwithdrawnGpus\x12\x17\n" +
 	"\aboot_id\x18\x04 \x01(\tR\x06bootId\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\xd6\x02\n" +
+	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\xec\x02\n" +
 	"\vSliceRecord\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +
@@ -2453,7 +2479,9 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x0frendezvous_port\x18\x06 \x01(\x05R\x0erendezvousPort\x12'\n" +
 	"\x04spec\x18\a \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12'\n" +
 	"\x05cause\x18\b \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x10\n" +
-	"\x03uid\x18\t \x01(\rR\x03uid*\xd4\x01\n" +
+	"\x03uid\x18\t \x01(\rR\x03uid\x12\x14\n" +
+	"\x05owner\x18\n" +
+	" \x01(\tR\x05owner*\xd4\x01\n" +
 	"\rRefusalReason\x12\x1e\n" +
 	"\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REFUSAL_REASON_SHORTAGE\x10\x01\x12\x17\n" +

@@ -605,6 +605,13 @@ func (m *Commit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Owner) > 0 {
+		i -= len(m.Owner)
+		copy(dAtA[i:], m.Owner)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Owner)))
+		i--
+		dAtA[i] = 0x2a
+	}
 	if m.Uid != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Uid))
 		i--
@@ -1211,6 +1218,16 @@ func (m *Exit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Disk {
+		i--
+		if m.Disk {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x58
+	}
 	if m.ByItself {
 		i--
 		if m.ByItself {
@@ -1807,6 +1824,13 @@ func (m *SliceRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Owner) > 0 {
+		i -= len(m.Owner)
+		copy(dAtA[i:], m.Owner)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Owner)))
+		i--
+		dAtA[i] = 0x52
+	}
 	if m.Uid != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Uid))
 		i--
@@ -2119,6 +2143,10 @@ func (m *Commit) SizeVT() (n int) {
 	if m.Uid != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Uid))
 	}
+	l = len(m.Owner)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2361,6 +2389,9 @@ func (m *Exit) SizeVT() (n int) {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Fault))
 	}
 	if m.ByItself {
+		n += 2
+	}
+	if m.Disk {
 		n += 2
 	}
 	n += len(m.unknownFields)
@@ -2608,6 +2639,10 @@ func (m *SliceRecord) SizeVT() (n int) {
 	}
 	if m.Uid != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Uid))
+	}
+	l = len(m.Owner)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

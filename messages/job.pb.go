@@ -418,6 +418,7 @@ type JobSpec struct {
 	LimitsRequired   bool                   `protobuf:"varint,23,opt,name=limits_required,json=limitsRequired,proto3" json:"limits_required,omitempty"`     // refuse a machine that cannot enforce the limits
 	Nodes            []string               `protobuf:"bytes,24,rep,name=nodes,proto3" json:"nodes,omitempty"`                                              // only on these machines; none: on any
 	Exclude          []string               `protobuf:"bytes,25,rep,name=exclude,proto3" json:"exclude,omitempty"`                                          // never on these
+	DiskBytes        int64                  `protobuf:"varint,29,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`                    // most that each task may keep in its scratch directory and writable layer; 0: the machine's default
 	SubmitDir        string                 `protobuf:"bytes,26,opt,name=submit_dir,json=submitDir,proto3" json:"submit_dir,omitempty"`                     // where it was submitted: tasks on a machine's own root without a workdir begin there, if their user may
 	Script           *Script                `protobuf:"bytes,27,opt,name=script,proto3" json:"script,omitempty"`                                            // what each task runs, in the place of a command; only to a machine that understands it
 	Network          Network                `protobuf:"varint,28,opt,name=network,proto3,enum=synapse.v1.Network" json:"network,omitempty"`                 // other than the machine's: only on machines that announce it
@@ -630,6 +631,13 @@ func (x *JobSpec) GetExclude() []string {
 	return nil
 }
 
+func (x *JobSpec) GetDiskBytes() int64 {
+	if x != nil {
+		return x.DiskBytes
+	}
+	return 0
+}
+
 func (x *JobSpec) GetSubmitDir() string {
 	if x != nil {
 		return x.SubmitDir
@@ -681,7 +689,7 @@ const file_messages_job_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x12\n" +
 	"\x04args\x18\x04 \x03(\tR\x04args\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\fR\x04text\"\xf5\a\n" +
+	"\x04text\x18\x05 \x01(\fR\x04text\"\x94\b\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -709,6 +717,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x0flimits_required\x18\x17 \x01(\bR\x0elimitsRequired\x12\x14\n" +
 	"\x05nodes\x18\x18 \x03(\tR\x05nodes\x12\x18\n" +
 	"\aexclude\x18\x19 \x03(\tR\aexclude\x12\x1d\n" +
+	"\n" +
+	"disk_bytes\x18\x1d \x01(\x03R\tdiskBytes\x12\x1d\n" +
 	"\n" +
 	"submit_dir\x18\x1a \x01(\tR\tsubmitDir\x12*\n" +
 	"\x06script\x18\x1b \x01(\v2\x12.synapse.v1.ScriptR\x06script\x12-\n" +

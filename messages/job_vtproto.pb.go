@@ -320,6 +320,13 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.DiskBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DiskBytes))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xe8
+	}
 	if m.Network != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Network))
 		i--
@@ -811,6 +818,9 @@ func (m *JobSpec) SizeVT() (n int) {
 	}
 	if m.Network != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Network))
+	}
+	if m.DiskBytes != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.DiskBytes))
 	}
 	n += len(m.unknownFields)
 	return n

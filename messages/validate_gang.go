@@ -150,6 +150,7 @@ func (x *Commit) Validate() error {
 	return first(
 		part("order", x.GetOrder()),
 		members(x.GetMembers()),
+		text("owner", x.GetOwner(), MaxValueBytes),
 	)
 }
 

@@ -249,6 +249,7 @@ func (x *JobSpec) validProcess() error {
 		parts("mounts", x.GetMounts(), 0, MaxMounts),
 		unique("mounts", x.GetMounts(), (*Mount).GetTarget),
 		x.validShm(),
+		x.validDisk(),
 	)
 }
 
@@ -290,6 +291,11 @@ func (x *JobSpec) validShm() error {
 		return refuse("shm_bytes", fmt.Sprintf("is %d, more than the task's memory of %d", x.GetShmBytes(), memory), "ask for more memory")
 	}
 	return between("shm_bytes", x.GetShmBytes(), 0, MaxMemoryBytes)
+}
+
+// validDisk: what a task may keep is bounded like its memory.
+func (x *JobSpec) validDisk() error {
+	return between("disk_bytes", x.GetDiskBytes(), 0, MaxMemoryBytes)
 }
 
 // validTimes checks how long, how often and how it ends.

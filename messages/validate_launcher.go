@@ -20,7 +20,9 @@ func (x *PrepareTask) Validate() error {
 	if x.GetSpec() == nil {
 		return refuse("spec", "is missing", "")
 	}
-	return first(task(x.GetId()), id("job", x.GetJob()), part("grant", x.GetGrant()))
+	return first(
+		task(x.GetId()), id("job", x.GetJob()), part("grant", x.GetGrant()), text("owner", x.GetOwner(), MaxValueBytes),
+	)
 }
 
 // Validate refuses a fact about nothing.

@@ -71,6 +71,7 @@ func (x *SliceRecord) valid() error {
 		grants(x.GetGrants(), 0),
 		exits(x.GetExits(), 0),
 		port("rendezvous_port", x.GetRendezvousPort(), 0),
+		text("owner", x.GetOwner(), MaxValueBytes),
 	)
 }
 

@@ -114,6 +114,10 @@ var laws = []law{
 		{"store/x.go", `package store; import "os"; func f() { os.Exit(1) }`},
 		{"cluster/x.go", `package cluster; import "os"; var x = os.Getenv("HOME")`},
 	}},
+	{"removal", removalLaw, []breach{
+		{"runtime/launcher/x.go", `package launcher; import "os"; func f() { os.RemoveAll("scratch") }`},
+		{"runtime/image/x.go", `package image; import "os"; var remove = os.RemoveAll`},
+	}},
 	{"function length", functionLengthLaw, []breach{
 		{"actors/x.go", "package actors\nfunc f() {\n" + strings.Repeat("\tf()\n", maxFunctionLines) + "}\n"},
 	}},
@@ -233,6 +237,22 @@ func (s source) selectors(judge func(from, name string) string) []string {
 		return true
 	})
 	return findings
+}
+
+// removalLaw: what tasks and images made is removed by runtime/tree. The library's way opens one directory in the
+// other, and fails at a tree that is deeper than a process may open files. Rooms that only tests use make their own
+// trees.
+func removalLaw(s source) []string {
+	own := strings.HasPrefix(s.path, "runtime/able/") || strings.HasPrefix(s.path, "runtime/conformance/")
+	if !s.production() || s.layer() != "runtime" || own {
+		return nil
+	}
+	return s.selectors(func(from, name string) string {
+		if from == "os" && name == "RemoveAll" {
+			return "fails at deep trees; runtime/tree removes any"
+		}
+		return ""
+	})
 }
 
 // concurrencyLaw: an actor is one thread of control by construction; whatever else runs is asked for by message.

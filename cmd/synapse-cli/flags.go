@@ -80,7 +80,8 @@ var flagFields = []struct{ field, flag string }{
 	{"node_selector", "node-selector"}, {"mounts", "mount"}, {"workdir", "workdir"}, {"user", "user"},
 	{"network", "network"}, {"time_limit_ms", "time-limit"}, {"prepare_timeout_ms", "prepare-timeout"},
 	{"lost_grace_ms", "lost-grace"}, {"stop_when_lost_ms", "stop-when-lost"},
-	{"restart.limit", "restarts"}, {"restart.backoff_ms", "backoff"}, {"topology.patience_ms", "patience"}, {"shm_bytes", "shm"}, {"stop.grace_ms", "grace"},
+	{"restart.limit", "restarts"}, {"restart.backoff_ms", "backoff"}, {"topology.patience_ms", "patience"},
+	{"shm_bytes", "shm"}, {"disk_bytes", "disk"}, {"stop.grace_ms", "grace"},
 	{"stop.signal", "stop-signal"}, {"each.milli_gpu", "gpu"}, {"each.milli_cpu", "cpu"}, {"each.memory_bytes", "mem"},
 	{"gang.total.milli_gpu", "gpu"}, {"gang.total.milli_cpu", "cpu"}, {"gang.total.memory_bytes", "mem"},
 }

@@ -25,7 +25,7 @@ type specFlags struct {
 	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
 	network                                                                     string
 	required, preferred                                                         string
-	shm, stopSignal, grace, patience, backoff, cpusEach, gpusInAll              string
+	shm, disk, stopSignal, grace, patience, backoff, cpusEach, gpusInAll        string
 	prepareTimeout, lostGrace, stopWhenLost                                     string
 	replicas, priority, restarts                                                int32
 	counted                                                                     bool // --replicas was given
@@ -63,6 +63,7 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.backoff, "backoff", "", "and wait this long before the first time, twice as long before each further one")
 	f.StringVar(&s.patience, "patience", "", "how long the preferred level is waited for")
 	f.StringVar(&s.shm, "shm", "", "shared memory of each task, out of its memory")
+	f.StringVar(&s.disk, "disk", "", "most that each task may keep on its machine's disk (a tenth of what is free there)")
 	f.StringVar(&s.stopSignal, "stop-signal", "", "by which a task is asked to end")
 	f.StringVar(&s.grace, "grace", "", "and how long it may take for that")
 	f.StringVar(&s.prepareTimeout, "prepare-timeout", "", "how long images may take")
@@ -153,7 +154,8 @@ func (s *specFlags) amounts(spec *messages.JobSpec, amount *messages.Resources, 
 	}{
 		{"gpu", s.gpu, jobfile.ParseGPU, &amount.MilliGpu}, {"cpu", s.cpu, jobfile.ParseCPU, &amount.MilliCpu},
 		{"mem", s.mem, jobfile.ParseMemory, &amount.MemoryBytes}, {"time-limit", s.timeLimit, jobfile.ParseDuration, &spec.TimeLimitMs},
-		{"shm", s.shm, jobfile.ParseMemory, &spec.ShmBytes}, {"patience", s.patience, jobfile.ParseDuration, &topology.PatienceMs},
+		{"shm", s.shm, jobfile.ParseMemory, &spec.ShmBytes}, {"disk", s.disk, jobfile.ParseMemory, &spec.DiskBytes},
+		{"patience", s.patience, jobfile.ParseDuration, &topology.PatienceMs},
 		{"backoff", s.backoff, jobfile.ParseDuration, &restart.BackoffMs}, {"grace", s.grace, jobfile.ParseDuration, &stop.GraceMs},
 		{"prepare-timeout", s.prepareTimeout, jobfile.ParseDuration, &spec.PrepareTimeoutMs},
 		{"lost-grace", s.lostGrace, jobfile.ParseDuration, &spec.LostGraceMs},

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // State is what the directory of a container says.
@@ -132,7 +134,7 @@ func (c *claim) release() error {
 	}
 	err := error(nil)
 	if unix.Rmdir(c.folder) != nil { // There is more in it, or less.
-		err = os.RemoveAll(c.folder)
+		err = tree.Remove(c.folder)
 	}
 	return errors.Join(err, c.lock.Close())
 }

@@ -23,6 +23,7 @@ type Task struct {
 	MemoryBytes int64
 	Pids        int64
 	MilliCPU    int64
+	DiskBytes   int64 // of what a machine's agent watches
 	// Mounts are the machine's paths by the container's.
 	Mounts  map[string]string
 	Devices []string

@@ -162,7 +162,9 @@ func (s *stack) prepare(task Task) (*staged, error) {
 }
 
 func (s *stack) job(task Task) *messages.JobSpec {
-	spec := &messages.JobSpec{Name: "conformance", Image: s.image, Command: task.Command, User: task.User}
+	spec := &messages.JobSpec{
+		Name: "conformance", Image: s.image, Command: task.Command, User: task.User, DiskBytes: task.DiskBytes,
+	}
 	if spec.Image == "" {
 		spec.Image = task.Rootfs
 		_ = os.Chmod(filepath.Dir(task.Rootfs), 0o711) // A root directory that its user cannot reach is refused, and rightly.

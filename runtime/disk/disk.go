@@ -22,6 +22,8 @@ import (
 type Disk struct {
 	system *actor.ActorSystem
 	path   string
+	// reserved: there is a file that holds room for the record, to be given up when the disk is full. Used by run alone.
+	reserved bool
 
 	mu   sync.Mutex
 	todo []func()
@@ -58,7 +60,7 @@ func (d *Disk) Load(to *actor.PID) {
 func (d *Disk) Save(seq uint64, data []byte, to *actor.PID) {
 	d.post(func() {
 		saved := actors.DiskSaved{Seq: seq}
-		if err := replace(d.path, data); err != nil {
+		if err := d.save(data); err != nil {
 			saved.Err = fmt.Sprintf("save the ledger: %v", err)
 		}
 		d.system.Root.Send(to, saved)
@@ -106,6 +108,42 @@ func (d *Disk) run() {
 		d.mu.Unlock()
 		do()
 	}
+}
+
+// reserveBytes is room for the largest record that a machine is likely to have, twice.
+const reserveBytes = 4 << 20
+
+// save replaces the record. On a disk that is full, of what tasks keep above all, it takes the room that was held for
+// it: a machine is not broken for what its tasks write. The room is held again as soon as there is some.
+func (d *Disk) save(data []byte) error {
+	err := replace(d.path, data)
+	if errors.Is(err, unix.ENOSPC) && os.Remove(reserveOf(d.path)) == nil {
+		d.reserved = false
+		err = replace(d.path, data)
+	}
+	if err == nil && !d.reserved {
+		wrong := reserve(reserveOf(d.path))
+		d.reserved = wrong == nil || errors.Is(wrong, unix.EOPNOTSUPP)
+	}
+	return err
+}
+
+func reserveOf(path string) string { return path + ".reserve" }
+
+// reserve makes a file that has blocks of the disk. A file system that cannot promise any holds none.
+func reserve(path string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	err = unix.Fallocate(int(file.Fd()), 0, 0, reserveBytes)
+	if closing := file.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		_ = os.Remove(path)
+	}
+	return err
 }
 
 // replace writes beside the record and puts that in its place, so that a reader

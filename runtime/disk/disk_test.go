@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -136,6 +137,38 @@ func TestRefusedByTheDisk(t *testing.T) {
 	}
 	if m := r.save(3, "well again"); m.Err != "" {
 		t.Errorf("%v", m)
+	}
+	r.d.Close()
+}
+
+// TestReserve: on a disk that others have filled the record is saved all the same, larger than it was, and the room for
+// that is held again once there is some.
+func TestReserve(t *testing.T) {
+	able.Need(t, able.Mounts)
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=16m"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }()
+	path, scratch := filepath.Join(dir, "ledger"), filepath.Join(dir, "scratch")
+	r := newRig(t, path)
+	r.save(1, "small")
+	fill := func() {
+		if err := os.WriteFile(scratch, make([]byte, 32<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+			t.Fatalf("the disk is not full: %v", err)
+		}
+	}
+	for seq := uint64(2); seq < 8; seq += 2 {
+		fill()
+		for _, more := range []uint64{0, 1} {
+			if m := r.save(seq+more, strings.Repeat("x", int(seq+more)*100_000)); m.Err != "" {
+				t.Errorf("version %d: %s", seq+more, m.Err)
+			}
+		}
+		if err := os.Remove(scratch); err != nil {
+			t.Fatal(err)
+		}
+		r.save(100+seq, strings.Repeat("x", int(seq+1)*100_000))
 	}
 	r.d.Close()
 }

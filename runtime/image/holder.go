@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // This file owns who holds which image, and the images' records. A task outlives the agent that prepared it, so a hold
@@ -54,7 +56,7 @@ func (s *Store) loadRecords() error {
 		one := &record{}
 		if err := readJSON(s.path(imagesDir, entry.Name(), recordFile), one); err != nil {
 			s.o.Log.Info("Image %s cannot be read and is removed: %v", entry.Name(), err)
-			if err := os.RemoveAll(s.path(imagesDir, entry.Name())); err != nil {
+			if err := tree.Remove(s.path(imagesDir, entry.Name())); err != nil {
 				return err
 			}
 			continue

@@ -24,6 +24,7 @@ import (
 
 	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/image/layer"
+	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // This file owns the way from a reference to a rootfs under its final name. A layer goes from its source straight into the
@@ -140,7 +141,7 @@ func (s *Store) make(ctx context.Context, ref reference, key string, image *foun
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer tree.Remove(dir)
 	var layers []string
 	for _, name := range one.Layers {
 		layers = append(layers, s.path(layersDir, name))
@@ -246,7 +247,7 @@ func (s *Store) tryLayer(ctx context.Context, blob blob) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer tree.Remove(dir)
 	stream, err := blob.open(ctx)
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ import (
 	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/image/layer"
+	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // This file owns the store as its callers see it, and its directory:
@@ -194,7 +195,7 @@ func (s *Store) loadLayers() error {
 		changes, err := layer.Read(s.path(layersDir, entry.Name()))
 		if err != nil {
 			s.o.Log.Info("Layer %s cannot be read and is removed: %v", entry.Name(), err)
-			if err := os.RemoveAll(s.path(layersDir, entry.Name())); err != nil {
+			if err := tree.Remove(s.path(layersDir, entry.Name())); err != nil {
 				return err
 			}
 			continue
@@ -210,7 +211,7 @@ func emptyDir(dir string) error {
 		return err
 	}
 	for _, entry := range entries {
-		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+		if err := tree.Remove(filepath.Join(dir, entry.Name())); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // This file owns what goes when there is too much. An image that somebody holds stays, and so does one that was used of
@@ -35,7 +37,7 @@ func (s *Store) GC(ctx context.Context) (Swept, error) {
 		if ctx.Err() != nil {
 			return swept, ctx.Err() // The next agent removes the rest.
 		}
-		if wrong := os.RemoveAll(path); err == nil && wrong != nil {
+		if wrong := tree.Remove(path); err == nil && wrong != nil {
 			err = fmt.Errorf("images: %w", wrong)
 		}
 	}

@@ -49,6 +49,7 @@ type Driver interface {
 type Task struct {
 	Key   Key
 	Job   string
+	Owner string // of the job; empty: its leader does not say
 	Spec  *messages.JobSpec
 	UID   uint32 // that the leader gave the job, which names no user; 0: none
 	Grant *messages.Grant

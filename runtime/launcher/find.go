@@ -78,4 +78,5 @@ func (t *task) onFound(link *supervisor.Link, exit *supervisor.Exit) {
 	t.onKeep()
 	t.passStop()
 	t.listen(link)
+	t.watch()
 }

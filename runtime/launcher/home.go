@@ -14,6 +14,7 @@ import (
 	"github.com/yi-json/synapse/runtime/environment"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // This file owns a task's directory as the launcher keeps it: what was asked for
@@ -32,6 +33,9 @@ type homeRecord struct {
 	Job      string `json:"job"`
 	Prepared bool   `json:"prepared"`
 	Request  []byte `json:"request"` // the PrepareTask, as on the wire
+	// What it may keep on the disk.
+	DiskBytes int64 `json:"disk_bytes,omitempty"`
+	DiskFiles int64 `json:"disk_files,omitempty"`
 }
 
 // makeHome makes the task's directories and notes what was asked for.
@@ -41,14 +45,15 @@ func (t *task) makeHome() error {
 			return fmt.Errorf("the task's directory: %w", err)
 		}
 	}
-	return t.save()
+	return t.save(false)
 }
 
-func (t *task) save() error {
+func (t *task) save(prepared bool) error {
 	request := messages.Bytes(&messages.PrepareTask{
-		Id: t.Key.ID(), Job: t.Job, Spec: t.Spec, Uid: t.UID, Grant: t.Grant,
+		Id: t.Key.ID(), Job: t.Job, Spec: t.Spec, Uid: t.UID, Owner: t.Owner, Grant: t.Grant,
 	})
-	record := homeRecord{BootID: t.l.o.BootID, Driver: t.driver.Name(), Job: t.Job, Prepared: t.prepared, Request: request}
+	record := homeRecord{BootID: t.l.o.BootID, Driver: t.driver.Name(), Job: t.Job, Prepared: prepared, Request: request}
+	record.DiskBytes, record.DiskFiles = t.disk.allowed.Bytes, t.disk.allowed.Files
 	data, err := json.Marshal(record)
 	if err != nil {
 		return fmt.Errorf("the task's record: %w", err)
@@ -85,8 +90,8 @@ func (l *Launcher) load() error {
 			return fmt.Errorf("launcher: task %v: %w", key, err)
 		}
 		if !begun { // an agent died while it made the directories
-			_ = os.RemoveAll(t.home)
-			_ = os.RemoveAll(t.Scratch)
+			l.discard(t.home)
+			l.discard(t.Scratch)
 			continue
 		}
 		if err := l.claim(t); err != nil {
@@ -110,7 +115,9 @@ func (t *task) read() (boot string) {
 		t.l.o.Log.Info("The record of task %v is torn", t.Key)
 		return ""
 	}
+	t.Owner = request.GetOwner()
 	t.prepared = record.Prepared
+	t.disk.allowed = tree.Usage{Bytes: record.DiskBytes, Files: record.DiskFiles}
 	for _, d := range t.l.o.Drivers {
 		if d.Name() == record.Driver {
 			t.driver = d

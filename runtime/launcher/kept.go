@@ -1,11 +1,8 @@
 package launcher
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -13,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns the output of tasks: how it is read, and how long it and their
-// scratch directories are kept once they are forgotten.
+// This file owns the output of tasks: how it is read, and how it and their scratch
+// directories are put aside once they are forgotten. prune.go owns for how long.
 
 // logs answers a LogsTask. What was forgotten is found among what is kept; what
 // is not there any more is an empty end.
@@ -68,16 +65,18 @@ func (t *task) onForget() {
 	}
 	if err := t.putAside(); err != nil {
 		t.l.o.Log.Info("The output of task %v cannot be kept: %v", t.Key, err)
-		_ = os.RemoveAll(t.home)
-		_ = os.RemoveAll(t.Scratch)
+		t.l.discard(t.home)
+		t.l.discard(t.Scratch)
 		t.l.keepsNot(t.Key.String())
 	}
 	t.forgotten = true
+	t.l.keptMore.Store(true)
 	t.l.drop(t)
 	t.l.background(t.l.prune)
 }
 
-// putAside keeps what people may still want to read.
+// putAside keeps what people may still want to read. Nothing here waits for a task's trees to be removed: they may have
+// millions of files.
 func (t *task) putAside() error {
 	entries, err := os.ReadDir(t.home)
 	if err != nil {
@@ -85,20 +84,16 @@ func (t *task) putAside() error {
 	}
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != ".log" {
-			if err := os.RemoveAll(filepath.Join(t.home, e.Name())); err != nil {
-				return err
-			}
+			t.l.discard(filepath.Join(t.home, e.Name()))
 		}
 	}
 	kept := filepath.Join(t.l.o.Dir, keptDir, t.Key.String())
-	if err := os.RemoveAll(kept); err != nil {
-		return err
-	}
+	t.l.discard(kept)
 	if err := t.writeOwner(); err != nil {
 		return err
 	}
 	if t.UID != 0 {
-		t.l.keeps(t.Key.String(), owner{t.UID, t.Job})
+		t.l.keeps(t.Key.String(), t.ownership())
 	}
 	if err := os.Rename(t.home, kept); err != nil {
 		return err
@@ -113,58 +108,4 @@ func (t *task) putAside() error {
 		return err
 	}
 	return nil
-}
-
-// prune removes what has been kept long enough, and the oldest of what is too much.
-func (l *Launcher) prune() {
-	l.pruning.Lock()
-	defer l.pruning.Unlock()
-	root := filepath.Join(l.o.Dir, keptDir)
-	entries, err := os.ReadDir(root)
-	if err != nil {
-		return
-	}
-	type old struct {
-		path  string
-		since time.Time
-		bytes int64
-	}
-	var kept []old
-	total := int64(0)
-	for _, e := range entries {
-		path := filepath.Join(root, e.Name())
-		info, err := os.Stat(path)
-		if err != nil {
-			continue
-		}
-		kept = append(kept, old{path, info.ModTime(), size(path)})
-		total += kept[len(kept)-1].bytes
-	}
-	slices.SortFunc(kept, func(a, b old) int { return a.since.Compare(b.since) })
-	for i, k := range kept {
-		if time.Since(k.since) < l.o.KeepFor && total <= l.o.KeepBytes && len(kept)-i <= l.o.KeepTasks {
-			break
-		}
-		if err := os.RemoveAll(k.path); err != nil {
-			l.o.Log.Info("%s cannot be removed: %v", k.path, err)
-			continue
-		}
-		total -= k.bytes
-		l.keepsNot(filepath.Base(k.path))
-	}
-}
-
-// size is what a directory takes on the disk.
-func size(dir string) int64 {
-	total := int64(0)
-	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if info, err := e.Info(); err == nil {
-			total += info.Size()
-		}
-		return nil
-	})
-	return total
 }

@@ -1,13 +1,18 @@
 package launcher_test
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // TestKeptAndPruned: what a forgotten task wrote is kept, its scratch with it,
@@ -40,6 +45,43 @@ func TestKeptAndPruned(t *testing.T) {
 	}
 }
 
+// TestKeptOfOthers: whoever leaves most loses his own output, not that of 150 others.
+func TestKeptOfOthers(t *testing.T) {
+	dir := room(t)
+	r := newRig(t, dir, func(o *launcher.Options) { o.KeepBytes = 24 << 20 })
+	place := func(rank int32) string { return filepath.Join(dir, "kept", launcher.KeyOf(id(rank)).String()) }
+	there := func(rank int32) bool { _, err := os.Stat(place(rank)); return err == nil }
+	run := func(rank int32, owner, lines string) {
+		t.Helper()
+		prepare := prepareOf(rank, script(lines))
+		prepare.Owner = owner
+		r.tell(prepare)
+		take[*messages.TaskPrepared](r, rank)
+		r.tell(startOf(rank, prepare.Spec))
+		if e := r.gone(rank); e.Code != 0 {
+			t.Fatal(e)
+		}
+		r.tell(&messages.ForgetTask{Id: id(rank)})
+	}
+	const others = 150
+	for rank := range int32(others) {
+		run(rank, fmt.Sprintf("user-%d", rank), "echo result > result")
+	}
+	for rank := int32(others); rank < others+3; rank++ {
+		run(rank, "hoarder", "head -c 10000000 /dev/zero > large")
+		eventually(t, "it is not kept", func() bool { return there(rank) || rank == others+2 })
+	}
+	eventually(t, "the one who keeps most keeps it all", func() bool { return !there(others) })
+	if !there(others+1) || !there(others+2) {
+		t.Error("more went than was too much")
+	}
+	for rank := range int32(others) {
+		if !there(rank) {
+			t.Fatalf("what user-%d left went for it", rank)
+		}
+	}
+}
+
 // TestHalfMade: what an agent left that died while it made a task's directory is no task.
 func TestHalfMade(t *testing.T) {
 	dir := room(t)
@@ -55,4 +97,56 @@ func TestHalfMade(t *testing.T) {
 	if _, err := os.Stat(home); !os.IsNotExist(err) {
 		t.Error(err)
 	}
+}
+
+// TestDeepIsRemoved: 3,000 directories that a task made one in the other go with the rest, by an agent that may not
+// have a twentieth of them open. (runtime/tree shows 120,000: Landlock looks at the whole way down for each.)
+func TestDeepIsRemoved(t *testing.T) {
+	const nested = `for (1..3000) { mkdir "d" or die "$_: $!"; chdir "d" or die "$_: $!" }`
+	perl, err := exec.LookPath("perl") // of every Debian's base: a shell's cd would take minutes
+	if err != nil {
+		t.Skip(err)
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "launcher-") // a disk takes minutes for so many
+	if err == nil {
+		err = os.Chmod(dir, 0o711)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tree.Remove(dir) })
+	r := newRig(t, dir, func(o *launcher.Options) { o.KeepBytes, o.Log = 1, quiet{t} })
+	r.run(0, &messages.JobSpec{Name: "test", Image: "host", Command: []string{perl, "-e", nested}})
+	if e := r.gone(0); e.Code != 0 {
+		t.Fatal(e)
+	}
+	fewDescriptors(t)
+	r.tell(&messages.ForgetTask{Id: id(0)})
+	eventually(t, "it is never removed", func() bool {
+		left := 0
+		for _, place := range []string{"tasks", "scratch", "kept", "gone"} {
+			entries, err := os.ReadDir(filepath.Join(dir, place))
+			if left += len(entries); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return left == 0
+	})
+}
+
+// fewDescriptors bounds this process to a hundred more than it has open.
+func fewDescriptors(t *testing.T) {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	var was unix.Rlimit
+	if err == nil {
+		err = unix.Getrlimit(unix.RLIMIT_NOFILE, &was)
+	}
+	if err == nil {
+		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(len(open)) + 100, Max: was.Max})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &was) })
 }

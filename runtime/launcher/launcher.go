@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -34,6 +35,10 @@ type Launcher struct {
 
 	jobs    sync.WaitGroup // what is under way
 	pruning sync.Mutex
+	watch   watch
+
+	pruneWaits atomic.Bool // one waits for its turn
+	keptMore   atomic.Bool // since the guard of the disk looked
 }
 
 // Options are what a launcher is made of.
@@ -70,6 +75,7 @@ const (
 	tasksDir   = "tasks"
 	scratchDir = "scratch"
 	keptDir    = "kept"
+	goneDir    = "gone" // what is to be removed, for as long as that takes
 
 	defaultKeepBytes = 1 << 30
 	defaultKeepFor   = 7 * 24 * time.Hour
@@ -101,8 +107,8 @@ func New(o Options) (*Launcher, error) {
 	if o.Grace <= 0 {
 		o.Grace = actors.DefaultConstants().StopGrace
 	}
-	modes := []os.FileMode{0o711, 0o700, 0o711, 0o700, 0o700}
-	for i, dir := range []string{"", tasksDir, scratchDir, keptDir, scriptsDir} {
+	modes := []os.FileMode{0o711, 0o700, 0o711, 0o700, 0o700, 0o700}
+	for i, dir := range []string{"", tasksDir, scratchDir, keptDir, scriptsDir, goneDir} {
 		path := filepath.Join(o.Dir, dir)
 		if err := os.MkdirAll(path, modes[i]); err != nil {
 			return nil, fmt.Errorf("launcher: %w", err)
@@ -115,6 +121,7 @@ func New(o Options) (*Launcher, error) {
 		o: o, tasks: map[Key]*task{}, uses: map[uint32]*use{}, done: make(chan struct{}),
 		scripts: map[string]int{}, fetches: map[string]chan struct{}{},
 	}
+	l.watch.init(l)
 	if err := l.load(); err != nil {
 		return nil, err
 	}
@@ -124,7 +131,8 @@ func New(o Options) (*Launcher, error) {
 	if err := l.sweepScripts(); err != nil {
 		return nil, fmt.Errorf("launcher: %w", err)
 	}
-	l.prune()
+	l.background(l.watch.run)
+	l.background(l.prune) // a tree of millions of files must not keep the machine away
 	return l, nil
 }
 
@@ -184,6 +192,12 @@ func (l *Launcher) background(do func()) bool {
 	if !l.closed {
 		l.jobs.Go(do)
 	}
+	return !l.closed
+}
+
+func (l *Launcher) isOpen() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return !l.closed
 }
 

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/messages"
@@ -46,6 +48,7 @@ type task struct {
 	phase     phase
 	prepared  bool
 	spawned   bool // a process may have been spawned
+	starts    int  // tries to
 	forgotten bool
 	claimed   bool // its uid
 	want      *messages.StartTask
@@ -53,6 +56,7 @@ type task struct {
 	cancel    context.CancelFunc // of what is under way in the background
 	link      *supervisor.Link
 	exit      *messages.Exit
+	disk      diskUse
 }
 
 func (l *Launcher) newTask(k Key) *task {
@@ -131,6 +135,7 @@ func (t *task) onPrepare(c *messages.PrepareTask, to *actor.PID) {
 		t.answer()
 		return
 	}
+	t.Owner = c.Owner
 	t.take(c)
 	t.prepare()
 }
@@ -157,34 +162,52 @@ func (t *task) take(o order) {
 
 // prepare has the driver get everything ready, beside the line.
 func (t *task) prepare() {
+	t.ready(func(ctx context.Context) error {
+		if err := t.l.claim(t); err != nil {
+			return err
+		}
+		return t.l.watch.whenRoom(ctx, func() error { return t.makeReady(ctx) })
+	})
+}
+
+// ready does what may take long before the task is prepared, or prepared again.
+func (t *task) ready(do func(context.Context) error) {
 	t.phase = phasePreparing
 	ctx, cancel := context.WithCancel(context.Background())
 	t.cancel = cancel
 	t.l.background(func() {
 		defer cancel()
-		err := t.l.claim(t)
-		if err == nil {
-			err = fault.OfMachine(t.makeHome())
-		}
-		if err == nil {
-			err = t.placeScript(ctx)
-		}
-		if err == nil {
-			err = t.driver.Prepare(ctx, &t.Task)
-		}
+		err := do(ctx)
 		t.post(func() { t.onDriverPrepared(err) })
 	})
 }
 
+// makeReady does all that comes before a task's start, and may be done again.
+func (t *task) makeReady(ctx context.Context) error {
+	if err := t.l.watch.hasRoom(); err != nil {
+		return err
+	}
+	if err := t.makeHome(); err != nil {
+		return fault.OfMachine(err)
+	}
+	if err := t.placeScript(ctx); err != nil {
+		return err
+	}
+	if err := t.driver.Prepare(ctx, &t.Task); err != nil {
+		return err
+	}
+	t.allow()
+	return fault.OfMachine(t.save(true))
+}
+
 func (t *task) onDriverPrepared(err error) {
 	t.cancel = nil
-	if err == nil && t.stop == nil {
-		t.prepared = true
-		err = fault.OfMachine(t.save())
-	}
+	t.prepared = err == nil && t.stop == nil
 	switch {
 	case t.stop != nil:
 		t.end(&supervisor.Exit{Kind: supervisor.NeverStarted})
+	case errors.Is(err, errNoRoom):
+		t.end(&supervisor.Exit{Kind: supervisor.NeverStarted, Detail: err.Error()})
 	case err != nil:
 		t.end(&supervisor.Exit{Kind: supervisor.PrepareFailed, Detail: err.Error(), Fault: fault.Of(err)})
 	case t.want != nil:
@@ -214,14 +237,26 @@ func (t *task) onStart(c *messages.StartTask, to *actor.PID) {
 	}
 }
 
+// maxStarts is how often a start is tried on a disk that was full when it came to it.
+const maxStarts = 4
+
 func (t *task) start() {
-	spec, err := t.command(t.want)
+	want, err := t.want, t.l.watch.hasRoom()
 	t.want = nil
 	if err == nil {
-		t.link, err = supervisor.Start(t.home, spec, t.l.o.Supervisor)
-		err = fault.OfMachine(err)
+		t.link, err = t.spawn(want)
 	}
-	if err != nil {
+	t.starts++
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ENOSPC) && t.starts < maxStarts:
+		t.want = want
+		t.ready(func(ctx context.Context) error { return t.l.watch.whenRoom(ctx, t.l.watch.hasRoom) })
+		return
+	case supervisor.NoRoom(t.l.o.Dir, err):
+		t.end(&supervisor.Exit{Kind: supervisor.NeverStarted, Detail: err.Error()})
+		return
+	default:
 		t.spawned = true
 		t.end(&supervisor.Exit{Kind: supervisor.LaunchFailed, Code: 125, Detail: err.Error(), Fault: fault.Of(err)})
 		return
@@ -229,6 +264,17 @@ func (t *task) start() {
 	t.phase, t.spawned = phaseSpawning, true
 	t.onKeep()
 	t.listen(t.link)
+	t.watch()
+}
+
+// spawn makes the task's supervisor.
+func (t *task) spawn(want *messages.StartTask) (*supervisor.Link, error) {
+	spec, err := t.command(want)
+	if err != nil {
+		return nil, err
+	}
+	link, err := supervisor.Start(t.home, spec, t.l.o.Supervisor)
+	return link, fault.OfMachine(err)
 }
 
 // listen hears a supervisor out, beside the line.
@@ -381,14 +427,18 @@ func (t *task) record(exit *supervisor.Exit) error {
 
 func (t *task) gone(exit *supervisor.Exit) {
 	t.unlink()
+	t.disk.over.Store(true)
+	if t.spawned {
+		t.watch()
+	}
 	t.phase, t.exit = phaseGone, t.toExit(exit)
 	t.answer()
 }
 
 func (t *task) toExit(e *supervisor.Exit) *messages.Exit {
 	return &messages.Exit{
-		Rank: int32(t.Key.Rank), Kind: exitKind(e.Kind), Code: int32(e.Code), Signal: int32(e.Signal), Oom: e.OOM,
-		AtUnixMs: e.AtUnixMs, Detail: messages.AsText(e.Detail), PeakMemoryBytes: e.PeakMemoryBytes, ByItself: e.ByItself, Fault: faultOf(e),
+		Rank: int32(t.Key.Rank), Kind: exitKind(e.Kind), Code: int32(e.Code), Signal: int32(e.Signal),
+		Oom: e.OOM, Disk: e.Disk, AtUnixMs: e.AtUnixMs, Detail: messages.AsText(e.Detail), PeakMemoryBytes: e.PeakMemoryBytes, ByItself: e.ByItself, Fault: faultOf(e),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // This file owns under which uids of the leader's anything lies on this machine: tasks that are not forgotten, and
@@ -21,11 +22,14 @@ import (
 // ownerFile is in a kept task's folder.
 const ownerFile = "owner.json"
 
-// owner is whose a kept task is.
+// owner is whose a kept task is: which uid's and job's, and which principal's.
 type owner struct {
-	UID uint32 `json:"uid"`
-	Job string `json:"job"`
+	UID  uint32 `json:"uid"`
+	Job  string `json:"job"`
+	Name string `json:"owner,omitempty"`
 }
+
+func (t *task) ownership() owner { return owner{t.UID, t.Job, t.Owner} }
 
 // use is what lies under one uid, all of it one job's.
 type use struct {
@@ -46,7 +50,7 @@ func (l *Launcher) claim(t *task) error {
 		return err
 	}
 	for _, name := range kept {
-		if err := os.RemoveAll(filepath.Join(l.o.Dir, keptDir, name)); err != nil {
+		if err := tree.Remove(filepath.Join(l.o.Dir, keptDir, name)); err != nil {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.uses[t.UID].job = before // what is left is still that one's
@@ -108,10 +112,10 @@ func (l *Launcher) inUse() []uint32 { return slices.Sorted(maps.Keys(l.uses)) }
 
 // writeOwner notes whose a task is that will be kept.
 func (t *task) writeOwner() error {
-	if t.UID == 0 {
+	if t.UID == 0 && t.Owner == "" {
 		return nil
 	}
-	text, err := json.Marshal(owner{t.UID, t.Job})
+	text, err := json.Marshal(t.ownership())
 	if err != nil {
 		return err
 	}
@@ -157,13 +161,16 @@ func (l *Launcher) loadKept() error {
 		if errors.Is(err, os.ErrNotExist) {
 			continue // of a job without a uid
 		}
-		if err != nil || json.Unmarshal(text, &of) != nil || of.UID == 0 {
+		if err != nil || json.Unmarshal(text, &of) != nil {
 			l.o.Log.Info("Whose %s is cannot be read: it is not kept", filepath.Join(root, e.Name()))
-			_ = os.RemoveAll(filepath.Join(root, e.Name()))
+			l.discard(filepath.Join(root, e.Name()))
+			continue
+		}
+		if of.UID == 0 {
 			continue
 		}
 		if u := l.uses[of.UID]; u != nil && u.job != of.Job {
-			_ = os.RemoveAll(filepath.Join(root, e.Name())) // the next job is here already
+			l.discard(filepath.Join(root, e.Name())) // the next job is here already
 			continue
 		}
 		l.keeps(e.Name(), of)

@@ -24,6 +24,7 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // Name is the driver's name.
@@ -177,7 +178,7 @@ func (d *Driver) Try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(bundle)
+	defer tree.Remove(bundle)
 	s := &carapace.Spec{ID: "of-" + filepath.Base(bundle), Rootfs: container.HostImage, Command: []string{"/bin/true"}}
 	if err := errors.Join(d.write(s, bundle), os.Mkdir(filepath.Join(bundle, rootName), 0o711)); err != nil {
 		return err

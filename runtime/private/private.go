@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/runtime/reach"
+	"github.com/yi-json/synapse/runtime/tree"
 )
 
 const (
@@ -182,7 +183,7 @@ func (n *Networks) remove(dir string) error {
 	if err := n.disconnect(dir); err != nil {
 		return err
 	}
-	return os.RemoveAll(dir)
+	return tree.Remove(dir)
 }
 
 // disconnect takes away what there is of a network in the kernel.

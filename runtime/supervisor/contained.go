@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/fault"
 )
 
 // This file owns a task that is a container. The supervisor makes it by itself: a
@@ -147,7 +146,8 @@ func (c *contained) verdict() *Exit {
 			exit.Code = failure.Code
 		}
 		if exit.Code == codeSetUp {
-			exit.Kind, exit.Fault = LaunchFailed, fault.Of(c.failed)
+			never := neverRun(c.failed)
+			exit.Kind, exit.Code, exit.Fault = never.Kind, never.Code, never.Fault
 		}
 		if exit.Detail == "" && exit.Code <= codeNotFound {
 			exit.Detail = c.failed.Error()

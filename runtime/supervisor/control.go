@@ -17,6 +17,7 @@ import (
 // word is one packet of text, so that there is nothing to frame.
 //
 //	agent → supervisor: key NUMBER NUMBER, first · stop SIGNAL GRACE_NS · signal SIGNAL · keep HEARD_NS
+//	  · disk… NUMBER NUMBER
 //	supervisor → agent: waiting · started PID · gone EXIT
 
 const maxPacket = 16 << 10

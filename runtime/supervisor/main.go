@@ -65,6 +65,7 @@ type keeper struct {
 
 	started  bool
 	told     bool      // to stop, by somebody or by its fence, before it had ended
+	disk     bool      // it was ended for what it kept on the disk
 	detail   string    // why we stopped it, where nobody asked
 	deadline time.Time // of a stop's grace
 	killing  bool
@@ -137,10 +138,13 @@ func (k *keeper) start() *Exit {
 	if !found || err != nil {
 		return setUpFailed(fmt.Errorf("specification: %w", errors.Join(err, errMissing(found))))
 	}
-	if err := reserveExit("."); err != nil {
+	if err := reserve(".", exitFile, exitReserve); err != nil {
 		return setUpFailed(err)
 	}
 	if err := writeJSON(".", stateFile, State{BootID: k.spec.BootID}); err != nil {
+		return setUpFailed(err)
+	}
+	if err := reserve(".", stateFile, stateReserve); err != nil {
 		return setUpFailed(err)
 	}
 	// Counted from before the start: the control plane counts from when it last
@@ -231,6 +235,10 @@ func (k *keeper) obey(c command) {
 		k.stop(int(c.first), time.Duration(c.second))
 	case "signal":
 		k.task.signal(unix.Signal(c.first))
+	case DiskBytes, DiskFiles, DiskFull:
+		k.disk, k.told = true, true
+		k.explain(diskWords(c))
+		k.kill()
 	case "keep":
 		// A time that is still to come is of another clock and says nothing.
 		if c.first > k.heard && c.first <= BootNs() {
@@ -286,6 +294,7 @@ func (k *keeper) finish() *Exit {
 	k.closeLogs()
 	exit := k.task.verdict()
 	exit.ByItself = !k.told
+	exit.Disk = k.disk && exit.Kind == Exited
 	for _, w := range k.logs {
 		exit.DroppedLogBytes += w.dropped
 	}

@@ -33,6 +33,8 @@ const (
 	// task starts, so that a disk that fills up later cannot keep the record from
 	// being written.
 	exitReserve = 8192
+	// stateReserve is likewise for the second state: the task has been made by then.
+	stateReserve = 512
 )
 
 // Spec is what a supervisor is to do.
@@ -111,7 +113,7 @@ const (
 	Exited        = "exited"         // it ran and is gone
 	LaunchFailed  = "launch_failed"  // it was never run, and that is not its fault
 	PrepareFailed = "prepare_failed" // written by the agent
-	NeverStarted  = "never_started"  // written by the agent
+	NeverStarted  = "never_started"  // written by the agent, and where the disk was full
 	Rebooted      = "rebooted"       // written by the agent
 	Lost          = "lost"           // written by the agent: gone, and nobody saw how
 )
@@ -122,6 +124,7 @@ type Exit struct {
 	Code            int    `json:"code"`
 	Signal          int    `json:"signal,omitempty"`
 	OOM             bool   `json:"oom,omitempty"`
+	Disk            bool   `json:"disk,omitempty"` // it was ended for what it kept on the disk
 	AtUnixMs        int64  `json:"at_unix_ms"`
 	ByItself        bool   `json:"by_itself,omitempty"` // it ended before anybody told it to stop
 	Detail          string `json:"detail,omitempty"`
@@ -175,11 +178,11 @@ func WriteExit(dir string, exit *Exit) error {
 	return replace(dir, exitFile, append(data, '\n'), true)
 }
 
-// reserveExit takes the room that WriteExit will need.
-func reserveExit(dir string) error {
-	blank := []byte(strings.Repeat(" ", exitReserve))
-	if err := os.WriteFile(filepath.Join(dir, exitFile+".tmp"), blank, 0o600); err != nil {
-		return fmt.Errorf("reserve the exit record: %w", err)
+// reserve takes the room that a record's next version will need, where replace will look for it.
+func reserve(dir, name string, bytes int) error {
+	blank := []byte(strings.Repeat(" ", bytes))
+	if err := os.WriteFile(filepath.Join(dir, name+".tmp"), blank, 0o600); err != nil {
+		return fmt.Errorf("reserve %s: %w", name, err)
 	}
 	return nil
 }

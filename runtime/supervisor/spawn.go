@@ -136,8 +136,11 @@ func setLimits(limits []Limit) error {
 // setUpFailed is a task that was not run for what the supervisor itself could not do.
 func setUpFailed(err error) *Exit { return neverRun(fault.OfMachine(err)) }
 
-// neverRun is a task that was not run, by whoever's fault the error says.
+// neverRun is a task that was not run, by whoever's fault the error says. A full disk is nobody's fault here.
 func neverRun(err error) *Exit {
+	if NoRoom(".", err) {
+		return &Exit{Kind: NeverStarted, Detail: err.Error()}
+	}
 	return &Exit{Kind: LaunchFailed, Code: codeSetUp, Detail: err.Error(), Fault: fault.Of(err)}
 }
 

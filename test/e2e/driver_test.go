@@ -115,6 +115,36 @@ func TestOutOfMemory(t *testing.T) {
 	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 ran out of memory", "")
 }
 
+// TestDiskEnd: a task that keeps more on the disk than it may is ended for that, and all who look are told who, where
+// and why; what it left is known as its owner's.
+func TestDiskEnd(t *testing.T) { eachDriver(t, diskEnd) }
+
+func diskEnd(t *testing.T, c *cluster) {
+	c.node("n1", "r1")
+	spec := gang(2, 1,
+		`test $SYNAPSE_RANK = 0 && exec sleep 60; while :; do head -c 10000000 /dev/zero >> f; sleep 0.1; done`)
+	spec.DiskBytes = 16 << 20
+	id := c.submit(spec)
+	if s := c.await(id, "failed", 20*time.Second); s.Record.ExitCode != 137 {
+		t.Errorf("it ended with code %d", s.Record.ExitCode)
+	}
+	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 was ended for the disk: it kept", "")
+	c.cli("get", "job", id, "-o", "json").wants(t, 0, `"disk": true`, "")
+	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		owners, err := filepath.Glob(filepath.Join(c.dir, "n1", "*", "kept", "*", "owner.json"))
+		if err != nil || time.Now().After(limit) {
+			t.Fatalf("nobody's output is kept: %v", err)
+		}
+		if len(owners) == 0 {
+			continue
+		}
+		if text, err := os.ReadFile(owners[0]); !strings.Contains(string(text), `"owner":"anonymous"`) {
+			t.Errorf("it is kept as that of %q: %v", text, err)
+		}
+		break
+	}
+}
+
 // TestDeafToSIGTERM: what does not end when told is killed after its grace, and
 // nobody has its GPUs before it is gone.
 func TestDeafToSIGTERM(t *testing.T) { eachDriver(t, deafToSIGTERM) }

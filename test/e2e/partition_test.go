@@ -254,19 +254,7 @@ func TestPartitionForEver(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	able.Need(t, able.Mounts)
 	c := newClusterHere(t)
-	folder := filepath.Join(c.dir, "a") // its name comes first, and so does it where all else is equal
-	if err := os.Mkdir(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=512k,mode=755"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		killAll(folder)
-		if err := syscall.Unmount(folder, syscall.MNT_DETACH); err != nil {
-			t.Errorf("the small disk is left: %v", err)
-		}
-	})
+	folder := smallDisk(t, c, "a", "512k") // its name comes first, and so does it where all else is equal
 	c.node("a", "r1")
 	c.node("b", "r1")
 	first := c.submit(gang(1, 8, "true"))
@@ -298,6 +286,54 @@ func TestFullDisk(t *testing.T) {
 	}
 	both := c.submit(gang(2, 8, "true"))
 	c.await(both, "succeeded", 20*time.Second)
+}
+
+// smallDisk gives a machine a disk of its own.
+func smallDisk(t *testing.T, c *cluster, id, size string) string {
+	t.Helper()
+	folder := filepath.Join(c.dir, id)
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "size="+size+",mode=755"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		killAll(folder)
+		if err := syscall.Unmount(folder, syscall.MNT_DETACH); err != nil {
+			t.Errorf("the small disk is left: %v", err)
+		}
+	})
+	return folder
+}
+
+// TestFullScratch: tasks that fill the machine's disk at one blow, again and again, end by name, and close no machine:
+// what others submit meanwhile runs there, for there is no other.
+func TestFullScratch(t *testing.T) {
+	able.Need(t, able.Mounts)
+	c := newClusterHere(t)
+	smallDisk(t, c, "a", "64m")
+	c.node("a", "r1")
+	for round := range 5 {
+		greedy := gang(1, 1, "while :; do head -c 100000000 /dev/zero > f; sleep 1; done")
+		greedy.DiskBytes = 1 << 30
+		full := c.submit(greedy)
+		c.await(full, "running", 10*time.Second)
+		var others []string
+		for i := range 3 {
+			spec := gang(1, 1, "true")
+			spec.Name = fmt.Sprintf("other-%d-%d", round, i)
+			others = append(others, c.submit(spec))
+		}
+		c.await(full, "failed", 10*time.Second)
+		c.cli("describe", "job", full).wants(t, 0, "was ended for the disk: the machine's disk was nearly full", "")
+		for _, id := range others {
+			c.await(id, "succeeded", 15*time.Second)
+		}
+	}
+	if m := c.machine("a"); m.Phase != "up" || m.Record.Cordoned != nil {
+		t.Errorf("the machine is %s: %v", m.Phase, m)
+	}
 }
 
 // fill leaves a file system without a byte.

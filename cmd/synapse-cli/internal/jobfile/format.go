@@ -69,6 +69,7 @@ type Resources struct {
 	CPU     Amount `json:"cpu,omitempty" yaml:"cpu,omitempty"`
 	Memory  Amount `json:"memory,omitempty" yaml:"memory,omitempty"`
 	Shm     Amount `json:"shm,omitempty" yaml:"shm,omitempty"`
+	Disk    Amount `json:"disk,omitempty" yaml:"disk,omitempty"`
 }
 
 // Topology is how close together.
@@ -177,11 +178,11 @@ func gangOf(g *messages.GangSpec) Gang {
 }
 
 func resourcesOf(s *messages.JobSpec) *Resources {
-	if s.GetEach() == nil && s.GetGpuType() == "" && s.GetShmBytes() == 0 {
+	if s.GetEach() == nil && s.GetGpuType() == "" && s.GetShmBytes() == 0 && s.GetDiskBytes() == 0 {
 		return nil
 	}
 	r := amountsOf(s.GetEach())
-	r.GPUType, r.Shm = s.GetGpuType(), bytesOf(s.GetShmBytes())
+	r.GPUType, r.Shm, r.Disk = s.GetGpuType(), bytesOf(s.GetShmBytes()), bytesOf(s.GetDiskBytes())
 	return r
 }
 

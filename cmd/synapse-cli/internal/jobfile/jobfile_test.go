@@ -26,7 +26,7 @@ spec:
   queue: research
   priority: 100
   gang: {replicas: 8}
-  resources: {gpu: 8, gpuType: h100, cpu: 64, memory: 512Gi, shm: 64Gi}
+  resources: {gpu: 8, gpuType: h100, cpu: 64, memory: 512Gi, shm: 64Gi, disk: 200Gi}
   topology: {required: zone, preferred: rack, patience: 5m}
   nodeSelector: {pool: a}
   nodes: [n1, n2]
@@ -51,7 +51,7 @@ func fullSpec() *messages.JobSpec {
 		Name: "llama", Labels: []*messages.Label{{Key: "team", Value: "nlp"}}, Queue: "research", Priority: 100,
 		Gang:    &messages.GangSpec{ReplicasMin: 8, ReplicasMax: 8},
 		Each:    &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000},
-		GpuType: "h100", ShmBytes: 64 << 30,
+		GpuType: "h100", ShmBytes: 64 << 30, DiskBytes: 200 << 30,
 		Topology:     &messages.TopologySpec{Required: "zone", Preferred: "rack", PatienceMs: 300_000},
 		NodeSelector: []*messages.Label{{Key: "pool", Value: "a"}},
 		Nodes:        []string{"n1", "n2"}, Exclude: []string{"n3"},
@@ -242,7 +242,7 @@ func TestFormatIsReadBack(t *testing.T) {
 	total.Gang, total.Each, total.Env = &messages.GangSpec{Total: &messages.Resources{MilliCpu: 1500, MemoryBytes: 1<<40 + 1, MilliGpu: 2000}, Split: messages.Split_SPLIT_ANY}, nil, nil
 	odd := fullSpec()
 	odd.Each = &messages.Resources{MilliCpu: 1, MemoryBytes: 1}
-	odd.GpuType, odd.ShmBytes, odd.Image, odd.Command = "", 0, "true", []string{"", "no", "1", "a\nb", "#", "- x", "{}", "null"}
+	odd.GpuType, odd.ShmBytes, odd.DiskBytes, odd.Image, odd.Command = "", 0, 0, "true", []string{"", "no", "1", "a\nb", "#", "- x", "{}", "null"}
 	odd.Env = []*messages.EnvVar{{Name: "A", Value: "yes"}, {Name: "B", Value: " x "}}
 	odd.TimeLimitMs, odd.LostGraceMs = 5_400_001, 90_061_001
 	all := []*messages.JobSpec{fullSpec(), total, odd}

@@ -33,6 +33,8 @@ func references() map[string]about {
 	gpus, cpus, memory := upTo(messages.MaxMilliGPU/1000), upTo(messages.MaxMilliCPU/1000), "up to "+FormatBytes(messages.MaxMemoryBytes)
 	names := fmt.Sprintf("1 to %d letters", messages.MaxNameBytes)
 	const contained = "carapace, oci; process has the machine's own"
+	const mostOfDisk = "most that each task may keep on the machine's disk, in its scratch directory and writable layer; " +
+		"one that keeps more ends, told as disk"
 	return map[string]about{
 		"apiVersion":              {"synapse/v1", "must be there", "", "the version of this format", ""},
 		"kind":                    {"Job", "must be there", "", "what the document describes", ""},
@@ -51,6 +53,7 @@ func references() map[string]about {
 		"spec.resources.cpu":      {"64, 0.5, 500m", "none", cpus, "cores of each task", "a limit: carapace, oci; booked everywhere"},
 		"spec.resources.memory":   {anAmount, "none", memory, "memory of each task", "a limit: carapace, oci; booked everywhere"},
 		"spec.resources.shm":      {anAmount, "half of the memory, or 64Mi", "the task's memory", "/dev/shm of each task, out of its memory", contained},
+		"spec.resources.disk":     {anAmount, "a tenth of what is free", memory, mostOfDisk, "process: scratch only"},
 		"spec.topology.required":  {"zone, rack, node, …", "anywhere", "a level of the cluster", "all tasks within one of this level", ""},
 		"spec.topology.preferred": {"zone, rack, node, …", "as close as possible", "a level of the cluster", "all tasks best within one of this level", ""},
 		"spec.topology.patience":  {aTime, "0", years, "how long the preferred level is waited for", ""},

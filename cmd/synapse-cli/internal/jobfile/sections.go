@@ -56,6 +56,7 @@ func sections() []section {
 			{"cpu", "each.milli_cpu", readAmount(ParseCPU, func(s *spec) *int64 { return &each(s).MilliCpu })},
 			{"memory", "each.memory_bytes", readAmount(ParseMemory, func(s *spec) *int64 { return &each(s).MemoryBytes })},
 			{"shm", "shm_bytes", readAmount(ParseMemory, func(s *spec) *int64 { return &s.ShmBytes })},
+			{"disk", "disk_bytes", readAmount(ParseMemory, func(s *spec) *int64 { return &s.DiskBytes })},
 		}},
 		{"spec.gang.total", []key{
 			{"gpu", "gang.total.milli_gpu", readAmount(ParseGPU, func(s *spec) *int64 { return &s.Gang.Total.MilliGpu })},

@@ -309,6 +309,8 @@ func fate(p *messages.Place) string {
 		return "-"
 	case e.GetOom():
 		s = "out of memory"
+	case e.GetDisk():
+		s = "disk"
 	case e.GetKind() != messages.ExitKind_EXIT_KIND_EXITED:
 		s = cause(e.GetKind().String(), "EXIT_KIND_")
 	case e.GetSignal() != 0:

@@ -93,6 +93,7 @@ type exitObj struct {
 	Code   int32  `json:"code"`
 	Signal int32  `json:"signal,omitempty"`
 	OOM    bool   `json:"oom,omitempty"`
+	Disk   bool   `json:"disk,omitempty"`
 	At     string `json:"at,omitempty"`
 	Detail string `json:"detail,omitempty"`
 }
@@ -146,7 +147,7 @@ func attemptObject(a *messages.AttemptRecord) *attempt {
 			r.GPUs = append(r.GPUs, g.GetGpuId())
 		}
 		if e := p.GetExit(); e != nil {
-			r.Exit = &exitObj{cause(e.GetKind().String(), "EXIT_KIND_"), e.GetCode(), e.GetSignal(), e.GetOom(), stamp(e.GetAtUnixMs()), e.GetDetail()}
+			r.Exit = &exitObj{cause(e.GetKind().String(), "EXIT_KIND_"), e.GetCode(), e.GetSignal(), e.GetOom(), e.GetDisk(), stamp(e.GetAtUnixMs()), e.GetDetail()}
 		}
 		o.Ranks = append(o.Ranks, r)
 	}

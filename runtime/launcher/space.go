@@ -1,0 +1,118 @@
+package launcher
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/tree"
+)
+
+// This file owns how much of a machine's disk a task may keep, when the disk is too full for what all of them keep, and
+// when that is not their doing.
+
+const (
+	// shareOfFree is what a task may keep where its job says nothing: a tenth of what is free when it is prepared.
+	shareOfFree = 10
+	// defaultFiles is the most of files by default: to count so many takes a walk a second or two. A job that asks for
+	// more of the disk may have one more for each bytesPerFile, which is how file systems are made.
+	defaultFiles = 1 << 20
+	bytesPerFile = 16 << 10
+	// shareLeft is what all tasks together leave free: a twentieth of the disk.
+	shareLeft = 20
+	// What a task may keep in any case: what the agent itself puts there is in it.
+	leastBytes = 1 << 20
+	leastFiles = 256
+	// What tasks have of a disk is next to nothing up to a part of it, and to so much: to end them would not make room.
+	shareLittle = 200
+	littleBytes = 64 << 20
+	littleFiles = 4096
+)
+
+// space is what a file system has, in bytes and files. One that counts no files has very many.
+type space struct{ size, free tree.Usage }
+
+func spaceOf(dir string) (space, error) {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(dir, &stat); err != nil {
+		return space{}, fmt.Errorf("the disk of %s: %w", dir, err)
+	}
+	block := int64(stat.Bsize)
+	s := space{
+		size: tree.Usage{Bytes: int64(stat.Blocks) * block, Files: int64(stat.Files)},
+		free: tree.Usage{Bytes: int64(stat.Bavail) * block, Files: int64(stat.Ffree)},
+	}
+	if stat.Files == 0 {
+		s.size.Files, s.free.Files = manyFiles, manyFiles
+	}
+	return s, nil
+}
+
+const manyFiles = 1 << 40
+
+// allowance is what a task may keep: what its job asked for, or its share.
+func (s space) allowance(job *messages.JobSpec) tree.Usage {
+	bytes, files := s.free.Bytes/shareOfFree, min(s.free.Files/shareOfFree, defaultFiles)
+	if asked := job.GetDiskBytes(); asked > 0 {
+		bytes, files = asked, min(max(files, asked/bytesPerFile), s.free.Files)
+	}
+	return tree.Usage{Bytes: max(bytes, leastBytes), Files: max(files, leastFiles)}
+}
+
+// beyond is what a task keeps beyond what any may keep.
+func beyond(used tree.Usage) tree.Usage {
+	return tree.Usage{Bytes: max(used.Bytes-leastBytes, 0), Files: max(used.Files-leastFiles, 0)}
+}
+
+// parts are the two things that a disk can lack.
+func (s space) parts(held tree.Usage) [2]part {
+	return [2]part{
+		{s.size.Bytes, s.free.Bytes, held.Bytes, littleBytes},
+		{s.size.Files, s.free.Files, held.Files, littleFiles},
+	}
+}
+
+// part is how much there is of one of them, how much of it is free, what tasks hold, and what would be little.
+type part struct{ size, free, held, little int64 }
+
+func (p part) tight() bool { return p.free < p.size/shareLeft }
+
+// others reports whether it is not tasks that hold it.
+func (p part) others() bool { return p.held <= min(p.size/shareLittle, p.little) }
+
+// tight reports whether less than a twentieth of the disk is free: then nothing is kept of tasks that have ended.
+func (s space) tight() bool {
+	parts := s.parts(tree.Usage{})
+	return parts[0].tight() || parts[1].tight()
+}
+
+// full reports whether tasks that keep so much must end for it. Where others than tasks have the disk, tasks leave
+// half of what there was for them: to end them all would not give a twentieth back. Where they have next to nothing
+// none ends.
+func (s space) full(held tree.Usage) bool {
+	for _, p := range s.parts(held) {
+		if p.tight() && !p.others() && p.free < (p.free+p.held)/2 {
+			return true
+		}
+	}
+	return false
+}
+
+// others reports whether the disk is nearly full and tasks that keep so much have next to nothing of what it lacks.
+func (s space) others(held tree.Usage) bool {
+	for _, p := range s.parts(held) {
+		if p.tight() && !p.others() {
+			return false
+		}
+	}
+	return s.tight()
+}
+
+// heavier compares what two tasks keep of a disk: by bytes, or by files where those are what the disk lacks.
+func (s space) heavier(a, b tree.Usage) bool {
+	if s.free.Bytes >= s.size.Bytes/shareLeft {
+		return a.Files > b.Files
+	}
+	return a.Bytes > b.Bytes
+}

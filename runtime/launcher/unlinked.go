@@ -1,0 +1,97 @@
+package launcher
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// This file owns what a task keeps on the disk without a name: files that it removed and still has open, or in its
+// memory. No walk through a tree sees those. To look through all that its processes have open costs more than a walk,
+// so it is done only when the disk has lost more than the task's tree can tell of.
+
+// unlinkedPace is how many descriptors are looked at between two words to the caller.
+const unlinkedPace = 256
+
+// unlinked is one search for a task's files without names.
+type unlinked struct {
+	device uint64 // that scratch directories are on
+	seen   map[[2]uint64]bool
+	bytes  int64
+	looked int
+	goOn   func() bool
+}
+
+// unlinkedBytes is how much of the disk that is below the task's scratch directory, or of a container's layer, such
+// files take. It asks now and then whether to go on: a task may have very many files open.
+func (t *task) unlinkedBytes(goOn func() bool) int64 {
+	var scratch unix.Stat_t
+	state, err := supervisor.ReadState(t.home)
+	if err != nil || state == nil || unix.Stat(t.Scratch, &scratch) != nil {
+		return 0
+	}
+	leader, ok := supervisor.ReadProcess(state.PID)
+	if !ok || leader.Start != state.Start {
+		return 0
+	}
+	u := &unlinked{device: scratch.Dev, seen: map[[2]uint64]bool{}, goOn: goOn}
+	for _, p := range supervisor.Descendants(leader.Parent, supervisor.Processes()) {
+		for _, list := range []string{"fd", "map_files"} {
+			if !u.search(filepath.Join("/proc", strconv.Itoa(p.PID), list)) {
+				return u.bytes
+			}
+		}
+	}
+	return u.bytes
+}
+
+// search looks through one list of a process's files.
+func (u *unlinked) search(list string) (goOn bool) {
+	fd, err := unix.Open(list, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return true // it has ended
+	}
+	defer unix.Close(fd)
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := unix.ReadDirent(fd, buffer)
+		if err != nil || n <= 0 {
+			return true
+		}
+		_, _, names := unix.ParseDirent(buffer[:n], -1, nil)
+		for _, name := range names {
+			if u.looked++; u.looked%unlinkedPace == 0 && !u.goOn() {
+				return false
+			}
+			u.look(fd, list, name)
+		}
+	}
+}
+
+// look counts a file. What is on another disk, or in memory, is not meant. The kernel's own words say first whether it
+// has no name: to ask the file itself may wait for a machine that does not answer.
+func (u *unlinked) look(at int, list, name string) {
+	var target [unix.PathMax]byte
+	n, err := unix.Readlinkat(at, name, target[:])
+	if err != nil || n < len(target) && !strings.HasSuffix(string(target[:n]), " (deleted)") {
+		return
+	}
+	var stat unix.Stat_t
+	if unix.Fstatat(at, name, &stat, 0) != nil || stat.Nlink > 0 || stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return
+	}
+	file := [2]uint64{stat.Dev, stat.Ino}
+	if !u.seen[file] && (stat.Dev == u.device || onOverlay(filepath.Join(list, name))) {
+		u.seen[file] = true
+		u.bytes += stat.Blocks * 512
+	}
+}
+
+func onOverlay(path string) bool {
+	var stat unix.Statfs_t
+	return unix.Statfs(path, &stat) == nil && stat.Type == unix.OVERLAYFS_SUPER_MAGIC
+}

@@ -1,0 +1,297 @@
+package launcher_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/runtime/launcher"
+)
+
+// This file owns what the watch over the disk does, on disks of its own that are small enough to be filled.
+
+// disk is a file system of its own for a launcher.
+func disk(t *testing.T, options string) string {
+	t.Helper()
+	able.Need(t, able.Mounts)
+	dir := room(t)
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options+",mode=0711"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// write is a script that writes files of a MiB until it is ended, also on a full disk.
+const writeOn = `i=0; while :; do head -c 1048576 /dev/zero > f$i 2>/dev/null || sleep 0.1; i=$((i+1)); done`
+
+// endsForDisk waits for a task that is ended for the disk, in the words that it is told with.
+func (r *rig) endsForDisk(t *testing.T, rank int32, words string) {
+	t.Helper()
+	e := r.gone(rank)
+	if !e.Disk || e.Code != 137 || e.ByItself || !strings.Contains(e.Detail, words) {
+		t.Errorf("rank %d is told as %v", rank, e)
+	}
+}
+
+// TestDiskLimit: a task that keeps more than it asked for ends, by bytes and by files, and one that keeps less does
+// not.
+func TestDiskLimit(t *testing.T) {
+	r := newRig(t, disk(t, "size=512m,nr_inodes=20000"), nil)
+	within := script("head -c 6000000 /dev/zero > f; head -c 6000000 /dev/zero > f; sleep 2; echo well")
+	within.DiskBytes = 8 << 20
+	over := script(writeOn)
+	over.DiskBytes = 8 << 20
+	deep := script(`for i in $(seq 30); do mkdir -p a$i/b/c; cd a$i; done; ` + writeOn)
+	deep.DiskBytes = 8 << 20
+	files := script(`i=0; while :; do true > f$i; i=$((i+1)); done`)
+	began := time.Now()
+	for rank, spec := range []*messages.JobSpec{within, over, deep, files} {
+		r.run(int32(rank), spec)
+	}
+	r.endsForDisk(t, 1, "may keep 8.0 MiB")
+	r.endsForDisk(t, 2, "may keep 8.0 MiB")
+	r.endsForDisk(t, 3, "files")
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if e := r.gone(0); e.Code != 0 || e.Disk {
+		t.Errorf("one within its limit is told as %v", e)
+	}
+}
+
+// TestDiskDefault: where a job asks for nothing its tasks may keep a tenth of what is free.
+func TestDiskDefault(t *testing.T) {
+	r := newRig(t, disk(t, "size=100m"), nil)
+	r.run(0, script(writeOn))
+	r.endsForDisk(t, 0, "may keep 10.0 MiB")
+}
+
+// TestDiskUnlinked: a file that a task has removed and still writes to, or has in its memory, is on its own account.
+func TestDiskUnlinked(t *testing.T) {
+	r := newRig(t, disk(t, "size=300m"), nil)
+	small := script("head -c 4000000 /dev/zero > f; sleep 4")
+	hidden := script(`exec 3>f; rm f; while :; do head -c 4194304 /dev/zero >&3 2>/dev/null; sleep 0.1; done`)
+	hidden.DiskBytes = 16 << 20
+	r.run(0, small)
+	r.run(1, hidden)
+	r.endsForDisk(t, 1, "may keep 16.0 MiB")
+	if e := r.gone(0); e.Code != 0 {
+		t.Errorf("one that kept little is told as %v", e)
+	}
+}
+
+// TestDiskUnlinkedFull: so it is when it has filled the disk at once.
+func TestDiskUnlinkedFull(t *testing.T) {
+	r := newRig(t, disk(t, "size=64m"), nil)
+	small := script("head -c 4000000 /dev/zero > f; sleep 4")
+	hidden := script(`exec 3>f; rm f; sleep 0.5; while :; do head -c 4194304 /dev/zero >&3 2>/dev/null || sleep 0.1; done`)
+	small.DiskBytes, hidden.DiskBytes = 1<<30, 1<<30
+	r.run(0, small)
+	r.run(1, hidden)
+	r.endsForDisk(t, 1, "kept most")
+	if e := r.gone(0); e.Code != 0 {
+		t.Errorf("one that kept little is told as %v", e)
+	}
+}
+
+// TestDiskFull: on a disk that is nearly full the task ends that keeps most, others go on, and the next one runs; the
+// machine is not said to be broken meanwhile.
+func TestDiskFull(t *testing.T) {
+	dir := disk(t, "size=64m")
+	r := newRig(t, dir, nil)
+	small := script("head -c 4000000 /dev/zero > f; sleep 6; echo more > g && echo well")
+	small.DiskBytes = 1 << 30
+	greedy := script(writeOn)
+	greedy.DiskBytes = 1 << 30
+	r.run(0, small)
+	r.run(1, greedy)
+	r.run(2, script("sleep 6"))
+	r.endsForDisk(t, 1, "kept most")
+	for rank := int32(10); rank < 15; rank++ { // while its files are still there
+		r.tell(prepareOf(rank, script("echo next > f")))
+		r.tell(startOf(rank, script("echo next > f")))
+	}
+	for rank := int32(10); rank < 15; rank++ {
+		if e := r.gone(rank); e.Code != 0 || e.Fault != messages.Fault_FAULT_UNSPECIFIED {
+			t.Errorf("after it: %v", e)
+		}
+	}
+	for _, rank := range []int32{0, 2} {
+		if e := r.gone(rank); e.Code != 0 || e.Disk {
+			t.Errorf("rank %d, which kept little, is told as %v", rank, e)
+		}
+	}
+}
+
+// TestDiskOfOthers: where others than tasks have nearly filled the disk, no task ends that leaves half of what there
+// was for it.
+func TestDiskOfOthers(t *testing.T) {
+	dir := disk(t, "size=64m")
+	if err := os.WriteFile(filepath.Join(dir, "foreign"), make([]byte, 61<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, dir, nil)
+	spec := script("head -c 1600000 /dev/zero > f; sleep 2")
+	spec.DiskBytes = 8 << 20
+	r.run(0, spec)
+	if e := r.gone(0); e.Code != 0 {
+		t.Error(e)
+	}
+}
+
+// TestDiskFilledByOthers: on a disk that others have filled to the last byte no task ends for it, and one that cannot
+// be prepared there is at once told as the machine's fault, again and again; with room the next one runs.
+func TestDiskFilledByOthers(t *testing.T) {
+	dir := disk(t, "size=64m")
+	r := newRig(t, dir, nil)
+	r.run(0, script("head -c 300000 /dev/zero > f; while [ ! -e go ]; do sleep 0.05; done"))
+	take[*messages.TaskStarted](r, 0)
+	r.run(1, script("echo what is kept"))
+	r.gone(1)
+	r.tell(&messages.ForgetTask{Id: id(1)})
+	foreign := filepath.Join(dir, "foreign")
+	if err := os.WriteFile(foreign, make([]byte, 128<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	for rank := range int32(3) {
+		began := time.Now()
+		r.tell(prepareOf(10+rank, script("true")))
+		e := r.gone(10 + rank)
+		if e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || e.Fault != messages.Fault_FAULT_MACHINE {
+			t.Errorf("it is told as %v", e)
+		}
+		if took := time.Since(began); took > 1500*time.Millisecond {
+			t.Errorf("that took %v", took)
+		}
+	}
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	r.run(20, script("true"))
+	if e := r.gone(20); e.Code != 0 || e.Kind != messages.ExitKind_EXIT_KIND_EXITED {
+		t.Errorf("with room: %v", e)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "scratch", launcher.KeyOf(id(0)).String(), "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.gone(0); e.Code != 0 {
+		t.Errorf("one that ran is told as %v", e)
+	}
+}
+
+// TestDiskFilledAgainAndAgain: tasks that fill the disk at one blow, one after the other, end each within two seconds,
+// and whatever is prepared and started meanwhile either runs or was never started: nothing of it is the machine's
+// fault.
+func TestDiskFilledAgainAndAgain(t *testing.T) {
+	r := newRig(t, disk(t, "size=64m"), nil)
+	for rank := int32(0); rank < 6; rank += 2 {
+		greedy := script(`fallocate -l 200M f; head -c 200000000 /dev/zero > g; echo full >&2; sleep 60`)
+		greedy.DiskBytes = 1 << 30
+		r.run(rank, greedy)
+		take[*messages.TaskStarted](r, rank)
+		began := time.Now()
+		next := script("true")
+		r.tell(prepareOf(rank+1, next))
+		r.tell(startOf(rank+1, next))
+		r.endsForDisk(t, rank, "kept most")
+		if took := time.Since(began); took > 4*time.Second { // two, and what a machine of tests is slower
+			t.Errorf("it took %v", took)
+		}
+		e := r.gone(rank + 1)
+		if e.Fault != messages.Fault_FAULT_UNSPECIFIED || e.Kind == messages.ExitKind_EXIT_KIND_EXITED && e.Code != 0 {
+			t.Errorf("beside it: %v", e)
+		}
+	}
+}
+
+// TestDiskAfterRestart: the next agent goes on with the watch, and with what the task might keep when it started,
+// though half of that is free by now.
+func TestDiskAfterRestart(t *testing.T) {
+	dir := disk(t, "size=200m")
+	r := newRig(t, dir, nil)
+	spec := script("while [ ! -e go ]; do sleep 0.05; done; " + writeOn)
+	r.run(0, spec)
+	take[*messages.TaskStarted](r, 0)
+	r.l.Close()
+	if err := os.WriteFile(filepath.Join(dir, "foreign"), make([]byte, 100<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := options(dir)
+	o.System = r.system
+	l, err := launcher.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.l = l
+	r.tell(&messages.AdoptTask{Id: id(0)})
+	if err := os.WriteFile(filepath.Join(dir, "scratch", launcher.KeyOf(id(0)).String(), "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.endsForDisk(t, 0, "may keep 20.0 MiB")
+}
+
+// TestDiskWatchIsCheap: a tree of very many files does not keep a processor busy, whether it rests, or the task writes
+// and removes so much that it must be looked at again and again.
+func TestDiskWatchIsCheap(t *testing.T) {
+	for name, lines := range map[string]string{
+		"rests":  "sleep 60",
+		"churns": "while :; do head -c 150000000 /dev/zero > churn; sleep 0.3; rm churn; sleep 0.3; done",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := disk(t, "size=512m")
+			r := newRig(t, dir, nil)
+			spec := script("while [ ! -e go ]; do sleep 0.05; done; " + lines)
+			spec.DiskBytes = 4 << 30 // beyond what its files allow it for, so that it is never over
+			if name == "churns" {
+				spec.DiskBytes = 200 << 20
+			}
+			r.run(0, spec)
+			scratch := filepath.Join(dir, "scratch", launcher.KeyOf(id(0)).String())
+			manyFiles(t, scratch, 100, 500)
+			if err := os.WriteFile(filepath.Join(scratch, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second) // what urgent walks may take at once is over
+			spent := func() time.Duration {
+				var u unix.Rusage
+				_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
+				return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+			}
+			before, began := spent(), time.Now()
+			time.Sleep(3 * time.Second)
+			share := float64(spent()-before) / float64(time.Since(began))
+			t.Logf("50,000 files take %.1f%% of a processor", 100*share)
+			if share > 0.5 {
+				t.Errorf("the watch takes %.0f%% of a processor", 100*share)
+			}
+			r.tell(&messages.StopTask{Id: id(0), Signal: 9})
+			if e := r.gone(0); e.Disk {
+				t.Error(e)
+			}
+		})
+	}
+}
+
+// manyFiles makes directories of empty files.
+func manyFiles(t *testing.T, place string, folders, files int) {
+	t.Helper()
+	for i := range folders {
+		if err := os.Mkdir(filepath.Join(place, fmt.Sprint(i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for j := range files {
+			if err := unix.Mknod(filepath.Join(place, fmt.Sprint(i), fmt.Sprint(j)), unix.S_IFREG, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
