@@ -119,9 +119,9 @@ func (k *Keeper) Look() {
 	slices.SortFunc(places, func(a, b Place) int { return strings.Compare(a.String(), b.String()) })
 	places = slices.Compact(places)
 	if len(places) > maxPlaces {
-		k.tellOnce("Of %d places that tasks are not to reach, the last ones are open: a filter takes %d", len(places),
-			maxPlaces)
-		places = places[:maxPlaces]
+		k.tellOnce("Tasks reach the ports of services that they are not to reach at no address: there are %d places, and "+
+			"a filter takes %d", len(places), maxPlaces)
+		places = everywhere(places)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -73,6 +73,23 @@ func Services(at []netip.AddrPort, own []netip.Addr) []Place {
 	return places
 }
 
+// everywhere refuses the ports of places at every address, which is few places where there are many: more than what
+// was meant, and never less.
+func everywhere(places []Place) []Place {
+	var few []Place
+	ports := map[uint16]bool{}
+	for _, p := range places {
+		switch {
+		case p.Port == 0:
+			few = append(few, p)
+		case !ports[p.Port]:
+			ports[p.Port] = true
+			few = append(few, Place{netip.MustParsePrefix("0.0.0.0/0"), p.Port}, Place{netip.MustParsePrefix("::/0"), p.Port})
+		}
+	}
+	return few
+}
+
 // hooks are where a socket is given an address to speak to.
 var hooks = []struct {
 	hook bpf.Hook

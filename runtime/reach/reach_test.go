@@ -70,8 +70,35 @@ func TestKeeper(t *testing.T) {
 		t.Errorf("all is allowed, and refused is %v", got)
 	}
 	o.Disclosed = false
-	if got := NewKeeper(o).Places(); !slices.Equal(got, Metadata()) && len(got) != len(Metadata()) {
+	if got := NewKeeper(o).Places(); len(got) != len(Metadata()) {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestManyAddresses: a machine of more addresses than a filter takes refuses the scheduler's port at every address, and
+// nothing else becomes reachable or unreachable by it.
+func TestManyAddresses(t *testing.T) {
+	var own []netip.Addr
+	for i := range 2 * maxPlaces {
+		own = append(own, netip.AddrFrom4([4]byte{10, 9, byte(i >> 8), byte(i)}))
+	}
+	k := NewKeeper(Options{Schedulers: []string{"10.9.0.1:9000"}, Own: func() []netip.Addr { return own }})
+	places := k.Places()
+	if len(places) > maxPlaces {
+		t.Fatalf("%d places", len(places))
+	}
+	for _, at := range []struct {
+		address string
+		port    uint16
+		free    bool
+	}{
+		{"10.9.7.255", 9000, false}, {"127.0.0.1", 9000, false}, {"::1", 9000, false}, {"2001:db8::1", 9000, false},
+		{"10.9.7.255", 9001, true}, {"169.254.169.254", 80, false}, {"2001:db8::1", 80, true},
+	} {
+		address := netip.MustParseAddr(at.address)
+		if got := play(t, filter(places, address.Is6()), address, at.port); got != at.free {
+			t.Errorf("%s port %d: the way is free: %t", at.address, at.port, got)
+		}
 	}
 }
 
