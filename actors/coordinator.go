@@ -385,9 +385,10 @@ func (c *Coordinator) onSighted(ctx actor.Context, m sighted) {
 }
 
 func (c *Coordinator) sight(ctx actor.Context, w *party, m sighted) {
-	restarted := w.known && !messages.SameIncarnation(w.Incarnation, m.Incarnation)
+	first := !w.known
+	restarted := !first && !messages.SameIncarnation(w.Incarnation, m.Incarnation)
 	answered := w.stage > stageAsked && w.version <= m.Version
-	missing := m.Slice == nil && (restarted || answered || !w.known)
+	missing := m.Slice == nil && (restarted || answered || first)
 	w.Incarnation, w.Vocabulary, w.known = m.Incarnation, m.Vocabulary, true
 	if restarted {
 		w.version = m.Version
@@ -405,11 +406,15 @@ func (c *Coordinator) sight(ctx actor.Context, w *party, m sighted) {
 			c.move(w, stageAborted)
 			c.abortedAll(ctx)
 		}
-	case restarted && w.unversed(c.plan.Spec) && m.Slice.GetState() < messages.SliceState_SLICE_STATE_STARTED:
+	case len(w.gone) == len(w.Members):
+		// All its members have ended: the Job knows how.
+	case (restarted || first) && w.unversed(c.plan.Spec) && m.Slice.GetState() < messages.SliceState_SLICE_STATE_STARTED:
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w,
-			"it came back with an agent of an earlier version, which knows no network but the machine's")
-	case missing && len(w.gone) < len(w.Members):
+			"it came back with an agent of an earlier version, which would pass over the job's script or network")
+	case missing:
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "it came back without the slice")
+	case m.Slice.GetState() > messages.SliceState_SLICE_STATE_STARTED:
+		// What is over there is the Job's to judge, and no command changes it.
 	case m.Slice != nil:
 		c.resumeAt(ctx, w, m.Slice.State, restarted)
 	}

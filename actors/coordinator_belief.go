@@ -13,10 +13,10 @@ import (
 // member: a port of 0 or a rank that is missing would be decided for good. So an
 // answer says exactly what was asked for, or it is a refusal.
 
-// unversed reports whether a machine's agent would pass over which network a job is to have, and run it on the
-// machine's.
+// unversed reports whether a machine's agent would pass over something that a job asks for, as its script, or its
+// network, and run it without.
 func (w *party) unversed(spec *messages.JobSpec) bool {
-	return len(messages.NetworkLabels(spec.GetNetwork())) > 0 && w.Vocabulary < messages.VocabularyNetwork
+	return w.Vocabulary < messages.VocabularyOf(spec)
 }
 
 // misgranted says in which way an answer is not what was asked for; empty: it is.

@@ -110,13 +110,14 @@ func (j *Job) prolonged() bool {
 
 // noteBegun learns from a machine since when the attempt of an earlier leader has
 // run there. Each began before the barrier was passed: the last of them is as near
-// to that as anybody can say. One that has not begun proves that it was not passed.
+// to that as anybody can say. One that has not begun proves that it was not passed, also where its
+// processes are only being started; an agent of an earlier version does not say, and counts as one.
 func (j *Job) noteBegun(m sighted) {
 	if j.att == nil || messages.FromToken(j.att.Token) != m.Token || !j.states.in("starting") {
 		return
 	}
 	switch {
-	case m.Slice.State < messages.SliceState_SLICE_STATE_STARTED:
+	case m.Slice.State <= messages.SliceState_SLICE_STATE_STARTED && m.Slice.RanMs == 0:
 		j.begunBefore = false
 	case m.Slice.RanMs > 0:
 		j.begun = max(j.begun, m.Heard.Plus(-millis(m.Slice.RanMs)))

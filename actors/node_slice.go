@@ -130,11 +130,15 @@ func (s *nodeSlice) allStarted() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.started && !r.ran() })
 }
 
-// ran is for how long every rank that runs has run; 0: not known, or none does.
+// ran is for how long every rank that is not over has run; 0: not known, or one of them does not yet.
 func (s *nodeSlice) ran(now Instant) time.Duration {
 	var last Instant
 	for i := range s.ranks {
-		if r := &s.ranks[i]; r.exit == nil && r.started {
+		switch r := &s.ranks[i]; {
+		case r.exit != nil:
+		case !r.started:
+			return 0
+		default:
 			last = max(last, r.began)
 		}
 	}

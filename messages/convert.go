@@ -124,7 +124,7 @@ func GangOf(spec *JobSpec) topology.Gang {
 		Required:  spec.GetTopology().GetRequired(),
 		Preferred: spec.GetTopology().GetPreferred(),
 	}
-	if spec.GetScript() != nil {
+	if spec.GetScript() != nil { // a network is selected by what machines announce
 		g.Vocabulary = VocabularyScript
 	}
 	if spec.GetGang().GetTotal() != nil {

@@ -19,3 +19,14 @@ const (
 	// Vocabulary is the newest.
 	Vocabulary = VocabularyNetwork
 )
+
+// VocabularyOf is what an agent has to understand that runs a job: one that does not would leave something out.
+func VocabularyOf(spec *JobSpec) int32 {
+	switch {
+	case len(NetworkLabels(spec.GetNetwork())) > 0:
+		return VocabularyNetwork
+	case spec.GetScript() != nil:
+		return VocabularyScript
+	}
+	return 0
+}

@@ -49,7 +49,7 @@ var keeps = []keep{
 	{"Scheduler.machines.held", func(_ *bounded, w *World, _ *process) int {
 		return (len(w.machines) + w.visits) * w.draw.UIDs.Len()
 	}},
-	{"Scheduler.uids.holds", func(_ *bounded, w *World, _ *process) int { return w.draw.UIDs.Len() }},
+	{"Scheduler.machines.uids.holds", func(_ *bounded, w *World, p *process) int { return w.lying() + usual(w, p) }},
 	{"Node.uids", func(_ *bounded, w *World, _ *process) int { return w.draw.UIDs.Len() }},
 	// Attempts that are over, for as long as a late order about them may come.
 	{"Node.ledger.tombs.list", (*bounded).ordered},

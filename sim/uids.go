@@ -103,3 +103,14 @@ func (l *launcher) listens(agent *process, to *actor.PID, list *messages.TaskLis
 	list.Uids = l.uids()
 	l.agent, l.node, l.toldUids = agent, to, list.Uids
 }
+
+// lying counts the uids under which anything lies on any machine, by what each of them has said.
+func (w *World) lying() int {
+	all := map[uint32]bool{}
+	for _, m := range w.machines {
+		for _, uid := range append(m.launcher.uids(), m.launcher.toldUids...) {
+			all[uid] = true
+		}
+	}
+	return len(all)
+}
