@@ -45,7 +45,7 @@ func TestKeptAndPruned(t *testing.T) {
 	}
 }
 
-// TestKeptOfOthers: whoever leaves most loses his own output, not that of 150 others.
+// TestKeptOfOthers: whoever leaves most loses his own output, not that of 50 others.
 func TestKeptOfOthers(t *testing.T) {
 	dir := room(t)
 	r := newRig(t, dir, func(o *launcher.Options) { o.KeepBytes = 24 << 20 })
@@ -63,7 +63,7 @@ func TestKeptOfOthers(t *testing.T) {
 		}
 		r.tell(&messages.ForgetTask{Id: id(rank)})
 	}
-	const others = 150
+	const others = 50
 	for rank := range int32(others) {
 		run(rank, fmt.Sprintf("user-%d", rank), "echo result > result")
 	}

@@ -1,0 +1,42 @@
+//go:build linux
+
+// What a task writes to temporary file systems is in memory: its own, all of them together.
+package conformance
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestTemporaryOfAMachine: a task that fills four temporary file systems, each of them within its memory, runs out of
+// that, and a neighbour keeps what it wrote to its own.
+func TestTemporaryOfAMachine(t *testing.T) {
+	onEveryDriver(t, func(t *testing.T, s *stack) {
+		kind := t.Name()[strings.LastIndex(t.Name(), "/")+1:]
+		if kind == "process" || kind == "upstream" {
+			return // theirs are the machine's, or the image's
+		}
+		if why := s.Lacks(Memory) + s.Lacks(ReportsOOM); why != "" {
+			t.Skip(why)
+		}
+		s.image = "host" // whose view has all four
+		const mine = `for d in /tmp /run /var/tmp /dev/shm; do echo mine > $d/mine || exit 7; done; echo ready; sleep 3
+			cat /tmp/mine /run/mine /var/tmp/mine /dev/shm/mine > all || exit 8; test $(wc -l < all) = 4`
+		neighbour, err := s.Start(Task{Rootfs: MakeRootfs(t), Command: []string{"/bin/sh", "-c", mine}, MemoryBytes: 64 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const fill = `for d in /tmp /run /var/tmp /dev/shm; do head -c 30000000 /dev/zero > $d/f || exit 9; done; exit 0`
+		greedy, err := s.Start(Task{Rootfs: MakeRootfs(t), Command: []string{"/bin/sh", "-c", fill}, MemoryBytes: 64 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// cgroup v2 kills the whole group, v1 the child alone.
+		if exit := await(t, greedy); !exit.OOM || exit.Code != 9 && exit.Code != 137 {
+			t.Errorf("120 MB of temporary files in 64 MiB of memory ended with %+v: %v", exit, greedy.(*staged).exit)
+		}
+		if exit := await(t, neighbour); exit.Code != 0 || exit.OOM {
+			t.Errorf("its neighbour ended with %+v: %v", exit, neighbour.(*staged).exit)
+		}
+	})
+}
