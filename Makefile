@@ -56,8 +56,8 @@ installed:
 test: installed ## run every test that small packages are enough for, the simulator's seeds among them (within 6 minutes on 2 cores)
 	@$(GO) -C tools run ./testrun .. $(GO) test -json $(PACKAGES)
 
-world: ## run the tests with big third parties, as PyTorch (NAME=x one of them)
-	@tools/ensure.sh torch
+world: ## run the tests with big third parties, as PyTorch and a Debian (NAME=x one of them)
+	@tools/ensure.sh torch debootstrap
 	@$(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -tags world -timeout 20m $(if $(NAME),-run '$(NAME)') ./test/world
 
 places: ## run README's two commands in a fresh Debian, with a container engine's rights, as a user, and here (as root; PLACE=user one, SHORT=1 less)

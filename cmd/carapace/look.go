@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +43,7 @@ func check(arguments []string) int {
 		return code
 	}
 	return printJSON(append(carapace.Check(at.cgroups), checkLandlock(),
-		carapace.PolicyOf(at.stateDir), carapace.NetworksOf(at.stateDir)))
+		carapace.IDsAt(filepath.Dir(at.stateDir)), carapace.PolicyOf(at.stateDir), carapace.NetworksOf(at.stateDir)))
 }
 
 // checkLandlock is about what has no container: an agent's tasks of plain processes.

@@ -104,8 +104,12 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 		log.Info("Jobs that name no user share one here: the agent is root of a user namespace without --uids %v",
 			o.uids)
 	}
+	inContainers, err := o.withRoots(users, dir, log)
+	if err != nil {
+		return means{}, err
+	}
 	described := container.Options{
-		Binary: found.own, StateDir: filepath.Join(dir, "carapace"), Hide: []string{dir}, Users: users,
+		Binary: found.own, StateDir: filepath.Join(dir, "carapace"), Hide: []string{dir}, Users: inContainers,
 		Policy: o.policy,
 		Images: container.Stored{Store: images}, Gpus: gpus,
 	}
@@ -144,6 +148,20 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 	return m, o.settle(m.drivers, why, containers, found, log)
 }
 
+// withRoots adds the numbers of tasks that are root of containers of their own, where the agent can give any.
+func (o *options) withRoots(users account.Rules, dir string, log actors.Log) (account.Rules, error) {
+	if os.Geteuid() != 0 || o.allowRoot || o.roots.Len() == 0 {
+		return users, nil
+	}
+	if !account.Mapped(o.roots) {
+		log.Info("No job may be root here: the agent is root of a user namespace without --root-uids %v", o.roots)
+		return users, nil
+	}
+	roots, err := account.OpenRoots(filepath.Join(dir, "roots"), o.roots, carapace.IDsLen)
+	users.Roots = roots
+	return users, err
+}
+
 // addPrivate adds the networks of jobs' own, where the machine can have them.
 func (o *options) addPrivate(dir string, m *means, described *container.Options, log actors.Log) error {
 	of := private.Options{Dir: filepath.Join(dir, "networks"), Resolvers: o.policy.Resolvers}
@@ -175,7 +193,7 @@ func (o *options) addOthers(ctx context.Context, m *means, found programs, descr
 		m.drivers = append(m.drivers, driver)
 	}
 	if found.other != "" {
-		described.Images = container.Local{}
+		described.Images, described.Users.Roots = container.Local{}, nil // that program changes its root, which takes the machine's
 		around, err := container.New(described)
 		if err == nil {
 			err = around.Check(ctx)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/image/layer"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -59,7 +60,9 @@ func command() *cobra.Command {
 	f.StringVar(&o.policyFile, "policy", "", "a `file` of root's that says what jobs may name on this machine (see docs/runtime.md)")
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
 		"the `first-last` uids that the scheduler may give to jobs which name no user, or none: the same as the scheduler's")
-	f.BoolVar(&o.allowRoot, "allow-root", false, "let tasks that ask for it run as root on this machine")
+	f.StringVar(&o.rootRange, "root-uids", account.DefaultRoots,
+		"the `first-last` uids of tasks that are root of a container of their own, 65536 for each, or none: then no task is")
+	f.BoolVar(&o.allowRoot, "allow-root", false, "let tasks that ask for it run as this machine's own root")
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
 	return daemon.Command(c, "SYNAPSE_NODE_", o.check, func() error { return serve(o) })
 }

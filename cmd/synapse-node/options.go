@@ -14,6 +14,7 @@ import (
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/machine"
@@ -30,9 +31,9 @@ type options struct {
 	dataDir, id, topology, labels, address string
 	ports, gpuType, memory                 string
 	driver, carapace, ociRuntime           string
-	policyFile, uidRange                   string
+	policyFile, uidRange, rootRange        string
 	policy                                 permit.Policy
-	uids                                   topology.UIDRange
+	uids, roots                            topology.UIDRange
 	gpus, cpus                             int
 	allowRoot, debug                       bool
 	place, selectable                      []*messages.Label
@@ -62,6 +63,9 @@ func (o *options) check() (err error) {
 	}
 	if o.uids, err = topology.ParseUIDRange(o.uidRange); err != nil {
 		return fmt.Errorf("--uids: %w", err)
+	}
+	if o.roots, err = topology.ParseUIDRange(o.rootRange); err != nil {
+		return fmt.Errorf("--root-uids: %w", err)
 	}
 	if err := o.checkUIDs(); err != nil {
 		return err
@@ -101,12 +105,22 @@ func (o *options) checkUIDs() error {
 		return fmt.Errorf("--uids: jobs that name no user would be somebody here: %w; "+
 			"give the schedulers and all machines another range, or %s", err, topology.NoUIDs)
 	}
+	if err := account.CheckRoots(o.roots, o.uids, carapace.IDsLen); err != nil {
+		return fmt.Errorf("--root-uids: %w; give this machine another range, or %s", err, topology.NoUIDs)
+	}
 	return nil
 }
 
 // allowed is what is in force of what jobs may name, and who they are that do not.
 func (o *options) allowed() string {
-	return fmt.Sprintf("%v; jobs that name no user have a uid of --uids %v", o.policy, o.uids)
+	roots := fmt.Sprintf("root of a container of their own, with numbers of --root-uids %v", o.roots)
+	switch {
+	case o.allowRoot:
+		roots = "this machine's root (--allow-root)"
+	case o.roots.Len() == 0:
+		roots = "refused"
+	}
+	return fmt.Sprintf("%v; jobs that name no user have a uid of --uids %v; those that name root are %s", o.policy, o.uids, roots)
 }
 
 // pairs reads key=value,… in the order given.

@@ -69,6 +69,8 @@ var (
 	Networks = ability("make networks of its own", tryNetwork)
 	// Nesting is a user namespace: containers without root stand on it, and a chroot or an engine may forbid it.
 	Nesting = ability("make user namespaces", tryNesting)
+	// OwnRoot is a container whose root is not the machine's.
+	OwnRoot = ability("show files under other users' numbers", tryOwnRoot)
 	// Freezer is a v1 group that stops processes, to stand for some that hang in the kernel.
 	Freezer = ability("freeze processes by a v1 cgroup", tryFreezer)
 )
@@ -143,6 +145,18 @@ func Sweep(stateDir string, cgroups carapace.Cgroups) error {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+func tryOwnRoot() error {
+	if err := tryContainers(); err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "able-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	return carapace.TryIDs(folder)
 }
 
 func tryCgroups() error {

@@ -29,6 +29,8 @@ type Account struct {
 	Self bool
 	// OfJob is a number of the job's own, which no account of the machine's has.
 	OfJob bool
+	// Root is root of a container of its own, and in the machine's directories the user that UID says.
+	Root bool
 }
 
 // Rules are what the machine's owner says about users.
@@ -43,6 +45,8 @@ type Rules struct {
 	UIDs topology.UIDRange
 	// Unmapped: the agent's user namespace lacks them. Such jobs then share the user of a machine that is given none.
 	Unmapped bool
+	// Roots has the numbers of jobs that are root of containers of their own; nil: none may be.
+	Roots *Roots
 }
 
 // defaultFrom is where people's numbers begin on every distribution.
@@ -70,6 +74,9 @@ func (r Rules) Of(name string, uid uint32) (*Account, error) {
 	if err != nil {
 		return nil, err
 	}
+	if found.UID == 0 && !r.AllowRoot && r.Roots != nil {
+		return r.ownRoot(found, uid)
+	}
 	if found.UID == 0 && !r.AllowRoot {
 		return nil, fault.OfJob(fmt.Errorf("user: %s is root, which this machine does not let jobs be; name another user, or allow root on the machine", name))
 	}
@@ -90,6 +97,23 @@ func (r Rules) ofJob(uid uint32) (*Account, error) {
 			"give both the same", uid, r.UIDs))
 	}
 	return &Account{Name: fmt.Sprintf("job%d", uid), Home: "/", UID: uid, GID: uid, OfJob: true}, nil
+}
+
+// ownRoot is root where nothing is the machine's. In the machine's directories it is its job's uid, or who runs what belongs to
+// no one, where the leader gave it none because it names a user.
+func (r Rules) ownRoot(found *Account, uid uint32) (*Account, error) {
+	if found.GID != 0 {
+		return nil, fault.OfJob(fmt.Errorf("user: root of a container of its own is in the group 0, and not in %d; leave the group out", found.GID))
+	}
+	root := &Account{Name: "root", Home: "/root", UID: nobody, GID: nobody, Root: true}
+	if uid != 0 && !r.Unmapped {
+		of, err := r.ofJob(uid)
+		if err != nil {
+			return nil, err
+		}
+		root.UID, root.GID = of.UID, of.GID
+	}
+	return root, nil
 }
 
 func self(name string) (*Account, error) {

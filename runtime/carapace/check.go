@@ -70,6 +70,20 @@ func NetworksOf(stateDir string) Finding {
 	return found("private networks", "veth and nftables")
 }
 
+// LackOfIDs is its name among what a machine cannot do.
+const LackOfIDs = "root of a container's own"
+
+// IDsAt is whether containers whose folders lie at a place can have numbers of users of their own.
+func IDsAt(folder string) Finding {
+	if os.Geteuid() != 0 {
+		return missing(LackOfIDs, errors.New("its numbers are given by root"))
+	}
+	if err := TryIDs(folder); err != nil {
+		return missing(LackOfIDs, err)
+	}
+	return found(LackOfIDs, "user namespaces and idmapped mounts")
+}
+
 func found(name, how string) Finding         { return Finding{name, true, how} }
 func missing(name string, why error) Finding { return Finding{name, false, why.Error()} }
 

@@ -122,7 +122,7 @@ func (r *root) composeWorkdir() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("workdir: %w", err)
 	}
-	at, _, err := door.Inside{As: inside.As, Own: r.own}.Make(OtherWorkdir, true)
+	at, _, err := inside.Make(OtherWorkdir, true)
 	if err != nil {
 		unix.Close(tree)
 		return "", fmt.Errorf("workdir: %w", err)

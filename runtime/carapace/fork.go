@@ -57,6 +57,9 @@ type nest struct {
 	hidden   bool          // whether init is hidden from the task
 	traced   bool          // whether the command's exec is looked at
 	noInit   bool
+	holdsIDs bool      // whether this is no init, but holds a user namespace until that is open elsewhere (ids.go)
+	ids      uintptr   // the user namespace that the command enters; 0: none
+	unbound  [2]uint64 // struct rlimit64, no limit
 
 	message message
 	record  record
@@ -105,6 +108,7 @@ const (
 	recordStarted            // value is why the command was not traced
 	recordFailed             // step, index and errno
 	recordExited             // value is the command's wait status
+	recordHeld               // value is why there is no user namespace
 	recordBytes   = int(unsafe.Sizeof(record{}))
 )
 
@@ -115,7 +119,7 @@ func newNest() (*nest, error) {
 		return nil, fmt.Errorf("memory for init: %w", err)
 	}
 	n := (*nest)(at)
-	n.signals = ^uint64(0)
+	n.signals, n.unbound = ^uint64(0), [2]uint64{^uint64(0), ^uint64(0)}
 	n.clone.pidfd = uint64(uintptr(unsafe.Pointer(&n.pidfd)))
 	for to, text := range map[*[16]byte]string{&n.names.proc: "proc", &n.names.root: "root", &n.names.exe: "/exe", &n.names.here: ".",
 		&n.names.top: "/", &n.names.own: "carapace-init"} {

@@ -34,6 +34,9 @@ const (
 //go:norace
 //go:nocheckptr
 func liveAsInit(n *nest) {
+	if n.holdsIDs {
+		liveAsHolder(n)
+	}
 	if !shedStarter(n) || !bindToStarter(n) || !handProc(n) || !moveIn(n) || !hearPlan(n) {
 		refuse(n)
 	}
@@ -45,6 +48,30 @@ func liveAsInit(n *nest) {
 	tell(n)
 	closeAllBut(n)
 	lookAfterCommand(n)
+}
+
+// liveAsHolder is the life of a process that a user namespace is made by. The kernel bounds what all users of a namespace may
+// lock and run together by the limits of its maker, which has none.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func liveAsHolder(n *nest) {
+	if !shedStarter(n) {
+		refuse(n)
+	}
+	syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
+	unbound := uintptr(unsafe.Pointer(&n.unbound))
+	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NPROC, unbound, 0, 0, 0)
+	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_MEMLOCK, unbound, 0, 0, 0)
+	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_SIGPENDING, unbound, 0, 0, 0)
+	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_MSGQUEUE, unbound, 0, 0, 0)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0, 0, 0, 0)
+	n.record = record{kind: recordHeld, value: uint64(errno)}
+	tell(n)
+	hear(n, uintptr(unsafe.Pointer(&n.record)), 1) // and ends with the starter's end of the socket
+	leave(0)
 }
 
 // failed notes what went wrong, for refuse.

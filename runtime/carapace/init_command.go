@@ -20,7 +20,7 @@ import (
 //go:nocheckptr
 func liveAsCommand(n *nest) {
 	askForTrace(n)
-	if joinGroups(n) && limitSelf(n) && restrictSelf(n) && changeUser(n) && raiseAmbient(n) && limitLate(n) && takePlace(n) && waitForWord(n) {
+	if joinGroups(n) && limitSelf(n) && enterIDs(n) && restrictSelf(n) && changeUser(n) && raiseAmbient(n) && limitLate(n) && takePlace(n) && waitForWord(n) {
 		execute(n)
 	}
 	refuse(n)
@@ -78,6 +78,23 @@ func limitSelf(n *nest) bool {
 	return true
 }
 
+// enterIDs goes into the user namespace, for good. All capabilities that it has from here on are over that and nothing else.
+// It comes after what takes the machine's, and before what is taken from it: whoever enters has them all.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func enterIDs(n *nest) bool {
+	if n.ids == 0 {
+		return true
+	}
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_SETNS, n.ids, unix.CLONE_NEWUSER, 0, 0, 0, 0); errno != 0 {
+		return failed(n, stepIDs, 0, errno)
+	}
+	return true
+}
+
 // limitLate sets the limit of the user's processes. Set before the user is changed, it would be judged by all that this user
 // runs on the machine, and the exec refused.
 //
@@ -115,8 +132,10 @@ func restrictSelf(n *nest) bool {
 			return failed(n, stepBound, uint16(number), errno)
 		}
 	}
-	if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
-		return failed(n, stepPrivileges, 0, errno)
+	if !n.plan.gains {
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
+			return failed(n, stepPrivileges, 0, errno)
+		}
 	}
 	if n.plan.filter.length == 0 {
 		return true

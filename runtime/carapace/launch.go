@@ -46,8 +46,11 @@ func (l *launch) prepare() *StartError {
 	if err := l.ownPipes(); err != nil {
 		return fail("stdio", fault.OfMachine(err))
 	}
-	guest := door.Guest{UID: uint32(who.uid), GID: uint32(who.gid), Groups: who.groups, Self: l.order.Rootless}
-	if err := l.makeWorkdir(guest); err != nil {
+	if spec.IDs != nil && (l.order.Rootless || max(who.uid, who.gid) >= IDsLen) {
+		return fail("user", fmt.Errorf("%s has a number beyond %d, or its starter is not root", spec.User, IDsLen-1))
+	}
+	inside := insideOf(l.order, l.own, who)
+	if err := l.makeWorkdir(inside); err != nil {
 		return fail("workdir", fmt.Errorf("%s is missing and cannot be made: %w", spec.Workdir, err))
 	}
 	l.env = environment(spec.Env, who.home)
@@ -60,7 +63,7 @@ func (l *launch) prepare() *StartError {
 		l.unenforced = append(l.unenforced, lost)
 	}
 	var failure *StartError
-	if err := guest.Do(func() error { // What he cannot reach is not there for him, under whatever name.
+	if err := inside.As.Do(func() error { // What he cannot reach is not there for him, under whatever name.
 		l.path, failure = findProgram(spec.Command[0], spec.Workdir, l.env)
 		return nil
 	}); err != nil {
@@ -70,8 +73,8 @@ func (l *launch) prepare() *StartError {
 }
 
 // makeWorkdir makes it where it is missing: in the task's layers for its user, and on the machine's directories as its user.
-func (l *launch) makeWorkdir(guest door.Guest) error {
-	place, made, err := door.Inside{As: guest, Own: l.own}.Make(l.order.Spec.Workdir, true)
+func (l *launch) makeWorkdir(inside door.Inside) error {
+	place, made, err := inside.Make(l.order.Spec.Workdir, true)
 	if err == unix.EACCES {
 		return nil // It is there, and to go into it fails by that name.
 	}
@@ -82,18 +85,19 @@ func (l *launch) makeWorkdir(guest door.Guest) error {
 	if !made {
 		return nil
 	}
-	return unix.Fchownat(place, "", l.who.uid, l.who.gid, unix.AT_EMPTY_PATH)
+	return unix.Fchownat(place, "", int(inside.As.UID), int(inside.As.GID), unix.AT_EMPTY_PATH)
 }
 
 // ownPipes gives the pipes we were handed to the task's user: /dev/stdout is opened anew by some programs, as that user.
 func (l *launch) ownPipes() error {
+	owner := int(l.order.Spec.IDs.outside(l.who.uid))
 	for _, stream := range l.stdio {
 		fd := int(stream)
 		var stat unix.Stat_t
-		if err := unix.Fstat(fd, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFIFO || int(stat.Uid) == l.who.uid {
+		if err := unix.Fstat(fd, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFIFO || int(stat.Uid) == owner {
 			continue
 		}
-		if err := unix.Fchown(fd, l.who.uid, -1); err != nil && !l.order.Rootless {
+		if err := unix.Fchown(fd, owner, -1); err != nil && !l.order.Rootless {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
@@ -46,6 +47,7 @@ type maker struct {
 	theirs int
 	files  []int // only to be inherited
 	nest   *nest
+	spaces *spaces
 	launch launch
 	// refusal is why there is no command to run in what was made.
 	refusal *StartError
@@ -159,7 +161,13 @@ func (m *maker) open() error {
 		}
 		born.flags, born.cgroup = born.flags|cloneIntoCgroup, uint64(leaf)
 	}
-	n.keep(append([]uintptr{n.socket, uintptr(n.cloneCommand.cgroup)}, append(n.stdio[:], n.joins[:]...)...)...)
+	if m.spaces, err = newSpaces(m.order.Spec.IDs); err != nil {
+		return err
+	}
+	if m.spaces != nil {
+		n.ids = uintptr(m.spaces.own)
+	}
+	n.keep(append([]uintptr{n.socket, n.ids, uintptr(n.cloneCommand.cgroup)}, append(n.stdio[:], n.joins[:]...)...)...)
 	if n.traced {
 		if n.exeMount, err = mountOfBinary("self"); err != nil {
 			return fmt.Errorf("own binary: %w", err)
@@ -218,6 +226,7 @@ func (m *maker) leaveHome() error {
 	if err := unix.Unshare(making); err != nil {
 		return err
 	}
+	m.openPorts()
 	// From here on it is this thread's alone. What it makes is for all to read, and so is what the command makes by default.
 	m.umask = unix.Umask(0o022)
 	return unix.Chdir("/") // The pivot of the root takes along who is at the old one.
@@ -237,7 +246,7 @@ func (m *maker) fork() error {
 
 // build builds the root, and gives the host its name.
 func (m *maker) build() error {
-	r := &root{spec: &m.order.Spec, order: m.order, init: m}
+	r := &root{spec: &m.order.Spec, order: m.order, init: m, spaces: m.spaces}
 	if err := r.build(); err != nil {
 		return err
 	}
@@ -316,6 +325,18 @@ func joinNetwork(path string) error {
 		return fmt.Errorf("network %s: %w", path, err)
 	}
 	return nil
+}
+
+// openPorts lets root of a user namespace serve the ports below 1024 of a network that is its job's alone, where it is not
+// root of the network.
+func (m *maker) openPorts() {
+	if m.order.Spec.IDs == nil || m.order.Spec.Net == netHost {
+		return
+	}
+	const first = "/proc/sys/net/ipv4/ip_unprivileged_port_start" // of the network that the calling thread is in
+	if err := os.WriteFile(first, []byte("0"), 0); err != nil {
+		m.launch.unenforced = append(m.launch.unenforced, "ports below 1024: "+err.Error())
+	}
 }
 
 // raiseLoopback switches the new network namespace's only interface on.

@@ -153,6 +153,8 @@ func (m *maker) shed() {
 		}
 	}
 	m.files, m.theirs = nil, -1
+	m.spaces.close()
+	m.spaces = nil
 	if m.nest != nil {
 		m.nest.free()
 		m.nest = nil

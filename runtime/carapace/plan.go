@@ -23,6 +23,7 @@ type plan struct {
 	path, argv, env, workdir uintptr
 
 	changesUser, ownCgroups bool
+	gains                   bool // rights by set-user-id programs, which are its image's
 	uid, gid                uintptr
 	groups, groupsN         uintptr
 
@@ -91,6 +92,7 @@ func planOf(l *launch, n *nest) ([]byte, *StartError) {
 			p.plan.groups = p.bytes(bytesOf(&l.who.groups[0], len(l.who.groups)))
 		}
 	}
+	p.plan.gains = spec.IDs != nil
 	p.plan.bound, p.plan.ambient = uint64(l.kept), uint64(l.ambient)
 	if len(l.filter) > 0 {
 		p.plan.filter.length, p.plan.filter.at = uint16(len(l.filter)), p.bytes(bytesOf(&l.filter[0], len(l.filter)))
@@ -146,6 +148,7 @@ const (
 	stepJoin
 	stepCgroups
 	stepLimits
+	stepIDs
 	stepBound
 	stepPrivileges
 	stepFilter
@@ -162,6 +165,7 @@ var stepNames = map[uint16][2]string{ // the step, and what was being done, as t
 	stepClose: {"files", "close those of the starter"}, stepDeath: {"die with starter", "ask for its death"}, stepHide: {"hide init", "make it not dumpable"}, stepProc: {"root", "mount proc"},
 	stepLetGo: {"root", "let go of the machine's root"}, stepEnter: {"root", "chroot"}, stepFork: {"fork", "make the command's process"},
 	stepCgroups: {"cgroup namespace", "unshare"}, stepBound: {"capabilities", "drop capability"},
+	stepIDs:        {"user namespace", "enter"},
 	stepPrivileges: {"no_new_privs", "set"}, stepFilter: {"seccomp", "set filter"}, stepAmbient: {"capabilities", "hand to the user"},
 	stepGroups: {"user", "groups"}, stepGroup: {"user", "group"}, stepUser: {"user", "uid"}, stepStdio: {"stdio", "put in place"},
 }

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -35,9 +36,10 @@ const (
 
 // root builds one.
 type root struct {
-	spec  *Spec
-	order *order
-	init  *maker // whose init it is
+	spec   *Spec
+	order  *order
+	init   *maker  // whose init it is
+	spaces *spaces // of a container with numbers of its own; nil: it has the machine's
 
 	mounts   []shown         // of the spec, with the scratch directory
 	own      map[uint64]bool // the mounts that were made for this container alone
@@ -102,7 +104,11 @@ func (r *root) takeMounts() error {
 // take answers a mount's source, detached. What a job names goes through the door; a caller's own path is taken as it is.
 func (r *root) take(mount Mount) (int, error) {
 	if mount.Named != nil {
-		return mount.Named.Clone(mount.ReadOnly)
+		tree, err := mount.Named.Clone(mount.ReadOnly)
+		if err == nil && mount.Named.Held == 0 { // Whoever handed it on has done this.
+			err = r.mapPlain(tree)
+		}
+		return tree, err
 	}
 	if err := r.refuseHidden(mount.Source); err != nil {
 		return -1, err
@@ -121,7 +127,27 @@ func (r *root) take(mount Mount) (int, error) {
 	if err := setAttributes(tree, attributes, unix.AT_RECURSIVE); err != nil {
 		return -1, fmt.Errorf("mount %s: %w", mount.Source, err)
 	}
-	return tree, nil
+	if mount.ReadOnly {
+		return tree, nil // The caller's own, for all to read: nobody owns anything in it.
+	}
+	return tree, r.mapPlain(tree)
+}
+
+// mapPlain has a directory of the machine's know the container's root as one plain user.
+func (r *root) mapPlain(tree int) error {
+	if r.spaces == nil {
+		return nil
+	}
+	return mapMount(tree, r.spaces.machine)
+}
+
+// belongs are the options of a tmpfs that the container's root owns.
+func (r *root) belongs(options ...string) []string {
+	if r.spec.IDs == nil {
+		return options
+	}
+	first := strconv.FormatUint(uint64(r.spec.IDs.First), 10)
+	return append(options, "uid="+first, "gid="+first)
 }
 
 // refuseHidden keeps a mount from showing what the caller hides: neither it, nor what is above it. Scratch directories
@@ -251,8 +277,17 @@ func (r *root) owns(mount int) {
 // inside is the finished root as the task's user may change it.
 func (r *root) inside() (door.Inside, error) {
 	who, err := lookUp(r.spec.User, r.spec.Groups)
-	guest := door.Guest{UID: uint32(who.uid), GID: uint32(who.gid), Groups: who.groups, Self: r.order.Rootless}
-	return door.Inside{As: guest, Own: r.own}, err
+	return insideOf(r.order, r.own, who), err
+}
+
+// insideOf is a finished root, as the machine knows its users.
+func insideOf(order *order, own map[uint64]bool, who account) door.Inside {
+	ids := order.Spec.IDs
+	guest := door.Guest{UID: ids.outside(who.uid), GID: ids.outside(who.gid), Self: order.Rootless}
+	for _, group := range who.groups {
+		guest.Groups = append(guest.Groups, ids.outside(int(group)))
+	}
+	return door.Inside{As: guest, Own: own, Root: ids.outside(0)}
 }
 
 // enter makes the tmpfs the namespace's root, and goes into the container's. The machine's root is stacked upon the tmpfs
@@ -328,7 +363,7 @@ func (r *root) mountTemporary() error {
 		if _, err := os.Lstat(folder.path); errors.Is(err, os.ErrNotExist) {
 			continue // An image without it has no program that wants it.
 		}
-		mount, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, "mode="+folder.mode)
+		mount, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, r.belongs("mode="+folder.mode)...)
 		if err != nil {
 			return err
 		}

@@ -27,7 +27,7 @@ var Masked = []string{
 var Guarded = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 
 func (r *root) mountDev() error {
-	dev, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "source=dev", "mode=0755", "size=64k")
+	dev, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, r.belongs("source=dev", "mode=0755", "size=64k")...)
 	if err := mountPlain(dev, err, "/dev"); err != nil {
 		return err
 	}
@@ -41,14 +41,15 @@ func (r *root) mountDev() error {
 	}
 	options := []string{"mode=0620", "ptmxmode=0666"}
 	if !r.order.Rootless {
-		options = append(options, "gid=5") // The group tty, which has that number everywhere.
+		// The group tty, which has that number everywhere.
+		options = append(options, fmt.Sprintf("gid=%d", r.spec.IDs.outside(5)))
 	}
 	pts, err := newMount("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, options...)
 	if err := mountPlain(pts, err, "/dev/pts"); err != nil {
 		return err
 	}
 	shm, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC,
-		"source=shm", "mode=1777", fmt.Sprintf("size=%d", r.spec.ShmBytes))
+		r.belongs("source=shm", "mode=1777", fmt.Sprintf("size=%d", r.spec.ShmBytes))...)
 	if err := mountPlain(shm, err, "/dev/shm"); err != nil {
 		return err
 	}

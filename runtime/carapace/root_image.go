@@ -20,6 +20,9 @@ func (r *root) bindRootfs(top string) error {
 		return fmt.Errorf("rootfs: %w", err)
 	}
 	attributes := uint64(unix.MOUNT_ATTR_NOSUID)
+	if r.spec.IDs != nil {
+		attributes = 0 // The users that its programs become are the container's own.
+	}
 	if !r.order.Rootless {
 		attributes |= unix.MOUNT_ATTR_NODEV
 	}
@@ -35,7 +38,11 @@ func (r *root) bindRootfs(top string) error {
 // takeRootfs answers the directory, under its layer, as a detached mount.
 func (r *root) takeRootfs() (tree int, err error) {
 	if r.spec.Image != nil {
-		if tree, err = r.spec.Image.Clone(false); err != nil || r.spec.Layer == "" {
+		tree, err = r.spec.Image.Clone(false)
+		if err == nil && r.spec.Image.Held == 0 { // Whoever handed it on has done this.
+			err = r.mapImage(tree)
+		}
+		if err != nil || r.spec.Layer == "" {
 			return tree, err
 		}
 		return r.layOver(tree)
@@ -45,10 +52,24 @@ func (r *root) takeRootfs() (tree int, err error) {
 	} else if !stat.IsDir() {
 		return -1, fmt.Errorf("%s is no directory", r.spec.Rootfs)
 	}
-	if r.spec.Layer == "" {
-		return cloneTree(r.spec.Rootfs)
+	if r.spec.Layer != "" && r.spaces == nil {
+		return r.newOverlay(r.spec.Rootfs)
 	}
-	return r.newOverlay(r.spec.Rootfs)
+	if tree, err = cloneTree(r.spec.Rootfs); err == nil {
+		err = r.mapImage(tree)
+	}
+	if err != nil || r.spec.Layer == "" {
+		return tree, err
+	}
+	return r.layOver(tree)
+}
+
+// mapImage has a directory show its files under the container's own numbers.
+func (r *root) mapImage(tree int) error {
+	if r.spaces == nil {
+		return nil
+	}
+	return mapMount(tree, r.spaces.own)
 }
 
 // layOver answers a detached mount under the layer. It is put beside the container's root first, where nothing of the
@@ -75,6 +96,12 @@ func (r *root) newOverlay(lower string) (tree int, err error) {
 	upper, work := filepath.Join(r.spec.Layer, "upper"), filepath.Join(r.spec.Layer, "work")
 	for _, folder := range []string{upper, work} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return -1, fmt.Errorf("layer: %w", err)
+		}
+	}
+	if r.spec.IDs != nil { // whose is the root directory, then
+		first := int(r.spec.IDs.First)
+		if err := os.Chown(upper, first, first); err != nil {
 			return -1, fmt.Errorf("layer: %w", err)
 		}
 	}

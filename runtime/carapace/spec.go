@@ -41,6 +41,8 @@ type Spec struct {
 	Groups []uint32 `json:"groups,omitempty"`
 	// UserName is what the container's lists of users and groups call a User that is uid:gid and that they lack.
 	UserName string `json:"userName,omitempty"`
+	// IDs are numbers of users and groups that are the container's alone, in which it may be root; nil: it has the machine's.
+	IDs      *IDs   `json:"ids,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
 	// Net is "host", which is the default; "none": a loopback of its own; or the file of a network namespace.
 	Net string `json:"net,omitempty"`
@@ -186,6 +188,9 @@ func (s Spec) validateNames() error {
 			return err
 		}
 	}
+	if err := s.IDs.validate(); err != nil {
+		return err
+	}
 	return validateUserName(s.UserName, s.User)
 }
 
@@ -224,6 +229,9 @@ func (s Spec) validatePaths() error {
 	}
 	if s.Layer != "" && s.Rootfs == hostRootfs {
 		return &SpecError{"layer", "the host view is read-only; name a mount for what the task writes"}
+	}
+	if s.IDs != nil && s.Rootfs != hostRootfs && s.Layer == "" && !s.ReadOnly {
+		return &SpecError{"layer", "is missing; root of the container would write to the machine's own directory"}
 	}
 	paths := map[string]string{"workdir": s.Workdir, "scratch": s.Scratch, "layer": s.Layer, "names": s.Names}
 	for _, field := range []string{"workdir", "scratch", "layer", "names"} {

@@ -106,10 +106,12 @@ type coded struct {
 func (c coded) ExitCode() int { return c.code }
 func (c coded) Unwrap() error { return c.error }
 
-func (d *library) Start(task Task) (Running, error) {
+func (d *library) Start(task Task) (Running, error) { return d.start(task, specOf(task)) }
+
+func (d *library) start(task Task, spec carapace.Spec) (Running, error) {
 	options := d.options
 	options.Stdin, options.Stdout, options.Stderr = task.Stdin, task.Stdout, task.Stderr
-	container, err := carapace.Start(specOf(task), options)
+	container, err := carapace.Start(spec, options)
 	if failure := new(carapace.StartError); errors.As(err, &failure) {
 		return nil, coded{err, failure.Code}
 	}

@@ -25,6 +25,15 @@ var withUIDs = account.Rules{UIDs: topology.UIDRange{First: 2_000_000, Last: 2_0
 
 // of begins a task of a job that names no user, and is shown some folders.
 func (s *stack) of(job string, uid uint32, image, script string, folders ...string) *staged {
+	return s.begin(job, uid, image, script, func(j *messages.JobSpec) {
+		for _, folder := range folders {
+			mounting(folder, folder)(j)
+		}
+	})
+}
+
+// begin begins a task of a job that names no user, but for what is changed.
+func (s *stack) begin(job string, uid uint32, image, script string, change func(*messages.JobSpec)) *staged {
 	counter := s.drawn.Add(1)
 	p := &staged{
 		of: s, id: &messages.TaskId{Token: &messages.Token{Epoch: 1, Counter: counter}}, job: job, uid: uid,
@@ -35,9 +44,7 @@ func (s *stack) of(job string, uid uint32, image, script string, folders ...stri
 		done: make(chan struct{}),
 	}
 	p.spec.User, p.spec.Env = "", []*messages.EnvVar{{Name: "TOKEN", Value: "secret-of-" + job}}
-	for _, folder := range folders {
-		p.spec.Mounts = append(p.spec.Mounts, &messages.Mount{Source: folder, Target: folder})
-	}
+	change(p.spec)
 	s.runs.Store(counter, p)
 	s.launcher.Tell(&messages.PrepareTask{Id: p.id, Job: job, Spec: p.spec, Uid: uid, Grant: p.grant}, s.pid)
 	p.start()

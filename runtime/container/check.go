@@ -23,6 +23,9 @@ import (
 
 func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visitor door.Visitor) error {
 	s, image := t.Spec, p.Image
+	if err := d.checkRoot(p); err != nil {
+		return err
+	}
 	if len(s.GetCommand()) == 0 && len(image.Command) == 0 {
 		err := fmt.Errorf("command: is empty, and %s has no entrypoint; give the job a command", s.GetImage())
 		if image.Rootfs == HostImage {

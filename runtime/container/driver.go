@@ -124,6 +124,9 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 			return err
 		}
 	}
+	if p.IDs, err = d.ownRoot(t, who); err != nil {
+		return err
+	}
 	visitor := door.Visitor{As: who.Guest(), Rules: d.o.Policy.ImageRules(d.o.Hide)}
 	if p.Image, err = d.o.Images.Prepare(ctx, t.Spec.GetImage(), t.Dir, visitor); err != nil {
 		return err

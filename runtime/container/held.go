@@ -3,9 +3,12 @@
 package container
 
 import (
+	"fmt"
 	"os"
 
+	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/private"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -19,6 +22,7 @@ type prepared struct {
 	Image
 	Mounts  []door.Ticket  `json:"mounts,omitempty"` // of the job's, in their order
 	Network private.Joined `json:"network"`          // of a job with a private one
+	IDs     *carapace.IDs  `json:"ids,omitempty"`    // of one that is root of a container of its own
 }
 
 // tickets are for all that the job named by a path, always in the same order.
@@ -52,17 +56,43 @@ func (d *Driver) hold(t *launcher.Task, p *prepared) error {
 	return nil
 }
 
-func holdAll(p *prepared) ([]*os.File, error) {
-	var held []*os.File
+func holdAll(p *prepared) (held []*os.File, err error) {
+	var image, machine *os.File
+	if tickets := p.tickets(); p.IDs != nil && len(tickets) > 0 {
+		if image, machine, err = p.IDs.Spaces(); err != nil {
+			return nil, fault.OfMachine(fmt.Errorf("user: root of a container of its own: %w", err))
+		}
+		defer closeAll([]*os.File{image, machine})
+	}
 	for _, ticket := range p.tickets() {
-		mount, err := ticket.Hold()
+		as := machine
+		if ticket == p.Named {
+			as = image
+		}
+		mount, err := ticket.Hold(as)
 		if err != nil || mount == nil {
 			closeAll(held)
-			return nil, err
+			return nil, p.field(ticket, err)
 		}
 		held = append(held, mount)
 	}
 	return held, nil
+}
+
+// field names the job's field that a ticket is for.
+func (p *prepared) field(ticket *door.Ticket, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ticket == p.Named {
+		return fmt.Errorf("image: %w", err)
+	}
+	for i := range p.Mounts {
+		if ticket == &p.Mounts[i] {
+			return fmt.Errorf("mounts[%d].source: %w", i, err)
+		}
+	}
+	return err
 }
 
 // handOver answers the mounts for a supervisor, whose they are from then on, and notes in the tickets by which descriptors

@@ -45,6 +45,9 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 		s.GetNetwork() != messages.Network_NETWORK_NONE {
 		spec.Unreachable = d.o.Unreachable()
 	}
+	if who.Root {
+		spec.User, spec.Groups, spec.IDs = "0:0", nil, p.IDs
+	}
 	if who.Self {
 		spec.User, spec.Groups = "0:0", nil // without root the one user there is has this name inside
 	}

@@ -153,7 +153,7 @@ func TestTicket(t *testing.T) {
 	if _, err := again.Clone(false); !errors.Is(err, errElsewhere) {
 		t.Errorf("another directory at the same path: %v", err)
 	}
-	mount, err := ticket.Hold() // where it was asked for, it is still what was found
+	mount, err := ticket.Hold(nil) // where it was asked for, it is still what was found
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mount, err := ticket.Hold()
+	mount, err := ticket.Hold(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestFlips(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			mount, err := ticket.Hold()
+			mount, err := ticket.Hold(nil)
 			if err != nil {
 				t.Fatalf("what was found is not there any more: %v", err)
 			}

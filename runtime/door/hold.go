@@ -24,8 +24,9 @@ func (t *Ticket) Close() {
 
 // Hold answers a detached mount of what the ticket is for, to be handed to another process, and closes the ticket. It is
 // without set-user-id programs, without devices, private, and without what is mounted below it unless the rules allow all of
-// that. nil: this agent may make no mounts, so that its tasks have none either.
-func (t *Ticket) Hold() (*os.File, error) {
+// that. as is a user namespace that says under which numbers its files are shown; nil: under their own. The answer nil: this
+// agent may make no mounts, so that its tasks have none either.
+func (t *Ticket) Hold(as *os.File) (*os.File, error) {
 	defer t.Close()
 	if t.As.Self {
 		return nil, nil
@@ -34,10 +35,28 @@ func (t *Ticket) Hold() (*os.File, error) {
 	if errors.Is(err, unix.EPERM) {
 		return nil, nil
 	}
+	if err == nil && as != nil {
+		err = t.show(mount, as)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return os.NewFile(uintptr(mount), t.Path.text), nil
+}
+
+// show gives the files of a mount other numbers. What cannot be has the job's words, for it may be had elsewhere.
+func (t *Ticket) show(mount int, as *os.File) error {
+	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(as.Fd())}
+	err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set)
+	if err == nil {
+		return nil
+	}
+	unix.Close(mount)
+	if err == unix.EINVAL || err == unix.EPERM {
+		return fmt.Errorf("%v is on a file system that cannot show its files under other numbers (idmapped mounts), which root of a "+
+			"container of its own needs; name another place, or another user than root", t.Path)
+	}
+	return fmt.Errorf("bind %v: numbers of users: %w", t.Path, err)
 }
 
 // detach makes the mount, of what is open here or is found again.

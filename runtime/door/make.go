@@ -17,6 +17,8 @@ type Inside struct {
 	// Own are the mounts that were made for this container, by the kernel's numbers: in them anything may be made. In all others,
 	// which are the machine's directories, the user makes what he may.
 	Own map[uint64]bool
+	// Root is whose is what is made in them: the container's root, as the machine numbers it.
+	Root uint32
 }
 
 // Make opens a place of the container to be mounted upon or gone into, and makes what is missing of the way to it. made: the last
@@ -66,7 +68,9 @@ func (in Inside) step(at int, name string, directory bool) (fd int, made bool, e
 		return unix.Mknodat(at, name, unix.S_IFREG|0o644, 0)
 	}
 	if made = in.owns(at); made {
-		err = create()
+		if err = create(); err == nil && in.Root != 0 {
+			err = unix.Fchownat(at, name, int(in.Root), int(in.Root), unix.AT_SYMLINK_NOFOLLOW)
+		}
 	} else {
 		err = in.As.Do(create)
 	}

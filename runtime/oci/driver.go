@@ -102,6 +102,15 @@ func Find(given string) ([]string, error) {
 	return found, nil
 }
 
+// Prepare refuses root of a container of its own, which our own containers alone have.
+func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
+	if d.Driver.OwnRoot(t) {
+		return fmt.Errorf("user: root is not to be had on this machine, whose containers %s makes; name another user, or a machine "+
+			"whose driver is %s", filepath.Base(d.o.Runtime), container.Name)
+	}
+	return d.Driver.Prepare(ctx, t)
+}
+
 // id names the task's container, in the program's books and the machine's cgroups.
 func (d *Driver) id(t *launcher.Task) string {
 	return fmt.Sprintf("%v-%08x", t.Key, crc32.ChecksumIEEE([]byte(t.Dir)))

@@ -64,6 +64,7 @@ type Options struct {
 
 // New makes the driver.
 func New(o Options) *Driver {
+	o.Users.Roots = nil // a plain process is in no container that it could be root of
 	d := &Driver{o: o, cgroups: o.Cgroups}
 	if o.Cgroups == "auto" {
 		d.cgroups = ownCgroups()

@@ -1,0 +1,50 @@
+//go:build linux
+
+package container
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/launcher"
+)
+
+// This file owns what a job gets that names root: a container in which it is root, of nothing of the machine's.
+
+// OwnRoot reports whether a task would be root of a container of its own.
+func (d *Driver) OwnRoot(t *launcher.Task) bool {
+	who, err := d.o.Users.Of(t.Spec.GetUser(), t.UID)
+	return err == nil && who.Root
+}
+
+// ownRoot gives a task the numbers of its container, if it is root of one.
+func (d *Driver) ownRoot(t *launcher.Task, who *account.Account) (*carapace.IDs, error) {
+	if !who.Root {
+		return nil, nil
+	}
+	if why := d.lacks[carapace.LackOfIDs]; why != "" {
+		return nil, fmt.Errorf("user: root is not to be had on this machine, because %s; name another user, or another machine", why)
+	}
+	first, err := d.o.Users.Roots.Take(t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return &carapace.IDs{First: first, UID: who.UID, GID: who.GID}, nil
+}
+
+// checkRoot refuses root an image that would be more than an image: in a directory of the machine's which its owner did not
+// mean for images there may be anybody's files, and root of the container would read them all.
+func (d *Driver) checkRoot(p *prepared) error {
+	switch {
+	case p.IDs == nil || p.Rootfs == HostImage:
+		return nil
+	case p.Named != nil && len(d.o.Policy.Images) == 0:
+		return errors.New("image: is a directory of the machine's, in which root of a container would be root; take an archive or a " +
+			"registry's image, name another user, or have the machine's policy say where images lie")
+	case d.lacks["layer"] != "":
+		return fmt.Errorf("user: root needs a layer to write to, and this machine has none (%s); name another user", d.lacks["layer"])
+	}
+	return nil
+}

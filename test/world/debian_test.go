@@ -1,0 +1,115 @@
+//go:build world
+
+package world
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/runtime/carapace"
+)
+
+// This file owns Debian: a whole distribution, for a task that is root of its container.
+
+// debianScript does as root what people do as root, and says each time what came of it.
+const debianScript = `set -e
+mkdir -p /build/DEBIAN /build/usr/bin
+cat >/build/DEBIAN/control <<END
+Package: synapse-tried
+Version: 1
+Architecture: all
+Maintainer: nobody <nobody@localhost>
+Description: tried
+END
+cat >/build/DEBIAN/postinst <<END
+#!/bin/sh
+useradd --system --shell /bin/sh tried && chown tried: /usr/bin/tried-file
+END
+chmod 755 /build/DEBIAN/postinst
+cp /usr/bin/id /build/usr/bin/tried-id; chmod 4755 /build/usr/bin/tried-id
+echo >/build/usr/bin/tried-file; cp /usr/bin/id /build/usr/bin/plain-id
+dpkg-deb --build /build /tried.deb >/dev/null
+dpkg -i /tried.deb >/dev/null
+dpkg-query -W -f '${Status}\n' synapse-tried
+stat -c '%U %a' /usr/bin/tried-id /usr/bin/tried-file
+setpriv --reuid=games --regid=games --clear-groups /usr/bin/tried-id -u
+setpriv --reuid=games --regid=games --clear-groups /usr/bin/plain-id -u
+su tried -c 'id -un'
+dpkg --purge synapse-tried >/dev/null 2>&1; test ! -e /usr/bin/tried-id && echo purged
+passwd -d games >/dev/null && echo passwd
+perl -MSocket -e 'socket(my $s, AF_INET, SOCK_STREAM, 0); print bind($s, sockaddr_in(81, INADDR_LOOPBACK)) ? "served\n" : "refused\n"'
+mknod /dev/tried b 8 0 2>/dev/null || echo no node
+mount -t tmpfs none /mnt 2>/dev/null || echo no mount
+cat /proc/sys/kernel/core_pattern >/dev/null; (echo x >/proc/sys/kernel/core_pattern) 2>/dev/null || echo no setting
+`
+
+const debianSays = "install ok installed\nroot 4755\ntried 644\n0\n5\ntried\npurged\npasswd\nPORT\nno node\nno mount\nno setting\n"
+
+// TestDebian: packages with users and set-user-id programs of their own are installed and removed by root of a container, who
+// changes nothing of the machine. A port below 1024 is served on a network of the job's own, and on the machine's it is not.
+func TestDebian(t *testing.T) {
+	able.Need(t, able.OwnRoot, able.Program("debootstrap"))
+	folder := room(t)
+	root := filepath.Join(folder, "root")
+	debootstrap(t, root)
+	before := listing(t, root)
+	for net, port := range map[string]string{carapace.NetNone: "served", "host": "refused"} {
+		layer, said := filepath.Join(folder, "layer-"+net), filepath.Join(folder, "said-"+net)
+		if err := os.Mkdir(layer, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		out, err := os.Create(said)
+		if err != nil {
+			t.Fatal(err)
+		}
+		container, err := carapace.Start(carapace.Spec{
+			Rootfs: root, Layer: layer, Net: net, Command: []string{"/bin/sh", "-c", debianScript},
+			IDs: &carapace.IDs{First: 400_000_000, UID: 65534, GID: 65534},
+		}, carapace.Options{StateDir: filepath.Join(folder, "state"), Cgroups: carapace.Cgroups{Parent: "/world-debian"}, Stdout: out, Stderr: out})
+		out.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		exit := container.Wait()
+		text, err := os.ReadFile(said)
+		if want := strings.Replace(debianSays, "PORT", port, 1); err != nil || exit.Code != 0 || string(text) != want {
+			t.Errorf("%s: %+v (%v)\ngot  %q\nwant %q", net, exit, err, text, want)
+		}
+	}
+	if after := listing(t, root); after != before {
+		t.Error("the image is another one now")
+	}
+	if _, err := carapace.GC(filepath.Join(folder, "state"), carapace.Cgroups{Parent: "/world-debian"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// debootstrap makes a Debian out of this machine's own sources of packages.
+func debootstrap(t *testing.T, root string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	const script = `suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' "Codename: $suite" | head -n 1)
+debootstrap --variant=minbase "$suite" "$0" "$mirror"`
+	if text, err := exec.CommandContext(ctx, "bash", "-c", script, root).CombinedOutput(); err != nil {
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		t.Fatalf("debootstrap: %v: %s", err, strings.Join(lines[max(0, len(lines)-5):], "\n"))
+	}
+}
+
+// listing is what there is, whose, and when it changed.
+func listing(t *testing.T, root string) string {
+	t.Helper()
+	text, err := exec.Command("find", root, "-printf", `%P %U:%G %m %s %T@\n`).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
