@@ -142,6 +142,7 @@ func (c *Cluster) startNodes() error {
 		args := []string{
 			"--join", c.address, "--data-dir", dir, "--id", name, "--address", "127.0.0.1",
 			"--gpus", strconv.Itoa(c.o.GPUs), "--topology", fmt.Sprintf("zone=local,rack=r%d", rackOf(i, c.o.Nodes, c.o.Racks)+1), "--ports", ports[i],
+			"--root-uids", rootRange(i),
 		}
 		for _, optional := range [][2]string{{"--gpu-type", c.o.GPUType}, {"--memory", c.o.Memory}, {"--driver", c.o.Driver}} {
 			if optional[1] != "" {
@@ -156,6 +157,13 @@ func (c *Cluster) startNodes() error {
 		}
 	}
 	return nil
+}
+
+// rootRange is a node's own range of numbers for tasks that are root of their containers: all nodes are on one machine here.
+func rootRange(node int) string {
+	const first, numbers = 500_000_000, 16 * 65536 // for sixteen such tasks at once
+	from := first + node*numbers
+	return fmt.Sprintf("%d-%d", from, from+numbers-1)
 }
 
 // nodeName is padded, so that names sort as numbers do.
