@@ -110,7 +110,8 @@ func (w *watch) look(s space, began int64) {
 	w.wanted.Store(0)
 	w.judged, w.freest = true, s.free
 	held, ended, running := w.weigh(s)
-	if waits || !s.others(held) { // what is not known is not blamed on others
+	// What is not known yet, and what is kept of tasks and still to be removed, is not blamed on others.
+	if waits || w.pruning.Load() || w.l.keptMore.Load() || !s.others(held) {
 		w.others.Store(0)
 	} else if w.others.Swap(wanted) == 0 {
 		w.l.o.Log.Info("The disk of %s is nearly full, and not of what tasks keep: make room there", w.l.o.Dir)
@@ -162,9 +163,12 @@ func (w *watch) makesRoom(s space) bool {
 	}
 	w.waited, w.looks = 0, w.looks+1
 	keep := min(w.l.o.KeepBytes, s.free.Bytes/2, s.free.Files<<10/2)
-	again := w.l.keptMore.Swap(false) || w.looks%maxWaited == 1
-	much := keep < w.l.o.KeepBytes && again && w.l.holds(keptDir)
-	if w.pruned || w.pruning.Load() || !much && !w.l.holds(goneDir) {
+	if w.pruning.Load() {
+		return false
+	}
+	more := w.l.keptMore.Swap(false)
+	much := keep < w.l.o.KeepBytes && (more || w.looks%maxWaited == 1) && w.l.holds(keptDir)
+	if w.pruned && !more || !much && !w.l.holds(goneDir) {
 		w.pruned = false
 		return false
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
 // This file owns what the watch over the disk does, on disks of its own that are small enough to be filled.
@@ -158,6 +159,8 @@ func TestDiskFilledByOthers(t *testing.T) {
 	r.run(1, script("echo what is kept"))
 	r.gone(1)
 	r.tell(&messages.ForgetTask{Id: id(1)})
+	r.run(2, script("exit 3")) // and of this one nobody has said yet that its end is known
+	r.gone(2)
 	foreign := filepath.Join(dir, "foreign")
 	if err := os.WriteFile(foreign, make([]byte, 128<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
@@ -172,6 +175,11 @@ func TestDiskFilledByOthers(t *testing.T) {
 		if took := time.Since(began); took > 1500*time.Millisecond {
 			t.Errorf("that took %v", took)
 		}
+	}
+	kept, err := os.ReadDir(filepath.Join(dir, "kept"))
+	exit, wrong := supervisor.ReadExit(filepath.Join(dir, "tasks", launcher.KeyOf(id(2)).String()))
+	if err != nil || len(kept) > 0 || wrong != nil || exit == nil || exit.Code != 3 {
+		t.Errorf("%d are kept (%v), and the exit record is %+v: %v", len(kept), err, exit, wrong)
 	}
 	if err := os.Remove(foreign); err != nil {
 		t.Fatal(err)
@@ -193,7 +201,7 @@ func TestDiskFilledByOthers(t *testing.T) {
 // fault.
 func TestDiskFilledAgainAndAgain(t *testing.T) {
 	r := newRig(t, disk(t, "size=64m"), nil)
-	for rank := int32(0); rank < 6; rank += 2 {
+	for rank := int32(0); rank < 8; rank += 2 {
 		greedy := script(`fallocate -l 200M f; head -c 200000000 /dev/zero > g; echo full >&2; sleep 60`)
 		greedy.DiskBytes = 1 << 30
 		r.run(rank, greedy)
@@ -210,6 +218,7 @@ func TestDiskFilledAgainAndAgain(t *testing.T) {
 		if e.Fault != messages.Fault_FAULT_UNSPECIFIED || e.Kind == messages.ExitKind_EXIT_KIND_EXITED && e.Code != 0 {
 			t.Errorf("beside it: %v", e)
 		}
+		r.tell(&messages.ForgetTask{Id: id(rank)})
 	}
 }
 
