@@ -324,3 +324,31 @@ func TestSweep(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldIsLetGo: what Prepare found stays open here until a supervisor has it, or the task is cleaned up.
+func TestHeldIsLetGo(t *testing.T) {
+	able.Need(t, able.Root, able.Mounts)
+	d, data := driverOf(t, nil), room(t)
+	mounts := func(s *messages.JobSpec) { s.Mounts = []*messages.Mount{{Source: data, Target: "/data"}} }
+	task := taskOf(t, mounts)
+	for range 2 { // also a second time
+		if err := d.Prepare(context.Background(), task); err != nil || len(d.held[task.Dir]) != 1 {
+			t.Fatalf("%v, held are %v", err, d.held)
+		}
+	}
+	held := d.held[task.Dir][0]
+	if err := d.Cleanup(task); err != nil || len(d.held) > 0 || held.Close() == nil {
+		t.Errorf("%v, held are %v", err, d.held)
+	}
+	task = taskOf(t, mounts)
+	if err := d.Prepare(context.Background(), task); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time as a later agent
+		spec, err := d.Command(task, nil, nil)
+		if err != nil || len(spec.Held) != 1 || spec.Container.Spec.Mounts[0].Named.Held != supervisor.FirstHeld || len(d.held) > 0 {
+			t.Fatalf("%v: %+v, held are %v", err, spec, d.held)
+		}
+		spec.Held[0].Close()
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -163,6 +164,9 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}
 	if err != nil {
 		return nil, fault.OfMachine(fmt.Errorf("the image that was prepared: %w", err))
+	}
+	if who.Root != (p.IDs != nil) {
+		return nil, errors.New("user: what root is on this machine has changed since the task was prepared; it is to be tried again")
 	}
 	spec := d.spec(t, p, who)
 	view, err := d.devices(t, p.Image)

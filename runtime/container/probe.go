@@ -32,10 +32,13 @@ func (d *Driver) Check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s is not the carapace that belongs to this agent: %w", d.o.Binary, err)
 	}
-	d.lacks = map[string]string{}
+	// An earlier carapace says nothing of it, and would make the machine's root of what it is not told.
+	d.lacks = map[string]string{carapace.LackOfIDs: d.o.Binary + " is of an earlier version"}
 	for _, f := range findings {
 		if !f.OK {
 			d.lacks[f.Name] = f.Reason
+		} else {
+			delete(d.lacks, f.Name)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@
 package container
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -24,8 +25,9 @@ func (d *Driver) ownRoot(t *launcher.Task, who *account.Account) (*carapace.IDs,
 	if !who.Root {
 		return nil, nil
 	}
-	if why := d.lacks[carapace.LackOfIDs]; why != "" {
-		return nil, fmt.Errorf("user: root is not to be had on this machine, because %s; name another user, or another machine", why)
+	if why := d.lacks[carapace.LackOfIDs]; why != "" || !d.Checked() {
+		return nil, fmt.Errorf("user: root is not to be had on this machine, because it cannot be in a user namespace of its own here: %s; name another user, or another "+
+			"machine", cmp.Or(why, "that was not tried"))
 	}
 	first, err := d.o.Users.Roots.Take(t.Dir)
 	if err != nil {
