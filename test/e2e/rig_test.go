@@ -24,7 +24,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
@@ -323,10 +325,14 @@ func (c *cluster) submit(spec *messages.JobSpec) string {
 	return reply.Job
 }
 
-// job is a job as people see it.
+// job is a job as people see it. A leader that has just taken over says that it is to be asked again.
 func (c *cluster) job(id string) *messages.JobStatus {
 	c.t.Helper()
 	reply, err := c.client.GetJob(c.ctx(), &messages.GetJob{Job: id})
+	for limit := time.Now().Add(10 * time.Second); status.Code(err) == codes.Unavailable && time.Now().Before(limit); {
+		time.Sleep(20 * time.Millisecond)
+		reply, err = c.client.GetJob(c.ctx(), &messages.GetJob{Job: id})
+	}
 	if err != nil {
 		c.t.Fatalf("get %s: %v", id, err)
 	}
