@@ -308,7 +308,10 @@ func TestCancel(t *testing.T) {
 	}
 	cli(f.address, "cancel", "-l", "team=nlp").wants(t, 0, "Job jaa1 is being cancelled\nJob jbb1 is being cancelled\n", "")
 	cli(f.address, "hold", "jaa", "-r", "later").wants(t, 0, "Job jaa1 held\n", "")
-	cli(f.address, "release", "jaa").wants(t, 0, "Job jaa1 released\n", "")
+	held := job("jaa1", "held", messages.JobState_JOB_STATE_QUEUED)
+	held.Record.Hold = &messages.Deed{Reason: "later"}
+	f.put(held)
+	cli(f.address, "release", "jaa", "jbb").wants(t, 0, "Job jaa1 released\nJob jbb1 was not held\n", "")
 	if sent := told[*messages.Hold](f); sent[0].GetReason() != "later" || sent[0].GetRelease() || !sent[1].GetRelease() {
 		t.Errorf("%v", sent)
 	}

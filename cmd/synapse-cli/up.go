@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -71,8 +74,13 @@ func (a *app) upCommand() *cobra.Command {
 	f.StringVar(&u.patience, "patience", "60s", "give up when not all have joined after this time")
 	f.BoolVar(&u.clean, "clean", false, "start nothing: end what a cluster that was killed left running in --data-dir; without it, of all that were")
 	f.BoolVarP(&u.quiet, "quiet", "q", false, "leave the processes' lines to their logs")
+	a.completeWords(c, "driver", upDrivers)
+	a.completeWords(c, "store", []string{"sqlite", "memory"})
 	return c
 }
+
+// upDrivers are those of synapse-node.
+var upDrivers = []string{"auto", "carapace", "oci", "process"}
 
 func (u *upFlags) check() error {
 	switch {
@@ -84,6 +92,16 @@ func (u *upFlags) check() error {
 		return usage("--gpus %d: must be 0 to %d", u.GPUs, messages.MaxMilliGPU/1000)
 	case u.CPUs < 0:
 		return usage("--cpus %d: must not be negative", u.CPUs)
+	case u.Driver != "" && !slices.Contains(upDrivers, u.Driver):
+		return usageHint("use "+strings.Join(upDrivers, ", "), "--driver %s is not known", u.Driver)
+	case u.Store != "" && u.Store != "sqlite" && u.Store != "memory":
+		return usageHint("use sqlite, memory", "--store %s is not known", u.Store)
+	}
+	if _, _, err := net.SplitHostPort(u.Listen); err != nil {
+		return usageHint("write host:port, as in 127.0.0.1:9000", "--listen %q is no address", u.Listen)
+	}
+	if info, err := os.Stat(u.Dir); u.Dir != "" && err == nil && !info.IsDir() {
+		return usage("--data-dir %s is not a directory", u.Dir)
 	}
 	for flag, text := range map[string]string{"memory": u.Memory, "patience": u.patience} {
 		parse := jobfile.ParseMemory
@@ -111,6 +129,9 @@ func (a *app) cleanUp(u *upFlags) error {
 		}
 	} else if dirs[0], err = filepath.Abs(u.Dir); err != nil {
 		return err
+	} else if _, err := os.Stat(u.Dir); errors.Is(err, fs.ErrNotExist) {
+		return &failure{code: exitNotFound, text: "there is no directory " + u.Dir,
+			hint: "without --data-dir all that was left of temporary ones is ended"}
 	}
 	for _, dir := range dirs {
 		n, err := local.Clean(dir, local.CarapaceBeside(node))

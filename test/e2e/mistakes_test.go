@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -122,4 +124,33 @@ func (c *cluster) strangersWait(name string) time.Duration {
 
 func as(owner string) context.Context {
 	return metadata.AppendToOutgoingContext(context.Background(), "owner", owner)
+}
+
+// TestBrokenMachineCloses: where one owner has a whole cluster, a machine on which nothing can be started closes all
+// the same, says why, and its jobs run elsewhere.
+func TestBrokenMachineCloses(t *testing.T) {
+	needDriver(t, "carapace")
+	c := newCluster(t)
+	c.contain("carapace")
+	broken := filepath.Join(c.dir, "carapace")
+	if err := os.Link(filepath.Join(bin, "carapace"), broken); err != nil {
+		t.Fatal(err)
+	}
+	c.node("n1", "r1")
+	c.node("n2", "r1", "--carapace", broken)
+	if err := os.Remove(broken); err != nil {
+		t.Fatal(err)
+	}
+	closed := ""
+	for i := 0; closed == ""; i++ {
+		if i == 40 {
+			t.Fatalf("n2 is still open: %v", c.machine("n2"))
+		}
+		c.await(c.submit(gang(1, 8, "exit 0")), "succeeded", 60*time.Second)
+		closed = c.machine("n2").Closed
+	}
+	if m := c.machine("n1"); m.Closed != "" {
+		t.Errorf("n1 is closed: %s", m.Closed)
+	}
+	t.Logf("n2 is closed: %s", closed)
 }
