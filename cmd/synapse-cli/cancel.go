@@ -172,6 +172,13 @@ func (a *app) cancelCommand() *cobra.Command {
 		})
 	c.Flags().StringVarP(&reason, "reason", "r", "", "why, for whoever asks later")
 	c.Aliases = []string{"delete"}
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if c.CalledAs() == "delete" && len(args) > 1 && (args[0] == "job" || args[0] == "jobs") {
+			args = args[1:] // as kubectl has it: delete job NAME
+		}
+		return run(c, args)
+	}
 	return c
 }
 

@@ -75,10 +75,24 @@ func usageError(root *cobra.Command, args []string, err error) error {
 	switch {
 	case is && strings.HasPrefix(text, "unknown command"):
 		hint = cmp.Or(meant(found, word), hint)
+	case !found.HasParent() && strings.HasPrefix(text, "unknown ") && foreign(root, args) != "":
+		return usageHint(cmp.Or(meant(root, foreign(root, args)), hint), "unknown command %q for %q", foreign(root, args), root.Name())
 	case found.Name() == "submit" && strings.HasPrefix(text, "unknown ") && !slices.Contains(args, "--"):
 		hint += "; a command and its flags go behind --"
 	}
 	return usageHint(hint, "%s", text)
+}
+
+// foreign is the word where a command should stand, and is none; empty: there is no such word.
+func foreign(root *cobra.Command, args []string) string {
+	at := slices.IndexFunc(args, func(word string) bool { return !strings.HasPrefix(word, "-") })
+	if at < 0 || at > 0 && !strings.Contains(args[at-1], "=") {
+		return "" // behind a flag it may be a value
+	}
+	if c, _, err := root.Find(args[at : at+1]); err == nil && c != root {
+		return ""
+	}
+	return args[at]
 }
 
 // helpCommand shows the help of a command, and refuses what is none: the library's own shows the help of all.

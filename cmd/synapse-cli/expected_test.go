@@ -44,6 +44,8 @@ func TestWordsThatPeopleExpect(t *testing.T) {
 	}
 	cli(f.address, "hold", "-l", "team!=nlp").wants(t, 0, "Job j3 held\nJob j4 held\n", "")
 	cli(f.address, "delete", "train").wants(t, 0, "Job j2 is being cancelled\n", "")
+	cli(f.address, "delete", "job", "train").wants(t, 0, "Job j2 is being cancelled\n", "")
+	cli(f.address, "get", "job", "job/train", "-q").wants(t, 0, "j2\n", "")
 	cli(f.address, "logs", "--tail", "5", "--rank", "0-2,7", "train").wants(t, 0, "", "")
 	cli(f.address, "logs", "--tail-bytes", "64Ki", "train").wants(t, 0, "", "")
 	asked := told[*api.ReadLogs](f)

@@ -86,13 +86,18 @@ var flagFields = []struct{ field, flag string }{
 	{"gang.total.milli_gpu", "gpu"}, {"gang.total.milli_cpu", "cpu"}, {"gang.total.memory_bytes", "mem"},
 }
 
+// inFlags puts what is said of a job's file in the words of the command line.
+var inFlags = strings.NewReplacer("topology.required: node", "--required node", "topology.required", "--required",
+	"topology.preferred", "--preferred", "network: host", "--network host", "gang.replicas", "--replicas",
+	"gang.total", "a total", "gang.split", "--split")
+
 // refusedSpec says of a job that flags describe what is wrong, by the flag.
 func refusedSpec(err error) error {
 	var f *messages.FieldError
 	if !errors.As(err, &f) {
 		return usage("the job is not valid: %s", err)
 	}
-	text, hint := jobfile.InUnits(f.Field, f.Text), jobfile.InUnits(f.Field, f.Hint)
+	text, hint := inFlags.Replace(jobfile.InUnits(f.Field, f.Text)), inFlags.Replace(jobfile.InUnits(f.Field, f.Hint))
 	switch {
 	case f.Field == "command":
 		return usageHint("give it behind --, as in -- ./train.sh", "the command %s", text)

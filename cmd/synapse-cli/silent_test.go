@@ -55,6 +55,10 @@ func TestNotSilentAnyMore(t *testing.T) {
 		{"events -o wide", exitUsage, "\"wide\" is not known\nhint: use json, yaml"},
 		{"drain -l pool=a n1 -r x", exitUsage, "machines are named, and -l chooses others"},
 		{"drain -l pool=b -r x", exitNotFound, "no machine has these labels"},
+		{"submit --cpu 1 --image /srv/i --patience 5m", exitUsage, "--patience: waits for a preferred level, and none is named\nhint: name --preferred"},
+		{"submit -n 2 -c 1 --image /srv/i --network private", exitUsage, "for --required node; or take --network host"},
+		{"apply -f job.yaml", exitUsage, "unknown command \"apply\" for \"synapse-cli\"\nhint: did you mean `synapse-cli submit`?"},
+		{"squeue --me", exitUsage, "did you mean `synapse-cli get jobs`?"},
 		{"get jobs nosuch -q", exitNotFound, "there is no job \"nosuch\""},
 	} {
 		r := cli(f.address, strings.Fields(c.args)...)

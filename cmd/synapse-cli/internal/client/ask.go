@@ -55,6 +55,9 @@ func (c *Client) Job(ctx context.Context, word string) (*messages.JobStatus, err
 		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: "the name of a job is empty",
 			Hint: "give an id, the beginning of one, or a name"}
 	}
+	if kind, name, is := strings.Cut(word, "/"); is && (kind == "job" || kind == "jobs") {
+		word = name // as kubectl has it; no id and no name has a slash
+	}
 	reply, err := c.GetJob(ctx, &messages.GetJob{Job: word})
 	var e *Error
 	missed := errors.As(err, &e) && (e.Code == messages.Code_CODE_NOT_FOUND || e.Code == messages.Code_CODE_CONFLICT)
@@ -144,6 +147,9 @@ func (c *Client) Node(ctx context.Context, prefix string) (*messages.NodeStatus,
 	if prefix == "" {
 		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: "the name of a machine is empty",
 			Hint: "give an id, or the beginning of one"}
+	}
+	if kind, name, is := strings.Cut(prefix, "/"); is && (kind == "node" || kind == "nodes") {
+		prefix = name
 	}
 	all, err := c.Nodes(ctx)
 	if err != nil {
