@@ -105,11 +105,12 @@ view() {
 	mount --bind "$modules" /mnt/shown/modules
 	mount --bind "$built" /mnt/shown/built
 	mount --bind "$goroot" /mnt/shown/go
-	for cover in /tmp /var/tmp /dev/shm "$@"; do
+	for cover in /tmp /var/tmp "$@"; do
 		mkdir -p "/mnt/$place-view$cover"
 		mount --bind "/mnt/$place-view$cover" "$cover"
 	done
-	chmod 1777 /tmp /var/tmp /dev/shm
+	chmod 1777 /tmp /var/tmp
+	mount -t tmpfs -o mode=1777 shm /dev/shm
 	for path in "$modules modules" "$built built" "$goroot go"; do
 		mkdir -p "${path% *}"
 		mount --bind "/mnt/shown/${path##* }" "${path% *}"
