@@ -169,7 +169,7 @@ func (d *Driver) Stats(t *launcher.Task, state *supervisor.State) (*messages.Tas
 		stats.Processes++
 		stats.CpuNs += int64(p.CPUTicks) * int64(time.Second/userHz)
 		stats.MemoryBytes += p.Resident * page
-		stats.PeakMemoryBytes += peak(p.PID)
+		stats.PeakMemoryBytes += max(peak(p.PID), p.Resident*page) // it may have ended since it was seen
 	}
 	return stats, nil
 }
