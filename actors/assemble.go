@@ -9,10 +9,10 @@ import (
 // This file owns how a process's actors come to be, and what happens when one
 // breaks: everything stands under one root supervisor.
 
-// Assemble builds a process's actor tree and returns its root. Production and
-// simulation both come through here.
-func Assemble(p Ports) *actor.PID {
-	props := p.props(KindRoot, func() actor.Actor { return &root{p: &p} })
+// underRoot builds a process's actor tree and returns its root; begin spawns what
+// stands right under it. Production and simulation both come through here.
+func Root(p *Ports, begin func(actor.Context)) *actor.PID {
+	props := p.Props(KindRoot, func() actor.Actor { return root(begin) })
 	pid, err := p.System.Root.SpawnNamed(props, rootName)
 	if err != nil {
 		panic("the root was assembled twice: " + err.Error())
@@ -20,37 +20,28 @@ func Assemble(p Ports) *actor.PID {
 	return pid
 }
 
-// props is where every actor's Props come from.
-func (p *Ports) props(kind Kind, make actor.Producer) *actor.Props {
+// Props is where every actor's Props come from.
+func (p *Ports) Props(kind Kind, make actor.Producer) *actor.Props {
 	return p.Host.Props(kind, make).Configure(actor.WithSupervisor(stopBroken{p.Host}))
 }
 
-// root spawns what the process is: a leader, a worker, or both.
-type root struct{ p *Ports }
+// root spawns what the process is.
+type root func(actor.Context)
 
 // Receive does its work once, at the start.
-func (r *root) Receive(ctx actor.Context) {
-	if _, ok := ctx.Message().(*actor.Started); !ok {
-		return
-	}
-	if r.p.Leader != nil {
-		// The Journal and the Mirror first: the Scheduler speaks to them when it starts.
-		spawn(ctx, r.p, KindJournal, "journal", func() actor.Actor { return newJournal(r.p) })
-		spawn(ctx, r.p, KindMirror, "mirror", func() actor.Actor { return newMirror(r.p) })
-		spawn(ctx, r.p, KindScheduler, schedName, func() actor.Actor { return newScheduler(r.p) })
-	}
-	if r.p.Worker != nil {
-		spawn(ctx, r.p, KindNode, nodeName, func() actor.Actor { return newNode(r.p) })
+func (r root) Receive(ctx actor.Context) {
+	if _, ok := ctx.Message().(*actor.Started); ok {
+		r(ctx)
 	}
 }
 
-// spawn makes a child; a name that is taken is a broken invariant of the parent.
-func spawn(ctx actor.Context, p *Ports, kind Kind, name string, make actor.Producer) *actor.PID {
-	return spawnAs(ctx, p.props(kind, make), name)
+// Spawn makes a child; a name that is taken is a broken invariant of the parent.
+func Spawn(ctx actor.Context, p *Ports, kind Kind, name string, make actor.Producer) *actor.PID {
+	return SpawnAs(ctx, p.Props(kind, make), name)
 }
 
-// spawnAs makes a child from Props that are kept, where there are many of its kind.
-func spawnAs(ctx actor.Context, props *actor.Props, name string) *actor.PID {
+// SpawnAs makes a child from Props that are kept, where there are many of its kind.
+func SpawnAs(ctx actor.Context, props *actor.Props, name string) *actor.PID {
 	pid, err := ctx.SpawnNamed(props, name)
 	if err != nil {
 		panic(name + " was spawned twice: " + err.Error())
@@ -67,7 +58,7 @@ type stopBroken struct{ host Host }
 
 // HandleFailure stops the child and tells the host.
 func (s stopBroken) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, reason, message any) {
-	ofJob := strings.HasPrefix(child.Id, SchedulerPath+"/"+jobName(""))
+	ofJob := strings.HasPrefix(child.Id, SchedulerPath+"/"+JobName(""))
 	s.host.Panicked(child, reason, !ofJob)
 	sup.StopChildren(child)
 	if ofJob && strings.Contains(child.Id, "/"+attemptPrefix) {

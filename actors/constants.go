@@ -95,11 +95,3 @@ func DefaultConstants() Constants {
 		RosterPart: 512 << 10,
 	}
 }
-
-// claimTime is how long after an admission each of its reservations has ended by
-// itself, where nothing came of it: the last Reserve leaves within the deadline.
-func (c *Constants) claimTime() time.Duration {
-	return c.ReserveDeadline + c.ReservationTTL + c.DecisionMargin
-}
-
-func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -1,7 +1,8 @@
-// Package actors holds Synapse itself: the Scheduler, Coordinators, Jobs,
-// Racks, Nodes and Tasks that exchange messages, and the ports through which
-// they touch the world. An actor never blocks: what takes time is asked of a
-// port and comes back as a message.
+// Package actors holds what all of Synapse's actors have in common: the ports
+// through which they touch the world, their names, times and states, and how a
+// process brings them up. Those of a scheduler that leads are in leader, those of
+// a machine in worker, the one that readers ask in mirror. An actor never blocks:
+// what takes time is asked of a port and comes back as a message.
 package actors
 
 import (
@@ -198,39 +199,11 @@ type Peers interface {
 	Node(id topology.NodeID) *actor.PID
 }
 
-// LeaderPorts are what a leading scheduler process has beside the common ports.
-type LeaderPorts struct {
-	Epoch     uint64
-	ClusterID string
-	Levels    []string // of the fabric, coarse to fine
-	Store     Store
-	Peers     Peers
-	// AcceptLoss is the operator's word, after a restore from an old backup: what
-	// leaders up to this epoch decided and the store does not know is given up.
-	AcceptLoss uint64
-	// UIDs are given to jobs that name no user, each to one; none: they have what a machine takes for all of them.
-	UIDs topology.UIDRange
-	// NewJobID makes an id that was never used.
-	NewJobID func() topology.JobID
-}
-
-// WorkerPorts are what a machine's agent has beside the common ports.
-type WorkerPorts struct {
-	Node         topology.NodeID
-	MachineID    string
-	Incarnation  *messages.Incarnation
-	Announcement *messages.Announcement
-	Disk         Disk
-	Launcher     Launcher
-}
-
-// Ports are all that a process gives its actors. Leader or Worker may be nil.
+// Ports are what a process gives all its actors.
 type Ports struct {
 	System    *actor.ActorSystem
 	Host      Host
 	Clock     Clock
 	Log       Log
 	Constants Constants
-	Leader    *LeaderPorts
-	Worker    *WorkerPorts
 }

@@ -5,10 +5,17 @@ import "fmt"
 // This file owns how an actor moves between its states: only along the edges of
 // its table. The tables are rendered into docs/states.md by a test.
 
-// Edge is one legal step of a state machine.
-type Edge struct {
-	From, Event, To string
-}
+// Edge is one legal step of a state machine: from where, by what, and to where.
+type Edge [3]string
+
+// From is the state that the step leaves.
+func (e Edge) From() string { return e[0] }
+
+// Event is what makes it.
+func (e Edge) Event() string { return e[1] }
+
+// To is the state that it leads to.
+func (e Edge) To() string { return e[2] }
 
 // Table is a kind's whole state machine; the first edge's From is where it begins.
 type Table struct {
@@ -16,22 +23,23 @@ type Table struct {
 	Edges []Edge
 }
 
-// states is one actor's place in its table.
-type states struct {
+// States is one actor's place in its table.
+type States struct {
 	table *Table
 	host  Host
 	now   string
 }
 
-func newStates(t *Table, h Host) states {
-	return states{table: t, host: h, now: t.Edges[0].From}
+// NewStates begins where the table does.
+func NewStates(t *Table, h Host) States {
+	return States{table: t, host: h, now: t.Edges[0].From()}
 }
 
-// become moves along an edge. A step that the table lacks is a broken
+// Become moves along an edge. A step that the table lacks is a broken
 // invariant: carrying on would act on a state nobody reasoned about.
-func (s *states) become(event, to string) {
+func (s *States) Become(event, to string) {
 	for _, e := range s.table.Edges {
-		if e.From == s.now && e.Event == event && e.To == to {
+		if e.From() == s.now && e.Event() == event && e.To() == to {
 			s.host.Moved(s.table.Kind, s.now, event, to)
 			s.now = to
 			return
@@ -40,17 +48,15 @@ func (s *states) become(event, to string) {
 	panic(fmt.Sprintf("%s: no edge from %q by %q to %q", s.table.Kind, s.now, event, to))
 }
 
-// in tells whether the state is one of these.
-func (s *states) in(these ...string) bool {
+// At is the state.
+func (s *States) At() string { return s.now }
+
+// In reports whether the state is one of these.
+func (s *States) In(these ...string) bool {
 	for _, t := range these {
 		if s.now == t {
 			return true
 		}
 	}
 	return false
-}
-
-// Tables are the state machines of all kinds, for the docs and the tests.
-func Tables() []*Table {
-	return []*Table{&schedulerTable, &jobTable, &coordinatorTable, &rackTable, &journalTable, &nodeTable, &taskTable}
 }

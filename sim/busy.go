@@ -58,7 +58,7 @@ func (f *faults) slow(p *process, s slowness) bool {
 
 // slowPass is a leader whose passes take long: the queue is deep, or the room large.
 func slowPass(f *faults) bool {
-	return f.slow(f.w.leader(), slowness{kind: actors.KindScheduler, most: f.w.draw.Busy, only: "actors.planNow"})
+	return f.slow(f.w.leader(), slowness{kind: actors.KindScheduler, most: f.w.draw.Busy, only: "leader.planNow"})
 }
 
 // slowLeader is one that has to share its processors: attempts and jobs go on slowly.

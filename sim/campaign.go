@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/store"
 )
@@ -252,13 +253,13 @@ func (h *schedulerHost) lead(p *process, epoch uint64) {
 	}
 	h.w.faults.takeover(h)
 	h.w.note(p, "leads with epoch %d", epoch)
-	actors.Assemble(actors.Ports{
-		System: p.system, Host: p, Clock: p, Log: p, Constants: h.w.constants,
-		Leader: &actors.LeaderPorts{
-			Epoch: epoch, ClusterID: ourCluster, Levels: h.w.draw.Levels,
-			Store: &storePort{h.w.store, p}, Peers: p, AcceptLoss: h.w.loss.accepted, NewJobID: h.w.newJobID,
-			UIDs: h.w.draw.UIDs,
+	leader.Assemble(leader.Ports{
+		Ports: actors.Ports{
+			System: p.system, Host: p, Clock: p, Log: p, Constants: h.w.constants,
 		},
+		Epoch: epoch, ClusterID: ourCluster, Levels: h.w.draw.Levels,
+		Store: &storePort{h.w.store, p}, Peers: p, AcceptLoss: h.w.loss.accepted, NewJobID: h.w.newJobID,
+		UIDs: h.w.draw.UIDs,
 	})
 }
 

@@ -3,7 +3,8 @@ package sim
 import (
 	"fmt"
 
-	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader"
+	"github.com/yi-json/synapse/actors/worker"
 )
 
 // This file owns what a set of runs never reached.
@@ -28,15 +29,15 @@ func Fired(results []Result) map[string]int64 {
 // took: an edge that nothing ever takes is dead, or untested.
 func Untaken(results []Result) []string {
 	var never []string
-	for _, table := range actors.Tables() {
+	for _, table := range append(leader.Tables(), worker.Tables()...) {
 		for _, edge := range table.Edges {
-			taken := Taken{table.Kind, edge.From, edge.Event, edge.To}
+			taken := Taken{table.Kind, edge.From(), edge.Event(), edge.To()}
 			n := 0
 			for _, r := range results {
 				n += r.Taken[taken]
 			}
 			if n == 0 {
-				never = append(never, fmt.Sprintf("%s: %q by %q to %q", table.Kind, edge.From, edge.Event, edge.To))
+				never = append(never, fmt.Sprintf("%s: %q by %q to %q", table.Kind, edge.From(), edge.Event(), edge.To()))
 			}
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -43,7 +43,7 @@ func (w *World) visit(epoch uint64, cluster string) *machine {
 	// It was up before it came here: its agent reads all this a moment later.
 	key, spec := foreignTask(epoch), foreignSpec()
 	grant := &messages.Grant{Amount: spec.Each, Gpus: []*messages.GpuShare{{GpuId: m.announcement.Gpus[0].Id, Milli: topology.WholeGPU}}}
-	m.disk.content = actors.EncodeRecord(&messages.LedgerRecord{Epoch: epoch, BootId: m.bootID(), ClusterId: cluster, Slices: []*messages.SliceRecord{{
+	m.disk.content = worker.EncodeRecord(&messages.LedgerRecord{Epoch: epoch, BootId: m.bootID(), ClusterId: cluster, Slices: []*messages.SliceRecord{{
 		Token: messages.ToToken(key.token), Job: "theirs", State: messages.SliceState_SLICE_STATE_STARTED, Grants: []*messages.Grant{grant}, Spec: spec,
 	}}})
 	t := m.launcher.add(key, "theirs", 0, spec, grant)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -92,14 +93,14 @@ func (m *machine) startAgent() {
 		m.w.endpoints[m.address].proc = p
 	}
 	m.w.note(p, "started as %s", m.bootID())
-	actors.Assemble(actors.Ports{
-		System: p.system, Host: p, Clock: p, Log: p, Constants: m.w.constants,
-		Worker: &actors.WorkerPorts{
-			Node: m.id, MachineID: m.machineID,
-			Incarnation:  p.incarnation,
-			Announcement: m.announcement,
-			Disk:         &diskPort{m.disk, p}, Launcher: &launcherPort{m.launcher, p},
+	worker.Assemble(worker.Ports{
+		Ports: actors.Ports{
+			System: p.system, Host: p, Clock: p, Log: p, Constants: m.w.constants,
 		},
+		Node: m.id, MachineID: m.machineID,
+		Incarnation:  p.incarnation,
+		Announcement: m.announcement,
+		Disk:         &diskPort{m.disk, p}, Launcher: &launcherPort{m.launcher, p},
 	})
 	for _, l := range m.links {
 		l.dial(m, m.w.net.between(time.Millisecond, 500*time.Millisecond))

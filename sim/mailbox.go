@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader"
 )
 
 // This file owns the simulated mailbox: it holds messages until the engine
@@ -143,7 +144,7 @@ func (m *mailbox) deliver(message any, system bool) {
 // handle runs the actor on a user message, with the observers around it.
 func (m *mailbox) handle(message any) {
 	w := m.proc.w
-	_, m.answered = unwrapped(message).(actors.Written)
+	_, m.answered = unwrapped(message).(leader.Written)
 	if !m.proc.observed(m.kind) {
 		m.invoker.InvokeUserMessage(message)
 		return

@@ -11,6 +11,8 @@ import (
 	cmap "github.com/orcaman/concurrent-map"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader"
+	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -40,9 +42,9 @@ type process struct {
 
 	machine     *machine // of an agent
 	incarnation *messages.Incarnation
-	node        *actors.Node
+	node        *worker.Node
 	host        *schedulerHost // of a scheduler
-	leader      *actors.Scheduler
+	leader      *leader.Scheduler
 	epoch       uint64                     // under which it leads; 0: it stands by
 	campaign    *campaign                  // nil where nobody else may lead
 	drafts      map[topology.Token]instant // when each write that is not yet durable was handed to the Journal
@@ -99,7 +101,7 @@ func (p *process) tell(to *actor.PID, message any) {
 
 // draft notes when a leader decides: its write may become durable much later, and what its wall clock says proves nothing.
 func (p *process) draft(message any) {
-	write, is := message.(actors.Write)
+	write, is := message.(leader.Write)
 	job := p.w.current
 	if !is || write.Change.Job == nil || job == nil || !p.w.checking {
 		return
@@ -134,13 +136,13 @@ func (p *process) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 	case actors.KindNode:
 		producer = func() actor.Actor {
 			made := make()
-			p.node, _ = made.(*actors.Node)
+			p.node, _ = made.(*worker.Node)
 			return made
 		}
 	case actors.KindScheduler:
 		producer = func() actor.Actor {
 			made := make()
-			p.leader, _ = made.(*actors.Scheduler)
+			p.leader, _ = made.(*leader.Scheduler)
 			// It has no mailbox yet: the links are told of when it has.
 			p.w.engine.after(0, func() { p.host.tellLinks(p) })
 			return made

@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -81,7 +81,7 @@ func (c *barrier) durable(w *World, e *Event, t topology.Token) {
 	if m == nil || m.disk.torn {
 		return
 	}
-	record, err := actors.DecodeRecord(m.disk.content)
+	record, err := worker.DecodeRecord(m.disk.content)
 	if err == nil {
 		for _, s := range record.Slices {
 			if messages.FromToken(s.Token) == t {

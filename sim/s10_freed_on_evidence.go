@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -123,7 +123,7 @@ func (c *freedOnEvidence) staysTrue(w *World, e *Event) {
 // tells must survive a restart. While the disk is in trouble, an end before the
 // start may be told without it, because nothing of it can run.
 func (c *freedOnEvidence) durable(w *World, m *machine, o *messages.Origin, exits []*messages.Exit) {
-	record, err := actors.DecodeRecord(m.disk.content)
+	record, err := worker.DecodeRecord(m.disk.content)
 	if err != nil {
 		return
 	}

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader"
+	"github.com/yi-json/synapse/actors/worker"
 )
 
 // This file owns the other half of S15: at rest, when every job is over, no map
@@ -102,11 +104,11 @@ var message = reflect.TypeFor[proto.Message]()
 // ours reports whether a type is the actors' own to look into: not a message,
 // which is what they hold, and not the ports.
 func ours(t reflect.Type) bool {
-	if t == reflect.TypeFor[actors.Ports]() || t == reflect.TypeFor[actors.Table]() || t.Implements(message) || reflect.PointerTo(t).Implements(message) {
+	if t == reflect.TypeFor[leader.Ports]() || t == reflect.TypeFor[worker.Ports]() || t == reflect.TypeFor[actors.Ports]() || t == reflect.TypeFor[actors.Table]() || t.Implements(message) || reflect.PointerTo(t).Implements(message) {
 		return false
 	}
 	path := t.PkgPath()
-	return path == "" || strings.HasSuffix(path, "/actors") || strings.HasSuffix(path, "/policy") || strings.HasSuffix(path, "/topology")
+	return path == "" || strings.Contains(path+"/", "/actors/") || strings.HasSuffix(path, "/policy") || strings.HasSuffix(path, "/topology")
 }
 
 func (c *counted) walk(v reflect.Value, field string) {

@@ -3,7 +3,7 @@ package sim
 import (
 	"slices"
 
-	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/messages/published"
 )
@@ -52,12 +52,12 @@ func (p *process) asKept(data []byte) []byte {
 	if !p.old || len(data) == 0 {
 		return data
 	}
-	record, err := actors.DecodeRecord(data)
+	record, err := worker.DecodeRecord(data)
 	if err != nil || !p.w.oldVersion().Strip(record) {
 		return data
 	}
 	p.w.count("version.kept", 1)
-	return actors.EncodeRecord(record)
+	return worker.EncodeRecord(record)
 }
 
 // upgrade restarts a few processes as the other version.

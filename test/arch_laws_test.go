@@ -31,21 +31,38 @@ var rooms = map[string]room{
 	"topology": {libraries: []string{}, pure: true},
 	"policy":   {ours: []string{"topology"}, libraries: []string{}, pure: true},
 	"messages": {ours: []string{"topology"}, libraries: []string{protobuf}, pure: true},
-	// Of protobuf only proto: protojson and prototext answer differently from build to build, by design.
-	"actors": {
-		ours:      []string{"topology", "policy", "messages"},
-		libraries: []string{protoActor + "/actor", protobuf + "/proto", protobuf + "/encoding/protowire"},
-		pure:      true,
-	},
-	"store":   {ours: []string{"topology", "policy", "messages", "actors"}},
-	"cluster": {ours: []string{"topology", "policy", "messages", "actors", "store"}},
-	"runtime": {ours: []string{"topology", "policy", "messages", "actors"}},
-	"sim":     {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster/lease"}},
-	"web":     {},
-	"cmd":     {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web"}},
+	// What leader and worker have in common knows neither; the leader speaks to the mirror, which speaks to readers alone.
+	"actors":        actorRoom("topology", "messages"),
+	"actors/worker": actorRoom("topology", "messages", "actors"),
+	"actors/mirror": actorRoom("topology", "policy", "messages", "actors"),
+	"actors/leader": actorRoom("topology", "policy", "messages", "actors", "actors/mirror"),
+	"store":         {ours: []string{"topology", "policy", "messages", "actors"}},
+	"cluster":       {ours: []string{"topology", "policy", "messages", "actors", "store"}},
+	"runtime":       {ours: []string{"topology", "policy", "messages", "actors"}},
+	"sim":           {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster/lease"}},
+	"web":           {},
+	"cmd":           {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web"}},
 	// What users start from: programs that know nothing of the house.
 	"examples": {libraries: []string{}},
 	"test":     {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "cmd"}},
+}
+
+// actorRoom is a room in which actors live. Of protobuf only proto: protojson and prototext answer differently from
+// build to build, by design.
+func actorRoom(ours ...string) room {
+	return room{
+		ours: ours, libraries: []string{protoActor + "/actor", protobuf + "/proto", protobuf + "/encoding/protowire"}, pure: true,
+	}
+}
+
+// roomOf is the room that a package is in: that of its folder, or of the nearest one above it.
+func roomOf(folder string) string {
+	for ; folder != "."; folder = path.Dir(folder) {
+		if _, known := rooms[folder]; known {
+			return folder
+		}
+	}
+	return ""
 }
 
 // pureLibrary is what pure rooms may take from the standard library. It is a list of what is allowed, not of what is
@@ -86,8 +103,14 @@ var laws = []law{
 		{"actors/x.go", `package actors; import "` + protobuf + `/encoding/protojson"`},
 		{"actors/x.go", `package actors; import . "fmt"`},
 		{"actors/deep/x.go", `package deep; import "math/rand/v2"`},
+		{"actors/x.go", `package actors; import "` + module + `/actors/leader"`},
+		{"actors/x.go", `package actors; import "` + module + `/policy"`},
+		{"actors/worker/x.go", `package worker; import "` + module + `/actors/leader"`},
+		{"actors/worker/x.go", `package worker; import "` + module + `/policy"`},
+		{"actors/leader/x.go", `package leader; import "` + module + `/actors/worker"`},
+		{"actors/mirror/x.go", `package mirror; import "` + module + `/actors/leader"`},
 		{"sim/x.go", `package sim; import "` + module + `/cmd/thing"`},
-		{"sim/x.go", `package sim; import "` + module + `/cluster/leader"`},
+		{"sim/x.go", `package sim; import "` + module + `/cluster/campaign"`},
 		{"sim/x.go", `package sim; import "` + protoActor + `/router"`},
 		{"unheard/x.go", `package unheard`},
 	}},
@@ -148,7 +171,7 @@ var laws = []law{
 		{"cluster/x.go", `package cluster; var x = r.GetFinishedUnixMs() - begunUnixMs`},
 		{"runtime/x.go", `package runtime; import "time"; func f() bool { return time.Since(info.ModTime()) > limit }`},
 		{"store/x.go", `package store; const x = "SELECT clock_timestamp()"`},
-		{"actors/task.go", "package actors // and it is still in the list\n"},
+		{"actors/worker/task.go", "package actors // and it is still in the list\n"},
 	}},
 	{"places", placesLaw, []breach{
 		{"docs/x.md", "see /wor" + "k/main"},
@@ -161,8 +184,9 @@ func importsLaw(s source) []string {
 	if !s.production() || s.layer() == "tools" {
 		return nil
 	}
-	room, known := rooms[s.layer()]
-	if !known {
+	name := roomOf(path.Dir(s.path))
+	room := rooms[name]
+	if name == "" {
 		return []string{fmt.Sprintf("%s: folder %q is not in the table of rooms", s.path, s.layer())}
 	}
 	var findings []string
@@ -171,8 +195,8 @@ func importsLaw(s source) []string {
 		if spec.Name != nil && spec.Name.Name == "." {
 			findings = append(findings, fmt.Sprintf("%s: an import by dot hides where names come from", s.at(spec.Pos())))
 		}
-		if reason := room.refuses(s.layer(), importPath); reason != "" {
-			findings = append(findings, fmt.Sprintf("%s: %s may not import %s: %s", s.at(spec.Pos()), s.layer(), importPath, reason))
+		if reason := room.refuses(name, importPath); reason != "" {
+			findings = append(findings, fmt.Sprintf("%s: %s may not import %s: %s", s.at(spec.Pos()), name, importPath, reason))
 		}
 	}
 	return findings
@@ -181,11 +205,14 @@ func importsLaw(s source) []string {
 // refuses says why a room may not import a path, or nothing.
 func (r room) refuses(name, importPath string) string {
 	if ours, isOurs := strings.CutPrefix(importPath, module+"/"); isOurs {
+		target := roomOf(ours)
 		first, _, _ := strings.Cut(ours, "/")
-		if first != name && !slices.Contains(r.ours, first) && !slices.Contains(r.ours, ours) {
-			return "the layers forbid it"
+		within, _, _ := strings.Cut(name, "/")
+		if target == name || slices.Contains(r.ours, target) || slices.Contains(r.ours, ours) ||
+			first != within && slices.Contains(r.ours, first) {
+			return ""
 		}
-		return ""
+		return "the layers forbid it"
 	}
 	first, _, _ := strings.Cut(importPath, "/")
 	if !strings.Contains(first, ".") { // Only the standard library has no domain in its paths.
@@ -209,7 +236,7 @@ func (r room) refuses(name, importPath string) string {
 
 // clockLaw: a pure room reads no clock, seeds no hash by chance and prints nothing, though the packages are allowed.
 func clockLaw(s source) []string {
-	if !s.production() || !rooms[s.layer()].pure {
+	if !s.production() || !rooms[roomOf(path.Dir(s.path))].pure {
 		return nil
 	}
 	return s.selectors(func(from, name string) string {
@@ -257,7 +284,7 @@ func removalLaw(s source) []string {
 
 // concurrencyLaw: an actor is one thread of control by construction; whatever else runs is asked for by message.
 func concurrencyLaw(s source) []string {
-	if !s.production() || !rooms[s.layer()].pure {
+	if !s.production() || !rooms[roomOf(path.Dir(s.path))].pure {
 		return nil
 	}
 	var findings []string

@@ -15,6 +15,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader"
+	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
@@ -153,21 +155,21 @@ func (c *inprocess) lead() {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	c.assemble(actors.Ports{
-		System: s, Host: c, Clock: clock{c, s}, Log: c, Constants: actors.DefaultConstants(),
-		Leader: &actors.LeaderPorts{
-			Epoch: epoch, ClusterID: "bench", Levels: []string{"zone", "rack"},
-			Store: store.NewPort(memory, s), Peers: c,
-			NewJobID: func() topology.JobID { c.jobs++; return topology.JobID(fmt.Sprintf("job-%d", c.jobs)) },
-			UIDs:     topology.UIDRange{First: 2_000_000, Last: 2_999_999},
+	c.ends(s, leader.Assemble(leader.Ports{
+		Ports: actors.Ports{
+			System: s, Host: c, Clock: clock{c, s}, Log: c, Constants: actors.DefaultConstants(),
 		},
-	})
+		Epoch: epoch, ClusterID: "bench", Levels: []string{"zone", "rack"},
+		Store: store.NewPort(memory, s), Peers: c,
+		NewJobID: func() topology.JobID { c.jobs++; return topology.JobID(fmt.Sprintf("job-%d", c.jobs)) },
+		UIDs:     topology.UIDRange{First: 2_000_000, Last: 2_999_999},
+	}))
 	born(s, actors.SchedulerPath)
 }
 
-func (c *inprocess) assemble(p actors.Ports) {
-	root := actors.Assemble(p)
-	c.stop = append(c.stop, func() { p.System.Root.Stop(root) })
+// ends has a process's actors end with the cluster.
+func (c *inprocess) ends(s *actor.ActorSystem, root *actor.PID) {
+	c.stop = append(c.stop, func() { s.Root.Stop(root) })
 }
 
 // close ends all processes, so that none takes time or memory from who comes next.
@@ -196,19 +198,19 @@ func (c *inprocess) join(i int) {
 	for g := range 8 {
 		gpus = append(gpus, &messages.Gpu{Id: fmt.Sprintf("GPU-%s-%d", id, g), Type: "h100", MemoryBytes: 80 << 30, Declared: true})
 	}
-	c.assemble(actors.Ports{
-		System: s, Host: c, Clock: clock{c, s}, Log: c, Constants: actors.DefaultConstants(),
-		Worker: &actors.WorkerPorts{
-			Node: topology.NodeID(id), MachineID: "machine-" + id,
-			Incarnation: &messages.Incarnation{BootId: "boot-" + id, StartedNs: 1},
-			Announcement: &messages.Announcement{
-				Total: &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000}, Gpus: gpus,
-				Place:   []*messages.Label{{Key: "zone", Value: "a"}, {Key: "rack", Value: fmt.Sprintf("r%02d", i/16)}},
-				Address: "127.0.0.1", PortFirst: 20000, PortLast: 20999, AgentVersion: "test",
-			},
-			Disk: disk{s}, Launcher: launcher{s},
+	c.ends(s, worker.Assemble(worker.Ports{
+		Ports: actors.Ports{
+			System: s, Host: c, Clock: clock{c, s}, Log: c, Constants: actors.DefaultConstants(),
 		},
-	})
+		Node: topology.NodeID(id), MachineID: "machine-" + id,
+		Incarnation: &messages.Incarnation{BootId: "boot-" + id, StartedNs: 1},
+		Announcement: &messages.Announcement{
+			Total: &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000}, Gpus: gpus,
+			Place:   []*messages.Label{{Key: "zone", Value: "a"}, {Key: "rack", Value: fmt.Sprintf("r%02d", i/16)}},
+			Address: "127.0.0.1", PortFirst: 20000, PortLast: 20999, AgentVersion: "test",
+		},
+		Disk: disk{s}, Launcher: launcher{s},
+	}))
 	born(s, actors.NodePath)
 	c.mu.Lock()
 	c.nodes[topology.NodeID(id)] = actor.NewPID("node-"+id, actors.NodePath)

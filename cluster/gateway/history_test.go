@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
 )
@@ -222,20 +223,20 @@ func TestHistoryReadsAreFew(t *testing.T) {
 func TestFinishedJobsAreListedAgain(t *testing.T) {
 	r := newRoom(t)
 	var memory *store.Memory
-	s, _ := r.lead(func(p *actors.Ports) {
+	s, _ := r.lead(func(p *leader.Ports) {
 		memory = store.NewMemory()
 		epoch, err := memory.Lead("test")
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Leader.Epoch = epoch
+		p.Epoch = epoch
 		storeJob(t, memory, &messages.JobRecord{
 			Id: "old-1", Revision: 1, WrittenBy: &messages.Token{Epoch: 1, Counter: 99}, Spec: gpuJob("old", 1, 1), Owner: &messages.Principal{Name: "alice"},
 			State: messages.JobState_JOB_STATE_SUCCEEDED, FinishedUnixMs: 5, Arrival: 1, SubmittedUnixMs: 1,
 		})
 		port := store.NewPort(memory, p.System)
 		t.Cleanup(func() { _ = port.Close() })
-		p.Leader.Store = port
+		p.Store = port
 	})
 	d := r.door(s, Options{Store: memory})
 	list, err := d.SynapseClient.ListJobs(timely(t), &messages.ListJobs{})

@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -22,18 +23,18 @@ func (r *room) join(id string, leader *actor.ActorSystem) *launcher {
 	for g := range 8 {
 		gpus = append(gpus, &messages.Gpu{Id: fmt.Sprintf("GPU-%s-%d", id, g), Type: "h100", MemoryBytes: 80 << 30, Declared: true})
 	}
-	actors.Assemble(actors.Ports{
-		System: s, Host: r, Clock: roomClock{r, s}, Log: r, Constants: actors.DefaultConstants(),
-		Worker: &actors.WorkerPorts{
-			Node: topology.NodeID(id), MachineID: "machine-" + id,
-			Incarnation: &messages.Incarnation{BootId: "boot-" + id, StartedNs: 1},
-			Announcement: &messages.Announcement{
-				Total: &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000}, Gpus: gpus,
-				Place:   []*messages.Label{{Key: "zone", Value: "a"}, {Key: "rack", Value: "r1"}},
-				Address: "127.0.0.1", PortFirst: 20000, PortLast: 20999, AgentVersion: "test",
-			},
-			Disk: roomDisk{s}, Launcher: l,
+	worker.Assemble(worker.Ports{
+		Ports: actors.Ports{
+			System: s, Host: r, Clock: roomClock{r, s}, Log: r, Constants: actors.DefaultConstants(),
 		},
+		Node: topology.NodeID(id), MachineID: "machine-" + id,
+		Incarnation: &messages.Incarnation{BootId: "boot-" + id, StartedNs: 1},
+		Announcement: &messages.Announcement{
+			Total: &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000}, Gpus: gpus,
+			Place:   []*messages.Label{{Key: "zone", Value: "a"}, {Key: "rack", Value: "r1"}},
+			Address: "127.0.0.1", PortFirst: 20000, PortLast: 20999, AgentVersion: "test",
+		},
+		Disk: roomDisk{s}, Launcher: l,
 	})
 	eventually(r.tb, "the Node is there", func() bool { _, there := s.ProcessRegistry.GetLocal(actors.NodePath); return there })
 	leader.Root.Send(actor.NewPID("scheduler", actors.SchedulerPath), actors.LinkUp{Node: topology.NodeID(id)})

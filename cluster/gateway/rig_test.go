@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
@@ -136,7 +137,7 @@ func (k roomClock) After(d time.Duration, to *actor.PID, m any) {
 }
 
 // lead starts a leader that takes jobs.
-func (r *room) lead(edit ...func(*actors.Ports)) (*actor.ActorSystem, *store.Memory) {
+func (r *room) lead(edit ...func(*leader.Ports)) (*actor.ActorSystem, *store.Memory) {
 	s, memory := r.assemble(edit...)
 	g := New(s, Options{})
 	eventually(r.tb, "the leader takes jobs", func() bool {
@@ -146,7 +147,7 @@ func (r *room) lead(edit ...func(*actors.Ports)) (*actor.ActorSystem, *store.Mem
 }
 
 // assemble makes a leader over the memory store, who may not have read it yet.
-func (r *room) assemble(edit ...func(*actors.Ports)) (*actor.ActorSystem, *store.Memory) {
+func (r *room) assemble(edit ...func(*leader.Ports)) (*actor.ActorSystem, *store.Memory) {
 	s := r.system("scheduler")
 	memory := store.NewMemory()
 	epoch, err := memory.Lead("test")
@@ -159,17 +160,17 @@ func (r *room) assemble(edit ...func(*actors.Ports)) (*actor.ActorSystem, *store
 			r.tb.Error(err)
 		}
 	})
-	p := actors.Ports{
-		System: s, Host: r, Clock: roomClock{r, s}, Log: r, Constants: actors.DefaultConstants(),
-		Leader: &actors.LeaderPorts{
-			Epoch: epoch, ClusterID: "test", Levels: []string{"zone", "rack"}, Store: port, Peers: r,
-			NewJobID: func() topology.JobID { r.jobs++; return topology.JobID(fmt.Sprintf("job-%d", r.jobs)) },
+	p := leader.Ports{
+		Ports: actors.Ports{
+			System: s, Host: r, Clock: roomClock{r, s}, Log: r, Constants: actors.DefaultConstants(),
 		},
+		Epoch: epoch, ClusterID: "test", Levels: []string{"zone", "rack"}, Store: port, Peers: r,
+		NewJobID: func() topology.JobID { r.jobs++; return topology.JobID(fmt.Sprintf("job-%d", r.jobs)) },
 	}
 	for _, e := range edit {
 		e(&p)
 	}
-	actors.Assemble(p)
+	leader.Assemble(p)
 	eventually(r.tb, "the Scheduler is there", func() bool { _, there := s.ProcessRegistry.GetLocal(actors.SchedulerPath); return there })
 	return s, memory
 }

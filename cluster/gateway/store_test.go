@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
@@ -75,7 +76,7 @@ func TestOldJobsAreFoundInTheStore(t *testing.T) {
 func TestNothingIsDeniedBeforeTheStoreIsRead(t *testing.T) {
 	r := newRoom(t)
 	held := &holding{}
-	s, _ := r.assemble(func(p *actors.Ports) { held.Store, p.Leader.Store = p.Leader.Store, held })
+	s, _ := r.assemble(func(p *leader.Ports) { held.Store, p.Store = p.Store, held })
 	d := r.door(s, Options{})
 	ctx := timely(t)
 	w, err := d.SynapseClient.Watch(ctx, &messages.Watch{Jobs: true, Present: true})

@@ -2,7 +2,7 @@
 // database: who has the lease leads, the others wait until it runs out. It is
 // made of values that are told the time and what the database answered, and say
 // what to ask next. It must never wait, read a clock or speak to a database:
-// cluster/leader does that for a real process, and sim for a simulated one.
+// cluster/campaign does that for a real process, and sim for a simulated one.
 //
 // Nothing here keeps an old leader from writing or from commanding machines: the
 // epoch does, in the store and on every machine. The lease only settles who may

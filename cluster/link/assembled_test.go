@@ -9,6 +9,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader"
+	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
@@ -100,12 +102,12 @@ func leadBy(t *testing.T, memory *store.Memory, constants actors.Constants) (*ho
 		t.Fatal(err)
 	}
 	ids := 0
-	actors.Assemble(actors.Ports{
-		System: p.system, Host: p, Clock: p, Log: p.log, Constants: constants,
-		Leader: &actors.LeaderPorts{
-			Epoch: epoch, ClusterID: "c1", Levels: []string{"rack"}, Store: store.NewPort(memory, p.system), Peers: h.server,
-			NewJobID: func() topology.JobID { ids++; return topology.JobID(fmt.Sprintf("job-%d", ids)) },
+	leader.Assemble(leader.Ports{
+		Ports: actors.Ports{
+			System: p.system, Host: p, Clock: p, Log: p.log, Constants: constants,
 		},
+		Epoch: epoch, ClusterID: "c1", Levels: []string{"rack"}, Store: store.NewPort(memory, p.system), Peers: h.server,
+		NewJobID: func() topology.JobID { ids++; return topology.JobID(fmt.Sprintf("job-%d", ids)) },
 	})
 	h.server.Lead(epoch)
 	return p, h
@@ -124,11 +126,11 @@ func (p *house) join(o Options, constants actors.Constants, a *messages.Announce
 	o.Clock = hurried{}
 	client := Dial(p.system, o)
 	p.tb.Cleanup(client.Close)
-	actors.Assemble(actors.Ports{
-		System: p.system, Host: p, Clock: p, Log: p.log, Constants: constants,
-		Worker: &actors.WorkerPorts{
-			Node: o.Node, MachineID: o.MachineID, Incarnation: o.Incarnation, Disk: p, Launcher: p, Announcement: a,
+	worker.Assemble(worker.Ports{
+		Ports: actors.Ports{
+			System: p.system, Host: p, Clock: p, Log: p.log, Constants: constants,
 		},
+		Node: o.Node, MachineID: o.MachineID, Incarnation: o.Incarnation, Disk: p, Launcher: p, Announcement: a,
 	})
 	return client
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/runtime/disk"
@@ -72,12 +73,12 @@ func serve(o options) error {
 	defer with.keeper.Begin(with.groups)()
 	ledger := disk.New(h.System(), filepath.Join(dir, "ledger"))
 	defer ledger.Close()
-	actors.Assemble(actors.Ports{
-		System: h.System(), Host: h, Clock: h.Clock(), Log: log, Constants: actors.DefaultConstants(),
-		Worker: &actors.WorkerPorts{
-			Node: topology.NodeID(id), MachineID: me.MachineID(), Incarnation: me.Incarnation(),
-			Announcement: announcement, Disk: ledger, Launcher: containers,
+	worker.Assemble(worker.Ports{
+		Ports: actors.Ports{
+			System: h.System(), Host: h, Clock: h.Clock(), Log: log, Constants: actors.DefaultConstants(),
 		},
+		Node: topology.NodeID(id), MachineID: me.MachineID(), Incarnation: me.Incarnation(),
+		Announcement: announcement, Disk: ledger, Launcher: containers,
 	})
 	defer gpus.watch(h, log).Close()
 	select {

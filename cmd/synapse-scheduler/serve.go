@@ -17,9 +17,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader"
+	"github.com/yi-json/synapse/cluster/campaign"
 	"github.com/yi-json/synapse/cluster/gateway"
 	"github.com/yi-json/synapse/cluster/host"
-	"github.com/yi-json/synapse/cluster/leader"
 	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
@@ -141,7 +142,7 @@ func (s *scheduler) holder() lease.Holder {
 // campaign leads when it is this process's turn. It ends when ctx does, or with
 // the reason why this process must.
 func (s *scheduler) campaign(ctx context.Context) error {
-	c := leader.New(leader.Options{Lease: s.lease, Options: lease.Options{
+	c := campaign.New(campaign.Options{Lease: s.lease, Options: lease.Options{
 		Holder: s.holder(), Term: actors.DefaultConstants().Lease, Log: s.log,
 		Follow: func(address string) {
 			s.leads.Store(&gateway.Leader{Address: address})
@@ -159,16 +160,16 @@ func (s *scheduler) campaign(ctx context.Context) error {
 
 // lead assembles the actors. A process does so once: when it no longer leads, it ends.
 func (s *scheduler) lead(ctx context.Context, epoch uint64) {
-	actors.Assemble(actors.Ports{
-		System: s.host.System(), Host: s.host, Clock: s.host.Clock(), Log: s.log, Constants: actors.DefaultConstants(),
-		Leader: &actors.LeaderPorts{
-			Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, AcceptLoss: s.acceptLoss, NewJobID: newJobID,
-			UIDs: s.uids,
+	leader.Assemble(leader.Ports{
+		Ports: actors.Ports{
+			System: s.host.System(), Host: s.host, Clock: s.host.Clock(), Log: s.log, Constants: actors.DefaultConstants(),
 		},
+		Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, AcceptLoss: s.acceptLoss, NewJobID: newJobID,
+		UIDs: s.uids,
 	})
 	s.link.Lead(epoch)
 	s.leads.Store(&gateway.Leader{Here: true, Epoch: epoch})
-	r := leader.Retention{Store: s.store, Keep: s.keepFinished, WallMs: s.host.Clock().WallMs, Log: s.log}
+	r := campaign.Retention{Store: s.store, Keep: s.keepFinished, WallMs: s.host.Clock().WallMs, Log: s.log}
 	go r.Run(ctx, epoch)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/messages"
@@ -55,17 +56,17 @@ func join(i int, address string) *link.Client {
 	for g := range 8 {
 		gpus = append(gpus, &messages.Gpu{Id: fmt.Sprintf("GPU-%s-%d", id, g), Type: "gpu", MemoryBytes: 80 << 30, Declared: true})
 	}
-	actors.Assemble(actors.Ports{
-		System: h.System(), Host: h, Clock: h.Clock(), Log: host.NewLog(io.Discard, false), Constants: actors.DefaultConstants(),
-		Worker: &actors.WorkerPorts{
-			Node: topology.NodeID(id), MachineID: "machine-" + id, Incarnation: incarnation,
-			Announcement: &messages.Announcement{
-				Total: &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000}, Gpus: gpus,
-				Place:   []*messages.Label{{Key: "zone", Value: "a"}, {Key: "rack", Value: fmt.Sprintf("r%02d", i/perRack)}},
-				Address: "127.0.0.1", PortFirst: 20000, PortLast: 20999, AgentVersion: "bench",
-			},
-			Disk: disk{h.System()}, Launcher: launcher{h.System()},
+	worker.Assemble(worker.Ports{
+		Ports: actors.Ports{
+			System: h.System(), Host: h, Clock: h.Clock(), Log: host.NewLog(io.Discard, false), Constants: actors.DefaultConstants(),
 		},
+		Node: topology.NodeID(id), MachineID: "machine-" + id, Incarnation: incarnation,
+		Announcement: &messages.Announcement{
+			Total: &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000}, Gpus: gpus,
+			Place:   []*messages.Label{{Key: "zone", Value: "a"}, {Key: "rack", Value: fmt.Sprintf("r%02d", i/perRack)}},
+			Address: "127.0.0.1", PortFirst: 20000, PortLast: 20999, AgentVersion: "bench",
+		},
+		Disk: disk{h.System()}, Launcher: launcher{h.System()},
 	})
 	return client
 }

@@ -3,7 +3,7 @@
 //
 //	# harm: a leader that lost its lease still commands machines
 //	# catches: seeds
-//	file: actors/node.go
+//	file: actors/worker/node.go
 //	<<<<
 //	if order.Epoch < n.epoch {
 //	====

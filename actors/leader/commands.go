@@ -1,0 +1,140 @@
+package leader
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what a Coordinator sends to machines, and sends again: the
+// command of the phase to everyone who has not reached it, with backoff to a
+// cap, until the phase's deadline. Nobody else retries.
+
+func (c *Coordinator) onResend(ctx actor.Context, m actors.ResendDue) {
+	if c.resend.Again(ctx, &c.p.Ports, m) {
+		c.sendPending(ctx)
+	}
+}
+
+func (c *Coordinator) sendPending(ctx actor.Context) {
+	for _, w := range c.parties {
+		c.sendTo(ctx, w)
+	}
+}
+
+// sendTo sends a machine the command of the phase, unless it is past it.
+func (c *Coordinator) sendTo(ctx actor.Context, w *party) {
+	if !w.known {
+		return // not heard since the takeover: it is owed reconciliation, not commands
+	}
+	var command any
+	switch {
+	case c.states.In("reserving") && w.stage == stageAsked:
+		command = c.reserve(w)
+	case c.states.In("aborting") && w.stage != stageAborted:
+		command = &messages.Abort{Order: c.order(w)}
+	case c.states.In("committing", "preparing", "starting") && w.stage < stagePrepared:
+		command = &messages.Commit{
+			Order: c.order(w), Spec: c.plan.Spec, Uid: c.plan.UID, Owner: c.plan.Owner, Members: w.Members,
+		}
+	case c.states.In("starting") && w.stage == stagePrepared:
+		c.start(ctx, w)
+		return
+	default:
+		return
+	}
+	c.send(ctx, w, command)
+}
+
+func (c *Coordinator) send(ctx actor.Context, w *party, command any) {
+	if w.pid == nil {
+		w.pid = c.p.Peers.Node(w.Node)
+	}
+	ctx.Request(w.pid, command)
+}
+
+func (c *Coordinator) order(w *party) *messages.Order {
+	if len(c.blank) == 0 {
+		c.blank = messages.Many[messages.Order](min(len(c.parties), 16))
+	}
+	c.seq++
+	o := c.blank[0]
+	c.blank = c.blank[1:]
+	o.Epoch, o.Token, o.Job = c.p.Epoch, c.token, string(c.plan.Job)
+	o.Node, o.Incarnation, o.Seq = string(w.Node), w.Incarnation, c.seq
+	return o
+}
+
+func (c *Coordinator) reserve(w *party) *messages.Reserve {
+	return &messages.Reserve{
+		Order: c.order(w), Members: w.Members, Rendezvous: w.Members[0].Rank == 0,
+		TtlMs: c.p.Constants.ReservationTTL.Milliseconds(), GpuType: c.plan.Spec.GpuType,
+	}
+}
+
+// meet is the rendezvous, from COMMIT where that was an earlier leader's.
+func (c *Coordinator) meet() *messages.Rendezvous {
+	if c.plan.Resumed != nil {
+		return c.plan.Resumed.Rendezvous
+	}
+	return c.rendezvous()
+}
+
+// abort gives up an attempt that has no COMMIT. The Job goes back to its place
+// at once; we stay until every machine is known to hold nothing, because until
+// then the claims on it must stay in the view.
+func (c *Coordinator) abort(ctx actor.Context, event string) {
+	c.states.Become(event, "aborting")
+	ctx.Send(c.job, aborted{c.plan.Token})
+	// A reservation ends by itself at its TTL, counted from the receipt of a Reserve that left no later than now.
+	c.enter(ctx, c.p.Constants.ReservationTTL+c.p.Constants.DecisionMargin)
+	c.abortedAll(ctx)
+}
+
+func (c *Coordinator) onAborted(ctx actor.Context, m *messages.Aborted) {
+	if w := c.party(m.Origin); w != nil && c.states.In("aborting") {
+		c.move(w, stageAborted)
+		c.abortedAll(ctx)
+	}
+}
+
+func (c *Coordinator) abortedAll(ctx actor.Context) {
+	if c.states.In("aborting") && c.behind(stageAborted) == 0 {
+		c.finishAbort(ctx, "all aborted")
+	}
+}
+
+func (c *Coordinator) finishAbort(ctx actor.Context, event string) {
+	c.states.Become(event, "done")
+	told := vacated{Token: c.plan.Token}
+	for _, w := range c.parties {
+		a := answer{Node: w.Node, Incarnation: w.Incarnation}
+		if w.stage == stageAborted {
+			a.Version = w.version
+		}
+		told.Answers = append(told.Answers, a)
+	}
+	ctx.Send(c.scheduler, told)
+	ctx.Stop(ctx.Self())
+}
+
+// missed names the first machine that is late, and has each of them left out for a
+// while. One that was not heard since the takeover is its rack's to judge: it may be
+// on its way, or obey another leader.
+func (c *Coordinator) missed(ctx actor.Context, s stage, cause messages.Cause, detail string) {
+	first := true
+	for _, w := range c.parties {
+		if w.stage >= s || !w.known {
+			continue
+		}
+		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: detail})
+		if first {
+			c.falter(ctx, cause, w, detail)
+			first = false
+		}
+	}
+	if first {
+		c.await(ctx, c.p.Constants.StartDeadline)
+	}
+}

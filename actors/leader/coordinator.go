@@ -1,0 +1,496 @@
+package leader
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// Coordinator owns one attempt on its way from a placement to the start
+// barrier: reserve, have the Job decide, commit, prepare, start; or abort. It
+// owns those deadlines and their resends, and nothing durable: what it decides
+// is written by the Job, and after a takeover it is made anew to go on from COMMIT.
+//
+// It tells: Nodes (Reserve, Commit, Start, Abort), the Scheduler (occupied,
+// vacated, balked, launched). It asks: the Job (granted → decided or halt).
+type Coordinator struct {
+	p         *Ports
+	states    actors.States
+	job       *actor.PID
+	scheduler *actor.PID
+	plan      attemptPlan
+	token     *messages.Token // the plan's, as every order has it
+	parties   []*party        // in rank order of their first member
+	at        map[topology.NodeID]*party
+	reached   [stageAborted + 1]int // how many parties are at each stage
+	meeting   *messages.Rendezvous
+	roster    rosterSource
+	sent      actors.Instant // when the first Reserve left: the decision window counts from here
+	resend    actors.Resend
+	phase     uint64 // numbers the phases, so that a deadline of an earlier one is known to be stale
+	seq       uint64
+	blank     []*messages.Order // made in advance, for the next orders
+}
+
+// attemptPlan is what a Coordinator is given to work at.
+type attemptPlan struct {
+	Job     topology.JobID
+	Token   topology.Token
+	Run     int32
+	Spec    *messages.JobSpec
+	UID     uint32 // of its tasks; 0: none was given
+	Owner   string // of the job
+	Targets []Target
+	// Resumed holds COMMIT when an earlier leader wrote it; members with evidence
+	// of their end on disk are not among the Targets.
+	Resumed *messages.AttemptRecord
+}
+
+// party is one machine of the attempt.
+type party struct {
+	Target
+	pid     *actor.PID // of the machine's Node
+	stage   stage
+	version uint64            // ledger version of its last answer
+	known   bool              // the machine has said Hello to this leader
+	grants  []*messages.Grant // what it has reserved
+	address string
+	port    int32
+	gone    map[int32]bool // ranks that have ended
+	roster  partyRoster
+}
+
+// stage is how far a machine is known to be. Later stages imply the earlier ones.
+type stage uint8
+
+const (
+	stageAsked stage = iota
+	stageReserved
+	stageCommitted
+	stagePrepared
+	stageStarted
+	stageAborted
+)
+
+var coordinatorTable = actors.Table{Kind: actors.KindCoordinator, Edges: []actors.Edge{
+	{"born", "reserve", "reserving"},
+	{"born", "resume", "committing"},
+	{"reserving", "all reserved", "deciding"},
+	{"reserving", "refused", "aborting"},
+	{"reserving", "halted", "aborting"},
+	{"deciding", "decided", "committing"},
+	{"deciding", "halted", "aborting"},
+	{"committing", "all committed", "preparing"},
+	{"committing", "halted", "done"},
+	{"preparing", "all prepared", "starting"},
+	{"preparing", "halted", "done"},
+	{"starting", "all started", "done"},
+	{"starting", "halted", "done"},
+	{"aborting", "all aborted", "done"},
+	{"aborting", "time is over", "done"},
+}}
+
+// deadline is a timer of one phase.
+type deadline struct{ Phase uint64 }
+
+func newCoordinator(p *Ports, job, scheduler *actor.PID, plan attemptPlan) actor.Actor {
+	c := &Coordinator{p: p, job: job, scheduler: scheduler, plan: plan, token: messages.ToToken(plan.Token), states: actors.NewStates(&coordinatorTable, p.Host)}
+	c.parties, c.at = make([]*party, len(plan.Targets)), make(map[topology.NodeID]*party, len(plan.Targets))
+	all := make([]party, len(plan.Targets))
+	for i, t := range plan.Targets {
+		all[i] = party{Target: t, known: plan.Resumed == nil}
+		c.parties[i], c.at[t.Node] = &all[i], &all[i]
+	}
+	c.reached[stageAsked] = len(all)
+	return c
+}
+
+// Receive dispatches. Facts were fenced by the Job, which passes them on.
+func (c *Coordinator) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		c.onBorn(ctx)
+	case *messages.Reserved:
+		c.onReserved(ctx, m)
+	case *messages.Refused:
+		c.onRefused(ctx, m)
+	case *messages.Aborted:
+		c.onAborted(ctx, m)
+	case *messages.Committed:
+		c.onReached(ctx, m.Origin, stageCommitted)
+	case *messages.Prepared:
+		c.onReached(ctx, m.Origin, stagePrepared)
+	case *messages.Started:
+		c.onReached(ctx, m.Origin, stageStarted)
+	case *messages.Lacking:
+		c.onLacking(ctx, m)
+	case *messages.Expired:
+		c.onExpired(ctx, m)
+	case ranksGone:
+		c.onRanksGone(ctx, m)
+	case sighted:
+		c.onSighted(ctx, m)
+	case nodeLost:
+		c.onNodeLost(ctx, m)
+	case decided:
+		c.onDecided(ctx)
+	case halt:
+		c.onHalt(ctx)
+	case deadline:
+		c.onDeadline(ctx, m)
+	case actors.ResendDue:
+		c.onResend(ctx, m)
+	}
+}
+
+func (c *Coordinator) onBorn(ctx actor.Context) {
+	if c.plan.Resumed != nil {
+		c.states.Become("resume", "committing")
+		c.enter(ctx, c.p.Constants.StartDeadline)
+		c.advance(ctx)
+		return
+	}
+	c.states.Become("reserve", "reserving")
+	c.sent = c.p.Clock.Now()
+	c.enter(ctx, c.p.Constants.ReserveDeadline)
+}
+
+// enter begins a phase that has a command: it goes to everyone still behind.
+func (c *Coordinator) enter(ctx actor.Context, limit time.Duration) {
+	c.sendPending(ctx)
+	c.await(ctx, limit)
+}
+
+// await sets a phase's deadline, and when its command is sent again.
+func (c *Coordinator) await(ctx actor.Context, limit time.Duration) {
+	c.phase++
+	c.p.Clock.After(limit, ctx.Self(), deadline{c.phase})
+	c.resend.Begin(ctx, &c.p.Ports)
+}
+
+// move notes how far a machine is.
+func (c *Coordinator) move(w *party, s stage) {
+	c.reached[w.stage]--
+	c.reached[s]++
+	w.stage = s
+}
+
+// party finds the machine a fact is from. Only its current incarnation counts.
+func (c *Coordinator) party(o *messages.Origin) *party {
+	w := c.at[topology.NodeID(o.Node)]
+	if w == nil || !w.known || w.MachineID != o.MachineId || !messages.SameIncarnation(w.Incarnation, o.Incarnation) {
+		return nil
+	}
+	w.version = max(w.version, o.LedgerVersion)
+	return w
+}
+
+func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
+	w := c.party(m.Origin)
+	if w == nil || w.stage != stageAsked || c.states.In("aborting", "done") {
+		return
+	}
+	if why := w.misgranted(m, c.plan.Spec.GpuType); why != "" {
+		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: "its answer to Reserve: " + why, Untrue: true})
+		c.abort(ctx, "refused") // it may have set something aside, so it is told as all others are
+		return
+	}
+	c.move(w, stageReserved)
+	w.grants, w.address, w.port = m.Grants, m.Address, m.RendezvousPort
+	if !c.states.In("reserving") || c.behind(stageReserved) > 0 {
+		return
+	}
+	if c.tooLate() || c.untellable(ctx) {
+		c.abort(ctx, "refused")
+		return
+	}
+	c.states.Become("all reserved", "deciding")
+	c.phase++
+	c.resend.End()
+	c.tellOccupied(ctx)
+	ctx.Send(c.job, granted{Token: c.plan.Token, Places: c.places(), Meet: c.rendezvous(), DecideBy: c.decideBy()})
+}
+
+// decideBy is the end of the decision window: past it a reservation may have
+// expired by the time a Commit arrives.
+func (c *Coordinator) decideBy() actors.Instant {
+	return c.sent.Plus(c.p.Constants.ReservationTTL - c.p.Constants.DecisionMargin)
+}
+
+func (c *Coordinator) tooLate() bool { return c.p.Clock.Now() >= c.decideBy() }
+
+// behind counts the machines that have not reached a stage.
+func (c *Coordinator) behind(s stage) int {
+	n := 0
+	for _, here := range c.reached[:s] {
+		n += here
+	}
+	return n
+}
+
+// places are what COMMIT says of every member.
+func (c *Coordinator) places() []*messages.Place {
+	n := 0
+	for _, w := range c.parties {
+		n += len(w.grants)
+	}
+	places := messages.Many[messages.Place](n)
+	next := places
+	for _, w := range c.parties {
+		for _, g := range w.grants {
+			p := next[0]
+			p.Rank, p.Node, p.MachineId, p.Grant, p.Address = g.Rank, string(w.Node), w.MachineID, g, w.address
+			next = next[1:]
+		}
+	}
+	return places
+}
+
+// rendezvous is where the members meet: rank 0's address, and everybody. It is
+// made once, when all have reserved, and shared by what carries it: made anew for
+// each machine it was a fifth of a gang's cost, growing with its square.
+func (c *Coordinator) rendezvous() *messages.Rendezvous {
+	if c.meeting == nil {
+		n := 0
+		for _, w := range c.parties {
+			n += len(w.Members)
+		}
+		peers := messages.Many[messages.Peer](n)
+		c.meeting = &messages.Rendezvous{Address: c.parties[0].address, Port: c.parties[0].port, Peers: peers}
+		for _, w := range c.parties {
+			for _, m := range w.Members {
+				p := peers[0]
+				p.Rank, p.Node, p.Address, p.Rack = m.Rank, string(w.Node), w.address, w.Rack
+				peers = peers[1:]
+			}
+		}
+	}
+	return c.meeting
+}
+
+func (c *Coordinator) tellOccupied(ctx actor.Context) {
+	told := occupied{Token: c.plan.Token}
+	for _, w := range c.parties {
+		told.Answers = append(told.Answers, answer{w.Node, w.Incarnation, w.version})
+	}
+	ctx.Send(c.scheduler, told)
+}
+
+func (c *Coordinator) onRefused(ctx actor.Context, m *messages.Refused) {
+	w := c.party(m.Origin)
+	if w == nil {
+		return
+	}
+	switch {
+	case c.states.In("reserving") && w.stage == stageAsked:
+		c.balk(ctx, w, m)
+		c.move(w, stageAborted) // it holds nothing, and will not
+		c.abort(ctx, "refused")
+	case c.states.In("committing") && w.stage < stageCommitted:
+		c.balk(ctx, w, m)
+		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "it would not commit: "+m.Detail)
+	}
+}
+
+func (c *Coordinator) balk(ctx actor.Context, w *party, m *messages.Refused) {
+	ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Reason: m.Reason, Detail: m.Detail, Origin: m.Origin, Ledger: m.Ledger})
+}
+
+// onReached notes that a machine is further, and moves on when all are.
+func (c *Coordinator) onReached(ctx actor.Context, o *messages.Origin, s stage) {
+	w := c.party(o)
+	if w == nil || c.states.In("reserving", "deciding", "aborting") {
+		return
+	}
+	c.move(w, max(w.stage, s))
+	c.advance(ctx)
+}
+
+// advance moves through the phases after COMMIT as far as every machine has
+// come. Nothing starts before all are prepared: here is the start barrier.
+func (c *Coordinator) advance(ctx actor.Context) {
+	if c.states.In("committing") && c.behind(stageCommitted) == 0 {
+		c.states.Become("all committed", "preparing")
+		c.await(ctx, c.prepareTimeout()) // Commit is what has them prepare; it is only sent again
+	}
+	if c.states.In("preparing") && c.behind(stagePrepared) == 0 {
+		c.states.Become("all prepared", "starting")
+		c.enter(ctx, c.p.Constants.StartDeadline)
+	}
+	if c.states.In("starting") && c.behind(stageStarted) == 0 {
+		c.states.Become("all started", "done")
+		ctx.Send(c.scheduler, launched{c.nodes()})
+		ctx.Send(c.job, barrierPassed{c.plan.Token})
+		ctx.Stop(ctx.Self())
+	}
+}
+
+func (c *Coordinator) nodes() []topology.NodeID {
+	all := make([]topology.NodeID, len(c.parties))
+	for i, w := range c.parties {
+		all[i] = w.Node
+	}
+	return all
+}
+
+func (c *Coordinator) prepareTimeout() time.Duration {
+	if ms := c.plan.Spec.PrepareTimeoutMs; ms > 0 {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return c.p.Constants.PrepareTimeout
+}
+
+func (c *Coordinator) onExpired(ctx actor.Context, m *messages.Expired) {
+	if w := c.party(m.Origin); w != nil && c.states.In("committing", "preparing", "starting") {
+		// Else the next attempt would go there again at once, and be told the same.
+		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: "its reservation had lapsed"})
+		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "its reservation had lapsed")
+	}
+}
+
+// falter tells the Job that the barrier will not be reached. The Job writes
+// ENDED and halts us; until then we go on, which harms nobody.
+func (c *Coordinator) falter(ctx actor.Context, cause messages.Cause, w *party, detail string) {
+	ctx.Send(c.job, faltered{Token: c.plan.Token, Cause: cause, Node: w.Node, Detail: fmt.Sprintf("%s: %s", w.Node, detail)})
+}
+
+// onRanksGone counts members that ended as past the barrier. A member that
+// failed ends the attempt, but that is the Job's to say.
+func (c *Coordinator) onRanksGone(ctx actor.Context, m ranksGone) {
+	w := c.at[m.Node]
+	if w == nil {
+		return
+	}
+	if w.gone == nil {
+		w.gone = map[int32]bool{}
+	}
+	for _, r := range m.Ranks {
+		w.gone[r] = true
+	}
+	if len(w.gone) == len(w.Members) && c.states.In("committing", "preparing", "starting") {
+		c.move(w, stageStarted)
+		c.advance(ctx)
+	}
+}
+
+// onSighted learns what a machine really has after its Hello.
+func (c *Coordinator) onSighted(ctx actor.Context, m sighted) {
+	if w := c.at[m.Node]; w != nil && w.MachineID == m.MachineID {
+		c.sight(ctx, w, m)
+	}
+}
+
+func (c *Coordinator) sight(ctx actor.Context, w *party, m sighted) {
+	first := !w.known
+	restarted := !first && !messages.SameIncarnation(w.Incarnation, m.Incarnation)
+	answered := w.stage > stageAsked && w.version <= m.Version
+	missing := m.Slice == nil && (restarted || answered || first)
+	w.Incarnation, w.Vocabulary, w.known = m.Incarnation, m.Vocabulary, true
+	if restarted {
+		w.version = m.Version
+	}
+	switch {
+	case c.states.In("reserving"):
+		if restarted {
+			c.move(w, stageAborted) // what it had reserved went with its agent
+			c.abort(ctx, "refused")
+		}
+	case c.states.In("deciding"):
+		// COMMIT is being written; if its reservation is lost, Commit will be answered by Expired.
+	case c.states.In("aborting"):
+		if restarted {
+			c.move(w, stageAborted)
+			c.abortedAll(ctx)
+		}
+	case len(w.gone) == len(w.Members):
+		// All its members have ended: the Job knows how.
+	case (restarted || first) && w.unversed(c.plan.Spec) && m.Slice.GetState() < messages.SliceState_SLICE_STATE_STARTED:
+		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w,
+			"it came back with an agent of an earlier version, which would pass over the job's script or network")
+	case missing:
+		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "it came back without the slice")
+	case m.Slice.GetState() > messages.SliceState_SLICE_STATE_STARTED:
+		// What is over there is the Job's to judge, and no command changes it.
+	case m.Slice != nil:
+		c.resumeAt(ctx, w, m.Slice.State, restarted)
+	}
+}
+
+// resumeAt takes a machine's own word for how far it is. After a restart of its
+// agent that may be less than it was; never more.
+func (c *Coordinator) resumeAt(ctx actor.Context, w *party, s messages.SliceState, restarted bool) {
+	reached := map[messages.SliceState]stage{
+		messages.SliceState_SLICE_STATE_RESERVED:  stageReserved,
+		messages.SliceState_SLICE_STATE_COMMITTED: stageCommitted,
+		messages.SliceState_SLICE_STATE_PREPARED:  stagePrepared,
+	}[s]
+	if s == messages.SliceState_SLICE_STATE_STARTED {
+		// Past the barrier, but only Started tells that its processes run.
+		reached = stagePrepared
+	}
+	if restarted || reached > w.stage {
+		c.move(w, reached)
+	}
+	c.sendTo(ctx, w)
+	c.advance(ctx)
+}
+
+func (c *Coordinator) onNodeLost(ctx actor.Context, m nodeLost) {
+	w := c.at[m.Node]
+	switch {
+	case w == nil:
+	case c.states.In("reserving"):
+		c.move(w, stageAborted)
+		c.abort(ctx, "refused")
+	case c.states.In("aborting"):
+		c.move(w, stageAborted)
+		c.abortedAll(ctx)
+	}
+}
+
+func (c *Coordinator) onDecided(ctx actor.Context) {
+	if !c.states.In("deciding") {
+		return
+	}
+	c.states.Become("decided", "committing")
+	c.enter(ctx, c.p.Constants.StartDeadline)
+	c.advance(ctx)
+}
+
+func (c *Coordinator) onHalt(ctx actor.Context) {
+	switch {
+	case c.states.In("reserving", "deciding"):
+		c.abort(ctx, "halted")
+	case c.states.In("committing", "preparing", "starting"):
+		c.states.Become("halted", "done")
+		ctx.Stop(ctx.Self())
+	}
+}
+
+func (c *Coordinator) onDeadline(ctx actor.Context, m deadline) {
+	if m.Phase != c.phase {
+		return
+	}
+	switch {
+	case c.states.In("reserving"):
+		for _, w := range c.parties {
+			if w.stage == stageAsked {
+				ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: "it did not answer a Reserve in time"})
+			}
+		}
+		c.abort(ctx, "refused")
+	case c.states.In("aborting"):
+		c.finishAbort(ctx, "time is over")
+	case c.states.In("committing"):
+		c.missed(ctx, stageCommitted, messages.Cause_CAUSE_EXPIRED, "it did not make its slice durable in time")
+	case c.states.In("preparing"):
+		c.missed(ctx, stagePrepared, messages.Cause_CAUSE_PREPARE_TIMEOUT, "its image or rootfs was not ready in time")
+	case c.states.In("starting"):
+		c.missed(ctx, stageStarted, messages.Cause_CAUSE_START_TIMEOUT, "it did not start in time")
+	}
+}

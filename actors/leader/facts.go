@@ -1,0 +1,426 @@
+package leader
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what a Job learns from and about machines, and what it tells them.
+
+// fact is any message of a machine about an attempt.
+type fact interface{ GetOrigin() *messages.Origin }
+
+// onFact fences what a machine says: it must be the machine that we know under
+// that name, in its current incarnation. Anything else it will tell again in its Hello.
+func (j *Job) onFact(ctx actor.Context, m any) {
+	f, ok := m.(fact)
+	if !ok || f.GetOrigin() == nil {
+		return
+	}
+	o := f.GetOrigin()
+	s := j.seats[topology.NodeID(o.Node)]
+	if s == nil || s.machineID != o.MachineId || !messages.SameIncarnation(s.incarnation, o.Incarnation) {
+		j.p.Host.Count("job.foreign_fact", 1)
+		return
+	}
+	token := messages.FromToken(o.Token)
+	if newest := messages.FromToken(j.rec.Attempt); newest.Less(token) && j.token.Less(token) || o.Job != string(j.id) {
+		ctx.Send(j.peers.scheduler, strangeToken{Node: topology.NodeID(o.Node), Incarnation: o.Incarnation, Token: token})
+		return
+	}
+	s.version = max(s.version, o.LedgerVersion)
+	switch m := m.(type) {
+	case *messages.Exited:
+		j.noteExits(ctx, token, topology.NodeID(o.Node), toldExits{m.Exits, m.AgesMs, j.p.Clock.Now()}, false)
+	case *messages.Ended:
+		j.noteExits(ctx, token, topology.NodeID(o.Node), toldExits{m.Exits, m.AgesMs, j.p.Clock.Now()}, true)
+	default:
+		ctx.Send(j.coordinatorOf(ctx, token), m)
+	}
+}
+
+func (j *Job) coordinatorOf(ctx actor.Context, t topology.Token) *actor.PID {
+	if j.coordinator != nil && t == j.token {
+		return j.coordinator
+	}
+	return actor.NewPID(ctx.Self().Address, ctx.Self().Id+"/"+actors.AttemptName(t))
+}
+
+// attempt finds the record of a token that is not closed with all its evidence.
+func (j *Job) attempt(t topology.Token) *messages.AttemptRecord {
+	if j.att != nil && messages.FromToken(j.att.Token) == t {
+		return j.att
+	}
+	for _, a := range j.owed {
+		if messages.FromToken(a.Token) == t {
+			return a
+		}
+	}
+	return nil
+}
+
+// toldExits are exits as a machine told of them, and when that was.
+type toldExits struct {
+	exits  []*messages.Exit
+	agesMs []int64 // an earlier version does not say
+	at     actors.Instant
+}
+
+// ended is when one came, by our own clock: counted back from when it was told of.
+func (t toldExits) ended(i int) actors.Instant {
+	if i >= len(t.agesMs) {
+		return t.at
+	}
+	return t.at.Plus(-actors.Millis(min(max(t.agesMs[i], 0), maxExitAgeMs)))
+}
+
+// told are the exits in what a machine has.
+func (m sighted) told() toldExits {
+	return toldExits{m.Slice.GetExits(), m.Slice.GetExitAgesMs(), m.Heard}
+}
+
+// maxExitAgeMs is a year: longer than anything waits to be told.
+const maxExitAgeMs = 365 * 24 * 3600 * 1000
+
+// notedExit is evidence on its way to the disk.
+type notedExit struct {
+	*messages.Exit
+	ended actors.Instant // by our own clock
+}
+
+// noteExits keeps evidence until it is on disk. over tells that nothing of the
+// token is on the machine: members it did not name never ran, or nobody saw how they ended.
+func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, told toldExits, over bool) {
+	a := j.attempt(t)
+	if a == nil {
+		return
+	}
+	exits := map[int32]notedExit{}
+	for i, e := range told.exits {
+		exits[e.Rank] = notedExit{e, told.ended(i)}
+	}
+	var gone []int32
+	news := false
+	for _, p := range a.Places {
+		e := exits[p.Rank]
+		if p.Node != string(n) || (e.Exit == nil && !over) {
+			continue
+		}
+		switch noted := j.exits[t][p.Rank]; {
+		case p.Exit == nil && noted.Exit == nil:
+			if e.Exit == nil {
+				e = notedExit{j.exitMissing(a, p.Rank), told.at}
+			}
+			j.addExit(t, p.Rank, e)
+			news = true
+		case p.Exit == nil && e.Exit != nil && e.ended < noted.ended: // what told of it first had been under way for long
+			j.addExit(t, p.Rank, notedExit{noted.Exit, e.ended})
+		}
+		if known := p.Exit; ran(known) || known == nil && ran(j.exits[t][p.Rank].Exit) {
+			gone = append(gone, p.Rank)
+		}
+	}
+	if j.coordinator != nil && t == j.token && len(gone) > 0 {
+		ctx.Send(j.coordinator, ranksGone{Node: n, Ranks: gone})
+	}
+	if !news {
+		j.forgetAt(ctx, a, n) // it tells again what is on disk: our Forget was lost
+	}
+	j.advance(ctx)
+}
+
+// ran tells whether a member came past the barrier before it ended. One that
+// could not be prepared did not, and the others must not start for its sake.
+func ran(e *messages.Exit) bool {
+	return e.GetKind() == messages.ExitKind_EXIT_KIND_EXITED || e.GetKind() == messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
+}
+
+func (j *Job) addExit(t topology.Token, rank int32, e notedExit) {
+	if j.exits[t] == nil {
+		j.exits[t] = map[int32]notedExit{}
+	}
+	j.exits[t][rank] = e
+}
+
+// exitMissing is what the absence of an exit means.
+func (j *Job) exitMissing(a *messages.AttemptRecord, rank int32) *messages.Exit {
+	kind := messages.ExitKind_EXIT_KIND_NEVER_STARTED
+	if a.StartedUnixMs != 0 || a == j.att && j.started != 0 { // another attempt may run by now
+		kind = messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
+	}
+	return &messages.Exit{Rank: rank, Kind: kind, AtUnixMs: j.p.Clock.WallMs(), Detail: "the machine has nothing of it"}
+}
+
+// goneAt is a machine on which a write completed the evidence of an attempt.
+type goneAt struct {
+	attempt *messages.AttemptRecord
+	node    topology.NodeID
+}
+
+// newlyGone compares what a write brings with what was on disk before it.
+func (j *Job) newlyGone(touched []*messages.AttemptRecord) []goneAt {
+	var news []goneAt
+	for _, a := range touched {
+		before := j.attempt(messages.FromToken(a.Token))
+		for i, p := range a.Places {
+			fresh := p.Exit != nil && before != nil && before.Places[i].Exit == nil
+			last := len(news) - 1
+			if fresh && (last < 0 || string(news[last].node) != p.Node || news[last].attempt != a) {
+				news = append(news, goneAt{a, topology.NodeID(p.Node)})
+			}
+		}
+	}
+	return news
+}
+
+// forgetAt lets a machine drop what is on disk here, and tells the Scheduler
+// that the attempt holds nothing there any more.
+func (j *Job) forgetAt(ctx actor.Context, a *messages.AttemptRecord, n topology.NodeID) {
+	for _, p := range a.Places {
+		if p.Node == string(n) && p.Exit == nil {
+			return
+		}
+	}
+	s := j.seats[n]
+	token := messages.FromToken(a.Token)
+	ctx.Send(j.peers.scheduler, vacated{Token: token, Answers: []answer{{n, s.incarnation, s.version}}})
+	if s.up && s.incarnation != nil {
+		ctx.Request(j.p.Peers.Node(n), &messages.Forget{Order: j.order(token, n, s)})
+	}
+}
+
+func (j *Job) order(t topology.Token, n topology.NodeID, s *seat) *messages.Order {
+	j.seq++
+	return &messages.Order{
+		Epoch: j.p.Epoch, Token: messages.ToToken(t), Job: string(j.id),
+		Node: string(n), Incarnation: s.incarnation, Seq: j.seq,
+	}
+}
+
+// stopAll tells every machine that can be reached and still owes evidence of an
+// attempt with an end to stop it. It tells whether there was any.
+func (j *Job) stopAll(ctx actor.Context) bool {
+	any := false
+	stop := func(a *messages.AttemptRecord) {
+		if a == nil || a.End == nil {
+			return
+		}
+		for _, n := range debtors(a) {
+			any = j.stopAt(ctx, a, topology.NodeID(n)) || any
+		}
+	}
+	stop(j.att)
+	for _, a := range j.owed {
+		stop(a)
+	}
+	return any
+}
+
+func (j *Job) stopAt(ctx actor.Context, a *messages.AttemptRecord, n topology.NodeID) bool {
+	s := j.seats[n]
+	if !s.up {
+		return false // it is a debt; it is owed a Stop at its next Hello
+	}
+	if s.incarnation != nil {
+		ctx.Request(j.p.Peers.Node(n), &messages.Stop{
+			Order: j.order(messages.FromToken(a.Token), n, s), Cause: a.End.Cause,
+			Signal: j.rec.Spec.GetStop().GetSignal(), GraceMs: actors.GraceOf(j.rec.Spec, j.p.Constants).Milliseconds(),
+		})
+	}
+	return true
+}
+
+func (j *Job) onResend(ctx actor.Context, m actors.ResendDue) {
+	if j.resend.Due(m) && j.stopAll(ctx) {
+		j.resend.Again(ctx, &j.p.Ports, m)
+	}
+}
+
+// onSighted learns what a machine has of an attempt: at every Hello, and
+// whenever its report shows something that we have to act on.
+func (j *Job) onSighted(ctx actor.Context, m sighted) {
+	s := j.seat(m.Node, m.MachineID)
+	if s.machineID != m.MachineID {
+		return // another machine under this name: what it has says nothing of ours
+	}
+	if !messages.SameIncarnation(s.incarnation, m.Incarnation) {
+		s.incarnation, s.version = m.Incarnation, 0
+	}
+	overtaken := m.Version < s.version
+	s.version = max(s.version, m.Version)
+	s.up = true
+	ctx.Send(j.coordinatorOf(ctx, m.Token), m)
+	a := j.attempt(m.Token)
+	switch {
+	case a == nil:
+		j.sightUnknown(ctx, m, s)
+	case m.Slice == nil && overtaken:
+		// The machine has told of the attempt since: this is an older word.
+	case m.Slice == nil:
+		j.sightMissing(ctx, a, m)
+	case m.Slice.State == messages.SliceState_SLICE_STATE_OVER:
+		j.noteExits(ctx, m.Token, m.Node, m.told(), true)
+	default:
+		if len(m.Slice.Exits) > 0 {
+			j.noteExits(ctx, m.Token, m.Node, m.told(), false)
+		}
+		j.sightAlive(ctx, a, m, overtaken)
+	}
+	if j.states.In("queued") {
+		j.wait(ctx)
+	}
+}
+
+// sightUnknown: the token was never committed, or all its evidence is on disk.
+func (j *Job) sightUnknown(ctx actor.Context, m sighted, s *seat) {
+	if m.Slice == nil || m.Token == j.token && !j.states.In("queued", "closing", "settling", "over") {
+		return // the attempt in the making: its Coordinator knows what to do
+	}
+	switch {
+	case m.Slice.State == messages.SliceState_SLICE_STATE_RESERVED:
+		ctx.Request(j.p.Peers.Node(m.Node), &messages.Abort{Order: j.order(m.Token, m.Node, s)})
+	case m.Slice.State == messages.SliceState_SLICE_STATE_OVER:
+		ctx.Request(j.p.Peers.Node(m.Node), &messages.Forget{Order: j.order(m.Token, m.Node, s)})
+	default:
+		// It was told to be over while the machine's disk was in trouble, and an agent
+		// restart brought it back: its COMMIT, its end and all its evidence are on disk.
+		// Or nothing was ever committed and the machine lies: a Stop takes nothing from it.
+		j.p.Host.Count("job.unknown_slice", 1)
+		ctx.Request(j.p.Peers.Node(m.Node), &messages.Stop{
+			Order: j.order(m.Token, m.Node, s), Cause: messages.Cause_CAUSE_MACHINE_LOST, GraceMs: actors.GraceOf(j.rec.Spec, j.p.Constants).Milliseconds(),
+		})
+	}
+}
+
+// sightMissing: the machine has nothing of the attempt, so nothing of it runs there.
+func (j *Job) sightMissing(ctx actor.Context, a *messages.AttemptRecord, m sighted) {
+	switch {
+	case a.End != nil:
+		j.noteExits(ctx, m.Token, m.Node, m.told(), true)
+	case j.states.In("running"):
+		j.noteExits(ctx, m.Token, m.Node, m.told(), true)
+	}
+}
+
+// sightAlive: the machine has the attempt; stop it if it is over, and notice
+// when an agent came back with less than it had.
+func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m sighted, overtaken bool) {
+	j.noteBegun(m)
+	switch {
+	case a.End != nil:
+		j.stopAt(ctx, a, m.Node)
+		j.resend.Begin(ctx, &j.p.Ports)
+	case !j.livesOn(m.Node):
+		// Nobody placed it there: whatever that machine says of it, the gang is well.
+	case overtaken:
+		// It has started since: a Hello that came late has the view told again, and the view may be older than what
+		// we heard.
+	case j.states.In("running") && m.Slice.State < messages.SliceState_SLICE_STATE_STARTED:
+		j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+": its agent came back without the tasks", m.Node)
+	}
+}
+
+func (j *Job) onNodeLost(ctx actor.Context, m nodeLost) {
+	s := j.seats[m.Node]
+	if s == nil {
+		return
+	}
+	s.up, s.since = false, m.SilentSince
+	for _, child := range ctx.Children() {
+		ctx.Send(child, m)
+	}
+	if j.att != nil && j.att.End == nil && j.livesOn(m.Node) {
+		j.loseMember(ctx, m)
+	}
+	j.show(ctx)
+	j.advance(ctx)
+	if j.states.In("queued") {
+		j.wait(ctx)
+	}
+}
+
+// loseMember ends the attempt, or waits for the machine to return with it.
+func (j *Job) loseMember(ctx actor.Context, m nodeLost) {
+	if grace := j.rec.Spec.LostGraceMs; grace > 0 && j.states.In("running") {
+		j.p.Clock.After(actors.Millis(grace), ctx.Self(), graceOver{Token: j.token, Node: m.Node, Since: m.SilentSince})
+		return
+	}
+	j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+" was lost", m.Node)
+}
+
+// livesOn tells whether a member without evidence of its end is on the machine.
+func (j *Job) livesOn(n topology.NodeID) bool {
+	for _, p := range j.att.Places {
+		if p.Node == string(n) && p.Exit == nil && j.exits[messages.FromToken(j.att.Token)][p.Rank].Exit == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// onNodeGone takes the operator's word that nothing runs there any more.
+func (j *Job) onNodeGone(ctx actor.Context, m nodeGone) {
+	s := j.seats[m.Node]
+	if s == nil {
+		return
+	}
+	s.up = false
+	for _, child := range ctx.Children() {
+		ctx.Send(child, nodeLost{Node: m.Node})
+	}
+	removed := func(a *messages.AttemptRecord) {
+		for _, p := range a.Places {
+			if p.Node == string(m.Node) && p.Exit == nil && (m.MachineID == "" || m.MachineID == p.MachineId) {
+				exit := &messages.Exit{Rank: p.Rank, Kind: messages.ExitKind_EXIT_KIND_REMOVED, AtUnixMs: j.p.Clock.WallMs()}
+				j.addExit(messages.FromToken(a.Token), p.Rank, notedExit{exit, j.p.Clock.Now()})
+			}
+		}
+	}
+	if j.att != nil {
+		removed(j.att)
+	}
+	for _, a := range j.owed {
+		removed(a)
+	}
+	j.advance(ctx)
+}
+
+// onMoveOff ends what is on the machine, or gives up what was about to go there.
+func (j *Job) onMoveOff(ctx actor.Context, m moveOff) {
+	switch {
+	case j.att != nil && j.livesOn(m.Node):
+		j.finish(ctx, m.Cause, m.Detail, m.Node)
+	case j.states.In("reserving", "deciding"):
+		j.moved = &m
+		j.advance(ctx)
+	}
+}
+
+// onDoubted gives up what was about to run beside a run that the store has lost.
+func (j *Job) onDoubted(ctx actor.Context, m doubted) {
+	if j.states.In("reserving", "deciding") {
+		j.moved = &moveOff{Node: m.Node, Cause: messages.Cause_CAUSE_REQUEUED, Detail: string(m.Node) + " has a later run of it"}
+		j.advance(ctx)
+	}
+}
+
+func (j *Job) onTimer(ctx actor.Context, m any) {
+	switch m := m.(type) {
+	case backoffOver:
+		if m.Seq == j.timers && j.states.In("queued") {
+			j.wait(ctx)
+		}
+	case timeUp:
+		if m.Seq == j.limitTimer && m.Token == j.token && j.states.In("starting", "running") && !j.prolonged() {
+			j.finish(ctx, messages.Cause_CAUSE_TIME_LIMIT, "the time limit was reached", "")
+		}
+	case graceOver:
+		s := j.seats[m.Node]
+		if m.Token == j.token && !s.up && s.since == m.Since && j.states.In("running") {
+			j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+" was lost and did not return in time", m.Node)
+		}
+	}
+}

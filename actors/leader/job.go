@@ -1,0 +1,414 @@
+package leader
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// Job owns one job's life across its attempts: retries, cancel, time limit and
+// the final word. It is the sole writer of the job's records. It holds what is
+// on disk, and beside it what should be: every event adds to the latter, and
+// whenever no write is in flight the next one carries all of it (write.go).
+// What happens outside — Stop, Forget, the client's answer — happens only once
+// the write that allows it is on disk.
+//
+// It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, withdraws,
+// declined, vacated, launchFailed, settled, stale), the Mirror (JobShown), its
+// Coordinator. It asks: the Journal (Write → Written).
+type Job struct {
+	p      *Ports
+	states actors.States
+	id     topology.JobID
+	peers  jobPeers
+
+	// On disk. Records are replaced, never changed in place: others may hold them.
+	rec  *messages.JobRecord
+	att  *messages.AttemptRecord   // the one that is committed and not closed
+	last *messages.AttemptRecord   // the latest ever committed, for people
+	owed []*messages.AttemptRecord // earlier ones that lack evidence: debts
+
+	// To be on disk.
+	writing bool
+	next    draft
+	exits   map[topology.Token]map[int32]notedExit
+	end     *messages.End
+	cancel  *messages.Deed
+	wish    *holdWish // what was wanted last of hold and release; nil: what is on disk
+	respec  *specWish // another spec that is wanted; nil: what is on disk
+	started int64     // wall time of the barrier, to be noted
+	decide  *granted
+	moved   *moveOff // a machine of the attempt in the making is being emptied
+	askers  []asker
+
+	// The attempt in the making, and the machines of all attempts.
+	coordinator *actor.PID
+	token       topology.Token
+	seats       map[topology.NodeID]*seat
+	resend      actors.Resend
+	timers      uint64 // numbers the timers of a state: older ones are stale
+	seq         uint64
+	backedOff   actors.Instant // until then the job waits after its last attempt
+	begunBefore bool           // the attempt may have passed its barrier under an earlier leader
+	begun       actors.Instant // when its last machine began, by what they say; 0: none says
+	noOther     bool           // than the machine where preparing failed: the gang cannot do without it
+	limitTimer  uint64         // of the time limit
+	limitFrom   actors.Instant // from when it counts
+	life        uint64         // which actor of this job in this epoch: its writes are told apart by it
+	writes      uint32
+}
+
+// jobPeers are whom a Job speaks to in its process.
+type jobPeers struct{ scheduler, journal, mirror *actor.PID }
+
+// seat is a machine as the job knows it.
+type seat struct {
+	incarnation *messages.Incarnation
+	machineID   string
+	version     uint64 // of its ledger, by the newest fact of this incarnation
+	up          bool
+	since       actors.Instant // when it was last heard, if not up
+}
+
+var jobTable = actors.Table{Kind: actors.KindJob, Edges: []actors.Edge{
+	{"born", "queued", "queued"},
+	{"born", "resumed", "starting"},
+	{"born", "ended", "stopping"},
+	{"born", "finished", "settling"},
+	{"queued", "admitted", "reserving"},
+	{"queued", "closed", "closing"},
+	{"reserving", "aborted", "queued"},
+	{"reserving", "granted", "deciding"},
+	{"reserving", "withdrawn", "queued"},
+	{"reserving", "closed", "closing"},
+	{"deciding", "withdrawn", "queued"},
+	{"deciding", "committed", "starting"},
+	{"closing", "finished", "settling"},
+	{"starting", "started", "running"},
+	{"starting", "ended", "stopping"},
+	{"running", "ended", "stopping"},
+	{"stopping", "requeued", "queued"},
+	{"stopping", "finished", "settling"},
+	{"settling", "evidence", "over"},
+}}
+
+type (
+	backoffOver struct{ Seq uint64 }
+	timeUp      struct {
+		Token topology.Token
+		Seq   uint64
+	}
+	graceOver struct {
+		Token topology.Token
+		Node  topology.NodeID
+		Since actors.Instant
+	}
+)
+
+func newJob(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord, attempts []*messages.AttemptRecord) actor.Actor {
+	j := &Job{
+		p: p, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
+		states: actors.NewStates(&jobTable, p.Host),
+		exits:  map[topology.Token]map[int32]notedExit{},
+		seats:  map[topology.NodeID]*seat{},
+	}
+	current := messages.FromToken(rec.Attempt)
+	for _, a := range attempts {
+		j.seatsOf(a)
+		switch {
+		case messages.FromToken(a.Token) == current && rec.State == messages.JobState_JOB_STATE_ACTIVE:
+			j.att = a
+		case a.Owes():
+			j.owed = append(j.owed, a)
+		}
+		if messages.FromToken(a.Token) == current {
+			j.last = a
+		}
+	}
+	return j
+}
+
+// seatsOf begins with every machine taken for reachable: whether it is not, only
+// the reaper says.
+func (j *Job) seatsOf(a *messages.AttemptRecord) {
+	for _, p := range a.Places {
+		j.seat(topology.NodeID(p.Node), p.MachineId)
+	}
+}
+
+func (j *Job) seat(n topology.NodeID, machineID string) *seat {
+	s := j.seats[n]
+	if s == nil {
+		s = &seat{machineID: machineID, up: true}
+		j.seats[n] = s
+	}
+	return s
+}
+
+// Receive dispatches: first what the process says, then what machines say.
+func (j *Job) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		j.onBorn(ctx)
+	case admit:
+		j.onAdmit(ctx, m)
+	case granted:
+		j.onGranted(ctx, m)
+	case aborted:
+		j.onAborted(ctx, m)
+	case barrierPassed:
+		j.onBarrierPassed(ctx, m)
+	case faltered:
+		j.onFaltered(ctx, m)
+	case Written:
+		j.onWritten(ctx, m)
+	case *messages.Cancel:
+		j.onCancel(ctx, m)
+	case *messages.Hold:
+		j.onHold(ctx, m)
+	case *messages.Requeue:
+		j.onRequeue(ctx, m)
+	case *messages.Update:
+		j.onUpdate(ctx, m)
+	case sighted:
+		j.onSighted(ctx, m)
+	case nodeLost:
+		j.onNodeLost(ctx, m)
+	case nodeGone:
+		j.onNodeGone(ctx, m)
+	case moveOff:
+		j.onMoveOff(ctx, m)
+	case claim:
+		j.onClaim(ctx, m)
+	case doubted:
+		j.onDoubted(ctx, m)
+	case actors.ResendDue:
+		j.onResend(ctx, m)
+	case backoffOver, timeUp, graceOver:
+		j.onTimer(ctx, m)
+	case *actor.Terminated:
+		j.advance(ctx) // a Coordinator has cleaned up: perhaps nothing is left to do
+	default:
+		j.onFact(ctx, m)
+	}
+}
+
+// onBorn goes on from what is on disk: a fresh submit and a takeover alike.
+func (j *Job) onBorn(ctx actor.Context) {
+	switch {
+	case j.rec.State.Terminal():
+		j.states.Become("finished", "settling")
+	case j.att == nil:
+		j.states.Become("queued", "queued")
+		j.backOff()
+	case j.att.End != nil:
+		j.states.Become("ended", "stopping")
+	default:
+		j.states.Become("resumed", "starting")
+		j.resume(ctx)
+	}
+	j.show(ctx)
+	j.settleIn(ctx)
+}
+
+// settleIn does what entering the present state calls for.
+func (j *Job) settleIn(ctx actor.Context) {
+	switch j.states.At() {
+	case "queued":
+		j.wait(ctx)
+	case "starting":
+		j.advance(ctx) // a cancel may be on disk that the last leader did not act on
+	case "stopping", "settling":
+		j.stopAll(ctx)
+		j.resend.Begin(ctx, &j.p.Ports)
+		j.advance(ctx)
+	}
+}
+
+// resume makes a Coordinator for an attempt that an earlier leader committed. A
+// member with its end on disk is neither sent Commit nor missed.
+func (j *Job) resume(ctx actor.Context) {
+	plan := attemptPlan{
+		Job: j.id, Token: messages.FromToken(j.att.Token), Run: j.att.Run, Spec: j.rec.Spec, UID: j.rec.Uid,
+		Owner: j.rec.GetOwner().GetName(), Resumed: j.att,
+	}
+	at := map[string]int{}
+	for _, p := range j.att.Places {
+		if p.Exit != nil {
+			continue
+		}
+		i, ok := at[p.Node]
+		if !ok {
+			i = len(plan.Targets)
+			at[p.Node] = i
+			plan.Targets = append(plan.Targets, Target{Node: topology.NodeID(p.Node), MachineID: p.MachineId})
+		}
+		plan.Targets[i].Members = append(plan.Targets[i].Members, &messages.Member{Rank: p.Rank, Amount: p.Grant.Amount})
+	}
+	j.begunBefore = true
+	j.coordinate(ctx, plan)
+	if j.att.StartedUnixMs != 0 {
+		j.armTimeLimit(ctx, j.p.Clock.Now()) // in full, until its machines have been heard
+	}
+}
+
+func (j *Job) coordinate(ctx actor.Context, plan attemptPlan) {
+	j.token = plan.Token
+	j.coordinator = actors.Spawn(ctx, &j.p.Ports, actors.KindCoordinator, actors.AttemptName(plan.Token), func() actor.Actor {
+		return newCoordinator(j.p, ctx.Self(), j.peers.scheduler, plan)
+	})
+}
+
+// wait puts the job into the queue, unless it is held, must back off, or tasks of
+// an earlier attempt may still run.
+func (j *Job) wait(ctx actor.Context) {
+	if j.cancel != nil || j.kept() || j.owesReachable() {
+		return
+	}
+	j.timers++
+	if left := j.barredUntil().Since(j.p.Clock.Now()); left > 0 {
+		j.p.Clock.After(left, ctx.Self(), backoffOver{j.timers})
+		return
+	}
+	ctx.Send(j.peers.scheduler, waits{j.rec})
+}
+
+// owesReachable tells whether a machine that can be reached has yet to give
+// evidence: no attempt commits before it has.
+func (j *Job) owesReachable() bool {
+	for _, a := range j.owed {
+		for _, p := range a.Places {
+			if p.Exit == nil && j.seats[topology.NodeID(p.Node)].up {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (j *Job) onAdmit(ctx actor.Context, m admit) {
+	if !j.states.In("queued") || j.writing || j.cancel != nil || j.kept() || j.barred() {
+		ctx.Send(j.peers.scheduler, declined{m.Token, m.Targets})
+		return
+	}
+	j.states.Become("admitted", "reserving")
+	j.moved, j.begunBefore, j.begun, j.noOther = nil, false, 0, m.NoOther
+	if len(j.seats) == 0 {
+		j.seats = make(map[topology.NodeID]*seat, len(m.Targets))
+	}
+	for _, t := range m.Targets {
+		s := j.seat(t.Node, t.MachineID)
+		if !messages.SameIncarnation(s.incarnation, t.Incarnation) {
+			s.version = 0 // versions count anew with every start of an agent
+		}
+		s.machineID, s.incarnation, s.up = t.MachineID, t.Incarnation, true
+	}
+	j.coordinate(ctx, attemptPlan{
+		Job: j.id, Token: m.Token, Run: j.rec.Runs + 1, Spec: j.rec.Spec, UID: j.rec.Uid,
+		Owner: j.rec.GetOwner().GetName(), Targets: m.Targets,
+	})
+	j.show(ctx)
+}
+
+func (j *Job) onGranted(ctx actor.Context, m granted) {
+	if !j.states.In("reserving") || m.Token != j.token {
+		return
+	}
+	j.states.Become("granted", "deciding")
+	j.decide = &m
+	j.advance(ctx)
+}
+
+// withdraw gives up an attempt before COMMIT.
+func (j *Job) withdraw(ctx actor.Context) {
+	j.decide = nil
+	j.halt(ctx)
+	j.states.Become("withdrawn", "queued")
+	j.wait(ctx)
+	j.show(ctx)
+}
+
+func (j *Job) halt(ctx actor.Context) {
+	if j.coordinator != nil {
+		ctx.Send(j.coordinator, halt{})
+		j.coordinator = nil
+	}
+}
+
+func (j *Job) onAborted(ctx actor.Context, m aborted) {
+	if !j.states.In("reserving") || m.Token != j.token {
+		return
+	}
+	j.coordinator = nil
+	j.states.Become("aborted", "queued")
+	j.wait(ctx)
+	j.show(ctx)
+	j.advance(ctx)
+}
+
+func (j *Job) onBarrierPassed(ctx actor.Context, m barrierPassed) {
+	if !j.states.In("starting") || m.Token != j.token {
+		return
+	}
+	j.coordinator = nil
+	j.states.Become("started", "running")
+	if j.att.StartedUnixMs == 0 {
+		j.started = j.p.Clock.WallMs()
+	}
+	j.armTimeLimit(ctx, j.passedBarrier())
+	j.show(ctx)
+	j.advance(ctx)
+}
+
+func (j *Job) onFaltered(ctx actor.Context, m faltered) {
+	if m.Token == j.token && j.states.In("starting") {
+		j.finish(ctx, m.Cause, m.Detail, m.Node)
+	}
+}
+
+// finish asks for the attempt's end. The first cause stands.
+func (j *Job) finish(ctx actor.Context, cause messages.Cause, detail string, node topology.NodeID) {
+	if j.att == nil || j.att.End != nil || j.end != nil {
+		return
+	}
+	j.end = &messages.End{Cause: cause, Detail: detail, Rank: -1, Node: string(node), AtUnixMs: j.p.Clock.WallMs()}
+	j.advance(ctx)
+}
+
+// show tells the Mirror what people may see.
+func (j *Job) show(ctx actor.Context) {
+	status := &messages.JobStatus{Record: j.rec, Phase: j.phase(), Attempt: j.last}
+	for _, a := range j.owed {
+		status.Debts = append(status.Debts, debtors(a)...)
+	}
+	if j.rec.State.Terminal() {
+		status.Reason = j.rec.Outcome
+	}
+	ctx.Send(j.peers.mirror, mirror.JobShown{Status: status})
+}
+
+func (j *Job) phase() string {
+	switch {
+	case j.states.In("queued") && j.rec.Hold != nil:
+		return "held"
+	case j.states.In("settling", "over"):
+		return messages.EndPhase(j.rec.State)
+	case j.states.In("starting") && j.att.GetStartedUnixMs() != 0:
+		return "running" // it started under an earlier leader, and goes on while this one looks
+	}
+	return j.states.At()
+}
+
+// debtors are the machines an attempt lacks evidence from, each once.
+func debtors(a *messages.AttemptRecord) []string {
+	var names []string
+	for _, p := range a.Places {
+		if p.Exit == nil && (len(names) == 0 || names[len(names)-1] != p.Node) {
+			names = append(names, p.Node)
+		}
+	}
+	return names
+}

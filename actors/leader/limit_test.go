@@ -1,0 +1,42 @@
+package leader
+
+import (
+	"testing"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// After a takeover a run's time counts from when its last machine began. Where the processes of one are only being
+// started the barrier was not passed, however long the others have run: their time is no part of the limit.
+func TestLimitCountsFromTheBarrier(t *testing.T) {
+	token := topology.Token{Epoch: 1, Counter: 7}
+	att := &messages.AttemptRecord{
+		Job: "j1", Token: messages.ToToken(token), StartedUnixMs: 1,
+		Places: []*messages.Place{{Node: "n1", MachineId: "m1"}, {Rank: 1, Node: "n2", MachineId: "m2"}},
+	}
+	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
+	for _, c := range []struct {
+		name  string
+		slice *messages.SliceReport // of the second machine
+		want  actors.Instant
+	}{
+		{"both run", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED, RanMs: 2_000}, 8e9},
+		{"one is being started", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED}, 10e9},
+		{"one is prepared", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_PREPARED}, 10e9},
+		{"one is over", &messages.SliceReport{State: messages.SliceState_SLICE_STATE_OVER}, 5e9},
+	} {
+		p := leaderPorts()
+		p.Clock = &watchClock{now: 10e9}
+		j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job)
+		j.states.Become("resumed", "starting")
+		j.begunBefore = true
+		first := &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED, RanMs: 5_000}
+		j.noteBegun(sighted{Node: "n1", Token: token, Slice: first, Heard: 10e9})
+		j.noteBegun(sighted{Node: "n2", Token: token, Slice: c.slice, Heard: 10e9})
+		if got := j.passedBarrier(); got != c.want {
+			t.Errorf("%s: the time counts from %d, want %d", c.name, got, c.want)
+		}
+	}
+}

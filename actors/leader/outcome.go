@@ -1,0 +1,280 @@
+package leader
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what an attempt's end means for the job: success, failure,
+// another try, and in which words.
+
+// verdictOf derives how an attempt ended from the evidence: success when every
+// member exited 0, else the first member that failed, ties by rank; nil while
+// neither is known. Of failures that come to disk together the first is the one that
+// was longest ago, as each machine says of its own by its steady clock. The naive
+// way, to compare the times of day in the exits, blames whose machine's clock is
+// behind; and the order in which they were told of, whose network is quick. Nor does
+// it count that a member was told to stop: a supervisor that has lost its leader
+// stops its task, and that one the others fail for came first all the same.
+func verdictOf(a *messages.AttemptRecord, fresh map[int32]notedExit) *messages.End {
+	var first *messages.Place
+	open := false
+	for _, p := range a.Places {
+		switch {
+		case p.Exit == nil:
+			open = true
+		case !succeeded(p.Exit) && (first == nil || fresh[p.Rank].ended < fresh[first.Rank].ended):
+			first = p
+		}
+	}
+	switch {
+	case first != nil:
+		return &messages.End{Cause: causeOf(first.Exit), Rank: first.Rank, Node: first.Node, Detail: failureWords(first)}
+	case open:
+		return nil
+	}
+	return &messages.End{Cause: messages.Cause_CAUSE_SUCCEEDED, Rank: -1}
+}
+
+// finishedByItself reports whether every member exited 0 before anybody told it to
+// stop, whatever was called the attempt's end before that was known. An exit of 0
+// alone does not prove it: tasks that are told to stop save their work and exit 0.
+func finishedByItself(a *messages.AttemptRecord) bool {
+	for _, p := range a.Places {
+		if p.Exit == nil || !succeeded(p.Exit) || !p.Exit.ByItself {
+			return false
+		}
+	}
+	return true
+}
+
+// concludeLate takes an attempt for the job's success that had ended otherwise, as
+// far as was known: there is no other after it.
+func concludeLate(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
+	words := fmt.Sprintf("every member of run %d had exited 0 before it was stopped", a.Run)
+	conclude(rec, messages.JobState_JOB_STATE_SUCCEEDED, 0, words, now)
+}
+
+func succeeded(e *messages.Exit) bool {
+	return e.Kind == messages.ExitKind_EXIT_KIND_EXITED && e.Code == 0
+}
+
+func causeOf(e *messages.Exit) messages.Cause {
+	switch e.Kind {
+	case messages.ExitKind_EXIT_KIND_LAUNCH_FAILED:
+		return messages.Cause_CAUSE_LAUNCH_FAILED
+	case messages.ExitKind_EXIT_KIND_PREPARE_FAILED:
+		return messages.Cause_CAUSE_PREPARE_FAILED
+	case messages.ExitKind_EXIT_KIND_REBOOTED:
+		return messages.Cause_CAUSE_REBOOTED
+	case messages.ExitKind_EXIT_KIND_REMOVED:
+		return messages.Cause_CAUSE_REMOVED
+	case messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST, messages.ExitKind_EXIT_KIND_NEVER_STARTED:
+		return messages.Cause_CAUSE_MACHINE_LOST
+	}
+	return messages.Cause_CAUSE_MEMBER_FAILED
+}
+
+func failureWords(p *messages.Place) string {
+	e := p.Exit
+	words := fmt.Sprintf("rank %d on %s ", p.Rank, p.Node)
+	switch {
+	case e.Oom:
+		words += "ran out of memory"
+	case e.Disk:
+		words += "was ended for the disk"
+	case e.Kind != messages.ExitKind_EXIT_KIND_EXITED:
+		words += actors.WordOf(e.Kind.String(), "EXIT_KIND_")
+	case e.Signal != 0:
+		words += fmt.Sprintf("was ended by signal %d", e.Signal)
+	default:
+		words += fmt.Sprintf("exited with code %d", e.Code)
+	}
+	if e.Detail != "" {
+		words += ": " + e.Detail
+	}
+	return words
+}
+
+// closeAttempt decides what follows an attempt that has ended.
+func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
+	now := j.p.Clock.WallMs()
+	if a.StartedUnixMs > 0 {
+		rec.RanMs += max(a.End.AtUnixMs-a.StartedUnixMs, 0)
+	}
+	switch {
+	case a.End.Cause == messages.Cause_CAUSE_SUCCEEDED:
+		conclude(rec, messages.JobState_JOB_STATE_SUCCEEDED, 0, "", now)
+	case rec.Cancel == nil && a.End.Cause != messages.Cause_CAUSE_TIME_LIMIT && finishedByItself(a):
+		concludeLate(rec, a, now)
+	case rec.Cancel != nil:
+		conclude(rec, messages.JobState_JOB_STATE_CANCELLED, 0, wordsOfCancel(rec.Cancel), now)
+	case a.End.Cause == messages.Cause_CAUSE_TIME_LIMIT:
+		conclude(rec, messages.JobState_JOB_STATE_TIMED_OUT, 0, a.End.Detail, now)
+	case a.End.Cause == messages.Cause_CAUSE_MEMBER_FAILED:
+		j.closeFailed(rec, a, now)
+	case a.End.Cause == messages.Cause_CAUSE_REQUEUED:
+		j.waitAgain(rec, a, now)
+	case a.End.Cause == messages.Cause_CAUSE_PREPARE_FAILED && faultOf(a) == messages.Fault_FAULT_JOB,
+		a.End.Cause == messages.Cause_CAUSE_LAUNCH_FAILED && faultOf(a) == messages.Fault_FAULT_JOB:
+		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail, now) // no other try can end otherwise
+	default:
+		j.closeInfra(rec, a, now)
+	}
+}
+
+func wordsOfCancel(cancel *messages.Deed) string {
+	return strings.TrimSuffix("cancelled: "+cancel.Reason, ": ")
+}
+
+// closeFailed counts against the job's own limit, and backs off.
+func (j *Job) closeFailed(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
+	rec.Failures++
+	if rec.Failures > rec.Spec.GetRestart().GetLimit() {
+		conclude(rec, messages.JobState_JOB_STATE_FAILED, exitCodeOf(a), a.End.Detail, now)
+		return
+	}
+	j.waitAgain(rec, a, now)
+}
+
+// closeInfra counts what was not the job's fault against a cap of its own and
+// keeps its place in the queue. A broken image looks like that too, on every
+// machine it is tried on: so preparing is tried only a few times.
+func (j *Job) closeInfra(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
+	rec.InfraRestarts++
+	notePreparing(rec, a)
+	switch {
+	case neverPrepared(a) && j.imageBroken(rec):
+		words := fmt.Sprintf("%s (preparing failed %d times, on %s)", a.End.Detail, rec.PrepareFailures, strings.Join(rec.PrepareFailedOn, ", "))
+		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, words, now)
+	case int(rec.InfraRestarts) > j.p.Constants.InfraRestarts:
+		conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail, now)
+	default:
+		j.waitAgain(rec, a, now)
+	}
+}
+
+// neverPrepared reports whether an attempt ended because a member could not be
+// prepared, for what may be the job's fault. Where the machine says that it is its
+// own, as with a full disk, that machine is left out and another one tried at once.
+func neverPrepared(a *messages.AttemptRecord) bool {
+	switch a.GetEnd().GetCause() {
+	case messages.Cause_CAUSE_PREPARE_FAILED:
+		return faultOf(a) != messages.Fault_FAULT_MACHINE
+	case messages.Cause_CAUSE_PREPARE_TIMEOUT:
+		return true
+	}
+	return false
+}
+
+// notePreparing counts an attempt that could not be prepared, and where that was.
+func notePreparing(rec *messages.JobRecord, a *messages.AttemptRecord) {
+	if !neverPrepared(a) {
+		return
+	}
+	rec.PrepareFailures++
+	on := slices.Clone(rec.PrepareFailedOn)
+	for _, p := range a.Places {
+		failed := p.Exit.GetKind() == messages.ExitKind_EXIT_KIND_PREPARE_FAILED || p.Node == a.End.Node
+		if failed && len(on) < 2 && !slices.Contains(on, p.Node) {
+			on = append(on, p.Node)
+		}
+	}
+	rec.PrepareFailedOn = on
+}
+
+// imageBroken takes the job's image to be broken once preparing has failed often
+// enough, and on two machines: one alone may be at fault itself, unless the gang
+// can do without it nowhere. Backing off meanwhile outlasts a trouble that passes.
+func (j *Job) imageBroken(rec *messages.JobRecord) bool {
+	return int(rec.PrepareFailures) >= j.p.Constants.PrepareFailures && (len(rec.PrepareFailedOn) > 1 || j.noOther)
+}
+
+// waitAgain puts the job back into its place. When it is tried again is told to
+// people; what counts is barredUntil.
+func (j *Job) waitAgain(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
+	rec.State = messages.JobState_JOB_STATE_QUEUED
+	rec.NotBeforeUnixMs = 0
+	if wait := max(j.backoffAfter(rec, a), j.fencedUntil(a).Since(j.p.Clock.Now())); wait > 0 {
+		rec.NotBeforeUnixMs = now + wait.Milliseconds()
+	}
+}
+
+func exitCodeOf(a *messages.AttemptRecord) int32 {
+	for _, p := range a.Places {
+		if p.Rank == a.End.Rank && p.Exit != nil && p.Exit.Code != 0 {
+			return p.Exit.Code
+		}
+	}
+	return 1
+}
+
+func conclude(rec *messages.JobRecord, s messages.JobState, code int32, outcome string, now int64) {
+	rec.State, rec.ExitCode, rec.Outcome, rec.FinishedUnixMs = s, code, outcome, now
+}
+
+// blame tells the Scheduler of a machine that could not launch or prepare.
+func (j *Job) blame(ctx actor.Context) {
+	end := j.last.End
+	switch end.Cause {
+	case messages.Cause_CAUSE_LAUNCH_FAILED, messages.Cause_CAUSE_PREPARE_FAILED:
+		if fault := faultOf(j.last); fault != messages.Fault_FAULT_JOB {
+			ctx.Send(j.peers.scheduler, launchFailed{
+				Job: j.id, Node: topology.NodeID(end.Node), Detail: end.Detail, Fault: fault,
+				Spec: string(j.rec.RequestHash), Owner: j.rec.GetOwner().GetName(), Rest: j.restAfter(),
+			})
+		}
+	}
+}
+
+// restAfter is for how long the job looks elsewhere, if the machine's own fault
+// is not known: until it has backed off, and somewhat longer.
+func (j *Job) restAfter() time.Duration {
+	rec := j.rec.Revise()
+	if j.att != nil { // it is not closed yet
+		notePreparing(rec, j.att)
+	}
+	return j.backoffAfter(rec, j.last) + 2*j.p.Constants.BenchFirst
+}
+
+// faultOf is whose fault it is that an attempt could not be prepared or
+// launched. One member whose job is wrong is enough: they are all of that job.
+func faultOf(a *messages.AttemptRecord) messages.Fault {
+	fault := messages.Fault_FAULT_UNKNOWN
+	for _, p := range a.Places {
+		switch {
+		case p.Exit.GetFault() == messages.Fault_FAULT_JOB:
+			return messages.Fault_FAULT_JOB
+		case p.Rank == a.End.Rank && p.Exit.GetFault() == messages.Fault_FAULT_MACHINE:
+			fault = messages.Fault_FAULT_MACHINE
+		}
+	}
+	return fault
+}
+
+func (j *Job) logEnd() {
+	if j.rec.State == messages.JobState_JOB_STATE_SUCCEEDED {
+		j.p.Log.Info("Job %s finished successfully", j.id)
+		return
+	}
+	j.p.Log.Info("Job %s %s: %s", j.id, messages.EndPhase(j.rec.State), j.rec.Outcome)
+}
+
+// nodeList names the machines of an attempt in rank order, each once.
+func nodeList(a *messages.AttemptRecord) string {
+	var names []string
+	for _, p := range a.Places {
+		if len(names) == 0 || names[len(names)-1] != p.Node {
+			names = append(names, p.Node)
+		}
+	}
+	return strings.Join(names, ", ")
+}

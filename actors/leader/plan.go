@@ -1,0 +1,296 @@
+package leader
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the pass: where a gang is admitted, and the claims that follow.
+
+// plan asks for a pass. Many changes at once cost one: it comes after what is
+// already in the mailbox.
+func (s *Scheduler) plan(ctx actor.Context) {
+	if !s.planDue && s.states.In("leading") && s.queue.Len() > 0 {
+		s.planDue = true
+		ctx.Send(ctx.Self(), planNow{})
+	}
+}
+
+func (s *Scheduler) onPlan(ctx actor.Context) {
+	s.planDue = false
+	now := s.p.Clock.Now()
+	d := policy.Plan(s.fabric, s.queue, nil, int64(now))
+	for _, a := range d.Admit {
+		s.admit(ctx, a)
+	}
+	if at := actors.Instant(d.NextAt); at > 0 && (s.wakeAt <= now || at < s.wakeAt) {
+		s.wakeAt = at
+		s.p.Clock.After(at.Since(now), ctx.Self(), patienceOver{at})
+	}
+	s.noteWaiting(d.Joined)
+	s.tellWaiting(ctx, d.Joined)
+}
+
+func (s *Scheduler) onPatienceOver(ctx actor.Context, m patienceOver) {
+	if m.At == s.wakeAt {
+		s.plan(ctx)
+	}
+}
+
+// admit hands a placement to the job, and claims it in the view.
+func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
+	s.tokens++
+	told := admit{
+		Token:   topology.Token{Epoch: s.p.Epoch, Counter: s.tokens},
+		Targets: make([]Target, 0, len(a.Placement.Slots)), // most often a machine has one slot
+	}
+	members := messages.Many[messages.Member](len(a.Placement.Slots))
+	var amount *messages.Resources // shared by members that ask for the same
+	for i, slot := range a.Placement.Slots {
+		if i == 0 || slot.Amount != a.Placement.Slots[i-1].Amount {
+			amount = messages.ToResources(slot.Amount)
+		}
+		m := s.machines[slot.Node]
+		last := len(told.Targets) - 1
+		if last < 0 || told.Targets[last].Node != slot.Node {
+			told.Targets = append(told.Targets, Target{
+				Node: slot.Node, MachineID: m.record.MachineId, Incarnation: m.incarnation, Vocabulary: m.vocabulary, Rack: m.finest,
+				Announced: m.record.Announcement,
+			})
+			last++
+		}
+		members[i].Rank, members[i].Amount = int32(slot.Rank), amount
+		there := len(told.Targets[last].Members) + 1 // a machine's slots follow each other
+		told.Targets[last].Members = members[i+1-there : i+1 : i+1]
+		s.lodge(m, told.Token, a.Job, slot.Amount, true)
+	}
+	told.NoOther = s.indispensable(s.jobs[a.Job].refused)
+	ctx.Send(s.jobs[a.Job].pid, told)
+	s.doubtLater(ctx, claim{Job: a.Job, Token: told.Token, Targets: told.Targets})
+}
+
+// indispensable reports whether a gang that one machine could not prepare can never
+// be placed without that machine.
+func (s *Scheduler) indispensable(rec *messages.JobRecord) bool {
+	if on := rec.GetPrepareFailedOn(); len(on) == 1 {
+		others := s.fabric.Clone()
+		others.Remove(topology.NodeID(on[0]))
+		possible, _ := topology.Feasible(others, messages.GangOf(rec.Spec))
+		return !possible
+	}
+	return false
+}
+
+// lodge notes that an attempt may be on a machine.
+func (s *Scheduler) lodge(m *machine, t topology.Token, job topology.JobID, amount topology.Resources, claimed bool) {
+	who := m.tenant(t)
+	if who == nil {
+		who = &tenant{token: t, job: job, claimed: claimed}
+		who.amounts = who.one[:0]
+		if e := s.jobs[job]; e != nil { // of one that is damaged the machine says it
+			who.uid = e.uid
+			s.uids.Hold(who.uid)
+		}
+		m.tenants = append(m.tenants, who)
+	}
+	who.amounts = append(who.amounts, amount)
+}
+
+// onWaits puts a job into the queue. It may be there: a Job says it whenever it might
+// not, and when its place there has changed.
+func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
+	id := topology.JobID(m.Record.Id)
+	e := s.jobs[id]
+	if e == nil || e.remakes {
+		return
+	}
+	if there, ok := s.queue.Get(id); ok {
+		if there.Priority != m.Record.Spec.Priority {
+			s.queue.Remove(id)
+			there.Priority = m.Record.Spec.Priority
+			s.queue.Add(there)
+			s.plan(ctx)
+		}
+		return
+	}
+	if e.waits = nil; e.withheld > 0 {
+		e.waits = &m
+		return
+	}
+	if s.jobs[id].refused = nil; len(m.Record.PrepareFailedOn) > 0 {
+		s.jobs[id].refused = m.Record
+	}
+	spec := m.Record.Spec
+	s.queue.Add(policy.Waiting{
+		Job: id, Gang: s.gangOf(ctx, e, spec), Priority: spec.Priority, Arrived: int64(m.Record.Arrival),
+		Since: int64(s.p.Clock.Now()), Patience: int64(actors.Millis(spec.GetTopology().GetPatienceMs())),
+	})
+	s.plan(ctx)
+}
+
+func (s *Scheduler) onWithdraws(m withdraws) {
+	s.queue.Remove(m.Job)
+	if e := s.jobs[m.Job]; e != nil {
+		e.waits = nil
+	}
+}
+
+// noteWaiting says once of each job that it has to wait, in the words users know.
+func (s *Scheduler) noteWaiting(joined []policy.Joined) {
+	for _, j := range joined {
+		if e := s.jobs[j.Job]; e != nil && !e.noted {
+			e.noted = true
+			s.p.Log.Info("Job %s added to PENDING queue (Insufficient Resources)", j.Job)
+		}
+	}
+}
+
+func (s *Scheduler) onOccupied(ctx actor.Context, m occupied) {
+	for _, a := range m.Answers {
+		who := s.machines[a.Node]
+		if who == nil {
+			continue
+		}
+		who.benchedFor = 0
+		if t := who.tenant(m.Token); t != nil && messages.SameIncarnation(a.Incarnation, who.incarnation) {
+			t.version = a.Version
+			if who.version() >= a.Version && t.claimed {
+				t.claimed = false
+				s.refresh(ctx, who)
+			}
+		}
+	}
+}
+
+func (s *Scheduler) onVacated(ctx actor.Context, m vacated) {
+	for _, a := range m.Answers {
+		who := s.machines[a.Node]
+		if who == nil {
+			continue
+		}
+		t := who.tenant(m.Token)
+		switch {
+		case t == nil:
+			continue
+		case a.Version <= who.version() || !who.up || !messages.SameIncarnation(a.Incarnation, who.incarnation):
+			// Of an earlier start: what it tells of went with that, at the latest.
+			who.evict(m.Token)
+		default:
+			t.leaving, t.version = true, a.Version
+		}
+		s.refresh(ctx, who)
+	}
+}
+
+// onBalked: either the ledger that came with it corrects the view, or the
+// machine is left out for a while; else the next pass would propose the same again.
+func (s *Scheduler) onBalked(ctx actor.Context, m balked) {
+	who := s.machines[m.Node]
+	if who == nil || !who.up {
+		return
+	}
+	corrected := false
+	if m.Ledger != nil && messages.SameIncarnation(who.incarnation, m.Origin.GetIncarnation()) && m.Ledger.Version > who.version() {
+		s.overhaul(ctx, who, m.Ledger)
+		corrected = m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE && !who.contradicts(m.Token)
+	}
+	switch {
+	case m.Untrue:
+		s.disbelieve(ctx, who, m.Detail)
+	case !corrected:
+		s.bench(ctx, who, m.Detail)
+	}
+	s.refresh(ctx, who)
+}
+
+// bench leaves a machine out, longer each time until it does well again.
+func (s *Scheduler) bench(ctx actor.Context, m *machine, why string) {
+	m.benchedFor = min(max(2*m.benchedFor, s.p.Constants.BenchFirst), s.p.Constants.BenchCap)
+	m.benchSeq++
+	m.benchWhy = why
+	if why == "" {
+		m.benchWhy = "it refused"
+	}
+	s.p.Clock.After(m.benchedFor, ctx.Self(), unbench{m.id, m.benchSeq})
+}
+
+func (s *Scheduler) onUnbench(ctx actor.Context, m unbench) {
+	if who := s.machines[m.Node]; who != nil && who.benchSeq == m.Seq && who.benchWhy != "" {
+		who.benchWhy = ""
+		s.refresh(ctx, who)
+	}
+}
+
+func (s *Scheduler) onLaunched(m launched) {
+	for _, n := range m.Nodes {
+		if who := s.machines[n]; who != nil {
+			who.launchFailed, who.doubts, who.untrue, who.benchedFor = 0, nil, 0, 0
+		}
+	}
+}
+
+// refresh carries what is known of a machine into the view, and has a pass look at it.
+func (s *Scheduler) refresh(ctx actor.Context, m *machine) {
+	if n := actors.OutOfService(m.record.GetAnnouncement(), m.ledger); n != m.withdrawn {
+		m.withdrawn = n
+		s.fabric.Join(m.describe(s.levels), m.capacity())
+	}
+	s.fabric.SetFree(m.id, m.capacity())
+	s.fabric.SetUsable(m.id, m.closed())
+	s.showNode(ctx, m)
+	s.plan(ctx)
+}
+
+// showNode tells the Mirror what people may see of a machine.
+func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
+	status := &messages.NodeStatus{Record: m.record, Phase: "up", Closed: m.closed(), Ledger: m.ledger}
+	if m.record == nil { // it is none of ours, and is shown for what it says
+		status.Record = &messages.NodeRecord{Id: string(m.id)}
+	}
+	switch {
+	case !m.everUp:
+		status.Phase = "unknown"
+	case !m.up:
+		status.Phase = "dead"
+	}
+	if !m.up {
+		for _, t := range m.tenants {
+			status.Debts = append(status.Debts, messages.ToToken(t.token))
+		}
+	}
+	ctx.Send(s.peers.mirror, mirror.NodeShown{Status: status})
+}
+
+// onExplain answers why a job is pending from the view as it is now.
+func (s *Scheduler) onExplain(ctx actor.Context, m *messages.ExplainJob) {
+	// The policy's answer, and not the topology's: a job that waits for its
+	// preferred level would be told that it fits.
+	answer, waiting := policy.Explain(s.fabric, s.queue, topology.JobID(m.Job), s.holders)
+	if !waiting {
+		ctx.Forward(s.peers.mirror)
+		return
+	}
+	ctx.Respond(&messages.ExplainJobReply{Text: answer.String(), Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}})
+}
+
+// holders tells who has something on a machine.
+func (s *Scheduler) holders(n topology.NodeID) []topology.Holder {
+	m := s.machines[n]
+	if m == nil {
+		return nil
+	}
+	var all []topology.Holder
+	for _, t := range m.tenants {
+		var sum topology.Resources
+		for _, a := range t.amounts {
+			sum = sum.Plus(a)
+		}
+		all = append(all, topology.Holder{Job: t.job, Amount: sum})
+	}
+	return all
+}

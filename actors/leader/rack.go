@@ -1,0 +1,187 @@
+package leader
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// Rack owns its machines' membership: who was heard when, and who is dead. It
+// tells the Scheduler only what changed, so that ten thousand heartbeats cost
+// the Scheduler nothing.
+//
+// It tells: the Scheduler (reported, lost, strangerHeard), Nodes (Welcome,
+// HeartbeatAck). It asks nobody.
+type Rack struct {
+	p         *Ports
+	name      string
+	scheduler *actor.PID
+	members   map[topology.NodeID]*member
+	order     []*member      // as they came: the tick looks at them in this order
+	due       actors.Instant // when the next tick should come
+}
+
+// member is one machine as its rack knows it.
+type member struct {
+	actors.States
+	id          topology.NodeID
+	incarnation *messages.Incarnation
+	machineID   string
+	heard       actors.Instant
+	version     uint64 // of the newest ledger passed on
+	enrolled    uint64 // the Scheduler's count of the last enrol
+}
+
+// rackTable is the life of one member.
+var rackTable = actors.Table{Kind: actors.KindRack, Edges: []actors.Edge{
+	{"expected", "hello", "alive"},
+	{"expected", "silence", "dead"},
+	{"alive", "silence", "dead"},
+	{"alive", "hello", "alive"},
+	{"dead", "hello", "alive"},
+}}
+
+type rackTick struct{}
+
+func newRack(p *Ports, name string, scheduler *actor.PID) actor.Actor {
+	return &Rack{p: p, name: name, scheduler: scheduler, members: map[topology.NodeID]*member{}}
+}
+
+// Receive dispatches.
+func (r *Rack) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		r.armTick(ctx)
+	case expect:
+		r.onExpect(m)
+	case enrol:
+		r.onEnrol(ctx, m)
+	case expel:
+		r.onExpel(m)
+	case *messages.Heartbeat:
+		r.onHeartbeat(ctx, m)
+	case *messages.Report:
+		r.onReport(ctx, m)
+	case rackTick:
+		r.onTick(ctx)
+	}
+}
+
+// onExpect starts the clock of a machine that the store knows: a new leader
+// gives everybody the full time to be heard.
+func (r *Rack) onExpect(m expect) {
+	r.seat(m.Node).heard = r.p.Clock.Now()
+}
+
+func (r *Rack) seat(id topology.NodeID) *member {
+	if known := r.members[id]; known != nil {
+		return known
+	}
+	fresh := &member{States: actors.NewStates(&rackTable, r.p.Host), id: id}
+	r.members[id] = fresh
+	r.order = append(r.order, fresh)
+	return fresh
+}
+
+func (r *Rack) onEnrol(ctx actor.Context, m enrol) {
+	origin, a := m.Hello.Origin, m.Hello.Announcement
+	who := r.seat(topology.NodeID(origin.Node))
+	who.Become("hello", "alive")
+	who.incarnation, who.machineID = origin.Incarnation, origin.MachineId
+	who.heard = r.p.Clock.Now()
+	who.version, who.enrolled = m.Hello.Ledger.Version, m.Count
+	r.p.Log.Info("[GRPC] RegisterWorker: ID=%s, CPU=%d, RAM=%d", origin.Node, a.Total.MilliCpu/1000, a.Total.MemoryBytes)
+	ctx.Request(m.Node, &messages.Welcome{Epoch: r.p.Epoch, Text: "Welcome to Synapse", Incarnation: origin.Incarnation})
+}
+
+func (r *Rack) onExpel(m expel) {
+	gone := r.members[m.Node]
+	if gone == nil {
+		return
+	}
+	delete(r.members, m.Node)
+	for i, who := range r.order {
+		if who == gone {
+			r.order = append(r.order[:i], r.order[i+1:]...)
+			return
+		}
+	}
+}
+
+// hear finds the member that truly speaks here. A machine that is dead to us,
+// or another start of its agent, first has to say Hello: what it holds may not
+// be what we believe.
+func (r *Rack) hear(ctx actor.Context, epoch uint64, o *messages.Origin) *member {
+	if epoch != r.p.Epoch || o == nil {
+		r.p.Host.Count("rack.other_epoch", 1)
+		if epoch < r.p.Epoch && o != nil {
+			// It follows a leader of the past at our address: our Lead did not reach it.
+			ctx.Send(r.scheduler, strangerHeard{topology.NodeID(o.Node)})
+		}
+		return nil
+	}
+	who := r.members[topology.NodeID(o.Node)]
+	if who == nil || !who.In("alive") || who.machineID != o.MachineId || !messages.SameIncarnation(who.incarnation, o.Incarnation) {
+		r.p.Host.Count("rack.stranger", 1)
+		ctx.Send(r.scheduler, strangerHeard{topology.NodeID(o.Node)})
+		return nil
+	}
+	who.heard = r.p.Clock.Now()
+	return who
+}
+
+func (r *Rack) onHeartbeat(ctx actor.Context, m *messages.Heartbeat) {
+	who := r.hear(ctx, m.Epoch, m.Origin)
+	if who == nil {
+		return
+	}
+	r.p.Log.Debug("[GRPC] Heartbeat from %s", who.id)
+	r.pass(ctx, who, m.Ledger)
+	ctx.Respond(&messages.HeartbeatAck{Epoch: m.Epoch, Seq: m.Seq, LedgerVersion: who.version, Incarnation: who.incarnation})
+}
+
+func (r *Rack) onReport(ctx actor.Context, m *messages.Report) {
+	if who := r.hear(ctx, m.Epoch, m.Origin); who != nil {
+		r.pass(ctx, who, m.Ledger)
+	}
+}
+
+// pass tells the Scheduler of a ledger, unless it is older than one already
+// passed on: messages may overtake each other. The same version again is passed
+// on, because exits stay in the reports until they are forgotten, and the
+// Scheduler's answer may have been lost.
+func (r *Rack) pass(ctx actor.Context, who *member, ledger *messages.LedgerReport) {
+	if ledger == nil || ledger.Version < who.version {
+		return
+	}
+	who.version = ledger.Version
+	ctx.Send(r.scheduler, reported{Node: who.id, Incarnation: who.incarnation, Ledger: ledger})
+}
+
+func (r *Rack) armTick(ctx actor.Context) {
+	r.due = r.p.Clock.Now().Plus(r.p.Constants.RackTick)
+	r.p.Clock.After(r.p.Constants.RackTick, ctx.Self(), rackTick{})
+}
+
+// onTick is the reaper: here, and nowhere else, a machine is declared dead.
+// A tick that is itself late tells that this process did not run, so the
+// silence may be ours: every deadline moves by the lateness.
+func (r *Rack) onTick(ctx actor.Context) {
+	now := r.p.Clock.Now()
+	late := max(now.Since(r.due), 0)
+	for _, who := range r.order {
+		who.heard = who.heard.Plus(late)
+		if !who.In("dead") && now.Since(who.heard) >= r.p.Constants.DeadAfter {
+			r.declareDead(ctx, who)
+		}
+	}
+	r.armTick(ctx)
+}
+
+func (r *Rack) declareDead(ctx actor.Context, who *member) {
+	who.Become("silence", "dead")
+	r.p.Log.Info("REAPER: Node %s is DEAD (Missed Heartbeats)", who.id)
+	ctx.Send(r.scheduler, lost{Node: who.id, SilentSince: who.heard, Count: who.enrolled})
+}

@@ -1,0 +1,97 @@
+package leader
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the tests that what jobs wait for is told once for all that wait alike.
+
+// watchClock is set by hand; it notes what was asked of it.
+type watchClock struct {
+	now actors.Instant
+	set []time.Duration
+}
+
+func (c *watchClock) Now() actors.Instant { return c.now }
+func (c *watchClock) WallMs() int64       { return int64(c.now) / 1e6 }
+func (c *watchClock) After(d time.Duration, _ *actor.PID, message any) {
+	if _, is := message.(tellAgain); is {
+		c.set = append(c.set, d)
+	}
+}
+
+// waitingScheduler leads one machine of 8 GPUs that are taken.
+func waitingScheduler(clock *watchClock) (*Scheduler, func(m any) []mirror.WaitingShown) {
+	p := leaderPorts()
+	p.Clock = clock
+	s := newScheduler(p).(*Scheduler)
+	s.peers, s.self = somePeers, somePeers.scheduler
+	s.states.Become("loaded", "recovering")
+	s.states.Become("waited", "leading")
+	s.fabric.Join(topology.Machine{ID: "n1", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
+	s.fabric.SetUsable("n1", "")
+	return s, func(m any) []mirror.WaitingShown {
+		var said []letter
+		s.Receive(&overheard{message: m, said: &said})
+		var shown []mirror.WaitingShown
+		for _, l := range said {
+			if w, is := l.message.(mirror.WaitingShown); is {
+				shown = append(shown, w)
+			}
+		}
+		return shown
+	}
+}
+
+// Ten thousand jobs of one shape are told of once a second at most, in one message
+// with one reason; one that joins them is told of at once.
+func TestTenThousandWaitersCostOneMessage(t *testing.T) {
+	clock := &watchClock{now: actors.Instant(time.Hour)}
+	s, tell := waitingScheduler(clock)
+	join := func(i int) {
+		id := topology.JobID(fmt.Sprint("j", i))
+		s.jobs[id] = &livingJob{id: id, noted: true}
+		s.onWaits(&overheard{said: &[]letter{}}, waits{&messages.JobRecord{Id: string(id), Arrival: uint64(i), Spec: oneGPU()}})
+	}
+	free := func(milliCPU int64) { s.fabric.SetFree("n1", topology.Capacity{MilliCPU: milliCPU}) }
+	for i := range 10_000 {
+		join(i)
+	}
+	shown := tell(planNow{})
+	if len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 10_000 {
+		t.Fatalf("%d messages", len(shown))
+	}
+	const want = "needs 1 GPU; the whole cluster has 0 free of 8"
+	if got := shown[0].Groups[0].Reason; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	clock.now = clock.now.Plus(400 * time.Millisecond)
+	free(1)
+	free(2)
+	if shown := tell(planNow{}); len(shown) != 0 || len(clock.set) != 1 || clock.set[0] != 600*time.Millisecond {
+		t.Errorf("%d messages, timers %v", len(shown), clock.set)
+	}
+	join(20_000)
+	if shown := tell(planNow{}); len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 1 || len(clock.set) != 1 {
+		t.Errorf("one joined: %+v, timers %v", shown, clock.set)
+	}
+	s.fabric.Join(topology.Machine{ID: "n2", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
+	clock.now = clock.now.Plus(600 * time.Millisecond)
+	shown = tell(tellAgain{})
+	if len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 0 || shown[0].Groups[0].Reason != "needs 1 GPU; the whole cluster has 0 free of 16" {
+		t.Errorf("%+v", shown)
+	}
+	clock.now = clock.now.Plus(time.Hour)
+	if shown := tell(planNow{}); len(shown) != 0 || len(clock.set) != 1 {
+		t.Errorf("nothing has changed, and %d messages, timers %v", len(shown), clock.set)
+	}
+}

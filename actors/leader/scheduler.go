@@ -1,0 +1,441 @@
+package leader
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// Scheduler owns the queue and the view of free capacity, and is where a gang
+// is admitted (plan.go). It decides and never waits. What it holds in
+// memory follows from the store and from what machines report; a next leader
+// makes it anew.
+//
+// It tells: Jobs (admit, sighted, nodeLost, …), Racks (expect, enrol, expel),
+// Nodes (Lead, Rejected, Stop and Forget for jobs that are over), the Mirror.
+// It asks: the Journal (Write → Written) and the store (Load, Find).
+type Scheduler struct {
+	p      *Ports
+	states actors.States
+	levels []string
+	self   *actor.PID
+	peers  jobPeers
+
+	fabric   *topology.Fabric
+	queue    *policy.Queue
+	machines map[topology.NodeID]*machine
+	order    []*machine // as they came
+	racks    map[string]*actor.PID
+	awaited  int // machines in the store that this leader has not heard yet
+
+	jobs     map[topology.JobID]*livingJob
+	requests map[requestKey]*livingJob
+	damaged  map[topology.JobID]*damagedJob
+	finds    map[uint64]find // questions to the store that are open
+
+	tokens    uint64 // the counter in the tokens of this epoch
+	lives     uint64 // counts Job actors, so that their writes can be told apart
+	arrival   uint64
+	uids      *topology.UIDs
+	tickets   uint64
+	planDue   bool              // a pass is asked for
+	wakeAt    actors.Instant    // when a waiting job's patience ends and a timer is set for it
+	early     []topology.NodeID // links that stood before the store was read
+	owners    owners
+	greetings greetings
+	telling   telling
+	behind    behind
+}
+
+// livingJob is one job from its submit until nothing of it is left to do.
+type livingJob struct {
+	id      topology.JobID
+	key     requestKey
+	hash    []byte
+	rec     *messages.JobRecord // as submitted
+	read    []topology.Token    // its attempts as they were read from the store: the latest, and those that lack evidence
+	pid     *actor.PID          // nil until the submit is on disk
+	askers  []*actor.PID        // clients to be told that it is
+	noted   bool                // that it waits was logged
+	refused *messages.JobRecord // as it waits, where machines could not prepare it
+	avoids  []avoided           // machines where it failed, by a fault that may be its own
+	breaks  int                 // times its actor was made anew without an end
+	waits   *waits              // its wish to be planned, while it is withheld
+	remakes bool
+
+	withheld int    // machines with a later run of it than the store knows
+	uid      uint32 // of its tasks, and held for it; 0: it names a user, or was given none
+}
+
+// requestKey names a client's request.
+type requestKey struct{ owner, id string }
+
+var schedulerTable = actors.Table{Kind: actors.KindScheduler, Edges: []actors.Edge{
+	{"loading", "loaded", "recovering"},
+	{"recovering", "all heard", "leading"},
+	{"recovering", "waited", "leading"},
+}}
+
+type (
+	planNow   struct{}
+	recovered struct{}
+	retryLoad struct{}
+	unbench   struct {
+		Node topology.NodeID
+		Seq  uint64
+	}
+	drainDue struct {
+		Node topology.NodeID
+		Seq  uint64
+	}
+	patienceOver struct{ At actors.Instant }
+	lookAgain    struct{ Job topology.JobID }
+	remake       struct{ Job topology.JobID }
+)
+
+func newScheduler(p *Ports) actor.Actor {
+	return &Scheduler{
+		p: p, states: actors.NewStates(&schedulerTable, p.Host), levels: p.Levels,
+		fabric: topology.NewFabric(p.Levels), queue: policy.NewQueue(),
+		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
+		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
+		damaged: map[topology.JobID]*damagedJob{}, uids: topology.NewUIDs(p.UIDs),
+		greetings: newGreetings(), behind: newBehind(),
+	}
+}
+
+// Receive dispatches: clients, machines, jobs, and what was asked for.
+func (s *Scheduler) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		s.onStarted(ctx)
+	case *messages.Submit:
+		s.onSubmit(ctx, m)
+	case *messages.DryRun:
+		s.onDryRun(ctx, m)
+	case *messages.Cancel:
+		s.onCancel(ctx, m)
+	case *messages.Hold:
+		s.toJob(ctx, m.Job, &messages.HoldReply{Job: m.Job, Outcome: s.noJob(m.Job)})
+	case *messages.Requeue:
+		s.toJob(ctx, m.Job, &messages.RequeueReply{Job: m.Job, Outcome: s.noJob(m.Job)})
+	case *messages.Update:
+		s.toJob(ctx, m.Job, &messages.UpdateReply{Job: m.Job, Outcome: s.noJob(m.Job)})
+	case *messages.ExplainJob:
+		s.onExplain(ctx, m)
+	case *messages.ChangeNode:
+		s.onChangeNode(ctx, m)
+	case *messages.Hello:
+		s.onHello(ctx, m)
+	case actors.LinkUp:
+		s.onLinkUp(ctx, m)
+	case actors.LinkDown:
+		s.onLinkDown(ctx, m)
+	case greetAgain:
+		s.onGreetAgain(ctx, m)
+	case reported:
+		s.onReported(ctx, m)
+	case lost:
+		s.onLost(ctx, m)
+	case strangerHeard:
+		s.lead(ctx, m.Node)
+	case Written:
+		s.onWritten(ctx, m)
+	case actors.Loaded:
+		s.onLoaded(ctx, m)
+	case actors.Found:
+		s.onFound(ctx, m)
+	case *actor.Terminated:
+		s.onJobBroke(ctx, m)
+	default:
+		s.receiveInner(ctx)
+	}
+}
+
+// receiveInner dispatches what Jobs, Coordinators and timers say.
+func (s *Scheduler) receiveInner(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case waits:
+		s.onWaits(ctx, m)
+	case withdraws:
+		s.onWithdraws(m)
+	case declined:
+		s.onDeclined(ctx, m)
+	case occupied:
+		s.onOccupied(ctx, m)
+	case vacated:
+		s.onVacated(ctx, m)
+	case balked:
+		s.onBalked(ctx, m)
+	case launched:
+		s.onLaunched(m)
+	case launchFailed:
+		s.onLaunchFailed(ctx, m)
+	case strangeToken:
+		s.onStrangeToken(ctx, m)
+	case settled:
+		s.onSettled(ctx, m)
+	case stale:
+		s.onStale(ctx, m)
+	case claim:
+		s.onClaim(ctx, m)
+	case planNow:
+		s.onPlan(ctx)
+	case patienceOver:
+		s.onPatienceOver(ctx, m)
+	case tellAgain:
+		s.onTellAgain(ctx)
+	case lookAgain:
+		s.onLookAgain(ctx, m)
+	case unbench:
+		s.onUnbench(ctx, m)
+	case drainDue:
+		s.onDrainDue(ctx, m)
+	case remake:
+		s.onRemake(ctx, m)
+	case recovered:
+		s.onRecovered(ctx, "waited")
+	case askOrphan:
+		s.onAskOrphan(m)
+	case retryLoad:
+		s.load(ctx)
+	}
+}
+
+func (s *Scheduler) onStarted(ctx actor.Context) {
+	s.self = ctx.Self()
+	s.peers = jobPeers{scheduler: s.self, journal: actors.At(s.self, actors.JournalPath), mirror: actors.At(s.self, actors.MirrorPath)}
+	s.load(ctx)
+}
+
+func (s *Scheduler) load(ctx actor.Context) { s.p.Store.Load(s.p.Epoch, ctx.Self()) }
+
+// onLoaded builds everything from disk: machines first, so that jobs find them.
+func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
+	switch {
+	case !s.states.In("loading"):
+		s.onReread(ctx, m)
+		return
+	case m.Deposed:
+		s.p.Host.Deposed(s.p.Epoch)
+		return
+	case m.Err != "":
+		s.p.Log.Info("the store cannot be read yet: %s", m.Err)
+		s.p.Clock.After(s.p.Constants.JournalRetry, ctx.Self(), retryLoad{})
+		return
+	}
+	s.states.Become("loaded", "recovering")
+	s.arrival = m.Arrival
+	s.behind.trial.open(m, s.p.Epoch)
+	ctx.Send(s.peers.mirror, mirror.PlanningShown{Why: "this leader has just taken over: nothing is started until its machines have been heard, for " +
+		s.p.Constants.RecoveryWait.String() + " at most"})
+	for _, rec := range m.Nodes {
+		if rec.Removed == nil {
+			s.expectMachine(ctx, rec)
+			continue
+		}
+		// The name may come back as another machine, whose record follows this one.
+		gone := s.machine(topology.NodeID(rec.Id))
+		gone.record, gone.everUp = rec, true
+	}
+	s.setAside(ctx, m)
+	attempts := map[string][]*messages.AttemptRecord{}
+	for _, a := range m.Attempts {
+		attempts[a.Job] = append(attempts[a.Job], a)
+	}
+	for _, rec := range m.Jobs {
+		s.adopt(ctx, rec, attempts[rec.Id])
+	}
+	for _, e := range m.Ended {
+		s.owners.see(e.Job.GetOwner().GetName())
+		ctx.Send(s.peers.mirror, mirror.JobRecalled(e))
+	}
+	for _, n := range s.early {
+		s.greet(ctx, n)
+	}
+	s.early = nil
+	s.p.Clock.After(s.p.Constants.RecoveryWait, ctx.Self(), recovered{})
+	s.heardAll(ctx)
+}
+
+// adopt takes up a job from disk.
+func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts []*messages.AttemptRecord) {
+	e := &livingJob{
+		id: topology.JobID(rec.Id), key: requestKey{rec.Owner.GetName(), rec.RequestId}, hash: rec.RequestHash,
+		rec: rec, uid: rec.Uid,
+	}
+	s.uids.Hold(e.uid)
+	s.owners.see(e.key.owner)
+	s.jobs[e.id] = e
+	if rec.RequestId != "" {
+		s.requests[e.key] = e
+	}
+	s.embody(ctx, e, rec, attempts)
+}
+
+// embody makes a job's actor, and notes which machines it may have something on.
+func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRecord, attempts []*messages.AttemptRecord) {
+	for _, a := range attempts {
+		for _, p := range a.Places {
+			if m := s.machines[topology.NodeID(p.Node)]; p.Exit == nil && m != nil {
+				s.lodge(m, messages.FromToken(a.Token), e.id, messages.FromResources(p.Grant.GetAmount()), false)
+			}
+		}
+	}
+	e.read = e.read[:0]
+	for _, a := range attempts {
+		e.read = append(e.read, messages.FromToken(a.Token))
+	}
+	s.lives++
+	life := s.lives
+	e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindJob, actors.JobName(e.id), func() actor.Actor { return newJob(s.p, s.peers, life, rec, attempts) })
+	s.bury(ctx, e, attempts)
+}
+
+// bury tells a job of machines that were removed: the leader that was asked to
+// may have died before the job's own record said so.
+func (s *Scheduler) bury(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
+	for _, a := range attempts {
+		for _, p := range a.Places {
+			if m := s.machines[topology.NodeID(p.Node)]; p.Exit == nil && (m == nil || m.record.GetRemoved() != nil || m.record.GetMachineId() != p.MachineId) {
+				ctx.Send(e.pid, nodeGone{Node: topology.NodeID(p.Node), MachineID: p.MachineId})
+			}
+		}
+	}
+}
+
+// heardAll ends the recovery early when no machine is awaited any more.
+func (s *Scheduler) heardAll(ctx actor.Context) {
+	if s.awaited == 0 {
+		s.onRecovered(ctx, "all heard")
+	}
+}
+
+func (s *Scheduler) onRecovered(ctx actor.Context, event string) {
+	if s.states.In("recovering") {
+		s.states.Become(event, "leading")
+		ctx.Send(s.peers.mirror, mirror.PlanningShown{Why: s.halted()})
+		s.plan(ctx)
+	}
+}
+
+// onJobBroke: its actor panicked. It is made anew from what is on disk, later
+// each time, so that a job that always breaks does not keep the leader busy.
+func (s *Scheduler) onJobBroke(ctx actor.Context, m *actor.Terminated) {
+	name := strings.TrimPrefix(m.Who.Id, actors.JobPath(""))
+	if e := s.jobs[topology.JobID(name)]; e != nil && e.pid != nil && !e.remakes {
+		e.remakes = true
+		s.queue.Remove(e.id) // what was admitted now would find nobody
+		s.later(ctx, e)
+	}
+}
+
+func (s *Scheduler) later(ctx actor.Context, e *livingJob) {
+	wait := s.p.Constants.BenchFirst << min(e.breaks, 10)
+	e.breaks++
+	s.p.Clock.After(min(wait, s.p.Constants.BenchCap), ctx.Self(), remake{e.id})
+}
+
+// onStale: the record on disk is not the one its actor knew.
+func (s *Scheduler) onStale(ctx actor.Context, m stale) {
+	if e := s.jobs[m.Job]; e != nil && e.pid != nil {
+		ctx.Stop(e.pid) // Terminated then comes as if it had broken
+	}
+}
+
+func (s *Scheduler) onRemake(ctx actor.Context, m remake) {
+	if e := s.jobs[m.Job]; e != nil && e.remakes {
+		s.ask(find{job: e.id}, actors.Query{Job: e.id})
+	}
+}
+
+// find is why the store was asked for a job.
+type find struct {
+	job    topology.JobID // to make its actor anew
+	submit *livingJob     // its request was used before: what did it become?
+	orphan *orphan        // a machine has an attempt of it that no actor here knows
+}
+
+func (s *Scheduler) ask(why find, q actors.Query) {
+	s.tickets++
+	q.Ticket = s.tickets
+	s.finds[q.Ticket] = why
+	s.p.Store.Find(q, s.self)
+}
+
+func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
+	why, open := s.finds[m.Query.Ticket]
+	if !open {
+		return
+	}
+	delete(s.finds, m.Query.Ticket)
+	switch {
+	case why.orphan != nil:
+		s.judgeOrphan(ctx, *why.orphan, m)
+	case why.submit != nil:
+		s.answerRepeated(ctx, why.submit, m)
+	case m.Err != "":
+		s.later(ctx, s.jobs[why.job])
+	case m.Damaged != "":
+		s.breakDown(ctx, s.jobs[why.job], m.Damaged)
+	case m.Job == nil:
+		s.vanished("job " + string(why.job))
+	default:
+		e := s.jobs[why.job]
+		e.remakes = false
+		s.embody(ctx, e, m.Job, m.Attempts)
+		s.resight(ctx, e)
+	}
+}
+
+// onSettled ends a job's actor: nothing of it is left to do.
+func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
+	e := s.jobs[m.Job]
+	if e == nil {
+		return
+	}
+	delete(s.jobs, m.Job)
+	delete(s.requests, e.key)
+	s.queue.Remove(m.Job)
+	s.freeUID(e)
+	ctx.Stop(e.pid)
+}
+
+// toJob passes a client's wish on to the job's actor, which answers it.
+func (s *Scheduler) toJob(ctx actor.Context, id string, none any) {
+	if e := s.jobs[topology.JobID(id)]; e != nil && e.pid != nil && !e.remakes {
+		ctx.Forward(e.pid)
+		return
+	}
+	ctx.Respond(none)
+}
+
+// noJob says why nobody is there to pass a wish on to: before the store is read,
+// and while a job's actor is made anew, that is no answer about the job.
+func (s *Scheduler) noJob(id string) *messages.Outcome {
+	if s.states.In("loading") || s.jobs[topology.JobID(id)] != nil {
+		return &messages.Outcome{
+			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has just taken over and is not ready", Hint: "try again in a moment",
+		}
+	}
+	if d := s.damaged[topology.JobID(id)]; d != nil {
+		return &messages.Outcome{
+			Code: messages.Code_CODE_CONFLICT, Field: "job", Text: damageOf(d.Damaged), Hint: "nothing else can be done with it",
+		}
+	}
+	return noSuchJob(id)
+}
+
+func noSuchJob(id string) *messages.Outcome {
+	return &messages.Outcome{
+		Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: fmt.Sprintf("no job %q is waiting or running", id),
+		Hint: "list the jobs to see its id; a job that has ended cannot be changed",
+	}
+}

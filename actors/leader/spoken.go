@@ -1,0 +1,221 @@
+package leader
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what a leader's actors say to each other. These messages never
+// cross a machine; what does is in messages/.
+
+// Between whoever writes and the Journal.
+type (
+	// Lane says which of the Journal's queues a write waits in.
+	Lane uint8
+	// Write asks for a change to be made durable; answered by Written with the same Tag.
+	Write struct {
+		Change actors.Change
+		Lane   Lane
+		Tag    any
+	}
+	// Written answers Write: definite, never in doubt. Full: the submit lane takes no
+	// more now and nothing was or will be written.
+	Written struct {
+		Tag     any
+		Verdict actors.Verdict
+		Full    bool
+	}
+)
+
+// The lanes. Decisions never wait behind submits.
+const (
+	LaneDecisions Lane = iota + 1
+	LaneSubmits
+)
+
+// Between Scheduler and Rack.
+type (
+	// enrol: this machine said Hello and may be welcomed. Scheduler → Rack.
+	enrol struct {
+		Hello *messages.Hello
+		Node  *actor.PID
+		Count uint64 // how often this machine was enrolled, by this leader
+	}
+	// expect: this machine is in the store but not yet heard; its clock starts now.
+	expect struct{ Node topology.NodeID }
+	// expel: this machine is removed. Scheduler → Rack.
+	expel struct{ Node topology.NodeID }
+	// reported: the machine's books changed. Rack → Scheduler.
+	reported struct {
+		Node        topology.NodeID
+		Incarnation *messages.Incarnation
+		Ledger      *messages.LedgerReport
+	}
+	// lost: the reaper declared it dead. Rack → Scheduler. It may cross with a Hello
+	// on its way to the rack: then its count is not that of the last enrol.
+	lost struct {
+		Node        topology.NodeID
+		SilentSince actors.Instant // when it was last heard
+		Count       uint64         // of the enrol that the rack knew
+	}
+	// strangerHeard: a machine that is dead or not enrolled spoke. Rack → Scheduler,
+	// who asks it to say Hello again.
+	strangerHeard struct{ Node topology.NodeID }
+)
+
+// Target is one machine of an attempt, as the Scheduler knew it when it decided.
+type Target struct {
+	Node        topology.NodeID
+	MachineID   string
+	Incarnation *messages.Incarnation
+	Vocabulary  int32 // what its agent understands
+	Rack        string
+	Announced   *messages.Announcement // of that incarnation
+	Members     []*messages.Member     // in rank order
+}
+
+// Between Scheduler and Job.
+type (
+	// admit: the plan found room. Scheduler → Job, answered by declined or by what the attempt becomes.
+	admit struct {
+		Token   topology.Token
+		Targets []Target // in rank order
+		// NoOther: the gang could never be placed without the machine where preparing it failed.
+		NoOther bool
+	}
+	// claim: what was set aside for an attempt when it was admitted. Scheduler → Job, who declines it if it
+	// neither works at the attempt nor has its COMMIT on disk.
+	claim struct {
+		Job     topology.JobID
+		Token   topology.Token
+		Targets []Target
+	}
+	// declined: the job wants no attempt now, or does not know this one. Job → Scheduler.
+	declined struct {
+		Token   topology.Token
+		Targets []Target
+	}
+	// waits: put the job into the queue. Job → Scheduler.
+	waits struct{ Record *messages.JobRecord }
+	// withdraws: take it out. Job → Scheduler.
+	withdraws struct{ Job topology.JobID }
+	// settled: nothing of the job is left to do; its actor ends. Job → Scheduler.
+	settled struct{ Job topology.JobID }
+	// stale: somebody else wrote the job's record; make its actor anew from disk. Job → Scheduler.
+	stale struct{ Job topology.JobID }
+	// sighted: a machine told what it has of an attempt. Scheduler → Job.
+	sighted struct {
+		Node        topology.NodeID
+		MachineID   string
+		Incarnation *messages.Incarnation
+		Vocabulary  int32
+		Token       topology.Token
+		Version     uint64
+		Slice       *messages.SliceReport // nil: nothing
+		Heard       actors.Instant        // when the machine said so
+	}
+	// nodeLost: the machine was declared dead. Scheduler → Job.
+	nodeLost struct {
+		Node        topology.NodeID
+		SilentSince actors.Instant
+	}
+	// nodeGone: the operator says that the machine is no more. Scheduler → Job.
+	nodeGone struct {
+		Node      topology.NodeID
+		MachineID string // only this machine of that name; empty: any
+	}
+	// doubted: a machine has a later run of the job than the store knows. Scheduler → Job,
+	// which gives up an attempt in the making.
+	doubted struct{ Node topology.NodeID }
+	// moveOff: end the attempt because of this machine. Scheduler → Job.
+	moveOff struct {
+		Node   topology.NodeID
+		Cause  messages.Cause
+		Detail string
+	}
+)
+
+// From Job and Coordinator to the Scheduler, about machines.
+type (
+	// answer is a machine's word on an attempt, true from that ledger version on.
+	answer struct {
+		Node        topology.NodeID
+		Incarnation *messages.Incarnation // versions count anew with each
+		Version     uint64
+	}
+	// occupied: from these versions on the ledgers show the attempt; claims may go when they arrive.
+	occupied struct {
+		Token   topology.Token
+		Answers []answer
+	}
+	// vacated: nothing of the attempt is on these machines from these versions on.
+	// Version 0: by the passing of time, or the machine is gone.
+	vacated struct {
+		Token   topology.Token
+		Answers []answer
+	}
+	// balked: the machine did not do what the plan expected of it.
+	balked struct {
+		Node   topology.NodeID
+		Token  topology.Token
+		Reason messages.RefusalReason // UNSPECIFIED: it did not answer in time
+		Detail string
+		Untrue bool // no machine that keeps its books says so
+		Origin *messages.Origin
+		Ledger *messages.LedgerReport
+	}
+	// strangeToken: a machine spoke of an attempt that its job does not know of. Job →
+	// Scheduler, which knows what was ever given out.
+	strangeToken struct {
+		Node        topology.NodeID
+		Incarnation *messages.Incarnation
+		Token       topology.Token
+	}
+	// launched: these machines started what they were told to.
+	launched struct{ Nodes []topology.NodeID }
+	// launchFailed: this one could not, or could not prepare it.
+	launchFailed struct {
+		Job         topology.JobID
+		Node        topology.NodeID
+		Detail      string
+		Fault       messages.Fault
+		Spec, Owner string        // of the job
+		Rest        time.Duration // for so long the job looks elsewhere
+	}
+)
+
+// Between Job and its Coordinator.
+type (
+	// granted: every machine has reserved. Coordinator → Job, answered by decided or halt.
+	granted struct {
+		Token    topology.Token
+		Places   []*messages.Place
+		Meet     *messages.Rendezvous
+		DecideBy actors.Instant
+	}
+	// decided: COMMIT is on disk. Job → Coordinator.
+	decided struct{}
+	// halt: stop working at the attempt; before COMMIT: abort it. Job → Coordinator.
+	halt struct{}
+	// aborted: the attempt never was. Coordinator → Job.
+	aborted struct{ Token topology.Token }
+	// barrierPassed: every member has started. Coordinator → Job.
+	barrierPassed struct{ Token topology.Token }
+	// faltered: a committed attempt cannot reach its barrier. Coordinator → Job.
+	faltered struct {
+		Token  topology.Token
+		Cause  messages.Cause
+		Detail string
+		Node   topology.NodeID
+	}
+	// ranksGone: these members ended. Job → Coordinator.
+	ranksGone struct {
+		Node  topology.NodeID
+		Ranks []int32
+	}
+)

@@ -1,0 +1,217 @@
+package leader
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns how a job comes in: validated, made durable, and only then
+// acknowledged. A repeated request gets the answer of the first.
+
+func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
+	if no := s.closedToSubmits(); no != nil {
+		ctx.Respond(no)
+		return
+	}
+	if err := m.Validate(); err != nil {
+		ctx.Respond(invalidSubmit(err))
+		return
+	}
+	key := requestKey{m.Principal.GetName(), m.RequestId}
+	hash := hashOf(m.Spec)
+	if e := s.requests[key]; m.RequestId != "" && e != nil {
+		s.repeated(ctx, e, hash)
+		return
+	}
+	if no := s.infeasible(m.Spec); no != nil && !m.AllowInfeasible {
+		ctx.Respond(no)
+		return
+	}
+	if no := s.noUID(m.Spec); no != nil {
+		ctx.Respond(no)
+		return
+	}
+	s.write(ctx, m, key, hash)
+}
+
+// closedToSubmits is the answer while nothing may come in; nil: it may.
+func (s *Scheduler) closedToSubmits() *messages.SubmitReply {
+	switch {
+	case !s.states.In("leading"):
+		return submitReply("", messages.Code_CODE_UNAVAILABLE, "", "this leader has just taken over and is not ready", "try again in a moment")
+	case s.behind.why != "":
+		return s.outdated()
+	}
+	return nil
+}
+
+// infeasible is the answer to a gang that no machines here could ever hold; nil: they could.
+func (s *Scheduler) infeasible(spec *messages.JobSpec) *messages.SubmitReply {
+	ok, why := topology.Feasible(s.fabric, messages.GangOf(spec))
+	if ok {
+		return nil
+	}
+	return submitReply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "no set of machines here could ever hold it: "+why.String(),
+		s.fabric.WayOut(messages.GangOf(spec), why))
+}
+
+// onDryRun answers as onSubmit would, and whether there is room now.
+func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
+	no := s.closedToSubmits()
+	if no == nil {
+		if err := m.Validate(); err != nil {
+			no = invalidSubmit(err)
+		}
+	}
+	if no == nil && !m.AllowInfeasible {
+		no = s.infeasible(m.Spec)
+	}
+	if no == nil {
+		no = s.noUID(m.Spec)
+	}
+	if no != nil {
+		ctx.Respond(&messages.DryRunReply{Outcome: no.Outcome})
+		return
+	}
+	gang := messages.GangOf(m.Spec)
+	reply := &messages.DryRunReply{
+		Outcome: &messages.Outcome{Code: messages.Code_CODE_OK, Hint: s.fabric.Unknown(&gang)}, Ahead: int32(s.queue.Ahead(m.Spec.Priority)),
+	}
+	if _, why := topology.Place(s.fabric, gang); why != nil {
+		reply.Waits = why.String()
+	}
+	ctx.Respond(reply)
+}
+
+// write makes a fresh job durable. Until it is, nobody hears of it.
+func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, key requestKey, hash []byte) {
+	s.lives++
+	e := &livingJob{id: s.p.NewJobID(), key: key, hash: hash}
+	s.giveUID(e, m.Spec)
+	e.rec = &messages.JobRecord{
+		Id: string(e.id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
+		Spec: m.Spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,
+		SubmittedUnixMs: s.p.Clock.WallMs(), Arrival: s.arrival, State: messages.JobState_JOB_STATE_QUEUED,
+		Uid: e.uid,
+	}
+	s.jobs[e.id] = e
+	s.owners.see(key.owner)
+	if m.RequestId != "" {
+		s.requests[key] = e
+	}
+	if ctx.Sender() != nil {
+		e.askers = append(e.askers, ctx.Sender())
+	}
+	ctx.Request(s.peers.journal, Write{Lane: LaneSubmits, Change: actors.Change{Job: e.rec}, Tag: e})
+}
+
+// repeated answers a request that came before: the same if it is the same.
+func (s *Scheduler) repeated(ctx actor.Context, e *livingJob, hash []byte) {
+	switch {
+	case !bytes.Equal(e.hash, hash):
+		ctx.Respond(submitReply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job", "use a fresh request id"))
+	case e.pid == nil && !e.remakes:
+		e.askers = append(e.askers, ctx.Sender())
+	default:
+		ctx.Respond(submitReply(e.id, messages.Code_CODE_OK, "", "", ""))
+	}
+}
+
+// onWritten: a submit or a change of a node is on disk.
+func (s *Scheduler) onWritten(ctx actor.Context, m Written) {
+	switch tag := m.Tag.(type) {
+	case *livingJob:
+		s.onSubmitted(ctx, tag, m)
+	case *machine:
+		s.onNodeWritten(ctx, tag, m)
+	case *damagedJob:
+		s.onDropped(ctx, tag, m)
+	}
+}
+
+func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
+	switch {
+	case m.Full:
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_EXHAUSTED, "", "too many submits are waiting for the disk", "try again in a moment, with the same request id"))
+	case m.Verdict == actors.Conflict:
+		// The request was acknowledged by an earlier leader, and its job is over since.
+		s.ask(find{submit: e}, actors.Query{Owner: e.key.owner, RequestID: e.key.id})
+	default:
+		cpu, gpu := asksFor(e.rec.Spec)
+		s.p.Log.Info("[GRPC] Job Submitted: %s (CPU: %d, GPU: %d)", e.id, cpu/1000, gpu/topology.WholeGPU)
+		// The Mirror first, and not only by the Job, whose turn may come after the
+		// client's next question: whoever is acknowledged finds his job.
+		ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{Record: e.rec, Phase: "queued"}})
+		s.embody(ctx, e, e.rec, nil)
+		gang := messages.GangOf(e.rec.Spec)
+		s.tell(ctx, e, submitReply(e.id, messages.Code_CODE_OK, "", "Job queued successfully", s.fabric.Unknown(&gang)))
+	}
+}
+
+// answerRepeated answers a request whose job the store knew already.
+func (s *Scheduler) answerRepeated(ctx actor.Context, e *livingJob, m actors.Found) {
+	switch {
+	case m.Err != "":
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_UNAVAILABLE, "", "the store cannot be read: "+m.Err, "try again with the same request id"))
+	case m.Job != nil && bytes.Equal(m.Job.RequestHash, e.hash):
+		s.drop(ctx, e, submitReply(topology.JobID(m.Job.Id), messages.Code_CODE_OK, "", "", ""))
+	case m.Damaged != "":
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_CONFLICT, "request_id",
+			"this request made a job whose record is damaged ("+m.Damaged+")",
+			"look at what it has done, cancel it, and use a fresh request id"))
+	default:
+		s.drop(ctx, e, submitReply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job", "use a fresh request id"))
+	}
+}
+
+// drop forgets a submit that did not become a job.
+func (s *Scheduler) drop(ctx actor.Context, e *livingJob, reply *messages.SubmitReply) {
+	delete(s.jobs, e.id)
+	s.freeUID(e)
+	if s.requests[e.key] == e {
+		delete(s.requests, e.key)
+	}
+	s.tell(ctx, e, reply)
+}
+
+func (s *Scheduler) tell(ctx actor.Context, e *livingJob, reply *messages.SubmitReply) {
+	for _, pid := range e.askers {
+		ctx.Send(pid, reply)
+	}
+	e.askers = nil
+}
+
+func submitReply(id topology.JobID, code messages.Code, field, text, hint string) *messages.SubmitReply {
+	return &messages.SubmitReply{Job: string(id), Outcome: &messages.Outcome{Code: code, Field: field, Text: text, Hint: hint}}
+}
+
+func invalidSubmit(err error) *messages.SubmitReply {
+	var f *messages.FieldError
+	if errors.As(err, &f) {
+		return submitReply("", messages.Code_CODE_INVALID, f.Field, f.Text, f.Hint)
+	}
+	return submitReply("", messages.Code_CODE_INVALID, "", err.Error(), "")
+}
+
+// hashOf tells two requests apart that carry the same id.
+func hashOf(spec *messages.JobSpec) []byte {
+	sum := sha256.Sum256(messages.Bytes(spec))
+	return sum[:]
+}
+
+// asksFor is what a gang wants in all, in thousandths of a CPU and of a GPU.
+func asksFor(spec *messages.JobSpec) (milliCPU, milliGPU int64) {
+	if total := spec.GetGang().GetTotal(); total != nil {
+		return total.MilliCpu, total.MilliGpu
+	}
+	n := int64(max(spec.GetGang().GetReplicasMin(), 1))
+	return n * spec.GetEach().GetMilliCpu(), n * spec.GetEach().GetMilliGpu()
+}

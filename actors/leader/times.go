@@ -1,0 +1,135 @@
+package leader
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what a Job counts in time: backoffs, fences and the time limit.
+// All of it is counted on this process's own steady clock. What an earlier leader
+// had counted of a backoff or a fence is lost with it, and waited for again in
+// full; how long tasks have run their machines say, as a duration. The naive way,
+// to compare what the last leader's wall clock said with our own, starts a second
+// run beside the first where the two clocks differ.
+
+// backoffAfter is how long the job waits after an attempt has ended. It follows
+// from what is on disk, so that a next leader finds the same.
+func (j *Job) backoffAfter(rec *messages.JobRecord, a *messages.AttemptRecord) time.Duration {
+	wait, failures := actors.Millis(rec.Spec.GetRestart().GetBackoffMs()), rec.Failures
+	switch {
+	case neverPrepared(a) && a.End.Cause == messages.Cause_CAUSE_PREPARE_FAILED: // one that timed out has taken its time
+		wait, failures = max(wait, j.p.Constants.PrepareBackoff), rec.PrepareFailures
+	case a.GetEnd().GetCause() != messages.Cause_CAUSE_MEMBER_FAILED:
+		return 0
+	}
+	for range min(failures-1, 30) {
+		wait = min(2*wait, j.p.Constants.BackoffCap)
+	}
+	return wait
+}
+
+// fencedUntil is when the supervisors on machines that cannot be reached have
+// surely stopped an attempt's tasks, where the job wants that: they count from the
+// last heartbeat that was acknowledged, which cannot be later than when the machine
+// was last heard. Of what an earlier leader heard a machine counts as heard at the
+// takeover.
+func (j *Job) fencedUntil(a *messages.AttemptRecord) actors.Instant {
+	if j.rec.Spec.StopWhenLostMs == 0 {
+		return 0
+	}
+	var until actors.Instant
+	for _, p := range a.Places {
+		if s := j.seats[topology.NodeID(p.Node)]; p.Exit == nil && !s.up {
+			until = max(until, s.since.Plus(fenceWait(j.rec.Spec, j.p.Constants)))
+		}
+	}
+	return until
+}
+
+// barredUntil is when the next attempt may be asked for at the earliest. A machine
+// that came back and is lost again bars it anew.
+func (j *Job) barredUntil() actors.Instant {
+	until := j.backedOff
+	for _, a := range j.owed {
+		until = max(until, j.fencedUntil(a))
+	}
+	return until
+}
+
+// barred reports whether an attempt must not be committed yet: a machine that can
+// be reached has yet to give evidence of an earlier one, or the tasks on one that
+// cannot may still run.
+func (j *Job) barred() bool { return j.owesReachable() || j.barredUntil() > j.p.Clock.Now() }
+
+// backOff begins to wait after the latest attempt.
+func (j *Job) backOff() {
+	if wait := j.backoffAfter(j.rec, j.last); wait > 0 {
+		j.backedOff = j.p.Clock.Now().Plus(wait)
+	}
+}
+
+// fenceWait is stopWhenLost and the grace after it, and 1% for clocks that drift.
+func fenceWait(spec *messages.JobSpec, c actors.Constants) time.Duration {
+	wait := time.Duration(spec.StopWhenLostMs)*time.Millisecond + actors.GraceOf(spec, c)
+	return wait + wait/100
+}
+
+// armTimeLimit counts the limit from when the barrier was passed, and from then too
+// where it is changed later: what has been spent stays spent.
+func (j *Job) armTimeLimit(ctx actor.Context, since actors.Instant) {
+	j.timers++
+	j.limitTimer, j.limitFrom = j.timers, since
+	limit := actors.Millis(j.rec.Spec.TimeLimitMs)
+	if limit == 0 {
+		return
+	}
+	j.p.Clock.After(max(since.Plus(limit).Since(j.p.Clock.Now()), 0), ctx.Self(), timeUp{j.token, j.timers})
+}
+
+// counting reports whether the time of a run counts against its limit.
+func (j *Job) counting() bool {
+	return j.states.In("running") || j.states.In("starting") && j.att.GetStartedUnixMs() != 0
+}
+
+// timeIsUp reports whether a run has gone on for as long as it may.
+func (j *Job) timeIsUp() bool {
+	limit := actors.Millis(j.rec.Spec.TimeLimitMs)
+	return limit != 0 && j.p.Clock.Now() >= j.limitFrom.Plus(limit)
+}
+
+// prolonged reports whether more time is on its way to disk: it was asked for before
+// the run had spent what it has, so the run is not ended meanwhile.
+func (j *Job) prolonged() bool {
+	wanted, limit := j.wantedSpec().TimeLimitMs, j.rec.Spec.TimeLimitMs
+	return wanted != limit && (wanted == 0 || wanted > limit)
+}
+
+// noteBegun learns from a machine since when the attempt of an earlier leader has
+// run there. Each began before the barrier was passed: the last of them is as near
+// to that as anybody can say. One that has not begun proves that it was not passed, also where its
+// processes are only being started; an agent of an earlier version does not say, and counts as one.
+func (j *Job) noteBegun(m sighted) {
+	if j.att == nil || messages.FromToken(j.att.Token) != m.Token || !j.states.In("starting") {
+		return
+	}
+	switch {
+	case m.Slice.State <= messages.SliceState_SLICE_STATE_STARTED && m.Slice.RanMs == 0:
+		j.begunBefore = false
+	case m.Slice.RanMs > 0:
+		j.begun = max(j.begun, m.Heard.Plus(-actors.Millis(m.Slice.RanMs)))
+	}
+}
+
+// passedBarrier is when the attempt passed its barrier, which may have been under
+// an earlier leader: by what its machines say, and where none does, now.
+func (j *Job) passedBarrier() actors.Instant {
+	if j.begunBefore && j.begun != 0 {
+		return min(j.begun, j.p.Clock.Now())
+	}
+	return j.p.Clock.Now()
+}

@@ -1,0 +1,56 @@
+package leader
+
+import "github.com/yi-json/synapse/topology"
+
+// This file owns what whoever checks a leader may see of its memory. Read only,
+// and never from another actor: production asks the Mirror.
+
+// View is what the leader believes of a machine: what is free there to plan
+// with, why nothing new goes there, and how many attempts are or may be on it.
+func (s *Scheduler) View(id topology.NodeID) (free topology.Capacity, closed string, tenants int) {
+	m := s.machines[id]
+	if m == nil {
+		return topology.Capacity{}, "unknown", 0
+	}
+	free, _ = s.fabric.Free(id)
+	return free, m.closed(), len(m.tenants)
+}
+
+// Size is what the leader believes a machine to have in all, devices that are out of service left out:
+// it plans with no more than that, whatever is free.
+func (s *Scheduler) Size(id topology.NodeID) topology.Resources {
+	m, _ := s.fabric.Machine(id)
+	return m.Total
+}
+
+// Withdrawn counts the devices that a machine's books show to the leader as out of service.
+func (s *Scheduler) Withdrawn(id topology.NodeID) int {
+	if m := s.machines[id]; m != nil {
+		return len(m.ledger.GetWithdrawnGpus())
+	}
+	return 0
+}
+
+// Overdue counts the claims on a machine that should have gone with its newest ledger: it shows
+// them as committed, or it is as new as the answer of which on nothing was left of them. Between
+// the two, an older ledger may still arrive after that answer.
+func (s *Scheduler) Overdue(id topology.NodeID) (n int) {
+	if m := s.machines[id]; m != nil && m.up {
+		for _, t := range m.tenants {
+			if t.leaving && m.version() >= t.version || !t.leaving && t.claimed && committed(m.slice(t.token)) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// HoldsUID reports whether a uid will not be given to the next job.
+func (s *Scheduler) HoldsUID(uid uint32) bool { return s.uids.Holds(uid) }
+
+// Requests counts the requests that the leader remembers.
+func (s *Scheduler) Requests() int { return len(s.requests) }
+
+// Living counts the jobs that have an actor or are about to have one, and those
+// of them that wait.
+func (s *Scheduler) Living() (jobs, waiting int) { return len(s.jobs), s.queue.Len() }

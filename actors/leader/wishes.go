@@ -1,0 +1,178 @@
+package leader
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what people want of a job that is there: cancel, hold, requeue.
+// A wish goes with the next write, and is answered once that is on disk: how it
+// went is known only then, since the job may have ended meanwhile.
+
+// asker is a client that waits for its answer.
+type asker struct {
+	pid    *actor.PID
+	answer func() any
+}
+
+// asks has the sender answered with the next write; at once where the job is
+// over, and tells then that there is nothing left to do.
+func (j *Job) asks(ctx actor.Context, answer func() any) (open bool) {
+	if j.rec.State.Terminal() {
+		ctx.Respond(answer())
+		return false
+	}
+	j.askers = append(j.askers, asker{ctx.Sender(), answer})
+	return true
+}
+
+func (j *Job) onCancel(ctx actor.Context, m *messages.Cancel) {
+	answer := func() any {
+		reply := &messages.CancelReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+		if j.rec.State.Terminal() && j.rec.State != messages.JobState_JOB_STATE_CANCELLED {
+			reply.Outcome = j.alreadyEnded()
+		}
+		return reply
+	}
+	if j.rec.Cancel != nil {
+		ctx.Respond(answer())
+		return
+	}
+	if !j.asks(ctx, answer) {
+		return
+	}
+	if j.cancel == nil {
+		j.cancel = &messages.Deed{By: m.Principal, AtUnixMs: j.p.Clock.WallMs(), Reason: m.Reason}
+	}
+	j.finish(ctx, messages.Cause_CAUSE_CANCELLED, m.Reason, "")
+	j.advance(ctx)
+}
+
+func (j *Job) onHold(ctx actor.Context, m *messages.Hold) {
+	answer := func() any {
+		reply := &messages.HoldReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+		if j.rec.State.Terminal() {
+			reply.Outcome = j.alreadyEnded()
+		}
+		return reply
+	}
+	if !j.asks(ctx, answer) {
+		return
+	}
+	if m.Release {
+		j.wish = &holdWish{}
+	} else {
+		j.keep(ctx, m.Principal, m.Reason)
+	}
+	j.advance(ctx)
+}
+
+// holdWish is what people wanted last: that the job be held, or, without a deed,
+// that it be released. One value and not a flag for each: of a hold and a release
+// that meet the same write, the later one counts.
+type holdWish struct{ hold *messages.Deed }
+
+// wantedHold is the hold as people want it: their last wish, which may not be on
+// disk yet, else what is.
+func (j *Job) wantedHold() *messages.Deed {
+	if j.wish != nil {
+		return j.wish.hold
+	}
+	return j.rec.Hold
+}
+
+// kept reports whether the job must not be planned: it is to be held, or its
+// release is not on disk yet.
+func (j *Job) kept() bool { return j.rec.Hold != nil || j.wantedHold() != nil }
+
+// keep has the job not planned until it is released, and gives up an attempt in
+// the making; one whose COMMIT is on its way to disk was sooner, and runs on. Of
+// a hold that is asked for twice, the first one's words stay.
+func (j *Job) keep(ctx actor.Context, by *messages.Principal, reason string) {
+	if j.wantedHold() != nil {
+		return
+	}
+	j.wish = &holdWish{&messages.Deed{By: by, AtUnixMs: j.p.Clock.WallMs(), Reason: reason}}
+	ctx.Send(j.peers.scheduler, withdraws{j.id})
+	if j.states.In("reserving", "deciding") && !j.next.committed {
+		j.withdraw(ctx)
+	}
+}
+
+// onRequeue ends the attempt that was meant. The naive way, to end whichever
+// runs, ends two where the answer to the first request was lost.
+func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
+	run := m.Run
+	if run == 0 {
+		run = j.rec.Runs
+	}
+	answer := func() any { return j.requeueReply(m, run) }
+	if run > j.rec.Runs {
+		ctx.Respond(answer()) // what is refused changes nothing, and holds nothing
+		return
+	}
+	if !j.asks(ctx, answer) {
+		return
+	}
+	if m.Hold {
+		j.keep(ctx, m.Principal, m.Reason)
+	}
+	if j.att != nil && j.att.Run == run {
+		why := strings.TrimSuffix("requeued by "+m.Principal.GetName()+": "+m.Reason, ": ")
+		j.finish(ctx, messages.Cause_CAUSE_REQUEUED, why, "")
+	}
+	j.advance(ctx)
+}
+
+// requeueReply tells what of the wish to end a run is on disk.
+func (j *Job) requeueReply(m *messages.Requeue, run int32) *messages.RequeueReply {
+	reply := &messages.RequeueReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+	conflict := func(field, format string, args ...any) {
+		reply.Outcome = &messages.Outcome{Code: messages.Code_CODE_CONFLICT, Field: field, Text: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case j.rec.State.Terminal():
+		reply.Outcome = j.alreadyEnded()
+	case run > j.rec.Runs:
+		conflict("run", "the job has not come to run %d: its last is %d", run, j.rec.Runs)
+	case j.att == nil || j.att.Run != run:
+		// That one is over: there is nothing to stop.
+	case j.att.End.GetCause() == messages.Cause_CAUSE_REQUEUED:
+		reply.Run = run
+	case m.Hold:
+		// It ends without this wish, and the job is held: nothing is left of what was asked for.
+	default:
+		conflict("job", "run %d is ending already: %s", run, actors.WordOf(j.att.End.GetCause().String(), "CAUSE_"))
+	}
+	return reply
+}
+
+func (j *Job) alreadyEnded() *messages.Outcome {
+	how := messages.EndPhase(j.rec.State)
+	if said := j.rec.Outcome; strings.HasPrefix(said, how) {
+		how = said
+	} else if said != "" {
+		how += ": " + said
+	}
+	return &messages.Outcome{
+		Code: messages.Code_CODE_CONFLICT, Field: "job",
+		Text: "the job has already ended: " + how,
+		Hint: "submit it again to run it again",
+	}
+}
+
+// answerTooLate tells clients whose wish met a job that had just ended.
+func (j *Job) answerTooLate(ctx actor.Context) {
+	if !j.rec.State.Terminal() {
+		return
+	}
+	for _, a := range j.askers {
+		ctx.Send(a.pid, a.answer())
+	}
+	j.cancel, j.wish, j.respec, j.askers = nil, nil, nil, nil
+}

@@ -1,0 +1,355 @@
+package leader
+
+import (
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns a Job's writes. One is in flight at a time; it carries all
+// that is known to be due: evidence, COMMIT, ENDED, a cancel, the terminal
+// state. What a write allows happens when it is on disk, and not before.
+
+// draft is what the records will be once a write is on disk.
+type draft struct {
+	rec       *messages.JobRecord
+	att       *messages.AttemptRecord
+	owed      []*messages.AttemptRecord
+	touched   []*messages.AttemptRecord
+	askers    []asker
+	wish      *holdWish // that is in it
+	respec    *specWish // likewise
+	dirty     bool
+	committed bool // COMMIT is in it
+	ended     bool // ENDED is in it
+	closed    bool // the attempt, or the job, is over with it
+}
+
+// advance writes what is due, if no write is in flight.
+func (j *Job) advance(ctx actor.Context) {
+	if j.writing || j.states.In("born", "over") {
+		return
+	}
+	if j.decide != nil && j.mayNotCommit() {
+		j.withdraw(ctx)
+	}
+	j.answerTooLate(ctx)
+	d := j.compose()
+	if !d.dirty {
+		j.rest(ctx)
+		return
+	}
+	if d.closed && j.states.In("queued", "reserving") {
+		ctx.Send(j.peers.scheduler, withdraws{j.id})
+		j.halt(ctx)
+		j.states.Become("closed", "closing")
+	}
+	j.writes++
+	d.rec.Revision++
+	d.rec.WrittenBy = &messages.Token{Epoch: j.p.Epoch, Counter: j.life<<32 | uint64(j.writes)}
+	j.writing, j.next = true, d
+	ctx.Request(j.peers.journal, Write{Lane: LaneDecisions, Change: actors.Change{Job: d.rec, Attempts: d.touched}, Tag: d.rec.WrittenBy.Counter})
+}
+
+// mayNotCommit: the reservations may have lapsed, the job is not wanted any
+// more, a machine that has come back or was lost again may run an earlier attempt,
+// or it is known by now that an earlier one had succeeded.
+func (j *Job) mayNotCommit() bool {
+	return j.p.Clock.Now() >= j.decide.DecideBy || j.cancel != nil || j.moved != nil || j.barred() ||
+		slices.ContainsFunc(j.owed, func(a *messages.AttemptRecord) bool { return finishedByItself(j.withExits(a)) })
+}
+
+// compose drafts the next write from what is on disk and what is known.
+func (j *Job) compose() draft {
+	d := draft{rec: j.rec.Revise(), att: j.att, owed: append([]*messages.AttemptRecord(nil), j.owed...)}
+	d.askers, j.askers = j.askers, nil
+	j.draftDeeds(&d)
+	if d.att != nil {
+		d.att = j.draftExits(&d, d.att)
+	}
+	for i, a := range d.owed {
+		d.owed[i] = j.draftExits(&d, a)
+	}
+	switch {
+	case j.decide != nil:
+		j.draftCommit(&d)
+	case d.att != nil:
+		j.draftEnd(&d)
+	}
+	j.draftClose(&d)
+	d.settleOwed()
+	if !d.dirty {
+		j.askers = d.askers
+	}
+	return d
+}
+
+func (j *Job) draftDeeds(d *draft) {
+	if j.cancel != nil && d.rec.Cancel == nil {
+		d.rec.Cancel, d.dirty = j.cancel, true
+	}
+	if hold := j.wantedHold(); hold != d.rec.Hold {
+		d.rec.Hold, d.dirty = hold, true
+	}
+	if j.respec != nil {
+		d.rec.Spec, d.rec.Changed, d.dirty = j.respec.spec, j.respec.deed, true
+	}
+	d.wish, d.respec = j.wish, j.respec
+	if len(d.askers) > 0 {
+		d.dirty = true // they are answered once something is on disk that says so
+	}
+}
+
+// draftExits adds the evidence that has come in. It never replaces any: the
+// first word on how a member ended stands.
+func (j *Job) draftExits(d *draft, a *messages.AttemptRecord) *messages.AttemptRecord {
+	if next := j.withExits(a); next != a {
+		d.touch(next)
+		return next
+	}
+	return a
+}
+
+// withExits is an attempt with the evidence that has come in.
+func (j *Job) withExits(a *messages.AttemptRecord) *messages.AttemptRecord {
+	news := j.exits[messages.FromToken(a.Token)]
+	if len(news) == 0 {
+		return a
+	}
+	a = a.Revise()
+	a.Places = slices.Clone(a.Places)
+	for i, p := range a.Places {
+		if e := news[p.Rank]; e.Exit != nil && p.Exit == nil {
+			a.Places[i] = p.Revise()
+			a.Places[i].Exit = e.Exit
+		}
+	}
+	return a
+}
+
+// touch puts an attempt into the write; a later version of it replaces an earlier.
+func (d *draft) touch(a *messages.AttemptRecord) {
+	d.dirty = true
+	for i, t := range d.touched {
+		if messages.FromToken(t.Token) == messages.FromToken(a.Token) {
+			d.touched[i] = a
+			return
+		}
+	}
+	d.touched = append(d.touched, a)
+}
+
+func (j *Job) draftCommit(d *draft) {
+	d.rec.State = messages.JobState_JOB_STATE_ACTIVE
+	d.rec.Attempt = messages.ToToken(j.decide.Token)
+	d.rec.Runs++
+	d.rec.NotBeforeUnixMs = 0
+	d.att = &messages.AttemptRecord{
+		Job: string(j.id), Token: d.rec.Attempt, Run: d.rec.Runs,
+		Places: j.decide.Places, Rendezvous: j.decide.Meet, CommittedUnixMs: j.p.Clock.WallMs(),
+	}
+	d.committed = true
+	d.touch(d.att)
+}
+
+// draftEnd notes the barrier's time and decides whether the attempt has ended.
+// That every member has succeeded wins over any other cause: it is a fact.
+func (j *Job) draftEnd(d *draft) {
+	if d.att.End != nil {
+		return
+	}
+	end := verdictOf(d.att, j.exits[messages.FromToken(d.att.Token)])
+	if end == nil {
+		end = j.end
+	}
+	if end == nil && d.rec.Cancel != nil {
+		// The cancel met COMMIT on its way to disk: there was no attempt to end yet.
+		end = &messages.End{Cause: messages.Cause_CAUSE_CANCELLED, Detail: d.rec.Cancel.Reason, Rank: -1}
+	}
+	if end == nil && j.started == 0 {
+		return
+	}
+	a := d.att.Revise()
+	if j.started != 0 && a.StartedUnixMs == 0 {
+		a.StartedUnixMs = j.started
+		d.rec.PrepareFailures, d.rec.PrepareFailedOn = 0, nil // it could be prepared
+	}
+	if end != nil {
+		if j.end != nil && end.Cause != messages.Cause_CAUSE_SUCCEEDED {
+			end = j.end
+		}
+		end.AtUnixMs = j.p.Clock.WallMs()
+		a.End, d.ended = end, true
+	}
+	d.att = a
+	d.touch(a)
+}
+
+// draftClose closes the attempt once every machine that can be reached has
+// given evidence; a machine that cannot is left as a debt, in this same write.
+func (j *Job) draftClose(d *draft) {
+	if d.committed || d.rec.State.Terminal() {
+		return
+	}
+	if d.att == nil {
+		for _, a := range d.owed {
+			if finishedByItself(a) {
+				concludeLate(d.rec, a, j.p.Clock.WallMs())
+				d.closed, d.dirty = true, true
+				return
+			}
+		}
+		if d.rec.Cancel != nil {
+			conclude(d.rec, messages.JobState_JOB_STATE_CANCELLED, 0, wordsOfCancel(d.rec.Cancel), j.p.Clock.WallMs())
+			d.closed, d.dirty = true, true
+		}
+		return
+	}
+	if d.att.End == nil || !j.evidenceComplete(d.att) {
+		return
+	}
+	j.closeAttempt(d.rec, d.att)
+	d.owed = append(d.owed, d.att) // settleOwed drops it where nothing is owed
+	d.att = nil
+	d.closed, d.dirty = true, true
+}
+
+func (j *Job) evidenceComplete(a *messages.AttemptRecord) bool {
+	for _, p := range a.Places {
+		if p.Exit == nil && j.seats[topology.NodeID(p.Node)].up {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *draft) settleOwed() {
+	kept := d.owed[:0]
+	for _, a := range d.owed {
+		if a.Owes() {
+			kept = append(kept, a)
+		}
+	}
+	d.owed = kept
+}
+
+// onWritten takes the draft over and does what it allows.
+func (j *Job) onWritten(ctx actor.Context, m Written) {
+	if !j.writing || m.Tag != j.next.rec.WrittenBy.Counter {
+		return // of an earlier actor of this job, which had our name
+	}
+	if m.Verdict != actors.Done {
+		// Somebody else wrote: an earlier actor of this job whose write was still on
+		// its way. What is on disk is the truth; we are not.
+		ctx.Send(j.peers.scheduler, stale{j.id})
+		return
+	}
+	d := j.next
+	news := j.newlyGone(d.touched)
+	j.writing, j.next = false, draft{}
+	limited := d.rec.Spec.TimeLimitMs != j.rec.Spec.TimeLimitMs
+	j.rec, j.att, j.owed = d.rec, d.att, d.owed
+	j.absorb(d)
+	if limited && j.counting() {
+		j.armTimeLimit(ctx, j.limitFrom)
+	}
+	for _, n := range news {
+		j.forgetAt(ctx, n.attempt, n.node)
+	}
+	switch {
+	case d.committed:
+		j.afterCommit(ctx)
+	case d.closed:
+		j.afterClose(ctx, d)
+	case d.ended:
+		j.afterEnd(ctx)
+	}
+	j.show(ctx) // before the answers: whoever gets one may look at once
+	for _, a := range d.askers {
+		ctx.Send(a.pid, a.answer())
+	}
+	if j.states.In("queued") {
+		j.wait(ctx)
+	}
+	j.advance(ctx)
+}
+
+// absorb drops from the wishes what is now on disk.
+func (j *Job) absorb(d draft) {
+	for _, a := range d.touched {
+		token := messages.FromToken(a.Token)
+		if token == messages.FromToken(j.rec.Attempt) {
+			j.last = a
+		}
+		for _, p := range a.Places {
+			if p.Exit != nil {
+				delete(j.exits[token], p.Rank)
+			}
+		}
+		if len(j.exits[token]) == 0 {
+			delete(j.exits, token)
+		}
+	}
+	if j.rec.Cancel != nil {
+		j.cancel = nil
+	}
+	if j.wish == d.wish {
+		j.wish = nil // else another came while this was on its way
+	}
+	if j.respec == d.respec {
+		j.respec = nil
+	}
+	if d.ended {
+		j.end = nil
+	}
+	if j.att == nil || j.att.StartedUnixMs != 0 {
+		j.started = 0
+	}
+}
+
+// afterCommit is the commit point: from here on the attempt is not aborted, it ends.
+func (j *Job) afterCommit(ctx actor.Context) {
+	j.decide = nil
+	j.states.Become("committed", "starting")
+	j.p.Log.Info("Successfully scheduled Job %s to Nodes [%s]", j.id, nodeList(j.att))
+	ctx.Send(j.coordinator, decided{})
+	if m := j.moved; m != nil {
+		j.finish(ctx, m.Cause, m.Detail, m.Node)
+	}
+}
+
+// afterEnd may stop machines now: the cause is on disk.
+func (j *Job) afterEnd(ctx actor.Context) {
+	j.blame(ctx)
+	j.halt(ctx)
+	j.states.Become("ended", "stopping")
+	j.stopAll(ctx)
+	j.resend.Begin(ctx, &j.p.Ports)
+}
+
+func (j *Job) afterClose(ctx actor.Context, d draft) {
+	if j.states.In("starting", "running") {
+		j.afterEnd(ctx)
+	}
+	if j.rec.State.Terminal() {
+		j.states.Become("finished", "settling")
+		j.logEnd()
+		return
+	}
+	j.states.Become("requeued", "queued")
+	j.backOff()
+}
+
+// rest is what is done when nothing is to be written: a job that is over, and
+// has neither debts nor a Coordinator that cleans up, ends.
+func (j *Job) rest(ctx actor.Context) {
+	if j.states.In("settling") && len(j.owed) == 0 && len(ctx.Children()) == 0 {
+		j.states.Become("evidence", "over")
+		j.resend.End()
+		ctx.Send(j.peers.scheduler, settled{j.id})
+	}
+}

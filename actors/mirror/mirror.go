@@ -1,0 +1,347 @@
+// Package mirror holds the actor that answers readers: a copy of what is known of jobs
+// and machines, which decides nothing. Who leads tells it; it tells nobody but readers.
+package mirror
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+)
+
+// Mirror owns what readers see: the latest status of every live job, of the
+// newest finished ones and of every machine, as it was told. It decides
+// nothing, so however many people list and watch, the Scheduler is not slowed.
+//
+// It tells: whoever reads, and whoever watches (watch.go). It asks nobody.
+//
+// A status is never changed after it was shown, so answers share it instead of
+// copying. A page costs its length, not the number of jobs: both tables are
+// kept in order. A filter that matches nothing looks at a bounded number of
+// entries and says where to go on.
+type Mirror struct {
+	p        *actors.Ports
+	jobs     ordered[shownJob]
+	nodes    ordered[shownNode]
+	finished ordered[string] // over and settled: time and id → id, oldest first
+	watch    watch
+	waiting  waiting
+}
+
+// shownJob is a job as it was shown last, and the last that was told of it.
+type shownJob struct {
+	*messages.JobStatus
+	told  *messages.Event
+	group policy.GroupID // those it waits with; 0: it is in nobody's queue
+}
+
+// shownNode is likewise a machine.
+type shownNode struct {
+	*messages.NodeStatus
+	told *messages.Event
+}
+
+// pageBytes is what the entries of one page may weigh: half of what a message
+// may, whatever the jobs carry in their environment.
+const pageBytes = 2 << 20
+
+// candidates are how many ids are named when a prefix fits several.
+const candidates = 5
+
+func New(p *actors.Ports, epoch uint64) actor.Actor {
+	return &Mirror{p: p, watch: watch{seq: firstSeq(epoch)}, waiting: waiting{groups: map[policy.GroupID]*waitingGroup{}}}
+}
+
+// Receive dispatches; there is nothing to fence, since nothing here decides.
+func (m *Mirror) Receive(ctx actor.Context) {
+	switch message := ctx.Message().(type) {
+	case JobShown:
+		m.onJobShown(ctx, message.Status)
+	case WaitingShown:
+		m.onWaitingShown(ctx, message)
+	case PlanningShown:
+		m.waiting.idle = message.Why
+	case JobRecalled:
+		m.onJobRecalled(actors.Ended(message))
+	case NodeShown:
+		m.onNodeShown(ctx, message.Status)
+	case NodeHidden:
+		m.onNodeHidden(ctx, string(message.Node))
+	case *messages.GetJob:
+		reply(ctx, m.onGetJob(message))
+	case *messages.ExplainJob:
+		reply(ctx, m.onExplainJob(message))
+	case *messages.ListJobs:
+		reply(ctx, m.onListJobs(message))
+	case *messages.ListNodes:
+		reply(ctx, m.onListNodes(message))
+	case *messages.Watch:
+		m.onWatch(ctx, message)
+	case *messages.Unwatch:
+		m.watch.remove(ctx.Sender())
+	default:
+		return
+	}
+	m.check()
+}
+
+// reply answers who asked; a reader who left no name wants no answer.
+func reply(ctx actor.Context, message any) {
+	if ctx.Sender() != nil {
+		ctx.Respond(message)
+	}
+}
+
+// onJobShown replaces what is shown of a job, and lets the oldest finished one
+// go when there are too many. A finished job whose machines still owe evidence
+// is not over for its readers: it stays until they gave it.
+func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
+	id := s.GetRecord().GetId()
+	before, known := m.jobs.get(id)
+	if known {
+		m.finished.remove(finishedKey(before.JobStatus))
+	}
+	now := shownJob{JobStatus: s, told: m.tellJob(ctx, before, s), group: before.group}
+	if s.Phase != queuedPhase {
+		m.waiting.leave(now.group)
+		now.group = 0
+	}
+	m.jobs.put(id, now)
+	if !s.GetRecord().GetState().Terminal() || len(s.GetDebts()) > 0 {
+		return
+	}
+	m.finished.put(finishedKey(s), id)
+	for m.finished.len() > m.p.Constants.MirrorFinished {
+		key, oldest := m.finished.first()
+		m.finished.remove(key)
+		m.jobs.remove(oldest)
+	}
+}
+
+func (m *Mirror) onNodeShown(ctx actor.Context, s *messages.NodeStatus) {
+	id := s.GetRecord().GetId()
+	before, _ := m.nodes.get(id)
+	m.nodes.put(id, shownNode{s, m.tellNode(ctx, before, s)})
+}
+
+func (m *Mirror) onNodeHidden(ctx actor.Context, id string) {
+	if s, known := m.nodes.get(id); known {
+		m.nodes.remove(id)
+		m.tellHidden(ctx, s.NodeStatus)
+	}
+}
+
+// finishedKey orders finished jobs by time; the id makes it unique.
+func finishedKey(s *messages.JobStatus) string {
+	return fmt.Sprintf("%016x %s", max(s.GetRecord().GetFinishedUnixMs(), 0), s.GetRecord().GetId())
+}
+
+func (m *Mirror) onGetJob(q *messages.GetJob) *messages.GetJobReply {
+	status, outcome := m.find(q.Job)
+	return &messages.GetJobReply{Outcome: outcome, Job: status}
+}
+
+// onExplainJob says in a sentence where a job stands, and why.
+func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply {
+	status, outcome := m.find(q.Job)
+	if status == nil {
+		return &messages.ExplainJobReply{Outcome: outcome}
+	}
+	why := status.Reason
+	if why == "" {
+		why = status.GetRecord().GetOutcome()
+	}
+	text := status.GetRecord().GetId() + ": "
+	switch {
+	case why == "":
+		text += status.Phase
+	case strings.HasPrefix(why, status.Phase): // it says the phase itself
+		text += why
+	default:
+		text += status.Phase + ": " + why
+	}
+	return &messages.ExplainJobReply{Outcome: outcome, Text: text}
+}
+
+// find finds a job by its id, or by the only one that begins so.
+func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
+	if id == "" {
+		return nil, &messages.Outcome{
+			Code: messages.Code_CODE_INVALID, Field: "job", Text: "no job is named", Hint: "give an id, or the beginning of one",
+		}
+	}
+	if s, known := m.jobs.get(id); known {
+		return m.present(s), okay()
+	}
+	var fits []string
+	var found shownJob
+	m.jobs.ascend(id, func(key string, s shownJob) bool {
+		if !strings.HasPrefix(key, id) || len(fits) > candidates {
+			return false
+		}
+		fits, found = append(fits, key), s
+		return true
+	})
+	switch len(fits) {
+	case 1:
+		return m.present(found), okay()
+	case 0:
+		return nil, &messages.Outcome{
+			Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: fmt.Sprintf("there is no job %q", id),
+			Hint: "`synapse-cli get jobs` lists those that live and the newest finished ones",
+		}
+	}
+	named := strings.Join(fits[:min(len(fits), candidates)], ", ")
+	if len(fits) > candidates {
+		named += " and more"
+	}
+	return nil, &messages.Outcome{
+		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: fmt.Sprintf("%q begins the id of %s", id, named),
+		Hint: "give more of the id",
+	}
+}
+
+// onListJobs answers one page in the order of ids. Next is set whenever there
+// may be more, so a page can be short, or empty, and not be the last.
+func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
+	r := &messages.ListJobsReply{Outcome: okay()}
+	page := m.page(q.Limit)
+	m.jobs.ascend(after(q.After), func(id string, s shownJob) bool {
+		if !page.looks() {
+			r.Next = page.last
+			return false
+		}
+		if fits(q, s.JobStatus) {
+			entry := listed(m.present(s))
+			if !page.takes(messages.Size(entry)) {
+				r.Next = page.last
+				return false
+			}
+			r.Jobs = append(r.Jobs, entry)
+		}
+		page.last = id
+		return true
+	})
+	return r
+}
+
+// listed is a job as a list shows it: without its ranks, which can be thousands
+// a job; whoever wants them gets the one job.
+func listed(s *messages.JobStatus) *messages.JobStatus {
+	l := &messages.JobStatus{Record: s.Record, Phase: s.Phase, Reason: s.Reason, Debts: s.Debts, Group: s.Group}
+	if s.Attempt != nil {
+		l.Attempt, l.Tasks = s.Attempt.Brief(), int32(len(s.Attempt.Places))
+	}
+	return l
+}
+
+// fits tells whether a job passes a list's filters; an empty one passes all.
+func fits(q *messages.ListJobs, s *messages.JobStatus) bool {
+	r := s.GetRecord()
+	return (q.Name == "" || q.Name == r.GetSpec().GetName()) && (len(q.Phases) == 0 || contains(q.Phases, s.GetPhase())) && ofWhom(r, q.Owner, q.Queue, q.Labels)
+}
+
+// ofWhom tells whether a job is this owner's, of this queue, and has all of
+// these labels; what is empty fits any.
+func ofWhom(r *messages.JobRecord, owner, queue string, labels []*messages.Label) bool {
+	if owner != "" && r.GetOwner().GetName() != owner || queue != "" && r.GetSpec().GetQueue() != queue {
+		return false
+	}
+	for _, want := range labels {
+		if !labelled(r.GetSpec().GetLabels(), want) {
+			return false
+		}
+	}
+	return true
+}
+
+func contains(all []string, one string) bool {
+	for _, s := range all {
+		if s == one {
+			return true
+		}
+	}
+	return false
+}
+
+// labelled tells whether the label is there.
+func labelled(labels []*messages.Label, want *messages.Label) bool {
+	for _, l := range labels {
+		if l.GetKey() == want.GetKey() && l.GetValue() == want.GetValue() {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Mirror) onListNodes(q *messages.ListNodes) *messages.ListNodesReply {
+	r := &messages.ListNodesReply{Outcome: okay()}
+	page := m.page(q.Limit)
+	m.nodes.ascend(after(q.After), func(id string, s shownNode) bool {
+		if !page.takes(messages.Size(s.NodeStatus)) {
+			r.Next = page.last
+			return false
+		}
+		r.Nodes = append(r.Nodes, s.NodeStatus)
+		page.last = id
+		return true
+	})
+	return r
+}
+
+// page is what one answer still has room for.
+type page struct {
+	entries, bytes, scan int
+	last                 string // the last id that was looked at
+}
+
+func (m *Mirror) page(limit int32) page {
+	c := &m.p.Constants
+	n := c.MirrorPage
+	if limit > 0 {
+		n = min(int(limit), c.MirrorPageMax)
+	}
+	return page{entries: n, bytes: pageBytes, scan: c.MirrorScan}
+}
+
+// looks tells whether one more entry may be looked at.
+func (g *page) looks() bool {
+	g.scan--
+	return g.entries > 0 && g.scan >= 0
+}
+
+// takes tells whether an entry of that size has room, and reckons it in. The
+// first always has, or a page would never get past it.
+func (g *page) takes(bytes int) bool {
+	full := g.entries <= 0 || (bytes > g.bytes && g.bytes < pageBytes)
+	if !full {
+		g.entries--
+		g.bytes -= bytes
+	}
+	return !full
+}
+
+// after is the least id behind this one.
+func after(id string) string {
+	if id == "" {
+		return ""
+	}
+	return id + "\x00"
+}
+
+func okay() *messages.Outcome { return &messages.Outcome{Code: messages.Code_CODE_OK} }
+
+// check holds after every message.
+func (m *Mirror) check() {
+	if m.finished.len() > m.p.Constants.MirrorFinished {
+		panic("more finished jobs are shown than the limit says")
+	}
+	if m.finished.len() > m.jobs.len() {
+		panic("finished jobs are counted that are not shown")
+	}
+	m.watch.check()
+}

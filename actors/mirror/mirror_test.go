@@ -1,0 +1,328 @@
+package mirror
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// asked is the context of one question to the Mirror; the answer stays in it,
+// and what watchers are told goes to told.
+type asked struct {
+	actor.Context
+	who             string
+	message, answer any
+	told            func(who string, m any)
+}
+
+func (c *asked) Message() any              { return c.message }
+func (c *asked) Sender() *actor.PID        { return actor.NewPID("here", c.who) }
+func (c *asked) Respond(answer any)        { c.answer = answer }
+func (c *asked) Send(to *actor.PID, m any) { c.told(to.Id, m) }
+
+func ask(m *Mirror, question any) any {
+	c := &asked{who: "reader", message: question}
+	m.Receive(c)
+	return c.answer
+}
+
+// noon is a clock that stands still; nobody is woken.
+type noon struct{}
+
+func (noon) Now() actors.Instant                  { return 0 }
+func (noon) WallMs() int64                        { return 12 * 3600 * 1000 }
+func (noon) After(time.Duration, *actor.PID, any) {}
+
+func mirrorOf(edit func(*actors.Constants)) *Mirror {
+	p := &actors.Ports{Constants: actors.DefaultConstants(), Clock: noon{}}
+	edit(&p.Constants)
+	return New(p, 1).(*Mirror)
+}
+
+func statusOf(id, owner, phase string, edit ...func(*messages.JobStatus)) *messages.JobStatus {
+	s := &messages.JobStatus{Phase: phase, Record: &messages.JobRecord{
+		Id: id, Owner: &messages.Principal{Name: owner}, State: messages.JobState_JOB_STATE_QUEUED,
+		Spec: &messages.JobSpec{Queue: "q-" + owner, Labels: []*messages.Label{{Key: "team", Value: owner}}},
+	}}
+	for _, e := range edit {
+		e(s)
+	}
+	return s
+}
+
+func overAt(ms int64) func(*messages.JobStatus) {
+	return func(s *messages.JobStatus) {
+		s.Record.State, s.Record.FinishedUnixMs = messages.JobState_JOB_STATE_SUCCEEDED, ms
+	}
+}
+
+// listAll turns the pages of a list and returns the ids of each.
+func listAll(t *testing.T, m *Mirror, q *messages.ListJobs) [][]string {
+	t.Helper()
+	var pages [][]string
+	for len(pages) < 1000 {
+		r := ask(m, q).(*messages.ListJobsReply)
+		if r.Outcome.Code != messages.Code_CODE_OK {
+			t.Fatalf("list: %v", r.Outcome)
+		}
+		var ids []string
+		for _, j := range r.Jobs {
+			ids = append(ids, j.Record.Id)
+		}
+		pages = append(pages, ids)
+		if r.Next == "" {
+			return pages
+		}
+		q = proto.Clone(q).(*messages.ListJobs)
+		q.After = r.Next
+	}
+	t.Fatal("the pages never end")
+	return nil
+}
+
+func TestMirrorFindsByUniquePrefix(t *testing.T) {
+	m := mirrorOf(func(*actors.Constants) {})
+	for _, id := range []string{"train-7f01", "train-7f02", "train-8", "train", "eval-1", "b1", "b2", "b3", "b4", "b5", "b6", "b7"} {
+		ask(m, JobShown{statusOf(id, "alice", "queued")})
+	}
+	for _, c := range []struct {
+		asked string
+		code  messages.Code
+		found string // an id, or what the text must name
+	}{
+		{"train-7f01", messages.Code_CODE_OK, "train-7f01"},
+		{"train", messages.Code_CODE_OK, "train"}, // whole ids go first
+		{"train-8", messages.Code_CODE_OK, "train-8"},
+		{"e", messages.Code_CODE_OK, "eval-1"},
+		{"train-7", messages.Code_CODE_CONFLICT, "train-7f01, train-7f02"},
+		{"b", messages.Code_CODE_CONFLICT, "b1, b2, b3, b4, b5 and more"},
+		{"zebra", messages.Code_CODE_NOT_FOUND, "zebra"},
+		{"a", messages.Code_CODE_NOT_FOUND, "a"},
+		{"", messages.Code_CODE_INVALID, "no job"},
+	} {
+		r := ask(m, &messages.GetJob{Job: c.asked}).(*messages.GetJobReply)
+		if r.Outcome.Code != c.code {
+			t.Errorf("%q: %v", c.asked, r.Outcome)
+		}
+		if c.code == messages.Code_CODE_OK && r.Job.GetRecord().GetId() != c.found {
+			t.Errorf("%q: found %v", c.asked, r.Job)
+		}
+		if c.code != messages.Code_CODE_OK && (r.Job != nil || !strings.Contains(r.Outcome.Text, c.found) || r.Outcome.Hint == "" || r.Outcome.Field != "job") {
+			t.Errorf("%q: %v", c.asked, r)
+		}
+	}
+}
+
+func TestMirrorExplains(t *testing.T) {
+	m := mirrorOf(func(*actors.Constants) {})
+	ask(m, JobShown{statusOf("j", "alice", "queued", func(s *messages.JobStatus) { s.Reason = "needs 64 GPUs, 56 are free" })})
+	ask(m, JobShown{statusOf("k", "alice", "failed", overAt(1), func(s *messages.JobStatus) { s.Record.Outcome = "rank 3 on n7 exited 1" })})
+	for id, want := range map[string]string{"j": "j: queued: needs 64 GPUs, 56 are free", "k": "k: failed: rank 3 on n7 exited 1"} {
+		if r := ask(m, &messages.ExplainJob{Job: id}).(*messages.ExplainJobReply); r.Text != want || r.Outcome.Code != messages.Code_CODE_OK {
+			t.Errorf("%s: %v", id, r)
+		}
+	}
+	if r := ask(m, &messages.ExplainJob{Job: "x"}).(*messages.ExplainJobReply); r.Outcome.Code != messages.Code_CODE_NOT_FOUND {
+		t.Errorf("x: %v", r)
+	}
+}
+
+func TestMirrorPages(t *testing.T) {
+	m := mirrorOf(func(c *actors.Constants) { c.MirrorPage, c.MirrorPageMax = 3, 4 })
+	for i := range 10 {
+		ask(m, JobShown{statusOf(fmt.Sprint("j", i), []string{"alice", "bob"}[i%2], "queued")})
+	}
+	for _, c := range []struct {
+		q    *messages.ListJobs
+		want string
+	}{
+		{&messages.ListJobs{}, "[[j0 j1 j2] [j3 j4 j5] [j6 j7 j8] [j9]]"},
+		{&messages.ListJobs{Limit: 100}, "[[j0 j1 j2 j3] [j4 j5 j6 j7] [j8 j9]]"},
+		{&messages.ListJobs{Limit: 2, After: "j6"}, "[[j7 j8] [j9]]"},
+		{&messages.ListJobs{After: "j8x"}, "[[j9]]"},
+		{&messages.ListJobs{After: "z"}, "[[]]"},
+		{&messages.ListJobs{Owner: "bob", Limit: 4}, "[[j1 j3 j5 j7] [j9]]"},
+		{&messages.ListJobs{Queue: "q-alice", After: "j4"}, "[[j6 j8]]"},
+		{&messages.ListJobs{Phases: []string{"running"}}, "[[]]"},
+		{&messages.ListJobs{Phases: []string{"running", "queued"}, After: "j7"}, "[[j8 j9]]"},
+		{&messages.ListJobs{Labels: []*messages.Label{{Key: "team", Value: "bob"}}, After: "j6"}, "[[j7 j9]]"},
+		{&messages.ListJobs{Labels: []*messages.Label{{Key: "team", Value: "bob"}, {Key: "gpu", Value: "no"}}}, "[[]]"},
+	} {
+		if got := fmt.Sprint(listAll(t, m, c.q)); got != c.want {
+			t.Errorf("%v: %s, want %s", c.q, got, c.want)
+		}
+	}
+}
+
+// A filter that matches little looks at a bounded number of jobs at a time, and
+// still finds all.
+func TestMirrorFilterIsBounded(t *testing.T) {
+	m := mirrorOf(func(c *actors.Constants) { c.MirrorScan = 4 })
+	for i := range 10 {
+		ask(m, JobShown{statusOf(fmt.Sprint("j", i), map[bool]string{true: "bob", false: "alice"}[i == 9], "queued")})
+	}
+	if got := fmt.Sprint(listAll(t, m, &messages.ListJobs{Owner: "bob"})); got != "[[] [] [j9]]" {
+		t.Error(got)
+	}
+}
+
+// What a page weighs is bounded too, and a job that weighs more than a page gets one of its own.
+func TestMirrorPageHasAWeight(t *testing.T) {
+	m := mirrorOf(func(*actors.Constants) {})
+	heavy := func(n int) func(*messages.JobStatus) {
+		return func(s *messages.JobStatus) { s.Reason = strings.Repeat("x", n) }
+	}
+	for i, weight := range []int{pageBytes / 2, pageBytes / 2, 2 * pageBytes, 10, 20} {
+		ask(m, JobShown{statusOf(fmt.Sprint("j", i), "alice", "queued", heavy(weight))})
+	}
+	if got := fmt.Sprint(listAll(t, m, &messages.ListJobs{})); got != "[[j0] [j1] [j2] [j3 j4]]" {
+		t.Error(got)
+	}
+}
+
+func TestMirrorListLeavesOutTheRanks(t *testing.T) {
+	m := mirrorOf(func(*actors.Constants) {})
+	s := statusOf("j", "alice", "running", func(s *messages.JobStatus) {
+		s.Attempt = &messages.AttemptRecord{Job: "j", Run: 2, Places: []*messages.Place{{Node: "n0"}}, StartedUnixMs: 5}
+	})
+	ask(m, JobShown{s})
+	listed := ask(m, &messages.ListJobs{}).(*messages.ListJobsReply).Jobs[0]
+	if listed.Attempt.Run != 2 || listed.Attempt.StartedUnixMs != 5 || len(listed.Attempt.Places) != 0 {
+		t.Errorf("listed %v", listed)
+	}
+	if whole := ask(m, &messages.GetJob{Job: "j"}).(*messages.GetJobReply).Job; whole != s {
+		t.Error("the one job is not what was shown")
+	}
+}
+
+func TestMirrorKeepsTheNewestFinished(t *testing.T) {
+	m := mirrorOf(func(c *actors.Constants) { c.MirrorFinished = 3 })
+	debtor := statusOf("debtor", "alice", "cancelled", overAt(1), func(s *messages.JobStatus) { s.Debts = []string{"n7"} })
+	ask(m, JobShown{debtor})
+	ask(m, JobShown{statusOf("live", "alice", "running")})
+	for _, i := range []int64{5, 3, 9, 7, 4} { // not as they finished: a new leader shows them as it finds them
+		id := fmt.Sprint("f", i)
+		ask(m, JobShown{statusOf(id, "alice", "running")})
+		ask(m, JobShown{statusOf(id, "alice", "succeeded", overAt(i))})
+		ask(m, JobShown{statusOf(id, "alice", "succeeded", overAt(i))})
+	}
+	if got := fmt.Sprint(listAll(t, m, &messages.ListJobs{})); got != "[[debtor f5 f7 f9 live]]" {
+		t.Error(got)
+	}
+	ask(m, JobShown{statusOf("debtor", "alice", "cancelled", overAt(1))}) // settled: now it is the oldest
+	if got := fmt.Sprint(listAll(t, m, &messages.ListJobs{})); got != "[[f5 f7 f9 live]]" {
+		t.Error(got)
+	}
+}
+
+func TestMirrorShowsMachines(t *testing.T) {
+	m := mirrorOf(func(c *actors.Constants) { c.MirrorPage = 2 })
+	for _, id := range []string{"n2", "n0", "n1", "n0"} {
+		ask(m, NodeShown{&messages.NodeStatus{Record: &messages.NodeRecord{Id: id}, Phase: "up"}})
+	}
+	names := func(q *messages.ListNodes) string {
+		r := ask(m, q).(*messages.ListNodesReply)
+		var ids []string
+		for _, n := range r.Nodes {
+			ids = append(ids, n.Record.Id)
+		}
+		return fmt.Sprint(ids, r.Next)
+	}
+	if got := names(&messages.ListNodes{}); got != "[n0 n1]n1" {
+		t.Error(got)
+	}
+	if got := names(&messages.ListNodes{After: "n1"}); got != "[n2]" {
+		t.Error(got)
+	}
+	ask(m, NodeHidden{"n1"})
+	if got := names(&messages.ListNodes{}); got != "[n0 n2]" {
+		t.Error(got)
+	}
+}
+
+// The ordered table against a map and a sort.
+func TestOrderedIsAMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var o ordered[int]
+		oracle := map[string]int{}
+		key := rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("%03x", rapid.IntRange(0, 4000).Draw(t, "key")) })
+		// Enough to split, before single steps are looked at.
+		for i, k := range rapid.SliceOfN(key, 0, 1500).Draw(t, "first") {
+			o.put(k, i)
+			oracle[k] = i
+		}
+		for i := range rapid.IntRange(0, 50).Draw(t, "steps") {
+			k := key.Draw(t, "k")
+			if rapid.Bool().Draw(t, "put") {
+				o.put(k, i)
+				oracle[k] = i
+			} else {
+				o.remove(k)
+				delete(oracle, k)
+			}
+		}
+		want := make([]string, 0, len(oracle))
+		for k := range oracle {
+			want = append(want, k)
+		}
+		slices.Sort(want)
+		if rapid.Bool().Draw(t, "empty it") {
+			for _, k := range want {
+				o.remove(k)
+			}
+			if o.len() != 0 || len(o.blocks) != 0 {
+				t.Fatalf("%d entries in %d blocks are left", o.len(), len(o.blocks))
+			}
+			return
+		}
+		from := key.Draw(t, "from")
+		at, _ := slices.BinarySearch(want, from)
+		var got []string
+		o.ascend(from, func(k string, v int) bool {
+			if v != oracle[k] {
+				t.Fatalf("%s is %d, want %d", k, v, oracle[k])
+			}
+			got = append(got, k)
+			return true
+		})
+		if !slices.Equal(got, want[at:]) || o.len() != len(want) {
+			t.Fatalf("from %s: %v\nwant %v", from, got, want[at:])
+		}
+	})
+}
+
+func BenchmarkMirrorPage(b *testing.B) {
+	m := mirrorOf(func(*actors.Constants) {})
+	for i := range 100_000 {
+		ask(m, JobShown{statusOf(fmt.Sprintf("j%07d", i*7919%100_000), "alice", "queued")})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if r := ask(m, &messages.ListJobs{After: "j0050000"}).(*messages.ListJobsReply); len(r.Jobs) != 100 {
+			b.Fatal(len(r.Jobs))
+		}
+	}
+}
+
+func BenchmarkMirrorShown(b *testing.B) {
+	m := mirrorOf(func(*actors.Constants) {})
+	var shown []JobShown
+	for i := range 200_000 {
+		shown = append(shown, JobShown{statusOf(fmt.Sprintf("j%07d", i*7919%200_000), "alice", "queued", overAt(int64(i)))})
+	}
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		ask(m, shown[i%len(shown)])
+		i++
+	}
+}

@@ -1,0 +1,24 @@
+package mirror
+
+import (
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns what a new leader's readers see of jobs that were over before it
+// led. Nothing happens to such a job any more, so it is shown without an event:
+// whoever asks for the last changes must not be told of its end as of a new one.
+
+func (m *Mirror) onJobRecalled(e actors.Ended) {
+	id := e.Job.GetId()
+	if _, known := m.jobs.get(id); known { // by its own actor, which knows better
+		return
+	}
+	if m.finished.len() >= m.p.Constants.MirrorFinished { // by newer ones: those come first
+		return
+	}
+	s := &messages.JobStatus{Record: e.Job, Phase: messages.EndPhase(e.Job.GetState()), Reason: e.Job.GetOutcome(), Attempt: e.Attempt}
+	told := &messages.Event{Seq: m.watch.seq, AtUnixMs: e.Job.GetFinishedUnixMs(), Text: jobWords(s), Job: listed(s)}
+	m.jobs.put(id, shownJob{JobStatus: s, told: told})
+	m.finished.put(finishedKey(s), id)
+}

@@ -1,0 +1,165 @@
+package mirror
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+)
+
+// This file owns what the Mirror shows of why a job waits. The Scheduler tells a
+// reason once for all jobs of a group; it is joined to a job when somebody looks.
+// A change of it is no event of each job, or ten thousand waiting jobs of one
+// shape would be ten thousand events: it is one, for those who ask for such.
+
+// waiting is what is known of the groups that wait.
+type waiting struct {
+	groups map[policy.GroupID]*waitingGroup
+	aside  string
+	idle   string // why nothing is planned now
+}
+
+type waitingGroup struct {
+	reason string
+	jobs   int // that are shown as its own
+}
+
+// onWaitingShown takes over new reasons, and which jobs they are of.
+func (m *Mirror) onWaitingShown(ctx actor.Context, shown WaitingShown) {
+	w := &m.waiting
+	aside := w.aside != shown.Aside
+	w.aside = shown.Aside
+	var changed []policy.GroupID
+	for _, g := range shown.Groups {
+		known := w.groups[g.Group]
+		switch {
+		case known == nil:
+			w.groups[g.Group] = &waitingGroup{reason: g.Reason}
+		case known.reason != g.Reason:
+			known.reason = g.Reason
+			changed = append(changed, g.Group)
+		}
+	}
+	if aside {
+		changed = slices.Sorted(maps.Keys(w.groups))
+	}
+	m.tellGroups(ctx, changed)
+	for _, j := range shown.Jobs {
+		m.join(ctx, j)
+	}
+	for _, g := range shown.Groups { // a group whose jobs have all gone on meanwhile
+		if known := w.groups[g.Group]; known != nil && known.jobs == 0 {
+			delete(w.groups, g.Group)
+		}
+	}
+}
+
+// join notes with whom a job waits, and tells why.
+func (m *Mirror) join(ctx actor.Context, j policy.Joined) {
+	id := string(j.Job)
+	s, known := m.jobs.get(id)
+	if !known || s.Phase != queuedPhase || m.waiting.groups[j.Group] == nil {
+		return
+	}
+	if s.group != j.Group {
+		m.waiting.leave(s.group)
+		s.group = j.Group
+		m.waiting.groups[j.Group].jobs++
+	}
+	if now := m.present(s); s.told.GetJob().GetReason() != now.Reason {
+		s.told = m.tell(ctx, &messages.Event{Text: jobWords(now), Job: listed(now)})
+	}
+	m.jobs.put(id, s)
+}
+
+// leave takes one job out of a group; the last takes the group with it.
+func (w *waiting) leave(group policy.GroupID) {
+	g := w.groups[group]
+	if g == nil {
+		return
+	}
+	if g.jobs--; g.jobs == 0 {
+		delete(w.groups, group)
+	}
+}
+
+// reason is why the jobs of a group wait; empty where that is not known.
+func (w *waiting) reason(group policy.GroupID) string {
+	g := w.groups[group]
+	if g == nil {
+		return ""
+	}
+	if w.aside == "" {
+		return g.reason
+	}
+	return g.reason + " · " + w.aside
+}
+
+const queuedPhase = "queued"
+
+// present is a job as it stands now: with why it waits, if it does.
+func (m *Mirror) present(s shownJob) *messages.JobStatus {
+	why := s.Reason
+	if why == "" && (s.Phase == queuedPhase || s.Phase == "held") {
+		if why = m.waiting.reason(s.group); why == "" {
+			why = m.whyIdle(s.JobStatus)
+		}
+	}
+	if why == s.Reason && s.group == 0 {
+		return s.JobStatus
+	}
+	return &messages.JobStatus{
+		Record: s.Record, Phase: s.Phase, Reason: why, Attempt: s.Attempt, Debts: s.Debts, Group: uint64(s.group),
+	}
+}
+
+// tellGroups tells those who asked for it that these groups wait for another reason.
+func (m *Mirror) tellGroups(ctx actor.Context, changed []policy.GroupID) {
+	for i := range m.watch.watchers {
+		if w := &m.watch.watchers[i]; w.asked.Jobs && w.asked.Reasons {
+			m.tellReasons(ctx, changed, w.asked, w.pid)
+		}
+	}
+}
+
+// groupsAtOnce bounds what one change of the view may tell a watcher. Where every job
+// has a shape of its own, thousands of reasons change at once, and a watcher that is
+// told of all of them falls behind and is let go; who wants to know lists the jobs.
+const groupsAtOnce = 256
+
+// tellReasons tells one watcher why groups wait, if they have jobs that it watches
+// by name. Its other filters are not looked at: it knows its jobs' groups, and
+// looking at all jobs of a group for each watcher would be dear.
+func (m *Mirror) tellReasons(ctx actor.Context, groups []policy.GroupID, q *messages.Watch, who *actor.PID) {
+	told := 0
+	for _, id := range groups {
+		g := m.waiting.groups[id]
+		if g == nil || g.jobs == 0 || !m.anyOf(q.Ids, id) {
+			continue
+		}
+		if told++; told > groupsAtOnce {
+			return
+		}
+		why := m.waiting.reason(id)
+		noun := " jobs wait: "
+		if g.jobs == 1 {
+			noun = " job waits: "
+		}
+		ctx.Send(who, &messages.Event{
+			Seq: m.watch.seq, AtUnixMs: m.p.Clock.WallMs(), Text: strconv.Itoa(g.jobs) + noun + why,
+			Group: uint64(id), Reason: why, GroupJobs: int32(min(g.jobs, 1<<30)),
+		})
+	}
+}
+
+// anyOf tells whether one of these jobs waits in the group; none named: any does.
+func (m *Mirror) anyOf(ids []string, group policy.GroupID) bool {
+	return len(ids) == 0 || slices.ContainsFunc(ids, func(id string) bool {
+		s, known := m.jobs.get(id)
+		return known && s.group == group
+	})
+}

@@ -1,0 +1,127 @@
+package mirror
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the tests that every job that waits is shown with its reason.
+
+// waitsFor is what the Scheduler tells of a group and of who joins it.
+func waitsFor(group policy.GroupID, reason string, jobs ...string) WaitingShown {
+	w := WaitingShown{Groups: []GroupReason{{group, reason}}}
+	for _, j := range jobs {
+		w.Jobs = append(w.Jobs, policy.Joined{Job: topology.JobID(j), Group: group})
+	}
+	return w
+}
+
+func shownReason(t *testing.T, m *Mirror, id string) string {
+	t.Helper()
+	got := ask(m, &messages.GetJob{Job: id}).(*messages.GetJobReply).Job.GetReason()
+	for _, j := range ask(m, &messages.ListJobs{Limit: 1000}).(*messages.ListJobsReply).Jobs {
+		if j.Record.Id == id && j.Reason != got {
+			t.Errorf("%s is shown with %q and listed with %q", id, got, j.Reason)
+		}
+	}
+	return got
+}
+
+func TestWaitingJobsShareAReason(t *testing.T) {
+	a := newAudience()
+	a.says("list", &messages.Watch{Jobs: true})
+	a.says("eager", &messages.Watch{Jobs: true, Reasons: true})
+	a.says("one", &messages.Watch{Jobs: true, Reasons: true, Ids: []string{"k"}})
+	for _, id := range []string{"j1", "j2", "k"} {
+		a.says("", JobShown{statusOf(id, "alice", "queued")})
+	}
+	a.says("", waitsFor(1, "needs 8 GPUs", "j1", "j2", "nobody"))
+	a.says("", waitsFor(2, "needs 9 GPUs", "k"))
+	began := []string{"1 job j1 queued", "2 job j2 queued", "3 job k queued",
+		"4 job j1 queued: needs 8 GPUs", "5 job j2 queued: needs 8 GPUs", "6 job k queued: needs 9 GPUs"}
+	a.hears(t, "list", began...)
+	a.hears(t, "eager", began...)
+	a.hears(t, "one", "3 job k queued", "6 job k queued: needs 9 GPUs")
+
+	a.says("", waitsFor(1, "needs 8 GPUs; 3 are free"))
+	a.says("", waitsFor(1, "needs 8 GPUs; 3 are free")) // nothing new
+	a.hears(t, "list")
+	a.hears(t, "one")
+	a.hears(t, "eager", "6 2 jobs wait: needs 8 GPUs; 3 are free")
+	for id, want := range map[string]string{"j1": "needs 8 GPUs; 3 are free", "j2": "needs 8 GPUs; 3 are free", "k": "needs 9 GPUs"} {
+		if got := shownReason(t, a.Mirror, id); got != want {
+			t.Errorf("%s waits because %q, want %q", id, got, want)
+		}
+	}
+	aside := WaitingShown{Aside: "out of service: 1 dead (of 3 machines)"}
+	a.says("", aside)
+	a.hears(t, "one", "6 1 job waits: needs 9 GPUs · "+aside.Aside)
+	a.hears(t, "eager", "6 2 jobs wait: needs 8 GPUs; 3 are free · "+aside.Aside, "6 1 job waits: needs 9 GPUs · "+aside.Aside)
+
+	// Whoever comes back is told where they stand.
+	a.says("late", &messages.Watch{Jobs: true, Reasons: true, After: first + 6})
+	a.hears(t, "late", "6 2 jobs wait: needs 8 GPUs; 3 are free · "+aside.Aside, "6 1 job waits: needs 9 GPUs · "+aside.Aside, "6 synced")
+	a.says("new", &messages.Watch{Jobs: true, Present: true, Ids: []string{"k"}})
+	a.hears(t, "new", "6 job k queued: needs 9 GPUs · "+aside.Aside, "6 synced")
+}
+
+// A watcher is not flooded where every job has a shape of its own.
+func TestManyReasonsAtOnceAreBounded(t *testing.T) {
+	a := newAudience()
+	a.says("eager", &messages.Watch{Jobs: true, Reasons: true})
+	for i := range 2 * groupsAtOnce {
+		id := fmt.Sprintf("j%04d", i)
+		a.says("", JobShown{statusOf(id, "alice", "queued")})
+		a.says("", waitsFor(policy.GroupID(i+1), "needs much", id))
+	}
+	a.says("one", &messages.Watch{Jobs: true, Reasons: true, Ids: []string{"j0500"}})
+	a.told = map[string][]*messages.Event{}
+	a.says("", WaitingShown{Aside: "out of service: 1 dead (of 3 machines)"})
+	if n := len(a.told["eager"]); n != groupsAtOnce {
+		t.Errorf("told of %d groups", n)
+	}
+	if n := len(a.told["one"]); n != 1 {
+		t.Errorf("whoever watches one job is told %d times", n)
+	}
+	if got := shownReason(t, a.Mirror, "j0500"); got != "needs much · out of service: 1 dead (of 3 machines)" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A job that goes on takes its reason with it, and the last of a group the group.
+func TestWaitingEnds(t *testing.T) {
+	m := newAudience()
+	show := func(id, phase string) { m.says("", JobShown{statusOf(id, "alice", phase)}) }
+	show("j1", "queued")
+	show("j2", "queued")
+	m.says("", waitsFor(7, "needs 8 GPUs", "j1", "j2"))
+	m.says("", waitsFor(7, "needs 8 GPUs", "j1")) // told again: it is counted once
+	show("j1", "reserving")
+	if got := shownReason(t, m.Mirror, "j1"); got != "" {
+		t.Errorf("it is tried and waits: %q", got)
+	}
+	if got := shownReason(t, m.Mirror, "j2"); got != "needs 8 GPUs" {
+		t.Errorf("%q", got)
+	}
+	show("j2", "queued") // its record has changed; it waits as before
+	if got := shownReason(t, m.Mirror, "j2"); got != "needs 8 GPUs" {
+		t.Errorf("%q", got)
+	}
+	show("j2", "cancelled")
+	if n := len(m.waiting.groups); n != 0 {
+		t.Errorf("%d groups are kept of which nobody waits", n)
+	}
+	m.says("", waitsFor(8, "needs 1 GPU", "j2")) // it was cancelled meanwhile
+	if n := len(m.waiting.groups); n != 0 || shownReason(t, m.Mirror, "j2") != "" {
+		t.Errorf("%d groups, and a job that is over waits", n)
+	}
+	show("j1", "queued")
+	m.says("", PlanningShown{"this leader has just taken over"})
+	if got := shownReason(t, m.Mirror, "j1"); got != "this leader has just taken over" {
+		t.Errorf("%q", got)
+	}
+}

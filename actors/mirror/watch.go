@@ -1,0 +1,199 @@
+package mirror
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns who watches, and what is told: each change of a job or a
+// machine that people see, as one Event that all watchers share. It must never
+// wait for a watcher: one that cannot keep up is the gateway's business.
+//
+// Many shows change nothing that people see: a job's record with one more exit,
+// a machine's books after a heartbeat. They are no events, so a gang of a
+// thousand ranks is told as often as a gang of one.
+
+// mirrorEvents is how many of the last events are kept for whoever watched
+// before and comes again.
+const mirrorEvents = 1_000
+
+// watch is what the Mirror keeps for watchers. They are told in the order in
+// which they came, so that every run tells alike.
+type watch struct {
+	seq      uint64            // of the last event
+	ring     []*messages.Event // the last events, once it is full with the oldest at next
+	next     int
+	watchers []watcher
+}
+
+type watcher struct {
+	pid   *actor.PID
+	asked *messages.Watch
+}
+
+// firstSeq begins the events of a leader where no other leader's can lie, so
+// that whoever watched another one is not taken to have missed nothing.
+func firstSeq(epoch uint64) uint64 { return epoch << 32 }
+
+// onWatch adds a watcher, or changes what it watches.
+func (m *Mirror) onWatch(ctx actor.Context, q *messages.Watch) {
+	who := ctx.Sender()
+	if who == nil {
+		return
+	}
+	m.watch.put(watcher{actor.NewPID(who.Address, who.Id), q})
+	switch {
+	case q.After == 0 && !q.Present:
+		return
+	case q.After != 0 && m.watch.remembers(q.After):
+		m.watch.replay(ctx, q, who)
+		if q.Jobs && q.Reasons { // these are kept nowhere: the last word is all there is to tell
+			m.tellReasons(ctx, slices.Sorted(maps.Keys(m.waiting.groups)), q, who)
+		}
+	case q.Present:
+		m.tellPresent(ctx, q, who)
+	}
+	ctx.Send(who, &messages.Event{Seq: m.watch.seq, AtUnixMs: m.p.Clock.WallMs(), Text: "all that there was has been told", Synced: true})
+}
+
+func (w *watch) put(one watcher) {
+	if at := w.find(one.pid); at >= 0 {
+		w.watchers[at] = one
+		return
+	}
+	w.watchers = append(w.watchers, one)
+}
+
+func (w *watch) remove(who *actor.PID) {
+	if at := w.find(who); who != nil && at >= 0 {
+		w.watchers = slices.Delete(w.watchers, at, at+1)
+	}
+}
+
+func (w *watch) find(who *actor.PID) int {
+	return slices.IndexFunc(w.watchers, func(o watcher) bool { return who != nil && o.pid.Id == who.Id && o.pid.Address == who.Address })
+}
+
+// remembers tells whether every event later than this one is still kept.
+func (w *watch) remembers(after uint64) bool {
+	return after <= w.seq && w.seq-after <= uint64(len(w.ring))
+}
+
+// replay tells a watcher what came after the event it knows last.
+func (w *watch) replay(ctx actor.Context, q *messages.Watch, who *actor.PID) {
+	for i := range w.ring {
+		e := w.ring[(w.next+i)%len(w.ring)]
+		if e.Seq > q.After && wants(q, e) {
+			ctx.Send(who, e)
+		}
+	}
+}
+
+// tellPresent tells a watcher of all that there is, each as the last event of it.
+func (m *Mirror) tellPresent(ctx actor.Context, q *messages.Watch, who *actor.PID) {
+	if q.Jobs {
+		present(&m.jobs, q.Ids, func(id string, s shownJob) {
+			now := m.present(s)
+			if told := s.told.Job; told.Record != s.Record || told.Reason != now.Reason { // what has changed since was no event
+				s.told = &messages.Event{Seq: s.told.Seq, AtUnixMs: s.told.AtUnixMs, Text: jobWords(now), Job: listed(now)}
+				m.jobs.put(id, s)
+			}
+			if wants(q, s.told) {
+				ctx.Send(who, s.told)
+			}
+		})
+	}
+	if q.Nodes {
+		present(&m.nodes, q.Ids, func(id string, s shownNode) {
+			if s.told.Node != s.NodeStatus {
+				s.told = &messages.Event{Seq: s.told.Seq, AtUnixMs: s.told.AtUnixMs, Text: s.told.Text, Node: s.NodeStatus}
+				m.nodes.put(id, s)
+			}
+			ctx.Send(who, s.told)
+		})
+	}
+}
+
+// present visits these entries of a table, or all.
+func present[V any](table *ordered[V], ids []string, visit func(string, V)) {
+	if len(ids) == 0 {
+		table.ascend("", func(id string, v V) bool { visit(id, v); return true })
+		return
+	}
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		if v, there := table.get(id); there {
+			visit(id, v)
+		}
+	}
+}
+
+// wants tells whether a watcher asked for such an event.
+func wants(q *messages.Watch, e *messages.Event) bool {
+	if j := e.Job; j != nil {
+		return q.Jobs && chosen(q, j.GetRecord().GetId()) && ofWhom(j.GetRecord(), q.Owner, q.Queue, q.Labels)
+	}
+	return q.Nodes && chosen(q, e.Node.GetRecord().GetId())
+}
+
+func chosen(q *messages.Watch, id string) bool { return len(q.Ids) == 0 || contains(q.Ids, id) }
+
+// tellJob tells of a job's change, if people see one, and returns the last that
+// was told of it.
+func (m *Mirror) tellJob(ctx actor.Context, before shownJob, now *messages.JobStatus) *messages.Event {
+	if before.JobStatus != nil && !jobChanged(before.JobStatus, now) {
+		return before.told
+	}
+	e := &messages.Event{Text: jobWords(now), Job: listed(now)}
+	// Between two attempts the last one's end is what has happened; why the job is not
+	// tried again yet is told beside it, since no group of the queue says it.
+	if r := now.GetRecord(); now.Phase == queuedPhase && r.GetRuns() > 0 && r.GetNotBeforeUnixMs() > m.p.Clock.WallMs() {
+		e.Job.Reason = m.whyIdle(now)
+	}
+	return m.tell(ctx, e)
+}
+
+func (m *Mirror) tellNode(ctx actor.Context, before shownNode, now *messages.NodeStatus) *messages.Event {
+	if before.NodeStatus != nil && !nodeChanged(before.NodeStatus, now) {
+		return before.told
+	}
+	return m.tell(ctx, &messages.Event{Text: nodeWords(before.NodeStatus, now), Node: now})
+}
+
+func (m *Mirror) tellHidden(ctx actor.Context, last *messages.NodeStatus) {
+	m.tell(ctx, &messages.Event{Text: "machine " + last.GetRecord().GetId() + " removed", Node: last, Hidden: true})
+}
+
+// tell numbers an event, keeps it, and tells whoever wants it.
+func (m *Mirror) tell(ctx actor.Context, e *messages.Event) *messages.Event {
+	w := &m.watch
+	w.seq++
+	e.Seq, e.AtUnixMs = w.seq, m.p.Clock.WallMs()
+	if len(w.ring) < mirrorEvents {
+		w.ring = append(w.ring, e)
+	} else {
+		w.ring[w.next] = e
+		w.next = (w.next + 1) % mirrorEvents
+	}
+	for i := range w.watchers {
+		if wants(w.watchers[i].asked, e) {
+			ctx.Send(w.watchers[i].pid, e)
+		}
+	}
+	return e
+}
+
+// check: the ring is the last events, without a gap.
+func (w *watch) check() {
+	if n := len(w.ring); n > 0 {
+		last := w.ring[(w.next+n-1)%n]
+		if last.Seq != w.seq || w.ring[w.next%n].Seq != w.seq-uint64(n)+1 {
+			panic("the events that are kept are not the last ones")
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package mirror
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns which change of a job or a machine is one to people, and how
+// it is said.
+
+// wordedNodes are how many machines of a gang are named.
+const wordedNodes = 8
+
+// jobChanged tells whether people see a difference.
+func jobChanged(a, b *messages.JobStatus) bool {
+	was, is := a.GetRecord(), b.GetRecord()
+	return a.GetPhase() != b.GetPhase() || a.GetReason() != b.GetReason() ||
+		was.GetState() != is.GetState() || (was.GetHold() == nil) != (is.GetHold() == nil) || (was.GetCancel() == nil) != (is.GetCancel() == nil) ||
+		attemptChanged(a.GetAttempt(), b.GetAttempt()) || !slices.Equal(a.GetDebts(), b.GetDebts())
+}
+
+// attemptChanged leaves the ranks out: the ends of a thousand members, one after
+// the other, are no thousand changes of the job. That it started is told by the
+// job's phase, before the time of it is written.
+func attemptChanged(a, b *messages.AttemptRecord) bool {
+	return messages.FromToken(a.GetToken()) != messages.FromToken(b.GetToken()) || (a.GetEnd() == nil) != (b.GetEnd() == nil)
+}
+
+func nodeChanged(a, b *messages.NodeStatus) bool {
+	sameToken := func(a, b *messages.Token) bool { return messages.FromToken(a) == messages.FromToken(b) }
+	return a.GetPhase() != b.GetPhase() || a.GetClosed() != b.GetClosed() ||
+		totalChanged(a, b) || !slices.EqualFunc(a.GetDebts(), b.GetDebts(), sameToken)
+}
+
+// totalChanged: devices that were withdrawn count, since they are no longer there to use.
+func totalChanged(a, b *messages.NodeStatus) bool {
+	return failedDevices(a) != failedDevices(b) ||
+		!proto.Equal(a.GetRecord().GetAnnouncement().GetTotal(), b.GetRecord().GetAnnouncement().GetTotal())
+}
+
+// jobWords says where a job stands: "job j-1 running on n1, n2".
+func jobWords(s *messages.JobStatus) string {
+	words := "job " + s.GetRecord().GetId() + " " + s.GetPhase()
+	attempt := s.GetAttempt()
+	if attempt != nil && attempt.GetEnd() == nil && !s.GetRecord().GetState().Terminal() {
+		if names := placesOf(attempt); len(names) > 0 {
+			words += " on " + someOf(names)
+		}
+	}
+	switch {
+	case s.GetReason() != "":
+		words += actors.Because(strings.TrimPrefix(s.GetReason(), s.GetPhase()+": "))
+	case s.GetRecord().GetHold() != nil && s.GetPhase() == "held":
+		words += actors.Because(s.GetRecord().GetHold().GetReason())
+	case attempt.GetEnd() != nil && !s.GetRecord().GetState().Terminal():
+		words += actors.Because(attempt.GetEnd().GetDetail())
+	}
+	if owe := s.GetDebts(); len(owe) > 0 {
+		words += "; evidence is missing from " + someOf(owe)
+	}
+	return words
+}
+
+// whyIdle says what keeps a job that is in nobody's queue: its end, a hold, its
+// backoff, or a machine that owes evidence of an earlier attempt.
+func (m *Mirror) whyIdle(s *messages.JobStatus) string {
+	r := s.GetRecord()
+	if r.GetState() != messages.JobState_JOB_STATE_QUEUED || s.GetPhase() != "queued" && s.GetPhase() != "held" {
+		return r.GetOutcome()
+	}
+	switch left := r.GetNotBeforeUnixMs() - m.p.Clock.WallMs(); {
+	case r.GetHold() != nil:
+		return "held by " + r.GetHold().GetBy().GetName() + actors.Because(r.GetHold().GetReason()) + " (release it and it is planned)"
+	case len(s.GetDebts()) > 0:
+		return "evidence is missing that its last attempt has ended on " + someOf(s.GetDebts())
+	case left > 0 && s.GetAttempt().GetEnd().GetCause() == messages.Cause_CAUSE_PREPARE_FAILED:
+		return "it could not be prepared on " + someOf(r.GetPrepareFailedOn()) + "; it is tried again in " + actors.Millis(left).Round(time.Second).String()
+	case left > 0 && r.GetFailures() == 0:
+		return "tasks may still run on a machine that was lost; it is tried again when they have surely stopped, in " + actors.Millis(left).Round(time.Second).String()
+	case left > 0:
+		return "after " + actors.Counted(int(r.GetFailures()), "failure") + " it is tried again in " + actors.Millis(left).Round(time.Second).String()
+	case m.waiting.idle != "":
+		return m.waiting.idle
+	}
+	return "the scheduler is about to look at it"
+}
+
+// placesOf are the machines of an attempt in the order of its ranks, each once.
+func placesOf(a *messages.AttemptRecord) []string {
+	var names []string
+	for _, p := range a.GetPlaces() {
+		if n := len(names); n == 0 || names[n-1] != p.GetNode() { // the ranks of a machine stand together
+			names = append(names, p.GetNode())
+		}
+	}
+	return names
+}
+
+func someOf(names []string) string {
+	if more := len(names) - wordedNodes; more > 0 {
+		return strings.Join(names[:wordedNodes], ", ") + " and " + strconv.Itoa(more) + " more"
+	}
+	return strings.Join(names, ", ")
+}
+
+// nodeWords says how a machine is: "machine n3 dead: 2 attempts may still be on it".
+func nodeWords(before, s *messages.NodeStatus) string {
+	words := "machine " + s.GetRecord().GetId() + " " + s.GetPhase()
+	if closed := s.GetClosed(); closed != "" && closed != s.GetPhase() {
+		words += ", " + closed
+	}
+	if s.GetPhase() == "up" && (before == nil || before.GetPhase() != "up" || totalChanged(before, s)) {
+		words += ", with " + amountWords(s)
+	}
+	switch owed := len(s.GetDebts()); {
+	case owed == 1:
+		words += ": an attempt may still be on it"
+	case owed > 1:
+		words += ": " + strconv.Itoa(owed) + " attempts may still be on it"
+	}
+	return words
+}
+
+// amountWords is what a machine has to give, its failed devices left out.
+func amountWords(s *messages.NodeStatus) string {
+	total := messages.FromResources(s.GetRecord().GetAnnouncement().GetTotal())
+	failed := failedDevices(s)
+	gpus := total.MilliGPU/1000 - int64(failed)
+	words := strconv.FormatInt(total.MilliCPU/1000, 10) + " CPUs and " + strconv.FormatInt(gpus, 10) + " GPUs"
+	if failed > 0 {
+		words += " (" + strconv.Itoa(failed) + " failed)"
+	}
+	return words
+}
+
+func failedDevices(s *messages.NodeStatus) int {
+	return actors.OutOfService(s.GetRecord().GetAnnouncement(), s.GetLedger())
+}

@@ -1,0 +1,49 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// This file owns when something is said again that was not answered.
+
+// Resend is a backing-off timer. Its sequence number makes stale ones known.
+type Resend struct {
+	seq   uint64
+	delay time.Duration
+}
+
+type ResendDue struct{ Seq uint64 }
+
+// Begin starts over at the first delay.
+func (r *Resend) Begin(ctx actor.Context, p *Ports) {
+	r.delay = p.Constants.ResendFirst
+	r.arm(ctx, p)
+}
+
+// Again arms the next one, later than the last, and tells whether this one was due.
+func (r *Resend) Again(ctx actor.Context, p *Ports, m ResendDue) bool {
+	if !r.Due(m) {
+		return false
+	}
+	r.Later(ctx, p)
+	return true
+}
+
+// Later arms the next one, later than the last.
+func (r *Resend) Later(ctx actor.Context, p *Ports) {
+	r.delay = min(2*r.delay, p.Constants.ResendCap)
+	r.arm(ctx, p)
+}
+
+// Due reports whether a timer is the one that is armed.
+func (r *Resend) Due(m ResendDue) bool { return m.Seq == r.seq }
+
+func (r *Resend) arm(ctx actor.Context, p *Ports) {
+	r.seq++
+	p.Clock.After(r.delay, ctx.Self(), ResendDue{r.seq})
+}
+
+// End makes what is armed stale.
+func (r *Resend) End() { r.seq++ }

@@ -1,0 +1,35 @@
+// Package worker holds the actors of one machine: the Node with the machine's ledger,
+// and a Task for each member that runs there. It owns what the machine's resources are
+// given to, and the evidence that they are free again. It knows no code of the leader's.
+package worker
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns how a machine's actors come to be, and what its agent gives them.
+
+// Ports are all that a machine's agent gives its actors.
+type Ports struct {
+	actors.Ports
+	Node         topology.NodeID
+	MachineID    string
+	Incarnation  *messages.Incarnation
+	Announcement *messages.Announcement
+	Disk         actors.Disk
+	Launcher     actors.Launcher
+}
+
+// Assemble builds the actor tree of a machine's agent, and returns its root.
+func Assemble(p Ports) *actor.PID {
+	return actors.Root(&p.Ports, func(ctx actor.Context) {
+		actors.Spawn(ctx, &p.Ports, actors.KindNode, actors.NodeName, func() actor.Actor { return newNode(&p) })
+	})
+}
+
+// Tables are the state machines of a machine's actors, for the docs and the tests.
+func Tables() []*actors.Table { return []*actors.Table{&nodeTable, &taskTable} }

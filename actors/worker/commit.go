@@ -1,0 +1,148 @@
+package worker
+
+import (
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns phase two on the machine: a reservation becomes durable, image
+// and rootfs are got ready, and past the barrier the tasks are started. The disk
+// comes before each word and each spawn; settle in slice.go sees to that.
+
+func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
+	token, job := subject(m.Order)
+	n.expire()
+	s := n.slices[token]
+	switch {
+	case m.Spec == nil:
+		n.p.Host.Count("node.malformed", 1)
+	case s == nil:
+		n.refuseUnknown(ctx, token, job)
+	case s.shown == topology.SliceReserved && n.hindered() != "":
+		// Either it is still a reservation, and stays one; or it could not be made
+		// durable yet. In doubt the leader ends the attempt with Stop.
+		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.hindered())
+	case s.page.State == topology.SliceReserved:
+		s.spec, s.uid, s.owner = m.Spec, m.Uid, m.Owner
+		n.ledger.Commit(token)
+		n.changed(s)
+	default:
+		n.answer(ctx, s)
+	}
+}
+
+// refuseUnknown answers a Commit or Start without a slice. The tombstone makes
+// the answer stay true: a Reserve of the token that comes later is refused.
+// Expired says that the token never ran, which is more than is known of one that
+// is forgotten: a store that was restored may ask for it long after its end.
+func (n *Node) refuseUnknown(ctx actor.Context, t topology.Token, job topology.JobID) {
+	switch n.ledger.Past(t) {
+	case topology.PastRan, topology.PastForgotten:
+		n.tell(ctx, job, &messages.Ended{Origin: n.origin(t, job)})
+	default:
+		n.drop(t)
+		n.tell(ctx, job, &messages.Expired{Origin: n.origin(t, job)})
+	}
+}
+
+// onStart passes the barrier. The mark of it is on disk before anything is
+// spawned; a slice that is not prepared yet waits for the leader to say it again.
+func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
+	token, job := subject(m.Order)
+	s := n.slices[token]
+	if s == nil {
+		n.refuseUnknown(ctx, token, job)
+		return
+	}
+	switch s.page.State {
+	case topology.SlicePrepared:
+		if !n.sworn() {
+			n.p.Host.Count("node.start_before_oath", 1)
+			return
+		}
+		if meet := n.gather(ctx, s, m); meet != nil {
+			m.Rendezvous, s.start = meet, m // the Start is ours alone, what it shares with others is not touched
+			n.ledger.Start(token)
+			n.changed(s)
+		}
+	case topology.SliceStarted:
+		if s.startedShown {
+			n.tellStarted(ctx, s)
+		}
+		n.tellExits(ctx, s)
+	case topology.SliceOver:
+		n.answer(ctx, s)
+	default:
+		n.p.Host.Count("node.start_too_early", 1)
+	}
+}
+
+func (n *Node) onRankPrepared(ctx actor.Context, m rankPrepared) {
+	s := n.slices[m.key.Token]
+	if s == nil {
+		return
+	}
+	s.rank(m.key.Rank).prepared = true
+	n.reached(ctx, s)
+}
+
+// reached goes on once the last rank is prepared.
+func (n *Node) reached(ctx actor.Context, s *nodeSlice) {
+	if s.page.State == topology.SliceCommitted && s.allPrepared() {
+		n.ledger.Prepare(s.page.Token)
+	}
+	n.settle(ctx, s)
+}
+
+func (n *Node) onRankStarted(ctx actor.Context, m rankStarted) {
+	s := n.slices[m.key.Token]
+	if s == nil {
+		return
+	}
+	r := s.rank(m.key.Rank)
+	r.started, r.adopting, r.began = true, false, m.began
+	n.reached(ctx, s)
+	n.adopted(ctx)
+}
+
+// roster is the list of a gang's machines, as far as it has come.
+type roster struct {
+	digest uint64
+	data   []byte
+}
+
+// gather answers where the gang meets, with the whole list of it, or nil: then the
+// leader is asked for what is missing. What is sent again carries no list, so a part that
+// was lost, or went with an earlier agent, is missed here and nowhere else. The list stays
+// packed: a machine only hands it on.
+func (n *Node) gather(ctx actor.Context, s *nodeSlice, m *messages.Start) *messages.Rendezvous {
+	r := m.Roster
+	if r == nil {
+		return m.Rendezvous // the leader, or its idea of us, is of an earlier version
+	}
+	if s.roster.digest != r.Digest {
+		s.roster = roster{digest: r.Digest}
+	}
+	list, from := s.roster.data, int(r.OffsetBytes)
+	switch {
+	case len(list) == 0 && from == 0:
+		list = r.Data
+	case from <= len(list) && from+len(r.Data) > len(list):
+		list = append(list, r.Data[len(list)-from:]...)
+	}
+	if len(list) < int(r.SizeBytes) {
+		s.roster.data = slices.Clip(list) // what comes is not ours to write into
+		n.tell(ctx, s.page.Job, &messages.Lacking{Origin: n.origin(s.page.Token, s.page.Job), Digest: r.Digest, HaveBytes: int32(len(list))})
+		return nil
+	}
+	s.roster = roster{}
+	if messages.RosterDigest(list) != r.Digest {
+		n.p.Host.Count("node.malformed", 1) // it begins anew when Start is said again
+		return nil
+	}
+	return &messages.Rendezvous{Address: m.Rendezvous.GetAddress(), Port: m.Rendezvous.GetPort(), Roster: list}
+}

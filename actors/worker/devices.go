@@ -1,0 +1,28 @@
+package worker
+
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the way of a device back into service. It is short, because
+// whether a device is well, and for how long it must have been, is the watch's
+// to know; here it is only kept from coming back too early.
+
+// onGpuRecovered takes a withdrawn device back. One that a slice still holds stays
+// withdrawn: the gang on it is being told that it failed, and a report without the
+// withdrawal would leave that gang where it is. The watch says it again.
+func (n *Node) onGpuRecovered(m *messages.GpuRecovered) {
+	id := topology.GPUID(m.GpuId)
+	held := func(s *topology.Slice) bool { return s.HoldsGPU(id) }
+	switch {
+	case !slices.Contains(n.ledger.WithdrawnGPUs(), id): // it is well, as nearly all are
+	case slices.ContainsFunc(n.ledger.Slices(), held):
+		n.p.Host.Count("node.gpu_in_use", 1)
+	case n.ledger.Restore(id):
+		n.p.Log.Info("GPU %s is back in service", id)
+		n.change()
+	}
+}

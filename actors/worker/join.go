@@ -1,0 +1,171 @@
+package worker
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns whom the machine follows. The highest epoch ever accepted is on
+// disk before the first word to that leader, so that no restart lets an older
+// one command again. Only where the disk fails, or says nothing, the word comes
+// first: silent, the machine would be declared dead, and all that runs well there
+// given up for a full disk. It then remembers the epoch in memory, obeys no older
+// leader, and begins nothing until the disk has it: no reservation, no commit, no
+// start; and no evidence leaves before the disk has that either. So if its agent
+// ends meanwhile and an older leader is the first to speak to the next, that one
+// finds nothing here that the newer had reason to think over. The cluster of the first leader stays the machine's: epochs
+// are counted in each cluster anew, so that a leader of another one, however high
+// its own, may command nothing here.
+
+// leadHeard is a leader that said Lead and is not accepted yet.
+type leadHeard struct {
+	epoch   uint64
+	cluster string
+	from    *actor.PID
+	needs   uint64 // the change that must be on disk first; 0: not noted yet
+	late    bool   // the disk has had its time
+}
+
+// leadLate: the disk has had its time to keep the epoch of a leader.
+type leadLate struct{ Epoch uint64 }
+
+// sworn reports whether the disk has the epoch that the machine follows.
+func (n *Node) sworn() bool { return n.disk.saved >= n.oath }
+
+// hindered says why nothing new may begin; empty: it may.
+func (n *Node) hindered() string {
+	if n.disk.trouble == "" && !n.sworn() {
+		return "the leader's epoch is not on disk yet"
+	}
+	return n.disk.trouble
+}
+
+func (n *Node) onLeadLate(ctx actor.Context, m leadLate) {
+	if n.lead != nil && n.lead.epoch == m.Epoch {
+		n.lead.late = true
+		n.acceptLead(ctx)
+	}
+}
+
+// recall takes the cluster from the record, and lets go of a leader that was
+// heard before the record was read, which knew better.
+func (n *Node) recall() {
+	n.cluster = n.record.ClusterId
+	if n.lead != nil && (n.lead.epoch < n.epoch || n.foreign(n.lead.cluster)) {
+		n.lead = nil
+	}
+}
+
+// foreign tells whether a cluster is not the machine's own. A machine that has
+// none yet takes any.
+func (n *Node) foreign(cluster string) bool { return n.cluster != "" && cluster != n.cluster }
+
+// onLead accepts a leader at least as new as the present one. The same again is
+// answered again: its link may have broken and taken our Hello with it.
+func (n *Node) onLead(ctx actor.Context, m *messages.Lead) {
+	from := ctx.Sender()
+	switch {
+	case from == nil || m.Epoch == 0:
+		n.p.Host.Count("node.malformed", 1)
+	case n.foreign(m.ClusterId):
+		n.p.Host.Count("node.foreign", 1)
+		n.tellObeyed(ctx, from)
+	case m.Epoch < n.epoch || n.lead != nil && m.Epoch < n.lead.epoch:
+		n.p.Host.Count("node.fenced", 1)
+		n.tellObeyed(ctx, from)
+	case n.lead != nil && m.Epoch == n.lead.epoch:
+		n.lead.from, n.lead.cluster = from, m.ClusterId
+	default:
+		n.lead = &leadHeard{epoch: m.Epoch, cluster: m.ClusterId, from: from}
+		n.acceptLead(ctx)
+	}
+}
+
+// acceptLead goes on with what onLead began, as far as the disk has come.
+func (n *Node) acceptLead(ctx actor.Context) {
+	if n.lead == nil || !n.Ready() {
+		return
+	}
+	if n.cluster == "" { // an earlier version's record, whose epoch may be this leader's, has none either
+		n.cluster = n.lead.cluster
+		n.change()
+	}
+	if n.lead.epoch > n.epoch {
+		if n.lead.needs == 0 {
+			n.lead.needs = n.change()
+			n.p.Clock.After(n.p.Constants.Heartbeat, ctx.Self(), leadLate{n.lead.epoch})
+		}
+		if n.disk.saved < n.lead.needs && n.disk.trouble == "" && !n.lead.late {
+			return
+		}
+		n.epoch, n.rack, n.oath = n.lead.epoch, nil, n.lead.needs
+		n.states.Become("lead", "joining")
+	} else if n.states.In("alone") {
+		n.states.Become("lead", "joining")
+	}
+	n.leader, n.lead = n.lead.from, nil
+	n.sayHello(ctx)
+}
+
+// tellObeyed lets a leader that is not followed know who is, and of nothing that
+// we have: without a ledger it joins nobody, even if the same address leads
+// under our epoch by now. It may be a leader of the past, or of another cluster; or the
+// store was put back to an old copy. Without this word the machine would only seem silent.
+func (n *Node) tellObeyed(ctx actor.Context, other *actor.PID) {
+	if n.Ready() && n.epoch > 0 {
+		ctx.Request(actors.At(other, actors.SchedulerPath), &messages.Hello{
+			Origin: n.origin(noToken, ""), Epoch: n.epoch, ClusterId: n.cluster, Announcement: n.p.Announcement,
+		})
+	}
+}
+
+// sayHello tells the Scheduler all there is to know of the machine. Unless it is
+// answered it is said again with the heartbeat's rhythm.
+func (n *Node) sayHello(ctx actor.Context) {
+	ctx.Request(actors.At(n.leader, actors.SchedulerPath), &messages.Hello{
+		Origin: n.origin(noToken, ""), Epoch: n.epoch, ClusterId: n.cluster, Announcement: n.p.Announcement, Ledger: n.ledgerReport(),
+		Vocabulary: messages.Vocabulary,
+	})
+	if n.states.In("joining") {
+		n.armPulse(ctx)
+	}
+}
+
+func (n *Node) onWelcome(ctx actor.Context, m *messages.Welcome) {
+	if !n.states.In("joining", "member") || ctx.Sender() == nil || !n.meant(m.Epoch, m.Incarnation) {
+		n.p.Host.Count("node.stale_welcome", 1)
+		return
+	}
+	n.states.Become("welcome", "member")
+	n.p.Log.Info("Success! Master says: %s", m.Text)
+	n.rack = ctx.Sender()
+	n.pulse.acked, n.pulse.reported = 0, 0
+	n.beat(ctx)
+	n.armPulse(ctx)
+}
+
+// onRejected: this machine is not taken. It may be asked again by another Lead.
+// What a leader of another cluster says changes nothing, and is only passed on,
+// once: its epoch may happen to be that of our own.
+func (n *Node) onRejected(m *messages.Rejected) {
+	if m.Reason == messages.RejectReason_REJECT_REASON_ANOTHER_CLUSTER && messages.SameIncarnation(m.Incarnation, n.p.Incarnation) {
+		if n.refusal != m.Text {
+			n.refusal = m.Text
+			n.p.Log.Info("Master refuses this node: %s", m.Text)
+		}
+		return
+	}
+	if !n.states.In("joining") || !n.meant(m.Epoch, m.Incarnation) {
+		n.p.Host.Count("node.stale_welcome", 1)
+		return
+	}
+	n.states.Become("rejected", "alone")
+	n.p.Log.Info("Master refuses this node: %s", m.Text)
+}
+
+// meant tells whether the present leader said it to this start of this agent.
+func (n *Node) meant(epoch uint64, to *messages.Incarnation) bool {
+	return epoch == n.epoch && messages.SameIncarnation(to, n.p.Incarnation)
+}

@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the Node's golden dialogues: what a leader, a launcher, a disk
+// and the clock say to a machine's agent, and all that it says to them. The
+// machine they talk to is in rig_test.go.
+
+// TestNodeDialogues replays testdata/node, and checks that together they take
+// every edge of the Node's and the Task's tables.
+func TestNodeDialogues(t *testing.T) {
+	taken := map[string]bool{}
+	datadriven.Walk(t, "testdata/node", func(t *testing.T, path string) {
+		var r *nodeRig
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "machine" {
+				gpus := 2
+				d.MaybeScanArgs(t, "gpus", &gpus)
+				r = newNodeRig(t, gpus)
+				r.taken = taken
+			}
+			if r == nil {
+				d.Fatalf(t, "begin with a machine")
+			}
+			r.said.Reset()
+			r.step(t, d)
+			return r.said.String()
+		})
+	})
+	if partial() {
+		return
+	}
+	for _, table := range []*actors.Table{&nodeTable, &taskTable} {
+		for _, e := range table.Edges {
+			if edge := fmt.Sprintf("%s: %s -%s-> %s", table.Kind, e.From(), e.Event(), e.To()); !taken[edge] {
+				t.Errorf("no dialogue takes %s", edge)
+			}
+		}
+	}
+}
+
+// partial tells whether only some of the dialogues were asked for.
+func partial() bool {
+	f := flag.Lookup("test.run")
+	return f != nil && strings.Contains(f.Value.String(), "/")
+}
+
+// TestNodeRecord: what is written is read back; anything else is known as corrupt.
+func TestNodeRecord(t *testing.T) {
+	r := nodeRecordOf(t)
+	data := encodeRecord(r)
+	if _, err := decodeRecord(data); err != nil {
+		t.Fatal(err)
+	}
+	for i := range data {
+		for _, flip := range []byte{1, 0x80} {
+			bad := slices.Clone(data)
+			bad[i] ^= flip
+			if _, err := decodeRecord(bad); err == nil {
+				t.Fatalf("byte %d was changed and nobody noticed", i)
+			}
+		}
+		if _, err := decodeRecord(data[:i]); err == nil {
+			t.Fatalf("torn at %d and nobody noticed", i)
+		}
+	}
+}
+
+// FuzzNodeRecord: no bytes on a disk make the decoder panic.
+func FuzzNodeRecord(f *testing.F) {
+	f.Add(encodeRecord(nodeRecordOf(f)))
+	f.Add([]byte(nil))
+	f.Add([]byte("SYNL\x01\x00\x00\x00\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := decodeRecord(data)
+		if (r == nil) == (err == nil) {
+			t.Fatalf("%v and %v", r, err)
+		}
+		if err == nil {
+			for _, s := range r.Slices {
+				sliceOf(s) // whatever a record holds, reading it is safe
+			}
+		}
+	})
+}
+
+// TestNodeSliceStates: the states of the wire are those of the ledger, number by number.
+func TestNodeSliceStates(t *testing.T) {
+	for s := topology.SliceReserved; s <= topology.SliceOver; s++ {
+		if got := sliceStateName(s); got != s.String() {
+			t.Errorf("%v is %s on the wire", s, got)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package worker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the ledger's record as bytes: a mark, a version, a checksum,
+// then a LedgerRecord. A record that is torn or corrupt is known as such and is
+// never read in part.
+
+const (
+	recordMark    = "SYNL"
+	recordVersion = 1
+	recordHead    = len(recordMark) + 4 + 4 // the mark, the version, the checksum of version and body
+)
+
+var (
+	errRecord      = errors.New("the ledger's record is corrupt")
+	errRecordNewer = errors.New("the ledger's record was written by a newer agent")
+	recordTable    = crc32.MakeTable(crc32.Castagnoli)
+)
+
+// encodeRecord writes a record whole.
+func encodeRecord(r *messages.LedgerRecord) []byte {
+	return sealRecord(messages.Append(openRecord(nil), r))
+}
+
+// openRecord leaves room for the head, sealRecord fills it when all is there.
+func openRecord(data []byte) []byte { return append(data, make([]byte, recordHead)...) }
+
+func sealRecord(data []byte) []byte {
+	copy(data, recordMark)
+	binary.LittleEndian.PutUint32(data[4:], recordVersion)
+	binary.LittleEndian.PutUint32(data[8:], recordSum(data))
+	return data
+}
+
+func recordSum(data []byte) uint32 {
+	return crc32.Update(crc32.Checksum(data[4:8], recordTable), recordTable, data[recordHead:])
+}
+
+func decodeRecord(data []byte) (*messages.LedgerRecord, error) {
+	if len(data) < recordHead || string(data[:4]) != recordMark || binary.LittleEndian.Uint32(data[8:]) != recordSum(data) {
+		return nil, fmt.Errorf("%w: %d bytes", errRecord, len(data))
+	}
+	if v := binary.LittleEndian.Uint32(data[4:]); v != recordVersion {
+		return nil, fmt.Errorf("%w: version %d, known is %d", errRecordNewer, v, recordVersion)
+	}
+	r := &messages.LedgerRecord{}
+	if err := proto.Unmarshal(data[recordHead:], r); err != nil {
+		return nil, fmt.Errorf("%w: %w", errRecord, err)
+	}
+	return r, nil
+}
+
+// DecodeRecord reads a record, for whoever checks what is on a machine's disk.
+func DecodeRecord(data []byte) (*messages.LedgerRecord, error) { return decodeRecord(data) }
+
+// EncodeRecord writes one, for whoever makes a machine that has a past.
+func EncodeRecord(r *messages.LedgerRecord) []byte { return encodeRecord(r) }
+
+// encodeBooks is what the disk should hold now. Reservations are not in it. The
+// bytes are good until the next: there is never more than one save under way.
+func (n *Node) encodeBooks() []byte {
+	data := append(n.disk.bytes[:0], n.encodeHead()...)
+	for _, l := range n.ledger.Slices() {
+		if l.State != topology.SliceReserved {
+			data = n.slices[l.Token].appendRecord(data, &n.disk.part)
+		}
+	}
+	n.disk.bytes = sealRecord(data)
+	return n.disk.bytes
+}
+
+// headBytes is how a record begins, with what belongs to no slice. It is encoded
+// anew only when it differs, which it seldom does.
+type headBytes struct {
+	epoch     uint64
+	cluster   string
+	withdrawn []topology.GPUID
+	bytes     []byte
+}
+
+func (n *Node) encodeHead() []byte {
+	h, epoch, withdrawn := &n.disk.head, n.epoch, n.ledger.WithdrawnGPUs()
+	if n.lead != nil {
+		epoch = max(epoch, n.lead.epoch)
+	}
+	if h.bytes == nil || h.epoch != epoch || h.cluster != n.cluster || !slices.Equal(h.withdrawn, withdrawn) {
+		r := &messages.LedgerRecord{Epoch: epoch, ClusterId: n.cluster, BootId: n.p.Incarnation.GetBootId()}
+		for _, id := range withdrawn {
+			r.WithdrawnGpus = append(r.WithdrawnGpus, string(id))
+		}
+		*h = headBytes{epoch, n.cluster, withdrawn, messages.Append(openRecord(nil), r)}
+	}
+	return h.bytes
+}
+
+// Where a LedgerRecord has its slices, and a SliceRecord what changes.
+var (
+	ofRecord    = (&messages.LedgerRecord{}).ProtoReflect().Descriptor().Fields()
+	ofSlice     = (&messages.SliceRecord{}).ProtoReflect().Descriptor().Fields()
+	slicesField = ofRecord.ByName("slices").Number()
+	stateField  = ofSlice.ByName("state").Number()
+	causeField  = ofSlice.ByName("cause").Number()
+	exitsField  = ofSlice.ByName("exits").Number()
+)
+
+// appendRecord appends a SliceRecord to a LedgerRecord. It is written in two
+// parts, which a reader puts together: what stays as it is from Commit on is
+// encoded once, so that a machine of many slices does not encode all of them
+// whenever one goes on. What changes is put together in part.
+func (s *nodeSlice) appendRecord(data []byte, part *[]byte) []byte {
+	if s.fixed == nil {
+		s.fixed = messages.Bytes(&messages.SliceRecord{
+			Token: s.wire, Job: string(s.page.Job), RendezvousPort: s.page.Port, Spec: s.spec, Grants: s.grants,
+			Uid: s.uid, Owner: s.owner,
+		})
+	}
+	*part = s.appendChanging((*part)[:0])
+	data = protowire.AppendTag(data, slicesField, protowire.BytesType)
+	data = protowire.AppendVarint(data, uint64(len(s.fixed)+len(*part)))
+	return append(append(data, s.fixed...), *part...)
+}
+
+// appendChanging writes by hand: these few bytes belong behind the fixed ones.
+func (s *nodeSlice) appendChanging(data []byte) []byte {
+	data = protowire.AppendTag(data, stateField, protowire.VarintType)
+	data = protowire.AppendVarint(data, uint64(messages.SliceState(s.page.State)))
+	if s.cause != 0 {
+		data = protowire.AppendTag(data, causeField, protowire.VarintType)
+		data = protowire.AppendVarint(data, uint64(s.cause))
+	}
+	for i := range s.ranks {
+		if exit := s.ranks[i].exit; exit != nil {
+			data = protowire.AppendTag(data, exitsField, protowire.BytesType)
+			data = messages.Append(protowire.AppendVarint(data, uint64(messages.Size(exit))), exit)
+		}
+	}
+	return data
+}
+
+// sliceOf reads a slice back; its state is what the disk says.
+func sliceOf(r *messages.SliceRecord) topology.Slice {
+	s := topology.Slice{
+		Token: messages.FromToken(r.Token), Job: topology.JobID(r.Job),
+		State: topology.SliceState(r.State), Port: r.RendezvousPort,
+	}
+	for _, g := range r.Grants {
+		s.Grants = append(s.Grants, topology.Grant{
+			Rank: topology.Rank(g.Rank), Amount: messages.FromResources(g.Amount), GPUs: messages.FromShares(g.Gpus),
+		})
+	}
+	for _, e := range r.Exits {
+		for i := range s.Grants {
+			if s.Grants[i].Rank == topology.Rank(e.Rank) {
+				s.Grants[i].Gone = true
+			}
+		}
+	}
+	return s
+}

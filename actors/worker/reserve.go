@@ -1,0 +1,155 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns phase one on the machine: reservations, which live in memory
+// and end by themselves. One that is lost with the agent is simply refused
+// later, so none of it touches the disk.
+
+// nodeSlices bounds how many slices a machine keeps books of.
+const nodeSlices = 4096
+
+type expiryDue struct{ At actors.Instant }
+
+func (n *Node) onReserve(ctx actor.Context, m *messages.Reserve) {
+	token, job := subject(m.Order)
+	n.expire()
+	if s := n.slices[token]; s != nil {
+		n.answer(ctx, s)
+		return
+	}
+	past := n.ledger.Past(token)
+	switch {
+	case past == topology.PastRan:
+		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
+	case past.Over():
+		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_OVER, "the attempt is over here")
+	case n.hindered() != "":
+		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.hindered())
+	case len(n.slices) >= nodeSlices:
+		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_CLOSED, "there are %d slices here", len(n.slices))
+	default:
+		n.reserve(ctx, token, job, m)
+	}
+}
+
+func (n *Node) reserve(ctx actor.Context, token topology.Token, job topology.JobID, m *messages.Reserve) {
+	ttl := time.Duration(min(max(m.TtlMs, 0), n.p.Constants.TombstoneAge.Milliseconds())) * time.Millisecond
+	claim := topology.Claim{Token: token, Job: job, GPUType: m.GpuType, WantPort: m.Rendezvous, TTLNs: ttl.Nanoseconds()}
+	for _, w := range m.Members {
+		claim.Members = append(claim.Members, topology.Member{
+			Rank: topology.Rank(w.GetRank()), Amount: messages.FromResources(w.GetAmount()),
+		})
+	}
+	slice, short := n.ledger.Reserve(claim, n.now())
+	if short != nil {
+		n.refuse(ctx, token, job, reasonOf(short), "%s", short.Detail)
+		return
+	}
+	s := n.newSlice(slice)
+	n.slices[token] = s
+	n.tellReserved(ctx, s)
+}
+
+func reasonOf(s *topology.Shortage) messages.RefusalReason {
+	switch s.Lack {
+	case topology.LackGPUType:
+		return messages.RefusalReason_REFUSAL_REASON_GPU_TYPE
+	case topology.LackSense:
+		return messages.RefusalReason_REFUSAL_REASON_MALFORMED
+	default:
+		return messages.RefusalReason_REFUSAL_REASON_SHORTAGE
+	}
+}
+
+func (n *Node) tellReserved(ctx actor.Context, s *nodeSlice) {
+	n.tell(ctx, s.page.Job, &messages.Reserved{
+		Origin: n.origin(s.page.Token, s.page.Job), Address: n.p.Announcement.GetAddress(),
+		RendezvousPort: s.page.Port, Grants: s.grants,
+	})
+}
+
+// onAbort ends what was at most reserved. What is committed is past abort, and
+// says so.
+func (n *Node) onAbort(ctx actor.Context, m *messages.Abort) {
+	token, job := subject(m.Order)
+	if s := n.slices[token]; s != nil && s.page.State != topology.SliceReserved {
+		n.p.Host.Count("node.abort_after_commit", 1)
+		n.answer(ctx, s)
+		return
+	}
+	if n.ledger.Past(token) == topology.PastRan {
+		// A leader with an older view may abort what is over; that it never was would contradict what was told.
+		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
+		return
+	}
+	n.drop(token)
+	n.tell(ctx, job, &messages.Aborted{Origin: n.origin(token, job)})
+}
+
+// drop frees a reservation, if there is one, and leaves a tombstone in any case:
+// the Reserve or Commit that it is about may still be on its way.
+func (n *Node) drop(t topology.Token) {
+	n.ledger.Abort(t, n.now())
+	delete(n.slices, t)
+}
+
+// expire ends the reservations whose time is up. It is also called before a
+// command is looked at, since the timer may be behind in the mailbox.
+func (n *Node) expire() {
+	if _, any := n.ledger.NextExpiry(); !any {
+		return
+	}
+	for _, t := range n.ledger.Expire(n.now()) {
+		delete(n.slices, t)
+	}
+}
+
+func (n *Node) onExpiryDue(m expiryDue) {
+	if m.At == n.expiryAt {
+		n.expiryAt = 0
+	}
+	n.expire()
+}
+
+// armExpiry keeps one timer for the earliest reservation. There is no way to
+// take a timer back: one that comes too early finds nothing and arms the next,
+// never at once, so that a clock that is a little behind its timers costs a
+// millisecond and not a busy loop.
+func (n *Node) armExpiry(ctx actor.Context) {
+	next, any := n.ledger.NextExpiry()
+	if at := actors.Instant(next); any && (n.expiryAt == 0 || at < n.expiryAt) {
+		n.expiryAt = at
+		n.p.Clock.After(max(at.Since(n.p.Clock.Now()), time.Millisecond), ctx.Self(), expiryDue{at})
+	}
+}
+
+// onGpuFaulted takes a device out of service. A reservation of it ends, as if it
+// had expired; a slice that runs on it is the leader's to stop, which reads of
+// the device in the report.
+func (n *Node) onGpuFaulted(m *messages.GpuFaulted) {
+	id := topology.GPUID(m.GpuId)
+	var reserved []topology.Token
+	for _, s := range n.ledger.Slices() {
+		if s.State == topology.SliceReserved && s.HoldsGPU(id) {
+			reserved = append(reserved, s.Token)
+		}
+	}
+	for _, t := range reserved {
+		n.drop(t)
+	}
+	if n.ledger.Withdraw(id) {
+		n.p.Log.Info("GPU %s is withdrawn: %s", id, m.Detail)
+		n.change()
+	} else {
+		n.p.Host.Count("node.gpu_fault_again", 1)
+	}
+}

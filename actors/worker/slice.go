@@ -1,0 +1,275 @@
+package worker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what the Node knows of a slice beside the ledger, and what a
+// slice does next. A change that must survive a restart marks its slice as
+// unsaved; until the disk has it, the slice is shown as it last was on disk, and
+// nothing new of it is told or done. So a fact can never be told and then lost.
+
+// nodeSlice goes with a slice of the ledger.
+type nodeSlice struct {
+	page   *topology.Slice   // the ledger's own, to be read
+	wire   *messages.Token   // its token, as it is told
+	spec   *messages.JobSpec // from Commit on
+	uid    uint32            // of its tasks, likewise; 0: the leader gave none
+	owner  string            // of the job, likewise
+	cause  messages.Cause    // of the Stop
+	grace  int64             // of the Stop, in ms
+	start  *messages.Start   // what this incarnation was told to spawn
+	roster roster            // what has come of the list in it
+	ranks  []nodeRank        // as in the ledger
+	grants []*messages.Grant // of the ranks, as they are told
+	fixed  []byte            // of its record, what stays as it is
+
+	unsaved      uint64              // the change that the disk must have before news are told; 0: none
+	shown        topology.SliceState // the state that was last told, or could have been
+	startedShown bool
+}
+
+// nodeRank is one member here.
+type nodeRank struct {
+	rank     topology.Rank
+	id       *messages.TaskId // what the launcher calls it
+	pid      *actor.PID       // its Task, from Commit until it is gone
+	adopting bool             // the launcher was asked whether it still runs
+	prepared bool
+	told     bool // its Task was told to start
+	started  bool
+	began    actors.Instant // its process, by the clock of this boot; 0: not known
+	exit     *messages.Exit
+	ended    actors.Instant // when the exit was learnt
+	shown    bool           // the exit was told, or could have been
+}
+
+func (n *Node) newSlice(s *topology.Slice) *nodeSlice {
+	own := &nodeSlice{
+		page: s, wire: n.wire(s.Token), shown: s.State,
+		ranks: make([]nodeRank, len(s.Grants)), grants: messages.Many[messages.Grant](len(s.Grants)),
+	}
+	for i, g := range s.Grants {
+		own.ranks[i] = nodeRank{rank: g.Rank, id: &messages.TaskId{Token: own.wire, Rank: int32(g.Rank)}}
+		n.said.grant(g, own.grants[i])
+	}
+	return own
+}
+
+// lastSaid keeps which amount and which devices were last told of: a big gang
+// takes machines whole, so that the same are free, given away and free again.
+// What is told is kept by many for long, and for most of it once is enough.
+type lastSaid struct {
+	amount  topology.Resources
+	sum     *messages.Resources // the same
+	devices []topology.Share
+	shares  []*messages.GpuShare // the same
+}
+
+// grant writes what a rank got.
+func (s *lastSaid) grant(g topology.Grant, to *messages.Grant) {
+	if s.sum == nil || s.amount != g.Amount {
+		s.amount, s.sum = g.Amount, messages.ToResources(g.Amount)
+	}
+	to.Rank, to.Amount, to.Gpus = int32(g.Rank), s.sum, s.gpus(g.GPUs)
+}
+
+func (s *lastSaid) gpus(devices []topology.Share) []*messages.GpuShare {
+	if len(devices) == 0 {
+		return nil
+	}
+	if !slices.Equal(s.devices, devices) {
+		s.devices, s.shares = devices, messages.ToShares(devices)
+	}
+	return s.shares
+}
+
+func (s *nodeSlice) rank(r topology.Rank) *nodeRank {
+	if i := slices.IndexFunc(s.ranks, func(k nodeRank) bool { return k.rank == r }); i >= 0 {
+		return &s.ranks[i]
+	}
+	return nil
+}
+
+// exits are those that may be told, and for how long each has been known.
+func (s *nodeSlice) exits(now actors.Instant) (all []*messages.Exit, agesMs []int64) {
+	for i := range s.ranks {
+		if r := &s.ranks[i]; r.exit != nil && r.shown {
+			all, agesMs = append(all, r.exit), append(agesMs, r.age(now))
+		}
+	}
+	return all, agesMs
+}
+
+// age is for how many milliseconds the rank's exit has been known. Of one that an
+// earlier start of this agent knew it is less than that.
+func (r *nodeRank) age(now actors.Instant) int64 { return now.Since(r.ended).Milliseconds() }
+
+// ran tells whether a rank that is gone had been past the barrier.
+func (r *nodeRank) ran() bool {
+	switch r.exit.GetKind() {
+	case messages.ExitKind_EXIT_KIND_EXITED, messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST, messages.ExitKind_EXIT_KIND_REBOOTED:
+		return true
+	}
+	return false
+}
+
+// allPrepared tells whether every rank could start at once, or has started.
+func (s *nodeSlice) allPrepared() bool {
+	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.prepared && !r.started && !r.ran() })
+}
+
+// allStarted tells whether every rank has started.
+func (s *nodeSlice) allStarted() bool {
+	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.started && !r.ran() })
+}
+
+// ran is for how long every rank that is not over has run; 0: not known, or one of them does not yet.
+func (s *nodeSlice) ran(now actors.Instant) time.Duration {
+	var last actors.Instant
+	for i := range s.ranks {
+		switch r := &s.ranks[i]; {
+		case r.exit != nil:
+		case !r.started:
+			return 0
+		default:
+			last = max(last, r.began)
+		}
+	}
+	if last == 0 {
+		return 0
+	}
+	return min(max(now.Since(last), time.Millisecond), actors.Millis(messages.MaxDurationMs))
+}
+
+// harmless tells whether all that ended did so before it was started. Such an end
+// may be told without the disk: whatever a restart finds, nothing of it will run,
+// because an incarnation spawns only for a Start that it received itself.
+func (s *nodeSlice) harmless() bool {
+	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool {
+		switch r.exit.GetKind() {
+		case messages.ExitKind_EXIT_KIND_NEVER_STARTED, messages.ExitKind_EXIT_KIND_PREPARE_FAILED:
+			return false
+		}
+		return r.exit != nil
+	})
+}
+
+// changed notes a change that must be on disk before the slice's news are told.
+func (n *Node) changed(s *nodeSlice) { s.unsaved = n.change() }
+
+// settle is the one place where a slice goes on: it does what its state calls
+// for and tells what is new, unless that still waits for the disk.
+func (n *Node) settle(ctx actor.Context, s *nodeSlice) {
+	if s.unsaved != 0 {
+		return
+	}
+	switch s.page.State {
+	case topology.SliceCommitted:
+		n.prepareRanks(ctx, s)
+	case topology.SliceStarted:
+		n.startRanks(ctx, s)
+	}
+	n.tellNews(ctx, s)
+}
+
+func (n *Node) prepareRanks(ctx actor.Context, s *nodeSlice) {
+	for i := range s.ranks {
+		if r := &s.ranks[i]; r.pid == nil && r.exit == nil {
+			n.spawnTask(ctx, s, i, false)
+			ctx.Send(r.pid, taskPrepare{})
+		}
+	}
+}
+
+// startRanks spawns, past the barrier and with the mark of it on disk.
+func (n *Node) startRanks(ctx actor.Context, s *nodeSlice) {
+	for i := range s.ranks {
+		if r := &s.ranks[i]; r.exit == nil && !r.started && !r.told {
+			r.told = true
+			ctx.Send(r.pid, taskStart{s.start})
+		}
+	}
+}
+
+// tellNews tells what has come since the slice was last shown.
+func (n *Node) tellNews(ctx actor.Context, s *nodeSlice) {
+	state, before := s.page.State, s.shown
+	s.shown = state
+	var fresh []*messages.Exit
+	var ages []int64
+	for i := range s.ranks {
+		if r := &s.ranks[i]; r.exit != nil && !r.shown {
+			r.shown = true
+			fresh, ages = append(fresh, r.exit), append(ages, r.age(n.p.Clock.Now()))
+		}
+	}
+	if state == topology.SliceOver {
+		if before != state {
+			n.tellEnded(ctx, s)
+		}
+		return
+	}
+	if state != topology.SliceStopping {
+		if before < topology.SliceCommitted && state >= topology.SliceCommitted {
+			n.tell(ctx, s.page.Job, &messages.Committed{Origin: n.origin(s.page.Token, s.page.Job)})
+		}
+		if before < topology.SlicePrepared && state >= topology.SlicePrepared {
+			n.tell(ctx, s.page.Job, &messages.Prepared{Origin: n.origin(s.page.Token, s.page.Job)})
+		}
+		if state == topology.SliceStarted && !s.startedShown && s.allStarted() {
+			s.startedShown = true
+			n.tellStarted(ctx, s)
+		}
+	}
+	if len(fresh) > 0 {
+		n.tell(ctx, s.page.Job, &messages.Exited{Origin: n.origin(s.page.Token, s.page.Job), Exits: fresh, AgesMs: ages})
+	}
+}
+
+func (n *Node) tellStarted(ctx actor.Context, s *nodeSlice) {
+	n.tell(ctx, s.page.Job, &messages.Started{Origin: n.origin(s.page.Token, s.page.Job)})
+}
+
+func (n *Node) tellEnded(ctx actor.Context, s *nodeSlice) {
+	exits, ages := s.exits(n.p.Clock.Now())
+	n.tell(ctx, s.page.Job, &messages.Ended{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits, AgesMs: ages})
+}
+
+// answer tells again all that a slice has reached. What still waits for the
+// disk is told when the disk has it.
+func (n *Node) answer(ctx actor.Context, s *nodeSlice) {
+	switch s.shown {
+	case topology.SliceReserved:
+		if s.page.State == topology.SliceReserved {
+			n.tellReserved(ctx, s)
+		}
+		return
+	case topology.SliceOver:
+		n.tellEnded(ctx, s)
+		return
+	case topology.SliceCommitted, topology.SlicePrepared, topology.SliceStarted:
+		n.tell(ctx, s.page.Job, &messages.Committed{Origin: n.origin(s.page.Token, s.page.Job)})
+		if s.shown >= topology.SlicePrepared {
+			n.tell(ctx, s.page.Job, &messages.Prepared{Origin: n.origin(s.page.Token, s.page.Job)})
+		}
+		if s.startedShown {
+			n.tellStarted(ctx, s)
+		}
+	}
+	n.tellExits(ctx, s)
+}
+
+// tellExits tells again which ranks have gone.
+func (n *Node) tellExits(ctx actor.Context, s *nodeSlice) {
+	if exits, ages := s.exits(n.p.Clock.Now()); len(exits) > 0 {
+		n.tell(ctx, s.page.Job, &messages.Exited{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits, AgesMs: ages})
+	}
+}

@@ -1,0 +1,246 @@
+package worker
+
+import (
+	"errors"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the way from the disk to the first word: what the record says
+// is compared with what the launcher says, and only when both agree does the
+// Node speak to anyone. Nothing is spawned here: a task that was never started
+// waits for a Start that this incarnation receives.
+
+// onDiskLoaded reads the record. One that is corrupt is put aside and the
+// machine begins empty, which is safe because every task is stopped first. One
+// that a newer agent wrote is refused loudly instead: its tasks are well.
+func (n *Node) onDiskLoaded(ctx actor.Context, m actors.DiskLoaded) {
+	if !n.states.In("loading") || n.disk.waiting {
+		return
+	}
+	if m.Err != "" {
+		n.p.Log.Info("The ledger cannot be read: %s", m.Err)
+		n.backOff(ctx, n.disk.trouble == "")
+		n.disk.trouble = m.Err
+		return
+	}
+	n.disk.trouble = ""
+	n.record = &messages.LedgerRecord{BootId: n.p.Incarnation.GetBootId()}
+	if len(m.Data) > 0 {
+		record, err := decodeRecord(m.Data)
+		switch {
+		case errors.Is(err, errRecordNewer):
+			panic(err)
+		case err != nil:
+			n.quarantine(err)
+		default:
+			n.record = record
+		}
+	}
+	n.epoch = n.record.Epoch
+	n.recall()
+	n.states.Become("loaded", "listing")
+	n.p.Launcher.Tell(&messages.ListTasks{}, ctx.Self())
+}
+
+func (n *Node) quarantine(why error) {
+	n.p.Log.Info("The ledger is put aside, its tasks are stopped: %v", why)
+	n.p.Host.Count("node.quarantined", 1)
+	n.p.Disk.Quarantine()
+}
+
+// onTaskList reconciles the record with the launcher.
+func (n *Node) onTaskList(ctx actor.Context, m *messages.TaskList) {
+	if !n.states.In("listing") {
+		return
+	}
+	known := map[taskKey]*messages.TaskEntry{}
+	for _, e := range m.Tasks {
+		known[keyOf(e.GetId())] = e
+	}
+	n.rebooted = n.record.BootId != n.p.Incarnation.GetBootId() && len(n.record.Slices) > 0
+	if err := n.enter(known); err != nil {
+		n.quarantine(err)
+		n.rebooted, n.record.Slices = false, nil
+	}
+	if n.record.BootId != n.p.Incarnation.GetBootId() {
+		n.change()
+	} else {
+		n.withdrawAgain()
+	}
+	n.disk.loaded, n.record, n.uids = true, nil, m.Uids
+	n.states.Become("listed", "adopting")
+	n.stopStrays(ctx, m.Tasks)
+	n.takeUp(ctx, known)
+	n.adopted(ctx)
+}
+
+// withdrawAgain keeps a device that faulted out of service within one boot. A
+// new boot has reset it, and if it is still bad it will be told again.
+func (n *Node) withdrawAgain() {
+	for _, id := range n.record.WithdrawnGpus {
+		n.ledger.Withdraw(topology.GPUID(id))
+	}
+}
+
+// enter puts the record's slices into the ledger, as they are now. If one does
+// not fit, the record is not ours, and the ledger is as empty as before.
+func (n *Node) enter(known map[taskKey]*messages.TaskEntry) error {
+	for _, r := range n.record.Slices {
+		l := sliceOf(r)
+		exits := exitsOf(r)
+		if n.rebooted {
+			n.endByReboot(&l, exits, known)
+		} else {
+			l.State = stateNow(l, known)
+		}
+		if err := n.ledger.Adopt(l); err != nil {
+			faulted := n.ledger.WithdrawnGPUs()
+			n.ledger, n.slices = n.emptyLedger(), map[topology.Token]*nodeSlice{}
+			for _, id := range faulted {
+				n.ledger.Withdraw(id)
+			}
+			return err
+		}
+		n.enterSlice(r, l, exits)
+	}
+	return nil
+}
+
+func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[topology.Rank]*messages.Exit) {
+	s := n.newSlice(n.ledger.Slice(l.Token))
+	s.spec, s.uid, s.owner, s.cause = r.Spec, r.Uid, r.Owner, r.Cause
+	s.grace = actors.GraceOf(r.Spec, n.p.Constants).Milliseconds()
+	for i := range s.ranks {
+		s.ranks[i].exit, s.ranks[i].ended = exits[s.ranks[i].rank], n.p.Clock.Now()
+		s.ranks[i].shown = s.ranks[i].exit != nil && !n.rebooted
+	}
+	if n.rebooted {
+		s.shown = topology.SliceState(r.State)
+		n.changed(s)
+	}
+	n.slices[l.Token] = s
+}
+
+func exitsOf(r *messages.SliceRecord) map[topology.Rank]*messages.Exit {
+	exits := map[topology.Rank]*messages.Exit{}
+	for _, e := range r.Exits {
+		e.Detail = messages.AsText(e.Detail) // an earlier version kept a launcher's words as they came, and no leader takes those
+		exits[topology.Rank(e.Rank)] = e
+	}
+	return exits
+}
+
+// endByReboot: nothing of the last boot runs, whatever the record says. An exit
+// that the launcher still saw is better than none.
+func (n *Node) endByReboot(l *topology.Slice, exits map[topology.Rank]*messages.Exit, known map[taskKey]*messages.TaskEntry) {
+	l.State = topology.SliceOver
+	for i := range l.Grants {
+		rank := l.Grants[i].Rank
+		if exits[rank] == nil {
+			exits[rank] = &messages.Exit{
+				Rank: int32(rank), Kind: messages.ExitKind_EXIT_KIND_REBOOTED, AtUnixMs: n.p.Clock.WallMs(),
+			}
+			if seen := known[taskKey{l.Token, rank}].GetExit(); seen.GetKind() == messages.ExitKind_EXIT_KIND_EXITED {
+				exits[rank] = seen
+			}
+		}
+		l.Grants[i].Gone = true
+	}
+}
+
+// stateNow is a slice's state after a restart of the agent within one boot. It
+// is started only if every rank that is not gone was spawned; if one was not,
+// the leader has to say Start again, and to be asked for it the slice goes back
+// to where it is prepared first.
+func stateNow(l topology.Slice, known map[taskKey]*messages.TaskEntry) topology.SliceState {
+	if l.State == topology.SliceStopping || l.State == topology.SliceOver {
+		return l.State
+	}
+	for _, g := range l.Grants {
+		if !g.Gone && !known[taskKey{l.Token, g.Rank}].GetStarted() {
+			return topology.SliceCommitted
+		}
+	}
+	return topology.SliceStarted
+}
+
+// stopStrays stops what the launcher has and the ledger does not, each as its job
+// wants to be stopped: a default would cut short who needs longer to save its
+// work, and keep a cancelled job alive that asked for less. Until all are gone
+// their devices are not free, and as nobody knows which they are, the Node does
+// not speak before.
+func (n *Node) stopStrays(ctx actor.Context, tasks []*messages.TaskEntry) {
+	n.strays = map[taskKey]bool{}
+	for _, e := range tasks {
+		key := keyOf(e.GetId())
+		if s := n.slices[key.Token]; s != nil && s.rank(key.Rank) != nil {
+			continue
+		}
+		if e.Exit != nil {
+			n.p.Launcher.Tell(&messages.ForgetTask{Id: e.Id}, ctx.Self())
+			continue
+		}
+		n.p.Log.Info("Task %v of no slice is stopped", key)
+		n.strays[key] = true
+		grace := actors.GraceOf(&messages.JobSpec{Stop: e.Stop}, n.p.Constants)
+		n.p.Launcher.Tell(&messages.StopTask{Id: e.Id, Signal: e.Stop.GetSignal(), GraceMs: grace.Milliseconds()}, ctx.Self())
+	}
+}
+
+func (n *Node) onStrayGone(ctx actor.Context, m *messages.TaskGone) {
+	key := keyOf(m.GetId())
+	if !n.strays[key] {
+		return
+	}
+	delete(n.strays, key)
+	n.p.Launcher.Tell(&messages.ForgetTask{Id: m.Id}, ctx.Self())
+	n.adopted(ctx)
+}
+
+// takeUp gives every rank that is not gone a Task again: one that was spawned is
+// adopted, one that was not is prepared at once, one that is to stop is stopped.
+func (n *Node) takeUp(ctx actor.Context, known map[taskKey]*messages.TaskEntry) {
+	for _, l := range n.ledger.Slices() {
+		s := n.slices[l.Token]
+		for i := range s.ranks {
+			r := &s.ranks[i]
+			if r.exit != nil {
+				continue
+			}
+			spawned := known[taskKey{s.page.Token, r.rank}].GetStarted()
+			n.spawnTask(ctx, s, i, spawned)
+			switch {
+			case l.State == topology.SliceStopping:
+				r.started = spawned
+				ctx.Send(r.pid, taskStop{s.spec.GetStop().GetSignal(), s.grace})
+			case spawned:
+				r.adopting, r.told = true, true
+				ctx.Send(r.pid, taskAdopt{})
+			default:
+				ctx.Send(r.pid, taskPrepare{})
+			}
+		}
+	}
+}
+
+// adopted opens the Node to the world, once nothing is in doubt any more.
+func (n *Node) adopted(ctx actor.Context) {
+	if !n.states.In("adopting") || len(n.strays) > 0 || n.rebooted && n.disk.saved < n.disk.changes {
+		return
+	}
+	for _, l := range n.ledger.Slices() {
+		for _, r := range n.slices[l.Token].ranks {
+			if r.adopting {
+				return
+			}
+		}
+	}
+	n.strays = nil
+	n.states.Become("adopted", "alone")
+	n.acceptLead(ctx)
+}

@@ -1,0 +1,127 @@
+package worker
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns how a slice ends on the machine: it is stopped or its tasks
+// end by themselves, evidence is gathered rank by rank, and with the last of it
+// — and only then — the devices are free.
+
+func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
+	token, job := subject(m.Order)
+	s := n.slices[token]
+	if s == nil || s.page.State == topology.SliceReserved {
+		n.drop(token)
+		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
+		return
+	}
+	grace := m.GraceMs
+	if grace <= 0 {
+		grace = n.p.Constants.StopGrace.Milliseconds()
+	}
+	signal := m.Signal
+	if signal == 0 { // from a leader that knows no more of the job
+		signal = s.spec.GetStop().GetSignal()
+	}
+	switch s.page.State {
+	case topology.SliceOver:
+		n.answer(ctx, s)
+	case topology.SliceStopping:
+		if grace < s.grace {
+			n.stopRanks(ctx, s, signal, grace) // somebody has lost patience
+		}
+		n.answer(ctx, s)
+	default:
+		s.cause = m.Cause
+		n.ledger.Stop(token)
+		n.change()
+		n.stopRanks(ctx, s, signal, grace)
+		n.settle(ctx, s)
+	}
+}
+
+// stopRanks stops every rank that is not gone. One without a Task was never
+// asked of the launcher, so that nothing of it can run.
+func (n *Node) stopRanks(ctx actor.Context, s *nodeSlice, signal int32, graceMs int64) {
+	s.grace = graceMs
+	for i := range s.ranks {
+		r := &s.ranks[i]
+		switch {
+		case r.exit != nil:
+		case r.pid != nil:
+			ctx.Send(r.pid, taskStop{signal, graceMs})
+		default:
+			n.noteExit(s, r, &messages.Exit{
+				Rank: int32(r.rank), Kind: messages.ExitKind_EXIT_KIND_NEVER_STARTED, AtUnixMs: n.p.Clock.WallMs(),
+			})
+		}
+	}
+}
+
+// onRankGone takes a Task's evidence.
+func (n *Node) onRankGone(ctx actor.Context, m rankGone) {
+	s := n.slices[m.key.Token]
+	if s == nil {
+		return
+	}
+	r := s.rank(m.key.Rank)
+	if r.exit != nil {
+		return
+	}
+	ctx.Stop(r.pid)
+	r.pid, r.adopting = nil, false
+	n.noteExit(s, r, m.exit)
+	n.settle(ctx, s)
+	n.adopted(ctx)
+}
+
+// noteExit keeps the evidence about one rank, and gives back what the slice held
+// when that was the last.
+func (n *Node) noteExit(s *nodeSlice, r *nodeRank, exit *messages.Exit) {
+	r.exit, r.ended = exit, n.p.Clock.Now()
+	n.ledger.Exit(s.page.Token, r.rank)
+	n.changed(s)
+	if s.page.AllGone() {
+		n.ledger.End(s.page.Token)
+		s.start = nil
+	}
+	if n.disk.trouble != "" {
+		n.excuse(s)
+	}
+}
+
+// excuse lets it be told without the disk, while that is in trouble, that ranks
+// ended before they were started. The naive way, to wait, keeps the whole gang
+// from its next attempt for as long as one machine's disk is full — which may be
+// just why its image could not be unpacked. A Commit or the mark of the barrier
+// is never excused; and nothing is while the disk lacks the leader's epoch, since
+// an older leader could start after a restart what had been excused.
+func (n *Node) excuse(s *nodeSlice) bool {
+	state := s.page.State
+	durable := s.shown >= topology.SliceCommitted && state != topology.SliceStarted
+	if s.unsaved == 0 || !n.sworn() || !durable && state != topology.SliceOver || !s.harmless() {
+		return false
+	}
+	s.unsaved = 0
+	return true
+}
+
+// onForget drops a slice whose exits are on the leader's disk.
+func (n *Node) onForget(ctx actor.Context, m *messages.Forget) {
+	token, _ := subject(m.Order)
+	s := n.slices[token]
+	if s == nil || s.shown != topology.SliceOver {
+		n.p.Host.Count("node.nothing_to_forget", 1)
+		return
+	}
+	n.ledger.Forget(token, n.now())
+	delete(n.slices, token)
+	n.change()
+	for i := range s.ranks {
+		n.p.Launcher.Tell(&messages.ForgetTask{Id: s.ranks[i].id}, ctx.Self())
+	}
+}

@@ -1,0 +1,251 @@
+package worker
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// Task owns one container: one rank of one attempt on this machine. It is a
+// child of the Node, which owns everything durable about it; the Task owns the
+// conversation with the launcher, and never decides to start or stop by itself.
+//
+// It tells: the Node (rankPrepared, rankStarted, rankGone). It asks: the
+// launcher (PrepareTask → TaskPrepared, StartTask and AdoptTask → TaskStarted,
+// StopTask → TaskGone).
+type Task struct {
+	p       *Ports
+	states  actors.States
+	work    taskWork
+	spawned bool // the launcher was told to start it, by this agent or an earlier one
+}
+
+// taskWork is what a Task is there for.
+type taskWork struct {
+	key   taskKey
+	id    *messages.TaskId // the same, as the launcher calls it
+	job   topology.JobID
+	owner string // of the job
+	node  topology.NodeID
+	spec  *messages.JobSpec
+	uid   uint32 // to run it as; 0: the leader gave none
+	grant *messages.Grant
+	// spawned: an earlier agent told the launcher to start it.
+	spawned bool
+}
+
+// taskKey names one container.
+type taskKey struct {
+	Token topology.Token
+	Rank  topology.Rank
+}
+
+func (k taskKey) String() string { return fmt.Sprintf("%v/%d", k.Token, k.Rank) }
+
+func keyOf(id *messages.TaskId) taskKey {
+	return taskKey{messages.FromToken(id.GetToken()), topology.Rank(id.GetRank())}
+}
+
+// From the Node.
+type (
+	taskPrepare struct{}
+	taskStart   struct{ Start *messages.Start }
+	taskAdopt   struct{}
+	taskStop    struct {
+		Signal  int32
+		GraceMs int64
+	}
+)
+
+// To the Node.
+type (
+	rankPrepared struct{ key taskKey }
+	rankStarted  struct {
+		key   taskKey
+		began actors.Instant // by the clock of this boot; 0: not known
+	}
+	rankGone struct {
+		key  taskKey
+		exit *messages.Exit
+	}
+)
+
+var taskTable = actors.Table{Kind: actors.KindTask, Edges: []actors.Edge{
+	{"born", "prepare", "preparing"},
+	{"born", "adopt", "adopting"},
+	{"born", "stop", "stopping"},
+	{"preparing", "prepared", "prepared"},
+	{"preparing", "started", "running"}, // an earlier agent's Start took effect late
+	{"preparing", "gone", "gone"},
+	{"preparing", "stop", "stopping"},
+	{"prepared", "start", "starting"},
+	{"prepared", "started", "running"}, // likewise
+	{"prepared", "gone", "gone"},
+	{"prepared", "stop", "stopping"},
+	{"starting", "started", "running"},
+	{"starting", "gone", "gone"},
+	{"starting", "stop", "stopping"},
+	{"adopting", "started", "running"},
+	{"adopting", "gone", "gone"},
+	{"running", "gone", "gone"},
+	{"running", "stop", "stopping"},
+	{"stopping", "stop", "stopping"},
+	{"stopping", "gone", "gone"},
+}}
+
+func newTask(p *Ports, work taskWork) actor.Actor {
+	return &Task{p: p, work: work, spawned: work.spawned, states: actors.NewStates(&taskTable, p.Host)}
+}
+
+// ID tells which container this is, for whoever checks.
+func (t *Task) ID() (topology.Token, topology.Rank) { return t.work.key.Token, t.work.key.Rank }
+
+// State is the Task's place in its table.
+func (t *Task) State() string { return t.states.At() }
+
+// Receive dispatches: the Node's words, then the launcher's. An answer about
+// another container is nobody's.
+func (t *Task) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case taskPrepare:
+		t.onPrepare(ctx)
+	case taskStart:
+		t.onStart(ctx, m)
+	case taskAdopt:
+		t.onAdopt(ctx)
+	case taskStop:
+		t.onStop(ctx, m)
+	case interface{ GetId() *messages.TaskId }:
+		if keyOf(m.GetId()) != t.work.key {
+			t.p.Host.Count("task.foreign_answer", 1)
+			return
+		}
+		t.onAnswer(ctx, m)
+	}
+}
+
+func (t *Task) onAnswer(ctx actor.Context, m any) {
+	switch m := m.(type) {
+	case *messages.TaskPrepared:
+		t.onPrepared(ctx)
+	case *messages.TaskStarted:
+		t.onStarted(ctx, m)
+	case *messages.TaskGone:
+		t.onGone(ctx, m)
+	}
+}
+
+func (t *Task) ask(ctx actor.Context, command any) { t.p.Launcher.Tell(command, ctx.Self()) }
+
+func (t *Task) onPrepare(ctx actor.Context) {
+	if !t.states.In("born") {
+		return
+	}
+	t.states.Become("prepare", "preparing")
+	t.ask(ctx, &messages.PrepareTask{
+		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Uid: t.work.uid, Owner: t.work.owner, Grant: t.work.grant,
+	})
+}
+
+func (t *Task) onPrepared(ctx actor.Context) {
+	if t.states.In("preparing") {
+		t.states.Become("prepared", "prepared")
+		ctx.Send(ctx.Parent(), rankPrepared{t.work.key})
+	}
+}
+
+// onStart spawns. The Node has the mark of the barrier on disk.
+func (t *Task) onStart(ctx actor.Context, m taskStart) {
+	if !t.states.In("prepared") {
+		return // it runs already, or its evidence is on the way to the Node
+	}
+	t.states.Become("start", "starting")
+	t.spawned = true
+	t.p.Log.Info("STARTING CONTAINER: JobID=%s, Image=%s", t.work.job, t.work.spec.GetImage())
+	t.ask(ctx, &messages.StartTask{
+		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Uid: t.work.uid, Grant: t.work.grant,
+		Rendezvous: m.Start.GetRendezvous(), JobName: m.Start.GetJobName(), Run: m.Start.GetRun(), Node: string(t.work.node),
+	})
+}
+
+// onAdopt takes over what an earlier agent started.
+func (t *Task) onAdopt(ctx actor.Context) {
+	if !t.states.In("born") {
+		return
+	}
+	t.states.Become("adopt", "adopting")
+	t.ask(ctx, &messages.AdoptTask{Id: t.work.id})
+}
+
+func (t *Task) onStarted(ctx actor.Context, m *messages.TaskStarted) {
+	if t.states.In("preparing", "prepared", "starting", "adopting") {
+		t.states.Become("started", "running")
+		ctx.Send(ctx.Parent(), rankStarted{t.work.key, actors.Instant(m.StartedNs)})
+	}
+	t.spawned = true
+}
+
+// onStop may come again, when somebody has lost patience.
+func (t *Task) onStop(ctx actor.Context, m taskStop) {
+	if t.states.In("gone") {
+		return // its evidence is on the way to the Node
+	}
+	t.states.Become("stop", "stopping")
+	t.ask(ctx, &messages.StopTask{Id: t.work.id, Signal: m.Signal, GraceMs: m.GraceMs})
+}
+
+// onGone takes the launcher's evidence that nothing of the container is left.
+func (t *Task) onGone(ctx actor.Context, m *messages.TaskGone) {
+	if t.states.In("born", "gone") {
+		return
+	}
+	t.states.Become("gone", "gone")
+	exit := t.exitOf(m.Exit)
+	if t.spawned {
+		t.logEnd(exit)
+	}
+	ctx.Send(ctx.Parent(), rankGone{t.work.key, exit})
+}
+
+// exitOf completes what the launcher said. Whatever was never told to start did
+// not run, so it cannot have succeeded.
+func (t *Task) exitOf(told *messages.Exit) *messages.Exit {
+	exit := &messages.Exit{}
+	if told != nil {
+		exit = actors.CopyOf(told)
+	}
+	exit.Rank = int32(t.work.key.Rank)
+	if exit.AtUnixMs == 0 {
+		exit.AtUnixMs = t.p.Clock.WallMs()
+	}
+	switch exit.Kind {
+	case messages.ExitKind_EXIT_KIND_PREPARE_FAILED, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, messages.ExitKind_EXIT_KIND_NEVER_STARTED:
+	case messages.ExitKind_EXIT_KIND_UNSPECIFIED:
+		exit.Kind = messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
+		fallthrough
+	default:
+		if !t.spawned {
+			exit.Kind, exit.Code, exit.Signal = messages.ExitKind_EXIT_KIND_NEVER_STARTED, 0, 0
+			exit.Oom, exit.Disk = false, false
+		}
+	}
+	return exit
+}
+
+func (t *Task) logEnd(e *messages.Exit) {
+	switch {
+	case e.Kind == messages.ExitKind_EXIT_KIND_EXITED && e.Code == 0 && e.Signal == 0:
+		t.p.Log.Info("Job %s finished successfully", t.work.job)
+	case e.Kind == messages.ExitKind_EXIT_KIND_EXITED:
+		t.p.Log.Info("Job %s failed: rank %d exited with code %d%s", t.work.job, e.Rank, e.Code, actors.Because(e.Detail))
+	default:
+		kind := strings.TrimPrefix(e.Kind.String(), "EXIT_KIND_")
+		kind = strings.ToLower(strings.ReplaceAll(kind, "_", " "))
+		t.p.Log.Info("Job %s failed: rank %d: %s%s", t.work.job, e.Rank, kind, actors.Because(e.Detail))
+	}
+}

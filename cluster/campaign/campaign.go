@@ -1,0 +1,97 @@
+// Package campaign owns the process around a lease: it counts time, asks the
+// database, and waits. What is asked when, and when this process must end, is
+// decided in cluster/lease; the caller decides what leading means.
+package campaign
+
+import (
+	"context"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/cluster/lease"
+	"github.com/yi-json/synapse/store"
+)
+
+// Lease is the database's: who leads, by its clock alone.
+type Lease interface {
+	Lead(holder string) (epoch uint64, err error)
+	Renew(epoch uint64) error
+	Leading() (store.Leadership, error)
+}
+
+// Clock is the time as this process sees it, and the way to wait.
+type Clock interface {
+	Now() actors.Instant
+	After(d time.Duration) <-chan time.Time
+}
+
+// Options are what a process gives its candidate.
+type Options struct {
+	lease.Options
+	Lease Lease
+	Clock Clock // nil: the real one
+}
+
+// Candidate is one process that may lead.
+type Candidate struct{ o Options }
+
+// New makes a candidate.
+func New(o Options) *Candidate {
+	if o.Clock == nil {
+		o.Clock = realClock{}
+	}
+	return &Candidate{o: o}
+}
+
+// Stand waits until this process leads. It ends with ctx's error otherwise.
+func (c *Candidate) Stand(ctx context.Context) (*lease.Reign, error) {
+	standing := lease.Stand(c.o.Options)
+	for ctx.Err() == nil {
+		step := standing.Next(c.o.Clock.Now())
+		switch step.Ask {
+		case lease.Look:
+			leads, err := c.o.Lease.Leading()
+			standing.Looked(c.o.Clock.Now(), leads, err)
+			continue
+		case lease.Take:
+			epoch, err := c.o.Lease.Lead(c.o.Holder.String())
+			if reign, ok := standing.Took(c.o.Clock.Now(), epoch, err); ok {
+				return reign, nil
+			}
+			continue
+		}
+		select {
+		case <-c.o.Clock.After(step.Wait):
+		case <-ctx.Done():
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// Hold keeps the lease until ctx ends, which is no error, or until it is lost.
+func (c *Candidate) Hold(ctx context.Context, r *lease.Reign) error {
+	answers := make(chan error, 1) // one is under way at most, and nobody may be left to take it
+	for {
+		step, err := r.Next(c.o.Clock.Now())
+		if err != nil {
+			return err
+		}
+		if step.Ask == lease.Renew {
+			go func() { answers <- c.o.Lease.Renew(r.Epoch) }()
+		}
+		select {
+		case <-c.o.Clock.After(step.Wait):
+		case <-ctx.Done():
+			return nil
+		case err := <-answers:
+			r.Renewed(c.o.Clock.Now(), err)
+		}
+	}
+}
+
+// realClock counts the time that the machine was asleep, too.
+type realClock struct{}
+
+func (realClock) Now() actors.Instant                    { return host.Clock{}.Now() }
+func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }

@@ -1,0 +1,331 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/lease"
+	"github.com/yi-json/synapse/store"
+)
+
+// This file owns the tests of who leads when. They run in bubbles of virtual
+// time, so every figure is exact and nothing waits.
+
+const term = 3 * time.Second
+
+// bubble is the virtual clock of a test.
+type bubble struct{ began time.Time }
+
+func (b bubble) Now() actors.Instant                  { return actors.Instant(time.Since(b.began)) }
+func (bubble) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// row is the database's lease, with what can go wrong on the way to it.
+type row struct {
+	mu     sync.Mutex
+	holder string
+	epoch  uint64
+	until  time.Time
+	down   error         // of every call
+	slow   time.Duration // every call takes, before it does its work
+	deaf   time.Duration // every answer takes, after it
+}
+
+var errAway = errors.New("the server is away")
+
+func (l *row) call(do func() error) error {
+	l.mu.Lock()
+	slow, deaf := l.slow, l.deaf
+	l.mu.Unlock()
+	time.Sleep(slow)
+	l.mu.Lock()
+	err := l.down
+	if err == nil {
+		err = do()
+	}
+	l.mu.Unlock()
+	time.Sleep(deaf)
+	return err
+}
+
+func (l *row) Lead(holder string) (epoch uint64, err error) {
+	err = l.call(func() error {
+		if l.holder != holder && time.Now().Before(l.until) {
+			return fmt.Errorf("store: lead: %w", store.ErrLed)
+		}
+		l.epoch++
+		l.holder, l.until, epoch = holder, time.Now().Add(term), l.epoch
+		return nil
+	})
+	return epoch, err
+}
+
+func (l *row) Renew(epoch uint64) error {
+	return l.call(func() error {
+		if epoch != l.epoch {
+			return store.ErrDeposed
+		}
+		l.until = time.Now().Add(term)
+		return nil
+	})
+}
+
+func (l *row) Leading() (leads store.Leadership, err error) {
+	err = l.call(func() error {
+		leads = store.Leadership{Holder: l.holder, Epoch: l.epoch, Left: max(0, time.Until(l.until))}
+		return nil
+	})
+	return leads, err
+}
+
+func (l *row) set(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+}
+
+// rig is one process.
+type rig struct {
+	*Candidate
+	mu    sync.Mutex
+	lines []string
+	told  []string
+}
+
+func (r *rig) Info(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+}
+
+func (r *rig) Debug(string, ...any) {}
+
+func (r *rig) said() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.lines, "\n")
+}
+
+func candidate(l *row, name string) *rig {
+	r := new(rig)
+	r.Candidate = New(Options{Lease: l, Clock: bubble{time.Now()}, Options: lease.Options{
+		Holder: lease.Holder{Address: name + ":9000", Process: "p-" + name}, Term: term, Log: r,
+		Follow: func(address string) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.told = append(r.told, address)
+		},
+	}})
+	return r
+}
+
+func mustStand(t *testing.T, r *rig) *lease.Reign {
+	t.Helper()
+	reign, err := r.Stand(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reign
+}
+
+// A leader renews for as long as it lives; the one that stands by waits, knows
+// where it is, and takes over within a look of the lease's end.
+func TestStandbyTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := new(row)
+		a, b := candidate(l, "a"), candidate(l, "b")
+		reign := mustStand(t, a)
+		alive, die := context.WithCancel(t.Context())
+		held := make(chan error)
+		go func() { held <- a.Hold(alive, reign) }()
+		won := make(chan *lease.Reign)
+		go func() { won <- mustStand(t, b) }()
+		time.Sleep(time.Hour)
+		select {
+		case <-won:
+			t.Fatal("the lease of a leader that lives was taken")
+		case err := <-held:
+			t.Fatalf("a leader that renews stopped: %v", err)
+		default:
+		}
+		b.mu.Lock()
+		told := b.told
+		b.mu.Unlock()
+		if len(told) != 1 || told[0] != "a:9000" || b.said() != "Standing by: a:9000 leads (epoch 1)" {
+			t.Fatalf("the other one knows of %v and said:\n%s", told, b.said())
+		}
+		die()
+		died := time.Now()
+		if err := <-held; err != nil {
+			t.Fatalf("being told to end is no loss: %v", err)
+		}
+		next := <-won
+		if took := time.Since(died); took < term/2 || took > term+lease.LooksEvery {
+			t.Errorf("the next one led %s after the last one's end", took)
+		}
+		if next.Epoch != reign.Epoch+1 {
+			t.Errorf("epochs %d and %d", reign.Epoch, next.Epoch)
+		}
+	})
+}
+
+// A lease that was given back is taken with the next look.
+func TestResignedLeaseIsTakenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := new(row)
+		mustStand(t, candidate(l, "a"))
+		won := make(chan *lease.Reign)
+		go func() { won <- mustStand(t, candidate(l, "b")) }()
+		time.Sleep(time.Second)
+		l.set(func() { l.until = time.Now() })
+		began := time.Now()
+		<-won
+		if took := time.Since(began); took > lease.LooksEvery {
+			t.Errorf("it was taken after %s", took)
+		}
+	})
+}
+
+// However the database fails a leader, it stops before anybody else may lead.
+func TestLeaderStopsBeforeOthersMayLead(t *testing.T) {
+	for name, fail := range map[string]func(*row){
+		"the server is away":     func(l *row) { l.down = errAway },
+		"calls hang":             func(l *row) { l.slow = time.Hour },
+		"answers are lost":       func(l *row) { l.deaf = time.Hour },
+		"answers come too late":  func(l *row) { l.deaf = term },
+		"calls arrive too late":  func(l *row) { l.slow = term },
+		"half of it, both ways ": func(l *row) { l.slow, l.deaf = term/2, term/2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := new(row)
+				a := candidate(l, "a")
+				reign := mustStand(t, a)
+				held := make(chan error, 1)
+				go func() { held <- a.Hold(t.Context(), reign) }()
+				time.Sleep(10*time.Second + 100*time.Millisecond) // between two renewals
+				l.set(func() { fail(l) })
+				failed := time.Now()
+				err := <-held
+				if !errors.Is(err, lease.ErrLost) || !strings.Contains(err.Error(), "not be renewed in time") {
+					t.Fatalf("it ended with %v", err)
+				}
+				l.set(func() {
+					if left := time.Until(l.until); left < term/lease.Safety {
+						t.Errorf("it stopped %s before another one may lead", left)
+					}
+				})
+				if lasted := time.Since(failed); lasted < term/2 {
+					t.Errorf("it gave up after %s, before it had to", lasted)
+				}
+				time.Sleep(3 * time.Hour) // what is still under way must find nobody waiting, and end
+			})
+		})
+	}
+}
+
+// An outage of a third of the lease costs nothing, and is one line and its end.
+func TestShortOutageIsBridged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := new(row)
+		a := candidate(l, "a")
+		reign := mustStand(t, a)
+		held := make(chan error, 1)
+		ctx, end := context.WithCancel(t.Context())
+		go func() { held <- a.Hold(ctx, reign) }()
+		for range 5 {
+			time.Sleep(10 * time.Second)
+			l.set(func() { l.down = errAway })
+			time.Sleep(term/3 + term/10)
+			l.set(func() { l.down = nil })
+		}
+		time.Sleep(10 * time.Second)
+		end()
+		if err := <-held; err != nil {
+			t.Fatal(err)
+		}
+		want := strings.TrimSuffix(strings.Repeat("The lease was not renewed: the server is away\nThe database answers again\n", 5), "\n")
+		if a.said() != want {
+			t.Errorf("it said:\n%s", a.said())
+		}
+	})
+}
+
+// A leader that was paused learns from its own clock that its time is over.
+func TestPausedLeaderStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := new(row)
+		a, b := candidate(l, "a"), candidate(l, "b")
+		reign := mustStand(t, a)
+		time.Sleep(term) // it is stopped right after it has won
+		mustStand(t, b)
+		if err := a.Hold(t.Context(), reign); !errors.Is(err, lease.ErrLost) {
+			t.Fatalf("it ended with %v", err)
+		}
+	})
+}
+
+// A renewal that is refused ends a leader at once.
+func TestDeposedLeaderStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := new(row)
+		a := candidate(l, "a")
+		reign := mustStand(t, a)
+		l.set(func() { l.epoch++ })
+		began := time.Now()
+		err := a.Hold(t.Context(), reign)
+		if !errors.Is(err, lease.ErrLost) || !strings.Contains(err.Error(), "another one took over") {
+			t.Fatalf("it ended with %v", err)
+		}
+		if took := time.Since(began); took > term/3 {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// Standing by outlasts an outage, without a word for every look; and a lease
+// that is won too slowly is not led on.
+func TestStandingByThroughTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &row{down: errAway}
+		a := candidate(l, "a")
+		won := make(chan *lease.Reign)
+		go func() { won <- mustStand(t, a) }()
+		time.Sleep(10 * time.Minute)
+		l.set(func() { l.down, l.deaf = nil, 2*term })
+		time.Sleep(10 * term)
+		l.set(func() { l.deaf = 0 })
+		reign := <-won
+		if time.Until(l.until) < term-lease.LooksEvery || reign.Epoch != l.epoch {
+			t.Errorf("it leads on a lease that is not its own: %+v, and the row has epoch %d", reign, l.epoch)
+		}
+		if n := strings.Count(a.said(), "does not say who leads"); n != 1 {
+			t.Errorf("the outage was told %d times:\n%s", n, a.said())
+		}
+	})
+}
+
+func TestStandEndsWhenTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := new(row)
+		mustStand(t, candidate(l, "a"))
+		l.set(func() { l.until = time.Now().Add(time.Hour) })
+		ctx, end := context.WithCancel(t.Context())
+		stood := make(chan error)
+		go func() {
+			_, err := candidate(l, "b").Stand(ctx)
+			stood <- err
+		}()
+		time.Sleep(time.Minute)
+		end()
+		if err := <-stood; !errors.Is(err, context.Canceled) {
+			t.Fatalf("it ended with %v", err)
+		}
+	})
+}
