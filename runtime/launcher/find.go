@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -54,8 +55,14 @@ func (t *task) look(ctx context.Context) (*supervisor.Link, *supervisor.Exit, er
 	if err != nil {
 		lost.Detail = err.Error()
 	}
-	state, err := supervisor.ReadState(t.home)
-	if err != nil || state == nil {
+	state, wrong := supervisor.ReadState(t.home)
+	if err == nil && wrong == nil && state == nil {
+		// It had not come to the command, which is what a machine does where supervisors cannot run.
+		lost = &supervisor.Exit{
+			Kind: supervisor.LaunchFailed, Code: 125, Detail: "its supervisor ended before it began the command", Fault: fault.Machine,
+		}
+	}
+	if wrong != nil || state == nil {
 		state = &supervisor.State{BootID: t.l.o.BootID}
 	}
 	if err := t.driver.Sweep(ctx, &t.Task, state); err != nil {

@@ -354,6 +354,17 @@ func TestSupervisorKilledWhileAway(t *testing.T) {
 	}
 }
 
+// TestSupervisorEndsAtOnce: where supervisors cannot run nothing is begun, and that is the machine's fault, by which it closes
+// itself; it is not the loss of something that ran.
+func TestSupervisorEndsAtOnce(t *testing.T) {
+	r := newRig(t, room(t), func(o *launcher.Options) { o.Supervisor = []string{"/bin/false"} })
+	r.run(0, script("exit 0"))
+	e := r.gone(0)
+	if e.Kind != messages.ExitKind_EXIT_KIND_LAUNCH_FAILED || e.Fault != messages.Fault_FAULT_MACHINE || e.Code == 0 {
+		t.Errorf("%v", e)
+	}
+}
+
 // TestTornExit: a record that cannot be read is no evidence of how, and none of a success.
 func TestTornExit(t *testing.T) {
 	dir := room(t)
