@@ -94,9 +94,7 @@ next:
 // client.
 func TestFsyncBeforeReply(t *testing.T) {
 	c := newClusterHere(t)
-	if !healthy(c) {
-		t.Fatal("a job was refused")
-	}
+	c.submit(gang(1, 1, "exit 3"))
 	stop := traced(t, c.scheduler.cmd.Process.Pid, "pwrite64,fsync,fdatasync,write,writev,sendto,sendmsg")
 	id := c.submit(gang(1, 1, "true"))
 	lines := stop()
@@ -133,9 +131,7 @@ func TestFsyncBeforeReply(t *testing.T) {
 func TestNoAnswerWithoutDisk(t *testing.T) {
 	disk := newDisk(t)
 	c := newClusterHere(t, "--data-dir", filepath.Join(disk.mounted, "data"))
-	if !healthy(c) {
-		t.Fatal("a job was refused")
-	}
+	c.submit(gang(1, 1, "exit 3"))
 	t.Cleanup(disk.thaw) // before anything is ended that would wait for it
 	disk.freeze(t)
 	request := &messages.Submit{RequestId: "while-frozen", Spec: gang(1, 1, "true"), AllowInfeasible: true}

@@ -314,11 +314,16 @@ func (c *cluster) ctx() context.Context {
 	return ctx
 }
 
-// submit orders a job and answers its id.
+// submit orders a job and answers its id. A scheduler that does not lead yet is asked again.
 func (c *cluster) submit(spec *messages.JobSpec) string {
 	c.t.Helper()
 	c.requests++
-	reply, err := c.client.Submit(c.ctx(), &messages.Submit{RequestId: fmt.Sprintf("r-%d", c.requests), Spec: spec, AllowInfeasible: true})
+	request := &messages.Submit{RequestId: fmt.Sprintf("r-%d", c.requests), Spec: spec, AllowInfeasible: true}
+	reply, err := c.client.Submit(c.ctx(), request)
+	for limit := time.Now().Add(10 * time.Second); status.Code(err) == codes.Unavailable && time.Now().Before(limit); {
+		time.Sleep(20 * time.Millisecond)
+		reply, err = c.client.Submit(c.ctx(), request)
+	}
 	if err != nil {
 		c.t.Fatalf("submit: %v", err)
 	}
