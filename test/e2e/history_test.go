@@ -90,7 +90,8 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 	l.ready(2, 16, 1)
 
 	shown := map[string]*messages.JobStatus{}
-	// One after the other: which of them ended first is what is asked later.
+	// One after the other: which of them ended first is what is asked later. Each runs for a moment: of a run that ends
+	// before the barrier was seen to be passed the account has no beginning.
 	over := func(phase, line string, more ...string) string {
 		id := l.order(line, more...)
 		if phase == "cancelled" {
@@ -101,8 +102,8 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 		return id
 	}
 	good := over("succeeded", "sleep 1", "-n", "2", "--gpu", "8", "--name", "good", "--queue", "research", "--label", "team=nlp")
-	bad := over("failed", "exit 3", "--gpu", "1", "--name", "bad", "--queue", "night")
-	killed := over("failed", "kill -9 $$", "--name", "killed", "--queue", "night")
+	bad := over("failed", "sleep 0.3; exit 3", "--gpu", "1", "--name", "bad", "--queue", "night")
+	killed := over("failed", "sleep 0.3; kill -9 $$", "--name", "killed", "--queue", "night")
 	stopped := over("cancelled", "exec sleep 600", "--gpu", "2", "--name", "stopped")
 
 	before, jobs := l.history()
