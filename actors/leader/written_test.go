@@ -1,0 +1,37 @@
+package leader
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// A Job that was remade has its predecessor's name, and hears the answers to what that one wrote. They say nothing of what
+// it has written itself: nobody is told that it is on disk before its own answer has come.
+func TestAnswerToAPredecessor(t *testing.T) {
+	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+	j := newJob(leaderPorts(), somePeers, 2, rec, nil).(*Job)
+	var said []letter
+	tell := func(m any) {
+		said = nil
+		j.Receive(&overheard{message: m, said: &said})
+	}
+	answered := func() bool { return slices.ContainsFunc(said, func(l letter) bool { return l.to == "client" }) }
+	tell(&actor.Started{})
+	tell(&messages.Hold{Principal: &messages.Principal{Name: "a"}, Job: "j1"})
+	at := slices.IndexFunc(said, func(l letter) bool { _, is := l.message.(Write); return is })
+	if at < 0 {
+		t.Fatalf("nothing is written: %v", said)
+	}
+	write := said[at].message.(Write)
+	if tell(Written{Tag: uint64(1<<32 | 1), Verdict: actors.Done}); answered() {
+		t.Error("the client is told of a hold that is not on disk")
+	}
+	if tell(Written{Tag: write.Tag, Verdict: actors.Done}); !answered() {
+		t.Error("the client is not told of a hold that is on disk")
+	}
+}
