@@ -42,6 +42,10 @@ var keeps = []keep{
 		p *process) int {
 		return 2*(len(w.machines)+w.visits) + usual(w, p)
 	}},
+	// The same of each kind of machine, of which there may be one for each that ever was: its places, its networks, its label.
+	{"Scheduler.fabric.kinds", func(_ *bounded, w *World, p *process) int {
+		return (len(w.draw.Levels)+3)*(len(w.machines)+w.visits) + usual(w, p)
+	}},
 	// The room as it looks to one sort of gang: a cache within lensBudget of topology, and the scratch of one question.
 	{"Scheduler.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
 	{"Scheduler.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
