@@ -51,7 +51,7 @@ func SpawnAs(ctx actor.Context, props *actor.Props, name string) *actor.PID {
 
 // stopBroken is the supervision of every actor. A panic is a bug. Nothing is
 // restarted in place: the message that failed would be lost and later ones
-// would meet fresh state. A Job or Coordinator is stopped and made anew from
+// would meet fresh state. A Job or Coordinator is stopped and recreated from
 // disk by its parent; with anything else the whole process goes, and comes back
 // from disk. It keeps no state, so that it decides alike on every run.
 type stopBroken struct{ host Host }

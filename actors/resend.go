@@ -22,7 +22,7 @@ func (r *Resend) Begin(ctx actor.Context, p *Ports) {
 	r.arm(ctx, p)
 }
 
-// Again arms the next one, later than the last, and tells whether this one was due.
+// Again arms the next timer, with a longer delay, if m is the one that was armed. It reports whether m was.
 func (r *Resend) Again(ctx actor.Context, p *Ports, m ResendDue) bool {
 	if !r.Due(m) {
 		return false

@@ -104,7 +104,7 @@ func ToGPU(g topology.GPU) *Gpu {
 	return &Gpu{Id: string(g.ID), Type: g.Type, MemoryBytes: g.MemoryBytes}
 }
 
-// SameIncarnation tells whether both name the same start of the same agent. An
+// SameIncarnation reports whether both name the same start of the same agent. An
 // incarnation that is not named is nobody's: a command that forgot to say whom
 // it means must not be taken by whoever gets it.
 func SameIncarnation(a, b *Incarnation) bool {
@@ -183,7 +183,7 @@ func splitOf(s Split, total topology.Resources) topology.Split {
 	return topology.SplitWhole
 }
 
-// Terminal tells whether a job in this state is over: no later write changes it.
+// Terminal reports whether a job in this state is over: no later write changes it.
 func (s JobState) Terminal() bool {
 	switch s {
 	case JobState_JOB_STATE_SUCCEEDED, JobState_JOB_STATE_FAILED, JobState_JOB_STATE_CANCELLED, JobState_JOB_STATE_TIMED_OUT:
@@ -192,7 +192,7 @@ func (s JobState) Terminal() bool {
 	return false
 }
 
-// Owes tells whether some rank of the attempt lacks the evidence that it has gone.
+// Owes reports whether some rank of the attempt lacks the evidence that it has gone.
 func (x *AttemptRecord) Owes() bool {
 	for _, p := range x.GetPlaces() {
 		if p.GetExit() == nil {

@@ -32,7 +32,7 @@ func (w *Waiting) before(o *Waiting) int {
 	return cmp.Or(cmp.Compare(o.Priority, w.Priority), cmp.Compare(w.Arrived, o.Arrived), cmp.Compare(w.Job, o.Job))
 }
 
-// isPatient tells whether a job first waits for its preferred level.
+// isPatient reports whether a job first waits for its preferred level.
 func (w *Waiting) isPatient() bool { return w.Patience > 0 && w.Gang.Preferred != "" }
 
 // deadlineNs is when a patient job's patience runs out.
@@ -130,7 +130,7 @@ func (q *Queue) Add(w Waiting) {
 	q.enter(e, w.isPatient())
 }
 
-// Remove takes a job out, and tells whether it was there.
+// Remove takes a job out, and reports whether it was there.
 func (q *Queue) Remove(job topology.JobID) bool {
 	e := q.jobs[job]
 	if e == nil {

@@ -164,7 +164,7 @@ func (b *books) shorten(page *jobPage) {
 		Attempt: r.Attempt, Cancel: r.Cancel, Outcome: r.Outcome, Arrival: r.Arrival, Uid: r.Uid, RanMs: r.RanMs}
 }
 
-// settled tells whether an attempt was committed and all evidence of its end is
+// settled reports whether an attempt was committed and all evidence of its end is
 // in the store, or its job is over.
 func (b *books) settled(t topology.Token) bool {
 	_, committed := b.owner[t]
@@ -173,7 +173,7 @@ func (b *books) settled(t topology.Token) bool {
 
 func terminal(s messages.JobState) bool { return s > messages.JobState_JOB_STATE_ACTIVE }
 
-// owes tells whether some member of an attempt has left no evidence of its end.
+// owes reports whether some member of an attempt has left no evidence of its end.
 func owes(a *messages.AttemptRecord) bool {
 	for _, p := range a.Places {
 		if p.Exit == nil {

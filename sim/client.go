@@ -31,7 +31,7 @@ type ask struct {
 	sent    int
 	since   instant
 	full    instant // when a leader said last that there was no room for it; 0: never
-	// answered takes the reply and tells whether it settles the question.
+	// answered takes the reply and reports whether it settles the question.
 	answered func(messages.Message) bool
 }
 
@@ -109,7 +109,7 @@ func (c *client) receive(path string, from *process, reply messages.Message) {
 	}
 }
 
-// settled tells whether an outcome is an answer, rather than "come later".
+// settled reports whether an outcome is an answer, rather than "come later".
 func settled(o *messages.Outcome) bool {
 	return o.GetCode() != messages.Code_CODE_UNAVAILABLE && o.GetCode() != messages.Code_CODE_EXHAUSTED
 }

@@ -107,7 +107,7 @@ func (f *faults) strike(m *moment) {
 	f.w.fired(m.site.name)
 }
 
-// fires tells whether a site strikes now, where somebody offers it the chance.
+// fires reports whether a site strikes now, where somebody offers it the chance.
 func (w *World) fires(name string) bool {
 	m := w.faults.byName[name]
 	if m == nil || w.engine.now < m.next || w.faults.spent(m) {
@@ -143,7 +143,7 @@ func (s *site) fits(d *Draw) bool {
 // calmIn reports whether no word is lost by a site in such a world.
 func (s *site) calmIn(d *Draw) bool { return s.calm && (d.Alone || !s.deposes) }
 
-// calm tells whether no word is ever lost in this run.
+// calm reports whether no word is ever lost in this run.
 func (f *faults) calm() bool {
 	for _, m := range f.active {
 		if !m.site.calmIn(&f.w.draw) {
@@ -225,12 +225,12 @@ func (f *faults) busy() *machine {
 	return last
 }
 
-// mayLose tells whether one more machine may go for ever: a few, and one of each sort.
+// mayLose reports whether one more machine may go for ever: a few, and one of each sort.
 func (f *faults) mayLose(site string) bool {
 	return f.lost < max(2, len(f.w.machines)/16) || f.byName[site].struck == 0
 }
 
-// spent tells whether a site has done its part while load only goes on for others.
+// spent reports whether a site has done its part while load only goes on for others.
 func (f *faults) spent(m *moment) bool {
 	return f.w.healed || f.w.lingering && m.struck > 0 || m.site.few > 0 && m.struck >= m.site.few
 }

@@ -75,7 +75,7 @@ func (c *headRuns) Step(w *World, e *Event) {
 	}
 }
 
-// looksClosely tells whether everybody who waits is looked at in this run: in a
+// looksClosely reports whether everybody who waits is looked at in this run: in a
 // large room that would cost more than the run itself.
 func (c *headRuns) looksClosely(w *World) bool { return w.faults.prompt() && len(w.machines) <= 1000 }
 
@@ -145,7 +145,7 @@ func (w *World) roomInView(p *process, m *machine) (topology.Capacity, bool) {
 	return m.proc.node.Ledger().Capacity(), true
 }
 
-// trulyWaits tells whether nothing else is about to be done with a job that the
+// trulyWaits reports whether nothing else is about to be done with a job that the
 // store has in the queue: an attempt, a hold or a cancel that is not on disk
 // yet, or an earlier attempt that lacks evidence.
 func (c *headRuns) trulyWaits(w *World, page *jobPage) bool {
@@ -207,7 +207,7 @@ func ahead(a, b *messages.JobRecord) bool {
 	return a.Spec.Priority > b.Spec.Priority || a.Spec.Priority == b.Spec.Priority && a.Arrival < b.Arrival
 }
 
-// backsOff tells whether the job waits by itself. The wall clock it waits on may
+// backsOff reports whether the job waits by itself. The wall clock it waits on may
 // have jumped since, by up to two hours; each leader bounds that by its backoff
 // and the time in which lost members stop by themselves. It counts from when the
 // last evidence of an earlier attempt was in.

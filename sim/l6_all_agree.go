@@ -92,7 +92,7 @@ func (c *allAgree) attempt(w *World, t topology.Token, a *messages.AttemptRecord
 	}
 }
 
-// waits tells whether the store lacks evidence from this machine.
+// waits reports whether the store lacks evidence from this machine.
 func (c *allAgree) waits(a *messages.AttemptRecord, m *machine) bool {
 	for _, p := range a.Places {
 		if p.Node == string(m.id) && p.Exit == nil {

@@ -417,7 +417,7 @@ func (l *launcher) powerOff() {
 	}
 }
 
-// running tells whether a process of this attempt's rank exists.
+// running reports whether a process of this attempt's rank exists.
 func (l *launcher) running(k taskKey) bool {
 	t := l.tasks[k]
 	return t != nil && t.state == taskRunning

@@ -117,7 +117,7 @@ func (l *link) hostileDelay(h *hostility) time.Duration {
 	return l.w.net.between(50*time.Microsecond, 3*time.Millisecond)
 }
 
-// arrives tells whether a letter survived its way. On an orderly network a
+// arrives reports whether a letter survived its way. On an orderly network a
 // broken stream loses its tail; on a hostile one a letter may outlive it.
 func (l *link) arrives(m *letter) bool {
 	if l.w.hostile != nil || m.stream == l.stream && l.up() {

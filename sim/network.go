@@ -11,7 +11,7 @@ import (
 )
 
 // This file owns what happens to a message between two processes: it is
-// marshalled, hashed, perhaps lost, doubled or late, and made anew at the other
+// marshalled, hashed, perhaps lost, doubled or late, and recreated at the other
 // side, so that nothing is ever shared between machines.
 
 // endpoint is an address and who answers to it now.

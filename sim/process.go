@@ -125,7 +125,7 @@ func (p *process) draft(message any) {
 	p.w.seen(Event{Kind: Drafted, Process: p, Draft: &write.Change, Since: since})
 }
 
-// observed tells whether the checkers look at each message of such an actor.
+// observed reports whether the checkers look at each message of such an actor.
 func (p *process) observed(kind actors.Kind) bool { return kind == actors.KindNode && p.w.checking }
 
 // Props gives an actor its simulated mailbox, and keeps sight of the actors

@@ -41,7 +41,7 @@ func (w *World) backUp(age time.Duration) *backup {
 	return &backup{kept: s.kept.Copy(0), file: s.file.backUp(), books: w.books.copy(), ripe: w.engine.now.plus(age)}
 }
 
-// loses tells whether COMMITs would be lost by bringing a backup back.
+// loses reports whether COMMITs would be lost by bringing a backup back.
 func (b *backup) loses(w *World) bool { return len(w.books.owner) > len(b.books.owner) }
 
 func (b *books) copy() *books {
@@ -233,7 +233,7 @@ func (w *World) forgetPruned() {
 // AcceptLoss is the operator's word that what the store does not know is given up.
 func (w *World) AcceptLoss() { w.acceptLoss() }
 
-// unknown tells whether an attempt on a machine is one that the store has lost.
+// unknown reports whether an attempt on a machine is one that the store has lost.
 func (w *World) unknown(sl *messages.SliceReport) bool {
 	t := messages.FromToken(sl.Token)
 	return w.loss.tokens[t] && t.Epoch > w.loss.accepted && sl.State > messages.SliceState_SLICE_STATE_RESERVED

@@ -10,7 +10,7 @@ import (
 // This file owns brute force: whether a gang fits, counted from the machines
 // themselves. It is slow and simple, and knows nothing of how placing is done.
 
-// core tells whether a machine is one that liveness may count on.
+// core reports whether a machine is one that liveness may count on.
 func (m *machine) core() bool { return m.powered && !m.gone && m.proc != nil }
 
 // serves reports whether a machine's agent and the leader, as they are now, know what a job names that earlier
@@ -58,7 +58,7 @@ func members(c topology.Capacity, each topology.Resources) int64 {
 	return n
 }
 
-// fits tells whether a gang has room on these machines, one domain of its
+// fits reports whether a gang has room on these machines, one domain of its
 // required level at a time.
 func (w *World) fits(spec *messages.JobSpec, room func(*machine) (topology.Capacity, bool)) bool {
 	level := spec.GetTopology().GetRequired()
@@ -96,7 +96,7 @@ func (w *World) fits(spec *messages.JobSpec, room func(*machine) (topology.Capac
 	return false
 }
 
-// feasible tells whether the core could hold a gang if it were idle.
+// feasible reports whether the core could hold a gang if it were idle.
 func (w *World) feasible(spec *messages.JobSpec) bool {
 	return w.fits(spec, func(m *machine) (topology.Capacity, bool) {
 		if !m.core() {
@@ -115,7 +115,7 @@ func (w *World) feasibleWithout(spec *messages.JobSpec, nodes []string) bool {
 	})
 }
 
-// fitsNow tells whether a gang has room on what is free and open at this moment.
+// fitsNow reports whether a gang has room on what is free and open at this moment.
 func (w *World) fitsNow(spec *messages.JobSpec) bool {
 	return w.fits(spec, func(m *machine) (topology.Capacity, bool) {
 		if !w.open(m) {
@@ -125,7 +125,7 @@ func (w *World) fitsNow(spec *messages.JobSpec) bool {
 	})
 }
 
-// open tells whether new work may go to a machine, as far as the store and the
+// open reports whether new work may go to a machine, as far as the store and the
 // machine itself know.
 func (w *World) open(m *machine) bool {
 	if !m.core() || m.proc.node == nil || m.proc.node.State() != "member" {

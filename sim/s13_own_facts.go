@@ -45,7 +45,7 @@ func (c *ownFacts) Step(w *World, e *Event) {
 // cloneMark is in the machine id of every clone.
 const cloneMark = "-clone"
 
-// taken tells whether the clone is what the store knows under this node's id:
+// taken reports whether the clone is what the store knows under this node's id:
 // the operator removed the first machine, and the clone was the next to come.
 func (c *ownFacts) taken(w *World, e *Event, m *messages.Welcome) bool {
 	if e.To == nil || e.To.machine == nil {

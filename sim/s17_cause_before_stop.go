@@ -85,10 +85,10 @@ func heardAllTheTime(w *World, h *schedulerHost, m *machine, decided instant) bo
 		decided.since(h.quietAt[m.index]) > 2*time.Second
 }
 
-// prompt tells whether in this run no word is ever lost and no write has to wait.
+// prompt reports whether in this run no word is ever lost and no write has to wait.
 func (f *faults) prompt() bool { return f.calm() && !f.waitsForStore() }
 
-// waitsForStore tells whether a leader's writes may have to wait in this run, so
+// waitsForStore reports whether a leader's writes may have to wait in this run, so
 // that the world has gone on by the time a decision is on disk.
 func (f *faults) waitsForStore() bool {
 	for _, name := range [...]string{"store-error", "store-stall", "store-outage", "store-full", "store-io",

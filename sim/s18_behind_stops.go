@@ -142,7 +142,7 @@ func (c *behindStops) spares(w *World, m messages.Message, o *messages.Order) {
 	}
 }
 
-// calmButStore tells whether no word is lost in this run but by schedulers that
+// calmButStore reports whether no word is lost in this run but by schedulers that
 // are ended with their store.
 func (w *World) calmButStore() bool {
 	for _, m := range w.faults.active {

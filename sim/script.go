@@ -20,7 +20,7 @@ import (
 // Now is the virtual time since the world began.
 func (w *World) Now() time.Duration { return w.engine.now.duration() }
 
-// StepUntil runs the world until a condition holds, and tells whether it did
+// StepUntil runs the world until a condition holds, and reports whether it did
 // within the time. The condition is asked after every step.
 func (w *World) StepUntil(holds func() bool, within time.Duration) bool {
 	limit := w.engine.now.plus(within)
@@ -303,7 +303,7 @@ func (o *Order) RequestID() string { return o.requestID }
 // ID is the job's; empty until it was acknowledged.
 func (o *Order) ID() string { return o.id }
 
-// Refused tells whether the job was turned down.
+// Refused reports whether the job was turned down.
 func (o *Order) Refused() bool { return o.refused }
 
 // Stored is the job's record as it is on the leader's disk; nil if it is not there.

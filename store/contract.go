@@ -65,7 +65,7 @@ type Store interface {
 	// one moment. ErrNotFound if there is none, a Damage if one of them cannot be read.
 	Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error)
 
-	// Pruned tells whether there was a job of this id that Prune has forgotten.
+	// Pruned reports whether there was a job of this id that Prune has forgotten.
 	Pruned(id topology.JobID) (bool, error)
 
 	// Requested is Job for the one that an owner's request made.

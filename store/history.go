@@ -64,7 +64,7 @@ func (p *Past) StateMask() int64 {
 	return mask
 }
 
-// Fits tells whether a job that is over and stands in the span is one of those
+// Fits reports whether a job that is over and stands in the span is one of those
 // asked for.
 func (p *Past) Fits(j *messages.JobRecord) bool {
 	spec := j.GetSpec()
@@ -99,7 +99,7 @@ type Gathering struct {
 // Gather begins a page.
 func (p *Past) Gather() *Gathering { return &Gathering{past: p} }
 
-// Look reckons one job in, and tells whether to go on. It is nil where what lies
+// Look reckons one job in, and reports whether to go on. It is nil where what lies
 // beside the record has shown already that it does not fit.
 func (g *Gathering) Look(at Position, job *messages.JobRecord, bytes int) (more bool) {
 	if g.full = g.bytes > 0 && g.bytes+bytes > PageBytes; g.full {
@@ -135,7 +135,7 @@ func (g *Gathering) Jobs() []topology.JobID {
 // Room is what attempts may still weigh; there is always some for the first job's.
 func (g *Gathering) Room() int { return max(PageBytes-g.bytes, 1) }
 
-// Takes tells whether the attempts of Jobs[i] have room.
+// Takes reports whether the attempts of Jobs[i] have room.
 func (g *Gathering) Takes(i int) bool { return i == 0 || g.bytes < PageBytes }
 
 // Attempt adds the next attempt of Jobs[i]. An account without one would be of another job.

@@ -66,7 +66,7 @@ func (a *attemptEntry) read(job topology.JobID) (*messages.AttemptRecord, error)
 	return parseAttempt(job, a.token, a.record)
 }
 
-// live tells whether a leader has to know of the job: it is not over, or some
+// live reports whether a leader has to know of the job: it is not over, or some
 // attempt lacks evidence.
 func (e *jobEntry) live() bool {
 	return !e.head.State.Terminal() || slices.ContainsFunc(e.attempts, func(a attemptEntry) bool { return a.owes })

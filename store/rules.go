@@ -107,7 +107,7 @@ func isText(s string) bool { return strings.IndexByte(s, 0) < 0 }
 
 func isKey(s string) bool { return s != "" && isText(s) }
 
-// fits tells whether a token names anything, and is no more than a signed number holds.
+// fits reports whether a token names anything, and is no more than a signed number holds.
 func fits(t topology.Token) bool {
 	return !t.IsZero() && t.Epoch <= math.MaxInt64 && t.Counter <= math.MaxInt64
 }

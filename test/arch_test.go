@@ -116,7 +116,7 @@ func parse(t *testing.T, name, text string) source {
 	return s
 }
 
-// production tells whether the file is code that ships and that people wrote: the laws on style and layers are for these.
+// production reports whether the file is code that ships and that people wrote: the laws on style and layers are for these.
 func (s source) production() bool {
 	return s.syntax != nil && !strings.HasSuffix(s.path, "_test.go") && !ast.IsGenerated(s.syntax)
 }

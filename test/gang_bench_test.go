@@ -52,7 +52,7 @@ func awake(d time.Duration) {
 }
 
 // benchGang has one cluster for all that the benchmark asks for, its trial of one
-// gang and the rest: made anew, the one before would live on beside it.
+// gang and the rest: recreated, the one before would live on beside it.
 func benchGang(b *testing.B, name string, machines int, pause func(time.Duration)) {
 	var g *gangs
 	b.Run(name, func(b *testing.B) {

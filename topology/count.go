@@ -44,7 +44,7 @@ func (l *lens) unitsIn(r *room) int64 {
 	return int64(h)
 }
 
-// lacks tells whether a room has too little CPU or memory for so many units.
+// lacks reports whether a room has too little CPU or memory for so many units.
 func (l *lens) lacks(r *room, units uint8) bool {
 	n := &l.needs[units]
 	return r.cpu < n.MilliCPU || r.mem < n.MemoryBytes

@@ -113,7 +113,7 @@ type supposition struct {
 	idle, all bool
 }
 
-// fits tells whether a supposition would be placed.
+// fits reports whether a supposition would be placed.
 func (x *explainer) fits(s supposition) bool {
 	q := x.f.newSearch(&s.gang)
 	q.idle, q.all = s.idle, s.all
@@ -157,7 +157,7 @@ func (x *explainer) visit(r *Refusal, holders func(NodeID) []Holder, e *Explanat
 	})
 }
 
-// within tells whether a rack lies in the place that a refusal speaks of.
+// within reports whether a rack lies in the place that a refusal speaks of.
 func (x *explainer) within(rack *domain, r *Refusal) bool {
 	tier, _ := x.f.tierOf(r.Level)
 	for t := len(x.f.levels); t > tier; t-- {

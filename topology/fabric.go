@@ -54,7 +54,7 @@ func NewFabric(levels []string) *Fabric {
 // Levels lists the levels coarse to fine, the node last.
 func (f *Fabric) Levels() []string { return append(slices.Clone(f.levels), NodeLevel) }
 
-// Finer tells whether a level is below another one, "" being above all levels. A
+// Finer reports whether a level is below another one, "" being above all levels. A
 // level that is not known here is finer than any, so that asking for it is
 // refused by name and not overlooked.
 func (f *Fabric) Finer(level, than string) bool {

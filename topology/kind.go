@@ -69,7 +69,7 @@ func (t *kindTable) leave(id int32) {
 	}
 }
 
-// matches tells whether machines of a kind may serve a gang that asks for a type
+// matches reports whether machines of a kind may serve a gang that asks for a type
 // of device, wants agents that understand it, and selects by labels.
 func (k *kind) matches(gpuType string, vocabulary int32, selector []Label) bool {
 	if gpuType != "" && gpuType != k.gpuType || k.speaks < vocabulary {

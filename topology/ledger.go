@@ -67,15 +67,15 @@ type holding struct {
 	milli  int64
 }
 
-// Holds tells whether the slice keeps anything of the machine.
+// Holds reports whether the slice keeps anything of the machine.
 func (s *Slice) Holds() bool { return s.State != SliceOver }
 
-// AllGone tells whether there is evidence about every rank.
+// AllGone reports whether there is evidence about every rank.
 func (s *Slice) AllGone() bool {
 	return !slices.ContainsFunc(s.Grants, func(g Grant) bool { return !g.Gone })
 }
 
-// HoldsGPU tells whether the slice has a share of this device.
+// HoldsGPU reports whether the slice has a share of this device.
 func (s *Slice) HoldsGPU(id GPUID) bool {
 	return s.Holds() && slices.ContainsFunc(s.Grants, func(g Grant) bool {
 		return slices.ContainsFunc(g.GPUs, func(h Share) bool { return h.GPU == id })

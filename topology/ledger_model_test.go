@@ -90,7 +90,7 @@ func (m *ledgerModel) books() Books {
 	return b
 }
 
-// fits tells whether a claim with at most one fraction can be met; ok is false
+// fits reports whether a claim with at most one fraction can be met; ok is false
 // where only trying every way would tell.
 func (m *ledgerModel) fits(members []Member) (fits, ok bool) {
 	var sum Resources

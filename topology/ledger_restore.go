@@ -11,7 +11,7 @@ import (
 // at the agent's start, perhaps by a machine that has less than it had.
 
 // Withdraw takes a device out of service. What a slice has of it stays with the
-// slice, counted as stopping, until the slice ends. It tells whether anything changed.
+// slice, counted as stopping, until the slice ends. It reports whether anything changed.
 func (l *Ledger) Withdraw(id GPUID) bool {
 	i := l.device(id)
 	if i < 0 || l.devices[i].withdrawn {
@@ -115,7 +115,7 @@ func (l *Ledger) regain(s *Slice) error {
 	return nil
 }
 
-// fits tells whether every device has what the slice says it has of it.
+// fits reports whether every device has what the slice says it has of it.
 func (l *Ledger) fits(s *Slice) error {
 	want := make([]int64, len(l.devices))
 	for _, h := range s.held {

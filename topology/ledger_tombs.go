@@ -25,7 +25,7 @@ const (
 	PastForgotten             // below the floor: nobody knows how it ended
 )
 
-// Over tells whether the token must never be taken up again.
+// Over reports whether the token must never be taken up again.
 func (p Past) Over() bool { return p != PastNone }
 
 type tombstone struct {

@@ -21,7 +21,7 @@ type lensCache struct {
 
 func newLensCache() lensCache { return lensCache{all: map[lensKey]*lens{}} }
 
-// knows tells whether a rate is seen through a lens of its own already. A brief
+// knows reports whether a rate is seen through a lens of its own already. A brief
 // question has no lens to spare for a look without CPU and memory.
 func (c *lensCache) knows(key lensKey) bool { return c.brief || c.all[key] != nil }
 

@@ -42,7 +42,7 @@ func (t Token) Compare(o Token) int {
 	return cmp.Compare(t.Counter, o.Counter)
 }
 
-// Less tells whether t was made before o.
+// Less reports whether t was made before o.
 func (t Token) Less(o Token) bool { return t.Compare(o) < 0 }
 
 // String is order-preserving, so that a task may use it as a fencing token in

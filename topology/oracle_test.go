@@ -162,7 +162,7 @@ func unitsOf(total Resources) int {
 	return int(total.MilliCPU)
 }
 
-// shareFits tells whether n of a total's pieces fit a machine, with a share of
+// shareFits reports whether n of a total's pieces fit a machine, with a share of
 // everything else in proportion, rounded up.
 func shareFits(s spot, total Resources, n int) bool {
 	all := unitsOf(total)

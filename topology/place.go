@@ -95,7 +95,7 @@ func PlaceInto(f *Fabric, g *Gang, r *Refusal) (p Placement, ok bool) {
 	return s.placement(), true
 }
 
-// Feasible tells whether the machines known here could ever hold a gang, were
+// Feasible reports whether the machines known here could ever hold a gang, were
 // they all idle and usable; if not, the refusal says why.
 func Feasible(f *Fabric, g Gang) (bool, *Refusal) {
 	s := f.newSearch(&g)

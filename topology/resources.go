@@ -29,15 +29,15 @@ func (r Resources) Times(n int64) Resources {
 	return Resources{r.MilliCPU * n, r.MemoryBytes * n, r.MilliGPU * n}
 }
 
-// Within tells whether r is covered by o in every dimension.
+// Within reports whether r is covered by o in every dimension.
 func (r Resources) Within(o Resources) bool {
 	return r.MilliCPU <= o.MilliCPU && r.MemoryBytes <= o.MemoryBytes && r.MilliGPU <= o.MilliGPU
 }
 
-// IsZero tells whether nothing is asked or had.
+// IsZero reports whether nothing is asked or had.
 func (r Resources) IsZero() bool { return r == Resources{} }
 
-// IsNegative tells whether any dimension is below zero: the books are wrong.
+// IsNegative reports whether any dimension is below zero: the books are wrong.
 func (r Resources) IsNegative() bool { return r.MilliCPU < 0 || r.MemoryBytes < 0 || r.MilliGPU < 0 }
 
 // GPU is one device of a machine.

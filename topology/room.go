@@ -66,7 +66,7 @@ func (s *seat) room() room {
 	return r
 }
 
-// grewFrom tells whether anything about a room could let a gang in that was
+// grewFrom reports whether anything about a room could let a gang in that was
 // refused before. A change of what the machine is (its devices, its kind) may.
 func (r *room) grewFrom(old *room) bool {
 	if r.gpus != old.gpus || r.kind != old.kind || r.cpuTotal > old.cpuTotal || r.memTotal > old.memTotal {

@@ -69,7 +69,7 @@ func (s *search) leastWhole() int64 {
 	return max(0, k-s.lens.largestLoose())
 }
 
-// wholeFits tells whether a domain holds the total.
+// wholeFits reports whether a domain holds the total.
 func (s *search) wholeFits(tier, index int) bool {
 	n := s.lens.oneSize()
 	if n == 0 {
@@ -90,7 +90,7 @@ func (s *search) wholeFits(tier, index int) bool {
 	return false
 }
 
-// hasLoose tells whether a rack has a machine for the remainder that need not be
+// hasLoose reports whether a rack has a machine for the remainder that need not be
 // taken whole. The remainder is below exactBuckets wherever this is asked.
 func (s *search) hasLoose(rack int, rest int64) bool {
 	lo, hi := s.f.plan.shelfSpan(rack)

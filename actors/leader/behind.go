@@ -52,7 +52,7 @@ func newBehind() behind {
 	return behind{told: map[topology.Token]bool{}, asked: map[orphan]bool{}, trial: newTrial()}
 }
 
-// committed tells whether a machine has an attempt that only COMMIT on disk can
+// committed reports whether a machine has an attempt that only COMMIT on disk can
 // have brought there. A reservation is forgotten by itself.
 func committed(sl *messages.SliceReport) bool {
 	return sl != nil && sl.State > messages.SliceState_SLICE_STATE_RESERVED
@@ -62,12 +62,12 @@ func committed(sl *messages.SliceReport) bool {
 // store does not know is lost.
 func (s *Scheduler) givenUp(t topology.Token) bool { return t.Epoch <= s.p.AcceptLoss }
 
-// issued tells whether this leader made the token itself.
+// issued reports whether this leader made the token itself.
 func (s *Scheduler) issued(t topology.Token) bool {
 	return t.Epoch == s.p.Epoch && t.Counter <= s.tokens
 }
 
-// unheardOf tells whether this leader neither made an attempt of a job that lives
+// unheardOf reports whether this leader neither made an attempt of a job that lives
 // nor read it with the job. Then it is over, and the machine has missed its
 // Forget; or it is lost, and only the store can say which. That the store knows a
 // later one says nothing: the job may have been run again before this machine

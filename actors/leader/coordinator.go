@@ -14,7 +14,7 @@ import (
 // Coordinator owns one attempt on its way from a placement to the start
 // barrier: reserve, have the Job decide, commit, prepare, start; or abort. It
 // owns those deadlines and their resends, and nothing durable: what it decides
-// is written by the Job, and after a takeover it is made anew to go on from COMMIT.
+// is written by the Job, and after a takeover it is recreated to go on from COMMIT.
 //
 // It tells: Nodes (Reserve, Commit, Start, Abort), the Scheduler (occupied,
 // vacated, balked, launched). It asks: the Job (granted → decided or halt).
@@ -252,7 +252,7 @@ func (c *Coordinator) places() []*messages.Place {
 }
 
 // rendezvous is where the members meet: rank 0's address, and everybody. It is
-// made once, when all have reserved, and shared by what carries it: made anew for
+// made once, when all have reserved, and shared by what carries it: recreated for
 // each machine it was a fifth of a gang's cost, growing with its square.
 func (c *Coordinator) rendezvous() *messages.Rendezvous {
 	if c.meeting == nil {

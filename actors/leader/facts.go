@@ -132,7 +132,7 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 	j.advance(ctx)
 }
 
-// ran tells whether a member came past the barrier before it ended. One that
+// ran reports whether a member came past the barrier before it ended. One that
 // could not be prepared did not, and the others must not start for its sake.
 func ran(e *messages.Exit) bool {
 	return e.GetKind() == messages.ExitKind_EXIT_KIND_EXITED || e.GetKind() == messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
@@ -201,7 +201,7 @@ func (j *Job) order(t topology.Token, n topology.NodeID, s *seat) *messages.Orde
 }
 
 // stopAll tells every machine that can be reached and still owes evidence of an
-// attempt with an end to stop it. It tells whether there was any.
+// attempt with an end to stop it. It reports whether there was any.
 func (j *Job) stopAll(ctx actor.Context) bool {
 	any := false
 	stop := func(a *messages.AttemptRecord) {
@@ -351,7 +351,7 @@ func (j *Job) loseMember(ctx actor.Context, m nodeLost) {
 	j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+" was lost", m.Node)
 }
 
-// livesOn tells whether a member without evidence of its end is on the machine.
+// livesOn reports whether a member without evidence of its end is on the machine.
 func (j *Job) livesOn(n topology.NodeID) bool {
 	for _, p := range j.att.Places {
 		if p.Node == string(n) && p.Exit == nil && j.exits[messages.FromToken(j.att.Token)][p.Rank].Exit == nil {

@@ -17,7 +17,7 @@ import (
 // admissions. It is the actors that refuse it and not the link, so that people
 // read of it at both ends.
 
-// foreign tells whether a machine says that it belongs to another cluster. An
+// foreign reports whether a machine says that it belongs to another cluster. An
 // agent of an earlier version does not say.
 func (s *Scheduler) foreign(h *messages.Hello) bool {
 	return h.ClusterId != "" && h.ClusterId != s.p.ClusterID

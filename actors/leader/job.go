@@ -276,7 +276,7 @@ func (j *Job) wait(ctx actor.Context) {
 	ctx.Send(j.peers.scheduler, waits{j.rec})
 }
 
-// owesReachable tells whether a machine that can be reached has yet to give
+// owesReachable reports whether a machine that can be reached has yet to give
 // evidence: no attempt commits before it has.
 func (j *Job) owesReachable() bool {
 	for _, a := range j.owed {

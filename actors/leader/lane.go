@@ -66,7 +66,7 @@ type batch struct {
 	jobs, nodes    map[string]bool
 }
 
-// takes tells whether the transaction has room for one more write, and reckons
+// takes reports whether the transaction has room for one more write, and reckons
 // it in. A second write to the same record waits for the next transaction: if
 // both had landed and the answer was lost, the first, written again, would meet
 // the second one's revision and be told Conflict though it is on disk.

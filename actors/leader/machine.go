@@ -72,7 +72,7 @@ type tenant struct {
 // late by minutes, and a machine does not boot more often than that.
 const pastBootsKept = 16
 
-// outlived tells whether a Hello is from an earlier start than one already
+// outlived reports whether a Hello is from an earlier start than one already
 // heard. It may come late; taken for the present, what runs now would seem gone.
 func (m *machine) outlived(i *messages.Incarnation) bool {
 	newest := m.incarnation

@@ -220,7 +220,7 @@ func (s *Scheduler) tellSight(ctx actor.Context, m *machine, e *livingJob, t top
 	}
 }
 
-// resight tells a job that was made anew what all its machines have.
+// resight tells a job that was recreated what all its machines have.
 func (s *Scheduler) resight(ctx actor.Context, e *livingJob) {
 	for _, m := range s.order {
 		for _, t := range m.tenants {

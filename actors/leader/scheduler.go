@@ -326,7 +326,7 @@ func (s *Scheduler) onRecovered(ctx actor.Context, event string) {
 	}
 }
 
-// onJobBroke: its actor panicked. It is made anew from what is on disk, later
+// onJobBroke: its actor panicked. It is recreated from what is on disk, later
 // each time, so that a job that always breaks does not keep the leader busy.
 func (s *Scheduler) onJobBroke(ctx actor.Context, m *actor.Terminated) {
 	name := strings.TrimPrefix(m.Who.Id, actors.JobPath(""))
@@ -418,7 +418,7 @@ func (s *Scheduler) toJob(ctx actor.Context, id string, none any) {
 }
 
 // noJob says why nobody is there to pass a wish on to: before the store is read,
-// and while a job's actor is made anew, that is no answer about the job.
+// and while a job's actor is recreated, that is no answer about the job.
 func (s *Scheduler) noJob(id string) *messages.Outcome {
 	if s.states.In("loading") || s.jobs[topology.JobID(id)] != nil {
 		return &messages.Outcome{

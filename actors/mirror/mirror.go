@@ -239,13 +239,13 @@ func listed(s *messages.JobStatus) *messages.JobStatus {
 	return l
 }
 
-// fits tells whether a job passes a list's filters; an empty one passes all.
+// fits reports whether a job passes a list's filters; an empty one passes all.
 func fits(q *messages.ListJobs, s *messages.JobStatus) bool {
 	r := s.GetRecord()
 	return (q.Name == "" || q.Name == r.GetSpec().GetName()) && (len(q.Phases) == 0 || contains(q.Phases, s.GetPhase())) && ofWhom(r, q.Owner, q.Queue, q.Labels)
 }
 
-// ofWhom tells whether a job is this owner's, of this queue, and has all of
+// ofWhom reports whether a job is this owner's, of this queue, and has all of
 // these labels; what is empty fits any.
 func ofWhom(r *messages.JobRecord, owner, queue string, labels []*messages.Label) bool {
 	if owner != "" && r.GetOwner().GetName() != owner || queue != "" && r.GetSpec().GetQueue() != queue {
@@ -268,7 +268,7 @@ func contains(all []string, one string) bool {
 	return false
 }
 
-// labelled tells whether the label is there.
+// labelled reports whether the label is there.
 func labelled(labels []*messages.Label, want *messages.Label) bool {
 	for _, l := range labels {
 		if l.GetKey() == want.GetKey() && l.GetValue() == want.GetValue() {
@@ -308,13 +308,13 @@ func (m *Mirror) page(limit int32) page {
 	return page{entries: n, bytes: pageBytes, scan: c.MirrorScan}
 }
 
-// looks tells whether one more entry may be looked at.
+// looks reports whether one more entry may be looked at.
 func (g *page) looks() bool {
 	g.scan--
 	return g.entries > 0 && g.scan >= 0
 }
 
-// takes tells whether an entry of that size has room, and reckons it in. The
+// takes reports whether an entry of that size has room, and reckons it in. The
 // first always has, or a page would never get past it.
 func (g *page) takes(bytes int) bool {
 	full := g.entries <= 0 || (bytes > g.bytes && g.bytes < pageBytes)

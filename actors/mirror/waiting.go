@@ -156,7 +156,7 @@ func (m *Mirror) tellReasons(ctx actor.Context, groups []policy.GroupID, q *mess
 	}
 }
 
-// anyOf tells whether one of these jobs waits in the group; none named: any does.
+// anyOf reports whether one of these jobs waits in the group; none named: any does.
 func (m *Mirror) anyOf(ids []string, group policy.GroupID) bool {
 	return len(ids) == 0 || slices.ContainsFunc(ids, func(id string) bool {
 		s, known := m.jobs.get(id)

@@ -78,7 +78,7 @@ func (w *watch) find(who *actor.PID) int {
 	return slices.IndexFunc(w.watchers, func(o watcher) bool { return who != nil && o.pid.Id == who.Id && o.pid.Address == who.Address })
 }
 
-// remembers tells whether every event later than this one is still kept.
+// remembers reports whether every event later than this one is still kept.
 func (w *watch) remembers(after uint64) bool {
 	return after <= w.seq && w.seq-after <= uint64(len(w.ring))
 }
@@ -133,7 +133,7 @@ func present[V any](table *ordered[V], ids []string, visit func(string, V)) {
 	}
 }
 
-// wants tells whether a watcher asked for such an event.
+// wants reports whether a watcher asked for such an event.
 func wants(q *messages.Watch, e *messages.Event) bool {
 	if j := e.Job; j != nil {
 		return q.Jobs && chosen(q, j.GetRecord().GetId()) && ofWhom(j.GetRecord(), q.Owner, q.Queue, q.Labels)

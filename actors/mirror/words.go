@@ -18,7 +18,7 @@ import (
 // wordedNodes are how many machines of a gang are named.
 const wordedNodes = 8
 
-// jobChanged tells whether people see a difference.
+// jobChanged reports whether people see a difference.
 func jobChanged(a, b *messages.JobStatus) bool {
 	was, is := a.GetRecord(), b.GetRecord()
 	return a.GetPhase() != b.GetPhase() || a.GetReason() != b.GetReason() ||

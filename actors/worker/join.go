@@ -58,7 +58,7 @@ func (n *Node) recall() {
 	}
 }
 
-// foreign tells whether a cluster is not the machine's own. A machine that has
+// foreign reports whether a cluster is not the machine's own. A machine that has
 // none yet takes any.
 func (n *Node) foreign(cluster string) bool { return n.cluster != "" && cluster != n.cluster }
 
@@ -165,7 +165,7 @@ func (n *Node) onRejected(m *messages.Rejected) {
 	n.p.Log.Info("Master refuses this node: %s", m.Text)
 }
 
-// meant tells whether the present leader said it to this start of this agent.
+// meant reports whether the present leader said it to this start of this agent.
 func (n *Node) meant(epoch uint64, to *messages.Incarnation) bool {
 	return epoch == n.epoch && messages.SameIncarnation(to, n.p.Incarnation)
 }

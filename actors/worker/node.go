@@ -102,7 +102,7 @@ func (n *Node) Sworn() bool { return n.sworn() }
 // State is the Node's place in its table.
 func (n *Node) State() string { return n.states.At() }
 
-// Ready tells whether the Node has reconciled its disk with its launcher.
+// Ready reports whether the Node has reconciled its disk with its launcher.
 func (n *Node) Ready() bool { return !n.states.In("loading", "listing", "adopting") }
 
 // Receive dispatches; commands go through the fence. Whatever the message was,

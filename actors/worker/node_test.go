@@ -50,7 +50,7 @@ func TestNodeDialogues(t *testing.T) {
 	}
 }
 
-// partial tells whether only some of the dialogues were asked for.
+// partial reports whether only some of the dialogues were asked for.
 func partial() bool {
 	f := flag.Lookup("test.run")
 	return f != nil && strings.Contains(f.Value.String(), "/")

@@ -69,7 +69,7 @@ func (n *Node) beat(ctx actor.Context) {
 	n.p.Log.Debug("Pulse sent")
 }
 
-// tasks counts those that run, and tells whether any exit waits for Forget.
+// tasks counts those that run, and reports whether any exit waits for Forget.
 func (n *Node) tasks() (running int32, exits bool) {
 	for _, l := range n.ledger.Slices() {
 		for _, r := range n.slices[l.Token].ranks {

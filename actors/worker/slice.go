@@ -112,7 +112,7 @@ func (s *nodeSlice) exits(now actors.Instant) (all []*messages.Exit, agesMs []in
 // earlier start of this agent knew it is less than that.
 func (r *nodeRank) age(now actors.Instant) int64 { return now.Since(r.ended).Milliseconds() }
 
-// ran tells whether a rank that is gone had been past the barrier.
+// ran reports whether a rank that is gone had been past the barrier.
 func (r *nodeRank) ran() bool {
 	switch r.exit.GetKind() {
 	case messages.ExitKind_EXIT_KIND_EXITED, messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST, messages.ExitKind_EXIT_KIND_REBOOTED:
@@ -121,12 +121,12 @@ func (r *nodeRank) ran() bool {
 	return false
 }
 
-// allPrepared tells whether every rank could start at once, or has started.
+// allPrepared reports whether every rank could start at once, or has started.
 func (s *nodeSlice) allPrepared() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.prepared && !r.started && !r.ran() })
 }
 
-// allStarted tells whether every rank has started.
+// allStarted reports whether every rank has started.
 func (s *nodeSlice) allStarted() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.started && !r.ran() })
 }
@@ -149,7 +149,7 @@ func (s *nodeSlice) ran(now actors.Instant) time.Duration {
 	return min(max(now.Since(last), time.Millisecond), actors.Millis(messages.MaxDurationMs))
 }
 
-// harmless tells whether all that ended did so before it was started. Such an end
+// harmless reports whether all that ended did so before it was started. Such an end
 // may be told without the disk: whatever a restart finds, nothing of it will run,
 // because an incarnation spawns only for a Start that it received itself.
 func (s *nodeSlice) harmless() bool {

@@ -127,7 +127,7 @@ func (r Retention) sweep(ctx context.Context, epoch uint64, newest *found) (gone
 	}
 }
 
-// pause waits, and tells whether to go on.
+// pause waits, and reports whether to go on.
 func (r Retention) pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-r.Clock.After(d):

@@ -251,7 +251,7 @@ func (r *reader) markExited(job *messages.JobStatus, over bool) {
 	}
 }
 
-// round reads a page of every stream that may have more, and tells whether some
+// round reads a page of every stream that may have more, and reports whether some
 // surely have.
 func (r *reader) round() (more bool, err error) {
 	var open []*output

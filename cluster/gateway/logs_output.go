@@ -101,7 +101,7 @@ func (o *output) page() (*messages.TaskLogs, bool) {
 	return p.wait(o.r.g.o.Clock.After(machinePatience))
 }
 
-// take sends the lines of a page, and tells whether more is there already.
+// take sends the lines of a page, and reports whether more is there already.
 func (o *output) take(l *messages.TaskLogs) (more bool, err error) {
 	o.missed, o.silent = false, time.Time{}
 	if len(l.Data) == 0 {
@@ -259,7 +259,7 @@ func (o *output) tail(bytesWanted int64) error {
 	return o.tailed(kept, err)
 }
 
-// probe tells whether there is a byte at an offset, or after it where that one is gone.
+// probe reports whether there is a byte at an offset, or after it where that one is gone.
 func (o *output) probe(offset int64) (at int64, there bool, err error) {
 	if o.r.isDeaf(o) {
 		o.over = !o.r.q.Follow

@@ -88,7 +88,7 @@ func (b *backlog) take(message any) {
 	}
 }
 
-// put keeps an event, and tells whether that was one too many.
+// put keeps an event, and reports whether that was one too many.
 func (b *backlog) put(message any) (over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

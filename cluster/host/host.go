@@ -74,7 +74,7 @@ func (g *guarded) Receive(ctx actor.Context) {
 }
 
 // Panicked ends the process where the books may be wrong; else the actor has
-// been stopped and is made anew from disk by its parent.
+// been stopped and is recreated from disk by its parent.
 func (h *Host) Panicked(who *actor.PID, reason any, fatal bool) {
 	h.Count("host.panics", 1)
 	if fatal {

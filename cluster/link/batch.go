@@ -59,7 +59,7 @@ func next(b []byte) (p part, rest []byte) {
 	return p, b[n+m:]
 }
 
-// whole tells whether a walk came to the end of what it walked through.
+// whole reports whether a walk came to the end of what it walked through.
 func whole(rest []byte) bool { return len(rest) == 0 }
 
 // batch is a MessageBatch, its lists as bytes.

@@ -163,13 +163,13 @@ const (
 	second = "~"
 )
 
-// isScheduler tells whether an address is one that a scheduler may have.
+// isScheduler reports whether an address is one that a scheduler may have.
 func isScheduler(address string) bool {
 	name, more := strings.CutPrefix(address, schedulerAddress+"-")
 	return address == schedulerAddress || more && isID(name)
 }
 
-// isID tells whether s is an id as messages has them.
+// isID reports whether s is an id as messages has them.
 func isID(s string) bool {
 	for _, c := range []byte(s) {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'

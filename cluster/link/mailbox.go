@@ -15,7 +15,7 @@ import (
 // what to run. The stock mailbox, posted to in that moment, panics in the poster
 // and, worse, never runs again: the actor is there, and deaf for ever. Among
 // actors of one process nobody speaks to an actor before it is spawned; the link
-// does, when a machine's fact meets its job's actor being made anew. So every
+// does, when a machine's fact meets its job's actor being recreated. So every
 // Props of a process with a link is made with actor.WithMailbox(link.Mailbox).
 //
 // It also gives way after a burst, where the stock mailbox goes on until it is
@@ -107,7 +107,7 @@ func (m *mailbox) process() {
 	m.dispatcher.Schedule(m.turn)
 }
 
-// handle runs the actor on the next message, and tells whether there was one. A
+// handle runs the actor on the next message, and reports whether there was one. A
 // message that the actor fails on is told to its supervisor.
 func (m *mailbox) handle() (some bool) {
 	message, system, some := m.next()

@@ -116,7 +116,7 @@ func (r *reader) complain(row *row, why error) {
 	}
 }
 
-// says tells whether a fact is about the machine that it comes from, and from this start of its agent.
+// says reports whether a fact is about the machine that it comes from, and from this start of its agent.
 func (c *caller) says(message spoken) bool {
 	fact, is := message.(interface{ GetOrigin() *messages.Origin })
 	if !is {

@@ -89,7 +89,7 @@ func (r *row) descriptor() protoreflect.MessageDescriptor {
 	return r.message.ProtoReflect().Descriptor()
 }
 
-// covers tells whether a path is one that the pattern stands for.
+// covers reports whether a path is one that the pattern stands for.
 func covers(pattern, path string) bool {
 	if len(path) > pathBytes {
 		return false

@@ -170,7 +170,7 @@ func (a *app) listFlags(c *cobra.Command) {
 	f.BoolVar(&a.style.Parsable, "parsable", false, "fields between |, nothing cut, for programs")
 }
 
-// closedPipe tells whether the reader has gone.
+// closedPipe reports whether the reader has gone.
 func closedPipe(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
 }

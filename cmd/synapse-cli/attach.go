@@ -170,7 +170,7 @@ func (a *app) output(ctx context.Context, c *client.Client, q *api.ReadLogs, lab
 	return err
 }
 
-// asksAgain shows where the job stands and tells whether a second interrupt
+// asksAgain shows where the job stands and reports whether a second interrupt
 // follows at once.
 func (a *app) asksAgain(c *client.Client, id string, more <-chan os.Signal) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), secondChance)

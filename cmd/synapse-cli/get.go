@@ -136,7 +136,7 @@ func found[T any](a *app, names []string, look func(string) (T, error)) (all []T
 
 func over(j *messages.JobStatus) bool { return j.GetRecord().GetState().Terminal() }
 
-// forPeople tells whether a table is shown, and an empty one needs a word.
+// forPeople reports whether a table is shown, and an empty one needs a word.
 func (a *app) forPeople() bool {
 	return (a.style.Format == "" || a.style.Format == "wide") && !a.style.Quiet && !a.style.Parsable
 }

@@ -104,7 +104,7 @@ func (a *app) notice(p *api.LogPart) {
 	a.say("rank %d: %s", p.GetRank(), p.GetNotice())
 }
 
-// severalRanks tells whether a job's lines need labels. How a total is split is
+// severalRanks reports whether a job's lines need labels. How a total is split is
 // not known before it is placed, so its lines have them always.
 func severalRanks(spec *messages.JobSpec) bool {
 	return spec.GetGang().GetTotal() != nil || spec.GetGang().GetReplicasMin() > 1

@@ -210,7 +210,7 @@ func joined(t *testing.T, dir string) (pids []int, flags []map[string]string) {
 	return pids, flags
 }
 
-// alive tells whether a process is there and no zombie.
+// alive reports whether a process is there and no zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")

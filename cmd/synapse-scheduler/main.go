@@ -71,7 +71,7 @@ const (
 	storeMemory = "memory"
 )
 
-// shared tells whether the store is one that several schedulers may have.
+// shared reports whether the store is one that several schedulers may have.
 func (o *options) shared() bool {
 	return strings.HasPrefix(o.store, "postgres://") || strings.HasPrefix(o.store, "postgresql://")
 }

@@ -231,7 +231,7 @@ func (n *nest) forkHere(seen bool) (pid int, err error) {
 	return int(got), nil
 }
 
-// sees tells whether init will have the memory at an address, and the page below.
+// sees reports whether init will have the memory at an address, and the page below.
 //
 //go:nosplit
 func (n *nest) sees(address uintptr) bool {

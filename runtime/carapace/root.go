@@ -166,7 +166,7 @@ func (r *root) refuseHidden(source string) error {
 	return nil
 }
 
-// Shows tells whether who sees a path, which leads through no link, sees one of those that are to be hidden: it lies in it, or around it.
+// Shows reports whether who sees a path, which leads through no link, sees one of those that are to be hidden: it lies in it, or around it.
 func Shows(path string, hide []string) (hidden string, is bool) {
 	for _, hidden := range hide {
 		if resolved, err := filepath.EvalSymlinks(hidden); err == nil {
@@ -179,7 +179,7 @@ func Shows(path string, hide []string) (hidden string, is bool) {
 	return "", false
 }
 
-// Within tells whether a path is a folder or lies below it.
+// Within reports whether a path is a folder or lies below it.
 func Within(path, folder string) bool {
 	folder, path = filepath.Clean(folder), filepath.Clean(path)
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")

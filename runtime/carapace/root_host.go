@@ -132,7 +132,7 @@ func (r *root) hide() error {
 	return nil
 }
 
-// isOwn tells whether a path of the host view is the container's own rather than the machine's.
+// isOwn reports whether a path of the host view is the container's own rather than the machine's.
 func (r *root) isOwn(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return ownEntries[first] || Within(path, "/var/tmp")

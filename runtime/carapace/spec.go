@@ -121,7 +121,7 @@ const (
 	digits  = "0123456789"
 )
 
-// madeOf tells whether a text has 1 to limit characters, all of them allowed, and begins with a letter or digit.
+// madeOf reports whether a text has 1 to limit characters, all of them allowed, and begins with a letter or digit.
 func madeOf(text string, limit int, others string) bool {
 	return text != "" && len(text) <= limit && strings.Trim(text, letters+digits+others) == "" && strings.ContainsRune(letters+digits, rune(text[0]))
 }
@@ -132,7 +132,7 @@ func goodHostname(name string) bool {
 	return madeOf(name, 64, ".-") && strings.ContainsRune(letters+digits, rune(name[len(name)-1]))
 }
 
-// goodList tells whether a text is numbers and ranges of them, like 0-3,8.
+// goodList reports whether a text is numbers and ranges of them, like 0-3,8.
 func goodList(text string) bool {
 	if len(text) > maxListBytes {
 		return false

@@ -194,7 +194,7 @@ func List(stateDir string) ([]State, error) {
 	return states, nil
 }
 
-// isHeld tells whether a living process holds the directory. A shared lock is enough to ask, and disturbs no other asker.
+// isHeld reports whether a living process holds the directory. A shared lock is enough to ask, and disturbs no other asker.
 func isHeld(folder string) bool {
 	lock, err := openFile(filepath.Join(folder, lockFile), unix.O_RDONLY, 0)
 	if err != nil {

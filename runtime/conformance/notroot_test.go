@@ -125,7 +125,7 @@ func TestNotRootEnds(t *testing.T) {
 	}
 }
 
-// trapsTerm tells whether a descendant of a process catches SIGTERM, and is no Go program, which all do.
+// trapsTerm reports whether a descendant of a process catches SIGTERM, and is no Go program, which all do.
 func trapsTerm(pid int) bool {
 	for _, p := range supervisor.Descendants(pid, supervisor.Processes()) {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))

@@ -44,7 +44,7 @@ func (d *Driver) Check(ctx context.Context) error {
 	return nil
 }
 
-// Checked tells whether Check has found the program to be ours.
+// Checked reports whether Check has found the program to be ours.
 func (d *Driver) Checked() bool { return d.lacks != nil }
 
 // Lacks says what of a container the machine cannot enforce, each with its reason.

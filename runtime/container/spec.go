@@ -156,7 +156,7 @@ func libraries(view *gpu.View) []carapace.Mount {
 	return mounts
 }
 
-// remote tells whether a gang has members on other machines.
+// remote reports whether a gang has members on other machines.
 func remote(r *messages.Rendezvous) bool {
 	for _, p := range r.GetPeers() {
 		if p.GetNode() != r.GetPeers()[0].GetNode() {

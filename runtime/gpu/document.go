@@ -231,7 +231,7 @@ func (p *reportedPart) field(name, value string) {
 	}
 }
 
-// fatal tells whether a text that stands for a value says that the GPU is gone.
+// fatal reports whether a text that stands for a value says that the GPU is gone.
 func fatal(value string) bool {
 	value = strings.ToLower(value)
 	return len(value) < 200 && (strings.Contains(value, "gpu is lost") || strings.Contains(value, "gpu requires reset"))

@@ -137,7 +137,7 @@ func (h *Hardware) Fabric() []string {
 	return h.existing(found...)
 }
 
-// foreign tells whether a node belongs to a device that is not among these: one
+// foreign reports whether a node belongs to a device that is not among these: one
 // that is known, or by its name one that is not.
 func (h *Hardware) foreign(node string, devices []Device) bool {
 	for _, d := range devices {

@@ -58,7 +58,7 @@ type (
 const maxKept = 4 << 20
 
 // FindAgain answers what an earlier start in this boot found, if the kernel still shows the same devices; else it looks
-// everywhere and keeps what it finds. It tells whether it was the former.
+// everywhere and keeps what it finds. It reports whether it was the former.
 func (f *Finder) FindAgain(ctx context.Context, r Record) (*Inventory, bool, error) {
 	if inventory := f.recall(r); inventory != nil {
 		return inventory, true, nil

@@ -136,7 +136,7 @@ func (f *Finder) minorOf(g *reported) (int, bool) {
 	return smallNumber(f.driverEntry(g.bus)["Device Minor"])
 }
 
-// isID tells whether the driver's identity is one: a prefix, then letters, digits
+// isID reports whether the driver's identity is one: a prefix, then letters, digits
 // and dashes. Parts that drivers before 470 made are named by a path, and are none.
 func isID(id, prefix string) bool {
 	const allowed = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-"
@@ -250,7 +250,7 @@ func (f *Finder) driverEntry(bus string) map[string]string {
 	return fields(f.readText(driverDir, bus, "information"))
 }
 
-// readDriver makes devices of what the driver shows in /proc, and tells whether
+// readDriver makes devices of what the driver shows in /proc, and reports whether
 // it shows any GPU. These files are texts that were written when the driver met
 // the device, so they can be read even while it hangs.
 func (f *Finder) readDriver(inventory *Inventory) bool {

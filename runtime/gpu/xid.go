@@ -100,7 +100,7 @@ func parseXid(record string) (xid, bool) {
 	return xid{bus: bus, number: n, text: strings.TrimSpace(said)}, true
 }
 
-// at tells whether it is about a device, or about the whole that a part belongs to.
+// at reports whether it is about a device, or about the whole that a part belongs to.
 func (x xid) at(d Device) bool {
 	bus, _, _ := strings.Cut(d.Gpu.BusId, ".")
 	return isNVIDIA(d) && bus == x.bus

@@ -40,7 +40,7 @@ func (l *Launcher) logs(c *messages.LogsTask, to *actor.PID) {
 	l.send(to, answer)
 }
 
-// over tells whether nothing can be added to a task's output any more.
+// over reports whether nothing can be added to a task's output any more.
 func (l *Launcher) over(k Key) bool {
 	l.mu.Lock()
 	t := l.tasks[k]

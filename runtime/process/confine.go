@@ -48,7 +48,7 @@ func (d *Driver) Lacks() []string {
 	return append(lacks, supervisor.LandlockLacks(d.landlock)...)
 }
 
-// Confined tells whether tasks may write only where their jobs say so.
+// Confined reports whether tasks may write only where their jobs say so.
 func (d *Driver) Confined() bool { return d.missing == nil }
 
 // Barred are the places for everybody's files to which no task may write, because something hidden lies in them.
@@ -59,7 +59,7 @@ func (d *Driver) Barred() []string {
 	return slices.DeleteFunc(slices.Clone(shared), func(place string) bool { return !d.bars(place) })
 }
 
-// bars tells whether the agent's own lies in a place, or the place in it.
+// bars reports whether the agent's own lies in a place, or the place in it.
 func (d *Driver) bars(place string) bool {
 	return slices.ContainsFunc(d.o.Hide, func(hidden string) bool {
 		place, hidden := real(place), real(hidden)

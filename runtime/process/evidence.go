@@ -105,7 +105,7 @@ func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.
 	return d.Cleanup(t)
 }
 
-// empty tells whether a leaf holds no process, or is not there.
+// empty reports whether a leaf holds no process, or is not there.
 func empty(leaf string) bool {
 	if leaf == "" {
 		return true

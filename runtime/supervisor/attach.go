@@ -89,7 +89,7 @@ func Start(dir string, spec *Spec, command []string) (*Link, error) {
 	return &Link{dir: dir, conn: ours}, nil
 }
 
-// Lives tells whether a supervisor holds the task's lock.
+// Lives reports whether a supervisor holds the task's lock.
 func Lives(dir string) (bool, error) {
 	held, busy, err := lock(dir)
 	if err != nil {

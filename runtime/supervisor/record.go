@@ -233,7 +233,7 @@ func writeJSON(dir, name string, value any) error {
 	return replace(dir, name, data, false)
 }
 
-// readJSON tells whether the file is there, and why what is there cannot be read.
+// readJSON reports whether the file is there, and why what is there cannot be read.
 func readJSON(name string, value any) (bool, error) {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {

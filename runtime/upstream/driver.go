@@ -44,7 +44,7 @@ type Driver struct {
 // containers it runs in: one that knows images that lie on the machine.
 func New(binary string, around *container.Driver) *Driver { return &Driver{around, binary} }
 
-// Is tells whether a program is that carapace: by its help, which knows the inner half.
+// Is reports whether a program is that carapace: by its help, which knows the inner half.
 func Is(ctx context.Context, binary string) bool {
 	text, _ := exec.CommandContext(ctx, binary, "--help").CombinedOutput() // whatever it ends with
 	has := func(command string) bool {

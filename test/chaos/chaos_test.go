@@ -238,7 +238,7 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 	}
 }
 
-// allWell tells whether every member of an attempt is known to have exited with 0.
+// allWell reports whether every member of an attempt is known to have exited with 0.
 func allWell(a *messages.AttemptRecord) bool {
 	for _, p := range a.Places {
 		if p.Exit.GetKind() != messages.ExitKind_EXIT_KIND_EXITED || p.Exit.GetCode() != 0 {

@@ -78,7 +78,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// harm does one fault and mends it; it tells whether it happened.
+// harm does one fault and mends it; it reports whether it happened.
 func (w *world) harm(ctx context.Context, s step) bool {
 	switch s.name {
 	case schedulerKilled:

@@ -129,7 +129,7 @@ func (s *service) start() (*exec.Cmd, error) {
 }
 
 // present waits for the process, which may just be about to be started again,
-// and does something to it. It tells whether that came to be.
+// and does something to it. It reports whether that came to be.
 func (s *service) present(ctx context.Context, do func(*os.Process) error) bool {
 	for limit := time.Now().Add(comeback); time.Now().Before(limit); wait(ctx, 20*time.Millisecond) {
 		s.mu.Lock()

@@ -20,7 +20,7 @@ func operator(args ...string) (string, error) {
 	return string(out), err
 }
 
-// healthy tells whether a scheduler would take a job: one that it has taken already.
+// healthy reports whether a scheduler would take a job: one that it has taken already.
 func healthy(c *cluster) bool {
 	_, err := c.client.Submit(c.ctx(), &messages.Submit{RequestId: "again", Spec: gang(1, 1, "exit 3"), AllowInfeasible: true})
 	return err == nil

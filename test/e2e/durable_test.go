@@ -58,7 +58,7 @@ func traced(t *testing.T, pid int, calls string) func() []string {
 	}
 }
 
-// attached tells whether every thread of a process is traced.
+// attached reports whether every thread of a process is traced.
 func attached(pid int) bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	for _, thread := range threads {

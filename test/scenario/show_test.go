@@ -355,7 +355,7 @@ func (s *stage) attemptsOf(name, kind string) []topology.Token {
 	return out
 }
 
-// tokens tells whether each attempt's token is greater than the one before.
+// tokens reports whether each attempt's token is greater than the one before.
 func (s *stage) tokens(l line) string {
 	all := s.attemptsOf(l.first(0), "Reserve")
 	for i := 1; i < len(all); i++ {
@@ -378,7 +378,7 @@ func (s *stage) died(line) string {
 	return strings.Join(s.deaths, "\n")
 }
 
-// ids tells whether each job has an id of its own.
+// ids reports whether each job has an id of its own.
 func (s *stage) ids(line) string {
 	distinct := map[string]bool{}
 	for _, o := range s.orders { //order: only counted
@@ -402,7 +402,7 @@ func (s *stage) waits(l line) string {
 	return strings.Join(out, ", ")
 }
 
-// counted tells whether something was counted that leaves no other trace.
+// counted reports whether something was counted that leaves no other trace.
 func (s *stage) counted(l line) string {
 	if s.w.Counters()[l.first(0)] > 0 {
 		return "yes"

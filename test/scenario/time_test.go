@@ -120,7 +120,7 @@ func (s *stage) where(o *sim.Order) []int {
 	return out
 }
 
-// runs tells whether all of a gang's members are processes now, and that this is known: the barrier is on disk.
+// runs reports whether all of a gang's members are processes now, and that this is known: the barrier is on disk.
 func (s *stage) runs(o *sim.Order) bool {
 	a := s.w.Attempt(o)
 	if a == nil || a.End != nil || a.StartedUnixMs == 0 {

@@ -192,7 +192,7 @@ func emptyFolder(fd int) error {
 	}
 }
 
-// same tells whether two names are one file.
+// same reports whether two names are one file.
 func same(aDir int, a string, bDir int, b string) bool {
 	var first, second unix.Stat_t
 	return unix.Fstatat(aDir, a, &first, unix.AT_SYMLINK_NOFOLLOW) == nil &&

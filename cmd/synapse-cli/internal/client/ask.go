@@ -243,7 +243,7 @@ func (w *watching) take(e *messages.Event) error {
 	return err
 }
 
-// knows tells whether an event says what was said of that job or machine last.
+// knows reports whether an event says what was said of that job or machine last.
 func (w *watching) knows(e *messages.Event) bool {
 	said, before := w.last[subject(e)]
 	return before && said == e.GetText() && subject(e) != ""

@@ -169,7 +169,7 @@ func (c *Config) credentials() (credentials.TransportCredentials, error) {
 	return credentials.NewTLS(config), nil
 }
 
-// Lost tells whether an error may pass if one tries again: the scheduler is not
+// Lost reports whether an error may pass if one tries again: the scheduler is not
 // there now, or another one is taking over.
 func Lost(err error) bool {
 	var e *Error

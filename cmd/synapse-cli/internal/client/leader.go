@@ -47,7 +47,7 @@ func (c *Client) size() int {
 }
 
 // moveOn turns to another scheduler than the one that did not serve: to the one it
-// named, else to the next. It tells whether one was named. Calls run beside each
+// named, else to the next. It reports whether one was named. Calls run beside each
 // other: whoever finds that another has moved on already, follows it.
 func (c *Client) moveOn(from *server, trailer metadata.MD) (named bool) {
 	c.mu.Lock()
@@ -120,7 +120,7 @@ func (c *Client) noteAnswer(err error) {
 	}
 }
 
-// endsSoon tells whether the caller has no time for another round: then it is told
+// endsSoon reports whether the caller has no time for another round: then it is told
 // why there is no leader, and not that its time is over.
 func endsSoon(ctx context.Context) bool {
 	deadline, bounded := ctx.Deadline()
@@ -206,7 +206,7 @@ func (s *explained) RecvMsg(m any) error {
 	return err
 }
 
-// moved tells whether a stream was refused by a scheduler that named another, which
+// moved reports whether a stream was refused by a scheduler that named another, which
 // need not be waited for. In a row it counts for a few only, as a call's hops do.
 func moved(err error, hops *int) bool {
 	e, is := err.(*Error)

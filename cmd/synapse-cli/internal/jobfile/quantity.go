@@ -19,7 +19,7 @@ import (
 var quantity = regexp.MustCompile(`^([0-9]{1,19})(?:\.([0-9]{1,19}))?([A-Za-z]*)$`)
 
 // scaled reads a quantity as a count of the smallest unit, or says why not.
-// units are what a suffix is worth; the bool tells whether the count is exact.
+// units are what a suffix is worth; the bool reports whether the count is exact.
 func scaled(s string, units map[string]int64) (*big.Int, bool, string) {
 	m := quantity.FindStringSubmatch(s)
 	if m == nil {

@@ -46,7 +46,7 @@ func (s *Style) CheckOne() error {
 	return nil
 }
 
-// names tells whether only ids are wanted.
+// names reports whether only ids are wanted.
 func (s *Style) names() bool { return s.Quiet || s.Format == "name" }
 
 // column is one column of a table of T.
