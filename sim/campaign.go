@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/yi-json/synapse/actors"
@@ -19,15 +20,15 @@ import (
 type row struct {
 	holder string
 	until  instant
-	lost   bool           // it was over early, and nobody has it since
+	lost   []uint64       // the epochs whose lease was over early, and whose leader has not renewed it since
 	slow   instant        // until then calls about it take up to more than a lease, either way …
 	whose  *schedulerHost // … those of this scheduler; nil: everybody's
 }
 
-// lose ends a lease before its time.
-func (r *row) lose(now instant) {
+// lose ends the lease of an epoch before its time.
+func (r *row) lose(now instant, epoch uint64) {
 	if r.until > now {
-		r.until, r.lost = now, true
+		r.until, r.lost = now, append(r.lost, epoch)
 	}
 }
 
@@ -226,7 +227,7 @@ func (s *storage) take(p *process, holder string) (uint64, error) {
 	}
 	epoch, err := s.lead(p, holder)
 	if err == nil {
-		s.row.holder, s.row.until, s.row.lost = holder, s.w.engine.now.plus(s.w.constants.Lease), false
+		s.row.holder, s.row.until = holder, s.w.engine.now.plus(s.w.constants.Lease)
 	}
 	return epoch, err
 }
@@ -236,7 +237,8 @@ func (s *storage) renew(p *process, epoch uint64) error {
 	if err := s.kept.Seat(p.holder().String()).Leads(epoch); err != nil {
 		return err
 	}
-	s.row.until, s.row.lost = s.w.engine.now.plus(s.w.constants.Lease), false
+	s.row.until = s.w.engine.now.plus(s.w.constants.Lease)
+	s.row.lost = slices.DeleteFunc(s.row.lost, func(e uint64) bool { return e == epoch })
 	return nil
 }
 
@@ -274,7 +276,7 @@ func (w *World) usurp(unaware time.Duration) *process {
 	for _, h := range w.schedulers {
 		if p := h.proc; p != nil && p != old && !p.paused && h.cut == 0 && p.epoch == 0 {
 			w.faults.starve(old.campaign, unaware)
-			w.store.row.lose(w.engine.now)
+			w.store.row.lose(w.engine.now, w.store.kept.Epoch())
 			return old
 		}
 	}

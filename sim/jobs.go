@@ -89,6 +89,38 @@ func (w *World) submitDrawn(gang bool) {
 	}
 }
 
+// submitUnwanted asks for a job that would run for long, and cancels it as it
+// runs, because some faults strike only a task that is told to stop. A job that
+// has not begun in time is cancelled as it waits.
+func (w *World) submitUnwanted() {
+	spec := w.smallSpec()
+	spec.Command, spec.Script = Script(2*w.draw.LongestRun, 0), nil
+	spec.Priority = 9 // above all that is drawn
+	o := w.client.submit(spec)
+	last := w.engine.now.plus(w.draw.LongestRun)
+	var look func()
+	look = func() {
+		if w.engine.now >= last || w.runs(o) {
+			w.client.cancel(o)
+			return
+		}
+		w.engine.after(time.Second, look)
+	}
+	w.engine.after(w.jobs.skewed(time.Second, w.draw.LongestRun), look)
+}
+
+// runs reports whether a process of a job exists.
+func (w *World) runs(o *Order) bool {
+	for _, m := range w.machines {
+		for _, t := range m.launcher.order {
+			if t.state == taskRunning && t.job == o.id {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // baseSpec is what all jobs have in common.
 func (w *World) baseSpec() *messages.JobSpec {
 	s := w.jobs

@@ -1,6 +1,9 @@
 package sim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // oneLeader is L4: one leader within two leases, admitting five seconds later:
 // it answers a question, and the head of the queue runs (L2). And no more than
@@ -49,7 +52,8 @@ func (c *oneLeader) Step(w *World, e *Event) {
 func (c *oneLeader) onLed(w *World, next *process) {
 	for _, h := range w.schedulers {
 		p := h.proc
-		if p == nil || p == next || p.campaign == nil || p.campaign.reign == nil || p.campaign.held() || w.store.row.lost {
+		if p == nil || p == next || p.campaign == nil || p.campaign.reign == nil || p.campaign.held() ||
+			slices.Contains(w.store.row.lost, p.campaign.reign.Epoch) {
 			continue
 		}
 		w.violate(c.Name(), "%s leads, and %s does not know that its lease is over", next.address, p.address)

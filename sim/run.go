@@ -74,8 +74,7 @@ func (w *World) linger() {
 	w.lingering = true
 	for !w.engine.halted && w.engine.now < limit && (len(w.faults.missed()) > 0 || w.gangs < w.draw.Enough) {
 		w.submitDrawn(true)
-		o := w.client.submit(w.smallSpec())
-		w.engine.after(w.jobs.skewed(time.Second, w.draw.LongestRun), func() { w.client.cancel(o) })
+		w.submitUnwanted()
 		w.RunFor(w.draw.Pace / 4)
 	}
 }

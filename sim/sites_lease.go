@@ -12,7 +12,7 @@ func leaseLost(f *faults) bool {
 		return false
 	}
 	f.w.say("the lease of %s is lost", p.address)
-	f.w.store.row.lose(f.w.engine.now)
+	f.w.store.row.lose(f.w.engine.now, f.w.store.kept.Epoch())
 	return true
 }
 
