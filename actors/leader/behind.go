@@ -115,6 +115,8 @@ func (s *Scheduler) judgeOrphan(ctx actor.Context, o orphan, found actors.Found)
 	switch {
 	case found.Err != "", e != nil && (e.remakes || found.Damaged != ""):
 		s.p.Clock.After(s.p.Constants.BenchFirst, ctx.Self(), askOrphan{o})
+	case found.Has && o.token.Epoch > s.p.Epoch:
+		s.overtaken(o.token)
 	case found.Damaged != "": // it was over, as far as its columns say: nobody knows what of it
 		s.setJobAside(ctx, actors.Damaged{Job: o.job, What: found.Damaged})
 	case !found.Pruned && !found.Has:
@@ -158,6 +160,13 @@ func (s *Scheduler) followsAnother(ctx actor.Context, h *messages.Hello) {
 // not on disk, nobody knows; a next leader begins with what is.
 func (s *Scheduler) vanished(what string) {
 	s.p.Log.Info("The store has lost %s, which it had acknowledged: this scheduler ends, and the next one begins from what the store has", what)
+	s.p.Host.Deposed(s.p.Epoch)
+}
+
+// overtaken: the store has an attempt that only a later leader can have written. This one must not judge it, and ends
+// without waiting for its next write to be refused.
+func (s *Scheduler) overtaken(t topology.Token) {
+	s.p.Log.Info("The store has attempt %s, and this scheduler's epoch is %d: another one leads, and this one ends", t, s.p.Epoch)
 	s.p.Host.Deposed(s.p.Epoch)
 }
 

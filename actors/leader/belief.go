@@ -2,13 +2,14 @@ package leader
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a Coordinator believes of an answer to Reserve. What a
+// This file owns what a Coordinator believes of a machine, and of its answer to Reserve above all. What a
 // machine grants goes into COMMIT word for word, and from there to every other
 // member: a port of 0 or a rank that is missing would be decided for good. So an
 // answer says exactly what was asked for, or it is a refusal.
@@ -17,6 +18,12 @@ import (
 // network, and run it without.
 func (w *party) unversed(spec *messages.JobSpec) bool {
 	return w.Vocabulary < messages.VocabularyOf(spec)
+}
+
+// allGone reports whether every member that an attempt has on a machine ended. After a takeover the machine tells
+// again of ends that were on disk before: those ranks are no members any more, and count for nobody.
+func (w *party) allGone() bool {
+	return !slices.ContainsFunc(w.Members, func(m *messages.Member) bool { return !w.gone[m.Rank] })
 }
 
 // misgranted says in which way an answer is not what was asked for; empty: it is.

@@ -372,7 +372,7 @@ func (c *Coordinator) onRanksGone(ctx actor.Context, m ranksGone) {
 	for _, r := range m.Ranks {
 		w.gone[r] = true
 	}
-	if len(w.gone) == len(w.Members) && c.states.In("committing", "preparing", "starting") {
+	if w.allGone() && c.states.In("committing", "preparing", "starting") {
 		c.move(w, stageStarted)
 		c.advance(ctx)
 	}
@@ -407,7 +407,7 @@ func (c *Coordinator) sight(ctx actor.Context, w *party, m sighted) {
 			c.move(w, stageAborted)
 			c.abortedAll(ctx)
 		}
-	case len(w.gone) == len(w.Members):
+	case w.allGone():
 		// All its members have ended: the Job knows how.
 	case (restarted || first) && w.unversed(c.plan.Spec) && m.Slice.GetState() < messages.SliceState_SLICE_STATE_STARTED:
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w,

@@ -146,7 +146,9 @@ func TestBrokenMachineCloses(t *testing.T) {
 		if i == 40 {
 			t.Fatalf("n2 is still open: %v", c.machine("n2"))
 		}
-		c.await(c.submit(gang(1, 8, "exit 0")), "succeeded", 60*time.Second)
+		one, other := c.submit(gang(1, 8, "exit 0")), c.submit(gang(1, 8, "exit 0")) // a machine's worth each
+		c.await(one, "succeeded", 60*time.Second)
+		c.await(other, "succeeded", 60*time.Second)
 		closed = c.machine("n2").Closed
 	}
 	if m := c.machine("n1"); m.Closed != "" {
