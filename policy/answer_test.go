@@ -31,14 +31,14 @@ func TestReasonsAreToldOnceForAGroup(t *testing.T) {
 		q.Add(waiting(fmt.Sprint("j", i), 0, int64(i), gang(5, 8)))
 	}
 	q.Add(waiting("other", 0, 2000, gang(6, 8)))
-	d := Plan(f, q, nil, 0)
+	d := Plan(f, q, 0)
 	if len(d.Joined) != 1001 || d.Joined[7] != (Joined{"j7", 1}) || d.Joined[1000] != (Joined{"other", 2}) {
 		t.Fatalf("%d joined", len(d.Joined))
 	}
 	const of5, of6 = "needs 40 GPUs (5 tasks of 8 GPUs); the whole cluster has ", "needs 48 GPUs (6 tasks of 8 GPUs); the whole cluster has "
 	expectTold(t, f, q, "1 "+of5+"32 free of 32", "2 "+of6+"32 free of 32")
 	expectTold(t, f, q)
-	if d := Plan(f, q, nil, 1); len(d.Joined) != 0 {
+	if d := Plan(f, q, 1); len(d.Joined) != 0 {
 		t.Errorf("%d joined again", len(d.Joined))
 	}
 	// Nothing has grown, so no pass looks at them; what was said is no longer true all the same.
@@ -53,7 +53,7 @@ func TestReasonsAreToldOnceForAGroup(t *testing.T) {
 func TestReasonsOfThoseWhoJoin(t *testing.T) {
 	f, q := cluster(2, 1), NewQueue()
 	q.Add(waiting("a", 0, 1, gang(3, 8)))
-	first := Plan(f, q, nil, 0)
+	first := Plan(f, q, 0)
 	if got := q.ReasonsOf(first.Joined, nil); len(got) != 1 || got[0].Group != 1 {
 		t.Fatalf("%v", got)
 	}
@@ -62,7 +62,7 @@ func TestReasonsOfThoseWhoJoin(t *testing.T) {
 	q.Add(waiting("c", 0, 3, gang(3, 8)))
 	q.Add(waiting("gone", 0, 4, gang(3, 8)))
 	q.Remove("gone")
-	next := Plan(f, q, nil, 0)
+	next := Plan(f, q, 0)
 	if fmt.Sprint(next.Joined) != "[{b 1} {c 1}]" {
 		t.Errorf("joined %v", next.Joined)
 	}
@@ -73,7 +73,7 @@ func TestReasonsOfThoseWhoJoin(t *testing.T) {
 		q.Remove(j)
 	}
 	q.Add(waiting("d", 0, 5, gang(3, 8)))
-	if d := Plan(f, q, nil, 0); fmt.Sprint(d.Joined) != "[{d 2}]" {
+	if d := Plan(f, q, 0); fmt.Sprint(d.Joined) != "[{d 2}]" {
 		t.Errorf("a group came back under its old name: %v", d.Joined)
 	}
 }
@@ -87,11 +87,11 @@ func TestReasonsFollowPatienceAndRoom(t *testing.T) {
 	q.Add(w)
 	q.Add(waiting("large", 0, 2, gang(3, 8)))
 	f.SetUsable("n00001", "drained")
-	if d := Plan(f, q, nil, 10); fmt.Sprint(d.Joined) != "[{patient 1} {large 2}]" {
+	if d := Plan(f, q, 10); fmt.Sprint(d.Joined) != "[{patient 1} {large 2}]" {
 		t.Errorf("%v", d.Joined)
 	}
 	q.Reasons(f, nil)
-	if d := Plan(f, q, nil, 50); fmt.Sprint(d.Joined) != "[{patient 3}]" {
+	if d := Plan(f, q, 50); fmt.Sprint(d.Joined) != "[{patient 3}]" {
 		t.Errorf("%v", d.Joined)
 	}
 	f.SetUsable("n00001", "")
@@ -102,7 +102,7 @@ func TestReasonsFollowPatienceAndRoom(t *testing.T) {
 func BenchmarkReasons(b *testing.B) {
 	for _, shapes := range []int{100, 10000} {
 		f, q := fullCluster(10000), hungryQueue(10000, shapes)
-		Plan(f, q, nil, 0)
+		Plan(f, q, 0)
 		b.Run(fmt.Sprintf("machines=10000/waiting=10000/shapes=%d", shapes), func(b *testing.B) {
 			var into []Reason
 			b.ReportAllocs()

@@ -81,7 +81,7 @@ func BenchmarkSchedulePassFirst(b *testing.B) {
 		b.StopTimer()
 		fresh, q := f.Clone(), hungryQueue(10000, 100)
 		b.StartTimer()
-		if d := Plan(fresh, q, nil, 0); len(d.Admit) > 0 {
+		if d := Plan(fresh, q, 0); len(d.Admit) > 0 {
 			b.Fatal("something fits")
 		}
 	}
@@ -101,7 +101,7 @@ func benchmarkPass(b *testing.B, f *topology.Fabric, q *Queue, changed int) {
 	for i := range ids {
 		ids[i] = machine(i, 1).ID
 	}
-	Plan(f, q, nil, 0)
+	Plan(f, q, 0)
 	round := 0
 	more := func(round, i int, by int64) {
 		id := ids[(round*131+i*7919)%len(ids)]
@@ -124,13 +124,13 @@ func benchmarkPass(b *testing.B, f *topology.Fabric, q *Queue, changed int) {
 	}
 	for range 4 {
 		change()
-		Plan(f, q, nil, 0)
+		Plan(f, q, 0)
 	}
 	b.ReportAllocs()
 	looked, passes := 0, 0
 	for b.Loop() {
 		change()
-		d := Plan(f, q, nil, 0)
+		d := Plan(f, q, 0)
 		if len(d.Admit) > 0 {
 			b.Fatal("something fits")
 		}
@@ -145,7 +145,7 @@ func benchmarkPass(b *testing.B, f *topology.Fabric, q *Queue, changed int) {
 func BenchmarkExplain(b *testing.B) {
 	const machines = 10000
 	f, q := fullCluster(machines), hungryQueue(10000, 100)
-	Plan(f, q, nil, 0)
+	Plan(f, q, 0)
 	held := map[topology.NodeID][]topology.Holder{}
 	f.Walk(func(m topology.Machine, free topology.Capacity, _ string) {
 		held[m.ID] = []topology.Holder{{
@@ -185,7 +185,7 @@ func BenchmarkPlanAdmit(b *testing.B) {
 				q.Add(waiting(fmt.Sprintf("j%05d", i), 0, int64(i), gang(8, 8)))
 			}
 			b.StartTimer()
-			d := Plan(f, q, nil, 0)
+			d := Plan(f, q, 0)
 			b.StopTimer()
 			gangs += len(d.Admit)
 			for _, a := range d.Admit {

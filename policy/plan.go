@@ -6,14 +6,6 @@ package policy
 
 import "github.com/yi-json/synapse/topology"
 
-// Promise is capacity meant for a waiting gang from a point in time on. None are
-// made yet.
-type Promise struct {
-	Job    topology.JobID
-	Where  topology.Placement
-	FromNs int64
-}
-
 // Admission is a gang that starts now.
 type Admission struct {
 	Job       topology.JobID
@@ -51,8 +43,7 @@ type Decisions struct {
 //  3. Of these groups, always the one whose first job is first in the queue: its
 //     gang is placed and taken, or the whole group is asleep from here on. A pass
 //     only takes, so what was refused in it stays refused.
-func Plan(view *topology.Fabric, queue *Queue, promises []Promise, nowNs int64) Decisions {
-	_ = promises
+func Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
 	queue.endPatience(nowNs)
 	queue.wake(view)
 	var d Decisions

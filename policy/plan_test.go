@@ -61,7 +61,7 @@ func TestPlanOrder(t *testing.T) {
 	q.Add(waiting("early", 0, 2, gang(1, 8)))
 	q.Add(waiting("same-b", 5, 9, gang(1, 8)))
 	q.Add(waiting("same-a", 5, 9, gang(2, 8)))
-	expect(t, Plan(cluster(4, 2), q, nil, 0), "same-a", "same-b", "early")
+	expect(t, Plan(cluster(4, 2), q, 0), "same-a", "same-b", "early")
 	if q.Len() != 1 || q.Reason("late") == nil {
 		t.Errorf("%d left, reason %v", q.Len(), q.Reason("late"))
 	}
@@ -73,7 +73,7 @@ func TestPlanRunsSmallerOnesAroundALargeOne(t *testing.T) {
 	q.Add(waiting("large", 9, 1, gang(5, 8)))
 	q.Add(waiting("large-too", 9, 2, gang(5, 8)))
 	q.Add(waiting("small", 0, 3, gang(1, 8)))
-	d := Plan(f, q, nil, 0)
+	d := Plan(f, q, 0)
 	expect(t, d, "small")
 	if d.Looked != 2 || d.Refused != 1 {
 		t.Errorf("looked %d, refused %d: a refused shape was retried", d.Looked, d.Refused)
@@ -88,26 +88,26 @@ func TestPlanRunsSmallerOnesAroundALargeOne(t *testing.T) {
 func TestPlanLooksOnlyAtWhatMayHaveChanged(t *testing.T) {
 	f, q := cluster(2, 1), NewQueue()
 	q.Add(waiting("first", 0, 1, gang(2, 8)))
-	first := Plan(f, q, nil, 0)
+	first := Plan(f, q, 0)
 	expect(t, first, "first")
 	q.Add(waiting("second", 0, 2, gang(2, 8)))
-	if d := Plan(f, q, nil, 0); d.Looked != 1 {
+	if d := Plan(f, q, 0); d.Looked != 1 {
 		t.Errorf("a new shape was not looked at: %+v", d)
 	}
 	q.Add(waiting("third", 0, 3, gang(2, 8)))
 	f.SetUsable("n00001", "drained by ops")
-	if d := Plan(f, q, nil, 0); d.Looked != 0 {
+	if d := Plan(f, q, 0); d.Looked != 0 {
 		t.Errorf("looked at %d shapes although nothing has grown", d.Looked)
 	}
 	f.Give(first.Admit[0].Placement)
-	if d := Plan(f, q, nil, 0); d.Looked != 1 || len(d.Admit) != 0 {
+	if d := Plan(f, q, 0); d.Looked != 1 || len(d.Admit) != 0 {
 		t.Errorf("half the room is back, but drained: %+v", d)
 	}
 	f.SetUsable("n00001", "")
 	if q.Reason("second") != nil {
 		t.Errorf("a stale reason: %v", q.Reason("second"))
 	}
-	expect(t, Plan(f, q, nil, 0), "second")
+	expect(t, Plan(f, q, 0), "second")
 }
 
 func TestPlanPatience(t *testing.T) {
@@ -115,7 +115,7 @@ func TestPlanPatience(t *testing.T) {
 	w := waiting("patient", 0, 1, gang(3, 8))
 	w.Gang.Preferred, w.Since, w.Patience = "rack", 100, 50
 	q.Add(w)
-	d := Plan(f, q, nil, 149)
+	d := Plan(f, q, 149)
 	expect(t, d)
 	if d.NextAt != 150 {
 		t.Errorf("the next patience runs out at %d, want 150", d.NextAt)
@@ -124,7 +124,7 @@ func TestPlanPatience(t *testing.T) {
 	if got := q.Reason("patient").String(); got != want {
 		t.Errorf("reason %q, want %q", got, want)
 	}
-	d = Plan(f, q, nil, 150)
+	d = Plan(f, q, 150)
 	expect(t, d, "patient")
 	if d.NextAt != 0 {
 		t.Errorf("a timer for nobody: %d", d.NextAt)
@@ -139,23 +139,23 @@ func TestPlanWakesForTheNearestPatience(t *testing.T) {
 		w.Gang.Preferred, w.Since, w.Patience = "rack", 100, patience
 		q.Add(w)
 	}
-	if d := Plan(f, q, nil, 110); d.NextAt != 150 {
+	if d := Plan(f, q, 110); d.NextAt != 150 {
 		t.Errorf("the next patience runs out at %d, want 150", d.NextAt)
 	}
 	q.Remove("p1")
-	if d := Plan(f, q, nil, 110); d.NextAt != 170 {
+	if d := Plan(f, q, 110); d.NextAt != 170 {
 		t.Errorf("the next patience runs out at %d, want 170", d.NextAt)
 	}
 	for i := range 3 {
 		q.Remove(topology.JobID(fmt.Sprint("p", i)))
 	}
-	if d := Plan(f, q, nil, 200); d.NextAt != 0 || len(d.Admit) != 0 {
+	if d := Plan(f, q, 200); d.NextAt != 0 || len(d.Admit) != 0 {
 		t.Errorf("nobody waits, and the pass says %+v", d)
 	}
 	w := waiting("for-ever", 0, 1, gang(3, 8))
 	w.Gang.Preferred, w.Since, w.Patience = "rack", 100, math.MaxInt64
 	q.Add(w)
-	if d := Plan(f, q, nil, 300); len(d.Admit) != 0 || d.NextAt != math.MaxInt64 {
+	if d := Plan(f, q, 300); len(d.Admit) != 0 || d.NextAt != math.MaxInt64 {
 		t.Errorf("a patience without end has ended: %+v", d)
 	}
 }
@@ -166,7 +166,7 @@ func TestPlanTakesTurnsAmongShapes(t *testing.T) {
 	q.Add(waiting("one", 0, 1, gang(1, 8)))
 	q.Add(waiting("two", 0, 2, gang(2, 4)))
 	q.Add(waiting("three", 0, 3, gang(1, 8)))
-	expect(t, Plan(cluster(2, 1), q, nil, 0), "one", "two")
+	expect(t, Plan(cluster(2, 1), q, 0), "one", "two")
 }
 
 // Another view has to be looked at, however much room the last one had gained.
@@ -182,8 +182,8 @@ func TestPlanLooksAtAnotherView(t *testing.T) {
 	if small.Gained() != large.Gained() {
 		t.Fatalf("the views have gained %d and %d", small.Gained(), large.Gained())
 	}
-	expect(t, Plan(small, q, nil, 0))
-	expect(t, Plan(large, q, nil, 0), "a")
+	expect(t, Plan(small, q, 0))
+	expect(t, Plan(large, q, 0), "a")
 }
 
 func TestQueueRefusesAKnownJob(t *testing.T) {
@@ -265,7 +265,7 @@ func TestPlanAgainstForgetfulPass(t *testing.T) {
 			}
 			f.SetUsable(machine(r.Intn(12), 4).ID, []string{"", "cordoned"}[r.Intn(2)])
 			want := forgetful(f.Clone(), plain, now)
-			d := Plan(f, q, nil, now)
+			d := Plan(f, q, now)
 			if got := admitted(d); !reflect.DeepEqual(got, want) {
 				t.Fatalf("seed %d step %d: admitted %v, want %v", seed, step, got, want)
 			}
@@ -283,7 +283,7 @@ func TestExplainKnowsWhoIsAhead(t *testing.T) {
 		w.Gang.Preferred, w.Patience = "rack", 1000
 		q.Add(w)
 	}
-	Plan(f, q, nil, 10)
+	Plan(f, q, 10)
 	a, ok := Explain(f, q, "j3", nil)
 	const want = "waits for its preferred rack: needs 40 GPUs (5 tasks of 8 GPUs) within one rack; the best rack, z/r0000, has 16 free of 16" +
 		" · not even an idle cluster could hold it · would start now with 16 GPUs (2 tasks)" +
@@ -293,26 +293,5 @@ func TestExplainKnowsWhoIsAhead(t *testing.T) {
 	}
 	if _, ok := Explain(f, q, "j9", nil); ok {
 		t.Error("explained a job that does not wait")
-	}
-}
-
-func TestHistory(t *testing.T) {
-	var h History
-	q := NewQueue()
-	for range 10 {
-		h.Note(gang(1, 8))
-	}
-	h.Note(gang(16, 8))
-	q.Add(waiting("a", 0, 1, gang(2, 8)))
-	got := h.Likely(q, 2)
-	want := []topology.Likely{{Gang: gang(16, 8), Weight: 128}, {Gang: gang(1, 8), Weight: 80}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("likely %v, want %v", got, want)
-	}
-	for i := range 5000 {
-		h.Note(gang(int32(1+i%700), 4))
-	}
-	if len(h.seen) > shapesRemembered {
-		t.Errorf("%d shapes remembered", len(h.seen))
 	}
 }

@@ -31,7 +31,6 @@ type Fabric struct {
 	marks int
 
 	lenses lensCache
-	likely []likely // the forecast
 	work   scratch
 }
 
@@ -229,6 +228,5 @@ func (f *Fabric) Clone() *Fabric {
 		}
 	}
 	c.revision, c.gained = f.revision, f.revision
-	c.likely = slices.Clone(f.likely)
 	return c
 }

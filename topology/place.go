@@ -15,9 +15,6 @@ package topology
 //     as can be, the last filled best.
 //  6. Ranks along the fabric: by place, then by machine id.
 //
-// Told which gangs are likely to come, phases 3 to 6 are repeated for a few more
-// places of the same level, and the one that spoils least is taken (forecast.go).
-//
 // Placing changes nothing but the lenses' own books.
 
 import (
@@ -54,7 +51,6 @@ type scratch struct {
 	search  search
 	refusal Refusal
 	picks   []pick
-	touched []int
 	racks   []uint64
 	some    []uint64
 	chosen  []uint64
@@ -88,9 +84,6 @@ func PlaceInto(f *Fabric, g *Gang, r *Refusal) (p Placement, ok bool) {
 	if !s.find() {
 		s.refuse(r)
 		return Placement{}, false
-	}
-	if len(f.likely) > 0 && !f.lenses.brief {
-		return s.spare(), true
 	}
 	return s.placement(), true
 }
@@ -232,7 +225,7 @@ func (s *search) findNode() bool {
 			buckets = &l.whole
 		}
 		for b := bucketOf(k); b < len(buckets); b++ {
-			if buckets[b] > 0 && s.findInBucket(b, whole, 0) {
+			if buckets[b] > 0 && s.findInBucket(b, whole) {
 				return true
 			}
 		}
@@ -243,8 +236,7 @@ func (s *search) findNode() bool {
 // findInBucket looks through the racks, the tightest first, for a machine of one
 // bucket. All machines of an exact bucket, and of any bucket above the gang's
 // own, are large enough, so that the first rack which has one ends the search.
-// Racks before a position in their order are left out.
-func (s *search) findInBucket(b int, whole bool, first int) bool {
+func (s *search) findInBucket(b int, whole bool) bool {
 	l, plan := s.lens, &s.f.plan
 	racks := &l.tiers[plan.racks()]
 	racks.rank()
@@ -252,7 +244,7 @@ func (s *search) findInBucket(b int, whole bool, first int) bool {
 	if l.rate.whole {
 		fewest = 0
 	}
-	for _, key := range racks.order[max(first, from(racks.order, fewest)):] {
+	for _, key := range racks.order[from(racks.order, fewest):] {
 		lo, hi := plan.shelfSpan(keyIndex(key))
 		best := int64(-1)
 		for i := lo; i < hi; i++ {

@@ -259,7 +259,6 @@ func (x *explainer) ending(holders func(NodeID) []Holder) *Ending {
 		return nil
 	}
 	f := x.f.Clone()
-	f.Expect(nil)
 	var r Refusal
 	for i, job := range jobs {
 		f.Give(Placement{Slots: slots[job.Job]})

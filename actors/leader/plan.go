@@ -24,7 +24,7 @@ func (s *Scheduler) plan(ctx actor.Context) {
 func (s *Scheduler) onPlan(ctx actor.Context) {
 	s.planDue = false
 	now := s.p.Clock.Now()
-	d := policy.Plan(s.fabric, s.queue, nil, int64(now))
+	d := policy.Plan(s.fabric, s.queue, int64(now))
 	for _, a := range d.Admit {
 		s.admit(ctx, a)
 	}
