@@ -70,20 +70,8 @@ func FromLabels(labels []*Label) []topology.Label {
 	return out
 }
 
-// ToLabels writes labels.
-func ToLabels(labels []topology.Label) []*Label {
-	if len(labels) == 0 {
-		return nil
-	}
-	out := make([]*Label, len(labels))
-	for i, l := range labels {
-		out[i] = &Label{Key: l.Key, Value: l.Value}
-	}
-	return out
-}
-
-// FromNodes reads names of machines, in the order they were said.
-func FromNodes(names []string) []topology.NodeID {
+// fromNodes reads names of machines, in the order they were said.
+func fromNodes(names []string) []topology.NodeID {
 	if len(names) == 0 {
 		return nil
 	}
@@ -97,11 +85,6 @@ func FromNodes(names []string) []topology.NodeID {
 // FromGPU reads a device; where it sits on the bus is the launcher's business.
 func FromGPU(g *Gpu) topology.GPU {
 	return topology.GPU{ID: topology.GPUID(g.GetId()), Type: g.GetType(), MemoryBytes: g.GetMemoryBytes()}
-}
-
-// ToGPU writes what topology knows of a device.
-func ToGPU(g topology.GPU) *Gpu {
-	return &Gpu{Id: string(g.ID), Type: g.Type, MemoryBytes: g.MemoryBytes}
 }
 
 // SameIncarnation reports whether both name the same start of the same agent. An
@@ -118,8 +101,8 @@ func GangOf(spec *JobSpec) topology.Gang {
 		Each:      FromResources(spec.GetEach()),
 		GPUType:   spec.GetGpuType(),
 		Selector:  append(FromLabels(spec.GetNodeSelector()), NetworkLabels(spec.GetNetwork())...),
-		Only:      FromNodes(spec.GetNodes()),
-		Exclude:   FromNodes(spec.GetExclude()),
+		Only:      fromNodes(spec.GetNodes()),
+		Exclude:   fromNodes(spec.GetExclude()),
 		Apart:     spec.GetGang().GetApart(),
 		Required:  spec.GetTopology().GetRequired(),
 		Preferred: spec.GetTopology().GetPreferred(),

@@ -16,14 +16,14 @@ func TestConversionsReturn(t *testing.T) {
 		t.Error("amounts do not return")
 	}
 	device := topology.GPU{ID: "a", Type: "h100", MemoryBytes: 80 << 30}
-	if FromGPU(ToGPU(device)) != device {
-		t.Error("devices do not return")
+	if FromGPU(&Gpu{Id: "a", Type: "h100", MemoryBytes: 80 << 30}) != device {
+		t.Error("a device is read as another")
 	}
 	if s := FromShares(ToShares([]topology.Share{{GPU: "a", Milli: 5}})); len(s) != 1 || s[0].GPU != "a" || s[0].Milli != 5 || ToShares(nil) != nil {
 		t.Error("shares do not return")
 	}
-	if l := FromLabels(ToLabels([]topology.Label{{Key: "a", Value: "b"}})); len(l) != 1 || l[0].Key != "a" || l[0].Value != "b" || FromLabels(nil) != nil {
-		t.Error("labels do not return")
+	if l := FromLabels([]*Label{{Key: "a", Value: "b"}}); len(l) != 1 || l[0].Key != "a" || l[0].Value != "b" || FromLabels(nil) != nil {
+		t.Error("labels are read as others")
 	}
 	if SameIncarnation(nil, nil) || SameIncarnation(goodIncarnation, nil) || !SameIncarnation(goodIncarnation, &Incarnation{BootId: "5f2c0b6e-8d6a", StartedNs: 7}) ||
 		SameIncarnation(goodIncarnation, &Incarnation{BootId: "5f2c0b6e-8d6a", StartedNs: 8}) {

@@ -13,13 +13,13 @@ const (
 	MaxQueuedBytes    = 2 * MaxFrameBytes
 	// LetterBytes is what a message that waits takes beside its text and its names.
 	LetterBytes = 32
-	// MaxSpecBytes bounds one job's spec: its record goes to disk with every change.
-	MaxSpecBytes = 1 << 20
+	// maxSpecBytes bounds one job's spec: its record goes to disk with every change.
+	maxSpecBytes = 1 << 20
 
 	// MaxGangTasks bounds the members of a gang.
 	MaxGangTasks = 65_536
-	// MaxRosterBytes bounds the packed list of its machines: as many as there are tasks, and no two alike.
-	MaxRosterBytes = MaxGangTasks * (MaxIDBytes + 2*MaxValueBytes + 32)
+	// maxRosterBytes bounds the packed list of its machines: as many as there are tasks, and no two alike.
+	maxRosterBytes = MaxGangTasks * (MaxIDBytes + 2*MaxValueBytes + 32)
 	// MaxEnvBytes bounds a job's environment, names and values together.
 	MaxEnvBytes = 64 << 10
 	// MaxCommandBytes bounds a command with all its arguments.
@@ -47,26 +47,26 @@ const (
 	MaxMilliCPU    = 1 << 30
 	MaxMemoryBytes = 1 << 50
 	MaxMilliGPU    = 1_000_000
-	// MaxSlices bounds what a machine's books hold, what has ended and waits for Forget among it.
-	MaxSlices = 65_536
-	// MaxUIDs bounds the uids under which anything lies on a machine: its slices' and those of what it keeps.
-	MaxUIDs = 16_384
-	// MaxPlaceLevels bounds the levels of the fabric.
-	MaxPlaceLevels = 16
+	// maxSlices bounds what a machine's books hold, what has ended and waits for Forget among it.
+	maxSlices = 65_536
+	// maxUIDs bounds the uids under which anything lies on a machine: its slices' and those of what it keeps.
+	maxUIDs = 16_384
+	// maxPlaceLevels bounds the levels of the fabric.
+	maxPlaceLevels = 16
 
 	// MaxNameBytes bounds a name that users give: [a-z0-9-]{1,63}.
 	MaxNameBytes = 63
 	// MaxIDBytes bounds an id that is made: of a job, a node, a machine, a request.
 	MaxIDBytes = 128
-	// MaxKeyBytes and MaxValueBytes bound a label.
-	MaxKeyBytes   = 128
+	// maxKeyBytes and MaxValueBytes bound a label.
+	maxKeyBytes   = 128
 	MaxValueBytes = 253
-	// MaxTextBytes bounds what people write to people: reasons, details.
-	MaxTextBytes = 4_096
+	// maxTextBytes bounds what people write to people: reasons, details.
+	maxTextBytes = 4_096
 	// MaxPathBytes bounds a path, as Linux does.
 	MaxPathBytes = 4_096
 	// MaxPageEntries bounds what a list may ask for at once.
 	MaxPageEntries = 1_000
-	// MaxFilterValues bounds a filter's alternatives.
-	MaxFilterValues = 64
+	// maxFilterValues bounds a filter's alternatives.
+	maxFilterValues = 64
 )

@@ -187,8 +187,8 @@ func RosterDigest(data []byte) uint64 {
 
 var errRoster = errors.New("the roster makes no sense")
 
-// UnpackRoster reads what PackRoster wrote. Peers of one machine share its texts.
-func UnpackRoster(data []byte) ([]*Peer, error) {
+// unpackRoster reads what PackRoster wrote. Peers of one machine share its texts.
+func unpackRoster(data []byte) ([]*Peer, error) {
 	r := rosterReader{data: data}
 	var seats []seat
 	var last seat
@@ -300,7 +300,7 @@ func (x *Rendezvous) Unpacked() (*Rendezvous, error) {
 	if len(x.GetRoster()) == 0 {
 		return x, nil
 	}
-	peers, err := UnpackRoster(x.Roster)
+	peers, err := unpackRoster(x.Roster)
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func rosters() map[string]struct {
 		"1,024 ranks":    {regular(1_024, 8), 256},
 		"8,192 ranks":    {regular(8_192, 8), 2 << 10},
 		"65,536 ranks":   {regular(65_536, 8), 16 << 10},
-		"65,536 strange": {gangOn(65_536, 1, scattered(MaxIDBytes), scattered(MaxValueBytes), scattered(MaxValueBytes)), MaxRosterBytes},
+		"65,536 strange": {gangOn(65_536, 1, scattered(MaxIDBytes), scattered(MaxValueBytes), scattered(MaxValueBytes)), maxRosterBytes},
 	}
 }
 
@@ -92,7 +92,7 @@ func TestRoster(t *testing.T) {
 		if len(data) > c.most {
 			t.Errorf("%s takes %d bytes, more than %d", name, len(data), c.most)
 		}
-		got, err := UnpackRoster(data)
+		got, err := unpackRoster(data)
 		if err != nil || !slices.EqualFunc(got, c.peers, samePeer) {
 			t.Errorf("%s: %d of %d peers, %v", name, len(got), len(c.peers), err)
 		}
@@ -124,7 +124,7 @@ func TestFollowing(t *testing.T) {
 func TestBrokenRoster(t *testing.T) {
 	whole := PackRoster(gangOn(64, 8, formed("n%d"), addressed, racked))
 	for n := 1; n < len(whole); n++ {
-		if peers, err := UnpackRoster(whole[:n]); err == nil && len(peers) >= 64 {
+		if peers, err := unpackRoster(whole[:n]); err == nil && len(peers) >= 64 {
 			t.Errorf("of %d bytes %d peers are made", n, len(peers))
 		}
 	}
@@ -138,7 +138,7 @@ func TestBrokenRoster(t *testing.T) {
 		"more than is there": {rosterNode | rosterTasks, 0, 0, 200, 'n', 1},
 		"a rank beyond":      {rosterNode | rosterTasks | rosterFirst, 0, 0, 1, 'n', 1, 0xff, 0xff, 0xff, 0xff, 0x07},
 	} {
-		if peers, err := UnpackRoster(data); err == nil {
+		if peers, err := unpackRoster(data); err == nil {
 			t.Errorf("%s: %d peers", name, len(peers))
 		}
 	}
@@ -152,14 +152,14 @@ func FuzzRoster(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		peers, err := UnpackRoster(data)
+		peers, err := unpackRoster(data)
 		if err != nil {
 			return
 		}
 		if len(peers) > MaxGangTasks {
 			t.Fatalf("%d peers", len(peers))
 		}
-		again, err := UnpackRoster(PackRoster(peers))
+		again, err := unpackRoster(PackRoster(peers))
 		if err != nil || !slices.EqualFunc(again, peers, samePeer) {
 			t.Fatalf("%d peers, and again %d: %v", len(peers), len(again), err)
 		}

@@ -197,8 +197,8 @@ func AsText(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "?"))
-	if len(s) > MaxTextBytes {
-		s = strings.ToValidUTF8(s[:MaxTextBytes], "")
+	if len(s) > maxTextBytes {
+		s = strings.ToValidUTF8(s[:maxTextBytes], "")
 	}
 	return s
 }

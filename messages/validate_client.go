@@ -25,7 +25,7 @@ func (x *Cancel) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
 		id("job", x.GetJob()),
-		text("reason", x.GetReason(), MaxTextBytes),
+		text("reason", x.GetReason(), maxTextBytes),
 	)
 }
 
@@ -34,7 +34,7 @@ func (x *Hold) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
 		id("job", x.GetJob()),
-		text("reason", x.GetReason(), MaxTextBytes),
+		text("reason", x.GetReason(), maxTextBytes),
 	)
 }
 
@@ -46,7 +46,7 @@ func (x *Requeue) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
 		id("job", x.GetJob()),
-		text("reason", x.GetReason(), MaxTextBytes),
+		text("reason", x.GetReason(), maxTextBytes),
 	)
 }
 
@@ -60,7 +60,7 @@ func (x *Update) Validate() error {
 		id("job", x.GetJob()),
 		between("priority", int64(x.GetPriority()), -MaxPriority, MaxPriority),
 		duration("time_limit_ms", x.GetTimeLimitMs()),
-		text("reason", x.GetReason(), MaxTextBytes),
+		text("reason", x.GetReason(), maxTextBytes),
 	)
 }
 
@@ -82,7 +82,7 @@ func (x *ChangeNode) Validate() error {
 		caller(x.GetPrincipal()),
 		id("node", x.GetNode()),
 		said("verb", verb),
-		text("reason", x.GetReason(), MaxTextBytes),
+		text("reason", x.GetReason(), maxTextBytes),
 		duration("deadline_ms", x.GetDeadlineMs()),
 	)
 }
@@ -99,8 +99,8 @@ func (x *ExplainJob) Validate() error {
 
 // Validate refuses a list that cannot be made.
 func (x *ListJobs) Validate() error {
-	if len(x.GetPhases()) > MaxFilterValues {
-		return refuse("phases", fmt.Sprintf("has %d entries, more than %d", len(x.GetPhases()), MaxFilterValues), "")
+	if len(x.GetPhases()) > maxFilterValues {
+		return refuse("phases", fmt.Sprintf("has %d entries, more than %d", len(x.GetPhases()), maxFilterValues), "")
 	}
 	for i, p := range x.GetPhases() {
 		if err := given("", p, MaxNameBytes); err != nil {
@@ -132,8 +132,8 @@ func (x *Watch) Validate() error {
 	if !x.GetJobs() && !x.GetNodes() {
 		return refuse("jobs", "is unset, and nodes too: nothing is watched", "watch jobs, nodes or both")
 	}
-	if len(x.GetIds()) > MaxFilterValues {
-		return refuse("ids", fmt.Sprintf("has %d entries, more than %d", len(x.GetIds()), MaxFilterValues), "watch all")
+	if len(x.GetIds()) > maxFilterValues {
+		return refuse("ids", fmt.Sprintf("has %d entries, more than %d", len(x.GetIds()), maxFilterValues), "watch all")
 	}
 	for i, named := range x.GetIds() {
 		if err := id("", named); err != nil {

@@ -88,7 +88,7 @@ func (x *Exit) valid() error {
 		said("kind", x.GetKind()),
 		between("signal", int64(x.GetSignal()), 0, 64),
 		between("peak_memory_bytes", x.GetPeakMemoryBytes(), 0, MaxMemoryBytes),
-		text("detail", x.GetDetail(), MaxTextBytes),
+		text("detail", x.GetDetail(), maxTextBytes),
 	)
 }
 
@@ -129,7 +129,7 @@ func (x *Refused) Validate() error {
 	return first(
 		about(x.GetOrigin()),
 		said("reason", x.GetReason()),
-		text("detail", x.GetDetail(), MaxTextBytes),
+		text("detail", x.GetDetail(), maxTextBytes),
 		maybe("ledger", x.GetLedger()),
 	)
 }
@@ -167,7 +167,7 @@ func (x *Expired) Validate() error { return about(x.GetOrigin()) }
 // for every machine of every gang, so only at what everything else stands on.
 func (x *Rendezvous) valid() error {
 	if n := len(x.GetRoster()); n > 0 {
-		return first(x.place(), between("roster", int64(n), 1, MaxRosterBytes))
+		return first(x.place(), between("roster", int64(n), 1, maxRosterBytes))
 	}
 	last := int32(-1)
 	for i, p := range x.GetPeers() {
@@ -192,7 +192,7 @@ func (x *Rendezvous) place() error {
 
 func (x *Roster) valid() error {
 	return first(
-		between("size_bytes", int64(x.GetSizeBytes()), 1, MaxRosterBytes),
+		between("size_bytes", int64(x.GetSizeBytes()), 1, maxRosterBytes),
 		between("offset_bytes", int64(x.GetOffsetBytes()), 0, int64(x.GetSizeBytes())-int64(len(x.GetData()))),
 	)
 }
@@ -219,7 +219,7 @@ func (x *Started) Validate() error { return about(x.GetOrigin()) }
 func (x *Lacking) Validate() error {
 	return first(
 		about(x.GetOrigin()),
-		between("have_bytes", int64(x.GetHaveBytes()), 0, MaxRosterBytes),
+		between("have_bytes", int64(x.GetHaveBytes()), 0, maxRosterBytes),
 	)
 }
 
@@ -281,13 +281,13 @@ func (x *LedgerReport) valid() error {
 		part("free", x.GetFree()),
 		parts("free_gpus", x.GetFreeGpus(), 0, MaxMilliGPU/1000),
 		unique("free_gpus", x.GetFreeGpus(), (*GpuShare).GetGpuId),
-		parts("slices", x.GetSlices(), 0, MaxSlices),
+		parts("slices", x.GetSlices(), 0, maxSlices),
 		unique("slices", x.GetSlices(), func(s *SliceReport) [2]uint64 { return [2]uint64{s.GetToken().GetEpoch(), s.GetToken().GetCounter()} }),
 		between("withdrawn_gpus", int64(len(x.GetWithdrawnGpus())), 0, MaxMilliGPU/1000),
 		unique("withdrawn_gpus", x.GetWithdrawnGpus(), func(id string) string { return id }),
-		text("trouble", x.GetTrouble(), MaxTextBytes),
+		text("trouble", x.GetTrouble(), maxTextBytes),
 		uids(x.GetUids()),
 	)
 }
 
-func uids(list []uint32) error { return between("uids", int64(len(list)), 0, MaxUIDs) }
+func uids(list []uint32) error { return between("uids", int64(len(list)), 0, maxUIDs) }

@@ -9,8 +9,8 @@ const MaxTimeUnixMs = 253_402_300_799_999
 
 // Validate refuses a question that fits nothing, or cannot be read.
 func (x *History) Validate() error {
-	if n := len(x.GetStates()); n > MaxFilterValues {
-		return refuse("states", fmt.Sprintf("has %d entries, more than %d", n, MaxFilterValues), "")
+	if n := len(x.GetStates()); n > maxFilterValues {
+		return refuse("states", fmt.Sprintf("has %d entries, more than %d", n, maxFilterValues), "")
 	}
 	for i, s := range x.GetStates() {
 		if err := said("", s); err != nil {
@@ -48,7 +48,7 @@ func (x *HistoryReply) Validate() error {
 
 func texts(field string, all []string) error {
 	for i, one := range all {
-		if err := text("", one, MaxTextBytes); err != nil {
+		if err := text("", one, maxTextBytes); err != nil {
 			return in(field, at(i, err))
 		}
 	}

@@ -32,8 +32,6 @@ func (x *JobSpec) Validate() error {
 	)
 }
 
-func (x *JobSpec) valid() error { return x.Validate() }
-
 // ValidateNew refuses besides what may stand in a job of an earlier release but is
 // not submitted any more: it would be passed over in silence, or never run.
 func (x *JobSpec) ValidateNew() error {
@@ -317,8 +315,8 @@ func (x *JobSpec) validTimes() error {
 }
 
 func (x *JobSpec) validSize() error {
-	if n := Size(x); n > MaxSpecBytes {
-		return refuse("", fmt.Sprintf("is %d bytes, more than %d", n, MaxSpecBytes), "put what is large into files")
+	if n := Size(x); n > maxSpecBytes {
+		return refuse("", fmt.Sprintf("is %d bytes, more than %d", n, maxSpecBytes), "put what is large into files")
 	}
 	return nil
 }

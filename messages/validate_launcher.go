@@ -109,7 +109,7 @@ func (x *TaskEntry) valid() error {
 // Validate refuses a list that names one task twice.
 func (x *TaskList) Validate() error {
 	return first(
-		parts("tasks", x.GetTasks(), 0, MaxSlices),
+		parts("tasks", x.GetTasks(), 0, maxSlices),
 		unique("tasks", x.GetTasks(), func(e *TaskEntry) [3]uint64 {
 			return [3]uint64{e.GetId().GetToken().GetEpoch(), e.GetId().GetToken().GetCounter(), uint64(e.GetId().GetRank())}
 		}),
@@ -127,5 +127,5 @@ func (x *GpuRecovered) Validate() error { return id("gpu_id", x.GetGpuId()) }
 
 // Validate refuses a fault of no device.
 func (x *GpuFaulted) Validate() error {
-	return first(id("gpu_id", x.GetGpuId()), text("detail", x.GetDetail(), MaxTextBytes))
+	return first(id("gpu_id", x.GetGpuId()), text("detail", x.GetDetail(), maxTextBytes))
 }

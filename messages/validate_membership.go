@@ -40,7 +40,7 @@ func places(list []*Label) error {
 		}
 	}
 	return first(
-		parts("place", list, 0, MaxPlaceLevels),
+		parts("place", list, 0, maxPlaceLevels),
 		unique("place", list, (*Label).GetKey),
 	)
 }
@@ -61,7 +61,7 @@ func (x *Welcome) Validate() error {
 	return first(
 		led("epoch", x.GetEpoch()),
 		part("incarnation", x.GetIncarnation()),
-		text("text", x.GetText(), MaxTextBytes),
+		text("text", x.GetText(), maxTextBytes),
 	)
 }
 
@@ -71,7 +71,7 @@ func (x *Rejected) Validate() error {
 	return first(
 		led("epoch", x.GetEpoch()),
 		said("reason", x.GetReason()),
-		text("text", x.GetText(), MaxTextBytes),
+		text("text", x.GetText(), maxTextBytes),
 		maybe("incarnation", x.GetIncarnation()),
 	)
 }

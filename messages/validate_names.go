@@ -63,7 +63,7 @@ func (x *GpuShare) valid() error {
 }
 
 func (x *Label) valid() error {
-	ok := x.GetKey() != "" && len(x.GetKey()) <= MaxKeyBytes && only(x.GetKey(), func(c byte) bool {
+	ok := x.GetKey() != "" && len(x.GetKey()) <= maxKeyBytes && only(x.GetKey(), func(c byte) bool {
 		return digit(c) || lower(c) || upper(c) || c == '-' || c == '_' || c == '.' || c == '/'
 	})
 	if !ok {

@@ -78,7 +78,7 @@ func (x *SliceRecord) valid() error {
 // Validate refuses a machine's own record that cannot have been written by an agent.
 func (x *LedgerRecord) Validate() error {
 	return first(
-		parts("slices", x.GetSlices(), 0, MaxSlices),
+		parts("slices", x.GetSlices(), 0, maxSlices),
 		unique("slices", x.GetSlices(), func(s *SliceRecord) [2]uint64 { return [2]uint64{s.GetToken().GetEpoch(), s.GetToken().GetCounter()} }),
 		idOrNone("cluster_id", x.GetClusterId()),
 	)

@@ -335,7 +335,7 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&History{Principal: goodCaller, Limit: MaxPageEntries + 1}, "limit"},
 		{&History{Principal: goodCaller, States: []JobState{JobState_JOB_STATE_FAILED, JobState_JOB_STATE_ACTIVE}}, "states[1]"},
 		{&History{Principal: goodCaller, States: []JobState{0}}, "states[0]"},
-		{&History{Principal: goodCaller, States: make([]JobState, MaxFilterValues+1)}, "states"},
+		{&History{Principal: goodCaller, States: make([]JobState, maxFilterValues+1)}, "states"},
 		{&History{Principal: goodCaller, SinceUnixMs: 5, UntilUnixMs: 5}, "until_unix_ms"},
 		{&History{Principal: goodCaller, SinceUnixMs: -1}, "since_unix_ms"},
 		{&History{Principal: goodCaller, UntilUnixMs: MaxTimeUnixMs + 1}, "until_unix_ms"},
@@ -414,14 +414,14 @@ func TestAsText(t *testing.T) {
 		"naïve €":                "naïve €",
 		"to\r\x1b[2J\x00\x7fthe": "to??[2J??the",
 		"caf\xe9 \xff\xfe.tar":   "caf? ?.tar",
-		strings.Repeat("é", MaxTextBytes/2) + "é":       strings.Repeat("é", MaxTextBytes/2),
-		"." + strings.Repeat("é", MaxTextBytes/2) + "é": "." + strings.Repeat("é", MaxTextBytes/2-1),
+		strings.Repeat("é", maxTextBytes/2) + "é":       strings.Repeat("é", maxTextBytes/2),
+		"." + strings.Repeat("é", maxTextBytes/2) + "é": "." + strings.Repeat("é", maxTextBytes/2-1),
 	} {
 		got := AsText(said)
 		if got != want {
 			t.Errorf("%.20q became %.20q of %d bytes, want %.20q of %d", said, got, len(got), want, len(want))
 		}
-		if err := text("detail", got, MaxTextBytes); err != nil {
+		if err := text("detail", got, maxTextBytes); err != nil {
 			t.Errorf("%.20q: %v", said, err)
 		}
 	}

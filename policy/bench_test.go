@@ -91,7 +91,7 @@ func BenchmarkSchedulePassFirst(b *testing.B) {
 func BenchmarkSchedulePassShapes(b *testing.B) {
 	f := fullCluster(10000)
 	q := hungryQueue(10000, 10000)
-	b.Run(fmt.Sprintf("machines=10000/waiting=10000/shapes=%d", q.Shapes()), func(b *testing.B) {
+	b.Run(fmt.Sprintf("machines=10000/waiting=10000/shapes=%d", q.shapes()), func(b *testing.B) {
 		benchmarkPass(b, f, q, 1)
 	})
 }
@@ -154,7 +154,7 @@ func BenchmarkExplain(b *testing.B) {
 			EndsBy: int64(len(held)) + 1,
 		}}
 	})
-	jobs := q.Jobs()
+	jobs := q.waits()
 	b.Run("machines=10000/waiting=10000", func(b *testing.B) {
 		i := 0
 		for b.Loop() {
@@ -214,7 +214,7 @@ func BenchmarkSchedulePassMemory(b *testing.B) {
 			q.Add(waiting(fmt.Sprintf("j%06d", i), 0, int64(i), g))
 		}
 		for _, changed := range []int{1, 10000} {
-			b.Run(fmt.Sprintf("machines=%d/waiting=10000/shapes=%d/changed=%d", machines, q.Shapes(), changed), func(b *testing.B) {
+			b.Run(fmt.Sprintf("machines=%d/waiting=10000/shapes=%d/changed=%d", machines, q.shapes(), changed), func(b *testing.B) {
 				benchmarkPass(b, f, q, changed)
 			})
 		}

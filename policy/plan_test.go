@@ -62,8 +62,8 @@ func TestPlanOrder(t *testing.T) {
 	q.Add(waiting("same-b", 5, 9, gang(1, 8)))
 	q.Add(waiting("same-a", 5, 9, gang(2, 8)))
 	expect(t, Plan(cluster(4, 2), q, 0), "same-a", "same-b", "early")
-	if q.Len() != 1 || q.Reason("late") == nil {
-		t.Errorf("%d left, reason %v", q.Len(), q.Reason("late"))
+	if q.Len() != 1 || q.reason("late") == nil {
+		t.Errorf("%d left, reason %v", q.Len(), q.reason("late"))
 	}
 }
 
@@ -79,7 +79,7 @@ func TestPlanRunsSmallerOnesAroundALargeOne(t *testing.T) {
 		t.Errorf("looked %d, refused %d: a refused shape was retried", d.Looked, d.Refused)
 	}
 	const want = "needs 40 GPUs (5 tasks of 8 GPUs); the whole cluster has 24 free of 32"
-	if got := q.Reason("large-too").String(); got != want {
+	if got := q.reason("large-too").String(); got != want {
 		t.Errorf("reason %q, want %q", got, want)
 	}
 }
@@ -104,8 +104,8 @@ func TestPlanLooksOnlyAtWhatMayHaveChanged(t *testing.T) {
 		t.Errorf("half the room is back, but drained: %+v", d)
 	}
 	f.SetUsable("n00001", "")
-	if q.Reason("second") != nil {
-		t.Errorf("a stale reason: %v", q.Reason("second"))
+	if q.reason("second") != nil {
+		t.Errorf("a stale reason: %v", q.reason("second"))
 	}
 	expect(t, Plan(f, q, 0), "second")
 }
@@ -121,7 +121,7 @@ func TestPlanPatience(t *testing.T) {
 		t.Errorf("the next patience runs out at %d, want 150", d.NextAt)
 	}
 	const want = "waits for its preferred rack: needs 24 GPUs (3 tasks of 8 GPUs) within one rack; the best rack, z/r0000, has 16 free of 16"
-	if got := q.Reason("patient").String(); got != want {
+	if got := q.reason("patient").String(); got != want {
 		t.Errorf("reason %q, want %q", got, want)
 	}
 	d = Plan(f, q, 150)
@@ -203,7 +203,7 @@ func TestQueuePosition(t *testing.T) {
 	for i := range 500 {
 		q.Add(waiting(fmt.Sprint("j", i), int32(r.Intn(4)), int64(r.Intn(50)), gang(int32(1+r.Intn(5)), 8)))
 	}
-	for i, w := range q.Jobs() {
+	for i, w := range q.waits() {
 		if at, ok := q.Position(w.Job); !ok || at != i {
 			t.Fatalf("%s is at %d, Position says %d", w.Job, i, at)
 		}
@@ -213,8 +213,8 @@ func TestQueuePosition(t *testing.T) {
 			t.Fatal("a job was lost")
 		}
 	}
-	if q.Len() != 0 || q.Shapes() != 0 || q.Remove("j1") {
-		t.Errorf("%d jobs in %d groups left", q.Len(), q.Shapes())
+	if q.Len() != 0 || q.shapes() != 0 || q.Remove("j1") {
+		t.Errorf("%d jobs in %d groups left", q.Len(), q.shapes())
 	}
 }
 
@@ -225,7 +225,7 @@ func forgetful(f *topology.Fabric, q map[topology.JobID]Waiting, now int64) []to
 		all.Add(w)
 	}
 	var out []topology.JobID
-	for _, w := range all.Jobs() {
+	for _, w := range all.waits() {
 		g := w.Gang
 		if w.Patience > 0 && g.Preferred != "" && now < w.Since+w.Patience && f.Finer(g.Preferred, g.Required) {
 			g.Required = g.Preferred

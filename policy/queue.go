@@ -156,21 +156,6 @@ func (q *Queue) Get(job topology.JobID) (Waiting, bool) {
 // Len counts the waiting jobs.
 func (q *Queue) Len() int { return len(q.jobs) }
 
-// Shapes counts the different shapes that wait.
-func (q *Queue) Shapes() int { return len(q.list) }
-
-// Jobs lists the waiting jobs in order.
-func (q *Queue) Jobs() []Waiting {
-	out := make([]Waiting, 0, len(q.jobs))
-	for _, g := range q.list {
-		for _, e := range g.jobs {
-			out = append(out, e.Waiting)
-		}
-	}
-	slices.SortFunc(out, func(a, b Waiting) int { return a.before(&b) })
-	return out
-}
-
 // Position counts the jobs ahead of a job; false when it does not wait.
 func (q *Queue) Position(job topology.JobID) (int, bool) {
 	e := q.jobs[job]
@@ -194,24 +179,6 @@ func (q *Queue) Ahead(priority int32) int {
 		n += before
 	}
 	return n
-}
-
-// Reason says why a job does not start, true of the view as it is now. It is nil
-// when nothing is known to stand in its way: it does not wait, no pass has looked
-// at it yet, or room has come free and the next pass will find it.
-func (q *Queue) Reason(job topology.JobID) *topology.Refusal {
-	e := q.jobs[job]
-	if e == nil || !e.group.looked {
-		return nil
-	}
-	g := e.group
-	if g.revision != q.view.Revision() {
-		if _, fits := g.place(q.view); fits {
-			return nil
-		}
-	}
-	r := g.refusal
-	return &r
 }
 
 // enter puts a job into the group of its shape.

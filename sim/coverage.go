@@ -14,7 +14,7 @@ func Fired(results []Result) map[string]int64 {
 	fired := map[string]int64{}
 	names := Sites()
 	for _, lie := range Lies() {
-		names = append(names, LiePrefix+lie)
+		names = append(names, liePrefix+lie)
 	}
 	for _, name := range names {
 		fired[name] = 0

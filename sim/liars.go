@@ -39,8 +39,8 @@ var lies = []struct {
 	{"shortage", lieShortage},
 }
 
-// LiePrefix stands before a lie's name where faults are counted.
-const LiePrefix = "lie-"
+// liePrefix stands before a lie's name where faults are counted.
+const liePrefix = "lie-"
 
 // Lies are the names of all that a machine may lie about.
 func Lies() []string {
@@ -90,7 +90,7 @@ func (m *machine) tellLies(word messages.Message) messages.Message {
 	}
 	for _, l := range lies {
 		if slices.Contains(m.lies, l.name) && l.tell(m, word) {
-			m.w.fired(LiePrefix + l.name)
+			m.w.fired(liePrefix + l.name)
 		}
 	}
 	if v, is := word.(interface{ Validate() error }); is && v.Validate() != nil {

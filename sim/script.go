@@ -50,9 +50,6 @@ func (w *World) at(number int) *machine {
 // Submit orders a job, as a client that tries until it is acknowledged.
 func (w *World) Submit(spec *messages.JobSpec) *Order { return w.client.submit(spec) }
 
-// SubmitAgain sends the same request once more.
-func (w *World) SubmitAgain(o *Order) { w.client.order(o) }
-
 // Cancel asks for a job's end until that is acknowledged.
 func (w *World) Cancel(o *Order) { w.client.cancel(o) }
 
@@ -79,14 +76,6 @@ func (w *World) Ask(path string, message messages.Message, answered func(message
 	}}
 	w.client.asks[a.path] = a
 	w.send(nil, actor.NewPID(p.address, path), actor.NewPID(clientAddress, a.path), message)
-}
-
-// Leader is the address of the process that leads; empty when there is none.
-func (w *World) Leader() string {
-	if p := w.leader(); p != nil {
-		return p.address
-	}
-	return ""
 }
 
 // Epoch is the leader's.
@@ -369,14 +358,6 @@ func (w *World) Deliver(l Letter) {
 func Script(run time.Duration, exit int32) []string {
 	return script{run: run, exit: exit, rank: -1}.command()
 }
-
-// ScriptOfRank is the same, where only one rank fails, half way, in the first so many runs.
-func ScriptOfRank(run time.Duration, exit, rank, runs int32) []string {
-	return script{run: run, exit: exit, rank: rank, runs: runs}.command()
-}
-
-// Deaf is a command that ignores SIGTERM.
-func Deaf(run time.Duration) []string { return script{run: run, rank: -1, deaf: true}.command() }
 
 // Finish ends all faults, waits until every job is over and all is at rest, and
 // answers what was found on the way.

@@ -225,9 +225,6 @@ func (w *World) mailed(m *mailbox) {
 	}
 }
 
-// Taken lists every step that some state machine took, with how often.
-func (w *World) Taken() map[Taken]int { return w.edges }
-
 // Counters are what the actors and the world counted.
 func (w *World) Counters() map[string]int64 { return w.counters }
 

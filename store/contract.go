@@ -101,9 +101,9 @@ func PositionOf(j *messages.JobRecord) Position {
 	return Position{FinishedUnixMs: j.GetFinishedUnixMs(), Job: topology.JobID(j.GetId())}
 }
 
-// Unsettled picks, of a job's attempts in the order of their tokens, those that
+// unsettled picks, of a job's attempts in the order of their tokens, those that
 // a leader goes on with: the latest, and earlier ones that lack evidence.
-func Unsettled(attempts []*messages.AttemptRecord) []*messages.AttemptRecord {
+func unsettled(attempts []*messages.AttemptRecord) []*messages.AttemptRecord {
 	var keep []*messages.AttemptRecord
 	for i, a := range attempts {
 		if i == len(attempts)-1 || a.Owes() {

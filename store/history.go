@@ -64,9 +64,9 @@ func (p *Past) StateMask() int64 {
 	return mask
 }
 
-// Fits reports whether a job that is over and stands in the span is one of those
+// fits reports whether a job that is over and stands in the span is one of those
 // asked for.
-func (p *Past) Fits(j *messages.JobRecord) bool {
+func (p *Past) fits(j *messages.JobRecord) bool {
 	spec := j.GetSpec()
 	switch {
 	case p.Owner != "" && j.GetOwner().GetName() != p.Owner,
@@ -107,7 +107,7 @@ func (g *Gathering) Look(at Position, job *messages.JobRecord, bytes int) (more 
 	}
 	g.page.Looked++
 	g.last = at
-	if job != nil && g.past.Fits(job) {
+	if job != nil && g.past.fits(job) {
 		g.bytes += bytes
 		g.page.Jobs = append(g.page.Jobs, PastJob{Job: job})
 	}

@@ -139,7 +139,7 @@ func judgeJob(s shelf, c *actors.Change) (next *jobEntry, repeated bool, broken 
 	id := topology.JobID(c.Job.Id)
 	was := s.entry(id)
 	var stored *Head
-	next = &jobEntry{head: HeadOf(c.Job)}
+	next = &jobEntry{head: headOf(c.Job)}
 	if was != nil {
 		stored = &was.head
 		next.attempts = slices.Clone(was.attempts)

@@ -73,8 +73,8 @@ func (m *Memory) Sync() {
 	m.tail = nil
 }
 
-// Unsynced counts the transactions that a crash could still undo.
-func (m *Memory) Unsynced() int {
+// unsynced counts the transactions that a crash could still undo.
+func (m *Memory) unsynced() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.tail)

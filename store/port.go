@@ -160,7 +160,7 @@ func Answer(s Store, q actors.Query) actors.Found {
 		found.Err = err.Error()
 	}
 	found.Has = slices.ContainsFunc(found.Attempts, func(a *messages.AttemptRecord) bool { return messages.FromToken(a.Token) == q.Token })
-	found.Attempts = Unsettled(found.Attempts)
+	found.Attempts = unsettled(found.Attempts)
 	return found
 }
 

@@ -53,8 +53,8 @@ type Head struct {
 	FinishedUnixMs int64
 }
 
-// HeadOf reads it from a record.
-func HeadOf(j *messages.JobRecord) Head {
+// headOf reads it from a record.
+func headOf(j *messages.JobRecord) Head {
 	return Head{
 		Revision: j.GetRevision(), WrittenBy: messages.FromToken(j.GetWrittenBy()),
 		Owner: j.GetOwner().GetName(), RequestID: j.GetRequestId(), Arrival: j.GetArrival(),
@@ -65,7 +65,7 @@ func HeadOf(j *messages.JobRecord) Head {
 // JudgeJob holds a job's record against what is stored (nil: nothing). Repeated:
 // this very write is already there, with all that was written beside it.
 func JudgeJob(stored *Head, next *messages.JobRecord) (repeated bool, broken Rule) {
-	n := HeadOf(next)
+	n := headOf(next)
 	if n.State == messages.JobState_JOB_STATE_UNSPECIFIED || !isKey(next.GetId()) || !fits(n.WrittenBy) ||
 		n.Revision > math.MaxInt64 || n.Arrival > math.MaxInt64 || !isText(n.Owner) || !isText(n.RequestID) {
 		return false, RuleShape

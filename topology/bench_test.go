@@ -154,7 +154,7 @@ func BenchmarkPlaceTotal(b *testing.B) {
 			name := map[Split]string{SplitWhole: "whole", SplitAny: "any"}[split]
 			b.Run(fmt.Sprintf("machines=10000/split=%s/gpus=%d", name, gpus), func(b *testing.B) {
 				each := Resources{MilliCPU: 8_000, MemoryBytes: 128 * gib, MilliGPU: WholeGPU}
-				benchmarkPlace(b, f, Gang{Total: each.Times(gpus), Split: split}, 10000)
+				benchmarkPlace(b, f, Gang{Total: each.times(gpus), Split: split}, 10000)
 			})
 		}
 	}
@@ -230,7 +230,7 @@ func BenchmarkExplain(b *testing.B) {
 		}{
 			{"rack", withLevel(gangOf(15), "rack")},
 			{"cluster", gangOf(machines * 6 / 10)},
-			{"whole", Gang{Total: gangOf(1).Each.Times(int64(machines) / 2), Split: SplitWhole}},
+			{"whole", Gang{Total: gangOf(1).Each.times(int64(machines) / 2), Split: SplitWhole}},
 		} {
 			b.Run(fmt.Sprintf("machines=%d/gang=%s", machines, shape.name), func(b *testing.B) {
 				var e Explanation

@@ -164,8 +164,8 @@ func (f *Fabric) Machine(id NodeID) (Machine, bool) {
 	return *s.machine, true
 }
 
-// Unusable is the reason why a machine gets no new work; "" when it does.
-func (f *Fabric) Unusable(id NodeID) string {
+// unusable is the reason why a machine gets no new work; "" when it does.
+func (f *Fabric) unusable(id NodeID) string {
 	if s := f.seats[id]; s != nil {
 		return s.why
 	}

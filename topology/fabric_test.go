@@ -320,7 +320,7 @@ func TestLargeDomainsAgainstOracle(t *testing.T) {
 			w.gang.Replicas *= 1 + r.Int31n(30)
 			if w.gang.Split != SplitNone {
 				w.gang.Split = SplitAny
-				w.gang.Total = w.gang.Total.Times(1 + r.Int63n(20))
+				w.gang.Total = w.gang.Total.times(1 + r.Int63n(20))
 			} else if w.gang.Each.MilliGPU%WholeGPU != 0 {
 				w.gang.Replicas = 1
 			}

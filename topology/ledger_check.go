@@ -10,8 +10,8 @@ import (
 
 // The safety rules that a ledger alone can break.
 var (
-	ErrOneOwner     = errors.New("S1 one-owner")
-	ErrBooksBalance = errors.New("S2 books-balance")
+	errOneOwner     = errors.New("S1 one-owner")
+	errBooksBalance = errors.New("S2 books-balance")
 )
 
 // Check tells what is wrong with the books; nil when nothing is.
@@ -20,7 +20,7 @@ func (l *Ledger) Check() error {
 	var reserved, committed, stopping Resources
 	for i, s := range l.slices {
 		if i > 0 && !l.slices[i-1].Token.Less(s.Token) {
-			return fmt.Errorf("%w: slices out of order at %v", ErrBooksBalance, s.Token)
+			return fmt.Errorf("%w: slices out of order at %v", errBooksBalance, s.Token)
 		}
 		if err := l.checkSlice(s); err != nil {
 			return err
@@ -45,7 +45,7 @@ func (l *Ledger) Check() error {
 		}
 	}
 	if reserved != l.reserved || committed != l.committed || stopping != l.stopping {
-		return fmt.Errorf("%w: the slices hold %v %v %v, the books say %v %v %v", ErrBooksBalance,
+		return fmt.Errorf("%w: the slices hold %v %v %v, the books say %v %v %v", errBooksBalance,
 			reserved, committed, stopping, l.reserved, l.committed, l.stopping)
 	}
 	if err := l.checkDevices(); err != nil {
@@ -65,7 +65,7 @@ func (l *Ledger) clearTally() {
 func (l *Ledger) checkSlice(s *Slice) error {
 	if !s.Holds() {
 		if len(s.held) > 0 || !s.amount.IsZero() || !s.AllGone() {
-			return fmt.Errorf("%w: %v is over and holds something", ErrBooksBalance, s.Token)
+			return fmt.Errorf("%w: %v is over and holds something", errBooksBalance, s.Token)
 		}
 		return nil
 	}
@@ -74,27 +74,27 @@ func (l *Ledger) checkSlice(s *Slice) error {
 	for i := range s.Grants {
 		g := &s.Grants[i]
 		if i > 0 && s.Grants[i-1].Rank >= g.Rank {
-			return fmt.Errorf("%w: ranks of %v are not unique", ErrOneOwner, s.Token)
+			return fmt.Errorf("%w: ranks of %v are not unique", errOneOwner, s.Token)
 		}
 		var milli int64
 		for j := range g.GPUs {
 			milli += g.GPUs[j].Milli
 		}
 		if milli != g.Amount.MilliGPU {
-			return fmt.Errorf("%w: rank %d of %v has %d of %d milli-GPU", ErrBooksBalance, g.Rank, s.Token, milli, g.Amount.MilliGPU)
+			return fmt.Errorf("%w: rank %d of %v has %d of %d milli-GPU", errBooksBalance, g.Rank, s.Token, milli, g.Amount.MilliGPU)
 		}
 		shares += len(g.GPUs)
 		sum = sum.Plus(g.Amount)
 	}
 	if sum != s.amount || shares != len(s.held) {
-		return fmt.Errorf("%w: %v holds %v and was granted %v", ErrBooksBalance, s.Token, s.amount, sum)
+		return fmt.Errorf("%w: %v holds %v and was granted %v", errBooksBalance, s.Token, s.amount, sum)
 	}
 	for _, o := range l.slices {
 		if o == s {
 			break
 		}
 		if s.Port != 0 && o.Port == s.Port && o.Holds() {
-			return fmt.Errorf("%w: port %d is with %v and %v", ErrOneOwner, s.Port, o.Token, s.Token)
+			return fmt.Errorf("%w: port %d is with %v and %v", errOneOwner, s.Port, o.Token, s.Token)
 		}
 	}
 	return nil
@@ -106,7 +106,7 @@ func (l *Ledger) checkDevices() error {
 	for i := range l.devices {
 		d := &l.devices[i]
 		if d.used > WholeGPU || d.used < 0 || d.used != l.tally[i] {
-			return fmt.Errorf("%w: %s is used %d, the slices have %d", ErrOneOwner, d.gpu.ID, d.used, l.tally[i])
+			return fmt.Errorf("%w: %s is used %d, the slices have %d", errOneOwner, d.gpu.ID, d.used, l.tally[i])
 		}
 		if d.withdrawn {
 			withdrawn += WholeGPU - d.used
@@ -115,7 +115,7 @@ func (l *Ledger) checkDevices() error {
 		}
 	}
 	if free != l.free.MilliGPU || withdrawn != l.withdrawn.MilliGPU {
-		return fmt.Errorf("%w: devices have %d free and %d withdrawn, the books say %d and %d", ErrBooksBalance,
+		return fmt.Errorf("%w: devices have %d free and %d withdrawn, the books say %d and %d", errBooksBalance,
 			free, withdrawn, l.free.MilliGPU, l.withdrawn.MilliGPU)
 	}
 	return nil
@@ -125,11 +125,11 @@ func (l *Ledger) checkSums() error {
 	b := l.Books()
 	sum := b.Free.Plus(b.Reserved).Plus(b.Committed).Plus(b.Stopping).Plus(b.Withdrawn)
 	if sum != b.Total || b.Total.MilliGPU != WholeGPU*int64(len(l.devices)) {
-		return fmt.Errorf("%w: %+v adds up to %v", ErrBooksBalance, b, sum)
+		return fmt.Errorf("%w: %+v adds up to %v", errBooksBalance, b, sum)
 	}
 	for _, r := range [...]Resources{b.Free, b.Reserved, b.Committed, b.Stopping, b.Withdrawn} {
 		if r.IsNegative() {
-			return fmt.Errorf("%w: %+v has a negative part", ErrBooksBalance, b)
+			return fmt.Errorf("%w: %+v has a negative part", errBooksBalance, b)
 		}
 	}
 	return nil

@@ -54,9 +54,9 @@ func (l *Ledger) postAll(sign int64) {
 	}
 }
 
-// ErrAdopt is returned for a slice that the books cannot hold; only a record
+// errAdopt is returned for a slice that the books cannot hold; only a record
 // that we did not write can have one.
-var ErrAdopt = errors.New("slice does not fit the ledger")
+var errAdopt = errors.New("slice does not fit the ledger")
 
 // Adopt enters a slice as the disk had it: committed or further, with its exact
 // devices. A device that the machine no longer has comes back as a withdrawn one,
@@ -64,22 +64,22 @@ var ErrAdopt = errors.New("slice does not fit the ledger")
 // so that the books balance and the machine is simply full meanwhile.
 func (l *Ledger) Adopt(s Slice) error {
 	if s.State < SliceCommitted || s.State > SliceOver || len(s.Grants) == 0 || l.Slice(s.Token) != nil {
-		return fmt.Errorf("%w: %v is %v, or twice there", ErrAdopt, s.Token, s.State)
+		return fmt.Errorf("%w: %v is %v, or twice there", errAdopt, s.Token, s.State)
 	}
 	for i := range s.Grants[1:] {
 		if s.Grants[i].Rank >= s.Grants[i+1].Rank {
-			return fmt.Errorf("%w: the ranks of %v do not ascend", ErrAdopt, s.Token)
+			return fmt.Errorf("%w: the ranks of %v do not ascend", errAdopt, s.Token)
 		}
 	}
 	if s.Port != 0 && s.Holds() && slices.ContainsFunc(l.slices, func(o *Slice) bool { return o.Holds() && o.Port == s.Port }) {
-		return fmt.Errorf("%w: port %d of %v is another's", ErrAdopt, s.Port, s.Token)
+		return fmt.Errorf("%w: port %d of %v is another's", errAdopt, s.Port, s.Token)
 	}
 	own := s
 	own.Grants = slices.Clone(s.Grants)
 	own.amount, own.held, own.ExpiresAt = Resources{}, nil, 0
 	if own.State == SliceOver {
 		if !own.AllGone() {
-			return fmt.Errorf("%w: %v is over without all its exits", ErrAdopt, s.Token)
+			return fmt.Errorf("%w: %v is over without all its exits", errAdopt, s.Token)
 		}
 	} else if err := l.regain(&own); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (l *Ledger) regain(s *Slice) error {
 			sum += g.GPUs[j].Milli
 		}
 		if sum != g.Amount.MilliGPU || g.Amount.IsNegative() {
-			return fmt.Errorf("%w: rank %d of %v has shares of %d", ErrAdopt, g.Rank, s.Token, sum)
+			return fmt.Errorf("%w: rank %d of %v has shares of %d", errAdopt, g.Rank, s.Token, sum)
 		}
 		s.amount = s.amount.Plus(g.Amount)
 	}
@@ -121,7 +121,7 @@ func (l *Ledger) fits(s *Slice) error {
 	for _, h := range s.held {
 		want[h.device] += h.milli
 		if h.milli <= 0 || l.devices[h.device].used+want[h.device] > WholeGPU {
-			return fmt.Errorf("%w: %v wants more of %s than there is", ErrAdopt, s.Token, l.devices[h.device].gpu.ID)
+			return fmt.Errorf("%w: %v wants more of %s than there is", errAdopt, s.Token, l.devices[h.device].gpu.ID)
 		}
 	}
 	return nil

@@ -135,7 +135,7 @@ func (l *Ledger) move(s *Slice, to SliceState) {
 // withdrawn device counts as stopping whatever the slice does: the device will
 // not be free when the slice ends.
 func (l *Ledger) post(s *Slice, sign int64) {
-	own := s.amount.Times(sign)
+	own := s.amount.times(sign)
 	for _, h := range s.held {
 		if l.devices[h.device].withdrawn {
 			own.MilliGPU -= sign * h.milli

@@ -356,7 +356,7 @@ func TestLedgerAdoptRefuses(t *testing.T) {
 			c := claim(1, 500)
 			c.WantPort = true
 			mustReserve(t, l, c, 0)
-			if err := l.Adopt(s); !errors.Is(err, ErrAdopt) {
+			if err := l.Adopt(s); !errors.Is(err, errAdopt) {
 				t.Errorf("adopted: %v", err)
 			}
 			sound(t, l)
@@ -370,16 +370,16 @@ func TestLedgerCheckFinds(t *testing.T) {
 		spoil func(*Ledger)
 		want  error
 	}{
-		"a device twice":     {func(l *Ledger) { l.slices[1].held[0].device = 0 }, ErrOneOwner},
-		"free too high":      {func(l *Ledger) { l.free.MilliCPU++ }, ErrBooksBalance},
-		"committed lost":     {func(l *Ledger) { l.committed.MemoryBytes-- }, ErrBooksBalance},
-		"a share forgotten":  {func(l *Ledger) { l.slices[0].held = nil }, ErrBooksBalance},
-		"a rank twice":       {func(l *Ledger) { l.slices[2].Grants[1].Rank = 0 }, ErrOneOwner},
-		"another state":      {func(l *Ledger) { l.slices[0].State = SliceStopping }, ErrBooksBalance},
-		"over and holding":   {func(l *Ledger) { l.slices[0].State = SliceOver }, ErrBooksBalance},
-		"a port twice":       {func(l *Ledger) { l.slices[0].Port, l.slices[2].Port = 1, 1 }, ErrOneOwner},
-		"order of tokens":    {func(l *Ledger) { l.slices[0].Token = token(8) }, ErrBooksBalance},
-		"withdrawn unwanted": {func(l *Ledger) { l.devices[3].withdrawn = true }, ErrBooksBalance},
+		"a device twice":     {func(l *Ledger) { l.slices[1].held[0].device = 0 }, errOneOwner},
+		"free too high":      {func(l *Ledger) { l.free.MilliCPU++ }, errBooksBalance},
+		"committed lost":     {func(l *Ledger) { l.committed.MemoryBytes-- }, errBooksBalance},
+		"a share forgotten":  {func(l *Ledger) { l.slices[0].held = nil }, errBooksBalance},
+		"a rank twice":       {func(l *Ledger) { l.slices[2].Grants[1].Rank = 0 }, errOneOwner},
+		"another state":      {func(l *Ledger) { l.slices[0].State = SliceStopping }, errBooksBalance},
+		"over and holding":   {func(l *Ledger) { l.slices[0].State = SliceOver }, errBooksBalance},
+		"a port twice":       {func(l *Ledger) { l.slices[0].Port, l.slices[2].Port = 1, 1 }, errOneOwner},
+		"order of tokens":    {func(l *Ledger) { l.slices[0].Token = token(8) }, errBooksBalance},
+		"withdrawn unwanted": {func(l *Ledger) { l.devices[3].withdrawn = true }, errBooksBalance},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := testLedger(4)

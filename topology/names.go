@@ -66,14 +66,14 @@ func appendHex(text []byte, n uint64) []byte {
 	return text
 }
 
-// ErrToken is returned for a text that String did not make.
-var ErrToken = errors.New("not an attempt token")
+// errToken is returned for a text that String did not make.
+var errToken = errors.New("not an attempt token")
 
 // ParseToken reads what String wrote.
 func ParseToken(s string) (Token, error) {
 	var t Token
 	if n, err := fmt.Sscanf(s, "%x.%x", &t.Epoch, &t.Counter); n != 2 || err != nil || t.String() != s {
-		return Token{}, fmt.Errorf("%w: %q", ErrToken, s)
+		return Token{}, fmt.Errorf("%w: %q", errToken, s)
 	}
 	return t, nil
 }

@@ -48,7 +48,7 @@ func (x *explainer) detail(r *Refusal, idle bool) {
 	case NoRoom:
 		r.Near = x.nearest(r, idle, idle)
 	case NoMatch:
-		r.Unmet = x.f.Unmet(&x.g)
+		r.Unmet = x.f.unmet(&x.g)
 	}
 }
 
@@ -136,8 +136,8 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 	return "ask for less, " + later
 }
 
-// Unmet is what a gang selects by that no machine here is or has.
-func (f *Fabric) Unmet(g *Gang) string {
+// unmet is what a gang selects by that no machine here is or has.
+func (f *Fabric) unmet(g *Gang) string {
 	if nobody := f.Unknown(&Gang{Only: g.Only}); nobody != "" && !slices.ContainsFunc(g.Only, func(id NodeID) bool { return f.seats[id] != nil }) {
 		return nobody
 	}

@@ -91,7 +91,7 @@ func (w *world) wrong(p Placement) string {
 	}
 	want := w.gang.Total
 	if w.gang.Split == SplitNone {
-		want = w.gang.Each.Times(int64(w.gang.Replicas))
+		want = w.gang.Each.times(int64(w.gang.Replicas))
 	}
 	if sum != want {
 		return fmt.Sprintf("the sum is %v, not %v", sum, want)
@@ -173,7 +173,7 @@ func TestRefusalCostsNoMemory(t *testing.T) {
 	each := gangOf(1).Each
 	gangs := []Gang{
 		gangOf(900), withLevel(gangOf(16), "rack"), withLevel(gangOf(2), NodeLevel),
-		{Total: each.Times(900), Split: SplitWhole}, {Total: each.Times(900), Split: SplitAny},
+		{Total: each.times(900), Split: SplitWhole}, {Total: each.times(900), Split: SplitAny},
 		{Replicas: 1, Each: Resources{MilliCPU: 200_000}}, {Replicas: 1, Each: Resources{MilliGPU: 500, MemoryBytes: 4096 * gib}},
 		{Replicas: 900, Each: each, Exclude: []NodeID{"n000001"}}, {Replicas: 1, Each: Resources{MilliGPU: 1500}},
 	}

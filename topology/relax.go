@@ -241,7 +241,7 @@ func (x *explainer) backInService() (Relaxation, bool) {
 	r := Relaxation{Gang: x.g}
 	var names []string
 	for _, slot := range s.placement().Slots {
-		if x.f.Unusable(slot.Node) != "" && !slices.Contains(r.Return, slot.Node) {
+		if x.f.unusable(slot.Node) != "" && !slices.Contains(r.Return, slot.Node) {
 			r.Return = append(r.Return, slot.Node)
 			names = append(names, string(slot.Node))
 		}

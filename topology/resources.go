@@ -24,8 +24,8 @@ func (r Resources) Minus(o Resources) Resources {
 	return Resources{r.MilliCPU - o.MilliCPU, r.MemoryBytes - o.MemoryBytes, r.MilliGPU - o.MilliGPU}
 }
 
-// Times scales.
-func (r Resources) Times(n int64) Resources {
+// times scales.
+func (r Resources) times(n int64) Resources {
 	return Resources{r.MilliCPU * n, r.MemoryBytes * n, r.MilliGPU * n}
 }
 

@@ -77,7 +77,7 @@ func randomGang(r *rand.Rand, levels []string) Gang {
 	default:
 		n := 1 + r.Int63n(24)
 		g.Split = pickOne(r, SplitWhole, SplitWhole, SplitAny)
-		g.Total = amount.Times(n)
+		g.Total = amount.times(n)
 		g.Total.MilliGPU = n * WholeGPU
 		if r.Intn(4) == 0 {
 			g.Total.MilliGPU = 0

@@ -257,12 +257,12 @@ func (j *Journal) becomeDeposed() {
 	j.p.Host.Deposed(j.p.Epoch)
 }
 
-// Idle tells that nothing waits and nothing is in flight.
-func (j *Journal) Idle() bool { return j.In("idle") }
+// idle tells that nothing waits and nothing is in flight.
+func (j *Journal) idle() bool { return j.In("idle") }
 
-// Pending counts the decisions and submits that wait for a transaction; those
+// pending counts the decisions and submits that wait for a transaction; those
 // in flight are in neither.
-func (j *Journal) Pending() (decisions, submits int) { return j.decisions.len(), j.submits.len() }
+func (j *Journal) pending() (decisions, submits int) { return j.decisions.len(), j.submits.len() }
 
 // check holds after every message.
 func (j *Journal) check() {

@@ -134,7 +134,7 @@ func TestJournalDialogues(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			r.said = nil
 			r = r.step(t, d)
-			decisions, submits := r.j.Pending()
+			decisions, submits := r.j.pending()
 			if decisions+submits > 0 {
 				r.say("waiting: %d decisions, %d submits", decisions, submits)
 			}
@@ -250,7 +250,7 @@ func TestJournalWritesTheSameAgain(t *testing.T) {
 	if len(r.tries[2]) == 0 || fmt.Sprint(r.tries[2]) != fmt.Sprint(r.tries[3]) {
 		t.Fatalf("tried %s, then %s", named(r.tries[2]), named(r.tries[3]))
 	}
-	if r.j.Idle() {
+	if r.j.idle() {
 		t.Fatal("idle while a transaction is in doubt")
 	}
 	// The store may be at an earlier try long after a later one was answered: what

@@ -105,9 +105,6 @@ func newTask(p *Ports, work taskWork) actor.Actor {
 // ID tells which container this is, for whoever checks.
 func (t *Task) ID() (topology.Token, topology.Rank) { return t.work.key.Token, t.work.key.Rank }
 
-// State is the Task's place in its table.
-func (t *Task) State() string { return t.states.At() }
-
 // Receive dispatches: the Node's words, then the launcher's. An answer about
 // another container is nobody's.
 func (t *Task) Receive(ctx actor.Context) {

@@ -74,7 +74,7 @@ func TestValidate(t *testing.T) {
 		{&ReadLogs{Principal: who, Job: "j", Ranks: []int32{3, 3}}, "ranks[1]"},
 		{&ReadLogs{Principal: who, Job: "j", Ranks: make([]int32, 65_537)}, "ranks"},
 		{&ReadLogs{Principal: who, Job: "j", TailBytes: -1}, "tail_bytes"},
-		{&ReadLogs{Principal: who, Job: "j", TailBytes: MaxTailBytes + 1}, "tail_bytes"},
+		{&ReadLogs{Principal: who, Job: "j", TailBytes: maxTailBytes + 1}, "tail_bytes"},
 		{&ReadLogs{Principal: who, Job: "j", Follow: true, Previous: true}, "follow"},
 		{&Cluster{}, ""},
 		{&SubmitJobRequest{Id: "j", MinCpu: 1}, ""},

@@ -37,8 +37,8 @@ func (x *ReadLogs) Validate() error {
 		return refusal("tail_lines", fmt.Sprintf("is %d, and must not be negative", x.GetTailLines()), "0 is from the beginning")
 	case x.GetTailBytes() < 0:
 		return refusal("tail_bytes", fmt.Sprintf("is %d, and must not be negative", x.GetTailBytes()), "0 is from the beginning")
-	case x.GetTailBytes() > MaxTailBytes:
-		return refusal("tail_bytes", fmt.Sprintf("is %d, more than %d", x.GetTailBytes(), MaxTailBytes), "0 is from the beginning")
+	case x.GetTailBytes() > maxTailBytes:
+		return refusal("tail_bytes", fmt.Sprintf("is %d, more than %d", x.GetTailBytes(), maxTailBytes), "0 is from the beginning")
 	case x.GetFollow() && x.GetPrevious():
 		return refusal("follow", "is set, and previous too", "an attempt that is over writes nothing more: leave follow out")
 	}
@@ -61,9 +61,9 @@ func (x *ReadLogs) validFrom() error {
 	return nil
 }
 
-// MaxTailBytes bounds the end of an output that is asked for: a gateway holds
+// maxTailBytes bounds the end of an output that is asked for: a gateway holds
 // it while it looks for the end.
-const MaxTailBytes = 16 << 20
+const maxTailBytes = 16 << 20
 
 // Validate refuses what names no script.
 func (x *ReadScript) Validate() error {

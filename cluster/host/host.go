@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"runtime/debug"
 	"sync"
 
@@ -95,13 +94,6 @@ func (h *Host) Count(name string, n int64) {
 	h.mu.Lock()
 	h.counts[name] += n
 	h.mu.Unlock()
-}
-
-// Counts are all counters as they stand.
-func (h *Host) Counts() map[string]int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return maps.Clone(h.counts)
 }
 
 // silence keeps the library's own log lines out: they tell of dead letters,

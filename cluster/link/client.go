@@ -175,7 +175,7 @@ func (c *Client) attach(l *line, target string) error {
 		return twin{l.theirs, last.target}
 	}
 	c.dialled[l.theirs], c.lines[l.theirs] = dialled{target, now}, l
-	c.o.Count(CountUp, 1)
+	c.o.Count(countUp, 1)
 	return nil
 }
 
@@ -184,5 +184,5 @@ func (c *Client) detach(l *line) {
 	defer c.mu.Unlock()
 	delete(c.lines, l.theirs)
 	l.end(errSilent)
-	c.o.Count(CountDown, 1)
+	c.o.Count(countDown, 1)
 }

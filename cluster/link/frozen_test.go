@@ -77,7 +77,7 @@ func TestFrozenLinksAreNoticed(t *testing.T) {
 				synctest.Wait()
 				h.up("n1")
 				time.Sleep(time.Minute) // an idle link stays
-				if h.of(CountDown)+n.of(CountDown) != 0 {
+				if h.of(countDown)+n.of(countDown) != 0 {
 					t.Fatal("an idle link broke")
 				}
 				began := time.Now()
@@ -87,7 +87,7 @@ func TestFrozenLinksAreNoticed(t *testing.T) {
 				if took := time.Since(began); took > 15*time.Second {
 					t.Errorf("the scheduler noticed after %v", took)
 				}
-				for n.of(CountDown) == 0 {
+				for n.of(countDown) == 0 {
 					time.Sleep(100 * time.Millisecond)
 				}
 				if took := time.Since(began); took > 15*time.Second {

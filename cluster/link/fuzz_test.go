@@ -78,7 +78,7 @@ func FuzzReader(f *testing.F) {
 		l := newLine(o, system, deaf{context.Background()}, "scheduler", "node-n1", towardScheduler)
 		l.reader.caller = &caller{node: "n1", machine: "m1", boot: "boot-m1", startedNs: 7}
 		l.reader.frame(frame)
-		if counts.of(CountPanicked) > 0 {
+		if counts.of(countPanicked) > 0 {
 			t.Error("the reader panicked")
 		}
 	})
@@ -149,7 +149,7 @@ func TestOwnBatchesAreRead(t *testing.T) {
 	}
 	batch[7].sender = "" // 7 is an Exited, which must have one: read, and refused
 	say(batch)
-	if got := counts.of(CountReceived); got != batchMessages-1 || counts.of(CountForbidden) != 1 {
+	if got := counts.of(countReceived); got != batchMessages-1 || counts.of(countForbidden) != 1 {
 		t.Errorf("%d of %d were read: %v", got, batchMessages, counts.by)
 	}
 	report, ok := written(towardScheduler, "node-n1", actor.NewPID("scheduler", rackPath), &actor.MessageEnvelope{Message: fullest(n), Sender: sender})
@@ -157,7 +157,7 @@ func TestOwnBatchesAreRead(t *testing.T) {
 		t.Fatal("the fullest ledger may not be said")
 	}
 	say([]letter{report})
-	if got := counts.of(CountReceived); got != batchMessages {
+	if got := counts.of(countReceived); got != batchMessages {
 		t.Errorf("the fullest ledger of %d bytes was not read: %v", len(report.data), counts.by)
 	}
 }

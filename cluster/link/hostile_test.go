@@ -50,7 +50,7 @@ func TestHostileMessages(t *testing.T) {
 		bad.says(b)
 		eventually(t, c.name+" is counted as "+c.counter, func() bool { return h.of(c.counter) == before+1 })
 	}
-	if h.of(CountPanicked) != 0 || h.of(CountReceived) != 0 {
+	if h.of(countPanicked) != 0 || h.of(countReceived) != 0 {
 		t.Errorf("%v", h.by)
 	}
 	bad.says(batchOf("n9", rack, beat)) // its stream stands, and it may speak sense any time
@@ -71,75 +71,75 @@ func hostileBatches(beat *messages.Heartbeat, rack *actor.PID) []hostileBatch {
 		e.MessageData, _ = proto.Marshal(m)
 	}
 	return []hostileBatch{
-		{"a target index beyond", CountMalformed, func(_ B, e E) { e.Target = 1 }},
-		{"a negative target index", CountMalformed, func(_ B, e E) { e.Target = -1 }},
-		{"the least target index", CountMalformed, func(_ B, e E) { e.Target = -1 << 31 }},
-		{"a sender index beyond", CountMalformed, func(_ B, e E) { e.Sender = 2 }},
-		{"a negative sender index", CountMalformed, func(_ B, e E) { e.Sender = -1 }},
-		{"the least sender index", CountMalformed, func(_ B, e E) { e.Sender = -1 << 31 }},
-		{"a type index beyond", CountMalformed, func(_ B, e E) { e.TypeId = 1 }},
-		{"a negative type index", CountMalformed, func(_ B, e E) { e.TypeId = -1 }},
-		{"lists that are empty", CountMalformed, func(b B, _ E) { b.TypeNames, b.Targets, b.Senders = nil, nil, nil }},
-		{"an unknown serializer", CountMalformed, func(_ B, e E) { e.SerializerId = 7 }},
-		{"a type of a newer version", CountUnknown, func(b B, _ E) { b.TypeNames[0] = "synapse.v1.Evict" }},
-		{"a client's message", CountUnknown, func(b B, e E) { typed(b, e, &messages.Cancel{Job: "j-1"}) }},
-		{"a command toward the leader", CountUnknown, func(b B, e E) { typed(b, e, &messages.Abort{}) }},
-		{"Terminated without a who", CountUnknown, func(b B, e E) { typed(b, e, &actor.Terminated{}) }},
-		{"Stop for an actor", CountUnknown, func(b B, e E) { typed(b, e, &actor.Stop{}) }},
-		{"PoisonPill for an actor", CountUnknown, func(b B, e E) { typed(b, e, &actor.PoisonPill{}) }},
-		{"Watch of an actor", CountUnknown, func(b B, e E) { typed(b, e, &actor.Watch{Watcher: rack}) }},
-		{"a spawn", CountUnknown, func(b B, e E) { typed(b, e, &remote.ActorPidRequest{Name: "x", Kind: "y"}) }},
-		{"a message to guardian$1", CountForbidden, func(b B, _ E) { b.Targets[0].Id = "guardian$1" }},
-		{"a message to the root", CountForbidden, func(b B, _ E) { b.Targets[0].Id = "synapse" }},
-		{"a heartbeat to the Journal", CountForbidden, func(b B, _ E) { b.Targets[0].Id = actors.JournalPath }},
-		{"a heartbeat to the Scheduler", CountForbidden, func(b B, _ E) { b.Targets[0].Id = actors.SchedulerPath }},
-		{"a fact to a Coordinator", CountForbidden, func(b B, e E) {
+		{"a target index beyond", countMalformed, func(_ B, e E) { e.Target = 1 }},
+		{"a negative target index", countMalformed, func(_ B, e E) { e.Target = -1 }},
+		{"the least target index", countMalformed, func(_ B, e E) { e.Target = -1 << 31 }},
+		{"a sender index beyond", countMalformed, func(_ B, e E) { e.Sender = 2 }},
+		{"a negative sender index", countMalformed, func(_ B, e E) { e.Sender = -1 }},
+		{"the least sender index", countMalformed, func(_ B, e E) { e.Sender = -1 << 31 }},
+		{"a type index beyond", countMalformed, func(_ B, e E) { e.TypeId = 1 }},
+		{"a negative type index", countMalformed, func(_ B, e E) { e.TypeId = -1 }},
+		{"lists that are empty", countMalformed, func(b B, _ E) { b.TypeNames, b.Targets, b.Senders = nil, nil, nil }},
+		{"an unknown serializer", countMalformed, func(_ B, e E) { e.SerializerId = 7 }},
+		{"a type of a newer version", countUnknown, func(b B, _ E) { b.TypeNames[0] = "synapse.v1.Evict" }},
+		{"a client's message", countUnknown, func(b B, e E) { typed(b, e, &messages.Cancel{Job: "j-1"}) }},
+		{"a command toward the leader", countUnknown, func(b B, e E) { typed(b, e, &messages.Abort{}) }},
+		{"Terminated without a who", countUnknown, func(b B, e E) { typed(b, e, &actor.Terminated{}) }},
+		{"Stop for an actor", countUnknown, func(b B, e E) { typed(b, e, &actor.Stop{}) }},
+		{"PoisonPill for an actor", countUnknown, func(b B, e E) { typed(b, e, &actor.PoisonPill{}) }},
+		{"Watch of an actor", countUnknown, func(b B, e E) { typed(b, e, &actor.Watch{Watcher: rack}) }},
+		{"a spawn", countUnknown, func(b B, e E) { typed(b, e, &remote.ActorPidRequest{Name: "x", Kind: "y"}) }},
+		{"a message to guardian$1", countForbidden, func(b B, _ E) { b.Targets[0].Id = "guardian$1" }},
+		{"a message to the root", countForbidden, func(b B, _ E) { b.Targets[0].Id = "synapse" }},
+		{"a heartbeat to the Journal", countForbidden, func(b B, _ E) { b.Targets[0].Id = actors.JournalPath }},
+		{"a heartbeat to the Scheduler", countForbidden, func(b B, _ E) { b.Targets[0].Id = actors.SchedulerPath }},
+		{"a fact to a Coordinator", countForbidden, func(b B, e E) {
 			typed(b, e, &messages.Aborted{Origin: beat.Origin})
 			b.Targets[0].Id = jobPath + "/attempt-1.3"
 		}},
-		{"a relay to another machine", CountForbidden, func(b B, _ E) { b.Targets[0].Address = "node-n1" }},
-		{"a loop through another name of ours", CountForbidden, func(b B, _ E) { b.Targets[0].Address = "nonhost" }},
-		{"no target address", CountForbidden, func(b B, _ E) { b.Targets[0].Address = "" }},
-		{"a path as long as a book", CountForbidden, func(b B, _ E) { b.Targets[0].Id += strings.Repeat("x", 1<<20) }},
-		{"another machine's sender", CountForbidden, func(b B, _ E) { b.Senders[0].Address = "node-n1" }},
-		{"our own sender", CountForbidden, func(b B, _ E) { b.Senders[0].Address = "scheduler" }},
-		{"no sender", CountForbidden, func(b B, e E) { e.Sender = 0 }},
-		{"an actor that is not there", CountDeadLetters, func(b B, _ E) { b.Targets[0].Id = actors.SchedulerPath + "/rack-z" }},
-		{"another machine's fact", CountForged, func(b B, e E) {
+		{"a relay to another machine", countForbidden, func(b B, _ E) { b.Targets[0].Address = "node-n1" }},
+		{"a loop through another name of ours", countForbidden, func(b B, _ E) { b.Targets[0].Address = "nonhost" }},
+		{"no target address", countForbidden, func(b B, _ E) { b.Targets[0].Address = "" }},
+		{"a path as long as a book", countForbidden, func(b B, _ E) { b.Targets[0].Id += strings.Repeat("x", 1<<20) }},
+		{"another machine's sender", countForbidden, func(b B, _ E) { b.Senders[0].Address = "node-n1" }},
+		{"our own sender", countForbidden, func(b B, _ E) { b.Senders[0].Address = "scheduler" }},
+		{"no sender", countForbidden, func(b B, e E) { e.Sender = 0 }},
+		{"an actor that is not there", countDeadLetters, func(b B, _ E) { b.Targets[0].Id = actors.SchedulerPath + "/rack-z" }},
+		{"another machine's fact", countForged, func(b B, e E) {
 			o := proto.Clone(beat.Origin).(*messages.Origin)
 			o.Node = "n1"
 			typed(b, e, &messages.Heartbeat{Origin: o, Epoch: 1})
 		}},
-		{"a clone's fact", CountForged, func(b B, e E) {
+		{"a clone's fact", countForged, func(b B, e E) {
 			o := proto.Clone(beat.Origin).(*messages.Origin)
 			o.MachineId = "m8"
 			typed(b, e, &messages.Heartbeat{Origin: o, Epoch: 1})
 		}},
-		{"a fact of an earlier start", CountForged, func(b B, e E) {
+		{"a fact of an earlier start", countForged, func(b B, e E) {
 			o := proto.Clone(beat.Origin).(*messages.Origin)
 			o.Incarnation.StartedNs--
 			typed(b, e, &messages.Heartbeat{Origin: o, Epoch: 1})
 		}},
-		{"a message that its Validate refuses", CountInvalid, func(b B, e E) { typed(b, e, &messages.Heartbeat{Origin: beat.Origin}) }},
-		{"a message that is none", CountInvalid, func(_ B, e E) { e.MessageData = []byte{0xff} }},
-		{"a message of nothing but empty parts", CountInvalid, func(b B, e E) {
+		{"a message that its Validate refuses", countInvalid, func(b B, e E) { typed(b, e, &messages.Heartbeat{Origin: beat.Origin}) }},
+		{"a message that is none", countInvalid, func(_ B, e E) { e.MessageData = []byte{0xff} }},
+		{"a message of nothing but empty parts", countInvalid, func(b B, e E) {
 			b.TypeNames[0] = "synapse.v1.Report" // ledger{slices{}, very often}
 			slices := bytes.Repeat([]byte{0x2a, 0}, emptyParts())
 			ledger := append([]byte{0x1a}, binaryLength(len(slices))...)
 			e.MessageData = append(ledger, slices...)
 		}},
-		{"more envelopes than a batch has", CountMalformed, func(b B, e E) {
+		{"more envelopes than a batch has", countMalformed, func(b B, e E) {
 			for range batchMessages {
 				b.Envelopes = append(b.Envelopes, e)
 			}
 		}},
-		{"a batch of nothing but empty targets", CountMalformed, func(b B, _ E) {
+		{"a batch of nothing but empty targets", countMalformed, func(b B, _ E) {
 			b.Targets = nil
 			for range emptyParts() {
 				b.Targets = append(b.Targets, &actor.PID{})
 			}
 		}},
-		{"type names that are no words", CountUnknown, func(b B, _ E) { b.TypeNames[0] = strings.Repeat("x", 1<<20) }},
+		{"type names that are no words", countUnknown, func(b B, _ E) { b.TypeNames[0] = strings.Repeat("x", 1<<20) }},
 	}
 }
 
@@ -171,12 +171,12 @@ func TestOtherFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.await(t, CountMalformed, 3)
+	h.await(t, countMalformed, 3)
 	if err := bad.stream.Send(&remote.RemoteMessage{}); err != nil {
 		t.Fatal(err)
 	}
 	works(t, h, newCabin(t, machineOptions("n1", "m1", h.address)), 1)
-	if h.of(CountDown) != 0 {
+	if h.of(countDown) != 0 {
 		t.Error("a stream ended")
 	}
 }
@@ -253,9 +253,9 @@ func TestFlood(t *testing.T) {
 			sent.Add(batchMessages)
 		}
 	}()
-	h.await(t, CountPaced, 3)
+	h.await(t, countPaced, 3)
 	works(t, h, n, 1)
-	read, took := h.of(CountDeadLetters), time.Since(began)
+	read, took := h.of(countDeadLetters), time.Since(began)
 	allowed := int64((took+paceBurst)/messageCost) + 2*batchMessages
 	if read > allowed {
 		t.Errorf("%d messages were read in %v, more than %d", read, took, allowed)
@@ -365,7 +365,7 @@ func TestReaderPanicIsOneMessage(t *testing.T) {
 	h, n := pair(t)
 	h.system.ProcessRegistry.Add(bomb{}, logsPath+"-bomb")
 	n.system.Root.Send(actor.NewPID("scheduler", logsPath+"-bomb"), samples(n)[12])
-	h.await(t, CountPanicked, 1)
+	h.await(t, countPanicked, 1)
 	works(t, h, n, 1)
 }
 

@@ -69,11 +69,11 @@ func TestLargestGang(t *testing.T) {
 	leader.says("Successfully scheduled Job")
 	for limit := time.Now().Add(4 * patience); started.Load() < messages.MaxGangTasks; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("%d tasks were started; unsayable %d, full %d", started.Load(), h.of(CountUnsayable), h.of(CountFull))
+			t.Fatalf("%d tasks were started; unsayable %d, full %d", started.Load(), h.of(countUnsayable), h.of(countFull))
 		}
 	}
-	if wrong.Load() > 0 || h.of(CountUnsayable)+h.of(CountFull) > 0 {
-		t.Errorf("%d tasks were told wrong; unsayable %d, full %d", wrong.Load(), h.of(CountUnsayable), h.of(CountFull))
+	if wrong.Load() > 0 || h.of(countUnsayable)+h.of(countFull) > 0 {
+		t.Errorf("%d tasks were told wrong; unsayable %d, full %d", wrong.Load(), h.of(countUnsayable), h.of(countFull))
 	}
 
 	submit.Spec.Gang = &messages.GangSpec{ReplicasMin: messages.MaxGangTasks + 1, ReplicasMax: messages.MaxGangTasks + 1}

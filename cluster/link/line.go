@@ -111,7 +111,7 @@ func (l *line) read() {
 		if wait <= 0 {
 			continue
 		}
-		l.o.Count(CountPaced, 1)
+		l.o.Count(countPaced, 1)
 		select {
 		case <-l.o.Clock.After(wait):
 		case <-l.stream.Context().Done():

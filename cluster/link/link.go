@@ -73,25 +73,25 @@ const (
 
 // The counters.
 const (
-	CountUp          = "link.up"           // streams that came to stand
-	CountDown        = "link.down"         // and that ended
-	CountSuperseded  = "link.superseded"   // ended by a newer one of the same machine
-	CountRefused     = "link.refused"      // handshakes that were not taken
-	CountSecond      = "link.second"       // streams of another machine under a name that is held
-	CountSent        = "link.sent"         // messages written
-	CountReceived    = "link.received"     // and delivered
-	CountNoLink      = "link.no_link"      // to a peer that has no stream now
-	CountFull        = "link.full"         // to one that does not keep up
-	CountUnsayable   = "link.unsayable"    // not in the table, not protobuf, or too long
-	CountSystem      = "link.system"       // Proto.Actor's own messages to an actor elsewhere
-	CountMalformed   = "link.malformed"    // frames or parts of them that say nothing, indexes that lead nowhere
-	CountUnknown     = "link.unknown"      // types that are not in the table
-	CountForbidden   = "link.forbidden"    // in the table, but not from there or to there
-	CountForged      = "link.forged"       // that name another machine than the stream's
-	CountInvalid     = "link.invalid"      // that their own Validate refused
-	CountDeadLetters = "link.dead_letters" // to an actor that is not there
-	CountPanicked    = "link.panicked"     // that made the reader panic
-	CountPaced       = "link.paced"        // waits for a peer that says too much
+	countUp          = "link.up"           // streams that came to stand
+	countDown        = "link.down"         // and that ended
+	countSuperseded  = "link.superseded"   // ended by a newer one of the same machine
+	countRefused     = "link.refused"      // handshakes that were not taken
+	countSecond      = "link.second"       // streams of another machine under a name that is held
+	countSent        = "link.sent"         // messages written
+	countReceived    = "link.received"     // and delivered
+	countNoLink      = "link.no_link"      // to a peer that has no stream now
+	countFull        = "link.full"         // to one that does not keep up
+	countUnsayable   = "link.unsayable"    // not in the table, not protobuf, or too long
+	countSystem      = "link.system"       // Proto.Actor's own messages to an actor elsewhere
+	countMalformed   = "link.malformed"    // frames or parts of them that say nothing, indexes that lead nowhere
+	countUnknown     = "link.unknown"      // types that are not in the table
+	countForbidden   = "link.forbidden"    // in the table, but not from there or to there
+	countForged      = "link.forged"       // that name another machine than the stream's
+	countInvalid     = "link.invalid"      // that their own Validate refused
+	countDeadLetters = "link.dead_letters" // to an actor that is not there
+	countPanicked    = "link.panicked"     // that made the reader panic
+	countPaced       = "link.paced"        // waits for a peer that says too much
 )
 
 // Clock is the time as the link needs it.

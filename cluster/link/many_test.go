@@ -33,11 +33,11 @@ func TestTwoHundredLinks(t *testing.T) {
 	for i, n := range cabins {
 		works(t, h, n, uint64(i))
 	}
-	h.await(t, CountUp, many)
+	h.await(t, countUp, many)
 	h.close() // every stream ends, and nothing of the link is left at the scheduler's end
-	h.await(t, CountDown, many)
+	h.await(t, countDown, many)
 	for _, n := range cabins {
-		n.await(t, CountDown, 1)
+		n.await(t, countDown, 1)
 	}
 	if left := len(h.server.places) + len(h.server.streams); left != 0 {
 		t.Errorf("%d streams or places are left", left)
@@ -83,7 +83,7 @@ func idlePeers(tb testing.TB, many int) (bytes, goroutines float64) {
 	defer child.Wait()
 	defer stdin.Close()
 	fmt.Fprintln(stdin, h.address)
-	h.await(tb, CountUp, int64(many)+1)
+	h.await(tb, countUp, int64(many)+1)
 	for len(h.ears) > 0 {
 		<-h.ears
 	}
@@ -209,7 +209,7 @@ func BenchmarkLinkGang64(b *testing.B) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2])/1e6, "p50-ms")
 	b.ReportMetric(float64(took[len(took)*99/100])/1e6, "p99-ms")
-	if full := h.of(CountFull) + h.of(CountNoLink); full > 0 {
+	if full := h.of(countFull) + h.of(countNoLink); full > 0 {
 		b.Errorf("%d messages were dropped", full)
 	}
 }

@@ -50,10 +50,10 @@ func (b *outbox) put(l letter) {
 	defer b.mu.Unlock()
 	switch {
 	case b.ended:
-		b.count(CountNoLink, 1)
+		b.count(countNoLink, 1)
 		return
 	case len(b.letters) >= queueMessages || b.bytes+l.size() > queueBytes:
-		b.count(CountFull, 1)
+		b.count(countFull, 1)
 		return
 	}
 	b.letters = append(b.letters, l)
@@ -87,7 +87,7 @@ func (b *outbox) end() {
 
 func (b *outbox) drop() {
 	if n := len(b.letters); n > 0 {
-		b.count(CountNoLink, int64(n))
+		b.count(countNoLink, int64(n))
 	}
 	b.letters, b.bytes = nil, 0
 }
@@ -103,10 +103,10 @@ func (b *outbox) write() {
 		frame = b.frame(frame, batch)
 		if err := b.send(frame); err != nil {
 			b.failed(err)
-			b.count(CountNoLink, int64(len(batch)))
+			b.count(countNoLink, int64(len(batch)))
 			continue // the box has ended, or is about to
 		}
-		b.count(CountSent, int64(len(batch)))
+		b.count(countSent, int64(len(batch)))
 	}
 }
 

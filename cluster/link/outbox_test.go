@@ -55,12 +55,12 @@ func TestQueueIsBounded(t *testing.T) {
 		for range c.most + 5 {
 			b.put(c.l)
 		}
-		if len(b.letters) != c.most || b.bytes > queueBytes || counts.of(CountFull) != 5 {
+		if len(b.letters) != c.most || b.bytes > queueBytes || counts.of(countFull) != 5 {
 			t.Errorf("%d of %d wait, %d bytes, %v", len(b.letters), c.most, b.bytes, counts.by)
 		}
 		b.end()
 		b.put(c.l)
-		if counts.of(CountNoLink) != int64(c.most)+1 || b.bytes != 0 || b.letters != nil {
+		if counts.of(countNoLink) != int64(c.most)+1 || b.bytes != 0 || b.letters != nil {
 			t.Errorf("after its end: %v", counts.by)
 		}
 	}
@@ -74,7 +74,7 @@ func TestWriterComesAndGoes(t *testing.T) {
 	b.send = func([]byte) error {
 		most.Store(max(most.Load(), writing.Add(1)))
 		defer writing.Add(-1)
-		if counts.of(CountSent) >= 50 {
+		if counts.of(countSent) >= 50 {
 			return errors.New("broken")
 		}
 		time.Sleep(100 * time.Microsecond)
@@ -90,7 +90,7 @@ func TestWriterComesAndGoes(t *testing.T) {
 		runtime.Gosched()
 	}
 	b.writers.Wait()
-	if b.writing || most.Load() != 1 || counts.of(CountSent)+counts.of(CountNoLink) != 100 {
+	if b.writing || most.Load() != 1 || counts.of(countSent)+counts.of(countNoLink) != 100 {
 		t.Errorf("writing %v, at once %d, %v", b.writing, most.Load(), counts.by)
 	}
 }

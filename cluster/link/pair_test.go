@@ -50,7 +50,7 @@ func concrete(pattern string) string {
 		return jobPath
 	case anyRack:
 		return rackPath
-	case GatewayPath + "**":
+	case gatewayPath + "**":
 		return logsPath
 	}
 	return pattern
@@ -65,7 +65,7 @@ func TestTooLongIsLogged(t *testing.T) {
 	for range 2 {
 		w.SendUserMessage(actor.NewPID("node-n1", actors.NodePath), &actor.MessageEnvelope{Message: commit, Sender: actor.NewPID("scheduler", jobPath)})
 	}
-	if len(log) != 1 || counts.of(CountUnsayable) != 2 {
+	if len(log) != 1 || counts.of(countUnsayable) != 2 {
 		t.Fatalf("%d lines are logged, counted %v", len(log), counts.by)
 	}
 	if line := <-log; !strings.HasPrefix(line, "[ERROR] Dropped a synapse.v1.Commit for node-n1: it takes 4194") {
@@ -188,12 +188,12 @@ func TestNothingElseLeaves(t *testing.T) {
 	h.say(node, &messages.Lead{Epoch: 1, ClusterId: "c1"}, "synapse/else")                                                          // not from there
 	h.say(actor.NewPID("node-n1", "synapse"), &messages.Lead{Epoch: 1, ClusterId: "c1"}, actors.SchedulerPath)                      // not to there
 	h.system.Root.RequestWithCustomSender(node, &messages.Lead{Epoch: 1, ClusterId: "c1"}, actor.NewPID("node-n2", "synapse/node")) // for somebody else
-	h.await(t, CountUnsayable, 12)
+	h.await(t, countUnsayable, 12)
 	h.system.Root.Stop(node)
 	h.system.Root.Poison(node)
-	h.await(t, CountSystem, 1)
+	h.await(t, countSystem, 1)
 	h.say(h.server.Node("n2"), samples(n)[13], actors.SchedulerPath)
-	h.await(t, CountNoLink, 1)
+	h.await(t, countNoLink, 1)
 	works(t, h, n, 1)
 	if len(n.ears) > 0 {
 		t.Errorf("the machine heard %v", <-n.ears)

@@ -37,18 +37,18 @@ func (r *reader) frame(bytes []byte) time.Duration {
 	part, rest := next(bytes)
 	for ; part.ok; part, rest = next(rest) {
 		if part.number != frameBatch || !r.batch.parse(part.bytes) {
-			r.line.o.Count(CountMalformed, 1)
+			r.line.o.Count(countMalformed, 1)
 			continue
 		}
 		said += len(r.batch.envelopes)
 		for _, e := range r.batch.envelopes {
-			if name := r.envelope(e); name != CountReceived {
+			if name := r.envelope(e); name != countReceived {
 				r.line.o.Count(name, 1)
 			}
 		}
 	}
 	if !whole(rest) {
-		r.line.o.Count(CountMalformed, 1)
+		r.line.o.Count(countMalformed, 1)
 	}
 	r.batch.forget()
 	return r.pace.took(said, len(bytes))
@@ -59,28 +59,28 @@ func (r *reader) envelope(e []byte) (outcome string) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			r.line.o.Log.Info("[ERROR] A message from %s made the reader panic: %v", r.line.theirs, reason)
-			outcome = CountPanicked
+			outcome = countPanicked
 		}
 	}()
 	l, ok := r.batch.letter(e)
 	if !ok {
-		return CountMalformed
+		return countMalformed
 	}
 	row := r.hears[string(l.kind)]
 	switch {
 	case row == nil:
-		return CountUnknown
+		return countUnknown
 	case string(l.target.address) != r.line.ours || !covers(row.to, string(l.target.path)):
-		return CountForbidden
+		return countForbidden
 	case row.from != "" && (string(l.sender.address) != r.line.theirs || !covers(row.from, string(l.sender.path))):
-		return CountForbidden
+		return countForbidden
 	}
 	message, outcome := r.message(row, l.data)
 	if message == nil {
 		return outcome
 	}
 	if r.caller != nil && !r.caller.says(message) {
-		return CountForged
+		return countForged
 	}
 	return r.deliver(row, l, message)
 }
@@ -88,11 +88,11 @@ func (r *reader) envelope(e []byte) (outcome string) {
 // message decodes and checks one.
 func (r *reader) message(row *row, data []byte) (spoken, string) {
 	if len(data) > messageBytes {
-		return nil, CountInvalid
+		return nil, countInvalid
 	}
 	if len(data) > bulky {
 		if objects(row.descriptor(), data, objectsMost) < 0 {
-			return nil, CountInvalid
+			return nil, countInvalid
 		}
 		bulk <- struct{}{}
 		defer func() { <-bulk }()
@@ -104,7 +104,7 @@ func (r *reader) message(row *row, data []byte) (spoken, string) {
 	}
 	if err != nil {
 		r.complain(row, err)
-		return nil, CountInvalid
+		return nil, countInvalid
 	}
 	return message, ""
 }
@@ -132,16 +132,16 @@ func (r *reader) deliver(row *row, l incoming, message spoken) string {
 	to := actor.NewPID(r.line.ours, string(l.target.path))
 	process, found := r.line.system.ProcessRegistry.GetLocal(to.Id)
 	if !found {
-		return CountDeadLetters
+		return countDeadLetters
 	}
-	r.line.o.Count(CountReceived, 1)
+	r.line.o.Count(countReceived, 1)
 	if row.from == "" {
 		process.SendUserMessage(to, message)
-		return CountReceived
+		return countReceived
 	}
 	sender := actor.NewPID(*r.line.known.Load(), string(l.sender.path))
 	process.SendUserMessage(to, &actor.MessageEnvelope{Message: message, Sender: sender})
-	return CountReceived
+	return countReceived
 }
 
 // String is for logs.

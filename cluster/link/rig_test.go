@@ -110,7 +110,7 @@ func ear(system *actor.ActorSystem, path string, to func(heard)) {
 const (
 	jobPath  = actors.SchedulerPath + "/job-j-1"
 	rackPath = actors.SchedulerPath + "/rack-a.r1"
-	logsPath = GatewayPath + "logs-1"
+	logsPath = gatewayPath + "logs-1"
 )
 
 var schedulerEars = []string{actors.SchedulerPath, jobPath, rackPath, logsPath}

@@ -66,14 +66,14 @@ func (s *Server) Node(id topology.NodeID) *actor.PID {
 func (s *Server) Receive(stream remote.Remoting_ReceiveServer) error {
 	who, err := s.o.recognise(stream.Context())
 	if err != nil {
-		s.o.Count(CountRefused, 1)
+		s.o.Count(countRefused, 1)
 		return err
 	}
 	m := &machine{caller: who}
 	m.line = newLine(s.o, s.system, stream, s.o.Address, nameOf(who.node), towardScheduler)
 	m.line.reader.caller = &m.caller
 	if err := s.attach(m); err != nil {
-		s.o.Count(CountRefused, 1)
+		s.o.Count(countRefused, 1)
 		return err
 	}
 	defer s.detach(m)
@@ -107,7 +107,7 @@ func (s *Server) attach(m *machine) error {
 	}
 	older, taken := s.places.seat(m)
 	if older != nil {
-		s.o.Count(CountSuperseded, 1)
+		s.o.Count(countSuperseded, 1)
 		s.tell(actors.LinkDown{Node: older.greeted()})
 		older.line.end(errSuperseded)
 	}
@@ -115,12 +115,12 @@ func (s *Server) attach(m *machine) error {
 		return errCrowded
 	}
 	if *m.line.known.Load() != m.line.theirs {
-		s.o.Count(CountSecond, 1)
+		s.o.Count(countSecond, 1)
 		s.o.Log.Debug("A second machine says that it is node %s: %s", m.node, m.caller)
 	}
 	s.streams[m] = struct{}{}
 	s.running.Add(1)
-	s.o.Count(CountUp, 1)
+	s.o.Count(countUp, 1)
 	s.tell(actors.LinkUp{Node: m.greeted()})
 	return nil
 }
@@ -137,7 +137,7 @@ func (s *Server) detach(m *machine) {
 	defer s.mu.Unlock()
 	m.line.end(errSilent)
 	delete(s.streams, m)
-	s.o.Count(CountDown, 1)
+	s.o.Count(countDown, 1)
 	if s.places.leave(m) {
 		s.tell(actors.LinkDown{Node: m.greeted()})
 	}

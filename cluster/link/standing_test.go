@@ -50,14 +50,14 @@ func TestReconnects(t *testing.T) {
 
 	first.grpc.Stop() // as when the process is killed: the sockets close
 	first.down("n1")
-	n.await(t, CountDown, 1)
+	n.await(t, countDown, 1)
 	n.say(cached, &messages.Heartbeat{Origin: n.origin(), Epoch: 1})
-	n.await(t, CountNoLink, 1)
+	n.await(t, countNoLink, 1)
 
 	second := newHall(t, Options{})
 	where.to.Store(&second.address)
 	second.up("n1")
-	n.await(t, CountUp, 2)
+	n.await(t, countUp, 2)
 	n.say(cached, &messages.Heartbeat{Origin: n.origin(), Epoch: 2})
 	hearsType[*messages.Heartbeat](t, second.ears)
 	works(t, second, n, 2)
@@ -144,7 +144,7 @@ func TestNewerStreamClosesOlder(t *testing.T) {
 		t.Errorf("the older stream ends with %v", err)
 	}
 	works(t, h, n, 1)
-	if h.of(CountSuperseded) != 1 || h.of(CountUp) != 2 {
+	if h.of(countSuperseded) != 1 || h.of(countUp) != 2 {
 		t.Errorf("%v", h.by)
 	}
 }
@@ -160,11 +160,11 @@ func TestNewerStreamClosesStuckOlder(t *testing.T) {
 	for range 12 {
 		h.say(h.server.Node("n1"), commit, jobPath)
 	}
-	eventually(t, "the queue is full", func() bool { return h.of(CountFull) > 0 })
+	eventually(t, "the queue is full", func() bool { return h.of(countFull) > 0 })
 	n := newCabin(t, machineOptions("n1", "m1", h.address))
 	h.up("n1")
 	works(t, h, n, 1)
-	h.await(t, CountDown, 1)
+	h.await(t, countDown, 1)
 }
 
 // A clone, another machine under a known node's name, does not push the true one
@@ -189,8 +189,8 @@ func TestCloneIsHeardAndPushesNobodyOut(t *testing.T) {
 	works(t, h, truth, 1)
 	h.say(h.server.Node("n1"), samples(truth)[17], jobPath)
 	hearsType[*messages.Reserve](t, truth.ears)
-	if truth.of(CountDown) != 0 || len(clone.ears) != 0 {
-		t.Errorf("the true machine's link broke %d times, the clone heard %d more", truth.of(CountDown), len(clone.ears))
+	if truth.of(countDown) != 0 || len(clone.ears) != 0 {
+		t.Errorf("the true machine's link broke %d times, the clone heard %d more", truth.of(countDown), len(clone.ears))
 	}
 }
 
@@ -218,7 +218,7 @@ func TestNameFollowsTheWelcome(t *testing.T) {
 	truth.client.Close()
 	h.down("n1")
 	h.say(h.server.Node("n1"), samples(truth)[17], jobPath)
-	h.await(t, CountNoLink, 1)
+	h.await(t, countNoLink, 1)
 	newCabin(t, machineOptions("n1", "m1", h.address))
 	h.up("n1")
 	if len(clone.ears) != 0 {
@@ -236,7 +236,7 @@ func TestMachinesUnderOneName(t *testing.T) {
 		t.Errorf("a fifth is answered %v", err)
 	}
 	newStranger(t, h, machineOptions("n1", "m2")) // a reconnect of one of the four
-	if h.of(CountSecond) != 4 {
+	if h.of(countSecond) != 4 {
 		t.Errorf("%v", h.by)
 	}
 	h.server.Close()
@@ -287,7 +287,7 @@ func TestRefusedHandshakes(t *testing.T) {
 	if _, err := dialStranger(t, h, newer); err != nil {
 		t.Errorf("a newer machine: %v", err)
 	}
-	if h.of(CountUp) != 1 {
+	if h.of(countUp) != 1 {
 		t.Errorf("%v", h.by)
 	}
 }
@@ -319,7 +319,7 @@ func TestLeadIsToldOfStandingLinks(t *testing.T) {
 	said := make(lines, 16)
 	o.Log = said
 	n := newCabin(t, o)
-	n.await(t, CountUp, 1)
+	n.await(t, countUp, 1)
 	if line := <-said; !strings.Contains(line, "scheduler-b") || !strings.Contains(line, "follows 10.0.0.9:9000") {
 		t.Errorf("the machine says %q", line)
 	}
@@ -385,6 +385,6 @@ func TestSeveralSchedulers(t *testing.T) {
 	works(t, a, n, 1)
 	works(t, b, n, 2)
 	a.server.Close()
-	n.await(t, CountDown, 1)
+	n.await(t, countDown, 1)
 	works(t, b, n, 3)
 }

@@ -13,8 +13,8 @@ import (
 // This file owns who may say what to whom across machines. It is the one list:
 // the reader delivers nothing that is not in it, the writer sends nothing else.
 
-// GatewayPath begins the paths of a gateway's reply processes, at a scheduler's address.
-const GatewayPath = "synapse/gateway/"
+// gatewayPath begins the paths of a gateway's reply processes, at a scheduler's address.
+const gatewayPath = "synapse/gateway/"
 
 // spoken is the type of a message as it comes in.
 type spoken interface {
@@ -51,7 +51,7 @@ var towardScheduler = tabled([]row{
 	{&messages.Lacking{}, actors.NodePath, anyJob},
 	{&messages.Exited{}, actors.NodePath, anyJob},
 	{&messages.Ended{}, actors.NodePath, anyJob},
-	{&messages.TaskLogs{}, "", GatewayPath + "**"},
+	{&messages.TaskLogs{}, "", gatewayPath + "**"},
 })
 
 // towardNode is what a scheduler may say.
@@ -66,7 +66,7 @@ var towardNode = tabled([]row{
 	{&messages.Start{}, anyScheduler, actors.NodePath},
 	{&messages.Stop{}, anyScheduler, actors.NodePath},
 	{&messages.Forget{}, anyScheduler, actors.NodePath},
-	{&messages.LogsTask{}, GatewayPath + "**", actors.NodePath},
+	{&messages.LogsTask{}, gatewayPath + "**", actors.NodePath},
 })
 
 // table finds the row of a type by its name on the wire.

@@ -30,19 +30,19 @@ func (w *wire) SendUserMessage(to *actor.PID, said any) {
 		})
 	}
 	if !may {
-		w.o.Count(CountUnsayable, 1)
+		w.o.Count(countUnsayable, 1)
 		return
 	}
 	line := w.find(to, actor.UnwrapEnvelopeMessage(said))
 	if line == nil {
-		w.o.Count(CountNoLink, 1)
+		w.o.Count(countNoLink, 1)
 		return
 	}
 	line.out.put(l)
 }
 
 // SendSystemMessage does nothing: nobody watches, or is watched, across machines.
-func (w *wire) SendSystemMessage(*actor.PID, any) { w.o.Count(CountSystem, 1) }
+func (w *wire) SendSystemMessage(*actor.PID, any) { w.o.Count(countSystem, 1) }
 
 // Stop does nothing: nobody stops an actor elsewhere.
-func (w *wire) Stop(*actor.PID) { w.o.Count(CountSystem, 1) }
+func (w *wire) Stop(*actor.PID) { w.o.Count(countSystem, 1) }

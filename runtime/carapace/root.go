@@ -160,14 +160,14 @@ func (r *root) refuseHidden(source string) error {
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", source, err)
 	}
-	if hidden, is := Shows(real, r.spec.Hide); is {
+	if hidden, is := shows(real, r.spec.Hide); is {
 		return fmt.Errorf("mount %s: %s is hidden from tasks; mount a directory beside it", source, hidden)
 	}
 	return nil
 }
 
-// Shows reports whether who sees a path, which leads through no link, sees one of those that are to be hidden: it lies in it, or around it.
-func Shows(path string, hide []string) (hidden string, is bool) {
+// shows reports whether who sees a path, which leads through no link, sees one of those that are to be hidden: it lies in it, or around it.
+func shows(path string, hide []string) (hidden string, is bool) {
 	for _, hidden := range hide {
 		if resolved, err := filepath.EvalSymlinks(hidden); err == nil {
 			hidden = resolved

@@ -41,8 +41,8 @@ var Types = []string{
 	"squashfs", "tmpfs", "vfat", "virtiofs", "wekafs", "xfs", "zfs",
 }
 
-// Engines are where other container engines, and Synapse, keep what commands the machine.
-var Engines = []string{
+// engines are where other container engines, and Synapse, keep what commands the machine.
+var engines = []string{
 	"/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/kubelet",
 	"/etc/kubernetes", "/var/spool/cron", "/boot",
 	"/run/docker", "/run/docker.sock", "/run/containerd", "/run/crio", "/run/podman", "/run/runc", "/run/crun",
@@ -80,7 +80,7 @@ func (r Rules) hides(o opened) (by string, is bool) {
 	for _, list := range []struct {
 		of    string
 		paths []string
-	}{{"the kernel", kernel}, {"the agent", r.Hide}, {"a service of the machine", Engines}} {
+	}{{"the kernel", kernel}, {"the agent", r.Hide}, {"a service of the machine", engines}} {
 		for _, path := range list.paths {
 			var stat unix.Stat_t
 			if unix.Stat(path, &stat) != nil {

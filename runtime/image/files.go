@@ -39,8 +39,6 @@ type folder struct {
 	visitor door.Visitor
 }
 
-func (f folder) name() string { return f.path }
-
 func (f folder) open(_ context.Context, wanted v1.Descriptor) (io.ReadCloser, error) {
 	file, err := f.visitor.File(door.Named(filepath.Join(f.path, blobsFolder, wanted.Digest.Algorithm, wanted.Digest.Hex)))
 	if err != nil {
@@ -83,7 +81,6 @@ type part struct {
 	target   string
 }
 
-func (a *archive) name() string { return a.path }
 func (a *archive) Close() error { return a.file.Close() }
 
 func openArchive(path string, visitor door.Visitor) (*archive, error) {

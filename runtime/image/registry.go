@@ -26,8 +26,6 @@ type registry struct {
 	puller     *remote.Puller
 }
 
-func (r registry) name() string { return r.repository.String() }
-
 func (r registry) open(ctx context.Context, wanted v1.Descriptor) (io.ReadCloser, error) {
 	if wanted.MediaType.IsIndex() || wanted.MediaType.IsImage() {
 		manifest, err := r.puller.Get(ctx, r.repository.Digest(wanted.Digest.String()))

@@ -32,8 +32,6 @@ const (
 type source interface {
 	// open opens a blob. What is read of it is not verified yet.
 	open(ctx context.Context, blob v1.Descriptor) (io.ReadCloser, error)
-	// name is for sentences.
-	name() string
 }
 
 // blob is one layer as it comes.

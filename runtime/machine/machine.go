@@ -34,8 +34,8 @@ const (
 	machineName = "machine-id"
 )
 
-// ErrInUse is returned for a directory that another agent has.
-var ErrInUse = errors.New("another agent has this data directory")
+// errInUse is returned for a directory that another agent has.
+var errInUse = errors.New("another agent has this data directory")
 
 // Open takes a data directory, which is made if it is not there. Other users may
 // pass through it, because below it are the directories that their tasks work in.
@@ -69,7 +69,7 @@ func takeLock(name string) (*os.File, error) {
 	}
 	file.Close()
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%w: %s; stop it, or give this one a directory of its own", ErrInUse, filepath.Dir(name))
+		return nil, fmt.Errorf("%w: %s; stop it, or give this one a directory of its own", errInUse, filepath.Dir(name))
 	}
 	return nil, fmt.Errorf("lock %s: %w", name, err)
 }
@@ -90,7 +90,7 @@ func (m *Machine) identify() error {
 	if err != nil {
 		return fmt.Errorf("boot id: %w", err)
 	}
-	m.incarnation = &messages.Incarnation{BootId: strings.TrimSpace(string(boot)), StartedNs: BootNs()}
+	m.incarnation = &messages.Incarnation{BootId: strings.TrimSpace(string(boot)), StartedNs: bootNs()}
 	return m.later()
 }
 
@@ -192,10 +192,10 @@ func (m *Machine) Incarnation() *messages.Incarnation {
 // Close lets the data directory go.
 func (m *Machine) Close() { m.lock.Close() }
 
-// BootNs is the clock that an agent and its supervisors share: the time since
+// bootNs is the clock that an agent and its supervisors share: the time since
 // the boot, with what the machine slept. It is the one to measure by what the
 // control plane heard, because the control plane did not sleep.
-func BootNs() int64 {
+func bootNs() int64 {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		return 0

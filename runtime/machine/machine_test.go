@@ -15,7 +15,7 @@ func TestIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir); !errors.Is(err, ErrInUse) {
+	if _, err := Open(dir); !errors.Is(err, errInUse) {
 		t.Errorf("a second agent: %v", err)
 	}
 	first.Close()

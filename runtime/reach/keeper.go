@@ -66,7 +66,7 @@ func NewKeeper(o Options) *Keeper {
 		o.Tell = func(string, ...any) {}
 	}
 	k := &Keeper{o: o, known: map[string][]netip.AddrPort{}, held: map[string]int{}, said: map[string]bool{}}
-	k.Look()
+	k.look()
 	return k
 }
 
@@ -93,13 +93,13 @@ func (k *Keeper) follow(ctx context.Context, groups func() []string) {
 		case <-ctx.Done():
 			return
 		case <-time.After(lookAgain):
-			k.Look()
+			k.look()
 		}
 	}
 }
 
-// Look finds out what is to be refused. A name that cannot be resolved now is where it was.
-func (k *Keeper) Look() {
+// look finds out what is to be refused. A name that cannot be resolved now is where it was.
+func (k *Keeper) look() {
 	var places []Place
 	if !k.o.Disclosed {
 		places = Metadata()

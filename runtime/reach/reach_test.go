@@ -61,7 +61,7 @@ func TestKeeper(t *testing.T) {
 		{"10.0.0.12", nil, "[10.0.0.12:9000 10.0.0.8:9001]"},
 	} {
 		answer, failed = step.answer, step.failed
-		if k.Look(); fmt.Sprint(k.Places()) != step.want {
+		if k.look(); fmt.Sprint(k.Places()) != step.want {
 			t.Errorf("%v, not %s", k.Places(), step.want)
 		}
 	}

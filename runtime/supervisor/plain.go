@@ -156,18 +156,18 @@ func (p *plain) verdict() *Exit {
 // readCgroup takes what the leaf knows of the task, and removes it.
 func (p *plain) readCgroup(exit *Exit) {
 	leaf := p.k.spec.Cgroup
-	if n := CgroupNumber(leaf, "memory.peak", ""); n > 0 {
+	if n := cgroupNumber(leaf, "memory.peak", ""); n > 0 {
 		exit.PeakMemoryBytes = n
 	}
-	if CgroupNumber(leaf, "memory.events", "oom_kill") > 0 {
+	if cgroupNumber(leaf, "memory.events", "oom_kill") > 0 {
 		exit.OOM = true
 	}
 	_ = os.Remove(leaf)
 }
 
-// CgroupNumber reads one number of a cgroup's file, or of the line that begins
+// cgroupNumber reads one number of a cgroup's file, or of the line that begins
 // with key; 0 when it is not there.
-func CgroupNumber(cgroup, file, key string) int64 {
+func cgroupNumber(cgroup, file, key string) int64 {
 	data, err := os.ReadFile(filepath.Join(cgroup, file))
 	if err != nil {
 		return 0

@@ -33,8 +33,8 @@ const (
 	batch = 1024
 )
 
-// ErrGrows is returned for a tree of which something is left after very many steps: somebody still adds to it.
-var ErrGrows = errors.New("it is larger than one removal may take, or grows as fast as it is removed")
+// errGrows is returned for a tree of which something is left after very many steps: somebody still adds to it.
+var errGrows = errors.New("it is larger than one removal may take, or grows as fast as it is removed")
 
 // errFull is the answer to the removal of a directory that has something in it.
 var errFull = errors.New("it is a directory that is not empty")
@@ -76,7 +76,7 @@ type removal struct {
 // step counts one.
 func (r *removal) step() error {
 	if r.steps--; r.steps < 0 {
-		r.end = ErrGrows
+		r.end = errGrows
 	} else if r.steps%pace == 0 && !r.goOn() {
 		r.end = ErrStopped
 	}

@@ -175,7 +175,7 @@ func TestGrowing(t *testing.T) {
 			_ = os.WriteFile(filepath.Join(top, "d", fmt.Sprint(i), "f"), nil, 0o600)
 		}
 	}()
-	if err := removeWithin(top, 20_000, always); err != nil && !errors.Is(err, ErrGrows) {
+	if err := removeWithin(top, 20_000, always); err != nil && !errors.Is(err, errGrows) {
 		t.Error(err)
 	}
 	ended.Store(true)

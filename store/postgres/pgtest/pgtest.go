@@ -215,9 +215,6 @@ func (s *Server) Exec(t testing.TB, url string, statements ...string) {
 	}
 }
 
-// Pid is the server's process.
-func (s *Server) Pid() int { return s.cmd.Process.Pid }
-
 // Stop shuts the server down: connections break, and what was committed stays.
 func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
 

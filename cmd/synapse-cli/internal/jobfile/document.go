@@ -20,8 +20,8 @@ import (
 const (
 	// MaxBytes bounds a job file.
 	MaxBytes = 1 << 20
-	// MaxDocuments bounds the jobs in one.
-	MaxDocuments = 1000
+	// maxDocuments bounds the jobs in one.
+	maxDocuments = 1000
 	maxDepth     = 32
 )
 
@@ -44,8 +44,8 @@ func documents(data []byte) ([]*yaml.Node, Problems) {
 			return roots, nil
 		case err != nil:
 			return nil, Problems{syntax(data, err)}
-		case len(roots) == MaxDocuments:
-			return nil, Problems{say("submit the rest from another file", "has more than %d documents", MaxDocuments)}
+		case len(roots) == maxDocuments:
+			return nil, Problems{say("submit the rest from another file", "has more than %d documents", maxDocuments)}
 		}
 		if len(roots) > 0 && doc.Content[0].Tag == "!!null" {
 			continue // nothing stands behind a last ---
@@ -56,8 +56,8 @@ func documents(data []byte) ([]*yaml.Node, Problems) {
 		if w.problems != nil {
 			return nil, w.problems
 		}
-		if roots = append(roots, listed(doc.Content[0])...); len(roots) > MaxDocuments {
-			return nil, Problems{say("submit the rest from another file", "has more than %d jobs", MaxDocuments)}
+		if roots = append(roots, listed(doc.Content[0])...); len(roots) > maxDocuments {
+			return nil, Problems{say("submit the rest from another file", "has more than %d jobs", maxDocuments)}
 		}
 	}
 }

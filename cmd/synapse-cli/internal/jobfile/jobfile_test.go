@@ -350,7 +350,7 @@ func TestSeveralDocuments(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "3:18: metadata.name") || !strings.Contains(err.Error(), "9:31: spec.resources.cpus") {
 		t.Errorf("not told of both: %v", err)
 	}
-	if _, err := Parse([]byte(strings.Repeat(strings.ReplaceAll(one, "NAME", "a"), MaxDocuments+1))); err == nil || !strings.Contains(err.Error(), "more than 1000 documents") {
+	if _, err := Parse([]byte(strings.Repeat(strings.ReplaceAll(one, "NAME", "a"), maxDocuments+1))); err == nil || !strings.Contains(err.Error(), "more than 1000 documents") {
 		t.Errorf("so many: %v", err)
 	}
 }

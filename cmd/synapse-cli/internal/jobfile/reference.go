@@ -94,7 +94,7 @@ Written by a test from the code that reads it (`+"`go test ./cmd/synapse-cli/int
 documents are several jobs, all checked before the first is sent. At most %s, %d documents and %d levels. A key that is not here is
 refused with its line and the nearest one. What a scheduler says of a job (`+"`status`, `metadata.id`, `metadata.owner`, `metadata.requestId`"+`) is
 passed over: `+"`get job JOB -o yaml | submit -`"+` submits it again. Which driver runs a task: runtime.md.
-`, FormatBytes(MaxBytes), MaxDocuments, maxDepth)
+`, FormatBytes(MaxBytes), maxDocuments, maxDepth)
 	all := references()
 	for _, s := range sections() {
 		var rows []string

@@ -43,7 +43,7 @@ type Cluster struct {
 	all      []*process
 	died     chan *process
 	stopping chan struct{} // closed once ends are expected
-	terminal *Terminal
+	terminal *terminal
 	address  string
 	lock     *os.File // on the directory, for as long as the cluster is there
 }
@@ -75,7 +75,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		o.Sweep = time.Second
 	}
 	c := &Cluster{o: o, forker: newForker(), died: make(chan *process, o.Nodes+1), stopping: make(chan struct{})}
-	c.terminal = &Terminal{w: o.Output, colour: o.Colour, width: max(len("scheduler"), len(c.nodeName(o.Nodes-1)))}
+	c.terminal = &terminal{w: o.Output, colour: o.Colour, width: max(len("scheduler"), len(c.nodeName(o.Nodes-1)))}
 	adopt()
 	if err := os.MkdirAll(filepath.Join(o.Dir, "logs"), 0o755); err != nil {
 		return c, err

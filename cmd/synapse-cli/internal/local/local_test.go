@@ -51,7 +51,7 @@ func TestOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	var shown bytes.Buffer
-	o := &output{name: "n1", log: log, terminal: &Terminal{w: &shown, width: 4}}
+	o := &output{name: "n1", log: log, terminal: &terminal{w: &shown, width: 4}}
 	for _, piece := range []string{"a", "b\nc\r\n", "", "d", strings.Repeat("x", maxLine+10), "\n\nlast"} {
 		if n, err := o.Write([]byte(piece)); n != len(piece) || err != nil {
 			t.Fatal(n, err)

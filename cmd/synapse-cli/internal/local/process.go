@@ -105,9 +105,9 @@ func (p *process) how() string {
 	return "ended: " + p.err.Error()
 }
 
-// Terminal is where the lines of all processes meet. One of them is written at
+// terminal is where the lines of all processes meet. One of them is written at
 // a time.
-type Terminal struct {
+type terminal struct {
 	mu     sync.Mutex
 	w      io.Writer // nil: nothing is shown
 	colour bool
@@ -119,7 +119,7 @@ type output struct {
 	name     string
 	colour   string
 	log      io.WriteCloser
-	terminal *Terminal
+	terminal *terminal
 
 	mu      sync.Mutex
 	pending []byte
@@ -170,7 +170,7 @@ func (o *output) tail() []string {
 	return append([]string(nil), o.last...)
 }
 
-func (t *Terminal) line(name, colour, s string) {
+func (t *terminal) line(name, colour, s string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.w == nil {
