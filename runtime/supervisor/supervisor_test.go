@@ -228,7 +228,7 @@ func TestNothingSurvives(t *testing.T) {
 // TestForkBomb: processes that fork, leave their session and lose their parents faster than anybody could kill them
 // one by one still come to an end.
 func TestForkBomb(t *testing.T) {
-	bomb := `trap "" TERM; fuse() { while :; do (setsid sh -c "sleep 0.02 & sleep 0.02" &); done; }
+	bomb := `trap "" TERM; fuse() { while :; do (setsid sh -c "sleep 0.1 & sleep 0.1" &); done; }
 for i in 1 2 3 4 5 6 7 8; do fuse & done; echo go; wait`
 	r := start(t, bomb, func(s *Spec) {
 		if os.Geteuid() == 0 { // of a user of its own, so that its bound counts nobody else
