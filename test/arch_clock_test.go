@@ -48,7 +48,7 @@ var wallUses = map[string]wallUse{
 	"runtime/image/layer/place.go":    {2, "the same"},
 	"runtime/launcher/find.go":        {1, "when a task was found ended, as people see it"},
 	"runtime/launcher/launcher.go":    {1, "when a task ended that is not known here, as people see it"},
-	"runtime/launcher/prune.go":       {1, "for how long an ended task's output is kept: at worst it goes early"},
+	"runtime/launcher/uids.go":        {1, "for how long an ended task's output is kept: at worst it goes early"},
 	"runtime/launcher/task.go":        {1, "when a task ended that no supervisor saw, as people see it"},
 	"runtime/supervisor/main.go":      {1, "when a task ended, as people see it"},
 	"runtime/supervisor/record.go":    {1, "the same"},

@@ -1,14 +1,18 @@
 package launcher_test
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -55,6 +59,59 @@ func BenchmarkStartToExit20(b *testing.B) {
 		first += 20
 	}
 	report(b, took)
+}
+
+// BenchmarkBesideKept is what a task of `true` costs its agent, from StartTask until it is forgotten, where the output
+// of so many others is kept.
+func BenchmarkBesideKept(b *testing.B) {
+	for _, n := range []int{0, 1_000, 10_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) { besideKept(b, n) })
+	}
+}
+
+func besideKept(b *testing.B, n int) {
+	dir := room(b)
+	for i := range n {
+		folder := filepath.Join(dir, "kept", launcher.KeyOf(id(int32(1_000_000+i))).String())
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			b.Fatal(err)
+		}
+		for name, text := range map[string]string{"stdout.0.log": "done\n", "stderr.0.log": "", "owner.json": `{"owner":"ann"}`} {
+			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	old := filepath.Join(dir, "kept", launcher.KeyOf(id(1_000_000-1)).String())
+	past := time.Now().AddDate(0, -1, 0)
+	if err := errors.Join(os.MkdirAll(old, 0o700), os.Chtimes(old, past, past)); err != nil {
+		b.Fatal(err)
+	}
+	r := newRig(b, dir, func(o *launcher.Options) { o.KeepTasks = 1 << 20 })
+	eventually(b, "what was kept for too long has not gone", func() bool { _, err := os.Stat(old); return err != nil })
+	spec := &messages.JobSpec{Name: "bench", Image: "host", Command: []string{"/bin/true"}}
+	run := func(rank int32) {
+		r.tell(prepareOf(rank, spec))
+		take[*messages.TaskPrepared](r, rank)
+		r.tell(startOf(rank, spec))
+		r.gone(rank)
+		r.tell(&messages.ForgetTask{Id: id(rank)})
+	}
+	rank, began := int32(0), cpuTime(b)
+	for b.Loop() {
+		run(rank)
+		rank++
+	}
+	b.ReportMetric(float64((cpuTime(b)-began).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+}
+
+// cpuTime is what this process has used, without those that it started.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func report(b *testing.B, took []time.Duration) {

@@ -3,6 +3,7 @@ package launcher
 import (
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -68,6 +69,8 @@ func (t *task) onForget() {
 		t.l.discard(t.home)
 		t.l.discard(t.Scratch)
 		t.l.keepsNot(t.Key.String())
+	} else {
+		t.l.keepsFor(t.Key.String(), t.Owner, time.Now())
 	}
 	t.forgotten = true
 	t.l.keptMore.Store(true)

@@ -25,8 +25,9 @@ type Launcher struct {
 	mu     sync.Mutex
 	tasks  map[Key]*task
 	uses   map[uint32]*use // by uid
-	node   *actor.PID      // who asked for the tasks, and is told of uids
-	heard  int64           // of the newest KeepTasks
+	kept   leavings
+	node   *actor.PID // who asked for the tasks, and is told of uids
+	heard  int64      // of the newest KeepTasks
 	closed bool
 	done   chan struct{} // closed with it
 
@@ -118,7 +119,7 @@ func New(o Options) (*Launcher, error) {
 		}
 	}
 	l := &Launcher{
-		o: o, tasks: map[Key]*task{}, uses: map[uint32]*use{}, done: make(chan struct{}),
+		o: o, tasks: map[Key]*task{}, uses: map[uint32]*use{}, kept: leavings{}, done: make(chan struct{}),
 		scripts: map[string]int{}, fetches: map[string]chan struct{}{},
 	}
 	l.watch.init(l)

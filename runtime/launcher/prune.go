@@ -1,9 +1,10 @@
 package launcher
 
 import (
+	"cmp"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,10 +42,92 @@ func (l *Launcher) remove(path string) bool {
 
 // leaving is what is kept of one task.
 type leaving struct {
-	path  string
-	owner string // of what an earlier agent kept, or a leader that does not say, nobody: one owner like any other
-	since time.Time
-	bytes int64
+	name     string // of its folder in keptDir
+	owner    string // of what an earlier agent kept, or a leader that does not say, nobody: one owner like any other
+	since    time.Time
+	bytes    int64
+	measured bool
+}
+
+// leavings are what is kept of all tasks, each owner's the oldest first. They are read from the disk once, when the
+// agent starts: what a job costs must not grow with those before it.
+type leavings map[string][]leaving
+
+func (l leavings) add(k leaving) { l[k.owner] = append(l[k.owner], k) }
+
+func (l leavings) remove(name string) {
+	for owner, all := range l {
+		if i := slices.IndexFunc(all, func(k leaving) bool { return k.name == name }); i >= 0 {
+			if l[owner] = slices.Delete(all, i, i+1); len(all) == 1 {
+				delete(l, owner)
+			}
+			return
+		}
+	}
+}
+
+// measure notes how much of something there is.
+func (l leavings) measure(k leaving, bytes int64) {
+	if i := slices.IndexFunc(l[k.owner], func(o leaving) bool { return o.name == k.name }); i >= 0 {
+		l[k.owner][i].bytes, l[k.owner][i].measured = bytes, true
+	}
+}
+
+// unmeasured are those of which it is not known yet how much there is. What is new is at the end.
+func (l leavings) unmeasured() (all []leaving) {
+	for _, of := range l {
+		for i := len(of) - 1; i >= 0 && !of[i].measured; i-- {
+			all = append(all, of[i])
+		}
+	}
+	return all
+}
+
+// limits is how much may be kept.
+type limits struct {
+	bytes  int64
+	tasks  int
+	before time.Time // what is kept since then or longer goes
+}
+
+// excess is what has to go for the limits to be kept, in its order. What is tried in vain is not tried instead of
+// another: it counts as gone, and is here again the next time.
+func (l leavings) excess(most limits) (gone []leaving) {
+	rest, held, total, count := maps.Clone(l), map[string]int64{}, int64(0), 0
+	for owner, all := range rest {
+		for _, k := range all {
+			held[owner] += k.bytes
+		}
+		total += held[owner]
+		count += len(all)
+	}
+	// first is the owner whom no other one is to go before; of two alike the one that kept something first.
+	first := func(before func(a, b string) int) string {
+		return slices.MinFunc(slices.Collect(maps.Keys(rest)), func(a, b string) int {
+			return cmp.Or(before(a, b), rest[a][0].since.Compare(rest[b][0].since), cmp.Compare(a, b))
+		})
+	}
+	drop := func(owner string) {
+		k := rest[owner][0]
+		gone = append(gone, k)
+		held[owner] -= k.bytes
+		total -= k.bytes
+		count--
+		if rest[owner] = rest[owner][1:]; len(rest[owner]) == 0 {
+			delete(rest, owner)
+		}
+	}
+	for count > 0 {
+		oldest := first(func(string, string) int { return 0 })
+		if rest[oldest][0].since.After(most.before) {
+			break
+		}
+		drop(oldest)
+	}
+	for count > most.tasks || count > 0 && total > most.bytes {
+		drop(first(func(a, b string) int { return cmp.Compare(held[b], held[a]) }))
+	}
+	return gone
 }
 
 // holds reports whether there is anything in one of the launcher's directories.
@@ -69,54 +152,30 @@ func (l *Launcher) pruneTo(keep int64) {
 	for _, e := range discarded {
 		l.remove(filepath.Join(l.o.Dir, goneDir, e.Name()))
 	}
-	kept, held, total := l.kept(), map[string]int64{}, int64(0)
-	for _, k := range kept {
-		held[k.owner] += k.bytes
-		total += k.bytes
-	}
-	drop := func(i int) {
-		k := kept[i]
-		if l.remove(k.path) { // one that stays is tried again by the next
-			l.keepsNot(filepath.Base(k.path))
+	l.measureKept()
+	l.mu.Lock()
+	gone := l.kept.excess(limits{keep, l.o.KeepTasks, time.Now().Add(-l.o.KeepFor)})
+	l.mu.Unlock()
+	for _, k := range gone {
+		if l.remove(filepath.Join(l.o.Dir, keptDir, k.name)) {
+			l.keepsNot(k.name)
 		}
-		kept = slices.Delete(kept, i, i+1)
-		held[k.owner] -= k.bytes
-		total -= k.bytes
-	}
-	for len(kept) > 0 && time.Since(kept[0].since) >= l.o.KeepFor {
-		drop(0)
-	}
-	for len(kept) > l.o.KeepTasks || len(kept) > 0 && total > keep {
-		most := kept[0].owner // of two that keep as much, the one that kept something first
-		for _, k := range kept {
-			if held[k.owner] > held[most] {
-				most = k.owner
-			}
-		}
-		drop(slices.IndexFunc(kept, func(k leaving) bool { return k.owner == most }))
 	}
 }
 
-// kept is what is kept of all tasks, the oldest first.
-func (l *Launcher) kept() (all []leaving) {
-	root := filepath.Join(l.o.Dir, keptDir)
-	entries, _ := os.ReadDir(root) // it is there since New
-	for _, e := range entries {
-		path := filepath.Join(root, e.Name())
-		info, err := os.Stat(path)
-		if err != nil {
-			continue
-		}
-		var of owner
-		if text, err := os.ReadFile(filepath.Join(path, ownerFile)); err == nil {
-			_ = json.Unmarshal(text, &of) // loadKept has seen that it can be read
-		}
-		used, err := tree.Measure(path, func(sofar tree.Usage) bool { return l.isOpen() && weight(sofar) <= l.o.KeepBytes })
+// measureKept finds out how much there is of what was put aside since.
+func (l *Launcher) measureKept() {
+	l.mu.Lock()
+	fresh := l.kept.unmeasured()
+	l.mu.Unlock()
+	for _, k := range fresh {
+		used, err := tree.Measure(filepath.Join(l.o.Dir, keptDir, k.name),
+			func(sofar tree.Usage) bool { return l.isOpen() && weight(sofar) <= l.o.KeepBytes })
 		if err != nil && !errors.Is(err, tree.ErrStopped) { // more than all may keep is enough to know
 			l.o.Log.Info("What is kept cannot be measured: %v", err)
 		}
-		all = append(all, leaving{path, of.Name, info.ModTime(), weight(used)})
+		l.mu.Lock()
+		l.kept.measure(k, weight(used))
+		l.mu.Unlock()
 	}
-	slices.SortStableFunc(all, func(a, b leaving) int { return a.since.Compare(b.since) })
-	return all
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/fault"
@@ -135,10 +136,19 @@ func (l *Launcher) keeps(name string, of owner) {
 	u.kept = append(u.kept, name)
 }
 
+// keepsFor notes whose a task's folder is that is kept since then, in place of an earlier one of that name.
+func (l *Launcher) keepsFor(name, owner string, since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept.remove(name)
+	l.kept.add(leaving{name: name, owner: owner, since: since})
+}
+
 // keepsNot notes that the folder has gone.
 func (l *Launcher) keepsNot(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.kept.remove(name)
 	for uid, u := range l.uses {
 		if i := slices.Index(u.kept, name); i >= 0 {
 			u.kept = slices.Delete(u.kept, i, i+1)
@@ -148,32 +158,38 @@ func (l *Launcher) keepsNot(name string) {
 	}
 }
 
-// loadKept takes up whose the kept folders are.
+// loadKept takes up what earlier agents kept, and whose it is.
 func (l *Launcher) loadKept() error {
 	root := filepath.Join(l.o.Dir, keptDir)
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return fmt.Errorf("launcher: %w", err)
 	}
+	since := map[string]time.Time{}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			since[e.Name()] = info.ModTime()
+		}
+	}
+	slices.SortStableFunc(entries, func(a, b os.DirEntry) int { return since[a.Name()].Compare(since[b.Name()]) })
 	for _, e := range entries {
 		var of owner
 		text, err := os.ReadFile(filepath.Join(root, e.Name(), ownerFile))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // of a job without a uid
-		}
-		if err != nil || json.Unmarshal(text, &of) != nil {
+		switch {
+		case errors.Is(err, os.ErrNotExist): // of a job without a uid
+		case err != nil || json.Unmarshal(text, &of) != nil:
 			l.o.Log.Info("Whose %s is cannot be read: it is not kept", filepath.Join(root, e.Name()))
 			l.discard(filepath.Join(root, e.Name()))
 			continue
 		}
-		if of.UID == 0 {
-			continue
-		}
-		if u := l.uses[of.UID]; u != nil && u.job != of.Job {
+		if u := l.uses[of.UID]; of.UID != 0 && u != nil && u.job != of.Job {
 			l.discard(filepath.Join(root, e.Name())) // the next job is here already
 			continue
 		}
-		l.keeps(e.Name(), of)
+		if of.UID != 0 {
+			l.keeps(e.Name(), of)
+		}
+		l.keepsFor(e.Name(), of.Name, since[e.Name()])
 	}
 	return nil
 }
