@@ -84,6 +84,12 @@ func IDsAt(folder string) Finding {
 	return found(LackOfIDs, "user namespaces and idmapped mounts")
 }
 
+// LackOfComposed is its name where another program makes the container.
+const LackOfComposed = LackOfIDs + ", by another program"
+
+// Composes is whether it can be had so far as it is this program's affair.
+func Composes() Finding { return found(LackOfComposed, "composed as its own containers' roots are") }
+
 func found(name, how string) Finding         { return Finding{name, true, how} }
 func missing(name string, why error) Finding { return Finding{name, false, why.Error()} }
 

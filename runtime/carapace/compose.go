@@ -5,7 +5,9 @@
 package carapace
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -49,22 +51,120 @@ func OwnMounts() error {
 	return nil
 }
 
+// ComposedBase is an existing directory to compose a root upon whose container has numbers of its own: who is root in there has to
+// pass to it, which the directories of an agent are closed to. It is covered up in the mounts of the calling thread alone.
+const ComposedBase = "/dev/shm"
+
 // Compose mounts a spec's root below an existing directory, in the calling thread's own mounts, and answers the working directory
 // that the command is to have in it.
 func Compose(spec Spec, base string) (workdir string, err error) {
 	spec = spec.filled()
+	defer unix.Umask(unix.Umask(0o022))
 	r := &root{spec: &spec, order: &order{Spec: spec, Base: base}, composed: true}
+	if r.spaces, err = newSpaces(spec.IDs); err != nil {
+		return "", fault.OfMachine(err)
+	}
+	defer r.spaces.close()
 	for i, mount := range spec.Mounts {
 		if slices.ContainsFunc(systemPlaces, func(place string) bool { return Within(mount.Target, place) }) {
 			return "", &SpecError{fmt.Sprintf("mounts[%d].target", i), mount.Target + " is the runtime's own; take another place"}
 		}
 	}
-	for _, step := range []func() error{r.takeMounts, r.makeBase} {
+	for _, step := range []func() error{r.takeMounts, own(r.composeSystem), r.makeBase, own(r.composeNodes)} {
 		if err := step(); err != nil {
 			return "", err
 		}
 	}
 	return r.composeInside()
+}
+
+// composeSystem makes what root of a container of its own has no right to make, and the program as that root would: a sysfs of a
+// network that is not the container's alone. Where that is its job's, root of the container may serve every port of it.
+func (r *root) composeSystem() (err error) {
+	switch r.spec.Net {
+	case NetNone: // the container's, and the program makes both
+		return nil
+	case netHost:
+		return r.takeSysfs()
+	}
+	return elsewhere(r.spec.Net, func() error {
+		_ = openPorts(r.spec) // A machine that does not let this be set has its jobs serve the other ports.
+		return r.takeSysfs()
+	})
+}
+
+// takeSysfs makes it, for the network that the calling thread is in.
+func (r *root) takeSysfs() (err error) {
+	if r.spec.IDs != nil {
+		r.sysfs, err = newMount("sysfs", systemDirs|unix.MOUNT_ATTR_RDONLY)
+	}
+	return err
+}
+
+// elsewhere does something in another network, and brings the calling thread back.
+func elsewhere(network string, do func() error) (err error) {
+	home, err := openFile("/proc/thread-self/ns/net", unix.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	if err := joinNetwork(network); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unix.Setns(int(home), unix.CLONE_NEWNET)) }()
+	return do()
+}
+
+func (r *root) placeSystem() error {
+	if r.sysfs == 0 {
+		return nil
+	}
+	return mountPlain(r.sysfs, nil, "/sys")
+}
+
+// ComposedNode is where Compose makes a device node of the machine's for a container that has numbers of its own, below its
+// base. Such a container can make none, nor could its root use those of the machine's that are open to some group alone.
+func ComposedNode(base, path string) string { return filepath.Join(base, nodesName, path) }
+
+const nodesName = "nodes"
+
+// makeNodesFolder makes the place for them, as long as anything can be made there.
+func (r *root) makeNodesFolder() error {
+	if !r.composed || r.spec.IDs == nil {
+		return nil
+	}
+	return os.Mkdir(ComposedNode(r.order.Base, ""), 0o755)
+}
+
+// composeNodes makes the granted ones.
+func (r *root) composeNodes() error {
+	if r.spec.IDs == nil {
+		return nil
+	}
+	granted, err := grantedDevices(r.spec.Devices)
+	if err != nil {
+		return err
+	}
+	nodes, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "mode=0711", "size=64k")
+	if err != nil {
+		return err
+	}
+	if err := attachAt(nodes, ComposedNode(r.order.Base, "")); err != nil {
+		return err
+	}
+	for _, device := range granted {
+		path := ComposedNode(r.order.Base, device.path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mknod(path, device.mode(), int(unix.Mkdev(device.major, device.minor))); err != nil && err != unix.EEXIST {
+			return fmt.Errorf("make %s: %w", device.path, err)
+		}
+		if err := unix.Chmod(path, 0o666); err != nil { // to all, as our own containers have them
+			return err
+		}
+	}
+	return nil
 }
 
 // composeInside does in the new root what goes by the container's paths. The thread then has its own root and working directory again.
@@ -88,7 +188,7 @@ func (r *root) composeInside() (workdir string, err error) {
 			}
 		}
 	}()
-	for _, step := range []func() error{r.mountTemporary, r.hide, r.placeMounts} {
+	for _, step := range []func() error{r.placeSystem, r.mountTemporary, r.hide, r.placeMounts} {
 		if err := step(); err != nil {
 			return "", err
 		}

@@ -226,7 +226,9 @@ func (m *maker) leaveHome() error {
 	if err := unix.Unshare(making); err != nil {
 		return err
 	}
-	m.openPorts()
+	if err := openPorts(&m.order.Spec); err != nil {
+		m.launch.unenforced = append(m.launch.unenforced, "ports below 1024: "+err.Error())
+	}
 	// From here on it is this thread's alone. What it makes is for all to read, and so is what the command makes by default.
 	m.umask = unix.Umask(0o022)
 	return unix.Chdir("/") // The pivot of the root takes along who is at the old one.
@@ -327,16 +329,13 @@ func joinNetwork(path string) error {
 	return nil
 }
 
-// openPorts lets root of a user namespace serve the ports below 1024 of a network that is its job's alone, where it is not
-// root of the network.
-func (m *maker) openPorts() {
-	if m.order.Spec.IDs == nil || m.order.Spec.Net == netHost {
-		return
+// openPorts lets root of a user namespace serve the ports below 1024 of the network that the calling thread is in, which is its
+// job's alone, where it is not root of the network.
+func openPorts(spec *Spec) error {
+	if spec.IDs == nil || spec.Net == netHost {
+		return nil
 	}
-	const first = "/proc/sys/net/ipv4/ip_unprivileged_port_start" // of the network that the calling thread is in
-	if err := os.WriteFile(first, []byte("0"), 0); err != nil {
-		m.launch.unenforced = append(m.launch.unenforced, "ports below 1024: "+err.Error())
-	}
+	return os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0)
 }
 
 // raiseLoopback switches the new network namespace's only interface on.

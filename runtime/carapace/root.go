@@ -254,6 +254,9 @@ func (r *root) makeBase() error {
 	if err := os.Mkdir(top, 0o755); err != nil {
 		return err
 	}
+	if err := r.makeNodesFolder(); err != nil {
+		return err
+	}
 	if r.spec.Rootfs == hostRootfs {
 		if err := r.nameUser("/"); err != nil {
 			return err

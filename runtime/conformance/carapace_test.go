@@ -173,14 +173,6 @@ func TestCarapaceUnified(t *testing.T) {
 	Run(t, d)
 }
 
-func unifiedRoot() string {
-	const root = "/sys/fs/cgroup/unified"
-	if _, err := os.Stat(root + "/cgroup.controllers"); err != nil {
-		return ""
-	}
-	return root
-}
-
 func (d *library) String() string {
 	return fmt.Sprintf("carapace in %s", strings.TrimPrefix(d.options.Cgroups.Parent, "/"))
 }

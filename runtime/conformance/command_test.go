@@ -144,7 +144,7 @@ func TestPeers(t *testing.T) {
 	for _, name := range []string{"runc", "crun"} {
 		t.Run(name, func(t *testing.T) {
 			able.Need(t, able.Containers)
-			Run(t, newPeer(t, runtimeOf(t, name)))
+			Run(t, newPeer(t, Runtime(t, name)))
 		})
 	}
 }

@@ -98,63 +98,63 @@ func (p *staged) leader(t testing.TB) (leader, keeper supervisor.Process) {
 }
 
 // TestSupervisorOfAMachineKilled: the task is told as lost, and nothing of it is there any more when that is told.
-func TestSupervisorOfAMachineKilled(t *testing.T) {
-	onEveryDriver(t, func(t *testing.T, s *stack) {
-		p := s.begun(t, "sleep 1000 </proc/self/cmdline & echo ready; sleep 1000 </proc/self/cmdline; wait")
-		leader, keeper := p.leader(t)
-		var family []supervisor.Process
-		until(t, "its second process is not there", func() bool {
-			family = append(supervisor.Descendants(leader.PID, supervisor.Processes()), leader)
-			return len(family) >= 2
-		})
-		if err := keeper.Send(unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-p.gone:
-		case <-time.After(limit):
-			t.Fatal("the task is not told as gone")
-		}
-		if p.exit.Kind != messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST {
-			t.Errorf("told as %v", p.exit)
-		}
-		for _, member := range family {
-			if now, there := supervisor.ReadProcess(member.PID); there && now.Start == member.Start && now.State != 'Z' {
-				t.Errorf("%+v outlived the word that it was gone", now)
-			}
-		}
+func TestSupervisorOfAMachineKilled(t *testing.T) { onEveryDriver(t, supervisorOfAMachineKilled) }
+
+func supervisorOfAMachineKilled(t *testing.T, s *stack) {
+	p := s.begun(t, "sleep 1000 </proc/self/cmdline & echo ready; sleep 1000 </proc/self/cmdline; wait")
+	leader, keeper := p.leader(t)
+	var family []supervisor.Process
+	until(t, "its second process is not there", func() bool {
+		family = append(supervisor.Descendants(leader.PID, supervisor.Processes()), leader)
+		return len(family) >= 2
 	})
+	if err := keeper.Send(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.gone:
+	case <-time.After(limit):
+		t.Fatal("the task is not told as gone")
+	}
+	if p.exit.Kind != messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST {
+		t.Errorf("told as %v", p.exit)
+	}
+	for _, member := range family {
+		if now, there := supervisor.ReadProcess(member.PID); there && now.Start == member.Start && now.State != 'Z' {
+			t.Errorf("%+v outlived the word that it was gone", now)
+		}
+	}
 }
 
 // TestAgentOfAMachineKilled: the next agent hears how a task ended while there was none, and finds another as it was.
-func TestAgentOfAMachineKilled(t *testing.T) {
-	onEveryDriver(t, func(t *testing.T, s *stack) {
-		short := s.begun(t, "echo ready; while ! test -e /tmp/end; do sleep 0.01; done; exit 77")
-		long := s.begun(t, "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done")
-		leader, _ := short.leader(t)
-		s.restart(t, func() {
-			// In a container or out of it, this is its /tmp.
-			name := "/proc/" + strconv.Itoa(shellOf(t, leader)) + "/root/tmp/end"
-			if err := os.WriteFile(name, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = os.Remove("/tmp/end") })
-			until(t, "its end is not written down", func() bool {
-				exit, _ := supervisor.ReadExit(short.home())
-				return exit != nil
-			})
+func TestAgentOfAMachineKilled(t *testing.T) { onEveryDriver(t, agentOfAMachineKilled) }
+
+func agentOfAMachineKilled(t *testing.T, s *stack) {
+	short := s.begun(t, "echo ready; while ! test -e /tmp/end; do sleep 0.01; done; exit 77")
+	long := s.begun(t, "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done")
+	leader, _ := short.leader(t)
+	s.restart(t, func() {
+		// In a container or out of it, this is its /tmp.
+		name := "/proc/" + strconv.Itoa(shellOf(t, leader)) + "/root/tmp/end"
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Remove("/tmp/end") })
+		until(t, "its end is not written down", func() bool {
+			exit, _ := supervisor.ReadExit(short.home())
+			return exit != nil
 		})
-		for _, p := range []*staged{short, long} {
-			s.launcher.Tell(&messages.AdoptTask{Id: p.id}, s.pid)
-		}
-		if exit := await(t, short); exit.Code != 77 {
-			t.Errorf("the one that had ended: %+v", exit)
-		}
-		s.launcher.Tell(&messages.StopTask{Id: long.id, GraceMs: 60_000}, s.pid)
-		if exit := await(t, long); exit.Code != 9 {
-			t.Errorf("the one that went on: %+v", exit)
-		}
 	})
+	for _, p := range []*staged{short, long} {
+		s.launcher.Tell(&messages.AdoptTask{Id: p.id}, s.pid)
+	}
+	if exit := await(t, short); exit.Code != 77 {
+		t.Errorf("the one that had ended: %+v", exit)
+	}
+	s.launcher.Tell(&messages.StopTask{Id: long.id, GraceMs: 60_000}, s.pid)
+	if exit := await(t, long); exit.Code != 9 {
+		t.Errorf("the one that went on: %+v", exit)
+	}
 }
 
 // shellOf is the task's shell: the leader, or its init's child.

@@ -4,9 +4,9 @@
 package conformance
 
 import (
+	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,47 +14,39 @@ import (
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/container"
+	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/oci"
+	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/reach"
 	"github.com/yi-json/synapse/runtime/upstream"
 )
 
-// runtimeOf answers an OCI runtime's path, and skips where there is none. crun refuses machines whose cgroups are hybrid; on
-// such it is shown an empty folder instead of their v2 tree, in which no controller is then anyway.
-func runtimeOf(t testing.TB, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("this machine has no %s", name)
-	}
-	if root := unifiedRoot(); name == "crun" && root != "" && os.Geteuid() == 0 {
-		wrapper := filepath.Join(t.TempDir(), name)
-		write(t, wrapper, "#!/bin/sh\nexec unshare -m sh -c 'mount -t tmpfs none "+root+" && exec "+path+" \"$@\"' "+name+" \"$@\"\n", 0o755)
-		return wrapper
-	}
-	return path
-}
-
 // newOCI is the stack on an OCI runtime; it skips where the machine has none, or one that runs nothing here.
 func newOCI(t testing.TB, name string) *stack { return ociFor(t, name, allRoot) }
 
-func ociFor(t testing.TB, name string, users account.Rules) *stack {
+func ociFor(t testing.TB, name string, users account.Rules, policy ...permit.Policy) *stack {
 	t.Helper()
-	path := runtimeOf(t, name)
+	path := Runtime(t, name)
 	place := newLibrary(t)
 	binary := buildCommand(t)
-	around, err := container.New(container.Options{
+	options := container.Options{
 		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: users, MaxProcesses: 64,
 		Unreachable: func() []reach.Place { return withheld }, Private: networks,
-	})
-	if err == nil {
-		err = around.Check(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
+	for _, options.Policy = range policy {
 	}
 	state := filepath.Join(t.TempDir(), "runtime")
-	driver, err := oci.New(oci.Options{Runtime: path, StateDir: state, Cgroups: place.options.Cgroups, Container: around})
+	made := func() (*oci.Driver, error) {
+		around, err := container.New(options)
+		if err == nil {
+			err = around.Check(context.Background())
+		}
+		if err != nil {
+			return nil, err
+		}
+		return oci.New(oci.Options{Runtime: path, StateDir: state, Cgroups: place.options.Cgroups, Container: around})
+	}
+	driver, err := made()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,6 +59,13 @@ func ociFor(t testing.TB, name string, users account.Rules) *stack {
 		t.Skip(err)
 	}
 	s := newStack(t, binary, driver)
+	s.remake = func() (launcher.Driver, error) {
+		driver, err := made()
+		if err == nil {
+			err = driver.Try(context.Background())
+		}
+		return driver, err
+	}
 	s.cgroups = place.options.Cgroups
 	own := s.leavings
 	s.leavings = func() ([]string, error) {

@@ -64,7 +64,7 @@ func inThread(once func() error) func() error {
 }
 
 // where brings a thread to where a runtime works. crun refuses machines whose cgroups are hybrid, and so goes where there is
-// no v2 tree; runtimeOf's wrapper would do for that, but takes time of its own.
+// no v2 tree; Runtime's wrapper would do for that, but takes time of its own.
 func where(b *testing.B, binary string) (enter func() error) {
 	root := unifiedRoot()
 	if filepath.Base(binary) != "crun" || root == "" || os.Geteuid() != 0 {

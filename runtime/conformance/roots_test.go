@@ -17,6 +17,7 @@ import (
 	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/oci"
 	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/topology"
 )
@@ -49,13 +50,29 @@ func (s rootedStack) Start(task Task) (Running, error) {
 	return s.stack.Start(task)
 }
 
-// TestOwnRootOfAMachine is the suite on launcher, supervisor and carapace, as root of containers of their own.
-func TestOwnRootOfAMachine(t *testing.T) {
+// onRootMachines runs a test on machines of each kind on which so many tasks can be root of containers of their own.
+func onRootMachines(t *testing.T, tasks uint32, test func(t *testing.T, s *stack, driver string)) {
 	able.Need(t, able.OwnRoot)
-	if testing.Short() {
-		t.Skip("-short: builds a binary, and TestCarapaceOwnRoot has the same cases")
+	if missing := Busybox(); missing != "" || testing.Short() {
+		t.Skip("-short, or " + missing)
 	}
-	Run(t, rootedStack{containersFor(t, withRoots(t, 64), imagesAnywhere())})
+	for _, driver := range append([]string{"carapace"}, oci.Runtimes...) {
+		t.Run(driver, func(t *testing.T) {
+			var s *stack
+			if driver == "carapace" {
+				s = containersFor(t, withRoots(t, tasks), imagesAnywhere())
+			} else {
+				s = ociFor(t, driver, withRoots(t, tasks), imagesAnywhere())
+			}
+			Guard(t, s.leavings)
+			test(t, s, driver)
+		})
+	}
+}
+
+// TestOwnRootOfAMachine is the suite on launcher, supervisor and what makes containers, as root of containers of their own.
+func TestOwnRootOfAMachine(t *testing.T) {
+	onRootMachines(t, 256, func(t *testing.T, s *stack, _ string) { Run(t, rootedStack{s}) })
 }
 
 // asRoot changes a job to name root.
@@ -63,12 +80,10 @@ func asRoot(j *messages.JobSpec) { j.User = "root" }
 
 // TestRootOfJobs: a job that names root is root of its image, and of its scratch directory what its uid is on the machine.
 func TestRootOfJobs(t *testing.T) {
-	able.Need(t, able.OwnRoot)
-	if missing := Busybox(); missing != "" || testing.Short() {
-		t.Skip("-short, or " + missing)
-	}
-	s := containersFor(t, withRoots(t, 2), imagesAnywhere())
-	Guard(t, s.leavings)
+	onRootMachines(t, 2, testRootOfJobs)
+}
+
+func testRootOfJobs(t *testing.T, s *stack, _ string) {
 	const script = "id -u; id -g; pwd; stat -c %u .; echo > made; chown 33 made 2>/dev/null || echo kept; " +
 		"echo > /etc/new && chown 33 /etc/new && echo free"
 	for uid, owner := range map[uint32]uint32{0: ofNobody, mine: mine} {
@@ -88,12 +103,10 @@ func TestRootOfJobs(t *testing.T) {
 // TestRootsApart: no two tasks that live have the same numbers, none has those of one that was a moment ago while others are
 // free, and a machine of which all are taken says so. A next agent knows whose they are.
 func TestRootsApart(t *testing.T) {
-	able.Need(t, able.OwnRoot)
-	if missing := Busybox(); missing != "" || testing.Short() {
-		t.Skip("-short, or " + missing)
-	}
-	s := containersFor(t, withRoots(t, 2), imagesAnywhere())
-	Guard(t, s.leavings)
+	onRootMachines(t, 2, testRootsApart)
+}
+
+func testRootsApart(t *testing.T, s *stack, _ string) {
 	root := MakeRootfs(t)
 	begin := func() *staged { return s.begin("job", 0, root, "cat /proc/self/uid_map; sleep 600", asRoot) }
 	numbers := func(p *staged) (first int) {
@@ -170,16 +183,42 @@ func TestRootRefused(t *testing.T) {
 	}
 }
 
-// TestRootElsewhere: what makes no such containers refuses root as it ever did.
+// TestRootElsewhere: what makes no containers refuses root as it ever did.
 func TestRootElsewhere(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	onMachinesOf(t, withRoots(t, 2), func(t *testing.T, s *stack, driver string) {
-		if driver == "carapace" {
+		if driver != "process" {
 			return
 		}
 		r := s.try(t, MakeRootfs(t), "id -u", asRoot)
 		if r.exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || !strings.HasPrefix(r.exit.Detail, "user: ") {
 			t.Errorf("%v %q", r.exit, r.said)
 		}
+	})
+}
+
+// TestNullStays: a task is started with a /dev/null as its input, and whoever starts it does not give it the machine's.
+func TestNullStays(t *testing.T) {
+	owner := func() uint32 {
+		info, err := os.Stat(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Sys().(*syscall.Stat_t).Uid
+	}
+	onMachinesOf(t, withRoots(t, 2), func(t *testing.T, s *stack, driver string) {
+		p := s.of("mine", mine, "host", "cat; echo x > /dev/stdin && echo ended")
+		if <-p.gone; p.said() != "ended\n" || owner() == mine {
+			t.Errorf("%v %q; the machine's /dev/null is of %d", p.exit, p.said(), owner())
+		}
+		p.forgotten(t)
+		if driver == "process" {
+			return
+		}
+		p = s.begin("mine", mine, "host", "cat; echo x > /dev/stdin && echo ended", asRoot)
+		if <-p.gone; p.said() != "ended\n" || owner() >= ownFirst {
+			t.Errorf("as root: %v %q; the machine's /dev/null is of %d", p.exit, p.said(), owner())
+		}
+		p.forgotten(t)
 	})
 }

@@ -33,7 +33,8 @@ func (d *Driver) Check(ctx context.Context) error {
 		return fmt.Errorf("%s is not the carapace that belongs to this agent: %w", d.o.Binary, err)
 	}
 	// An earlier carapace says nothing of it, and would make the machine's root of what it is not told.
-	d.lacks = map[string]string{carapace.LackOfIDs: d.o.Binary + " is of an earlier version"}
+	earlier := d.o.Binary + " is of an earlier version"
+	d.lacks = map[string]string{carapace.LackOfIDs: earlier, carapace.LackOfComposed: earlier}
 	for _, f := range findings {
 		if !f.OK {
 			d.lacks[f.Name] = f.Reason
@@ -46,6 +47,9 @@ func (d *Driver) Check(ctx context.Context) error {
 
 // Checked reports whether Check has found the program to be ours.
 func (d *Driver) Checked() bool { return d.lacks != nil }
+
+// Lack says why the machine cannot enforce one thing; empty: it can.
+func (d *Driver) Lack(what string) string { return d.lacks[what] }
 
 // Lacks says what of a container the machine cannot enforce, each with its reason.
 func (d *Driver) Lacks() []string {

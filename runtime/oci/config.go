@@ -30,8 +30,8 @@ const (
 	version = "1.0.2"
 )
 
-// config is the bundle's. root is the directory that becomes the container's.
-func config(s *carapace.Spec, root, cgroup string) (*specs.Spec, error) {
+// config is the bundle's. base is the directory below which its root is composed.
+func config(s *carapace.Spec, base, cgroup string) (*specs.Spec, error) {
 	process, err := processOf(s)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func config(s *carapace.Spec, root, cgroup string) (*specs.Spec, error) {
 	}
 	c := &specs.Spec{
 		Version: version, Process: process, Hostname: s.Hostname,
-		Root:   &specs.Root{Path: root, Readonly: s.ReadOnly || s.Rootfs == "host"},
+		Root:   &specs.Root{Path: carapace.ComposedRoot(base), Readonly: s.ReadOnly || s.Rootfs == "host"},
 		Mounts: systemMounts(s),
 		Linux: &specs.Linux{
 			CgroupsPath: cgroup, RootfsPropagation: "private", Devices: devices, Resources: resourcesOf(s, rules),
@@ -61,7 +61,30 @@ func config(s *carapace.Spec, root, cgroup string) (*specs.Spec, error) {
 	case filepath.IsAbs(s.Net):
 		c.Linux.Namespaces = append(c.Linux.Namespaces, specs.LinuxNamespace{Type: specs.NetworkNamespace, Path: s.Net})
 	}
+	if s.IDs != nil {
+		own(c, s, base)
+	}
 	return c, nil
+}
+
+// own has a container be in a user namespace, in which it has numbers of its own. Whatever the runtime makes there, it makes as
+// root of that namespace: what that root has no right to is composed already, and is not asked for.
+func own(c *specs.Spec, s *carapace.Spec, base string) {
+	numbers := []specs.LinuxIDMapping{{ContainerID: 0, HostID: s.IDs.First, Size: carapace.IDsLen}}
+	c.Linux.UIDMappings, c.Linux.GIDMappings = numbers, numbers
+	c.Linux.Namespaces = append(c.Linux.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace})
+	c.Process.NoNewPrivileges = false // What a program of the image becomes is the container's own.
+	if s.Net == carapace.NetNone {
+		c.Linux.Sysctl = map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"}
+	} else {
+		c.Mounts = slices.DeleteFunc(c.Mounts, func(m specs.Mount) bool { return m.Destination == "/sys" })
+	}
+	for _, node := range c.Linux.Devices {
+		c.Mounts = append(c.Mounts, specs.Mount{
+			Destination: node.Path, Type: "bind", Source: carapace.ComposedNode(base, node.Path), Options: []string{"bind", "nosuid", "noexec"},
+		})
+	}
+	c.Linux.Devices = nil
 }
 
 func processOf(s *carapace.Spec) (*specs.Process, error) {

@@ -37,6 +37,7 @@ var Runtimes = []string{"crun", "runc"}
 type Driver struct {
 	*container.Driver // images, users, refusals, and what a container of a task is
 	o                 Options
+	noRoot            error // why no task can be root of a container of its own; nil: it can
 }
 
 // Options are what the driver is made of.
@@ -68,7 +69,7 @@ func New(o Options) (*Driver, error) {
 	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("containers: %w", err)
 	}
-	return &Driver{o.Container, o}, nil
+	return &Driver{o.Container, o, errors.New("that was not tried")}, nil
 }
 
 // Name is "oci".
@@ -102,11 +103,15 @@ func Find(given string) ([]string, error) {
 	return found, nil
 }
 
-// Prepare refuses root of a container of its own, which our own containers alone have.
+// Prepare refuses root of a container of its own where the program makes none, or the root of none can be composed.
 func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
-	if d.Driver.OwnRoot(t) {
-		return fmt.Errorf("user: root is not to be had on this machine, whose containers %s makes; name another user, or a machine "+
-			"whose driver is %s", filepath.Base(d.o.Runtime), container.Name)
+	why := d.noRoot
+	if lack := d.Driver.Lack(carapace.LackOfComposed); lack != "" {
+		why = errors.New(lack)
+	}
+	if why != nil && d.Driver.OwnRoot(t) {
+		return fmt.Errorf("user: root is not to be had on this machine, because it cannot be in a user namespace of its own here: %w; "+
+			"name another user, or another machine", why)
 	}
 	return d.Driver.Prepare(ctx, t)
 }
@@ -128,11 +133,11 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	if err := os.MkdirAll(bundle, 0o711); err != nil {
 		return nil, fault.OfMachine(fmt.Errorf("bundle: %w", err))
 	}
-	base := filepath.Join(bundle, rootName)
+	base := baseOf(s, bundle)
 	if err := os.MkdirAll(base, 0o711); err != nil {
 		return nil, fault.OfMachine(fmt.Errorf("bundle: %w", err))
 	}
-	if err := d.write(s, bundle); err != nil {
+	if err := d.write(s, bundle, base); err != nil {
 		return nil, fault.OfMachine(fmt.Errorf("bundle: %w", err))
 	}
 	log := filepath.Join(bundle, logName)
@@ -168,9 +173,17 @@ func (d *Driver) line(words ...string) []string {
 	return append([]string{d.o.Runtime, "--root", d.o.StateDir}, words...)
 }
 
-// write writes the bundle.
-func (d *Driver) write(s *carapace.Spec, bundle string) error {
-	c, err := config(s, carapace.ComposedRoot(filepath.Join(bundle, rootName)), d.cgroup(s.ID))
+// baseOf is the directory below which a container's root is composed.
+func baseOf(s *carapace.Spec, bundle string) string {
+	if s.IDs != nil {
+		return carapace.ComposedBase
+	}
+	return filepath.Join(bundle, rootName)
+}
+
+// write writes the bundle of a container whose root is composed below base.
+func (d *Driver) write(s *carapace.Spec, bundle, base string) error {
+	c, err := config(s, base, d.cgroup(s.ID))
 	if err != nil {
 		return err
 	}
@@ -181,32 +194,60 @@ func (d *Driver) write(s *carapace.Spec, bundle string) error {
 	return os.WriteFile(filepath.Join(bundle, configName), text, 0o600)
 }
 
-// Try runs a container that ends at once. That its command may not be there does not matter.
+// Try runs a container that ends at once, and finds out whether one could have numbers of its own. That its command may not be there
+// does not matter.
 func (d *Driver) Try(ctx context.Context) error {
-	bundle, err := os.MkdirTemp(d.o.StateDir, "try-")
-	if err != nil {
+	if err := d.try(ctx, nil); err != nil {
 		return err
 	}
-	defer tree.Remove(bundle)
-	s := &carapace.Spec{ID: "of-" + filepath.Base(bundle), Rootfs: container.HostImage, Command: []string{"/bin/true"}}
-	if err := errors.Join(d.write(s, bundle), os.Mkdir(filepath.Join(bundle, rootName), 0o711)); err != nil {
-		return err
+	d.noRoot = d.try(ctx, &carapace.IDs{First: 1<<32 - 1 - 2*carapace.IDsLen, UID: carapace.IDsLen - 2, GID: carapace.IDsLen - 2})
+	return nil
+}
+
+func (d *Driver) try(ctx context.Context, ids *carapace.IDs) error {
+	s := &carapace.Spec{Rootfs: container.HostImage, Command: []string{"/bin/true"}, IDs: ids}
+	if ids != nil {
+		s.User = "0:0"
 	}
-	line := d.line("run", "--bundle", bundle, s.ID)
-	defer carapace.HoldParents(d.o.Cgroups)()
-	var text []byte
-	err = carapace.InOwnMounts(func() (err error) {
-		if _, err = carapace.Compose(*s, filepath.Join(bundle, rootName)); err == nil {
-			text, err = exec.CommandContext(ctx, line[0], line[1:]...).CombinedOutput()
-		}
-		return err
-	})
+	text, err := d.once(ctx, s)
 	said := strings.TrimSpace(string(text))
 	if err == nil || strings.Contains(said, "executable file") {
 		return nil
 	}
-	line = d.line("delete", "--force", s.ID)
-	_ = exec.CommandContext(ctx, line[0], line[1:]...).Run() // there may be nothing to delete
-	_ = carapace.RemoveLeaves(d.leaves(s.ID))                // or the runtime does not know of it
 	return fmt.Errorf("%s cannot run a container here: %w: %s", d.o.Runtime, err, said[strings.LastIndexByte(said, '\n')+1:])
+}
+
+// once runs a container to its end, from this process, and answers what was said meanwhile.
+func (d *Driver) once(ctx context.Context, s *carapace.Spec) (said []byte, err error) {
+	bundle, err := os.MkdirTemp(d.o.StateDir, "try-")
+	if err != nil {
+		return nil, err
+	}
+	defer tree.Remove(bundle)
+	s.ID = "of-" + filepath.Base(bundle)
+	base := baseOf(s, bundle)
+	if err := errors.Join(os.MkdirAll(base, 0o711), d.write(s, bundle, base)); err != nil {
+		return nil, err
+	}
+	null, err := carapace.OwnNull()
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	line := d.line("run", "--bundle", bundle, s.ID)
+	run := exec.CommandContext(ctx, line[0], line[1:]...)
+	run.Stdin = null
+	defer carapace.HoldParents(d.o.Cgroups)()
+	err = carapace.InOwnMounts(func() (err error) {
+		if _, err = carapace.Compose(*s, base); err == nil {
+			said, err = run.CombinedOutput()
+		}
+		return err
+	})
+	if err != nil {
+		line = d.line("delete", "--force", s.ID)
+		_ = exec.CommandContext(ctx, line[0], line[1:]...).Run() // there may be nothing to delete
+		_ = carapace.RemoveLeaves(d.leaves(s.ID))                // or the runtime does not know of it
+	}
+	return said, err
 }

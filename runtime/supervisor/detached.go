@@ -75,7 +75,7 @@ func (d *detached) start() *Exit {
 	if err := d.of.compose(); err != nil {
 		return neverRun(err)
 	}
-	null, err := os.Open(os.DevNull)
+	null, err := carapace.OwnNull()
 	if err != nil {
 		return setUpFailed(err)
 	}
@@ -85,6 +85,9 @@ func (d *detached) start() *Exit {
 		return setUpFailed(err)
 	}
 	defer closeAll(theirs[:])
+	if err := d.of.ownOutput(theirs[:]); err != nil {
+		return setUpFailed(err)
+	}
 	d.releaseParents = carapace.HoldParents(d.of.Cgroups)
 	if d.maker, err = d.of.run(d.k.spec.Env, []uintptr{null.Fd(), theirs[0].Fd(), theirs[1].Fd()}); err != nil {
 		d.releaseParents()
@@ -94,6 +97,20 @@ func (d *detached) start() *Exit {
 	}
 	d.k.copyLogs()
 	go d.reap()
+	return nil
+}
+
+// ownOutput gives the streams to root of a container of its own, who may open them anew and is nobody to other users' pipes. The program
+// cannot: it is that root when it would.
+func (d *Detached) ownOutput(streams []*os.File) error {
+	if d.Root.IDs == nil {
+		return nil
+	}
+	for _, stream := range streams {
+		if err := stream.Chown(int(d.Root.IDs.First), -1); err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+	}
 	return nil
 }
 

@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/runtime/conformance"
+	"github.com/yi-json/synapse/runtime/oci"
 )
 
 // This file owns Debian: a whole distribution, for a task that is root of its container.
@@ -56,9 +59,27 @@ const debianSays = "install ok installed\nroot 4755\ntried 644\n0\n5\ntried\npur
 func TestDebian(t *testing.T) {
 	able.Need(t, able.OwnRoot, able.Program("debootstrap"))
 	folder := room(t)
-	root := filepath.Join(folder, "root")
+	root, binary := filepath.Join(folder, "root"), filepath.Join(folder, "carapace")
 	debootstrap(t, root)
 	before := listing(t, root)
+	t.Run("carapace", func(t *testing.T) { debianInContainers(t, root, folder) })
+	build := exec.Command("go", "build", "-o", binary, "../../cmd/carapace")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for _, name := range oci.Runtimes {
+		t.Run(name, func(t *testing.T) {
+			debianOnAMachine(t, root, newMachine(t, binary, conformance.Runtime(t, name), filepath.Join(folder, name)))
+		})
+	}
+	if after := listing(t, root); after != before {
+		t.Error("the image is another one now")
+	}
+}
+
+// debianInContainers runs it in containers of ours.
+func debianInContainers(t *testing.T, root, folder string) {
 	for net, port := range map[string]string{carapace.NetNone: "served", "host": "refused"} {
 		layer, said := filepath.Join(folder, "layer-"+net), filepath.Join(folder, "said-"+net)
 		if err := os.Mkdir(layer, 0o700); err != nil {
@@ -82,11 +103,20 @@ func TestDebian(t *testing.T) {
 			t.Errorf("%s: %+v (%v)\ngot  %q\nwant %q", net, exit, err, text, want)
 		}
 	}
-	if after := listing(t, root); after != before {
-		t.Error("the image is another one now")
-	}
 	if _, err := carapace.GC(filepath.Join(folder, "state"), carapace.Cgroups{Parent: "/world-debian"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// debianOnAMachine runs it as jobs that name root.
+func debianOnAMachine(t *testing.T, root string, m *machine) {
+	for network, port := range map[messages.Network]string{messages.Network_NETWORK_NONE: "served", messages.Network_NETWORK_HOST: "refused"} {
+		exit, said := m.runs(t, &messages.JobSpec{
+			Name: "debian", Image: root, User: "root", Network: network, Command: []string{"/bin/sh", "-c", debianScript},
+		})
+		if want := strings.Replace(debianSays, "PORT", port, 1); exit.GetCode() != 0 || said != want {
+			t.Errorf("%v: %v\ngot  %q\nwant %q", network, exit, said, want)
+		}
 	}
 }
 
