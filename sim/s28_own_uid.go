@@ -1,13 +1,14 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
-// ownUID is S28: a job that names no user has a uid of its own. It has it for life, and its tasks have it on every
+// ownUID is S28: a job that names no user, or root, has a uid of its own. It has it for life, and its tasks have it on every
 // machine. No two jobs of which anything is left to do have the same; and one is given again only when the range has
 // gone round, and while nothing of another job lies under it on a machine. The leader cannot know that of a machine
 // that it does not hear, or has only just heard again, nor of one whose agent, or the leader itself, is of the version
@@ -22,6 +23,9 @@ type givenUID struct {
 	job     string
 	arrival uint64
 }
+
+// ofItsOwn are the users of jobs that have one, among those that the runs name.
+var ofItsOwn = []string{"", "root", "0:0"}
 
 func newOwnUID() *ownUID { return &ownUID{given: map[uint32]givenUID{}} }
 
@@ -50,7 +54,7 @@ func (c *ownUID) Step(w *World, e *Event) {
 		if job.Uid != was.Uid {
 			w.violate(c.Name(), "%s had the uid %d, and has %d", job.Id, was.Uid, job.Uid)
 		}
-	case w.draw.UIDs.Has(job.Uid) == (job.Spec.User != ""):
+	case w.draw.UIDs.Has(job.Uid) == !slices.Contains(ofItsOwn, job.Spec.User):
 		w.violate(c.Name(), "%s, of user %q, was given the uid %d", job.Id, job.Spec.User, job.Uid)
 	case job.Uid != 0:
 		c.onGiven(w, e.Stored, job)

@@ -26,7 +26,7 @@ type Ports struct {
 	// AcceptLoss is the operator's word, after a restore from an old backup: what
 	// leaders up to this epoch decided and the store does not know is given up.
 	AcceptLoss uint64
-	// UIDs are given to jobs that name no user, each to one; none: they have what a machine takes for all of them.
+	// UIDs are given to jobs that name no user, or root, each to one; none: they have what a machine takes for all of them.
 	UIDs topology.UIDRange
 	// NewJobID makes an id that was never used.
 	NewJobID func() topology.JobID

@@ -7,18 +7,19 @@ import (
 )
 
 // This file owns which uid a job's tasks run as, where it names no user: one of its own, so that no other job may read
-// its files or signal it. It is given with the submit, stands in the job's record, and is the same on all machines and
+// its files or signal it. One that names root has it, too: it is root of its containers alone, and that uid in the
+// machines' directories. It is given with the submit, stands in the job's record, and is the same on all machines and
 // in all runs. It is held from then on until nothing of the job is left: by its record; by each attempt that may be on
 // a machine (tenant); and by each machine under the numbers of which anything lies there, as its newest books say. All
 // of that is known again after a takeover, so that there is no second truth about it. A job without a uid, which an
 // earlier version took in, stays without one.
 
-// noUID is the answer where a job needs a uid and all are held; nil: it can have one, or names its user.
+// noUID is the answer where a job needs a uid and all are held; nil: it can have one, or names another user.
 func (s *Scheduler) noUID(spec *messages.JobSpec) *messages.SubmitReply {
-	if spec.User != "" || s.uids.Len() == 0 || s.uids.Held() < s.uids.Len() {
+	if !spec.NeedsUID() || s.uids.Len() == 0 || s.uids.Held() < s.uids.Len() {
 		return nil
 	}
-	why := fmt.Sprintf("a job that names no user gets a uid of its own, and none of --uids %v is left: "+
+	why := fmt.Sprintf("a job that names no user, or root, gets a uid of its own, and none of --uids %v is left: "+
 		"each is a job's, or kept by a machine for what a job left there", s.uids.UIDRange)
 	return submitReply("", messages.Code_CODE_EXHAUSTED, "", why,
 		"try again when jobs are over, name a user, or have --uids widened on the scheduler and on all machines")
@@ -26,7 +27,7 @@ func (s *Scheduler) noUID(spec *messages.JobSpec) *messages.SubmitReply {
 
 // giveUID gives a fresh job its own, and its place in the order of arrival, from which that follows.
 func (s *Scheduler) giveUID(e *livingJob, spec *messages.JobSpec) {
-	if s.arrival++; spec.User == "" && s.uids.Len() > 0 {
+	if s.arrival++; spec.NeedsUID() && s.uids.Len() > 0 {
 		e.uid, s.arrival = s.uids.Next(s.arrival)
 		s.uids.Hold(e.uid)
 	}

@@ -59,7 +59,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.ociRuntime, "oci-runtime", "", "the `program` of --driver oci; without it, crun or runc in PATH")
 	f.StringVar(&o.policyFile, "policy", "", "a `file` of root's that says what jobs may name on this machine (see docs/runtime.md)")
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
-		"the `first-last` uids that the scheduler may give to jobs which name no user, or none: the same as the scheduler's")
+		"the `first-last` uids that the scheduler may give to jobs which name no user, or root; or none: the same as the scheduler's")
 	f.StringVar(&o.rootRange, "root-uids", account.DefaultRoots,
 		"the `first-last` uids of tasks that are root of a container of their own, 65536 for each, or none: then no task is")
 	f.BoolVar(&o.allowRoot, "allow-root", false, "let tasks that ask for it run as this machine's own root")

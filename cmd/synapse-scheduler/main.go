@@ -62,7 +62,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.keepFinished, "keep-finished", 30*24*time.Hour, "for how long jobs that are over are remembered; 0: for ever")
 	f.Uint64Var(&o.acceptLoss, "accept-loss", 0, "after a restore from an old backup: stop what leaders up to this `epoch` started and the records do not know")
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
-		"the `first-last` uids from which jobs that name no user get each its own, or none: the same as the machines'")
+		"the `first-last` uids from which jobs that name no user, or root, get each its own, or none: the same as the machines'")
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
 }
 

@@ -69,7 +69,7 @@ func references() map[string]about {
 			FormatBytes(messages.MaxCommandBytes)), "what the script is handed", ""},
 		"spec.workdir": {"/an/absolute/path", "the image's; with `host` where it was submitted, if the task's user can enter that; else the scratch directory", fmt.Sprintf("%d bytes", messages.MaxPathBytes), "where it begins", ""},
 		"spec.user": {"a name or a number of the machine",
-			"a uid of the job's own: name a user where jobs share files", fmt.Sprintf("%d bytes", messages.MaxIDBytes), "whom the tasks run as; root is that of the task's container alone", ""},
+			"a uid of the job's own: name a user where jobs share files", fmt.Sprintf("%d bytes", messages.MaxIDBytes), "whom the tasks run as; root is that of the task's container alone, and a uid of the job's own in the machine's directories", ""},
 		"spec.network": {"host, none, private", "host", "private: jobs of one machine",
 			"what the tasks reach: all that the machine does, nothing, or what is outside of it (runtime.md)", "none, private: carapace, oci"},
 		"spec.env":             {"{NAME: value}", "none", FormatBytes(messages.MaxEnvBytes) + " in all", "variables; SYNAPSE_* and those of GPUs are refused (environment.md)", ""},

@@ -222,7 +222,10 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 
 // userOf is whom the tasks run as on machines whose agent is root.
 func userOf(r *messages.JobRecord) string {
-	if r.GetUid() != 0 {
+	switch user := r.GetSpec().GetUser(); {
+	case r.GetUid() != 0 && user != "":
+		return fmt.Sprintf("%s of its containers, uid %d, the job's own, in the machines' directories", user, r.GetUid())
+	case r.GetUid() != 0:
 		return fmt.Sprintf("uid %d, the job's own", r.GetUid())
 	}
 	return r.GetSpec().GetUser()

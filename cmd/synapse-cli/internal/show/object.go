@@ -44,7 +44,7 @@ type jobStatus struct {
 	ExitCode      *int       `json:"exitCode,omitempty"`
 	Submitted     string     `json:"submitted,omitempty"`
 	Finished      string     `json:"finished,omitempty"`
-	UID           uint32     `json:"uid,omitempty"` // of its tasks, where it names no user
+	UID           uint32     `json:"uid,omitempty"` // of its tasks, where it names no user, or root
 	Runs          int32      `json:"runs"`
 	RanSeconds    *int64     `json:"ranSeconds,omitempty"` // over all attempts
 	Failures      int32      `json:"failures"`
