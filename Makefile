@@ -18,6 +18,9 @@ SMOKE ?=
 PACKAGES ?= ./...
 PLACE    ?=
 SHORT    ?=
+# The longest packages. They mostly wait, and go test begins packages in the order in which they are named: begun last they
+# would have the machine to themselves.
+LONG = ./runtime/conformance ./test/e2e ./test/chaos
 # For how long `make chaos` breaks things; SEED draws them.
 DURATION ?= 20m
 # How many seeds a planted bug may survive before it counts as one that the tests miss.
@@ -54,7 +57,7 @@ installed:
 # PACKAGES narrows it. What was skipped is summed up at the end, by name and with what the machine lacks; what is left on
 # the machine afterwards is a failure.
 test: installed ## run every test that small packages are enough for, the simulator's seeds among them (within 6 minutes on 2 cores)
-	@$(GO) -C tools run ./testrun .. $(GO) test -json $(PACKAGES)
+	@$(GO) -C tools run ./testrun .. $(GO) test -json $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
 
 world: ## run the tests with big third parties, as PyTorch and a Debian (NAME=x one of them)
 	@tools/ensure.sh torch debootstrap runc crun

@@ -11,7 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,7 +23,7 @@ import (
 type command struct {
 	lacks    map[Trait]string
 	line     func(Task) ([]string, error) // the command line of a task
-	kill     func(id string) error
+	kill     func(id string) error        // one that runs
 	leavings func() ([]string, error)
 }
 
@@ -72,7 +72,22 @@ func (p *program) Signal(signal syscall.Signal) error {
 	}
 	return nil
 }
-func (p *program) Kill() error { return p.of.kill(p.id) }
+
+// Kill kills what runs, or waits for it: until it is started there is nobody to kill, and the suite kills from the first moment on.
+func (p *program) Kill() error {
+	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
+		err := p.of.kill(p.id)
+		select {
+		case <-p.done:
+			return nil
+		default:
+		}
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
 func (p *program) Exit() Exit {
 	if status := p.run.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
 		return Exit{Code: 128 + int(status.Signal())}
@@ -80,14 +95,37 @@ func (p *program) Exit() Exit {
 	return Exit{Code: p.run.ProcessState.ExitCode()}
 }
 
-// buildCommand builds cmd/carapace once per test that asks.
-func buildCommand(t testing.TB) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "carapace")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "github.com/yi-json/synapse/cmd/carapace")
+// builtBefore names cmd/carapace to a test that has become another user, or is on another machine, and need not or cannot
+// build it.
+const builtBefore = "CONFORMANCE_CARAPACE"
+
+// built is cmd/carapace, built once for all tests, where tasks of other users reach it too. It goes after the last of them.
+var built = sync.OnceValues(func() (string, error) {
+	if binary := os.Getenv(builtBefore); binary != "" {
+		return binary, nil
+	}
+	var err error
+	if builtIn, err = os.MkdirTemp("", "carapace-"); err != nil {
+		return "", err
+	}
+	binary := filepath.Join(builtIn, "carapace")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "github.com/yi-json/synapse/cmd/carapace")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build cmd/carapace: %v\n%s", err, text)
+		return "", fmt.Errorf("build cmd/carapace: %w\n%s", err, text)
+	}
+	return binary, os.Chmod(builtIn, 0o755)
+})
+
+// builtIn is the folder that it was built in, if it was.
+var builtIn string
+
+// buildCommand answers cmd/carapace.
+func buildCommand(t testing.TB) string {
+	t.Helper()
+	binary, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }
@@ -113,16 +151,10 @@ func newCommand(t testing.TB) (*command, *library, string) {
 		return append(append([]string{binary, "run"}, place...), "--spec", file), nil
 	}
 	c.kill = func(id string) error {
-		// Until it is started there is nobody to kill; the suite kills from the first moment on.
-		for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
-			text, err := exec.Command(binary, append(append([]string{"kill"}, place...), id)...).CombinedOutput()
-			if err == nil || strings.Contains(string(text), "no living container") && time.Now().After(deadline.Add(-limit+time.Second)) {
-				return nil
-			}
-			if time.Now().After(deadline) {
-				return fmt.Errorf("kill %s: %s", id, text)
-			}
+		if text, err := exec.Command(binary, append(append([]string{"kill"}, place...), id)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("kill %s: %w: %s", id, err, text)
 		}
+		return nil
 	}
 	return c, d, binary
 }
@@ -173,16 +205,10 @@ func newPeer(t testing.TB, binary string) *command {
 		return []string{binary, "--root", root, "run", "--bundle", bundle, task.ID}, os.WriteFile(filepath.Join(bundle, "config.json"), text, 0o600)
 	}
 	c.kill = func(id string) error {
-		for range 400 { // A kill before the state is there is refused.
-			if exec.Command(binary, "--root", root, "kill", id, "KILL").Run() == nil {
-				return nil
-			}
-			if exec.Command(binary, "--root", root, "state", id).Run() != nil && len(liveChildren(t)) == 0 {
-				return nil
-			}
-			time.Sleep(5 * time.Millisecond)
+		if text, err := exec.Command(binary, "--root", root, "kill", id, "KILL").CombinedOutput(); err != nil {
+			return fmt.Errorf("kill %s: %w: %s", id, err, text)
 		}
-		return fmt.Errorf("kill %s: it never worked", id)
+		return nil
 	}
 	if text := try(t, c); text != "" {
 		t.Skipf("it does not run even a plain container here: %s", text)

@@ -19,20 +19,13 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// confinedBinary names the supervisor of a test that cannot build one, because it has become another user.
-const confinedBinary = "CONFORMANCE_SUPERVISOR"
-
 // newConfined is a machine of plain processes whose agent hides its own.
 func newConfined(t *testing.T) *stack {
 	t.Helper()
 	if _, err := supervisor.Landlock(); err != nil {
 		t.Skip(err)
 	}
-	binary := os.Getenv(confinedBinary)
-	if binary == "" {
-		binary = buildCommand(t)
-	}
-	s := newStack(t, binary, process.New(process.Options{Users: allRoot}))
+	s := newStack(t, buildCommand(t), process.New(process.Options{Users: allRoot}))
 	s.image = process.HostImage
 	s.options.Drivers = []launcher.Driver{process.New(process.Options{Users: allRoot, Hide: []string{s.dir}})}
 	s.restart(t, func() {})
@@ -153,14 +146,8 @@ func TestConfinedNotRoot(t *testing.T) {
 	if _, err := supervisor.Landlock(); err != nil {
 		t.Skip(err)
 	}
-	binary := buildCommand(t)
-	for dir := filepath.Dir(binary); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
 	again := exec.Command("/proc/self/exe", "-test.run=^TestConfined$", "-test.v")
-	again.Dir, again.Env = "/", append(os.Environ(), confinedBinary+"="+binary, "HOME=/")
+	again.Dir, again.Env = "/", append(os.Environ(), builtBefore+"="+buildCommand(t), "HOME=/")
 	again.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 61234, Gid: 61234}}
 	text, err := again.CombinedOutput()
 	if err != nil || !strings.Contains(string(text), "--- PASS: TestConfined/user_") {

@@ -27,21 +27,25 @@ var dials = map[string]func(netip.AddrPort) error{
 	"send":  func(to netip.AddrPort) error { return dial(to, unix.SOCK_DGRAM, 0, ask) },
 }
 
-// dialled tries a word of this kind; known reports whether it is one.
-func dialled(word string) (err error, known bool) {
+// dialling answers what tries a word of this kind; known reports whether it is one.
+func dialling(word string) (try func() error, known bool) {
 	how, where, _ := strings.Cut(word, " ")
 	if how == "name" {
-		return resolve(where), true
+		return func() error { return resolve(where) }, true
 	}
-	try := dials[how]
-	if try == nil {
-		return nil, false
-	}
-	to, err := netip.ParseAddrPort(where)
-	if err != nil {
-		return err, true
-	}
-	return try(to), true
+	return func() error {
+		to, err := netip.ParseAddrPort(where)
+		if err != nil {
+			return err
+		}
+		return dials[how](to)
+	}, dials[how] != nil
+}
+
+// waits reports whether a word of the probe waits for what may come over the network, or not.
+func waits(word string) bool {
+	_, dials := dialling(word)
+	return dials || word == "is called"
 }
 
 // resolve looks a name up as a program without a C library does, by /etc/resolv.conf.

@@ -34,7 +34,6 @@ func newNobody(t *testing.T) nobody {
 	for folder := filepath.Dir(n.state); folder != filepath.Clean(os.TempDir()) && folder != "/"; folder = filepath.Dir(folder) {
 		_ = os.Chmod(folder, 0o755)
 	}
-	_ = os.Chmod(filepath.Dir(n.binary), 0o755)
 	t.Cleanup(func() {
 		if entries, err := os.ReadDir(n.state); err != nil || len(entries) > 0 {
 			t.Errorf("left: %v (%v)", entries, err)

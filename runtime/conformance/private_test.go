@@ -43,7 +43,7 @@ func onAMachine(t *testing.T, test func(t *testing.T, o *outside)) {
 		return
 	}
 	again := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
-	again.Env = append(os.Environ(), asMachine+"="+t.Name())
+	again.Env = append(os.Environ(), asMachine+"="+t.Name(), builtBefore+"="+buildCommand(t))
 	again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	text, err := again.CombinedOutput()
 	switch {
