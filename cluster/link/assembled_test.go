@@ -71,13 +71,18 @@ func (p *house) Tell(command any, to *actor.PID) {
 
 func (p *house) says(words string) {
 	p.tb.Helper()
-	for limit := time.After(patience); ; {
+	p.saysWithin(patience, words)
+}
+
+func (p *house) saysWithin(limit time.Duration, words string) {
+	p.tb.Helper()
+	for over := time.After(limit); ; {
 		select {
 		case line := <-p.log:
 			if strings.Contains(line, words) {
 				return
 			}
-		case <-limit:
+		case <-over:
 			p.tb.Fatalf("%q was not logged", words)
 		}
 	}

@@ -66,7 +66,7 @@ func TestLargestGang(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask(submit)
-	leader.says("Successfully scheduled Job")
+	leader.saysWithin(4*patience, "Successfully scheduled Job")
 	for limit := time.Now().Add(4 * patience); started.Load() < messages.MaxGangTasks; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("%d tasks were started; unsayable %d, full %d", started.Load(), h.of(countUnsayable), h.of(countFull))
