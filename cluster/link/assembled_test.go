@@ -76,14 +76,16 @@ func (p *house) says(words string) {
 
 func (p *house) saysWithin(limit time.Duration, words string) {
 	p.tb.Helper()
+	var said []string
 	for over := time.After(limit); ; {
 		select {
 		case line := <-p.log:
 			if strings.Contains(line, words) {
 				return
 			}
+			said = append(said, line)
 		case <-over:
-			p.tb.Fatalf("%q was not logged", words)
+			p.tb.Fatalf("%q was not logged within %v, but at last:\n%s", words, limit, strings.Join(said[max(0, len(said)-20):], "\n"))
 		}
 	}
 }
