@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/file"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -84,10 +85,7 @@ func (r *Roots) first(part uint32) uint32 { return r.all.First + part*r.size }
 
 // note writes whose a part is. A torn one is nobody's, and has never been given.
 func (r *Roots) note(path, holder string) error {
-	if err := os.WriteFile(path+".tmp", []byte(holder), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
+	return file.Replace(path, []byte(holder))
 }
 
 // there reports whether a holder has anything still. Where that cannot be known it has.

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/runtime/file"
+	"github.com/yi-json/synapse/runtime/serial"
 )
 
 // Disk is the ledger disk of a Node, on a file. What it is asked to do it does in
@@ -22,13 +24,11 @@ import (
 type Disk struct {
 	system *actor.ActorSystem
 	path   string
-	// reserved: there is a file that holds room for the record, to be given up when the disk is full. Used by run alone.
+	// reserved: there is a file that holds room for the record, to be given up when the disk is full. Used on the line alone.
 	reserved bool
 
-	mu   sync.Mutex
-	todo []func()
-	busy bool
-	work sync.WaitGroup
+	line serial.Line
+	work sync.WaitGroup // what runs the line
 }
 
 // keptAside is how many quarantined records are kept: enough to see what
@@ -36,13 +36,17 @@ type Disk struct {
 const keptAside = 8
 
 // New keeps the record at path, whose directory must exist.
-func New(system *actor.ActorSystem, path string) *Disk { return &Disk{system: system, path: path} }
+func New(system *actor.ActorSystem, path string) *Disk {
+	d := &Disk{system: system, path: path}
+	d.line.Go = func(run func()) bool { d.work.Go(run); return true }
+	return d
+}
 
 // Load answers DiskLoaded. An agent before may have ended between a change of
 // places and its being durable: to the disk its spare may still be the record, and
 // must not be written over.
 func (d *Disk) Load(to *actor.PID) {
-	d.post(func() {
+	d.line.Post(func() {
 		_ = os.Remove(spareOf(d.path))
 		data, err := os.ReadFile(d.path)
 		switch {
@@ -58,7 +62,7 @@ func (d *Disk) Load(to *actor.PID) {
 
 // Save answers DiskSaved, once the version is on disk under its name.
 func (d *Disk) Save(seq uint64, data []byte, to *actor.PID) {
-	d.post(func() {
+	d.line.Post(func() {
 		saved := actors.DiskSaved{Seq: seq}
 		if err := d.save(data); err != nil {
 			saved.Err = fmt.Sprintf("save the ledger: %v", err)
@@ -69,12 +73,12 @@ func (d *Disk) Save(seq uint64, data []byte, to *actor.PID) {
 
 // Quarantine puts the record aside under a name that tells when.
 func (d *Disk) Quarantine() {
-	d.post(func() {
+	d.line.Post(func() {
 		aside := fmt.Sprintf("%s.quarantined-%s", d.path, time.Now().UTC().Format("20060102T150405.000000000"))
 		if err := os.Rename(d.path, aside); err != nil {
 			return // it will be replaced as a whole by the next save
 		}
-		_ = syncDir(filepath.Dir(d.path))
+		_ = file.SyncDir(filepath.Dir(d.path))
 		old, _ := filepath.Glob(d.path + ".quarantined-*") // in the order of time, by their names
 		for _, name := range old[:max(0, len(old)-keptAside)] {
 			_ = os.Remove(name)
@@ -84,31 +88,6 @@ func (d *Disk) Quarantine() {
 
 // Close waits until all that was asked for is done.
 func (d *Disk) Close() { d.work.Wait() }
-
-func (d *Disk) post(do func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.todo = append(d.todo, do)
-	if !d.busy {
-		d.busy = true
-		d.work.Go(d.run)
-	}
-}
-
-func (d *Disk) run() {
-	for {
-		d.mu.Lock()
-		if len(d.todo) == 0 {
-			d.busy = false
-			d.mu.Unlock()
-			return
-		}
-		do := d.todo[0]
-		d.todo = d.todo[1:]
-		d.mu.Unlock()
-		do()
-	}
-}
 
 // reserveBytes is room for the largest record that a machine is likely to have, twice.
 const reserveBytes = 4 << 20
@@ -154,7 +133,7 @@ func reserve(path string) error {
 // and report success the next time. The next save begins with a new file.
 func replace(path string, data []byte) error {
 	spare := spareOf(path)
-	err := write(spare, data)
+	err := file.Write(spare, data, true)
 	if err == nil {
 		err = unix.Renameat2(unix.AT_FDCWD, spare, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
 		if err != nil { // the first version, or a file system that cannot exchange
@@ -162,7 +141,7 @@ func replace(path string, data []byte) error {
 		}
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = file.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		_ = os.Remove(spare) // a full disk needs the room, and what is there may still be the record to the disk
@@ -171,32 +150,3 @@ func replace(path string, data []byte) error {
 }
 
 func spareOf(path string) string { return path + ".spare" }
-
-// write makes data the whole of a file, and durable. What the file was before is
-// nobody's: whoever puts it in its place has seen that this succeeded.
-func write(path string, data []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Truncate(int64(len(data)))
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if closing := file.Close(); err == nil {
-		err = closing
-	}
-	return err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/file"
 )
 
 // This file owns what was found, kept for the agent's next start. The driver takes
@@ -129,10 +130,7 @@ func (f *Finder) keep(r Record, inventory *Inventory) error {
 		return err
 	}
 	// Nothing is made durable: after a power loss it is another boot.
-	if err := os.WriteFile(r.File+".tmp", data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(r.File+".tmp", r.File)
+	return file.Replace(r.File, data)
 }
 
 // shown is what the kernel shows of devices without asking any driver: the places of NVIDIA's on the bus, the parts they

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/yi-json/synapse/runtime/file"
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
@@ -136,12 +137,7 @@ func (s *Store) write(one hold) error {
 	if err != nil {
 		return err
 	}
-	name := s.holdFile(one.Holder)
-	err = os.WriteFile(name+".tmp", text, 0o600)
-	if err == nil {
-		err = os.Rename(name+".tmp", name)
-	}
-	if err != nil {
+	if err := file.Replace(s.holdFile(one.Holder), text); err != nil {
 		return fmt.Errorf("images: %w", err)
 	}
 	s.held[one.Holder] = one.Key

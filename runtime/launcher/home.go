@@ -13,6 +13,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/environment"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/file"
 	"github.com/yi-json/synapse/runtime/supervisor"
 	"github.com/yi-json/synapse/runtime/tree"
 )
@@ -58,11 +59,7 @@ func (t *task) save(prepared bool) error {
 	if err != nil {
 		return fmt.Errorf("the task's record: %w", err)
 	}
-	name := filepath.Join(t.home, homeFile)
-	if err := os.WriteFile(name+".tmp", data, 0o600); err != nil {
-		return fmt.Errorf("the task's record: %w", err)
-	}
-	if err := os.Rename(name+".tmp", name); err != nil {
+	if err := file.Replace(filepath.Join(t.home, homeFile), data); err != nil {
 		return fmt.Errorf("the task's record: %w", err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/file"
 )
 
 // This file owns the scripts that jobs bring: each text is fetched once, kept for as long as
@@ -76,10 +77,7 @@ func (l *Launcher) scriptText(ctx context.Context, digest string) ([]byte, error
 	if messages.ScriptDigest(text) != digest {
 		return nil, fault.OfMachine(fmt.Errorf("what the scheduler sent is not the text of %s", digest))
 	}
-	if err := os.WriteFile(path+".tmp", text, 0o600); err != nil {
-		return nil, fault.OfMachine(err)
-	}
-	return text, fault.OfMachine(os.Rename(path+".tmp", path))
+	return text, fault.OfMachine(file.Replace(path, text))
 }
 
 // fetching waits until nobody else fetches this text. done lets the next one.

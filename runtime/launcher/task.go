@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/serial"
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
@@ -38,10 +38,7 @@ type task struct {
 	home   string // its directory
 	driver Driver
 
-	mu   sync.Mutex
-	todo []func()
-	busy bool
-	left bool
+	line serial.Line
 
 	to        *actor.PID // whom it answers
 	script    string     // the digest of the one that it is counted for; the launcher's lock guards it
@@ -63,22 +60,12 @@ func (l *Launcher) newTask(k Key) *task {
 	home := filepath.Join(l.o.Dir, tasksDir, k.String())
 	return &task{
 		Task: Task{Key: k, Dir: filepath.Join(home, "driver"), Scratch: filepath.Join(l.o.Dir, scratchDir, k.String())},
-		l:    l, home: home, driver: l.o.Drivers[0],
+		l:    l, home: home, driver: l.o.Drivers[0], line: serial.Line{Go: l.background},
 	}
 }
 
 // post puts something on the task's line.
-func (t *task) post(do func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.left {
-		return
-	}
-	t.todo = append(t.todo, do)
-	if !t.busy {
-		t.busy = t.l.background(t.work)
-	}
-}
+func (t *task) post(do func()) { t.line.Post(do) }
 
 // ask puts something on the line and waits until it is done; false when the
 // launcher is closed first.
@@ -90,21 +77,6 @@ func (t *task) ask(do func()) bool {
 		return true
 	case <-t.l.done:
 		return false
-	}
-}
-
-func (t *task) work() {
-	for {
-		t.mu.Lock()
-		if len(t.todo) == 0 {
-			t.busy = false
-			t.mu.Unlock()
-			return
-		}
-		do := t.todo[0]
-		t.todo = t.todo[1:]
-		t.mu.Unlock()
-		do()
 	}
 }
 
@@ -318,19 +290,12 @@ func (t *task) unlink() {
 // leave lets go of the supervisor: it goes on without this agent. What the line
 // has still to do is not done, as if the agent had been killed.
 func (t *task) leave() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.left = true
-	t.todo = []func(){func() {
+	t.line.End(func() {
 		t.unlink()
 		if t.cancel != nil {
 			t.cancel()
 		}
-	}}
-	if !t.busy {
-		t.busy = true
-		t.l.jobs.Go(t.work)
-	}
+	}, t.l.jobs.Go)
 }
 
 func (t *task) onAdopt(to *actor.PID) {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/file"
 )
 
 // Machine owns the agent's data directory. It holds its lock from Open to Close:
@@ -107,7 +108,7 @@ func (m *Machine) later() error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("last start: %w", err)
 	}
-	return writeDurably(name, fmt.Sprintf("%s %d\n", m.incarnation.BootId, m.incarnation.StartedNs))
+	return keep(name, fmt.Sprintf("%s %d\n", m.incarnation.BootId, m.incarnation.StartedNs))
 }
 
 // once reads what was made at the first start, or makes it now. A file without
@@ -125,7 +126,15 @@ func (m *Machine) once(name string, create func() (string, error)) (string, erro
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	return id, writeDurably(path, id+"\n")
+	return id, keep(path, id+"\n")
+}
+
+// keep makes a text the whole of a file, durably.
+func keep(path, text string) error {
+	if err := file.ReplaceDurably(path, []byte(text)); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return nil
 }
 
 // systemID names the machine itself. It is read anew at every start, so that a
@@ -138,41 +147,6 @@ func (m *Machine) systemID() (string, error) {
 		}
 	}
 	return m.once(machineName, func() (string, error) { return uuid.NewString(), nil })
-}
-
-// writeDurably replaces a file as a whole.
-func writeDurably(path, text string) error {
-	temporary := path + ".tmp"
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(path), err)
-	}
-	_, err = file.WriteString(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if closing := file.Close(); err == nil {
-		err = closing
-	}
-	if err == nil {
-		err = os.Rename(temporary, path)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(path), err)
-	}
-	return nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // NodeID is this machine's name in the cluster, made once and kept.

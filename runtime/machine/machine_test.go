@@ -42,14 +42,14 @@ func TestLater(t *testing.T) {
 	boot := m.BootID()
 	m.Close()
 	future := int64(math.MaxInt64 / 2)
-	if err := writeDurably(filepath.Join(dir, startsName), boot+" 4611686018427387903\n"); err != nil {
+	if err := keep(filepath.Join(dir, startsName), boot+" 4611686018427387903\n"); err != nil {
 		t.Fatal(err)
 	}
 	if m, err = Open(dir); err != nil || m.Incarnation().StartedNs != future+1 {
 		t.Fatal(m, err)
 	}
 	m.Close()
-	if err := writeDurably(filepath.Join(dir, startsName), "another-boot 4611686018427387903\n"); err != nil {
+	if err := keep(filepath.Join(dir, startsName), "another-boot 4611686018427387903\n"); err != nil {
 		t.Fatal(err)
 	}
 	if m, err = Open(dir); err != nil || m.Incarnation().StartedNs > future {

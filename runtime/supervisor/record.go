@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/file"
 )
 
 // This file owns what lies in a task's directory. The exit record is evidence and
@@ -175,54 +176,19 @@ func WriteExit(dir string, exit *Exit) error {
 	for len(data) < exitReserve-1 {
 		data = append(data, ' ') // exactly over what was reserved
 	}
-	return replace(dir, exitFile, append(data, '\n'), true)
+	if err := file.ReplaceDurably(filepath.Join(dir, exitFile), append(data, '\n')); err != nil {
+		return fmt.Errorf("%s: %w", exitFile, err)
+	}
+	return nil
 }
 
-// reserve takes the room that a record's next version will need, where replace will look for it.
+// reserve takes the room that a record's next version will need, where file.Replace will look for it.
 func reserve(dir, name string, bytes int) error {
 	blank := []byte(strings.Repeat(" ", bytes))
-	if err := os.WriteFile(filepath.Join(dir, name+".tmp"), blank, 0o600); err != nil {
+	if err := os.WriteFile(file.Spare(filepath.Join(dir, name)), blank, 0o600); err != nil {
 		return fmt.Errorf("reserve %s: %w", name, err)
 	}
 	return nil
-}
-
-// replace puts a whole new version in the place of a file.
-func replace(dir, name string, data []byte, durable bool) error {
-	temporary := filepath.Join(dir, name+".tmp")
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	_, err = file.WriteAt(data, 0)
-	if err == nil {
-		err = file.Truncate(int64(len(data)))
-	}
-	if err == nil && durable {
-		err = file.Sync()
-	}
-	if closing := file.Close(); err == nil {
-		err = closing
-	}
-	if err == nil {
-		err = os.Rename(temporary, filepath.Join(dir, name))
-	}
-	if err == nil && durable {
-		err = syncDir(dir)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 func writeJSON(dir, name string, value any) error {
@@ -230,7 +196,10 @@ func writeJSON(dir, name string, value any) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return replace(dir, name, data, false)
+	if err := file.Replace(filepath.Join(dir, name), data); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // readJSON reports whether the file is there, and why what is there cannot be read.

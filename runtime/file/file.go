@@ -1,0 +1,61 @@
+// Package file replaces files in one step: whoever reads one finds a whole version, the last or the one before.
+package file
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// mode is who may read what is written here: the owner alone.
+const mode = 0o600
+
+// Replace puts a whole new version in the place of a file. After a power loss there may be neither version: it is for
+// what another boot has no use for, or what can be made again.
+func Replace(path string, data []byte) error { return replace(path, data, false) }
+
+// ReplaceDurably is Replace, and waits until the disk has the new version.
+func ReplaceDurably(path string, data []byte) error { return replace(path, data, true) }
+
+// Spare is where the next version of a file is written first. Whoever must not fail for want of room puts as many bytes
+// there in advance.
+func Spare(path string) string { return path + ".tmp" }
+
+func replace(path string, data []byte, durable bool) error {
+	err := Write(Spare(path), data, durable)
+	if err == nil {
+		err = os.Rename(Spare(path), path)
+	}
+	if err == nil && durable {
+		err = SyncDir(filepath.Dir(path))
+	}
+	return err
+}
+
+// Write makes data the whole of a file, in its place, and durable if need be. The room that the file has is used.
+func Write(path string, data []byte, durable bool) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Truncate(int64(len(data)))
+	}
+	if err == nil && durable {
+		err = file.Sync()
+	}
+	if closing := file.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// SyncDir waits until the disk has the names in a directory.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
