@@ -29,3 +29,24 @@ func EndPhase(s JobState) string {
 func PhaseOf(text string) string {
 	return strings.NewReplacer(" ", "-", "_", "-").Replace(strings.ToLower(text))
 }
+
+// EndWords say how a job ended: its phase, and what stands in its record of it, which may begin with the phase itself.
+func EndWords(job *JobRecord) string {
+	phase := EndPhase(job.GetState())
+	switch said := job.GetOutcome(); {
+	case said == "":
+		return phase
+	case strings.HasPrefix(said, phase):
+		return said
+	default:
+		return phase + ": " + said
+	}
+}
+
+// AlreadyEnded refuses a wish about a job that is over.
+func AlreadyEnded(job *JobRecord) *Outcome {
+	return &Outcome{
+		Code: Code_CODE_CONFLICT, Field: "job", Text: "the job has already ended: " + EndWords(job),
+		Hint: "submit it again to run it again",
+	}
+}

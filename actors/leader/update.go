@@ -55,7 +55,7 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 
 func (j *Job) updateReply(m *messages.Update) *messages.UpdateReply {
 	if j.rec.State.Terminal() {
-		return &messages.UpdateReply{Job: m.Job, Outcome: j.alreadyEnded()}
+		return &messages.UpdateReply{Job: m.Job, Outcome: messages.AlreadyEnded(j.rec)}
 	}
 	return &messages.UpdateReply{
 		Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK},

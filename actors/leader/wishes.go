@@ -35,7 +35,7 @@ func (j *Job) onCancel(ctx actor.Context, m *messages.Cancel) {
 	answer := func() any {
 		reply := &messages.CancelReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
 		if j.rec.State.Terminal() && j.rec.State != messages.JobState_JOB_STATE_CANCELLED {
-			reply.Outcome = j.alreadyEnded()
+			reply.Outcome = messages.AlreadyEnded(j.rec)
 		}
 		return reply
 	}
@@ -57,7 +57,7 @@ func (j *Job) onHold(ctx actor.Context, m *messages.Hold) {
 	answer := func() any {
 		reply := &messages.HoldReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
 		if j.rec.State.Terminal() {
-			reply.Outcome = j.alreadyEnded()
+			reply.Outcome = messages.AlreadyEnded(j.rec)
 		}
 		return reply
 	}
@@ -137,7 +137,7 @@ func (j *Job) requeueReply(m *messages.Requeue, run int32) *messages.RequeueRepl
 	}
 	switch {
 	case j.rec.State.Terminal():
-		reply.Outcome = j.alreadyEnded()
+		reply.Outcome = messages.AlreadyEnded(j.rec)
 	case run > j.rec.Runs:
 		conflict("run", "the job has not come to run %d: its last is %d", run, j.rec.Runs)
 	case j.att == nil || j.att.Run != run:
@@ -150,20 +150,6 @@ func (j *Job) requeueReply(m *messages.Requeue, run int32) *messages.RequeueRepl
 		conflict("job", "run %d is ending already: %s", run, actors.WordOf(j.att.End.GetCause().String(), "CAUSE_"))
 	}
 	return reply
-}
-
-func (j *Job) alreadyEnded() *messages.Outcome {
-	how := messages.EndPhase(j.rec.State)
-	if said := j.rec.Outcome; strings.HasPrefix(said, how) {
-		how = said
-	} else if said != "" {
-		how += ": " + said
-	}
-	return &messages.Outcome{
-		Code: messages.Code_CODE_CONFLICT, Field: "job",
-		Text: "the job has already ended: " + how,
-		Hint: "submit it again to run it again",
-	}
 }
 
 // answerTooLate tells clients whose wish met a job that had just ended.

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -51,29 +50,27 @@ func (g *Gateway) Cancel(ctx context.Context, q *messages.Cancel) (*messages.Can
 // Hold keeps a job from being planned, or lets it go on.
 func (g *Gateway) Hold(ctx context.Context, q *messages.Hold) (*messages.HoldReply, error) {
 	q.Principal = g.o.Principal(ctx)
-	reply, err := call[*messages.HoldReply](ctx, g, g.scheduler, q)
-	if job := g.over(ctx, q.Job, err); job != nil {
-		return nil, hasEnded(job)
-	}
-	return reply, err
+	return wish[*messages.HoldReply](ctx, g, q.Job, q)
 }
 
 // Requeue ends the attempt that runs and has the job wait for its turn again.
 func (g *Gateway) Requeue(ctx context.Context, q *messages.Requeue) (*messages.RequeueReply, error) {
 	q.Principal = g.o.Principal(ctx)
-	reply, err := call[*messages.RequeueReply](ctx, g, g.scheduler, q)
-	if job := g.over(ctx, q.Job, err); job != nil {
-		return nil, hasEnded(job)
-	}
-	return reply, err
+	return wish[*messages.RequeueReply](ctx, g, q.Job, q)
 }
 
 // Update gives a job another priority or time limit.
 func (g *Gateway) Update(ctx context.Context, q *messages.Update) (*messages.UpdateReply, error) {
 	q.Principal = g.o.Principal(ctx)
-	reply, err := call[*messages.UpdateReply](ctx, g, g.scheduler, q)
-	if job := g.over(ctx, q.Job, err); job != nil {
-		return nil, hasEnded(job)
+	return wish[*messages.UpdateReply](ctx, g, q.Job, q)
+}
+
+// wish asks the Scheduler for something about a job. Of one that is over it may know nothing any more.
+func wish[A answer](ctx context.Context, g *Gateway, id string, q question) (A, error) {
+	reply, err := call[A](ctx, g, g.scheduler, q)
+	if job := g.over(ctx, id, err); job != nil {
+		var none A
+		return none, hasEnded(job)
 	}
 	return reply, err
 }
@@ -91,13 +88,7 @@ func (g *Gateway) over(ctx context.Context, id string, err error) *messages.JobS
 }
 
 func hasEnded(job *messages.JobStatus) error {
-	text := "the job has already ended: " + job.GetPhase()
-	if outcome := job.GetRecord().GetOutcome(); outcome != "" {
-		text = "the job has already ended: " + outcome
-	}
-	return api.StatusOf(&messages.Outcome{
-		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: text, Hint: "submit it again to run it again",
-	})
+	return api.StatusOf(messages.AlreadyEnded(job.GetRecord()))
 }
 
 // ChangeNode closes, opens or removes a machine.
@@ -109,12 +100,9 @@ func (g *Gateway) ChangeNode(ctx context.Context, q *messages.ChangeNode) (*mess
 // GetJob shows one job, by its id or the beginning of it.
 func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.GetJobReply, error) {
 	q.Principal = g.o.Principal(ctx)
-	if err := g.admit(ctx, q); err != nil {
-		return nil, err
-	}
 	ctx, cancel := timed(ctx)
 	defer cancel()
-	job, err := g.find(ctx, q.Job)
+	job, err := g.found(ctx, q, q.Job)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +118,14 @@ func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.Get
 		}
 	}
 	return reply, nil
+}
+
+// found is the job that a question is about, if that is let in.
+func (g *Gateway) found(ctx context.Context, q question, id string) (*messages.JobStatus, error) {
+	if err := g.admit(ctx, q); err != nil {
+		return nil, err
+	}
+	return g.find(ctx, id)
 }
 
 // find asks the Mirror for a job, and the store for one that the Mirror no
@@ -199,12 +195,9 @@ func read[A answer](ctx context.Context, g *Gateway, q question) (A, error) {
 // Scheduler knows, from its view as it is now; it takes whole ids only.
 func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*messages.ExplainJobReply, error) {
 	q.Principal = g.o.Principal(ctx)
-	if err := g.admit(ctx, q); err != nil {
-		return nil, err
-	}
 	ctx, cancel := timed(ctx)
 	defer cancel()
-	job, err := g.find(ctx, q.Job)
+	job, err := g.found(ctx, q, q.Job)
 	if err != nil {
 		return nil, err
 	}
@@ -212,13 +205,7 @@ func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*mess
 	if !record.GetState().Terminal() {
 		return call[*messages.ExplainJobReply](ctx, g, g.scheduler, &messages.ExplainJob{Principal: q.Principal, Job: record.GetId()})
 	}
-	text := job.GetPhase()
-	if outcome := record.GetOutcome(); strings.HasPrefix(outcome, text) { // it says the phase itself
-		text = outcome
-	} else if outcome != "" {
-		text += ": " + outcome
-	}
-	text = record.GetId() + ": " + text
+	text := record.GetId() + ": " + messages.EndWords(record)
 	return &messages.ExplainJobReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}, Text: text}, nil
 }
 

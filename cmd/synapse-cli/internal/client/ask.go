@@ -17,34 +17,33 @@ import (
 
 // Jobs lists all jobs that pass the filters, over all pages.
 func (c *Client) Jobs(ctx context.Context, q *messages.ListJobs) ([]*messages.JobStatus, error) {
-	var all []*messages.JobStatus
-	for {
+	return pages(&q.After, func() ([]*messages.JobStatus, string, error) {
 		page, err := c.ListJobs(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.GetJobs()...)
-		if page.GetNext() == "" || page.GetNext() == q.After {
-			return all, nil
-		}
-		q.After = page.GetNext()
-	}
+		return page.GetJobs(), page.GetNext(), err
+	})
 }
 
 // Nodes lists all machines.
 func (c *Client) Nodes(ctx context.Context) ([]*messages.NodeStatus, error) {
-	var all []*messages.NodeStatus
 	q := &messages.ListNodes{Limit: messages.MaxPageEntries}
-	for {
+	return pages(&q.After, func() ([]*messages.NodeStatus, string, error) {
 		page, err := c.ListNodes(ctx, q)
+		return page.GetNodes(), page.GetNext(), err
+	})
+}
+
+// pages is what all pages have. Each is asked for with the end of the one before as its beginning.
+func pages[T any](after *string, ask func() (page []T, next string, err error)) (all []T, err error) {
+	for {
+		page, next, err := ask()
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, page.GetNodes()...)
-		if page.GetNext() == "" || page.GetNext() == q.After {
+		all = append(all, page...)
+		if next == "" || next == *after {
 			return all, nil
 		}
-		q.After = page.GetNext()
+		*after = next
 	}
 }
 
@@ -273,13 +272,18 @@ func (c *Client) watchOnce(ctx context.Context, q *messages.Watch, take func(*me
 	if err != nil {
 		return err
 	}
+	return receive(stream, take)
+}
+
+// receive takes all that a stream brings, until it ends or something is wrong.
+func receive[T any](stream interface{ Recv() (T, error) }, take func(T) error) error {
 	for {
-		event, err := stream.Recv()
+		one, err := stream.Recv()
 		if err == io.EOF {
 			return nil
 		}
 		if err == nil {
-			err = take(event)
+			err = take(one)
 		}
 		if err != nil {
 			return err

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -102,16 +101,5 @@ func (c *Client) logsOnce(ctx context.Context, q *api.ReadLogs, take func(*api.L
 	if err != nil {
 		return err
 	}
-	for {
-		part, err := parts.Recv()
-		if err == io.EOF {
-			return nil
-		}
-		if err == nil {
-			err = take(part)
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return receive(parts, take)
 }

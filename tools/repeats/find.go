@@ -1,0 +1,249 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// This file owns what a repeat is: the same lines of code in two places, whatever things are called there.
+
+// atLeast is how many lines of code make a repeat. Lines of brackets alone belong to their neighbours and do not count.
+const atLeast = 6
+
+// word is a token: a name, or anything else with its text.
+type word struct {
+	name bool
+	text string
+}
+
+// line is a line of code, without comments.
+type line struct {
+	number int
+	words  []word
+	counts bool // it says something beside brackets
+}
+
+// function is where code is: lines are compared within functions only, because fields and imports look alike by nature.
+type function struct {
+	file, name string
+	lines      []line
+}
+
+func (f *function) String() string { return f.file + ":" + f.name }
+
+// readTree is every function of production code beneath a directory, in the order of its files.
+func readTree(root string) ([]*function, error) {
+	var all []*function
+	err := eachFile(root, func(path string, text []byte) error {
+		found, err := read(path, text)
+		all = append(all, found...)
+		return err
+	})
+	return all, err
+}
+
+// eachFile calls do for each file of production code: what is neither a test, nor generated, nor of tools.
+func eachFile(root string, do func(path string, text []byte) error) error {
+	return filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		inside, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if inside != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || inside == "tools" || inside == "test") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments|parser.PackageClauseOnly); err != nil || ast.IsGenerated(file) {
+			return err
+		}
+		return do(filepath.ToSlash(inside), text)
+	})
+}
+
+// read is the functions of one file.
+func read(path string, text []byte) ([]*function, error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	lines := codeLines(text)
+	var all []*function
+	for _, d := range file.Decls {
+		fn, is := d.(*ast.FuncDecl)
+		if !is || fn.Body == nil {
+			continue
+		}
+		first, last := set.Position(fn.Pos()).Line, set.Position(fn.End()).Line
+		f := &function{file: path, name: nameOf(fn)}
+		for _, l := range lines {
+			if l.number >= first && l.number <= last {
+				f.lines = append(f.lines, l)
+			}
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// nameOf is a function's name, behind its receiver's type.
+func nameOf(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return fn.Name.Name
+	}
+	t := fn.Recv.List[0].Type
+	if p, is := t.(*ast.StarExpr); is {
+		t = p.X
+	}
+	if g, is := t.(*ast.IndexExpr); is {
+		t = g.X
+	}
+	return fmt.Sprintf("%v.%s", t, fn.Name.Name)
+}
+
+// codeLines are the lines of a file that have code.
+func codeLines(text []byte) (lines []line) {
+	set := token.NewFileSet()
+	file := set.AddFile("", set.Base(), len(text))
+	var s scanner.Scanner
+	s.Init(file, text, nil, 0)
+	for {
+		pos, tok, lit := s.Scan()
+		if tok == token.EOF {
+			return lines
+		}
+		if tok == token.SEMICOLON && lit == "\n" {
+			continue
+		}
+		number := file.Line(pos)
+		if len(lines) == 0 || lines[len(lines)-1].number != number {
+			lines = append(lines, line{number: number})
+		}
+		l := &lines[len(lines)-1]
+		w := word{name: tok == token.IDENT, text: cmp.Or(lit, tok.String())}
+		l.words = append(l.words, w)
+		l.counts = l.counts || w.name || tok.IsLiteral() || tok.IsKeyword()
+	}
+}
+
+// shape is what lines look like whatever the names are: each name is the number of its first place.
+func shape(lines []line) string {
+	var b strings.Builder
+	numbers := map[string]int{}
+	for _, l := range lines {
+		for _, w := range l.words {
+			if !w.name {
+				b.WriteString(w.text)
+			} else {
+				n, known := numbers[w.text]
+				if !known {
+					n = len(numbers)
+					numbers[w.text] = n
+				}
+				fmt.Fprintf(&b, "#%d", n)
+			}
+			b.WriteByte(' ')
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// span is lines of a function, the last one left out.
+type span struct {
+	f           *function
+	first, last int
+}
+
+func (s span) String() string {
+	return fmt.Sprintf("%s:%d-%d", s.f, s.f.lines[s.first].number, s.f.lines[s.last-1].number)
+}
+
+// window is the span of so many lines that count from there on; false: the function ends before.
+func window(f *function, first int) (span, bool) {
+	if !f.lines[first].counts {
+		return span{}, false
+	}
+	n := 0
+	for i := first; i < len(f.lines); i++ {
+		if f.lines[i].counts {
+			n++
+		}
+		if n == atLeast {
+			return span{f, first, i + 1}, true
+		}
+	}
+	return span{}, false
+}
+
+// repeat is what looks alike in two places.
+type repeat struct{ a, b span }
+
+func (r repeat) String() string {
+	n := 0
+	for _, l := range r.b.f.lines[r.b.first:r.b.last] {
+		if l.counts {
+			n++
+		}
+	}
+	return fmt.Sprintf("%s and %s: %d lines are alike", r.a, r.b, n)
+}
+
+// find is all repeats among functions, as long as they can be: of the places of one shape each with the first.
+func find(all []*function) (found []repeat) {
+	first := map[string]span{}
+	seen := map[[2]*function]int{} // until which line of the second function a pair is told of
+	for _, f := range all {
+		for i := range f.lines {
+			w, ok := window(f, i)
+			if !ok {
+				continue
+			}
+			s := shape(f.lines[w.first:w.last])
+			before, known := first[s]
+			if !known {
+				first[s] = w
+				continue
+			}
+			pair := [2]*function{before.f, f}
+			if i < seen[pair] || before.f == f && before.last > w.first {
+				continue
+			}
+			r := grow(repeat{before, w})
+			seen[pair] = r.b.last
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// grow takes in the lines that follow in both places, as long as they look alike.
+func grow(r repeat) repeat {
+	for r.a.last < len(r.a.f.lines) && r.b.last < len(r.b.f.lines) {
+		a, b := span{r.a.f, r.a.first, r.a.last + 1}, span{r.b.f, r.b.first, r.b.last + 1}
+		if shape(a.f.lines[a.first:a.last]) != shape(b.f.lines[b.first:b.last]) || a.f == b.f && a.last > b.first {
+			break
+		}
+		r = repeat{a, b}
+	}
+	return r
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// This file owns what may stand in the tree twice.
+
+// mostPlaces is how many entries the list may have.
+const mostPlaces = 20
+
+// place is functions that may look alike, and why.
+type place struct {
+	functions []string
+	why       string
+}
+
+// parseKnown reads the list: functions, each on a line of its own, and beneath them, indented, the reason.
+func parseKnown(text string) (all []place, err error) {
+	for i, l := range strings.Split(text, "\n") {
+		switch said := strings.TrimSpace(l); {
+		case said == "" || strings.HasPrefix(said, "#"):
+		case l[0] != '\t':
+			if len(all) == 0 || all[len(all)-1].why != "" {
+				all = append(all, place{})
+			}
+			p := &all[len(all)-1]
+			p.functions = append(p.functions, said)
+		case len(all) == 0:
+			return nil, fmt.Errorf("known.txt:%d: a reason stands before the first functions", i+1)
+		default:
+			p := &all[len(all)-1]
+			p.why = strings.TrimSpace(p.why + " " + said)
+		}
+	}
+	for _, p := range all {
+		if p.why == "" {
+			return nil, fmt.Errorf("known.txt: %s has no reason", p.functions[0])
+		}
+	}
+	return all, nil
+}
+
+// judge says what is wrong with what was found, in view of what may stay.
+func judge(found []repeat, places []place) (wrong []string) {
+	used := map[string]bool{}
+	for _, r := range found {
+		a, b := r.a.f.String(), r.b.f.String()
+		allowed := slices.ContainsFunc(places, func(p place) bool {
+			return slices.Contains(p.functions, a) && slices.Contains(p.functions, b)
+		})
+		if !allowed {
+			wrong = append(wrong, r.String())
+		}
+		used[a], used[b] = true, true
+	}
+	for _, p := range places {
+		for _, f := range p.functions {
+			if !used[f] {
+				wrong = append(wrong, "tools/repeats/known.txt: nothing looks like "+f+" any more: take it out")
+			}
+		}
+	}
+	if len(places) > mostPlaces {
+		wrong = append(wrong, fmt.Sprintf("tools/repeats/known.txt: %d places, and %d are the most", len(places), mostPlaces))
+	}
+	return wrong
+}
