@@ -155,23 +155,12 @@ func (c *headRuns) trulyWaits(w *World, page *jobPage) bool {
 	}
 	for _, a := range w.client.asks { //order: any will do
 		switch m := a.message.(type) {
-		case *messages.Cancel:
-			if m.Job == id {
-				return false
-			}
-		case *messages.Hold:
-			if m.Job == id {
-				return false
-			}
-		case *messages.Requeue:
-			if m.Job == id {
-				return false
-			}
-		case *messages.Update:
-			if m.Job == id {
+		case *messages.Cancel, *messages.Hold, *messages.Requeue, *messages.Update:
+			if m.(interface{ GetJob() string }).GetJob() == id {
 				return false
 			}
 		}
+
 	}
 	for _, t := range page.tokens {
 		if a := w.books.attempts[t]; a != nil && owes(a) {

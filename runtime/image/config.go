@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/yi-json/synapse/runtime/environment"
 )
 
 // This file owns what an image says about how to run it, and who wins where the job says something, too.
@@ -64,22 +66,6 @@ func (c Config) Merge(job Run) (Run, error) {
 	if run.User == "" {
 		run.User = c.User
 	}
-	run.Env = mergeEnv(c.Env, job.Env)
+	run.Env = environment.Merge(c.Env, job.Env)
 	return run, nil
-}
-
-// mergeEnv keeps the last word on every name, where it was said first.
-func mergeEnv(image, job []string) []string {
-	at := map[string]int{}
-	var merged []string
-	for _, entry := range slices.Concat(image, job) {
-		name, _, _ := strings.Cut(entry, "=")
-		if i, known := at[name]; known {
-			merged[i] = entry
-			continue
-		}
-		at[name] = len(merged)
-		merged = append(merged, entry)
-	}
-	return merged
 }

@@ -67,12 +67,7 @@ func (l *Launcher) claim(t *task) error {
 func (l *Launcher) take(t *task) (before string, kept []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	u := l.uses[t.UID]
-	if u == nil {
-		u = &use{job: t.Job}
-		l.uses[t.UID] = u
-		l.tellUids()
-	}
+	u := l.useOf(t.UID, t.Job)
 	if before = u.job; before != t.Job {
 		if u.tasks > 0 {
 			return "", nil, fmt.Errorf("user: tasks of job %s are here under the uid %d, which the scheduler gave to this job too",
@@ -83,6 +78,17 @@ func (l *Launcher) take(t *task) (before string, kept []string, err error) {
 	u.job, t.claimed = t.Job, true
 	u.tasks++
 	return before, kept, nil
+}
+
+// useOf is what lies under a uid; what is new there is that job's. The launcher's lock is held.
+func (l *Launcher) useOf(uid uint32, job string) *use {
+	u := l.uses[uid]
+	if u == nil {
+		u = &use{job: job}
+		l.uses[uid] = u
+		l.tellUids()
+	}
+	return u
 }
 
 // release lets go of a task's uid. The launcher's lock is held.
@@ -127,12 +133,7 @@ func (t *task) writeOwner() error {
 func (l *Launcher) keeps(name string, of owner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	u := l.uses[of.UID]
-	if u == nil {
-		u = &use{job: of.Job}
-		l.uses[of.UID] = u
-		l.tellUids()
-	}
+	u := l.useOf(of.UID, of.Job)
 	u.kept = append(u.kept, name)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -162,16 +163,6 @@ func scanAttempt(rows pgx.Rows) (job topology.JobID, attempt *messages.AttemptRe
 	return job, attempt, bad, nil
 }
 
-// readNode reads a row of an id and a record.
-func readNode(rows pgx.Rows) (*messages.NodeRecord, error) {
-	var id topology.NodeID
-	var sealed []byte
-	if err := rows.Scan(&id, &sealed); err != nil {
-		return nil, err
-	}
-	return store.ReadNode(id, sealed)
-}
-
 // Job implements store.Store.
 func (s *Store) Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error) {
 	return s.read("SELECT id, record FROM synapse.job WHERE id = $1 AND record IS NOT NULL", string(id))
@@ -309,73 +300,10 @@ func check(ctx context.Context, tx pgx.Tx) error {
 	if have, err := version(ctx, tx); err != nil || have != len(texts) {
 		return errors.Join(fmt.Errorf("the schema is %d, and this program knows %d", have, len(texts)), err)
 	}
-	err = query(ctx, tx, func(rows pgx.Rows) error {
-		var h store.Head
-		var id topology.JobID
-		var queue *string
-		var sealed []byte
-		if err := rows.Scan(&id, &h.Revision, &h.State, &h.FinishedUnixMs, &queue, &sealed); err != nil {
+	for _, c := range slices.Concat(store.Records, store.Scripts) {
+		if err := query(ctx, tx, func(rows pgx.Rows) error { return c.Row(rows) }, c.Query("synapse.")); err != nil {
 			return err
 		}
-		job, err := store.ReadJob(id, sealed)
-		if err == nil && (h.Revision != job.Revision || h.State != job.State || h.FinishedUnixMs != job.FinishedUnixMs || queue != nil && *queue != job.Spec.Queue) {
-			err = fmt.Errorf("table job, key %q: the columns differ from the record: %w", id, store.ErrDamaged)
-		}
-		return err
-	}, "SELECT id, revision, state, finished_unix_ms, queue, record FROM synapse.job WHERE record IS NOT NULL")
-	if err != nil {
-		return err
 	}
-	err = query(ctx, tx, func(rows pgx.Rows) error {
-		var job topology.JobID
-		var token topology.Token
-		var ended, owes bool
-		var sealed []byte
-		if err := rows.Scan(&job, &token.Epoch, &token.Counter, &ended, &owes, &sealed); err != nil {
-			return err
-		}
-		attempt, err := store.ReadAttempt(job, token, sealed)
-		if err == nil && (ended != (attempt.End != nil) || owes != attempt.Owes()) {
-			err = fmt.Errorf("table attempt, key %q: the columns differ from the record: %w", string(job)+"/"+token.String(), store.ErrDamaged)
-		}
-		return err
-	}, "SELECT job, epoch, counter, ended, owes, record FROM synapse.attempt")
-	if err != nil {
-		return err
-	}
-	if err := checkScripts(ctx, tx); err != nil {
-		return err
-	}
-	return query(ctx, tx, func(rows pgx.Rows) error {
-		_, err := readNode(rows)
-		return err
-	}, "SELECT id, record FROM synapse.node")
-}
-
-// checkScripts reads every script, and holds the jobs that name them against the column beside them.
-func checkScripts(ctx context.Context, tx pgx.Tx) error {
-	err := query(ctx, tx, func(rows pgx.Rows) error {
-		var digest string
-		var text []byte
-		if err := rows.Scan(&digest, &text); err != nil {
-			return err
-		}
-		return store.CheckScript(digest, text)
-	}, "SELECT digest, text FROM synapse.script")
-	if err != nil {
-		return err
-	}
-	return query(ctx, tx, func(rows pgx.Rows) error {
-		var id topology.JobID
-		var digest string
-		var sealed []byte
-		if err := rows.Scan(&id, &digest, &sealed); err != nil {
-			return err
-		}
-		job, err := store.ReadJob(id, sealed)
-		if err != nil {
-			return err
-		}
-		return store.CheckNamed(job, digest)
-	}, "SELECT id, script, record FROM synapse.job WHERE script <> '' AND record IS NOT NULL")
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/yi-json/synapse/store"
-	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns what operators do with a store that runs: take a copy, and
@@ -71,7 +70,7 @@ func checkWhole(tx *sql.Tx) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(checkRecords(tx), checkScripts(tx))
+	return errors.Join(checkAll(tx, store.Records), checkScripts(tx))
 }
 
 // checkScripts reads every script. A copy from before there were any has no table of them.
@@ -81,82 +80,14 @@ func checkScripts(tx *sql.Tx) error {
 		tables == 0 {
 		return err
 	}
-	err := query(tx, "SELECT digest, text FROM script", func(rows *sql.Rows) error {
-		var digest string
-		var text []byte
-		if err := rows.Scan(&digest, &text); err != nil {
-			return err
-		}
-		return store.CheckScript(digest, text)
-	})
-	if err != nil {
-		return err
-	}
-	return query(tx, `SELECT id, script, record FROM job WHERE script <> '' AND record IS NOT NULL`,
-		func(rows *sql.Rows) error {
-			var id topology.JobID
-			var digest string
-			var sealed []byte
-			if err := rows.Scan(&id, &digest, &sealed); err != nil {
-				return err
-			}
-			job, err := store.ReadJob(id, sealed)
-			if err != nil {
-				return err
-			}
-			return store.CheckNamed(job, digest)
-		})
+	return checkAll(tx, store.Scripts)
 }
 
-// checkRecords holds every record against the columns beside it.
-func checkRecords(tx *sql.Tx) error {
-	err := query(tx, `SELECT id, revision, state, finished_unix_ms, queue, record FROM job WHERE record IS NOT NULL`, func(rows *sql.Rows) error {
-		var id topology.JobID
-		var sealed []byte
-		var h store.Head
-		var queue string
-		if err := rows.Scan(&id, &h.Revision, &h.State, &h.FinishedUnixMs, &queue, &sealed); err != nil {
+func checkAll(tx *sql.Tx, all []store.Check) error {
+	for _, c := range all {
+		if err := query(tx, c.Query(""), func(rows *sql.Rows) error { return c.Row(rows) }); err != nil {
 			return err
 		}
-		job, err := store.ReadJob(id, sealed)
-		if err != nil {
-			return err
-		}
-		if h.Revision != job.Revision || h.State != job.State || h.FinishedUnixMs != job.FinishedUnixMs || queue != job.Spec.Queue {
-			return fmt.Errorf("table job, key %q: the columns differ from the record: %w", id, store.ErrDamaged)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
-	err = query(tx, `SELECT job, epoch, counter, ended, owes, record FROM attempt`, func(rows *sql.Rows) error {
-		var job topology.JobID
-		var token topology.Token
-		var ended, owes bool
-		var sealed []byte
-		if err := rows.Scan(&job, &token.Epoch, &token.Counter, &ended, &owes, &sealed); err != nil {
-			return err
-		}
-		attempt, err := store.ReadAttempt(job, token, sealed)
-		if err != nil {
-			return err
-		}
-		if ended != (attempt.End != nil) || owes != attempt.Owes() {
-			return fmt.Errorf("table attempt, key %q: the columns differ from the record: %w", string(job)+"/"+token.String(), store.ErrDamaged)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return query(tx, `SELECT id, record FROM node`, func(rows *sql.Rows) error {
-		var id topology.NodeID
-		var sealed []byte
-		if err := rows.Scan(&id, &sealed); err != nil {
-			return err
-		}
-		_, err := store.ReadNode(id, sealed)
-		return err
-	})
+	return nil
 }

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what a check of a whole database asks of each row. Every store has the same columns, whatever
+// its tables are called.
+
+// Row is a row of a database.
+type Row interface{ Scan(into ...any) error }
+
+// Check is what is asked of every row of a table.
+type Check struct {
+	columns, from string
+	row           func(Row) error
+}
+
+// Records are the checks of what is kept of jobs, their attempts and machines.
+var Records = []Check{
+	{"id, revision, state, finished_unix_ms, queue, record", "job WHERE record IS NOT NULL", checkJob},
+	{"job, epoch, counter, ended, owes, record", "attempt", checkAttempt},
+	{"id, record", "node", checkNode},
+}
+
+// Scripts are the checks of scripts, and of the jobs that name them.
+var Scripts = []Check{
+	{"digest, text", "script", checkScript},
+	{"id, script, record", "job WHERE script <> '' AND record IS NOT NULL", checkNamed},
+}
+
+// Query is the statement that reads the rows, where the tables' names begin so.
+func (c *Check) Query(prefix string) string {
+	return "SELECT " + c.columns + " FROM " + prefix + c.from
+}
+
+// Row checks one of them.
+func (c *Check) Row(row Row) error { return c.row(row) }
+
+// checkJob holds the record of a job against the columns beside it.
+func checkJob(row Row) error {
+	var h Head
+	var id topology.JobID
+	var queue *string // of a job that an earlier version wrote, there is none
+	var sealed []byte
+	if err := row.Scan(&id, &h.Revision, &h.State, &h.FinishedUnixMs, &queue, &sealed); err != nil {
+		return err
+	}
+	job, err := ReadJob(id, sealed)
+	if err != nil {
+		return err
+	}
+	if h.Revision != job.Revision || h.State != job.State || h.FinishedUnixMs != job.FinishedUnixMs || queue != nil && *queue != job.Spec.Queue {
+		return differs("job", string(id))
+	}
+	return nil
+}
+
+// checkAttempt holds the record of an attempt against the columns beside it.
+func checkAttempt(row Row) error {
+	var job topology.JobID
+	var token topology.Token
+	var ended, owes bool
+	var sealed []byte
+	if err := row.Scan(&job, &token.Epoch, &token.Counter, &ended, &owes, &sealed); err != nil {
+		return err
+	}
+	attempt, err := ReadAttempt(job, token, sealed)
+	if err != nil {
+		return err
+	}
+	if ended != (attempt.End != nil) || owes != attempt.Owes() {
+		return differs("attempt", string(job)+"/"+token.String())
+	}
+	return nil
+}
+
+// checkNode reads the record of a machine.
+func checkNode(row Row) error {
+	_, err := ScanNode(row)
+	return err
+}
+
+// ScanNode is the record of a machine, from its columns.
+func ScanNode(row Row) (*messages.NodeRecord, error) {
+	var id topology.NodeID
+	var sealed []byte
+	if err := row.Scan(&id, &sealed); err != nil {
+		return nil, err
+	}
+	return ReadNode(id, sealed)
+}
+
+// checkScript reads a script, and refuses a text that is not the one of its digest.
+func checkScript(row Row) error {
+	var digest string
+	var text []byte
+	if err := row.Scan(&digest, &text); err != nil {
+		return err
+	}
+	return CheckScript(digest, text)
+}
+
+// checkNamed holds a job that names a script against the column beside it.
+func checkNamed(row Row) error {
+	var id topology.JobID
+	var digest string
+	var sealed []byte
+	if err := row.Scan(&id, &digest, &sealed); err != nil {
+		return err
+	}
+	job, err := ReadJob(id, sealed)
+	if err != nil {
+		return err
+	}
+	return CheckNamed(job, digest)
+}
+
+func differs(table, key string) error {
+	return fmt.Errorf("table %s, key %q: the columns differ from the record: %w", table, key, ErrDamaged)
+}
