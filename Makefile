@@ -74,7 +74,7 @@ race: ## run the short tests under the race detector (PACKAGES=… some; needs a
 	CGO_ENABLED=1 $(GO) test -race -short $(PACKAGES)
 
 # `go tool -n` prints where in Go's cache the linter lies, and builds it first if need be.
-lint: ## check formatting, go vet and staticcheck, here and in tools/
+lint: ## check formatting, go vet and staticcheck, here and in tools/, and that nothing is written twice
 	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l $$(find . -name '*.go' -not -path '*/.*' -not -path '*/testdata/*')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):" $$unformatted >&2; exit 1; fi
 	$(GO) vet ./...
@@ -82,6 +82,7 @@ lint: ## check formatting, go vet and staticcheck, here and in tools/
 	$(GO) -C tools vet ./...
 	$$($(GO) -C tools tool -n staticcheck) ./...
 	cd tools && $$($(GO) tool -n staticcheck) ./...
+	@$(GO) -C tools run ./repeats -root ..
 
 proto: ## write what is generated: messages/*.pb.go (and the published baseline), the table of system calls
 	@$(GO) -C tools run ./protogen -root ..

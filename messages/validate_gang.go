@@ -252,14 +252,27 @@ func (x *Ended) Validate() error {
 // Validate refuses a Forget of nothing.
 func (x *Forget) Validate() error { return part("order", x.GetOrder()) }
 
-func (x *SliceReport) valid() error {
+// slice checks what a machine tells of a slice and what it keeps of it alike.
+func slice(x interface {
+	GetToken() *Token
+	GetJob() string
+	GetGrants() []*Grant
+	GetExits() []*Exit
+	GetRendezvousPort() int32
+}) error {
 	return first(
 		part("token", x.GetToken()),
 		id("job", x.GetJob()),
-		said("state", x.GetState()),
 		grants(x.GetGrants(), 0),
 		exits(x.GetExits(), 0),
 		port("rendezvous_port", x.GetRendezvousPort(), 0),
+	)
+}
+
+func (x *SliceReport) valid() error {
+	return first(
+		slice(x),
+		said("state", x.GetState()),
 		duration("expires_in_ms", x.GetExpiresInMs()),
 		duration("ran_ms", x.GetRanMs()),
 	)

@@ -65,12 +65,8 @@ func (x *NodeRecord) Validate() error {
 
 func (x *SliceRecord) valid() error {
 	return first(
-		part("token", x.GetToken()),
-		id("job", x.GetJob()),
+		slice(x),
 		said("state", x.GetState()),
-		grants(x.GetGrants(), 0),
-		exits(x.GetExits(), 0),
-		port("rendezvous_port", x.GetRendezvousPort(), 0),
 		text("owner", x.GetOwner(), MaxValueBytes),
 	)
 }

@@ -100,8 +100,6 @@ func (g *Gateway) ChangeNode(ctx context.Context, q *messages.ChangeNode) (*mess
 // GetJob shows one job, by its id or the beginning of it.
 func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.GetJobReply, error) {
 	q.Principal = g.o.Principal(ctx)
-	ctx, cancel := timed(ctx)
-	defer cancel()
 	job, err := g.found(ctx, q, q.Job)
 	if err != nil {
 		return nil, err
@@ -125,6 +123,8 @@ func (g *Gateway) found(ctx context.Context, q question, id string) (*messages.J
 	if err := g.admit(ctx, q); err != nil {
 		return nil, err
 	}
+	ctx, cancel := timed(ctx)
+	defer cancel()
 	return g.find(ctx, id)
 }
 
@@ -195,8 +195,6 @@ func read[A answer](ctx context.Context, g *Gateway, q question) (A, error) {
 // Scheduler knows, from its view as it is now; it takes whole ids only.
 func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*messages.ExplainJobReply, error) {
 	q.Principal = g.o.Principal(ctx)
-	ctx, cancel := timed(ctx)
-	defer cancel()
 	job, err := g.found(ctx, q, q.Job)
 	if err != nil {
 		return nil, err

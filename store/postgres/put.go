@@ -56,37 +56,28 @@ func put(batch *pgx.Batch, rows store.Rows) {
 	if rows.Arrival > 0 {
 		exactly(batch, 1, "UPDATE synapse.leader SET arrival = greatest(arrival, $1)", int64(rows.Arrival))
 	}
-	var oldJobs, newJobs jobColumns
-	for i := range rows.Jobs {
-		if j := &rows.Jobs[i]; j.Insert {
-			newJobs.add(j)
-		} else {
-			oldJobs.add(j)
-		}
-	}
+	oldJobs, newJobs := columns(rows.Jobs, func(j *store.JobRow) bool { return j.Insert }, (*jobColumns).add)
 	exactly(batch, len(oldJobs.id), updateJobs, oldJobs.args()...)
 	exactly(batch, len(newJobs.id), insertJobs, newJobs.args()...)
-	var oldAttempts, newAttempts attemptColumns
-	for i := range rows.Attempts {
-		if a := &rows.Attempts[i]; a.Insert {
-			newAttempts.add(a)
-		} else {
-			oldAttempts.add(a)
-		}
-	}
+	oldAttempts, newAttempts := columns(rows.Attempts, func(a *store.AttemptRow) bool { return a.Insert }, (*attemptColumns).add)
 	exactly(batch, len(oldAttempts.job), updateAttempts, oldAttempts.args()...)
 	exactly(batch, len(newAttempts.job), insertAttempts, newAttempts.args()...)
 	forget(batch, rows.Drops)
-	var oldNodes, newNodes nodeColumns
-	for i := range rows.Nodes {
-		if n := &rows.Nodes[i]; n.Insert {
-			newNodes.add(n)
-		} else {
-			oldNodes.add(n)
-		}
-	}
+	oldNodes, newNodes := columns(rows.Nodes, func(n *store.NodeRow) bool { return n.Insert }, (*nodeColumns).add)
 	exactly(batch, len(oldNodes.id), updateNodes, oldNodes.id, oldNodes.record)
 	exactly(batch, len(newNodes.id), insertNodes, newNodes.id, newNodes.record)
+}
+
+// columns are rows column by column, those that are there already and new ones.
+func columns[C, R any](rows []R, isNew func(*R) bool, add func(*C, *R)) (old, fresh C) {
+	for i := range rows {
+		if isNew(&rows[i]) {
+			add(&fresh, &rows[i])
+		} else {
+			add(&old, &rows[i])
+		}
+	}
+	return old, fresh
 }
 
 // jobColumns are jobs, column by column.

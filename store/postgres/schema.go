@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 
@@ -23,21 +22,7 @@ var migrations embed.FS
 const migrationLock = 0x53594e4150534531
 
 // schemas are the migrations in order; the schema's version is their number.
-func schemas() ([]string, error) {
-	names, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		return nil, err
-	}
-	texts := make([]string, len(names))
-	for i, name := range names {
-		text, err := migrations.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		texts[i] = string(text)
-	}
-	return texts, nil
-}
+func schemas() ([]string, error) { return store.Schemas(migrations) }
 
 // migrate brings the schema up to date.
 func (s *Store) migrate() error {

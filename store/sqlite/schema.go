@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"embed"
 	"fmt"
-	"io/fs"
 
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
@@ -21,21 +20,7 @@ var migrations embed.FS
 const applicationID = 0x53594e41 // "SYNA"
 
 // schemas are the migrations in order; the schema's version is their number.
-func schemas() ([]string, error) {
-	names, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		return nil, err
-	}
-	texts := make([]string, len(names))
-	for i, name := range names {
-		text, err := migrations.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		texts[i] = string(text)
-	}
-	return texts, nil
-}
+func schemas() ([]string, error) { return store.Schemas(migrations) }
 
 // version reads the schema's version, and refuses what this program must not touch.
 func (w *writer) version(known int) (int, error) {

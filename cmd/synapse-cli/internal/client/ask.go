@@ -266,19 +266,22 @@ func subject(e *messages.Event) string {
 }
 
 func (c *Client) watchOnce(ctx context.Context, q *messages.Watch, take func(*messages.Event) error) error {
+	return receive(ctx, func(ctx context.Context) (source[*messages.Event], error) { return c.Watch(ctx, q) }, take)
+}
+
+// source is what a server sends one after the other.
+type source[T any] interface{ Recv() (T, error) }
+
+// receive opens a stream and takes all that it brings, until it ends or something is wrong.
+func receive[T any](ctx context.Context, open func(context.Context) (source[T], error), take func(T) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.Watch(ctx, q)
+	from, err := open(ctx)
 	if err != nil {
 		return err
 	}
-	return receive(stream, take)
-}
-
-// receive takes all that a stream brings, until it ends or something is wrong.
-func receive[T any](stream interface{ Recv() (T, error) }, take func(T) error) error {
 	for {
-		one, err := stream.Recv()
+		one, err := from.Recv()
 		if err == io.EOF {
 			return nil
 		}

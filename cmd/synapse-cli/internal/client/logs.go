@@ -95,11 +95,5 @@ func (r *reading) request() *api.ReadLogs {
 }
 
 func (c *Client) logsOnce(ctx context.Context, q *api.ReadLogs, take func(*api.LogPart) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	parts, err := c.ReadLogs(ctx, q)
-	if err != nil {
-		return err
-	}
-	return receive(parts, take)
+	return receive(ctx, func(ctx context.Context) (source[*api.LogPart], error) { return c.ReadLogs(ctx, q) }, take)
 }
