@@ -174,6 +174,7 @@ type JobRecord struct {
 	PrepareFailedOn []string               `protobuf:"bytes,23,rep,name=prepare_failed_on,json=prepareFailedOn,proto3" json:"prepare_failed_on,omitempty"` // machines of prepare_failures, two at most: more prove no more
 	Changed         *Deed                  `protobuf:"bytes,24,opt,name=changed,proto3" json:"changed,omitempty"`                                          // the last change of its priority or time limit, which are in spec
 	Uid             uint32                 `protobuf:"varint,25,opt,name=uid,proto3" json:"uid,omitempty"`                                                 // of its tasks on every machine, where its spec names no user, or root; 0: none was given
+	MemoryByShare   bool                   `protobuf:"varint,26,opt,name=memory_by_share,json=memoryByShare,proto3" json:"memory_by_share,omitempty"`      // its spec's memory is the default that it was given with the submit, which asked for none
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -381,6 +382,13 @@ func (x *JobRecord) GetUid() uint32 {
 		return x.Uid
 	}
 	return 0
+}
+
+func (x *JobRecord) GetMemoryByShare() bool {
+	if x != nil {
+		return x.MemoryByShare
+	}
+	return false
 }
 
 // Place is one rank's machine in an attempt.
@@ -805,7 +813,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x02by\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\x02by\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x81\a\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xa9\a\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -834,7 +842,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x06ran_ms\x18\x16 \x01(\x03R\x05ranMs\x12*\n" +
 	"\x11prepare_failed_on\x18\x17 \x03(\tR\x0fprepareFailedOn\x12*\n" +
 	"\achanged\x18\x18 \x01(\v2\x10.synapse.v1.DeedR\achanged\x12\x10\n" +
-	"\x03uid\x18\x19 \x01(\rR\x03uid\"\xb7\x01\n" +
+	"\x03uid\x18\x19 \x01(\rR\x03uid\x12&\n" +
+	"\x0fmemory_by_share\x18\x1a \x01(\bR\rmemoryByShare\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +

@@ -101,6 +101,18 @@ func (m *JobRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.MemoryByShare {
+		i--
+		if m.MemoryByShare {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xd0
+	}
 	if m.Uid != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Uid))
 		i--
@@ -793,6 +805,9 @@ func (m *JobRecord) SizeVT() (n int) {
 	}
 	if m.Uid != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Uid))
+	}
+	if m.MemoryByShare {
+		n += 3
 	}
 	n += len(m.unknownFields)
 	return n

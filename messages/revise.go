@@ -16,7 +16,8 @@ func (x *JobRecord) Revise() *JobRecord {
 		State: x.State, Attempt: x.Attempt, Runs: x.Runs, Failures: x.Failures, InfraRestarts: x.InfraRestarts,
 		PrepareFailures: x.PrepareFailures, NotBeforeUnixMs: x.NotBeforeUnixMs, Cancel: x.Cancel, Hold: x.Hold,
 		ExitCode: x.ExitCode, Outcome: x.Outcome, FinishedUnixMs: x.FinishedUnixMs, RanMs: x.RanMs,
-		PrepareFailedOn: x.PrepareFailedOn, Changed: x.Changed, Uid: x.Uid, unknownFields: x.unknownFields,
+		PrepareFailedOn: x.PrepareFailedOn, Changed: x.Changed, Uid: x.Uid, MemoryByShare: x.MemoryByShare,
+		unknownFields: x.unknownFields,
 	}
 }
 

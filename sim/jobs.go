@@ -206,7 +206,15 @@ func (w *World) gangSpec() *messages.JobSpec {
 	case s.chance(0.2):
 		spec.Topology = &messages.TopologySpec{Preferred: "rack", PatienceMs: int64(s.below(20_000))}
 	}
+	w.careless(spec.Each)
 	return spec
+}
+
+// careless lets some jobs ask for no memory, of all that ask for an amount for each task. No chance is spent on it.
+func (w *World) careless(each *messages.Resources) {
+	if len(w.client.jobs)%16 == 1 && each != nil {
+		each.MemoryBytes = 0
+	}
 }
 
 // smallSpec is a job of one task: a few GPUs, a part of one, or none.
@@ -219,6 +227,7 @@ func (w *World) smallSpec() *messages.JobSpec {
 	case 1, 2:
 		each.MilliGpu = topology.WholeGPU * int64(1+s.below(4))
 	}
+	w.careless(each)
 	spec.Each = each
 	return spec
 }

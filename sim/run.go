@@ -135,7 +135,7 @@ func (w *World) giveUp() {
 		waits := page.record.State == messages.JobState_JOB_STATE_QUEUED
 		hangs := w.engine.now.since(page.since) > 3*w.draw.LongestRun+time.Minute ||
 			w.engine.now.since(w.healedAt) > w.settling/2
-		if waits && !w.feasible(o.spec) || !waits && hangs {
+		if waits && !w.feasible(page.record.Spec) || !waits && hangs {
 			w.client.cancel(o)
 		}
 	}

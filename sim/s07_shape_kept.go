@@ -3,6 +3,8 @@ package sim
 import (
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -11,10 +13,17 @@ import (
 // domain of the required level, on none but the machines that it names, on none that it leaves out, none whose agent
 // does not know the network that it is to have, and each apart where it says so. A port is set aside on rank 0's
 // machine, where the members meet, and on no other. Every member is told just that: who is where, and where rank 0
-// listens.
-type shapeKept struct{ notQuiet }
+// listens. What is recorded is what was asked for, but that a job which asks for no memory has its share of a machine's by
+// its CPUs and devices, for all machines that there ever were at most, and is marked by that.
+type shapeKept struct {
+	notQuiet
+	most map[string]memoryOf // of each machine, as it announced itself
+}
 
-func newShapeKept() *shapeKept { return &shapeKept{} }
+// memoryOf is the most memory that a machine has had, and the fewest CPUs and devices.
+type memoryOf struct{ bytes, milliCPU, milliGPU int64 }
+
+func newShapeKept() *shapeKept { return &shapeKept{most: map[string]memoryOf{}} }
 
 func (*shapeKept) Name() string         { return "S7 shape-kept" }
 func (*shapeKept) Watches() []EventKind { return []EventKind{Stored, Sent, TaskSpawned} }
@@ -28,11 +37,68 @@ func (c *shapeKept) Step(w *World, e *Event) {
 		c.sent(w, e)
 		return
 	}
+	if n := e.Stored.node; n != nil {
+		c.announced(n)
+	}
+	if job := e.Stored.job; job != nil && e.Stored.jobWas == nil {
+		c.recorded(w, job)
+	}
 	for i, a := range e.Stored.attempts {
 		if e.Stored.attemptsWere[i] == nil {
 			c.committed(w, e.Stored.job.Spec, a)
 		}
 	}
+}
+
+// announced remembers what a machine has, as the leader knows it.
+func (c *shapeKept) announced(n *messages.NodeRecord) {
+	total := n.GetAnnouncement().GetTotal()
+	was, ok := c.most[n.Id]
+	if !ok {
+		was = memoryOf{0, total.GetMilliCpu(), total.GetMilliGpu()}
+	}
+	c.most[n.Id] = memoryOf{max(was.bytes, total.GetMemoryBytes()), min(was.milliCPU, total.GetMilliCpu()),
+		min(was.milliGPU, total.GetMilliGpu())}
+}
+
+// recorded compares a fresh job with what its client asked for.
+func (c *shapeKept) recorded(w *World, job *messages.JobRecord) {
+	var asked *messages.JobSpec
+	for _, o := range w.client.jobs {
+		if o.requestID == job.RequestId {
+			asked = copyOf(o.spec)
+		}
+	}
+	if asked == nil || asked.Each == nil {
+		return
+	}
+	given := job.Spec.GetEach().GetMemoryBytes()
+	if asked.Each.MemoryBytes == 0 {
+		asked.Each.MemoryBytes = given
+		if most := c.share(asked.Each); given <= 0 || given > most {
+			w.violate(c.Name(), "%s asks for no memory, and has %d of at most %d", job.Id, given, most)
+		}
+		if !job.MemoryByShare && w.oldVersion() == nil {
+			w.violate(c.Name(), "%s asks for no memory, and its record does not say so", job.Id)
+		}
+	} else if job.MemoryByShare {
+		w.violate(c.Name(), "%s asks for its memory, and its record says that it did not", job.Id)
+	}
+	if w.oldVersion() == nil && !proto.Equal(asked, job.Spec) {
+		w.violate(c.Name(), "%s asks for %v, and its record for %v", job.Id, asked, job.Spec)
+	}
+}
+
+// share is the most that a task's memory can come to on any machine.
+func (c *shapeKept) share(each *messages.Resources) (most int64) {
+	for _, m := range c.most { //order: the greatest of them
+		part := float64(each.MilliCpu) / float64(m.milliCPU)
+		if m.milliGPU > 0 {
+			part = (part + float64(each.MilliGpu)/float64(m.milliGPU)) / 2
+		}
+		most = max(most, int64(float64(m.bytes)*part)+1)
+	}
+	return most
 }
 
 // sent looks at what is asked of a machine, and at what it sets aside.

@@ -10,8 +10,10 @@ type Machine struct {
 	ID NodeID
 	// Place names the domains the machine stands in, coarse to fine, one per
 	// level of the fabric above the node itself (zone, block, rack by default).
-	Place   []string
-	Total   Resources
+	Place []string
+	Total Resources
+	// Broken counts the devices that are out of service: no part of the total, and expected back.
+	Broken  int32
 	GPUType string
 	Labels  []Label
 	// Vocabulary is what its agent understands: all that has this number or a lower one.

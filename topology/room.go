@@ -12,6 +12,7 @@ package topology
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -37,6 +38,7 @@ type room struct {
 	kind               int32
 	part               int16 // the largest part of a shared device
 	usable             bool
+	broken             uint8 // devices out of service; no part of gpus
 }
 
 type shelf struct {
@@ -59,6 +61,7 @@ func (s *seat) room() room {
 		gpus:     int32(gpus),
 		kind:     s.kind,
 		usable:   s.why == "",
+		broken:   uint8(min(max(0, s.machine.Broken), math.MaxUint8)),
 	}
 	if len(s.free.Parts) > 0 {
 		r.part = int16(min(s.free.Parts[0], WholeGPU-1))

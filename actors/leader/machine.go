@@ -250,6 +250,7 @@ func (m *machine) describe(levels []string) topology.Machine {
 	d.Labels = append(d.Labels, messages.NetworkLabels(a.GetNetworks()...)...)
 	// A whole machine is all its healthy devices: one that is out of service must
 	// not keep the rest from ever counting as whole.
+	d.Broken = int32(actors.OutOfService(a, m.ledger))
 	d.Total.MilliGPU -= topology.WholeGPU * int64(actors.OutOfService(a, m.ledger))
 	if len(a.GetGpus()) > 0 {
 		d.GPUType = a.Gpus[0].Type

@@ -39,7 +39,12 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 		ctx.Respond(no)
 		return
 	}
-	s.write(ctx, m, key, hash)
+	spec, no := s.bounded(m.Spec)
+	if no != nil {
+		ctx.Respond(no)
+		return
+	}
+	s.write(ctx, m, spec, key, hash)
 }
 
 // closedToSubmits is the answer while nothing may come in; nil: it may.
@@ -77,11 +82,15 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	if no == nil {
 		no = s.noUID(m.Spec)
 	}
+	spec := m.Spec
+	if no == nil {
+		spec, no = s.bounded(m.Spec)
+	}
 	if no != nil {
 		ctx.Respond(&messages.DryRunReply{Outcome: no.Outcome})
 		return
 	}
-	gang := messages.GangOf(m.Spec)
+	gang := messages.GangOf(spec)
 	reply := &messages.DryRunReply{
 		Outcome: &messages.Outcome{Code: messages.Code_CODE_OK, Hint: s.fabric.Unknown(&gang)}, Ahead: int32(s.queue.Ahead(m.Spec.Priority)),
 	}
@@ -91,16 +100,16 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	ctx.Respond(reply)
 }
 
-// write makes a fresh job durable. Until it is, nobody hears of it.
-func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, key requestKey, hash []byte) {
+// write makes a fresh job durable, with what it was given beside what it asked for. Until it is, nobody hears of it.
+func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, spec *messages.JobSpec, key requestKey, hash []byte) {
 	s.lives++
 	e := &livingJob{id: s.p.NewJobID(), key: key, hash: hash}
 	s.giveUID(e, m.Spec)
 	e.rec = &messages.JobRecord{
 		Id: string(e.id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
-		Spec: m.Spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,
+		Spec: spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,
 		SubmittedUnixMs: s.p.Clock.WallMs(), Arrival: s.arrival, State: messages.JobState_JOB_STATE_QUEUED,
-		Uid: e.uid,
+		Uid: e.uid, MemoryByShare: spec != m.Spec,
 	}
 	s.jobs[e.id] = e
 	s.owners.see(key.owner)

@@ -115,6 +115,35 @@ func TestOutOfMemory(t *testing.T) {
 	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 ran out of memory", "")
 }
 
+// TestMemoryByDefault: a task that asks for no memory has its share of the machine's, in the books, in its files, and as the limit by
+// which it ends; what is shown of it can be submitted again and asks for that.
+func TestMemoryByDefault(t *testing.T) {
+	c := clusterOf(t, "carapace")
+	c.node("n1", "r1", "--memory", "1Gi")
+	spec := gang(1, 1, `dd if=/dev/zero of=/tmp/f bs=1M count=80 || echo full; rm /tmp/f; exec tail /dev/zero`)
+	spec.Each.MemoryBytes = 0
+	id := c.submit(spec)
+	if s := c.await(id, "failed", 20*time.Second); s.Record.ExitCode != 137 || s.Attempt.Places[0].Grant.Amount.MemoryBytes != 72<<20 {
+		t.Errorf("it ended with code %d, and had %v", s.Record.ExitCode, s.Attempt.Places[0].Grant.Amount)
+	}
+	c.cli("describe", "job", id).wants(t, 0, "1 task of 1 GPU, 1 CPU, 72Mi (memory by default)", "")
+	c.cli("describe", "job", id).wants(t, 0, "rank 0 on n1 ran out of memory", "")
+	c.cli("logs", id).wants(t, 0, "full", "")
+	shown := c.cli("get", "job", id, "-o", "yaml")
+	shown.wants(t, 0, "memory: 72Mi", "")
+	shown.wants(t, 0, "memoryByShare: true", "")
+	c.cli("describe", "node", "n1").wants(t, 0, "1Gi", "")
+	file := filepath.Join(t.TempDir(), "again.yaml")
+	if err := os.WriteFile(file, []byte(shown.out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := strings.TrimSpace(c.cli("submit", file, "-o", "name").out)
+	text := c.cli("get", "job", strings.TrimPrefix(again, "job/"), "-o", "yaml")
+	if text.wants(t, 0, "memory: 72Mi", ""); strings.Contains(text.out, "memoryByShare") {
+		t.Errorf("asked for, it is called a default: %s", text.out)
+	}
+}
+
 // TestDiskEnd: a task that keeps more on the disk than it may is ended for that, and all who look are told who, where
 // and why; what it left is known as its owner's.
 func TestDiskEnd(t *testing.T) { eachDriver(t, diskEnd) }

@@ -83,7 +83,7 @@ func (s *stage) spec(l line, name string) *messages.JobSpec {
 			Args: spec.Command}
 		spec.Command = nil
 	}
-	spec.User = l.word("user", "")
+	spec.User, spec.ShmBytes = l.word("user", ""), int64(l.number("shm", 0))<<30
 	return spec
 }
 

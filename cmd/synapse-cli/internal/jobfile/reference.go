@@ -47,12 +47,12 @@ func references() map[string]about {
 		"spec.gang.apart":         {"true, false", "false", "", "of replicas: each on a machine of its own", ""},
 		"spec.gang.total.gpu":     {"8", "none", "whole GPUs", "a total in place of `replicas`: one task per machine", ""},
 		"spec.gang.total.cpu":     {"512, 0.5, 500m", "none", "", "cores in total, split in proportion to the GPUs, or by themselves", ""},
-		"spec.gang.total.memory":  {anAmount, "none", "", "memory in total, likewise", ""},
+		"spec.gang.total.memory":  {anAmount, "likewise", "", "memory in total, likewise", ""},
 		"spec.resources.gpu":      {"8, 0.5", "none", gpus, "GPUs of each task; a part of one only for a single task", ""},
 		"spec.resources.gpuType":  {"h100", "any", names, "only this type of GPU", ""},
 		"spec.resources.cpu":      {"64, 0.5, 500m", "none", cpus, "cores of each task", "a limit: carapace, oci; booked everywhere"},
-		"spec.resources.memory":   {anAmount, "none", memory, "memory of each task", "a limit: carapace, oci; booked everywhere"},
-		"spec.resources.shm":      {anAmount, "half of the memory, or 64Mi", "the task's memory", "/dev/shm of each task, out of its memory", contained},
+		"spec.resources.memory":   {anAmount, "its share of a machine: see below", memory, "memory of each task", "a limit: carapace, oci; booked everywhere"},
+		"spec.resources.shm":      {anAmount, "half of the memory", "the task's memory", "/dev/shm of each task, out of its memory", contained},
 		"spec.resources.disk":     {anAmount, "a tenth of what is free", memory, mostOfDisk, "process: scratch only"},
 		"spec.topology.required":  {"zone, rack, node, …", "anywhere", "a level of the cluster", "all tasks within one of this level", ""},
 		"spec.topology.preferred": {"zone, rack, node, …", "as close as possible", "a level of the cluster", "all tasks best within one of this level", ""},
@@ -117,5 +117,21 @@ passed over: `+"`get job JOB -o yaml | submit -`"+` submits it again. Which driv
 		}
 		page.WriteString("\n## " + title + "\n\n| key | what | written as | left out | limit |\n|---|---|---|---|---|\n" + strings.Join(rows, ""))
 	}
+	page.WriteString(shareOfMemory)
 	return page.String()
 }
+
+const shareOfMemory = `
+## Memory that is not asked for
+
+A task that asks for none gets its share of a machine's. On a machine without GPUs that is by its CPUs: a quarter of them brings a quarter of
+the memory. On one with GPUs half of the memory goes with the CPUs and half with the GPUs: all GPUs and no CPU to speak of bring half of
+the memory, all of both all of it. So no job that asks for no memory keeps another waiting that asks for none either. Of all
+machines that could ever hold such a task (its type of GPU, its labels, the machines that it names) the least share counts, rounded down to
+a Mi; of a total each GPU, or each core, is looked at by itself.
+
+It is given with the submit, and from then on is what the job asks for: booked, enforced, shown (` + "`describe`" + ` and ` + "`memoryByShare`" + ` of
+` + "`get job -o yaml`" + ` say that it is the default), the same in all runs, whatever machines join later. Ask for memory where a task needs
+another amount, or name its machines where a small one holds the share down. Where no machine is known that could hold the task
+(` + "`submit --allow-infeasible`" + `) it is 1Gi for each CPU and 4Gi for each GPU. A job that an earlier version took in has no limit.
+`

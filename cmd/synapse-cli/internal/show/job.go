@@ -170,7 +170,11 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Name", spec.GetName())
 	p.painted("Phase", phase)
 	p.line("Reason", j.why())
-	p.line("Asks for", Shape(spec))
+	asks := Shape(spec)
+	if r.GetMemoryByShare() {
+		asks += " (memory by default)"
+	}
+	p.line("Asks for", asks)
 	p.line("Topology", topology(spec))
 	p.line("Machines", labels(spec.GetNodeSelector()))
 	p.line("Only on", strings.Join(spec.GetNodes(), ", "))

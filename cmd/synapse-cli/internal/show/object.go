@@ -44,7 +44,8 @@ type jobStatus struct {
 	ExitCode      *int       `json:"exitCode,omitempty"`
 	Submitted     string     `json:"submitted,omitempty"`
 	Finished      string     `json:"finished,omitempty"`
-	UID           uint32     `json:"uid,omitempty"` // of its tasks, where it names no user, or root
+	UID           uint32     `json:"uid,omitempty"`           // of its tasks, where it names no user, or root
+	MemoryByShare bool       `json:"memoryByShare,omitempty"` // its spec's memory is the default
 	Runs          int32      `json:"runs"`
 	RanSeconds    *int64     `json:"ranSeconds,omitempty"` // over all attempts
 	Failures      int32      `json:"failures"`
@@ -108,7 +109,7 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 		Status: jobStatus{
 			Phase: s.GetPhase(), Over: r.GetState().Terminal(), Reason: j.why(), Outcome: r.GetOutcome(),
 			Submitted: stamp(r.GetSubmittedUnixMs()), Finished: stamp(r.GetFinishedUnixMs()),
-			UID: r.GetUid(), Runs: r.GetRuns(), Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
+			UID: r.GetUid(), MemoryByShare: r.GetMemoryByShare(), Runs: r.GetRuns(), Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
 			Held: deedObject(r.GetHold()), Cancelled: deedObject(r.GetCancel()), Attempt: attemptObject(s.GetAttempt()), Debts: s.GetDebts(),
 		},
 	}
