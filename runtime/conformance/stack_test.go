@@ -335,9 +335,12 @@ func TestContainersOfAMachine(t *testing.T) {
 
 func newProcesses(t testing.TB) *stack { return processesFor(t, allRoot) }
 
-func processesFor(t testing.TB, users account.Rules) *stack {
+func processesFor(t testing.TB, users account.Rules, policy ...permit.Policy) *stack {
 	t.Helper()
-	s := newStack(t, buildCommand(t), process.New(process.Options{Users: users}))
+	options := process.Options{Users: users}
+	for _, options.Policy = range policy {
+	}
+	s := newStack(t, buildCommand(t), process.New(options))
 	s.image = process.HostImage
 	const none = "plain processes are not isolated"
 	s.lacks = map[Trait]string{

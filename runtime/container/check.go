@@ -45,6 +45,13 @@ func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visi
 			return fmt.Errorf("mounts[%d].source: %w", i, err)
 		}
 		p.Mounts = append(p.Mounts, ticket)
+		if node := ticket.Node; node != "" {
+			if m.GetTarget() != node || m.GetReadOnly() {
+				return fault.OfJob(fmt.Errorf("mounts[%d].target: the device %s is given under its own path, to be read and written; "+
+					"take %[2]s, and leave readOnly out", i, node))
+			}
+			continue
+		}
 		if err := checkTarget(m.GetTarget(), image, visitor.As); err != nil {
 			return fmt.Errorf("mounts[%d].target: %w", i, err)
 		}

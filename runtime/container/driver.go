@@ -16,6 +16,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/yi-json/synapse/messages"
@@ -173,7 +174,12 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	if err != nil {
 		return nil, fault.OfMachine(err)
 	}
-	spec.Devices = view.Nodes
+	for _, node := range p.nodes() {
+		if !slices.Contains(d.o.Policy.Devices, node) { // the policy has changed, and the agent was restarted
+			return nil, fault.OfJob(fmt.Errorf("mounts: %s is not among the devices that this machine's policy lets jobs name", node))
+		}
+	}
+	spec.Devices = slices.Concat(view.Nodes, p.nodes())
 	if remote(start.GetRendezvous()) {
 		spec.Devices = append(spec.Devices, d.o.Gpus.Fabric()...)
 	}

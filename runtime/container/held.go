@@ -25,16 +25,28 @@ type prepared struct {
 	IDs     *carapace.IDs  `json:"ids,omitempty"`    // of one that is root of a container of its own
 }
 
-// tickets are for all that the job named by a path, always in the same order.
+// tickets are for all that the job named by a path and that is mounted, always in the same order.
 func (p *prepared) tickets() []*door.Ticket {
 	var all []*door.Ticket
 	if p.Named != nil {
 		all = append(all, p.Named)
 	}
 	for i := range p.Mounts {
-		all = append(all, &p.Mounts[i])
+		if p.Mounts[i].Node == "" {
+			all = append(all, &p.Mounts[i])
+		}
 	}
 	return all
+}
+
+// nodes are the devices that the job named.
+func (p *prepared) nodes() (nodes []string) {
+	for i := range p.Mounts {
+		if node := p.Mounts[i].Node; node != "" {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
 }
 
 func (p *prepared) close() {

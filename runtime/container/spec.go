@@ -62,6 +62,9 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 		spec.Workdir = image.Workdir // empty: the scratch directory
 	}
 	for i, m := range s.GetMounts() {
+		if p.Mounts[i].Node != "" {
+			continue
+		}
 		spec.Mounts = append(spec.Mounts, carapace.Mount{Named: &p.Mounts[i], Target: m.GetTarget(), ReadOnly: m.GetReadOnly()})
 	}
 	return spec

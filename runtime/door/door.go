@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,6 +56,8 @@ type Ticket struct {
 	Inode     uint64 `json:"inode"`
 	// ReadOnly is the policy's word: the user may look, and not write.
 	ReadOnly bool `json:"readOnly,omitempty"`
+	// Node is a device that the rules let jobs name, by the rules' own word: it is granted, and nothing is mounted.
+	Node string `json:"node,omitempty"`
 	// Held is the descriptor by which a process has it that was handed the mount (Hold); 0: it goes through the door.
 	Held int `json:"held,omitempty"`
 
@@ -65,11 +69,39 @@ var errElsewhere = errors.New("leads to something else than when the task was pr
 
 // Ask looks what is behind a path.
 func (v Visitor) Ask(path Path) (Ticket, error) {
+	if i := slices.Index(v.Rules.Devices, filepath.Clean(path.text)); i >= 0 {
+		return v.askDevice(path, v.Rules.Devices[i])
+	}
 	o, err := v.open(path)
 	if err != nil {
 		return Ticket{}, err
 	}
 	return o.ticket(v, path), nil
+}
+
+// askDevice looks whether a device that jobs may name is one that this user reads and writes on the machine too. Its rules name it, and
+// not what the job's path leads to.
+func (v Visitor) askDevice(path Path, node string) (Ticket, error) {
+	o := opened{fd: -1}
+	err := v.As.Do(func() (err error) {
+		if o.fd, err = resolve(node); err != nil {
+			return err
+		}
+		return unix.Faccessat2(o.fd, "", unix.R_OK|unix.W_OK, unix.AT_EMPTY_PATH|unix.AT_EACCESS)
+	})
+	if o.fd >= 0 {
+		defer o.close()
+	}
+	if err != nil {
+		return Ticket{}, v.As.absent(path)
+	}
+	if err := o.look(); err != nil {
+		return Ticket{}, fault.OfMachine(fmt.Errorf("%v: %w", path, err))
+	}
+	if kind := o.stat.Mode & unix.S_IFMT; kind != unix.S_IFCHR && kind != unix.S_IFBLK || o.path != node {
+		return Ticket{}, fault.OfMachine(fmt.Errorf("%v is no device any more", path))
+	}
+	return Ticket{Visitor: v, Path: path, Device: o.stat.Dev, Inode: o.stat.Ino, Node: node}, nil
 }
 
 // AskFolder is Ask for what must be a directory that the user can list and enter.

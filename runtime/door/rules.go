@@ -23,6 +23,8 @@ type Rules struct {
 	Hide []string `json:"hide,omitempty"`
 	// Mounts are the places that jobs may name; empty: every place that their user reaches.
 	Mounts []Place `json:"mounts,omitempty"`
+	// Devices are the nodes that jobs may name; all others are refused.
+	Devices []string `json:"devices,omitempty"`
 }
 
 // Place is a directory of the machine that jobs may name, with what is below it.

@@ -4,13 +4,18 @@ package permit
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -29,6 +34,8 @@ type Policy struct {
 	Images []string `yaml:"images"`
 	// Registries are the hosts that images may come from; none: every one.
 	Registries []string `yaml:"registries"`
+	// Devices are the device nodes that jobs may name as sources of mounts; none: no job has another device than those of its GPUs.
+	Devices []string `yaml:"devices"`
 	// NUMA lets tasks say from which of the machine's nodes their memory is taken, which their filter of calls
 	// refuses otherwise.
 	NUMA bool `yaml:"numa"`
@@ -44,7 +51,9 @@ type Policy struct {
 
 // Users says as whom jobs may run.
 type Users struct {
-	From   uint32            `yaml:"from"` // the least number of a user; 0: 1000
+	From uint32 `yaml:"from"` // the least number of a user; 0: 1000
+	// Owners says as which user the jobs of an owner run. It is checked, and told, and not obeyed: as long as the gate does not prove
+	// who somebody is, an owner is whoever says so.
 	Owners map[string]string `yaml:"owners"`
 }
 
@@ -97,8 +106,13 @@ func Read(path string) (p Policy, err error) {
 
 // check refuses what could not be meant: a rule that holds for nothing looks like one that protects.
 func (p Policy) check() error {
-	if len(p.Users.Owners) > 0 {
-		return errors.New("users.owners: cannot be obeyed yet, because a job's owner is not proven to the machine; leave it out")
+	if err := p.Users.check(); err != nil {
+		return err
+	}
+	for i, path := range p.Devices {
+		if err := device(path); err != nil {
+			return fmt.Errorf("devices[%d]: %w", i, err)
+		}
 	}
 	for i, m := range p.Mounts {
 		if err := directory(m.Path); err != nil {
@@ -133,6 +147,58 @@ func (p Policy) check() error {
 	return nil
 }
 
+// least is the least number of a user that jobs may name.
+func (u Users) least() uint32 { return cmp.Or(u.From, 1000) }
+
+// check refuses an owner whose jobs could never run.
+func (u Users) check() error {
+	for _, owner := range slices.Sorted(maps.Keys(u.Owners)) {
+		name := u.Owners[owner]
+		found, err := user.Lookup(name)
+		if err != nil {
+			found, err = user.LookupId(name)
+		}
+		if err != nil || owner == "" {
+			return fmt.Errorf("users.owners[%q]: %q is no user of this machine", owner, name)
+		}
+		if uid, err := strconv.ParseUint(found.Uid, 10, 32); err != nil || uint32(uid) < u.least() {
+			return fmt.Errorf("users.owners[%q]: %s has the number %s, and jobs run from %d on (users.from)", owner, name, found.Uid, u.least())
+		}
+	}
+	return nil
+}
+
+// ofGPUs are where GPUs have their nodes, and ofTasks where every container has its own.
+var (
+	ofGPUs  = []string{"/dev/nvidia[0-9]*", "/dev/nvidia-caps/*", "/dev/dri/*", "/dev/kfd"}
+	ofTasks = []string{"/dev/pts/*", "/dev/shm/*", "/dev/mqueue/*", "/dev/ptmx", "/dev/tty", "/dev/console"}
+)
+
+// device refuses what is no device that a job could be given by its name.
+func device(path string) error {
+	if filepath.Clean(path) != path || !strings.HasPrefix(path, "/dev/") {
+		return fmt.Errorf("%q is no path of a device below /dev", path)
+	}
+	like := func(pattern string) bool {
+		is, _ := filepath.Match(pattern, path) // the patterns are ours, and right
+		return is
+	}
+	if slices.ContainsFunc(ofGPUs, like) {
+		return fmt.Errorf("%s is a GPU's, and tasks have those of the GPUs that they are given; leave it out", path)
+	}
+	if slices.ContainsFunc(ofTasks, like) {
+		return fmt.Errorf("%s is a terminal or shared memory, and each task has its own; leave it out", path)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if info.Mode()&fs.ModeDevice == 0 {
+		return fmt.Errorf("%s is no device node; a link is named by where it leads", path)
+	}
+	return nil
+}
+
 func directory(path string) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("%q is not an absolute path", path)
@@ -149,7 +215,7 @@ func directory(path string) error {
 
 // MountRules are what jobs may name as sources of mounts.
 func (p Policy) MountRules(hide []string) door.Rules {
-	rules := door.Rules{Hide: hide}
+	rules := door.Rules{Hide: hide, Devices: p.Devices}
 	for _, m := range p.Mounts {
 		rules.Mounts = append(rules.Mounts, door.Place(m))
 	}
@@ -202,11 +268,17 @@ func (p Policy) MayPull(host string) error {
 
 // String is the policy that is in force, the defaults filled in.
 func (p Policy) String() string {
-	from := p.Users.From
-	if from == 0 {
-		from = 1000
+	parts := []string{fmt.Sprintf("users from %d, in their own groups", p.Users.least())}
+	if len(p.Users.Owners) > 0 {
+		owners := "owners"
+		for i, owner := range slices.Sorted(maps.Keys(p.Users.Owners)) {
+			if i > 0 {
+				owners += ","
+			}
+			owners += " " + owner + " as " + p.Users.Owners[owner]
+		}
+		parts = append(parts, owners+" (not obeyed until owners are proven)")
 	}
-	parts := []string{fmt.Sprintf("users from %d, in their own groups", from)}
 	mounts := "mounts of what the task's user reaches on " + strings.Join(door.Types, ", ")
 	if len(p.Mounts) > 0 {
 		mounts = "mounts of"
@@ -229,6 +301,9 @@ func (p Policy) String() string {
 		registries = "registries " + strings.Join(p.Registries, ", ")
 	}
 	parts = append(parts, mounts, images, registries)
+	if len(p.Devices) > 0 {
+		parts = append(parts, "devices "+strings.Join(p.Devices, ", "))
+	}
 	if p.MayHostView() != nil {
 		parts = append(parts, "no host view")
 	}

@@ -27,7 +27,20 @@ func TestRead(t *testing.T) {
 		"mounts: [{path: /usr, readOnly: true}]": "",
 		"user: {from: 5}":                        "field user not found",
 		"users: {from: -1}":                      "line 1",
-		"users: {owners: {a: b}}":                "users.owners: ",
+		"users: {owners: {a: nobody}}":           "",
+		"users: {owners: {a: no-such-user}}":     "users.owners[\"a\"]: ",
+		"users: {owners: {a: root}}":             "jobs run from 1000 on",
+		"users: {owners: {a: '1'}, from: 2}":     "jobs run from 2 on",
+		"users: {owners: {'': nobody}}":          "users.owners[\"\"]: ",
+		"devices: [/dev/full]":                   "",
+		"devices: [/dev/../dev/full]":            "devices[0]: ",
+		"devices: [full]":                        "devices[0]: ",
+		"devices: [/etc/passwd]":                 "devices[0]: ",
+		"devices: [/dev/full, /dev/none]":        "devices[1]: ",
+		"devices: [/dev/fd]":                     "is no device node",
+		"devices: [/dev/pts/0]":                  "each task has its own",
+		"devices: [/dev/nvidia0]":                "is a GPU's",
+		"devices: [/dev/dri/renderD128]":         "is a GPU's",
 		"mounts: [{path: usr}]":                  "mounts[0].path: ",
 		"mounts: [{path: /no/such}]":             "mounts[0].path: ",
 		"mounts: [{path: /etc/passwd}]":          "is not a directory",
@@ -64,7 +77,7 @@ func TestPolicy(t *testing.T) {
 	if err := errors.Join(none.MayHostView(), none.MayProcess(), none.MayPull("any")); err != nil {
 		t.Error(err)
 	}
-	p, err := Read(written(t, "users: {from: 5000}\nmounts: [{path: /usr, readOnly: true, types: [ext4]}]\nimages: [/srv]\nregistries: [ghcr.io]\nhostView: false\nprocessDriver: false\nnuma: true\nreach: [metadata]\n", 0o600))
+	p, err := Read(written(t, "users: {from: 5000, owners: {zoe: nobody, ann: '65534'}}\ndevices: [/dev/full]\nmounts: [{path: /usr, readOnly: true, types: [ext4]}]\nimages: [/srv]\nregistries: [ghcr.io]\nhostView: false\nprocessDriver: false\nnuma: true\nreach: [metadata]\n", 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +89,7 @@ func TestPolicy(t *testing.T) {
 	if p.MayPull("ghcr.io") != nil || len(p.MountRules([]string{"/x"}).Mounts) != 1 || p.ImageRules(nil).Mounts[0].Path != "/srv" {
 		t.Errorf("%+v", p)
 	}
-	for _, part := range []string{"users from 5000", "/usr (read-only) (on ext4)", "images in /srv",
+	for _, part := range []string{"users from 5000", "owners ann as 65534, zoe as nobody (not obeyed until owners are proven)", "devices /dev/full", "/usr (read-only) (on ext4)", "images in /srv",
 		"registries ghcr.io", "no host view", "no plain processes", "memory from the nodes", "tasks reach metadata"} {
 		if !strings.Contains(p.String(), part) {
 			t.Errorf("%q is not in %s", part, p)

@@ -129,7 +129,14 @@ func (d *Driver) confinement(t *launcher.Task, user *account.Account) (*supervis
 		// CUDA names its threads by their files in /proc. Root would find the kernel's settings there.
 		c.Use = append(c.Use, "/proc")
 	}
-	c.Named, err = d.named(t.Spec, user)
+	named, err := d.named(t.Spec, user)
+	for _, ticket := range named {
+		if ticket.Node != "" {
+			c.Use = append(c.Use, ticket.Node)
+		} else {
+			c.Named = append(c.Named, ticket)
+		}
+	}
 	return c, err
 }
 

@@ -1,0 +1,107 @@
+//go:build linux
+
+package conformance
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/runtime/permit"
+	"github.com/yi-json/synapse/runtime/supervisor"
+)
+
+// fuse is a device that whoever may open its node can open, and that does nothing by that alone.
+var fuse = int(unix.Mkdev(10, 229))
+
+// deviceOf makes a node of it beside the machine's own, for the time of a test.
+func deviceOf(t *testing.T, name string, mode uint32) string {
+	t.Helper()
+	path := fmt.Sprintf("/dev/synapse-%d-%s", os.Getpid(), name)
+	if err := unix.Mknod(path, unix.S_IFCHR|mode, fuse); err != nil {
+		t.Skipf("no device can be made here: %v", err)
+	}
+	t.Cleanup(func() { _ = os.Remove(path) })
+	if err := os.Chmod(path, os.FileMode(mode)); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("this kernel has no fuse: %v", err)
+	}
+	file.Close()
+	return path
+}
+
+// TestDoorDevices: a job has the devices that it names, where the machine's policy lets jobs name them and its user could open them on the
+// machine; no others, and none without a policy.
+func TestDoorDevices(t *testing.T) {
+	able.Need(t, able.Root, able.Containers)
+	if missing := Busybox(); missing != "" || testing.Short() {
+		t.Skip("-short, or " + missing)
+	}
+	listed, closed, other := deviceOf(t, "listed", 0o666), deviceOf(t, "closed", 0o600), deviceOf(t, "other", 0o666)
+	policy := permit.Policy{Devices: []string{listed, closed}}
+	for name, made := range map[string]func(*testing.T, ...permit.Policy) *stack{
+		"carapace": func(t *testing.T, p ...permit.Policy) *stack { return containersFor(t, account.Rules{}, p...) },
+		"process":  func(t *testing.T, p ...permit.Policy) *stack { return processesFor(t, account.Rules{}, p...) },
+		"runc":     func(t *testing.T, p ...permit.Policy) *stack { return ociFor(t, "runc", account.Rules{}, p...) },
+		"crun":     func(t *testing.T, p ...permit.Policy) *stack { return ociFor(t, "crun", account.Rules{}, p...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := made(t, policy)
+			Guard(t, s.leavings)
+			devices(t, s, name, listed, closed, other)
+			if r := made(t).try(t, MakeRootfs(t), "exit 0", mounting(listed, listed)); !strings.HasPrefix(r.exit.Detail, "mounts[0].source: ") {
+				t.Errorf("without a policy: %v", r.exit)
+			}
+		})
+	}
+}
+
+func devices(t *testing.T, s *stack, driver, listed, closed, other string) {
+	try := func(path string) string { return fmt.Sprintf("( : <>%s ) 2>/dev/null && echo open;", path) }
+	root := MakeRootfs(t)
+	if r := s.try(t, root, try(listed)+"exit 0", mounting(listed, listed)); r.said != "open\n" {
+		t.Errorf("one that is listed: %v %q", r.exit, r.said)
+	}
+	if _, err := supervisor.Landlock(); driver != "process" || err == nil {
+		if r := s.try(t, root, try(listed)+"exit 0", nil); r.said != "" {
+			t.Errorf("one that is listed, and not named: %v %q", r.exit, r.said)
+		}
+		if r := s.try(t, root, try(other)+"exit 0", mounting(listed, listed)); r.said != "" {
+			t.Errorf("another one: %v %q", r.exit, r.said)
+		}
+	}
+	for _, source := range []string{closed, other, "/dev/null"} {
+		r := s.try(t, root, "exit 0", mounting(source, source))
+		if r.exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || r.exit.Fault != messages.Fault_FAULT_UNKNOWN ||
+			!strings.HasPrefix(r.exit.Detail, "mounts[0].source: ") {
+			t.Errorf("%s: %v", source, r.exit)
+		}
+	}
+	if driver == "process" {
+		return // which refuses a mount elsewhere for every source
+	}
+	for name, change := range map[string]func(*messages.JobSpec){
+		"elsewhere": mounting(listed, "/dev/else"),
+		"read-only": func(j *messages.JobSpec) {
+			j.Mounts = []*messages.Mount{{Source: listed, Target: listed, ReadOnly: true}}
+		},
+	} {
+		if r := s.try(t, root, "exit 0", change); !strings.HasPrefix(r.exit.Detail, "mounts[0].target: ") || r.exit.Fault != messages.Fault_FAULT_JOB {
+			t.Errorf("%s: %v", name, r.exit)
+		}
+	}
+	// What is mounted beside a device is what it would be alone.
+	data := place(t, "data", 0o777, 0)
+	if r := s.try(t, root, try(listed)+"echo >/x/file && echo written", mounting(listed, listed, data, "/x")); r.said != "open\nwritten\n" {
+		t.Errorf("beside a mount: %v %q", r.exit, r.said)
+	}
+}
