@@ -36,26 +36,26 @@ var keeps = []keep{
 	// The last events, for watchers that come again.
 	{"Mirror.watch.ring", func(*bounded, *World, *process) int { return 1_000 }},
 	// Which shelves changed since the lenses looked: as many as changeLimit in topology.
-	{"Scheduler.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
+	{"Scheduler.view.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
 	// What each machine is selected by: beside its places the networks that its agent announces, of which there are two.
-	{"Scheduler.fabric.root", func(_ *bounded, w *World,
+	{"Scheduler.view.fabric.root", func(_ *bounded, w *World,
 		p *process) int {
 		return 2*(len(w.machines)+w.visits) + usual(w, p)
 	}},
 	// The same of each kind of machine, of which there may be one for each that ever was: its places, its networks, its label.
-	{"Scheduler.fabric.kinds", func(_ *bounded, w *World, p *process) int {
+	{"Scheduler.view.fabric.kinds", func(_ *bounded, w *World, p *process) int {
 		return (len(w.draw.Levels)+3)*(len(w.machines)+w.visits) + usual(w, p)
 	}},
 	// The room as it looks to one sort of gang: a cache within lensBudget of topology, and the scratch of one question.
-	{"Scheduler.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
-	{"Scheduler.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
+	{"Scheduler.view.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
+	{"Scheduler.view.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
 	// How a late Hello of an earlier boot is known: as many as pastBootsKept in actors, of each machine.
 	{"Scheduler.machines.pastBoots", func(_ *bounded, w *World, _ *process) int { return 16 * (len(w.machines) + w.visits) }},
 	// What lies on machines under uids, until it is old: as each said last, and S28 says that it is true.
-	{"Scheduler.machines.held", func(_ *bounded, w *World, _ *process) int {
+	{"Scheduler.machines.room.held", func(_ *bounded, w *World, _ *process) int {
 		return (len(w.machines) + w.visits) * w.draw.UIDs.Len()
 	}},
-	{"Scheduler.machines.uids.holds", func(_ *bounded, w *World, p *process) int { return w.lying() + usual(w, p) }},
+	{"Scheduler.view.uids.holds", func(_ *bounded, w *World, p *process) int { return w.lying() + usual(w, p) }},
 	{"Node.uids", func(_ *bounded, w *World, _ *process) int { return w.draw.UIDs.Len() }},
 	// Attempts that are over, for as long as a late order about them may come.
 	{"Node.ledger.tombs.list", (*bounded).ordered},
@@ -112,7 +112,7 @@ func ours(t reflect.Type) bool {
 		return false
 	}
 	path := t.PkgPath()
-	return path == "" || strings.Contains(path+"/", "/actors/") || strings.HasSuffix(path, "/policy") || strings.HasSuffix(path, "/topology")
+	return path == "" || strings.Contains(path+"/", "/actors/") || strings.HasSuffix(path, "/policy") || strings.Contains(path+"/", "/topology/")
 }
 
 func (c *counted) walk(v reflect.Value, field string) {

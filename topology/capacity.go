@@ -1,7 +1,9 @@
 package topology
 
 // This file owns the arithmetic of what a machine has free, shares of devices
-// included.
+// included: which of them an amount is taken from. The machine's own ledger, the
+// view of the leader and the claims on a machine all take by these rules, so that
+// what is believed is what the machine would say.
 
 import (
 	"cmp"
@@ -17,6 +19,22 @@ func (m Machine) Idle() Capacity {
 	}
 }
 
+// CapacityOf is what amounts and free shares of devices come to.
+func CapacityOf(free Resources, shares []Share) Capacity {
+	c := Capacity{MilliCPU: free.MilliCPU, MemoryBytes: free.MemoryBytes}
+	for _, s := range shares {
+		if s.Milli == WholeGPU {
+			c.WholeGPUs++
+		} else {
+			c.Parts = append(c.Parts, s.Milli)
+		}
+	}
+	slices.SortFunc(c.Parts, largestFirst)
+	return c
+}
+
+func largestFirst(a, b int64) int { return cmp.Compare(b, a) }
+
 func (c Capacity) equal(o Capacity) bool {
 	return c.MilliCPU == o.MilliCPU && c.MemoryBytes == o.MemoryBytes &&
 		c.WholeGPUs == o.WholeGPUs && slices.Equal(c.Parts, o.Parts)
@@ -31,10 +49,10 @@ func (c Capacity) MilliGPU() int64 {
 	return sum
 }
 
-// without takes an amount away. A share goes to the smallest part that holds
-// it, so that larger parts stay useful, and breaks a whole device only when no
-// part does; which device it is in truth, the machine decides.
-func (c Capacity) without(a Resources) Capacity {
+// Less takes an amount away. A share goes to the smallest part that holds it, and
+// breaks a whole device only when no part does; which device it is in truth, the
+// machine decides. A share that nothing holds is owed: a part below zero.
+func (c Capacity) Less(a Resources) Capacity {
 	c.MilliCPU -= a.MilliCPU
 	c.MemoryBytes -= a.MemoryBytes
 	c.WholeGPUs -= int32(a.MilliGPU / WholeGPU)
@@ -42,25 +60,40 @@ func (c Capacity) without(a Resources) Capacity {
 	if share == 0 {
 		return c
 	}
-	at := c.bestPart(share)
-	if at < 0 {
+	switch at := smallest(c.Parts, share); {
+	case at >= 0:
+		c.Parts = withPart(c.Parts, at, c.Parts[at]-share)
+	case c.WholeGPUs > 0:
 		c.WholeGPUs--
 		c.Parts = withPart(c.Parts, -1, WholeGPU-share)
-		return c
+	default:
+		c.Parts = withPart(c.Parts, -1, -share)
 	}
-	c.Parts = withPart(c.Parts, at, c.Parts[at]-share)
 	return c
 }
 
-// with gives an amount back. A share first completes a device exactly, because
-// that is how it most likely was cut; otherwise it joins the largest part that
-// it fits beside.
-func (c Capacity) with(a Resources) Capacity {
+// Floored is what of it there is: an amount below zero is none.
+func (c Capacity) Floored() Capacity {
+	c.MilliCPU, c.MemoryBytes, c.WholeGPUs = max(c.MilliCPU, 0), max(c.MemoryBytes, 0), max(c.WholeGPUs, 0)
+	for n := len(c.Parts); n > 0 && c.Parts[n-1] < 0; n-- {
+		c.Parts = c.Parts[:n-1]
+	}
+	return c
+}
+
+// More gives an amount back. A share first settles what is owed or completes a
+// device exactly, because that is how it most likely was cut; otherwise it joins
+// the largest part that it fits beside.
+func (c Capacity) More(a Resources) Capacity {
 	c.MilliCPU += a.MilliCPU
 	c.MemoryBytes += a.MemoryBytes
 	c.WholeGPUs += int32(a.MilliGPU / WholeGPU)
 	share := a.MilliGPU % WholeGPU
 	if share == 0 {
+		return c
+	}
+	if at := slices.Index(c.Parts, -share); at >= 0 {
+		c.Parts = withPart(c.Parts, at, 0)
 		return c
 	}
 	if at := slices.Index(c.Parts, WholeGPU-share); at >= 0 {
@@ -78,14 +111,17 @@ func (c Capacity) with(a Resources) Capacity {
 	return c
 }
 
-// bestPart finds the smallest part that holds a share; -1 when none does.
-func (c Capacity) bestPart(share int64) int {
-	for at := len(c.Parts) - 1; at >= 0; at-- {
-		if c.Parts[at] >= share {
-			return at
+// smallest finds the part with the least left that holds a share, the first among
+// equals; -1 when none does. So larger parts stay useful, and a whole device, the
+// largest part of all, is the last choice.
+func smallest(parts []int64, share int64) int {
+	best := -1
+	for at, left := range parts {
+		if left >= share && (best < 0 || left < parts[best]) {
+			best = at
 		}
 	}
-	return -1
+	return best
 }
 
 // withPart is the parts with the one at an index replaced (added, when the index
@@ -98,12 +134,12 @@ func withPart(parts []int64, at int, size int64) []int64 {
 			next = append(next, p)
 		}
 	}
-	if size > 0 {
+	if size != 0 {
 		next = append(next, size)
 	}
 	if len(next) == 0 {
 		return nil
 	}
-	slices.SortFunc(next, func(a, b int64) int { return cmp.Compare(b, a) })
+	slices.SortFunc(next, largestFirst)
 	return next
 }

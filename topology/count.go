@@ -134,7 +134,7 @@ func (l *lens) gradePart(r *room, s *seat) (size int64, whole bool) {
 		return 0, false
 	}
 	if !l.idle && int64(r.part) >= l.part {
-		at := s.free.bestPart(l.part)
+		at := smallest(s.free.Parts, l.part)
 		return 1 + (s.free.Parts[at]-l.part)/partStep, false
 	}
 	if r.whole > 0 {

@@ -185,14 +185,14 @@ func (f *Fabric) Walk(visit func(m Machine, free Capacity, why string)) {
 // Take claims a placement's amounts. Machines that have left are skipped.
 func (f *Fabric) Take(p Placement) {
 	for i := range p.Slots {
-		f.move(p.Slots[i].Node, p.Slots[i].Amount, Capacity.without)
+		f.move(p.Slots[i].Node, p.Slots[i].Amount, Capacity.Less)
 	}
 }
 
 // Give returns a placement's amounts: the reverse of Take.
 func (f *Fabric) Give(p Placement) {
 	for i := range p.Slots {
-		f.move(p.Slots[i].Node, p.Slots[i].Amount, Capacity.with)
+		f.move(p.Slots[i].Node, p.Slots[i].Amount, Capacity.More)
 	}
 }
 

@@ -293,9 +293,9 @@ func TestParts(t *testing.T) {
 	}
 	for i, s := range steps {
 		if s.take {
-			c = c.without(s.amount)
+			c = c.Less(s.amount)
 		} else {
-			c = c.with(s.amount)
+			c = c.More(s.amount)
 		}
 		if c.WholeGPUs != s.whole || !slices.Equal(c.Parts, s.parts) {
 			t.Fatalf("step %d: %+v, want %d whole and %v", i, c, s.whole, s.parts)

@@ -193,19 +193,7 @@ func (l *Ledger) WithdrawnGPUs() []GPUID {
 }
 
 // Capacity is what is free, as a placement sees it.
-func (l *Ledger) Capacity() Capacity {
-	c := Capacity{MilliCPU: l.free.MilliCPU, MemoryBytes: l.free.MemoryBytes}
-	for _, s := range l.FreeShares() {
-		if s.Milli == WholeGPU {
-			c.WholeGPUs++
-		} else {
-			c.Parts = append(c.Parts, s.Milli)
-		}
-	}
-	slices.Sort(c.Parts)
-	slices.Reverse(c.Parts)
-	return c
-}
+func (l *Ledger) Capacity() Capacity { return CapacityOf(l.free, l.FreeShares()) }
 
 // device finds a device's index; -1 if the machine never had it.
 func (l *Ledger) device(id GPUID) int {

@@ -161,18 +161,6 @@ func (l *Ledger) eligible(gpuType string) ([]int64, *Shortage) {
 	return left, nil
 }
 
-// smallest finds the device with the least left that is enough, the lowest index
-// among equals; a whole device is the largest part of all, and so the last choice.
-func smallest(left []int64, want int64) int {
-	best := -1
-	for i, n := range left {
-		if n >= want && (best < 0 || n < left[best]) {
-			best = i
-		}
-	}
-	return best
-}
-
 // portRange gives rendezvous ports in turn rather than the lowest free one: a
 // member of a gang that has just ended may still be knocking at its old port.
 type portRange struct {

@@ -64,7 +64,7 @@ func (s *seat) room() room {
 		broken:   uint8(min(max(0, s.machine.Broken), math.MaxUint8)),
 	}
 	if len(s.free.Parts) > 0 {
-		r.part = int16(min(s.free.Parts[0], WholeGPU-1))
+		r.part = int16(min(max(0, s.free.Parts[0]), WholeGPU-1))
 	}
 	return r
 }

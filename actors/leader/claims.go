@@ -34,8 +34,8 @@ func (s *Scheduler) onClaim(ctx actor.Context, c claim) {
 // onDeclined takes back what the Job does not want, or what nothing is left of.
 func (s *Scheduler) onDeclined(ctx actor.Context, d declined) {
 	for _, t := range d.Targets {
-		if m := s.machines[t.Node]; m != nil && m.tenant(d.Token) != nil {
-			m.evict(d.Token)
+		if m := s.machines[t.Node]; m != nil && m.room.Tenant(d.Token) != nil {
+			m.room.Evict(d.Token)
 			s.refresh(ctx, m)
 		}
 	}

@@ -116,13 +116,6 @@ func (s *Scheduler) onStrangeToken(ctx actor.Context, t strangeToken) {
 // room for all that was asked. It is no untruth, since a port may be what is
 // lacking; but nothing in the view would keep the next pass from asking the same again.
 func (m *machine) contradicts(t topology.Token) bool {
-	asked := m.tenant(t)
-	if asked == nil {
-		return false
-	}
-	var sum topology.Resources
-	for _, a := range asked.amounts {
-		sum = sum.Plus(a)
-	}
-	return sum.Within(messages.FromResources(m.ledger.Free))
+	asked := m.room.Tenant(t)
+	return asked != nil && asked.Amount().Within(messages.FromResources(m.ledger.Free))
 }

@@ -82,7 +82,7 @@ func (s *Scheduler) gangOf(ctx actor.Context, e *livingJob, spec *messages.JobSp
 		less.Avoid = append(less.Avoid, a.node)
 		next = min(next, a.until)
 	}
-	if possible, _ := topology.Feasible(s.fabric, less); !possible {
+	if possible, _ := topology.Feasible(s.view.Fabric(), less); !possible {
 		return gang
 	}
 	s.p.Clock.After(next.Since(now), ctx.Self(), lookAgain{e.id})

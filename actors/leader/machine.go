@@ -3,19 +3,18 @@ package leader
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
+	"github.com/yi-json/synapse/topology/belief"
 )
 
-// This file owns the leader's view of one machine: the ledger it last reported,
-// plus the leader's own claims, minus nothing. A claim leaves only when a ledger
-// has arrived that is at least as new as the machine's answer to it, so an older
-// heartbeat never frees anything.
+// This file owns what the leader knows of one machine: its record, its agent, and
+// how the ledger that it last reported is read. What of it is free, and who may be
+// there, the view knows (topology/belief).
 
 // machine is one node as the Scheduler knows it.
 type machine struct {
@@ -34,18 +33,13 @@ type machine struct {
 	turnedAway  string   // the machine that was last refused under this name
 	halted      string   // why nothing is admitted anywhere
 	ledger      *messages.LedgerReport
-	reportedAt  actors.Instant // when it came
-	tenants     []*tenant
-	uids        *topology.UIDs // the leader's
-	held        []uint32       // of them, as the newest books say
+	reportedAt  actors.Instant  // when it came
+	room        *belief.Machine // what is free there, and who may be there
 
-	benchedFor   time.Duration // the last bench, doubling; zero after a success
-	benchSeq     uint64        // of the one in force; timers of earlier ones are stale
-	benchWhy     string        // empty: not benched
-	launchFailed int           // in a row, by its own fault
-	doubts       []doubt       // failures since it last did well that may be the jobs'
-	untrue       int           // answers that cannot be true, in a row
-	untruth      string        // why its books cannot be true; empty: they can
+	launchFailed int     // in a row, by its own fault
+	doubts       []doubt // failures since it last did well that may be the jobs'
+	untrue       int     // answers that cannot be true, in a row
+	untruth      string  // why its books cannot be true; empty: they can
 
 	obeys     uint64           // the higher epoch that it follows; 0: it follows ours, or none
 	strange   []topology.Token // attempts that it has and the store does not know
@@ -54,18 +48,6 @@ type machine struct {
 	drainSeq  uint64
 	drainEnds actors.Instant // zero: no drain with a deadline
 	withdrawn int            // announced devices that the view knows to be out of service
-}
-
-// tenant is one attempt that is, or may be, on the machine.
-type tenant struct {
-	token   topology.Token
-	job     topology.JobID
-	amounts []topology.Resources  // one per rank
-	one     [1]topology.Resources // most have no more
-	version uint64                // of the machine's answer; 0: none yet
-	claimed bool                  // no ledger that would show it has arrived
-	leaving bool                  // nothing of it is left from version on
-	uid     uint32                // of its job, and held for it; 0: none
 }
 
 // pastBootsKept is how many boots of a machine a late Hello is told from: it comes
@@ -85,25 +67,6 @@ func (m *machine) outlived(i *messages.Incarnation) bool {
 	return slices.Contains(m.pastBoots, i.GetBootId())
 }
 
-func (m *machine) tenant(t topology.Token) *tenant {
-	for _, who := range m.tenants {
-		if who.token == t {
-			return who
-		}
-	}
-	return nil
-}
-
-func (m *machine) evict(t topology.Token) {
-	if who := m.tenant(t); who != nil {
-		m.uids.Release(who.uid)
-		m.tenants = slices.DeleteFunc(m.tenants, func(other *tenant) bool { return other == who })
-	}
-}
-
-// version is of the newest ledger.
-func (m *machine) version() uint64 { return m.ledger.GetVersion() }
-
 // slice finds a token in the newest ledger.
 func (m *machine) slice(t topology.Token) *messages.SliceReport {
 	for _, s := range m.ledger.GetSlices() {
@@ -114,101 +77,36 @@ func (m *machine) slice(t topology.Token) *messages.SliceReport {
 	return nil
 }
 
-// take over a newer ledger: claims that it covers go.
+// report takes a newer ledger over.
 func (m *machine) report(l *messages.LedgerReport, now actors.Instant) {
 	m.ledger, m.reportedAt = l, now
-	m.holdUIDs(l.Uids)
-	kept := m.tenants[:0]
-	for _, who := range m.tenants {
-		covered := who.version > 0 && l.Version >= who.version
-		if who.leaving && covered {
-			m.uids.Release(who.uid)
-			continue
-		}
-		if covered {
-			who.claimed = false
-		}
-		kept = append(kept, who)
-	}
-	m.tenants = kept
+	m.room.Report(booksOf(l))
 }
 
-// restart forgets the claims on an earlier incarnation: what it had granted is
-// in the new ledger or is gone, and what it had not yet read it will refuse.
-func (m *machine) restart() {
-	kept := m.tenants[:0]
-	for _, who := range m.tenants {
-		if who.leaving {
-			m.uids.Release(who.uid)
-			continue
-		}
-		who.claimed, who.version = false, 0
-		kept = append(kept, who)
+// booksOf is what counts of a ledger where room is planned with.
+func booksOf(l *messages.LedgerReport) belief.Books {
+	b := belief.Books{
+		Version: l.Version, UIDs: l.Uids,
+		Free: topology.CapacityOf(messages.FromResources(l.Free), messages.FromShares(l.FreeGpus)),
 	}
-	m.tenants = kept
+	if len(l.Slices) > 0 {
+		b.Slices = make([]belief.Slice, 0, len(l.Slices))
+	}
+	for _, sl := range l.Slices {
+		b.Slices = append(b.Slices, belief.Slice{Token: messages.FromToken(sl.Token), Committed: committed(sl)})
+	}
+	return b
 }
 
 // pardon forgets what the machine did badly.
 func (m *machine) pardon() {
-	m.launchFailed, m.doubts, m.untrue, m.benchWhy, m.benchedFor = 0, nil, 0, "", 0
+	m.launchFailed, m.doubts, m.untrue = 0, nil, 0
+	m.room.Pardon()
 }
 
-// capacity is what is free there to plan with.
-func (m *machine) capacity() topology.Capacity {
-	l := m.ledger
-	if l == nil || !m.up || m.untruth != "" {
-		return topology.Capacity{}
-	}
-	c := topology.Capacity{MilliCPU: l.Free.GetMilliCpu(), MemoryBytes: l.Free.GetMemoryBytes()}
-	for _, g := range l.FreeGpus {
-		if g.Milli == topology.WholeGPU {
-			c.WholeGPUs++
-		} else {
-			c.Parts = append(c.Parts, g.Milli)
-		}
-	}
-	slices.SortFunc(c.Parts, func(a, b int64) int { return int(b - a) })
-	for _, who := range m.tenants {
-		if who.claimed && m.slice(who.token) == nil {
-			for _, a := range who.amounts {
-				c = spend(c, a)
-			}
-		}
-	}
-	return c
-}
-
-// spend subtracts one member as the machine itself would grant it. A claim may
-// exceed what a ledger shows that does not know it yet: then nothing is free.
-func spend(c topology.Capacity, a topology.Resources) topology.Capacity {
-	c.MilliCPU = max(c.MilliCPU-a.MilliCPU, 0)
-	c.MemoryBytes = max(c.MemoryBytes-a.MemoryBytes, 0)
-	c.WholeGPUs = max(c.WholeGPUs-int32(a.MilliGPU/topology.WholeGPU), 0)
-	part := a.MilliGPU % topology.WholeGPU
-	if part == 0 {
-		return c
-	}
-	for i := len(c.Parts) - 1; i >= 0; i-- { // the smallest part that fits
-		if c.Parts[i] >= part {
-			rest := c.Parts[i] - part
-			c.Parts = slices.Delete(slices.Clone(c.Parts), i, i+1)
-			return withPart(c, rest)
-		}
-	}
-	if c.WholeGPUs > 0 {
-		c.WholeGPUs--
-		return withPart(c, topology.WholeGPU-part)
-	}
-	return c
-}
-
-func withPart(c topology.Capacity, milli int64) topology.Capacity {
-	if milli == 0 {
-		return c
-	}
-	c.Parts = append(slices.Clone(c.Parts), milli)
-	slices.SortFunc(c.Parts, func(a, b int64) int { return int(b - a) })
-	return c
+// standing is what the view is told of the machine, beside its books.
+func (m *machine) standing() belief.Standing {
+	return belief.Standing{Believed: m.up && m.untruth == "", Closed: m.closed()}
 }
 
 // closed tells why nothing new goes there; empty: it is open.
@@ -232,8 +130,8 @@ func (m *machine) closed() string {
 		return "cordoned by " + m.record.Cordoned.GetBy().GetName() + ": " + m.record.Cordoned.Reason
 	case m.ledger.GetTrouble() != "":
 		return "in trouble: " + m.ledger.Trouble
-	case m.benchWhy != "":
-		return "benched: " + m.benchWhy
+	case m.room.Benched() != "":
+		return "benched: " + m.room.Benched()
 	}
 	return ""
 }

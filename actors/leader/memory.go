@@ -20,7 +20,7 @@ func (s *Scheduler) bounded(spec *messages.JobSpec) (*messages.JobSpec, *message
 	if spec.GetEach().GetMemoryBytes() > 0 || spec.GetGang().GetTotal().GetMemoryBytes() > 0 {
 		return spec, nil
 	}
-	memory := topology.MemoryByShare(s.fabric, messages.GangOf(spec))
+	memory := topology.MemoryByShare(s.view.Fabric(), messages.GangOf(spec))
 	if memory == 0 {
 		return spec, nil
 	}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"slices"
+
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
@@ -33,8 +35,8 @@ func (s *Scheduler) expectMachine(ctx actor.Context, rec *messages.NodeRecord) {
 	m := s.machine(topology.NodeID(rec.Id))
 	m.record = rec
 	s.awaited++
-	s.fabric.Join(m.describe(s.levels), topology.Capacity{})
-	s.fabric.SetUsable(m.id, m.closed())
+	s.view.Join(m.room, m.describe(s.levels), m.standing())
+	s.view.Settle(m.room, m.standing())
 	s.house(ctx, m)
 	ctx.Send(m.rack, expect{m.id})
 	s.armDrain(ctx, m)
@@ -44,7 +46,7 @@ func (s *Scheduler) expectMachine(ctx actor.Context, rec *messages.NodeRecord) {
 func (s *Scheduler) machine(id topology.NodeID) *machine {
 	m := s.machines[id]
 	if m == nil {
-		m = &machine{id: id, halted: s.halted(), uids: s.uids}
+		m = &machine{id: id, halted: s.halted(), room: s.view.Machine(id)}
 		s.machines[id] = m
 		s.order = append(s.order, m)
 	}
@@ -168,17 +170,17 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 			m.pastBoots = append(m.pastBoots[max(len(m.pastBoots)-pastBootsKept+1, 0):], last)
 		}
 		m.incarnation, m.ledger = h.Origin.Incarnation, nil
-		m.restart()
+		m.room.Restart()
 	}
 	m.up, m.everUp, m.obeys, m.vocabulary = true, true, 0, h.Vocabulary
-	if h.Ledger.Version >= m.version() {
+	if h.Ledger.Version >= m.room.Version() {
 		s.overhaul(ctx, m, h.Ledger)
 	}
 	s.house(ctx, m)
 	m.enrolled++
 	ctx.Send(m.rack, enrol{Hello: h, Node: m.edits.pid, Count: m.enrolled})
 	s.sightAll(ctx, m)
-	s.fabric.Join(m.describe(s.levels), m.capacity())
+	s.view.Join(m.room, m.describe(s.levels), m.standing())
 	s.refresh(ctx, m)
 	if s.states.In("recovering") {
 		s.heardAll(ctx)
@@ -191,9 +193,9 @@ func (s *Scheduler) sightAll(ctx actor.Context, m *machine) {
 		s.sight(ctx, m, topology.JobID(sl.Job), messages.FromToken(sl.Token), sl)
 	}
 	// A copy: of a job that is over, the sight ends the tenancy.
-	for _, t := range append([]*tenant(nil), m.tenants...) {
-		if m.slice(t.token) == nil {
-			s.sight(ctx, m, t.job, t.token, nil)
+	for _, t := range slices.Clone(m.room.Tenants()) {
+		if m.slice(t.Token) == nil {
+			s.sight(ctx, m, t.Job, t.Token, nil)
 		}
 	}
 }
@@ -215,7 +217,7 @@ func (s *Scheduler) tellSight(ctx actor.Context, m *machine, e *livingJob, t top
 	if e.pid != nil && !e.remakes {
 		ctx.Send(e.pid, sighted{
 			Node: m.id, MachineID: m.record.MachineId, Incarnation: m.incarnation, Vocabulary: m.vocabulary,
-			Token: t, Version: m.version(), Slice: sl, Heard: m.reportedAt,
+			Token: t, Version: m.room.Version(), Slice: sl, Heard: m.reportedAt,
 		})
 	}
 }
@@ -223,15 +225,15 @@ func (s *Scheduler) tellSight(ctx actor.Context, m *machine, e *livingJob, t top
 // resight tells a job that was recreated what all its machines have.
 func (s *Scheduler) resight(ctx actor.Context, e *livingJob) {
 	for _, m := range s.order {
-		for _, t := range m.tenants {
-			if t.job == e.id {
+		for _, t := range m.room.Tenants() {
+			if t.Job == e.id {
 				// Its predecessor may have been the only one who knew that nothing is left of it.
-				s.doubtLater(ctx, claim{e.id, t.token, []Target{{Node: m.id}}})
+				s.doubtLater(ctx, claim{e.id, t.Token, []Target{{Node: m.id}}})
 			}
 			switch {
-			case t.job != e.id:
+			case t.Job != e.id:
 			case m.up:
-				s.sight(ctx, m, e.id, t.token, m.slice(t.token))
+				s.sight(ctx, m, e.id, t.Token, m.slice(t.Token))
 			case m.everUp:
 				ctx.Send(e.pid, nodeLost{Node: m.id, SilentSince: s.p.Clock.Now()})
 			}
@@ -245,7 +247,7 @@ func (s *Scheduler) resight(ctx actor.Context, e *livingJob) {
 func (s *Scheduler) sightOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token, sl *messages.SliceReport) {
 	switch {
 	case sl == nil:
-		m.evict(t)
+		m.room.Evict(t)
 	case committed(sl) && !s.issued(t) && !s.givenUp(t):
 		s.askStore(orphan{m.id, job, t})
 	default:
@@ -273,13 +275,15 @@ func (s *Scheduler) endOrphan(ctx actor.Context, m *machine, job topology.JobID,
 // onReported takes a newer ledger over and passes on what jobs must act on.
 func (s *Scheduler) onReported(ctx actor.Context, r reported) {
 	m := s.machines[r.Node]
-	if m == nil || !m.up || !messages.SameIncarnation(m.incarnation, r.Incarnation) || r.Ledger.Version < m.version() {
+	if m == nil || !m.up || !messages.SameIncarnation(m.incarnation, r.Incarnation) ||
+		r.Ledger.Version < m.room.Version() {
 		return
 	}
 	s.overhaul(ctx, m, r.Ledger)
 	for _, sl := range r.Ledger.Slices {
 		job := topology.JobID(sl.Job)
-		if len(sl.Exits) > 0 || sl.State == messages.SliceState_SLICE_STATE_OVER || s.jobs[job] == nil || m.tenant(messages.FromToken(sl.Token)) == nil {
+		if len(sl.Exits) > 0 || sl.State == messages.SliceState_SLICE_STATE_OVER || s.jobs[job] == nil ||
+			m.room.Tenant(messages.FromToken(sl.Token)) == nil {
 			s.sight(ctx, m, job, messages.FromToken(sl.Token), sl)
 		}
 		s.checkDevices(ctx, m, sl)
@@ -289,7 +293,8 @@ func (s *Scheduler) onReported(ctx actor.Context, r reported) {
 
 // checkDevices ends the gang on a device that the machine had to withdraw.
 func (s *Scheduler) checkDevices(ctx actor.Context, m *machine, sl *messages.SliceReport) {
-	if len(m.ledger.WithdrawnGpus) == 0 || sl.State > messages.SliceState_SLICE_STATE_STARTED || m.tenant(messages.FromToken(sl.Token)) == nil {
+	if len(m.ledger.WithdrawnGpus) == 0 || sl.State > messages.SliceState_SLICE_STATE_STARTED ||
+		m.room.Tenant(messages.FromToken(sl.Token)) == nil {
 		return // or it is none of the machine's: nobody placed it there
 	}
 	gone := map[string]bool{}
@@ -331,9 +336,9 @@ func (s *Scheduler) onLost(ctx actor.Context, l lost) {
 func (s *Scheduler) tenantsOf(m *machine) []*livingJob {
 	var all []*livingJob
 	seen := map[topology.JobID]bool{}
-	for _, t := range m.tenants {
-		if e := s.jobs[t.job]; e != nil && e.pid != nil && !e.remakes && !seen[t.job] {
-			seen[t.job] = true
+	for _, t := range m.room.Tenants() {
+		if e := s.jobs[t.Job]; e != nil && e.pid != nil && !e.remakes && !seen[t.Job] {
+			seen[t.Job] = true
 			all = append(all, e)
 		}
 	}
@@ -419,8 +424,7 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 	if m.rack != nil { // it had been removed before this leader took over
 		ctx.Send(m.rack, expel{m.id})
 	}
-	s.fabric.Remove(m.id)
-	m.letGo()
+	s.view.Remove(m.room)
 	m.up, m.everUp, m.incarnation, m.ledger, m.obeys, m.untruth = false, true, nil, nil, 0, ""
 	m.pardon()
 	s.acquit(ctx, m)

@@ -8,6 +8,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
+	"github.com/yi-json/synapse/topology/belief"
 )
 
 // This file owns the pass: where a gang is admitted, and the claims that follow.
@@ -24,7 +25,7 @@ func (s *Scheduler) plan(ctx actor.Context) {
 func (s *Scheduler) onPlan(ctx actor.Context) {
 	s.planDue = false
 	now := s.p.Clock.Now()
-	d := policy.Plan(s.fabric, s.queue, int64(now))
+	d := policy.Plan(s.view.Fabric(), s.queue, int64(now))
 	for _, a := range d.Admit {
 		s.admit(ctx, a)
 	}
@@ -42,7 +43,7 @@ func (s *Scheduler) onPatienceOver(ctx actor.Context, m patienceOver) {
 	}
 }
 
-// admit hands a placement to the job, and claims it in the view.
+// admit hands a placement to the job, and says in the view whose the claim is that the pass took there.
 func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	s.tokens++
 	told := admit{
@@ -50,6 +51,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		Targets: make([]Target, 0, len(a.Placement.Slots)), // most often a machine has one slot
 	}
 	members := messages.Many[messages.Member](len(a.Placement.Slots))
+	who := s.tenant(a.Job, told.Token)
 	var amount *messages.Resources // shared by members that ask for the same
 	for i, slot := range a.Placement.Slots {
 		if i == 0 || slot.Amount != a.Placement.Slots[i-1].Amount {
@@ -67,7 +69,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		members[i].Rank, members[i].Amount = int32(slot.Rank), amount
 		there := len(told.Targets[last].Members) + 1 // a machine's slots follow each other
 		told.Targets[last].Members = members[i+1-there : i+1 : i+1]
-		s.lodge(m, told.Token, a.Job, slot.Amount, true)
+		m.room.Claim(&who, slot.Amount)
 	}
 	told.NoOther = s.indispensable(s.jobs[a.Job].refused)
 	ctx.Send(s.jobs[a.Job].pid, told)
@@ -78,7 +80,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 // be placed without that machine.
 func (s *Scheduler) indispensable(rec *messages.JobRecord) bool {
 	if on := rec.GetPrepareFailedOn(); len(on) == 1 {
-		others := s.fabric.Clone()
+		others := s.view.Fabric().Clone()
 		others.Remove(topology.NodeID(on[0]))
 		possible, _ := topology.Feasible(others, messages.GangOf(rec.Spec))
 		return !possible
@@ -86,19 +88,13 @@ func (s *Scheduler) indispensable(rec *messages.JobRecord) bool {
 	return false
 }
 
-// lodge notes that an attempt may be on a machine.
-func (s *Scheduler) lodge(m *machine, t topology.Token, job topology.JobID, amount topology.Resources, claimed bool) {
-	who := m.tenant(t)
-	if who == nil {
-		who = &tenant{token: t, job: job, claimed: claimed}
-		who.amounts = who.one[:0]
-		if e := s.jobs[job]; e != nil { // of one that is damaged the machine says it
-			who.uid = e.uid
-			s.uids.Hold(who.uid)
-		}
-		m.tenants = append(m.tenants, who)
+// tenant is an attempt as the view knows it.
+func (s *Scheduler) tenant(job topology.JobID, t topology.Token) belief.Lodger {
+	who := belief.Lodger{Token: t, Job: job}
+	if e := s.jobs[job]; e != nil { // of one that is damaged the machine says it
+		who.UID = e.uid
 	}
-	who.amounts = append(who.amounts, amount)
+	return who
 }
 
 // onWaits puts a job into the queue. It may be there: a Job says it whenever it might
@@ -156,13 +152,9 @@ func (s *Scheduler) onOccupied(ctx actor.Context, m occupied) {
 		if who == nil {
 			continue
 		}
-		who.benchedFor = 0
-		if t := who.tenant(m.Token); t != nil && messages.SameIncarnation(a.Incarnation, who.incarnation) {
-			t.version = a.Version
-			if who.version() >= a.Version && t.claimed {
-				t.claimed = false
-				s.refresh(ctx, who)
-			}
+		who.room.DidWell()
+		if messages.SameIncarnation(a.Incarnation, who.incarnation) && who.room.Answered(m.Token, a.Version) {
+			s.refresh(ctx, who)
 		}
 	}
 }
@@ -170,18 +162,13 @@ func (s *Scheduler) onOccupied(ctx actor.Context, m occupied) {
 func (s *Scheduler) onVacated(ctx actor.Context, m vacated) {
 	for _, a := range m.Answers {
 		who := s.machines[a.Node]
-		if who == nil {
+		if who == nil || who.room.Tenant(m.Token) == nil {
 			continue
 		}
-		t := who.tenant(m.Token)
-		switch {
-		case t == nil:
-			continue
-		case a.Version <= who.version() || !who.up || !messages.SameIncarnation(a.Incarnation, who.incarnation):
-			// Of an earlier start: what it tells of went with that, at the latest.
-			who.evict(m.Token)
-		default:
-			t.leaving, t.version = true, a.Version
+		if who.up && messages.SameIncarnation(a.Incarnation, who.incarnation) {
+			who.room.Vacated(m.Token, a.Version)
+		} else { // of an earlier start: what it tells of went with that, at the latest
+			who.room.Evict(m.Token)
 		}
 		s.refresh(ctx, who)
 	}
@@ -195,7 +182,8 @@ func (s *Scheduler) onBalked(ctx actor.Context, m balked) {
 		return
 	}
 	corrected := false
-	if m.Ledger != nil && messages.SameIncarnation(who.incarnation, m.Origin.GetIncarnation()) && m.Ledger.Version > who.version() {
+	if m.Ledger != nil && messages.SameIncarnation(who.incarnation, m.Origin.GetIncarnation()) &&
+		m.Ledger.Version > who.room.Version() {
 		s.overhaul(ctx, who, m.Ledger)
 		corrected = m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE && !who.contradicts(m.Token)
 	}
@@ -210,18 +198,12 @@ func (s *Scheduler) onBalked(ctx actor.Context, m balked) {
 
 // bench leaves a machine out, longer each time until it does well again.
 func (s *Scheduler) bench(ctx actor.Context, m *machine, why string) {
-	m.benchedFor = min(max(2*m.benchedFor, s.p.Constants.BenchFirst), s.p.Constants.BenchCap)
-	m.benchSeq++
-	m.benchWhy = why
-	if why == "" {
-		m.benchWhy = "it refused"
-	}
-	s.p.Clock.After(m.benchedFor, ctx.Self(), unbench{m.id, m.benchSeq})
+	rest, seq := m.room.Bench(why, s.p.Constants.BenchFirst, s.p.Constants.BenchCap)
+	s.p.Clock.After(rest, ctx.Self(), unbench{m.id, seq})
 }
 
 func (s *Scheduler) onUnbench(ctx actor.Context, m unbench) {
-	if who := s.machines[m.Node]; who != nil && who.benchSeq == m.Seq && who.benchWhy != "" {
-		who.benchWhy = ""
+	if who := s.machines[m.Node]; who != nil && who.room.Return(m.Seq) {
 		s.refresh(ctx, who)
 	}
 }
@@ -229,7 +211,8 @@ func (s *Scheduler) onUnbench(ctx actor.Context, m unbench) {
 func (s *Scheduler) onLaunched(m launched) {
 	for _, n := range m.Nodes {
 		if who := s.machines[n]; who != nil {
-			who.launchFailed, who.doubts, who.untrue, who.benchedFor = 0, nil, 0, 0
+			who.launchFailed, who.doubts, who.untrue = 0, nil, 0
+			who.room.DidWell()
 		}
 	}
 }
@@ -238,10 +221,9 @@ func (s *Scheduler) onLaunched(m launched) {
 func (s *Scheduler) refresh(ctx actor.Context, m *machine) {
 	if n := actors.OutOfService(m.record.GetAnnouncement(), m.ledger); n != m.withdrawn {
 		m.withdrawn = n
-		s.fabric.Join(m.describe(s.levels), m.capacity())
+		s.view.Join(m.room, m.describe(s.levels), m.standing())
 	}
-	s.fabric.SetFree(m.id, m.capacity())
-	s.fabric.SetUsable(m.id, m.closed())
+	s.view.Settle(m.room, m.standing())
 	s.showNode(ctx, m)
 	s.plan(ctx)
 }
@@ -259,8 +241,8 @@ func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
 		status.Phase = "dead"
 	}
 	if !m.up {
-		for _, t := range m.tenants {
-			status.Debts = append(status.Debts, messages.ToToken(t.token))
+		for _, t := range m.room.Tenants() {
+			status.Debts = append(status.Debts, messages.ToToken(t.Token))
 		}
 	}
 	ctx.Send(s.peers.mirror, mirror.NodeShown{Status: status})
@@ -270,7 +252,7 @@ func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
 func (s *Scheduler) onExplain(ctx actor.Context, m *messages.ExplainJob) {
 	// The policy's answer, and not the topology's: a job that waits for its
 	// preferred level would be told that it fits.
-	answer, waiting := policy.Explain(s.fabric, s.queue, topology.JobID(m.Job), s.holders)
+	answer, waiting := policy.Explain(s.view.Fabric(), s.queue, topology.JobID(m.Job), s.holders)
 	if !waiting {
 		ctx.Forward(s.peers.mirror)
 		return
@@ -285,12 +267,8 @@ func (s *Scheduler) holders(n topology.NodeID) []topology.Holder {
 		return nil
 	}
 	var all []topology.Holder
-	for _, t := range m.tenants {
-		var sum topology.Resources
-		for _, a := range t.amounts {
-			sum = sum.Plus(a)
-		}
-		all = append(all, topology.Holder{Job: t.job, Amount: sum})
+	for _, t := range m.room.Tenants() {
+		all = append(all, topology.Holder{Job: t.Job, Amount: t.Amount()})
 	}
 	return all
 }

@@ -39,7 +39,7 @@ const reasonEvery = time.Second
 func (s *Scheduler) tellWaiting(ctx actor.Context, joined []policy.Joined) {
 	t := &s.telling
 	now := s.p.Clock.Now()
-	stale := !t.began || t.revision != s.fabric.Revision()
+	stale := !t.began || t.revision != s.view.Fabric().Revision()
 	if !stale && len(joined) == 0 {
 		return
 	}
@@ -48,8 +48,8 @@ func (s *Scheduler) tellWaiting(ctx actor.Context, joined []policy.Joined) {
 	switch {
 	case !stale:
 	case !t.began || now.Since(t.at) >= reasonEvery:
-		reasons = s.queue.Reasons(s.fabric, reasons)
-		t.began, t.at, t.revision, t.aside = true, now, s.fabric.Revision(), s.outOfService()
+		reasons = s.queue.Reasons(s.view.Fabric(), reasons)
+		t.began, t.at, t.revision, t.aside = true, now, s.view.Fabric().Revision(), s.outOfService()
 	case !t.armed:
 		t.armed = true
 		s.p.Clock.After(t.at.Plus(reasonEvery).Since(now), ctx.Self(), tellAgain{})
@@ -113,7 +113,7 @@ func (m *machine) closedKind() int {
 		return 3
 	case m.ledger.GetTrouble() != "":
 		return 4
-	case m.benchWhy != "":
+	case m.room.Benched() != "":
 		return 5
 	}
 	return -1

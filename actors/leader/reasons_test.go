@@ -37,8 +37,8 @@ func waitingScheduler(clock *watchClock) (*Scheduler, func(m any) []mirror.Waiti
 	s.peers, s.self = somePeers, somePeers.scheduler
 	s.states.Become("loaded", "recovering")
 	s.states.Become("waited", "leading")
-	s.fabric.Join(topology.Machine{ID: "n1", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
-	s.fabric.SetUsable("n1", "")
+	s.view.Fabric().Join(topology.Machine{ID: "n1", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
+	s.view.Fabric().SetUsable("n1", "")
 	return s, func(m any) []mirror.WaitingShown {
 		var said []letter
 		s.Receive(&overheard{message: m, said: &said})
@@ -62,7 +62,7 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 		s.jobs[id] = &livingJob{id: id, noted: true}
 		s.onWaits(&overheard{said: &[]letter{}}, waits{&messages.JobRecord{Id: string(id), Arrival: uint64(i), Spec: oneGPU()}})
 	}
-	free := func(milliCPU int64) { s.fabric.SetFree("n1", topology.Capacity{MilliCPU: milliCPU}) }
+	free := func(milliCPU int64) { s.view.Fabric().SetFree("n1", topology.Capacity{MilliCPU: milliCPU}) }
 	for i := range 10_000 {
 		join(i)
 	}
@@ -84,7 +84,7 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 	if shown := tell(planNow{}); len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 1 || len(clock.set) != 1 {
 		t.Errorf("one joined: %+v, timers %v", shown, clock.set)
 	}
-	s.fabric.Join(topology.Machine{ID: "n2", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
+	s.view.Fabric().Join(topology.Machine{ID: "n2", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
 	clock.now = clock.now.Plus(600 * time.Millisecond)
 	shown = tell(tellAgain{})
 	if len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 0 || shown[0].Groups[0].Reason != "needs 1 GPU; the whole cluster has 0 free of 16" {

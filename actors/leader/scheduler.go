@@ -11,6 +11,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
+	"github.com/yi-json/synapse/topology/belief"
 )
 
 // Scheduler owns the queue and the view of free capacity, and is where a gang
@@ -28,7 +29,7 @@ type Scheduler struct {
 	self   *actor.PID
 	peers  jobPeers
 
-	fabric   *topology.Fabric
+	view     *belief.View
 	queue    *policy.Queue
 	machines map[topology.NodeID]*machine
 	order    []*machine // as they came
@@ -101,12 +102,13 @@ type (
 )
 
 func newScheduler(p *Ports) actor.Actor {
+	uids := topology.NewUIDs(p.UIDs)
 	return &Scheduler{
 		p: p, states: actors.NewStates(&schedulerTable, p.Host), levels: p.Levels,
-		fabric: topology.NewFabric(p.Levels), queue: policy.NewQueue(),
+		view: belief.New(p.Levels, uids), queue: policy.NewQueue(),
 		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
 		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
-		damaged: map[topology.JobID]*damagedJob{}, uids: topology.NewUIDs(p.UIDs),
+		damaged: map[topology.JobID]*damagedJob{}, uids: uids,
 		greetings: newGreetings(), behind: newBehind(),
 	}
 }
@@ -285,7 +287,8 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	for _, a := range attempts {
 		for _, p := range a.Places {
 			if m := s.machines[topology.NodeID(p.Node)]; p.Exit == nil && m != nil {
-				s.lodge(m, messages.FromToken(a.Token), e.id, messages.FromResources(p.Grant.GetAmount()), false)
+				who := s.tenant(e.id, messages.FromToken(a.Token))
+				m.room.Lodge(&who, messages.FromResources(p.Grant.GetAmount()))
 			}
 		}
 	}

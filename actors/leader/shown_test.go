@@ -136,9 +136,9 @@ func TestExplainKnowsPatience(t *testing.T) {
 	s := newScheduler(p).(*Scheduler)
 	s.peers = somePeers
 	for _, n := range []string{"n1", "n2"} {
-		s.fabric.Join(topology.Machine{ID: topology.NodeID(n), Place: []string{"rack of " + n}, Total: topology.Resources{MilliGPU: 1000}},
+		s.view.Fabric().Join(topology.Machine{ID: topology.NodeID(n), Place: []string{"rack of " + n}, Total: topology.Resources{MilliGPU: 1000}},
 			topology.Capacity{WholeGPUs: 1})
-		s.fabric.SetUsable(topology.NodeID(n), "")
+		s.view.Fabric().SetUsable(topology.NodeID(n), "")
 	}
 	spec := oneGPU()
 	spec.Gang.ReplicasMin, spec.Gang.ReplicasMax = 2, 2

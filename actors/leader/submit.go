@@ -60,12 +60,12 @@ func (s *Scheduler) closedToSubmits() *messages.SubmitReply {
 
 // infeasible is the answer to a gang that no machines here could ever hold; nil: they could.
 func (s *Scheduler) infeasible(spec *messages.JobSpec) *messages.SubmitReply {
-	ok, why := topology.Feasible(s.fabric, messages.GangOf(spec))
+	ok, why := topology.Feasible(s.view.Fabric(), messages.GangOf(spec))
 	if ok {
 		return nil
 	}
 	return submitReply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "no set of machines here could ever hold it: "+why.String(),
-		s.fabric.WayOut(messages.GangOf(spec), why))
+		s.view.Fabric().WayOut(messages.GangOf(spec), why))
 }
 
 // onDryRun answers as onSubmit would, and whether there is room now.
@@ -92,9 +92,10 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	}
 	gang := messages.GangOf(spec)
 	reply := &messages.DryRunReply{
-		Outcome: &messages.Outcome{Code: messages.Code_CODE_OK, Hint: s.fabric.Unknown(&gang)}, Ahead: int32(s.queue.Ahead(m.Spec.Priority)),
+		Outcome: &messages.Outcome{Code: messages.Code_CODE_OK, Hint: s.view.Fabric().Unknown(&gang)},
+		Ahead:   int32(s.queue.Ahead(m.Spec.Priority)),
 	}
-	if _, why := topology.Place(s.fabric, gang); why != nil {
+	if _, why := topology.Place(s.view.Fabric(), gang); why != nil {
 		reply.Waits = why.String()
 	}
 	ctx.Respond(reply)
@@ -161,7 +162,8 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
 		ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{Record: e.rec, Phase: "queued"}})
 		s.embody(ctx, e, e.rec, nil)
 		gang := messages.GangOf(e.rec.Spec)
-		s.tell(ctx, e, submitReply(e.id, messages.Code_CODE_OK, "", "Job queued successfully", s.fabric.Unknown(&gang)))
+		hint := s.view.Fabric().Unknown(&gang)
+		s.tell(ctx, e, submitReply(e.id, messages.Code_CODE_OK, "", "Job queued successfully", hint))
 	}
 }
 

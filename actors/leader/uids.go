@@ -6,13 +6,13 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns which uid a job's tasks run as, where it names no user: one of its own, so that no other job may read
-// its files or signal it. One that names root has it, too: it is root of its containers alone, and that uid in the
-// machines' directories. It is given with the submit, stands in the job's record, and is the same on all machines and
-// in all runs. It is held from then on until nothing of the job is left: by its record; by each attempt that may be on
-// a machine (tenant); and by each machine under the numbers of which anything lies there, as its newest books say. All
-// of that is known again after a takeover, so that there is no second truth about it. A job without a uid, which an
-// earlier version took in, stays without one.
+// This file owns which uid a job's tasks run as, where it names no user: one of its own, so that no other job may
+// read its files or signal it. One that names root has it, too: it is root of its containers alone, and that uid in
+// the machines' directories. It is given with the submit, stands in the job's record, and is the same on all machines
+// and in all runs. It is held from then on until nothing of the job is left: by its record; by each attempt that may
+// be on a machine (Tenant of the view); and by each machine under the numbers of which anything lies there, as its
+// newest books say. All of that is known again after a takeover, so that there is no second truth about it. A job
+// without a uid, which an earlier version took in, stays without one.
 
 // noUID is the answer where a job needs a uid and all are held; nil: it can have one, or names another user.
 func (s *Scheduler) noUID(spec *messages.JobSpec) *messages.SubmitReply {
@@ -37,24 +37,4 @@ func (s *Scheduler) giveUID(e *livingJob, spec *messages.JobSpec) {
 func (s *Scheduler) freeUID(e *livingJob) {
 	s.uids.Release(e.uid)
 	e.uid = 0
-}
-
-// holdUIDs lets a machine's newest books hold what lies there, in place of the ones before.
-func (m *machine) holdUIDs(uids []uint32) {
-	for _, uid := range uids {
-		m.uids.Hold(uid)
-	}
-	for _, uid := range m.held {
-		m.uids.Release(uid)
-	}
-	m.held = uids
-}
-
-// letGo ends what the machine and the attempts on it hold: it is no more, or another.
-func (m *machine) letGo() {
-	m.holdUIDs(nil)
-	for _, who := range m.tenants {
-		m.uids.Release(who.uid)
-	}
-	m.tenants = nil
 }

@@ -12,14 +12,14 @@ func (s *Scheduler) View(id topology.NodeID) (free topology.Capacity, closed str
 	if m == nil {
 		return topology.Capacity{}, "unknown", 0
 	}
-	free, _ = s.fabric.Free(id)
-	return free, m.closed(), len(m.tenants)
+	free, _ = s.view.Fabric().Free(id)
+	return free, m.closed(), len(m.room.Tenants())
 }
 
 // Size is what the leader believes a machine to have in all, devices that are out of service left out:
 // it plans with no more than that, whatever is free.
 func (s *Scheduler) Size(id topology.NodeID) topology.Resources {
-	m, _ := s.fabric.Machine(id)
+	m, _ := s.view.Fabric().Machine(id)
 	return m.Total
 }
 
@@ -31,18 +31,12 @@ func (s *Scheduler) Withdrawn(id topology.NodeID) int {
 	return 0
 }
 
-// Overdue counts the claims on a machine that should have gone with its newest ledger: it shows
-// them as committed, or it is as new as the answer of which on nothing was left of them. Between
-// the two, an older ledger may still arrive after that answer.
-func (s *Scheduler) Overdue(id topology.NodeID) (n int) {
+// Overdue counts the claims on a machine that can be heard which should have gone with its newest ledger.
+func (s *Scheduler) Overdue(id topology.NodeID) int {
 	if m := s.machines[id]; m != nil && m.up {
-		for _, t := range m.tenants {
-			if t.leaving && m.version() >= t.version || !t.leaving && t.claimed && committed(m.slice(t.token)) {
-				n++
-			}
-		}
+		return m.room.Overdue()
 	}
-	return n
+	return 0
 }
 
 // HoldsUID reports whether a uid will not be given to the next job.

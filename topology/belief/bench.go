@@ -1,0 +1,34 @@
+package belief
+
+import "time"
+
+// This file owns the bench: a machine that refused or failed is left out, longer each time until it does well again.
+// Else the next pass would propose the same again.
+
+// Bench leaves a machine out, and answers for how long and under which number.
+func (m *Machine) Bench(why string, first, most time.Duration) (rest time.Duration, seq uint64) {
+	m.rest = min(max(2*m.rest, first), most)
+	m.benchSeq++
+	if m.benched = why; why == "" {
+		m.benched = "it refused"
+	}
+	return m.rest, m.benchSeq
+}
+
+// Return ends the bench of that number, and reports whether it was in force.
+func (m *Machine) Return(seq uint64) bool {
+	if m.benchSeq != seq || m.benched == "" {
+		return false
+	}
+	m.benched = ""
+	return true
+}
+
+// DidWell notes that the machine did as it was asked: the next bench is a short one.
+func (m *Machine) DidWell() { m.rest = 0 }
+
+// Pardon ends a bench, and what came before it counts no more.
+func (m *Machine) Pardon() { m.benched, m.rest = "", 0 }
+
+// Benched is why the machine is left out; empty: it is not.
+func (m *Machine) Benched() string { return m.benched }

@@ -1,0 +1,244 @@
+package belief
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the tests of what is believed of one machine: against the machine's own ledger, and against a list of
+// everything that was ever said.
+
+const maker, gib = 1, int64(1) << 30
+
+func token(n int) topology.Token { return topology.Token{Epoch: maker, Counter: uint64(n)} }
+
+// TestPassAndClaimAgree: what a pass takes on the fabric is what the claims come to, so that nothing changes when the
+// view is settled after it. Where they differed there would be two beliefs, and a refresh would overwrite the one by
+// which was planned.
+func TestPassAndClaimAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := New([]string{"rack"}, nil)
+		var machines []*Machine
+		for i := range rapid.IntRange(1, 4).Draw(t, "machines") {
+			m := v.Machine(topology.NodeID(fmt.Sprint("n", i)))
+			gpus := rapid.Int32Range(0, 4).Draw(t, "gpus")
+			m.Report(Books{Version: 1, Free: topology.Capacity{MilliCPU: 16_000, MemoryBytes: 64 * gib, WholeGPUs: gpus}})
+			total := topology.Resources{MilliCPU: 16_000, MemoryBytes: 64 * gib, MilliGPU: int64(gpus) * topology.WholeGPU}
+			v.Join(m, topology.Machine{ID: m.id, Place: []string{"r"}, Total: total}, Standing{Believed: true})
+			machines = append(machines, m)
+		}
+		for n := range rapid.IntRange(1, 12).Draw(t, "gangs") {
+			gpu := rapid.SampledFrom([]int64{0, 100, 250, 500, 750, 1000, 2000}).Draw(t, "gpu")
+			g := topology.Gang{Replicas: 1, Each: topology.Resources{MilliCPU: 1000, MemoryBytes: gib, MilliGPU: gpu}}
+			if gpu%topology.WholeGPU == 0 {
+				g.Replicas = rapid.Int32Range(1, 4).Draw(t, "replicas")
+			}
+			p, refusal := topology.Place(v.Fabric(), g)
+			if refusal != nil {
+				continue
+			}
+			v.Fabric().Take(p)
+			who := Lodger{Token: token(n + 1), Job: "j"}
+			for _, slot := range p.Slots {
+				machines[slot.Node[1]-'0'].Claim(&who, slot.Amount)
+			}
+			before := v.Fabric().Revision()
+			for _, m := range machines {
+				v.Settle(m, Standing{Believed: true})
+			}
+			if v.Fabric().Revision() != before {
+				t.Fatalf("gang %d: the claims came to something else than the pass had taken", n)
+			}
+		}
+	})
+}
+
+// saying is one thing that was said of an attempt, and what the naive list makes of it.
+type saying struct {
+	claimed, leaving, shown bool
+	answered                uint64
+	amount                  int64
+}
+
+// TestClaimsStayUntilBooksShowThem plays claims, answers, ends, books and restarts in every order against a list of
+// all that was said: a claim counts until books have come that are as new as the machine's answer or have its slice;
+// what has left goes with books as new as that; and nobody counts twice. The uids are held as long as their attempts.
+func TestClaimsStayUntilBooksShowThem(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		uids := topology.NewUIDs(topology.UIDRange{First: 2_000_000, Last: 2_000_099})
+		v := New(nil, uids)
+		m := v.Machine("n1")
+		list, newest, reported, next := map[int]*saying{}, uint64(0), false, 0
+		known := func() int { return rapid.IntRange(1, max(next, 1)).Draw(t, "which") }
+		t.Repeat(map[string]func(*rapid.T){
+			"claim": func(t *rapid.T) {
+				next++
+				amount := rapid.Int64Range(1, 9000).Draw(t, "amount")
+				who := Lodger{Token: token(next), Job: "j", UID: uint32(2_000_000 + next%100)}
+				m.Claim(&who, topology.Resources{MilliCPU: amount / 2})
+				m.Claim(&who, topology.Resources{MilliCPU: amount - amount/2})
+				list[next] = &saying{claimed: true, amount: amount}
+			},
+			"answer": func(t *rapid.T) {
+				n, version := known(), newest+uint64(rapid.IntRange(0, 2).Draw(t, "ahead"))
+				freed := m.Answered(token(n), version)
+				if s := list[n]; s != nil {
+					s.answered = version
+					if want := s.claimed && newest >= version; freed != want {
+						t.Fatalf("answered at %d, books at %d: freed %v", version, newest, freed)
+					}
+					s.claimed = s.claimed && newest < version
+				}
+			},
+			"vacate": func(t *rapid.T) {
+				n, version := known(), newest+uint64(rapid.IntRange(0, 2).Draw(t, "ahead"))
+				m.Vacated(token(n), version)
+				if s := list[n]; s != nil && version <= newest {
+					delete(list, n)
+				} else if s != nil {
+					s.leaving, s.answered = true, version
+				}
+			},
+			"books": func(t *rapid.T) {
+				newest, reported = newest+uint64(rapid.IntRange(1, 2).Draw(t, "newer")), true
+				b := Books{Version: newest, Free: topology.Capacity{MilliCPU: 20_000}}
+				for n := 1; n <= next; n++ {
+					s := list[n]
+					if s == nil {
+						continue
+					}
+					if s.shown = rapid.Bool().Draw(t, "shown"); s.shown {
+						b.Slices = append(b.Slices, Slice{Token: token(n), Committed: true})
+					}
+					if s.answered > 0 && newest >= s.answered {
+						if s.claimed = false; s.leaving {
+							delete(list, n)
+						}
+					}
+				}
+				m.Report(b)
+			},
+			"restart": func(t *rapid.T) {
+				m.Restart()
+				newest, reported = 0, false
+				for n := 1; n <= next; n++ {
+					if s := list[n]; s != nil && s.leaving {
+						delete(list, n)
+					} else if s != nil {
+						*s = saying{amount: s.amount}
+					}
+				}
+			},
+			"": func(t *rapid.T) { compareWith(t, m, uids, list, reported) },
+		})
+	})
+}
+
+func compareWith(t *rapid.T, m *Machine, uids *topology.UIDs, list map[int]*saying, reported bool) {
+	free, held := int64(20_000), map[uint32]bool{}
+	for n, s := range list { //order: only counted
+		if s.claimed && !s.shown {
+			free -= s.amount
+		}
+		held[uint32(2_000_000+n%100)] = true
+		if who := m.Tenant(token(n)); who == nil || who.Amount().MilliCPU != s.amount {
+			t.Fatalf("attempt %d is not there as it was said", n)
+		}
+	}
+	if free = max(free, 0); !reported {
+		free = 0
+	}
+	if got := m.free(true); got.MilliCPU != free {
+		t.Fatalf("%d milli-CPU are believed to be free, and %d are", got.MilliCPU, free)
+	}
+	if len(m.Tenants()) != len(list) || uids.Held() != len(held) {
+		t.Fatalf("%d tenants and %d uids, want %d and %d", len(m.Tenants()), uids.Held(), len(list), len(held))
+	}
+}
+
+// Claims may exceed books that do not know them yet. Then nothing is free, and no remainder of a device that there is
+// not.
+func TestMoreIsClaimedThanThereIs(t *testing.T) {
+	v := New(nil, nil)
+	m := v.Machine("n1")
+	m.Report(Books{Version: 1, Free: topology.Capacity{MilliCPU: 1000, MemoryBytes: gib, WholeGPUs: 1}})
+	for n, gpu := range []int64{500, 1000, 750} {
+		m.Claim(&Lodger{Token: token(n + 1)}, topology.Resources{MilliCPU: 900, MemoryBytes: gib, MilliGPU: gpu})
+	}
+	if got := m.free(true); got.MilliCPU != 0 || got.MemoryBytes != 0 || got.WholeGPUs != 0 || !slices.Equal(got.Parts, []int64{500}) {
+		t.Errorf("%+v is free, want half a device", got)
+	}
+	if got := m.free(false); got.MilliCPU != 0 || got.WholeGPUs != 0 || got.Parts != nil {
+		t.Errorf("of a machine that is not believed %+v is free", got)
+	}
+}
+
+// TestOverdue: a claim is overdue that books have shown as committed, and an end that they are as new as.
+func TestOverdue(t *testing.T) {
+	m := New(nil, nil).Machine("n1")
+	m.Claim(&Lodger{Token: token(1)}, topology.Resources{MilliCPU: 1})
+	m.Report(Books{Version: 3, Slices: []Slice{{Token: token(1)}}})
+	if n := m.Overdue(); n != 0 {
+		t.Errorf("a reservation is no claim too many: %d", n)
+	}
+	m.Report(Books{Version: 4, Slices: []Slice{{Token: token(1), Committed: true}}})
+	if n := m.Overdue(); n != 1 {
+		t.Errorf("a claim beside what was committed: %d", n)
+	}
+	m.Vacated(token(1), 6)
+	if n := m.Overdue(); n != 0 {
+		t.Errorf("books from before an end: %d", n)
+	}
+}
+
+// TestRemoved: nothing is left of a machine that is no more, and nothing of its attempts' uids.
+func TestRemoved(t *testing.T) {
+	uids := topology.NewUIDs(topology.UIDRange{First: 70_000, Last: 70_009})
+	v := New(nil, uids)
+	m := v.Machine("n1")
+	m.Report(Books{Version: 2, UIDs: []uint32{70_001}, Free: topology.Capacity{MilliCPU: 1}})
+	v.Join(m, topology.Machine{ID: "n1", Total: topology.Resources{MilliCPU: 1}}, Standing{Believed: true})
+	m.Lodge(&Lodger{Token: token(1), UID: 70_002}, topology.Resources{MilliCPU: 1})
+	if uids.Held() != 2 || v.Fabric().Len() != 1 {
+		t.Fatalf("%d uids, %d machines", uids.Held(), v.Fabric().Len())
+	}
+	v.Remove(m)
+	if uids.Held() != 0 || v.Fabric().Len() != 0 || len(m.Tenants()) != 0 || m.Version() != 0 {
+		t.Errorf("left: %d uids, %d machines, %d tenants, books of version %d", uids.Held(), v.Fabric().Len(), len(m.Tenants()), m.Version())
+	}
+}
+
+// TestBench: each bench is twice as long as the last, up to a bound; the timer of an earlier one ends none; and doing
+// well or a pardon begin again.
+func TestBench(t *testing.T) {
+	m := New(nil, nil).Machine("n1")
+	var seqs []uint64
+	for i, want := range []time.Duration{1, 2, 4, 5, 5} {
+		rest, seq := m.Bench("why", time.Second, 5*time.Second)
+		if seqs = append(seqs, seq); rest != want*time.Second || m.Benched() != "why" {
+			t.Errorf("bench %d: %v, %q", i, rest, m.Benched())
+		}
+	}
+	if m.Return(seqs[3]) || m.Benched() == "" || !m.Return(seqs[4]) || m.Benched() != "" || m.Return(seqs[4]) {
+		t.Error("a bench ends by its own timer, once")
+	}
+	if rest, _ := m.Bench("", time.Second, 5*time.Second); rest != 5*time.Second || m.Benched() != "it refused" {
+		t.Errorf("after its return %v, %q", rest, m.Benched())
+	}
+	if m.DidWell(); m.Benched() == "" {
+		t.Error("what did well elsewhere ended a bench")
+	}
+	if rest, _ := m.Bench("", time.Second, 5*time.Second); rest != time.Second {
+		t.Errorf("after it did well %v", rest)
+	}
+	m.Pardon()
+	if rest, _ := m.Bench("", time.Second, 5*time.Second); m.Benched() == "" || rest != time.Second {
+		t.Errorf("after a pardon %v", rest)
+	}
+}

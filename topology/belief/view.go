@@ -1,0 +1,58 @@
+// Package belief is what a leader believes of its machines: what each has said that it has free, what was promised
+// there since, which attempts are or may be on it, and whether it is left out for a while. It is the one place where
+// free room is known before the machines say it; the fabric is its picture, by which gangs are placed. It is pure:
+// whoever knows the time, the records and the words of machines passes in what of them counts here.
+//
+// A belief may be wrong, and that costs a refused reservation. It must never forget what may still be on a machine, and
+// never count one attempt twice.
+package belief
+
+import "github.com/yi-json/synapse/topology"
+
+// This file owns the picture: how what is believed of each machine reaches the fabric.
+
+// View is what is believed of all machines.
+type View struct {
+	fabric *topology.Fabric
+	uids   *topology.UIDs
+}
+
+// New makes a view without machines. What machines and attempts hold of the uids is held there.
+func New(levels []string, uids *topology.UIDs) *View {
+	return &View{fabric: topology.NewFabric(levels), uids: uids}
+}
+
+// Fabric is the picture of free room. Plan takes on it what it admits, and Claim says then whose that is.
+func (v *View) Fabric() *topology.Fabric { return v.fabric }
+
+// Machine begins with a machine of which nothing is known. The fabric does not show it before it has joined.
+func (v *View) Machine(id topology.NodeID) *Machine { return &Machine{id: id, uids: v.uids} }
+
+// Standing is what else counts of a machine, beside what it has free.
+type Standing struct {
+	// Believed: it can be heard, and its books can be true. What another machine has free is nothing to plan with.
+	Believed bool
+	// Closed is why nothing new goes there; empty: it is open.
+	Closed string
+}
+
+// Join shows a machine in the fabric, or replaces what is shown of what it is. It is open until Settle says otherwise.
+func (v *View) Join(m *Machine, as topology.Machine, s Standing) {
+	v.fabric.Join(as, m.free(s.Believed))
+}
+
+// Settle carries what is believed of a machine into the fabric.
+func (v *View) Settle(m *Machine, s Standing) {
+	v.fabric.SetFree(m.id, m.free(s.Believed))
+	v.fabric.SetUsable(m.id, s.Closed)
+}
+
+// Remove ends everything that is believed of a machine: it is no more, or another.
+func (v *View) Remove(m *Machine) {
+	v.fabric.Remove(m.id)
+	m.holdUIDs(nil)
+	for _, t := range m.tenants {
+		m.uids.Release(t.UID)
+	}
+	m.tenants, m.books, m.booked = nil, Books{}, false
+}
