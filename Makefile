@@ -58,7 +58,7 @@ installed:
 # the machine afterwards is a failure. First all packages are compiled, once: some tests build programs, and two builds at once
 # would each compile what neither has.
 test: installed ## run every test that small packages are enough for, the simulator's seeds among them (within 6 minutes on 2 cores)
-	@$(if $(filter ./...,$(PACKAGES)),$(GO) list -export -f '' ./...)
+	@$(if $(filter ./...,$(PACKAGES)),$(GO) list -export ./... >/dev/null)
 	@$(GO) -C tools run ./testrun .. $(GO) test -json $(if $(filter ./...,$(PACKAGES)),$(LONG)) $(PACKAGES)
 
 world: ## run the tests with big third parties, as PyTorch and a Debian (NAME=x one of them)
