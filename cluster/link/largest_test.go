@@ -65,7 +65,16 @@ func TestLargestGang(t *testing.T) {
 	if err := submit.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	ask(submit)
+	eventually(t, "the gang is taken", func() bool {
+		ask(submit) // a leader that has not begun yet does not hear it
+		select {
+		case answer := <-answers:
+			_, taken := answer.message.(*messages.SubmitReply)
+			return taken
+		case <-time.After(patience):
+			return false
+		}
+	})
 	leader.saysWithin(4*patience, "Successfully scheduled Job")
 	for limit := time.Now().Add(4 * patience); started.Load() < messages.MaxGangTasks; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
