@@ -240,7 +240,11 @@ func (o *options) settle(drivers []launcher.Driver, why string, containers *cont
 	switch {
 	case o.driver == oci.Name:
 		front(oci.Name)
-		log.Info("Driver %s: each task has a container that %s makes%s", oci.Name, drivers[0].(*oci.Driver).Runtime(), lacks)
+		driver := drivers[0].(*oci.Driver)
+		log.Info("Driver %s: each task has a container that %s makes%s", oci.Name, driver.Runtime(), lacks)
+		if err := driver.NoRoot(); err != nil {
+			log.Info("No job may be root here: %v", err)
+		}
 	case why != "" && o.driver != driverAuto && o.driver != process.Name:
 		return fmt.Errorf("--driver %s: %s", o.driver, why)
 	case why != "":

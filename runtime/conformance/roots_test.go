@@ -206,6 +206,7 @@ func TestNullStays(t *testing.T) {
 		}
 		return info.Sys().(*syscall.Stat_t).Uid
 	}
+	t.Cleanup(func() { _ = os.Chown(os.DevNull, 0, 0) }) // that a failure is of this test alone
 	onMachinesOf(t, withRoots(t, 2), func(t *testing.T, s *stack, driver string) {
 		p := s.of("mine", mine, "host", "cat; echo x > /dev/stdin && echo ended")
 		if <-p.gone; p.said() != "ended\n" || owner() == mine {

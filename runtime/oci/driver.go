@@ -116,6 +116,9 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	return d.Driver.Prepare(ctx, t)
 }
 
+// NoRoot is why no task can be root of a container of its own; nil: it can, so far as it is the runtime's affair.
+func (d *Driver) NoRoot() error { return d.noRoot }
+
 // id names the task's container, in the program's books and the machine's cgroups.
 func (d *Driver) id(t *launcher.Task) string {
 	return fmt.Sprintf("%v-%08x", t.Key, crc32.ChecksumIEEE([]byte(t.Dir)))

@@ -29,6 +29,12 @@ func ownIDs() *carapace.IDs { return &carapace.IDs{First: first, UID: 65534, GID
 // onRuntimes runs a test with each runtime that runs containers here.
 func onRuntimes(t *testing.T, test func(t *testing.T, d *Driver)) {
 	able.Need(t, able.OwnRoot)
+	info, err := os.Stat(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := info.Sys().(*syscall.Stat_t)
+	t.Cleanup(func() { _ = os.Chown(os.DevNull, int(was.Uid), int(was.Gid)) }) // that a failure is of this test alone
 	if missing := conformance.Busybox(); missing != "" || testing.Short() {
 		t.Skip("-short, or " + missing)
 	}
