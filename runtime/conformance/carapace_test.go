@@ -55,6 +55,7 @@ func newLibrary(t testing.TB) *library {
 			d.lacking[finding.Name] = ofMachine + finding.Reason
 		}
 	}
+	asked := d.options.Cgroups // a test may go on with a root of its own, and the check made groups in this one
 	t.Cleanup(func() {
 		if _, err := carapace.GC(d.options.StateDir, d.options.Cgroups); err != nil {
 			t.Error(err)
@@ -62,7 +63,8 @@ func newLibrary(t testing.TB) *library {
 		// Each container that anybody on this machine is making just now keeps all parent groups where they are.
 		until(t, d.options.Cgroups.Parent+" is left", func() bool {
 			_, err := carapace.GC(d.options.StateDir, d.options.Cgroups)
-			return err == nil && len(parents(d.options.Cgroups.Parent)) == 0
+			_, wrong := carapace.GC(d.options.StateDir, asked)
+			return err == nil && wrong == nil && len(parents(d.options.Cgroups.Parent)) == 0
 		})
 	})
 	return d
