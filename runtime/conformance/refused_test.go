@@ -22,7 +22,14 @@ var withheld []reach.Place
 // withhold refuses places to the tasks of one test.
 func withhold(t *testing.T, places []reach.Place) {
 	t.Helper()
-	for _, finding := range carapace.Check(carapace.Cgroups{Parent: "/" + NewID()}) {
+	groups := carapace.Cgroups{Parent: "/" + NewID()}
+	t.Cleanup(func() { // they stay for as long as anybody else makes a container
+		until(t, groups.Parent+" is left", func() bool {
+			_, err := carapace.GC(t.TempDir(), groups)
+			return err == nil && len(parents(groups.Parent)) == 0
+		})
+	})
+	for _, finding := range carapace.Check(groups) {
 		if finding.Name == carapace.LackOfReach && !finding.OK {
 			t.Skip(finding.Reason)
 		}
