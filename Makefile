@@ -68,7 +68,7 @@ world: ## run the tests with big third parties, as PyTorch and a Debian (NAME=x 
 places: ## run README's two commands in a fresh Debian, with a container engine's rights, as a user, and here (as root; PLACE=user one, SHORT=1 less)
 	@tools/places.sh $(if $(SHORT),--short) $(PLACE)
 
-race: ## run the short tests under the race detector (PACKAGES=… some; needs a C compiler)
+race: installed ## run the short tests under the race detector (PACKAGES=… some; needs a C compiler)
 	@command -v $$($(GO) env CC) >/dev/null || { \
 		echo "make race: the race detector needs a C compiler, and '$$($(GO) env CC)' is not there (Debian: apt-get install gcc libc6-dev)" >&2; exit 1; }
 	CGO_ENABLED=1 $(GO) test -race -short $(PACKAGES)
@@ -109,10 +109,10 @@ fuzz: ## run every fuzz target for FUZZTIME each (20s)
 		$(GO) test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x || exit 1; \
 	done
 
-chaos: ## break a cluster of real processes while gangs run on it: DURATION=20m, SEED=7 (needs PostgreSQL)
+chaos: installed ## break a cluster of real processes while gangs run on it: DURATION=20m, SEED=7 (needs PostgreSQL)
 	$(GO) test ./test/chaos -run TestChaos -count=1 -v -timeout 24h -args -chaos.duration=$(DURATION) $(if $(SEED),-chaos.seed=$(SEED))
 
-mutants: ## plant each known bug and check that seeds, a scenario or a test catch it: NAME=x one of them
+mutants: installed ## plant each known bug and check that seeds, a scenario or a test catch it: NAME=x one of them
 	$(GO) run ./test/mutants -seeds $(MUTANT_SEEDS) $(if $(NAME),-name $(NAME))
 
 cover: ## measure test coverage per function, generated code left out (cover.out)
@@ -120,7 +120,7 @@ cover: ## measure test coverage per function, generated code left out (cover.out
 	@grep -v '\.pb\.go:' cover.all.out > cover.out && rm cover.all.out
 	@$(GO) tool cover -func=cover.out | tail -1
 
-bench: ## run the benchmarks: BENCH=Gang some of them, SMOKE=1 each of them once and small
+bench: installed ## run the benchmarks: BENCH=Gang some of them, SMOKE=1 each of them once and small
 	$(GO) test ./... -run '^$$' -bench '$(BENCH)' -benchmem $(if $(SMOKE),-benchtime 1x -short)
 
 clean: ## remove what these commands left in the tree
