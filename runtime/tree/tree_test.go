@@ -280,32 +280,35 @@ func TestMeasureWhileItChanges(t *testing.T) {
 }
 
 // TestMeasureMovedAway: a part of the tree that is moved out of it, while the measurement is in there, does not lead
-// it out.
+// it out. Where a directory's reading goes on depends on the hash of a name, so that several are tried.
 func TestMeasureMovedAway(t *testing.T) {
-	dir := t.TempDir()
-	top, outside := filepath.Join(dir, "top"), filepath.Join(dir, "outside")
-	deep := filepath.Join(top, strings.Repeat("d/", 3*maxHeld))
-	must(t, os.MkdirAll(deep, 0o700), os.Mkdir(outside, 0o700))
-	for at := deep; at != dir; at = filepath.Dir(at) {
-		for i := range 8 {
-			must(t, os.WriteFile(filepath.Join(at, fmt.Sprint(i)), nil, 0o600))
+	for _, name := range []string{"d", "e", "f", "g"} {
+		dir := t.TempDir()
+		top, outside := filepath.Join(dir, "top"), filepath.Join(dir, "outside")
+		deep := filepath.Join(top, strings.Repeat(name+"/", 3*maxHeld))
+		must(t, os.MkdirAll(deep, 0o700), os.Mkdir(outside, 0o700))
+		for at := deep; at != dir; at = filepath.Dir(at) {
+			for i := range 8 {
+				must(t, os.WriteFile(filepath.Join(at, fmt.Sprint(i)), nil, 0o600))
+			}
 		}
-	}
-	for i := range 100 {
-		must(t, os.WriteFile(filepath.Join(outside, fmt.Sprint(i)), make([]byte, 1<<16), 0o600))
-	}
-	for i := range 3 * pace {
-		must(t, os.WriteFile(filepath.Join(deep, fmt.Sprint("more", i)), nil, 0o600))
-	}
-	moved := false
-	got, err := Measure(top, func(sofar Usage) bool {
-		if sofar.Files > 10*3*maxHeld && !moved { // it is at the end of the way
-			must(t, os.Rename(filepath.Join(top, strings.Repeat("d/", 2*maxHeld)), filepath.Join(outside, "moved")))
-			moved = true
+		for i := range 100 {
+			must(t, os.WriteFile(filepath.Join(outside, fmt.Sprint(i)), make([]byte, 1<<16), 0o600))
 		}
-		return true
-	})
-	if err != nil || !moved || got.Bytes > 1<<20 {
-		t.Errorf("%v, moved: %v: %v", got, moved, err)
+		for i := range 3 * pace {
+			must(t, os.WriteFile(filepath.Join(deep, fmt.Sprint("more", i)), nil, 0o600))
+		}
+		moved := false
+		got, err := Measure(top, func(sofar Usage) bool {
+			if sofar.Files > 10*3*maxHeld && !moved { // it is at the end of the way
+				part := filepath.Join(top, strings.Repeat(name+"/", 2*maxHeld))
+				must(t, os.Rename(part, filepath.Join(outside, "moved")))
+				moved = true
+			}
+			return true
+		})
+		if err != nil || !moved || got.Bytes > 1<<20 {
+			t.Errorf("%s: %v, moved: %v: %v", name, got, moved, err)
+		}
 	}
 }
