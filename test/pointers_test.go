@@ -2,73 +2,192 @@ package test
 
 import (
 	"go/ast"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// This file keeps the documents' pointers into the code true: whoever reads
-// that something happens in a function must find the function there.
+// This file keeps the documents' pointers true: whoever reads that something
+// happens in a function must find the function there, and every link must lead
+// somewhere.
 
-// pointer is how the documents name a place: `Type.function` in `folder/file.go`.
-var pointer = regexp.MustCompile("`([A-Za-z]+(?:\\.[A-Za-z]+)?)`\\s+in\\s+`([a-z0-9_/]+\\.go)`")
+var (
+	// pointer is how a document names a place: `Type.function` in `folder/file.go`.
+	pointer = regexp.MustCompile("`([A-Za-z]+(?:\\.[A-Za-z]+)?)`\\s+in\\s+`([a-z0-9_/]+\\.go)`")
+	// pointingLink is the other way, with the file as the link's target.
+	pointingLink = regexp.MustCompile("\\[`([A-Za-z]+(?:\\.[A-Za-z]+)?)`\\]\\(([a-z0-9_/.]+\\.go)\\)")
+	// relativeLink leads to a file of the tree, or to a heading in it.
+	relativeLink = regexp.MustCompile(`\]\(([^)\s:#]*)(?:#([^)\s]+))?\)`)
+	// notInAnchor is what the anchor of a heading leaves out.
+	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
 
-func TestDocumentsPointAtRealFunctions(t *testing.T) {
-	functions := map[string]bool{} // "file name"
-	var documents []source
-	for _, s := range readTree(t) {
-		if strings.HasSuffix(s.path, ".md") {
-			documents = append(documents, s)
+// TestPointersLaw looks up every place that a document names.
+func TestPointersLaw(t *testing.T) {
+	tree := readTree(t)
+	code := declarations(tree)
+	found := 0
+	for _, d := range documents(tree) {
+		for _, m := range pointer.FindAllStringSubmatch(d.text, -1) {
+			found++
+			beside := path.Join(path.Dir(d.path), m[2]) // a folder's own page names its files without the folder
+			if !code.has(m[2], m[1]) && !code.has(beside, m[1]) {
+				t.Errorf("%s points at %s in %s, and it is not there", d.path, m[1], m[2])
+			}
 		}
+		for _, m := range pointingLink.FindAllStringSubmatch(d.text, -1) {
+			found++
+			if !code.has(path.Join(path.Dir(d.path), m[2]), m[1]) {
+				t.Errorf("%s links %s in %s, and it is not there", d.path, m[1], m[2])
+			}
+		}
+	}
+	if found < 120 {
+		t.Errorf("only %d pointers were found: the documents, or this test's eyes, have changed", found)
+	}
+	if code.has("policy/plan.go", "planned") || code.has("policy/planned.go", "Plan") {
+		t.Error("whatever a document names is found")
+	}
+}
+
+// TestLinksLaw follows every link from a document to a file or a heading of the tree.
+func TestLinksLaw(t *testing.T) {
+	found := 0
+	for _, d := range documents(readTree(t)) {
+		for _, m := range relativeLink.FindAllStringSubmatch(d.text, -1) {
+			found++
+			if why := deadLink(d, m[1], m[2]); why != "" {
+				t.Errorf("%s links %s: %s", d.path, m[0], why)
+			}
+		}
+	}
+	if found < 120 {
+		t.Errorf("only %d links were found: the documents, or this test's eyes, have changed", found)
+	}
+	page := source{path: "docs/x.md", text: "# A `word`, and more\n"}
+	for _, bad := range [][2]string{{"nowhere.md", ""}, {"", "another"}, {"../README.md", "nothing"}} {
+		if deadLink(page, bad[0], bad[1]) == "" {
+			t.Errorf("%q is taken for a link that leads somewhere", bad)
+		}
+	}
+	if why := deadLink(page, "", "a-word-and-more"); why != "" {
+		t.Error(why)
+	}
+}
+
+// deadLink says why a link of a document leads nowhere; empty: it does not.
+func deadLink(d source, file, anchor string) string {
+	text := d.text
+	if file != "" {
+		at := filepath.Join(root, path.Dir(d.path), file)
+		if _, err := os.Stat(at); err != nil {
+			return "there is no such file"
+		}
+		if anchor == "" {
+			return ""
+		}
+		content, err := os.ReadFile(at)
+		if err != nil {
+			return err.Error()
+		}
+		text = string(content)
+	}
+	for line := range strings.Lines(text) {
+		if heading, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && line[0] == '#' && anchorOf(heading) == anchor {
+			return ""
+		}
+	}
+	return "there is no such heading"
+}
+
+// anchorOf is how a heading is linked.
+func anchorOf(heading string) string {
+	plain := notInAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+	return strings.ReplaceAll(plain, " ", "-")
+}
+
+// documents are the pages that people read.
+func documents(tree []source) (all []source) {
+	for _, s := range tree {
+		if strings.HasSuffix(s.path, ".md") {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// declared are the names of a tree's top level, by file: functions, methods
+// behind their type, types, variables and constants.
+type declared map[string]map[string]bool
+
+func declarations(tree []source) declared {
+	all := declared{}
+	for _, s := range tree {
 		if s.syntax == nil {
 			continue
 		}
+		names := map[string]bool{}
+		all[s.path] = names
 		for _, d := range s.syntax.Decls {
-			if f, is := d.(*ast.FuncDecl); is {
-				functions[s.path+" "+qualified(f)] = true
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				names[qualified(d)] = true
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch spec := spec.(type) {
+					case *ast.TypeSpec:
+						names[spec.Name.Name] = true
+					case *ast.ValueSpec:
+						for _, name := range spec.Names {
+							names[name.Name] = true
+						}
+					}
+				}
 			}
 		}
 	}
-	found := 0
-	for _, d := range documents {
-		for _, m := range pointer.FindAllStringSubmatch(d.text, -1) {
-			found++
-			name, beside := m[1], path.Join(path.Dir(d.path), m[2]) // a folder's own page names its files without the folder
-			if !functions[m[2]+" "+name] && !functions[beside+" "+name] && !hasMethod(functions, m[2], name) && !hasMethod(functions, beside, name) {
-				t.Errorf("%s points at %s in %s, and there is no such function", d.path, name, m[2])
-			}
+	return all
+}
+
+// has reports whether a file declares a name. A document may leave a method's
+// type out where the file has one method of that name.
+func (d declared) has(file, name string) bool {
+	if d[file][name] {
+		return true
+	}
+	if strings.Contains(name, ".") {
+		return false
+	}
+	for known := range d[file] {
+		if strings.HasSuffix(known, "."+name) {
+			return true
 		}
 	}
-	if found < 40 {
-		t.Errorf("only %d pointers were found: the documents, or this test's eyes, have changed", found)
-	}
+	return false
 }
 
 // qualified is a function's name, behind its receiver's type where it has one.
 func qualified(f *ast.FuncDecl) string {
+	if of := receiver(f); of != "" {
+		return of + "." + f.Name.Name
+	}
+	return f.Name.Name
+}
+
+// receiver is the type that a function is a method of; empty: none.
+func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil || len(f.Recv.List) == 0 {
-		return f.Name.Name
+		return ""
 	}
 	of := f.Recv.List[0].Type
 	if star, is := of.(*ast.StarExpr); is {
 		of = star.X
 	}
 	if name, is := of.(*ast.Ident); is {
-		return name.Name + "." + f.Name.Name
+		return name.Name
 	}
-	return f.Name.Name
-}
-
-// hasMethod lets a document leave the type out where the file has one function of that name.
-func hasMethod(functions map[string]bool, file, name string) bool {
-	if strings.Contains(name, ".") {
-		return false
-	}
-	for f := range functions {
-		if strings.HasPrefix(f, file+" ") && strings.HasSuffix(f, "."+name) {
-			return true
-		}
-	}
-	return false
+	return ""
 }
