@@ -1,5 +1,5 @@
 // Package store keeps the leader's durable records. One contract, several
-// databases: whatever stands behind it passes storetest.Contract.
+// databases: package storetest tries each with the same cases.
 //
 // It owns what becomes of a write when two leaders, a lost answer or a bug
 // compete for the same record. It must never decide anything else: which job

@@ -15,16 +15,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Open makes an empty store, and tells how to get at what is left after its
-// process was killed. A store that killed returned replaces the earlier ones.
-type Open func(t *testing.T) (s store.Store, killed func() store.Store)
-
-// Damage makes records of a table unreadable, as a disk does: the job's or the machine's
-// own, or all attempts of the job.
-type Damage func(t *testing.T, s store.Store, table, id string)
-
-// Contract tries one store.
-func Contract(t *testing.T, open Open, damage Damage) {
+// contract tries one store.
+func contract(t *testing.T, open opener) {
 	for _, c := range []struct {
 		name string
 		try  func(*world)
@@ -57,9 +49,8 @@ func Contract(t *testing.T, open Open, damage Damage) {
 		{"a closed store does nothing", tryClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, killed := open(t)
-			w := &world{T: t, s: s, killed: killed, damage: func(table, id string) { damage(t, s, table, id) }}
-			if _, err := s.Load(0); !errors.Is(err, store.ErrDeposed) {
+			w := &world{T: t, tried: open(t)}
+			if _, err := w.s.Load(0); !errors.Is(err, store.ErrDeposed) {
 				t.Fatalf("nobody has led yet, and nobody may load: %v", err)
 			}
 			w.lead()
@@ -72,9 +63,7 @@ func Contract(t *testing.T, open Open, damage Damage) {
 type world struct {
 	*testing.T
 	writer
-	s      store.Store
-	killed func() store.Store
-	damage func(table, id string)
+	tried
 }
 
 func (w *world) lead() {

@@ -20,9 +20,10 @@ import (
 
 // This file owns the benchmarks that are the same for every database.
 
-// Benchmarks measures one store: durable submits as a leader makes them, the
+// benchmarks measures one store: durable submits as a leader makes them, the
 // same without what stands before the store, and one alone.
-func Benchmarks(b *testing.B, open func(b *testing.B) store.Store) {
+func benchmarks(b *testing.B, fresh opener) {
+	open := func(b *testing.B) store.Store { return fresh(b).s }
 	const callers = 64
 	b.Run("submit/alone", func(b *testing.B) { benchAlone(b, open(b)) })
 	b.Run(fmt.Sprintf("submit/bare/batch=%d", callers), func(b *testing.B) { benchBare(b, open(b), callers) })

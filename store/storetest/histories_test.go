@@ -18,13 +18,12 @@ import (
 // same random history, half of it wrong, must get the same verdicts and leave
 // the same records. The contract's cases are what somebody thought of.
 
-// Histories tries so many of them, each on a store of its own.
-func Histories(t *testing.T, open Open, histories, steps int) {
+// histories tries so many of them, each on a store of its own.
+func histories(t *testing.T, open opener, seeds, steps int) {
 	met := map[store.Rule]int{}
-	for seed := range uint64(histories) {
+	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			s, killed := open(t)
-			h := &history{T: t, r: rand.New(rand.NewPCG(seed, 7)), s: s, killed: killed, m: store.NewMemory()}
+			h := &history{T: t, r: rand.New(rand.NewPCG(seed, 7)), tried: open(t), m: store.NewMemory()}
 			h.lead()
 			for range steps {
 				h.step()
@@ -49,10 +48,9 @@ type history struct {
 	*testing.T
 	r      *rand.Rand
 	writer writer
-	s      store.Store
-	killed func() store.Store
-	m      *store.Memory
-	lost   []actors.Change // the last transaction: its answer may have been lost
+	tried
+	m    *store.Memory
+	lost []actors.Change // the last transaction: its answer may have been lost
 }
 
 func (h *history) lead() {

@@ -1,0 +1,59 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/store/postgres/pgtest"
+)
+
+// This file owns what the tests of this package share: one server, with a
+// database for each test.
+
+var (
+	server  *pgtest.Server
+	missing error // why there is none
+)
+
+func TestMain(m *testing.M) {
+	server, missing = pgtest.New()
+	if missing != nil && !errors.Is(missing, pgtest.ErrMissing) {
+		fmt.Fprintln(os.Stderr, missing)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if server != nil {
+		if err := server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// database is an empty one; without PostgreSQL the test is skipped.
+func database(t testing.TB) string {
+	t.Helper()
+	if missing != nil {
+		t.Skip(missing)
+	}
+	return server.Database(t)
+}
+
+func opened(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func fresh(t testing.TB) *Store {
+	t.Helper()
+	return opened(t, Options{URL: database(t), Lease: 3 * time.Second})
+}

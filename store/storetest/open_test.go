@@ -1,0 +1,134 @@
+package storetest
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/yi-json/synapse/store"
+	"github.com/yi-json/synapse/store/postgres"
+	"github.com/yi-json/synapse/store/postgres/pgtest"
+	"github.com/yi-json/synapse/store/sqlite"
+)
+
+// This file owns the stores that are tried, and what a kill, the next process and a bad disk are for each.
+
+// tried is a store, and what may happen to it.
+type tried struct {
+	s      store.Store
+	killed func() store.Store     // opens what is left after its process was killed; replaces the earlier ones
+	again  func() store.Store     // closes it and opens it anew, as the next process does
+	damage func(table, id string) // makes records unreadable, as a disk does: the job's or machine's own, or all attempts of the job
+}
+
+// opener makes an empty store.
+type opener func(testing.TB) tried
+
+func TestMemoryKeepsTheContract(t *testing.T)   { contract(t, openMemory) }
+func TestSQLiteKeepsTheContract(t *testing.T)   { contract(t, openSQLite) }
+func TestPostgresKeepsTheContract(t *testing.T) { contract(t, postgresOf(t, lease)) }
+
+func TestSQLiteDoesAsMemoryDoes(t *testing.T)   { histories(t, openSQLite, 20, 150) }
+func TestPostgresDoesAsMemoryDoes(t *testing.T) { histories(t, postgresOf(t, lease), 5, 100) }
+
+func BenchmarkSQLite(b *testing.B)   { benchmarks(b, openSQLite) }
+func BenchmarkPostgres(b *testing.B) { benchmarks(b, postgresOf(b, lease)) }
+
+func openMemory(testing.TB) tried {
+	m := store.NewMemory()
+	return tried{s: m, killed: func() store.Store { m.Crash(); return m }, damage: m.Damage}
+}
+
+func openSQLite(t testing.TB) tried {
+	path := filepath.Join(t.TempDir(), "synapse.db")
+	var s store.Store
+	open := func() store.Store {
+		t.Helper()
+		var err error
+		s, err = sqlite.Open(path)
+		must(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	return tried{
+		s: open(),
+		// A killed process leaves the files as the disk has them, without anything that closing would have done.
+		killed: func() store.Store {
+			to := filepath.Join(t.TempDir(), "synapse.db")
+			for _, suffix := range []string{"", "-wal"} {
+				data, err := os.ReadFile(path + suffix)
+				must(t, err)
+				must(t, os.WriteFile(to+suffix, data, 0o600))
+			}
+			path = to
+			return open()
+		},
+		again: func() store.Store { must(t, s.Close()); return open() },
+		damage: func(table, id string) {
+			t.Helper()
+			db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+			must(t, err)
+			defer db.Close()
+			changed, err := db.Exec(fmt.Sprintf(shorten, table, keyOf[table], "?"), id)
+			must(t, err)
+			n, err := changed.RowsAffected()
+			one(t, n, err)
+		},
+	}
+}
+
+// shorten takes the last byte of records.
+const shorten = "UPDATE %s SET record = substr(record, 1, length(record) - 1) WHERE %s = %s"
+
+// keyOf is the column of a table that says whose a record is.
+var keyOf = map[string]string{"job": "id", "attempt": "job", "node": "id"}
+
+// one fails the test where not one record was damaged.
+func one(t testing.TB, changed int64, err error) {
+	t.Helper()
+	if err != nil || changed != 1 {
+		t.Fatalf("%d records are damaged: %v", changed, err)
+	}
+}
+
+// lease is for how long a leader in PostgreSQL need not fear another one.
+const lease = 3 * time.Second
+
+// postgresOf opens databases of one server; without PostgreSQL the test is skipped.
+func postgresOf(t testing.TB, lease time.Duration) opener {
+	server := pgtest.Start(t)
+	return func(t testing.TB) tried {
+		url := server.Database(t)
+		var s store.Store
+		open := func() store.Store {
+			t.Helper()
+			var err error
+			s, err = postgres.Open(postgres.Options{URL: url, Lease: lease})
+			must(t, err)
+			t.Cleanup(func() { _ = s.Close() })
+			return s
+		}
+		// A kill leaves everything that the server has, and a lease that a successor of the same name need not await.
+		again := func() store.Store { must(t, s.Close()); return open() }
+		return tried{s: open(), killed: again, again: again, damage: func(table, id string) {
+			t.Helper()
+			conn, err := pgx.Connect(t.Context(), url)
+			must(t, err)
+			defer conn.Close(t.Context())
+			changed, err := conn.Exec(t.Context(), fmt.Sprintf(shorten, "synapse."+table, keyOf[table], "$1"), id)
+			one(t, changed.RowsAffected(), err)
+		}}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
