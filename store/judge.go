@@ -12,9 +12,9 @@ import (
 // store has, whatever it keeps it in, and makes what would take its place. It
 // must never put anything itself, so that a change is taken whole or not at all.
 
-// shelf is where the judge looks things up: as they are stored, and as the
+// lookup is what the judge asks for records: as they are stored, and as the
 // earlier changes of the same transaction have left them.
-type shelf interface {
+type lookup interface {
 	entry(topology.JobID) *jobEntry // nil: there is none
 	wasPruned(topology.JobID) bool
 	wasRequested(request) bool
@@ -77,8 +77,8 @@ func (e *jobEntry) find(t topology.Token) (int, bool) {
 	return slices.BinarySearchFunc(e.attempts, t, func(a attemptEntry, t topology.Token) int { return a.token.Compare(t) })
 }
 
-// judge holds one change against the shelf.
-func judge(s shelf, c *actors.Change) judged {
+// judge holds the rules against one change.
+func judge(s lookup, c *actors.Change) judged {
 	switch {
 	case c.Drop != "" && c.Job == nil && c.Node == nil && len(c.Attempts) == 0:
 		return judgeDrop(s, c.Drop)
@@ -122,7 +122,7 @@ func judge(s shelf, c *actors.Change) judged {
 }
 
 // judgeDrop: nobody but an operator gives up what was acknowledged, and only what is lost anyway.
-func judgeDrop(s shelf, id topology.JobID) judged {
+func judgeDrop(s lookup, id topology.JobID) judged {
 	switch {
 	case s.wasPruned(id):
 		return judged{}
@@ -135,7 +135,7 @@ func judgeDrop(s shelf, id topology.JobID) judged {
 }
 
 // judgeJob makes the entry that would replace a job's.
-func judgeJob(s shelf, c *actors.Change) (next *jobEntry, repeated bool, broken Rule) {
+func judgeJob(s lookup, c *actors.Change) (next *jobEntry, repeated bool, broken Rule) {
 	id := topology.JobID(c.Job.Id)
 	was := s.entry(id)
 	var stored *Head
@@ -172,7 +172,7 @@ func judgeJob(s shelf, c *actors.Change) (next *jobEntry, repeated bool, broken 
 }
 
 // judgeNew: an id is used once, and so is a request.
-func judgeNew(s shelf, id topology.JobID, head Head) Rule {
+func judgeNew(s lookup, id topology.JobID, head Head) Rule {
 	if s.wasPruned(id) {
 		return RuleID
 	}
@@ -183,7 +183,7 @@ func judgeNew(s shelf, id topology.JobID, head Head) Rule {
 }
 
 // judgeAttempt puts one attempt into the entry that is being made.
-func judgeAttempt(s shelf, id topology.JobID, next *jobEntry, a *messages.AttemptRecord) Rule {
+func judgeAttempt(s lookup, id topology.JobID, next *jobEntry, a *messages.AttemptRecord) Rule {
 	if a.GetJob() != string(id) {
 		return RuleShape
 	}

@@ -1,0 +1,100 @@
+// This file owns the law that the words of ARCHITECTURE.md name the types that there are.
+package test
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var typeInGlossary = regexp.MustCompile("`(\\w+\\.(\\w+))`")
+
+// TestGlossaryLaw: every type of the glossary is there, under its word, and no type of that name is left out: a word with
+// one more meaning has one more row.
+func TestGlossaryLaw(t *testing.T) {
+	_, table, found := strings.Cut(pageOf(t, "ARCHITECTURE.md"), "\n### Words that name types\n")
+	if !found {
+		t.Fatal("ARCHITECTURE.md has no glossary")
+	}
+	table, _, _ = strings.Cut(table, "\n## ")
+	words := glossary(table)
+	if len(words) < 15 {
+		t.Fatalf("only %d words were found", len(words))
+	}
+	types := typesOf(readTree(t))
+	for _, finding := range compareWords(words, types) {
+		t.Error(finding)
+	}
+	few := map[string]bool{"a.Task": true, "b.task": true, "c.Taskmaster": true}
+	for _, wrong := range []map[string][]string{{"task": {"a.Task"}}, {"task": {"a.Task", "b.task", "d.Task"}}, {"job": {"a.Task"}}} {
+		if compareWords(wrong, few) == nil {
+			t.Errorf("%v is taken for the glossary of %v", wrong, few)
+		}
+	}
+	if wrong := compareWords(map[string][]string{"task": {"a.Task", "b.task"}}, few); wrong != nil {
+		t.Error(wrong)
+	}
+}
+
+// glossary reads the types of each word. A row without a word goes on with the last one.
+func glossary(table string) map[string][]string {
+	words, last := map[string][]string{}, ""
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			continue
+		}
+		if word := strings.TrimSpace(cells[1]); word != "" {
+			last = word
+		}
+		for _, m := range typeInGlossary.FindAllStringSubmatch(cells[2], -1) {
+			words[last] = append(words[last], m[1])
+		}
+	}
+	return words
+}
+
+// compareWords says where words and types do not agree.
+func compareWords(words map[string][]string, types map[string]bool) (findings []string) {
+	for _, word := range slices.Sorted(maps.Keys(words)) {
+		for _, named := range words[word] {
+			_, name, _ := strings.Cut(named, ".")
+			if !types[named] || !strings.EqualFold(name, word) {
+				findings = append(findings, fmt.Sprintf("the glossary has %s for %q, and it is no type of that name", named, word))
+			}
+		}
+		for _, there := range slices.Sorted(maps.Keys(types)) {
+			_, name, _ := strings.Cut(there, ".")
+			if strings.EqualFold(name, word) && !slices.Contains(words[word], there) {
+				findings = append(findings, fmt.Sprintf("%s is not in the glossary of ARCHITECTURE.md, under %q", there, word))
+			}
+		}
+	}
+	return findings
+}
+
+// typesOf are the types of what ships, behind their packages.
+func typesOf(tree []source) map[string]bool {
+	types := map[string]bool{}
+	for _, s := range tree {
+		if s.syntax == nil || strings.HasSuffix(s.path, "_test.go") || slices.Contains([]string{"test", "tools", "examples"}, s.layer()) {
+			continue
+		}
+		for _, d := range s.syntax.Decls {
+			group, is := d.(*ast.GenDecl)
+			if !is {
+				continue
+			}
+			for _, spec := range group.Specs {
+				if of, is := spec.(*ast.TypeSpec); is {
+					types[s.syntax.Name.Name+"."+of.Name.Name] = true
+				}
+			}
+		}
+	}
+	return types
+}

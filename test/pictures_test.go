@@ -1,0 +1,231 @@
+// This file owns the law that the pictures of ARCHITECTURE.md are of this code:
+// the rooms are compared with what they import, and each message with who makes
+// it and who acts on it.
+package test
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	drawnRoom    = regexp.MustCompile(`(\w+)\["([a-z/]+)"\]`)
+	drawnImport  = regexp.MustCompile(`(?m)^\s*(\w+)(?:\[[^\]]*\])? --> (\w+)`)
+	drawnMessage = regexp.MustCompile(`(?m)^\s*(\w+)->>(\w+): (\w+)$`)
+	gangMessage  = regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
+)
+
+// notDrawn are rooms that would only make the picture larger: nothing of the house imports them.
+var notDrawn = []string{"test", "examples", "web"}
+
+// TestRoomsPictureLaw: every arrow is an import, every import is a way along the arrows, and no room is missing.
+func TestRoomsPictureLaw(t *testing.T) {
+	drawn := roomsPicture(pictureOf(t, "flowchart"))
+	tree := readTree(t)
+	for _, finding := range comparePicture(drawn, importsOf(tree, drawn)) {
+		t.Error(finding)
+	}
+	for _, name := range slices.Sorted(maps.Keys(rooms)) {
+		if _, is := drawn[name]; !is && !slices.Contains(notDrawn, name) {
+			t.Errorf("the room %s is not in the picture", name)
+		}
+	}
+	real := map[string][]string{"a": {"b", "c"}, "b": {"c"}, "c": nil}
+	for _, wrong := range []map[string][]string{
+		{"a": {"b"}, "b": nil, "c": nil}, {"a": {"b"}, "b": {"c"}, "c": {"a"}},
+	} {
+		if comparePicture(wrong, real) == nil {
+			t.Errorf("%v is taken for a picture of %v", wrong, real)
+		}
+	}
+	if wrong := comparePicture(map[string][]string{"a": {"b"}, "b": {"c"}, "c": nil}, real); wrong != nil {
+		t.Error(wrong)
+	}
+}
+
+// comparePicture says where a picture is not of these imports.
+func comparePicture(drawn, real map[string][]string) (findings []string) {
+	for _, from := range slices.Sorted(maps.Keys(drawn)) {
+		for _, to := range drawn[from] {
+			if !slices.Contains(real[from], to) {
+				findings = append(findings, fmt.Sprintf("the picture has %s import %s, and it does not", from, to))
+			}
+		}
+		for _, to := range real[from] {
+			if !leads(drawn, from, to) {
+				findings = append(findings, fmt.Sprintf("%s imports %s, and no arrow leads there", from, to))
+			}
+		}
+	}
+	return findings
+}
+
+// leads reports whether a way of arrows goes from one room to another.
+func leads(drawn map[string][]string, from, to string) bool {
+	seen := map[string]bool{}
+	for ahead := slices.Clone(drawn[from]); len(ahead) > 0; ahead = ahead[1:] {
+		switch here := ahead[0]; {
+		case here == to:
+			return true
+		case !seen[here]:
+			seen[here] = true
+			ahead = append(ahead, drawn[here]...)
+		}
+	}
+	return false
+}
+
+// roomsPicture reads which room's arrows lead to which.
+func roomsPicture(picture string) map[string][]string {
+	names, arrows := map[string]string{}, map[string][]string{}
+	for _, m := range drawnRoom.FindAllStringSubmatch(picture, -1) {
+		names[m[1]], arrows[m[2]] = m[2], nil
+	}
+	for _, m := range drawnImport.FindAllStringSubmatch(picture, -1) {
+		from := names[m[1]]
+		arrows[from] = append(arrows[from], names[m[2]])
+	}
+	return arrows
+}
+
+// importsOf are the pictured rooms that each of them imports.
+func importsOf(tree []source, drawn map[string][]string) map[string][]string {
+	within := func(folder string) string {
+		for ; folder != "."; folder = path.Dir(folder) {
+			if _, is := drawn[folder]; is {
+				return folder
+			}
+		}
+		return ""
+	}
+	real := map[string][]string{}
+	for _, s := range tree {
+		from := within(path.Dir(s.path))
+		if s.syntax == nil || strings.HasSuffix(s.path, "_test.go") || from == "" {
+			continue
+		}
+		for _, spec := range s.syntax.Imports {
+			ours, is := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module+"/")
+			if to := within(ours); is && to != "" && to != from && !slices.Contains(real[from], to) {
+				real[from] = append(real[from], to)
+			}
+		}
+	}
+	return real
+}
+
+// TestMessagesPictureLaw: each arrow's message is made by the actor that it comes from, and is a case in the actor that it
+// leads to; and of the conversation about a gang none is missing.
+func TestMessagesPictureLaw(t *testing.T) {
+	made, handled := conversations(readTree(t))
+	arrows := drawnMessage.FindAllStringSubmatch(pictureOf(t, "sequenceDiagram"), -1)
+	if len(arrows) < 30 {
+		t.Fatalf("only %d arrows were found", len(arrows))
+	}
+	said := map[string]bool{}
+	for _, m := range arrows {
+		from, to, message := m[1], m[2], m[3]
+		said[message] = true
+		if from != "Client" && !made[from][message] {
+			t.Errorf("the picture has %s make %s, and it does not", from, message)
+		}
+		if to != "Client" && !handled[to][message] {
+			t.Errorf("the picture has %s act on %s, and it does not", to, message)
+		}
+	}
+	_, gang, _ := strings.Cut(pageOf(t, "messages/README.md"), "## A gang")
+	gang, _, _ = strings.Cut(gang, "\n## ")
+	all := gangMessage.FindAllStringSubmatch(gang, -1)
+	for _, m := range all {
+		if !said[m[1]] {
+			t.Errorf("%s of the conversation about a gang is not in the picture", m[1])
+		}
+	}
+	if len(all) < 16 || made["Node"]["Reserve"] || handled["Scheduler"]["Reserved"] || !handled["Job"]["Exited"] {
+		t.Errorf("this test's eyes have changed: %d messages of a gang", len(all))
+	}
+}
+
+// conversations are the messages that each kind of actor makes, and those that are a case of its own. A function without a
+// receiver counts for the actors that have methods in its file.
+func conversations(tree []source) (made, handled map[string]map[string]bool) {
+	made, handled = map[string]map[string]bool{}, map[string]map[string]bool{}
+	note := func(in map[string]map[string]bool, actors []string, message ast.Expr) {
+		for _, actor := range actors {
+			if in[actor] == nil {
+				in[actor] = map[string]bool{}
+			}
+			in[actor][typeOf(message)] = true
+		}
+	}
+	for _, s := range tree {
+		if s.layer() != "actors" || !s.production() {
+			continue
+		}
+		here := actorsIn(s.syntax)
+		for _, d := range s.syntax.Decls {
+			function, is := d.(*ast.FuncDecl)
+			if !is {
+				continue
+			}
+			actors := here
+			if of := receiver(function); of != "" {
+				actors = []string{of}
+			}
+			ast.Inspect(function, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CompositeLit:
+					note(made, actors, n.Type)
+				case *ast.TypeSwitchStmt:
+					for _, c := range n.Body.List {
+						for _, message := range c.(*ast.CaseClause).List {
+							note(handled, actors, message)
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	return made, handled
+}
+
+// actorsIn are the types that have methods in a file.
+func actorsIn(file *ast.File) (all []string) {
+	for _, d := range file.Decls {
+		if f, is := d.(*ast.FuncDecl); is && receiver(f) != "" && !slices.Contains(all, receiver(f)) {
+			all = append(all, receiver(f))
+		}
+	}
+	return all
+}
+
+// typeOf is a type's name without its package.
+func typeOf(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.StarExpr:
+		return typeOf(x.X)
+	case *ast.SelectorExpr:
+		return x.Sel.Name
+	case *ast.Ident:
+		return x.Name
+	}
+	return ""
+}
+
+// pictureOf is the picture of this kind in ARCHITECTURE.md.
+func pictureOf(t *testing.T, kind string) string {
+	t.Helper()
+	_, picture, found := strings.Cut(pageOf(t, "ARCHITECTURE.md"), "```mermaid\n"+kind)
+	if !found {
+		t.Fatalf("ARCHITECTURE.md has no picture of kind %s", kind)
+	}
+	picture, _, _ = strings.Cut(picture, "```")
+	return picture
+}
