@@ -1,8 +1,7 @@
-// Package launcher runs a machine's tasks: it is the port through which the Node
-// and its Tasks speak the driver contract. It owns the tasks' directories and the
-// conversation with their supervisors; how a task is isolated is a driver's
-// business. What it tells as gone is gone: by the word of a supervisor that saw
-// it, or because it looked for itself.
+// Package launcher runs a machine's tasks. To the actors it is the port that speaks the driver contract
+// (messages/launcher.proto). Below it stand the drivers, which say how a task is isolated (container, oci, upstream,
+// process), and the supervisors, a small process for each task. It owns the tasks' directories and the conversation with
+// their supervisors. A task that it calls gone is gone: a supervisor saw it, or the launcher looked for itself.
 package launcher
 
 import (

@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package oci is the driver that has runc or crun make each task's container. What the
-// container is, is our own container's description told in the words of the OCI
-// specification; how it ended is seen by the supervisor and not asked of the program,
-// whose exit codes do not tell.
+// Package oci is the driver `oci`, which has runc or crun make each task's container. Package container says what that
+// container is, and this one says it again in the words of the OCI specification. It makes no container itself (package
+// carapace does) and reads no image (package image does). How a task ended the supervisor sees; the program is not asked,
+// because its exit codes do not tell.
 package oci
 
 import (
