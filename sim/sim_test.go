@@ -119,16 +119,13 @@ func run(t *testing.T, o Options) Result {
 // TestSameTrace is S16, and that the hash sees a difference where there is one.
 func TestSameTrace(t *testing.T) {
 	o := Options{Seed: 7, World: "small"}
-	if err := SameTrace(o); err != nil {
-		t.Error(err)
-	}
-	before := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	first := run(t, o)
-	runtime.GOMAXPROCS(2)
-	second := run(t, o)
-	runtime.GOMAXPROCS(before)
-	if first.Line() != second.Line() {
-		t.Errorf("with one processor:\n%s\nwith two:\n%s", first.Line(), second.Line())
+	for _, processors := range []int{1, 2} {
+		runtime.GOMAXPROCS(processors)
+		if again := run(t, o); again.Line() != first.Line() {
+			t.Errorf("S16: at first:\n%s\nagain, with %d processors:\n%s", first.Line(), processors, again.Line())
+		}
 	}
 	c := actors.DefaultConstants()
 	if err := SetConstant(&c, "ResendFirst=260ms"); err != nil {

@@ -73,13 +73,6 @@ func (m *Memory) Sync() {
 	m.tail = nil
 }
 
-// unsynced counts the transactions that a crash could still undo.
-func (m *Memory) unsynced() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.tail)
-}
-
 // Crash drops what was not synced.
 func (m *Memory) Crash() { m.CrashKeeping(0) }
 

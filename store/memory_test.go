@@ -174,8 +174,8 @@ func TestMemorySyncsBeforeItShows(t *testing.T) {
 		m.HoldSync()
 		_, _ = m.Lead("tester")
 		l := submitted("j", 1)
-		if v, err := m.Apply(1, []actors.Change{{Job: l}}); err != nil || v[0] != actors.Done || m.unsynced() != 1 {
-			t.Fatalf("apply: %v %v, %d unsynced", v, err, m.unsynced())
+		if v, err := m.Apply(1, []actors.Change{{Job: l}}); err != nil || v[0] != actors.Done || len(m.tail) != 1 {
+			t.Fatalf("apply: %v %v, %d transactions that a crash undoes", v, err, len(m.tail))
 		}
 		show(m)
 		m.Crash()

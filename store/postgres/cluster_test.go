@@ -3,7 +3,7 @@ package postgres
 import (
 	"testing"
 
-	"github.com/yi-json/synapse/store/postgres/pgtest"
+	"github.com/yi-json/synapse/test/pgtest"
 )
 
 // This file owns what schedulers ask before one of them leads.

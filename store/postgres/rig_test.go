@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/store/postgres/pgtest"
+	"github.com/yi-json/synapse/test/pgtest"
 )
 
 // This file owns what the tests of this package share: one server, with a

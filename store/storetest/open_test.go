@@ -12,8 +12,8 @@ import (
 
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/store/postgres"
-	"github.com/yi-json/synapse/store/postgres/pgtest"
 	"github.com/yi-json/synapse/store/sqlite"
+	"github.com/yi-json/synapse/test/pgtest"
 )
 
 // This file owns the stores that are tried, and what a kill, the next process and a bad disk are for each.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/store/postgres/pgtest"
+	"github.com/yi-json/synapse/test/pgtest"
 )
 
 // This file owns what an acknowledged submit costs through the door of a real

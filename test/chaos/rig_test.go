@@ -18,9 +18,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/yi-json/synapse/cluster/api"
-	"github.com/yi-json/synapse/store/postgres/pgtest"
 	"github.com/yi-json/synapse/test/island"
 	"github.com/yi-json/synapse/test/mutants/patch"
+	"github.com/yi-json/synapse/test/pgtest"
 )
 
 // This file owns the cluster: its processes, and the service manager that starts

@@ -18,7 +18,7 @@ import (
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/gateway"
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/store/postgres/pgtest"
+	"github.com/yi-json/synapse/test/pgtest"
 )
 
 // This file owns several schedulers on one database: what becomes of gangs and

@@ -2,10 +2,7 @@ package jobfile
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -352,34 +349,5 @@ func TestSeveralDocuments(t *testing.T) {
 	}
 	if _, err := Parse([]byte(strings.Repeat(strings.ReplaceAll(one, "NAME", "a"), maxDocuments+1))); err == nil || !strings.Contains(err.Error(), "more than 1000 documents") {
 		t.Errorf("so many: %v", err)
-	}
-}
-
-// TestReference keeps docs/jobfile.md: it speaks of each key that is read, and of no
-// other. It shares the -rewrite flag of the golden refusals.
-func TestReference(t *testing.T) {
-	all := references()
-	for _, s := range sections() {
-		for _, k := range s.keys {
-			path := join(s.path, k.name)
-			_, known := all[path]
-			isSection := slices.ContainsFunc(sections(), func(o section) bool { return o.path == path })
-			if known != (k.read != nil && !isSection) {
-				t.Errorf("%s: in the reference %v", path, known)
-			}
-			delete(all, path)
-		}
-	}
-	for path := range all {
-		t.Errorf("%s is in the reference, and is no key", path)
-	}
-	const page = "../../../../docs/jobfile.md"
-	if f := flag.Lookup("rewrite"); f != nil && f.Value.String() == "true" {
-		if err := os.WriteFile(page, []byte(Reference()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if now, err := os.ReadFile(page); err != nil || string(now) != Reference() {
-		t.Errorf("docs/jobfile.md is not what the code reads (%v): run it with -rewrite", err)
 	}
 }

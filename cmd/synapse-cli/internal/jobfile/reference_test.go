@@ -1,15 +1,18 @@
 package jobfile
 
 import (
+	"flag"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
+	"testing"
 
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the reference of the job file: what is said of each key. The keys
-// themselves are those that are read (sections.go); a test holds the two together and
-// keeps docs/jobfile.md.
+// This file owns the reference of the job file, docs/jobfile.md: what is said of each
+// key. The keys themselves are those that are read (sections.go).
 
 // about is what the reference says of a key.
 type about struct {
@@ -85,8 +88,8 @@ func references() map[string]about {
 	}
 }
 
-// Reference is the page.
-func Reference() string {
+// reference is the page.
+func reference() string {
 	var page strings.Builder
 	fmt.Fprintf(&page, `# The job file
 
@@ -135,3 +138,32 @@ It is given with the submit, and from then on is what the job asks for: booked, 
 another amount, or name its machines where a small one holds the share down. Where no machine is known that could hold the task
 (` + "`submit --allow-infeasible`" + `) it is 1Gi for each CPU and 4Gi for each GPU. A job that an earlier version took in has no limit.
 `
+
+// TestReference keeps docs/jobfile.md: it speaks of each key that is read, and of no
+// other. It shares the -rewrite flag of the golden refusals.
+func TestReference(t *testing.T) {
+	all := references()
+	for _, s := range sections() {
+		for _, k := range s.keys {
+			path := join(s.path, k.name)
+			_, known := all[path]
+			isSection := slices.ContainsFunc(sections(), func(o section) bool { return o.path == path })
+			if known != (k.read != nil && !isSection) {
+				t.Errorf("%s: in the reference %v", path, known)
+			}
+			delete(all, path)
+		}
+	}
+	for path := range all {
+		t.Errorf("%s is in the reference, and is no key", path)
+	}
+	const page = "../../../../docs/jobfile.md"
+	if f := flag.Lookup("rewrite"); f != nil && f.Value.String() == "true" {
+		if err := os.WriteFile(page, []byte(reference()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now, err := os.ReadFile(page); err != nil || string(now) != reference() {
+		t.Errorf("docs/jobfile.md is not what the code reads (%v): run it with -rewrite", err)
+	}
+}
