@@ -167,13 +167,7 @@ func splitOf(s Split, total topology.Resources) topology.Split {
 }
 
 // Terminal reports whether a job in this state is over: no later write changes it.
-func (s JobState) Terminal() bool {
-	switch s {
-	case JobState_JOB_STATE_SUCCEEDED, JobState_JOB_STATE_FAILED, JobState_JOB_STATE_CANCELLED, JobState_JOB_STATE_TIMED_OUT:
-		return true
-	}
-	return false
-}
+func (s JobState) Terminal() bool { return EndPhase(s) != "" }
 
 // Owes reports whether some rank of the attempt lacks the evidence that it has gone.
 func (x *AttemptRecord) Owes() bool {

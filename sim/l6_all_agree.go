@@ -28,7 +28,7 @@ func (c *allAgree) Step(w *World, _ *Event) {
 	}
 	clear(c.seen)
 	for _, m := range w.machines {
-		if m.core() && m.proc.node != nil && m.proc.node.State() == "member" {
+		if m.core() && m.proc.node != nil && m.proc.node.Member() {
 			c.machine(w, m)
 		}
 	}
@@ -85,7 +85,7 @@ func (c *allAgree) attempt(w *World, t topology.Token, a *messages.AttemptRecord
 		case p.Exit != nil || m == nil:
 		case w.books.nodes[p.Node].GetRemoved() != nil:
 			c.differs(w, "the store waits for the end of rank %d of %v of %s on %s, which was removed", p.Rank, t, a.Job, m.address)
-		case !m.core() || m.machineID != p.MachineId || m.proc.node == nil || m.proc.node.State() != "member":
+		case !m.core() || m.machineID != p.MachineId || m.proc.node == nil || !m.proc.node.Member():
 		case m.proc.node.Ledger().Slice(t) == nil:
 			c.differs(w, "the store waits for the end of rank %d of %v of %s, and %s has nothing of it", p.Rank, t, a.Job, m.address)
 		}

@@ -128,7 +128,7 @@ func (w *World) fitsNow(spec *messages.JobSpec) bool {
 // open reports whether new work may go to a machine, as far as the store and the
 // machine itself know.
 func (w *World) open(m *machine) bool {
-	if !m.core() || m.proc.node == nil || m.proc.node.State() != "member" {
+	if !m.core() || m.proc.node == nil || !m.proc.node.Member() {
 		return false
 	}
 	n := w.books.nodes[string(m.id)]

@@ -30,7 +30,7 @@ func (c *ownFacts) Step(w *World, e *Event) {
 			w.violate(c.Name(), "%v of another cluster was ended on %s: %v", e.Task.key, e.Machine.address, e.Task.exit)
 		}
 	case Handled:
-		if n, home := e.Process.node, e.Machine.home; home > 0 && n.Ready() && (n.Epoch() != home || n.State() != "alone") {
+		if n, home := e.Process.node, e.Machine.home; home > 0 && n.Ready() && (n.Epoch() != home || !n.Alone()) {
 			w.violate(c.Name(), "%s is of another cluster, where it follows %d: it is %s here and follows %d", e.Machine.address, home, n.State(), n.Epoch())
 		}
 	case Stored:

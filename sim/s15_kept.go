@@ -108,7 +108,8 @@ var message = reflect.TypeFor[proto.Message]()
 // ours reports whether a type is the actors' own to look into: not a message,
 // which is what they hold, and not the ports.
 func ours(t reflect.Type) bool {
-	if t == reflect.TypeFor[leader.Ports]() || t == reflect.TypeFor[worker.Ports]() || t == reflect.TypeFor[actors.Ports]() || t == reflect.TypeFor[actors.Table]() || t.Implements(message) || reflect.PointerTo(t).Implements(message) {
+	if t == reflect.TypeFor[leader.Ports]() || t == reflect.TypeFor[worker.Ports]() || t == reflect.TypeFor[actors.Ports]() ||
+		strings.HasPrefix(t.String(), "actors.Table[") || t.Implements(message) || reflect.PointerTo(t).Implements(message) {
 		return false
 	}
 	path := t.PkgPath()

@@ -178,6 +178,13 @@ var laws = []law{
 		{"store/x.go", `package store; const x = "SELECT clock_timestamp()"`},
 		{"actors/worker/task.go", "package actors // and it is still in the list\n"},
 	}},
+	{"states", stateLaw, []breach{
+		{"actors/leader/x.go", `package leader; func f() bool { return j.states.In("queued") }`},
+		{"actors/leader/x.go", `package leader; func f() { j.states.Become("queued", "queued") }`},
+		{"actors/worker/x.go", `package worker; func f() bool { return n.State() == "member" }`},
+		{"actors/worker/x.go", `package worker; var edges = []edge{{"gone", "gone", gone}}`},
+		{"cluster/x.go", `package cluster; var x = status.Phase == "timed-out"`},
+	}},
 	{"places", placesLaw, []breach{
 		{"docs/x.md", "see /wor" + "k/main"},
 		{"docs/x.md", "see (../shar" + "ed/design)"},

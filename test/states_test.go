@@ -3,18 +3,25 @@ package test
 import (
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/actors/worker"
+	"github.com/yi-json/synapse/messages"
 )
 
-// This file keeps docs/states.md true: the page is what actors.Tables() says,
+// This file keeps docs/states.md true: the page is what leader.Tables() and worker.Tables() say,
 // and nothing else. That each of these steps is really taken, sim's
-// TestEveryStepIsTaken proves over its seeds.
+// TestEveryStepIsTaken proves over its seeds. And it keeps the law that a state has one place
+// where its word stands: a literal compiles wherever a state is asked for, misspelt too.
 
 const statesPage = "docs/states.md"
 
@@ -51,4 +58,52 @@ func TestStatesPage(t *testing.T) {
 	if string(there) != page.String() {
 		t.Errorf("%s is not what the tables say: go test ./test -run StatesPage -rewrite", statesPage)
 	}
+}
+
+// stateWords are the words of every actor's states.
+func stateWords() (words []string) {
+	for _, table := range append(leader.Tables(), worker.Tables()...) {
+		for _, e := range table.Edges {
+			words = append(words, e.From(), e.To())
+		}
+	}
+	return words
+}
+
+// stateLaw: in actors/ a state's word stands in the list of its type, and elsewhere the constant. What leads to a state
+// may have the same word. The words for where a job stands are those of messages, in cluster/ too.
+func stateLaw(s source) []string {
+	words := messages.Phases
+	switch {
+	case !s.production():
+		return nil
+	case s.layer() == "actors":
+		words = append(stateWords(), words...)
+	case s.layer() != "cluster":
+		return nil
+	}
+	allowed := map[ast.Node]bool{}
+	var findings []string
+	ast.Inspect(s.syntax, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.ValueSpec:
+			if kind, is := n.Type.(*ast.Ident); is && strings.HasSuffix(kind.Name, "State") && len(n.Values) == 1 {
+				allowed[n.Values[0]] = true
+			}
+		case *ast.CallExpr:
+			if f, is := n.Fun.(*ast.SelectorExpr); is && f.Sel.Name == "Become" {
+				allowed[n.Args[0]] = true
+			}
+		case *ast.CompositeLit:
+			if n.Type == nil && len(n.Elts) == len(actors.Edge[string]{}) {
+				allowed[n.Elts[1]] = true
+			}
+		case *ast.BasicLit:
+			if word, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && !allowed[n] && slices.Contains(words, word) {
+				findings = append(findings, fmt.Sprintf("%s: the state %s has a constant", s.at(n.Pos()), n.Value))
+			}
+		}
+		return true
+	})
+	return findings
 }

@@ -41,8 +41,3 @@ func Assemble(p Ports) *actor.PID {
 		actors.Spawn(ctx, &p.Ports, actors.KindScheduler, actors.SchedulerName, func() actor.Actor { return newScheduler(&p) })
 	})
 }
-
-// Tables are the state machines of a leader's actors, for the docs and the tests.
-func Tables() []*actors.Table {
-	return []*actors.Table{&schedulerTable, &jobTable, &coordinatorTable, &rackTable, &journalTable}
-}

@@ -44,7 +44,7 @@ func (s *Scheduler) onDeclined(ctx actor.Context, d declined) {
 // onClaim keeps what a machine has yet to give evidence of, and for a while what
 // COMMIT may yet cover.
 func (j *Job) onClaim(ctx actor.Context, c claim) {
-	if c.Token == j.token && j.states.In("reserving", "deciding") {
+	if c.Token == j.token && j.states.In(jobReserving, jobDeciding) {
 		j.p.Clock.After(claimTime(&j.p.Constants), j.peers.scheduler, c)
 		return
 	}

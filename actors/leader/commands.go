@@ -30,15 +30,15 @@ func (c *Coordinator) sendTo(ctx actor.Context, w *party) {
 	}
 	var command any
 	switch {
-	case c.states.In("reserving") && w.stage == stageAsked:
+	case c.states.In(coordinatorReserving) && w.stage == stageAsked:
 		command = c.reserve(w)
-	case c.states.In("aborting") && w.stage != stageAborted:
+	case c.states.In(coordinatorAborting) && w.stage != stageAborted:
 		command = &messages.Abort{Order: c.order(w)}
-	case c.states.In("committing", "preparing", "starting") && w.stage < stagePrepared:
+	case c.states.In(coordinatorCommitting, coordinatorPreparing, coordinatorStarting) && w.stage < stagePrepared:
 		command = &messages.Commit{
 			Order: c.order(w), Spec: c.plan.Spec, Uid: c.plan.UID, Owner: c.plan.Owner, Members: w.Members,
 		}
-	case c.states.In("starting") && w.stage == stagePrepared:
+	case c.states.In(coordinatorStarting) && w.stage == stagePrepared:
 		c.start(ctx, w)
 		return
 	default:
@@ -85,7 +85,7 @@ func (c *Coordinator) meet() *messages.Rendezvous {
 // at once; we stay until every machine is known to hold nothing, because until
 // then the claims on it must stay in the view.
 func (c *Coordinator) abort(ctx actor.Context, event string) {
-	c.states.Become(event, "aborting")
+	c.states.Become(event, coordinatorAborting)
 	ctx.Send(c.job, aborted{c.plan.Token})
 	// A reservation ends by itself at its TTL, counted from the receipt of a Reserve that left no later than now.
 	c.enter(ctx, c.p.Constants.ReservationTTL+c.p.Constants.DecisionMargin)
@@ -93,20 +93,20 @@ func (c *Coordinator) abort(ctx actor.Context, event string) {
 }
 
 func (c *Coordinator) onAborted(ctx actor.Context, m *messages.Aborted) {
-	if w := c.party(m.Origin); w != nil && c.states.In("aborting") {
+	if w := c.party(m.Origin); w != nil && c.states.In(coordinatorAborting) {
 		c.move(w, stageAborted)
 		c.abortedAll(ctx)
 	}
 }
 
 func (c *Coordinator) abortedAll(ctx actor.Context) {
-	if c.states.In("aborting") && c.behind(stageAborted) == 0 {
+	if c.states.In(coordinatorAborting) && c.behind(stageAborted) == 0 {
 		c.finishAbort(ctx, "all aborted")
 	}
 }
 
 func (c *Coordinator) finishAbort(ctx actor.Context, event string) {
-	c.states.Become(event, "done")
+	c.states.Become(event, coordinatorDone)
 	told := vacated{Token: c.plan.Token}
 	for _, w := range c.parties {
 		a := answer{Node: w.Node, Incarnation: w.Incarnation}

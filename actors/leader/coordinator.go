@@ -20,7 +20,7 @@ import (
 // vacated, balked, launched). It asks: the Job (granted → decided or halt).
 type Coordinator struct {
 	p         *Ports
-	states    actors.States
+	states    actors.States[coordinatorState]
 	job       *actor.PID
 	scheduler *actor.PID
 	plan      attemptPlan
@@ -77,24 +77,6 @@ const (
 	stageAborted
 )
 
-var coordinatorTable = actors.Table{Kind: actors.KindCoordinator, Edges: []actors.Edge{
-	{"born", "reserve", "reserving"},
-	{"born", "resume", "committing"},
-	{"reserving", "all reserved", "deciding"},
-	{"reserving", "refused", "aborting"},
-	{"reserving", "halted", "aborting"},
-	{"deciding", "decided", "committing"},
-	{"deciding", "halted", "aborting"},
-	{"committing", "all committed", "preparing"},
-	{"committing", "halted", "done"},
-	{"preparing", "all prepared", "starting"},
-	{"preparing", "halted", "done"},
-	{"starting", "all started", "done"},
-	{"starting", "halted", "done"},
-	{"aborting", "all aborted", "done"},
-	{"aborting", "time is over", "done"},
-}}
-
 // deadline is a timer of one phase.
 type deadline struct{ Phase uint64 }
 
@@ -150,12 +132,12 @@ func (c *Coordinator) Receive(ctx actor.Context) {
 
 func (c *Coordinator) onBorn(ctx actor.Context) {
 	if c.plan.Resumed != nil {
-		c.states.Become("resume", "committing")
+		c.states.Become("resume", coordinatorCommitting)
 		c.enter(ctx, c.p.Constants.StartDeadline)
 		c.advance(ctx)
 		return
 	}
-	c.states.Become("reserve", "reserving")
+	c.states.Become("reserve", coordinatorReserving)
 	c.sent = c.p.Clock.Now()
 	c.enter(ctx, c.p.Constants.ReserveDeadline)
 }
@@ -192,7 +174,7 @@ func (c *Coordinator) party(o *messages.Origin) *party {
 
 func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 	w := c.party(m.Origin)
-	if w == nil || w.stage != stageAsked || c.states.In("aborting", "done") {
+	if w == nil || w.stage != stageAsked || c.states.In(coordinatorAborting, coordinatorDone) {
 		return
 	}
 	if why := w.misgranted(m, c.plan.Spec.GpuType); why != "" {
@@ -202,14 +184,14 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 	}
 	c.move(w, stageReserved)
 	w.grants, w.address, w.port = m.Grants, m.Address, m.RendezvousPort
-	if !c.states.In("reserving") || c.behind(stageReserved) > 0 {
+	if !c.states.In(coordinatorReserving) || c.behind(stageReserved) > 0 {
 		return
 	}
 	if c.tooLate() || c.untellable(ctx) {
 		c.abort(ctx, "refused")
 		return
 	}
-	c.states.Become("all reserved", "deciding")
+	c.states.Become("all reserved", coordinatorDeciding)
 	c.phase++
 	c.resend.End()
 	c.tellOccupied(ctx)
@@ -287,11 +269,11 @@ func (c *Coordinator) onRefused(ctx actor.Context, m *messages.Refused) {
 		return
 	}
 	switch {
-	case c.states.In("reserving") && w.stage == stageAsked:
+	case c.states.In(coordinatorReserving) && w.stage == stageAsked:
 		c.balk(ctx, w, m)
 		c.move(w, stageAborted) // it holds nothing, and will not
 		c.abort(ctx, "refused")
-	case c.states.In("committing") && w.stage < stageCommitted:
+	case c.states.In(coordinatorCommitting) && w.stage < stageCommitted:
 		c.balk(ctx, w, m)
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "it would not commit: "+m.Detail)
 	}
@@ -304,7 +286,7 @@ func (c *Coordinator) balk(ctx actor.Context, w *party, m *messages.Refused) {
 // onReached notes that a machine is further, and moves on when all are.
 func (c *Coordinator) onReached(ctx actor.Context, o *messages.Origin, s stage) {
 	w := c.party(o)
-	if w == nil || c.states.In("reserving", "deciding", "aborting") {
+	if w == nil || c.states.In(coordinatorReserving, coordinatorDeciding, coordinatorAborting) {
 		return
 	}
 	c.move(w, max(w.stage, s))
@@ -314,16 +296,16 @@ func (c *Coordinator) onReached(ctx actor.Context, o *messages.Origin, s stage) 
 // advance moves through the phases after COMMIT as far as every machine has
 // come. Nothing starts before all are prepared: here is the start barrier.
 func (c *Coordinator) advance(ctx actor.Context) {
-	if c.states.In("committing") && c.behind(stageCommitted) == 0 {
-		c.states.Become("all committed", "preparing")
+	if c.states.In(coordinatorCommitting) && c.behind(stageCommitted) == 0 {
+		c.states.Become("all committed", coordinatorPreparing)
 		c.await(ctx, c.prepareTimeout()) // Commit is what has them prepare; it is only sent again
 	}
-	if c.states.In("preparing") && c.behind(stagePrepared) == 0 {
-		c.states.Become("all prepared", "starting")
+	if c.states.In(coordinatorPreparing) && c.behind(stagePrepared) == 0 {
+		c.states.Become("all prepared", coordinatorStarting)
 		c.enter(ctx, c.p.Constants.StartDeadline)
 	}
-	if c.states.In("starting") && c.behind(stageStarted) == 0 {
-		c.states.Become("all started", "done")
+	if c.states.In(coordinatorStarting) && c.behind(stageStarted) == 0 {
+		c.states.Become("all started", coordinatorDone)
 		ctx.Send(c.scheduler, launched{c.nodes()})
 		ctx.Send(c.job, barrierPassed{c.plan.Token})
 		ctx.Stop(ctx.Self())
@@ -346,7 +328,7 @@ func (c *Coordinator) prepareTimeout() time.Duration {
 }
 
 func (c *Coordinator) onExpired(ctx actor.Context, m *messages.Expired) {
-	if w := c.party(m.Origin); w != nil && c.states.In("committing", "preparing", "starting") {
+	if w := c.party(m.Origin); w != nil && c.states.In(coordinatorCommitting, coordinatorPreparing, coordinatorStarting) {
 		// Else the next attempt would go there again at once, and be told the same.
 		ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: "its reservation had lapsed"})
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "its reservation had lapsed")
@@ -372,7 +354,7 @@ func (c *Coordinator) onRanksGone(ctx actor.Context, m ranksGone) {
 	for _, r := range m.Ranks {
 		w.gone[r] = true
 	}
-	if w.allGone() && c.states.In("committing", "preparing", "starting") {
+	if w.allGone() && c.states.In(coordinatorCommitting, coordinatorPreparing, coordinatorStarting) {
 		c.move(w, stageStarted)
 		c.advance(ctx)
 	}
@@ -395,14 +377,14 @@ func (c *Coordinator) sight(ctx actor.Context, w *party, m sighted) {
 		w.version = m.Version
 	}
 	switch {
-	case c.states.In("reserving"):
+	case c.states.In(coordinatorReserving):
 		if restarted {
 			c.move(w, stageAborted) // what it had reserved went with its agent
 			c.abort(ctx, "refused")
 		}
-	case c.states.In("deciding"):
+	case c.states.In(coordinatorDeciding):
 		// COMMIT is being written; if its reservation is lost, Commit will be answered by Expired.
-	case c.states.In("aborting"):
+	case c.states.In(coordinatorAborting):
 		if restarted {
 			c.move(w, stageAborted)
 			c.abortedAll(ctx)
@@ -444,30 +426,30 @@ func (c *Coordinator) onNodeLost(ctx actor.Context, m nodeLost) {
 	w := c.at[m.Node]
 	switch {
 	case w == nil:
-	case c.states.In("reserving"):
+	case c.states.In(coordinatorReserving):
 		c.move(w, stageAborted)
 		c.abort(ctx, "refused")
-	case c.states.In("aborting"):
+	case c.states.In(coordinatorAborting):
 		c.move(w, stageAborted)
 		c.abortedAll(ctx)
 	}
 }
 
 func (c *Coordinator) onDecided(ctx actor.Context) {
-	if !c.states.In("deciding") {
+	if !c.states.In(coordinatorDeciding) {
 		return
 	}
-	c.states.Become("decided", "committing")
+	c.states.Become("decided", coordinatorCommitting)
 	c.enter(ctx, c.p.Constants.StartDeadline)
 	c.advance(ctx)
 }
 
 func (c *Coordinator) onHalt(ctx actor.Context) {
 	switch {
-	case c.states.In("reserving", "deciding"):
+	case c.states.In(coordinatorReserving, coordinatorDeciding):
 		c.abort(ctx, "halted")
-	case c.states.In("committing", "preparing", "starting"):
-		c.states.Become("halted", "done")
+	case c.states.In(coordinatorCommitting, coordinatorPreparing, coordinatorStarting):
+		c.states.Become("halted", coordinatorDone)
 		ctx.Stop(ctx.Self())
 	}
 }
@@ -477,20 +459,20 @@ func (c *Coordinator) onDeadline(ctx actor.Context, m deadline) {
 		return
 	}
 	switch {
-	case c.states.In("reserving"):
+	case c.states.In(coordinatorReserving):
 		for _, w := range c.parties {
 			if w.stage == stageAsked {
 				ctx.Send(c.scheduler, balked{Node: w.Node, Token: c.plan.Token, Detail: "it did not answer a Reserve in time"})
 			}
 		}
 		c.abort(ctx, "refused")
-	case c.states.In("aborting"):
+	case c.states.In(coordinatorAborting):
 		c.finishAbort(ctx, "time is over")
-	case c.states.In("committing"):
+	case c.states.In(coordinatorCommitting):
 		c.missed(ctx, stageCommitted, messages.Cause_CAUSE_EXPIRED, "it did not make its slice durable in time")
-	case c.states.In("preparing"):
+	case c.states.In(coordinatorPreparing):
 		c.missed(ctx, stagePrepared, messages.Cause_CAUSE_PREPARE_TIMEOUT, "its image or rootfs was not ready in time")
-	case c.states.In("starting"):
+	case c.states.In(coordinatorStarting):
 		c.missed(ctx, stageStarted, messages.Cause_CAUSE_START_TIMEOUT, "it did not start in time")
 	}
 }

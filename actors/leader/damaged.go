@@ -55,7 +55,7 @@ func (s *Scheduler) setJobAside(ctx actor.Context, d actors.Damaged) {
 	s.p.Log.Info("[WARN] Job %s is set aside: %s", d.Job, damageOf(d))
 	ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{
 		Record: &messages.JobRecord{Id: string(d.Job), Owner: &messages.Principal{Name: d.Owner}},
-		Phase:  "damaged", Reason: damageOf(d),
+		Phase:  messages.PhaseDamaged, Reason: damageOf(d),
 	}})
 }
 

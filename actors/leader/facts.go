@@ -269,14 +269,14 @@ func (j *Job) onSighted(ctx actor.Context, m sighted) {
 		}
 		j.sightAlive(ctx, a, m, overtaken)
 	}
-	if j.states.In("queued") {
+	if j.states.In(jobQueued) {
 		j.wait(ctx)
 	}
 }
 
 // sightUnknown: the token was never committed, or all its evidence is on disk.
 func (j *Job) sightUnknown(ctx actor.Context, m sighted, s *seat) {
-	if m.Slice == nil || m.Token == j.token && !j.states.In("queued", "closing", "settling", "over") {
+	if m.Slice == nil || m.Token == j.token && !j.states.In(jobQueued, jobClosing, jobSettling, jobOver) {
 		return // the attempt in the making: its Coordinator knows what to do
 	}
 	switch {
@@ -300,7 +300,7 @@ func (j *Job) sightMissing(ctx actor.Context, a *messages.AttemptRecord, m sight
 	switch {
 	case a.End != nil:
 		j.noteExits(ctx, m.Token, m.Node, m.told(), true)
-	case j.states.In("running"):
+	case j.states.In(jobRunning):
 		j.noteExits(ctx, m.Token, m.Node, m.told(), true)
 	}
 }
@@ -318,7 +318,7 @@ func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m sighted
 	case overtaken:
 		// It has started since: a Hello that came late has the view told again, and the view may be older than what
 		// we heard.
-	case j.states.In("running") && m.Slice.State < messages.SliceState_SLICE_STATE_STARTED:
+	case j.states.In(jobRunning) && m.Slice.State < messages.SliceState_SLICE_STATE_STARTED:
 		j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+": its agent came back without the tasks", m.Node)
 	}
 }
@@ -337,14 +337,14 @@ func (j *Job) onNodeLost(ctx actor.Context, m nodeLost) {
 	}
 	j.show(ctx)
 	j.advance(ctx)
-	if j.states.In("queued") {
+	if j.states.In(jobQueued) {
 		j.wait(ctx)
 	}
 }
 
 // loseMember ends the attempt, or waits for the machine to return with it.
 func (j *Job) loseMember(ctx actor.Context, m nodeLost) {
-	if grace := j.rec.Spec.LostGraceMs; grace > 0 && j.states.In("running") {
+	if grace := j.rec.Spec.LostGraceMs; grace > 0 && j.states.In(jobRunning) {
 		j.p.Clock.After(actors.Millis(grace), ctx.Self(), graceOver{Token: j.token, Node: m.Node, Since: m.SilentSince})
 		return
 	}
@@ -393,7 +393,7 @@ func (j *Job) onMoveOff(ctx actor.Context, m moveOff) {
 	switch {
 	case j.att != nil && j.livesOn(m.Node):
 		j.finish(ctx, m.Cause, m.Detail, m.Node)
-	case j.states.In("reserving", "deciding"):
+	case j.states.In(jobReserving, jobDeciding):
 		j.moved = &m
 		j.advance(ctx)
 	}
@@ -401,7 +401,7 @@ func (j *Job) onMoveOff(ctx actor.Context, m moveOff) {
 
 // onDoubted gives up what was about to run beside a run that the store has lost.
 func (j *Job) onDoubted(ctx actor.Context, m doubted) {
-	if j.states.In("reserving", "deciding") {
+	if j.states.In(jobReserving, jobDeciding) {
 		j.moved = &moveOff{Node: m.Node, Cause: messages.Cause_CAUSE_REQUEUED, Detail: string(m.Node) + " has a later run of it"}
 		j.advance(ctx)
 	}
@@ -410,16 +410,16 @@ func (j *Job) onDoubted(ctx actor.Context, m doubted) {
 func (j *Job) onTimer(ctx actor.Context, m any) {
 	switch m := m.(type) {
 	case backoffOver:
-		if m.Seq == j.timers && j.states.In("queued") {
+		if m.Seq == j.timers && j.states.In(jobQueued) {
 			j.wait(ctx)
 		}
 	case timeUp:
-		if m.Seq == j.limitTimer && m.Token == j.token && j.states.In("starting", "running") && !j.prolonged() {
+		if m.Seq == j.limitTimer && m.Token == j.token && j.states.In(jobStarting, jobRunning) && !j.prolonged() {
 			j.finish(ctx, messages.Cause_CAUSE_TIME_LIMIT, "the time limit was reached", "")
 		}
 	case graceOver:
 		s := j.seats[m.Node]
-		if m.Token == j.token && !s.up && s.since == m.Since && j.states.In("running") {
+		if m.Token == j.token && !s.up && s.since == m.Since && j.states.In(jobRunning) {
 			j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+" was lost and did not return in time", m.Node)
 		}
 	}

@@ -19,7 +19,7 @@ func TestEndsBeforeTheTakeover(t *testing.T) {
 	p := leaderPorts()
 	p.Peers = here{}
 	c := newCoordinator(p, actor.NewPID("here", "job"), somePeers.scheduler, plan).(*Coordinator)
-	c.states.Become("resume", "committing")
+	c.states.Become("resume", coordinatorCommitting)
 	passed := func(rank int32) bool {
 		var said []letter
 		c.onRanksGone(&overheard{said: &said}, ranksGone{Node: "n1", Ranks: []int32{rank}})

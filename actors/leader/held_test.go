@@ -25,7 +25,7 @@ func TestHeldIsNotAdmitted(t *testing.T) {
 		said = nil
 		j.onAdmit(&overheard{said: &said}, admit{Token: topology.Token{Epoch: 1, Counter: 7}})
 		declines := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(declined); return is })
-		if declines != held || j.states.In("queued") != held {
+		if declines != held || j.states.In(jobQueued) != held {
 			t.Errorf("held %v: it says %v and is %q", held, said, j.states.At())
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // Coordinator. It asks: the Journal (Write → Written).
 type Job struct {
 	p      *Ports
-	states actors.States
+	states actors.States[jobState]
 	id     topology.JobID
 	peers  jobPeers
 
@@ -72,28 +72,6 @@ type seat struct {
 	up          bool
 	since       actors.Instant // when it was last heard, if not up
 }
-
-var jobTable = actors.Table{Kind: actors.KindJob, Edges: []actors.Edge{
-	{"born", "queued", "queued"},
-	{"born", "resumed", "starting"},
-	{"born", "ended", "stopping"},
-	{"born", "finished", "settling"},
-	{"queued", "admitted", "reserving"},
-	{"queued", "closed", "closing"},
-	{"reserving", "aborted", "queued"},
-	{"reserving", "granted", "deciding"},
-	{"reserving", "withdrawn", "queued"},
-	{"reserving", "closed", "closing"},
-	{"deciding", "withdrawn", "queued"},
-	{"deciding", "committed", "starting"},
-	{"closing", "finished", "settling"},
-	{"starting", "started", "running"},
-	{"starting", "ended", "stopping"},
-	{"running", "ended", "stopping"},
-	{"stopping", "requeued", "queued"},
-	{"stopping", "finished", "settling"},
-	{"settling", "evidence", "over"},
-}}
 
 type (
 	backoffOver struct{ Seq uint64 }
@@ -200,14 +178,14 @@ func (j *Job) Receive(ctx actor.Context) {
 func (j *Job) onBorn(ctx actor.Context) {
 	switch {
 	case j.rec.State.Terminal():
-		j.states.Become("finished", "settling")
+		j.states.Become("finished", jobSettling)
 	case j.att == nil:
-		j.states.Become("queued", "queued")
+		j.states.Become("queued", jobQueued)
 		j.backOff()
 	case j.att.End != nil:
-		j.states.Become("ended", "stopping")
+		j.states.Become("ended", jobStopping)
 	default:
-		j.states.Become("resumed", "starting")
+		j.states.Become("resumed", jobStarting)
 		j.resume(ctx)
 	}
 	j.show(ctx)
@@ -217,11 +195,11 @@ func (j *Job) onBorn(ctx actor.Context) {
 // settleIn does what entering the present state calls for.
 func (j *Job) settleIn(ctx actor.Context) {
 	switch j.states.At() {
-	case "queued":
+	case jobQueued:
 		j.wait(ctx)
-	case "starting":
+	case jobStarting:
 		j.advance(ctx) // a cancel may be on disk that the last leader did not act on
-	case "stopping", "settling":
+	case jobStopping, jobSettling:
 		j.stopAll(ctx)
 		j.resend.Begin(ctx, &j.p.Ports)
 		j.advance(ctx)
@@ -290,11 +268,11 @@ func (j *Job) owesReachable() bool {
 }
 
 func (j *Job) onAdmit(ctx actor.Context, m admit) {
-	if !j.states.In("queued") || j.writing || j.cancel != nil || j.kept() || j.barred() {
+	if !j.states.In(jobQueued) || j.writing || j.cancel != nil || j.kept() || j.barred() {
 		ctx.Send(j.peers.scheduler, declined{m.Token, m.Targets})
 		return
 	}
-	j.states.Become("admitted", "reserving")
+	j.states.Become("admitted", jobReserving)
 	j.moved, j.begunBefore, j.begun, j.noOther = nil, false, 0, m.NoOther
 	if len(j.seats) == 0 {
 		j.seats = make(map[topology.NodeID]*seat, len(m.Targets))
@@ -314,10 +292,10 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 }
 
 func (j *Job) onGranted(ctx actor.Context, m granted) {
-	if !j.states.In("reserving") || m.Token != j.token {
+	if !j.states.In(jobReserving) || m.Token != j.token {
 		return
 	}
-	j.states.Become("granted", "deciding")
+	j.states.Become("granted", jobDeciding)
 	j.decide = &m
 	j.advance(ctx)
 }
@@ -326,7 +304,7 @@ func (j *Job) onGranted(ctx actor.Context, m granted) {
 func (j *Job) withdraw(ctx actor.Context) {
 	j.decide = nil
 	j.halt(ctx)
-	j.states.Become("withdrawn", "queued")
+	j.states.Become("withdrawn", jobQueued)
 	j.wait(ctx)
 	j.show(ctx)
 }
@@ -339,22 +317,22 @@ func (j *Job) halt(ctx actor.Context) {
 }
 
 func (j *Job) onAborted(ctx actor.Context, m aborted) {
-	if !j.states.In("reserving") || m.Token != j.token {
+	if !j.states.In(jobReserving) || m.Token != j.token {
 		return
 	}
 	j.coordinator = nil
-	j.states.Become("aborted", "queued")
+	j.states.Become("aborted", jobQueued)
 	j.wait(ctx)
 	j.show(ctx)
 	j.advance(ctx)
 }
 
 func (j *Job) onBarrierPassed(ctx actor.Context, m barrierPassed) {
-	if !j.states.In("starting") || m.Token != j.token {
+	if !j.states.In(jobStarting) || m.Token != j.token {
 		return
 	}
 	j.coordinator = nil
-	j.states.Become("started", "running")
+	j.states.Become("started", jobRunning)
 	if j.att.StartedUnixMs == 0 {
 		j.started = j.p.Clock.WallMs()
 	}
@@ -364,7 +342,7 @@ func (j *Job) onBarrierPassed(ctx actor.Context, m barrierPassed) {
 }
 
 func (j *Job) onFaltered(ctx actor.Context, m faltered) {
-	if m.Token == j.token && j.states.In("starting") {
+	if m.Token == j.token && j.states.In(jobStarting) {
 		j.finish(ctx, m.Cause, m.Detail, m.Node)
 	}
 }
@@ -392,14 +370,14 @@ func (j *Job) show(ctx actor.Context) {
 
 func (j *Job) phase() string {
 	switch {
-	case j.states.In("queued") && j.rec.Hold != nil:
-		return "held"
-	case j.states.In("settling", "over"):
+	case j.states.In(jobQueued) && j.rec.Hold != nil:
+		return messages.PhaseHeld
+	case j.states.In(jobSettling, jobOver):
 		return messages.EndPhase(j.rec.State)
-	case j.states.In("starting") && j.att.GetStartedUnixMs() != 0:
-		return "running" // it started under an earlier leader, and goes on while this one looks
+	case j.states.In(jobStarting) && j.att.GetStartedUnixMs() != 0:
+		return messages.PhaseRunning // it started under an earlier leader, and goes on while this one looks
 	}
-	return j.states.At()
+	return string(j.states.At())
 }
 
 // debtors are the machines an attempt lacks evidence from, each once.

@@ -26,7 +26,7 @@ import (
 // written_by. Reading instead would not do: the lost write may still land after
 // a read that found nothing.
 type Journal struct {
-	actors.States
+	actors.States[journalState]
 	p         *Ports
 	decisions lane
 	submits   lane
@@ -47,17 +47,6 @@ type pending struct {
 	asker  *actor.PID
 	bytes  int
 }
-
-// journalTable is the life of the Journal. Doubting is the pause between two
-// tries of a transaction of which nobody knows whether it happened.
-var journalTable = actors.Table{Kind: actors.KindJournal, Edges: []actors.Edge{
-	{"idle", "write", "writing"},
-	{"writing", "applied", "idle"},
-	{"writing", "error", "doubting"},
-	{"writing", "silence", "doubting"},
-	{"doubting", "retry", "writing"},
-	{"writing", "deposed", "deposed"},
-}}
 
 type (
 	// retryWrite ends the pause after the try with this ticket.
@@ -82,7 +71,7 @@ func newJournal(p *Ports) actor.Actor {
 // Receive fences, then dispatches: once deposed, nothing is written, retried or
 // answered any more, ever.
 func (j *Journal) Receive(ctx actor.Context) {
-	if j.In("deposed") {
+	if j.In(journalDeposed) {
 		return
 	}
 	switch m := ctx.Message().(type) {
@@ -116,7 +105,7 @@ func (j *Journal) onWrite(ctx actor.Context, m Write) {
 	default:
 		panic("a write names no lane: whether it may wait is not known")
 	}
-	if j.In("idle") {
+	if j.In(journalIdle) {
 		j.becomeWriting(ctx)
 	}
 }
@@ -124,7 +113,7 @@ func (j *Journal) onWrite(ctx actor.Context, m Write) {
 // onApplied takes the store's word on the transaction in flight. An answer to
 // an earlier try is no news: the latest try is what settles the doubt.
 func (j *Journal) onApplied(ctx actor.Context, m actors.Applied) {
-	if !j.In("writing") || m.Ticket != j.ticket {
+	if !j.In(journalWriting) || m.Ticket != j.ticket {
 		return
 	}
 	switch {
@@ -169,10 +158,10 @@ func (j *Journal) answer(ctx actor.Context, w pending, a Written) {
 }
 
 func (j *Journal) onRetry(ctx actor.Context, m retryWrite) {
-	if !j.In("doubting") || m.ticket != j.ticket {
+	if !j.In(journalDoubting) || m.ticket != j.ticket {
 		return
 	}
-	j.Become("retry", "writing")
+	j.Become("retry", journalWriting)
 	j.apply(ctx)
 }
 
@@ -185,7 +174,7 @@ func (j *Journal) onWatch(ctx actor.Context, m watchStore) {
 		return
 	}
 	j.watching = false
-	if !j.In("writing") {
+	if !j.In(journalWriting) {
 		return
 	}
 	silent := j.p.Clock.Now().Since(j.sent)
@@ -203,7 +192,7 @@ func (j *Journal) setWatch(ctx actor.Context, d time.Duration) {
 }
 
 func (j *Journal) becomeIdle() {
-	j.Become("applied", "idle")
+	j.Become("applied", journalIdle)
 	clear(j.flight)
 	// The slice of changes is left as it is: a store that lost its answer may still be at it.
 	j.flight, j.changes = j.flight[:0], nil
@@ -212,7 +201,7 @@ func (j *Journal) becomeIdle() {
 
 // becomeWriting makes one transaction of what waits, decisions first.
 func (j *Journal) becomeWriting(ctx actor.Context) {
-	j.Become("write", "writing")
+	j.Become("write", journalWriting)
 	j.fill()
 	// The store may still be reading the changes of an earlier try of the last
 	// transaction, so its slice is never used for the next one.
@@ -243,14 +232,14 @@ func (j *Journal) becomeDoubting(ctx actor.Context, event, why string) {
 		j.pause = min(2*j.pause, j.p.Constants.ResendCap)
 	}
 	j.p.Host.Count(countJournalDoubts, 1)
-	j.Become(event, "doubting")
+	j.Become(event, journalDoubting)
 	j.p.Clock.After(j.pause, ctx.Self(), retryWrite{j.ticket})
 }
 
 // becomeDeposed lets go of everything. Nobody is answered: whoever waits here
 // belongs to a leader that is no more, and must not act on anything.
 func (j *Journal) becomeDeposed() {
-	j.Become("deposed", "deposed")
+	j.Become("deposed", journalDeposed)
 	j.p.Log.Info("JOURNAL: epoch %d no longer leads; %d writes are not answered", j.p.Epoch,
 		len(j.flight)+j.decisions.len()+j.submits.len())
 	j.flight, j.changes, j.decisions, j.submits = nil, nil, lane{}, lane{}
@@ -258,7 +247,7 @@ func (j *Journal) becomeDeposed() {
 }
 
 // idle tells that nothing waits and nothing is in flight.
-func (j *Journal) idle() bool { return j.In("idle") }
+func (j *Journal) idle() bool { return j.In(journalIdle) }
 
 // pending counts the decisions and submits that wait for a transaction; those
 // in flight are in neither.
@@ -268,15 +257,15 @@ func (j *Journal) pending() (decisions, submits int) { return j.decisions.len(),
 func (j *Journal) check() {
 	waiting := j.decisions.len() + j.submits.len()
 	switch {
-	case j.In("idle", "deposed") && len(j.flight)+waiting > 0:
-		panic("the journal is " + j.At() + " with writes that wait")
-	case j.In("writing", "doubting") && len(j.flight) == 0:
-		panic("the journal is " + j.At() + " and there is nothing to write")
+	case j.In(journalIdle, journalDeposed) && len(j.flight)+waiting > 0:
+		panic("the journal is " + string(j.At()) + " with writes that wait")
+	case j.In(journalWriting, journalDoubting) && len(j.flight) == 0:
+		panic("the journal is " + string(j.At()) + " and there is nothing to write")
 	case len(j.flight) > j.p.Constants.JournalBatch:
 		panic("the transaction in flight is larger than its limit")
 	case j.submits.len() > j.p.Constants.SubmitsQueued:
 		panic("more submits wait than the limit says")
-	case j.In("writing") && !j.watching:
+	case j.In(journalWriting) && !j.watching:
 		panic("the journal writes and nothing would wake it if the store stayed silent")
 	}
 }

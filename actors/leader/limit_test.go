@@ -30,7 +30,7 @@ func TestLimitCountsFromTheBarrier(t *testing.T) {
 		p := leaderPorts()
 		p.Clock = &watchClock{now: 10e9}
 		j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job)
-		j.states.Become("resumed", "starting")
+		j.states.Become("resumed", jobStarting)
 		j.begunBefore = true
 		first := &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED, RanMs: 5_000}
 		j.noteBegun(sighted{Node: "n1", Token: token, Slice: first, Heard: 10e9})

@@ -38,7 +38,7 @@ type greetAgain struct {
 
 // onLinkUp greets a machine: whoever leads asks it for its Hello.
 func (s *Scheduler) onLinkUp(ctx actor.Context, m actors.LinkUp) {
-	if s.states.In("loading") {
+	if s.states.In(schedulerLoading) {
 		s.early = append(s.early, m.Node)
 		return
 	}

@@ -123,7 +123,7 @@ func (m *machine) closed() string {
 	case m.untruth != "":
 		return "what it says cannot be true: " + m.untruth + ". Its agent is broken or not ours: replace it, and start it again"
 	case !m.up:
-		return "dead"
+		return messages.NodeDead
 	case m.record.GetDrained() != nil:
 		return "drained by " + m.record.Drained.GetBy().GetName() + ": " + m.record.Drained.Reason
 	case m.record.GetCordoned() != nil:

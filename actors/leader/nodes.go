@@ -73,9 +73,9 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 		s.turnForeignAway(ctx, h)
 		return
 	}
-	if s.states.In("loading") || h.Epoch != s.p.Epoch {
+	if s.states.In(schedulerLoading) || h.Epoch != s.p.Epoch {
 		s.p.Host.Count("scheduler.other_epoch", 1)
-		if h.Epoch > s.p.Epoch && !s.states.In("loading") {
+		if h.Epoch > s.p.Epoch && !s.states.In(schedulerLoading) {
 			s.followsAnother(ctx, h)
 		}
 		return
@@ -182,7 +182,7 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 	s.sightAll(ctx, m)
 	s.view.Join(m.room, m.describe(s.levels), m.standing())
 	s.refresh(ctx, m)
-	if s.states.In("recovering") {
+	if s.states.In(schedulerRecovering) {
 		s.heardAll(ctx)
 	}
 }
@@ -327,7 +327,7 @@ func (s *Scheduler) onLost(ctx actor.Context, l lost) {
 		}
 	}
 	s.refresh(ctx, m)
-	if s.states.In("recovering") {
+	if s.states.In(schedulerRecovering) {
 		s.heardAll(ctx)
 	}
 }
@@ -355,7 +355,7 @@ func (s *Scheduler) onChangeNode(ctx actor.Context, q *messages.ChangeNode) {
 		reply(messages.Code_CODE_INVALID, err.Error(), "")
 		return
 	}
-	if s.states.In("loading") {
+	if s.states.In(schedulerLoading) {
 		reply(messages.Code_CODE_UNAVAILABLE, "this leader has just taken over and is not ready", "try again in a moment")
 		return
 	}

@@ -16,7 +16,7 @@ import (
 // plan asks for a pass. Many changes at once cost one: it comes after what is
 // already in the mailbox.
 func (s *Scheduler) plan(ctx actor.Context) {
-	if !s.planDue && s.states.In("leading") && s.queue.Len() > 0 {
+	if !s.planDue && s.states.In(schedulerLeading) && s.queue.Len() > 0 {
 		s.planDue = true
 		ctx.Send(ctx.Self(), planNow{})
 	}
@@ -230,15 +230,15 @@ func (s *Scheduler) refresh(ctx actor.Context, m *machine) {
 
 // showNode tells the Mirror what people may see of a machine.
 func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
-	status := &messages.NodeStatus{Record: m.record, Phase: "up", Closed: m.closed(), Ledger: m.ledger}
+	status := &messages.NodeStatus{Record: m.record, Phase: messages.NodeUp, Closed: m.closed(), Ledger: m.ledger}
 	if m.record == nil { // it is none of ours, and is shown for what it says
 		status.Record = &messages.NodeRecord{Id: string(m.id)}
 	}
 	switch {
 	case !m.everUp:
-		status.Phase = "unknown"
+		status.Phase = messages.NodeUnknown
 	case !m.up:
-		status.Phase = "dead"
+		status.Phase = messages.NodeDead
 	}
 	if !m.up {
 		for _, t := range m.room.Tenants() {

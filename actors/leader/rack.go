@@ -25,7 +25,7 @@ type Rack struct {
 
 // member is one machine as its rack knows it.
 type member struct {
-	actors.States
+	actors.States[memberState]
 	id          topology.NodeID
 	incarnation *messages.Incarnation
 	machineID   string
@@ -33,15 +33,6 @@ type member struct {
 	version     uint64 // of the newest ledger passed on
 	enrolled    uint64 // the Scheduler's count of the last enrol
 }
-
-// rackTable is the life of one member.
-var rackTable = actors.Table{Kind: actors.KindRack, Edges: []actors.Edge{
-	{"expected", "hello", "alive"},
-	{"expected", "silence", "dead"},
-	{"alive", "silence", "dead"},
-	{"alive", "hello", "alive"},
-	{"dead", "hello", "alive"},
-}}
 
 type rackTick struct{}
 
@@ -88,7 +79,7 @@ func (r *Rack) seat(id topology.NodeID) *member {
 func (r *Rack) onEnrol(ctx actor.Context, m enrol) {
 	origin, a := m.Hello.Origin, m.Hello.Announcement
 	who := r.seat(topology.NodeID(origin.Node))
-	who.Become("hello", "alive")
+	who.Become("hello", memberAlive)
 	who.incarnation, who.machineID = origin.Incarnation, origin.MachineId
 	who.heard = r.p.Clock.Now()
 	who.version, who.enrolled = m.Hello.Ledger.Version, m.Count
@@ -123,7 +114,7 @@ func (r *Rack) hear(ctx actor.Context, epoch uint64, o *messages.Origin) *member
 		return nil
 	}
 	who := r.members[topology.NodeID(o.Node)]
-	if who == nil || !who.In("alive") || who.machineID != o.MachineId || !messages.SameIncarnation(who.incarnation, o.Incarnation) {
+	if who == nil || !who.In(memberAlive) || who.machineID != o.MachineId || !messages.SameIncarnation(who.incarnation, o.Incarnation) {
 		r.p.Host.Count("rack.stranger", 1)
 		ctx.Send(r.scheduler, strangerHeard{topology.NodeID(o.Node)})
 		return nil
@@ -173,7 +164,7 @@ func (r *Rack) onTick(ctx actor.Context) {
 	late := max(now.Since(r.due), 0)
 	for _, who := range r.order {
 		who.heard = who.heard.Plus(late)
-		if !who.In("dead") && now.Since(who.heard) >= r.p.Constants.DeadAfter {
+		if !who.In(memberDead) && now.Since(who.heard) >= r.p.Constants.DeadAfter {
 			r.declareDead(ctx, who)
 		}
 	}
@@ -181,7 +172,7 @@ func (r *Rack) onTick(ctx actor.Context) {
 }
 
 func (r *Rack) declareDead(ctx actor.Context, who *member) {
-	who.Become("silence", "dead")
+	who.Become("silence", memberDead)
 	r.p.Log.Info("REAPER: Node %s is DEAD (Missed Heartbeats)", who.id)
 	ctx.Send(r.scheduler, lost{Node: who.id, SilentSince: who.heard, Count: who.enrolled})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 )
 
@@ -98,7 +99,7 @@ func (s *Scheduler) outOfService() string {
 
 // closedKinds are the ways in which a machine can be closed, in the order in
 // which closed looks for them.
-var closedKinds = [...]string{"not heard yet", "dead", "drained", "cordoned", "in trouble", "benched after a refusal"}
+var closedKinds = [...]string{"not heard yet", messages.NodeDead, "drained", "cordoned", "in trouble", "benched after a refusal"}
 
 // closedKind is why nothing new goes to a machine, without the details; −1: it is open.
 func (m *machine) closedKind() int {

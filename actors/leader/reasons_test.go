@@ -35,8 +35,8 @@ func waitingScheduler(clock *watchClock) (*Scheduler, func(m any) []mirror.Waiti
 	p.Clock = clock
 	s := newScheduler(p).(*Scheduler)
 	s.peers, s.self = somePeers, somePeers.scheduler
-	s.states.Become("loaded", "recovering")
-	s.states.Become("waited", "leading")
+	s.states.Become("loaded", schedulerRecovering)
+	s.states.Become("waited", schedulerLeading)
 	s.view.Fabric().Join(topology.Machine{ID: "n1", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
 	s.view.Fabric().SetUsable("n1", "")
 	return s, func(m any) []mirror.WaitingShown {

@@ -78,7 +78,7 @@ func (c *Coordinator) startWith(w *party, meet *messages.Rendezvous, part *messa
 // last Start is not sent again before the next, however often it is asked for.
 func (c *Coordinator) onLacking(ctx actor.Context, m *messages.Lacking) {
 	w := c.party(m.Origin)
-	if w == nil || !c.states.In("starting") || w.stage != stagePrepared || w.Vocabulary < messages.VocabularyRoster {
+	if w == nil || !c.states.In(coordinatorStarting) || w.stage != stagePrepared || w.Vocabulary < messages.VocabularyRoster {
 		return
 	}
 	r, from := c.pack(), int(m.HaveBytes)

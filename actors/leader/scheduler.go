@@ -24,7 +24,7 @@ import (
 // It asks: the Journal (Write → Written) and the store (Load, Find).
 type Scheduler struct {
 	p      *Ports
-	states actors.States
+	states actors.States[schedulerState]
 	levels []string
 	self   *actor.PID
 	peers  jobPeers
@@ -77,12 +77,6 @@ type livingJob struct {
 
 // requestKey names a client's request.
 type requestKey struct{ owner, id string }
-
-var schedulerTable = actors.Table{Kind: actors.KindScheduler, Edges: []actors.Edge{
-	{"loading", "loaded", "recovering"},
-	{"recovering", "all heard", "leading"},
-	{"recovering", "waited", "leading"},
-}}
 
 type (
 	planNow   struct{}
@@ -222,7 +216,7 @@ func (s *Scheduler) load(ctx actor.Context) { s.p.Store.Load(s.p.Epoch, ctx.Self
 // onLoaded builds everything from disk: machines first, so that jobs find them.
 func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	switch {
-	case !s.states.In("loading"):
+	case !s.states.In(schedulerLoading):
 		s.onReread(ctx, m)
 		return
 	case m.Deposed:
@@ -233,7 +227,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 		s.p.Clock.After(s.p.Constants.JournalRetry, ctx.Self(), retryLoad{})
 		return
 	}
-	s.states.Become("loaded", "recovering")
+	s.states.Become("loaded", schedulerRecovering)
 	s.arrival = m.Arrival
 	s.behind.trial.open(m, s.p.Epoch)
 	ctx.Send(s.peers.mirror, mirror.PlanningShown{Why: "this leader has just taken over: nothing is started until its machines have been heard, for " +
@@ -322,8 +316,8 @@ func (s *Scheduler) heardAll(ctx actor.Context) {
 }
 
 func (s *Scheduler) onRecovered(ctx actor.Context, event string) {
-	if s.states.In("recovering") {
-		s.states.Become(event, "leading")
+	if s.states.In(schedulerRecovering) {
+		s.states.Become(event, schedulerLeading)
 		ctx.Send(s.peers.mirror, mirror.PlanningShown{Why: s.halted()})
 		s.plan(ctx)
 	}
@@ -423,7 +417,7 @@ func (s *Scheduler) toJob(ctx actor.Context, id string, none any) {
 // noJob says why nobody is there to pass a wish on to: before the store is read,
 // and while a job's actor is recreated, that is no answer about the job.
 func (s *Scheduler) noJob(id string) *messages.Outcome {
-	if s.states.In("loading") || s.jobs[topology.JobID(id)] != nil {
+	if s.states.In(schedulerLoading) || s.jobs[topology.JobID(id)] != nil {
 		return &messages.Outcome{
 			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has just taken over and is not ready", Hint: "try again in a moment",
 		}

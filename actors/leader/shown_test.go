@@ -99,8 +99,8 @@ func TestShownBeforeAcknowledged(t *testing.T) {
 	}
 	s := newScheduler(leaderPorts()).(*Scheduler)
 	s.peers, s.self = somePeers, somePeers.scheduler
-	s.states.Become("loaded", "recovering")
-	s.states.Become("waited", "leading")
+	s.states.Become("loaded", schedulerRecovering)
+	s.states.Become("waited", schedulerLeading)
 	tell(s, &messages.Submit{Principal: who, Spec: oneGPU(), AllowInfeasible: true})
 	write := said[len(said)-1].message.(Write)
 	tell(s, Written{Tag: write.Tag, Verdict: actors.Done})

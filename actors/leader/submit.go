@@ -50,7 +50,7 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 // closedToSubmits is the answer while nothing may come in; nil: it may.
 func (s *Scheduler) closedToSubmits() *messages.SubmitReply {
 	switch {
-	case !s.states.In("leading"):
+	case !s.states.In(schedulerLeading):
 		return submitReply("", messages.Code_CODE_UNAVAILABLE, "", "this leader has just taken over and is not ready", "try again in a moment")
 	case s.behind.why != "":
 		return s.outdated()
@@ -159,7 +159,7 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
 		s.p.Log.Info("[GRPC] Job Submitted: %s (CPU: %d, GPU: %d)", e.id, cpu/1000, gpu/topology.WholeGPU)
 		// The Mirror first, and not only by the Job, whose turn may come after the
 		// client's next question: whoever is acknowledged finds his job.
-		ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{Record: e.rec, Phase: "queued"}})
+		ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{Record: e.rec, Phase: messages.PhaseQueued}})
 		s.embody(ctx, e, e.rec, nil)
 		gang := messages.GangOf(e.rec.Spec)
 		hint := s.view.Fabric().Unknown(&gang)

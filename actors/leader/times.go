@@ -93,7 +93,7 @@ func (j *Job) armTimeLimit(ctx actor.Context, since actors.Instant) {
 
 // counting reports whether the time of a run counts against its limit.
 func (j *Job) counting() bool {
-	return j.states.In("running") || j.states.In("starting") && j.att.GetStartedUnixMs() != 0
+	return j.states.In(jobRunning) || j.states.In(jobStarting) && j.att.GetStartedUnixMs() != 0
 }
 
 // timeIsUp reports whether a run has gone on for as long as it may.
@@ -114,7 +114,7 @@ func (j *Job) prolonged() bool {
 // to that as anybody can say. One that has not begun proves that it was not passed, also where its
 // processes are only being started; an agent of an earlier version does not say, and counts as one.
 func (j *Job) noteBegun(m sighted) {
-	if j.att == nil || messages.FromToken(j.att.Token) != m.Token || !j.states.In("starting") {
+	if j.att == nil || messages.FromToken(j.att.Token) != m.Token || !j.states.In(jobStarting) {
 		return
 	}
 	switch {

@@ -99,7 +99,7 @@ func (j *Job) keep(ctx actor.Context, by *messages.Principal, reason string) {
 	}
 	j.wish = &holdWish{&messages.Deed{By: by, AtUnixMs: j.p.Clock.WallMs(), Reason: reason}}
 	ctx.Send(j.peers.scheduler, withdraws{j.id})
-	if j.states.In("reserving", "deciding") && !j.next.committed {
+	if j.states.In(jobReserving, jobDeciding) && !j.next.committed {
 		j.withdraw(ctx)
 	}
 }

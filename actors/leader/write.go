@@ -31,7 +31,7 @@ type draft struct {
 
 // advance writes what is due, if no write is in flight.
 func (j *Job) advance(ctx actor.Context) {
-	if j.writing || j.states.In("born", "over") {
+	if j.writing || j.states.In(jobBorn, jobOver) {
 		return
 	}
 	if j.decide != nil && j.mayNotCommit() {
@@ -43,10 +43,10 @@ func (j *Job) advance(ctx actor.Context) {
 		j.rest(ctx)
 		return
 	}
-	if d.closed && j.states.In("queued", "reserving") {
+	if d.closed && j.states.In(jobQueued, jobReserving) {
 		ctx.Send(j.peers.scheduler, withdraws{j.id})
 		j.halt(ctx)
-		j.states.Become("closed", "closing")
+		j.states.Become("closed", jobClosing)
 	}
 	j.writes++
 	d.rec.Revision++
@@ -272,7 +272,7 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 	for _, a := range d.askers {
 		ctx.Send(a.pid, a.answer())
 	}
-	if j.states.In("queued") {
+	if j.states.In(jobQueued) {
 		j.wait(ctx)
 	}
 	j.advance(ctx)
@@ -314,7 +314,7 @@ func (j *Job) absorb(d draft) {
 // afterCommit is the commit point: from here on the attempt is not aborted, it ends.
 func (j *Job) afterCommit(ctx actor.Context) {
 	j.decide = nil
-	j.states.Become("committed", "starting")
+	j.states.Become("committed", jobStarting)
 	j.p.Log.Info("Successfully scheduled Job %s to Nodes [%s]", j.id, nodeList(j.att))
 	ctx.Send(j.coordinator, decided{})
 	if m := j.moved; m != nil {
@@ -326,29 +326,29 @@ func (j *Job) afterCommit(ctx actor.Context) {
 func (j *Job) afterEnd(ctx actor.Context) {
 	j.blame(ctx)
 	j.halt(ctx)
-	j.states.Become("ended", "stopping")
+	j.states.Become("ended", jobStopping)
 	j.stopAll(ctx)
 	j.resend.Begin(ctx, &j.p.Ports)
 }
 
 func (j *Job) afterClose(ctx actor.Context, d draft) {
-	if j.states.In("starting", "running") {
+	if j.states.In(jobStarting, jobRunning) {
 		j.afterEnd(ctx)
 	}
 	if j.rec.State.Terminal() {
-		j.states.Become("finished", "settling")
+		j.states.Become("finished", jobSettling)
 		j.logEnd()
 		return
 	}
-	j.states.Become("requeued", "queued")
+	j.states.Become("requeued", jobQueued)
 	j.backOff()
 }
 
 // rest is what is done when nothing is to be written: a job that is over, and
 // has neither debts nor a Coordinator that cleans up, ends.
 func (j *Job) rest(ctx actor.Context) {
-	if j.states.In("settling") && len(j.owed) == 0 && len(ctx.Children()) == 0 {
-		j.states.Become("evidence", "over")
+	if j.states.In(jobSettling) && len(j.owed) == 0 && len(ctx.Children()) == 0 {
+		j.states.Become("evidence", jobOver)
 		j.resend.End()
 		ctx.Send(j.peers.scheduler, settled{j.id})
 	}

@@ -62,7 +62,7 @@ func (m *Mirror) onWaitingShown(ctx actor.Context, shown WaitingShown) {
 func (m *Mirror) join(ctx actor.Context, j policy.Joined) {
 	id := string(j.Job)
 	s, known := m.jobs.get(id)
-	if !known || s.Phase != queuedPhase || m.waiting.groups[j.Group] == nil {
+	if !known || s.Phase != messages.PhaseQueued || m.waiting.groups[j.Group] == nil {
 		return
 	}
 	if s.group != j.Group {
@@ -99,12 +99,10 @@ func (w *waiting) reason(group policy.GroupID) string {
 	return g.reason + " · " + w.aside
 }
 
-const queuedPhase = "queued"
-
 // present is a job as it stands now: with why it waits, if it does.
 func (m *Mirror) present(s shownJob) *messages.JobStatus {
 	why := s.Reason
-	if why == "" && (s.Phase == queuedPhase || s.Phase == "held") {
+	if why == "" && messages.Waits(s.Phase) {
 		if why = m.waiting.reason(s.group); why == "" {
 			why = m.whyIdle(s.JobStatus)
 		}

@@ -152,7 +152,7 @@ func (m *Mirror) tellJob(ctx actor.Context, before shownJob, now *messages.JobSt
 	e := &messages.Event{Text: jobWords(now), Job: listed(now)}
 	// Between two attempts the last one's end is what has happened; why the job is not
 	// tried again yet is told beside it, since no group of the queue says it.
-	if r := now.GetRecord(); now.Phase == queuedPhase && r.GetRuns() > 0 && r.GetNotBeforeUnixMs() > m.p.Clock.WallMs() {
+	if r := now.GetRecord(); now.Phase == messages.PhaseQueued && r.GetRuns() > 0 && r.GetNotBeforeUnixMs() > m.p.Clock.WallMs() {
 		e.Job.Reason = m.whyIdle(now)
 	}
 	return m.tell(ctx, e)

@@ -57,7 +57,7 @@ func jobWords(s *messages.JobStatus) string {
 	switch {
 	case s.GetReason() != "":
 		words += actors.Because(strings.TrimPrefix(s.GetReason(), s.GetPhase()+": "))
-	case s.GetRecord().GetHold() != nil && s.GetPhase() == "held":
+	case s.GetRecord().GetHold() != nil && s.GetPhase() == messages.PhaseHeld:
 		words += actors.Because(s.GetRecord().GetHold().GetReason())
 	case attempt.GetEnd() != nil && !s.GetRecord().GetState().Terminal():
 		words += actors.Because(attempt.GetEnd().GetDetail())
@@ -72,7 +72,7 @@ func jobWords(s *messages.JobStatus) string {
 // backoff, or a machine that owes evidence of an earlier attempt.
 func (m *Mirror) whyIdle(s *messages.JobStatus) string {
 	r := s.GetRecord()
-	if r.GetState() != messages.JobState_JOB_STATE_QUEUED || s.GetPhase() != "queued" && s.GetPhase() != "held" {
+	if r.GetState() != messages.JobState_JOB_STATE_QUEUED || !messages.Waits(s.GetPhase()) {
 		return r.GetOutcome()
 	}
 	switch left := r.GetNotBeforeUnixMs() - m.p.Clock.WallMs(); {
@@ -116,7 +116,7 @@ func nodeWords(before, s *messages.NodeStatus) string {
 	if closed := s.GetClosed(); closed != "" && closed != s.GetPhase() {
 		words += ", " + closed
 	}
-	if s.GetPhase() == "up" && (before == nil || before.GetPhase() != "up" || totalChanged(before, s)) {
+	if s.GetPhase() == messages.NodeUp && (before.GetPhase() != messages.NodeUp || totalChanged(before, s)) {
 		words += ", with " + amountWords(s)
 	}
 	switch owed := len(s.GetDebts()); {

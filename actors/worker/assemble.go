@@ -30,6 +30,3 @@ func Assemble(p Ports) *actor.PID {
 		actors.Spawn(ctx, &p.Ports, actors.KindNode, actors.NodeName, func() actor.Actor { return newNode(&p) })
 	})
 }
-
-// Tables are the state machines of a machine's actors, for the docs and the tests.
-func Tables() []*actors.Table { return []*actors.Table{&nodeTable, &taskTable} }

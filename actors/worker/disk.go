@@ -126,7 +126,7 @@ func (n *Node) onRetry(ctx actor.Context, m actors.ResendDue) {
 		return
 	}
 	n.disk.waiting = false
-	if n.states.In("loading") {
+	if n.states.In(nodeLoading) {
 		n.p.Disk.Load(ctx.Self())
 	}
 }

@@ -101,9 +101,9 @@ func (n *Node) acceptLead(ctx actor.Context) {
 			return
 		}
 		n.epoch, n.rack, n.oath = n.lead.epoch, nil, n.lead.needs
-		n.states.Become("lead", "joining")
-	} else if n.states.In("alone") {
-		n.states.Become("lead", "joining")
+		n.states.Become("lead", nodeJoining)
+	} else if n.states.In(nodeAlone) {
+		n.states.Become("lead", nodeJoining)
 	}
 	n.leader, n.lead = n.lead.from, nil
 	n.sayHello(ctx)
@@ -128,17 +128,17 @@ func (n *Node) sayHello(ctx actor.Context) {
 		Origin: n.origin(noToken, ""), Epoch: n.epoch, ClusterId: n.cluster, Announcement: n.p.Announcement, Ledger: n.ledgerReport(),
 		Vocabulary: messages.Vocabulary,
 	})
-	if n.states.In("joining") {
+	if n.states.In(nodeJoining) {
 		n.armPulse(ctx)
 	}
 }
 
 func (n *Node) onWelcome(ctx actor.Context, m *messages.Welcome) {
-	if !n.states.In("joining", "member") || ctx.Sender() == nil || !n.meant(m.Epoch, m.Incarnation) {
+	if !n.states.In(nodeJoining, nodeMember) || ctx.Sender() == nil || !n.meant(m.Epoch, m.Incarnation) {
 		n.p.Host.Count("node.stale_welcome", 1)
 		return
 	}
-	n.states.Become("welcome", "member")
+	n.states.Become("welcome", nodeMember)
 	n.p.Log.Info("Success! Master says: %s", m.Text)
 	n.rack = ctx.Sender()
 	n.pulse.acked, n.pulse.reported = 0, 0
@@ -157,11 +157,11 @@ func (n *Node) onRejected(m *messages.Rejected) {
 		}
 		return
 	}
-	if !n.states.In("joining") || !n.meant(m.Epoch, m.Incarnation) {
+	if !n.states.In(nodeJoining) || !n.meant(m.Epoch, m.Incarnation) {
 		n.p.Host.Count("node.stale_welcome", 1)
 		return
 	}
-	n.states.Become("rejected", "alone")
+	n.states.Become("rejected", nodeAlone)
 	n.p.Log.Info("Master refuses this node: %s", m.Text)
 }
 

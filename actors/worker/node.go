@@ -26,7 +26,7 @@ import (
 // report.go what the leader hears; check.go the invariants.
 type Node struct {
 	p      *Ports
-	states actors.States
+	states actors.States[nodeState]
 	ledger *topology.Ledger
 	slices map[topology.Token]*nodeSlice
 
@@ -53,18 +53,6 @@ type Node struct {
 	taskProps *actor.Props // of every Task here
 	newborn   taskWork     // of the Task that is being spawned
 }
-
-var nodeTable = actors.Table{Kind: actors.KindNode, Edges: []actors.Edge{
-	{"loading", "loaded", "listing"},
-	{"listing", "listed", "adopting"},
-	{"adopting", "adopted", "alone"},
-	{"alone", "lead", "joining"},
-	{"joining", "lead", "joining"},
-	{"joining", "welcome", "member"},
-	{"joining", "rejected", "alone"},
-	{"member", "welcome", "member"},
-	{"member", "lead", "joining"},
-}}
 
 func newNode(p *Ports) actor.Actor {
 	own := *p
@@ -100,10 +88,16 @@ func (n *Node) Epoch() uint64 { return n.epoch }
 func (n *Node) Sworn() bool { return n.sworn() }
 
 // State is the Node's place in its table.
-func (n *Node) State() string { return n.states.At() }
+func (n *Node) State() string { return string(n.states.At()) }
+
+// Alone reports whether the Node follows no leader.
+func (n *Node) Alone() bool { return n.states.In(nodeAlone) }
+
+// Member reports whether its leader has welcomed it.
+func (n *Node) Member() bool { return n.states.In(nodeMember) }
 
 // Ready reports whether the Node has reconciled its disk with its launcher.
-func (n *Node) Ready() bool { return !n.states.In("loading", "listing", "adopting") }
+func (n *Node) Ready() bool { return !n.states.In(nodeLoading, nodeListing, nodeAdopting) }
 
 // Receive dispatches; commands go through the fence. Whatever the message was,
 // the disk, the timers and the invariants are looked after at its end.

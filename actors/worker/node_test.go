@@ -9,7 +9,6 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -41,7 +40,7 @@ func TestNodeDialogues(t *testing.T) {
 	if partial() {
 		return
 	}
-	for _, table := range []*actors.Table{&nodeTable, &taskTable} {
+	for _, table := range Tables() {
 		for _, e := range table.Edges {
 			if edge := fmt.Sprintf("%s: %s -%s-> %s", table.Kind, e.From(), e.Event(), e.To()); !taken[edge] {
 				t.Errorf("no dialogue takes %s", edge)

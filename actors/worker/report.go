@@ -44,9 +44,9 @@ func (n *Node) armPulse(ctx actor.Context) {
 func (n *Node) onPulse(ctx actor.Context, m pulseDue) {
 	switch {
 	case m.Timer != n.pulse.timer:
-	case n.states.In("joining"):
+	case n.states.In(nodeJoining):
 		n.sayHello(ctx)
-	case n.states.In("member"):
+	case n.states.In(nodeMember):
 		n.beat(ctx)
 		n.armPulse(ctx)
 	}
@@ -95,7 +95,7 @@ func (n *Node) load() int32 {
 // onHeartbeatAck learns that the control plane still heard us when that
 // heartbeat was SENT, and lets the supervisors count from there.
 func (n *Node) onHeartbeatAck(ctx actor.Context, m *messages.HeartbeatAck) {
-	if !n.states.In("member") || !n.meant(m.Epoch, m.Incarnation) {
+	if !n.states.In(nodeMember) || !n.meant(m.Epoch, m.Incarnation) {
 		n.p.Host.Count("node.stale_ack", 1)
 		return
 	}
@@ -110,7 +110,7 @@ func (n *Node) onHeartbeatAck(ctx actor.Context, m *messages.HeartbeatAck) {
 // armReport sees to it that changed books are reported soon: several changes in
 // a row make one report.
 func (n *Node) armReport(ctx actor.Context) {
-	if n.pulse.armed || !n.states.In("member") || n.ledger.Version() == n.pulse.reported {
+	if n.pulse.armed || !n.states.In(nodeMember) || n.ledger.Version() == n.pulse.reported {
 		return
 	}
 	n.pulse.armed = true
@@ -119,7 +119,7 @@ func (n *Node) armReport(ctx actor.Context) {
 
 func (n *Node) onReportDue(ctx actor.Context) {
 	n.pulse.armed = false
-	if !n.states.In("member") || n.ledger.Version() == n.pulse.reported {
+	if !n.states.In(nodeMember) || n.ledger.Version() == n.pulse.reported {
 		return
 	}
 	n.pulse.reported = n.ledger.Version()

@@ -19,7 +19,7 @@ import (
 // machine begins empty, which is safe because every task is stopped first. One
 // that a newer agent wrote is refused loudly instead: its tasks are well.
 func (n *Node) onDiskLoaded(ctx actor.Context, m actors.DiskLoaded) {
-	if !n.states.In("loading") || n.disk.waiting {
+	if !n.states.In(nodeLoading) || n.disk.waiting {
 		return
 	}
 	if m.Err != "" {
@@ -43,7 +43,7 @@ func (n *Node) onDiskLoaded(ctx actor.Context, m actors.DiskLoaded) {
 	}
 	n.epoch = n.record.Epoch
 	n.recall()
-	n.states.Become("loaded", "listing")
+	n.states.Become("loaded", nodeListing)
 	n.p.Launcher.Tell(&messages.ListTasks{}, ctx.Self())
 }
 
@@ -55,7 +55,7 @@ func (n *Node) quarantine(why error) {
 
 // onTaskList reconciles the record with the launcher.
 func (n *Node) onTaskList(ctx actor.Context, m *messages.TaskList) {
-	if !n.states.In("listing") {
+	if !n.states.In(nodeListing) {
 		return
 	}
 	known := map[taskKey]*messages.TaskEntry{}
@@ -73,7 +73,7 @@ func (n *Node) onTaskList(ctx actor.Context, m *messages.TaskList) {
 		n.withdrawAgain()
 	}
 	n.disk.loaded, n.record, n.uids = true, nil, m.Uids
-	n.states.Become("listed", "adopting")
+	n.states.Become("listed", nodeAdopting)
 	n.stopStrays(ctx, m.Tasks)
 	n.takeUp(ctx, known)
 	n.adopted(ctx)
@@ -230,7 +230,7 @@ func (n *Node) takeUp(ctx actor.Context, known map[taskKey]*messages.TaskEntry) 
 
 // adopted opens the Node to the world, once nothing is in doubt any more.
 func (n *Node) adopted(ctx actor.Context) {
-	if !n.states.In("adopting") || len(n.strays) > 0 || n.rebooted && n.disk.saved < n.disk.changes {
+	if !n.states.In(nodeAdopting) || len(n.strays) > 0 || n.rebooted && n.disk.saved < n.disk.changes {
 		return
 	}
 	for _, l := range n.ledger.Slices() {
@@ -241,6 +241,6 @@ func (n *Node) adopted(ctx actor.Context) {
 		}
 	}
 	n.strays = nil
-	n.states.Become("adopted", "alone")
+	n.states.Become("adopted", nodeAlone)
 	n.acceptLead(ctx)
 }

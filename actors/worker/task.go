@@ -20,7 +20,7 @@ import (
 // StopTask → TaskGone).
 type Task struct {
 	p       *Ports
-	states  actors.States
+	states  actors.States[taskState]
 	work    taskWork
 	spawned bool // the launcher was told to start it, by this agent or an earlier one
 }
@@ -75,29 +75,6 @@ type (
 	}
 )
 
-var taskTable = actors.Table{Kind: actors.KindTask, Edges: []actors.Edge{
-	{"born", "prepare", "preparing"},
-	{"born", "adopt", "adopting"},
-	{"born", "stop", "stopping"},
-	{"preparing", "prepared", "prepared"},
-	{"preparing", "started", "running"}, // an earlier agent's Start took effect late
-	{"preparing", "gone", "gone"},
-	{"preparing", "stop", "stopping"},
-	{"prepared", "start", "starting"},
-	{"prepared", "started", "running"}, // likewise
-	{"prepared", "gone", "gone"},
-	{"prepared", "stop", "stopping"},
-	{"starting", "started", "running"},
-	{"starting", "gone", "gone"},
-	{"starting", "stop", "stopping"},
-	{"adopting", "started", "running"},
-	{"adopting", "gone", "gone"},
-	{"running", "gone", "gone"},
-	{"running", "stop", "stopping"},
-	{"stopping", "stop", "stopping"},
-	{"stopping", "gone", "gone"},
-}}
-
 func newTask(p *Ports, work taskWork) actor.Actor {
 	return &Task{p: p, work: work, spawned: work.spawned, states: actors.NewStates(&taskTable, p.Host)}
 }
@@ -140,28 +117,28 @@ func (t *Task) onAnswer(ctx actor.Context, m any) {
 func (t *Task) ask(ctx actor.Context, command any) { t.p.Launcher.Tell(command, ctx.Self()) }
 
 func (t *Task) onPrepare(ctx actor.Context) {
-	if !t.states.In("born") {
+	if !t.states.In(taskBorn) {
 		return
 	}
-	t.states.Become("prepare", "preparing")
+	t.states.Become("prepare", taskPreparing)
 	t.ask(ctx, &messages.PrepareTask{
 		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Uid: t.work.uid, Owner: t.work.owner, Grant: t.work.grant,
 	})
 }
 
 func (t *Task) onPrepared(ctx actor.Context) {
-	if t.states.In("preparing") {
-		t.states.Become("prepared", "prepared")
+	if t.states.In(taskPreparing) {
+		t.states.Become("prepared", taskPrepared)
 		ctx.Send(ctx.Parent(), rankPrepared{t.work.key})
 	}
 }
 
 // onStart spawns. The Node has the mark of the barrier on disk.
 func (t *Task) onStart(ctx actor.Context, m taskStart) {
-	if !t.states.In("prepared") {
+	if !t.states.In(taskPrepared) {
 		return // it runs already, or its evidence is on the way to the Node
 	}
-	t.states.Become("start", "starting")
+	t.states.Become("start", taskStarting)
 	t.spawned = true
 	t.p.Log.Info("STARTING CONTAINER: JobID=%s, Image=%s", t.work.job, t.work.spec.GetImage())
 	t.ask(ctx, &messages.StartTask{
@@ -172,16 +149,16 @@ func (t *Task) onStart(ctx actor.Context, m taskStart) {
 
 // onAdopt takes over what an earlier agent started.
 func (t *Task) onAdopt(ctx actor.Context) {
-	if !t.states.In("born") {
+	if !t.states.In(taskBorn) {
 		return
 	}
-	t.states.Become("adopt", "adopting")
+	t.states.Become("adopt", taskAdopting)
 	t.ask(ctx, &messages.AdoptTask{Id: t.work.id})
 }
 
 func (t *Task) onStarted(ctx actor.Context, m *messages.TaskStarted) {
-	if t.states.In("preparing", "prepared", "starting", "adopting") {
-		t.states.Become("started", "running")
+	if t.states.In(taskPreparing, taskPrepared, taskStarting, taskAdopting) {
+		t.states.Become("started", taskRunning)
 		ctx.Send(ctx.Parent(), rankStarted{t.work.key, actors.Instant(m.StartedNs)})
 	}
 	t.spawned = true
@@ -189,19 +166,19 @@ func (t *Task) onStarted(ctx actor.Context, m *messages.TaskStarted) {
 
 // onStop may come again, when somebody has lost patience.
 func (t *Task) onStop(ctx actor.Context, m taskStop) {
-	if t.states.In("gone") {
+	if t.states.In(taskGone) {
 		return // its evidence is on the way to the Node
 	}
-	t.states.Become("stop", "stopping")
+	t.states.Become("stop", taskStopping)
 	t.ask(ctx, &messages.StopTask{Id: t.work.id, Signal: m.Signal, GraceMs: m.GraceMs})
 }
 
 // onGone takes the launcher's evidence that nothing of the container is left.
 func (t *Task) onGone(ctx actor.Context, m *messages.TaskGone) {
-	if t.states.In("born", "gone") {
+	if t.states.In(taskBorn, taskGone) {
 		return
 	}
-	t.states.Become("gone", "gone")
+	t.states.Become("gone", taskGone)
 	exit := t.exitOf(m.Exit)
 	if t.spawned {
 		t.logEnd(exit)

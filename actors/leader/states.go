@@ -1,0 +1,137 @@
+package leader
+
+import (
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the states of a leader's actors, and every step between two of them.
+
+// Tables are the state machines of a leader's actors, for the docs and the tests.
+func Tables() []actors.Table[string] {
+	return []actors.Table[string]{
+		schedulerTable.Words(), jobTable.Words(), coordinatorTable.Words(), rackTable.Words(), journalTable.Words(),
+	}
+}
+
+// schedulerState is how far a leader has taken over.
+type schedulerState string
+
+const (
+	schedulerLoading    schedulerState = "loading"
+	schedulerRecovering schedulerState = "recovering"
+	schedulerLeading    schedulerState = "leading"
+)
+
+var schedulerTable = actors.Table[schedulerState]{Kind: actors.KindScheduler, Edges: []actors.Edge[schedulerState]{
+	{schedulerLoading, "loaded", schedulerRecovering},
+	{schedulerRecovering, "all heard", schedulerLeading},
+	{schedulerRecovering, "waited", schedulerLeading},
+}}
+
+// jobState is where a job stands. What people are told of most of them is the same word.
+type jobState string
+
+const (
+	jobBorn      jobState = "born"
+	jobQueued    jobState = messages.PhaseQueued
+	jobReserving jobState = messages.PhaseReserving
+	jobDeciding  jobState = messages.PhaseDeciding
+	jobStarting  jobState = messages.PhaseStarting
+	jobRunning   jobState = messages.PhaseRunning
+	jobStopping  jobState = messages.PhaseStopping
+	jobClosing   jobState = messages.PhaseClosing
+	jobSettling  jobState = "settling"
+	jobOver      jobState = "over"
+)
+
+var jobTable = actors.Table[jobState]{Kind: actors.KindJob, Edges: []actors.Edge[jobState]{
+	{jobBorn, "queued", jobQueued},
+	{jobBorn, "resumed", jobStarting},
+	{jobBorn, "ended", jobStopping},
+	{jobBorn, "finished", jobSettling},
+	{jobQueued, "admitted", jobReserving},
+	{jobQueued, "closed", jobClosing},
+	{jobReserving, "aborted", jobQueued},
+	{jobReserving, "granted", jobDeciding},
+	{jobReserving, "withdrawn", jobQueued},
+	{jobReserving, "closed", jobClosing},
+	{jobDeciding, "withdrawn", jobQueued},
+	{jobDeciding, "committed", jobStarting},
+	{jobClosing, "finished", jobSettling},
+	{jobStarting, "started", jobRunning},
+	{jobStarting, "ended", jobStopping},
+	{jobRunning, "ended", jobStopping},
+	{jobStopping, "requeued", jobQueued},
+	{jobStopping, "finished", jobSettling},
+	{jobSettling, "evidence", jobOver},
+}}
+
+// coordinatorState is the phase of an attempt on its way to the barrier.
+type coordinatorState string
+
+const (
+	coordinatorBorn       coordinatorState = "born"
+	coordinatorReserving  coordinatorState = "reserving"
+	coordinatorDeciding   coordinatorState = "deciding"
+	coordinatorCommitting coordinatorState = "committing"
+	coordinatorPreparing  coordinatorState = "preparing"
+	coordinatorStarting   coordinatorState = "starting"
+	coordinatorAborting   coordinatorState = "aborting"
+	coordinatorDone       coordinatorState = "done"
+)
+
+var coordinatorTable = actors.Table[coordinatorState]{Kind: actors.KindCoordinator, Edges: []actors.Edge[coordinatorState]{
+	{coordinatorBorn, "reserve", coordinatorReserving},
+	{coordinatorBorn, "resume", coordinatorCommitting},
+	{coordinatorReserving, "all reserved", coordinatorDeciding},
+	{coordinatorReserving, "refused", coordinatorAborting},
+	{coordinatorReserving, "halted", coordinatorAborting},
+	{coordinatorDeciding, "decided", coordinatorCommitting},
+	{coordinatorDeciding, "halted", coordinatorAborting},
+	{coordinatorCommitting, "all committed", coordinatorPreparing},
+	{coordinatorCommitting, "halted", coordinatorDone},
+	{coordinatorPreparing, "all prepared", coordinatorStarting},
+	{coordinatorPreparing, "halted", coordinatorDone},
+	{coordinatorStarting, "all started", coordinatorDone},
+	{coordinatorStarting, "halted", coordinatorDone},
+	{coordinatorAborting, "all aborted", coordinatorDone},
+	{coordinatorAborting, "time is over", coordinatorDone},
+}}
+
+// memberState is what a rack takes one of its machines for.
+type memberState string
+
+const (
+	memberExpected memberState = "expected"
+	memberAlive    memberState = "alive"
+	memberDead     memberState = "dead"
+)
+
+var rackTable = actors.Table[memberState]{Kind: actors.KindRack, Edges: []actors.Edge[memberState]{
+	{memberExpected, "hello", memberAlive},
+	{memberExpected, "silence", memberDead},
+	{memberAlive, "silence", memberDead},
+	{memberAlive, "hello", memberAlive},
+	{memberDead, "hello", memberAlive},
+}}
+
+// journalState is what the Journal does with its transaction. Doubting is the pause between two
+// tries of a transaction of which nobody knows whether it happened.
+type journalState string
+
+const (
+	journalIdle     journalState = "idle"
+	journalWriting  journalState = "writing"
+	journalDoubting journalState = "doubting"
+	journalDeposed  journalState = "deposed"
+)
+
+var journalTable = actors.Table[journalState]{Kind: actors.KindJournal, Edges: []actors.Edge[journalState]{
+	{journalIdle, "write", journalWriting},
+	{journalWriting, "applied", journalIdle},
+	{journalWriting, "error", journalDoubting},
+	{journalWriting, "silence", journalDoubting},
+	{journalDoubting, "retry", journalWriting},
+	{journalWriting, "deposed", journalDeposed},
+}}
