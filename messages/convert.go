@@ -23,6 +23,19 @@ func ToToken(t topology.Token) *Token {
 	return &Token{Epoch: t.Epoch, Counter: t.Counter}
 }
 
+// KeyOf is the key of a member of an attempt.
+func KeyOf(t *Token, rank int32) topology.TaskKey {
+	return topology.TaskKey{Token: FromToken(t), Rank: topology.Rank(rank)}
+}
+
+// Key is the container that an id names.
+func (x *TaskId) Key() topology.TaskKey { return KeyOf(x.GetToken(), x.GetRank()) }
+
+// ToTaskID writes a container's key.
+func ToTaskID(k topology.TaskKey) *TaskId {
+	return &TaskId{Token: ToToken(k.Token), Rank: int32(k.Rank)}
+}
+
 // FromResources reads an amount; none is zero.
 func FromResources(r *Resources) topology.Resources {
 	return topology.Resources{MilliCPU: r.GetMilliCpu(), MemoryBytes: r.GetMemoryBytes(), MilliGPU: r.GetMilliGpu()}

@@ -11,6 +11,10 @@ func TestConversionsReturn(t *testing.T) {
 	if FromToken(ToToken(token)) != token || ToToken(topology.Token{}) != nil || !FromToken(nil).IsZero() {
 		t.Error("tokens do not return")
 	}
+	key := topology.TaskKey{Token: token, Rank: 6}
+	if ToTaskID(key).Key() != key || (*TaskId)(nil).Key() != (topology.TaskKey{}) || key.String() != "00000004.00000005-6" { // directories have that name
+		t.Errorf("the key %v does not return", key)
+	}
 	amount := topology.Resources{MilliCPU: 1, MemoryBytes: 2, MilliGPU: 3}
 	if FromResources(ToResources(amount)) != amount || !FromResources(nil).IsZero() || ToResources(topology.Resources{}) == nil {
 		t.Error("amounts do not return")

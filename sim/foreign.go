@@ -22,8 +22,8 @@ const (
 )
 
 // foreignTask is what such a machine runs. No leader here gives out a counter so high.
-func foreignTask(epoch uint64) taskKey {
-	return taskKey{topology.Token{Epoch: epoch, Counter: 1 << 40}, 0}
+func foreignTask(epoch uint64) topology.TaskKey {
+	return topology.TaskKey{Token: topology.Token{Epoch: epoch, Counter: 1 << 40}}
 }
 
 // visit lets a machine of another cluster come, which obeys a leader of that epoch
@@ -44,7 +44,7 @@ func (w *World) visit(epoch uint64, cluster string) *machine {
 	key, spec := foreignTask(epoch), foreignSpec()
 	grant := &messages.Grant{Amount: spec.Each, Gpus: []*messages.GpuShare{{GpuId: m.announcement.Gpus[0].Id, Milli: topology.WholeGPU}}}
 	m.disk.content = worker.EncodeRecord(&messages.LedgerRecord{Epoch: epoch, BootId: m.bootID(), ClusterId: cluster, Slices: []*messages.SliceRecord{{
-		Token: messages.ToToken(key.token), Job: "theirs", State: messages.SliceState_SLICE_STATE_STARTED, Grants: []*messages.Grant{grant}, Spec: spec,
+		Token: messages.ToToken(key.Token), Job: "theirs", State: messages.SliceState_SLICE_STATE_STARTED, Grants: []*messages.Grant{grant}, Spec: spec,
 	}}})
 	t := m.launcher.add(key, "theirs", 0, spec, grant)
 	t.state, t.prepared, t.spawned, t.spawnedAt = taskRunning, true, true, w.engine.now

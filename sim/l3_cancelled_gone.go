@@ -61,15 +61,15 @@ func (c *cancelledGone) memberFailed(w *World) {
 			continue
 		}
 		for _, t := range m.launcher.order {
-			if t.state != taskRunning || !c.lostMember(w, t.key.token) {
+			if t.state != taskRunning || !c.lostMember(w, t.key.Token) {
 				continue
 			}
-			since := c.failed[t.key.token]
+			since := c.failed[t.key.Token]
 			if w.healed {
 				since = later(since, w.healedAt.plus(reconnect))
 			}
 			if w.engine.now.since(since) > t.grace+10*time.Second {
-				w.violate(c.Name(), "%v of %s still runs on %s, and a member of its gang failed at %s", t.key, t.job, m.address, clockFace(c.failed[t.key.token]))
+				w.violate(c.Name(), "%v of %s still runs on %s, and a member of its gang failed at %s", t.key, t.job, m.address, clockFace(c.failed[t.key.Token]))
 			}
 		}
 	}

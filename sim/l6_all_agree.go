@@ -59,10 +59,10 @@ func (c *allAgree) differs(w *World, format string, args ...any) {
 
 func (c *allAgree) machine(w *World, m *machine) {
 	for _, t := range m.launcher.order {
-		a := w.books.attempts[t.key.token]
+		a := w.books.attempts[t.key.Token]
 		switch {
 		case t.state != taskRunning:
-		case m.proc.node.Ledger().Slice(t.key.token) == nil:
+		case m.proc.node.Ledger().Slice(t.key.Token) == nil:
 			c.differs(w, "%s runs %v of %s and its ledger does not know it", m.address, t.key, t.job)
 		case a == nil || a.End != nil:
 			c.differs(w, "%s runs %v of %s, which is over in the store", m.address, t.key, t.job)

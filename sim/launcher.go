@@ -15,12 +15,6 @@ import (
 // supervisors do, and it is the ground truth of the whole simulation: which
 // processes exist, with which token, on which devices.
 
-// taskKey names one container.
-type taskKey struct {
-	token topology.Token
-	rank  int32
-}
-
 // taskState is how far a container is.
 type taskState uint8
 
@@ -33,7 +27,7 @@ const (
 
 // task is one container.
 type task struct {
-	key       taskKey
+	key       topology.TaskKey
 	job       string
 	uid       uint32
 	node      string
@@ -61,7 +55,7 @@ type task struct {
 type launcher struct {
 	w       *World
 	m       *machine
-	tasks   map[taskKey]*task
+	tasks   map[topology.TaskKey]*task
 	order   []*task          // the same, as they came
 	used    map[string]int64 // thousandths of each device that running processes have
 	heard   actors.Instant   // when the last acknowledged heartbeat was sent
@@ -77,7 +71,7 @@ type launcher struct {
 }
 
 func newLauncher(w *World, m *machine) *launcher {
-	return &launcher{w: w, m: m, tasks: map[taskKey]*task{}, used: map[string]int64{}}
+	return &launcher{w: w, m: m, tasks: map[topology.TaskKey]*task{}, used: map[string]int64{}}
 }
 
 // launcherPort is the launcher as one agent reaches it.
@@ -106,13 +100,13 @@ func (l *launcher) obey(command any, agent *process, to *actor.PID) {
 	case *messages.StartTask:
 		l.start(c, agent, to)
 	case *messages.AdoptTask:
-		l.adopt(keyOf(c.Id), agent, to)
+		l.adopt(c.Id.Key(), agent, to)
 	case *messages.StopTask:
 		l.stop(c, agent, to)
 	case *messages.SignalTask:
 		// Signals of users change nothing that the protocol is about.
 	case *messages.ForgetTask:
-		l.forget(keyOf(c.Id))
+		l.forget(c.Id.Key())
 	case *messages.ListTasks:
 		list := l.list()
 		l.listens(agent, to, list)
@@ -130,14 +124,8 @@ func (l *launcher) obey(command any, agent *process, to *actor.PID) {
 	}
 }
 
-func keyOf(id *messages.TaskId) taskKey { return taskKey{messages.FromToken(id.Token), id.Rank} }
-
-func (k taskKey) id() *messages.TaskId {
-	return &messages.TaskId{Token: messages.ToToken(k.token), Rank: k.rank}
-}
-
 // known is the task of this id, which from now on answers to this agent.
-func (l *launcher) known(k taskKey, agent *process, to *actor.PID) *task {
+func (l *launcher) known(k topology.TaskKey, agent *process, to *actor.PID) *task {
 	t := l.tasks[k]
 	if t != nil {
 		t.agent, t.to = agent, to
@@ -145,7 +133,7 @@ func (l *launcher) known(k taskKey, agent *process, to *actor.PID) *task {
 	return t
 }
 
-func (l *launcher) add(k taskKey, job string, uid uint32, spec *messages.JobSpec, grant *messages.Grant) *task {
+func (l *launcher) add(k topology.TaskKey, job string, uid uint32, spec *messages.JobSpec, grant *messages.Grant) *task {
 	t := &task{key: k, job: job, uid: uid, grant: grant}
 	plan := parseScript(wordsOf(spec))
 	t.deaf, t.saves = plan.deaf, plan.saves
@@ -162,7 +150,7 @@ func (l *launcher) add(k taskKey, job string, uid uint32, spec *messages.JobSpec
 }
 
 func (l *launcher) prepare(c *messages.PrepareTask, agent *process, to *actor.PID) {
-	k := keyOf(c.Id)
+	k := c.Id.Key()
 	if t := l.known(k, agent, to); t != nil {
 		l.answer(t)
 		return
@@ -219,7 +207,7 @@ func (l *launcher) later(t *task, d time.Duration, do func()) {
 
 // start spawns, once per id.
 func (l *launcher) start(c *messages.StartTask, agent *process, to *actor.PID) {
-	k := keyOf(c.Id)
+	k := c.Id.Key()
 	t := l.known(k, agent, to)
 	if t == nil {
 		t = l.add(k, c.Job, c.Uid, c.Spec, c.Grant)
@@ -247,7 +235,7 @@ func (l *launcher) spawn(t *task, c *messages.StartTask) {
 		l.used[g.GpuId] += g.Milli
 	}
 	l.w.spawned(l.m, t)
-	after, code, oom := parseScript(wordsOf(c.Spec)).end(t.key.rank, c.Run)
+	after, code, oom := parseScript(wordsOf(c.Spec)).end(int32(t.key.Rank), c.Run)
 	switch {
 	case l.w.fires("supervisor-lost"):
 		l.later(t, after/2, func() { l.end(t, messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST, 0, "its supervisor was killed") })
@@ -309,7 +297,7 @@ func (l *launcher) end(t *task, kind messages.ExitKind, code int32, detail strin
 		}
 	}
 	t.state = taskGone
-	t.exit = &messages.Exit{Rank: t.key.rank, Kind: kind, Code: code, Detail: detail,
+	t.exit = &messages.Exit{Rank: int32(t.key.Rank), Kind: kind, Code: code, Detail: detail,
 		AtUnixMs: l.m.clock.wall(l.w.engine.now)}
 	l.w.seen(Event{Kind: TaskEnded, Machine: l.m, Task: t})
 	// The exit's last details are filled in by the caller before the agent is told.
@@ -323,34 +311,34 @@ func (l *launcher) answer(t *task) {
 	}
 	switch t.state {
 	case taskPrepared:
-		t.agent.tell(t.to, &messages.TaskPrepared{Id: t.key.id()})
+		t.agent.tell(t.to, &messages.TaskPrepared{Id: messages.ToTaskID(t.key)})
 	case taskRunning:
-		t.agent.tell(t.to, &messages.TaskStarted{Id: t.key.id(), StartedNs: int64(t.began)})
+		t.agent.tell(t.to, &messages.TaskStarted{Id: messages.ToTaskID(t.key), StartedNs: int64(t.began)})
 	case taskGone:
-		t.agent.tell(t.to, &messages.TaskGone{Id: t.key.id(), Exit: copyOf(t.exit)})
+		t.agent.tell(t.to, &messages.TaskGone{Id: messages.ToTaskID(t.key), Exit: copyOf(t.exit)})
 	}
 }
 
 // adopt takes a container over that an earlier agent left.
-func (l *launcher) adopt(k taskKey, agent *process, to *actor.PID) {
+func (l *launcher) adopt(k topology.TaskKey, agent *process, to *actor.PID) {
 	if t := l.known(k, agent, to); t != nil {
 		l.answer(t)
 		return
 	}
-	exit := &messages.Exit{Rank: k.rank, Kind: messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST}
-	agent.tell(to, &messages.TaskGone{Id: k.id(), Exit: exit})
+	exit := &messages.Exit{Rank: int32(k.Rank), Kind: messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST}
+	agent.tell(to, &messages.TaskGone{Id: messages.ToTaskID(k), Exit: exit})
 }
 
 func (l *launcher) stop(c *messages.StopTask, agent *process, to *actor.PID) {
-	k := keyOf(c.Id)
+	k := c.Id.Key()
 	t := l.known(k, agent, to)
 	if t == nil {
-		exit := &messages.Exit{Rank: k.rank, Kind: messages.ExitKind_EXIT_KIND_NEVER_STARTED}
-		agent.tell(to, &messages.TaskGone{Id: k.id(), Exit: exit})
+		exit := &messages.Exit{Rank: int32(k.Rank), Kind: messages.ExitKind_EXIT_KIND_NEVER_STARTED}
+		agent.tell(to, &messages.TaskGone{Id: messages.ToTaskID(k), Exit: exit})
 		return
 	}
 	// What no leader knows any more is stopped by the default.
-	if known := l.w.books.attempts[k.token] != nil; known && c.Signal != t.signal {
+	if known := l.w.books.attempts[k.Token] != nil; known && c.Signal != t.signal {
 		l.w.violate("driver contract", "%s: %v of %s is stopped by signal %d, and wants %d", l.m.address, k, t.job, c.Signal, t.signal)
 	}
 	l.terminate(t, time.Duration(c.GraceMs)*time.Millisecond)
@@ -386,7 +374,7 @@ func (l *launcher) signal(t *task, grace time.Duration) {
 	l.later(t, soon, func() { l.exited(t, code, false) })
 }
 
-func (l *launcher) forget(k taskKey) {
+func (l *launcher) forget(k topology.TaskKey) {
 	t := l.tasks[k]
 	if t == nil || t.state != taskGone {
 		return
@@ -400,7 +388,7 @@ func (l *launcher) forget(k taskKey) {
 func (l *launcher) list() *messages.TaskList {
 	all := &messages.TaskList{}
 	for _, t := range l.order {
-		all.Tasks = append(all.Tasks, &messages.TaskEntry{Id: t.key.id(), Prepared: t.prepared, Started: t.spawned, Exit: copyOf(t.exit),
+		all.Tasks = append(all.Tasks, &messages.TaskEntry{Id: messages.ToTaskID(t.key), Prepared: t.prepared, Started: t.spawned, Exit: copyOf(t.exit),
 			Stop: &messages.StopSpec{Signal: t.signal, GraceMs: t.grace.Milliseconds()}})
 	}
 	return all
@@ -418,7 +406,7 @@ func (l *launcher) powerOff() {
 }
 
 // running reports whether a process of this attempt's rank exists.
-func (l *launcher) running(k taskKey) bool {
+func (l *launcher) running(k topology.TaskKey) bool {
 	t := l.tasks[k]
 	return t != nil && t.state == taskRunning
 }

@@ -299,12 +299,12 @@ func (w *World) condition() []string {
 // spawned notes a process that has come to be, and counts a gang when all of it has.
 func (w *World) spawned(m *machine, t *task) {
 	w.seen(Event{Kind: TaskSpawned, Machine: m, Task: t})
-	a := w.books.attempts[t.key.token]
+	a := w.books.attempts[t.key.Token]
 	if a == nil {
 		return
 	}
-	w.running[t.key.token]++
-	if n := w.running[t.key.token]; n == len(a.Places) && n > 1 {
+	w.running[t.key.Token]++
+	if n := w.running[t.key.Token]; n == len(a.Places) && n > 1 {
 		w.gangs++
 	}
 }

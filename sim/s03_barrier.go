@@ -11,12 +11,12 @@ import (
 // gang is said to have started only when each of its members has been.
 type barrier struct {
 	notQuiet
-	prepared map[taskKey]struct{}
-	spawned  map[taskKey]*machine
+	prepared map[topology.TaskKey]struct{}
+	spawned  map[topology.TaskKey]*machine
 }
 
 func newBarrier() *barrier {
-	return &barrier{prepared: map[taskKey]struct{}{}, spawned: map[taskKey]*machine{}}
+	return &barrier{prepared: map[topology.TaskKey]struct{}{}, spawned: map[topology.TaskKey]*machine{}}
 }
 
 func (*barrier) Name() string         { return "S3 barrier" }
@@ -52,12 +52,12 @@ func (c *barrier) onSpawned(w *World, e *Event) {
 		return
 	}
 	c.spawned[k] = e.Machine
-	a := c.all(w, k.token, "a process was spawned")
+	a := c.all(w, k.Token, "a process was spawned")
 	if a == nil {
 		return
 	}
 	for _, p := range a.Places {
-		if p.Rank == k.rank && (p.Node != string(e.Machine.id) || p.MachineId != e.Machine.machineID) {
+		if p.Rank == int32(k.Rank) && (p.Node != string(e.Machine.id) || p.MachineId != e.Machine.machineID) {
 			w.violate(c.Name(), "%v of %s was spawned on %s, its place is %s", k, a.Job, e.Machine.machineID, p.MachineId)
 		}
 	}
@@ -66,7 +66,7 @@ func (c *barrier) onSpawned(w *World, e *Event) {
 // started looks for a member that was never spawned, though the store says from now on that the gang has started.
 func (c *barrier) started(w *World, a *messages.AttemptRecord) {
 	for _, p := range a.Places {
-		k := taskKey{messages.FromToken(a.Token), p.Rank}
+		k := messages.KeyOf(a.Token, p.Rank)
 		if c.spawned[k] == nil && p.Exit == nil {
 			w.violate(c.Name(), "%s is said to have started, and its rank %d was never spawned", a.Job, p.Rank)
 			return
@@ -105,7 +105,7 @@ func (c *barrier) all(w *World, t topology.Token, what string) *messages.Attempt
 	}
 	for _, p := range a.Places {
 		liar := w.machine(p.Node)
-		if _, ready := c.prepared[taskKey{t, p.Rank}]; !ready && p.Exit == nil && !(liar != nil && liar.intruded[t]) {
+		if _, ready := c.prepared[topology.TaskKey{Token: t, Rank: topology.Rank(p.Rank)}]; !ready && p.Exit == nil && !(liar != nil && liar.intruded[t]) {
 			w.violate(c.Name(), "%s for %v of %s, whose rank %d was never prepared", what, t, a.Job, p.Rank)
 			return nil
 		}

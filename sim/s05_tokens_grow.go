@@ -27,7 +27,7 @@ func (*tokensGrow) Watches() []EventKind { return []EventKind{Stored, TaskSpawne
 func (c *tokensGrow) Step(w *World, e *Event) {
 	if e.Kind == TaskSpawned {
 		at := jobAt{e.Task.job, e.Machine.id}
-		t, last := e.Task.key.token, c.ran[at]
+		t, last := e.Task.key.Token, c.ran[at]
 		if t.Less(last) {
 			w.violate(c.Name(), "a process of %v of %s was spawned on %s after one of %v", t, e.Task.job, e.Machine.address, last)
 		}

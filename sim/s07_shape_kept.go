@@ -118,14 +118,14 @@ func (c *shapeKept) sent(w *World, e *Event) {
 
 // spawned compares a process's devices with the ones in COMMIT.
 func (c *shapeKept) spawned(w *World, e *Event) {
-	a := w.books.attempts[e.Task.key.token]
+	a := w.books.attempts[e.Task.key.Token]
 	if a == nil {
 		return // its COMMIT went with what a restore lost, while Start was on its way
 	}
 	c.told(w, e.Task, a)
 	c.networked(w, e.Task)
 	for _, p := range a.GetPlaces() {
-		if p.Rank != e.Task.key.rank {
+		if p.Rank != int32(e.Task.key.Rank) {
 			continue
 		}
 		granted, got := messages.FromShares(p.Grant.GetGpus()), messages.FromShares(e.Task.grant.GetGpus())

@@ -16,7 +16,7 @@ import (
 // said stays true: it is on the machine's disk, and the token never comes back.
 type freedOnEvidence struct {
 	notQuiet
-	ended map[taskKey]*messages.Exit // how processes truly ended; nil once it is in the store
+	ended map[topology.TaskKey]*messages.Exit // how processes truly ended; nil once it is in the store
 	said  map[agentToken]word
 }
 
@@ -35,7 +35,7 @@ const (
 )
 
 func newFreedOnEvidence() *freedOnEvidence {
-	return &freedOnEvidence{ended: map[taskKey]*messages.Exit{}, said: map[agentToken]word{}}
+	return &freedOnEvidence{ended: map[topology.TaskKey]*messages.Exit{}, said: map[agentToken]word{}}
 }
 
 func (*freedOnEvidence) Name() string         { return "S10 freed-on-evidence" }
@@ -78,7 +78,7 @@ func (c *freedOnEvidence) onSent(w *World, e *Event) {
 	case *messages.Exited:
 		c.durable(w, m, f.Origin, f.Exits)
 		for _, x := range f.Exits {
-			c.gone(w, m, taskKey{messages.FromToken(f.Origin.GetToken()), x.Rank}, "Exited")
+			c.gone(w, m, messages.KeyOf(f.Origin.GetToken(), x.Rank), "Exited")
 		}
 	case *messages.Ended:
 		c.durable(w, m, f.Origin, f.Exits)
@@ -143,7 +143,7 @@ func (c *freedOnEvidence) durable(w *World, m *machine, o *messages.Origin, exit
 	}
 }
 
-func (c *freedOnEvidence) gone(w *World, m *machine, k taskKey, word string) {
+func (c *freedOnEvidence) gone(w *World, m *machine, k topology.TaskKey, word string) {
 	if m.launcher.running(k) {
 		w.violate(c.Name(), "%s says %s of %v, which runs", m.address, word, k)
 	}
@@ -151,7 +151,7 @@ func (c *freedOnEvidence) gone(w *World, m *machine, k taskKey, word string) {
 
 func (c *freedOnEvidence) allGone(w *World, m *machine, t topology.Token, word string) {
 	for _, k := range m.launcher.order {
-		if k.key.token == t {
+		if k.key.Token == t {
 			c.gone(w, m, k.key, word)
 		}
 	}
@@ -166,13 +166,13 @@ func (c *freedOnEvidence) onMachine(w *World, m *machine) {
 		if t.state != taskRunning {
 			continue
 		}
-		s := m.proc.node.Ledger().Slice(t.key.token)
+		s := m.proc.node.Ledger().Slice(t.key.Token)
 		if s == nil || !s.Holds() {
 			w.violate(c.Name(), "%s: %v of %s runs and the ledger holds nothing for it", m.address, t.key, t.job)
 			return
 		}
 		for _, g := range s.Grants {
-			if int32(g.Rank) == t.key.rank && g.Gone {
+			if g.Rank == t.key.Rank && g.Gone {
 				w.violate(c.Name(), "%s: %v of %s runs and the ledger has evidence of its end", m.address, t.key, t.job)
 			}
 		}
@@ -187,8 +187,8 @@ func (c *freedOnEvidence) onAttempt(w *World, s *stored, a, was *messages.Attemp
 			continue
 		}
 		if m := w.machine(p.Node); m != nil && m.machineID == p.MachineId {
-			c.gone(w, m, taskKey{messages.FromToken(a.Token), p.Rank}, "in the store")
-			c.matches(w, m, taskKey{messages.FromToken(a.Token), p.Rank}, p.Exit)
+			c.gone(w, m, messages.KeyOf(a.Token, p.Rank), "in the store")
+			c.matches(w, m, messages.KeyOf(a.Token, p.Rank), p.Exit)
 		}
 	}
 	if was != nil {
@@ -208,7 +208,7 @@ func (c *freedOnEvidence) onAttempt(w *World, s *stored, a, was *messages.Attemp
 // matches compares evidence with what happened. A machine that lost its power or
 // its record may know no better than that it is gone; and a store that was
 // brought back is told again what has been compared.
-func (c *freedOnEvidence) matches(w *World, m *machine, k taskKey, told *messages.Exit) {
+func (c *freedOnEvidence) matches(w *World, m *machine, k topology.TaskKey, told *messages.Exit) {
 	truth, was := c.ended[k]
 	c.ended[k] = nil
 	switch {

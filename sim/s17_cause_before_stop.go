@@ -67,7 +67,7 @@ func (c *causeBeforeStop) timeUp(w *World, limit time.Duration, a *messages.Atte
 		if m == nil {
 			continue
 		}
-		t := m.launcher.tasks[taskKey{messages.FromToken(a.Token), p.Rank}]
+		t := m.launcher.tasks[messages.KeyOf(a.Token, p.Rank)]
 		if t == nil || !t.spawned {
 			continue
 		}

@@ -1,6 +1,9 @@
 package sim
 
-import "github.com/yi-json/synapse/messages"
+import (
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
 
 // successStays is S25: an attempt whose members all exited 0 before anybody told
 // them to stop is followed by no other, where the store knows of all of them by the
@@ -11,10 +14,10 @@ import "github.com/yi-json/synapse/messages"
 // the record.
 type successStays struct {
 	notQuiet
-	clean map[taskKey]bool
+	clean map[topology.TaskKey]bool
 }
 
-func newSuccessStays() *successStays { return &successStays{clean: map[taskKey]bool{}} }
+func newSuccessStays() *successStays { return &successStays{clean: map[topology.TaskKey]bool{}} }
 
 func (*successStays) Name() string         { return "S25 success-stays" }
 func (*successStays) Watches() []EventKind { return []EventKind{TaskEnded, Stored} }
@@ -41,7 +44,7 @@ func (c *successStays) Step(w *World, e *Event) {
 
 func (c *successStays) succeeded(w *World, s *stored, a *messages.AttemptRecord) bool {
 	for i, p := range a.Places {
-		k := taskKey{messages.FromToken(a.Token), p.Rank}
+		k := messages.KeyOf(a.Token, p.Rank)
 		if x := lastWord(s, a, i).Exit; !c.clean[k] || x.GetKind() != messages.ExitKind_EXIT_KIND_EXITED || x.Code != 0 ||
 			!x.ByItself && w.faults.byName["upgrade"] != nil {
 			return false

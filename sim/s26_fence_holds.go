@@ -34,7 +34,7 @@ func (c *fenceHolds) Step(w *World, e *Event) {
 		return
 	}
 	for _, t := range page.tokens {
-		if t != e.Task.key.token {
+		if t != e.Task.key.Token {
 			c.gone(w, e.Task, w.books.attempts[t])
 		}
 	}
@@ -43,7 +43,7 @@ func (c *fenceHolds) Step(w *World, e *Event) {
 // gone looks for processes of another run beside one that has just come to be.
 func (c *fenceHolds) gone(w *World, now *task, a *messages.AttemptRecord) {
 	for _, p := range a.GetPlaces() {
-		k := taskKey{messages.FromToken(a.Token), p.Rank}
+		k := messages.KeyOf(a.Token, p.Rank)
 		m := w.machine(p.Node)
 		if m == nil || !m.launcher.running(k) || p.Exit.GetKind() == messages.ExitKind_EXIT_KIND_REMOVED {
 			continue

@@ -261,7 +261,7 @@ func (w *World) Processes(number int) []string {
 	var out []string
 	for _, t := range w.at(number).launcher.order {
 		if t.state == taskRunning {
-			out = append(out, fmt.Sprintf("%s/%d", t.job, t.key.rank))
+			out = append(out, fmt.Sprintf("%s/%d", t.job, t.key.Rank))
 		}
 	}
 	return out

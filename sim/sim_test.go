@@ -223,7 +223,7 @@ func TestHarm(t *testing.T) {
 	w.RunFor(10 * time.Second)
 	m := w.at(1)
 	port := &launcherPort{m.launcher, m.proc}
-	port.Tell(&messages.StartTask{Id: taskKey{topology.Token{Epoch: 1, Counter: 1}, 0}.id(), Job: "j"}, nil)
+	port.Tell(&messages.StartTask{Id: messages.ToTaskID(topology.TaskKey{Token: topology.Token{Epoch: 1, Counter: 1}}), Job: "j"}, nil)
 	w.RunFor(10 * time.Second)
 	if len(w.Violations()) == 0 {
 		t.Error("nobody complained")

@@ -23,6 +23,15 @@ type (
 	Rank int32
 )
 
+// TaskKey names one container: a member of an attempt.
+type TaskKey struct {
+	Token Token
+	Rank  Rank
+}
+
+// String is the name of the task's directory on its machine.
+func (k TaskKey) String() string { return fmt.Sprintf("%v-%d", k.Token, k.Rank) }
+
 // Token names one attempt at running a job: the epoch of the leader that made
 // it and a counter of that leader. Tokens are ordered and never reused, not
 // even by a next leader, so that "newer" has one meaning everywhere.

@@ -26,7 +26,7 @@ func (c *nodeChaos) heard(m any) {
 	case *messages.Refused:
 		c.judgeReport(m.Ledger)
 	case *messages.StartTask:
-		c.judgeSpawn(keyOf(m.Id))
+		c.judgeSpawn(m.Id.Key())
 	case interface{ GetOrigin() *messages.Origin }:
 		if a := c.attempt(messages.FromToken(m.GetOrigin().Token)); a != nil {
 			c.judgeFact(a, m)
@@ -98,7 +98,7 @@ func (c *nodeChaos) judgeReport(l *messages.LedgerReport) {
 }
 
 // judgeSpawn: S3 barrier, as far as one machine can tell.
-func (c *nodeChaos) judgeSpawn(k taskKey) {
+func (c *nodeChaos) judgeSpawn(k topology.TaskKey) {
 	a := c.attempt(k.Token)
 	if a.started != c.agent {
 		c.t.Fatalf("%v is spawned by agent %d, Start was told to %d", k, c.agent, a.started)

@@ -182,7 +182,7 @@ func (c *nodeChaos) gang(t *rapid.T) {
 // turn lets the same happen to all containers of an attempt.
 func (c *nodeChaos) turn(a *chaosAttempt, luck int) {
 	for _, m := range a.members {
-		if k := (taskKey{a.token, topology.Rank(m.Rank)}); c.launcher.tasks[k] != nil {
+		if k := (topology.TaskKey{Token: a.token, Rank: topology.Rank(m.Rank)}); c.launcher.tasks[k] != nil {
 			c.happen(k, luck)
 		}
 	}
@@ -196,7 +196,7 @@ func (c *nodeChaos) progress(t *rapid.T) {
 	c.happen(rapid.SampledFrom(c.launcher.order).Draw(t, "task"), rapid.IntRange(0, 5).Draw(t, "luck"))
 }
 
-func (c *nodeChaos) happen(k taskKey, luck int) {
+func (c *nodeChaos) happen(k topology.TaskKey, luck int) {
 	l := &c.launcher
 	x := l.tasks[k]
 	switch {

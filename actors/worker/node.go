@@ -30,9 +30,9 @@ type Node struct {
 	ledger *topology.Ledger
 	slices map[topology.Token]*nodeSlice
 
-	record   *messages.LedgerRecord // as loaded, until it is reconciled
-	strays   map[taskKey]bool       // tasks of no slice that are being stopped
-	rebooted bool                   // slices ended by a reboot: that must be on disk before a word is said
+	record   *messages.LedgerRecord    // as loaded, until it is reconciled
+	strays   map[topology.TaskKey]bool // tasks of no slice that are being stopped
+	rebooted bool                      // slices ended by a reboot: that must be on disk before a word is said
 
 	cluster string     // the first leader's; empty: none has come yet
 	epoch   uint64     // the highest accepted
@@ -178,7 +178,7 @@ func (n *Node) now() int64 { return int64(n.p.Clock.Now()) }
 func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, i int, spawned bool) {
 	r := &s.ranks[i]
 	n.newborn = taskWork{
-		key: taskKey{s.page.Token, r.rank}, id: r.id, job: s.page.Job, node: n.p.Node, spec: s.spec, uid: s.uid,
+		key: topology.TaskKey{Token: s.page.Token, Rank: r.rank}, id: r.id, job: s.page.Job, node: n.p.Node, spec: s.spec, uid: s.uid,
 		owner: s.owner,
 		grant: s.grants[i], spawned: spawned,
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the ports of the Node's rig.
@@ -162,17 +163,13 @@ func (r *nodeRig) finishSave() {
 	r.system.Root.Send(d.to, m)
 }
 
-func (k taskKey) id() *messages.TaskId {
-	return &messages.TaskId{Token: messages.ToToken(k.Token), Rank: int32(k.Rank)}
-}
-
 // rigLauncher keeps containers across agents. When it works by itself it answers
 // at once; else the dialogue says when something happens.
 type rigLauncher struct {
 	r     *nodeRig
 	auto  bool
-	tasks map[taskKey]*rigTask
-	order []taskKey
+	tasks map[topology.TaskKey]*rigTask
+	order []topology.TaskKey
 }
 
 type rigTask struct {
@@ -194,11 +191,11 @@ func (l *rigLauncher) Tell(command any, to *actor.PID) {
 	case *messages.ListTasks:
 		l.tell(to, l.list())
 	case *messages.ForgetTask:
-		l.order = slices.DeleteFunc(l.order, func(k taskKey) bool { return k == keyOf(c.Id) })
-		delete(l.tasks, keyOf(c.Id))
+		l.order = slices.DeleteFunc(l.order, func(k topology.TaskKey) bool { return k == c.Id.Key() })
+		delete(l.tasks, c.Id.Key())
 	case *messages.KeepTasks:
 	case interface{ GetId() *messages.TaskId }:
-		l.about(command, keyOf(c.GetId()), to)
+		l.about(command, c.GetId().Key(), to)
 	}
 }
 
@@ -206,12 +203,12 @@ func (l *rigLauncher) list() *messages.TaskList {
 	m := &messages.TaskList{}
 	for _, k := range l.order {
 		t := l.tasks[k]
-		m.Tasks = append(m.Tasks, &messages.TaskEntry{Id: k.id(), Prepared: t.prepared, Started: t.spawned, Exit: t.exit})
+		m.Tasks = append(m.Tasks, &messages.TaskEntry{Id: messages.ToTaskID(k), Prepared: t.prepared, Started: t.spawned, Exit: t.exit})
 	}
 	return m
 }
 
-func (l *rigLauncher) task(k taskKey) *rigTask {
+func (l *rigLauncher) task(k topology.TaskKey) *rigTask {
 	if l.tasks[k] == nil {
 		l.tasks[k] = &rigTask{}
 		l.order = append(l.order, k)
@@ -219,10 +216,10 @@ func (l *rigLauncher) task(k taskKey) *rigTask {
 	return l.tasks[k]
 }
 
-func (l *rigLauncher) about(command any, k taskKey, to *actor.PID) {
+func (l *rigLauncher) about(command any, k topology.TaskKey, to *actor.PID) {
 	_, stop := command.(*messages.StopTask)
 	if l.tasks[k] == nil && stop {
-		l.tell(to, &messages.TaskGone{Id: k.id(), Exit: &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_NEVER_STARTED}})
+		l.tell(to, &messages.TaskGone{Id: messages.ToTaskID(k), Exit: &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_NEVER_STARTED}})
 		return
 	}
 	t := l.task(k)
@@ -246,18 +243,18 @@ func (l *rigLauncher) about(command any, k taskKey, to *actor.PID) {
 	l.answer(k)
 }
 
-func (l *rigLauncher) answer(k taskKey) {
+func (l *rigLauncher) answer(k topology.TaskKey) {
 	switch t := l.tasks[k]; {
 	case t.exit != nil:
-		l.tell(t.to, &messages.TaskGone{Id: k.id(), Exit: t.exit})
+		l.tell(t.to, &messages.TaskGone{Id: messages.ToTaskID(k), Exit: t.exit})
 	case t.spawned:
-		l.tell(t.to, &messages.TaskStarted{Id: k.id()})
+		l.tell(t.to, &messages.TaskStarted{Id: messages.ToTaskID(k)})
 	case t.prepared:
-		l.tell(t.to, &messages.TaskPrepared{Id: k.id()})
+		l.tell(t.to, &messages.TaskPrepared{Id: messages.ToTaskID(k)})
 	}
 }
 
-func (l *rigLauncher) end(k taskKey, kind messages.ExitKind, code int32) {
+func (l *rigLauncher) end(k topology.TaskKey, kind messages.ExitKind, code int32) {
 	if t := l.task(k); t.exit == nil {
 		t.exit = &messages.Exit{Rank: int32(k.Rank), Kind: kind, Code: code, AtUnixMs: int64(l.r.now) / 1e6}
 	}

@@ -61,7 +61,7 @@ func newNodeRig(t rigT, gpus int) *nodeRig {
 	r.announce = &messages.Announcement{Total: &messages.Resources{MilliCpu: 8000, MemoryBytes: 64 << 30}, Address: "10.0.0.1",
 		PortFirst: 30000, PortLast: 30001, AgentVersion: "test"}
 	r.haveGPUs(gpus)
-	r.launcher = rigLauncher{r: r, auto: true, tasks: map[taskKey]*rigTask{}}
+	r.launcher = rigLauncher{r: r, auto: true, tasks: map[topology.TaskKey]*rigTask{}}
 	return r
 }
 
@@ -100,7 +100,7 @@ func (r *nodeRig) start() {
 func (r *nodeRig) reboot() {
 	r.boot++
 	l := &r.launcher
-	l.order = slices.DeleteFunc(l.order, func(k taskKey) bool {
+	l.order = slices.DeleteFunc(l.order, func(k topology.TaskKey) bool {
 		if l.tasks[k].exit != nil {
 			return false
 		}

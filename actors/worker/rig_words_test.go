@@ -170,13 +170,13 @@ func (r *nodeRig) launcherStep(t *testing.T, d *datadriven.TestData) {
 	}
 }
 
-func keyIn(t *testing.T, d *datadriven.TestData, text string) taskKey {
+func keyIn(t *testing.T, d *datadriven.TestData, text string) topology.TaskKey {
 	name, rank, _ := strings.Cut(text, "/")
 	n, err := strconv.Atoi(rank)
 	if err != nil {
 		d.Fatalf(t, "%v", err)
 	}
-	return taskKey{tokenIn(t, d, name), topology.Rank(n)}
+	return topology.TaskKey{Token: tokenIn(t, d, name), Rank: topology.Rank(n)}
 }
 
 // tokenIn reads epoch.counter.

@@ -58,9 +58,9 @@ func (n *Node) onTaskList(ctx actor.Context, m *messages.TaskList) {
 	if !n.states.In(nodeListing) {
 		return
 	}
-	known := map[taskKey]*messages.TaskEntry{}
+	known := map[topology.TaskKey]*messages.TaskEntry{}
 	for _, e := range m.Tasks {
-		known[keyOf(e.GetId())] = e
+		known[e.GetId().Key()] = e
 	}
 	n.rebooted = n.record.BootId != n.p.Incarnation.GetBootId() && len(n.record.Slices) > 0
 	if err := n.enter(known); err != nil {
@@ -89,7 +89,7 @@ func (n *Node) withdrawAgain() {
 
 // enter puts the record's slices into the ledger, as they are now. If one does
 // not fit, the record is not ours, and the ledger is as empty as before.
-func (n *Node) enter(known map[taskKey]*messages.TaskEntry) error {
+func (n *Node) enter(known map[topology.TaskKey]*messages.TaskEntry) error {
 	for _, r := range n.record.Slices {
 		l := sliceOf(r)
 		exits := exitsOf(r)
@@ -137,7 +137,7 @@ func exitsOf(r *messages.SliceRecord) map[topology.Rank]*messages.Exit {
 
 // endByReboot: nothing of the last boot runs, whatever the record says. An exit
 // that the launcher still saw is better than none.
-func (n *Node) endByReboot(l *topology.Slice, exits map[topology.Rank]*messages.Exit, known map[taskKey]*messages.TaskEntry) {
+func (n *Node) endByReboot(l *topology.Slice, exits map[topology.Rank]*messages.Exit, known map[topology.TaskKey]*messages.TaskEntry) {
 	l.State = topology.SliceOver
 	for i := range l.Grants {
 		rank := l.Grants[i].Rank
@@ -145,7 +145,7 @@ func (n *Node) endByReboot(l *topology.Slice, exits map[topology.Rank]*messages.
 			exits[rank] = &messages.Exit{
 				Rank: int32(rank), Kind: messages.ExitKind_EXIT_KIND_REBOOTED, AtUnixMs: n.p.Clock.WallMs(),
 			}
-			if seen := known[taskKey{l.Token, rank}].GetExit(); seen.GetKind() == messages.ExitKind_EXIT_KIND_EXITED {
+			if seen := known[topology.TaskKey{Token: l.Token, Rank: rank}].GetExit(); seen.GetKind() == messages.ExitKind_EXIT_KIND_EXITED {
 				exits[rank] = seen
 			}
 		}
@@ -157,12 +157,12 @@ func (n *Node) endByReboot(l *topology.Slice, exits map[topology.Rank]*messages.
 // is started only if every rank that is not gone was spawned; if one was not,
 // the leader has to say Start again, and to be asked for it the slice goes back
 // to where it is prepared first.
-func stateNow(l topology.Slice, known map[taskKey]*messages.TaskEntry) topology.SliceState {
+func stateNow(l topology.Slice, known map[topology.TaskKey]*messages.TaskEntry) topology.SliceState {
 	if l.State == topology.SliceStopping || l.State == topology.SliceOver {
 		return l.State
 	}
 	for _, g := range l.Grants {
-		if !g.Gone && !known[taskKey{l.Token, g.Rank}].GetStarted() {
+		if !g.Gone && !known[topology.TaskKey{Token: l.Token, Rank: g.Rank}].GetStarted() {
 			return topology.SliceCommitted
 		}
 	}
@@ -175,9 +175,9 @@ func stateNow(l topology.Slice, known map[taskKey]*messages.TaskEntry) topology.
 // their devices are not free, and as nobody knows which they are, the Node does
 // not speak before.
 func (n *Node) stopStrays(ctx actor.Context, tasks []*messages.TaskEntry) {
-	n.strays = map[taskKey]bool{}
+	n.strays = map[topology.TaskKey]bool{}
 	for _, e := range tasks {
-		key := keyOf(e.GetId())
+		key := e.GetId().Key()
 		if s := n.slices[key.Token]; s != nil && s.rank(key.Rank) != nil {
 			continue
 		}
@@ -185,7 +185,7 @@ func (n *Node) stopStrays(ctx actor.Context, tasks []*messages.TaskEntry) {
 			n.p.Launcher.Tell(&messages.ForgetTask{Id: e.Id}, ctx.Self())
 			continue
 		}
-		n.p.Log.Info("Task %v of no slice is stopped", key)
+		n.p.Log.Info("Task %v/%d of no slice is stopped", key.Token, key.Rank)
 		n.strays[key] = true
 		grace := actors.GraceOf(&messages.JobSpec{Stop: e.Stop}, n.p.Constants)
 		n.p.Launcher.Tell(&messages.StopTask{Id: e.Id, Signal: e.Stop.GetSignal(), GraceMs: grace.Milliseconds()}, ctx.Self())
@@ -193,7 +193,7 @@ func (n *Node) stopStrays(ctx actor.Context, tasks []*messages.TaskEntry) {
 }
 
 func (n *Node) onStrayGone(ctx actor.Context, m *messages.TaskGone) {
-	key := keyOf(m.GetId())
+	key := m.GetId().Key()
 	if !n.strays[key] {
 		return
 	}
@@ -204,7 +204,7 @@ func (n *Node) onStrayGone(ctx actor.Context, m *messages.TaskGone) {
 
 // takeUp gives every rank that is not gone a Task again: one that was spawned is
 // adopted, one that was not is prepared at once, one that is to stop is stopped.
-func (n *Node) takeUp(ctx actor.Context, known map[taskKey]*messages.TaskEntry) {
+func (n *Node) takeUp(ctx actor.Context, known map[topology.TaskKey]*messages.TaskEntry) {
 	for _, l := range n.ledger.Slices() {
 		s := n.slices[l.Token]
 		for i := range s.ranks {
@@ -212,7 +212,7 @@ func (n *Node) takeUp(ctx actor.Context, known map[taskKey]*messages.TaskEntry) 
 			if r.exit != nil {
 				continue
 			}
-			spawned := known[taskKey{s.page.Token, r.rank}].GetStarted()
+			spawned := known[topology.TaskKey{Token: s.page.Token, Rank: r.rank}].GetStarted()
 			n.spawnTask(ctx, s, i, spawned)
 			switch {
 			case l.State == topology.SliceStopping:

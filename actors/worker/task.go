@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -27,7 +26,7 @@ type Task struct {
 
 // taskWork is what a Task is there for.
 type taskWork struct {
-	key   taskKey
+	key   topology.TaskKey
 	id    *messages.TaskId // the same, as the launcher calls it
 	job   topology.JobID
 	owner string // of the job
@@ -37,18 +36,6 @@ type taskWork struct {
 	grant *messages.Grant
 	// spawned: an earlier agent told the launcher to start it.
 	spawned bool
-}
-
-// taskKey names one container.
-type taskKey struct {
-	Token topology.Token
-	Rank  topology.Rank
-}
-
-func (k taskKey) String() string { return fmt.Sprintf("%v/%d", k.Token, k.Rank) }
-
-func keyOf(id *messages.TaskId) taskKey {
-	return taskKey{messages.FromToken(id.GetToken()), topology.Rank(id.GetRank())}
 }
 
 // From the Node.
@@ -64,13 +51,13 @@ type (
 
 // To the Node.
 type (
-	rankPrepared struct{ key taskKey }
+	rankPrepared struct{ key topology.TaskKey }
 	rankStarted  struct {
-		key   taskKey
+		key   topology.TaskKey
 		began actors.Instant // by the clock of this boot; 0: not known
 	}
 	rankGone struct {
-		key  taskKey
+		key  topology.TaskKey
 		exit *messages.Exit
 	}
 )
@@ -95,7 +82,7 @@ func (t *Task) Receive(ctx actor.Context) {
 	case taskStop:
 		t.onStop(ctx, m)
 	case interface{ GetId() *messages.TaskId }:
-		if keyOf(m.GetId()) != t.work.key {
+		if m.GetId().Key() != t.work.key {
 			t.p.Host.Count("task.foreign_answer", 1)
 			return
 		}

@@ -214,7 +214,7 @@ func (s *stack) Start(task Task) (Running, error) {
 }
 
 func (p *staged) home() string {
-	return filepath.Join(p.of.dir, "tasks", launcher.KeyOf(p.id).String())
+	return filepath.Join(p.of.dir, "tasks", p.id.Key().String())
 }
 
 // copying answers what hands on a stream's next part; false: there is none now.

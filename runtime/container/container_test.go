@@ -42,7 +42,7 @@ func taskOf(t *testing.T, change func(*messages.JobSpec)) *launcher.Task {
 		change(spec)
 	}
 	task := &launcher.Task{
-		Key: launcher.Key{Token: topology.Token{Epoch: 1, Counter: 2}}, Job: "job", Spec: spec,
+		Key: topology.TaskKey{Token: topology.Token{Epoch: 1, Counter: 2}}, Job: "job", Spec: spec,
 		Grant: &messages.Grant{Amount: &messages.Resources{MilliCpu: 1, MemoryBytes: 64 << 20}},
 		Dir:   filepath.Join(dir, "driver"), Scratch: filepath.Join(dir, "scratch"),
 	}

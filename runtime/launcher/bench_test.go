@@ -72,7 +72,7 @@ func BenchmarkBesideKept(b *testing.B) {
 func besideKept(b *testing.B, n int) {
 	dir := room(b)
 	for i := range n {
-		folder := filepath.Join(dir, "kept", launcher.KeyOf(id(int32(1_000_000+i))).String())
+		folder := filepath.Join(dir, "kept", id(int32(1_000_000+i)).Key().String())
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			b.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func besideKept(b *testing.B, n int) {
 			}
 		}
 	}
-	old := filepath.Join(dir, "kept", launcher.KeyOf(id(1_000_000-1)).String())
+	old := filepath.Join(dir, "kept", id(1_000_000-1).Key().String())
 	past := time.Now().AddDate(0, -1, 0)
 	if err := errors.Join(os.MkdirAll(old, 0o700), os.Chtimes(old, past, past)); err != nil {
 		b.Fatal(err)

@@ -6,7 +6,6 @@ package launcher
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -46,7 +45,7 @@ type Driver interface {
 
 // Task is one container, as drivers see it.
 type Task struct {
-	Key   Key
+	Key   topology.TaskKey
 	Job   string
 	Owner string // of the job; empty: its leader does not say
 	Spec  *messages.JobSpec
@@ -59,30 +58,11 @@ type Task struct {
 	Scratch string
 }
 
-// Key names one container.
-type Key struct {
-	Token topology.Token
-	Rank  topology.Rank
-}
-
-// KeyOf reads the key of a message.
-func KeyOf(id *messages.TaskId) Key {
-	return Key{messages.FromToken(id.GetToken()), topology.Rank(id.GetRank())}
-}
-
-// ID is the key as messages have it.
-func (k Key) ID() *messages.TaskId {
-	return &messages.TaskId{Token: messages.ToToken(k.Token), Rank: int32(k.Rank)}
-}
-
-// String is the name of the task's directory.
-func (k Key) String() string { return fmt.Sprintf("%v-%d", k.Token, k.Rank) }
-
-// ParseKey reads what String wrote.
-func ParseKey(text string) (Key, bool) {
-	token, rank, found := strings.Cut(text, "-")
+// ParseKey reads the key that a task's directory is named by.
+func ParseKey(text string) (topology.TaskKey, bool) {
+	token, rank, ok := strings.Cut(text, "-")
 	t, err := topology.ParseToken(token)
 	r, wrong := strconv.ParseInt(rank, 10, 32)
-	k := Key{t, topology.Rank(r)}
-	return k, found && err == nil && wrong == nil && k.String() == text
+	k := topology.TaskKey{Token: t, Rank: topology.Rank(r)}
+	return k, ok && err == nil && wrong == nil && k.String() == text
 }

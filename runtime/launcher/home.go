@@ -51,7 +51,7 @@ func (t *task) makeHome() error {
 
 func (t *task) save(prepared bool) error {
 	request := messages.Bytes(&messages.PrepareTask{
-		Id: t.Key.ID(), Job: t.Job, Spec: t.Spec, Uid: t.UID, Owner: t.Owner, Grant: t.Grant,
+		Id: messages.ToTaskID(t.Key), Job: t.Job, Spec: t.Spec, Uid: t.UID, Owner: t.Owner, Grant: t.Grant,
 	})
 	record := homeRecord{BootID: t.l.o.BootID, Driver: t.driver.Name(), Job: t.Job, Prepared: prepared, Request: request}
 	record.DiskBytes, record.DiskFiles = t.disk.allowed.Bytes, t.disk.allowed.Files

@@ -9,6 +9,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the output of tasks: how it is read, and how it and their scratch
@@ -17,7 +18,7 @@ import (
 // logs answers a LogsTask. What was forgotten is found among what is kept; what
 // is not there any more is an empty end.
 func (l *Launcher) logs(c *messages.LogsTask, to *actor.PID) {
-	key := KeyOf(c.Id)
+	key := c.Id.Key()
 	stream := supervisor.Stdout
 	if c.Stderr {
 		stream = supervisor.Stderr
@@ -42,7 +43,7 @@ func (l *Launcher) logs(c *messages.LogsTask, to *actor.PID) {
 }
 
 // over reports whether nothing can be added to a task's output any more.
-func (l *Launcher) over(k Key) bool {
+func (l *Launcher) over(k topology.TaskKey) bool {
 	l.mu.Lock()
 	t := l.tasks[k]
 	l.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 func TestKeptAndPruned(t *testing.T) {
 	dir := room(t)
 	r := newRig(t, dir, func(o *launcher.Options) { o.KeepBytes = 55_000 })
-	kept := func(rank int32) string { return filepath.Join(dir, "kept", launcher.KeyOf(id(rank)).String()) }
+	kept := func(rank int32) string { return filepath.Join(dir, "kept", id(rank).Key().String()) }
 	there := func(path string) bool { _, err := os.Stat(path); return err == nil }
 	for rank := range int32(3) {
 		r.run(rank, script(`head -c 12000 /dev/zero; echo result > result`))
@@ -49,7 +49,7 @@ func TestKeptAndPruned(t *testing.T) {
 func TestKeptOfOthers(t *testing.T) {
 	dir := room(t)
 	r := newRig(t, dir, func(o *launcher.Options) { o.KeepBytes = 24 << 20 })
-	place := func(rank int32) string { return filepath.Join(dir, "kept", launcher.KeyOf(id(rank)).String()) }
+	place := func(rank int32) string { return filepath.Join(dir, "kept", id(rank).Key().String()) }
 	there := func(rank int32) bool { _, err := os.Stat(place(rank)); return err == nil }
 	run := func(rank int32, owner, lines string) {
 		t.Helper()
@@ -85,7 +85,7 @@ func TestKeptOfOthers(t *testing.T) {
 // TestHalfMade: what an agent left that died while it made a task's directory is no task.
 func TestHalfMade(t *testing.T) {
 	dir := room(t)
-	home := filepath.Join(dir, "tasks", launcher.KeyOf(id(0)).String())
+	home := filepath.Join(dir, "tasks", id(0).Key().String())
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		t.Fatal(err)
 	}

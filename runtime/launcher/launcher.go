@@ -14,6 +14,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
 )
 
 // Launcher owns the machine's tasks. Tell never waits: each task has a line of
@@ -23,7 +24,7 @@ type Launcher struct {
 	o Options
 
 	mu     sync.Mutex
-	tasks  map[Key]*task
+	tasks  map[topology.TaskKey]*task
 	uses   map[uint32]*use // by uid
 	kept   leavings
 	node   *actor.PID // who asked for the tasks, and is told of uids
@@ -119,7 +120,7 @@ func New(o Options) (*Launcher, error) {
 		}
 	}
 	l := &Launcher{
-		o: o, tasks: map[Key]*task{}, uses: map[uint32]*use{}, kept: leavings{}, done: make(chan struct{}),
+		o: o, tasks: map[topology.TaskKey]*task{}, uses: map[uint32]*use{}, kept: leavings{}, done: make(chan struct{}),
 		scripts: map[string]int{}, fetches: map[string]chan struct{}{},
 	}
 	l.watch.init(l)
@@ -147,23 +148,23 @@ func (l *Launcher) Tell(command any, answerTo *actor.PID) {
 	case *messages.LogsTask:
 		l.background(func() { l.logs(c, answerTo) })
 	case *messages.PrepareTask:
-		t := l.reach(KeyOf(c.Id))
+		t := l.reach(c.Id.Key())
 		t.post(func() { t.onPrepare(c, answerTo) })
 	case *messages.StartTask:
-		t := l.reach(KeyOf(c.Id))
+		t := l.reach(c.Id.Key())
 		t.post(func() { t.onStart(c, answerTo) })
 	case *messages.AdoptTask:
-		l.known(KeyOf(c.Id), func(t *task) { t.onAdopt(answerTo) },
-			func() { l.gone(KeyOf(c.Id), messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST, answerTo) })
+		l.known(c.Id.Key(), func(t *task) { t.onAdopt(answerTo) },
+			func() { l.gone(c.Id.Key(), messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST, answerTo) })
 	case *messages.StopTask:
-		l.known(KeyOf(c.Id), func(t *task) { t.onStop(c, answerTo) },
-			func() { l.gone(KeyOf(c.Id), messages.ExitKind_EXIT_KIND_NEVER_STARTED, answerTo) })
+		l.known(c.Id.Key(), func(t *task) { t.onStop(c, answerTo) },
+			func() { l.gone(c.Id.Key(), messages.ExitKind_EXIT_KIND_NEVER_STARTED, answerTo) })
 	case *messages.SignalTask:
-		l.known(KeyOf(c.Id), func(t *task) { t.onSignal(int(c.Signal)) }, nil)
+		l.known(c.Id.Key(), func(t *task) { t.onSignal(int(c.Signal)) }, nil)
 	case *messages.StatsTask:
-		l.known(KeyOf(c.Id), func(t *task) { t.onStats(answerTo) }, nil)
+		l.known(c.Id.Key(), func(t *task) { t.onStats(answerTo) }, nil)
 	case *messages.ForgetTask:
-		l.known(KeyOf(c.Id), func(t *task) { t.onForget() }, nil)
+		l.known(c.Id.Key(), func(t *task) { t.onForget() }, nil)
 	default:
 		l.o.Log.Info("The launcher was told %T, which is not of its contract", command)
 	}
@@ -209,13 +210,13 @@ func (l *Launcher) send(to *actor.PID, message any) {
 }
 
 // gone answers about a task that is not known here.
-func (l *Launcher) gone(k Key, kind messages.ExitKind, to *actor.PID) {
+func (l *Launcher) gone(k topology.TaskKey, kind messages.ExitKind, to *actor.PID) {
 	exit := &messages.Exit{Rank: int32(k.Rank), Kind: kind, AtUnixMs: time.Now().UnixMilli()}
-	l.background(func() { l.send(to, &messages.TaskGone{Id: k.ID(), Exit: exit}) })
+	l.background(func() { l.send(to, &messages.TaskGone{Id: messages.ToTaskID(k), Exit: exit}) })
 }
 
 // reach is the task of this key, a new one if need be.
-func (l *Launcher) reach(k Key) *task {
+func (l *Launcher) reach(k topology.TaskKey) *task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.tasks[k]
@@ -228,7 +229,7 @@ func (l *Launcher) reach(k Key) *task {
 
 // known does something on the line of a task, or else without one. A task that
 // is forgotten while the command waits counts as known: it was when it was said.
-func (l *Launcher) known(k Key, do func(*task), otherwise func()) {
+func (l *Launcher) known(k topology.TaskKey, do func(*task), otherwise func()) {
 	l.mu.Lock()
 	t := l.tasks[k]
 	l.mu.Unlock()

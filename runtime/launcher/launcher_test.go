@@ -211,7 +211,7 @@ func TestAgentKilled(t *testing.T) {
 	dir := room(t)
 	killedAgent(t, dir, `trap 'exit 9' TERM; echo on; while :; do sleep 0.01; done`, `sleep 0.3; exit 77`, `sleep 0.3; kill -SEGV $$`, `exec sleep 60`)
 	eventually(t, "rank 1 has not ended", func() bool {
-		exit, _ := supervisor.ReadExit(filepath.Join(dir, "tasks", launcher.KeyOf(id(1)).String()))
+		exit, _ := supervisor.ReadExit(filepath.Join(dir, "tasks", id(1).Key().String()))
 		return exit != nil
 	})
 	begin := time.Now()
@@ -285,7 +285,7 @@ func TestReboot(t *testing.T) {
 // kill kills the supervisor of a task, and answers its command's pid.
 func kill(t *testing.T, dir string, rank int32) int {
 	t.Helper()
-	home := filepath.Join(dir, "tasks", launcher.KeyOf(id(rank)).String())
+	home := filepath.Join(dir, "tasks", id(rank).Key().String())
 	state, err := supervisor.ReadState(home)
 	if err != nil || state == nil || state.PID == 0 {
 		t.Fatalf("%+v, %v", state, err)
@@ -372,7 +372,7 @@ func TestTornExit(t *testing.T) {
 	first.run(0, script("exit 0"))
 	first.gone(0)
 	first.l.Close()
-	name := filepath.Join(dir, "tasks", launcher.KeyOf(id(0)).String(), "exit.json")
+	name := filepath.Join(dir, "tasks", id(0).Key().String(), "exit.json")
 	for _, torn := range []string{"", "{\"kind\":\"exi", strings.Repeat("\x00", 4096)} {
 		if err := os.WriteFile(name, []byte(torn), 0o600); err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/process"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the machine that the launcher is tested on: real supervisors,
@@ -107,7 +108,7 @@ func newRig(t testing.TB, dir string, change func(*launcher.Options)) *rig {
 	}))
 	t.Cleanup(func() {
 		for k := range r.keys() {
-			r.l.Tell(&messages.StopTask{Id: k.ID(), Signal: 9}, nil)
+			r.l.Tell(&messages.StopTask{Id: messages.ToTaskID(k), Signal: 9}, nil)
 		}
 		for k := range r.keys() {
 			eventually(t, "a supervisor is left", func() bool {
@@ -126,8 +127,8 @@ func (r *rig) close() {
 }
 
 // keys are the tasks that have a directory.
-func (r *rig) keys() map[launcher.Key]bool {
-	keys := map[launcher.Key]bool{}
+func (r *rig) keys() map[topology.TaskKey]bool {
+	keys := map[topology.TaskKey]bool{}
 	entries, _ := os.ReadDir(filepath.Join(r.dir, "tasks"))
 	for _, e := range entries {
 		if k, ok := launcher.ParseKey(e.Name()); ok {

@@ -46,7 +46,7 @@ func TestStuckTask(t *testing.T) {
 	r := newRig(t, dir, func(o *launcher.Options) { o.Log, o.StuckAfter = log, 50*time.Millisecond })
 	r.run(0, script("echo ready; sleep 60"))
 	take[*messages.TaskStarted](r, 0)
-	home := dir + "/tasks/" + launcher.KeyOf(id(0)).String()
+	home := dir + "/tasks/" + id(0).Key().String()
 	eventually(t, "it says nothing", func() bool {
 		logs, _ := filepath.Glob(home + "/stdout*")
 		return slices.ContainsFunc(logs, func(log string) bool { text, _ := os.ReadFile(log); return string(text) == "ready\n" })

@@ -16,6 +16,7 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/serial"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/topology"
 )
 
 // phase is how far a task is.
@@ -56,7 +57,7 @@ type task struct {
 	disk      diskUse
 }
 
-func (l *Launcher) newTask(k Key) *task {
+func (l *Launcher) newTask(k topology.TaskKey) *task {
 	home := filepath.Join(l.o.Dir, tasksDir, k.String())
 	return &task{
 		Task: Task{Key: k, Dir: filepath.Join(home, "driver"), Scratch: filepath.Join(l.o.Dir, scratchDir, k.String())},
@@ -84,11 +85,11 @@ func (t *task) ask(do func()) bool {
 func (t *task) answer() {
 	switch t.phase {
 	case phasePrepared:
-		t.l.send(t.to, &messages.TaskPrepared{Id: t.Key.ID()})
+		t.l.send(t.to, &messages.TaskPrepared{Id: messages.ToTaskID(t.Key)})
 	case phaseRunning:
-		t.l.send(t.to, &messages.TaskStarted{Id: t.Key.ID(), StartedNs: t.beganNs()})
+		t.l.send(t.to, &messages.TaskStarted{Id: messages.ToTaskID(t.Key), StartedNs: t.beganNs()})
 	case phaseGone:
-		t.l.send(t.to, &messages.TaskGone{Id: t.Key.ID(), Exit: proto.Clone(t.exit).(*messages.Exit)})
+		t.l.send(t.to, &messages.TaskGone{Id: messages.ToTaskID(t.Key), Exit: proto.Clone(t.exit).(*messages.Exit)})
 	}
 }
 
@@ -367,7 +368,7 @@ func (t *task) onStats(to *actor.PID) {
 			return
 		}
 		if stats, err := t.driver.Stats(&t.Task, state); err == nil {
-			stats.Id = t.Key.ID()
+			stats.Id = messages.ToTaskID(t.Key)
 			t.l.send(to, stats)
 		}
 	})
@@ -443,7 +444,7 @@ func (t *task) entry() *messages.TaskEntry {
 	if !t.begun() || t.forgotten {
 		return nil
 	}
-	e := &messages.TaskEntry{Id: t.Key.ID(), Prepared: t.prepared, Started: t.spawned, Stop: t.Spec.GetStop()}
+	e := &messages.TaskEntry{Id: messages.ToTaskID(t.Key), Prepared: t.prepared, Started: t.spawned, Stop: t.Spec.GetStop()}
 	if t.exit != nil {
 		e.Exit = proto.Clone(t.exit).(*messages.Exit)
 	}

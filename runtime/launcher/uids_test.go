@@ -53,7 +53,7 @@ func TestUidsTold(t *testing.T) {
 		r.tell(&messages.StopTask{Id: id(rank)})
 		r.gone(rank)
 		r.tell(&messages.ForgetTask{Id: id(rank)})
-		kept := filepath.Join(dir, "kept", launcher.KeyOf(id(rank)).String())
+		kept := filepath.Join(dir, "kept", id(rank).Key().String())
 		eventually(t, "it is not kept", func() bool {
 			_, err := os.Stat(filepath.Join(kept,
 				"scratch"))
@@ -79,7 +79,7 @@ func TestUidsTold(t *testing.T) {
 	next.Job, next.Uid = "fourth", 2_000_002
 	r.tell(next)
 	take[*messages.TaskPrepared](r, 4)
-	if _, err := os.Stat(filepath.Join(dir, "kept", launcher.KeyOf(id(2)).String())); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, "kept", id(2).Key().String())); err == nil {
 		t.Fatal("what is kept of the second job is still there, under the uid of the fourth")
 	}
 	over(4, "fourth", 2_000_002)

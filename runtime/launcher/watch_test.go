@@ -177,7 +177,7 @@ func TestDiskFilledByOthers(t *testing.T) {
 		}
 	}
 	kept, err := os.ReadDir(filepath.Join(dir, "kept"))
-	exit, wrong := supervisor.ReadExit(filepath.Join(dir, "tasks", launcher.KeyOf(id(2)).String()))
+	exit, wrong := supervisor.ReadExit(filepath.Join(dir, "tasks", id(2).Key().String()))
 	if err != nil || len(kept) > 0 || wrong != nil || exit == nil || exit.Code != 3 {
 		t.Errorf("%d are kept (%v), and the exit record is %+v: %v", len(kept), err, exit, wrong)
 	}
@@ -188,7 +188,7 @@ func TestDiskFilledByOthers(t *testing.T) {
 	if e := r.gone(20); e.Code != 0 || e.Kind != messages.ExitKind_EXIT_KIND_EXITED {
 		t.Errorf("with room: %v", e)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "scratch", launcher.KeyOf(id(0)).String(), "go"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "scratch", id(0).Key().String(), "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if e := r.gone(0); e.Code != 0 {
@@ -242,7 +242,7 @@ func TestDiskAfterRestart(t *testing.T) {
 	}
 	r.l = l
 	r.tell(&messages.AdoptTask{Id: id(0)})
-	if err := os.WriteFile(filepath.Join(dir, "scratch", launcher.KeyOf(id(0)).String(), "go"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "scratch", id(0).Key().String(), "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.endsForDisk(t, 0, "may keep 20.0 MiB")
@@ -264,7 +264,7 @@ func TestDiskWatchIsCheap(t *testing.T) {
 				spec.DiskBytes = 200 << 20
 			}
 			r.run(0, spec)
-			scratch := filepath.Join(dir, "scratch", launcher.KeyOf(id(0)).String())
+			scratch := filepath.Join(dir, "scratch", id(0).Key().String())
 			manyFiles(t, scratch, 100, 500)
 			if err := os.WriteFile(filepath.Join(scratch, "go"), nil, 0o600); err != nil {
 				t.Fatal(err)

@@ -31,7 +31,7 @@ func taskOf(t *testing.T, spec *messages.JobSpec) *launcher.Task {
 		t.Fatal(err)
 	}
 	task := &launcher.Task{
-		Key: launcher.Key{Token: topology.Token{Epoch: 1, Counter: 2}}, Job: "job", Spec: spec, Grant: &messages.Grant{},
+		Key: topology.TaskKey{Token: topology.Token{Epoch: 1, Counter: 2}}, Job: "job", Spec: spec, Grant: &messages.Grant{},
 		Dir: filepath.Join(dir, "driver"), Scratch: filepath.Join(dir, "scratch"),
 	}
 	for _, d := range []string{task.Dir, task.Scratch} {

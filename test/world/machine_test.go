@@ -100,7 +100,7 @@ func (m *machine) runs(t *testing.T, spec *messages.JobSpec) (*messages.Exit, st
 		Id: id, Job: "job", Spec: spec, Grant: grant, JobName: "world", Run: 1, Node: "here",
 		Rendezvous: &messages.Rendezvous{Address: "127.0.0.1", Port: 20000, Peers: []*messages.Peer{{Node: "here", Address: "127.0.0.1"}}},
 	}, m.pid)
-	home := filepath.Join(m.dir, "tasks", launcher.KeyOf(id).String())
+	home := filepath.Join(m.dir, "tasks", id.Key().String())
 	for end := time.After(5 * time.Minute); ; {
 		select {
 		case message := <-m.said:
