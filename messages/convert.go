@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/yi-json/synapse/topology"
@@ -34,6 +35,24 @@ func (x *TaskId) Key() topology.TaskKey { return KeyOf(x.GetToken(), x.GetRank()
 // ToTaskID writes a container's key.
 func ToTaskID(k topology.TaskKey) *TaskId {
 	return &TaskId{Token: ToToken(k.Token), Rank: int32(k.Rank)}
+}
+
+// sliceStates are the states of a slice as machines tell of them and keep them on disk, by what the ledger calls them.
+var sliceStates = [...]SliceState{
+	topology.SliceReserved:  SliceState_SLICE_STATE_RESERVED,
+	topology.SliceCommitted: SliceState_SLICE_STATE_COMMITTED,
+	topology.SlicePrepared:  SliceState_SLICE_STATE_PREPARED,
+	topology.SliceStarted:   SliceState_SLICE_STATE_STARTED,
+	topology.SliceStopping:  SliceState_SLICE_STATE_STOPPING,
+	topology.SliceOver:      SliceState_SLICE_STATE_OVER,
+}
+
+// ToSliceState writes a slice's state.
+func ToSliceState(s topology.SliceState) SliceState { return sliceStates[s] }
+
+// FromSliceState reads a slice's state; one that this version does not know is none, which no ledger takes.
+func FromSliceState(s SliceState) topology.SliceState {
+	return topology.SliceState(max(slices.Index(sliceStates[:], s), 0))
 }
 
 // FromResources reads an amount; none is zero.

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/yi-json/synapse/topology"
@@ -65,5 +66,30 @@ func TestJobStatesAndEvidence(t *testing.T) {
 	a := &AttemptRecord{Places: []*Place{{Exit: goodExit}, {Exit: goodExit}}}
 	if a.Owes() || !(&AttemptRecord{Places: []*Place{{Exit: goodExit}, {}}}).Owes() {
 		t.Error("evidence is misjudged")
+	}
+}
+
+// TestSliceStates: machines of every version have these numbers on their disks, and say them to their leader.
+func TestSliceStates(t *testing.T) {
+	pinned := map[topology.SliceState]int32{
+		topology.SliceReserved: 1, topology.SliceCommitted: 2, topology.SlicePrepared: 3,
+		topology.SliceStarted: 4, topology.SliceStopping: 5, topology.SliceOver: 6,
+	}
+	for s, number := range pinned {
+		wire := ToSliceState(s)
+		if int32(wire) != number || FromSliceState(wire) != s {
+			t.Errorf("%v is %d on the wire, and read back as %v", s, wire, FromSliceState(wire))
+		}
+		if want := "SLICE_STATE_" + strings.ToUpper(s.String()); wire.String() != want {
+			t.Errorf("%v is %v on the wire", s, wire)
+		}
+	}
+	if len(SliceState_name) != len(pinned)+1 {
+		t.Errorf("the wire has %d states, of which %d are the ledger's", len(SliceState_name), len(pinned))
+	}
+	for _, unknown := range []SliceState{0, 7, -1} {
+		if got := FromSliceState(unknown); got != 0 {
+			t.Errorf("%d is read as %v", unknown, got)
+		}
 	}
 }

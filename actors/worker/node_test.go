@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
-
-	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the Node's golden dialogues: what a leader, a launcher, a disk
@@ -92,13 +90,4 @@ func FuzzNodeRecord(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestNodeSliceStates: the states of the wire are those of the ledger, number by number.
-func TestNodeSliceStates(t *testing.T) {
-	for s := topology.SliceReserved; s <= topology.SliceOver; s++ {
-		if got := sliceStateName(s); got != s.String() {
-			t.Errorf("%v is %s on the wire", s, got)
-		}
-	}
 }

@@ -136,7 +136,7 @@ func (s *nodeSlice) appendRecord(data []byte, part *[]byte) []byte {
 // appendChanging writes by hand: these few bytes belong behind the fixed ones.
 func (s *nodeSlice) appendChanging(data []byte) []byte {
 	data = protowire.AppendTag(data, stateField, protowire.VarintType)
-	data = protowire.AppendVarint(data, uint64(messages.SliceState(s.page.State)))
+	data = protowire.AppendVarint(data, uint64(messages.ToSliceState(s.page.State)))
 	if s.cause != 0 {
 		data = protowire.AppendTag(data, causeField, protowire.VarintType)
 		data = protowire.AppendVarint(data, uint64(s.cause))
@@ -154,7 +154,7 @@ func (s *nodeSlice) appendChanging(data []byte) []byte {
 func sliceOf(r *messages.SliceRecord) topology.Slice {
 	s := topology.Slice{
 		Token: messages.FromToken(r.Token), Job: topology.JobID(r.Job),
-		State: topology.SliceState(r.State), Port: r.RendezvousPort,
+		State: messages.FromSliceState(r.State), Port: r.RendezvousPort,
 	}
 	for _, g := range r.Grants {
 		s.Grants = append(s.Grants, topology.Grant{

@@ -151,7 +151,7 @@ func (n *Node) onUidsInUse(m *messages.UidsInUse) {
 }
 
 func (n *Node) sliceReport(s *nodeSlice) *messages.SliceReport {
-	r := &messages.SliceReport{Token: s.wire, Job: string(s.page.Job), State: messages.SliceState(s.shown)}
+	r := &messages.SliceReport{Token: s.wire, Job: string(s.page.Job), State: messages.ToSliceState(s.shown)}
 	r.Exits, r.ExitAgesMs = s.exits(n.p.Clock.Now())
 	if s.shown == topology.SliceOver {
 		return r // it holds nothing but its exits

@@ -173,5 +173,5 @@ func nodeRecordOf(t testing.TB) *messages.LedgerRecord {
 }
 
 func sliceStateName(s topology.SliceState) string {
-	return strings.ToLower(strings.TrimPrefix(messages.SliceState(s).String(), "SLICE_STATE_"))
+	return strings.ToLower(strings.TrimPrefix(messages.ToSliceState(s).String(), "SLICE_STATE_"))
 }

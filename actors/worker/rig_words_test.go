@@ -351,7 +351,7 @@ func reportWords(l *messages.LedgerReport) string {
 	}
 	words := []string{fmt.Sprintf("v%d free cpu=%d mem=%dGiB gpu=%d", l.Version, l.Free.MilliCpu, l.Free.MemoryBytes>>30, l.Free.MilliGpu)}
 	for _, s := range l.Slices {
-		word := fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, sliceStateName(topology.SliceState(s.State)))
+		word := fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, sliceStateName(messages.FromSliceState(s.State)))
 		if len(s.Exits) > 0 {
 			word += " " + exitWords(s.Exits)
 		}
@@ -379,7 +379,7 @@ func recordWords(data []byte) string {
 		words[0] += " of " + rec.ClusterId
 	}
 	for _, s := range rec.Slices {
-		words = append(words, fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, sliceStateName(topology.SliceState(s.State))))
+		words = append(words, fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, sliceStateName(messages.FromSliceState(s.State))))
 		if s.Cause != 0 {
 			words[len(words)-1] += " (" + actors.WordOf(s.Cause.String(), "CAUSE_") + ")"
 		}

@@ -120,7 +120,7 @@ func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[t
 		s.ranks[i].shown = s.ranks[i].exit != nil && !n.rebooted
 	}
 	if n.rebooted {
-		s.shown = topology.SliceState(r.State)
+		s.shown = messages.FromSliceState(r.State)
 		n.changed(s)
 	}
 	n.slices[l.Token] = s
