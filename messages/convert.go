@@ -201,6 +201,13 @@ func splitOf(s Split, total topology.Resources) topology.Split {
 // Terminal reports whether a job in this state is over: no later write changes it.
 func (s JobState) Terminal() bool { return EndPhase(s) != "" }
 
+// Ran reports whether the end of a member proves that it had come past the barrier. Of one that a reboot ended
+// nobody knows: a machine says so of all it had committed, whether prepared or not. Taken for one that ran, it
+// would have the others start for its sake, and a gang would run in part.
+func (x *Exit) Ran() bool {
+	return x.GetKind() == ExitKind_EXIT_KIND_EXITED || x.GetKind() == ExitKind_EXIT_KIND_SUPERVISOR_LOST
+}
+
 // Owes reports whether some rank of the attempt lacks the evidence that it has gone.
 func (x *AttemptRecord) Owes() bool {
 	for _, p := range x.GetPlaces() {

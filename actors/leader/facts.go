@@ -119,7 +119,7 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 		case p.Exit == nil && e.Exit != nil && e.ended < noted.ended: // what told of it first had been under way for long
 			j.addExit(t, p.Rank, notedExit{noted.Exit, e.ended})
 		}
-		if known := p.Exit; ran(known) || known == nil && ran(j.exits[t][p.Rank].Exit) {
+		if p.Exit.Ran() || p.Exit == nil && j.exits[t][p.Rank].Ran() {
 			gone = append(gone, p.Rank)
 		}
 	}
@@ -130,12 +130,6 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 		j.forgetAt(ctx, a, n) // it tells again what is on disk: our Forget was lost
 	}
 	j.advance(ctx)
-}
-
-// ran reports whether a member came past the barrier before it ended. One that
-// could not be prepared did not, and the others must not start for its sake.
-func ran(e *messages.Exit) bool {
-	return e.GetKind() == messages.ExitKind_EXIT_KIND_EXITED || e.GetKind() == messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
 }
 
 func (j *Job) addExit(t topology.Token, rank int32, e notedExit) {

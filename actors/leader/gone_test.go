@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -35,5 +36,28 @@ func TestEndsBeforeTheTakeover(t *testing.T) {
 	}
 	if !passed(1) {
 		t.Error("all members have ended, and the gang is not said to have started")
+	}
+}
+
+// Members that a reboot ended were committed, and perhaps not even prepared: that they are gone says nothing of the
+// barrier, and the rest of the gang does not start for their sake. What ran, ran past it.
+func TestOnlyWhatRanIsPastTheBarrier(t *testing.T) {
+	token := topology.Token{Epoch: 1, Counter: 7}
+	att := &messages.AttemptRecord{
+		Job: "j1", Token: messages.ToToken(token),
+		Places: []*messages.Place{{Node: "n1", MachineId: "m1"}, {Rank: 1, Node: "n2", MachineId: "m2"}},
+	}
+	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_ACTIVE, Attempt: att.Token}
+	for number := range messages.ExitKind_name {
+		kind := messages.ExitKind(number)
+		j := newJob(leaderPorts(), somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job)
+		j.token, j.coordinator, j.writing = token, actor.NewPID("here", "attempt"), true
+		var said []letter
+		j.noteExits(&overheard{said: &said}, token, "n1", toldExits{exits: []*messages.Exit{{Kind: kind}}}, false)
+		got := slices.ContainsFunc(said, func(l letter) bool { _, is := l.message.(ranksGone); return is })
+		want := kind == messages.ExitKind_EXIT_KIND_EXITED || kind == messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
+		if got != want {
+			t.Errorf("%v counts as past the barrier: %v", kind, got)
+		}
 	}
 }

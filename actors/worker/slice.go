@@ -112,23 +112,14 @@ func (s *nodeSlice) exits(now actors.Instant) (all []*messages.Exit, agesMs []in
 // earlier start of this agent knew it is less than that.
 func (r *nodeRank) age(now actors.Instant) int64 { return now.Since(r.ended).Milliseconds() }
 
-// ran reports whether a rank that is gone had been past the barrier.
-func (r *nodeRank) ran() bool {
-	switch r.exit.GetKind() {
-	case messages.ExitKind_EXIT_KIND_EXITED, messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST, messages.ExitKind_EXIT_KIND_REBOOTED:
-		return true
-	}
-	return false
-}
-
 // allPrepared reports whether every rank could start at once, or has started.
 func (s *nodeSlice) allPrepared() bool {
-	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.prepared && !r.started && !r.ran() })
+	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.prepared && !r.started && !r.exit.Ran() })
 }
 
 // allStarted reports whether every rank has started.
 func (s *nodeSlice) allStarted() bool {
-	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.started && !r.ran() })
+	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.started && !r.exit.Ran() })
 }
 
 // ran is for how long every rank that is not over has run; 0: not known, or one of them does not yet.
