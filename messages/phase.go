@@ -1,8 +1,11 @@
 package messages
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
-// This file owns the words for where a job or a machine stands, as people and programs read them.
+// This file owns the words for where a job or a machine stands, as people and programs read them, and for what became of a wish.
 
 // The phases of a job.
 const (
@@ -57,23 +60,30 @@ func PhaseOf(text string) string {
 	return strings.NewReplacer(" ", "-", "_", "-").Replace(strings.ToLower(text))
 }
 
-// EndWords say how a job ended: its phase, and what stands in its record of it, which may begin with the phase itself.
-func EndWords(job *JobRecord) string {
-	phase := EndPhase(job.GetState())
-	switch said := job.GetOutcome(); {
-	case said == "":
-		return phase
-	case strings.HasPrefix(said, phase):
-		return said
-	default:
-		return phase + ": " + said
-	}
+// Explain says in a sentence where a job stands, and why.
+func Explain(job *JobStatus) string {
+	return job.GetRecord().GetId() + ": " + phaseWords(job.GetPhase(), cmp.Or(job.GetReason(), job.GetRecord().GetOutcome()))
 }
+
+// phaseWords are a phase and why, which may begin with the phase itself.
+func phaseWords(phase, why string) string {
+	switch {
+	case why == "":
+		return phase
+	case strings.HasPrefix(why, phase):
+		return why
+	}
+	return phase + ": " + why
+}
+
+// OK is the outcome of what went well.
+func OK() *Outcome { return &Outcome{Code: Code_CODE_OK} }
 
 // AlreadyEnded refuses a wish about a job that is over.
 func AlreadyEnded(job *JobRecord) *Outcome {
+	how := phaseWords(EndPhase(job.GetState()), job.GetOutcome())
 	return &Outcome{
-		Code: Code_CODE_CONFLICT, Field: "job", Text: "the job has already ended: " + EndWords(job),
+		Code: Code_CODE_CONFLICT, Field: "job", Text: "the job has already ended: " + how,
 		Hint: "submit it again to run it again",
 	}
 }

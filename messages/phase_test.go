@@ -2,19 +2,29 @@ package messages
 
 import "testing"
 
-// How a job ended is told once, whatever of it stands in its record.
-func TestEndWords(t *testing.T) {
+// Where a job stands, and how it ended, is told in one way, whatever of it stands in its record.
+func TestExplain(t *testing.T) {
 	for _, c := range []struct {
-		state      JobState
-		said, want string
+		state             JobState
+		reason, said, why string
 	}{
-		{JobState_JOB_STATE_SUCCEEDED, "", "succeeded"},
-		{JobState_JOB_STATE_SUCCEEDED, "succeeded", "succeeded"},
-		{JobState_JOB_STATE_CANCELLED, "cancelled: no longer wanted", "cancelled: no longer wanted"},
-		{JobState_JOB_STATE_FAILED, "rank 1 exited with code 3", "failed: rank 1 exited with code 3"},
+		{JobState_JOB_STATE_SUCCEEDED, "", "", "succeeded"},
+		{JobState_JOB_STATE_SUCCEEDED, "", "succeeded", "succeeded"},
+		{JobState_JOB_STATE_CANCELLED, "", "cancelled: no longer wanted", "cancelled: no longer wanted"},
+		{JobState_JOB_STATE_FAILED, "", "rank 1 exited with code 3", "failed: rank 1 exited with code 3"},
+		{JobState_JOB_STATE_QUEUED, "needs 8 GPUs", "", "queued: needs 8 GPUs"},
 	} {
-		if got := EndWords(&JobRecord{State: c.state, Outcome: c.said}); got != c.want {
-			t.Errorf("%v %q: %q, want %q", c.state, c.said, got, c.want)
+		record := &JobRecord{Id: "j", State: c.state, Outcome: c.said}
+		status := &JobStatus{Record: record, Phase: EndPhase(c.state), Reason: c.reason}
+		ended := status.Phase != ""
+		if !ended {
+			status.Phase = PhaseQueued
+		}
+		if got := Explain(status); got != "j: "+c.why {
+			t.Errorf("%v %q: %q, want %q", c.state, c.said, got, c.why)
+		}
+		if got := AlreadyEnded(record).Text; ended && got != "the job has already ended: "+c.why {
+			t.Errorf("%v %q: %q", c.state, c.said, got)
 		}
 	}
 }

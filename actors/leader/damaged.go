@@ -108,7 +108,7 @@ func (s *Scheduler) onCancel(ctx actor.Context, m *messages.Cancel) {
 
 // onDropped: the store has forgotten the job, and its machines may.
 func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w Written) {
-	outcome := &messages.Outcome{Code: messages.Code_CODE_OK}
+	outcome := messages.OK()
 	if w.Verdict == actors.Done {
 		delete(s.damaged, d.Job)
 		s.uids.Release(d.uid)

@@ -371,7 +371,7 @@ func (s *Scheduler) onChangeNode(ctx actor.Context, q *messages.ChangeNode) {
 	s.edit(ctx, m, nodeEdit{change: s.changeOf(q), after: func(ctx actor.Context) {
 		s.applyVerb(ctx, m, q)
 		if asker != nil {
-			ctx.Send(asker, &messages.ChangeNodeReply{Node: q.Node, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}})
+			ctx.Send(asker, &messages.ChangeNodeReply{Node: q.Node, Outcome: messages.OK()})
 		}
 	}})
 }

@@ -257,7 +257,7 @@ func (s *Scheduler) onExplain(ctx actor.Context, m *messages.ExplainJob) {
 		ctx.Forward(s.peers.mirror)
 		return
 	}
-	ctx.Respond(&messages.ExplainJobReply{Text: answer.String(), Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}})
+	ctx.Respond(&messages.ExplainJobReply{Text: answer.String(), Outcome: messages.OK()})
 }
 
 // holders tells who has something on a machine.

@@ -58,7 +58,7 @@ func (j *Job) updateReply(m *messages.Update) *messages.UpdateReply {
 		return &messages.UpdateReply{Job: m.Job, Outcome: messages.AlreadyEnded(j.rec)}
 	}
 	return &messages.UpdateReply{
-		Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK},
+		Job: m.Job, Outcome: messages.OK(),
 		Priority: j.rec.Spec.Priority, TimeLimitMs: j.rec.Spec.TimeLimitMs, TimeIsUp: j.counting() && j.timeIsUp(),
 	}
 }

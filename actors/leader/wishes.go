@@ -33,7 +33,7 @@ func (j *Job) asks(ctx actor.Context, answer func() any) (open bool) {
 
 func (j *Job) onCancel(ctx actor.Context, m *messages.Cancel) {
 	answer := func() any {
-		reply := &messages.CancelReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+		reply := &messages.CancelReply{Job: m.Job, Outcome: messages.OK()}
 		if j.rec.State.Terminal() && j.rec.State != messages.JobState_JOB_STATE_CANCELLED {
 			reply.Outcome = messages.AlreadyEnded(j.rec)
 		}
@@ -55,7 +55,7 @@ func (j *Job) onCancel(ctx actor.Context, m *messages.Cancel) {
 
 func (j *Job) onHold(ctx actor.Context, m *messages.Hold) {
 	answer := func() any {
-		reply := &messages.HoldReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+		reply := &messages.HoldReply{Job: m.Job, Outcome: messages.OK()}
 		if j.rec.State.Terminal() {
 			reply.Outcome = messages.AlreadyEnded(j.rec)
 		}
@@ -131,7 +131,7 @@ func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
 
 // requeueReply tells what of the wish to end a run is on disk.
 func (j *Job) requeueReply(m *messages.Requeue, run int32) *messages.RequeueReply {
-	reply := &messages.RequeueReply{Job: m.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+	reply := &messages.RequeueReply{Job: m.Job, Outcome: messages.OK()}
 	conflict := func(field, format string, args ...any) {
 		reply.Outcome = &messages.Outcome{Code: messages.Code_CODE_CONFLICT, Field: field, Text: fmt.Sprintf(format, args...)}
 	}

@@ -151,20 +151,7 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 	if status == nil {
 		return &messages.ExplainJobReply{Outcome: outcome}
 	}
-	why := status.Reason
-	if why == "" {
-		why = status.GetRecord().GetOutcome()
-	}
-	text := status.GetRecord().GetId() + ": "
-	switch {
-	case why == "":
-		text += status.Phase
-	case strings.HasPrefix(why, status.Phase): // it says the phase itself
-		text += why
-	default:
-		text += status.Phase + ": " + why
-	}
-	return &messages.ExplainJobReply{Outcome: outcome, Text: text}
+	return &messages.ExplainJobReply{Outcome: outcome, Text: messages.Explain(status)}
 }
 
 // find finds a job by its id, or by the only one that begins so.
@@ -175,7 +162,7 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 		}
 	}
 	if s, known := m.jobs.get(id); known {
-		return m.present(s), okay()
+		return m.present(s), messages.OK()
 	}
 	var fits []string
 	var found shownJob
@@ -188,7 +175,7 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 	})
 	switch len(fits) {
 	case 1:
-		return m.present(found), okay()
+		return m.present(found), messages.OK()
 	case 0:
 		return nil, &messages.Outcome{
 			Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: fmt.Sprintf("there is no job %q", id),
@@ -208,7 +195,7 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 // onListJobs answers one page in the order of ids. Next is set whenever there
 // may be more, so a page can be short, or empty, and not be the last.
 func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
-	r := &messages.ListJobsReply{Outcome: okay()}
+	r := &messages.ListJobsReply{Outcome: messages.OK()}
 	page := m.page(q.Limit)
 	m.jobs.ascend(after(q.After), func(id string, s shownJob) bool {
 		if !page.looks() {
@@ -279,7 +266,7 @@ func labelled(labels []*messages.Label, want *messages.Label) bool {
 }
 
 func (m *Mirror) onListNodes(q *messages.ListNodes) *messages.ListNodesReply {
-	r := &messages.ListNodesReply{Outcome: okay()}
+	r := &messages.ListNodesReply{Outcome: messages.OK()}
 	page := m.page(q.Limit)
 	m.nodes.ascend(after(q.After), func(id string, s shownNode) bool {
 		if !page.takes(messages.Size(s.NodeStatus)) {
@@ -332,8 +319,6 @@ func after(id string) string {
 	}
 	return id + "\x00"
 }
-
-func okay() *messages.Outcome { return &messages.Outcome{Code: messages.Code_CODE_OK} }
 
 // check holds after every message.
 func (m *Mirror) check() {

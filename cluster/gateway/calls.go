@@ -40,7 +40,7 @@ func (g *Gateway) Cancel(ctx context.Context, q *messages.Cancel) (*messages.Can
 	reply, err := call[*messages.CancelReply](ctx, g, g.scheduler, q)
 	if job := g.over(ctx, q.Job, err); job != nil {
 		if job.GetRecord().GetState() == messages.JobState_JOB_STATE_CANCELLED {
-			return &messages.CancelReply{Job: q.Job, Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}, nil
+			return &messages.CancelReply{Job: q.Job, Outcome: messages.OK()}, nil
 		}
 		return nil, hasEnded(job)
 	}
@@ -104,7 +104,7 @@ func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.Get
 	if err != nil {
 		return nil, err
 	}
-	reply := &messages.GetJobReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}, Job: job}
+	reply := &messages.GetJobReply{Outcome: messages.OK(), Job: job}
 	if q.Attempts && g.o.Store != nil {
 		_, attempts, err := g.o.Store.Job(topology.JobID(job.GetRecord().GetId()))
 		one := (*store.Damage)(nil) // then the job says so itself
@@ -203,8 +203,7 @@ func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*mess
 	if !record.GetState().Terminal() {
 		return call[*messages.ExplainJobReply](ctx, g, g.scheduler, &messages.ExplainJob{Principal: q.Principal, Job: record.GetId()})
 	}
-	text := record.GetId() + ": " + messages.EndWords(record)
-	return &messages.ExplainJobReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}, Text: text}, nil
+	return &messages.ExplainJobReply{Outcome: messages.OK(), Text: messages.Explain(job)}, nil
 }
 
 // Cluster tells a client whom it speaks to.

@@ -68,7 +68,7 @@ func (g *Gateway) readHistory(ctx context.Context, q *messages.History, past sto
 	if limit == 0 {
 		limit = historyPage
 	}
-	r := &messages.HistoryReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}}
+	r := &messages.HistoryReply{Outcome: messages.OK()}
 	bytes, looked := 0, 0
 	for past.Look = min(limit, lookFirst); ; past.Look = min(2*past.Look, lookMost) {
 		if err := ctx.Err(); err != nil {
