@@ -111,29 +111,54 @@ func (m *machine) standing() belief.Standing {
 
 // closed tells why nothing new goes there; empty: it is open.
 func (m *machine) closed() string {
+	_, why := m.outage(false)
+	return why
+}
+
+// outage is what puts a machine out of service, as such machines are counted.
+type outage uint8
+
+const (
+	outageNone outage = iota
+	outageUnheard
+	outageDead
+	outageDrained
+	outageCordoned
+	outageTrouble
+	outageBenched
+)
+
+var outageWords = [...]string{
+	outageUnheard: "not heard yet", outageDead: messages.NodeDead, outageDrained: "drained", outageCordoned: "cordoned",
+	outageTrouble: "in trouble", outageBenched: "benched after a refusal",
+}
+
+// outage is why nothing new goes to the machine, as such machines are counted and in full; empty: it is open. What the
+// leader holds against it comes before what it is, and is told of by name: it is passed over where machines are counted.
+func (m *machine) outage(counted bool) (outage, string) {
 	switch {
-	case m.halted != "":
-		return m.halted
-	case m.quarantine() != "":
-		return m.quarantine()
-	case m.unread():
-		return m.record.Cordoned.Reason
+	case !counted && m.halted != "":
+		return outageNone, m.halted
+	case !counted && m.quarantine() != "":
+		return outageNone, m.quarantine()
+	case !counted && m.unread():
+		return outageCordoned, m.record.Cordoned.Reason
 	case !m.everUp:
-		return "not heard since this leader took over"
-	case m.untruth != "":
-		return "what it says cannot be true: " + m.untruth + ". Its agent is broken or not ours: replace it, and start it again"
+		return outageUnheard, "not heard since this leader took over"
+	case !counted && m.untruth != "":
+		return outageNone, "what it says cannot be true: " + m.untruth + ". Its agent is broken or not ours: replace it, and start it again"
 	case !m.up:
-		return messages.NodeDead
+		return outageDead, messages.NodeDead
 	case m.record.GetDrained() != nil:
-		return "drained by " + m.record.Drained.GetBy().GetName() + ": " + m.record.Drained.Reason
+		return outageDrained, "drained by " + m.record.Drained.GetBy().GetName() + ": " + m.record.Drained.Reason
 	case m.record.GetCordoned() != nil:
-		return "cordoned by " + m.record.Cordoned.GetBy().GetName() + ": " + m.record.Cordoned.Reason
+		return outageCordoned, "cordoned by " + m.record.Cordoned.GetBy().GetName() + ": " + m.record.Cordoned.Reason
 	case m.ledger.GetTrouble() != "":
-		return "in trouble: " + m.ledger.Trouble
+		return outageTrouble, "in trouble: " + m.ledger.Trouble
 	case m.room.Benched() != "":
-		return "benched: " + m.room.Benched()
+		return outageBenched, "benched: " + m.room.Benched()
 	}
-	return ""
+	return outageNone, ""
 }
 
 // describe is the machine as the fabric knows it.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/mirror"
-	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 )
 
@@ -74,48 +73,24 @@ func (s *Scheduler) onTellAgain(ctx actor.Context) {
 // outOfService says how many machines take nothing new, and why, in a few words;
 // which ones these are is in the list of machines.
 func (s *Scheduler) outOfService() string {
-	var counts [len(closedKinds)]int
+	var counts [len(outageWords)]int
 	all := 0
 	for _, m := range s.order {
 		if m.record == nil || m.record.Removed != nil {
 			continue
 		}
 		all++
-		if k := m.closedKind(); k >= 0 {
-			counts[k]++
-		}
+		kind, _ := m.outage(true)
+		counts[kind]++
 	}
 	var parts []string
-	for k, n := range counts {
-		if n > 0 {
-			parts = append(parts, strconv.Itoa(n)+" "+closedKinds[k])
+	for kind, word := range outageWords {
+		if n := counts[kind]; n > 0 && word != "" {
+			parts = append(parts, strconv.Itoa(n)+" "+word)
 		}
 	}
 	if parts == nil {
 		return ""
 	}
 	return "out of service: " + strings.Join(parts, ", ") + " (of " + actors.Counted(all, "machine") + ")"
-}
-
-// closedKinds are the ways in which a machine can be closed, in the order in
-// which closed looks for them.
-var closedKinds = [...]string{"not heard yet", messages.NodeDead, "drained", "cordoned", "in trouble", "benched after a refusal"}
-
-// closedKind is why nothing new goes to a machine, without the details; −1: it is open.
-func (m *machine) closedKind() int {
-	switch {
-	case !m.everUp:
-		return 0
-	case !m.up:
-		return 1
-	case m.record.GetDrained() != nil:
-		return 2
-	case m.record.GetCordoned() != nil:
-		return 3
-	case m.ledger.GetTrouble() != "":
-		return 4
-	case m.room.Benched() != "":
-		return 5
-	}
-	return -1
 }

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
+	"github.com/yi-json/synapse/topology/belief"
 )
 
 // This file owns the tests that what jobs wait for is told once for all that wait alike.
@@ -49,6 +51,48 @@ func waitingScheduler(clock *watchClock) (*Scheduler, func(m any) []mirror.Waiti
 			}
 		}
 		return shown
+	}
+}
+
+// A machine that takes nothing new is counted with what keeps it from that, and one that takes work is not. What the
+// leader holds against one is told of that one by name, and its count is of what it is beside that.
+func TestOutagesAreCounted(t *testing.T) {
+	up := func(change func(m *machine)) *machine {
+		m := &machine{up: true, everUp: true, record: &messages.NodeRecord{Revision: 1}, ledger: &messages.LedgerReport{}, room: &belief.Machine{}}
+		change(m)
+		return m
+	}
+	deed := &messages.Deed{By: &messages.Principal{Name: "ann"}, Reason: "a fan"}
+	s := &Scheduler{}
+	for word, change := range map[string]func(m *machine){
+		"not heard yet":           func(m *machine) { m.up, m.everUp = false, false },
+		"dead":                    func(m *machine) { m.up = false },
+		"drained":                 func(m *machine) { m.record.Drained = deed },
+		"cordoned":                func(m *machine) { m.record.Cordoned = deed },
+		"in trouble":              func(m *machine) { m.ledger.Trouble = "its disk is full" },
+		"benched after a refusal": func(m *machine) { m.room.Bench("it refused", time.Second, time.Minute) },
+		"":                        func(*machine) {},
+	} {
+		m := up(change)
+		s.order = []*machine{m}
+		want := ""
+		if word != "" {
+			want = "out of service: 1 " + word + " (of 1 machine)"
+		}
+		if got := s.outOfService(); got != want || (m.closed() != "") != (want != "") {
+			t.Errorf("%q: it says %q, and closed for %q", word, got, m.closed())
+		}
+		for said, holdAgainst := range map[string]func(m *machine){
+			"admissions have stopped": func(m *machine) { m.halted = "admissions have stopped" },
+			"quarantined":             func(m *machine) { m.obeys = 9 },
+		} {
+			m := up(change)
+			holdAgainst(m)
+			s.order = []*machine{m}
+			if !strings.HasPrefix(m.closed(), said) || s.outOfService() != want {
+				t.Errorf("%q, %s: it says %q, and closed for %q", word, said, s.outOfService(), m.closed())
+			}
+		}
 	}
 }
 
