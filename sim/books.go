@@ -40,6 +40,7 @@ type stored struct {
 	proc          *process
 	epoch         uint64
 	decided       instant // when its leader handed it to the Journal; of a write with attempts, and of a submit
+	heard         instant // when the word reached its Job on which that did, likewise
 	job, jobWas   *messages.JobRecord
 	page          *jobPage
 	attempts      []*messages.AttemptRecord
@@ -95,7 +96,7 @@ func (b *books) write(s *stored, c actors.Change) {
 	}
 	if len(c.Attempts) > 0 || c.Job.GetRevision() == 1 {
 		t := messages.FromToken(c.Job.WrittenBy)
-		s.decided = s.proc.drafts[t]
+		s.decided, s.heard = s.proc.drafts[t].at, s.proc.drafts[t].heard
 		delete(s.proc.drafts, t)
 	}
 	for _, a := range c.Attempts {

@@ -21,8 +21,10 @@ type mailbox struct {
 	invoker   actor.MessageInvoker
 	self      *actor.PID
 	path      uint64 // hash of address and path, for the trace
-	user      fifo
-	system    fifo
+	user      fifo[any]
+	system    fifo[any]
+	posted    fifo[instant] // when each of user came, of a Job's that the checkers look at
+	handled   instant       // when what its actor handles now came, likewise
 	suspended bool
 	busy      instant // until then its actor is at its last step
 	queued    bool    // it stands among the engine's ready ones, or is parked
@@ -31,21 +33,21 @@ type mailbox struct {
 }
 
 // fifo is a queue that gives its memory back when it is empty.
-type fifo struct {
-	items []any
+type fifo[T any] struct {
+	items []T
 	head  int
 }
 
-func (f *fifo) len() int { return len(f.items) - f.head }
+func (f *fifo[T]) len() int { return len(f.items) - f.head }
 
-func (f *fifo) push(x any) { f.items = append(f.items, x) }
+func (f *fifo[T]) push(x T) { f.items = append(f.items, x) }
 
-func (f *fifo) pop() any {
+func (f *fifo[T]) pop() (x T) {
 	if f.head == len(f.items) {
-		return nil
+		return x
 	}
-	x := f.items[f.head]
-	f.items[f.head] = nil
+	var none T
+	x, f.items[f.head] = f.items[f.head], none
 	f.head++
 	switch {
 	case f.head < len(f.items):
@@ -63,6 +65,9 @@ func (m *mailbox) PostUserMessage(message any) {
 		return
 	}
 	m.user.push(message)
+	if m.kind == actors.KindJob && m.proc.w.checking {
+		m.posted.push(m.proc.w.engine.now)
+	}
 	if m.kind == actors.KindJournal {
 		m.proc.draft(unwrapped(message))
 	}
@@ -117,6 +122,7 @@ func (m *mailbox) take() (message any, system bool) {
 	if m.suspended {
 		return nil, false
 	}
+	m.handled = m.posted.pop()
 	return m.user.pop(), false
 }
 

@@ -45,9 +45,9 @@ type process struct {
 	node        *worker.Node
 	host        *schedulerHost // of a scheduler
 	leader      *leader.Scheduler
-	epoch       uint64                     // under which it leads; 0: it stands by
-	campaign    *campaign                  // nil where nobody else may lead
-	drafts      map[topology.Token]instant // when each write that is not yet durable was handed to the Journal
+	epoch       uint64                   // under which it leads; 0: it stands by
+	campaign    *campaign                // nil where nobody else may lead
+	drafts      map[topology.Token]draft // of each write that is not yet durable
 	// deposedAt is when the store first told it that it no longer leads.
 	deposedAt instant
 }
@@ -99,6 +99,9 @@ func (p *process) tell(to *actor.PID, message any) {
 	}
 }
 
+// draft is when a Job handed a write to the Journal, and when the word reached it on which it did.
+type draft struct{ at, heard instant }
+
 // draft notes when a leader decides: its write may become durable much later, and what its wall clock says proves nothing.
 func (p *process) draft(message any) {
 	write, is := message.(leader.Write)
@@ -108,10 +111,11 @@ func (p *process) draft(message any) {
 	}
 	now := p.w.engine.now
 	if p.drafts == nil {
-		p.drafts = map[topology.Token]instant{}
+		p.drafts = map[topology.Token]draft{}
 	}
+	drafted := draft{now, job.handled}
 	if write.Change.Job.Revision == 1 {
-		p.drafts[messages.FromToken(write.Change.Job.WrittenBy)] = now
+		p.drafts[messages.FromToken(write.Change.Job.WrittenBy)] = drafted
 	}
 	if len(write.Change.Attempts) == 0 {
 		return
@@ -121,7 +125,7 @@ func (p *process) draft(message any) {
 		since = job.drafted
 	}
 	job.drafted = now
-	p.drafts[messages.FromToken(write.Change.Job.WrittenBy)] = now
+	p.drafts[messages.FromToken(write.Change.Job.WrittenBy)] = drafted
 	p.w.seen(Event{Kind: Drafted, Process: p, Draft: &write.Change, Since: since})
 }
 

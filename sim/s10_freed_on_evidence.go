@@ -257,13 +257,13 @@ func lastWord(s *stored, earlier *messages.AttemptRecord, i int) *messages.Place
 
 // reached reports whether the leader must have known that the machine can be
 // reached when it decided: it heard it all the time since well before that. The
-// write may have waited for the store for long after; what happened meanwhile
-// does not count.
+// write may have waited for the store for long after, and the word on which the
+// Job acts may have waited for a slow Job; what happened meanwhile does not count.
 func (c *freedOnEvidence) reached(w *World, s *stored, p *messages.Place) bool {
 	m, h := w.machine(p.Node), s.proc.host
 	if m == nil || h == nil || s.proc.dead || m.machineID != p.MachineId {
 		return false
 	}
 	return !h.silent[m.index] && w.engine.now.since(h.heardAt[m.index]) < w.constants.Heartbeat+time.Second &&
-		s.decided.since(h.quietAt[m.index]) > 200*time.Millisecond
+		s.heard.since(h.quietAt[m.index]) > 200*time.Millisecond
 }
