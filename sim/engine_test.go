@@ -24,7 +24,7 @@ func TestAgendaIsInOrder(t *testing.T) {
 }
 
 func TestQueueKeepsOrderAndGivesMemoryBack(t *testing.T) {
-	var f fifo
+	var f fifo[any]
 	for round := range 3 {
 		for i := range 100 {
 			f.push(i)
