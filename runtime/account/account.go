@@ -1,6 +1,6 @@
-// Package account says as which user of the machine a task runs: who a job's `user` is there, whether the machine's owner
-// lets it be that one, which number a job without a user has, and where that user may go. Whose a job is in the cluster is
-// none of its business, and it counts nothing. It is the one place where a job could become root.
+// Package account says as which user of the machine a task runs: who a job's `user` is there, whether the machine's
+// owner lets it be that one, which number a job without a user has, and where that user may go. Whose a job is in the
+// cluster is none of its business, and it counts nothing. It is the one place where a job could become root.
 package account
 
 import (

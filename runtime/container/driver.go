@@ -1,10 +1,10 @@
 //go:build linux
 
 // Package container is the driver `carapace`, which gives each task a container of its own: a root that is not the
-// machine's to write to, the devices that were granted and no others, and limits that the kernel keeps. It describes that
-// container and cleans up after it; package carapace makes it, in the task's supervisor. The drivers oci and upstream are
-// built around this one: the first has runc or crun make the same container, the second runs another program within it.
-// It never says that a limit is kept which this machine cannot keep.
+// machine's to write to, the devices that were granted and no others, and limits that the kernel keeps. It describes
+// that container and cleans up after it; package carapace makes it, in the task's supervisor. The drivers oci and
+// upstream are built around this one: the first has runc or crun make the same container, the second runs another
+// program within it. It never says that a limit is kept which this machine cannot keep.
 package container
 
 import (

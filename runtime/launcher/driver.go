@@ -1,7 +1,7 @@
 // Package launcher runs a machine's tasks. To the actors it is the port that speaks the driver contract
 // (messages/launcher.proto). Below it stand the drivers, which say how a task is isolated (container, oci, upstream,
-// process), and the supervisors, a small process for each task. It owns the tasks' directories and the conversation with
-// their supervisors. A task that it calls gone is gone: a supervisor saw it, or the launcher looked for itself.
+// process), and the supervisors, a small process for each task. It owns the tasks' directories and the conversation
+// with their supervisors. A task that it calls gone is gone: a supervisor saw it, or the launcher looked for itself.
 package launcher
 
 import (

@@ -2,8 +2,8 @@
 
 // Package oci is the driver `oci`, which has runc or crun make each task's container. Package container says what that
 // container is, and this one says it again in the words of the OCI specification. It makes no container itself (package
-// carapace does) and reads no image (package image does). How a task ended the supervisor sees; the program is not asked,
-// because its exit codes do not tell.
+// carapace does) and reads no image (package image does). How a task ended the supervisor sees; the program is not
+// asked, because its exit codes do not tell.
 package oci
 
 import (

@@ -1,8 +1,8 @@
 // Package supervisor holds the small process between the agent and one task. The launcher starts it with what a driver
 // wrote, and it outlives the agent: it starts the task (a container by package carapace, another program's, or plain
-// processes), keeps its output, stops it, sees how it ended and that nothing of it is left, and writes that down. How the
-// task is isolated is decided before it starts. The agent talks to it through the task's directory. It uses little beside
-// what makes containers and the standard library, so that it stays small.
+// processes), keeps its output, stops it, sees how it ended and that nothing of it is left, and writes that down. How
+// the task is isolated is decided before it starts. The agent talks to it through the task's directory. It uses little
+// beside what makes containers and the standard library, so that it stays small.
 package supervisor
 
 import (
