@@ -29,10 +29,13 @@ func benchmarks(b *testing.B, fresh opener) {
 	b.Run(fmt.Sprintf("submit/bare/batch=%d", callers), func(b *testing.B) { benchBare(b, open(b), callers) })
 	b.Run(fmt.Sprintf("submit/journal/callers=%d", callers), func(b *testing.B) { benchJournal(b, open(b), callers) })
 	b.Run("commit/ranks=64", func(b *testing.B) { benchLife(b, open(b), 64) })
-	const tasks = 140_000
+	tasks, finished := 140_000, 50_000
+	if testing.Short() { // to see that it works
+		tasks, finished = 1_400, 500
+	}
 	b.Run("load/gangs-of=64", func(b *testing.B) { benchLoad(b, open(b), tasks, 64, 0) })
 	b.Run("load/gangs-of=1", func(b *testing.B) { benchLoad(b, open(b), tasks, 1, 0) })
-	b.Run("load/gangs-of=64/finished=50000", func(b *testing.B) { benchLoad(b, open(b), tasks, 64, 50_000) })
+	b.Run(fmt.Sprintf("load/gangs-of=64/finished=%d", finished), func(b *testing.B) { benchLoad(b, open(b), tasks, 64, finished) })
 }
 
 // benchLoad is what a new leader waits for: 5,000 machines, and tasks in gangs.

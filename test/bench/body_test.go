@@ -20,11 +20,9 @@ func BenchmarkBody(b *testing.B) {
 	b.Run("durable", benchDurable)
 }
 
-// machines is how many agents' processes run on this one machine.
-const machines = 64
-
-// benchReal is a scheduler and 64 agents, each a process, and tasks that are processes.
+// benchReal is a scheduler and 64 agents, each a process on this one machine, and tasks that are processes.
 func benchReal(b *testing.B) {
+	machines := size(64, 8)
 	c := newCluster(b)
 	c.machines(machines)
 	time.Sleep(6 * time.Second)          // a heartbeat of each
@@ -42,9 +40,12 @@ func benchReal(b *testing.B) {
 	b.Run("gang", func(b *testing.B) {
 		started := c.pipe()
 		for _, k := range []int{1, 8, 64} { // targets: ≤ 35, 70, 400 ms
+			if k > machines {
+				break
+			}
 			b.Run(fmt.Sprintf("k=%d", k), func(b *testing.B) {
 				once(b, func() {
-					const times = 15
+					times := size(15, 1)
 					var took []time.Duration
 					c.costs(b, times, func() { // of the way back, too
 						for range times {
@@ -64,27 +65,27 @@ func benchReal(b *testing.B) {
 	})
 	b.Run("jobs", func(b *testing.B) { // target: ≥ 150 a second
 		once(b, func() {
-			const jobs = 600
+			jobs := size(600, 40)
 			spec := gang(1, "/bin/true")
 			spec.Each.MilliGpu = 1000
 			changes := c.watch()
 			c.costs(b, jobs, func() {
 				began := time.Now()
 				ids := c.submitAll(jobs, 8, spec)
-				b.ReportMetric(jobs/c.reach(changes, ids, "succeeded").Sub(began).Seconds(), "jobs/s")
+				b.ReportMetric(float64(jobs)/c.reach(changes, ids, "succeeded").Sub(began).Seconds(), "jobs/s")
 			})
 		})
 	})
 	b.Run("submits", func(b *testing.B) { // target: ≥ 300 a second; they wait for machines that are not there
 		once(b, func() {
-			const submits = 400
+			submits := size(400, 24)
 			c.costs(b, submits, func() {
 				mine, began := ended(b), time.Now()
 				together(8, submits, func(int) {
 					c.cli(b, "submit", "-q", "--allow-infeasible", "--gpu", "1", "-n", "1", "--image", "host", "--node-selector", "pool=none", "--", "/bin/true")
 				})
-				b.ReportMetric(submits/time.Since(began).Seconds(), "submits/s")
-				b.ReportMetric(float64(ended(b)-mine)/1e6/submits, "cli-cpu-ms")
+				b.ReportMetric(float64(submits)/time.Since(began).Seconds(), "submits/s")
+				b.ReportMetric(float64(ended(b)-mine)/1e6/float64(submits), "cli-cpu-ms")
 			})
 		})
 	})
@@ -100,41 +101,41 @@ func (c *cluster) cli(b *testing.B, args ...string) string {
 }
 
 // crowd is how many machines one scheduler is shown.
-const crowd = 1000
+func crowd() int { return size(1000, 100) }
 
 // span is how long an idle scheduler is looked at.
-const span = 20 * time.Second
+func span() time.Duration { return time.Duration(size(20, 2)) * time.Second }
 
 // benchThousand is a scheduler's process, and a thousand machines in another one.
 func benchThousand(b *testing.B) {
 	c := newCluster(b)
-	c.crowd(crowd)
+	c.crowd(crowd())
 	pid := c.scheduler.Process.Pid
 	b.Run("idle", func(b *testing.B) { // targets: ≤ 5 % of a core, ≤ 300 MB
 		once(b, func() {
-			b.ReportMetric(busy(b, pid, span), "cpu-%")
+			b.ReportMetric(busy(b, pid, span()), "cpu-%")
 			b.ReportMetric(memory(b, pid, "VmRSS"), "rss-MB")
 			b.ReportMetric(memory(b, pid, "RssAnon"), "anon-MB")
 		})
 	})
 	b.Run("gangs", func(b *testing.B) { // target: ≥ 150 a second
 		once(b, func() {
-			const gangs = 125
+			gangs := size(125, 12)
 			ids := c.held(gangs, 8)
 			c.costs(b, gangs, func() { b.ReportMetric(c.release(ids), "gangs/s") })
 			together(16, gangs, func(i int) { c.cancel(ids[i]) })
 		})
-		c.idle(crowd)
+		c.idle(crowd())
 	})
 	b.Run("waiting", func(b *testing.B) { // targets: ≤ 20 % of a core, ≤ 400 MB
 		once(b, func() {
-			const gangs = 10_000
+			gangs := size(10_000, 200)
 			c.fill()
 			began := time.Now()
 			c.submitAll(gangs, 16, gang(8, "/bin/true"))
-			b.ReportMetric(gangs/time.Since(began).Seconds(), "submits/s")
+			b.ReportMetric(float64(gangs)/time.Since(began).Seconds(), "submits/s")
 			time.Sleep(2 * time.Second)
-			b.ReportMetric(busy(b, pid, span), "cpu-%")
+			b.ReportMetric(busy(b, pid, span()), "cpu-%")
 			b.ReportMetric(memory(b, pid, "VmRSS"), "rss-MB")
 			b.ReportMetric(memory(b, pid, "RssAnon"), "anon-MB")
 		})
@@ -144,7 +145,7 @@ func benchThousand(b *testing.B) {
 // fill takes every machine, so that all else waits.
 func (c *cluster) fill() string {
 	changes := c.watch()
-	ids := c.submitAll(1, 1, gang(crowd, "/bin/true"))
+	ids := c.submitAll(1, 1, gang(int32(crowd()), "/bin/true"))
 	c.reach(changes, ids, "running")
 	return ids[0]
 }
@@ -156,7 +157,7 @@ func (c *cluster) held(gangs int, size int32) []string {
 	ids := c.submitAll(gangs, 16, gang(size, "/bin/true"))
 	c.hold(ids, false)
 	c.cancel(filler)
-	c.idle(crowd)
+	c.idle(crowd())
 	return ids
 }
 

@@ -18,28 +18,27 @@ import (
 // This file owns the cold start: a scheduler's process dies in a large and busy
 // cluster, and a new one on the same records starts the next gang.
 
-const (
-	coldMachines = 5_000
-	coldGangs    = 2_500
-	coldTasks    = 56 // of each gang, on two machines
-	coldBatch    = 250
-)
+// coldMachines is how many machines there are; coldTasks are those of each gang, of which two machines are full.
+func coldMachines() int { return size(5_000, 100) }
+
+const coldTasks = 56
 
 // BenchmarkCold has 5,000 machines, in one process beside the scheduler's, and
 // 140,000 tasks on them. What is measured begins with the new process.
 func BenchmarkCold(b *testing.B) {
 	c := newCluster(b)
-	c.crowdOf(coldMachines)
+	c.crowdOf(coldMachines())
 	began := time.Now()
 	spec := gang(coldTasks, "/bin/true")
 	spec.Each = &messages.Resources{MilliCpu: 2200, MemoryBytes: 1 << 30}
 	changes := c.watch()
-	for range coldGangs / coldBatch {
-		c.reach(changes, c.submitAll(coldBatch, 16, spec), "running")
+	gangs, batch := coldMachines()/2, size(250, 25)
+	for range gangs / batch {
+		c.reach(changes, c.submitAll(batch, 16, spec), "running")
 	}
-	b.Logf("%d gangs of %d tasks run on %d machines after %s", coldGangs, coldTasks, coldMachines, time.Since(began).Round(time.Second))
+	b.Logf("%d gangs of %d tasks run on %d machines after %s", gangs, coldTasks, coldMachines(), time.Since(began).Round(time.Second))
 	var took []time.Duration
-	for range 5 {
+	for range size(5, 1) {
 		took = append(took, c.cold(b))
 	}
 	report(b, took)
@@ -79,7 +78,7 @@ func (c *cluster) cold(b *testing.B) time.Duration {
 		return err == nil && s.Job.Phase == "running"
 	})
 	ran, used := time.Since(began), computed(b, c.scheduler.Process.Pid)
-	c.up(coldMachines)
+	c.up(coldMachines())
 	b.Logf("cold start: a gang was taken after %s and ran after %s and %s of the scheduler's computing, all machines were heard after %s (load %.1f before, %.0f MB resident)",
 		taken.Round(time.Millisecond), ran.Round(time.Millisecond), used, time.Since(began).Round(time.Millisecond), before, memory(b, c.scheduler.Process.Pid, "VmRSS"))
 	c.cancel(reply.Job)

@@ -5,6 +5,7 @@
 //	make bench BENCH=Body                              all of them, in some two minutes
 //	make bench BENCH=Body/real/gang                    one
 //	TMPDIR=/dev/shm make bench BENCH=Body/real         without the disk
+//	make bench BENCH=Body SMOKE=1                      all of them in small, to see that they work
 //
 // An agent writes some ten small files for each task, so the file system shows:
 // on ext4 without a journal, which looks for an inode that was not freed lately,
@@ -37,6 +38,14 @@ import (
 
 // bin is where the programs are.
 var bin string
+
+// size is how much of something is measured with, and in a smoke test, whose figures nobody reads.
+func size(full, smoke int) int {
+	if testing.Short() {
+		return smoke
+	}
+	return full
+}
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
