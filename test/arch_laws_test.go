@@ -76,9 +76,9 @@ var pureLibrary = []string{
 	"math/bits", "net/netip", "path", "regexp", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8",
 }
 
-// actorPackages are the parts of Proto.Actor that stay allowed outside actors/: its core, what a light actor system is
-// built from, and the wire format. Its cluster, router, persistence and scheduler have wall clocks, locks or panics inside.
-var actorPackages = []string{"/actor", "/eventstream", "/extensions", "/remote"}
+// actorPackages are the parts of Proto.Actor that stay allowed outside actors/: its core, and what a light actor system is
+// built from. Its cluster, remote, router, persistence and scheduler have wall clocks, locks or panics inside.
+var actorPackages = []string{"/actor", "/eventstream", "/extensions"}
 
 // actorBans are calls of Proto.Actor that wait, use the wall clock, reorder messages or drop their sender.
 var actorBans = regexp.MustCompile(`^(RequestFuture|ReenterAfter|SetReceiveTimeout|CancelReceiveTimeout|Stash|` +
@@ -117,6 +117,7 @@ var laws = []law{
 		{"sim/x.go", `package sim; import "` + module + `/cmd/thing"`},
 		{"sim/x.go", `package sim; import "` + module + `/cluster/campaign"`},
 		{"sim/x.go", `package sim; import "` + protoActor + `/router"`},
+		{"cluster/x.go", `package cluster; import "` + protoActor + `/remote"`},
 		{"unheard/x.go", `package unheard`},
 	}},
 	{"clock", clockLaw, []breach{

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/asynkron/protoactor-go/remote"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
 // Client is a machine's end of its links: one to every scheduler, kept up for
@@ -109,7 +110,7 @@ func (c *Client) session(target string) error {
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(c.ctx, c.o.introduction()))
 	defer cancel()
-	stream, who, err := c.greet(ctx, cancel, remote.NewRemotingClient(conn))
+	stream, who, err := c.greet(ctx, cancel, conn)
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,9 @@ func (s standing) leads() string {
 
 // greet opens the stream and hears who is there. A peer that accepts and says
 // nothing is left after a while.
-func (c *Client) greet(ctx context.Context, cancel context.CancelFunc, peer remote.RemotingClient) (remote.Remoting_ReceiveClient, standing, error) {
+func (c *Client) greet(
+	ctx context.Context, cancel context.CancelFunc, peer grpc.ClientConnInterface,
+) (grpc.ClientStream, standing, error) {
 	heard := make(chan struct{})
 	defer close(heard)
 	c.running.Add(1)
@@ -150,7 +153,7 @@ func (c *Client) greet(ctx context.Context, cancel context.CancelFunc, peer remo
 		case <-heard:
 		}
 	}()
-	stream, err := peer.Receive(ctx)
+	stream, err := envelope.Open(ctx, peer)
 	if err != nil {
 		return nil, standing{}, err
 	}
@@ -159,7 +162,7 @@ func (c *Client) greet(ctx context.Context, cancel context.CancelFunc, peer remo
 		return nil, standing{}, err
 	}
 	if one(md, keyAddress) == "" { // it was refused, and the words come as the stream's end
-		if _, err := stream.Recv(); err != nil {
+		if err := envelope.Receive(stream, &envelope.Frame{}); err != nil {
 			return nil, standing{}, err
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
 // This file owns how connections behave before and beneath the streams: who is
@@ -28,6 +30,7 @@ func ServerOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
 		creds = insecure.NewCredentials()
 	}
 	return []grpc.ServerOption{
+		envelope.ServerOption(),
 		grpc.Creds(door{creds}),
 		grpc.ConnectionTimeout(connectTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout, MaxConnectionIdle: idleTimeout}),

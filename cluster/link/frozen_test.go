@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/asynkron/protoactor-go/remote"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
 
@@ -52,7 +51,7 @@ func quiet(t *testing.T) (h *hall, n *cabin, out, in *atomic.Bool) {
 		ear(h.system, path, func(m heard) { h.ears <- m })
 	}
 	h.grpc = grpc.NewServer(ServerOptions(nil)...)
-	remote.RegisterRemotingServer(h.grpc, h.server)
+	h.server.Register(h.grpc)
 	go h.grpc.Serve(listener)
 
 	out, in = &atomic.Bool{}, &atomic.Bool{}
@@ -119,7 +118,7 @@ func TestHalfAFrame(t *testing.T) {
 		h := &hall{tb: t, system: newSystem(), ears: make(chan heard, 1<<10)}
 		h.server = NewServer(h.system, Options{Count: h.count})
 		h.grpc = grpc.NewServer(ServerOptions(nil)...)
-		remote.RegisterRemotingServer(h.grpc, h.server)
+		h.server.Register(h.grpc)
 		go h.grpc.Serve(listener)
 		c, err := listener.DialContext(t.Context())
 		if err != nil {

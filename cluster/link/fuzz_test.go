@@ -9,9 +9,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -92,31 +92,6 @@ func add(f *testing.F, b *remote.MessageBatch) {
 	f.Add(data)
 }
 
-// What the library writes and what our reader reads are one format: the numbers are looked up in the library's own descriptors.
-func TestFieldNumbers(t *testing.T) {
-	for _, c := range []struct {
-		m      proto.Message
-		number protoreflect.FieldNumber
-		name   string
-	}{
-		{&remote.RemoteMessage{}, frameBatch, "message_batch"},
-		{&remote.MessageBatch{}, batchTypeNames, "type_names"}, {&remote.MessageBatch{}, batchTargets, "targets"},
-		{&remote.MessageBatch{}, batchEnvelopes, "envelopes"}, {&remote.MessageBatch{}, batchSenders, "senders"},
-		{&remote.MessageEnvelope{}, envelopeType, "type_id"}, {&remote.MessageEnvelope{}, envelopeData, "message_data"},
-		{&remote.MessageEnvelope{}, envelopeTarget, "target"}, {&remote.MessageEnvelope{}, envelopeSender, "sender"},
-		{&remote.MessageEnvelope{}, envelopeSerializer, "serializer_id"},
-		{&actor.PID{}, pidAddress, "Address"}, {&actor.PID{}, pidPath, "Id"},
-	} {
-		f := c.m.ProtoReflect().Descriptor().Fields().ByNumber(c.number)
-		if f == nil || string(f.Name()) != c.name {
-			t.Errorf("%T field %d is %v, want %s", c.m, c.number, f, c.name)
-		}
-	}
-	if (&remote.DisconnectRequest{}).ProtoReflect().Descriptor().Fields().Len() != 0 {
-		t.Error("DisconnectRequest has fields now: frames cannot be received with it as they are")
-	}
-}
-
 // The fullest batches and the largest messages that we write ourselves are read.
 func TestOwnBatchesAreRead(t *testing.T) {
 	n := &cabin{o: machineOptions("n1", "m1")}
@@ -131,14 +106,13 @@ func TestOwnBatchesAreRead(t *testing.T) {
 	system.ProcessRegistry.Add(guard{t, rackPath}, rackPath)
 	l := newLine(o, system, deaf{context.Background()}, "scheduler", "node-n1", towardScheduler)
 	l.reader.caller = &caller{node: "n1", machine: "m1", boot: "boot-m1", startedNs: 7}
-	own := outbox{ours: "node-n1", theirs: "scheduler"}
-	say := func(batch []letter) {
-		frame := own.frame(nil, batch)
+	say := func(batch []envelope.Letter) {
+		frame := envelope.Pack("node-n1", "scheduler", batch).Bytes()
 		checkLibraryReads(t, frame, batch)
 		l.reader.frame(frame)
 	}
 	sender := actor.NewPID("node-n1", actors.NodePath)
-	var batch []letter
+	var batch []envelope.Letter
 	for i := range batchMessages {
 		to := actor.NewPID("scheduler", actors.JobPath(topology.JobID("j"+strings.Repeat("x", i%100))))
 		one, ok := written(towardScheduler, "node-n1", to, &actor.MessageEnvelope{Message: samples(n)[3+i%9], Sender: sender})
@@ -147,7 +121,7 @@ func TestOwnBatchesAreRead(t *testing.T) {
 		}
 		batch = append(batch, one)
 	}
-	batch[7].sender = "" // 7 is an Exited, which must have one: read, and refused
+	batch[7].Sender = "" // 7 is an Exited, which must have one: read, and refused
 	say(batch)
 	if got := counts.of(countReceived); got != batchMessages-1 || counts.of(countForbidden) != 1 {
 		t.Errorf("%d of %d were read: %v", got, batchMessages, counts.by)
@@ -156,14 +130,14 @@ func TestOwnBatchesAreRead(t *testing.T) {
 	if !ok {
 		t.Fatal("the fullest ledger may not be said")
 	}
-	say([]letter{report})
+	say([]envelope.Letter{report})
 	if got := counts.of(countReceived); got != batchMessages {
-		t.Errorf("the fullest ledger of %d bytes was not read: %v", len(report.data), counts.by)
+		t.Errorf("the fullest ledger of %d bytes was not read: %v", len(report.Data), counts.by)
 	}
 }
 
 // checkLibraryReads shows that our frame is one to Proto.Actor's own code.
-func checkLibraryReads(t *testing.T, frame []byte, batch []letter) {
+func checkLibraryReads(t *testing.T, frame []byte, batch []envelope.Letter) {
 	t.Helper()
 	var m remote.RemoteMessage
 	if err := proto.Unmarshal(frame, &m); err != nil {
@@ -172,8 +146,8 @@ func checkLibraryReads(t *testing.T, frame []byte, batch []letter) {
 	b := m.GetMessageBatch()
 	for i, e := range b.GetEnvelopes() {
 		l := batch[i]
-		if b.TypeNames[e.TypeId] != l.kind || b.Targets[e.Target].Id != l.to || string(e.MessageData) != string(l.data) ||
-			e.Sender == 0 != (l.sender == "") || e.Sender > 0 && b.Senders[e.Sender-1].Id != l.sender {
+		if b.TypeNames[e.TypeId] != l.Kind || b.Targets[e.Target].Id != l.To || string(e.MessageData) != string(l.Data) ||
+			e.Sender == 0 != (l.Sender == "") || e.Sender > 0 && b.Senders[e.Sender-1].Id != l.Sender {
 			t.Errorf("letter %d is read as %v", i, e)
 		}
 	}

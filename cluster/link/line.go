@@ -8,8 +8,9 @@ import (
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/asynkron/protoactor-go/remote"
 	"google.golang.org/grpc"
+
+	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
 // This file owns one end of one stream: a reader, a box of what is to be
@@ -18,8 +19,7 @@ import (
 // stream is what gRPC gives either end.
 type stream interface {
 	Context() context.Context
-	SendMsg(m any) error
-	RecvMsg(m any) error
+	envelope.Stream
 }
 
 // line is one end.
@@ -49,20 +49,12 @@ func newLine(o *Options, system *actor.ActorSystem, s stream, ours, theirs strin
 	l := &line{o: o, system: system, stream: s, ours: ours, theirs: theirs, over: make(chan struct{})}
 	l.known.Store(&l.theirs)
 	l.reader = reader{line: l, hears: hears, pace: pace{clock: o.Clock}}
-	l.out = outbox{ours: ours, theirs: theirs, send: l.send, failed: l.failed, count: o.Count}
+	l.out = outbox{send: l.send, failed: l.failed, count: o.Count}
 	return l
 }
 
-// raw is a frame as bytes: a message without fields, all of whose content is
-// unknown to the generated code. So gRPC carries a RemoteMessage without making
-// objects of it, which of a frame that a hostile peer fills with empty parts
-// would be fifty times its size.
-type raw = remote.DisconnectRequest
-
-func (l *line) send(frame []byte) error {
-	var m raw
-	m.ProtoReflect().SetUnknown(frame)
-	return l.stream.SendMsg(&m)
+func (l *line) send(batch []envelope.Letter) error {
+	return envelope.Send(l.stream, envelope.Pack(l.ours, l.theirs, batch))
 }
 
 // end closes the line, once; the first reason stands.
@@ -98,16 +90,17 @@ var errSilent = errors.New("the other end closed the stream")
 
 // read takes in what comes until the stream ends.
 func (l *line) read() {
+	var frame envelope.Frame
 	for !l.ended() {
-		var m raw
-		if err := l.stream.RecvMsg(&m); err != nil {
+		if err := envelope.Receive(l.stream, &frame); err != nil {
 			l.end(err)
 			return
 		}
 		if l.ended() {
 			return // a newer stream has taken the place: what comes here now is from the past
 		}
-		wait := l.reader.frame(m.ProtoReflect().GetUnknown())
+		wait := l.reader.frame(frame.Bytes())
+		frame.Free()
 		if wait <= 0 {
 			continue
 		}

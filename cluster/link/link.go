@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -37,8 +38,8 @@ const (
 
 // The limits. What is above them is dropped and counted, or the stream ends.
 const (
-	batchMessages = 512       // in one frame of the stream
-	batchBytes    = 256 << 10 // likewise, but for a single message that is longer
+	batchMessages = envelope.MaxLetters // in one frame of the stream
+	batchBytes    = 256 << 10           // likewise, but for a single message that is longer
 	messageBytes  = messages.MaxMessageBytes
 	frameBytes    = messages.MaxFrameBytes
 	queueMessages = messages.MaxQueuedMessages // that wait to be written to one peer

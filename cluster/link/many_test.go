@@ -222,3 +222,27 @@ func processTime(tb testing.TB) time.Duration {
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
+
+// BenchmarkLinkBeat is a heartbeat and its acknowledgement: two frames, as small as nearly all are.
+func BenchmarkLinkBeat(b *testing.B) {
+	h, n := pair(b)
+	seq := uint64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		seq++
+		works(b, h, n, seq)
+	}
+}
+
+// BenchmarkLinkLogs is a frame of 256 KiB, which gRPC receives in pieces.
+func BenchmarkLinkLogs(b *testing.B) {
+	h, n := pair(b)
+	logs := samples(n)[12].(*messages.TaskLogs)
+	logs.Data = make([]byte, 256<<10)
+	b.SetBytes(int64(len(logs.Data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		n.system.Root.Send(actor.NewPID("scheduler", logsPath), logs)
+		hearsType[*messages.TaskLogs](b, h.ears)
+	}
+}

@@ -6,19 +6,21 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
 // A batch ends at 512 messages or 256 KiB, but one longer message goes alone.
 func TestBatchesAreBounded(t *testing.T) {
-	small, long := letter{kind: "k", to: "a"}, letter{kind: "k", to: "a", data: make([]byte, 1<<20)}
-	half := letter{kind: "k", to: "a", data: make([]byte, batchBytes/2)}
+	small, long := envelope.Letter{Kind: "k", To: "a"}, envelope.Letter{Kind: "k", To: "a", Data: make([]byte, 1<<20)}
+	half := envelope.Letter{Kind: "k", To: "a", Data: make([]byte, batchBytes/2)}
 	for _, c := range []struct {
-		letters []letter
+		letters []envelope.Letter
 		want    []int
 	}{
 		{repeated(small, 1), []int{1}},
 		{repeated(small, 1100), []int{512, 512, 76}},
-		{[]letter{small, long, small, half, half, small}, []int{1, 1, 2, 2}},
+		{[]envelope.Letter{small, long, small, half, half, small}, []int{1, 1, 2, 2}},
 	} {
 		var counts tally
 		b := outbox{count: counts.count}
@@ -36,8 +38,8 @@ func TestBatchesAreBounded(t *testing.T) {
 	}
 }
 
-func repeated(l letter, n int) []letter {
-	list := make([]letter, n)
+func repeated(l envelope.Letter, n int) []envelope.Letter {
+	list := make([]envelope.Letter, n)
 	for i := range list {
 		list[i] = l
 	}
@@ -47,9 +49,9 @@ func repeated(l letter, n int) []letter {
 // A peer that does not keep up costs the queue and no more; what came first is kept.
 func TestQueueIsBounded(t *testing.T) {
 	for _, c := range []struct {
-		l    letter
+		l    envelope.Letter
 		most int
-	}{{letter{kind: "k", to: "a"}, queueMessages}, {letter{kind: "k", to: "a", data: make([]byte, 3<<20)}, 2}} {
+	}{{envelope.Letter{Kind: "k", To: "a"}, queueMessages}, {envelope.Letter{Kind: "k", To: "a", Data: make([]byte, 3<<20)}, 2}} {
 		var counts tally
 		b := outbox{count: counts.count}
 		for range c.most + 5 {
@@ -70,8 +72,8 @@ func TestQueueIsBounded(t *testing.T) {
 func TestWriterComesAndGoes(t *testing.T) {
 	var counts tally
 	var writing, most atomic.Int32
-	b := outbox{count: counts.count, ours: "node-n1", theirs: "scheduler", failed: func(error) {}}
-	b.send = func([]byte) error {
+	b := outbox{count: counts.count, failed: func(error) {}}
+	b.send = func([]envelope.Letter) error {
 		most.Store(max(most.Load(), writing.Add(1)))
 		defer writing.Add(-1)
 		if counts.of(countSent) >= 50 {
@@ -80,13 +82,13 @@ func TestWriterComesAndGoes(t *testing.T) {
 		time.Sleep(100 * time.Microsecond)
 		return nil
 	}
-	b.put(letter{kind: "k", to: "a"})
+	b.put(envelope.Letter{Kind: "k", To: "a"})
 	if b.writing { // nobody else has it yet
 		t.Error("it writes before it may")
 	}
 	b.begin()
 	for range 99 {
-		b.put(letter{kind: "k", to: "a"})
+		b.put(envelope.Letter{Kind: "k", To: "a"})
 		runtime.Gosched()
 	}
 	b.writers.Wait()

@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -21,7 +22,7 @@ type reader struct {
 	pace  pace
 	// caller is the machine at the other end; at a machine's own end there is none.
 	caller *caller
-	batch  batch
+	batch  envelope.Batch
 	// complained: a refusal has been logged. One is enough to repair what is wrong,
 	// and a hostile peer fills no disk.
 	complained bool
@@ -32,57 +33,52 @@ type reader struct {
 var bulk = make(chan struct{}, bulkyAtOnce)
 
 // frame takes one frame and answers for how long the peer should be left to wait.
-func (r *reader) frame(bytes []byte) time.Duration {
+func (r *reader) frame(frame []byte) time.Duration {
 	said := 1
-	part, rest := next(bytes)
-	for ; part.ok; part, rest = next(rest) {
-		if part.number != frameBatch || !r.batch.parse(part.bytes) {
+	for ok := range r.batch.Each(frame) {
+		if !ok {
 			r.line.o.Count(countMalformed, 1)
-			continue
 		}
-		said += len(r.batch.envelopes)
-		for _, e := range r.batch.envelopes {
-			if name := r.envelope(e); name != countReceived {
+		said += r.batch.Len()
+		for i := range r.batch.Len() {
+			if name := r.take(i); name != countReceived {
 				r.line.o.Count(name, 1)
 			}
 		}
 	}
-	if !whole(rest) {
-		r.line.o.Count(countMalformed, 1)
-	}
-	r.batch.forget()
-	return r.pace.took(said, len(bytes))
+	r.batch.Forget()
+	return r.pace.took(said, len(frame))
 }
 
-// envelope delivers one message, and answers the counter of what became of it.
-func (r *reader) envelope(e []byte) (outcome string) {
+// take delivers one message of the batch, and answers the counter of what became of it.
+func (r *reader) take(i int) (outcome string) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			r.line.o.Log.Info("[ERROR] A message from %s made the reader panic: %v", r.line.theirs, reason)
 			outcome = countPanicked
 		}
 	}()
-	l, ok := r.batch.letter(e)
+	m, ok := r.batch.At(i)
 	if !ok {
 		return countMalformed
 	}
-	row := r.hears[string(l.kind)]
+	row := r.hears[string(m.Kind)]
 	switch {
 	case row == nil:
 		return countUnknown
-	case string(l.target.address) != r.line.ours || !covers(row.to, string(l.target.path)):
+	case string(m.Target.Address) != r.line.ours || !covers(row.to, string(m.Target.Path)):
 		return countForbidden
-	case row.from != "" && (string(l.sender.address) != r.line.theirs || !covers(row.from, string(l.sender.path))):
+	case row.from != "" && (string(m.Sender.Address) != r.line.theirs || !covers(row.from, string(m.Sender.Path))):
 		return countForbidden
 	}
-	message, outcome := r.message(row, l.data)
+	message, outcome := r.message(row, m.Data)
 	if message == nil {
 		return outcome
 	}
 	if r.caller != nil && !r.caller.says(message) {
 		return countForged
 	}
-	return r.deliver(row, l, message)
+	return r.deliver(row, m, message)
 }
 
 // message decodes and checks one.
@@ -91,7 +87,7 @@ func (r *reader) message(row *row, data []byte) (spoken, string) {
 		return nil, countInvalid
 	}
 	if len(data) > bulky {
-		if objects(row.descriptor(), data, objectsMost) < 0 {
+		if envelope.Objects(row.descriptor(), data, objectsMost) < 0 {
 			return nil, countInvalid
 		}
 		bulk <- struct{}{}
@@ -128,8 +124,8 @@ func (c *caller) says(message spoken) bool {
 }
 
 // deliver hands a message to the actor, if it is there.
-func (r *reader) deliver(row *row, l incoming, message spoken) string {
-	to := actor.NewPID(r.line.ours, string(l.target.path))
+func (r *reader) deliver(row *row, m envelope.Received, message spoken) string {
+	to := actor.NewPID(r.line.ours, string(m.Target.Path))
 	process, found := r.line.system.ProcessRegistry.GetLocal(to.Id)
 	if !found {
 		return countDeadLetters
@@ -139,7 +135,7 @@ func (r *reader) deliver(row *row, l incoming, message spoken) string {
 		process.SendUserMessage(to, message)
 		return countReceived
 	}
-	sender := actor.NewPID(*r.line.known.Load(), string(l.sender.path))
+	sender := actor.NewPID(*r.line.known.Load(), string(m.Sender.Path))
 	process.SendUserMessage(to, &actor.MessageEnvelope{Message: message, Sender: sender})
 	return countReceived
 }

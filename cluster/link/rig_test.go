@@ -148,7 +148,7 @@ func serve(tb testing.TB, h *hall) {
 		h.listener, h.address = listener, listener.Addr().String()
 	}
 	h.grpc = grpc.NewServer(ServerOptions(nil)...)
-	remote.RegisterRemotingServer(h.grpc, h.server)
+	h.server.Register(h.grpc)
 	go h.grpc.Serve(h.listener)
 	tb.Cleanup(h.close)
 }

@@ -5,22 +5,20 @@ import (
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/asynkron/protoactor-go/remote"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
 // Server is a scheduler process's end of all links. It tells the local
 // Scheduler, while there is one, which machines can be spoken to. It is
-// registered with remote.RegisterRemotingServer at a grpc.Server that was made
-// with ServerOptions, and it is the leader's actors.Peers.
+// the leader's actors.Peers.
 type Server struct {
-	remote.UnimplementedRemotingServer
-
 	o         *Options
 	system    *actor.ActorSystem
 	scheduler *actor.PID
@@ -57,13 +55,16 @@ func NewServer(system *actor.ActorSystem, o Options) *Server {
 	return s
 }
 
+// Register mounts the link at a grpc.Server that was made with ServerOptions.
+func (s *Server) Register(at grpc.ServiceRegistrar) { envelope.Register(at, s) }
+
 // Node is the address of a machine's Node.
 func (s *Server) Node(id topology.NodeID) *actor.PID {
 	return actor.NewPID(nameOf(id), actors.NodePath)
 }
 
 // Receive is one machine's stream, from its beginning to its end.
-func (s *Server) Receive(stream remote.Remoting_ReceiveServer) error {
+func (s *Server) Receive(stream grpc.ServerStream) error {
 	who, err := s.o.recognise(stream.Context())
 	if err != nil {
 		s.o.Count(countRefused, 1)

@@ -23,10 +23,11 @@ type wire struct {
 // SendUserMessage puts a message on its way, or drops and counts it. It never blocks.
 func (w *wire) SendUserMessage(to *actor.PID, said any) {
 	l, may := written(w.may, w.ours, to, said)
-	if may && len(l.data) > messageBytes {
+	if may && len(l.Data) > messageBytes {
 		may = false
 		w.long.Do(func() {
-			w.o.Log.Info("[ERROR] Dropped a %s for %s: it takes %d bytes, more than %d", l.kind, to.Address, len(l.data), messageBytes)
+			w.o.Log.Info("[ERROR] Dropped a %s for %s: it takes %d bytes, more than %d",
+				l.Kind, to.Address, len(l.Data), messageBytes)
 		})
 	}
 	if !may {

@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/asynkron/protoactor-go/remote"
 	"google.golang.org/grpc"
 
 	"github.com/yi-json/synapse/actors"
@@ -131,7 +130,7 @@ func (s *scheduler) build() {
 		Leader: func() gateway.Leader { return *s.leads.Load() },
 	})
 	s.server = grpc.NewServer(append(link.ServerOptions(nil), s.gateway.ServerOptions()...)...)
-	remote.RegisterRemotingServer(s.server, s.link)
+	s.link.Register(s.server)
 	s.gateway.Register(s.server)
 }
 

@@ -1,0 +1,104 @@
+package envelope
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto" // it registers the codec of all that is no frame
+	"google.golang.org/grpc/mem"
+)
+
+// This file owns how frames pass gRPC: one method, and a codec that takes bytes and gives bytes.
+
+// Handler serves the stream of one peer, from its beginning to its end.
+type Handler interface {
+	Receive(stream grpc.ServerStream) error
+}
+
+// method is the one that frames cross by. The service's other methods list and inspect actors; they are not
+// registered, so gRPC answers Unimplemented.
+var method = grpc.StreamDesc{
+	StreamName:    receive,
+	Handler:       func(h any, stream grpc.ServerStream) error { return h.(Handler).Receive(stream) },
+	ServerStreams: true,
+	ClientStreams: true,
+}
+
+// Register mounts the service at a server that was made with ServerOption.
+func Register(at grpc.ServiceRegistrar, h Handler) {
+	at.RegisterService(&grpc.ServiceDesc{
+		ServiceName: service, HandlerType: (*Handler)(nil), Streams: []grpc.StreamDesc{method},
+	}, h)
+}
+
+// ServerOption lets a server's streams carry frames; its other services are as they were. gRPC has one codec for all
+// services of a server, and a content-subtype of our own would be one that Proto.Actor's peers do not know.
+func ServerOption() grpc.ServerOption { return grpc.ForceServerCodecV2(codec{}) }
+
+// Open begins a stream to a peer.
+func Open(ctx context.Context, peer grpc.ClientConnInterface) (grpc.ClientStream, error) {
+	return peer.NewStream(ctx, &method, "/"+service+"/"+receive, grpc.ForceCodecV2(codec{}))
+}
+
+// Stream is either end of an open stream.
+type Stream interface {
+	SendMsg(m any) error
+	RecvMsg(m any) error
+}
+
+// Frame is one frame as bytes. The zero is empty, and ready to be received into.
+type Frame struct {
+	buffer mem.Buffer
+}
+
+// Bytes are the frame's, until it is freed or sent.
+func (f *Frame) Bytes() []byte {
+	if f.buffer == nil {
+		return nil
+	}
+	return f.buffer.ReadOnlyData()
+}
+
+// Free gives a received frame's memory back. Whoever kept a part of it finds something else there.
+func (f *Frame) Free() {
+	if f.buffer != nil {
+		f.buffer.Free()
+		f.buffer = nil
+	}
+}
+
+// Send hands a frame to gRPC, whose it is from then on.
+func Send(to Stream, f *Frame) error { return to.SendMsg(f) }
+
+// Receive waits for the next frame. It is to be freed.
+func Receive(from Stream, f *Frame) error { return from.RecvMsg(f) }
+
+// codec passes frames as they are. Whatever else it is given it leaves to protobuf's codec: one server serves both.
+type codec struct{}
+
+// Name is protobuf's: that is what the bytes are, and the only codec that a peer is sure to have.
+func (codec) Name() string { return proto.Name }
+
+func (codec) Marshal(v any) (mem.BufferSlice, error) {
+	f, ok := v.(*Frame)
+	if !ok {
+		return encoding.GetCodecV2(proto.Name).Marshal(v)
+	}
+	if f.buffer == nil {
+		return nil, nil
+	}
+	return mem.BufferSlice{f.buffer}, nil
+}
+
+// Unmarshal keeps what came in one piece where gRPC put it, as nearly all frames do, and joins what came in several.
+// gRPC's pool would give room of 1 MiB for whatever is above 32 KiB, and clear all of it first.
+func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+	f, ok := v.(*Frame)
+	if !ok {
+		return encoding.GetCodecV2(proto.Name).Unmarshal(data, v)
+	}
+	f.Free()
+	f.buffer = data.MaterializeToBuffer(mem.NopBufferPool{})
+	return nil
+}

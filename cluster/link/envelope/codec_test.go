@@ -1,0 +1,116 @@
+package envelope
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+)
+
+// This file owns what gRPC is given and gives: frames as they are, and all else as protobuf's codec has it.
+
+// noted is a pool that tells what came back to it, and spoils it: whoever reads it afterwards is found out.
+type noted struct{ back int }
+
+func (*noted) Get(n int) *[]byte { b := make([]byte, n); return &b }
+func (p *noted) Put(b *[]byte) {
+	p.back++
+	for i := range *b {
+		(*b)[i] = 0xee
+	}
+}
+
+// pieces are data as gRPC receives it.
+func pieces(pool mem.BufferPool, data []byte, n int) (s mem.BufferSlice) {
+	for part := range slices.Chunk(bytes.Clone(data), n) {
+		s = append(s, mem.NewBuffer(&part, pool))
+	}
+	return s
+}
+
+// A frame comes as it was sent, in however many pieces, lasts until it is freed, and then goes back to gRPC.
+func TestFramesPass(t *testing.T) {
+	data := bytes.Repeat([]byte("frame"), 10_000)
+	for _, piece := range []int{len(data), len(data) / 2, 12_500, 2000} {
+		pool := &noted{}
+		received := pieces(pool, data, piece)
+		var f Frame
+		if err := (codec{}).Unmarshal(received, &f); err != nil {
+			t.Fatal(err)
+		}
+		received.Free() // as gRPC does when the codec has it
+		if !bytes.Equal(f.Bytes(), data) {
+			t.Errorf("in pieces of %d it comes changed", piece)
+		}
+		f.Free()
+		if pool.back != len(received) {
+			t.Errorf("%d of %d pieces were given back", pool.back, len(received))
+		}
+		if f.Bytes() != nil {
+			t.Error("there are bytes in what was freed")
+		}
+		f.Free() // which the second time is nothing
+	}
+}
+
+// A frame that is received into again does not keep the one before.
+func TestFrameIsUsedAgain(t *testing.T) {
+	pool := &noted{}
+	var f Frame
+	for range 3 {
+		one := pieces(pool, make([]byte, 4<<10), 8<<10)
+		if err := (codec{}).Unmarshal(one, &f); err != nil {
+			t.Fatal(err)
+		}
+		one.Free()
+	}
+	if pool.back != 2 {
+		t.Errorf("%d of 3 were given back, and one is in use", pool.back)
+	}
+	if err := (codec{}).Unmarshal(nil, &f); err != nil || len(f.Bytes()) != 0 || pool.back != 3 {
+		t.Errorf("an empty frame: %v, %d bytes, %d given back", err, len(f.Bytes()), pool.back)
+	}
+}
+
+// What leaves is what was packed, without a copy; an empty frame is none.
+func TestFramesLeave(t *testing.T) {
+	f := Pack("a", "b", []Letter{{Kind: "k", To: "t"}})
+	sent, err := (codec{}).Marshal(f)
+	if err != nil || len(sent) != 1 || &sent[0].ReadOnlyData()[0] != &f.Bytes()[0] {
+		t.Errorf("%v pieces, %v", len(sent), err)
+	}
+	if sent, err := (codec{}).Marshal(&Frame{}); err != nil || sent.Len() != 0 {
+		t.Errorf("an empty frame leaves as %d bytes, %v", sent.Len(), err)
+	}
+}
+
+// The other services of the server are served as if there were no codec of ours.
+func TestOthersPass(t *testing.T) {
+	theirs := encoding.GetCodecV2("proto")
+	if (codec{}).Name() != theirs.Name() {
+		t.Errorf("the codec is called %s", (codec{}).Name())
+	}
+	want := &actor.PID{Address: "a", Id: "b"}
+	data, err := (codec{}).Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := theirs.Marshal(want)
+	if err != nil || !bytes.Equal(data.Materialize(), plain.Materialize()) {
+		t.Errorf("%x, want %x, %v", data.Materialize(), plain.Materialize(), err)
+	}
+	var got actor.PID
+	if err := (codec{}).Unmarshal(plain, &got); err != nil || !proto.Equal(&got, want) {
+		t.Errorf("%v, %v", &got, err)
+	}
+	if _, err := (codec{}).Marshal("text"); err == nil {
+		t.Error("text is taken for a message")
+	}
+	if err := (codec{}).Unmarshal(plain, new(int)); err == nil {
+		t.Error("a number is taken for a message")
+	}
+}

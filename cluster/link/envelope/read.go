@@ -1,0 +1,170 @@
+package envelope
+
+import (
+	"iter"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// This file owns taking a frame apart without making anything of it, and what a batch may not exceed.
+
+// Batch is a MessageBatch that came in, its lists as bytes of the frame. The zero is ready, and may be used for one
+// frame after the other.
+type Batch struct {
+	kinds, targets, envelopes, senders [][]byte
+}
+
+// Received is one message that came in, still bytes of the frame.
+type Received struct {
+	Kind, Data     []byte
+	Target, Sender PID // a message without a sender has an empty one
+}
+
+// PID is an actor's address and path.
+type PID struct{ Address, Path []byte }
+
+// Each reads the batches of a frame into b, one after the other. It yields false, and b is empty, in place of a part
+// that is no batch, that exceeds the limits, or that makes no sense; the next one may make sense again.
+func (b *Batch) Each(frame []byte) iter.Seq[bool] {
+	return func(yield func(bool) bool) {
+		p, rest := next(frame)
+		for ; p.ok; p, rest = next(rest) {
+			ok := p.number == frameBatch && p.kind == protowire.BytesType && b.parse(p.bytes)
+			if !ok {
+				b.envelopes = b.envelopes[:0]
+			}
+			if !yield(ok) {
+				return
+			}
+		}
+		if !whole(rest) {
+			b.envelopes = b.envelopes[:0]
+			yield(false)
+		}
+	}
+}
+
+// Len is how many messages are in the batch.
+func (b *Batch) Len() int { return len(b.envelopes) }
+
+// At reads one message's envelope and looks up what its indexes mean. It answers false where one leads nowhere, and
+// where the message is not in protobuf.
+func (b *Batch) At(i int) (m Received, ok bool) {
+	var kind, target, sender int32
+	p, rest := next(b.envelopes[i])
+	for ; p.ok; p, rest = next(rest) {
+		switch p.number {
+		case envelopeType:
+			kind = int32(p.value)
+		case envelopeData:
+			m.Data = p.bytes
+		case envelopeTarget:
+			target = int32(p.value)
+		case envelopeSender:
+			sender = int32(p.value)
+		case envelopeSerializer:
+			if p.value != 0 {
+				return m, false // not protobuf
+			}
+		}
+	}
+	if !whole(rest) || !within(kind, b.kinds) || !within(target, b.targets) {
+		return m, false
+	}
+	m.Kind = b.kinds[kind]
+	if m.Target, ok = readPID(b.targets[target]); !ok || sender == 0 {
+		return m, ok
+	}
+	if !within(sender-1, b.senders) {
+		return m, false
+	}
+	m.Sender, ok = readPID(b.senders[sender-1])
+	return m, ok
+}
+
+// Forget lets go of the frame's bytes, and of lists that grew long once.
+func (b *Batch) Forget() {
+	if cap(b.envelopes)+cap(b.targets)+cap(b.senders)+cap(b.kinds) > 64 {
+		*b = Batch{}
+		return
+	}
+	for _, list := range [][][]byte{b.kinds, b.targets, b.envelopes, b.senders} {
+		clear(list[:cap(list)])
+	}
+}
+
+// parse finds the lists. More of anything than a batch of ours may hold is refused.
+func (b *Batch) parse(content []byte) bool {
+	b.kinds, b.targets, b.envelopes, b.senders = b.kinds[:0], b.targets[:0], b.envelopes[:0], b.senders[:0]
+	p, rest := next(content)
+	for ; p.ok; p, rest = next(rest) {
+		var list *[][]byte
+		switch p.number {
+		case batchTypeNames:
+			list = &b.kinds
+		case batchTargets:
+			list = &b.targets
+		case batchEnvelopes:
+			list = &b.envelopes
+		case batchSenders:
+			list = &b.senders
+		default:
+			continue // a newer peer's
+		}
+		if p.kind != protowire.BytesType || len(*list) == MaxLetters {
+			return false
+		}
+		*list = append(*list, p.bytes)
+	}
+	return whole(rest)
+}
+
+func within(i int32, list [][]byte) bool { return i >= 0 && int(i) < len(list) }
+
+func readPID(b []byte) (to PID, ok bool) {
+	p, rest := next(b)
+	for ; p.ok; p, rest = next(rest) {
+		switch p.number {
+		case pidAddress:
+			to.Address = p.bytes
+		case pidPath:
+			to.Path = p.bytes
+		}
+	}
+	return to, whole(rest)
+}
+
+// part is one field; bytes or number of a varint, whichever it has.
+type part struct {
+	ok     bool
+	number protowire.Number
+	kind   protowire.Type
+	bytes  []byte
+	value  uint64
+}
+
+// next takes the first field off. A part that is not ok ends a walk: at the end
+// of b, or where it makes no sense, which whole tells apart.
+func next(b []byte) (p part, rest []byte) {
+	number, kind, n := protowire.ConsumeTag(b)
+	if n < 0 {
+		return part{}, b
+	}
+	p = part{ok: true, number: number, kind: kind}
+	m := 0
+	switch kind {
+	case protowire.BytesType:
+		p.bytes, m = protowire.ConsumeBytes(b[n:])
+	case protowire.VarintType:
+		p.value, m = protowire.ConsumeVarint(b[n:])
+	default:
+		m = protowire.ConsumeFieldValue(number, kind, b[n:])
+	}
+	if m < 0 {
+		return part{}, b
+	}
+	return p, b[n+m:]
+}
+
+// whole reports whether a walk came to the end of what it walked through.
+func whole(rest []byte) bool { return len(rest) == 0 }

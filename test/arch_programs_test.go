@@ -1,0 +1,82 @@
+// One law that needs the whole of a program: what it is linked from, through however many packages. The laws on imports
+// see one file at a time, and would not notice that a library brings what another one was dropped for.
+package test
+
+import (
+	"os/exec"
+	"path"
+	"strings"
+	"testing"
+)
+
+// absent is a package, with what lies under it, that a program must do without.
+type absent struct {
+	program string // by its folder under cmd; empty: every one
+	prefix  string
+	why     string
+}
+
+var absents = []absent{
+	{"", protoActor + "/remote", "it ends a process over one bad frame; cluster/link/envelope speaks its wire"},
+	{"", "github.com/gogo/protobuf", "Proto.Actor's remoting brought it, a second protobuf beside the one that is used"},
+	{"", protoActor + "/cluster", "leadership is cluster/lease's"},
+	{"synapse-node", module + "/policy", "a machine decides nothing about queues"},
+	{"synapse-node", module + "/store", "a machine's books are files of its own"},
+	{"synapse-node", module + "/actors/leader", "a machine never leads"},
+	{"synapse-scheduler", module + "/actors/worker", "a scheduler's process runs no tasks"},
+	{"synapse-scheduler", module + "/runtime", "a scheduler's process runs no tasks"},
+	{"synapse-cli", protoActor, "a command of people has no actors"},
+	{"carapace", "google.golang.org", "what supervises a task stays small"},
+	{"carapace", protoActor, "what supervises a task stays small"},
+}
+
+// findings are the packages, of those that a program is linked from, that it must do without.
+func (a absent) findings(program string, linked []string) []string {
+	if a.program != "" && a.program != path.Base(program) {
+		return nil
+	}
+	var findings []string
+	for _, p := range linked {
+		if p == a.prefix || strings.HasPrefix(p, a.prefix+"/") {
+			findings = append(findings, program+" is linked from "+p+": "+a.why)
+		}
+	}
+	return findings
+}
+
+// TestProgramsLaw keeps the law over every program, and shows that it can fail.
+func TestProgramsLaw(t *testing.T) {
+	command := exec.Command("go", "list", "-f", `{{if eq .Name "main"}}{{.ImportPath}} {{join .Deps " "}}{{end}}`, "./cmd/...")
+	command.Dir = root
+	output, err := command.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	programs := map[string]bool{}
+	for line := range strings.Lines(string(output)) {
+		linked := strings.Fields(line)
+		programs[path.Base(linked[0])] = true
+		for _, a := range absents {
+			for _, finding := range a.findings(linked[0], linked[1:]) {
+				t.Error(finding)
+			}
+		}
+	}
+	if len(programs) < 5 {
+		t.Errorf("only %d programs were found", len(programs))
+	}
+	for _, a := range absents {
+		program := a.program
+		if program == "" {
+			program = "synapse-node"
+		}
+		if !programs[program] {
+			t.Errorf("there is no program %s", program)
+		}
+		for linked, want := range map[string]int{a.prefix: 1, a.prefix + "/deep": 1, a.prefix + "s": 0} {
+			if got := len(a.findings("x/cmd/"+program, []string{linked})); got != want {
+				t.Errorf("%s linked from %s: %d findings, want %d", program, linked, got, want)
+			}
+		}
+	}
+}
