@@ -1,5 +1,4 @@
-// Package api is the client API: the generated calls of Synapse, and what a
-// client or a gateway needs beside them.
+// Package api is the client API: the generated calls of Synapse, and what a client or a gateway needs beside them.
 package api
 
 import (
@@ -13,16 +12,14 @@ import (
 // itself as the status's detail. Each code has a gRPC code of its own, so that
 // a client learns what went wrong even where a proxy has dropped the detail.
 
-// MaxReplyBytes is what an answer may weigh: a gang of the largest size, with
-// the exact devices of every rank. What comes in is bounded by
-// messages.MaxMessageBytes.
+// MaxReplyBytes bounds an answer: a gang of the largest size, with the exact devices of every rank, is shorter.
+// messages.MaxMessageBytes bounds what comes in.
 const MaxReplyBytes = 64 << 20
 
-// LeaderTrailer is where a scheduler that does not lead says who does.
+// LeaderTrailer is the trailer in which a scheduler that does not lead names the one that does.
 const LeaderTrailer = "synapse-leader"
 
-// statusCodes leads from ours to gRPC's. CONFLICT is AlreadyExists and not
-// FailedPrecondition, which INFEASIBLE needs.
+// statusCodes maps our codes to gRPC's. CONFLICT is AlreadyExists and not FailedPrecondition, which INFEASIBLE needs.
 var statusCodes = map[messages.Code]codes.Code{
 	messages.Code_CODE_INVALID:     codes.InvalidArgument,
 	messages.Code_CODE_NOT_FOUND:   codes.NotFound,
@@ -33,8 +30,8 @@ var statusCodes = map[messages.Code]codes.Code{
 	messages.Code_CODE_EXHAUSTED:   codes.ResourceExhausted,
 }
 
-// outcomeCodes leads back. Below them stand the codes that gRPC itself answers
-// with. What is not in here is a fault of the server or of the way to it.
+// outcomeCodes maps back; the last ones are codes with which gRPC itself answers. A code that is not here is a fault of
+// the server or of the way to it.
 var outcomeCodes = map[codes.Code]messages.Code{
 	codes.InvalidArgument:    messages.Code_CODE_INVALID,
 	codes.NotFound:           messages.Code_CODE_NOT_FOUND,
@@ -47,13 +44,13 @@ var outcomeCodes = map[codes.Code]messages.Code{
 	codes.Unauthenticated: messages.Code_CODE_NOT_ALLOWED,
 }
 
-// StatusOf is the error that an outcome is; nil where all went well.
+// StatusOf is an outcome as an error; nil if all went well.
 func StatusOf(o *messages.Outcome) error {
 	if o.GetCode() == messages.Code_CODE_OK {
 		return nil
 	}
-	code, known := statusCodes[o.GetCode()]
-	if !known {
+	code, ok := statusCodes[o.GetCode()]
+	if !ok {
 		code = codes.Unknown
 	}
 	s := status.New(code, sentence(o))
@@ -63,22 +60,21 @@ func StatusOf(o *messages.Outcome) error {
 	return s.Err()
 }
 
-// sentence is an outcome for those who read only a status's message.
+// sentence is an outcome in one sentence, for clients that read only a status's message.
 func sentence(o *messages.Outcome) string {
 	refusal := messages.FieldError{Field: o.GetField(), Text: o.GetText(), Hint: o.GetHint()}
 	return refusal.Error()
 }
 
-// OutcomeOf is what an error of a call says. Its code is UNSPECIFIED where it
-// says nothing that people could act on: a deadline, a fault of the server. It
-// is nil for no error.
+// OutcomeOf is what an error of a call says. Its code is UNSPECIFIED if it says nothing that people could act on: a
+// deadline, a fault of the server. It is nil for no error.
 func OutcomeOf(err error) *messages.Outcome {
 	if err == nil {
 		return nil
 	}
 	s, _ := status.FromError(err)
 	for _, detail := range s.Details() {
-		if o, is := detail.(*messages.Outcome); is {
+		if o, ok := detail.(*messages.Outcome); ok {
 			return o
 		}
 	}

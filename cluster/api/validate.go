@@ -7,10 +7,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the checks of what only the gateway is asked: refusals with
-// the field, why, and the way out, as those of messages are.
+// This file owns the checks of requests that only the gateway answers. Like those of messages, a refusal has the field,
+// the reason, and the way out.
 
-// Validate refuses to read what cannot be named.
+// Validate refuses a request that no output could answer.
 func (x *ReadLogs) Validate() error {
 	if err := (&messages.GetJob{Principal: x.GetPrincipal(), Job: x.GetJob()}).Validate(); err != nil {
 		return err
@@ -34,11 +34,11 @@ func (x *ReadLogs) Validate() error {
 	}
 	switch {
 	case x.GetTailLines() < 0:
-		return refusal("tail_lines", fmt.Sprintf("is %d, and must not be negative", x.GetTailLines()), "0 is from the beginning")
+		return refusal("tail_lines", fmt.Sprintf("is %d, and must not be negative", x.GetTailLines()), fromBeginning)
 	case x.GetTailBytes() < 0:
-		return refusal("tail_bytes", fmt.Sprintf("is %d, and must not be negative", x.GetTailBytes()), "0 is from the beginning")
+		return refusal("tail_bytes", fmt.Sprintf("is %d, and must not be negative", x.GetTailBytes()), fromBeginning)
 	case x.GetTailBytes() > maxTailBytes:
-		return refusal("tail_bytes", fmt.Sprintf("is %d, more than %d", x.GetTailBytes(), maxTailBytes), "0 is from the beginning")
+		return refusal("tail_bytes", fmt.Sprintf("is %d, more than %d", x.GetTailBytes(), maxTailBytes), fromBeginning)
 	case x.GetFollow() && x.GetPrevious():
 		return refusal("follow", "is set, and previous too", "an attempt that is over writes nothing more: leave follow out")
 	}
@@ -48,7 +48,8 @@ func (x *ReadLogs) Validate() error {
 // validFrom refuses positions that no reader could have reached.
 func (x *ReadLogs) validFrom() error {
 	if n := len(x.GetFrom()); n > 2*messages.MaxGangTasks {
-		return refusal("from", fmt.Sprintf("has %d entries, more than %d", n, 2*messages.MaxGangTasks), "leave it out for all")
+		text := fmt.Sprintf("has %d entries, more than %d", n, 2*messages.MaxGangTasks)
+		return refusal("from", text, "leave it out for all")
 	}
 	if len(x.GetFrom()) > 0 && x.GetAttempt() == nil {
 		return refusal("attempt", "is missing, and from is set", "name the attempt of the last part that was read")
@@ -61,11 +62,13 @@ func (x *ReadLogs) validFrom() error {
 	return nil
 }
 
-// maxTailBytes bounds the end of an output that is asked for: a gateway holds
-// it while it looks for the end.
+// maxTailBytes bounds the end of an output that is asked for: a gateway holds it while it looks for the end.
 const maxTailBytes = 16 << 20
 
-// Validate refuses what names no script.
+// fromBeginning is the way out of a tail that cannot be.
+const fromBeginning = "0 is from the beginning"
+
+// Validate refuses a digest that no script can have.
 func (x *ReadScript) Validate() error {
 	if n := len(x.GetDigest()); n != 64 {
 		return refusal("digest", fmt.Sprintf("has %d letters, and a script's has 64", n), "it stands in the job's spec")
@@ -76,8 +79,8 @@ func (x *ReadScript) Validate() error {
 // Validate has nothing to refuse.
 func (x *Cluster) Validate() error { return nil }
 
-// Validate refuses what the first clients' call can carry and no job can mean.
-// What else is wrong with it is found in the job that is made of it.
+// Validate refuses what the first clients' call can contain and no job can mean. The job that is made of it is checked
+// for everything else.
 func (x *SubmitJobRequest) Validate() error {
 	switch {
 	case x.GetId() == "":

@@ -1,6 +1,5 @@
-// Package campaign owns the process around a lease: it counts time, asks the
-// database, and waits. What is asked when, and when this process must end, is
-// decided in cluster/lease; the caller decides what leading means.
+// Package campaign owns the process around a lease: it counts time, asks the database, and waits. cluster/lease decides
+// what is asked when, and when this process must end; the caller decides what leading means.
 package campaign
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// Lease is the database's: who leads, by its clock alone.
+// Lease is the lease in the database, which runs by the database's clock alone.
 type Lease interface {
 	Lead(holder string) (epoch uint64, err error)
 	Renew(epoch uint64) error
@@ -44,7 +43,7 @@ func New(o Options) *Candidate {
 	return &Candidate{o: o}
 }
 
-// Stand waits until this process leads. It ends with ctx's error otherwise.
+// Stand waits until this process leads, or until ctx ends, with its error.
 func (c *Candidate) Stand(ctx context.Context) (*lease.Reign, error) {
 	standing := lease.Stand(c.o.Options)
 	for ctx.Err() == nil {
@@ -90,7 +89,7 @@ func (c *Candidate) Hold(ctx context.Context, r *lease.Reign) error {
 	}
 }
 
-// realClock counts the time that the machine was asleep, too.
+// realClock includes the time that the machine was asleep.
 type realClock struct{}
 
 func (realClock) Now() actors.Instant                    { return host.Clock{}.Now() }

@@ -9,16 +9,14 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns when the leader forgets jobs that were over long ago, and scripts that no job names. It works
-// beside the actors and tells them nothing: they hold no such job for longer
-// than they show it.
+// This file owns when the leader forgets jobs that were over long ago, and scripts that no job names. It works beside
+// the actors and tells them nothing: they hold no such job for longer than they show it.
 //
-// When a job ended stands on disk as a time of day, since nothing else counts over
-// restarts of all schedulers. So that a leader whose clock is years ahead does not
-// forget everything, its clock is believed only as far as the newest end that it
-// found in the store, what it has led since by its steady clock, and a part of what
-// is kept. An idle cluster forgets later for it. What that does not bound: ends that
-// a leader with such a clock has written itself are as wrong as its clock.
+// The end of a job is on disk as a time of day, because nothing else counts across restarts of all schedulers. So that a
+// leader whose clock is years ahead does not forget everything, its clock is believed only up to the newest end that it
+// found in the store, plus the time for which it has led by its steady clock, plus a part of what is kept. An idle
+// cluster forgets later because of this. It does not help with ends that a leader with such a clock has written itself:
+// they are as wrong as its clock.
 
 // Pruner is the part of a store that forgets.
 type Pruner interface {
@@ -36,9 +34,8 @@ type Retention struct {
 	Log    actors.Log
 }
 
-// A sweep comes a minute after the start, when the machines are back, and then
-// every hour. It takes many small transactions with pauses between them: each
-// keeps the Journal waiting, and none may do so for long.
+// A sweep comes a minute after the start, when the machines are back, and then every hour. It is many small transactions
+// with pauses between them: each keeps the Journal waiting, and none may do so for long.
 const (
 	firstSweep = time.Minute
 	sweepEvery = time.Hour
@@ -48,8 +45,7 @@ const (
 	scriptBatch = 1_000
 )
 
-// aheadPart is the part of what is kept by which the wall clock may be ahead of all
-// that the store knows.
+// aheadPart is the part of what is kept by which the wall clock may be ahead of all that the store knows.
 const aheadPart = 8
 
 // found is the newest end in the store when this leader took over.
@@ -63,7 +59,7 @@ func (r Retention) Run(ctx context.Context, epoch uint64) {
 	if r.Clock == nil {
 		r.Clock = realClock{}
 	}
-	// Before this leader writes ends of its own: they would agree with its clock, however wrong that is.
+	// This comes before the leader writes ends of its own: they would agree with its clock, however wrong that is.
 	newest, err := r.look()
 	for wait := firstSweep; r.pause(ctx, wait); wait = sweepEvery {
 		if newest == nil {

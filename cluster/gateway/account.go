@@ -17,7 +17,8 @@ import (
 func account(past *store.PastJob, ranks bool) *messages.PastJob {
 	r, spec := past.Job, past.Job.GetSpec()
 	one := &messages.PastJob{
-		Id: r.GetId(), Name: spec.GetName(), Labels: spec.GetLabels(), Owner: r.GetOwner().GetName(), Queue: spec.GetQueue(), Priority: spec.GetPriority(),
+		Id: r.GetId(), Name: spec.GetName(), Labels: spec.GetLabels(),
+		Owner: r.GetOwner().GetName(), Queue: spec.GetQueue(), Priority: spec.GetPriority(),
 		State: r.GetState(), ExitCode: r.GetExitCode(), Reason: r.GetOutcome(), Cancel: r.GetCancel(),
 		SubmittedUnixMs: r.GetSubmittedUnixMs(), FinishedUnixMs: r.GetFinishedUnixMs(),
 		Runs: r.GetRuns(), Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
@@ -45,8 +46,10 @@ func account(past *store.PastJob, ranks bool) *messages.PastJob {
 func accountAttempt(a *messages.AttemptRecord, overUnixMs int64) *messages.PastAttempt {
 	end := a.GetEnd()
 	try := &messages.PastAttempt{
-		Token: a.GetToken(), Run: a.GetRun(), CommittedUnixMs: a.GetCommittedUnixMs(), StartedUnixMs: a.GetStartedUnixMs(), EndedUnixMs: end.GetAtUnixMs(),
-		Cause: end.GetCause(), Detail: end.GetDetail(), FailedRank: end.GetRank(), FailedNode: end.GetNode(), Members: int32(len(a.GetPlaces())),
+		Token: a.GetToken(), Run: a.GetRun(),
+		CommittedUnixMs: a.GetCommittedUnixMs(), StartedUnixMs: a.GetStartedUnixMs(), EndedUnixMs: end.GetAtUnixMs(),
+		Cause: end.GetCause(), Detail: end.GetDetail(), FailedRank: end.GetRank(), FailedNode: end.GetNode(),
+		Members: int32(len(a.GetPlaces())),
 	}
 	if end == nil {
 		try.FailedRank = -1

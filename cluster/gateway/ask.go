@@ -15,22 +15,20 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns a question to an actor: the process that takes the answer, and
-// what becomes of a question that gets none. Proto.Actor's futures would serve
-// too, but each costs a timer of its own beside the call's deadline, and their
-// names are not under a path that the link lets answers pass to.
+// This file owns a question to an actor: the process that takes the answer, and what becomes of a question that gets
+// none. Proto.Actor's futures would do too, but each costs a timer of its own beside the call's deadline, and their names
+// are not under a path to which the link lets answers pass.
 
 // replyPath begins the names of reply processes.
 const replyPath = "synapse/gateway/"
 
-// LeaderTrailer is where a scheduler that does not lead says who does.
+// LeaderTrailer is the trailer in which a scheduler that does not lead names the one that does.
 const LeaderTrailer = api.LeaderTrailer
 
-// mailbox is an actor.Process that takes what is sent to it, at once and on the
-// sender's goroutine.
+// mailbox takes what is sent to it, at once and on the sender's goroutine.
 type mailbox interface{ take(message any) }
 
-// receiver is a mailbox as Proto.Actor sees it.
+// receiver is a mailbox as an actor.Process.
 type receiver struct{ to mailbox }
 
 func (r receiver) SendUserMessage(_ *actor.PID, envelope any) {
@@ -38,7 +36,7 @@ func (r receiver) SendUserMessage(_ *actor.PID, envelope any) {
 	r.to.take(message)
 }
 
-// SendSystemMessage and Stop do nothing: nobody watches or ends a call but its client.
+// SendSystemMessage and Stop do nothing: only its client watches or ends a call.
 func (receiver) SendSystemMessage(*actor.PID, any) {}
 func (receiver) Stop(*actor.PID)                   {}
 
@@ -87,8 +85,7 @@ type answer interface{ GetOutcome() *messages.Outcome }
 // question is what every request is, once it says who asks.
 type question interface{ Validate() error }
 
-// call is a whole unary call: checked at the door, asked, and refused as an
-// error where the outcome is not OK.
+// call is a whole unary call: it checks the question, asks, and returns an outcome that is not OK as an error.
 func call[A answer](ctx context.Context, g *Gateway, to *actor.PID, q question) (A, error) {
 	var none A
 	if err := g.admit(ctx, q); err != nil {
@@ -100,8 +97,8 @@ func call[A answer](ctx context.Context, g *Gateway, to *actor.PID, q question) 
 	if err != nil {
 		return none, err
 	}
-	a, is := got.(A)
-	if !is {
+	a, ok := got.(A)
+	if !ok {
 		g.o.Log.Info("%s answered %T to %T", to.Id, got, q)
 		return none, status.Error(codes.Internal, "the answer is of another kind than the question")
 	}
@@ -113,7 +110,7 @@ func call[A answer](ctx context.Context, g *Gateway, to *actor.PID, q question) 
 
 // timed bounds a call that brings no deadline.
 func timed(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, has := ctx.Deadline(); has {
+	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, callTimeout)
@@ -135,19 +132,18 @@ func (g *Gateway) admit(ctx context.Context, q question) error {
 	return nil
 }
 
-// awaitLoaded lets reads pass once the Scheduler has read the store: before, the
-// Mirror knows of nothing, and would say so.
+// awaitLoaded lets reads pass once the Scheduler has read the store: until then the Mirror knows of no job, and would
+// say so.
 func (g *Gateway) awaitLoaded(ctx context.Context) error {
 	if g.loaded.Load() {
 		return nil
 	}
-	// A wish about no job is answered by any Scheduler, and by one that is loading
-	// with the reason that is wanted here.
+	// Any Scheduler answers a wish about no job; one that is still loading answers with the reason that is wanted here.
 	got, err := g.ask(ctx, g.scheduler, &messages.Hold{Principal: g.o.Principal(ctx)})
 	if err != nil {
 		return err
 	}
-	if a, is := got.(answer); is && a.GetOutcome().GetCode() == messages.Code_CODE_UNAVAILABLE {
+	if a, ok := got.(answer); ok && a.GetOutcome().GetCode() == messages.Code_CODE_UNAVAILABLE {
 		return api.StatusOf(a.GetOutcome())
 	}
 	g.loaded.Store(true)
@@ -174,10 +170,11 @@ func closing() *messages.Outcome {
 	return unavailable("this scheduler is closing down", "try again in a moment")
 }
 
-// lapsed is what a call says whose time is over. What it asked for may have happened.
+// lapsed is the error of a call whose time is over. What it asked for may have happened.
 func lapsed(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return status.Error(codes.DeadlineExceeded, "there was no answer in time; what was asked may still happen (ask again, a submit with the same request id)")
+		return status.Error(codes.DeadlineExceeded, "there was no answer in time; what was asked may still happen "+
+			"(ask again, a submit with the same request id)")
 	}
 	return status.FromContextError(err).Err()
 }

@@ -13,10 +13,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the calls that get one answer. What changes something goes to
-// the Scheduler, what reads to the Mirror.
+// This file owns the calls that get one answer. The Scheduler is asked for changes, the Mirror for what there is.
 
-// Submit puts a job into the queue. It is acknowledged once on disk.
+// Submit puts a job into the queue. It is acknowledged once it is on disk.
 func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	if q.GetSpec().GetScript() != nil { // a machine would ask for it in vain
@@ -33,8 +32,8 @@ func (g *Gateway) DryRun(ctx context.Context, q *messages.DryRun) (*messages.Dry
 	return call[*messages.DryRunReply](ctx, g, g.scheduler, q)
 }
 
-// Cancel ends a job. One that is over has no actor that could answer, so that is
-// answered here: a cancel that is repeated went well, however late it comes.
+// Cancel ends a job. A job that is over may have no actor that could answer, so it is answered here: a repeated cancel
+// succeeds, however late it comes.
 func (g *Gateway) Cancel(ctx context.Context, q *messages.Cancel) (*messages.CancelReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	reply, err := call[*messages.CancelReply](ctx, g, g.scheduler, q)
@@ -65,7 +64,7 @@ func (g *Gateway) Update(ctx context.Context, q *messages.Update) (*messages.Upd
 	return wish[*messages.UpdateReply](ctx, g, q.Job, q)
 }
 
-// wish asks the Scheduler for something about a job. Of one that is over it may know nothing any more.
+// wish asks the Scheduler to do something about a job, of which it may know nothing any more if the job is over.
 func wish[A answer](ctx context.Context, g *Gateway, id string, q question) (A, error) {
 	reply, err := call[A](ctx, g, g.scheduler, q)
 	if job := g.over(ctx, id, err); job != nil {
@@ -128,8 +127,7 @@ func (g *Gateway) found(ctx context.Context, q question, id string) (*messages.J
 	return g.find(ctx, id)
 }
 
-// find asks the Mirror for a job, and the store for one that the Mirror no
-// longer shows.
+// find asks the Mirror for a job, and the store if the Mirror no longer shows it.
 func (g *Gateway) find(ctx context.Context, id string) (*messages.JobStatus, error) {
 	if err := g.awaitLoaded(ctx); err != nil {
 		return nil, err
@@ -177,7 +175,7 @@ func (g *Gateway) ListNodes(ctx context.Context, q *messages.ListNodes) (*messag
 	return read[*messages.ListNodesReply](ctx, g, q)
 }
 
-// read asks the Mirror, once it can know.
+// read asks the Mirror, once it knows the jobs.
 func read[A answer](ctx context.Context, g *Gateway, q question) (A, error) {
 	var none A
 	if err := g.admit(ctx, q); err != nil {
@@ -191,8 +189,8 @@ func read[A answer](ctx context.Context, g *Gateway, q question) (A, error) {
 	return call[A](ctx, g, g.mirror, q)
 }
 
-// ExplainJob says why a job is not running. Of one that is not over the
-// Scheduler knows, from its view as it is now; it takes whole ids only.
+// ExplainJob says why a job is not running. For one that is not over the Scheduler answers, from its view as it is now;
+// it takes whole ids only.
 func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*messages.ExplainJobReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	job, err := g.found(ctx, q, q.Job)
@@ -201,7 +199,8 @@ func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*mess
 	}
 	record := job.GetRecord()
 	if !record.GetState().Terminal() {
-		return call[*messages.ExplainJobReply](ctx, g, g.scheduler, &messages.ExplainJob{Principal: q.Principal, Job: record.GetId()})
+		return call[*messages.ExplainJobReply](ctx, g, g.scheduler,
+			&messages.ExplainJob{Principal: q.Principal, Job: record.GetId()})
 	}
 	return &messages.ExplainJobReply{Outcome: messages.OK(), Text: messages.Explain(job)}, nil
 }
@@ -211,15 +210,18 @@ func (g *Gateway) Cluster(ctx context.Context, q *api.Cluster) (*api.ClusterRepl
 	if err := g.admit(ctx, q); err != nil {
 		return nil, err
 	}
-	return &api.ClusterReply{ClusterId: g.o.ClusterID, Epoch: g.o.Leader().Epoch, Version: g.o.Version, Levels: g.o.Levels}, nil
+	return &api.ClusterReply{
+		ClusterId: g.o.ClusterID, Epoch: g.o.Leader().Epoch, Version: g.o.Version, Levels: g.o.Levels,
+	}, nil
 }
 
-// enter reckons a stream in; there is a limit to those that are open.
+// enter counts a stream that is opened, unless too many are open.
 func (g *Gateway) enter() error {
-	if g.streams.Add(1) > openStreams {
+	if g.streams.Add(1) > maxStreams {
 		g.leave()
 		return api.StatusOf(&messages.Outcome{
-			Code: messages.Code_CODE_EXHAUSTED, Text: "too many watches and readers are open", Hint: "end one, or try again later",
+			Code: messages.Code_CODE_EXHAUSTED, Text: "too many watches and readers are open",
+			Hint: "end one, or try again later",
 		})
 	}
 	return nil
@@ -227,5 +229,5 @@ func (g *Gateway) enter() error {
 
 func (g *Gateway) leave() { g.streams.Add(-1) }
 
-// errInternal is all that a client learns of a fault of ours.
+// errInternal is all that a client learns of a fault in the scheduler.
 var errInternal = status.Error(codes.Internal, "an internal error of the scheduler; its log says more")

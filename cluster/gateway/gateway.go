@@ -20,28 +20,26 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a gateway is made of and how a process mounts it. A
-// gateway decides nothing: it checks what is asked, says who asks, passes it to
-// the Scheduler or the Mirror, and turns the answer into a call's. It keeps
-// nothing but open calls, so a process may be ended at any time.
+// This file owns what a gateway is made of and how a process mounts it. A gateway decides nothing: it checks a call,
+// adds who makes it, passes it to the Scheduler or the Mirror, and turns the answer into the call's. It keeps nothing
+// but open calls, so a process may be ended at any time.
 
 const (
 	// callTimeout is the time of a call that brings no deadline of its own.
 	callTimeout = 30 * time.Second
-	// connectionStreams bounds the calls that are open on one connection.
-	connectionStreams = 128
-	// requestBytes bounds what comes in. A message may weigh MaxMessageBytes, and the
-	// machines' link, which shares the server, puts an envelope around its own.
-	requestBytes = messages.MaxMessageBytes + 64<<10
-	// openStreams bounds the watches and readers of output in all: each holds
-	// memory for as long as its client likes.
-	openStreams = 1_024
+	// maxConnectionStreams bounds the calls that are open on one connection.
+	maxConnectionStreams = 128
+	// maxRequestBytes bounds what comes in. A message may have MaxMessageBytes, and the machines' link, which shares the
+	// server, puts an envelope around its own.
+	maxRequestBytes = messages.MaxMessageBytes + 64<<10
+	// maxStreams bounds all open watches and readers of output: each holds memory for as long as its client likes.
+	maxStreams = 1_024
 )
 
-// Leader tells who leads.
+// Leader says which process leads.
 type Leader struct {
 	Here    bool   // this process does
-	Address string // where clients reach whoever does, if that is known
+	Address string // where clients reach the one that does, if that is known
 	Epoch   uint64
 }
 
@@ -51,8 +49,8 @@ type Clock interface {
 	After(d time.Duration) <-chan time.Time
 }
 
-// Store reads what the Mirror does not show: jobs that ended long ago, and
-// earlier attempts. It is called by the calls themselves, so it may take time.
+// Store reads what the Mirror does not show: jobs that ended long ago, and earlier attempts. No actor calls it, only the
+// clients' calls themselves, so it may take time.
 type Store interface {
 	Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error)
 	History(past store.Past) (store.Page, error)
@@ -64,7 +62,7 @@ type Scripts interface {
 	Script(digest string) ([]byte, error)
 }
 
-// Options are what a process gives its gateway. All may be left out.
+// Options are what a process gives its gateway. Each of them may be left out.
 type Options struct {
 	Leader    func() Leader // asked at every call; nil: this process always leads
 	Peers     actors.Peers  // nil: no machine can be reached
@@ -113,7 +111,7 @@ func New(system *actor.ActorSystem, o Options) *Gateway {
 	}
 	address := system.ProcessRegistry.Address
 	return &Gateway{
-		o: o, system: system, closed: make(chan struct{}), reading: make(chan struct{}, historyAtOnce),
+		o: o, system: system, closed: make(chan struct{}), reading: make(chan struct{}, maxReading),
 		scheduler: actor.NewPID(address, actors.SchedulerPath),
 		mirror:    actor.NewPID(address, actors.MirrorPath),
 	}
@@ -127,18 +125,18 @@ func (g *Gateway) Register(s *grpc.Server) {
 	reflection.Register(s)
 }
 
-// ServerOptions are what the server must be made with for the limits to hold.
+// ServerOptions are the options that the server must be made with for the limits to hold.
 func (g *Gateway) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(g.guardCall),
 		grpc.ChainStreamInterceptor(g.guardStream),
-		grpc.MaxConcurrentStreams(connectionStreams),
-		grpc.MaxRecvMsgSize(requestBytes),
+		grpc.MaxConcurrentStreams(maxConnectionStreams),
+		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxSendMsgSize(api.MaxReplyBytes),
 	}
 }
 
-// Close ends what is open, so that a server which waits for its calls comes to an end.
+// Close ends all open calls, so that a server which waits for them can end.
 func (g *Gateway) Close() { g.closeOnce.Do(func() { close(g.closed) }) }
 
 type realClock struct{}

@@ -7,10 +7,12 @@ import (
 	"google.golang.org/grpc"
 )
 
-// This file owns what a panic in a call costs: that call. The client learns
-// that it is our fault and nothing of how we are built; the log has the stack.
+// This file owns what a panic in a call costs: that call. The client learns that it is the scheduler's fault and nothing
+// of how it is built; the log has the stack.
 
-func (g *Gateway) guardCall(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (reply any, err error) {
+func (g *Gateway) guardCall(
+	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
+) (reply any, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			reply, err = nil, g.panicked(info.FullMethod, reason)
@@ -19,7 +21,9 @@ func (g *Gateway) guardCall(ctx context.Context, request any, info *grpc.UnarySe
 	return handle(ctx, request)
 }
 
-func (g *Gateway) guardStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+func (g *Gateway) guardStream(
+	server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
+) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			err = g.panicked(info.FullMethod, reason)

@@ -27,11 +27,14 @@ type health struct {
 }
 
 func known(service string) bool {
-	return service == "" || service == api.Synapse_ServiceDesc.ServiceName || service == api.Scheduler_ServiceDesc.ServiceName
+	return service == "" || service == api.Synapse_ServiceDesc.ServiceName ||
+		service == api.Scheduler_ServiceDesc.ServiceName
 }
 
 // Check answers for now.
-func (h health) Check(ctx context.Context, q *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+func (h health) Check(
+	ctx context.Context, q *grpc_health_v1.HealthCheckRequest,
+) (*grpc_health_v1.HealthCheckResponse, error) {
 	if !known(q.GetService()) {
 		return nil, status.Error(codes.NotFound, "there is no such service")
 	}
@@ -39,7 +42,9 @@ func (h health) Check(ctx context.Context, q *grpc_health_v1.HealthCheckRequest)
 }
 
 // Watch answers now and with every change.
-func (h health) Watch(q *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
+func (h health) Watch(
+	q *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse],
+) error {
 	if err := h.g.enter(); err != nil {
 		return err
 	}
@@ -67,15 +72,17 @@ func (h health) Watch(q *grpc_health_v1.HealthCheckRequest, stream grpc.ServerSt
 }
 
 // List answers for all services.
-func (h health) List(ctx context.Context, _ *grpc_health_v1.HealthListRequest) (*grpc_health_v1.HealthListResponse, error) {
+func (h health) List(
+	ctx context.Context, _ *grpc_health_v1.HealthListRequest,
+) (*grpc_health_v1.HealthListResponse, error) {
 	now := &grpc_health_v1.HealthCheckResponse{Status: h.g.serving(ctx)}
 	return &grpc_health_v1.HealthListResponse{Statuses: map[string]*grpc_health_v1.HealthCheckResponse{
 		"": now, api.Synapse_ServiceDesc.ServiceName: now, api.Scheduler_ServiceDesc.ServiceName: now,
 	}}, nil
 }
 
-// serving submits nothing: a Scheduler that takes jobs refuses it as a job that
-// makes no sense, any other one because it is not ready.
+// serving reports whether jobs are taken. It submits an empty one: a Scheduler that takes jobs refuses it because it
+// makes no sense, any other Scheduler because it is not ready.
 func (g *Gateway) serving(ctx context.Context) grpc_health_v1.HealthCheckResponse_ServingStatus {
 	if !g.o.Leader().Here {
 		return grpc_health_v1.HealthCheckResponse_NOT_SERVING
@@ -83,7 +90,8 @@ func (g *Gateway) serving(ctx context.Context) grpc_health_v1.HealthCheckRespons
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	got, err := g.ask(ctx, g.scheduler, &messages.Submit{Principal: g.o.Principal(ctx)})
-	if a, is := got.(*messages.SubmitReply); err == nil && is && a.GetOutcome().GetCode() == messages.Code_CODE_INVALID {
+	a, ok := got.(*messages.SubmitReply)
+	if err == nil && ok && a.GetOutcome().GetCode() == messages.Code_CODE_INVALID {
 		return grpc_health_v1.HealthCheckResponse_SERVING
 	}
 	return grpc_health_v1.HealthCheckResponse_NOT_SERVING

@@ -15,29 +15,26 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what is told of the past. It is read from the store by the call
-// itself, so no actor hears of it, and however much there is, a call reads one
-// page of it and the next call goes on.
+// This file owns what is told of the past. The call itself reads it from the store, so no actor takes part, and however
+// much there is, a call reads one page of it and the next call goes on.
 
 const (
-	// historyAtOnce is how many calls read at a time; the others wait. A store has
-	// a few more connections than that, so a leader's own reads never wait for them.
-	historyAtOnce = 2
-	// historyPage is how many jobs a page has where the caller does not say.
+	// maxReading is how many calls read at a time; the others wait. A store has a few more connections than that, so a
+	// leader's own reads never wait for them.
+	maxReading = 2
+	// historyPage is how many jobs a page has if the caller does not say.
 	historyPage = 100
-	// historyLook bounds how many jobs one call looks at, whether they fit or not.
-	historyLook = 10_000
-	// historyBytes is what the accounts of one page may weigh, but for one of a
-	// very large gang.
-	historyBytes = 2 << 20
-	// historyDamaged is how many jobs that cannot be told of one page names.
-	historyDamaged = 20
-	// lookFirst and lookMost bound one read of the store; what fits seldom is
-	// looked for in ever larger ones.
-	lookFirst, lookMost = 100, 1_000
+	// maxLooked bounds how many jobs one call looks at, whether they match or not.
+	maxLooked = 10_000
+	// maxPageBytes bounds the accounts of one page, unless it is one account of a very large gang.
+	maxPageBytes = 2 << 20
+	// maxDamaged is how many unreadable jobs one page names.
+	maxDamaged = 20
+	// minLook and maxLook bound one read of the store; jobs that seldom match are looked for in ever larger reads.
+	minLook, maxLook = 100, 1_000
 )
 
-// History tells of jobs that are over.
+// History answers a page of the jobs that are over.
 func (g *Gateway) History(ctx context.Context, q *messages.History) (*messages.HistoryReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	if err := g.admit(ctx, q); err != nil {
@@ -69,8 +66,8 @@ func (g *Gateway) readHistory(ctx context.Context, q *messages.History, past sto
 		limit = historyPage
 	}
 	r := &messages.HistoryReply{Outcome: messages.OK()}
-	bytes, looked := 0, 0
-	for past.Look = min(limit, lookFirst); ; past.Look = min(2*past.Look, lookMost) {
+	weight, looked := 0, 0
+	for past.Look = min(limit, minLook); ; past.Look = min(2*past.Look, maxLook) {
 		if err := ctx.Err(); err != nil {
 			return nil, lapsed(err)
 		}
@@ -80,18 +77,18 @@ func (g *Gateway) readHistory(ctx context.Context, q *messages.History, past sto
 		}
 		for _, d := range page.Damaged {
 			words := messages.AsText(fmt.Sprintf("job %s: %s", d.Job, d.What))
-			if len(r.Damaged) < historyDamaged && !slices.Contains(r.Damaged, words) {
+			if len(r.Damaged) < maxDamaged && !slices.Contains(r.Damaged, words) {
 				r.Damaged = append(r.Damaged, words)
 			}
 		}
 		for i := range page.Jobs {
 			one := account(&page.Jobs[i], q.Ranks)
 			size := proto.Size(one)
-			if len(r.Jobs) == limit || len(r.Jobs) > 0 && bytes+size > historyBytes {
+			if len(r.Jobs) == limit || len(r.Jobs) > 0 && weight+size > maxPageBytes {
 				r.Next = tokenOf(past.Before)
 				return r, nil
 			}
-			bytes += size
+			weight += size
 			r.Jobs = append(r.Jobs, one)
 			past.Before = store.PositionOf(page.Jobs[i].Job)
 		}
@@ -99,14 +96,14 @@ func (g *Gateway) readHistory(ctx context.Context, q *messages.History, past sto
 		if past.Before = page.Next; past.Before == (store.Position{}) {
 			return r, nil
 		}
-		if len(r.Jobs) == limit || looked >= historyLook {
+		if len(r.Jobs) == limit || looked >= maxLooked {
 			r.Next = tokenOf(past.Before)
 			return r, nil
 		}
 	}
 }
 
-// pastOf is what the store is asked.
+// pastOf makes the question to the store.
 func pastOf(q *messages.History) (store.Past, error) {
 	p := store.Past{
 		SinceUnixMs: q.SinceUnixMs, Owner: q.Owner, Queue: q.Queue, Name: q.Name, States: q.States, Labels: q.Labels,
@@ -117,16 +114,18 @@ func pastOf(q *messages.History) (store.Past, error) {
 	if q.After == "" {
 		return p, nil
 	}
-	finished, job, has := strings.Cut(q.After, "/")
+	finished, job, ok := strings.Cut(q.After, "/")
 	ms, err := strconv.ParseInt(finished, 10, 64)
-	if !has || job == "" || err != nil {
-		return p, &messages.FieldError{Field: "after", Text: fmt.Sprintf("%q is no place in the history", q.After), Hint: "give the last answer's next"}
+	if !ok || job == "" || err != nil {
+		return p, &messages.FieldError{
+			Field: "after", Text: fmt.Sprintf("%q is no place in the history", q.After), Hint: "give the last answer's next",
+		}
 	}
 	p.Before = store.Position{FinishedUnixMs: ms, Job: topology.JobID(job)}
 	return p, nil
 }
 
-// tokenOf names a place in the history for whoever goes on from there.
+// tokenOf names a place in the history, for the call that goes on from there.
 func tokenOf(p store.Position) string {
 	return strconv.FormatInt(p.FinishedUnixMs, 10) + "/" + string(p.Job)
 }

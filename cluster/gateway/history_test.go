@@ -105,7 +105,7 @@ func TestHistoryInPages(t *testing.T) {
 
 // What fits seldom makes short pages, not long calls.
 func TestHistoryLooksSoFar(t *testing.T) {
-	d, _ := attic(t, historyLook+1_500, func(i int, j *messages.JobRecord) {
+	d, _ := attic(t, maxLooked+1_500, func(i int, j *messages.JobRecord) {
 		if i == 0 {
 			j.Spec.Name = "first"
 		}
@@ -121,7 +121,7 @@ func TestHistoryLooksSoFar(t *testing.T) {
 
 // Heavy jobs make short pages.
 func TestHistoryWeighs(t *testing.T) {
-	d, _ := attic(t, 30, func(_ int, j *messages.JobRecord) { j.Outcome = strings.Repeat("x", historyBytes/10) })
+	d, _ := attic(t, 30, func(_ int, j *messages.JobRecord) { j.Outcome = strings.Repeat("x", maxPageBytes/10) })
 	if ids, pages := d.pages(&messages.History{}); len(ids) != 30 || pages < 3 || pages > 5 {
 		t.Errorf("%d jobs in %d pages", len(ids), pages)
 	}
@@ -199,7 +199,7 @@ func TestHistoryReadsAreFew(t *testing.T) {
 	s := slow{memory, make(chan struct{}, 10), make(chan struct{})}
 	d.o.Store = s
 	done := make(chan error)
-	for range historyAtOnce {
+	for range maxReading {
 		go func() {
 			_, err := d.SynapseClient.History(context.Background(), &messages.History{})
 			done <- err
@@ -212,7 +212,7 @@ func TestHistoryReadsAreFew(t *testing.T) {
 		t.Errorf("one too many reads: %v", err)
 	}
 	close(s.let)
-	for range historyAtOnce {
+	for range maxReading {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}

@@ -13,21 +13,19 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns a reader of a job's output: which attempt, which members, in
-// which order, and when it is over. The output lies on the machines, and each
-// page is asked of the machine's agent; nothing is kept here. logs_output.go
-// has one member's one stream.
+// This file owns a reader of a job's output: which attempt, which members, in which order, and when it is over. The
+// output is on the machines, and their agents are asked for each page; nothing is kept here. logs_output.go has one
+// stream of one member.
 
 const (
 	followPause = 200 * time.Millisecond // between two looks for more
 	deafPause   = 10 * time.Second       // until a machine that did not answer is asked again
-	lastPause   = time.Second            // and where nothing but its answer is waited for
+	lastPause   = time.Second            // the same, where nothing but its answer is waited for
 	lastWait    = 60 * time.Second       // for how long that is
-	askedAtOnce = 32                     // pages that a reader who follows has under way: what it may hold
+	maxAsked    = 32                     // pages that a following reader has under way: what it may hold
 )
 
-// ReadLogs sends what a job's tasks wrote: member after member, or, to follow,
-// as it comes.
+// ReadLogs sends what a job's tasks wrote: member after member, or as it comes, to follow.
 func (g *Gateway) ReadLogs(q *api.ReadLogs, stream grpc.ServerStreamingServer[api.LogPart]) error {
 	ctx := stream.Context()
 	q.Principal = g.o.Principal(ctx)
@@ -42,7 +40,9 @@ func (g *Gateway) ReadLogs(q *api.ReadLogs, stream grpc.ServerStreamingServer[ap
 	if err != nil {
 		return err
 	}
-	r := &reader{g: g, ctx: ctx, q: q, send: stream.Send, id: job.GetRecord().GetId(), deaf: map[topology.NodeID]time.Time{}}
+	r := &reader{
+		g: g, ctx: ctx, q: q, send: stream.Send, id: job.GetRecord().GetId(), deaf: map[topology.NodeID]time.Time{},
+	}
 	attempt, err := r.attempt(job)
 	if err != nil {
 		return err
@@ -71,12 +71,13 @@ type reader struct {
 	deaf    map[topology.NodeID]time.Time // machines that did not answer, and when they are asked again
 }
 
-// attempt is the one that was asked for; nil if there was none yet. A reader
-// that goes on is given the one it read, which may not be the latest any more.
+// attempt is the one that was asked for; nil if there was none yet. A reader that goes on is given the one that it read,
+// which may not be the latest any more.
 func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, error) {
 	latest := job.GetAttempt()
 	if begun := r.q.GetAttempt(); begun != nil {
-		if earlier, err := r.kept(messages.FromToken(begun), 0); err == nil && messages.FromToken(latest.GetToken()) != messages.FromToken(begun) {
+		earlier, err := r.kept(messages.FromToken(begun), 0)
+		if err == nil && messages.FromToken(latest.GetToken()) != messages.FromToken(begun) {
 			return earlier, nil
 		}
 		return latest, nil
@@ -86,22 +87,26 @@ func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, erro
 	}
 	if latest.GetRun() < 2 {
 		return nil, api.StatusOf(&messages.Outcome{
-			Code: messages.Code_CODE_NOT_FOUND, Field: "previous", Text: "the job has had no earlier attempt", Hint: "read the output of the latest one",
+			Code: messages.Code_CODE_NOT_FOUND, Field: "previous", Text: "the job has had no earlier attempt",
+			Hint: "read the output of the latest one",
 		})
 	}
 	return r.kept(messages.FromToken(latest.GetToken()), 1)
 }
 
-// kept finds an attempt in the store: so many before the one with this token.
+// kept finds an attempt in the store: the one with this token, or so many before it.
 func (r *reader) kept(token topology.Token, before int) (*messages.AttemptRecord, error) {
 	if r.g.o.Store == nil {
-		return nil, api.StatusOf(unavailable("this scheduler does not keep earlier attempts", "read the output of the latest one"))
+		return nil, api.StatusOf(unavailable("this scheduler does not keep earlier attempts",
+			"read the output of the latest one"))
 	}
 	_, attempts, err := r.g.o.Store.Job(topology.JobID(r.id))
 	if err != nil {
 		return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
 	}
-	at := slices.IndexFunc(attempts, func(a *messages.AttemptRecord) bool { return messages.FromToken(a.GetToken()) == token })
+	at := slices.IndexFunc(attempts, func(a *messages.AttemptRecord) bool {
+		return messages.FromToken(a.GetToken()) == token
+	})
 	if at < before {
 		return nil, api.StatusOf(unavailable("the earlier attempt is no longer kept", "read the output of the latest one"))
 	}
@@ -123,21 +128,22 @@ func (r *reader) begin(a *messages.AttemptRecord) error {
 		members++
 		for _, stderr := range []bool{false, true} {
 			r.outputs = append(r.outputs, &output{
-				r: r, attempt: a.GetToken(), rank: p.GetRank(), node: topology.NodeID(p.GetNode()), stderr: stderr, exited: p.GetExit() != nil || a.GetEnd() != nil,
+				r: r, attempt: a.GetToken(), rank: p.GetRank(), node: topology.NodeID(p.GetNode()), stderr: stderr,
+				exited: p.GetExit() != nil || a.GetEnd() != nil,
 			})
 		}
 	}
 	if members < len(r.q.Ranks) {
 		return api.StatusOf(&messages.Outcome{
 			Code: messages.Code_CODE_NOT_FOUND, Field: "ranks",
-			Text: fmt.Sprintf("the job has ranks 0 to %d, and others are named", len(a.GetPlaces())-1), Hint: "leave ranks out for all",
+			Text: fmt.Sprintf("the job has ranks 0 to %d, and others are named", len(a.GetPlaces())-1),
+			Hint: "leave ranks out for all",
 		})
 	}
 	return r.position()
 }
 
-// position turns every stream to where its reader wants to begin: where it broke
-// off, or at the last so many bytes.
+// position turns every stream to where its reader wants to begin: where it broke off, or some bytes before the end.
 func (r *reader) position() error {
 	type stream struct {
 		rank   int32
@@ -190,8 +196,7 @@ func (r *reader) finish() error {
 	return nil
 }
 
-// goOn follows a job; one whose reader broke off in an earlier attempt is first
-// given the rest of that.
+// goOn follows a job. A reader that broke off in an earlier attempt is first given the rest of that one.
 func (r *reader) goOn(job *messages.JobStatus, attempt *messages.AttemptRecord) error {
 	if messages.FromToken(attempt.GetToken()) != messages.FromToken(job.GetAttempt().GetToken()) {
 		if err := r.begin(attempt); err != nil {
@@ -205,9 +210,8 @@ func (r *reader) goOn(job *messages.JobStatus, attempt *messages.AttemptRecord) 
 	return r.follow(job)
 }
 
-// follow sends what comes, through this attempt and those after it, until the
-// job is over and all was read. What the job's record says is asked before the
-// pages: a member that had ended by then writes nothing after them.
+// follow sends what comes, through this attempt and those after it, until the job is over and all was read. It asks for
+// the job's record before the pages: a member that had ended by then writes nothing after them.
 func (r *reader) follow(job *messages.JobStatus) error {
 	for {
 		if a := job.GetAttempt(); a != nil && messages.FromToken(a.GetToken()) != r.token {
@@ -251,8 +255,7 @@ func (r *reader) markExited(job *messages.JobStatus, over bool) {
 	}
 }
 
-// round reads a page of every stream that may have more, and reports whether some
-// surely have.
+// round reads a page of every stream that may have more, and reports whether any is sure to have more.
 func (r *reader) round() (more bool, err error) {
 	var open []*output
 	for _, o := range r.outputs {
@@ -266,7 +269,7 @@ func (r *reader) round() (more bool, err error) {
 			}
 		}
 	}
-	for batch := range slices.Chunk(open, askedAtOnce) {
+	for batch := range slices.Chunk(open, maxAsked) {
 		some, err := r.roundOf(batch)
 		if err != nil {
 			return false, err
@@ -276,9 +279,9 @@ func (r *reader) round() (more bool, err error) {
 	return more, nil
 }
 
-// isDeaf reports whether a machine is left alone for now. Where a member writes no more
-// and its reader follows, nothing but the machine's answer is waited for, so it is asked
-// soon again: a leader that has just taken over hears its machines one by one.
+// isDeaf reports whether a machine is left alone for now. If a member writes no more and its reader follows, only the
+// machine's answer is waited for, so it is asked again soon: to a leader that has just taken over the machines come back
+// one by one.
 func (r *reader) isDeaf(o *output) bool {
 	missed, deaf := r.deaf[o.node]
 	pause := deafPause

@@ -17,16 +17,16 @@ import (
 
 const (
 	pageBytes = 256 << 10
-	// lineBytes is how long a line may be that is kept whole.
-	lineBytes = 256 << 10
-	// partBytes bounds one piece.
-	partBytes = 1 << 20
+	// maxLineBytes is how long a line may be that is kept whole.
+	maxLineBytes = 256 << 10
+	// maxPartBytes bounds one piece.
+	maxPartBytes = 1 << 20
 	// machinePatience is how long a machine may take to answer.
 	machinePatience = 5 * time.Second
-	// tailSearches bounds the steps to the end of an output of any length.
-	tailSearches = 64
-	// tailReads bounds how far a task is followed that writes faster than it is read.
-	tailReads = 256
+	// maxSearches bounds the steps to the end of an output of any length.
+	maxSearches = 64
+	// maxTailPages bounds how far a task is followed that writes faster than it is read.
+	maxTailPages = 256
 )
 
 // output is a stream that is being read.
@@ -41,8 +41,8 @@ type output struct {
 	line   []byte    // the beginning of a line whose end has not come yet
 	exited bool      // the member writes no more
 	over   bool      // all was read
-	missed bool      // a notice was sent, and nothing was heard since
-	silent time.Time // since when the rest of what it wrote is waited for
+	missed bool      // a notice was sent, and nothing has come since
+	silent time.Time // since when the rest of its output is waited for
 }
 
 // page is a question for a piece of a stream.
@@ -56,7 +56,10 @@ type page struct {
 }
 
 func (o *output) ask(offset, limit int64) *page {
-	p := &page{r: o.r, task: &messages.TaskId{Token: o.attempt, Rank: o.rank}, offset: offset, limit: limit, answer: make(reply, 1), done: func() {}}
+	p := &page{
+		r: o.r, task: &messages.TaskId{Token: o.attempt, Rank: o.rank}, offset: offset, limit: limit,
+		answer: make(reply, 1), done: func() {},
+	}
 	if o.r.g.o.Peers == nil {
 		p.answer.take(&actor.DeadLetterResponse{})
 		return p
@@ -69,11 +72,11 @@ func (o *output) ask(offset, limit int64) *page {
 	return p
 }
 
-// wait is for the answer; false when none came in time, or not to this question.
+// wait waits for the answer; it returns false when none came in time, or none to this question.
 func (p *page) wait(deadline <-chan time.Time) (*messages.TaskLogs, bool) {
 	var got any
 	select {
-	case got = <-p.answer: // one that has come is taken however late it is looked at
+	case got = <-p.answer: // an answer that has come is taken, however late this is
 	default:
 		select {
 		case got = <-p.answer:
@@ -82,16 +85,17 @@ func (p *page) wait(deadline <-chan time.Time) (*messages.TaskLogs, bool) {
 		case <-p.r.g.closed:
 		}
 	}
-	l, is := got.(*messages.TaskLogs)
-	same := is && l.GetId().GetRank() == p.task.Rank && messages.FromToken(l.GetId().GetToken()) == messages.FromToken(p.task.Token)
+	l, ok := got.(*messages.TaskLogs)
+	same := ok && l.GetId().GetRank() == p.task.Rank &&
+		messages.FromToken(l.GetId().GetToken()) == messages.FromToken(p.task.Token)
 	if !same || l.Offset < p.offset && len(l.Data) > 0 || int64(len(l.Data)) > p.limit {
 		return nil, false
 	}
 	return l, true
 }
 
-// page asks for the next page and waits; a machine that has just not answered is
-// not asked, or each of its members would cost the same patience.
+// page asks for the next page and waits. A machine that has just failed to answer is not asked: each of its members
+// would cost the same wait.
 func (o *output) page() (*messages.TaskLogs, bool) {
 	if o.r.isDeaf(o) {
 		return nil, false
@@ -111,13 +115,14 @@ func (o *output) take(l *messages.TaskLogs) (more bool, err error) {
 		if err := o.flush(); err != nil {
 			return false, err
 		}
-		if err := o.notice(fmt.Sprintf("%d bytes are gone: machine %s keeps only the newest part of so much output", lost, o.node)); err != nil {
+		text := fmt.Sprintf("%d bytes are gone: machine %s keeps only the newest part of so much output", lost, o.node)
+		if err := o.notice(text); err != nil {
 			return false, err
 		}
 	}
 	o.offset = l.Offset + int64(len(l.Data))
 	whole := bytes.LastIndexByte(l.Data, '\n') + 1
-	if whole == 0 && len(o.line)+len(l.Data) > lineBytes {
+	if whole == 0 && len(o.line)+len(l.Data) > maxLineBytes {
 		whole = len(l.Data)
 	}
 	if whole > 0 {
@@ -144,13 +149,15 @@ func (o *output) flush() error {
 func (o *output) part(data []byte, end int64) error {
 	for len(data) > 0 {
 		cut := len(data)
-		if cut > partBytes {
-			cut = bytes.LastIndexByte(data[:partBytes], '\n') + 1
+		if cut > maxPartBytes {
+			cut = bytes.LastIndexByte(data[:maxPartBytes], '\n') + 1
 			if cut == 0 {
-				cut = partBytes
+				cut = maxPartBytes
 			}
 		}
-		if err := o.r.send(&api.LogPart{Rank: o.rank, Attempt: o.attempt, Stderr: o.stderr, Data: data[:cut], Offset: end - int64(len(data)-cut)}); err != nil {
+		if err := o.r.send(&api.LogPart{
+			Rank: o.rank, Attempt: o.attempt, Stderr: o.stderr, Data: data[:cut], Offset: end - int64(len(data)-cut),
+		}); err != nil {
 			return err
 		}
 		data = data[cut:]
@@ -215,19 +222,18 @@ func (o *output) leave() error {
 	return o.r.send(&api.LogPart{Rank: o.rank, Attempt: o.attempt, Notice: text, Missing: true})
 }
 
-// tail turns to the last bytes of a stream. Nobody tells how long it is, so its
-// end is searched by asking whether there is a byte at an offset: first in ever
-// longer steps, then by halves, until what is left to read is not much more
-// than what was asked for.
+// tail turns to the last bytes of a stream. Its length is not known, so tail searches its end by asking whether there is
+// a byte at an offset: first in ever longer steps, then by halves, until what is left to read is not much more than what
+// was asked for.
 func (o *output) tail(bytesWanted int64) error {
-	begin, there, err := o.probe(0)
-	if err != nil || !there {
+	begin, ok, err := o.probe(0)
+	if err != nil || !ok {
 		return err
 	}
 	near := max(bytesWanted, pageBytes)
-	last, beyond := begin, begin+near // a byte is at last; none, once it is found, at beyond
+	last, beyond := begin, begin+near // there is a byte at last; once bounded, there is none at beyond
 	bounded := false
-	for range tailSearches {
+	for range maxSearches {
 		if bounded && beyond-last <= near {
 			break
 		}
@@ -235,11 +241,11 @@ func (o *output) tail(bytesWanted int64) error {
 		if bounded {
 			middle = last + (beyond-last)/2
 		}
-		at, there, err := o.probe(middle)
+		at, ok, err := o.probe(middle)
 		switch {
 		case err != nil:
 			return err
-		case there:
+		case ok:
 			last = at
 		default:
 			beyond, bounded = middle, true
@@ -260,7 +266,7 @@ func (o *output) tail(bytesWanted int64) error {
 }
 
 // probe reports whether there is a byte at an offset, or after it where that one is gone.
-func (o *output) probe(offset int64) (at int64, there bool, err error) {
+func (o *output) probe(offset int64) (at int64, ok bool, err error) {
 	if o.r.isDeaf(o) {
 		o.over = !o.r.q.Follow
 		return 0, false, o.unheard()
@@ -275,11 +281,11 @@ func (o *output) probe(offset int64) (at int64, there bool, err error) {
 	return got.Offset, len(got.Data) > 0, nil
 }
 
-// readTail reads to the end and keeps the last bytes; cut: there were others before them.
+// readTail reads to the end and keeps the last bytes; cut reports whether there were others before them.
 func (o *output) readTail(from, begin, bytesWanted int64) (kept []byte, cut bool, err error) {
 	cut = from > begin
 	o.offset = from
-	for range tailReads {
+	for range maxTailPages {
 		got, answered := o.page()
 		if !answered {
 			return kept, cut, o.unheard()
@@ -302,15 +308,15 @@ func (o *output) readTail(from, begin, bytesWanted int64) (kept []byte, cut bool
 // readLines looks for the last lines in ever more of the end.
 func (o *output) readLines(last, begin int64, lines int) error {
 	for window := int64(pageBytes); ; window *= 8 {
-		kept, cut, err := o.readTail(max(begin, last-window), begin, tailReads*pageBytes)
+		kept, cut, err := o.readTail(max(begin, last-window), begin, maxTailPages*pageBytes)
 		at := lastLines(kept, lines)
-		if err != nil || at > 0 || !cut || window >= tailReads*pageBytes {
+		if err != nil || at > 0 || !cut || window >= maxTailPages*pageBytes {
 			return o.tailed(kept[max(at, 0):], err)
 		}
 	}
 }
 
-// lastLines is where the last lines begin; 0 where there are not more.
+// lastLines is where the last lines begin; 0 if there are no others.
 func lastLines(text []byte, lines int) int {
 	at := len(bytes.TrimSuffix(text, []byte("\n")))
 	for ; lines > 0 && at >= 0; lines-- {

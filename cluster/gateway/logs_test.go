@@ -136,7 +136,7 @@ func TestReadLogsInPages(t *testing.T) {
 	for i := range 60_000 {
 		fmt.Fprintf(&text, "line %d%s\n", i, strings.Repeat("x", i%40))
 	}
-	long := strings.Repeat("y", 3*lineBytes) + "\n"
+	long := strings.Repeat("y", 3*maxLineBytes) + "\n"
 	write(1, false, text.String()+long)
 	read := func(q *api.ReadLogs) string {
 		t.Helper()
@@ -166,7 +166,7 @@ func TestReadLogsInPages(t *testing.T) {
 	if got := read(&api.ReadLogs{Job: job}); got != whole {
 		t.Errorf("%d bytes were written, %d read", len(whole), len(got))
 	}
-	for _, n := range []int{1, 100, 10_000, pageBytes - 1, pageBytes, pageBytes + 1, lineBytes * 3, 2 << 20, 16 << 20} {
+	for _, n := range []int{1, 100, 10_000, pageBytes - 1, pageBytes, pageBytes + 1, maxLineBytes * 3, 2 << 20, 16 << 20} {
 		want := whole[max(0, len(whole)-n):]
 		if n < len(whole) && n > len(long) {
 			want = want[strings.IndexByte(want, '\n')+1:]

@@ -9,11 +9,10 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the way of a script's text: from the client into the store before the
-// Scheduler hears of the job, and from the store to whoever asks for it by its digest. No
-// actor ever has it in hand: the jobs that wait may be a hundred thousand.
+// This file owns the way of a script's text: from the client into the store before the Scheduler learns of the job, and
+// from the store to whatever asks for it by its digest. No actor ever holds it, because a hundred thousand jobs may wait.
 
-// SubmitScript is Submit of a job that brings a script.
+// SubmitScript is Submit for a job that brings a script.
 func (g *Gateway) SubmitScript(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
 	text := q.GetSpec().GetScript().GetText()
 	if err := q.GetSpec().Validate(); err != nil { // while the text is still in it
@@ -39,7 +38,7 @@ func (g *Gateway) SubmitScript(ctx context.Context, q *messages.Submit) (*messag
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
 }
 
-// ReadScript answers a script's text.
+// ReadScript answers the text of the script with a digest.
 func (g *Gateway) ReadScript(ctx context.Context, q *api.ReadScript) (*api.ScriptText, error) {
 	q.Principal = g.o.Principal(ctx)
 	if err := g.admit(ctx, q); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the call of the first clients: what their few fields mean.
+// This file owns the call of the first clients, and what their few fields mean.
 
 // seedScheduler serves v1.Scheduler.
 type seedScheduler struct {
@@ -16,10 +16,9 @@ type seedScheduler struct {
 	g *Gateway
 }
 
-// SubmitJob puts a job into the queue. What it asks for are totals, which go to
-// whatever machines have them free. The id that the client made up is the
-// request's id, so that it may ask again, and the job's name; the answer has the
-// id under which the job is known here.
+// SubmitJob puts a job into the queue. It asks for totals, from whatever machines have them free. The id that the client
+// made up becomes the request's id, so that the client may ask again, and the job's name; the answer has the id under
+// which the job is known here.
 func (s seedScheduler) SubmitJob(ctx context.Context, q *api.SubmitJobRequest) (*api.SubmitJobResponse, error) {
 	if err := s.g.admit(ctx, q); err != nil {
 		return nil, err
@@ -28,7 +27,9 @@ func (s seedScheduler) SubmitJob(ctx context.Context, q *api.SubmitJobRequest) (
 		Name: seedName(q.Id), Image: q.Image, Command: seedCommand(q.Image),
 		Gang: &messages.GangSpec{
 			Split: messages.Split_SPLIT_ANY,
-			Total: &messages.Resources{MilliCpu: int64(q.MinCpu) * 1000, MemoryBytes: q.MinMemory, MilliGpu: int64(q.MinGpu) * 1000},
+			Total: &messages.Resources{
+				MilliCpu: int64(q.MinCpu) * 1000, MemoryBytes: q.MinMemory, MilliGpu: int64(q.MinGpu) * 1000,
+			},
 		},
 	}})
 	if err != nil {
@@ -37,8 +38,8 @@ func (s seedScheduler) SubmitJob(ctx context.Context, q *api.SubmitJobRequest) (
 	return &api.SubmitJobResponse{JobId: reply.Job, Success: true, Message: "Job queued successfully"}, nil
 }
 
-// seedCommand is what runs where nothing was said: an image's own entrypoint, and
-// on the host, which has none, a shell without input.
+// seedCommand is the command of a job that cannot name one: an image's own entrypoint, and on the host, which has none,
+// a shell without input.
 func seedCommand(image string) []string {
 	if image == "host" {
 		return []string{"/bin/sh"}
@@ -46,7 +47,7 @@ func seedCommand(image string) []string {
 	return nil
 }
 
-// seedName makes a name of an id: the first clients gave any word.
+// seedName makes a name of an id, which may be any word of the first clients.
 func seedName(id string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {

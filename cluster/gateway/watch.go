@@ -11,15 +11,14 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns a watch: what the Mirror told and its client has not read yet.
-// The Mirror never waits, so a client that does not keep up is let go, with a
-// word on how to go on.
+// This file owns a watch: what the Mirror has sent and its client has not read yet. The Mirror never waits, so the watch
+// of a client that does not keep up ends, with a hint on how to go on.
 
-// watchBehind is how many events a client may be behind. What there was when it
-// began does not count: that is bounded by what the Mirror shows.
-const watchBehind = 1_024
+// maxBehind is how many events a client may be behind. What there was when it began does not count: that is bounded by
+// what the Mirror shows.
+const maxBehind = 1_024
 
-// Watch tells a client of changes until it goes.
+// Watch sends a client every change until it goes.
 func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[messages.Event]) error {
 	ctx := stream.Context()
 	q.Principal = g.o.Principal(ctx)
@@ -63,7 +62,7 @@ func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[mes
 	}
 }
 
-// backlog is what a watcher was told and has not read.
+// backlog is what a watcher was sent and has not read.
 type backlog struct {
 	wake       chan struct{}
 	overflowed func() // tells the Mirror, at once: the client may not read for long
@@ -101,7 +100,7 @@ func (b *backlog) put(message any) (over bool) {
 		case !b.settled:
 			b.first = append(b.first, m)
 			b.settled = m.Synced
-		case len(b.changes) >= watchBehind:
+		case len(b.changes) >= maxBehind:
 			b.behind, b.first, b.changes = true, nil, nil
 			return true
 		default:
@@ -128,7 +127,7 @@ func (b *backlog) next() *messages.Event {
 	return e
 }
 
-// ended says why no more will come, if so.
+// ended says why no more events will come; nil if more may.
 func (b *backlog) ended() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

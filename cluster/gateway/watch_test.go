@@ -138,16 +138,16 @@ func eventOf(seq uint64) *messages.Event {
 func TestWatcherThatFallsBehind(t *testing.T) {
 	m := &told{}
 	m.begin = func(ctx actor.Context) {
-		for i := range uint64(3 * watchBehind) {
+		for i := range uint64(3 * maxBehind) {
 			ctx.Send(m.watcher, eventOf(i+1))
 		}
-		ctx.Send(m.watcher, &messages.Event{Seq: 3 * watchBehind, Synced: true})
+		ctx.Send(m.watcher, &messages.Event{Seq: 3 * maxBehind, Synced: true})
 	}
 	r := newRoom(t)
 	s := r.script(anyScheduler, m.receive)
 	d := r.door(s, Options{})
 	w := d.watches(timely(t), &messages.Watch{Jobs: true, Present: true})
-	for i := range uint64(3 * watchBehind) {
+	for i := range uint64(3 * maxBehind) {
 		if e := d.event(w); e.Seq != i+1 {
 			t.Fatalf("event %d, not %d", e.Seq, i+1)
 		}
@@ -155,7 +155,7 @@ func TestWatcherThatFallsBehind(t *testing.T) {
 	if e := d.event(w); !e.Synced {
 		t.Fatalf("%v is not the end of what there was", e)
 	}
-	sent := uint64(3 * watchBehind)
+	sent := uint64(3 * maxBehind)
 	for m.unwatched() == 0 { // it reads nothing: the connection's window fills, then the backlog
 		sent++
 		s.Root.Send(m.watcher, eventOf(sent))
@@ -163,7 +163,7 @@ func TestWatcherThatFallsBehind(t *testing.T) {
 			t.Fatal("a client that reads nothing is never let go")
 		}
 	}
-	next := uint64(3*watchBehind) + 1
+	next := uint64(3*maxBehind) + 1
 	for {
 		e, err := w.Recv()
 		if err != nil {
@@ -185,7 +185,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	m := &told{}
 	r := newRoom(t)
 	d := r.door(r.script(anyScheduler, m.receive), Options{})
-	d.streams.Store(openStreams)
+	d.streams.Store(maxStreams)
 	w, err := d.SynapseClient.Watch(timely(t), &messages.Watch{Jobs: true})
 	if err == nil {
 		_, err = w.Recv()

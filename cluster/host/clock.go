@@ -9,14 +9,14 @@ import (
 	"github.com/yi-json/synapse/actors"
 )
 
-// Clock implements actors.Clock on the machine's own.
+// Clock implements actors.Clock with the machine's own clocks.
 type Clock struct{ system *actor.ActorSystem }
 
-// Clock is the process's.
+// Clock is the clock of the process's actors.
 func (h *Host) Clock() Clock { return Clock{h.system} }
 
-// Now counts from this boot of the machine, time asleep included: readings of
-// one boot can be compared between processes, as an agent and its supervisors do.
+// Now counts from this boot of the machine, time asleep included: processes can compare their readings of one boot, as
+// an agent and its supervisors do.
 func (Clock) Now() actors.Instant {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

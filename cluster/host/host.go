@@ -1,7 +1,6 @@
-// Package host is the process that the actors live in when they are not
-// simulated: their mailboxes' goroutines, the clock, the log, and what happens
-// when an actor finds an invariant broken. It knows nothing of what the actors
-// do; a scheduler and a machine's agent live in the same kind of process.
+// Package host is the process in which the actors live when they are not simulated: their mailboxes' goroutines, the
+// clock, the log, and what happens when an actor finds an invariant broken. It knows nothing of what the actors do; a
+// scheduler and a machine's agent live in the same kind of process.
 package host
 
 import (
@@ -32,8 +31,7 @@ type Host struct {
 // New makes a process without actors.
 func New(log *Log) *Host {
 	h := &Host{log: log, ended: make(chan error, 1), pool: newWorkers(), counts: map[string]int64{}}
-	// What was sent to nobody is counted: that is part of life where actors end
-	// while messages to them are on their way.
+	// Messages to actors that have ended are counted, not logged: it is normal that some are still on their way.
 	h.system = NewSystem(func() { h.Count("host.dead_letters", 1) })
 	return h
 }
@@ -41,16 +39,16 @@ func New(log *Log) *Host {
 // System is where the process's actors live.
 func (h *Host) System() *actor.ActorSystem { return h.system }
 
-// Ended tells why the process must end by itself: an invariant that broke, or
-// a leadership that was lost. It comes back from disk.
+// Ended receives the reason why the process must end by itself: a broken invariant, or a lost leadership. Its next
+// start reads all it needs from disk.
 func (h *Host) Ended() <-chan error { return h.ended }
 
 func (h *Host) end(why error) { h.once.Do(func() { h.ended <- why }) }
 
-// Props are an actor's in this process. The mailbox is the link's, because a
-// machine may speak to an actor in the moment of its birth.
-func (h *Host) Props(kind actors.Kind, make actor.Producer) *actor.Props {
-	guard := func() actor.Actor { return &guarded{host: h, kind: kind, inner: make()} }
+// Props are the properties of an actor in this process. The mailbox is the link's, because a message of a machine may
+// arrive in the moment of the actor's birth.
+func (h *Host) Props(kind actors.Kind, produce actor.Producer) *actor.Props {
+	guard := func() actor.Actor { return &guarded{host: h, kind: kind, inner: produce()} }
 	return actor.PropsFromProducer(guard, actor.WithDispatcher(h.pool), actor.WithMailbox(link.Mailbox))
 }
 
@@ -61,7 +59,7 @@ type guarded struct {
 	inner actor.Actor
 }
 
-// Receive is the inner actor's.
+// Receive passes the message to the inner actor.
 func (g *guarded) Receive(ctx actor.Context) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -72,8 +70,8 @@ func (g *guarded) Receive(ctx actor.Context) {
 	g.inner.Receive(ctx)
 }
 
-// Panicked ends the process where the books may be wrong; else the actor has
-// been stopped and is recreated from disk by its parent.
+// Panicked ends the process where the books may be wrong. Otherwise the actor has been stopped, and its parent recreates
+// it from disk.
 func (h *Host) Panicked(who *actor.PID, reason any, fatal bool) {
 	h.Count("host.panics", 1)
 	if fatal {
@@ -81,7 +79,7 @@ func (h *Host) Panicked(who *actor.PID, reason any, fatal bool) {
 	}
 }
 
-// Deposed ends the process: somebody else leads.
+// Deposed ends the process: another one leads.
 func (h *Host) Deposed(epoch uint64) {
 	h.end(fmt.Errorf("this scheduler no longer leads (its epoch was %d): another one took over", epoch))
 }
@@ -96,8 +94,8 @@ func (h *Host) Count(name string, n int64) {
 	h.mu.Unlock()
 }
 
-// silence keeps the library's own log lines out: they tell of dead letters,
-// which are counted, and of panics, which are logged with their stack.
+// silence drops the library's own log lines: they are about dead letters, which are counted, and panics, which are
+// logged with their stack.
 func silence(*actor.ActorSystem) *slog.Logger {
 	return slog.New(slog.NewTextHandler(io.Discard, nil))
 }

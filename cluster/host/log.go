@@ -5,14 +5,14 @@ import (
 	"log"
 )
 
-// Log implements actors.Log: one line for each thing worth telling, with its
-// time. The words that users know are in the lines themselves.
+// Log implements actors.Log: it writes one line for each event, with its time. The words that users know are in the
+// lines themselves.
 type Log struct {
 	lines *log.Logger
 	debug bool
 }
 
-// NewLog writes to a stream; debug lines only where they are wanted.
+// NewLog makes a log that writes to a stream, with debug lines only if debug is set.
 func NewLog(to io.Writer, debug bool) *Log {
 	return &Log{lines: log.New(to, "", log.LstdFlags|log.Lmicroseconds), debug: debug}
 }
@@ -20,7 +20,7 @@ func NewLog(to io.Writer, debug bool) *Log {
 // Info writes a line.
 func (l *Log) Info(format string, args ...any) { l.lines.Printf(format, args...) }
 
-// Debug writes a line where debug lines are wanted.
+// Debug writes a line, if debug lines are wanted.
 func (l *Log) Debug(format string, args ...any) {
 	if l.debug {
 		l.lines.Printf(format, args...)

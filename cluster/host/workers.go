@@ -5,25 +5,24 @@ import (
 	"sync"
 )
 
-// This file owns the goroutines that mailboxes run on: as many as there are
-// processors, each taking one burst of messages after the other. An actor never
-// blocks, so more would only be switched between. The library starts a goroutine
-// for every burst instead; its stack then grows by copying each time, and each
-// start is a switch: together a third of all that a gang cost.
+// This file owns the goroutines that run the mailboxes: as many as there are processors, each taking one burst of
+// messages after the other. An actor never blocks, so more of them would only cost switches. The library starts a
+// goroutine for every burst instead; its stack then grows by copying each time, and each start is a switch: together a
+// third of all that a gang cost.
 
 // burst is how many messages an actor handles before others get their turn.
 const burst = 300
 
-// roomy is from where on an emptied queue is given back.
+// roomy is the capacity above which an emptied queue is given back.
 const roomy = 1 << 16
 
-// workers have a queue of their own instead of a channel: it begins anew whenever
-// it is empty, so that it stays in a processor's cache, and whoever posts wakes a
-// worker only if one sleeps. A channel with room enough took a tenth more.
+// workers have a queue of their own instead of a channel: it starts again at its beginning whenever it is empty, so that
+// it stays in a processor's cache, and a post wakes a worker only if one sleeps. A channel with room enough took a tenth
+// more.
 type workers struct {
 	mu    sync.Mutex
 	some  sync.Cond // the queue is not empty
-	queue []func()  // of bursts, those before head are taken
+	queue []func()  // the bursts; those before head are taken
 	head  int
 }
 
@@ -35,14 +34,14 @@ func newWorkers() *workers {
 	return w
 }
 
-// newQueue is workers without anybody who works.
+// newQueue makes workers without any goroutine that serves them.
 func newQueue() *workers {
 	w := &workers{}
 	w.some.L = &w.mu
 	return w
 }
 
-// Schedule has one burst of a mailbox run, never on the caller's goroutine. Whoever posts never waits.
+// Schedule queues one burst of a mailbox. It never runs it on the caller's goroutine, and the caller never waits.
 func (w *workers) Schedule(run func()) {
 	w.mu.Lock()
 	if w.head > roomy && w.head > len(w.queue)/2 {
@@ -64,7 +63,7 @@ func (w *workers) serve() {
 	}
 }
 
-// take waits for the burst that has waited longest.
+// take waits for a burst, and takes the one that has waited longest.
 func (w *workers) take() func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,12 +1,10 @@
-// Package lease owns when a process may lead, where several stand on one
-// database: who has the lease leads, the others wait until it runs out. It is
-// made of values that are told the time and what the database answered, and say
-// what to ask next. It must never wait, read a clock or speak to a database:
-// cluster/campaign does that for a real process, and sim for a simulated one.
+// Package lease decides when a process may lead, where several share one database: the holder of the lease leads, and
+// the others wait until it runs out. It is made of values that are given the time and the database's answers, and say
+// what to ask next. It must never wait, read a clock or call a database: cluster/campaign does that for a real process,
+// and sim for a simulated one.
 //
-// Nothing here keeps an old leader from writing or from commanding machines: the
-// epoch does, in the store and on every machine. The lease only settles who may
-// try, and lets a leader end before others may begin.
+// Nothing here keeps an old leader from writing or from commanding machines: the epoch does, in the store and on every
+// machine. The lease only decides which process may try, and lets a leader end before others may begin.
 package lease
 
 import (
@@ -19,10 +17,9 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// The parts of a lease. A leader renews at a third, so that one answer may be
-// lost. It stops a tenth early: its clock and the database's may drift, and it
-// is not always run at once. A standby looks often enough that a lease that
-// was given back is taken within the second.
+// The parts of a lease. A leader renews after a third of it, so that one answer may be lost. It stops a tenth early: its
+// clock and the database's may drift, and the machine may not run it at once. A standby looks often enough that a lease
+// which was given back is taken within the second.
 const (
 	renewals   = 3
 	Safety     = 10
@@ -30,7 +27,7 @@ const (
 	LooksEvery = 250 * time.Millisecond
 )
 
-// ErrLost: this process may no longer lead. The error around it says why.
+// ErrLost means that this process may no longer lead. The error around it says why.
 var ErrLost = errors.New("this scheduler no longer leads")
 
 // Question is what the database is asked.
@@ -44,19 +41,17 @@ const (
 	Renew            // make it run from now
 )
 
-// Step is what is to be done now: ask the question, and come back when the wait
-// is over, or with the answer where that is earlier.
+// Step is what to do now: ask the question, and come back when the wait is over, or with the answer if that is earlier.
 type Step struct {
 	Ask  Question
 	Wait time.Duration // 0: until the answer
 }
 
-// Holder is one process's name in the lease: where it is reached, and what tells
-// it from every other process, those before it at the same address too. Else two
-// that were given one address would depose each other for ever.
+// Holder is one process's name in the lease: its address, and what tells it from every other process, earlier ones at
+// the same address included. Otherwise two that were given one address would depose each other for ever.
 type Holder struct{ Address, Process string }
 
-// String is how it stands in the database.
+// String is the holder as it is written in the database.
 func (h Holder) String() string { return h.Address + " " + h.Process }
 
 func holderOf(text string) Holder {
@@ -67,10 +62,10 @@ func holderOf(text string) Holder {
 // Options are what a candidate is made of.
 type Options struct {
 	Holder Holder
-	Term   time.Duration // for how long nobody else may lead after Take or Renew
+	Term   time.Duration // for how long no other process may lead after Take or Renew
 	Log    actors.Log
-	// Follow is told who leads whenever that changes, while this process does
-	// not: host:port, or nothing where nobody does.
+	// Follow is called with the leader's host:port whenever that changes while this process does not lead; it is empty
+	// where none leads.
 	Follow func(address string)
 }
 
@@ -79,10 +74,10 @@ type Candidate struct {
 	o        Options
 	followed string
 	trouble  trouble
-	free     bool // the lease was, at the last look
-	asked    bool // and not answered
-	sent     actors.Instant
-	next     actors.Instant // look
+	free     bool           // the lease was free at the last look
+	asked    bool           // a question is not answered yet
+	sent     actors.Instant // when Take was asked
+	next     actors.Instant // when to look again
 }
 
 // Stand makes a candidate.
@@ -131,12 +126,15 @@ func (c *Candidate) Took(now actors.Instant, epoch uint64, err error) (*Reign, b
 		c.trouble.is("Taking over the leadership took longer than the lease; trying again")
 	default:
 		c.followed, c.trouble.kind = "", ""
-		return &Reign{Epoch: epoch, term: c.o.Term, since: c.sent, next: c.sent.Plus(c.o.Term / renewals), trouble: trouble{log: c.o.Log}}, true
+		return &Reign{
+			Epoch: epoch, term: c.o.Term, since: c.sent, next: c.sent.Plus(c.o.Term / renewals),
+			trouble: trouble{log: c.o.Log},
+		}, true
 	}
 	return nil, false
 }
 
-// left is how long a process may still lead after a lease that was asked for then.
+// left is how long a process may still lead whose lease was asked for at sent.
 func left(term time.Duration, sent, now actors.Instant) time.Duration {
 	return term - term/Safety - now.Since(sent)
 }
@@ -146,22 +144,23 @@ type Reign struct {
 	Epoch   uint64
 	term    time.Duration
 	since   actors.Instant // before the call that won or renewed it: the lease runs at least a term from here
-	next    actors.Instant // renewal
-	asked   bool           // and not answered
-	sent    actors.Instant
+	next    actors.Instant // when to renew
+	asked   bool           // a renewal is not answered yet
+	sent    actors.Instant // when it was asked
 	deposed bool
 	trouble trouble
 }
 
-// Next says what to do at this time, or why this process leads no longer. It
-// never waits for the database: an answer that comes too late is no answer.
+// Next says what to do at this time, or why this process no longer leads. It never waits for the database: an answer
+// that comes too late is no answer.
 func (r *Reign) Next(now actors.Instant) (Step, error) {
 	left := left(r.term, r.since, now)
 	switch {
 	case r.deposed:
 		return Step{}, fmt.Errorf("%w (its epoch was %d): another one took over", ErrLost, r.Epoch)
 	case left <= 0:
-		return Step{}, fmt.Errorf("%w (its epoch was %d): the lease could not be renewed in time, and another one may take over", ErrLost, r.Epoch)
+		return Step{}, fmt.Errorf("%w (its epoch was %d): the lease could not be renewed in time, "+
+			"and another one may take over", ErrLost, r.Epoch)
 	case r.asked:
 		return Step{Wait: left}, nil
 	case now >= r.next:
@@ -186,7 +185,7 @@ func (r *Reign) Renewed(now actors.Instant, err error) {
 	}
 }
 
-// trouble is logged once as long as it stays of the same kind, so that an outage is one line.
+// trouble logs once as long as its kind stays the same, so that an outage is one line.
 type trouble struct {
 	log  actors.Log
 	kind string

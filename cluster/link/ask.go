@@ -7,15 +7,14 @@ import (
 	"google.golang.org/grpc"
 )
 
-// This file owns questions of a machine that are none of its actors': what it has to
-// fetch is asked for over the connection that stands anyway, beside the stream.
+// This file owns questions that a machine asks, and none of its actors: what it has to fetch is asked for over the
+// connection that it has anyway, beside the stream.
 
-// errUnlinked: there is nobody to ask.
+// errUnlinked is the answer where there is nobody to ask.
 var errUnlinked = errors.New("there is no link to a scheduler")
 
-// Ask calls do with the connection to each scheduler that is linked, until one answers
-// without an error; it returns the last error otherwise. Those that lead and those that
-// stand by are asked alike: who can answer is theirs to say.
+// Ask calls do with the connection to each linked scheduler until one answers without an error; otherwise it returns
+// the last error. Leaders and standbys are asked alike: each knows for itself whether it can answer.
 func (c *Client) Ask(ctx context.Context, do func(context.Context, grpc.ClientConnInterface) error) error {
 	c.mu.RLock()
 	var conns []grpc.ClientConnInterface

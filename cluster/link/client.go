@@ -14,9 +14,8 @@ import (
 	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
-// Client is a machine's end of its links: one to every scheduler, kept up for
-// ever. A scheduler that cannot be reached is dialled again and again; a
-// machine that gave up would have to be repaired by hand.
+// Client is a machine's end of its links: one to every scheduler, kept up for ever. A scheduler that cannot be reached
+// is dialled again and again, because a machine that gave up would have to be repaired by hand.
 type Client struct {
 	o      *Options
 	system *actor.ActorSystem
@@ -25,12 +24,12 @@ type Client struct {
 
 	mu      sync.RWMutex
 	lines   map[string]*line   // by the scheduler's address
-	dialled map[string]dialled // where, by the same
+	dialled map[string]dialled // by the same address
 	running sync.WaitGroup
 }
 
-// Dial makes the system reachable under the machine's address and begins to
-// dial. It comes before anything is spawned: an actor's PID has its address from its birth.
+// Dial makes the system reachable under the machine's address and begins to dial. It must be called before anything is
+// spawned, because an actor's PID has its address from its birth.
 func Dial(system *actor.ActorSystem, o Options) *Client {
 	c := &Client{o: o.completed(), system: system, lines: map[string]*line{}, dialled: map[string]dialled{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -58,28 +57,28 @@ func (c *Client) Close() {
 	c.running.Wait()
 }
 
-// keep holds a stream to one scheduler.
+// keep keeps a stream to one scheduler, until Close.
 func (c *Client) keep(target string) {
 	defer c.running.Done()
-	wait, said := retryFirst, ""
+	wait, said := minRetry, ""
 	for c.ctx.Err() == nil {
 		began := c.o.Clock.Now()
 		err := c.session(target)
 		if c.ctx.Err() != nil {
 			return
 		}
-		if text := err.Error(); text != said { // once, not with every try
+		if text := err.Error(); text != said { // logged once, not with every try
 			said = text
 			c.o.Log.Info("No link to the scheduler at %s: %s; trying again", target, text)
 		}
 		if c.o.Clock.Now().Sub(began) >= steadyAfter {
-			wait, said = retryFirst, ""
+			wait, said = minRetry, ""
 		}
 		pause := wait/2 + time.Duration(c.o.Rand()*float64(wait/2))
-		if _, is := err.(twin); is {
+		if _, ok := err.(twin); ok {
 			pause = twinWait
 		}
-		wait = min(2*wait, retryCap)
+		wait = min(2*wait, maxRetry)
 		select {
 		case <-c.o.Clock.After(pause):
 		case <-c.ctx.Done():
@@ -93,7 +92,7 @@ type dialled struct {
 	at     time.Time
 }
 
-// twin is two dialled names that lead to one scheduler. It keeps one stream per
+// twin is the error of a second dialled name that leads to the same scheduler. A scheduler keeps one stream per
 // machine, so the two would close each other for ever.
 type twin struct{ address, other string }
 
@@ -137,20 +136,20 @@ func (s standing) leads() string {
 	return ""
 }
 
-// greet opens the stream and hears who is there. A peer that accepts and says
-// nothing is left after a while.
+// greet opens the stream and learns who is at the other end. A peer that accepts and sends nothing is given up after
+// greetTimeout.
 func (c *Client) greet(
 	ctx context.Context, cancel context.CancelFunc, peer grpc.ClientConnInterface,
 ) (grpc.ClientStream, standing, error) {
-	heard := make(chan struct{})
-	defer close(heard)
+	answered := make(chan struct{})
+	defer close(answered)
 	c.running.Add(1)
 	go func() {
 		defer c.running.Done()
 		select {
 		case <-c.o.Clock.After(greetTimeout):
 			cancel()
-		case <-heard:
+		case <-answered:
 		}
 	}()
 	stream, err := envelope.Open(ctx, peer)

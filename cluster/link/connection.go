@@ -2,7 +2,6 @@ package link
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -16,15 +15,14 @@ import (
 	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
-// This file owns how connections behave before and beneath the streams: who is
-// let in, how a silent peer is noticed, how much of anything is read.
+// This file owns how connections behave before and beneath the streams: which are let in, how a silent peer is
+// noticed, and how much is read ahead.
 
 // maxStreams bounds the calls at once on one connection.
 const maxStreams = 128
 
-// ServerOptions are what the grpc.Server that carries the link is made with,
-// beside its owner's. With credentials for mutual TLS a machine's certificate
-// stands behind its name; nil is in the clear.
+// ServerOptions are the options of the grpc.Server that carries the link, beside those of its owner. With credentials
+// for mutual TLS a machine's certificate proves its name; nil is plaintext.
 func ServerOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
 	if creds == nil {
 		creds = insecure.NewCredentials()
@@ -33,13 +31,15 @@ func ServerOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
 		envelope.ServerOption(),
 		grpc.Creds(door{creds}),
 		grpc.ConnectionTimeout(connectTimeout),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout, MaxConnectionIdle: idleTimeout}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: keepaliveTime, Timeout: keepaliveTimeout, MaxConnectionIdle: idleTimeout,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
 		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.MaxRecvMsgSize(frameBytes),
-		grpc.MaxSendMsgSize(frameBytes),
+		grpc.MaxRecvMsgSize(maxFrameBytes),
+		grpc.MaxSendMsgSize(maxFrameBytes),
 		grpc.MaxHeaderListSize(16 << 10),
-		// Most links are silent most of the time: what they keep at hand is small.
+		// Most links are silent most of the time, so their buffers are small.
 		grpc.ReadBufferSize(readBuffer),
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
@@ -48,9 +48,8 @@ func ServerOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
 
 const readBuffer = 4 << 10
 
-// window is what a peer may send ahead of our reading it. It does not grow: gRPC
-// would measure every burst with pings, which on a link of small messages is
-// every second packet, and would let a peer that floods send megabytes ahead.
+// window is how much a peer may send before we have read it. It does not grow: gRPC would measure every burst with
+// pings, which on a link of small messages is every second packet, and would let a peer that floods send megabytes.
 const window = 256 << 10
 
 func dialOptions(o *Options) []grpc.DialOption {
@@ -58,14 +57,18 @@ func dialOptions(o *Options) []grpc.DialOption {
 	if creds == nil {
 		creds = insecure.NewCredentials()
 	}
-	// A ClientConn is made for each try and the waiting is done by who tries, so
-	// gRPC's own retries only have to stay out of the way.
-	patience := grpc.ConnectParams{MinConnectTimeout: connectTimeout, Backoff: backoff.Config{BaseDelay: retryCap, MaxDelay: retryCap}}
+	// Client.keep makes a ClientConn for each try and waits between them, so gRPC's own retries only have to stay out
+	// of the way.
+	patience := grpc.ConnectParams{
+		MinConnectTimeout: connectTimeout, Backoff: backoff.Config{BaseDelay: maxRetry, MaxDelay: maxRetry},
+	}
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return o.Dialer(ctx, address) }),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(frameBytes), grpc.MaxCallSendMsgSize(frameBytes)),
+		grpc.WithContextDialer(o.Dialer),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true,
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrameBytes), grpc.MaxCallSendMsgSize(maxFrameBytes)),
 		grpc.WithConnectParams(patience),
 		grpc.WithMaxHeaderListSize(16 << 10),
 		grpc.WithReadBufferSize(readBuffer),
@@ -78,9 +81,8 @@ func dialOptions(o *Options) []grpc.DialOption {
 	}
 }
 
-// door lets a connection in once it has spoken HTTP/2's first words. Until then
-// it costs a socket and a goroutine: gRPC would give each its buffers and tables
-// first (about half as much again, measured), however it is configured.
+// door lets a connection in once it has sent HTTP/2's first words. Until then the connection costs a socket and a
+// goroutine: gRPC, however it is configured, would first allocate its buffers and tables (measured: half as much again).
 type door struct {
 	credentials.TransportCredentials
 }
@@ -90,7 +92,7 @@ const firstWords = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 var errNotHTTP2 = errors.New("the connection does not speak HTTP/2")
 
-// ServerHandshake has the time that gRPC gives a connection to be made.
+// ServerHandshake waits for the first words, within the time that gRPC gives a connection to be made.
 func (d door) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := d.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
@@ -109,7 +111,7 @@ func (d door) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, err
 // Clone keeps the door.
 func (d door) Clone() credentials.TransportCredentials { return door{d.TransportCredentials.Clone()} }
 
-// opened is a connection whose first words have been read, and are read again.
+// opened is a connection whose first words have been read, and are given to gRPC once more.
 type opened struct {
 	net.Conn
 	words [len(firstWords)]byte

@@ -97,7 +97,7 @@ func TestFrozenLinksAreNoticed(t *testing.T) {
 				in.Store(false)
 				mended := time.Now()
 				h.up("n1")
-				if took := time.Since(mended); took > connectTimeout+greetTimeout+retryCap {
+				if took := time.Since(mended); took > connectTimeout+greetTimeout+maxRetry {
 					t.Errorf("linked again after %v", took)
 				}
 				works(t, h, n, 1)

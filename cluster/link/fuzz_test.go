@@ -113,7 +113,7 @@ func TestOwnBatchesAreRead(t *testing.T) {
 	}
 	sender := actor.NewPID("node-n1", actors.NodePath)
 	var batch []envelope.Letter
-	for i := range batchMessages {
+	for i := range maxBatchMessages {
 		to := actor.NewPID("scheduler", actors.JobPath(topology.JobID("j"+strings.Repeat("x", i%100))))
 		one, ok := written(towardScheduler, "node-n1", to, &actor.MessageEnvelope{Message: samples(n)[3+i%9], Sender: sender})
 		if !ok {
@@ -123,15 +123,15 @@ func TestOwnBatchesAreRead(t *testing.T) {
 	}
 	batch[7].Sender = "" // 7 is an Exited, which must have one: read, and refused
 	say(batch)
-	if got := counts.of(countReceived); got != batchMessages-1 || counts.of(countForbidden) != 1 {
-		t.Errorf("%d of %d were read: %v", got, batchMessages, counts.by)
+	if got := counts.of(countReceived); got != maxBatchMessages-1 || counts.of(countForbidden) != 1 {
+		t.Errorf("%d of %d were read: %v", got, maxBatchMessages, counts.by)
 	}
 	report, ok := written(towardScheduler, "node-n1", actor.NewPID("scheduler", rackPath), &actor.MessageEnvelope{Message: fullest(n), Sender: sender})
 	if !ok {
 		t.Fatal("the fullest ledger may not be said")
 	}
 	say([]envelope.Letter{report})
-	if got := counts.of(countReceived); got != batchMessages {
+	if got := counts.of(countReceived); got != maxBatchMessages {
 		t.Errorf("the fullest ledger of %d bytes was not read: %v", len(report.Data), counts.by)
 	}
 }

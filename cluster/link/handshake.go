@@ -12,9 +12,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how the two ends make themselves known. It is in the stream's
-// metadata, both ways: it is there before a byte of the stream is read, so no
-// half-made stream ever waits for its first message.
+// This file owns how the two ends introduce themselves: in the stream's metadata, both ways. That arrives before a
+// byte of the stream is read, so no half-made stream ever waits for its first message.
 
 const (
 	keyProtocol    = "synapse-protocol"
@@ -35,7 +34,7 @@ type caller struct {
 	startedNs int64
 }
 
-// introduction is what a machine says first.
+// introduction is what a machine sends first.
 func (o *Options) introduction() metadata.MD {
 	return metadata.Pairs(
 		keyProtocol, strconv.Itoa(protocol), keyNode, string(o.Node), keyMachine, o.MachineID,
@@ -43,7 +42,7 @@ func (o *Options) introduction() metadata.MD {
 	)
 }
 
-// one is the value of a key that stands there exactly once.
+// one is the value of a key that occurs exactly once.
 func one(md metadata.MD, key string) string {
 	if all := md.Get(key); len(all) == 1 {
 		return all[0]
@@ -51,27 +50,29 @@ func one(md metadata.MD, key string) string {
 	return ""
 }
 
-// recognise reads a machine's introduction. What is refused here will be refused
-// again until somebody repairs it; the words are for that person.
+// recognise reads a machine's introduction. What is refused here will be refused again until somebody repairs it; the
+// error's text is for that person.
 func (o *Options) recognise(ctx context.Context) (caller, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
-	if err := spokenSince(one(md, keyProtocol)); err != nil {
+	if err := checkVersion(one(md, keyProtocol)); err != nil {
 		return caller{}, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	c := caller{node: topology.NodeID(one(md, keyNode)), machine: one(md, keyMachine), boot: one(md, keyBoot)}
 	var err error
 	c.startedNs, err = strconv.ParseInt(one(md, keyIncarnation), 10, 64)
 	if err != nil || !isID(string(c.node)) || !isID(c.machine) || !isID(c.boot) {
-		return caller{}, status.Error(codes.InvalidArgument, "the machine does not say who it is: node, machine, boot and start are needed")
+		return caller{}, status.Error(codes.InvalidArgument,
+			"the machine does not say who it is: node, machine, boot and start are needed")
 	}
 	return c, nil
 }
 
-// spokenSince refuses a peer whose version is too old for us.
-func spokenSince(version string) error {
+// checkVersion refuses a peer whose version of the protocol is too old for us.
+func checkVersion(version string) error {
 	n, err := strconv.Atoi(version)
 	if err != nil || n < oldest {
-		return fmt.Errorf("protocol version %.16q is too old here, %d is the oldest: upgrade that side first", version, oldest)
+		return fmt.Errorf("protocol version %.16q is too old here, %d is the oldest: upgrade that side first",
+			version, oldest)
 	}
 	return nil
 }
@@ -79,8 +80,8 @@ func spokenSince(version string) error {
 // standing is what a scheduler process answers: who it is, and who leads.
 type standing struct {
 	address string
-	epoch   uint64 // under which it leads itself; 0: it does not
-	leader  string // host:port of who does, where it is known
+	epoch   uint64 // under which this process leads; 0: it does not
+	leader  string // host:port of the process that leads, where that is known
 }
 
 func (s standing) metadata() metadata.MD {
@@ -96,7 +97,7 @@ func understand(md metadata.MD) (standing, error) {
 	if !isScheduler(s.address) {
 		return s, fmt.Errorf("whoever answers there is no scheduler: it calls itself %.64q", s.address)
 	}
-	if err := spokenSince(one(md, keyProtocol)); err != nil {
+	if err := checkVersion(one(md, keyProtocol)); err != nil {
 		return s, err
 	}
 	s.epoch, _ = strconv.ParseUint(one(md, keyEpoch), 10, 64)

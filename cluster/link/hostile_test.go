@@ -129,7 +129,7 @@ func hostileBatches(beat *messages.Heartbeat, rack *actor.PID) []hostileBatch {
 			e.MessageData = append(ledger, slices...)
 		}},
 		{"more envelopes than a batch has", countMalformed, func(b B, e E) {
-			for range batchMessages {
+			for range maxBatchMessages {
 				b.Envelopes = append(b.Envelopes, e)
 			}
 		}},
@@ -146,7 +146,7 @@ func hostileBatches(beat *messages.Heartbeat, rack *actor.PID) []hostileBatch {
 // emptyParts are as many as fit into a message, or with -short just too many.
 func emptyParts() int {
 	if testing.Short() {
-		return objectsMost + 1
+		return maxObjects + 1
 	}
 	return 2_000_000
 }
@@ -241,7 +241,7 @@ func TestFlood(t *testing.T) {
 	h.up("n9")
 	b := batchOf("n9", actor.NewPID("scheduler", actors.SchedulerPath+"/rack-z"), &messages.Heartbeat{
 		Origin: (&cabin{o: machineOptions("n9", "m9")}).origin(), Epoch: 1})
-	for len(b.Envelopes) < batchMessages {
+	for len(b.Envelopes) < maxBatchMessages {
 		b.Envelopes = append(b.Envelopes, b.Envelopes[0])
 	}
 	began, before := time.Now(), memory()
@@ -250,13 +250,13 @@ func TestFlood(t *testing.T) {
 	go func() {
 		defer close(stopped)
 		for bad.stream.Send(framed(b)) == nil {
-			sent.Add(batchMessages)
+			sent.Add(maxBatchMessages)
 		}
 	}()
 	h.await(t, countPaced, 3)
 	works(t, h, n, 1)
 	read, took := h.of(countDeadLetters), time.Since(began)
-	allowed := int64((took+paceBurst)/messageCost) + 2*batchMessages
+	allowed := int64((took+paceBurst)/messageCost) + 2*maxBatchMessages
 	if read > allowed {
 		t.Errorf("%d messages were read in %v, more than %d", read, took, allowed)
 	}

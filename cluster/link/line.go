@@ -13,8 +13,7 @@ import (
 	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
-// This file owns one end of one stream: a reader, a box of what is to be
-// written, and how the two come to an end together.
+// This file owns one end of one stream: its reader, its outbox, and how the two end together.
 
 // stream is what gRPC gives either end.
 type stream interface {
@@ -22,7 +21,7 @@ type stream interface {
 	envelope.Stream
 }
 
-// line is one end.
+// line is one end of a stream.
 type line struct {
 	o      *Options
 	system *actor.ActorSystem
@@ -32,32 +31,33 @@ type line struct {
 	reader reader
 	out    outbox
 
-	// known is the peer's address as the actors here have it. It is theirs, but for
-	// a machine that came under a name which another one holds.
+	// known is the peer's address as the actors here know it. It differs from theirs only for a machine that came under
+	// a name which another one holds.
 	known atomic.Pointer[string]
 
-	hangUp func()                   // ends the stream, where that is not done by returning from it
-	conn   grpc.ClientConnInterface // the connection that it is on; of a machine's end only
+	hangUp func()                   // ends the stream of a machine; a scheduler ends its own by returning
+	conn   grpc.ClientConnInterface // the connection below, at a machine's end only
 
 	once sync.Once
 	over chan struct{}
 	why  error
 }
 
-// hears is the table of what may come in, says of what may go out.
-func newLine(o *Options, system *actor.ActorSystem, s stream, ours, theirs string, hears table) *line {
+// newLine makes one end of a stream; may is the table of what may come in.
+func newLine(o *Options, system *actor.ActorSystem, s stream, ours, theirs string, may table) *line {
 	l := &line{o: o, system: system, stream: s, ours: ours, theirs: theirs, over: make(chan struct{})}
 	l.known.Store(&l.theirs)
-	l.reader = reader{line: l, hears: hears, pace: pace{clock: o.Clock}}
+	l.reader = reader{line: l, may: may, pace: pace{clock: o.Clock}}
 	l.out = outbox{send: l.send, failed: l.failed, count: o.Count}
 	return l
 }
 
+// send writes one frame.
 func (l *line) send(batch []envelope.Letter) error {
 	return envelope.Send(l.stream, envelope.Pack(l.ours, l.theirs, batch))
 }
 
-// end closes the line, once; the first reason stands.
+// end closes the line, once; of several reasons the first one is kept.
 func (l *line) end(why error) {
 	l.once.Do(func() {
 		l.why = why
@@ -69,7 +69,7 @@ func (l *line) end(why error) {
 	})
 }
 
-// failed is the writer's trouble. An end of the stream is told to the reader with its reason.
+// failed ends the line when the writer fails. io.EOF is left to the reader, which gets the reason of the stream's end.
 func (l *line) failed(err error) {
 	if !errors.Is(err, io.EOF) {
 		l.end(err)
@@ -85,10 +85,10 @@ func (l *line) ended() bool {
 	}
 }
 
-// errSilent is what a stream that ended without a reason ended for.
+// errSilent is the reason where a stream ended without one.
 var errSilent = errors.New("the other end closed the stream")
 
-// read takes in what comes until the stream ends.
+// read delivers what comes until the stream ends.
 func (l *line) read() {
 	var frame envelope.Frame
 	for !l.ended() {
@@ -97,7 +97,7 @@ func (l *line) read() {
 			return
 		}
 		if l.ended() {
-			return // a newer stream has taken the place: what comes here now is from the past
+			return // a newer stream has taken the place: what comes on this one is out of date
 		}
 		wait := l.reader.frame(frame.Bytes())
 		frame.Free()

@@ -1,16 +1,13 @@
-// Package link carries messages between the actors of a scheduler process and
-// those of the machines, over Proto.Actor's own gRPC service.
+// Package link carries messages between the actors of a scheduler process and those of the machines, over Proto.Actor's
+// own gRPC service.
 //
-// A machine dials out to every scheduler and keeps one stream to each; a machine
-// listens on nothing. Addresses are logical: a scheduler's, and node-ID. What
-// may be said, by whom and to which actor stands in one table (table.go);
-// whatever else comes in is dropped and counted, and the stream goes on.
-// Delivery is at most once: a message for a link that is down, or that does not
-// keep up, is dropped and counted. Nobody here resends.
+// A machine dials every scheduler and keeps one stream to each; it listens on nothing. Addresses are logical: a
+// scheduler's, and node-ID. One table (table.go) says which actor may send what to which; whatever else comes in is
+// dropped and counted, and the stream goes on. Delivery is at most once: a message for a link that is down, or that does
+// not keep up, is dropped and counted. The link never resends.
 //
-// Proto.Actor's own remote.Remote is not used, only its wire: a peer that is
-// hostile, or merely newer, must neither bring this process down nor stop,
-// spawn or watch an actor in it. README.md tells more.
+// Proto.Actor's own remote.Remote is not used, only its wire: a peer that is hostile, or merely newer, must neither
+// bring this process down nor stop, spawn or watch an actor in it. README.md says more.
 package link
 
 import (
@@ -28,7 +25,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what both ends are told at their start, and the numbers.
+// This file owns what both ends are given at their start, and the limits, times and counters.
 
 // The wire's version. Each end takes the other if it is not older than oldest.
 const (
@@ -38,23 +35,23 @@ const (
 
 // The limits. What is above them is dropped and counted, or the stream ends.
 const (
-	batchMessages = envelope.MaxLetters // in one frame of the stream
-	batchBytes    = 256 << 10           // likewise, but for a single message that is longer
-	messageBytes  = messages.MaxMessageBytes
-	frameBytes    = messages.MaxFrameBytes
-	queueMessages = messages.MaxQueuedMessages // that wait to be written to one peer
-	queueBytes    = messages.MaxQueuedBytes
-	pathBytes     = 1024 // of an actor
-	bulky         = 64 << 10
-	bulkyAtOnce   = 2       // messages above bulky that are decoded at the same time
-	objectsMost   = 400_000 // parts of one message; the fullest ledger there can be has fewer
+	maxBatchMessages  = envelope.MaxLetters // in one frame of the stream
+	maxBatchBytes     = 256 << 10           // likewise, but for a single message that is longer
+	maxMessageBytes   = messages.MaxMessageBytes
+	maxFrameBytes     = messages.MaxFrameBytes
+	maxQueuedMessages = messages.MaxQueuedMessages // that wait to be written to one peer
+	maxQueuedBytes    = messages.MaxQueuedBytes
+	maxPathBytes      = 1024 // of an actor
+	bulky             = 64 << 10
+	maxBulky          = 2       // messages above bulky that are decoded at the same time
+	maxObjects        = 400_000 // parts of one message; the fullest ledger there can be has fewer
 
-	// A peer that says more than this for longer than paceBurst is read no faster.
+	// A peer that sends more than this for longer than paceBurst is read no faster.
 	messageCost = time.Second / 10_000
 	byteCost    = float64(time.Second) / (16 << 20)
 	paceBurst   = time.Second
 
-	machinesPerNode = 4 // that dial under one node's name: the true one and clones of it
+	maxMachines = 4 // that dial under one node's name: the true one and clones of it
 )
 
 // The times.
@@ -64,20 +61,20 @@ const (
 	connectTimeout   = 5 * time.Second  // until a connection speaks HTTP/2
 	idleTimeout      = 5 * time.Minute  // of a connection that no call or stream uses
 	greetTimeout     = 10 * time.Second // until the other end has answered who it is
-	retryFirst       = 100 * time.Millisecond
-	retryCap         = 3 * time.Second
-	steadyAfter      = 10 * time.Second // a stream that stood so long begins the retries anew
-	twinDoubt        = 5 * time.Second  // another name found the same scheduler so lately: it is one with two names
+	minRetry         = 100 * time.Millisecond
+	maxRetry         = 3 * time.Second
+	steadyAfter      = 10 * time.Second // a stream that was up for so long: the next retry waits minRetry again
+	twinDoubt        = 5 * time.Second  // if another name led to the same scheduler within this time, it has two names
 	twinWait         = time.Minute      // before such a name is tried again
 	assembleStep     = 2 * time.Millisecond
 )
 
 // The counters.
 const (
-	countUp          = "link.up"           // streams that came to stand
+	countUp          = "link.up"           // streams that came up
 	countDown        = "link.down"         // and that ended
 	countSuperseded  = "link.superseded"   // ended by a newer one of the same machine
-	countRefused     = "link.refused"      // handshakes that were not taken
+	countRefused     = "link.refused"      // handshakes that were not accepted
 	countSecond      = "link.second"       // streams of another machine under a name that is held
 	countSent        = "link.sent"         // messages written
 	countReceived    = "link.received"     // and delivered
@@ -85,14 +82,14 @@ const (
 	countFull        = "link.full"         // to one that does not keep up
 	countUnsayable   = "link.unsayable"    // not in the table, not protobuf, or too long
 	countSystem      = "link.system"       // Proto.Actor's own messages to an actor elsewhere
-	countMalformed   = "link.malformed"    // frames or parts of them that say nothing, indexes that lead nowhere
+	countMalformed   = "link.malformed"    // frames, or parts of them, that make no sense; indexes that lead nowhere
 	countUnknown     = "link.unknown"      // types that are not in the table
 	countForbidden   = "link.forbidden"    // in the table, but not from there or to there
 	countForged      = "link.forged"       // that name another machine than the stream's
 	countInvalid     = "link.invalid"      // that their own Validate refused
 	countDeadLetters = "link.dead_letters" // to an actor that is not there
 	countPanicked    = "link.panicked"     // that made the reader panic
-	countPaced       = "link.paced"        // waits for a peer that says too much
+	countPaced       = "link.paced"        // waits, for peers that send too much
 )
 
 // Clock is the time as the link needs it.
@@ -106,7 +103,7 @@ type realClock struct{}
 func (realClock) Now() time.Time                         { return time.Now() }
 func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// Options are what an end is told at its start.
+// Options are what an end is given at its start.
 type Options struct {
 	Log   actors.Log
 	Count func(name string, n int64)
@@ -121,7 +118,7 @@ type Options struct {
 	MachineID   string
 	Incarnation *messages.Incarnation
 	Schedulers  []string                         // host:port of each
-	Credentials credentials.TransportCredentials // nil: none, in the clear
+	Credentials credentials.TransportCredentials // nil: plaintext
 	Dialer      func(ctx context.Context, address string) (net.Conn, error)
 }
 
@@ -166,11 +163,11 @@ const (
 
 // isScheduler reports whether an address is one that a scheduler may have.
 func isScheduler(address string) bool {
-	name, more := strings.CutPrefix(address, schedulerAddress+"-")
-	return address == schedulerAddress || more && isID(name)
+	name, ok := strings.CutPrefix(address, schedulerAddress+"-")
+	return address == schedulerAddress || ok && isID(name)
 }
 
-// isID reports whether s is an id as messages has them.
+// isID reports whether s is an id that messages would accept.
 func isID(s string) bool {
 	for _, c := range []byte(s) {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'

@@ -10,17 +10,14 @@ import (
 
 // This file owns the mailbox of actors that the link delivers to.
 
-// Mailbox is an unbounded mailbox that may be posted to as soon as its actor has
-// a name. Proto.Actor enters an actor into the registry before the mailbox knows
-// what to run. The stock mailbox, posted to in that moment, panics in the poster
-// and, worse, never runs again: the actor is there, and deaf for ever. Among
-// actors of one process nobody speaks to an actor before it is spawned; the link
-// does, when a machine's fact meets its job's actor being recreated. So every
-// Props of a process with a link is made with actor.WithMailbox(link.Mailbox).
+// Mailbox is an unbounded mailbox that may be posted to as soon as its actor has a name. Proto.Actor enters an actor
+// into the registry before the mailbox knows what to run. The stock mailbox, posted to in that moment, panics in the
+// poster and, worse, never runs again: the actor is there, and deaf for ever. Among actors of one process nobody sends
+// to an actor before it is spawned; the link does, when a machine's fact arrives while its job's actor is recreated. So
+// every Props of a process with a link is made with actor.WithMailbox(link.Mailbox).
 //
-// It also gives way after a burst, where the stock mailbox goes on until it is
-// empty, and it takes what has come all at once: one lock for many messages, and
-// no allocation for any.
+// It also gives way after a burst, where the stock mailbox goes on until it is empty, and it takes all that has come at
+// once: one lock for many messages, and no allocation for any.
 func Mailbox() actor.Mailbox {
 	m := &mailbox{}
 	m.turn = m.process
@@ -28,7 +25,7 @@ func Mailbox() actor.Mailbox {
 	return m
 }
 
-// mailbox is posted to by anybody, and run by one goroutine at a time.
+// mailbox takes messages from any goroutine, and is run by one at a time.
 type mailbox struct {
 	invoker    actor.MessageInvoker
 	dispatcher actor.Dispatcher
@@ -41,16 +38,16 @@ type mailbox struct {
 	user   []any
 	urgent atomic.Int32 // how many system messages wait
 
-	// Of the turn alone.
-	taken     []any // user messages in their order, the first so many done
+	// These belong to the turn alone.
+	taken     []any // user messages in their order; the first ones, as many as done says, are handled
 	done      int
 	suspended bool
 
-	few   [2][2]any // most actors never have more
-	birth [1]any    // of system messages, those that every actor gets
+	few   [2][2]any // the first room of user and taken: most actors never need more
+	birth [1]any    // the first room of system
 }
 
-// roomy is from where on an emptied buffer is given back.
+// roomy is the capacity above which an emptied buffer is given back.
 const roomy = 1024
 
 // PostUserMessage may come at any time.
@@ -60,7 +57,7 @@ func (m *mailbox) PostUserMessage(message any) {
 	m.wake()
 }
 
-// PostSystemMessage is heard before all user messages.
+// PostSystemMessage may come at any time, and goes before all user messages.
 func (m *mailbox) PostSystemMessage(message any) {
 	m.mu.Lock()
 	m.urgent.Add(1)
@@ -68,7 +65,7 @@ func (m *mailbox) PostSystemMessage(message any) {
 	m.wake()
 }
 
-// wake asks for a turn where none is under way, and lets go of the lock.
+// wake asks for a turn if none is under way, and releases the lock.
 func (m *mailbox) wake() {
 	asks := m.begun && !m.queued
 	m.queued = m.queued || asks
@@ -78,26 +75,26 @@ func (m *mailbox) wake() {
 	}
 }
 
-// RegisterHandlers tells whom to run and where.
+// RegisterHandlers tells the mailbox what to run, and where.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
 	m.invoker, m.dispatcher = invoker, dispatcher
 }
 
-// Start comes after the actor's Started was posted: whoever spoke early is heard next.
+// Start comes after the actor's Started was posted: what came too early is handled next.
 func (m *mailbox) Start() {
 	m.mu.Lock()
 	m.begun = true
 	m.wake()
 }
 
-// UserMessageCount is how many wait; those that a turn has taken no longer do.
+// UserMessageCount is how many messages wait; those that a turn has taken no longer do.
 func (m *mailbox) UserMessageCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.user)
 }
 
-// process is one turn. Where messages are left after it, the next is asked for.
+// process is one turn. If messages are left after it, it asks for the next.
 func (m *mailbox) process() {
 	for left := m.dispatcher.Throughput(); left > 0; left-- {
 		if !m.handle() {
@@ -107,11 +104,11 @@ func (m *mailbox) process() {
 	m.dispatcher.Schedule(m.turn)
 }
 
-// handle runs the actor on the next message, and reports whether there was one. A
-// message that the actor fails on is told to its supervisor.
-func (m *mailbox) handle() (some bool) {
-	message, system, some := m.next()
-	if !some {
+// handle runs the actor on the next message, and reports whether there was one, also where the actor fails on it: then
+// its supervisor is told of the message.
+func (m *mailbox) handle() (ok bool) {
+	message, system, ok := m.next()
+	if !ok {
 		return false
 	}
 	defer func() {
@@ -134,9 +131,8 @@ func (m *mailbox) handle() (some bool) {
 	return true
 }
 
-// next takes a message. Where there is none the turn is over, and whoever posts
-// from then on asks for another.
-func (m *mailbox) next() (message any, system, some bool) {
+// next takes a message. Where there is none the turn is over, and the next post asks for another.
+func (m *mailbox) next() (message any, system, ok bool) {
 	if m.urgent.Load() == 0 && !m.suspended && m.done < len(m.taken) {
 		return m.take(), false, true
 	}
@@ -158,7 +154,7 @@ func (m *mailbox) next() (message any, system, some bool) {
 	return m.take(), false, true
 }
 
-// exchange has what was posted become what is taken, and the other way round.
+// exchange makes what was posted what is taken, and reuses the room of what was taken.
 func (m *mailbox) exchange() {
 	if cap(m.taken) > roomy {
 		m.taken = nil

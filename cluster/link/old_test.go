@@ -56,7 +56,7 @@ func saidIn(t *testing.T, b *remote.MessageBatch, rows table) []heard {
 		if row == nil {
 			t.Fatalf("%s does not cross any more", b.TypeNames[e.TypeId])
 		}
-		m := row.make()
+		m := row.fresh()
 		if err := proto.Unmarshal(e.MessageData, m); err != nil {
 			t.Fatal(err)
 		}
@@ -138,11 +138,11 @@ func TestOldAgent(t *testing.T) {
 	if _, err := dialStranger(t, h, old); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("an agent that is too old is answered %v", err)
 	}
-	if err := agent.stream.SendMsg(padded(t, frameBytes)); err != nil {
+	if err := agent.stream.SendMsg(padded(t, maxFrameBytes)); err != nil {
 		t.Fatal(err)
 	}
 	h.await(t, countUnknown, 1) // the largest frame is read
-	if err := agent.stream.SendMsg(padded(t, frameBytes+1)); err != nil {
+	if err := agent.stream.SendMsg(padded(t, maxFrameBytes+1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := agent.stream.Recv(); status.Code(err) != codes.ResourceExhausted {
@@ -203,7 +203,7 @@ func newOldScheduler(t *testing.T, s *oldScheduler) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(frameBytes), grpc.MaxSendMsgSize(1<<30))
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxFrameBytes), grpc.MaxSendMsgSize(1<<30))
 	remote.RegisterRemotingServer(server, s)
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
@@ -246,7 +246,7 @@ func TestOldScheduler(t *testing.T) {
 		}
 	}
 
-	for _, size := range []int{frameBytes, frameBytes + 1} {
+	for _, size := range []int{maxFrameBytes, maxFrameBytes + 1} {
 		if err := stream.SendMsg(padded(t, size)); err != nil {
 			t.Fatal(err)
 		}

@@ -9,10 +9,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the way out to one peer: a bounded queue, and a writer that
-// lives only while there is something to write.
+// This file owns the way out to one peer: a bounded queue, and a writer that lives only while there is something to
+// write.
 
-// size is what a letter that waits takes.
+// size is what a letter takes while it waits.
 func size(l *envelope.Letter) int {
 	return len(l.Data) + len(l.To) + len(l.Sender) + len(l.Kind) + messages.LetterBytes
 }
@@ -27,14 +27,13 @@ type outbox struct {
 	mu      sync.Mutex
 	letters []envelope.Letter
 	bytes   int
-	open    bool // before, letters wait; after the end they are refused
+	open    bool // letters are written; until then they wait
 	writing bool
-	ended   bool
+	ended   bool // letters are refused
 	writers sync.WaitGroup
 }
 
-// put takes a letter, or drops it: a peer that does not keep up costs no more
-// memory than the queue.
+// put queues a letter, or drops it: a peer that does not keep up costs no more memory than the queue.
 func (b *outbox) put(l envelope.Letter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,7 +41,7 @@ func (b *outbox) put(l envelope.Letter) {
 	case b.ended:
 		b.count(countNoLink, 1)
 		return
-	case len(b.letters) >= queueMessages || b.bytes+size(&l) > queueBytes:
+	case len(b.letters) >= maxQueuedMessages || b.bytes+size(&l) > maxQueuedBytes:
 		b.count(countFull, 1)
 		return
 	}
@@ -51,7 +50,7 @@ func (b *outbox) put(l envelope.Letter) {
 	b.wake()
 }
 
-// begin lets the letters go, those among them that came before.
+// begin starts the writing, also of the letters that came before.
 func (b *outbox) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +66,7 @@ func (b *outbox) wake() {
 	}
 }
 
-// end drops what has not left.
+// end drops what has not been sent, and refuses what comes later.
 func (b *outbox) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,14 +97,14 @@ func (b *outbox) write() {
 	}
 }
 
-// take is the next batch. With none the writer ends.
+// take takes the next batch from the queue. Where there is none the writer ends.
 func (b *outbox) take() []envelope.Letter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n, bytes := 0, 0
-	for n < len(b.letters) && n < batchMessages {
+	for n < len(b.letters) && n < maxBatchMessages {
 		next := size(&b.letters[n])
-		if n > 0 && bytes+next > batchBytes {
+		if n > 0 && bytes+next > maxBatchBytes {
 			break
 		}
 		bytes += next
@@ -121,12 +120,12 @@ func (b *outbox) take() []envelope.Letter {
 	return batch
 }
 
-// written makes a letter of a message, or nothing where it may not be said. It is marshalled by whoever
-// says it, as in simulation: an actor may change afterwards what it has said.
-func written(may table, ours string, to *actor.PID, said any) (envelope.Letter, bool) {
-	_, body, sender := actor.UnwrapEnvelope(said)
-	message, is := body.(spoken)
-	if !is {
+// written makes a letter of a message, if the table lets it pass. The sender's goroutine marshals it, as in simulation:
+// an actor may change afterwards what it has sent.
+func written(may table, ours string, to *actor.PID, sent any) (envelope.Letter, bool) {
+	_, body, sender := actor.UnwrapEnvelope(sent)
+	message, ok := body.(spoken)
+	if !ok {
 		return envelope.Letter{}, false
 	}
 	l := envelope.Letter{Kind: typeName(message), To: to.Id}

@@ -13,7 +13,7 @@ import (
 // A batch ends at 512 messages or 256 KiB, but one longer message goes alone.
 func TestBatchesAreBounded(t *testing.T) {
 	small, long := envelope.Letter{Kind: "k", To: "a"}, envelope.Letter{Kind: "k", To: "a", Data: make([]byte, 1<<20)}
-	half := envelope.Letter{Kind: "k", To: "a", Data: make([]byte, batchBytes/2)}
+	half := envelope.Letter{Kind: "k", To: "a", Data: make([]byte, maxBatchBytes/2)}
 	for _, c := range []struct {
 		letters []envelope.Letter
 		want    []int
@@ -51,13 +51,13 @@ func TestQueueIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		l    envelope.Letter
 		most int
-	}{{envelope.Letter{Kind: "k", To: "a"}, queueMessages}, {envelope.Letter{Kind: "k", To: "a", Data: make([]byte, 3<<20)}, 2}} {
+	}{{envelope.Letter{Kind: "k", To: "a"}, maxQueuedMessages}, {envelope.Letter{Kind: "k", To: "a", Data: make([]byte, 3<<20)}, 2}} {
 		var counts tally
 		b := outbox{count: counts.count}
 		for range c.most + 5 {
 			b.put(c.l)
 		}
-		if len(b.letters) != c.most || b.bytes > queueBytes || counts.of(countFull) != 5 {
+		if len(b.letters) != c.most || b.bytes > maxQueuedBytes || counts.of(countFull) != 5 {
 			t.Errorf("%d of %d wait, %d bytes, %v", len(b.letters), c.most, b.bytes, counts.by)
 		}
 		b.end()

@@ -2,18 +2,17 @@ package link
 
 import "time"
 
-// This file owns how fast a peer is read. An actor's mailbox has no bound, so a
-// peer that floods is made to wait in its own sockets: what is not read here is
-// held back by the stream's flow control.
+// This file owns how fast a peer is read. An actor's mailbox has no bound, so a peer that floods is made to wait in its
+// own sockets: the stream's flow control holds back what is not read here.
 
-// pace measures what a peer has said against the time it had. due is when all of
-// that would have been said at the rate allowed.
+// pace measures what a peer has sent against the time it had. due is when all of that would have been sent at the rate
+// allowed.
 type pace struct {
 	clock Clock
 	due   time.Time
 }
 
-// took notes so many messages and bytes, and answers for how long to read nothing.
+// took counts messages and bytes, and answers for how long to read nothing.
 func (p *pace) took(messages, bytes int) time.Duration {
 	now := p.clock.Now()
 	if p.due.Before(now) {

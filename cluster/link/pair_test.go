@@ -61,7 +61,7 @@ func TestTooLongIsLogged(t *testing.T) {
 	log := make(lines, 2)
 	var counts tally
 	w := &wire{o: &Options{Log: log, Count: counts.count}, may: towardNode, ours: "scheduler", find: func(*actor.PID, any) *line { t.Error("it was sent"); return nil }}
-	commit := &messages.Commit{Spec: &messages.JobSpec{Image: strings.Repeat("x", messageBytes)}}
+	commit := &messages.Commit{Spec: &messages.JobSpec{Image: strings.Repeat("x", maxMessageBytes)}}
 	for range 2 {
 		w.SendUserMessage(actor.NewPID("node-n1", actors.NodePath), &actor.MessageEnvelope{Message: commit, Sender: actor.NewPID("scheduler", jobPath)})
 	}
@@ -166,7 +166,7 @@ func TestCovers(t *testing.T) {
 		{"a/b", "a/b", true}, {"a/b", "a/bc", false}, {"a/b", "a", false}, {"a/b", "", false},
 		{"a/job-*", "a/job-1", true}, {"a/job-*", "a/job-", false}, {"a/job-*", "a/job-1/attempt", false}, {"a/job-*", "b", false},
 		{"a/**", "a/", true}, {"a/**", "a/b/c", true}, {"a/**", "b/a/", false},
-		{"a**", "a" + strings.Repeat("b", pathBytes), false},
+		{"a**", "a" + strings.Repeat("b", maxPathBytes), false},
 	} {
 		if got := covers(c.pattern, c.path); got != c.want {
 			t.Errorf("%s covers %s: %v", c.pattern, c.path, got)
@@ -180,7 +180,7 @@ func TestNothingElseLeaves(t *testing.T) {
 	node := h.server.Node("n1")
 	for _, m := range []any{
 		"text", actors.LinkUp{}, &actor.PoisonPill{}, &messages.Submit{}, &messages.Hello{}, nil,
-		&actor.DeadLetterResponse{}, &messages.Commit{Spec: &messages.JobSpec{Image: strings.Repeat("x", messageBytes)}},
+		&actor.DeadLetterResponse{}, &messages.Commit{Spec: &messages.JobSpec{Image: strings.Repeat("x", maxMessageBytes)}},
 	} {
 		h.say(node, m, actors.SchedulerPath)
 	}

@@ -7,15 +7,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns which stream stands for which machine at a scheduler.
+// This file owns which stream belongs to which machine at a scheduler.
 //
-// A name belongs to the first machine that comes under it, until the actors say
-// otherwise. A second machine under the same name, a cloned disk say, does not
-// push the first one out: it gets an address of its own, node-ID~MACHINE, so
-// that it too can be asked for its Hello and be told why it is not taken. Who is
-// the true one is not the link's to know: it is whom the leader welcomes. If
-// that is the second one (the first was removed, or the clone merely dialled
-// sooner after a restart), the name moves to it with the Welcome.
+// A name belongs to the first machine that comes under it, until the actors say otherwise. A second machine under the
+// same name, a cloned disk say, does not push the first one out: it gets an address of its own, node-ID~MACHINE, so that
+// it too can be asked for its Hello and be told why it is refused. The link cannot know which of the two is the true
+// one: it is the one that the leader welcomes. If that is the second one (the first was removed, or the clone merely
+// dialled sooner after a restart), the name moves to it with the Welcome.
 
 // place is all streams under one node's name.
 type place struct {
@@ -29,26 +27,26 @@ type machine struct {
 	line *line
 }
 
-// own is the address of a machine that does not hold the name.
+// own is the machine's address where it does not hold the name.
 func (m *machine) own() string { return nodePrefix + string(m.node) + second + m.machine }
 
 func nameOf(id topology.NodeID) string { return nodePrefix + string(id) }
 
-// places finds by name. The zero is ready; the Server's lock guards it.
+// places are the streams by their nodes' names. The Server's lock guards them.
 type places map[topology.NodeID]*place
 
-// find answers who has an address now, and whether it holds the name.
+// find answers which machine has an address now, and whether it holds the name.
 func (p places) find(address string) (m *machine, holds bool) {
-	name, is := strings.CutPrefix(address, nodePrefix)
-	if !is {
+	name, ok := strings.CutPrefix(address, nodePrefix)
+	if !ok {
 		return nil, false
 	}
-	id, which, one := strings.Cut(name, second)
+	id, which, ok := strings.Cut(name, second)
 	here := p[topology.NodeID(id)]
 	switch {
 	case here == nil:
 		return nil, false
-	case !one || here.holder != nil && here.holder.machine == which:
+	case !ok || here.holder != nil && here.holder.machine == which:
 		return here.holder, true
 	}
 	for _, m := range here.others {
@@ -59,10 +57,9 @@ func (p places) find(address string) (m *machine, holds bool) {
 	return nil, false
 }
 
-// seat gives a newcomer its address. It takes the place of an older stream of the
-// same machine, which is answered. taken is false where too many machines
-// have come under the name.
-func (p places) seat(m *machine) (older *machine, taken bool) {
+// seat gives a newcomer its address. It takes the place of an older stream of the same machine, and answers that one.
+// ok is false where too many machines have come under the name.
+func (p places) seat(m *machine) (older *machine, ok bool) {
 	here := p[m.node]
 	if here == nil {
 		here = &place{}
@@ -78,7 +75,7 @@ func (p places) seat(m *machine) (older *machine, taken bool) {
 		return older, true
 	}
 	older = here.dismiss(m.machine)
-	if len(here.others) >= machinesPerNode-1 {
+	if len(here.others) >= maxMachines-1 {
 		return older, false
 	}
 	here.others = append(here.others, m)
@@ -87,7 +84,7 @@ func (p places) seat(m *machine) (older *machine, taken bool) {
 	return older, true
 }
 
-// dismiss takes a machine from among the others.
+// dismiss removes a machine from the others.
 func (h *place) dismiss(machineID string) *machine {
 	for i, m := range h.others {
 		if m.machine == machineID {
@@ -98,8 +95,8 @@ func (h *place) dismiss(machineID string) *machine {
 	return nil
 }
 
-// leave empties a stream's place, if it still has one. Nobody moves up: the true
-// machine takes the name when it returns, the other is welcomed or is not.
+// leave empties a stream's place, if it still has one, and reports whether it had. None of the others moves up: the
+// true machine takes the name when it returns, and any other one only if it is welcomed.
 func (p places) leave(m *machine) bool {
 	here := p[m.node]
 	if here == nil {
@@ -117,7 +114,7 @@ func (p places) leave(m *machine) bool {
 	return left
 }
 
-// promote gives the name to one of the others, and answers who had it.
+// promote gives the name to one of the others, and answers the machine that had it.
 func (p places) promote(m *machine) (demoted *machine) {
 	here := p[m.node]
 	here.dismiss(m.machine)

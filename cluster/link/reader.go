@@ -11,28 +11,27 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what is done with what comes in: nothing that a peer sends is
-// believed before it was looked at, and nothing it sends ends the stream but a
-// frame that gRPC itself refuses.
+// This file owns what is done with what comes in. Nothing that a peer sends is believed before it is checked, and
+// nothing ends the stream but a frame that gRPC itself refuses.
 
-// reader delivers what one peer says.
+// reader delivers what one peer sends.
 type reader struct {
-	line  *line
-	hears table
-	pace  pace
-	// caller is the machine at the other end; at a machine's own end there is none.
+	line *line
+	may  table // what may come in
+	pace pace
+	// caller is the machine at the other end; it is nil at a machine's own end.
 	caller *caller
 	batch  envelope.Batch
-	// complained: a refusal has been logged. One is enough to repair what is wrong,
-	// and a hostile peer fills no disk.
+	// complained is set once a refusal has been logged. One is enough to repair what is wrong, and a hostile peer must
+	// not fill the disk.
 	complained bool
 }
 
-// bulk lets few large messages be decoded at the same time: a peer's bytes become
-// a multiple of objects before Validate can refuse them.
-var bulk = make(chan struct{}, bulkyAtOnce)
+// bulk bounds how many large messages are decoded at the same time: decoded, they take several times as many bytes,
+// and Validate can refuse them only then.
+var bulk = make(chan struct{}, maxBulky)
 
-// frame takes one frame and answers for how long the peer should be left to wait.
+// frame delivers one frame, and answers for how long to read nothing more from the peer.
 func (r *reader) frame(frame []byte) time.Duration {
 	said := 1
 	for ok := range r.batch.Each(frame) {
@@ -62,7 +61,7 @@ func (r *reader) take(i int) (outcome string) {
 	if !ok {
 		return countMalformed
 	}
-	row := r.hears[string(m.Kind)]
+	row := r.may[string(m.Kind)]
 	switch {
 	case row == nil:
 		return countUnknown
@@ -81,19 +80,19 @@ func (r *reader) take(i int) (outcome string) {
 	return r.deliver(row, m, message)
 }
 
-// message decodes and checks one.
+// message decodes and checks one message, or answers the counter of its refusal.
 func (r *reader) message(row *row, data []byte) (spoken, string) {
-	if len(data) > messageBytes {
+	if len(data) > maxMessageBytes {
 		return nil, countInvalid
 	}
 	if len(data) > bulky {
-		if envelope.Objects(row.descriptor(), data, objectsMost) < 0 {
+		if envelope.Objects(row.descriptor(), data, maxObjects) < 0 {
 			return nil, countInvalid
 		}
 		bulk <- struct{}{}
 		defer func() { <-bulk }()
 	}
-	message := row.make()
+	message := row.fresh()
 	err := proto.Unmarshal(data, message)
 	if err == nil {
 		err = message.Validate()
@@ -105,6 +104,7 @@ func (r *reader) message(row *row, data []byte) (spoken, string) {
 	return message, ""
 }
 
+// complain logs the first refusal.
 func (r *reader) complain(row *row, why error) {
 	if !r.complained {
 		r.complained = true
@@ -114,8 +114,8 @@ func (r *reader) complain(row *row, why error) {
 
 // says reports whether a fact is about the machine that it comes from, and from this start of its agent.
 func (c *caller) says(message spoken) bool {
-	fact, is := message.(interface{ GetOrigin() *messages.Origin })
-	if !is {
+	fact, ok := message.(interface{ GetOrigin() *messages.Origin })
+	if !ok {
 		return true
 	}
 	o := fact.GetOrigin()
@@ -126,8 +126,8 @@ func (c *caller) says(message spoken) bool {
 // deliver hands a message to the actor, if it is there.
 func (r *reader) deliver(row *row, m envelope.Received, message spoken) string {
 	to := actor.NewPID(r.line.ours, string(m.Target.Path))
-	process, found := r.line.system.ProcessRegistry.GetLocal(to.Id)
-	if !found {
+	process, ok := r.line.system.ProcessRegistry.GetLocal(to.Id)
+	if !ok {
 		return countDeadLetters
 	}
 	r.line.o.Count(countReceived, 1)

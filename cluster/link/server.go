@@ -15,9 +15,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Server is a scheduler process's end of all links. It tells the local
-// Scheduler, while there is one, which machines can be spoken to. It is
-// the leader's actors.Peers.
+// Server is a scheduler process's end of all links. It tells the local Scheduler, while there is one, which machines
+// can be reached. It is the leader's actors.Peers.
 type Server struct {
 	o         *Options
 	system    *actor.ActorSystem
@@ -26,7 +25,7 @@ type Server struct {
 
 	mu      sync.RWMutex
 	places  places
-	streams map[*machine]struct{} // all that have not ended, those without a place among them
+	streams map[*machine]struct{} // all that have not ended, with or without a place
 	epoch   uint64
 	leader  string
 	closing bool
@@ -35,12 +34,13 @@ type Server struct {
 
 var (
 	errSuperseded = status.Error(codes.Aborted, "a newer stream of this machine has taken the place")
-	errCrowded    = status.Errorf(codes.ResourceExhausted, "%d machines have come under this node's name already: give each machine an id of its own", machinesPerNode)
-	errClosing    = status.Error(codes.Unavailable, "this scheduler is shutting down")
+	errCrowded    = status.Errorf(codes.ResourceExhausted,
+		"%d machines have come under this node's name already: give each machine an id of its own", maxMachines)
+	errClosing = status.Error(codes.Unavailable, "this scheduler is shutting down")
 )
 
-// NewServer makes the system reachable under the scheduler's address. It comes
-// before anything is spawned: an actor's PID has its address from its birth.
+// NewServer makes the system reachable under the scheduler's address. It must be called before anything is spawned,
+// because an actor's PID has its address from its birth.
 func NewServer(system *actor.ActorSystem, o Options) *Server {
 	s := &Server{
 		o: o.completed(), system: system, closed: make(chan struct{}),
@@ -78,7 +78,7 @@ func (s *Server) Receive(stream grpc.ServerStream) error {
 		return err
 	}
 	defer s.detach(m)
-	// Letters wait in the box until the answer has gone: it must come first.
+	// Letters wait in the outbox until the answer has been sent: it must come first.
 	if err := stream.SendHeader(s.standing().metadata()); err != nil {
 		m.line.end(err)
 		return err
@@ -106,13 +106,13 @@ func (s *Server) attach(m *machine) error {
 	if s.closing {
 		return errClosing
 	}
-	older, taken := s.places.seat(m)
+	older, ok := s.places.seat(m)
 	if older != nil {
 		s.o.Count(countSuperseded, 1)
 		s.tell(actors.LinkDown{Node: older.greeted()})
 		older.line.end(errSuperseded)
 	}
-	if !taken {
+	if !ok {
 		return errCrowded
 	}
 	if *m.line.known.Load() != m.line.theirs {
@@ -126,8 +126,7 @@ func (s *Server) attach(m *machine) error {
 	return nil
 }
 
-// greeted is the name under which the Scheduler asks for the machine's Hello:
-// Node makes its address of it.
+// greeted is the name under which the Scheduler asks for the machine's Hello; Node makes an address of it.
 func (m *machine) greeted() topology.NodeID {
 	return topology.NodeID(strings.TrimPrefix(*m.line.known.Load(), nodePrefix))
 }
@@ -144,7 +143,7 @@ func (s *Server) detach(m *machine) {
 	}
 }
 
-// find is the way to a machine. The name goes to whom the leader welcomes.
+// find is the way to a machine. A machine that the leader welcomes gets the name.
 func (s *Server) find(to *actor.PID, message any) *line {
 	s.mu.RLock()
 	m, holds := s.places.find(to.Address)
@@ -162,23 +161,23 @@ func (s *Server) promote(m *machine) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if found, holds := s.places.find(m.own()); found != m || holds {
-		return // it went, or was promoted, meanwhile
+		return // it has left or been promoted meanwhile
 	}
-	s.tell(actors.LinkDown{Node: m.greeted()}) // it needs no greeting under this name any more
+	s.tell(actors.LinkDown{Node: m.greeted()}) // it is not greeted under this name any more
 	if demoted := s.places.promote(m); demoted != nil {
 		s.tell(actors.LinkUp{Node: demoted.greeted()})
 	}
 }
 
-// tell is for the Scheduler, which is there only where this process leads.
+// tell sends to the Scheduler, which is there only while this process leads.
 func (s *Server) tell(message any) {
 	if _, leads := s.system.ProcessRegistry.GetLocal(actors.SchedulerPath); leads {
 		s.system.Root.Send(s.scheduler, message)
 	}
 }
 
-// Lead says that this process leads from now on, right after actors.Assemble:
-// once its Scheduler is there it is told of every stream that stands already.
+// Lead makes this process one that leads. It is called right after leader.Assemble: as soon as the Scheduler is there,
+// it is told of every stream that is up already.
 func (s *Server) Lead(epoch uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,14 +188,14 @@ func (s *Server) Lead(epoch uint64) {
 	}
 }
 
-// Follow says who leads, as host:port, for the machines that connect here.
+// Follow notes which process leads, as host:port, for the machines that connect here.
 func (s *Server) Follow(leader string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoch, s.leader = 0, leader
 }
 
-// introduce waits for the Scheduler. Streams that come from then on tell it themselves.
+// introduce waits for the Scheduler and tells it of the streams. Those that come later are told by attach.
 func (s *Server) introduce() {
 	defer s.running.Done()
 	for {
@@ -218,9 +217,8 @@ func (s *Server) introduce() {
 	}
 }
 
-// Close ends every stream and waits until nothing of the link runs. The
-// grpc.Server is stopped after it: a graceful stop would wait for streams that
-// never end by themselves.
+// Close ends every stream and waits until nothing of the link runs. It must come before the grpc.Server's stop: a
+// graceful stop would wait for streams that never end by themselves.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if !s.closing {

@@ -10,21 +10,20 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns who may say what to whom across machines. It is the one list:
-// the reader delivers nothing that is not in it, the writer sends nothing else.
+// This file owns which actor may send what to which across machines. It is the only list: the reader delivers nothing
+// that is not in it, and the writer sends nothing else.
 
 // gatewayPath begins the paths of a gateway's reply processes, at a scheduler's address.
 const gatewayPath = "synapse/gateway/"
 
-// spoken is the type of a message as it comes in.
+// spoken is a message that may cross, once it is decoded.
 type spoken interface {
 	messages.Message
 	Validate() error
 }
 
-// row lets a type of message pass, from actors of such paths to actors of such
-// paths. A path that ends with * stands for one more word; with **, for
-// anything. No from: the message has no sender.
+// row lets a type of message pass, between actors whose paths match. A pattern that ends with * stands for one more
+// word; with **, for anything. Without a from the message has no sender.
 type row struct {
 	message  spoken
 	from, to string
@@ -36,7 +35,7 @@ const (
 	anyScheduler = actors.SchedulerPath + "**" // the Scheduler, its Jobs and their Coordinators
 )
 
-// towardScheduler is what a machine may say.
+// towardScheduler is what a machine may send.
 var towardScheduler = tabled([]row{
 	{&messages.Hello{}, actors.NodePath, actors.SchedulerPath},
 	{&messages.Heartbeat{}, actors.NodePath, anyRack},
@@ -54,7 +53,7 @@ var towardScheduler = tabled([]row{
 	{&messages.TaskLogs{}, "", gatewayPath + "**"},
 })
 
-// towardNode is what a scheduler may say.
+// towardNode is what a scheduler may send.
 var towardNode = tabled([]row{
 	{&messages.Lead{}, actors.SchedulerPath, actors.NodePath},
 	{&messages.Welcome{}, anyRack, actors.NodePath},
@@ -82,24 +81,24 @@ func tabled(rows []row) table {
 
 func typeName(m proto.Message) string { return string(m.ProtoReflect().Descriptor().FullName()) }
 
-// make is a fresh message of the row's type.
-func (r *row) make() spoken { return r.message.ProtoReflect().New().Interface().(spoken) }
+// fresh is a new message of the row's type.
+func (r *row) fresh() spoken { return r.message.ProtoReflect().New().Interface().(spoken) }
 
 func (r *row) descriptor() protoreflect.MessageDescriptor {
 	return r.message.ProtoReflect().Descriptor()
 }
 
-// covers reports whether a path is one that the pattern stands for.
+// covers reports whether a pattern stands for a path.
 func covers(pattern, path string) bool {
-	if len(path) > pathBytes {
+	if len(path) > maxPathBytes {
 		return false
 	}
-	if prefix, any := strings.CutSuffix(pattern, "**"); any {
+	if prefix, ok := strings.CutSuffix(pattern, "**"); ok {
 		return strings.HasPrefix(path, prefix)
 	}
-	if prefix, one := strings.CutSuffix(pattern, "*"); one {
-		word, is := strings.CutPrefix(path, prefix)
-		return is && word != "" && !strings.Contains(word, "/")
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+		word, ok := strings.CutPrefix(path, prefix)
+		return ok && word != "" && !strings.Contains(word, "/")
 	}
 	return path == pattern
 }

@@ -6,10 +6,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// This file owns what the actors here see of actors elsewhere: one Proto.Actor
-// process for all of them, which looks for the stream at every message. A PID
-// remembers its process for ever, so a process per stream would go on writing
-// to one that has ended.
+// This file owns what the actors here see of actors elsewhere: one Proto.Actor process for all of them, which looks up
+// the stream for every message. A PID remembers its process for ever, so with a process per stream it would go on
+// writing to a stream that has ended.
 
 // wire sends by address. find answers the line that leads there now.
 type wire struct {
@@ -17,24 +16,24 @@ type wire struct {
 	may  table
 	ours string
 	find func(to *actor.PID, message any) *line
-	long sync.Once // a message was too long: what waits for it waits for ever, so somebody is told
+	long sync.Once // logs the first message that is too long: what waits for it would wait for ever
 }
 
 // SendUserMessage puts a message on its way, or drops and counts it. It never blocks.
-func (w *wire) SendUserMessage(to *actor.PID, said any) {
-	l, may := written(w.may, w.ours, to, said)
-	if may && len(l.Data) > messageBytes {
+func (w *wire) SendUserMessage(to *actor.PID, sent any) {
+	l, may := written(w.may, w.ours, to, sent)
+	if may && len(l.Data) > maxMessageBytes {
 		may = false
 		w.long.Do(func() {
 			w.o.Log.Info("[ERROR] Dropped a %s for %s: it takes %d bytes, more than %d",
-				l.Kind, to.Address, len(l.Data), messageBytes)
+				l.Kind, to.Address, len(l.Data), maxMessageBytes)
 		})
 	}
 	if !may {
 		w.o.Count(countUnsayable, 1)
 		return
 	}
-	line := w.find(to, actor.UnwrapEnvelopeMessage(said))
+	line := w.find(to, actor.UnwrapEnvelopeMessage(sent))
 	if line == nil {
 		w.o.Count(countNoLink, 1)
 		return
