@@ -143,6 +143,11 @@ var laws = []law{
 		{"store/x.go", `package store; import "os"; func f() { os.Exit(1) }`},
 		{"cluster/x.go", `package cluster; import "os"; var x = os.Getenv("HOME")`},
 	}},
+	{"runtime's insides", insidesLaw, []breach{
+		{"runtime/carapace/x.go", "package carapace\n\n//go:nosplit\nfunc f() {}\n"},
+		{"runtime/carapace/x_test.go", "package carapace\n\nimport _ \"unsafe\"\n\n//go:linkname f syscall.f\nfunc f()\n"},
+		{"cmd/carapace/x.go", "package main\n\n//go:norace\nfunc f() {}\n"},
+	}},
 	{"removal", removalLaw, []breach{
 		{"runtime/launcher/x.go", `package launcher; import "os"; func f() { os.RemoveAll("scratch") }`},
 		{"runtime/image/x.go", `package image; import "os"; var remove = os.RemoveAll`},
@@ -344,6 +349,9 @@ func processLaw(s source) []string {
 	if !s.production() || slices.Contains([]string{"cmd", "test", "tools", "examples"}, s.layer()) {
 		return nil
 	}
+	if s.path == "runtime/carapace/fork/reexec.go" {
+		return nil // It is a process of its own, before main and in place of it.
+	}
 	var findings []string
 	for _, spec := range s.syntax.Imports {
 		if spec.Path.Value == `"flag"` {
@@ -356,6 +364,23 @@ func processLaw(s source) []string {
 		}
 		return ""
 	})...)
+}
+
+// insidesLaw: what Go does not promise is relied upon in one package, which has another way for versions that were not tested.
+func insidesLaw(s source) []string {
+	if s.syntax == nil || path.Dir(s.path) == "runtime/carapace/fork" {
+		return nil
+	}
+	var findings []string
+	for _, group := range s.syntax.Comments {
+		for _, comment := range group.List {
+			directive, _, _ := strings.Cut(comment.Text, " ")
+			if slices.Contains([]string{"//go:linkname", "//go:nosplit", "//go:norace", "//go:nocheckptr"}, directive) {
+				findings = append(findings, fmt.Sprintf("%s: %s belongs to runtime/carapace/fork", s.at(comment.Pos()), directive))
+			}
+		}
+	}
+	return findings
 }
 
 // functionLengthLaw counts from the word func to the closing brace; literals inside count with it.

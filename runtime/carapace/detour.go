@@ -1,8 +1,9 @@
 //go:build linux
 
-// The detour of a starter that is not root. Only a user namespace gives it the rights to make a container, and the kernel
-// lets no process of several threads into one. So the starter executes its own binary again, as the first process of
-// a new user namespace, and that makes the container as root would (maker.go). This file has both ends of it.
+// The detour of a starter that is not root. Only a user namespace gives it the rights to make a container, and the
+// kernel lets no process of several threads into one. So the starter executes its own binary again, as the first
+// process of a new user namespace, and that makes the container as root would (maker.go). This file has both ends of
+// it.
 package carapace
 
 import (
@@ -16,10 +17,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/runtime/carapace/fork"
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// detourName is the first argument of the re-executed binary. Only a detour calls it so, and only with a socket to talk over.
+// detourName is the first argument of the re-executed binary. Only a detour calls it so, and only with a socket to talk
+// over.
 const detourName = "carapace-detour"
 
 // socketFd is where the second process finds the socket: behind stdin, stdout and stderr.
@@ -31,7 +34,7 @@ type detour struct {
 	executable string
 	stdio      [3]uintptr
 
-	socket     channel
+	socket     fork.Channel
 	reports    *bufio.Reader
 	second     int          // the process of the user namespace
 	secondFd   atomic.Int64 // its pidfd; zero is none
@@ -48,7 +51,7 @@ func (d *detour) begin() *StartError {
 		return fail("socket", fault.OfMachine(err))
 	}
 	defer unix.Close(pair[1])
-	d.socket = channel(pair[0])
+	d.socket = fork.Channel(pair[0])
 	d.reports = bufio.NewReader(d.socket)
 	pidfd := -1
 	d.second, err = syscall.ForkExec(d.executable, []string{detourName}, &syscall.ProcAttr{
@@ -97,7 +100,8 @@ func (d *detour) mourn(err error) *StartError {
 	if status.Signaled() {
 		return &StartError{codeSignal + int(status.Signal()), "set-up", "killed before the command ran", err}
 	}
-	return &StartError{CodeSetupFailed, "set-up", fmt.Sprintf("its maker ended with code %d before the command ran", status.ExitStatus()), err}
+	return &StartError{CodeSetupFailed, "set-up", fmt.Sprintf("its maker ended with code %d before the command ran",
+		status.ExitStatus()), err}
 }
 
 func (d *detour) process() (pid, pidfd int) { return d.pid, d.pidfd }
@@ -162,8 +166,8 @@ func (d *detour) end() {
 	}
 }
 
-// Reexec is what main calls before anything else, with os.Args. Where this process was started to be a detour's second end it is
-// that, and answers true and the code to exit with.
+// Reexec is what main calls before anything else, with os.Args. Where this process was started to be a detour's second
+// end it is that, and answers true and the code to exit with.
 func Reexec(arguments []string) (code int, mine bool) {
 	if len(arguments) != 1 || arguments[0] != detourName {
 		return 0, false
@@ -173,12 +177,13 @@ func Reexec(arguments []string) (code int, mine bool) {
 		return CodeSetupFailed, true
 	}
 	ended := make(chan int)
-	onOwnThread(func() { ended <- beSecond(channel(socketFd)) })
+	onOwnThread(func() { ended <- beSecond(fork.Channel(socketFd)) })
 	return <-ended, true
 }
 
-// beSecond makes the container that it is told to, and says how it goes. Its own death is the container's, whenever it comes.
-func beSecond(socket channel) int {
+// beSecond makes the container that it is told to, and says how it goes. Its own death is the container's, whenever it
+// comes.
+func beSecond(socket fork.Channel) int {
 	reader := bufio.NewReader(socket)
 	var order order
 	if err := receive(reader, &order); err != nil {
@@ -187,28 +192,32 @@ func beSecond(socket channel) int {
 	m := newMaker(&order, [3]uintptr{0, 1, 2})
 	defer m.end()
 	refuse := func(failure *StartError) int {
-		_ = send(socket, report{Kind: reportFailed, Code: failure.Code, Step: failure.Step, Reason: failure.Reason, Fault: fault.Of(failure)})
+		_ = send(socket, report{Kind: reportFailed, Code: failure.Code, Step: failure.Step, Reason: failure.Reason,
+			Fault: fault.Of(failure)})
 		return failure.Code
 	}
 	if failure := m.begin(); failure != nil {
 		return refuse(failure)
 	}
 	var word report
-	if err := send(socket, report{Kind: reportMade, Pid: m.pid}); err != nil || receive(reader, &word) != nil {
+	pid, _ := m.process()
+	if err := send(socket, report{Kind: reportMade, Pid: pid}); err != nil || receive(reader, &word) != nil {
 		return CodeSetupFailed
 	}
 	unenforced, failure := m.run()
 	if failure != nil {
 		return refuse(failure)
 	}
-	_ = send(socket, report{Kind: reportStarted, Unenforced: unenforced}) // If nobody listens any more, we are about to be killed.
+	// If nobody listens any more, we are about to be killed.
+	_ = send(socket, report{Kind: reportStarted, Unenforced: unenforced})
 	letGoOfStdio()
 	status, _, byItself := m.wait()
 	_ = send(socket, report{Kind: reportExited, Status: uint32(status), ByItself: byItself})
 	return 0
 }
 
-// letGoOfStdio leaves stdin, stdout and stderr to the command: who reads them sees their end when the command closes them.
+// letGoOfStdio leaves stdin, stdout and stderr to the command: who reads them sees their end when the command closes
+// them.
 func letGoOfStdio() {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

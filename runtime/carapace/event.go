@@ -7,6 +7,8 @@ package carapace
 import (
 	"errors"
 	"fmt"
+
+	"github.com/yi-json/synapse/runtime/carapace/fork"
 )
 
 // Event is one line of `carapace run --status-fd`. The events of a container come in the order created, started, oom
@@ -56,10 +58,10 @@ type Stats struct {
 
 // The exit codes of a container whose command never ran, as shells and other runtimes have them.
 const (
-	CodeSetupFailed   = 125
+	CodeSetupFailed   = fork.CodeFailed
 	CodeNotExecutable = 126
 	CodeNotFound      = 127
-	codeSignal        = 128
+	codeSignal        = fork.CodeSignal
 )
 
 // StartError is a container that did not start. Nothing of it is left. fault.Of says whose fault it is.

@@ -12,8 +12,8 @@ func TestIDsPlain(t *testing.T) {
 	for _, root := range []uint32{1, 65534, 2_000_007, first - 1, first + IDsLen, noID - 1} {
 		find := func(id uint64) (outside uint64, times int) {
 			for _, s := range ids.plain(root) {
-				if s.inside <= id && id < s.inside+s.n {
-					outside, times = s.outside+id-s.inside, times+1
+				if s.Inside <= id && id < s.Inside+s.N {
+					outside, times = s.Outside+id-s.Inside, times+1
 				}
 			}
 			return outside, times
@@ -34,11 +34,11 @@ func TestIDsPlain(t *testing.T) {
 		taken := map[uint64]uint64{} // no two numbers become one
 		for _, s := range ids.plain(root) {
 			for begin, n := range taken {
-				if s.outside < begin+n && begin < s.outside+s.n {
+				if s.Outside < begin+n && begin < s.Outside+s.N {
 					t.Errorf("with root as %d, %+v meets others from %d", root, s, begin)
 				}
 			}
-			taken[s.outside] = s.n
+			taken[s.Outside] = s.N
 		}
 	}
 }

@@ -1,26 +1,24 @@
 //go:build linux
 
-// Making a container: one thread of the starter goes into the new namespaces, forks init, builds the root around it, and goes
-// home. The thread is locked and stays init's parent as long as the container lives, because init dies with it. While it is
-// away nothing may be handed to another goroutine: that would run on a thread which is at home, and do to the machine
-// what is meant for the container.
+// Making a container: one thread of the starter goes into the new namespaces, forks init, builds the root around it,
+// and goes home. The thread is locked and stays init's parent as long as the container lives, because init dies with
+// it. While it is away nothing may be handed to another goroutine: that would run on a thread which is at home, and do
+// to the machine what is meant for the container.
 package carapace
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"runtime"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/runtime/carapace/fork"
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// making is how a container comes to be, in this order: begin, run, wait, end. All but stop are called on one locked thread.
+// making is how a container comes to be, in this order: begin, run, wait, end. All but stop are called on one locked
+// thread.
 type making interface {
 	// begin makes everything but the command.
 	begin() *StartError
@@ -43,26 +41,20 @@ type maker struct {
 
 	home   home
 	umask  int
-	socket channel
-	theirs int
-	files  []int // only to be inherited
-	nest   *nest
+	init   *fork.Process
+	files  []int // only for init to have
 	spaces *spaces
 	launch launch
 	// refusal is why there is no command to run in what was made.
 	refusal *StartError
-	pid     int
-	pidfd   atomic.Int64 // zero is none
-	status  *unix.WaitStatus
-	usage   unix.Rusage
 }
 
 func newMaker(order *order, stdio [3]uintptr) *maker {
-	return &maker{order: order, stdio: stdio, socket: -1, theirs: -1, home: nowhere}
+	return &maker{order: order, stdio: stdio, init: fork.New(), home: nowhere}
 }
 
-// onOwnThread runs something on a thread of its own, which ends with it. The main thread cannot end; and what /proc/self tells
-// is the main thread's view of the machine, which must not change for all others.
+// onOwnThread runs something on a thread of its own, which ends with it. The main thread cannot end; and what
+// /proc/self tells is the main thread's view of the machine, which must not change for all others.
 func onOwnThread(do func()) {
 	go func() {
 		runtime.LockOSThread()
@@ -85,7 +77,10 @@ func (m *maker) begin() *StartError {
 	for _, step := range []struct {
 		name string
 		do   func() error
-	}{{"start", own(m.open)}, {"create namespaces", own(m.leaveHome)}, {"create namespaces", own(m.fork)}, {"root", m.build}} {
+	}{
+		{"start", own(m.open)}, {"create namespaces", own(m.leaveHome)}, {"create namespaces", own(m.init.Start)},
+		{"root", m.build},
+	} {
 		if err := step.do(); err != nil {
 			return fail(step.name, err)
 		}
@@ -117,61 +112,28 @@ func (m *maker) namespaces() int {
 }
 
 // open opens all that init is to have, and what the way home is found by.
-func (m *maker) open() error {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("socket: %w", err)
-	}
-	m.socket = channel(pair[0])
-	if m.theirs, err = aboveStdio(pair[1]); err != nil {
-		return fmt.Errorf("socket: %w", err)
-	}
-	if m.nest, err = newNest(); err != nil {
-		return err
-	}
-	n := m.nest
-	n.socket, n.noInit, n.hidden, n.traced = uintptr(m.theirs), m.order.Spec.NoInit, !m.order.Rootless, !m.order.Rootless
-	for place, fd := range m.stdio {
-		if fd < 3 && fd != uintptr(place) { // Else it would be overwritten on its way to its place.
-			copied, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 3)
-			if err != nil {
-				return fmt.Errorf("stdio: %w", err)
-			}
-			m.files, fd = append(m.files, copied), uintptr(copied)
-		}
-		n.stdio[place] = fd
-	}
-	for i, path := range m.order.Join {
-		fd, err := m.inherited(path, unix.O_WRONLY)
+func (m *maker) open() (err error) {
+	order := fork.Order{Stdio: m.stdio, NoInit: m.order.Spec.NoInit, Rootless: m.order.Rootless}
+	for _, path := range m.order.Join {
+		group, err := m.inherited(path, unix.O_WRONLY)
 		if err != nil {
 			return err
 		}
-		n.joins[i], n.joinsN = uintptr(fd), uintptr(i+1)
+		order.Joins = append(order.Joins, group)
 	}
-	n.clone.exitSignal, n.cloneCommand.exitSignal = uint64(unix.SIGCHLD), uint64(unix.SIGCHLD)
-	n.clone.flags, n.cloneCommand.flags = unix.CLONE_NEWPID|unix.CLONE_PIDFD, cloneVfork
 	if m.order.Leaf != "" {
-		leaf, err := m.inherited(m.order.Leaf, unix.O_PATH)
-		if err != nil {
+		if order.Leaf, err = m.inherited(m.order.Leaf, unix.O_PATH); err != nil {
 			return err
 		}
-		born := &n.cloneCommand
-		if n.noInit {
-			born = &n.clone
-		}
-		born.flags, born.cgroup = born.flags|cloneIntoCgroup, uint64(leaf)
 	}
 	if m.spaces, err = newSpaces(m.order.Spec.IDs); err != nil {
 		return err
 	}
 	if m.spaces != nil {
-		n.ids = uintptr(m.spaces.own)
+		order.IDs = m.spaces.own
 	}
-	n.keep(append([]uintptr{n.socket, n.ids, uintptr(n.cloneCommand.cgroup)}, append(n.stdio[:], n.joins[:]...)...)...)
-	if n.traced {
-		if n.exeMount, err = mountOfBinary("self"); err != nil {
-			return fmt.Errorf("own binary: %w", err)
-		}
+	if err := m.init.Prepare(order); err != nil {
+		return err
 	}
 	m.home, err = whereWeAre()
 	return err
@@ -179,37 +141,14 @@ func (m *maker) open() error {
 
 func (m *maker) inherited(path string, flags int) (int, error) {
 	opened, err := openFile(path, flags, 0)
-	if err != nil {
-		return -1, err
-	}
-	fd, err := aboveStdio(int(opened))
 	if err == nil {
-		m.files = append(m.files, fd)
+		m.files = append(m.files, int(opened))
 	}
-	return fd, err
+	return int(opened), err
 }
 
-// aboveStdio moves a descriptor out of the streams' places, where one is opened if a starter has closed its own.
-func aboveStdio(fd int) (int, error) {
-	if fd >= 3 {
-		return fd, nil
-	}
-	defer unix.Close(fd)
-	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
-}
-
-// mountOfBinary answers which mount a process's binary was executed from. A mount keeps its number for as long.
-func mountOfBinary(process string) (uint64, error) {
-	var stat unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, filepath.Join("/proc", process, "exe"), 0, unix.STATX_MNT_ID, &stat)
-	if err == nil && stat.Mask&unix.STATX_MNT_ID == 0 {
-		err = errors.New("the kernel does not tell its mount: Linux 5.12 or newer is needed")
-	}
-	return stat.Mnt_id, err
-}
-
-// timerSlack is how late this process may be woken, in nanoseconds. Its main thread, on which this is found out, has it from who
-// started us; other threads may have been given another one, and hand it on to those they make.
+// timerSlack is how late this process may be woken, in nanoseconds. Its main thread, on which this is found out, has it
+// from who started us; other threads may have been given another one, and hand it on to those they make.
 var timerSlack, _ = unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 
 func (m *maker) leaveHome() error {
@@ -229,30 +168,19 @@ func (m *maker) leaveHome() error {
 	if err := openPorts(&m.order.Spec); err != nil {
 		m.launch.unenforced = append(m.launch.unenforced, "ports below 1024: "+err.Error())
 	}
-	// From here on it is this thread's alone. What it makes is for all to read, and so is what the command makes by default.
+	// From here on it is this thread's alone. What it makes is for all to read, and so is what the command makes by
+	// default.
 	m.umask = unix.Umask(0o022)
 	return unix.Chdir("/") // The pivot of the root takes along who is at the old one.
 }
 
-func (m *maker) fork() error {
-	pid, err := m.nest.fork()
-	unix.Close(m.theirs)
-	m.theirs = -1
-	if err != nil {
-		return err
-	}
-	m.pid = pid
-	m.pidfd.Store(int64(m.nest.pidfd))
-	return nil
-}
-
 // build builds the root, and gives the host its name.
 func (m *maker) build() error {
-	r := &root{spec: &m.order.Spec, order: m.order, init: m, spaces: m.spaces}
+	r := &root{spec: &m.order.Spec, order: m.order, init: m.init, spaces: m.spaces}
 	if err := r.build(); err != nil {
 		return err
 	}
-	m.launch.order, m.launch.stdio, m.launch.own = m.order, m.nest.stdio, r.own
+	m.launch.order, m.launch.stdio, m.launch.own = m.order, m.stdio, r.own
 	if name := m.order.Spec.Hostname; name != "" {
 		if err := unix.Sethostname([]byte(name)); err != nil {
 			return fail("hostname", fault.OfMachine(err))
@@ -264,56 +192,6 @@ func (m *maker) build() error {
 		}
 	}
 	return nil
-}
-
-// takeProc waits for init's mount of /proc.
-func (m *maker) takeProc() (int, error) {
-	var text [recordBytes]byte
-	var control [64]byte
-	n, controlN, _, _, err := unix.Recvmsg(int(m.socket), text[:], control[:], unix.MSG_CMSG_CLOEXEC)
-	for err == unix.EINTR {
-		n, controlN, _, _, err = unix.Recvmsg(int(m.socket), text[:], control[:], unix.MSG_CMSG_CLOEXEC)
-	}
-	if err == nil && n == 0 {
-		err = io.EOF
-	}
-	if err != nil {
-		return -1, m.mourn(err)
-	}
-	if said := recordOf(text); said.kind == recordFailed {
-		return -1, m.explain(said)
-	}
-	messages, err := unix.ParseSocketControlMessage(control[:controlN])
-	if err != nil || len(messages) != 1 {
-		return -1, fmt.Errorf("mount of /proc from init: %d messages, %w", len(messages), err)
-	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
-		return -1, fmt.Errorf("mount of /proc from init: %d descriptors, %w", len(fds), err)
-	}
-	return fds[0], nil
-}
-
-// pivoted tells init that the namespace's root is the container's now.
-func (m *maker) pivoted() error {
-	_, err := m.socket.Write([]byte{1})
-	return err
-}
-
-func recordOf(text [recordBytes]byte) (said record) {
-	copy(bytesOf(&said, 1), text[:])
-	return said
-}
-
-// hear waits for init's next word.
-func (m *maker) hear() (record, error) {
-	var text [recordBytes]byte
-	_, err := io.ReadFull(m.socket, text[:])
-	return recordOf(text), err
-}
-
-func (m *maker) explain(said record) *StartError {
-	return explain(said, &m.order.Spec, m.order.Join)
 }
 
 // joinNetwork brings the calling thread into a network that somebody made.
@@ -329,8 +207,8 @@ func joinNetwork(path string) error {
 	return nil
 }
 
-// openPorts lets root of a user namespace serve the ports below 1024 of the network that the calling thread is in, which is its
-// job's alone, where it is not root of the network.
+// openPorts lets root of a user namespace serve the ports below 1024 of the network that the calling thread is in,
+// which is its job's alone, where it is not root of the network.
 func openPorts(spec *Spec) error {
 	if spec.IDs == nil || spec.Net == netHost {
 		return nil
@@ -351,4 +229,46 @@ func raiseLoopback() error {
 	}
 	request.SetUint16(unix.IFF_UP)
 	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request)
+}
+
+func (m *maker) process() (pid, pidfd int) { return m.init.Numbers() }
+
+func (m *maker) run() ([]string, *StartError) {
+	if m.refusal != nil {
+		return nil, m.refusal
+	}
+	plan, err := m.launch.plan()
+	if err != nil {
+		return nil, fail("rlimits", fault.OfMachine(err))
+	}
+	defer m.shed()
+	untraced, err := m.init.Run(plan)
+	if err != nil {
+		return nil, fail("set-up", m.order.explain(err))
+	}
+	if untraced != nil {
+		m.launch.unenforced = append(m.launch.unenforced, "a look at the binary that the command executes: "+untraced.Error())
+	}
+	return m.launch.unenforced, nil
+}
+
+func (m *maker) wait() (unix.WaitStatus, unix.Rusage, bool) { return m.init.Wait() }
+
+func (m *maker) stop() { m.init.Stop() }
+
+// shed lets go of what only init was to have.
+func (m *maker) shed() {
+	for _, fd := range m.files {
+		unix.Close(fd)
+	}
+	m.files = nil
+	m.spaces.close()
+	m.spaces = nil
+}
+
+func (m *maker) end() {
+	m.init.End()
+	m.home.close()
+	m.home = nowhere
+	m.shed()
 }

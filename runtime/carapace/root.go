@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/runtime/carapace/fork"
 	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/fault"
 )
@@ -38,7 +39,7 @@ const (
 type root struct {
 	spec   *Spec
 	order  *order
-	init   *maker  // whose init it is
+	init   *fork.Process
 	spaces *spaces // of a container with numbers of its own; nil: it has the machine's
 
 	mounts   []shown         // of the spec, with the scratch directory
@@ -226,8 +227,8 @@ func (r *root) takeViews() error {
 // takeSystem has the mounts of /proc and /sys. Without root the kernel allows their making only while the machine's own are in
 // sight. The proc is that of init's pid namespace, so init makes it.
 func (r *root) takeSystem() (err error) {
-	if r.proc, err = r.init.takeProc(); err != nil {
-		return err
+	if r.proc, err = r.init.Proc(); err != nil {
+		return r.order.explain(err)
 	}
 	if !r.order.Rootless {
 		r.sysfs, err = newMount("sysfs", systemDirs|unix.MOUNT_ATTR_RDONLY)
@@ -304,7 +305,7 @@ func (r *root) enter() error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot_root: %w", err)
 	}
-	if err := r.init.pivoted(); err != nil {
+	if err := r.init.Pivoted(); err != nil {
 		return fmt.Errorf("word to init: %w", err)
 	}
 	if err := unix.Chroot("root"); err != nil {

@@ -1,7 +1,8 @@
 //go:build linux
 
-// What the two ends of a detour (detour.go) say to each other, over one socket: an order goes in, reports come out, and the end of
-// the connection means the death of the other side. Both ends are the same binary, so the form may change at will.
+// What the two ends of a detour (detour.go) say to each other, over one socket: an order goes in, reports come out, and
+// the end of the connection means the death of the other side. Both ends are the same binary, so the form may change at
+// will.
 package carapace
 
 import (
@@ -9,8 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/runtime/fault"
 )
@@ -38,7 +37,8 @@ type node struct {
 	Number uint64 `json:"number"`
 }
 
-// report is what is said: made, then run (by the starter), then started, then exited; or failed in place of one of them.
+// report is what is said: made, then run (by the starter), then started, then exited; or failed in place of one of
+// them.
 type report struct {
 	Kind string `json:"kind"`
 	// Pid is init's, of a container that was made.
@@ -62,37 +62,6 @@ const (
 	reportFailed  = "failed"
 	reportExited  = "exited"
 )
-
-// channel is one end of the socket. It blocks a thread rather than going through Go's poller: on a busy machine each
-// detour over another thread costs a turn in the queue for a processor.
-type channel int
-
-func (c channel) Read(into []byte) (int, error) {
-	for {
-		n, err := unix.Read(int(c), into)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err == nil && n == 0:
-			return 0, io.EOF
-		}
-		return max(n, 0), err
-	}
-}
-
-func (c channel) Write(text []byte) (int, error) {
-	for written := 0; written < len(text); {
-		n, err := unix.SendmsgN(int(c), text[written:], nil, nil, unix.MSG_NOSIGNAL)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil:
-			return written, err
-		}
-		written += n
-	}
-	return len(text), nil
-}
 
 // send writes one message, ended by a line feed: JSON has none inside.
 func send(to io.Writer, message any) error {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/runtime/carapace/fork"
 )
 
 // command drives a program that runs a container in its foreground and ends with its code.
@@ -109,13 +110,21 @@ var built = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(builtIn, "carapace")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "github.com/yi-json/synapse/cmd/carapace")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build cmd/carapace: %w\n%s", err, text)
+	if err := buildWay(fork.Way, binary); err != nil {
+		return "", err
 	}
 	return binary, os.Chmod(builtIn, 0o755)
 })
+
+// buildWay builds it with one of the ways in which a first process begins.
+func buildWay(way, binary string) error {
+	build := exec.Command("go", "build", "-tags", way, "-ldflags=-s -w", "-o", binary, "github.com/yi-json/synapse/cmd/carapace")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build cmd/carapace: %w\n%s", err, text)
+	}
+	return nil
+}
 
 // builtIn is the folder that it was built in, if it was.
 var builtIn string

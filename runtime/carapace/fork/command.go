@@ -1,9 +1,9 @@
 //go:build linux
 
-// How a fork becomes the command: init's child, or init itself where there is to be none. As in init.go nothing but system
-// calls is made (fork.go says why). The order is: first what takes rights, then the giving up of rights, then what the
-// task's own rights must be enough for.
-package carapace
+// How a process becomes the command: init's child, or the first process itself where there is to be no init. As in
+// init.go nothing but system calls is made. The order is: first what takes rights, then the giving up of rights, then
+// what the task's own rights must be enough for.
+package fork
 
 import (
 	"syscall"
@@ -20,7 +20,8 @@ import (
 //go:nocheckptr
 func liveAsCommand(n *nest) {
 	askForTrace(n)
-	if joinGroups(n) && limitSelf(n) && enterIDs(n) && restrictSelf(n) && changeUser(n) && raiseAmbient(n) && limitLate(n) && takePlace(n) && waitForWord(n) {
+	if joinGroups(n) && limitSelf(n) && enterIDs(n) && restrictSelf(n) && changeUser(n) && raiseAmbient(n) &&
+		limitLate(n) && takePlace(n) && waitForWord(n) {
 		execute(n)
 	}
 	refuse(n)
@@ -52,13 +53,14 @@ func askForTrace(n *nest) {
 func joinGroups(n *nest) bool {
 	n.path[0] = '0'
 	for i := uintptr(0); i < n.joinsN; i++ {
-		if _, _, errno := syscall.RawSyscall6(unix.SYS_WRITE, n.joins[i], uintptr(unsafe.Pointer(&n.path)), 1, 0, 0, 0); errno != 0 {
-			return failed(n, stepJoin, uint16(i), errno)
+		_, _, errno := syscall.RawSyscall6(unix.SYS_WRITE, n.joins[i], uintptr(unsafe.Pointer(&n.path)), 1, 0, 0, 0)
+		if errno != 0 {
+			return failed(n, StepJoin, uint16(i), errno)
 		}
 	}
-	if n.plan.ownCgroups {
+	if n.ownCgroups {
 		if _, _, errno := syscall.RawSyscall6(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP, 0, 0, 0, 0, 0); errno != 0 {
-			return failed(n, stepCgroups, 0, errno)
+			return failed(n, StepCgroups, 0, errno)
 		}
 	}
 	return true
@@ -71,32 +73,17 @@ func joinGroups(n *nest) bool {
 func limitSelf(n *nest) bool {
 	for i := uintptr(0); i < n.plan.limitsN; i++ {
 		limit := &n.plan.limits[i]
-		if _, _, errno := syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, limit.number, uintptr(unsafe.Pointer(&limit.soft)), 0, 0, 0); errno != 0 {
-			return failed(n, stepLimits, uint16(limit.index), errno)
+		_, _, errno := syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, limit.number, uintptr(unsafe.Pointer(&limit.soft)),
+			0, 0, 0)
+		if errno != 0 {
+			return failed(n, StepLimits, uint16(limit.index), errno)
 		}
 	}
 	return true
 }
 
-// enterIDs goes into the user namespace, for good. All capabilities that it has from here on are over that and nothing else.
-// It comes after what takes the machine's, and before what is taken from it: whoever enters has them all.
-//
-//go:nosplit
-//go:noinline
-//go:norace
-//go:nocheckptr
-func enterIDs(n *nest) bool {
-	if n.ids == 0 {
-		return true
-	}
-	if _, _, errno := syscall.RawSyscall6(unix.SYS_SETNS, n.ids, unix.CLONE_NEWUSER, 0, 0, 0, 0); errno != 0 {
-		return failed(n, stepIDs, 0, errno)
-	}
-	return true
-}
-
-// limitLate sets the limit of the user's processes. Set before the user is changed, it would be judged by all that this user
-// runs on the machine, and the exec refused.
+// limitLate sets the limit of the user's processes. Set before the user is changed, it would be judged by all that this
+// user runs on the machine, and the exec refused.
 //
 //go:nosplit
 //go:noinline
@@ -107,8 +94,10 @@ func limitLate(n *nest) bool {
 		return true
 	}
 	limit := &n.plan.late
-	if _, _, errno := syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, limit.number, uintptr(unsafe.Pointer(&limit.soft)), 0, 0, 0); errno != 0 {
-		return failed(n, stepLimits, uint16(limit.index), errno)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, limit.number, uintptr(unsafe.Pointer(&limit.soft)),
+		0, 0, 0)
+	if errno != 0 {
+		return failed(n, StepLimits, uint16(limit.index), errno)
 	}
 	return true
 }
@@ -129,12 +118,12 @@ func restrictSelf(n *nest) bool {
 			break // The kernel knows no capability of that number, nor of any higher one.
 		}
 		if errno != 0 {
-			return failed(n, stepBound, uint16(number), errno)
+			return failed(n, StepBound, uint16(number), errno)
 		}
 	}
 	if !n.plan.gains {
 		if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
-			return failed(n, stepPrivileges, 0, errno)
+			return failed(n, StepPrivileges, 0, errno)
 		}
 	}
 	if n.plan.filter.length == 0 {
@@ -142,12 +131,13 @@ func restrictSelf(n *nest) bool {
 	}
 	filter := uintptr(unsafe.Pointer(&n.plan.filter))
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, filter, 0, 0, 0); errno != 0 {
-		return failed(n, stepFilter, 0, errno)
+		return failed(n, StepFilter, 0, errno)
 	}
 	return true
 }
 
-// changeUser becomes the task's user. What that user was given beyond its own rights is handed through the change and the exec.
+// changeUser becomes the task's user. What that user was given beyond its own rights is handed through the change and
+// the exec.
 //
 //go:nosplit
 //go:noinline
@@ -159,17 +149,17 @@ func changeUser(n *nest) bool {
 	}
 	if n.plan.ambient != 0 {
 		if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0, 0, 0, 0); errno != 0 {
-			return failed(n, stepAmbient, 0, errno)
+			return failed(n, StepAmbient, 0, errno)
 		}
 	}
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_SETGROUPS, n.plan.groupsN, n.plan.groups, 0, 0, 0, 0); errno != 0 {
-		return failed(n, stepGroups, 0, errno)
+		return failed(n, StepGroups, 0, errno)
 	}
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_SETRESGID, n.plan.gid, n.plan.gid, n.plan.gid, 0, 0, 0); errno != 0 {
-		return failed(n, stepGroup, 0, errno)
+		return failed(n, StepGroup, 0, errno)
 	}
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_SETRESUID, n.plan.uid, n.plan.uid, n.plan.uid, 0, 0, 0); errno != 0 {
-		return failed(n, stepUser, 0, errno)
+		return failed(n, StepUser, 0, errno)
 	}
 	return true
 }
@@ -189,8 +179,9 @@ func raiseAmbient(n *nest) bool {
 		added := uint32(n.plan.ambient >> (32 * uint(i)))
 		set.effective, set.permitted, set.inheritable = added, added, added
 	}
-	if _, _, errno := syscall.RawSyscall6(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&n.caps)), sets, 0, 0, 0, 0); errno != 0 {
-		return failed(n, stepAmbient, 0, errno)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&n.caps)), sets, 0, 0, 0, 0)
+	if errno != 0 {
+		return failed(n, StepAmbient, 0, errno)
 	}
 	for number := uintptr(0); number < 64; number++ {
 		if n.plan.ambient&(1<<number) == 0 {
@@ -198,7 +189,7 @@ func raiseAmbient(n *nest) bool {
 		}
 		_, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, number, 0, 0, 0)
 		if errno != 0 {
-			return failed(n, stepAmbient, uint16(number), errno)
+			return failed(n, StepAmbient, uint16(number), errno)
 		}
 	}
 	return true
@@ -212,7 +203,7 @@ func raiseAmbient(n *nest) bool {
 //go:nocheckptr
 func takePlace(n *nest) bool {
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_CHDIR, n.plan.workdir, 0, 0, 0, 0, 0); errno != 0 {
-		return failed(n, stepWorkdir, 0, errno)
+		return failed(n, StepWorkdir, 0, errno)
 	}
 	return takeStdio(n)
 }
@@ -230,17 +221,18 @@ func takeStdio(n *nest) bool {
 			number, second = unix.SYS_FCNTL, unix.F_SETFD
 		}
 		if _, _, errno := syscall.RawSyscall6(number, n.stdio[place], second, 0, 0, 0, 0); errno != 0 {
-			return failed(n, stepStdio, uint16(place), errno)
+			return failed(n, StepStdio, uint16(place), errno)
 		}
 	}
-	if _, _, errno := syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, 3, 1<<32-1, unix.CLOSE_RANGE_CLOEXEC, 0, 0, 0); errno != 0 {
-		return failed(n, stepStdio, 3, errno)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, 3, 1<<32-1, unix.CLOSE_RANGE_CLOEXEC, 0, 0, 0)
+	if errno != 0 {
+		return failed(n, StepStdio, 3, errno)
 	}
 	return true
 }
 
-// waitForWord is for a command without an init. The change of user has cleared its wish to die with its starter, so it is
-// asked for again; init.go says why the starter is heard after.
+// waitForWord is for a command without an init. The change of user has cleared its wish to die with its starter, so it
+// is asked for again; init.go says why the starter is heard after.
 //
 //go:nosplit
 //go:noinline
@@ -250,8 +242,9 @@ func waitForWord(n *nest) bool {
 	if !n.noInit {
 		return true
 	}
-	if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0); errno != 0 {
-		return failed(n, stepDeath, 0, errno)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
+	if errno != 0 {
+		return failed(n, StepDeath, 0, errno)
 	}
 	n.record = record{kind: recordReady, value: uint64(n.plan.untraced)}
 	tell(n)
@@ -269,5 +262,5 @@ func execute(n *nest) {
 	n.signals = 0
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, 2, uintptr(unsafe.Pointer(&n.signals)), 0, 8, 0, 0)
 	_, _, errno := syscall.RawSyscall6(unix.SYS_EXECVE, n.plan.path, n.plan.argv, n.plan.env, 0, 0, 0)
-	failed(n, stepExec, 0, errno)
+	failed(n, StepExec, 0, errno)
 }

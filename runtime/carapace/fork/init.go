@@ -1,13 +1,13 @@
 //go:build linux
 
-// The container's init: the first process of its pid namespace, forked and not executed (fork.go says what that forbids). It
-// makes /proc, which belongs to the pid namespace of its maker, waits until its starter has built the root around
-// it, lets go of the machine's, launches the command, passes signals on and reaps. It holds every capability, so it has no
-// memory, no descriptor and no file in common with the task.
+// The container's init: the first process of its pid namespace (fork_go126.go says what is forbidden here). It makes
+// /proc, which belongs to the pid namespace of its maker, waits until its starter has built the root around it, lets go
+// of the machine's, launches the command, passes signals on and reaps. It holds every capability, so it has no memory,
+// no descriptor and no file in common with the task.
 //
 // It dies with its starter's thread: the kernel kills it. Its starter hears from it after that was asked for, and only
 // then says what to run, so there is no moment in which init could be left over.
-package carapace
+package fork
 
 import (
 	"syscall"
@@ -17,8 +17,11 @@ import (
 )
 
 const (
+	// stopSignals would stop the command, and a stopped member of a gang is no use: they are not passed on.
 	stopSignals = 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
 	lastSignal  = 64
+
+	procAttributes = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
 	// codeUntraced is how a command ends, before it is one, that may not be traced.
 	codeUntraced  = 199
@@ -26,21 +29,19 @@ const (
 	statusStopped = 0x7f
 )
 
-// liveAsInit is init's whole life. Like all that has steps it makes no system call by itself: there is little stack, and each
-// call takes some of it.
+// liveAsInit is init's whole life, from when it has no file of its starter's but those it is to have. Like all that has
+// steps it makes no system call by itself: there is little stack, and each call takes some of it.
 //
 //go:nosplit
 //go:noinline
 //go:norace
 //go:nocheckptr
 func liveAsInit(n *nest) {
-	if n.holdsIDs {
-		liveAsHolder(n)
-	}
-	if !shedStarter(n) || !bindToStarter(n) || !handProc(n) || !moveIn(n) || !hearPlan(n) {
+	if !bindToStarter(n) || !handProc(n) || !moveIn(n) || !hearPlan(n) {
 		refuse(n)
 	}
 	if n.noInit {
+		landPlan(n)
 		liveAsCommand(n)
 	}
 	launchCommand(n)
@@ -50,37 +51,13 @@ func liveAsInit(n *nest) {
 	lookAfterCommand(n)
 }
 
-// liveAsHolder is the life of a process that a user namespace is made by. The kernel bounds what all users of a namespace may
-// lock and run together by the limits of its maker, which has none.
-//
-//go:nosplit
-//go:noinline
-//go:norace
-//go:nocheckptr
-func liveAsHolder(n *nest) {
-	if !shedStarter(n) {
-		refuse(n)
-	}
-	syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
-	unbound := uintptr(unsafe.Pointer(&n.unbound))
-	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NPROC, unbound, 0, 0, 0)
-	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_MEMLOCK, unbound, 0, 0, 0)
-	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_SIGPENDING, unbound, 0, 0, 0)
-	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_MSGQUEUE, unbound, 0, 0, 0)
-	_, _, errno := syscall.RawSyscall6(unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0, 0, 0, 0)
-	n.record = record{kind: recordHeld, value: uint64(errno)}
-	tell(n)
-	hear(n, uintptr(unsafe.Pointer(&n.record)), 1) // and ends with the starter's end of the socket
-	leave(0)
-}
-
 // failed notes what went wrong, for refuse.
 //
 //go:nosplit
 //go:noinline
 //go:norace
 //go:nocheckptr
-func failed(n *nest, step, index uint16, errno syscall.Errno) bool {
+func failed(n *nest, step Step, index uint16, errno syscall.Errno) bool {
 	n.record = record{kind: recordFailed, step: step, index: index, value: uint64(errno)}
 	return false
 }
@@ -92,7 +69,8 @@ func failed(n *nest, step, index uint16, errno syscall.Errno) bool {
 //go:norace
 //go:nocheckptr
 func tell(n *nest) {
-	syscall.RawSyscall6(unix.SYS_SENDTO, n.socket, uintptr(unsafe.Pointer(&n.record)), unsafe.Sizeof(n.record), unix.MSG_NOSIGNAL, 0, 0)
+	syscall.RawSyscall6(unix.SYS_SENDTO, n.socket, uintptr(unsafe.Pointer(&n.record)), unsafe.Sizeof(n.record),
+		unix.MSG_NOSIGNAL, 0, 0)
 }
 
 // refuse says what went wrong and ends this process, be it init or what was to become the command.
@@ -103,7 +81,7 @@ func tell(n *nest) {
 //go:nocheckptr
 func refuse(n *nest) {
 	tell(n)
-	leave(CodeSetupFailed)
+	leave(CodeFailed)
 }
 
 //go:nosplit
@@ -116,40 +94,16 @@ func leave(code uintptr) {
 	}
 }
 
-// shedStarter lets go of what was the starter's: first of all its files, for among them are those of other containers, whose ends
-// are waited for.
+// forgetHandlers has every signal do what it does by default.
 //
 //go:nosplit
 //go:noinline
 //go:norace
 //go:nocheckptr
-func shedStarter(n *nest) bool {
-	from := uintptr(3)
-	for i := uintptr(0); i < n.keptN; i++ {
-		if n.kept[i] > from {
-			syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, from, n.kept[i]-1, 0, 0, 0, 0)
-		}
-		from = n.kept[i] + 1
-	}
-	_, _, errno := syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, from, 1<<32-1, 0, 0, 0, 0)
-	if errno != 0 {
-		return failed(n, stepClose, 0, errno)
-	}
+func forgetHandlers(n *nest) {
 	for number := uintptr(1); number <= lastSignal; number++ {
 		syscall.RawSyscall6(unix.SYS_RT_SIGACTION, number, uintptr(unsafe.Pointer(&n.action)), 0, 8, 0, 0)
 	}
-	return true
-}
-
-// closeAllBut closes every descriptor but the socket.
-//
-//go:nosplit
-//go:noinline
-//go:norace
-//go:nocheckptr
-func closeAllBut(n *nest) {
-	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, 0, n.socket-1, 0, 0, 0, 0)
-	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, n.socket+1, 1<<32-1, 0, 0, 0, 0)
 }
 
 // bindToStarter asks to be killed when the starter's thread ends, and hides init from the task.
@@ -159,12 +113,13 @@ func closeAllBut(n *nest) {
 //go:norace
 //go:nocheckptr
 func bindToStarter(n *nest) bool {
-	if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0); errno != 0 {
-		return failed(n, stepDeath, 0, errno)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
+	if errno != 0 {
+		return failed(n, StepDeath, 0, errno)
 	}
 	if n.hidden {
 		if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0, 0); errno != 0 {
-			return failed(n, stepHide, 0, errno)
+			return failed(n, StepHide, 0, errno)
 		}
 	}
 	syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&n.names.own)), 0, 0, 0, 0)
@@ -180,15 +135,16 @@ func bindToStarter(n *nest) bool {
 //go:norace
 //go:nocheckptr
 func handProc(n *nest) bool {
-	context, _, errno := syscall.RawSyscall6(unix.SYS_FSOPEN, uintptr(unsafe.Pointer(&n.names.proc)), unix.FSOPEN_CLOEXEC, 0, 0, 0, 0)
+	context, _, errno := syscall.RawSyscall6(unix.SYS_FSOPEN, uintptr(unsafe.Pointer(&n.names.proc)),
+		unix.FSOPEN_CLOEXEC, 0, 0, 0, 0)
 	if errno == 0 {
 		_, _, errno = syscall.RawSyscall6(unix.SYS_FSCONFIG, context, unix.FSCONFIG_CMD_CREATE, 0, 0, 0, 0)
 	}
 	if errno == 0 {
-		n.proc, _, errno = syscall.RawSyscall6(unix.SYS_FSMOUNT, context, unix.FSMOUNT_CLOEXEC, systemDirs, 0, 0, 0)
+		n.proc, _, errno = syscall.RawSyscall6(unix.SYS_FSMOUNT, context, unix.FSMOUNT_CLOEXEC, procAttributes, 0, 0, 0)
 	}
 	if errno != 0 {
-		return failed(n, stepProc, 0, errno)
+		return failed(n, StepProc, 0, errno)
 	}
 	syscall.RawSyscall6(unix.SYS_CLOSE, context, 0, 0, 0, 0, 0)
 	n.record = record{kind: recordProc}
@@ -210,14 +166,14 @@ func hear(n *nest, into, length uintptr) {
 			continue
 		}
 		if errno != 0 || got == 0 {
-			leave(CodeSetupFailed)
+			leave(CodeFailed)
 		}
 		into, length = into+got, length-got
 	}
 }
 
-// moveIn waits until the starter has pivoted the namespace's root, which took init along, lets go of the machine's root,
-// which is all that the working directory still leads to, and goes into the container's.
+// moveIn waits until the starter has pivoted the namespace's root, which took init along, lets go of the machine's
+// root, which is all that the working directory still leads to, and goes into the container's.
 //
 //go:nosplit
 //go:noinline
@@ -227,16 +183,9 @@ func moveIn(n *nest) bool {
 	hear(n, uintptr(unsafe.Pointer(&n.record)), 1)
 	here := uintptr(unsafe.Pointer(&n.names.here))
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_UMOUNT2, here, unix.MNT_DETACH, 0, 0, 0, 0); errno != 0 {
-		return failed(n, stepLetGo, 0, errno)
+		return failed(n, StepLetGo, 0, errno)
 	}
-	_, _, errno := syscall.RawSyscall6(unix.SYS_CHROOT, uintptr(unsafe.Pointer(&n.names.root)), 0, 0, 0, 0, 0)
-	if errno == 0 {
-		_, _, errno = syscall.RawSyscall6(unix.SYS_CHDIR, uintptr(unsafe.Pointer(&n.names.top)), 0, 0, 0, 0, 0)
-	}
-	if errno != 0 {
-		return failed(n, stepEnter, 0, errno)
-	}
-	return true
+	return enterRoot(n)
 }
 
 // hearPlan waits for the word to run the command, which is the plan of it.
@@ -251,9 +200,9 @@ func hearPlan(n *nest) bool {
 	return true
 }
 
-// launchCommand forks the command and waits until it is one. Looked at is whether what it executes is our own binary, as init
-// has it: a program of the image can name that by a link into /proc, and a task that is root could then write to what the
-// machine runs. The command is stopped at its exec until that is known.
+// launchCommand forks the command and waits until it is one. Looked at is whether what it executes is our own binary,
+// as init has it: a program of the image can name that by a link into /proc, and a task that is root could then write
+// to what the machine runs. The command is stopped at its exec until that is known.
 //
 //go:nosplit
 //go:noinline
@@ -264,9 +213,6 @@ func launchCommand(n *nest) {
 		if !forkCommand(n) {
 			refuse(n)
 		}
-		if n.pid == 0 {
-			liveAsCommand(n)
-		}
 		if !n.traced {
 			return
 		}
@@ -274,11 +220,12 @@ func launchCommand(n *nest) {
 		if n.status&0xff == statusStopped {
 			break
 		}
-		if signal := uintptr(n.status & 0x7f); signal != 0 { // As the kernel does that finds no memory for what the command is given.
-			leave(codeSignal + signal)
+		// As the kernel does that finds no memory for what the command is given.
+		if signal := uintptr(n.status & 0x7f); signal != 0 {
+			leave(CodeSignal + signal)
 		}
 		if n.status != codeUntraced<<8 || n.plan.untraced != 0 { // It failed, and has said why.
-			leave(CodeSetupFailed)
+			leave(CodeFailed)
 		}
 		n.traced, n.plan.untraced = false, uintptr(syscall.EPERM)
 	}
@@ -292,25 +239,12 @@ func launchCommand(n *nest) {
 //go:noinline
 //go:norace
 //go:nocheckptr
-func forkCommand(n *nest) bool {
-	var errno syscall.Errno
-	n.pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&n.cloneCommand)), unsafe.Sizeof(n.cloneCommand), 0, 0, 0, 0)
-	if errno != 0 {
-		return failed(n, stepFork, 0, errno)
-	}
-	return true
-}
-
-//go:nosplit
-//go:noinline
-//go:norace
-//go:nocheckptr
 func letRun(n *nest) {
 	syscall.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, n.pid, 0, 0, 0, 0)
 }
 
-// awaitExec waits until the command is stopped at its exec, or has ended. A signal that comes before stops it as well, and is
-// let through.
+// awaitExec waits until the command is stopped at its exec, or has ended. A signal that comes before stops it as well,
+// and is let through.
 //
 //go:nosplit
 //go:noinline
@@ -329,8 +263,8 @@ func awaitExec(n *nest) {
 	}
 }
 
-// checkBinary refuses a command whose binary lies in the mount that ours was executed from. No mount of the container is that
-// one: they are all made for it.
+// checkBinary refuses a command whose binary lies in the mount that ours was executed from. No mount of the container
+// is that one: they are all made for it.
 //
 //go:nosplit
 //go:noinline
@@ -346,7 +280,8 @@ func checkBinary(n *nest) bool {
 		end--
 		n.path[end] = '0' + byte(pid%10)
 	}
-	_, _, errno := syscall.RawSyscall6(unix.SYS_STATX, n.proc, uintptr(unsafe.Pointer(&n.path[end])), 0, unix.STATX_MNT_ID, uintptr(unsafe.Pointer(&n.stat)), 0)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_STATX, n.proc, uintptr(unsafe.Pointer(&n.path[end])), 0,
+		unix.STATX_MNT_ID, uintptr(unsafe.Pointer(&n.stat)), 0)
 	if errno == 0 && n.stat.Mask&unix.STATX_MNT_ID != 0 && n.stat.Mnt_id != n.exeMount {
 		return true
 	}
@@ -358,45 +293,31 @@ func checkBinary(n *nest) bool {
 		return true
 	}
 	syscall.RawSyscall6(unix.SYS_KILL, n.pid, uintptr(unix.SIGKILL), 0, 0, 0, 0)
-	return failed(n, stepBinary, 0, errno)
+	return failed(n, StepBinary, 0, errno)
 }
 
-// lookAfterCommand passes signals on and reaps, until the command has ended. What still lives then dies with init. Signals are
-// taken without ever being let through: a blocked one is kept even for a first process, which is spared all others.
+// reapOne waits for a process of the container, and reports whether there may be another one. With the command init
+// ends.
 //
 //go:nosplit
 //go:noinline
 //go:norace
 //go:nocheckptr
-func lookAfterCommand(n *nest) {
-	n.signals &^= stopSignals // They would stop the command, and a stopped member of a gang is no use.
-	for {
-		number, _, errno := syscall.RawSyscall6(unix.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&n.signals)), 0, 0, 8, 0, 0)
-		if errno != 0 {
-			continue
-		}
-		if number != uintptr(unix.SIGCHLD) {
-			syscall.RawSyscall6(unix.SYS_KILL, n.pid, number, 0, 0, 0, 0)
-			continue
-		}
-		for {
-			got, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&n.status)), unix.WNOHANG, 0, 0, 0)
-			if errno == 0 && got != 0 && n.status&0xff == statusStopped {
-				letGo(got, n.status>>8)
-				continue
-			}
-			if errno == syscall.EINTR || errno == 0 && got != 0 && got != n.pid {
-				continue
-			}
-			if errno == 0 && got == 0 {
-				break
-			}
-			if errno != 0 { // No child is left, so the command is not; its status is lost, which cannot be told from a kill.
-				n.status = uint32(unix.SIGKILL)
-			}
-			endInitLife(n)
-		}
+func reapOne(n *nest, how uintptr) bool {
+	got, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&n.status)), how, 0, 0, 0)
+	switch {
+	case errno == syscall.EINTR:
+	case errno != 0: // No child is left, so the command is not; its status is lost, which cannot be told from a kill.
+		n.status = uint32(unix.SIGKILL)
+		endInitLife(n)
+	case got == 0:
+		return false
+	case n.status&0xff == statusStopped:
+		letGo(got, n.status>>8)
+	case got == n.pid:
+		endInitLife(n)
 	}
+	return true
 }
 
 // letGo lets a process run that has called itself traced by its parent, which is us, and has stopped at a signal.
@@ -424,7 +345,7 @@ func endInitLife(n *nest) {
 	tell(n)
 	code := uintptr(n.status >> 8 & 0xff)
 	if signal := n.status & 0x7f; signal != 0 {
-		code = codeSignal + uintptr(signal)
+		code = CodeSignal + uintptr(signal)
 	}
 	leave(code)
 }

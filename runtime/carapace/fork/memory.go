@@ -1,6 +1,6 @@
-//go:build linux && !cgo
+//go:build linux && !cgo && go1.26 && !go1.27 && !reexec
 
-package carapace
+package fork
 
 // This file says that init may do without its starter's memory: all threads and their stacks are Go's own.
 
