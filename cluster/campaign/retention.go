@@ -12,9 +12,9 @@ import (
 // This file owns when the leader forgets jobs that were over long ago, and scripts that no job names. It works beside
 // the actors and tells them nothing: they hold no such job for longer than they show it.
 //
-// The end of a job is on disk as a time of day, because nothing else counts across restarts of all schedulers. So that a
-// leader whose clock is years ahead does not forget everything, its clock is believed only up to the newest end that it
-// found in the store, plus the time for which it has led by its steady clock, plus a part of what is kept. An idle
+// The end of a job is on disk as a time of day, because nothing else counts across restarts of all schedulers. So that
+// a leader whose clock is years ahead does not forget everything, its clock is believed only up to the newest end that
+// it found in the store, plus the time for which it has led by its steady clock, plus a part of what is kept. An idle
 // cluster forgets later because of this. It does not help with ends that a leader with such a clock has written itself:
 // they are as wrong as its clock.
 
@@ -34,8 +34,8 @@ type Retention struct {
 	Log    actors.Log
 }
 
-// A sweep comes a minute after the start, when the machines are back, and then every hour. It is many small transactions
-// with pauses between them: each keeps the Journal waiting, and none may do so for long.
+// A sweep comes a minute after the start, when the machines are back, and then every hour. It is many small
+// transactions with pauses between them: each keeps the Journal waiting, and none may do so for long.
 const (
 	firstSweep = time.Minute
 	sweepEvery = time.Hour

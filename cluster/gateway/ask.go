@@ -16,8 +16,8 @@ import (
 )
 
 // This file owns a question to an actor: the process that takes the answer, and what becomes of a question that gets
-// none. Proto.Actor's futures would do too, but each costs a timer of its own beside the call's deadline, and their names
-// are not under a path to which the link lets answers pass.
+// none. Proto.Actor's futures would do too, but each costs a timer of its own beside the call's deadline, and their
+// names are not under a path to which the link lets answers pass.
 
 // replyPath begins the names of reply processes.
 const replyPath = "synapse/gateway/"

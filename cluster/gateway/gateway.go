@@ -49,8 +49,8 @@ type Clock interface {
 	After(d time.Duration) <-chan time.Time
 }
 
-// Store reads what the Mirror does not show: jobs that ended long ago, and earlier attempts. No actor calls it, only the
-// clients' calls themselves, so it may take time.
+// Store reads what the Mirror does not show: jobs that ended long ago, and earlier attempts. No actor calls it, only
+// the clients' calls themselves, so it may take time.
 type Store interface {
 	Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error)
 	History(past store.Past) (store.Page, error)

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// This file owns what a panic in a call costs: that call. The client learns that it is the scheduler's fault and nothing
-// of how it is built; the log has the stack.
+// This file owns what a panic in a call costs: that call. The client learns that it is the scheduler's fault and
+// nothing of how it is built; the log has the stack.
 
 func (g *Gateway) guardCall(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,

@@ -60,7 +60,9 @@ func (g *Gateway) History(ctx context.Context, q *messages.History) (*messages.H
 	return g.readHistory(ctx, q, past)
 }
 
-func (g *Gateway) readHistory(ctx context.Context, q *messages.History, past store.Past) (*messages.HistoryReply, error) {
+func (g *Gateway) readHistory(
+	ctx context.Context, q *messages.History, past store.Past,
+) (*messages.HistoryReply, error) {
 	limit := int(q.Limit)
 	if limit == 0 {
 		limit = historyPage

@@ -71,8 +71,8 @@ type reader struct {
 	deaf    map[topology.NodeID]time.Time // machines that did not answer, and when they are asked again
 }
 
-// attempt is the one that was asked for; nil if there was none yet. A reader that goes on is given the one that it read,
-// which may not be the latest any more.
+// attempt is the one that was asked for; nil if there was none yet. A reader that goes on is given the one that it
+// read, which may not be the latest any more.
 func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, error) {
 	latest := job.GetAttempt()
 	if begun := r.q.GetAttempt(); begun != nil {
@@ -280,8 +280,8 @@ func (r *reader) round() (more bool, err error) {
 }
 
 // isDeaf reports whether a machine is left alone for now. If a member writes no more and its reader follows, only the
-// machine's answer is waited for, so it is asked again soon: to a leader that has just taken over the machines come back
-// one by one.
+// machine's answer is waited for, so it is asked again soon: to a leader that has just taken over the machines come
+// back one by one.
 func (r *reader) isDeaf(o *output) bool {
 	missed, deaf := r.deaf[o.node]
 	pause := deafPause

@@ -222,9 +222,9 @@ func (o *output) leave() error {
 	return o.r.send(&api.LogPart{Rank: o.rank, Attempt: o.attempt, Notice: text, Missing: true})
 }
 
-// tail turns to the last bytes of a stream. Its length is not known, so tail searches its end by asking whether there is
-// a byte at an offset: first in ever longer steps, then by halves, until what is left to read is not much more than what
-// was asked for.
+// tail turns to the last bytes of a stream. Its length is not known, so tail searches its end by asking whether there
+// is a byte at an offset: first in ever longer steps, then by halves, until what is left to read is not much more than
+// what was asked for.
 func (o *output) tail(bytesWanted int64) error {
 	begin, ok, err := o.probe(0)
 	if err != nil || !ok {

@@ -10,7 +10,8 @@ import (
 )
 
 // This file owns the way of a script's text: from the client into the store before the Scheduler learns of the job, and
-// from the store to whatever asks for it by its digest. No actor ever holds it, because a hundred thousand jobs may wait.
+// from the store to whatever asks for it by its digest. No actor ever holds it, because a hundred thousand jobs may
+// wait.
 
 // SubmitScript is Submit for a job that brings a script.
 func (g *Gateway) SubmitScript(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {

@@ -16,9 +16,9 @@ type seedScheduler struct {
 	g *Gateway
 }
 
-// SubmitJob puts a job into the queue. It asks for totals, from whatever machines have them free. The id that the client
-// made up becomes the request's id, so that the client may ask again, and the job's name; the answer has the id under
-// which the job is known here.
+// SubmitJob puts a job into the queue. It asks for totals, from whatever machines have them free. The id that the
+// client made up becomes the request's id, so that the client may ask again, and the job's name; the answer has the id
+// under which the job is known here.
 func (s seedScheduler) SubmitJob(ctx context.Context, q *api.SubmitJobRequest) (*api.SubmitJobResponse, error) {
 	if err := s.g.admit(ctx, q); err != nil {
 		return nil, err

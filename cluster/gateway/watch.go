@@ -11,8 +11,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns a watch: what the Mirror has sent and its client has not read yet. The Mirror never waits, so the watch
-// of a client that does not keep up ends, with a hint on how to go on.
+// This file owns a watch: what the Mirror has sent and its client has not read yet. The Mirror never waits, so the
+// watch of a client that does not keep up ends, with a hint on how to go on.
 
 // maxBehind is how many events a client may be behind. What there was when it began does not count: that is bounded by
 // what the Mirror shows.

@@ -70,8 +70,8 @@ func (g *guarded) Receive(ctx actor.Context) {
 	g.inner.Receive(ctx)
 }
 
-// Panicked ends the process where the books may be wrong. Otherwise the actor has been stopped, and its parent recreates
-// it from disk.
+// Panicked ends the process where the books may be wrong. Otherwise the actor has been stopped, and its parent
+// recreates it from disk.
 func (h *Host) Panicked(who *actor.PID, reason any, fatal bool) {
 	h.Count("host.panics", 1)
 	if fatal {

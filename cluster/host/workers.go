@@ -16,9 +16,9 @@ const burst = 300
 // roomy is the capacity above which an emptied queue is given back.
 const roomy = 1 << 16
 
-// workers have a queue of their own instead of a channel: it starts again at its beginning whenever it is empty, so that
-// it stays in a processor's cache, and a post wakes a worker only if one sleeps. A channel with room enough took a tenth
-// more.
+// workers have a queue of their own instead of a channel: it starts again at its beginning whenever it is empty, so
+// that it stays in a processor's cache, and a post wakes a worker only if one sleeps. A channel with room enough took a
+// tenth more.
 type workers struct {
 	mu    sync.Mutex
 	some  sync.Cond // the queue is not empty

@@ -17,9 +17,9 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// The parts of a lease. A leader renews after a third of it, so that one answer may be lost. It stops a tenth early: its
-// clock and the database's may drift, and the machine may not run it at once. A standby looks often enough that a lease
-// which was given back is taken within the second.
+// The parts of a lease. A leader renews after a third of it, so that one answer may be lost. It stops a tenth early:
+// its clock and the database's may drift, and the machine may not run it at once. A standby looks often enough that a
+// lease which was given back is taken within the second.
 const (
 	renewals   = 3
 	Safety     = 10

@@ -82,7 +82,8 @@ func dialOptions(o *Options) []grpc.DialOption {
 }
 
 // door lets a connection in once it has sent HTTP/2's first words. Until then the connection costs a socket and a
-// goroutine: gRPC, however it is configured, would first allocate its buffers and tables (measured: half as much again).
+// goroutine: gRPC, however it is configured, would first allocate its buffers and tables (measured: half as much
+// again).
 type door struct {
 	credentials.TransportCredentials
 }

@@ -3,8 +3,8 @@
 //
 // A machine dials every scheduler and keeps one stream to each; it listens on nothing. Addresses are logical: a
 // scheduler's, and node-ID. One table (table.go) says which actor may send what to which; whatever else comes in is
-// dropped and counted, and the stream goes on. Delivery is at most once: a message for a link that is down, or that does
-// not keep up, is dropped and counted. The link never resends.
+// dropped and counted, and the stream goes on. Delivery is at most once: a message for a link that is down, or that
+// does not keep up, is dropped and counted. The link never resends.
 //
 // Proto.Actor's own remote.Remote is not used, only its wire: a peer that is hostile, or merely newer, must neither
 // bring this process down nor stop, spawn or watch an actor in it. README.md says more.

@@ -10,10 +10,10 @@ import (
 // This file owns which stream belongs to which machine at a scheduler.
 //
 // A name belongs to the first machine that comes under it, until the actors say otherwise. A second machine under the
-// same name, a cloned disk say, does not push the first one out: it gets an address of its own, node-ID~MACHINE, so that
-// it too can be asked for its Hello and be told why it is refused. The link cannot know which of the two is the true
-// one: it is the one that the leader welcomes. If that is the second one (the first was removed, or the clone merely
-// dialled sooner after a restart), the name moves to it with the Welcome.
+// same name, a cloned disk say, does not push the first one out: it gets an address of its own, node-ID~MACHINE, so
+// that it too can be asked for its Hello and be told why it is refused. The link cannot know which of the two is the
+// true one: it is the one that the leader welcomes. If that is the second one (the first was removed, or the clone
+// merely dialled sooner after a restart), the name moves to it with the Welcome.
 
 // place is all streams under one node's name.
 type place struct {
