@@ -47,7 +47,7 @@ type process struct {
 	leader      *leader.Scheduler
 	epoch       uint64                   // under which it leads; 0: it stands by
 	campaign    *campaign                // nil where nobody else may lead
-	drafts      map[topology.Token]draft // of each write that is not yet durable
+	drafts      map[topology.Token]handed // of each write that is not yet durable
 	// deposedAt is when the store first told it that it no longer leads.
 	deposedAt instant
 }
@@ -99,8 +99,8 @@ func (p *process) tell(to *actor.PID, message any) {
 	}
 }
 
-// draft is when a Job handed a write to the Journal, and when the word reached it on which it did.
-type draft struct{ at, heard instant }
+// handed is when a Job handed a write to the Journal, and when the word reached it on which it did.
+type handed struct{ at, heard instant }
 
 // draft notes when a leader decides: its write may become durable much later, and what its wall clock says proves nothing.
 func (p *process) draft(message any) {
@@ -111,9 +111,9 @@ func (p *process) draft(message any) {
 	}
 	now := p.w.engine.now
 	if p.drafts == nil {
-		p.drafts = map[topology.Token]draft{}
+		p.drafts = map[topology.Token]handed{}
 	}
-	drafted := draft{now, job.handled}
+	drafted := handed{now, job.handled}
 	if write.Change.Job.Revision == 1 {
 		p.drafts[messages.FromToken(write.Change.Job.WrittenBy)] = drafted
 	}
