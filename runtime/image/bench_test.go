@@ -17,20 +17,26 @@ import (
 // BenchmarkPrepare: fetched are an image of four large files and one of many small ones; there is one that the store has.
 func BenchmarkPrepare(b *testing.B) {
 	hub := newHub(b)
-	large, err := random.Image(48<<20, 4)
+	bytes, many := int64(48<<20), 20_000
+	if testing.Short() { // to see that it works
+		bytes, many = 1<<20, 200
+	}
+	large, err := random.Image(bytes, 4)
 	if err != nil {
 		b.Fatal(err)
 	}
 	var files []string
-	for i := range 20_000 {
+	for i := range many {
 		files = append(files, fmt.Sprintf("d%d/f%d", i%200, i), "content")
 	}
-	refs := map[string]string{"192MiB": hub.push("large:1", large), "20000files": hub.push("small:1", imageOf(b, v1.Config{}, layerOf(b, files...)))}
-	for _, name := range []string{"192MiB", "20000files"} {
-		b.Run("fetched/"+name, func(b *testing.B) {
+	four, small := hub.push("large:1", large), hub.push("small:1", imageOf(b, v1.Config{}, layerOf(b, files...)))
+	for _, fetched := range []struct{ name, ref string }{
+		{fmt.Sprintf("%dMiB", 4*bytes>>20), four}, {fmt.Sprintf("%dfiles", many), small},
+	} {
+		b.Run("fetched/"+fetched.name, func(b *testing.B) {
 			for b.Loop() {
 				store, _ := open(b, image.Options{})
-				prepare(b, store, refs[name])
+				prepare(b, store, fetched.ref)
 				if err := store.Close(); err != nil {
 					b.Fatal(err)
 				}
@@ -39,9 +45,9 @@ func BenchmarkPrepare(b *testing.B) {
 	}
 	b.Run("there", func(b *testing.B) {
 		store, _ := open(b, image.Options{})
-		prepare(b, store, refs["20000files"])
+		prepare(b, store, small)
 		for b.Loop() {
-			prepare(b, store, refs["20000files"])
+			prepare(b, store, small)
 		}
 	})
 }
