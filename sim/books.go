@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/yi-json/synapse/actors"
@@ -46,6 +47,17 @@ type stored struct {
 	attempts      []*messages.AttemptRecord
 	attemptsWere  []*messages.AttemptRecord
 	node, nodeWas *messages.NodeRecord
+}
+
+// committed are the attempts that came to be with the write.
+func (s *stored) committed() []*messages.AttemptRecord {
+	var fresh []*messages.AttemptRecord
+	for i, a := range s.attempts {
+		if s.attemptsWere[i] == nil {
+			fresh = append(fresh, a)
+		}
+	}
+	return fresh
 }
 
 func newBooks(w *World) *books {
@@ -149,13 +161,8 @@ func decisionOf(commit *messages.AttemptRecord) uint64 {
 // shorten lets go of what can no longer matter about a job that is over: a long
 // run has many of them.
 func (b *books) shorten(page *jobPage) {
-	if !terminal(page.record.State) {
+	if !page.record.State.Terminal() || b.owes(page) {
 		return
-	}
-	for _, t := range page.tokens {
-		if a := b.attempts[t]; a != nil && owes(a) {
-			return
-		}
 	}
 	for _, t := range page.tokens {
 		delete(b.attempts, t)
@@ -172,16 +179,20 @@ func (b *books) settled(t topology.Token) bool {
 	return committed && b.attempts[t] == nil
 }
 
-func terminal(s messages.JobState) bool { return s > messages.JobState_JOB_STATE_ACTIVE }
-
-// owes reports whether some member of an attempt has left no evidence of its end.
-func owes(a *messages.AttemptRecord) bool {
-	for _, p := range a.Places {
-		if p.Exit == nil {
-			return true
+// attemptsOf are a job's committed attempts that may still matter, the first ones first.
+func (b *books) attemptsOf(page *jobPage) []*messages.AttemptRecord {
+	var all []*messages.AttemptRecord
+	for _, t := range page.tokens {
+		if a := b.attempts[t]; a != nil {
+			all = append(all, a)
 		}
 	}
-	return false
+	return all
+}
+
+// owes reports whether some member of a job has left no evidence of its end.
+func (b *books) owes(page *jobPage) bool {
+	return slices.ContainsFunc(b.attemptsOf(page), (*messages.AttemptRecord).Owes)
 }
 
 // latest is a job's latest committed attempt; nil if it is none, or over and forgotten.

@@ -82,10 +82,6 @@ func slowExplain(f *faults) bool {
 }
 
 // slowAgent is a machine whose agent hardly gets to run beside the tasks.
-func slowAgent(f *faults) bool {
-	m := f.busy()
-	if m == nil {
-		return false
-	}
+func slowAgent(f *faults, m *machine) bool {
 	return f.slow(m.proc, slowness{kind: actors.KindNode, most: f.w.draw.Busy / 4})
 }

@@ -114,6 +114,18 @@ func settled(o *messages.Outcome) bool {
 	return o.GetCode() != messages.Code_CODE_UNAVAILABLE && o.GetCode() != messages.Code_CODE_EXHAUSTED
 }
 
+// wish asks for something until an answer settles it, and then does what follows.
+func wish[R interface{ GetOutcome() *messages.Outcome }](c *client, message messages.Message, then func(R)) {
+	c.ask(message, func(reply messages.Message) bool {
+		r, is := reply.(R)
+		if !is || !settled(r.GetOutcome()) {
+			return false
+		}
+		then(r)
+		return true
+	})
+}
+
 // submit orders a job.
 func (c *client) submit(spec *messages.JobSpec) *Order {
 	o := &Order{requestID: fmt.Sprintf("request-%d", len(c.jobs)+1), spec: spec}
@@ -125,15 +137,10 @@ func (c *client) submit(spec *messages.JobSpec) *Order {
 // order sends a submit, for the first time or again.
 func (c *client) order(o *Order) {
 	o.submits++
-	c.ask(&messages.Submit{Principal: anonymous, RequestId: o.requestID, Spec: o.spec}, func(reply messages.Message) bool {
-		r, is := reply.(*messages.SubmitReply)
-		if !is || !settled(r.Outcome) {
-			return false
-		}
+	wish(c, &messages.Submit{Principal: anonymous, RequestId: o.requestID, Spec: o.spec}, func(r *messages.SubmitReply) {
 		if o.id == "" {
 			c.acknowledged(o, r)
 		}
-		return true
 	})
 }
 
@@ -161,17 +168,12 @@ func (c *client) cancel(o *Order) {
 	if o.id == "" {
 		return
 	}
-	c.ask(&messages.Cancel{Principal: anonymous, Job: o.id, Reason: "no longer wanted"}, func(reply messages.Message) bool {
-		r, is := reply.(*messages.CancelReply)
-		if !is || !settled(r.Outcome) {
-			return false
-		}
+	wish(c, &messages.Cancel{Principal: anonymous, Job: o.id, Reason: "no longer wanted"}, func(r *messages.CancelReply) {
 		page := c.w.books.jobs[o.id] // without the cancel, where the store was put back while the answer was on its way
 		if r.Outcome.Code == messages.Code_CODE_OK && o.cancelled == 0 && page != nil && page.record.Cancel != nil {
 			o.cancelled = c.w.engine.now
 			c.w.count("client.cancelled", 1)
 		}
-		return true
 	})
 }
 
@@ -180,15 +182,10 @@ func (c *client) hold(o *Order, release bool) {
 	if o.id == "" {
 		return
 	}
-	c.ask(&messages.Hold{Principal: anonymous, Job: o.id, Reason: "waiting for data", Release: release}, func(reply messages.Message) bool {
-		r, is := reply.(*messages.HoldReply)
-		if !is || !settled(r.Outcome) {
-			return false
-		}
+	wish(c, &messages.Hold{Principal: anonymous, Job: o.id, Reason: "waiting for data", Release: release}, func(r *messages.HoldReply) {
 		if r.Outcome.Code == messages.Code_CODE_OK {
 			c.w.count(map[bool]string{false: "client.held", true: "client.released"}[release], 1)
 		}
-		return true
 	})
 }
 
@@ -200,15 +197,11 @@ func (c *client) requeueAnd(o *Order, hold bool) {
 	if page == nil {
 		return
 	}
-	c.ask(&messages.Requeue{Principal: anonymous, Job: o.id, Reason: "slow disk", Run: page.record.Runs, Hold: hold}, func(reply messages.Message) bool {
-		r, is := reply.(*messages.RequeueReply)
-		if !is || !settled(r.Outcome) {
-			return false
-		}
+	q := &messages.Requeue{Principal: anonymous, Job: o.id, Reason: "slow disk", Run: page.record.Runs, Hold: hold}
+	wish(c, q, func(r *messages.RequeueReply) {
 		if r.Run > 0 {
 			c.w.count("client.requeued", 1)
 		}
-		return true
 	})
 }
 
@@ -218,15 +211,10 @@ func (c *client) update(o *Order, q *messages.Update) {
 	if q.Principal, q.Job = anonymous, o.id; o.id == "" {
 		return
 	}
-	c.ask(q, func(reply messages.Message) bool {
-		r, is := reply.(*messages.UpdateReply)
-		if !is || !settled(r.Outcome) {
-			return false
-		}
+	wish(c, q, func(r *messages.UpdateReply) {
 		if r.Outcome.Code == messages.Code_CODE_OK {
 			c.w.count("client.updated", 1)
 		}
-		return true
 	})
 }
 

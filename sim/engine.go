@@ -17,7 +17,6 @@ type instant int64
 func (i instant) plus(d time.Duration) instant  { return i + instant(d) }
 func (i instant) since(o instant) time.Duration { return time.Duration(i - o) }
 func (i instant) duration() time.Duration       { return time.Duration(i) }
-func later(a, b instant) instant                { return max(a, b) }
 
 // occurrence is something that happens at an instant.
 type occurrence interface{ happen() }
@@ -56,7 +55,7 @@ func newEngine(seed *source) *engine {
 // at puts an occurrence on the agenda; the past is now.
 func (e *engine) at(when instant, what occurrence) {
 	e.seq++
-	e.push(scheduled{at: later(when, e.now).plus(e.lag), seq: e.seq, what: what})
+	e.push(scheduled{at: max(when, e.now).plus(e.lag), seq: e.seq, what: what})
 }
 
 func (e *engine) after(d time.Duration, what func()) { e.at(e.now.plus(d), deed(what)) }
@@ -75,10 +74,10 @@ func (e *engine) step(limit instant) bool {
 			return true
 		}
 		if len(e.agenda) == 0 || e.agenda[0].at > limit {
-			e.now = later(e.now, limit)
+			e.now = max(e.now, limit)
 			return false
 		}
-		e.now = later(e.now, e.agenda[0].at)
+		e.now = max(e.now, e.agenda[0].at)
 	}
 	return false
 }

@@ -61,19 +61,26 @@ func (v Violation) String() string {
 
 // Invariant is something that must hold whatever happens.
 type Invariant interface {
-	// Name is the rule's number and name, as in the protocol.
-	Name() string
-	// Watches are the kinds of events it wants to see.
-	Watches() []EventKind
+	about() *rule
 	Step(w *World, e *Event)
 	// Quiet looks at the world when nothing is under way any more.
 	Quiet(w *World)
 }
 
-// notQuiet is for invariants that have nothing to look at in a world at rest.
-type notQuiet struct{}
+// rule is what an invariant says of itself: its number and name, as in the protocol, and which events it wants to see.
+type rule struct {
+	name    string
+	watches on
+}
 
-func (notQuiet) Quiet(*World) {}
+type on []EventKind
+
+func (r *rule) about() *rule { return r }
+
+// Quiet looks at nothing: most have nothing to look at in a world at rest.
+func (*rule) Quiet(*World) {}
+
+func (r *rule) violate(w *World, format string, args ...any) { w.violate(r.name, format, args...) }
 
 // seen shows an event to the checkers that want it.
 func (w *World) seen(e Event) {

@@ -54,21 +54,27 @@ func newFaults(w *World) *faults {
 }
 
 func (f *faults) activate(name string) {
-	for i := range sites {
-		s := &sites[i]
-		if s.name != name {
-			continue
-		}
-		m := &moment{site: s, next: f.soon()}
-		if name == "actor-break" {
-			f.w.breaking = &breaking{jobs: map[string]int{}}
-		}
-		f.active = append(f.active, m)
-		f.byName[name] = m
-		if s.act != nil {
-			f.schedule(m)
-		}
+	s := siteNamed(name)
+	if s == nil {
+		return
 	}
+	m := &moment{site: s, next: f.soon()}
+	if name == "actor-break" {
+		f.w.breaking = &breaking{jobs: map[string]int{}}
+	}
+	f.active = append(f.active, m)
+	f.byName[name] = m
+	if s.act != nil {
+		f.schedule(m)
+	}
+}
+
+// siteNamed is a sort of fault; nil: there is none of that name.
+func siteNamed(name string) *site {
+	if i := slices.IndexFunc(sites, func(s site) bool { return s.name == name }); i >= 0 {
+		return &sites[i]
+	}
+	return nil
 }
 
 // soon is the first moment of a site: early enough for the run to see it.
@@ -145,12 +151,8 @@ func (s *site) calmIn(d *Draw) bool { return s.calm && (d.Alone || !s.deposes) }
 
 // calm reports whether no word is ever lost in this run.
 func (f *faults) calm() bool {
-	for _, m := range f.active {
-		if !m.site.calmIn(&f.w.draw) {
-			return false
-		}
-	}
-	return len(f.byName) == len(f.active) // a script armed nothing beside
+	loud := slices.ContainsFunc(f.active, func(m *moment) bool { return !m.site.calmIn(&f.w.draw) })
+	return !loud && len(f.byName) == len(f.active) // a script armed nothing beside
 }
 
 // missed are the sites that were drawn and never struck.

@@ -72,11 +72,7 @@ func (w *World) dialling() []*machine { return slices.Concat(w.machines, w.forei
 
 // foreignMachine lets a machine of another cluster come for a while. Over there
 // epochs are counted anew: it may be at any.
-func foreignMachine(f *faults) bool {
-	p := f.w.leader()
-	if p == nil {
-		return false
-	}
+func foreignMachine(f *faults, p *process) bool {
 	epoch := p.epoch + uint64(f.w.luck.below(1000))
 	if f.w.luck.chance(0.5) {
 		epoch = 1 + uint64(f.w.luck.below(int(min(p.epoch, 1000))))

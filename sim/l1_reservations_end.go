@@ -12,16 +12,13 @@ import (
 // on every machine that was asked. Where passes of the leader are slow, what it
 // has to say may wait for two of them.
 type reservationsEnd struct {
-	notQuiet
+	rule
 	aborted map[topology.Token]instant // when the first Abort left
 }
 
 func newReservationsEnd() *reservationsEnd {
-	return &reservationsEnd{aborted: map[topology.Token]instant{}}
+	return &reservationsEnd{rule: rule{"L1 reservations-end", on{Sent, Scanned}}, aborted: map[topology.Token]instant{}}
 }
-
-func (*reservationsEnd) Name() string         { return "L1 reservations-end" }
-func (*reservationsEnd) Watches() []EventKind { return []EventKind{Sent, Scanned} }
 
 func (c *reservationsEnd) Step(w *World, e *Event) {
 	if e.Kind == Sent {
@@ -42,7 +39,7 @@ func (c *reservationsEnd) Step(w *World, e *Event) {
 		}
 		for _, s := range p.node.Ledger().Slices() {
 			if s.State == topology.SliceReserved && int64(p.Now())-s.ExpiresAt > int64(100*time.Millisecond) {
-				w.violate(c.Name(), "%s still has %v of %s reserved, %s past its time", m.address, s.Token, s.Job, time.Duration(int64(p.Now())-s.ExpiresAt))
+				c.violate(w, "%s still has %v of %s reserved, %s past its time", m.address, s.Token, s.Job, time.Duration(int64(p.Now())-s.ExpiresAt))
 			}
 		}
 	}
@@ -55,13 +52,10 @@ func (c *reservationsEnd) givenUp(w *World) {
 		within += 2 * w.draw.Busy
 	}
 	for _, m := range w.machines {
-		if m.proc == nil || m.proc.node == nil {
-			continue
-		}
-		for _, s := range m.proc.node.Ledger().Slices() {
+		for _, s := range m.slices() {
 			since, given := c.aborted[s.Token]
 			if given && s.State == topology.SliceReserved && w.engine.now.since(since) > within {
-				w.violate(c.Name(), "%s still has %v of %s reserved, aborted elsewhere at %s", m.address, s.Token, s.Job, clockFace(since))
+				c.violate(w, "%s still has %v of %s reserved, aborted elsewhere at %s", m.address, s.Token, s.Job, clockFace(since))
 			}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // time runs within ten seconds, first or not. No promises are made yet, for
 // which room would have to be kept.
 type headRuns struct {
-	notQuiet
+	rule
 	head  string
 	since instant
 	tried map[string]instant // when each job's latest attempt began
@@ -35,11 +35,9 @@ type passed struct {
 }
 
 func newHeadRuns() *headRuns {
-	return &headRuns{tried: map[string]instant{}, token: map[string]topology.Token{}, wrote: map[string]instant{}, room: map[string]instant{}}
+	return &headRuns{rule: rule{"L2 head-runs", on{Sent, Stored, Scanned}},
+		tried: map[string]instant{}, token: map[string]topology.Token{}, wrote: map[string]instant{}, room: map[string]instant{}}
 }
-
-func (*headRuns) Name() string         { return "L2 head-runs" }
-func (*headRuns) Watches() []EventKind { return []EventKind{Sent, Stored, Scanned} }
 
 func (c *headRuns) Step(w *World, e *Event) {
 	switch e.Kind {
@@ -71,7 +69,7 @@ func (c *headRuns) Step(w *World, e *Event) {
 		return
 	}
 	if w.engine.now.since(c.since) > 30*time.Second {
-		w.violate(c.Name(), "there has been room for 30 s: %s", w.whyWaits(head))
+		c.violate(w, "there has been room for 30 s: %s", w.whyWaits(head))
 	}
 }
 
@@ -108,7 +106,7 @@ func (c *headRuns) lookBack(w *World) {
 		case w.engine.now.since(p.at) < time.Second/2:
 			kept = append(kept, p)
 		case c.tried[p.job] < p.at && c.wrote[p.job] < p.at:
-			w.violate(c.Name(), "%s was tried at %s before %s, which is ahead of it and asks for no more: %s", p.by, clockFace(p.at), p.job, w.whyWaits(w.books.jobs[p.job]))
+			c.violate(w, "%s was tried at %s before %s, which is ahead of it and asks for no more: %s", p.by, clockFace(p.at), p.job, w.whyWaits(w.books.jobs[p.job]))
 		}
 	}
 	c.past = kept
@@ -131,7 +129,7 @@ func (c *headRuns) allWithRoom(w *World) {
 			c.room[id] = w.engine.now
 		}
 		if w.engine.now.since(c.room[id]) > 10*time.Second {
-			w.violate(c.Name(), "there has been room for 10 s: %s", w.whyWaits(page))
+			c.violate(w, "there has been room for 10 s: %s", w.whyWaits(page))
 			return
 		}
 	}
@@ -162,12 +160,7 @@ func (c *headRuns) trulyWaits(w *World, page *jobPage) bool {
 		}
 
 	}
-	for _, t := range page.tokens {
-		if a := w.books.attempts[t]; a != nil && owes(a) {
-			return false
-		}
-	}
-	return true
+	return !w.books.owes(page)
 }
 
 func (c *headRuns) waits(w *World, page *jobPage) bool {
@@ -201,7 +194,7 @@ func ahead(a, b *messages.JobRecord) bool {
 // and the time in which lost members stop by themselves. It counts from when the
 // last evidence of an earlier attempt was in.
 func (c *headRuns) backsOff(w *World, r *messages.JobRecord) bool {
-	since := later(later(later(w.books.jobs[r.Id].since, c.wrote[r.Id]), w.ledSince), w.healedAt)
+	since := max(w.books.jobs[r.Id].since, c.wrote[r.Id], w.ledSince, w.healedAt)
 	fence := 2 * time.Duration(r.Spec.GetStopWhenLostMs()) * time.Millisecond
 	return r.NotBeforeUnixMs > 0 && w.engine.now.since(since) < w.constants.BackoffCap+fence+2*time.Minute
 }

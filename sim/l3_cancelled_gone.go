@@ -11,16 +11,13 @@ import (
 // reached, after its grace and ten seconds. The same for one whose time is up,
 // and for a gang of which a member has failed.
 type cancelledGone struct {
-	notQuiet
+	rule
 	failed map[topology.Token]instant // when the store was first seen to have a member's failure
 }
 
 func newCancelledGone() *cancelledGone {
-	return &cancelledGone{failed: map[topology.Token]instant{}}
+	return &cancelledGone{rule: rule{"L3 cancelled-gone", on{Scanned}}, failed: map[topology.Token]instant{}}
 }
-
-func (*cancelledGone) Name() string         { return "L3 cancelled-gone" }
-func (*cancelledGone) Watches() []EventKind { return []EventKind{Scanned} }
 
 // reconnect is how long a machine may take to be heard again once all is healed:
 // the next dial, Lead, Hello and Welcome.
@@ -46,9 +43,9 @@ func (c *cancelledGone) Step(w *World, _ *Event) {
 			if o.cancelled == 0 {
 				continue
 			}
-			since := later(o.cancelled, w.healedAt.plus(reconnect))
+			since := max(o.cancelled, w.healedAt.plus(reconnect))
 			if w.engine.now.since(since) > t.grace+10*time.Second {
-				w.violate(c.Name(), "%v of %s, cancelled at %s, still runs on %s", t.key, t.job, clockFace(o.cancelled), m.address)
+				c.violate(w, "%v of %s, cancelled at %s, still runs on %s", t.key, t.job, clockFace(o.cancelled), m.address)
 			}
 		}
 	}
@@ -66,10 +63,10 @@ func (c *cancelledGone) memberFailed(w *World) {
 			}
 			since := c.failed[t.key.Token]
 			if w.healed {
-				since = later(since, w.healedAt.plus(reconnect))
+				since = max(since, w.healedAt.plus(reconnect))
 			}
 			if w.engine.now.since(since) > t.grace+10*time.Second {
-				w.violate(c.Name(), "%v of %s still runs on %s, and a member of its gang failed at %s", t.key, t.job, m.address, clockFace(c.failed[t.key.Token]))
+				c.violate(w, "%v of %s still runs on %s, and a member of its gang failed at %s", t.key, t.job, m.address, clockFace(c.failed[t.key.Token]))
 			}
 		}
 	}
@@ -95,8 +92,8 @@ func (c *cancelledGone) timeUp(w *World, m *machine, t *task) {
 		return
 	}
 	limit := page.limit
-	since := later(t.spawnedAt, later(w.ledSince, w.healedAt.plus(reconnect)))
+	since := max(t.spawnedAt, w.ledSince, w.healedAt.plus(reconnect))
 	if w.engine.now.since(page.limitSince) > t.grace+10*time.Second && w.engine.now.since(since) > limit+t.grace+10*time.Second {
-		w.violate(c.Name(), "%v of %s still runs on %s, %s after its limit of %s", t.key, t.job, m.address, w.engine.now.since(since)-limit, limit)
+		c.violate(w, "%v of %s still runs on %s, %s after its limit of %s", t.key, t.job, m.address, w.engine.now.since(since)-limit, limit)
 	}
 }

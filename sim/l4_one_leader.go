@@ -11,14 +11,11 @@ import (
 // that was not run at that time may still believe in itself, and one whose lease
 // the database forgot.
 type oneLeader struct {
-	notQuiet
+	rule
 	without instant // since when nobody leads; 0: somebody does
 }
 
-func newOneLeader() *oneLeader { return &oneLeader{} }
-
-func (*oneLeader) Name() string         { return "L4 one-leader" }
-func (*oneLeader) Watches() []EventKind { return []EventKind{Scanned, Led} }
+func newOneLeader() *oneLeader { return &oneLeader{rule: rule{"L4 one-leader", on{Scanned, Led}}} }
 
 func (c *oneLeader) Step(w *World, e *Event) {
 	if e.Kind == Led {
@@ -34,7 +31,7 @@ func (c *oneLeader) Step(w *World, e *Event) {
 	case c.without == 0:
 		c.without = w.engine.now
 	case w.engine.now.since(c.without) > 2*w.constants.Lease+5*time.Second:
-		w.violate(c.Name(), "nobody leads since %s", clockFace(c.without))
+		c.violate(w, "nobody leads since %s", clockFace(c.without))
 	}
 	if w.engine.now.since(w.healedAt) < reconnect || w.engine.now.since(w.ledSince) < reconnect {
 		return
@@ -43,7 +40,7 @@ func (c *oneLeader) Step(w *World, e *Event) {
 		// That every uid is held is an answer too, until what is kept under them is old.
 		a, now := w.client.asks[path], w.engine.now
 		if now.since(max(a.since, a.full)) > 2*time.Minute && now.since(w.healedAt) > 2*time.Minute {
-			w.violate(c.Name(), "nobody answers %s since %s", describe(a.message), clockFace(a.since))
+			c.violate(w, "nobody answers %s since %s", describe(a.message), clockFace(a.since))
 			return
 		}
 	}
@@ -56,6 +53,6 @@ func (c *oneLeader) onLed(w *World, next *process) {
 			slices.Contains(w.store.row.lost, p.campaign.reign.Epoch) {
 			continue
 		}
-		w.violate(c.Name(), "%s leads, and %s does not know that its lease is over", next.address, p.address)
+		c.violate(w, "%s leads, and %s does not know that its lease is over", next.address, p.address)
 	}
 }

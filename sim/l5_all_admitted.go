@@ -14,21 +14,18 @@ import (
 // often than it allows, by what every machine would find wrong with it, because it
 // could not be prepared as often as is tried, and on two machines or on the only one
 // that could hold it, or as often for no fault of its own as is ever tried.
-type allAdmitted struct{ notQuiet }
+type allAdmitted struct{ rule }
 
-func newAllAdmitted() *allAdmitted { return &allAdmitted{} }
-
-func (*allAdmitted) Name() string         { return "L5 all-admitted" }
-func (*allAdmitted) Watches() []EventKind { return []EventKind{Stored} }
+func newAllAdmitted() *allAdmitted { return &allAdmitted{rule: rule{"L5 all-admitted", on{Stored}}} }
 
 // Step judges a job when its end is written, by the attempts that the store has of it.
 func (c *allAdmitted) Step(w *World, e *Event) {
 	s := e.Stored
-	if s.job == nil || !terminal(s.job.State) || s.jobWas != nil && terminal(s.jobWas.State) {
+	if s.job == nil || !s.job.State.Terminal() || s.jobWas != nil && s.jobWas.State.Terminal() {
 		return
 	}
 	if n := endsOf(w, s); !n.explain(w, s.job) {
-		w.violate(c.Name(), "%s ended as %v, after %d failures where it allows %d, %d tries to prepare it on %v "+
+		c.violate(w, "%s ended as %v, after %d failures where it allows %d, %d tries to prepare it on %v "+
 			"and %d others, the last by %v: %s", s.job.Id, s.job.State, n.failed, s.job.Spec.GetRestart().GetLimit(),
 			n.unprepared, n.on, n.others, n.last.GetEnd().GetCause(), s.job.Outcome)
 	}

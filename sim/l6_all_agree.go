@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -10,17 +12,14 @@ import (
 // allAgree is L6: store, ledgers and processes say the same within three
 // heartbeats. A difference may exist for a while; the same one may not stay.
 type allAgree struct {
-	notQuiet
+	rule
 	since map[string]instant // of each difference that is there now
 	seen  map[string]bool
 }
 
 func newAllAgree() *allAgree {
-	return &allAgree{since: map[string]instant{}, seen: map[string]bool{}}
+	return &allAgree{rule: rule{"L6 all-agree", on{Scanned}}, since: map[string]instant{}, seen: map[string]bool{}}
 }
-
-func (*allAgree) Name() string         { return "L6 all-agree" }
-func (*allAgree) Watches() []EventKind { return []EventKind{Scanned} }
 
 func (c *allAgree) Step(w *World, _ *Event) {
 	if !w.healed || w.engine.now.since(w.healedAt) < reconnect {
@@ -33,17 +32,11 @@ func (c *allAgree) Step(w *World, _ *Event) {
 		}
 	}
 	for _, id := range w.books.ids {
-		for _, t := range w.books.jobs[id].tokens {
-			if a := w.books.attempts[t]; a != nil {
-				c.attempt(w, t, a)
-			}
+		for _, a := range w.books.attemptsOf(w.books.jobs[id]) {
+			c.attempt(w, messages.FromToken(a.Token), a)
 		}
 	}
-	for k := range c.since { //order: each is only looked up
-		if !c.seen[k] {
-			delete(c.since, k)
-		}
-	}
+	maps.DeleteFunc(c.since, func(text string, _ instant) bool { return !c.seen[text] })
 }
 
 // differs notes a difference, and complains of one that has stayed.
@@ -53,7 +46,7 @@ func (c *allAgree) differs(w *World, format string, args ...any) {
 	if since, known := c.since[text]; !known {
 		c.since[text] = w.engine.now
 	} else if w.engine.now.since(since) > 3*w.constants.Heartbeat+w.constants.StopGrace {
-		w.violate(c.Name(), "since %s: %s", clockFace(since), text)
+		c.violate(w, "since %s: %s", clockFace(since), text)
 	}
 }
 
@@ -94,10 +87,5 @@ func (c *allAgree) attempt(w *World, t topology.Token, a *messages.AttemptRecord
 
 // waits reports whether the store lacks evidence from this machine.
 func (c *allAgree) waits(a *messages.AttemptRecord, m *machine) bool {
-	for _, p := range a.Places {
-		if p.Node == string(m.id) && p.Exit == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Places, func(p *messages.Place) bool { return p.Node == string(m.id) && p.Exit == nil })
 }

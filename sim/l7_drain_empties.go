@@ -9,7 +9,7 @@ import (
 // drainEmpties is L7: a drain empties a machine within its grace. When all is
 // healed an operator drains one that works, and opens it again afterwards.
 type drainEmpties struct {
-	notQuiet
+	rule
 	machine *machine
 	done    bool
 	acked   instant
@@ -17,10 +17,9 @@ type drainEmpties struct {
 
 const drainGrace = 5 * time.Second
 
-func newDrainEmpties() *drainEmpties { return &drainEmpties{} }
-
-func (*drainEmpties) Name() string         { return "L7 drain-empties" }
-func (*drainEmpties) Watches() []EventKind { return []EventKind{Scanned} }
+func newDrainEmpties() *drainEmpties {
+	return &drainEmpties{rule: rule{"L7 drain-empties", on{Scanned}}}
+}
 
 func (c *drainEmpties) Step(w *World, _ *Event) {
 	if !w.healed || c.done || w.resting || w.engine.now.since(w.healedAt) < 40*time.Second {
@@ -40,7 +39,7 @@ func (c *drainEmpties) Step(w *World, _ *Event) {
 	c.done, c.machine.drained = true, false
 	for _, t := range c.machine.launcher.order {
 		if t.state == taskRunning {
-			w.violate(c.Name(), "%v of %s still runs on %s, drained at %s", t.key, t.job, c.machine.address, clockFace(c.acked))
+			c.violate(w, "%v of %s still runs on %s, drained at %s", t.key, t.job, c.machine.address, clockFace(c.acked))
 			return
 		}
 	}

@@ -4,14 +4,11 @@ import "github.com/yi-json/synapse/messages"
 
 // idle is L8: when nothing is to be done, only heartbeats flow.
 type idle struct {
-	notQuiet
+	rule
 	beats int
 }
 
-func newIdle() *idle { return &idle{} }
-
-func (*idle) Name() string         { return "L8 idle" }
-func (*idle) Watches() []EventKind { return []EventKind{Sent} }
+func newIdle() *idle { return &idle{rule: rule{"L8 idle", on{Sent}}} }
 
 func (c *idle) Step(w *World, e *Event) {
 	if !w.idling || e.Process != nil && e.Process.machine != nil && !e.Process.machine.core() {
@@ -20,11 +17,11 @@ func (c *idle) Step(w *World, e *Event) {
 	switch m := e.Message.(type) {
 	case *messages.Heartbeat:
 		if m.Ledger != nil {
-			w.violate(c.Name(), "%s still sends its ledger: %v", e.Process.address, m.Ledger)
+			c.violate(w, "%s still sends its ledger: %v", e.Process.address, m.Ledger)
 		}
 		c.beats++
 		if most := len(w.machines) * (2 + int(restFor/w.constants.Heartbeat)); c.beats > most {
-			w.violate(c.Name(), "%d heartbeats of %d machines within %s", c.beats, len(w.machines), restFor)
+			c.violate(w, "%d heartbeats of %d machines within %s", c.beats, len(w.machines), restFor)
 		}
 	case *messages.HeartbeatAck:
 	default:
@@ -32,6 +29,6 @@ func (c *idle) Step(w *World, e *Event) {
 		if e.Process != nil {
 			from = e.Process.address
 		}
-		w.violate(c.Name(), "%s sends %s to %s although nothing is to be done", from, describe(m), e.Path)
+		c.violate(w, "%s sends %s to %s although nothing is to be done", from, describe(m), e.Path)
 	}
 }

@@ -85,7 +85,7 @@ type launcherPort struct {
 func (x *launcherPort) Tell(command any, answerTo *actor.PID) {
 	l := x.l
 	at := l.w.engine.now.plus(l.w.chance.between(20*time.Microsecond, 500*time.Microsecond))
-	l.last = later(at, l.last+1)
+	l.last = max(at, l.last+1)
 	l.w.engine.at(l.last, deed(func() {
 		if !l.off && (!x.proc.dead || l.w.chance.chance(0.5)) {
 			l.obey(command, x.proc, answerTo)
@@ -159,23 +159,21 @@ func (l *launcher) prepare(c *messages.PrepareTask, agent *process, to *actor.PI
 	t.agent, t.to = agent, to
 	switch {
 	case !l.evicts(t):
-		l.later(t, time.Millisecond, func() {
-			const why = "its uid is another job's here"
-			l.failed(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, why, messages.Fault_FAULT_UNKNOWN)
-		})
+		l.unprepared(t, time.Millisecond, "its uid is another job's here", messages.Fault_FAULT_UNKNOWN)
 	case l.w.fires("prepare-hang"):
 		t.slow = true
 	case l.w.fires("job-wrong"):
-		l.later(t, l.w.chance.between(time.Millisecond, 2*time.Second), func() {
-			l.failed(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "the job names what no machine lets it", messages.Fault_FAULT_JOB)
-		})
+		l.unprepared(t, l.w.chance.between(time.Millisecond, 2*time.Second), "the job names what no machine lets it", messages.Fault_FAULT_JOB)
 	case l.w.fires("prepare-fail"):
-		l.later(t, l.w.chance.between(time.Millisecond, 2*time.Second), func() {
-			l.failed(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "the image could not be fetched", messages.Fault_FAULT_UNKNOWN)
-		})
+		l.unprepared(t, l.w.chance.between(time.Millisecond, 2*time.Second), "the image could not be fetched", messages.Fault_FAULT_UNKNOWN)
 	default:
 		l.later(t, l.w.chance.skewed(2*time.Millisecond, 4*time.Second), func() { l.ready(t) })
 	}
+}
+
+// unprepared lets a task fail before it is prepared, after a while.
+func (l *launcher) unprepared(t *task, after time.Duration, why string, fault messages.Fault) {
+	l.later(t, after, func() { l.failed(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, why, fault) })
 }
 
 func (l *launcher) ready(t *task) {

@@ -22,21 +22,37 @@ var lies = []struct {
 	name string
 	tell func(*machine, messages.Message) bool
 }{
-	{"port", liePort},
-	{"address", lieAddress},
-	{"ranks", lieRanks},
-	{"grants", lieGrants},
-	{"devices", lieDevices},
+	{"port", lie(liePort)},
+	{"address", lie(lieAddress)},
+	{"ranks", lie(lieRanks)},
+	{"grants", lie(lieGrants)},
+	{"devices", lie(lieDevices)},
 	{"token", lieToken},
-	{"capacity", lieCapacity},
-	{"gpus", lieGpus},
-	{"labels", lieLabels},
-	{"negative", lieNegative},
-	{"versions", lieVersions},
-	{"intrudes", lieIntrudes},
-	{"epoch", lieEpoch},
-	{"slices", lieSlices},
-	{"shortage", lieShortage},
+	{"capacity", inBooks(lieCapacity)},
+	{"gpus", inBooks(lieGpus)},
+	{"labels", lie(lieLabels)},
+	{"negative", inBooks(lieNegative)},
+	{"versions", inBooks(lieVersions)},
+	{"intrudes", inBooks(lieIntrudes)},
+	{"epoch", lie(lieEpoch)},
+	{"slices", inBooks(lieSlices)},
+	{"shortage", lie(lieShortage)},
+}
+
+// lie is one in words of a sort.
+func lie[W messages.Message](tell func(*machine, W) bool) func(*machine, messages.Message) bool {
+	return func(m *machine, word messages.Message) bool {
+		w, is := word.(W)
+		return is && tell(m, w)
+	}
+}
+
+// inBooks is a lie in the ledger that a word has, if it has one.
+func inBooks(tell func(*machine, *messages.LedgerReport) bool) func(*machine, messages.Message) bool {
+	return func(m *machine, word messages.Message) bool {
+		l := told(word)
+		return l != nil && tell(m, l)
+	}
 }
 
 // liePrefix stands before a lie's name where faults are counted.
@@ -52,9 +68,8 @@ func Lies() []string {
 }
 
 // liar lets a machine of ours lie for a while, about one thing or about several.
-func liar(f *faults) bool {
-	m := f.busy()
-	if m == nil || m.gone || slices.ContainsFunc(f.w.machines, func(m *machine) bool { return m.lies != nil }) {
+func liar(f *faults, m *machine) bool {
+	if m.gone || slices.ContainsFunc(f.w.machines, func(m *machine) bool { return m.lies != nil }) {
 		return false // one at a time: two that agree are believed
 	}
 	var names []string
@@ -100,37 +115,25 @@ func (m *machine) tellLies(word messages.Message) messages.Message {
 	return word
 }
 
-func liePort(_ *machine, word messages.Message) bool {
-	r, is := word.(*messages.Reserved)
-	if !is || r.RendezvousPort == 0 {
-		return false
-	}
+func liePort(_ *machine, r *messages.Reserved) bool {
+	had := r.RendezvousPort != 0
 	r.RendezvousPort = 0
+	return had
+}
+
+func lieAddress(_ *machine, r *messages.Reserved) bool {
+	r.Address = []string{"", "nowhere at all", "a=b"}[r.Grants[0].Rank%3]
 	return true
 }
 
-func lieAddress(_ *machine, word messages.Message) bool {
-	r, is := word.(*messages.Reserved)
-	if is {
-		r.Address = []string{"", "nowhere at all", "a=b"}[r.Grants[0].Rank%3]
-	}
-	return is
-}
-
-func lieRanks(_ *machine, word messages.Message) bool {
-	r, is := word.(*messages.Reserved)
-	if is {
-		r.Grants[0].Rank += int32(len(r.Grants)) // foreign, or in the place of another
-	}
-	return is
+func lieRanks(_ *machine, r *messages.Reserved) bool {
+	r.Grants[0].Rank += int32(len(r.Grants)) // foreign, or in the place of another
+	return true
 }
 
 // lieGrants grants less than was asked for: fewer ranks, or half of the only one.
-func lieGrants(_ *machine, word messages.Message) bool {
-	r, is := word.(*messages.Reserved)
+func lieGrants(_ *machine, r *messages.Reserved) bool {
 	switch {
-	case !is:
-		return false
 	case len(r.Grants) > 1:
 		r.Grants = r.Grants[:len(r.Grants)-1]
 	case len(r.Grants[0].Gpus) > 1:
@@ -142,9 +145,8 @@ func lieGrants(_ *machine, word messages.Message) bool {
 	return true
 }
 
-func lieDevices(m *machine, word messages.Message) bool {
-	r, is := word.(*messages.Reserved)
-	if !is || len(r.Grants[0].Gpus) == 0 {
+func lieDevices(m *machine, r *messages.Reserved) bool {
+	if len(r.Grants[0].Gpus) == 0 {
 		return false
 	}
 	r.Grants[0].Gpus[0].GpuId = m.machineID + "-gpu-of-nobody"
@@ -169,11 +171,7 @@ func told(word messages.Message) *messages.LedgerReport {
 	return nil
 }
 
-func lieCapacity(m *machine, word messages.Message) bool {
-	l := told(word)
-	if l == nil {
-		return false
-	}
+func lieCapacity(m *machine, l *messages.LedgerReport) bool {
 	const more = 8
 	l.Total.MilliGpu += more * topology.WholeGPU
 	l.Free.MilliGpu += more * topology.WholeGPU
@@ -184,57 +182,41 @@ func lieCapacity(m *machine, word messages.Message) bool {
 }
 
 // lieGpus has one device free twice.
-func lieGpus(_ *machine, word messages.Message) bool {
-	l := told(word)
-	if l == nil || len(l.FreeGpus) == 0 {
+func lieGpus(_ *machine, l *messages.LedgerReport) bool {
+	if len(l.FreeGpus) == 0 {
 		return false
 	}
 	l.FreeGpus = append(l.FreeGpus, l.FreeGpus[0])
 	return true
 }
 
-func lieLabels(m *machine, word messages.Message) bool {
-	h, is := word.(*messages.Hello)
-	if is {
-		h.Announcement.Labels = append(h.Announcement.Labels, &messages.Label{Key: "mood", Value: fmt.Sprint(m.w.sent % 3)})
-	}
-	return is
+func lieLabels(m *machine, h *messages.Hello) bool {
+	h.Announcement.Labels = append(h.Announcement.Labels, &messages.Label{Key: "mood", Value: fmt.Sprint(m.w.sent % 3)})
+	return true
 }
 
-func lieNegative(_ *machine, word messages.Message) bool {
-	l := told(word)
-	if l != nil {
-		l.Free.MemoryBytes = -1 << 30
-	}
-	return l != nil
+func lieNegative(_ *machine, l *messages.LedgerReport) bool {
+	l.Free.MemoryBytes = -1 << 30
+	return true
 }
 
-func lieVersions(m *machine, word messages.Message) bool {
-	l := told(word)
-	if l != nil {
-		l.Version = m.w.sent % 7
-	}
-	return l != nil
+func lieVersions(m *machine, l *messages.LedgerReport) bool {
+	l.Version = m.w.sent % 7
+	return true
 }
 
 // lieEpoch obeys a leader that nobody else knows.
-func lieEpoch(_ *machine, word messages.Message) bool {
-	h, is := word.(*messages.Hello)
-	if is {
-		h.Epoch, h.Ledger = h.Epoch+restoredEpochs, nil
-	}
-	return is
+func lieEpoch(_ *machine, h *messages.Hello) bool {
+	h.Epoch, h.Ledger = h.Epoch+restoredEpochs, nil
+	return true
 }
 
 // lieSlices has what nobody committed, of a job that nobody knows.
-func lieSlices(_ *machine, word messages.Message) bool {
-	l := told(word)
-	if l != nil {
-		l.Slices = append(l.Slices, &messages.SliceReport{
-			Token: &messages.Token{Epoch: 1, Counter: madeUpCounter}, Job: "nobodys", State: messages.SliceState_SLICE_STATE_STARTED,
-		})
-	}
-	return l != nil
+func lieSlices(_ *machine, l *messages.LedgerReport) bool {
+	l.Slices = append(l.Slices, &messages.SliceReport{
+		Token: &messages.Token{Epoch: 1, Counter: madeUpCounter}, Job: "nobodys", State: messages.SliceState_SLICE_STATE_STARTED,
+	})
+	return true
 }
 
 // madeUpCounter is higher than any leader counts.
@@ -244,16 +226,9 @@ const madeUpCounter = 1 << 41
 func madeUp(t topology.Token) bool { return t.Counter == madeUpCounter }
 
 // lieIntrudes has a part of a gang that is somewhere else, and not as far as it is.
-func lieIntrudes(m *machine, word messages.Message) bool {
-	l := told(word)
-	if l == nil {
-		return false
-	}
+func lieIntrudes(m *machine, l *messages.LedgerReport) bool {
 	for _, other := range m.w.machines {
-		if other == m || other.proc == nil || other.proc.node == nil {
-			continue
-		}
-		for _, s := range other.proc.node.Ledger().Slices() {
+		for _, s := range other.slices() {
 			if m.proc.node.Ledger().Slice(s.Token) == nil {
 				if m.intruded == nil {
 					m.intruded = map[topology.Token]bool{}
@@ -271,13 +246,13 @@ func lieIntrudes(m *machine, word messages.Message) bool {
 
 // lieShortage refuses what it has set aside, again and again, beside books in which
 // all of it is free.
-func lieShortage(_ *machine, word messages.Message) bool {
-	r, is := word.(*messages.Refused)
-	if is && r.Ledger != nil {
-		r.Reason = messages.RefusalReason_REFUSAL_REASON_SHORTAGE
-		r.Ledger.Free, r.Ledger.FreeGpus = r.Ledger.Total, nil
+func lieShortage(_ *machine, r *messages.Refused) bool {
+	if r.Ledger == nil {
+		return false
 	}
-	return is && r.Ledger != nil
+	r.Reason = messages.RefusalReason_REFUSAL_REASON_SHORTAGE
+	r.Ledger.Free, r.Ledger.FreeGpus = r.Ledger.Total, nil
+	return true
 }
 
 // Lie has a machine lie from now on about the things that are named, as Lies lists
@@ -299,9 +274,8 @@ func (w *World) Lie(number int, about ...string) {
 // hardware changes what a machine has, honestly: its agent ends, and the next one
 // announces more or less memory, other labels, a device more or one less. What runs
 // there has what it had.
-func hardware(f *faults) bool {
-	m := f.busy()
-	if m == nil || m.proc == nil || m.original != nil {
+func hardware(f *faults, m *machine) bool {
+	if m.proc == nil || m.original != nil {
 		return false
 	}
 	a := copyOf(m.announcement)

@@ -82,7 +82,7 @@ func (l *link) hold(e *end, m *letter) {
 // carryInOrder is a real stream: what arrives, arrives in order.
 func (l *link) carryInOrder(e *end, m *letter) {
 	at := l.w.engine.now.plus(l.w.net.between(50*time.Microsecond, 400*time.Microsecond))
-	e.last = later(at, e.last+1)
+	e.last = max(at, e.last+1)
 	l.w.engine.at(e.last, m)
 }
 
@@ -111,7 +111,7 @@ func (l *link) hostileDelay(h *hostility) time.Duration {
 	if l.w.net.chance(h.late) {
 		l.w.fired("late")
 		d := l.w.net.skewed(10*time.Millisecond, h.lateMost)
-		l.w.lateUntil = later(l.w.lateUntil, l.w.engine.now.plus(d))
+		l.w.lateUntil = max(l.w.lateUntil, l.w.engine.now.plus(d))
 		return d
 	}
 	return l.w.net.between(50*time.Microsecond, 3*time.Millisecond)

@@ -47,6 +47,14 @@ type machine struct {
 // now reads the machine's monotonic clock.
 func (m *machine) now() actors.Instant { return m.clock.read(m.w.engine.now) }
 
+// slices are those of its agent's books; nil while it is down.
+func (m *machine) slices() []*topology.Slice {
+	if m.proc == nil || m.proc.node == nil {
+		return nil
+	}
+	return m.proc.node.Ledger().Slices()
+}
+
 // bootID names the present boot.
 func (m *machine) bootID() string { return fmt.Sprintf("%s-boot-%d", m.machineID, m.boot) }
 

@@ -59,19 +59,16 @@ func SetConstant(c *actors.Constants, assignment string) error {
 	if !field.IsValid() {
 		return fmt.Errorf("there is no constant %q", name)
 	}
-	if field.Type() == reflect.TypeFor[time.Duration]() {
-		d, err := time.ParseDuration(value)
-		if err != nil {
-			return fmt.Errorf("constant %s: %w", name, err)
-		}
-		field.SetInt(int64(d))
-		return nil
+	d, err := time.ParseDuration(value)
+	if field.Type() != reflect.TypeFor[time.Duration]() {
+		var n int
+		n, err = strconv.Atoi(value)
+		d = time.Duration(n)
 	}
-	n, err := strconv.Atoi(value)
 	if err != nil {
 		return fmt.Errorf("constant %s: %w", name, err)
 	}
-	field.SetInt(int64(n))
+	field.SetInt(int64(d))
 	return nil
 }
 

@@ -138,10 +138,7 @@ func storeRestored(f *faults) bool {
 	if w.engine.now < b.ripe || !b.loses(w) {
 		return false
 	}
-	w.loss.old, w.loss.replica = nil, nil
-	w.bringBack(b, restoredEpochs)
-	f.until(w.luck.between(time.Second, w.draw.Pace), w.acceptLoss)
-	return true
+	return f.putBack(b, restoredEpochs)
 }
 
 // storeTail lets an asynchronous replica take over: the last moments of what was
@@ -156,8 +153,13 @@ func storeTail(f *faults) bool {
 	if !b.loses(w) {
 		return false
 	}
+	return f.putBack(b, 0)
+}
+
+func (f *faults) putBack(b *backup, epochs uint64) bool {
+	w := f.w
 	w.loss.old, w.loss.replica = nil, nil
-	w.bringBack(b, 0)
+	w.bringBack(b, epochs)
 	f.until(w.luck.between(time.Second, w.draw.Pace), w.acceptLoss)
 	return true
 }
@@ -235,6 +237,8 @@ func (w *World) AcceptLoss() { w.acceptLoss() }
 
 // unknown reports whether an attempt on a machine is one that the store has lost.
 func (w *World) unknown(sl *messages.SliceReport) bool {
-	t := messages.FromToken(sl.Token)
-	return w.loss.tokens[t] && t.Epoch > w.loss.accepted && sl.State > messages.SliceState_SLICE_STATE_RESERVED
+	return w.isLost(messages.FromToken(sl.Token)) && sl.State > messages.SliceState_SLICE_STATE_RESERVED
 }
+
+// isLost reports whether the store has lost an attempt, and the operator has not given it up.
+func (w *World) isLost(t topology.Token) bool { return w.loss.tokens[t] && t.Epoch > w.loss.accepted }

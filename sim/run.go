@@ -126,7 +126,7 @@ func (w *World) giveUp() {
 			o.id = w.books.requests[o.requestID]
 		}
 		page := w.books.jobs[o.id]
-		if page == nil || terminal(page.record.State) {
+		if page == nil || page.record.State.Terminal() {
 			continue
 		}
 		if page.record.Hold != nil {
@@ -147,7 +147,7 @@ func (w *World) settle() {
 	limit := w.engine.now.plus(w.settling)
 	for !w.engine.halted && w.engine.now < limit {
 		w.RunFor(5 * time.Second)
-		if w.engine.now > later(w.healedAt.plus(2*time.Minute), w.lateUntil) && len(w.unsettled(1)) == 0 {
+		if w.engine.now > max(w.healedAt.plus(2*time.Minute), w.lateUntil) && len(w.unsettled(1)) == 0 {
 			return
 		}
 	}
@@ -165,7 +165,7 @@ func (w *World) settle() {
 func (w *World) owed() time.Duration {
 	var sum time.Duration
 	for _, id := range w.books.ids {
-		if r := w.books.jobs[id].record; !terminal(r.State) {
+		if r := w.books.jobs[id].record; !r.State.Terminal() {
 			grace := time.Duration(r.Spec.GetStop().GetGraceMs()) * time.Millisecond
 			once := parseScript(wordsOf(r.Spec)).run + grace + prepareUsual
 			sum += once * time.Duration(1+r.Spec.GetRestart().GetLimit())
@@ -177,31 +177,20 @@ func (w *World) owed() time.Duration {
 // unsettled says of up to so many things what they wait for.
 func (w *World) unsettled(most int) []string {
 	var out []string
-	if n := len(w.client.asks); n > 0 {
-		for _, path := range sortedKeys(w.client.asks) {
-			a := w.client.asks[path]
+	for _, path := range sortedKeys(w.client.asks) {
+		if a := w.client.asks[path]; len(out) < most {
 			out = append(out, fmt.Sprintf("the client waits for an answer to %s since %s", describe(a.message), clockFace(a.since)))
-			if len(out) >= most {
-				return out
-			}
 		}
 	}
 	for _, id := range w.books.ids {
-		page := w.books.jobs[id]
-		if !terminal(page.record.State) {
+		if page := w.books.jobs[id]; len(out) < most && !page.record.State.Terminal() {
 			out = append(out, w.whyWaits(page))
-			if len(out) >= most {
-				return out
-			}
 		}
 	}
 	for _, m := range w.machines {
-		if m.core() && len(m.launcher.order) > 0 {
+		if len(out) < most && m.core() && len(m.launcher.order) > 0 {
 			t := m.launcher.order[0]
 			out = append(out, fmt.Sprintf("%s still has the container %v of %s (state %d)", m.address, t.key, t.job, t.state))
-			if len(out) >= most {
-				return out
-			}
 		}
 	}
 	return out
@@ -220,7 +209,7 @@ func (w *World) whyWaits(page *jobPage) string {
 	}
 	for _, t := range page.tokens {
 		a := w.books.attempts[t]
-		if a == nil || a.End != nil && !owes(a) {
+		if a == nil || a.End != nil && !a.Owes() {
 			continue
 		}
 		fmt.Fprintf(&text, "; %v end=%v owes", t, a.End.GetCause())

@@ -8,14 +8,13 @@ import "github.com/yi-json/synapse/topology"
 // evidence, and the evidence may still be on its way to the store when the next
 // attempt's COMMIT is written. S14 compares the store when all is at rest.
 type oneOwner struct {
-	notQuiet
+	rule
 	sums map[topology.GPUID]int64
 }
 
-func newOneOwner() *oneOwner { return &oneOwner{sums: map[topology.GPUID]int64{}} }
-
-func (*oneOwner) Name() string         { return "S1 one-owner" }
-func (*oneOwner) Watches() []EventKind { return []EventKind{TaskSpawned, Scanned} }
+func newOneOwner() *oneOwner {
+	return &oneOwner{rule: rule{"S1 one-owner", on{TaskSpawned, Scanned}}, sums: map[topology.GPUID]int64{}}
+}
 
 func (c *oneOwner) Step(w *World, e *Event) {
 	if e.Kind == TaskSpawned {
@@ -23,9 +22,7 @@ func (c *oneOwner) Step(w *World, e *Event) {
 		return
 	}
 	for _, m := range w.machines {
-		if m.proc != nil && m.proc.node != nil {
-			c.ledger(w, m)
-		}
+		c.ledger(w, m)
 	}
 }
 
@@ -33,21 +30,21 @@ func (c *oneOwner) Step(w *World, e *Event) {
 func (c *oneOwner) processes(w *World, m *machine, t *task) {
 	for _, g := range t.grant.GetGpus() {
 		if m.launcher.used[g.GpuId] > topology.WholeGPU {
-			w.violate(c.Name(), "processes have %d thousandths of %s after %v of %s started", m.launcher.used[g.GpuId], g.GpuId, t.key, t.job)
+			c.violate(w, "processes have %d thousandths of %s after %v of %s started", m.launcher.used[g.GpuId], g.GpuId, t.key, t.job)
 		}
 	}
 }
 
 func (c *oneOwner) ledger(w *World, m *machine) {
 	clear(c.sums)
-	for _, s := range m.proc.node.Ledger().Slices() {
+	for _, s := range m.slices() {
 		if !s.Holds() {
 			continue
 		}
 		for i := range s.Grants {
 			for _, g := range s.Grants[i].GPUs {
 				if c.sums[g.GPU] += g.Milli; c.sums[g.GPU] > topology.WholeGPU {
-					w.violate(c.Name(), "%s: the ledger gives %d thousandths of %s away", m.address, c.sums[g.GPU], g.GPU)
+					c.violate(w, "%s: the ledger gives %d thousandths of %s away", m.address, c.sums[g.GPU], g.GPU)
 				}
 			}
 		}

@@ -4,12 +4,11 @@ import "github.com/yi-json/synapse/topology"
 
 // booksBalance is S2: free, reserved, committed, stopping and withdrawn make up
 // the total on every machine, and none is negative.
-type booksBalance struct{ notQuiet }
+type booksBalance struct{ rule }
 
-func newBooksBalance() *booksBalance { return &booksBalance{} }
-
-func (*booksBalance) Name() string         { return "S2 books-balance" }
-func (*booksBalance) Watches() []EventKind { return []EventKind{Scanned} }
+func newBooksBalance() *booksBalance {
+	return &booksBalance{rule: rule{"S2 books-balance", on{Scanned}}}
+}
 
 func (c *booksBalance) Step(w *World, _ *Event) {
 	for _, m := range w.machines {
@@ -18,11 +17,11 @@ func (c *booksBalance) Step(w *World, _ *Event) {
 		}
 		b := m.proc.node.Ledger().Books()
 		if b.Free.Plus(b.Reserved).Plus(b.Committed).Plus(b.Stopping).Plus(b.Withdrawn) != b.Total {
-			w.violate(c.Name(), "%s: %+v", m.address, b)
+			c.violate(w, "%s: %+v", m.address, b)
 		}
 		for _, r := range [...]topology.Resources{b.Free, b.Reserved, b.Committed, b.Stopping, b.Withdrawn} {
 			if r.IsNegative() {
-				w.violate(c.Name(), "%s has a negative part: %+v", m.address, b)
+				c.violate(w, "%s has a negative part: %+v", m.address, b)
 			}
 		}
 	}

@@ -10,17 +10,15 @@ import (
 // and that every member was prepared; a member is spawned once, for ever; and a
 // gang is said to have started only when each of its members has been.
 type barrier struct {
-	notQuiet
+	rule
 	prepared map[topology.TaskKey]struct{}
 	spawned  map[topology.TaskKey]*machine
 }
 
 func newBarrier() *barrier {
-	return &barrier{prepared: map[topology.TaskKey]struct{}{}, spawned: map[topology.TaskKey]*machine{}}
+	return &barrier{rule: rule{"S3 barrier", on{Sent, Stored, TaskPrepared, TaskSpawned}},
+		prepared: map[topology.TaskKey]struct{}{}, spawned: map[topology.TaskKey]*machine{}}
 }
-
-func (*barrier) Name() string         { return "S3 barrier" }
-func (*barrier) Watches() []EventKind { return []EventKind{Sent, Stored, TaskPrepared, TaskSpawned} }
 
 func (c *barrier) Step(w *World, e *Event) {
 	switch e.Kind {
@@ -48,7 +46,7 @@ func (c *barrier) Step(w *World, e *Event) {
 func (c *barrier) onSpawned(w *World, e *Event) {
 	k := e.Task.key
 	if before, twice := c.spawned[k]; twice {
-		w.violate(c.Name(), "%v of %s was spawned on %s, and before on %s", k, e.Task.job, e.Machine.address, before.address)
+		c.violate(w, "%v of %s was spawned on %s, and before on %s", k, e.Task.job, e.Machine.address, before.address)
 		return
 	}
 	c.spawned[k] = e.Machine
@@ -58,7 +56,7 @@ func (c *barrier) onSpawned(w *World, e *Event) {
 	}
 	for _, p := range a.Places {
 		if p.Rank == int32(k.Rank) && (p.Node != string(e.Machine.id) || p.MachineId != e.Machine.machineID) {
-			w.violate(c.Name(), "%v of %s was spawned on %s, its place is %s", k, a.Job, e.Machine.machineID, p.MachineId)
+			c.violate(w, "%v of %s was spawned on %s, its place is %s", k, a.Job, e.Machine.machineID, p.MachineId)
 		}
 	}
 }
@@ -68,7 +66,7 @@ func (c *barrier) started(w *World, a *messages.AttemptRecord) {
 	for _, p := range a.Places {
 		k := messages.KeyOf(a.Token, p.Rank)
 		if c.spawned[k] == nil && p.Exit == nil {
-			w.violate(c.Name(), "%s is said to have started, and its rank %d was never spawned", a.Job, p.Rank)
+			c.violate(w, "%s is said to have started, and its rank %d was never spawned", a.Job, p.Rank)
 			return
 		}
 	}
@@ -89,7 +87,7 @@ func (c *barrier) durable(w *World, e *Event, t topology.Token) {
 			}
 		}
 	}
-	w.violate(c.Name(), "%s says that %v is committed, and its disk does not have it", m.address, t)
+	c.violate(w, "%s says that %v is committed, and its disk does not have it", m.address, t)
 }
 
 // all looks for COMMIT and for a member that was never prepared. One whose own machine lied
@@ -100,13 +98,13 @@ func (c *barrier) all(w *World, t topology.Token, what string) *messages.Attempt
 		return nil // it was there, and its Start was on the way when the store was put back
 	}
 	if a == nil {
-		w.violate(c.Name(), "%s for %v, of which there is no COMMIT on disk", what, t)
+		c.violate(w, "%s for %v, of which there is no COMMIT on disk", what, t)
 		return nil
 	}
 	for _, p := range a.Places {
 		liar := w.machine(p.Node)
 		if _, ready := c.prepared[topology.TaskKey{Token: t, Rank: topology.Rank(p.Rank)}]; !ready && p.Exit == nil && !(liar != nil && liar.intruded[t]) {
-			w.violate(c.Name(), "%s for %v of %s, whose rank %d was never prepared", what, t, a.Job, p.Rank)
+			c.violate(w, "%s for %v of %s, whose rank %d was never prepared", what, t, a.Job, p.Rank)
 			return nil
 		}
 	}

@@ -13,14 +13,13 @@ import (
 // reservations surely stand. A store that has lost a COMMIT may be given the very
 // same one again, by a leader that was in doubt about it: that is still one.
 type oneDecision struct {
-	notQuiet
+	rule
 	reserved map[topology.Token]instant // when the first Reserve of an undecided attempt left
 }
 
-func newOneDecision() *oneDecision { return &oneDecision{reserved: map[topology.Token]instant{}} }
-
-func (*oneDecision) Name() string         { return "S4 one-decision" }
-func (*oneDecision) Watches() []EventKind { return []EventKind{Sent, Stored} }
+func newOneDecision() *oneDecision {
+	return &oneDecision{rule: rule{"S4 one-decision", on{Sent, Stored}}, reserved: map[topology.Token]instant{}}
+}
 
 func (c *oneDecision) Step(w *World, e *Event) {
 	if e.Kind == Stored {
@@ -37,12 +36,12 @@ func (c *oneDecision) Step(w *World, e *Event) {
 		}
 	case *messages.Commit:
 		if _, committed := w.books.owner[messages.FromToken(m.Order.GetToken())]; !committed {
-			w.violate(c.Name(), "Commit of %v was sent and COMMIT is not on disk", m.Order)
+			c.violate(w, "Commit of %v was sent and COMMIT is not on disk", m.Order)
 		}
 	case *messages.Abort:
 		// Of what is over with all evidence, an old report may still show a reservation.
-		if a := w.books.attempts[messages.FromToken(m.Order.GetToken())]; a != nil && (a.End == nil || owes(a)) {
-			w.violate(c.Name(), "Abort of %v was sent and COMMIT is on disk", m.Order)
+		if a := w.books.attempts[messages.FromToken(m.Order.GetToken())]; a != nil && (a.End == nil || a.Owes()) {
+			c.violate(w, "Abort of %v was sent and COMMIT is on disk", m.Order)
 		}
 		delete(c.reserved, messages.FromToken(m.Order.GetToken()))
 	}
@@ -54,7 +53,7 @@ func (c *oneDecision) onDecided(w *World, s *stored, a *messages.AttemptRecord) 
 	since, open := c.reserved[t]
 	delete(c.reserved, t)
 	if window := w.constants.ReservationTTL - w.constants.DecisionMargin; open && s.decided.since(since) > window+window/50 {
-		w.violate(c.Name(), "%v of %s was decided %s after its first Reserve", t, a.Job, s.decided.since(since))
+		c.violate(w, "%v of %s was decided %s after its first Reserve", t, a.Job, s.decided.since(since))
 	}
 }
 
@@ -63,27 +62,27 @@ func (c *oneDecision) onAttempt(w *World, a, was *messages.AttemptRecord) {
 	if was == nil {
 		owner, used := w.books.owner[t]
 		if again := w.loss.tokens[t] && w.books.commits[t] == decisionOf(a); used && !again {
-			w.violate(c.Name(), "%v was committed for %s, and before for %s", t, a.Job, owner)
+			c.violate(w, "%v was committed for %s, and before for %s", t, a.Job, owner)
 		}
 		if a.End != nil {
-			w.violate(c.Name(), "%v of %s was ended without COMMIT", t, a.Job)
+			c.violate(w, "%v of %s was ended without COMMIT", t, a.Job)
 		}
 		return
 	}
 	if was.End != nil && (a.End == nil || a.End.Cause != was.End.Cause) {
-		w.violate(c.Name(), "%v of %s had ended by %v, and now by %v", t, a.Job, was.End, a.End)
+		c.violate(w, "%v of %s had ended by %v, and now by %v", t, a.Job, was.End, a.End)
 	}
 	if len(a.Places) != len(was.Places) {
-		w.violate(c.Name(), "%v of %s had %d places, and now has %d", t, a.Job, len(was.Places), len(a.Places))
+		c.violate(w, "%v of %s had %d places, and now has %d", t, a.Job, len(was.Places), len(a.Places))
 		return
 	}
 	for i, p := range a.Places {
 		before := was.Places[i]
 		if p.Rank != before.Rank || p.Node != before.Node || p.MachineId != before.MachineId || !proto.Equal(p.Grant, before.Grant) {
-			w.violate(c.Name(), "%v of %s had %v, and now has %v", t, a.Job, before, p)
+			c.violate(w, "%v of %s had %v, and now has %v", t, a.Job, before, p)
 		}
 		if before.Exit != nil && p.Exit == nil {
-			w.violate(c.Name(), "%v of %s: the evidence about rank %d is gone", t, a.Job, p.Rank)
+			c.violate(w, "%v of %s: the evidence about rank %d is gone", t, a.Job, p.Rank)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // that is cut off and never heard of b may go on with a: that is what debts and
 // stopWhenLost are about.
 type tokensGrow struct {
-	notQuiet
+	rule
 	ran map[jobAt]topology.Token // the latest of which a process was spawned
 }
 
@@ -19,17 +19,16 @@ type jobAt struct {
 	node topology.NodeID
 }
 
-func newTokensGrow() *tokensGrow { return &tokensGrow{ran: map[jobAt]topology.Token{}} }
-
-func (*tokensGrow) Name() string         { return "S5 tokens-grow" }
-func (*tokensGrow) Watches() []EventKind { return []EventKind{Stored, TaskSpawned} }
+func newTokensGrow() *tokensGrow {
+	return &tokensGrow{rule: rule{"S5 tokens-grow", on{Stored, TaskSpawned}}, ran: map[jobAt]topology.Token{}}
+}
 
 func (c *tokensGrow) Step(w *World, e *Event) {
 	if e.Kind == TaskSpawned {
 		at := jobAt{e.Task.job, e.Machine.id}
 		t, last := e.Task.key.Token, c.ran[at]
 		if t.Less(last) {
-			w.violate(c.Name(), "a process of %v of %s was spawned on %s after one of %v", t, e.Task.job, e.Machine.address, last)
+			c.violate(w, "a process of %v of %s was spawned on %s after one of %v", t, e.Task.job, e.Machine.address, last)
 		}
 		c.ran[at] = t
 		return
@@ -39,14 +38,11 @@ func (c *tokensGrow) Step(w *World, e *Event) {
 		return
 	}
 	if now, was := messages.FromToken(s.job.Attempt), messages.FromToken(s.jobWas.GetAttempt()); now.Less(was) {
-		w.violate(c.Name(), "the attempt of %s was %v, and now is %v", s.job.Id, was, now)
+		c.violate(w, "the attempt of %s was %v, and now is %v", s.job.Id, was, now)
 	}
-	for i, a := range s.attempts {
-		if s.attemptsWere[i] != nil || len(s.page.tokens) == 0 {
-			continue
-		}
-		if t, last := messages.FromToken(a.Token), s.page.tokens[len(s.page.tokens)-1]; !last.Less(t) {
-			w.violate(c.Name(), "%s committed %v after %v", s.job.Id, t, last)
+	for _, a := range s.committed() {
+		if t, n := messages.FromToken(a.Token), len(s.page.tokens); n > 0 && !s.page.tokens[n-1].Less(t) {
+			c.violate(w, "%s committed %v after %v", s.job.Id, t, s.page.tokens[n-1])
 		}
 	}
 }

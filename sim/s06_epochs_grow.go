@@ -14,7 +14,7 @@ import (
 // past, and a process that the store told so leads no longer — unless the answer
 // came so late that it had given it up, which only a store in trouble does.
 type epochsGrow struct {
-	notQuiet
+	rule
 	led     uint64
 	leader  *process          // the last who led
 	highest map[string]uint64 // by machine id: the highest a ready Node had accepted and kept
@@ -22,19 +22,15 @@ type epochsGrow struct {
 }
 
 func newEpochsGrow() *epochsGrow {
-	return &epochsGrow{highest: map[string]uint64{}, heard: map[int]uint64{}}
-}
-
-func (*epochsGrow) Name() string { return "S6 epochs-grow" }
-func (*epochsGrow) Watches() []EventKind {
-	return []EventKind{Led, Handled, Stored, Scanned, Quarantined}
+	return &epochsGrow{rule: rule{"S6 epochs-grow", on{Led, Handled, Stored, Scanned, Quarantined}},
+		highest: map[string]uint64{}, heard: map[int]uint64{}}
 }
 
 func (c *epochsGrow) Step(w *World, e *Event) {
 	switch e.Kind {
 	case Led:
 		if e.Epoch <= c.led {
-			w.violate(c.Name(), "%s leads with %d after %d", e.Process.address, e.Epoch, c.led)
+			c.violate(w, "%s leads with %d after %d", e.Process.address, e.Epoch, c.led)
 		}
 		c.led, c.leader = e.Epoch, e.Process
 	case Quarantined:
@@ -45,10 +41,10 @@ func (c *epochsGrow) Step(w *World, e *Event) {
 		c.onHandled(w, e)
 	case Stored:
 		if e.Stored.epoch < c.led {
-			w.violate(c.Name(), "a write of epoch %d was stored, and %d leads", e.Stored.epoch, c.led)
+			c.violate(w, "a write of epoch %d was stored, and %d leads", e.Stored.epoch, c.led)
 		}
 		if e.Stored.proc != c.leader {
-			w.violate(c.Name(), "a write of %s was stored, and %s leads with the same epoch", e.Stored.proc.holder(), c.leader.holder())
+			c.violate(w, "a write of %s was stored, and %s leads with the same epoch", e.Stored.proc.holder(), c.leader.holder())
 		}
 	case Scanned:
 		if w.faults.byName["store-stall"] != nil || w.faults.byName["store-error"] != nil {
@@ -56,7 +52,7 @@ func (c *epochsGrow) Step(w *World, e *Event) {
 		}
 		for _, h := range w.schedulers {
 			if p := h.proc; p != nil && !p.paused && p.deposedAt > 0 && w.engine.now.since(p.deposedAt) > 2*time.Second {
-				w.violate(c.Name(), "%s was told at %s that it no longer leads, and goes on", p.address, clockFace(p.deposedAt))
+				c.violate(w, "%s was told at %s that it no longer leads, and goes on", p.address, clockFace(p.deposedAt))
 			}
 		}
 	}
@@ -71,7 +67,7 @@ func (c *epochsGrow) onHandled(w *World, e *Event) {
 	if node.Ready() {
 		id, now := e.Machine.machineID, node.Epoch()
 		if most := max(c.highest[id], c.heard[e.Process.serial]); now < most {
-			w.violate(c.Name(), "%s accepted %d and follows %d", e.Machine.address, most, now)
+			c.violate(w, "%s accepted %d and follows %d", e.Machine.address, most, now)
 		}
 		c.heard[e.Process.serial] = now
 		if node.Sworn() {
@@ -81,11 +77,11 @@ func (c *epochsGrow) onHandled(w *World, e *Event) {
 	switch e.Message.(type) {
 	case *messages.Reserve, *messages.Commit, *messages.Start:
 		if !e.Before.sworn && node.Ledger().Version() != e.Before.version {
-			w.violate(c.Name(), "%s follows %d, which its disk does not have, and its books were changed by %T", e.Machine.address, e.Before.epoch, e.Message)
+			c.violate(w, "%s follows %d, which its disk does not have, and its books were changed by %T", e.Machine.address, e.Before.epoch, e.Message)
 		}
 	}
 	order, is := e.Message.(command)
 	if is && order.GetOrder().GetEpoch() < e.Before.epoch && node.Ledger().Version() != e.Before.version {
-		w.violate(c.Name(), "%s follows %d and its books were changed by %T of %d", e.Machine.address, e.Before.epoch, e.Message, order.GetOrder().GetEpoch())
+		c.violate(w, "%s follows %d and its books were changed by %T of %d", e.Machine.address, e.Before.epoch, e.Message, order.GetOrder().GetEpoch())
 	}
 }

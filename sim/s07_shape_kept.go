@@ -16,17 +16,16 @@ import (
 // listens. What is recorded is what was asked for, but that a job which asks for no memory has its share of a machine's by
 // its CPUs and devices, for all machines that there ever were at most, and is marked by that.
 type shapeKept struct {
-	notQuiet
+	rule
 	most map[string]memoryOf // of each machine, as it announced itself
 }
 
 // memoryOf is the most memory that a machine has had, and the fewest CPUs and devices.
 type memoryOf struct{ bytes, milliCPU, milliGPU int64 }
 
-func newShapeKept() *shapeKept { return &shapeKept{most: map[string]memoryOf{}} }
-
-func (*shapeKept) Name() string         { return "S7 shape-kept" }
-func (*shapeKept) Watches() []EventKind { return []EventKind{Stored, Sent, TaskSpawned} }
+func newShapeKept() *shapeKept {
+	return &shapeKept{rule: rule{"S7 shape-kept", on{Stored, Sent, TaskSpawned}}, most: map[string]memoryOf{}}
+}
 
 func (c *shapeKept) Step(w *World, e *Event) {
 	switch e.Kind {
@@ -43,10 +42,8 @@ func (c *shapeKept) Step(w *World, e *Event) {
 	if job := e.Stored.job; job != nil && e.Stored.jobWas == nil {
 		c.recorded(w, job)
 	}
-	for i, a := range e.Stored.attempts {
-		if e.Stored.attemptsWere[i] == nil {
-			c.committed(w, e.Stored.job.Spec, a)
-		}
+	for _, a := range e.Stored.committed() {
+		c.committed(w, e.Stored.job.Spec, a)
 	}
 }
 
@@ -76,16 +73,16 @@ func (c *shapeKept) recorded(w *World, job *messages.JobRecord) {
 	if asked.Each.MemoryBytes == 0 {
 		asked.Each.MemoryBytes = given
 		if most := c.share(asked.Each); given <= 0 || given > most {
-			w.violate(c.Name(), "%s asks for no memory, and has %d of at most %d", job.Id, given, most)
+			c.violate(w, "%s asks for no memory, and has %d of at most %d", job.Id, given, most)
 		}
 		if !job.MemoryByShare && w.oldVersion() == nil {
-			w.violate(c.Name(), "%s asks for no memory, and its record does not say so", job.Id)
+			c.violate(w, "%s asks for no memory, and its record does not say so", job.Id)
 		}
 	} else if job.MemoryByShare {
-		w.violate(c.Name(), "%s asks for its memory, and its record says that it did not", job.Id)
+		c.violate(w, "%s asks for its memory, and its record says that it did not", job.Id)
 	}
 	if w.oldVersion() == nil && !proto.Equal(asked, job.Spec) {
-		w.violate(c.Name(), "%s asks for %v, and its record for %v", job.Id, asked, job.Spec)
+		c.violate(w, "%s asks for %v, and its record for %v", job.Id, asked, job.Spec)
 	}
 }
 
@@ -106,11 +103,11 @@ func (c *shapeKept) sent(w *World, e *Event) {
 	switch m := e.Message.(type) {
 	case *messages.Reserve:
 		if page := w.books.jobs[m.Order.GetJob()]; page != nil && page.record.Spec != nil && m.GpuType != page.record.Spec.GpuType {
-			w.violate(c.Name(), "%s asks for devices of type %q, and a machine is asked for %q", m.Order.Job, page.record.Spec.GpuType, m.GpuType)
+			c.violate(w, "%s asks for devices of type %q, and a machine is asked for %q", m.Order.Job, page.record.Spec.GpuType, m.GpuType)
 		}
 	case *messages.Reserved:
 		if len(m.Grants) > 0 && (m.RendezvousPort != 0) != (m.Grants[0].Rank == 0) {
-			w.violate(c.Name(), "%s has set port %d aside for %s, of which its first rank is %d",
+			c.violate(w, "%s has set port %d aside for %s, of which its first rank is %d",
 				e.Process.address, m.RendezvousPort, m.Origin.Job, m.Grants[0].Rank)
 		}
 	}
@@ -129,15 +126,8 @@ func (c *shapeKept) spawned(w *World, e *Event) {
 			continue
 		}
 		granted, got := messages.FromShares(p.Grant.GetGpus()), messages.FromShares(e.Task.grant.GetGpus())
-		if len(granted) != len(got) {
-			w.violate(c.Name(), "%v of %s was granted %v and runs on %v", e.Task.key, a.Job, granted, got)
-			return
-		}
-		for i := range got {
-			if got[i] != granted[i] {
-				w.violate(c.Name(), "%v of %s was granted %v and runs on %v", e.Task.key, a.Job, granted, got)
-				return
-			}
+		if !slices.Equal(granted, got) {
+			c.violate(w, "%v of %s was granted %v and runs on %v", e.Task.key, a.Job, granted, got)
 		}
 	}
 }
@@ -150,7 +140,7 @@ func (c *shapeKept) networked(w *World, t *task) {
 		return
 	}
 	if m.unversed || t.agent.lacks(&messages.JobSpec{Network: page.record.Spec.Network}) {
-		w.violate(c.Name(), "%v of %s is to have the network %q, and %s's agent knows none but the machine's",
+		c.violate(w, "%v of %s is to have the network %q, and %s's agent knows none but the machine's",
 			t.key, t.job, page.record.Spec.Network.Word(), t.node)
 	}
 }
@@ -159,18 +149,18 @@ func (c *shapeKept) networked(w *World, t *task) {
 func (c *shapeKept) told(w *World, t *task, a *messages.AttemptRecord) {
 	meet, err := t.meet.Unpacked()
 	if err != nil || len(meet.GetPeers()) != len(a.GetPlaces()) {
-		w.violate(c.Name(), "%v of %s was told of %d members, COMMIT has %d: %v", t.key, t.job, len(meet.GetPeers()), len(a.GetPlaces()), err)
+		c.violate(w, "%v of %s was told of %d members, COMMIT has %d: %v", t.key, t.job, len(meet.GetPeers()), len(a.GetPlaces()), err)
 		return
 	}
 	for i, p := range a.Places {
 		peer := meet.Peers[i]
 		if peer.Rank != p.Rank || peer.Node != p.Node || peer.Address != p.Address || !hasPlace(w.machine(p.Node), peer.Rack) {
-			w.violate(c.Name(), "%v of %s was told of %v, COMMIT has rank %d on %s at %s", t.key, t.job, peer, p.Rank, p.Node, p.Address)
+			c.violate(w, "%v of %s was told of %v, COMMIT has rank %d on %s at %s", t.key, t.job, peer, p.Rank, p.Node, p.Address)
 			return
 		}
 	}
 	if meet.Address != meet.Peers[0].Address || meet.Port != a.Rendezvous.GetPort() || meet.Port == 0 {
-		w.violate(c.Name(), "%v of %s meets at %s:%d, rank 0 is at %s:%d", t.key, t.job, meet.Address, meet.Port, meet.Peers[0].Address, a.Rendezvous.GetPort())
+		c.violate(w, "%v of %s meets at %s:%d, rank 0 is at %s:%d", t.key, t.job, meet.Address, meet.Port, meet.Peers[0].Address, a.Rendezvous.GetPort())
 	}
 }
 
@@ -182,21 +172,21 @@ func (c *shapeKept) committed(w *World, spec *messages.JobSpec, a *messages.Atte
 	var sum topology.Resources
 	for i, p := range a.Places {
 		if p.Rank != int32(i) {
-			w.violate(c.Name(), "%s: place %d is rank %d", a.Job, i, p.Rank)
+			c.violate(w, "%s: place %d is rank %d", a.Job, i, p.Rank)
 		}
 		amount := messages.FromResources(p.Grant.GetAmount())
 		sum = sum.Plus(amount)
 		if spec.GetEach() != nil && amount != messages.FromResources(spec.Each) {
-			w.violate(c.Name(), "%s: rank %d has %v, asked was %v", a.Job, p.Rank, amount, spec.Each)
+			c.violate(w, "%s: rank %d has %v, asked was %v", a.Job, p.Rank, amount, spec.Each)
 		}
 		c.devices(w, a, p, amount)
 	}
 	if total := spec.GetGang().GetTotal(); total != nil {
 		if want := messages.FromResources(total); sum != want {
-			w.violate(c.Name(), "%s: has %v in all, asked was %v", a.Job, sum, want)
+			c.violate(w, "%s: has %v in all, asked was %v", a.Job, sum, want)
 		}
 	} else if n := int(spec.GetGang().GetReplicasMin()); len(a.Places) != n {
-		w.violate(c.Name(), "%s: has %d members, asked were %d", a.Job, len(a.Places), n)
+		c.violate(w, "%s: has %d members, asked were %d", a.Job, len(a.Places), n)
 	}
 	c.together(w, spec, a)
 	c.named(w, spec, a)
@@ -208,11 +198,11 @@ func (c *shapeKept) named(w *World, spec *messages.JobSpec, a *messages.AttemptR
 	for _, p := range a.Places {
 		switch {
 		case len(spec.GetNodes()) > 0 && !slices.Contains(spec.GetNodes(), p.Node):
-			w.violate(c.Name(), "%s names %v, and is on %s", a.Job, spec.GetNodes(), p.Node)
+			c.violate(w, "%s names %v, and is on %s", a.Job, spec.GetNodes(), p.Node)
 		case slices.Contains(spec.GetExclude(), p.Node):
-			w.violate(c.Name(), "%s leaves %v out, and is on %s", a.Job, spec.GetExclude(), p.Node)
+			c.violate(w, "%s leaves %v out, and is on %s", a.Job, spec.GetExclude(), p.Node)
 		case spec.GetGang().GetApart() && p.Node == last:
-			w.violate(c.Name(), "%s has two members on %s, and each is to be on a machine of its own", a.Job, p.Node)
+			c.violate(w, "%s has two members on %s, and each is to be on a machine of its own", a.Job, p.Node)
 		}
 		last = p.Node
 	}
@@ -230,7 +220,7 @@ func (c *shapeKept) devices(w *World, a *messages.AttemptRecord, p *messages.Pla
 		}
 	}
 	if milli != amount.MilliGPU || parts > 1 || parts == 1 && amount.MilliGPU%topology.WholeGPU == 0 {
-		w.violate(c.Name(), "%s: rank %d of %v milli-GPU has %v", a.Job, p.Rank, amount.MilliGPU, p.Grant.GetGpus())
+		c.violate(w, "%s: rank %d of %v milli-GPU has %v", a.Job, p.Rank, amount.MilliGPU, p.Grant.GetGpus())
 	}
 }
 
@@ -247,7 +237,7 @@ func (c *shapeKept) together(w *World, spec *messages.JobSpec, a *messages.Attem
 			first = where
 		}
 		if where != first {
-			w.violate(c.Name(), "%s must stay in one %s, and is in %s and %s", a.Job, level, first, where)
+			c.violate(w, "%s must stay in one %s, and is in %s and %s", a.Job, level, first, where)
 			return
 		}
 	}

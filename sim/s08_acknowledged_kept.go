@@ -12,6 +12,7 @@ import (
 // was damaged, the store has nothing after it. A requeue that is said to stop a run has
 // that run's end on disk, and of an update what it says the job asks for was there.
 type acknowledgedKept struct {
+	rule
 	asked map[string]string  // job id by request id, as acknowledged
 	terms map[string][]terms // that each job ever had on disk, the first ones first
 }
@@ -23,11 +24,9 @@ type terms struct {
 }
 
 func newAcknowledgedKept() *acknowledgedKept {
-	return &acknowledgedKept{asked: map[string]string{}, terms: map[string][]terms{}}
+	return &acknowledgedKept{rule: rule{"S8 acknowledged-kept", on{Sent, Stored, Replied}},
+		asked: map[string]string{}, terms: map[string][]terms{}}
 }
-
-func (*acknowledgedKept) Name() string         { return "S8 acknowledged-kept" }
-func (*acknowledgedKept) Watches() []EventKind { return []EventKind{Sent, Stored, Replied} }
 
 func (c *acknowledgedKept) Step(w *World, e *Event) {
 	switch e.Kind {
@@ -43,7 +42,7 @@ func (c *acknowledgedKept) Step(w *World, e *Event) {
 			c.onRequeueReply(w, m)
 		case *messages.UpdateReply:
 			if m.Outcome.GetCode() == messages.Code_CODE_OK && !slices.Contains(c.terms[m.Job], terms{m.Priority, m.TimeLimitMs}) {
-				w.violate(c.Name(), "the update of %s to %d and %d ms was acknowledged and is not on disk", m.Job, m.Priority, m.TimeLimitMs)
+				c.violate(w, "the update of %s to %d and %d ms was acknowledged and is not on disk", m.Job, m.Priority, m.TimeLimitMs)
 			}
 		}
 	case Replied:
@@ -62,21 +61,21 @@ func (c *acknowledgedKept) onAcknowledged(w *World, m *messages.SubmitReply) {
 	}
 	request := page.record.RequestId
 	if before := c.asked[request]; before != "" && before != m.Job {
-		w.violate(c.Name(), "%s was acknowledged as %s, and before as %s", request, m.Job, before)
+		c.violate(w, "%s was acknowledged as %s, and before as %s", request, m.Job, before)
 	}
 	c.asked[request] = m.Job
 }
 
 func (c *acknowledgedKept) onSubmitReply(w *World, m *messages.SubmitReply) {
 	if m.Outcome.GetCode() == messages.Code_CODE_OK && w.books.jobs[m.Job] == nil {
-		w.violate(c.Name(), "%s was acknowledged and is not on disk", m.Job)
+		c.violate(w, "%s was acknowledged and is not on disk", m.Job)
 	}
 }
 
 func (c *acknowledgedKept) onCancelReply(w *World, m *messages.CancelReply) {
 	page := w.books.jobs[m.Job]
 	if m.Outcome.GetCode() == messages.Code_CODE_OK && !w.books.dropped[m.Job] && (page == nil || page.record.Cancel == nil) {
-		w.violate(c.Name(), "the cancel of %s was acknowledged and is not on disk", m.Job)
+		c.violate(w, "the cancel of %s was acknowledged and is not on disk", m.Job)
 	}
 }
 
@@ -85,12 +84,12 @@ func (c *acknowledgedKept) onRequeueReply(w *World, m *messages.RequeueReply) {
 	if m.Run == 0 || page == nil {
 		return
 	}
-	for _, t := range page.tokens {
-		if a := w.books.attempts[t]; a.GetRun() == m.Run && a.GetEnd().GetCause() == messages.Cause_CAUSE_REQUEUED {
+	for _, a := range w.books.attemptsOf(page) {
+		if a.Run == m.Run && a.GetEnd().GetCause() == messages.Cause_CAUSE_REQUEUED {
 			return
 		}
 	}
-	w.violate(c.Name(), "the requeue of %s was acknowledged, and the end of run %d is not on disk", m.Job, m.Run)
+	c.violate(w, "the requeue of %s was acknowledged, and the end of run %d is not on disk", m.Job, m.Run)
 }
 
 func (c *acknowledgedKept) onStored(w *World, s *stored) {
@@ -105,11 +104,11 @@ func (c *acknowledgedKept) onStored(w *World, s *stored) {
 	if was == nil {
 		return
 	}
-	if terminal(was.State) && s.job.State != was.State {
-		w.violate(c.Name(), "%s was %v, and now is %v", was.Id, was.State, s.job.State)
+	if was.State.Terminal() && s.job.State != was.State {
+		c.violate(w, "%s was %v, and now is %v", was.Id, was.State, s.job.State)
 	}
 	if was.Cancel != nil && s.job.Cancel == nil {
-		w.violate(c.Name(), "the cancel of %s is no longer on disk", was.Id)
+		c.violate(w, "the cancel of %s is no longer on disk", was.Id)
 	}
 }
 
@@ -129,7 +128,7 @@ func (c *acknowledgedKept) Quiet(w *World) {
 			continue
 		}
 		if page := w.books.jobs[o.id]; page == nil || page.record.RequestId != o.requestID {
-			w.violate(c.Name(), "%s was acknowledged as %s and is not in the store", o.requestID, o.id)
+			c.violate(w, "%s was acknowledged as %s and is not in the store", o.requestID, o.id)
 		}
 	}
 }

@@ -8,20 +8,17 @@ import "github.com/yi-json/synapse/store"
 // write; the store recognises it, and refuses what breaks a rule. A refusal for
 // a broken rule is therefore a violation here.
 type idempotent struct {
-	notQuiet
+	rule
 	broken map[store.Rule]int
 }
 
-func newIdempotent() *idempotent { return &idempotent{} }
-
-func (*idempotent) Name() string         { return "S9 idempotent" }
-func (*idempotent) Watches() []EventKind { return []EventKind{Refused} }
+func newIdempotent() *idempotent { return &idempotent{rule: rule{"S9 idempotent", on{Refused}}} }
 
 func (c *idempotent) Step(w *World, e *Event) {
 	broken := w.store.kept.Broken()
 	for rule, n := range broken { //order: one violation says enough
 		if n > c.broken[rule] && rule.Bug() {
-			w.violate(c.Name(), "the store refused a write by the rule %q: %s", rule, e.Refused)
+			c.violate(w, "the store refused a write by the rule %q: %s", rule, e.Refused)
 			return
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // that something has gone is compared with the launchers, who know. What was
 // said stays true: it is on the machine's disk, and the token never comes back.
 type freedOnEvidence struct {
-	notQuiet
+	rule
 	ended map[topology.TaskKey]*messages.Exit // how processes truly ended; nil once it is in the store
 	said  map[agentToken]word
 }
@@ -35,11 +35,9 @@ const (
 )
 
 func newFreedOnEvidence() *freedOnEvidence {
-	return &freedOnEvidence{ended: map[topology.TaskKey]*messages.Exit{}, said: map[agentToken]word{}}
+	return &freedOnEvidence{rule: rule{"S10 freed-on-evidence", on{Sent, Stored, TaskEnded, Scanned}},
+		ended: map[topology.TaskKey]*messages.Exit{}, said: map[agentToken]word{}}
 }
-
-func (*freedOnEvidence) Name() string         { return "S10 freed-on-evidence" }
-func (*freedOnEvidence) Watches() []EventKind { return []EventKind{Sent, Stored, TaskEnded, Scanned} }
 
 func (c *freedOnEvidence) Step(w *World, e *Event) {
 	switch e.Kind {
@@ -102,11 +100,11 @@ func (c *freedOnEvidence) staysTrue(w *World, e *Event) {
 	switch e.Message.(type) {
 	case *messages.Reserved, *messages.Committed, *messages.Prepared, *messages.Started:
 		if before == saidOver {
-			w.violate(c.Name(), "%s says %s of %v, which was over there", e.Process.address, describe(e.Message), k.token)
+			c.violate(w, "%s says %s of %v, which was over there", e.Process.address, describe(e.Message), k.token)
 		}
 	case *messages.Expired, *messages.Aborted:
 		if before == saidCommitted {
-			w.violate(c.Name(), "%s says %s of %v, which it had committed", e.Process.address, describe(e.Message), k.token)
+			c.violate(w, "%s says %s of %v, which it had committed", e.Process.address, describe(e.Message), k.token)
 		}
 	}
 	switch e.Message.(type) {
@@ -137,7 +135,7 @@ func (c *freedOnEvidence) durable(w *World, m *machine, o *messages.Origin, exit
 	}
 	for _, x := range exits {
 		if kept[x.Rank] == nil && x.Kind != messages.ExitKind_EXIT_KIND_NEVER_STARTED && x.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED {
-			w.violate(c.Name(), "%s tells %v of %v, and its disk does not have it", m.address, x, o.Token)
+			c.violate(w, "%s tells %v of %v, and its disk does not have it", m.address, x, o.Token)
 			return
 		}
 	}
@@ -145,7 +143,7 @@ func (c *freedOnEvidence) durable(w *World, m *machine, o *messages.Origin, exit
 
 func (c *freedOnEvidence) gone(w *World, m *machine, k topology.TaskKey, word string) {
 	if m.launcher.running(k) {
-		w.violate(c.Name(), "%s says %s of %v, which runs", m.address, word, k)
+		c.violate(w, "%s says %s of %v, which runs", m.address, word, k)
 	}
 }
 
@@ -168,12 +166,12 @@ func (c *freedOnEvidence) onMachine(w *World, m *machine) {
 		}
 		s := m.proc.node.Ledger().Slice(t.key.Token)
 		if s == nil || !s.Holds() {
-			w.violate(c.Name(), "%s: %v of %s runs and the ledger holds nothing for it", m.address, t.key, t.job)
+			c.violate(w, "%s: %v of %s runs and the ledger holds nothing for it", m.address, t.key, t.job)
 			return
 		}
 		for _, g := range s.Grants {
 			if g.Rank == t.key.Rank && g.Gone {
-				w.violate(c.Name(), "%s: %v of %s runs and the ledger has evidence of its end", m.address, t.key, t.job)
+				c.violate(w, "%s: %v of %s runs and the ledger has evidence of its end", m.address, t.key, t.job)
 			}
 		}
 	}
@@ -198,7 +196,7 @@ func (c *freedOnEvidence) onAttempt(w *World, s *stored, a, was *messages.Attemp
 		earlier := w.books.attempts[t]
 		for i := range earlier.GetPlaces() {
 			if p := lastWord(s, earlier, i); p.Exit == nil && c.reached(w, s, p) {
-				w.violate(c.Name(), "%s committed %v while rank %d of %v on %s, which can be reached, has left no evidence",
+				c.violate(w, "%s committed %v while rank %d of %v on %s, which can be reached, has left no evidence",
 					a.Job, messages.FromToken(a.Token), p.Rank, t, p.Node)
 			}
 		}
@@ -214,9 +212,9 @@ func (c *freedOnEvidence) matches(w *World, m *machine, k topology.TaskKey, told
 	switch {
 	case m.lossy:
 	case truth != nil && (truth.Kind != told.Kind || truth.Code != told.Code):
-		w.violate(c.Name(), "%v ended on %s as %v, and the store says %v", k, m.address, truth, told)
+		c.violate(w, "%v ended on %s as %v, and the store says %v", k, m.address, truth, told)
 	case !was && told.Kind == messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST:
-		w.violate(c.Name(), "%v was never on %s, and the store says %v", k, m.address, told)
+		c.violate(w, "%v was never on %s, and the store says %v", k, m.address, told)
 	}
 }
 
@@ -225,7 +223,7 @@ func (c *freedOnEvidence) onForget(w *World, f *messages.Forget) {
 	a := w.books.attempts[messages.FromToken(f.Order.GetToken())]
 	for _, p := range a.GetPlaces() {
 		if p.Node == f.Order.Node && p.Exit == nil {
-			w.violate(c.Name(), "Forget of %v was sent to %s, and the store has no end of rank %d", f.Order.Token, p.Node, p.Rank)
+			c.violate(w, "Forget of %v was sent to %s, and the store has no end of rank %d", f.Order.Token, p.Node, p.Rank)
 		}
 	}
 }
@@ -240,7 +238,7 @@ func (c *freedOnEvidence) onClosed(w *World, s *stored) {
 	a := w.books.attempts[t]
 	for i := range a.GetPlaces() {
 		if p := lastWord(s, a, i); p.Exit == nil && c.reached(w, s, p) {
-			w.violate(c.Name(), "%s is %v while rank %d of %v on %s, which can be reached, has left no evidence", s.job.Id, s.job.State, p.Rank, t, p.Node)
+			c.violate(w, "%s is %v while rank %d of %v on %s, which can be reached, has left no evidence", s.job.Id, s.job.State, p.Rank, t, p.Node)
 		}
 	}
 }
@@ -264,6 +262,5 @@ func (c *freedOnEvidence) reached(w *World, s *stored, p *messages.Place) bool {
 	if m == nil || h == nil || s.proc.dead || m.machineID != p.MachineId {
 		return false
 	}
-	return !h.silent[m.index] && w.engine.now.since(h.heardAt[m.index]) < w.constants.Heartbeat+time.Second &&
-		s.heard.since(h.quietAt[m.index]) > 200*time.Millisecond
+	return h.heardSince(m, s.heard, 200*time.Millisecond)
 }

@@ -10,34 +10,31 @@ import (
 // current incarnation. A clone is never welcomed, runs nothing, and takes no
 // machine's place in the store. A machine of another cluster stays who it is:
 // it follows nobody here, and its task goes on.
-type ownFacts struct{ notQuiet }
+type ownFacts struct{ rule }
 
-func newOwnFacts() *ownFacts { return &ownFacts{} }
-
-func (*ownFacts) Name() string { return "S13 own-facts" }
-func (*ownFacts) Watches() []EventKind {
-	return []EventKind{Sent, Stored, TaskSpawned, TaskEnded, Handled}
+func newOwnFacts() *ownFacts {
+	return &ownFacts{rule: rule{"S13 own-facts", on{Sent, Stored, TaskSpawned, TaskEnded, Handled}}}
 }
 
 func (c *ownFacts) Step(w *World, e *Event) {
 	switch e.Kind {
 	case TaskSpawned:
 		if e.Machine.original != nil && w.books.nodes[string(e.Machine.id)].GetMachineId() != e.Machine.machineID {
-			w.violate(c.Name(), "%v of %s was spawned on a clone of %s", e.Task.key, e.Task.job, e.Machine.address)
+			c.violate(w, "%v of %s was spawned on a clone of %s", e.Task.key, e.Task.job, e.Machine.address)
 		}
 	case TaskEnded:
 		if e.Machine.home > 0 && e.Task.exit != nil {
-			w.violate(c.Name(), "%v of another cluster was ended on %s: %v", e.Task.key, e.Machine.address, e.Task.exit)
+			c.violate(w, "%v of another cluster was ended on %s: %v", e.Task.key, e.Machine.address, e.Task.exit)
 		}
 	case Handled:
 		if n, home := e.Process.node, e.Machine.home; home > 0 && n.Ready() && (n.Epoch() != home || !n.Alone()) {
-			w.violate(c.Name(), "%s is of another cluster, where it follows %d: it is %s here and follows %d", e.Machine.address, home, n.State(), n.Epoch())
+			c.violate(w, "%s is of another cluster, where it follows %d: it is %s here and follows %d", e.Machine.address, home, n.State(), n.Epoch())
 		}
 	case Stored:
 		c.onStored(w, e.Stored)
 	case Sent:
 		if m, is := e.Message.(*messages.Welcome); is && strings.Contains(m.Incarnation.GetBootId(), cloneMark) && !c.taken(w, e, m) {
-			w.violate(c.Name(), "a clone was welcomed as %s", m.Incarnation.BootId)
+			c.violate(w, "a clone was welcomed as %s", m.Incarnation.BootId)
 		}
 	}
 }
@@ -57,15 +54,12 @@ func (c *ownFacts) taken(w *World, e *Event, m *messages.Welcome) bool {
 
 func (c *ownFacts) onStored(w *World, s *stored) {
 	if s.node != nil && s.nodeWas != nil && s.node.MachineId != s.nodeWas.MachineId && s.nodeWas.Removed == nil {
-		w.violate(c.Name(), "%s was %s, and now is %s", s.node.Id, s.nodeWas.MachineId, s.node.MachineId)
+		c.violate(w, "%s was %s, and now is %s", s.node.Id, s.nodeWas.MachineId, s.node.MachineId)
 	}
-	for i, a := range s.attempts {
-		if s.attemptsWere[i] != nil {
-			continue
-		}
+	for _, a := range s.committed() {
 		for _, p := range a.Places {
 			if n := w.books.nodes[p.Node]; n == nil || n.MachineId != p.MachineId {
-				w.violate(c.Name(), "%s was committed to %s, which the store does not know as %s", a.Job, p.MachineId, p.Node)
+				c.violate(w, "%s was committed to %s, which the store does not know as %s", a.Job, p.MachineId, p.Node)
 			}
 		}
 	}

@@ -14,12 +14,9 @@ import (
 // where no word is ever lost, its view is never more than what there is: it
 // proposes nothing to a machine that has no room. And a claim ends with the
 // ledger that shows what it stood for.
-type atRest struct{}
+type atRest struct{ rule }
 
-func newAtRest() *atRest { return &atRest{} }
-
-func (*atRest) Name() string         { return "S14 at-rest" }
-func (*atRest) Watches() []EventKind { return []EventKind{Sent, Scanned} }
+func newAtRest() *atRest { return &atRest{rule: rule{"S14 at-rest", on{Sent, Scanned}}} }
 
 func (c *atRest) Step(w *World, e *Event) {
 	if e.Kind == Scanned {
@@ -33,7 +30,7 @@ func (c *atRest) Step(w *World, e *Event) {
 	case *messages.Refused:
 		// Parts of devices are the machine's to pair: the view only estimates them.
 		if m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE && !strings.Contains(m.Detail, "device") {
-			w.violate(c.Name(), "%s was asked for what it has not: %s", e.Process.address, m.Detail)
+			c.violate(w, "%s was asked for what it has not: %s", e.Process.address, m.Detail)
 		}
 	case *messages.Reserved:
 		c.claimed(w, e.Process)
@@ -49,7 +46,7 @@ func (c *atRest) claims(w *World) {
 	}
 	for _, m := range w.machines {
 		if n := p.leader.Overdue(m.id); n > 0 && !m.lied {
-			w.violate(c.Name(), "the leader claims %d attempts on %s that its ledger shows as committed", n, m.address)
+			c.violate(w, "the leader claims %d attempts on %s that its ledger shows as committed", n, m.address)
 		}
 	}
 }
@@ -66,7 +63,7 @@ func (c *atRest) claimed(w *World, agent *process) {
 	has := agent.node.Ledger().Capacity()
 	unheard := len(agent.node.Ledger().WithdrawnGPUs()) - p.leader.Withdrawn(agent.machine.id)
 	if seen.MilliCPU > has.MilliCPU || seen.MemoryBytes > has.MemoryBytes || seen.MilliGPU() > has.MilliGPU()+int64(max(unheard, 0))*topology.WholeGPU {
-		w.violate(c.Name(), "the leader believes %s to have %+v free, its ledger has %+v", agent.address, seen, has)
+		c.violate(w, "the leader believes %s to have %+v free, its ledger has %+v", agent.address, seen, has)
 	}
 }
 
@@ -74,7 +71,7 @@ func (c *atRest) claimed(w *World, agent *process) {
 func (c *atRest) Quiet(w *World) {
 	p := w.leader()
 	if p == nil || p.leader == nil {
-		w.violate(c.Name(), "nobody leads")
+		c.violate(w, "nobody leads")
 		return
 	}
 	c.store(w)
@@ -91,12 +88,12 @@ func (c *atRest) store(w *World) {
 	for _, id := range w.books.ids {
 		record, _, err := w.store.kept.Job(topology.JobID(id))
 		if err != nil {
-			w.violate(c.Name(), "%s: %v", id, err)
+			c.violate(w, "%s: %v", id, err)
 			return
 		}
 		page := w.books.jobs[id]
 		if record.Revision != page.record.Revision || record.State != page.record.State {
-			w.violate(c.Name(), "%s is at revision %d (%v) in the store, %d (%v) was the last write", id,
+			c.violate(w, "%s is at revision %d (%v) in the store, %d (%v) was the last write", id,
 				record.Revision, record.State, page.record.Revision, page.record.State)
 			return
 		}
@@ -108,19 +105,15 @@ func (c *atRest) jobs(w *World, p *process) {
 	want := 0
 	for _, id := range w.books.ids {
 		page := w.books.jobs[id]
-		owed := !terminal(page.record.State)
-		for _, t := range page.tokens {
-			owed = owed || w.books.attempts[t] != nil
-		}
-		if owed {
+		if !page.record.State.Terminal() || len(w.books.attemptsOf(page)) > 0 {
 			want++
 		}
 	}
 	if n := p.leader.Requests(); n > want {
-		w.violate(c.Name(), "the leader remembers %d requests of %d jobs", n, want)
+		c.violate(w, "the leader remembers %d requests of %d jobs", n, want)
 	}
 	if got, waiting := p.leader.Living(); got != want || waiting > 0 {
-		w.violate(c.Name(), "the leader keeps %d jobs, %d of them waiting; the store has %d that are not settled", got, waiting, want)
+		c.violate(w, "the leader keeps %d jobs, %d of them waiting; the store has %d that are not settled", got, waiting, want)
 	}
 }
 
@@ -128,29 +121,17 @@ func (c *atRest) jobs(w *World, p *process) {
 func (c *atRest) machine(w *World, p *process, m *machine) {
 	free, why, tenants := p.leader.View(m.id)
 	books := m.proc.node.Ledger().Capacity()
-	if why != "" || tenants != len(m.proc.node.Ledger().Slices()) || !sameCapacity(free, books) {
-		w.violate(c.Name(), "the leader believes %s to have %+v free, %d tenants, closed %q; its ledger has %+v and %d slices",
+	if why != "" || tenants != len(m.proc.node.Ledger().Slices()) || !free.Equal(books) {
+		c.violate(w, "the leader believes %s to have %+v free, %d tenants, closed %q; its ledger has %+v and %d slices",
 			m.address, free, tenants, why, books, len(m.proc.node.Ledger().Slices()))
 	}
 	has, ledger := messages.FromResources(m.announcement.Total), m.proc.node.Ledger()
 	has.MilliGPU = ledger.Books().Total.MilliGPU - int64(len(ledger.WithdrawnGPUs()))*topology.WholeGPU
 	if size := p.leader.Size(m.id); size != has {
-		w.violate(c.Name(), "the leader plans with %s as a machine of %+v, and it is one of %+v", m.address, size, has)
+		c.violate(w, "the leader plans with %s as a machine of %+v, and it is one of %+v", m.address, size, has)
 	}
 	record := w.books.nodes[string(m.id)]
 	if !proto.Equal(record.GetAnnouncement().GetTotal(), m.announcement.Total) {
-		w.violate(c.Name(), "the store believes %s to have %v", m.address, record.GetAnnouncement().GetTotal())
+		c.violate(w, "the store believes %s to have %v", m.address, record.GetAnnouncement().GetTotal())
 	}
-}
-
-func sameCapacity(a, b topology.Capacity) bool {
-	if a.MilliCPU != b.MilliCPU || a.MemoryBytes != b.MemoryBytes || a.WholeGPUs != b.WholeGPUs || len(a.Parts) != len(b.Parts) {
-		return false
-	}
-	for i := range a.Parts {
-		if a.Parts[i] != b.Parts[i] {
-			return false
-		}
-	}
-	return true
 }

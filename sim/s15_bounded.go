@@ -17,6 +17,7 @@ import (
 // after a Start without any, which asks what is missing. And nobody says what is
 // longer than the link carries (send in network.go).
 type bounded struct {
+	rule
 	tries  map[string]*tries
 	orders map[string]map[topology.Token]instant // by machine: when the last about an attempt left
 	lists  map[listed]int32                      // until where it was sent
@@ -39,11 +40,9 @@ type tries struct {
 }
 
 func newBounded() *bounded {
-	return &bounded{tries: map[string]*tries{}, orders: map[string]map[topology.Token]instant{}, lists: map[listed]int32{}}
+	return &bounded{rule: rule{"S15 bounded", on{Sent, Stored, Scanned}},
+		tries: map[string]*tries{}, orders: map[string]map[topology.Token]instant{}, lists: map[listed]int32{}}
 }
-
-func (*bounded) Name() string         { return "S15 bounded" }
-func (*bounded) Watches() []EventKind { return []EventKind{Sent, Stored, Scanned} }
 
 // mailboxMost is a queue that no actor may have while its process runs, for
 // rooms of any size: it is checked again with the room's size where it is passed.
@@ -72,12 +71,12 @@ func (c *bounded) Step(w *World, e *Event) {
 	}
 	for _, h := range w.schedulers {
 		if p := h.proc; p != nil && p.timers > 256+64*len(w.books.jobs)+16*live+16*len(w.machines) {
-			w.violate(c.Name(), "%s has %d timers for %d jobs", p.address, p.timers, len(w.books.jobs))
+			c.violate(w, "%s has %d timers for %d jobs", p.address, p.timers, len(w.books.jobs))
 		}
 	}
 	for _, m := range w.machines {
 		if p := m.proc; p != nil && p.node != nil && p.timers > 256+32*len(p.node.Ledger().Slices())+len(m.launcher.order)*8 {
-			w.violate(c.Name(), "%s has %d timers for %d slices", p.address, p.timers, len(p.node.Ledger().Slices()))
+			c.violate(w, "%s has %d timers for %d slices", p.address, p.timers, len(p.node.Ledger().Slices()))
 		}
 	}
 }
@@ -92,18 +91,15 @@ func (c *bounded) order(w *World, machine string, t topology.Token) {
 // restarted counts the attempts that ended by a fault of the job's own before
 // one that is committed now.
 func (c *bounded) restarted(w *World, s *stored) {
-	for i, a := range s.attempts {
-		if s.attemptsWere[i] != nil {
-			continue
-		}
+	for _, a := range s.committed() {
 		failed := int32(0)
-		for _, t := range s.page.tokens {
-			if w.books.attempts[t].GetEnd().GetCause() == messages.Cause_CAUSE_MEMBER_FAILED {
+		for _, before := range w.books.attemptsOf(s.page) {
+			if before.GetEnd().GetCause() == messages.Cause_CAUSE_MEMBER_FAILED {
 				failed++
 			}
 		}
 		if failed > s.job.Spec.GetRestart().GetLimit() {
-			w.violate(c.Name(), "%s is run again as %v after %d failures, it allows %d", s.job.Id, messages.FromToken(a.Token),
+			c.violate(w, "%s is run again as %v after %d failures, it allows %d", s.job.Id, messages.FromToken(a.Token),
 				failed, s.job.Spec.GetRestart().GetLimit())
 		}
 	}
@@ -125,7 +121,7 @@ func (c *bounded) tried(w *World, o *messages.Order) {
 		t.since, t.count = w.engine.now, 0
 	}
 	if t.count++; t.count > 16+len(w.machines) {
-		w.violate(c.Name(), "%s was tried %d times within a second", o.Job, t.count)
+		c.violate(w, "%s was tried %d times within a second", o.Job, t.count)
 	}
 }
 
@@ -142,7 +138,7 @@ func (c *bounded) told(w *World, from *process, m *messages.Start) {
 		return
 	}
 	if until := c.lists[key]; m.Roster.OffsetBytes < until {
-		w.violate(c.Name(), "%s is sent its list of %s from byte %d again, and had it until %d", m.Order.Node, m.Order.Job, m.Roster.OffsetBytes, until)
+		c.violate(w, "%s is sent its list of %s from byte %d again, and had it until %d", m.Order.Node, m.Order.Job, m.Roster.OffsetBytes, until)
 	}
 	c.lists[key] = m.Roster.OffsetBytes + int32(len(m.Roster.Data))
 }

@@ -169,7 +169,7 @@ func (c *bounded) Quiet(w *World) {
 			c.kept(w, p, box)
 		}
 		if n := p.system.ProcessRegistry.LocalPIDs.LocalPIDs[0].Count(); n > len(p.lasting)+4+working(w, p) {
-			w.violate(c.Name(), "%s at rest: %d actors live, and %d of them last", p.address, n, len(p.lasting))
+			c.violate(w, "%s at rest: %d actors live, and %d of them last", p.address, n, len(p.lasting))
 		}
 	}
 }
@@ -182,10 +182,8 @@ func working(w *World, p *process) int {
 		return 2 * len(w.books.attempts)
 	}
 	n := 0
-	if p.node != nil {
-		for _, l := range p.node.Ledger().Slices() {
-			n += len(l.Grants)
-		}
+	for _, l := range p.machine.slices() {
+		n += len(l.Grants)
 	}
 	return n
 }
@@ -198,7 +196,7 @@ func (c *bounded) kept(w *World, p *process, box *mailbox) {
 			most = keeps[i].most(c, w, p)
 		}
 		if fields[field] > most {
-			w.violate(c.Name(), "%s at rest: %s holds %d, and %d are allowed", p.address, field, fields[field], most)
+			c.violate(w, "%s at rest: %s holds %d, and %d are allowed", p.address, field, fields[field], most)
 		}
 	}
 }

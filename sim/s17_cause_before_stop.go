@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/yi-json/synapse/messages"
@@ -13,12 +14,11 @@ import (
 // told to stop it lied to have committed. And
 // the cause is true, as far as the world knows better: a machine that is called
 // lost was silent, or lied about what it has, and the time that is up is the time since the barrier.
-type causeBeforeStop struct{ notQuiet }
+type causeBeforeStop struct{ rule }
 
-func newCauseBeforeStop() *causeBeforeStop { return &causeBeforeStop{} }
-
-func (*causeBeforeStop) Name() string         { return "S17 cause-before-stop" }
-func (*causeBeforeStop) Watches() []EventKind { return []EventKind{Sent, Drafted} }
+func newCauseBeforeStop() *causeBeforeStop {
+	return &causeBeforeStop{rule: rule{"S17 cause-before-stop", on{Sent, Drafted}}}
+}
 
 func (c *causeBeforeStop) Step(w *World, e *Event) {
 	if e.Kind == Drafted {
@@ -36,14 +36,14 @@ func (c *causeBeforeStop) Step(w *World, e *Event) {
 	t := messages.FromToken(m.Order.GetToken())
 	if a := w.books.attempts[t]; a != nil {
 		if a.End == nil {
-			w.violate(c.Name(), "Stop{%v} of %v of %s was sent and no cause is on disk", m.Cause, t, a.Job)
+			c.violate(w, "Stop{%v} of %v of %s was sent and no cause is on disk", m.Cause, t, a.Job)
 		}
 		return
 	}
 	liar := w.machine(m.Order.Node)
 	intruder := liar != nil && liar.intruded[t]
 	if _, committed := w.books.owner[t]; !committed && !intruder && !(madeUp(t) && t.Epoch <= w.loss.accepted) {
-		w.violate(c.Name(), "Stop{%v} of %v was sent, of which there is no COMMIT on disk", m.Cause, t)
+		c.violate(w, "Stop{%v} of %v was sent, of which there is no COMMIT on disk", m.Cause, t)
 	}
 }
 
@@ -51,8 +51,8 @@ func (c *causeBeforeStop) Step(w *World, e *Event) {
 func (c *causeBeforeStop) onEnded(w *World, e *Event, a *messages.AttemptRecord) {
 	switch m := w.machine(a.End.Node); {
 	case a.End.Cause == messages.Cause_CAUSE_MACHINE_LOST && a.End.Rank < 0 && m != nil && !m.lossy && !m.lied:
-		if heardAllTheTime(w, e.Process.host, m, e.Since) {
-			w.violate(c.Name(), "%v of %s ended by %v, and the machine was heard all the time", messages.FromToken(a.Token), a.Job, a.End)
+		if e.Process.host.heardSince(m, e.Since, 2*time.Second) {
+			c.violate(w, "%v of %s ended by %v, and the machine was heard all the time", messages.FromToken(a.Token), a.Job, a.End)
 		}
 	case a.End.Cause == messages.Cause_CAUSE_TIME_LIMIT:
 		c.timeUp(w, time.Duration(e.Draft.Job.Spec.GetTimeLimitMs())*time.Millisecond, a)
@@ -72,17 +72,10 @@ func (c *causeBeforeStop) timeUp(w *World, limit time.Duration, a *messages.Atte
 			continue
 		}
 		if ran := w.engine.now.since(t.spawnedAt); ran < limit-limit/50-time.Second/10 {
-			w.violate(c.Name(), "%v of %s ran for %s and was ended by its limit of %s", t.key, t.job, ran, limit)
+			c.violate(w, "%v of %s ran for %s and was ended by its limit of %s", t.key, t.job, ran, limit)
 			return
 		}
 	}
-}
-
-// heardAllTheTime reports whether a leader has heard the machine without a pause,
-// since well before it can have decided.
-func heardAllTheTime(w *World, h *schedulerHost, m *machine, decided instant) bool {
-	return !h.silent[m.index] && w.engine.now.since(h.heardAt[m.index]) < w.constants.Heartbeat+time.Second &&
-		decided.since(h.quietAt[m.index]) > 2*time.Second
 }
 
 // prompt reports whether in this run no word is ever lost and no write has to wait.
@@ -91,11 +84,6 @@ func (f *faults) prompt() bool { return f.calm() && !f.waitsForStore() }
 // waitsForStore reports whether a leader's writes may have to wait in this run, so
 // that the world has gone on by the time a decision is on disk.
 func (f *faults) waitsForStore() bool {
-	for _, name := range [...]string{"store-error", "store-stall", "store-outage", "store-full", "store-io",
-		"leader-cut", "leader-pause"} {
-		if f.byName[name] != nil {
-			return true
-		}
-	}
-	return false
+	waits := []string{"store-error", "store-stall", "store-outage", "store-full", "store-io", "leader-cut", "leader-pause"}
+	return slices.ContainsFunc(waits, func(name string) bool { return f.byName[name] != nil })
 }

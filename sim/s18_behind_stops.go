@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/yi-json/synapse/messages"
@@ -13,7 +14,7 @@ import (
 // gives up what was lost, no such attempt is stopped or forgotten. A leader that
 // heard of nothing lost, and of no higher epoch from two, goes on.
 type behindStops struct {
-	notQuiet
+	rule
 	told  map[int]instant // by process: when a machine with something lost was welcomed
 	since map[int]instant // … when it was first seen to admit nothing
 	tried map[topology.Token]bool
@@ -23,12 +24,10 @@ type behindStops struct {
 }
 
 func newBehindStops() *behindStops {
-	return &behindStops{told: map[int]instant{}, since: map[int]instant{}, tried: map[topology.Token]bool{},
+	return &behindStops{rule: rule{"S18 behind-stops", on{Led, Sent, Scanned}},
+		told: map[int]instant{}, since: map[int]instant{}, tried: map[topology.Token]bool{},
 		enrolled: map[int]map[string]bool{}, witness: map[int]map[*machine]instant{}}
 }
-
-func (*behindStops) Name() string         { return "S18 behind-stops" }
-func (*behindStops) Watches() []EventKind { return []EventKind{Led, Sent, Scanned} }
 
 func (c *behindStops) Step(w *World, e *Event) {
 	switch e.Kind {
@@ -48,14 +47,10 @@ func (c *behindStops) Step(w *World, e *Event) {
 	switch m := e.Message.(type) {
 	case *messages.Reserve:
 		c.onReserve(w, e.Process, m.Order)
-	case *messages.Stop:
-		c.spares(w, e.Message, m.Order)
-	case *messages.Forget:
-		c.spares(w, e.Message, m.Order)
-	case *messages.Report:
-		c.onTold(w, e, m.Ledger)
-	case *messages.Heartbeat:
-		c.onTold(w, e, m.Ledger)
+	case *messages.Stop, *messages.Forget:
+		c.spares(w, e.Message, m.(command).GetOrder())
+	case *messages.Report, *messages.Heartbeat:
+		c.onTold(w, e, told(e.Message))
 	}
 }
 
@@ -105,7 +100,7 @@ func (c *behindStops) onScanned(w *World) {
 		return
 	}
 	if at := c.told[p.serial]; at > 0 && w.engine.now.since(at) > 5*time.Second {
-		w.violate(c.Name(), "%s was told at %s of an attempt that the store has lost, and goes on", p.address, clockFace(at))
+		c.violate(w, "%s was told at %s of an attempt that the store has lost, and goes on", p.address, clockFace(at))
 	}
 }
 
@@ -115,40 +110,31 @@ func (c *behindStops) onReserve(w *World, p *process, o *messages.Order) {
 	c.tried[t] = true
 	if m := w.machine(o.Node); m != nil && first && m.lies == nil {
 		if at := c.witness[p.serial][m]; at > 0 && w.engine.now.since(at) > 5*time.Second && c.still(w, m) && w.calmButStore() {
-			w.violate(c.Name(), "%s asks %s for %s, which has told it at %s of an attempt that the store has lost", p.address, o.Node, o.Job, clockFace(at))
+			c.violate(w, "%s asks %s for %s, which has told it at %s of an attempt that the store has lost", p.address, o.Node, o.Job, clockFace(at))
 		}
 	}
 	if at := c.since[p.serial]; first && at > 0 && w.engine.now.since(at) > time.Second {
-		w.violate(c.Name(), "%s admits %s since %s, although the store is behind its machines", p.address, o.Job, clockFace(at))
+		c.violate(w, "%s admits %s since %s, although the store is behind its machines", p.address, o.Job, clockFace(at))
 	}
 }
 
 // still reports whether a machine still has something that the store has lost.
 func (c *behindStops) still(w *World, m *machine) bool {
-	if m.proc == nil || m.proc.node == nil {
-		return false
-	}
-	for _, s := range m.proc.node.Ledger().Slices() {
-		if w.loss.tokens[s.Token] && s.Token.Epoch > w.loss.accepted && s.State > topology.SliceReserved {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.slices(), func(s *topology.Slice) bool {
+		return w.isLost(s.Token) && s.State > topology.SliceReserved
+	})
 }
 
 func (c *behindStops) spares(w *World, m messages.Message, o *messages.Order) {
-	if t := messages.FromToken(o.Token); w.loss.tokens[t] && t.Epoch > w.loss.accepted {
-		w.violate(c.Name(), "%s was sent about an attempt that the store has lost, and nobody has given it up", describe(m))
+	if w.isLost(messages.FromToken(o.Token)) {
+		c.violate(w, "%s was sent about an attempt that the store has lost, and nobody has given it up", describe(m))
 	}
 }
 
 // calmButStore reports whether no word is lost in this run but by schedulers that
 // are ended with their store.
 func (w *World) calmButStore() bool {
-	for _, m := range w.faults.active {
-		if !m.site.calm && m.site.name != "store-restored" && m.site.name != "store-tail" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(w.faults.active, func(m *moment) bool {
+		return !m.site.calm && m.site.name != "store-restored" && m.site.name != "store-tail"
+	})
 }

@@ -12,14 +12,13 @@ import (
 // forgotten: a leader that forgets sooner closes later. A machine that lied is
 // closed for that, and S27 says when it may be.
 type faultlessStay struct {
-	notQuiet
+	rule
 	failed map[string][]*task // by machine, what never ran there
 }
 
-func newFaultlessStay() *faultlessStay { return &faultlessStay{failed: map[string][]*task{}} }
-
-func (*faultlessStay) Name() string         { return "S23 faultless-stay" }
-func (*faultlessStay) Watches() []EventKind { return []EventKind{Stored, TaskEnded} }
+func newFaultlessStay() *faultlessStay {
+	return &faultlessStay{rule: rule{"S23 faultless-stay", on{Stored, TaskEnded}}, failed: map[string][]*task{}}
+}
 
 func (c *faultlessStay) Step(w *World, e *Event) {
 	if e.Kind == TaskEnded {
@@ -47,6 +46,6 @@ func (c *faultlessStay) Step(w *World, e *Event) {
 		}
 	}
 	if own < w.constants.LaunchFailures && len(doubtful) < w.constants.LaunchFailures {
-		w.violate(c.Name(), "%s closed itself after %d failures of its own and those of %d jobs that may be: %s", n.Id, own, len(doubtful), n.Cordoned.Reason)
+		c.violate(w, "%s closed itself after %d failures of its own and those of %d jobs that may be: %s", n.Id, own, len(doubtful), n.Cordoned.Reason)
 	}
 }

@@ -9,7 +9,7 @@ import "github.com/yi-json/synapse/messages"
 // one that was asked again while the write that answers it was under way goes with
 // the next.
 type holdHolds struct {
-	notQuiet
+	rule
 	answered map[string]instant // by job: when the last wish of this sort was
 	refused  map[string]bool    // by job: one was, and had been asked twice
 	repeated map[heldAs]uint64  // one that had been asked twice was answered by this revision
@@ -22,11 +22,9 @@ type heldAs struct {
 }
 
 func newHoldHolds() *holdHolds {
-	return &holdHolds{answered: map[string]instant{}, refused: map[string]bool{}, repeated: map[heldAs]uint64{}}
+	return &holdHolds{rule: rule{"S24 hold-holds", on{Stored, Replied}},
+		answered: map[string]instant{}, refused: map[string]bool{}, repeated: map[heldAs]uint64{}}
 }
-
-func (*holdHolds) Name() string         { return "S24 hold-holds" }
-func (*holdHolds) Watches() []EventKind { return []EventKind{Stored, Replied} }
 
 func (c *holdHolds) Step(w *World, e *Event) {
 	if e.Kind == Stored {
@@ -53,15 +51,15 @@ func (c *holdHolds) onStored(w *World, s *stored) {
 	if s.job == nil || s.jobWas == nil {
 		return
 	}
-	for i, a := range s.attempts {
-		if s.attemptsWere[i] == nil && (s.jobWas.Hold != nil || s.job.Hold != nil) {
-			w.violate(c.Name(), "%s is committed as run %d over a Hold", s.job.Id, a.Run)
+	for _, a := range s.committed() {
+		if s.jobWas.Hold != nil || s.job.Hold != nil {
+			c.violate(w, "%s is committed as run %d over a Hold", s.job.Id, a.Run)
 		}
 	}
 	held := s.job.Hold != nil
 	again := c.repeated[heldAs{s.job.Id, held}] == s.jobWas.Revision
 	if held != (s.jobWas.Hold != nil) && !c.refused[s.job.Id] && !asked(w, s.job.Id, held) && !again {
-		w.violate(c.Name(), "%s is held=%v on disk, and nobody asks for that", s.job.Id, held)
+		c.violate(w, "%s is held=%v on disk, and nobody asks for that", s.job.Id, held)
 	}
 }
 
@@ -87,10 +85,10 @@ func (c *holdHolds) onAnswer(w *World, a *ask, reply messages.Message, job strin
 		c.repeated[heldAs{job, held}] = page.record.Revision
 	}
 	c.refused[job] = c.refused[job] || outcome.GetCode() != messages.Code_CODE_OK && a.sent > 1
-	if outcome.GetCode() != messages.Code_CODE_OK || !alone || c.refused[job] || page == nil || terminal(page.record.State) {
+	if outcome.GetCode() != messages.Code_CODE_OK || !alone || c.refused[job] || page == nil || page.record.State.Terminal() {
 		return
 	}
 	if is := page.record.Hold != nil; is != held {
-		w.violate(c.Name(), "somebody was told that %s is held=%v, and on disk it is held=%v", job, held, is)
+		c.violate(w, "somebody was told that %s is held=%v, and on disk it is held=%v", job, held, is)
 	}
 }

@@ -13,14 +13,13 @@ import (
 // nobody can know. That nobody had told them to stop the launchers know, and not
 // the record.
 type successStays struct {
-	notQuiet
+	rule
 	clean map[topology.TaskKey]bool
 }
 
-func newSuccessStays() *successStays { return &successStays{clean: map[topology.TaskKey]bool{}} }
-
-func (*successStays) Name() string         { return "S25 success-stays" }
-func (*successStays) Watches() []EventKind { return []EventKind{TaskEnded, Stored} }
+func newSuccessStays() *successStays {
+	return &successStays{rule: rule{"S25 success-stays", on{TaskEnded, Stored}}, clean: map[topology.TaskKey]bool{}}
+}
 
 func (c *successStays) Step(w *World, e *Event) {
 	if e.Kind == TaskEnded {
@@ -29,14 +28,11 @@ func (c *successStays) Step(w *World, e *Event) {
 		}
 		return
 	}
-	for i, a := range e.Stored.attempts {
-		if e.Stored.attemptsWere[i] != nil {
-			continue
-		}
+	for _, a := range e.Stored.committed() {
 		if n := len(e.Stored.page.tokens); n > 0 {
 			t := e.Stored.page.tokens[n-1]
 			if earlier := w.books.attempts[t]; earlier != nil && c.succeeded(w, e.Stored, earlier) {
-				w.violate(c.Name(), "%v of %s was committed, and all members of %v had exited 0", messages.FromToken(a.Token), a.Job, t)
+				c.violate(w, "%v of %s was committed, and all members of %v had exited 0", messages.FromToken(a.Token), a.Job, t)
 			}
 		}
 	}

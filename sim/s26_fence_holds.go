@@ -13,14 +13,13 @@ import (
 // the next one does not know: its lease ends it before another may lead, and only
 // the simulator lets it go on for longer than a moment.
 type fenceHolds struct {
-	notQuiet
+	rule
 	past map[int]instant // by machine: when a leader of the past last acknowledged it
 }
 
-func newFenceHolds() *fenceHolds { return &fenceHolds{past: map[int]instant{}} }
-
-func (*fenceHolds) Name() string         { return "S26 fence-holds" }
-func (*fenceHolds) Watches() []EventKind { return []EventKind{Sent, TaskSpawned} }
+func newFenceHolds() *fenceHolds {
+	return &fenceHolds{rule: rule{"S26 fence-holds", on{Sent, TaskSpawned}}, past: map[int]instant{}}
+}
 
 func (c *fenceHolds) Step(w *World, e *Event) {
 	if e.Kind == Sent {
@@ -51,7 +50,7 @@ func (c *fenceHolds) gone(w *World, now *task, a *messages.AttemptRecord) {
 		if past, ever := c.past[m.index]; ever && w.engine.now.since(past) < now.fence+now.grace+time.Minute {
 			continue
 		}
-		w.violate(c.Name(), "%v of %s was spawned while %v runs on %s", now.key, now.job, k, m.address)
+		c.violate(w, "%v of %s was spawned while %v runs on %s", now.key, now.job, k, m.address)
 		return
 	}
 }

@@ -15,6 +15,7 @@ import (
 // before: those see to it that nothing of the last job is there any more when the next one comes. At rest the leader
 // holds those and no others.
 type ownUID struct {
+	rule
 	given map[uint32]givenUID
 }
 
@@ -27,10 +28,9 @@ type givenUID struct {
 // ofItsOwn are the users of jobs that have one, among those that the runs name.
 var ofItsOwn = []string{"", "root", "0:0"}
 
-func newOwnUID() *ownUID { return &ownUID{given: map[uint32]givenUID{}} }
-
-func (*ownUID) Name() string         { return "S28 own-uid" }
-func (*ownUID) Watches() []EventKind { return []EventKind{Stored, TaskSpawned} }
+func newOwnUID() *ownUID {
+	return &ownUID{rule: rule{"S28 own-uid", on{Stored, TaskSpawned}}, given: map[uint32]givenUID{}}
+}
 
 // restored forgets what the store does not know any more.
 func (c *ownUID) restored(w *World) {
@@ -52,10 +52,10 @@ func (c *ownUID) Step(w *World, e *Event) {
 	case job == nil || w.draw.UIDs == (topology.UIDRange{}):
 	case was != nil:
 		if job.Uid != was.Uid {
-			w.violate(c.Name(), "%s had the uid %d, and has %d", job.Id, was.Uid, job.Uid)
+			c.violate(w, "%s had the uid %d, and has %d", job.Id, was.Uid, job.Uid)
 		}
 	case w.draw.UIDs.Has(job.Uid) == !slices.Contains(ofItsOwn, job.Spec.User):
-		w.violate(c.Name(), "%s, of user %q, was given the uid %d", job.Id, job.Spec.User, job.Uid)
+		c.violate(w, "%s, of user %q, was given the uid %d", job.Id, job.Spec.User, job.Uid)
 	case job.Uid != 0:
 		c.onGiven(w, e.Stored, job)
 	}
@@ -67,30 +67,18 @@ func (c *ownUID) onGiven(w *World, s *stored, job *messages.JobRecord) {
 		return // and nothing can lie anywhere under it
 	}
 	if job.Arrival-last.arrival < uint64(w.draw.UIDs.Len()) {
-		w.violate(c.Name(), "%s was given the uid %d, %d arrivals after %s, of a range of %d", job.Id, job.Uid,
+		c.violate(w, "%s was given the uid %d, %d arrivals after %s, of a range of %d", job.Id, job.Uid,
 			job.Arrival-last.arrival, last.job, w.draw.UIDs.Len())
 	}
-	if page := w.books.jobs[last.job]; page != nil && (!terminal(page.record.State) || c.owes(w, page)) {
-		w.violate(c.Name(), "%s was given the uid %d of %s, which is %v", job.Id, job.Uid, last.job, page.record.State)
+	if page := w.books.jobs[last.job]; page != nil && (!page.record.State.Terminal() || w.books.owes(page)) {
+		c.violate(w, "%s was given the uid %d of %s, which is %v", job.Id, job.Uid, last.job, page.record.State)
 	}
 	for _, m := range w.machines {
 		if whose := m.launcher.lies(job.Uid); whose != "" && whose != job.Id && c.knew(w, s, m) {
-			w.violate(c.Name(), "%s was given the uid %d, under which things of %s lie on %s",
+			c.violate(w, "%s was given the uid %d, under which things of %s lie on %s",
 				job.Id, job.Uid, whose, m.address)
 		}
 	}
-}
-
-// owes reports whether a machine has yet to give evidence of a job.
-func (c *ownUID) owes(w *World, page *jobPage) bool {
-	for _, t := range page.tokens {
-		for _, p := range w.books.attempts[t].GetPlaces() {
-			if p.Exit == nil {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // knew reports whether the leader must have known what lies on a machine when it decided.
@@ -99,8 +87,7 @@ func (c *ownUID) knew(w *World, s *stored, m *machine) bool {
 	if h == nil || s.proc.dead || s.proc.old || m.proc == nil || m.proc.old || m.proc.paused || m.gone || m.lied {
 		return false
 	}
-	return !h.silent[m.index] && w.engine.now.since(h.heardAt[m.index]) < w.constants.Heartbeat+time.Second &&
-		s.decided.since(h.quietAt[m.index]) > 200*time.Millisecond
+	return h.heardSince(m, s.decided, 200*time.Millisecond)
 }
 
 // onSpawned looks at a process that has just come to be, and at who else is there.
@@ -110,12 +97,12 @@ func (c *ownUID) onSpawned(w *World, m *machine, t *task) {
 		return // the store has lost it, or its number was lost on the way through the version before
 	}
 	if t.uid != page.record.Uid {
-		w.violate(c.Name(), "%v of %s runs as %d on %s, and its record says %d",
+		c.violate(w, "%v of %s runs as %d on %s, and its record says %d",
 			t.key, t.job, t.uid, m.address, page.record.Uid)
 	}
 	for _, o := range m.launcher.order {
 		if o.uid == t.uid && o.job != t.job && t.uid != 0 {
-			w.violate(c.Name(), "%v of %s runs as %d on %s, where %v of %s is",
+			c.violate(w, "%v of %s runs as %d on %s, where %v of %s is",
 				t.key, t.job, t.uid, m.address, o.key, o.job)
 		}
 	}
@@ -129,7 +116,7 @@ func (c *ownUID) Quiet(w *World) {
 	}
 	want := map[uint32]string{}
 	for _, id := range w.books.ids {
-		if page := w.books.jobs[id]; page != nil && (!terminal(page.record.State) || c.owes(w, page)) {
+		if page := w.books.jobs[id]; page != nil && (!page.record.State.Terminal() || w.books.owes(page)) {
 			want[page.record.Uid] = "a record of " + id
 		}
 	}
@@ -146,9 +133,9 @@ func (c *ownUID) Quiet(w *World) {
 	for uid := w.draw.UIDs.First; uid <= w.draw.UIDs.Last; uid++ {
 		switch holds := p.leader.HoldsUID(uid); {
 		case want[uid] != "" && !holds:
-			w.violate(c.Name(), "the uid %d is free, and %s has it", uid, want[uid])
+			c.violate(w, "the uid %d is free, and %s has it", uid, want[uid])
 		case want[uid] == "" && holds && !unheard:
-			w.violate(c.Name(), "the uid %d is held, and there is nothing under it", uid)
+			c.violate(w, "the uid %d is held, and there is nothing under it", uid)
 		}
 	}
 }

@@ -123,6 +123,12 @@ func (h *schedulerHost) heard(l *letter, at *process) {
 	h.heardAt[from.index] = now
 }
 
+// heardSince reports whether the leader has heard a machine without a pause, since well before it decided something.
+func (h *schedulerHost) heardSince(m *machine, decided instant, well time.Duration) bool {
+	return !h.silent[m.index] && h.w.engine.now.since(h.heardAt[m.index]) < h.w.constants.Heartbeat+time.Second &&
+		decided.since(h.quietAt[m.index]) > well
+}
+
 // welcomes notes that the leader takes a machine for reachable again.
 func (h *schedulerHost) welcomes(m *machine) {
 	h.silent[m.index], h.quietAt[m.index], h.heardAt[m.index] = false, h.w.engine.now, h.w.engine.now

@@ -237,15 +237,13 @@ func (w *World) Clone(number int) {
 // Arm makes a fault that strikes by chance strike at the next so many
 // opportunities: "launch-fail", "prepare-hang", "store-error" and their like.
 func (w *World) Arm(site string, times int) {
-	for i := range sites {
-		if sites[i].name == site && sites[i].act == nil {
-			armed := sites[i]
-			armed.few = times
-			w.faults.byName[site] = &moment{site: &armed, eager: true}
-			return
-		}
+	known := siteNamed(site)
+	if known == nil || known.act != nil {
+		panic("there is no fault that strikes by chance named " + site)
 	}
-	panic("there is no fault that strikes by chance named " + site)
+	armed := *known
+	armed.few = times
+	w.faults.byName[site] = &moment{site: &armed, eager: true}
 }
 
 // BreakJob makes a job's actor panic at the next message to it, before it has done anything about it.
@@ -305,17 +303,10 @@ func (w *World) Stored(o *Order) *messages.JobRecord {
 
 // Attempts are all that were committed for the job, in that order, until it is over and all its evidence is in.
 func (w *World) Attempts(o *Order) []*messages.AttemptRecord {
-	page := w.books.jobs[o.id]
-	if page == nil {
-		return nil
+	if page := w.books.jobs[o.id]; page != nil {
+		return w.books.attemptsOf(page)
 	}
-	var all []*messages.AttemptRecord
-	for _, t := range page.tokens {
-		if a := w.books.attempts[t]; a != nil {
-			all = append(all, a)
-		}
-	}
-	return all
+	return nil
 }
 
 // Attempt is the job's latest committed attempt; nil if there is none, or once

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 )
 
@@ -11,11 +12,11 @@ var sites []site
 
 func init() {
 	sites = []site{
-		{name: "leader-crash", act: leaderCrash},
-		{name: "leader-pause", act: leaderPause},
-		{name: "leader-cut", needsStandby: true, act: leaderCut},
-		{name: "leader-zombie", needsStandby: true, act: leaderZombie},
-		{name: "leader-half", act: leaderHalf},
+		{name: "leader-crash", act: ofLeader(leaderCrash)},
+		{name: "leader-pause", act: ofLeader(leaderPause)},
+		{name: "leader-cut", needsStandby: true, act: ofLeader(leaderCut)},
+		{name: "leader-zombie", needsStandby: true, act: ofLeader(leaderZombie)},
+		{name: "leader-half", act: ofLeader(leaderHalf)},
 		{name: "leader-trap", act: leaderTrap},
 		{name: "actor-break"},
 		{name: "store-error", calm: true},
@@ -23,22 +24,22 @@ func init() {
 		{name: "store-stall", calm: true, deposes: true, act: storeStall},
 		{name: "store-restored", few: 2, act: storeRestored},
 		{name: "store-tail", noFile: true, few: 2, act: storeTail},
-		{name: "agent-crash", act: agentCrash},
+		{name: "agent-crash", act: atWork(agentCrash)},
 		{name: "agent-trap", act: agentTrap},
-		{name: "agent-pause", act: agentPause},
-		{name: "power-loss", act: powerLoss},
-		{name: "machine-gone", few: 3, act: machineGone},
-		{name: "clone", few: 4, act: cloneMachine},
+		{name: "agent-pause", act: atWork(agentPause)},
+		{name: "power-loss", act: atWork(powerLoss)},
+		{name: "machine-gone", few: 3, act: atWork(machineGone)},
+		{name: "clone", few: 4, act: atWork(cloneMachine)},
 		{name: "partition", act: partition},
 		{name: "one-way", act: oneWay},
-		{name: "cut-for-ever", few: 2, act: cutForEver},
-		{name: "clog", act: clog},
-		{name: "flap", act: flap},
+		{name: "cut-for-ever", few: 2, act: atWork(cutForEver)},
+		{name: "clog", act: atWork(clog)},
+		{name: "flap", act: atWork(flap)},
 		{name: "hostile", act: hostile},
-		{name: "disk-error", calm: true, act: diskError},
-		{name: "disk-full", calm: true, act: diskFull},
-		{name: "disk-stall", calm: true, act: diskStall},
-		{name: "disk-torn", act: diskTorn},
+		{name: "disk-error", calm: true, act: atWork(diskError)},
+		{name: "disk-full", calm: true, act: atWork(diskFull)},
+		{name: "disk-stall", calm: true, act: atWork(diskStall)},
+		{name: "disk-torn", act: atWork(diskTorn)},
 		{name: "prepare-fail", calm: true},
 		{name: "job-wrong", calm: true},
 		{name: "prepare-hang", calm: true},
@@ -49,26 +50,49 @@ func init() {
 		{name: "task-hang", calm: true},
 		{name: "supervisor-lost", calm: true},
 		{name: "term-ignored", calm: true},
-		{name: "gpu-fault", few: 12, act: gpuFault},
-		{name: "gpu-flap", few: 12, act: gpuFlap},
+		{name: "gpu-fault", few: 12, act: atWork(gpuFault)},
+		{name: "gpu-flap", few: 12, act: atWork(gpuFlap)},
 		{name: "clock-jump", calm: true, act: clockJump},
-		{name: "drain", calm: true, act: drain},
-		{name: "cordon", calm: true, act: cordon},
-		{name: "remove", few: 2, act: remove},
-		{name: "foreign", few: 2, calm: true, act: foreignMachine},
+		{name: "drain", calm: true, act: anywhere(drain)},
+		{name: "cordon", calm: true, act: anywhere(cordon)},
+		{name: "remove", few: 2, act: atWork(remove)},
+		{name: "foreign", few: 2, calm: true, act: ofLeader(foreignMachine)},
 		{name: "upgrade", rare: true, act: upgrade},
 		{name: "slow-pass", calm: true, act: slowPass},
 		{name: "slow-leader", act: slowLeader},
 		{name: "slow-explain", calm: true, act: slowExplain},
-		{name: "slow-agent", act: slowAgent},
+		{name: "slow-agent", act: atWork(slowAgent)},
 		{name: "store-power", needsFile: true, act: storePower},
 		{name: "store-full", needsFile: true, calm: true, act: storeFull},
 		{name: "store-io", needsFile: true, calm: true, act: storeIO},
-		{name: "lease-lost", needsStandby: true, act: leaseLost},
-		{name: "lease-late", needsLease: true, act: leaseLate},
+		{name: "lease-lost", needsStandby: true, act: ofLeader(leaseLost)},
+		{name: "lease-late", needsLease: true, act: ofLeader(leaseLate)},
 		{name: "lease-slow", needsLease: true, act: leaseSlow},
-		{name: "liar", few: 3, act: liar},
-		{name: "hardware", few: 4, act: hardware},
+		{name: "liar", few: 3, act: atWork(liar)},
+		{name: "hardware", few: 4, act: atWork(hardware)},
+	}
+}
+
+// ofLeader is a fault of who leads, if anybody does.
+func ofLeader(act func(*faults, *process) bool) func(*faults) bool {
+	return func(f *faults) bool {
+		p := f.w.leader()
+		return p != nil && act(f, p)
+	}
+}
+
+// atWork is a fault of a machine that has work, if chance finds one, and anywhere one of any that has power.
+func atWork(act func(*faults, *machine) bool) func(*faults) bool {
+	return func(f *faults) bool {
+		m := f.busy()
+		return m != nil && act(f, m)
+	}
+}
+
+func anywhere(act func(*faults, *machine) bool) func(*faults) bool {
+	return func(f *faults) bool {
+		m := f.pick()
+		return m != nil && act(f, m)
 	}
 }
 
@@ -81,26 +105,21 @@ func Sites() []string {
 	return names
 }
 
-func leaderCrash(f *faults) bool {
-	p := f.w.leader()
-	if p == nil {
-		return false
-	}
+func leaderCrash(f *faults, p *process) bool {
 	p.crash()
 	return true
 }
 
 // leaderTrap kills the leader at a random one of the next letters about gangs.
 func leaderTrap(f *faults) bool {
-	f.w.snare("", 1+f.w.luck.below(60), func() { leaderCrash(f) })
+	f.w.snare("", 1+f.w.luck.below(60), func() { ofLeader(leaderCrash)(f) })
 	return true
 }
 
 // leaderPause stops the leader. If the stop outlives the lease and somebody
 // else is there, it wakes as a leader of the past.
-func leaderPause(f *faults) bool {
-	p := f.w.leader()
-	if p == nil || p.paused {
+func leaderPause(f *faults, p *process) bool {
+	if p.paused {
 		return false
 	}
 	d := f.w.luck.skewed(200*time.Millisecond, min(40*time.Second, 2*f.w.draw.Pace))
@@ -131,9 +150,8 @@ func (f *faults) suspend(p *process, d time.Duration) {
 
 // leaderCut cuts the leader off from the machines and the store. Every other one
 // does not notice for a while that its lease is over.
-func leaderCut(f *faults) bool {
-	p := f.w.leader()
-	if p == nil || p.paused {
+func leaderCut(f *faults, p *process) bool {
+	if p.paused {
 		return false
 	}
 	host, d := p.host, f.w.luck.skewed(time.Second, min(time.Minute, 2*f.w.draw.Pace))
@@ -151,9 +169,8 @@ func leaderCut(f *faults) bool {
 }
 
 // leaderZombie lets another take over while the leader simply goes on.
-func leaderZombie(f *faults) bool {
-	p := f.w.leader()
-	if p == nil || p.paused {
+func leaderZombie(f *faults, p *process) bool {
+	if p.paused {
 		return false
 	}
 	if f.w.usurp(f.w.constants.Lease+f.w.luck.skewed(100*time.Millisecond, 30*time.Second)) == nil {
@@ -164,11 +181,7 @@ func leaderZombie(f *faults) bool {
 }
 
 // leaderHalf cuts the leader off from a random half of the machines.
-func leaderHalf(f *faults) bool {
-	p := f.w.leader()
-	if p == nil {
-		return false
-	}
+func leaderHalf(f *faults, p *process) bool {
 	d := f.w.luck.skewed(time.Second, 90*time.Second)
 	f.w.note(p, "cut off from half of the machines for %s", d)
 	for _, m := range f.w.machines {
@@ -202,9 +215,8 @@ func storeStall(f *faults) bool {
 	return true
 }
 
-func agentCrash(f *faults) bool {
-	m := f.busy()
-	if m == nil || m.proc == nil {
+func agentCrash(f *faults, m *machine) bool {
+	if m.proc == nil {
 		return false
 	}
 	m.proc.crash()
@@ -222,27 +234,21 @@ func agentTrap(f *faults) bool {
 	return true
 }
 
-func agentPause(f *faults) bool {
-	m := f.busy()
-	if m == nil || m.proc == nil || m.proc.paused {
+func agentPause(f *faults, m *machine) bool {
+	if m.proc == nil || m.proc.paused {
 		return false
 	}
 	f.suspend(m.proc, f.w.luck.skewed(100*time.Millisecond, 40*time.Second))
 	return true
 }
 
-func powerLoss(f *faults) bool {
-	m := f.busy()
-	if m == nil {
-		return false
-	}
+func powerLoss(f *faults, m *machine) bool {
 	m.powerLoss(f.w.luck.skewed(3*time.Second, time.Minute))
 	return true
 }
 
-func machineGone(f *faults) bool {
-	m := f.busy()
-	if m == nil || !f.mayLose("machine-gone") {
+func machineGone(f *faults, m *machine) bool {
+	if !f.mayLose("machine-gone") {
 		return false
 	}
 	f.lost++
@@ -252,9 +258,8 @@ func machineGone(f *faults) bool {
 }
 
 // cloneMachine starts a copy of a machine from its disk, for a while.
-func cloneMachine(f *faults) bool {
-	m := f.busy()
-	if m == nil || f.w.cloned(m) {
+func cloneMachine(f *faults, m *machine) bool {
+	if f.w.cloned(m) {
 		return false
 	}
 	c := m.clone()
@@ -265,23 +270,13 @@ func cloneMachine(f *faults) bool {
 }
 
 func (w *World) cloned(m *machine) bool {
-	for _, c := range w.clones {
-		if c.original == m {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.clones, func(c *machine) bool { return c.original == m })
 }
 
 // unclone switches a clone off for good.
 func (w *World) unclone(c *machine) {
 	c.powerLoss(0)
-	for i := range w.clones {
-		if w.clones[i] == c {
-			w.clones = append(w.clones[:i], w.clones[i+1:]...)
-			break
-		}
-	}
+	w.clones = slices.DeleteFunc(w.clones, func(o *machine) bool { return o == c })
 	if m := c.original; m.proc != nil {
 		for _, l := range m.links {
 			l.dial(m, w.net.between(10*time.Millisecond, time.Second))
@@ -332,40 +327,38 @@ func clockJump(f *faults) bool {
 }
 
 // drain, cordon and remove are an operator's: the client asks the leader.
-func drain(f *faults) bool {
-	m := f.pick()
-	if m == nil || m.drained {
+func drain(f *faults, m *machine) bool {
+	if m.drained {
 		return false
 	}
-	m.drained = true
 	d := f.w.luck.skewed(time.Second, time.Minute)
 	f.w.client.drain(m, d)
-	f.until(d+f.w.luck.between(5*time.Second, f.w.draw.Pace), func() {
-		m.drained = false
-		f.w.client.uncordon(m)
-	})
+	f.reopens(m, d)
 	return true
 }
 
-func cordon(f *faults) bool {
-	m := f.pick()
-	if m == nil || m.drained {
-		return false
-	}
+// reopens has the operator open a machine again that he closes now: so long after, and some time.
+func (f *faults) reopens(m *machine, after time.Duration) {
 	m.drained = true
-	f.w.client.cordon(m)
-	f.until(f.w.luck.between(5*time.Second, f.w.draw.Pace), func() {
+	f.until(after+f.w.luck.between(5*time.Second, f.w.draw.Pace), func() {
 		m.drained = false
 		f.w.client.uncordon(m)
 	})
+}
+
+func cordon(f *faults, m *machine) bool {
+	if m.drained {
+		return false
+	}
+	f.w.client.cordon(m)
+	f.reopens(m, 0)
 	return true
 }
 
 // remove takes a machine out for ever: it loses its power, and the operator
 // says that it is gone.
-func remove(f *faults) bool {
-	m := f.busy()
-	if m == nil || !f.mayLose("remove") {
+func remove(f *faults, m *machine) bool {
+	if !f.mayLose("remove") {
 		return false
 	}
 	f.lost++
@@ -373,7 +366,7 @@ func remove(f *faults) bool {
 	f.w.client.remove(m, func() {
 		// The leader's work about it may be cut short.
 		if f.w.luck.chance(0.5) {
-			f.w.engine.after(f.w.luck.between(0, 2*time.Millisecond), func() { leaderCrash(f) })
+			f.w.engine.after(f.w.luck.between(0, 2*time.Millisecond), func() { ofLeader(leaderCrash)(f) })
 		}
 	})
 	return true

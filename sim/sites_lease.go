@@ -6,9 +6,8 @@ import "time"
 
 // leaseLost is a lease that is over too early, as when the database's clock jumps:
 // somebody else leads while the last leader still believes that it does.
-func leaseLost(f *faults) bool {
-	p := f.w.leader()
-	if p == nil || p.campaign == nil || f.w.store.row.until <= f.w.engine.now {
+func leaseLost(f *faults, p *process) bool {
+	if p.campaign == nil || f.w.store.row.until <= f.w.engine.now {
 		return false
 	}
 	f.w.say("the lease of %s is lost", p.address)
@@ -17,9 +16,8 @@ func leaseLost(f *faults) bool {
 }
 
 // leaseLate keeps the leader from renewing in time, or from noticing that it did not.
-func leaseLate(f *faults) bool {
-	p := f.w.leader()
-	if p == nil || p.campaign == nil || p.campaign.starved > 0 {
+func leaseLate(f *faults, p *process) bool {
+	if p.campaign == nil || p.campaign.starved > 0 {
 		return false
 	}
 	f.starve(p.campaign, f.w.luck.skewed(100*time.Millisecond, 2*f.w.constants.Lease))

@@ -53,9 +53,8 @@ func oneWay(f *faults) bool {
 
 // cutForEver takes a machine off the network for the rest of the run. Its
 // processes go on.
-func cutForEver(f *faults) bool {
-	m := f.busy()
-	if m == nil || m.gone || !f.mayLose("cut-for-ever") {
+func cutForEver(f *faults, m *machine) bool {
+	if m.gone || !f.mayLose("cut-for-ever") {
 		return false
 	}
 	f.lost++
@@ -69,11 +68,7 @@ func cutForEver(f *faults) bool {
 }
 
 // clog holds a machine's traffic back for less than keepalive would notice.
-func clog(f *faults) bool {
-	m := f.busy()
-	if m == nil {
-		return false
-	}
+func clog(f *faults, m *machine) bool {
 	d := f.w.luck.skewed(50*time.Millisecond, 9*time.Second)
 	for _, l := range m.links {
 		f.block(l, side(f.w.luck.below(2)), d)
@@ -82,11 +77,7 @@ func clog(f *faults) bool {
 }
 
 // flap breaks a machine's streams again and again.
-func flap(f *faults) bool {
-	m := f.busy()
-	if m == nil {
-		return false
-	}
+func flap(f *faults, m *machine) bool {
 	at := time.Duration(0)
 	for range f.w.luck.span(2, 12) {
 		at += f.w.luck.between(20*time.Millisecond, 2*time.Second)
@@ -110,13 +101,12 @@ func hostile(f *faults) bool {
 	return true
 }
 
-func diskError(f *faults) bool { return f.breakDisk(false) }
+func diskError(f *faults, m *machine) bool { return f.breakDisk(m, false) }
 
-func diskFull(f *faults) bool { return f.breakDisk(true) }
+func diskFull(f *faults, m *machine) bool { return f.breakDisk(m, true) }
 
-func (f *faults) breakDisk(full bool) bool {
-	m := f.busy()
-	if m == nil || m.disk.failing > f.w.engine.now {
+func (f *faults) breakDisk(m *machine, full bool) bool {
+	if m.disk.failing > f.w.engine.now {
 		return false
 	}
 	d := f.w.luck.skewed(100*time.Millisecond, time.Minute)
@@ -126,11 +116,7 @@ func (f *faults) breakDisk(full bool) bool {
 	return true
 }
 
-func diskStall(f *faults) bool {
-	m := f.busy()
-	if m == nil {
-		return false
-	}
+func diskStall(f *faults, m *machine) bool {
 	d := f.w.luck.skewed(50*time.Millisecond, 20*time.Second)
 	m.disk.stalled = f.w.engine.now.plus(d)
 	f.until(d, func() { m.disk.stalled = f.w.engine.now })
@@ -138,11 +124,7 @@ func diskStall(f *faults) bool {
 }
 
 // diskTorn is a power loss that damages the ledger's record.
-func diskTorn(f *faults) bool {
-	m := f.busy()
-	if m == nil {
-		return false
-	}
+func diskTorn(f *faults, m *machine) bool {
 	if f.w.luck.chance(0.5) {
 		// The agent alone dies: its tasks are there when it finds its books unreadable.
 		m.proc.crash()
@@ -152,14 +134,11 @@ func diskTorn(f *faults) bool {
 	return m.tear()
 }
 
-func gpuFault(f *faults) bool {
-	_, gpu := f.breakGPU()
-	return gpu != ""
-}
+func gpuFault(f *faults, m *machine) bool { return f.breakGPU(m) != "" }
 
 // gpuFlap is a device that faults, and is well again after a while: before the gang on it has ended, or long after.
-func gpuFlap(f *faults) bool {
-	m, gpu := f.breakGPU()
+func gpuFlap(f *faults, m *machine) bool {
+	gpu := f.breakGPU(m)
 	if gpu == "" {
 		return false
 	}
@@ -170,13 +149,12 @@ func gpuFlap(f *faults) bool {
 	return true
 }
 
-func (f *faults) breakGPU() (*machine, string) {
-	m := f.busy()
-	if m == nil || len(m.announcement.Gpus) == 0 || len(m.launcher.faulted) > 1 {
-		return nil, ""
+func (f *faults) breakGPU(m *machine) string {
+	if len(m.announcement.Gpus) == 0 || len(m.launcher.faulted) > 1 {
+		return ""
 	}
 	gpu := m.announcement.Gpus[f.w.luck.below(len(m.announcement.Gpus))].Id
 	f.w.say("%s faults", topology.GPUID(gpu))
 	m.launcher.fault(gpu)
-	return m, gpu
+	return gpu
 }

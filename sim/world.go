@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -151,7 +152,7 @@ func (w *World) build() {
 		w.observer = newObserver(w)
 		w.checks = newInvariants()
 		for _, inv := range w.checks {
-			for _, kind := range inv.Watches() {
+			for _, kind := range inv.about().watches {
 				w.byKind[kind] = append(w.byKind[kind], inv)
 			}
 		}
@@ -234,10 +235,5 @@ func (w *World) Violations() []Violation { return w.violations }
 func copyOf[M messages.Message](m M) M { return proto.Clone(m).(M) }
 
 func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m { //order: sorted below
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+	return slices.Sorted(maps.Keys(m))
 }

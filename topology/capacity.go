@@ -35,7 +35,8 @@ func CapacityOf(free Resources, shares []Share) Capacity {
 
 func largestFirst(a, b int64) int { return cmp.Compare(b, a) }
 
-func (c Capacity) equal(o Capacity) bool {
+// Equal reports whether two machines have the same free.
+func (c Capacity) Equal(o Capacity) bool {
 	return c.MilliCPU == o.MilliCPU && c.MemoryBytes == o.MemoryBytes &&
 		c.WholeGPUs == o.WholeGPUs && slices.Equal(c.Parts, o.Parts)
 }

@@ -123,7 +123,7 @@ func (f *Fabric) remove(s *seat) {
 // is ignored: its report crossed with its removal.
 func (f *Fabric) SetFree(id NodeID, free Capacity) {
 	s := f.seats[id]
-	if s == nil || s.free.equal(free) {
+	if s == nil || s.free.Equal(free) {
 		return
 	}
 	f.record(id, s)
