@@ -65,7 +65,9 @@ func (p *house) Tell(command any, to *actor.PID) {
 			p.system.Root.Send(to, &messages.TaskStarted{Id: m.Id})
 		}
 	case *messages.StopTask:
-		p.system.Root.Send(to, &messages.TaskGone{Id: m.Id, Exit: &messages.Exit{Rank: m.Id.Rank, Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 143, Signal: 15}})
+		p.system.Root.Send(to, &messages.TaskGone{Id: m.Id, Exit: &messages.Exit{
+			Rank: m.Id.Rank, Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 143, Signal: 15,
+		}})
 	}
 }
 
@@ -85,7 +87,8 @@ func (p *house) saysWithin(limit time.Duration, words string) {
 			}
 			said = append(said, line)
 		case <-over:
-			p.tb.Fatalf("%q was not logged within %v, but at last:\n%s", words, limit, strings.Join(said[max(0, len(said)-20):], "\n"))
+			last := strings.Join(said[max(0, len(said)-20):], "\n")
+			p.tb.Fatalf("%q was not logged within %v, but at last:\n%s", words, limit, last)
 		}
 	}
 }
@@ -93,7 +96,8 @@ func (p *house) saysWithin(limit time.Duration, words string) {
 // brisk is a protocol whose silences are short.
 func brisk() actors.Constants {
 	c := actors.DefaultConstants()
-	c.Heartbeat, c.DeadAfter, c.RackTick, c.ResendCap = 50*time.Millisecond, 500*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond
+	c.Heartbeat, c.DeadAfter = 50*time.Millisecond, 500*time.Millisecond
+	c.RackTick, c.ResendCap = 50*time.Millisecond, 200*time.Millisecond
 	return c
 }
 
@@ -124,7 +128,8 @@ func leadBy(t *testing.T, memory *store.Memory, constants actors.Constants) (*ho
 func join(t *testing.T, o Options) (*house, *Client) {
 	p := newHouse(t)
 	return p, p.join(o, brisk(), &messages.Announcement{
-		Total: &messages.Resources{MilliCpu: 4000, MemoryBytes: 1 << 30}, Place: []*messages.Label{{Key: "rack", Value: "a/1"}},
+		Total:   &messages.Resources{MilliCpu: 4000, MemoryBytes: 1 << 30},
+		Place:   []*messages.Label{{Key: "rack", Value: "a/1"}},
 		Address: "127.0.0.1", PortFirst: 20000, PortLast: 20999,
 	})
 }
@@ -174,11 +179,14 @@ func TestAssembled(t *testing.T) {
 	answers := make(chan heard, 16)
 	ear(h.system, "operator", func(m heard) { answers <- m })
 	remove := &messages.ChangeNode{
-		Principal: &messages.Principal{Name: "operator"}, Node: "n1", Verb: messages.NodeVerb_NODE_VERB_REMOVE, Reason: "burnt",
+		Principal: &messages.Principal{Name: "operator"}, Node: "n1",
+		Verb: messages.NodeVerb_NODE_VERB_REMOVE, Reason: "burnt",
 	}
 	eventually(t, "the machine is removed", func() bool { // not while it still counts as alive
-		h.system.Root.RequestWithCustomSender(actor.NewPID("scheduler", actors.SchedulerPath), remove, actor.NewPID("scheduler", "operator"))
-		return hearsType[*messages.ChangeNodeReply](t, answers).message.(*messages.ChangeNodeReply).Outcome.Code == messages.Code_CODE_OK
+		scheduler, operator := actor.NewPID("scheduler", actors.SchedulerPath), actor.NewPID("scheduler", "operator")
+		h.system.Root.RequestWithCustomSender(scheduler, remove, operator)
+		reply := hearsType[*messages.ChangeNodeReply](t, answers).message.(*messages.ChangeNodeReply)
+		return reply.Outcome.Code == messages.Code_CODE_OK
 	})
 	clone.says("Welcome to Synapse") // with the next Lead
 	eventually(t, "the name is the clone's", func() bool {

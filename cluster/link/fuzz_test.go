@@ -41,7 +41,8 @@ func (g guard) SendUserMessage(to *actor.PID, said any) {
 	case row.from != "" && (sender == nil || sender.Address != "node-n1" || sender.Id != actors.NodePath):
 		g.t.Errorf("from %v", sender)
 	}
-	if fact, is := m.(interface{ GetOrigin() *messages.Origin }); is && (fact.GetOrigin().Node != "n1" || fact.GetOrigin().MachineId != "m1") {
+	fact, ok := m.(interface{ GetOrigin() *messages.Origin })
+	if ok && (fact.GetOrigin().Node != "n1" || fact.GetOrigin().MachineId != "m1") {
 		g.t.Errorf("a forged %v came through", m)
 	}
 }
@@ -66,7 +67,9 @@ func FuzzReader(f *testing.F) {
 			add(f, b)
 		}
 	}
-	guarded := append([]string{"guardian$1", "synapse", actors.JournalPath, actors.MirrorPath, jobPath + "/attempt-1.3"}, schedulerEars...)
+	guarded := append([]string{
+		"guardian$1", "synapse", actors.JournalPath, actors.MirrorPath, jobPath + "/attempt-1.3",
+	}, schedulerEars...)
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		var counts tally
 		o := (Options{Count: counts.count}).completed()
@@ -126,7 +129,8 @@ func TestOwnBatchesAreRead(t *testing.T) {
 	if got := counts.of(countReceived); got != maxBatchMessages-1 || counts.of(countForbidden) != 1 {
 		t.Errorf("%d of %d were read: %v", got, maxBatchMessages, counts.by)
 	}
-	report, ok := written(towardScheduler, "node-n1", actor.NewPID("scheduler", rackPath), &actor.MessageEnvelope{Message: fullest(n), Sender: sender})
+	full := &actor.MessageEnvelope{Message: fullest(n), Sender: sender}
+	report, ok := written(towardScheduler, "node-n1", actor.NewPID("scheduler", rackPath), full)
 	if !ok {
 		t.Fatal("the fullest ledger may not be said")
 	}

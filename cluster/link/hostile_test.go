@@ -37,10 +37,12 @@ func TestHostileMessages(t *testing.T) {
 	beat := &messages.Heartbeat{Origin: origin, Epoch: 1, Seq: 1}
 	rack := actor.NewPID("scheduler", rackPath)
 
-	if _, err := bad.client.ListProcesses(context.Background(), &remote.ListProcessesRequest{Pattern: "."}); status.Code(err) != codes.Unimplemented {
+	_, err := bad.client.ListProcesses(context.Background(), &remote.ListProcessesRequest{Pattern: "."})
+	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("ListProcesses answers %v", err)
 	}
-	if _, err := bad.client.GetProcessDiagnostics(context.Background(), &remote.GetProcessDiagnosticsRequest{}); status.Code(err) != codes.Unimplemented {
+	_, err = bad.client.GetProcessDiagnostics(context.Background(), &remote.GetProcessDiagnosticsRequest{})
+	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("GetProcessDiagnostics answers %v", err)
 	}
 	for _, c := range hostileBatches(beat, rack) {
@@ -104,7 +106,9 @@ func hostileBatches(beat *messages.Heartbeat, rack *actor.PID) []hostileBatch {
 		{"another machine's sender", countForbidden, func(b B, _ E) { b.Senders[0].Address = "node-n1" }},
 		{"our own sender", countForbidden, func(b B, _ E) { b.Senders[0].Address = "scheduler" }},
 		{"no sender", countForbidden, func(b B, e E) { e.Sender = 0 }},
-		{"an actor that is not there", countDeadLetters, func(b B, _ E) { b.Targets[0].Id = actors.SchedulerPath + "/rack-z" }},
+		{"an actor that is not there", countDeadLetters, func(b B, _ E) {
+			b.Targets[0].Id = actors.SchedulerPath + "/rack-z"
+		}},
 		{"another machine's fact", countForged, func(b B, e E) {
 			o := proto.Clone(beat.Origin).(*messages.Origin)
 			o.Node = "n1"
@@ -120,7 +124,9 @@ func hostileBatches(beat *messages.Heartbeat, rack *actor.PID) []hostileBatch {
 			o.Incarnation.StartedNs--
 			typed(b, e, &messages.Heartbeat{Origin: o, Epoch: 1})
 		}},
-		{"a message that its Validate refuses", countInvalid, func(b B, e E) { typed(b, e, &messages.Heartbeat{Origin: beat.Origin}) }},
+		{"a message that its Validate refuses", countInvalid, func(b B, e E) {
+			typed(b, e, &messages.Heartbeat{Origin: beat.Origin})
+		}},
 		{"a message that is none", countInvalid, func(_ B, e E) { e.MessageData = []byte{0xff} }},
 		{"a message of nothing but empty parts", countInvalid, func(b B, e E) {
 			b.TypeNames[0] = "synapse.v1.Report" // ledger{slices{}, very often}
@@ -343,7 +349,8 @@ func isTimeout(err error) bool {
 func TestOtherProtocols(t *testing.T) {
 	h, n := pair(t)
 	for _, words := range []string{
-		"GET / HTTP/1.1\r\nHost: scheduler.example\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("x", 64),
+		"GET / HTTP/1.1\r\nHost: scheduler.example\r\n\r\n",
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("x", 64),
 		firstWords + strings.Repeat("\xff", 64), strings.Repeat("\x00", 1<<16),
 	} {
 		c, err := net.Dial("tcp", h.address)

@@ -31,8 +31,9 @@ func named(kind string, i, bytes int) string {
 func TestLargestGang(t *testing.T) {
 	const machines = 128
 	constants := actors.DefaultConstants()
-	constants.RosterPart = 16 << 10                                               // a fifth of the list, which is that of so few machines
-	constants.ReserveDeadline, constants.StartDeadline = time.Minute, time.Minute // 65,536 actors on a busy machine
+	// The part is a fifth of the list, which is that of so few machines. 65,536 actors on a busy machine need time.
+	constants.RosterPart = 16 << 10
+	constants.ReserveDeadline, constants.StartDeadline = time.Minute, time.Minute
 	constants.ReservationTTL, constants.DeadAfter = 2*time.Minute, time.Minute
 	leader, h := leadBy(t, store.NewMemory(), constants)
 	var started, wrong atomic.Int64
@@ -44,24 +45,31 @@ func TestLargestGang(t *testing.T) {
 				return // what one of them is told is what all are
 			}
 			meet, err := m.Rendezvous.Unpacked()
-			if err != nil || len(meet.Peers) != messages.MaxGangTasks || meet.Peers[m.Id.Rank].Node != m.Node || meet.Address != meet.Peers[0].Address {
+			if err != nil || len(meet.Peers) != messages.MaxGangTasks ||
+				meet.Peers[m.Id.Rank].Node != m.Node || meet.Address != meet.Peers[0].Address {
 				wrong.Add(1)
 			}
 		}
-		p.join(machineOptions(named("n", i, messages.MaxIDBytes), fmt.Sprintf("m%d", i), h.address), constants, &messages.Announcement{
-			Total: &messages.Resources{MilliCpu: messages.MaxGangTasks / machines, MemoryBytes: 1 << 40},
-			Place: []*messages.Label{{Key: "rack", Value: named("r", i, messages.MaxValueBytes)}}, Address: named("a", i, messages.MaxValueBytes), PortFirst: 20000, PortLast: 20999,
+		o := machineOptions(named("n", i, messages.MaxIDBytes), fmt.Sprintf("m%d", i), h.address)
+		p.join(o, constants, &messages.Announcement{
+			Total:   &messages.Resources{MilliCpu: messages.MaxGangTasks / machines, MemoryBytes: 1 << 40},
+			Place:   []*messages.Label{{Key: "rack", Value: named("r", i, messages.MaxValueBytes)}},
+			Address: named("a", i, messages.MaxValueBytes), PortFirst: 20000, PortLast: 20999,
 		})
 	}
 	answers := make(chan heard, 16)
 	ear(h.system, "client", func(m heard) { answers <- m })
 	ask := func(m any) {
-		h.system.Root.RequestWithCustomSender(actor.NewPID("scheduler", actors.SchedulerPath), m, actor.NewPID("scheduler", "client"))
+		scheduler, client := actor.NewPID("scheduler", actors.SchedulerPath), actor.NewPID("scheduler", "client")
+		h.system.Root.RequestWithCustomSender(scheduler, m, client)
 	}
-	submit := &messages.Submit{Principal: &messages.Principal{Name: "a"}, RequestId: "1", AllowInfeasible: true, Spec: &messages.JobSpec{
-		Name: "largest", Image: "host", Command: []string{"true"}, Each: &messages.Resources{MilliCpu: 1},
-		Gang: &messages.GangSpec{ReplicasMin: messages.MaxGangTasks, ReplicasMax: messages.MaxGangTasks},
-	}}
+	submit := &messages.Submit{
+		Principal: &messages.Principal{Name: "a"}, RequestId: "1", AllowInfeasible: true,
+		Spec: &messages.JobSpec{
+			Name: "largest", Image: "host", Command: []string{"true"}, Each: &messages.Resources{MilliCpu: 1},
+			Gang: &messages.GangSpec{ReplicasMin: messages.MaxGangTasks, ReplicasMax: messages.MaxGangTasks},
+		},
+	}
 	if err := submit.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +95,9 @@ func TestLargestGang(t *testing.T) {
 
 	submit.Spec.Gang = &messages.GangSpec{ReplicasMin: messages.MaxGangTasks + 1, ReplicasMax: messages.MaxGangTasks + 1}
 	var refusal *messages.FieldError
-	if err := submit.Validate(); !errors.As(err, &refusal) || refusal.Field != "spec.gang.replicas_min" || !strings.Contains(err.Error(), "submit several jobs") {
+	err := submit.Validate()
+	if !errors.As(err, &refusal) || refusal.Field != "spec.gang.replicas_min" ||
+		!strings.Contains(err.Error(), "submit several jobs") {
 		t.Errorf("one task more is answered by %v", err)
 	}
 }

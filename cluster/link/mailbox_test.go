@@ -132,10 +132,13 @@ func TestMailboxLosesNothing(t *testing.T) {
 	posting.Wait()
 	turns.running.Wait()
 	if len(actorOf.said) != posters*each || m.UserMessageCount() != 0 {
-		t.Fatalf("%d messages were heard and %d wait, want %d and none", len(actorOf.said), m.UserMessageCount(), posters*each)
+		t.Fatalf("%d messages were heard and %d wait, want %d and none",
+			len(actorOf.said), m.UserMessageCount(), posters*each)
 	}
 	for p := range posters {
-		of := slices.DeleteFunc(slices.Clone(actorOf.said), func(s string) bool { return !strings.HasPrefix(s, fmt.Sprint(p, " ")) })
+		of := slices.DeleteFunc(slices.Clone(actorOf.said), func(s string) bool {
+			return !strings.HasPrefix(s, fmt.Sprint(p, " "))
+		})
 		if len(of) != each || !slices.IsSorted(of) {
 			t.Errorf("of poster %d %d messages were heard, in order: %v", p, len(of), slices.IsSorted(of))
 		}

@@ -177,11 +177,13 @@ func BenchmarkLinkGang64(b *testing.B) {
 		n := &cabin{tb: b, o: o, system: newSystem()}
 		n.client = Dial(n.system, o)
 		b.Cleanup(n.client.Close)
-		if _, err := n.system.Root.SpawnNamed(actor.PropsFromProducer(answering(n), actor.WithMailbox(Mailbox)), actors.NodePath); err != nil {
+		props := actor.PropsFromProducer(answering(n), actor.WithMailbox(Mailbox))
+		if _, err := n.system.Root.SpawnNamed(props, actors.NodePath); err != nil {
 			b.Fatal(err)
 		}
 		n.linked(h)
-		meet.Peers = append(meet.Peers, &messages.Peer{Rank: int32(i), Node: string(o.Node), Address: "10.0.0.1", Rack: "r01"})
+		peer := &messages.Peer{Rank: int32(i), Node: string(o.Node), Address: "10.0.0.1", Rack: "r01"}
+		meet.Peers = append(meet.Peers, peer)
 		c.nodes = append(c.nodes, h.server.Node(topology.NodeID(o.Node)))
 		s := samples(n)
 		start := s[20].(*messages.Start)
@@ -191,8 +193,9 @@ func BenchmarkLinkGang64(b *testing.B) {
 		c.rounds[2] = append(c.rounds[2], start)
 	}
 	h.system.Root.Stop(actor.NewPID("scheduler", jobPath))
-	eventually(b, "the ear has gone", func() bool { _, there := h.system.ProcessRegistry.GetLocal(jobPath); return !there })
-	conduct, err := h.system.Root.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return c }, actor.WithMailbox(Mailbox)), jobPath)
+	eventually(b, "the ear has gone", func() bool { _, ok := h.system.ProcessRegistry.GetLocal(jobPath); return !ok })
+	props := actor.PropsFromProducer(func() actor.Actor { return c }, actor.WithMailbox(Mailbox))
+	conduct, err := h.system.Root.SpawnNamed(props, jobPath)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -72,8 +72,8 @@ func saidIn(t *testing.T, b *remote.MessageBatch, rows table) []heard {
 // sameWord reports whether two ends heard the same.
 func sameWord(a, b heard) bool {
 	m, ok := b.message.(proto.Message)
-	return ok && a.path == b.path && a.sender.GetAddress() == b.sender.GetAddress() && a.sender.GetId() == b.sender.GetId() &&
-		proto.Equal(a.message.(proto.Message), m)
+	return ok && a.path == b.path && proto.Equal(a.message.(proto.Message), m) &&
+		a.sender.GetAddress() == b.sender.GetAddress() && a.sender.GetId() == b.sender.GetId()
 }
 
 // oldFrame is bytes as an end of before sent them: as what a message without fields does not know.
@@ -87,7 +87,8 @@ func oldFrame(frame []byte) *remote.DisconnectRequest {
 func padded(t *testing.T, size int) *remote.DisconnectRequest {
 	t.Helper()
 	b := &remote.MessageBatch{
-		TypeNames: []string{"none"}, Targets: []*actor.PID{{}}, Envelopes: []*remote.MessageEnvelope{{MessageData: make([]byte, size)}},
+		TypeNames: []string{"none"}, Targets: []*actor.PID{{}},
+		Envelopes: []*remote.MessageEnvelope{{MessageData: make([]byte, size)}},
 	}
 	b.Envelopes[0].MessageData = b.Envelopes[0].MessageData[:size-(proto.Size(framed(b))-size)]
 	frame, err := proto.Marshal(framed(b))

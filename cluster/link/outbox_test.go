@@ -51,7 +51,10 @@ func TestQueueIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		l    envelope.Letter
 		most int
-	}{{envelope.Letter{Kind: "k", To: "a"}, maxQueuedMessages}, {envelope.Letter{Kind: "k", To: "a", Data: make([]byte, 3<<20)}, 2}} {
+	}{
+		{envelope.Letter{Kind: "k", To: "a"}, maxQueuedMessages},
+		{envelope.Letter{Kind: "k", To: "a", Data: make([]byte, 3<<20)}, 2},
+	} {
 		var counts tally
 		b := outbox{count: counts.count}
 		for range c.most + 5 {

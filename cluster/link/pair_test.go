@@ -22,22 +22,30 @@ func samples(n *cabin) []spoken {
 	shares := []*messages.GpuShare{{GpuId: "a", Milli: 1000}}
 	grants := []*messages.Grant{{Amount: &messages.Resources{MilliGpu: 1000}, Gpus: shares}}
 	exits := []*messages.Exit{{Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 1}}
-	ledger := &messages.LedgerReport{Version: 4, Total: &messages.Resources{MilliGpu: 1000}, Free: &messages.Resources{MilliGpu: 1000}, FreeGpus: shares}
+	ledger := &messages.LedgerReport{
+		Version: 4, Total: &messages.Resources{MilliGpu: 1000}, Free: &messages.Resources{MilliGpu: 1000}, FreeGpus: shares,
+	}
 	task := &messages.TaskId{Token: token}
 	return []spoken{
 		&messages.Hello{Origin: n.origin(), Epoch: 1, Ledger: ledger, Announcement: &messages.Announcement{
-			Total: &messages.Resources{MilliGpu: 1000}, Gpus: []*messages.Gpu{{Id: "a"}}, Address: "10.0.0.1", PortFirst: 1, PortLast: 2}},
-		&messages.Heartbeat{Origin: n.origin(), Epoch: 1, Seq: 9, Ledger: ledger}, &messages.Report{Origin: n.origin(), Epoch: 1, Ledger: ledger},
-		&messages.Reserved{Origin: n.origin(), Grants: grants}, &messages.Refused{Origin: n.origin(), Reason: messages.RefusalReason_REFUSAL_REASON_OVER},
-		&messages.Aborted{Origin: n.origin()}, &messages.Committed{Origin: n.origin()}, &messages.Prepared{Origin: n.origin()},
-		&messages.Expired{Origin: n.origin()}, &messages.Started{Origin: n.origin()}, &messages.Exited{Origin: n.origin(), Exits: exits},
+			Total: &messages.Resources{MilliGpu: 1000}, Gpus: []*messages.Gpu{{Id: "a"}},
+			Address: "10.0.0.1", PortFirst: 1, PortLast: 2}},
+		&messages.Heartbeat{Origin: n.origin(), Epoch: 1, Seq: 9, Ledger: ledger},
+		&messages.Report{Origin: n.origin(), Epoch: 1, Ledger: ledger},
+		&messages.Reserved{Origin: n.origin(), Grants: grants},
+		&messages.Refused{Origin: n.origin(), Reason: messages.RefusalReason_REFUSAL_REASON_OVER},
+		&messages.Aborted{Origin: n.origin()}, &messages.Committed{Origin: n.origin()},
+		&messages.Prepared{Origin: n.origin()}, &messages.Expired{Origin: n.origin()},
+		&messages.Started{Origin: n.origin()}, &messages.Exited{Origin: n.origin(), Exits: exits},
 		&messages.Ended{Origin: n.origin()}, &messages.TaskLogs{Id: task, Data: []byte("a line\n")},
 
 		&messages.Lead{Epoch: 1, ClusterId: "c1"}, &messages.Welcome{Epoch: 1, Incarnation: n.o.Incarnation},
-		&messages.Rejected{Epoch: 1, Reason: messages.RejectReason_REJECT_REASON_REMOVED}, &messages.HeartbeatAck{Epoch: 1, Incarnation: n.o.Incarnation},
+		&messages.Rejected{Epoch: 1, Reason: messages.RejectReason_REJECT_REASON_REMOVED},
+		&messages.HeartbeatAck{Epoch: 1, Incarnation: n.o.Incarnation},
 		&messages.Reserve{Order: order, Members: members, TtlMs: 1}, &messages.Abort{Order: order},
 		&messages.Commit{Order: order, Members: members, Spec: &messages.JobSpec{Name: "a"}},
-		&messages.Start{Order: order, Run: 1, Rendezvous: &messages.Rendezvous{Address: "10.0.0.1", Port: 1, Peers: []*messages.Peer{{Node: "n1"}}}},
+		&messages.Start{Order: order, Run: 1, Rendezvous: &messages.Rendezvous{
+			Address: "10.0.0.1", Port: 1, Peers: []*messages.Peer{{Node: "n1"}}}},
 		&messages.Stop{Order: order, Cause: messages.Cause_CAUSE_CANCELLED}, &messages.Forget{Order: order},
 		&messages.LogsTask{Id: task, LimitBytes: 1}, &messages.Lacking{Origin: n.origin(), Digest: 7},
 	}
@@ -60,10 +68,12 @@ func concrete(pattern string) string {
 func TestTooLongIsLogged(t *testing.T) {
 	log := make(lines, 2)
 	var counts tally
-	w := &wire{o: &Options{Log: log, Count: counts.count}, may: towardNode, ours: "scheduler", find: func(*actor.PID, any) *line { t.Error("it was sent"); return nil }}
+	find := func(*actor.PID, any) *line { t.Error("it was sent"); return nil }
+	w := &wire{o: &Options{Log: log, Count: counts.count}, may: towardNode, ours: "scheduler", find: find}
 	commit := &messages.Commit{Spec: &messages.JobSpec{Image: strings.Repeat("x", maxMessageBytes)}}
 	for range 2 {
-		w.SendUserMessage(actor.NewPID("node-n1", actors.NodePath), &actor.MessageEnvelope{Message: commit, Sender: actor.NewPID("scheduler", jobPath)})
+		sent := &actor.MessageEnvelope{Message: commit, Sender: actor.NewPID("scheduler", jobPath)}
+		w.SendUserMessage(actor.NewPID("node-n1", actors.NodePath), sent)
 	}
 	if len(log) != 1 || counts.of(countUnsayable) != 2 {
 		t.Fatalf("%d lines are logged, counted %v", len(log), counts.by)
@@ -164,7 +174,8 @@ func TestCovers(t *testing.T) {
 		want          bool
 	}{
 		{"a/b", "a/b", true}, {"a/b", "a/bc", false}, {"a/b", "a", false}, {"a/b", "", false},
-		{"a/job-*", "a/job-1", true}, {"a/job-*", "a/job-", false}, {"a/job-*", "a/job-1/attempt", false}, {"a/job-*", "b", false},
+		{"a/job-*", "a/job-1", true}, {"a/job-*", "a/job-", false},
+		{"a/job-*", "a/job-1/attempt", false}, {"a/job-*", "b", false},
 		{"a/**", "a/", true}, {"a/**", "a/b/c", true}, {"a/**", "b/a/", false},
 		{"a**", "a" + strings.Repeat("b", maxPathBytes), false},
 	} {
@@ -184,10 +195,11 @@ func TestNothingElseLeaves(t *testing.T) {
 	} {
 		h.say(node, m, actors.SchedulerPath)
 	}
-	h.say(node, &messages.Lead{Epoch: 1, ClusterId: "c1"}, "")                                                                      // without a sender
-	h.say(node, &messages.Lead{Epoch: 1, ClusterId: "c1"}, "synapse/else")                                                          // not from there
-	h.say(actor.NewPID("node-n1", "synapse"), &messages.Lead{Epoch: 1, ClusterId: "c1"}, actors.SchedulerPath)                      // not to there
-	h.system.Root.RequestWithCustomSender(node, &messages.Lead{Epoch: 1, ClusterId: "c1"}, actor.NewPID("node-n2", "synapse/node")) // for somebody else
+	lead := &messages.Lead{Epoch: 1, ClusterId: "c1"}
+	h.say(node, lead, "")                                                                      // without a sender
+	h.say(node, lead, "synapse/else")                                                          // not from there
+	h.say(actor.NewPID("node-n1", "synapse"), lead, actors.SchedulerPath)                      // not to there
+	h.system.Root.RequestWithCustomSender(node, lead, actor.NewPID("node-n2", "synapse/node")) // for somebody else
 	h.await(t, countUnsayable, 12)
 	h.system.Root.Stop(node)
 	h.system.Root.Poison(node)

@@ -191,12 +191,14 @@ func hearsType[M any](tb testing.TB, ears chan heard) heard {
 // up waits for a LinkUp of exactly this name.
 func (h *hall) up(name string) {
 	h.tb.Helper()
-	hears(h.tb, h.ears, "LinkUp of "+name, func(m heard) bool { return m.message == actors.LinkUp{Node: topology.NodeID(name)} })
+	up := actors.LinkUp{Node: topology.NodeID(name)}
+	hears(h.tb, h.ears, "LinkUp of "+name, func(m heard) bool { return m.message == up })
 }
 
 func (h *hall) down(name string) {
 	h.tb.Helper()
-	hears(h.tb, h.ears, "LinkDown of "+name, func(m heard) bool { return m.message == actors.LinkDown{Node: topology.NodeID(name)} })
+	down := actors.LinkDown{Node: topology.NodeID(name)}
+	hears(h.tb, h.ears, "LinkDown of "+name, func(m heard) bool { return m.message == down })
 }
 
 // cabin is a machine's agent.

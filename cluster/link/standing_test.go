@@ -183,7 +183,9 @@ func TestCloneIsHeardAndPushesNobodyOut(t *testing.T) {
 	if want := "node-n1~m2"; hello.sender.Address != want {
 		t.Errorf("the clone's Hello is to be answered at %s, want %s", hello.sender.Address, want)
 	}
-	h.say(hello.sender, &messages.Rejected{Epoch: 1, Reason: messages.RejectReason_REJECT_REASON_ANOTHER_MACHINE, Text: "node already registered"}, "")
+	h.say(hello.sender, &messages.Rejected{
+		Epoch: 1, Reason: messages.RejectReason_REJECT_REASON_ANOTHER_MACHINE, Text: "node already registered",
+	}, "")
 	hearsType[*messages.Rejected](t, clone.ears)
 
 	works(t, h, truth, 1)

@@ -42,7 +42,8 @@ func TestFieldNumbers(t *testing.T) {
 		t.Fatalf("the service is %s with %d streams", theirs.ServiceName, len(theirs.Streams))
 	}
 	s := theirs.Streams[0]
-	if s.StreamName != method.StreamName || s.ClientStreams != method.ClientStreams || s.ServerStreams != method.ServerStreams {
+	if s.StreamName != method.StreamName ||
+		s.ClientStreams != method.ClientStreams || s.ServerStreams != method.ServerStreams {
 		t.Errorf("the method is %+v", s)
 	}
 }
@@ -194,7 +195,8 @@ func FuzzPack(f *testing.F) {
 			if e.Sender > 0 {
 				sender = b.Senders[e.Sender-1]
 			}
-			if b.TypeNames[e.TypeId] != l.Kind || target.Id != l.To || target.Address != to || !bytes.Equal(e.MessageData, l.Data) ||
+			if b.TypeNames[e.TypeId] != l.Kind || target.Id != l.To || target.Address != to ||
+				!bytes.Equal(e.MessageData, l.Data) ||
 				e.Sender == 0 != (l.Sender == "") || sender.Id != l.Sender || e.Sender > 0 && sender.Address != from {
 				t.Fatalf("letter %d, %q, is read as %v", i, l, e)
 			}
