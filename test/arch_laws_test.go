@@ -40,14 +40,16 @@ var rooms = map[string]room{
 	"actors/mirror": actorRoom("topology", "policy", "messages", "actors"),
 	"actors/leader": actorRoom("topology", "policy", "messages", "actors", "actors/mirror"),
 	"store":         {ours: []string{"topology", "policy", "messages", "actors"}},
-	"cluster":       {ours: []string{"topology", "policy", "messages", "actors", "store"}},
-	"runtime":       {ours: []string{"topology", "policy", "messages", "actors"}},
-	"sim":           {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster/lease"}},
-	"web":           {},
-	"cmd":           {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web"}},
+	"cluster":       {ours: []string{"topology", "policy", "messages", "actors", "store", "clock"}},
+	"runtime":       {ours: []string{"topology", "policy", "messages", "actors", "clock"}},
+	// What runs in real time measures by one clock; what is simulated cannot.
+	"clock": {libraries: []string{"golang.org/x/sys/unix"}},
+	"sim":   {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster/lease"}},
+	"web":   {},
+	"cmd":   {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock"}},
 	// What users start from: programs that know nothing of the house.
 	"examples": {libraries: []string{}},
-	"test":     {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "cmd"}},
+	"test":     {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock", "cmd"}},
 }
 
 // actorRoom is a room in which actors live. Of protobuf only proto: protojson and prototext answer differently from
@@ -116,6 +118,8 @@ var laws = []law{
 		{"actors/mirror/x.go", `package mirror; import "` + module + `/actors/leader"`},
 		{"sim/x.go", `package sim; import "` + module + `/cmd/thing"`},
 		{"sim/x.go", `package sim; import "` + module + `/cluster/campaign"`},
+		{"sim/x.go", `package sim; import "` + module + `/clock"`},
+		{"actors/x.go", `package actors; import "` + module + `/clock"`},
 		{"sim/x.go", `package sim; import "` + protoActor + `/router"`},
 		{"cluster/x.go", `package cluster; import "` + protoActor + `/remote"`},
 		{"unheard/x.go", `package unheard`},

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/store"
 )
@@ -90,7 +90,6 @@ func (c *Candidate) Hold(ctx context.Context, r *lease.Reign) error {
 }
 
 // realClock includes the time that the machine was asleep.
-type realClock struct{}
+type realClock struct{ clock.Real }
 
-func (realClock) Now() actors.Instant                    { return host.Clock{}.Now() }
-func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+func (realClock) Now() actors.Instant { return actors.Instant(clock.BootNs()) }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
@@ -43,12 +44,6 @@ type Leader struct {
 	Epoch   uint64
 }
 
-// Clock tells the time and waits. Tests bring their own.
-type Clock interface {
-	Now() time.Time
-	After(d time.Duration) <-chan time.Time
-}
-
 // Store reads what the Mirror does not show: jobs that ended long ago, and earlier attempts. No actor calls it, only
 // the clients' calls themselves, so it may take time.
 type Store interface {
@@ -74,7 +69,7 @@ type Options struct {
 	Levels    []string // of the fabric, coarse to fine
 	Log       actors.Log
 	Count     func(name string, n int64)
-	Clock     Clock
+	Clock     clock.Clock
 }
 
 // Gateway serves the client API.
@@ -107,7 +102,7 @@ func New(system *actor.ActorSystem, o Options) *Gateway {
 		o.Count = func(string, int64) {}
 	}
 	if o.Clock == nil {
-		o.Clock = realClock{}
+		o.Clock = clock.Real{}
 	}
 	address := system.ProcessRegistry.Address
 	return &Gateway{
@@ -138,11 +133,6 @@ func (g *Gateway) ServerOptions() []grpc.ServerOption {
 
 // Close ends all open calls, so that a server which waits for them can end.
 func (g *Gateway) Close() { g.closeOnce.Do(func() { close(g.closed) }) }
-
-type realClock struct{}
-
-func (realClock) Now() time.Time                         { return time.Now() }
-func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
 type noLog struct{}
 

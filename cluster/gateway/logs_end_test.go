@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/cluster/api"
 )
 
 // TestTailLines: the last lines of each stream, however long they are.
 func TestTailLines(t *testing.T) {
-	d, _, job, write, _ := gang(t, Options{Clock: realClock{}})
+	d, _, job, write, _ := gang(t, Options{Clock: clock.Real{}})
 	var all []string
 	for i := range 40_000 {
 		all = append(all, fmt.Sprintf("line %d%s\n", i, strings.Repeat("x", i%50)))

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
 )
@@ -15,7 +16,7 @@ import (
 // A reader that broke off after any part, and goes on from there, has read the same
 // in the end as one that did not: nothing is missing, nothing comes twice.
 func TestReadLogsGoesOn(t *testing.T) {
-	d, _, job, write, _ := gang(t, Options{Clock: realClock{}})
+	d, _, job, write, _ := gang(t, Options{Clock: clock.Real{}})
 	write(0, false, "a\nb\nno end")
 	write(0, true, "oops\n")
 	write(2, false, "c\n")
@@ -55,7 +56,7 @@ func TestReadLogsGoesOn(t *testing.T) {
 // A reader that broke off in an attempt that has been followed by another is given
 // the rest of it first.
 func TestReadLogsGoesOnInAnEarlierAttempt(t *testing.T) {
-	d, _, job, write, machines := gang(t, Options{Clock: realClock{}})
+	d, _, job, write, machines := gang(t, Options{Clock: clock.Real{}})
 	write(0, false, "first\n")
 	before := d.parts(&api.ReadLogs{Job: job})
 	write(0, false, "its end\n")

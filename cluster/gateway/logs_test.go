@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
 )
@@ -98,7 +99,7 @@ func gang(t *testing.T, o Options) (d *door, r *room, job string, byRank func(ra
 }
 
 func TestReadLogs(t *testing.T) {
-	d, _, job, write, _ := gang(t, Options{Clock: realClock{}})
+	d, _, job, write, _ := gang(t, Options{Clock: clock.Real{}})
 	d.wants(&api.ReadLogs{Job: job})
 	write(0, false, "a\nb\n")
 	write(0, true, "oops\n")
@@ -131,7 +132,7 @@ func TestReadLogs(t *testing.T) {
 
 // Output of any size comes whole and in order, and its lines uncut.
 func TestReadLogsInPages(t *testing.T) {
-	d, _, job, write, _ := gang(t, Options{Clock: realClock{}})
+	d, _, job, write, _ := gang(t, Options{Clock: clock.Real{}})
 	var text strings.Builder
 	for i := range 60_000 {
 		fmt.Fprintf(&text, "line %d%s\n", i, strings.Repeat("x", i%40))

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/cluster/link/envelope"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -92,22 +93,11 @@ const (
 	countPaced       = "link.paced"        // waits, for peers that send too much
 )
 
-// Clock is the time as the link needs it.
-type Clock interface {
-	Now() time.Time
-	After(d time.Duration) <-chan time.Time
-}
-
-type realClock struct{}
-
-func (realClock) Now() time.Time                         { return time.Now() }
-func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
-
 // Options are what an end is given at its start.
 type Options struct {
 	Log   actors.Log
 	Count func(name string, n int64)
-	Clock Clock
+	Clock clock.Clock
 	Rand  func() float64 // in [0, 1): so that machines do not all dial at once
 
 	// Address is a scheduler's own: "scheduler", or with several "scheduler-NAME".
@@ -136,7 +126,7 @@ func (o Options) completed() *Options {
 		o.Count = func(string, int64) {}
 	}
 	if o.Clock == nil {
-		o.Clock = realClock{}
+		o.Clock = clock.Real{}
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
@@ -121,7 +122,7 @@ func TestPace(t *testing.T) {
 }
 
 type still struct {
-	realClock
+	clock.Real
 	at time.Time
 }
 

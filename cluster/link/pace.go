@@ -1,6 +1,10 @@
 package link
 
-import "time"
+import (
+	"time"
+
+	"github.com/yi-json/synapse/clock"
+)
 
 // This file owns how fast a peer is read. An actor's mailbox has no bound, so a peer that floods is made to wait in its
 // own sockets: the stream's flow control holds back what is not read here.
@@ -8,7 +12,7 @@ import "time"
 // pace measures what a peer has sent against the time it had. due is when all of that would have been sent at the rate
 // allowed.
 type pace struct {
-	clock Clock
+	clock clock.Clock
 	due   time.Time
 }
 

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -22,7 +23,7 @@ import (
 // streams, clones, refusals, and what the Scheduler is told of them.
 
 // hurried makes the waits between tries short; their order stays.
-type hurried struct{ realClock }
+type hurried struct{ clock.Real }
 
 func (hurried) After(d time.Duration) <-chan time.Time { return time.After(d / 20) }
 
@@ -119,7 +120,7 @@ func TestRetriesSpread(t *testing.T) {
 
 // noting tells of every wait, and ends it when it is told to.
 type noting struct {
-	realClock
+	clock.Real
 	waits chan time.Duration
 	fire  chan time.Time
 }

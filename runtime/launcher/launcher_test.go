@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -398,7 +399,7 @@ func TestKeepTasks(t *testing.T) {
 	r.run(0, fenced())
 	take[*messages.TaskStarted](r, 0)
 	for time.Since(begin) < 3*time.Second {
-		r.tell(&messages.KeepTasks{HeardNs: supervisor.BootNs()})
+		r.tell(&messages.KeepTasks{HeardNs: clock.BootNs()})
 		time.Sleep(100 * time.Millisecond)
 	}
 	r.silent()

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/file"
 )
@@ -91,7 +92,7 @@ func (m *Machine) identify() error {
 	if err != nil {
 		return fmt.Errorf("boot id: %w", err)
 	}
-	m.incarnation = &messages.Incarnation{BootId: strings.TrimSpace(string(boot)), StartedNs: bootNs()}
+	m.incarnation = &messages.Incarnation{BootId: strings.TrimSpace(string(boot)), StartedNs: clock.BootNs()}
 	return m.later()
 }
 
@@ -165,14 +166,3 @@ func (m *Machine) Incarnation() *messages.Incarnation {
 
 // Close lets the data directory go.
 func (m *Machine) Close() { m.lock.Close() }
-
-// bootNs is the clock that an agent and its supervisors share: the time since
-// the boot, with what the machine slept. It is the one to measure by what the
-// control plane heard, because the control plane did not sleep.
-func bootNs() int64 {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return 0
-	}
-	return now.Nano()
-}

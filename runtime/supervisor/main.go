@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/clock"
 )
 
 // This file owns the supervisor's life: one command, from its start until
@@ -149,8 +151,8 @@ func (k *keeper) start() *Exit {
 	}
 	// Counted from before the start: the control plane counts from when it last
 	// heard the machine, and knows nothing of when this task began.
-	if k.heard = k.spec.HeardNs; k.heard <= 0 || k.heard > BootNs() {
-		k.heard = BootNs()
+	if k.heard = k.spec.HeardNs; k.heard <= 0 || k.heard > clock.BootNs() {
+		k.heard = clock.BootNs()
 	}
 	switch {
 	case k.spec.Container != nil:
@@ -200,7 +202,7 @@ func (k *keeper) due() time.Duration {
 }
 
 func (k *keeper) untilLost() time.Duration {
-	return time.Duration(k.spec.StopWhenLostMs)*time.Millisecond - time.Duration(BootNs()-k.heard)
+	return time.Duration(k.spec.StopWhenLostMs)*time.Millisecond - time.Duration(clock.BootNs()-k.heard)
 }
 
 func (k *keeper) onWake() {
@@ -241,7 +243,7 @@ func (k *keeper) obey(c command) {
 		k.kill()
 	case "keep":
 		// A time that is still to come is of another clock and says nothing.
-		if c.first > k.heard && c.first <= BootNs() {
+		if c.first > k.heard && c.first <= clock.BootNs() {
 			k.heard = c.first
 		}
 	}
@@ -323,14 +325,4 @@ func (k *keeper) keep(exit *Exit) {
 	if err == nil {
 		k.control.say("gone " + string(text))
 	}
-}
-
-// BootNs is the clock that a machine's agent and supervisors share. It goes on
-// while the machine sleeps, as the leader's does.
-func BootNs() int64 {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return 0
-	}
-	return now.Nano()
 }

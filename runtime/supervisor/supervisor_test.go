@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/clock"
 )
 
 // This file owns what only real processes can show of one supervisor. Each test
@@ -347,7 +349,7 @@ func TestStopWhenLost(t *testing.T) {
 	fence := func(s *Spec) { s.StopWhenLostMs, s.GraceMs = 2000, 60_000 }
 	lost := start(t, `sleep 60`, fence)
 	kept := start(t, `sleep 60`, fence)
-	begin := BootNs()
+	begin := clock.BootNs()
 	stop := make(chan struct{})
 	defer close(stop)
 	go func() {
@@ -356,14 +358,14 @@ func TestStopWhenLost(t *testing.T) {
 			case <-stop:
 				return
 			case <-time.After(200 * time.Millisecond):
-				_ = kept.link.Keep(BootNs())
-				_ = kept.link.Keep(begin)                       // an old word changes nothing
-				_ = lost.link.Keep(BootNs() + int64(time.Hour)) // nor does one of another clock
+				_ = kept.link.Keep(clock.BootNs())
+				_ = kept.link.Keep(begin)                             // an old word changes nothing
+				_ = lost.link.Keep(clock.BootNs() + int64(time.Hour)) // nor does one of another clock
 			}
 		}
 	}()
 	exit := lost.wait()
-	took := time.Duration(BootNs() - begin)
+	took := time.Duration(clock.BootNs() - begin)
 	if exit.Code != 143 || !strings.Contains(exit.Detail, "stopWhenLost") || took < 1900*time.Millisecond || took > 6*time.Second {
 		t.Errorf("%+v after %v", exit, took)
 	}

@@ -1,0 +1,19 @@
+package clock
+
+import (
+	"testing"
+	"time"
+)
+
+// TestBootNs: the machine has booted before, and the clock goes on, as fast as the steady one where nothing sleeps.
+func TestBootNs(t *testing.T) {
+	began, real := BootNs(), time.Now()
+	if began <= 0 {
+		t.Fatalf("the machine booted %d ns ago", began)
+	}
+	time.Sleep(20 * time.Millisecond)
+	took, want := time.Duration(BootNs()-began), time.Since(real)
+	if took < 20*time.Millisecond || took > want+time.Millisecond {
+		t.Errorf("it counts %v, where %v passed", took, want)
+	}
+}
