@@ -68,12 +68,6 @@ type Host interface {
 	Count(name string, n int64)
 }
 
-// Log writes lines for operators. The words users know are in these lines.
-type Log interface {
-	Info(format string, args ...any)
-	Debug(format string, args ...any)
-}
-
 // Change is one transaction of the store: it becomes durable as a whole or not
 // at all, and only while the writer's epoch is still the leader's.
 type Change struct {

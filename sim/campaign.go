@@ -260,7 +260,7 @@ func (h *schedulerHost) lead(p *process, epoch uint64) {
 			System: p.system, Host: p, Clock: p, Log: p, Constants: h.w.constants,
 		},
 		Epoch: epoch, ClusterID: ourCluster, Levels: h.w.draw.Levels,
-		Store: &storePort{h.w.store, p}, Peers: p, AcceptLoss: h.w.loss.accepted, NewJobID: h.w.newJobID,
+		Store: &storePort{h.w.store, p}, Peers: p, Calls: actors.Tagged{To: p, Tag: actors.TagCalls}, AcceptLoss: h.w.loss.accepted, NewJobID: h.w.newJobID,
 		UIDs: h.w.draw.UIDs,
 	})
 }

@@ -45,8 +45,8 @@ type process struct {
 	node        *worker.Node
 	host        *schedulerHost // of a scheduler
 	leader      *leader.Scheduler
-	epoch       uint64                   // under which it leads; 0: it stands by
-	campaign    *campaign                // nil where nobody else may lead
+	epoch       uint64                    // under which it leads; 0: it stands by
+	campaign    *campaign                 // nil where nobody else may lead
 	drafts      map[topology.Token]handed // of each write that is not yet durable
 	// deposedAt is when the store first told it that it no longer leads.
 	deposedAt instant
@@ -198,6 +198,12 @@ func (p *process) WallMs() int64 { return p.clock.wall(p.w.engine.now) }
 
 // Info logs a line for operators.
 func (p *process) Info(format string, args ...any) { p.w.logged(p, format, args) }
+
+// Warn logs a warning.
+func (p *process) Warn(format string, args ...any) { p.w.logged(p, actors.TagWarn+format, args) }
+
+// Error logs an error.
+func (p *process) Error(format string, args ...any) { p.w.logged(p, actors.TagError+format, args) }
 
 // Debug logs a line that only somebody who debugs wants.
 func (p *process) Debug(format string, args ...any) {

@@ -195,6 +195,11 @@ var laws = []law{
 		{"actors/worker/x.go", `package worker; var edges = []edge{{"gone", "gone", gone}}`},
 		{"cluster/x.go", `package cluster; var x = status.Phase == "timed-out"`},
 	}},
+	{"tags", tagsLaw, []breach{
+		{"actors/leader/x.go", `package leader; func f() { log.Info("[WARN] a fan") }`},
+		{"actors/leader/x.go", `package leader; const x = "[GRPC] " + "a call"`},
+		{"cluster/link/x.go", `package link; func f() { log.Info("[ERROR] a fan") }`},
+	}},
 	{"places", placesLaw, []breach{
 		{"docs/x.md", "see /wor" + "k/main"},
 		{"docs/x.md", "see (../shar" + "ed/design)"},
@@ -483,6 +488,24 @@ func unfinishedLaw(s source) []string {
 
 // elsewhere are folders of a workplace, in pieces for the same reason.
 var elsewhere = regexp.MustCompile(`(^|[^\w.])/wor` + `k/|\.\./shar` + `ed\b`)
+
+// tag is how a line of a log begins that users know by it.
+var tag = regexp.MustCompile("^[\"`]\\[[A-Z]+\\] ")
+
+// tagsLaw: what a line of the log is tagged with, the log knows by its level.
+func tagsLaw(s source) []string {
+	if !s.production() || s.path == "actors/log.go" {
+		return nil
+	}
+	var findings []string
+	ast.Inspect(s.syntax, func(node ast.Node) bool {
+		if text, is := node.(*ast.BasicLit); is && text.Kind == token.STRING && tag.MatchString(text.Value) {
+			findings = append(findings, fmt.Sprintf("%s: a line is tagged by its level, as with Warn or Error", s.at(text.Pos())))
+		}
+		return true
+	})
+	return findings
+}
 
 // placesLaw: nothing committed points at a folder that a clone does not have.
 func placesLaw(s source) []string {

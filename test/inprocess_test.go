@@ -24,6 +24,7 @@ import (
 )
 
 type inprocess struct {
+	actors.NoLog
 	tb      testing.TB
 	start   time.Time
 	mu      sync.RWMutex
@@ -73,12 +74,10 @@ func (c *inprocess) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 func (c *inprocess) Panicked(who *actor.PID, reason any, _ bool) {
 	c.tb.Errorf("%s panicked: %v", who.Id, reason)
 }
-func (c *inprocess) Deposed(uint64)       { c.tb.Error("deposed") }
-func (c *inprocess) Count(string, int64)  {}
-func (c *inprocess) Info(string, ...any)  {}
-func (c *inprocess) Debug(string, ...any) {}
-func (c *inprocess) Now() actors.Instant  { return actors.Instant(time.Since(c.start)) }
-func (c *inprocess) WallMs() int64        { return time.Now().UnixMilli() }
+func (c *inprocess) Deposed(uint64)      { c.tb.Error("deposed") }
+func (c *inprocess) Count(string, int64) {}
+func (c *inprocess) Now() actors.Instant { return actors.Instant(time.Since(c.start)) }
+func (c *inprocess) WallMs() int64       { return time.Now().UnixMilli() }
 
 // Node is a machine's address, found once, as a stream that stands is.
 func (c *inprocess) Node(id topology.NodeID) *actor.PID {
@@ -160,7 +159,7 @@ func (c *inprocess) lead() {
 			System: s, Host: c, Clock: clock{c, s}, Log: c, Constants: actors.DefaultConstants(),
 		},
 		Epoch: epoch, ClusterID: "bench", Levels: []string{"zone", "rack"},
-		Store: store.NewPort(memory, s), Peers: c,
+		Store: store.NewPort(memory, s), Peers: c, Calls: c,
 		NewJobID: func() topology.JobID { c.jobs++; return topology.JobID(fmt.Sprintf("job-%d", c.jobs)) },
 		UIDs:     topology.UIDRange{First: 2_000_000, Last: 2_999_999},
 	}))

@@ -23,6 +23,7 @@ type Ports struct {
 	Levels    []string // of the fabric, coarse to fine
 	Store     actors.Store
 	Peers     actors.Peers
+	Calls     actors.Log // what machines and clients ask for
 	// AcceptLoss is the operator's word, after a restore from an old backup: what
 	// leaders up to this epoch decided and the store does not know is given up.
 	AcceptLoss uint64

@@ -37,7 +37,7 @@ func (s *Scheduler) setAside(ctx actor.Context, l actors.Loaded) {
 	for _, d := range l.Damaged {
 		switch {
 		case d.Over:
-			s.p.Log.Info("[WARN] Job %s is over, and left out of what is told of the past: %s", d.Job, d.What)
+			s.p.Log.Warn("Job %s is over, and left out of what is told of the past: %s", d.Job, d.What)
 		case d.Job != "":
 			s.setJobAside(ctx, d)
 		default:
@@ -52,7 +52,7 @@ func (s *Scheduler) setJobAside(ctx actor.Context, d actors.Damaged) {
 	}
 	s.damaged[d.Job] = &damagedJob{Damaged: d}
 	s.p.Host.Count("scheduler.damaged", 1)
-	s.p.Log.Info("[WARN] Job %s is set aside: %s", d.Job, damageOf(d))
+	s.p.Log.Warn("Job %s is set aside: %s", d.Job, damageOf(d))
 	ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{
 		Record: &messages.JobRecord{Id: string(d.Job), Owner: &messages.Principal{Name: d.Owner}},
 		Phase:  messages.PhaseDamaged, Reason: damageOf(d),
@@ -68,7 +68,7 @@ func damageOf(d actors.Damaged) string {
 // setNodeAside expects the machine under a record that was never written.
 func (s *Scheduler) setNodeAside(ctx actor.Context, d actors.Damaged, attempts []*messages.AttemptRecord) {
 	s.p.Host.Count("scheduler.damaged", 1)
-	s.p.Log.Info("[WARN] Node %s is set aside: its record is damaged (%s); it joins by its next Hello, "+
+	s.p.Log.Warn("Node %s is set aside: its record is damaged (%s); it joins by its next Hello, "+
 		"and stays closed until it is uncordoned", d.Node, d.What)
 	var newest topology.Token
 	rec := &messages.NodeRecord{Id: string(d.Node), Cordoned: &messages.Deed{
@@ -101,7 +101,7 @@ func (s *Scheduler) onCancel(ctx actor.Context, m *messages.Cancel) {
 	}
 	if !d.dropping {
 		d.dropping = true
-		s.p.Log.Info("[WARN] Job %s, whose record is damaged, is given up by %s", d.Job, m.Principal.GetName())
+		s.p.Log.Warn("Job %s, whose record is damaged, is given up by %s", d.Job, m.Principal.GetName())
 		ctx.Request(s.peers.journal, Write{Lane: LaneDecisions, Change: actors.Change{Drop: d.Job}, Tag: d})
 	}
 }

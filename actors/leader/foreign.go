@@ -33,7 +33,7 @@ func (s *Scheduler) turnForeignAway(ctx actor.Context, h *messages.Hello) {
 		s.p.ClusterID, h.ClusterId, h.ClusterId)
 	if who := topology.NodeID(h.Origin.GetNode()); s.greetings.foreign[who] != h.ClusterId {
 		s.greetings.foreign[who] = h.ClusterId
-		s.p.Log.Info("[ERROR] Failed to register node %s: %s", h.Origin.GetNode(), text)
+		s.p.Log.Error("Failed to register node %s: %s", h.Origin.GetNode(), text)
 	}
 	s.reject(ctx, h, messages.RejectReason_REJECT_REASON_ANOTHER_CLUSTER, text)
 }

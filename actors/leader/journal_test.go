@@ -77,9 +77,11 @@ func (r *journalRig) Apply(epoch, ticket uint64, changes []actors.Change, _ *act
 	r.say("store <- #%d under epoch %d: %s", ticket, epoch, named(changes))
 }
 
-type journalLog struct{ *journalRig }
+type journalLog struct {
+	actors.NoLog
+	*journalRig
+}
 
-func (journalLog) Debug(string, ...any)              {}
 func (l journalLog) Info(format string, args ...any) { l.say("log: "+format, args...) }
 
 func named(changes []actors.Change) string {
@@ -96,7 +98,7 @@ func named(changes []actors.Change) string {
 
 func newJournalRig(edit func(*actors.Constants)) *journalRig {
 	r := &journalRig{tries: map[uint64][]actors.Change{}}
-	p := &Ports{Ports: actors.Ports{Host: r, Clock: r, Log: journalLog{r}, Constants: actors.DefaultConstants()}, Epoch: 3, Store: r}
+	p := &Ports{Ports: actors.Ports{Host: r, Clock: r, Log: journalLog{journalRig: r}, Constants: actors.DefaultConstants()}, Epoch: 3, Store: r}
 	edit(&p.Constants)
 	r.j = newJournal(p).(*Journal)
 	return r

@@ -85,7 +85,7 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 		return
 	}
 	if err := h.Validate(); err != nil {
-		s.p.Log.Info("[ERROR] Failed to register node %s: %s", h.Origin.GetNode(), err)
+		s.p.Log.Error("Failed to register node %s: %s", h.Origin.GetNode(), err)
 		s.reject(ctx, h, messages.RejectReason_REJECT_REASON_MALFORMED, err.Error())
 		return
 	}
@@ -144,7 +144,7 @@ func (s *Scheduler) turnAway(ctx actor.Context, m *machine, h *messages.Hello) {
 	const text = "node already registered"
 	if m.turnedAway != h.Origin.MachineId {
 		m.turnedAway = h.Origin.MachineId
-		s.p.Log.Info("[ERROR] Failed to register node %s: %s", m.id, text)
+		s.p.Log.Error("Failed to register node %s: %s", m.id, text)
 	}
 	s.reject(ctx, h, messages.RejectReason_REJECT_REASON_ANOTHER_MACHINE, text)
 }

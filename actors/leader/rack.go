@@ -83,7 +83,7 @@ func (r *Rack) onEnrol(ctx actor.Context, m enrol) {
 	who.incarnation, who.machineID = origin.Incarnation, origin.MachineId
 	who.heard = r.p.Clock.Now()
 	who.version, who.enrolled = m.Hello.Ledger.Version, m.Count
-	r.p.Log.Info("[GRPC] RegisterWorker: ID=%s, CPU=%d, RAM=%d", origin.Node, a.Total.MilliCpu/1000, a.Total.MemoryBytes)
+	r.p.Calls.Info("RegisterWorker: ID=%s, CPU=%d, RAM=%d", origin.Node, a.Total.MilliCpu/1000, a.Total.MemoryBytes)
 	ctx.Request(m.Node, &messages.Welcome{Epoch: r.p.Epoch, Text: "Welcome to Synapse", Incarnation: origin.Incarnation})
 }
 
@@ -128,7 +128,7 @@ func (r *Rack) onHeartbeat(ctx actor.Context, m *messages.Heartbeat) {
 	if who == nil {
 		return
 	}
-	r.p.Log.Debug("[GRPC] Heartbeat from %s", who.id)
+	r.p.Calls.Debug("Heartbeat from %s", who.id)
 	r.pass(ctx, who, m.Ledger)
 	ctx.Respond(&messages.HeartbeatAck{Epoch: m.Epoch, Seq: m.Seq, LedgerVersion: who.version, Incarnation: who.incarnation})
 }

@@ -46,7 +46,7 @@ func (c *overheard) SpawnNamed(_ *actor.Props, name string) (*actor.PID, error) 
 }
 
 // deafHost makes nobody and hears nothing.
-type deafHost struct{}
+type deafHost struct{ actors.NoLog }
 
 func (deafHost) Props(_ actors.Kind, make actor.Producer) *actor.Props {
 	return actor.PropsFromProducer(make)
@@ -58,12 +58,11 @@ func (deafHost) Count(string, int64)                       {}
 func (deafHost) Now() actors.Instant                       { return 0 }
 func (deafHost) WallMs() int64                             { return 12 * 3600 * 1000 }
 func (deafHost) After(time.Duration, *actor.PID, any)      {}
-func (deafHost) Info(string, ...any)                       {}
-func (deafHost) Debug(string, ...any)                      {}
 
 func leaderPorts() *Ports {
 	return &Ports{
 		Ports: actors.Ports{Constants: actors.DefaultConstants(), Clock: deafHost{}, Host: deafHost{}, Log: deafHost{}},
+		Calls: deafHost{},
 		Epoch: 1, NewJobID: func() topology.JobID { return "j" },
 	}
 }

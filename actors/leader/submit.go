@@ -156,7 +156,7 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m Written) {
 		s.ask(find{submit: e}, actors.Query{Owner: e.key.owner, RequestID: e.key.id})
 	default:
 		cpu, gpu := asksFor(e.rec.Spec)
-		s.p.Log.Info("[GRPC] Job Submitted: %s (CPU: %d, GPU: %d)", e.id, cpu/1000, gpu/topology.WholeGPU)
+		s.p.Calls.Info("Job Submitted: %s (CPU: %d, GPU: %d)", e.id, cpu/1000, gpu/topology.WholeGPU)
 		// The Mirror first, and not only by the Job, whose turn may come after the
 		// client's next question: whoever is acknowledged finds his job.
 		ctx.Send(s.peers.mirror, mirror.JobShown{Status: &messages.JobStatus{Record: e.rec, Phase: messages.PhaseQueued}})

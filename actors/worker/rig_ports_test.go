@@ -78,7 +78,10 @@ func (c *rigClock) After(d time.Duration, to *actor.PID, m any) {
 	c.r.timers = append(c.r.timers, rigTimer{c.r.now.Plus(d), c.agent, to, m})
 }
 
-type rigLog struct{ r *nodeRig }
+type rigLog struct {
+	actors.NoLog
+	r *nodeRig
+}
 
 func (l *rigLog) Info(format string, args ...any) { l.r.say("log: "+format, args...) }
 func (l *rigLog) Debug(format string, args ...any) {

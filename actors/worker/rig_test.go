@@ -88,7 +88,7 @@ func (r *nodeRig) start() {
 	})
 	Assemble(Ports{
 		Ports: actors.Ports{
-			System: r.system, Host: &rigHost{r}, Clock: &rigClock{r, r.agent}, Log: &rigLog{r}, Constants: actors.DefaultConstants(),
+			System: r.system, Host: &rigHost{r}, Clock: &rigClock{r, r.agent}, Log: &rigLog{r: r}, Constants: actors.DefaultConstants(),
 		},
 		Node: "a", MachineID: "machine-a", Incarnation: r.incarnation(), Announcement: r.announce,
 		Disk: &rigDiskPort{r, r.agent}, Launcher: &r.launcher,

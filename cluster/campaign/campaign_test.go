@@ -92,6 +92,7 @@ func (l *row) set(change func()) {
 
 // rig is one process.
 type rig struct {
+	actors.NoLog
 	*Candidate
 	mu    sync.Mutex
 	lines []string
@@ -103,8 +104,6 @@ func (r *rig) Info(format string, args ...any) {
 	defer r.mu.Unlock()
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
-
-func (r *rig) Debug(string, ...any) {}
 
 func (r *rig) said() string {
 	r.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
@@ -39,7 +40,7 @@ func from64(b *testing.B, call func(client, i int) error) {
 // memory store. There are no machines, so all jobs wait.
 func BenchmarkSubmit64(b *testing.B) {
 	r := newRoom(b)
-	s, _ := r.lead(func(p *leader.Ports) { p.Log = noLog{} })
+	s, _ := r.lead(func(p *leader.Ports) { p.Log, p.Calls = actors.NoLog{}, actors.NoLog{} })
 	d := r.door(s, Options{})
 	from64(b, func(c, i int) error {
 		_, err := d.SynapseClient.Submit(context.Background(), &messages.Submit{

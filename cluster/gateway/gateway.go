@@ -96,7 +96,7 @@ func New(system *actor.ActorSystem, o Options) *Gateway {
 		o.Principal = func(context.Context) *messages.Principal { return &messages.Principal{Name: "anonymous"} }
 	}
 	if o.Log == nil {
-		o.Log = noLog{}
+		o.Log = actors.NoLog{}
 	}
 	if o.Count == nil {
 		o.Count = func(string, int64) {}
@@ -133,8 +133,3 @@ func (g *Gateway) ServerOptions() []grpc.ServerOption {
 
 // Close ends all open calls, so that a server which waits for them can end.
 func (g *Gateway) Close() { g.closeOnce.Do(func() { close(g.closed) }) }
-
-type noLog struct{}
-
-func (noLog) Info(string, ...any)  {}
-func (noLog) Debug(string, ...any) {}

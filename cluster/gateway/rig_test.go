@@ -37,6 +37,7 @@ const patience = 20 * time.Second
 // room holds systems that reach each other by their addresses, and is the host,
 // clock and log of all their actors.
 type room struct {
+	actors.NoLog
 	tb      testing.TB
 	start   time.Time
 	mu      sync.Mutex
@@ -98,7 +99,6 @@ func (r *room) Panicked(who *actor.PID, reason any, _ bool) {
 }
 func (r *room) Deposed(uint64)                            { r.tb.Error("deposed") }
 func (r *room) Moved(actors.Kind, string, string, string) {}
-func (r *room) Debug(string, ...any)                      {}
 func (r *room) Now() actors.Instant                       { return actors.Instant(time.Since(r.start)) }
 func (r *room) WallMs() int64                             { return time.Now().UnixMilli() }
 func (r *room) Node(id topology.NodeID) *actor.PID {
@@ -165,6 +165,7 @@ func (r *room) assemble(edit ...func(*leader.Ports)) (*actor.ActorSystem, *store
 			System: s, Host: r, Clock: roomClock{r, s}, Log: r, Constants: actors.DefaultConstants(),
 		},
 		Epoch: epoch, ClusterID: "test", Levels: []string{"zone", "rack"}, Store: port, Peers: r,
+		Calls:    actors.Tagged{To: r, Tag: actors.TagCalls},
 		NewJobID: func() topology.JobID { r.jobs++; return topology.JobID(fmt.Sprintf("job-%d", r.jobs)) },
 	}
 	for _, e := range edit {

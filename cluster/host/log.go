@@ -3,6 +3,8 @@ package host
 import (
 	"io"
 	"log"
+
+	"github.com/yi-json/synapse/actors"
 )
 
 // Log implements actors.Log: it writes one line for each event, with its time. The words that users know are in the
@@ -26,3 +28,9 @@ func (l *Log) Debug(format string, args ...any) {
 		l.lines.Printf(format, args...)
 	}
 }
+
+// Warn writes a warning.
+func (l *Log) Warn(format string, args ...any) { l.Info(actors.TagWarn+format, args...) }
+
+// Error writes an error.
+func (l *Log) Error(format string, args ...any) { l.Info(actors.TagError+format, args...) }

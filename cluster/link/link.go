@@ -112,15 +112,10 @@ type Options struct {
 	Dialer      func(ctx context.Context, address string) (net.Conn, error)
 }
 
-type silence struct{}
-
-func (silence) Info(string, ...any)  {}
-func (silence) Debug(string, ...any) {}
-
 // completed fills in what was left out.
 func (o Options) completed() *Options {
 	if o.Log == nil {
-		o.Log = silence{}
+		o.Log = actors.NoLog{}
 	}
 	if o.Count == nil {
 		o.Count = func(string, int64) {}

@@ -53,7 +53,7 @@ func (r *reader) frame(frame []byte) time.Duration {
 func (r *reader) take(i int) (outcome string) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			r.line.o.Log.Info("[ERROR] A message from %s made the reader panic: %v", r.line.theirs, reason)
+			r.line.o.Log.Error("A message from %s made the reader panic: %v", r.line.theirs, reason)
 			outcome = countPanicked
 		}
 	}()
@@ -108,7 +108,7 @@ func (r *reader) message(row *row, data []byte) (spoken, string) {
 func (r *reader) complain(row *row, why error) {
 	if !r.complained {
 		r.complained = true
-		r.line.o.Log.Info("[ERROR] Dropped a %s of %s: %v", row.descriptor().Name(), r.line.theirs, why)
+		r.line.o.Log.Error("Dropped a %s of %s: %v", row.descriptor().Name(), r.line.theirs, why)
 	}
 }
 

@@ -340,8 +340,10 @@ func TestLeadIsToldOfStandingLinks(t *testing.T) {
 // lines is a log that can be read.
 type lines chan string
 
-func (l lines) Info(format string, args ...any) { l <- fmt.Sprintf(format, args...) }
-func (lines) Debug(string, ...any)              {}
+func (l lines) Info(format string, args ...any)  { l <- fmt.Sprintf(format, args...) }
+func (l lines) Warn(format string, args ...any)  { l.Info(actors.TagWarn+format, args...) }
+func (l lines) Error(format string, args ...any) { l.Info(actors.TagError+format, args...) }
+func (lines) Debug(string, ...any)               {}
 
 // Two names for one scheduler do not make its streams close each other for ever.
 func TestTwinNames(t *testing.T) {

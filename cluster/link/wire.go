@@ -25,7 +25,7 @@ func (w *wire) SendUserMessage(to *actor.PID, sent any) {
 	if may && len(l.Data) > maxMessageBytes {
 		may = false
 		w.long.Do(func() {
-			w.o.Log.Info("[ERROR] Dropped a %s for %s: it takes %d bytes, more than %d",
+			w.o.Log.Error("Dropped a %s for %s: it takes %d bytes, more than %d",
 				l.Kind, to.Address, len(l.Data), maxMessageBytes)
 		})
 	}

@@ -164,7 +164,7 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 			System: s.host.System(), Host: s.host, Clock: s.host.Clock(), Log: s.log, Constants: actors.DefaultConstants(),
 		},
 		Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, AcceptLoss: s.acceptLoss, NewJobID: newJobID,
-		UIDs: s.uids,
+		UIDs: s.uids, Calls: actors.Tagged{To: s.log, Tag: actors.TagCalls},
 	})
 	s.link.Lead(epoch)
 	s.leads.Store(&gateway.Leader{Here: true, Epoch: epoch})

@@ -22,6 +22,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
@@ -49,10 +50,12 @@ type stack struct {
 	runs     sync.Map // of *staged, by the counter of their token
 }
 
-type silence struct{ t testing.TB }
+type silence struct {
+	actors.NoLog
+	t testing.TB
+}
 
 func (s silence) Info(format string, args ...any) { s.t.Logf(format, args...) }
-func (s silence) Debug(string, ...any)            {}
 
 func newStack(t testing.TB, binary string, driver launcher.Driver) *stack {
 	t.Helper()
@@ -63,7 +66,7 @@ func newStack(t testing.TB, binary string, driver launcher.Driver) *stack {
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	s := &stack{dir: filepath.Join(dir, "launcher")}
 	s.options = launcher.Options{
-		System: system, Log: silence{t}, Dir: s.dir, BootID: "boot",
+		System: system, Log: silence{t: t}, Dir: s.dir, BootID: "boot",
 		Supervisor: []string{binary, supervisor.SubCommand}, Drivers: []launcher.Driver{driver},
 	}
 	var err error

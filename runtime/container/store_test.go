@@ -27,6 +27,7 @@ import (
 	hub "github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/carapace"
@@ -46,14 +47,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-type silent struct{}
-
-func (silent) Info(string, ...any)  {}
-func (silent) Debug(string, ...any) {}
-
 func storeOf(t *testing.T, dir string) *image.Store {
 	t.Helper()
-	store, err := image.Open(dir, image.Options{Log: silent{}, Keychain: authn.NewMultiKeychain()})
+	store, err := image.Open(dir, image.Options{Log: actors.NoLog{}, Keychain: authn.NewMultiKeychain()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/runtime/door"
 	"github.com/yi-json/synapse/runtime/image"
 	"github.com/yi-json/synapse/runtime/image/layer"
@@ -51,6 +52,7 @@ func TestMain(m *testing.M) {
 
 // notes is a log that a test can look into.
 type notes struct {
+	actors.NoLog
 	mu    sync.Mutex
 	lines []string
 }
@@ -60,7 +62,6 @@ func (n *notes) Info(format string, args ...any) {
 	defer n.mu.Unlock()
 	n.lines = append(n.lines, fmt.Sprintf(format, args...))
 }
-func (n *notes) Debug(string, ...any) {}
 
 func (n *notes) count(text string) int {
 	n.mu.Lock()

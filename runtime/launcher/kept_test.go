@@ -115,7 +115,7 @@ func TestDeepIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tree.Remove(dir) })
-	r := newRig(t, dir, func(o *launcher.Options) { o.KeepBytes, o.Log = 1, quiet{t} })
+	r := newRig(t, dir, func(o *launcher.Options) { o.KeepBytes, o.Log = 1, quiet{t: t} })
 	r.run(0, &messages.JobSpec{Name: "test", Image: "host", Command: []string{perl, "-e", nested}})
 	if e := r.gone(0); e.Code != 0 {
 		t.Fatal(e)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	ports "github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/process"
@@ -63,14 +64,16 @@ func room(t testing.TB) string {
 }
 
 // quiet is a log that tells a test nothing, unless it fails.
-type quiet struct{ t testing.TB }
+type quiet struct {
+	ports.NoLog
+	t testing.TB
+}
 
 func (q quiet) Info(format string, args ...any) {
 	if q.t != nil {
 		q.t.Logf(format, args...)
 	}
 }
-func (q quiet) Debug(string, ...any) {}
 
 // actors is an actor system that says nothing of its own.
 func actors() *actor.ActorSystem {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	ports "github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -21,6 +22,7 @@ import (
 
 // heard is a log that keeps what it was told.
 type heard struct {
+	ports.NoLog
 	mu    sync.Mutex
 	lines []string
 }
@@ -30,7 +32,6 @@ func (h *heard) Info(format string, args ...any) {
 	defer h.mu.Unlock()
 	h.lines = append(h.lines, fmt.Sprintf(format, args...))
 }
-func (h *heard) Debug(string, ...any) {}
 
 func (h *heard) has(text string) bool {
 	h.mu.Lock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/account"
@@ -33,10 +34,12 @@ type machine struct {
 	counter  uint64
 }
 
-type quiet struct{ t *testing.T }
+type quiet struct {
+	actors.NoLog
+	t *testing.T
+}
 
 func (q quiet) Info(format string, args ...any) { q.t.Logf(format, args...) }
-func (quiet) Debug(string, ...any)              {}
 
 // newMachine makes one on which jobs may be root of containers of their own, and whose images lie beside its folder.
 func newMachine(t *testing.T, binary, runtime, dir string) *machine {
@@ -70,7 +73,7 @@ func newMachine(t *testing.T, binary, runtime, dir string) *machine {
 	m := &machine{dir: filepath.Join(dir, "launcher"), said: make(chan any, 64)}
 	m.pid = system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) { m.said <- ctx.Message() }))
 	m.launcher, err = launcher.New(launcher.Options{
-		System: system, Log: quiet{t}, Dir: m.dir, BootID: "boot", Supervisor: []string{binary, supervisor.SubCommand}, Drivers: []launcher.Driver{driver},
+		System: system, Log: quiet{t: t}, Dir: m.dir, BootID: "boot", Supervisor: []string{binary, supervisor.SubCommand}, Drivers: []launcher.Driver{driver},
 	})
 	if err != nil {
 		t.Fatal(err)
