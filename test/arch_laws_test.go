@@ -30,23 +30,24 @@ const (
 var rooms = map[string]room{
 	"topology": {libraries: []string{}, pure: true},
 	// What the leader believes stands on what a machine is and has, which knows nothing of it.
-	"topology/belief": {ours: []string{"topology"}, libraries: []string{}, pure: true},
+	"topology/belief": {ours: []string{"topology", "clock/backoff"}, libraries: []string{}, pure: true},
 
 	"policy":   {ours: []string{"topology"}, libraries: []string{}, pure: true},
 	"messages": {ours: []string{"topology"}, libraries: []string{protobuf}, pure: true},
 	// What leader and worker have in common knows neither; the leader speaks to the mirror, which speaks to readers alone.
-	"actors":        actorRoom("topology", "messages"),
+	"actors":        actorRoom("topology", "messages", "clock/backoff"),
 	"actors/worker": actorRoom("topology", "messages", "actors"),
 	"actors/mirror": actorRoom("topology", "policy", "messages", "actors"),
-	"actors/leader": actorRoom("topology", "policy", "messages", "actors", "actors/mirror"),
+	"actors/leader": actorRoom("topology", "policy", "messages", "actors", "actors/mirror", "clock/backoff"),
 	"store":         {ours: []string{"topology", "policy", "messages", "actors"}},
 	"cluster":       {ours: []string{"topology", "policy", "messages", "actors", "store", "clock"}},
 	"runtime":       {ours: []string{"topology", "policy", "messages", "actors", "clock"}},
 	// What runs in real time measures by one clock; what is simulated cannot.
-	"clock": {libraries: []string{"golang.org/x/sys/unix"}},
-	"sim":   {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster/lease"}},
-	"web":   {},
-	"cmd":   {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock"}},
+	"clock":         {libraries: []string{"golang.org/x/sys/unix"}},
+	"clock/backoff": {libraries: []string{}, pure: true},
+	"sim":           {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster/lease"}},
+	"web":           {},
+	"cmd":           {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock"}},
 	// What users start from: programs that know nothing of the house.
 	"examples": {libraries: []string{}},
 	"test":     {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock", "cmd"}},

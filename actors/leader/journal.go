@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/clock/backoff"
 )
 
 // Journal owns the leader's way to disk: what waits to be made durable, and the
@@ -226,11 +227,9 @@ func (j *Journal) apply(ctx actor.Context) {
 // database is likely down, and hammering it does not bring it back.
 func (j *Journal) becomeDoubting(ctx actor.Context, event, why string) {
 	if j.pause == 0 {
-		j.pause = j.p.Constants.JournalRetry
 		j.p.Log.Info("JOURNAL: %d writes in doubt (%s); writing them again until it is known", len(j.flight), why)
-	} else {
-		j.pause = min(2*j.pause, j.p.Constants.ResendCap)
 	}
+	j.pause = backoff.Next(j.pause, j.p.Constants.JournalRetry, j.p.Constants.ResendCap)
 	j.p.Host.Count(countJournalDoubts, 1)
 	j.Become(event, journalDoubting)
 	j.p.Clock.After(j.pause, ctx.Self(), retryWrite{j.ticket})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/clock/backoff"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -57,7 +58,7 @@ func (s *Scheduler) onGreetAgain(ctx actor.Context, m greetAgain) {
 	}
 	s.lead(ctx, m.Node)
 	next := m
-	next.Pause = min(2*m.Pause, s.p.Constants.ResendCap)
+	next.Pause = backoff.Next(m.Pause, s.p.Constants.ResendFirst, s.p.Constants.ResendCap)
 	s.p.Clock.After(m.Pause, ctx.Self(), next)
 }
 

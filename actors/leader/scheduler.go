@@ -8,6 +8,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/clock/backoff"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
@@ -335,9 +336,8 @@ func (s *Scheduler) onJobBroke(ctx actor.Context, m *actor.Terminated) {
 }
 
 func (s *Scheduler) later(ctx actor.Context, e *livingJob) {
-	wait := s.p.Constants.BenchFirst << min(e.breaks, 10)
 	e.breaks++
-	s.p.Clock.After(min(wait, s.p.Constants.BenchCap), ctx.Self(), remake{e.id})
+	s.p.Clock.After(backoff.After(e.breaks, s.p.Constants.BenchFirst, s.p.Constants.BenchCap), ctx.Self(), remake{e.id})
 }
 
 // onStale: the record on disk is not the one its actor knew.

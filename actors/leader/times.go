@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/clock/backoff"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -27,10 +28,7 @@ func (j *Job) backoffAfter(rec *messages.JobRecord, a *messages.AttemptRecord) t
 	case a.GetEnd().GetCause() != messages.Cause_CAUSE_MEMBER_FAILED:
 		return 0
 	}
-	for range min(failures-1, 30) {
-		wait = min(2*wait, j.p.Constants.BackoffCap)
-	}
-	return wait
+	return backoff.After(int(failures), wait, j.p.Constants.BackoffCap)
 }
 
 // fencedUntil is when the supervisors on machines that cannot be reached have

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/yi-json/synapse/clock/backoff"
 	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
@@ -78,7 +79,7 @@ func (c *Client) keep(target string) {
 		if _, ok := err.(twin); ok {
 			pause = twinWait
 		}
-		wait = min(2*wait, maxRetry)
+		wait = backoff.Next(wait, minRetry, maxRetry)
 		select {
 		case <-c.o.Clock.After(pause):
 		case <-c.ctx.Done():

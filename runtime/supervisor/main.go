@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/clock"
+	"github.com/yi-json/synapse/clock/backoff"
 )
 
 // This file owns the supervisor's life: one command, from its start until
@@ -282,7 +283,7 @@ func (k *keeper) kill() {
 // in the kernel's hands dies when it is let go.
 func (k *keeper) killRound() {
 	k.task.killRound()
-	k.pause = min(max(2*k.pause, killAgain), killAgainCap)
+	k.pause = backoff.Next(k.pause, killAgain, killAgainCap)
 	k.roundAt = time.Now().Add(k.pause)
 }
 

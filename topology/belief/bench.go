@@ -1,13 +1,17 @@
 package belief
 
-import "time"
+import (
+	"time"
+
+	"github.com/yi-json/synapse/clock/backoff"
+)
 
 // This file owns the bench: a machine that refused or failed is left out, longer each time until it does well again.
 // Else the next pass would propose the same again.
 
 // Bench leaves a machine out, and answers for how long and under which number.
 func (m *Machine) Bench(why string, first, most time.Duration) (rest time.Duration, seq uint64) {
-	m.rest = min(max(2*m.rest, first), most)
+	m.rest = backoff.Next(m.rest, first, most)
 	m.benchSeq++
 	if m.benched = why; why == "" {
 		m.benched = "it refused"
