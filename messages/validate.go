@@ -38,7 +38,7 @@ func refuse(field, text, hint string) error { return &FieldError{Field: field, T
 
 // in moves a refusal under the field it happened in.
 func in(field string, err error) error {
-	if e, is := err.(*FieldError); is && field != "" {
+	if e, ok := err.(*FieldError); ok && field != "" {
 		switch {
 		case e.Field == "":
 			e.Field = field

@@ -68,7 +68,7 @@ func (x *Update) Validate() error {
 // reason: whoever finds a machine closed a month later has to know why.
 func (x *ChangeNode) Validate() error {
 	verb := x.GetVerb()
-	if _, known := NodeVerb_name[int32(verb)]; !known {
+	if _, ok := NodeVerb_name[int32(verb)]; !ok {
 		return refuse("verb", fmt.Sprintf("%d is not known here", verb), "the client is newer than the scheduler")
 	}
 	closes := verb == NodeVerb_NODE_VERB_CORDON || verb == NodeVerb_NODE_VERB_DRAIN

@@ -140,8 +140,8 @@ func (x *explainer) visit(r *Refusal, holders func(NodeID) []Holder, e *Explanat
 				continue
 			}
 			for _, h := range holders(s.id) {
-				at, known := byJob[h.Job]
-				if !known {
+				at, ok := byJob[h.Job]
+				if !ok {
 					at = len(e.Holders)
 					byJob[h.Job] = at
 					e.Holders = append(e.Holders, Holding{Holder: Holder{Job: h.Job, EndsBy: h.EndsBy}})

@@ -57,9 +57,9 @@ func (f *Fabric) Levels() []string { return append(slices.Clone(f.levels), NodeL
 // level that is not known here is finer than any, so that asking for it is
 // refused by name and not overlooked.
 func (f *Fabric) Finer(level, than string) bool {
-	a, known := f.tierOf(level)
+	a, ok := f.tierOf(level)
 	b, _ := f.tierOf(than)
-	return !known || a > b
+	return !ok || a > b
 }
 
 // Len counts the machines.

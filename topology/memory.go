@@ -25,8 +25,8 @@ func MemoryByShare(f *Fabric, g Gang) int64 {
 	if d.problem != "" {
 		return 0
 	}
-	least, known := f.leastShare(&d, &g)
-	if !known {
+	least, ok := f.leastShare(&d, &g)
+	if !ok {
 		least = mulDiv(cpuMemory, d.cpu, d.den*1000) + mulDiv(gpuMemory, d.milliGPU(), WholeGPU)
 	}
 	if least > memoryStep {

@@ -32,10 +32,10 @@ func (m *mix) gather(s *search, tier, index int) {
 			m.maxLoose = max(m.maxLoose, size)
 			return
 		}
-		at, found := slices.BinarySearchFunc(m.sizes, size, func(c sizeCount, size int64) int {
+		at, ok := slices.BinarySearchFunc(m.sizes, size, func(c sizeCount, size int64) int {
 			return cmp.Compare(c.size, size)
 		})
-		if !found {
+		if !ok {
 			m.sizes = slices.Insert(m.sizes, at, sizeCount{size: size})
 		}
 		m.sizes[at].count++

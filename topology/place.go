@@ -114,13 +114,13 @@ func (f *Fabric) newSearch(g *Gang) *search {
 // here, with the reason.
 func (s *search) start(r *Refusal) bool {
 	s.demand = demandOf(s.g)
-	widest, known := s.f.tierOf(s.g.Required)
+	widest, ok := s.f.tierOf(s.g.Required)
 	_, knownToo := s.f.tierOf(s.g.Preferred)
 	switch {
 	case s.demand.problem != "":
 		*r = Refusal{Cause: Senseless, Text: s.demand.problem}
 		return false
-	case !known:
+	case !ok:
 		*r = Refusal{Cause: NoSuchLevel, Level: s.g.Required}
 		return false
 	case !knownToo:

@@ -31,8 +31,8 @@ func (d *domain) findChild(name string) (int, bool) {
 
 // childNamed finds a child, or makes it: places appear as machines join.
 func (d *domain) childNamed(name string) *domain {
-	i, found := d.findChild(name)
-	if !found {
+	i, ok := d.findChild(name)
+	if !ok {
 		path := cmp.Or(name, unnamed)
 		if d.parent != nil {
 			path = d.path + "/" + path
@@ -43,7 +43,7 @@ func (d *domain) childNamed(name string) *domain {
 }
 
 func (d *domain) dropChild(child *domain) {
-	if i, found := d.findChild(child.name); found {
+	if i, ok := d.findChild(child.name); ok {
 		d.children = slices.Delete(d.children, i, i+1)
 	}
 }
@@ -51,10 +51,10 @@ func (d *domain) dropChild(child *domain) {
 // shelfFor is the shelf whose range of ids an id falls into; nil when there are
 // no shelves yet.
 func (d *domain) shelfFor(id NodeID) *shelf {
-	i, found := slices.BinarySearchFunc(d.shelves, id, func(sh *shelf, id NodeID) int {
+	i, ok := slices.BinarySearchFunc(d.shelves, id, func(sh *shelf, id NodeID) int {
 		return cmp.Compare(sh.seats[0].id, id)
 	})
-	if !found && i > 0 {
+	if !ok && i > 0 {
 		i--
 	}
 	if i == len(d.shelves) {

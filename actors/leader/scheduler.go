@@ -368,8 +368,8 @@ func (s *Scheduler) ask(why find, q actors.Query) {
 }
 
 func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
-	why, open := s.finds[m.Query.Ticket]
-	if !open {
+	why, ok := s.finds[m.Query.Ticket]
+	if !ok {
 		return
 	}
 	delete(s.finds, m.Query.Ticket)

@@ -101,8 +101,8 @@ func reply(ctx actor.Context, message any) {
 // is not over for its readers: it stays until they gave it.
 func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 	id := s.GetRecord().GetId()
-	before, known := m.jobs.get(id)
-	if known {
+	before, ok := m.jobs.get(id)
+	if ok {
 		m.finished.remove(finishedKey(before.JobStatus))
 	}
 	now := shownJob{JobStatus: s, told: m.tellJob(ctx, before, s), group: before.group}
@@ -129,7 +129,7 @@ func (m *Mirror) onNodeShown(ctx actor.Context, s *messages.NodeStatus) {
 }
 
 func (m *Mirror) onNodeHidden(ctx actor.Context, id string) {
-	if s, known := m.nodes.get(id); known {
+	if s, ok := m.nodes.get(id); ok {
 		m.nodes.remove(id)
 		m.tellHidden(ctx, s.NodeStatus)
 	}
@@ -161,7 +161,7 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 			Code: messages.Code_CODE_INVALID, Field: "job", Text: "no job is named", Hint: "give an id, or the beginning of one",
 		}
 	}
-	if s, known := m.jobs.get(id); known {
+	if s, ok := m.jobs.get(id); ok {
 		return m.present(s), messages.OK()
 	}
 	var fits []string

@@ -25,7 +25,7 @@ type entry[V any] struct {
 func (o *ordered[V]) len() int { return o.size }
 
 // seek finds where a key is, or where it would be put.
-func (o *ordered[V]) seek(key string) (block, at int, there bool) {
+func (o *ordered[V]) seek(key string) (block, at int, ok bool) {
 	block = sort.Search(len(o.blocks), func(i int) bool { return o.blocks[i][0].key > key })
 	if block > 0 {
 		block--
@@ -39,7 +39,7 @@ func (o *ordered[V]) seek(key string) (block, at int, there bool) {
 }
 
 func (o *ordered[V]) get(key string) (V, bool) {
-	if block, at, there := o.seek(key); there {
+	if block, at, ok := o.seek(key); ok {
 		return o.blocks[block][at].value, true
 	}
 	var none V
@@ -53,8 +53,8 @@ func (o *ordered[V]) first() (string, V) {
 }
 
 func (o *ordered[V]) put(key string, value V) {
-	block, at, there := o.seek(key)
-	if there {
+	block, at, ok := o.seek(key)
+	if ok {
 		o.blocks[block][at].value = value
 		return
 	}
@@ -83,8 +83,8 @@ func (o *ordered[V]) split(block int) {
 }
 
 func (o *ordered[V]) remove(key string) {
-	block, at, there := o.seek(key)
-	if !there {
+	block, at, ok := o.seek(key)
+	if !ok {
 		return
 	}
 	o.size--

@@ -11,7 +11,7 @@ import (
 
 func (m *Mirror) onJobRecalled(e actors.Ended) {
 	id := e.Job.GetId()
-	if _, known := m.jobs.get(id); known { // by its own actor, which knows better
+	if _, ok := m.jobs.get(id); ok { // by its own actor, which knows better
 		return
 	}
 	if m.finished.len() >= m.p.Constants.MirrorFinished { // by newer ones: those come first

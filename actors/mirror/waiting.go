@@ -61,8 +61,8 @@ func (m *Mirror) onWaitingShown(ctx actor.Context, shown WaitingShown) {
 // join notes with whom a job waits, and tells why.
 func (m *Mirror) join(ctx actor.Context, j policy.Joined) {
 	id := string(j.Job)
-	s, known := m.jobs.get(id)
-	if !known || s.Phase != messages.PhaseQueued || m.waiting.groups[j.Group] == nil {
+	s, ok := m.jobs.get(id)
+	if !ok || s.Phase != messages.PhaseQueued || m.waiting.groups[j.Group] == nil {
 		return
 	}
 	if s.group != j.Group {
@@ -157,7 +157,7 @@ func (m *Mirror) tellReasons(ctx actor.Context, groups []policy.GroupID, q *mess
 // anyOf reports whether one of these jobs waits in the group; none named: any does.
 func (m *Mirror) anyOf(ids []string, group policy.GroupID) bool {
 	return len(ids) == 0 || slices.ContainsFunc(ids, func(id string) bool {
-		s, known := m.jobs.get(id)
-		return known && s.group == group
+		s, ok := m.jobs.get(id)
+		return ok && s.group == group
 	})
 }

@@ -127,7 +127,7 @@ func present[V any](table *ordered[V], ids []string, visit func(string, V)) {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
-		if v, there := table.get(id); there {
+		if v, ok := table.get(id); ok {
 			visit(id, v)
 		}
 	}
