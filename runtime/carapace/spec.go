@@ -1,9 +1,9 @@
 //go:build linux
 
 // Package carapace makes containers: it is Synapse's own runtime, as runc and crun are others'. Start makes one
-// container from a Spec and watches it; the container's init is forked off the calling process, and never executes
-// anything. It knows no job, no task and no driver: package container writes the Spec for a task, `carapace run` the
-// one that a person asks for. Nothing here speaks to the scheduler, pulls an image or keeps a log.
+// container from a Spec and watches it; package fork makes the container's init. It knows no job, no task and no
+// driver: package container writes the Spec for a task, `carapace run` the one that a person asks for. Nothing here
+// speaks to the scheduler, pulls an image or keeps a log.
 //
 // This file owns Spec, what a caller may ask of one container, and its validation. It must never look at the machine:
 // whether something can be enforced is found out by Start, and told.
