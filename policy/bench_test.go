@@ -10,6 +10,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
+// sizes are those to measure with; the smallest does to see that a benchmark works.
+func sizes(all ...int) []int {
+	if testing.Short() {
+		return all[:1]
+	}
+	return all
+}
+
 // fullCluster has a little of everything free, but nothing that a waiting gang
 // of the benchmarks fits into.
 func fullCluster(machines int) *topology.Fabric {
@@ -51,9 +59,9 @@ func hungryQueue(waitingJobs, shapes int) *Queue {
 // BenchmarkSchedulePass is a pass in which nothing fits, after one machine has
 // got a little more room, so that every shape must be looked at again.
 func BenchmarkSchedulePass(b *testing.B) {
-	for _, machines := range []int{10000, 100000} {
+	for _, machines := range sizes(10000, 100000) {
 		f := fullCluster(machines)
-		for _, n := range []int{1000, 10000, 100000} {
+		for _, n := range sizes(1000, 10000, 100000) {
 			q := hungryQueue(n, 100)
 			b.Run(fmt.Sprintf("machines=%d/waiting=%d", machines, n), func(b *testing.B) {
 				benchmarkPass(b, f, q, 1)
@@ -201,7 +209,7 @@ func BenchmarkPlanAdmit(b *testing.B) {
 // gang fits for want of memory, and each of the hundred shapes asks for another
 // amount of it, so that no two share what is counted.
 func BenchmarkSchedulePassMemory(b *testing.B) {
-	for _, machines := range []int{10000, 100000} {
+	for _, machines := range sizes(10000, 100000) {
 		f := fullCluster(machines)
 		f.Walk(func(m topology.Machine, free topology.Capacity, _ string) {
 			free.WholeGPUs, free.MemoryBytes = 8, 16*gib

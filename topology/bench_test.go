@@ -14,6 +14,14 @@ const (
 	zoneSize  = 10 // blocks
 )
 
+// sizes are those to measure with; the smallest does to see that a benchmark works.
+func sizes(all ...int) []int {
+	if testing.Short() {
+		return all[:1]
+	}
+	return all
+}
+
 // machineAtIndex is one of a uniform cluster: 8 GPUs, 128 cores, 2 TiB.
 func machineAtIndex(i int) Machine {
 	rack := i / rackSize
@@ -74,7 +82,7 @@ func gangOf(machines int) Gang {
 // BenchmarkPlace places a gang of K whole machines. Between two placements one
 // machine of the cluster changes, so that there is something to learn again.
 func BenchmarkPlace(b *testing.B) {
-	for _, machines := range []int{1000, 10000, 100000} {
+	for _, machines := range sizes(1000, 10000, 100000) {
 		f := uniformCluster(machines, true)
 		for _, k := range []int{1, 8, 64, 512} {
 			b.Run(fmt.Sprintf("machines=%d/gang=%d", machines, k), func(b *testing.B) {
@@ -115,7 +123,7 @@ func flip(f *Fabric, i int) {
 
 // BenchmarkPlaceCold places a gang of a rate that was never asked before.
 func BenchmarkPlaceCold(b *testing.B) {
-	for _, machines := range []int{1000, 10000, 100000} {
+	for _, machines := range sizes(1000, 10000, 100000) {
 		f := uniformCluster(machines, true)
 		for _, k := range []int{1, 512} {
 			b.Run(fmt.Sprintf("machines=%d/gang=%d", machines, k), func(b *testing.B) {
@@ -162,7 +170,7 @@ func BenchmarkPlaceTotal(b *testing.B) {
 
 // BenchmarkFill fills an idle cluster with gangs of whole machines.
 func BenchmarkFill(b *testing.B) {
-	for _, machines := range []int{10000, 100000} {
+	for _, machines := range sizes(10000, 100000) {
 		b.Run(fmt.Sprintf("machines=%d/gang=8", machines), func(b *testing.B) {
 			f := uniformCluster(machines, false)
 			g := gangOf(8)
@@ -213,7 +221,7 @@ func BenchmarkRefuse(b *testing.B) {
 // BenchmarkExplain explains a gang to whoever asks, on a cluster where every
 // machine is held by jobs and each has a time limit.
 func BenchmarkExplain(b *testing.B) {
-	for _, machines := range []int{10000, 100000} {
+	for _, machines := range sizes(10000, 100000) {
 		f := uniformCluster(machines, true)
 		held := map[NodeID][]Holder{}
 		f.Walk(func(m Machine, free Capacity, _ string) {
@@ -253,7 +261,7 @@ func withLevel(g Gang, level string) Gang {
 // BenchmarkJoin lets machines join one by one, with a placement of each of twenty
 // rates tried after every one: a cluster that comes up while jobs wait.
 func BenchmarkJoin(b *testing.B) {
-	for _, machines := range []int{1000, 10000} {
+	for _, machines := range sizes(1000, 10000) {
 		b.Run(fmt.Sprintf("machines=%d/rates=20", machines), func(b *testing.B) {
 			for b.Loop() {
 				f := NewFabric([]string{"zone", "block", "rack"})
@@ -275,7 +283,7 @@ func BenchmarkJoin(b *testing.B) {
 // BenchmarkWhatIf asks whether a gang would fit if eight running gangs ended, and
 // takes it back: what a preemption will ask many times.
 func BenchmarkWhatIf(b *testing.B) {
-	for _, machines := range []int{10000, 100000} {
+	for _, machines := range sizes(10000, 100000) {
 		b.Run(fmt.Sprintf("machines=%d/ended=8", machines), func(b *testing.B) {
 			f := uniformCluster(machines, false)
 			var running []Placement
@@ -305,7 +313,7 @@ func BenchmarkWhatIf(b *testing.B) {
 
 // BenchmarkClone copies the view, as a reader beside the scheduler does.
 func BenchmarkClone(b *testing.B) {
-	for _, machines := range []int{10000, 100000} {
+	for _, machines := range sizes(10000, 100000) {
 		f := uniformCluster(machines, true)
 		b.Run(fmt.Sprintf("machines=%d", machines), func(b *testing.B) {
 			for b.Loop() {
