@@ -1,8 +1,6 @@
 package store
 
 import (
-	"fmt"
-
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -27,7 +25,7 @@ type Draft struct {
 	Tokens []topology.Token
 	// Requests are those that may make a new job.
 	Requests []Request
-	// Drops are the jobs to be dropped: all records of each are Read.
+	// Drops are the jobs to be dropped: all records of each are read.
 	Drops []topology.JobID
 
 	changes  []actors.Change
@@ -134,58 +132,6 @@ func (d *Draft) lookUp(c *actors.Change) {
 		d.machines[id] = &draftNode{}
 		d.Nodes = append(d.Nodes, id)
 	}
-}
-
-// FoundJob tells that a job is stored.
-func (d *Draft) FoundJob(id topology.JobID, head Head) {
-	d.jobs[id].entry, d.jobs[id].known = &jobEntry{head: head}, true
-}
-
-// FoundPruned tells that a job was pruned.
-func (d *Draft) FoundPruned(id topology.JobID) { d.jobs[id].pruned = true }
-
-// FoundRequest tells that a request has made a job.
-func (d *Draft) FoundRequest(r Request) { d.requests[request{r.Owner, r.ID}] = true }
-
-// FoundHead tells of one attempt of a job that was found: in the order of their
-// tokens, and before any FoundAttempt.
-func (d *Draft) FoundHead(job topology.JobID, token topology.Token, ended, owes bool) error {
-	if j := d.jobs[job]; j == nil || j.entry == nil {
-		return fmt.Errorf("attempt %s: its job is not there: %w", attemptKey(job, token), ErrDamaged)
-	}
-	e := d.jobs[job].entry
-	e.attempts = append(e.attempts, attemptEntry{attemptHead: attemptHead{token: token, ended: ended}, owes: owes})
-	return nil
-}
-
-// FoundAttempt tells the record of one of Tokens. It may be of a job that no
-// change touches.
-func (d *Draft) FoundAttempt(job topology.JobID, token topology.Token, sealed []byte) error {
-	d.tokens[token] = true
-	j := d.jobs[job]
-	if j == nil || j.entry == nil {
-		return nil
-	}
-	at, ok := j.entry.find(token)
-	if !ok {
-		return fmt.Errorf("attempt %s: its job does not know of it: %w", attemptKey(job, token), ErrDamaged)
-	}
-	// Of one that is damaged there is no record, and so nothing that may follow it.
-	if _, err := ReadAttempt(job, token, sealed); err == nil {
-		j.entry.attempts[at].record = sealed[sealBytes:]
-	}
-	return nil
-}
-
-// Read tells how the reading of one record of Drops went.
-func (d *Draft) Read(job topology.JobID, err error) {
-	d.jobs[job].bad = d.jobs[job].bad || err != nil
-}
-
-// FoundNode tells the record of one of Nodes. A damaged one is followed by a first.
-func (d *Draft) FoundNode(id topology.NodeID, sealed []byte) {
-	record, _ := ReadNode(id, sealed)
-	d.machines[id].record, d.machines[id].known = record, true
 }
 
 // Judge decides on each change, on what those before it have left.

@@ -21,15 +21,6 @@ func CheckScript(digest string, text []byte) error {
 	return nil
 }
 
-// CheckNamed refuses a job that names another script than the column beside it, by which scripts are kept. That
-// a text is missing costs one job, and is no reason to refuse a whole copy.
-func CheckNamed(job *messages.JobRecord, digest string) error {
-	if job.GetSpec().GetScript().GetDigest() != digest {
-		return fmt.Errorf("table job, key %q: the columns differ from the record: %w", job.GetId(), ErrDamaged)
-	}
-	return nil
-}
-
 // scriptEntry is one script. Entries are replaced, never changed in place.
 type scriptEntry struct {
 	text []byte

@@ -14,7 +14,6 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/store"
-	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the writes. What they come to is decided by a store.Draft;
@@ -23,16 +22,9 @@ import (
 
 // Apply implements store.Store.
 func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, error) {
-	ctx, leave, err := s.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	var draft *store.Draft
 	var verdicts []actors.Verdict
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	err = s.led(ctx, epoch, func(batch *pgx.Batch) {
+	err := s.asLeader(epoch, "apply", func(batch *pgx.Batch) {
 		draft = store.NewDraft(changes)
 		look(batch, draft)
 	}, func(batch *pgx.Batch) {
@@ -40,10 +32,22 @@ func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, 
 		put(batch, draft.Rows())
 	})
 	if err != nil {
-		return nil, fmt.Errorf("store: apply: %w", judged(err))
+		return nil, err
 	}
-	draft.Tally(s.broken)
+	s.tally(draft)
 	return verdicts, nil
+}
+
+// asLeader does all or nothing as the leader of an epoch: see led.
+func (s *Store) asLeader(epoch uint64, what string, look, put func(*pgx.Batch)) error {
+	ctx, leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return said(what, s.led(ctx, epoch, look, put))
 }
 
 // led does all or nothing as the leader of an epoch. After an error of the
@@ -128,15 +132,9 @@ func rollBack(ctx context.Context, conn *pgxpool.Conn) error {
 }
 
 // each calls found for every row of a query in a batch.
-func each(batch *pgx.Batch, found func(pgx.Rows) error, text string, args ...any) {
+func each(batch *pgx.Batch, found func(store.Row) error, text string, args ...any) {
 	batch.Queue(text, args...).Query(func(rows pgx.Rows) error {
-		defer rows.Close()
-		for rows.Next() {
-			if err := found(rows); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
+		return drain(rows, found)
 	})
 }
 
@@ -150,100 +148,36 @@ const (
 	attemptsByToken = `SELECT a.job, a.epoch, a.counter, a.record FROM unnest($1::bigint[], $2::bigint[]) AS t (epoch, counter)
 		JOIN synapse.attempt a ON a.epoch = t.epoch AND a.counter = t.counter`
 	nodesByID = `SELECT id, record FROM synapse.node WHERE id = ANY($1::text[])`
+	// All that there is of jobs that are to be dropped.
+	dropsByID     = `SELECT id, record FROM synapse.job WHERE id = ANY($1::text[]) AND record IS NOT NULL`
+	attemptsByJob = `SELECT job, epoch, counter, record FROM synapse.attempt WHERE job = ANY($1::text[])`
 )
 
 // look tells the draft what is stored.
 func look(batch *pgx.Batch, d *store.Draft) {
 	if len(d.Jobs) > 0 {
-		lookJobs(batch, d)
+		each(batch, d.FoundJob, jobsByID, d.Jobs)
+		each(batch, d.FoundHead, headsByJob, d.Jobs)
 	}
 	if len(d.Requests) > 0 {
 		var owners, ids []string
 		for _, r := range d.Requests {
 			owners, ids = append(owners, r.Owner), append(ids, r.ID)
 		}
-		each(batch, func(rows pgx.Rows) error {
-			var r store.Request
-			err := rows.Scan(&r.Owner, &r.ID)
-			d.FoundRequest(r)
-			return err
-		}, jobsByRequest, owners, ids)
+		each(batch, d.FoundRequest, jobsByRequest, owners, ids)
 	}
 	if len(d.Tokens) > 0 {
 		var epochs, counters []int64
 		for _, t := range d.Tokens {
 			epochs, counters = append(epochs, int64(t.Epoch)), append(counters, int64(t.Counter))
 		}
-		each(batch, func(rows pgx.Rows) error {
-			var job topology.JobID
-			var token topology.Token
-			var sealed []byte
-			if err := rows.Scan(&job, &token.Epoch, &token.Counter, &sealed); err != nil {
-				return err
-			}
-			return d.FoundAttempt(job, token, sealed)
-		}, attemptsByToken, epochs, counters)
+		each(batch, d.FoundAttempt, attemptsByToken, epochs, counters)
 	}
 	if len(d.Nodes) > 0 {
-		each(batch, func(rows pgx.Rows) error {
-			var id topology.NodeID
-			var sealed []byte
-			if err := rows.Scan(&id, &sealed); err != nil {
-				return err
-			}
-			d.FoundNode(id, sealed)
-			return nil
-		}, nodesByID, d.Nodes)
+		each(batch, d.FoundNode, nodesByID, d.Nodes)
 	}
 	if len(d.Drops) > 0 {
-		lookDrops(batch, d)
+		each(batch, d.DroppedJob, dropsByID, d.Drops)
+		each(batch, d.DroppedAttempt, attemptsByJob, d.Drops)
 	}
-}
-
-// lookDrops reads all that there is of jobs that are to be dropped.
-func lookDrops(batch *pgx.Batch, d *store.Draft) {
-	each(batch, func(rows pgx.Rows) error {
-		var id topology.JobID
-		var sealed []byte
-		if err := rows.Scan(&id, &sealed); err != nil {
-			return err
-		}
-		_, err := store.ReadJob(id, sealed)
-		d.Read(id, err)
-		return nil
-	}, "SELECT id, record FROM synapse.job WHERE id = ANY($1::text[]) AND record IS NOT NULL", d.Drops)
-	each(batch, func(rows pgx.Rows) error {
-		job, _, bad, err := scanAttempt(rows)
-		if err == nil {
-			d.Read(job, bad)
-		}
-		return err
-	}, "SELECT job, epoch, counter, record FROM synapse.attempt WHERE job = ANY($1::text[])", d.Drops)
-}
-
-func lookJobs(batch *pgx.Batch, d *store.Draft) {
-	each(batch, func(rows pgx.Rows) error {
-		var id topology.JobID
-		var h store.Head
-		var pruned bool
-		if err := rows.Scan(&id, &h.Revision, &h.WrittenBy.Epoch, &h.WrittenBy.Counter, &h.Owner, &h.RequestID,
-			&h.Arrival, &h.State, &h.ExitCode, &h.FinishedUnixMs, &pruned); err != nil {
-			return err
-		}
-		if pruned {
-			d.FoundPruned(id)
-		} else {
-			d.FoundJob(id, h)
-		}
-		return nil
-	}, jobsByID, d.Jobs)
-	each(batch, func(rows pgx.Rows) error {
-		var job topology.JobID
-		var token topology.Token
-		var ended, owes bool
-		if err := rows.Scan(&job, &token.Epoch, &token.Counter, &ended, &owes); err != nil {
-			return err
-		}
-		return d.FoundHead(job, token, ended, owes)
-	}, headsByJob, d.Jobs)
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -47,22 +46,16 @@ func pastQuery(p *store.Past) (text string, args []any) {
 
 // History implements store.Store.
 func (s *Store) History(past store.Past) (page store.Page, err error) {
-	ctx, leave, err := s.enter()
-	if err != nil {
-		return store.Page{}, err
+	if noText(past.Owner, past.Queue, string(past.Before.Job)) {
+		return store.Page{}, nil
 	}
-	defer leave()
-	for _, text := range []string{past.Owner, past.Queue, string(past.Before.Job)} {
-		if strings.IndexByte(text, 0) >= 0 { // the server's text has no such byte, and so no such job
-			return store.Page{}, nil
-		}
-	}
+	const what = "read the history"
 	if past.Queue != "" {
-		if err := s.fillLate(ctx); err != nil {
-			return store.Page{}, fmt.Errorf("store: read the history: %w", judged(err))
+		if err := s.fillLate(what); err != nil {
+			return store.Page{}, err
 		}
 	}
-	err = s.snapshot(ctx, func(tx pgx.Tx) (err error) {
+	err = s.snapshot(what, func(ctx context.Context, tx pgx.Tx) (err error) {
 		g := past.Gather()
 		text, args := pastQuery(&past)
 		if err := lookPast(ctx, tx, g, text, args); err != nil {
@@ -72,7 +65,7 @@ func (s *Store) History(past store.Past) (page store.Page, err error) {
 		return err
 	})
 	if err != nil {
-		return store.Page{}, fmt.Errorf("store: read the history: %w", judged(err))
+		return store.Page{}, err
 	}
 	return page, nil
 }
@@ -84,17 +77,9 @@ func lookPast(ctx context.Context, tx pgx.Tx, g *store.Gathering, text string, a
 	}
 	defer rows.Close()
 	for more := true; more && rows.Next(); {
-		var at store.Position
-		var sealed pgtype.DriverBytes
-		if err := rows.Scan(&at.Job, &at.FinishedUnixMs, &sealed); err != nil {
+		if more, err = store.PastRow[pgtype.DriverBytes](g, rows); err != nil {
 			return err
 		}
-		if sealed == nil {
-			more = g.Look(at, nil, 0)
-			continue
-		}
-		job, err := store.ReadJob(at.Job, sealed)
-		more = g.Read(at, job, err, len(sealed))
 	}
 	rows.Close()
 	return rows.Err()
@@ -107,7 +92,7 @@ func attemptsPast(ctx context.Context, tx pgx.Tx, g *store.Gathering) (store.Pag
 		return g.Page(0), nil
 	}
 	whole := 0
-	err := query(ctx, tx, func(rows pgx.Rows) error {
+	err := query(ctx, tx, func(rows store.Row) error {
 		var n int
 		var epoch, counter *uint64
 		var sealed pgtype.DriverBytes

@@ -21,6 +21,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,7 +103,7 @@ func (s *Store) start() (err error) {
 	if err = s.migrate(); err != nil {
 		return err
 	}
-	_, err = s.live()
+	_, _, _, err = s.live()
 	return err
 }
 
@@ -156,6 +158,19 @@ func (s *Store) enter() (ctx context.Context, leave func(), err error) {
 	return ctx, func() { cancel(); s.calls.RUnlock() }, nil
 }
 
+// said is an error with what was done when it came.
+func said(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("store: %s: %w", what, judged(err))
+	}
+	return nil
+}
+
+// noText reports whether some of these have a byte 0. The server's text has none, and so it has nothing by such a key.
+func noText(keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return strings.IndexByte(key, 0) >= 0 })
+}
+
 // Close implements store.Store. It waits for the calls under way.
 func (s *Store) Close() error {
 	s.calls.Lock()
@@ -180,6 +195,12 @@ func (s *Store) Broken() map[store.Rule]int {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	return maps.Clone(s.broken)
+}
+
+func (s *Store) tally(draft *store.Draft) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	draft.Tally(s.broken)
 }
 
 // judged marks the errors that say that the database is not what it must be:

@@ -94,7 +94,7 @@ func fillQueues(ctx context.Context, tx pgx.Tx) error {
 // last one and how many there were.
 func fillSome(ctx context.Context, tx pgx.Tx, after string) (last string, n int, err error) {
 	var ids, queues []string
-	err = query(ctx, tx, func(rows pgx.Rows) error {
+	err = query(ctx, tx, func(rows store.Row) error {
 		var id string
 		var sealed []byte
 		if err := rows.Scan(&id, &sealed); err != nil {
@@ -115,7 +115,12 @@ func fillSome(ctx context.Context, tx pgx.Tx, after string) (last string, n int,
 // fillLate gives the column to jobs that a leader of the version before wrote
 // after the migration, while schedulers are replaced one by one. As a rule there
 // are none, and it is one look at an empty index.
-func (s *Store) fillLate(ctx context.Context) error {
+func (s *Store) fillLate(what string) error {
+	ctx, leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	for last, n := "", fillBatch; n == fillBatch; {
 		err := anew(func() error {
 			return pgx.BeginFunc(ctx, s.writes, func(tx pgx.Tx) (err error) {
@@ -124,7 +129,7 @@ func (s *Store) fillLate(ctx context.Context) error {
 			})
 		})
 		if err != nil {
-			return err
+			return said(what, err)
 		}
 	}
 	return nil

@@ -1,9 +1,8 @@
 package postgres
 
 import (
+	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -26,36 +25,31 @@ const (
 
 // KeepScript implements store.Store.
 func (s *Store) KeepScript(epoch uint64, text []byte) error {
-	return s.scripts(epoch, "keep a script", func(batch *pgx.Batch) {
+	return s.asLeader(epoch, "keep a script", func(*pgx.Batch) {}, func(batch *pgx.Batch) {
 		batch.Queue(keepScript, messages.ScriptDigest(text), text)
 	})
 }
 
 // Script implements store.Store.
 func (s *Store) Script(digest string) (text []byte, err error) {
-	ctx, leave, err := s.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	if strings.IndexByte(digest, 0) >= 0 { // the server's text has no such byte, and so no such key
+	if noText(digest) {
 		return nil, store.ErrNotFound
 	}
-	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+	err = s.snapshot("read a script", func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT text FROM synapse.script WHERE digest = $1", digest).Scan(&text)
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, store.ErrNotFound
 	case err != nil:
-		return nil, fmt.Errorf("store: read a script: %w", judged(err))
+		return nil, err
 	}
 	return text, store.CheckScript(digest, text)
 }
 
 // PruneScripts implements store.Store.
 func (s *Store) PruneScripts(epoch uint64, limit int) (gone int, err error) {
-	err = s.scripts(epoch, "prune scripts", func(batch *pgx.Batch) {
+	err = s.asLeader(epoch, "prune scripts", func(*pgx.Batch) {}, func(batch *pgx.Batch) {
 		batch.Queue(dropScripts, max(limit, 0)).Exec(func(tag pgconn.CommandTag) error {
 			gone = int(tag.RowsAffected())
 			return nil
@@ -67,19 +61,4 @@ func (s *Store) PruneScripts(epoch uint64, limit int) (gone int, err error) {
 		return 0, err
 	}
 	return gone, nil
-}
-
-// scripts writes as the leader of an epoch.
-func (s *Store) scripts(epoch uint64, what string, put func(*pgx.Batch)) error {
-	ctx, leave, err := s.enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if err := s.led(ctx, epoch, func(*pgx.Batch) {}, put); err != nil {
-		return fmt.Errorf("store: %s: %w", what, judged(err))
-	}
-	return nil
 }

@@ -1,14 +1,11 @@
 package sqlite
 
 import (
-	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/store"
-	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the writes. What they come to is decided by a store.Draft;
@@ -16,44 +13,37 @@ import (
 
 // Lead implements store.Store.
 func (s *Store) Lead(holder string) (uint64, error) {
-	if err := s.enter(); err != nil {
-		return 0, err
-	}
-	defer s.calls.RUnlock()
-	s.writing.Lock()
-	defer s.writing.Unlock()
 	var epoch uint64
-	err := s.write.transact(func() error {
-		return s.write.one("UPDATE leader SET epoch = epoch + 1, holder = ? RETURNING epoch", []any{holder}, &epoch)
+	err := s.alone("lead", func(w *writer) error {
+		err := w.transact(func() error {
+			return w.one("UPDATE leader SET epoch = epoch + 1, holder = ? RETURNING epoch", []any{holder}, &epoch)
+		})
+		if err == nil {
+			s.holder.Store(&holder)
+		}
+		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("store: lead: %w", judged(err))
+		return 0, err
 	}
-	s.holder.Store(&holder)
 	return epoch, nil
 }
 
 // Apply implements store.Store.
 func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, error) {
-	if err := s.enter(); err != nil {
-		return nil, err
-	}
-	defer s.calls.RUnlock()
 	draft := store.NewDraft(changes)
 	var verdicts []actors.Verdict
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	err := s.write.led(epoch, s.holder.Load(), func() error {
-		if err := s.write.look(draft); err != nil {
+	err := s.asLeader(epoch, "apply", func(w *writer) error {
+		if err := w.look(draft); err != nil {
 			return err
 		}
 		verdicts = draft.Judge()
-		return s.write.put(draft.Rows())
+		return w.put(draft.Rows())
 	})
 	if err != nil {
-		return nil, fmt.Errorf("store: apply: %w", judged(err))
+		return nil, err
 	}
-	draft.Tally(s.broken)
+	s.tally(draft)
 	return verdicts, nil
 }
 
@@ -63,7 +53,7 @@ const keysMost = 64
 
 // in asks for many keys at once: text has one %s where the list of keys goes, and
 // a key has width columns.
-func (w *writer) in(text string, width int, keys []any, found func(*sql.Rows) error) error {
+func (w *writer) in(text string, width int, keys []any, found func(store.Row) error) error {
 	for len(keys) > 0 {
 		n := min(len(keys)/width, keysMost)
 		size := 1
@@ -98,129 +88,49 @@ const (
 	headsByJob    = `SELECT job, epoch, counter, ended, owes FROM attempt INDEXED BY attempt_job WHERE job IN (VALUES %s)
 		ORDER BY job, epoch, counter`
 	attemptsByToken = `SELECT job, epoch, counter, record FROM attempt WHERE (epoch, counter) IN (VALUES %s)`
+	// All that there is of jobs that are to be dropped.
+	dropsByID     = `SELECT id, record FROM job WHERE id IN (VALUES %s) AND record IS NOT NULL`
+	attemptsByJob = `SELECT job, epoch, counter, record FROM attempt WHERE job IN (VALUES %s)`
 )
 
-// look tells the draft what is stored.
+// look tells the draft what is stored. Of the jobs' attempts it reads only what an index has.
 func (w *writer) look(d *store.Draft) error {
-	keys := make([]any, 0, 2*len(d.Jobs))
-	var known []any
-	for _, id := range d.Jobs {
-		keys = append(keys, string(id))
-	}
-	err := w.in(jobsByID, 1, keys, func(rows *sql.Rows) error {
-		var id topology.JobID
-		var h store.Head
-		var pruned bool
-		if err := rows.Scan(&id, &h.Revision, &h.WrittenBy.Epoch, &h.WrittenBy.Counter, &h.Owner, &h.RequestID,
-			&h.Arrival, &h.State, &h.ExitCode, &h.FinishedUnixMs, &pruned); err != nil {
-			return err
-		}
-		if pruned {
-			d.FoundPruned(id)
-			return nil
-		}
-		known = append(known, string(id))
-		d.FoundJob(id, h)
-		return nil
-	})
-	if err != nil {
+	if err := w.in(jobsByID, 1, keysOf(d.Jobs), d.FoundJob); err != nil {
 		return err
 	}
-	if err := w.lookRequests(d); err != nil {
-		return err
+	requests, tokens, drops := make([]any, 0, 2*len(d.Requests)), make([]any, 0, 2*len(d.Tokens)), keysOf(d.Drops)
+	for _, r := range d.Requests {
+		requests = append(requests, r.Owner, r.ID)
 	}
-	if err := errors.Join(w.lookAttempts(d, known), w.lookDrops(d)); err != nil {
-		return err
+	for _, t := range d.Tokens {
+		tokens = append(tokens, int64(t.Epoch), int64(t.Counter))
 	}
-	keys = keys[:0]
-	for _, id := range d.Nodes {
-		keys = append(keys, string(id))
-	}
-	return w.in(nodesByID, 1, keys, func(rows *sql.Rows) error {
-		var id topology.NodeID
-		var sealed []byte
-		if err := rows.Scan(&id, &sealed); err != nil {
-			return err
-		}
-		d.FoundNode(id, sealed)
-		return nil
-	})
-}
-
-// lookDrops reads all that there is of jobs that are to be dropped.
-func (w *writer) lookDrops(d *store.Draft) error {
-	for _, id := range d.Drops {
-		err := w.each("SELECT record FROM job WHERE id = ? AND record IS NOT NULL", []any{string(id)}, func(rows *sql.Rows) error {
-			var sealed []byte
-			if err := rows.Scan(&sealed); err != nil {
-				return err
-			}
-			_, err := store.ReadJob(id, sealed)
-			d.Read(id, err)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		err = w.each("SELECT epoch, counter, record FROM attempt WHERE job = ?", []any{string(id)}, func(rows *sql.Rows) error {
-			var token topology.Token
-			var sealed []byte
-			if err := rows.Scan(&token.Epoch, &token.Counter, &sealed); err != nil {
-				return err
-			}
-			_, err := store.ReadAttempt(id, token, sealed)
-			d.Read(id, err)
-			return nil
-		})
-		if err != nil {
+	for _, q := range []struct {
+		text  string
+		width int
+		keys  []any
+		found func(store.Row) error
+	}{
+		{jobsByRequest, 2, requests, d.FoundRequest},
+		{headsByJob, 1, keysOf(d.Found()), d.FoundHead},
+		{attemptsByToken, 2, tokens, d.FoundAttempt},
+		{dropsByID, 1, drops, d.DroppedJob},
+		{attemptsByJob, 1, drops, d.DroppedAttempt},
+		{nodesByID, 1, keysOf(d.Nodes), d.FoundNode},
+	} {
+		if err := w.in(q.text, q.width, q.keys, q.found); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *writer) lookRequests(d *store.Draft) error {
-	keys := make([]any, 0, 2*len(d.Requests))
-	for _, r := range d.Requests {
-		keys = append(keys, r.Owner, r.ID)
+func keysOf[ID ~string](ids []ID) []any {
+	keys := make([]any, len(ids))
+	for i, id := range ids {
+		keys[i] = string(id)
 	}
-	return w.in(jobsByRequest, 2, keys, func(rows *sql.Rows) error {
-		var r store.Request
-		if err := rows.Scan(&r.Owner, &r.ID); err != nil {
-			return err
-		}
-		d.FoundRequest(r)
-		return nil
-	})
-}
-
-// lookAttempts reads of all attempts of the jobs only what an index has.
-func (w *writer) lookAttempts(d *store.Draft, jobs []any) error {
-	err := w.in(headsByJob, 1, jobs, func(rows *sql.Rows) error {
-		var job topology.JobID
-		var token topology.Token
-		var ended, owes bool
-		if err := rows.Scan(&job, &token.Epoch, &token.Counter, &ended, &owes); err != nil {
-			return err
-		}
-		return d.FoundHead(job, token, ended, owes)
-	})
-	if err != nil {
-		return err
-	}
-	keys := make([]any, 0, 2*len(d.Tokens))
-	for _, t := range d.Tokens {
-		keys = append(keys, int64(t.Epoch), int64(t.Counter))
-	}
-	return w.in(attemptsByToken, 2, keys, func(rows *sql.Rows) error {
-		var job topology.JobID
-		var token topology.Token
-		var sealed []byte
-		if err := rows.Scan(&job, &token.Epoch, &token.Counter, &sealed); err != nil {
-			return err
-		}
-		return d.FoundAttempt(job, token, sealed)
-	})
+	return keys
 }
 
 const (
@@ -314,20 +224,13 @@ func (w *writer) putJobs(jobs []store.JobRow) error {
 
 // Prune implements store.Store.
 func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error) {
-	if err := s.enter(); err != nil {
-		return 0, err
-	}
-	defer s.calls.RUnlock()
-	s.writing.Lock()
-	defer s.writing.Unlock()
 	gone := 0
-	w := s.write
-	err := w.led(epoch, s.holder.Load(), func() error {
+	err := s.asLeader(epoch, "prune", func(w *writer) error {
 		var ids []string
 		err := w.each(`SELECT id FROM job INDEXED BY job_finished WHERE is_over = 1 AND live = 0 AND finished_unix_ms < ?
-			ORDER BY finished_unix_ms, id LIMIT ?`, []any{finishedBeforeUnixMs, max(limit, 0)}, func(rows *sql.Rows) error {
+			ORDER BY finished_unix_ms, id LIMIT ?`, []any{finishedBeforeUnixMs, max(limit, 0)}, func(row store.Row) error {
 			var id string
-			err := rows.Scan(&id)
+			err := row.Scan(&id)
 			ids = append(ids, id)
 			return err
 		})
@@ -343,18 +246,14 @@ func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int,
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("store: prune: %w", judged(err))
+		return 0, err
 	}
 	return gone, nil
 }
 
 // prune leaves of a job only that its id was used.
 func (w *writer) prune(id string) error {
-	stmt, err := w.statement("DELETE FROM attempt WHERE job = ?")
-	if err != nil {
-		return err
-	}
-	if _, err := stmt.Exec(id); err != nil {
+	if _, err := w.exec("DELETE FROM attempt WHERE job = ?", id); err != nil {
 		return err
 	}
 	return w.change(1, `UPDATE job SET request_id = '', owner = '', queue = '', script = '', is_over = 0, live = 0, record = NULL WHERE id = ?`, id)

@@ -30,14 +30,7 @@ func (s *Store) Backup(path string) error {
 // Check reads everything: the file's structure, the schema's version, and every
 // record, those of the past too. It takes as long as the file is large.
 func (s *Store) Check() error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.calls.RUnlock()
-	if err := s.snapshot(check); err != nil {
-		return fmt.Errorf("store: check %s: %w", s.path, judged(err))
-	}
-	return nil
+	return s.snapshot("check "+s.path, check)
 }
 
 func check(tx *sql.Tx) error {
@@ -57,7 +50,7 @@ func check(tx *sql.Tx) error {
 
 // checkWhole looks at the structure, then at every record.
 func checkWhole(tx *sql.Tx) error {
-	err := query(tx, "PRAGMA integrity_check", func(rows *sql.Rows) error {
+	err := query(tx, "PRAGMA integrity_check", func(rows store.Row) error {
 		var finding string
 		if err := rows.Scan(&finding); err != nil {
 			return err
@@ -85,7 +78,7 @@ func checkScripts(tx *sql.Tx) error {
 
 func checkAll(tx *sql.Tx, all []store.Check) error {
 	for _, c := range all {
-		if err := query(tx, c.Query(""), func(rows *sql.Rows) error { return c.Row(rows) }); err != nil {
+		if err := query(tx, c.Query(""), c.Row); err != nil {
 			return err
 		}
 	}

@@ -132,7 +132,7 @@ func TestWritesDoNotWaitForReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.snapshot(func(tx *sql.Tx) error {
+	err = s.snapshot("look", func(tx *sql.Tx) error {
 		var jobs int
 		if err := tx.QueryRow("SELECT count(*) FROM job").Scan(&jobs); err != nil {
 			return err
@@ -160,13 +160,14 @@ func TestQueriesGoByIndexes(t *testing.T) {
 		"SELECT id, record FROM job WHERE owner = 'a' AND request_id = 'r' AND request_id <> ''",
 		fmt.Sprintf(jobsByID, "('a'),('b')"), fmt.Sprintf(jobsByRequest, "('a','r'),('b','r')"),
 		fmt.Sprintf(headsByJob, "('a'),('b')"), fmt.Sprintf(attemptsByToken, "(1,2),(3,4)"), fmt.Sprintf(nodesByID, "('a'),('b')"),
+		fmt.Sprintf(dropsByID, "('a'),('b')"), fmt.Sprintf(attemptsByJob, "('a'),('b')"),
 	} {
 		rows, err := s.reads.Query("EXPLAIN QUERY PLAN " + text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var plan []string
-		err = drain(rows, func(rows *sql.Rows) error {
+		err = drain(rows, func(rows store.Row) error {
 			var id, parent, unused int
 			var detail string
 			err := rows.Scan(&id, &parent, &unused, &detail)

@@ -37,11 +37,7 @@ func pastQuery(p *store.Past) (text string, args []any) {
 
 // History implements store.Store.
 func (s *Store) History(past store.Past) (page store.Page, err error) {
-	if err := s.enter(); err != nil {
-		return store.Page{}, err
-	}
-	defer s.calls.RUnlock()
-	err = s.snapshot(func(tx *sql.Tx) (err error) {
+	err = s.snapshot("read the history", func(tx *sql.Tx) (err error) {
 		g := past.Gather()
 		text, args := pastQuery(&past)
 		if err := lookPast(tx, g, text, args); err != nil {
@@ -51,7 +47,7 @@ func (s *Store) History(past store.Past) (page store.Page, err error) {
 		return err
 	})
 	if err != nil {
-		return store.Page{}, fmt.Errorf("store: read the history: %w", judged(err))
+		return store.Page{}, err
 	}
 	return page, nil
 }
@@ -62,18 +58,10 @@ func lookPast(tx *sql.Tx, g *store.Gathering, text string, args []any) error {
 		return err
 	}
 	defer rows.Close()
-	var sealed sql.RawBytes
 	for more := true; more && rows.Next(); {
-		var at store.Position
-		if err := rows.Scan(&at.Job, &at.FinishedUnixMs, &sealed); err != nil {
+		if more, err = store.PastRow[sql.RawBytes](g, rows); err != nil {
 			return err
 		}
-		if sealed == nil {
-			more = g.Look(at, nil, 0)
-			continue
-		}
-		job, err := store.ReadJob(at.Job, sealed)
-		more = g.Read(at, job, err, len(sealed))
 	}
 	return errors.Join(rows.Err(), rows.Close())
 }
@@ -95,7 +83,7 @@ func attemptsPast(tx *sql.Tx, g *store.Gathering) (store.Page, error) {
 		if err != nil {
 			return store.Page{}, err
 		}
-		err = drain(rows, func(rows *sql.Rows) error {
+		err = drain(rows, func(rows store.Row) error {
 			var token topology.Token
 			if err := rows.Scan(&token.Epoch, &token.Counter, &sealed); err != nil {
 				return err

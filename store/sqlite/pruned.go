@@ -3,7 +3,6 @@ package sqlite
 import (
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/yi-json/synapse/topology"
 )
@@ -12,15 +11,11 @@ import (
 
 // Pruned implements store.Store.
 func (s *Store) Pruned(id topology.JobID) (pruned bool, err error) {
-	if err := s.enter(); err != nil {
-		return false, err
-	}
-	defer s.calls.RUnlock()
-	err = s.snapshot(func(tx *sql.Tx) error {
+	err = s.snapshot("read whether a job was pruned", func(tx *sql.Tx) error {
 		return tx.QueryRow("SELECT record IS NULL FROM job WHERE id = ?", string(id)).Scan(&pruned)
 	})
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return false, fmt.Errorf("store: read whether a job was pruned: %w", judged(err))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
 	}
-	return pruned, nil
+	return pruned, err
 }

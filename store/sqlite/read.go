@@ -1,10 +1,8 @@
 package sqlite
 
 import (
-	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
@@ -15,36 +13,35 @@ import (
 // This file owns the reads. Each sees one moment, and never waits for a writer
 // nor makes one wait.
 
-// snapshot reads as of one moment.
-func (s *Store) snapshot(read func(*sql.Tx) error) error {
-	tx, err := s.reads.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	return errors.Join(read(tx), tx.Rollback())
-}
-
 // Load implements store.Store.
 func (s *Store) Load(epoch uint64) (*actors.Loaded, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
 	}
 	defer s.calls.RUnlock()
-	loaded, err := s.live()
+	loaded, now, holder, err := s.live()
 	if err != nil {
-		return nil, fmt.Errorf("store: load: %w", judged(err))
+		return nil, said("load", err)
 	}
-	if h := s.holder.Load(); epoch == 0 || epoch != loaded.epoch || h == nil || *h != loaded.holder {
+	if h := s.holder.Load(); epoch == 0 || epoch != now || h == nil || *h != holder {
 		return nil, store.ErrDeposed
 	}
-	return &loaded.Loaded, nil
+	return &loaded, nil
 }
 
-// living is what is not over, and whose it is to go on with.
-type living struct {
-	actors.Loaded
-	epoch  uint64
-	holder string
+// live reads what is not over, and whose it is to go on with.
+func (s *Store) live() (loaded actors.Loaded, epoch uint64, holder string, err error) {
+	err = s.moment(func(tx *sql.Tx) error {
+		var arrival uint64
+		if err := tx.QueryRow("SELECT epoch, holder, arrival FROM leader").Scan(&epoch, &holder, &arrival); err != nil {
+			return err
+		}
+		found := store.NewLiving()
+		err := liveRows(tx, found)
+		loaded = found.Loaded(arrival)
+		return err
+	})
+	return loaded, epoch, holder, err
 }
 
 const (
@@ -56,64 +53,19 @@ const (
 			(SELECT 1 FROM attempt b WHERE b.job = a.job AND (b.epoch, b.counter) > (a.epoch, a.counter)))`
 )
 
-// live reads all that a leader needs, and checks every record of it.
-func (s *Store) live() (*living, error) {
-	out, found := new(living), store.NewLiving()
-	err := s.snapshot(func(tx *sql.Tx) error {
-		var arrival uint64
-		if err := tx.QueryRow("SELECT epoch, holder, arrival FROM leader").Scan(&out.epoch, &out.holder, &arrival); err != nil {
-			return err
-		}
-		err := liveRows(tx, found)
-		out.Loaded = found.Loaded(arrival)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
+// liveRows reads all that a leader needs, and checks every record of it.
 func liveRows(tx *sql.Tx, found *store.Living) error {
-	var sealed sql.RawBytes
-	err := query(tx, liveJobs, func(rows *sql.Rows) error {
-		var id topology.JobID
-		var owner string
-		if err := rows.Scan(&id, &owner, &sealed); err != nil {
-			return err
-		}
-		job, err := store.ReadJob(id, sealed)
-		found.Job(id, owner, job, err)
-		return nil
-	})
-	if err != nil {
+	job, attempt, node := store.LiveRows[sql.RawBytes](found)
+	if err := query(tx, liveJobs, job); err != nil {
 		return err
 	}
-	err = query(tx, liveAttempts, func(rows *sql.Rows) error {
-		var job topology.JobID
-		var token topology.Token
-		if err := rows.Scan(&job, &token.Epoch, &token.Counter, &sealed); err != nil {
-			return err
-		}
-		attempt, err := store.ReadAttempt(job, token, sealed)
-		found.Attempt(job, attempt, err)
-		return nil
-	})
-	if err != nil {
+	if err := query(tx, liveAttempts, attempt); err != nil {
 		return err
 	}
-	return query(tx, "SELECT id, record FROM node ORDER BY id", func(rows *sql.Rows) error {
-		var id topology.NodeID
-		if err := rows.Scan(&id, &sealed); err != nil {
-			return err
-		}
-		node, err := store.ReadNode(id, sealed)
-		found.Node(id, node, err)
-		return nil
-	})
+	return query(tx, "SELECT id, record FROM node ORDER BY id", node)
 }
 
-func query(tx *sql.Tx, text string, found func(*sql.Rows) error, args ...any) error {
+func query(tx *sql.Tx, text string, found func(store.Row) error, args ...any) error {
 	rows, err := tx.Query(text, args...)
 	if err != nil {
 		return err
@@ -133,60 +85,38 @@ func (s *Store) Requested(owner, requestID string) (*messages.JobRecord, []*mess
 
 // read reads one job with all its attempts.
 func (s *Store) read(text string, key ...any) (job *messages.JobRecord, attempts []*messages.AttemptRecord, err error) {
-	if err := s.enter(); err != nil {
-		return nil, nil, err
-	}
-	defer s.calls.RUnlock()
-	err = s.snapshot(func(tx *sql.Tx) error {
-		var id topology.JobID
-		var sealed []byte
-		if err := tx.QueryRow(text, key...).Scan(&id, &sealed); err != nil {
+	err = s.snapshot("read a job", func(tx *sql.Tx) error {
+		if job, err = store.ScanJob[[]byte](tx.QueryRow(text, key...)); err != nil {
 			return err
 		}
-		if job, err = store.ReadJob(id, sealed); err != nil {
-			return err
-		}
-		return query(tx, "SELECT epoch, counter, record FROM attempt WHERE job = ? ORDER BY epoch, counter", func(rows *sql.Rows) error {
-			var token topology.Token
-			if err := rows.Scan(&token.Epoch, &token.Counter, &sealed); err != nil {
-				return err
-			}
-			attempt, err := store.ReadAttempt(id, token, sealed)
+		return query(tx, "SELECT job, epoch, counter, record FROM attempt WHERE job = ? ORDER BY epoch, counter", func(row store.Row) error {
+			attempt, err := store.ScanAttempt[sql.RawBytes](row)
 			attempts = append(attempts, attempt)
 			return err
-		}, string(id))
+		}, job.Id)
 	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil, store.ErrNotFound
 	case err != nil:
-		return nil, nil, fmt.Errorf("store: read a job: %w", judged(err))
+		return nil, nil, err
 	}
 	return job, attempts, nil
 }
 
 // Finished implements store.Store.
 func (s *Store) Finished(after store.Position, limit int) ([]*messages.JobRecord, error) {
-	if err := s.enter(); err != nil {
-		return nil, err
-	}
-	defer s.calls.RUnlock()
 	var out []*messages.JobRecord
-	err := s.snapshot(func(tx *sql.Tx) error {
+	err := s.snapshot("read finished jobs", func(tx *sql.Tx) error {
 		return query(tx, `SELECT id, record FROM job INDEXED BY job_finished WHERE is_over = 1 AND (finished_unix_ms, id) > (?, ?)
-			ORDER BY finished_unix_ms, id LIMIT ?`, func(rows *sql.Rows) error {
-			var id topology.JobID
-			var sealed []byte
-			if err := rows.Scan(&id, &sealed); err != nil {
-				return err
-			}
-			job, err := store.ReadJob(id, sealed)
+			ORDER BY finished_unix_ms, id LIMIT ?`, func(row store.Row) error {
+			job, err := store.ScanJob[sql.RawBytes](row)
 			out = append(out, job)
 			return err
 		}, after.FinishedUnixMs, string(after.Job), max(limit, 0))
 	})
 	if err != nil {
-		return nil, fmt.Errorf("store: read finished jobs: %w", judged(err))
+		return nil, err
 	}
 	return out, nil
 }

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql"
 	"embed"
 	"fmt"
 
@@ -85,7 +84,7 @@ func fillQueues(w *writer) error {
 	}
 	for seq := int64(-1); ; {
 		var rows []row
-		err := w.each(`SELECT seq, id, record FROM job WHERE seq > ? AND record IS NOT NULL ORDER BY seq LIMIT ?`, []any{seq, fillBatch}, func(r *sql.Rows) error {
+		err := w.each(`SELECT seq, id, record FROM job WHERE seq > ? AND record IS NOT NULL ORDER BY seq LIMIT ?`, []any{seq, fillBatch}, func(r store.Row) error {
 			var id topology.JobID
 			var sealed []byte
 			if err := r.Scan(&seq, &id, &sealed); err != nil {

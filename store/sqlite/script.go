@@ -3,7 +3,6 @@ package sqlite
 import (
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
@@ -14,30 +13,24 @@ import (
 
 // KeepScript implements store.Store.
 func (s *Store) KeepScript(epoch uint64, text []byte) error {
-	return s.scripts(epoch, "keep a script", func(w *writer) error {
-		stmt, err := w.statement(`INSERT INTO script (digest, idle, text) VALUES (?, 0, ?)
-			ON CONFLICT (digest) DO UPDATE SET idle = 0, text = excluded.text WHERE idle <> 0 OR text <> excluded.text`)
-		if err == nil {
-			_, err = stmt.Exec(messages.ScriptDigest(text), text)
-		}
+	return s.asLeader(epoch, "keep a script", func(w *writer) error {
+		_, err := w.exec(`INSERT INTO script (digest, idle, text) VALUES (?, 0, ?)
+			ON CONFLICT (digest) DO UPDATE SET idle = 0, text = excluded.text WHERE idle <> 0 OR text <> excluded.text`,
+			messages.ScriptDigest(text), text)
 		return err
 	})
 }
 
 // Script implements store.Store.
 func (s *Store) Script(digest string) (text []byte, err error) {
-	if err := s.enter(); err != nil {
-		return nil, err
-	}
-	defer s.calls.RUnlock()
-	err = s.snapshot(func(tx *sql.Tx) error {
+	err = s.snapshot("read a script", func(tx *sql.Tx) error {
 		return tx.QueryRow("SELECT text FROM script WHERE digest = ?", digest).Scan(&text)
 	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, store.ErrNotFound
 	case err != nil:
-		return nil, fmt.Errorf("store: read a script: %w", judged(err))
+		return nil, err
 	}
 	return text, store.CheckScript(digest, text)
 }
@@ -51,12 +44,8 @@ const (
 
 // PruneScripts implements store.Store.
 func (s *Store) PruneScripts(epoch uint64, limit int) (gone int, err error) {
-	err = s.scripts(epoch, "prune scripts", func(w *writer) error {
-		stmt, err := w.statement(dropScripts)
-		if err != nil {
-			return err
-		}
-		result, err := stmt.Exec(max(limit, 0))
+	err = s.asLeader(epoch, "prune scripts", func(w *writer) error {
+		result, err := w.exec(dropScripts, max(limit, 0))
 		if err != nil {
 			return err
 		}
@@ -65,10 +54,7 @@ func (s *Store) PruneScripts(epoch uint64, limit int) (gone int, err error) {
 			return err
 		}
 		for _, text := range []string{usedScripts, idleScripts} {
-			if stmt, err = w.statement(text); err != nil {
-				return err
-			}
-			if _, err = stmt.Exec(); err != nil {
+			if _, err = w.exec(text); err != nil {
 				return err
 			}
 		}
@@ -78,18 +64,4 @@ func (s *Store) PruneScripts(epoch uint64, limit int) (gone int, err error) {
 		return 0, err
 	}
 	return gone, nil
-}
-
-// scripts writes as the leader of an epoch.
-func (s *Store) scripts(epoch uint64, what string, do func(*writer) error) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.calls.RUnlock()
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if err := s.write.led(epoch, s.holder.Load(), func() error { return do(s.write) }); err != nil {
-		return fmt.Errorf("store: %s: %w", what, judged(err))
-	}
-	return nil
 }

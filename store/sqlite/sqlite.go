@@ -25,6 +25,7 @@
 package sqlite
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -105,7 +106,7 @@ func (s *Store) start(driver string) (err error) {
 	}
 	s.reads.SetMaxOpenConns(readers)
 	s.reads.SetMaxIdleConns(readers)
-	_, err = s.live()
+	_, _, _, err = s.live()
 	return err
 }
 
@@ -156,6 +157,49 @@ func (s *Store) enter() error {
 	return nil
 }
 
+// snapshot is a call that reads as of one moment.
+func (s *Store) snapshot(what string, read func(*sql.Tx) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.calls.RUnlock()
+	return said(what, s.moment(read))
+}
+
+func (s *Store) moment(read func(*sql.Tx) error) error {
+	tx, err := s.reads.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(read(tx), tx.Rollback())
+}
+
+// alone does something with the one connection that writes.
+func (s *Store) alone(what string, do func(*writer) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.calls.RUnlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return said(what, do(s.write))
+}
+
+// asLeader does all or nothing as the leader of an epoch.
+func (s *Store) asLeader(epoch uint64, what string, do func(*writer) error) error {
+	return s.alone(what, func(w *writer) error {
+		return w.led(epoch, s.holder.Load(), func() error { return do(w) })
+	})
+}
+
+// said is an error with what was done when it came.
+func said(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("store: %s: %w", what, judged(err))
+	}
+	return nil
+}
+
 // Close implements store.Store. It waits for the calls under way.
 func (s *Store) Close() error {
 	s.calls.Lock()
@@ -187,4 +231,10 @@ func (s *Store) Broken() map[store.Rule]int {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	return maps.Clone(s.broken)
+}
+
+func (s *Store) tally(draft *store.Draft) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	draft.Tally(s.broken)
 }

@@ -54,14 +54,19 @@ func (w *writer) statement(text string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
+// exec runs a statement that answers no rows.
+func (w *writer) exec(text string, args ...any) (sql.Result, error) {
+	stmt, err := w.statement(text)
+	if err != nil {
+		return nil, err
+	}
+	return stmt.Exec(args...)
+}
+
 // change runs a statement that must touch this many rows: a different number
 // means that the tables are not what was looked up a moment ago.
 func (w *writer) change(rows int, text string, args ...any) error {
-	stmt, err := w.statement(text)
-	if err != nil {
-		return err
-	}
-	result, err := stmt.Exec(args...)
+	result, err := w.exec(text, args...)
 	if err != nil {
 		return err
 	}
@@ -72,7 +77,7 @@ func (w *writer) change(rows int, text string, args ...any) error {
 }
 
 // each calls found for every row.
-func (w *writer) each(text string, args []any, found func(*sql.Rows) error) error {
+func (w *writer) each(text string, args []any, found func(store.Row) error) error {
 	stmt, err := w.statement(text)
 	if err != nil {
 		return err
@@ -115,7 +120,7 @@ func (w *writer) script(text string) error {
 }
 
 // drain reads all rows and closes them.
-func drain(rows *sql.Rows, found func(*sql.Rows) error) error {
+func drain(rows *sql.Rows, found func(store.Row) error) error {
 	for rows.Next() {
 		if err := found(rows); err != nil {
 			return errors.Join(err, rows.Close())

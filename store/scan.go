@@ -1,0 +1,206 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns how a row of a database becomes a record. Every store has the same columns, whatever its tables are
+// called, and asks for them in the order that stands here. B is what it hands bytes out in where they lie: what is
+// decoded has copies of all that it keeps.
+
+// ScanJob reads a row of an id and a record.
+func ScanJob[B ~[]byte](row Row) (*messages.JobRecord, error) {
+	var id topology.JobID
+	var sealed B
+	if err := row.Scan(&id, &sealed); err != nil {
+		return nil, err
+	}
+	return ReadJob(id, sealed)
+}
+
+// ScanAttempt reads a row of a job, an epoch, a counter and a record.
+func ScanAttempt[B ~[]byte](row Row) (*messages.AttemptRecord, error) {
+	_, attempt, bad, err := scanAttempt[B](row)
+	return attempt, errors.Join(err, bad)
+}
+
+// scanAttempt keeps apart that the record is bad, and that there is no row.
+func scanAttempt[B ~[]byte](row Row) (job topology.JobID, attempt *messages.AttemptRecord, bad, err error) {
+	var token topology.Token
+	var sealed B
+	if err := row.Scan(&job, &token.Epoch, &token.Counter, &sealed); err != nil {
+		return "", nil, nil, err
+	}
+	attempt, bad = ReadAttempt(job, token, sealed)
+	return job, attempt, bad, nil
+}
+
+// scanNode is the same for a row of a machine's id and its record.
+func scanNode[B ~[]byte](row Row) (id topology.NodeID, node *messages.NodeRecord, bad, err error) {
+	var sealed B
+	if err := row.Scan(&id, &sealed); err != nil {
+		return "", nil, nil, err
+	}
+	node, bad = ReadNode(id, sealed)
+	return id, node, bad, nil
+}
+
+// LiveRows take in the rows of jobs (id, owner, record), of attempts and of machines.
+func LiveRows[B ~[]byte](l *Living) (job, attempt, node func(Row) error) {
+	job = func(row Row) error {
+		var id topology.JobID
+		var owner string
+		var sealed B
+		err := row.Scan(&id, &owner, &sealed)
+		if err == nil {
+			record, bad := ReadJob(id, sealed)
+			l.Job(id, owner, record, bad)
+		}
+		return err
+	}
+	attempt = func(row Row) error {
+		job, record, bad, err := scanAttempt[B](row)
+		if err == nil {
+			l.Attempt(job, record, bad)
+		}
+		return err
+	}
+	node = func(row Row) error {
+		id, record, bad, err := scanNode[B](row)
+		if err == nil {
+			l.Node(id, record, bad)
+		}
+		return err
+	}
+	return job, attempt, node
+}
+
+// PastRow looks at a row of a job that is over: its id, when it finished, and its record, which is null where it does
+// not fit. It reports whether to go on.
+func PastRow[B ~[]byte](g *Gathering, row Row) (more bool, err error) {
+	var at Position
+	var sealed B
+	if err := row.Scan(&at.Job, &at.FinishedUnixMs, &sealed); err != nil {
+		return false, err
+	}
+	if sealed == nil {
+		return g.Look(at, nil, 0), nil
+	}
+	job, err := ReadJob(at.Job, sealed)
+	return g.Read(at, job, err, len(sealed)), nil
+}
+
+// FoundJob takes in a row of one of Jobs: its head, and whether it was pruned.
+func (d *Draft) FoundJob(row Row) error {
+	var id topology.JobID
+	var h Head
+	var pruned bool
+	if err := row.Scan(&id, &h.Revision, &h.WrittenBy.Epoch, &h.WrittenBy.Counter, &h.Owner, &h.RequestID,
+		&h.Arrival, &h.State, &h.ExitCode, &h.FinishedUnixMs, &pruned); err != nil {
+		return err
+	}
+	if j := d.jobs[id]; pruned {
+		j.pruned = true
+	} else {
+		j.entry, j.known = &jobEntry{head: h}, true
+	}
+	return nil
+}
+
+// Found are those of Jobs that are stored.
+func (d *Draft) Found() []topology.JobID {
+	var found []topology.JobID
+	for _, id := range d.Jobs {
+		if d.jobs[id].known {
+			found = append(found, id)
+		}
+	}
+	return found
+}
+
+// FoundRequest takes in a row of one of Requests, which has made a job: its owner and its id.
+func (d *Draft) FoundRequest(row Row) error {
+	var r request
+	err := row.Scan(&r.owner, &r.id)
+	d.requests[r] = true
+	return err
+}
+
+// FoundHead takes in a row of an attempt of a job that was found, in the order of their tokens and before any
+// FoundAttempt: its job, its token, whether it has ended and whether it lacks evidence.
+func (d *Draft) FoundHead(row Row) error {
+	var job topology.JobID
+	var e attemptEntry
+	if err := row.Scan(&job, &e.token.Epoch, &e.token.Counter, &e.ended, &e.owes); err != nil {
+		return err
+	}
+	j := d.jobs[job]
+	if j == nil || j.entry == nil {
+		return fmt.Errorf("attempt %s: its job is not there: %w", attemptKey(job, e.token), ErrDamaged)
+	}
+	j.entry.attempts = append(j.entry.attempts, e)
+	return nil
+}
+
+// FoundAttempt takes in a row of one of Tokens. It may be of a job that no change touches.
+func (d *Draft) FoundAttempt(row Row) error {
+	var job topology.JobID
+	var token topology.Token
+	var sealed []byte
+	if err := row.Scan(&job, &token.Epoch, &token.Counter, &sealed); err != nil {
+		return err
+	}
+	d.tokens[token] = true
+	j := d.jobs[job]
+	if j == nil || j.entry == nil {
+		return nil
+	}
+	at, ok := j.entry.find(token)
+	if !ok {
+		return fmt.Errorf("attempt %s: its job does not know of it: %w", attemptKey(job, token), ErrDamaged)
+	}
+	// Of one that is damaged there is no record, and so nothing that may follow it.
+	if _, err := ReadAttempt(job, token, sealed); err == nil {
+		j.entry.attempts[at].record = sealed[sealBytes:]
+	}
+	return nil
+}
+
+// FoundNode takes in a row of one of Nodes. A damaged one is followed by a first.
+func (d *Draft) FoundNode(row Row) error {
+	id, record, _, err := scanNode[[]byte](row)
+	if err == nil {
+		d.machines[id].record, d.machines[id].known = record, true
+	}
+	return err
+}
+
+// DroppedJob takes in a row of one of Drops.
+func (d *Draft) DroppedJob(row Row) error {
+	var id topology.JobID
+	var sealed []byte
+	err := row.Scan(&id, &sealed)
+	if err == nil {
+		_, bad := ReadJob(id, sealed)
+		d.read(id, bad)
+	}
+	return err
+}
+
+// DroppedAttempt takes in a row of an attempt of one of Drops.
+func (d *Draft) DroppedAttempt(row Row) error {
+	job, _, bad, err := scanAttempt[[]byte](row)
+	if err == nil {
+		d.read(job, bad)
+	}
+	return err
+}
+
+// read notes how the reading of one record of Drops went.
+func (d *Draft) read(job topology.JobID, bad error) {
+	d.jobs[job].bad = d.jobs[job].bad || bad != nil
+}
