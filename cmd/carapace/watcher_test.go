@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // TestCalmWatcher: a thread may be late, and is not the one that the command has its slack from. With one processor none may.

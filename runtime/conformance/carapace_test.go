@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // TestMain lets this binary make a container without root, and be, inside of one, the probe that probe_test.go describes.

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/carapace/fork"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // command drives a program that runs a container in its foreground and ends with its code.

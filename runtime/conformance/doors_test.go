@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/permit"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // onPlainMachines runs a test on machines as they are installed.

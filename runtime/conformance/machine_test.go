@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // onEveryDriver runs a test on a machine of each kind, and sees that nothing is left of it.

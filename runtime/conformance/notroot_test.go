@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/carapace/fork"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // nobody is a user who runs the command carapace.

@@ -23,10 +23,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/container"
 	"github.com/yi-json/synapse/runtime/private"
 	"github.com/yi-json/synapse/runtime/reach"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // networks are those of the stacks that a test makes; nil: none.

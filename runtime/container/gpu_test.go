@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/topology"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/topology"
 )
 

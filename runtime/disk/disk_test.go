@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/actors"
-	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/test/able"
 )
 
 type rig struct {

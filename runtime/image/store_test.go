@@ -22,8 +22,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/image"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // This file owns the store under many callers, hostile registries, and death in the middle.

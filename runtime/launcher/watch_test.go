@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // This file owns what the watch over the disk does, on disks of its own that are small enough to be filled.

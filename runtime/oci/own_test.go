@@ -12,12 +12,12 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/conformance"
 	"github.com/yi-json/synapse/runtime/container"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/topology"
 )
 

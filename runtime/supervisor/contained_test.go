@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // This file owns what a supervisor says of a container that it made.

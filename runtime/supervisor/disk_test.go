@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // TestNoRoom: what fails for want of room on a full disk is nobody's fault, and the same error beside a disk with room

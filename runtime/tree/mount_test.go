@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/tree"
+	"github.com/yi-json/synapse/test/able"
 )
 
 func must(t *testing.T, errs ...error) {

@@ -3,7 +3,7 @@ package chaos
 import (
 	"testing"
 
-	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/test/island"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // This file owns what must be the same whatever tasks run in, and what only a

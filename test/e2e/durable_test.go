@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // This file owns what acknowledged means: on disk before the answer, no answer

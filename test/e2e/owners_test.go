@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // This file owns two jobs of two owners on one machine.

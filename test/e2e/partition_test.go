@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/test/island"
 )
 

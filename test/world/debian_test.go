@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/conformance"
 	"github.com/yi-json/synapse/runtime/oci"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // This file owns Debian: a whole distribution, for a task that is root of its container.

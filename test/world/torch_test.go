@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yi-json/synapse/runtime/able"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // This file owns PyTorch.

@@ -19,8 +19,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
-	"github.com/yi-json/synapse/runtime/able"
 	"github.com/yi-json/synapse/runtime/image/layer"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // This file owns the archives that were made to do harm. Each lies beside a directory of the machine that it may not touch.
