@@ -159,8 +159,8 @@ func (r *Reign) Next(now actors.Instant) (Step, error) {
 	case r.deposed:
 		return Step{}, fmt.Errorf("%w (its epoch was %d): another one took over", ErrLost, r.Epoch)
 	case left <= 0:
-		return Step{}, fmt.Errorf("%w (its epoch was %d): the lease could not be renewed in time, "+
-			"and another one may take over", ErrLost, r.Epoch)
+		const inTime = "%w (its epoch was %d): the lease could not be renewed in time, and another one may take over"
+		return Step{}, fmt.Errorf(inTime, ErrLost, r.Epoch)
 	case r.asked:
 		return Step{Wait: left}, nil
 	case now >= r.next:

@@ -174,7 +174,7 @@ var masks = []struct {
 
 // mask hides what differs from run to run. A job's id is shown by the job's name.
 func (c *cluster) mask(home string) func(string) string {
-	jobs := []string{home, "HOME"}
+	jobs := []string{home, "HOME", c.version(), "VERSION"}
 	seen := map[string]int{}
 	reply, err := c.client.ListJobs(c.ctx(), &messages.ListJobs{Limit: messages.MaxPageEntries})
 	if err != nil {
@@ -199,4 +199,14 @@ func (c *cluster) mask(home string) func(string) string {
 		}
 		return line
 	}
+}
+
+// version is that of the programs, which depends on where they were built and how.
+func (c *cluster) version() string {
+	text, err := c.command(filepath.Join(bin, "synapse-cli"), "--version").Output()
+	_, version, ok := strings.Cut(strings.TrimSpace(string(text)), " ")
+	if err != nil || !ok {
+		c.t.Fatalf("synapse-cli --version: %q: %v", text, err)
+	}
+	return version
 }
