@@ -53,13 +53,11 @@ func Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
 			heads.push(g)
 		}
 	}
-	clear(queue.awake)
-	queue.awake = queue.awake[:0]
 	for len(heads.items) > 0 {
 		g := heads.items[0]
 		d.Looked++
 		if p, ok := g.place(view); ok {
-			d.Admit = append(d.Admit, queue.admit(view, g, p))
+			d.Admit = append(d.Admit, queue.Admit(view, g.jobs[0].Job, p))
 			if len(g.jobs) > 0 {
 				heads.down(0)
 				continue
@@ -70,8 +68,7 @@ func Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
 		}
 		heads.remove(0)
 	}
-	queue.view, queue.gained = view, view.Gained()
-	d.Joined = queue.join()
+	d.Joined = queue.Passed(view)
 	if len(queue.patient.items) > 0 {
 		d.NextAt = queue.patient.items[0].deadlineNs()
 	}
@@ -118,10 +115,21 @@ func (q *Queue) join() []Joined {
 	return q.joined
 }
 
-// admit takes the place of a group's first job and the job out of the queue.
-func (q *Queue) admit(view *topology.Fabric, g *group, p topology.Placement) Admission {
+// Admit takes a place, and a waiting job out of the queue: it starts there.
+func (q *Queue) Admit(view *topology.Fabric, job topology.JobID, p topology.Placement) Admission {
 	view.Take(p)
-	job := g.jobs[0].Job
 	q.Remove(job)
 	return Admission{Job: job, Placement: p}
+}
+
+// Passed ends a pass: every group has been looked at, and sleeps until room grows. It lists
+// the jobs that came into a group since the last pass and still wait.
+func (q *Queue) Passed(view *topology.Fabric) []Joined {
+	for _, g := range q.awake {
+		g.asleep = true
+	}
+	clear(q.awake)
+	q.awake = q.awake[:0]
+	q.view, q.gained = view, view.Gained()
+	return q.join()
 }

@@ -153,6 +153,15 @@ func (q *Queue) Get(job topology.JobID) (Waiting, bool) {
 	return e.Waiting, true
 }
 
+// Entered visits the jobs that came into the queue since the last pass and still wait.
+func (q *Queue) Entered(visit func(Waiting)) {
+	for _, e := range q.entered {
+		if q.jobs[e.Job] == e {
+			visit(e.Waiting)
+		}
+	}
+}
+
 // Len counts the waiting jobs.
 func (q *Queue) Len() int { return len(q.jobs) }
 

@@ -20,6 +20,7 @@ type clock struct {
 	base   time.Duration // what it read then
 	ppm    int64         // how much faster than virtual time, in millionths
 	wallBy *time.Duration
+	exact  bool // a timer fires when it is due, to the nanosecond
 }
 
 func (c clock) read(now instant) actors.Instant {
@@ -34,6 +35,9 @@ func (c clock) wall(now instant) int64 {
 // lasts is how much virtual time passes while the clock counts d. It is rounded
 // up: no timer may fire before its clock says that it is due.
 func (c clock) lasts(d time.Duration) time.Duration {
+	if c.exact {
+		return d
+	}
 	whole := int64(d)
 	faster := whole/(1_000_000+c.ppm)*c.ppm + whole%(1_000_000+c.ppm)*c.ppm/(1_000_000+c.ppm)
 	return time.Duration(whole - faster + 2)

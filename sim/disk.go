@@ -31,7 +31,7 @@ type saving struct {
 
 func (d *disk) latency() instant {
 	at := d.w.engine.now.plus(d.w.chance.between(50*time.Microsecond, 2*time.Millisecond))
-	d.last = max(at, d.stalled, d.last+1)
+	d.last = max(at, d.stalled, d.last+d.w.apart)
 	return d.last
 }
 

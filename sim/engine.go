@@ -39,9 +39,10 @@ type engine struct {
 	order   *source
 	ready   []*mailbox
 	agenda  []scheduled // a heap of four children each
+	passes  []func()    // that come after all else of their instant
 	seq     uint64
 	steps   uint64
-	costMax int // of a step, in nanoseconds of virtual time
+	costMax int // of a step, in nanoseconds of virtual time; 0: steps take none
 	trace   *trace
 	lag     time.Duration // after which a slow step's words leave
 	halted  bool          // a violation: nothing more runs
@@ -72,6 +73,14 @@ func (e *engine) step(limit instant) bool {
 		}
 		if e.runOne() {
 			return true
+		}
+		if len(e.passes) > 0 {
+			passes := e.passes
+			e.passes = nil
+			for _, begin := range passes {
+				begin()
+			}
+			continue
 		}
 		if len(e.agenda) == 0 || e.agenda[0].at > limit {
 			e.now = max(e.now, limit)
@@ -115,7 +124,9 @@ func (e *engine) runOne() bool {
 		cost := e.lag
 		e.lag = 0
 		box.toils(cost)
-		e.now += instant(1_000 + e.order.below(e.costMax))
+		if e.costMax > 0 {
+			e.now += instant(1_000 + e.order.below(e.costMax))
+		}
 		return true
 	}
 	return false

@@ -85,7 +85,7 @@ type launcherPort struct {
 func (x *launcherPort) Tell(command any, answerTo *actor.PID) {
 	l := x.l
 	at := l.w.engine.now.plus(l.w.chance.between(20*time.Microsecond, 500*time.Microsecond))
-	l.last = max(at, l.last+1)
+	l.last = max(at, l.last+l.w.apart)
 	l.w.engine.at(l.last, deed(func() {
 		if !l.off && (!x.proc.dead || l.w.chance.chance(0.5)) {
 			l.obey(command, x.proc, answerTo)
@@ -293,6 +293,7 @@ func (l *launcher) end(t *task, kind messages.ExitKind, code int32, detail strin
 		for _, g := range t.grant.GetGpus() {
 			l.used[g.GpuId] -= g.Milli
 		}
+		l.w.happened(l.m, t, false)
 	}
 	t.state = taskGone
 	t.exit = &messages.Exit{Rank: int32(t.key.Rank), Kind: kind, Code: code, Detail: detail,

@@ -82,7 +82,7 @@ func (l *link) hold(e *end, m *letter) {
 // carryInOrder is a real stream: what arrives, arrives in order.
 func (l *link) carryInOrder(e *end, m *letter) {
 	at := l.w.engine.now.plus(l.w.net.between(50*time.Microsecond, 400*time.Microsecond))
-	e.last = max(at, e.last+1)
+	e.last = max(at, e.last+l.w.apart)
 	l.w.engine.at(e.last, m)
 }
 

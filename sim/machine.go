@@ -184,7 +184,7 @@ func (m *machine) clone() *machine {
 func (w *World) newClock() clock {
 	var by time.Duration
 	return clock{
-		began: w.engine.now, base: w.chance.between(time.Second, 1000*time.Hour),
-		ppm: int64(w.chance.span(-w.draw.DriftPPM, w.draw.DriftPPM)), wallBy: &by,
+		began: w.engine.now, base: time.Second + w.chance.between(0, 1000*time.Hour-time.Second),
+		ppm: int64(w.chance.span(-w.draw.DriftPPM, w.draw.DriftPPM)), wallBy: &by, exact: w.opts.Prompt,
 	}
 }

@@ -64,6 +64,13 @@ func (m *mailbox) PostUserMessage(message any) {
 	if m.proc.dead {
 		return
 	}
+	if w := m.proc.w; w.opts.Prompt && isPass(message) {
+		w.engine.passes = append(w.engine.passes, func() {
+			m.user.push(message)
+			m.wake()
+		})
+		return
+	}
 	m.user.push(message)
 	if m.kind == actors.KindJob && m.proc.w.checking {
 		m.posted.push(m.proc.w.engine.now)
@@ -173,6 +180,7 @@ func (m *mailbox) catch(message any) {
 	m.proc.w.panicked(m, message, reason, debug.Stack())
 }
 
+func isPass(message any) bool    { _, is := message.(leader.PlanNow); return is }
 func isSuspend(message any) bool { _, is := message.(*actor.SuspendMailbox); return is }
 func isResume(message any) bool  { _, is := message.(*actor.ResumeMailbox); return is }
 

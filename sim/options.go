@@ -11,6 +11,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -38,12 +39,19 @@ type Options struct {
 	PerRack    int
 	Schedulers int
 	GPUs       []int // of the machines, in turn
+	Racks      []int // machines in each rack, where they differ
 	Earlier    []int // numbers of the machines whose agents are of an earlier version
 	LongNames  bool  // machines have addresses as long as they may be
 	// Published is the baseline of the version before this one, where it is not the last that was published.
 	Published string
 	// UIDs are given to jobs of a plain world; the seed draws those of the others.
 	UIDs topology.UIDRange
+	// Planner decides which gangs start; nil: the default one.
+	Planner policy.Planner
+	// Prompt takes chance out of time, for whoever replays what was recorded: what would take a while takes Latency, a
+	// step takes none, clocks are exact, and a pass comes after all else of its instant.
+	Prompt  bool
+	Latency time.Duration
 	// Unchecked leaves the invariants out, to see what they cost.
 	Unchecked bool
 	// Trace, if any, is told every step; Lines every log line.

@@ -10,7 +10,11 @@ import (
 // faults does not change which jobs arrive.
 
 // source is a splitmix64 generator: small, fast, and the same on every machine.
-type source struct{ state uint64 }
+type source struct {
+	state uint64
+	// even is what every drawn duration is, where nothing takes a time of its own; nil: it is drawn.
+	even *time.Duration
+}
 
 func newSource(seed uint64) *source { return &source{state: seed * 0x9e3779b97f4a7c15} }
 
@@ -20,7 +24,7 @@ func (s *source) fork(purpose string) *source {
 	for i := 0; i < len(purpose); i++ {
 		h = (h ^ uint64(purpose[i])) * 0x100000001b3
 	}
-	forked := &source{state: h}
+	forked := &source{state: h, even: s.even}
 	forked.next()
 	return forked
 }
@@ -46,7 +50,10 @@ func (s *source) chance(p float64) bool {
 
 // between draws a duration from lo to hi, both included.
 func (s *source) between(lo, hi time.Duration) time.Duration {
-	if hi <= lo {
+	switch {
+	case s.even != nil:
+		return *s.even
+	case hi <= lo:
 		return lo
 	}
 	return lo + time.Duration(s.below(int(hi-lo)+1))
@@ -64,6 +71,9 @@ func (s *source) span(lo, hi int) int {
 // happen: the square of an even draw, in whole numbers so that every machine
 // computes the same.
 func (s *source) skewed(lo, hi time.Duration) time.Duration {
+	if s.even != nil {
+		return *s.even
+	}
 	const scale = 1 << 16
 	d := int64(s.below(scale))
 	part := d * d / scale // 0 … scale-1

@@ -293,6 +293,7 @@ func (w *World) spawned(m *machine, t *task) {
 		return
 	}
 	w.running[t.key.Token]++
+	w.happened(m, t, true)
 	if n := w.running[t.key.Token]; n == len(a.Places) && n > 1 {
 		w.gangs++
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/messages/published"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
 )
@@ -62,7 +63,8 @@ type World struct {
 
 	processes int
 	jobIDs    int
-	sent      uint64 // letters
+	sent      uint64  // letters
+	apart     instant // of what must not overtake each other
 	delivered uint64
 	writes    int // calls to stores and disks that are under way
 	buffer    []byte
@@ -82,6 +84,7 @@ type World struct {
 	gangs     int                    // that ran
 	notable   func(line)
 	onLetter  func(Letter)
+	onTask    func(Happening)
 	lose      func(Letter) bool
 }
 
@@ -95,6 +98,9 @@ type Taken struct {
 // yet: Run or StepUntil makes it.
 func NewWorld(o Options) (*World, error) {
 	seed := newSource(o.Seed)
+	if o.Planner == nil {
+		o.Planner = policy.Default{}
+	}
 	d, err := draw(o, seed.fork("draw"))
 	if err != nil {
 		return nil, err
@@ -118,7 +124,10 @@ func NewWorld(o Options) (*World, error) {
 	}
 	// A step takes up to 20 µs in a small room. In a large one so many actors run
 	// at once that, one after the other, they would take longer than they have.
-	w.engine.costMax = max(200, 20_000*64/max(d.Machines, 64))
+	w.engine.costMax, w.apart = max(200, 20_000*64/max(d.Machines, 64)), 1
+	if o.Prompt {
+		w.prompt()
+	}
 	w.store = &storage{w: w, kept: store.NewMemory()}
 	w.store.kept.HoldSync()
 	w.books = newBooks(w)
@@ -167,8 +176,8 @@ func (w *World) build() {
 
 // newMachine puts a machine into its rack.
 func (w *World) newMachine(index, gpus int) *machine {
-	rack := index / w.draw.PerRack
-	m := &machine{w: w, index: index, id: topology.NodeID(fmt.Sprintf("n%05d", index+1)), disk: &disk{w: w}}
+	rack := w.rackOf(index)
+	m := &machine{w: w, index: index, id: NodeID(index + 1), disk: &disk{w: w}}
 	m.earlier = slices.Contains(w.opts.Earlier, index+1)
 	m.address = "node-" + string(m.id)
 	m.machineID = "machine-" + string(m.id)

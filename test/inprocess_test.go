@@ -19,6 +19,7 @@ import (
 	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
 )
@@ -159,7 +160,7 @@ func (c *inprocess) lead() {
 			System: s, Host: c, Clock: clock{c, s}, Log: c, Constants: actors.DefaultConstants(),
 		},
 		Epoch: epoch, ClusterID: "bench", Levels: []string{"zone", "rack"},
-		Store: store.NewPort(memory, s), Peers: c, Calls: c,
+		Store: store.NewPort(memory, s), Peers: c, Calls: c, Planner: policy.Default{},
 		NewJobID: func() topology.JobID { c.jobs++; return topology.JobID(fmt.Sprintf("job-%d", c.jobs)) },
 		UIDs:     topology.UIDRange{First: 2_000_000, Last: 2_999_999},
 	}))

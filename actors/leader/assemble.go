@@ -10,6 +10,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -23,7 +24,8 @@ type Ports struct {
 	Levels    []string // of the fabric, coarse to fine
 	Store     actors.Store
 	Peers     actors.Peers
-	Calls     actors.Log // what machines and clients ask for
+	Calls     actors.Log     // what machines and clients ask for
+	Planner   policy.Planner // decides which gangs start
 	// AcceptLoss is the operator's word, after a restore from an old backup: what
 	// leaders up to this epoch decided and the store does not know is given up.
 	AcceptLoss uint64

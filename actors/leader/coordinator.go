@@ -322,7 +322,7 @@ func (c *Coordinator) nodes() []topology.NodeID {
 
 func (c *Coordinator) prepareTimeout() time.Duration {
 	if ms := c.plan.Spec.PrepareTimeoutMs; ms > 0 {
-		return actors.Millis(ms)
+		return time.Duration(ms) * time.Millisecond
 	}
 	return c.p.Constants.PrepareTimeout
 }

@@ -18,14 +18,14 @@ import (
 func (s *Scheduler) plan(ctx actor.Context) {
 	if !s.planDue && s.states.In(schedulerLeading) && s.queue.Len() > 0 {
 		s.planDue = true
-		ctx.Send(ctx.Self(), planNow{})
+		ctx.Send(ctx.Self(), PlanNow{})
 	}
 }
 
 func (s *Scheduler) onPlan(ctx actor.Context) {
 	s.planDue = false
 	now := s.p.Clock.Now()
-	d := policy.Plan(s.view.Fabric(), s.queue, int64(now))
+	d := s.p.Planner.Plan(s.view.Fabric(), s.queue, int64(now))
 	for _, a := range d.Admit {
 		s.admit(ctx, a)
 	}

@@ -110,7 +110,7 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 	for i := range 10_000 {
 		join(i)
 	}
-	shown := tell(planNow{})
+	shown := tell(PlanNow{})
 	if len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 10_000 {
 		t.Fatalf("%d messages", len(shown))
 	}
@@ -121,11 +121,11 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 	clock.now = clock.now.Plus(400 * time.Millisecond)
 	free(1)
 	free(2)
-	if shown := tell(planNow{}); len(shown) != 0 || len(clock.set) != 1 || clock.set[0] != 600*time.Millisecond {
+	if shown := tell(PlanNow{}); len(shown) != 0 || len(clock.set) != 1 || clock.set[0] != 600*time.Millisecond {
 		t.Errorf("%d messages, timers %v", len(shown), clock.set)
 	}
 	join(20_000)
-	if shown := tell(planNow{}); len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 1 || len(clock.set) != 1 {
+	if shown := tell(PlanNow{}); len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 1 || len(clock.set) != 1 {
 		t.Errorf("one joined: %+v, timers %v", shown, clock.set)
 	}
 	s.view.Fabric().Join(topology.Machine{ID: "n2", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
@@ -135,7 +135,7 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 		t.Errorf("%+v", shown)
 	}
 	clock.now = clock.now.Plus(time.Hour)
-	if shown := tell(planNow{}); len(shown) != 0 || len(clock.set) != 1 {
+	if shown := tell(PlanNow{}); len(shown) != 0 || len(clock.set) != 1 {
 		t.Errorf("nothing has changed, and %d messages, timers %v", len(shown), clock.set)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // Scheduler owns the queue and the view of free capacity, and is where a gang
 // is admitted (plan.go). It decides and never waits. What it holds in
 // memory follows from the store and from what machines report; a next leader
-// recreates it.
+// makes it anew.
 //
 // It tells: Jobs (admit, sighted, nodeLost, …), Racks (expect, enrol, expel),
 // Nodes (Lead, Rejected, Stop and Forget for jobs that are over), the Mirror.
@@ -68,7 +68,7 @@ type livingJob struct {
 	noted   bool                // that it waits was logged
 	refused *messages.JobRecord // as it waits, where machines could not prepare it
 	avoids  []avoided           // machines where it failed, by a fault that may be its own
-	breaks  int                 // times its actor was recreated without an end
+	breaks  int                 // times its actor was made anew without an end
 	waits   *waits              // its wish to be planned, while it is withheld
 	remakes bool
 
@@ -80,7 +80,8 @@ type livingJob struct {
 type requestKey struct{ owner, id string }
 
 type (
-	planNow   struct{}
+	// PlanNow is the Scheduler's word to itself that a pass is due.
+	PlanNow   struct{}
 	recovered struct{}
 	retryLoad struct{}
 	unbench   struct {
@@ -183,7 +184,7 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onStale(ctx, m)
 	case claim:
 		s.onClaim(ctx, m)
-	case planNow:
+	case PlanNow:
 		s.onPlan(ctx)
 	case patienceOver:
 		s.onPatienceOver(ctx, m)
@@ -355,7 +356,7 @@ func (s *Scheduler) onRemake(ctx actor.Context, m remake) {
 
 // find is why the store was asked for a job.
 type find struct {
-	job    topology.JobID // to recreate its actor
+	job    topology.JobID // to make its actor anew
 	submit *livingJob     // its request was used before: what did it become?
 	orphan *orphan        // a machine has an attempt of it that no actor here knows
 }

@@ -61,9 +61,10 @@ func (deafHost) After(time.Duration, *actor.PID, any)      {}
 
 func leaderPorts() *Ports {
 	return &Ports{
-		Ports: actors.Ports{Constants: actors.DefaultConstants(), Clock: deafHost{}, Host: deafHost{}, Log: deafHost{}},
-		Calls: deafHost{},
-		Epoch: 1, NewJobID: func() topology.JobID { return "j" },
+		Planner: policy.Default{},
+		Ports:   actors.Ports{Constants: actors.DefaultConstants(), Clock: deafHost{}, Host: deafHost{}, Log: deafHost{}},
+		Calls:   deafHost{},
+		Epoch:   1, NewJobID: func() topology.JobID { return "j" },
 	}
 }
 

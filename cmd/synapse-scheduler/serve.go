@@ -23,6 +23,7 @@ import (
 	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/store/postgres"
 )
@@ -164,7 +165,7 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 			System: s.host.System(), Host: s.host, Clock: s.host.Clock(), Log: s.log, Constants: actors.DefaultConstants(),
 		},
 		Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, AcceptLoss: s.acceptLoss, NewJobID: newJobID,
-		UIDs: s.uids, Calls: actors.Tagged{To: s.log, Tag: actors.TagCalls},
+		UIDs: s.uids, Calls: actors.Tagged{To: s.log, Tag: actors.TagCalls}, Planner: policy.Default{},
 	})
 	s.link.Lead(epoch)
 	s.leads.Store(&gateway.Leader{Here: true, Epoch: epoch})

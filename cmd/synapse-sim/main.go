@@ -1,5 +1,6 @@
 // Command synapse-sim runs simulated clusters: one seed or many, each of them
-// the real actors on virtual time. It owns the flags and the exit code; all
+// the real actors on virtual time; or, as `synapse-sim replay`, a workload that
+// `synapse-cli simulate` hands it. It owns the flags and the exit code; all
 // that is simulated is in package sim.
 package main
 
@@ -40,6 +41,13 @@ type asked struct {
 }
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "replay" {
+		if err := carryOut(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "synapse-sim:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	var a asked
 	flag.Uint64Var(&a.seed, "seed", 0, "run this one seed")
 	flag.IntVar(&a.seeds, "seeds", 0, "run so many seeds")

@@ -1,0 +1,67 @@
+package record
+
+import "time"
+
+// This file owns what is ordered, what is told meanwhile, and what comes of it. The
+// meaning of the figures is fixed, so that they compare with others'.
+
+// Synapse is the name of the policy of every cluster.
+const Synapse = "synapse"
+
+// Policies are those that can be replayed: that of a cluster, and those that it is compared with.
+func Policies() []string { return append([]string{Synapse}, Rivals()...) }
+
+// Rivals are the policies that no cluster has.
+func Rivals() []string { return []string{"fifo", "greedy", "easy", "sjf", "sjfskip", "ssf"} }
+
+// Order is a replay that is wanted. As JSON it is what the program that runs it is given.
+type Order struct {
+	Jobs    []Job // the first to come first
+	Racks   []int // machines in each
+	GPUs    int   // of each machine
+	Policy  string
+	Ref     bool // gangs of a policy that is compared with go where published simulators put them
+	Oracle  bool // such a policy knows how long a job runs, instead of how long it may
+	Seed    uint64
+	Shake   float64 // durations differ by up to so much of themselves, either way
+	Latency time.Duration
+	Until   time.Duration // since the first job; 0: until all are over
+	Check   bool          // with the simulator's checkers
+}
+
+// Word is one line of what that program answers: how far it is, or the result.
+type Word struct {
+	Ended  int     `json:"ended,omitempty"`
+	Result *Result `json:"result,omitempty"`
+	Err    string  `json:"err,omitempty"`
+}
+
+// Result is what a run found. Times are in seconds. What nothing is known of is nil.
+type Result struct {
+	Policy       string   `json:"policy"`
+	Jobs         int      `json:"jobs"`
+	Unfinished   int      `json:"unfinished"`
+	TooBig       int      `json:"too_big"`
+	WaitAvg      float64  `json:"wait_avg"`
+	WaitP95      float64  `json:"wait_p95"`
+	WaitP99      float64  `json:"wait_p99"`
+	WaitMax      float64  `json:"wait_max"`
+	WaitMultiAvg *float64 `json:"wait_multi_avg"` // of gangs that are larger than a machine
+	JCTAvg       float64  `json:"jct_avg"`
+	Util         float64  `json:"util"`     // of the GPUs, between the first and the last submit
+	Rack         *float64 `json:"rack"`     // share of the gangs larger than a machine in as few racks as can be
+	Frag         float64  `json:"frag"`     // share of the GPUs free while a waiting job is no larger and has no place
+	IdleFit      float64  `json:"idle_fit"` // share of the GPUs free while a waiting job has a place on them
+
+	Preemptions     *float64 `json:"preemptions"`
+	LostGPUH        *float64 `json:"lost_gpu_h"`
+	Slips           *float64 `json:"slips"`
+	PromiseErrorP50 *float64 `json:"promise_error_p50"`
+	PromiseErrorP95 *float64 `json:"promise_error_p95"`
+	PromiseTold     *float64 `json:"promise_told"`
+	PromiseCover    *float64 `json:"promise_cover"`
+
+	PassMeanUs float64 `json:"pass_mean_us"`
+	TraceHash  string  `json:"trace_hash"`
+	WallS      float64 `json:"wall_s"`
+}

@@ -1,0 +1,85 @@
+package record
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rows are a record of so many good rows, with others behind them.
+func rows(good int, others ...string) string {
+	text := "gpus, submit_s,job_id,duration_s\n"
+	for i := range good {
+		text += fmt.Sprintf("4,%d.5,j%d,60\n", i, i)
+	}
+	return text + strings.Join(others, "\n")
+}
+
+// TestReadCSV: columns by their names, compressed or not, limits from beside; a bad row is named by its line.
+func TestReadCSV(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte("job_id,requested_walltime_s\nj1,90\nj2,\nj3,-4\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	trace, err := ReadCSV(strings.NewReader(rows(200, "0,9,x,1", "8,-1,y,1")), &packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(trace.Jobs); n != 200 {
+		t.Fatalf("%d jobs", n)
+	}
+	if j := trace.Jobs[1]; j.Submit != 1500*time.Millisecond || j.Duration != time.Minute || j.GPUs != 4 || j.Limit != 90*time.Second || j.Line != 3 {
+		t.Errorf("%+v", j)
+	}
+	if j := trace.Jobs[2]; j.Limit != 0 {
+		t.Errorf("%+v", j)
+	}
+	want := "[line 202: gpus: 0: a job has at least 1 line 203: submit_s: must not be negative, and is -1]"
+	if got := fmt.Sprint(trace.Bad); got != want {
+		t.Errorf("%s, and not %s", got, want)
+	}
+}
+
+// TestRefused: what is no record, or a bad one.
+func TestRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "it has no header",
+		"submit_s,gpus\n1,1\n":       "it has no column duration_s; those it has: submit_s, gpus",
+		"submit_s,gpus,duration_s\n": "it has a header and no rows",
+		rows(50, "1.5,1,a,1"):        `1 of 51 rows are bad, as line 52: gpus: "1.5" is no whole number`,
+		rows(50, "1,soon,a,1"):       `1 of 51 rows are bad, as line 52: submit_s: "soon" is no number of seconds`,
+		rows(50, "1,NaN,a,1"):        "is no number of seconds",
+		rows(50, "1,1e30,a,1"):       "more than ten years",
+		rows(50, "1,1,a,0"):          "duration_s: must not be 0",
+	} {
+		if _, err := ReadCSV(strings.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, and not %s", text, err, want)
+		}
+	}
+}
+
+// TestTake: rows by their submit time, times from the first, stretched until they offer a load.
+func TestTake(t *testing.T) {
+	trace := &Trace{Jobs: []Job{
+		{Submit: 300 * time.Second, Duration: 40 * time.Second, GPUs: 2}, {Submit: 100 * time.Second, Duration: 60 * time.Second, GPUs: 2},
+		{Submit: 200 * time.Second, Duration: 100 * time.Second, GPUs: 1},
+	}}
+	jobs, err := trace.Take(Cut{First: 1, Timescale: 2}, 4)
+	if err != nil || len(jobs) != 2 || jobs[0].GPUs != 1 || jobs[0].Submit != 0 || jobs[1].Submit != 200*time.Second {
+		t.Errorf("%v, %v", jobs, err)
+	}
+	jobs, err = trace.Take(Cut{Load: 0.5}, 4) // 300 GPU-seconds at half of 4 GPUs take 150 s
+	if err != nil || jobs[2].Submit.Round(time.Millisecond) != 150*time.Second {
+		t.Errorf("%v, %v", jobs, err)
+	}
+	if _, err := trace.Take(Cut{First: 3}, 4); err == nil {
+		t.Error("no rows are a workload")
+	}
+}

@@ -1,0 +1,85 @@
+// Package record holds what a recorded workload is, how a part of it is ordered to be
+// replayed, and the figures that are found. It knows nothing of the simulator: who orders
+// a replay and who runs it are two programs.
+package record
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// This file owns what a workload is, and how a part of it is taken.
+
+// Job is one job of a record.
+type Job struct {
+	Submit   time.Duration // since the record began
+	Duration time.Duration // that it ran
+	Limit    time.Duration // that it asked for; 0: none is known
+	GPUs     int           // of the whole gang
+	User     string
+	Queue    string
+	Line     int // of the file
+}
+
+// BadRow is a row that says nothing that can be replayed.
+type BadRow struct {
+	Line int
+	Why  string
+}
+
+// String is the row and what is wrong with it.
+func (b BadRow) String() string { return fmt.Sprintf("line %d: %s", b.Line, b.Why) }
+
+// Trace is a workload, the first job first.
+type Trace struct {
+	Jobs []Job
+	Bad  []BadRow
+}
+
+// Cut is which part of a workload is replayed, and how fast it arrives.
+type Cut struct {
+	First, Rows int     // rows of the record by their submit time; 0 rows: all
+	Timescale   float64 // by which arrivals are stretched; 0: such that they bring Load
+	Load        float64 // offered load, where Timescale is 0
+}
+
+// Take cuts a workload for a cluster of so many GPUs. Times begin at the first job.
+func (t *Trace) Take(c Cut, gpus int) ([]Job, error) {
+	jobs := slices.Clone(t.Jobs)
+	slices.SortStableFunc(jobs, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
+	first := min(c.First, len(jobs))
+	jobs = jobs[first:]
+	if c.Rows > 0 {
+		jobs = jobs[:min(c.Rows, len(jobs))]
+	}
+	if len(jobs) == 0 {
+		return nil, fmt.Errorf("no rows are left: the record has %d, and the first that is wanted is %d", len(t.Jobs), c.First)
+	}
+	began := jobs[0].Submit
+	scale := c.Timescale
+	if scale == 0 {
+		scale = stretch(jobs, c.Load, gpus)
+	}
+	for i := range jobs {
+		jobs[i].Submit -= began
+		if scale != 1 {
+			jobs[i].Submit = time.Duration(jobs[i].Submit.Seconds() * scale * 1e9)
+		}
+	}
+	return jobs, nil
+}
+
+// stretch is the scale at which jobs offer a load.
+func stretch(jobs []Job, load float64, gpus int) float64 {
+	var work float64
+	for _, j := range jobs {
+		work += j.Duration.Seconds() * float64(j.GPUs)
+	}
+	span := (jobs[len(jobs)-1].Submit - jobs[0].Submit).Seconds()
+	if span == 0 || load <= 0 {
+		return 1
+	}
+	return work / (load * float64(gpus)) / span
+}

@@ -1,0 +1,281 @@
+// Package replay runs a recorded workload through the production actors on virtual
+// time, and measures what it would have met: what waits, for how long, and what the
+// machines did meanwhile.
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/sim"
+	"github.com/yi-json/synapse/sim/record"
+	"github.com/yi-json/synapse/sim/rival"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns a run: the jobs are submitted to a simulated cluster when they came,
+// run for as long as they did, and are watched.
+
+// Watch is who looks on. Either may be nil.
+type Watch struct {
+	// Clock is read around each pass; nil: passes are not timed.
+	Clock func() time.Duration
+	// Progress is told of each job that ends how many have; it answers whether to go on.
+	Progress func(ended int) bool
+}
+
+// run is one run.
+type run struct {
+	o       record.Order
+	watch   Watch
+	w       *sim.World
+	jobs    []record.Job
+	lives   []life
+	known   map[topology.JobID]int
+	began   time.Duration // when the first job came, since the world began
+	next    int           // job to be submitted
+	ended   int
+	tooBig  []int
+	census  *census
+	passes  int
+	passing time.Duration
+}
+
+// life is what became of a job.
+type life struct {
+	started, ended time.Duration // since the first job came; below 0: not yet
+	running        int           // of its processes
+	racks          map[int]bool
+}
+
+// Run carries an order out.
+func Run(o record.Order, watch Watch) (*record.Result, error) {
+	r, err := replayed(o, watch)
+	if err != nil {
+		return nil, err
+	}
+	return r.result(), nil
+}
+
+// replayed is a run at its end.
+func replayed(o record.Order, watch Watch) (*run, error) {
+	r := &run{o: o, watch: watch, jobs: shaken(o), known: map[topology.JobID]int{}}
+	r.lives = make([]life, len(o.Jobs))
+	for i := range r.lives {
+		r.lives[i] = life{started: -1, ended: -1}
+	}
+	if err := r.build(); err != nil {
+		return nil, err
+	}
+	r.w.RunFor(settling)
+	r.began = r.w.Now()
+	r.submitNext()
+	limit := 100 * 365 * 24 * time.Hour
+	if o.Until > 0 {
+		limit = o.Until
+	}
+	told := 0
+	over := func() bool {
+		if r.watch.Progress != nil && r.ended > told {
+			told = r.ended
+			if !r.watch.Progress(r.ended) {
+				return true
+			}
+		}
+		return r.ended == len(r.jobs)-len(r.tooBig)
+	}
+	r.w.StepUntil(over, limit)
+	if v := r.w.Violations(); len(v) > 0 {
+		return nil, fmt.Errorf("the simulated cluster broke a rule: %v", v[0])
+	}
+	return r, nil
+}
+
+const (
+	// settling is how long a new cluster takes until all its machines have registered.
+	settling = time.Minute
+	day      = 24 * time.Hour
+)
+
+// constants are those of a cluster in which nothing breaks: what only looks whether something did happens once a day.
+func constants() *actors.Constants {
+	c := actors.DefaultConstants()
+	c.Heartbeat, c.RackTick, c.DeadAfter = day, day, 1000*day
+	c.ReportDelay = 0
+	c.MirrorFinished = 100
+	return &c
+}
+
+// build makes the cluster.
+func (r *run) build() error {
+	machines := 0
+	for _, n := range r.o.Racks {
+		machines += n
+	}
+	if machines == 0 || r.o.GPUs < 1 {
+		return errors.New("a cluster has at least one machine with one GPU")
+	}
+	room := rival.NewRoom(r.o.Racks, r.o.GPUs)
+	r.census = newCensus(room.Clone())
+	for i, j := range r.jobs {
+		if j.GPUs > machines*r.o.GPUs {
+			r.tooBig = append(r.tooBig, i)
+		}
+	}
+	w := sim.Options{Seed: r.o.Seed, World: "small", Plain: true, Machines: machines, GPUs: []int{r.o.GPUs}, Racks: r.o.Racks,
+		Constants: constants(), Prompt: true, Latency: r.o.Latency, Unchecked: !r.o.Check}
+	planner, err := r.planner(room)
+	if err != nil {
+		return err
+	}
+	w.Planner = planner
+	if r.w, err = sim.NewWorld(w); err != nil {
+		return err
+	}
+	r.w.OnTask(r.happened)
+	return nil
+}
+
+// planner is the policy's, with a clock around its passes.
+func (r *run) planner(room *rival.Room) (policy.Planner, error) {
+	if r.o.Policy == record.Synapse {
+		return timed{policy.Default{}, r}, nil
+	}
+	var ground rival.Ground = &rival.Own{}
+	if r.o.Ref {
+		var ids []topology.NodeID
+		for i := range room.Machines() {
+			ids = append(ids, sim.NodeID(i+1))
+		}
+		ground = rival.NewPublished(room, ids)
+	}
+	p, err := rival.New(r.o.Policy, ground, oracle{r})
+	if p != nil {
+		r.census.blocked = p.Stuck
+	}
+	return timed{p, r}, err
+}
+
+// timed measures what passes cost.
+type timed struct {
+	policy.Planner
+	r *run
+}
+
+// Plan runs a pass.
+func (t timed) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) policy.Decisions {
+	t.r.passes++
+	if t.r.watch.Clock == nil {
+		return t.Planner.Plan(view, queue, nowNs)
+	}
+	began := t.r.watch.Clock()
+	d := t.Planner.Plan(view, queue, nowNs)
+	t.r.passing += t.r.watch.Clock() - began
+	return d
+}
+
+// oracle answers comparisons.
+type oracle struct{ r *run }
+
+// Length is how long a job runs, or how long it may.
+func (o oracle) Length(id topology.JobID) time.Duration {
+	j := o.r.jobs[o.r.of(id)]
+	if o.r.o.Oracle || j.Limit == 0 {
+		return j.Duration
+	}
+	return j.Limit
+}
+
+// Over reports whether a job has ended.
+func (o oracle) Over(id topology.JobID) bool { return o.r.lives[o.r.of(id)].ended >= 0 }
+
+// of is the number of a job in the record: its name in the cluster.
+func (r *run) of(id topology.JobID) int {
+	if i, known := r.known[id]; known {
+		return i
+	}
+	i, err := strconv.Atoi(strings.TrimPrefix(r.w.NameOf(id), namePrefix))
+	if err != nil {
+		panic(fmt.Sprintf("replay: the cluster has a job %s that no record has", id))
+	}
+	r.known[id] = i
+	return i
+}
+
+const namePrefix = "row-"
+
+// submitNext submits the jobs of one instant, and comes again at the next one's.
+func (r *run) submitNext() {
+	for r.next < len(r.jobs) {
+		j := r.jobs[r.next]
+		if at := r.began + j.Submit; at > r.w.Now() {
+			r.w.At(at, r.submitNext)
+			return
+		}
+		if j.GPUs <= r.census.room.Machines()*r.o.GPUs {
+			r.w.Submit(specOf(r.next, j))
+			r.census.waits(j.Submit, j.GPUs)
+		}
+		r.next++
+	}
+}
+
+// specOf is a job as a user would submit it: so many GPUs in all, on as few machines as can be.
+func specOf(i int, j record.Job) *messages.JobSpec {
+	gpus := int64(j.GPUs)
+	spec := &messages.JobSpec{
+		Name: namePrefix + strconv.Itoa(i), Queue: "default", Image: "host", Command: sim.Script(j.Duration, 0),
+		Restart: &messages.RestartSpec{},
+		Gang: &messages.GangSpec{Split: messages.Split_SPLIT_WHOLE,
+			Total: &messages.Resources{MilliCpu: 1000 * gpus, MemoryBytes: gpus << 30, MilliGpu: topology.WholeGPU * gpus}},
+	}
+	if j.Limit > 0 {
+		// A job that ran for longer than it had asked for was let: it is here as well.
+		spec.TimeLimitMs = (max(j.Limit, j.Duration) + time.Second).Milliseconds()
+	}
+	return spec
+}
+
+// happened takes note of a process that came to be or ended.
+func (r *run) happened(h sim.Happening) {
+	i, now := r.of(h.Job), r.w.Now()-r.began
+	l := &r.lives[i]
+	if h.Began {
+		if l.racks == nil {
+			l.racks = map[int]bool{}
+		}
+		l.racks[r.census.room.Rack(h.Machine-1)] = true
+		l.running++
+		r.census.moved(now, h.Machine-1, -h.GPUs)
+		if h.Whole {
+			l.started = now
+			r.census.starts(now, r.jobs[i].GPUs)
+		}
+		return
+	}
+	r.census.moved(now, h.Machine-1, h.GPUs)
+	if l.running--; l.running == 0 {
+		l.ended = now
+		r.ended++
+	}
+}
+
+// shaken are the jobs with durations a little different, each by a chance of its own.
+func shaken(o record.Order) []record.Job {
+	out := slices.Clone(o.Jobs)
+	if o.Shake == 0 {
+		return out
+	}
+	for i := range out {
+		by := o.Shake * (2*sim.Chance(o.Seed, uint64(i)) - 1)
+		out[i].Duration += time.Duration(float64(out[i].Duration) * by)
+	}
+	return out
+}

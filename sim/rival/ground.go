@@ -1,0 +1,156 @@
+package rival
+
+// This file owns where the gangs of a comparison go: by the rules of published simulators,
+// or where Synapse itself would place them.
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// Ground is the room as a comparison sees it.
+type Ground interface {
+	look(view *topology.Fabric)
+	free() int
+	fits(g *waiter) bool
+	choose(g *waiter) Place // of a gang that fits
+	// both is a place that a gang has here and on a later ground too; false if there is none.
+	both(later Ground, g *waiter) (Place, bool)
+	take(p Place)
+	give(p Place)
+	clone() Ground
+}
+
+// Place is where a gang goes: as parts of a Room, or as Synapse placed it.
+type Place struct {
+	parts []Part
+	ids   []topology.NodeID
+	given topology.Placement
+}
+
+// placement is the place in the words of the fabric.
+func (p Place) placement(view *topology.Fabric, g *topology.Gang) topology.Placement {
+	if p.parts == nil {
+		return p.given
+	}
+	parts := slices.SortedFunc(slices.Values(p.parts), func(a, b Part) int { return cmp.Compare(a.Machine, b.Machine) })
+	var out topology.Placement
+	var units int64
+	var given topology.Resources
+	for i, part := range parts {
+		units += int64(part.GPUs)
+		upTo := shareOf(g, units)
+		out.Slots = append(out.Slots, topology.Slot{Rank: topology.Rank(i), Node: p.ids[part.Machine], Amount: upTo.Minus(given)})
+		given = upTo
+	}
+	if len(parts) == 1 {
+		out.Level = topology.NodeLevel
+	}
+	return out
+}
+
+// shareOf is what so many GPUs of a gang's total come with.
+func shareOf(g *topology.Gang, units int64) topology.Resources {
+	all := g.Total.MilliGPU / topology.WholeGPU
+	return topology.Resources{
+		MilliCPU: g.Total.MilliCPU * units / all, MemoryBytes: g.Total.MemoryBytes / all * units, MilliGPU: units * topology.WholeGPU,
+	}
+}
+
+// Published is the ground of published simulators: a Room, as the leader believes it to be.
+type Published struct {
+	room *Room
+	ids  []topology.NodeID
+	at   map[topology.NodeID]int
+}
+
+// NewPublished makes it, for machines that are named in the order of the room.
+func NewPublished(room *Room, ids []topology.NodeID) *Published {
+	g := &Published{room: room, ids: ids, at: map[topology.NodeID]int{}}
+	for i, id := range ids {
+		g.at[id] = i
+	}
+	return g
+}
+
+func (g *Published) look(view *topology.Fabric) {
+	view.Walk(func(m topology.Machine, c topology.Capacity, why string) {
+		at, free := g.at[m.ID], int(c.WholeGPUs)
+		if why != "" {
+			free = 0
+		}
+		if free != g.room.free[at] {
+			g.room.Set(at, free)
+		}
+	})
+}
+
+func (g *Published) free() int           { return g.room.sum }
+func (g *Published) fits(w *waiter) bool { return g.room.Fits(w.gpus) }
+func (g *Published) choose(w *waiter) Place {
+	return Place{parts: g.room.Choose(w.gpus), ids: g.ids}
+}
+
+func (g *Published) both(later Ground, w *waiter) (Place, bool) {
+	parts := g.room.ChooseBoth(later.(*Published).room, w.gpus)
+	return Place{parts: parts, ids: g.ids}, parts != nil
+}
+
+func (g *Published) take(p Place)  { g.room.Take(p.parts) }
+func (g *Published) give(p Place)  { g.room.Give(p.parts) }
+func (g *Published) clone() Ground { return &Published{room: g.room.Clone(), ids: g.ids, at: g.at} }
+
+// Own places as Synapse does.
+type Own struct {
+	view *topology.Fabric
+	mine bool // it is a copy, and what is taken is to be taken from it
+}
+
+func (g *Own) look(view *topology.Fabric) { g.view = view }
+
+func (g *Own) free() int {
+	sum := 0
+	g.view.Walk(func(_ topology.Machine, free topology.Capacity, why string) {
+		if why == "" {
+			sum += int(free.WholeGPUs)
+		}
+	})
+	return sum
+}
+
+func (g *Own) fits(w *waiter) bool {
+	_, refusal := topology.Place(g.view, w.Gang)
+	return refusal == nil
+}
+
+func (g *Own) choose(w *waiter) Place {
+	p, _ := topology.Place(g.view, w.Gang)
+	return Place{given: p}
+}
+
+func (g *Own) both(later Ground, w *waiter) (Place, bool) {
+	p, refusal := topology.Place(g.view, w.Gang)
+	if refusal != nil {
+		return Place{}, false
+	}
+	there := later.(*Own).view
+	for _, slot := range p.Slots { // a machine has one of them at most
+		if c, _ := there.Free(slot.Node); int64(c.WholeGPUs)*topology.WholeGPU < slot.Amount.MilliGPU {
+			return Place{}, false
+		}
+	}
+	return Place{given: p}, true
+}
+
+// take does nothing to the leader's own view, from which Queue.Admit takes.
+func (g *Own) take(p Place) {
+	if g.mine {
+		g.view.Take(p.given)
+	}
+}
+
+func (g *Own) give(p Place) { g.view.Give(p.given) }
+
+func (g *Own) clone() Ground { return &Own{view: g.view.Clone(), mine: true} }
