@@ -389,7 +389,7 @@ func TestDocs(t *testing.T) {
 		t.Errorf("%v: %s", err, page)
 	}
 	help := cli("", "--help")
-	for _, hidden := range []string{"docs", "simulate", "racks"} {
+	for _, hidden := range []string{"docs", "racks"} {
 		if strings.Contains(help.out, "  "+hidden+" ") {
 			t.Errorf("%s is listed", hidden)
 		}
