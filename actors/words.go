@@ -36,7 +36,7 @@ func Counted(n int, noun string) string {
 // GraceOf is how long a task has between being asked to end and being killed.
 func GraceOf(spec *messages.JobSpec, c Constants) time.Duration {
 	if ms := spec.GetStop().GetGraceMs(); ms > 0 {
-		return time.Duration(ms) * time.Millisecond
+		return Millis(ms)
 	}
 	return c.StopGrace
 }

@@ -126,10 +126,10 @@ func between(field string, n, least, most int64) error {
 
 func duration(field string, ms int64) error { return between(field, ms, 0, MaxDurationMs) }
 
-// led refuses the epoch of nobody.
+// led refuses the epoch 0, in which nobody leads.
 func led(field string, epoch uint64) error {
 	if epoch == 0 {
-		return refuse(field, "is 0, the epoch of nobody", "")
+		return refuse(field, "must not be 0: in that epoch nobody leads", "")
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func text(field, s string, most int) error {
 		return refuse(field, fmt.Sprintf("is %d bytes long, more than %d", len(s), most), "")
 	}
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, unreadable) {
-		return refuse(field, "holds what is not text", "")
+		return refuse(field, "contains unprintable characters", "")
 	}
 	return nil
 }

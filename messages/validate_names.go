@@ -6,7 +6,7 @@ import "fmt"
 
 func (x *Token) valid() error {
 	if x.GetEpoch() == 0 {
-		return refuse("epoch", "is 0, the epoch of nobody", "")
+		return refuse("epoch", "must not be 0: in that epoch nobody leads", "")
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ type orphan struct {
 	token topology.Token
 }
 
-// askOrphan asks the store again that could not be read.
+// askOrphan asks again a store that could not be read.
 type askOrphan struct{ orphan }
 
 func newBehind() behind {
@@ -110,7 +110,7 @@ func (s *Scheduler) judgeOrphan(ctx actor.Context, o orphan, found actors.Found)
 	s.askNext()
 	m, e := s.machines[o.node], s.jobs[o.job]
 	if m == nil || !m.up || m.slice(o.token) == nil {
-		return // it has gone meanwhile, or will be told of anew in the next Hello
+		return // it has gone meanwhile, or the next Hello tells of it again
 	}
 	switch {
 	case found.Err != "", e != nil && (e.remakes || found.Damaged != ""):

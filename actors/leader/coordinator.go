@@ -322,7 +322,7 @@ func (c *Coordinator) nodes() []topology.NodeID {
 
 func (c *Coordinator) prepareTimeout() time.Duration {
 	if ms := c.plan.Spec.PrepareTimeoutMs; ms > 0 {
-		return time.Duration(ms) * time.Millisecond
+		return actors.Millis(ms)
 	}
 	return c.p.Constants.PrepareTimeout
 }

@@ -91,7 +91,7 @@ type notedExit struct {
 	ended actors.Instant // by our own clock
 }
 
-// noteExits keeps evidence until it is on disk. over tells that nothing of the
+// noteExits keeps evidence until it is on disk. over says that nothing of the
 // token is on the machine: members it did not name never ran, or nobody saw how they ended.
 func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, told toldExits, over bool) {
 	a := j.attempt(t)

@@ -280,7 +280,7 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 	for _, t := range m.Targets {
 		s := j.seat(t.Node, t.MachineID)
 		if !messages.SameIncarnation(s.incarnation, t.Incarnation) {
-			s.version = 0 // versions count anew with every start of an agent
+			s.version = 0 // versions begin again with every start of an agent
 		}
 		s.machineID, s.incarnation, s.up = t.MachineID, t.Incarnation, true
 	}

@@ -151,7 +151,7 @@ func (j *Journal) settle(ctx actor.Context, verdicts []actors.Verdict) {
 	}
 }
 
-// answer tells an asker; who only sent does not want to know.
+// answer tells an asker; a sender without an address wants no answer.
 func (j *Journal) answer(ctx actor.Context, w pending, a Written) {
 	if w.asker != nil {
 		ctx.Send(w.asker, a)
@@ -168,7 +168,7 @@ func (j *Journal) onRetry(ctx actor.Context, m retryWrite) {
 
 // onWatch takes a store that says nothing for one that may have written: the
 // answer can be lost as well as the transaction. One alarm is set at a time and
-// set anew for the rest, because one per transaction would leave thousands of
+// set again for the rest, because one per transaction would leave thousands of
 // stale alarms with the clock.
 func (j *Journal) onWatch(ctx actor.Context, m watchStore) {
 	if m.seq != j.watch {
@@ -245,7 +245,7 @@ func (j *Journal) becomeDeposed() {
 	j.p.Host.Deposed(j.p.Epoch)
 }
 
-// idle tells that nothing waits and nothing is in flight.
+// idle reports whether nothing waits and nothing is in flight.
 func (j *Journal) idle() bool { return j.In(journalIdle) }
 
 // pending counts the decisions and submits that wait for a transaction; those

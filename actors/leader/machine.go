@@ -109,7 +109,7 @@ func (m *machine) standing() belief.Standing {
 	return belief.Standing{Believed: m.up && m.untruth == "", Closed: m.closed()}
 }
 
-// closed tells why nothing new goes there; empty: it is open.
+// closed is why nothing new goes there; empty: it is open.
 func (m *machine) closed() string {
 	_, why := m.outage(false)
 	return why

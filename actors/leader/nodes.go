@@ -416,7 +416,7 @@ func (s *Scheduler) applyVerb(ctx actor.Context, m *machine, q *messages.ChangeN
 // remove is the operator's word that the machine is no more: evidence for all it owed.
 func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 	if m.record.Removed == nil {
-		return // it joined anew while the write was under way
+		return // it joined again while the write was under way
 	}
 	for _, e := range s.tenantsOf(m) {
 		ctx.Send(e.pid, nodeGone{Node: m.id})

@@ -157,7 +157,7 @@ func (r *Rack) armTick(ctx actor.Context) {
 }
 
 // onTick is the reaper: here, and nowhere else, a machine is declared dead.
-// A tick that is itself late tells that this process did not run, so the
+// A tick that is itself late shows that this process did not run, so the
 // silence may be ours: every deadline moves by the lateness.
 func (r *Rack) onTick(ctx actor.Context) {
 	now := r.p.Clock.Now()

@@ -18,7 +18,7 @@ import (
 // Scheduler owns the queue and the view of free capacity, and is where a gang
 // is admitted (plan.go). It decides and never waits. What it holds in
 // memory follows from the store and from what machines report; a next leader
-// makes it anew.
+// recreates it.
 //
 // It tells: Jobs (admit, sighted, nodeLost, …), Racks (expect, enrol, expel),
 // Nodes (Lead, Rejected, Stop and Forget for jobs that are over), the Mirror.
@@ -68,7 +68,7 @@ type livingJob struct {
 	noted   bool                // that it waits was logged
 	refused *messages.JobRecord // as it waits, where machines could not prepare it
 	avoids  []avoided           // machines where it failed, by a fault that may be its own
-	breaks  int                 // times its actor was made anew without an end
+	breaks  int                 // times its actor was recreated without an end
 	waits   *waits              // its wish to be planned, while it is withheld
 	remakes bool
 
@@ -356,7 +356,7 @@ func (s *Scheduler) onRemake(ctx actor.Context, m remake) {
 
 // find is why the store was asked for a job.
 type find struct {
-	job    topology.JobID // to make its actor anew
+	job    topology.JobID // to recreate its actor
 	submit *livingJob     // its request was used before: what did it become?
 	orphan *orphan        // a machine has an attempt of it that no actor here knows
 }

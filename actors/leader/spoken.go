@@ -106,7 +106,7 @@ type (
 	withdraws struct{ Job topology.JobID }
 	// settled: nothing of the job is left to do; its actor ends. Job → Scheduler.
 	settled struct{ Job topology.JobID }
-	// stale: somebody else wrote the job's record; make its actor anew from disk. Job → Scheduler.
+	// stale: somebody else wrote the job's record; recreate its actor from disk. Job → Scheduler.
 	stale struct{ Job topology.JobID }
 	// sighted: a machine told what it has of an attempt. Scheduler → Job.
 	sighted struct {
@@ -145,7 +145,7 @@ type (
 	// answer is a machine's word on an attempt, true from that ledger version on.
 	answer struct {
 		Node        topology.NodeID
-		Incarnation *messages.Incarnation // versions count anew with each
+		Incarnation *messages.Incarnation // versions begin again with each
 		Version     uint64
 	}
 	// occupied: from these versions on the ledgers show the attempt; claims may go when they arrive.

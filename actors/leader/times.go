@@ -50,7 +50,7 @@ func (j *Job) fencedUntil(a *messages.AttemptRecord) actors.Instant {
 }
 
 // barredUntil is when the next attempt may be asked for at the earliest. A machine
-// that came back and is lost again bars it anew.
+// that came back and is lost again bars it again.
 func (j *Job) barredUntil() actors.Instant {
 	until := j.backedOff
 	for _, a := range j.owed {
@@ -73,7 +73,7 @@ func (j *Job) backOff() {
 
 // fenceWait is stopWhenLost and the grace after it, and 1% for clocks that drift.
 func fenceWait(spec *messages.JobSpec, c actors.Constants) time.Duration {
-	wait := time.Duration(spec.StopWhenLostMs)*time.Millisecond + actors.GraceOf(spec, c)
+	wait := actors.Millis(spec.StopWhenLostMs) + actors.GraceOf(spec, c)
 	return wait + wait/100
 }
 

@@ -141,7 +141,7 @@ func (n *Node) gather(ctx actor.Context, s *nodeSlice, m *messages.Start) *messa
 	}
 	s.roster = roster{}
 	if messages.RosterDigest(list) != r.Digest {
-		n.p.Host.Count("node.malformed", 1) // it begins anew when Start is said again
+		n.p.Host.Count("node.malformed", 1) // it begins again with the next Start
 		return nil
 	}
 	return &messages.Rendezvous{Address: m.Rendezvous.GetAddress(), Port: m.Rendezvous.GetPort(), Roster: list}

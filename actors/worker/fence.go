@@ -45,7 +45,7 @@ func (n *Node) onCommand(ctx actor.Context, c command) {
 	}
 }
 
-// fence tells why a command does not count; empty when it does. The epoch comes
+// fence is why a command does not count; empty when it does. The epoch comes
 // first: it is what an older leader that has not noticed yet fails on.
 func (n *Node) fence(c command) string {
 	o := c.GetOrder()

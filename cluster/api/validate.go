@@ -86,7 +86,7 @@ func (x *SubmitJobRequest) Validate() error {
 	case x.GetId() == "":
 		return refusal("id", "is missing", "give the job an id of its own: it is how a repeated call is recognised")
 	case !utf8.ValidString(x.GetId()):
-		return refusal("id", "holds what is not text", "")
+		return refusal("id", "contains unprintable characters", "")
 	case x.GetMinCpu() < 0:
 		return refusal("min_cpu", fmt.Sprintf("is %d, and must not be negative", x.GetMinCpu()), "")
 	case x.GetMinMemory() < 0:
