@@ -17,6 +17,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // contestant starts /bin/true in some way and waits for its end. What ready does is done before the clock runs.
@@ -35,7 +36,7 @@ func always(name string, once func() error) contestant {
 const aPause = 100 * time.Millisecond
 
 func BenchmarkStartToExit(b *testing.B) {
-	if missing := Busybox(); missing != "" {
+	if missing := able.Busybox(); missing != "" {
 		b.Skip(missing)
 	}
 	field := contestants(b)
@@ -108,7 +109,7 @@ func median(took []time.Duration) float64 {
 }
 
 func contestants(b *testing.B) []contestant {
-	rootfs := MakeRootfs(b)
+	rootfs := able.MakeRootfs(b)
 	_, d, binary := newCommand(b)
 	place := []string{binary, "run", "--state-dir", d.options.StateDir, "--cgroup-parent", d.options.Cgroups.Parent}
 	program := func(line ...string) func() error {
@@ -164,10 +165,10 @@ func contestants(b *testing.B) []contestant {
 // BenchmarkWays is `carapace run` of a root directory, built to fork its first process and built to execute it (runtime/carapace/fork),
 // in turn: how long it takes, and how much processor time all its processes.
 func BenchmarkWays(b *testing.B) {
-	if missing := Busybox(); missing != "" {
+	if missing := able.Busybox(); missing != "" {
 		b.Skip(missing)
 	}
-	rootfs := MakeRootfs(b)
+	rootfs := able.MakeRootfs(b)
 	_, d, _ := newCommand(b)
 	ways := []string{"fork", "reexec"}
 	took, used := map[string][]time.Duration{}, map[string][]time.Duration{}

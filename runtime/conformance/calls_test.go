@@ -12,6 +12,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/supervisor"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // shown is this test binary where every user may run it.
@@ -51,7 +52,7 @@ func TestCallsOnAMachine(t *testing.T) {
 			words = append(words, "clone3 user")
 		}
 		folder := shown(t)
-		task := Task{Rootfs: MakeRootfs(t), Mounts: map[string]string{folder: folder}}
+		task := Task{Rootfs: able.MakeRootfs(t), Mounts: map[string]string{folder: folder}}
 		task.Command = append([]string{filepath.Join(folder, "probe"), probeArgument}, slices.Concat(words, needs)...)
 		p, err := s.prepare(task)
 		if err != nil {

@@ -165,7 +165,7 @@ func TestCarapace(t *testing.T) { Run(t, newLibrary(t)) }
 // affair; birth into a group, its kill, its device filter and its removal are not.
 func TestCarapaceUnified(t *testing.T) {
 	d := newLibrary(t)
-	root := unifiedRoot()
+	root := able.UnifiedRoot()
 	if root == "" {
 		t.Skip("no cgroup v2 is mounted at /sys/fs/cgroup/unified; TestCarapace is on what this machine has")
 	}

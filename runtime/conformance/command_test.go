@@ -185,7 +185,7 @@ func TestPeers(t *testing.T) {
 	for _, name := range []string{"runc", "crun"} {
 		t.Run(name, func(t *testing.T) {
 			able.Need(t, able.Containers)
-			Run(t, newPeer(t, Runtime(t, name)))
+			Run(t, newPeer(t, able.Runtime(t, name)))
 		})
 	}
 }
@@ -235,7 +235,7 @@ func newPeer(t testing.TB, binary string) *command {
 
 // try answers what a program says instead of running a container, or nothing.
 func try(t testing.TB, c *command) string {
-	line, err := c.line(Task{ID: NewID(), Rootfs: MakeRootfs(t), Command: []string{"/bin/true"}})
+	line, err := c.line(Task{ID: NewID(), Rootfs: able.MakeRootfs(t), Command: []string{"/bin/true"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func deviceOf(t *testing.T, name string, mode uint32) string {
 // machine; no others, and none without a policy.
 func TestDoorDevices(t *testing.T) {
 	able.Need(t, able.Root, able.Containers)
-	if missing := Busybox(); missing != "" || testing.Short() {
+	if missing := able.Busybox(); missing != "" || testing.Short() {
 		t.Skip("-short, or " + missing)
 	}
 	listed, closed, other := deviceOf(t, "listed", 0o666), deviceOf(t, "closed", 0o600), deviceOf(t, "other", 0o666)
@@ -58,7 +58,7 @@ func TestDoorDevices(t *testing.T) {
 			s := made(t, policy)
 			Guard(t, s.leavings)
 			devices(t, s, name, listed, closed, other)
-			if r := made(t).try(t, MakeRootfs(t), "exit 0", mounting(listed, listed)); !strings.HasPrefix(r.exit.Detail, "mounts[0].source: ") {
+			if r := made(t).try(t, able.MakeRootfs(t), "exit 0", mounting(listed, listed)); !strings.HasPrefix(r.exit.Detail, "mounts[0].source: ") {
 				t.Errorf("without a policy: %v", r.exit)
 			}
 		})
@@ -67,7 +67,7 @@ func TestDoorDevices(t *testing.T) {
 
 func devices(t *testing.T, s *stack, driver, listed, closed, other string) {
 	try := func(path string) string { return fmt.Sprintf("( : <>%s ) 2>/dev/null && echo open;", path) }
-	root := MakeRootfs(t)
+	root := able.MakeRootfs(t)
 	if r := s.try(t, root, try(listed)+"exit 0", mounting(listed, listed)); r.said != "open\n" {
 		t.Errorf("one that is listed: %v %q", r.exit, r.said)
 	}

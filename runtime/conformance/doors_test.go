@@ -33,7 +33,7 @@ func onMachinesOf(t *testing.T, users account.Rules, test func(t *testing.T, s *
 	if testing.Short() {
 		t.Skip("-short: builds a binary for each driver")
 	}
-	if missing := Busybox(); missing != "" {
+	if missing := able.Busybox(); missing != "" {
 		t.Skip(missing)
 	}
 	for name, made := range map[string]func(testing.TB) *stack{
@@ -117,7 +117,7 @@ func TestDoorMakes(t *testing.T) {
 		if driver == "process" {
 			return // nothing is made for plain processes
 		}
-		root, shut, other := MakeRootfs(t), place(t, "etc", 0o755, 0), place(t, "opt", 0o755, 0)
+		root, shut, other := able.MakeRootfs(t), place(t, "etc", 0o755, 0), place(t, "opt", 0o755, 0)
 		if err := os.Symlink("/x", filepath.Join(root, "link")); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestDoorMakes(t *testing.T) {
 func TestDoorGroups(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, _ string) {
 		for _, user := range []string{"nobody:42", "nobody:0", "nobody:6", "65534:42", "61234:42", "daemon", "root", "0:0", "2"} {
-			r := s.try(t, MakeRootfs(t), "id; cat /etc/shadow", func(j *messages.JobSpec) { j.User = user })
+			r := s.try(t, able.MakeRootfs(t), "id; cat /etc/shadow", func(j *messages.JobSpec) { j.User = user })
 			if r.exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || !strings.HasPrefix(r.exit.Detail, "user: ") {
 				t.Errorf("%s: %v %q", user, r.exit, r.said)
 			}
@@ -187,7 +187,7 @@ func TestDoorSources(t *testing.T) {
 			if driver == "process" {
 				target = source
 			}
-			r := s.try(t, MakeRootfs(t), "exit 0", mounting(source, target))
+			r := s.try(t, able.MakeRootfs(t), "exit 0", mounting(source, target))
 			if r.exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || !strings.HasPrefix(r.exit.Detail, "mounts[0].source: ") {
 				t.Errorf("%s: %v", source, r.exit)
 			}
@@ -221,7 +221,7 @@ func TestDoorTells(t *testing.T) {
 		}
 		for name, change := range fields {
 			told := func(path string) string {
-				r := s.try(t, MakeRootfs(t), "exit 0", change(path))
+				r := s.try(t, able.MakeRootfs(t), "exit 0", change(path))
 				if r.exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED {
 					t.Errorf("%s: %v", name, r.exit)
 				}
@@ -262,11 +262,11 @@ func TestDoorHostView(t *testing.T) {
 // TestDoorPolicy: what the machine's owner does not let jobs name is refused whoever asks, and what may be looked at is not written to.
 func TestDoorPolicy(t *testing.T) {
 	able.Need(t, able.Root, able.Containers)
-	if missing := Busybox(); missing != "" || testing.Short() {
+	if missing := able.Busybox(); missing != "" || testing.Short() {
 		t.Skip("-short, or " + missing)
 	}
 	data, other, no := place(t, "data", 0o777, 0), place(t, "other", 0o777, 0), false
-	root := MakeRootfs(t)
+	root := able.MakeRootfs(t)
 	policy := permit.Policy{Mounts: []permit.Mount{{Path: data, ReadOnly: true}}, Images: []string{root}, HostView: &no}
 	s := containersFor(t, account.Rules{From: 65534}, policy)
 	for name, change := range map[string]func(*messages.JobSpec){
@@ -291,7 +291,7 @@ func TestDoorFlips(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 		closed, own := filepath.Join(place(t, "closed", 0o700, 0), "root"), filepath.Join(place(t, "own", 0o755, ofNobody), "root")
 		for _, dir := range []string{closed, own} {
-			if err := os.Rename(MakeRootfs(t), dir); err != nil {
+			if err := os.Rename(able.MakeRootfs(t), dir); err != nil {
 				t.Fatal(err)
 			}
 			write(t, filepath.Join(dir, "which"), filepath.Base(filepath.Dir(dir)), 0o644)
@@ -306,7 +306,7 @@ func TestDoorFlips(t *testing.T) {
 		for _, change := range changes {
 			ran := 0
 			for begun, first := time.Now(), flips.Load(); ran < 5 || flips.Load()-first < 10_000 || time.Since(begun) < time.Second; {
-				r := s.try(t, MakeRootfs(t), "cat /x/which || cat /which || cat "+link+"/which", change)
+				r := s.try(t, able.MakeRootfs(t), "cat /x/which || cat /which || cat "+link+"/which", change)
 				if strings.Contains(r.said, "closed") {
 					t.Fatalf("after %d flips the closed directory was shown", flips.Load())
 				}

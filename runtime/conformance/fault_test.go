@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // refused prepares and starts a job that cannot run, and answers how that was told.
@@ -19,7 +20,7 @@ func (s *stack) refused(t *testing.T, change func(*messages.JobSpec)) *messages.
 	counter := s.drawn.Add(1)
 	p := &staged{
 		of: s, id: &messages.TaskId{Token: &messages.Token{Epoch: 1, Counter: counter}},
-		spec:     s.job(Task{Rootfs: MakeRootfs(t), Command: []string{"/bin/sh", "-c", "exit 0"}}),
+		spec:     s.job(Task{Rootfs: able.MakeRootfs(t), Command: []string{"/bin/sh", "-c", "exit 0"}}),
 		grant:    &messages.Grant{Amount: &messages.Resources{}},
 		prepared: make(chan struct{}), started: make(chan struct{}), gone: make(chan struct{}), done: make(chan struct{}),
 	}

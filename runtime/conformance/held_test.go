@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // swap puts another directory at a path.
@@ -42,7 +43,7 @@ func TestDoorHeld(t *testing.T) {
 			if c.restarts && s.remake == nil {
 				continue
 			}
-			data, image := place(t, "data", 0o755, 0), MakeRootfs(t)
+			data, image := place(t, "data", 0o755, 0), able.MakeRootfs(t)
 			write(t, filepath.Join(data, "which"), "found", 0o644)
 			p, err := s.prepare(Task{
 				Rootfs: image, User: "nobody", Mounts: map[string]string{"/x": data},

@@ -54,7 +54,7 @@ func TestCarapaceOwnRoot(t *testing.T) {
 func TestOwnRootHardening(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	o := newOwn(t)
-	if missing := Busybox(); missing != "" {
+	if missing := able.Busybox(); missing != "" {
 		t.Skip(missing)
 	}
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
@@ -66,11 +66,11 @@ func TestOwnRootHardening(t *testing.T) {
 		"all capabilities": {"chroot"}, "no filter": {"chroot", "io_uring", "keyctl", "unshare mount", "mount"},
 	}
 	for name, spec := range map[string]carapace.Spec{
-		"rootfs":           {Rootfs: MakeRootfs(t), Layer: t.TempDir()},
-		"read-only rootfs": {Rootfs: MakeRootfs(t), ReadOnly: true},
+		"rootfs":           {Rootfs: able.MakeRootfs(t), Layer: t.TempDir()},
+		"read-only rootfs": {Rootfs: able.MakeRootfs(t), ReadOnly: true},
 		"host view":        {Rootfs: "host"},
-		"all capabilities": {Rootfs: MakeRootfs(t), Layer: t.TempDir(), CapAdd: []string{"ALL"}},
-		"no filter":        {Rootfs: MakeRootfs(t), Layer: t.TempDir(), CapAdd: []string{"ALL"}, Seccomp: "off"},
+		"all capabilities": {Rootfs: able.MakeRootfs(t), Layer: t.TempDir(), CapAdd: []string{"ALL"}},
+		"no filter":        {Rootfs: able.MakeRootfs(t), Layer: t.TempDir(), CapAdd: []string{"ALL"}, Seccomp: "off"},
 	} {
 		spec.IDs, spec.User = ownIDs(), "0:0"
 		for word, answer := range o.inside(spec, words...) {
@@ -83,7 +83,7 @@ func TestOwnRootHardening(t *testing.T) {
 		}
 	}
 	// And the probes can tell: what root of its own may do, it does.
-	got := o.inside(carapace.Spec{Rootfs: MakeRootfs(t), Layer: t.TempDir(), IDs: ownIDs(), Net: carapace.NetNone},
+	got := o.inside(carapace.Spec{Rootfs: able.MakeRootfs(t), Layer: t.TempDir(), IDs: ownIDs(), Net: carapace.NetNone},
 		"write root", "within", "become", "low port", "is root")
 	for word, answer := range got {
 		if answer != "allowed" {
@@ -97,10 +97,10 @@ func TestOwnRootHardening(t *testing.T) {
 func TestOwnRootFiles(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	o := newOwn(t)
-	if missing := Busybox(); missing != "" {
+	if missing := able.Busybox(); missing != "" {
 		t.Skip(missing)
 	}
-	data, layer, root := place(t, "data", 0o777|os.ModeSticky, 0), t.TempDir(), MakeRootfs(t)
+	data, layer, root := place(t, "data", 0o777|os.ModeSticky, 0), t.TempDir(), able.MakeRootfs(t)
 	write(t, filepath.Join(root, "etc/shadow"), "of the image\n", 0o600)
 	for name, owner := range map[string]int{"root": 0, "person": 1234, "own": ofNobody, "inner": ownFirst, "other": ownFirst + 33} {
 		write(t, filepath.Join(data, name), name+"\n", 0o600)
@@ -146,13 +146,13 @@ echo ` + "`cat /proc/self/uid_map`"
 func TestOwnRootGains(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	o := newOwn(t)
-	if missing := Busybox(); missing != "" {
+	if missing := able.Busybox(); missing != "" {
 		t.Skip(missing)
 	}
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s", interpreter)
 	}
-	root, data := MakeRootfs(t), place(t, "data", 0o755, 0)
+	root, data := able.MakeRootfs(t), place(t, "data", 0o755, 0)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

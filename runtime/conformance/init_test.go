@@ -24,16 +24,17 @@ import (
 
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/carapace/fork"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // TestOwnBinaryIsNotExecuted: a task that executes the machine's binary could write to it, as root, and be executed by the
 // machine the next time. It is not hard to name: as the command, behind a link, as a script's interpreter.
 func TestOwnBinaryIsNotExecuted(t *testing.T) {
 	o := newOwn(t)
-	if missing := Busybox(); missing != "" {
+	if missing := able.Busybox(); missing != "" {
 		t.Skip(missing)
 	}
-	rootfs := MakeRootfs(t)
+	rootfs := able.MakeRootfs(t)
 	if err := os.Symlink("/proc/self/exe", filepath.Join(rootfs, "bin/link")); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // TestStarterKilled: `carapace run` is killed outright. Its container dies with it, a zombie starter counts as dead, and
@@ -238,7 +239,7 @@ func TestStateDiskFull(t *testing.T) {
 
 // TestCgroupBusy: a process of the machine sits in the container's group, and one of the same id was left with a process.
 func TestCgroupBusy(t *testing.T) {
-	for _, root := range []string{"/sys/fs/cgroup", unifiedRoot()} {
+	for _, root := range []string{"/sys/fs/cgroup", able.UnifiedRoot()} {
 		if root == "" {
 			continue
 		}
@@ -296,7 +297,7 @@ func intruder(t testing.TB, leaf string) *exec.Cmd {
 // it goes without; one that requires its limits does not start.
 func TestUnenforced(t *testing.T) {
 	limits := carapace.Limits{MemoryBytes: 64 << 20, Pids: 10, MilliCPU: 1000}
-	cases := map[string]string{"absent": t.TempDir(), "not delegated": unifiedRoot(), "read-only": ""}
+	cases := map[string]string{"absent": t.TempDir(), "not delegated": able.UnifiedRoot(), "read-only": ""}
 	for name, root := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := newOwn(t)

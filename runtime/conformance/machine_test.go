@@ -25,7 +25,7 @@ func onEveryDriver(t *testing.T, test func(*testing.T, *stack)) {
 	if testing.Short() {
 		t.Skip("-short: builds a binary for each driver")
 	}
-	if missing := Busybox(); missing != "" {
+	if missing := able.Busybox(); missing != "" {
 		t.Skip(missing)
 	}
 	for _, kind := range []struct {
@@ -46,7 +46,7 @@ func onEveryDriver(t *testing.T, test func(*testing.T, *stack)) {
 // begun starts a script and waits until it said "ready".
 func (s *stack) begun(t testing.TB, script string) *staged {
 	t.Helper()
-	p, err := s.prepare(Task{Rootfs: MakeRootfs(t), Command: []string{"/bin/sh", "-c", script}})
+	p, err := s.prepare(Task{Rootfs: able.MakeRootfs(t), Command: []string{"/bin/sh", "-c", script}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func shellOf(t testing.TB, leader supervisor.Process) int {
 // TestStartOfAMachineTwice: the word may come again; the task is started once.
 func TestStartOfAMachineTwice(t *testing.T) {
 	onEveryDriver(t, func(t *testing.T, s *stack) {
-		p, err := s.prepare(Task{Rootfs: MakeRootfs(t), Command: []string{"/bin/sh", "-c", "echo once; sleep 0.1"}})
+		p, err := s.prepare(Task{Rootfs: able.MakeRootfs(t), Command: []string{"/bin/sh", "-c", "echo once; sleep 0.1"}})
 		if err != nil {
 			t.Fatal(err)
 		}

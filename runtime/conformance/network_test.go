@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // answerer answers at an address over TCP and UDP, as a service of whatever network this thread is in.
@@ -55,7 +56,7 @@ func answerer(t testing.TB, address string) netip.AddrPort {
 func (s *stack) dialling(t testing.TB, folder string, change func(*messages.JobSpec),
 	words ...string) map[string]string {
 	t.Helper()
-	r := s.try(t, MakeRootfs(t), "", func(j *messages.JobSpec) {
+	r := s.try(t, able.MakeRootfs(t), "", func(j *messages.JobSpec) {
 		j.Command = append([]string{filepath.Join(folder, "probe"), probeArgument}, words...)
 		mounting(folder, folder)(j)
 		change(j)
@@ -80,7 +81,7 @@ func TestNetworkNone(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 		none := on(messages.Network_NETWORK_NONE)
 		if driver == "process" {
-			r := s.try(t, MakeRootfs(t), "exit 0", none)
+			r := s.try(t, able.MakeRootfs(t), "exit 0", none)
 			if r.exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || !strings.HasPrefix(r.exit.Detail,
 				"network: ") {
 				t.Errorf("%v", r.exit)
@@ -103,7 +104,7 @@ func TestNetworkNone(t *testing.T) {
 				t.Errorf("%s is answered %q, not %q", word, got[word], answer)
 			}
 		}
-		r := s.try(t, MakeRootfs(t), "echo $MASTER_ADDR $SYNAPSE_HOSTS; ls /sys/class/net", none)
+		r := s.try(t, able.MakeRootfs(t), "echo $MASTER_ADDR $SYNAPSE_HOSTS; ls /sys/class/net", none)
 		if r.said != "127.0.0.1 127.0.0.1\nlo\n" {
 			t.Errorf("%v %q", r.exit, r.said)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/yi-json/synapse/runtime/permit"
 	"github.com/yi-json/synapse/runtime/reach"
 	"github.com/yi-json/synapse/runtime/upstream"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // newOCI is the stack on an OCI runtime; it skips where the machine has none, or one that runs nothing here.
@@ -26,7 +27,7 @@ func newOCI(t testing.TB, name string) *stack { return ociFor(t, name, allRoot) 
 
 func ociFor(t testing.TB, name string, users account.Rules, policy ...permit.Policy) *stack {
 	t.Helper()
-	path := Runtime(t, name)
+	path := able.Runtime(t, name)
 	place := newLibrary(t)
 	binary := buildCommand(t)
 	options := container.Options{
@@ -129,7 +130,7 @@ func TestParentsStay(t *testing.T) {
 				if err := driver.Try(t.Context()); err != nil {
 					t.Error(err)
 				}
-				p, err := s.prepare(Task{Rootfs: MakeRootfs(t), Command: []string{"/bin/sh", "-c", "exit 7"}})
+				p, err := s.prepare(Task{Rootfs: able.MakeRootfs(t), Command: []string{"/bin/sh", "-c", "exit 7"}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -156,7 +156,7 @@ func TestHiddenCannotBeMounted(t *testing.T) {
 // TestHardening tries what a task must not be able to do, as nobody on the host view and as root in a rootfs.
 func TestHardening(t *testing.T) {
 	o := newOwn(t)
-	if missing := Busybox(); missing != "" {
+	if missing := able.Busybox(); missing != "" {
 		t.Skip(missing)
 	}
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
@@ -165,7 +165,7 @@ func TestHardening(t *testing.T) {
 	words := []string{"unshare user", "unshare mount", "clone3 user", "mount", "bpf", "io_uring", "keyctl", "kexec", "reboot", "inject",
 		"init memory", "init binary", "init root", "sysctl", "sysrq", "chroot"}
 	for _, spec := range []carapace.Spec{
-		{Rootfs: "host"}, {Rootfs: MakeRootfs(t)}, {Rootfs: MakeRootfs(t), ReadOnly: true}, {Rootfs: "host", User: "0:0"},
+		{Rootfs: "host"}, {Rootfs: able.MakeRootfs(t)}, {Rootfs: able.MakeRootfs(t), ReadOnly: true}, {Rootfs: "host", User: "0:0"},
 	} {
 		got := o.inside(spec, append(words, "cgroup")...)
 		for _, word := range append(words, "cgroup") {
@@ -188,7 +188,7 @@ func TestHardening(t *testing.T) {
 		t.Errorf("where tasks may place their memory: %v", got)
 	}
 	// And the probes can tell: what is granted is allowed.
-	if got := o.inside(carapace.Spec{Rootfs: MakeRootfs(t), CapAdd: []string{"SYS_CHROOT"}}, "chroot", "write root"); got["chroot"] != "allowed" || got["write root"] != "allowed" {
+	if got := o.inside(carapace.Spec{Rootfs: able.MakeRootfs(t), CapAdd: []string{"SYS_CHROOT"}}, "chroot", "write root"); got["chroot"] != "allowed" || got["write root"] != "allowed" {
 		t.Errorf("what was granted: %v", got)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/test/able"
 )
 
 // peerOnce runs a bundle of the same root and limits with another runtime.
@@ -66,7 +68,7 @@ func inThread(once func() error) func() error {
 // where brings a thread to where a runtime works. crun refuses machines whose cgroups are hybrid, and so goes where there is
 // no v2 tree; Runtime's wrapper would do for that, but takes time of its own.
 func where(b *testing.B, binary string) (enter func() error) {
-	root := unifiedRoot()
+	root := able.UnifiedRoot()
 	if filepath.Base(binary) != "crun" || root == "" || os.Geteuid() != 0 {
 		return func() error { return nil }
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // TestHostViewIsNotInItself: the view must not be met a second time where it is mounted, without all that covers it.
@@ -37,7 +38,7 @@ func TestStateDirectoryFromHere(t *testing.T) {
 	o := newOwn(t)
 	t.Chdir(t.TempDir())
 	o.options.StateDir = "state"
-	text, exit := o.run(carapace.Spec{Rootfs: MakeRootfs(t), Command: []string{"/bin/echo", "here"}})
+	text, exit := o.run(carapace.Spec{Rootfs: able.MakeRootfs(t), Command: []string{"/bin/echo", "here"}})
 	if exit.Code != 0 || text != "here\n" {
 		t.Errorf("%+v\n%s", exit, text)
 	}

@@ -250,7 +250,7 @@ func TestNetworkPrivate(t *testing.T) {
 			"tcp [::ffff:" + outsideAddress + "]:" + scheduler, "is called"}
 		onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 			if driver == "process" {
-				if r := s.try(t, MakeRootfs(t), "exit 0",
+				if r := s.try(t, able.MakeRootfs(t), "exit 0",
 					on(messages.Network_NETWORK_PRIVATE)); !strings.HasPrefix(r.exit.Detail, "network: ") {
 					t.Errorf("%v", r.exit)
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/reach"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // withheld is what the tasks of the stacks are refused that a test makes.
@@ -116,7 +117,7 @@ func TestReachFollows(t *testing.T) {
 			write(t, flag, "", 0o644)
 		}()
 		script := probe + "; : > /flag/runs; while ! test -e /flag/moved; do sleep 0.02; done; " + probe
-		r := s.try(t, MakeRootfs(t), script, mounting(folder, folder, filepath.Dir(flag), "/flag"))
+		r := s.try(t, able.MakeRootfs(t), script, mounting(folder, folder, filepath.Dir(flag), "/flag"))
 		<-moved
 		want := "tcp 127.0.0.1:" + before + ": EPERM\ntcp 127.0.0.1:" + after + ": allowed\n" +
 			"tcp 127.0.0.1:" + before + ": allowed\ntcp 127.0.0.1:" + after + ": EPERM\n"

@@ -18,6 +18,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // probing is an image with the probe in it.
@@ -26,7 +27,7 @@ func probing(t testing.TB) string {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s", interpreter)
 	}
-	root := MakeRootfs(t)
+	root := able.MakeRootfs(t)
 	copyFile(t, "/proc/self/exe", filepath.Join(root, "tmp/probe"))
 	return root
 }
@@ -79,7 +80,7 @@ func TestRootHardening(t *testing.T) {
 func TestRootFiles(t *testing.T) { onRootMachines(t, 2, testRootFiles) }
 
 func testRootFiles(t *testing.T, s *stack, _ string) {
-	data, root := place(t, "data", 0o777|os.ModeSticky, 0), MakeRootfs(t)
+	data, root := place(t, "data", 0o777|os.ModeSticky, 0), able.MakeRootfs(t)
 	write(t, filepath.Join(root, "etc/shadow"), "of the image\n", 0o600)
 	for name, owner := range map[string]int{"root": 0, "person": 1234, "own": mine, "inner": ownFirst, "other": ownFirst + 33} {
 		write(t, filepath.Join(data, name), name+"\n", 0o600)
@@ -172,7 +173,7 @@ func TestRootPrivate(t *testing.T) {
 				}
 			}
 			for network, want := range map[messages.Network]string{messages.Network_NETWORK_PRIVATE: "eth0\nlo\n", messages.Network_NETWORK_NONE: "lo\n"} {
-				r := s.try(t, MakeRootfs(t), "ls /sys/class/net", func(j *messages.JobSpec) { asRoot(j); on(network)(j) })
+				r := s.try(t, able.MakeRootfs(t), "ls /sys/class/net", func(j *messages.JobSpec) { asRoot(j); on(network)(j) })
 				if r.said != want {
 					t.Errorf("%v: %v, interfaces %q", network, r.exit, r.said)
 				}
@@ -185,7 +186,7 @@ func TestRootPrivate(t *testing.T) {
 // TestRootJobsApart: what a job that names root leaves in a directory of the machine's, or has in its scratch, is closed to another one.
 func TestRootJobsApart(t *testing.T) {
 	onRootMachines(t, 4, func(t *testing.T, s *stack, _ string) {
-		data, image := place(t, "data", 0o777|os.ModeSticky, 0), MakeRootfs(t)
+		data, image := place(t, "data", 0o777|os.ModeSticky, 0), able.MakeRootfs(t)
 		begin := func(job string, uid uint32, script string) *staged {
 			return s.begin(job, uid, image, script, func(j *messages.JobSpec) { asRoot(j); mounting(data, "/data")(j) })
 		}

@@ -53,7 +53,7 @@ func (s rootedStack) Start(task Task) (Running, error) {
 // onRootMachines runs a test on machines of each kind on which so many tasks can be root of containers of their own.
 func onRootMachines(t *testing.T, tasks uint32, test func(t *testing.T, s *stack, driver string)) {
 	able.Need(t, able.OwnRoot)
-	if missing := Busybox(); missing != "" || testing.Short() {
+	if missing := able.Busybox(); missing != "" || testing.Short() {
 		t.Skip("-short, or " + missing)
 	}
 	for _, driver := range append([]string{"carapace"}, oci.Runtimes...) {
@@ -87,7 +87,7 @@ func testRootOfJobs(t *testing.T, s *stack, _ string) {
 	const script = "id -u; id -g; pwd; stat -c %u .; echo > made; chown 33 made 2>/dev/null || echo kept; " +
 		"echo > /etc/new && chown 33 /etc/new && echo free"
 	for uid, owner := range map[uint32]uint32{0: ofNobody, mine: mine} {
-		p := s.begin("job", uid, MakeRootfs(t), script, asRoot)
+		p := s.begin("job", uid, able.MakeRootfs(t), script, asRoot)
 		<-p.gone
 		info, err := os.Stat(filepath.Join(s.dir, "scratch", filepath.Base(p.home()), "made"))
 		if p.said() != "0\n0\n/scratch\n0\nkept\nfree\n" || err != nil || info.Sys().(*syscall.Stat_t).Uid != owner {
@@ -107,7 +107,7 @@ func TestRootsApart(t *testing.T) {
 }
 
 func testRootsApart(t *testing.T, s *stack, _ string) {
-	root := MakeRootfs(t)
+	root := able.MakeRootfs(t)
 	begin := func() *staged { return s.begin("job", 0, root, "cat /proc/self/uid_map; sleep 600", asRoot) }
 	numbers := func(p *staged) (first int) {
 		until(t, "it does not run", func() bool { return strings.HasSuffix(p.said(), "\n") })
@@ -145,10 +145,10 @@ func testRootsApart(t *testing.T, s *stack, _ string) {
 // TestRootRefused: where root of a container could be more than that, or cannot be had, the job is refused by its field.
 func TestRootRefused(t *testing.T) {
 	able.Need(t, able.OwnRoot)
-	if missing := Busybox(); missing != "" || testing.Short() {
+	if missing := able.Busybox(); missing != "" || testing.Short() {
 		t.Skip("-short, or " + missing)
 	}
-	root, merged := MakeRootfs(t), place(t, "merged", 0o755, 0)
+	root, merged := able.MakeRootfs(t), place(t, "merged", 0o755, 0)
 	layers := t.TempDir()
 	for _, name := range []string{"lower", "upper", "work"} {
 		if err := os.Mkdir(filepath.Join(layers, name), 0o755); err != nil {
@@ -190,7 +190,7 @@ func TestRootElsewhere(t *testing.T) {
 		if driver != "process" {
 			return
 		}
-		r := s.try(t, MakeRootfs(t), "id -u", asRoot)
+		r := s.try(t, able.MakeRootfs(t), "id -u", asRoot)
 		if r.exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || !strings.HasPrefix(r.exit.Detail, "user: ") {
 			t.Errorf("%v %q", r.exit, r.said)
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/test/able"
 )
 
 // hostileTrees makes, in scratch and in the writable root, directories that lie deeper than the agent may have files
@@ -29,7 +31,7 @@ func TestTreesOfAMachine(t *testing.T) {
 		if s.image != "" {
 			places = []string{"."}
 		}
-		task := Task{Rootfs: MakeRootfs(t), Command: append([]string{"/bin/sh", "-c", hostileTrees, "sh"}, places...)}
+		task := Task{Rootfs: able.MakeRootfs(t), Command: append([]string{"/bin/sh", "-c", hostileTrees, "sh"}, places...)}
 		if err := os.MkdirAll(filepath.Join(task.Rootfs, "var"), 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +80,7 @@ func TestDiskOfAMachine(t *testing.T) {
 			places = places[:1]
 		}
 		for _, place := range places {
-			task := Task{Rootfs: MakeRootfs(t), DiskBytes: 8 << 20, Command: []string{"/bin/sh", "-c",
+			task := Task{Rootfs: able.MakeRootfs(t), DiskBytes: 8 << 20, Command: []string{"/bin/sh", "-c",
 				"cd " + place + "; while :; do yes | head -c 40000000 > f; sleep 1; done"}}
 			running, err := s.Start(task)
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
+	"github.com/yi-json/synapse/test/able"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -179,7 +180,7 @@ func TestJobsName(t *testing.T) {
 			return // plain processes see the machine's own lists
 		}
 		const script = "id; grep -c . /etc/group; (echo x >> /etc/passwd) 2>/dev/null; touch $HOME/x && echo $HOME $USER"
-		plain, link, closed, none := MakeRootfs(t), MakeRootfs(t), MakeRootfs(t), MakeRootfs(t)
+		plain, link, closed, none := able.MakeRootfs(t), able.MakeRootfs(t), able.MakeRootfs(t), able.MakeRootfs(t)
 		for _, err := range []error{
 			os.Rename(filepath.Join(link, "etc/passwd"), filepath.Join(link, "etc/other")), os.Symlink("other",
 				filepath.Join(link, "etc/passwd")),

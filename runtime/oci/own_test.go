@@ -14,7 +14,6 @@ import (
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/conformance"
 	"github.com/yi-json/synapse/runtime/container"
 	"github.com/yi-json/synapse/runtime/launcher"
 	"github.com/yi-json/synapse/test/able"
@@ -35,14 +34,14 @@ func onRuntimes(t *testing.T, test func(t *testing.T, d *Driver)) {
 	}
 	was := info.Sys().(*syscall.Stat_t)
 	t.Cleanup(func() { _ = os.Chown(os.DevNull, int(was.Uid), int(was.Gid)) }) // that a failure is of this test alone
-	if missing := conformance.Busybox(); missing != "" || testing.Short() {
+	if missing := able.Busybox(); missing != "" || testing.Short() {
 		t.Skip("-short, or " + missing)
 	}
 	for _, name := range Runtimes {
 		t.Run(name, func(t *testing.T) {
 			cgroups := carapace.Cgroups{Parent: "/oci-test-" + carapace.DrawID()}
 			state := filepath.Join(t.TempDir(), "state")
-			d, err := New(Options{Runtime: conformance.Runtime(t, name), StateDir: state, Cgroups: cgroups})
+			d, err := New(Options{Runtime: able.Runtime(t, name), StateDir: state, Cgroups: cgroups})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +82,7 @@ func (d *Driver) says(t *testing.T, s carapace.Spec, script string) string {
 // nothing is its own.
 func TestOwnRoot(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, d *Driver) {
-		root, layer, scratch, data := conformance.MakeRootfs(t), t.TempDir(), t.TempDir(), t.TempDir()
+		root, layer, scratch, data := able.MakeRootfs(t), t.TempDir(), t.TempDir(), t.TempDir()
 		for _, folder := range []string{scratch, data} {
 			if err := os.Chmod(folder, 0o777); err != nil {
 				t.Fatal(err)
@@ -137,7 +136,7 @@ func TestOwnRootDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := d.says(t, carapace.Spec{
-			Rootfs: conformance.MakeRootfs(t), Layer: t.TempDir(), IDs: ownIDs(), User: "0:0", Devices: []string{node},
+			Rootfs: able.MakeRootfs(t), Layer: t.TempDir(), IDs: ownIDs(), User: "0:0", Devices: []string{node},
 		}, fmt.Sprintf("head -c 2 %s | wc -c; stat -c %%a %[1]s; test -e %s || echo none; mknod /dev/x c 1 11 2>/dev/null || echo no node; ls /dev | wc -l", node, other))
 		if !strings.HasPrefix(said, "2\n666\nnone\nno node\n") {
 			t.Errorf("it said %q", said)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
-	"github.com/yi-json/synapse/runtime/conformance"
 	"github.com/yi-json/synapse/runtime/oci"
 	"github.com/yi-json/synapse/test/able"
 )
@@ -70,7 +69,7 @@ func TestDebian(t *testing.T) {
 	}
 	for _, name := range oci.Runtimes {
 		t.Run(name, func(t *testing.T) {
-			debianOnAMachine(t, root, newMachine(t, binary, conformance.Runtime(t, name), filepath.Join(folder, name)))
+			debianOnAMachine(t, root, newMachine(t, binary, able.Runtime(t, name), filepath.Join(folder, name)))
 		})
 	}
 	if after := listing(t, root); after != before {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// The suite's frame: the rootfs, the leak check around every case, and starting and waiting with a bound.
+// The suite's frame: the leak check around every case, and starting and waiting with a bound.
 package conformance
 
 import (
@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -19,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/test/able"
 )
 
 // testCase is one failure that a driver must pass.
@@ -41,7 +42,7 @@ const ofMachine = "this machine: "
 // Run runs every case against a driver. What a driver by its nature does not have is no case of it, and told once; what only
 // this machine keeps from it is skipped, by name.
 func Run(t *testing.T, driver Driver) {
-	if missing := Busybox(); missing != "" {
+	if missing := able.Busybox(); missing != "" {
 		t.Skip(missing)
 	}
 	for _, c := range slices.Concat(lifeCases, limitCases, rootCases, loadCases) {
@@ -55,7 +56,7 @@ func Run(t *testing.T, driver Driver) {
 				t.Skip("lacks ", lack)
 			}
 			Guard(t, driver.Leavings)
-			c.run(&suite{t, driver, MakeRootfs(t)})
+			c.run(&suite{t, driver, able.MakeRootfs(t)})
 		})
 	}
 }
@@ -70,59 +71,7 @@ func lackOf(driver Driver, needs []Trait) string {
 	return ""
 }
 
-// busyboxPaths are where a static busybox may be; /bin is a link to /usr/bin on most machines.
-var busyboxPaths = []string{"/bin/busybox", "/usr/bin/busybox"}
-
-// Busybox answers why there is no rootfs to test with, or nothing.
-func Busybox() string {
-	for _, path := range busyboxPaths {
-		// A dynamic one cannot run in an empty root.
-		if exec.Command("ldd", path).Run() != nil && exec.Command(path, "true").Run() == nil {
-			return ""
-		}
-	}
-	return "no static busybox at " + strings.Join(busyboxPaths, " or ") + " (Debian: apt-get install busybox-static)"
-}
-
-// MakeRootfs makes a root from the machine's busybox: a shell and the plain commands, and nothing of the machine.
-func MakeRootfs(t testing.TB) string {
-	t.Helper()
-	root := t.TempDir()
-	if err := os.Chmod(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, folder := range []string{"bin", "etc", "proc", "sys", "dev", "tmp", "root"} {
-		if err := os.Mkdir(filepath.Join(root, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var text []byte
-	for _, path := range busyboxPaths {
-		if content, err := os.ReadFile(path); err == nil {
-			text = content
-			break
-		}
-	}
-	write(t, filepath.Join(root, "bin/busybox"), string(text), 0o755)
-	for _, name := range strings.Fields("sh true false cat ls echo sleep id dd tail mknod kill mount umount unshare hostname grep wc sed test readlink setsid env head od pwd mkdir rm cp chmod df stat yes ps") {
-		if err := os.Symlink("busybox", filepath.Join(root, "bin", name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(t, filepath.Join(root, "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\n", 0o644)
-	write(t, filepath.Join(root, "etc/group"), "root:x:0:\nalice:x:1000:\nvideo:x:44:alice\n", 0o644)
-	return root
-}
-
-func write(t testing.TB, path, text string, mode os.FileMode) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, mode); err != nil { // The umask has no say here.
-		t.Fatal(err)
-	}
-}
+var write = able.WriteFile
 
 // Guard fails a test that leaves anything behind: mounts, what the driver knows of, or processes. It is also a check that
 // the test before was as clean.

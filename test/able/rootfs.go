@@ -1,0 +1,99 @@
+//go:build linux
+
+// What containers of a test are made of: a root directory from the machine's busybox, and OCI runtimes as they are
+// found.
+package able
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// busyboxPaths are where a static busybox may be; /bin is a link to /usr/bin on most machines.
+var busyboxPaths = []string{"/bin/busybox", "/usr/bin/busybox"}
+
+// plainCommands are what a root directory has of busybox.
+const plainCommands = "sh true false cat ls echo sleep id dd tail mknod kill mount umount unshare hostname grep wc sed " +
+	"test readlink setsid env head od pwd mkdir rm cp chmod df stat yes ps"
+
+// Busybox answers why there is no rootfs to test with, or nothing.
+func Busybox() string {
+	for _, path := range busyboxPaths {
+		// A dynamic one cannot run in an empty root.
+		if exec.Command("ldd", path).Run() != nil && exec.Command(path, "true").Run() == nil {
+			return ""
+		}
+	}
+	return "no static busybox at " + strings.Join(busyboxPaths, " or ") + " (Debian: apt-get install busybox-static)"
+}
+
+// MakeRootfs makes a root from the machine's busybox: a shell and the plain commands, and nothing of the machine.
+func MakeRootfs(t testing.TB) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"bin", "etc", "proc", "sys", "dev", "tmp", "root"} {
+		if err := os.Mkdir(filepath.Join(root, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var text []byte
+	for _, path := range busyboxPaths {
+		if content, err := os.ReadFile(path); err == nil {
+			text = content
+			break
+		}
+	}
+	WriteFile(t, filepath.Join(root, "bin/busybox"), string(text), 0o755)
+	for _, name := range strings.Fields(plainCommands) {
+		if err := os.Symlink("busybox", filepath.Join(root, "bin", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	WriteFile(t, filepath.Join(root, "etc/passwd"),
+		"root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\n", 0o644)
+	WriteFile(t, filepath.Join(root, "etc/group"), "root:x:0:\nalice:x:1000:\nvideo:x:44:alice\n", 0o644)
+	return root
+}
+
+// WriteFile makes a file, of the very mode that is asked for.
+func WriteFile(t testing.TB, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // The umask has no say here.
+		t.Fatal(err)
+	}
+}
+
+// Runtime answers an OCI runtime's path, and skips where there is none. crun refuses machines whose cgroups are hybrid;
+// on such it is shown an empty folder instead of their v2 tree, in which no controller is then anyway.
+func Runtime(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("this machine has no %s", name)
+	}
+	if root := UnifiedRoot(); name == "crun" && root != "" && os.Geteuid() == 0 {
+		wrapper := filepath.Join(t.TempDir(), name)
+		WriteFile(t, wrapper,
+			"#!/bin/sh\nexec unshare -m sh -c 'mount -t tmpfs none "+root+" && exec "+path+" \"$@\"' "+name+" \"$@\"\n", 0o755)
+		return wrapper
+	}
+	return path
+}
+
+// UnifiedRoot is where the v2 tree of a machine with hybrid cgroups is, or nothing.
+func UnifiedRoot() string {
+	const root = "/sys/fs/cgroup/unified"
+	if _, err := os.Stat(root + "/cgroup.controllers"); err != nil {
+		return ""
+	}
+	return root
+}
