@@ -50,11 +50,7 @@ func (a *app) attachCommand() *cobra.Command {
 			if err := readTail(q, tail, tailBytes); err != nil {
 				return err
 			}
-			return a.with(func(ctx context.Context, c *client.Client) error {
-				status, err := a.oneJob(ctx, c, args, chosen)
-				if err != nil {
-					return err
-				}
+			return a.withJob(args, chosen, func(ctx context.Context, c *client.Client, status *messages.JobStatus) error {
 				q.Job = status.GetRecord().GetId()
 				return a.attach(c, q, severalRanks(status.GetRecord().GetSpec()))
 			})

@@ -93,6 +93,17 @@ func oneJob(labels *[]string) cobra.PositionalArgs {
 	}
 }
 
+// withJob does something with the job that is named, or that -l chooses.
+func (a *app) withJob(args, labels []string, do func(context.Context, *client.Client, *messages.JobStatus) error) error {
+	return a.with(func(ctx context.Context, c *client.Client) error {
+		job, err := a.oneJob(ctx, c, args, labels)
+		if err != nil {
+			return err
+		}
+		return do(ctx, c, job)
+	})
+}
+
 // oneJob finds the job that is named, or that -l chooses.
 func (a *app) oneJob(ctx context.Context, c *client.Client, args, labels []string) (*messages.JobStatus, error) {
 	if len(args) > 0 {

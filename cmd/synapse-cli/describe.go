@@ -112,11 +112,7 @@ func (a *app) explainCommand() *cobra.Command {
 		Args:              oneJob(&chosen),
 		ValidArgsFunction: a.completeJobs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.with(func(ctx context.Context, c *client.Client) error {
-				status, err := a.oneJob(ctx, c, args, chosen)
-				if err != nil {
-					return err
-				}
+			return a.withJob(args, chosen, func(ctx context.Context, c *client.Client, status *messages.JobStatus) error {
 				id := status.GetRecord().GetId()
 				reply, err := c.ExplainJob(ctx, &messages.ExplainJob{Job: id})
 				if err != nil {

@@ -34,11 +34,7 @@ func (a *app) logsCommand() *cobra.Command {
 			if err := readTail(q, tail, tailBytes); err != nil {
 				return err
 			}
-			return a.with(func(ctx context.Context, c *client.Client) error {
-				status, err := a.oneJob(ctx, c, args, labels)
-				if err != nil {
-					return err
-				}
+			return a.withJob(args, labels, func(ctx context.Context, c *client.Client, status *messages.JobStatus) error {
 				return a.logs(ctx, c, q, status)
 			})
 		},

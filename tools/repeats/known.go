@@ -9,7 +9,7 @@ import (
 // This file owns what may stand in the tree twice.
 
 // mostPlaces is how many entries the list may have.
-const mostPlaces = 16
+const mostPlaces = 14
 
 // place is functions that may look alike, and why.
 type place struct {

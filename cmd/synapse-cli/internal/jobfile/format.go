@@ -132,8 +132,8 @@ func Format(s *messages.JobSpec) File {
 			NodeSelector: labelsOf(s.GetNodeSelector()), Nodes: s.GetNodes(), Exclude: s.GetExclude(),
 			Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(),
 			Network:   s.GetNetwork().Word(),
-			TimeLimit: spanOf(s.GetTimeLimitMs()), PrepareTimeout: spanOf(s.GetPrepareTimeoutMs()),
-			LostGrace: spanOf(s.GetLostGraceMs()), StopWhenLost: spanOf(s.GetStopWhenLostMs()),
+			TimeLimit: amount(s.GetTimeLimitMs(), FormatDuration), PrepareTimeout: amount(s.GetPrepareTimeoutMs(), FormatDuration),
+			LostGrace: amount(s.GetLostGraceMs(), FormatDuration), StopWhenLost: amount(s.GetStopWhenLostMs(), FormatDuration),
 		},
 	}
 	if t := s.GetScript(); t != nil {
@@ -143,16 +143,16 @@ func Format(s *messages.JobSpec) File {
 		}
 	}
 	if t := s.GetTopology(); t != nil {
-		f.Spec.Topology = &Topology{t.GetRequired(), t.GetPreferred(), spanOf(t.GetPatienceMs())}
+		f.Spec.Topology = &Topology{t.GetRequired(), t.GetPreferred(), amount(t.GetPatienceMs(), FormatDuration)}
 	}
 	if t := s.GetStop(); t != nil {
-		f.Spec.Stop = &Stop{Grace: spanOf(t.GetGraceMs())}
+		f.Spec.Stop = &Stop{Grace: amount(t.GetGraceMs(), FormatDuration)}
 		if t.GetSignal() != 0 {
 			f.Spec.Stop.Signal = SignalName(t.GetSignal())
 		}
 	}
 	if t := s.GetRestart(); t != nil {
-		f.Spec.Restart = &Restart{t.GetLimit(), spanOf(t.GetBackoffMs())}
+		f.Spec.Restart = &Restart{t.GetLimit(), amount(t.GetBackoffMs(), FormatDuration)}
 	}
 	for _, m := range s.GetMounts() {
 		f.Spec.Mounts = append(f.Spec.Mounts, Mount{m.GetSource(), m.GetTarget(), m.GetReadOnly()})
@@ -182,12 +182,12 @@ func resourcesOf(s *messages.JobSpec) *Resources {
 		return nil
 	}
 	r := amountsOf(s.GetEach())
-	r.GPUType, r.Shm, r.Disk = s.GetGpuType(), bytesOf(s.GetShmBytes()), bytesOf(s.GetDiskBytes())
+	r.GPUType, r.Shm, r.Disk = s.GetGpuType(), amount(s.GetShmBytes(), FormatBytes), amount(s.GetDiskBytes(), FormatBytes)
 	return r
 }
 
 func amountsOf(r *messages.Resources) *Resources {
-	return &Resources{GPU: milliOf(r.GetMilliGpu()), CPU: milliOf(r.GetMilliCpu()), Memory: bytesOf(r.GetMemoryBytes())}
+	return &Resources{GPU: amount(r.GetMilliGpu(), FormatMilli), CPU: amount(r.GetMilliCpu(), FormatMilli), Memory: amount(r.GetMemoryBytes(), FormatBytes)}
 }
 
 func labelsOf(list []*messages.Label) map[string]string {
@@ -201,25 +201,12 @@ func labelsOf(list []*messages.Label) map[string]string {
 	return m
 }
 
-func milliOf(n int64) Amount {
+// amount is what a key says, where it says anything.
+func amount(n int64, format func(int64) string) Amount {
 	if n == 0 {
 		return ""
 	}
-	return Amount(FormatMilli(n))
-}
-
-func bytesOf(n int64) Amount {
-	if n == 0 {
-		return ""
-	}
-	return Amount(FormatBytes(n))
-}
-
-func spanOf(ms int64) Amount {
-	if ms == 0 {
-		return ""
-	}
-	return Amount(FormatDuration(ms))
+	return Amount(format(n))
 }
 
 // FormatMilli is thousandths as a number: 8, 0.5.

@@ -21,9 +21,9 @@ var jobColumns = []column[job]{
 	{head: "NAME", cell: func(j job) string { return j.spec().GetName() }},
 	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},
 	{head: "TASKS", right: true, cell: job.tasks},
-	{head: "GPUS", right: true, cell: func(j job) string { return milli(gpusOf(j.spec())) }},
-	{head: "CPUS", wide: true, right: true, cell: func(j job) string { return milli(cpusOf(j.spec())) }},
-	{head: "MEMORY", wide: true, right: true, cell: func(j job) string { return size(memoryOf(j.spec())) }},
+	{head: "GPUS", right: true, cell: func(j job) string { return milli(asked(j.spec(), (*messages.Resources).GetMilliGpu)) }},
+	{head: "CPUS", wide: true, right: true, cell: func(j job) string { return milli(asked(j.spec(), (*messages.Resources).GetMilliCpu)) }},
+	{head: "MEMORY", wide: true, right: true, cell: func(j job) string { return size(asked(j.spec(), (*messages.Resources).GetMemoryBytes)) }},
 	{head: "OWNER", cell: func(j job) string { return orDash(j.GetRecord().GetOwner().GetName()) }},
 	{head: "QUEUE", cell: func(j job) string { return orDash(j.spec().GetQueue()) }},
 	{head: "PRIORITY", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.spec().GetPriority()) }},
@@ -110,21 +110,10 @@ func deed(d *messages.Deed) string {
 
 // Jobs writes a list of jobs.
 func Jobs(w io.Writer, s Style, list []*messages.JobStatus) error {
-	if s.names() {
-		return ids(w, list, func(j *messages.JobStatus) string { return j.GetRecord().GetId() })
-	}
-	if s.Format == "json" || s.Format == "yaml" {
-		items := make([]any, len(list))
-		for i, j := range list {
-			items[i] = jobObject(j, s.NowMs)
-		}
-		return document(w, s.Format, listObject{"synapse/v1", "JobList", items})
-	}
-	rows := make([]job, len(list))
-	for i, j := range list {
-		rows[i] = job{j, s.NowMs}
-	}
-	return table(w, s, jobColumns, rows)
+	return several(w, s, "JobList", jobColumns, list,
+		func(j *messages.JobStatus) string { return j.GetRecord().GetId() },
+		func(j *messages.JobStatus) any { return jobObject(j, s.NowMs) },
+		func(j *messages.JobStatus) job { return job{j, s.NowMs} })
 }
 
 // Job writes one job as an object; as a table it is a list of one.

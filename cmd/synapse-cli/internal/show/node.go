@@ -137,21 +137,10 @@ func gpuTypes(gpus []*messages.Gpu) string {
 
 // Nodes writes a list of machines.
 func Nodes(w io.Writer, s Style, list []*messages.NodeStatus) error {
-	if s.names() {
-		return ids(w, list, func(n *messages.NodeStatus) string { return n.GetRecord().GetId() })
-	}
-	if s.Format == "json" || s.Format == "yaml" {
-		items := make([]any, len(list))
-		for i, n := range list {
-			items[i] = nodeObject(n)
-		}
-		return document(w, s.Format, listObject{"synapse/v1", "NodeList", items})
-	}
-	rows := make([]node, len(list))
-	for i, n := range list {
-		rows[i] = node{n, s.NowMs}
-	}
-	return table(w, s, nodeColumns, rows)
+	return several(w, s, "NodeList", nodeColumns, list,
+		func(n *messages.NodeStatus) string { return n.GetRecord().GetId() },
+		func(n *messages.NodeStatus) any { return nodeObject(n) },
+		func(n *messages.NodeStatus) node { return node{n, s.NowMs} })
 }
 
 // Node writes one machine as an object; as a table it is a list of one.

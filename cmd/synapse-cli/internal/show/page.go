@@ -67,6 +67,26 @@ func when(ms, nowMs int64) string {
 	return stamp(ms) + ", " + age(ms, nowMs) + " ago"
 }
 
+// several writes a list: its names, an object of this kind, or a table.
+func several[T, R any](w io.Writer, s Style, kind string, columns []column[R], list []T,
+	id func(T) string, object func(T) any, row func(T) R) error {
+	if s.names() {
+		return ids(w, list, id)
+	}
+	if s.Format == "json" || s.Format == "yaml" {
+		return document(w, s.Format, listObject{"synapse/v1", kind, each(list, object)})
+	}
+	return table(w, s, columns, each(list, row))
+}
+
+func each[T, R any](list []T, do func(T) R) []R {
+	out := make([]R, len(list))
+	for i, one := range list {
+		out[i] = do(one)
+	}
+	return out
+}
+
 func ids[T any](w io.Writer, list []T, id func(T) string) error {
 	for _, one := range list {
 		if _, err := io.WriteString(w, id(one)+"\n"); err != nil {

@@ -54,23 +54,16 @@ func Queues(w io.Writer, s Style, jobs []*messages.JobStatus) error {
 		q.GPUsWaiting, q.GPUsRunning = float64(q.waiting)/1000, float64(q.running)/1000
 		list = append(list, q)
 	}
-	if s.names() {
-		return ids(w, list, func(q *queueObj) string { return orDash(q.Name) })
-	}
-	if s.Format == "json" || s.Format == "yaml" {
-		items := make([]any, len(list))
-		for i, q := range list {
-			items[i] = q
-		}
-		return document(w, s.Format, listObject{"synapse/v1", "QueueList", items})
-	}
-	return table(w, s, queueColumns, list)
+	return several(w, s, "QueueList", queueColumns, list,
+		func(q *queueObj) string { return orDash(q.Name) },
+		func(q *queueObj) any { return q },
+		func(q *queueObj) *queueObj { return q })
 }
 
 // add reckons a job in: by whether an attempt of it is committed, since one that is
 // only being tried holds nothing yet.
 func (q *queueObj) add(j *messages.JobStatus) {
-	gpus := gpusOf(j.GetRecord().GetSpec())
+	gpus := asked(j.GetRecord().GetSpec(), (*messages.Resources).GetMilliGpu)
 	switch {
 	case j.GetRecord().GetState() == messages.JobState_JOB_STATE_ACTIVE:
 		q.Running++

@@ -65,25 +65,12 @@ func size(n int64) string {
 	return strings.TrimSuffix(s, ".0") + units[unit:unit+1] + "i"
 }
 
-func gpusOf(spec *messages.JobSpec) int64 {
+// asked is how much of something a job asks for in all.
+func asked(spec *messages.JobSpec, of func(*messages.Resources) int64) int64 {
 	if t := spec.GetGang().GetTotal(); t != nil {
-		return t.GetMilliGpu()
+		return of(t)
 	}
-	return spec.GetEach().GetMilliGpu() * int64(spec.GetGang().GetReplicasMin())
-}
-
-func cpusOf(spec *messages.JobSpec) int64 {
-	if t := spec.GetGang().GetTotal(); t != nil {
-		return t.GetMilliCpu()
-	}
-	return spec.GetEach().GetMilliCpu() * int64(spec.GetGang().GetReplicasMin())
-}
-
-func memoryOf(spec *messages.JobSpec) int64 {
-	if t := spec.GetGang().GetTotal(); t != nil {
-		return t.GetMemoryBytes()
-	}
-	return spec.GetEach().GetMemoryBytes() * int64(spec.GetGang().GetReplicasMin())
+	return of(spec.GetEach()) * int64(spec.GetGang().GetReplicasMin())
 }
 
 // Shape is a gang in words: 8 tasks of 8 GPUs, 64 CPUs, 512Gi.
