@@ -27,6 +27,7 @@ import (
 	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
 )
@@ -166,6 +167,7 @@ func (r *room) assemble(edit ...func(*leader.Ports)) (*actor.ActorSystem, *store
 		},
 		Epoch: epoch, ClusterID: "test", Levels: []string{"zone", "rack"}, Store: port, Peers: r,
 		Calls:    actors.Tagged{To: r, Tag: actors.TagCalls},
+		Planner:  policy.Default{},
 		NewJobID: func() topology.JobID { r.jobs++; return topology.JobID(fmt.Sprintf("job-%d", r.jobs)) },
 	}
 	for _, e := range edit {

@@ -12,6 +12,7 @@ import (
 	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
 )
@@ -118,6 +119,7 @@ func leadBy(t *testing.T, memory *store.Memory, constants actors.Constants) (*ho
 			System: p.system, Host: p, Clock: p, Log: p.log, Constants: constants,
 		},
 		Epoch: epoch, ClusterID: "c1", Levels: []string{"rack"}, Store: store.NewPort(memory, p.system), Peers: h.server, Calls: p.log,
+		Planner:  policy.Default{},
 		NewJobID: func() topology.JobID { ids++; return topology.JobID(fmt.Sprintf("job-%d", ids)) },
 	})
 	h.server.Lead(epoch)

@@ -47,6 +47,7 @@ func TestEveryExampleInHelp(t *testing.T) {
 	for name, text := range map[string]string{
 		"job.yaml": "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\nspec: {image: host, resources: {cpu: 1}, command: [\"true\"]}\n",
 		"train.sh": "#!/bin/sh\n", "evaluate.sh": "#!/bin/sh\n",
+		"jobs.csv": "submit_s,duration_s,gpus\n0,60,8\n30,60,16\n",
 	} {
 		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)

@@ -99,18 +99,18 @@ func besideMistakes(t *testing.T, c *cluster) {
 			t.Fatalf("%d have not ended, the first: %v", len(wrong), c.job(wrong[0]))
 		}
 	}
-	t.Logf("a stranger's gang ran %s after its submit, and at most %s beside a hundred mistakes", before, longest)
-	if longest > before+5*time.Second { // one backoff of a job that could not be prepared
+	t.Logf("a stranger's gang had its machines %s after its submit, and at most %s beside a hundred mistakes", before, longest)
+	if longest > before+2*time.Second { // less than any backoff
 		t.Errorf("a stranger's gang waited for others' mistakes")
 	}
 }
 
-// strangersWait is how long a stranger's gang of both machines takes to run, in one try.
+// strangersWait is how long a stranger's gang of both machines waits for them, in one try. How long containers take to
+// start on a machine that other tests keep busy says nothing of others' mistakes.
 func (c *cluster) strangersWait(name string) time.Duration {
 	c.t.Helper()
 	spec := gang(2, 8, "exit 0")
 	spec.Name = name
-	began := time.Now()
 	reply, err := c.client.Submit(as("stranger"), &messages.Submit{Spec: spec})
 	if err != nil {
 		c.t.Fatal(err)
@@ -119,7 +119,7 @@ func (c *cluster) strangersWait(name string) time.Duration {
 	if s.Record.Runs != 1 || s.Record.Owner.Name != "stranger" {
 		c.t.Errorf("a stranger's gang: run %d, of %s", s.Record.Runs, s.Record.Owner.Name)
 	}
-	return time.Since(began)
+	return time.Duration(s.Attempt.CommittedUnixMs-s.Record.SubmittedUnixMs) * time.Millisecond
 }
 
 func as(owner string) context.Context {
