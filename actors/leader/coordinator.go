@@ -172,9 +172,11 @@ func (c *Coordinator) party(o *messages.Origin) *party {
 	return w
 }
 
+// onReserved counts while machines are asked alone. Of an attempt that an earlier leader committed it is a word of that
+// leader's time: it says nothing any more, and was an answer to more ranks than those that have not ended since.
 func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 	w := c.party(m.Origin)
-	if w == nil || w.stage != stageAsked || c.states.In(coordinatorAborting, coordinatorDone) {
+	if w == nil || w.stage != stageAsked || !c.states.In(coordinatorReserving) {
 		return
 	}
 	if why := w.misgranted(m, c.plan.Spec.GpuType); why != "" {
@@ -184,7 +186,7 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 	}
 	c.move(w, stageReserved)
 	w.grants, w.address, w.port = m.Grants, m.Address, m.RendezvousPort
-	if !c.states.In(coordinatorReserving) || c.behind(stageReserved) > 0 {
+	if c.behind(stageReserved) > 0 {
 		return
 	}
 	if c.tooLate() || c.untellable(ctx) {

@@ -39,6 +39,29 @@ func TestEndsBeforeTheTakeover(t *testing.T) {
 	}
 }
 
+// A Reserved that comes after the takeover, however late or wrong, neither moves nor ends what is committed.
+func TestReservedAfterTheTakeover(t *testing.T) {
+	incarnation := &messages.Incarnation{BootId: "b1", StartedNs: 1}
+	plan := attemptPlan{
+		Job: "j1", Token: topology.Token{Epoch: 1, Counter: 7}, Spec: oneGPU(), Resumed: &messages.AttemptRecord{Job: "j1"},
+		Targets: []Target{{Node: "n1", MachineID: "m1", Incarnation: incarnation, Members: []*messages.Member{{Rank: 1}}}},
+	}
+	p := leaderPorts()
+	p.Peers = here{}
+	c := newCoordinator(p, actor.NewPID("here", "job"), somePeers.scheduler, plan).(*Coordinator)
+	c.states.Become("resume", coordinatorCommitting)
+	w := c.at["n1"]
+	w.known, w.Incarnation = true, incarnation
+	var said []letter
+	c.onReserved(&overheard{said: &said}, &messages.Reserved{
+		Origin: &messages.Origin{Token: messages.ToToken(plan.Token), Node: "n1", MachineId: "m1", Incarnation: incarnation},
+		Grants: []*messages.Grant{{Rank: 0}, {Rank: 1}},
+	})
+	if len(said) > 0 || w.stage != stageAsked || !c.states.In(coordinatorCommitting) {
+		t.Errorf("it is %s, the machine at stage %d, and %d words were said", c.states.At(), w.stage, len(said))
+	}
+}
+
 // Members that a reboot ended were committed, and perhaps not even prepared: that they are gone says nothing of the
 // barrier, and the rest of the gang does not start for their sake. What ran, ran past it.
 func TestOnlyWhatRanIsPastTheBarrier(t *testing.T) {
