@@ -149,7 +149,7 @@ func (t trial) tryCheck(name string, c check, overlay, folder string) (v verdict
 	defer func() { v.cpu = used.cpu }()
 	program := filepath.Join(folder, name+".test")
 	defer os.Remove(program)
-	if err := t.build(deadline, &used, overlay, "test", quick, "-c", "-o", program, c.pkg); err != nil {
+	if err := t.build(deadline, &used, overlay, "test", append(slices.Clone(quick), "-c", "-o", program, c.pkg)...); err != nil {
 		return verdict{err: err}
 	}
 	return t.runCheck(deadline, &used, program, c)
@@ -177,8 +177,9 @@ func (t trial) runCheck(ctx context.Context, used *meter, program string, c chec
 	return verdict{check: c.title}
 }
 
-// quick builds our own packages as they are: what a check runs once is not worth making fast.
-const quick = "-gcflags=./...=-N -l -dwarf=false"
+// quick builds our own packages as they are: what a check runs once is not worth making fast. But the functions of a forked
+// process have little stack, which as they are they do not fit in; the last pattern that matches a package counts.
+var quick = []string{"-gcflags=./...=-N -l -dwarf=false", "-gcflags=./runtime/carapace/fork=-dwarf=false"}
 
 // build runs the go command over the tree, with the mutant in it. A mutant that does not compile proves nothing.
 func (t trial) build(ctx context.Context, used *meter, overlay, verb string, arguments ...string) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -81,7 +82,7 @@ func (t trial) tryUnharmedChecks(pkg string, checks []check, folder string) (v v
 	defer func() { v.cpu = used.cpu }()
 	program := filepath.Join(folder, "unharmed"+strings.ReplaceAll(pkg, "/", ".")+".test")
 	defer os.Remove(program)
-	if err := t.build(ctx, &used, "", "test", quick, "-c", "-o", program, pkg); err != nil {
+	if err := t.build(ctx, &used, "", "test", append(slices.Clone(quick), "-c", "-o", program, pkg)...); err != nil {
 		return verdict{err: err}
 	}
 	tried := map[string]bool{}
