@@ -26,15 +26,15 @@ const (
 	rosterFields  = iota
 )
 
-// seat is one machine of the list: tasks of consecutive ranks.
-type seat struct {
+// rosterEntry is one machine of the list: tasks of consecutive ranks.
+type rosterEntry struct {
 	node, address, rack string
 	first, tasks        uint64
 }
 
 // foretold is the machine that follows, if nothing is said of it.
-func (s seat) foretold() seat {
-	return seat{node: following(s.node), address: following(s.address), rack: s.rack, first: s.first + s.tasks, tasks: s.tasks}
+func (e rosterEntry) foretold() rosterEntry {
+	return rosterEntry{node: following(e.node), address: following(e.address), rack: e.rack, first: e.first + e.tasks, tasks: e.tasks}
 }
 
 // following counts the last number in a text up by one: n7 becomes n8, 10.0.0.9 becomes 10.0.0.10.
@@ -89,11 +89,11 @@ func zeros(s string) bool { return strings.Trim(s, "0") == "" }
 func PackRoster(peers []*Peer) []byte {
 	var (
 		data    = make([]byte, 0, 128)
-		last    seat
+		last    rosterEntry
 		silence uint64 // machines as foretold that are not written yet
 	)
 	for i := 0; i < len(peers); {
-		now := seatOf(peers[i:])
+		now := entryOf(peers[i:])
 		i += int(now.tasks)
 		if fields := now.news(last); fields == 0 {
 			silence++
@@ -106,17 +106,17 @@ func PackRoster(peers []*Peer) []byte {
 	return appendSilence(data, silence)
 }
 
-// seatOf is the machine of the first peers: those that follow each other on it.
-func seatOf(peers []*Peer) seat {
+// entryOf is the machine of the first peers, and those that follow each other on it.
+func entryOf(peers []*Peer) rosterEntry {
 	p := peers[0]
-	s := seat{node: p.GetNode(), address: p.GetAddress(), rack: p.GetRack(), first: uint64(p.GetRank()), tasks: 1}
+	e := rosterEntry{node: p.GetNode(), address: p.GetAddress(), rack: p.GetRack(), first: uint64(p.GetRank()), tasks: 1}
 	for _, q := range peers[1:] {
-		if q.GetNode() != s.node || q.GetAddress() != s.address || q.GetRack() != s.rack || uint64(q.GetRank()) != s.first+s.tasks {
+		if q.GetNode() != e.node || q.GetAddress() != e.address || q.GetRack() != e.rack || uint64(q.GetRank()) != e.first+e.tasks {
 			break
 		}
-		s.tasks++
+		e.tasks++
 	}
-	return s
+	return e
 }
 
 func appendSilence(data []byte, n uint64) []byte {
@@ -127,10 +127,10 @@ func appendSilence(data []byte, n uint64) []byte {
 }
 
 // news are the fields that are not as foretold.
-func (s seat) news(last seat) byte {
+func (e rosterEntry) news(last rosterEntry) byte {
 	var fields byte
 	for i, same := range [...]bool{
-		follows(last.node, s.node), follows(last.address, s.address), s.rack == last.rack, s.tasks == last.tasks, s.first == last.first+last.tasks,
+		follows(last.node, e.node), follows(last.address, e.address), e.rack == last.rack, e.tasks == last.tasks, e.first == last.first+last.tasks,
 	} {
 		if !same {
 			fields |= 1 << i
@@ -139,22 +139,22 @@ func (s seat) news(last seat) byte {
 	return fields
 }
 
-func (s seat) append(data []byte, fields byte, last seat) []byte {
+func (e rosterEntry) append(data []byte, fields byte, last rosterEntry) []byte {
 	data = append(data, fields)
 	if fields&rosterNode != 0 {
-		data = appendText(data, s.node, last.node)
+		data = appendText(data, e.node, last.node)
 	}
 	if fields&rosterAddress != 0 {
-		data = appendText(data, s.address, last.address)
+		data = appendText(data, e.address, last.address)
 	}
 	if fields&rosterRack != 0 {
-		data = appendText(data, s.rack, last.rack)
+		data = appendText(data, e.rack, last.rack)
 	}
 	if fields&rosterTasks != 0 {
-		data = binary.AppendUvarint(data, s.tasks)
+		data = binary.AppendUvarint(data, e.tasks)
 	}
 	if fields&rosterFirst != 0 {
-		data = binary.AppendUvarint(data, s.first)
+		data = binary.AppendUvarint(data, e.first)
 	}
 	return data
 }
@@ -190,46 +190,46 @@ var errRoster = errors.New("the roster makes no sense")
 // unpackRoster reads what PackRoster wrote. Peers of one machine share its texts.
 func unpackRoster(data []byte) ([]*Peer, error) {
 	r := rosterReader{data: data}
-	var seats []seat
-	var last seat
+	var entries []rosterEntry
+	var last rosterEntry
 	for tasks := uint64(0); len(r.data) > 0; {
 		known, alike := last.foretold(), uint64(1)
 		if fields := r.byte(); fields == 0 {
 			alike = r.number(MaxGangTasks)
 		} else {
-			known = r.seat(fields, last)
+			known = r.entry(fields, last)
 		}
 		for ; alike > 0 && !r.broken; alike-- {
 			tasks += known.tasks
 			r.broken = !known.sound() || tasks > MaxGangTasks
-			seats = append(seats, known)
+			entries = append(entries, known)
 			last, known = known, known.foretold()
 		}
 		if r.broken {
 			return nil, errRoster
 		}
 	}
-	return peersOf(seats), nil
+	return peersOf(entries), nil
 }
 
 // sound reports whether a machine is one that peers can be made of. What is
 // foretold grows and grows, so it is looked at as well.
-func (s seat) sound() bool {
-	return s.node != "" && len(s.node) <= MaxIDBytes && len(s.address) <= MaxValueBytes && len(s.rack) <= MaxValueBytes &&
-		s.tasks > 0 && s.tasks <= MaxGangTasks && s.first+s.tasks <= math.MaxInt32
+func (e rosterEntry) sound() bool {
+	return e.node != "" && len(e.node) <= MaxIDBytes && len(e.address) <= MaxValueBytes && len(e.rack) <= MaxValueBytes &&
+		e.tasks > 0 && e.tasks <= MaxGangTasks && e.first+e.tasks <= math.MaxInt32
 }
 
-func peersOf(seats []seat) []*Peer {
+func peersOf(entries []rosterEntry) []*Peer {
 	n := uint64(0)
-	for _, s := range seats {
-		n += s.tasks
+	for _, e := range entries {
+		n += e.tasks
 	}
 	peers := Many[Peer](int(n))
 	next := peers
-	for _, s := range seats {
-		for i := range s.tasks {
+	for _, e := range entries {
+		for i := range e.tasks {
 			p := next[0]
-			p.Rank, p.Node, p.Address, p.Rack = int32(s.first+i), s.node, s.address, s.rack
+			p.Rank, p.Node, p.Address, p.Rack = int32(e.first+i), e.node, e.address, e.rack
 			next = next[1:]
 		}
 	}
@@ -262,25 +262,25 @@ func (r *rosterReader) number(most uint64) uint64 {
 	return v
 }
 
-func (r *rosterReader) seat(fields byte, last seat) seat {
-	s := last.foretold()
+func (r *rosterReader) entry(fields byte, last rosterEntry) rosterEntry {
+	e := last.foretold()
 	r.broken = r.broken || fields >= 1<<rosterFields
 	if fields&rosterNode != 0 {
-		s.node = r.text(last.node)
+		e.node = r.text(last.node)
 	}
 	if fields&rosterAddress != 0 {
-		s.address = r.text(last.address)
+		e.address = r.text(last.address)
 	}
 	if fields&rosterRack != 0 {
-		s.rack = r.text(last.rack)
+		e.rack = r.text(last.rack)
 	}
 	if fields&rosterTasks != 0 {
-		s.tasks = r.number(MaxGangTasks)
+		e.tasks = r.number(MaxGangTasks)
 	}
 	if fields&rosterFirst != 0 {
-		s.first = r.number(math.MaxInt32)
+		e.first = r.number(math.MaxInt32)
 	}
-	return s
+	return e
 }
 
 func (r *rosterReader) text(last string) string {

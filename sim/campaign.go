@@ -234,7 +234,7 @@ func (s *storage) take(p *process, holder string) (uint64, error) {
 
 // renew makes the lease run from now.
 func (s *storage) renew(p *process, epoch uint64) error {
-	if err := s.kept.Seat(p.holder().String()).Leads(epoch); err != nil {
+	if err := s.kept.HeldBy(p.holder().String()).Leads(epoch); err != nil {
 		return err
 	}
 	s.row.until = s.w.engine.now.plus(s.w.constants.Lease)

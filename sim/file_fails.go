@@ -75,7 +75,7 @@ func (x *storePort) commitFailing(epoch, ticket uint64, changes []actors.Change)
 		s.w.count("store.unwritten", 1)
 		return actors.Applied{Ticket: ticket, Err: err.Error()}
 	}
-	verdicts, modelErr := x.seat().Apply(epoch, changes)
+	verdicts, modelErr := x.held().Apply(epoch, changes)
 	s.kept.Sync()
 	switch {
 	case !s.file.agrees(leads), err == nil && (modelErr != nil || !reflect.DeepEqual(got, verdicts)):

@@ -20,11 +20,11 @@ type bounded struct {
 	rule
 	tries  map[string]*tries
 	orders map[string]map[topology.Token]instant // by machine: when the last about an attempt left
-	lists  map[listed]int32                      // until where it was sent
+	lists  map[rosterSent]int32                  // until where it was sent
 }
 
-// listed is the list of one attempt as one leader sends it to one machine.
-type listed struct {
+// rosterSent is the list of one attempt as one leader sends it to one machine.
+type rosterSent struct {
 	from  *process // two may lead with one epoch, which a replica gave out twice
 	life  int      // which Coordinator of the attempt: one that is remade begins anew
 	epoch uint64
@@ -41,7 +41,7 @@ type tries struct {
 
 func newBounded() *bounded {
 	return &bounded{rule: rule{"S15 bounded", on{Sent, Stored, Scanned}},
-		tries: map[string]*tries{}, orders: map[string]map[topology.Token]instant{}, lists: map[listed]int32{}}
+		tries: map[string]*tries{}, orders: map[string]map[topology.Token]instant{}, lists: map[rosterSent]int32{}}
 }
 
 // mailboxMost is a queue that no actor may have while its process runs, for
@@ -132,7 +132,7 @@ func (c *bounded) told(w *World, from *process, m *messages.Start) {
 	}
 	token := messages.FromToken(m.Order.Token)
 	coordinator := actors.JobPath(topology.JobID(m.Order.Job)) + "/attempt-" + token.String()
-	key := listed{from, from.coordinators[coordinator], m.Order.Epoch, token, m.Order.Node}
+	key := rosterSent{from, from.coordinators[coordinator], m.Order.Epoch, token, m.Order.Node}
 	if len(m.Roster.Data) == 0 {
 		delete(c.lists, key)
 		return

@@ -83,8 +83,8 @@ type storePort struct {
 	proc *process
 }
 
-// seat is the store as it knows this process.
-func (x *storePort) seat() store.Seat { return x.s.kept.Seat(x.proc.holder().String()) }
+// held is the store as it knows this process.
+func (x *storePort) held() store.Held { return x.s.kept.HeldBy(x.proc.holder().String()) }
 
 // Load answers with all that is not over.
 func (x *storePort) Load(epoch uint64, to *actor.PID) {
@@ -168,7 +168,7 @@ func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change) actors
 	if x.s.file.failing() {
 		return x.commitFailing(epoch, ticket, changes)
 	}
-	verdicts, err := x.seat().Apply(epoch, changes)
+	verdicts, err := x.held().Apply(epoch, changes)
 	x.s.file.apply(epoch, changes, verdicts, err)
 	switch {
 	case errors.Is(err, store.ErrDeposed):
@@ -187,7 +187,7 @@ func (x *storePort) crash(epoch uint64, changes []actors.Change) {
 		x.crashFile(epoch, changes)
 		return
 	}
-	verdicts, err := x.seat().Apply(epoch, changes)
+	verdicts, err := x.held().Apply(epoch, changes)
 	kept := x.s.w.chance.below(2)
 	x.s.kept.CrashKeeping(kept)
 	if err == nil && kept > 0 {
@@ -200,7 +200,7 @@ func (x *storePort) truth() store.Store {
 	if x.s.file != nil {
 		return x.s.file.kept
 	}
-	return x.seat()
+	return x.held()
 }
 
 // crashFile lets the file say which of the two it was, and the model follow.

@@ -127,7 +127,7 @@ func (m *Memory) led(epoch uint64, holder string) error {
 func (m *Memory) Load(epoch uint64) (*actors.Loaded, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.led(epoch, m.holder); err != nil { // it is the only process there is: see Seat
+	if err := m.led(epoch, m.holder); err != nil { // it is the only process there is: see Held
 		return nil, err
 	}
 	return m.load(), nil

@@ -222,7 +222,7 @@ func TestRulesTellBugsFromRaces(t *testing.T) {
 // TestSeats: an epoch that was given out twice is that of the last who took it.
 func TestSeats(t *testing.T) {
 	m := NewMemory()
-	a, b := m.Seat("a"), m.Seat("b")
+	a, b := m.HeldBy("a"), m.HeldBy("b")
 	backup := m.Copy(0)
 	epoch, err := a.Lead("")
 	if err != nil {

@@ -63,18 +63,23 @@ func compareWords(words map[string][]string, types map[string]bool) (findings []
 	for _, word := range slices.Sorted(maps.Keys(words)) {
 		for _, named := range words[word] {
 			_, name, _ := strings.Cut(named, ".")
-			if !types[named] || !strings.EqualFold(name, word) {
+			if !types[named] || !isNamed(name, word) {
 				findings = append(findings, fmt.Sprintf("the glossary has %s for %q, and it is no type of that name", named, word))
 			}
 		}
 		for _, there := range slices.Sorted(maps.Keys(types)) {
 			_, name, _ := strings.Cut(there, ".")
-			if strings.EqualFold(name, word) && !slices.Contains(words[word], there) {
+			if isNamed(name, word) && !slices.Contains(words[word], there) {
 				findings = append(findings, fmt.Sprintf("%s is not in the glossary of ARCHITECTURE.md, under %q", there, word))
 			}
 		}
 	}
 	return findings
+}
+
+// isNamed reports whether a type has the name of a word, which may be two.
+func isNamed(name, word string) bool {
+	return strings.EqualFold(name, strings.ReplaceAll(word, " ", ""))
 }
 
 // typesOf are the types of what ships, behind their packages.

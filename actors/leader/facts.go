@@ -21,7 +21,7 @@ func (j *Job) onFact(ctx actor.Context, m any) {
 		return
 	}
 	o := f.GetOrigin()
-	s := j.seats[topology.NodeID(o.Node)]
+	s := j.contacts[topology.NodeID(o.Node)]
 	if s == nil || s.machineID != o.MachineId || !messages.SameIncarnation(s.incarnation, o.Incarnation) {
 		j.p.Host.Count("job.foreign_fact", 1)
 		return
@@ -178,7 +178,7 @@ func (j *Job) forgetAt(ctx actor.Context, a *messages.AttemptRecord, n topology.
 			return
 		}
 	}
-	s := j.seats[n]
+	s := j.contacts[n]
 	token := messages.FromToken(a.Token)
 	ctx.Send(j.peers.scheduler, vacated{Token: token, Answers: []answer{{n, s.incarnation, s.version}}})
 	if s.up && s.incarnation != nil {
@@ -186,7 +186,7 @@ func (j *Job) forgetAt(ctx actor.Context, a *messages.AttemptRecord, n topology.
 	}
 }
 
-func (j *Job) order(t topology.Token, n topology.NodeID, s *seat) *messages.Order {
+func (j *Job) order(t topology.Token, n topology.NodeID, s *contact) *messages.Order {
 	j.seq++
 	return &messages.Order{
 		Epoch: j.p.Epoch, Token: messages.ToToken(t), Job: string(j.id),
@@ -214,7 +214,7 @@ func (j *Job) stopAll(ctx actor.Context) bool {
 }
 
 func (j *Job) stopAt(ctx actor.Context, a *messages.AttemptRecord, n topology.NodeID) bool {
-	s := j.seats[n]
+	s := j.contacts[n]
 	if !s.up {
 		return false // it is a debt; it is owed a Stop at its next Hello
 	}
@@ -236,7 +236,7 @@ func (j *Job) onResend(ctx actor.Context, m actors.ResendDue) {
 // onSighted learns what a machine has of an attempt: at every Hello, and
 // whenever its report shows something that we have to act on.
 func (j *Job) onSighted(ctx actor.Context, m sighted) {
-	s := j.seat(m.Node, m.MachineID)
+	s := j.contact(m.Node, m.MachineID)
 	if s.machineID != m.MachineID {
 		return // another machine under this name: what it has says nothing of ours
 	}
@@ -269,7 +269,7 @@ func (j *Job) onSighted(ctx actor.Context, m sighted) {
 }
 
 // sightUnknown: the token was never committed, or all its evidence is on disk.
-func (j *Job) sightUnknown(ctx actor.Context, m sighted, s *seat) {
+func (j *Job) sightUnknown(ctx actor.Context, m sighted, s *contact) {
 	if m.Slice == nil || m.Token == j.token && !j.states.In(jobQueued, jobClosing, jobSettling, jobOver) {
 		return // the attempt in the making: its Coordinator knows what to do
 	}
@@ -318,7 +318,7 @@ func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m sighted
 }
 
 func (j *Job) onNodeLost(ctx actor.Context, m nodeLost) {
-	s := j.seats[m.Node]
+	s := j.contacts[m.Node]
 	if s == nil {
 		return
 	}
@@ -357,7 +357,7 @@ func (j *Job) livesOn(n topology.NodeID) bool {
 
 // onNodeGone takes the operator's word that nothing runs there any more.
 func (j *Job) onNodeGone(ctx actor.Context, m nodeGone) {
-	s := j.seats[m.Node]
+	s := j.contacts[m.Node]
 	if s == nil {
 		return
 	}
@@ -412,7 +412,7 @@ func (j *Job) onTimer(ctx actor.Context, m any) {
 			j.finish(ctx, messages.Cause_CAUSE_TIME_LIMIT, "the time limit was reached", "")
 		}
 	case graceOver:
-		s := j.seats[m.Node]
+		s := j.contacts[m.Node]
 		if m.Token == j.token && !s.up && s.since == m.Since && j.states.In(jobRunning) {
 			j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+" was lost and did not return in time", m.Node)
 		}

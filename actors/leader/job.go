@@ -47,7 +47,7 @@ type Job struct {
 	// The attempt in the making, and the machines of all attempts.
 	coordinator *actor.PID
 	token       topology.Token
-	seats       map[topology.NodeID]*seat
+	contacts    map[topology.NodeID]*contact
 	resend      actors.Resend
 	timers      uint64 // numbers the timers of a state: older ones are stale
 	seq         uint64
@@ -64,8 +64,8 @@ type Job struct {
 // jobPeers are whom a Job speaks to in its process.
 type jobPeers struct{ scheduler, journal, mirror *actor.PID }
 
-// seat is a machine as the job knows it.
-type seat struct {
+// contact is a machine as the job knows it.
+type contact struct {
 	incarnation *messages.Incarnation
 	machineID   string
 	version     uint64 // of its ledger, by the newest fact of this incarnation
@@ -89,13 +89,13 @@ type (
 func newJob(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord, attempts []*messages.AttemptRecord) actor.Actor {
 	j := &Job{
 		p: p, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
-		states: actors.NewStates(&jobTable, p.Host),
-		exits:  map[topology.Token]map[int32]notedExit{},
-		seats:  map[topology.NodeID]*seat{},
+		states:   actors.NewStates(&jobTable, p.Host),
+		exits:    map[topology.Token]map[int32]notedExit{},
+		contacts: map[topology.NodeID]*contact{},
 	}
 	current := messages.FromToken(rec.Attempt)
 	for _, a := range attempts {
-		j.seatsOf(a)
+		j.contactsOf(a)
 		switch {
 		case messages.FromToken(a.Token) == current && rec.State == messages.JobState_JOB_STATE_ACTIVE:
 			j.att = a
@@ -109,19 +109,19 @@ func newJob(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord, atte
 	return j
 }
 
-// seatsOf begins with every machine taken for reachable: whether it is not, only
-// the reaper says.
-func (j *Job) seatsOf(a *messages.AttemptRecord) {
+// contactsOf begins with every machine taken for reachable: only the reaper can say
+// that one is not.
+func (j *Job) contactsOf(a *messages.AttemptRecord) {
 	for _, p := range a.Places {
-		j.seat(topology.NodeID(p.Node), p.MachineId)
+		j.contact(topology.NodeID(p.Node), p.MachineId)
 	}
 }
 
-func (j *Job) seat(n topology.NodeID, machineID string) *seat {
-	s := j.seats[n]
+func (j *Job) contact(n topology.NodeID, machineID string) *contact {
+	s := j.contacts[n]
 	if s == nil {
-		s = &seat{machineID: machineID, up: true}
-		j.seats[n] = s
+		s = &contact{machineID: machineID, up: true}
+		j.contacts[n] = s
 	}
 	return s
 }
@@ -259,7 +259,7 @@ func (j *Job) wait(ctx actor.Context) {
 func (j *Job) owesReachable() bool {
 	for _, a := range j.owed {
 		for _, p := range a.Places {
-			if p.Exit == nil && j.seats[topology.NodeID(p.Node)].up {
+			if p.Exit == nil && j.contacts[topology.NodeID(p.Node)].up {
 				return true
 			}
 		}
@@ -274,11 +274,11 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 	}
 	j.states.Become("admitted", jobReserving)
 	j.moved, j.begunBefore, j.begun, j.noOther = nil, false, 0, m.NoOther
-	if len(j.seats) == 0 {
-		j.seats = make(map[topology.NodeID]*seat, len(m.Targets))
+	if len(j.contacts) == 0 {
+		j.contacts = make(map[topology.NodeID]*contact, len(m.Targets))
 	}
 	for _, t := range m.Targets {
-		s := j.seat(t.Node, t.MachineID)
+		s := j.contact(t.Node, t.MachineID)
 		if !messages.SameIncarnation(s.incarnation, t.Incarnation) {
 			s.version = 0 // versions begin again with every start of an agent
 		}

@@ -18,13 +18,13 @@ type Rack struct {
 	p         *Ports
 	name      string
 	scheduler *actor.PID
-	members   map[topology.NodeID]*member
-	order     []*member      // as they came: the tick looks at them in this order
+	members   map[topology.NodeID]*listed
+	order     []*listed      // as they came: the tick looks at them in this order
 	due       actors.Instant // when the next tick should come
 }
 
-// member is one machine as its rack knows it.
-type member struct {
+// listed is one machine as its rack knows it.
+type listed struct {
 	actors.States[memberState]
 	id          topology.NodeID
 	incarnation *messages.Incarnation
@@ -37,7 +37,7 @@ type member struct {
 type rackTick struct{}
 
 func newRack(p *Ports, name string, scheduler *actor.PID) actor.Actor {
-	return &Rack{p: p, name: name, scheduler: scheduler, members: map[topology.NodeID]*member{}}
+	return &Rack{p: p, name: name, scheduler: scheduler, members: map[topology.NodeID]*listed{}}
 }
 
 // Receive dispatches.
@@ -63,14 +63,15 @@ func (r *Rack) Receive(ctx actor.Context) {
 // onExpect starts the clock of a machine that the store knows: a new leader
 // gives everybody the full time to be heard.
 func (r *Rack) onExpect(m expect) {
-	r.seat(m.Node).heard = r.p.Clock.Now()
+	r.list(m.Node).heard = r.p.Clock.Now()
 }
 
-func (r *Rack) seat(id topology.NodeID) *member {
+// list finds what the rack knows of a machine, and begins it where that is nothing.
+func (r *Rack) list(id topology.NodeID) *listed {
 	if known := r.members[id]; known != nil {
 		return known
 	}
-	fresh := &member{States: actors.NewStates(&rackTable, r.p.Host), id: id}
+	fresh := &listed{States: actors.NewStates(&rackTable, r.p.Host), id: id}
 	r.members[id] = fresh
 	r.order = append(r.order, fresh)
 	return fresh
@@ -78,7 +79,7 @@ func (r *Rack) seat(id topology.NodeID) *member {
 
 func (r *Rack) onEnrol(ctx actor.Context, m enrol) {
 	origin, a := m.Hello.Origin, m.Hello.Announcement
-	who := r.seat(topology.NodeID(origin.Node))
+	who := r.list(topology.NodeID(origin.Node))
 	who.Become("hello", memberAlive)
 	who.incarnation, who.machineID = origin.Incarnation, origin.MachineId
 	who.heard = r.p.Clock.Now()
@@ -104,7 +105,7 @@ func (r *Rack) onExpel(m expel) {
 // hear finds the member that truly speaks here. A machine that is dead to us,
 // or another start of its agent, first has to say Hello: what it holds may not
 // be what we believe.
-func (r *Rack) hear(ctx actor.Context, epoch uint64, o *messages.Origin) *member {
+func (r *Rack) hear(ctx actor.Context, epoch uint64, o *messages.Origin) *listed {
 	if epoch != r.p.Epoch || o == nil {
 		r.p.Host.Count("rack.other_epoch", 1)
 		if epoch < r.p.Epoch && o != nil {
@@ -143,7 +144,7 @@ func (r *Rack) onReport(ctx actor.Context, m *messages.Report) {
 // passed on: messages may overtake each other. The same version again is passed
 // on, because exits stay in the reports until they are forgotten, and the
 // Scheduler's answer may have been lost.
-func (r *Rack) pass(ctx actor.Context, who *member, ledger *messages.LedgerReport) {
+func (r *Rack) pass(ctx actor.Context, who *listed, ledger *messages.LedgerReport) {
 	if ledger == nil || ledger.Version < who.version {
 		return
 	}
@@ -171,7 +172,7 @@ func (r *Rack) onTick(ctx actor.Context) {
 	r.armTick(ctx)
 }
 
-func (r *Rack) declareDead(ctx actor.Context, who *member) {
+func (r *Rack) declareDead(ctx actor.Context, who *listed) {
 	who.Become("silence", memberDead)
 	r.p.Log.Info("REAPER: Node %s is DEAD (Missed Heartbeats)", who.id)
 	ctx.Send(r.scheduler, lost{Node: who.id, SilentSince: who.heard, Count: who.enrolled})

@@ -29,7 +29,7 @@ func TestStopSaysSignalAndGrace(t *testing.T) {
 	p := leaderPorts()
 	p.Peers = here{}
 	j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job)
-	j.seats["n1"].incarnation = &messages.Incarnation{BootId: "b"}
+	j.contacts["n1"].incarnation = &messages.Incarnation{BootId: "b"}
 	var said []letter
 	if !j.stopAll(&overheard{message: &actor.Started{}, said: &said}) || len(said) != 1 {
 		t.Fatalf("it says %v", said)

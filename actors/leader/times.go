@@ -42,7 +42,7 @@ func (j *Job) fencedUntil(a *messages.AttemptRecord) actors.Instant {
 	}
 	var until actors.Instant
 	for _, p := range a.Places {
-		if s := j.seats[topology.NodeID(p.Node)]; p.Exit == nil && !s.up {
+		if s := j.contacts[topology.NodeID(p.Node)]; p.Exit == nil && !s.up {
 			until = max(until, s.since.Plus(fenceWait(j.rec.Spec, j.p.Constants)))
 		}
 	}

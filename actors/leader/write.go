@@ -220,7 +220,7 @@ func (j *Job) draftClose(d *draft) {
 
 func (j *Job) evidenceComplete(a *messages.AttemptRecord) bool {
 	for _, p := range a.Places {
-		if p.Exit == nil && j.seats[topology.NodeID(p.Node)].up {
+		if p.Exit == nil && j.contacts[topology.NodeID(p.Node)].up {
 			return false
 		}
 	}

@@ -57,9 +57,9 @@ func (p places) find(address string) (m *machine, holds bool) {
 	return nil, false
 }
 
-// seat gives a newcomer its address. It takes the place of an older stream of the same machine, and answers that one.
+// admit gives a newcomer its address. It takes the place of an older stream of the same machine, and answers that one.
 // ok is false where too many machines have come under the name.
-func (p places) seat(m *machine) (older *machine, ok bool) {
+func (p places) admit(m *machine) (older *machine, ok bool) {
 	here := p[m.node]
 	if here == nil {
 		here = &place{}

@@ -106,7 +106,7 @@ func (s *Server) attach(m *machine) error {
 	if s.closing {
 		return errClosing
 	}
-	older, ok := s.places.seat(m)
+	older, ok := s.places.admit(m)
 	if older != nil {
 		s.o.Count(countSuperseded, 1)
 		s.tell(actors.LinkDown{Node: older.greeted()})

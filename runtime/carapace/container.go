@@ -18,7 +18,7 @@ import (
 type Container struct {
 	spec       Spec
 	options    Options
-	claim      *claim
+	dir        *lockedDir
 	group      *group
 	unenforced []string
 	began      time.Time
@@ -188,9 +188,9 @@ func (c *Container) clean() {
 		failed = c.group.remove(removeLimit)
 	}
 	if failed != nil {
-		failed = errors.Join(failed, c.claim.lock.Close())
+		failed = errors.Join(failed, c.dir.lock.Close())
 	} else {
-		failed = c.claim.release()
+		failed = c.dir.release()
 	}
 	if failed != nil {
 		c.exit.Leftover = failed.Error()

@@ -95,17 +95,17 @@ func Start(spec Spec, options Options) (*Container, error) {
 	options.StartTimeout = cmp.Or(options.StartTimeout, time.Minute)
 	options.Cgroups = options.Cgroups.filled()
 
-	claim, existed, err := take(options.StateDir, spec.ID)
+	dir, existed, err := take(options.StateDir, spec.ID)
 	if err != nil {
 		return nil, fail("claim "+spec.ID, fault.OfMachine(err))
 	}
 	if existed {
-		if err := clearAway(claim, options.Cgroups); err != nil {
-			_ = claim.lock.Close()
+		if err := clearAway(dir, options.Cgroups); err != nil {
+			_ = dir.lock.Close()
 			return nil, fail("remove what a dead container of this id left", fault.OfMachine(err))
 		}
 	}
-	c := &Container{spec: spec, options: options, claim: claim, done: make(chan struct{}), began: time.Now()}
+	c := &Container{spec: spec, options: options, dir: dir, done: make(chan struct{}), began: time.Now()}
 	if failure := c.start(); failure != nil {
 		return nil, failure
 	}
@@ -191,7 +191,7 @@ func (c *Container) make() *StartError {
 	}
 	c.pid, c.pidfd = c.making.process()
 	c.startTicks, _ = startTicks(c.pid)
-	if err := c.claim.write(c.state()); err != nil {
+	if err := c.dir.write(c.state()); err != nil {
 		return fail("start", fault.OfMachine(fmt.Errorf("state: %w", err)))
 	}
 	c.tell(Event{Event: EventCreated, ID: c.spec.ID, Pid: c.pid, Unenforced: c.unenforced})
@@ -224,7 +224,7 @@ func (c *Container) stdio() (fds [3]uintptr, done func(), err error) {
 
 // order tells the maker what to make.
 func (c *Container) order(granted []deviceRule) *order {
-	order := &order{Spec: c.spec, Base: c.claim.folder, Rootless: os.Geteuid() != 0, Views: c.group.leaves}
+	order := &order{Spec: c.spec, Base: c.dir.folder, Rootless: os.Geteuid() != 0, Views: c.group.leaves}
 	for _, rule := range granted {
 		order.Devices = append(order.Devices, node{rule.path, rule.mode(), unix.Mkdev(rule.major, rule.minor)})
 	}

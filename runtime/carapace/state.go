@@ -57,15 +57,15 @@ func DefaultStateDir() string {
 	return fmt.Sprintf("/run/user/%d/carapace", os.Geteuid())
 }
 
-// claim is a directory that we hold the lock of.
-type claim struct {
+// lockedDir is a container's directory that we hold the lock of.
+type lockedDir struct {
 	folder string
 	lock   file
 }
 
 // take claims an id, or answers ErrExists. existed says that a dead container's directory was found. What is being
 // cleared away of one is waited for.
-func take(stateDir, id string) (c *claim, existed bool, err error) {
+func take(stateDir, id string) (d *lockedDir, existed bool, err error) {
 	folder := filepath.Join(stateDir, id)
 	looks := 0       // since somebody was last seen to clear it away: that has the lock before and after it says so
 	for range 1000 { // Each round lost means that a sweep took the directory away in between, or is about to.
@@ -80,7 +80,7 @@ func take(stateDir, id string) (c *claim, existed bool, err error) {
 		if err != nil && !existed {
 			return nil, false, fmt.Errorf("state directory: %w", err)
 		}
-		c, err = lockFolder(folder, unix.O_CREAT)
+		d, err = lockFolder(folder, unix.O_CREAT)
 		switch {
 		case errors.Is(err, ErrExists) && isOver(folder):
 			looks = 0
@@ -89,7 +89,7 @@ func take(stateDir, id string) (c *claim, existed bool, err error) {
 			looks++
 			time.Sleep(10 * time.Millisecond)
 		case !errors.Is(err, fs.ErrNotExist):
-			return c, existed, err
+			return d, existed, err
 		}
 	}
 	if errors.Is(err, ErrExists) {
@@ -104,7 +104,7 @@ func isOver(folder string) bool {
 }
 
 // lockFolder takes the lock of a directory; fs.ErrNotExist where it vanished, ErrExists where somebody else holds it.
-func lockFolder(folder string, create int) (*claim, error) {
+func lockFolder(folder string, create int) (*lockedDir, error) {
 	path := filepath.Join(folder, lockFile)
 	lock, err := openFile(path, unix.O_RDWR|create, 0o600)
 	if err != nil {
@@ -124,29 +124,29 @@ func lockFolder(folder string, create int) (*claim, error) {
 		return nil, fs.ErrNotExist
 	}
 	_ = unix.Unlink(filepath.Join(folder, overFile)) // an earlier sweep has failed
-	return &claim{folder, lock}, nil
+	return &lockedDir{folder, lock}, nil
 }
 
 // release removes the directory, and the lock with it.
-func (c *claim) release() error {
+func (d *lockedDir) release() error {
 	for _, name := range []string{stateFile, overFile, lockFile} { // the lock last: without it the directory is anybody's
-		_ = unix.Unlink(filepath.Join(c.folder, name))
+		_ = unix.Unlink(filepath.Join(d.folder, name))
 	}
 	err := error(nil)
-	if unix.Rmdir(c.folder) != nil { // There is more in it, or less.
-		err = tree.Remove(c.folder)
+	if unix.Rmdir(d.folder) != nil { // There is more in it, or less.
+		err = tree.Remove(d.folder)
 	}
-	return errors.Join(err, c.lock.Close())
+	return errors.Join(err, d.lock.Close())
 }
 
-func (c *claim) write(state State) error {
+func (d *lockedDir) write(state State) error {
 	text, err := json.Marshal(state)
 	if err != nil {
 		return err
 	}
 	// Written once, and neither renamed nor synced: a reader in between finds a record that is cut short, and takes it for
 	// one that is not there yet; and after a crash of the machine nothing is left that it could be about.
-	to, err := openFile(filepath.Join(c.folder, stateFile), unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
+	to, err := openFile(filepath.Join(d.folder, stateFile), unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -337,25 +337,25 @@ func RemoveLeaves(leaves []string) error {
 }
 
 // sweep removes what a dead container left, its processes first. Init dies of its starter's death, but not at once.
-func sweep(c *claim, cgroups Cgroups) error {
-	if over, err := openFile(filepath.Join(c.folder, overFile), unix.O_WRONLY|unix.O_CREAT, 0o600); err == nil {
+func sweep(d *lockedDir, cgroups Cgroups) error {
+	if over, err := openFile(filepath.Join(d.folder, overFile), unix.O_WRONLY|unix.O_CREAT, 0o600); err == nil {
 		over.Close()
 	}
-	if err := clearAway(c, cgroups); err != nil {
-		return errors.Join(err, c.lock.Close()) // The directory stays, for the next sweep.
+	if err := clearAway(d, cgroups); err != nil {
+		return errors.Join(err, d.lock.Close()) // The directory stays, for the next sweep.
 	}
-	return c.release()
+	return d.release()
 }
 
-func clearAway(c *claim, cgroups Cgroups) error {
+func clearAway(d *lockedDir, cgroups Cgroups) error {
 	// A record that cannot be read loses nothing: the names of the cgroups follow from the id.
-	state, _ := readState(c.folder)
+	state, _ := readState(d.folder)
 	if state.Pid > 0 && state.BootID == bootID() {
 		if err := endInit(state, 5*time.Second); err != nil {
 			return err
 		}
 	}
-	leaves := append(slices.Clone(state.Cgroups), cgroups.leaves(filepath.Base(c.folder))...)
+	leaves := append(slices.Clone(state.Cgroups), cgroups.leaves(filepath.Base(d.folder))...)
 	slices.Sort(leaves)
 	var failed []error
 	for _, leaf := range slices.Compact(leaves) {

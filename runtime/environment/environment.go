@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// Task is whose environment it is.
-type Task struct {
+// Subject is the task whose environment it is.
+type Subject struct {
 	Start *messages.StartTask
 	// Gpus are the granted devices, as the machine announced them, in the order of the grant.
 	Gpus []*messages.Gpu
@@ -27,11 +27,11 @@ type variable struct{ name, value string }
 // Of is the environment of a task, in a fixed order. What the user sets wins
 // over the frameworks' variables, but never over who the task is and which
 // devices it has: those are what keeps gangs apart.
-func Of(t Task) []string {
-	m := newMeeting(t)
-	ours := append(m.identity(), devices(t)...)
+func Of(s Subject) []string {
+	m := newMeeting(s)
+	ours := append(m.identity(), devices(s)...)
 	var users []variable
-	for _, e := range t.Start.GetSpec().GetEnv() {
+	for _, e := range s.Start.GetSpec().GetEnv() {
 		if !messages.ReservedEnv(e.GetName()) {
 			users = append(users, variable{e.GetName(), e.GetValue()})
 		}
@@ -71,9 +71,9 @@ func Merge(parts ...[]string) []string {
 // task that was given none sees none, whatever the machine has: without these it
 // would see all. A declared device has no identity that a driver would know, and
 // nobody knows whose it is, so every vendor is given its number.
-func devices(t Task) []variable {
+func devices(s Subject) []variable {
 	var all, nvidia, amd, numbers []string
-	for _, g := range t.Gpus {
+	for _, g := range s.Gpus {
 		name := g.GetId()
 		if g.GetDeclared() {
 			name = strconv.Itoa(int(g.GetMinor()))

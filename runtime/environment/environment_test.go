@@ -10,7 +10,7 @@ import (
 )
 
 // of is the environment by names; each must be there once.
-func of(t *testing.T, task Task) map[string]string {
+func of(t *testing.T, task Subject) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, line := range Of(task) {
@@ -24,13 +24,13 @@ func of(t *testing.T, task Task) map[string]string {
 }
 
 // gang is rank's start in a gang of four on three machines.
-func gang(rank int32, milliGPU int64, env ...*messages.EnvVar) Task {
+func gang(rank int32, milliGPU int64, env ...*messages.EnvVar) Subject {
 	nodes := []string{"a", "b", "b", "c"}
 	r := &messages.Rendezvous{Address: "10.0.0.1", Port: 20001}
 	for i, n := range nodes {
 		r.Peers = append(r.Peers, &messages.Peer{Rank: int32(i), Node: n, Address: "10.0.0." + fmt.Sprint(n[0]-'a'+1), Rack: "r" + n})
 	}
-	return Task{
+	return Subject{
 		Hostfile: "/scratch/hostfile",
 		Start: &messages.StartTask{
 			Id: &messages.TaskId{Token: &messages.Token{Epoch: 2, Counter: 5}, Rank: rank}, Job: "job-x", JobName: "llama", Run: 3,
@@ -67,7 +67,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		task Task
+		task Subject
 		want string
 	}{
 		{"identity", gang(2, 0), `SYNAPSE_JOB_ID=job-x SYNAPSE_JOB_NAME=llama SYNAPSE_ATTEMPT=00000002.00000005 SYNAPSE_RUN=3 SYNAPSE_RANK=2
@@ -144,7 +144,7 @@ func TestLargeGang(t *testing.T) {
 
 // TestNothingKnown: an incomplete start does not break anything.
 func TestNothingKnown(t *testing.T) {
-	if env := of(t, Task{Start: &messages.StartTask{}}); env["SYNAPSE_WORLD_SIZE"] != "1" || env["SYNAPSE_RANK"] != "0" {
+	if env := of(t, Subject{Start: &messages.StartTask{}}); env["SYNAPSE_WORLD_SIZE"] != "1" || env["SYNAPSE_RANK"] != "0" {
 		t.Error(env)
 	}
 }
@@ -190,7 +190,7 @@ func TestReference(t *testing.T) {
 		p.Node = "b"
 	}
 	set := map[string]bool{}
-	for _, task := range []Task{one, eight, alone} {
+	for _, task := range []Subject{one, eight, alone} {
 		for name := range of(t, task) {
 			set[name] = true
 		}

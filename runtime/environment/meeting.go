@@ -57,7 +57,7 @@ func hosts(r *messages.Rendezvous) []host {
 
 // meeting is what the frameworks ask about.
 type meeting struct {
-	t         Task
+	subject   Subject
 	start     *messages.StartTask
 	rank      int
 	world     int
@@ -71,22 +71,22 @@ type meeting struct {
 	attempt   string
 }
 
-func newMeeting(t Task) *meeting {
-	r := t.Start.GetRendezvous()
+func newMeeting(s Subject) *meeting {
+	r := s.Start.GetRendezvous()
 	m := &meeting{
-		t: t, start: t.Start, rank: int(t.Start.GetId().GetRank()), world: max(1, len(r.GetPeers())), hosts: hosts(r),
-		address: r.GetAddress(), port: strconv.Itoa(int(r.GetPort())), processes: processes(t.Start.GetGrant()),
-		attempt: messages.FromToken(t.Start.GetId().GetToken()).String(),
+		subject: s, start: s.Start, rank: int(s.Start.GetId().GetRank()), world: max(1, len(r.GetPeers())), hosts: hosts(r),
+		address: r.GetAddress(), port: strconv.Itoa(int(r.GetPort())), processes: processes(s.Start.GetGrant()),
+		attempt: messages.FromToken(s.Start.GetId().GetToken()).String(),
 	}
 	for _, p := range r.GetPeers() {
 		if int(p.GetRank()) == m.rank {
 			m.rack = p.GetRack()
-		} else if p.GetNode() == t.Start.GetNode() && int(p.GetRank()) < m.rank {
+		} else if p.GetNode() == s.Start.GetNode() && int(p.GetRank()) < m.rank {
 			m.local++
 		}
 	}
 	for i, h := range m.hosts {
-		if h.node == t.Start.GetNode() {
+		if h.node == s.Start.GetNode() {
 			m.host = i
 		}
 	}
@@ -122,7 +122,7 @@ func (m *meeting) identity() []variable {
 		{"SYNAPSE_NODE", m.start.GetNode()},
 		{"SYNAPSE_RACK", m.rack},
 		{"SYNAPSE_HOSTS", m.list()},
-		{"SYNAPSE_HOSTFILE", m.t.Hostfile},
+		{"SYNAPSE_HOSTFILE", m.subject.Hostfile},
 	}
 }
 
@@ -175,7 +175,7 @@ func (m *meeting) slurm() []variable {
 }
 
 func (m *meeting) hasGPU() bool {
-	return len(m.t.Gpus) > 0 || m.start.GetGrant().GetAmount().GetMilliGpu() > 0
+	return len(m.subject.Gpus) > 0 || m.start.GetGrant().GetAmount().GetMilliGpu() > 0
 }
 
 // hostAddress is this machine as the lists of machines have it.
@@ -238,7 +238,7 @@ func (m *meeting) jax() []variable {
 // mpi: where the launchers of Open MPI (old and new) and MPICH look for machines.
 func (m *meeting) mpi() []variable {
 	return []variable{
-		{"OMPI_MCA_orte_default_hostfile", m.t.Hostfile}, {"PRTE_MCA_prte_default_hostfile", m.t.Hostfile},
-		{"HYDRA_HOST_FILE", m.t.Hostfile},
+		{"OMPI_MCA_orte_default_hostfile", m.subject.Hostfile}, {"PRTE_MCA_prte_default_hostfile", m.subject.Hostfile},
+		{"HYDRA_HOST_FILE", m.subject.Hostfile},
 	}
 }

@@ -75,7 +75,7 @@ func (f *Finder) take(ctx context.Context, doc *document, inventory *Inventory) 
 	for i := range doc.gpus {
 		same[doc.gpus[i].uuid]++
 	}
-	var listing map[string]listed
+	var listing map[string]partIDs
 	for i := range doc.gpus {
 		g := &doc.gpus[i]
 		if !isID(g.uuid, "GPU-") || same[g.uuid] > 1 {
@@ -143,14 +143,14 @@ func isID(id, prefix string) bool {
 	return strings.HasPrefix(id, prefix) && len(id) > len(prefix) && len(id) <= messages.MaxIDBytes && strings.Trim(id, allowed) == ""
 }
 
-// listed are the parts of one GPU by their index, as `nvidia-smi -L` names them.
-type listed map[string]struct{ profile, uuid string }
+// partIDs are the parts of one GPU by their index, as `nvidia-smi -L` names them.
+type partIDs map[string]struct{ profile, uuid string }
 
 // list asks for the names of the parts, which most drivers leave out of their document.
-func (f *Finder) list(ctx context.Context) map[string]listed {
+func (f *Finder) list(ctx context.Context) map[string]partIDs {
 	said, err := f.smi.ask(ctx, "-L")
 	if err != nil {
-		return map[string]listed{}
+		return map[string]partIDs{}
 	}
 	return parseListing(string(said.text))
 }
@@ -159,8 +159,8 @@ func (f *Finder) list(ctx context.Context) map[string]listed {
 //
 //	GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-…)
 //	  MIG 3g.40gb     Device  0: (UUID: MIG-…)
-func parseListing(text string) map[string]listed {
-	all := map[string]listed{}
+func parseListing(text string) map[string]partIDs {
+	all := map[string]partIDs{}
 	gpu := ""
 	for line := range strings.Lines(text) {
 		head, rest, found := strings.Cut(line, "(UUID: ")
@@ -170,7 +170,7 @@ func parseListing(text string) map[string]listed {
 		case !found || !closed || len(words) < 2 || len(all) > maxReported:
 		case words[0] == "GPU":
 			gpu = uuid
-			all[gpu] = listed{}
+			all[gpu] = partIDs{}
 		case words[0] == "MIG" && len(words) == 4 && words[2] == "Device" && gpu != "" && isID(uuid, "MIG-"):
 			all[gpu][strings.TrimSuffix(words[3], ":")] = struct{ profile, uuid string }{words[1], uuid}
 		}
@@ -180,7 +180,7 @@ func parseListing(text string) map[string]listed {
 
 // takeParts makes a device of each part of a divided GPU. The whole is not given
 // away: to a task that had it, its parts would be open.
-func (f *Finder) takeParts(g *reported, whole Device, listing map[string]listed, inventory *Inventory) {
+func (f *Finder) takeParts(g *reported, whole Device, listing map[string]partIDs, inventory *Inventory) {
 	if len(g.parts) == 0 {
 		inventory.note("GPU %s is left out: it is divided (MIG) and has no parts; make some with `nvidia-smi mig`, or turn MIG off", g.uuid)
 	}

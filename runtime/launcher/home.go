@@ -174,7 +174,7 @@ func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 	if err := t.writeHostfile(meet); err != nil {
 		return nil, fault.OfMachine(err)
 	}
-	env := environment.Of(environment.Task{
+	env := environment.Of(environment.Subject{
 		Start: start, Gpus: t.Gpus,
 		Hostfile: Hostfile(t.driver.Scratch(&t.Task)),
 	})

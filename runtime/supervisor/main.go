@@ -41,8 +41,8 @@ const (
 	recordAgain      = time.Second
 )
 
-// task is what a supervisor looks after. Its methods are called from the loop.
-type task interface {
+// charge is what a supervisor looks after: one task. Its methods are called from the loop.
+type charge interface {
 	// start begins; what follows comes through the keeper's channels. An exit: it was
 	// never run, and nothing of it is there.
 	start() *Exit
@@ -56,7 +56,7 @@ type task interface {
 // keeper is a supervisor at work.
 type keeper struct {
 	spec    Spec
-	task    task
+	charge  charge
 	out     [2]*os.File // our ends of the task's output
 	logs    [2]*logWriter
 	drained chan struct{} // closed when both logs have ended
@@ -157,13 +157,13 @@ func (k *keeper) start() *Exit {
 	}
 	switch {
 	case k.spec.Container != nil:
-		k.task = newContained(k)
+		k.charge = newContained(k)
 	case k.spec.Detached != nil:
-		k.task = newDetached(k)
+		k.charge = newDetached(k)
 	default:
-		k.task = newPlain(k)
+		k.charge = newPlain(k)
 	}
-	return k.task.start()
+	return k.charge.start()
 }
 
 // note writes down which process the task is, before it can do anything. Where that
@@ -237,7 +237,7 @@ func (k *keeper) obey(c command) {
 	case "stop":
 		k.stop(int(c.first), time.Duration(c.second))
 	case "signal":
-		k.task.signal(unix.Signal(c.first))
+		k.charge.signal(unix.Signal(c.first))
 	case DiskBytes, DiskFiles, DiskFull:
 		k.disk, k.told = true, true
 		k.explain(diskWords(c))
@@ -263,8 +263,8 @@ func (k *keeper) stop(sig int, grace time.Duration) {
 	if k.deadline.IsZero() || until.Before(k.deadline) {
 		k.deadline = until
 	}
-	k.task.signal(unix.Signal(sig))
-	k.task.signal(unix.SIGCONT) // what is stopped cannot end
+	k.charge.signal(unix.Signal(sig))
+	k.charge.signal(unix.SIGCONT) // what is stopped cannot end
 	if grace <= 0 {
 		k.kill()
 	}
@@ -282,7 +282,7 @@ func (k *keeper) kill() {
 // killRound kills what is left. It is repeated until nothing is, because a process
 // in the kernel's hands dies when it is let go.
 func (k *keeper) killRound() {
-	k.task.killRound()
+	k.charge.killRound()
 	k.pause = backoff.Next(k.pause, killAgain, killAgainCap)
 	k.roundAt = time.Now().Add(k.pause)
 }
@@ -295,7 +295,7 @@ func (k *keeper) finish() *Exit {
 	default:
 	}
 	k.closeLogs()
-	exit := k.task.verdict()
+	exit := k.charge.verdict()
 	exit.ByItself = !k.told
 	exit.Disk = k.disk && exit.Kind == Exited
 	for _, w := range k.logs {

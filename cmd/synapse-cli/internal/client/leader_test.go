@@ -20,8 +20,8 @@ import (
 
 // This file owns the tests of how calls and streams find the scheduler that leads.
 
-// seat is one scheduler of several.
-type seat struct {
+// peer is one scheduler of several.
+type peer struct {
 	api.UnimplementedSynapseServer
 	address string
 	server  *grpc.Server
@@ -39,13 +39,13 @@ type seat struct {
 	read     []*api.ReadLogs
 }
 
-func newSeat(t *testing.T) *seat {
+func newPeer(t *testing.T) *peer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &seat{address: listener.Addr().String(), server: grpc.NewServer()}
+	s := &peer{address: listener.Addr().String(), server: grpc.NewServer()}
 	api.RegisterSynapseServer(s.server, s)
 	go func() { _ = s.server.Serve(listener) }()
 	t.Cleanup(s.server.Stop)
@@ -53,13 +53,13 @@ func newSeat(t *testing.T) *seat {
 }
 
 // set makes it lead, or stand by and name who does.
-func (s *seat) set(leads bool, names string) {
+func (s *peer) set(leads bool, names string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leads, s.names = leads, names
 }
 
-func (s *seat) admit(ctx context.Context) error {
+func (s *peer) admit(ctx context.Context) error {
 	s.mu.Lock()
 	frozen := s.frozen
 	s.asked++
@@ -82,7 +82,7 @@ func away() error {
 	return api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_UNAVAILABLE, Text: "this scheduler does not lead"})
 }
 
-func (s *seat) Submit(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
+func (s *peer) Submit(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (s *seat) Submit(ctx context.Context, q *messages.Submit) (*messages.Submit
 	return &messages.SubmitReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_OK}, Job: "j-" + q.GetRequestId()}, nil
 }
 
-func (s *seat) Watch(q *messages.Watch, out grpc.ServerStreamingServer[messages.Event]) error {
+func (s *peer) Watch(q *messages.Watch, out grpc.ServerStreamingServer[messages.Event]) error {
 	if err := s.admit(out.Context()); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *seat) Watch(q *messages.Watch, out grpc.ServerStreamingServer[messages.
 	return away()
 }
 
-func (s *seat) ReadLogs(q *api.ReadLogs, out grpc.ServerStreamingServer[api.LogPart]) error {
+func (s *peer) ReadLogs(q *api.ReadLogs, out grpc.ServerStreamingServer[api.LogPart]) error {
 	if err := s.admit(out.Context()); err != nil {
 		return err
 	}
@@ -140,10 +140,10 @@ func (s *seat) ReadLogs(q *api.ReadLogs, out grpc.ServerStreamingServer[api.LogP
 }
 
 // dialed makes a client that begins with these, in this order.
-func dialed(t *testing.T, retry time.Duration, seats ...*seat) *Client {
+func dialed(t *testing.T, retry time.Duration, peers ...*peer) *Client {
 	t.Helper()
 	var all []string
-	for _, s := range seats {
+	for _, s := range peers {
 		all = append(all, s.address)
 	}
 	c, err := Dial(Config{Server: strings.Join(all, ", "), Retry: retry})
@@ -165,7 +165,7 @@ func submit(c *Client, id string) error {
 // A standby's word is followed, to a scheduler that is not in the list too, and
 // remembered: the next call goes there at once.
 func TestStandbyIsFollowed(t *testing.T) {
-	standby, other, leader := newSeat(t), newSeat(t), newSeat(t)
+	standby, other, leader := newPeer(t), newPeer(t), newPeer(t)
 	leader.set(true, "")
 	standby.set(false, leader.address)
 	c := dialed(t, 0, standby, other)
@@ -182,7 +182,7 @@ func TestStandbyIsFollowed(t *testing.T) {
 // A scheduler that is gone is passed over; a request that may have been taken is made
 // again, under its id; and while nobody leads, it is made again until somebody does.
 func TestCallsOutliveALeader(t *testing.T) {
-	first, second := newSeat(t), newSeat(t)
+	first, second := newPeer(t), newPeer(t)
 	first.set(true, "")
 	first.breakOff = 1
 	c := dialed(t, 20*time.Second, first, second)
@@ -209,7 +209,7 @@ func TestCallsOutliveALeader(t *testing.T) {
 
 // A frozen scheduler keeps its connections and says nothing: another is asked.
 func TestAFrozenSchedulerIsPassedOver(t *testing.T) {
-	frozen, leader := newSeat(t), newSeat(t)
+	frozen, leader := newPeer(t), newPeer(t)
 	frozen.frozen = make(chan struct{})
 	defer close(frozen.frozen)
 	leader.set(true, "")
@@ -223,7 +223,7 @@ func TestAFrozenSchedulerIsPassedOver(t *testing.T) {
 // Two that take each other for the leader are not asked in a circle, and a call
 // that finds nobody says so in the words of the last.
 func TestNobodyLeads(t *testing.T) {
-	a, b := newSeat(t), newSeat(t)
+	a, b := newPeer(t), newPeer(t)
 	a.set(false, b.address)
 	b.set(false, a.address)
 	c := dialed(t, 300*time.Millisecond, a, b)
@@ -245,7 +245,7 @@ func TestNobodyLeads(t *testing.T) {
 // Where all that are named refuse, they may be restarting: they are asked for as long
 // as --retry says, which is told soon; with 0 not at all.
 func TestNobodyIsThere(t *testing.T) {
-	a, b := newSeat(t), newSeat(t)
+	a, b := newPeer(t), newPeer(t)
 	a.server.Stop()
 	b.server.Stop()
 	for _, retry := range []time.Duration{0, 1200 * time.Millisecond} {
@@ -267,7 +267,7 @@ func TestNobodyIsThere(t *testing.T) {
 // TestASingleSchedulerRestarts: a call that finds it gone reaches it when it is back,
 // and whoever waits is told within a second.
 func TestASingleSchedulerRestarts(t *testing.T) {
-	gone := newSeat(t)
+	gone := newPeer(t)
 	gone.server.Stop()
 	c := dialed(t, 60*time.Second, gone)
 	waited, done := make(chan time.Duration, 1), make(chan error, 1)
@@ -281,7 +281,7 @@ func TestASingleSchedulerRestarts(t *testing.T) {
 	if err != nil {
 		t.Skip(err) // somebody has taken the port
 	}
-	back := &seat{address: gone.address, server: grpc.NewServer(), leads: true}
+	back := &peer{address: gone.address, server: grpc.NewServer(), leads: true}
 	api.RegisterSynapseServer(back.server, back)
 	go func() { _ = back.server.Serve(listener) }()
 	defer back.server.Stop()
@@ -297,7 +297,7 @@ func event(seq uint64, id, text string) *messages.Event {
 // A watch goes on at the next leader: what changed meanwhile is told, what was told
 // before is not told again, and finding the leader is not worth a word.
 func TestWatchGoesOnAtTheNextLeader(t *testing.T) {
-	standby, first, second := newSeat(t), newSeat(t), newSeat(t)
+	standby, first, second := newPeer(t), newPeer(t), newPeer(t)
 	standby.set(false, first.address)
 	first.set(true, "")
 	second.set(true, "")
@@ -322,7 +322,7 @@ func TestWatchGoesOnAtTheNextLeader(t *testing.T) {
 
 // Output is read on where it broke off, of each of a member's streams.
 func TestLogsGoOnAtTheNextLeader(t *testing.T) {
-	first, second := newSeat(t), newSeat(t)
+	first, second := newPeer(t), newPeer(t)
 	first.set(true, "")
 	second.set(true, "")
 	token := &messages.Token{Epoch: 1, Counter: 7}
