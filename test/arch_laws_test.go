@@ -131,6 +131,15 @@ var laws = []law{
 		{"actors/x.go", `package actors; import "fmt"; func f() { fmt.Println() }`},
 		{"policy/x.go", `package policy; import "hash/maphash"; var x = maphash.MakeSeed()`},
 	}},
+	{"integers", integersLaw, []breach{
+		{"policy/x.go", `package policy; var x float64`},
+		{"topology/x.go", `package topology; func f(a int64) bool { return float32(a) < 1 }`},
+		{"topology/belief/x.go", `package belief; var x = 0.5`},
+		{"policy/x.go", `package policy; const x = 10 * 1e9`},
+		{"policy/x.go", `package policy; import "math"; var x = math.Sqrt(4)`},
+		{"policy/x.go", `package policy; import "strconv"; var x, _ = strconv.ParseFloat("1", 64)`},
+		{"actors/leader/x.go", `package leader; func f(d Duration) bool { return d.Seconds() > 2 }`},
+	}},
 	{"concurrency", concurrencyLaw, []breach{
 		{"actors/x.go", `package actors; func f() { go f() }`},
 		{"actors/x.go", `package actors; var x chan int`},
@@ -278,6 +287,46 @@ func clockLaw(s source) []string {
 		}
 		return ""
 	})
+}
+
+// integerRooms are where something is decided that another processor, or the next leader, must decide alike.
+var integerRooms = []string{"topology", "policy", "actors"}
+
+// limitOfIntegers are what package math has for them.
+var limitOfIntegers = regexp.MustCompile("^(MaxInt|MinInt|MaxUint)[0-9]*$")
+
+// integersLaw: a multiplication that one processor fuses with an addition, and another does not, comes to another number:
+// two leaders would tell two stories of one history, and a seed another one on another machine.
+func integersLaw(s source) []string {
+	if !s.production() || !slices.Contains(integerRooms, s.layer()) {
+		return nil
+	}
+	var findings []string
+	found := func(pos token.Pos, what string) {
+		findings = append(findings, fmt.Sprintf("%s: %s; what is decided is in integers", s.at(pos), what))
+	}
+	ast.Inspect(s.syntax, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.BasicLit:
+			if node.Kind == token.FLOAT || node.Kind == token.IMAG {
+				found(node.Pos(), node.Value)
+			}
+		case *ast.Ident:
+			if slices.Contains([]string{"float32", "float64", "complex64", "complex128"}, node.Name) {
+				found(node.Pos(), node.Name)
+			}
+		}
+		return true
+	})
+	return append(findings, s.selectors(func(from, name string) string {
+		switch {
+		case from == "math" && !limitOfIntegers.MatchString(name),
+			from == "strconv" && strings.HasSuffix(name, "Float"),
+			from == "" && slices.Contains([]string{"Seconds", "Minutes", "Hours"}, name): // of a Duration
+			return "is a floating-point number; what is decided is in integers"
+		}
+		return ""
+	})...)
 }
 
 // selectors walks every X.Name of the file; the judge gets X's import path ("" if it is no package) and answers why not.

@@ -22,7 +22,7 @@ type Nearest struct {
 // nearest looks for it in the place that a refusal speaks of.
 func (x *explainer) nearest(r *Refusal, idle, all bool) Nearest {
 	d := demandOf(&x.g)
-	best, least := Nearest{Looked: true, Asked: d.need(1)}, 0.0
+	best, least := Nearest{Looked: true, Asked: d.need(1)}, int64(0)
 	for _, sh := range x.f.plan.shelves {
 		if !x.within(sh.rack, r) {
 			continue
@@ -73,12 +73,14 @@ func (d *demand) offer(r *room) Resources {
 	return Resources{MilliCPU: r.cpu, MemoryBytes: r.mem, MilliGPU: gpus}
 }
 
-// lackOf is the largest part of what is asked for that is not there; 0 where all is.
-func lackOf(asked, has Resources) float64 {
-	lack := 0.0
+// lackOf is the largest part of what is asked for that is not there, in billionths
+// and rounded up, so that it is 0 only where all is there.
+func lackOf(asked, has Resources) int64 {
+	const whole = 1_000_000_000
+	lack := int64(0)
 	for _, of := range [][2]int64{{asked.MilliCPU, has.MilliCPU}, {asked.MemoryBytes, has.MemoryBytes}, {asked.MilliGPU, has.MilliGPU}} {
 		if of[0] > of[1] {
-			lack = max(lack, float64(of[0]-of[1])/float64(of[0]))
+			lack = max(lack, mulDivUp(of[0]-of[1], whole, of[0]))
 		}
 	}
 	return lack

@@ -158,7 +158,7 @@ func (n *Node) sliceReport(s *nodeSlice) *messages.SliceReport {
 	}
 	r.RendezvousPort, r.Grants, r.RanMs = s.page.Port, s.grants, s.ran(n.p.Clock.Now()).Milliseconds()
 	if s.page.State == topology.SliceReserved {
-		r.ExpiresInMs = max(s.page.ExpiresAt-n.now(), 0) / 1e6
+		r.ExpiresInMs = max(s.page.ExpiresAt-n.now(), 0) / 1_000_000
 	}
 	return r
 }

@@ -1,0 +1,90 @@
+package policy
+
+// This file owns the tests of how large a job is.
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+func TestSize(t *testing.T) {
+	f := topology.NewFabric([]string{"rack"})
+	join := func(n int, gpuType string, cpus, gibs, gpus int64, why string) {
+		for range n {
+			m := topology.Machine{
+				ID: topology.NodeID(fmt.Sprint("n", f.Len())), GPUType: gpuType, Place: []string{"r"},
+				Total: topology.Resources{MilliCPU: cpus * 1000, MemoryBytes: gibs * gib, MilliGPU: gpus * 1000},
+			}
+			f.Join(m, m.Idle())
+			f.SetUsable(m.ID, why)
+		}
+	}
+	join(3, "h100", 64, 512, 8, "")
+	join(2, "h100", 64, 512, 8, "drained")
+	join(4, "h100", 256, 1024, 8, "")
+	join(20, "a100", 32, 256, 4, "")
+	join(1, "", 96, 384, 0, "")
+	pools := PoolsOf(f)
+	var words []string
+	for _, p := range pools {
+		words = append(words, fmt.Sprintf("%q %d of %d CPUs", p.Name, p.Size, p.Usual.MilliCPU/1000))
+	}
+	if fmt.Sprint(words) != `["" 8000 of 96 CPUs "a100" 80000 of 32 CPUs "h100" 56000 of 64 CPUs]` {
+		t.Errorf("%s", words)
+	}
+	of := func(cpus, gibs, milli int64) topology.Resources {
+		return topology.Resources{MilliCPU: cpus * 1000, MemoryBytes: gibs * gib, MilliGPU: milli}
+	}
+	for _, c := range []struct {
+		gang  topology.Gang
+		pool  string
+		size  int64
+		class Class
+	}{
+		{topology.Gang{Replicas: 1, Each: of(8, 64, 1000), GPUType: "h100"}, "h100", 1000, OneGPU},
+		{topology.Gang{Replicas: 1, Each: of(1, 1, 250), GPUType: "h100"}, "h100", 250, OneGPU},
+		{topology.Gang{Replicas: 2, Each: of(8, 64, 1000), GPUType: "h100"}, "h100", 2000, FewGPUs},
+		{topology.Gang{Replicas: 1, Each: of(64, 1, 1000), GPUType: "h100"}, "h100", 8000, EightGPUs}, // all of a machine's CPUs
+		{topology.Gang{Replicas: 1, Each: of(1, 384, 1000), GPUType: "h100"}, "h100", 6000, EightGPUs},
+		{topology.Gang{Replicas: 4, Each: of(1, 1, 8000), GPUType: "h100"}, "h100", 32000, ManyGPUs},
+		{topology.Gang{Split: topology.SplitAny, Total: of(1, 1, 9000), GPUType: "h100"}, "h100", 9000, ManyGPUs},
+		{topology.Gang{Replicas: 1, Each: of(1, 1, 1000)}, "a100", 1000, OneGPU}, // where it finds most room
+		{topology.Gang{Replicas: 1, Each: of(12, 0, 0)}, "", 1000, OneGPU},
+		{topology.Gang{Replicas: 16, Each: of(12, 0, 0)}, "", 16000, ManyGPUs},
+		{topology.Gang{Replicas: 1, Each: of(1, 0, 0)}, "", 84, OneGPU}, // rounded up
+		{topology.Gang{Replicas: 1, Each: of(1, 0, 1000), GPUType: "b200"}, "b200", 1000, OneGPU},
+		{topology.Gang{Replicas: 1, Each: topology.Resources{}}, "", 1, OneGPU},
+		{topology.Gang{Replicas: math.MaxInt32, Each: topology.Resources{MemoryBytes: math.MaxInt64}}, "", 178956970667, ManyGPUs}, // of as much as can be counted
+	} {
+		pool := pools.Of(&c.gang)
+		if size := pool.SizeOf(&c.gang); pool.Name != c.pool || size != c.size || ClassOf(size) != c.class {
+			t.Errorf("%+v is in pool %q and of size %d, class %d", c.gang, pool.Name, size, ClassOf(size))
+		}
+	}
+	// Without machines of its own, what needs no GPU counts where it runs.
+	f.Remove(topology.NodeID("n29"))
+	pools = PoolsOf(f)
+	needsNone := topology.Gang{Replicas: 1, Each: of(8, 0, 0)}
+	if p := pools.Of(&needsNone); p.Name != "a100" || p.SizeOf(&needsNone) != 1000 {
+		t.Errorf("it is in pool %q, of size %d", p.Name, p.SizeOf(&needsNone))
+	}
+	if p := (Pools{}).Of(&needsNone); p.Name != "" || p.SizeOf(&needsNone) != 1 {
+		t.Errorf("where there is no machine it is in pool %q, of size %d", p.Name, p.SizeOf(&needsNone))
+	}
+	// GPUs of an unknown type are a pool, and so is a machine whose GPUs are all out of service.
+	odd := []topology.Machine{
+		{ID: "x", Total: of(1, 1, 1000)},
+		{ID: "y", Total: of(1, 1, 0), Broken: 1, GPUType: "h100"},
+	}
+	f = topology.NewFabric(nil)
+	for _, m := range odd {
+		f.Join(m, m.Idle())
+	}
+	if pools := PoolsOf(f); len(pools) != 2 || !slices.IsSortedFunc(pools, func(a, b Pool) int { return map[bool]int{true: -1, false: 1}[a.Name < b.Name] }) || pools[0].Name != "?" {
+		t.Errorf("%+v", pools)
+	}
+}
