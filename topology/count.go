@@ -4,7 +4,7 @@ package topology
 
 // count counts one shelf.
 func (l *lens) count(sh *shelf) cell {
-	if l.idle || l.all || l.gpus == 0 || l.rate.whole || l.named != nil || l.out != nil {
+	if l.special || l.gpus == 0 || l.rate.whole || l.named != nil || l.out != nil {
 		return l.countAny(sh)
 	}
 	var c cell
@@ -24,6 +24,19 @@ func (l *lens) count(sh *shelf) cell {
 		}
 	}
 	return c
+}
+
+// seen is the room of a machine as the lens takes it to be, and the parts of devices in it.
+func (l *lens) seen(sh *shelf, i int) (room, []int64) {
+	s := sh.seats[i]
+	switch {
+	case l.then != nil:
+		return l.then.at(sh, i, l.instant)
+	case l.lends == nil || len(s.kept) == 0:
+		return sh.rooms[i].supposed(l.idle, l.all), s.parts
+	}
+	left := s.left(s.free, l.lends)
+	return s.room(left).supposed(l.idle, l.all), left.Parts
 }
 
 // unitsIn counts the units of devices in a room by table: a few comparisons are
@@ -63,14 +76,14 @@ func (l *lens) countAny(sh *shelf) cell {
 		if !l.serves(sh, i) {
 			continue
 		}
-		r := sh.rooms[i].supposed(l.idle, l.all)
+		r, parts := l.seen(sh, i)
 		free, total := l.currency(&r)
 		c.total += total
 		if !r.usable || l.out[sh.seats[i].id] {
 			continue
 		}
 		c.free += free
-		units, size, whole := l.grade(&r, sh.seats[i])
+		units, size, whole := l.grade(&r, parts)
 		if size > 0 {
 			c.units += units
 			c.mark(size, whole)
@@ -104,9 +117,9 @@ func (l *lens) currency(r *room) (free, total int64) {
 // count on, the size by which machines are compared (the smallest that is large
 // enough is taken), and whether taking from it breaks something whole. A size of
 // zero is no room at all.
-func (l *lens) grade(r *room, s *seat) (units, size int64, whole bool) {
+func (l *lens) grade(r *room, parts []int64) (units, size int64, whole bool) {
 	if l.part > 0 {
-		size, whole = l.gradePart(r, s)
+		size, whole = l.gradePart(r, parts)
 		return 1, size, whole
 	}
 	size = l.fit(r)
@@ -129,13 +142,13 @@ func (l *lens) grade(r *room, s *seat) (units, size int64, whole bool) {
 // share, the next one is a whole device.
 const partStep = 32
 
-func (l *lens) gradePart(r *room, s *seat) (size int64, whole bool) {
+func (l *lens) gradePart(r *room, parts []int64) (size int64, whole bool) {
 	if r.cpu < l.cpu || r.mem < l.mem {
 		return 0, false
 	}
-	if !l.idle && int64(r.part) >= l.part {
-		at := smallest(s.free.Parts, l.part)
-		return 1 + (s.free.Parts[at]-l.part)/partStep, false
+	if int64(r.part) >= l.part {
+		at := smallest(parts, l.part)
+		return 1 + (parts[at]-l.part)/partStep, false
 	}
 	if r.whole > 0 {
 		return 2 + WholeGPU/partStep, r.precious()
@@ -145,9 +158,9 @@ func (l *lens) gradePart(r *room, s *seat) (size int64, whole bool) {
 
 // look grades one machine as count does, with everything that leaves it out.
 func (l *lens) look(sh *shelf, i int) (units, size int64, whole bool) {
-	r := sh.rooms[i].supposed(l.idle, l.all)
+	r, parts := l.seen(sh, i)
 	if !r.usable || !l.serves(sh, i) || l.out[sh.seats[i].id] {
 		return 0, 0, false
 	}
-	return l.grade(&r, sh.seats[i])
+	return l.grade(&r, parts)
 }

@@ -211,8 +211,8 @@ func (g Gang) Shape() Shape {
 	return s
 }
 
-// appendNames writes a set of machines, one text per set whatever their order, and sorts them.
-func appendNames(b []byte, ids []NodeID) []byte {
+// appendNames writes a set of names, one text per set whatever their order, and sorts them.
+func appendNames[ID ~string](b []byte, ids []ID) []byte {
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
 		b = append(strconv.AppendInt(b, int64(len(id)), 10), ':')

@@ -21,6 +21,7 @@ type Fabric struct {
 	root   *domain
 	seats  map[NodeID]*seat
 	kinds  kindTable
+	kept   keptRoom
 
 	plan     layout
 	changes  changeLog
@@ -45,6 +46,7 @@ func NewFabric(levels []string) *Fabric {
 		root:   &domain{},
 		seats:  map[NodeID]*seat{},
 		kinds:  newKindTable(),
+		kept:   newKeptRoom(),
 		lenses: newLensCache(),
 		plan:   layout{stale: true},
 	}
@@ -144,7 +146,7 @@ func (f *Fabric) SetUsable(id NodeID, why string) {
 	f.settle(s)
 }
 
-// Free is what a machine is believed to have free.
+// Free is what a machine is believed to have free, whether it is kept or not.
 func (f *Fabric) Free(id NodeID) (Capacity, bool) {
 	s := f.seats[id]
 	if s == nil {
@@ -206,21 +208,30 @@ func (f *Fabric) move(id NodeID, amount Resources, change func(Capacity, Resourc
 	f.settle(s)
 }
 
-// settle writes a seat's room where the indexes read it, and notes the change.
+// settle writes a seat's room where the indexes read it, and notes the change. Room that is kept and grows is gained as well:
+// it can be lent.
 func (f *Fabric) settle(s *seat) {
-	r := s.room()
+	s.kept = f.kept.on[s.id]
+	left := s.free
+	all := s.room(s.free)
+	r := all
+	if len(s.kept) > 0 {
+		left = s.left(s.free, nil)
+		r = s.room(left)
+	}
 	old := &s.shelf.rooms[s.at]
 	f.revision++
-	if r.grewFrom(old) {
+	if r.grewFrom(old) || all.grewFrom(&s.all) {
 		f.gained = f.revision
 	}
-	*old = r
+	*old, s.all, s.parts, s.settled = r, all, left.Parts, f.revision
 	f.changes.note(s.shelf)
 }
 
 // Clone makes a copy that shares nothing that changes.
 func (f *Fabric) Clone() *Fabric {
 	c := NewFabric(f.levels)
+	c.kept = f.kept.clone()
 	f.arrange()
 	for _, sh := range f.plan.shelves {
 		for _, s := range sh.seats {

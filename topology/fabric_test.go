@@ -96,10 +96,10 @@ func TestFabricFollowsChanges(t *testing.T) {
 }
 
 // checkLenses counts everything again and compares.
-func checkLenses(t *rapid.T, f *Fabric) {
+func checkLenses(t rapid.TB, f *Fabric) {
 	for _, l := range f.lenses.all {
 		l.refresh(f)
-		fresh := &lens{lensKey: l.lensKey, selects: l.selects, named: l.named, out: l.out}
+		fresh := &lens{lensKey: l.lensKey, selects: l.selects, named: l.named, out: l.out, lends: l.lends, special: l.special}
 		fresh.prepare()
 		fresh.refresh(f)
 		if !slices.Equal(l.cells, fresh.cells) || l.loose != fresh.loose || l.whole != fresh.whole {
@@ -120,8 +120,11 @@ func checkLenses(t *rapid.T, f *Fabric) {
 // state is everything that a fabric is told.
 func (f *Fabric) state() string {
 	text := ""
-	f.Walk(func(m Machine, free Capacity, why string) { text += fmt.Sprintf("%+v %+v %q\n", m, free, why) })
-	return text
+	f.Walk(func(m Machine, free Capacity, why string) {
+		text += fmt.Sprintf("%+v %+v %q\n", m, free, why)
+		f.EachKept(m.ID, func(id KeepID, amount Resources) { text += fmt.Sprintf("kept for %s %+v\n", id, amount) })
+	})
+	return text + fmt.Sprint(f.kept.by)
 }
 
 // TestRollback takes back what was done since a mark, nested marks included.
@@ -138,8 +141,8 @@ func TestRollback(t *testing.T) {
 		for range rapid.IntRange(0, 6).Draw(t, "inner steps") {
 			change(t, &w, f)
 		}
-		if rapid.Bool().Draw(t, "keep") {
-			f.Keep(inner)
+		if rapid.Bool().Draw(t, "accept") {
+			f.Accept(inner)
 		} else if f.Rollback(inner); f.state() != middle {
 			t.Fatalf("the inner rollback left\n%s\nnot\n%s", f.state(), middle)
 		}

@@ -26,6 +26,7 @@ type lensKey struct {
 	speaks   int32  // what their agents must understand
 	idle     bool   // machines are taken to be idle
 	all      bool   // machines that may not be used are taken in
+	lent     string // what is kept and counts as free all the same
 }
 
 // cell is what a lens knows of one shelf. The masks tell which numbers of units
@@ -52,6 +53,11 @@ type lens struct {
 	selects []Label
 	named   map[NodeID]bool // nil: all
 	out     map[NodeID]bool
+	lends   *lentSet
+	special bool // rooms are not as they stand on the shelves
+
+	then    *forecast // of the horizon; nil: the fabric is seen as it is now
+	instant int64
 
 	match   []bool // per kind
 	kinds   uint64

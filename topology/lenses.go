@@ -26,10 +26,10 @@ func newLensCache() lensCache { return lensCache{all: map[lensKey]*lens{}} }
 func (c *lensCache) knows(key lensKey) bool { return c.brief || c.all[key] != nil }
 
 // lens finds the lens of a key, or makes it, and brings it up to date.
-func (f *Fabric) lens(key lensKey, g *Gang) *lens {
+func (f *Fabric) lens(key lensKey, s *search) *lens {
 	l := f.lenses.all[key]
 	if l == nil {
-		l = f.newLens(key, g)
+		l = f.newLens(key, s)
 	}
 	f.lenses.clock++
 	l.used = f.lenses.clock
@@ -37,10 +37,12 @@ func (f *Fabric) lens(key lensKey, g *Gang) *lens {
 	return l
 }
 
-// keyOf is the key of the lens through which a gang's demand is seen.
-func (f *Fabric) keyOf(d *demand, g *Gang, idle, all bool) lensKey {
+// keyOf is the key of the lens through which a search sees its demand.
+func (f *Fabric) keyOf(s *search) lensKey {
+	g := s.g
 	key := lensKey{
-		rate: d.rate, gpuType: d.gpuType, idle: idle, all: all, only: f.namesText(g.Only), exclude: f.namesText(g.out()),
+		rate: s.demand.rate, gpuType: s.demand.gpuType, idle: s.idle, all: s.all, only: f.namesText(g.Only),
+		exclude: f.namesText(g.out()), lent: f.lentText(s.lent),
 		speaks: g.Vocabulary,
 	}
 	if len(g.Selector) > 0 {
@@ -55,32 +57,41 @@ func (k lensKey) bare() lensKey {
 	return k
 }
 
-func (f *Fabric) newLens(key lensKey, g *Gang) *lens {
+func (f *Fabric) newLens(key lensKey, s *search) *lens {
 	c := &f.lenses
 	if c.brief {
 		if c.spare == nil {
 			c.spare = &lens{}
 		}
-		l := c.spare
-		l.lensKey, l.selects, l.named, l.out = key, g.Selector, setOf(g.Only), setOf(g.out())
-		l.counted, l.match = false, l.match[:0]
-		l.prepare()
-		return l
+		c.spare.become(key, s)
+		return c.spare
 	}
 	for len(c.all) >= max(lensFewest, lensBudget/(lensCost*(len(f.plan.shelves)+1))) {
 		c.drop()
 	}
-	l := &lens{lensKey: key, selects: slices.Clone(g.Selector), named: setOf(g.Only), out: setOf(g.out())}
-	l.prepare()
+	l := &lens{}
+	l.become(key, s)
+	l.selects = slices.Clone(s.g.Selector)
 	c.all[key] = l
 	return l
 }
 
-func setOf(ids []NodeID) map[NodeID]bool {
+// become makes a lens one of a key, of which nothing is counted yet.
+func (l *lens) become(key lensKey, s *search) {
+	l.lensKey, l.selects, l.named, l.out = key, s.g.Selector, setOf(s.g.Only), setOf(s.g.out())
+	if l.lends = nil; key.lent != "" {
+		l.lends = s.f.lentOf(s.lent)
+	}
+	l.special = l.idle || l.all || l.lends != nil || l.then != nil
+	l.counted, l.match = false, l.match[:0]
+	l.prepare()
+}
+
+func setOf[ID ~string](ids []ID) map[ID]bool {
 	if len(ids) == 0 {
 		return nil
 	}
-	set := make(map[NodeID]bool, len(ids))
+	set := make(map[ID]bool, len(ids))
 	for _, id := range ids {
 		set[id] = true
 	}

@@ -30,6 +30,7 @@ type search struct {
 	widest int  // the coarsest tier that is allowed
 	idle   bool // as if nothing ran
 	all    bool // as if every machine were in service
+	lent   Lent // what is kept and counts as free
 
 	lens  *lens
 	tier  int // where the gang fits
@@ -60,6 +61,7 @@ type scratch struct {
 	mix     mix
 	labels  []Label
 	names   []NodeID
+	keeps   []KeepID
 	text    []byte
 }
 
@@ -77,7 +79,13 @@ func Place(f *Fabric, g Gang) (Placement, *Refusal) {
 // PlaceInto is Place with the refusal written to memory of the caller's, so that
 // a refusal costs no allocation. The refusal is written only if ok is false.
 func PlaceInto(f *Fabric, g *Gang, r *Refusal) (p Placement, ok bool) {
+	return PlaceLent(f, g, Lent{}, r)
+}
+
+// PlaceLent is PlaceInto with room that is kept and lent: it counts as free.
+func PlaceLent(f *Fabric, g *Gang, lent Lent, r *Refusal) (p Placement, ok bool) {
 	s := f.newSearch(g)
+	s.lent = lent
 	if !s.start(r) {
 		return Placement{}, false
 	}
@@ -113,6 +121,15 @@ func (f *Fabric) newSearch(g *Gang) *search {
 // start reduces the gang and finds its lens; false when the gang makes no sense
 // here, with the reason.
 func (s *search) start(r *Refusal) bool {
+	if !s.reduce(r) {
+		return false
+	}
+	s.look()
+	return true
+}
+
+// reduce is the part of it for which nothing is counted.
+func (s *search) reduce(r *Refusal) bool {
 	s.demand = demandOf(s.g)
 	widest, ok := s.f.tierOf(s.g.Required)
 	_, knownToo := s.f.tierOf(s.g.Preferred)
@@ -128,7 +145,6 @@ func (s *search) start(r *Refusal) bool {
 		return false
 	}
 	s.widest = widest
-	s.look()
 	return true
 }
 
@@ -161,14 +177,14 @@ func (f *Fabric) levelOf(tier int) string {
 // few lenses instead of one each.
 func (s *search) look() {
 	f := s.f
-	key := f.keyOf(&s.demand, s.g, s.idle, s.all)
+	key := f.keyOf(s)
 	if bare := key.bare(); key.gpus > 0 && bare != key && !f.lenses.knows(key) {
-		s.lens = f.lens(bare, s.g)
+		s.lens = f.lens(bare, s)
 		if !s.find() {
 			return
 		}
 	}
-	s.lens = f.lens(key, s.g)
+	s.lens = f.lens(key, s)
 }
 
 // find looks for the lowest level that holds the gang, and for the tightest

@@ -11,8 +11,11 @@ import (
 	"testing"
 )
 
+// ordinary is how many clusters are tried where nobody says.
+const ordinary = 20000
+
 var (
-	clusters = flag.Int("clusters", 20000, "random clusters to compare with the oracle")
+	clusters = flag.Int("clusters", ordinary, "random clusters to compare with the oracle")
 	seed     = flag.Int64("cluster-seed", 0, "the first random cluster")
 )
 

@@ -90,7 +90,7 @@ func (s *search) refuseNode(r *Refusal) {
 		sh := s.f.plan.shelves[i]
 		for j := range sh.rooms {
 			if _, size, _ := s.lens.look(sh, j); size > r.Room || r.Domain == "" {
-				room := sh.rooms[j].supposed(s.idle, s.all)
+				room, _ := s.lens.seen(sh, j)
 				r.Domain, r.Room = string(sh.seats[j].id), size
 				r.Free, r.Total = s.lens.currency(&room)
 			}

@@ -27,6 +27,11 @@ type seat struct {
 	kind    int32
 	at      int32
 	shelf   *shelf
+
+	kept    []keptFor // what of it is kept, and for whom
+	all     room      // of all that is free; what is left beside what is kept stands on the shelf
+	parts   []int64   // the parts that are left
+	settled uint64    // the revision at which it last changed
 }
 
 // room is what counting reads of a machine: small and without pointers, so that
@@ -49,22 +54,23 @@ type shelf struct {
 	seats []*seat
 }
 
-func (s *seat) room() room {
+// room is what counting reads of a capacity of the machine.
+func (s *seat) room(c Capacity) room {
 	total := s.machine.Total
 	gpus := max(0, total.MilliGPU/WholeGPU)
 	r := room{
-		cpu:      min(max(0, s.free.MilliCPU), total.MilliCPU),
-		mem:      min(max(0, s.free.MemoryBytes), total.MemoryBytes),
+		cpu:      min(max(0, c.MilliCPU), total.MilliCPU),
+		mem:      min(max(0, c.MemoryBytes), total.MemoryBytes),
 		cpuTotal: total.MilliCPU,
 		memTotal: total.MemoryBytes,
-		whole:    int32(min(max(0, int64(s.free.WholeGPUs)), gpus)),
+		whole:    int32(min(max(0, int64(c.WholeGPUs)), gpus)),
 		gpus:     int32(gpus),
 		kind:     s.kind,
 		usable:   s.why == "",
 		broken:   uint8(min(max(0, s.machine.Broken), math.MaxUint8)),
 	}
-	if len(s.free.Parts) > 0 {
-		r.part = int16(min(max(0, s.free.Parts[0]), WholeGPU-1))
+	if len(c.Parts) > 0 {
+		r.part = int16(min(max(0, c.Parts[0]), WholeGPU-1))
 	}
 	return r
 }

@@ -7,19 +7,20 @@ package topology
 import "fmt"
 
 // Mark is a point to which a fabric can be rolled back. Marks nest; each ends by
-// exactly one Rollback or Keep, the last one opened first.
+// exactly one Rollback or Accept, the last one opened first.
 type Mark struct {
 	depth  int
 	length int
 }
 
 // undoRecord is what was known of a machine before a change; no machine means
-// that it was not known.
+// that it was not known. Or it is what was kept for one, and then of no machine.
 type undoRecord struct {
 	id      NodeID
 	machine *Machine
 	free    Capacity
 	why     string
+	kept    *keep
 }
 
 // Mark opens a mark.
@@ -38,8 +39,8 @@ func (f *Fabric) Rollback(m Mark) {
 	f.undo = f.undo[:m.length]
 }
 
-// Keep ends a mark without taking anything back; an outer mark still can.
-func (f *Fabric) Keep(m Mark) {
+// Accept ends a mark without taking anything back; an outer mark still can.
+func (f *Fabric) Accept(m Mark) {
 	f.close(m)
 	if f.marks == 0 {
 		clear(f.undo)
@@ -69,6 +70,8 @@ func (f *Fabric) record(id NodeID, s *seat) {
 func (f *Fabric) revert(u *undoRecord) {
 	s := f.seats[u.id]
 	switch {
+	case u.kept != nil:
+		f.setKeep(u.kept.id, u.kept.slots)
 	case u.machine == nil && s != nil:
 		f.remove(s)
 	case u.machine != nil && s != nil && s.machine == u.machine:

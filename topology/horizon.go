@@ -1,0 +1,192 @@
+package topology
+
+// This file owns the horizon: what will be free where and when, and the first instant at which a whole gang fits. It
+// knows the ends of what is on each machine and reads the rest from its fabric: what is free now, what promises keep,
+// who is out of service. All of a gang must fit at once, so the instant of a gang is none of its members' own: each
+// of them may find room earlier, and together they do not.
+//
+// Room only grows with time: here nothing begins. So a gang that fits at one instant fits at every later one.
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Never is the instant of what does not end by itself.
+const Never = math.MaxInt64
+
+// Basis is what an end is known by.
+type Basis uint8
+
+const (
+	// ByLimit: it ends by then at the latest.
+	ByLimit Basis = iota
+	// ByEstimate: it is expected to end then.
+	ByEstimate
+	bases
+)
+
+// End is an amount that leaves a machine, and when (ns, above zero): by its limit (Never where it has none), and by
+// estimate.
+type End struct {
+	Amount       Resources
+	Hard, Likely int64
+}
+
+func (e *End) by(b Basis) int64 {
+	if b == ByLimit {
+		return e.Hard
+	}
+	return e.Likely
+}
+
+// Horizon is what will be free where and when, beside the fabric that says what is free now. It follows every change
+// of that fabric by itself.
+type Horizon struct {
+	f         *Fabric
+	machines  map[NodeID]*lodging
+	revision  uint64
+	forecasts [bases]forecast
+	lens      lens // through which one instant is seen
+	instants  []int64
+}
+
+// lodging is what is known of the time on one machine.
+type lodging struct {
+	ends     []End
+	bench    int64 // when its bench ends; 0: it has none
+	revision uint64
+}
+
+// NewHorizon makes a horizon that knows no ends.
+func NewHorizon(f *Fabric) *Horizon {
+	h := &Horizon{f: f, machines: map[NodeID]*lodging{}}
+	for b := range h.forecasts {
+		h.forecasts[b] = forecast{h: h, by: Basis(b)}
+	}
+	return h
+}
+
+// Set replaces what is known of the ends on one machine. It may be told before the machine joins.
+func (h *Horizon) Set(id NodeID, ends []End) {
+	if l := h.lodging(id, len(ends) > 0); l != nil && !slices.Equal(l.ends, ends) {
+		l.ends = append(l.ends[:0], ends...)
+		h.touch(id, l)
+	}
+}
+
+// Benched says until when a machine is left out; 0: it is not. A machine that is unusable without a bench never is
+// usable.
+func (h *Horizon) Benched(id NodeID, until int64) {
+	if l := h.lodging(id, until > 0); l != nil && l.bench != until {
+		l.bench = until
+		h.touch(id, l)
+	}
+}
+
+// Remove forgets what is known of a machine.
+func (h *Horizon) Remove(id NodeID) {
+	if l := h.machines[id]; l != nil {
+		delete(h.machines, id)
+		h.touch(id, l)
+	}
+}
+
+func (h *Horizon) lodging(id NodeID, made bool) *lodging {
+	l := h.machines[id]
+	if l == nil && made {
+		l = &lodging{}
+		h.machines[id] = l
+	}
+	return l
+}
+
+// touch notes that a machine's course is another one.
+func (h *Horizon) touch(id NodeID, l *lodging) {
+	h.revision++
+	l.revision = h.revision
+	if s := h.f.seats[id]; s != nil {
+		h.f.changes.note(s.shelf)
+	}
+}
+
+// Earliest is the first instant, not before from, at which all of a gang fits on what no promise keeps, and where:
+// the place that the fabric would answer if it were as it will be then. An end that has passed counts as come at
+// from.
+func (h *Horizon) Earliest(g *Gang, from int64, by Basis) (at int64, p Placement, ok bool) {
+	s := h.f.newSearch(g)
+	if !s.reduce(&h.f.work.refusal) {
+		return 0, Placement{}, false
+	}
+	c := &h.forecasts[by]
+	c.refresh()
+	h.instants = c.instants(h.instants[:0], from)
+	if !h.fits(s, c, h.instants[len(h.instants)-1]) {
+		return 0, Placement{}, false
+	}
+	low, high := -1, len(h.instants)-1
+	for high-low > 1 {
+		if middle := (low + high) / 2; h.fits(s, c, h.instants[middle]) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	at = h.instants[high]
+	h.fits(s, c, at)
+	return at, s.placement(), true
+}
+
+// fits reports whether the gang of a search fits at an instant.
+func (h *Horizon) fits(s *search, c *forecast, instant int64) bool {
+	l := &h.lens
+	l.then, l.instant = c, instant
+	l.become(h.f.keyOf(s), s)
+	l.learnKinds(&h.f.kinds)
+	l.countAll(h.f)
+	s.lens = l
+	return s.find()
+}
+
+// When is the first instant at which all amounts of a placement are free on its machines, beside what is kept for
+// others than its own; 0: they are now.
+func (h *Horizon) When(p Placement, by Basis, own ...KeepID) (at int64) {
+	lent := h.f.lentOf(Lent{Of: own})
+	for i := 0; i < len(p.Slots); {
+		var k claims
+		node := p.Slots[i].Node
+		for ; i < len(p.Slots) && p.Slots[i].Node == node; i++ {
+			k.add([]Resources{p.Slots[i].Amount})
+		}
+		at = max(at, h.whenOn(node, by, lent, &k))
+	}
+	return at
+}
+
+// whenOn is when one machine can give what is claimed of it.
+func (h *Horizon) whenOn(node NodeID, by Basis, lent *lentSet, k *claims) int64 {
+	s := h.f.seats[node]
+	if s == nil {
+		return Never
+	}
+	for _, step := range courseOf(s, h.machines[node], by, lent) {
+		free := Capacity{step.room.cpu, step.room.mem, step.room.whole, step.parts}
+		if _, held := k.from(free); held {
+			return step.at
+		}
+	}
+	return Never
+}
+
+// endsInOrder lists what ends at all, the first to end first; of several at once as they were told.
+func (l *lodging) endsInOrder(by Basis) []End {
+	ends := make([]End, 0, len(l.ends))
+	for _, e := range l.ends {
+		if e.by(by) < Never {
+			ends = append(ends, e)
+		}
+	}
+	slices.SortStableFunc(ends, func(a, b End) int { return cmp.Compare(a.by(by), b.by(by)) })
+	return ends
+}

@@ -1,0 +1,283 @@
+package topology
+
+// This file owns the tests that hold the horizon against brute force: a fabric and an oracle for every instant at
+// which anything ends, all that ended by then given back at once. Neither halves a range nor keeps anything between
+// questions.
+
+import (
+	"fmt"
+	"math/rand"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// future is a world with what will end in it, and what is kept.
+type future struct {
+	world
+	ends  map[NodeID][]End
+	bench map[NodeID]int64
+	keeps []keep
+	from  int64
+}
+
+// instantLimit makes ends few enough that many fall together.
+const instantLimit = 12
+
+func randomFuture(r *rand.Rand) *future {
+	w := &future{world: randomWorld(r), ends: map[NodeID][]End{}, bench: map[NodeID]int64{}, from: r.Int63n(instantLimit / 2)}
+	for range 8 {
+		if w.everFits() {
+			break
+		}
+		w.gang = randomGang(r, w.levels)
+	}
+	for i := range w.spots {
+		w.drawTime(r, i)
+	}
+	for i := range max(0, r.Intn(6)-2) {
+		w.keeps = append(w.keeps, keep{KeepID(fmt.Sprint("k", i)), w.drawSlots(r)})
+	}
+	return w
+}
+
+// drawTime draws what ends on one machine: what is used there, in pieces, most of the time. Beliefs may cross: now
+// and then more ends there than it has.
+func (w *future) drawTime(r *rand.Rand, at int) {
+	s := &w.spots[at]
+	delete(w.ends, s.m.ID)
+	delete(w.bench, s.m.ID)
+	if r.Intn(4) > 0 {
+		s.free.MilliCPU, s.free.MemoryBytes = s.free.MilliCPU/4, s.free.MemoryBytes/4
+		s.free.WholeGPUs /= 4
+	}
+	used := s.m.Total.Minus(Resources{s.free.MilliCPU, s.free.MemoryBytes, s.free.MilliGPU()})
+	for _, part := range s.free.Parts {
+		used.MilliGPU -= WholeGPU - part
+		w.ends[s.m.ID] = append(w.ends[s.m.ID], drawEnd(r, Resources{MilliGPU: WholeGPU - part}))
+	}
+	for !used.IsZero() && !used.IsNegative() && r.Intn(9) > 0 {
+		piece := used
+		if r.Intn(2) == 0 {
+			piece = Resources{used.MilliCPU / 2, used.MemoryBytes / 2, used.MilliGPU / 2 / WholeGPU * WholeGPU}
+		}
+		used = used.Minus(piece)
+		w.ends[s.m.ID] = append(w.ends[s.m.ID], drawEnd(r, piece))
+	}
+	if r.Intn(9) == 0 {
+		w.ends[s.m.ID] = append(w.ends[s.m.ID], drawEnd(r, randomAmount(r, s.m.Total)))
+	}
+	if s.why != "" && r.Intn(4) > 0 {
+		w.bench[s.m.ID] = 1 + r.Int63n(instantLimit)
+	}
+}
+
+func drawEnd(r *rand.Rand, amount Resources) End {
+	e := End{Amount: amount, Hard: Never, Likely: 1 + r.Int63n(instantLimit)}
+	if r.Intn(9) > 0 {
+		e.Hard = e.Likely + r.Int63n(4)
+	}
+	if r.Intn(19) == 0 {
+		e.Likely = Never
+	}
+	return e
+}
+
+func randomAmount(r *rand.Rand, total Resources) Resources {
+	a := Resources{MilliCPU: r.Int63n(total.MilliCPU + 1), MemoryBytes: r.Int63n(total.MemoryBytes + 1)}
+	a.MilliGPU = r.Int63n(total.MilliGPU/WholeGPU+1) * WholeGPU
+	if r.Intn(4) == 0 && total.MilliGPU > 0 {
+		a.MilliGPU = pickOne(r, int64(100), 300, 500, 700)
+	}
+	return a
+}
+
+// drawSlots draws what a promise may keep: on machines that are here, and on one that left.
+func (w *future) drawSlots(r *rand.Rand) (slots []Slot) {
+	for _, at := range r.Perm(len(w.spots))[:min(len(w.spots), r.Intn(3))] {
+		for range 1 + r.Intn(2) {
+			amount := randomAmount(r, w.spots[at].m.Total)
+			amount.MilliCPU, amount.MemoryBytes = amount.MilliCPU/2, amount.MemoryBytes/2
+			slots = append(slots, Slot{Node: w.spots[at].m.ID, Amount: amount})
+		}
+	}
+	if r.Intn(3) == 0 {
+		slots = append(slots, Slot{Node: "gone", Amount: Resources{MilliCPU: 1}})
+	}
+	return slots
+}
+
+// horizon builds the real thing.
+func (w *future) horizon() (*Fabric, *Horizon) {
+	f := w.fabric(inOrder(len(w.spots)))
+	h := NewHorizon(f)
+	for _, s := range w.spots {
+		h.Set(s.m.ID, w.ends[s.m.ID])
+		h.Benched(s.m.ID, w.bench[s.m.ID])
+	}
+	for _, k := range w.keeps {
+		f.Keep(k.id, Placement{Slots: k.slots})
+	}
+	return f, h
+}
+
+// asOf is the world as it will be: what is free there is what is left beside what is kept.
+func (w *future) asOf(instant int64, by Basis) world {
+	then := world{oracle: oracle{levels: w.levels}, gang: w.gang}
+	for _, s := range w.spots {
+		l := lodging{ends: w.ends[s.m.ID]}
+		for _, e := range l.endsInOrder(by) {
+			if e.by(by) <= instant {
+				s.free = s.free.More(e.Amount)
+			}
+		}
+		s.free = w.beside(&s)
+		if until := w.bench[s.m.ID]; until > 0 && until <= instant {
+			s.why = ""
+		}
+		then.spots = append(then.spots, s)
+	}
+	return then
+}
+
+// beside takes what is kept on a machine from what is free there, in words as plain as can be: devices are a list of
+// sizes, and each device that is kept, the largest first, is the smallest that holds it.
+func (w *future) beside(s *spot) Capacity {
+	total := s.m.Total
+	c := Capacity{MilliCPU: min(s.free.MilliCPU, total.MilliCPU), MemoryBytes: min(s.free.MemoryBytes, total.MemoryBytes)}
+	devices := slices.Clone(s.free.Parts)
+	for range min(int64(s.free.WholeGPUs), total.MilliGPU/WholeGPU) {
+		devices = append(devices, WholeGPU)
+	}
+	var wanted, shares []int64
+	for _, k := range w.keeps {
+		for _, slot := range k.slots {
+			if slot.Node != s.m.ID {
+				continue
+			}
+			c.MilliCPU -= slot.Amount.MilliCPU
+			c.MemoryBytes -= slot.Amount.MemoryBytes
+			for range slot.Amount.MilliGPU / WholeGPU {
+				wanted = append(wanted, WholeGPU)
+			}
+			if share := slot.Amount.MilliGPU % WholeGPU; share > 0 {
+				shares = append(shares, share)
+			}
+		}
+	}
+	slices.SortFunc(shares, largestFirst)
+	first := len(wanted)
+next:
+	for _, share := range shares {
+		for i := first; i < len(wanted); i++ {
+			if wanted[i]+share <= WholeGPU {
+				wanted[i] += share
+				continue next
+			}
+		}
+		wanted = append(wanted, share)
+	}
+	slices.SortFunc(wanted, largestFirst)
+	var rest []int64
+	for _, want := range wanted {
+		slices.Sort(devices)
+		at := slices.IndexFunc(devices, func(d int64) bool { return d >= want })
+		if at < 0 {
+			devices, rest = nil, nil
+			break
+		}
+		rest = append(rest, devices[at]-want)
+		devices = slices.Delete(devices, at, at+1)
+	}
+	for _, d := range slices.Concat(devices, rest) {
+		if d == WholeGPU {
+			c.WholeGPUs++
+		} else if d > 0 {
+			c.Parts = append(c.Parts, d)
+		}
+	}
+	slices.SortFunc(c.Parts, largestFirst)
+	c.MilliCPU, c.MemoryBytes = max(c.MilliCPU, 0), max(c.MemoryBytes, 0)
+	return c
+}
+
+// earliest tries every instant.
+func (w *future) earliest(by Basis) (at int64, p Placement, ok bool) {
+	for at = w.from; at <= w.from+2*instantLimit; at++ {
+		if then := w.asOf(at, by); then.place(w.gang) >= 0 {
+			p, _ = Place(then.fabric(inOrder(len(then.spots))), w.gang)
+			return at, p, true
+		}
+	}
+	return 0, Placement{}, false
+}
+
+// differs asks the horizon and brute force.
+func (w *future) differs(h *Horizon, by Basis) (ok bool, problem string) {
+	at, p, ok := h.Earliest(&w.gang, w.from, by)
+	at2, p2, ok2 := w.earliest(by)
+	if at != at2 || ok != ok2 || !reflect.DeepEqual(p, p2) {
+		return ok, fmt.Sprintf("by %d: at %d %v %v, brute force says at %d %v %v", by, at, ok, p, at2, ok2, p2)
+	}
+	if ok && at < w.whenOf(p, by) {
+		return ok, fmt.Sprintf("by %d: at %d, but its amounts are free at %d", by, at, w.whenOf(p, by))
+	}
+	if when := h.When(p, by); ok && when != w.whenOf(p, by) {
+		return ok, fmt.Sprintf("by %d: the amounts of %v are free at %d, brute force says %d", by, p, when, w.whenOf(p, by))
+	}
+	return ok, ""
+}
+
+// whenOf tries every instant for one placement.
+func (w *future) whenOf(p Placement, by Basis) int64 {
+	for at := range int64(3 * instantLimit) {
+		then := w.asOf(at, by)
+		if !slices.ContainsFunc(p.Slots, func(s Slot) bool { return !then.gives(p, s.Node) }) {
+			return at
+		}
+	}
+	return Never
+}
+
+// gives reports whether a machine has all that a placement takes of it.
+func (w *world) gives(p Placement, id NodeID) bool {
+	s := w.spot(id)
+	ok := s.why == ""
+	for _, slot := range p.Slots {
+		if slot.Node == id {
+			ok = ok && takeOne(&s.free, slot.Amount)
+		}
+	}
+	return ok
+}
+
+func (w *future) String() string {
+	return fmt.Sprintf("%v\nends %v\nbenches %v\nkept %v\nfrom %d", w.world, w.ends, w.bench, w.keeps, w.from)
+}
+
+// TestHorizonAgainstOracle compares instant, feasibility and place.
+func TestHorizonAgainstOracle(t *testing.T) {
+	later, never, n := 0, 0, *clusters/4
+	if *clusters != ordinary {
+		n = *clusters
+	}
+	for i := range n {
+		r := rand.New(rand.NewSource(*seed + int64(i)))
+		w := randomFuture(r)
+		_, h := w.horizon()
+		for by := range bases {
+			ok, problem := w.differs(h, by)
+			if problem != "" {
+				t.Fatalf("-cluster-seed=%d -clusters=1: %s\n%v", *seed+int64(i), problem, w)
+			}
+			if at, _, _ := h.Earliest(&w.gang, w.from, by); at > w.from {
+				later++
+			}
+			never += tick(!ok)
+		}
+	}
+	t.Logf("%d clusters, %d gangs fit later, %d never, 0 differences", n, later, never)
+	if n >= 1000 && (later < n/4 || never < n/4) {
+		t.Error("the random clusters are too easy or too hard")
+	}
+}

@@ -1,0 +1,255 @@
+package topology
+
+// This file owns kept room: what a promise keeps on machines for a gang that is to start later. It is a layer beside
+// what is free: a report replaces what a machine has free and must not erase what is kept there, and a machine that
+// leaves and joins again is kept for whom it was. Placing sees what is free less what is kept, unless a search is
+// lent it.
+//
+// What is kept is the same whatever its order, and what is left beside it only grows while more comes free: the
+// horizon searches by that (horizon.go). With devices that are shared neither is so by itself. Taken one after
+// another by Capacity.Less, what is kept would be found on one device today and on another tomorrow.
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// KeepID names whom room is kept for: the promise of a job.
+type KeepID string
+
+// keep is what is kept for one; no slots: nothing.
+type keep struct {
+	id    KeepID
+	slots []Slot
+}
+
+// keptFor is what is kept for one on one machine.
+type keptFor struct {
+	id      KeepID
+	amounts []Resources
+}
+
+// keptRoom is all that is kept. What the maps hold is never written to, so that copies share it.
+type keptRoom struct {
+	by map[KeepID][]Slot
+	on map[NodeID][]keptFor // in the order of ids; machines that are not here too
+}
+
+func newKeptRoom() keptRoom { return keptRoom{by: map[KeepID][]Slot{}, on: map[NodeID][]keptFor{}} }
+
+func (k *keptRoom) clone() keptRoom { return keptRoom{by: maps.Clone(k.by), on: maps.Clone(k.on)} }
+
+// Keep keeps a placement's amounts for one, in place of what was kept for it. What is free need not suffice: what
+// comes free on these machines is kept as well, until it does.
+func (f *Fabric) Keep(id KeepID, p Placement) { f.changeKeep(id, p.Slots) }
+
+// Unkeep gives back what is kept for one.
+func (f *Fabric) Unkeep(id KeepID) { f.changeKeep(id, nil) }
+
+func (f *Fabric) changeKeep(id KeepID, slots []Slot) {
+	old := f.kept.by[id]
+	if slices.Equal(old, slots) {
+		return
+	}
+	if f.marks > 0 {
+		f.undo = append(f.undo, undoRecord{kept: &keep{id: id, slots: old}})
+	}
+	f.setKeep(id, slices.Clone(slots))
+}
+
+// setKeep replaces what is kept for one. Machines are settled when all of it is replaced, so that none seems to gain
+// what was kept there before and is again.
+func (f *Fabric) setKeep(id KeepID, slots []Slot) {
+	old := f.kept.by[id]
+	for i := range old {
+		f.kept.drop(id, old[i].Node)
+	}
+	for i := range slots {
+		f.kept.add(id, &slots[i])
+	}
+	if len(slots) > 0 {
+		f.kept.by[id] = slots
+	} else {
+		delete(f.kept.by, id)
+	}
+	f.settleAll(old)
+	f.settleAll(slots)
+}
+
+func (f *Fabric) settleAll(slots []Slot) {
+	for i := range slots {
+		if i > 0 && slots[i].Node == slots[i-1].Node {
+			continue
+		}
+		if s := f.seats[slots[i].Node]; s != nil {
+			f.settle(s)
+		}
+	}
+}
+
+func (k *keptRoom) drop(id KeepID, node NodeID) {
+	var rest []keptFor
+	for _, kept := range k.on[node] {
+		if kept.id != id {
+			rest = append(rest, kept)
+		}
+	}
+	if len(rest) > 0 {
+		k.on[node] = rest
+	} else {
+		delete(k.on, node)
+	}
+}
+
+func (k *keptRoom) add(id KeepID, slot *Slot) {
+	all := slices.Clone(k.on[slot.Node])
+	at, ok := slices.BinarySearchFunc(all, id, func(kept keptFor, id KeepID) int { return cmp.Compare(kept.id, id) })
+	if !ok {
+		all = slices.Insert(all, at, keptFor{id: id})
+	}
+	all[at].amounts = append(slices.Clone(all[at].amounts), slot.Amount)
+	k.on[slot.Node] = all
+}
+
+// Kept is what is kept for one; nil: nothing. It is to be read only.
+func (f *Fabric) Kept(id KeepID) []Slot { return f.kept.by[id] }
+
+// EachKept visits what is kept on a machine, in the order of ids.
+func (f *Fabric) EachKept(node NodeID, visit func(id KeepID, amount Resources)) {
+	for _, kept := range f.kept.on[node] {
+		var sum Resources
+		for _, a := range kept.amounts {
+			sum = sum.Plus(a)
+		}
+		visit(kept.id, sum)
+	}
+}
+
+// Lent says what kept room counts as free for one search: all of it, or what is kept for some.
+type Lent struct {
+	All bool
+	Of  []KeepID
+}
+
+// lentSet is what a lens reads of that; nil: nothing is lent.
+type lentSet struct {
+	all bool
+	of  map[KeepID]bool
+}
+
+func (l *lentSet) has(id KeepID) bool { return l != nil && (l.all || l.of[id]) }
+
+// lentText names what is lent, one text per set. What is kept for nobody is left out of it.
+func (f *Fabric) lentText(lent Lent) string {
+	if lent.All {
+		return "*"
+	}
+	if len(lent.Of) == 0 {
+		return ""
+	}
+	w := &f.work
+	w.keeps = f.keeping(w.keeps[:0], lent)
+	return f.remembered(appendNames(w.text[:0], w.keeps))
+}
+
+// lentOf is what lentText names.
+func (f *Fabric) lentOf(lent Lent) *lentSet {
+	return &lentSet{all: lent.All, of: setOf(f.keeping(nil, lent))}
+}
+
+func (f *Fabric) keeping(ids []KeepID, lent Lent) []KeepID {
+	for _, id := range lent.Of {
+		if len(f.kept.by[id]) > 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// left is what is left of a capacity of the machine beside what is kept and not lent.
+func (s *seat) left(c Capacity, lent *lentSet) Capacity {
+	total := s.machine.Total
+	c.MilliCPU, c.MemoryBytes = min(c.MilliCPU, total.MilliCPU), min(c.MemoryBytes, total.MemoryBytes)
+	c.WholeGPUs = int32(min(int64(c.WholeGPUs), total.MilliGPU/WholeGPU))
+	var k claims
+	for i := range s.kept {
+		if !lent.has(s.kept[i].id) {
+			k.add(s.kept[i].amounts)
+		}
+	}
+	c, _ = k.from(c)
+	return c
+}
+
+// claims are amounts that one machine is to give at once.
+type claims struct {
+	sum     Resources // without the shares
+	devices []int64   // thousandths of one device each
+}
+
+func (k *claims) add(amounts []Resources) {
+	for _, a := range amounts {
+		if share := a.MilliGPU % WholeGPU; share > 0 {
+			k.devices = append(k.devices, share)
+			a.MilliGPU -= share
+		}
+		k.sum = k.sum.Plus(a)
+	}
+}
+
+// join lays shares together on as few devices as come of it, the largest first, by themselves: where they lie does
+// not depend on what is free.
+func (k *claims) join() {
+	slices.SortFunc(k.devices, largestFirst)
+	n := 0
+	for _, share := range k.devices {
+		at := slices.IndexFunc(k.devices[:n], func(d int64) bool { return d+share <= WholeGPU })
+		if at < 0 {
+			at, n = n, n+1
+			k.devices[at] = 0
+		}
+		k.devices[at] += share
+	}
+	k.devices = k.devices[:n]
+	slices.SortFunc(k.devices, largestFirst)
+}
+
+// from takes the claims from a capacity: what is left, nothing below zero, and whether it held them all. Each device
+// that is claimed is another one, the smallest part that holds it. While one is lacking no part is left to others:
+// any of them may be what becomes it.
+func (k *claims) from(c Capacity) (left Capacity, held bool) {
+	left = Capacity{MilliCPU: c.MilliCPU - k.sum.MilliCPU, MemoryBytes: c.MemoryBytes - k.sum.MemoryBytes, Parts: c.Parts}
+	whole := int64(c.WholeGPUs) - k.sum.MilliGPU/WholeGPU
+	if len(k.devices) > 0 {
+		k.join()
+		left.Parts, whole = k.fromParts(c.Parts, whole)
+	}
+	held = left.MilliCPU >= 0 && left.MemoryBytes >= 0 && whole >= 0
+	if whole < 0 {
+		left.Parts = nil
+	}
+	left.WholeGPUs = int32(max(whole, 0))
+	left.MilliCPU, left.MemoryBytes = max(left.MilliCPU, 0), max(left.MemoryBytes, 0)
+	return left, held
+}
+
+// fromParts takes the devices from the parts, and from whole ones what no part holds.
+func (k *claims) fromParts(parts []int64, whole int64) (left []int64, rest int64) {
+	unused := slices.Clone(parts)
+	for _, claim := range k.devices {
+		size := int64(WholeGPU)
+		if at := smallest(unused, claim); at >= 0 {
+			size = unused[at]
+			unused = slices.Delete(unused, at, at+1)
+		} else {
+			whole--
+		}
+		if size > claim {
+			left = append(left, size-claim)
+		}
+	}
+	left = append(left, unused...)
+	slices.SortFunc(left, largestFirst)
+	return left, whole
+}
