@@ -844,6 +844,8 @@ type Update struct {
 	SetTimeLimit  bool                   `protobuf:"varint,5,opt,name=set_time_limit,json=setTimeLimit,proto3" json:"set_time_limit,omitempty"`
 	TimeLimitMs   int64                  `protobuf:"varint,6,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"` // of the run that there is, too, from when it began; 0: none
 	Reason        string                 `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	SetBegin      bool                   `protobuf:"varint,8,opt,name=set_begin,json=setBegin,proto3" json:"set_begin,omitempty"`
+	BeginUnixMs   int64                  `protobuf:"varint,9,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"` // of a job that waits: not planned before; 0: at once
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -927,6 +929,20 @@ func (x *Update) GetReason() string {
 	return ""
 }
 
+func (x *Update) GetSetBegin() bool {
+	if x != nil {
+		return x.SetBegin
+	}
+	return false
+}
+
+func (x *Update) GetBeginUnixMs() int64 {
+	if x != nil {
+		return x.BeginUnixMs
+	}
+	return 0
+}
+
 type UpdateReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
@@ -934,6 +950,7 @@ type UpdateReply struct {
 	Priority      int32                  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"` // as they are on disk now
 	TimeLimitMs   int64                  `protobuf:"varint,4,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"`
 	TimeIsUp      bool                   `protobuf:"varint,5,opt,name=time_is_up,json=timeIsUp,proto3" json:"time_is_up,omitempty"` // the run has gone on for longer than that: it is ended
+	BeginUnixMs   int64                  `protobuf:"varint,6,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1003,6 +1020,13 @@ func (x *UpdateReply) GetTimeIsUp() bool {
 	return false
 }
 
+func (x *UpdateReply) GetBeginUnixMs() int64 {
+	if x != nil {
+		return x.BeginUnixMs
+	}
+	return 0
+}
+
 // operator → Scheduler. Acknowledged once on disk.
 type ChangeNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1011,6 +1035,7 @@ type ChangeNode struct {
 	Verb          NodeVerb               `protobuf:"varint,3,opt,name=verb,proto3,enum=synapse.v1.NodeVerb" json:"verb,omitempty"`
 	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	DeadlineMs    int64                  `protobuf:"varint,5,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // of a drain: how long gangs may still run
+	AtUnixMs      int64                  `protobuf:"varint,6,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`     // of a drain: it begins then, by the leader's wall clock; 0, or what is past: at once
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1076,6 +1101,13 @@ func (x *ChangeNode) GetReason() string {
 func (x *ChangeNode) GetDeadlineMs() int64 {
 	if x != nil {
 		return x.DeadlineMs
+	}
+	return 0
+}
+
+func (x *ChangeNode) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
 	}
 	return 0
 }
@@ -2138,7 +2170,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\fRequeueReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x10\n" +
-	"\x03run\x18\x03 \x01(\x05R\x03run\"\xf0\x01\n" +
+	"\x03run\x18\x03 \x01(\x05R\x03run\"\xb1\x02\n" +
 	"\x06Update\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12!\n" +
@@ -2146,14 +2178,17 @@ const file_messages_client_proto_rawDesc = "" +
 	"\bpriority\x18\x04 \x01(\x05R\bpriority\x12$\n" +
 	"\x0eset_time_limit\x18\x05 \x01(\bR\fsetTimeLimit\x12\"\n" +
 	"\rtime_limit_ms\x18\x06 \x01(\x03R\vtimeLimitMs\x12\x16\n" +
-	"\x06reason\x18\a \x01(\tR\x06reason\"\xac\x01\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\x12\x1b\n" +
+	"\tset_begin\x18\b \x01(\bR\bsetBegin\x12\"\n" +
+	"\rbegin_unix_ms\x18\t \x01(\x03R\vbeginUnixMs\"\xd0\x01\n" +
 	"\vUpdateReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x1a\n" +
 	"\bpriority\x18\x03 \x01(\x05R\bpriority\x12\"\n" +
 	"\rtime_limit_ms\x18\x04 \x01(\x03R\vtimeLimitMs\x12\x1c\n" +
 	"\n" +
-	"time_is_up\x18\x05 \x01(\bR\btimeIsUp\"\xb8\x01\n" +
+	"time_is_up\x18\x05 \x01(\bR\btimeIsUp\x12\"\n" +
+	"\rbegin_unix_ms\x18\x06 \x01(\x03R\vbeginUnixMs\"\xd6\x01\n" +
 	"\n" +
 	"ChangeNode\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x12\n" +
@@ -2161,7 +2196,9 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x04verb\x18\x03 \x01(\x0e2\x14.synapse.v1.NodeVerbR\x04verb\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1f\n" +
 	"\vdeadline_ms\x18\x05 \x01(\x03R\n" +
-	"deadlineMs\"T\n" +
+	"deadlineMs\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x06 \x01(\x03R\batUnixMs\"T\n" +
 	"\x0fChangeNodeReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"\xdf\x01\n" +

@@ -694,6 +694,21 @@ func (m *Update) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.BeginUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BeginUnixMs))
+		i--
+		dAtA[i] = 0x48
+	}
+	if m.SetBegin {
+		i--
+		if m.SetBegin {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x40
+	}
 	if len(m.Reason) > 0 {
 		i -= len(m.Reason)
 		copy(dAtA[i:], m.Reason)
@@ -781,6 +796,11 @@ func (m *UpdateReply) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.BeginUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BeginUnixMs))
+		i--
+		dAtA[i] = 0x30
+	}
 	if m.TimeIsUp {
 		i--
 		if m.TimeIsUp {
@@ -850,6 +870,11 @@ func (m *ChangeNode) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.AtUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AtUnixMs))
+		i--
+		dAtA[i] = 0x30
 	}
 	if m.DeadlineMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DeadlineMs))
@@ -2144,6 +2169,12 @@ func (m *Update) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.SetBegin {
+		n += 2
+	}
+	if m.BeginUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.BeginUnixMs))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2170,6 +2201,9 @@ func (m *UpdateReply) SizeVT() (n int) {
 	}
 	if m.TimeIsUp {
 		n += 2
+	}
+	if m.BeginUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.BeginUnixMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -2198,6 +2232,9 @@ func (m *ChangeNode) SizeVT() (n int) {
 	}
 	if m.DeadlineMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.DeadlineMs))
+	}
+	if m.AtUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AtUnixMs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -422,6 +422,7 @@ type JobSpec struct {
 	SubmitDir        string                 `protobuf:"bytes,26,opt,name=submit_dir,json=submitDir,proto3" json:"submit_dir,omitempty"`                     // where it was submitted: tasks on a machine's own root without a workdir begin there, if their user may
 	Script           *Script                `protobuf:"bytes,27,opt,name=script,proto3" json:"script,omitempty"`                                            // what each task runs, in the place of a command; only to a machine that understands it
 	Network          Network                `protobuf:"varint,28,opt,name=network,proto3,enum=synapse.v1.Network" json:"network,omitempty"`                 // other than the machine's: only on machines that announce it
+	BeginUnixMs      int64                  `protobuf:"varint,30,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`            // not planned before, by the leader's wall clock; 0, or what is past: at once
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -659,6 +660,13 @@ func (x *JobSpec) GetNetwork() Network {
 	return Network_NETWORK_UNSPECIFIED
 }
 
+func (x *JobSpec) GetBeginUnixMs() int64 {
+	if x != nil {
+		return x.BeginUnixMs
+	}
+	return 0
+}
+
 var File_messages_job_proto protoreflect.FileDescriptor
 
 const file_messages_job_proto_rawDesc = "" +
@@ -689,7 +697,7 @@ const file_messages_job_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x12\n" +
 	"\x04args\x18\x04 \x03(\tR\x04args\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\fR\x04text\"\x94\b\n" +
+	"\x04text\x18\x05 \x01(\fR\x04text\"\xb8\b\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -722,7 +730,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"\n" +
 	"submit_dir\x18\x1a \x01(\tR\tsubmitDir\x12*\n" +
 	"\x06script\x18\x1b \x01(\v2\x12.synapse.v1.ScriptR\x06script\x12-\n" +
-	"\anetwork\x18\x1c \x01(\x0e2\x13.synapse.v1.NetworkR\anetwork*>\n" +
+	"\anetwork\x18\x1c \x01(\x0e2\x13.synapse.v1.NetworkR\anetwork\x12\"\n" +
+	"\rbegin_unix_ms\x18\x1e \x01(\x03R\vbeginUnixMs*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +

@@ -320,6 +320,13 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.BeginUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BeginUnixMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xf0
+	}
 	if m.DiskBytes != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DiskBytes))
 		i--
@@ -821,6 +828,9 @@ func (m *JobSpec) SizeVT() (n int) {
 	}
 	if m.DiskBytes != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.DiskBytes))
+	}
+	if m.BeginUnixMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.BeginUnixMs))
 	}
 	n += len(m.unknownFields)
 	return n

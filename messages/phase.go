@@ -3,6 +3,7 @@ package messages
 import (
 	"cmp"
 	"strings"
+	"time"
 )
 
 // This file owns the words for where a job or a machine stands, as people and programs read them, and for what became of a wish.
@@ -54,6 +55,11 @@ func EndPhase(s JobState) string {
 
 // Waits reports whether a job of this phase waits for its turn, or for somebody to let it.
 func Waits(phase string) bool { return phase == PhaseQueued || phase == PhaseHeld }
+
+// BeginsAt is why a job waits that begins later.
+func BeginsAt(spec *JobSpec) string {
+	return "begins at " + time.UnixMilli(spec.GetBeginUnixMs()).UTC().Format(time.RFC3339)
+}
 
 // PhaseOf is a phase as somebody may have written it: Timed_Out and `timed out` are timed-out.
 func PhaseOf(text string) string {

@@ -172,9 +172,10 @@ type JobRecord struct {
 	PrepareFailures int32                  `protobuf:"varint,21,opt,name=prepare_failures,json=prepareFailures,proto3" json:"prepare_failures,omitempty"`  // of infra_restarts, since a gang of the job last ran: a broken image must not walk the cluster
 	RanMs           int64                  `protobuf:"varint,22,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                                // for how long its tasks ran, in all attempts that are over
 	PrepareFailedOn []string               `protobuf:"bytes,23,rep,name=prepare_failed_on,json=prepareFailedOn,proto3" json:"prepare_failed_on,omitempty"` // machines of prepare_failures, two at most: more prove no more
-	Changed         *Deed                  `protobuf:"bytes,24,opt,name=changed,proto3" json:"changed,omitempty"`                                          // the last change of its priority or time limit, which are in spec
+	Changed         *Deed                  `protobuf:"bytes,24,opt,name=changed,proto3" json:"changed,omitempty"`                                          // the last change of its priority, time limit or begin, which are in spec
 	Uid             uint32                 `protobuf:"varint,25,opt,name=uid,proto3" json:"uid,omitempty"`                                                 // of its tasks on every machine, where its spec names no user, or root; 0: none was given
 	MemoryByShare   bool                   `protobuf:"varint,26,opt,name=memory_by_share,json=memoryByShare,proto3" json:"memory_by_share,omitempty"`      // its spec's memory is the default that it was given with the submit, which asked for none
+	LimitByDefault  bool                   `protobuf:"varint,27,opt,name=limit_by_default,json=limitByDefault,proto3" json:"limit_by_default,omitempty"`   // likewise its time limit
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -387,6 +388,13 @@ func (x *JobRecord) GetUid() uint32 {
 func (x *JobRecord) GetMemoryByShare() bool {
 	if x != nil {
 		return x.MemoryByShare
+	}
+	return false
+}
+
+func (x *JobRecord) GetLimitByDefault() bool {
+	if x != nil {
+		return x.LimitByDefault
 	}
 	return false
 }
@@ -669,8 +677,11 @@ type NodeRecord struct {
 	Benched             *Deed                  `protobuf:"bytes,10,opt,name=benched,proto3" json:"benched,omitempty"`                                                        // informative: benches themselves live in the leader's memory
 	Removed             *Deed                  `protobuf:"bytes,11,opt,name=removed,proto3" json:"removed,omitempty"`
 	JoinedUnixMs        int64                  `protobuf:"varint,12,opt,name=joined_unix_ms,json=joinedUnixMs,proto3" json:"joined_unix_ms,omitempty"`
-	DrainLeftMs         int64                  `protobuf:"varint,13,opt,name=drain_left_ms,json=drainLeftMs,proto3" json:"drain_left_ms,omitempty"` // of the drain's deadline when this was written; 0: none, or an earlier version wrote it
-	Note                *Deed                  `protobuf:"bytes,14,opt,name=note,proto3" json:"note,omitempty"`                                     // an operator's, for others: it decides nothing
+	DrainLeftMs         int64                  `protobuf:"varint,13,opt,name=drain_left_ms,json=drainLeftMs,proto3" json:"drain_left_ms,omitempty"`                   // of the drain's deadline when this was written; 0: none, or an earlier version wrote it
+	Note                *Deed                  `protobuf:"bytes,14,opt,name=note,proto3" json:"note,omitempty"`                                                       // an operator's, for others: it decides nothing
+	Closing             *Deed                  `protobuf:"bytes,15,opt,name=closing,proto3" json:"closing,omitempty"`                                                 // the order to drain it later: it goes when the drain begins
+	ClosesUnixMs        int64                  `protobuf:"varint,16,opt,name=closes_unix_ms,json=closesUnixMs,proto3" json:"closes_unix_ms,omitempty"`                // when that is, by the leader's wall clock
+	ClosingDeadlineMs   int64                  `protobuf:"varint,17,opt,name=closing_deadline_ms,json=closingDeadlineMs,proto3" json:"closing_deadline_ms,omitempty"` // of the drain that begins then; 0: none
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -803,6 +814,27 @@ func (x *NodeRecord) GetNote() *Deed {
 	return nil
 }
 
+func (x *NodeRecord) GetClosing() *Deed {
+	if x != nil {
+		return x.Closing
+	}
+	return nil
+}
+
+func (x *NodeRecord) GetClosesUnixMs() int64 {
+	if x != nil {
+		return x.ClosesUnixMs
+	}
+	return 0
+}
+
+func (x *NodeRecord) GetClosingDeadlineMs() int64 {
+	if x != nil {
+		return x.ClosingDeadlineMs
+	}
+	return 0
+}
+
 var File_messages_record_proto protoreflect.FileDescriptor
 
 const file_messages_record_proto_rawDesc = "" +
@@ -813,7 +845,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x02by\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\x02by\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xa9\a\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xd3\a\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -843,7 +875,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x11prepare_failed_on\x18\x17 \x03(\tR\x0fprepareFailedOn\x12*\n" +
 	"\achanged\x18\x18 \x01(\v2\x10.synapse.v1.DeedR\achanged\x12\x10\n" +
 	"\x03uid\x18\x19 \x01(\rR\x03uid\x12&\n" +
-	"\x0fmemory_by_share\x18\x1a \x01(\bR\rmemoryByShare\"\xb7\x01\n" +
+	"\x0fmemory_by_share\x18\x1a \x01(\bR\rmemoryByShare\x12(\n" +
+	"\x10limit_by_default\x18\x1b \x01(\bR\x0elimitByDefault\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +
@@ -869,7 +902,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"rendezvous\x12*\n" +
 	"\x11committed_unix_ms\x18\x06 \x01(\x03R\x0fcommittedUnixMs\x12&\n" +
 	"\x0fstarted_unix_ms\x18\a \x01(\x03R\rstartedUnixMs\x12!\n" +
-	"\x03end\x18\b \x01(\v2\x0f.synapse.v1.EndR\x03end\"\xb7\x04\n" +
+	"\x03end\x18\b \x01(\v2\x0f.synapse.v1.EndR\x03end\"\xb9\x05\n" +
 	"\n" +
 	"NodeRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -888,7 +921,10 @@ const file_messages_record_proto_rawDesc = "" +
 	"\aremoved\x18\v \x01(\v2\x10.synapse.v1.DeedR\aremoved\x12$\n" +
 	"\x0ejoined_unix_ms\x18\f \x01(\x03R\fjoinedUnixMs\x12\"\n" +
 	"\rdrain_left_ms\x18\r \x01(\x03R\vdrainLeftMs\x12$\n" +
-	"\x04note\x18\x0e \x01(\v2\x10.synapse.v1.DeedR\x04note*\xb2\x01\n" +
+	"\x04note\x18\x0e \x01(\v2\x10.synapse.v1.DeedR\x04note\x12*\n" +
+	"\aclosing\x18\x0f \x01(\v2\x10.synapse.v1.DeedR\aclosing\x12$\n" +
+	"\x0ecloses_unix_ms\x18\x10 \x01(\x03R\fclosesUnixMs\x12.\n" +
+	"\x13closing_deadline_ms\x18\x11 \x01(\x03R\x11closingDeadlineMs*\xb2\x01\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10JOB_STATE_QUEUED\x10\x01\x12\x14\n" +
@@ -953,11 +989,12 @@ var file_messages_record_proto_depIdxs = []int32{
 	1,  // 20: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
 	1,  // 21: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
 	1,  // 22: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	1,  // 23: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }

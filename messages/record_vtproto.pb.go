@@ -101,6 +101,18 @@ func (m *JobRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.LimitByDefault {
+		i--
+		if m.LimitByDefault {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xd8
+	}
 	if m.MemoryByShare {
 		i--
 		if m.MemoryByShare {
@@ -576,6 +588,30 @@ func (m *NodeRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ClosingDeadlineMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ClosingDeadlineMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x88
+	}
+	if m.ClosesUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ClosesUnixMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x80
+	}
+	if m.Closing != nil {
+		size, err := m.Closing.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x7a
+	}
 	if m.Note != nil {
 		size, err := m.Note.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -809,6 +845,9 @@ func (m *JobRecord) SizeVT() (n int) {
 	if m.MemoryByShare {
 		n += 3
 	}
+	if m.LimitByDefault {
+		n += 3
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -971,6 +1010,16 @@ func (m *NodeRecord) SizeVT() (n int) {
 	if m.Note != nil {
 		l = m.Note.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Closing != nil {
+		l = m.Closing.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.ClosesUnixMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.ClosesUnixMs))
+	}
+	if m.ClosingDeadlineMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.ClosingDeadlineMs))
 	}
 	n += len(m.unknownFields)
 	return n

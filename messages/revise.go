@@ -17,7 +17,7 @@ func (x *JobRecord) Revise() *JobRecord {
 		PrepareFailures: x.PrepareFailures, NotBeforeUnixMs: x.NotBeforeUnixMs, Cancel: x.Cancel, Hold: x.Hold,
 		ExitCode: x.ExitCode, Outcome: x.Outcome, FinishedUnixMs: x.FinishedUnixMs, RanMs: x.RanMs,
 		PrepareFailedOn: x.PrepareFailedOn, Changed: x.Changed, Uid: x.Uid, MemoryByShare: x.MemoryByShare,
-		unknownFields: x.unknownFields,
+		LimitByDefault: x.LimitByDefault, unknownFields: x.unknownFields,
 	}
 }
 

@@ -52,14 +52,16 @@ func (x *Requeue) Validate() error {
 
 // Validate refuses a change of nothing, or to what could not have been submitted.
 func (x *Update) Validate() error {
-	if !x.GetSetPriority() && !x.GetSetTimeLimit() {
-		return refuse("set_priority", "is unset, and set_time_limit too: nothing is changed", "give a priority, a time limit or both")
+	if !x.GetSetPriority() && !x.GetSetTimeLimit() && !x.GetSetBegin() {
+		return refuse("set_priority", "is unset, and set_time_limit and set_begin too: nothing is changed",
+			"give a priority, a time limit or a begin")
 	}
 	return first(
 		caller(x.GetPrincipal()),
 		id("job", x.GetJob()),
 		between("priority", int64(x.GetPriority()), -MaxPriority, MaxPriority),
 		duration("time_limit_ms", x.GetTimeLimitMs()),
+		between("begin_unix_ms", x.GetBeginUnixMs(), 0, MaxTimeUnixMs),
 		text("reason", x.GetReason(), maxTextBytes),
 	)
 }
@@ -78,12 +80,16 @@ func (x *ChangeNode) Validate() error {
 	if x.GetDeadlineMs() != 0 && verb != NodeVerb_NODE_VERB_DRAIN {
 		return refuse("deadline_ms", "is given, and only a drain has one", "")
 	}
+	if x.GetAtUnixMs() != 0 && verb != NodeVerb_NODE_VERB_DRAIN {
+		return refuse("at_unix_ms", "is given, and only a drain may begin later", "")
+	}
 	return first(
 		caller(x.GetPrincipal()),
 		id("node", x.GetNode()),
 		said("verb", verb),
 		text("reason", x.GetReason(), maxTextBytes),
 		duration("deadline_ms", x.GetDeadlineMs()),
+		between("at_unix_ms", x.GetAtUnixMs(), 0, MaxTimeUnixMs),
 	)
 }
 

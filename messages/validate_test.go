@@ -118,6 +118,8 @@ var specCases = []struct {
 	{"more shared memory than memory", func(s *JobSpec) { s.ShmBytes = s.Each.MemoryBytes + 1 }, "shm_bytes"},
 	{"negative shared memory", func(s *JobSpec) { s.ShmBytes = -1 }, "shm_bytes"},
 
+	{"a begin before there were clocks", func(s *JobSpec) { s.BeginUnixMs = -1 }, "begin_unix_ms"},
+	{"a begin beyond all years", func(s *JobSpec) { s.BeginUnixMs = MaxTimeUnixMs + 1 }, "begin_unix_ms"},
 	{"a negative limit", func(s *JobSpec) { s.TimeLimitMs = -1 }, "time_limit_ms"},
 	{"a limit of ages", func(s *JobSpec) { s.TimeLimitMs = math.MaxInt64 }, "time_limit_ms"},
 	{"a signal that is none", func(s *JobSpec) { s.Stop.Signal = 65 }, "stop.signal"},
@@ -330,6 +332,9 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: 99}, "verb"},
 		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: NodeVerb_NODE_VERB_CORDON}, "reason"},
 		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: NodeVerb_NODE_VERB_REMOVE, DeadlineMs: 1}, "deadline_ms"},
+		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: NodeVerb_NODE_VERB_CORDON, Reason: "x", AtUnixMs: 1}, "at_unix_ms"},
+		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: NodeVerb_NODE_VERB_DRAIN, Reason: "x", AtUnixMs: -1}, "at_unix_ms"},
+		{&Update{Principal: goodCaller, Job: "j", SetBegin: true, BeginUnixMs: -1}, "begin_unix_ms"},
 		{&ListJobs{Principal: goodCaller, Limit: -1}, "limit"},
 		{&History{}, "principal"},
 		{&History{Principal: goodCaller, Limit: MaxPageEntries + 1}, "limit"},

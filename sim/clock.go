@@ -11,8 +11,8 @@ import (
 // This file owns time as a process sees it: a monotonic clock that runs up to
 // one percent fast or slow, a wall clock that jumps, and timers.
 
-// wallBeganMs is the wall time at which every run begins.
-const wallBeganMs = 1_767_225_600_000
+// WallBeganMs is the wall time at which every run begins.
+const WallBeganMs = 1_767_225_600_000
 
 // clock belongs to a machine and lives as long as its boot.
 type clock struct {
@@ -29,7 +29,7 @@ func (c clock) read(now instant) actors.Instant {
 }
 
 func (c clock) wall(now instant) int64 {
-	return wallBeganMs + (now.duration() + *c.wallBy).Milliseconds()
+	return WallBeganMs + (now.duration() + *c.wallBy).Milliseconds()
 }
 
 // lasts is how much virtual time passes while the clock counts d. It is rounded

@@ -37,6 +37,9 @@ func (w *World) submitDrawn(gang bool) {
 	case 7:
 		spec.User = "root" // of their containers
 	}
+	if len(w.client.jobs)%16 == 11 { // no chance is spent on it
+		spec.BeginUnixMs = w.momentIn(w.draw.LongestRun / 2)
+	}
 	o := w.client.submit(spec)
 	s := w.jobs
 	// People do nothing any more once the run looks whether all is at rest.
@@ -63,12 +66,7 @@ func (w *World) submitDrawn(gang bool) {
 			later(s.skewed(time.Second, w.draw.LongestRun), func() { w.client.hold(o, true) })
 		}
 	case len(w.client.jobs)%16 == 13:
-		// And some who find that a job matters more, or takes another time, than they had thought.
-		for i := range 1 + s.below(4) {
-			q := &messages.Update{SetPriority: i != 1, SetTimeLimit: i > 0, Priority: int32(s.below(5)),
-				TimeLimitMs: s.skewed(time.Second, 2*w.draw.LongestRun).Milliseconds()}
-			later(s.skewed(time.Second, w.draw.LongestRun), func() { w.client.update(o, q) })
-		}
+		w.changeMinds(o, later)
 	case s.chance(0.08):
 		o.steps = 1 + s.below(30)
 		o.snared = func(o *Order) {
@@ -90,6 +88,26 @@ func (w *World) submitDrawn(gang bool) {
 		// The same request again, as a client does that lost the answer.
 		later(s.skewed(time.Millisecond, w.draw.LongestRun), func() { w.client.order(o) })
 	}
+}
+
+// changeMinds has some find that a job matters more, takes another time, or is to begin later, than they had thought.
+func (w *World) changeMinds(o *Order, later func(time.Duration, func())) {
+	s := w.jobs
+	for i := range 1 + s.below(4) {
+		q := &messages.Update{SetPriority: i != 1, SetTimeLimit: i > 0, Priority: int32(s.below(5)),
+			TimeLimitMs: s.skewed(time.Second, 2*w.draw.LongestRun).Milliseconds()}
+		later(s.skewed(time.Second, w.draw.LongestRun), func() {
+			if q.SetBegin = i == 3; q.SetBegin {
+				q.BeginUnixMs = w.momentIn(w.draw.LongestRun / 2)
+			}
+			w.client.update(o, q)
+		})
+	}
+}
+
+// momentIn is a time of day by clocks that nobody has set.
+func (w *World) momentIn(d time.Duration) int64 {
+	return WallBeganMs + (w.engine.now.duration() + d).Milliseconds()
 }
 
 // submitUnwanted asks for a job that would run for long, and cancels it as it

@@ -26,6 +26,7 @@ type headRuns struct {
 	wrote map[string]instant // when each job's record was last written
 	past  []passed           // to be looked at again
 	room  map[string]instant // since when there has been room for each that waits
+	early map[string]instant // when it was last too early for each that begins later
 }
 
 // passed is a job before which another one, that asks for as much, was tried.
@@ -36,7 +37,7 @@ type passed struct {
 
 func newHeadRuns() *headRuns {
 	return &headRuns{rule: rule{"L2 head-runs", on{Sent, Stored, Scanned}},
-		tried: map[string]instant{}, token: map[string]topology.Token{}, wrote: map[string]instant{}, room: map[string]instant{}}
+		tried: map[string]instant{}, token: map[string]topology.Token{}, wrote: map[string]instant{}, room: map[string]instant{}, early: map[string]instant{}}
 }
 
 func (c *headRuns) Step(w *World, e *Event) {
@@ -165,7 +166,19 @@ func (c *headRuns) trulyWaits(w *World, page *jobPage) bool {
 
 func (c *headRuns) waits(w *World, page *jobPage) bool {
 	r := page.record
-	return r.State == messages.JobState_JOB_STATE_QUEUED && r.Hold == nil && r.Cancel == nil && !c.backsOff(w, r)
+	return r.State == messages.JobState_JOB_STATE_QUEUED && r.Hold == nil && r.Cancel == nil && !c.backsOff(w, r) && !c.beginsLater(w, r)
+}
+
+// beginsLater reports whether a job may wait for its begin: whoever leads looks at his wall clock once a minute.
+func (c *headRuns) beginsLater(w *World, r *messages.JobRecord) bool {
+	if r.Spec.BeginUnixMs == 0 {
+		return false
+	}
+	if p := w.leader(); p == nil || p.clock.wall(w.engine.now) < r.Spec.BeginUnixMs {
+		c.early[r.Id] = w.engine.now
+	}
+	at, ok := c.early[r.Id]
+	return ok && w.engine.now.since(at) < time.Minute+10*time.Second
 }
 
 // first is the job that everybody else in the queue waits behind.

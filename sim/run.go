@@ -132,6 +132,9 @@ func (w *World) giveUp() {
 		if page.record.Hold != nil {
 			w.client.hold(o, true)
 		}
+		if page.record.Spec.BeginUnixMs != 0 { // by a clock that jumped it may be an hour away
+			w.client.update(o, &messages.Update{SetBegin: true})
+		}
 		waits := page.record.State == messages.JobState_JOB_STATE_QUEUED
 		hangs := w.engine.now.since(page.since) > 3*w.draw.LongestRun+time.Minute ||
 			w.engine.now.since(w.healedAt) > w.settling/2

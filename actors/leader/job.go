@@ -240,14 +240,14 @@ func (j *Job) coordinate(ctx actor.Context, plan attemptPlan) {
 	})
 }
 
-// wait puts the job into the queue, unless it is held, must back off, or tasks of
-// an earlier attempt may still run.
+// wait puts the job into the queue, unless it is held, must back off, begins later, or tasks
+// of an earlier attempt may still run.
 func (j *Job) wait(ctx actor.Context) {
 	if j.cancel != nil || j.kept() || j.owesReachable() {
 		return
 	}
 	j.timers++
-	if left := j.barredUntil().Since(j.p.Clock.Now()); left > 0 {
+	if left := max(j.barredUntil().Since(j.p.Clock.Now()), j.beginsIn()); left > 0 {
 		j.p.Clock.After(left, ctx.Self(), backoffOver{j.timers})
 		return
 	}
@@ -270,6 +270,11 @@ func (j *Job) owesReachable() bool {
 func (j *Job) onAdmit(ctx actor.Context, m admit) {
 	if !j.states.In(jobQueued) || j.writing || j.cancel != nil || j.kept() || j.barred() {
 		ctx.Send(j.peers.scheduler, declined{m.Token, m.Targets})
+		return
+	}
+	if j.beginsIn() > 0 { // by now: it was changed as this came, or the clock was set back
+		ctx.Send(j.peers.scheduler, declined{m.Token, m.Targets})
+		j.wait(ctx)
 		return
 	}
 	j.states.Become("admitted", jobReserving)

@@ -31,6 +31,10 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 		s.repeated(ctx, e, hash)
 		return
 	}
+	if no := s.beginsTooLate(m.Spec); no != nil {
+		ctx.Respond(no)
+		return
+	}
 	if no := s.infeasible(m.Spec); no != nil && !m.AllowInfeasible {
 		ctx.Respond(no)
 		return
@@ -76,6 +80,9 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 			no = invalidSubmit(err)
 		}
 	}
+	if no == nil {
+		no = s.beginsTooLate(m.Spec)
+	}
 	if no == nil && !m.AllowInfeasible {
 		no = s.infeasible(m.Spec)
 	}
@@ -97,6 +104,9 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	}
 	if _, why := topology.Place(s.view.Fabric(), gang); why != nil {
 		reply.Waits = why.String()
+	}
+	if untilMs(spec.BeginUnixMs, s.p.Clock.WallMs()) > 0 {
+		reply.Waits = messages.BeginsAt(spec)
 	}
 	ctx.Respond(reply)
 }

@@ -7,9 +7,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how a job that lives is given another priority or time limit. Both
+// This file owns how a job that lives is given another priority, time limit or begin. All
 // stand in its spec, so that a next leader finds them where it looks anyway; nothing
-// follows from them before they are on disk. No machine knows of either.
+// follows from them before they are on disk, but that a job is not planned that is to begin
+// later. No machine knows of any.
 
 // specWish is the spec as people want it, with all changes that are not on disk yet.
 type specWish struct {
@@ -34,21 +35,31 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 		}})
 		return
 	}
+	if no := j.beginRefused(m); no != nil {
+		ctx.Respond(&messages.UpdateReply{Job: m.Job, Outcome: no})
+		return
+	}
 	if !j.asks(ctx, func() any { return j.updateReply(m) }) {
 		return
 	}
 	was := j.wantedSpec()
-	priority, limit := was.Priority, was.TimeLimitMs
+	priority, limit, begin := was.Priority, was.TimeLimitMs, was.BeginUnixMs
 	if m.SetPriority {
 		priority = m.Priority
 	}
 	if m.SetTimeLimit {
 		limit = m.TimeLimitMs
 	}
-	if priority != was.Priority || limit != was.TimeLimitMs {
+	if m.SetBegin {
+		begin = m.BeginUnixMs
+	}
+	if priority != was.Priority || limit != was.TimeLimitMs || begin != was.BeginUnixMs {
 		spec := actors.CopyOf(was)
-		spec.Priority, spec.TimeLimitMs = priority, limit
+		spec.Priority, spec.TimeLimitMs, spec.BeginUnixMs = priority, limit, begin
 		j.respec = &specWish{spec, &messages.Deed{By: m.Principal, AtUnixMs: j.p.Clock.WallMs(), Reason: m.Reason}}
+	}
+	if m.SetBegin {
+		j.postpone(ctx)
 	}
 	j.advance(ctx)
 }
@@ -60,6 +71,7 @@ func (j *Job) updateReply(m *messages.Update) *messages.UpdateReply {
 	return &messages.UpdateReply{
 		Job: m.Job, Outcome: messages.OK(),
 		Priority: j.rec.Spec.Priority, TimeLimitMs: j.rec.Spec.TimeLimitMs, TimeIsUp: j.counting() && j.timeIsUp(),
+		BeginUnixMs: j.rec.Spec.BeginUnixMs,
 	}
 }
 

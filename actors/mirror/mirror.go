@@ -106,7 +106,7 @@ func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 		m.finished.remove(finishedKey(before.JobStatus))
 	}
 	now := shownJob{JobStatus: s, told: m.tellJob(ctx, before, s), group: before.group}
-	if s.Phase != messages.PhaseQueued {
+	if s.Phase != messages.PhaseQueued || m.beginsLater(s) {
 		m.waiting.leave(now.group)
 		now.group = 0
 	}

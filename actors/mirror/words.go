@@ -78,6 +78,8 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) string {
 	switch left := r.GetNotBeforeUnixMs() - m.p.Clock.WallMs(); {
 	case r.GetHold() != nil:
 		return "held by " + r.GetHold().GetBy().GetName() + actors.Because(r.GetHold().GetReason()) + " (release it and it is planned)"
+	case m.beginsLater(s):
+		return messages.BeginsAt(r.GetSpec())
 	case len(s.GetDebts()) > 0:
 		return "evidence is missing that its last attempt has ended on " + someOf(s.GetDebts())
 	case left > 0 && s.GetAttempt().GetEnd().GetCause() == messages.Cause_CAUSE_PREPARE_FAILED:
@@ -90,6 +92,12 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) string {
 		return m.waiting.idle
 	}
 	return "the scheduler is about to look at it"
+}
+
+// beginsLater reports whether a job is in nobody's queue because it is to begin later. It is asked of the clock that the
+// Job asks, at the same moments.
+func (m *Mirror) beginsLater(s *messages.JobStatus) bool {
+	return s.GetRecord().GetSpec().GetBeginUnixMs() > m.p.Clock.WallMs() && messages.Waits(s.GetPhase())
 }
 
 // placesOf are the machines of an attempt in the order of its ranks, each once.

@@ -36,6 +36,26 @@ func (s span) String() string {
 
 func (span) Type() string { return "time" }
 
+// timeOfDay is a flag for a time of day, written as in a job file: 08:00, 2026-11-24T08:00, now+2h.
+type timeOfDay struct{ unixMs *int64 }
+
+func (m timeOfDay) Set(text string) error {
+	at, err := jobfile.ParseMoment(text)
+	if err == nil {
+		*m.unixMs = at
+	}
+	return err
+}
+
+func (m timeOfDay) String() string {
+	if m.unixMs == nil || *m.unixMs == 0 {
+		return ""
+	}
+	return jobfile.FormatMoment(*m.unixMs)
+}
+
+func (timeOfDay) Type() string { return "time" }
+
 // refusedFlag says what is wrong with a flag's value.
 func refusedFlag(_ *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError

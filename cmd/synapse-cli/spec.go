@@ -23,6 +23,7 @@ import (
 // key of a job file would be.
 type specFlags struct {
 	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
+	begin                                                                       string
 	network                                                                     string
 	required, preferred                                                         string
 	shm, disk, stopSignal, grace, patience, backoff, cpusEach, gpusInAll        string
@@ -58,6 +59,7 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.workdir, "workdir", "", "the directory to run in")
 	f.StringVar(&s.user, "user", "", "the user to run as")
 	f.StringVar(&s.network, "network", "", "what the tasks reach: host (all that the machine does), none, or private")
+	f.StringVarP(&s.begin, "begin", "b", "", "not before this time, as in 08:00 (the next), 2026-11-24T08:00, or now+2h")
 	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "end an attempt after this time, as in 24h or 24:00:00")
 	f.Int32Var(&s.restarts, "restarts", 0, "try again so often when it fails")
 	f.StringVar(&s.backoff, "backoff", "", "and wait this long before the first time, twice as long before each further one")
@@ -154,6 +156,7 @@ func (s *specFlags) amounts(spec *messages.JobSpec, amount *messages.Resources, 
 	}{
 		{"gpu", s.gpu, jobfile.ParseGPU, &amount.MilliGpu}, {"cpu", s.cpu, jobfile.ParseCPU, &amount.MilliCpu},
 		{"mem", s.mem, jobfile.ParseMemory, &amount.MemoryBytes}, {"time-limit", s.timeLimit, jobfile.ParseDuration, &spec.TimeLimitMs},
+		{"begin", s.begin, jobfile.ParseMoment, &spec.BeginUnixMs},
 		{"shm", s.shm, jobfile.ParseMemory, &spec.ShmBytes}, {"disk", s.disk, jobfile.ParseMemory, &spec.DiskBytes},
 		{"patience", s.patience, jobfile.ParseDuration, &topology.PatienceMs},
 		{"backoff", s.backoff, jobfile.ParseDuration, &restart.BackoffMs}, {"grace", s.grace, jobfile.ParseDuration, &stop.GraceMs},

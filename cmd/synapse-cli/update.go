@@ -62,17 +62,19 @@ func (a *app) updateCommand() *cobra.Command {
 	change := &messages.Update{}
 	c := a.jobsCommand("update", "change what jobs ask for, also while they run",
 		"  synapse-cli update JOB --time-limit 48h\n  synapse-cli update JOB --priority 100 --reason \"a deadline\"", a.updates(change))
-	c.Long = "Gives jobs another priority or time limit. It is safe on the scheduler's disk when the command ends.\n\n" +
+	c.Long = "Gives jobs another priority, time limit or begin. It is safe on the scheduler's disk when the command ends.\n\n" +
 		"A time limit holds for the run that there is, too, and counts from when that began: what has been spent stays spent. A limit that is\n" +
-		"below what has been spent ends the job at once, as timed out. 0 takes the limit away."
+		"below what has been spent ends the job at once, as timed out. 0 takes the limit away.\n\n" +
+		"A begin is for a job that waits: it keeps its place, and is not planned before. `now` takes it away."
 	limit := c.Flags().VarPF(span{&change.TimeLimitMs}, "time-limit", "t", "end a run this long after it began, as in 48h or 48:00:00; 0: never")
+	begin := c.Flags().VarPF(timeOfDay{&change.BeginUnixMs}, "begin", "b", "not before this time, as in 08:00 (the next), 2026-11-24T08:00, or now+2h; now: at once")
 	priority := c.Flags().VarPF(ordinal{&change.Priority}, "priority", "", "higher goes first")
 	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "why, for whoever asks later")
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
-		change.SetPriority, change.SetTimeLimit = priority.Changed, limit.Changed
-		if !priority.Changed && !limit.Changed {
-			return usageHint("give --time-limit or --priority; for the rest: `cancel` it, and submit another", "there is nothing to change")
+		change.SetPriority, change.SetTimeLimit, change.SetBegin = priority.Changed, limit.Changed, begin.Changed
+		if !priority.Changed && !limit.Changed && !begin.Changed {
+			return usageHint("give --time-limit, --priority or --begin; for the rest: `cancel` it, and submit another", "there is nothing to change")
 		}
 		return check(c, args)
 	}
@@ -115,6 +117,13 @@ func (a *app) updates(change *messages.Update) deed {
 				limit += ", which its run has spent: it is being ended"
 			}
 			now = append(now, limit)
+		}
+		if change.GetSetBegin() {
+			begin := "no begin"
+			if at := reply.GetBeginUnixMs(); at > 0 {
+				begin = "its begin at " + jobfile.FormatMoment(at)
+			}
+			now = append(now, begin)
 		}
 		return "has " + strings.Join(now, " and "), nil
 	}

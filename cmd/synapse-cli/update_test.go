@@ -10,6 +10,7 @@ import (
 func (f *fake) Update(_ context.Context, q *messages.Update) (*messages.UpdateReply, error) {
 	return &messages.UpdateReply{
 		Outcome: ok(), Job: q.GetJob(), Priority: q.GetPriority(), TimeLimitMs: q.GetTimeLimitMs(), TimeIsUp: q.GetTimeLimitMs() == 1000,
+		BeginUnixMs: q.GetBeginUnixMs(),
 	}, f.heard(q)
 }
 
@@ -28,6 +29,13 @@ func TestUpdate(t *testing.T) {
 	if len(sent) != 7 || sent[0].GetSetPriority() || sent[0].GetReason() != "slow" || !sent[1].GetSetPriority() || sent[1].GetPriority() != -3 ||
 		!sent[2].GetSetTimeLimit() || sent[2].GetTimeLimitMs() != 0 || sent[6].GetSetTimeLimit() || sent[6].GetPriority() != -7 {
 		t.Errorf("%v", sent)
+	}
+	cli(f.address, "update", "jbb", "--begin", "2026-11-24T08:00:00Z", "--priority", "2").wants(t, 0,
+		"Job jbb1 has priority 2 and its begin at 2026-11-24T08:00:00Z\n", "")
+	cli(f.address, "update", "jbb", "-b", "now").wants(t, 0, "Job jbb1 has no begin\n", "")
+	cli(f.address, "update", "jbb", "-b", "noon").wants(t, 2, "", "\"noon\" is not a time of day")
+	if last := told[*messages.Update](f)[8]; !last.GetSetBegin() || last.GetBeginUnixMs() != 0 {
+		t.Errorf("%v", last)
 	}
 	cli(f.address, "suspend", "jaa").wants(t, 2, "", "keeps the memory of its GPUs")
 }

@@ -84,7 +84,20 @@ func (s *stage) spec(l line, name string) *messages.JobSpec {
 		spec.Command = nil
 	}
 	spec.User, spec.ShmBytes = l.word("user", ""), int64(l.number("shm", 0))<<30
+	spec.BeginUnixMs = l.moment("begin")
 	return spec
+}
+
+// moment is a time of day that a command names, as in 00:30: every world begins at midnight, by clocks that nobody has
+// set. 0: none is named, or now.
+func (l line) moment(key string) int64 {
+	text := l.word(key, "now")
+	if text == "now" {
+		return 0
+	}
+	at, err := time.Parse(time.TimeOnly, text+":00")
+	l.must(err)
+	return sim.WallBeganMs + int64(at.Hour()*60+at.Minute())*60_000
 }
 
 // machines are the names of those that are given by number, which need not be there.
@@ -215,7 +228,8 @@ func (s *stage) update(l line) string {
 	out := "no answer"
 	q := &messages.Update{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID(), Reason: "it takes longer",
 		SetPriority: l.word("priority", "") != "", Priority: int32(l.number("priority", 0)),
-		SetTimeLimit: l.word("time-limit", "") != "", TimeLimitMs: l.time("time-limit", 0).Milliseconds()}
+		SetTimeLimit: l.word("time-limit", "") != "", TimeLimitMs: l.time("time-limit", 0).Milliseconds(),
+		SetBegin: l.word("begin", "") != "", BeginUnixMs: l.moment("begin")}
 	s.asked(actors.SchedulerPath, q, func(m messages.Message) {
 		r := m.(*messages.UpdateReply)
 		if out = told(r.Outcome); out == "" {

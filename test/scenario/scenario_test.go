@@ -21,17 +21,19 @@
 //	submit a replicas=2 gpu=8 cpu=8 mem=64 total=16 split=whole run=1h exit=1 rank=0 runs=1 oom deaf saves grace=2s limit=1
 //	       backoff=1s time-limit=10s lost-grace=1m stop-when-lost=1m prepare-timeout=1m required=rack preferred=rack selector=key:value
 //	       nodes=(1,2) exclude=(3) [apart] [script] network=none shm=8
-//	       patience=5s priority=1 type=H100 [unheard]
+//	       patience=5s priority=1 type=H100 begin=00:30 [unheard]
 //	                     orders a job and waits for the answer, unless unheard; count=100 orders as many as name-1, name-2 …
 //	again a [replicas=3] the same request once more, or one with another body under the same id
 //	cancel a | hold a | release a
 //	requeue a [run=1] [hold]
 //	                     the run that is being stopped, 0 if there was none to stop; or why not
-//	update a [priority=5] [time-limit=10s]
+//	update a [priority=5] [time-limit=10s] [begin=00:30 or now]
 //	                     what is on disk by then, or why it was refused
 //	dry-run replicas=2 gpu=8 …
 //	                     what would become of such a submit
 //	drain 2 deadline=5s | cordon 2 | uncordon 2 | remove 2 | note 2
+//
+// A time of day, as 00:30, is one of the first day: each world begins at midnight.
 //
 // What goes wrong:
 //

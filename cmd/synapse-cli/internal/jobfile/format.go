@@ -46,6 +46,7 @@ type Spec struct {
 	Network        string            `json:"network,omitempty" yaml:"network,omitempty"`
 	Env            map[string]string `json:"env,omitempty" yaml:"env,omitempty"`
 	Mounts         []Mount           `json:"mounts,omitempty" yaml:"mounts,omitempty"`
+	Begin          Amount            `json:"begin,omitempty" yaml:"begin,omitempty"`
 	TimeLimit      Amount            `json:"timeLimit,omitempty" yaml:"timeLimit,omitempty"`
 	PrepareTimeout Amount            `json:"prepareTimeout,omitempty" yaml:"prepareTimeout,omitempty"`
 	Stop           *Stop             `json:"stop,omitempty" yaml:"stop,omitempty,flow"`
@@ -132,6 +133,7 @@ func Format(s *messages.JobSpec) File {
 			NodeSelector: labelsOf(s.GetNodeSelector()), Nodes: s.GetNodes(), Exclude: s.GetExclude(),
 			Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(),
 			Network:   s.GetNetwork().Word(),
+			Begin:     amount(s.GetBeginUnixMs(), FormatMoment),
 			TimeLimit: amount(s.GetTimeLimitMs(), FormatDuration), PrepareTimeout: amount(s.GetPrepareTimeoutMs(), FormatDuration),
 			LostGrace: amount(s.GetLostGraceMs(), FormatDuration), StopWhenLost: amount(s.GetStopWhenLostMs(), FormatDuration),
 		},

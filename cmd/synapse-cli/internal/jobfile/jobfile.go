@@ -120,8 +120,11 @@ var digits = regexp.MustCompile(`[0-9]+`)
 // milliseconds and bytes.
 func InUnits(field, text string) string {
 	unit := field[strings.LastIndexByte(field, '_')+1:]
+	if strings.HasSuffix(field, "_unix_ms") {
+		unit = "unix_ms"
+	}
 	format := map[string]func(int64) string{
-		"ms": FormatDuration, "bytes": FormatBytes, "cpu": FormatMilli, "gpu": FormatMilli,
+		"ms": FormatDuration, "unix_ms": FormatMoment, "bytes": FormatBytes, "cpu": FormatMilli, "gpu": FormatMilli,
 	}[unit]
 	if format == nil || unit == "gpu" && !strings.Contains(text, ", outside ") { // else it says itself what it counts
 		return text

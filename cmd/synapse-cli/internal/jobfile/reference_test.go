@@ -26,6 +26,7 @@ type about struct {
 const (
 	anAmount = "64Gi (Ki, Mi, Gi, Ti, Pi)"
 	aTime    = "90s, 5m, 1h30m, 2d, 24:00:00"
+	aMoment  = "2026-11-24T08:00:00Z, 2026-11-24T08:00, 08:00 (the next), now+2h"
 	aName    = "a-z, 0-9, '-'"
 	labelMap = "{key: value}"
 )
@@ -77,6 +78,7 @@ func references() map[string]about {
 			"what the tasks reach: all that the machine does, nothing, or what is outside of it (runtime.md)", "none, private: carapace, oci"},
 		"spec.env":             {"{NAME: value}", "none", FormatBytes(messages.MaxEnvBytes) + " in all", "variables; SYNAPSE_* and those of GPUs are refused (environment.md)", ""},
 		"spec.mounts":          {"[{source, target, readOnly}]", "none", upTo(messages.MaxMounts), "files or directories of the machine", "process: at their own path, writable"},
+		"spec.begin":           {aMoment, "at once", "a year ahead", "not planned before, by the scheduler's clock; what is past is now", ""},
 		"spec.timeLimit":       {aTime, "none", years, "ends an attempt this long after its start", ""},
 		"spec.prepareTimeout":  {aTime, "30m", years, "how long images may take", ""},
 		"spec.stop.signal":     {"SIGTERM, TERM, 15", "SIGTERM", "1 to 64", "by which a task is asked to end", ""},

@@ -101,6 +101,7 @@ func specKeys() []key {
 		{"network", "network", readWord("a network that a job can have", messages.NetworkWords(), setNetwork)},
 		{"env", "env", readEnv},
 		{"mounts", "mounts", readMounts},
+		{"begin", "begin_unix_ms", readAmount(ParseMoment, func(s *spec) *int64 { return &s.BeginUnixMs })},
 		{"timeLimit", "time_limit_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.TimeLimitMs })},
 		{"prepareTimeout", "prepare_timeout_ms", readAmount(ParseDuration,
 			func(s *spec) *int64 { return &s.PrepareTimeoutMs })},

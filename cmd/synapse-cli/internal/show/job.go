@@ -182,6 +182,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Labels", labels(spec.GetLabels()))
 	p.line("Submitted", when(r.GetSubmittedUnixMs(), s.NowMs))
 	p.line("Finished", when(r.GetFinishedUnixMs(), s.NowMs))
+	p.line("Begins", ahead(spec.GetBeginUnixMs(), s.NowMs))
 	p.line("Time limit", limit(spec.GetTimeLimitMs()))
 	if r.GetChanged() != nil {
 		p.line("Changed by", deed(r.GetChanged()))

@@ -67,6 +67,14 @@ func when(ms, nowMs int64) string {
 	return stamp(ms) + ", " + age(ms, nowMs) + " ago"
 }
 
+// ahead is a moment that may be to come.
+func ahead(ms, nowMs int64) string {
+	if ms > nowMs {
+		return stamp(ms) + ", in " + span(ms-nowMs)
+	}
+	return stamp(ms)
+}
+
 // several writes a list: its names, an object of this kind, or a table.
 func several[T, R any](w io.Writer, s Style, kind string, columns []column[R], list []T,
 	id func(T) string, object func(T) any, row func(T) R) error {

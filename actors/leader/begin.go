@@ -1,0 +1,77 @@
+package leader
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns when a job may be planned that named a time to begin. That is a time of day, so the wall clock of whoever
+// leads decides it: the alternative, a duration that is counted down, would begin a night's job in the morning after
+// the leader was down for the night. Until then the job is in nobody's queue, and its record needs no write when it begins.
+// A clock that is set anew is noticed within a minute, because nobody waits longer without another look.
+
+const (
+	// beginLook is the longest wait between two looks at the wall clock.
+	beginLook = time.Minute
+	// maxAheadMs is how far ahead anything may be ordered: more is a slip in the year.
+	maxAheadMs = 366 * 24 * 3600 * 1000
+)
+
+// beginsIn is how long the job must not be planned yet, a minute at most. A begin that was moved to an earlier time holds
+// only once it is on disk, and one that was moved to a later time at once.
+func (j *Job) beginsIn() time.Duration {
+	return untilMs(max(j.rec.Spec.BeginUnixMs, j.wantedSpec().BeginUnixMs), j.p.Clock.WallMs())
+}
+
+// untilMs is the wait until a time of day, cut to the next look at the clock.
+func untilMs(atUnixMs, nowUnixMs int64) time.Duration {
+	return actors.Millis(min(atUnixMs-nowUnixMs, beginLook.Milliseconds()))
+}
+
+// tooFarAhead refuses a time of day that nobody can mean; nil: it may be meant.
+func tooFarAhead(field string, atUnixMs, nowUnixMs int64) *messages.Outcome {
+	if atUnixMs-nowUnixMs <= maxAheadMs {
+		return nil
+	}
+	return &messages.Outcome{
+		Code: messages.Code_CODE_INVALID, Field: field, Text: "is more than a year ahead", Hint: "look at the year",
+	}
+}
+
+// beginsTooLate is the answer to a job that is to begin when nobody can mean; nil: it may.
+func (s *Scheduler) beginsTooLate(spec *messages.JobSpec) *messages.SubmitReply {
+	if no := tooFarAhead("spec.begin_unix_ms", spec.BeginUnixMs, s.p.Clock.WallMs()); no != nil {
+		return &messages.SubmitReply{Outcome: no}
+	}
+	return nil
+}
+
+// beginRefused says why another begin is not to be had; nil: it is.
+func (j *Job) beginRefused(m *messages.Update) *messages.Outcome {
+	if !m.SetBegin {
+		return nil
+	}
+	if j.att != nil && j.att.End == nil || j.writing && j.next.committed {
+		return &messages.Outcome{
+			Code: messages.Code_CODE_CONFLICT, Field: "begin_unix_ms", Text: "the job does not wait: it has begun",
+			Hint: "requeue it with a hold first",
+		}
+	}
+	return tooFarAhead("begin_unix_ms", m.BeginUnixMs, j.p.Clock.WallMs())
+}
+
+// postpone takes a job out of the queue that is to begin later, and gives up an attempt in the making; of one whose COMMIT
+// is on its way to disk another begin was refused.
+func (j *Job) postpone(ctx actor.Context) {
+	if j.beginsIn() <= 0 {
+		return
+	}
+	ctx.Send(j.peers.scheduler, withdraws{j.id})
+	if j.states.In(jobReserving, jobDeciding) {
+		j.withdraw(ctx)
+	}
+}
