@@ -148,6 +148,10 @@ func TestDoorMakes(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(own, "made")); driver == "carapace" && (err != nil || info.Sys().(*syscall.Stat_t).Uid != ofNobody) {
 			t.Errorf("a workdir in the user's own directory: %v %v %v", r.exit, info, err)
 		}
+		shown := map[bool]string{true: "/x/made", false: carapace.OtherWorkdir}[driver == "carapace"]
+		if where, _, _ := strings.Cut(r.said, "\n"); where != shown {
+			t.Errorf("a workdir in the user's own directory is shown as %q, not %q: %v", where, shown, r.exit)
+		}
 		if r := s.try(t, root, "pwd", func(j *messages.JobSpec) { j.Workdir = "/new/deep" }); r.said != "/new/deep\n" {
 			t.Errorf("a workdir in the task's own layer: %v %q", r.exit, r.said)
 		}

@@ -27,7 +27,12 @@ func newOCI(t testing.TB, name string) *stack { return ociFor(t, name, allRoot) 
 
 func ociFor(t testing.TB, name string, users account.Rules, policy ...permit.Policy) *stack {
 	t.Helper()
-	path := able.Runtime(t, name)
+	return ociAt(t, able.Runtime(t, name), users, policy...)
+}
+
+// ociAt is the same with the program at that path.
+func ociAt(t testing.TB, path string, users account.Rules, policy ...permit.Policy) *stack {
+	t.Helper()
 	place := newLibrary(t)
 	binary := buildCommand(t)
 	options := container.Options{
@@ -92,6 +97,46 @@ func TestOCIOfAMachine(t *testing.T) {
 	}
 	for _, name := range oci.Runtimes {
 		t.Run(name, func(t *testing.T) { Run(t, newOCI(t, name)) })
+	}
+}
+
+// TestRecordRemoved: what runc and crun keep of a container is removed when it has ended, and they are not executed for
+// that. A program that nobody knows is asked to delete it.
+func TestRecordRemoved(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: other people's programs")
+	}
+	for _, name := range oci.Runtimes {
+		for as, deletes := range map[string]int{name: 0, "another": 1} {
+			t.Run(name+" as "+as, func(t *testing.T) {
+				folder := t.TempDir()
+				said, wrapper := filepath.Join(folder, "said"), filepath.Join(folder, as)
+				able.WriteFile(t, wrapper, "#!/bin/sh\necho \"$@\" >>"+said+"\nexec "+able.Runtime(t, name)+" \"$@\"\n", 0o755)
+				s := ociAt(t, wrapper, allRoot)
+				Guard(t, s.leavings)
+				s.image = "host"
+				p, err := s.prepare(Task{Command: []string{"/bin/true"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = os.Remove(said) // what was tried first
+				p.start()
+				<-p.gone
+				text, err := os.ReadFile(said)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := strings.Count(string(text), " delete "); got != deletes {
+					t.Errorf("it was asked to delete %d times, not %d:\n%s", got, deletes, text)
+				}
+				_, rest, _ := strings.Cut(string(text), "--root ")
+				records, _, _ := strings.Cut(rest, " ")
+				if kept, err := os.ReadDir(records); err != nil || len(kept) > 0 {
+					t.Errorf("%v is left, %v", kept, err)
+				}
+				go p.see(nil, nil)
+			})
+		}
 	}
 }
 

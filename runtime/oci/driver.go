@@ -16,7 +16,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
@@ -140,7 +143,8 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	if err := os.MkdirAll(base, 0o711); err != nil {
 		return nil, fault.OfMachine(fmt.Errorf("bundle: %w", err))
 	}
-	if err := d.write(s, bundle, base); err != nil {
+	c, err := d.write(s, bundle, base)
+	if err != nil {
 		return nil, fault.OfMachine(fmt.Errorf("bundle: %w", err))
 	}
 	log := filepath.Join(bundle, logName)
@@ -148,8 +152,18 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	return &supervisor.Spec{Env: environment, Held: spec.Held, Detached: &supervisor.Detached{
 		Run:     append(line, "run", "--detach", "--bundle", bundle, "--pid-file", filepath.Join(bundle, pidName), s.ID),
 		PIDFile: filepath.Join(bundle, pidName), Delete: d.line("delete", "--force", s.ID), Complaints: log,
-		Leaves: d.leaves(s.ID), Cgroups: d.o.Cgroups, Root: *s, Base: base, Config: filepath.Join(bundle, configName),
+		Record: d.record(s.ID), Leaves: d.leaves(s.ID), Cgroups: d.o.Cgroups, Root: *s, Base: base,
+		Config: filepath.Join(bundle, configName), Workdir: c.Process.Cwd,
 	}}, nil
+}
+
+// record is the directory that is all that the program keeps of a container, beside its cgroups; empty where that is not
+// known of the program.
+func (d *Driver) record(id string) string {
+	if !slices.Contains(Runtimes, filepath.Base(d.o.Runtime)) {
+		return ""
+	}
+	return filepath.Join(d.o.StateDir, id)
 }
 
 // cgroup is a container's, below the root of every hierarchy.
@@ -184,17 +198,17 @@ func baseOf(s *carapace.Spec, bundle string) string {
 	return filepath.Join(bundle, rootName)
 }
 
-// write writes the bundle of a container whose root is composed below base.
-func (d *Driver) write(s *carapace.Spec, bundle, base string) error {
+// write writes the bundle of a container whose root is composed below base, and answers what it says.
+func (d *Driver) write(s *carapace.Spec, bundle, base string) (*specs.Spec, error) {
 	c, err := config(s, base, d.cgroup(s.ID))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return os.WriteFile(filepath.Join(bundle, configName), text, 0o600)
+	return c, os.WriteFile(filepath.Join(bundle, configName), text, 0o600)
 }
 
 // Try runs a container that ends at once, and finds out whether one could have numbers of its own. That its command may not be there
@@ -229,7 +243,10 @@ func (d *Driver) once(ctx context.Context, s *carapace.Spec) (said []byte, err e
 	defer tree.Remove(bundle)
 	s.ID = "of-" + filepath.Base(bundle)
 	base := baseOf(s, bundle)
-	if err := errors.Join(os.MkdirAll(base, 0o711), d.write(s, bundle, base)); err != nil {
+	if err := os.MkdirAll(base, 0o711); err != nil {
+		return nil, err
+	}
+	if _, err := d.write(s, bundle, base); err != nil {
 		return nil, err
 	}
 	null, err := carapace.OwnNull()

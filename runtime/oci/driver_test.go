@@ -25,7 +25,7 @@ func written(t *testing.T, s carapace.Spec) *specs.Spec {
 		t.Fatal(err)
 	}
 	bundle := t.TempDir()
-	if err := d.write(&s, bundle, filepath.Join(bundle, rootName)); err != nil {
+	if _, err := d.write(&s, bundle, filepath.Join(bundle, rootName)); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(bundle, "config.json"))

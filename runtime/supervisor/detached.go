@@ -18,6 +18,7 @@ import (
 
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/fault"
+	"github.com/yi-json/synapse/runtime/tree"
 )
 
 // This file owns a task that another program makes a container of, and leaves to us.
@@ -30,8 +31,11 @@ type Detached struct {
 	// Run starts it, writes the number of its first process to PIDFile, and ends.
 	Run     []string `json:"run"`
 	PIDFile string   `json:"pid_file"`
-	// Delete removes what Run made, once all is gone.
+	// Delete has the program forget what Run made, once all is gone.
 	Delete []string `json:"delete"`
+	// Record is the directory in which the program keeps all that it knows of the container; empty: nobody but the program
+	// can tell. It is removed in place of Delete, because executing the program a second time took longer than the command.
+	Record string `json:"record,omitempty"`
 	// Complaints is where the program says why it could not.
 	Complaints string `json:"complaints"`
 	// Leaves are the container's cgroups, and Cgroups is where they are made.
@@ -40,8 +44,10 @@ type Detached struct {
 	// Root is what is mounted below Base before Run, for no eyes but the program's and the container's.
 	Root carapace.Spec `json:"root"`
 	Base string        `json:"base"`
-	// Config is the bundle's description of the container, which is told where the workdir is then.
-	Config string `json:"config"`
+	// Config is the bundle's description of the container, and Workdir what it says of the working directory. It is written
+	// anew where that proves to be another one.
+	Config  string `json:"config"`
+	Workdir string `json:"workdir"`
 }
 
 const deletePatience = 30 * time.Second
@@ -144,7 +150,7 @@ func (d *Detached) compose() error {
 		return err
 	}
 	workdir, err := carapace.Compose(d.Root, d.Base)
-	if err != nil {
+	if err != nil || workdir == d.Workdir {
 		return err
 	}
 	return fault.OfMachine(setWorkdir(d.Config, workdir))
@@ -314,16 +320,25 @@ func lastComplaint(text string) string {
 	return lines[len(lines)-1]
 }
 
-// remove has the program remove what it made. It is called on the thread that made it, whose mounts it needs.
+// remove clears away what the program made.
 func (d *detached) remove() {
+	if d.of.Record == "" {
+		d.delete()
+	} else if err := tree.Remove(d.of.Record); err != nil {
+		fmt.Fprintln(os.Stderr, "supervisor:", err) // The agent finds it, and has the program delete it.
+	}
+	if err := carapace.RemoveLeaves(d.of.Leaves); err != nil {
+		fmt.Fprintln(os.Stderr, "supervisor:", err)
+	}
+}
+
+// delete has the program remove it. It is called on the thread that made it, whose mounts it needs.
+func (d *detached) delete() {
 	ctx, cancel := context.WithTimeout(context.Background(), deletePatience)
 	defer cancel()
 	c := exec.CommandContext(ctx, d.of.Delete[0], d.of.Delete[1:]...)
 	c.Env = d.k.spec.Env
 	if text, err := c.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "supervisor: %v: %v: %s\n", d.of.Delete, err, text)
-	}
-	if err := carapace.RemoveLeaves(d.of.Leaves); err != nil {
-		fmt.Fprintln(os.Stderr, "supervisor:", err)
 	}
 }
