@@ -238,8 +238,11 @@ type PastJob struct {
 	Runs            int32                  `protobuf:"varint,14,opt,name=runs,proto3" json:"runs,omitempty"`
 	Failures        int32                  `protobuf:"varint,15,opt,name=failures,proto3" json:"failures,omitempty"`
 	InfraRestarts   int32                  `protobuf:"varint,16,opt,name=infra_restarts,json=infraRestarts,proto3" json:"infra_restarts,omitempty"`
-	MilliGpuMs      int64                  `protobuf:"varint,17,opt,name=milli_gpu_ms,json=milliGpuMs,proto3" json:"milli_gpu_ms,omitempty"` // thousandths of a GPU, times milliseconds, of all attempts
-	Attempts        []*PastAttempt         `protobuf:"bytes,18,rep,name=attempts,proto3" json:"attempts,omitempty"`                          // in order
+	MilliGpuMs      int64                  `protobuf:"varint,17,opt,name=milli_gpu_ms,json=milliGpuMs,proto3" json:"milli_gpu_ms,omitempty"`    // thousandths of a GPU, times milliseconds, of all attempts
+	Attempts        []*PastAttempt         `protobuf:"bytes,18,rep,name=attempts,proto3" json:"attempts,omitempty"`                             // in order
+	TimeLimitMs     int64                  `protobuf:"varint,19,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"` // of one attempt, from its start; 0: none
+	Gang            *GangSpec              `protobuf:"bytes,20,opt,name=gang,proto3" json:"gang,omitempty"`                                     // as it was asked for; of an earlier scheduler: not said
+	Each            *Resources             `protobuf:"bytes,21,opt,name=each,proto3" json:"each,omitempty"`                                     // of one task, likewise
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -396,6 +399,27 @@ func (x *PastJob) GetMilliGpuMs() int64 {
 func (x *PastJob) GetAttempts() []*PastAttempt {
 	if x != nil {
 		return x.Attempts
+	}
+	return nil
+}
+
+func (x *PastJob) GetTimeLimitMs() int64 {
+	if x != nil {
+		return x.TimeLimitMs
+	}
+	return 0
+}
+
+func (x *PastJob) GetGang() *GangSpec {
+	if x != nil {
+		return x.Gang
+	}
+	return nil
+}
+
+func (x *PastJob) GetEach() *Resources {
+	if x != nil {
+		return x.Each
 	}
 	return nil
 }
@@ -586,7 +610,7 @@ var File_messages_history_proto protoreflect.FileDescriptor
 const file_messages_history_proto_rawDesc = "" +
 	"\n" +
 	"\x16messages/history.proto\x12\n" +
-	"synapse.v1\x1a\x14messages/names.proto\x1a\x13messages/gang.proto\x1a\x15messages/record.proto\x1a\x15messages/client.proto\"\xe1\x02\n" +
+	"synapse.v1\x1a\x14messages/names.proto\x1a\x13messages/gang.proto\x1a\x12messages/job.proto\x1a\x15messages/record.proto\x1a\x15messages/client.proto\"\xe1\x02\n" +
 	"\aHistory\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
@@ -604,7 +628,7 @@ const file_messages_history_proto_rawDesc = "" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12'\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x13.synapse.v1.PastJobR\x04jobs\x12\x12\n" +
 	"\x04next\x18\x03 \x01(\tR\x04next\x12\x18\n" +
-	"\adamaged\x18\x04 \x03(\tR\adamaged\"\xd7\x04\n" +
+	"\adamaged\x18\x04 \x03(\tR\adamaged\"\xd0\x05\n" +
 	"\aPastJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12)\n" +
@@ -625,7 +649,10 @@ const file_messages_history_proto_rawDesc = "" +
 	"\x0einfra_restarts\x18\x10 \x01(\x05R\rinfraRestarts\x12 \n" +
 	"\fmilli_gpu_ms\x18\x11 \x01(\x03R\n" +
 	"milliGpuMs\x123\n" +
-	"\battempts\x18\x12 \x03(\v2\x17.synapse.v1.PastAttemptR\battempts\"\xe0\x04\n" +
+	"\battempts\x18\x12 \x03(\v2\x17.synapse.v1.PastAttemptR\battempts\x12\"\n" +
+	"\rtime_limit_ms\x18\x13 \x01(\x03R\vtimeLimitMs\x12(\n" +
+	"\x04gang\x18\x14 \x01(\v2\x14.synapse.v1.GangSpecR\x04gang\x12)\n" +
+	"\x04each\x18\x15 \x01(\v2\x15.synapse.v1.ResourcesR\x04each\"\xe0\x04\n" +
 	"\vPastAttempt\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\x05R\x03run\x12*\n" +
@@ -674,9 +701,11 @@ var file_messages_history_proto_goTypes = []any{
 	(*Label)(nil),        // 6: synapse.v1.Label
 	(*Outcome)(nil),      // 7: synapse.v1.Outcome
 	(*Deed)(nil),         // 8: synapse.v1.Deed
-	(*Token)(nil),        // 9: synapse.v1.Token
-	(Cause)(0),           // 10: synapse.v1.Cause
-	(*Place)(nil),        // 11: synapse.v1.Place
+	(*GangSpec)(nil),     // 9: synapse.v1.GangSpec
+	(*Resources)(nil),    // 10: synapse.v1.Resources
+	(*Token)(nil),        // 11: synapse.v1.Token
+	(Cause)(0),           // 12: synapse.v1.Cause
+	(*Place)(nil),        // 13: synapse.v1.Place
 }
 var file_messages_history_proto_depIdxs = []int32{
 	4,  // 0: synapse.v1.History.principal:type_name -> synapse.v1.Principal
@@ -688,14 +717,16 @@ var file_messages_history_proto_depIdxs = []int32{
 	5,  // 6: synapse.v1.PastJob.state:type_name -> synapse.v1.JobState
 	8,  // 7: synapse.v1.PastJob.cancel:type_name -> synapse.v1.Deed
 	3,  // 8: synapse.v1.PastJob.attempts:type_name -> synapse.v1.PastAttempt
-	9,  // 9: synapse.v1.PastAttempt.token:type_name -> synapse.v1.Token
-	10, // 10: synapse.v1.PastAttempt.cause:type_name -> synapse.v1.Cause
-	11, // 11: synapse.v1.PastAttempt.places:type_name -> synapse.v1.Place
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	9,  // 9: synapse.v1.PastJob.gang:type_name -> synapse.v1.GangSpec
+	10, // 10: synapse.v1.PastJob.each:type_name -> synapse.v1.Resources
+	11, // 11: synapse.v1.PastAttempt.token:type_name -> synapse.v1.Token
+	12, // 12: synapse.v1.PastAttempt.cause:type_name -> synapse.v1.Cause
+	13, // 13: synapse.v1.PastAttempt.places:type_name -> synapse.v1.Place
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_messages_history_proto_init() }
@@ -705,6 +736,7 @@ func file_messages_history_proto_init() {
 	}
 	file_messages_names_proto_init()
 	file_messages_gang_proto_init()
+	file_messages_job_proto_init()
 	file_messages_record_proto_init()
 	file_messages_client_proto_init()
 	type x struct{}

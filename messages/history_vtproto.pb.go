@@ -246,6 +246,37 @@ func (m *PastJob) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Each != nil {
+		size, err := m.Each.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xaa
+	}
+	if m.Gang != nil {
+		size, err := m.Gang.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa2
+	}
+	if m.TimeLimitMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.TimeLimitMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x98
+	}
 	if len(m.Attempts) > 0 {
 		for iNdEx := len(m.Attempts) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Attempts[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -679,6 +710,17 @@ func (m *PastJob) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.TimeLimitMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.TimeLimitMs))
+	}
+	if m.Gang != nil {
+		l = m.Gang.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Each != nil {
+		l = m.Each.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

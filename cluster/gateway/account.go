@@ -22,6 +22,7 @@ func account(past *store.PastJob, ranks bool) *messages.PastJob {
 		State: r.GetState(), ExitCode: r.GetExitCode(), Reason: r.GetOutcome(), Cancel: r.GetCancel(),
 		SubmittedUnixMs: r.GetSubmittedUnixMs(), FinishedUnixMs: r.GetFinishedUnixMs(),
 		Runs: r.GetRuns(), Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
+		TimeLimitMs: spec.GetTimeLimitMs(), Gang: spec.GetGang(), Each: spec.GetEach(),
 	}
 	for i, a := range past.Attempts {
 		over := r.GetFinishedUnixMs()

@@ -27,6 +27,17 @@ type pastObj struct {
 	GPUSeconds      float64           `json:"gpuSeconds"`
 	PeakMemoryBytes int64             `json:"peakMemoryBytes"`
 	Attempts        []pastAttemptObj  `json:"attempts"`
+	SubmittedUnixMs int64             `json:"submittedUnixMs"`            // to the millisecond
+	TimeLimit       float64           `json:"timeLimitSeconds,omitempty"` // of one attempt
+	Gang            *pastGangObj      `json:"gang,omitempty"`             // an earlier scheduler says nothing of it
+}
+
+// pastGangObj is the shape that a job asked for: tasks that are alike, or a total that was split.
+type pastGangObj struct {
+	Tasks       int32   `json:"tasks,omitempty"`
+	GPUsPerTask float64 `json:"gpusPerTask,omitempty"`
+	GPUs        float64 `json:"gpus,omitempty"` // of a total
+	Split       string  `json:"split,omitempty"`
 }
 
 type pastAttemptObj struct {
@@ -62,6 +73,7 @@ func pastObject(j past) pastObj {
 		Submitted: stamp(j.GetSubmittedUnixMs()), Started: stamp(j.GetStartedUnixMs()), Finished: stamp(j.GetFinishedUnixMs()), Cancelled: deedObject(j.GetCancel()),
 		Runs: j.GetRuns(), Failures: j.GetFailures(), InfraRestarts: j.GetInfraRestarts(),
 		RunSeconds: seconds(j.ranMs()), GPUSeconds: gpuSeconds(j.GetMilliGpuMs()), PeakMemoryBytes: peakBytes(j.PastJob), Attempts: []pastAttemptObj{},
+		SubmittedUnixMs: j.GetSubmittedUnixMs(), TimeLimit: seconds(j.GetTimeLimitMs()), Gang: pastGangObject(j.PastJob),
 	}
 	if ms, started := j.waitMs(); started {
 		wait := seconds(ms)
@@ -77,6 +89,21 @@ func pastObject(j past) pastObj {
 		o.Attempts = append(o.Attempts, pastAttemptObject(a))
 	}
 	return o
+}
+
+func pastGangObject(j *messages.PastJob) *pastGangObj {
+	g := j.GetGang()
+	switch {
+	case g == nil:
+		return nil
+	case g.GetTotal() != nil:
+		split := "whole" // where nothing was said
+		if g.GetSplit() == messages.Split_SPLIT_ANY {
+			split = "any"
+		}
+		return &pastGangObj{GPUs: float64(g.GetTotal().GetMilliGpu()) / 1000, Split: split}
+	}
+	return &pastGangObj{Tasks: g.GetReplicasMin(), GPUsPerTask: float64(j.GetEach().GetMilliGpu()) / 1000}
 }
 
 func pastAttemptObject(a *messages.PastAttempt) pastAttemptObj {

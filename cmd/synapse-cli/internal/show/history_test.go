@@ -27,7 +27,8 @@ func pastJobs() []*messages.PastJob {
 		{
 			Id: "jab12", Name: "llama", Owner: "alice", Queue: "research", Priority: 100, Labels: []*messages.Label{{Key: "team", Value: "nlp"}},
 			State: messages.JobState_JOB_STATE_SUCCEEDED, SubmittedUnixMs: now - 9*3_600_000, StartedUnixMs: now - 8*3_600_000, FinishedUnixMs: now - 3_600_000,
-			Runs: 2, Failures: 1, MilliGpuMs: 64_000 * 7 * 3_600_000,
+			Runs: 2, Failures: 1, MilliGpuMs: 64_000 * 7 * 3_600_000, TimeLimitMs: 7_200_500,
+			Gang: &messages.GangSpec{ReplicasMin: 8, ReplicasMax: 8}, Each: &messages.Resources{MilliGpu: 8000},
 			Attempts: []*messages.PastAttempt{
 				{Token: token(1), Run: 1, CommittedUnixMs: now - 8*3_600_000 - 5_000, StartedUnixMs: now - 8*3_600_000, EndedUnixMs: now - 7*3_600_000, GoneUnixMs: now - 7*3_600_000 + 1_500,
 					Cause: failed, Detail: "rank 1 on n2 exited with code 3", FailedRank: 1, FailedNode: "n2", ExitCode: 3, Members: 8, Nodes: []string{"n1", "n2"},
@@ -51,6 +52,7 @@ func pastJobs() []*messages.PastJob {
 		{
 			Id: "jgh78", Name: "half", Owner: "carol", Queue: "night", State: messages.JobState_JOB_STATE_TIMED_OUT, Reason: "the time limit of 2m",
 			SubmittedUnixMs: now - 2*day - 400_000, StartedUnixMs: now - 2*day - 120_000, FinishedUnixMs: now - 2*day, Runs: 1, InfraRestarts: 1, MilliGpuMs: 500 * 120_000,
+			Gang: &messages.GangSpec{Total: &messages.Resources{MilliGpu: 500}},
 			Attempts: []*messages.PastAttempt{{Token: token(4), Run: 1, CommittedUnixMs: now - 2*day - 120_000, StartedUnixMs: now - 2*day - 120_000, EndedUnixMs: now - 2*day,
 				Cause: messages.Cause_CAUSE_TIME_LIMIT, FailedRank: -1, Members: 1, Nodes: []string{"n1"}, MilliGpu: 500, MilliGpuMs: 500 * 120_000}},
 		},
