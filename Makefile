@@ -32,7 +32,7 @@ export CGO_ENABLED = 0
 SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build programs run installed test world places race lint proto protocheck verify sim scenario fuzz chaos mutants cover bench clean
+.PHONY: help setup build programs run installed test world places race lint proto protocheck verify sim simulate scenario fuzz chaos mutants cover bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,11 @@ verify: ## check all that CI checks
 
 sim: ## run the simulator: SEED=7 one seed, SEEDS=200 many, FIRST=1000 beginning there
 	$(SIMULATE)
+
+simulate: programs ## show what a synthetic week would have met on 8, 12 and 16 machines, and under other policies (a minute)
+	bin/synapse-cli simulate --synthetic --nodes 8
+	bin/synapse-cli simulate --synthetic --nodes 12 --policy synapse,easy,sjf --oracle
+	bin/synapse-cli simulate --synthetic --nodes 16
 
 scenario: ## replay the protocol's golden dialogues: NAME=x one of them, REWRITE=1 takes today's answers as golden
 	$(GO) test ./test/scenario -count=1 -run 'Scenario$(if $(NAME),.*/$(NAME))' $(if $(REWRITE),-rewrite)

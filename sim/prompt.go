@@ -30,6 +30,8 @@ func (w *World) rackOf(index int) int {
 // Happening is a process that comes to be, or ends.
 type Happening struct {
 	Job     topology.JobID
+	Attempt topology.Token
+	Members int // of the attempt
 	Machine int // by its number, from 1
 	GPUs    int // whole ones
 	Began   bool
@@ -43,12 +45,12 @@ func (w *World) happened(m *machine, t *task, began bool) {
 	if w.onTask == nil {
 		return
 	}
-	h := Happening{Job: topology.JobID(t.job), Machine: m.index + 1, Began: began}
+	h := Happening{Job: topology.JobID(t.job), Attempt: t.key.Token, Machine: m.index + 1, Began: began}
 	for _, g := range t.grant.GetGpus() {
 		h.GPUs += int(g.Milli / topology.WholeGPU)
 	}
-	if a := w.books.attempts[t.key.Token]; began && a != nil {
-		h.Whole = w.running[t.key.Token] == len(a.Places)
+	if a := w.books.attempts[t.key.Token]; a != nil {
+		h.Members, h.Whole = len(a.Places), began && w.running[t.key.Token] == len(a.Places)
 	}
 	w.onTask(h)
 }

@@ -1,20 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,6 +22,11 @@ import (
 // replayFlags are what `simulate` was asked.
 type replayFlags struct {
 	record, limits string
+	format         string
+	procsToGPU     int
+	synthetic      bool
+	print          bool
+	cluster        string
 	nodes, gpus    int
 	racks          int
 	cut            record.Cut
@@ -50,31 +48,56 @@ func (a *app) simulateCommand() *cobra.Command {
 		Long: "Replays a record of jobs: the scheduler of this version decides, on virtual time, on a cluster of as many\n" +
 			"machines as are asked for, on which nothing fails. It says how long jobs would have waited and how well the\n" +
 			"GPUs would have been used. No cluster is asked, and nothing is written.\n\n" +
-			"RECORD is a CSV file, compressed or not, with the columns submit_s, duration_s and gpus, and where it has them\n" +
-			"job_id, user, queue and requested_walltime_s. gpus is the whole gang's: one of no more than a machine has goes\n" +
-			"on one machine, a larger one on whole machines and at most one more. Limits of time may also stand in a file\n" +
-			"beside it, of the columns job_id and requested_walltime_s: NAME_extra.csv of NAME.csv, or --limits.\n\n" +
+			"RECORD is a file, compressed or not, or - for standard input, in one of these forms, which is recognised:\n" +
+			"  csv      the columns submit_s, duration_s and gpus, and where it has them job_id, tasks, user, queue,\n" +
+			"           requested_walltime_s and real_wait_s. The last two may also stand in a file beside it, with job_id:\n" +
+			"           NAME_extra.csv of NAME.csv, or --limits\n" +
+			"  sacct    what Slurm's `sacct --parsable2` prints with JobID, Submit, Start, ElapsedRaw and AllocTRES, and\n" +
+			"           where it has them ReqTRES, Timelimit, State, User and Partition\n" +
+			"  history  what `" + a.name + " history -o json` prints\n" +
+			"  swf      the standard workload format; one processor stands for one GPU, or --procs-per-gpu for one\n\n" +
+			"The GPUs of a job are the whole gang's: one of no more than a machine has goes on one machine, a larger one on\n" +
+			"whole machines and at most one more. With --synthetic a workload is drawn instead, and words may say how:\n" +
+			"jobs=2500,days=7,users=40,gangs=8,bursts=8,seed=1 (gangs and bursts in percent).\n\n" +
 			"Policies: synapse is that of a cluster. The others are what it is compared with, and no cluster has them: fifo\n" +
 			"(the first in line blocks), greedy (whoever fits), easy (backfilling around a promise to the first), sjf and\n" +
 			"sjfskip (the shortest first), ssf (the smallest and shortest first). They go by limits, or, with --oracle, by\n" +
 			"how long each job will really run.",
-		Example: "  synapse-cli simulate jobs.csv --nodes 40\n" +
+		Example: "  synapse-cli simulate --synthetic --nodes 16\n" +
+			"  synapse-cli simulate jobs.csv --nodes 40\n" +
+			"  sacct -aX -P -S 2026-10-01 -E 2026-11-01 -o JobID,Submit,Start,ElapsedRaw,Timelimit,AllocTRES,User | synapse-cli simulate - --nodes 40\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40 --policy synapse,easy,sjf --oracle\n" +
-			"  synapse-cli simulate jobs.csv --nodes 50 --timescale 0 --load 0.9 --runs 5 --shake 0.01 -o json",
-		Args: named("record", "RECORD", 1),
+			"  synapse-cli simulate jobs.csv --nodes 50 --load 0.9 --runs 5 --shake 0.01 -o json",
+		Args: func(c *cobra.Command, args []string) error {
+			if r.synthetic && len(args) == 0 {
+				return nil
+			}
+			return named("record", "RECORD", 1)(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
-			r.record = args[0]
+			r.record = strings.Join(args, "")
 			if c.Flags().Changed("load") && !c.Flags().Changed("timescale") {
 				r.cut.Timescale = 0
 			}
 			return a.simulate(r)
 		},
 	})
+	r.flags(a, c)
+	c.AddCommand(a.compareCommand())
+	return c
+}
+
+func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f := c.Flags()
 	f.IntVar(&r.nodes, "nodes", 0, "machines of the cluster")
 	f.IntVar(&r.gpus, "gpus-per-node", 8, "GPUs of each")
 	f.IntVar(&r.racks, "racks", 0, "racks that they stand in; left out: 8 machines to a rack")
-	f.StringVar(&r.limits, "limits", "", "a `FILE` of the jobs' limits of time")
+	f.StringVar(&r.cluster, "cluster", "", "a `FILE` of the machines: what `get nodes -o json` prints, or CSV of the columns machines, gpus and racks")
+	f.StringVar(&r.format, "format", "", "the form of the record: "+strings.Join(record.Formats(), ", ")+"; left out: its content tells")
+	f.BoolVar(&r.synthetic, "synthetic", false, "draw a workload; in place of a record stands, if anything, how")
+	f.BoolVar(&r.print, "print", false, "print the jobs as CSV, as they were read or drawn, and replay nothing")
+	f.StringVar(&r.limits, "limits", "", "a `FILE` of the jobs' limits of time, beside one of CSV")
+	f.IntVar(&r.procsToGPU, "procs-per-gpu", 1, "processors of swf that stand for one GPU")
 	f.IntVar(&r.cut.First, "first-row", 0, "leave out so many rows")
 	f.IntVar(&r.cut.Rows, "rows", 0, "replay so many rows; 0: all")
 	f.Float64Var(&r.cut.Timescale, "timescale", 1, "stretch the time between arrivals; 0: until they offer --load")
@@ -88,10 +111,9 @@ func (a *app) simulateCommand() *cobra.Command {
 	f.StringVar(&r.until, "until", "", "stop this long after the first job came; left out: when all are over")
 	f.StringVar(&r.latency, "latency", "", "what a message, a write to a disk and a preparation take; left out: no time")
 	f.BoolVar(&r.order.Check, "check", false, "have the simulator's checkers look at every step")
-	for flag, words := range map[string][]string{"policy": record.Policies(), "placement": placements} {
+	for flag, words := range map[string][]string{"policy": record.Policies(), "placement": placements, "format": record.Formats()} { //order: each by itself
 		a.completeWords(c, flag, words)
 	}
-	return c
 }
 
 // simulate replays a record under each policy.
@@ -99,22 +121,17 @@ func (a *app) simulate(r *replayFlags) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	trace, err := r.read()
-	if path := (*os.PathError)(nil); errors.As(err, &path) {
-		return usage("%s: %s", path.Path, path.Err)
-	}
+	trace, err := a.workload(r)
 	if err != nil {
-		return usage("%s: %s", r.record, err)
+		return err
 	}
-	for i, bad := range trace.Bad {
-		if i == badShown {
-			a.say("and %d more", len(trace.Bad)-i)
-			break
-		}
-		a.say("left out: %s", bad)
+	if r.print {
+		return record.WriteCSV(a.stdout, trace)
 	}
-	r.order.Racks, r.order.GPUs = racksOf(r.nodes, r.racks), r.gpus
-	jobs, err := trace.Take(r.cut, r.nodes*r.gpus)
+	if err := a.machines(r); err != nil {
+		return err
+	}
+	r.order.Jobs, err = trace.Take(r.cut, r.order.Cluster.Sum())
 	if err != nil {
 		return usage("%s: %s", r.record, err)
 	}
@@ -122,7 +139,6 @@ func (a *app) simulate(r *replayFlags) error {
 	if err != nil {
 		return err
 	}
-	r.order.Jobs = jobs
 	var results []*record.Result
 	interrupted := &atomic.Bool{}
 	for _, policy := range r.policies {
@@ -133,7 +149,9 @@ func (a *app) simulate(r *replayFlags) error {
 			if err != nil {
 				return err
 			}
-			results = append(results, result)
+			if results = append(results, result); len(results) == 1 {
+				a.sayTooBig(result)
+			}
 			if interrupted.Load() {
 				return cmp.Or(show.Replays(a.stdout, a.style, results), quietly(exitInterrupted))
 			}
@@ -142,161 +160,110 @@ func (a *app) simulate(r *replayFlags) error {
 	return show.Replays(a.stdout, a.style, results)
 }
 
-// badShown is how many rows that are left out are named.
-const badShown = 10
-
-// replay has the simulator carry an order out, and says meanwhile how far it is. Ctrl-C ends it with what has been done.
-func (a *app) replay(program string, o record.Order, interrupted *atomic.Bool) (*record.Result, error) {
-	order, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
-	}
-	run := exec.Command(program, "replay")
-	run.Stdin, run.Stderr = bytes.NewReader(order), a.stderr
-	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is handed on once, and not twice
-	out, err := run.StdoutPipe()
-	if err == nil {
-		err = run.Start()
-	}
-	if err != nil {
-		return nil, &failure{code: exitFailure, text: err.Error()}
-	}
-	defer onInterrupt(func() {
-		interrupted.Store(true)
-		_ = run.Process.Signal(os.Interrupt)
-	})()
-	result, heard := a.hear(out, o)
-	if err := run.Wait(); err != nil && heard == nil {
-		heard = fmt.Errorf("%s: %w", program, err)
-	}
-	if heard != nil {
-		return nil, &failure{code: exitFailure, text: heard.Error()}
-	}
-	return result, nil
-}
-
-// hear reads what the simulator says, to its result.
-func (a *app) hear(out io.Reader, o record.Order) (*record.Result, error) {
-	began, told := time.Now(), time.Now()
-	for words := json.NewDecoder(out); ; {
-		var w record.Word
-		if err := words.Decode(&w); err != nil {
-			return nil, fmt.Errorf("the simulator ended without a result: %w", err)
-		}
-		switch {
-		case w.Err != "":
-			return nil, errors.New(w.Err)
-		case w.Result != nil:
-			return w.Result, nil
-		}
-		if now := time.Now(); now.Sub(told) >= progressEvery {
-			told = now
-			left := time.Duration(float64(now.Sub(began)) / float64(w.Ended) * float64(len(o.Jobs)-w.Ended))
-			a.say("%s: %d of %d jobs are over, about %s left", o.Policy, w.Ended, len(o.Jobs), left.Round(time.Second))
-		}
-	}
-}
-
-// progressEvery is how often a run says how far it is.
-const progressEvery = 5 * time.Second
-
-// check refuses what cannot be replayed.
+// check refuses what cannot be replayed. Of several mistakes it names the first in the order of the flags.
 func (r *replayFlags) check() error {
-	if r.nodes < 1 {
+	if r.nodes < 1 && r.cluster == "" && !r.print {
 		return usageHint("--nodes 40", "--nodes: say how many machines the cluster has")
 	}
-	for flag, wrong := range map[string]bool{
-		"gpus-per-node": r.gpus < 1 || r.gpus > 64, "racks": r.racks < 0 || r.racks > r.nodes, "first-row": r.cut.First < 0, "rows": r.cut.Rows < 0,
-		"timescale": r.cut.Timescale < 0, "load": r.cut.Load <= 0, "shake": r.order.Shake < 0 || r.order.Shake >= 1, "runs": r.runs < 1,
+	for _, f := range []struct {
+		flag  string
+		wrong bool
+	}{
+		{"gpus-per-node", r.gpus < 1 || r.gpus > record.MaxGPUs}, {"racks", r.racks < 0 || r.racks > r.nodes}, {"procs-per-gpu", r.procsToGPU < 1},
+		{"first-row", r.cut.First < 0}, {"rows", r.cut.Rows < 0}, {"timescale", r.cut.Timescale < 0}, {"load", r.cut.Load <= 0},
+		{"shake", r.order.Shake < 0 || r.order.Shake >= 1}, {"runs", r.runs < 1},
 	} {
-		if wrong {
-			return usage("--%s is out of range", flag)
+		if f.wrong {
+			return usage("--%s is out of range", f.flag)
 		}
+	}
+	switch {
+	case r.cluster != "" && r.nodes > 0:
+		return usage("--cluster and --nodes cannot be combined: each says which machines there are")
+	case r.synthetic && (r.limits != "" || r.format != ""):
+		return usage("--synthetic draws a workload: --limits and --format are about one that was recorded")
 	}
 	for _, p := range r.policies {
 		if !slices.Contains(record.Policies(), p) {
 			return usageHint(jobfile.Meant(p, record.Policies()), "--policy %s is not known", p)
 		}
 	}
-	if !slices.Contains(placements, r.placement) {
-		return usageHint(jobfile.Meant(r.placement, placements), "--placement %s is not known", r.placement)
+	for _, f := range []struct {
+		flag, word string
+		words      []string
+	}{{"placement", r.placement, placements}, {"format", cmp.Or(r.format, "csv"), record.Formats()}} {
+		if !slices.Contains(f.words, f.word) {
+			return usageHint(jobfile.Meant(f.word, f.words), "--%s %s is not known", f.flag, f.word)
+		}
 	}
 	r.order.Ref = r.placement == "ref"
-	for flag, d := range map[string]struct {
-		text string
-		to   *time.Duration
-	}{"latency": {r.latency, &r.order.Latency}, "until": {r.until, &r.order.Until}} {
-		if d.text == "" {
-			continue
-		}
-		ms, err := jobfile.ParseDuration(d.text)
-		if err != nil || ms < 0 {
-			return usage("--%s: %q is no time", flag, d.text)
-		}
-		*d.to = time.Duration(ms) * time.Millisecond
+	return cmp.Or(spanFlag("latency", r.latency, &r.order.Latency), spanFlag("until", r.until, &r.order.Until))
+}
+
+// spanFlag reads a span of time, which is more than none.
+func spanFlag(flag, text string, to *time.Duration) error {
+	if text == "" {
+		return nil
 	}
+	ms, err := jobfile.ParseDuration(text)
+	if err != nil || ms <= 0 {
+		return usageHint("write 90s, 5m, 24h or 2d", "--%s: %q is no time", flag, text)
+	}
+	*to = time.Duration(ms) * time.Millisecond
 	return nil
 }
 
-// read reads the record, and the limits beside it.
+// workload reads the record, or draws one.
+func (a *app) workload(r *replayFlags) (*record.Trace, error) {
+	if r.synthetic {
+		return r.drawn()
+	}
+	trace, err := r.read()
+	var path *os.PathError
+	var beside *record.LimitsError
+	switch {
+	case errors.As(err, &path):
+		return nil, usage("%s: %s", path.Path, path.Err)
+	case errors.As(err, &beside):
+		return nil, usage("%s: %s", cmp.Or(r.limits, besideName(r.record)), err)
+	case err != nil:
+		return nil, usage("%s: %s", r.record, err)
+	}
+	for i, bad := range trace.Bad {
+		if i == badShown {
+			a.say("and %d more", len(trace.Bad)-i)
+			break
+		}
+		a.say("left out: %s", bad)
+	}
+	for _, aside := range trace.Aside {
+		a.say("left out: %d rows: %s", aside.Rows, aside.Why)
+	}
+	return trace, nil
+}
+
+// badShown is how many rows that are left out are named.
+const badShown = 10
+
+// read reads the record, and what lies beside it.
 func (r *replayFlags) read() (*record.Trace, error) {
-	rows, err := os.Open(r.record)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	name := r.limits
-	if name == "" {
-		name = besideName(r.record)
-	}
-	limits, err := os.Open(name)
-	if err != nil {
-		if r.limits != "" {
+	source := record.Source{Format: r.format, ProcsToGPU: r.procsToGPU}
+	var rows io.Reader = os.Stdin
+	if r.record != "-" {
+		file, err := os.Open(r.record)
+		if err != nil {
 			return nil, err
 		}
-		return record.ReadCSV(rows, nil)
+		defer file.Close()
+		rows = file
 	}
-	defer limits.Close()
-	return record.ReadCSV(rows, limits)
-}
-
-// besideName is where the limits of a record lie, if they do.
-func besideName(record string) string {
-	dir, name := filepath.Split(record)
-	stem, ending, _ := strings.Cut(name, ".")
-	return filepath.Join(dir, stem+"_extra."+ending)
-}
-
-// racksOf spreads machines over racks, the first ones filled first.
-func racksOf(nodes, racks int) []int {
-	if racks == 0 {
-		racks = (nodes + 7) / 8
+	limits, err := os.Open(cmp.Or(r.limits, besideName(r.record)))
+	switch {
+	case err == nil:
+		defer limits.Close()
+		source.Limits = limits
+	case r.limits != "":
+		return nil, err
 	}
-	all := make([]int, racks)
-	for i := range all {
-		all[i] = nodes / racks
-		if i < nodes%racks {
-			all[i]++
-		}
-	}
-	return all
-}
-
-// onInterrupt does something at the first Ctrl-C; the next one ends the program. What it answers ends that.
-func onInterrupt(do func()) (end func()) {
-	signals := make(chan os.Signal, 1)
-	done := make(chan struct{})
-	signal.Notify(signals, os.Interrupt)
-	go func() {
-		select {
-		case <-signals:
-			signal.Stop(signals)
-			do()
-		case <-done:
-		}
-	}()
-	return func() {
-		signal.Stop(signals)
-		close(done)
-	}
+	return record.Read(rows, source)
 }

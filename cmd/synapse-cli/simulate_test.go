@@ -1,8 +1,11 @@
 package main
 
 import (
-	"fmt"
+	"bytes"
+	"encoding/json"
+	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,41 +14,20 @@ import (
 	"github.com/yi-json/synapse/sim/replay"
 )
 
-// capacityRecord is what the awk program of docs/capacity.md writes.
-func capacityRecord() string {
-	var b strings.Builder
-	b.WriteString("job_id,submit_s,duration_s,gpus\n")
-	x, at := int64(7), int64(0)
-	draw := func() int64 { x = x * 16807 % 2147483647; return x }
-	for i := 1; i <= 3000; i++ {
-		at += draw() % 240
-		gpus := 16 * (1 + draw()%4)
-		if x%20 != 0 {
-			gpus = 1 + x%8
-		}
-		took := 60 + draw()%100*(x%90)
-		fmt.Fprintf(&b, "%d,%d,%d,%d\n", i, at, took, gpus)
-	}
-	return b.String()
-}
-
 // TestCapacityPage: what the page says was printed is printed.
 func TestCapacityPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/capacity.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace, err := record.ReadCSV(strings.NewReader(capacityRecord()), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for policy, machines := range map[string][]int{record.Synapse: {12, 14, 16, 20}, "easy": {16}, "sjf": {16}} {
+	trace := record.DefaultSynthetic().Trace()
+	for policy, machines := range map[string][]int{record.Synapse: {8, 10, 12, 16}, "easy": {12}, "sjf": {12}} {
 		for _, n := range machines {
 			jobs, err := trace.Take(record.Cut{Timescale: 1}, n*8)
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := record.Order{Jobs: jobs, Racks: racksOf(n, 0), GPUs: 8, Policy: policy, Seed: 1, Oracle: true}
+			o := record.Order{Jobs: jobs, Cluster: record.NewCluster(record.InRacks(n, 0), 8), Policy: policy, Seed: 1, Oracle: true}
 			result, err := replay.Run(o, replay.Watch{})
 			if err != nil {
 				t.Fatal(err)
@@ -81,7 +63,92 @@ func TestSimulateRefuses(t *testing.T) {
 		"simulate nosuch.csv --nodes 4":                   "nosuch.csv: no such file or directory",
 		"simulate simulate_test.go --nodes 4":             "it has no column submit_s",
 		"simulate jobs.csv --nodes 4 --limits nosuch.csv": "jobs.csv: no such file or directory",
+		"simulate main.go --nodes 4 --limits nosuch.csv":  "nosuch.csv: no such file or directory",
+		"simulate main.go --nodes 4 --limits app.go":      "app.go: it has no column job_id",
+		"simulate jobs.csv --nodes 4 --until -5m":         "--until: \"-5m\" is no time",
+		"simulate jobs.csv --nodes 4 --until 0":           "--until: \"0\" is no time",
+		"simulate jobs.csv --nodes 4 --runs 0 --rows -1":  "--rows is out of range", // whichever comes first, always
+		"simulate jobs.csv --nodes 4 --format sact":       `did you mean "sacct"?`,
+		"simulate jobs.csv --nodes 4 --cluster nodes":     "--cluster and --nodes cannot be combined",
+		"simulate --synthetic --cluster nosuch":           "nosuch: no such file or directory",
+		"simulate --synthetic --cluster main.go":          "main.go: it has no column machines",
+		"simulate --synthetic job=5 --nodes 4":            `did you mean "jobs"?`,
+		"simulate --synthetic jobs=few --nodes 4":         "\"jobs=few\" is no whole number",
+		"simulate --synthetic jobs=0 --nodes 4":           "jobs=0 is out of range",
+		"simulate --synthetic --limits a --nodes 4":       "--synthetic draws a workload",
+		"simulate compare a.json":                         "two replays are compared, and 1 are named",
+		"simulate compare a.json b.json":                  "a.json: no such file or directory",
+		"simulate compare main.go app.go":                 "main.go is no replay as JSON",
 	} {
 		cli("127.0.0.1:1", strings.Fields(line)...).wants(t, exitUsage, "", want)
+	}
+}
+
+// TestSimulatePrints: a workload that is drawn is printed as a record, and read again as the same.
+func TestSimulatePrints(t *testing.T) {
+	drawn := cli("", "simulate", "--synthetic", "jobs=30,days=2,seed=5", "--print").out
+	name := filepath.Join(t.TempDir(), "jobs.csv")
+	if err := os.WriteFile(name, []byte(drawn), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := cli("", "simulate", name, "--print").out; again != drawn || strings.Count(drawn, "\n") != 31 {
+		t.Errorf("it is\n%s\nand was\n%s", again, drawn)
+	}
+}
+
+// TestCompare: the policy that both replays have, or the one that each has, and how far a figure moved.
+func TestCompare(t *testing.T) {
+	file := func(name string, results ...*record.Result) string {
+		var b bytes.Buffer
+		if err := show.Replays(&b, show.Style{Format: "json"}, results); err != nil {
+			t.Fatal(err)
+		}
+		name = filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	run := func(policy string, wait float64) *record.Result {
+		return &record.Result{Policy: policy, Waits: record.Waits{Jobs: 5, WaitAvg: wait}}
+	}
+	one, two := file("a.json", run("synapse", 100)), file("b.json", run("synapse", 70), run("synapse", 80), run("easy", 9))
+	out := cli("", "simulate", "compare", one, two, "-o", "json").out
+	var all struct {
+		Figures []struct {
+			Policy, Figure string
+			A, B           *show.Mean
+			Change         *float64
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all.Figures) != 12 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	f := all.Figures[2]
+	if f.A.Mean != 100 || f.B.Mean != 75 || f.B.Least != 70 || math.Abs(f.B.Spread-math.Sqrt(50)) > 1e-9 || *f.Change != -0.25 {
+		t.Errorf("%+v", f)
+	}
+	if gangs := all.Figures[6]; gangs.Figure != "wait_multi_avg" || gangs.A != nil || gangs.Change != nil {
+		t.Errorf("%+v", gangs)
+	}
+	cli("", "simulate", "compare", one, two).wants(t, 0, "synapse  wait-avg          100  75 ± 7  -25.0%\n", "")
+	cli("", "simulate", "compare", one, file("c.json", run("easy", 50))).wants(t, 0, "synapse → easy  wait-avg", "")
+	cli("", "simulate", "compare", file("d.json", run("sjf", 1), run("fifo", 1)), one).wants(t, exitUsage, "", "no policy is in both of them")
+}
+
+// TestReplaysLook: of several runs the mean and the spread, and before them what really was.
+func TestReplaysLook(t *testing.T) {
+	real := record.Waits{Jobs: 5, WaitAvg: 40}
+	var b strings.Builder
+	results := []*record.Result{
+		{Policy: "synapse", Waits: record.Waits{Jobs: 5, WaitAvg: 10}, Real: &real}, {Policy: "synapse", Waits: record.Waits{Jobs: 5, WaitAvg: 20}},
+	}
+	if err := show.Replays(&b, show.Style{Parsable: true}, results); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"as it was|5|0|40|0|0|0|-|0|-|-|-|-\n", "synapse|5|0|15|", "± of 2 runs|||7|"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("it has no %q:\n%s", want, b.String())
+		}
 	}
 }

@@ -1,10 +1,7 @@
 package record
 
 import (
-	"bufio"
-	"compress/gzip"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -16,66 +13,72 @@ import (
 
 // This file owns records in columns: a header that names them, and a row for each job.
 
-// badMost is the share of bad rows above which a record is refused.
-const badMost = 0.01
-
 // Columns of a record. What is not there is unknown.
 const (
 	columnID       = "job_id"
 	columnSubmit   = "submit_s"
 	columnDuration = "duration_s"
 	columnGPUs     = "gpus"
+	columnTasks    = "tasks"
 	columnUser     = "user"
 	columnQueue    = "queue"
 	columnLimit    = "requested_walltime_s"
+	columnWaited   = "real_wait_s"
 )
 
-// ReadCSV reads a record, and the limits of its jobs from a second one, if it is not nil. Either may be compressed.
+// ReadCSV reads a record, and more about its jobs from a second one, if it is not nil. Either may be compressed.
 func ReadCSV(record, limits io.Reader) (*Trace, error) {
-	allowed, err := readLimits(limits)
+	more, err := readLimits(limits)
 	if err != nil {
-		return nil, fmt.Errorf("limits: %w", err)
+		return nil, &LimitsError{err}
 	}
 	t := &Trace{}
-	rows, err := eachRow(record, []string{columnSubmit, columnDuration, columnGPUs}, func(r row) {
+	err = eachRow(record, []string{columnSubmit, columnDuration, columnGPUs}, func(r row) {
 		j, err := jobOf(r)
 		if err != nil {
 			t.Bad = append(t.Bad, BadRow{r.line, err.Error()})
 			return
 		}
-		if limit, known := allowed[r.get(columnID)]; known {
-			j.Limit = limit
+		if beside, ok := more[r.get(columnID)]; ok {
+			j.asked(beside)
 		}
 		t.Jobs = append(t.Jobs, j)
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case rows == 0:
-		return nil, errors.New("it has a header and no rows")
-	case float64(len(t.Bad)) > badMost*float64(rows):
-		return nil, fmt.Errorf("%d of %d rows are bad, as %v", len(t.Bad), rows, t.Bad[0])
 	}
-	return t, nil
+	return t.checked()
 }
 
-func readLimits(from io.Reader) (map[string]time.Duration, error) {
-	limits := map[string]time.Duration{}
+// LimitsError is about the second file.
+type LimitsError struct{ err error }
+
+func (e *LimitsError) Error() string { return e.err.Error() }
+func (e *LimitsError) Unwrap() error { return e.err }
+
+// readLimits reads the second file, which names its jobs.
+func readLimits(from io.Reader) (map[string]row, error) {
+	rows := map[string]row{}
 	if from == nil {
-		return limits, nil
+		return rows, nil
 	}
-	_, err := eachRow(from, []string{columnID, columnLimit}, func(r row) {
-		if d, err := r.seconds(columnLimit); err == nil && d > 0 {
-			limits[r.get(columnID)] = d
-		}
-	})
-	return limits, err
+	return rows, eachRow(from, []string{columnID, columnLimit}, func(r row) { rows[r.get(columnID)] = r })
+}
+
+// asked enters what a row says of the time that a job asked for, and of how long it waited.
+func (j *Job) asked(r row) {
+	if d, err := r.seconds(columnLimit, secondsMost); err == nil && d > 0 {
+		j.Limit = d
+	}
+	if d, err := r.seconds(columnWaited, secondsMost); err == nil {
+		j.Waited, j.HasWaited = d, true
+	}
 }
 
 // jobOf reads a row.
 func jobOf(r row) (Job, error) {
-	submit, err := r.seconds(columnSubmit)
-	duration, wrong := r.seconds(columnDuration)
+	submit, err := r.seconds(columnSubmit, submitMost)
+	duration, wrong := r.seconds(columnDuration, secondsMost)
 	gpus, odd := strconv.Atoi(r.get(columnGPUs))
 	switch {
 	case err != nil:
@@ -89,8 +92,15 @@ func jobOf(r row) (Job, error) {
 	case duration == 0:
 		return Job{}, fmt.Errorf("%s: must not be 0", columnDuration)
 	}
-	limit, _ := r.seconds(columnLimit) // empty where the record has no such column
-	return Job{Submit: submit, Duration: duration, Limit: limit, GPUs: gpus, User: r.get(columnUser), Queue: r.get(columnQueue), Line: r.line}, nil
+	tasks := 0
+	if text := r.get(columnTasks); text != "" {
+		if tasks, err = strconv.Atoi(text); err != nil || tasks < 0 || tasks > 0 && gpus%tasks != 0 {
+			return Job{}, fmt.Errorf("%s: %d GPUs are not for %q tasks that are alike", columnTasks, gpus, text)
+		}
+	}
+	j := Job{Submit: submit, Duration: duration, GPUs: gpus, Tasks: tasks, User: r.get(columnUser), Queue: r.get(columnQueue), Line: r.line}
+	j.asked(r)
+	return j, nil
 }
 
 // row is one line under a header.
@@ -107,60 +117,83 @@ func (r row) get(column string) string {
 	return ""
 }
 
-// secondsMost is ten years: beyond it a row is a mistake.
-const secondsMost = 10 * 365 * 24 * 3600
+const (
+	// secondsMost is ten years: a job that took longer is a mistake.
+	secondsMost = 10 * 365 * 24 * 3600
+	// submitMost is two hundred years: jobs may come in seconds since 1970.
+	submitMost = 20 * secondsMost
+)
 
-func (r row) seconds(column string) (time.Duration, error) {
+func (r row) seconds(column string, most float64) (time.Duration, error) {
 	s, err := strconv.ParseFloat(r.get(column), 64)
 	switch {
 	case err != nil || math.IsNaN(s):
 		return 0, fmt.Errorf("%s: %q is no number of seconds", column, r.get(column))
 	case s < 0:
 		return 0, fmt.Errorf("%s: must not be negative, and is %v", column, s)
-	case s > secondsMost:
-		return 0, fmt.Errorf("%s: %v seconds are more than ten years", column, s)
+	case s > most:
+		return 0, fmt.Errorf("%s: %v seconds are more than %v years", column, s, most/secondsMost*10)
 	}
-	return time.Duration(math.Round(s * 1e9)), nil
+	return secs(s), nil
 }
 
-// eachRow visits the rows under the header, which must name certain columns, and counts them.
-func eachRow(from io.Reader, wanted []string, visit func(row)) (int, error) {
+// eachRow visits the rows under the header, which must name certain columns.
+func eachRow(from io.Reader, wanted []string, visit func(row)) error {
 	plain, err := decompressed(from)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	in := csv.NewReader(plain)
 	in.FieldsPerRecord, in.ReuseRecord = -1, false
 	header, err := in.Read()
 	if err != nil {
-		return 0, fmt.Errorf("it has no header: %w", err)
+		return fmt.Errorf("it has no header: %w", err)
 	}
 	for i := range header {
-		header[i] = strings.TrimSpace(header[i])
+		header[i] = strings.TrimSpace(strings.TrimPrefix(header[i], "\ufeff"))
 	}
 	for _, column := range wanted {
 		if !slices.Contains(header, column) {
-			return 0, fmt.Errorf("it has no column %s; those it has: %s", column, strings.Join(header, ", "))
+			return fmt.Errorf("it has no column %s; those it has: %s", column, strings.Join(header, ", "))
 		}
 	}
-	for rows := 0; ; rows++ {
+	for {
 		fields, err := in.Read()
 		if err == io.EOF {
-			return rows, nil
+			return nil
 		}
 		if err != nil {
-			return rows, err
+			return err
 		}
 		line, _ := in.FieldPos(0)
 		visit(row{line, header, fields})
 	}
 }
 
-// decompressed is a file's content, whether it is compressed or not.
-func decompressed(from io.Reader) (io.Reader, error) {
-	buffered := bufio.NewReader(from)
-	if magic, _ := buffered.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
-		return gzip.NewReader(buffered)
+// WriteCSV writes a workload as ReadCSV reads it.
+func WriteCSV(to io.Writer, t *Trace) error {
+	out := csv.NewWriter(to)
+	rows := [][]string{{columnID, columnSubmit, columnDuration, columnGPUs, columnTasks, columnUser, columnQueue, columnLimit, columnWaited}}
+	first := time.Duration(math.MaxInt64)
+	for _, j := range t.Jobs {
+		first = min(first, j.Submit)
 	}
-	return buffered, nil
+	for i, j := range t.Jobs {
+		row := []string{strconv.Itoa(i + 1), inSeconds(j.Submit - first), inSeconds(j.Duration), strconv.Itoa(j.GPUs), "", j.User, j.Queue, "", ""}
+		if j.Tasks > 0 {
+			row[4] = strconv.Itoa(j.Tasks)
+		}
+		if j.Limit > 0 {
+			row[7] = inSeconds(j.Limit)
+		}
+		if j.HasWaited {
+			row[8] = inSeconds(j.Waited)
+		}
+		rows = append(rows, row)
+	}
+	return out.WriteAll(rows)
+}
+
+func inSeconds(d time.Duration) string {
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
 }

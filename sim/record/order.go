@@ -17,8 +17,7 @@ func Rivals() []string { return []string{"fifo", "greedy", "easy", "sjf", "sjfsk
 // Order is a replay that is wanted. As JSON it is what the program that runs it is given.
 type Order struct {
 	Jobs    []Job // the first to come first
-	Racks   []int // machines in each
-	GPUs    int   // of each machine
+	Cluster Cluster
 	Policy  string
 	Ref     bool // gangs of a policy that is compared with go where published simulators put them
 	Oracle  bool // such a policy knows how long a job runs, instead of how long it may
@@ -36,22 +35,41 @@ type Word struct {
 	Err    string  `json:"err,omitempty"`
 }
 
-// Result is what a run found. Times are in seconds. What nothing is known of is nil.
+// Waits are how long jobs waited and took. Times are in seconds.
+type Waits struct {
+	Jobs       int     `json:"jobs"`
+	Unfinished int     `json:"unfinished"`
+	WaitAvg    float64 `json:"wait_avg"`
+	WaitP95    float64 `json:"wait_p95"`
+	WaitP99    float64 `json:"wait_p99"`
+	WaitMax    float64 `json:"wait_max"`
+	JCTAvg     float64 `json:"jct_avg"`
+}
+
+// Class is the figures of the jobs of one size; Queue, those of one queue.
+type Class struct {
+	GPUs string `json:"gpus"`
+	Waits
+}
+
+// Queue is the figures of the jobs of one queue.
+type Queue struct {
+	Queue string `json:"queue"`
+	Waits
+}
+
+// Result is what a run found. What nothing is known of is nil.
 type Result struct {
-	Policy       string   `json:"policy"`
-	Jobs         int      `json:"jobs"`
-	Unfinished   int      `json:"unfinished"`
-	TooBig       int      `json:"too_big"`
-	WaitAvg      float64  `json:"wait_avg"`
-	WaitP95      float64  `json:"wait_p95"`
-	WaitP99      float64  `json:"wait_p99"`
-	WaitMax      float64  `json:"wait_max"`
+	Policy string `json:"policy"`
+	Seed   uint64 `json:"seed"`
+	Waits
+	TooBig       int      `json:"too_big"`        // gangs that the cluster could not hold if it were idle
+	TooBigLines  []int    `json:"too_big_lines"`  // of the record, the first ones
 	WaitMultiAvg *float64 `json:"wait_multi_avg"` // of gangs that are larger than a machine
-	JCTAvg       float64  `json:"jct_avg"`
-	Util         float64  `json:"util"`     // of the GPUs, between the first and the last submit
-	Rack         *float64 `json:"rack"`     // share of the gangs larger than a machine in as few racks as can be
-	Frag         float64  `json:"frag"`     // share of the GPUs free while a waiting job is no larger and has no place
-	IdleFit      float64  `json:"idle_fit"` // share of the GPUs free while a waiting job has a place on them
+	Util         float64  `json:"util"`           // of the GPUs, between the first and the last submit
+	Rack         *float64 `json:"rack"`           // share of the gangs larger than a machine in as few racks as can be
+	Frag         float64  `json:"frag"`           // share of the GPUs free while a waiting job is no larger and has no place
+	IdleFit      float64  `json:"idle_fit"`       // share of the GPUs free while a waiting job has a place on them
 
 	Preemptions     *float64 `json:"preemptions"`
 	LostGPUH        *float64 `json:"lost_gpu_h"`
@@ -60,6 +78,11 @@ type Result struct {
 	PromiseErrorP95 *float64 `json:"promise_error_p95"`
 	PromiseTold     *float64 `json:"promise_told"`
 	PromiseCover    *float64 `json:"promise_cover"`
+
+	Classes []Class `json:"classes"`
+	Queues  []Queue `json:"queues"`
+	// Real is how long the jobs waited where they really ran; nil where the record does not say of all.
+	Real *Waits `json:"real"`
 
 	PassMeanUs float64 `json:"pass_mean_us"`
 	TraceHash  string  `json:"trace_hash"`

@@ -56,7 +56,7 @@ func TestRefused(t *testing.T) {
 		rows(50, "1.5,1,a,1"):        `1 of 51 rows are bad, as line 52: gpus: "1.5" is no whole number`,
 		rows(50, "1,soon,a,1"):       `1 of 51 rows are bad, as line 52: submit_s: "soon" is no number of seconds`,
 		rows(50, "1,NaN,a,1"):        "is no number of seconds",
-		rows(50, "1,1e30,a,1"):       "more than ten years",
+		rows(50, "1,1e30,a,1"):       "more than 200 years",
 		rows(50, "1,1,a,0"):          "duration_s: must not be 0",
 	} {
 		if _, err := ReadCSV(strings.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), want) {
@@ -68,15 +68,15 @@ func TestRefused(t *testing.T) {
 // TestTake: rows by their submit time, times from the first, stretched until they offer a load.
 func TestTake(t *testing.T) {
 	trace := &Trace{Jobs: []Job{
-		{Submit: 300 * time.Second, Duration: 40 * time.Second, GPUs: 2}, {Submit: 100 * time.Second, Duration: 60 * time.Second, GPUs: 2},
+		{Submit: 300 * time.Second, Duration: 40 * time.Second, GPUs: 2, HasWaited: true}, {Submit: 100 * time.Second, Duration: 60 * time.Second, GPUs: 2},
 		{Submit: 200 * time.Second, Duration: 100 * time.Second, GPUs: 1},
 	}}
 	jobs, err := trace.Take(Cut{First: 1, Timescale: 2}, 4)
 	if err != nil || len(jobs) != 2 || jobs[0].GPUs != 1 || jobs[0].Submit != 0 || jobs[1].Submit != 200*time.Second {
 		t.Errorf("%v, %v", jobs, err)
 	}
-	jobs, err = trace.Take(Cut{Load: 0.5}, 4) // 300 GPU-seconds at half of 4 GPUs take 150 s
-	if err != nil || jobs[2].Submit.Round(time.Millisecond) != 150*time.Second {
+	jobs, err = trace.Take(Cut{Load: 0.5}, 4)                                                         // 300 GPU-seconds at half of 4 GPUs take 150 s
+	if err != nil || jobs[2].Submit.Round(time.Millisecond) != 150*time.Second || jobs[2].HasWaited { // that was under another load
 		t.Errorf("%v, %v", jobs, err)
 	}
 	if _, err := trace.Take(Cut{First: 3}, 4); err == nil {

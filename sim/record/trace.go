@@ -14,13 +14,18 @@ import (
 
 // Job is one job of a record.
 type Job struct {
-	Submit   time.Duration // since the record began
+	Submit   time.Duration // since any moment that all jobs of the record share
 	Duration time.Duration // that it ran
 	Limit    time.Duration // that it asked for; 0: none is known
 	GPUs     int           // of the whole gang
+	Tasks    int           // that are alike and share the GPUs evenly; 0: the GPUs are a total, on whole machines
+	Priority int32
 	User     string
 	Queue    string
 	Line     int // of the file
+
+	Waited    time.Duration // before it began, where it really ran
+	HasWaited bool          // Waited is known
 }
 
 // BadRow is a row that says nothing that can be replayed.
@@ -32,10 +37,44 @@ type BadRow struct {
 // String is the row and what is wrong with it.
 func (b BadRow) String() string { return fmt.Sprintf("line %d: %s", b.Line, b.Why) }
 
-// Trace is a workload, the first job first.
+// Aside are rows that are right and yet none to replay, such as jobs without GPUs.
+type Aside struct {
+	Why  string
+	Rows int
+}
+
+// Trace is a workload.
 type Trace struct {
-	Jobs []Job
-	Bad  []BadRow
+	Jobs  []Job
+	Bad   []BadRow
+	Aside []Aside
+}
+
+// setAside counts a row that is right and yet none to replay.
+func (t *Trace) setAside(why string) {
+	i := slices.IndexFunc(t.Aside, func(a Aside) bool { return a.Why == why })
+	if i < 0 {
+		i, t.Aside = len(t.Aside), append(t.Aside, Aside{Why: why})
+	}
+	t.Aside[i].Rows++
+}
+
+// badMost is the share of bad rows above which a record is refused.
+const badMost = 0.01
+
+// checked refuses a record of which too much is bad.
+func (t *Trace) checked() (*Trace, error) {
+	rows := len(t.Jobs) + len(t.Bad)
+	for _, a := range t.Aside {
+		rows += a.Rows
+	}
+	switch {
+	case rows == 0:
+		return nil, fmt.Errorf("it has a header and no rows")
+	case float64(len(t.Bad)) > badMost*float64(rows):
+		return nil, fmt.Errorf("%d of %d rows are bad, as %v", len(t.Bad), rows, t.Bad[0])
+	}
+	return t, nil
 }
 
 // Cut is which part of a workload is replayed, and how fast it arrives.
@@ -66,6 +105,7 @@ func (t *Trace) Take(c Cut, gpus int) ([]Job, error) {
 		jobs[i].Submit -= began
 		if scale != 1 {
 			jobs[i].Submit = time.Duration(jobs[i].Submit.Seconds() * scale * 1e9)
+			jobs[i].HasWaited = false // that was under another load
 		}
 	}
 	return jobs, nil

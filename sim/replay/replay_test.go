@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"github.com/yi-json/synapse/sim"
 	"github.com/yi-json/synapse/sim/record"
 	"github.com/yi-json/synapse/sim/rival"
+	"github.com/yi-json/synapse/topology"
 )
 
 // workload draws jobs that come faster than a small room can take them, many at one instant.
@@ -31,7 +33,10 @@ func workload(seed uint64, jobs int) []record.Job {
 	return all
 }
 
-var racks = []int{3, 2, 2}
+var (
+	racks = []int{3, 2, 2}
+	room  = record.NewCluster(racks, 8)
+)
 
 // plain replays without actors: ends, then arrivals, then one pass, at each instant. It is for policies of one line.
 func plain(jobs []record.Job, policy string) []time.Duration {
@@ -85,7 +90,7 @@ func TestEngine(t *testing.T) {
 		jobs := workload(seed+1, 400)
 		for _, policy := range []string{"fifo", "greedy", "sjf"} {
 			want := plain(jobs, policy)
-			r, err := replayed(record.Order{Jobs: jobs, Racks: racks, GPUs: 8, Policy: policy, Ref: true, Oracle: true, Seed: seed}, Watch{})
+			r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: policy, Ref: true, Oracle: true, Seed: seed}, Watch{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +112,7 @@ func TestAllPolicies(t *testing.T) {
 	jobs := workload(7, 150)
 	for _, policy := range record.Policies() {
 		for _, ref := range []bool{false, true} {
-			o := record.Order{Jobs: jobs, Racks: racks, GPUs: 8, Policy: policy, Ref: ref, Oracle: true, Shake: 0.01, Check: true}
+			o := record.Order{Jobs: jobs, Cluster: room, Policy: policy, Ref: ref, Oracle: true, Shake: 0.01, Check: true}
 			first, err := Run(o, Watch{})
 			if err != nil {
 				t.Fatalf("%s: %v", policy, err)
@@ -130,7 +135,7 @@ func TestPromised(t *testing.T) {
 		{Submit: 2 * time.Second, Duration: 90 * time.Second, GPUs: 8},
 		{Submit: 3 * time.Second, Duration: 97 * time.Second, GPUs: 4}, // would delay it, were it to start
 	}
-	r, err := replayed(record.Order{Jobs: jobs, Racks: racks, GPUs: 8, Policy: "easy", Ref: true, Oracle: true}, Watch{})
+	r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: "easy", Ref: true, Oracle: true}, Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +149,7 @@ func TestPromised(t *testing.T) {
 // TestTooBig: a gang that no cluster of this size can hold is left out and counted, and waits for nobody.
 func TestTooBig(t *testing.T) {
 	jobs := []record.Job{{Duration: time.Second, GPUs: 57}, {Submit: 5 * time.Second, Duration: time.Second, GPUs: 56}}
-	f, err := Run(record.Order{Jobs: jobs, Racks: racks, GPUs: 8, Policy: record.Synapse}, Watch{})
+	f, err := Run(record.Order{Jobs: jobs, Cluster: room, Policy: record.Synapse}, Watch{})
 	if err != nil || f.TooBig != 1 || f.Jobs != 1 || f.Unfinished != 0 || f.WaitAvg != 0 {
 		t.Errorf("%v, %+v", err, f)
 	}
@@ -155,7 +160,7 @@ func TestFigures(t *testing.T) {
 	jobs := []record.Job{
 		{Duration: 100 * time.Second, GPUs: 8}, {Duration: 50 * time.Second, GPUs: 16}, {Submit: 200 * time.Second, Duration: 10 * time.Second, GPUs: 4},
 	}
-	f, err := Run(record.Order{Jobs: jobs, Racks: []int{1, 1}, GPUs: 8, Policy: "fifo", Ref: true, Oracle: true}, Watch{})
+	f, err := Run(record.Order{Jobs: jobs, Cluster: record.NewCluster([]int{1, 1}, 8), Policy: "fifo", Ref: true, Oracle: true}, Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,13 +181,161 @@ func TestFigures(t *testing.T) {
 
 // TestStopped: a run that is stopped tells of what has been done.
 func TestStopped(t *testing.T) {
-	f, err := Run(record.Order{Jobs: workload(3, 100), Racks: racks, GPUs: 8, Policy: record.Synapse},
+	f, err := Run(record.Order{Jobs: workload(3, 100), Cluster: room, Policy: record.Synapse},
 		Watch{Progress: func(ended int) bool { return ended < 10 }})
 	if err != nil || f.Unfinished != 90 || f.JCTAvg == 0 {
 		t.Errorf("%v, %+v", err, f)
 	}
-	f, err = Run(record.Order{Jobs: workload(3, 100), Racks: racks, GPUs: 8, Policy: record.Synapse, Until: 10 * time.Minute}, Watch{})
+	f, err = Run(record.Order{Jobs: workload(3, 100), Cluster: room, Policy: record.Synapse, Until: 10 * time.Minute}, Watch{})
 	if err != nil || f.Unfinished == 0 || f.Unfinished == 100 {
 		t.Errorf("until: %v, %+v", err, f)
+	}
+}
+
+// TestUntil: a run that is cut counts to its end. A gang waits for all of two machines, of which one is free.
+func TestUntil(t *testing.T) {
+	jobs := []record.Job{{Duration: time.Hour, GPUs: 8}, {Duration: time.Hour, GPUs: 16}}
+	two := record.NewCluster([]int{2}, 8)
+	f, err := Run(record.Order{Jobs: jobs, Cluster: two, Policy: record.Synapse, Until: 1000 * time.Second}, Watch{})
+	if err != nil || f.Unfinished != 2 || f.IdleFit != 0 || f.Frag != 0 || f.Util != 0 {
+		t.Errorf("%v, %+v", err, f)
+	}
+	// One of 4 that follows a gang in line: under a policy that lets nobody pass, it has a place and may not have it.
+	jobs = append(jobs, record.Job{Submit: 500 * time.Second, Duration: time.Hour, GPUs: 4})
+	f, err = Run(record.Order{Jobs: jobs, Cluster: two, Policy: "fifo", Until: 1000 * time.Second}, Watch{})
+	if err != nil || f.IdleFit != 0.25 || f.Util != 0.5 {
+		t.Errorf("%v, %+v", err, f)
+	}
+}
+
+// TestShapes: tasks that are alike go wherever each has room, and a total onto whole machines, whichever machines there
+// are; and one that no machines here could hold waits for nobody.
+func TestShapes(t *testing.T) {
+	mixed := record.Cluster{Racks: []int{2, 1}, GPUs: []int{8, 4, 4}}
+	jobs := []record.Job{
+		{Duration: 100 * time.Second, GPUs: 2}, // on one of 4, where it leaves least
+		{Submit: time.Second, Duration: 10 * time.Second, GPUs: 14, Tasks: 7},
+		{Submit: 2 * time.Second, Duration: 10 * time.Second, GPUs: 16},
+		{Submit: 3 * time.Second, Duration: 10 * time.Second, GPUs: 15, Tasks: 3, Line: 9}, // of 5 each, and two machines have 4
+	}
+	for _, policy := range []string{record.Synapse, "fifo", "easy"} {
+		r, err := replayed(record.Order{Jobs: jobs, Cluster: mixed, Policy: policy, Oracle: true, Check: true}, Watch{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []time.Duration{0, time.Second, 100 * time.Second, -1} {
+			if got := r.lives[i].started; got != want {
+				t.Errorf("%s: job %d starts at %s, and not at %s", policy, i, got, want)
+			}
+		}
+		f := r.result()
+		if fmt.Sprint(f.TooBigLines) != "[9]" || f.TooBig != 1 || f.Unfinished != 0 || *f.Rack != 1 {
+			t.Errorf("%s: %+v", policy, f)
+		}
+	}
+	if _, err := Run(record.Order{Jobs: jobs, Cluster: mixed, Policy: "fifo", Ref: true}, Watch{}); err == nil {
+		t.Error("published simulators know no machines that differ")
+	}
+}
+
+// TestStartedAnew: a job whose machines were lost and that is started anew is one job, which waited once.
+func TestStartedAnew(t *testing.T) {
+	jobs := []record.Job{{Duration: 100 * time.Second, GPUs: 16}, {Submit: 10 * time.Second, Duration: 5 * time.Second, GPUs: 1}}
+	r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: record.Synapse}, Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := r.result()
+	var job topology.JobID
+	for id, i := range r.known { //order: one of them is it
+		if i == 0 {
+			job = id
+		}
+	}
+	for machine := 1; machine <= 2; machine++ {
+		again := sim.Happening{Job: job, Attempt: topology.Token{Epoch: 9, Counter: 9}, Members: 2, Machine: machine, GPUs: 8, Began: true, Whole: machine == 2}
+		r.happened(again)
+		again.Began, again.Whole = false, false
+		r.happened(again)
+	}
+	if now := r.result(); r.ended != 2 || now.Unfinished != 0 || now.WaitAvg != was.WaitAvg || r.census.number != 0 {
+		t.Errorf("%d have ended, %d wait; %+v, and %+v before", r.ended, r.census.number, now, was)
+	}
+}
+
+// TestClasses: of each size and each queue by itself, and what really was where the record says it of all.
+func TestClasses(t *testing.T) {
+	jobs := []record.Job{
+		{Duration: 100 * time.Second, GPUs: 56, Queue: "b", HasWaited: true, Waited: 7 * time.Second},
+		{Submit: time.Second, Duration: 10 * time.Second, GPUs: 1, Queue: "a", HasWaited: true, Waited: 13 * time.Second},
+		{Submit: 2 * time.Second, Duration: 20 * time.Second, GPUs: 4, Queue: "b", HasWaited: true},
+	}
+	f, err := Run(record.Order{Jobs: jobs, Cluster: room, Policy: record.Synapse}, Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(f.Classes, f.Queues, *f.Real)
+	want := "[{1 {1 0 99 99 99 99 109}} {2-4 {1 0 98 98 98 98 118}} {9+ {1 0 0 0 0 0 100}}]" +
+		" [{a {1 0 99 99 99 99 109}} {b {2 0 49 98 98 98 109}}] {3 0 6.666666666666667 13 13 13 50}"
+	if got != want {
+		t.Errorf("it is %s, and not %s", got, want)
+	}
+}
+
+// TestShaken: a duration is moved by the seed and the row alone, wherever else the workload is cut.
+func TestShaken(t *testing.T) {
+	jobs := workload(5, 50)
+	o := record.Order{Jobs: jobs, Seed: 3, Shake: 0.01}
+	first, again := shaken(o), shaken(o)
+	o.Jobs = jobs[:20]
+	fewer, moved := shaken(o), 0
+	for i, j := range first {
+		by := j.Duration.Seconds()/jobs[i].Duration.Seconds() - 1
+		if math.Abs(by) > 0.01 || j != again[i] || i < 20 && j != fewer[i] {
+			t.Fatalf("job %d is moved by %v: %v, %v", i, by, j, again[i])
+		}
+		if by != 0 {
+			moved++
+		}
+	}
+	if moved < 45 {
+		t.Errorf("%d of 50 durations are moved", moved)
+	}
+}
+
+// TestStrange: workloads that a division could stumble on are replayed by every policy.
+func TestStrange(t *testing.T) {
+	same := func(n int, j record.Job) (all []record.Job) {
+		for range n {
+			all = append(all, j)
+		}
+		return all
+	}
+	for name, jobs := range map[string][]record.Job{ //order: each by itself
+		"all at once": same(40, record.Job{Duration: time.Minute, GPUs: 3}), "only gangs": same(10, record.Job{Duration: time.Minute, GPUs: 20}),
+		"one": same(1, record.Job{Duration: time.Minute, GPUs: 1}), "none": nil, "too big": same(3, record.Job{Duration: time.Minute, GPUs: 57}),
+		"short": same(20, record.Job{Duration: time.Nanosecond, GPUs: 56}), "late": {{Submit: 100 * 24 * time.Hour, Duration: time.Second, GPUs: 1}},
+	} {
+		for _, policy := range record.Policies() {
+			f, err := Run(record.Order{Jobs: jobs, Cluster: room, Policy: policy, Shake: 0.5, Oracle: true}, Watch{})
+			if err != nil || f.Unfinished != 0 || f.Jobs+f.TooBig != len(jobs) {
+				t.Fatalf("%s, %s: %v, %+v", name, policy, err, f)
+			}
+			if _, err := json.Marshal(f); err != nil { // that is, no figure is no number
+				t.Errorf("%s, %s: %v", name, policy, err)
+			}
+		}
+	}
+}
+
+// TestSlow: where everything takes a while, jobs still run for as long as they did, limits or not.
+func TestSlow(t *testing.T) {
+	jobs := workload(9, 60)
+	for i := range jobs {
+		jobs[i].Limit = jobs[i].Duration
+	}
+	f, err := Run(record.Order{Jobs: jobs, Cluster: room, Policy: record.Synapse, Latency: 2 * time.Second, Shake: 0.05}, Watch{})
+	if err != nil || f.Unfinished != 0 {
+		t.Errorf("%v, %+v", err, f)
 	}
 }

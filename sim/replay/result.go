@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -9,79 +11,146 @@ import (
 
 // This file owns how the figures of a run are found.
 
+// classes are the sizes of jobs that are told of by themselves, by their most GPUs.
+var classes = []struct {
+	name string
+	most int
+}{{"1", 1}, {"2-4", 4}, {"5-8", 8}, {"9+", 1 << 62}}
+
+func classOf(gpus int) string {
+	return classes[slices.IndexFunc(classes, func(c struct {
+		name string
+		most int
+	}) bool {
+		return gpus <= c.most
+	})].name
+}
+
+// linesShown is how many gangs that no machines can hold are named.
+const linesShown = 100
+
 // result sums a run up.
 func (r *run) result() *record.Result {
-	out := &record.Result{Policy: r.o.Policy, Jobs: len(r.jobs) - len(r.tooBig), TooBig: len(r.tooBig), TraceHash: r.w.TraceHash()}
-	var waits, multi []float64
-	var last, span time.Duration
-	var jct float64
-	least := 0
+	out := &record.Result{Policy: r.o.Policy, Seed: r.o.Seed, TraceHash: r.w.TraceHash(), TooBigLines: []int{}, Classes: []record.Class{}, Queues: []record.Queue{}}
+	all, multi, real := &tally{}, &tally{}, &tally{}
+	byClass, byQueue := map[string]*tally{}, map[string]*tally{}
+	var span time.Duration
+	least, told := 0, 0
 	for i, j := range r.jobs {
-		l := r.lives[i]
-		if j.GPUs > r.census.room.Machines()*r.o.GPUs {
+		if r.tooBig[i] {
+			if out.TooBig++; out.TooBig <= linesShown {
+				out.TooBigLines = append(out.TooBigLines, j.Line)
+			}
 			continue
 		}
+		l := &r.lives[i]
 		span = j.Submit
-		if l.ended < 0 {
-			out.Unfinished++
-			continue
+		wait, over := (l.started - j.Submit).Seconds(), l.ended >= 0
+		for _, t := range []*tally{all, of(byClass, classOf(j.GPUs)), of(byQueue, j.Queue)} {
+			t.add(wait, j.Duration.Seconds(), over)
 		}
-		wait := (l.started - j.Submit).Seconds()
-		waits = append(waits, wait)
-		jct += wait + j.Duration.Seconds()
-		last = max(last, l.ended)
-		if j.GPUs > r.o.GPUs {
-			multi = append(multi, wait)
-			if len(l.racks) == fewestRacks(r.o.Racks, r.o.GPUs, j.GPUs) {
+		real.add(j.Waited.Seconds(), j.Duration.Seconds(), true)
+		if j.HasWaited {
+			told++
+		}
+		if over && j.GPUs > r.o.Cluster.Largest() {
+			multi.add(wait, 0, true)
+			if len(l.racks) == r.census.ground.fewestRacks(shapeOf(j)) {
 				least++
 			}
 		}
 	}
-	if len(waits) == 0 {
-		return out
+	out.Waits = all.figures()
+	if told > 0 && told == out.Jobs {
+		waits := real.figures()
+		out.Real = &waits
 	}
-	out.WaitAvg, out.JCTAvg = mean(waits), jct/float64(len(waits))
-	slices.Sort(waits)
-	out.WaitP95, out.WaitP99, out.WaitMax = percentile(waits, 0.95), percentile(waits, 0.99), waits[len(waits)-1]
-	if len(multi) > 0 {
-		avg, rack := mean(multi), float64(least)/float64(len(multi))
+	if n := len(multi.waits); n > 0 {
+		avg, rack := multi.figures().WaitAvg, float64(least)/float64(n)
 		out.WaitMultiAvg, out.Rack = &avg, &rack
 	}
-	gpus := float64(r.census.room.Machines() * r.o.GPUs)
-	if span > 0 {
+	for _, c := range classes {
+		if t := byClass[c.name]; t != nil {
+			out.Classes = append(out.Classes, record.Class{GPUs: c.name, Waits: t.figures()})
+		}
+	}
+	for _, q := range slices.Sorted(maps.Keys(byQueue)) {
+		out.Queues = append(out.Queues, record.Queue{Queue: q, Waits: byQueue[q].figures()})
+	}
+	r.shares(out, span)
+	return out
+}
+
+// shares finds what part of the GPUs was used, and what part was not although a job waited.
+func (r *run) shares(out *record.Result, span time.Duration) {
+	gpus := float64(r.o.Cluster.Sum())
+	if span = min(span, r.ran); span > 0 {
 		out.Util = r.usedBy(span) / gpus / span.Seconds()
 	}
-	if last > 0 {
-		out.Frag, out.IdleFit = r.census.stuck/gpus/last.Seconds(), r.census.idleFit/gpus/last.Seconds()
+	if r.ran > 0 {
+		out.Frag, out.IdleFit = r.census.stuck/gpus/r.ran.Seconds(), r.census.idleFit/gpus/r.ran.Seconds()
 	}
 	if r.passes > 0 {
 		out.PassMeanUs = float64(r.passing.Microseconds()) / float64(r.passes)
 	}
-	return out
 }
 
 // usedBy is the GPU-seconds used until a time.
 func (r *run) usedBy(span time.Duration) float64 {
 	var used float64
 	for i, j := range r.jobs {
-		if l := r.lives[i]; l.started >= 0 {
+		if l := &r.lives[i]; l.started >= 0 {
 			used += max(0, min(l.started+j.Duration, span)-min(l.started, span)).Seconds() * float64(j.GPUs)
 		}
 	}
 	return used
 }
 
-// fewestRacks is in how few racks of an empty cluster a gang has room.
-func fewestRacks(racks []int, gpus, gang int) int {
-	machines := (gang + gpus - 1) / gpus
-	largest := slices.Clone(racks)
-	slices.SortFunc(largest, func(a, b int) int { return b - a })
-	for i, n := range largest {
-		if machines -= n; machines <= 0 {
+// tally gathers the waits of some jobs.
+type tally struct {
+	waits []float64 // of those that are over
+	took  float64   // from submit to end, all together
+	open  int       // that are not over
+}
+
+// of is the tally of a name.
+func of[K comparable](all map[K]*tally, name K) *tally {
+	if all[name] == nil {
+		all[name] = &tally{}
+	}
+	return all[name]
+}
+
+func (t *tally) add(wait, duration float64, over bool) {
+	if !over {
+		t.open++
+		return
+	}
+	t.waits = append(t.waits, wait)
+	t.took += wait + duration
+}
+
+func (t *tally) figures() record.Waits {
+	n := len(t.waits)
+	out := record.Waits{Jobs: n + t.open, Unfinished: t.open}
+	if n == 0 {
+		return out
+	}
+	out.WaitAvg, out.JCTAvg = mean(t.waits), t.took/float64(n)
+	slices.Sort(t.waits)
+	out.WaitP95, out.WaitP99, out.WaitMax = percentile(t.waits, 0.95), percentile(t.waits, 0.99), t.waits[n-1]
+	return out
+}
+
+// fewest is how few racks hold so much, if each holds what is said.
+func fewest(holds []int, wanted int) int {
+	slices.SortFunc(holds, func(a, b int) int { return cmp.Compare(b, a) })
+	for i, n := range holds {
+		if wanted -= n; wanted <= 0 {
 			return i + 1
 		}
 	}
-	return len(racks)
+	return len(holds)
 }
 
 func mean(of []float64) float64 {

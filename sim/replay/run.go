@@ -42,16 +42,21 @@ type run struct {
 	began   time.Duration // when the first job came, since the world began
 	next    int           // job to be submitted
 	ended   int
-	tooBig  []int
+	due     int           // jobs that are to end
+	tooBig  []bool        // jobs that the cluster could not hold if it were idle
+	ran     time.Duration // of the time since the first job came, what was looked at
+	broken  error         // what cannot be of a replay
 	census  *census
 	passes  int
 	passing time.Duration
 }
 
-// life is what became of a job.
+// life is what became of a job. A job that is started anew, since its machines could not be had, is one job: it waited
+// until its first start, and ends with its last attempt.
 type life struct {
 	started, ended time.Duration // since the first job came; below 0: not yet
-	running        int           // of its processes
+	attempt        topology.Token
+	gone           int // members of the attempt that have ended
 	racks          map[int]bool
 }
 
@@ -66,6 +71,15 @@ func Run(o record.Order, watch Watch) (*record.Result, error) {
 
 // replayed is a run at its end.
 func replayed(o record.Order, watch Watch) (*run, error) {
+	if err := o.Cluster.Check(); err != nil {
+		return nil, err
+	}
+	if o.Ref {
+		if !o.Cluster.Alike() {
+			return nil, errors.New("published simulators place on machines that are alike: with others, gangs go where the cluster places them")
+		}
+		o.Jobs = totals(o.Jobs)
+	}
 	r := &run{o: o, watch: watch, jobs: shaken(o), known: map[topology.JobID]int{}}
 	r.lives = make([]life, len(o.Jobs))
 	for i := range r.lives {
@@ -77,31 +91,48 @@ func replayed(o record.Order, watch Watch) (*run, error) {
 	r.w.RunFor(settling)
 	r.began = r.w.Now()
 	r.submitNext()
-	limit := 100 * 365 * 24 * time.Hour
-	if o.Until > 0 {
-		limit = o.Until
-	}
-	told := 0
-	over := func() bool {
-		if r.watch.Progress != nil && r.ended > told {
-			told = r.ended
-			if !r.watch.Progress(r.ended) {
-				return true
-			}
-		}
-		return r.ended == len(r.jobs)-len(r.tooBig)
-	}
-	r.w.StepUntil(over, limit)
+	r.run()
 	if v := r.w.Violations(); len(v) > 0 {
 		return nil, fmt.Errorf("the simulated cluster broke a rule: %v", v[0])
 	}
-	return r, nil
+	return r, r.broken
+}
+
+// run lets time pass until all jobs are over, the time is, or nobody wants to see more.
+func (r *run) run() {
+	told, stopped := 0, false
+	over := func() bool {
+		if r.watch.Progress != nil && r.ended > told {
+			told = r.ended
+			stopped = !r.watch.Progress(r.ended)
+		}
+		return stopped || r.broken != nil || r.ended == r.due
+	}
+	limit := r.o.Until
+	if limit == 0 {
+		limit = forever
+	}
+	all := r.w.StepUntil(over, limit)
+	if r.ran = r.w.Now() - r.began; !all && !stopped {
+		r.ran = limit // the last step was before it
+	}
+	r.census.pass(r.ran)
+}
+
+// totals are jobs that say how many GPUs they want, and not in how many tasks: published simulators know no others.
+func totals(jobs []record.Job) []record.Job {
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		jobs[i].Tasks = 0
+	}
+	return jobs
 }
 
 const (
 	// settling is how long a new cluster takes until all its machines have registered.
 	settling = time.Minute
 	day      = 24 * time.Hour
+	forever  = 100 * 365 * day
 )
 
 // constants are those of a cluster in which nothing breaks: what only looks whether something did happens once a day.
@@ -115,23 +146,24 @@ func constants() *actors.Constants {
 
 // build makes the cluster.
 func (r *run) build() error {
-	machines := 0
-	for _, n := range r.o.Racks {
-		machines += n
-	}
-	if machines == 0 || r.o.GPUs < 1 {
-		return errors.New("a cluster has at least one machine with one GPU")
-	}
-	room := rival.NewRoom(r.o.Racks, r.o.GPUs)
-	r.census = newCensus(room.Clone())
+	g := newGround(r.o.Cluster, slices.ContainsFunc(r.jobs, func(j record.Job) bool { return j.Tasks > 0 }))
+	r.census = newCensus(g)
+	r.tooBig = make([]bool, len(r.jobs))
+	holds := map[shape]bool{}
 	for i, j := range r.jobs {
-		if j.GPUs > machines*r.o.GPUs {
-			r.tooBig = append(r.tooBig, i)
+		s := shapeOf(j)
+		fits, ok := holds[s]
+		if !ok {
+			fits = g.fits(s)
+			holds[s] = fits
+		}
+		if r.tooBig[i] = !fits; fits {
+			r.due++
 		}
 	}
-	w := sim.Options{Seed: r.o.Seed, World: "small", Plain: true, Machines: machines, GPUs: []int{r.o.GPUs}, Racks: r.o.Racks,
+	w := sim.Options{Seed: r.o.Seed, World: "small", Plain: true, Machines: len(r.o.Cluster.GPUs), GPUs: r.o.Cluster.GPUs, Racks: r.o.Cluster.Racks,
 		Constants: constants(), Prompt: true, Latency: r.o.Latency, Unchecked: !r.o.Check}
-	planner, err := r.planner(room)
+	planner, err := r.planner()
 	if err != nil {
 		return err
 	}
@@ -143,18 +175,20 @@ func (r *run) build() error {
 	return nil
 }
 
+func shapeOf(j record.Job) shape { return shape{gpus: j.GPUs, tasks: j.Tasks} }
+
 // planner is the policy's, with a clock around its passes.
-func (r *run) planner(room *rival.Room) (policy.Planner, error) {
+func (r *run) planner() (policy.Planner, error) {
 	if r.o.Policy == record.Synapse {
 		return timed{policy.Default{}, r}, nil
 	}
 	var ground rival.Ground = &rival.Own{}
 	if r.o.Ref {
 		var ids []topology.NodeID
-		for i := range room.Machines() {
+		for i := range r.o.Cluster.GPUs {
 			ids = append(ids, sim.NodeID(i+1))
 		}
-		ground = rival.NewPublished(room, ids)
+		ground = rival.NewPublished(rival.NewRoom(r.o.Cluster.Racks, r.o.Cluster.Largest()), ids)
 	}
 	p, err := rival.New(r.o.Policy, ground, oracle{r})
 	if p != nil {
@@ -219,51 +253,66 @@ func (r *run) submitNext() {
 			r.w.At(at, r.submitNext)
 			return
 		}
-		if j.GPUs <= r.census.room.Machines()*r.o.GPUs {
-			r.w.Submit(specOf(r.next, j))
-			r.census.waits(j.Submit, j.GPUs)
+		if !r.tooBig[r.next] {
+			r.w.Submit(r.specOf(r.next, j))
+			r.census.waits(j.Submit, shapeOf(j))
 		}
 		r.next++
 	}
 }
 
-// specOf is a job as a user would submit it: so many GPUs in all, on as few machines as can be.
-func specOf(i int, j record.Job) *messages.JobSpec {
+// specOf is a job as a user would submit it: tasks that are alike, or so many GPUs in all on as few machines as can be.
+func (r *run) specOf(i int, j record.Job) *messages.JobSpec {
 	gpus := int64(j.GPUs)
 	spec := &messages.JobSpec{
 		Name: namePrefix + strconv.Itoa(i), Queue: "default", Image: "host", Command: sim.Script(j.Duration, 0),
-		Restart: &messages.RestartSpec{},
-		Gang: &messages.GangSpec{Split: messages.Split_SPLIT_WHOLE,
-			Total: &messages.Resources{MilliCpu: 1000 * gpus, MemoryBytes: gpus << 30, MilliGpu: topology.WholeGPU * gpus}},
+		Priority: j.Priority, Restart: &messages.RestartSpec{},
+	}
+	if j.Tasks > 0 {
+		n := int32(j.Tasks)
+		spec.Gang, spec.Each = &messages.GangSpec{ReplicasMin: n, ReplicasMax: n}, resources(gpus/int64(n))
+	} else {
+		spec.Gang = &messages.GangSpec{Split: messages.Split_SPLIT_WHOLE, Total: resources(gpus)}
 	}
 	if j.Limit > 0 {
-		// A job that ran for longer than it had asked for was let: it is here as well.
-		spec.TimeLimitMs = (max(j.Limit, j.Duration) + time.Second).Milliseconds()
+		// A job that ran for longer than it had asked for was let: it is here as well. That it is over takes a few messages
+		// and writes to be known.
+		spec.TimeLimitMs = (max(j.Limit, j.Duration) + time.Second + 100*r.o.Latency).Milliseconds()
 	}
 	return spec
+}
+
+// resources are GPUs with the little of all else that lets as many of them on a machine as it has.
+func resources(gpus int64) *messages.Resources {
+	return &messages.Resources{MilliCpu: 1000 * gpus, MemoryBytes: gpus << 30, MilliGpu: topology.WholeGPU * gpus}
 }
 
 // happened takes note of a process that came to be or ended.
 func (r *run) happened(h sim.Happening) {
 	i, now := r.of(h.Job), r.w.Now()-r.began
 	l := &r.lives[i]
-	if h.Began {
-		if l.racks == nil {
-			l.racks = map[int]bool{}
+	if l.attempt != h.Attempt { // the first one, or one more
+		if l.ended >= 0 {
+			r.ended--
 		}
-		l.racks[r.census.room.Rack(h.Machine-1)] = true
-		l.running++
+		l.attempt, l.gone, l.ended, l.racks = h.Attempt, 0, -1, map[int]bool{}
+	}
+	if h.Began {
+		l.racks[r.census.ground.rack[h.Machine-1]] = true
 		r.census.moved(now, h.Machine-1, -h.GPUs)
-		if h.Whole {
+		if h.Whole && l.started < 0 {
 			l.started = now
-			r.census.starts(now, r.jobs[i].GPUs)
+			r.census.starts(now, shapeOf(r.jobs[i]))
 		}
 		return
 	}
 	r.census.moved(now, h.Machine-1, h.GPUs)
-	if l.running--; l.running == 0 {
+	if l.gone++; l.gone == h.Members {
 		l.ended = now
 		r.ended++
+		if ran := now - l.started; l.started >= 0 && ran < r.jobs[i].Duration && r.broken == nil {
+			r.broken = fmt.Errorf("the job of line %d was stopped after %s, and ran for %s", r.jobs[i].Line, ran, r.jobs[i].Duration)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package show
 import (
 	"fmt"
 	"io"
+	"math"
+	"slices"
 
 	"github.com/yi-json/synapse/sim/record"
 )
@@ -14,40 +16,155 @@ type replays struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
 	Runs       []*record.Result `json:"runs"`
+	Means      []policyMeans    `json:"means"`
 }
 
-// Replays shows the figures of each run.
-func Replays(w io.Writer, s Style, results []*record.Result) error {
-	if s.Format != "" {
-		return Object(w, s.Format, replays{"synapse/v1", "Simulation", results})
+// policyMeans are the figures of all runs of one policy.
+type policyMeans struct {
+	Policy  string          `json:"policy"`
+	Runs    int             `json:"runs"`
+	Figures map[string]Mean `json:"figures"`
+}
+
+// Mean is a figure over several runs; its spread is the standard deviation.
+type Mean struct {
+	Mean   float64 `json:"mean"`
+	Spread float64 `json:"spread"`
+	Least  float64 `json:"least"`
+	Most   float64 `json:"most"`
+}
+
+// figure is one that a run finds.
+type figure struct {
+	key, head, format string
+	of                func(*record.Result) *float64 // nil: there is none
+}
+
+var figures = []figure{
+	{"wait_avg", "WAIT", "%.0f", func(r *record.Result) *float64 { return &r.WaitAvg }},
+	{"wait_p95", "P95", "%.0f", func(r *record.Result) *float64 { return &r.WaitP95 }},
+	{"wait_p99", "P99", "%.0f", func(r *record.Result) *float64 { return &r.WaitP99 }},
+	{"wait_max", "MAX", "%.0f", func(r *record.Result) *float64 { return &r.WaitMax }},
+	{"wait_multi_avg", "GANGS", "%.0f", func(r *record.Result) *float64 { return r.WaitMultiAvg }},
+	{"jct_avg", "JCT", "%.0f", func(r *record.Result) *float64 { return &r.JCTAvg }},
+	{"util", "UTIL", "%.3f", func(r *record.Result) *float64 { return &r.Util }},
+	{"rack", "RACK", "%.2f", func(r *record.Result) *float64 { return r.Rack }},
+	{"frag", "FRAG", "%.3f", func(r *record.Result) *float64 { return &r.Frag }},
+	{"idle_fit", "IDLE-FIT", "%.3f", func(r *record.Result) *float64 { return &r.IdleFit }},
+}
+
+// mean is a figure over the runs that have it.
+func (f figure) mean(runs []*record.Result) (m Mean, ok bool) {
+	var all []float64
+	for _, r := range runs {
+		if x := f.of(r); x != nil {
+			all = append(all, *x)
+			m.Mean += *x
+		}
 	}
-	if err := table(w, s, replayColumns, results); err != nil {
+	if len(all) == 0 {
+		return m, false
+	}
+	m.Mean /= float64(len(all))
+	m.Least, m.Most = slices.Min(all), slices.Max(all)
+	for _, x := range all {
+		m.Spread += (x - m.Mean) * (x - m.Mean)
+	}
+	m.Spread = math.Sqrt(m.Spread / float64(max(len(all)-1, 1)))
+	return m, true
+}
+
+// byPolicy sorts runs by their policies, in the order in which these were asked for.
+func byPolicy(results []*record.Result) [][]*record.Result {
+	var all [][]*record.Result
+	for _, r := range results {
+		i := slices.IndexFunc(all, func(runs []*record.Result) bool { return runs[0].Policy == r.Policy })
+		if i < 0 {
+			i, all = len(all), append(all, nil)
+		}
+		all[i] = append(all[i], r)
+	}
+	return all
+}
+
+// Replays shows the figures of each policy; of several runs, their means and how far they spread.
+func Replays(w io.Writer, s Style, results []*record.Result) error {
+	policies := byPolicy(results)
+	if s.Format != "" {
+		out := replays{"synapse/v1", "Simulation", results, nil}
+		for _, runs := range policies {
+			out.Means = append(out.Means, meansOf(runs))
+		}
+		return Object(w, s.Format, out)
+	}
+	var lines []replayLine
+	if len(results) > 0 && results[0].Real != nil {
+		lines = append(lines, realLine(results[0]))
+	}
+	for _, runs := range policies {
+		lines = append(lines, policyLines(runs)...)
+	}
+	if err := table(w, s, replayColumns(), lines); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(w, "waits in seconds; util, rack, frag, idle-fit: shares")
 	return err
 }
 
-var replayColumns = []column[*record.Result]{
-	{head: "POLICY", cell: func(r *record.Result) string { return r.Policy }},
-	{head: "JOBS", right: true, cell: func(r *record.Result) string { return fmt.Sprint(r.Jobs) }},
-	{head: "UNFINISHED", right: true, cell: func(r *record.Result) string { return fmt.Sprint(r.Unfinished) }},
-	{head: "WAIT", right: true, cell: func(r *record.Result) string { return fmt.Sprintf("%.0f", r.WaitAvg) }},
-	{head: "P95", right: true, cell: func(r *record.Result) string { return fmt.Sprintf("%.0f", r.WaitP95) }},
-	{head: "P99", right: true, cell: func(r *record.Result) string { return fmt.Sprintf("%.0f", r.WaitP99) }},
-	{head: "MAX", right: true, cell: func(r *record.Result) string { return fmt.Sprintf("%.0f", r.WaitMax) }},
-	{head: "GANGS", right: true, cell: func(r *record.Result) string { return known("%.0f", r.WaitMultiAvg) }},
-	{head: "JCT", right: true, cell: func(r *record.Result) string { return fmt.Sprintf("%.0f", r.JCTAvg) }},
-	{head: "UTIL", right: true, cell: func(r *record.Result) string { return fmt.Sprintf("%.3f", r.Util) }},
-	{head: "RACK", right: true, cell: func(r *record.Result) string { return known("%.2f", r.Rack) }},
-	{head: "FRAG", right: true, cell: func(r *record.Result) string { return fmt.Sprintf("%.3f", r.Frag) }},
-	{head: "IDLE-FIT", right: true, cell: func(r *record.Result) string { return fmt.Sprintf("%.3f", r.IdleFit) }},
+func meansOf(runs []*record.Result) policyMeans {
+	p := policyMeans{runs[0].Policy, len(runs), map[string]Mean{}}
+	for _, f := range figures {
+		if m, ok := f.mean(runs); ok {
+			p.Figures[f.key] = m
+		}
+	}
+	return p
 }
 
-// known is a figure, or a dash where there is none.
-func known(format string, figure *float64) string {
-	if figure == nil {
-		return "-"
+// replayLine is a line of the table.
+type replayLine struct {
+	name, jobs, open string
+	of               func(figure) string
+}
+
+func replayColumns() []column[replayLine] {
+	columns := []column[replayLine]{
+		{head: "POLICY", cell: func(l replayLine) string { return l.name }},
+		{head: "JOBS", right: true, cell: func(l replayLine) string { return l.jobs }},
+		{head: "UNFINISHED", right: true, cell: func(l replayLine) string { return l.open }},
 	}
-	return fmt.Sprintf(format, *figure)
+	for _, f := range figures {
+		columns = append(columns, column[replayLine]{head: f.head, right: true, cell: func(l replayLine) string { return l.of(f) }})
+	}
+	return columns
+}
+
+// policyLines are the figures of a policy, and of several runs how far they spread.
+func policyLines(runs []*record.Result) []replayLine {
+	said := func(value func(Mean) float64) func(figure) string {
+		return func(f figure) string {
+			if m, ok := f.mean(runs); ok {
+				return fmt.Sprintf(f.format, value(m))
+			}
+			return "-"
+		}
+	}
+	first := runs[0]
+	lines := []replayLine{{first.Policy, fmt.Sprint(first.Jobs), fmt.Sprint(first.Unfinished), said(func(m Mean) float64 { return m.Mean })}}
+	if len(runs) > 1 {
+		lines = append(lines, replayLine{fmt.Sprintf("± of %d runs", len(runs)), "", "", said(func(m Mean) float64 { return m.Spread })})
+	}
+	return lines
+}
+
+// realLine is how long the jobs waited where they really ran, beside what they would have.
+func realLine(r *record.Result) replayLine {
+	waits := &record.Result{Waits: *r.Real}
+	return replayLine{"as it was", fmt.Sprint(r.Real.Jobs), fmt.Sprint(r.Real.Unfinished), func(f figure) string {
+		switch f.key {
+		case "wait_avg", "wait_p95", "wait_p99", "wait_max", "jct_avg":
+			return fmt.Sprintf(f.format, *f.of(waits))
+		}
+		return "-"
+	}}
 }

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+	"github.com/yi-json/synapse/sim/record"
+)
+
+// This file owns what else `simulate` reads: the words of a workload that is drawn, the machines, and what it printed
+// earlier.
+
+// drawn draws a workload as the words say.
+func (r *replayFlags) drawn() (*record.Trace, error) {
+	s := record.DefaultSynthetic()
+	for part := range strings.SplitSeq(r.record, ",") {
+		if r.record == "" {
+			break
+		}
+		word, number, _ := strings.Cut(part, "=")
+		if jobfile.Nearest(word, record.SyntheticWords()) != word {
+			return nil, usageHint(jobfile.Meant(word, record.SyntheticWords()), "--synthetic: %q is not known", word)
+		}
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return nil, usageHint("as in "+word+"=10", "--synthetic: %q is no whole number", part)
+		}
+		if err := s.Set(word, n); err != nil {
+			return nil, usage("--synthetic: %s", err)
+		}
+	}
+	return s.Trace(), nil
+}
+
+// machines makes the cluster that was asked for.
+func (a *app) machines(r *replayFlags) error {
+	if r.cluster == "" {
+		r.order.Cluster = record.NewCluster(record.InRacks(r.nodes, r.racks), r.gpus)
+		return nil
+	}
+	file, err := os.Open(r.cluster)
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return usage("%s: %s", path.Path, path.Err)
+	}
+	defer file.Close()
+	cluster, without, err := record.ReadCluster(file)
+	if err != nil {
+		return usage("%s: %s", r.cluster, err)
+	}
+	if without > 0 {
+		a.say("left out: %d machines without GPUs", without)
+	}
+	if r.order.Ref && !cluster.Alike() {
+		return usage("--placement ref: published simulators place on machines that are alike, and these are not")
+	}
+	r.order.Cluster = cluster
+	return nil
+}
+
+// sayTooBig names the gangs that were left out since no machines here could hold them.
+func (a *app) sayTooBig(r *record.Result) {
+	for i, line := range r.TooBigLines {
+		if i == badShown {
+			break
+		}
+		a.say("left out: line %d: no machines here could hold it", line)
+	}
+	if r.TooBig > badShown {
+		a.say("and %d more", r.TooBig-badShown)
+	}
+}
+
+// besideName is where the limits of a record lie, if they do.
+func besideName(record string) string {
+	dir, name := filepath.Split(record)
+	stem, ending, _ := strings.Cut(name, ".")
+	return filepath.Join(dir, stem+"_extra."+ending)
+}
+
+func (a *app) compareCommand() *cobra.Command {
+	return a.objectFlag(&cobra.Command{
+		Use:   "compare A.json B.json",
+		Short: "show two replays beside each other",
+		Long: "Shows the figures of two replays beside each other, each as `simulate -o json` printed it: of the policies\n" +
+			"that both have, or of the one that each has. Of several runs it shows the mean and the standard deviation.",
+		Example: "  synapse-cli simulate jobs.csv --nodes 40 --runs 5 --shake 0.01 -o json > 40.json\n" +
+			"  synapse-cli simulate jobs.csv --nodes 50 --runs 5 --shake 0.01 -o json > 50.json\n" +
+			"  synapse-cli simulate compare 40.json 50.json",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usageHint("as in `"+a.name+" simulate compare 40.json 50.json`", "two replays are compared, and %d are named", len(args))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			var both [2][]*record.Result
+			for i, name := range args {
+				var err error
+				if both[i], err = printed(name); err != nil {
+					return err
+				}
+			}
+			if err := show.Compare(a.stdout, a.style, both[0], both[1]); err != nil {
+				return usage("%s and %s: %s", args[0], args[1], err)
+			}
+			return nil
+		},
+	})
+}
+
+// printed reads what `simulate -o json` printed.
+func printed(name string) ([]*record.Result, error) {
+	text, err := os.ReadFile(name)
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return nil, usage("%s: %s", path.Path, path.Err)
+	}
+	var all struct {
+		Kind string
+		Runs []*record.Result
+	}
+	if err := json.Unmarshal(text, &all); err != nil || all.Kind != "Simulation" || len(all.Runs) == 0 {
+		return nil, usageHint("`"+"simulate -o json > FILE` writes one", "%s is no replay as JSON", name)
+	}
+	return all.Runs, nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/yi-json/synapse/sim/record"
+)
+
+// This file owns the process that replays: the simulator is a program of its own, so that whoever only submits jobs
+// does not carry it.
+
+// replay has the simulator carry an order out, and says meanwhile how far it is. Ctrl-C ends it with what has been done.
+func (a *app) replay(program string, o record.Order, interrupted *atomic.Bool) (*record.Result, error) {
+	order, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	run := exec.Command(program, "replay")
+	run.Stdin, run.Stderr = bytes.NewReader(order), a.stderr
+	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is handed on once, and not twice
+	out, err := run.StdoutPipe()
+	if err == nil {
+		err = run.Start()
+	}
+	if err != nil {
+		return nil, &failure{code: exitFailure, text: err.Error()}
+	}
+	defer onInterrupt(func() {
+		interrupted.Store(true)
+		_ = run.Process.Signal(os.Interrupt)
+	})()
+	result, heard := a.hear(out, o)
+	if err := run.Wait(); err != nil && heard == nil {
+		heard = fmt.Errorf("%s: %w", program, err)
+	}
+	if heard != nil {
+		return nil, &failure{code: exitFailure, text: heard.Error()}
+	}
+	return result, nil
+}
+
+// hear reads what the simulator says, to its result.
+func (a *app) hear(out io.Reader, o record.Order) (*record.Result, error) {
+	began, told := time.Now(), time.Now()
+	for words := json.NewDecoder(out); ; {
+		var w record.Word
+		if err := words.Decode(&w); err != nil {
+			return nil, fmt.Errorf("the simulator ended without a result: %w", err)
+		}
+		switch {
+		case w.Err != "":
+			return nil, errors.New(w.Err)
+		case w.Result != nil:
+			return w.Result, nil
+		}
+		if now := time.Now(); now.Sub(told) >= progressEvery {
+			told = now
+			left := time.Duration(float64(now.Sub(began)) / float64(w.Ended) * float64(len(o.Jobs)-w.Ended))
+			a.say("%s: %d of %d jobs are over, about %s left", o.Policy, w.Ended, len(o.Jobs), left.Round(time.Second))
+		}
+	}
+}
+
+// progressEvery is how often a run says how far it is.
+const progressEvery = 5 * time.Second
+
+// onInterrupt does something at the first Ctrl-C; the next one ends the program. What it answers ends that.
+func onInterrupt(do func()) (end func()) {
+	signals := make(chan os.Signal, 1)
+	done := make(chan struct{})
+	signal.Notify(signals, os.Interrupt)
+	go func() {
+		select {
+		case <-signals:
+			signal.Stop(signals)
+			do()
+		case <-done:
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}

@@ -1,0 +1,171 @@
+package record
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file owns the machines on which a record is replayed.
+
+// Cluster is machines in racks. They are numbered rack by rack.
+type Cluster struct {
+	Racks []int // machines in each
+	GPUs  []int // of each machine
+}
+
+// NewCluster is machines that are alike.
+func NewCluster(racks []int, gpus int) Cluster {
+	c := Cluster{Racks: racks}
+	for _, machines := range racks {
+		for range machines {
+			c.GPUs = append(c.GPUs, gpus)
+		}
+	}
+	return c
+}
+
+// Sum counts the GPUs.
+func (c Cluster) Sum() int {
+	sum := 0
+	for _, n := range c.GPUs {
+		sum += n
+	}
+	return sum
+}
+
+// Largest is the GPUs of the machine that has the most.
+func (c Cluster) Largest() int { return slices.Max(c.GPUs) }
+
+// Alike reports whether all machines have as many GPUs.
+func (c Cluster) Alike() bool { return slices.Min(c.GPUs) == slices.Max(c.GPUs) }
+
+// Limits of what can be simulated.
+const (
+	maxMachines = 100_000
+	// MaxGPUs is the most that one simulated machine has.
+	MaxGPUs = 64
+)
+
+// Check refuses a cluster that cannot be simulated.
+func (c Cluster) Check() error {
+	standing := 0
+	for _, n := range c.Racks {
+		standing += n
+	}
+	switch {
+	case len(c.GPUs) == 0:
+		return errors.New("a cluster has at least one machine with one GPU")
+	case standing != len(c.GPUs):
+		return fmt.Errorf("%d machines stand in racks, and there are %d", standing, len(c.GPUs))
+	case len(c.GPUs) > maxMachines:
+		return fmt.Errorf("%d machines are more than %d", len(c.GPUs), maxMachines)
+	}
+	for i, n := range c.GPUs {
+		if n < 1 || n > MaxGPUs {
+			return fmt.Errorf("machine %d has %d GPUs: 1 to %d can be simulated", i+1, n, MaxGPUs)
+		}
+	}
+	return nil
+}
+
+// ReadCluster reads machines: what `get nodes -o json` prints, or rows of the columns machines and gpus, and racks where
+// they are known. It answers as well how many machines it left out, since they have no GPU.
+func ReadCluster(from io.Reader) (c Cluster, without int, err error) {
+	in := bufio.NewReader(from)
+	if text, _ := in.Peek(peekBytes); strings.HasPrefix(strings.TrimLeft(string(text), " \t\r\n"), "{") {
+		c, without, err = readNodes(in)
+	} else {
+		c, err = readMachines(in)
+	}
+	if err != nil {
+		return c, without, err
+	}
+	return c, without, c.Check()
+}
+
+// perRack is how many machines stand in a rack where nothing is said.
+const perRack = 8
+
+// InRacks spreads machines over racks, the first ones filled first; 0 racks: eight to one.
+func InRacks(machines, racks int) []int {
+	if racks == 0 {
+		racks = (machines + perRack - 1) / perRack
+	}
+	all := make([]int, racks)
+	for i := range all {
+		all[i] = machines / racks
+		if i < machines%racks {
+			all[i]++
+		}
+	}
+	return all
+}
+
+func readMachines(from io.Reader) (Cluster, error) {
+	var c Cluster
+	var wrong error
+	err := eachRow(from, []string{"machines", "gpus"}, func(r row) {
+		whole := func(column string) int {
+			n, err := strconv.Atoi(cmp.Or(r.get(column), "0"))
+			if err != nil || n < 0 || n > maxMachines {
+				wrong = cmp.Or(wrong, fmt.Errorf("line %d: %s: %q is no number that can be meant", r.line, column, r.get(column)))
+			}
+			return n
+		}
+		machines, gpus, racks := whole("machines"), whole("gpus"), whole("racks")
+		if racks > machines || machines == 0 {
+			wrong = cmp.Or(wrong, fmt.Errorf("line %d: %d machines in %d racks", r.line, machines, racks))
+		}
+		if wrong == nil {
+			more := NewCluster(InRacks(machines, racks), gpus)
+			c.Racks, c.GPUs = append(c.Racks, more.Racks...), append(c.GPUs, more.GPUs...)
+		}
+	})
+	return c, cmp.Or(err, wrong)
+}
+
+// readNodes reads the machines of a cluster that runs. Those that share a place are in one rack.
+func readNodes(from io.Reader) (c Cluster, without int, err error) {
+	type node struct {
+		Metadata struct {
+			ID    string
+			Place []struct{ Name string }
+		}
+		Status struct{ Total struct{ MilliGPU int } }
+	}
+	var list struct{ Items []node }
+	if err := json.NewDecoder(from).Decode(&list); err != nil {
+		return c, 0, fmt.Errorf("it is no list of `get nodes -o json`: %w", err)
+	}
+	place := func(n node) string {
+		var names []string
+		for _, p := range n.Metadata.Place {
+			names = append(names, p.Name)
+		}
+		return strings.Join(names, "/")
+	}
+	slices.SortFunc(list.Items, func(a, b node) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Metadata.ID, b.Metadata.ID))
+	})
+	last := ""
+	for _, n := range list.Items {
+		gpus := n.Status.Total.MilliGPU / 1000
+		if gpus == 0 {
+			without++
+			continue
+		}
+		if at := place(n); len(c.Racks) == 0 || at != last {
+			last, c.Racks = at, append(c.Racks, 0)
+		}
+		c.Racks[len(c.Racks)-1]++
+		c.GPUs = append(c.GPUs, gpus)
+	}
+	return c, without, nil
+}

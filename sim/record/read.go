@@ -1,0 +1,93 @@
+package record
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// This file owns how the form of a record is recognised. A record is a file of somebody else's: what it
+// contains is never trusted to be in order or whole.
+
+// Formats are the forms of records that can be read.
+func Formats() []string { return []string{"csv", "swf", "sacct", "history"} }
+
+// Source says how a record is to be read.
+type Source struct {
+	Format     string    // one of Formats; empty: its content tells
+	Limits     io.Reader // of CSV: a second file with the jobs' limits; may be nil
+	ProcsToGPU int       // of SWF: the processors that stand for one GPU
+}
+
+// Read reads a record, compressed or not.
+func Read(from io.Reader, s Source) (*Trace, error) {
+	plain, err := decompressed(from)
+	if err != nil {
+		return nil, err
+	}
+	format := s.Format
+	if format == "" {
+		format = formatOf(plain)
+	}
+	switch format {
+	case "swf":
+		return readSWF(plain, max(s.ProcsToGPU, 1))
+	case "sacct":
+		return readSacct(plain)
+	case "history":
+		return readHistory(plain)
+	case "csv":
+		return ReadCSV(plain, s.Limits)
+	}
+	return nil, fmt.Errorf("format %q is not known: %s", format, strings.Join(Formats(), ", "))
+}
+
+// peekBytes is how much of a record is looked at to recognise its form: a comment of an SWF file may be long.
+const peekBytes = 1 << 16
+
+// formatOf recognises a record by its first line. What it does not recognise it takes for CSV, whose reader says which
+// columns are missing.
+func formatOf(from *bufio.Reader) string {
+	text, _ := from.Peek(peekBytes)
+	line, _, _ := strings.Cut(strings.TrimLeft(string(text), " \t\r\n\ufeff"), "\n")
+	fields := strings.Fields(line)
+	switch {
+	case strings.HasPrefix(line, "{"):
+		return "history"
+	case strings.HasPrefix(line, ";"):
+		return "swf"
+	case slices.Contains(strings.Split(strings.TrimSpace(line), "|"), sacctID):
+		return "sacct"
+	case len(fields) >= swfFields && !strings.Contains(line, ","):
+		return "swf"
+	}
+	return "csv"
+}
+
+// decompressed is a file's content, whether it is compressed or not.
+func decompressed(from io.Reader) (*bufio.Reader, error) {
+	buffered := bufio.NewReaderSize(from, peekBytes)
+	if magic, _ := buffered.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return nil, err
+		}
+		return bufio.NewReaderSize(z, peekBytes), nil
+	}
+	return buffered, nil
+}
+
+// eachLine visits the lines of a text, with their numbers.
+func eachLine(from io.Reader, visit func(number int, text string) error) error {
+	in := bufio.NewScanner(from)
+	in.Buffer(nil, 1<<20)
+	for number := 1; in.Scan(); number++ {
+		if err := visit(number, strings.TrimRight(in.Text(), "\r")); err != nil {
+			return err
+		}
+	}
+	return in.Err()
+}

@@ -1,0 +1,97 @@
+package replay
+
+import (
+	"github.com/yi-json/synapse/sim"
+	"github.com/yi-json/synapse/sim/record"
+	"github.com/yi-json/synapse/sim/rival"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what is free on the machines, as the watching run counts it by the processes that come and go: it asks
+// neither the leader, whose view may be late, nor the policy.
+
+// ground is the machines. Where all are alike a Room answers, by counting; else topology itself.
+type ground struct {
+	cluster record.Cluster
+	rack    []int            // of each machine
+	free    []int            // GPUs of each machine
+	sum     int              // free GPUs
+	room    *rival.Room      // nil where machines differ
+	fabric  *topology.Fabric // nil where the room can answer all
+}
+
+// shape is what matters of a gang for whether it fits.
+type shape struct {
+	gpus  int // in all
+	tasks int // that share them evenly; 0: they are a total
+}
+
+// newGround is an idle cluster. Topology is asked of gangs in tasks, too.
+func newGround(c record.Cluster, tasks bool) *ground {
+	g := &ground{cluster: c, sum: c.Sum(), free: append([]int(nil), c.GPUs...)}
+	for rack, machines := range c.Racks {
+		for range machines {
+			g.rack = append(g.rack, rack)
+		}
+	}
+	if c.Alike() {
+		g.room = rival.NewRoom(c.Racks, c.Largest())
+	}
+	if g.room != nil && !tasks {
+		return g
+	}
+	g.fabric = topology.NewFabric(nil)
+	for i, gpus := range c.GPUs {
+		total := gpusOnly(gpus)
+		g.fabric.Join(topology.Machine{ID: sim.NodeID(i + 1), Total: total}, topology.Capacity{WholeGPUs: int32(gpus)})
+	}
+	return g
+}
+
+func gpusOnly(n int) topology.Resources {
+	return topology.Resources{MilliGPU: int64(n) * topology.WholeGPU}
+}
+
+// move lets a machine have more or fewer GPUs free.
+func (g *ground) move(machine, gpus int) {
+	g.free[machine] += gpus
+	g.sum += gpus
+	if g.room != nil {
+		g.room.Set(machine, g.free[machine])
+	}
+	if g.fabric != nil {
+		g.fabric.SetFree(sim.NodeID(machine+1), topology.Capacity{WholeGPUs: int32(g.free[machine])})
+	}
+}
+
+// fits reports whether a gang has a place on what is free.
+func (g *ground) fits(s shape) bool {
+	switch {
+	case s.gpus > g.sum:
+		return false
+	case g.room != nil && s.tasks == 0:
+		return g.room.Fits(s.gpus)
+	}
+	_, refusal := topology.Place(g.fabric, gangOf(s))
+	return refusal == nil
+}
+
+func gangOf(s shape) topology.Gang {
+	if s.tasks == 0 {
+		return topology.Gang{Total: gpusOnly(s.gpus), Split: topology.SplitWhole}
+	}
+	return topology.Gang{Replicas: int32(s.tasks), Each: gpusOnly(s.gpus / s.tasks)}
+}
+
+// fewestRacks is in how few racks of an empty cluster a gang has room.
+func (g *ground) fewestRacks(s shape) int {
+	each, wanted := 1, s.gpus
+	if s.tasks > 0 {
+		each, wanted = s.gpus/s.tasks, s.tasks
+	}
+	holds := make([]int, len(g.cluster.Racks))
+	for m, gpus := range g.cluster.GPUs {
+		holds[g.rack[m]] += gpus / each
+	}
+	return fewest(holds, wanted)
+}
