@@ -79,6 +79,11 @@ type Change struct {
 	// Node, if any, is written by the same rule as Job; a stored record that cannot be
 	// read counts as none.
 	Node *messages.NodeRecord
+	// Policy, if any, stands alone, and takes the place of an earlier one.
+	Policy *messages.PolicyRecord
+	// Learned are the attempts that Policy knows of for the first time: no leader is
+	// handed them again.
+	Learned []topology.Token
 	// Drop, if any, stands alone: of this job, a record of which cannot be read, only
 	// that its id was used is kept.
 	Drop topology.JobID
@@ -110,23 +115,29 @@ type Loaded struct {
 	Nodes    []*messages.NodeRecord
 	Arrival  uint64 // the highest ever used
 	Ended    []Ended
-	Damaged  []Damaged // what is in none of these
-	Deposed  bool
-	Err      string
+	Policy   *messages.PolicyRecord // nil: there is none that can be read
+	// Unlearned are the attempts that ended after they had run, with their jobs, and that
+	// Policy does not know: in the order of their tokens.
+	Unlearned []Ended
+	Damaged   []Damaged // what is in none of these
+	Deposed   bool
+	Err       string
 }
 
-// Damaged is a job or a machine with a record that cannot be read: a job's own or one of its attempts'.
+// Damaged is what has a record that cannot be read: a job, by its own or one of its attempts', or a machine.
 type Damaged struct {
 	Job   topology.JobID
 	Owner string // of the job, as far as it is known
 	Node  topology.NodeID
-	What  string
-	Over  bool // the job is over, and only missing in what is told of the past
+	// Policy: it is neither, but what was learned.
+	Policy bool
+	What   string
+	Over   bool // the job is over, and only missing in what is told of the past
 }
 
 // Ended is a job that is over and lacks no evidence, with its latest attempt if it
 // had one. A store hands out the newest of them, for readers alone; it may hand
-// out none.
+// out none. As one of Unlearned it is an attempt that ended, with its job.
 type Ended struct {
 	Job     *messages.JobRecord
 	Attempt *messages.AttemptRecord

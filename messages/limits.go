@@ -51,6 +51,8 @@ const (
 	maxSlices = 65_536
 	// maxUIDs bounds the uids under which anything lies on a machine: its slices' and those of what it keeps.
 	maxUIDs = 16_384
+	// MaxCells bounds the kinds of jobs of which a leader keeps how long they run.
+	MaxCells = 20_000
 	// maxPlaceLevels bounds the levels of the fabric.
 	maxPlaceLevels = 16
 

@@ -85,6 +85,71 @@ func (JobState) EnumDescriptor() ([]byte, []int) {
 	return file_messages_record_proto_rawDescGZIP(), []int{0}
 }
 
+// CellLevel is what the jobs of a cell have in common.
+type CellLevel int32
+
+const (
+	CellLevel_CELL_LEVEL_UNSPECIFIED            CellLevel = 0
+	CellLevel_CELL_LEVEL_POOL                   CellLevel = 1
+	CellLevel_CELL_LEVEL_QUEUE_CLASS            CellLevel = 2
+	CellLevel_CELL_LEVEL_OWNER                  CellLevel = 3
+	CellLevel_CELL_LEVEL_OWNER_SIZE             CellLevel = 4
+	CellLevel_CELL_LEVEL_QUEUE_SIZE             CellLevel = 5
+	CellLevel_CELL_LEVEL_OWNER_NAME             CellLevel = 6
+	CellLevel_CELL_LEVEL_OWNER_QUEUE_SIZE_LIMIT CellLevel = 7
+)
+
+// Enum value maps for CellLevel.
+var (
+	CellLevel_name = map[int32]string{
+		0: "CELL_LEVEL_UNSPECIFIED",
+		1: "CELL_LEVEL_POOL",
+		2: "CELL_LEVEL_QUEUE_CLASS",
+		3: "CELL_LEVEL_OWNER",
+		4: "CELL_LEVEL_OWNER_SIZE",
+		5: "CELL_LEVEL_QUEUE_SIZE",
+		6: "CELL_LEVEL_OWNER_NAME",
+		7: "CELL_LEVEL_OWNER_QUEUE_SIZE_LIMIT",
+	}
+	CellLevel_value = map[string]int32{
+		"CELL_LEVEL_UNSPECIFIED":            0,
+		"CELL_LEVEL_POOL":                   1,
+		"CELL_LEVEL_QUEUE_CLASS":            2,
+		"CELL_LEVEL_OWNER":                  3,
+		"CELL_LEVEL_OWNER_SIZE":             4,
+		"CELL_LEVEL_QUEUE_SIZE":             5,
+		"CELL_LEVEL_OWNER_NAME":             6,
+		"CELL_LEVEL_OWNER_QUEUE_SIZE_LIMIT": 7,
+	}
+)
+
+func (x CellLevel) Enum() *CellLevel {
+	p := new(CellLevel)
+	*p = x
+	return p
+}
+
+func (x CellLevel) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CellLevel) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_record_proto_enumTypes[1].Descriptor()
+}
+
+func (CellLevel) Type() protoreflect.EnumType {
+	return &file_messages_record_proto_enumTypes[1]
+}
+
+func (x CellLevel) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CellLevel.Descriptor instead.
+func (CellLevel) EnumDescriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{1}
+}
+
 // Deed is somebody's act on a job or a node.
 type Deed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -490,7 +555,8 @@ type End struct {
 	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	Rank          int32                  `protobuf:"varint,3,opt,name=rank,proto3" json:"rank,omitempty"` // of the first member to fail, or -1
 	Node          string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
-	AtUnixMs      int64                  `protobuf:"varint,5,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`
+	AtUnixMs      int64                  `protobuf:"varint,5,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // for people
+	RanMs         int64                  `protobuf:"varint,6,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`            // since its barrier, by the leader's steady clock; 0: it had not passed it, or an earlier version wrote this
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,6 +622,13 @@ func (x *End) GetNode() string {
 func (x *End) GetAtUnixMs() int64 {
 	if x != nil {
 		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *End) GetRanMs() int64 {
+	if x != nil {
+		return x.RanMs
 	}
 	return 0
 }
@@ -835,6 +908,169 @@ func (x *NodeRecord) GetClosingDeadlineMs() int64 {
 	return 0
 }
 
+// Cell is what was learned of how long one kind of jobs run.
+type Cell struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Level         CellLevel              `protobuf:"varint,1,opt,name=level,proto3,enum=synapse.v1.CellLevel" json:"level,omitempty"`
+	Owner         string                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"` // the pool, the queue, or the name without its digits
+	Size          int64                  `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`  // the class, or milli-GPUs
+	LimitNs       int64                  `protobuf:"varint,5,opt,name=limit_ns,json=limitNs,proto3" json:"limit_ns,omitempty"`
+	Count         int64                  `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"` // of durations, the older ones decayed, in parts of 2^20
+	Sum           int64                  `protobuf:"varint,7,opt,name=sum,proto3" json:"sum,omitempty"`     // of them, decayed alike, in tenths of a millisecond
+	Ended         int64                  `protobuf:"varint,8,opt,name=ended,proto3" json:"ended,omitempty"` // as many as it learned of, none decayed, 50 at most
+	Used          int64                  `protobuf:"varint,9,opt,name=used,proto3" json:"used,omitempty"`   // beyond the cell that was dropped last for being used least, in parts of 2^20
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cell) Reset() {
+	*x = Cell{}
+	mi := &file_messages_record_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cell) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cell) ProtoMessage() {}
+
+func (x *Cell) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cell.ProtoReflect.Descriptor instead.
+func (*Cell) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Cell) GetLevel() CellLevel {
+	if x != nil {
+		return x.Level
+	}
+	return CellLevel_CELL_LEVEL_UNSPECIFIED
+}
+
+func (x *Cell) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Cell) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *Cell) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Cell) GetLimitNs() int64 {
+	if x != nil {
+		return x.LimitNs
+	}
+	return 0
+}
+
+func (x *Cell) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Cell) GetSum() int64 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
+func (x *Cell) GetEnded() int64 {
+	if x != nil {
+		return x.Ended
+	}
+	return 0
+}
+
+func (x *Cell) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+// PolicyRecord is what a leader has learned and a next one goes on with. There is one. What is lost with it is learned
+// anew: no promise and no decision stands on it.
+type PolicyRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WrittenBy     *Token                 `protobuf:"bytes,1,opt,name=written_by,json=writtenBy,proto3" json:"written_by,omitempty"` // the write that it is of: a later one replaces it
+	Cells         []*Cell                `protobuf:"bytes,2,rep,name=cells,proto3" json:"cells,omitempty"`                          // in the order of their keys
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyRecord) Reset() {
+	*x = PolicyRecord{}
+	mi := &file_messages_record_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyRecord) ProtoMessage() {}
+
+func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
+func (*PolicyRecord) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PolicyRecord) GetWrittenBy() *Token {
+	if x != nil {
+		return x.WrittenBy
+	}
+	return nil
+}
+
+func (x *PolicyRecord) GetCells() []*Cell {
+	if x != nil {
+		return x.Cells
+	}
+	return nil
+}
+
 var File_messages_record_proto protoreflect.FileDescriptor
 
 const file_messages_record_proto_rawDesc = "" +
@@ -884,14 +1120,15 @@ const file_messages_record_proto_rawDesc = "" +
 	"machine_id\x18\x03 \x01(\tR\tmachineId\x12'\n" +
 	"\x05grant\x18\x04 \x01(\v2\x11.synapse.v1.GrantR\x05grant\x12\x18\n" +
 	"\aaddress\x18\x05 \x01(\tR\aaddress\x12$\n" +
-	"\x04exit\x18\x06 \x01(\v2\x10.synapse.v1.ExitR\x04exit\"\x8c\x01\n" +
+	"\x04exit\x18\x06 \x01(\v2\x10.synapse.v1.ExitR\x04exit\"\xa3\x01\n" +
 	"\x03End\x12'\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x12\n" +
 	"\x04rank\x18\x03 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x04 \x01(\tR\x04node\x12\x1c\n" +
 	"\n" +
-	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\"\xb6\x02\n" +
+	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\x12\x15\n" +
+	"\x06ran_ms\x18\x06 \x01(\x03R\x05ranMs\"\xb6\x02\n" +
 	"\rAttemptRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12'\n" +
 	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
@@ -924,7 +1161,21 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x04note\x18\x0e \x01(\v2\x10.synapse.v1.DeedR\x04note\x12*\n" +
 	"\aclosing\x18\x0f \x01(\v2\x10.synapse.v1.DeedR\aclosing\x12$\n" +
 	"\x0ecloses_unix_ms\x18\x10 \x01(\x03R\fclosesUnixMs\x12.\n" +
-	"\x13closing_deadline_ms\x18\x11 \x01(\x03R\x11closingDeadlineMs*\xb2\x01\n" +
+	"\x13closing_deadline_ms\x18\x11 \x01(\x03R\x11closingDeadlineMs\"\xe0\x01\n" +
+	"\x04Cell\x12+\n" +
+	"\x05level\x18\x01 \x01(\x0e2\x15.synapse.v1.CellLevelR\x05level\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\x12\x12\n" +
+	"\x04size\x18\x04 \x01(\x03R\x04size\x12\x19\n" +
+	"\blimit_ns\x18\x05 \x01(\x03R\alimitNs\x12\x14\n" +
+	"\x05count\x18\x06 \x01(\x03R\x05count\x12\x10\n" +
+	"\x03sum\x18\a \x01(\x03R\x03sum\x12\x14\n" +
+	"\x05ended\x18\b \x01(\x03R\x05ended\x12\x12\n" +
+	"\x04used\x18\t \x01(\x03R\x04used\"h\n" +
+	"\fPolicyRecord\x120\n" +
+	"\n" +
+	"written_by\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\twrittenBy\x12&\n" +
+	"\x05cells\x18\x02 \x03(\v2\x10.synapse.v1.CellR\x05cells*\xb2\x01\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10JOB_STATE_QUEUED\x10\x01\x12\x14\n" +
@@ -932,7 +1183,16 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x13JOB_STATE_SUCCEEDED\x10\x03\x12\x14\n" +
 	"\x10JOB_STATE_FAILED\x10\x04\x12\x17\n" +
 	"\x13JOB_STATE_CANCELLED\x10\x05\x12\x17\n" +
-	"\x13JOB_STATE_TIMED_OUT\x10\x06B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x13JOB_STATE_TIMED_OUT\x10\x06*\xe6\x01\n" +
+	"\tCellLevel\x12\x1a\n" +
+	"\x16CELL_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fCELL_LEVEL_POOL\x10\x01\x12\x1a\n" +
+	"\x16CELL_LEVEL_QUEUE_CLASS\x10\x02\x12\x14\n" +
+	"\x10CELL_LEVEL_OWNER\x10\x03\x12\x19\n" +
+	"\x15CELL_LEVEL_OWNER_SIZE\x10\x04\x12\x19\n" +
+	"\x15CELL_LEVEL_QUEUE_SIZE\x10\x05\x12\x19\n" +
+	"\x15CELL_LEVEL_OWNER_NAME\x10\x06\x12%\n" +
+	"!CELL_LEVEL_OWNER_QUEUE_SIZE_LIMIT\x10\aB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_record_proto_rawDescOnce sync.Once
@@ -946,55 +1206,61 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 	return file_messages_record_proto_rawDescData
 }
 
-var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),         // 0: synapse.v1.JobState
-	(*Deed)(nil),          // 1: synapse.v1.Deed
-	(*JobRecord)(nil),     // 2: synapse.v1.JobRecord
-	(*Place)(nil),         // 3: synapse.v1.Place
-	(*End)(nil),           // 4: synapse.v1.End
-	(*AttemptRecord)(nil), // 5: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),    // 6: synapse.v1.NodeRecord
-	(*Principal)(nil),     // 7: synapse.v1.Principal
-	(*Token)(nil),         // 8: synapse.v1.Token
-	(*JobSpec)(nil),       // 9: synapse.v1.JobSpec
-	(*Grant)(nil),         // 10: synapse.v1.Grant
-	(*Exit)(nil),          // 11: synapse.v1.Exit
-	(Cause)(0),            // 12: synapse.v1.Cause
-	(*Rendezvous)(nil),    // 13: synapse.v1.Rendezvous
-	(*Announcement)(nil),  // 14: synapse.v1.Announcement
+	(CellLevel)(0),        // 1: synapse.v1.CellLevel
+	(*Deed)(nil),          // 2: synapse.v1.Deed
+	(*JobRecord)(nil),     // 3: synapse.v1.JobRecord
+	(*Place)(nil),         // 4: synapse.v1.Place
+	(*End)(nil),           // 5: synapse.v1.End
+	(*AttemptRecord)(nil), // 6: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),    // 7: synapse.v1.NodeRecord
+	(*Cell)(nil),          // 8: synapse.v1.Cell
+	(*PolicyRecord)(nil),  // 9: synapse.v1.PolicyRecord
+	(*Principal)(nil),     // 10: synapse.v1.Principal
+	(*Token)(nil),         // 11: synapse.v1.Token
+	(*JobSpec)(nil),       // 12: synapse.v1.JobSpec
+	(*Grant)(nil),         // 13: synapse.v1.Grant
+	(*Exit)(nil),          // 14: synapse.v1.Exit
+	(Cause)(0),            // 15: synapse.v1.Cause
+	(*Rendezvous)(nil),    // 16: synapse.v1.Rendezvous
+	(*Announcement)(nil),  // 17: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	7,  // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	8,  // 1: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	9,  // 2: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	7,  // 3: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	10, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	11, // 1: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	12, // 2: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	10, // 3: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
 	0,  // 4: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	8,  // 5: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
-	1,  // 6: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
-	1,  // 7: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
-	1,  // 8: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
-	10, // 9: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	11, // 10: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
-	12, // 11: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	8,  // 12: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
-	3,  // 13: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	13, // 14: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
-	4,  // 15: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
-	8,  // 16: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	14, // 17: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	1,  // 18: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	1,  // 19: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	1,  // 20: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	1,  // 21: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	1,  // 22: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	1,  // 23: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	11, // 5: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	2,  // 6: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
+	2,  // 7: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
+	2,  // 8: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
+	13, // 9: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	14, // 10: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	15, // 11: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	11, // 12: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	4,  // 13: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
+	16, // 14: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	5,  // 15: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
+	11, // 16: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	17, // 17: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	2,  // 18: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	2,  // 19: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	2,  // 20: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	2,  // 21: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	2,  // 22: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	2,  // 23: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	1,  // 24: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
+	11, // 25: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	8,  // 26: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -1011,8 +1277,8 @@ func file_messages_record_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   6,
+			NumEnums:      2,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

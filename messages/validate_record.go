@@ -63,6 +63,37 @@ func (x *NodeRecord) Validate() error {
 	)
 }
 
+func (x *Cell) valid() error {
+	const most = 1 << 62
+	return first(
+		between("level", int64(x.GetLevel()), 1, int64(CellLevel_CELL_LEVEL_OWNER_QUEUE_SIZE_LIMIT)),
+		between("count", x.GetCount(), 1, most),
+		between("sum", x.GetSum(), 0, most),
+		between("ended", x.GetEnded(), 0, most),
+		between("used", x.GetUsed(), 0, most),
+	)
+}
+
+// Validate refuses what no leader can have learned.
+func (x *PolicyRecord) Validate() error {
+	return first(
+		part("written_by", x.GetWrittenBy()),
+		parts("cells", x.GetCells(), 0, MaxCells),
+		unique("cells", x.GetCells(), (*Cell).key),
+	)
+}
+
+// cellKey is what no two cells share.
+type cellKey struct {
+	level        CellLevel
+	owner, group string
+	size, limit  int64
+}
+
+func (x *Cell) key() cellKey {
+	return cellKey{x.GetLevel(), x.GetOwner(), x.GetGroup(), x.GetSize(), x.GetLimitNs()}
+}
+
 func (x *SliceRecord) valid() error {
 	return first(
 		slice(x),

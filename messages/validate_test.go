@@ -237,6 +237,7 @@ func goodMessages() []validator {
 
 		&JobRecord{Id: "j-1", Revision: 1, WrittenBy: &Token{Epoch: 1}, Spec: &JobSpec{}, State: JobState_JOB_STATE_QUEUED},
 		&AttemptRecord{Job: "j-1", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace}},
+		&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1, Count: 1}, {Level: 2, Count: 1}}},
 		&NodeRecord{Id: "n1", Revision: 1, WrittenBy: &Token{Epoch: 1}}, &LedgerRecord{Epoch: 0},
 
 		&PrepareTask{Id: goodTask, Job: "j-1", Spec: goodSpec(), Grant: goodGrant}, &TaskPrepared{Id: goodTask},
@@ -354,6 +355,12 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&SubmitReply{Outcome: &Outcome{Code: Code_CODE_CONFLICT}}, "outcome.text"},
 		{&GetJobReply{Outcome: okay}, "job"},
 		{&JobRecord{Id: "j", WrittenBy: &Token{Epoch: 1}, Spec: &JobSpec{}, State: 1}, "revision"},
+		{&PolicyRecord{}, "written_by"},
+		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 9, Count: 1}}}, "cells[0].level"},
+		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1}}}, "cells[0].count"},
+		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1, Count: 1, Sum: -1}}}, "cells[0].sum"},
+		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 3, Count: 1, Owner: "a"}, {Level: 3, Count: 1, Owner: "a"}}}, "cells[1]"},
+		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: make([]*Cell, MaxCells+1)}, "cells"},
 		{&AttemptRecord{Job: "j", Token: &Token{Epoch: 1}, Run: 1}, "places"},
 		{&AttemptRecord{Job: "j", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace, goodPlace}}, "places[1]"},
 		{&LedgerRecord{Slices: []*SliceRecord{{Job: "j"}}}, "slices[0].token"},

@@ -86,6 +86,8 @@ func describeChange(c actors.Change) string {
 		return describe(c.Node)
 	case c.Drop != "":
 		return "drop " + string(c.Drop)
+	case c.Policy != nil:
+		return "what was learned"
 	}
 	text := describe(c.Job)
 	for _, a := range c.Attempts {

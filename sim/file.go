@@ -183,7 +183,15 @@ func (f *file) agrees(epoch uint64) bool {
 	if err != nil || modelErr != nil {
 		return false
 	}
-	return mine.Arrival == model.Arrival && same(mine.Jobs, model.Jobs) && same(mine.Attempts, model.Attempts) && same(mine.Nodes, model.Nodes)
+	return mine.Arrival == model.Arrival && same(mine.Jobs, model.Jobs) && same(mine.Attempts, model.Attempts) && same(mine.Nodes, model.Nodes) &&
+		proto.Equal(mine.Policy, model.Policy) && same(unlearned(mine), unlearned(model))
+}
+
+func unlearned(l *actors.Loaded) (attempts []*messages.AttemptRecord) {
+	for _, e := range l.Unlearned {
+		attempts = append(attempts, e.Attempt)
+	}
+	return attempts
 }
 
 func same[M messages.Message](a, b []M) bool {

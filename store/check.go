@@ -32,6 +32,9 @@ var Scripts = []Check{
 	{"id, script, record", "job WHERE script <> '' AND record IS NOT NULL", checkNamed},
 }
 
+// Policies is the check of what leaders have learned.
+var Policies = []Check{{"epoch, counter, record", "policy", checkPolicy}}
+
 // Query is the statement that reads the rows, where the tables' names begin so.
 func (c *Check) Query(prefix string) string {
 	return "SELECT " + c.columns + " FROM " + prefix + c.from

@@ -27,6 +27,8 @@ type Draft struct {
 	Requests []Request
 	// Drops are the jobs to be dropped: all records of each are read.
 	Drops []topology.JobID
+	// Policy: the changes touch the policy record.
+	Policy bool
 
 	changes  []actors.Change
 	jobs     map[topology.JobID]*draftJob
@@ -34,6 +36,9 @@ type Draft struct {
 	requests map[request]bool        // whether it is used
 	tokens   map[topology.Token]bool // the same
 	records  map[topology.Token]bool // whether a change writes this attempt
+	ends     []topology.Token        // of which a leader is to learn
+	learned  []topology.Token        // of which it has
+	policies draftPolicy
 	broken   []Rule
 }
 
@@ -52,6 +57,12 @@ type draftNode struct {
 	record *messages.NodeRecord
 	data   []byte // what replaces it
 	known  bool
+}
+
+type draftPolicy struct {
+	by    topology.Token // the write that the record is of
+	data  []byte         // what replaces it
+	known bool
 }
 
 // JobRow is a job as it is to be stored. Insert: it is not there yet.
@@ -88,6 +99,9 @@ type Rows struct {
 	Jobs     []JobRow
 	Attempts []AttemptRow
 	Nodes    []NodeRow
+	Policy   *PolicyRow
+	Ends     []topology.Token // to be noted: the policy record does not know them
+	Learned  []topology.Token // whose notes go: it does
 	Drops    []topology.JobID // of which only that the id was used is kept
 	Arrival  uint64           // the highest among the jobs
 }
@@ -128,6 +142,7 @@ func (d *Draft) lookUp(c *actors.Change) {
 		d.jobs[c.Drop] = &draftJob{}
 		d.Jobs, d.Drops = append(d.Jobs, c.Drop), append(d.Drops, c.Drop)
 	}
+	d.Policy = d.Policy || c.Policy != nil
 	if id := topology.NodeID(c.Node.GetId()); isKey(string(id)) && d.machines[id] == nil {
 		d.machines[id] = &draftNode{}
 		d.Nodes = append(d.Nodes, id)
@@ -157,6 +172,10 @@ func (d *Draft) Judge() []actors.Verdict {
 			n := d.machines[topology.NodeID(c.Node.Id)]
 			n.record, n.data = c.Node, j.node
 		}
+		if j.policy != nil {
+			d.policies.by, d.policies.data = messages.FromToken(c.Policy.WrittenBy), j.policy
+			d.learned = append(d.learned, j.learned...)
+		}
 	}
 	return verdicts
 }
@@ -171,6 +190,7 @@ func (d *Draft) putJob(c *actors.Change, next *jobEntry) {
 	for _, a := range c.Attempts {
 		d.records[messages.FromToken(a.Token)] = true
 	}
+	d.ends = append(d.ends, next.ends...)
 }
 
 // Tally adds the changes that Judge refused to a count by rule.
@@ -182,7 +202,10 @@ func (d *Draft) Tally(broken map[Rule]int) {
 
 // Rows are what the changes that were let through come to.
 func (d *Draft) Rows() Rows {
-	var out Rows
+	out := Rows{Ends: d.ends, Learned: d.learned}
+	if p := &d.policies; p.data != nil {
+		out.Policy = &PolicyRow{Insert: !p.known, WrittenBy: p.by, Sealed: seal(p.data)}
+	}
 	for _, id := range d.Jobs {
 		j := d.jobs[id]
 		if j.drop {
@@ -232,5 +255,7 @@ func (d *Draft) machine(id topology.NodeID) *messages.NodeRecord {
 	}
 	return nil
 }
+
+func (d *Draft) policy() topology.Token { return d.policies.by }
 
 func (d *Draft) wasCommitted(t topology.Token) bool { return d.tokens[t] || d.records[t] }

@@ -20,16 +20,19 @@ type lookup interface {
 	wasRequested(request) bool
 	wasCommitted(topology.Token) bool
 	machine(topology.NodeID) *messages.NodeRecord // nil: there is none that can be read
+	policy() topology.Token                       // the write that the policy record is of; zero: there is none
 	damaged(topology.JobID) bool                  // some record of the job cannot be read; asked only of what is to be dropped
 }
 
 // judged is what a change would put, or the rule that it breaks. Neither: the
 // very write is there already.
 type judged struct {
-	job    *jobEntry
-	node   []byte
-	drop   bool
-	broken Rule
+	job     *jobEntry
+	node    []byte
+	policy  []byte
+	learned []topology.Token // that go with the policy record
+	drop    bool
+	broken  Rule
 }
 
 // jobEntry is one job with its attempts in the order of their tokens. It is
@@ -39,6 +42,7 @@ type jobEntry struct {
 	record   []byte
 	head     Head
 	attempts []attemptEntry
+	ends     []topology.Token // of attempts that ended with the change that made it, for a leader to learn from
 }
 
 // attemptEntry is one attempt. Where only the head was looked up, because the
@@ -79,10 +83,13 @@ func (e *jobEntry) find(t topology.Token) (int, bool) {
 
 // judge holds the rules against one change.
 func judge(s lookup, c *actors.Change) judged {
+	alone := c.Job == nil && c.Node == nil && len(c.Attempts) == 0
 	switch {
-	case c.Drop != "" && c.Job == nil && c.Node == nil && len(c.Attempts) == 0:
+	case c.Drop != "" && alone && c.Policy == nil:
 		return judgeDrop(s, c.Drop)
-	case c.Drop != "" || (c.Job == nil && c.Node == nil) || (c.Job == nil && len(c.Attempts) > 0):
+	case c.Policy != nil && alone && c.Drop == "":
+		return judgePolicy(s.policy(), c)
+	case alone, c.Drop != "", c.Policy != nil, len(c.Learned) > 0, c.Job == nil && len(c.Attempts) > 0:
 		return judged{broken: RuleShape}
 	}
 	var parts, repeats int
@@ -210,6 +217,9 @@ func judgeAttempt(s lookup, id topology.JobID, next *jobEntry, a *messages.Attem
 		return RuleReadable
 	}
 	entry := attemptEntry{attemptHead: attemptHead{token: token, ended: a.End != nil}, record: encode(a), owes: a.Owes()}
+	if stored.GetEnd() == nil && learns(a) {
+		next.ends = append(next.ends, token)
+	}
 	if !entry.ended || entry.owes {
 		entry.last = a
 	}

@@ -34,6 +34,9 @@ type Memory struct {
 	finished []Position                  // of all that is over, sorted
 	pruned   map[topology.JobID]struct{} // their ids stay used
 	scripts  map[string]*scriptEntry
+	policies policyEntry
+	// unlearned are the attempts that ended and that the policy record does not know.
+	unlearned map[topology.Token]struct{}
 
 	holding bool
 	tail    []batch // not yet synced, oldest first
@@ -52,8 +55,8 @@ func NewMemory() *Memory {
 		jobs: map[topology.JobID]*jobEntry{}, nodes: map[topology.NodeID][]byte{},
 		requests: map[request]topology.JobID{}, tokens: map[topology.Token]topology.JobID{},
 		live: map[topology.JobID]struct{}{}, pruned: map[topology.JobID]struct{}{},
-		scripts: map[string]*scriptEntry{},
-		broken:  map[Rule]int{},
+		scripts: map[string]*scriptEntry{}, unlearned: map[topology.Token]struct{}{},
+		broken: map[Rule]int{},
 	}
 }
 
@@ -151,6 +154,7 @@ func (m *Memory) load() *actors.Loaded {
 		record, err := parseNode(id, m.nodes[id])
 		living.Node(id, record, err)
 	}
+	m.loadPolicy(living)
 	out := living.Loaded(m.arrival)
 	return &out
 }

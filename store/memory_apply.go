@@ -45,9 +45,18 @@ func (m *Memory) change(c *actors.Change) (undo batch, broken Rule) {
 	if j.job != nil {
 		m.arrival = max(m.arrival, j.job.head.Arrival)
 		undo = append(undo, m.put(topology.JobID(c.Job.Id), j.job))
+		for _, t := range j.job.ends {
+			undo = append(undo, m.note(t))
+		}
 	}
 	if j.node != nil {
 		undo = append(undo, m.putNode(topology.NodeID(c.Node.Id), j.node))
+	}
+	if j.policy != nil {
+		undo = append(undo, m.putPolicy(policyEntry{messages.FromToken(c.Policy.WrittenBy), j.policy}))
+		for _, t := range j.learned {
+			undo = append(undo, m.unnote(t))
+		}
 	}
 	if j.drop {
 		undo = append(undo, m.forget(c.Drop))
@@ -87,11 +96,17 @@ func (m *Memory) damaged(id topology.JobID) bool {
 
 // forget leaves of a job only that its id was used, and returns how to take that back.
 func (m *Memory) forget(id topology.JobID) func() {
-	undo := m.put(id, nil)
+	var undo batch
+	for i := range m.jobs[id].attempts {
+		undo = append(undo, m.unnote(m.jobs[id].attempts[i].token))
+	}
+	undo = append(undo, m.put(id, nil))
 	m.pruned[id] = struct{}{}
 	return func() {
 		delete(m.pruned, id)
-		undo()
+		for _, step := range undo {
+			step()
+		}
 	}
 }
 

@@ -22,8 +22,8 @@ func (m *Memory) Pruned(id topology.JobID) (bool, error) {
 	return m.wasPruned(id), nil
 }
 
-// Damage empties records, as a disk may that lost power: a job's or a machine's own, or
-// those of all attempts of a job.
+// Damage empties records, as a disk may that lost power: a job's or a machine's own,
+// those of all attempts of a job, or the policy record.
 func (m *Memory) Damage(table, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -31,6 +31,8 @@ func (m *Memory) Damage(table, id string) {
 	switch e := m.jobs[topology.JobID(id)]; table {
 	case "node":
 		m.nodes[topology.NodeID(id)] = bad
+	case "policy":
+		m.policies.record = bad
 	case "job":
 		next := *e
 		next.record = bad
@@ -66,7 +68,7 @@ func (m *Memory) Copy(epochs uint64) *Memory {
 		// Entries and records are replaced, never changed in place.
 		jobs: maps.Clone(m.jobs), nodes: maps.Clone(m.nodes), requests: maps.Clone(m.requests), tokens: maps.Clone(m.tokens),
 		live: maps.Clone(m.live), finished: slices.Clone(m.finished), pruned: maps.Clone(m.pruned),
-		scripts: maps.Clone(m.scripts),
+		scripts: maps.Clone(m.scripts), policies: m.policies, unlearned: maps.Clone(m.unlearned),
 		holding: m.holding, broken: map[Rule]int{},
 	}
 }

@@ -40,6 +40,9 @@ func (s *Scheduler) setAside(ctx actor.Context, l actors.Loaded) {
 			s.p.Log.Warn("Job %s is over, and left out of what is told of the past: %s", d.Job, d.What)
 		case d.Job != "":
 			s.setJobAside(ctx, d)
+		case d.Policy:
+			s.p.Host.Count("scheduler.damaged", 1)
+			s.p.Log.Warn("What was learned of how long jobs run is lost, and is learned anew: its record is damaged (%s)", d.What)
 		default:
 			s.setNodeAside(ctx, d, l.Attempts)
 		}

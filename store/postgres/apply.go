@@ -167,14 +167,14 @@ func look(batch *pgx.Batch, d *store.Draft) {
 		each(batch, d.FoundRequest, jobsByRequest, owners, ids)
 	}
 	if len(d.Tokens) > 0 {
-		var epochs, counters []int64
-		for _, t := range d.Tokens {
-			epochs, counters = append(epochs, int64(t.Epoch)), append(counters, int64(t.Counter))
-		}
+		epochs, counters := tokenColumns(d.Tokens)
 		each(batch, d.FoundAttempt, attemptsByToken, epochs, counters)
 	}
 	if len(d.Nodes) > 0 {
 		each(batch, d.FoundNode, nodesByID, d.Nodes)
+	}
+	if d.Policy {
+		each(batch, d.FoundPolicy, policyWriter)
 	}
 	if len(d.Drops) > 0 {
 		each(batch, d.DroppedJob, dropsByID, d.Drops)

@@ -188,6 +188,7 @@ func TestQueriesGoByIndexes(t *testing.T) {
 	}
 	for i, text := range []string{
 		liveJobs, liveAttempts, jobsByID, jobsByRequest, headsByJob, attemptsByToken, nodesByID, updateJobs, updateAttempts, updateNodes,
+		unlearnedJobs, unlearnedAttempts, unnote, unnoteJobs,
 	} {
 		arguments := ""
 		for n := 1; strings.Contains(text, fmt.Sprintf("$%d", n)); n++ {

@@ -66,6 +66,7 @@ func put(batch *pgx.Batch, rows store.Rows) {
 	oldNodes, newNodes := columns(rows.Nodes, func(n *store.NodeRow) bool { return n.Insert }, (*nodeColumns).add)
 	exactly(batch, len(oldNodes.id), updateNodes, oldNodes.id, oldNodes.record)
 	exactly(batch, len(newNodes.id), insertNodes, newNodes.id, newNodes.record)
+	putPolicy(batch, &rows)
 }
 
 // columns are rows column by column, those that are there already and new ones.

@@ -88,7 +88,10 @@ func liveRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
 	if err := query(ctx, tx, attempt, liveAttempts); err != nil {
 		return err
 	}
-	return query(ctx, tx, node, "SELECT id, record FROM synapse.node ORDER BY id")
+	if err := query(ctx, tx, node, "SELECT id, record FROM synapse.node ORDER BY id"); err != nil {
+		return err
+	}
+	return policyRows(ctx, tx, found)
 }
 
 // query calls found for every row.
@@ -197,6 +200,7 @@ func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int,
 // forget queues what leaves of jobs only that their ids were used.
 func forget[ID ~string](batch *pgx.Batch, ids []ID) {
 	if len(ids) > 0 {
+		batch.Queue(unnoteJobs, ids)
 		batch.Queue("DELETE FROM synapse.attempt WHERE job = ANY($1::text[])", ids)
 	}
 	exactly(batch, len(ids), `UPDATE synapse.job SET request_id = '', owner = '', queue = '', script = '', is_over = false, live = false, record = NULL
@@ -227,7 +231,7 @@ func check(ctx context.Context, tx pgx.Tx) error {
 	if have, err := version(ctx, tx); err != nil || have != len(texts) {
 		return errors.Join(fmt.Errorf("the schema is %d, and this program knows %d", have, len(texts)), err)
 	}
-	for _, c := range slices.Concat(store.Records, store.Scripts) {
+	for _, c := range slices.Concat(store.Records, store.Scripts, store.Policies) {
 		if err := query(ctx, tx, c.Row, c.Query("synapse.")); err != nil {
 			return err
 		}

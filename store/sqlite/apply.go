@@ -98,12 +98,14 @@ func (w *writer) look(d *store.Draft) error {
 	if err := w.in(jobsByID, 1, keysOf(d.Jobs), d.FoundJob); err != nil {
 		return err
 	}
-	requests, tokens, drops := make([]any, 0, 2*len(d.Requests)), make([]any, 0, 2*len(d.Tokens)), keysOf(d.Drops)
+	if d.Policy {
+		if err := w.each(policyWriter, nil, d.FoundPolicy); err != nil {
+			return err
+		}
+	}
+	requests, tokens, drops := make([]any, 0, 2*len(d.Requests)), tokenKeys(d.Tokens), keysOf(d.Drops)
 	for _, r := range d.Requests {
 		requests = append(requests, r.Owner, r.ID)
-	}
-	for _, t := range d.Tokens {
-		tokens = append(tokens, int64(t.Epoch), int64(t.Counter))
 	}
 	for _, q := range []struct {
 		text  string
@@ -182,7 +184,7 @@ func (w *writer) put(rows store.Rows) error {
 			return err
 		}
 	}
-	return nil
+	return w.putPolicy(&rows)
 }
 
 // insertsMost is how many jobs one statement inserts: submits come in crowds.
@@ -253,6 +255,9 @@ func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int,
 
 // prune leaves of a job only that its id was used.
 func (w *writer) prune(id string) error {
+	if _, err := w.exec(unnoteJob, id); err != nil {
+		return err
+	}
 	if _, err := w.exec("DELETE FROM attempt WHERE job = ?", id); err != nil {
 		return err
 	}

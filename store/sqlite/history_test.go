@@ -31,7 +31,7 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 	}
 	edit(t, s.path, "DROP INDEX job_finished_owner", "DROP INDEX job_finished_queue",
 		"ALTER TABLE job DROP COLUMN queue",
-		"DROP INDEX job_script", "ALTER TABLE job DROP COLUMN script", "DROP TABLE script", "PRAGMA user_version = 2")
+		"DROP INDEX job_script", "ALTER TABLE job DROP COLUMN script", "DROP TABLE script", "DROP TABLE policy", "DROP TABLE unlearned", "PRAGMA user_version = 2")
 	s = opened(t, s.path)
 	page, err := s.History(store.Past{Queue: "research", Look: 10})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Job.Id != "d" {
@@ -39,6 +39,17 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 	}
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
+	}
+	// Nothing was learned of what ran before, and what is learned from now on is kept.
+	if epoch, err = s.Lead("tester"); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := s.Load(epoch); err != nil || l.Policy != nil || len(l.Unlearned) != 0 {
+		t.Fatalf("what was learned: %+v, %v", l, err)
+	}
+	applied(t, s, epoch, actors.Change{Policy: &messages.PolicyRecord{WrittenBy: &messages.Token{Epoch: epoch, Counter: 1}}})
+	if l, err := s.Load(epoch); err != nil || l.Policy == nil {
+		t.Fatalf("what was learned: %+v, %v", l, err)
 	}
 }
 

@@ -62,7 +62,10 @@ func liveRows(tx *sql.Tx, found *store.Living) error {
 	if err := query(tx, liveAttempts, attempt); err != nil {
 		return err
 	}
-	return query(tx, "SELECT id, record FROM node ORDER BY id", node)
+	if err := query(tx, "SELECT id, record FROM node ORDER BY id", node); err != nil {
+		return err
+	}
+	return policyRows(tx, found)
 }
 
 func query(tx *sql.Tx, text string, found func(store.Row) error, args ...any) error {

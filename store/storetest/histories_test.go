@@ -20,7 +20,7 @@ import (
 
 // histories tries so many of them, each on a store of its own.
 func histories(t *testing.T, open opener, seeds, steps int) {
-	met := map[store.Rule]int{}
+	met, learned := map[store.Rule]int{}, 0
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			h := &history{T: t, r: rand.New(rand.NewPCG(seed, 7)), tried: open(t), m: store.NewMemory()}
@@ -29,10 +29,14 @@ func histories(t *testing.T, open opener, seeds, steps int) {
 				h.step()
 			}
 			h.compare()
+			learned += h.unlearned
 			for rule, n := range h.m.Broken() { //order: only counted
 				met[rule] += n
 			}
 		})
+	}
+	if learned < seeds && !t.Failed() {
+		t.Errorf("only %d times there was an attempt to learn from", learned)
 	}
 	for _, rule := range []store.Rule{
 		store.RuleRevision, store.RuleRequest, store.RuleID, store.RuleTerminal, store.RuleCommit, store.RuleEnd,
@@ -51,6 +55,8 @@ type history struct {
 	tried
 	m    *store.Memory
 	lost []actors.Change // the last transaction: its answer may have been lost
+
+	unlearned int // times that there was something to learn from
 }
 
 func (h *history) lead() {
@@ -108,6 +114,9 @@ func (h *history) id() string { return jobName(h.r.IntN(ids)) }
 // change is often right: it goes on from what is stored.
 func (h *history) change() actors.Change {
 	if h.r.IntN(8) == 0 {
+		return h.policy()
+	}
+	if h.r.IntN(8) == 0 {
 		n := h.writer.machine(fmt.Sprintf("n%d", h.r.IntN(3)))
 		n.Revision = 1 + h.r.Uint64N(3)
 		if h.r.IntN(2) == 0 {
@@ -116,6 +125,22 @@ func (h *history) change() actors.Change {
 		return actors.Change{Node: n, Job: h.job().Job}
 	}
 	return h.job()
+}
+
+// policy knows some of the attempts that it has not known yet, and some that never were.
+func (h *history) policy() actors.Change {
+	c := actors.Change{Policy: h.writer.policy("alice", "bob")}
+	if h.r.IntN(4) == 0 {
+		c.Policy.WrittenBy.Counter = 1 + h.r.Uint64N(h.writer.writes)
+	}
+	for range h.r.IntN(5) {
+		c.Learned = append(c.Learned, topology.Token{Epoch: 1 + h.r.Uint64N(h.writer.epoch), Counter: 1 + h.r.Uint64N(h.writer.writes)})
+	}
+	if l, err := h.m.Load(h.writer.epoch); err == nil && len(l.Unlearned) > 0 {
+		c.Learned = append(c.Learned, messages.FromToken(l.Unlearned[h.r.IntN(len(l.Unlearned))].Attempt.Token))
+		h.unlearned++
+	}
+	return c
 }
 
 func (h *history) job() actors.Change {
@@ -142,7 +167,7 @@ func (h *history) goOn(next *messages.JobRecord, attempts []*messages.AttemptRec
 		if last.End != nil && h.r.IntN(4) == 0 {
 			last.End = nil // it is taken back
 		} else if h.r.IntN(2) == 0 {
-			ended(messages.Cause_CAUSE_SUCCEEDED)(last)
+			ranFor(h.r.Int64N(3))(last)
 		}
 		exited(h.r.Perm(2)[:h.r.IntN(3)]...)(last)
 		c.Attempts = append(c.Attempts, last)
@@ -171,6 +196,11 @@ func (h *history) compare() {
 	sameRecords(h, "live jobs", a.Jobs, b.Jobs)
 	sameRecords(h, "unsettled attempts", a.Attempts, b.Attempts)
 	sameRecords(h, "machines", a.Nodes, b.Nodes)
+	sameRecords(h, "what was learned", []*messages.PolicyRecord{a.Policy}, []*messages.PolicyRecord{b.Policy})
+	jobsA, attemptsA := unlearned(a)
+	jobsB, attemptsB := unlearned(b)
+	sameRecords(h, "jobs to learn from", jobsA, jobsB)
+	sameRecords(h, "attempts to learn from", attemptsA, attemptsB)
 	finishedA, errA := h.s.Finished(store.Position{FinishedUnixMs: 3}, 4)
 	finishedB, errB := h.m.Finished(store.Position{FinishedUnixMs: 3}, 4)
 	h.same("finished", errA, errB)
@@ -188,6 +218,13 @@ func (h *history) compare() {
 		h.same("a request", errA, errB)
 		sameRecords(h, "a request", []*messages.JobRecord{jobA}, []*messages.JobRecord{jobB})
 	}
+}
+
+func unlearned(l *actors.Loaded) (jobs []*messages.JobRecord, attempts []*messages.AttemptRecord) {
+	for _, e := range l.Unlearned {
+		jobs, attempts = append(jobs, e.Job), append(attempts, e.Attempt)
+	}
+	return jobs, attempts
 }
 
 func (h *history) comparePast(p store.Past) {

@@ -44,6 +44,7 @@ func contract(t *testing.T, open opener) {
 		{"a page of history is bounded, and nothing is between two", tryHistoryBytes},
 		{"pruning forgets all but that the id was used", tryPrune},
 		{"a script is kept once, for as long as a job names it", tryScripts},
+		{"a leader learns once of each attempt that ended", tryPolicy},
 		{"one damaged record is set aside, and the rest is there", tryDamaged},
 		{"callers at the same time are judged one after the other", tryConcurrent},
 		{"a closed store does nothing", tryClosed},

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what is kept of how long jobs run: the one policy record of the
+// leaders, and which attempts it does not know yet. Such an attempt is noted with its
+// END, in the same transaction, and the note goes with the policy record that knows of
+// it. So each is learned of exactly once, whenever a leader dies.
+//
+// A number that says up to where the ends are known would not do: attempts end in one
+// order on disk and in another in what the Scheduler hears, and one between would be
+// left out for ever. And to mark the attempt itself would be to write the record of a gang
+// of thousands again for one bit.
+
+// learns reports whether a leader learns from an attempt: it ended, and had run. By an
+// earlier version nobody knows for how long.
+func learns(a *messages.AttemptRecord) bool { return a.GetEnd().GetRanMs() > 0 }
+
+// judgePolicy: a later leader's write takes the place of an earlier one's, and of one
+// leader's the later. There is no revision, for nobody else ever writes it, and what
+// replaces one that is damaged need not know how often it was written.
+func judgePolicy(stored topology.Token, c *actors.Change) judged {
+	by := messages.FromToken(c.Policy.GetWrittenBy())
+	switch {
+	case !fits(by) || slices.ContainsFunc(c.Learned, func(t topology.Token) bool { return !fits(t) }):
+		return judged{broken: RuleShape}
+	case stored == by:
+		return judged{}
+	case !stored.Less(by):
+		return judged{broken: RuleRevision}
+	case readable(c.Policy) != nil:
+		return judged{broken: RuleReadable}
+	}
+	return judged{policy: encode(c.Policy), learned: c.Learned}
+}
+
+// PolicyRow is the policy record as it is to be stored.
+type PolicyRow struct {
+	Insert    bool
+	WrittenBy topology.Token
+	Sealed    []byte
+}
+
+// ReadPolicy reads the stored policy record.
+func ReadPolicy(by topology.Token, sealed []byte) (*messages.PolicyRecord, error) {
+	record, err := unseal("policy", by.String(), sealed)
+	if err != nil {
+		return nil, err
+	}
+	return parsePolicy(by, record)
+}
+
+func parsePolicy(by topology.Token, data []byte) (*messages.PolicyRecord, error) {
+	record := new(messages.PolicyRecord)
+	if err := parse("policy", by.String(), data, record); err != nil {
+		return nil, err
+	}
+	if was := messages.FromToken(record.WrittenBy); was != by {
+		return nil, damaged("policy", by.String(), "it is of the write %s", was)
+	}
+	return record, nil
+}
+
+// FoundPolicy takes in the row of the policy record: the write that it is of.
+func (d *Draft) FoundPolicy(row Row) error {
+	d.policies.known = true
+	return row.Scan(&d.policies.by.Epoch, &d.policies.by.Counter)
+}
+
+// PolicyRows take in the row of the policy record (epoch, counter, record), those of the jobs of the attempts that
+// it does not know (id, record), and those of these attempts, in the order of their tokens.
+func PolicyRows[B ~[]byte](l *Living) (policy, job, attempt func(Row) error) {
+	policy = func(row Row) error {
+		by, sealed, err := scanPolicy[B](row)
+		if err == nil {
+			record, bad := ReadPolicy(by, sealed)
+			l.Policy(record, bad)
+		}
+		return err
+	}
+	jobs := map[topology.JobID]*messages.JobRecord{}
+	job = func(row Row) error {
+		var id topology.JobID
+		var sealed B
+		err := row.Scan(&id, &sealed)
+		if err == nil {
+			jobs[id], _ = ReadJob(id, sealed) // of one that is damaged nothing is learned
+		}
+		return err
+	}
+	attempt = func(row Row) error {
+		job, record, _, err := scanAttempt[B](row)
+		if err == nil {
+			l.Unlearned(jobs[job], record)
+		}
+		return err
+	}
+	return policy, job, attempt
+}
+
+func scanPolicy[B ~[]byte](row Row) (by topology.Token, sealed B, err error) {
+	err = row.Scan(&by.Epoch, &by.Counter, &sealed)
+	return by, sealed, err
+}
+
+// checkPolicy reads the policy record.
+func checkPolicy(row Row) error {
+	by, sealed, err := scanPolicy[[]byte](row)
+	if err == nil {
+		_, err = ReadPolicy(by, sealed)
+	}
+	return err
+}
+
+// Policy adds what was read of the policy record, or that it could not be.
+func (l *Living) Policy(record *messages.PolicyRecord, err error) {
+	if err != nil {
+		l.loaded.Damaged = append(l.loaded.Damaged, actors.Damaged{Policy: true, What: whatIsWrong(err)})
+		return
+	}
+	l.loaded.Policy = record
+}
+
+// Unlearned adds an attempt that the policy record does not know, unless it or its job cannot be read.
+func (l *Living) Unlearned(job *messages.JobRecord, attempt *messages.AttemptRecord) {
+	if job != nil && attempt != nil {
+		l.loaded.Unlearned = append(l.loaded.Unlearned, actors.Ended{Job: job, Attempt: attempt})
+	}
+}
