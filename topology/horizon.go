@@ -48,30 +48,43 @@ type Horizon struct {
 	machines  map[NodeID]*lodging
 	revision  uint64
 	forecasts [bases]forecast
-	lens      lens // through which one instant is seen
-	instants  []int64
+
+	// Memory that questions use again and again.
+	lens     lens // through which one instant is seen
+	instants []int64
+	gains    []gain
 }
 
 // lodging is what is known of the time on one machine.
 type lodging struct {
-	ends     []End
+	told     []End
+	ends     [bases][]ending
 	bench    int64 // when its bench ends; 0: it has none
 	revision uint64
+}
+
+// ending is an end as one basis has it.
+type ending struct {
+	at     int64
+	amount Resources
 }
 
 // NewHorizon makes a horizon that knows no ends.
 func NewHorizon(f *Fabric) *Horizon {
 	h := &Horizon{f: f, machines: map[NodeID]*lodging{}}
 	for b := range h.forecasts {
-		h.forecasts[b] = forecast{h: h, by: Basis(b)}
+		h.forecasts[b] = forecast{h: h, by: Basis(b), outlooks: map[outlookKey]*outlook{}}
 	}
 	return h
 }
 
 // Set replaces what is known of the ends on one machine. It may be told before the machine joins.
 func (h *Horizon) Set(id NodeID, ends []End) {
-	if l := h.lodging(id, len(ends) > 0); l != nil && !slices.Equal(l.ends, ends) {
-		l.ends = append(l.ends[:0], ends...)
+	if l := h.lodging(id, len(ends) > 0); l != nil && !slices.Equal(l.told, ends) {
+		l.told = append(l.told[:0], ends...)
+		for by := range bases {
+			l.ends[by] = endingsOf(l.ends[by][:0], ends, by)
+		}
 		h.touch(id, l)
 	}
 }
@@ -115,38 +128,15 @@ func (h *Horizon) touch(id NodeID, l *lodging) {
 // the place that the fabric would answer if it were as it will be then. An end that has passed counts as come at
 // from.
 func (h *Horizon) Earliest(g *Gang, from int64, by Basis) (at int64, p Placement, ok bool) {
-	s := h.f.newSearch(g)
-	if !s.reduce(&h.f.work.refusal) {
+	q := question{search: h.f.newSearch(g), c: &h.forecasts[by]}
+	if !q.reduce(&h.f.work.refusal) {
 		return 0, Placement{}, false
 	}
-	c := &h.forecasts[by]
-	c.refresh()
-	h.instants = c.instants(h.instants[:0], from)
-	if !h.fits(s, c, h.instants[len(h.instants)-1]) {
+	q.c.refresh()
+	if at = q.instant(from); at == Never {
 		return 0, Placement{}, false
 	}
-	low, high := -1, len(h.instants)-1
-	for high-low > 1 {
-		if middle := (low + high) / 2; h.fits(s, c, h.instants[middle]) {
-			high = middle
-		} else {
-			low = middle
-		}
-	}
-	at = h.instants[high]
-	h.fits(s, c, at)
-	return at, s.placement(), true
-}
-
-// fits reports whether the gang of a search fits at an instant.
-func (h *Horizon) fits(s *search, c *forecast, instant int64) bool {
-	l := &h.lens
-	l.then, l.instant = c, instant
-	l.become(h.f.keyOf(s), s)
-	l.learnKinds(&h.f.kinds)
-	l.countAll(h.f)
-	s.lens = l
-	return s.find()
+	return at, q.place(at), true
 }
 
 // When is the first instant at which all amounts of a placement are free on its machines, beside what is kept for
@@ -170,7 +160,7 @@ func (h *Horizon) whenOn(node NodeID, by Basis, lent *lentSet, k *claims) int64 
 	if s == nil {
 		return Never
 	}
-	for _, step := range courseOf(s, h.machines[node], by, lent) {
+	for _, step := range courseOf(nil, s, h.machines[node], by, lent) {
 		free := Capacity{step.room.cpu, step.room.mem, step.room.whole, step.parts}
 		if _, held := k.from(free); held {
 			return step.at
@@ -179,14 +169,13 @@ func (h *Horizon) whenOn(node NodeID, by Basis, lent *lentSet, k *claims) int64 
 	return Never
 }
 
-// endsInOrder lists what ends at all, the first to end first; of several at once as they were told.
-func (l *lodging) endsInOrder(by Basis) []End {
-	ends := make([]End, 0, len(l.ends))
-	for _, e := range l.ends {
-		if e.by(by) < Never {
-			ends = append(ends, e)
+// endingsOf lists what ends at all, the first to end first; of several at once as they were told.
+func endingsOf(to []ending, ends []End, by Basis) []ending {
+	for i := range ends {
+		if at := ends[i].by(by); at < Never {
+			to = append(to, ending{at, ends[i].Amount})
 		}
 	}
-	slices.SortStableFunc(ends, func(a, b End) int { return cmp.Compare(a.by(by), b.by(by)) })
-	return ends
+	slices.SortStableFunc(to, func(a, b ending) int { return cmp.Compare(a.at, b.at) })
+	return to
 }

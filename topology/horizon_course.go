@@ -13,23 +13,24 @@ type step struct {
 }
 
 // courseOf is how the room of a machine grows, from when it is in service; nothing where it never is. What is free at
-// one instant is worked out from all that ended by then, and only then what is kept is taken from it: what is kept
-// and not lent must not be found anew at each end.
-func courseOf(s *seat, l *lodging, by Basis, lent *lentSet) []step {
-	var opens int64
-	if l == nil {
-		l = &lodging{}
-	}
+// one instant is worked out from all that ended by then, and only then what is kept and not lent is taken from it: it
+// must not be found anew at each end.
+func courseOf(steps []step, s *seat, l *lodging, by Basis, lent *lentSet) []step {
+	opens := int64(0)
 	if s.why != "" {
-		if opens = l.bench; opens <= 0 {
+		if l == nil || l.bench <= 0 {
 			return nil
 		}
+		opens = l.bench
 	}
 	free := s.free
-	steps := append(make([]step, 0, 1+len(l.ends)), s.stepAt(opens, free, lent))
-	for _, e := range l.endsInOrder(by) {
-		free = free.More(e.Amount)
-		next := s.stepAt(max(opens, e.by(by)), free, lent)
+	steps = append(steps, s.stepAt(opens, free, lent))
+	if l == nil {
+		return steps
+	}
+	for _, e := range l.ends[by] {
+		free = free.More(e.amount)
+		next := s.stepAt(max(opens, e.at), free, lent)
 		if last := &steps[len(steps)-1]; last.at == next.at {
 			*last = next
 		} else {
@@ -52,6 +53,7 @@ func (s *seat) stepAt(at int64, free Capacity, lent *lentSet) step {
 // course is the course of one machine, and of which state of it.
 type course struct {
 	settled, revision uint64
+	stamp             uint64
 	steps             []step
 }
 
@@ -65,9 +67,13 @@ type row struct {
 type forecast struct {
 	h       *Horizon
 	by      Basis
-	rows    []*row // as the shelves of the layout
-	version uint64 // of the layout
-	pos     uint64 // in the change log
+	rows    []*row   // as the shelves of the layout
+	stamps  []uint64 // of the rows: equal stamps, equal rows
+	version uint64   // of the layout
+	pos     uint64   // in the change log
+
+	outlooks map[outlookKey]*outlook
+	clock    uint64
 }
 
 // refresh brings the courses up to date with the fabric and with what is known of the time.
@@ -78,13 +84,13 @@ func (c *forecast) refresh() {
 		c.carry(f)
 	}
 	if c.pos < f.changes.base {
-		for _, r := range c.rows {
-			c.renew(r)
+		for i := range c.rows {
+			c.renew(i)
 		}
 	} else {
 		for _, sh := range f.changes.log[c.pos-f.changes.base:] {
 			if sh.at >= 0 && c.rows[sh.at].shelf == sh {
-				c.renew(c.rows[sh.at])
+				c.renew(int(sh.at))
 			}
 		}
 	}
@@ -94,7 +100,8 @@ func (c *forecast) refresh() {
 
 // carry moves the rows over to a new layout, as a lens does with what it counted.
 func (c *forecast) carry(f *Fabric) {
-	was := c.rows
+	was, stamps := c.rows, c.stamps
+	c.stamps = make([]uint64, len(f.plan.shelves))
 	c.rows, c.version = make([]*row, len(f.plan.shelves)), f.plan.version
 	j := 0
 	for i, sh := range f.plan.shelves {
@@ -102,35 +109,73 @@ func (c *forecast) carry(f *Fabric) {
 			j++
 		}
 		if j < len(was) && was[j].shelf == sh {
-			c.rows[i] = was[j]
+			c.rows[i], c.stamps[i] = was[j], stamps[j]
 			j++
 		} else {
 			c.rows[i] = &row{shelf: sh}
-			c.renew(c.rows[i])
+			c.renew(i)
 		}
 	}
 }
 
 // renew works out the courses of a row that are no longer true.
-func (c *forecast) renew(r *row) {
+func (c *forecast) renew(i int) {
+	r := c.rows[i]
+	c.align(r)
+	stamp := uint64(0)
+	for j, s := range r.shelf.seats {
+		l := c.h.machines[s.id]
+		revision := uint64(0)
+		if l != nil {
+			revision = l.revision
+		}
+		now := &r.courses[j]
+		if now.settled != s.settled || now.revision != revision {
+			*now = course{settled: s.settled, revision: revision, steps: courseOf(now.steps[:0], s, l, c.by, nil)}
+			now.stamp = now.sum(s.id)
+		}
+		stamp = mixed(stamp, now.stamp)
+	}
+	c.stamps[i] = stamp | 1 // none is 0: that is a row which nobody counted
+}
+
+// align moves the courses of a row to where its machines stand now. A machine is known by its last change: no other
+// has the same.
+func (c *forecast) align(r *row) {
+	if len(r.courses) == len(r.shelf.seats) {
+		return // most likely the same machines; where not, their courses are worked out anew
+	}
 	was := r.courses
 	r.courses = make([]course, len(r.shelf.seats))
-	for i, s := range r.shelf.seats {
-		l := c.h.machines[s.id]
-		now := course{settled: s.settled}
-		if l != nil {
-			now.revision = l.revision
+	for j, s := range r.shelf.seats {
+		if at := slices.IndexFunc(was, func(old course) bool { return old.settled == s.settled }); at >= 0 {
+			r.courses[j] = was[at]
 		}
-		at := slices.IndexFunc(was, func(old course) bool {
-			return old.settled == now.settled && old.revision == now.revision
-		})
-		if at >= 0 {
-			now.steps = was[at].steps
-		} else {
-			now.steps = courseOf(s, l, c.by, nil)
-		}
-		r.courses[i] = now
 	}
+}
+
+// sum is a number that differs where the course or its machine does. What is kept is tried here and there and given
+// back, and what was counted of a row is true again when the row is as it was.
+func (c *course) sum(id NodeID) uint64 {
+	h := uint64(len(id))
+	for _, b := range []byte(id) {
+		h = mixed(h, uint64(b))
+	}
+	for i := range c.steps {
+		s := &c.steps[i]
+		h = mixed(mixed(mixed(h, uint64(s.at)), uint64(s.room.cpu)), uint64(s.room.mem))
+		h = mixed(h, uint64(s.room.whole)<<48^uint64(s.room.gpus)<<32^uint64(s.room.part))
+	}
+	if len(c.steps) > 0 {
+		h = mixed(h, uint64(c.steps[0].room.kind))
+	}
+	return h
+}
+
+// mixed adds a word to a sum of 64 bits; sums of different words differ but for one in 2^64.
+func mixed(sum, word uint64) uint64 {
+	sum = (sum ^ word) * 0x9e3779b97f4a7c15
+	return sum ^ sum>>32
 }
 
 // at is the room of a machine at an instant, and the parts of devices in it.
@@ -146,13 +191,15 @@ func (c *forecast) at(sh *shelf, i int, instant int64) (room, []int64) {
 	return r, nil
 }
 
-// instants appends the instants at which room grows anywhere, from one on, that one included.
-func (c *forecast) instants(to []int64, from int64) []int64 {
-	to = append(to, from)
+// instants appends the instants at which room grows anywhere from low on, that one included, until before high.
+func (c *forecast) instants(to []int64, low, high int64) []int64 {
+	if low < high {
+		to = append(to, low)
+	}
 	for _, r := range c.rows {
 		for i := range r.courses {
 			for _, step := range r.courses[i].steps {
-				if step.at > from && step.at < Never {
+				if step.at > low && step.at < high {
 					to = append(to, step.at)
 				}
 			}

@@ -125,10 +125,9 @@ func (w *future) horizon() (*Fabric, *Horizon) {
 func (w *future) asOf(instant int64, by Basis) world {
 	then := world{oracle: oracle{levels: w.levels}, gang: w.gang}
 	for _, s := range w.spots {
-		l := lodging{ends: w.ends[s.m.ID]}
-		for _, e := range l.endsInOrder(by) {
-			if e.by(by) <= instant {
-				s.free = s.free.More(e.Amount)
+		for _, e := range endingsOf(nil, w.ends[s.m.ID], by) {
+			if e.at <= instant {
+				s.free = s.free.More(e.amount)
 			}
 		}
 		s.free = w.beside(&s)

@@ -1,0 +1,166 @@
+package topology
+
+// This file owns outlooks: the horizon seen through one rate, as a lens is the fabric seen through one. An outlook
+// knows of each shelf when its machines hold how many units, and counts a shelf again only when its courses are
+// others.
+//
+// The alternative, to give back one end after another until the gang fits, costs a placement for each: 10 ms for a
+// gang in one rack of a full cluster of 10,000 machines. The units' own times are numbers, and the instant of the
+// gang is the k-th smallest of them in some domain (horizon_soonest.go).
+
+import (
+	"cmp"
+	"slices"
+)
+
+// gain says that a shelf holds so many units from an instant on, until the next gain.
+type gain struct{ at, units int64 }
+
+// outlookKey is what two questions must share to read the same outlook.
+type outlookKey struct {
+	lensKey
+	size int32 // only machines of so many devices; 0: of any
+}
+
+type outlook struct {
+	outlookKey
+	lens   lens     // by which machines are chosen and units counted; nothing is summed in it
+	gains  [][]gain // per shelf, ascending
+	sizes  []uint64 // per shelf: which numbers of devices its machines have, a bit per bucket
+	stamps []uint64 // of the rows that were counted
+	used   uint64
+
+	guesses [guessLimit]guess
+	next    int
+}
+
+// guess is what was answered last: most often it is still true, or nearly.
+type guess struct {
+	tier  int
+	units int64
+	at    int64
+}
+
+const guessLimit = 8
+
+// outlookBudget bounds the memory of all outlooks of one basis; outlookCost is what one takes per machine.
+const (
+	outlookBudget = 64 << 20
+	outlookCost   = 48
+)
+
+// outlook finds the outlook of a rate for what else a search asks, or makes it, and brings it up to date.
+func (c *forecast) outlook(s *search, r rate, size int64) *outlook {
+	r.whole = false
+	key := outlookKey{lensKey: c.h.f.keyOf(s), size: int32(size)}
+	key.rate = r
+	o := c.outlooks[key]
+	if o == nil {
+		for len(c.outlooks) >= max(lensFewest, outlookBudget/(outlookCost*(c.h.f.Len()+1))) {
+			c.dropOutlook()
+		}
+		o = &outlook{outlookKey: key}
+		o.lens.become(key.lensKey, s)
+		o.lens.selects = slices.Clone(s.g.Selector)
+		c.outlooks[key] = o
+	}
+	c.clock++
+	o.used = c.clock
+	o.refresh(c)
+	return o
+}
+
+// dropOutlook forgets the outlook that was not used for longest.
+func (c *forecast) dropOutlook() {
+	var oldest *outlook
+	for _, o := range c.outlooks { //order: uses are numbered, so the least is the same in any order
+		if oldest == nil || o.used < oldest.used {
+			oldest = o
+		}
+	}
+	delete(c.outlooks, oldest.outlookKey)
+}
+
+// refresh counts again the rows that are others than those counted.
+func (o *outlook) refresh(c *forecast) {
+	if o.lens.kinds != c.h.f.kinds.version {
+		clear(o.stamps)
+	}
+	o.lens.learnKinds(&c.h.f.kinds)
+	for n := len(c.rows); len(o.stamps) < n; {
+		o.stamps, o.sizes, o.gains = append(o.stamps, 0), append(o.sizes, 0), append(o.gains, nil)
+	}
+	o.stamps, o.sizes, o.gains = o.stamps[:len(c.rows)], o.sizes[:len(c.rows)], o.gains[:len(c.rows)]
+	for i, stamp := range c.stamps {
+		if o.stamps[i] != stamp {
+			o.recount(c, i)
+			o.stamps[i] = stamp
+		}
+	}
+}
+
+// recount counts one row.
+func (o *outlook) recount(c *forecast, i int) {
+	r := c.rows[i]
+	list := c.h.gains[:0]
+	o.sizes[i] = 0
+	for j, s := range r.shelf.seats {
+		steps := r.courses[j].steps
+		if len(steps) == 0 || !o.lens.serves(r.shelf, j) || o.lens.out[s.id] {
+			continue
+		}
+		gpus := steps[0].room.gpus
+		o.sizes[i] |= 1 << bucketOf(int64(gpus))
+		if o.size > 0 && gpus != o.size {
+			continue
+		}
+		had := int64(0)
+		for n := range steps {
+			if units := o.unitsOf(&steps[n]); units > had {
+				list = append(list, gain{steps[n].at, units - had})
+				had = units
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b gain) int { return cmp.Compare(a.at, b.at) })
+	sum, held := int64(0), o.gains[i][:0]
+	for _, g := range list {
+		sum += g.units
+		if n := len(held); n > 0 && held[n-1].at == g.at {
+			held[n-1].units = sum
+		} else {
+			held = append(held, gain{g.at, sum})
+		}
+	}
+	o.gains[i], c.h.gains = held, list
+}
+
+// unitsOf counts the units of one machine.
+func (o *outlook) unitsOf(s *step) int64 {
+	units, size, _ := o.lens.grade(&s.room, s.parts)
+	if size == 0 {
+		return 0
+	}
+	return units
+}
+
+// after is the index of the first gain of a shelf beyond an instant.
+func after(gains []gain, at int64) int {
+	low, high := 0, len(gains)
+	for low < high {
+		if middle := int(uint(low+high) / 2); gains[middle].at <= at {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// heldBy is how many units a shelf holds at an instant.
+func heldBy(gains []gain, at int64) int64 {
+	if n := after(gains, at); n > 0 {
+		return gains[n-1].units
+	}
+	return 0
+}

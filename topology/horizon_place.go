@@ -1,0 +1,177 @@
+package topology
+
+// This file owns one question to the horizon: by which numbers of which units the instant of a gang is found, and the
+// place that the fabric would answer at that instant.
+//
+// Most gangs are one number of one unit in one domain. A total in whole machines of one size is two numbers: so many
+// machines whole, and one more that holds the remainder, whole or not. Only where sizes are mixed is it a question of
+// sums (mixed.go). Then instants are tried, between the first at which as many devices are free in any pieces, and
+// the first at which machines of one size are enough.
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// question is a search that is put to the horizon.
+type question struct {
+	*search
+	c *forecast
+
+	// By these a place is found. bulk counts units; of a total in whole machines it counts machines of the one size,
+	// and rest those that hold the remainder. There is none where sizes are mixed.
+	bulk, rest *outlook
+	size       int64
+}
+
+// instant is the first instant, not before from, at which the gang fits; Never where it does at none.
+func (q *question) instant(from int64) int64 {
+	k := q.demand.units
+	needs := q.needs()
+	switch {
+	case q.widest > q.f.plan.racks() && q.demand.apart:
+		return Never
+	case q.widest > q.f.plan.racks():
+		one := []need{{q.c.outlook(q.search, q.demand.times(k), 0), 1}}
+		return max(from, q.c.soonest(0, one))
+	case needs != nil:
+		return max(from, q.c.soonest(q.widest, needs))
+	}
+	return q.tried(from)
+}
+
+// needs is what one domain must hold; nil where that cannot be said in numbers of units.
+func (q *question) needs() []need {
+	if !q.demand.whole {
+		q.bulk = q.c.outlook(q.search, q.demand.rate, 0)
+		return []need{{q.bulk, q.demand.units}}
+	}
+	if sizes := q.devices().allSizes(); bits.OnesCount64(sizes) == 1 && sizes < 1<<exactBuckets {
+		q.size = int64(bits.TrailingZeros64(sizes))
+		needs := q.wholes(q.size, 0)
+		q.bulk, q.rest = needs[0].outlook, needs[1].outlook
+		return slices.DeleteFunc(needs, func(n need) bool { return n.units == 0 })
+	}
+	return nil
+}
+
+// devices is the outlook by devices alone, free in any pieces.
+func (q *question) devices() *outlook { return q.c.outlook(q.search, rate{gpus: 1, den: 1}, 0) }
+
+// allSizes is which numbers of devices the machines have that have any, a bit per bucket.
+func (o *outlook) allSizes() (sizes uint64) {
+	for _, s := range o.sizes {
+		sizes |= s
+	}
+	return sizes &^ 1
+}
+
+// wholes is what a domain must hold of machines of one size: so many of them whole, and where a remainder is left one
+// more that holds it. A machine that is whole holds it as well.
+func (q *question) wholes(size, only int64) []need {
+	whole, rest := q.demand.units/size, q.demand.units%size
+	needs := []need{{q.c.outlook(q.search, q.demand.times(size), only), whole}, {}}
+	if rest > 0 {
+		needs[1] = need{q.c.outlook(q.search, q.demand.times(rest), only), whole + 1}
+	}
+	return needs
+}
+
+// times is the rate of which one unit is several of this one, and a machine counts once.
+func (r rate) times(units int64) rate {
+	n := r.need(units)
+	return rate{gpus: r.gpus * units, cpu: n.MilliCPU, mem: n.MemoryBytes, den: 1, part: r.part, apart: true}
+}
+
+// tried is the instant of a total in whole machines of several sizes.
+func (q *question) tried(from int64) int64 {
+	low := q.c.soonest(q.widest, []need{{q.devices(), q.demand.units}})
+	if low == Never {
+		return Never
+	}
+	low, high := max(low, from), int64(Never)
+	if largest := bits.Len64(q.devices().allSizes()) - 1; largest < exactBuckets {
+		needs := slices.DeleteFunc(q.wholes(int64(largest), int64(largest)), func(n need) bool { return n.units == 0 })
+		high = max(from, q.c.soonest(q.widest, needs))
+	}
+	h := q.c.h
+	h.instants = q.c.instants(h.instants[:0], low, high)
+	first, last := -1, len(h.instants)
+	for last-first > 1 {
+		if middle := (first + last) / 2; q.fits(h.instants[middle]) {
+			last = middle
+		} else {
+			first = middle
+		}
+	}
+	if last < len(h.instants) {
+		return h.instants[last]
+	}
+	return high
+}
+
+// fits looks at every machine as it will be at an instant.
+func (q *question) fits(instant int64) bool {
+	q.lens = q.seenAt(instant)
+	q.lens.countAll(q.f)
+	return q.find()
+}
+
+// seenAt is a lens of the fabric as it will be, of which nothing is counted yet.
+func (q *question) seenAt(instant int64) *lens {
+	l := &q.c.h.lens
+	l.then, l.instant = q.c, instant
+	if key := q.f.keyOf(q.search); !l.special || l.lensKey != key {
+		l.become(key, q.search)
+		l.selects = slices.Clone(l.selects)
+	}
+	l.learnKinds(&q.f.kinds)
+	return l
+}
+
+// place is where the gang goes at the instant at which it first fits.
+func (q *question) place(instant int64) Placement {
+	found := false
+	if q.bulk == nil {
+		found = q.fits(instant)
+	} else {
+		l := q.seenAt(instant)
+		l.shelves = q.f.plan.shelves
+		l.cells = slices.Grow(l.cells[:0], len(l.shelves))[:len(l.shelves)]
+		for i, sh := range l.shelves {
+			l.cells[i] = q.cell(l, sh, i)
+		}
+		l.sum(q.f)
+		q.lens = l
+		found = q.find()
+	}
+	if !found {
+		panic("topology: the horizon and the fabric disagree about an instant")
+	}
+	return q.placement()
+}
+
+// cell is what counting a shelf would find, as far as a place depends on it. A shelf is counted where one of its
+// machines may hold the whole gang: of others nobody asks how much which machine holds, and of them there are
+// hundreds.
+func (q *question) cell(l *lens, sh *shelf, i int) cell {
+	units := heldBy(q.bulk.gains[i], l.instant)
+	if q.size == 0 {
+		if units >= q.demand.units {
+			return l.count(sh)
+		}
+		return cell{units: units}
+	}
+	loose := q.rest != nil && heldBy(q.rest.gains[i], l.instant) > units
+	if (units > 0 || loose) && q.demand.units <= q.size {
+		return l.count(sh)
+	}
+	c := cell{units: units * q.size}
+	if units > 0 {
+		c.mark(q.size, true)
+	}
+	if loose {
+		c.mark(q.demand.units%q.size, false)
+	}
+	return c
+}
