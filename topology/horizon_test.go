@@ -280,3 +280,84 @@ func TestHorizonAgainstOracle(t *testing.T) {
 		t.Error("the random clusters are too easy or too hard")
 	}
 }
+
+// TestHorizonOfLargeDomains asks again and again while machines change, where racks are many shelves and times are
+// many: just before the instant that is answered the fabric refuses the gang, and at it places it there.
+func TestHorizonOfLargeDomains(t *testing.T) {
+	asked, later := 0, 0
+	for n := range *clusters / 2000 {
+		r := rand.New(rand.NewSource(*seed + int64(n)))
+		w := &future{ends: map[NodeID][]End{}, bench: map[NodeID]int64{}}
+		w.levels = pickOne(r, []string{"rack"}, []string{"zone", "rack"}, nil)
+		sizes := pickOne(r, []int64{8}, []int64{4}, []int64{0, 2, 4, 8})
+		for i := range 60 + r.Intn(200) {
+			w.spots = append(w.spots, randomSpot(r, w.levels, sizes, 3, i))
+			w.spots[i].m.ID = NodeID(fmt.Sprintf("n%03d", (i*37)%271))
+			w.drawLater(r, i)
+		}
+		f, h := w.horizon()
+		gangs := []Gang{largeGang(r, w.levels), largeGang(r, w.levels), largeGang(r, w.levels)}
+		for range 20 {
+			w.gang, w.from = pickOne(r, gangs...), r.Int63n(1000)
+			waits, problem := w.neighbours(h, Basis(r.Intn(int(bases))))
+			asked, later = asked+1, later+tick(waits)
+			if problem != "" {
+				t.Fatalf("-cluster-seed=%d: %s\ngang %+v from %d", *seed+int64(n), problem, w.gang, w.from)
+			}
+			for range r.Intn(40) {
+				at := r.Intn(len(w.spots))
+				w.drawLater(r, at)
+				id := w.spots[at].m.ID
+				f.SetFree(id, w.spots[at].free)
+				h.Set(id, w.ends[id])
+				h.Benched(id, w.bench[id])
+			}
+		}
+	}
+	if t.Logf("%d of %d gangs fit later", later, asked); asked >= 100 && later < asked/5 {
+		t.Error("the random clusters are too easy or too hard")
+	}
+}
+
+// drawLater draws what ends on one machine, at one of many instants.
+func (w *future) drawLater(r *rand.Rand, at int) {
+	w.drawTime(r, at)
+	ends := w.ends[w.spots[at].m.ID]
+	for i := range ends {
+		for _, end := range []*int64{&ends[i].Hard, &ends[i].Likely} {
+			if *end < Never {
+				*end = *end*1000 + r.Int63n(1000)
+			}
+		}
+	}
+}
+
+func largeGang(r *rand.Rand, levels []string) Gang {
+	g := randomGang(r, levels)
+	g.Only = nil
+	switch {
+	case g.Split != SplitNone:
+		g.Total = g.Total.times(1 + r.Int63n(20))
+	case g.Each.MilliGPU%WholeGPU == 0:
+		g.Replicas *= 1 + r.Int31n(30)
+	}
+	return g
+}
+
+// neighbours compares an answer with the fabric at its instant, and at the one before.
+func (w *future) neighbours(h *Horizon, by Basis) (waits bool, problem string) {
+	at, p, ok := h.Earliest(&w.gang, w.from, by)
+	before := int64(100 * 1000)
+	if ok {
+		then := w.asOf(at, by)
+		if p2, refusal := Place(then.fabric(inOrder(len(then.spots))), w.gang); !reflect.DeepEqual(p, p2) {
+			return true, fmt.Sprintf("at %d %v, the fabric says %v %v", at, p, p2, refusal)
+		}
+		before = at - 1
+	}
+	then := w.asOf(before, by)
+	if p2, refusal := Place(then.fabric(inOrder(len(then.spots))), w.gang); refusal == nil && before >= w.from {
+		return ok, fmt.Sprintf("%v at %d, but at %d already it fits: %v", ok, at, before, p2)
+	}
+	return ok && at > w.from, ""
+}
