@@ -58,8 +58,16 @@ func Waits(phase string) bool { return phase == PhaseQueued || phase == PhaseHel
 
 // BeginsAt is why a job waits that begins later.
 func BeginsAt(spec *JobSpec) string {
-	return "begins at " + time.UnixMilli(spec.GetBeginUnixMs()).UTC().Format(time.RFC3339)
+	return "begins at " + clockOf(spec.GetBeginUnixMs())
 }
+
+// ClosesAt says that a machine is to be drained later.
+func ClosesAt(r *NodeRecord) string {
+	return "closes at " + clockOf(r.GetClosesUnixMs()) + ", by " + r.GetClosing().GetBy().GetName() + ": " + r.GetClosing().GetReason()
+}
+
+// clockOf is a time of day that people read, wherever they are.
+func clockOf(unixMs int64) string { return time.UnixMilli(unixMs).UTC().Format(time.RFC3339) }
 
 // PhaseOf is a phase as somebody may have written it: Timed_Out and `timed out` are timed-out.
 func PhaseOf(text string) string {

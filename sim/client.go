@@ -219,7 +219,12 @@ func (c *client) update(o *Order, q *messages.Update) {
 }
 
 func (c *client) change(m *machine, verb messages.NodeVerb, deadline time.Duration, then ...func()) {
-	q := &messages.ChangeNode{Principal: anonymous, Node: string(m.id), Verb: verb, Reason: "maintenance", DeadlineMs: deadline.Milliseconds()}
+	c.wants(m, &messages.ChangeNode{Verb: verb, DeadlineMs: deadline.Milliseconds()}, then...)
+}
+
+// wants has an operator want something of a machine.
+func (c *client) wants(m *machine, q *messages.ChangeNode, then ...func()) {
+	q.Principal, q.Node, q.Reason = anonymous, string(m.id), "maintenance"
 	wish := func() { c.askChange(m, q, then) }
 	if m.wishes = append(m.wishes, wish); len(m.wishes) == 1 {
 		wish()
@@ -259,4 +264,9 @@ func (c *client) remove(m *machine, then func()) {
 
 func (c *client) drain(m *machine, deadline time.Duration) {
 	c.change(m, messages.NodeVerb_NODE_VERB_DRAIN, deadline)
+}
+
+// closes has a machine drained at a time of day.
+func (c *client) closes(m *machine, atUnixMs int64, deadline time.Duration) {
+	c.wants(m, &messages.ChangeNode{Verb: messages.NodeVerb_NODE_VERB_DRAIN, AtUnixMs: atUnixMs, DeadlineMs: deadline.Milliseconds()})
 }

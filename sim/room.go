@@ -125,12 +125,12 @@ func (w *World) fitsNow(spec *messages.JobSpec) bool {
 	})
 }
 
-// open reports whether new work may go to a machine, as far as the store and the
-// machine itself know.
+// open reports whether new work of any length may go to a machine, as far as the store
+// and the machine itself know.
 func (w *World) open(m *machine) bool {
 	if !m.core() || m.proc.node == nil || !m.proc.node.Member() {
 		return false
 	}
 	n := w.books.nodes[string(m.id)]
-	return n != nil && n.Cordoned == nil && n.Drained == nil && n.Removed == nil
+	return n != nil && n.Cordoned == nil && n.Drained == nil && n.Closing == nil && n.Removed == nil
 }

@@ -107,7 +107,7 @@ func (w *World) reopen() {
 	}
 	for _, m := range w.machines {
 		n := w.books.nodes[string(m.id)]
-		if m.core() && !m.drained && n != nil && n.Removed == nil && (n.Cordoned != nil || n.Drained != nil) {
+		if m.core() && !m.drained && n != nil && n.Removed == nil && (n.Cordoned != nil || n.Drained != nil || n.Closing != nil) {
 			w.client.uncordon(m)
 		}
 	}

@@ -62,6 +62,11 @@ func (w *World) Change(number int, verb messages.NodeVerb, deadline time.Duratio
 	w.client.change(w.at(number), verb, deadline)
 }
 
+// Close asks for a drain that begins at a time of day, likewise.
+func (w *World) Close(number int, atUnixMs int64, deadline time.Duration) {
+	w.client.closes(w.at(number), atUnixMs, deadline)
+}
+
 // Ask sends any message to an actor of the leader; the answer is handed over,
 // if one comes.
 func (w *World) Ask(path string, message messages.Message, answered func(messages.Message)) {

@@ -332,6 +332,12 @@ func drain(f *faults, m *machine) bool {
 		return false
 	}
 	d := f.w.luck.skewed(time.Second, time.Minute)
+	if d%2 == 0 { // some say so before
+		ahead := 2*d + 20*time.Second
+		f.w.client.closes(m, f.w.momentIn(ahead), d)
+		f.reopens(m, ahead+d)
+		return true
+	}
 	f.w.client.drain(m, d)
 	f.reopens(m, d)
 	return true

@@ -33,6 +33,7 @@ var wallUses = map[string]wallUse{
 	"actors/mirror/words.go":          {4, "in how long a job is tried again and that it begins later, as people see it"},
 	"actors/worker/start.go":          {1, "when a task was found ended by a reboot, as people see it"},
 	"actors/worker/stop.go":           {1, "when a task ended that was never started, as people see it"},
+	"actors/leader/closing.go":        {5, "when a machine is drained that people gave a time of day: a wrong clock closes it early or late"},
 	"actors/leader/damaged.go":        {2, "when a record was found damaged or given up, as people see it"},
 	"actors/leader/distrust.go":       {1, "when a machine was closed, as people see it"},
 	"actors/leader/drain.go":          {2, "when a drain ends, as people see it; and two times of one clock"},

@@ -133,7 +133,7 @@ func (s supposition) drop(c Constraint) supposition {
 	case OnWhole:
 		s.gang.Split = SplitAny
 	case OnService:
-		s.all, s.gang.Avoid = true, nil
+		s.all, s.gang.Avoid, s.gang.Closing = true, nil, nil
 	case OnLevel:
 		s.gang.Required = ""
 	case OnOthers:

@@ -187,7 +187,7 @@ type Shape struct {
 	required, preferred string
 	selector            string
 	only, exclude       string
-	avoid               string
+	avoid, closing      string
 	vocabulary          int32
 	apart               bool
 }
@@ -207,7 +207,7 @@ func (g Gang) Shape() Shape {
 		s.selector = string(appendLabels(nil, slices.Compact(labels)))
 	}
 	s.only, s.exclude = string(appendNames(nil, slices.Clone(g.Only))), string(appendNames(nil, slices.Clone(g.Exclude)))
-	s.avoid = string(appendNames(nil, slices.Clone(g.Avoid)))
+	s.avoid, s.closing = string(appendNames(nil, slices.Clone(g.Avoid))), string(appendNames(nil, slices.Clone(g.Closing)))
 	return s
 }
 

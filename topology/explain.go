@@ -90,7 +90,7 @@ func Explain(f *Fabric, g Gang, holders func(NodeID) []Holder) Explanation {
 		return e
 	}
 	ever := g
-	ever.Avoid = nil // for a while only
+	ever.Avoid, ever.Closing = nil, nil // for a while only
 	e.Never = !x.fits(supposition{gang: ever, idle: true, all: true})
 	e.Conflict = x.conflict()
 	e.Relaxations = x.relaxations(e.Conflict)
@@ -184,6 +184,10 @@ func (x *explainer) census(d *demand, r *room, s *seat, e *Explanation) {
 	case slices.Contains(x.g.Avoid, s.id):
 		c.OutOfService++
 		e.Out = append(e.Out, OutOfService{s.id, "is avoided for a while, since it failed there"})
+		return
+	case slices.Contains(x.g.Closing, s.id):
+		c.OutOfService++
+		e.Out = append(e.Out, OutOfService{s.id, "closes before it would have ended"})
 		return
 	}
 	need := d.need(1)

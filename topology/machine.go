@@ -61,16 +61,17 @@ type Gang struct {
 	Preferred string   // level name; "" means as close as possible
 	// Vocabulary is what an agent must understand to run it.
 	Vocabulary int32
-	// Avoid are machines that it is kept from for a while, by no wish of its user's.
-	Avoid []NodeID
+	// Avoid are machines that it is kept from for a while, by no wish of its user's, and Closing those that close before
+	// it would surely have ended.
+	Avoid, Closing []NodeID
 }
 
 // out are the machines that the gang may not go to, whoever says so.
 func (g *Gang) out() []NodeID {
-	if len(g.Avoid) == 0 {
+	if len(g.Avoid) == 0 && len(g.Closing) == 0 {
 		return g.Exclude
 	}
-	return slices.Concat(g.Exclude, g.Avoid)
+	return slices.Concat(g.Exclude, g.Avoid, g.Closing)
 }
 
 // Slot is one member's place.

@@ -42,8 +42,8 @@ type Refusal struct {
 	// Patient: a coarser level would be permitted later.
 	Patient bool
 	// Named: only machines that it names were looked at. Excluded: it leaves some out. Avoided: it is
-	// kept from some for a while.
-	Named, Excluded, Avoided bool
+	// kept from some for a while. Closing: some close before it would surely have ended.
+	Named, Excluded, Avoided, Closing bool
 	// Near is the machine that comes nearest, where somebody has looked for it.
 	Near Nearest
 	// Unmet is what no machine here has, likewise.
@@ -61,7 +61,7 @@ func (s *search) refuse(r *Refusal) {
 	*r = Refusal{
 		Level: s.f.levelOf(s.widest), Units: s.demand.units, Idle: s.idle,
 		rate: s.demand.rate, split: s.g.Split, Named: len(s.g.Only) > 0, Excluded: len(s.g.Exclude) > 0,
-		Avoided: len(s.g.Avoid) > 0,
+		Avoided: len(s.g.Avoid) > 0, Closing: len(s.g.Closing) > 0,
 	}
 	if s.lens.tiers[0].total[0] == 0 {
 		r.Cause = NoMatch
@@ -149,6 +149,9 @@ func (r *Refusal) wants() string {
 	}
 	if r.Avoided {
 		text += " while it avoids those where it failed"
+	}
+	if r.Closing {
+		text += " without those that close before it would have ended"
 	}
 	return text
 }

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -68,13 +69,28 @@ func (s *Scheduler) avoid(m launchFailed) {
 	}
 }
 
-// gangOf is what a job asks for, and the machines that it avoids. Where it
-// could never be placed without them it avoids none.
+// gangOf is what a job asks for, the machines that it avoids, and those that close too
+// early for it. It looks again when one of them is another.
 func (s *Scheduler) gangOf(ctx actor.Context, e *livingJob, spec *messages.JobSpec) topology.Gang {
+	gang, next := s.avoiding(e, spec)
+	closing, later := s.closingFor(spec)
+	gang.Closing = closing
+	if later > 0 && (next == 0 || later < next) {
+		next = later
+	}
+	if e.looks++; next > 0 {
+		s.p.Clock.After(next, ctx.Self(), lookAgain{e.id, e.looks})
+	}
+	return gang
+}
+
+// avoiding is what a job asks for, without the machines that it avoids, and for how long
+// that is so. Where it could never be placed without them it avoids none.
+func (s *Scheduler) avoiding(e *livingJob, spec *messages.JobSpec) (topology.Gang, time.Duration) {
 	gang, now := messages.GangOf(spec), s.p.Clock.Now()
 	e.avoids = slices.DeleteFunc(e.avoids, func(a avoided) bool { return a.until <= now })
 	if len(e.avoids) == 0 {
-		return gang
+		return gang, 0
 	}
 	less := gang
 	next := e.avoids[0].until
@@ -83,20 +99,16 @@ func (s *Scheduler) gangOf(ctx actor.Context, e *livingJob, spec *messages.JobSp
 		next = min(next, a.until)
 	}
 	if possible, _ := topology.Feasible(s.view.Fabric(), less); !possible {
-		return gang
+		return gang, 0
 	}
-	s.p.Clock.After(next.Since(now), ctx.Self(), lookAgain{e.id})
-	return less
+	return less, next.Since(now)
 }
 
-// onLookAgain has a job that still waits look at a machine again that it avoided.
+// onLookAgain has a job that still waits look at a machine again that it avoided, or
+// leave one out that closes.
 func (s *Scheduler) onLookAgain(ctx actor.Context, m lookAgain) {
-	e := s.jobs[m.Job]
-	if w, waits := s.queue.Get(m.Job); waits && e != nil {
-		s.queue.Remove(m.Job)
-		w.Gang = s.gangOf(ctx, e, e.rec.Spec)
-		s.queue.Add(w)
-		s.plan(ctx)
+	if e := s.jobs[m.Job]; e != nil && e.looks == m.Seq {
+		s.lookAgain(ctx, e)
 	}
 }
 

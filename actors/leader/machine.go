@@ -41,13 +41,15 @@ type machine struct {
 	untrue       int     // answers that cannot be true, in a row
 	untruth      string  // why its books cannot be true; empty: they can
 
-	obeys     uint64           // the higher epoch that it follows; 0: it follows ours, or none
-	strange   []topology.Token // attempts that it has and the store does not know
-	accuses   string           // what that says of the store
-	withholds []*livingJob     // which are not run again for it
-	drainSeq  uint64
-	drainEnds actors.Instant // zero: no drain with a deadline
-	withdrawn int            // announced devices that the view knows to be out of service
+	obeys      uint64           // the higher epoch that it follows; 0: it follows ours, or none
+	strange    []topology.Token // attempts that it has and the store does not know
+	accuses    string           // what that says of the store
+	withholds  []*livingJob     // which are not run again for it
+	drainSeq   uint64
+	closingSeq uint64
+	drainEnds  actors.Instant // zero: no drain with a deadline
+	closes     actors.Instant // when it is to be drained; zero: nobody ordered that
+	withdrawn  int            // announced devices that the view knows to be out of service
 }
 
 // pastBootsKept is how many boots of a machine a late Hello is told from: it comes

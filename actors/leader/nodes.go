@@ -40,6 +40,7 @@ func (s *Scheduler) expectMachine(ctx actor.Context, rec *messages.NodeRecord) {
 	s.house(ctx, m)
 	ctx.Send(m.rack, expect{m.id})
 	s.armDrain(ctx, m)
+	s.armClosing(ctx, m)
 	s.showNode(ctx, m)
 }
 
@@ -367,6 +368,10 @@ func (s *Scheduler) onChangeNode(ctx actor.Context, q *messages.ChangeNode) {
 		reply(messages.Code_CODE_CONFLICT, q.Node+" is alive", "drain it, end its agent, and wait until it is declared dead")
 		return
 	}
+	if no := s.closesLater(m, q); no != nil {
+		reply(no.Code, no.Text, no.Hint)
+		return
+	}
 	asker := ctx.Sender()
 	s.edit(ctx, m, nodeEdit{change: s.changeOf(q), after: func(ctx actor.Context) {
 		s.applyVerb(ctx, m, q)
@@ -384,11 +389,9 @@ func (s *Scheduler) changeOf(q *messages.ChangeNode) func(*messages.NodeRecord) 
 			r.Cordoned = deed
 		case messages.NodeVerb_NODE_VERB_UNCORDON:
 			r.Cordoned, r.Drained, r.DrainDeadlineUnixMs, r.DrainLeftMs = nil, nil, 0, 0
+			forgetClosing(r)
 		case messages.NodeVerb_NODE_VERB_DRAIN:
-			r.Drained, r.DrainDeadlineUnixMs, r.DrainLeftMs = deed, 0, 0
-			if q.DeadlineMs > 0 {
-				r.DrainDeadlineUnixMs, r.DrainLeftMs = deed.AtUnixMs+q.DeadlineMs, q.DeadlineMs
-			}
+			orderDrain(r, q, deed)
 		case messages.NodeVerb_NODE_VERB_REMOVE:
 			r.Removed = deed
 		case messages.NodeVerb_NODE_VERB_NOTE:
@@ -407,8 +410,10 @@ func (s *Scheduler) applyVerb(ctx actor.Context, m *machine, q *messages.ChangeN
 	case messages.NodeVerb_NODE_VERB_UNCORDON:
 		m.pardon()
 		s.disarmDrain(m)
+		s.armClosing(ctx, m)
 	case messages.NodeVerb_NODE_VERB_DRAIN:
 		s.armDrain(ctx, m)
+		s.armClosing(ctx, m)
 	}
 	s.refresh(ctx, m)
 }

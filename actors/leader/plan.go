@@ -105,6 +105,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	if e == nil || e.remakes {
 		return
 	}
+	e.spec = m.Record.Spec
 	if there, ok := s.queue.Get(id); ok {
 		if there.Priority != m.Record.Spec.Priority {
 			s.queue.Remove(id)
@@ -112,6 +113,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 			s.queue.Add(there)
 			s.plan(ctx)
 		}
+		s.lookAgain(ctx, e) // with another time limit, other machines close too early
 		return
 	}
 	if e.waits = nil; e.withheld > 0 {

@@ -35,7 +35,8 @@ type Scheduler struct {
 	machines map[topology.NodeID]*machine
 	order    []*machine // as they came
 	racks    map[string]*actor.PID
-	awaited  int // machines in the store that this leader has not heard yet
+	closings []closing // machines that close later, the first one first
+	awaited  int       // machines in the store that this leader has not heard yet
 
 	jobs     map[topology.JobID]*livingJob
 	requests map[requestKey]*livingJob
@@ -62,11 +63,13 @@ type livingJob struct {
 	key     requestKey
 	hash    []byte
 	rec     *messages.JobRecord // as submitted
+	spec    *messages.JobSpec   // as it waited last: its time limit may have been changed
 	read    []topology.Token    // its attempts as they were read from the store: the latest, and those that lack evidence
 	pid     *actor.PID          // nil until the submit is on disk
 	askers  []*actor.PID        // clients to be told that it is
 	noted   bool                // that it waits was logged
 	refused *messages.JobRecord // as it waits, where machines could not prepare it
+	looks   uint64              // how often it chose its machines: the timers of earlier choices are stale
 	avoids  []avoided           // machines where it failed, by a fault that may be its own
 	breaks  int                 // times its actor was recreated without an end
 	waits   *waits              // its wish to be planned, while it is withheld
@@ -93,8 +96,11 @@ type (
 		Seq  uint64
 	}
 	patienceOver struct{ At actors.Instant }
-	lookAgain    struct{ Job topology.JobID }
-	remake       struct{ Job topology.JobID }
+	lookAgain    struct {
+		Job topology.JobID
+		Seq uint64
+	}
+	remake struct{ Job topology.JobID }
 )
 
 func newScheduler(p *Ports) actor.Actor {
@@ -196,6 +202,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onUnbench(ctx, m)
 	case drainDue:
 		s.onDrainDue(ctx, m)
+	case closingDue:
+		s.onClosingDue(ctx, m)
 	case remake:
 		s.onRemake(ctx, m)
 	case recovered:

@@ -98,6 +98,7 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 		return
 	}
 	gang := messages.GangOf(spec)
+	gang.Closing, _ = s.closingFor(spec)
 	reply := &messages.DryRunReply{
 		Outcome: &messages.Outcome{Code: messages.Code_CODE_OK, Hint: s.view.Fabric().Unknown(&gang)},
 		Ahead:   int32(s.queue.Ahead(m.Spec.Priority)),

@@ -36,6 +36,7 @@ func attemptChanged(a, b *messages.AttemptRecord) bool {
 func nodeChanged(a, b *messages.NodeStatus) bool {
 	sameToken := func(a, b *messages.Token) bool { return messages.FromToken(a) == messages.FromToken(b) }
 	return a.GetPhase() != b.GetPhase() || a.GetClosed() != b.GetClosed() ||
+		a.GetRecord().GetClosesUnixMs() != b.GetRecord().GetClosesUnixMs() ||
 		totalChanged(a, b) || !slices.EqualFunc(a.GetDebts(), b.GetDebts(), sameToken)
 }
 
@@ -123,6 +124,9 @@ func nodeWords(before, s *messages.NodeStatus) string {
 	words := "machine " + s.GetRecord().GetId() + " " + s.GetPhase()
 	if closed := s.GetClosed(); closed != "" && closed != s.GetPhase() {
 		words += ", " + closed
+	}
+	if s.GetRecord().GetClosing() != nil {
+		words += ", " + messages.ClosesAt(s.GetRecord())
 	}
 	if s.GetPhase() == messages.NodeUp && (before.GetPhase() != messages.NodeUp || totalChanged(before, s)) {
 		words += ", with " + amountWords(s)

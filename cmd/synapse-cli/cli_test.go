@@ -279,15 +279,19 @@ func TestNodes(t *testing.T) {
 	cli(f.address, "describe", "node", "n2").wants(t, 0, "Machine:      n2", "")
 	cli(f.address, "cordon", "n1", "n2", "--reason", "fan").wants(t, 0, "Machine n1 cordoned\nMachine n2 cordoned\n", "")
 	cli(f.address, "drain", "n12", "-r", "fan", "--deadline", "2h").wants(t, 0, "Machine n12 draining\n", "")
-	cli(f.address, "uncordon", "n12").wants(t, 0, "Machine n12 open again\n", "")
+	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2126-11-24T08:00:00Z").wants(t, 0, "Machine n12 closes at 2126-11-24T08:00:00Z\n", "")
+	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2020-11-24T08:00:00Z").wants(t, 0, "Machine n12 draining\n", "")
+	cli(f.address, "drain", "n12", "-r", "fan", "--at", "noon").wants(t, exitUsage, "", `--at: "noon" is not a time of day`)
+	cli(f.address, "undrain", "n12").wants(t, 0, "Machine n12 open again\n", "")
 	cli(f.address, "remove", "n2", "--gone").wants(t, 0, "Machine n2 removed\n", "")
 	cli(f.address, "cordon", "n", "-r", "x").wants(t, exitConflict, "", `"n" begins the id of n1, n12, n2`)
 	cli(f.address, "cordon", "m", "-r", "x").wants(t, exitNotFound, "", `there is no machine "m"`)
 	var verbs []string
 	for _, q := range told[*messages.ChangeNode](f) {
-		verbs = append(verbs, fmt.Sprintf("%s %s %q %d", q.GetNode(), q.GetVerb(), q.GetReason(), q.GetDeadlineMs()))
+		verbs = append(verbs, fmt.Sprintf("%s %s %q %d %d", q.GetNode(), q.GetVerb(), q.GetReason(), q.GetDeadlineMs(), q.GetAtUnixMs()/1000))
 	}
-	want := `n1 NODE_VERB_CORDON "fan" 0,n2 NODE_VERB_CORDON "fan" 0,n12 NODE_VERB_DRAIN "fan" 7200000,n12 NODE_VERB_UNCORDON "" 0,n2 NODE_VERB_REMOVE "" 0`
+	want := `n1 NODE_VERB_CORDON "fan" 0 0,n2 NODE_VERB_CORDON "fan" 0 0,n12 NODE_VERB_DRAIN "fan" 7200000 0,` +
+		`n12 NODE_VERB_DRAIN "fan" 0 4951180800,n12 NODE_VERB_DRAIN "fan" 0 1606204800,n12 NODE_VERB_UNCORDON "" 0 0,n2 NODE_VERB_REMOVE "" 0 0`
 	if got := strings.Join(verbs, ","); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

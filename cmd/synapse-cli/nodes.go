@@ -19,7 +19,8 @@ type change struct {
 	done     string // what is said when it is done
 	reason   string
 	deadline string
-	mustSay  bool // a reason is mandatory: whoever finds the machine closed has to know why
+	atUnixMs int64 // when a drain begins; 0: now
+	mustSay  bool  // a reason is mandatory: whoever finds the machine closed has to know why
 }
 
 func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Command {
@@ -121,14 +122,22 @@ func (a *app) toNodes(ctx context.Context, c *client.Client, args []string, ch *
 		status, err := c.Node(ctx, prefix)
 		id := status.GetRecord().GetId()
 		if err == nil {
-			_, err = c.ChangeNode(ctx, &messages.ChangeNode{Node: id, Verb: ch.verb, Reason: ch.reason, DeadlineMs: deadlineMs})
+			_, err = c.ChangeNode(ctx, &messages.ChangeNode{Node: id, Verb: ch.verb, Reason: ch.reason, DeadlineMs: deadlineMs, AtUnixMs: ch.atUnixMs})
 		}
 		if err == nil {
-			err = a.data("Machine %s %s", id, ch.done)
+			err = a.data("Machine %s %s", id, ch.outcome(a.style.NowMs))
 		}
 		f.note(err)
 	}
 	return f.first
+}
+
+// outcome is what is said when it is done.
+func (ch *change) outcome(nowMs int64) string {
+	if ch.atUnixMs > nowMs {
+		return "closes at " + jobfile.FormatMoment(ch.atUnixMs)
+	}
+	return ch.done
 }
 
 func (a *app) cordonCommand() *cobra.Command {
@@ -137,15 +146,19 @@ func (a *app) cordonCommand() *cobra.Command {
 }
 
 func (a *app) uncordonCommand() *cobra.Command {
-	return a.nodesCommand("uncordon", "open a machine again; takes a drain back too", "  synapse-cli uncordon n17",
+	c := a.nodesCommand("uncordon", "open a machine again; takes a drain back too, also one that is yet to begin", "  synapse-cli uncordon n17",
 		&change{verb: messages.NodeVerb_NODE_VERB_UNCORDON, done: "open again"})
+	c.Aliases = []string{"undrain"}
+	return c
 }
 
 func (a *app) drainCommand() *cobra.Command {
 	ch := &change{verb: messages.NodeVerb_NODE_VERB_DRAIN, done: "draining", mustSay: true}
 	c := a.nodesCommand("drain", "empty a machine: nothing new goes there, and what runs is moved by the deadline",
-		"  synapse-cli drain n17 --reason \"new firmware\" --deadline 2h", ch)
-	c.Flags().StringVar(&ch.deadline, "deadline", "", "let gangs that run there go on for so long, as in 2h; without it they are moved now")
+		"  synapse-cli drain n17 --reason \"new firmware\" --deadline 2h\n"+
+			"  synapse-cli drain n17 --reason \"new firmware\" --at 08:00    # till then only what has ended by then starts there", ch)
+	c.Flags().StringVar(&ch.deadline, "deadline", "", "let gangs that run there go on for so long, as in 2h; without it they go on until they end")
+	c.Flags().Var(timeOfDay{&ch.atUnixMs}, "at", "drain it at this time, as in 08:00 (the next), 2026-11-24T08:00 or now+2h; till then it takes what has surely ended by then")
 	return c
 }
 

@@ -244,7 +244,11 @@ func (s *stage) update(l line) string {
 
 func (s *stage) change(verb messages.NodeVerb) func(line) string {
 	return func(l line) string {
-		s.w.Change(l.machine(0), verb, l.time("deadline", 0))
+		if at := l.moment("at"); at > 0 {
+			s.w.Close(l.machine(0), at, l.time("deadline", 0))
+		} else {
+			s.w.Change(l.machine(0), verb, l.time("deadline", 0))
+		}
 		if verb != messages.NodeVerb_NODE_VERB_UNCORDON {
 			s.w.RunFor(50 * time.Millisecond) // it is on disk before anything else is asked
 		}

@@ -31,7 +31,7 @@
 //	                     what is on disk by then, or why it was refused
 //	dry-run replicas=2 gpu=8 …
 //	                     what would become of such a submit
-//	drain 2 deadline=5s | cordon 2 | uncordon 2 | remove 2 | note 2
+//	drain 2 [at=01:00] deadline=5s | cordon 2 | uncordon 2 | remove 2 | note 2
 //
 // A time of day, as 00:30, is one of the first day: each world begins at midnight.
 //

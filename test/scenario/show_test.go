@@ -298,6 +298,9 @@ func (s *stage) nodes(line) string {
 			if n.Closed != "" && n.Closed != n.Phase {
 				text += ", closed: " + n.Closed
 			}
+			if n.Record.GetClosing() != nil {
+				text += ", " + messages.ClosesAt(n.Record)
+			}
 			if note := n.Record.GetNote(); note != nil {
 				text += ", note: " + note.Reason
 			}

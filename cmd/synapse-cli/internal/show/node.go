@@ -86,6 +86,9 @@ func (n node) why() string {
 			parts = append(parts, by.what+deed(by.deed)) // it is dead besides, say
 		}
 	}
+	if r.GetClosing() != nil {
+		parts = append(parts, "closes at "+ahead(r.GetClosesUnixMs(), n.now)+", by "+deed(r.GetClosing()))
+	}
 	if left := r.GetDrainDeadlineUnixMs() - n.now; n.state() == "draining" && n.now > 0 && left > 0 {
 		parts = append(parts, "what runs there is moved in "+span(left))
 	}
@@ -203,6 +206,9 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 		if d.deed != nil {
 			p.line(d.name, deed(d.deed))
 		}
+	}
+	if r.GetClosing() != nil {
+		p.line("Closes", ahead(r.GetClosesUnixMs(), s.NowMs)+", by "+deed(r.GetClosing()))
 	}
 	if r.GetDrained() != nil && r.GetDrainDeadlineUnixMs() > 0 {
 		p.line("Drain ends", stamp(r.GetDrainDeadlineUnixMs()))

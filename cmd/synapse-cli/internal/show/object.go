@@ -190,6 +190,8 @@ type nodeStatus struct {
 	Cordoned      *deedObj   `json:"cordoned,omitempty"`
 	Drained       *deedObj   `json:"drained,omitempty"`
 	DrainEnds     string     `json:"drainEnds,omitempty"`
+	Closing       *deedObj   `json:"closing,omitempty"`
+	ClosesAt      string     `json:"closesAt,omitempty"`
 	Note          *deedObj   `json:"note,omitempty"`
 	Debts         int        `json:"debts,omitempty"`
 }
@@ -229,6 +231,9 @@ func nodeObject(s *messages.NodeStatus) nodeObj {
 	}
 	if r.GetDrained() != nil && r.GetDrainDeadlineUnixMs() > 0 {
 		o.Status.DrainEnds = stamp(r.GetDrainDeadlineUnixMs())
+	}
+	if r.GetClosing() != nil {
+		o.Status.Closing, o.Status.ClosesAt = deedObject(r.GetClosing()), stamp(r.GetClosesUnixMs())
 	}
 	for _, l := range a.GetLabels() {
 		if o.Metadata.Labels == nil {

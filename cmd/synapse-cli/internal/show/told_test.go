@@ -95,4 +95,13 @@ func TestShownAsItIs(t *testing.T) {
 	if got := (node{draining, 1000}).remarks(); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+	ops := &messages.Deed{By: &messages.Principal{Name: "ops"}, Reason: "new fans"}
+	closing := &messages.NodeStatus{Phase: "up", Record: &messages.NodeRecord{Closing: ops, ClosesUnixMs: 7_201_000}}
+	want = "closes at 1970-01-01T02:00:01Z, in 2h, by ops: new fans"
+	if got := (node{closing, 1000}).remarks(); got != want || (node{closing, 1000}).state() != "up" {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if o := nodeObject(closing).Status; !o.Open || o.ClosesAt != "1970-01-01T02:00:01Z" || o.Closing.Reason != "new fans" {
+		t.Errorf("%+v", o)
+	}
 }

@@ -1,0 +1,41 @@
+package topology
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// This file owns the test of gangs that are kept from machines which close too early for them.
+
+func TestClosingMachinesAreLeftOut(t *testing.T) {
+	f := NewFabric([]string{"rack"})
+	for _, id := range []NodeID{"n1", "n2", "n3"} {
+		m := Machine{ID: id, Place: []string{"r"}, Total: Resources{MilliCPU: 8000, MemoryBytes: 16 * gib, MilliGPU: 4000}}
+		f.Join(m, m.Idle())
+	}
+	gang := Gang{Replicas: 2, Each: Resources{MilliGPU: 4000}, Exclude: []NodeID{"n1"}}
+	if _, refusal := Place(f, gang); refusal != nil {
+		t.Fatal(refusal)
+	}
+	closing := gang
+	closing.Closing = []NodeID{"n3"}
+	if closing.Shape() == gang.Shape() {
+		t.Error("a gang that may go to other machines has the same shape")
+	}
+	e := Explain(f, closing, nil)
+	const want = "needs 8 GPUs (2 tasks of 4 GPUs) without those that it excludes without those that close before it would have ended; " +
+		"the whole cluster has 4 free of 12 · n3 closes before it would have ended"
+	if got := e.String(); !strings.HasPrefix(got, want) || e.Never {
+		t.Errorf("never=%v: %s", e.Never, got)
+	}
+	if !slices.ContainsFunc(e.Conflict, func(c Constraint) bool { return c.Kind == OnService }) {
+		t.Errorf("that a machine closes is not in the way: %v", e.Conflict)
+	}
+	// The order of the names is nobody's wish.
+	one, other := gang, gang
+	one.Closing, other.Closing = []NodeID{"n1", "n3"}, []NodeID{"n3", "n1"}
+	if one.Shape() != other.Shape() {
+		t.Error("the same machines make two shapes")
+	}
+}
