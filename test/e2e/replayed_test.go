@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns a cluster's past, replayed: what `simulate` makes of what a real cluster tells is held against what was.
+
+// lived are 200 gangs for 128 GPUs, which come faster than they can run: of one machine's part, of several machines, and of
+// many small tasks.
+func lived(i int) *messages.JobSpec {
+	draw := func(n int) int { return (i*7919 + n*104729 + i*i*31) % 1009 }
+	line := fmt.Sprintf("exec sleep %d.%02d", draw(1)%2, 30+draw(2)%70)
+	switch draw(3) % 10 {
+	case 0:
+		return unnamed(gang(8, 4, line))
+	case 1, 2, 3:
+		return unnamed(gang(int32(2+draw(4)%3), 8, line))
+	}
+	return unnamed(gang(1, float64(1+draw(4)%8), line))
+}
+
+// unnamed is a job that names no user: machines of `up` let none be root.
+func unnamed(spec *messages.JobSpec) *messages.JobSpec {
+	spec.User = ""
+	return spec
+}
+
+// TestHistoryReplays: what `history -o json` tells of 200 jobs on 16 machines, most of which had to wait, is replayed on the
+// machines that `get nodes -o json` tells of. No job is missing, and the mean wait is within a tenth, or a second, of what
+// it was. Nothing else ties the simulated cluster to a real one: were the policies, the books or the barrier of either a
+// little different, this is where it would show.
+func TestHistoryReplays(t *testing.T) {
+	everywhere(t)
+	const jobs = 200
+	l := up(t, "--nodes", "16", "--racks", "2", "--gpus", "8", "--driver", "process", "--quiet")
+	l.ready(16, 128, 2)
+	wait := []string{"wait"}
+	for i := range jobs {
+		wait = append(wait, l.submit(lived(i)))
+		time.Sleep(20 * time.Millisecond)
+	}
+	if a := l.cli(wait...); a.code != 0 {
+		t.Fatalf("it ended with %d: %.300s", a.code, a.err)
+	}
+
+	file := func(name string, args ...string) string {
+		name = filepath.Join(l.dir, name)
+		if err := os.WriteFile(name, []byte(l.cli(args...).wants(t, 0, "items", "").out), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	past, machines := file("past.json", "history", "-o", "json"), file("machines.json", "get", "nodes", "-o", "json")
+	defer os.Remove(past)
+	defer os.Remove(machines)
+	var waited int
+	_, all := l.history()
+	for _, j := range all {
+		submitted, err := time.Parse(time.RFC3339, j.Submitted)
+		started, wrong := time.Parse(time.RFC3339, j.Started)
+		if err != nil || wrong != nil {
+			t.Fatalf("%+v", j)
+		}
+		if started.Sub(submitted) >= time.Second {
+			waited++
+		}
+	}
+	out := l.cli("simulate", past, "--cluster", machines, "-o", "json").wants(t, 0, "wait_avg", "").out
+	type waits struct {
+		Jobs, Unfinished int
+		WaitAvg          float64 `json:"wait_avg"`
+	}
+	var found struct {
+		Runs []struct {
+			waits
+			TooBig int `json:"too_big"`
+			Real   waits
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &found); err != nil {
+		t.Fatal(err)
+	}
+	run := found.Runs[0]
+	t.Logf("%d of %d jobs waited for a second or more, %.2f s in the mean; replayed, %.2f s", waited, len(all), run.Real.WaitAvg, run.WaitAvg)
+	if waited < jobs/2 || len(all) != jobs {
+		t.Errorf("of %d jobs %d waited: this is no test", len(all), waited)
+	}
+	if run.Jobs != jobs || run.Real.Jobs != jobs || run.Unfinished+run.TooBig != 0 {
+		t.Errorf("of %d jobs it has %+v", jobs, run)
+	}
+	if off := math.Abs(run.WaitAvg - run.Real.WaitAvg); off > max(1, run.Real.WaitAvg/10) {
+		t.Errorf("they waited for %.2f s in the mean, and replayed for %.2f s", run.Real.WaitAvg, run.WaitAvg)
+	}
+}
