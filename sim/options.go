@@ -48,6 +48,8 @@ type Options struct {
 	UIDs topology.UIDRange
 	// Planner decides which gangs start; nil: the default one.
 	Planner policy.Planner
+	// Settings are the owner's of the cluster, as far as the leader itself goes by them.
+	Settings policy.Settings
 	// Prompt takes chance out of time, for whoever replays what was recorded: what would take a while takes Latency, a
 	// step takes none, clocks are exact, and a pass comes after all else of its instant.
 	Prompt  bool

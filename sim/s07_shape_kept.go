@@ -81,6 +81,14 @@ func (c *shapeKept) recorded(w *World, job *messages.JobRecord) {
 	} else if job.MemoryByShare {
 		c.violate(w, "%s asks for its memory, and its record says that it did not", job.Id)
 	}
+	limit := w.opts.Settings.DefaultLimit.Milliseconds()
+	byDefault := limit > 0 && asked.TimeLimitMs == 0
+	if byDefault {
+		asked.TimeLimitMs = limit
+	}
+	if job.LimitByDefault != byDefault && w.oldVersion() == nil {
+		c.violate(w, "that %s has the default time limit is %v, and its record says %v", job.Id, byDefault, job.LimitByDefault)
+	}
 	if w.oldVersion() == nil && !proto.Equal(asked, job.Spec) {
 		c.violate(w, "%s asks for %v, and its record for %v", job.Id, asked, job.Spec)
 	}

@@ -26,6 +26,7 @@ type Ports struct {
 	Peers     actors.Peers
 	Calls     actors.Log     // what machines and clients ask for
 	Planner   policy.Planner // decides which gangs start
+	Settings  policy.Settings
 	// AcceptLoss is the operator's word, after a restore from an old backup: what
 	// leaders up to this epoch decided and the store does not know is given up.
 	AcceptLoss uint64

@@ -43,12 +43,12 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 		ctx.Respond(no)
 		return
 	}
-	spec, no := s.bounded(m.Spec)
+	given, no := s.given(m.Spec)
 	if no != nil {
 		ctx.Respond(no)
 		return
 	}
-	s.write(ctx, m, spec, key, hash)
+	s.write(ctx, m, given, key, hash)
 }
 
 // closedToSubmits is the answer while nothing may come in; nil: it may.
@@ -89,14 +89,15 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	if no == nil {
 		no = s.noUID(m.Spec)
 	}
-	spec := m.Spec
+	given := given{spec: m.Spec}
 	if no == nil {
-		spec, no = s.bounded(m.Spec)
+		given, no = s.given(m.Spec)
 	}
 	if no != nil {
 		ctx.Respond(&messages.DryRunReply{Outcome: no.Outcome})
 		return
 	}
+	spec := given.spec
 	gang := messages.GangOf(spec)
 	gang.Closing, _ = s.closingFor(spec)
 	reply := &messages.DryRunReply{
@@ -112,16 +113,32 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	ctx.Respond(reply)
 }
 
+// given is a spec with what it does not ask for and gets all the same.
+type given struct {
+	spec          *messages.JobSpec
+	memory, limit bool // which of them is a default
+}
+
+func (s *Scheduler) given(spec *messages.JobSpec) (g given, no *messages.SubmitReply) {
+	with, no := s.bounded(spec)
+	if no != nil {
+		return g, no
+	}
+	g.spec, no = s.limited(with)
+	g.memory, g.limit = with != spec, g.spec != with
+	return g, no
+}
+
 // write makes a fresh job durable, with what it was given beside what it asked for. Until it is, nobody hears of it.
-func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, spec *messages.JobSpec, key requestKey, hash []byte) {
+func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g given, key requestKey, hash []byte) {
 	s.lives++
 	e := &livingJob{id: s.p.NewJobID(), key: key, hash: hash}
 	s.giveUID(e, m.Spec)
 	e.rec = &messages.JobRecord{
 		Id: string(e.id), Revision: 1, WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
-		Spec: spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,
+		Spec: g.spec, Owner: m.Principal, RequestId: m.RequestId, RequestHash: hash,
 		SubmittedUnixMs: s.p.Clock.WallMs(), Arrival: s.arrival, State: messages.JobState_JOB_STATE_QUEUED,
-		Uid: e.uid, MemoryByShare: spec != m.Spec,
+		Uid: e.uid, MemoryByShare: g.memory, LimitByDefault: g.limit,
 	}
 	s.jobs[e.id] = e
 	s.owners.see(key.owner)

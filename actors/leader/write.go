@@ -96,6 +96,7 @@ func (j *Job) draftDeeds(d *draft) {
 		d.rec.Hold, d.dirty = hold, true
 	}
 	if j.respec != nil {
+		d.rec.LimitByDefault = d.rec.LimitByDefault && j.respec.spec.TimeLimitMs == d.rec.Spec.TimeLimitMs
 		d.rec.Spec, d.rec.Changed, d.dirty = j.respec.spec, j.respec.deed, true
 	}
 	d.wish, d.respec = j.wish, j.respec

@@ -282,7 +282,7 @@ func TestNodes(t *testing.T) {
 	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2126-11-24T08:00:00Z").wants(t, 0, "Machine n12 closes at 2126-11-24T08:00:00Z\n", "")
 	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2020-11-24T08:00:00Z").wants(t, 0, "Machine n12 draining\n", "")
 	cli(f.address, "drain", "n12", "-r", "fan", "--at", "noon").wants(t, exitUsage, "", `--at: "noon" is not a time of day`)
-	cli(f.address, "undrain", "n12").wants(t, 0, "Machine n12 open again\n", "")
+	cli(f.address, "uncordon", "n12").wants(t, 0, "Machine n12 open again\n", "")
 	cli(f.address, "remove", "n2", "--gone").wants(t, 0, "Machine n2 removed\n", "")
 	cli(f.address, "cordon", "n", "-r", "x").wants(t, exitConflict, "", `"n" begins the id of n1, n12, n2`)
 	cli(f.address, "cordon", "m", "-r", "x").wants(t, exitNotFound, "", `there is no machine "m"`)

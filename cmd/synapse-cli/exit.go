@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
@@ -131,7 +132,7 @@ func meant(found *cobra.Command, word string) string {
 			kinds = append(kinds, "`"+c.CommandPath()+" "+word+"`")
 		}
 	}
-	near := jobfile.Nearest(word, words)
+	near := spelling.Nearest(word, words)
 	switch other := elsewhere[word]; {
 	case !found.HasParent() && other != "":
 		return "did you mean `" + found.CommandPath() + " " + other + "`?"

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 )
@@ -59,7 +59,7 @@ func (a *app) getJobsCommand() *cobra.Command {
 			}
 			for i, word := range l.query.Phases {
 				if l.query.Phases[i] = messages.PhaseOf(word); !slices.Contains(messages.Phases, l.query.Phases[i]) {
-					return usageHint(jobfile.Meant(word, messages.Phases), "--phase %s is not known", word)
+					return usageHint(spelling.Meant(word, messages.Phases), "--phase %s is not known", word)
 				}
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error { return a.getJobs(ctx, c, l, args) })

@@ -146,10 +146,8 @@ func (a *app) cordonCommand() *cobra.Command {
 }
 
 func (a *app) uncordonCommand() *cobra.Command {
-	c := a.nodesCommand("uncordon", "open a machine again; takes a drain back too, also one that is yet to begin", "  synapse-cli uncordon n17",
+	return a.nodesCommand("uncordon", "open a machine again; takes a drain back too, also one that is yet to begin", "  synapse-cli uncordon n17",
 		&change{verb: messages.NodeVerb_NODE_VERB_UNCORDON, done: "open again"})
-	c.Aliases = []string{"undrain"}
-	return c
 }
 
 func (a *app) drainCommand() *cobra.Command {

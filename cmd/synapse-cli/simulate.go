@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/sim/record"
@@ -185,7 +186,7 @@ func (r *replayFlags) check() error {
 	}
 	for _, p := range r.policies {
 		if !slices.Contains(record.Policies(), p) {
-			return usageHint(jobfile.Meant(p, record.Policies()), "--policy %s is not known", p)
+			return usageHint(spelling.Meant(p, record.Policies()), "--policy %s is not known", p)
 		}
 	}
 	for _, f := range []struct {
@@ -193,7 +194,7 @@ func (r *replayFlags) check() error {
 		words      []string
 	}{{"placement", r.placement, placements}, {"format", cmp.Or(r.format, "csv"), record.Formats()}} {
 		if !slices.Contains(f.words, f.word) {
-			return usageHint(jobfile.Meant(f.word, f.words), "--%s %s is not known", f.flag, f.word)
+			return usageHint(spelling.Meant(f.word, f.words), "--%s %s is not known", f.flag, f.word)
 		}
 	}
 	r.order.Ref = r.placement == "ref"

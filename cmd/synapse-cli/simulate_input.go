@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
+	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/sim/record"
 )
@@ -26,8 +26,8 @@ func (r *replayFlags) drawn() (*record.Trace, error) {
 			break
 		}
 		word, number, _ := strings.Cut(part, "=")
-		if jobfile.Nearest(word, record.SyntheticWords()) != word {
-			return nil, usageHint(jobfile.Meant(word, record.SyntheticWords()), "--synthetic: %q is not known", word)
+		if spelling.Nearest(word, record.SyntheticWords()) != word {
+			return nil, usageHint(spelling.Meant(word, record.SyntheticWords()), "--synthetic: %q is not known", word)
 		}
 		n, err := strconv.Atoi(number)
 		if err != nil {

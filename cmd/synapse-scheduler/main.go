@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -24,7 +25,7 @@ func main() { daemon.Main(command()) }
 const twins = "SYNAPSE_SCHEDULER_"
 
 func command() *cobra.Command {
-	o := options{}
+	o := options{policy: policy.DefaultSettings()}
 	c := &cobra.Command{
 		Use:   "synapse-scheduler",
 		Short: "run the scheduler of a Synapse cluster",
@@ -38,7 +39,7 @@ func command() *cobra.Command {
 	}
 	o.flags(c.Flags())
 	c.AddCommand(backupCommand(), restoreCommand())
-	return daemon.Command(c, twins, o.check, func() error { return serve(o) })
+	return daemon.Command(c, twins, o.check, func() error { return serve(o) }, policySection(&o.policy))
 }
 
 // options are what the flags say.
@@ -50,6 +51,7 @@ type options struct {
 	uidRange                                      string
 	uids                                          topology.UIDRange
 	debug                                         bool
+	policy                                        policy.Settings
 }
 
 func (o *options) flags(f *pflag.FlagSet) {

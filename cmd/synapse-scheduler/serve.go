@@ -166,6 +166,7 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 		},
 		Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, AcceptLoss: s.acceptLoss, NewJobID: newJobID,
 		UIDs: s.uids, Calls: actors.Tagged{To: s.log, Tag: actors.TagCalls}, Planner: policy.Default{},
+		Settings: s.policy,
 	})
 	s.link.Lead(epoch)
 	s.leads.Store(&gateway.Leader{Here: true, Epoch: epoch})

@@ -249,6 +249,9 @@ func (s *stage) jobWords(name string, j *messages.JobStatus) string {
 			text += fmt.Sprintf(", exit code %d", r.ExitCode)
 		}
 	}
+	if j.Record.LimitByDefault {
+		text += ", time limit by default"
+	}
 	if j.Reason != "" {
 		text += ": " + j.Reason
 	}

@@ -81,6 +81,7 @@ func (s *stage) world(l line) string {
 	if n := l.number("uids", 0); n > 0 {
 		o.UIDs = topology.UIDRange{First: 2_000_000, Last: 2_000_000 + uint32(n) - 1}
 	}
+	o.Settings.DefaultLimit = l.time("default-limit", 0)
 	if n := l.number("earlier", 0); n > 0 {
 		o.Earlier = []int{n}
 	}

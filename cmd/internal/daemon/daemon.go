@@ -43,8 +43,8 @@ func Main(c *cobra.Command) {
 
 // Command makes a command of flags only. Prefix makes their names in the
 // environment: SYNAPSE_NODE_ and join make SYNAPSE_NODE_JOIN. What check refuses
-// is a mistake of the caller's; run does the work.
-func Command(c *cobra.Command, prefix string, check, run func() error) *cobra.Command {
+// is a mistake of the caller's; run does the work. Sections stand in the file alone.
+func Command(c *cobra.Command, prefix string, check, run func() error, sections ...settings.Section) *cobra.Command {
 	c.Args, c.Version = cobra.NoArgs, Version()
 	c.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	c.SilenceErrors, c.SilenceUsage = true, true
@@ -54,7 +54,7 @@ func Command(c *cobra.Command, prefix string, check, run func() error) *cobra.Co
 		return Usage{fmt.Errorf("%w\nsee %s --help", err, c.CommandPath())}
 	})
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := settings.Apply(c.Flags(), prefix, os.LookupEnv); err != nil {
+		if err := settings.Apply(c.Flags(), prefix, os.LookupEnv, sections...); err != nil {
 			return Usage{err}
 		}
 		if err := check(); err != nil {

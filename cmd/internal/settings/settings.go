@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -22,9 +23,9 @@ func Flag(flags *pflag.FlagSet) {
 	flags.String(fileFlag, "", "a YAML `file` with the names of these flags as keys")
 }
 
-// Apply fills in each flag that the command line left alone. The prefix makes
+// Apply fills in each flag that the command line left alone, and the sections. The prefix makes
 // the names in the environment: SYNAPSE_NODE_ and join make SYNAPSE_NODE_JOIN.
-func Apply(flags *pflag.FlagSet, prefix string, lookup func(string) (string, bool)) error {
+func Apply(flags *pflag.FlagSet, prefix string, lookup func(string) (string, bool), sections ...Section) error {
 	given := map[string]bool{}
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	fromEnvironment := func(f *pflag.Flag) error {
@@ -48,7 +49,7 @@ func Apply(flags *pflag.FlagSet, prefix string, lookup func(string) (string, boo
 	if path == "" {
 		return nil
 	}
-	keys, err := read(path)
+	keys, err := read(path, sections)
 	if err != nil {
 		return err
 	}
@@ -84,9 +85,9 @@ type key struct {
 	line        int
 }
 
-// read takes a flat map of scalars; a list of them is joined by commas, as its
+// read takes a flat map of scalars beside the sections; a list of them is joined by commas, as its
 // flag would be.
-func read(path string) ([]key, error) {
+func read(path string, sections []Section) ([]key, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -111,6 +112,12 @@ func read(path string) ([]key, error) {
 			return nil, fmt.Errorf("%s:%d: %s is there twice", path, k.line, k.name)
 		}
 		seen[k.name] = true
+		if at := slices.IndexFunc(sections, func(s Section) bool { return s.Name == k.name }); at >= 0 {
+			if err := readSection(path, sections[at], entries[i+1]); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if k.value, err = scalar(entries[i+1]); err != nil {
 			return nil, fmt.Errorf("%s:%d: %s: %w", path, k.line, k.name, err)
 		}

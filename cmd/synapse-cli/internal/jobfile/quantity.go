@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/yi-json/synapse/cmd/internal/spelling"
 )
 
 // This file owns how amounts, times, signals and names are written. The command
@@ -192,7 +194,7 @@ func ParseSignal(s string) (int32, *Problem) {
 	if n, err := strconv.ParseUint(s, 10, 8); err == nil && n >= 1 && n <= 64 {
 		return int32(n), nil
 	}
-	return 0, say(Meant(strings.ToUpper(s), names), "%s is not a signal", quote(s))
+	return 0, say(spelling.Meant(strings.ToUpper(s), names), "%s is not a signal", quote(s))
 }
 
 // SignalName is a signal as ParseSignal reads it.

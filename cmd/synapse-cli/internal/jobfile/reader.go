@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -127,7 +128,7 @@ func readWord(what string, words []string, take func(*messages.JobSpec, string))
 				return
 			}
 		}
-		r.refuse(n, path, say(Meant(s, words), "%s is not %s", quote(s), what))
+		r.refuse(n, path, say(spelling.Meant(s, words), "%s is not %s", quote(s), what))
 	}
 }
 
@@ -317,7 +318,7 @@ func (r *reader) mount(n *yaml.Node, path, field string) {
 		case "readOnly":
 			m.ReadOnly = r.boolean(value, at)
 		default:
-			r.refuse(key, at, say(Meant(key.Value, names), "is not a key of a mount"))
+			r.refuse(key, at, say(spelling.Meant(key.Value, names), "is not a key of a mount"))
 		}
 	}
 	r.spec.Mounts = append(r.spec.Mounts, m)

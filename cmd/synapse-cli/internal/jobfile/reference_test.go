@@ -79,7 +79,7 @@ func references() map[string]about {
 		"spec.env":             {"{NAME: value}", "none", FormatBytes(messages.MaxEnvBytes) + " in all", "variables; SYNAPSE_* and those of GPUs are refused (environment.md)", ""},
 		"spec.mounts":          {"[{source, target, readOnly}]", "none", upTo(messages.MaxMounts), "files or directories of the machine", "process: at their own path, writable"},
 		"spec.begin":           {aMoment, "at once", "a year ahead", "not planned before, by the scheduler's clock; what is past is now", ""},
-		"spec.timeLimit":       {aTime, "none", years, "ends an attempt this long after its start", ""},
+		"spec.timeLimit":       {aTime, "the cluster's default, where it has one", years, "ends an attempt this long after its start", ""},
 		"spec.prepareTimeout":  {aTime, "30m", years, "how long images may take", ""},
 		"spec.stop.signal":     {"SIGTERM, TERM, 15", "SIGTERM", "1 to 64", "by which a task is asked to end", ""},
 		"spec.stop.grace":      {aTime, "30s", years, "and how long it may take before it is killed", ""},

@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -196,11 +197,11 @@ func elsewhere(s section, name string) string {
 			return "it belongs in " + orRoot(other.path)
 		}
 	}
-	if near := Nearest(name, s.names()); near != "" {
+	if near := spelling.Nearest(name, s.names()); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	for _, other := range sections() {
-		if near := Nearest(name, other.names()); near != "" {
+		if near := spelling.Nearest(name, other.names()); near != "" {
 			return fmt.Sprintf("did you mean %q? It belongs in %s", near, orRoot(other.path))
 		}
 	}

@@ -183,7 +183,11 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Submitted", when(r.GetSubmittedUnixMs(), s.NowMs))
 	p.line("Finished", when(r.GetFinishedUnixMs(), s.NowMs))
 	p.line("Begins", ahead(spec.GetBeginUnixMs(), s.NowMs))
-	p.line("Time limit", limit(spec.GetTimeLimitMs()))
+	lasts := limit(spec.GetTimeLimitMs())
+	if r.GetLimitByDefault() {
+		lasts += " (by default)"
+	}
+	p.line("Time limit", lasts)
 	if r.GetChanged() != nil {
 		p.line("Changed by", deed(r.GetChanged()))
 	}

@@ -37,25 +37,26 @@ type jobMeta struct {
 }
 
 type jobStatus struct {
-	Phase         string     `json:"phase"`
-	Over          bool       `json:"over"`
-	Reason        string     `json:"reason,omitempty"`
-	Outcome       string     `json:"outcome,omitempty"`
-	ExitCode      *int       `json:"exitCode,omitempty"`
-	Submitted     string     `json:"submitted,omitempty"`
-	Finished      string     `json:"finished,omitempty"`
-	UID           uint32     `json:"uid,omitempty"`           // of its tasks, where it names no user, or root
-	MemoryByShare bool       `json:"memoryByShare,omitempty"` // its spec's memory is the default
-	Runs          int32      `json:"runs"`
-	RanSeconds    *int64     `json:"ranSeconds,omitempty"` // over all attempts
-	Failures      int32      `json:"failures"`
-	InfraRestarts int32      `json:"infraRestarts"`
-	Script        *scriptObj `json:"script,omitempty"`
-	Held          *deedObj   `json:"held,omitempty"`
-	Cancelled     *deedObj   `json:"cancelled,omitempty"`
-	Attempt       *attempt   `json:"attempt,omitempty"`
-	Debts         []string   `json:"debts,omitempty"`
-	Attempts      []*attempt `json:"attempts,omitempty"` // of describe: all that are kept, without their ranks
+	Phase          string     `json:"phase"`
+	Over           bool       `json:"over"`
+	Reason         string     `json:"reason,omitempty"`
+	Outcome        string     `json:"outcome,omitempty"`
+	ExitCode       *int       `json:"exitCode,omitempty"`
+	Submitted      string     `json:"submitted,omitempty"`
+	Finished       string     `json:"finished,omitempty"`
+	UID            uint32     `json:"uid,omitempty"`            // of its tasks, where it names no user, or root
+	MemoryByShare  bool       `json:"memoryByShare,omitempty"`  // its spec's memory is the default
+	LimitByDefault bool       `json:"limitByDefault,omitempty"` // its spec's time limit is
+	Runs           int32      `json:"runs"`
+	RanSeconds     *int64     `json:"ranSeconds,omitempty"` // over all attempts
+	Failures       int32      `json:"failures"`
+	InfraRestarts  int32      `json:"infraRestarts"`
+	Script         *scriptObj `json:"script,omitempty"`
+	Held           *deedObj   `json:"held,omitempty"`
+	Cancelled      *deedObj   `json:"cancelled,omitempty"`
+	Attempt        *attempt   `json:"attempt,omitempty"`
+	Debts          []string   `json:"debts,omitempty"`
+	Attempts       []*attempt `json:"attempts,omitempty"` // of describe: all that are kept, without their ranks
 }
 
 // scriptObj names a script; its text is in the spec, where it could be had.
@@ -109,7 +110,7 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 		Status: jobStatus{
 			Phase: s.GetPhase(), Over: r.GetState().Terminal(), Reason: j.why(), Outcome: r.GetOutcome(),
 			Submitted: stamp(r.GetSubmittedUnixMs()), Finished: stamp(r.GetFinishedUnixMs()),
-			UID: r.GetUid(), MemoryByShare: r.GetMemoryByShare(), Runs: r.GetRuns(), Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
+			UID: r.GetUid(), MemoryByShare: r.GetMemoryByShare(), LimitByDefault: r.GetLimitByDefault(), Runs: r.GetRuns(), Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
 			Held: deedObject(r.GetHold()), Cancelled: deedObject(r.GetCancel()), Attempt: attemptObject(s.GetAttempt()), Debts: s.GetDebts(),
 		},
 	}

@@ -1,4 +1,5 @@
-package jobfile
+// Package spelling finds the word that was meant.
+package spelling
 
 import (
 	"fmt"

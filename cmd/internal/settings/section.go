@@ -1,0 +1,106 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/cmd/internal/spelling"
+)
+
+// This file owns sections: parts of the file with keys of their own, that no flag has. Whatever a section does not
+// understand it refuses, with line and column: a key that is quietly passed over is a setting that its owner believes in.
+
+// Section is one of them. A file may be without it.
+type Section struct {
+	Name string
+	Keys []Key
+}
+
+// Key is what may stand in a section: a plain value, or a mapping of further keys.
+type Key struct {
+	Name string
+	Keys []Key                   // of a mapping
+	Set  func(text string) error // of a plain value: takes it, or says what it must be
+}
+
+// maxProblems bounds what is told at once: behind the tenth mistake, most are the same one.
+const maxProblems = 10
+
+// problems is what is wrong with a section, a line each, in the order of the file.
+type problems struct {
+	file  string
+	lines []error
+}
+
+func (p *problems) say(n *yaml.Node, format string, args ...any) {
+	if len(p.lines) < maxProblems {
+		p.lines = append(p.lines, fmt.Errorf("%s:%d:%d: %s", p.file, n.Line, n.Column, fmt.Sprintf(format, args...)))
+	}
+}
+
+// readSection takes a section's values over, if nothing is wrong with any of them.
+func readSection(file string, s Section, n *yaml.Node) error {
+	p := &problems{file: file}
+	p.mapping(n, s.Name, s.Keys)
+	return errors.Join(p.lines...)
+}
+
+func (p *problems) mapping(n *yaml.Node, path string, keys []Key) {
+	if n.Kind != yaml.MappingNode || n.Anchor != "" {
+		p.say(n, "%s: must be a mapping of keys: %s", path, strings.Join(namesOf(keys), ", "))
+		return
+	}
+	first := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		at := path + "." + name.Value
+		k := find(keys, name.Value)
+		switch {
+		case name.Kind != yaml.ScalarNode:
+			p.say(name, "%s: is a key that is no text", path)
+		case first[name.Value] > 0:
+			p.say(name, "%s: is there twice: it is in line %d already", at, first[name.Value])
+		case k == nil:
+			p.say(name, "%s: is not a setting; %s", at, spelling.Meant(name.Value, namesOf(keys)))
+		case k.Keys != nil:
+			p.mapping(value, at, k.Keys)
+		default:
+			p.value(value, at, k)
+		}
+		first[name.Value] = name.Line
+	}
+}
+
+// value reads a text as it was written, whatever YAML takes it for.
+func (p *problems) value(n *yaml.Node, path string, k *Key) {
+	switch {
+	case n.Kind != yaml.ScalarNode || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0:
+		p.say(n, "%s: must be a plain value", path)
+	case n.Tag == "!!null":
+		p.say(n, "%s: is empty; give a value, or leave the key out", path)
+	default:
+		if err := k.Set(n.Value); err != nil {
+			p.say(n, "%s: %q %s", path, n.Value, err)
+		}
+	}
+}
+
+func find(keys []Key, name string) *Key {
+	for i := range keys {
+		if keys[i].Name == name {
+			return &keys[i]
+		}
+	}
+	return nil
+}
+
+func namesOf(keys []Key) []string {
+	names := make([]string, 0, len(keys))
+	for _, k := range keys {
+		names = append(names, k.Name)
+	}
+	return names
+}

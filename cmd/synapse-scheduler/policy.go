@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/yi-json/synapse/cmd/internal/settings"
+	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+)
+
+// This file owns the section `policy` of the configuration file: its keys and their ranges, and which of them may be set.
+
+// obeyed are the keys, and orders the words for one of them, that the policy goes by. What it does not go by is refused
+// like a slip: whoever sets it would believe in it.
+var (
+	obeyed = []string{"order", "defaultLimit"}
+	orders = []string{"fifo"}
+)
+
+func policySection(to *policy.Settings) settings.Section {
+	keys := slices.DeleteFunc(policyKeys(to), func(k settings.Key) bool { return !slices.Contains(obeyed, k.Name) })
+	return settings.Section{Name: "policy", Keys: keys}
+}
+
+// policyKeys are all that the policy knows.
+func policyKeys(to *policy.Settings) []settings.Key {
+	const day = 24 * time.Hour
+	return []settings.Key{
+		{Name: "order", Set: orderOf(&to.Order)},
+		{Name: "promises", Keys: []settings.Key{
+			{Name: "ones", Set: numberIn(&to.PromisesOnes, 0, 100)}, {Name: "gangs", Set: numberIn(&to.PromisesGangs, 0, 100)},
+		}},
+		{Name: "guard", Set: numberIn(&to.GuardPercent, 0, 50)},
+		{Name: "headroom", Set: numberIn(&to.HeadroomPercent, 0, 90)},
+		{Name: "locality", Set: spanIn(&to.Locality, time.Second, day)},
+		{Name: "keepMost", Set: spanIn(&to.KeepMost, time.Minute, 366*day)},
+		{Name: "defaultLimit", Set: spanIn(&to.DefaultLimit, time.Second, messages.MaxDurationMs*time.Millisecond)},
+	}
+}
+
+// orderOf takes one of the orders.
+func orderOf(to *policy.Order) func(string) error {
+	return func(text string) error {
+		if !slices.Contains(orders, text) {
+			return errors.New("is not an order; " + spelling.Meant(text, orders))
+		}
+		if *to = policy.Expected; text == "fifo" {
+			*to = policy.FIFO
+		}
+		return nil
+	}
+}
+
+// spanIn takes 0, which is none, or a span of time between two.
+func spanIn(to *time.Duration, least, most time.Duration) func(string) error {
+	return func(text string) error {
+		d, err := time.ParseDuration(text)
+		switch {
+		case err != nil:
+			return errors.New("is not a span of time; write 90s, 30m or 24h")
+		case d != 0 && (d < least || d > most):
+			return fmt.Errorf("is outside %s to %s, and not 0", least, most)
+		}
+		*to = d
+		return nil
+	}
+}
+
+// numberIn takes a whole number between two.
+func numberIn[N int | int64](to *N, least, most N) func(string) error {
+	return func(text string) error {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || N(n) < least || N(n) > most || strconv.FormatInt(n, 10) != text {
+			return fmt.Errorf("is not a whole number from %d to %d", least, most)
+		}
+		*to = N(n)
+		return nil
+	}
+}

@@ -1,0 +1,42 @@
+package policy
+
+import "time"
+
+// This file owns what the owner of a cluster may set of the policy, and what holds where nothing is set. Shares are whole
+// percents: what decides has no floating point.
+
+// Order is which job goes first of those of one priority.
+type Order uint8
+
+const (
+	// Expected: the one that is expected to need the least.
+	Expected Order = iota
+	// FIFO: the one that came first.
+	FIFO
+)
+
+// Settings is what can be set.
+type Settings struct {
+	Order Order
+	// PromisesOnes and PromisesGangs are how many moving promises a pool has at once, to jobs that one machine can
+	// hold and to others.
+	PromisesOnes, PromisesGangs int
+	// GuardPercent is which part of a pool goes to the oldest job that waits, whatever the order says.
+	GuardPercent int64
+	// HeadroomPercent is which part of a pool long work leaves to short work.
+	HeadroomPercent int64
+	// Locality is for how long at the least a gang waits for a place as close together as can be.
+	Locality time.Duration
+	// KeepMost is for how long room is kept for a promise without a bound.
+	KeepMost time.Duration
+	// DefaultLimit is the time limit of jobs that name none; 0: they have none.
+	DefaultLimit time.Duration
+}
+
+// DefaultSettings are good for a cluster of which nothing is known.
+func DefaultSettings() Settings {
+	return Settings{
+		Order: Expected, PromisesOnes: 1, PromisesGangs: 2, GuardPercent: 5, HeadroomPercent: 10,
+		Locality: time.Minute, KeepMost: 24 * time.Hour,
+	}
+}
