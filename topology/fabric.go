@@ -71,8 +71,9 @@ func (f *Fabric) Len() int { return len(f.seats) }
 // mean that every gang places, or is refused, exactly alike.
 func (f *Fabric) Revision() uint64 { return f.revision }
 
-// Gained is the revision at which room last grew anywhere. A gang refused at
-// that revision or later is still refused: taking room away helps nobody.
+// Gained is the revision at which room last grew anywhere, what is kept
+// included. A gang refused at that revision or later is still refused, by what
+// it was lent as well: taking room away helps nobody.
 func (f *Fabric) Gained() uint64 { return f.gained }
 
 // Join adds a machine, or replaces what is known of it. It is usable at once.

@@ -136,10 +136,12 @@ func TestRollback(t *testing.T) {
 		outer := f.Mark()
 		for range rapid.IntRange(0, 6).Draw(t, "outer steps") {
 			change(t, &w, f)
+			keepOrNot(t, f)
 		}
 		middle, inner := f.state(), f.Mark()
 		for range rapid.IntRange(0, 6).Draw(t, "inner steps") {
 			change(t, &w, f)
+			keepOrNot(t, f)
 		}
 		if rapid.Bool().Draw(t, "accept") {
 			f.Accept(inner)
@@ -155,6 +157,16 @@ func TestRollback(t *testing.T) {
 			t.Fatal(problem)
 		}
 	})
+}
+
+// keepOrNot keeps something for one of two, or nothing.
+func keepOrNot(t *rapid.T, f *Fabric) {
+	var p Placement
+	for range rapid.IntRange(0, 2).Draw(t, "kept slots") {
+		id := NodeID(fmt.Sprintf("n%02d", rapid.IntRange(0, 12).Draw(t, "where")))
+		p.Slots = append(p.Slots, Slot{Node: id, Amount: Resources{MilliCPU: 500, MilliGPU: 300}})
+	}
+	f.Keep(KeepID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "for")), p)
 }
 
 // TestJoinOrderDoesNotMatter places on clusters that joined in different orders.

@@ -103,3 +103,38 @@ func BenchmarkKeep(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPromises is what a pass with a hundred promises of as many shapes asks: the jobs of one machine end and
+// others begin, and each promise is planned anew beside those before it.
+func BenchmarkPromises(b *testing.B) {
+	for _, machines := range sizes(10000) {
+		f, h, settle := fullCluster(machines)
+		var gangs []Gang
+		var ids []KeepID
+		for i := range 100 {
+			g := gangOf([]int{1, 1, 1, 8, 16}[i%5])
+			g.Each.MilliCPU -= int64(i)
+			if i%2 == 0 {
+				g.Required = "rack"
+			}
+			gangs, ids = append(gangs, g), append(ids, KeepID(fmt.Sprint("job-", i)))
+		}
+		b.Run(fmt.Sprintf("machines=%d/promises=100", machines), func(b *testing.B) {
+			i := 0
+			for b.Loop() {
+				i++
+				settle(i * 7919 % machines)
+				for _, id := range ids {
+					f.Unkeep(id)
+				}
+				for n := range gangs {
+					_, p, ok := h.Earliest(&gangs[n], int64(i)*100, ByLimit)
+					if !ok {
+						b.Fatal("never")
+					}
+					f.Keep(ids[n], p)
+				}
+			}
+		})
+	}
+}

@@ -16,31 +16,39 @@ type need struct {
 }
 
 // soonest is the first instant at which one domain of a tier holds all that is needed; Never where none does. It
-// begins with what was answered last: then two looks at each shelf most often confirm it.
+// looks first at the instant that was answered last, and just before it: most often that is the answer still.
 func (c *forecast) soonest(tier int, needs []need) int64 {
 	memo := needs[0].remembered(tier, needs[0].units)
-	best, domains := int64(Never), len(c.h.f.plan.tiers[tier].domains)
-	for d := range domains {
-		if lo, hi := c.span(tier, d); holdAll(needs, lo, hi, memo.at) {
-			best = memo.at
-			break
-		}
-	}
+	best, near, domains := int64(Never), memo.at, len(c.h.f.plan.tiers[tier].domains)
 	for d := range domains {
 		lo, hi := c.span(tier, d)
-		if !holdAll(needs, lo, hi, best-1) {
-			continue
+		switch before, then := holdAll(needs, lo, hi, near); {
+		case !then:
+		case !before:
+			best = min(best, near)
+		case best >= near || heldBefore(needs, lo, hi, best):
+			best = c.begins(needs, lo, hi, near)
 		}
-		near := memo.at
-		best = 0
-		for _, n := range needs {
-			best = max(best, c.kth(n, lo, hi, near))
+	}
+	if best == Never {
+		for d := range domains {
+			if lo, hi := c.span(tier, d); heldBefore(needs, lo, hi, best) {
+				best = c.begins(needs, lo, hi, near)
+			}
 		}
 	}
 	if best < Never {
 		memo.at = best
 	}
 	return best
+}
+
+// begins is when a domain that at last holds all that is needed begins to.
+func (c *forecast) begins(needs []need, lo, hi int, near int64) (at int64) {
+	for _, n := range needs {
+		at = max(at, c.kth(n, lo, hi, near))
+	}
+	return at
 }
 
 // remembered is the guess for a question, or room for it in place of an older one.
@@ -64,32 +72,49 @@ func (c *forecast) span(tier, domain int) (lo, hi int) {
 	return int(first[from]), int(first[to])
 }
 
-func holdAll(needs []need, lo, hi int, at int64) bool {
+// holdAll reports whether a domain holds all that is needed just before an instant, and at it.
+func holdAll(needs []need, lo, hi int, at int64) (before, then bool) {
+	before, then = true, true
 	for _, n := range needs {
-		if n.unitsBy(lo, hi, at) < n.units {
-			return false
+		earlier, units := n.unitsBy(lo, hi, at)
+		before, then = before && earlier >= n.units, then && units >= n.units
+	}
+	return before, then
+}
+
+func heldBefore(needs []need, lo, hi int, at int64) bool {
+	before, _ := holdAll(needs, lo, hi, at)
+	return before
+}
+
+// unitsBy is how many units the shelves of a domain hold just before an instant, and at it.
+func (o *outlook) unitsBy(lo, hi int, at int64) (before, then int64) {
+	for _, gains := range o.gains[lo:hi] {
+		switch n := after(gains, at); {
+		case n == 0:
+		case gains[n-1].at < at:
+			before += gains[n-1].units
+			then += gains[n-1].units
+		default:
+			then += gains[n-1].units
+			if n > 1 {
+				before += gains[n-2].units
+			}
 		}
 	}
-	return true
+	return before, then
 }
 
-// unitsBy is how many units the shelves of a domain hold at an instant.
-func (o *outlook) unitsBy(lo, hi int, at int64) (sum int64) {
-	for _, gains := range o.gains[lo:hi] {
-		sum += heldBy(gains, at)
-	}
-	return sum
-}
-
-// kth is when a domain that at last holds what is needed begins to. It looks from near on in either direction, and no
-// further on any shelf than that shelf alone would have to be followed.
+// kth is when a domain that at last holds a number of units begins to. It looks from near on in either direction, and
+// no further on any shelf than that shelf alone would have to be followed.
 func (c *forecast) kth(n need, lo, hi int, near int64) int64 {
 	if hi-lo == 1 {
 		gains := n.gains[lo]
 		at, _ := slices.BinarySearchFunc(gains, n.units, func(g gain, units int64) int { return cmp.Compare(g.units, units) })
 		return gains[at].at
 	}
-	lack, spare := n.units-n.unitsBy(lo, hi, near), n.unitsBy(lo, hi, near-1)-n.units
+	before, then := n.unitsBy(lo, hi, near)
+	lack, spare := n.units-then, before-n.units
 	list := c.h.gains[:0]
 	for _, gains := range n.gains[lo:hi] {
 		if lack > 0 {

@@ -59,6 +59,17 @@ func (t *tierCount) most() int {
 	return best
 }
 
+// tightest is the smallest domain that holds at least so many units, the first of equals; -1 for none.
+func (t *tierCount) tightest(units int64) int {
+	best := -1
+	for i, u := range t.units {
+		if u >= units && (best < 0 || u < t.units[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
 // moveKey replaces one key of a sorted list by another.
 func moveKey(order []uint64, old, now uint64) {
 	i, _ := slices.BinarySearch(order, old)

@@ -224,6 +224,9 @@ func (s *search) findDomain(t int) int {
 	if len(tier.units) == 0 || tier.units[tier.most()] < k {
 		return -1
 	}
+	if s.lens.then != nil {
+		return tier.tightest(k)
+	}
 	tier.rank()
 	if at := from(tier.order, k); at < len(tier.order) {
 		return keyIndex(tier.order[at])
@@ -254,13 +257,7 @@ func (s *search) findNode() bool {
 // own, are large enough, so that the first rack which has one ends the search.
 func (s *search) findInBucket(b int, whole bool) bool {
 	l, plan := s.lens, &s.f.plan
-	racks := &l.tiers[plan.racks()]
-	racks.rank()
-	fewest := min(s.demand.units, 1)
-	if l.rate.whole {
-		fewest = 0
-	}
-	for _, key := range racks.order[from(racks.order, fewest):] {
+	for _, key := range s.racksWith(b, whole) {
 		lo, hi := plan.shelfSpan(keyIndex(key))
 		best := int64(-1)
 		for i := lo; i < hi; i++ {
@@ -281,6 +278,35 @@ func (s *search) findInBucket(b int, whole bool) bool {
 		}
 	}
 	return false
+}
+
+// racksWith lists racks, the tightest first: all that may have a machine of a bucket. A lens that is used once sorts no
+// more of them than have one.
+func (s *search) racksWith(b int, whole bool) []uint64 {
+	l, w := s.lens, &s.f.work
+	racks := &l.tiers[s.f.plan.racks()]
+	if l.then == nil {
+		racks.rank()
+		fewest := min(s.demand.units, 1)
+		if l.rate.whole {
+			fewest = 0
+		}
+		return racks.order[from(racks.order, fewest):]
+	}
+	w.racks = w.racks[:0]
+	for i := range l.cells {
+		mask := l.cells[i].loose
+		if whole {
+			mask = l.cells[i].whole
+		}
+		if mask>>b&1 == 1 {
+			rack := int(s.f.plan.rackOf[i])
+			w.racks = append(w.racks, rankKey(racks.units[rack], rack))
+		}
+	}
+	slices.Sort(w.racks)
+	w.racks = slices.Compact(w.racks)
+	return w.racks
 }
 
 // tightestOn looks on one shelf for a machine of a bucket that is large enough
