@@ -46,7 +46,7 @@ const guessLimit = 8
 // outlookBudget bounds the memory of all outlooks of one basis; outlookCost is what one takes per machine.
 const (
 	outlookBudget = 64 << 20
-	outlookCost   = 48
+	outlookCost   = 32
 )
 
 // outlook finds the outlook of a rate for what else a search asks, or makes it, and brings it up to date.
@@ -124,6 +124,9 @@ func (o *outlook) recount(c *forecast, i int) {
 	}
 	slices.SortFunc(list, func(a, b gain) int { return cmp.Compare(a.at, b.at) })
 	sum, held := int64(0), o.gains[i][:0]
+	if cap(held) < len(list) {
+		held = make([]gain, 0, len(list)+2)
+	}
 	for _, g := range list {
 		sum += g.units
 		if n := len(held); n > 0 && held[n-1].at == g.at {

@@ -18,10 +18,10 @@ type question struct {
 	*search
 	c *forecast
 
-	// By these a place is found. bulk counts units; of a total in whole machines it counts machines of the one size,
-	// and rest those that hold the remainder. There is none where sizes are mixed.
-	bulk, rest *outlook
-	size       int64
+	// By these a place is found. bulk counts units; of a total in whole machines it counts machines of the one size, and
+	// rest those that hold the remainder. Where sizes are mixed there are only the pieces: devices that are free anywhere.
+	bulk, rest, pieces *outlook
+	size               int64
 }
 
 // instant is the first instant, not before from, at which the gang fits; Never where it does at none.
@@ -46,7 +46,8 @@ func (q *question) needs() []need {
 		q.bulk = q.c.outlook(q.search, q.demand.rate, 0)
 		return []need{{q.bulk, q.demand.units}}
 	}
-	if sizes := q.devices().allSizes(); bits.OnesCount64(sizes) == 1 && sizes < 1<<exactBuckets {
+	q.pieces = q.c.outlook(q.search, rate{gpus: 1, den: 1}, 0)
+	if sizes := q.pieces.allSizes(); bits.OnesCount64(sizes) == 1 && sizes < 1<<exactBuckets {
 		q.size = int64(bits.TrailingZeros64(sizes))
 		needs := q.wholes(q.size, 0)
 		q.bulk, q.rest = needs[0].outlook, needs[1].outlook
@@ -54,9 +55,6 @@ func (q *question) needs() []need {
 	}
 	return nil
 }
-
-// devices is the outlook by devices alone, free in any pieces.
-func (q *question) devices() *outlook { return q.c.outlook(q.search, rate{gpus: 1, den: 1}, 0) }
 
 // allSizes is which numbers of devices the machines have that have any, a bit per bucket.
 func (o *outlook) allSizes() (sizes uint64) {
@@ -85,12 +83,12 @@ func (r rate) times(units int64) rate {
 
 // tried is the instant of a total in whole machines of several sizes.
 func (q *question) tried(from int64) int64 {
-	low := q.c.soonest(q.widest, []need{{q.devices(), q.demand.units}})
+	low := q.c.soonest(q.widest, []need{{q.pieces, q.demand.units}})
 	if low == Never {
 		return Never
 	}
 	low, high := max(low, from), int64(Never)
-	if largest := bits.Len64(q.devices().allSizes()) - 1; largest < exactBuckets {
+	if largest := bits.Len64(q.pieces.allSizes()) - 1; largest < exactBuckets {
 		needs := slices.DeleteFunc(q.wholes(int64(largest), int64(largest)), func(n need) bool { return n.units == 0 })
 		high = max(from, q.c.soonest(q.widest, needs))
 	}
@@ -110,10 +108,16 @@ func (q *question) tried(from int64) int64 {
 	return high
 }
 
-// fits looks at every machine as it will be at an instant.
+// fits reports whether the gang fits at an instant.
 func (q *question) fits(instant int64) bool {
-	q.lens = q.seenAt(instant)
-	q.lens.countAll(q.f)
+	l := q.seenAt(instant)
+	l.shelves = q.f.plan.shelves
+	l.cells = slices.Grow(l.cells[:0], len(l.shelves))[:len(l.shelves)]
+	for i, sh := range l.shelves {
+		l.cells[i] = q.cell(l, sh, i)
+	}
+	l.sum(q.f)
+	q.lens = l
 	return q.find()
 }
 
@@ -131,21 +135,7 @@ func (q *question) seenAt(instant int64) *lens {
 
 // place is where the gang goes at the instant at which it first fits.
 func (q *question) place(instant int64) Placement {
-	found := false
-	if q.bulk == nil {
-		found = q.fits(instant)
-	} else {
-		l := q.seenAt(instant)
-		l.shelves = q.f.plan.shelves
-		l.cells = slices.Grow(l.cells[:0], len(l.shelves))[:len(l.shelves)]
-		for i, sh := range l.shelves {
-			l.cells[i] = q.cell(l, sh, i)
-		}
-		l.sum(q.f)
-		q.lens = l
-		found = q.find()
-	}
-	if !found {
+	if !q.fits(instant) {
 		panic("topology: the horizon and the fabric disagree about an instant")
 	}
 	return q.placement()
@@ -155,6 +145,12 @@ func (q *question) place(instant int64) Placement {
 // machines may hold the whole gang: of others nobody asks how much which machine holds, and of them there are
 // hundreds.
 func (q *question) cell(l *lens, sh *shelf, i int) cell {
+	if q.bulk == nil {
+		if heldBy(q.pieces.gains[i], l.instant) == 0 {
+			return cell{}
+		}
+		return l.count(sh)
+	}
 	units := heldBy(q.bulk.gains[i], l.instant)
 	if q.size == 0 {
 		if units >= q.demand.units {
