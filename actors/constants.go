@@ -46,6 +46,8 @@ type Constants struct {
 	MirrorPageMax  int // and at most
 	MirrorScan     int // entries that a filter looks at for one page
 
+	LearnedEvery time.Duration // what was learned of how long jobs run is written no more often
+
 	RosterPart int // bytes of a gang's packed list of machines in one message
 }
 
@@ -91,6 +93,8 @@ func DefaultConstants() Constants {
 		MirrorPage:     100,
 		MirrorPageMax:  1_000,
 		MirrorScan:     10_000,
+
+		LearnedEvery: time.Minute,
 
 		RosterPart: 512 << 10,
 	}

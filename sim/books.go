@@ -23,6 +23,7 @@ type books struct {
 	nodes    map[string]*messages.NodeRecord
 	ids      []string          // of jobs, as they came
 	requests map[string]string // job ids by request id
+	policy   topology.Token    // the write that the policy record is of
 	dropped  map[string]bool   // jobs whose record was damaged, and which the operator gave up
 }
 
@@ -47,6 +48,8 @@ type stored struct {
 	attempts      []*messages.AttemptRecord
 	attemptsWere  []*messages.AttemptRecord
 	node, nodeWas *messages.NodeRecord
+	policy        *messages.PolicyRecord
+	learned       []topology.Token // that the policy record knows for the first time
 }
 
 // committed are the attempts that came to be with the write.
@@ -119,6 +122,13 @@ func (b *books) write(s *stored, c actors.Change) {
 	}
 	if c.Node != nil {
 		s.node, s.nodeWas = copyOf(c.Node), b.nodes[c.Node.Id]
+	}
+	if c.Policy != nil {
+		was := b.policy
+		if b.policy = messages.FromToken(c.Policy.WrittenBy); b.policy == was {
+			return // once more, as above
+		}
+		s.policy, s.learned = copyOf(c.Policy), slices.Clone(c.Learned)
 	}
 	b.w.seen(Event{Kind: Stored, Process: s.proc, Stored: s})
 	b.enter(s)

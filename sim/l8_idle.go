@@ -2,17 +2,21 @@ package sim
 
 import "github.com/yi-json/synapse/messages"
 
-// idle is L8: when nothing is to be done, only heartbeats flow.
+// idle is L8: when nothing is to be done, only heartbeats flow, and nothing is written.
 type idle struct {
 	rule
 	beats int
 }
 
-func newIdle() *idle { return &idle{rule: rule{"L8 idle", on{Sent}}} }
+func newIdle() *idle { return &idle{rule: rule{"L8 idle", on{Sent, Stored}}} }
 
 func (c *idle) Step(w *World, e *Event) {
 	if !w.idling || e.Process != nil && e.Process.machine != nil && !e.Process.machine.core() {
 		return // a machine that is cut off for ever speaks to nobody
+	}
+	if e.Kind == Stored {
+		c.violate(w, "%s writes to the store although nothing is to be done", e.Process.address)
+		return
 	}
 	switch m := e.Message.(type) {
 	case *messages.Heartbeat:

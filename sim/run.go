@@ -231,7 +231,7 @@ func (w *World) rest() {
 		return
 	}
 	w.resting = true
-	w.RunFor(restFor)
+	w.RunFor(restFor + w.constants.LearnedEvery) // what ended last is written down once more
 	w.idling = true
 	w.RunFor(restFor)
 	w.idling = false

@@ -1,6 +1,9 @@
 package sim
 
-import "github.com/yi-json/synapse/messages"
+import (
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
 
 // holdHolds is S24: nothing is committed over a Hold on disk. A Hold comes to
 // disk, and goes, only while somebody asks for it; and somebody who was told that
@@ -10,9 +13,10 @@ import "github.com/yi-json/synapse/messages"
 // the next.
 type holdHolds struct {
 	rule
-	answered map[string]instant // by job: when the last wish of this sort was
-	refused  map[string]bool    // by job: one was, and had been asked twice
-	repeated map[heldAs]uint64  // one that had been asked twice was answered by this revision
+	answered map[string]instant      // by job: when the last wish of this sort was
+	refused  map[string]bool         // by job: one was, and had been asked twice
+	repeated map[heldAs]uint64       // one that had been asked twice was answered by this revision
+	written  map[topology.Token]bool // by the write: it was asked for; it may land again in a replica that had lost it
 }
 
 // heldAs is a job as somebody wants it: held, or released.
@@ -23,7 +27,8 @@ type heldAs struct {
 
 func newHoldHolds() *holdHolds {
 	return &holdHolds{rule: rule{"S24 hold-holds", on{Stored, Replied}},
-		answered: map[string]instant{}, refused: map[string]bool{}, repeated: map[heldAs]uint64{}}
+		answered: map[string]instant{}, refused: map[string]bool{}, repeated: map[heldAs]uint64{},
+		written: map[topology.Token]bool{}}
 }
 
 func (c *holdHolds) Step(w *World, e *Event) {
@@ -58,8 +63,11 @@ func (c *holdHolds) onStored(w *World, s *stored) {
 	}
 	held := s.job.Hold != nil
 	again := c.repeated[heldAs{s.job.Id, held}] == s.jobWas.Revision
-	if held != (s.jobWas.Hold != nil) && !c.refused[s.job.Id] && !asked(w, s.job.Id, held) && !again {
-		c.violate(w, "%s is held=%v on disk, and nobody asks for that", s.job.Id, held)
+	if by := messages.FromToken(s.job.WrittenBy); held != (s.jobWas.Hold != nil) && !c.written[by] {
+		if !c.refused[s.job.Id] && !asked(w, s.job.Id, held) && !again {
+			c.violate(w, "%s is held=%v on disk, and nobody asks for that", s.job.Id, held)
+		}
+		c.written[by] = true
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // the write that allows it is on disk.
 //
 // It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, withdraws,
-// declined, vacated, launchFailed, settled, stale), the Mirror (JobShown), its
+// declined, vacated, launchFailed, runBegan, runEnded, settled, stale), the Mirror (JobShown), its
 // Coordinator. It asks: the Journal (Write → Written).
 type Job struct {
 	p      *Ports
@@ -53,6 +53,7 @@ type Job struct {
 	seq         uint64
 	backedOff   actors.Instant // until then the job waits after its last attempt
 	begunBefore bool           // the attempt may have passed its barrier under an earlier leader
+	ranBefore   bool           // it has, by what is on disk
 	begun       actors.Instant // when its last machine began, by what they say; 0: none says
 	noOther     bool           // than the machine where preparing failed: the gang cannot do without it
 	limitTimer  uint64         // of the time limit
@@ -226,7 +227,7 @@ func (j *Job) resume(ctx actor.Context) {
 		}
 		plan.Targets[i].Members = append(plan.Targets[i].Members, &messages.Member{Rank: p.Rank, Amount: p.Grant.Amount})
 	}
-	j.begunBefore = true
+	j.begunBefore, j.ranBefore = true, j.att.StartedUnixMs != 0
 	j.coordinate(ctx, plan)
 	if j.att.StartedUnixMs != 0 {
 		j.armTimeLimit(ctx, j.p.Clock.Now()) // in full, until its machines have been heard
@@ -278,7 +279,7 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 		return
 	}
 	j.states.Become("admitted", jobReserving)
-	j.moved, j.begunBefore, j.begun, j.noOther = nil, false, 0, m.NoOther
+	j.moved, j.begunBefore, j.ranBefore, j.begun, j.noOther = nil, false, false, 0, m.NoOther
 	if len(j.contacts) == 0 {
 		j.contacts = make(map[topology.NodeID]*contact, len(m.Targets))
 	}
@@ -342,6 +343,7 @@ func (j *Job) onBarrierPassed(ctx actor.Context, m barrierPassed) {
 		j.started = j.p.Clock.WallMs()
 	}
 	j.armTimeLimit(ctx, j.passedBarrier())
+	ctx.Send(j.peers.scheduler, runBegan{j.id, m.Token, j.limitFrom})
 	j.show(ctx)
 	j.advance(ctx)
 }

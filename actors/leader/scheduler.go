@@ -54,6 +54,7 @@ type Scheduler struct {
 	owners    owners
 	greetings greetings
 	telling   telling
+	learning  learning
 	behind    behind
 }
 
@@ -73,6 +74,7 @@ type livingJob struct {
 	avoids  []avoided           // machines where it failed, by a fault that may be its own
 	breaks  int                 // times its actor was recreated without an end
 	waits   *waits              // its wish to be planned, while it is withheld
+	run     *run                // the attempt of it that has passed its barrier; nil: none is known to
 	remakes bool
 
 	withheld int    // machines with a later run of it than the store knows
@@ -111,7 +113,7 @@ func newScheduler(p *Ports) actor.Actor {
 		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
 		jobs: map[topology.JobID]*livingJob{}, requests: map[requestKey]*livingJob{}, finds: map[uint64]find{},
 		damaged: map[topology.JobID]*damagedJob{}, uids: uids,
-		greetings: newGreetings(), behind: newBehind(),
+		greetings: newGreetings(), behind: newBehind(), learning: learning{cells: policy.NewCells()},
 	}
 }
 
@@ -188,6 +190,12 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onSettled(ctx, m)
 	case stale:
 		s.onStale(ctx, m)
+	case runBegan:
+		s.onRunBegan(m)
+	case runEnded:
+		s.onRunEnded(ctx, m)
+	case saveLearned:
+		s.onSaveLearned(ctx)
 	case claim:
 		s.onClaim(ctx, m)
 	case PlanNow:
@@ -252,6 +260,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 		gone.record, gone.everUp = rec, true
 	}
 	s.setAside(ctx, m)
+	s.recall(ctx, m)
 	attempts := map[string][]*messages.AttemptRecord{}
 	for _, a := range m.Attempts {
 		attempts[a.Job] = append(attempts[a.Job], a)
@@ -407,6 +416,7 @@ func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
 	if e == nil {
 		return
 	}
+	s.endRun(e, nil)
 	delete(s.jobs, m.Job)
 	delete(s.requests, e.key)
 	s.queue.Remove(m.Job)

@@ -163,7 +163,7 @@ func (s *Scheduler) repeated(ctx actor.Context, e *livingJob, hash []byte) {
 	}
 }
 
-// onWritten: a submit or a change of a node is on disk.
+// onWritten: a submit, a change of a node or what was learned is on disk.
 func (s *Scheduler) onWritten(ctx actor.Context, m Written) {
 	switch tag := m.Tag.(type) {
 	case *livingJob:
@@ -172,6 +172,8 @@ func (s *Scheduler) onWritten(ctx actor.Context, m Written) {
 		s.onNodeWritten(ctx, tag, m)
 	case *damagedJob:
 		s.onDropped(ctx, tag, m)
+	case learnedWrite:
+		s.onLearnedWritten(ctx, m)
 	}
 }
 

@@ -131,3 +131,17 @@ func (j *Job) passedBarrier() actors.Instant {
 	}
 	return j.p.Clock.Now()
 }
+
+// ranMs is for how long an attempt has run since its barrier; 0 where it has not passed it, or where that was under
+// an earlier leader and its machines do not say for how long.
+func (j *Job) ranMs(a *messages.AttemptRecord) int64 {
+	told := j.begunBefore && j.begun != 0
+	if a.StartedUnixMs == 0 || (j.begunBefore || j.ranBefore) && !told {
+		return 0
+	}
+	from := j.limitFrom
+	if !j.states.In(jobRunning) {
+		from = j.passedBarrier()
+	}
+	return max(j.p.Clock.Now().Since(from).Milliseconds(), 1)
+}

@@ -183,7 +183,7 @@ func (j *Job) draftEnd(d *draft) {
 		if j.end != nil && end.Cause != messages.Cause_CAUSE_SUCCEEDED {
 			end = j.end
 		}
-		end.AtUnixMs = j.p.Clock.WallMs()
+		end.AtUnixMs, end.RanMs = j.p.Clock.WallMs(), j.ranMs(a)
 		a.End, d.ended = end, true
 	}
 	d.att = a
@@ -257,6 +257,9 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 	j.absorb(d)
 	if limited && j.counting() {
 		j.armTimeLimit(ctx, j.limitFrom)
+	}
+	if d.ended {
+		ctx.Send(j.peers.scheduler, runEnded{j.id, messages.FromToken(j.last.Token), j.last.End})
 	}
 	for _, n := range news {
 		j.forgetAt(ctx, n.attempt, n.node)

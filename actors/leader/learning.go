@@ -1,0 +1,203 @@
+package leader
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what a leader learns of how long jobs run, and how it gets to disk: one
+// record, written at most once in a while and only after something ended. An attempt's END
+// is on disk before, with a note that goes with the record that knows of it (package
+// store), so a next leader learns of exactly those that this one had not written down.
+// What is learned orders work and foretells; it must never end anything.
+
+// learning is what the Scheduler knows of it.
+type learning struct {
+	cells   *policy.Cells
+	pools   policy.Pools
+	counted actors.Instant // when the pools were
+	of      int            // machines in them
+
+	news    []topology.Token // attempts that ended, and that no record on disk knows
+	writing []topology.Token // those that the record knows which is on its way
+	saving  bool             // one is
+	due     bool             // the next one is waited for
+}
+
+// run is an attempt that counts as running: it began, and has not ended.
+type run struct {
+	token  topology.Token
+	traits policy.Traits
+	began  actors.Instant
+}
+
+type (
+	// runBegan: an attempt has passed its barrier. Job → Scheduler; again, if another moment turns out to be right.
+	runBegan struct {
+		Job   topology.JobID
+		Token topology.Token
+		Began actors.Instant
+	}
+	// runEnded: the end of an attempt is on disk. Job → Scheduler.
+	runEnded struct {
+		Job   topology.JobID
+		Token topology.Token
+		End   *messages.End
+	}
+	// saveLearned ends the wait for the next record.
+	saveLearned struct{}
+	// learnedWrite is the tag of its write.
+	learnedWrite struct{}
+)
+
+// learnsFrom reports whether an attempt that ended so had run for as long as its job runs.
+// Of one that was cut short by others, or of which nobody knows for how long it ran, nothing
+// is to be learned.
+func learnsFrom(end *messages.End) bool {
+	switch end.GetCause() {
+	case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_MEMBER_FAILED, messages.Cause_CAUSE_TIME_LIMIT,
+		messages.Cause_CAUSE_CANCELLED:
+		return end.RanMs > 0
+	}
+	return false
+}
+
+// traitsOf are what of a job tells how long it will run.
+func traitsOf(rec *messages.JobRecord, pools policy.Pools) policy.Traits {
+	gang := messages.GangOf(rec.Spec)
+	pool := pools.Of(&gang)
+	return policy.Traits{
+		Pool: pool.Name, Queue: rec.Spec.GetQueue(), Owner: rec.GetOwner().GetName(), Name: rec.Spec.GetName(),
+		Size: pool.SizeOf(&gang), Limit: int64(actors.Millis(rec.Spec.GetTimeLimitMs())),
+	}
+}
+
+// poolsNow counts the machines again once in a while, and when there are more or fewer. What
+// most of them have is not another thing from one minute to the next.
+func (s *Scheduler) poolsNow() policy.Pools {
+	l, fabric, now := &s.learning, s.view.Fabric(), s.p.Clock.Now()
+	if l.of != fabric.Len() || now >= l.counted.Plus(s.p.Constants.LearnedEvery) {
+		l.pools, l.counted, l.of = policy.PoolsOf(fabric), now, fabric.Len()
+	}
+	return l.pools
+}
+
+func (s *Scheduler) onRunBegan(m runBegan) {
+	e := s.jobs[m.Job]
+	if e == nil {
+		return
+	}
+	s.endRun(e, nil)
+	e.run = &run{m.Token, traitsOf(e.rec, s.poolsNow()), m.Began}
+	s.learning.cells.Began(e.run.traits, int64(m.Began))
+}
+
+// endRun ends the run that a job counts as running, if there is one. Without an end nobody knows how: its actor had
+// to be recreated in between.
+func (s *Scheduler) endRun(e *livingJob, end *messages.End) {
+	if r := e.run; r != nil {
+		e.run = nil
+		// For as long as the END says, and not as it seems here: a next leader would learn that.
+		ran := int64(actors.Millis(end.GetRanMs()))
+		s.learning.cells.Ended(r.traits, int64(r.began), int64(r.began)+ran, learnsFrom(end))
+	}
+}
+
+func (s *Scheduler) onRunEnded(ctx actor.Context, m runEnded) {
+	e := s.jobs[m.Job]
+	switch {
+	case e == nil:
+		return
+	case e.run != nil && e.run.token == m.Token:
+		s.endRun(e, m.End)
+	default: // it passed its barrier under an earlier leader
+		s.learnLate(e.rec, m.End)
+	}
+	if m.End.RanMs > 0 {
+		s.saveLater(ctx, m.Token)
+	}
+}
+
+// learnLate learns from an attempt that nobody here saw begin.
+func (s *Scheduler) learnLate(rec *messages.JobRecord, end *messages.End) {
+	if learnsFrom(end) {
+		s.learning.cells.Learn(traitsOf(rec, s.poolsNow()), int64(actors.Millis(end.RanMs)))
+	}
+}
+
+// recall goes on from what earlier leaders learned, and learns from what ended since they wrote it down.
+func (s *Scheduler) recall(ctx actor.Context, l actors.Loaded) {
+	s.learning.cells.Recall(fromCells(l.Policy.GetCells()))
+	var news []topology.Token
+	for _, e := range l.Unlearned {
+		s.learnLate(e.Job, e.Attempt.End)
+		news = append(news, messages.FromToken(e.Attempt.Token))
+	}
+	s.saveLater(ctx, news...)
+}
+
+// saveLater sees to it that what ended is in a record on disk before long.
+func (s *Scheduler) saveLater(ctx actor.Context, news ...topology.Token) {
+	l := &s.learning
+	l.news = append(l.news, news...)
+	if len(l.news) > 0 && !l.due && !l.saving {
+		l.due = true
+		s.p.Clock.After(s.p.Constants.LearnedEvery, ctx.Self(), saveLearned{})
+	}
+}
+
+func (s *Scheduler) onSaveLearned(ctx actor.Context) {
+	l := &s.learning
+	l.due, l.saving = false, true
+	l.writing, l.news = l.news, nil
+	s.lives++
+	ctx.Request(s.peers.journal, Write{Lane: LaneDecisions, Tag: learnedWrite{}, Change: actors.Change{
+		Policy: &messages.PolicyRecord{
+			WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
+			Cells:     toCells(l.cells.Known()),
+		},
+		Learned: l.writing,
+	}})
+}
+
+// onLearnedWritten: a next leader knows what this one knew when it wrote. A record that the store will not have is a
+// bug, and no reason to try the same once more before something else is learned.
+func (s *Scheduler) onLearnedWritten(ctx actor.Context, m Written) {
+	l := &s.learning
+	l.saving = false
+	if m.Verdict != actors.Done {
+		s.p.Log.Warn("What was learned of how long jobs run was not written: the store refuses it")
+		l.news = append(l.writing, l.news...)
+		l.writing = nil
+		return
+	}
+	l.writing = nil
+	s.saveLater(ctx)
+}
+
+func toCells(known []policy.Cell) []*messages.Cell {
+	cells := make([]*messages.Cell, len(known))
+	for i := range known {
+		k := &known[i]
+		cells[i] = &messages.Cell{
+			Level: messages.CellLevel(k.Level), Owner: k.Owner, Group: k.Group, Size: k.Size, LimitNs: k.Limit,
+			Count: k.Count, Sum: k.Sum, Ended: k.Ended, Used: k.Used,
+		}
+	}
+	return cells
+}
+
+func fromCells(cells []*messages.Cell) []policy.Cell {
+	known := make([]policy.Cell, len(cells))
+	for i, c := range cells {
+		known[i] = policy.Cell{
+			CellKey: policy.CellKey{Level: policy.Level(c.Level), Owner: c.Owner, Group: c.Group, Size: c.Size, Limit: c.LimitNs},
+			Count:   c.Count, Sum: c.Sum, Ended: c.Ended, Used: c.Used,
+		}
+	}
+	return known
+}

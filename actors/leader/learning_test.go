@@ -1,0 +1,154 @@
+package leader
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the tests of what a leader learns of how long jobs run, and when it writes that down.
+
+// savingClock notes for how long the next record of what was learned is waited for.
+type savingClock struct {
+	deafHost
+	waits []time.Duration
+}
+
+func (c *savingClock) After(d time.Duration, _ *actor.PID, message any) {
+	if _, is := message.(saveLearned); is {
+		c.waits = append(c.waits, d)
+	}
+}
+
+// A record is written a minute after something ended, one at a time, and each end is in one of them: what ends while
+// one is on its way is in the next.
+func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
+	p, clock := leaderPorts(), &savingClock{}
+	p.Clock = clock
+	s := newScheduler(p).(*Scheduler)
+	s.peers, s.self = somePeers, somePeers.scheduler
+	s.jobs["j"] = &livingJob{id: "j", rec: &messages.JobRecord{Id: "j", Spec: oneGPU()}}
+	token := func(n uint64) topology.Token { return topology.Token{Epoch: 1, Counter: n} }
+	var said []letter
+	tell := func(m any) { s.Receive(&overheard{message: m, said: &said}) }
+	ends := func(n uint64, cause messages.Cause, ranMs int64) {
+		tell(runBegan{"j", token(n), 0})
+		tell(runEnded{"j", token(n), &messages.End{Cause: cause, RanMs: ranMs}})
+	}
+	saves := func(want ...uint64) actors.Change {
+		t.Helper()
+		said = nil
+		tell(saveLearned{})
+		if len(said) != 1 || said[0].to != "journal" {
+			t.Fatalf("said %v", said)
+		}
+		w := said[0].message.(Write)
+		if w.Tag != (learnedWrite{}) || fmt.Sprint(w.Change.Learned) != fmt.Sprint(tokens(want)) || w.Change.Policy.Validate() != nil {
+			t.Fatalf("written is %v, want %v", w.Change, want)
+		}
+		return w.Change
+	}
+	waits := func(want int) {
+		t.Helper()
+		if len(clock.waits) != want || slices.ContainsFunc(clock.waits, func(d time.Duration) bool { return d != time.Minute }) {
+			t.Fatalf("waited for %v, want %d times", clock.waits, want)
+		}
+	}
+	waits(0)
+	ends(1, messages.Cause_CAUSE_SUCCEEDED, 5_000)
+	ends(2, messages.Cause_CAUSE_REQUEUED, 5_000)
+	ends(3, messages.Cause_CAUSE_MEMBER_FAILED, 0) // nobody knows for how long: the store has no note of it either
+	waits(1)
+	first := saves(1, 2)
+	if at := slices.IndexFunc(first.Policy.Cells, func(c *messages.Cell) bool { return c.Level == messages.CellLevel_CELL_LEVEL_POOL }); at < 0 || first.Policy.Cells[at].Ended != 1 {
+		t.Errorf("one job ran its length, and known is %v", first.Policy.Cells)
+	}
+	ends(4, messages.Cause_CAUSE_TIME_LIMIT, 7_000)
+	waits(1) // not while one is on its way
+	tell(Written{Tag: learnedWrite{}, Verdict: actors.Done})
+	waits(2)
+	second := saves(4)
+	if !messages.FromToken(first.Policy.WrittenBy).Less(messages.FromToken(second.Policy.WrittenBy)) {
+		t.Errorf("%v was written after %v", second.Policy.WrittenBy, first.Policy.WrittenBy)
+	}
+	tell(Written{Tag: learnedWrite{}, Verdict: actors.Conflict})
+	waits(2) // it is not tried again for its own sake
+	ends(5, messages.Cause_CAUSE_CANCELLED, 1_000)
+	waits(3)
+	saves(4, 5)
+	tell(Written{Tag: learnedWrite{}, Verdict: actors.Done})
+	waits(3)
+
+	// A next leader goes on from there, with what ended since.
+	next := newScheduler(p).(*Scheduler)
+	next.peers = somePeers
+	next.recall(&overheard{said: &said}, actors.Loaded{Policy: second.Policy, Unlearned: []actors.Ended{{
+		Job: s.jobs["j"].rec, Attempt: &messages.AttemptRecord{Token: messages.ToToken(token(5)), End: &messages.End{Cause: messages.Cause_CAUSE_CANCELLED, RanMs: 1_000}},
+	}}})
+	if !slices.Equal(next.learning.cells.Known(), s.learning.cells.Known()) {
+		t.Errorf("the next leader knows\n%v, the last one\n%v", next.learning.cells.Known(), s.learning.cells.Known())
+	}
+	waits(4)
+}
+
+func tokens(counters []uint64) (out []topology.Token) {
+	for _, n := range counters {
+		out = append(out, topology.Token{Epoch: 1, Counter: n})
+	}
+	return out
+}
+
+// Cells are the same before and after the disk, and as many may be written as are kept.
+func TestCellsOnDisk(t *testing.T) {
+	if messages.MaxCells != policy.MaxCells {
+		t.Errorf("%d cells are kept, and a record takes %d", policy.MaxCells, messages.MaxCells)
+	}
+	var known []policy.Cell
+	for level := policy.OfPool; level <= policy.OfOwnerQueueSizeLimit; level++ {
+		key := policy.CellKey{Level: level, Owner: "ann", Group: "train-é", Size: int64(level), Limit: 3600e9}
+		known = append(known, policy.Cell{CellKey: key, Count: 1<<20 + 7, Sum: 9, Ended: 50, Used: 3})
+	}
+	record := &messages.PolicyRecord{WrittenBy: &messages.Token{Epoch: 1, Counter: 1}, Cells: toCells(known)}
+	read := &messages.PolicyRecord{}
+	if err := proto.Unmarshal(messages.Bytes(record), read); err != nil || read.Validate() != nil {
+		t.Fatal(err, read.Validate())
+	}
+	if got := fromCells(read.Cells); !slices.Equal(got, known) {
+		t.Errorf("read as\n%v, written was\n%v", got, known)
+	}
+}
+
+// For how long an attempt ran is known of its own leader, or by its machines' word; else nobody says anything.
+func TestForHowLongAnAttemptRan(t *testing.T) {
+	token := messages.ToToken(topology.Token{Epoch: 1, Counter: 7})
+	att := &messages.AttemptRecord{Job: "j1", Token: token, StartedUnixMs: 1, Places: []*messages.Place{{Node: "n1", MachineId: "m1"}}}
+	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_ACTIVE, Attempt: token}
+	for _, c := range []struct {
+		name string
+		is   func(*Job)
+		want int64
+	}{
+		{"it began here", func(j *Job) { j.states.Become("started", jobRunning); j.limitFrom = 4e9 }, 6_000},
+		{"it has just begun here", func(j *Job) { j.states.Become("started", jobRunning); j.limitFrom = 10e9 }, 1},
+		{"it began under an earlier leader, by its machine's word", func(j *Job) { j.begunBefore, j.ranBefore, j.begun = true, true, 3e9 }, 7_000},
+		{"nobody says when", func(j *Job) { j.begunBefore, j.ranBefore, j.limitFrom = true, true, 9e9 }, 0},
+		{"its machine says that it has not begun, and the disk that it has", func(j *Job) { j.ranBefore, j.limitFrom = true, 9e9 }, 0},
+	} {
+		p := leaderPorts()
+		p.Clock = &watchClock{now: 10e9}
+		j := newJob(p, somePeers, 1, rec, []*messages.AttemptRecord{att}).(*Job)
+		j.states.Become("resumed", jobStarting)
+		if c.is(j); j.ranMs(att) != c.want {
+			t.Errorf("%s: it ran for %d ms, want %d", c.name, j.ranMs(att), c.want)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// learnedOnce is S31: of each attempt that ended after it had run leaders learn exactly once, whichever of them die in
+// between, and what was learned outlives them. A world whose store was put back is not judged: what it had learned went
+// with it.
+type learnedOnce struct {
+	rule
+	committed map[topology.Token]instant
+	passed    map[topology.Token]instant // when it came to disk that the barrier was passed
+	ended     map[topology.Token]*lesson
+	learned   int64 // attempts that ran their length and are in the record
+	restores  bool
+}
+
+// lesson is one attempt that ended, and whether the record knows of it.
+type lesson struct {
+	job   string
+	cause messages.Cause
+	known bool
+}
+
+// warm is how many jobs a cell counts before it stops to.
+const warm = 50
+
+func newLearnedOnce() *learnedOnce {
+	return &learnedOnce{rule: rule{"S31 learned-once", on{Stored}}, committed: map[topology.Token]instant{},
+		passed: map[topology.Token]instant{}, ended: map[topology.Token]*lesson{}}
+}
+
+func (c *learnedOnce) restored(*World) { c.restores = true }
+
+func (c *learnedOnce) Step(w *World, e *Event) {
+	s := e.Stored
+	if c.restores {
+		return
+	}
+	for _, a := range s.committed() {
+		c.committed[messages.FromToken(a.Token)] = w.engine.now
+	}
+	for i, a := range s.attempts {
+		if a.StartedUnixMs != 0 && s.attemptsWere[i].GetStartedUnixMs() == 0 {
+			c.passed[messages.FromToken(a.Token)] = w.engine.now
+		}
+		if a.End != nil && s.attemptsWere[i].GetEnd() == nil {
+			c.onEnd(w, s.decided, a)
+		}
+	}
+	if s.policy != nil {
+		c.onRecord(w, s)
+	}
+}
+
+// onEnd holds for how long an attempt is said to have run against the time since its COMMIT, which is more, and since
+// it was known to run, which is less.
+func (c *learnedOnce) onEnd(w *World, decided instant, a *messages.AttemptRecord) {
+	t := messages.FromToken(a.Token)
+	ran := time.Duration(a.End.RanMs) * time.Millisecond
+	least, most := decided.since(c.passed[t]), decided.since(c.committed[t])
+	if ran > 0 && (ran > most+most/20+time.Second || ran < least-least/20-time.Second) {
+		c.violate(w, "%v of %s is said to have run for %s; it ran for %s at least, and was committed %s before", t, a.Job, ran, least, most)
+	}
+	if ran > 0 {
+		c.ended[t] = &lesson{job: a.Job, cause: a.End.Cause}
+	}
+}
+
+// onRecord holds what the record knows for the first time against what has ended, and what it counts against that.
+func (c *learnedOnce) onRecord(w *World, s *stored) {
+	for _, t := range s.learned {
+		switch l := c.ended[t]; {
+		case l == nil:
+			c.violate(w, "the policy record knows %v, which has not ended", t)
+			return
+		case l.known:
+			c.violate(w, "%v is learned of twice", t)
+			return
+		default:
+			l.known = true
+			switch l.cause {
+			case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_MEMBER_FAILED, messages.Cause_CAUSE_TIME_LIMIT, messages.Cause_CAUSE_CANCELLED:
+				c.learned++
+			}
+		}
+	}
+	var counted int64
+	for _, cell := range s.policy.Cells {
+		if cell.Level == messages.CellLevel_CELL_LEVEL_POOL {
+			counted += cell.Ended
+		}
+	}
+	if counted > c.learned || counted < min(c.learned, warm) {
+		c.violate(w, "the policy record counts %d jobs, and %d ran their length that it knows", counted, c.learned)
+	}
+}
+
+// Quiet: by now everything that ended is in the record, unless its job was forgotten before.
+func (c *learnedOnce) Quiet(w *World) {
+	if c.restores {
+		return
+	}
+	for _, t := range slices.SortedFunc(maps.Keys(c.ended), topology.Token.Compare) {
+		if l := c.ended[t]; !l.known && w.books.jobs[l.job] != nil && !w.books.dropped[l.job] {
+			c.violate(w, "%v of %s ended, and no record knows it", t, l.job)
+		}
+	}
+}
