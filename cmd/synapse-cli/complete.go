@@ -18,7 +18,7 @@ import (
 
 const (
 	completeTimeout = time.Second
-	completeMost    = 200
+	maxCompletions  = 200
 )
 
 // refuseShells has `completion` refuse a shell that it does not know, where the library's own shows help and is content.
@@ -125,7 +125,7 @@ func (a *app) complete(prefix string, list func(context.Context, *client.Client)
 		defer cancel()
 		all, err := list(ctx, cl)
 		for _, word := range all {
-			if strings.HasPrefix(word, prefix) && len(words) < completeMost {
+			if strings.HasPrefix(word, prefix) && len(words) < maxCompletions {
 				words = append(words, word)
 			}
 		}

@@ -26,9 +26,9 @@ type pastFlags struct {
 	limited                   bool // the limit was given
 }
 
-// pastMost is how many jobs a table has where nothing is said: more than that
+// maxPast is how many jobs a table has where nothing is said: more than that
 // nobody reads. Programs get all.
-const pastMost = 100
+const maxPast = 100
 
 func (a *app) historyCommand() *cobra.Command {
 	h := &pastFlags{}
@@ -116,7 +116,7 @@ func (a *app) checkPast(h *pastFlags) error {
 	case h.query.Ranks && h.format != "json":
 		return usageHint("add -o json", "--ranks has no place in a table")
 	case table && !h.limited && h.sum == "":
-		h.limit = pastMost
+		h.limit = maxPast
 	}
 	if h.me {
 		h.query.Owner = anonymous

@@ -111,7 +111,7 @@ func TestHistoryAsks(t *testing.T) {
 	before := time.Now().UnixMilli()
 	cli(address, "history", "--me", "--since", "1d12h").wants(t, 0, "JOB", "no jobs that are over")
 	last := h.calls()[1]
-	if ago := last.SinceUnixMs - (before - 36*3_600_000); last.Owner != anonymous || ago < 0 || ago > 60_000 || last.UntilUnixMs != 0 || last.Limit != pastMost {
+	if ago := last.SinceUnixMs - (before - 36*3_600_000); last.Owner != anonymous || ago < 0 || ago > 60_000 || last.UntilUnixMs != 0 || last.Limit != maxPast {
 		t.Errorf("it asked %v", last)
 	}
 }
@@ -126,14 +126,14 @@ func TestHistoryNamesDamage(t *testing.T) {
 // Pages are turned as far as is wanted. A table is cut where nobody said how
 // long it may be, and says so; what programs read is whole.
 func TestHistoryTurnsPages(t *testing.T) {
-	const jobs = 2*pastMost + 1
+	const jobs = 2*maxPast + 1
 	_, address := startHistorian(t, jobs)
 	for _, c := range []struct {
 		args  string
 		lines int
 		err   string
 	}{
-		{"--no-headers", pastMost, "there are more: --limit 0 shows all"},
+		{"--no-headers", maxPast, "there are more: --limit 0 shows all"},
 		{"--no-headers --limit 3", 3, ""},
 		{"--no-headers --limit 0", jobs, ""},
 		{"-o csv", jobs + 1, ""},

@@ -18,7 +18,7 @@ import (
 const (
 	scriptTry  = 10 * time.Second // for one scheduler to answer
 	pauseFirst = 100 * time.Millisecond
-	pauseMost  = 3 * time.Second
+	maxPause   = 3 * time.Second
 )
 
 // asker is the link, as far as it is needed here.
@@ -28,7 +28,7 @@ type asker interface {
 
 // fetchScript answers a script's text, or the refusal of a scheduler that knows that there is none.
 func fetchScript(ctx context.Context, link asker, digest string) (text []byte, err error) {
-	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
+	for pause := pauseFirst; ; pause = min(2*pause, maxPause) {
 		var refused error
 		err := link.Ask(ctx, func(ctx context.Context, conn grpc.ClientConnInterface) error {
 			ctx, cancel := context.WithTimeout(ctx, scriptTry)

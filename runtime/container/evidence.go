@@ -22,8 +22,8 @@ import (
 // to be gone, and what it uses.
 
 const (
-	sweepPause = 5 * time.Millisecond
-	sweepCap   = time.Second
+	sweepPause    = 5 * time.Millisecond
+	maxSweepPause = time.Second
 )
 
 // Sweep ends what a supervisor that was killed left. The container dies with its
@@ -31,7 +31,7 @@ const (
 // dead and its state gone, which is removed last, after its cgroups.
 func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.State) error {
 	var left error
-	for pause := sweepPause; ; pause = min(2*pause, sweepCap) {
+	for pause := sweepPause; ; pause = min(2*pause, maxSweepPause) {
 		running := supervisor.KillAll(func() []supervisor.Process { return initOf(state) })
 		if err := carapace.SignalID(d.o.StateDir, d.id(t), unix.SIGKILL); err == nil {
 			running++

@@ -45,7 +45,7 @@ const patience = 2
 // operator's word: it would mostly be forgotten, and a reboot gave the same answer.
 const (
 	wellAtFirst = 10
-	wellAtMost  = 2880
+	maxWell     = 2880
 )
 
 const defaultEvery = 30 * time.Second
@@ -74,10 +74,10 @@ type watched struct {
 // not given up it is the shortest: an earlier agent may have done that.
 func (d *watched) wait() int {
 	wait := wellAtFirst
-	for i := 1; i < d.faults && wait < wellAtMost; i++ {
+	for i := 1; i < d.faults && wait < maxWell; i++ {
 		wait *= 2
 	}
-	return min(wait, wellAtMost)
+	return min(wait, maxWell)
 }
 
 // StartWatch begins to watch. Declared devices are not watched: nothing is known of them.
@@ -222,7 +222,7 @@ func (w *Watch) miss(d Device, now *Inventory, err error) {
 func (w *Watch) isWell(d Device) {
 	state := w.state[d.Gpu.Id]
 	state.missed = 0
-	state.well = min(state.well+1, wellAtMost)
+	state.well = min(state.well+1, maxWell)
 	wait := state.wait()
 	switch {
 	case state.well < wait:
@@ -235,7 +235,7 @@ func (w *Watch) isWell(d Device) {
 		w.w.Note("GPU %s has been well for %d looks and is given back; it was withdrawn because %s", d.Gpu.Id, wait, state.told)
 		state.told = ""
 	}
-	if state.well == wellAtMost {
+	if state.well == maxWell {
 		state.faults = 0
 	}
 	w.w.Well(d.Gpu.Id)

@@ -151,12 +151,12 @@ func TestWatchFlaps(t *testing.T) {
 		if len(w.told) != want-1 {
 			t.Errorf("told %d times while it was out, want %d", len(w.told), want-1)
 		}
-		if want < wellAtMost {
+		if want < maxWell {
 			w.watch.isWell(d)
 			w.isWell(bad, true)
 		}
 	}
-	for range wellAtMost {
+	for range maxWell {
 		w.watch.isWell(d)
 	}
 	w.watch.giveUp(d, "it is bad")

@@ -32,8 +32,8 @@ import (
 // be is thrown away before anybody sees it.
 
 const (
-	maxAtOnce = 8 // layers of one image
-	attempts  = 3 // at one layer, when its source breaks off
+	maxPulls = 8 // layers of one image
+	attempts = 3 // at one layer, when its source breaks off
 )
 
 // fetch makes sure that an image is there, and answers its record's key.
@@ -189,7 +189,7 @@ func (s *Store) getLayers(ctx context.Context, blobs []blob) (fetched int64, fre
 		}
 	}
 	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(min(runtime.GOMAXPROCS(0)+1, maxAtOnce))
+	group.SetLimit(min(runtime.GOMAXPROCS(0)+1, maxPulls))
 	var bytes, made atomic.Int64
 	for _, blob := range blobs {
 		group.Go(func() error {

@@ -23,15 +23,15 @@ import (
 // be gone, and what it uses.
 
 const (
-	sweepPause = 10 * time.Millisecond
-	sweepCap   = time.Second
+	sweepPause    = 10 * time.Millisecond
+	maxSweepPause = time.Second
 )
 
 // Sweep ends what a supervisor that was killed left. Nothing ties such a container to
 // its supervisor, so it is ended here: the program that may still be making it, its
 // first process, with which its namespace goes, and whatever its cgroups hold.
 func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.State) error {
-	for pause := sweepPause; ; pause = min(2*pause, sweepCap) {
+	for pause := sweepPause; ; pause = min(2*pause, maxSweepPause) {
 		running := supervisor.KillAll(func() []supervisor.Process { return d.remains(t, state) })
 		left := d.remove(ctx, t)
 		if running == 0 && left == nil {

@@ -73,8 +73,8 @@ func unifiedRoot(mountinfo string) string {
 }
 
 const (
-	sweepPause = 20 * time.Millisecond
-	sweepCap   = time.Second
+	sweepPause    = 20 * time.Millisecond
+	maxSweepPause = time.Second
 )
 
 // Sweep kills what a supervisor that was killed has left, until nothing of the
@@ -83,7 +83,7 @@ const (
 func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.State) error {
 	leaf := d.leaf(t)
 	clean := 0
-	for pause := sweepPause; clean < 2; pause = min(2*pause, sweepCap) {
+	for pause := sweepPause; clean < 2; pause = min(2*pause, maxSweepPause) {
 		if leaf != "" {
 			_ = os.WriteFile(filepath.Join(leaf, "cgroup.kill"), []byte("1"), 0)
 		}

@@ -35,7 +35,7 @@ const (
 const (
 	leftoverPatience = 2 * time.Millisecond // for what ends together with the command
 	killAgain        = 20 * time.Millisecond
-	killAgainCap     = 250 * time.Millisecond
+	maxKillAgain     = 250 * time.Millisecond
 	fenceTick        = time.Second
 	drainPatience    = 200 * time.Millisecond // for output that somebody outside still holds open
 	recordAgain      = time.Second
@@ -283,7 +283,7 @@ func (k *keeper) kill() {
 // in the kernel's hands dies when it is let go.
 func (k *keeper) killRound() {
 	k.charge.killRound()
-	k.pause = backoff.Next(k.pause, killAgain, killAgainCap)
+	k.pause = backoff.Next(k.pause, killAgain, maxKillAgain)
 	k.roundAt = time.Now().Add(k.pause)
 }
 

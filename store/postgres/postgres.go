@@ -65,12 +65,12 @@ const (
 	readers      = 4
 	writers      = 3 // one transaction, one renewal, and one to spare while a dead connection is noticed
 
-	// idleMost is how long the server lets a transaction wait for its leader.
-	idleMost = 3 * time.Second
+	// maxIdle is how long the server lets a transaction wait for its leader.
+	maxIdle = 3 * time.Second
 
-	loadTimeouts  = 6 // a Load may take
-	migrationMost = time.Hour
-	unbounded     = "SET LOCAL statement_timeout = 0" // for what is bounded by its context alone
+	loadTimeouts = 6 // a Load may take
+	maxMigration = time.Hour
+	unbounded    = "SET LOCAL statement_timeout = 0" // for what is bounded by its context alone
 )
 
 // Open connects, brings the schema up to date, and reads what a leader would
@@ -120,7 +120,7 @@ func (s *Store) pool(ctx context.Context, size int32) (*pgxpool.Pool, error) {
 	c.ConnConfig.ConnectTimeout = min(s.options.Timeout, usualTimeout/2)
 	p := c.ConnConfig.RuntimeParams
 	p["application_name"] = "synapse-scheduler"
-	p["idle_in_transaction_session_timeout"] = milliseconds(idleMost)
+	p["idle_in_transaction_session_timeout"] = milliseconds(maxIdle)
 	// A statement whose client was cut off must not hold its locks for long.
 	p["statement_timeout"] = milliseconds(s.options.Timeout)
 	p["default_transaction_isolation"] = "read committed"

@@ -30,7 +30,7 @@ func (s *Store) migrate() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), migrationMost)
+	ctx, cancel := context.WithTimeout(context.Background(), maxMigration)
 	defer cancel()
 	return pgx.BeginFunc(ctx, s.writes, func(tx pgx.Tx) error { return migrate(ctx, tx, texts) })
 }

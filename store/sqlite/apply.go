@@ -47,15 +47,15 @@ func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, 
 	return verdicts, nil
 }
 
-// keysMost is how many keys one statement asks for. The lists are filled up
+// maxKeys is how many keys one statement asks for. The lists are filled up
 // with their last key, so that a few prepared statements do for all lengths.
-const keysMost = 64
+const maxKeys = 64
 
 // in asks for many keys at once: text has one %s where the list of keys goes, and
 // a key has width columns.
 func (w *writer) in(text string, width int, keys []any, found func(store.Row) error) error {
 	for len(keys) > 0 {
-		n := min(len(keys)/width, keysMost)
+		n := min(len(keys)/width, maxKeys)
 		size := 1
 		for size < n {
 			size *= 4
@@ -187,8 +187,8 @@ func (w *writer) put(rows store.Rows) error {
 	return w.putPolicy(&rows)
 }
 
-// insertsMost is how many jobs one statement inserts: submits come in crowds.
-const insertsMost = 8
+// maxInserts is how many jobs one statement inserts: submits come in crowds.
+const maxInserts = 8
 
 func (w *writer) putJobs(jobs []store.JobRow) error {
 	var args []any
@@ -208,7 +208,7 @@ func (w *writer) putJobs(jobs []store.JobRow) error {
 			args = append(args, string(j.ID), int64(h.Revision), int64(h.WrittenBy.Epoch), int64(h.WrittenBy.Counter), h.Owner, h.RequestID,
 				int64(h.Arrival), int64(h.State), int64(h.ExitCode), h.FinishedUnixMs, h.State.Terminal(), j.Live,
 				j.Sealed, j.Queue, j.Script)
-			if waiting++; waiting == insertsMost {
+			if waiting++; waiting == maxInserts {
 				if err := flush(); err != nil {
 					return err
 				}

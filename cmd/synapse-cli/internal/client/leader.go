@@ -28,9 +28,9 @@ const (
 	roundPause = 100 * time.Millisecond
 	// tellAfter is when one who waits is told why: what passes sooner is not worth a word.
 	tellAfter = 500 * time.Millisecond
-	// hopsAtOnce bounds how often a trailer is followed without a pause: two that each
+	// maxHops bounds how often a trailer is followed without a pause: two that each
 	// take the other for the leader must not be asked in a circle.
-	hopsAtOnce = 3
+	maxHops = 3
 )
 
 // next is whom to ask.
@@ -87,7 +87,7 @@ func (c *Client) again(ctx context.Context, t *tries, from *server, trailer meta
 	}
 	c.noteAnswer(err)
 	t.asked++
-	if c.moveOn(from, trailer) && t.hops < hopsAtOnce {
+	if c.moveOn(from, trailer) && t.hops < maxHops {
 		t.hops++
 		return true
 	}
@@ -210,7 +210,7 @@ func (s *explained) RecvMsg(m any) error {
 // need not be waited for. In a row it counts for a few only, as a call's hops do.
 func moved(err error, hops *int) bool {
 	e, is := err.(*Error)
-	if !is || !e.moved || *hops >= hopsAtOnce {
+	if !is || !e.moved || *hops >= maxHops {
 		*hops = 0
 		return false
 	}
