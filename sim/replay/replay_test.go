@@ -213,8 +213,9 @@ func TestUntil(t *testing.T) {
 func TestShapes(t *testing.T) {
 	mixed := record.Cluster{Racks: []int{2, 1}, GPUs: []int{8, 4, 4}}
 	jobs := []record.Job{
-		{Duration: 100 * time.Second, GPUs: 2}, // on one of 4, where it leaves least
-		{Submit: time.Second, Duration: 10 * time.Second, GPUs: 14, Tasks: 7},
+		{Duration: 100 * time.Second, GPUs: 3}, // each on one of 4, where it leaves least
+		{Duration: 100 * time.Second, GPUs: 3},
+		{Submit: time.Second, Duration: 10 * time.Second, GPUs: 10, Tasks: 10}, // of a total no machine would hold what is left
 		{Submit: 2 * time.Second, Duration: 10 * time.Second, GPUs: 16},
 		{Submit: 3 * time.Second, Duration: 10 * time.Second, GPUs: 15, Tasks: 3, Line: 9}, // of 5 each, and two machines have 4
 	}
@@ -223,13 +224,13 @@ func TestShapes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, want := range []time.Duration{0, time.Second, 100 * time.Second, -1} {
+		for i, want := range []time.Duration{0, 0, time.Second, 100 * time.Second, -1} {
 			if got := r.lives[i].started; got != want {
 				t.Errorf("%s: job %d starts at %s, and not at %s", policy, i, got, want)
 			}
 		}
 		f := r.result()
-		if fmt.Sprint(f.TooBigLines) != "[9]" || f.TooBig != 1 || f.Unfinished != 0 || *f.Rack != 1 {
+		if fmt.Sprint(f.TooBigLines) != "[9]" || f.TooBig != 1 || f.Unfinished != 0 || *f.Rack != 0.5 { // ten tasks would have had room in one
 			t.Errorf("%s: %+v", policy, f)
 		}
 	}
