@@ -32,7 +32,7 @@ export CGO_ENABLED = 0
 SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build programs run installed test world places race lint proto protocheck verify sim simulate scenario fuzz chaos mutants cover bench clean
+.PHONY: help setup build programs run installed test world places race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants cover bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +103,9 @@ simulate: programs ## show what a synthetic week would have met on 8, 12 and 16 
 	bin/synapse-cli simulate --synthetic --nodes 8
 	bin/synapse-cli simulate --synthetic --nodes 12 --policy synapse,easy,sjf --oracle
 	bin/synapse-cli simulate --synthetic --nodes 16
+
+quality: ## replay published traces and write the table of docs/quality.md: TRACES=DIR, FULL=1 all of them ten times; without, workloads that are drawn
+	@$(GO) run ./test/quality $(if $(TRACES),-traces $(TRACES) -write docs/quality.md) $(if $(FULL),-full) $(if $(NAME),-name '$(NAME)')
 
 scenario: ## replay the protocol's golden dialogues: NAME=x one of them, REWRITE=1 takes today's answers as golden
 	$(GO) test ./test/scenario -count=1 -run 'Scenario$(if $(NAME),.*/$(NAME))' $(if $(REWRITE),-rewrite)

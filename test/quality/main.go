@@ -1,0 +1,206 @@
+// Command quality finds the figures of docs/quality.md: it replays published traces, and prints what the default policy
+// makes of them beside the policies that it is compared with. The traces are not part of this project; without them it
+// replays workloads that are drawn.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/yi-json/synapse/sim/record"
+	"github.com/yi-json/synapse/sim/replay"
+)
+
+// study is what is to be replayed.
+type study struct {
+	traces string // the folder of the traces; empty: there are none
+	full   bool   // the largest one too, each ten times, and how right the instrument is
+	page   string // whose tables are written anew; empty: none
+	name   string // only cases whose name contains this
+}
+
+func main() {
+	var s study
+	flag.StringVar(&s.traces, "traces", "", "the folder of the traces")
+	flag.BoolVar(&s.full, "full", false, "the largest trace too, each ten times, and the instrument itself")
+	flag.StringVar(&s.page, "write", "", "a page whose tables are written anew")
+	flag.StringVar(&s.name, "name", "", "only cases whose name contains this")
+	flag.Parse()
+	if err := s.run(os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "quality:", err)
+		os.Exit(1)
+	}
+}
+
+// scenario is one trace on one cluster.
+type scenario struct {
+	name, file string
+	cut        record.Cut
+	machines   int
+	racks      int
+	full       bool // only where all is wanted
+	instrument bool // one of those that the instrument is held against
+	drawn      record.Synthetic
+	goal       goal
+}
+
+// goal is what the default policy is to reach; 0: nothing is said. What misses it is bold.
+type goal struct{ sjf, easy, gangs, longest, rack float64 }
+
+func asTheyCame(first, rows int) record.Cut {
+	return record.Cut{First: first, Rows: rows, Timescale: 1}
+}
+
+// published are the cases of docs/quality.md.
+func published() []scenario {
+	usual := goal{sjf: 1.3, gangs: 1.3, longest: 3.2, rack: 0.82}
+	a4, p1, p1b := usual, usual, usual
+	a4.sjf, p1b.sjf = 1.5, 1
+	p1.sjf, p1.gangs = 1.8, 1.5
+	p2 := goal{easy: 0.6, gangs: 1.3, longest: 3.2, rack: 0.72}
+	return []scenario{
+		{name: "A1", file: "aaic_2018q1", cut: asTheyCame(10_000, 20_000), machines: 40, racks: 5,
+			instrument: true, goal: usual},
+		{name: "A3", file: "aaic_2017q3", cut: record.Cut{Load: 0.85}, machines: 40, racks: 5,
+			instrument: true, goal: usual},
+		{name: "A4", file: "aaic_2018q3", cut: record.Cut{First: 10_000, Rows: 20_000, Load: 0.9}, machines: 40, racks: 5,
+			goal: a4},
+		{name: "P1", file: "philly_2017", cut: asTheyCame(60_000, 20_000), machines: 24, racks: 3,
+			instrument: true, goal: p1},
+		{name: "P1b", file: "philly_2017", cut: asTheyCame(0, 20_000), machines: 48, racks: 6, goal: p1b},
+		{name: "P2", file: "philly_3vc", cut: asTheyCame(0, 0), machines: 36, racks: 5, goal: p2},
+		{name: "M1", file: "mix_overlay", cut: asTheyCame(0, 0), machines: 208, racks: 26,
+			full: true, instrument: true, goal: usual},
+	}
+}
+
+// drawn are cases for whoever has no traces.
+func drawn() []scenario {
+	busy := record.Cut{Load: 0.85}
+	gangs, bursts := record.DefaultSynthetic(), record.DefaultSynthetic()
+	gangs.Gangs, bursts.Bursts = 30, 40
+	return []scenario{
+		{name: "a week", cut: busy, machines: 12, racks: 2, drawn: record.DefaultSynthetic()},
+		{name: "many gangs", cut: busy, machines: 24, racks: 3, drawn: gangs},
+		{name: "many bursts", cut: busy, machines: 12, racks: 2, drawn: bursts},
+	}
+}
+
+const described = "No TRACES: docs/quality.md says which published traces its figures are of. With TRACES=DIR this command wants\n" +
+	"them there as NAME.csv.gz of the columns that docs/capacity.md lists, and limits in NAME_extra.csv.gz. These are of\n" +
+	"workloads that are drawn:\n"
+
+// run replays all that is wanted, prints the tables, and writes them.
+func (s study) run(out, progress io.Writer) error {
+	cases := published()
+	if s.traces == "" {
+		fmt.Fprint(out, described+"\n")
+		cases, s.page = drawn(), ""
+	}
+	var table, instrument strings.Builder
+	table.WriteString(head)
+	instrument.WriteString(instrumentHead)
+	for _, c := range cases {
+		if c.full && !s.full || !strings.Contains(c.name, s.name) {
+			continue
+		}
+		jobs, cluster, err := c.jobs(s.traces)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		runs := map[string][]*record.Result{}
+		for _, policy := range []string{record.Synapse, "easy", "sjf", "fifo", "greedy"} {
+			held := policy == "fifo" || policy == "greedy"
+			if held && (!s.full || !c.instrument) {
+				continue
+			}
+			fmt.Fprintf(progress, "%s: %s\n", c.name, policy)
+			times := 1
+			if policy == record.Synapse && s.full {
+				times = shakes
+			}
+			if runs[policy], err = replays(jobs, cluster, policy, times); err != nil {
+				return fmt.Errorf("%s, %s: %w", c.name, policy, err)
+			}
+		}
+		table.WriteString(row(c.name, c.goal, runs[record.Synapse], runs["easy"][0], runs["sjf"][0]))
+		if s.full && c.instrument {
+			fmt.Fprintf(&instrument, "| %s", c.name)
+			for _, policy := range []string{"fifo", "greedy", "easy", "sjf"} {
+				fmt.Fprintf(&instrument, " | %s", whole(runs[policy][0].WaitAvg))
+			}
+			instrument.WriteString(" |\n")
+		}
+	}
+	fmt.Fprint(out, table.String())
+	if s.full && s.traces != "" {
+		fmt.Fprint(out, "\n", instrument.String())
+	}
+	if s.page == "" {
+		return nil
+	}
+	text, err := os.ReadFile(s.page)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.page, []byte(written(string(text), table.String())), 0o644)
+}
+
+// jobs reads or draws the workload of a case.
+func (c scenario) jobs(folder string) ([]record.Job, record.Cluster, error) {
+	cluster := record.NewCluster(record.InRacks(c.machines, c.racks), gpusPerMachine)
+	trace := &record.Trace{}
+	if c.file == "" {
+		trace = c.drawn.Trace()
+	} else {
+		rows, err := os.Open(filepath.Join(folder, c.file+".csv.gz"))
+		if err != nil {
+			return nil, cluster, err
+		}
+		defer rows.Close()
+		var source record.Source
+		if limits, err := os.Open(filepath.Join(folder, c.file+"_extra.csv.gz")); err == nil {
+			defer limits.Close()
+			source.Limits = limits
+		}
+		if trace, err = record.Read(rows, source); err != nil {
+			return nil, cluster, err
+		}
+	}
+	jobs, err := trace.Take(c.cut, cluster.Sum())
+	return jobs, cluster, err
+}
+
+const (
+	gpusPerMachine = 8
+
+	// shakes is how often the default policy is replayed where all is wanted, each time with durations a little
+	// different: a cluster that is full is chaotic, and one run says little.
+	shakes = 10
+	shake  = 0.01
+)
+
+// replays replays jobs so often: the policies that are compared with as published simulators have them.
+func replays(jobs []record.Job, cluster record.Cluster, policy string, times int) ([]*record.Result, error) {
+	var all []*record.Result
+	for seed := range times {
+		o := record.Order{Jobs: jobs, Cluster: cluster, Policy: policy, Seed: uint64(seed + 1)}
+		o.Ref, o.Oracle = policy != record.Synapse, policy != record.Synapse
+		if times > 1 {
+			o.Shake = shake
+		}
+		result, err := replay.Run(o, replay.Watch{})
+		if err != nil {
+			return nil, err
+		}
+		if result.Unfinished > 0 {
+			return nil, fmt.Errorf("%d jobs never ended", result.Unfinished)
+		}
+		all = append(all, result)
+	}
+	return all, nil
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/sim/record"
+)
+
+// TestWritten: only what stands between the two lines is written anew, as often as one likes.
+func TestWritten(t *testing.T) {
+	once := written("# Page\n\nwords\n", "| a |\n")
+	if again := written(once+"more words\n", "| b |\n"); again != "# Page\n\nwords\n\n"+from+"| b |\n"+to+"more words\n" {
+		t.Errorf("it is %q, and was %q", again, once)
+	}
+}
+
+// TestRow: what misses its goal is bold. Means over the runs of the default policy, beside what the others have.
+func TestRow(t *testing.T) {
+	run := func(wait, gangs float64) *record.Result {
+		waits := record.Waits{WaitAvg: wait, WaitMax: 2 * wait, WaitP99: wait}
+		return &record.Result{Waits: waits, WaitMultiAvg: &gangs, Rack: &gangs, Util: 0.5}
+	}
+	runs := []*record.Result{run(1_000_000, 1), run(1_000_200, 3)}
+	sjf := &record.Result{}
+	got := row("X", goal{gangs: 0.2, easy: 1, longest: 0.1, rack: 2}, runs, run(2_000_200, 8), sjf)
+	want := "| X | 1,000,100 ± 141 | – | 0.50 | 2 | **0.25** | 1,000,100 | 2,000,200 | **0.50** | 0.500 | 2.00 | 0.000 |\n"
+	if got != want {
+		t.Errorf("it is\n%s and not\n%s", got, want)
+	}
+}
+
+// TestStudy: a folder of traces is replayed and the page written; what is not in the folder is named.
+func TestStudy(t *testing.T) {
+	folder := t.TempDir()
+	page := filepath.Join(folder, "page.md")
+	if err := os.WriteFile(page, []byte("# Page\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	small := record.Synthetic{Jobs: 60, Days: 1, Users: 3, Gangs: 20, Bursts: 10, Seed: 3}
+	file, err := os.Create(filepath.Join(folder, "philly_3vc.csv.gz")) // compressed or not
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := record.WriteCSV(file, small.Trace()); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := (study{traces: folder, name: "P2", page: page}).run(&out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(string(text), "\n| P2 | ") || !strings.HasSuffix(string(text), to) || strings.Count(string(text), "\n| ") != 2 {
+		t.Errorf("%v: %s", err, text)
+	}
+	if err := (study{traces: folder, name: "A1"}).run(&out, io.Discard); err == nil || !strings.Contains(err.Error(), "aaic_2018q1.csv.gz") {
+		t.Errorf("%v", err)
+	}
+}
