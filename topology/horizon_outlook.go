@@ -71,15 +71,7 @@ func (c *forecast) outlook(s *search, r rate, size int64) *outlook {
 }
 
 // dropOutlook forgets the outlook that was not used for longest.
-func (c *forecast) dropOutlook() {
-	var oldest *outlook
-	for _, o := range c.outlooks { //order: uses are numbered, so the least is the same in any order
-		if oldest == nil || o.used < oldest.used {
-			oldest = o
-		}
-	}
-	delete(c.outlooks, oldest.outlookKey)
-}
+func (c *forecast) dropOutlook() { forgetOldest(c.outlooks, func(o *outlook) uint64 { return o.used }) }
 
 // refresh counts again the rows that are others than those counted.
 func (o *outlook) refresh(c *forecast) {

@@ -2,7 +2,10 @@ package topology
 
 // This file owns which lenses are kept, and finding the one for a demand.
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // lensBudget bounds the memory of all lenses together; lensCost is what a lens
 // takes per shelf. Beyond the budget the lens unused for longest goes.
@@ -99,14 +102,18 @@ func setOf[ID ~string](ids []ID) map[ID]bool {
 }
 
 // drop forgets the lens that was not used for longest.
-func (c *lensCache) drop() {
-	var oldest *lens
-	for _, l := range c.all { //order: uses are numbered, so the least is the same in any order
-		if oldest == nil || l.used < oldest.used {
-			oldest = l
+func (c *lensCache) drop() { forgetOldest(c.all, func(l *lens) uint64 { return l.used }) }
+
+// forgetOldest forgets what was not used for longest.
+func forgetOldest[K comparable, V any](all map[K]V, used func(V) uint64) {
+	var oldest K
+	least := uint64(math.MaxUint64)
+	for key, v := range all { //order: uses are numbered, so the least is the same in any order
+		if n := used(v); n < least {
+			oldest, least = key, n
 		}
 	}
-	delete(c.all, oldest.lensKey)
+	delete(all, oldest)
 }
 
 // selectorText names a selector; one text per set of labels, whatever their

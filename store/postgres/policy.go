@@ -60,11 +60,5 @@ func tokenColumns(tokens []topology.Token) (epochs, counters []int64) {
 // policyRows reads what a leader has learned, and what it is to learn from.
 func policyRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
 	policy, job, attempt := store.PolicyRows[pgtype.DriverBytes](found)
-	if err := query(ctx, tx, policy, policyRecord); err != nil {
-		return err
-	}
-	if err := query(ctx, tx, job, unlearnedJobs); err != nil {
-		return err
-	}
-	return query(ctx, tx, attempt, unlearnedAttempts)
+	return queryEach(ctx, tx, reading{policy, policyRecord}, reading{job, unlearnedJobs}, reading{attempt, unlearnedAttempts})
 }

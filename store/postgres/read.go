@@ -72,6 +72,7 @@ func (s *Store) live() (loaded actors.Loaded, epoch uint64, holder string, err e
 }
 
 const (
+	allNodes = `SELECT id, record FROM synapse.node ORDER BY id`
 	liveJobs = `SELECT id, owner, record FROM synapse.job WHERE live`
 	// Of a job's attempts the latest, and earlier ones that lack evidence.
 	liveAttempts = `SELECT a.job, a.epoch, a.counter, a.record FROM synapse.job j JOIN synapse.attempt a ON a.job = j.id
@@ -82,16 +83,26 @@ const (
 // liveRows reads all that a leader needs, and checks every record of it.
 func liveRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
 	job, attempt, node := store.LiveRows[pgtype.DriverBytes](found)
-	if err := query(ctx, tx, job, liveJobs); err != nil {
-		return err
-	}
-	if err := query(ctx, tx, attempt, liveAttempts); err != nil {
-		return err
-	}
-	if err := query(ctx, tx, node, "SELECT id, record FROM synapse.node ORDER BY id"); err != nil {
+	if err := queryEach(ctx, tx, reading{job, liveJobs}, reading{attempt, liveAttempts}, reading{node, allNodes}); err != nil {
 		return err
 	}
 	return policyRows(ctx, tx, found)
+}
+
+// reading is a query, and who takes its rows.
+type reading struct {
+	found func(store.Row) error
+	text  string
+}
+
+// queryEach makes one query after the other.
+func queryEach(ctx context.Context, tx pgx.Tx, all ...reading) error {
+	for _, r := range all {
+		if err := query(ctx, tx, r.found, r.text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // query calls found for every row.
