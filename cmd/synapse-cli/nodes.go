@@ -154,7 +154,7 @@ func (a *app) drainCommand() *cobra.Command {
 	ch := &change{verb: messages.NodeVerb_NODE_VERB_DRAIN, done: "draining", mustSay: true}
 	c := a.nodesCommand("drain", "empty a machine: nothing new goes there, and what runs is moved by the deadline",
 		"  synapse-cli drain n17 --reason \"new firmware\" --deadline 2h\n"+
-			"  synapse-cli drain n17 --reason \"new firmware\" --at 08:00    # till then only what has ended by then starts there", ch)
+			"  synapse-cli drain n6 --reason \"new firmware\" --at 08:00    # till then only what has ended by then starts there", ch)
 	c.Flags().StringVar(&ch.deadline, "deadline", "", "let gangs that run there go on for so long, as in 2h; without it they go on until they end")
 	c.Flags().Var(timeOfDay{&ch.atUnixMs}, "at", "drain it at this time, as in 08:00 (the next), 2026-11-24T08:00 or now+2h; till then it takes what has surely ended by then")
 	return c

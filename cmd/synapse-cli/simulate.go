@@ -66,7 +66,7 @@ func (a *app) simulateCommand() *cobra.Command {
 			"how long each job will really run.",
 		Example: "  synapse-cli simulate --synthetic --nodes 16\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40\n" +
-			"  sacct -aX -P -S 2026-10-01 -E 2026-11-01 -o JobID,Submit,Start,ElapsedRaw,Timelimit,AllocTRES,User | synapse-cli simulate - --nodes 40\n" +
+			"  synapse-cli simulate sacct.txt --nodes 40    # of sacct -aXP -o JobID,Submit,Start,ElapsedRaw,Timelimit,AllocTRES,User\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40 --policy synapse,easy,sjf --oracle\n" +
 			"  synapse-cli simulate jobs.csv --nodes 50 --load 0.9 --runs 5 --shake 0.01 -o json",
 		Args: func(c *cobra.Command, args []string) error {

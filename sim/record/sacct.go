@@ -105,14 +105,14 @@ func (r row) slurmElapsed() (time.Duration, error) {
 	if text := r.get("ElapsedRaw"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 || n > secondsMost {
-			return 0, fmt.Errorf("ElapsedRaw: %q is no number of seconds", text)
+			return 0, fmt.Errorf("%s: %q is no number of seconds", "ElapsedRaw", text)
 		}
 		return time.Duration(n) * time.Second, nil
 	}
 	if text := r.get("Elapsed"); text != "" {
 		d, ok := slurmSpan(text)
 		if !ok {
-			return 0, fmt.Errorf("Elapsed: %q is no span of time", text)
+			return 0, fmt.Errorf("%s: %q is no span of time", "Elapsed", text)
 		}
 		return d, nil
 	}
