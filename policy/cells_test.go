@@ -61,9 +61,9 @@ func belongs(t Traits) (cells []string, memory []float64) {
 	return cells, memory
 }
 
-// reckoned is the estimate by the rule of the design, in seconds, from all that happened
+// byTheRule is the estimate by the rule of the design, in seconds, from all that happened
 // in the order in which it ended.
-func reckoned(all []happened, t Traits, now int64) float64 {
+func byTheRule(all []happened, t Traits, now int64) float64 {
 	m := 3600.0
 	cells, memory := belongs(t)
 	for i, cell := range cells {
@@ -144,7 +144,7 @@ func TestEstimateIsTheRule(t *testing.T) {
 				continue
 			}
 			of := h.traits()
-			want := reckoned(slices.Concat(h.ended, h.runs), of, h.now)
+			want := byTheRule(slices.Concat(h.ended, h.runs), of, h.now)
 			got := h.cells.Estimate(of, h.now)
 			if math.Abs(float64(got)/second-want) > want/1000 {
 				t.Fatalf("seed %d, step %d: %+v is estimated at %.4f s, and the rule says %.4f s", seed, step, of, float64(got)/second, want)

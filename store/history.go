@@ -99,7 +99,7 @@ type Gathering struct {
 // Gather begins a page.
 func (p *Past) Gather() *Gathering { return &Gathering{past: p} }
 
-// Look reckons one job in, and reports whether to go on. It is nil where what lies
+// Look counts one job, and reports whether to go on. It is nil where what lies
 // beside the record has shown already that it does not fit.
 func (g *Gathering) Look(at Position, job *messages.JobRecord, bytes int) (more bool) {
 	if g.full = g.bytes > 0 && g.bytes+bytes > PageBytes; g.full {

@@ -66,8 +66,8 @@ type batch struct {
 	jobs, nodes    map[string]bool
 }
 
-// takes reports whether the transaction has room for one more write, and reckons
-// it in. A second write to the same record waits for the next transaction: if
+// takes reports whether the transaction has room for one more write, and counts
+// it. A second write to the same record waits for the next transaction: if
 // both had landed and the answer was lost, the first, written again, would meet
 // the second one's revision and be told Conflict though it is on disk.
 func (b *batch) takes(w *pending) bool {

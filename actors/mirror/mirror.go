@@ -301,7 +301,7 @@ func (g *page) looks() bool {
 	return g.entries > 0 && g.scan >= 0
 }
 
-// takes reports whether an entry of that size has room, and reckons it in. The
+// takes reports whether an entry of that size has room, and counts it. The
 // first always has, or a page would never get past it.
 func (g *page) takes(bytes int) bool {
 	full := g.entries <= 0 || (bytes > g.bytes && g.bytes < pageBytes)

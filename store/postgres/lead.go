@@ -50,7 +50,7 @@ func (s *Store) Lead(holder string) (uint64, error) {
 }
 
 // Renew makes the lease run anew from now, by the database's clock. A leader
-// reckons from before the call. ErrDeposed: another one has it.
+// counts from before the call. ErrDeposed: another one has it.
 func (s *Store) Renew(epoch uint64) error { return s.until(epoch, s.options.Lease) }
 
 // Resign lets the lease run out at once, for whoever stands by.

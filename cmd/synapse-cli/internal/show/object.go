@@ -197,7 +197,7 @@ type nodeStatus struct {
 	Debts         int        `json:"debts,omitempty"`
 }
 
-// amountObj counts in the units of the wire: programs reckon with it.
+// amountObj counts in the units of the wire: programs calculate with it.
 type amountObj struct {
 	MilliCPU    int64 `json:"milliCpu"`
 	MemoryBytes int64 `json:"memoryBytes"`

@@ -60,7 +60,7 @@ func Queues(w io.Writer, s Style, jobs []*messages.JobStatus) error {
 		func(q *queueObj) *queueObj { return q })
 }
 
-// add reckons a job in: by whether an attempt of it is committed, since one that is
+// add counts a job: by whether an attempt of it is committed, since one that is
 // only being tried holds nothing yet.
 func (q *queueObj) add(j *messages.JobStatus) {
 	gpus := asked(j.GetRecord().GetSpec(), (*messages.Resources).GetMilliGpu)
