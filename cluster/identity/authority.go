@@ -1,0 +1,265 @@
+package identity
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+)
+
+// This file owns what is signed: the root, which is taken away once it has signed a scheduler's authority; the
+// authority, which may sign for its cluster alone; and the certificates of machines, schedulers and people.
+
+// How long certificates are good for. A stolen one of a machine is worthless after a day, without a list that everybody
+// would have to read; people's are replaced by hand, so they last longer, and the denylist is for them.
+const (
+	Early         = 10 * time.Minute // certificates begin so long before now, for clocks that are behind
+	LifeRoot      = 10 * 365 * 24 * time.Hour
+	LifeAuthority = 2 * 365 * 24 * time.Hour
+	LifeAdmin     = 90 * 24 * time.Hour
+	LifeDaily     = 24 * time.Hour // of machines and schedulers, which renew it themselves
+)
+
+// Pair is a key, and the certificates that say whose it is: its own first, then those above it, without the root.
+type Pair struct {
+	Key   *ecdsa.PrivateKey
+	Chain []*x509.Certificate
+}
+
+// NewKey makes a key.
+func NewKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
+
+// Leaf is the pair's own certificate.
+func (p *Pair) Leaf() *x509.Certificate { return p.Chain[0] }
+
+// Identity is whose the pair is.
+func (p *Pair) Identity() (Identity, error) { return named(p.Leaf()) }
+
+// TLS is the pair as a handshake shows it.
+func (p *Pair) TLS() *tls.Certificate {
+	c := &tls.Certificate{PrivateKey: p.Key, Leaf: p.Leaf()}
+	for _, one := range p.Chain {
+		c.Certificate = append(c.Certificate, one.Raw)
+	}
+	return c
+}
+
+// RenewAt is when two thirds of a certificate's time are over, counted without what it began early.
+func RenewAt(c *x509.Certificate) time.Time {
+	began := c.NotBefore.Add(Early)
+	return began.Add(c.NotAfter.Sub(began) * 2 / 3)
+}
+
+// NewRoot makes the root of a cluster. Its key is to be kept where no machine of the cluster is.
+func NewRoot(cluster string, now time.Time) (*Pair, error) {
+	if err := CheckCluster(cluster); err != nil {
+		return nil, err
+	}
+	template := window(now, LifeRoot)
+	template.Subject = pkix.Name{CommonName: "synapse root of " + cluster}
+	template.IsCA, template.BasicConstraintsValid, template.MaxPathLen = true, true, 1
+	template.KeyUsage = x509.KeyUsageCertSign
+	constrain(template, cluster)
+	key, err := NewKey()
+	if err != nil {
+		return nil, err
+	}
+	return signed(template, key, &key.PublicKey, &Pair{Key: key})
+}
+
+// NewAuthority makes the authority of one scheduler, signed by the root. It can sign no other authority, and nothing of
+// another cluster: the constraint is in its certificate, and every verifier holds to it.
+func (p *Pair) NewAuthority(i Identity, now time.Time) (*Pair, error) {
+	if i.Role != RoleAuthority {
+		return nil, fmt.Errorf("%s is no authority", i)
+	}
+	uri, err := i.uri()
+	if err != nil {
+		return nil, err
+	}
+	template := window(now, LifeAuthority)
+	template.Subject = pkix.Name{CommonName: "synapse authority of scheduler " + i.Name}
+	template.URIs = []*url.URL{uri}
+	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
+	template.KeyUsage = x509.KeyUsageCertSign
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+	constrain(template, i.Cluster)
+	key, err := NewKey()
+	if err != nil {
+		return nil, err
+	}
+	return signed(template, key, &key.PublicKey, p)
+}
+
+// constrain lets an authority sign URIs of one cluster only. A verifier that does not know the constraint must refuse.
+func constrain(template *x509.Certificate, cluster string) {
+	template.PermittedDNSDomainsCritical = true // of all kinds of names, whatever it is called
+	template.PermittedURIDomains = []string{cluster}
+}
+
+// usages are what a role's certificate is for. Only a scheduler's is for the end that is dialled.
+var usages = map[Role][]x509.ExtKeyUsage{
+	RoleScheduler: {x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	RoleNode:      {x509.ExtKeyUsageClientAuth},
+	RoleAdmin:     {x509.ExtKeyUsageClientAuth},
+}
+
+// lives are how long a role's certificate is good for.
+var lives = map[Role]time.Duration{RoleScheduler: LifeDaily, RoleNode: LifeDaily, RoleAdmin: LifeAdmin}
+
+// Issue signs a certificate for a key. It ends no later than the authority that signs it.
+func (p *Pair) Issue(i Identity, key crypto.PublicKey, now time.Time) ([]*x509.Certificate, error) {
+	own, err := p.Identity()
+	if err != nil {
+		return nil, err
+	}
+	if err := maySign(own, i); err != nil {
+		return nil, err
+	}
+	if own := p.Leaf(); now.After(own.NotAfter) {
+		return nil, &TimeError{Certificate: own, Now: now}
+	}
+	uri, err := i.uri()
+	if err != nil {
+		return nil, err
+	}
+	template := window(now, lives[i.Role])
+	if template.NotAfter.After(p.Leaf().NotAfter) {
+		template.NotAfter = p.Leaf().NotAfter
+	}
+	template.Subject = pkix.Name{CommonName: string(i.Role) + " " + i.Name}
+	template.URIs = []*url.URL{uri}
+	template.BasicConstraintsValid = true
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = usages[i.Role]
+	made, err := signed(template, nil, key, p)
+	if err != nil {
+		return nil, err
+	}
+	return made.Chain, nil
+}
+
+// IssuePair makes a key and signs its certificate: for the scheduler's own, and for what an operator hands out.
+func (p *Pair) IssuePair(i Identity, now time.Time) (*Pair, error) {
+	key, err := NewKey()
+	if err != nil {
+		return nil, err
+	}
+	chain, err := p.Issue(i, &key.PublicKey, now)
+	if err != nil {
+		return nil, err
+	}
+	return &Pair{Key: key, Chain: chain}, nil
+}
+
+// maySign refuses what an authority must not sign. URIs are constrained by their host alone, so the roles are a rule of
+// ours, which Issue and every verifier hold to. An authority cannot pose as another scheduler, so that a stolen one can be
+// denied by name.
+func maySign(by, i Identity) error {
+	switch {
+	case by.Role != RoleAuthority:
+		return fmt.Errorf("%s is no authority, and signs nothing", by)
+	case i.Cluster != by.Cluster:
+		return fmt.Errorf("%s signs for its own cluster, and not for %s", by, i)
+	case i.Role == RoleAuthority, i.Role == RoleScheduler && i.Name != by.Name:
+		return fmt.Errorf("%s must not sign for %s", by, i)
+	}
+	return nil
+}
+
+// Request is what travels instead of a key: the key's public half, signed by the key. It has no names, because the
+// authority gives them.
+func Request(key *ecdsa.PrivateKey) ([]byte, error) {
+	return x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+}
+
+var errRequest = errors.New("the request for a certificate cannot be used")
+
+// requested is the key in a request whose sender has the private half.
+func requested(request []byte) (*ecdsa.PublicKey, error) {
+	r, err := x509.ParseCertificateRequest(request)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errRequest, err)
+	}
+	if err := r.CheckSignature(); err != nil {
+		return nil, fmt.Errorf("%w: it is not signed by its own key", errRequest)
+	}
+	key, ok := r.PublicKey.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, fmt.Errorf("%w: its key is not ECDSA on P-256", errRequest)
+	}
+	return key, nil
+}
+
+// Join signs a request for a new identity.
+func (p *Pair) Join(i Identity, request []byte, now time.Time) ([]*x509.Certificate, error) {
+	key, err := requested(request)
+	if err != nil {
+		return nil, err
+	}
+	return p.Issue(i, key, now)
+}
+
+// Renew signs a certificate for the same identity and the same key as the peer has proved. A request of another key is
+// refused: with a renewal that takes any, whoever holds a certificate for a moment would hold it for good.
+func (p *Pair) Renew(peer Peer, request []byte, now time.Time) ([]*x509.Certificate, error) {
+	key, err := requested(request)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := digestOf(key)
+	if err != nil {
+		return nil, err
+	}
+	if asked != peer.Key {
+		return nil, fmt.Errorf("%w: %s renews with the key that it has, not with another one", errRequest, peer.Identity)
+	}
+	if lives[peer.Role] != LifeDaily {
+		return nil, fmt.Errorf("%w: certificates of role %s are not renewed over the wire", errRequest, peer.Role)
+	}
+	return p.Issue(peer.Identity, key, now)
+}
+
+// Digest names a public key.
+type Digest [sha256.Size]byte
+
+func digestOf(key crypto.PublicKey) (Digest, error) {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return Digest{}, err
+	}
+	return sha256.Sum256(der), nil
+}
+
+// window is a certificate's time. The library gives it a serial of its own, by chance.
+func window(now time.Time, life time.Duration) *x509.Certificate {
+	return &x509.Certificate{NotBefore: now.Add(-Early), NotAfter: now.Add(life)}
+}
+
+// signed makes the certificate. What a root signs is shown without the root.
+func signed(template *x509.Certificate, key *ecdsa.PrivateKey, public crypto.PublicKey, by *Pair) (*Pair, error) {
+	parent, above := template, []*x509.Certificate(nil)
+	if len(by.Chain) > 0 {
+		parent = by.Leaf()
+		if own, err := named(parent); err == nil && own.Role == RoleAuthority {
+			above = by.Chain
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, by.Key)
+	if err != nil {
+		return nil, err
+	}
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &Pair{Key: key, Chain: append([]*x509.Certificate{made}, above...)}, nil
+}

@@ -1,0 +1,179 @@
+package identity
+
+import (
+	"crypto/ecdsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// This file owns what is on disk: a folder with the roots that its owner believes, and the owner's key and chain. A key
+// is readable by its owner alone, and a version of a file is there whole or not at all.
+
+const (
+	rootsFile    = "ca.pem"
+	chainFile    = "cert.pem"
+	keyFile      = "key.pem"
+	denylistFile = "denylist"
+
+	certificateBlock = "CERTIFICATE"
+	keyBlock         = "PRIVATE KEY"
+
+	folderMode = 0o700
+)
+
+// Folder is what one party of a cluster has on disk.
+type Folder struct {
+	Dir   string
+	Roots []*x509.Certificate
+	Pair  *Pair
+}
+
+// Identity is whose the folder is.
+func (f *Folder) Identity() (Identity, error) { return f.Pair.Identity() }
+
+// Trust is what the folder's owner believes.
+func (f *Folder) Trust() (*Trust, error) {
+	own, err := f.Identity()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Dir, err)
+	}
+	return &Trust{Cluster: own.Cluster, Roots: f.Roots}, nil
+}
+
+// Denylist is the folder's, read from its file.
+func (f *Folder) Denylist() (*Denylist, error) {
+	return OpenDenylist(filepath.Join(f.Dir, denylistFile))
+}
+
+// Create writes a folder that is not there yet, or empty: nothing is overwritten that may be the only copy of a key.
+func (f *Folder) Create() error {
+	if entries, err := os.ReadDir(f.Dir); err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s is not empty: nothing is written over keys", f.Dir)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(f.Dir, folderMode); err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(f.Pair.Key)
+	if err != nil {
+		return err
+	}
+	key := pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der})
+	if err := replace(filepath.Join(f.Dir, keyFile), key); err != nil {
+		return err
+	}
+	if err := replace(filepath.Join(f.Dir, rootsFile), encode(f.Roots)); err != nil {
+		return err
+	}
+	return f.SaveChain()
+}
+
+// SaveChain replaces the folder's chain, as a renewal does. The key stays as it is.
+func (f *Folder) SaveChain() error {
+	return replace(filepath.Join(f.Dir, chainFile), encode(f.Pair.Chain))
+}
+
+// OpenFolder reads a folder, and refuses one whose key others can read or whose parts do not belong together.
+func OpenFolder(dir string) (*Folder, error) {
+	f := &Folder{Dir: dir, Pair: &Pair{}}
+	var err error
+	if f.Roots, err = readCertificates(filepath.Join(dir, rootsFile)); err != nil {
+		return nil, err
+	}
+	if f.Pair.Chain, err = readCertificates(filepath.Join(dir, chainFile)); err != nil {
+		return nil, err
+	}
+	if f.Pair.Key, err = readKey(filepath.Join(dir, keyFile)); err != nil {
+		return nil, err
+	}
+	if !f.Pair.Key.PublicKey.Equal(f.Pair.Leaf().PublicKey) {
+		return nil, fmt.Errorf("%s: the key is not that of the certificate", dir)
+	}
+	return f, nil
+}
+
+func readKey(path string) (*ecdsa.PrivateKey, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s: others may read this key (mode %04o): chmod 0600", path, info.Mode().Perm())
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != keyBlock {
+		return nil, fmt.Errorf("%s: there is no private key in it", path)
+	}
+	read, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	key, ok := read.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%s: the key is not ECDSA", path)
+	}
+	return key, nil
+}
+
+func readCertificates(path string) (all []*x509.Certificate, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != certificateBlock {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, c)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s: there is no certificate in it", path)
+	}
+	return all, nil
+}
+
+func encode(chain []*x509.Certificate) (text []byte) {
+	for _, c := range chain {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: c.Raw})...)
+	}
+	return text
+}
+
+// replace writes a new version beside the old one and renames it. Temporary files are their owner's alone.
+func replace(path string, data []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // not there any more, unless something failed
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
