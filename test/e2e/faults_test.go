@@ -57,6 +57,10 @@ func killAll(folder string) int {
 // TestReaper: a machine that is silent for ten seconds is declared dead, not
 // earlier, and its gang runs again elsewhere.
 func TestReaper(t *testing.T) {
+	inTime(t, "the death of a machine", 10500*time.Millisecond, func() time.Duration { return reap(t) })
+}
+
+func reap(t *testing.T) time.Duration {
 	c := newCluster(t)
 	n := c.node("n1", "r1")
 	id := c.submit(gang(1, 8, "exec sleep 120"))
@@ -71,12 +75,9 @@ func TestReaper(t *testing.T) {
 		}
 	}
 	killed := time.Now()
-	dead := c.scheduler.says(t, "REAPER: Node n1 is DEAD (Missed Heartbeats)", 12*time.Second)
+	dead := c.scheduler.says(t, "REAPER: Node n1 is DEAD (Missed Heartbeats)", 20*time.Second)
 	if after := dead.at.Sub(last); after < 10*time.Second-50*time.Millisecond {
 		t.Errorf("declared dead %s after its last heartbeat", after)
-	}
-	if after := dead.at.Sub(killed); after > 10500*time.Millisecond {
-		t.Errorf("declared dead %s after it was killed", after)
 	}
 	s := c.until(id, 5*time.Second, "running on n2", func(s *messages.JobStatus) bool {
 		return s.Phase == "running" && s.Attempt.Places[0].Node == "n2"
@@ -91,6 +92,7 @@ func TestReaper(t *testing.T) {
 	// It comes back, with nothing of what it had: the debt is settled.
 	c.node("n1", "r1")
 	c.until(id, 10*time.Second, "without debts", func(s *messages.JobStatus) bool { return len(s.Debts) == 0 })
+	return dead.at.Sub(killed)
 }
 
 func (p *process) copy() []line {
@@ -123,18 +125,21 @@ func TestAgentKilled(t *testing.T) { eachDriver(t, agentKilled) }
 
 func agentKilled(t *testing.T, c *cluster) {
 	n := c.node("n1", "r1")
-	id := c.submit(gang(2, 1, `sleep 4; exit $((SYNAPSE_RANK * 7))`))
-	c.await(id, "running", 10*time.Second)
-	n.kill()
-	<-n.ended
-	began := time.Now()
-	c.node("n1", "r1")
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("the next agent was welcome after %s", took)
-	}
-	if s := c.await(id, "failed", 15*time.Second); s.Record.ExitCode != 7 || s.Record.Runs != 1 {
-		t.Errorf("it ended with code %d after %d runs: %s", s.Record.ExitCode, s.Record.Runs, s.Record.Outcome)
-	}
+	const limit = 2 * time.Second
+	inTime(t, "the next agent's welcome", limit, func() time.Duration {
+		id := c.submit(gang(2, 1, `sleep 4; exit $((SYNAPSE_RANK * 7))`))
+		c.await(id, "running", 10*time.Second)
+		n.kill()
+		<-n.ended
+		began := time.Now()
+		n = c.node("n1", "r1")
+		took := time.Since(began)
+		s := c.await(id, "failed", time.Minute)
+		if s.Record.ExitCode != 7 || took <= limit && s.Record.Runs != 1 {
+			t.Errorf("it ended with code %d after %d runs: %s", s.Record.ExitCode, s.Record.Runs, s.Record.Outcome)
+		}
+		return took
+	})
 }
 
 // TestSchedulerKilled: what runs goes on, what waits still waits, and what was

@@ -276,25 +276,30 @@ func killed(t *testing.T, c *council) {
 	var all []time.Duration
 	defer func() { t.Logf("kill -9 of the leader, %d times: %s", len(all), spread(all)) }()
 	for range *failovers {
-		leads, epoch := c.leader(time.Second)
-		c.members[leads].kill()
-		<-c.members[leads].ended
-		spec, starts := witness(t, 2, 1, "exit 0")
-		id, took := c.admitted(spec, 3*admission)
-		all = append(all, took)
-		if took > admission {
-			t.Errorf("the next gang ran %s after the leader was killed", took)
-		}
-		c.cluster.await(id, "succeeded", 10*time.Second)
-		if n := starts(); n != 2 {
-			t.Errorf("its two members started %d times", n)
-		}
-		if next, now := c.leader(time.Second); next == leads || now != epoch+1 {
-			t.Errorf("scheduler %d leads under epoch %d, after %d under %d", next, now, leads, epoch)
-		}
-		c.seat(leads)
-		c.await(leads)
+		inTime(t, "the next gang after the leader was killed", admission, func() time.Duration {
+			took := killOne(t, c)
+			all = append(all, took)
+			return took
+		})
 	}
+}
+
+func killOne(t *testing.T, c *council) time.Duration {
+	leads, epoch := c.leader(time.Second)
+	c.members[leads].kill()
+	<-c.members[leads].ended
+	spec, starts := witness(t, 2, 1, "exit 0")
+	id, took := c.admitted(spec, 3*admission)
+	c.cluster.await(id, "succeeded", 10*time.Second)
+	if n := starts(); n != 2 {
+		t.Errorf("its two members started %d times", n)
+	}
+	if next, now := c.leader(time.Second); next == leads || now != epoch+1 {
+		t.Errorf("scheduler %d leads under epoch %d, after %d under %d", next, now, leads, epoch)
+	}
+	c.seat(leads)
+	c.await(leads)
+	return took
 }
 
 // toldToEnd: a leader that goes in peace keeps nobody waiting.
@@ -344,7 +349,11 @@ func freezeOne(t *testing.T, c *council) time.Duration {
 // databaseAway: nothing new is decided, nothing that runs is touched, and all is
 // well soon after it is back.
 func databaseAway(t *testing.T, c *council) {
-	leads, _ := c.leader(time.Second)
+	inTime(t, "the next gang after the database was back", admission, func() time.Duration { return awayOnce(t, c) })
+}
+
+func awayOnce(t *testing.T, c *council) time.Duration {
+	leads, _ := c.leader(15 * time.Second)
 	load := c.load(t, 16)
 	if err := c.database.Stop(); err != nil {
 		t.Fatal(err)
@@ -367,9 +376,6 @@ func databaseAway(t *testing.T, c *council) {
 	spec.Priority = 10 // the others still wait
 	id, took := c.admitted(spec, 3*admission)
 	t.Logf("database away for %s: the next gang ran %s after it was back", *dbAway, took.Round(time.Millisecond))
-	if took > admission {
-		t.Errorf("the next gang ran %s after the database was back", took)
-	}
 	c.cluster.await(id, "succeeded", 10*time.Second)
 	if n := starts(); n != 2 {
 		t.Errorf("its two members started %d times", n)
@@ -380,6 +386,7 @@ func databaseAway(t *testing.T, c *council) {
 		}
 	}
 	c.await(leads)
+	return took
 }
 
 // load submits gangs of which some run and the others wait.

@@ -419,3 +419,17 @@ func (c *cluster) machine(id string) *messages.NodeStatus {
 	c.t.Fatalf("there is no machine %s", id)
 	return nil
 }
+
+// inTime fails the test unless one of three tries takes no longer than it may. What is slow is so each time; a machine
+// that was busy with something else for a moment is not.
+func inTime(t *testing.T, what string, limit time.Duration, try func() time.Duration) {
+	t.Helper()
+	var took []time.Duration
+	for range 3 {
+		d := try()
+		if took = append(took, d); d <= limit {
+			return
+		}
+	}
+	t.Errorf("%s may take %s, and took each time longer: %v", what, limit, took)
+}
