@@ -1925,7 +1925,7 @@ type SliceReport struct {
 	Exits          []*Exit                `protobuf:"bytes,5,rep,name=exits,proto3" json:"exits,omitempty"`
 	RendezvousPort int32                  `protobuf:"varint,6,opt,name=rendezvous_port,json=rendezvousPort,proto3" json:"rendezvous_port,omitempty"`
 	ExpiresInMs    int64                  `protobuf:"varint,7,opt,name=expires_in_ms,json=expiresInMs,proto3" json:"expires_in_ms,omitempty"`     // of a reservation
-	RanMs          int64                  `protobuf:"varint,8,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                         // since the last of its members began, by the machine's own steady clock; 0: not known, or none runs
+	RanMs          int64                  `protobuf:"varint,8,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                         // since the last of its members began, that one may be over, by the machine's own steady clock; 0: not known, or one has not begun
 	ExitAgesMs     []int64                `protobuf:"varint,9,rep,packed,name=exit_ages_ms,json=exitAgesMs,proto3" json:"exit_ages_ms,omitempty"` // as in Exited
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -2213,9 +2213,10 @@ type SliceRecord struct {
 	Exits          []*Exit                `protobuf:"bytes,5,rep,name=exits,proto3" json:"exits,omitempty"`
 	RendezvousPort int32                  `protobuf:"varint,6,opt,name=rendezvous_port,json=rendezvousPort,proto3" json:"rendezvous_port,omitempty"`
 	Spec           *JobSpec               `protobuf:"bytes,7,opt,name=spec,proto3" json:"spec,omitempty"`
-	Cause          Cause                  `protobuf:"varint,8,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"` // of the Stop, while stopping
-	Uid            uint32                 `protobuf:"varint,9,opt,name=uid,proto3" json:"uid,omitempty"`                           // as in Commit
-	Owner          string                 `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`                       // of the job, as in Commit
+	Cause          Cause                  `protobuf:"varint,8,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"`             // of the Stop, while stopping
+	Uid            uint32                 `protobuf:"varint,9,opt,name=uid,proto3" json:"uid,omitempty"`                                       // as in Commit
+	Owner          string                 `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`                                   // of the job, as in Commit
+	GoneBeganNs    int64                  `protobuf:"varint,11,opt,name=gone_began_ns,json=goneBeganNs,proto3" json:"gone_began_ns,omitempty"` // when the last of those in exits began, by the clock of this boot; 0: of one of them it is not known
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2318,6 +2319,13 @@ func (x *SliceRecord) GetOwner() string {
 		return x.Owner
 	}
 	return ""
+}
+
+func (x *SliceRecord) GetGoneBeganNs() int64 {
+	if x != nil {
+		return x.GoneBeganNs
+	}
+	return 0
 }
 
 var File_messages_gang_proto protoreflect.FileDescriptor
@@ -2469,7 +2477,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x0ewithdrawn_gpus\x18\x03 \x03(\tR\rwithdrawnGpus\x12\x17\n" +
 	"\aboot_id\x18\x04 \x01(\tR\x06bootId\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\xec\x02\n" +
+	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\x90\x03\n" +
 	"\vSliceRecord\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +
@@ -2481,7 +2489,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05cause\x18\b \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x10\n" +
 	"\x03uid\x18\t \x01(\rR\x03uid\x12\x14\n" +
 	"\x05owner\x18\n" +
-	" \x01(\tR\x05owner*\xd4\x01\n" +
+	" \x01(\tR\x05owner\x12\"\n" +
+	"\rgone_began_ns\x18\v \x01(\x03R\vgoneBeganNs*\xd4\x01\n" +
 	"\rRefusalReason\x12\x1e\n" +
 	"\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REFUSAL_REASON_SHORTAGE\x10\x01\x12\x17\n" +

@@ -1824,6 +1824,11 @@ func (m *SliceRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.GoneBeganNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.GoneBeganNs))
+		i--
+		dAtA[i] = 0x58
+	}
 	if len(m.Owner) > 0 {
 		i -= len(m.Owner)
 		copy(dAtA[i:], m.Owner)
@@ -2643,6 +2648,9 @@ func (m *SliceRecord) SizeVT() (n int) {
 	l = len(m.Owner)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.GoneBeganNs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.GoneBeganNs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -374,6 +374,7 @@ type TaskGone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Exit          *Exit                  `protobuf:"bytes,2,opt,name=exit,proto3" json:"exit,omitempty"`
+	StartedNs     int64                  `protobuf:"varint,3,opt,name=started_ns,json=startedNs,proto3" json:"started_ns,omitempty"` // as in TaskStarted; 0: also of one that never began
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -420,6 +421,13 @@ func (x *TaskGone) GetExit() *Exit {
 		return x.Exit
 	}
 	return nil
+}
+
+func (x *TaskGone) GetStartedNs() int64 {
+	if x != nil {
+		return x.StartedNs
+	}
+	return 0
 }
 
 // Node → launcher, at the agent's start: take a living supervisor over.
@@ -1271,10 +1279,12 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\vTaskStarted\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x1d\n" +
 	"\n" +
-	"started_ns\x18\x02 \x01(\x03R\tstartedNs\"T\n" +
+	"started_ns\x18\x02 \x01(\x03R\tstartedNs\"s\n" +
 	"\bTaskGone\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12$\n" +
-	"\x04exit\x18\x02 \x01(\v2\x10.synapse.v1.ExitR\x04exit\"/\n" +
+	"\x04exit\x18\x02 \x01(\v2\x10.synapse.v1.ExitR\x04exit\x12\x1d\n" +
+	"\n" +
+	"started_ns\x18\x03 \x01(\x03R\tstartedNs\"/\n" +
 	"\tAdoptTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\"H\n" +
 	"\n" +

@@ -371,6 +371,11 @@ func (m *TaskGone) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.StartedNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StartedNs))
+		i--
+		dAtA[i] = 0x18
+	}
 	if m.Exit != nil {
 		size, err := m.Exit.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -1312,6 +1317,9 @@ func (m *TaskGone) SizeVT() (n int) {
 	if m.Exit != nil {
 		l = m.Exit.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.StartedNs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.StartedNs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -314,7 +314,7 @@ func (l *launcher) answer(t *task) {
 	case taskRunning:
 		t.agent.tell(t.to, &messages.TaskStarted{Id: messages.ToTaskID(t.key), StartedNs: int64(t.began)})
 	case taskGone:
-		t.agent.tell(t.to, &messages.TaskGone{Id: messages.ToTaskID(t.key), Exit: copyOf(t.exit)})
+		t.agent.tell(t.to, &messages.TaskGone{Id: messages.ToTaskID(t.key), Exit: copyOf(t.exit), StartedNs: int64(t.began)})
 	}
 }
 

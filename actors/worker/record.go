@@ -114,6 +114,7 @@ var (
 	stateField  = ofSlice.ByName("state").Number()
 	causeField  = ofSlice.ByName("cause").Number()
 	exitsField  = ofSlice.ByName("exits").Number()
+	beganField  = ofSlice.ByName("gone_began_ns").Number()
 )
 
 // appendRecord appends a SliceRecord to a LedgerRecord. It is written in two
@@ -140,6 +141,10 @@ func (s *nodeSlice) appendChanging(data []byte) []byte {
 	if s.cause != 0 {
 		data = protowire.AppendTag(data, causeField, protowire.VarintType)
 		data = protowire.AppendVarint(data, uint64(s.cause))
+	}
+	if began := s.goneBegan(); began > 0 {
+		data = protowire.AppendTag(data, beganField, protowire.VarintType)
+		data = protowire.AppendVarint(data, uint64(began))
 	}
 	for i := range s.ranks {
 		if exit := s.ranks[i].exit; exit != nil {

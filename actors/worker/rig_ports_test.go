@@ -179,7 +179,8 @@ type rigTask struct {
 	asked    bool // to be spawned
 	prepared bool
 	spawned  bool
-	stopped  bool // to be
+	stopped  bool           // to be
+	began    actors.Instant // its process; 0: nobody says
 	grant    *messages.Grant
 	exit     *messages.Exit
 	to       *actor.PID
@@ -249,9 +250,9 @@ func (l *rigLauncher) about(command any, k topology.TaskKey, to *actor.PID) {
 func (l *rigLauncher) answer(k topology.TaskKey) {
 	switch t := l.tasks[k]; {
 	case t.exit != nil:
-		l.tell(t.to, &messages.TaskGone{Id: messages.ToTaskID(k), Exit: t.exit})
+		l.tell(t.to, &messages.TaskGone{Id: messages.ToTaskID(k), Exit: t.exit, StartedNs: int64(t.began)})
 	case t.spawned:
-		l.tell(t.to, &messages.TaskStarted{Id: messages.ToTaskID(k)})
+		l.tell(t.to, &messages.TaskStarted{Id: messages.ToTaskID(k), StartedNs: int64(t.began)})
 	case t.prepared:
 		l.tell(t.to, &messages.TaskPrepared{Id: messages.ToTaskID(k)})
 	}

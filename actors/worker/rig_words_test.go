@@ -156,6 +156,9 @@ func (r *nodeRig) launcherStep(t *testing.T, d *datadriven.TestData) {
 		l.answer(k)
 	case "started":
 		l.task(k).spawned = true
+		if d.HasArg("now") {
+			l.task(k).began = r.now
+		}
 		l.answer(k)
 	case "gone":
 		l.end(k, messages.ExitKind_EXIT_KIND_EXITED, code)
@@ -352,6 +355,9 @@ func reportWords(l *messages.LedgerReport) string {
 	words := []string{fmt.Sprintf("v%d free cpu=%d mem=%dGiB gpu=%d", l.Version, l.Free.MilliCpu, l.Free.MemoryBytes>>30, l.Free.MilliGpu)}
 	for _, s := range l.Slices {
 		word := fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, sliceStateName(messages.FromSliceState(s.State)))
+		if s.RanMs > 0 {
+			word += fmt.Sprintf(" ran %dms", s.RanMs)
+		}
 		if len(s.Exits) > 0 {
 			word += " " + exitWords(s.Exits)
 		}
@@ -388,6 +394,9 @@ func recordWords(data []byte) string {
 		}
 		if len(s.Exits) > 0 {
 			words[len(words)-1] += " " + exitWords(s.Exits)
+		}
+		if s.GoneBeganNs > 0 {
+			words[len(words)-1] += fmt.Sprintf(" began at %v", time.Duration(s.GoneBeganNs))
 		}
 	}
 	for _, g := range rec.WithdrawnGpus {

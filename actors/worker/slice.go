@@ -45,7 +45,7 @@ type nodeRank struct {
 	prepared bool
 	told     bool // its Task was told to start
 	started  bool
-	began    actors.Instant // its process, by the clock of this boot; 0: not known
+	began    actors.Instant // its process, by the clock of this boot; 0: not known, or it has not
 	exit     *messages.Exit
 	ended    actors.Instant // when the exit was learnt
 	shown    bool           // the exit was told, or could have been
@@ -122,22 +122,33 @@ func (s *nodeSlice) allStarted() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.started && !r.exit.Ran() })
 }
 
-// ran is for how long every rank that is not over has run; 0: not known, or one of them does not yet.
+// ran is for how long all ranks have run, those that are over included: the barrier was passed when the last of all
+// began, and a limit that counted from the last of those that still run would end them early. 0: of one it is not
+// known, or it has not begun.
 func (s *nodeSlice) ran(now actors.Instant) time.Duration {
-	var last actors.Instant
-	for i := range s.ranks {
-		switch r := &s.ranks[i]; {
-		case r.exit != nil:
-		case !r.started:
-			return 0
-		default:
-			last = max(last, r.began)
-		}
-	}
+	last := lastBegan(s.ranks, func(*nodeRank) bool { return true })
 	if last == 0 {
 		return 0
 	}
 	return min(max(now.Since(last), time.Millisecond), actors.Millis(messages.MaxDurationMs))
+}
+
+// goneBegan is when the last of the ranks that are over began; 0: of one it is not known.
+func (s *nodeSlice) goneBegan() actors.Instant {
+	return lastBegan(s.ranks, func(r *nodeRank) bool { return r.exit != nil })
+}
+
+// lastBegan is when the last of some ranks began; 0 where one of them did not, or nobody knows when.
+func lastBegan(ranks []nodeRank, counts func(*nodeRank) bool) (last actors.Instant) {
+	for i := range ranks {
+		if r := &ranks[i]; counts(r) {
+			if r.began == 0 {
+				return 0
+			}
+			last = max(last, r.began)
+		}
+	}
+	return last
 }
 
 // harmless reports whether all that ended did so before it was started. Such an end

@@ -118,6 +118,9 @@ func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[t
 	for i := range s.ranks {
 		s.ranks[i].exit, s.ranks[i].ended = exits[s.ranks[i].rank], n.p.Clock.Now()
 		s.ranks[i].shown = s.ranks[i].exit != nil && !n.rebooted
+		if s.ranks[i].exit != nil && !n.rebooted {
+			s.ranks[i].began = actors.Instant(r.GoneBeganNs) // of the last of them, which is all that counts
+		}
 	}
 	if n.rebooted {
 		s.shown = messages.FromSliceState(r.State)

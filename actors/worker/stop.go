@@ -74,6 +74,7 @@ func (n *Node) onRankGone(ctx actor.Context, m rankGone) {
 	}
 	ctx.Stop(r.pid)
 	r.pid, r.adopting = nil, false
+	r.began = max(r.began, m.began) // an agent that was not there when it began learns of it now
 	n.noteExit(s, r, m.exit)
 	n.settle(ctx, s)
 	n.adopted(ctx)

@@ -57,8 +57,9 @@ type (
 		began actors.Instant // by the clock of this boot; 0: not known
 	}
 	rankGone struct {
-		key  topology.TaskKey
-		exit *messages.Exit
+		key   topology.TaskKey
+		exit  *messages.Exit
+		began actors.Instant // as of rankStarted
 	}
 )
 
@@ -170,7 +171,7 @@ func (t *Task) onGone(ctx actor.Context, m *messages.TaskGone) {
 	if t.spawned {
 		t.logEnd(exit)
 	}
-	ctx.Send(ctx.Parent(), rankGone{t.work.key, exit})
+	ctx.Send(ctx.Parent(), rankGone{t.work.key, exit, actors.Instant(m.StartedNs)})
 }
 
 // exitOf completes what the launcher said. Whatever was never told to start did

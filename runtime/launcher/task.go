@@ -89,7 +89,8 @@ func (t *task) answer() {
 	case phaseRunning:
 		t.l.send(t.to, &messages.TaskStarted{Id: messages.ToTaskID(t.Key), StartedNs: t.beganNs()})
 	case phaseGone:
-		t.l.send(t.to, &messages.TaskGone{Id: messages.ToTaskID(t.Key), Exit: proto.Clone(t.exit).(*messages.Exit)})
+		exit := proto.Clone(t.exit).(*messages.Exit)
+		t.l.send(t.to, &messages.TaskGone{Id: messages.ToTaskID(t.Key), Exit: exit, StartedNs: t.beganNs()})
 	}
 }
 
