@@ -221,6 +221,7 @@ func (x *AttemptRecord) Owes() bool {
 // Brief is an attempt without its ranks, of which there can be thousands.
 func (x *AttemptRecord) Brief() *AttemptRecord {
 	return &AttemptRecord{
-		Job: x.Job, Token: x.Token, Run: x.Run, CommittedUnixMs: x.CommittedUnixMs, StartedUnixMs: x.StartedUnixMs, End: x.End,
+		Job: x.Job, Token: x.Token, Run: x.Run, CommittedUnixMs: x.CommittedUnixMs,
+		StartedUnixMs: x.StartedUnixMs, End: x.End,
 	}
 }

@@ -13,24 +13,30 @@ func TestConversionsReturn(t *testing.T) {
 		t.Error("tokens do not return")
 	}
 	key := topology.TaskKey{Token: token, Rank: 6}
-	if ToTaskID(key).Key() != key || (*TaskId)(nil).Key() != (topology.TaskKey{}) || key.String() != "00000004.00000005-6" { // directories have that name
+	// Directories have that name.
+	if ToTaskID(key).Key() != key || (*TaskId)(nil).Key() != (topology.TaskKey{}) ||
+		key.String() != "00000004.00000005-6" {
 		t.Errorf("the key %v does not return", key)
 	}
 	amount := topology.Resources{MilliCPU: 1, MemoryBytes: 2, MilliGPU: 3}
-	if FromResources(ToResources(amount)) != amount || !FromResources(nil).IsZero() || ToResources(topology.Resources{}) == nil {
+	if FromResources(ToResources(amount)) != amount || !FromResources(nil).IsZero() ||
+		ToResources(topology.Resources{}) == nil {
 		t.Error("amounts do not return")
 	}
 	device := topology.GPU{ID: "a", Type: "h100", MemoryBytes: 80 << 30}
 	if FromGPU(&Gpu{Id: "a", Type: "h100", MemoryBytes: 80 << 30}) != device {
 		t.Error("a device is read as another")
 	}
-	if s := FromShares(ToShares([]topology.Share{{GPU: "a", Milli: 5}})); len(s) != 1 || s[0].GPU != "a" || s[0].Milli != 5 || ToShares(nil) != nil {
+	if s := FromShares(ToShares([]topology.Share{{GPU: "a", Milli: 5}})); len(s) != 1 || s[0].GPU != "a" ||
+		s[0].Milli != 5 || ToShares(nil) != nil {
 		t.Error("shares do not return")
 	}
-	if l := FromLabels([]*Label{{Key: "a", Value: "b"}}); len(l) != 1 || l[0].Key != "a" || l[0].Value != "b" || FromLabels(nil) != nil {
+	if l := FromLabels([]*Label{{Key: "a", Value: "b"}}); len(l) != 1 || l[0].Key != "a" || l[0].Value != "b" ||
+		FromLabels(nil) != nil {
 		t.Error("labels are read as others")
 	}
-	if SameIncarnation(nil, nil) || SameIncarnation(goodIncarnation, nil) || !SameIncarnation(goodIncarnation, &Incarnation{BootId: "5f2c0b6e-8d6a", StartedNs: 7}) ||
+	if SameIncarnation(nil, nil) || SameIncarnation(goodIncarnation, nil) ||
+		!SameIncarnation(goodIncarnation, &Incarnation{BootId: "5f2c0b6e-8d6a", StartedNs: 7}) ||
 		SameIncarnation(goodIncarnation, &Incarnation{BootId: "5f2c0b6e-8d6a", StartedNs: 8}) {
 		t.Error("incarnations are confused")
 	}
@@ -38,7 +44,8 @@ func TestConversionsReturn(t *testing.T) {
 
 func TestGangOfASpec(t *testing.T) {
 	g := GangOf(goodSpec())
-	if g.Replicas != 8 || g.Each.MilliGPU != 8000 || g.GPUType != "h100" || g.Required != "zone" || g.Preferred != "rack" || len(g.Selector) != 1 || g.Split != topology.SplitNone {
+	if g.Replicas != 8 || g.Each.MilliGPU != 8000 || g.GPUType != "h100" || g.Required != "zone" ||
+		g.Preferred != "rack" || len(g.Selector) != 1 || g.Split != topology.SplitNone {
 		t.Errorf("gang is %+v", g)
 	}
 	for _, c := range []struct {
@@ -46,7 +53,8 @@ func TestGangOfASpec(t *testing.T) {
 		gpu  int64
 		want topology.Split
 	}{
-		{Split_SPLIT_WHOLE, 8000, topology.SplitWhole}, {Split_SPLIT_ANY, 8000, topology.SplitAny}, {Split_SPLIT_WHOLE, 0, topology.SplitAny},
+		{Split_SPLIT_WHOLE, 8000, topology.SplitWhole}, {Split_SPLIT_ANY, 8000, topology.SplitAny},
+		{Split_SPLIT_WHOLE, 0, topology.SplitAny},
 	} {
 		s := goodSpec()
 		total(c.said, 1, 1, c.gpu)(s)

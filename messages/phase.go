@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// This file owns the words for where a job or a machine stands, as people and programs read them, and for what became of a wish.
+// This file owns the words for where a job or a machine stands, as people and programs read them, and for what became
+// of a wish.
 
 // The phases of a job.
 const (
@@ -63,7 +64,8 @@ func BeginsAt(spec *JobSpec) string {
 
 // ClosesAt says that a machine is to be drained later.
 func ClosesAt(r *NodeRecord) string {
-	return "closes at " + clockOf(r.GetClosesUnixMs()) + ", by " + r.GetClosing().GetBy().GetName() + ": " + r.GetClosing().GetReason()
+	return "closes at " + clockOf(r.GetClosesUnixMs()) + ", by " + r.GetClosing().GetBy().GetName() + ": " +
+		r.GetClosing().GetReason()
 }
 
 // clockOf is a time of day that people read, wherever they are.
@@ -76,7 +78,8 @@ func PhaseOf(text string) string {
 
 // Explain says in a sentence where a job stands, and why.
 func Explain(job *JobStatus) string {
-	return job.GetRecord().GetId() + ": " + phaseWords(job.GetPhase(), cmp.Or(job.GetReason(), job.GetRecord().GetOutcome()))
+	return job.GetRecord().GetId() + ": " +
+		phaseWords(job.GetPhase(), cmp.Or(job.GetReason(), job.GetRecord().GetOutcome()))
 }
 
 // phaseWords are a phase and why, which may begin with the phase itself.

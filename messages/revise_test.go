@@ -24,7 +24,8 @@ func TestRevise(t *testing.T) {
 		was, is := reflect.ValueOf(first.Interface()).Elem(), reflect.ValueOf(next).Elem()
 		for i := range was.NumField() {
 			field := was.Type().Field(i)
-			if kind := field.Type.Kind(); field.IsExported() && (kind == reflect.Pointer || kind == reflect.Slice) && was.Field(i).Pointer() != is.Field(i).Pointer() {
+			if kind := field.Type.Kind(); field.IsExported() && (kind == reflect.Pointer || kind == reflect.Slice) &&
+				was.Field(i).Pointer() != is.Field(i).Pointer() {
 				t.Errorf("%s.%s was copied", name, field.Name)
 			}
 		}
@@ -32,7 +33,9 @@ func TestRevise(t *testing.T) {
 }
 
 func TestReviseLeavesTheVersionBefore(t *testing.T) {
-	first := &AttemptRecord{Job: "j", Token: &Token{Epoch: 1, Counter: 2}, Run: 1, Places: []*Place{{Rank: 0, Node: "a"}, {Rank: 1, Node: "b"}}}
+	first := &AttemptRecord{
+		Job: "j", Token: &Token{Epoch: 1, Counter: 2}, Run: 1, Places: []*Place{{Rank: 0, Node: "a"}, {Rank: 1, Node: "b"}},
+	}
 	was := proto.Clone(first)
 	next := first.Revise()
 	next.Run, next.End, next.Places = 2, &End{Cause: Cause_CAUSE_SUCCEEDED}, []*Place{{Rank: 0, Node: "c"}}

@@ -34,7 +34,9 @@ type rosterEntry struct {
 
 // foretold is the machine that follows, if nothing is said of it.
 func (e rosterEntry) foretold() rosterEntry {
-	return rosterEntry{node: following(e.node), address: following(e.address), rack: e.rack, first: e.first + e.tasks, tasks: e.tasks}
+	return rosterEntry{
+		node: following(e.node), address: following(e.address), rack: e.rack, first: e.first + e.tasks, tasks: e.tasks,
+	}
 }
 
 // following counts the last number in a text up by one: n7 becomes n8, 10.0.0.9 becomes 10.0.0.10.
@@ -63,9 +65,11 @@ func follows(s, next string) bool {
 	case end == 0:
 		return s == next
 	case at < begin: // nines become a one and zeros
-		return len(next) == len(s)+1 && next[:begin] == s[:begin] && next[begin] == '1' && zeros(next[begin+1:end+1]) && next[end+1:] == s[end:]
+		return len(next) == len(s)+1 && next[:begin] == s[:begin] && next[begin] == '1' && zeros(next[begin+1:end+1]) &&
+			next[end+1:] == s[end:]
 	}
-	return len(next) == len(s) && next[:at] == s[:at] && next[at] == s[at]+1 && zeros(next[at+1:end]) && next[end:] == s[end:]
+	return len(next) == len(s) && next[:at] == s[:at] && next[at] == s[at]+1 && zeros(next[at+1:end]) &&
+		next[end:] == s[end:]
 }
 
 // lastNumber is where the last number in a text stands, and in it the last digit
@@ -111,7 +115,8 @@ func entryOf(peers []*Peer) rosterEntry {
 	p := peers[0]
 	e := rosterEntry{node: p.GetNode(), address: p.GetAddress(), rack: p.GetRack(), first: uint64(p.GetRank()), tasks: 1}
 	for _, q := range peers[1:] {
-		if q.GetNode() != e.node || q.GetAddress() != e.address || q.GetRack() != e.rack || uint64(q.GetRank()) != e.first+e.tasks {
+		if q.GetNode() != e.node || q.GetAddress() != e.address || q.GetRack() != e.rack ||
+			uint64(q.GetRank()) != e.first+e.tasks {
 			break
 		}
 		e.tasks++
@@ -130,7 +135,8 @@ func appendSilence(data []byte, n uint64) []byte {
 func (e rosterEntry) news(last rosterEntry) byte {
 	var fields byte
 	for i, same := range [...]bool{
-		follows(last.node, e.node), follows(last.address, e.address), e.rack == last.rack, e.tasks == last.tasks, e.first == last.first+last.tasks,
+		follows(last.node, e.node), follows(last.address, e.address), e.rack == last.rack, e.tasks == last.tasks,
+		e.first == last.first+last.tasks,
 	} {
 		if !same {
 			fields |= 1 << i

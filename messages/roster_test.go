@@ -70,18 +70,20 @@ func rosters() map[string]struct {
 	gaps := regular(64, 8)
 	gaps = slices.Delete(gaps, 10, 12)
 	return map[string]entry{
-		"one":            {regular(1, 1), 32},
-		"few":            {regular(64, 8), 64},
-		"digits grow":    {gangOn(300, 1, formed("n%d"), formed("a%d.example"), always("")), 32},
-		"one address":    {gangOn(64, 1, formed("n%d"), always("127.0.0.1"), always("r")), 320},
-		"no digits":      {gangOn(8, 2, scattered(3), scattered(3), scattered(3)), 128},
-		"uneven":         {uneven, 64},
-		"gaps":           {gaps, 64},
-		"interleaved":    {[]*Peer{{Rank: 0, Node: "a"}, {Rank: 1, Node: "b"}, {Rank: 2, Node: "a"}}, 32},
-		"1,024 ranks":    {regular(1_024, 8), 256},
-		"8,192 ranks":    {regular(8_192, 8), 2 << 10},
-		"65,536 ranks":   {regular(65_536, 8), 16 << 10},
-		"65,536 strange": {gangOn(65_536, 1, scattered(MaxIDBytes), scattered(MaxValueBytes), scattered(MaxValueBytes)), maxRosterBytes},
+		"one":          {regular(1, 1), 32},
+		"few":          {regular(64, 8), 64},
+		"digits grow":  {gangOn(300, 1, formed("n%d"), formed("a%d.example"), always("")), 32},
+		"one address":  {gangOn(64, 1, formed("n%d"), always("127.0.0.1"), always("r")), 320},
+		"no digits":    {gangOn(8, 2, scattered(3), scattered(3), scattered(3)), 128},
+		"uneven":       {uneven, 64},
+		"gaps":         {gaps, 64},
+		"interleaved":  {[]*Peer{{Rank: 0, Node: "a"}, {Rank: 1, Node: "b"}, {Rank: 2, Node: "a"}}, 32},
+		"1,024 ranks":  {regular(1_024, 8), 256},
+		"8,192 ranks":  {regular(8_192, 8), 2 << 10},
+		"65,536 ranks": {regular(65_536, 8), 16 << 10},
+		"65,536 strange": {
+			gangOn(65_536, 1, scattered(MaxIDBytes), scattered(MaxValueBytes), scattered(MaxValueBytes)), maxRosterBytes,
+		},
 	}
 }
 
@@ -98,7 +100,8 @@ func TestRoster(t *testing.T) {
 		}
 		meet, err := (&Rendezvous{Address: "a", Port: 1, Roster: data}).Unpacked()
 		if err != nil || len(meet.Peers) != len(c.peers) || meet.Address != "a" || meet.Port != 1 {
-			t.Errorf("%s: unpacked it is %d peers at %s:%d, %v", name, len(meet.GetPeers()), meet.GetAddress(), meet.GetPort(), err)
+			t.Errorf("%s: unpacked it is %d peers at %s:%d, %v",
+				name, len(meet.GetPeers()), meet.GetAddress(), meet.GetPort(), err)
 		}
 	}
 }
@@ -106,8 +109,8 @@ func TestRoster(t *testing.T) {
 // TestFollowing: what follows a name is what a reader would say.
 func TestFollowing(t *testing.T) {
 	for name, want := range map[string]string{
-		"": "", "n": "n", "n7": "n8", "n9": "n10", "n09": "n10", "n99": "n100", "n0099": "n0100", "9": "10", "a19b": "a20b", "a-9.room": "a-10.room",
-		"10.0.0.255": "10.0.0.256", "n1.rack2": "n1.rack3", "a1b": "a2b",
+		"": "", "n": "n", "n7": "n8", "n9": "n10", "n09": "n10", "n99": "n100", "n0099": "n0100", "9": "10", "a19b": "a20b",
+		"a-9.room": "a-10.room", "10.0.0.255": "10.0.0.256", "n1.rack2": "n1.rack3", "a1b": "a2b",
 	} {
 		if got := following(name); got != want || !follows(name, want) {
 			t.Errorf("%q is followed by %q, want %q", name, got, want)
@@ -181,9 +184,13 @@ func BenchmarkStartBytes(b *testing.B) {
 			{"scattered", scattered(36), scattered(64)},
 		} {
 			peers := gangOn(ranks, 8, room.node, room.address, racked)
-			order := &Order{Epoch: 9, Token: &Token{Epoch: 9, Counter: 9_999}, Job: "j123456", Node: peers[0].Node, Seq: 9_999, Incarnation: &Incarnation{
-				BootId: "3f5f3a0c-8d1e-4b0a-9a55-6f0d8f2f7c11", StartedNs: 1 << 50}}
-			start := &Start{Order: order, Rendezvous: &Rendezvous{Address: peers[0].Address, Port: 20000, Peers: peers}, JobName: "llama", Run: 1}
+			order := &Order{Epoch: 9, Token: &Token{Epoch: 9, Counter: 9_999}, Job: "j123456", Node: peers[0].Node, Seq: 9_999,
+				Incarnation: &Incarnation{
+					BootId: "3f5f3a0c-8d1e-4b0a-9a55-6f0d8f2f7c11", StartedNs: 1 << 50}}
+			start := &Start{
+				Order: order, Rendezvous: &Rendezvous{Address: peers[0].Address, Port: 20000, Peers: peers},
+				JobName: "llama", Run: 1,
+			}
 			b.Run(fmt.Sprintf("ranks=%d,%s", ranks, room.name), func(b *testing.B) {
 				machines := float64(ranks / 8)
 				plain := float64(Size(start))
@@ -191,7 +198,8 @@ func BenchmarkStartBytes(b *testing.B) {
 				for b.Loop() {
 					data = PackRoster(peers)
 				}
-				bare := &Start{Order: order, Rendezvous: &Rendezvous{Address: peers[0].Address, Port: 20000}, JobName: "llama", Run: 1,
+				bare := &Start{Order: order, Rendezvous: &Rendezvous{Address: peers[0].Address, Port: 20000},
+					JobName: "llama", Run: 1,
 					Roster: &Roster{Digest: RosterDigest(data), SizeBytes: int32(len(data))}}
 				again := float64(Size(bare))
 				b.ReportMetric(plain*machines, "bytes-before")

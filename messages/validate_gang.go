@@ -70,7 +70,8 @@ func (x *Grant) valid() error {
 		sum += s.GetMilli()
 	}
 	if sum != x.GetAmount().GetMilliGpu() {
-		return refuse("gpus", fmt.Sprintf("are %d thousandths of a GPU, and the amount says %d", sum, x.GetAmount().GetMilliGpu()), "")
+		return refuse("gpus", fmt.Sprintf("are %d thousandths of a GPU, and the amount says %d",
+			sum, x.GetAmount().GetMilliGpu()), "")
 	}
 	return nil
 }
@@ -172,7 +173,8 @@ func (x *Rendezvous) valid() error {
 	last := int32(-1)
 	for i, p := range x.GetPeers() {
 		if p.GetRank() <= last || p.GetNode() == "" {
-			return in("peers", at(i, refuse("rank", fmt.Sprintf("%d on %s is out of order, or nowhere", p.GetRank(), short(p.GetNode())), "")))
+			return in("peers",
+				at(i, refuse("rank", fmt.Sprintf("%d on %s is out of order, or nowhere", p.GetRank(), short(p.GetNode())), "")))
 		}
 		last = p.GetRank()
 	}
@@ -295,7 +297,8 @@ func (x *LedgerReport) valid() error {
 		parts("free_gpus", x.GetFreeGpus(), 0, MaxMilliGPU/1000),
 		unique("free_gpus", x.GetFreeGpus(), (*GpuShare).GetGpuId),
 		parts("slices", x.GetSlices(), 0, maxSlices),
-		unique("slices", x.GetSlices(), func(s *SliceReport) [2]uint64 { return [2]uint64{s.GetToken().GetEpoch(), s.GetToken().GetCounter()} }),
+		unique("slices", x.GetSlices(),
+			func(s *SliceReport) [2]uint64 { return [2]uint64{s.GetToken().GetEpoch(), s.GetToken().GetCounter()} }),
 		between("withdrawn_gpus", int64(len(x.GetWithdrawnGpus())), 0, MaxMilliGPU/1000),
 		unique("withdrawn_gpus", x.GetWithdrawnGpus(), func(id string) string { return id }),
 		text("trouble", x.GetTrouble(), maxTextBytes),

@@ -93,7 +93,8 @@ func (x *GangSpec) validReplicas() error {
 		return refuse("replicas_min", fmt.Sprintf("is %d, outside 1 to %d", n, MaxGangTasks),
 			"give each task more GPUs, it may run a process for each; or submit several jobs")
 	case x.GetReplicasMax() != n:
-		return refuse("replicas_max", fmt.Sprintf("is %d, and replicas_min is %d", x.GetReplicasMax(), n), "gangs have one size: give both the same")
+		return refuse("replicas_max", fmt.Sprintf("is %d, and replicas_min is %d", x.GetReplicasMax(), n),
+			"gangs have one size: give both the same")
 	case x.GetSplit() != Split_SPLIT_UNSPECIFIED:
 		return refuse("split", "says how to split a total, and there is none", "give gang.total, or leave gang.split out")
 	}
@@ -286,7 +287,8 @@ func (x *JobSpec) validEnv() error {
 func (x *JobSpec) validShm() error {
 	memory := x.GetEach().GetMemoryBytes()
 	if memory > 0 && x.GetShmBytes() > memory {
-		return refuse("shm_bytes", fmt.Sprintf("is %d, more than the task's memory of %d", x.GetShmBytes(), memory), "ask for more memory")
+		return refuse("shm_bytes", fmt.Sprintf("is %d, more than the task's memory of %d", x.GetShmBytes(), memory),
+			"ask for more memory")
 	}
 	return between("shm_bytes", x.GetShmBytes(), 0, MaxMemoryBytes)
 }

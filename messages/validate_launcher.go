@@ -33,7 +33,8 @@ func (x *StartTask) Validate() error {
 	if x.GetSpec() == nil {
 		return refuse("spec", "is missing", "")
 	}
-	return first(task(x.GetId()), id("job", x.GetJob()), part("grant", x.GetGrant()), part("rendezvous", x.GetRendezvous()))
+	return first(task(x.GetId()), id("job", x.GetJob()), part("grant", x.GetGrant()),
+		part("rendezvous", x.GetRendezvous()))
 }
 
 // Validate refuses a fact about nothing.

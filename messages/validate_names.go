@@ -67,7 +67,8 @@ func (x *Label) valid() error {
 		return digit(c) || lower(c) || upper(c) || c == '-' || c == '_' || c == '.' || c == '/'
 	})
 	if !ok {
-		return refuse("key", fmt.Sprintf("%s is not a label's key", short(x.GetKey())), "keys are 1 to 128 letters, digits and any of -_./")
+		return refuse("key", fmt.Sprintf("%s is not a label's key", short(x.GetKey())),
+			"keys are 1 to 128 letters, digits and any of -_./")
 	}
 	return text("value", x.GetValue(), MaxValueBytes)
 }
@@ -84,7 +85,8 @@ func (x *EnvVar) valid() error {
 	n := x.GetName()
 	ok := n != "" && !digit(n[0]) && only(n, func(c byte) bool { return digit(c) || lower(c) || upper(c) || c == '_' })
 	if !ok {
-		return refuse("name", fmt.Sprintf("%s is not a variable's name", short(n)), "names are letters, digits and '_', and do not begin with a digit")
+		return refuse("name", fmt.Sprintf("%s is not a variable's name", short(n)),
+			"names are letters, digits and '_', and do not begin with a digit")
 	}
 	return passed("value", x.GetValue())
 }

@@ -106,7 +106,8 @@ func (x *SliceRecord) valid() error {
 func (x *LedgerRecord) Validate() error {
 	return first(
 		parts("slices", x.GetSlices(), 0, maxSlices),
-		unique("slices", x.GetSlices(), func(s *SliceRecord) [2]uint64 { return [2]uint64{s.GetToken().GetEpoch(), s.GetToken().GetCounter()} }),
+		unique("slices", x.GetSlices(),
+			func(s *SliceRecord) [2]uint64 { return [2]uint64{s.GetToken().GetEpoch(), s.GetToken().GetCounter()} }),
 		idOrNone("cluster_id", x.GetClusterId()),
 	)
 }

@@ -16,9 +16,14 @@ import (
 func goodSpec() *JobSpec {
 	return &JobSpec{
 		Name: "llama-70b", Labels: []*Label{{Key: "team", Value: "nlp"}}, Queue: "research", Priority: 100,
-		Gang: &GangSpec{ReplicasMin: 8, ReplicasMax: 8}, Each: &Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000},
-		GpuType: "h100", ShmBytes: 64 << 30, Topology: &TopologySpec{Required: "zone", Preferred: "rack", PatienceMs: 300_000},
-		NodeSelector: []*Label{{Key: "pool", Value: "a"}}, Image: "reg.example/train@sha256:0123", Command: []string{"torchrun", "train.py", ""},
+		Gang: &GangSpec{ReplicasMin: 8, ReplicasMax: 8}, Each: &Resources{
+			MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000,
+		},
+		GpuType: "h100", ShmBytes: 64 << 30, Topology: &TopologySpec{
+			Required: "zone", Preferred: "rack", PatienceMs: 300_000,
+		},
+		NodeSelector: []*Label{{Key: "pool", Value: "a"}}, Image: "reg.example/train@sha256:0123",
+		Command: []string{"torchrun", "train.py", ""},
 		Workdir: "/work", User: "alice", Env: []*EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "EMPTY"}},
 		Mounts:      []*Mount{{Source: "/data", Target: "/data", ReadOnly: true}, {Source: "/", Target: "/host"}},
 		TimeLimitMs: 86_400_000, PrepareTimeoutMs: 1_800_000, Stop: &StopSpec{Signal: 15, GraceMs: 60_000},
@@ -45,8 +50,11 @@ var specCases = []struct {
 	}, ""},
 	{"a total of whole machines", total(Split_SPLIT_WHOLE, 512_000, 4<<40, 64_000), ""},
 	{"a total of cores, memory left out", total(Split_SPLIT_ANY, 512_000, 0, 0), "gpu_type"},
-	{"a part of a GPU for one task", func(s *JobSpec) { s.Gang, s.Each.MilliGpu = &GangSpec{ReplicasMin: 1, ReplicasMax: 1}, 500 }, ""},
-	{"the largest gang", func(s *JobSpec) { s.Gang = &GangSpec{ReplicasMin: MaxGangTasks, ReplicasMax: MaxGangTasks} }, ""},
+	{"a part of a GPU for one task",
+		func(s *JobSpec) { s.Gang, s.Each.MilliGpu = &GangSpec{ReplicasMin: 1, ReplicasMax: 1}, 500 }, ""},
+	{
+		"the largest gang", func(s *JobSpec) { s.Gang = &GangSpec{ReplicasMin: MaxGangTasks, ReplicasMax: MaxGangTasks} }, "",
+	},
 
 	{"no name", func(s *JobSpec) { s.Name = "" }, "name"},
 	{"a name with capitals", func(s *JobSpec) { s.Name = "Llama" }, "name"},
@@ -82,7 +90,8 @@ var specCases = []struct {
 	{"a sum that wraps around", func(s *JobSpec) {
 		s.Gang, s.Each.MemoryBytes = &GangSpec{ReplicasMin: 65_536, ReplicasMax: 65_536}, MaxMemoryBytes
 	}, "gang.replicas_min"},
-	{"a total beside an amount", func(s *JobSpec) { s.Gang = &GangSpec{Split: Split_SPLIT_ANY, Total: &Resources{MilliCpu: 1}} }, "each"},
+	{"a total beside an amount",
+		func(s *JobSpec) { s.Gang = &GangSpec{Split: Split_SPLIT_ANY, Total: &Resources{MilliCpu: 1}} }, "each"},
 	{"a total beside replicas", func(s *JobSpec) { s.Gang.Total = &Resources{MilliCpu: 1} }, "gang.replicas_min"},
 	{"a total of nothing", func(s *JobSpec) { total(Split_SPLIT_ANY, 0, 0, 0)(s); s.GpuType = "" }, "gang.total"},
 	{"a network that nobody knows", func(s *JobSpec) { s.Network = 9 }, "network"},
@@ -102,19 +111,23 @@ var specCases = []struct {
 	{"patience for nothing", func(s *JobSpec) { s.Topology = &TopologySpec{PatienceMs: 1} }, "topology.patience_ms"},
 	{"negative patience", func(s *JobSpec) { s.Topology.PatienceMs = -1 }, "topology.patience_ms"},
 	{"a level that is no name", func(s *JobSpec) { s.Topology.Required = "Rack!" }, "topology.required"},
-	{"a selector that asks twice", func(s *JobSpec) { s.NodeSelector = []*Label{{Key: "a", Value: "x"}, {Key: "a", Value: "y"}} }, "node_selector[1]"},
+	{"a selector that asks twice",
+		func(s *JobSpec) { s.NodeSelector = []*Label{{Key: "a", Value: "x"}, {Key: "a", Value: "y"}} }, "node_selector[1]"},
 
 	{"no image", func(s *JobSpec) { s.Image = "" }, "image"},
 	{"a command cut short", func(s *JobSpec) { s.Command = []string{"sh", "-c", "a\x00b"} }, "command[2]"},
 	{"a command too long", func(s *JobSpec) { s.Command = []string{strings.Repeat("a", MaxCommandBytes+1)} }, "command"},
 	{"a command of too many words", func(s *JobSpec) { s.Command = make([]string, MaxCommandArgs+1) }, "command"},
 	{"a relative workdir", func(s *JobSpec) { s.Workdir = "work" }, "workdir"},
-	{"an env too large", func(s *JobSpec) { s.Env = []*EnvVar{{Name: "A", Value: strings.Repeat("a", MaxEnvBytes)}} }, "env"},
+	{"an env too large",
+		func(s *JobSpec) { s.Env = []*EnvVar{{Name: "A", Value: strings.Repeat("a", MaxEnvBytes)}} }, "env"},
 	{"a variable twice", func(s *JobSpec) { s.Env = []*EnvVar{{Name: "A"}, {Name: "A"}} }, "env[1]"},
 	{"a variable with an equals sign", func(s *JobSpec) { s.Env = []*EnvVar{{Name: "A=B"}} }, "env[0].name"},
 	{"a mount from nowhere", func(s *JobSpec) { s.Mounts = []*Mount{{Target: "/a"}} }, "mounts[0].source"},
-	{"a mount that climbs", func(s *JobSpec) { s.Mounts = []*Mount{{Source: "/a/../../b", Target: "/a"}} }, "mounts[0].source"},
-	{"two mounts in one place", func(s *JobSpec) { s.Mounts = []*Mount{{Source: "/a", Target: "/x"}, {Source: "/b", Target: "/x"}} }, "mounts[1]"},
+	{"a mount that climbs", func(s *JobSpec) { s.Mounts = []*Mount{{Source: "/a/../../b", Target: "/a"}} },
+		"mounts[0].source"},
+	{"two mounts in one place",
+		func(s *JobSpec) { s.Mounts = []*Mount{{Source: "/a", Target: "/x"}, {Source: "/b", Target: "/x"}} }, "mounts[1]"},
 	{"more shared memory than memory", func(s *JobSpec) { s.ShmBytes = s.Each.MemoryBytes + 1 }, "shm_bytes"},
 	{"negative shared memory", func(s *JobSpec) { s.ShmBytes = -1 }, "shm_bytes"},
 
@@ -173,79 +186,10 @@ func TestRefusalsNameTheWayOut(t *testing.T) {
 	s := goodSpec()
 	s.Each.MilliGpu = 1500
 	err := (&Submit{Principal: &Principal{Name: "alice"}, Spec: s}).Validate()
-	want := "spec.each.milli_gpu: is 1500 thousandths of a GPU: neither whole ones nor a part of one (ask for 1 or 2 whole ones)"
+	want := "spec.each.milli_gpu: is 1500 thousandths of a GPU: neither whole ones nor a part of one (ask for 1 or 2 " +
+		"whole ones)"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
-	}
-}
-
-// Everything a good message consists of.
-var (
-	goodIncarnation = &Incarnation{BootId: "5f2c0b6e-8d6a", StartedNs: 7}
-	goodOrder       = &Order{Epoch: 2, Token: &Token{Epoch: 1, Counter: 3}, Job: "j-1", Node: "n17.example", Incarnation: goodIncarnation}
-	goodOrigin      = &Origin{Token: &Token{Epoch: 1, Counter: 3}, Job: "j-1", Node: "n17.example", MachineId: "m1", Incarnation: goodIncarnation}
-	goodMembers     = []*Member{{Rank: 0, Amount: &Resources{MilliGpu: 1000}}, {Rank: 1, Amount: &Resources{MilliCpu: 1}}}
-	goodGrant       = &Grant{Amount: &Resources{MilliGpu: 1500}, Gpus: []*GpuShare{{GpuId: "a", Milli: 1000}, {GpuId: "b", Milli: 500}}}
-	goodExit        = &Exit{Rank: 0, Kind: ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9}
-	goodLedger      = &LedgerReport{Total: &Resources{MilliGpu: 2000}, Free: &Resources{MilliGpu: 500}, FreeGpus: []*GpuShare{{GpuId: "b", Milli: 500}},
-		Slices: []*SliceReport{{Token: &Token{Epoch: 1, Counter: 3}, Job: "j-1", State: SliceState_SLICE_STATE_STARTED, Grants: []*Grant{goodGrant}}}}
-	goodMeeting      = &Rendezvous{Address: "10.0.0.1", Port: 20000, Peers: []*Peer{{Rank: 0, Node: "n1"}, {Rank: 1, Node: "n2"}}}
-	goodAnnouncement = &Announcement{Total: &Resources{MilliCpu: 1, MilliGpu: 2000}, Gpus: []*Gpu{{Id: "a"}, {Id: "b"}},
-		Place: []*Label{{Key: "zone", Value: "a"}, {Key: "rack", Value: "r1"}}, Address: "10.0.0.1", PortFirst: 20000, PortLast: 20999}
-	goodCaller = &Principal{Name: "anonymous"}
-	goodTask   = &TaskId{Token: &Token{Epoch: 1, Counter: 3}, Rank: 1}
-	okay       = &Outcome{Code: Code_CODE_OK}
-	goodPlace  = &Place{Node: "n1", MachineId: "m1", Grant: goodGrant}
-)
-
-// goodMessages is one of each that passes.
-func goodMessages() []validator {
-	rank1 := &Exit{Rank: 1, Kind: ExitKind_EXIT_KIND_EXITED}
-	two := &LedgerReport{Total: &Resources{}, Free: &Resources{}, Slices: []*SliceReport{ // of one leader
-		{Token: &Token{Epoch: 1, Counter: 3}, Job: "j-1", State: SliceState_SLICE_STATE_OVER},
-		{Token: &Token{Epoch: 1, Counter: 4}, Job: "j-2", State: SliceState_SLICE_STATE_OVER}}}
-	return []validator{
-		&Reserve{Order: goodOrder, Members: goodMembers, TtlMs: 1}, &Reserved{Origin: goodOrigin, Grants: []*Grant{goodGrant}, RendezvousPort: 1},
-		&Refused{Origin: goodOrigin, Reason: RefusalReason_REFUSAL_REASON_SHORTAGE, Ledger: goodLedger},
-		&Abort{Order: goodOrder}, &Aborted{Origin: goodOrigin}, &Commit{Order: goodOrder, Spec: goodSpec(), Members: goodMembers},
-		&Committed{Origin: goodOrigin}, &Prepared{Origin: goodOrigin}, &Expired{Origin: goodOrigin},
-		&Start{Order: goodOrder, Rendezvous: goodMeeting, JobName: "llama", Run: 1}, &Started{Origin: goodOrigin},
-		&Start{Order: goodOrder, Rendezvous: &Rendezvous{Address: "10.0.0.1", Port: 20000}, Run: 1, Roster: &Roster{Digest: 7, SizeBytes: 9, OffsetBytes: 8, Data: []byte{1}}},
-		&Lacking{Origin: goodOrigin, Digest: 7, HaveBytes: 9},
-		&Stop{Order: goodOrder, Cause: Cause_CAUSE_CANCELLED, Signal: 15, GraceMs: 1}, &Exited{Origin: goodOrigin, Exits: []*Exit{goodExit}},
-		&Ended{Origin: goodOrigin}, &Forget{Order: goodOrder},
-
-		&Lead{Epoch: 1, ClusterId: "c1"}, &Welcome{Epoch: 1, Incarnation: goodIncarnation}, &HeartbeatAck{Epoch: 1, Incarnation: goodIncarnation},
-		&Hello{Origin: &Origin{Node: "n1", MachineId: "m1", Incarnation: goodIncarnation}, Epoch: 1, Announcement: goodAnnouncement, Ledger: goodLedger},
-		&Hello{Origin: goodOrigin, Epoch: 1, Announcement: goodAnnouncement, ClusterId: "c1"}, &LedgerRecord{Epoch: 1, ClusterId: "c1"},
-		&Rejected{Epoch: 1, Reason: RejectReason_REJECT_REASON_MALFORMED}, &Heartbeat{Origin: goodOrigin, Epoch: 1},
-		&Report{Origin: goodOrigin, Epoch: 1, Ledger: goodLedger}, &Report{Origin: goodOrigin, Epoch: 1, Ledger: two},
-
-		goodSpec(), &Submit{Principal: goodCaller, Spec: goodSpec()}, &Cancel{Principal: goodCaller, Job: "j-1"}, &Hold{Principal: goodCaller, Job: "j-1"},
-		&Requeue{Principal: goodCaller, Job: "j-1", Run: 2, Hold: true}, &RequeueReply{Outcome: okay, Job: "j-1", Run: 2},
-		&DryRun{Principal: goodCaller, Spec: goodSpec()}, &DryRunReply{Outcome: okay, Waits: "needs 8 GPUs"},
-		&Update{Principal: goodCaller, Job: "j-1", SetPriority: true, Priority: 5}, &UpdateReply{Outcome: okay, Job: "j-1", Priority: 5},
-		&ChangeNode{Principal: goodCaller, Node: "n1", Verb: NodeVerb_NODE_VERB_DRAIN, Reason: "new fans", DeadlineMs: 1},
-		&GetJob{Principal: goodCaller, Job: "j"}, &ExplainJob{Principal: goodCaller, Job: "j"}, &ListJobs{Principal: goodCaller, Phases: []string{"running"}},
-		&ListNodes{Principal: goodCaller, Limit: 7}, &SubmitReply{Outcome: okay, Job: "j-1"}, &CancelReply{Outcome: okay, Job: "j-1"},
-		&HoldReply{Outcome: &Outcome{Code: Code_CODE_NOT_FOUND, Text: "no such job"}}, &ChangeNodeReply{Outcome: okay, Node: "n1"},
-		&GetJobReply{Outcome: okay, Job: &JobStatus{Record: &JobRecord{Id: "j-1"}, Phase: "running"}}, &ExplainJobReply{Outcome: okay},
-		&History{Principal: goodCaller, States: []JobState{JobState_JOB_STATE_FAILED}, SinceUnixMs: 1, UntilUnixMs: 2, After: "5/j1"},
-		&HistoryReply{Outcome: okay, Jobs: []*PastJob{{Id: "j1", State: JobState_JOB_STATE_FAILED, Attempts: []*PastAttempt{{Token: goodOrder.Token, Members: 1}}}}},
-		&ListJobsReply{Outcome: okay}, &ListNodesReply{Outcome: okay, Nodes: []*NodeStatus{{Record: &NodeRecord{Id: "n1"}, Phase: "up"}}},
-		&Watch{Principal: goodCaller, Jobs: true, Ids: []string{"j-1"}}, &Unwatch{}, &Event{Seq: 1, Group: 3, Reason: "needs 8 GPUs"}, &Event{Seq: 1, Job: &JobStatus{Record: &JobRecord{Id: "j-1"}, Phase: "running"}},
-
-		&JobRecord{Id: "j-1", Revision: 1, WrittenBy: &Token{Epoch: 1}, Spec: &JobSpec{}, State: JobState_JOB_STATE_QUEUED},
-		&AttemptRecord{Job: "j-1", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace}},
-		&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1, Count: 1}, {Level: 2, Count: 1}}},
-		&NodeRecord{Id: "n1", Revision: 1, WrittenBy: &Token{Epoch: 1}}, &LedgerRecord{Epoch: 0},
-
-		&PrepareTask{Id: goodTask, Job: "j-1", Spec: goodSpec(), Grant: goodGrant}, &TaskPrepared{Id: goodTask},
-		&StartTask{Id: goodTask, Job: "j-1", Spec: goodSpec(), Grant: goodGrant, Rendezvous: goodMeeting}, &TaskStarted{Id: goodTask},
-		&TaskGone{Id: goodTask, Exit: rank1}, &AdoptTask{Id: goodTask}, &SignalTask{Id: goodTask, Signal: 9}, &StopTask{Id: goodTask},
-		&StatsTask{Id: goodTask}, &TaskStats{Id: goodTask}, &LogsTask{Id: goodTask, LimitBytes: 1}, &TaskLogs{Id: goodTask}, &ForgetTask{Id: goodTask},
-		&ListTasks{}, &TaskList{Tasks: []*TaskEntry{{Id: goodTask, Exit: rank1}}},
-		&UidsInUse{Uids: []uint32{2_000_000}}, &KeepTasks{}, &GpuFaulted{GpuId: "a"}, &GpuRecovered{GpuId: "a"},
 	}
 }
 
@@ -282,34 +226,64 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&Reserve{Order: goodOrder, Members: goodMembers}, "ttl_ms"},
 		{&Reserve{Order: goodOrder, TtlMs: 1}, "members"},
 		{&Reserve{Members: goodMembers, TtlMs: 1}, "order"},
-		{&Reserve{Order: goodOrder, TtlMs: 1, Members: []*Member{{Rank: -1, Amount: &Resources{MilliCpu: 1}}}}, "members[0].rank"},
+		{&Reserve{Order: goodOrder, TtlMs: 1, Members: []*Member{{Rank: -1, Amount: &Resources{MilliCpu: 1}}}},
+			"members[0].rank"},
 		{&Reserve{Order: goodOrder, TtlMs: 1, Members: []*Member{{Amount: &Resources{}}}}, "members[0].amount"},
 		{&Reserve{Order: goodOrder, TtlMs: 1, Members: append(goodMembers[:1:1], goodMembers[0])}, "members[1]"},
-		{&Reserve{Order: goodOrder, TtlMs: 1, Members: []*Member{{Amount: &Resources{MilliGpu: 1001}}}}, "members[0].amount.milli_gpu"},
+		{&Reserve{Order: goodOrder, TtlMs: 1, Members: []*Member{{Amount: &Resources{MilliGpu: 1001}}}},
+			"members[0].amount.milli_gpu"},
 		{&Abort{Order: &Order{Token: goodOrder.Token, Job: "j", Node: "n", Incarnation: goodIncarnation}}, "order.epoch"},
 		{&Abort{Order: &Order{Epoch: 1, Job: "j", Node: "n", Incarnation: goodIncarnation}}, "order.token"},
-		{&Abort{Order: &Order{Epoch: 1, Token: &Token{Counter: 1}, Job: "j", Node: "n", Incarnation: goodIncarnation}}, "order.token.epoch"},
-		{&Abort{Order: &Order{Epoch: 1, Token: goodOrder.Token, Job: "a/b", Node: "n", Incarnation: goodIncarnation}}, "order.job"},
+		{&Abort{Order: &Order{Epoch: 1, Token: &Token{Counter: 1}, Job: "j", Node: "n", Incarnation: goodIncarnation}},
+			"order.token.epoch"},
+		{&Abort{Order: &Order{Epoch: 1, Token: goodOrder.Token, Job: "a/b", Node: "n", Incarnation: goodIncarnation}},
+			"order.job"},
 		{&Abort{Order: &Order{Epoch: 1, Token: goodOrder.Token, Job: "j", Node: "n"}}, "order.incarnation"},
 		{&Aborted{Origin: &Origin{Node: "n", MachineId: "m", Incarnation: goodIncarnation}}, "origin.token"},
-		{&Aborted{Origin: &Origin{Token: goodOrder.Token, Job: "j", Node: "n", Incarnation: goodIncarnation}}, "origin.machine_id"},
-		{&Reserved{Origin: goodOrigin, Grants: []*Grant{{Amount: &Resources{MilliGpu: 1000}, Gpus: []*GpuShare{{GpuId: "a", Milli: 500}}}}}, "grants[0].gpus"},
+		{&Aborted{Origin: &Origin{Token: goodOrder.Token, Job: "j", Node: "n", Incarnation: goodIncarnation}},
+			"origin.machine_id"},
+		{
+			&Reserved{
+				Origin: goodOrigin, Grants: []*Grant{
+					{Amount: &Resources{MilliGpu: 1000}, Gpus: []*GpuShare{{GpuId: "a", Milli: 500}}},
+				},
+			}, "grants[0].gpus",
+		},
 		{&Reserved{Origin: goodOrigin, Grants: []*Grant{{Amount: &Resources{MilliGpu: 1000},
 			Gpus: []*GpuShare{{GpuId: "a", Milli: 500}, {GpuId: "a", Milli: 500}}}}}, "grants[0].gpus[1]"},
-		{&Reserved{Origin: goodOrigin, Grants: []*Grant{{Amount: &Resources{MilliGpu: 2000}, Gpus: []*GpuShare{{GpuId: "a", Milli: 2000}}}}}, "grants[0].gpus[0].milli"},
+		{
+			&Reserved{
+				Origin: goodOrigin, Grants: []*Grant{
+					{Amount: &Resources{MilliGpu: 2000}, Gpus: []*GpuShare{{GpuId: "a", Milli: 2000}}},
+				},
+			}, "grants[0].gpus[0].milli",
+		},
 		{&Refused{Origin: goodOrigin}, "reason"},
 		{&Refused{Origin: goodOrigin, Reason: RefusalReason_REFUSAL_REASON_SHORTAGE}, "ledger"},
 		{&Commit{Order: goodOrder, Members: goodMembers}, "spec"},
 		{&Start{Order: goodOrder, Run: 1}, "rendezvous"},
 		{&Start{Order: goodOrder, Rendezvous: goodMeeting}, "run"},
-		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Port: 1, Peers: []*Peer{{Rank: 1, Node: "n"}, {Rank: 0, Node: "m"}}}}, "rendezvous.peers[1].rank"},
+		{
+			&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Port: 1,
+				Peers: []*Peer{{Rank: 1, Node: "n"}, {Rank: 0, Node: "m"}}}}, "rendezvous.peers[1].rank",
+		},
 		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Port: 1, Peers: goodMeeting.Peers}}, "rendezvous.address"},
-		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Peers: goodMeeting.Peers}}, "rendezvous.port"},
-		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Port: 1, Peers: []*Peer{{Node: "n"}, {Node: "m"}}}}, "rendezvous.peers[1].rank"},
+		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Peers: goodMeeting.Peers}},
+			"rendezvous.port"},
+		{
+			&Start{
+				Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Port: 1, Peers: []*Peer{{Node: "n"}, {Node: "m"}}},
+			}, "rendezvous.peers[1].rank",
+		},
 		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Port: 1}}, "rendezvous.peers"},
-		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a"}, Roster: &Roster{SizeBytes: 1}}, "rendezvous.port"},
-		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Port: 1}, Roster: &Roster{}}, "roster.size_bytes"},
-		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Port: 1}, Roster: &Roster{SizeBytes: 9, OffsetBytes: 9, Data: []byte{1}}}, "roster.offset_bytes"},
+		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a"}, Roster: &Roster{SizeBytes: 1}},
+			"rendezvous.port"},
+		{&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Port: 1}, Roster: &Roster{}},
+			"roster.size_bytes"},
+		{
+			&Start{Order: goodOrder, Run: 1, Rendezvous: &Rendezvous{Address: "a", Port: 1},
+				Roster: &Roster{SizeBytes: 9, OffsetBytes: 9, Data: []byte{1}}}, "roster.offset_bytes",
+		},
 		{&Lacking{Origin: goodOrigin, HaveBytes: -1}, "have_bytes"},
 		{&Stop{Order: goodOrder}, "cause"},
 		{&Exited{Origin: goodOrigin}, "exits"},
@@ -321,8 +295,13 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&Hello{Origin: goodOrigin, Epoch: 1, Announcement: goodAnnouncement, ClusterId: "a/b"}, "cluster_id"},
 		{&LedgerRecord{ClusterId: "a b"}, "cluster_id"},
 		{&Report{Origin: goodOrigin, Epoch: 1}, "ledger"},
-		{&Report{Origin: goodOrigin, Epoch: 1, Ledger: &LedgerReport{Total: &Resources{MilliCpu: 1}, Free: &Resources{MilliCpu: 2}}}, "ledger.free"},
-		{&Report{Origin: goodOrigin, Epoch: 1, Ledger: &LedgerReport{Total: &Resources{}, Free: &Resources{MilliGpu: -1}}}, "ledger.free.milli_gpu"},
+		{
+			&Report{
+				Origin: goodOrigin, Epoch: 1, Ledger: &LedgerReport{Total: &Resources{MilliCpu: 1}, Free: &Resources{MilliCpu: 2}},
+			}, "ledger.free",
+		},
+		{&Report{Origin: goodOrigin, Epoch: 1, Ledger: &LedgerReport{Total: &Resources{}, Free: &Resources{MilliGpu: -1}}},
+			"ledger.free.milli_gpu"},
 		{&Report{Origin: goodOrigin, Epoch: 1, Ledger: &LedgerReport{Total: &Resources{}, Free: &Resources{},
 			Slices: []*SliceReport{{Token: goodOrder.Token, Job: "j"}}}}, "ledger.slices[0].state"},
 		{&Submit{Spec: goodSpec()}, "principal"},
@@ -333,13 +312,16 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: 99}, "verb"},
 		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: NodeVerb_NODE_VERB_CORDON}, "reason"},
 		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: NodeVerb_NODE_VERB_REMOVE, DeadlineMs: 1}, "deadline_ms"},
-		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: NodeVerb_NODE_VERB_CORDON, Reason: "x", AtUnixMs: 1}, "at_unix_ms"},
-		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: NodeVerb_NODE_VERB_DRAIN, Reason: "x", AtUnixMs: -1}, "at_unix_ms"},
+		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: NodeVerb_NODE_VERB_CORDON, Reason: "x", AtUnixMs: 1},
+			"at_unix_ms"},
+		{&ChangeNode{Principal: goodCaller, Node: "n", Verb: NodeVerb_NODE_VERB_DRAIN, Reason: "x", AtUnixMs: -1},
+			"at_unix_ms"},
 		{&Update{Principal: goodCaller, Job: "j", SetBegin: true, BeginUnixMs: -1}, "begin_unix_ms"},
 		{&ListJobs{Principal: goodCaller, Limit: -1}, "limit"},
 		{&History{}, "principal"},
 		{&History{Principal: goodCaller, Limit: MaxPageEntries + 1}, "limit"},
-		{&History{Principal: goodCaller, States: []JobState{JobState_JOB_STATE_FAILED, JobState_JOB_STATE_ACTIVE}}, "states[1]"},
+		{&History{Principal: goodCaller, States: []JobState{JobState_JOB_STATE_FAILED, JobState_JOB_STATE_ACTIVE}},
+			"states[1]"},
 		{&History{Principal: goodCaller, States: []JobState{0}}, "states[0]"},
 		{&History{Principal: goodCaller, States: make([]JobState, maxFilterValues+1)}, "states"},
 		{&History{Principal: goodCaller, SinceUnixMs: 5, UntilUnixMs: 5}, "until_unix_ms"},
@@ -348,7 +330,8 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&History{Principal: goodCaller, Name: "a b"}, "name"},
 		{&History{Principal: goodCaller, After: strings.Repeat("a", 300)}, "after"},
 		{&HistoryReply{Outcome: okay, Jobs: []*PastJob{{Id: "j1"}}}, "jobs[0].state"},
-		{&HistoryReply{Outcome: okay, Jobs: []*PastJob{{Id: "j1", State: 3, Attempts: []*PastAttempt{{Members: 1}}}}}, "jobs[0].attempts[0].token"},
+		{&HistoryReply{Outcome: okay, Jobs: []*PastJob{{Id: "j1", State: 3, Attempts: []*PastAttempt{{Members: 1}}}}},
+			"jobs[0].attempts[0].token"},
 		{&ListJobs{Principal: goodCaller, Phases: []string{""}}, "phases[0]"},
 		{&SubmitReply{}, "outcome"},
 		{&SubmitReply{Outcome: okay}, "job"},
@@ -359,7 +342,11 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 9, Count: 1}}}, "cells[0].level"},
 		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1}}}, "cells[0].count"},
 		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1, Count: 1, Sum: -1}}}, "cells[0].sum"},
-		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 3, Count: 1, Owner: "a"}, {Level: 3, Count: 1, Owner: "a"}}}, "cells[1]"},
+		{
+			&PolicyRecord{
+				WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 3, Count: 1, Owner: "a"}, {Level: 3, Count: 1, Owner: "a"}},
+			}, "cells[1]",
+		},
 		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: make([]*Cell, MaxCells+1)}, "cells"},
 		{&AttemptRecord{Job: "j", Token: &Token{Epoch: 1}, Run: 1}, "places"},
 		{&AttemptRecord{Job: "j", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace, goodPlace}}, "places[1]"},
@@ -392,7 +379,8 @@ func TestAnnouncements(t *testing.T) {
 	}
 	more := proto.Clone(goodAnnouncement).(*Announcement)
 	more.Total.MilliGpu = 2500
-	wantField(t, "more than the devices", (&Hello{Origin: goodOrigin, Epoch: 1, Announcement: more}).Validate(), "announcement.total.milli_gpu")
+	wantField(t, "more than the devices", (&Hello{Origin: goodOrigin, Epoch: 1, Announcement: more}).Validate(),
+		"announcement.total.milli_gpu")
 }
 
 func BenchmarkValidate(b *testing.B) {

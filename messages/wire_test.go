@@ -53,7 +53,9 @@ func BenchmarkBytes(b *testing.B) {
 		for range 8 {
 			grant.Gpus = append(grant.Gpus, &GpuShare{GpuId: "GPU-n0001-3", Milli: 1000})
 		}
-		commit.Places = append(commit.Places, &Place{Rank: rank, Node: "n0001", MachineId: "machine-n0001", Grant: grant, Address: "10.0.0.1"})
+		commit.Places = append(commit.Places, &Place{
+			Rank: rank, Node: "n0001", MachineId: "machine-n0001", Grant: grant, Address: "10.0.0.1",
+		})
 	}
 	b.Run("generated", func(b *testing.B) {
 		for b.Loop() {

@@ -20,7 +20,9 @@ func benched(b *testing.B) *Memory {
 func spec() *messages.JobSpec {
 	return &messages.JobSpec{
 		Name: "train", Queue: "research", Image: "host", Command: []string{"torchrun", "train.py"},
-		Gang: &messages.GangSpec{ReplicasMin: 64, ReplicasMax: 64}, Each: &messages.Resources{MilliCpu: 64000, MemoryBytes: 512 << 30, MilliGpu: 8000},
+		Gang: &messages.GangSpec{ReplicasMin: 64, ReplicasMax: 64}, Each: &messages.Resources{
+			MilliCpu: 64000, MemoryBytes: 512 << 30, MilliGpu: 8000,
+		},
 	}
 }
 
@@ -69,10 +71,15 @@ func wholeLife(n, places int, withSpec *messages.JobSpec) [][]actors.Change {
 		return j
 	}
 	attempt := func(started, exits, end bool) []*messages.AttemptRecord {
-		a := &messages.AttemptRecord{Job: id, Token: &messages.Token{Epoch: 1, Counter: uint64(n)}, Run: 1, Places: make([]*messages.Place, places)}
+		a := &messages.AttemptRecord{
+			Job: id, Token: &messages.Token{Epoch: 1, Counter: uint64(n)}, Run: 1, Places: make([]*messages.Place, places),
+		}
 		for i := range a.Places {
-			a.Places[i] = &messages.Place{Rank: int32(i), Node: fmt.Sprintf("n%05d", i), MachineId: "m", Grant: &messages.Grant{Rank: int32(i),
-				Amount: &messages.Resources{MilliGpu: 1000}, Gpus: []*messages.GpuShare{{GpuId: "GPU-5f2c0b6e-8d6a-4b1f-9a61-2f6a4ae0c1aa", Milli: 1000}}}}
+			a.Places[i] = &messages.Place{Rank: int32(i), Node: fmt.Sprintf("n%05d", i), MachineId: "m",
+				Grant: &messages.Grant{Rank: int32(i),
+					Amount: &messages.Resources{MilliGpu: 1000}, Gpus: []*messages.GpuShare{
+						{GpuId: "GPU-5f2c0b6e-8d6a-4b1f-9a61-2f6a4ae0c1aa", Milli: 1000},
+					}}}
 			if exits {
 				a.Places[i].Exit = &messages.Exit{Rank: int32(i), Kind: messages.ExitKind_EXIT_KIND_EXITED}
 			}

@@ -56,7 +56,8 @@ func checkJob(row Row) error {
 	if err != nil {
 		return err
 	}
-	if h.Revision != job.Revision || h.State != job.State || h.FinishedUnixMs != job.FinishedUnixMs || queue != nil && *queue != job.Spec.Queue {
+	if h.Revision != job.Revision || h.State != job.State || h.FinishedUnixMs != job.FinishedUnixMs ||
+		queue != nil && *queue != job.Spec.Queue {
 		return differs("job", string(id))
 	}
 	return nil

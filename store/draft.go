@@ -124,7 +124,8 @@ func (d *Draft) lookUp(c *actors.Change) {
 		d.jobs[id] = &draftJob{}
 		d.Jobs = append(d.Jobs, id)
 	}
-	if r := (request{c.Job.GetOwner().GetName(), c.Job.GetRequestId()}); c.Job.GetRevision() == 1 && isKey(r.id) && isText(r.owner) {
+	if r := (request{c.Job.GetOwner().GetName(), c.Job.GetRequestId()}); c.Job.GetRevision() == 1 && isKey(r.id) &&
+		isText(r.owner) {
 		if _, asked := d.requests[r]; !asked {
 			d.requests[r] = false
 			d.Requests = append(d.Requests, Request{r.owner, r.id})

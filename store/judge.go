@@ -21,7 +21,8 @@ type lookup interface {
 	wasCommitted(topology.Token) bool
 	machine(topology.NodeID) *messages.NodeRecord // nil: there is none that can be read
 	policy() topology.Token                       // the write that the policy record is of; zero: there is none
-	damaged(topology.JobID) bool                  // some record of the job cannot be read; asked only of what is to be dropped
+	// damaged reports whether some record of the job cannot be read. It is asked only of what is to be dropped.
+	damaged(topology.JobID) bool
 }
 
 // judged is what a change would put, or the rule that it breaks. Neither: the

@@ -58,7 +58,8 @@ func (l *leader) change(t *rapid.T) actors.Change {
 	by := &messages.Token{Epoch: 1, Counter: l.writes}
 	if rapid.IntRange(0, 9).Draw(t, "machine") == 0 {
 		return actors.Change{Node: &messages.NodeRecord{
-			Id: rapid.SampledFrom([]string{"n0", "n1"}).Draw(t, "node"), Revision: rapid.Uint64Range(1, 3).Draw(t, "revision"), WrittenBy: by,
+			Id: rapid.SampledFrom([]string{"n0", "n1"}).Draw(t, "node"), Revision: rapid.Uint64Range(1, 3).Draw(t, "revision"),
+			WrittenBy: by,
 		}}
 	}
 	id := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "job")
@@ -87,7 +88,8 @@ func (l *leader) goOn(t *rapid.T, job *messages.JobRecord, attempts []*messages.
 	switch rapid.IntRange(0, 3).Draw(t, "step") {
 	case 0:
 		a := &messages.AttemptRecord{
-			Job: job.Id, Token: &messages.Token{Epoch: 1, Counter: l.writes}, Run: 1, Places: []*messages.Place{{Node: "n0", MachineId: "m0", Grant: &messages.Grant{Amount: &messages.Resources{}}}},
+			Job: job.Id, Token: &messages.Token{Epoch: 1, Counter: l.writes}, Run: 1,
+			Places: []*messages.Place{{Node: "n0", MachineId: "m0", Grant: &messages.Grant{Amount: &messages.Resources{}}}},
 		}
 		job.State, job.Attempt = messages.JobState_JOB_STATE_ACTIVE, a.Token
 		c.Attempts = append(c.Attempts, a)

@@ -159,7 +159,8 @@ func Answer(s Store, q actors.Query) actors.Found {
 	case err != nil && !errors.Is(err, ErrNotFound):
 		found.Err = err.Error()
 	}
-	found.Has = slices.ContainsFunc(found.Attempts, func(a *messages.AttemptRecord) bool { return messages.FromToken(a.Token) == q.Token })
+	found.Has = slices.ContainsFunc(found.Attempts,
+		func(a *messages.AttemptRecord) bool { return messages.FromToken(a.Token) == q.Token })
 	found.Attempts = unsettled(found.Attempts)
 	return found
 }

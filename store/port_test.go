@@ -33,7 +33,9 @@ func (b *broken) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict,
 // listen is a system with one actor that passes on what it is told.
 func listen(t *testing.T) (*actor.ActorSystem, *actor.PID, <-chan any) {
 	t.Helper()
-	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	system := actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
+	)
 	heard := make(chan any, 2*portQueue)
 	pid := system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
 		switch ctx.Message().(type) {
@@ -66,7 +68,8 @@ func TestPortAnswersEachCall(t *testing.T) {
 	epoch, _ := m.Lead("tester")
 	p := NewPort(m, system)
 	p.Apply(epoch, 7, []actors.Change{{Job: submitted("j", 1)}, {}}, pid)
-	if a := next[actors.Applied](t, heard); a.Ticket != 7 || a.Err != "" || a.Deposed || a.Verdicts[0] != actors.Done || a.Verdicts[1] != actors.Conflict {
+	if a := next[actors.Applied](t, heard); a.Ticket != 7 || a.Err != "" || a.Deposed || a.Verdicts[0] != actors.Done ||
+		a.Verdicts[1] != actors.Conflict {
 		t.Fatalf("applied %+v", a)
 	}
 	p.Load(epoch, pid)
@@ -124,23 +127,29 @@ func TestPortRecallsWhatEnded(t *testing.T) {
 	m := NewMemory()
 	epoch, _ := m.Lead("tester")
 	write := uint64(0)
-	put := func(id string, revision uint64, state messages.JobState, finishedMs int64, attempts ...*messages.AttemptRecord) {
+	put := func(id string, revision uint64, state messages.JobState, finishedMs int64,
+		attempts ...*messages.AttemptRecord) {
 		t.Helper()
 		write++
 		j := submitted(id, write)
 		j.Revision, j.State, j.FinishedUnixMs = revision, state, finishedMs
-		if verdicts, err := m.Apply(epoch, []actors.Change{{Job: j, Attempts: attempts}}); err != nil || verdicts[0] != actors.Done {
+		if verdicts, err := m.Apply(epoch, []actors.Change{{Job: j, Attempts: attempts}}); err != nil ||
+			verdicts[0] != actors.Done {
 			t.Fatalf("apply: %v, %v, %v", verdicts, err, m.Broken())
 		}
 	}
 	attempt := func(id string, counter uint64, end *messages.End, exit *messages.Exit) *messages.AttemptRecord {
 		return &messages.AttemptRecord{
 			Job: id, Token: &messages.Token{Epoch: 1, Counter: counter}, Run: 1, End: end,
-			Places: []*messages.Place{{Node: "n0", MachineId: "m0", Exit: exit, Grant: &messages.Grant{Amount: &messages.Resources{}}}},
+			Places: []*messages.Place{
+				{Node: "n0", MachineId: "m0", Exit: exit, Grant: &messages.Grant{Amount: &messages.Resources{}}},
+			},
 		}
 	}
 	const active, over = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_CANCELLED
-	gone, end := &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED, AtUnixMs: 5}, &messages.End{Cause: messages.Cause_CAUSE_CANCELLED, Rank: -1, AtUnixMs: 5}
+	gone, end := &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED, AtUnixMs: 5}, &messages.End{
+		Cause: messages.Cause_CAUSE_CANCELLED, Rank: -1, AtUnixMs: 5,
+	}
 	put("old", 1, over, 5)
 	put("new", 1, active, 0, attempt("new", 106, nil, nil))
 	put("new", 2, active, 0, attempt("new", 106, end, gone), attempt("new", 107, nil, nil))
@@ -152,7 +161,8 @@ func TestPortRecallsWhatEnded(t *testing.T) {
 	defer p.Close()
 	p.Load(epoch, pid)
 	l := next[actors.Loaded](t, heard)
-	if len(l.Ended) != 2 || l.Ended[0].Job.Id != "new" || l.Ended[0].Attempt.GetToken().GetCounter() != 107 || l.Ended[1].Job.Id != "old" || l.Ended[1].Attempt != nil {
+	if len(l.Ended) != 2 || l.Ended[0].Job.Id != "new" || l.Ended[0].Attempt.GetToken().GetCounter() != 107 ||
+		l.Ended[1].Job.Id != "old" || l.Ended[1].Attempt != nil {
 		t.Fatalf("what has ended is %v", l.Ended)
 	}
 	if len(l.Jobs) != 2 {

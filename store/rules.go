@@ -81,7 +81,8 @@ func JudgeJob(stored *Head, next *messages.JobRecord) (repeated bool, broken Rul
 		return false, RuleRevision
 	case stored.Owner != n.Owner || stored.RequestID != n.RequestID:
 		return false, RuleIdentity
-	case stored.State.Terminal() && (stored.State != n.State || stored.ExitCode != n.ExitCode || stored.FinishedUnixMs != n.FinishedUnixMs):
+	case stored.State.Terminal() &&
+		(stored.State != n.State || stored.ExitCode != n.ExitCode || stored.FinishedUnixMs != n.FinishedUnixMs):
 		return false, RuleTerminal
 	}
 	return false, ""
@@ -127,7 +128,8 @@ func JudgeAttempt(stored, next *messages.AttemptRecord) Rule {
 		return RuleShape
 	case stored == nil:
 		return judgeCommit(next)
-	case stored.Run != next.Run || stored.CommittedUnixMs != next.CommittedUnixMs || len(stored.Places) != len(next.Places):
+	case stored.Run != next.Run || stored.CommittedUnixMs != next.CommittedUnixMs ||
+		len(stored.Places) != len(next.Places):
 		return RuleDecision
 	case stored.End != nil && !proto.Equal(stored.End, next.End):
 		return RuleEnd
@@ -154,7 +156,8 @@ func judgeCommit(a *messages.AttemptRecord) Rule {
 			return RuleEnd
 		}
 	}
-	given := make(map[string][]*messages.GpuShare, len(a.Places)) // by machine: it has few devices, a gang may have thousands
+	// By machine, since a machine has few devices and a gang may have thousands.
+	given := make(map[string][]*messages.GpuShare, len(a.Places))
 	for _, p := range a.Places {
 		all, before := p.GetGrant().GetGpus(), given[p.Node]
 		if len(before) > 0 {
@@ -183,7 +186,8 @@ func milliOf(shares []*messages.GpuShare, gpu string) (sum int64) {
 // samePlace compares what COMMIT decided of one rank. Written out, because
 // reflection over every device of every rank would be most of a write's cost.
 func samePlace(a, b *messages.Place) bool {
-	if a.GetRank() != b.GetRank() || a.GetNode() != b.GetNode() || a.GetMachineId() != b.GetMachineId() || a.GetAddress() != b.GetAddress() {
+	if a.GetRank() != b.GetRank() || a.GetNode() != b.GetNode() || a.GetMachineId() != b.GetMachineId() ||
+		a.GetAddress() != b.GetAddress() {
 		return false
 	}
 	g, h := a.GetGrant(), b.GetGrant()

@@ -1,5 +1,5 @@
-// The law of the doors: what a job names on a machine is opened by runtime/door and by nobody else. It reads the syntax only, so
-// it follows a job's word through a variable of the same function, and no further.
+// The law of the doors: what a job names on a machine is opened by runtime/door and by nobody else. It reads the syntax
+// only, so it follows a job's word through a variable of the same function, and no further.
 package test
 
 import (
@@ -37,7 +37,8 @@ func doorsLaw(s source) []string {
 			}
 			for _, argument := range call.Args {
 				if ofJob(argument, words) {
-					findings = append(findings, fmt.Sprintf("%s: a path that a job names is opened by runtime/door alone", s.at(call.Pos())))
+					findings = append(findings, fmt.Sprintf("%s: a path that a job names is opened by runtime/door alone",
+						s.at(call.Pos())))
 				}
 			}
 			return true

@@ -39,9 +39,9 @@ func fileLengthLaw(s source) []string {
 	return nil
 }
 
-// openingLaw: a file says what it owns before anything else: above the package clause, on its own around the imports, or
-// as the comment of the type that it opens with, as an actor's file does. A build constraint, or the comment of a first
-// constant or function, says nothing of the kind.
+// openingLaw: a file says what it owns before anything else: above the package clause, on its own around the imports,
+// or as the comment of the type that it opens with, as an actor's file does. A build constraint, or the comment of a
+// first constant or function, says nothing of the kind.
 func openingLaw(s source) []string {
 	if !s.production() {
 		return nil
@@ -120,7 +120,8 @@ func tagsLaw(s source) []string {
 	var findings []string
 	ast.Inspect(s.syntax, func(node ast.Node) bool {
 		if text, is := node.(*ast.BasicLit); is && text.Kind == token.STRING && tag.MatchString(text.Value) {
-			findings = append(findings, fmt.Sprintf("%s: a line is tagged by its level, as with Warn or Error", s.at(text.Pos())))
+			findings = append(findings, fmt.Sprintf("%s: a line is tagged by its level, as with Warn or Error",
+				s.at(text.Pos())))
 		}
 		return true
 	})

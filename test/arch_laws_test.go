@@ -47,17 +47,25 @@ var rooms = map[string]room{
 	"clock/backoff": {libraries: []string{}, pure: true},
 	"sim":           {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster/lease"}},
 	"web":           {},
-	"cmd":           {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock"}},
+	"cmd": {
+		ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock"},
+	},
 	// What users start from: programs that know nothing of the house.
 	"examples": {libraries: []string{}},
-	"test":     {ours: []string{"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock", "cmd"}},
+	"test": {
+		ours: []string{
+			"topology", "policy", "messages", "actors", "store", "cluster", "runtime", "sim", "web", "clock", "cmd",
+		},
+	},
 }
 
 // actorRoom is a room in which actors live. Of protobuf only proto: protojson and prototext answer differently from
 // build to build, by design.
 func actorRoom(ours ...string) room {
 	return room{
-		ours: ours, libraries: []string{protoActor + "/actor", protobuf + "/proto", protobuf + "/encoding/protowire"}, pure: true,
+		ours: ours, libraries: []string{
+			protoActor + "/actor", protobuf + "/proto", protobuf + "/encoding/protowire",
+		}, pure: true,
 	}
 }
 
@@ -72,15 +80,16 @@ func roomOf(folder string) string {
 }
 
 // pureLibrary is what pure rooms may take from the standard library. It is a list of what is allowed, not of what is
-// banned, so that next year's packages have to be looked at first. time is here for Duration; the clock is banned by call.
+// banned, so that next year's packages have to be looked at first. time is here for Duration; the clock is banned by
+// call.
 var pureLibrary = []string{
 	"bytes", "cmp", "container/heap", "container/list", "crypto/sha256", "encoding/base32", "encoding/binary",
 	"embed", "encoding/hex", "errors", "fmt", "hash", "hash/crc32", "hash/fnv", "hash/maphash", "iter", "maps", "math",
 	"math/bits", "net/netip", "path", "regexp", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8",
 }
 
-// actorPackages are the parts of Proto.Actor that stay allowed outside actors/: its core, and what a light actor system is
-// built from. Its cluster, remote, router, persistence and scheduler have wall clocks, locks or panics inside.
+// actorPackages are the parts of Proto.Actor that stay allowed outside actors/: its core, and what a light actor system
+// is built from. Its cluster, remote, router, persistence and scheduler have wall clocks, locks or panics inside.
 var actorPackages = []string{"/actor", "/eventstream", "/extensions"}
 
 // actorBans are calls of Proto.Actor that wait, use the wall clock, reorder messages or drop their sender.
@@ -97,6 +106,7 @@ var clockCalls = []string{
 const (
 	maxFunctionLines = 70  // what a reader holds in view at once
 	maxFileLines     = 500 // beyond it, a file owns more than one thing
+	maxColumns       = 120 // what two files beside each other show of a line
 )
 
 var laws = []law{
@@ -169,6 +179,10 @@ var laws = []law{
 	{"function length", functionLengthLaw, []breach{
 		{"actors/x.go", "package actors\nfunc f() {\n" + strings.Repeat("\tf()\n", maxFunctionLines) + "}\n"},
 	}},
+	{"line length", lineLengthLaw, []breach{
+		{"runtime/x.go", "package runtime\n\n// " + strings.Repeat("word ", maxColumns/5) + "\n"},
+		{"store/x_test.go", "package store\n\nvar x = `short` + \"" + strings.Repeat("x", maxColumns) + "\"\n"},
+	}},
 	{"file length", fileLengthLaw, []breach{
 		{"actors/x.go", "package actors\n" + strings.Repeat("// Text.\n", maxFileLines)},
 		{"actors/x_test.go", "package actors\n" + strings.Repeat("// Text.\n", maxFileLines)},
@@ -188,8 +202,12 @@ var laws = []law{
 		{"messages/x.proto", "// " + "FIX" + "ME"},
 	}},
 	{"doors", doorsLaw, []breach{
-		{"runtime/oci/bad.go", "// Package oci is bad.\npackage oci\n\nimport \"os\"\n\nfunc f(s spec) { os.Stat(s.GetWorkdir()) }\n"},
-		{"runtime/oci/bad.go", "// Package oci is bad.\npackage oci\n\nimport \"os\"\n\nfunc f(m mount) { at := m.GetSource() + \"/x\"; os.Open(at) }\n"},
+		{"runtime/oci/bad.go",
+			"// Package oci is bad.\npackage oci\n\nimport \"os\"\n\nfunc f(s spec) { os.Stat(s.GetWorkdir()) }\n"},
+		{
+			"runtime/oci/bad.go", "// Package oci is bad.\npackage oci\n\nimport \"os\"\n\n" +
+				"func f(m mount) { at := m.GetSource() + \"/x\"; os.Open(at) }\n",
+		},
 	}},
 	{"wall clock", wallLaw, []breach{
 		{"actors/x.go", `package actors; var x = clock.WallMs()`},
@@ -296,8 +314,8 @@ var integerRooms = []string{"topology", "policy", "actors"}
 // limitOfIntegers are what package math has for them.
 var limitOfIntegers = regexp.MustCompile("^(MaxInt|MinInt|MaxUint)[0-9]*$")
 
-// integersLaw: a multiplication that one processor fuses with an addition, and another does not, comes to another number:
-// two leaders would tell two stories of one history, and a seed another one on another machine.
+// integersLaw: a multiplication that one processor fuses with an addition, and another does not, comes to another
+// number: two leaders would tell two stories of one history, and a seed another one on another machine.
 func integersLaw(s source) []string {
 	if !s.production() || !slices.Contains(integerRooms, s.layer()) {
 		return nil
@@ -330,7 +348,8 @@ func integersLaw(s source) []string {
 	})...)
 }
 
-// selectors walks every X.Name of the file; the judge gets X's import path ("" if it is no package) and answers why not.
+// selectors walks every X.Name of the file; the judge gets X's import path ("" if it is no package) and answers why
+// not.
 func (s source) selectors(judge func(from, name string) string) []string {
 	var findings []string
 	ast.Inspect(s.syntax, func(node ast.Node) bool {
@@ -425,7 +444,8 @@ func processLaw(s source) []string {
 	})...)
 }
 
-// insidesLaw: what Go does not promise is relied upon in one package, which has another way for versions that were not tested.
+// insidesLaw: what Go does not promise is relied upon in one package, which has another way for versions that were not
+// tested.
 func insidesLaw(s source) []string {
 	if s.syntax == nil || path.Dir(s.path) == "runtime/carapace/fork" {
 		return nil

@@ -75,12 +75,14 @@ func TestOrderLaw(t *testing.T) {
 	refuses("type n map[int]int; for range (n{}) {\n}", 1)
 }
 
-// listPackages asks the go command for the rooms' packages and for the compiled form of all they import. It goes through
-// the build cache, which `go test ./...` has filled by then or fills anyway.
+// listPackages asks the go command for the rooms' packages and for the compiled form of all they import. It goes
+// through the build cache, which `go test ./...` has filled by then or fills anyway.
 func listPackages(t *testing.T, rooms []string) ([]listed, map[string]string) {
 	t.Helper()
 	// maps and slices are named for the sake of the examples above.
-	arguments := []string{"list", "-export", "-deps", "-e", "-json=ImportPath,Dir,Export,GoFiles,DepOnly,Error", "maps", "slices"}
+	arguments := []string{
+		"list", "-export", "-deps", "-e", "-json=ImportPath,Dir,Export,GoFiles,DepOnly,Error", "maps", "slices",
+	}
 	for _, room := range rooms {
 		if _, err := os.Stat(filepath.Join(root, room)); err == nil {
 			arguments = append(arguments, "./"+room+"/...")
@@ -146,7 +148,8 @@ func unordered(t *testing.T, fset *token.FileSet, name string, files []*ast.File
 			}
 			place := fset.Position(pos)
 			if !excused[place.Line] && !excused[place.Line-1] {
-				findings = append(findings, fmt.Sprintf("%s: %s in no order; sort it, or say why it may with //order: REASON", place, what))
+				findings = append(findings,
+					fmt.Sprintf("%s: %s in no order; sort it, or say why it may with //order: REASON", place, what))
 			}
 			return true
 		})

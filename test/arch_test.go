@@ -1,6 +1,7 @@
-// The laws of the house, kept by reading the syntax trees: who may import whom, what the pure packages and the actors may
-// not touch, and how long a thing may be. This file owns the walk over the tree and the list; each law stands in
-// arch_laws_test.go, those of how a file looks in arch_files_test.go, and the one that needs types in arch_order_test.go.
+// The laws of the house, kept by reading the syntax trees: who may import whom, what the pure packages and the actors
+// may not touch, and how long a thing may be. This file owns the walk over the tree and the list; each law stands in
+// arch_laws_test.go, those of how a file looks in arch_files_test.go, and the one that needs types in
+// arch_order_test.go.
 //
 // A law that cannot fail guards nothing, so each is fed small bad sources besides the tree.
 package test
@@ -116,7 +117,8 @@ func parse(t *testing.T, name, text string) source {
 	return s
 }
 
-// production reports whether the file is code that ships and that people wrote: the laws on style and layers are for these.
+// production reports whether the file is code that ships and that people wrote: the laws on style and layers are for
+// these.
 func (s source) production() bool {
 	return s.syntax != nil && !strings.HasSuffix(s.path, "_test.go") && !ast.IsGenerated(s.syntax)
 }

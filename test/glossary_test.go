@@ -13,8 +13,8 @@ import (
 
 var typeInGlossary = regexp.MustCompile("`(\\w+\\.(\\w+))`")
 
-// TestGlossaryLaw: every type of the glossary is there, under its word, and no type of that name is left out: a word with
-// one more meaning has one more row.
+// TestGlossaryLaw: every type of the glossary is there, under its word, and no type of that name is left out: a word
+// with one more meaning has one more row.
 func TestGlossaryLaw(t *testing.T) {
 	_, table, found := strings.Cut(pageOf(t, "ARCHITECTURE.md"), "\n## Words that name types\n")
 	if !found {
@@ -30,7 +30,9 @@ func TestGlossaryLaw(t *testing.T) {
 		t.Error(finding)
 	}
 	few := map[string]bool{"a.Task": true, "b.task": true, "c.Taskmaster": true}
-	for _, wrong := range []map[string][]string{{"task": {"a.Task"}}, {"task": {"a.Task", "b.task", "d.Task"}}, {"job": {"a.Task"}}} {
+	for _, wrong := range []map[string][]string{
+		{"task": {"a.Task"}}, {"task": {"a.Task", "b.task", "d.Task"}}, {"job": {"a.Task"}},
+	} {
 		if compareWords(wrong, few) == nil {
 			t.Errorf("%v is taken for the glossary of %v", wrong, few)
 		}
@@ -86,7 +88,8 @@ func isNamed(name, word string) bool {
 func typesOf(tree []source) map[string]bool {
 	types := map[string]bool{}
 	for _, s := range tree {
-		if s.syntax == nil || strings.HasSuffix(s.path, "_test.go") || slices.Contains([]string{"test", "tools", "examples"}, s.layer()) {
+		if s.syntax == nil || strings.HasSuffix(s.path, "_test.go") ||
+			slices.Contains([]string{"test", "tools", "examples"}, s.layer()) {
 			continue
 		}
 		for _, d := range s.syntax.Decls {

@@ -45,7 +45,8 @@ type state struct {
 }
 
 func newInprocess(tb testing.TB) *inprocess {
-	return &inprocess{tb: tb, start: time.Now(), systems: map[string]*actor.ActorSystem{}, nodes: map[topology.NodeID]*actor.PID{}, reached: make(chan state, 1024),
+	return &inprocess{tb: tb, start: time.Now(), systems: map[string]*actor.ActorSystem{},
+		nodes: map[topology.NodeID]*actor.PID{}, reached: make(chan state, 1024),
 		pool: host.New(host.NewLog(io.Discard, false))}
 }
 
@@ -196,7 +197,9 @@ func (c *inprocess) join(i int) {
 	s := c.system("node-" + id)
 	var gpus []*messages.Gpu
 	for g := range 8 {
-		gpus = append(gpus, &messages.Gpu{Id: fmt.Sprintf("GPU-%s-%d", id, g), Type: "h100", MemoryBytes: 80 << 30, Declared: true})
+		gpus = append(gpus, &messages.Gpu{
+			Id: fmt.Sprintf("GPU-%s-%d", id, g), Type: "h100", MemoryBytes: 80 << 30, Declared: true,
+		})
 	}
 	c.ends(s, worker.Assemble(worker.Ports{
 		Ports: actors.Ports{

@@ -54,8 +54,8 @@ func TestMutantsStillApply(t *testing.T) {
 	}
 }
 
-// typeCheck tries each harmed package against the compiled form of what it imports, which takes a tenth of a second where
-// a build takes seconds.
+// typeCheck tries each harmed package against the compiled form of what it imports, which takes a tenth of a second
+// where a build takes seconds.
 func typeCheck(t *testing.T, mutants []patch.Mutant) {
 	packages, exports := listPackages(t, append([]string{"cluster", "runtime", "cmd"}, orderedRooms...))
 	fset := token.NewFileSet()

@@ -120,8 +120,8 @@ func importsOf(tree []source, drawn map[string][]string) map[string][]string {
 	return real
 }
 
-// TestMessagesPictureLaw: each arrow's message is made by the actor that it comes from, and is a case in the actor that it
-// leads to; and of the conversation about a gang none is missing.
+// TestMessagesPictureLaw: each arrow's message is made by the actor that it comes from, and is a case in the actor that
+// it leads to; and of the conversation about a gang none is missing.
 func TestMessagesPictureLaw(t *testing.T) {
 	made, handled := conversations(readTree(t))
 	arrows := drawnMessage.FindAllStringSubmatch(pictureOf(t, "sequenceDiagram"), -1)
@@ -152,8 +152,8 @@ func TestMessagesPictureLaw(t *testing.T) {
 	}
 }
 
-// conversations are the messages that each kind of actor makes, and those that are a case of its own. A function without a
-// receiver counts for the actors that have methods in its file.
+// conversations are the messages that each kind of actor makes, and those that are a case of its own. A function
+// without a receiver counts for the actors that have methods in its file.
 func conversations(tree []source) (made, handled map[string]map[string]bool) {
 	made, handled = map[string]map[string]bool{}, map[string]map[string]bool{}
 	note := func(in map[string]map[string]bool, actors []string, message ast.Expr) {

@@ -96,7 +96,8 @@ func deadLink(d source, file, anchor string) string {
 		text = string(content)
 	}
 	for line := range strings.Lines(text) {
-		if heading, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && line[0] == '#' && anchorOf(heading) == anchor {
+		if heading, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && line[0] == '#' &&
+			anchorOf(heading) == anchor {
 			return ""
 		}
 	}

@@ -99,7 +99,8 @@ func stateLaw(s source) []string {
 				allowed[n.Elts[1]] = true
 			}
 		case *ast.BasicLit:
-			if word, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && !allowed[n] && slices.Contains(words, word) {
+			if word, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && !allowed[n] &&
+				slices.Contains(words, word) {
 				findings = append(findings, fmt.Sprintf("%s: the state %s has a constant", s.at(n.Pos()), n.Value))
 			}
 		}

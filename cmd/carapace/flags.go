@@ -39,18 +39,25 @@ func (r *request) register(flags *flag.FlagSet) *string {
 	flags.BoolVar(&spec.ReadOnly, "read-only", false, "keep the rootfs from being written to")
 	flags.BoolVar(&spec.Limits.Required, "limits-required", false, "refuse to start where something cannot be enforced")
 	init := true
-	flags.BoolFunc("init", "run an init that passes signals on and reaps orphans (default true)", func(value string) error {
-		var err error
-		init, err = strconv.ParseBool(value)
-		spec.NoInit = !init
-		return err
-	})
+	flags.BoolFunc("init", "run an init that passes signals on and reaps orphans (default true)",
+		func(value string) error {
+			var err error
+			init, err = strconv.ParseBool(value)
+			spec.NoInit = !init
+			return err
+		})
 	list("memory", "memory limit in `bytes`; k, m, g, t count in 1024", func(value string) (err error) {
 		spec.Limits.MemoryBytes, err = bytesOf(value)
 		return err
 	})
-	list("shm", "size of /dev/shm in `bytes`", func(value string) (err error) { spec.ShmBytes, err = bytesOf(value); return err })
-	list("cpus", "CPU limit as a `number`, like 1.5", func(value string) (err error) { spec.Limits.MilliCPU, err = milliOf(value); return err })
+	list("shm", "size of /dev/shm in `bytes`", func(value string) (err error) {
+		spec.ShmBytes, err = bytesOf(value)
+		return err
+	})
+	list("cpus", "CPU limit as a `number`, like 1.5", func(value string) (err error) {
+		spec.Limits.MilliCPU, err = milliOf(value)
+		return err
+	})
 	flags.Int64Var(&spec.Limits.Pids, "pids", 0, "how many processes and threads at once")
 	text(&spec.Limits.Cpuset, "cpuset", "`list` of processors, like 0-3,8")
 	text(&spec.Limits.CpusetMems, "cpuset-mems", "`list` of memory nodes")
@@ -68,19 +75,20 @@ func (r *request) register(flags *flag.FlagSet) *string {
 		spec.Env = append(spec.Env, entry)
 		return err
 	})
-	list("rlimit", "`name=soft[:hard]`, like nofile=1024:4096 or memlock=unlimited; may be repeated", func(value string) error {
-		limit, err := rlimitOf(value)
-		spec.Rlimits = append(spec.Rlimits, limit)
-		return err
-	})
+	list("rlimit", "`name=soft[:hard]`, like nofile=1024:4096 or memlock=unlimited; may be repeated",
+		func(value string) error {
+			limit, err := rlimitOf(value)
+			spec.Rlimits = append(spec.Rlimits, limit)
+			return err
+		})
 	return file
 }
 
 // bytesOf reads 512m, 2g, 2GiB, 1048576.
 func bytesOf(text string) (int64, error) {
 	number := strings.TrimRight(text, "kKmMgGtTiBb")
-	factor, known := map[string]int64{"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}[strings.TrimSuffix(strings.TrimSuffix(
-		strings.ToLower(text[len(number):]), "ib"), "b")]
+	unit := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(text[len(number):]), "ib"), "b")
+	factor, known := map[string]int64{"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}[unit]
 	value, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || !known || value < 0 || value > math.MaxInt64/factor {
 		return 0, fmt.Errorf("%.40q is no number of bytes; write one like 512m or 2g", text)

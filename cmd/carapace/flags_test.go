@@ -13,24 +13,35 @@ import (
 
 func TestFlagsBecomeASpec(t *testing.T) {
 	t.Setenv("FROM_HERE", "there")
-	r, code, done := readRequest([]string{"--rootfs", "host", "--id", "x", "--memory", "2g", "--shm", "64MiB", "--cpus", "1.5", "--pids", "7",
-		"--cpuset", "0-1", "--device", "/dev/a", "--device", "/dev/b", "--mount", "/a:/b:ro", "--mount", "/c:/d", "--env", "A=b=c", "--env", "FROM_HERE",
-		"--rlimit", "memlock=unlimited", "--rlimit", "nofile=1:2", "--cap-add", "KILL", "--init=false", "--limits-required", "--", "sh", "-c", "--", "x"})
+	r, code, done := readRequest([]string{"--rootfs", "host", "--id", "x", "--memory", "2g", "--shm", "64MiB", "--cpus",
+		"1.5", "--pids", "7",
+		"--cpuset", "0-1", "--device", "/dev/a", "--device", "/dev/b", "--mount", "/a:/b:ro", "--mount", "/c:/d", "--env",
+		"A=b=c", "--env", "FROM_HERE",
+		"--rlimit", "memlock=unlimited", "--rlimit", "nofile=1:2", "--cap-add", "KILL", "--init=false", "--limits-required",
+		"--", "sh", "-c", "--", "x"})
 	if done {
 		t.Fatalf("code %d", code)
 	}
-	want := carapace.Spec{ID: "x", Rootfs: "host", Command: []string{"sh", "-c", "--", "x"}, Env: []string{"A=b=c", "FROM_HERE=there"},
-		Mounts: []carapace.Mount{{Source: "/a", Target: "/b", ReadOnly: true}, {Source: "/c", Target: "/d"}}, Devices: []string{"/dev/a", "/dev/b"},
-		ShmBytes: 64 << 20, Limits: carapace.Limits{MemoryBytes: 2 << 30, MilliCPU: 1500, Pids: 7, Cpuset: "0-1", Required: true},
-		Rlimits: []carapace.Rlimit{{Name: "memlock", Soft: -1, Hard: -1}, {Name: "nofile", Soft: 1, Hard: 2}}, CapAdd: []string{"KILL"}, NoInit: true}
+	want := carapace.Spec{ID: "x", Rootfs: "host", Command: []string{"sh", "-c", "--", "x"},
+		Env:      []string{"A=b=c", "FROM_HERE=there"},
+		Mounts:   []carapace.Mount{{Source: "/a", Target: "/b", ReadOnly: true}, {Source: "/c", Target: "/d"}},
+		Devices:  []string{"/dev/a", "/dev/b"},
+		ShmBytes: 64 << 20, Limits: carapace.Limits{
+			MemoryBytes: 2 << 30, MilliCPU: 1500, Pids: 7, Cpuset: "0-1", Required: true,
+		},
+		Rlimits: []carapace.Rlimit{{Name: "memlock", Soft: -1, Hard: -1}, {Name: "nofile", Soft: 1, Hard: 2}},
+		CapAdd:  []string{"KILL"}, NoInit: true}
 	if !reflect.DeepEqual(r.spec, want) {
 		t.Errorf("got  %+v\nwant %+v", r.spec, want)
 	}
 }
 
-// TestBareForm: the older command line, in ./rootfs, with and without the doubled dashes that its double parsing asked for.
+// TestBareForm: the older command line, in ./rootfs, with and without the doubled dashes that its double parsing asked
+// for.
 func TestBareForm(t *testing.T) {
-	for _, line := range [][]string{{"/bin/sh", "-c", "x"}, {"/bin/sh", "--", "--", "-c", "x"}, {"--", "/bin/sh", "-c", "x"}} {
+	for _, line := range [][]string{
+		{"/bin/sh", "-c", "x"}, {"/bin/sh", "--", "--", "-c", "x"}, {"--", "/bin/sh", "-c", "x"},
+	} {
 		r, code, done := readRequest(line)
 		if done {
 			t.Fatalf("%q: code %d", line, code)
@@ -52,8 +63,10 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("spec %q: done %v, code %d", text, done, code)
 		}
 	}
-	for _, line := range [][]string{{}, {"--memory", "8x", "true"}, {"--memory", "99999999t", "true"}, {"--cpus", "NaN", "true"}, {"--cpus", "0", "true"},
-		{"--mount", "/a", "true"}, {"--rlimit", "nofile", "true"}, {"--env", "NOT_SET_ANYWHERE", "true"}, {"--spec", spec, "true"}, {"--no-such", "true"},
+	for _, line := range [][]string{{}, {"--memory", "8x", "true"}, {"--memory", "99999999t", "true"},
+		{"--cpus", "NaN", "true"}, {"--cpus", "0", "true"},
+		{"--mount", "/a", "true"}, {"--rlimit", "nofile", "true"}, {"--env", "NOT_SET_ANYWHERE", "true"},
+		{"--spec", spec, "true"}, {"--no-such", "true"},
 		{"--spec", spec, "--memory", "1g"}} {
 		if _, code, done := readRequest(line); !done || code != carapace.CodeSetupFailed {
 			t.Errorf("%q: done %v, code %d", line, done, code)

@@ -43,7 +43,8 @@ func check(arguments []string) int {
 		return code
 	}
 	return printJSON(append(carapace.Check(at.cgroups), checkLandlock(),
-		carapace.IDsAt(filepath.Dir(at.stateDir)), carapace.Composes(), carapace.PolicyOf(at.stateDir), carapace.NetworksOf(at.stateDir)))
+		carapace.IDsAt(filepath.Dir(at.stateDir)), carapace.Composes(), carapace.PolicyOf(at.stateDir),
+		carapace.NetworksOf(at.stateDir)))
 }
 
 // checkLandlock is about what has no container: an agent's tasks of plain processes.

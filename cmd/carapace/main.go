@@ -1,7 +1,7 @@
 //go:build linux
 
-// The command carapace: containers from a shell. It owns the flags, the exit code and what is written to stderr; all that
-// makes a container is in runtime/carapace. Nothing of its own ever goes to the task's stdout.
+// The command carapace: containers from a shell. It owns the flags, the exit code and what is written to stderr; all
+// that makes a container is in runtime/carapace. Nothing of its own ever goes to the task's stdout.
 package main
 
 import (
@@ -54,7 +54,9 @@ func dispatch(arguments []string) int {
 		fmt.Fprint(os.Stderr, usage)
 		return codeUsage
 	}
-	commands := map[string]func([]string) int{"run": run, "check": check, "state": state, "kill": kill, "gc": gc, sweepWord: sweepWhenAlone}
+	commands := map[string]func([]string) int{
+		"run": run, "check": check, "state": state, "kill": kill, "gc": gc, sweepWord: sweepWhenAlone,
+	}
 	if command, known := commands[arguments[0]]; known {
 		return command(arguments[1:])
 	}
@@ -85,8 +87,10 @@ type place struct {
 }
 
 func (p *place) register(flags *flag.FlagSet) {
-	flags.StringVar(&p.stateDir, "state-dir", environment("CARAPACE_STATE_DIR", carapace.DefaultStateDir()), "`directory` of the containers' state")
-	flags.StringVar(&p.cgroups.Root, "cgroup-root", environment("CARAPACE_CGROUP_ROOT", "/sys/fs/cgroup"), "`directory` where cgroups are mounted")
+	flags.StringVar(&p.stateDir, "state-dir", environment("CARAPACE_STATE_DIR", carapace.DefaultStateDir()),
+		"`directory` of the containers' state")
+	flags.StringVar(&p.cgroups.Root, "cgroup-root", environment("CARAPACE_CGROUP_ROOT", "/sys/fs/cgroup"),
+		"`directory` where cgroups are mounted")
 	flags.StringVar(&p.cgroups.Parent, "cgroup-parent", environment("CARAPACE_CGROUP_PARENT", "/synapse"),
 		"cgroup above the containers': from the root, or, without a leading slash, below our own")
 }

@@ -108,7 +108,10 @@ func (r *request) see(container *carapace.Container, signals <-chan os.Signal) i
 }
 
 // forwarded are the signals that mean the task. The stopping ones do not: a container cannot be stopped and continued.
-var forwarded = []os.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGCONT}
+var forwarded = []os.Signal{
+	unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM,
+	unix.SIGWINCH, unix.SIGCONT,
+}
 
 // teller writes events to the descriptor that --status-fd names. A reader that has gone takes nothing from the task.
 func (r *request) teller() (func(carapace.Event), error) {
@@ -139,7 +142,8 @@ func readRequest(arguments []string) (r *request, code int, done bool) {
 	flags.Visit(func(set *flag.Flag) { given[set.Name] = true })
 	command := flags.Args()
 	if len(given) == 0 && len(command) > 2 && command[1] == "--" && command[2] == "--" {
-		command = slices.Delete(command, 1, 3) // The older carapace parsed its arguments twice, and callers learnt to write this.
+		// The older carapace parsed its arguments twice, and callers learnt to write this.
+		command = slices.Delete(command, 1, 3)
 	}
 	err := r.complete(*file, given, command)
 	if err != nil {
@@ -153,7 +157,8 @@ func readRequest(arguments []string) (r *request, code int, done bool) {
 func (r *request) complete(file string, given map[string]bool, command []string) error {
 	if file != "" {
 		for name := range given {
-			if !slices.Contains([]string{"spec", "status-fd", "timeout", "grace", "state-dir", "cgroup-root", "cgroup-parent"}, name) {
+			if !slices.Contains([]string{"spec", "status-fd", "timeout", "grace", "state-dir", "cgroup-root", "cgroup-parent"},
+				name) {
 				return fmt.Errorf("--%s cannot stand beside --spec; write it into the file", name)
 			}
 		}

@@ -1,7 +1,7 @@
 //go:build linux
 
-// What is left when `carapace run` is killed outright. Its container dies with it, but nothing of the kernel's removes a
-// control group; so a second process waits for just that, in a session of its own, and clears away. What was killed
+// What is left when `carapace run` is killed outright. Its container dies with it, but nothing of the kernel's removes
+// a control group; so a second process waits for just that, in a session of its own, and clears away. What was killed
 // before there was one, or with it, is cleared away by the next one's, by the next start of the id, or by gc.
 package main
 
@@ -20,8 +20,8 @@ import (
 // sweepWord is the sweeper's command. It is in no help: nobody else has a use for it.
 const sweepWord = "sweep-when-alone"
 
-// sweepAfter is how long a container has to live before it is given a sweeper, which costs as much as a third of the start
-// of one that ends at once.
+// sweepAfter is how long a container has to live before it is given a sweeper, which costs as much as a third of the
+// start of one that ends at once.
 const sweepAfter = 100 * time.Millisecond
 
 // sweepLimit bounds how long it waits for the dead one's lock, which ends with the last of that process.

@@ -1,7 +1,8 @@
 //go:build linux
 
-// The thread by which Go's runtime watches the others: it wakes every 70 µs as long as there is something to watch, and the
-// kernel has to put the thread aside that makes the container. That is a tenth of the processor time of a short one.
+// The thread by which Go's runtime watches the others: it wakes every 70 µs as long as there is something to watch, and
+// the kernel has to put the thread aside that makes the container. That is a tenth of the processor time of a short
+// one.
 package main
 
 import (
@@ -13,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcherSlackNs is how late that thread may be. It takes the processor from a goroutine that waits in a system call for too long, so
-// with one processor it is not made late at all: there it is what the others wait for.
+// watcherSlackNs is how late that thread may be. It takes the processor from a goroutine that waits in a system call
+// for too long, so with one processor it is not made late at all: there it is what the others wait for.
 const watcherSlackNs = 1_000_000
 
-// calmWatcher has it wake less often. It is the second thread of every program in Go; where it cannot be found, or may not be
-// told, it goes on as it does. What a container is to have instead of it is the maker's affair.
+// calmWatcher has it wake less often. It is the second thread of every program in Go; where it cannot be found, or may
+// not be told, it goes on as it does. What a container is to have instead of it is the maker's affair.
 func calmWatcher() {
 	if runtime.GOMAXPROCS(0) < 2 {
 		return

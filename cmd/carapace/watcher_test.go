@@ -14,7 +14,8 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestCalmWatcher: a thread may be late, and is not the one that the command has its slack from. With one processor none may.
+// TestCalmWatcher: a thread may be late, and is not the one that the command has its slack from. With one processor
+// none may.
 func TestCalmWatcher(t *testing.T) {
 	able.Need(t, able.Slack)
 	usual, err := os.ReadFile("/proc/self/timerslack_ns")

@@ -52,7 +52,8 @@ func (o *options) findDevices(record gpu.Record, log actors.Log) (*devices, erro
 	d.hardware = gpu.NewHardware("", d.found.Devices)
 	for _, f := range d.found.Devices {
 		if !f.Gpu.Declared {
-			log.Info("GPU %s: %s, %d MiB, at %s, memory node %d, %v", f.Gpu.Id, f.Gpu.Type, f.Gpu.MemoryBytes>>20, f.Gpu.BusId, f.NUMA, f.Nodes)
+			log.Info("GPU %s: %s, %d MiB, at %s, memory node %d, %v",
+				f.Gpu.Id, f.Gpu.Type, f.Gpu.MemoryBytes>>20, f.Gpu.BusId, f.NUMA, f.Nodes)
 		}
 	}
 	for _, note := range append(d.found.Notes, d.hardware.Libraries()...) {

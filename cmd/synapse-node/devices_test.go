@@ -21,7 +21,8 @@ func nvidia(t *testing.T) (says string) {
 	t.Helper()
 	dir := t.TempDir()
 	says = filepath.Join(dir, "says")
-	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n[ \"$1\" = -q ] && cat "+says+"\n"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n[ \"$1\" = -q ] && cat "+says+"\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
@@ -42,7 +43,8 @@ func recordOf(t *testing.T) gpu.Record {
 	return gpu.Record{File: filepath.Join(t.TempDir(), "gpus"), BootID: "boot"}
 }
 
-// TestDevicesAgain: an agent that starts again in the same boot does not wait for a driver that takes its time, and says so.
+// TestDevicesAgain: an agent that starts again in the same boot does not wait for a driver that takes its time, and
+// says so.
 func TestDevicesAgain(t *testing.T) {
 	says := nvidia(t)
 	document(t, says, "No")
@@ -57,7 +59,8 @@ func TestDevicesAgain(t *testing.T) {
 	var told strings.Builder
 	began := time.Now()
 	gpus, err := (&options{gpus: -1}).findDevices(record, host.NewLog(&told, false))
-	if took := time.Since(began); err != nil || len(gpus.found.Devices) != 1 || took > time.Second || !strings.Contains(told.String(), "as the last start") {
+	if took := time.Since(began); err != nil || len(gpus.found.Devices) != 1 || took > time.Second ||
+		!strings.Contains(told.String(), "as the last start") {
 		t.Errorf("%v after %v: %s", err, took, told.String())
 	}
 }
@@ -99,7 +102,8 @@ func TestDeclaredDevices(t *testing.T) {
 	nvidia(t)
 	for n, want := range map[int]string{0: "", 2: "", -1: "--gpus N", 1_000_000: "0 to 1000"} {
 		gpus, err := (&options{gpus: n, gpuType: "x"}).findDevices(recordOf(t), host.NewLog(io.Discard, false))
-		if want == "" && (err != nil || len(gpus.found.Devices) != n) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || len(gpus.found.Devices) != n) ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%d: %v, %v", n, gpus, err)
 		}
 	}

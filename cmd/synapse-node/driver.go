@@ -79,7 +79,8 @@ func (o *options) find(ctx context.Context) (p programs, err error) {
 			return p, err
 		}
 		if p.own == "" {
-			return p, fmt.Errorf("--carapace: %s needs a container around it, which this project's own carapace makes; put that beside synapse-node or in PATH", p.other)
+			return p, fmt.Errorf("--carapace: %s needs a container around it, which this project's own carapace makes; put "+
+				"that beside synapse-node or in PATH", p.other)
 		}
 	}
 	if p.oci, err = oci.Find(o.ociRuntime); err != nil && (o.ociRuntime != "" || o.driver == oci.Name) {
@@ -184,7 +185,8 @@ func (o *options) addPrivate(dir string, m *means, described *container.Options,
 }
 
 // addOthers adds the drivers by other programs, the one to be used at the front.
-func (o *options) addOthers(ctx context.Context, m *means, found programs, described container.Options, containers *container.Driver) error {
+func (o *options) addOthers(ctx context.Context, m *means, found programs, described container.Options,
+	containers *container.Driver) error {
 	if len(found.oci) > 0 {
 		driver, err := o.newOCI(ctx, found.oci, filepath.Join(filepath.Dir(described.StateDir), "oci"), containers)
 		if err != nil {
@@ -193,7 +195,8 @@ func (o *options) addOthers(ctx context.Context, m *means, found programs, descr
 		m.drivers = append(m.drivers, driver)
 	}
 	if found.other != "" {
-		described.Images, described.Users.Roots = container.Local{}, nil // that program changes its root, which takes the machine's
+		// That program changes its root, which takes the machine's.
+		described.Images, described.Users.Roots = container.Local{}, nil
 		around, err := container.New(described)
 		if err == nil {
 			err = around.Check(ctx)
@@ -208,7 +211,8 @@ func (o *options) addOthers(ctx context.Context, m *means, found programs, descr
 
 // newOCI takes the first runtime that runs a container here. Where none is to run
 // anything new, it takes the one that an earlier agent's tasks are known to.
-func (o *options) newOCI(ctx context.Context, runtimes []string, dir string, containers *container.Driver) (*oci.Driver, error) {
+func (o *options) newOCI(ctx context.Context, runtimes []string, dir string,
+	containers *container.Driver) (*oci.Driver, error) {
 	var failed []error
 	for i, runtime := range runtimes {
 		state := filepath.Join(dir, filepath.Base(runtime))
@@ -228,7 +232,8 @@ func (o *options) newOCI(ctx context.Context, runtimes []string, dir string, con
 }
 
 // settle puts the driver for new tasks to the front, and says which and why.
-func (o *options) settle(drivers []launcher.Driver, why string, containers *container.Driver, found programs, log actors.Log) error {
+func (o *options) settle(drivers []launcher.Driver, why string, containers *container.Driver, found programs,
+	log actors.Log) error {
 	front := func(name string) {
 		i := slices.IndexFunc(drivers, func(d launcher.Driver) bool { return d.Name() == name })
 		drivers[0], drivers[i] = drivers[i], drivers[0]
@@ -265,9 +270,11 @@ func sayPlain(d *process.Driver, why string, log actors.Log) {
 	if d.Confined() {
 		confined = "plain processes, which Landlock keeps from what is not theirs"
 	}
-	log.Info("Driver %s: tasks are %s, because %s; this machine cannot enforce: %s", process.Name, confined, why, strings.Join(d.Lacks(), ", "))
+	log.Info("Driver %s: tasks are %s, because %s; this machine cannot enforce: %s",
+		process.Name, confined, why, strings.Join(d.Lacks(), ", "))
 	if barred := d.Barred(); len(barred) > 0 {
-		log.Info("Tasks cannot write to %s, because the agent's data directory lies there; they have $TMPDIR", strings.Join(barred, ", "))
+		log.Info("Tasks cannot write to %s, because the agent's data directory lies there; they have $TMPDIR",
+			strings.Join(barred, ", "))
 	}
 }
 

@@ -44,22 +44,28 @@ func command() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringSliceVar(&o.join, "join", nil, "the schedulers' `host:port`, all of them")
-	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse-node", "the `folder` of the machine's id, its ledger and its tasks")
+	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse-node",
+		"the `folder` of the machine's id, its ledger and its tasks")
 	f.StringVar(&o.id, "id", "", "the machine's `name` in the cluster; without it one is made, once")
 	f.StringVar(&o.topology, "topology", "", "where it stands, as `level=place,…` from coarse to fine")
 	f.StringVar(&o.labels, "labels", "", "what a job's nodeSelector may ask for, as `key=value,…`")
-	f.StringVar(&o.address, "address", "", "the `address` at which other members reach it; without it, the one towards the scheduler")
+	f.StringVar(&o.address, "address", "",
+		"the `address` at which other members reach it; without it, the one towards the scheduler")
 	f.StringVar(&o.ports, "ports", "", "the rendezvous ports it may give out, as `first-last`")
 	f.IntVar(&o.gpus, "gpus", -1, "declare so many GPUs instead of looking for them")
 	f.StringVar(&o.gpuType, "gpu-type", "gpu", "the type of declared GPUs")
 	f.IntVar(&o.cpus, "cpus", 0, "offer so many CPUs instead of all")
 	f.StringVar(&o.memory, "memory", "", "offer so much memory instead of all, as 64Gi")
-	f.StringVar(&o.driver, "driver", driverAuto, "what tasks run in: carapace (a container each), oci (one that runc or crun makes), process (no isolation),\nor auto: carapace as root where containers work, else process")
+	f.StringVar(&o.driver, "driver", driverAuto,
+		"what tasks run in: carapace (a container each), oci (one that runc or crun makes), process (no isolation),\n"+
+			"or auto: carapace as root where containers work, else process")
 	f.StringVar(&o.carapace, "carapace", "", "the `program` carapace; without it, the one beside this program or in PATH")
 	f.StringVar(&o.ociRuntime, "oci-runtime", "", "the `program` of --driver oci; without it, crun or runc in PATH")
-	f.StringVar(&o.policyFile, "policy", "", "a `file` of root's that says what jobs may name on this machine (see docs/runtime.md)")
+	f.StringVar(&o.policyFile, "policy", "",
+		"a `file` of root's that says what jobs may name on this machine (see docs/runtime.md)")
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
-		"the `first-last` uids that the scheduler may give to jobs which name no user, or root; or none: the same as the scheduler's")
+		"the `first-last` uids that the scheduler may give to jobs which name no user, or root; or none: the same as the "+
+			"scheduler's")
 	f.StringVar(&o.rootRange, "root-uids", account.DefaultRoots,
 		"the `first-last` uids of tasks that are root of a container of their own, 65536 for each, or none: then no task is")
 	f.BoolVar(&o.allowRoot, "allow-root", false, "let tasks that ask for it run as this machine's own root")

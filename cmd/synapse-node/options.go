@@ -120,7 +120,8 @@ func (o *options) allowed() string {
 	case o.roots.Len() == 0:
 		roots = "refused"
 	}
-	return fmt.Sprintf("%v; jobs that name no user have a uid of --uids %v; those that name root are %s", o.policy, o.uids, roots)
+	return fmt.Sprintf("%v; jobs that name no user have a uid of --uids %v; those that name root are %s",
+		o.policy, o.uids, roots)
 }
 
 // pairs reads key=value,… in the order given.

@@ -35,7 +35,8 @@ func restoreCommand() *cobra.Command {
 	return fileCommand(&cobra.Command{
 		Use:   "restore FILE",
 		Short: "make a data folder of a backup",
-		Long: "Makes the records of an empty data folder from a backup, for the scheduler that is started on it next. What\n" +
+		Long: "Makes the records of an empty data folder from a backup, for the scheduler that is started on it next. " +
+			"What\n" +
 			"came after the backup is not in it. If a machine has anything of that, the scheduler starts nothing new, leaves\n" +
 			"alone what runs, and says so; started with --accept-loss it gives up what is lost, and goes on.",
 		Example: "  synapse-scheduler restore --data-dir /var/lib/synapse /backup/synapse-2026-01-31.db",
@@ -51,7 +52,8 @@ func restore(o *options, file string) error {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
 	if len(there) > 0 {
-		return fmt.Errorf("--data-dir %s: it is not empty (%s is in it), and nothing is overwritten; move it aside, or name another folder", o.dataDir, there[0].Name())
+		return fmt.Errorf("--data-dir %s: it is not empty (%s is in it), and nothing is overwritten; move it aside, or "+
+			"name another folder", o.dataDir, there[0].Name())
 	}
 	if err := sqlite.Restore(file, filepath.Join(o.dataDir, databaseFile)); err != nil {
 		return err
@@ -78,7 +80,9 @@ func fileCommand(c *cobra.Command, run func(o *options, file string) error) *cob
 	c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "data-dir" && f.Name != "config" })
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return daemon.Usage{Err: fmt.Errorf("%s takes one FILE, not %d\nsee %s --help", c.Name(), len(args), c.CommandPath())}
+			return daemon.Usage{
+				Err: fmt.Errorf("%s takes one FILE, not %d\nsee %s --help", c.Name(), len(args), c.CommandPath()),
+			}
 		}
 		return nil
 	}

@@ -57,14 +57,20 @@ type options struct {
 func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.listen, "listen", "127.0.0.1:9000", "the `host:port` for machines and clients; port 0 takes a free one")
 	f.StringVar(&o.listenFile, "listen-file", "", "write the address that is listened on to this `file`")
-	f.StringVar(&o.advertise, "advertise", "", "the `host:port` at which others reach this scheduler; without it, the one it listens on")
+	f.StringVar(&o.advertise, "advertise", "",
+		"the `host:port` at which others reach this scheduler; without it, the one it listens on")
 	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse", "the `folder` of what must not be lost, for the sqlite store")
-	f.StringVar(&o.store, "store", storeSQLite, "where records are kept: sqlite (in the data folder), memory (lost at the end), or a postgres:// `URL`")
-	f.StringSliceVar(&o.levels, "levels", []string{"zone", "block", "rack"}, "the machine room's levels above the machine, coarse to fine")
-	f.DurationVar(&o.keepFinished, "keep-finished", 30*24*time.Hour, "for how long jobs that are over are remembered; 0: for ever")
-	f.Uint64Var(&o.acceptLoss, "accept-loss", 0, "after a restore from an old backup: stop what leaders up to this `epoch` started and the records do not know")
+	f.StringVar(&o.store, "store", storeSQLite,
+		"where records are kept: sqlite (in the data folder), memory (lost at the end), or a postgres:// `URL`")
+	f.StringSliceVar(&o.levels, "levels", []string{"zone", "block", "rack"},
+		"the machine room's levels above the machine, coarse to fine")
+	f.DurationVar(&o.keepFinished, "keep-finished", 30*24*time.Hour,
+		"for how long jobs that are over are remembered; 0: for ever")
+	f.Uint64Var(&o.acceptLoss, "accept-loss", 0,
+		"after a restore from an old backup: stop what leaders up to this `epoch` started and the records do not know")
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
-		"the `first-last` uids from which jobs that name no user, or root, get each its own, or none: the same as the machines'")
+		"the `first-last` uids from which jobs that name no user, or root, get each its own, or none: the same as the "+
+			"machines'")
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat too")
 }
 
@@ -99,7 +105,8 @@ func (o *options) check() error {
 	seen := map[string]bool{"node": true}
 	for _, level := range o.levels {
 		if level == "" || seen[level] || strings.ToLower(level) != level {
-			return fmt.Errorf("--levels %s: each must be a lower-case name of its own, and node is the machine itself", strings.Join(o.levels, ","))
+			return fmt.Errorf("--levels %s: each must be a lower-case name of its own, and node is the machine itself",
+				strings.Join(o.levels, ","))
 		}
 		seen[level] = true
 	}
@@ -115,7 +122,8 @@ func (o *options) checkAddress() error {
 	}
 	if o.advertise == "" {
 		if o.shared() && everywhere(host) {
-			return fmt.Errorf("--listen %s is every address of this machine: --advertise must say at which one others reach it", o.listen)
+			return fmt.Errorf("--listen %s is every address of this machine: --advertise must say at which one others reach it",
+				o.listen)
 		}
 		return nil
 	}

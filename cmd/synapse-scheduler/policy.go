@@ -13,7 +13,8 @@ import (
 	"github.com/yi-json/synapse/policy"
 )
 
-// This file owns the section `policy` of the configuration file: its keys and their ranges, and which of them may be set.
+// This file owns the section `policy` of the configuration file: its keys and their ranges, and which of them may be
+// set.
 
 // obeyed are the keys, and orders the words for one of them, that the policy goes by. What it does not go by is refused
 // like a slip: whoever sets it would believe in it.

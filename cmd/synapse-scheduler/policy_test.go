@@ -38,12 +38,14 @@ func readPolicy(t *testing.T, text string, all bool) (policy.Settings, error) {
 }
 
 func TestPolicySection(t *testing.T) {
-	got, err := readPolicy(t, "listen: 127.0.0.1:1\npolicy:\n  order: fifo\n  defaultLimit: 36h # of jobs without one\n", false)
+	got, err := readPolicy(t,
+		"listen: 127.0.0.1:1\npolicy:\n  order: fifo\n  defaultLimit: 36h # of jobs without one\n", false)
 	want := policy.DefaultSettings()
 	if want.Order, want.DefaultLimit = policy.FIFO, 36*time.Hour; err != nil || got != want {
 		t.Errorf("%+v (%v)", got, err)
 	}
-	got, err = readPolicy(t, "policy: {promises: {ones: 3, gangs: 0}, guard: 7, headroom: 0, locality: 90s, keepMost: 12h}", true)
+	got, err = readPolicy(t,
+		"policy: {promises: {ones: 3, gangs: 0}, guard: 7, headroom: 0, locality: 90s, keepMost: 12h}", true)
 	want = policy.DefaultSettings()
 	want.PromisesOnes, want.PromisesGangs, want.GuardPercent, want.HeadroomPercent = 3, 0, 7, 0
 	if want.Locality, want.KeepMost = 90*time.Second, 12*time.Hour; err != nil || got != want {
@@ -64,7 +66,8 @@ func TestPolicySectionRefuses(t *testing.T) {
 		{"policy:\n  guard: 5\n", false, `s.yaml:2:3: policy.guard: is not a setting; known here: order, defaultLimit`},
 		{"policy:\n  order: fiof\n", false, `s.yaml:2:10: policy.order: "fiof" is not an order; did you mean "fifo"?`},
 		{"policy:\n  order: expected\n", false, `s.yaml:2:10: policy.order: "expected" is not an order; known here: fifo`},
-		{"policy:\n  order: fifo\n  order: fifo\n", false, `s.yaml:3:3: policy.order: is there twice: it is in line 2 already`},
+		{"policy:\n  order: fifo\n  order: fifo\n", false,
+			`s.yaml:3:3: policy.order: is there twice: it is in line 2 already`},
 		{"policy: 5\n", false, `s.yaml:1:9: policy: must be a mapping of keys: order, defaultLimit`},
 		{"policy:\n", false, `s.yaml:1:8: policy: must be a mapping of keys`},
 		{"policy: {order: }\n", false, `s.yaml:1:17: policy.order: is empty`},
@@ -72,14 +75,16 @@ func TestPolicySectionRefuses(t *testing.T) {
 		{"policy: {order: &a fifo}\n", false, `s.yaml:1:17: policy.order: must be a plain value`},
 		{"policy: {order: !x fifo}\n", false, `s.yaml:1:17: policy.order: must be a plain value`},
 		{"policy: {[a]: fifo}\n", false, `s.yaml:1:10: policy: is a key that is no text`},
-		{"policy: {defaultLimit: 24}\n", false, `s.yaml:1:24: policy.defaultLimit: "24" is not a span of time; write 90s, 30m or 24h`},
+		{"policy: {defaultLimit: 24}\n", false,
+			`s.yaml:1:24: policy.defaultLimit: "24" is not a span of time; write 90s, 30m or 24h`},
 		{"policy: {defaultLimit: -1h}\n", false, `policy.defaultLimit: "-1h" is outside 1s to 87840h0m0s, and not 0`},
 		{"policy: {defaultLimit: 1ms}\n", false, `is outside 1s to`},
 		{"policy: {guard: 51}\n", true, `s.yaml:1:17: policy.guard: "51" is not a whole number from 0 to 50`},
 		{"policy: {guard: 5%}\n", true, `"5%" is not a whole number from 0 to 50`},
 		{"policy: {headroom: 1e1}\n", true, `"1e1" is not a whole number from 0 to 90`},
 		{"policy: {promises: 3}\n", true, `s.yaml:1:20: policy.promises: must be a mapping of keys: ones, gangs`},
-		{"policy: {promises: {gang: 3}}\n", true, `s.yaml:1:21: policy.promises.gang: is not a setting; did you mean "gangs"?`},
+		{"policy: {promises: {gang: 3}}\n", true,
+			`s.yaml:1:21: policy.promises.gang: is not a setting; did you mean "gangs"?`},
 		{"policy: {locality: 25h}\n", true, `"25h" is outside 1s to 24h0m0s, and not 0`},
 	} {
 		got, err := readPolicy(t, c.text, c.all)

@@ -164,8 +164,8 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 		Ports: actors.Ports{
 			System: s.host.System(), Host: s.host, Clock: s.host.Clock(), Log: s.log, Constants: actors.DefaultConstants(),
 		},
-		Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, AcceptLoss: s.acceptLoss, NewJobID: newJobID,
-		UIDs: s.uids, Calls: actors.Tagged{To: s.log, Tag: actors.TagCalls}, Planner: policy.Default{},
+		Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, AcceptLoss: s.acceptLoss,
+		NewJobID: newJobID, UIDs: s.uids, Calls: actors.Tagged{To: s.log, Tag: actors.TagCalls}, Planner: policy.Default{},
 		Settings: s.policy,
 	})
 	s.link.Lead(epoch)

@@ -52,7 +52,8 @@ func main() {
 	flag.Uint64Var(&a.seed, "seed", 0, "run this one seed")
 	flag.IntVar(&a.seeds, "seeds", 0, "run so many seeds")
 	flag.Uint64Var(&a.first, "first", 1, "the first of many seeds")
-	flag.StringVar(&a.world, "world", "default", "default: 64 machines for an hour; small: 8 for minutes; big: 10,000 without faults")
+	flag.StringVar(&a.world, "world", "default",
+		"default: 64 machines for an hour; small: 8 for minutes; big: 10,000 without faults")
 	flag.IntVar(&a.minutes, "minutes", 0, "minutes of load, instead of the world's own")
 	flag.IntVar(&a.machines, "machines", 0, "machines, instead of the world's own")
 	flag.StringVar(&a.faults, "faults", "", "fault sites instead of what the seed draws, by comma; none; or help")

@@ -69,7 +69,8 @@ func TestSum(t *testing.T) {
 			}
 			sums := map[string]bool{}
 			for rank, out := range outputs {
-				if !strings.HasPrefix(out, fmt.Sprintf("rank %d of %d: the sum of %d numbers is right, checksum ", rank, c.world, c.elements)) {
+				if !strings.HasPrefix(out, fmt.Sprintf("rank %d of %d: the sum of %d numbers is right, checksum ",
+					rank, c.world, c.elements)) {
 					t.Errorf("rank %d says %q", rank, out)
 				}
 				sums[strings.Fields(out)[12]] = true
@@ -109,19 +110,25 @@ func TestAWrongSumIsNoticed(t *testing.T) {
 		t.Errorf("a wrong sum passes: %v", err)
 	}
 	other := contribution("k", 0, 10)
-	if fmt.Sprint(other) == fmt.Sprint(contribution("j", 0, 10)) || fmt.Sprint(other) == fmt.Sprint(contribution("k", 1, 10)) {
+	if fmt.Sprint(other) == fmt.Sprint(contribution("j", 0, 10)) ||
+		fmt.Sprint(other) == fmt.Sprint(contribution("k", 1, 10)) {
 		t.Error("contributions do not depend on job and rank")
 	}
 }
 
 func TestEnvironment(t *testing.T) {
-	env := map[string]string{"SYNAPSE_JOB_ID": "j", "SYNAPSE_RANK": "1", "SYNAPSE_WORLD_SIZE": "2", "MASTER_PORT": "9", "SYNAPSE_HOSTS": "h0,h1"}
+	env := map[string]string{
+		"SYNAPSE_JOB_ID": "j", "SYNAPSE_RANK": "1", "SYNAPSE_WORLD_SIZE": "2", "MASTER_PORT": "9", "SYNAPSE_HOSTS": "h0,h1",
+	}
 	get := func(name string) string { return env[name] }
 	m, err := fromEnvironment(get)
 	if err != nil || m.master != "h0:9" || m.rank != 1 || m.world != 2 {
 		t.Errorf("%+v, %v", m, err)
 	}
-	for name, bad := range map[string]string{"SYNAPSE_RANK": "2", "SYNAPSE_WORLD_SIZE": "", "MASTER_PORT": "", "ALLREDUCE_TIMEOUT": "soon", "ALLREDUCE_ELEMENTS": "-1"} {
+	for name, bad := range map[string]string{
+		"SYNAPSE_RANK": "2", "SYNAPSE_WORLD_SIZE": "", "MASTER_PORT": "", "ALLREDUCE_TIMEOUT": "soon",
+		"ALLREDUCE_ELEMENTS": "-1",
+	} {
 		before := env[name]
 		env[name] = bad
 		if _, err := fromEnvironment(get); err == nil {
@@ -145,7 +152,8 @@ func TestProcesses(t *testing.T) {
 	for rank := range world {
 		wait.Go(func() {
 			cmd := exec.CommandContext(ctx, self)
-			cmd.Env = append(os.Environ(), "SYNAPSE_JOB_ID=j2", fmt.Sprintf("SYNAPSE_RANK=%d", rank), fmt.Sprintf("SYNAPSE_WORLD_SIZE=%d", world),
+			cmd.Env = append(os.Environ(), "SYNAPSE_JOB_ID=j2", fmt.Sprintf("SYNAPSE_RANK=%d", rank),
+				fmt.Sprintf("SYNAPSE_WORLD_SIZE=%d", world),
 				"MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port, "ALLREDUCE_ELEMENTS=5000")
 			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "is right") {
 				t.Errorf("rank %d: %v: %s", rank, err, out)

@@ -48,7 +48,8 @@ func fromEnvironment(get func(string) string) (*member, error) {
 		name     string
 		to       *int
 		optional bool
-	}{{"SYNAPSE_RANK", &m.rank, false}, {"SYNAPSE_WORLD_SIZE", &m.world, false}, {"ALLREDUCE_ELEMENTS", &m.elements, true}} {
+	}{{"SYNAPSE_RANK", &m.rank, false}, {"SYNAPSE_WORLD_SIZE", &m.world, false},
+		{"ALLREDUCE_ELEMENTS", &m.elements, true}} {
 		text := get(v.name)
 		if text == "" && v.optional {
 			continue
@@ -95,7 +96,8 @@ func (m *member) run(ctx context.Context, out io.Writer) error {
 	if err := m.check(vector); err != nil {
 		return fmt.Errorf("rank %d of %d: %w", m.rank, m.world, err)
 	}
-	fmt.Fprintf(out, "rank %d of %d: the sum of %d numbers is right, checksum %08x, in %s\n", m.rank, m.world, m.elements, checksum(vector), took.Round(time.Microsecond))
+	fmt.Fprintf(out, "rank %d of %d: the sum of %d numbers is right, checksum %08x, in %s\n", m.rank, m.world, m.elements,
+		checksum(vector), took.Round(time.Microsecond))
 	return nil
 }
 

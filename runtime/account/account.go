@@ -78,14 +78,16 @@ func (r Rules) Of(name string, uid uint32) (*Account, error) {
 		return r.ownRoot(found, uid)
 	}
 	if found.UID == 0 && !r.AllowRoot {
-		return nil, fault.OfJob(fmt.Errorf("user: %s is root, which this machine does not let jobs be; name another user, or allow root on the machine", name))
+		return nil, fault.OfJob(fmt.Errorf("user: %s is root, which this machine does not let jobs be; name another user, "+
+			"or allow root on the machine", name))
 	}
 	if r.UIDs.Has(found.UID) {
-		return nil, fault.OfJob(fmt.Errorf("user: %s has the number %d, and this machine gives %v to jobs that name no user; "+
-			"name another user, or none", name, found.UID, r.UIDs))
+		return nil, fault.OfJob(fmt.Errorf("user: %s has the number %d, and this machine gives %v to jobs that name "+
+			"no user; name another user, or none", name, found.UID, r.UIDs))
 	}
 	if from := cmp.Or(r.From, defaultFrom); found.UID != 0 && found.UID < from && name != r.Default {
-		return nil, fault.OfJob(fmt.Errorf("user: %s has the number %d, and those below %d are the machine's own services; name a person's account", name, found.UID, from))
+		return nil, fault.OfJob(fmt.Errorf("user: %s has the number %d, and those below %d are the machine's own services; "+
+			"name a person's account", name, found.UID, from))
 	}
 	return found, nil
 }
@@ -99,11 +101,13 @@ func (r Rules) ofJob(uid uint32) (*Account, error) {
 	return &Account{Name: fmt.Sprintf("job%d", uid), Home: "/", UID: uid, GID: uid, OfJob: true}, nil
 }
 
-// ownRoot is root where nothing is the machine's. In the machine's directories it is its job's uid, or who runs what belongs to
-// no one, where the leader gave it none because it names a user.
+// ownRoot is root where nothing is the machine's. In the machine's directories it is its job's uid, or who runs what
+// belongs to no one, where the leader gave it none because it names a user.
 func (r Rules) ownRoot(found *Account, uid uint32) (*Account, error) {
 	if found.GID != 0 {
-		return nil, fault.OfJob(fmt.Errorf("user: root of a container of its own is in the group 0, and not in %d; leave the group out", found.GID))
+		return nil, fault.OfJob(
+			fmt.Errorf("user: root of a container of its own is in the group 0, and not in %d; leave the group out", found.GID),
+		)
 	}
 	root := &Account{Name: "root", Home: "/root", UID: nobody, GID: nobody, Root: true}
 	if uid != 0 && !r.Unmapped {
@@ -127,7 +131,8 @@ func self(name string) (*Account, error) {
 		own.Groups = append(own.Groups, uint32(g))
 	}
 	if name != "" && name != own.Name && name != uid {
-		return nil, fmt.Errorf("user: %s cannot be had, because the agent runs as %s and not as root; leave user out, or run the agent as root", name, own.Name)
+		return nil, fmt.Errorf("user: %s cannot be had, because the agent runs as %s and not as root; leave user out, or "+
+			"run the agent as root", name, own.Name)
 	}
 	return own, nil
 }
@@ -167,15 +172,16 @@ func lookUp(name string) (*Account, error) {
 			return nil, fault.OfJob(fmt.Errorf("user: the group of %s is not a number", name))
 		}
 		if g := uint32(gid); a.UID != 0 && g != a.GID && !slices.Contains(a.Groups, g) {
-			return nil, fmt.Errorf("user: %s is not in the group %d on this machine; make it a member there, or leave the group out", a.Name, g)
+			return nil, fmt.Errorf("user: %s is not in the group %d on this machine; make it a member there, or leave the "+
+				"group out", a.Name, g)
 		}
 		a.GID, a.Groups = uint32(gid), nil
 	}
 	return a, nil
 }
 
-// groupOfNumber is the group of a user that the machine has no name for: the group of the same number, unless the machine knows
-// that one, because then it is somebody else's.
+// groupOfNumber is the group of a user that the machine has no name for: the group of the same number, unless the
+// machine knows that one, because then it is somebody else's.
 func groupOfNumber(uid uint32) uint32 {
 	if _, err := user.LookupGroupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
 		return nobody

@@ -15,16 +15,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the numbers that tasks have which are root of a container of their own: whose they are on this machine, and
-// when they are given again. They are this machine's affair alone, since nothing outside of the task's layer is ever theirs:
-// so no leader gives them, and one task has other ones on another machine.
+// This file owns the numbers that tasks have which are root of a container of their own: whose they are on this
+// machine, and when they are given again. They are this machine's affair alone, since nothing outside of the task's
+// layer is ever theirs: so no leader gives them, and one task has other ones on another machine.
 
-// DefaultRoots is the range without a flag: a thousand such tasks on a machine, beside what distributions and container engines
-// give to people.
+// DefaultRoots is the range without a flag: a thousand such tasks on a machine, beside what distributions and container
+// engines give to people.
 const DefaultRoots = "400000000-465535999"
 
-// Roots gives each task that is root numbers of its own. Whoever has some is a folder, as long as that is there: the task's,
-// in which its layer lies. That is noted in a file for each part of the range, so that a later agent knows.
+// Roots gives each task that is root numbers of its own. Whoever has some is a folder, as long as that is there: the
+// task's, in which its layer lies. That is noted in a file for each part of the range, so that a later agent knows.
 type Roots struct {
 	dir  string
 	all  topology.UIDRange
@@ -44,7 +44,8 @@ func OpenRoots(dir string, all topology.UIDRange, size uint32) (*Roots, error) {
 
 func (r *Roots) parts() uint32 { return uint32(r.all.Len()) / r.size }
 
-// Take gives a folder the first of its numbers: the same as long as it has them. None is given a second time before the others.
+// Take gives a folder the first of its numbers: the same as long as it has them. None is given a second time before the
+// others.
 func (r *Roots) Take(holder string) (first uint32, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +95,8 @@ func there(holder string) bool {
 	return strings.HasPrefix(holder, "/") && !errors.Is(err, fs.ErrNotExist)
 }
 
-// CheckRoots refuses a range for roots that has no room for one task, or that meets the machine's users or the numbers of jobs.
+// CheckRoots refuses a range for roots that has no room for one task, or that meets the machine's users or the numbers
+// of jobs.
 func CheckRoots(roots, uids topology.UIDRange, size uint32) error {
 	return checkRoots("", roots, uids, size)
 }

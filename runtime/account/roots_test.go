@@ -10,7 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestRoots: each folder has a part of its own as long as it is there, whoever asks, and a part that is free comes again last.
+// TestRoots: each folder has a part of its own as long as it is there, whoever asks, and a part that is free comes
+// again last.
 func TestRoots(t *testing.T) {
 	dir, all := t.TempDir(), topology.UIDRange{First: 1_000_000, Last: 1_000_299}
 	folder := func(name string) string {
@@ -45,7 +46,8 @@ func TestRoots(t *testing.T) {
 	r = open()
 	expect(b, 1_000_100)
 	expect(folder("d"), 1_000_000)
-	if got, err := r.Take(folder("e")); err == nil || fault.Of(err) != fault.Unknown || !strings.Contains(err.Error(), "--root-uids") {
+	if got, err := r.Take(folder("e")); err == nil || fault.Of(err) != fault.Unknown ||
+		!strings.Contains(err.Error(), "--root-uids") {
 		t.Errorf("a fourth has %d (%v)", got, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "roots", "1000200"), nil, 0o600); err != nil { // a torn note
@@ -68,8 +70,10 @@ func TestCheckRoots(t *testing.T) {
 		says  string
 	}{
 		{topology.UIDRange{}, ""}, {topology.UIDRange{First: 3_000_000, Last: 3_065_535}, ""},
-		{topology.UIDRange{First: 3_000_000, Last: 3_065_534}, "needs 65536"}, {topology.UIDRange{First: 2_999_999, Last: 3_100_000}, "meets --uids"},
-		{topology.UIDRange{First: 1_900_000, Last: 2_000_000}, "meets --uids"}, {topology.UIDRange{First: 1_065_535, Last: 1_200_000}, "ann has numbers"},
+		{topology.UIDRange{First: 3_000_000, Last: 3_065_534}, "needs 65536"},
+		{topology.UIDRange{First: 2_999_999, Last: 3_100_000}, "meets --uids"},
+		{topology.UIDRange{First: 1_900_000, Last: 2_000_000}, "meets --uids"},
+		{topology.UIDRange{First: 1_065_535, Last: 1_200_000}, "ann has numbers"},
 	} {
 		err := checkRoots(root, c.roots, uids, 65536)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {

@@ -34,12 +34,14 @@ var newer = []call{
 
 // byArgument are the calls that are allowed with some arguments only. These checks stand in Program and in OCI.
 var byArgument = []call{
-	{"clone", unix.SYS_CLONE}, {"ioctl", unix.SYS_IOCTL}, {"personality", unix.SYS_PERSONALITY}, {"socket", unix.SYS_SOCKET},
+	{"clone", unix.SYS_CLONE}, {"ioctl", unix.SYS_IOCTL}, {"personality", unix.SYS_PERSONALITY},
+	{"socket", unix.SYS_SOCKET},
 }
 
 // newNamespaces are the flags of clone that make a namespace: a new user namespace gives its maker every capability
 // inside, and with them most of the kernel to attack.
-const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID |
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
+	unix.CLONE_NEWPID |
 	unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
 
 // Clone3 lets a task fork by clone3 as well, for a supervisor that puts what it starts into a group while it forks. It

@@ -63,7 +63,8 @@ func TestProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 		list := without(with)
-		last := slices.MaxFunc(slices.Concat(list, newer), func(a, b call) int { return int(a.number) - int(b.number) }).number
+		last := slices.MaxFunc(slices.Concat(list, newer), func(a, b call) int { return int(a.number) - int(b.number) }).
+			number
 		for number := range uint32(1 << 12) {
 			same := func(c call) bool { return c.number == number }
 			want := denied
@@ -121,7 +122,8 @@ func TestArguments(t *testing.T) {
 		{unix.SYS_PTRACE, nil, passes},
 		{unix.SYS_READ, nil, passes},
 	} {
-		if got := answer(t, program, c.number, c.args...); got != c.want && (c.number != unix.SYS_OPEN_TREE_ATTR || got == passes) {
+		if got := answer(t, program, c.number, c.args...); got != c.want &&
+			(c.number != unix.SYS_OPEN_TREE_ATTR || got == passes) {
 			t.Errorf("call %d%#x is answered %#x, not %#x", c.number, c.args, got, c.want)
 		}
 	}
@@ -165,7 +167,9 @@ func TestOCI(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"socket", "personality", "clone", "clone3", "ioctl", "io_uring_setup", "mount", "bpf", "unshare", "mbind"} {
+	for _, name := range []string{
+		"socket", "personality", "clone", "clone3", "ioctl", "io_uring_setup", "mount", "bpf", "unshare", "mbind",
+	} {
 		if free[name] {
 			t.Errorf("%s is allowed whatever its arguments are", name)
 		}

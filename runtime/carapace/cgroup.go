@@ -1,8 +1,8 @@
 //go:build linux
 
 // The cgroups of one container: which hierarchies the machine has, how a container's own group is made in them, what it
-// has used, and how it goes away. One group per hierarchy, and only the task in it: init stays with its starter, and does not count
-// against the task's limit of processes.
+// has used, and how it goes away. One group per hierarchy, and only the task in it: init stays with its starter, and
+// does not count against the task's limit of processes.
 package carapace
 
 import (
@@ -155,7 +155,8 @@ var (
 	errNotDelegated = errors.New("the cgroup controller is not delegated to the parent group")
 )
 
-// wants tells which controllers a spec has a use for, and the words for what is lost without each; "" is no loss to tell.
+// wants tells which controllers a spec has a use for, and the words for what is lost without each; "" is no loss to
+// tell.
 func wants(spec Spec) map[string]string {
 	wanted := map[string]string{"memory": "", "pids": "", "devices": "devices", "cpuacct": ""}
 	limits := spec.Limits

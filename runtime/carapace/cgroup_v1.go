@@ -1,8 +1,8 @@
 //go:build linux
 
 // The groups of cgroup v1: one tree per controller. Writing another process into a group waits for every processor
-// (some 12 ms); a thread that writes "0" into `tasks` moves itself alone, at once. So the command joins by itself, before it is
-// executed and while it has one thread.
+// (some 12 ms); a thread that writes "0" into `tasks` moves itself alone, at once. So the command joins by itself,
+// before it is executed and while it has one thread.
 package carapace
 
 import (

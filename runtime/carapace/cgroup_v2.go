@@ -21,7 +21,8 @@ func createV2(h hierarchies, parent string, spec Spec, devices []deviceRule) *gr
 	folder, err := h.parent("", parent)
 	if err == nil {
 		var leaf string
-		if leaf, err = makeLeaf(folder, spec.ID, func(folder string) error { return os.MkdirAll(folder, 0o755) }); err == nil {
+		if leaf, err = makeLeaf(folder, spec.ID,
+			func(folder string) error { return os.MkdirAll(folder, 0o755) }); err == nil {
 			g.leaves[""] = leaf
 		}
 	}
@@ -42,13 +43,14 @@ func createV2(h hierarchies, parent string, spec Spec, devices []deviceRule) *gr
 	return g
 }
 
-// delegate has every group from the root down to the leaf's parent hand down what is wanted. Where all is there already,
-// which is so for every container but the first, it reads one file.
+// delegate has every group from the root down to the leaf's parent hand down what is wanted. Where all is there
+// already, which is so for every container but the first, it reads one file.
 func (g *group) delegate(root, folder string, wanted map[string]string) {
 	controllers := []string{"memory", "pids", "cpu", "cpuset"}
 	controllers = slices.DeleteFunc(controllers, func(name string) bool { _, asked := wanted[name]; return !asked })
 	g.controllers = readFields(g.leaves[""], "cgroup.controllers")
-	missing := slices.DeleteFunc(slices.Clone(controllers), func(name string) bool { return slices.Contains(g.controllers, name) })
+	missing := slices.DeleteFunc(slices.Clone(controllers),
+		func(name string) bool { return slices.Contains(g.controllers, name) })
 	if len(missing) == 0 {
 		return
 	}
@@ -83,7 +85,9 @@ func (g *group) limitV2(spec Spec, wanted map[string]string) {
 		settings = append(settings, setting{"pids", "pids.max", strconv.FormatInt(limits.Pids, 10)})
 	}
 	if limits.MilliCPU > 0 {
-		settings = append(settings, setting{"cpu", "cpu.max", fmt.Sprintf("%d %d", limits.MilliCPU*cpuPeriodUs/1000, cpuPeriodUs)})
+		settings = append(settings, setting{
+			"cpu", "cpu.max", fmt.Sprintf("%d %d", limits.MilliCPU*cpuPeriodUs/1000, cpuPeriodUs),
+		})
 	}
 	if limits.Cpuset != "" {
 		settings = append(settings, setting{"cpuset", "cpuset.cpus", limits.Cpuset})

@@ -29,7 +29,9 @@ type Finding struct {
 // Check answers a finding for everything that a Spec can ask for.
 func Check(cgroups Cgroups) []Finding {
 	cgroups = cgroups.filled()
-	findings := []Finding{checkRoot(), checkKernel(), checkMounts(), checkUserNamespaces(), checkSeccomp(), checkFilesystem("overlay", "layer")}
+	findings := []Finding{
+		checkRoot(), checkKernel(), checkMounts(), checkUserNamespaces(), checkSeccomp(), checkFilesystem("overlay", "layer"),
+	}
 	return append(findings, checkCgroups(cgroups)...)
 }
 
@@ -45,7 +47,8 @@ func WritePolicy(stateDir, text string) error {
 func PolicyOf(stateDir string) Finding {
 	text, err := os.ReadFile(policyFile(stateDir))
 	if err != nil {
-		return found("policy", "none: no agent has its containers in "+stateDir+", and who runs carapace names what they may; --state-dir DATA-DIR/carapace shows an agent's")
+		return found("policy", "none: no agent has its containers in "+stateDir+", and who runs carapace names what they "+
+			"may; --state-dir DATA-DIR/carapace shows an agent's")
 	}
 	return found("policy", string(text))
 }
@@ -97,7 +100,8 @@ func checkRoot() Finding {
 	if os.Geteuid() == 0 {
 		return found("root", "all of a container can be set up")
 	}
-	return missing("root", errors.New("not root: a user namespace with one user; no cgroups unless they are delegated, no change of user"))
+	return missing("root",
+		errors.New("not root: a user namespace with one user; no cgroups unless they are delegated, no change of user"))
 }
 
 func checkKernel() Finding {

@@ -1,7 +1,8 @@
 //go:build linux
 
-// A container's root for another program to put a container in: the same as our own makes, mount by mount, but for what that
-// program makes by itself (/proc, /sys, /dev). It is root and would make what is missing as root, so it is left nothing to make.
+// A container's root for another program to put a container in: the same as our own makes, mount by mount, but for what
+// that program makes by itself (/proc, /sys, /dev). It is root and would make what is missing as root, so it is left
+// nothing to make.
 package carapace
 
 import (
@@ -17,8 +18,8 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// OtherWorkdir is where a workdir is shown to such a container that lies in a directory of the machine's: its user could put a link
-// in the place of it before the program goes there.
+// OtherWorkdir is where a workdir is shown to such a container that lies in a directory of the machine's: its user
+// could put a link in the place of it before the program goes there.
 const OtherWorkdir = "/.workdir"
 
 // systemPlaces are covered by what the program mounts.
@@ -51,12 +52,13 @@ func OwnMounts() error {
 	return nil
 }
 
-// ComposedBase is an existing directory to compose a root upon whose container has numbers of its own: who is root in there has to
-// pass to it, which the directories of an agent are closed to. It is covered up in the mounts of the calling thread alone.
+// ComposedBase is an existing directory to compose a root upon whose container has numbers of its own: who is root in
+// there has to pass to it, which the directories of an agent are closed to. It is covered up in the mounts of the
+// calling thread alone.
 const ComposedBase = "/dev/shm"
 
-// Compose mounts a spec's root below an existing directory, in the calling thread's own mounts, and answers the working directory
-// that the command is to have in it.
+// Compose mounts a spec's root below an existing directory, in the calling thread's own mounts, and answers the working
+// directory that the command is to have in it.
 func Compose(spec Spec, base string) (workdir string, err error) {
 	spec = spec.filled()
 	defer unix.Umask(unix.Umask(0o022))
@@ -67,7 +69,9 @@ func Compose(spec Spec, base string) (workdir string, err error) {
 	defer r.spaces.close()
 	for i, mount := range spec.Mounts {
 		if slices.ContainsFunc(systemPlaces, func(place string) bool { return Within(mount.Target, place) }) {
-			return "", &SpecError{fmt.Sprintf("mounts[%d].target", i), mount.Target + " is the runtime's own; take another place"}
+			return "", &SpecError{
+				fmt.Sprintf("mounts[%d].target", i), mount.Target + " is the runtime's own; take another place",
+			}
 		}
 	}
 	for _, step := range []func() error{r.takeMounts, own(r.composeSystem), r.makeBase, own(r.composeNodes)} {
@@ -78,8 +82,9 @@ func Compose(spec Spec, base string) (workdir string, err error) {
 	return r.composeInside()
 }
 
-// composeSystem makes what root of a container of its own has no right to make, and the program as that root would: a sysfs of a
-// network that is not the container's alone. Where that is its job's, root of the container may serve every port of it.
+// composeSystem makes what root of a container of its own has no right to make, and the program as that root would: a
+// sysfs of a network that is not the container's alone. Where that is its job's, root of the container may serve every
+// port of it.
 func (r *root) composeSystem() (err error) {
 	switch r.spec.Net {
 	case NetNone: // the container's, and the program makes both
@@ -122,8 +127,9 @@ func (r *root) placeSystem() error {
 	return mountPlain(r.sysfs, nil, "/sys")
 }
 
-// ComposedNode is where Compose makes a device node of the machine's for a container that has numbers of its own, below its
-// base. Such a container can make none, nor could its root use those of the machine's that are open to some group alone.
+// ComposedNode is where Compose makes a device node of the machine's for a container that has numbers of its own, below
+// its base. Such a container can make none, nor could its root use those of the machine's that are open to some group
+// alone.
 func ComposedNode(base, path string) string { return filepath.Join(base, nodesName, path) }
 
 const nodesName = "nodes"
@@ -157,7 +163,8 @@ func (r *root) composeNodes() error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		if err := unix.Mknod(path, device.mode(), int(unix.Mkdev(device.major, device.minor))); err != nil && err != unix.EEXIST {
+		if err := unix.Mknod(path, device.mode(), int(unix.Mkdev(device.major, device.minor))); err != nil &&
+			err != unix.EEXIST {
 			return fmt.Errorf("make %s: %w", device.path, err)
 		}
 		if err := unix.Chmod(path, 0o666); err != nil { // to all, as our own containers have them
@@ -167,7 +174,8 @@ func (r *root) composeNodes() error {
 	return nil
 }
 
-// composeInside does in the new root what goes by the container's paths. The thread then has its own root and working directory again.
+// composeInside does in the new root what goes by the container's paths. The thread then has its own root and working
+// directory again.
 func (r *root) composeInside() (workdir string, err error) {
 	var home [2]int
 	for i, path := range []string{"/", "."} {
@@ -181,7 +189,8 @@ func (r *root) composeInside() (workdir string, err error) {
 	}
 	defer func() {
 		for _, back := range []func() error{
-			func() error { return unix.Fchdir(home[0]) }, func() error { return unix.Chroot(".") }, func() error { return unix.Fchdir(home[1]) },
+			func() error { return unix.Fchdir(home[0]) }, func() error { return unix.Chroot(".") },
+			func() error { return unix.Fchdir(home[1]) },
 		} {
 			if wrong := back(); wrong != nil && err == nil {
 				err = wrong
@@ -207,7 +216,8 @@ func (r *root) composeWorkdir() (string, error) {
 	}
 	place, made, err := inside.Make(r.spec.Workdir, true)
 	if err != nil {
-		return "", fmt.Errorf("workdir: %s is missing and cannot be made, or is closed to the task's user: %w", r.spec.Workdir, err)
+		return "", fmt.Errorf("workdir: %s is missing and cannot be made, or is closed to the task's user: %w",
+			r.spec.Workdir, err)
 	}
 	defer unix.Close(place)
 	if made {

@@ -36,7 +36,8 @@ type Container struct {
 	closing sync.Mutex
 	closed  bool
 	killed  bool
-	// settled says that a start has ended, one way or the other; expired, that its caller has given it up. Both are under closing.
+	// settled says that a start has ended, one way or the other; expired, that its caller has given it up. Both are under
+	// closing.
 	settled, expired bool
 
 	done chan struct{}
@@ -80,10 +81,12 @@ func (c *Container) tell(event Event) {
 
 func (c *Container) state() State {
 	return State{ID: c.spec.ID, Running: true, Pid: c.pid, StartTicks: c.startTicks, BootID: bootID(),
-		Created: c.began.UTC().Format(time.RFC3339Nano), Command: c.spec.Command, Cgroups: c.group.folders(), Unenforced: c.unenforced}
+		Created: c.began.UTC().Format(time.RFC3339Nano), Command: c.spec.Command, Cgroups: c.group.folders(),
+		Unenforced: c.unenforced}
 }
 
-// Signal sends a signal to the command. One that has gone already is no error: the signal came too late, as signals may.
+// Signal sends a signal to the command. One that has gone already is no error: the signal came too late, as signals
+// may.
 func (c *Container) Signal(signal syscall.Signal) error {
 	if signal == unix.SIGKILL {
 		return c.Kill()
@@ -165,7 +168,9 @@ func (c *Container) conclude(status unix.WaitStatus, usage unix.Rusage, byItself
 		exit.Reason = "the container's init was killed from outside"
 	}
 	stats := c.group.total()
-	exit.Usage = Usage{CPUNs: stats.CPUNs, PeakMemoryBytes: stats.PeakMemoryBytes, WallNs: time.Since(c.began).Nanoseconds()}
+	exit.Usage = Usage{
+		CPUNs: stats.CPUNs, PeakMemoryBytes: stats.PeakMemoryBytes, WallNs: time.Since(c.began).Nanoseconds(),
+	}
 	if exit.Usage.CPUNs == 0 {
 		exit.Usage.CPUNs = usage.Utime.Nano() + usage.Stime.Nano()
 	}

@@ -1,7 +1,8 @@
 //go:build linux
 
-// Which device nodes a container may open: the rules, the words of cgroup v1 for them, and the eBPF program of cgroup v2.
-// The node in /dev is a convenience; this is the wall, and it holds for nodes that the task makes or finds elsewhere.
+// Which device nodes a container may open: the rules, the words of cgroup v1 for them, and the eBPF program of cgroup
+// v2. The node in /dev is a convenience; this is the wall, and it holds for nodes that the task makes or finds
+// elsewhere.
 package carapace
 
 import (
@@ -23,8 +24,10 @@ type deviceRule struct {
 
 // plainDevices are the nodes that every container has.
 var plainDevices = []deviceRule{
-	{path: "/dev/null", major: 1, minor: 3}, {path: "/dev/zero", major: 1, minor: 5}, {path: "/dev/full", major: 1, minor: 7},
-	{path: "/dev/random", major: 1, minor: 8}, {path: "/dev/urandom", major: 1, minor: 9}, {path: "/dev/tty", major: 5, minor: 0},
+	{path: "/dev/null", major: 1, minor: 3}, {path: "/dev/zero", major: 1, minor: 5},
+	{path: "/dev/full", major: 1, minor: 7},
+	{path: "/dev/random", major: 1, minor: 8}, {path: "/dev/urandom", major: 1, minor: 9},
+	{path: "/dev/tty", major: 5, minor: 0},
 }
 
 // terminals are made by the container's own devpts.
@@ -44,7 +47,9 @@ func grantedDevices(paths []string) ([]deviceRule, error) {
 		if kind != unix.S_IFCHR && kind != unix.S_IFBLK {
 			return nil, fmt.Errorf("device %s is no device node", path)
 		}
-		rules = append(rules, deviceRule{path: path, block: kind == unix.S_IFBLK, major: unix.Major(stat.Rdev), minor: unix.Minor(stat.Rdev)})
+		rules = append(rules, deviceRule{
+			path: path, block: kind == unix.S_IFBLK, major: unix.Major(stat.Rdev), minor: unix.Minor(stat.Rdev),
+		})
 	}
 	return rules, nil
 }

@@ -1,7 +1,7 @@
 //go:build linux
 
-// What is told about a container while it lives and when it is over. These are values only: who writes them where is the
-// caller's affair.
+// What is told about a container while it lives and when it is over. These are values only: who writes them where is
+// the caller's affair.
 package carapace
 
 import (
@@ -12,7 +12,8 @@ import (
 )
 
 // Event is one line of `carapace run --status-fd`. The events of a container come in the order created, started, oom
-// (where it happens), exited. One whose command could not be run has no started, and one that could not be made no created.
+// (where it happens), exited. One whose command could not be run has no started, and one that could not be made no
+// created.
 type Event struct {
 	Event      string   `json:"event"`
 	ID         string   `json:"id,omitempty"`

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Where a thread is at home: its namespaces, its root and its working directory, held by descriptors, since no path leads
-// back from the inside of a container.
+// Where a thread is at home: its namespaces, its root and its working directory, held by descriptors, since no path
+// leads back from the inside of a container.
 package carapace
 
 import (
@@ -29,7 +29,8 @@ func whereWeAre() (home, error) {
 	return at, nil
 }
 
-// enter brings the calling thread back. Its namespaces are left to the container, which then ends with its last process.
+// enter brings the calling thread back. Its namespaces are left to the container, which then ends with its last
+// process.
 func (h home) enter(namespaces int) error {
 	if err := unix.Setns(h.process, namespaces); err != nil {
 		return err

@@ -168,5 +168,5 @@ func TryIDs(folder string) error {
 }
 
 // errUnmappable is a file system that knows no other numbers than those on its disk.
-var errUnmappable = errors.New("its file system cannot be shown under other users' numbers (idmapped mounts), as root of a container " +
-	"of its own needs it")
+var errUnmappable = errors.New("its file system cannot be shown under other users' numbers (idmapped mounts), as " +
+	"root of a container of its own needs it")

@@ -4,8 +4,8 @@ package carapace
 
 import "testing"
 
-// TestIDsPlain: in the machine's directories every number is itself, but for one, which is root of the container, and for those
-// of the container, which nothing is and nothing becomes.
+// TestIDsPlain: in the machine's directories every number is itself, but for one, which is root of the container, and
+// for those of the container, which nothing is and nothing becomes.
 func TestIDsPlain(t *testing.T) {
 	const first = 400_000_000
 	ids := &IDs{First: first, UID: 1, GID: 1}
@@ -45,7 +45,9 @@ func TestIDsPlain(t *testing.T) {
 
 func TestIDsRefused(t *testing.T) {
 	good := func() Spec {
-		return Spec{Rootfs: "/root", Layer: "/layer", Command: []string{"true"}, IDs: &IDs{First: 400_000_000, UID: 65534, GID: 65534}}
+		return Spec{
+			Rootfs: "/root", Layer: "/layer", Command: []string{"true"}, IDs: &IDs{First: 400_000_000, UID: 65534, GID: 65534},
+		}
 	}
 	if err := good().Validate(); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,7 @@
 //go:build linux
 
-// What the command is to be: who runs it, what program, with which environment and rights, as the container sees it. It is found out
-// by the starter, in the container's finished root.
+// What the command is to be: who runs it, what program, with which environment and rights, as the container sees it. It
+// is found out by the starter, in the container's finished root.
 package carapace
 
 import (
@@ -72,7 +72,8 @@ func (l *launch) prepare() *StartError {
 	return failure
 }
 
-// makeWorkdir makes it where it is missing: in the task's layers for its user, and on the machine's directories as its user.
+// makeWorkdir makes it where it is missing: in the task's layers for its user, and on the machine's directories as its
+// user.
 func (l *launch) makeWorkdir(inside door.Inside) error {
 	place, made, err := inside.Make(l.order.Spec.Workdir, true)
 	if err == unix.EACCES {
@@ -88,7 +89,8 @@ func (l *launch) makeWorkdir(inside door.Inside) error {
 	return unix.Fchownat(place, "", int(inside.As.UID), int(inside.As.GID), unix.AT_EMPTY_PATH)
 }
 
-// ownPipes gives the pipes we were handed to the task's user: /dev/stdout is opened anew by some programs, as that user.
+// ownPipes gives the pipes we were handed to the task's user: /dev/stdout is opened anew by some programs, as that
+// user.
 func (l *launch) ownPipes() error {
 	owner := int(l.order.Spec.IDs.outside(l.who.uid))
 	for _, stream := range l.stdio {

@@ -1,7 +1,7 @@
 //go:build linux
 
-// A /dev/null for a program that gives what it is started with to the user of the container that it makes, as crun does: the
-// machine's own would be that user's from then on.
+// A /dev/null for a program that gives what it is started with to the user of the container that it makes, as crun
+// does: the machine's own would be that user's from then on.
 package carapace
 
 import (

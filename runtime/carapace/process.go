@@ -43,7 +43,8 @@ func awaitDeath(pidfd int, limit time.Duration) bool {
 	}
 }
 
-// startTicks reads when a process was started: the 22nd field of its stat, counted behind the name, which may hold anything.
+// startTicks reads when a process was started: the 22nd field of its stat, counted behind the name, which may hold
+// anything.
 func startTicks(pid int) (uint64, error) {
 	text, err := readFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -26,7 +26,8 @@ var capabilityNames = []string{
 // rootCapabilities are what a task that runs as root keeps: enough to install packages and serve a port. MKNOD is not
 // among them, because a device node is a way around /dev; SYS_CHROOT is not, because the chroot of the task is what
 // keeps it from making user namespaces.
-const rootCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID | 1<<unix.CAP_KILL |
+const rootCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID |
+	1<<unix.CAP_KILL |
 	1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_NET_BIND_SERVICE
 
 func capabilityNumber(name string) (int, bool) {
@@ -53,7 +54,8 @@ func setOf(names []string) (set capabilitySet) {
 	return set
 }
 
-// capabilities answers the set a task may have at most, and what was added by name (a user other than root gets only that).
+// capabilities answers the set a task may have at most, and what was added by name (a user other than root gets only
+// that).
 func capabilities(add, drop []string) (kept, added capabilitySet) {
 	kept = rootCapabilities
 	if slices.ContainsFunc(drop, func(name string) bool { return strings.EqualFold(name, allCapabilities) }) {

@@ -3,11 +3,12 @@
 // The container's root, as the starter's thread builds it around init. The order is what makes it safe:
 //
 //  1. Nothing of ours may reach the machine's mounts: all become private.
-//  2. Everything that is to be shown from the machine is taken as a detached mount, while the machine's paths still mean
-//     what the caller meant.
+//  2. Everything that is to be shown from the machine is taken as a detached mount, while the machine's paths still
+//     mean what the caller meant.
 //  3. The root is built on a tmpfs of ours: a rootfs, or the host view.
-//  4. pivot_root and chroot into the container's. From here on no path leads out, whatever links the image has, so the rest is
-//     mounted by the image's own paths. Meanwhile init lets go of the machine's root; before that no command runs.
+//  4. pivot_root and chroot into the container's. From here on no path leads out, whatever links the image has, so the
+//     rest is mounted by the image's own paths. Meanwhile init lets go of the machine's root; before that no command
+//     runs.
 //
 // The container's root lies one level below the namespace's, so that the task is in a chroot. The kernel makes no user
 // namespace for a process in one, by whichever system call: a filter cannot see the flags of clone3.
@@ -69,8 +70,8 @@ func (r *root) build() error {
 		return fault.OfMachine(fmt.Errorf("make mounts private: %w", err))
 	}
 	for _, step := range []func() error{
-		r.takeMounts, own(r.takeDevices), own(r.takeViews), own(r.takeSystem), r.makeBase, own(r.enter), r.mountSystem, r.mountDev, r.mountTemporary,
-		r.hide, r.placeMounts, r.guard,
+		r.takeMounts, own(r.takeDevices), own(r.takeViews), own(r.takeSystem), r.makeBase, own(r.enter), r.mountSystem,
+		r.mountDev, r.mountTemporary, r.hide, r.placeMounts, r.guard,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -102,7 +103,8 @@ func (r *root) takeMounts() error {
 	return nil
 }
 
-// take answers a mount's source, detached. What a job names goes through the door; a caller's own path is taken as it is.
+// take answers a mount's source, detached. What a job names goes through the door; a caller's own path is taken as it
+// is.
 func (r *root) take(mount Mount) (int, error) {
 	if mount.Named != nil {
 		tree, err := mount.Named.Clone(mount.ReadOnly)
@@ -167,7 +169,8 @@ func (r *root) refuseHidden(source string) error {
 	return nil
 }
 
-// shows reports whether who sees a path, which leads through no link, sees one of those that are to be hidden: it lies in it, or around it.
+// shows reports whether who sees a path, which leads through no link, sees one of those that are to be hidden: it lies
+// in it, or around it.
 func shows(path string, hide []string) (hidden string, is bool) {
 	for _, hidden := range hide {
 		if resolved, err := filepath.EvalSymlinks(hidden); err == nil {
@@ -224,8 +227,8 @@ func (r *root) takeViews() error {
 	return nil
 }
 
-// takeSystem has the mounts of /proc and /sys. Without root the kernel allows their making only while the machine's own are in
-// sight. The proc is that of init's pid namespace, so init makes it.
+// takeSystem has the mounts of /proc and /sys. Without root the kernel allows their making only while the machine's own
+// are in sight. The proc is that of init's pid namespace, so init makes it.
 func (r *root) takeSystem() (err error) {
 	if r.proc, err = r.init.Proc(); err != nil {
 		return r.order.explain(err)
@@ -294,10 +297,10 @@ func insideOf(order *order, own map[uint64]bool, who account) door.Inside {
 	return door.Inside{As: guest, Own: own, Root: ids.outside(0)}
 }
 
-// enter makes the tmpfs the namespace's root, and goes into the container's. The machine's root is stacked upon the tmpfs
-// then, so that no directory is needed to put it. Init lets go of it meanwhile: the kernel waits for every processor there,
-// which on a busy machine takes longer than all the rest. The working directory, by which alone the machine's root can
-// still be named, stays where it is, and every path is an absolute one.
+// enter makes the tmpfs the namespace's root, and goes into the container's. The machine's root is stacked upon the
+// tmpfs then, so that no directory is needed to put it. Init lets go of it meanwhile: the kernel waits for every
+// processor there, which on a busy machine takes longer than all the rest. The working directory, by which alone the
+// machine's root can still be named, stays where it is, and every path is an absolute one.
 func (r *root) enter() error {
 	if err := unix.Chdir(r.order.Base); err != nil {
 		return fmt.Errorf("enter root: %w", err)
@@ -388,7 +391,8 @@ func (r *root) placeMounts() error {
 	for _, mount := range r.mounts {
 		place, _, err := inside.Make(mount.target, mount.directory)
 		if err != nil {
-			return fmt.Errorf("mount target %s cannot be made (%w); take a directory that exists, or one in /tmp or /run", mount.target, err)
+			return fmt.Errorf("mount target %s cannot be made (%w); take a directory that exists, or one in /tmp or /run",
+				mount.target, err)
 		}
 		if err := attach(mount.tree, place); err != nil {
 			return fmt.Errorf("mount onto %s: %w", mount.target, err)

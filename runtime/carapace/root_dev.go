@@ -1,6 +1,7 @@
 //go:build linux
 
-// /dev, and what of /proc and /sys is masked or read-only. The container's own /dev has six plain nodes and what was granted.
+// /dev, and what of /proc and /sys is masked or read-only. The container's own /dev has six plain nodes and what was
+// granted.
 package carapace
 
 import (
@@ -27,7 +28,8 @@ var Masked = []string{
 var Guarded = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 
 func (r *root) mountDev() error {
-	dev, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, r.belongs("source=dev", "mode=0755", "size=64k")...)
+	dev, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC,
+		r.belongs("source=dev", "mode=0755", "size=64k")...)
 	if err := mountPlain(dev, err, "/dev"); err != nil {
 		return err
 	}

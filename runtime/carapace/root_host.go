@@ -1,8 +1,8 @@
 //go:build linux
 
-// The host view: what a task of the image "host" sees of the machine. It is put together entry by entry on our own tmpfs,
-// so that new places at the top can be made, and so that /proc, /sys, /dev, /run, /tmp and /root of the machine are not in
-// it at all, rather than covered up.
+// The host view: what a task of the image "host" sees of the machine. It is put together entry by entry on our own
+// tmpfs, so that new places at the top can be made, and so that /proc, /sys, /dev, /run, /tmp and /root of the machine
+// are not in it at all, rather than covered up.
 package carapace
 
 import (
@@ -23,7 +23,8 @@ var ownEntries = map[string]bool{
 }
 
 // alwaysHidden is what no task needs and much harm can be done with: Synapse's own state and keys, and the sockets that
-// command other container engines. A socket works through a read-only mount; most lie in /run, which is not shown at all.
+// command other container engines. A socket works through a read-only mount; most lie in /run, which is not shown at
+// all.
 var alwaysHidden = []string{
 	"/var/run", "/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet",
 	"/etc/kubernetes", "/var/spool/cron", "/boot",
@@ -105,8 +106,8 @@ func viewEntry(from, to string, entry os.DirEntry) error {
 	return attachAt(tree, to)
 }
 
-// makeTop makes the target of a mount whose first element the machine does not have, while our tmpfs can still be written: nothing
-// but what was made here is on the way.
+// makeTop makes the target of a mount whose first element the machine does not have, while our tmpfs can still be
+// written: nothing but what was made here is on the way.
 func (r *root) makeTop(top string, mount shown) error {
 	first, _, _ := strings.Cut(strings.TrimPrefix(mount.target, "/"), "/")
 	if _, err := os.Lstat(filepath.Join("/", first)); err == nil || ownEntries[first] {
@@ -120,7 +121,8 @@ func (r *root) hide() error {
 	if r.spec.Rootfs != hostRootfs {
 		return nil // A rootfs shows nothing of the machine; its paths are its own.
 	}
-	// What the view is mounted upon is part of what it shows: without a cover it would be met there again, and with nothing hidden.
+	// What the view is mounted upon is part of what it shows: without a cover it would be met there again, and with
+	// nothing hidden.
 	for _, path := range slices.Concat(r.spec.Hide, alwaysHidden, []string{r.order.Base}) {
 		if real, err := filepath.EvalSymlinks(path); err == nil && r.isOwn(real) {
 			continue // /var/run is a link to /run as a rule, and that is the container's own already.
@@ -165,7 +167,8 @@ func (r *root) cover(path string) error {
 	return attach(blank, place)
 }
 
-// blankFolder answers a mount of an empty directory. They are all one: to make a file system costs more than to show it again.
+// blankFolder answers a mount of an empty directory. They are all one: to make a file system costs more than to show it
+// again.
 func (r *root) blankFolder() (int, error) {
 	if r.blank > 0 {
 		return unix.OpenTree(r.blank, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Mounts by descriptor. A mount is made detached, gets its attributes before anybody can see it, and is then moved onto a
-// place that was opened before: no path is looked up twice, so nothing can be swapped in between.
+// Mounts by descriptor. A mount is made detached, gets its attributes before anybody can see it, and is then moved onto
+// a place that was opened before: no path is looked up twice, so nothing can be swapped in between.
 package carapace
 
 import (
@@ -117,8 +117,8 @@ func mountPlain(mount int, err error, path string) error {
 	return nil
 }
 
-// makeOwn makes what a mount is put upon, where it is missing: a directory, or an empty file for a file. The way to it is all of
-// our own making: anywhere else root's hand may only make what the task's user could (door.Inside).
+// makeOwn makes what a mount is put upon, where it is missing: a directory, or an empty file for a file. The way to it
+// is all of our own making: anywhere else root's hand may only make what the task's user could (door.Inside).
 func makeOwn(path string, directory bool) error {
 	folder := path
 	if !directory {

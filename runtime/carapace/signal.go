@@ -1,7 +1,7 @@
 //go:build linux
 
-// How signals get to the command: they are sent to the container's first process, which is an init that passes them on, or the
-// command itself.
+// How signals get to the command: they are sent to the container's first process, which is an init that passes them on,
+// or the command itself.
 package carapace
 
 import (

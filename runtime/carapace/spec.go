@@ -38,12 +38,14 @@ type Spec struct {
 	Workdir  string   `json:"workdir,omitempty"`
 	// Scratch is a directory on the machine that belongs to the task's user; it is mounted at /scratch.
 	Scratch string `json:"scratch,omitempty"`
-	// User is a name or uid, with a group if need be: "alice", "1000", "1000:100". Empty: nobody on the host view, else root.
+	// User is a name or uid, with a group if need be: "alice", "1000", "1000:100". Empty: nobody on the host view, else
+	// root.
 	User   string   `json:"user,omitempty"`
 	Groups []uint32 `json:"groups,omitempty"`
 	// UserName is what the container's lists of users and groups call a User that is uid:gid and that they lack.
 	UserName string `json:"userName,omitempty"`
-	// IDs are numbers of users and groups that are the container's alone, in which it may be root; nil: it has the machine's.
+	// IDs are numbers of users and groups that are the container's alone, in which it may be root; nil: it has the
+	// machine's.
 	IDs      *IDs   `json:"ids,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
 	// Net is "host", which is the default; "none": a loopback of its own; or the file of a network namespace.
@@ -115,8 +117,8 @@ const (
 	defaultShm     = 64 << 20
 )
 
-// The checks of names are written out: regular expressions are compiled at every start of the process, and every container
-// has one.
+// The checks of names are written out: regular expressions are compiled at every start of the process, and every
+// container has one.
 
 const (
 	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -125,7 +127,8 @@ const (
 
 // madeOf reports whether a text has 1 to limit characters, all of them allowed, and begins with a letter or digit.
 func madeOf(text string, limit int, others string) bool {
-	return text != "" && len(text) <= limit && strings.Trim(text, letters+digits+others) == "" && strings.ContainsRune(letters+digits, rune(text[0]))
+	return text != "" && len(text) <= limit && strings.Trim(text, letters+digits+others) == "" &&
+		strings.ContainsRune(letters+digits, rune(text[0]))
 }
 
 func goodID(id string) bool { return madeOf(id, 128, "_.-") }
@@ -163,7 +166,9 @@ func (e *SpecError) Error() string { return e.Field + ": " + e.Reason }
 
 // Validate refuses what no machine could run. It touches nothing.
 func (s Spec) Validate() error {
-	for _, check := range []func() error{s.validateNames, s.validateStrings, s.validatePaths, s.validateLimits, s.validateRights} {
+	for _, check := range []func() error{
+		s.validateNames, s.validateStrings, s.validatePaths, s.validateLimits, s.validateRights,
+	} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -174,7 +179,9 @@ func (s Spec) Validate() error {
 func (s Spec) validateNames() error {
 	switch {
 	case s.ID != "" && !goodID(s.ID):
-		return &SpecError{"id", fmt.Sprintf("%.40q is not 1 to 128 of A-Z a-z 0-9 _ . - beginning with a letter or digit", s.ID)}
+		return &SpecError{
+			"id", fmt.Sprintf("%.40q is not 1 to 128 of A-Z a-z 0-9 _ . - beginning with a letter or digit", s.ID),
+		}
 	case len(s.Command) == 0 || s.Command[0] == "":
 		return &SpecError{"command", "is empty; name the program to run"}
 	case s.Hostname != "" && !goodHostname(s.Hostname):
@@ -201,7 +208,8 @@ func (s Spec) validateStrings() error {
 	for _, list := range []struct {
 		field   string
 		entries []string
-	}{{"command", s.Command}, {"env", s.Env}, {"hide", s.Hide}, {"devices", s.Devices}, {"capAdd", s.CapAdd}, {"capDrop", s.CapDrop}} {
+	}{{"command", s.Command}, {"env", s.Env}, {"hide", s.Hide}, {"devices", s.Devices}, {"capAdd", s.CapAdd},
+		{"capDrop", s.CapDrop}} {
 		if len(list.entries) > maxStrings {
 			return &SpecError{list.field, fmt.Sprintf("has %d entries, at most %d", len(list.entries), maxStrings)}
 		}
@@ -283,9 +291,13 @@ func (s Spec) validateLimits() error {
 	limits := s.Limits
 	switch {
 	case limits.MemoryBytes < 0 || limits.MemoryBytes > 0 && limits.MemoryBytes < minMemoryBytes:
-		return &SpecError{"limits.memoryBytes", fmt.Sprintf("%d is neither 0 (no limit) nor at least %d", limits.MemoryBytes, minMemoryBytes)}
+		return &SpecError{
+			"limits.memoryBytes", fmt.Sprintf("%d is neither 0 (no limit) nor at least %d", limits.MemoryBytes, minMemoryBytes),
+		}
 	case limits.MilliCPU < 0 || limits.MilliCPU > 0 && limits.MilliCPU < 10 || limits.MilliCPU > 1e9:
-		return &SpecError{"limits.milliCPU", fmt.Sprintf("%d is neither 0 (no limit) nor from 10 to 1000000000", limits.MilliCPU)}
+		return &SpecError{
+			"limits.milliCPU", fmt.Sprintf("%d is neither 0 (no limit) nor from 10 to 1000000000", limits.MilliCPU),
+		}
 	case limits.Pids < 0 || limits.Pids > 4<<20:
 		return &SpecError{"limits.pids", fmt.Sprintf("%d is not from 0 (no limit) to %d", limits.Pids, 4<<20)}
 	case limits.Cpuset != "" && !goodList(limits.Cpuset):
@@ -301,7 +313,9 @@ func (s Spec) validateLimits() error {
 			return &SpecError{field, fmt.Sprintf("%.40q is none of %s", limit.Name, strings.Join(rlimitNames(), ", "))}
 		}
 		if limit.Soft < -1 || limit.Hard < -1 || limit.Hard != -1 && (limit.Soft > limit.Hard || limit.Soft == -1) {
-			return &SpecError{field, fmt.Sprintf("%d:%d is not soft:hard with soft at most hard; -1 is unlimited", limit.Soft, limit.Hard)}
+			return &SpecError{
+				field, fmt.Sprintf("%d:%d is not soft:hard with soft at most hard; -1 is unlimited", limit.Soft, limit.Hard),
+			}
 		}
 	}
 	return nil
@@ -314,7 +328,9 @@ func (s Spec) validateRights() error {
 	}{{"capAdd", s.CapAdd}, {"capDrop", s.CapDrop}} {
 		for i, name := range list.names {
 			if _, known := capabilityNumber(name); !known && !strings.EqualFold(name, allCapabilities) {
-				return &SpecError{fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("%.40q is no capability; try one like NET_RAW, or ALL", name)}
+				return &SpecError{
+					fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("%.40q is no capability; try one like NET_RAW, or ALL", name),
+				}
 			}
 		}
 	}

@@ -55,7 +55,8 @@ func TestValidateNamesTheField(t *testing.T) {
 	}
 }
 
-// FuzzValidate: no spec, however odd, makes validation panic, and an accepted one has names that are safe as one path element.
+// FuzzValidate: no spec, however odd, makes validation panic, and an accepted one has names that are safe as one path
+// element.
 func FuzzValidate(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"id":"a","rootfs":"host","command":["x"],"user":"a:b","limits":{"cpuset":"0-3"}}`} {
 		f.Add(seed)
@@ -78,17 +79,22 @@ func FuzzValidate(f *testing.F) {
 // TestUnifiedSettings: what is written into a group of cgroup v2, read back from plain files in its place.
 func TestUnifiedSettings(t *testing.T) {
 	leaf := t.TempDir()
-	for _, name := range []string{"memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "cpu.max", "cpuset.cpus", "cpuset.mems"} {
+	for _, name := range []string{
+		"memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "cpu.max", "cpuset.cpus", "cpuset.mems",
+	} {
 		if err := os.WriteFile(filepath.Join(leaf, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	spec := good()
 	spec.Limits = Limits{MemoryBytes: 64 << 20, Pids: 9, MilliCPU: 1500, Cpuset: "0-1", CpusetMems: "0"}
-	g := &group{unified: true, leaves: map[string]string{"": leaf}, controllers: []string{"memory", "pids", "cpu", "cpuset"}}
+	g := &group{
+		unified: true, leaves: map[string]string{"": leaf}, controllers: []string{"memory", "pids", "cpu", "cpuset"},
+	}
 	g.limitV2(spec, wants(spec))
-	for name, want := range map[string]string{"memory.max": "67108864", "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "9",
-		"cpu.max": "150000 100000", "cpuset.cpus": "0-1", "cpuset.mems": "0"} {
+	for name, want := range map[string]string{"memory.max": "67108864", "memory.swap.max": "0", "memory.oom.group": "1",
+		"pids.max": "9",
+		"cpu.max":  "150000 100000", "cpuset.cpus": "0-1", "cpuset.mems": "0"} {
 		if got, err := os.ReadFile(filepath.Join(leaf, name)); string(got) != want {
 			t.Errorf("%s: %q, not %q (%v)", name, got, want, err)
 		}
@@ -98,7 +104,8 @@ func TestUnifiedSettings(t *testing.T) {
 	}
 	g.controllers = []string{"memory"}
 	g.limitV2(spec, wants(spec))
-	if text := strings.Join(g.unenforced, "; "); strings.Contains(text, "memory") || strings.Count(text, "not delegated") != 3 {
+	if text := strings.Join(g.unenforced, "; "); strings.Contains(text, "memory") ||
+		strings.Count(text, "not delegated") != 3 {
 		t.Errorf("with memory alone: %q", g.unenforced)
 	}
 }
@@ -145,12 +152,16 @@ func TestHostileAccounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := 0
-		_ = eachEntry(file, 7, func([]string) bool { got++; return true }) // A line beyond the limit may be told of; it must not hang.
+		// A line beyond the limit may be told of; it must not hang.
+		_ = eachEntry(file, 7, func([]string) bool { got++; return true })
 		if got != want {
 			t.Errorf("%.30q has %d entries, not %d", text, got, want)
 		}
 	}
-	if err := eachEntry(filepath.Dir(file), 7, func([]string) bool { t.Error("a directory has entries"); return true }); err != nil {
+	if err := eachEntry(filepath.Dir(file), 7, func([]string) bool {
+		t.Error("a directory has entries")
+		return true
+	}); err != nil {
 		t.Error(err)
 	}
 	if err := eachEntry("/dev/zero", 7, func([]string) bool { t.Error("a device has entries"); return true }); err != nil {

@@ -1,7 +1,8 @@
 //go:build linux
 
-// Start: from a Spec to a running command. The order is claim, cgroups, namespaces and root, record, command; each step that
-// fails undoes the ones before it. How the inside is made is the maker's (maker.go), or, without root, the detour's (detour.go).
+// Start: from a Spec to a running command. The order is claim, cgroups, namespaces and root, record, command; each step
+// that fails undoes the ones before it. How the inside is made is the maker's (maker.go), or, without root, the
+// detour's (detour.go).
 package carapace
 
 import (
@@ -25,8 +26,8 @@ type Options struct {
 	// StateDir holds one directory per living container. Empty: DefaultStateDir.
 	StateDir string
 	Cgroups  Cgroups
-	// Executable is the binary that makes the container where we are not root; its main must call Reexec first. Empty: this
-	// process's own.
+	// Executable is the binary that makes the container where we are not root; its main must call Reexec first. Empty:
+	// this process's own.
 	Executable string
 	// Stdin, Stdout and Stderr are handed on as they are; nil is /dev/null.
 	Stdin, Stdout, Stderr *os.File
@@ -77,8 +78,8 @@ func (c Cgroups) leaves(id string) []string {
 	return slices.Compact(leaves)
 }
 
-// Start starts one container, from the namespaces that this process is in, wherever the calling thread may be. It answers
-// when the command runs, or a *StartError (ErrExists inside, for a second start).
+// Start starts one container, from the namespaces that this process is in, wherever the calling thread may be. It
+// answers when the command runs, or a *StartError (ErrExists inside, for a second start).
 func Start(spec Spec, options Options) (*Container, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, &StartError{CodeSetupFailed, "spec", err.Error(), fault.OfJob(err)}
@@ -163,9 +164,13 @@ func (c *Container) start() *StartError {
 	return c.tooLate()
 }
 
-// tooLate is a start that its caller has given up. The thread that hangs in it takes back what it made when it comes to.
+// tooLate is a start that its caller has given up. The thread that hangs in it takes back what it made when it comes
+// to.
 func (c *Container) tooLate() *StartError {
-	return &StartError{CodeSetupFailed, "set-up", fmt.Sprintf("did not end within %v; does a mount hang?", c.options.StartTimeout), os.ErrDeadlineExceeded}
+	return &StartError{
+		CodeSetupFailed, "set-up", fmt.Sprintf("did not end within %v; does a mount hang?", c.options.StartTimeout),
+		os.ErrDeadlineExceeded,
+	}
 }
 
 // make makes the container and runs its command.
@@ -252,7 +257,9 @@ func (c *Container) chooseMaking(order *order, stdio [3]uintptr) {
 // checkRequired refuses where the caller would rather have no container than one without its limits.
 func (c *Container) checkRequired() *StartError {
 	if c.spec.Limits.Required && len(c.unenforced) > 0 {
-		return &StartError{CodeSetupFailed, "limits.required", fmt.Sprintf("this machine cannot enforce: %q", c.unenforced), nil}
+		return &StartError{
+			CodeSetupFailed, "limits.required", fmt.Sprintf("this machine cannot enforce: %q", c.unenforced), nil,
+		}
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
 //go:build linux
 
-// What a machine knows of its containers: one directory each, locked for as long as the process lives that started it. The
-// lock, not a pid, says whether a container lives: a pid may be anybody's by now, and a lock ends with its holder whatever
-// ends it. So whoever gets the lock may remove what is left.
+// What a machine knows of its containers: one directory each, locked for as long as the process lives that started it.
+// The lock, not a pid, says whether a container lives: a pid may be anybody's by now, and a lock ends with its holder
+// whatever ends it. So whoever gets the lock may remove what is left.
 package carapace
 
 import (
@@ -119,7 +119,8 @@ func lockFolder(folder string, create int) (*lockedDir, error) {
 	}
 	// A sweep may have removed the file between the opening and the lock; then we hold a lock that nobody else sees.
 	var ours, there unix.Stat_t
-	if unix.Fstat(int(lock), &ours) != nil || unix.Stat(path, &there) != nil || ours.Ino != there.Ino || ours.Dev != there.Dev {
+	if unix.Fstat(int(lock), &ours) != nil || unix.Stat(path, &there) != nil || ours.Ino != there.Ino ||
+		ours.Dev != there.Dev {
 		lock.Close()
 		return nil, fs.ErrNotExist
 	}
@@ -194,7 +195,8 @@ func List(stateDir string) ([]State, error) {
 	return states, nil
 }
 
-// isHeld reports whether a living process holds the directory. A shared lock is enough to ask, and disturbs no other asker.
+// isHeld reports whether a living process holds the directory. A shared lock is enough to ask, and disturbs no other
+// asker.
 func isHeld(folder string) bool {
 	lock, err := openFile(filepath.Join(folder, lockFile), unix.O_RDONLY, 0)
 	if err != nil {
@@ -260,8 +262,8 @@ func GC(stateDir string, cgroups Cgroups) ([]string, error) {
 	return swept, errors.Join(failed...)
 }
 
-// RemoveID removes what a container left whose starter is dead: it is GC for one. ErrExists: its starter lives. Nothing is
-// left when it answers nil.
+// RemoveID removes what a container left whose starter is dead: it is GC for one. ErrExists: its starter lives. Nothing
+// is left when it answers nil.
 func RemoveID(stateDir, id string, cgroups Cgroups) error {
 	if !goodID(id) {
 		return &SpecError{"id", fmt.Sprintf("%.40q is no container's id", id)}
@@ -327,7 +329,8 @@ func OOMKillsIn(leaves []string) int64 {
 	return kills
 }
 
-// RemoveLeaves kills what is in cgroups that nobody owns any more, and removes them. Nothing is in them when it answers nil.
+// RemoveLeaves kills what is in cgroups that nobody owns any more, and removes them. Nothing is in them when it answers
+// nil.
 func RemoveLeaves(leaves []string) error {
 	var failed []error
 	for _, leaf := range leaves {

@@ -1,7 +1,7 @@
 //go:build linux
 
-// From the start of a container to its end, beside the plain exec of the same command, and beside runc and crun where the
-// machine has them: all in one run, in turn, because figures of different hours say nothing about each other.
+// From the start of a container to its end, beside the plain exec of the same command, and beside runc and crun where
+// the machine has them: all in one run, in turn, because figures of different hours say nothing about each other.
 package conformance
 
 import (
@@ -31,8 +31,9 @@ func always(name string, once func() error) contestant {
 	return contestant{name, func() (func() error, error) { return once, nil }}
 }
 
-// aPause is before a start that stands by itself. A kernel that has just moved a process into another cgroup moves the next
-// one at once, and waits for all processors where the last one was a while ago: who moves processes is not to live on the others.
+// aPause is before a start that stands by itself. A kernel that has just moved a process into another cgroup moves the
+// next one at once, and waits for all processors where the last one was a while ago: who moves processes is not to live
+// on the others.
 const aPause = 100 * time.Millisecond
 
 func BenchmarkStartToExit(b *testing.B) {
@@ -135,7 +136,8 @@ func contestants(b *testing.B) []contestant {
 	limits := carapace.Limits{MemoryBytes: 256 << 20, Pids: 64}
 	field := []contestant{
 		always("exec", program(filepath.Join(rootfs, "bin/true"))),
-		always("carapace-run-rootfs", program(append(slices.Clone(place), "--rootfs", rootfs, "--memory", "256m", "--pids", "64", "--", "/bin/true")...)),
+		always("carapace-run-rootfs",
+			program(append(slices.Clone(place), "--rootfs", rootfs, "--memory", "256m", "--pids", "64", "--", "/bin/true")...)),
 		always("carapace-run-host", program(append(slices.Clone(place), "--rootfs", "host", "--", "/bin/true")...)),
 		always("carapace-library", inProcess(carapace.Spec{Rootfs: rootfs, Command: []string{"/bin/true"}, Limits: limits})),
 		throughLauncher("launcher-carapace-host", newContainers(b), "host"),
@@ -143,7 +145,8 @@ func contestants(b *testing.B) []contestant {
 		throughLauncher("launcher-process", newProcesses(b), "host"),
 	}
 	if unshare, err := exec.LookPath("unshare"); err == nil {
-		field = append(field, always("unshare-chroot", program(unshare, "-m", "-p", "-i", "-u", "-f", "chroot", rootfs, "/bin/true")))
+		field = append(field,
+			always("unshare-chroot", program(unshare, "-m", "-p", "-i", "-u", "-f", "chroot", rootfs, "/bin/true")))
 	}
 	for _, name := range []string{"runc", "crun"} {
 		peer, err := exec.LookPath(name)
@@ -162,8 +165,8 @@ func contestants(b *testing.B) []contestant {
 	return field
 }
 
-// BenchmarkWays is `carapace run` of a root directory, built to fork its first process and built to execute it (runtime/carapace/fork),
-// in turn: how long it takes, and how much processor time all its processes.
+// BenchmarkWays is `carapace run` of a root directory, built to fork its first process and built to execute it
+// (runtime/carapace/fork), in turn: how long it takes, and how much processor time all its processes.
 func BenchmarkWays(b *testing.B) {
 	if missing := able.Busybox(); missing != "" {
 		b.Skip(missing)
@@ -180,8 +183,8 @@ func BenchmarkWays(b *testing.B) {
 	}
 	for b.Loop() {
 		for _, way := range ways {
-			run := exec.Command(filepath.Join(folder, way), "run", "--state-dir", d.options.StateDir, "--cgroup-parent", d.options.Cgroups.Parent,
-				"--rootfs", rootfs, "--memory", "256m", "--pids", "64", "--", "/bin/true")
+			run := exec.Command(filepath.Join(folder, way), "run", "--state-dir", d.options.StateDir, "--cgroup-parent",
+				d.options.Cgroups.Parent, "--rootfs", rootfs, "--memory", "256m", "--pids", "64", "--", "/bin/true")
 			took[way] = append(took[way], timed(b, way, run.Run))
 			used[way] = append(used[way], run.ProcessState.UserTime()+run.ProcessState.SystemTime())
 		}
@@ -192,8 +195,8 @@ func BenchmarkWays(b *testing.B) {
 	}
 }
 
-// throughLauncher is a machine's way: from the word to start until it is told as gone, with a supervisor of its own and the
-// end on disk. The image was got ready before, as it is for a gang.
+// throughLauncher is a machine's way: from the word to start until it is told as gone, with a supervisor of its own and
+// the end on disk. The image was got ready before, as it is for a gang.
 func throughLauncher(name string, s *stack, image string) contestant {
 	s.image = image
 	return contestant{name, func() (func() error, error) {

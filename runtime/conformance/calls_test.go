@@ -34,7 +34,10 @@ func TestCallsOnAMachine(t *testing.T) {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
 	}
-	refused := []string{"vsock", "alg", "personality", "tree attr", "userfault", "mbind", "unshare user", "bpf", "io_uring", "keyctl", "inject"}
+	refused := []string{
+		"vsock", "alg", "personality", "tree attr", "userfault", "mbind", "unshare user", "bpf", "io_uring",
+		"keyctl", "inject",
+	}
 	onEveryDriver(t, func(t *testing.T, s *stack) {
 		_, driver, _ := strings.Cut(t.Name(), "/")
 		words, needs := slices.Clone(refused), []string{"inet"}

@@ -16,7 +16,8 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestMain lets this binary make a container without root, and be, inside of one, the probe that probe_test.go describes.
+// TestMain lets this binary make a container without root, and be, inside of one, the probe that probe_test.go
+// describes.
 func TestMain(m *testing.M) {
 	if code, mine := carapace.Reexec(os.Args); mine {
 		os.Exit(code)
@@ -49,7 +50,9 @@ func newLibrary(t testing.TB) *library {
 	t.Helper()
 	able.Need(t, able.Containers)
 	d := &library{lacking: map[string]string{}}
-	d.options = carapace.Options{StateDir: filepath.Join(t.TempDir(), "state"), Cgroups: carapace.Cgroups{Parent: "/" + NewID()}}
+	d.options = carapace.Options{
+		StateDir: filepath.Join(t.TempDir(), "state"), Cgroups: carapace.Cgroups{Parent: "/" + NewID()},
+	}
 	for _, finding := range carapace.Check(d.options.Cgroups) {
 		if !finding.OK {
 			d.lacking[finding.Name] = ofMachine + finding.Reason
@@ -94,7 +97,8 @@ func (d *library) Lacks(trait Trait) string {
 
 func specOf(task Task) carapace.Spec {
 	spec := carapace.Spec{
-		ID: task.ID, Rootfs: task.Rootfs, Command: task.Command, Env: task.Env, User: task.User, Devices: task.Devices, CapAdd: task.CapAdd,
+		ID: task.ID, Rootfs: task.Rootfs, Command: task.Command, Env: task.Env, User: task.User, Devices: task.Devices,
+		CapAdd: task.CapAdd,
 		Limits: carapace.Limits{MemoryBytes: task.MemoryBytes, Pids: task.Pids, MilliCPU: task.MilliCPU},
 	}
 	for target, source := range task.Mounts {
@@ -161,8 +165,8 @@ func (d *library) Leavings() ([]string, error) {
 // TestCarapace is the suite on the machine's own cgroups.
 func TestCarapace(t *testing.T) { Run(t, newLibrary(t)) }
 
-// TestCarapaceUnified is the suite on cgroup v2. On a hybrid machine that tree has no controllers, and limits are TestCarapace's
-// affair; birth into a group, its kill, its device filter and its removal are not.
+// TestCarapaceUnified is the suite on cgroup v2. On a hybrid machine that tree has no controllers, and limits are
+// TestCarapace's affair; birth into a group, its kill, its device filter and its removal are not.
 func TestCarapaceUnified(t *testing.T) {
 	d := newLibrary(t)
 	root := able.UnifiedRoot()

@@ -94,7 +94,9 @@ func termIgnored(s *suite) {
 }
 
 func signalsReach(s *suite) {
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGQUIT} {
+	for _, signal := range []syscall.Signal{
+		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGQUIT,
+	} {
 		name := strings.TrimPrefix(signalNames[signal], "SIG")
 		running := s.ready(s.sh("trap 'exit 33' " + name + "; echo ready; while :; do sleep 0.01; done"))
 		if err := running.Signal(signal); err != nil {
@@ -116,10 +118,12 @@ func selfKill(s *suite) {
 	}
 }
 
-// grandchildren: a process that left its session and its parent goes on writing a file of the machine until it is killed.
+// grandchildren: a process that left its session and its parent goes on writing a file of the machine until it is
+// killed.
 func grandchildren(s *suite) {
 	shared := s.TempDir()
-	task := s.sh("(setsid sh -c 'while :; do echo x >> /shared/alive; sleep 0.01; done' &) ; while ! test -s /shared/alive; do sleep 0.01; done; exit 3")
+	task := s.sh("(setsid sh -c 'while :; do echo x >> /shared/alive; sleep 0.01; done' &) ; while ! test -s " +
+		"/shared/alive; do sleep 0.01; done; exit 3")
 	task.Mounts = map[string]string{"/shared": shared}
 	if got := await(s, s.start(task)); got.Code != 3 {
 		s.Fatalf("ended with %+v", got)
@@ -141,7 +145,8 @@ func grandchildren(s *suite) {
 func zombies(s *suite) {
 	// Each round leaves an orphan that ends at once. Were nobody to reap them, they would stand in /proc as Z.
 	text := s.output(s.sh("i=0; while test $i -lt 20; do (true &) ; i=$((i+1)); done; " +
-		"n=0; while grep -q '^State:.Z' /proc/[0-9]*/status 2>/dev/null; do n=$((n+1)); test $n -gt 200 && { echo zombies; exit 0; }; sleep 0.01; done; echo none"))
+		"n=0; while grep -q '^State:.Z' /proc/[0-9]*/status 2>/dev/null; do n=$((n+1)); test $n -gt 200 && { echo zombies; " +
+		"exit 0; }; sleep 0.01; done; echo none"))
 	if text != "none\n" {
 		s.Errorf("the task saw %q", text)
 	}

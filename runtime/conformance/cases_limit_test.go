@@ -62,7 +62,10 @@ func exactPids(s *suite) {
 		script := "i=0; while test $i -lt 10; do sleep 1000 & i=$((i+1)); done 2>/dev/null; echo never"
 		task := s.sh("n=0; (" + script + ") 2>/dev/null; wait")
 		// The shell gives up at the first fork that fails; what lives then is counted from inside by its own builtins.
-		task.Command = []string{"/bin/sh", "-c", "trap 'set -- /proc/[0-9]*; echo $#; kill -9 -1' EXIT; i=0; while test $i -lt 10; do sleep 1000 & i=$((i+1)); done"}
+		task.Command = []string{
+			"/bin/sh", "-c", "trap 'set -- /proc/[0-9]*; echo $#; kill -9 -1' EXIT; i=0; while test $i -lt 10; do sleep 1000 " +
+				"& i=$((i+1)); done",
+		}
 		task.Pids = limit
 		text, _ := s.capture(task)
 		var seen int64
@@ -77,10 +80,11 @@ func exactPids(s *suite) {
 	}
 }
 
-// otherDevice takes /dev/kmsg for somebody else's GPU: a character device that is there on every machine, that is not among
-// the plain ones, and that any root may open for writing.
+// otherDevice takes /dev/kmsg for somebody else's GPU: a character device that is there on every machine, that is not
+// among the plain ones, and that any root may open for writing.
 func otherDevice(s *suite) {
-	task := s.sh("mknod /tmp/other c 1 11 || exit 10; test -c /tmp/other || exit 11; (: > /tmp/other) 2>/tmp/why && exit 12; cat /tmp/why; exit 0")
+	task := s.sh("mknod /tmp/other c 1 11 || exit 10; test -c /tmp/other || exit 11; (: > /tmp/other) 2>/tmp/why && " +
+		"exit 12; cat /tmp/why; exit 0")
 	task.CapAdd = []string{"MKNOD"}
 	text, exit := s.capture(task)
 	// A filter that denies the mknod itself is as good as one that denies the open.

@@ -18,7 +18,9 @@ var rootCases = []testCase{
 }
 
 func ownRoot(s *suite) {
-	text := s.output(s.sh("ls / | grep -v '^scratch$' | wc -l; test -e /usr/bin && echo machine; ls -d /proc/[0-9]* | wc -l"))
+	text := s.output(
+		s.sh("ls / | grep -v '^scratch$' | wc -l; test -e /usr/bin && echo machine; ls -d /proc/[0-9]* | wc -l"),
+	)
 	lines := strings.Fields(text)
 	if len(lines) != 2 || lines[0] != "7" || len(lines[1]) > 1 {
 		s.Errorf("the task saw %q", text)
@@ -83,7 +85,8 @@ func linkedTarget(s *suite) {
 	}
 }
 
-// noMountLeak: the leak check around the case counts the machine's mounts; here they are looked at while the task lives.
+// noMountLeak: the leak check around the case counts the machine's mounts; here they are looked at while the task
+// lives.
 func noMountLeak(s *suite) {
 	before := countMounts(s)
 	s.ready(s.sh("echo ready; sleep 1000"))

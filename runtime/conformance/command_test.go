@@ -1,7 +1,7 @@
 //go:build linux
 
-// The suite against programs: the command carapace, and runc and crun where the machine has them. They show that the suite
-// asks for nothing that only carapace does; what they do otherwise is named as a lacking trait.
+// The suite against programs: the command carapace, and runc and crun where the machine has them. They show that the
+// suite asks for nothing that only carapace does; what they do otherwise is named as a lacking trait.
 package conformance
 
 import (
@@ -74,7 +74,8 @@ func (p *program) Signal(signal syscall.Signal) error {
 	return nil
 }
 
-// Kill kills what runs, or waits for it: until it is started there is nobody to kill, and the suite kills from the first moment on.
+// Kill kills what runs, or waits for it: until it is started there is nobody to kill, and the suite kills from the
+// first moment on.
 func (p *program) Kill() error {
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
 		err := p.of.kill(p.id)
@@ -96,11 +97,12 @@ func (p *program) Exit() Exit {
 	return Exit{Code: p.run.ProcessState.ExitCode()}
 }
 
-// builtBefore names cmd/carapace to a test that has become another user, or is on another machine, and need not or cannot
-// build it.
+// builtBefore names cmd/carapace to a test that has become another user, or is on another machine, and need not or
+// cannot build it.
 const builtBefore = "CONFORMANCE_CARAPACE"
 
-// built is cmd/carapace, built once for all tests, where tasks of other users reach it too. It goes after the last of them.
+// built is cmd/carapace, built once for all tests, where tasks of other users reach it too. It goes after the last of
+// them.
 var built = sync.OnceValues(func() (string, error) {
 	if binary := os.Getenv(builtBefore); binary != "" {
 		return binary, nil
@@ -118,7 +120,8 @@ var built = sync.OnceValues(func() (string, error) {
 
 // buildWay builds it with one of the ways in which a first process begins.
 func buildWay(way, binary string) error {
-	build := exec.Command("go", "build", "-tags", way, "-ldflags=-s -w", "-o", binary, "github.com/yi-json/synapse/cmd/carapace")
+	build := exec.Command("go", "build", "-tags", way, "-ldflags=-s -w", "-o", binary,
+		"github.com/yi-json/synapse/cmd/carapace")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build cmd/carapace: %w\n%s", err, text)
@@ -146,7 +149,8 @@ func newCommand(t testing.TB) (*command, *library, string) {
 	binary := buildCommand(t)
 	place := []string{"--state-dir", d.options.StateDir, "--cgroup-parent", d.options.Cgroups.Parent}
 	c := &command{leavings: d.Leavings, lacks: map[Trait]string{
-		ReportsOOM: "an exit code has no room for it; the events of --status-fd do", Streams: "the program itself stays with its streams, as a shell's child does",
+		ReportsOOM: "an exit code has no room for it; the events of --status-fd do",
+		Streams:    "the program itself stays with its streams, as a shell's child does",
 	}}
 	c.line = func(task Task) ([]string, error) {
 		text, err := json.Marshal(specOf(task))
@@ -202,8 +206,10 @@ func newPeer(t testing.TB, binary string) *command {
 	})
 	why := "its command line ends with code 1 or 255 for whatever goes wrong before the command runs"
 	c := &command{lacks: map[Trait]string{
-		ReportsOOM: "an exit code has no room for it", Init: "it has none: the command is PID 1", SetupCode: why, ExecCodes: why,
-		PidsExact: "its own threads count against the limit", PlainRoot: why, EarlyKill: why, ManyAtOnce: "minutes of it show nothing about this project",
+		ReportsOOM: "an exit code has no room for it", Init: "it has none: the command is PID 1", SetupCode: why,
+		ExecCodes: why,
+		PidsExact: "its own threads count against the limit", PlainRoot: why, EarlyKill: why,
+		ManyAtOnce: "minutes of it show nothing about this project",
 	}}
 	c.line = func(task Task) ([]string, error) {
 		bundle := t.TempDir()
@@ -211,7 +217,9 @@ func newPeer(t testing.TB, binary string) *command {
 		if err != nil {
 			return nil, err
 		}
-		return []string{binary, "--root", root, "run", "--bundle", bundle, task.ID}, os.WriteFile(filepath.Join(bundle, "config.json"), text, 0o600)
+		return []string{
+			binary, "--root", root, "run", "--bundle", bundle, task.ID,
+		}, os.WriteFile(filepath.Join(bundle, "config.json"), text, 0o600)
 	}
 	c.kill = func(id string) error {
 		if text, err := exec.Command(binary, "--root", root, "kill", id, "KILL").CombinedOutput(); err != nil {
@@ -229,7 +237,9 @@ func newPeer(t testing.TB, binary string) *command {
 			_ = exec.Command(binary, "--root", root, "delete", "--force", filepath.Base(folder)).Run()
 		}
 		var left []string
-		for _, pattern := range []string{filepath.Join(root, "*"), "/sys/fs/cgroup/*" + parent + "/*/", "/sys/fs/cgroup" + parent + "/*/"} {
+		for _, pattern := range []string{
+			filepath.Join(root, "*"), "/sys/fs/cgroup/*" + parent + "/*/", "/sys/fs/cgroup" + parent + "/*/",
+		} {
 			found, _ := filepath.Glob(pattern)
 			left = append(left, found...)
 		}
@@ -292,7 +302,8 @@ func bundleOf(task Task, cgroup string) object {
 	return object{
 		"ociVersion": "1.0.2", "root": object{"path": task.Rootfs}, "mounts": mounts,
 		"process": object{
-			"args": task.Command, "cwd": "/", "env": append([]string{"PATH=/bin"}, task.Env...), "user": object{"uid": uid, "gid": gid}, "noNewPrivileges": true,
+			"args": task.Command, "cwd": "/", "env": append([]string{"PATH=/bin"}, task.Env...),
+			"user": object{"uid": uid, "gid": gid}, "noNewPrivileges": true,
 			"capabilities": object{"bounding": capabilities, "effective": capabilities, "permitted": capabilities},
 		},
 		"linux": object{

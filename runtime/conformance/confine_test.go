@@ -63,7 +63,8 @@ func (s *stack) answersOf(t *testing.T, who string, mounts map[string]string, at
 	t.Helper()
 	script := "exec 2>/dev/null\n"
 	for _, a := range attempts {
-		script += fmt.Sprintf("if ( %s ) >/dev/null; then echo \"%s: allowed\"; else echo \"%s: denied\"; fi\n", a.script, a.name, a.name)
+		script += fmt.Sprintf("if ( %s ) >/dev/null; then echo \"%s: allowed\"; else echo \"%s: denied\"; fi\n",
+			a.script, a.name, a.name)
 	}
 	p, err := s.prepare(Task{User: who, Command: []string{"/bin/sh", "-c", script}, Mounts: mounts})
 	if err != nil {
@@ -80,8 +81,8 @@ func (s *stack) answersOf(t *testing.T, who string, mounts map[string]string, at
 	return answers(said)
 }
 
-// TestConfined: a task of plain processes writes where its job says so and nowhere else, does not find the agent's own, and
-// reaches no process but its own.
+// TestConfined: a task of plain processes writes where its job says so and nowhere else, does not find the agent's own,
+// and reaches no process but its own.
 func TestConfined(t *testing.T) {
 	s := newConfined(t)
 	users := []string{""}
@@ -108,17 +109,20 @@ func TestConfined(t *testing.T) {
 		{"make a file outside", "echo x > " + outside + "/new", !ours},
 		{"remove a file outside", "rm -f " + outside + "/there", !ours},
 		{"move a file in from outside", "mv " + outside + "/there .", !ours},
-		{"write to the machine", "echo > /usr/written-by-the-task || echo > /etc/written-by-the-task || echo > /written-by-the-task", !ours},
+		{"write to the machine",
+			"echo > /usr/written-by-the-task || echo > /etc/written-by-the-task || echo > /written-by-the-task", !ours},
 		{"set the kernel", "v=$(cat /proc/sys/kernel/core_pattern); echo \"$v\" > /proc/sys/kernel/core_pattern", !ours},
 		{"make a device node", "mknod node c 1 3 || mknod /dev/shm/node b 254 0", !ours},
 		{"read the agent's own", "cat " + home + "/spec.json || cat " + home + "/task.json", !ours},
 		{"change the agent's own", "echo > " + home + "/new || rm -f " + home + "/spec.json", !ours},
-		{"read its own supervisor's", "cat /proc/$PPID/environ || cat /proc/$PPID/cwd/spec.json || cat /proc/$PPID/root/" + home + "/spec.json", !ours},
+		{"read its own supervisor's", "cat /proc/$PPID/environ || cat /proc/$PPID/cwd/spec.json || cat /proc/$PPID/root/" +
+			home + "/spec.json", !ours},
 		{"signal its supervisor", "kill -s 0 $PPID || kill -s 9 $PPID", !ours},
 		{"signal a neighbour", fmt.Sprintf("kill -s 9 %d || kill -s 9 -- -%d", leader.PID, leader.PID), !ours},
 		{"signal a neighbour's supervisor", fmt.Sprintf("kill -s 9 %d", keeper.PID), !ours},
 		{"signal the agent", fmt.Sprintf("kill -s 0 %d", os.Getpid()), !ours},
-		{"look into a neighbour", fmt.Sprintf("cat /proc/%d/environ || readlink /proc/%d/fd/1 || head -c 1 /proc/%d/mem", leader.PID, leader.PID, leader.PID), !ours},
+		{"look into a neighbour", fmt.Sprintf("cat /proc/%d/environ || readlink /proc/%d/fd/1 || head -c 1 /proc/%d/mem",
+			leader.PID, leader.PID, leader.PID), !ours},
 	}
 	for _, who := range users {
 		t.Run("user "+who, func(t *testing.T) {
@@ -155,8 +159,8 @@ func TestConfinedNotRoot(t *testing.T) {
 	}
 }
 
-// TestConfinedTmp: where nothing of the agent's lies in /tmp, it is for everybody, and what one task wrote there another
-// one finds.
+// TestConfinedTmp: where nothing of the agent's lies in /tmp, it is for everybody, and what one task wrote there
+// another one finds.
 func TestConfinedTmp(t *testing.T) {
 	s := newProcesses(t)
 	if _, err := supervisor.Landlock(); err != nil {
@@ -168,7 +172,8 @@ func TestConfinedTmp(t *testing.T) {
 		{"write to /var", "f=$(mktemp -p /var) && rm $f", false},
 		{"write to /var/tmp", "f=$(mktemp -p /var/tmp) && rm $f", true},
 	})
-	if want := map[string]string{"write to /tmp": "allowed", "write to /var": "denied", "write to /var/tmp": "allowed"}; fmt.Sprint(said) != fmt.Sprint(want) {
+	if want := map[string]string{"write to /tmp": "allowed", "write to /var": "denied",
+		"write to /var/tmp": "allowed"}; fmt.Sprint(said) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", said, want)
 	}
 }
@@ -192,13 +197,16 @@ subprocess.run(["true"], check=True); ctypes.CDLL(None)
 if os.geteuid(): open("/proc/self/task/%d/comm" % threading.get_native_id(), "w").write("rank")
 pty = os.openpty()
 print("well")`
-	p, err := s.prepare(Task{Command: []string{strings.TrimSpace(string(python)), "-c", program}, Env: []string{"PATH=/usr/bin:/bin"}})
+	p, err := s.prepare(Task{
+		Command: []string{strings.TrimSpace(string(python)), "-c", program}, Env: []string{"PATH=/usr/bin:/bin"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.start()
 	<-p.gone
-	if _, wrong, _, _ := supervisor.ReadLog(p.home(), supervisor.Stderr, 0, 1<<16); p.said() != "well\n" || len(wrong) > 0 {
+	if _, wrong, _, _ := supervisor.ReadLog(p.home(), supervisor.Stderr, 0, 1<<16); p.said() != "well\n" ||
+		len(wrong) > 0 {
 		t.Errorf("%v\n%s\n%s", p.exit, p.said(), wrong)
 	}
 	go p.see(nil, nil)
@@ -220,7 +228,9 @@ func TestNotConfined(t *testing.T) {
 		t.Errorf("lacks %s", lacks)
 	}
 	outside := open(t)
-	said := s.answersOf(t, "", nil, []attempt{{"write", "echo x >> " + outside + "/there", true}, {"signal", "kill -s 0 $PPID", true}})
+	said := s.answersOf(t, "", nil, []attempt{
+		{"write", "echo x >> " + outside + "/there", true}, {"signal", "kill -s 0 $PPID", true},
+	})
 	if said["write"] != "allowed" || said["signal"] != "allowed" {
 		t.Errorf("%v", said)
 	}

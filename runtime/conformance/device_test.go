@@ -39,8 +39,8 @@ func deviceOf(t *testing.T, name string, mode uint32) string {
 	return path
 }
 
-// TestDoorDevices: a job has the devices that it names, where the machine's policy lets jobs name them and its user could open them on the
-// machine; no others, and none without a policy.
+// TestDoorDevices: a job has the devices that it names, where the machine's policy lets jobs name them and its user
+// could open them on the machine; no others, and none without a policy.
 func TestDoorDevices(t *testing.T) {
 	able.Need(t, able.Root, able.Containers)
 	if missing := able.Busybox(); missing != "" || testing.Short() {
@@ -58,7 +58,8 @@ func TestDoorDevices(t *testing.T) {
 			s := made(t, policy)
 			Guard(t, s.leavings)
 			devices(t, s, name, listed, closed, other)
-			if r := made(t).try(t, able.MakeRootfs(t), "exit 0", mounting(listed, listed)); !strings.HasPrefix(r.exit.Detail, "mounts[0].source: ") {
+			if r := made(t).try(t, able.MakeRootfs(t), "exit 0", mounting(listed, listed)); !strings.HasPrefix(r.exit.Detail,
+				"mounts[0].source: ") {
 				t.Errorf("without a policy: %v", r.exit)
 			}
 		})
@@ -95,13 +96,15 @@ func devices(t *testing.T, s *stack, driver, listed, closed, other string) {
 			j.Mounts = []*messages.Mount{{Source: listed, Target: listed, ReadOnly: true}}
 		},
 	} {
-		if r := s.try(t, root, "exit 0", change); !strings.HasPrefix(r.exit.Detail, "mounts[0].target: ") || r.exit.Fault != messages.Fault_FAULT_JOB {
+		if r := s.try(t, root, "exit 0", change); !strings.HasPrefix(r.exit.Detail, "mounts[0].target: ") ||
+			r.exit.Fault != messages.Fault_FAULT_JOB {
 			t.Errorf("%s: %v", name, r.exit)
 		}
 	}
 	// What is mounted beside a device is what it would be alone.
 	data := place(t, "data", 0o777, 0)
-	if r := s.try(t, root, try(listed)+"echo >/x/file && echo written", mounting(listed, listed, data, "/x")); r.said != "open\nwritten\n" {
+	if r := s.try(t, root, try(listed)+"echo >/x/file && echo written",
+		mounting(listed, listed, data, "/x")); r.said != "open\nwritten\n" {
 		t.Errorf("beside a mount: %v %q", r.exit, r.said)
 	}
 }

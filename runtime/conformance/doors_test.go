@@ -1,7 +1,7 @@
 //go:build linux
 
-// The doors beside the walls: what a job names is handled with the rights of its user, and never with the agent's. Every case is
-// an ordinary job on a machine as it is installed: an agent that is root, and no --allow-root.
+// The doors beside the walls: what a job names is handled with the rights of its user, and never with the agent's.
+// Every case is an ordinary job on a machine as it is installed: an agent that is root, and no --allow-root.
 package conformance
 
 import (
@@ -93,7 +93,9 @@ func place(t testing.TB, name string, mode os.FileMode, owner int) string {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, name)
-	for _, err := range []error{os.Chmod(filepath.Dir(dir), 0o711), os.Mkdir(path, 0o755), os.Chmod(path, mode), os.Chown(path, owner, owner)} {
+	for _, err := range []error{
+		os.Chmod(filepath.Dir(dir), 0o711), os.Mkdir(path, 0o755), os.Chmod(path, mode), os.Chown(path, owner, owner),
+	} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +113,8 @@ func mounting(pairs ...string) func(*messages.JobSpec) {
 	}
 }
 
-// TestDoorMakes: what is missing is made with the task's rights. A workdir or the place of a mount in a directory of root's is not.
+// TestDoorMakes: what is missing is made with the task's rights. A workdir or the place of a mount in a directory of
+// root's is not.
 func TestDoorMakes(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 		if driver == "process" {
@@ -122,13 +125,22 @@ func TestDoorMakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, change := range map[string]func(*messages.JobSpec){
-			"workdir":                   func(j *messages.JobSpec) { mounting(shut, "/x")(j); j.Workdir = "/x/made/deep" },
-			"workdir by a link":         func(j *messages.JobSpec) { mounting(shut, "/x")(j); j.Workdir = "/link/made" },
-			"target":                    mounting(shut, "/x", other, "/x/made"),
-			"target by a link":          mounting(shut, "/x", other, "/link/made"),
-			"workdir on the host view":  func(j *messages.JobSpec) { mounting(shut, "/tmp/x")(j); j.Image, j.Workdir = "host", "/tmp/x/made" },
-			"target on the host view":   func(j *messages.JobSpec) { mounting(shut, "/tmp/x", other, "/tmp/x/made")(j); j.Image = "host" },
-			"target at a new top":       func(j *messages.JobSpec) { mounting(shut, "/newtop/x", other, "/newtop/x/made")(j); j.Image = "host" },
+			"workdir":           func(j *messages.JobSpec) { mounting(shut, "/x")(j); j.Workdir = "/x/made/deep" },
+			"workdir by a link": func(j *messages.JobSpec) { mounting(shut, "/x")(j); j.Workdir = "/link/made" },
+			"target":            mounting(shut, "/x", other, "/x/made"),
+			"target by a link":  mounting(shut, "/x", other, "/link/made"),
+			"workdir on the host view": func(j *messages.JobSpec) {
+				mounting(shut, "/tmp/x")(j)
+				j.Image, j.Workdir = "host", "/tmp/x/made"
+			},
+			"target on the host view": func(j *messages.JobSpec) {
+				mounting(shut, "/tmp/x", other, "/tmp/x/made")(j)
+				j.Image = "host"
+			},
+			"target at a new top": func(j *messages.JobSpec) {
+				mounting(shut, "/newtop/x", other, "/newtop/x/made")(j)
+				j.Image = "host"
+			},
 			"target beside what exists": mounting(shut, "/x", other, "/x/./made/../made"),
 		} {
 			r := s.try(t, root, "exit 0", change)
@@ -145,7 +157,8 @@ func TestDoorMakes(t *testing.T) {
 		}
 		own := place(t, "own", 0o755, ofNobody)
 		r := s.try(t, root, "pwd; id -u", func(j *messages.JobSpec) { mounting(own, "/x")(j); j.Workdir = "/x/made" })
-		if info, err := os.Stat(filepath.Join(own, "made")); driver == "carapace" && (err != nil || info.Sys().(*syscall.Stat_t).Uid != ofNobody) {
+		if info, err := os.Stat(filepath.Join(own, "made")); driver == "carapace" &&
+			(err != nil || info.Sys().(*syscall.Stat_t).Uid != ofNobody) {
 			t.Errorf("a workdir in the user's own directory: %v %v %v", r.exit, info, err)
 		}
 		shown := map[bool]string{true: "/x/made", false: carapace.OtherWorkdir}[driver == "carapace"]
@@ -161,7 +174,9 @@ func TestDoorMakes(t *testing.T) {
 // TestDoorGroups: a job is in the groups of its user, and in no other one; nor is it a service of the machine's.
 func TestDoorGroups(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, _ string) {
-		for _, user := range []string{"nobody:42", "nobody:0", "nobody:6", "65534:42", "61234:42", "daemon", "root", "0:0", "2"} {
+		for _, user := range []string{
+			"nobody:42", "nobody:0", "nobody:6", "65534:42", "61234:42", "daemon", "root", "0:0", "2",
+		} {
 			r := s.try(t, able.MakeRootfs(t), "id; cat /etc/shadow", func(j *messages.JobSpec) { j.User = user })
 			if r.exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || !strings.HasPrefix(r.exit.Detail, "user: ") {
 				t.Errorf("%s: %v %q", user, r.exit, r.said)
@@ -186,13 +201,17 @@ func TestDoorSources(t *testing.T) {
 		if err := os.Symlink("/proc", link); err != nil {
 			t.Fatal(err)
 		}
-		for _, source := range []string{"/proc", "/proc/1", "/proc/self/root", "/proc/self/cwd", "/sys", "/sys/fs/cgroup", "/dev", "/dev/pts", "/dev/null", socket, link, "/"} {
+		for _, source := range []string{
+			"/proc", "/proc/1", "/proc/self/root", "/proc/self/cwd", "/sys", "/sys/fs/cgroup", "/dev", "/dev/pts", "/dev/null",
+			socket, link, "/",
+		} {
 			target := "/p"
 			if driver == "process" {
 				target = source
 			}
 			r := s.try(t, able.MakeRootfs(t), "exit 0", mounting(source, target))
-			if r.exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || !strings.HasPrefix(r.exit.Detail, "mounts[0].source: ") {
+			if r.exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED ||
+				!strings.HasPrefix(r.exit.Detail, "mounts[0].source: ") {
 				t.Errorf("%s: %v", source, r.exit)
 			}
 		}
@@ -245,7 +264,8 @@ func TestDoorHostView(t *testing.T) {
 			return // plain processes are on the machine itself
 		}
 		own := place(t, "own", 0o755, ofNobody)
-		script := "test -w /usr && echo usr; mkdir /new && echo top; ls /run /tmp /root; mkdir -p /tmp/mine && echo >/tmp/x/file && pwd; cat /etc/shadow; exit 0"
+		script := "test -w /usr && echo usr; mkdir /new && echo top; ls /run /tmp /root; mkdir -p /tmp/mine && echo " +
+			">/tmp/x/file && pwd; cat /etc/shadow; exit 0"
 		r := s.try(t, "", script, func(j *messages.JobSpec) {
 			j.Image, j.Workdir = "host", "/usr/bin"
 			mounting(own, "/tmp/x")(j)
@@ -263,7 +283,8 @@ func TestDoorHostView(t *testing.T) {
 	})
 }
 
-// TestDoorPolicy: what the machine's owner does not let jobs name is refused whoever asks, and what may be looked at is not written to.
+// TestDoorPolicy: what the machine's owner does not let jobs name is refused whoever asks, and what may be looked at is
+// not written to.
 func TestDoorPolicy(t *testing.T) {
 	able.Need(t, able.Root, able.Containers)
 	if missing := able.Busybox(); missing != "" || testing.Short() {
@@ -289,11 +310,12 @@ func TestDoorPolicy(t *testing.T) {
 	}
 }
 
-// TestDoorFlips: a link that is turned all the time, between the user's directory and one that is closed to him, never shows the
-// latter, whatever is looked at in between.
+// TestDoorFlips: a link that is turned all the time, between the user's directory and one that is closed to him, never
+// shows the latter, whatever is looked at in between.
 func TestDoorFlips(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
-		closed, own := filepath.Join(place(t, "closed", 0o700, 0), "root"), filepath.Join(place(t, "own", 0o755, ofNobody), "root")
+		closed, own := filepath.Join(place(t, "closed", 0o700, 0),
+			"root"), filepath.Join(place(t, "own", 0o755, ofNobody), "root")
 		for _, dir := range []string{closed, own} {
 			if err := os.Rename(able.MakeRootfs(t), dir); err != nil {
 				t.Fatal(err)
@@ -309,7 +331,8 @@ func TestDoorFlips(t *testing.T) {
 		}
 		for _, change := range changes {
 			ran := 0
-			for begun, first := time.Now(), flips.Load(); ran < 5 || flips.Load()-first < 10_000 || time.Since(begun) < time.Second; {
+			for begun, first := time.Now(), flips.Load(); ran < 5 || flips.Load()-first < 10_000 ||
+				time.Since(begun) < time.Second; {
 				r := s.try(t, able.MakeRootfs(t), "cat /x/which || cat /which || cat "+link+"/which", change)
 				if strings.Contains(r.said, "closed") {
 					t.Fatalf("after %d flips the closed directory was shown", flips.Load())

@@ -1,7 +1,8 @@
 //go:build linux
 
-// Package conformance is one suite of container failures for every driver that runs tasks. A driver is plugged in through
-// the small interface of this file; what it cannot do it says, and the suite skips those cases with that reason.
+// Package conformance is one suite of container failures for every driver that runs tasks. A driver is plugged in
+// through the small interface of this file; what it cannot do it says, and the suite skips those cases with that
+// reason.
 //
 // This file owns the interface. It must never know any driver.
 package conformance
@@ -75,8 +76,8 @@ const (
 type Driver interface {
 	// Lacks answers why a trait cannot be had, or nothing.
 	Lacks(Trait) string
-	// Start runs a task. Where it cannot, it answers an error with an ExitCode method (125, 126, 127), or, where a driver finds
-	// out only later, a task that ends with that code.
+	// Start runs a task. Where it cannot, it answers an error with an ExitCode method (125, 126, 127), or, where a driver
+	// finds out only later, a task that ends with that code.
 	Start(Task) (Running, error)
 	// Leavings lists what is on the machine of tasks of this driver that should be gone: cgroups, directories.
 	Leavings() ([]string, error)

@@ -1,6 +1,7 @@
 //go:build linux
 
-// Whose fault it is that a task never ran, as every driver tells it: a leader closes machines and ends jobs by that word.
+// Whose fault it is that a task never ran, as every driver tells it: a leader closes machines and ends jobs by that
+// word.
 package conformance
 
 import (
@@ -57,7 +58,8 @@ func TestFaultOnAMachine(t *testing.T) {
 				continue // that program has a workdir of its own
 			}
 			exit := s.refused(t, c.change)
-			if exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED && exit.Kind != messages.ExitKind_EXIT_KIND_LAUNCH_FAILED || exit.Fault != c.want {
+			if exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED &&
+				exit.Kind != messages.ExitKind_EXIT_KIND_LAUNCH_FAILED || exit.Fault != c.want {
 				t.Errorf("%s: %v", c.name, exit)
 			}
 		}

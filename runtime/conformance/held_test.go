@@ -25,8 +25,8 @@ func swap(t testing.TB, path string) {
 	write(t, filepath.Join(path, "which"), "another", 0o644)
 }
 
-// TestDoorHeld: what was at the path when the task was prepared is what it is shown, wherever the path leads by the time it
-// starts. A next agent has nothing open: it goes there again, and refuses what is not the same.
+// TestDoorHeld: what was at the path when the task was prepared is what it is shown, wherever the path leads by the
+// time it starts. A next agent has nothing open: it goes there again, and refuses what is not the same.
 func TestDoorHeld(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 		if driver == "process" {

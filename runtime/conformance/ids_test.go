@@ -60,8 +60,10 @@ func TestOwnRootHardening(t *testing.T) {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s", interpreter)
 	}
-	words := []string{"unshare user", "unshare mount", "clone3 user", "mount", "bpf", "io_uring", "keyctl", "kexec", "reboot", "inject",
-		"init memory", "init binary", "init root", "sysctl", "sysrq", "chroot", "cgroup", "node", "host name", "beyond", "low port"}
+	words := []string{"unshare user", "unshare mount", "clone3 user", "mount", "bpf", "io_uring", "keyctl", "kexec",
+		"reboot", "inject",
+		"init memory", "init binary", "init root", "sysctl", "sysrq", "chroot", "cgroup", "node", "host name",
+		"beyond", "low port"}
 	granted := map[string][]string{
 		"all capabilities": {"chroot"}, "no filter": {"chroot", "io_uring", "keyctl", "unshare mount", "mount"},
 	}
@@ -92,8 +94,8 @@ func TestOwnRootHardening(t *testing.T) {
 	}
 }
 
-// TestOwnRootFiles: on the machine root of a container is one plain user, in its image it is root, and what it makes is nobody
-// else's anywhere.
+// TestOwnRootFiles: on the machine root of a container is one plain user, in its image it is root, and what it makes is
+// nobody else's anywhere.
 func TestOwnRootFiles(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	o := newOwn(t)
@@ -102,7 +104,9 @@ func TestOwnRootFiles(t *testing.T) {
 	}
 	data, layer, root := place(t, "data", 0o777|os.ModeSticky, 0), t.TempDir(), able.MakeRootfs(t)
 	write(t, filepath.Join(root, "etc/shadow"), "of the image\n", 0o600)
-	for name, owner := range map[string]int{"root": 0, "person": 1234, "own": ofNobody, "inner": ownFirst, "other": ownFirst + 33} {
+	for name, owner := range map[string]int{
+		"root": 0, "person": 1234, "own": ofNobody, "inner": ownFirst, "other": ownFirst + 33,
+	} {
 		write(t, filepath.Join(data, name), name+"\n", 0o600)
 		if err := os.Chown(filepath.Join(data, name), owner, owner); err != nil {
 			t.Fatal(err)
@@ -122,7 +126,8 @@ echo ` + "`cat /proc/self/uid_map`"
 		Rootfs: root, Layer: layer, IDs: ownIDs(), Command: []string{"/bin/sh", "-c", script},
 		Mounts: []carapace.Mount{{Source: data, Target: "/x"}},
 	})
-	want := "0\n0:0\n0:0\n0:0\n0:0\n0:0\n65534:65534\nof the image\nown\n33:44\n4755\nnot beyond\nnot there\nnot init\n0 400000000 65536\n"
+	want := "0\n0:0\n0:0\n0:0\n0:0\n0:0\n65534:65534\nof the image\nown\n33:44\n4755\nnot beyond\nnot there\nnot init\n" +
+		"0 400000000 65536\n"
 	if exit.Code != 0 || text != want {
 		t.Errorf("exit %+v\ngot  %q\nwant %q", exit, text, want)
 	}
@@ -141,8 +146,8 @@ echo ` + "`cat /proc/self/uid_map`"
 	}
 }
 
-// TestOwnRootGains: a set-user-id program of the image makes its owner of who runs it, as in any machine; it is none of the
-// machine's users.
+// TestOwnRootGains: a set-user-id program of the image makes its owner of who runs it, as in any machine; it is none of
+// the machine's users.
 func TestOwnRootGains(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	o := newOwn(t)
@@ -170,7 +175,8 @@ func TestOwnRootGains(t *testing.T) {
 		Rootfs: root, Layer: t.TempDir(), IDs: ownIDs(), Mounts: []carapace.Mount{{Source: data, Target: "/data"}},
 	}
 	for word, want := range map[string]string{
-		"gain of /bin/gain": "allowed", "gain of /bin/gain-other": "EPERM", "gain of /data/gain": "EPERM", "gain of /data/gain-own": "EPERM",
+		"gain of /bin/gain": "allowed", "gain of /bin/gain-other": "EPERM", "gain of /data/gain": "EPERM",
+		"gain of /data/gain-own": "EPERM",
 	} {
 		if got := o.inside(spec, word)[word]; got != want {
 			t.Errorf("%s: %s", word, got)

@@ -1,7 +1,7 @@
 //go:build linux
 
-// The container's init and what is born of it: a fork of the starter that must have nothing of the starter's, and must be none of the
-// task's affair.
+// The container's init and what is born of it: a fork of the starter that must have nothing of the starter's, and must
+// be none of the task's affair.
 package conformance
 
 import (
@@ -27,8 +27,8 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestOwnBinaryIsNotExecuted: a task that executes the machine's binary could write to it, as root, and be executed by the
-// machine the next time. It is not hard to name: as the command, behind a link, as a script's interpreter.
+// TestOwnBinaryIsNotExecuted: a task that executes the machine's binary could write to it, as root, and be executed by
+// the machine the next time. It is not hard to name: as the command, behind a link, as a script's interpreter.
 func TestOwnBinaryIsNotExecuted(t *testing.T) {
 	o := newOwn(t)
 	if missing := able.Busybox(); missing != "" {
@@ -41,7 +41,9 @@ func TestOwnBinaryIsNotExecuted(t *testing.T) {
 	write(t, filepath.Join(rootfs, "bin/script"), "#!/proc/self/exe "+probeArgument+"\n", 0o755)
 	for _, command := range []string{"/proc/self/exe", "/bin/link", "/bin/script"} {
 		for _, noInit := range []bool{false, true} {
-			container, err := carapace.Start(carapace.Spec{Rootfs: rootfs, Command: []string{command, probeArgument}, NoInit: noInit}, o.options)
+			container, err := carapace.Start(carapace.Spec{
+				Rootfs: rootfs, Command: []string{command, probeArgument}, NoInit: noInit,
+			}, o.options)
 			if err == nil {
 				t.Errorf("%s (without init: %v) ran and ended with %+v", command, noInit, container.Wait())
 				continue
@@ -59,14 +61,17 @@ func TestSignalsOfTheCommand(t *testing.T) {
 	signal.Ignore(unix.SIGUSR2, unix.SIGPIPE)
 	defer signal.Reset(unix.SIGUSR2, unix.SIGPIPE)
 	for _, noInit := range []bool{false, true} {
-		text, exit := o.run(carapace.Spec{Rootfs: "host", NoInit: noInit, Command: []string{"grep", "-E", "^(Sig(Blk|Ign|Pnd)|ShdPnd)", "/proc/self/status"}})
+		text, exit := o.run(carapace.Spec{
+			Rootfs: "host", NoInit: noInit, Command: []string{"grep", "-E", "^(Sig(Blk|Ign|Pnd)|ShdPnd)", "/proc/self/status"},
+		})
 		if exit.Code != 0 || strings.Count(text, "0000000000000000") != 4 {
 			t.Errorf("without init: %v: %+v\n%s", noInit, exit, text)
 		}
 	}
 }
 
-// TestSlackOfTheCommand: it is woken as late as its starter was when that was started, whatever the threads of the starter are told.
+// TestSlackOfTheCommand: it is woken as late as its starter was when that was started, whatever the threads of the
+// starter are told.
 func TestSlackOfTheCommand(t *testing.T) {
 	o := newOwn(t)
 	usual, err := os.ReadFile("/proc/self/timerslack_ns")
@@ -76,7 +81,9 @@ func TestSlackOfTheCommand(t *testing.T) {
 	setSlack(t, "3000000\n")
 	defer setSlack(t, string(usual))
 	for _, noInit := range []bool{false, true} {
-		text, exit := o.run(carapace.Spec{Rootfs: "host", NoInit: noInit, Command: []string{"cat", "/proc/self/timerslack_ns"}})
+		text, exit := o.run(carapace.Spec{
+			Rootfs: "host", NoInit: noInit, Command: []string{"cat", "/proc/self/timerslack_ns"},
+		})
 		if exit.Code != 0 || text != string(usual) {
 			t.Errorf("without init: %v: %+v\n%s", noInit, exit, text)
 		}
@@ -149,7 +156,8 @@ func TestKilledWhileMade(t *testing.T) {
 	}
 }
 
-// TestKilledAtExec: the kill of a command that has no init is told as that in the moment, too, in which its binary is looked at.
+// TestKilledAtExec: the kill of a command that has no init is told as that in the moment, too, in which its binary is
+// looked at.
 func TestKilledAtExec(t *testing.T) {
 	o := newOwn(t)
 	for round := range 100 {
@@ -210,7 +218,9 @@ func TestInitHoldsNothing(t *testing.T) {
 	defer reader.Close()
 	options := o.options
 	options.Stdout = writer
-	container, err := carapace.Start(carapace.Spec{Rootfs: "host", Command: []string{"sh", "-c", "exec >&-; sleep 1000"}}, options)
+	container, err := carapace.Start(carapace.Spec{
+		Rootfs: "host", Command: []string{"sh", "-c", "exec >&-; sleep 1000"},
+	}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +287,9 @@ func TestUmask(t *testing.T) {
 	o := newOwn(t)
 	before := unix.Umask(0o077)
 	defer unix.Umask(before)
-	text, exit := o.run(carapace.Spec{Rootfs: "host", Command: []string{"sh", "-c", "umask; ls / /dev/shm /usr >/dev/null && echo open"}})
+	text, exit := o.run(carapace.Spec{
+		Rootfs: "host", Command: []string{"sh", "-c", "umask; ls / /dev/shm /usr >/dev/null && echo open"},
+	})
 	if exit.Code != 0 || text != "0022\nopen\n" {
 		t.Errorf("%+v: %q", exit, text)
 	}
@@ -293,7 +305,8 @@ func TestGivenUpStart(t *testing.T) {
 	options.StartTimeout = time.Nanosecond
 	for range 5 {
 		_, err := carapace.Start(hostSleep(""), options)
-		if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 125 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 125 ||
+			!errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -323,14 +336,19 @@ func TestClosedStreams(t *testing.T) {
 		unix.Close(fd)
 	}
 	for _, noInit := range []bool{false, true} {
-		text, exit := o.run(carapace.Spec{Rootfs: "host", NoInit: noInit, Command: []string{"sh", "-c", "cat; echo out; echo err >&2; ls /proc/self/fd | wc -w"}})
+		text, exit := o.run(carapace.Spec{
+			Rootfs: "host", NoInit: noInit, Command: []string{
+				"sh", "-c", "cat; echo out; echo err >&2; ls /proc/self/fd | wc -w",
+			},
+		})
 		if exit.Code != 0 || text != "out\nerr\n4\n" {
 			t.Errorf("without init: %v: %+v: %q", noInit, exit, text)
 		}
 	}
 }
 
-// TestForkUnderCollection: forks while the collector works all the time. A fork has a copy of memory in whatever state that is.
+// TestForkUnderCollection: forks while the collector works all the time. A fork has a copy of memory in whatever state
+// that is.
 func TestForkUnderCollection(t *testing.T) {
 	o := newOwn(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
@@ -375,7 +393,8 @@ func TestRefusedSteps(t *testing.T) {
 		step   string
 		reason string
 	}{
-		{func(s *carapace.Spec) { s.Rlimits = []carapace.Rlimit{{Name: "nofile", Soft: 1 << 40, Hard: 1 << 40}} }, 125, "rlimits", "nofile"},
+		{func(s *carapace.Spec) { s.Rlimits = []carapace.Rlimit{{Name: "nofile", Soft: 1 << 40, Hard: 1 << 40}} }, 125,
+			"rlimits", "nofile"},
 		{func(s *carapace.Spec) { s.Workdir = "/etc/passwd" }, 125, "workdir", "/etc/passwd"},
 		{func(s *carapace.Spec) { s.Command = []string{"/etc"} }, 126, "exec", "/etc"},
 		{func(s *carapace.Spec) { s.Env = []string{"LONG=" + strings.Repeat("x", 1<<17-5)} }, 125, "exec", "too long"},
@@ -389,14 +408,16 @@ func TestRefusedSteps(t *testing.T) {
 				_ = container.Kill()
 				container.Wait()
 			}
-			if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != c.code || failure.Step != c.step || !strings.Contains(failure.Reason, c.reason) {
+			if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != c.code ||
+				failure.Step != c.step || !strings.Contains(failure.Reason, c.reason) {
 				t.Errorf("without init: %v: %v", noInit, err)
 			}
 		}
 	}
 }
 
-// TestKilledInExec: what the command is given counts as its memory; where that is too much the kernel kills it in its exec.
+// TestKilledInExec: what the command is given counts as its memory; where that is too much the kernel kills it in its
+// exec.
 func TestKilledInExec(t *testing.T) {
 	o := newOwn(t)
 	if why := o.Lacks(Memory); why != "" {

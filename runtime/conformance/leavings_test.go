@@ -24,16 +24,18 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestStarterKilled: `carapace run` is killed outright. Its container dies with it, a zombie starter counts as dead, and
-// its sweeper removes all that is left; where that is killed too, a sweep, or the next start of the same id.
+// TestStarterKilled: `carapace run` is killed outright. Its container dies with it, a zombie starter counts as dead,
+// and its sweeper removes all that is left; where that is killed too, a sweep, or the next start of the same id.
 func TestStarterKilled(t *testing.T) {
 	o := newOwn(t)
 	binary := buildCommand(t)
 	for _, noInit := range []string{"--init=true", "--init=false"} {
-		for _, after := range []string{"nothing", "the next start", "gc, for the sweeper is killed too", "the next start likewise"} {
+		for _, after := range []string{
+			"nothing", "the next start", "gc, for the sweeper is killed too", "the next start likewise",
+		} {
 			id := NewID()
-			run := exec.Command(binary, "run", "--state-dir", o.options.StateDir, "--cgroup-parent", o.options.Cgroups.Parent, "--id", id,
-				"--rootfs", "host", noInit, "--status-fd", "3", "--", "sleep", "1000")
+			run := exec.Command(binary, "run", "--state-dir", o.options.StateDir, "--cgroup-parent",
+				o.options.Cgroups.Parent, "--id", id, "--rootfs", "host", noInit, "--status-fd", "3", "--", "sleep", "1000")
 			events, writer, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
@@ -161,7 +163,9 @@ func TestEvents(t *testing.T) {
 			}
 			got = append(got, word)
 		}
-		container, err := carapace.Start(carapace.Spec{Rootfs: "host", Command: c.command, Limits: carapace.Limits{MemoryBytes: c.memory}}, options)
+		container, err := carapace.Start(carapace.Spec{
+			Rootfs: "host", Command: c.command, Limits: carapace.Limits{MemoryBytes: c.memory},
+		}, options)
 		if err == nil {
 			container.Wait()
 		}
@@ -220,7 +224,8 @@ func TestStateDiskFull(t *testing.T) {
 	options := o.options
 	options.StateDir = filepath.Join(disk, "state")
 	_, err = carapace.Start(hostSleep(""), options)
-	if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 125 || !strings.Contains(failure.Reason, "no space") {
+	if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 125 ||
+		!strings.Contains(failure.Reason, "no space") {
 		t.Fatalf("on a full disk: %v", err)
 	}
 	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
@@ -237,7 +242,8 @@ func TestStateDiskFull(t *testing.T) {
 	}
 }
 
-// TestCgroupBusy: a process of the machine sits in the container's group, and one of the same id was left with a process.
+// TestCgroupBusy: a process of the machine sits in the container's group, and one of the same id was left with a
+// process.
 func TestCgroupBusy(t *testing.T) {
 	for _, root := range []string{"/sys/fs/cgroup", able.UnifiedRoot()} {
 		if root == "" {
@@ -293,8 +299,8 @@ func intruder(t testing.TB, leaf string) *exec.Cmd {
 	return stranger
 }
 
-// TestUnenforced: without cgroups, or with such that cannot be written or lack a controller, a container starts and says what
-// it goes without; one that requires its limits does not start.
+// TestUnenforced: without cgroups, or with such that cannot be written or lack a controller, a container starts and
+// says what it goes without; one that requires its limits does not start.
 func TestUnenforced(t *testing.T) {
 	limits := carapace.Limits{MemoryBytes: 64 << 20, Pids: 10, MilliCPU: 1000}
 	cases := map[string]string{"absent": t.TempDir(), "not delegated": able.UnifiedRoot(), "read-only": ""}
@@ -324,7 +330,8 @@ func TestUnenforced(t *testing.T) {
 			}
 			spec.Limits.Required = true
 			_, err = carapace.Start(spec, o.options)
-			if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 125 || failure.Step != "limits.required" {
+			if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 125 ||
+				failure.Step != "limits.required" {
 				t.Errorf("required: %v", err)
 			}
 		})
@@ -342,7 +349,8 @@ func readOnlyCgroups(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	if err := unix.MountSetattr(unix.AT_FDCWD, place, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+	if err := unix.MountSetattr(unix.AT_FDCWD, place, unix.AT_RECURSIVE,
+		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 		t.Fatal(err)
 	}
 	return place
@@ -371,7 +379,8 @@ func TestSharedPropagation(t *testing.T) {
 		count := func() int { text, _ := os.ReadFile(own); return strings.Count(string(text), "\n") }
 		before := count()
 		for range 3 {
-			run := exec.Command(binary, "run", "--state-dir", o.options.StateDir, "--cgroup-parent", o.options.Cgroups.Parent, "--rootfs", "host", "--", "true")
+			run := exec.Command(binary, "run", "--state-dir", o.options.StateDir, "--cgroup-parent", o.options.Cgroups.Parent,
+				"--rootfs", "host", "--", "true")
 			if text, err := run.CombinedOutput(); err != nil {
 				failed = fmt.Errorf("%v: %s", err, text)
 				return
@@ -408,8 +417,8 @@ func onLostThread(do func()) {
 	}()
 }
 
-// TestCallerElsewhere: a caller whose thread is in a mount namespace of its own gets a container of the machine as its process
-// sees it.
+// TestCallerElsewhere: a caller whose thread is in a mount namespace of its own gets a container of the machine as its
+// process sees it.
 func TestCallerElsewhere(t *testing.T) {
 	o := newOwn(t)
 	folder := t.TempDir()
@@ -428,8 +437,9 @@ func TestCallerElsewhere(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(folder, "elsewhere"), nil, 0o644); err != nil {
 				return err
 			}
-			container, err := carapace.Start(carapace.Spec{Rootfs: "host", User: "0", Command: []string{"test", "-e", "/mnt-here/elsewhere"},
-				Mounts: []carapace.Mount{{Source: folder, Target: "/mnt-here"}}}, o.options)
+			container, err := carapace.Start(carapace.Spec{Rootfs: "host", User: "0",
+				Command: []string{"test", "-e", "/mnt-here/elsewhere"},
+				Mounts:  []carapace.Mount{{Source: folder, Target: "/mnt-here"}}}, o.options)
 			if err == nil && container.Wait().Code != 1 {
 				err = errors.New("it sees what only the calling thread does")
 			}

@@ -1,7 +1,7 @@
 //go:build linux
 
-// What no case of one task's life shows: agents and supervisors that die, and what hangs. Each test is run on every driver
-// that a machine's agent can have.
+// What no case of one task's life shows: agents and supervisors that die, and what hangs. Each test is run on every
+// driver that a machine's agent can have.
 package conformance
 
 import (
@@ -33,7 +33,8 @@ func onEveryDriver(t *testing.T, test func(*testing.T, *stack)) {
 		made func(testing.TB) *stack
 	}{
 		{"carapace", newContainers}, {"process", newProcesses}, {"upstream", newUpstream},
-		{"runc", func(t testing.TB) *stack { return newOCI(t, "runc") }}, {"crun", func(t testing.TB) *stack { return newOCI(t, "crun") }},
+		{"runc", func(t testing.TB) *stack { return newOCI(t, "runc") }},
+		{"crun", func(t testing.TB) *stack { return newOCI(t, "crun") }},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			s := kind.made(t)
@@ -189,7 +190,8 @@ func TestStartOfAMachineTwice(t *testing.T) {
 	})
 }
 
-// TestStuckOnAMachine: a frozen process stands for one that hangs in the kernel. The task is not told as gone until it is.
+// TestStuckOnAMachine: a frozen process stands for one that hangs in the kernel. The task is not told as gone until it
+// is.
 func TestStuckOnAMachine(t *testing.T) {
 	able.Need(t, able.Freezer)
 	const freezer = "/sys/fs/cgroup/freezer"

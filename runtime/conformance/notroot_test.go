@@ -32,7 +32,8 @@ func newNobody(t *testing.T) nobody {
 	if err := os.Chown(n.state, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	for folder := filepath.Dir(n.state); folder != filepath.Clean(os.TempDir()) && folder != "/"; folder = filepath.Dir(folder) {
+	for folder := filepath.Dir(n.state); folder != filepath.Clean(os.TempDir()) &&
+		folder != "/"; folder = filepath.Dir(folder) {
 		_ = os.Chmod(folder, 0o755)
 	}
 	t.Cleanup(func() {
@@ -58,7 +59,8 @@ func (n nobody) run(arguments ...string) (string, int) {
 
 func TestNotRoot(t *testing.T) {
 	n := newNobody(t)
-	text, code := n.run("--rootfs", "host", "--memory", "64m", "--", "sh", "-c", "echo pid $$; id -u; touch /tmp/x && echo tmp; touch /usr/x 2>/dev/null && echo wrote; exit 4")
+	text, code := n.run("--rootfs", "host", "--memory", "64m", "--", "sh", "-c",
+		"echo pid $$; id -u; touch /tmp/x && echo tmp; touch /usr/x 2>/dev/null && echo wrote; exit 4")
 	pid := "pid 2\n"
 	if fork.Way == "reexec" {
 		pid = "pid " // Those between are the threads of an init that is a Go program.
@@ -80,7 +82,10 @@ func TestNotRoot(t *testing.T) {
 		{[]string{"--", "sh", "-c", "kill -KILL $$"}, 137},
 		{[]string{"--", "no-such-program"}, 127},
 		{[]string{"--", "/etc"}, 126},
-		{[]string{"--rlimit", "nproc=100", "--rlimit", "nofile=70", "--net", "none", "--hostname", "here", "--", "sh", "-c", "test $(ulimit -n)-$(uname -n) = 70-here"}, 0},
+		{
+			[]string{"--rlimit", "nproc=100", "--rlimit", "nofile=70", "--net", "none", "--hostname", "here", "--", "sh", "-c",
+				"test $(ulimit -n)-$(uname -n) = 70-here"}, 0,
+		},
 		{[]string{"--mount", "/no/such/place:/tmp/x", "--", "true"}, 125},
 		{[]string{"--", "grep", "-c", "SigBlk:.0000000000000000", "/proc/self/status"}, 0},
 	} {
@@ -95,7 +100,8 @@ func TestNotRootEnds(t *testing.T) {
 	n := newNobody(t)
 	for _, noInit := range []string{"--init=true", "--init=false"} {
 		for _, send := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
-			run := n.command("run", "--rootfs", "host", noInit, "--status-fd", "3", "--", "sh", "-c", "trap 'exit 6' TERM; while :; do sleep 0.01; done")
+			run := n.command("run", "--rootfs", "host", noInit, "--status-fd", "3", "--", "sh", "-c",
+				"trap 'exit 6' TERM; while :; do sleep 0.01; done")
 			events, writer, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
@@ -135,7 +141,8 @@ func trapsTerm(pid int) bool {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 		for line := range strings.Lines(string(text)) {
 			var caught uint64
-			if _, err := fmt.Sscanf(line, "SigCgt: %x", &caught); err == nil && caught&(1<<(unix.SIGTERM-1)) != 0 && caught&(1<<(unix.SIGURG-1)) == 0 {
+			if _, err := fmt.Sscanf(line, "SigCgt: %x", &caught); err == nil && caught&(1<<(unix.SIGTERM-1)) != 0 &&
+				caught&(1<<(unix.SIGURG-1)) == 0 {
 				return true
 			}
 		}

@@ -82,7 +82,8 @@ func ociAt(t testing.TB, path string, users account.Rules, policy ...permit.Poli
 	}
 	const none = "the command is PID 1"
 	s.lacks = map[Trait]string{
-		Init: none, PidsExact: notOfAJob, Devices: notOfAJob, Handed: "its output is kept in files", Memory: place.Lacks(Memory), ReportsOOM: place.Lacks(ReportsOOM),
+		Init: none, PidsExact: notOfAJob, Devices: notOfAJob, Handed: "its output is kept in files",
+		Memory: place.Lacks(Memory), ReportsOOM: place.Lacks(ReportsOOM),
 		Pids: place.Lacks(Pids), Namespaces: place.Lacks(Namespaces),
 		ExecCodes: "a command that proves to be no program only when it is executed ends with the runtime's own code",
 		PlainRoot: "runtimes follow links in a root, within it",
@@ -140,8 +141,8 @@ func TestRecordRemoved(t *testing.T) {
 	}
 }
 
-// TestParentsStay: agents of one machine share the groups above their containers', and one that finds them empty takes them
-// away. A runtime that has just made them does not look again.
+// TestParentsStay: agents of one machine share the groups above their containers', and one that finds them empty takes
+// them away. A runtime that has just made them does not look again.
 func TestParentsStay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: other people's programs")
@@ -188,14 +189,15 @@ func TestParentsStay(t *testing.T) {
 	}
 }
 
-// newUpstream is the stack on the other carapace. Where it is not at hand the test's own binary stands in for it, which does
-// what that one is known to do.
+// newUpstream is the stack on the other carapace. Where it is not at hand the test's own binary stands in for it, which
+// does what that one is known to do.
 func newUpstream(t testing.TB) *stack {
 	t.Helper()
 	place := newLibrary(t)
 	binary := buildCommand(t)
 	around, err := container.New(container.Options{
-		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups, Users: account.Rules{AllowRoot: true}, MaxProcesses: 64,
+		Binary: binary, StateDir: place.options.StateDir, Cgroups: place.options.Cgroups,
+		Users: account.Rules{AllowRoot: true}, MaxProcesses: 64,
 	})
 	if err == nil {
 		err = around.Check(t.Context())
@@ -221,9 +223,11 @@ func newUpstream(t testing.TB) *stack {
 	}
 	const code = "whatever goes wrong before the command runs, it ends with 1"
 	s.lacks = map[Trait]string{
-		Init: "the command is PID 1", PidsExact: notOfAJob, Devices: notOfAJob, Handed: "its output is kept in files", Memory: place.Lacks(Memory),
+		Init: "the command is PID 1", PidsExact: notOfAJob, Devices: notOfAJob, Handed: "its output is kept in files",
+		Memory:     place.Lacks(Memory),
 		ReportsOOM: place.Lacks(ReportsOOM), Pids: place.Lacks(Pids), Namespaces: place.Lacks(Namespaces), ExecCodes: code,
-		PlainRoot: code, Users: "it runs everything as root", OwnDev: "it makes no /dev", Links: "what is mounted is mounted before it changes its root",
+		PlainRoot: code, Users: "it runs everything as root", OwnDev: "it makes no /dev",
+		Links: "what is mounted is mounted before it changes its root",
 	}
 	s.noise = []byte(strings.Join(standInNoise, ""))
 	return s

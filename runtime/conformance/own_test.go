@@ -1,7 +1,7 @@
 //go:build linux
 
-// What only carapace promises: the host view, hardening, one start per id, death with the starter, and no leavings whatever
-// happens to the one who looks after the container.
+// What only carapace promises: the host view, hardening, one start per id, death with the starter, and no leavings
+// whatever happens to the one who looks after the container.
 package conformance
 
 import (
@@ -118,8 +118,11 @@ ls ` + hidden + ` /run /root 2>/dev/null | grep key
 cat /data/deep/file; touch /data/deep/x 2>/dev/null && echo wrote ro
 touch /made/by/us/x && echo mount
 test -r /etc/passwd && test -x /usr/bin/env && echo machine`
-	text, exit := o.run(carapace.Spec{Rootfs: "host", Scratch: scratch, Hide: []string{hidden}, Command: []string{"sh", "-c", script},
-		Mounts: []carapace.Mount{{Source: secret, Target: "/data/deep", ReadOnly: true}, {Source: open, Target: "/made/by/us"}}})
+	text, exit := o.run(carapace.Spec{Rootfs: "host", Scratch: scratch, Hide: []string{hidden},
+		Command: []string{"sh", "-c", script},
+		Mounts: []carapace.Mount{
+			{Source: secret, Target: "/data/deep", ReadOnly: true}, {Source: open, Target: "/made/by/us"},
+		}})
 	want := "65534\n/scratch\nscratch\ntemporary\nfilemount\nmachine\n"
 	if exit.Code != 0 || text != want {
 		t.Errorf("exit %+v\ngot  %q\nwant %q", exit, text, want)
@@ -147,7 +150,8 @@ func TestHiddenCannotBeMounted(t *testing.T) {
 			_ = container.Kill()
 			container.Wait()
 		}
-		if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 125 || !strings.Contains(failure.Reason, "hidden") {
+		if failure := new(carapace.StartError); !errors.As(err, &failure) || failure.Code != 125 ||
+			!strings.Contains(failure.Reason, "hidden") {
 			t.Errorf("mount of %s: %v", source, err)
 		}
 	}
@@ -160,12 +164,15 @@ func TestHardening(t *testing.T) {
 		t.Skip(missing)
 	}
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
-		t.Skipf("the probe is this test binary, and it needs %s, as the race detector's do: a bare rootfs has none; make test runs it linked statically", interpreter)
+		t.Skipf("the probe is this test binary, and it needs %s, as the race detector's do: a bare rootfs has none; make "+
+			"test runs it linked statically", interpreter)
 	}
-	words := []string{"unshare user", "unshare mount", "clone3 user", "mount", "bpf", "io_uring", "keyctl", "kexec", "reboot", "inject",
+	words := []string{"unshare user", "unshare mount", "clone3 user", "mount", "bpf", "io_uring", "keyctl", "kexec",
+		"reboot", "inject",
 		"init memory", "init binary", "init root", "sysctl", "sysrq", "chroot"}
 	for _, spec := range []carapace.Spec{
-		{Rootfs: "host"}, {Rootfs: able.MakeRootfs(t)}, {Rootfs: able.MakeRootfs(t), ReadOnly: true}, {Rootfs: "host", User: "0:0"},
+		{Rootfs: "host"}, {Rootfs: able.MakeRootfs(t)}, {Rootfs: able.MakeRootfs(t), ReadOnly: true},
+		{Rootfs: "host", User: "0:0"},
 	} {
 		got := o.inside(spec, append(words, "cgroup")...)
 		for _, word := range append(words, "cgroup") {
@@ -184,11 +191,13 @@ func TestHardening(t *testing.T) {
 			t.Errorf("without seccomp: %s is allowed", word)
 		}
 	}
-	if got := o.inside(carapace.Spec{Rootfs: "host", Seccomp: carapace.SeccompNUMA}, "mbind", "bpf"); got["mbind"] != "allowed" || got["bpf"] == "allowed" {
+	if got := o.inside(carapace.Spec{Rootfs: "host", Seccomp: carapace.SeccompNUMA}, "mbind",
+		"bpf"); got["mbind"] != "allowed" || got["bpf"] == "allowed" {
 		t.Errorf("where tasks may place their memory: %v", got)
 	}
 	// And the probes can tell: what is granted is allowed.
-	if got := o.inside(carapace.Spec{Rootfs: able.MakeRootfs(t), CapAdd: []string{"SYS_CHROOT"}}, "chroot", "write root"); got["chroot"] != "allowed" || got["write root"] != "allowed" {
+	if got := o.inside(carapace.Spec{Rootfs: able.MakeRootfs(t), CapAdd: []string{"SYS_CHROOT"}}, "chroot",
+		"write root"); got["chroot"] != "allowed" || got["write root"] != "allowed" {
 		t.Errorf("what was granted: %v", got)
 	}
 }
@@ -211,7 +220,8 @@ func TestRights(t *testing.T) {
 		{carapace.Spec{}, "CapEff: 0000000000000000 NoNewPrivs: 1 Seccomp: 2"},
 		{carapace.Spec{User: "0"}, "CapEff: 00000000000005fb NoNewPrivs: 1 Seccomp: 2"},
 		{carapace.Spec{User: "0", CapDrop: []string{"ALL"}}, "CapEff: 0000000000000000 NoNewPrivs: 1 Seccomp: 2"},
-		{carapace.Spec{User: "0", CapDrop: []string{"ALL"}, CapAdd: []string{"KILL"}}, "CapEff: 0000000000000020 NoNewPrivs: 1 Seccomp: 2"},
+		{carapace.Spec{User: "0", CapDrop: []string{"ALL"}, CapAdd: []string{"KILL"}},
+			"CapEff: 0000000000000020 NoNewPrivs: 1 Seccomp: 2"},
 		{carapace.Spec{CapAdd: []string{"CAP_NET_RAW"}, Seccomp: "off"}, "CapEff: 0000000000002000 NoNewPrivs: 1 Seccomp: 0"},
 		{carapace.Spec{NoInit: true}, "CapEff: 0000000000000000 NoNewPrivs: 1 Seccomp: 2"},
 		{carapace.Spec{NoInit: true, CapAdd: []string{"NET_RAW"}}, "CapEff: 0000000000002000 NoNewPrivs: 1 Seccomp: 2"},
@@ -220,11 +230,14 @@ func TestRights(t *testing.T) {
 			t.Errorf("%+v\ngot  %s\nwant %s", c.spec, got, c.want)
 		}
 	}
-	if got := status(carapace.Spec{User: "7:8", Groups: []uint32{44, 45}}, "Uid", "Gid", "Groups"); got != "Uid: 7 7 7 7 Gid: 8 8 8 8 Groups: 44 45" {
+	if got := status(carapace.Spec{User: "7:8", Groups: []uint32{44, 45}}, "Uid", "Gid",
+		"Groups"); got != "Uid: 7 7 7 7 Gid: 8 8 8 8 Groups: 44 45" {
 		t.Errorf("user and groups: %s", got)
 	}
-	text, _ := o.run(carapace.Spec{Rootfs: "host", User: "0", Command: []string{"sh", "-c", "ulimit -n; ulimit -l; ulimit -c; ulimit -v"},
-		Rlimits: []carapace.Rlimit{{Name: "nofile", Soft: 77, Hard: 99}, {Name: "memlock", Soft: 65536, Hard: 65536}, {Name: "core", Soft: 0, Hard: 0},
+	text, _ := o.run(carapace.Spec{Rootfs: "host", User: "0",
+		Command: []string{"sh", "-c", "ulimit -n; ulimit -l; ulimit -c; ulimit -v"},
+		Rlimits: []carapace.Rlimit{{Name: "nofile", Soft: 77, Hard: 99}, {Name: "memlock", Soft: 65536, Hard: 65536},
+			{Name: "core", Soft: 0, Hard: 0},
 			{Name: "as", Soft: 64 << 20, Hard: 64 << 20}}}) // Less than its starter's own.
 	if text != "77\n64\n0\n65536\n" {
 		t.Errorf("limits: %q", text)
@@ -239,7 +252,9 @@ func TestLimitsHold(t *testing.T) {
 			t.Skipf("%s: %s", lost, reason)
 		}
 	}
-	spec := carapace.Spec{Rootfs: "host", Limits: carapace.Limits{MemoryBytes: 64 << 20, Pids: 50, MilliCPU: 500, Cpuset: "0", Required: true}, ShmBytes: 8 << 20,
+	spec := carapace.Spec{Rootfs: "host", Limits: carapace.Limits{
+		MemoryBytes: 64 << 20, Pids: 50, MilliCPU: 500, Cpuset: "0", Required: true,
+	}, ShmBytes: 8 << 20,
 		Command: []string{"sh", "-c", `cd /sys/fs/cgroup
 cat memory/memory.limit_in_bytes pids/pids.max cpu/cpu.cfs_quota_us cpuset/cpuset.cpus memory.max pids.max cpu.max cpuset.cpus 2>/dev/null
 grep Cpus_allowed_list /proc/self/status; df -k /dev/shm | tail -1; cat /proc/self/cgroup`}}
@@ -280,8 +295,8 @@ func TestStartTwiceIsOneStart(t *testing.T) {
 	_ = second.Kill()
 }
 
-// TestStuckTask: a frozen process stands for one that hangs in the kernel: it does not die of SIGKILL. It is told as not
-// gone, and its id is not given to another.
+// TestStuckTask: a frozen process stands for one that hangs in the kernel: it does not die of SIGKILL. It is told as
+// not gone, and its id is not given to another.
 func TestStuckTask(t *testing.T) {
 	o := newOwn(t)
 	able.Need(t, able.Freezer)
@@ -384,7 +399,8 @@ func TestPidReuse(t *testing.T) {
 			t.Fatal(err)
 		}
 		writeJSON(t, filepath.Join(folder, "state.json"), state)
-		if swept, err := carapace.GC(o.options.StateDir, o.options.Cgroups); err != nil || !slices.Equal(swept, []string{state.ID}) {
+		if swept, err := carapace.GC(o.options.StateDir, o.options.Cgroups); err != nil ||
+			!slices.Equal(swept, []string{state.ID}) {
 			t.Errorf("swept %v (%v)", swept, err)
 		}
 	}

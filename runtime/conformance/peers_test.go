@@ -1,7 +1,7 @@
 //go:build linux
 
-// This file owns what other runtimes are asked to do in a race with ours: the least that the suite needs, or all that ours
-// does unasked. The first flatters them; the second is the same container.
+// This file owns what other runtimes are asked to do in a race with ours: the least that the suite needs, or all that
+// ours does unasked. The first flatters them; the second is the same container.
 package conformance
 
 import (
@@ -31,7 +31,9 @@ func peerOnce(b *testing.B, binary, rootfs string, bundled func(Task, string) ob
 	return inThread(func() error {
 		id := NewID()
 		folder := filepath.Join(bundle, id)
-		text, err := json.Marshal(bundled(Task{ID: id, Rootfs: rootfs, Command: []string{"/bin/true"}, MemoryBytes: 256 << 20, Pids: 64}, parent+"/"+id))
+		text, err := json.Marshal(bundled(Task{
+			ID: id, Rootfs: rootfs, Command: []string{"/bin/true"}, MemoryBytes: 256 << 20, Pids: 64,
+		}, parent+"/"+id))
 		if err == nil {
 			err = os.Mkdir(folder, 0o700)
 		}
@@ -65,8 +67,8 @@ func inThread(once func() error) func() error {
 	}
 }
 
-// where brings a thread to where a runtime works. crun refuses machines whose cgroups are hybrid, and so goes where there is
-// no v2 tree; Runtime's wrapper would do for that, but takes time of its own.
+// where brings a thread to where a runtime works. crun refuses machines whose cgroups are hybrid, and so goes where
+// there is no v2 tree; Runtime's wrapper would do for that, but takes time of its own.
 func where(b *testing.B, binary string) (enter func() error) {
 	root := able.UnifiedRoot()
 	if filepath.Base(binary) != "crun" || root == "" || os.Geteuid() != 0 {
@@ -76,7 +78,8 @@ func where(b *testing.B, binary string) (enter func() error) {
 	go func() {
 		defer close(made)
 		runtime.LockOSThread()
-		if unix.Unshare(unix.CLONE_NEWNS) != nil || unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") != nil || unix.Mount("none", root, "tmpfs", 0, "") != nil {
+		if unix.Unshare(unix.CLONE_NEWNS) != nil || unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") != nil ||
+			unix.Mount("none", root, "tmpfs", 0, "") != nil {
 			return
 		}
 		if fd, err := unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
@@ -96,11 +99,14 @@ func where(b *testing.B, binary string) (enter func() error) {
 	}
 }
 
-// bundleLikeOurs is a bundle with the mounts, the masks, the filter and the namespaces that our containers have by default.
+// bundleLikeOurs is a bundle with the mounts, the masks, the filter and the namespaces that our containers have by
+// default.
 func bundleLikeOurs(task Task, cgroup string) object {
 	bundle := bundleOf(task, cgroup)
 	mount := func(kind, target string, options ...string) object {
-		return object{"destination": target, "type": kind, "source": kind, "options": append([]string{"nosuid", "noexec"}, options...)}
+		return object{
+			"destination": target, "type": kind, "source": kind, "options": append([]string{"nosuid", "noexec"}, options...),
+		}
 	}
 	bundle["mounts"] = []object{
 		mount("proc", "/proc", "nodev"),
@@ -114,17 +120,19 @@ func bundleLikeOurs(task Task, cgroup string) object {
 	linux := bundle["linux"].(object)
 	linux["namespaces"] = append(linux["namespaces"].([]object), object{"type": "cgroup"})
 	linux["maskedPaths"] = []string{
-		"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list",
-		"/proc/timer_stats", "/sys/firmware", "/sys/devices/virtual/powercap",
+		"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
+		"/proc/timer_list", "/proc/timer_stats", "/sys/firmware", "/sys/devices/virtual/powercap",
 	}
 	linux["readonlyPaths"] = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 	linux["seccomp"] = object{
 		"defaultAction": "SCMP_ACT_ALLOW",
 		"syscalls": []object{{"action": "SCMP_ACT_ERRNO", "errnoRet": 1, "names": []string{
-			"acct", "add_key", "bpf", "clock_adjtime", "clock_settime", "delete_module", "finit_module", "fsconfig", "fsmount", "fsopen", "fspick",
-			"init_module", "kcmp", "kexec_file_load", "kexec_load", "keyctl", "mount", "mount_setattr", "move_mount", "nfsservctl",
-			"open_by_handle_at", "open_tree", "perf_event_open", "pivot_root", "quotactl", "quotactl_fd", "reboot", "request_key", "setns",
-			"settimeofday", "swapoff", "swapon", "syslog", "umount2", "userfaultfd", "vhangup",
+			"acct", "add_key", "bpf", "clock_adjtime", "clock_settime", "delete_module", "finit_module", "fsconfig", "fsmount",
+			"fsopen", "fspick",
+			"init_module", "kcmp", "kexec_file_load", "kexec_load", "keyctl", "mount", "mount_setattr",
+			"move_mount", "nfsservctl",
+			"open_by_handle_at", "open_tree", "perf_event_open", "pivot_root", "quotactl", "quotactl_fd", "reboot",
+			"request_key", "setns", "settimeofday", "swapoff", "swapon", "syslog", "umount2", "userfaultfd", "vhangup",
 		}}},
 	}
 	return bundle

@@ -1,7 +1,7 @@
 //go:build linux
 
-// A program to run inside of containers: this test binary, shown there. Each of its words tries something that a task must
-// not be able to do, and says what the kernel answered.
+// A program to run inside of containers: this test binary, shown there. Each of its words tries something that a task
+// must not be able to do, and says what the kernel answered.
 package conformance
 
 import (
@@ -44,13 +44,14 @@ var probes = map[string]func() error{
 	"init binary":   func() error { _, err := os.Readlink("/proc/1/exe"); return err },
 	"init root":     func() error { _, err := os.ReadDir("/proc/1/root/"); return err },
 	"sysctl":        func() error { return os.WriteFile("/proc/sys/kernel/core_pattern", []byte("core"), 0) },
-	"sysrq":         func() error { return os.WriteFile("/proc/sysrq-trigger", []byte("x"), 0) }, // An unknown letter does no harm.
-	"cgroup":        func() error { return os.Mkdir("/sys/fs/cgroup/pids/x", 0o755) },
-	"write root":    func() error { return os.WriteFile("/written-by-the-task", nil, 0o644) },
-	"write usr":     func() error { return os.WriteFile("/usr/written-by-the-task", nil, 0o644) },
-	"own":           ownService,
-	"is called":     isCalled,
-	"chroot":        func() error { return unix.Chroot("/") },
+	// An unknown letter does no harm.
+	"sysrq":      func() error { return os.WriteFile("/proc/sysrq-trigger", []byte("x"), 0) },
+	"cgroup":     func() error { return os.Mkdir("/sys/fs/cgroup/pids/x", 0o755) },
+	"write root": func() error { return os.WriteFile("/written-by-the-task", nil, 0o644) },
+	"write usr":  func() error { return os.WriteFile("/usr/written-by-the-task", nil, 0o644) },
+	"own":        ownService,
+	"is called":  isCalled,
+	"chroot":     func() error { return unix.Chroot("/") },
 }
 
 func call(number, first, second, third uintptr) error {
@@ -95,8 +96,8 @@ func cloneUser() error {
 	return nil
 }
 
-// probe tries each word and prints "word: answer" lines, in the order of the words. Those that wait for the network do it
-// beside each other: what is dropped on its way takes its whole limit.
+// probe tries each word and prints "word: answer" lines, in the order of the words. Those that wait for the network do
+// it beside each other: what is dropped on its way takes its whole limit.
 func probe(words []string) int {
 	answered := make([]chan error, len(words))
 	for i, word := range words {

@@ -104,7 +104,8 @@ func TestReachFollows(t *testing.T) {
 		keeper := reach.NewKeeper(reach.Options{Schedulers: []string{"head:" + at}, Resolve: names, Tell: t.Logf})
 		withheld = keeper.Places()
 		folder, flag := shown(t), filepath.Join(place(t, "flag", 0o755, ofNobody), "moved")
-		probe := filepath.Join(folder, "probe") + " " + probeArgument + " 'tcp 127.0.0.1:" + before + "' 'tcp 127.0.0.1:" + after + "'"
+		probe := filepath.Join(folder, "probe") + " " + probeArgument + " 'tcp 127.0.0.1:" + before +
+			"' 'tcp 127.0.0.1:" + after + "'"
 		moved := make(chan struct{})
 		go func() {
 			defer close(moved)

@@ -50,13 +50,16 @@ func (s *stack) asked(t testing.TB, root string, change func(*messages.JobSpec),
 func TestRootHardening(t *testing.T) {
 	onRootMachines(t, 2, func(t *testing.T, s *stack, driver string) {
 		root := probing(t)
-		refused := []string{"unshare user", "unshare mount", "clone3 user", "mount", "bpf", "io_uring", "keyctl", "kexec", "reboot", "inject",
+		refused := []string{"unshare user", "unshare mount", "clone3 user", "mount", "bpf", "io_uring", "keyctl", "kexec",
+			"reboot", "inject",
 			"sysctl", "sysrq", "chroot", "cgroup", "node", "host name", "beyond", "vsock", "alg", "userfault"}
 		if driver == "carapace" {
 			refused = append(refused, "init memory", "init binary", "init root") // with the others the command is that
 		}
 		allowed := []string{"write root", "within", "become", "is root"}
-		for network, ports := range map[messages.Network]string{messages.Network_NETWORK_HOST: "EACCES", messages.Network_NETWORK_NONE: "allowed"} {
+		for network, ports := range map[messages.Network]string{
+			messages.Network_NETWORK_HOST: "EACCES", messages.Network_NETWORK_NONE: "allowed",
+		} {
 			got := s.asked(t, root, on(network), slices.Concat(refused, allowed, []string{"low port"})...)
 			for _, word := range refused {
 				if answer := got[word]; answer == "allowed" || answer == "" {
@@ -75,14 +78,16 @@ func TestRootHardening(t *testing.T) {
 	})
 }
 
-// TestRootFiles: on the machine root of a container is one plain user, in its image it is root, and what it makes is nobody
-// else's anywhere.
+// TestRootFiles: on the machine root of a container is one plain user, in its image it is root, and what it makes is
+// nobody else's anywhere.
 func TestRootFiles(t *testing.T) { onRootMachines(t, 2, testRootFiles) }
 
 func testRootFiles(t *testing.T, s *stack, _ string) {
 	data, root := place(t, "data", 0o777|os.ModeSticky, 0), able.MakeRootfs(t)
 	write(t, filepath.Join(root, "etc/shadow"), "of the image\n", 0o600)
-	for name, owner := range map[string]int{"root": 0, "person": 1234, "own": mine, "inner": ownFirst, "other": ownFirst + 33} {
+	for name, owner := range map[string]int{
+		"root": 0, "person": 1234, "own": mine, "inner": ownFirst, "other": ownFirst + 33,
+	} {
 		write(t, filepath.Join(data, name), name+"\n", 0o600)
 		if err := os.Chown(filepath.Join(data, name), owner, owner); err != nil {
 			t.Fatal(err)
@@ -101,8 +106,8 @@ for f in /proc/1 /sys /proc/kcore /sys/firmware; do (echo x > $f/x) 2>/dev/null 
 cat /proc/kcore | wc -c; ls /sys/firmware | wc -l
 echo ` + "`cat /proc/self/uid_map` `cat /proc/self/gid_map`; sleep 600"
 	p := s.begin("job", mine, root, script, func(j *messages.JobSpec) { asRoot(j); mounting(data, "/x")(j) })
-	want := "0\n0:0\n0:0\n0:0\n0:0\n0:0\n65534:65534\nof the image\nown\n33:44\n4755\nnot beyond\nnot there\n1\nagain\n0\n0\n" +
-		"0 400000000 65536 0 400000000 65536\n"
+	want := "0\n0:0\n0:0\n0:0\n0:0\n0:0\n65534:65534\nof the image\nown\n33:44\n4755\nnot beyond\nnot there\n1\n" +
+		"again\n0\n0\n0 400000000 65536 0 400000000 65536\n"
 	end := time.Now().Add(limit)
 	for over := false; !over && len(p.said()) < len(want); time.Sleep(2 * time.Millisecond) {
 		select {
@@ -148,7 +153,8 @@ func TestRootGains(t *testing.T) {
 			}
 		}
 		for word, want := range map[string]string{
-			"gain of /bin/gain": "allowed", "gain of /bin/gain-other": "EPERM", "gain of /data/gain": "EPERM", "gain of /data/gain-own": "EPERM",
+			"gain of /bin/gain": "allowed", "gain of /bin/gain-other": "EPERM", "gain of /data/gain": "EPERM",
+			"gain of /data/gain-own": "EPERM",
 		} {
 			if got := s.asked(t, root, mounting(data, "/data"), word)[word]; got != want {
 				t.Errorf("%s: %s", word, got)
@@ -157,7 +163,8 @@ func TestRootGains(t *testing.T) {
 	})
 }
 
-// TestRootPrivate: on a network that its job has for itself root serves every port, and is shown that network's interfaces.
+// TestRootPrivate: on a network that its job has for itself root serves every port, and is shown that network's
+// interfaces.
 func TestRootPrivate(t *testing.T) {
 	onAMachine(t, func(t *testing.T, o *outside) {
 		must(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0))
@@ -167,12 +174,16 @@ func TestRootPrivate(t *testing.T) {
 		onRootMachines(t, 2, func(t *testing.T, s *stack, _ string) {
 			word := fmt.Sprintf("tcp %s:%s", farAddress, free)
 			got := s.asked(t, probing(t), on(messages.Network_NETWORK_PRIVATE), "low port", word, "sysctl", "is root")
-			for word, want := range map[string]string{"low port": "allowed", word: "allowed", "sysctl": "EROFS", "is root": "allowed"} {
+			for word, want := range map[string]string{
+				"low port": "allowed", word: "allowed", "sysctl": "EROFS", "is root": "allowed",
+			} {
 				if got[word] != want {
 					t.Errorf("%s is answered %q", word, got[word])
 				}
 			}
-			for network, want := range map[messages.Network]string{messages.Network_NETWORK_PRIVATE: "eth0\nlo\n", messages.Network_NETWORK_NONE: "lo\n"} {
+			for network, want := range map[messages.Network]string{
+				messages.Network_NETWORK_PRIVATE: "eth0\nlo\n", messages.Network_NETWORK_NONE: "lo\n",
+			} {
 				r := s.try(t, able.MakeRootfs(t), "ls /sys/class/net", func(j *messages.JobSpec) { asRoot(j); on(network)(j) })
 				if r.said != want {
 					t.Errorf("%v: %v, interfaces %q", network, r.exit, r.said)
@@ -183,16 +194,19 @@ func TestRootPrivate(t *testing.T) {
 	})
 }
 
-// TestRootJobsApart: what a job that names root leaves in a directory of the machine's, or has in its scratch, is closed to another one.
+// TestRootJobsApart: what a job that names root leaves in a directory of the machine's, or has in its scratch, is
+// closed to another one.
 func TestRootJobsApart(t *testing.T) {
 	onRootMachines(t, 4, func(t *testing.T, s *stack, _ string) {
 		data, image := place(t, "data", 0o777|os.ModeSticky, 0), able.MakeRootfs(t)
 		begin := func(job string, uid uint32, script string) *staged {
 			return s.begin(job, uid, image, script, func(j *messages.JobSpec) { asRoot(j); mounting(data, "/data")(j) })
 		}
-		victim := begin("theirs", theirs, "umask 077; echo secret > /data/theirs; echo secret > theirs; stat -c %u /data/theirs; sleep 600")
+		victim := begin("theirs", theirs,
+			"umask 077; echo secret > /data/theirs; echo secret > theirs; stat -c %u /data/theirs; sleep 600")
 		until(t, "the other job does not run", func() bool { return victim.said() == "0\n" })
-		own := begin("mine", mine, "cat /data/theirs || echo closed; rm -f /data/theirs; echo x > /data/mine; stat -c %u /data/mine /data/theirs")
+		own := begin("mine", mine,
+			"cat /data/theirs || echo closed; rm -f /data/theirs; echo x > /data/mine; stat -c %u /data/mine /data/theirs")
 		again := begin("theirs", theirs, "cat /data/theirs")
 		for p, want := range map[*staged]string{own: "closed\n0\n65534\n", again: "secret\n"} {
 			if <-p.gone; p.said() != want {
@@ -218,7 +232,8 @@ func TestRootKilled(t *testing.T) {
 		t.Run("supervisor", func(t *testing.T) { supervisorOfAMachineKilled(t, s) })
 		t.Run("agent", func(t *testing.T) { agentOfAMachineKilled(t, s) })
 		mounts, err := os.ReadFile("/proc/self/mountinfo")
-		if err != nil || strings.Contains(string(mounts), s.dir) || strings.Contains(string(mounts), carapace.ComposedBase+"/root") {
+		if err != nil || strings.Contains(string(mounts), s.dir) ||
+			strings.Contains(string(mounts), carapace.ComposedBase+"/root") {
 			t.Errorf("mounts are left on the machine (%v):\n%s", err, mounts)
 		}
 	})

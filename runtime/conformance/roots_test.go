@@ -70,7 +70,8 @@ func onRootMachines(t *testing.T, tasks uint32, test func(t *testing.T, s *stack
 	}
 }
 
-// TestOwnRootOfAMachine is the suite on launcher, supervisor and what makes containers, as root of containers of their own.
+// TestOwnRootOfAMachine is the suite on launcher, supervisor and what makes containers, as root of containers of their
+// own.
 func TestOwnRootOfAMachine(t *testing.T) {
 	onRootMachines(t, 256, func(t *testing.T, s *stack, _ string) { Run(t, rootedStack{s}) })
 }
@@ -78,7 +79,8 @@ func TestOwnRootOfAMachine(t *testing.T) {
 // asRoot changes a job to name root.
 func asRoot(j *messages.JobSpec) { j.User = "root" }
 
-// TestRootOfJobs: a job that names root is root of its image, and of its scratch directory what its uid is on the machine.
+// TestRootOfJobs: a job that names root is root of its image, and of its scratch directory what its uid is on the
+// machine.
 func TestRootOfJobs(t *testing.T) {
 	onRootMachines(t, 2, testRootOfJobs)
 }
@@ -95,13 +97,16 @@ func testRootOfJobs(t *testing.T, s *stack, _ string) {
 		}
 		p.forgotten(t)
 	}
-	if r := s.try(t, "", "id -u; cat /etc/shadow; test -w /usr && echo open; exit 0", func(j *messages.JobSpec) { asRoot(j); j.Image = "host" }); r.said != "0\n" {
+	if r := s.try(t, "", "id -u; cat /etc/shadow; test -w /usr && echo open; exit 0", func(j *messages.JobSpec) {
+		asRoot(j)
+		j.Image = "host"
+	}); r.said != "0\n" {
 		t.Errorf("on the host view: %v %q", r.exit, r.said)
 	}
 }
 
-// TestRootsApart: no two tasks that live have the same numbers, none has those of one that was a moment ago while others are
-// free, and a machine of which all are taken says so. A next agent knows whose they are.
+// TestRootsApart: no two tasks that live have the same numbers, none has those of one that was a moment ago while
+// others are free, and a machine of which all are taken says so. A next agent knows whose they are.
 func TestRootsApart(t *testing.T) {
 	onRootMachines(t, 2, testRootsApart)
 }
@@ -129,7 +134,8 @@ func testRootsApart(t *testing.T, s *stack, _ string) {
 		t.Errorf("two tasks have the numbers from %d on", first)
 	}
 	three := begin()
-	if <-three.gone; !strings.Contains(three.exit.Detail, "--root-uids 400000000-400131071 are taken") || three.exit.Fault != messages.Fault_FAULT_UNKNOWN {
+	if <-three.gone; !strings.Contains(three.exit.Detail, "--root-uids 400000000-400131071 are taken") ||
+		three.exit.Fault != messages.Fault_FAULT_UNKNOWN {
 		t.Errorf("a third: %v", three.exit)
 	}
 	three.forgotten(t)
@@ -142,7 +148,8 @@ func testRootsApart(t *testing.T, s *stack, _ string) {
 	end(four)
 }
 
-// TestRootRefused: where root of a container could be more than that, or cannot be had, the job is refused by its field.
+// TestRootRefused: where root of a container could be more than that, or cannot be had, the job is refused by its
+// field.
 func TestRootRefused(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	if missing := able.Busybox(); missing != "" || testing.Short() {

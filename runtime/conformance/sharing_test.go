@@ -1,7 +1,7 @@
 //go:build linux
 
-// What processes share through the kernel by a number or a name that both know: memory, queues and semaphores of System V
-// and of POSIX, and keys. A job that shares something with itself shares it with no job beside it.
+// What processes share through the kernel by a number or a name that both know: memory, queues and semaphores of System
+// V and of POSIX, and keys. A job that shares something with itself shares it with no job beside it.
 package conformance
 
 import (
@@ -129,7 +129,8 @@ func share() error {
 	if err := queue(unix.SYS_MSGSND); err != nil {
 		return fmt.Errorf("message: %w", err)
 	}
-	if _, err := namedQueue(unix.O_CREAT | unix.O_RDWR); err != nil && err != unix.EACCES { // Landlock lets nobody have one
+	// Landlock lets nobody have one.
+	if _, err := namedQueue(unix.O_CREAT | unix.O_RDWR); err != nil && err != unix.EACCES {
 		return fmt.Errorf("named queue: %w", err)
 	}
 	fmt.Println("ready")
@@ -152,7 +153,8 @@ func TestJobsShareNothing(t *testing.T) {
 	}
 	unshare()
 	t.Cleanup(unshare)
-	words := []string{"memory", "memory, to write", "removal of memory", "queue", "queue, to write", "removal of queue", "semaphore",
+	words := []string{"memory", "memory, to write", "removal of memory", "queue", "queue, to write",
+		"removal of queue", "semaphore",
 		"removal of it", "named queue", "removal of named queue", "key of the user", "search of keys"}
 	onMachinesOf(t, withUIDs, func(t *testing.T, s *stack, driver string) {
 		folder := shown(t)

@@ -1,7 +1,7 @@
 //go:build linux
 
-// The suite against what runs tasks on a machine: the launcher, a supervisor for each task, and a driver. What the launcher
-// does not let a job ask for is named as a lacking trait.
+// The suite against what runs tasks on a machine: the launcher, a supervisor for each task, and a driver. What the
+// launcher does not let a job ask for is named as a lacking trait.
 package conformance
 
 import (
@@ -63,7 +63,9 @@ func newStack(t testing.TB, binary string, driver launcher.Driver) *stack {
 	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // What t.TempDir makes is for one user alone.
 		t.Fatal(err)
 	}
-	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	system := actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
+	)
 	s := &stack{dir: filepath.Join(dir, "launcher")}
 	s.options = launcher.Options{
 		System: system, Log: silence{t: t}, Dir: s.dir, BootID: "boot",
@@ -189,8 +191,10 @@ func (s *stack) job(task Task) *messages.JobSpec {
 func (p *staged) start() {
 	p.of.launcher.Tell(&messages.StartTask{
 		Id: p.id, Job: cmp.Or(p.job, "job"), Spec: p.spec, Uid: p.uid, Grant: p.grant, JobName: "conformance", Run: 1,
-		Node:       "here",
-		Rendezvous: &messages.Rendezvous{Address: "127.0.0.1", Port: 20000, Peers: []*messages.Peer{{Node: "here", Address: "127.0.0.1"}}},
+		Node: "here",
+		Rendezvous: &messages.Rendezvous{
+			Address: "127.0.0.1", Port: 20000, Peers: []*messages.Peer{{Node: "here", Address: "127.0.0.1"}},
+		},
 	}, p.of.pid)
 }
 
@@ -322,8 +326,8 @@ func containersFor(t testing.TB, users account.Rules, policy ...permit.Policy) *
 		return append(tasks, containers...), errors.Join(err, wrong)
 	}
 	s.lacks = map[Trait]string{
-		PidsExact: notOfAJob, Devices: notOfAJob, Handed: "its output is kept in files", Memory: place.Lacks(Memory), ReportsOOM: place.Lacks(ReportsOOM),
-		Pids: place.Lacks(Pids), Namespaces: place.Lacks(Namespaces),
+		PidsExact: notOfAJob, Devices: notOfAJob, Handed: "its output is kept in files", Memory: place.Lacks(Memory),
+		ReportsOOM: place.Lacks(ReportsOOM), Pids: place.Lacks(Pids), Namespaces: place.Lacks(Namespaces),
 	}
 	return s
 }
@@ -347,8 +351,8 @@ func processesFor(t testing.TB, users account.Rules, policy ...permit.Policy) *s
 	s.image = process.HostImage
 	const none = "plain processes are not isolated"
 	s.lacks = map[Trait]string{
-		Rootfs: none, Namespaces: none, Memory: none, Pids: none, Devices: none, ReportsOOM: none, PidsExact: none, PlainRoot: none, SetupCode: none,
-		Handed: "its output is kept in files",
+		Rootfs: none, Namespaces: none, Memory: none, Pids: none, Devices: none, ReportsOOM: none, PidsExact: none,
+		PlainRoot: none, SetupCode: none, Handed: "its output is kept in files",
 	}
 	return s
 }

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns the stand-in for the small carapace that this project's grew out of: it has its help, and does what its
-// inner half is known to do. It shows that the driver drives such a program; about that very one tells only a run with it:
+// This file owns the stand-in for the small carapace that this project's grew out of: it has its help, and does what
+// its inner half is known to do. It shows that the driver drives such a program; about that very one tells only a run
+// with it:
 //
 //	go test ./runtime/conformance -run Upstream -upstream /path/to/carapace
 
@@ -20,7 +21,9 @@ import (
 var upstreamBinary = flag.String("upstream", "", "the other carapace itself, instead of what stands in for it")
 
 // standInNoise is what it tells on the task's own output before the command runs.
-var standInNoise = []string{"Child (PID: 1): Entering container...\n", "Child: Entering chroot jail...\n", "Child: Mounting /proc...\n"}
+var standInNoise = []string{
+	"Child (PID: 1): Entering container...\n", "Child: Entering chroot jail...\n", "Child: Mounting /proc...\n",
+}
 
 const standInHelp = `Usage: carapace <COMMAND>
 

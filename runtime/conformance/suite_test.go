@@ -39,8 +39,8 @@ type suite struct {
 // ofMachine begins the reason of a lack that is the machine's and not the driver's.
 const ofMachine = "this machine: "
 
-// Run runs every case against a driver. What a driver by its nature does not have is no case of it, and told once; what only
-// this machine keeps from it is skipped, by name.
+// Run runs every case against a driver. What a driver by its nature does not have is no case of it, and told once; what
+// only this machine keeps from it is skipped, by name.
 func Run(t *testing.T, driver Driver) {
 	if missing := able.Busybox(); missing != "" {
 		t.Skip(missing)
@@ -73,8 +73,8 @@ func lackOf(driver Driver, needs []Trait) string {
 
 var write = able.WriteFile
 
-// Guard fails a test that leaves anything behind: mounts, what the driver knows of, or processes. It is also a check that
-// the test before was as clean.
+// Guard fails a test that leaves anything behind: mounts, what the driver knows of, or processes. It is also a check
+// that the test before was as clean.
 func Guard(t testing.TB, leavings func() ([]string, error)) {
 	t.Helper()
 	mounts := countMounts(t)
@@ -105,8 +105,9 @@ func Guard(t testing.TB, leavings func() ([]string, error)) {
 	})
 }
 
-// OwnMounts gives this program a mount namespace of its own and executes it again in there, so that what others mount on
-// the machine meanwhile is not taken for a leak. It is for the beginning of a TestMain; without root it does nothing.
+// OwnMounts gives this program a mount namespace of its own and executes it again in there, so that what others mount
+// on the machine meanwhile is not taken for a leak. It is for the beginning of a TestMain; without root it does
+// nothing.
 func OwnMounts(arguments, environment []string) error {
 	const already = "CONFORMANCE_OWN_MOUNTS=1"
 	if os.Geteuid() != 0 || slices.Contains(environment, already) {

@@ -27,13 +27,18 @@ func TestTemporaryOfAMachine(t *testing.T) {
 		const mine = `trap 'filled=1' USR1; for d in /tmp /run /var/tmp /dev/shm; do echo mine > $d/mine || exit 7; done
 			echo ready; until test $filled; do sleep 0.05; done
 			cat /tmp/mine /run/mine /var/tmp/mine /dev/shm/mine > all || exit 8; test $(wc -l < all) = 4`
-		neighbour, err := s.Start(Task{Rootfs: able.MakeRootfs(t), Command: []string{"/bin/sh", "-c", mine}, MemoryBytes: 64 << 20})
+		neighbour, err := s.Start(Task{
+			Rootfs: able.MakeRootfs(t), Command: []string{"/bin/sh", "-c", mine}, MemoryBytes: 64 << 20,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the neighbour has not written", func() bool { return strings.HasSuffix(neighbour.(*staged).said(), "ready\n") })
+		until(t, "the neighbour has not written",
+			func() bool { return strings.HasSuffix(neighbour.(*staged).said(), "ready\n") })
 		const fill = `for d in /tmp /run /var/tmp /dev/shm; do head -c 30000000 /dev/zero > $d/f || exit 9; done; exit 0`
-		greedy, err := s.Start(Task{Rootfs: able.MakeRootfs(t), Command: []string{"/bin/sh", "-c", fill}, MemoryBytes: 64 << 20})
+		greedy, err := s.Start(Task{
+			Rootfs: able.MakeRootfs(t), Command: []string{"/bin/sh", "-c", fill}, MemoryBytes: 64 << 20,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,7 +82,8 @@ func TestJobsApart(t *testing.T) {
 	onMachinesOf(t, withUIDs, func(t *testing.T, s *stack, driver string) {
 		const tmp, shm = "/tmp/conformance-uids", "/dev/shm/conformance-uids"
 		victim := s.of("theirs", theirs, "host",
-			fmt.Sprintf("rm -f %[1]s %[2]s; umask 077; echo secret > %[1]s; echo secret > %[2]s; umask 022; echo secret > file; echo ready; sleep 600 & wait", tmp, shm))
+			fmt.Sprintf("rm -f %[1]s %[2]s; umask 077; echo secret > %[1]s; echo secret > %[2]s; umask 022; echo secret > "+
+				"file; echo ready; sleep 600 & wait", tmp, shm))
 		until(t, "the other job does not run", func() bool { return strings.Contains(victim.said(), "ready") })
 		pids := pidsOf(t, theirs)
 		if len(pids) == 0 {

@@ -47,8 +47,8 @@ func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visi
 		p.Mounts = append(p.Mounts, ticket)
 		if node := ticket.Node; node != "" {
 			if m.GetTarget() != node || m.GetReadOnly() {
-				return fault.OfJob(fmt.Errorf("mounts[%d].target: the device %s is given under its own path, to be read and written; "+
-					"take %[2]s, and leave readOnly out", i, node))
+				return fault.OfJob(fmt.Errorf("mounts[%d].target: the device %s is given under its own path, to be read and "+
+					"written; take %[2]s, and leave readOnly out", i, node))
 			}
 			continue
 		}
@@ -87,7 +87,8 @@ func (d *Driver) checkNetwork(n messages.Network) error {
 func (d *Driver) checkRequired(s *messages.JobSpec) error {
 	for _, what := range []string{"memory limit", "pids limit", "cpu limit", "devices"} {
 		if why := d.lacks[what]; s.GetLimitsRequired() && why != "" {
-			return fmt.Errorf("limits: are required, and this machine has no %s (%s); leave `limits: required` out, or have its owner see to that", what, why)
+			return fmt.Errorf("limits: are required, and this machine has no %s (%s); leave `limits: required` out, or have "+
+				"its owner see to that", what, why)
 		}
 	}
 	return nil
@@ -111,7 +112,8 @@ func checkTarget(target string, image Image, as door.Guest) error {
 		return nil // a new one at the top can be made
 	}
 	if _, err := as.Look(door.Named(target)); below && err != nil {
-		return fmt.Errorf("%w, and the machine's own root is read-only; take a directory that is there, one at the top, or one in /tmp", err)
+		return fmt.Errorf("%w, and the machine's own root is read-only; take a directory that is there, one at the top, or "+
+			"one in /tmp", err)
 	}
 	return nil
 }
@@ -138,7 +140,10 @@ func checkWorkdir(s *messages.JobSpec, image Image, as door.Guest) error {
 }
 
 // fieldsOfJob are the container's fields by the names that the job has for them.
-var fieldsOfJob = map[string]string{"limits.memoryBytes": "resources.memory", "limits.milliCPU": "resources.cpu", "shmBytes": "resources.shm", "rootfs": "image"}
+var fieldsOfJob = map[string]string{
+	"limits.memoryBytes": "resources.memory", "limits.milliCPU": "resources.cpu", "shmBytes": "resources.shm",
+	"rootfs": "image",
+}
 
 func fieldOfJob(err error) error {
 	wrong := new(carapace.SpecError)

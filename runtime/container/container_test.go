@@ -56,7 +56,10 @@ func taskOf(t *testing.T, change func(*messages.JobSpec)) *launcher.Task {
 
 func driverOf(t *testing.T, change func(*Options)) *Driver {
 	t.Helper()
-	o := Options{Binary: "/no/carapace", StateDir: filepath.Join(t.TempDir(), "state"), Cgroups: carapace.Cgroups{Parent: fmt.Sprintf("/synapse-test-%d", os.Getpid())}}
+	o := Options{
+		Binary: "/no/carapace", StateDir: filepath.Join(t.TempDir(), "state"),
+		Cgroups: carapace.Cgroups{Parent: fmt.Sprintf("/synapse-test-%d", os.Getpid())},
+	}
 	if change != nil {
 		change(&o)
 	}
@@ -149,7 +152,8 @@ func specOf(t *testing.T, d *Driver, task *launcher.Task, start *messages.StartT
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(command.Args) > 0 || command.Container == nil || command.Container.StateDir != d.o.StateDir || command.Container.Cgroups != d.o.Cgroups {
+	if len(command.Args) > 0 || command.Container == nil || command.Container.StateDir != d.o.StateDir ||
+		command.Container.Cgroups != d.o.Cgroups {
 		t.Fatalf("%+v", command)
 	}
 	return command.Container.Spec
@@ -174,7 +178,8 @@ func TestSpec(t *testing.T) {
 	if spec.Rootfs != "host" || spec.Layer != "" || spec.Scratch != task.Scratch || spec.ShmBytes != 1<<20 {
 		t.Errorf("%+v", spec)
 	}
-	if !slices.Contains(spec.Env, "TOKEN=secret") || !slices.Contains(spec.Env, "PATH=/opt/bin") || !slices.ContainsFunc(spec.Env, func(s string) bool { return strings.HasPrefix(s, "HOME=/") }) {
+	if !slices.Contains(spec.Env, "TOKEN=secret") || !slices.Contains(spec.Env, "PATH=/opt/bin") ||
+		!slices.ContainsFunc(spec.Env, func(s string) bool { return strings.HasPrefix(s, "HOME=/") }) {
 		t.Errorf("environment %q", spec.Env)
 	}
 	if os.Geteuid() == 0 && spec.User != "65534:65534" {
@@ -192,7 +197,8 @@ func TestDirectoryImage(t *testing.T) {
 	d := driverOf(t, nil)
 	task := taskOf(t, func(s *messages.JobSpec) { s.Image, s.Command = root, nil })
 	spec := specOf(t, d, task, nil, nil)
-	if spec.Rootfs != "" || spec.Image == nil || !spec.Image.Directory || !carapace.Within(spec.Layer, task.Dir) || !slices.Equal(spec.Command, []string{"/bin/sh"}) {
+	if spec.Rootfs != "" || spec.Image == nil || !spec.Image.Directory || !carapace.Within(spec.Layer, task.Dir) ||
+		!slices.Equal(spec.Command, []string{"/bin/sh"}) {
 		t.Errorf("%+v", spec)
 	}
 	if slices.ContainsFunc(spec.Env, func(s string) bool { return strings.HasPrefix(s, "HOME=") }) {
@@ -253,7 +259,8 @@ func TestPidReuse(t *testing.T) {
 func TestSweep(t *testing.T) {
 	able.Need(t, able.Containers)
 	binary := filepath.Join(t.TempDir(), "carapace")
-	if text, err := exec.Command("go", "build", "-o", binary, "github.com/yi-json/synapse/cmd/carapace").CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-o", binary, "github.com/yi-json/synapse/cmd/carapace").
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	d := driverOf(t, func(o *Options) { o.Binary = binary })
@@ -265,7 +272,9 @@ func TestSweep(t *testing.T) {
 	if err := d.Try(ctx); err != nil {
 		t.Fatal(err)
 	}
-	task := taskOf(t, func(s *messages.JobSpec) { s.Command = []string{"/bin/sh", "-c", "setsid sleep 1000 & sleep 1000"} })
+	task := taskOf(
+		t, func(s *messages.JobSpec) { s.Command = []string{"/bin/sh", "-c", "setsid sleep 1000 & sleep 1000"} },
+	)
 	if err := d.Prepare(ctx, task); err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +355,8 @@ func TestHeldIsLetGo(t *testing.T) {
 	}
 	for range 2 { // the second time as a later agent
 		spec, err := d.Command(task, nil, nil)
-		if err != nil || len(spec.Held) != 1 || spec.Container.Spec.Mounts[0].Named.Held != supervisor.FirstHeld || len(d.held) > 0 {
+		if err != nil || len(spec.Held) != 1 || spec.Container.Spec.Mounts[0].Named.Held != supervisor.FirstHeld ||
+			len(d.held) > 0 {
 			t.Fatalf("%v: %+v, held are %v", err, spec, d.held)
 		}
 		spec.Held[0].Close()

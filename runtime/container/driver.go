@@ -167,7 +167,9 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 		return nil, fault.OfMachine(fmt.Errorf("the image that was prepared: %w", err))
 	}
 	if who.Root != (p.IDs != nil) {
-		return nil, errors.New("user: what root is on this machine has changed since the task was prepared; it is to be tried again")
+		return nil, errors.New(
+			"user: what root is on this machine has changed since the task was prepared; it is to be tried again",
+		)
 	}
 	spec := d.spec(t, p, who)
 	view, err := d.devices(t, p.Image)
@@ -176,7 +178,8 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}
 	for _, node := range p.nodes() {
 		if !slices.Contains(d.o.Policy.Devices, node) { // the policy has changed, and the agent was restarted
-			return nil, fault.OfJob(fmt.Errorf("mounts: %s is not among the devices that this machine's policy lets jobs name", node))
+			return nil, fault.OfJob(fmt.Errorf("mounts: %s is not among the devices that this machine's policy lets jobs name",
+				node))
 		}
 	}
 	spec.Devices = slices.Concat(view.Nodes, p.nodes())

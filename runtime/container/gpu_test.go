@@ -25,7 +25,8 @@ import (
 func gpuMachine(t *testing.T) (*Driver, []*messages.Gpu) {
 	t.Helper()
 	root := t.TempDir()
-	files := map[string]string{"dev/nvidiactl": "", "dev/nvidia-uvm": "", "dev/infiniband/uverbs0": "", "usr/lib/libcuda.so.1": "", "etc/cdi/nvidia.yaml": `
+	files := map[string]string{"dev/nvidiactl": "", "dev/nvidia-uvm": "", "dev/infiniband/uverbs0": "",
+		"usr/lib/libcuda.so.1": "", "etc/cdi/nvidia.yaml": `
 kind: nvidia.com/gpu
 containerEdits:
     env: [NVIDIA_VISIBLE_DEVICES=all, OF_CDI=yes]
@@ -59,8 +60,8 @@ func granted(t *testing.T, change func(*messages.JobSpec), gpus ...*messages.Gpu
 	return task
 }
 
-// TestGPUsApart: the containers of two tasks have no device but what both need and what is their own; a task without any
-// has none, and two that share a device both have it.
+// TestGPUsApart: the containers of two tasks have no device but what both need and what is their own; a task without
+// any has none, and two that share a device both have it.
 func TestGPUsApart(t *testing.T) {
 	d, gpus := gpuMachine(t)
 	root := room(t)
@@ -73,7 +74,8 @@ func TestGPUsApart(t *testing.T) {
 		{"first", granted(t, nil, gpus[0]), []string{"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}},
 		{"second", granted(t, nil, gpus[1]), []string{"/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm"}},
 		{"second in an image", granted(t, image, gpus[1]), []string{"/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm"}},
-		{"another share of the first", granted(t, nil, gpus[0]), []string{"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}},
+		{"another share of the first", granted(t, nil, gpus[0]),
+			[]string{"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}},
 		{"both", granted(t, nil, gpus...), []string{"/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm"}},
 		{"none", granted(t, nil), nil},
 		{"none in an image", granted(t, image), nil},
@@ -84,25 +86,28 @@ func TestGPUsApart(t *testing.T) {
 	}
 }
 
-// TestGang: the nodes of the network cards are for gangs over several machines, and memory is locked without limit where
-// the agent may grant that.
+// TestGang: the nodes of the network cards are for gangs over several machines, and memory is locked without limit
+// where the agent may grant that.
 func TestGang(t *testing.T) {
 	d, gpus := gpuMachine(t)
 	for second, cards := range map[string]bool{"a": false, "b": true} {
-		start := &messages.StartTask{Rendezvous: &messages.Rendezvous{Peers: []*messages.Peer{{Node: "a"}, {Rank: 1, Node: second}}}}
+		start := &messages.StartTask{
+			Rendezvous: &messages.Rendezvous{Peers: []*messages.Peer{{Node: "a"}, {Rank: 1, Node: second}}},
+		}
 		spec := specOf(t, d, granted(t, nil, gpus[0]), start, nil)
 		if slices.Contains(spec.Devices, "/dev/infiniband/uverbs0") != cards {
 			t.Errorf("with %s: %q", second, spec.Devices)
 		}
-		locked := slices.ContainsFunc(spec.Rlimits, func(l carapace.Rlimit) bool { return l.Name == "memlock" && (l.Hard == -1 || !mayRaiseLimits()) })
+		locked := slices.ContainsFunc(spec.Rlimits,
+			func(l carapace.Rlimit) bool { return l.Name == "memlock" && (l.Hard == -1 || !mayRaiseLimits()) })
 		if !locked {
 			t.Errorf("limits %+v", spec.Rlimits)
 		}
 	}
 }
 
-// TestDriverLibraries: an image gets them, read-only and below the user's own mounts; what the file says of devices in the
-// environment does not count against the grant.
+// TestDriverLibraries: an image gets them, read-only and below the user's own mounts; what the file says of devices in
+// the environment does not count against the grant.
 func TestDriverLibraries(t *testing.T) {
 	d, gpus := gpuMachine(t)
 	root := room(t)
@@ -110,7 +115,8 @@ func TestDriverLibraries(t *testing.T) {
 		s.Image, s.Mounts = root, []*messages.Mount{{Source: "/etc", Target: "/data"}}
 	}, gpus[0])
 	spec := specOf(t, d, task, nil, []string{"NVIDIA_VISIBLE_DEVICES=GPU-a", "LD_LIBRARY_PATH=/own"})
-	if len(spec.Mounts) != 2 || spec.Mounts[0].Target != "/usr/lib/libcuda.so.1" || !spec.Mounts[0].ReadOnly || spec.Mounts[1].Target != "/data" {
+	if len(spec.Mounts) != 2 || spec.Mounts[0].Target != "/usr/lib/libcuda.so.1" || !spec.Mounts[0].ReadOnly ||
+		spec.Mounts[1].Target != "/data" {
 		t.Errorf("%+v", spec.Mounts)
 	}
 	for _, want := range []string{"NVIDIA_VISIBLE_DEVICES=GPU-a", "OF_CDI=yes", "LD_LIBRARY_PATH=/own:/usr/lib"} {
@@ -118,7 +124,8 @@ func TestDriverLibraries(t *testing.T) {
 			t.Errorf("no %s in %q", want, spec.Env)
 		}
 	}
-	if spec = specOf(t, d, granted(t, nil, gpus[0]), nil, nil); len(spec.Mounts) > 0 || strings.Contains(strings.Join(spec.Env, " "), "OF_CDI") {
+	if spec = specOf(t, d, granted(t, nil, gpus[0]), nil, nil); len(spec.Mounts) > 0 ||
+		strings.Contains(strings.Join(spec.Env, " "), "OF_CDI") {
 		t.Errorf("the host has them itself: %+v", spec)
 	}
 }
@@ -138,12 +145,14 @@ func TestGPUGone(t *testing.T) {
 	}
 }
 
-// TestGPUsInContainers: in real containers, with other devices of the machine in the place of GPUs, each of two tasks has
-// its own node and not the other's, and a third has none.
+// TestGPUsInContainers: in real containers, with other devices of the machine in the place of GPUs, each of two tasks
+// has its own node and not the other's, and a third has none.
 func TestGPUsInContainers(t *testing.T) {
 	able.Need(t, able.Containers)
 	var nodes []string
-	for _, node := range []string{"/dev/kmsg", "/dev/fuse", "/dev/net/tun", "/dev/loop-control", "/dev/rtc0", "/dev/hpet"} {
+	for _, node := range []string{
+		"/dev/kmsg", "/dev/fuse", "/dev/net/tun", "/dev/loop-control", "/dev/rtc0", "/dev/hpet",
+	} {
 		if info, err := os.Stat(node); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 			nodes = append(nodes, node)
 		}
@@ -152,7 +161,8 @@ func TestGPUsInContainers(t *testing.T) {
 		t.Skipf("this machine has only %q to stand for GPUs", nodes)
 	}
 	binary := filepath.Join(t.TempDir(), "carapace")
-	if text, err := exec.Command("go", "build", "-o", binary, "github.com/yi-json/synapse/cmd/carapace").CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-o", binary, "github.com/yi-json/synapse/cmd/carapace").
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	gpus := []*messages.Gpu{{Id: "GPU-a"}, {Id: "GPU-b"}}

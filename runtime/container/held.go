@@ -14,8 +14,8 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns what Prepare found behind a job's words, and how it comes to the task: as mounts that this agent holds from
-// then on, and hands to the task's supervisor.
+// This file owns what Prepare found behind a job's words, and how it comes to the task: as mounts that this agent holds
+// from then on, and hands to the task's supervisor.
 
 // prepared is what Prepare found behind the job's words.
 type prepared struct {
@@ -107,8 +107,8 @@ func (p *prepared) field(ticket *door.Ticket, err error) error {
 	return err
 }
 
-// handOver answers the mounts for a supervisor, whose they are from then on, and notes in the tickets by which descriptors
-// it has them. Those of an earlier agent went with it.
+// handOver answers the mounts for a supervisor, whose they are from then on, and notes in the tickets by which
+// descriptors it has them. Those of an earlier agent went with it.
 func (d *Driver) handOver(t *launcher.Task, p *prepared) ([]*os.File, error) {
 	d.mu.Lock()
 	held, here := d.held[t.Dir]

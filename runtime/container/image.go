@@ -57,7 +57,8 @@ func (Local) Prepare(_ context.Context, ref, _ string, visitor door.Visitor) (Im
 		return Image{Rootfs: HostImage}, nil
 	}
 	if !filepath.IsAbs(ref) {
-		return Image{}, fmt.Errorf("image: %q is neither host nor the absolute path of a root directory, which is all that this machine can run; unpack it into a directory on every machine and give its path", ref)
+		return Image{}, fmt.Errorf("image: %q is neither host nor the absolute path of a root directory, which is all that "+
+			"this machine can run; unpack it into a directory on every machine and give its path", ref)
 	}
 	ticket, err := visitor.AskFolder(door.Named(ref))
 	if err != nil {

@@ -55,7 +55,8 @@ func (d *Driver) Lack(what string) string { return d.lacks[what] }
 func (d *Driver) Lacks() []string {
 	var all []string
 	for _, what := range slices.Sorted(maps.Keys(d.lacks)) {
-		if what != "user namespaces" && what != supervisor.LandlockFinding { // those are for agents without root, and Try knows; this is for plain processes
+		// User namespaces matter to agents without root, as Try knows, and Landlock to plain processes.
+		if what != "user namespaces" && what != supervisor.LandlockFinding {
 			all = append(all, what+" ("+d.lacks[what]+")")
 		}
 	}
@@ -78,7 +79,8 @@ func (d *Driver) Try(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &ended) && (ended.ExitCode() == carapace.CodeNotFound || ended.ExitCode() == carapace.CodeNotExecutable):
+	case errors.As(err, &ended) &&
+		(ended.ExitCode() == carapace.CodeNotFound || ended.ExitCode() == carapace.CodeNotExecutable):
 		return nil
 	}
 	lines := strings.Split(string(bytes.TrimSpace(text)), "\n")

@@ -48,7 +48,8 @@ func TestRootNeedsItsCarapace(t *testing.T) {
 	}
 }
 
-// TestRootAsPrepared: a task that an agent with other rules prepared is not started as another root than it was prepared as.
+// TestRootAsPrepared: a task that an agent with other rules prepared is not started as another root than it was
+// prepared as.
 func TestRootAsPrepared(t *testing.T) {
 	able.Need(t, able.Root)
 	roots, err := account.OpenRoots(t.TempDir(), topology.UIDRange{First: 400_000_000, Last: 400_065_535}, 65536)

@@ -27,8 +27,8 @@ import (
 func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapace.Spec {
 	s, image := t.Spec, p.Image
 	spec := carapace.Spec{
-		ID: d.id(t), Rootfs: image.Rootfs, Image: image.Named, Command: s.GetCommand(), Workdir: s.GetWorkdir(), Scratch: t.Scratch,
-		Hide: d.o.Hide, ShmBytes: s.GetShmBytes(), Limits: d.limits(t), Rlimits: rlimits(),
+		ID: d.id(t), Rootfs: image.Rootfs, Image: image.Named, Command: s.GetCommand(), Workdir: s.GetWorkdir(),
+		Scratch: t.Scratch, Hide: d.o.Hide, ShmBytes: s.GetShmBytes(), Limits: d.limits(t), Rlimits: rlimits(),
 		// By number: what an image calls a user is no business of the machine's.
 		User: fmt.Sprintf("%d:%d", who.UID, who.GID), Groups: who.Groups,
 	}
@@ -65,7 +65,9 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 		if p.Mounts[i].Node != "" {
 			continue
 		}
-		spec.Mounts = append(spec.Mounts, carapace.Mount{Named: &p.Mounts[i], Target: m.GetTarget(), ReadOnly: m.GetReadOnly()})
+		spec.Mounts = append(spec.Mounts, carapace.Mount{
+			Named: &p.Mounts[i], Target: m.GetTarget(), ReadOnly: m.GetReadOnly(),
+		})
 	}
 	return spec
 }
@@ -77,14 +79,18 @@ const minMilliCPU = 10
 // demands them asks for all, and is refused where one is missing.
 func (d *Driver) limits(t *launcher.Task) carapace.Limits {
 	amount, required := t.Grant.GetAmount(), t.Spec.GetLimitsRequired()
-	limits := carapace.Limits{Required: required, Pids: d.o.MaxProcesses, MemoryBytes: amount.GetMemoryBytes(), MilliCPU: amount.GetMilliCpu()}
+	limits := carapace.Limits{
+		Required: required, Pids: d.o.MaxProcesses, MemoryBytes: amount.GetMemoryBytes(), MilliCPU: amount.GetMilliCpu(),
+	}
 	if limits.MilliCPU > 0 {
 		limits.MilliCPU = max(limits.MilliCPU, minMilliCPU)
 	}
 	if required {
 		return limits
 	}
-	for what, limit := range map[string]*int64{"memory limit": &limits.MemoryBytes, "pids limit": &limits.Pids, "cpu limit": &limits.MilliCPU} {
+	for what, limit := range map[string]*int64{
+		"memory limit": &limits.MemoryBytes, "pids limit": &limits.Pids, "cpu limit": &limits.MilliCPU,
+	} {
 		if d.lacks[what] != "" {
 			*limit = 0
 		}

@@ -86,11 +86,15 @@ func pushed(t *testing.T, shell string, config v1.Config) string {
 	if err := archive.Close(); err != nil {
 		t.Fatal(err)
 	}
-	files, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil })
+	files, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil },
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH, Config: config, RootFS: v1.RootFS{Type: "layers"}})
+	base, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
+		OS: "linux", Architecture: runtime.GOARCH, Config: config, RootFS: v1.RootFS{Type: "layers"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,13 +119,17 @@ func TestStored(t *testing.T) {
 	data := room(t)
 	images := Stored{Store: storeOf(t, filepath.Join(data, "images"))}
 	d := driverOf(t, func(o *Options) { o.Images, o.Hide = images, []string{data} })
-	ref := pushed(t, "", v1.Config{Entrypoint: []string{"/bin/sh"}, Env: []string{"FROM=image", "A=image"}, WorkingDir: "/open"})
+	ref := pushed(t, "", v1.Config{
+		Entrypoint: []string{"/bin/sh"}, Env: []string{"FROM=image", "A=image"}, WorkingDir: "/open",
+	})
 	task := taskOf(t, func(s *messages.JobSpec) { s.Image, s.Command = ref, nil })
 	spec := specOf(t, d, task, nil, []string{"A=job"})
-	if !carapace.Within(spec.Rootfs, data) || !carapace.Within(spec.Layer, task.Dir) || spec.ReadOnly || spec.Workdir != "/open" || spec.Command[0] != "/bin/sh" {
+	if !carapace.Within(spec.Rootfs, data) || !carapace.Within(spec.Layer, task.Dir) || spec.ReadOnly ||
+		spec.Workdir != "/open" || spec.Command[0] != "/bin/sh" {
 		t.Errorf("%+v", spec)
 	}
-	if env := strings.Join(spec.Env, " "); !strings.Contains(env, "FROM=image") || !strings.Contains(env, "A=job") || strings.Contains(env, "A=image") {
+	if env := strings.Join(spec.Env, " "); !strings.Contains(env, "FROM=image") || !strings.Contains(env, "A=job") ||
+		strings.Contains(env, "A=image") {
 		t.Errorf("%s", env)
 	}
 	d.lacks = map[string]string{"layer": "no overlay"}
@@ -135,7 +143,8 @@ func TestStored(t *testing.T) {
 		t.Error("the image is held after Cleanup")
 	}
 	for _, kept := range []string{"host", room(t)} {
-		if got, err := images.Prepare(t.Context(), kept, task.Dir, door.Visitor{As: door.Guest{Self: true}}); err != nil || got.Owned {
+		if got, err := images.Prepare(t.Context(), kept, task.Dir, door.Visitor{As: door.Guest{Self: true}}); err != nil ||
+			got.Owned {
 			t.Errorf("%s: %+v %v", kept, got, err)
 		}
 	}
@@ -153,7 +162,8 @@ func TestRegistryTask(t *testing.T) {
 		t.Skip("busybox is missing: its static build is the image's shell")
 	}
 	binary := filepath.Join(t.TempDir(), "carapace")
-	if text, err := exec.Command("go", "build", "-o", binary, "github.com/yi-json/synapse/cmd/carapace").CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-o", binary, "github.com/yi-json/synapse/cmd/carapace").
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	data := room(t)
@@ -172,7 +182,10 @@ func TestRegistryTask(t *testing.T) {
 	for range 2 {
 		task := taskOf(t, func(s *messages.JobSpec) {
 			s.Image = ref
-			s.Command = []string{"/bin/sh", "-c", "{ pwd; echo $FROM; busybox cat data; echo changed > data && echo x > new && busybox ls; busybox cat data; } > /scratch/out"}
+			s.Command = []string{
+				"/bin/sh", "-c", "{ pwd; echo $FROM; busybox cat data; echo changed > data && echo x > new && busybox ls; " +
+					"busybox cat data; } > /scratch/out",
+			}
 		})
 		if err := d.Prepare(ctx, task); err != nil {
 			t.Fatal(err)
@@ -191,7 +204,8 @@ func TestRegistryTask(t *testing.T) {
 		}
 		link.Close()
 		out, err := os.ReadFile(filepath.Join(task.Scratch, "out"))
-		if event.Exit == nil || event.Exit.Code != 0 || err != nil || string(out) != "/open\nimage\nof the imagedata\nnew\nchanged\n" {
+		if event.Exit == nil || event.Exit.Code != 0 || err != nil ||
+			string(out) != "/open\nimage\nof the imagedata\nnew\nchanged\n" {
 			t.Errorf("%+v, %q, %v", event.Exit, out, err)
 		}
 		if err := d.Cleanup(task); err != nil {

@@ -24,7 +24,8 @@ import (
 type Disk struct {
 	system *actor.ActorSystem
 	path   string
-	// reserved: there is a file that holds room for the record, to be given up when the disk is full. Used on the line alone.
+	// reserved: there is a file that holds room for the record, to be given up when the disk is full. Used on the line
+	// alone.
 	reserved bool
 
 	line serial.Line

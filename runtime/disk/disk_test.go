@@ -26,7 +26,9 @@ type rig struct {
 }
 
 func newRig(t *testing.T, path string) *rig {
-	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	system := actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
+	)
 	r := &rig{t: t, d: New(system, path), said: make(chan any, 100)}
 	r.pid = system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
 		switch m := ctx.Message().(type) {
@@ -70,7 +72,8 @@ func TestVersions(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 	for i := range 5 { // shorter each time: nothing of an earlier one shows
-		if m := r.save(uint64(i), fmt.Sprintf("version %s%d", strings.Repeat("-", 4-i), i)); m.Seq != uint64(i) || m.Err != "" {
+		if m := r.save(uint64(i), fmt.Sprintf("version %s%d", strings.Repeat("-", 4-i), i)); m.Seq != uint64(i) ||
+			m.Err != "" {
 			t.Errorf("%v", m)
 		}
 	}

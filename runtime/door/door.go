@@ -1,10 +1,10 @@
 //go:build linux
 
-// Package door opens what a job names on a machine: directories of images, archives, sources of mounts, a workdir. A job's path
-// is a Path, and here alone one is resolved: once, as the task's user with the groups that it has, through no link of /proc, and
-// what was opened is what is looked at and used, from Prepare to the task's own mounts (hold.go). So no job reaches by root's
-// hand what its user could not reach alone, and nothing can be exchanged between a look and its use. It must never answer a
-// path for others to resolve.
+// Package door opens what a job names on a machine: directories of images, archives, sources of mounts, a workdir. A
+// job's path is a Path, and here alone one is resolved: once, as the task's user with the groups that it has, through
+// no link of /proc, and what was opened is what is looked at and used, from Prepare to the task's own mounts (hold.go).
+// So no job reaches by root's hand what its user could not reach alone, and nothing can be exchanged between a look and
+// its use. It must never answer a path for others to resolve.
 package door
 
 import (
@@ -22,7 +22,8 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// Path is a path of the machine that a job names. What it prints is quoted, for people: nobody but this package can open it.
+// Path is a path of the machine that a job names. What it prints is quoted, for people: nobody but this package can
+// open it.
 type Path struct{ text string }
 
 // Named takes a path from a job.
@@ -45,9 +46,9 @@ type Visitor struct {
 	Rules Rules `json:"rules"`
 }
 
-// Ticket is what was found behind a path. What was found stays open in the process that asked, until it closes the ticket or
-// gives it away. Another process goes through the door again, by the same rules, and is refused if there is something else
-// behind it by then.
+// Ticket is what was found behind a path. What was found stays open in the process that asked, until it closes the
+// ticket or gives it away. Another process goes through the door again, by the same rules, and is refused if there is
+// something else behind it by then.
 type Ticket struct {
 	Visitor
 	Path      Path   `json:"path"`
@@ -65,7 +66,8 @@ type Ticket struct {
 }
 
 // errElsewhere is a path that leads to something else than it did when the task was prepared.
-var errElsewhere = errors.New("leads to something else than when the task was prepared; leave the path alone until the task has started")
+var errElsewhere = errors.New("leads to something else than when the task was prepared; leave the path alone until " +
+	"the task has started")
 
 // Ask looks what is behind a path.
 func (v Visitor) Ask(path Path) (Ticket, error) {
@@ -79,8 +81,8 @@ func (v Visitor) Ask(path Path) (Ticket, error) {
 	return o.ticket(v, path), nil
 }
 
-// askDevice looks whether a device that jobs may name is one that this user reads and writes on the machine too. Its rules name it, and
-// not what the job's path leads to.
+// askDevice looks whether a device that jobs may name is one that this user reads and writes on the machine too. Its
+// rules name it, and not what the job's path leads to.
 func (v Visitor) askDevice(path Path, node string) (Ticket, error) {
 	o := opened{fd: -1}
 	err := v.As.Do(func() (err error) {
@@ -181,8 +183,8 @@ func (o opened) directory() bool { return o.stat.Mode&unix.S_IFMT == unix.S_IFDI
 
 func (o opened) ticket(v Visitor, path Path) Ticket {
 	return Ticket{
-		Visitor: v, Path: path, Directory: o.directory(), Device: o.stat.Dev, Inode: o.stat.Ino, ReadOnly: v.Rules.readOnly(o.path),
-		place: os.NewFile(uintptr(o.fd), o.path),
+		Visitor: v, Path: path, Directory: o.directory(), Device: o.stat.Dev, Inode: o.stat.Ino,
+		ReadOnly: v.Rules.readOnly(o.path), place: os.NewFile(uintptr(o.fd), o.path),
 	}
 }
 
@@ -226,8 +228,8 @@ func resolve(path string) (int, error) {
 	}
 }
 
-// absent is the answer for what is not there, and for what the user cannot reach: different words would tell one who may not
-// look what is behind a closed door.
+// absent is the answer for what is not there, and for what the user cannot reach: different words would tell one who
+// may not look what is behind a closed door.
 func (g Guest) absent(path Path) error {
 	return fmt.Errorf("%v %w, %s; make it on every machine, with a way that this user may pass", path, errAbsent, g)
 }

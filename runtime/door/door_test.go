@@ -76,7 +76,8 @@ func TestAsk(t *testing.T) {
 	open, closed, group := folder(t, dir+"/open", 0o755), folder(t, dir+"/closed", 0o700), folder(t, dir+"/group", 0o750)
 	hidden := folder(t, dir+"/hidden", 0o755)
 	inside, text := folder(t, closed+"/inside", 0o755), file(t, open+"/text", "x", 0o644)
-	if err := errors.Join(os.Chown(group, 0, 1234), os.Symlink(inside, open+"/link"), os.Symlink("/proc/self/root/usr", open+"/magic"),
+	if err := errors.Join(os.Chown(group, 0, 1234), os.Symlink(inside, open+"/link"),
+		os.Symlink("/proc/self/root/usr", open+"/magic"),
 		unix.Mkfifo(open+"/pipe", 0o666), os.Chown(folder(t, group+"/of", 0o755), 0, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +92,14 @@ func TestAsk(t *testing.T) {
 		says string
 	}{
 		{v, open, ""}, {v, open + "/", ""}, {v, text, ""}, {v, closed, ""}, // which is seen, and shows nothing to him
-		{v, inside, absent}, {v, closed + "/nothing", absent}, {v, open + "/link", absent}, {v, open + "/magic", absent}, {v, text + "/", absent},
-		{v, group + "/of", absent}, {member, group + "/of", ""}, {v, "relative", "absolute"}, {v, "", "absolute"}, {v, "/a\x00b", "absolute"},
-		{v, open + "/pipe", "neither a directory nor a file"}, {v, hidden, "is hidden"}, {v, dir, "is hidden"}, {v, "/", "is hidden"},
-		{v, "/proc", "is hidden"}, {v, "/proc/self", "is hidden"}, {v, "/sys/fs/cgroup", "is hidden"}, {v, "/dev", "is hidden"}, {v, "/dev/null", "neither"},
+		{v, inside, absent}, {v, closed + "/nothing", absent}, {v, open + "/link", absent}, {v, open + "/magic", absent},
+		{v, text + "/", absent},
+		{v, group + "/of", absent}, {member, group + "/of", ""}, {v, "relative", "absolute"}, {v, "", "absolute"},
+		{v, "/a\x00b", "absolute"},
+		{v, open + "/pipe", "neither a directory nor a file"}, {v, hidden, "is hidden"}, {v, dir, "is hidden"},
+		{v, "/", "is hidden"},
+		{v, "/proc", "is hidden"}, {v, "/proc/self", "is hidden"}, {v, "/sys/fs/cgroup", "is hidden"},
+		{v, "/dev", "is hidden"}, {v, "/dev/null", "neither"},
 	} {
 		ticket, err := c.who.Ask(Named(c.path))
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
@@ -149,7 +154,8 @@ func TestTicket(t *testing.T) {
 	}
 	text, err := json.Marshal(ticket)
 	var again Ticket
-	if err != nil || json.Unmarshal(text, &again) != nil || again.Path != ticket.Path || again.Inode != ticket.Inode || again.As.UID != nobody {
+	if err != nil || json.Unmarshal(text, &again) != nil || again.Path != ticket.Path || again.Inode != ticket.Inode ||
+		again.As.UID != nobody {
 		t.Fatalf("%s: %+v %v", text, again, err)
 	}
 	fd, err := again.Open()
@@ -214,7 +220,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestFlips: ten thousand turns of a link at each point where a path is used, and never is what lies behind the closed door seen.
+// TestFlips: ten thousand turns of a link at each point where a path is used, and never is what lies behind the closed
+// door seen.
 func TestFlips(t *testing.T) {
 	needRoot(t)
 	dir := room(t)
@@ -321,8 +328,8 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// flipping turns a link between two directories, all the time: both are links, and the kernel exchanges them in one call, so
-// that there is no moment without one.
+// flipping turns a link between two directories, all the time: both are links, and the kernel exchanges them in one
+// call, so that there is no moment without one.
 func flipping(t *testing.T, dir, open, closed string) (link string, flips *atomic.Int64) {
 	t.Helper()
 	link, flips = dir+"/link", new(atomic.Int64)
@@ -367,7 +374,8 @@ func TestMake(t *testing.T) {
 			continue
 		}
 		var stat unix.Stat_t
-		if err := unix.Fstat(fd, &stat); err != nil || stat.Uid != nobody || (stat.Mode&unix.S_IFMT == unix.S_IFDIR) != directory {
+		if err := unix.Fstat(fd, &stat); err != nil || stat.Uid != nobody ||
+			(stat.Mode&unix.S_IFMT == unix.S_IFDIR) != directory {
 			t.Errorf("%s: %+v %v", path, stat, err)
 		}
 		unix.Close(fd)

@@ -29,8 +29,9 @@ func (g Guest) String() string {
 	return fmt.Sprintf("%d:%d", g.UID, g.GID)
 }
 
-// Do does something to files with the guest's rights and no others: its user, its group, its further groups, and none of root's
-// capabilities over files, which the kernel takes back with the user. It is this thread alone, and only until do has ended.
+// Do does something to files with the guest's rights and no others: its user, its group, its further groups, and none
+// of root's capabilities over files, which the kernel takes back with the user. It is this thread alone, and only until
+// do has ended.
 func (g Guest) Do(do func() error) (err error) {
 	if g.Self {
 		return do()

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how what was found behind a path comes to the task that is shown it: as a mount that is nowhere yet, made of
-// what was opened and handed from process to process, so that the path is never gone again. Only after a restart of the
-// agent, which closes what it has, is it gone once more, and what is there is compared with the ticket.
+// This file owns how what was found behind a path comes to the task that is shown it: as a mount that is nowhere yet,
+// made of what was opened and handed from process to process, so that the path is never gone again. Only after a
+// restart of the agent, which closes what it has, is it gone once more, and what is there is compared with the ticket.
 
 // Close lets go of what a ticket keeps open.
 func (t *Ticket) Close() {
@@ -22,10 +22,10 @@ func (t *Ticket) Close() {
 	}
 }
 
-// Hold answers a detached mount of what the ticket is for, to be handed to another process, and closes the ticket. It is
-// without set-user-id programs, without devices, private, and without what is mounted below it unless the rules allow all of
-// that. as is a user namespace that says under which numbers its files are shown; nil: under their own. The answer nil: this
-// agent may make no mounts, so that its tasks have none either.
+// Hold answers a detached mount of what the ticket is for, to be handed to another process, and closes the ticket. It
+// is without set-user-id programs, without devices, private, and without what is mounted below it unless the rules
+// allow all of that. as is a user namespace that says under which numbers its files are shown; nil: under their own.
+// The answer nil: this agent may make no mounts, so that its tasks have none either.
 func (t *Ticket) Hold(as *os.File) (*os.File, error) {
 	defer t.Close()
 	if t.As.Self {
@@ -53,8 +53,8 @@ func (t *Ticket) show(mount int, as *os.File) error {
 	}
 	unix.Close(mount)
 	if err == unix.EINVAL || err == unix.EPERM {
-		return fmt.Errorf("%v is on a file system that cannot show its files under other numbers (idmapped mounts), which root of a "+
-			"container of its own needs; name another place, or another user than root", t.Path)
+		return fmt.Errorf("%v is on a file system that cannot show its files under other numbers (idmapped mounts), which "+
+			"root of a container of its own needs; name another place, or another user than root", t.Path)
 	}
 	return fmt.Errorf("bind %v: numbers of users: %w", t.Path, err)
 }
@@ -84,7 +84,8 @@ func (t Ticket) detach() (mount int, err error) {
 	return mount, nil
 }
 
-// Clone answers the detached mount that Hold made, or makes it here, in the mount namespace that it is for. It is asked for once.
+// Clone answers the detached mount that Hold made, or makes it here, in the mount namespace that it is for. It is asked
+// for once.
 func (t Ticket) Clone(readOnly bool) (mount int, err error) {
 	if mount = t.Held; mount == 0 {
 		if mount, err = t.detach(); err != nil {
@@ -102,7 +103,8 @@ func (t Ticket) Clone(readOnly bool) (mount int, err error) {
 	return mount, nil
 }
 
-// Open answers a descriptor that tells where something is, and reads nothing. Its path is that of the descriptor (see Link).
+// Open answers a descriptor that tells where something is, and reads nothing. Its path is that of the descriptor (see
+// Link).
 func (t Ticket) Open() (fd int, err error) {
 	o, err := t.found()
 	return o.fd, err

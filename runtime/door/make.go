@@ -14,15 +14,15 @@ import (
 // Inside is a container's root, seen by a thread that has it as its own, and that no task runs in yet.
 type Inside struct {
 	As Guest
-	// Own are the mounts that were made for this container, by the kernel's numbers: in them anything may be made. In all others,
-	// which are the machine's directories, the user makes what he may.
+	// Own are the mounts that were made for this container, by the kernel's numbers: in them anything may be made. In all
+	// others, which are the machine's directories, the user makes what he may.
 	Own map[uint64]bool
 	// Root is whose is what is made in them: the container's root, as the machine numbers it.
 	Root uint32
 }
 
-// Make opens a place of the container to be mounted upon or gone into, and makes what is missing of the way to it. made: the last
-// part of it was made, and not by the user.
+// Make opens a place of the container to be mounted upon or gone into, and makes what is missing of the way to it.
+// made: the last part of it was made, and not by the user.
 func (in Inside) Make(place string, directory bool) (fd int, made bool, err error) {
 	if fd, err = in.enter(unix.AT_FDCWD, place); err == nil {
 		return fd, false, nil
@@ -87,7 +87,8 @@ func (in Inside) owns(fd int) bool { return in.Own[MountID(fd)] }
 // MountID is the number of the mount that something open is on; 0: it is not known.
 func MountID(fd int) uint64 {
 	var stat unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &stat); err != nil || stat.Mask&unix.STATX_MNT_ID == 0 {
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &stat); err != nil ||
+		stat.Mask&unix.STATX_MNT_ID == 0 {
 		return 0
 	}
 	return stat.Mnt_id

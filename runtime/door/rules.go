@@ -34,19 +34,20 @@ type Place struct {
 	Types    []string `json:"types,omitempty"` // of file systems; empty: those that hold files
 }
 
-// Types are the file systems that hold files and nothing else, by the kernel's names. One that is not listed is refused: the
-// kernel's own (proc, sysfs, cgroup, debugfs, bpf, devpts, devtmpfs …) are ways to the machine and to other tasks, and a new
-// one may be another.
+// Types are the file systems that hold files and nothing else, by the kernel's names. One that is not listed is
+// refused: the kernel's own (proc, sysfs, cgroup, debugfs, bpf, devpts, devtmpfs …) are ways to the machine and to
+// other tasks, and a new one may be another.
 var Types = []string{
-	"9p", "afs", "bcachefs", "beegfs", "btrfs", "ceph", "cifs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "fuse", "fuseblk",
-	"gfs2", "gpfs", "hugetlbfs", "iso9660", "lustre", "nfs", "nfs4", "ntfs3", "ocfs2", "orangefs", "overlay", "panfs", "ramfs", "smb3",
-	"squashfs", "tmpfs", "vfat", "virtiofs", "wekafs", "xfs", "zfs",
+	"9p", "afs", "bcachefs", "beegfs", "btrfs", "ceph", "cifs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs",
+	"fuse", "fuseblk",
+	"gfs2", "gpfs", "hugetlbfs", "iso9660", "lustre", "nfs", "nfs4", "ntfs3", "ocfs2", "orangefs", "overlay", "panfs",
+	"ramfs", "smb3", "squashfs", "tmpfs", "vfat", "virtiofs", "wekafs", "xfs", "zfs",
 }
 
 // engines are where other container engines, and Synapse, keep what commands the machine.
 var engines = []string{
-	"/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/kubelet",
-	"/etc/kubernetes", "/var/spool/cron", "/boot",
+	"/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/containers",
+	"/var/lib/kubelet", "/etc/kubernetes", "/var/spool/cron", "/boot",
 	"/run/docker", "/run/docker.sock", "/run/containerd", "/run/crio", "/run/podman", "/run/runc", "/run/crun",
 }
 
@@ -66,7 +67,8 @@ func (r Rules) check(o opened, path Path) error {
 		return fault.OfJob(fmt.Errorf("%v is none of the places that this machine's policy lets jobs name", path))
 	}
 	if !place.allows(o.mount.kind) {
-		return fmt.Errorf("%v is on a file system of type %s, which is not shown to tasks; name a directory of files", path, o.mount.kind)
+		return fmt.Errorf("%v is on a file system of type %s, which is not shown to tasks; name a directory of files",
+			path, o.mount.kind)
 	}
 	return nil
 }

@@ -28,13 +28,15 @@ func gang(rank int32, milliGPU int64, env ...*messages.EnvVar) Subject {
 	nodes := []string{"a", "b", "b", "c"}
 	r := &messages.Rendezvous{Address: "10.0.0.1", Port: 20001}
 	for i, n := range nodes {
-		r.Peers = append(r.Peers, &messages.Peer{Rank: int32(i), Node: n, Address: "10.0.0." + fmt.Sprint(n[0]-'a'+1), Rack: "r" + n})
+		r.Peers = append(r.Peers, &messages.Peer{
+			Rank: int32(i), Node: n, Address: "10.0.0." + fmt.Sprint(n[0]-'a'+1), Rack: "r" + n,
+		})
 	}
 	return Subject{
 		Hostfile: "/scratch/hostfile",
 		Start: &messages.StartTask{
-			Id: &messages.TaskId{Token: &messages.Token{Epoch: 2, Counter: 5}, Rank: rank}, Job: "job-x", JobName: "llama", Run: 3,
-			Node: nodes[rank], Rendezvous: r, Spec: &messages.JobSpec{Env: env},
+			Id: &messages.TaskId{Token: &messages.Token{Epoch: 2, Counter: 5}, Rank: rank}, Job: "job-x",
+			JobName: "llama", Run: 3, Node: nodes[rank], Rendezvous: r, Spec: &messages.JobSpec{Env: env},
 			Grant: &messages.Grant{Rank: rank, Amount: &messages.Resources{MilliGpu: milliGPU}},
 		},
 	}
@@ -92,9 +94,13 @@ func TestEnvironment(t *testing.T) {
 		{"declared device", one, `CUDA_VISIBLE_DEVICES=4 ROCR_VISIBLE_DEVICES=4 HIP_VISIBLE_DEVICES=0 SYNAPSE_GPUS=4`},
 		{"no device", gang(0, 0), `CUDA_VISIBLE_DEVICES= NVIDIA_VISIBLE_DEVICES=void ROCR_VISIBLE_DEVICES= HIP_VISIBLE_DEVICES=`},
 		{"part of a device", gang(0, 500), `PET_NPROC_PER_NODE=1`},
-		{"the user wins", gang(0, 0, &messages.EnvVar{Name: "MASTER_PORT", Value: "1"}, &messages.EnvVar{Name: "MINE", Value: "a=b c"}), `MASTER_PORT=1`},
-		{"but not over this", gang(0, 0, &messages.EnvVar{Name: "SYNAPSE_RANK", Value: "7"}, &messages.EnvVar{Name: "SYNAPSE_SECRET", Value: "x"},
-			&messages.EnvVar{Name: "CUDA_VISIBLE_DEVICES", Value: "all"}), `SYNAPSE_RANK=0 CUDA_VISIBLE_DEVICES= SYNAPSE_SECRET-`},
+		{
+			"the user wins", gang(0, 0, &messages.EnvVar{Name: "MASTER_PORT", Value: "1"},
+				&messages.EnvVar{Name: "MINE", Value: "a=b c"}), `MASTER_PORT=1`,
+		},
+		{"but not over this",
+			gang(0, 0, &messages.EnvVar{Name: "SYNAPSE_RANK", Value: "7"}, &messages.EnvVar{Name: "SYNAPSE_SECRET", Value: "x"},
+				&messages.EnvVar{Name: "CUDA_VISIBLE_DEVICES", Value: "all"}), `SYNAPSE_RANK=0 CUDA_VISIBLE_DEVICES= SYNAPSE_SECRET-`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			env := of(t, c.task)
@@ -120,7 +126,8 @@ func TestEnvironment(t *testing.T) {
 // TestHostfile: each machine once, with as many slots as processes are meant for it.
 func TestHostfile(t *testing.T) {
 	task := gang(0, 2000)
-	if got := Hostfile(task.Start.Rendezvous, task.Start.Grant); got != "10.0.0.1 slots=2\n10.0.0.2 slots=4\n10.0.0.3 slots=2\n" {
+	if got := Hostfile(task.Start.Rendezvous, task.Start.Grant); got != "10.0.0.1 slots=2\n10.0.0.2 slots=4\n"+
+		"10.0.0.3 slots=2\n" {
 		t.Errorf("%q", got)
 	}
 }
@@ -130,7 +137,8 @@ func TestLargeGang(t *testing.T) {
 	task := gang(0, 8000)
 	task.Start.Rendezvous.Peers = nil
 	for i := range int32(messages.MaxGangTasks) {
-		task.Start.Rendezvous.Peers = append(task.Start.Rendezvous.Peers, &messages.Peer{Rank: i, Node: fmt.Sprint(i), Address: fmt.Sprintf("10.%d.%d.1", i/256, i%256)})
+		task.Start.Rendezvous.Peers = append(task.Start.Rendezvous.Peers,
+			&messages.Peer{Rank: i, Node: fmt.Sprint(i), Address: fmt.Sprintf("10.%d.%d.1", i/256, i%256)})
 	}
 	for _, line := range Of(task) {
 		if len(line) > 120<<10 {
@@ -144,7 +152,8 @@ func TestLargeGang(t *testing.T) {
 
 // TestNothingKnown: an incomplete start does not break anything.
 func TestNothingKnown(t *testing.T) {
-	if env := of(t, Subject{Start: &messages.StartTask{}}); env["SYNAPSE_WORLD_SIZE"] != "1" || env["SYNAPSE_RANK"] != "0" {
+	if env := of(t, Subject{Start: &messages.StartTask{}}); env["SYNAPSE_WORLD_SIZE"] != "1" ||
+		env["SYNAPSE_RANK"] != "0" {
 		t.Error(env)
 	}
 }

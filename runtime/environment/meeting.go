@@ -156,10 +156,13 @@ func (m *meeting) slurm() []variable {
 	nodes, world, list, each := number(len(m.hosts)), number(m.world), m.list(), m.tasksPerHost()
 	v := []variable{
 		{"SLURM_JOB_ID", numericID(m.start.GetJob())}, {"SLURM_JOB_NAME", m.start.GetJobName()},
-		{"SLURM_NNODES", nodes}, {"SLURM_JOB_NUM_NODES", nodes}, {"SLURM_NODEID", number(m.host)}, {"SLURMD_NODENAME", m.hostAddress()},
-		{"SLURM_PROCID", number(m.rank)}, {"SLURM_LOCALID", number(m.local)}, {"SLURM_NTASKS", world}, {"SLURM_NPROCS", world},
+		{"SLURM_NNODES", nodes}, {"SLURM_JOB_NUM_NODES", nodes}, {"SLURM_NODEID", number(m.host)},
+		{"SLURMD_NODENAME", m.hostAddress()},
+		{"SLURM_PROCID", number(m.rank)}, {"SLURM_LOCALID", number(m.local)}, {"SLURM_NTASKS", world},
+		{"SLURM_NPROCS", world},
 		{"SLURM_TASKS_PER_NODE", each}, {"SLURM_NODELIST", list}, {"SLURM_JOB_NODELIST", list},
-		{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", list}, {"SLURM_STEP_NUM_NODES", nodes}, {"SLURM_STEP_NUM_TASKS", world}, {"SLURM_STEP_TASKS_PER_NODE", each},
+		{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", list}, {"SLURM_STEP_NUM_NODES", nodes},
+		{"SLURM_STEP_NUM_TASKS", world}, {"SLURM_STEP_TASKS_PER_NODE", each},
 	}
 	if !strings.Contains(each, ",") { // where machines differ there is no such number
 		v = append(v, variable{"SLURM_NTASKS_PER_NODE", strings.SplitN(each, "(", 2)[0]})

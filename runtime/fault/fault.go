@@ -1,5 +1,5 @@
-// Package fault says whose fault it is that a task was refused, or could not be started. It owns the three answers that a
-// driver has and how an error carries one. What follows from an answer is the leader's to decide, never a machine's.
+// Package fault says whose fault it is that a task was refused, or could not be started. It owns the three answers that
+// a driver has and how an error carries one. What follows from an answer is the leader's to decide, never a machine's.
 package fault
 
 import "errors"
@@ -8,8 +8,8 @@ import "errors"
 type Fault string
 
 const (
-	// Unknown is what depends on the machine as well as on the job: a path, a user or an image that is not there. It is what
-	// an error says that was given no fault: a driver that forgets to blame somebody must not close its machine.
+	// Unknown is what depends on the machine as well as on the job: a path, a user or an image that is not there. It is
+	// what an error says that was given no fault: a driver that forgets to blame somebody must not close its machine.
 	Unknown Fault = ""
 	// Job is decided from the job's words and the machine's policy alone. No other try can end otherwise.
 	Job Fault = "job"

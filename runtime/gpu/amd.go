@@ -47,7 +47,8 @@ func (f *Finder) readAMD(inventory *Inventory) {
 	}
 	for _, d := range found {
 		if n := same[d.Gpu.Id]; n > 1 {
-			inventory.note("AMD GPU %s (%s) is left out: it is partitioned, and its %d parts have one identity; set it to SPX, or declare the devices", d.Gpu.Id, d.Nodes[0], n)
+			inventory.note("AMD GPU %s (%s) is left out: it is partitioned, and its %d parts have one identity; set it to "+
+				"SPX, or declare the devices", d.Gpu.Id, d.Nodes[0], n)
 			continue
 		}
 		inventory.Devices = append(inventory.Devices, d)
@@ -73,7 +74,8 @@ func (f *Finder) amdDevice(node string, p map[string]uint64) (Device, string) {
 	name := f.readText("sys/class/drm", "renderD"+strconv.FormatUint(render, 10), "device/product_name")
 	d := Device{
 		Gpu: &messages.Gpu{
-			Id: fmt.Sprintf("GPU-%016x", p["unique_id"]), Type: kindOf(cmp.Or(knownText(name), gfxName(p["gfx_target_version"]))),
+			Id:          fmt.Sprintf("GPU-%016x", p["unique_id"]),
+			Type:        kindOf(cmp.Or(knownText(name), gfxName(p["gfx_target_version"]))),
 			MemoryBytes: f.amdMemory(node), BusId: bus, Minor: int32(render),
 		},
 		Nodes: []string{own}, NUMA: f.numaOf(bus),
@@ -103,7 +105,8 @@ func (f *Finder) amdMemory(node string) int64 {
 	var sum uint64
 	for _, bank := range banks[:min(len(banks), maxDepth)] {
 		p := properties(f.readText(topologyDir, node, "mem_banks", bank.Name(), "properties"))
-		if heap := p["heap_type"]; (heap == heapPublic || heap == heapPrivate) && p["size_in_bytes"] <= messages.MaxMemoryBytes {
+		if heap := p["heap_type"]; (heap == heapPublic || heap == heapPrivate) &&
+			p["size_in_bytes"] <= messages.MaxMemoryBytes {
 			sum += p["size_in_bytes"]
 		}
 	}

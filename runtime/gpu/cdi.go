@@ -259,7 +259,8 @@ func (h *Hardware) imitate(arguments []string, view *View) {
 				}
 			}
 		case "--folder":
-			if filepath.IsAbs(value) && !strings.ContainsRune(value, ':') && !slices.Contains(view.LibraryDirs, filepath.Clean(value)) {
+			if filepath.IsAbs(value) && !strings.ContainsRune(value, ':') &&
+				!slices.Contains(view.LibraryDirs, filepath.Clean(value)) {
 				view.LibraryDirs = append(view.LibraryDirs, filepath.Clean(value))
 			}
 		}
@@ -280,7 +281,8 @@ func (h *Hardware) Libraries() []string {
 	}
 	files, notes := h.readCDI()
 	if len(files) == 0 {
-		return append(notes, "there is no CDI file for nvidia.com/gpu in /etc/cdi or /var/run/cdi: images other than host must bring the driver's libraries themselves (`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml` makes one)")
+		return append(notes, "there is no CDI file for nvidia.com/gpu in /etc/cdi or /var/run/cdi: images other than host "+
+			"must bring the driver's libraries themselves (`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml` makes one)")
 	}
 	for i := range files {
 		line := "images get the driver's libraries from " + files[i].path

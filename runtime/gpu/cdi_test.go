@@ -74,11 +74,14 @@ containerEdits:
 func cdiRig(t *testing.T) *rig {
 	r := migRig(t)
 	r.control()
-	for _, node := range []string{"nvidia0", "nvidia2", "nvidia3", "nvidia-caps/nvidia-cap1", "dri/renderD130", "elsewhere"} {
+	for _, node := range []string{
+		"nvidia0", "nvidia2", "nvidia3", "nvidia-caps/nvidia-cap1", "dri/renderD130", "elsewhere",
+	} {
 		r.has("dev/"+node, "")
 	}
 	const lib = "usr/lib/x86_64-linux-gnu/"
-	r.has(lib+"libcuda.so.535.183.06", "library").has("usr/bin/nvidia-smi", "program").has(lib+"libcudadebugger.so.1", "another")
+	r.has(lib+"libcuda.so.535.183.06", "library").has("usr/bin/nvidia-smi", "program").
+		has(lib+"libcudadebugger.so.1", "another")
 	if err := os.Symlink("libcuda.so.535.183.06", filepath.Join(r.root, lib, "libcuda.so.1")); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +97,8 @@ func seen(v *View) []string {
 	return all
 }
 
-// TestImage: an image finds the driver's libraries, under the names that programs ask for; the host's own view needs none.
+// TestImage: an image finds the driver's libraries, under the names that programs ask for; the host's own view needs
+// none.
 func TestImage(t *testing.T) {
 	r := cdiRig(t)
 	found := r.mustFind()
@@ -104,7 +108,10 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	const lib = "/usr/lib/x86_64-linux-gnu/"
-	expect(t, "nodes", view.Nodes, []string{"/dev/nvidia3", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset", "/dev/dri/renderD130"})
+	expect(t, "nodes", view.Nodes, []string{
+		"/dev/nvidia3", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset",
+		"/dev/dri/renderD130",
+	})
 	expect(t, "mounts", seen(view), []string{
 		lib + "libcuda.so.535.183.06→" + lib + "libcuda.so.535.183.06", lib + "libcuda.so.535.183.06→" + lib + "libcuda.so.1",
 		"/usr/bin/nvidia-smi→/usr/bin/nvidia-smi", lib + "libcuda.so.535.183.06→" + lib + "libcuda.so",
@@ -133,7 +140,8 @@ func TestWhichFile(t *testing.T) {
 	r := cdiRig(t).has("usr/lib/new.so.1", "library")
 	r.has("var/run/cdi/nvidia.json", `{"kind": "nvidia.com/gpu", "devices": [{"name": "x", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia3"}],
 		"mounts": [{"hostPath": "/usr/lib/new.so.1", "containerPath": "/usr/lib/new.so.1"}]}}]}`)
-	r.has("etc/cdi/other.yaml", "kind: other.com/device\n").has("etc/cdi/notes.txt", "kind: nvidia.com/gpu\n").has("etc/cdi/broken.yaml", "kind: [\n")
+	r.has("etc/cdi/other.yaml", "kind: other.com/device\n").has("etc/cdi/notes.txt", "kind: nvidia.com/gpu\n").
+		has("etc/cdi/broken.yaml", "kind: [\n")
 	found := r.mustFind()
 	h := NewHardware(r.root, found.Devices)
 	view, err := h.GrantedImage(found.Gpus()[3:4])
@@ -141,7 +149,8 @@ func TestWhichFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, "mounts", seen(view), []string{"/usr/lib/new.so.1→/usr/lib/new.so.1"})
-	tells(t, h.Libraries(), "/etc/cdi/broken.yaml is not used", "from /var/run/cdi/nvidia.json", "from /etc/cdi/nvidia.yaml")
+	tells(t, h.Libraries(), "/etc/cdi/broken.yaml is not used", "from /var/run/cdi/nvidia.json",
+		"from /etc/cdi/nvidia.yaml")
 	if view, err = h.GrantedImage(found.Gpus()[:1]); err != nil || len(view.Mounts) != 4 {
 		t.Error(view, err)
 	}
@@ -150,7 +159,8 @@ func TestWhichFile(t *testing.T) {
 // TestNoFile: without one, the operator is told what images have to bring; where there is no such GPU, nothing.
 func TestNoFile(t *testing.T) {
 	r := migRig(t)
-	tells(t, NewHardware(r.root, r.mustFind().Devices).Libraries(), "images other than host must bring the driver's libraries")
+	tells(t, NewHardware(r.root, r.mustFind().Devices).Libraries(),
+		"images other than host must bring the driver's libraries")
 	tells(t, NewHardware(r.root, nil).Libraries())
 }
 

@@ -17,30 +17,36 @@ func in(elements string) string {
 
 // TestFault: what makes a GPU unfit, in each generation's words, and what does not.
 func TestFault(t *testing.T) {
-	for elements, unfit := range map[string]bool{
-		``: false,
-		`<gpu_reset_status><reset_required>Yes</reset_required></gpu_reset_status>`:                                                                                                      true,
-		`<gpu_reset_status><reset_required>No</reset_required><drain_and_reset_recommended>Yes</drain_and_reset_recommended></gpu_reset_status>`:                                         false,
-		`<gpu_reset_status><reset_required>Requested functionality has been deprecated</reset_required></gpu_reset_status><gpu_recovery_action>None</gpu_recovery_action>`:               false,
-		`<gpu_recovery_action>Reset</gpu_recovery_action>`:                                                                                                                               true,
-		`<gpu_recovery_action>GPU Reset</gpu_recovery_action>`:                                                                                                                           true,
-		`<gpu_recovery_action>Reboot</gpu_recovery_action>`:                                                                                                                              true,
-		`<gpu_recovery_action>Drain P2P</gpu_recovery_action>`:                                                                                                                           false,
-		`<gpu_recovery_action>Drain and Reset</gpu_recovery_action>`:                                                                                                                     false,
-		`<gpu_recovery_action>N/A</gpu_recovery_action>`:                                                                                                                                 false,
-		`<performance_state>GPU requires reset</performance_state>`:                                                                                                                      true,
-		`<fan_speed>ERR!</fan_speed><temperature><gpu_temp>GPU is lost</gpu_temp></temperature>`:                                                                                         true,
-		`<fan_speed>ERR!</fan_speed><power_readings><power_draw>[Unknown Error]</power_draw></power_readings>`:                                                                           false,
-		`<processes><process_info><process_name>watch "GPU is lost"</process_name><type>GPU is lost</type></process_info></processes>`:                                                   false,
-		`<future><gpu_recovery_action>Reset</gpu_recovery_action><nested><deep>1</deep></nested></future>`:                                                                               false,
-		`<remapped_rows><remapped_row_pending>Yes</remapped_row_pending><remapped_row_failure>Yes</remapped_row_failure></remapped_rows><ecc_errors><volatile>7</volatile></ecc_errors>`: false,
+	for unfit, documents := range map[bool][]string{
+		true: {
+			`<gpu_reset_status><reset_required>Yes</reset_required></gpu_reset_status>`,
+			`<gpu_recovery_action>Reset</gpu_recovery_action>`,
+			`<gpu_recovery_action>GPU Reset</gpu_recovery_action>`,
+			`<gpu_recovery_action>Reboot</gpu_recovery_action>`,
+			`<performance_state>GPU requires reset</performance_state>`,
+			`<fan_speed>ERR!</fan_speed><temperature><gpu_temp>GPU is lost</gpu_temp></temperature>`,
+		},
+		false: {
+			``,
+			`<gpu_reset_status><reset_required>No</reset_required><drain_and_reset_recommended>Yes</drain_and_reset_recommended></gpu_reset_status>`,
+			`<gpu_reset_status><reset_required>Requested functionality has been deprecated</reset_required></gpu_reset_status><gpu_recovery_action>None</gpu_recovery_action>`,
+			`<gpu_recovery_action>Drain P2P</gpu_recovery_action>`,
+			`<gpu_recovery_action>Drain and Reset</gpu_recovery_action>`,
+			`<gpu_recovery_action>N/A</gpu_recovery_action>`,
+			`<fan_speed>ERR!</fan_speed><power_readings><power_draw>[Unknown Error]</power_draw></power_readings>`,
+			`<processes><process_info><process_name>watch "GPU is lost"</process_name><type>GPU is lost</type></process_info></processes>`,
+			`<future><gpu_recovery_action>Reset</gpu_recovery_action><nested><deep>1</deep></nested></future>`,
+			`<remapped_rows><remapped_row_pending>Yes</remapped_row_pending><remapped_row_failure>Yes</remapped_row_failure></remapped_rows><ecc_errors><volatile>7</volatile></ecc_errors>`,
+		},
 	} {
-		doc, err := parseDocument([]byte(in(elements)))
-		if err != nil || len(doc.gpus) != 1 || doc.gpus[0].uuid != "GPU-1" {
-			t.Fatalf("%s: %+v, %v", elements, doc, err)
-		}
-		if fault := doc.gpus[0].fault(); (fault != "") != unfit {
-			t.Errorf("%s: %q", elements, fault)
+		for _, elements := range documents {
+			doc, err := parseDocument([]byte(in(elements)))
+			if err != nil || len(doc.gpus) != 1 || doc.gpus[0].uuid != "GPU-1" {
+				t.Fatalf("%s: %+v, %v", elements, doc, err)
+			}
+			if fault := doc.gpus[0].fault(); (fault != "") != unfit {
+				t.Errorf("%s: %q", elements, fault)
+			}
 		}
 	}
 }
@@ -82,11 +88,14 @@ func TestStrangeDocuments(t *testing.T) {
 // TestComplaints: which GPU a complaint is about.
 func TestComplaints(t *testing.T) {
 	for line, bus := range map[string]string{
-		"Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system to recover this GPU": "0000:02:00.0",
-		"Unable to determine the device handle for GPU0000:BA:00.0: Unknown Error":                                        "0000:ba:00.0",
-		"Unable to determine the device handle for GPU3: 00000008:BA:00.0: Unknown Error":                                 "0008:ba:00.0",
-		"Unable to determine the device handle for gpu: Unknown Error":                                                    "",
-		"Unable to determine the device handle for ":                                                                      "",
+		"Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system to recover " +
+			"this GPU": "0000:02:00.0",
+		"Unable to determine the device handle for GPU0000:BA:00.0: " +
+			"Unknown Error": "0000:ba:00.0",
+		"Unable to determine the device handle for GPU3: 00000008:BA:00.0: " +
+			"Unknown Error": "0008:ba:00.0",
+		"Unable to determine the device handle for gpu: Unknown Error": "",
+		"Unable to determine the device handle for ":                   "",
 	} {
 		doc := &document{lost: map[string]string{}}
 		doc.complaints([]byte(line + "\n"))
@@ -99,9 +108,11 @@ func TestComplaints(t *testing.T) {
 // TestKind: the word by which jobs ask for a product.
 func TestKind(t *testing.T) {
 	for product, want := range map[string]string{
-		"NVIDIA H100 80GB HBM3": "h100", "Tesla V100-SXM2-16GB": "v100", "NVIDIA A100-PCIE-40GB": "a100", "NVIDIA GH200 480GB": "gh200",
+		"NVIDIA H100 80GB HBM3": "h100", "Tesla V100-SXM2-16GB": "v100", "NVIDIA A100-PCIE-40GB": "a100",
+		"NVIDIA GH200 480GB":            "gh200",
 		"NVIDIA RTX PRO 6000 Blackwell": "nvidia-rtx-pro-6000-blackwell", "AMD Instinct MI300X OAM": "mi300x", "": "",
-		strings.Repeat("long ", 30): strings.Repeat("long-", 13)[:63], "x" + strings.Repeat("1", 100): "x" + strings.Repeat("1", 62),
+		strings.Repeat("long ", 30):    strings.Repeat("long-", 13)[:63],
+		"x" + strings.Repeat("1", 100): "x" + strings.Repeat("1", 62),
 	} {
 		if got := kindOf(product); got != want {
 			t.Errorf("%q: %q", product, got)
@@ -152,15 +163,18 @@ func announced(gpus []*messages.Gpu) error {
 	total := &messages.Resources{MilliCpu: 1, MilliGpu: int64(len(gpus)) * 1000}
 	hello := &messages.Hello{
 		Origin: &messages.Origin{Token: token, Job: "j", Node: "n", MachineId: "m", Incarnation: incarnation}, Epoch: 1,
-		Announcement: &messages.Announcement{Total: total, Gpus: gpus, Address: "10.0.0.1", PortFirst: 20000, PortLast: 20999},
-		Ledger:       &messages.LedgerReport{Total: total, Free: &messages.Resources{}},
+		Announcement: &messages.Announcement{
+			Total: total, Gpus: gpus, Address: "10.0.0.1", PortFirst: 20000, PortLast: 20999,
+		},
+		Ledger: &messages.LedgerReport{Total: total, Free: &messages.Resources{}},
 	}
 	return hello.Validate()
 }
 
 // TestAnnounced: that check can fail, and what every document of testdata makes passes it.
 func TestAnnounced(t *testing.T) {
-	if announced([]*messages.Gpu{{Id: "GPU-1"}}) != nil || announced([]*messages.Gpu{{Id: "GPU-1"}, {Id: "GPU-1"}}) == nil || announced([]*messages.Gpu{{Id: "a/b"}}) == nil {
+	if announced([]*messages.Gpu{{Id: "GPU-1"}}) != nil ||
+		announced([]*messages.Gpu{{Id: "GPU-1"}, {Id: "GPU-1"}}) == nil || announced([]*messages.Gpu{{Id: "a/b"}}) == nil {
 		t.Error("announced tells nothing")
 	}
 	names, err := filepath.Glob("testdata/*.xml")

@@ -30,15 +30,21 @@ func TestGenerations(t *testing.T) {
 			"GPU-00000535-0003-4a00-8000-abcdef000003 h100 81559MiB 0000:61:00.0 /dev/nvidia3",
 		}, nil},
 		{"550-reset.xml", []string{
-			"GPU-00000550-0000-4a00-8000-abcdef000000 l40s 46068MiB 0000:4f:00.0 /dev/nvidia0 fault: the driver says that it requires a reset",
+			"GPU-00000550-0000-4a00-8000-abcdef000000 l40s 46068MiB 0000:4f:00.0 /dev/nvidia0 fault: the driver says that it " +
+				"requires a reset",
 			"GPU-00000550-0001-4a00-8000-abcdef000001 l40s 46068MiB 0000:52:00.0 /dev/nvidia1",
 			"GPU-00000550-0002-4a00-8000-abcdef000002 l40s 46068MiB 0000:53:00.0 /dev/nvidia2",
 			"GPU-00000550-0003-4a00-8000-abcdef000003 l40s 46068MiB 0000:57:00.0 /dev/nvidia3",
-		}, []string{"550-0002-4a00-8000-abcdef000002: the driver recommends to drain", "550-0003-4a00-8000-abcdef000003: a bad row"}},
+		}, []string{
+			"550-0002-4a00-8000-abcdef000002: the driver recommends to drain", "550-0003-4a00-8000-abcdef000003: a bad row",
+		}},
 		{"570.xml", []string{
-			"GPU-00000570-0000-4a00-8000-abcdef000000 gb200 189471MiB 0008:01:00.0 /dev/nvidia0 in 5d6f0001-1111-4222-8333-444455556666.1",
-			"GPU-00000570-0001-4a00-8000-abcdef000001 gb200 189471MiB 0009:01:00.0 /dev/nvidia1 in 5d6f0001-1111-4222-8333-444455556666.1 fault: the driver says that it must recover: Reset",
-			"GPU-00000570-0002-4a00-8000-abcdef000002 gb200 189471MiB 0018:01:00.0 /dev/nvidia2 in 5d6f0001-1111-4222-8333-444455556666.1",
+			"GPU-00000570-0000-4a00-8000-abcdef000000 gb200 189471MiB 0008:01:00.0 /dev/nvidia0 in " +
+				"5d6f0001-1111-4222-8333-444455556666.1",
+			"GPU-00000570-0001-4a00-8000-abcdef000001 gb200 189471MiB 0009:01:00.0 /dev/nvidia1 in " +
+				"5d6f0001-1111-4222-8333-444455556666.1 fault: the driver says that it must recover: Reset",
+			"GPU-00000570-0002-4a00-8000-abcdef000002 gb200 189471MiB 0018:01:00.0 /dev/nvidia2 in " +
+				"5d6f0001-1111-4222-8333-444455556666.1",
 		}, []string{"the driver recommends to drain"}},
 	} {
 		t.Run(c.document, func(t *testing.T) {
@@ -55,10 +61,14 @@ func TestOdd(t *testing.T) {
 	first := "GPU-00000510-0000-4a00-8000-abcdef000000 gpu ? 0000:00:05.0 /dev/nvidia0"
 	found := r.mustFind()
 	expect(t, "devices", words(found.Devices), []string{first})
-	tells(t, found.Notes, "GPU-00000510-0001-4a00-8000-abcdef000001 is left out: its number", "GPU at 0000:00:07.0 is left out: the driver gives it no identity")
-	r.met("0000:00:06.0", "NVIDIA GeForce RTX 4090", "GPU-00000510-0001-4a00-8000-abcdef000001", "5").has("sys/bus/pci/devices/0000:00:06.0/numa_node", "1\n")
+	tells(t, found.Notes, "GPU-00000510-0001-4a00-8000-abcdef000001 is left out: its number",
+		"GPU at 0000:00:07.0 is left out: the driver gives it no identity")
+	r.met("0000:00:06.0", "NVIDIA GeForce RTX 4090", "GPU-00000510-0001-4a00-8000-abcdef000001", "5").
+		has("sys/bus/pci/devices/0000:00:06.0/numa_node", "1\n")
 	found = r.mustFind()
-	expect(t, "devices", words(found.Devices), []string{first, "GPU-00000510-0001-4a00-8000-abcdef000001 nvidia-geforce-rtx-4090 24564MiB 0000:00:06.0 /dev/nvidia5"})
+	expect(t, "devices", words(found.Devices), []string{
+		first, "GPU-00000510-0001-4a00-8000-abcdef000001 nvidia-geforce-rtx-4090 24564MiB 0000:00:06.0 /dev/nvidia5",
+	})
 	if found.Devices[0].NUMA != -1 || found.Devices[1].NUMA != 1 {
 		t.Error(found.Devices)
 	}
@@ -78,20 +88,28 @@ func TestSameIdentity(t *testing.T) {
 // migRig is a machine with one divided GPU and one whole.
 func migRig(t *testing.T) *rig {
 	r := newRig(t).says("query", "470-mig.xml").says("list", "470-list.txt")
-	for path, minor := range map[string]string{"gi1/access": "12", "gi1/ci0/access": "13", "gi5/access": "48", "gi5/ci0/access": "49", "gi13/access": "120", "gi13/ci0/access": "121"} {
-		r.has("proc/driver/nvidia/capabilities/gpu2/mig/"+path, "DeviceFileMinor: "+minor+"\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
+	for path, minor := range map[string]string{
+		"gi1/access": "12", "gi1/ci0/access": "13", "gi5/access": "48", "gi5/ci0/access": "49", "gi13/access": "120",
+		"gi13/ci0/access": "121",
+	} {
+		r.has("proc/driver/nvidia/capabilities/gpu2/mig/"+path,
+			"DeviceFileMinor: "+minor+"\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
 	}
 	return r
 }
 
-// TestParts: each part of a divided GPU is a device with an identity, a size and nodes of its own, and the whole is none.
+// TestParts: each part of a divided GPU is a device with an identity, a size and nodes of its own, and the whole is
+// none.
 func TestParts(t *testing.T) {
 	r := migRig(t)
 	const whole = "GPU-00000470-0000-4a00-8000-abcdef000000"
 	want := []string{
-		"MIG-3a7f0001-55d1-5c1e-9d0f-0a0b0c0d0e01 a100-mig-3g.40gb 40192MiB 0000:07:00.0 /dev/nvidia2+/dev/nvidia-caps/nvidia-cap12+/dev/nvidia-caps/nvidia-cap13 of " + whole,
-		"MIG-3a7f0002-55d1-5c1e-9d0f-0a0b0c0d0e02 a100-mig-2g.20gb 19968MiB 0000:07:00.0 /dev/nvidia2+/dev/nvidia-caps/nvidia-cap48+/dev/nvidia-caps/nvidia-cap49 of " + whole,
-		"MIG-3a7f0003-55d1-5c1e-9d0f-0a0b0c0d0e03 a100-mig-1g.10gb 9728MiB 0000:07:00.0 /dev/nvidia2+/dev/nvidia-caps/nvidia-cap120+/dev/nvidia-caps/nvidia-cap121 of " + whole,
+		"MIG-3a7f0001-55d1-5c1e-9d0f-0a0b0c0d0e01 a100-mig-3g.40gb 40192MiB 0000:07:00.0 " +
+			"/dev/nvidia2+/dev/nvidia-caps/nvidia-cap12+/dev/nvidia-caps/nvidia-cap13 of " + whole,
+		"MIG-3a7f0002-55d1-5c1e-9d0f-0a0b0c0d0e02 a100-mig-2g.20gb 19968MiB 0000:07:00.0 " +
+			"/dev/nvidia2+/dev/nvidia-caps/nvidia-cap48+/dev/nvidia-caps/nvidia-cap49 of " + whole,
+		"MIG-3a7f0003-55d1-5c1e-9d0f-0a0b0c0d0e03 a100-mig-1g.10gb 9728MiB 0000:07:00.0 " +
+			"/dev/nvidia2+/dev/nvidia-caps/nvidia-cap120+/dev/nvidia-caps/nvidia-cap121 of " + whole,
 		"GPU-00000470-0001-4a00-8000-abcdef000001 a100 81251MiB 0000:0f:00.0 /dev/nvidia3",
 	}
 	found := r.mustFind()
@@ -100,7 +118,10 @@ func TestParts(t *testing.T) {
 
 	// What cannot be named or opened is left out, and said.
 	r.has("proc/driver/nvidia/capabilities/gpu2/mig/gi5/access", "DeviceFileMode: 292\n")
-	r.says("list", strings.Join([]string{"GPU 0: A100 (UUID: " + whole + ")", "  MIG 3g.40gb     Device  0: (UUID: MIG-3a7f0001-55d1-5c1e-9d0f-0a0b0c0d0e01)", "  MIG 2g.20gb     Device  1: (UUID: MIG-3a7f0002-55d1-5c1e-9d0f-0a0b0c0d0e02)"}, "\n"))
+	r.says("list", strings.Join([]string{
+		"GPU 0: A100 (UUID: " + whole + ")", "  MIG 3g.40gb     Device  0: (UUID: MIG-3a7f0001-55d1-5c1e-9d0f-0a0b0c0d0e01)",
+		"  MIG 2g.20gb     Device  1: (UUID: MIG-3a7f0002-55d1-5c1e-9d0f-0a0b0c0d0e02)",
+	}, "\n"))
 	found = r.mustFind()
 	expect(t, "devices", words(found.Devices), []string{want[0], want[3]})
 	tells(t, found.Notes, "part 2 of GPU "+whole, "MIG-3a7f0002-55d1-5c1e-9d0f-0a0b0c0d0e02 is left out")
@@ -128,7 +149,9 @@ func TestIslands(t *testing.T) {
 			t.Error(d.Gpu)
 		}
 	}
-	for _, strange := range []string{"", "GPU0\n", "GPU0 GPU1\nGPU0 X\n", "GPU0\nGPU7 NV1\n", "GPU0 GPU1\nGPU0 X NVX\nGPU1 NV X\n"} {
+	for _, strange := range []string{
+		"", "GPU0\n", "GPU0 GPU1\nGPU0 X\n", "GPU0\nGPU7 NV1\n", "GPU0 GPU1\nGPU0 X NVX\nGPU1 NV X\n",
+	} {
 		for _, first := range parseMatrix(strange) {
 			if first >= 0 {
 				t.Errorf("%q: an island", strange)
@@ -157,30 +180,40 @@ func TestLostAll(t *testing.T) {
 	found := r.mustFind()
 	expect(t, "devices", words(found.Devices), []string{
 		"GPU-00000418-0000-4a00-8000-abcdef000000 v100 ? 0000:15:00.0 /dev/nvidia1",
-		"GPU-00000418-0001-4a00-8000-abcdef000001 v100 ? 0000:16:00.0 /dev/nvidia0 fault: the driver says: GPU is lost. Reboot the system to recover this GPU",
+		"GPU-00000418-0001-4a00-8000-abcdef000001 v100 ? 0000:16:00.0 /dev/nvidia0 fault: the driver says: GPU is lost. " +
+			"Reboot the system to recover this GPU",
 	})
 	tells(t, found.Notes, "read from /proc/driver/nvidia instead")
 }
 
-// TestWithoutProgram: what the driver shows in /proc does where nvidia-smi is missing, but for what has no identity there.
+// TestWithoutProgram: what the driver shows in /proc does where nvidia-smi is missing, but for what has no identity
+// there.
 func TestWithoutProgram(t *testing.T) {
 	r := newRig(t)
-	r.met("0000:15:00.0", "NVIDIA A10", "GPU-1", "0").met("0000:16:00.0", "NVIDIA A10", "GPU-????????-????-????-????-????????????", "1")
-	r.met("0000:17:00.0", "NVIDIA A100-SXM4-80GB", "GPU-3", "2").has("proc/driver/nvidia/capabilities/gpu2/mig/gi1/access", "DeviceFileMinor: 12")
-	r.met("0000:18:00.0", "NVIDIA A100-SXM4-80GB", "GPU-4", "3").has("proc/driver/nvidia/capabilities/gpu3/mig/config", "DeviceFileMinor: 1")
+	r.met("0000:15:00.0", "NVIDIA A10", "GPU-1", "0").
+		met("0000:16:00.0", "NVIDIA A10", "GPU-????????-????-????-????-????????????", "1")
+	r.met("0000:17:00.0", "NVIDIA A100-SXM4-80GB", "GPU-3", "2").
+		has("proc/driver/nvidia/capabilities/gpu2/mig/gi1/access", "DeviceFileMinor: 12")
+	r.met("0000:18:00.0", "NVIDIA A100-SXM4-80GB", "GPU-4", "3").
+		has("proc/driver/nvidia/capabilities/gpu3/mig/config", "DeviceFileMinor: 1")
 	finder := New(Options{Root: r.root, Command: filepath.Join(r.root, "no-such")})
 	found, err := finder.Find(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, "devices", words(found.Devices), []string{"GPU-1 a10 ? 0000:15:00.0 /dev/nvidia0", "GPU-4 a100 ? 0000:18:00.0 /dev/nvidia3"})
-	tells(t, found.Notes, "no-such is not installed", "GPU at 0000:16:00.0 is left out", "GPU GPU-3 is left out: it is divided")
+	expect(t, "devices", words(found.Devices), []string{
+		"GPU-1 a10 ? 0000:15:00.0 /dev/nvidia0", "GPU-4 a100 ? 0000:18:00.0 /dev/nvidia3",
+	})
+	tells(t, found.Notes, "no-such is not installed", "GPU at 0000:16:00.0 is left out",
+		"GPU GPU-3 is left out: it is divided")
 }
 
 // TestNone: a machine without a driver, or with one and no device, has none.
 func TestNone(t *testing.T) {
 	nobody := New(Options{Root: t.TempDir(), Command: filepath.Join(t.TempDir(), "no-such")})
-	for _, finder := range []*Finder{nobody, newRig(t).says("query", "No devices were found\n").finder(), newRig(t).says("query", "").finder()} {
+	for _, finder := range []*Finder{
+		nobody, newRig(t).says("query", "No devices were found\n").finder(), newRig(t).says("query", "").finder(),
+	} {
 		if found, err := finder.Find(context.Background()); err != nil || len(found.Devices) > 0 || len(found.Notes) > 0 {
 			t.Error(found, err)
 		}
@@ -226,7 +259,8 @@ func TestDeclared(t *testing.T) {
 	if err != nil || len(found.Devices) != 2 {
 		t.Fatal(found, err)
 	}
-	if g := found.Gpus()[1]; g.Id != "declared-1" || g.Minor != 1 || !g.Declared || g.Type != "h100" || len(found.Devices[1].Nodes) > 0 {
+	if g := found.Gpus()[1]; g.Id != "declared-1" || g.Minor != 1 || !g.Declared || g.Type != "h100" ||
+		len(found.Devices[1].Nodes) > 0 {
 		t.Error(g)
 	}
 	for _, n := range []int{-1, maxDevices + 1} {

@@ -167,7 +167,8 @@ func (f *Finder) numaOf(bus string) int {
 func busName(text string) string {
 	text = strings.ToLower(strings.TrimSpace(text))
 	domain, rest, found := strings.Cut(text, ":")
-	if !found || strings.Trim(text, "0123456789abcdef:.") != "" || len(text) > len("00000000:00:00.0") || strings.Count(rest, ":") != 1 {
+	if !found || strings.Trim(text, "0123456789abcdef:.") != "" || len(text) > len("00000000:00:00.0") ||
+		strings.Count(rest, ":") != 1 {
 		return ""
 	}
 	for len(domain) > 4 && domain[0] == '0' {
@@ -209,7 +210,8 @@ func knownText(field string) string {
 func mebibytes(field string) int64 {
 	number, unit, _ := strings.Cut(strings.TrimSpace(field), " ")
 	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 || n > messages.MaxMemoryBytes>>20 || unit != "MiB" && unit != "MB" { // MB is what old drivers call the same
+	// MB is what old drivers call the same.
+	if err != nil || n < 0 || n > messages.MaxMemoryBytes>>20 || unit != "MiB" && unit != "MB" {
 		return 0
 	}
 	return n << 20

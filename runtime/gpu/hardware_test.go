@@ -32,7 +32,8 @@ func TestGranted(t *testing.T) {
 	}{
 		{"none", nil, nil},
 		{"a declared one", []*messages.Gpu{{Id: "declared-0", Declared: true}}, nil},
-		{"a part", gpus[1:2], append([]string{"/dev/nvidia2", "/dev/nvidia-caps/nvidia-cap48", "/dev/nvidia-caps/nvidia-cap49"}, control...)},
+		{"a part", gpus[1:2],
+			append([]string{"/dev/nvidia2", "/dev/nvidia-caps/nvidia-cap48", "/dev/nvidia-caps/nvidia-cap49"}, control...)},
 		{"a whole one", gpus[3:4], append([]string{"/dev/nvidia3"}, control...)},
 		{"AMD's", gpus[4:5], []string{"/dev/dri/renderD128", "/dev/kfd"}},
 		{"both vendors'", gpus[3:5], append(append([]string{"/dev/nvidia3", "/dev/dri/renderD128"}, control...), "/dev/kfd")},
@@ -44,7 +45,8 @@ func TestGranted(t *testing.T) {
 		expect(t, c.name, view.Nodes, c.want)
 	}
 	for _, h := range []*Hardware{h, nil} {
-		if view, err := h.Granted([]*messages.Gpu{{Id: "GPU-of-another"}}); err == nil || !strings.Contains(err.Error(), "GPU-of-another") {
+		if view, err := h.Granted([]*messages.Gpu{{Id: "GPU-of-another"}}); err == nil ||
+			!strings.Contains(err.Error(), "GPU-of-another") {
 			t.Error(view, err)
 		}
 	}
@@ -58,7 +60,9 @@ func TestGranted(t *testing.T) {
 func TestApart(t *testing.T) {
 	r := migRig(t).amdNode("1", 7, 128, 0x100).amdNode("2", 8, 129, 0x200).has("etc/cdi/nvidia.yaml", cdiText)
 	r.control()
-	for _, node := range []string{"nvidia0", "nvidia2", "nvidia3", "nvidia-caps/nvidia-cap1", "nvidia-caps/nvidia-cap12", "dri/renderD130"} {
+	for _, node := range []string{
+		"nvidia0", "nvidia2", "nvidia3", "nvidia-caps/nvidia-cap1", "nvidia-caps/nvidia-cap12", "dri/renderD130",
+	} {
 		r.has("dev/"+node, "")
 	}
 	found := r.mustFind()

@@ -94,10 +94,12 @@ func (f *Finder) recall(r Record) *Inventory {
 	}
 	var outer sealed
 	var k kept
-	if json.Unmarshal(data, &outer) != nil || crc32.ChecksumIEEE(outer.Kept) != outer.Sum || json.Unmarshal(outer.Kept, &k) != nil {
+	if json.Unmarshal(data, &outer) != nil || crc32.ChecksumIEEE(outer.Kept) != outer.Sum ||
+		json.Unmarshal(outer.Kept, &k) != nil {
 		return nil
 	}
-	if k.Version != keptVersion || k.BootID != r.BootID || len(k.Devices) == 0 || len(k.Devices) > maxDevices || !slices.Equal(k.Shown, f.shown()) {
+	if k.Version != keptVersion || k.BootID != r.BootID || len(k.Devices) == 0 || len(k.Devices) > maxDevices ||
+		!slices.Equal(k.Shown, f.shown()) {
 		return nil
 	}
 	inventory := newInventory()
@@ -107,7 +109,9 @@ func (f *Finder) recall(r Record) *Inventory {
 		if proto.Unmarshal(d.Gpu, gpu) != nil || gpu.Id == "" || len(d.Nodes) == 0 || gpu.Declared {
 			return nil
 		}
-		inventory.Devices = append(inventory.Devices, Device{Gpu: gpu, Nodes: d.Nodes, NUMA: d.NUMA, Parent: d.Parent, Fault: d.Fault})
+		inventory.Devices = append(inventory.Devices, Device{
+			Gpu: gpu, Nodes: d.Nodes, NUMA: d.NUMA, Parent: d.Parent, Fault: d.Fault,
+		})
 	}
 	return inventory
 }
@@ -119,7 +123,9 @@ func (f *Finder) keep(r Record, inventory *Inventory) error {
 	}
 	k := kept{Version: keptVersion, BootID: r.BootID, Shown: f.shown(), Notes: inventory.Notes}
 	for _, d := range inventory.Devices {
-		k.Devices = append(k.Devices, device{Gpu: messages.Bytes(d.Gpu), Nodes: d.Nodes, NUMA: d.NUMA, Parent: d.Parent, Fault: d.Fault})
+		k.Devices = append(k.Devices, device{
+			Gpu: messages.Bytes(d.Gpu), Nodes: d.Nodes, NUMA: d.NUMA, Parent: d.Parent, Fault: d.Fault,
+		})
 	}
 	inner, err := json.Marshal(k)
 	if err != nil {
@@ -133,12 +139,13 @@ func (f *Finder) keep(r Record, inventory *Inventory) error {
 	return file.Replace(r.File, data)
 }
 
-// shown is what the kernel shows of devices without asking any driver: the places of NVIDIA's on the bus, the parts they
-// are divided into, the nodes of both vendors' devices, and the driver's version.
+// shown is what the kernel shows of devices without asking any driver: the places of NVIDIA's on the bus, the parts
+// they are divided into, the nodes of both vendors' devices, and the driver's version.
 func (f *Finder) shown() []string {
 	var all []string
 	for _, pattern := range []string{
-		driverDir + "/*", "proc/driver/nvidia/capabilities/gpu*/mig/gi*/ci*", topologyDir + "/*", "dev/nvidia[0-9]*", "dev/dri/renderD*",
+		driverDir + "/*", "proc/driver/nvidia/capabilities/gpu*/mig/gi*/ci*", topologyDir + "/*", "dev/nvidia[0-9]*",
+		"dev/dri/renderD*",
 	} {
 		found, _ := filepath.Glob(f.path(pattern)) // the patterns are ours, and right
 		for _, path := range found {

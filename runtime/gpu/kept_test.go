@@ -35,7 +35,8 @@ func TestKept(t *testing.T) {
 	expect(t, "devices", words(got.Devices), words(want.Devices))
 	expect(t, "notes", got.Notes, want.Notes)
 	for i, d := range got.Devices {
-		if !reflect.DeepEqual(d.Gpu.String(), want.Devices[i].Gpu.String()) || d.NUMA != want.Devices[i].NUMA || d.Fault != want.Devices[i].Fault {
+		if !reflect.DeepEqual(d.Gpu.String(), want.Devices[i].Gpu.String()) || d.NUMA != want.Devices[i].NUMA ||
+			d.Fault != want.Devices[i].Fault {
 			t.Errorf("%+v, want %+v", d, want.Devices[i])
 		}
 	}
@@ -77,7 +78,8 @@ func TestKeptNoMore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, record := keeping(t)
 			change(r, &record)
-			if found, again, err := r.finder().FindAgain(context.Background(), record); again || err != nil || len(found.Devices) == 0 {
+			if found, again, err := r.finder().FindAgain(context.Background(), record); again || err != nil ||
+				len(found.Devices) == 0 {
 				t.Errorf("%+v, %v, %v", found, again, err)
 			}
 		})

@@ -36,7 +36,8 @@ func (f *Finder) readNVIDIA(ctx context.Context, inventory *Inventory) error {
 		}
 		return err
 	}
-	inventory.note("%v; the NVIDIA GPUs were read from /proc/driver/nvidia instead: their memory, their parts and their health are not known", err)
+	inventory.note("%v; the NVIDIA GPUs were read from /proc/driver/nvidia instead: their memory, their parts and their "+
+		"health are not known", err)
 	return nil
 }
 
@@ -55,7 +56,8 @@ func (f *Finder) query(ctx context.Context) (*document, error) {
 	text := string(said.text) + " " + string(said.trouble)
 	if errors.Is(err, errNoDocument) {
 		doc.complaints(said.trouble)
-		if strings.Contains(strings.ToLower(text), "no devices were found") || said.code == 0 && strings.TrimSpace(text) == "" {
+		if strings.Contains(strings.ToLower(text), "no devices were found") ||
+			said.code == 0 && strings.TrimSpace(text) == "" {
 			return doc, nil
 		}
 		return doc, fmt.Errorf("%s: exit %d: %s", f.smi.name, said.code, oneLine(text))
@@ -79,13 +81,15 @@ func (f *Finder) take(ctx context.Context, doc *document, inventory *Inventory) 
 	for i := range doc.gpus {
 		g := &doc.gpus[i]
 		if !isID(g.uuid, "GPU-") || same[g.uuid] > 1 {
-			inventory.note("the GPU at %s is left out: the driver gives it no identity of its own (%s)", cmp.Or(g.bus, "an unknown place"), cmp.Or(oneLine(g.uuid), "none"))
+			inventory.note("the GPU at %s is left out: the driver gives it no identity of its own (%s)",
+				cmp.Or(g.bus, "an unknown place"), cmp.Or(oneLine(g.uuid), "none"))
 			continue
 		}
 		inventory.seen[g.uuid] = true
 		minor, known := f.minorOf(g)
 		if !known {
-			inventory.note("GPU %s is left out: its number below /dev is not known; give the agent's user access to the driver, or declare the devices", g.uuid)
+			inventory.note("GPU %s is left out: its number below /dev is not known; give the agent's user access to the "+
+				"driver, or declare the devices", g.uuid)
 			continue
 		}
 		if why := g.warning(); why != "" {
@@ -140,7 +144,8 @@ func (f *Finder) minorOf(g *reported) (int, bool) {
 // and dashes. Parts that drivers before 470 made are named by a path, and are none.
 func isID(id, prefix string) bool {
 	const allowed = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-"
-	return strings.HasPrefix(id, prefix) && len(id) > len(prefix) && len(id) <= messages.MaxIDBytes && strings.Trim(id, allowed) == ""
+	return strings.HasPrefix(id, prefix) && len(id) > len(prefix) && len(id) <= messages.MaxIDBytes &&
+		strings.Trim(id, allowed) == ""
 }
 
 // partIDs are the parts of one GPU by their index, as `nvidia-smi -L` names them.
@@ -182,13 +187,15 @@ func parseListing(text string) map[string]partIDs {
 // away: to a task that had it, its parts would be open.
 func (f *Finder) takeParts(g *reported, whole Device, listing map[string]partIDs, inventory *Inventory) {
 	if len(g.parts) == 0 {
-		inventory.note("GPU %s is left out: it is divided (MIG) and has no parts; make some with `nvidia-smi mig`, or turn MIG off", g.uuid)
+		inventory.note("GPU %s is left out: it is divided (MIG) and has no parts; make some with `nvidia-smi mig`, or turn "+
+			"MIG off", g.uuid)
 	}
 	for _, p := range g.parts {
 		name := listing[g.uuid][p.index]
 		uuid := cmp.Or(knownText(p.uuid), name.uuid)
 		if !isID(uuid, "MIG-") || inventory.seen[uuid] {
-			inventory.note("part %s of GPU %s is left out: `nvidia-smi -L` does not tell an identity of its own", cmp.Or(oneLine(p.index), "?"), g.uuid)
+			inventory.note("part %s of GPU %s is left out: `nvidia-smi -L` does not tell an identity of its own",
+				cmp.Or(oneLine(p.index), "?"), g.uuid)
 			continue
 		}
 		inventory.seen[uuid] = true
@@ -270,7 +277,8 @@ func (f *Finder) readDriver(inventory *Inventory) bool {
 			continue
 		}
 		inventory.seen[uuid] = true
-		if parts, err := os.ReadDir(f.path("proc/driver/nvidia/capabilities", "gpu"+strconv.Itoa(minor), "mig")); err == nil && hasInstances(parts) {
+		if parts, err := os.ReadDir(f.path("proc/driver/nvidia/capabilities", "gpu"+strconv.Itoa(minor),
+			"mig")); err == nil && hasInstances(parts) {
 			inventory.note("GPU %s is left out: it is divided (MIG), and only nvidia-smi can name its parts", uuid)
 			continue
 		}

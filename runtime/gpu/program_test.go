@@ -78,7 +78,8 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	begin := time.Now()
-	if said, err := (&program{name: r.smi(), timeout: time.Hour}).ask(ctx); err == nil || time.Since(begin) > 30*time.Second {
+	if said, err := (&program{name: r.smi(), timeout: time.Hour}).ask(ctx); err == nil ||
+		time.Since(begin) > 30*time.Second {
 		t.Error(said, err, time.Since(begin))
 	}
 }

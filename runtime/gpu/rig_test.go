@@ -80,8 +80,10 @@ func (r *rig) has(path, text string) *rig {
 // met is what the driver shows of a GPU in /proc.
 func (r *rig) met(bus, model, uuid, minor string) *rig {
 	return r.has("proc/driver/nvidia/gpus/"+bus+"/information",
-		"Model: \t\t "+model+"\nIRQ:   \t\t 77\nGPU UUID: \t "+uuid+"\nVideo BIOS: \t 96.00.61.00.01\nBus Type: \t PCIe\nDMA Size: \t 52 bits\n"+
-			"DMA Mask: \t 0xfffffffffffff\nBus Location: \t "+bus+"\nDevice Minor: \t "+minor+"\nGPU Firmware: \t 535.183.06\nGPU Excluded:\t No\n")
+		"Model: \t\t "+model+"\nIRQ:   \t\t 77\nGPU UUID: \t "+uuid+"\nVideo BIOS: \t 96.00.61.00.01\nBus Type: \t PCIe\n"+
+			"DMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\nBus Location: \t "+bus+"\nDevice Minor: \t "+minor+
+			"\nGPU Firmware: \t 535.183.06\n"+
+			"GPU Excluded:\t No\n")
 }
 
 // finder looks at this machine; the time is long, because the tests' own may be busy.

@@ -232,7 +232,8 @@ func (w *Watch) isWell(d Device) {
 		w.again(d)
 		return
 	case state.told != "":
-		w.w.Note("GPU %s has been well for %d looks and is given back; it was withdrawn because %s", d.Gpu.Id, wait, state.told)
+		w.w.Note("GPU %s has been well for %d looks and is given back; it was withdrawn because %s",
+			d.Gpu.Id, wait, state.told)
 		state.told = ""
 	}
 	if state.well == maxWell {

@@ -77,7 +77,8 @@ func (w *watching) isWell(id string, want bool) {
 	}
 }
 
-// TestWatchLost: what the driver itself calls lost is told at the first look, and stays so when it only seems to be back.
+// TestWatchLost: what the driver itself calls lost is told at the first look, and stays so when it only seems to be
+// back.
 func TestWatchLost(t *testing.T) {
 	w := begin(t, newRig(t).says("query", "535.xml"))
 	w.look()
@@ -127,7 +128,8 @@ func TestWatchWell(t *testing.T) {
 		w.look()
 		w.isWell(h1, true)
 	}
-	if last := w.notes[len(w.notes)-1]; !strings.Contains(last, h1+" has been well for 10 looks and is given back; it was withdrawn because") {
+	if last := w.notes[len(w.notes)-1]; !strings.Contains(last,
+		h1+" has been well for 10 looks and is given back; it was withdrawn because") {
 		t.Error(last)
 	}
 }
@@ -193,8 +195,8 @@ func TestWatchVanished(t *testing.T) {
 	w.look(h1 + ": no longer there")
 }
 
-// TestWatchSilent: a driver that does not answer is in doubt, and that is said; its devices are given up when the kernel
-// does not show them any more either. AMD's are not touched by that.
+// TestWatchSilent: a driver that does not answer is in doubt, and that is said; its devices are given up when the
+// kernel does not show them any more either. AMD's are not touched by that.
 func TestWatchSilent(t *testing.T) {
 	r := newRig(t).says("query", "418.xml").amdNode("1", 7, 128, 0x100)
 	r.met("0000:15:00.0", "Tesla V100-SXM2-32GB", "GPU-00000418-0000-4a00-8000-abcdef000000", "1")
@@ -243,7 +245,8 @@ func TestWatchBroken(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.look("GPU-00000470-0001: no longer there")
-	w.look("MIG-3a7f0001: version mismatch", "MIG-3a7f0002: version mismatch", "MIG-3a7f0003: version mismatch", "GPU-00000470-0001: no longer there")
+	w.look("MIG-3a7f0001: version mismatch", "MIG-3a7f0002: version mismatch", "MIG-3a7f0003: version mismatch",
+		"GPU-00000470-0001: no longer there")
 }
 
 // TestWatchAMD: a device whose node has gone is told.

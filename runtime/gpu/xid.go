@@ -56,7 +56,8 @@ func (x xid) fatal() string {
 	why := unusable[x.number]
 	if _, to, found := strings.Cut(x.text, " to "); x.number == recoveryChanged && found {
 		to = strings.ToLower(to)
-		if strings.Contains(to, "reset required") || strings.Contains(to, "reboot required") || strings.Contains(to, "drain and reset") {
+		if strings.Contains(to, "reset required") || strings.Contains(to, "reboot required") ||
+			strings.Contains(to, "drain and reset") {
 			why = "the driver says: " + oneLine(x.text)
 		}
 	}

@@ -16,11 +16,21 @@ import (
 // TestParseXid: what the driver writes, as its versions write it, and nothing that somebody else writes.
 func TestParseXid(t *testing.T) {
 	for record, want := range map[string]xid{
-		"4,1234,5678,-;NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n": {"0000:3b:00", 79, "pid='<unknown>', name=<unknown>, GPU has fallen off the bus."},
-		"3,1,2,-,caller=T1;NVRM: Xid (PCI:0000:C1:00): 31, pid=77, MMU Fault\n SUBSYSTEM=pci\n":                        {"0000:c1:00", 31, "pid=77, MMU Fault"},
-		"4,1,2,-;NVRM: Xid (0000:03:00): 48, An uncorrectable double bit error":                                        {"0000:03:00", 48, "An uncorrectable double bit error"},
-		"4,1,2,-;NVRM: Xid (PCI:0000:07:00 GPU-I:05): 13, pid=1":                                                       {"0000:07:00", 13, "pid=1"},
-		"4,1,2,-;NVRM: Xid (PCI:00000000:07:00.0): 62":                                                                 {"0000:07:00", 62, ""},
+		"4,1234,5678,-;NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n": {
+			"0000:3b:00", 79, "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+		},
+		"3,1,2,-,caller=T1;NVRM: Xid (PCI:0000:C1:00): 31, pid=77, MMU Fault\n SUBSYSTEM=pci\n": {
+			"0000:c1:00", 31, "pid=77, MMU Fault",
+		},
+		"4,1,2,-;NVRM: Xid (0000:03:00): 48, An uncorrectable double bit error": {
+			"0000:03:00", 48, "An uncorrectable double bit error",
+		},
+		"4,1,2,-;NVRM: Xid (PCI:0000:07:00 GPU-I:05): 13, pid=1": {
+			"0000:07:00", 13, "pid=1",
+		},
+		"4,1,2,-;NVRM: Xid (PCI:00000000:07:00.0): 62": {
+			"0000:07:00", 62, "",
+		},
 	} {
 		if got, is := parseXid(record); !is || got != want {
 			t.Errorf("%q: %+v, %v", record, got, is)
@@ -28,8 +38,10 @@ func TestParseXid(t *testing.T) {
 	}
 	for _, record := range []string{
 		"", ";", "4,1,2,-", "x,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, x", "4,1,2,-;NVRM: GPU at PCI:0000:3b:00: GPU-1",
-		"12,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, a program wrote this", "4,1,2,-;NVRM: Xid (PCI:0000:3b:00", "4,1,2,-;NVRM: Xid (): 79, x",
-		"4,1,2,-;NVRM: Xid (PCI:0000:3b:00): many, x", "4,1,2,-;NVRM: Xid (PCI:0000:3b:00): -1, x", "4,1,2,-;usb 1-1: NVRM: Xid (PCI:0000:3b:00): 79, x",
+		"12,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, a program wrote this", "4,1,2,-;NVRM: Xid (PCI:0000:3b:00",
+		"4,1,2,-;NVRM: Xid (): 79, x",
+		"4,1,2,-;NVRM: Xid (PCI:0000:3b:00): many, x", "4,1,2,-;NVRM: Xid (PCI:0000:3b:00): -1, x",
+		"4,1,2,-;usb 1-1: NVRM: Xid (PCI:0000:3b:00): 79, x",
 	} {
 		if got, is := parseXid(record); is {
 			t.Errorf("%q: %+v", record, got)
@@ -37,8 +49,8 @@ func TestParseXid(t *testing.T) {
 	}
 }
 
-// TestXids: what makes a device unusable withdraws it, with what it means; what a program did is only told, once between
-// two looks, and so is what nobody knows; other devices are not touched.
+// TestXids: what makes a device unusable withdraws it, with what it means; what a program did is only told, once
+// between two looks, and so is what nobody knows; other devices are not touched.
 func TestXids(t *testing.T) {
 	for _, c := range []struct {
 		x    xid
@@ -50,7 +62,8 @@ func TestXids(t *testing.T) {
 		{xid{"0000:43:00", 31, "pid=7, MMU Fault"}, "", "Xid 31 (a program used memory that is not its own): pid=7"},
 		{xid{"0000:43:00", 94, "Contained"}, "", "Xid 94 (an error of the memory hit one program alone)"},
 		{xid{"0000:43:00", 9999, "what is this"}, "", "Xid 9999: what is this"},
-		{xid{"0000:43:00", 154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"}, "Xid 154: the driver says", "Xid 154"},
+		{xid{"0000:43:00", 154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"},
+			"Xid 154: the driver says", "Xid 154"},
 		{xid{"0000:43:00", 154, "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"}, "", "Xid 154"},
 		{xid{"0000:99:00", 79, "GPU has fallen off the bus."}, "", ""},
 	} {
@@ -58,7 +71,8 @@ func TestXids(t *testing.T) {
 		for range 3 {
 			w.watch.onXid(c.x)
 		}
-		if got := strings.Join(w.told, "\n"); c.want == "" && got != "" || c.want != "" && !strings.HasPrefix(got, h1+": "+c.want) {
+		if got := strings.Join(w.told, "\n"); c.want == "" && got != "" ||
+			c.want != "" && !strings.HasPrefix(got, h1+": "+c.want) {
 			t.Errorf("%+v: told %q", c.x, got)
 		}
 		if c.note == "" {
@@ -95,9 +109,15 @@ func (o *overrun) Read(into []byte) (int, error) {
 
 // TestXidOverrun: a log that was written to faster than it was read is read on.
 func TestXidOverrun(t *testing.T) {
-	log := &overrun{parts: []any{syscall.EPIPE, "4,9,9,-;NVRM: Xid (PCI:0000:3b:00): 13, x", syscall.EINTR, "garbage", syscall.EPIPE, "4,9,9,-;NVRM: Xid (PCI:0000:3b:00): 31, y"}}
+	log := &overrun{
+		parts: []any{
+			syscall.EPIPE, "4,9,9,-;NVRM: Xid (PCI:0000:3b:00): 13, x", syscall.EINTR, "garbage", syscall.EPIPE,
+			"4,9,9,-;NVRM: Xid (PCI:0000:3b:00): 31, y",
+		},
+	}
 	got := make(chan xid, 8)
-	if err := readXids(context.Background(), log, got); !errors.Is(err, io.EOF) || len(got) != 2 || (<-got).number != 13 || (<-got).number != 31 {
+	if err := readXids(context.Background(), log, got); !errors.Is(err, io.EOF) || len(got) != 2 || (<-got).number != 13 ||
+		(<-got).number != 31 {
 		t.Errorf("%v, %d more", err, len(got))
 	}
 }
@@ -134,7 +154,8 @@ func TestXidWatch(t *testing.T) {
 	}
 	watch.Close() // which hangs where the reader does not stop
 	StartWatch(Watching{
-		Finder: r.finder(), Devices: found.Devices, Every: time.Hour, KernelLog: "/no/such", Well: func(string) {}, Tell: func(string, string) {}, Note: t.Logf,
+		Finder: r.finder(), Devices: found.Devices, Every: time.Hour, KernelLog: "/no/such", Well: func(string) {},
+		Tell: func(string, string) {}, Note: t.Logf,
 	}).Close()
 }
 

@@ -14,7 +14,8 @@ import (
 
 // This file owns how long images take: from a registry on loopback, which is never what one waits for.
 
-// BenchmarkPrepare: fetched are an image of four large files and one of many small ones; there is one that the store has.
+// BenchmarkPrepare: fetched are an image of four large files and one of many small ones; there is one that the store
+// has.
 func BenchmarkPrepare(b *testing.B) {
 	hub := newHub(b)
 	bytes, many := int64(48<<20), 20_000

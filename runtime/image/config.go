@@ -35,7 +35,9 @@ type Run struct {
 
 func configOf(file *v1.ConfigFile) Config {
 	c := file.Config
-	config := Config{Entrypoint: c.Entrypoint, Cmd: c.Cmd, WorkingDir: c.WorkingDir, User: c.User, StopSignal: c.StopSignal}
+	config := Config{
+		Entrypoint: c.Entrypoint, Cmd: c.Cmd, WorkingDir: c.WorkingDir, User: c.User, StopSignal: c.StopSignal,
+	}
 	for _, entry := range c.Env {
 		if name, _, found := strings.Cut(entry, "="); found && name != "" && !strings.ContainsRune(entry, 0) {
 			config.Env = append(config.Env, entry)

@@ -12,24 +12,33 @@ import (
 
 // TestMerge: a job's command replaces entrypoint and arguments, its environment wins name by name, the rest fills in.
 func TestMerge(t *testing.T) {
-	config := image.Config{Entrypoint: []string{"/init"}, Cmd: []string{"serve"}, Env: []string{"PATH=/opt/bin", "A=image", "B=image"}, WorkingDir: "/srv", User: "app"}
+	config := image.Config{
+		Entrypoint: []string{"/init"}, Cmd: []string{"serve"}, Env: []string{"PATH=/opt/bin", "A=image", "B=image"},
+		WorkingDir: "/srv", User: "app",
+	}
 	for _, c := range []struct {
 		name   string
 		config image.Config
 		job    image.Run
 		want   image.Run
 	}{
-		{"nothing from the job", config, image.Run{}, image.Run{Command: []string{"/init", "serve"}, Env: config.Env, Workdir: "/srv", User: "app"}},
+		{"nothing from the job", config, image.Run{},
+			image.Run{Command: []string{"/init", "serve"}, Env: config.Env, Workdir: "/srv", User: "app"}},
 		{
 			"all from the job", config,
 			image.Run{Command: []string{"train"}, Env: []string{"B=job", "C=job", "A="}, Workdir: "/w", User: "alice"},
-			image.Run{Command: []string{"train"}, Env: []string{"PATH=/opt/bin", "A=", "B=job", "C=job"}, Workdir: "/w", User: "alice"},
+			image.Run{
+				Command: []string{"train"}, Env: []string{"PATH=/opt/bin", "A=", "B=job", "C=job"}, Workdir: "/w", User: "alice",
+			},
 		},
-		{"arguments alone", image.Config{Cmd: []string{"sh", "-c", "x"}}, image.Run{}, image.Run{Command: []string{"sh", "-c", "x"}}},
-		{"a name said twice", image.Config{}, image.Run{Command: []string{"c"}, Env: []string{"A=1", "A=2"}}, image.Run{Command: []string{"c"}, Env: []string{"A=2"}}},
+		{"arguments alone", image.Config{Cmd: []string{"sh", "-c", "x"}}, image.Run{},
+			image.Run{Command: []string{"sh", "-c", "x"}}},
+		{"a name said twice", image.Config{}, image.Run{Command: []string{"c"}, Env: []string{"A=1", "A=2"}},
+			image.Run{Command: []string{"c"}, Env: []string{"A=2"}}},
 	} {
 		got, err := c.config.Merge(c.job)
-		if err != nil || !slices.Equal(got.Command, c.want.Command) || !slices.Equal(got.Env, c.want.Env) || got.Workdir != c.want.Workdir || got.User != c.want.User {
+		if err != nil || !slices.Equal(got.Command, c.want.Command) || !slices.Equal(got.Env, c.want.Env) ||
+			got.Workdir != c.want.Workdir || got.User != c.want.User {
 			t.Errorf("%s: %+v %v, want %+v", c.name, got, err, c.want)
 		}
 	}

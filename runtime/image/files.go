@@ -91,7 +91,8 @@ func openArchive(path string, visitor door.Visitor) (*archive, error) {
 	a := &archive{path: path, file: file, parts: map[string]part{}}
 	if err := a.list(); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("%s is no archive of an image: %w; make one with `docker save` or as an OCI archive, not compressed", path, err)
+		return nil, fmt.Errorf("%s is no archive of an image: %w; make one with `docker save` or as an OCI archive, not "+
+			"compressed", path, err)
 	}
 	return a, nil
 }
@@ -160,7 +161,8 @@ func (a *archive) resolve(ctx context.Context) (*found, error) {
 	}
 	section, err := a.section(dockerFile)
 	if err != nil {
-		return nil, fmt.Errorf("there is neither %s nor %s in it; make it with `docker save` or as an OCI archive", indexFile, dockerFile)
+		return nil, fmt.Errorf("there is neither %s nor %s in it; make it with `docker save` or as an OCI archive",
+			indexFile, dockerFile)
 	}
 	text, err := readDocument(section)
 	if err != nil {
@@ -197,7 +199,8 @@ func (a *archive) resolveDocker(text []byte) (*found, error) {
 		return nil, err
 	}
 	// The config's name is its digest, and the config names the layers.
-	if named := strings.TrimPrefix(strings.TrimSuffix(path.Base(images[0].Config), ".json"), "sha256:"); len(named) == len(digest.Hex) && named != digest.Hex {
+	if named := strings.TrimPrefix(strings.TrimSuffix(path.Base(images[0].Config), ".json"),
+		"sha256:"); len(named) == len(digest.Hex) && named != digest.Hex {
 		return nil, fmt.Errorf("sha256:%s: %w", named, errTampered)
 	}
 	config, err := parseConfig(raw, len(images[0].Layers))

@@ -18,8 +18,8 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// TestFlips: ten thousand turns of a link, between an archive (and a layout) of the user's and one that is closed to it, while
-// images are fetched by that link: it is never given the closed one, which is in the store already.
+// TestFlips: ten thousand turns of a link, between an archive (and a layout) of the user's and one that is closed to
+// it, while images are fetched by that link: it is never given the closed one, which is in the store already.
 func TestFlips(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is nobody else to be")
@@ -30,7 +30,8 @@ func TestFlips(t *testing.T) {
 	}
 	store, _ := open(t, image.Options{})
 	closed := laidOut(t, filepath.Join(room, "closed"), sample(t), 0o700)
-	laidOut(t, filepath.Join(room, "open"), imageOf(t, v1.Config{Cmd: []string{"open"}}, layerOf(t, "file", "open")), 0o755)
+	laidOut(t, filepath.Join(room, "open"),
+		imageOf(t, v1.Config{Cmd: []string{"open"}}, layerOf(t, "file", "open")), 0o755)
 	prepare(t, store, filepath.Join(room, "closed.tar"))
 	prepare(t, store, "oci:"+filepath.Join(room, "closed"))
 	stranger := door.Visitor{As: door.Guest{UID: 65534, GID: 65534}}

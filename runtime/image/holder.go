@@ -18,8 +18,9 @@ import (
 )
 
 // This file owns who holds which image, and the images' records. A task outlives the agent that prepared it, so a hold
-// is a file, named after its holder. The holder is a directory: once that is gone nobody can need the image, so a release
-// that a crash kept from being said makes itself good. Holds need not outlive a crash of the machine, for no task does.
+// is a file, named after its holder. The holder is a directory: once that is gone nobody can need the image, so a
+// release that a crash kept from being said makes itself good. Holds need not outlive a crash of the machine, for no
+// task does.
 
 // record is what image.json holds.
 type record struct {

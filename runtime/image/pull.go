@@ -27,9 +27,9 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns the way from a reference to a rootfs under its final name. A layer goes from its source straight into the
-// process that unpacks it, and its digest is taken on the way: nothing is written twice, and what is not what it should
-// be is thrown away before anybody sees it.
+// This file owns the way from a reference to a rootfs under its final name. A layer goes from its source straight into
+// the process that unpacks it, and its digest is taken on the way: nothing is written twice, and what is not what it
+// should be is thrown away before anybody sees it.
 
 const (
 	maxPulls = 8 // layers of one image
@@ -67,7 +67,8 @@ func (s *Store) fetch(ctx context.Context, ref reference, visitor door.Visitor) 
 	if err != nil {
 		return "", err
 	}
-	if digest, err := registry.digest(ctx, ref); err == nil && digest != ref.digest() { // which the registry has said nothing about yet
+	// The registry has said nothing yet about the digest that a reference names.
+	if digest, err := registry.digest(ctx, ref); err == nil && digest != ref.digest() {
 		if key := s.known(digest); key != "" && s.pulledFrom(key, ref) { // a word alone proves nothing elsewhere
 			return key, nil
 		}
@@ -193,7 +194,8 @@ func (s *Store) getLayers(ctx context.Context, blobs []blob) (fetched int64, fre
 	var bytes, made atomic.Int64
 	for _, blob := range blobs {
 		group.Go(func() error {
-			isNew, err := s.layers.do(within, blob.diffID.Hex, func(ctx context.Context) (bool, error) { return s.getLayer(ctx, blob) })
+			isNew, err := s.layers.do(within, blob.diffID.Hex,
+				func(ctx context.Context) (bool, error) { return s.getLayer(ctx, blob) })
 			if err != nil {
 				return fmt.Errorf("layer %s: %w", blob, err)
 			}
@@ -269,7 +271,8 @@ func (s *Store) tryLayer(ctx context.Context, blob blob) error {
 		return err
 	}
 	if changes.DiffID != blob.diffID.String() {
-		return fmt.Errorf("unpacked it is %s, not %s as the image's config says: %w", changes.DiffID, blob.diffID, errTampered)
+		return fmt.Errorf("unpacked it is %s, not %s as the image's config says: %w",
+			changes.DiffID, blob.diffID, errTampered)
 	}
 	if changes.Devices > 0 {
 		s.o.Log.Debug("Layer %s: %d device nodes are left out", blob, changes.Devices)

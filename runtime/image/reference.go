@@ -59,15 +59,18 @@ func parse(text string) (reference, error) {
 			return ref, problem("%q is the machine's own root; say `image: host`", text)
 		}
 		return ref, nil
-	case strings.HasPrefix(text, "./"), strings.HasPrefix(text, "../"), strings.HasPrefix(text, "~"), strings.HasSuffix(text, ".tar"):
-		return ref, problem("%q is relative, and the worker does not know to what; give the whole path, beginning with /", text)
+	case strings.HasPrefix(text, "./"), strings.HasPrefix(text, "../"), strings.HasPrefix(text, "~"),
+		strings.HasSuffix(text, ".tar"):
+		return ref, problem("%q is relative, and the worker does not know to what; give the whole path, beginning with /",
+			text)
 	}
 	if scheme, rest, found := strings.Cut(text, "://"); found {
 		return ref, problem("%q begins with %s://; leave that out: %s", text, scheme, rest)
 	}
 	parsed, err := name.ParseReference(text)
 	if err != nil {
-		return ref, problem("%q is no name of an image: %v; say registry/name:tag, registry/name@sha256:…, or a path beginning with /", text, err)
+		return ref, problem("%q is no name of an image: %v; say registry/name:tag, registry/name@sha256:…, or a path "+
+			"beginning with /", text, err)
 	}
 	ref.kind, ref.registry = kindRegistry, parsed
 	return ref, nil
@@ -82,7 +85,8 @@ func parseLayout(ref reference, rest string) (reference, error) {
 		}
 	}
 	if !filepath.IsAbs(ref.path) {
-		return ref, problem("%q: the layout's directory is relative, and the worker does not know to what; say oci:/…", ref.text)
+		return ref, problem("%q: the layout's directory is relative, and the worker does not know to what; say oci:/…",
+			ref.text)
 	}
 	ref.path = filepath.Clean(ref.path)
 	return ref, nil

@@ -43,7 +43,8 @@ func (r registry) open(ctx context.Context, wanted v1.Descriptor) (io.ReadCloser
 
 func (s *Store) openRegistry(ref reference) (registry, error) {
 	puller, err := remote.NewPuller(
-		remote.WithTransport(plainOnlyNearby{s.o.Transport}), remote.WithAuthFromKeychain(s.o.Keychain), remote.WithUserAgent("synapse"),
+		remote.WithTransport(plainOnlyNearby{s.o.Transport}), remote.WithAuthFromKeychain(s.o.Keychain),
+		remote.WithUserAgent("synapse"),
 	)
 	return registry{ref.registry.Context(), puller}, err
 }
@@ -97,15 +98,19 @@ func explain(ctx context.Context, ref reference, err error) error {
 	case errors.Is(err, errTampered):
 		return problem("%s: %w; have it pushed or made again", where, err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return problem("%s: the time to prepare ran out; raise prepareTimeout, or bring the image closer: %w", where, ctx.Err())
+		return problem("%s: the time to prepare ran out; raise prepareTimeout, or bring the image closer: %w",
+			where, ctx.Err())
 	case ctx.Err() != nil:
 		return problem("%s: %w", where, ctx.Err())
 	case errors.As(err, &said) && (said.StatusCode == http.StatusUnauthorized || said.StatusCode == http.StatusForbidden):
-		return problem("%s: the registry %s does not let this machine have it; log the agent's user in there (docker login), or check the name: %w", where, ref.registry.Context().RegistryStr(), err)
+		return problem("%s: the registry %s does not let this machine have it; log the agent's user in there (docker "+
+			"login), or check the name: %w", where, ref.registry.Context().RegistryStr(), err)
 	case errors.As(err, &said) && said.StatusCode == http.StatusNotFound:
-		return problem("%s: the registry %s does not have it; check the name and the tag: %w", where, ref.registry.Context().RegistryStr(), err)
+		return problem("%s: the registry %s does not have it; check the name and the tag: %w",
+			where, ref.registry.Context().RegistryStr(), err)
 	case ref.kind == kindRegistry && isUnreachable(err):
-		return problem("%s: the registry %s cannot be reached: %w; an image named by its digest is not asked for again once a machine has it", where, ref.registry.Context().RegistryStr(), err)
+		return problem("%s: the registry %s cannot be reached: %w; an image named by its digest is not asked for again "+
+			"once a machine has it", where, ref.registry.Context().RegistryStr(), err)
 	}
 	return problem("%s: %w", where, err)
 }

@@ -148,7 +148,9 @@ func layerOf(t testing.TB, files ...string) v1.Layer {
 	if err := archive.Close(); err != nil {
 		t.Fatal(err)
 	}
-	made, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(out.Bytes())), nil })
+	made, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(out.Bytes())), nil },
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +160,9 @@ func layerOf(t testing.TB, files ...string) v1.Layer {
 // imageOf is an image for this machine.
 func imageOf(t testing.TB, config v1.Config, layers ...v1.Layer) v1.Image {
 	t.Helper()
-	base, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH, Config: config, RootFS: v1.RootFS{Type: "layers"}})
+	base, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
+		OS: "linux", Architecture: runtime.GOARCH, Config: config, RootFS: v1.RootFS{Type: "layers"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// This file owns the way from a document that a source gives to the list of layers: index, manifest, config. All that is
-// read is as long as was promised and has the digest that was promised, wherever it comes from.
+// This file owns the way from a document that a source gives to the list of layers: index, manifest, config. All that
+// is read is as long as was promised and has the digest that was promised, wherever it comes from.
 
 const (
 	maxDocument = 8 << 20 // of an index, a manifest or a config
@@ -57,7 +57,8 @@ type found struct {
 }
 
 // errTampered is content that is not what its digest says.
-var errTampered = errors.New("the content is not what its digest says: it was damaged or tampered with on the way or at its source")
+var errTampered = errors.New("the content is not what its digest says: it was damaged or tampered with on the way or " +
+	"at its source")
 
 // document reads a whole blob, verified.
 func document(ctx context.Context, from source, wanted v1.Descriptor) ([]byte, error) {
@@ -89,7 +90,8 @@ func verify(text []byte, wanted v1.Hash) error {
 }
 
 // resolve follows a document down to an image. It is verified already.
-func resolve(ctx context.Context, from source, text []byte, kind types.MediaType, digest v1.Hash, tag string) (*found, error) {
+func resolve(ctx context.Context, from source, text []byte, kind types.MediaType, digest v1.Hash,
+	tag string) (*found, error) {
 	var aliases []v1.Hash
 	for range maxNesting {
 		if !isIndex(text, kind) {
@@ -139,7 +141,8 @@ func choose(all []v1.Descriptor, tag string) (v1.Descriptor, error) {
 		if tag != "" && name != tag && !strings.HasSuffix(name, ":"+tag) {
 			continue
 		}
-		if one.Platform == nil || one.Platform.OS == "" || one.Platform.OS == "linux" && one.Platform.Architecture == runtime.GOARCH {
+		if one.Platform == nil || one.Platform.OS == "" ||
+			one.Platform.OS == "linux" && one.Platform.Architecture == runtime.GOARCH {
 			fitting = append(fitting, one)
 			continue
 		}
@@ -154,9 +157,11 @@ func choose(all []v1.Descriptor, tag string) (v1.Descriptor, error) {
 	case len(fitting) > 1 && fitting[0].Platform != nil && fitting[0].Platform.OS != "":
 		return fitting[0], nil // Variants of one architecture: the first is the maker's choice.
 	case len(fitting) > 1:
-		return v1.Descriptor{}, fmt.Errorf("there are %d images in it; name one by its tag: %s", len(fitting), strings.Join(names, ", "))
+		return v1.Descriptor{}, fmt.Errorf("there are %d images in it; name one by its tag: %s",
+			len(fitting), strings.Join(names, ", "))
 	case len(offered) > 0:
-		return v1.Descriptor{}, fmt.Errorf("there is none for linux/%s, only for %s; build one, or ask for machines of that kind with nodeSelector", runtime.GOARCH, strings.Join(offered, ", "))
+		return v1.Descriptor{}, fmt.Errorf("there is none for linux/%s, only for %s; build one, or ask for machines of "+
+			"that kind with nodeSelector", runtime.GOARCH, strings.Join(offered, ", "))
 	case tag != "":
 		return v1.Descriptor{}, fmt.Errorf("there is no tag %q in it, only: %s", tag, strings.Join(names, ", "))
 	}
@@ -196,11 +201,13 @@ func parseConfig(raw []byte, layers int) (*v1.ConfigFile, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the config cannot be read: %w", err)
 	case len(config.RootFS.DiffIDs) != layers:
-		return nil, fmt.Errorf("it is no image that a container can run: %d layers are listed, and its config knows of %d", layers, len(config.RootFS.DiffIDs))
+		return nil, fmt.Errorf("it is no image that a container can run: %d layers are listed, and its config knows of %d",
+			layers, len(config.RootFS.DiffIDs))
 	case layers > maxLayers:
 		return nil, fmt.Errorf("it has %d layers, at most %d can be", layers, maxLayers)
 	case config.OS != "" && config.OS != "linux", config.Architecture != "" && config.Architecture != runtime.GOARCH:
-		return nil, fmt.Errorf("it is for %s/%s, and this machine is linux/%s; build one for it, or ask for other machines with nodeSelector", config.OS, config.Architecture, runtime.GOARCH)
+		return nil, fmt.Errorf("it is for %s/%s, and this machine is linux/%s; build one for it, or ask for other machines "+
+			"with nodeSelector", config.OS, config.Architecture, runtime.GOARCH)
 	}
 	for _, id := range config.RootFS.DiffIDs {
 		if id.Algorithm != "sha256" {

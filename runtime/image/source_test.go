@@ -103,7 +103,10 @@ func TestRootfs(t *testing.T) {
 
 // sample is an image of two layers, and what its rootfs must be.
 func sample(t testing.TB) v1.Image {
-	return imageOf(t, v1.Config{Entrypoint: []string{"/bin/run"}, Cmd: []string{"now"}, Env: []string{"PATH=/bin", "broken", "A=1"}, WorkingDir: "srv", User: "7"},
+	return imageOf(t, v1.Config{
+		Entrypoint: []string{"/bin/run"}, Cmd: []string{"now"}, Env: []string{"PATH=/bin", "broken", "A=1"},
+		WorkingDir: "srv", User: "7",
+	},
 		layerOf(t, "bin/", "", "bin/run", "one", "etc/", "", "etc/old", "x"), layerOf(t, "bin/run", "two", "etc/.wh.old", ""))
 }
 
@@ -119,7 +122,8 @@ func checkSample(t *testing.T, got *image.Image, ref string, digests ...string) 
 		t.Error("a whiteout was not heeded")
 	}
 	c := got.Config
-	if !slices.Equal(c.Command(), []string{"/bin/run", "now"}) || !slices.Equal(c.Env, []string{"PATH=/bin", "A=1"}) || c.WorkingDir != "/srv" || c.User != "7" {
+	if !slices.Equal(c.Command(), []string{"/bin/run", "now"}) || !slices.Equal(c.Env, []string{"PATH=/bin", "A=1"}) ||
+		c.WorkingDir != "/srv" || c.User != "7" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -156,7 +160,8 @@ func TestTagMoves(t *testing.T) {
 	hub := newHub(t)
 	store, _ := open(t, image.Options{})
 	shared := layerOf(t, "base", "same")
-	first, second := imageOf(t, v1.Config{}, shared, layerOf(t, "v", "1")), imageOf(t, v1.Config{}, shared, layerOf(t, "v", "2"))
+	first, second := imageOf(t, v1.Config{}, shared, layerOf(t, "v", "1")), imageOf(t, v1.Config{}, shared,
+		layerOf(t, "v", "2"))
 	tag, holder := hub.push("a:latest", first), t.TempDir()
 	before, err := store.Prepare(t.Context(), tag, holder, own)
 	if err != nil {
@@ -170,7 +175,8 @@ func TestTagMoves(t *testing.T) {
 	if n := hub.requests("GET", "/blobs/"); n != 2 { // the config, and one layer of the two
 		t.Errorf("%d blobs were fetched", n)
 	}
-	if again, err := store.Prepare(t.Context(), tag, holder, own); err != nil || again.Digest != before.Digest || read(t, again.Rootfs, "v") != "1" {
+	if again, err := store.Prepare(t.Context(), tag, holder, own); err != nil || again.Digest != before.Digest ||
+		read(t, again.Rootfs, "v") != "1" {
 		t.Errorf("%+v %v", again, err)
 	}
 	info, wrong := os.Stat(filepath.Join(before.Rootfs, "base"))
@@ -200,7 +206,8 @@ func TestIndex(t *testing.T) {
 		return digestOf(t, index)
 	}
 	digest := push("multi:1", mutate.IndexAddendum{Add: other, Descriptor: platform("linux", "s390x")},
-		mutate.IndexAddendum{Add: made, Descriptor: platform("linux", runtime.GOARCH)}, mutate.IndexAddendum{Add: other, Descriptor: platform("unknown", "unknown")})
+		mutate.IndexAddendum{Add: made, Descriptor: platform("linux", runtime.GOARCH)},
+		mutate.IndexAddendum{Add: other, Descriptor: platform("unknown", "unknown")})
 	checkSample(t, prepare(t, store, hub.ref("multi:1")), hub.ref("multi:1"), digestOf(t, made))
 	hub.requests("GET", "")
 	exact := hub.ref("multi@" + digest)
@@ -208,7 +215,8 @@ func TestIndex(t *testing.T) {
 	if n := hub.requests("GET", "") + hub.requests("HEAD", ""); n != 0 {
 		t.Errorf("the registry was asked %d times about an index that is known", n)
 	}
-	push("foreign:1", mutate.IndexAddendum{Add: other, Descriptor: platform("linux", "s390x")}, mutate.IndexAddendum{Add: other, Descriptor: platform("unknown", "unknown")})
+	push("foreign:1", mutate.IndexAddendum{Add: other, Descriptor: platform("linux", "s390x")},
+		mutate.IndexAddendum{Add: other, Descriptor: platform("unknown", "unknown")})
 	refused(t, store, hub.ref("foreign:1"), "only for linux/s390x", "nodeSelector")
 	alien, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: "linux", Architecture: "s390x"})
 	if err != nil {
@@ -229,7 +237,8 @@ func TestFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := at.AppendImage(made, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "v1"})); err != nil {
+	if err := at.AppendImage(made,
+		layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "v1"})); err != nil {
 		t.Fatal(err)
 	}
 	single := "oci:" + string(at)
@@ -253,7 +262,8 @@ func TestFiles(t *testing.T) {
 	checkClean(t, dir, 2, 2)
 
 	// A layout of several images asks which.
-	if err := at.AppendImage(imageOf(t, v1.Config{}, layerOf(t, "f", "2")), layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "v2"})); err != nil {
+	if err := at.AppendImage(imageOf(t, v1.Config{}, layerOf(t, "f", "2")),
+		layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "v2"})); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, store, single, "2 images", "v1, v2")
@@ -267,7 +277,8 @@ func TestFiles(t *testing.T) {
 	refused(t, store, compressed, "not compressed")
 }
 
-// TestFilesOfOthers: a file is read with the rights of who names it, and what came from one is nobody else's by its digest.
+// TestFilesOfOthers: a file is read with the rights of who names it, and what came from one is nobody else's by its
+// digest.
 func TestFilesOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is nobody else to be")
@@ -297,7 +308,8 @@ func TestFilesOfOthers(t *testing.T) {
 	checkSample(t, prepare(t, store, archive), archive, digestOf(t, made))
 	stranger := door.Visitor{As: door.Guest{UID: 65534, GID: 65534}}
 	for _, ref := range []string{archive, "oci:" + string(at)} {
-		if got, err := store.Prepare(t.Context(), ref, t.TempDir(), stranger); err == nil || !strings.Contains(err.Error(), "is not there for the task's user") {
+		if got, err := store.Prepare(t.Context(), ref, t.TempDir(), stranger); err == nil ||
+			!strings.Contains(err.Error(), "is not there for the task's user") {
 			t.Errorf("%s: %+v %v", ref, got, err)
 		}
 	}
@@ -321,7 +333,8 @@ func packDir(t testing.TB, dir, to string) {
 	}
 }
 
-// TestTamperedFiles: a blob of a layout that is not what its digest says is refused by name, and so is one that is missing.
+// TestTamperedFiles: a blob of a layout that is not what its digest says is refused by name, and so is one that is
+// missing.
 func TestTamperedFiles(t *testing.T) {
 	made := sample(t)
 	fresh := func() (string, []string) {
@@ -370,7 +383,11 @@ func TestTamperedFiles(t *testing.T) {
 func TestTamperedArchive(t *testing.T) {
 	layers := []v1.Layer{layerOf(t, "f", strings.Repeat("content", 100))}
 	made := imageOf(t, v1.Config{}, layers...)
-	lying, err := mutate.ConfigFile(made, &v1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH, RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{{Algorithm: "sha256", Hex: strings.Repeat("0", 64)}}}})
+	lying, err := mutate.ConfigFile(made, &v1.ConfigFile{
+		OS: "linux", Architecture: runtime.GOARCH, RootFS: v1.RootFS{
+			Type: "layers", DiffIDs: []v1.Hash{{Algorithm: "sha256", Hex: strings.Repeat("0", 64)}},
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package image gets images ready on a worker: it turns what a job calls its image into one directory that a container can
-// have as its root. It fetches from registries, archives and layouts, keeps what it fetched, and lets go of what nobody
-// needs. It starts no container, and never trusts what an image holds.
+// Package image gets images ready on a worker: it turns what a job calls its image into one directory that a container
+// can have as its root. It fetches from registries, archives and layouts, keeps what it fetched, and lets go of what
+// nobody needs. It starts no container, and never trusts what an image holds.
 package image
 
 import (
@@ -135,7 +135,8 @@ func Open(dir string, o Options) (*Store, error) {
 	o.MaxBytes, o.MinUnused = cmp.Or(o.MaxBytes, defaultMaxBytes), cmp.Or(o.MinUnused, defaultMinUnused)
 	o.ImageBytes, o.LayerEntries = cmp.Or(o.ImageBytes, defaultImageBytes), cmp.Or(o.LayerEntries, defaultLayerEntries)
 	s := &Store{
-		o: o, dir: filepath.Clean(dir), records: map[string]*record{}, held: map[string]string{}, present: map[string]int64{}, busy: map[string]int{},
+		o: o, dir: filepath.Clean(dir), records: map[string]*record{}, held: map[string]string{}, present: map[string]int64{},
+		busy:     map[string]int{},
 		unpacker: layer.Unpacker{Command: o.Unpacker, Limits: layer.Limits{Bytes: o.ImageBytes, Entries: o.LayerEntries}},
 	}
 	s.base, s.cancel = context.WithCancel(context.Background())
@@ -171,7 +172,8 @@ func (s *Store) load() error {
 	}
 	s.lock = lock
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("%s is in use by another agent (%w); end that one, or give this one a data directory of its own", s.dir, err)
+		return fmt.Errorf("%s is in use by another agent (%w); end that one, or give this one a data directory of its own",
+			s.dir, err)
 	}
 	if err := emptyDir(s.path(workDir)); err != nil {
 		return err
@@ -239,9 +241,9 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// Prepare gets an image ready, as long as it takes, and keeps it so for a holder: the path of a directory that lives as long as
-// the image is needed. The same holder is given the same again, even if a tag has moved meanwhile. When ctx ends no
-// process is left behind.
+// Prepare gets an image ready, as long as it takes, and keeps it so for a holder: the path of a directory that lives as
+// long as the image is needed. The same holder is given the same again, even if a tag has moved meanwhile. When ctx
+// ends no process is left behind.
 func (s *Store) Prepare(ctx context.Context, text, holder string, visitor door.Visitor) (*Image, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
@@ -318,6 +320,7 @@ func (s *Store) List() ([]Info, error) {
 	for key, record := range s.records {
 		list = append(list, Info{record.Digest, record.Ref, record.bytes(s.present), record.used, holders[key]})
 	}
-	slices.SortFunc(list, func(a, b Info) int { return cmp.Or(b.LastUsed.Compare(a.LastUsed), cmp.Compare(a.Digest, b.Digest)) })
+	slices.SortFunc(list,
+		func(a, b Info) int { return cmp.Or(b.LastUsed.Compare(a.LastUsed), cmp.Compare(a.Digest, b.Digest)) })
 	return list, nil
 }

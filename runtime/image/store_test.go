@@ -43,11 +43,13 @@ func TestTamperedRegistry(t *testing.T) {
 	flipped := append([]byte{}, content...)
 	flipped[len(flipped)/2] ^= 1
 	for what, body := range map[string][]byte{
-		"flipped": flipped, "another": contentOf(t, bottom), "longer": append(append([]byte{}, content...), "more"...), "empty": nil, "shorter": content[:100],
+		"flipped": flipped, "another": contentOf(t, bottom), "longer": append(append([]byte{}, content...), "more"...),
+		"empty": nil, "shorter": content[:100],
 	} {
 		t.Run(what, func(t *testing.T) {
 			store, dir := open(t, image.Options{})
-			hub.disturbed("GET", "/blobs/"+digestOf(t, top), func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
+			hub.disturbed("GET", "/blobs/"+digestOf(t, top),
+				func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
 			refused(t, store, tag, digestOf(t, top))
 			layers, err := os.ReadDir(filepath.Join(dir, "layers"))
 			if err != nil || len(layers) > 1 { // the other one may be whole
@@ -297,7 +299,8 @@ func unpackers(t testing.TB, dir string) []string {
 	var found []string
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/3")
 	for _, link := range links {
-		if at, err := os.Readlink(link); err == nil && strings.HasPrefix(at, filepath.Join(dir, "work", "layer-")) && strings.HasSuffix(at, "/fs") && filepath.Dir(filepath.Dir(link)) != fmt.Sprintf("/proc/%d", os.Getpid()) {
+		if at, err := os.Readlink(link); err == nil && strings.HasPrefix(at, filepath.Join(dir, "work", "layer-")) &&
+			strings.HasSuffix(at, "/fs") && filepath.Dir(filepath.Dir(link)) != fmt.Sprintf("/proc/%d", os.Getpid()) {
 			found = append(found, link)
 		}
 	}
@@ -330,8 +333,8 @@ func startAgent(t *testing.T, dir, ref string) (*exec.Cmd, *bytes.Buffer) {
 	return command, out
 }
 
-// TestKilled: the agent dies in the middle of a layer. Its unpacking process dies with it, the next agent removes what was
-// half made, and what was whole is used.
+// TestKilled: the agent dies in the middle of a layer. Its unpacking process dies with it, the next agent removes what
+// was half made, and what was whole is used.
 func TestKilled(t *testing.T) {
 	able.Need(t, able.Strangers)
 	hub := newHub(t)
@@ -350,7 +353,8 @@ func TestKilled(t *testing.T) {
 		whole, _ := os.ReadDir(filepath.Join(dir, "layers"))
 		return len(whole) == 1 && len(unpackers(t, dir)) > 0
 	})
-	if _, err := image.Open(dir, image.Options{Log: &notes{}}); err == nil || !strings.Contains(err.Error(), "in use by another agent") {
+	if _, err := image.Open(dir, image.Options{Log: &notes{}}); err == nil ||
+		!strings.Contains(err.Error(), "in use by another agent") {
 		t.Errorf("a second agent opened the store: %v", err)
 	}
 	if err := command.Process.Signal(syscall.SIGKILL); err != nil {

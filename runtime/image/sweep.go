@@ -16,8 +16,9 @@ import (
 )
 
 // This file owns what goes when there is too much. An image that somebody holds stays, and so does one that was used of
-// late; of the others the one unused for the longest goes first. A layer goes when no image has it and no pull needs it.
-// What goes loses its name under the lock, at once, and its files later: a pull beside it never sees half of anything.
+// late; of the others the one unused for the longest goes first. A layer goes when no image has it and no pull needs
+// it. What goes loses its name under the lock, at once, and its files later: a pull beside it never sees half of
+// anything.
 
 // Swept is what GC removed.
 type Swept struct {
@@ -137,7 +138,8 @@ func (s *Store) idle() []string {
 			keys = append(keys, key)
 		}
 	}
-	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(s.records[a].used.Compare(s.records[b].used), cmp.Compare(a, b)) })
+	slices.SortFunc(keys,
+		func(a, b string) int { return cmp.Or(s.records[a].used.Compare(s.records[b].used), cmp.Compare(a, b)) })
 	return keys
 }
 

@@ -134,7 +134,8 @@ func TestDeadHolder(t *testing.T) {
 	checkClean(t, dir, 0, 0)
 }
 
-// TestSweepBySelf: a fetch that goes beyond the size sweeps without being asked; layers that belong to nothing go first.
+// TestSweepBySelf: a fetch that goes beyond the size sweeps without being asked; layers that belong to nothing go
+// first.
 func TestSweepBySelf(t *testing.T) {
 	hub, at := newHub(t), &clock{now: time.Now()}
 	store, dir := open(t, image.Options{MaxBytes: piece + piece/2, MinUnused: time.Minute, Now: at.read})
@@ -142,7 +143,10 @@ func TestSweepBySelf(t *testing.T) {
 	half := hub.push("half:1", imageOf(t, v1.Config{}, good, bad))
 	content := contentOf(t, bad)
 	hub.disturbed("GET", "/blobs/"+digestOf(t, bad), func(w http.ResponseWriter, _ *http.Request) {
-		within(t, "the good layer is there", func() bool { layers, _ := os.ReadDir(dir + "/layers"); return len(layers) == 1 })
+		within(t, "the good layer is there", func() bool {
+			layers, _ := os.ReadDir(dir + "/layers")
+			return len(layers) == 1
+		})
 		_, _ = w.Write(content)
 	})
 	refused(t, store, half, "goes up")

@@ -59,7 +59,8 @@ func (t *task) look(ctx context.Context) (*supervisor.Link, *supervisor.Exit, er
 	if err == nil && wrong == nil && state == nil {
 		// It had not come to the command, which is what a machine does where supervisors cannot run.
 		lost = &supervisor.Exit{
-			Kind: supervisor.LaunchFailed, Code: 125, Detail: "its supervisor ended before it began the command", Fault: fault.Machine,
+			Kind: supervisor.LaunchFailed, Code: 125, Detail: "its supervisor ended before it began the command",
+			Fault: fault.Machine,
 		}
 	}
 	if wrong != nil || state == nil {

@@ -219,7 +219,8 @@ func TestAgentKilled(t *testing.T) {
 	r := newRig(t, dir, nil)
 	r.tell(&messages.ListTasks{})
 	list := take[*messages.TaskList](r, -1).Tasks
-	if len(list) != 4 || slices.ContainsFunc(list, func(e *messages.TaskEntry) bool { return !e.Started || !e.Prepared }) || list[0].Exit != nil {
+	if len(list) != 4 || slices.ContainsFunc(list,
+		func(e *messages.TaskEntry) bool { return !e.Started || !e.Prepared }) || list[0].Exit != nil {
 		t.Fatalf("%v", list)
 	}
 	if s := list[3].Stop; s.GetSignal() != 15 || s.GetGraceMs() != 45_000 {
@@ -355,8 +356,8 @@ func TestSupervisorKilledWhileAway(t *testing.T) {
 	}
 }
 
-// TestSupervisorEndsAtOnce: where supervisors cannot run nothing is begun, and that is the machine's fault, by which it closes
-// itself; it is not the loss of something that ran.
+// TestSupervisorEndsAtOnce: where supervisors cannot run nothing is begun, and that is the machine's fault, by which it
+// closes itself; it is not the loss of something that ran.
 func TestSupervisorEndsAtOnce(t *testing.T) {
 	r := newRig(t, room(t), func(o *launcher.Options) { o.Supervisor = []string{"/bin/false"} })
 	r.run(0, script("exit 0"))
@@ -405,7 +406,8 @@ func TestKeepTasks(t *testing.T) {
 	r.silent()
 	quiet := time.Now()
 	exit := r.gone(0)
-	if took := time.Since(quiet); exit.Code != 143 || !strings.Contains(exit.Detail, "stopWhenLost") || took < 1200*time.Millisecond {
+	if took := time.Since(quiet); exit.Code != 143 || !strings.Contains(exit.Detail, "stopWhenLost") ||
+		took < 1200*time.Millisecond {
 		t.Errorf("%v after %v", exit, took)
 	}
 }

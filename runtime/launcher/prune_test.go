@@ -23,7 +23,8 @@ func TestExcess(t *testing.T) {
 		{"nothing", nil, roomy, nil},
 		{"all fit", []leaving{{name: "a", owner: "ann", since: ago(2), bytes: 9}}, roomy, nil},
 		{"one is too old, to the very moment", []leaving{
-			{name: "a", owner: "ann", since: ago(24)}, {name: "b", owner: "bob", since: ago(25)}, {name: "c", owner: "ann", since: ago(1)},
+			{name: "a", owner: "ann", since: ago(24)}, {name: "b", owner: "bob", since: ago(25)},
+			{name: "c", owner: "ann", since: ago(1)},
 		}, roomy, []string{"b", "a"}},
 		{"too many: of the one who keeps most", []leaving{
 			{name: "a", owner: "ann", since: ago(9), bytes: 1}, {name: "b", owner: "bob", since: ago(8), bytes: 5},

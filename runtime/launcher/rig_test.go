@@ -77,7 +77,9 @@ func (q quiet) Info(format string, args ...any) {
 
 // actors is an actor system that says nothing of its own.
 func actors() *actor.ActorSystem {
-	return actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	return actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
+	)
 }
 
 func options(dir string) launcher.Options {
@@ -200,7 +202,9 @@ func prepareOf(rank int32, spec *messages.JobSpec) *messages.PrepareTask {
 func startOf(rank int32, spec *messages.JobSpec) *messages.StartTask {
 	return &messages.StartTask{
 		Id: id(rank), Job: "job-1", Spec: spec, Grant: &messages.Grant{Rank: rank}, JobName: "test", Run: 1, Node: "node-1",
-		Rendezvous: &messages.Rendezvous{Address: "127.0.0.1", Port: 20000, Peers: []*messages.Peer{{Rank: rank, Node: "node-1", Address: "127.0.0.1"}}},
+		Rendezvous: &messages.Rendezvous{
+			Address: "127.0.0.1", Port: 20000, Peers: []*messages.Peer{{Rank: rank, Node: "node-1", Address: "127.0.0.1"}},
+		},
 	}
 }
 

@@ -50,7 +50,10 @@ func TestStuckTask(t *testing.T) {
 	home := dir + "/tasks/" + id(0).Key().String()
 	eventually(t, "it says nothing", func() bool {
 		logs, _ := filepath.Glob(home + "/stdout*")
-		return slices.ContainsFunc(logs, func(log string) bool { text, _ := os.ReadFile(log); return string(text) == "ready\n" })
+		return slices.ContainsFunc(logs, func(log string) bool {
+			text, _ := os.ReadFile(log)
+			return string(text) == "ready\n"
+		})
 	})
 	state, err := supervisor.ReadState(home)
 	if err != nil || state == nil {

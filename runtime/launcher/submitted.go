@@ -29,7 +29,8 @@ func unplaced(s *messages.JobSpec) bool {
 // write there where this machine lets jobs do so: what that user could, and no more.
 func (t *Task) BeginWhereSubmitted(v door.Visitor) {
 	dir := strings.TrimRight(t.Spec.GetSubmitDir(), "/")
-	if !unplaced(t.Spec) || slices.ContainsFunc(ownPlaces, func(own string) bool { return own == dir || strings.HasPrefix(own, dir+"/") }) ||
+	if !unplaced(t.Spec) ||
+		slices.ContainsFunc(ownPlaces, func(own string) bool { return own == dir || strings.HasPrefix(own, dir+"/") }) ||
 		strings.HasPrefix(dir, "/proc/") || strings.HasPrefix(dir, "/sys/") || strings.HasPrefix(dir, "/dev/") {
 		return
 	}
@@ -59,6 +60,6 @@ func (t *Task) notice() string {
 	if !unplaced(t.Spec) {
 		return ""
 	}
-	return fmt.Sprintf("synapse: this begins in its scratch directory: %q, where the job was submitted, is none that the task's user "+
-		"can enter on this machine (workdir or --workdir names another place)", t.Spec.GetSubmitDir())
+	return fmt.Sprintf("synapse: this begins in its scratch directory: %q, where the job was submitted, is none that "+
+		"the task's user can enter on this machine (workdir or --workdir names another place)", t.Spec.GetSubmitDir())
 }

@@ -405,7 +405,8 @@ func (t *task) gone(exit *supervisor.Exit) {
 func (t *task) toExit(e *supervisor.Exit) *messages.Exit {
 	return &messages.Exit{
 		Rank: int32(t.Key.Rank), Kind: exitKind(e.Kind), Code: int32(e.Code), Signal: int32(e.Signal),
-		Oom: e.OOM, Disk: e.Disk, AtUnixMs: e.AtUnixMs, Detail: messages.AsText(e.Detail), PeakMemoryBytes: e.PeakMemoryBytes, ByItself: e.ByItself, Fault: faultOf(e),
+		Oom: e.OOM, Disk: e.Disk, AtUnixMs: e.AtUnixMs, Detail: messages.AsText(e.Detail), PeakMemoryBytes: e.PeakMemoryBytes,
+		ByItself: e.ByItself, Fault: faultOf(e),
 	}
 }
 
@@ -445,7 +446,9 @@ func (t *task) entry() *messages.TaskEntry {
 	if !t.begun() || t.forgotten {
 		return nil
 	}
-	e := &messages.TaskEntry{Id: messages.ToTaskID(t.Key), Prepared: t.prepared, Started: t.spawned, Stop: t.Spec.GetStop()}
+	e := &messages.TaskEntry{
+		Id: messages.ToTaskID(t.Key), Prepared: t.prepared, Started: t.spawned, Stop: t.Spec.GetStop(),
+	}
 	if t.exit != nil {
 		e.Exit = proto.Clone(t.exit).(*messages.Exit)
 	}

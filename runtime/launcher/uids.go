@@ -70,7 +70,8 @@ func (l *Launcher) take(t *task) (before string, kept []string, err error) {
 	u := l.useOf(t.UID, t.Job)
 	if before = u.job; before != t.Job {
 		if u.tasks > 0 {
-			return "", nil, fmt.Errorf("user: tasks of job %s are here under the uid %d, which the scheduler gave to this job too",
+			return "", nil, fmt.Errorf("user: tasks of job %s are here under the uid %d, which the scheduler gave to this "+
+				"job too",
 				before, t.UID)
 		}
 		kept = slices.Clone(u.kept)

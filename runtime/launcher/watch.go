@@ -36,7 +36,8 @@ type watch struct {
 
 	free   atomic.Pointer[tree.Usage] // of the disk, as the guard saw it last
 	wanted atomic.Int64               // walks begun before this are too old, in ns since began; 0: none is
-	others atomic.Int64               // wanted, of the verdict that not tasks have filled the disk; 0: that was not the last
+	// others is the wanted of the verdict that something else than tasks filled the disk; 0: that was not the last.
+	others atomic.Int64
 
 	walking sync.Mutex   // has one walk work at a time
 	round   atomic.Int64 // ns that the last walks of all tasks worked, together

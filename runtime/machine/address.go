@@ -74,7 +74,8 @@ func Ports(first, count int) (int32, int32, error) {
 	case first < 1 || count < 1 || last > lastPort:
 		return 0, 0, fmt.Errorf("ports: %d ports from %d on do not exist; the last one is %d", count, first, lastPort)
 	case first <= high && low <= last:
-		return 0, 0, fmt.Errorf("ports: %d-%d overlap with %d-%d, which the kernel gives to outgoing connections; choose others, or change net.ipv4.ip_local_port_range", first, last, low, high)
+		return 0, 0, fmt.Errorf("ports: %d-%d overlap with %d-%d, which the kernel gives to outgoing connections; choose "+
+			"others, or change net.ipv4.ip_local_port_range", first, last, low, high)
 	}
 	return int32(first), int32(last), nil
 }

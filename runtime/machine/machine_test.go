@@ -24,7 +24,8 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	if first.NodeID() != second.NodeID() || len(first.NodeID()) != 36 || first.MachineID() != second.MachineID() || first.BootID() != second.BootID() {
+	if first.NodeID() != second.NodeID() || len(first.NodeID()) != 36 || first.MachineID() != second.MachineID() ||
+		first.BootID() != second.BootID() {
 		t.Errorf("%+v and %+v", first, second)
 	}
 	if a, b := first.Incarnation(), second.Incarnation(); a.StartedNs >= b.StartedNs || a.BootId != b.BootId {

@@ -47,7 +47,8 @@ func config(s *carapace.Spec, base, cgroup string) (*specs.Spec, error) {
 		Linux: &specs.Linux{
 			CgroupsPath: cgroup, RootfsPropagation: "private", Devices: devices, Resources: resourcesOf(s, rules),
 			Namespaces: []specs.LinuxNamespace{
-				{Type: specs.PIDNamespace}, {Type: specs.MountNamespace}, {Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.CgroupNamespace},
+				{Type: specs.PIDNamespace}, {Type: specs.MountNamespace}, {Type: specs.IPCNamespace}, {Type: specs.UTSNamespace},
+				{Type: specs.CgroupNamespace},
 			},
 			MaskedPaths: carapace.Masked, ReadonlyPaths: carapace.Guarded,
 		},
@@ -67,8 +68,8 @@ func config(s *carapace.Spec, base, cgroup string) (*specs.Spec, error) {
 	return c, nil
 }
 
-// own has a container be in a user namespace, in which it has numbers of its own. Whatever the runtime makes there, it makes as
-// root of that namespace: what that root has no right to is composed already, and is not asked for.
+// own has a container be in a user namespace, in which it has numbers of its own. Whatever the runtime makes there, it
+// makes as root of that namespace: what that root has no right to is composed already, and is not asked for.
 func own(c *specs.Spec, s *carapace.Spec, base string) {
 	numbers := []specs.LinuxIDMapping{{ContainerID: 0, HostID: s.IDs.First, Size: carapace.IDsLen}}
 	c.Linux.UIDMappings, c.Linux.GIDMappings = numbers, numbers
@@ -81,7 +82,8 @@ func own(c *specs.Spec, s *carapace.Spec, base string) {
 	}
 	for _, node := range c.Linux.Devices {
 		c.Mounts = append(c.Mounts, specs.Mount{
-			Destination: node.Path, Type: "bind", Source: carapace.ComposedNode(base, node.Path), Options: []string{"bind", "nosuid", "noexec"},
+			Destination: node.Path, Type: "bind", Source: carapace.ComposedNode(base, node.Path),
+			Options: []string{"bind", "nosuid", "noexec"},
 		})
 	}
 	c.Linux.Devices = nil
@@ -110,7 +112,9 @@ func processOf(s *carapace.Spec) (*specs.Process, error) {
 		User: specs.User{UID: uid, GID: gid, AdditionalGids: s.Groups},
 	}
 	for _, l := range s.Rlimits {
-		process.Rlimits = append(process.Rlimits, specs.POSIXRlimit{Type: "RLIMIT_" + strings.ToUpper(l.Name), Soft: uint64(l.Soft), Hard: uint64(l.Hard)})
+		process.Rlimits = append(process.Rlimits, specs.POSIXRlimit{
+			Type: "RLIMIT_" + strings.ToUpper(l.Name), Soft: uint64(l.Soft), Hard: uint64(l.Hard),
+		})
 	}
 	return process, nil
 }
@@ -134,11 +138,14 @@ func systemMounts(s *carapace.Spec) []specs.Mount {
 	mounts := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "mode=755", "size=65536k"}},
-		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
-		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", fmt.Sprintf("size=%d", shm)}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts",
+			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm",
+			Options: []string{"nosuid", "noexec", "nodev", "mode=1777", fmt.Sprintf("size=%d", shm)}},
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
-		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "relatime", "ro"}},
+		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup",
+			Options: []string{"nosuid", "noexec", "nodev", "relatime", "ro"}},
 	}
 	return mounts
 }

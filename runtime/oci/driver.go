@@ -113,8 +113,8 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 		why = errors.New(lack)
 	}
 	if why != nil && d.Driver.OwnRoot(t) {
-		return fmt.Errorf("user: root is not to be had on this machine, because it cannot be in a user namespace of its own here: %w; "+
-			"name another user, or another machine", why)
+		return fmt.Errorf("user: root is not to be had on this machine, because it cannot be in a user namespace of its "+
+			"own here: %w; name another user, or another machine", why)
 	}
 	return d.Driver.Prepare(ctx, t)
 }
@@ -157,8 +157,8 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}}, nil
 }
 
-// record is the directory that is all that the program keeps of a container, beside its cgroups; empty where that is not
-// known of the program.
+// record is the directory that is all that the program keeps of a container, beside its cgroups; empty where that is
+// not known of the program.
 func (d *Driver) record(id string) string {
 	if !slices.Contains(Runtimes, filepath.Base(d.o.Runtime)) {
 		return ""
@@ -171,8 +171,8 @@ func (d *Driver) cgroup(id string) string {
 	return filepath.Join("/", cmp.Or(d.o.Cgroups.Parent, "/synapse"), id)
 }
 
-// leaves are the folders that the container's groups would have. A runtime makes one in each hierarchy of v1, whether it
-// sets anything there or not.
+// leaves are the folders that the container's groups would have. A runtime makes one in each hierarchy of v1, whether
+// it sets anything there or not.
 func (d *Driver) leaves(id string) []string {
 	root, group := cmp.Or(d.o.Cgroups.Root, "/sys/fs/cgroup"), d.cgroup(id)
 	leaves := []string{filepath.Join(root, group)}
@@ -211,13 +211,15 @@ func (d *Driver) write(s *carapace.Spec, bundle, base string) (*specs.Spec, erro
 	return c, os.WriteFile(filepath.Join(bundle, configName), text, 0o600)
 }
 
-// Try runs a container that ends at once, and finds out whether one could have numbers of its own. That its command may not be there
-// does not matter.
+// Try runs a container that ends at once, and finds out whether one could have numbers of its own. That its command may
+// not be there does not matter.
 func (d *Driver) Try(ctx context.Context) error {
 	if err := d.try(ctx, nil); err != nil {
 		return err
 	}
-	d.noRoot = d.try(ctx, &carapace.IDs{First: 1<<32 - 1 - 2*carapace.IDsLen, UID: carapace.IDsLen - 2, GID: carapace.IDsLen - 2})
+	d.noRoot = d.try(ctx, &carapace.IDs{
+		First: 1<<32 - 1 - 2*carapace.IDsLen, UID: carapace.IDsLen - 2, GID: carapace.IDsLen - 2,
+	})
 	return nil
 }
 
@@ -231,7 +233,8 @@ func (d *Driver) try(ctx context.Context, ids *carapace.IDs) error {
 	if err == nil || strings.Contains(said, "executable file") {
 		return nil
 	}
-	return fmt.Errorf("%s cannot run a container here: %w: %s", d.o.Runtime, err, said[strings.LastIndexByte(said, '\n')+1:])
+	return fmt.Errorf("%s cannot run a container here: %w: %s",
+		d.o.Runtime, err, said[strings.LastIndexByte(said, '\n')+1:])
 }
 
 // once runs a container to its end, from this process, and answers what was said meanwhile.

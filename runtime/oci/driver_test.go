@@ -42,16 +42,19 @@ func written(t *testing.T, s carapace.Spec) *specs.Spec {
 // TestConfig: limits, user, devices and mounts are those of the description, and all other devices are denied.
 func TestConfig(t *testing.T) {
 	c := written(t, carapace.Spec{
-		ID: "x", Rootfs: "/srv/image", Command: []string{"a", ""}, Env: []string{"PATH=/opt"}, User: "1000:44", Groups: []uint32{7}, Scratch: "/s",
-		Mounts: []carapace.Mount{{Source: "/data", Target: "/d", ReadOnly: true}}, Devices: []string{"/dev/null"}, Net: "none",
-		Limits:  carapace.Limits{MemoryBytes: 1 << 30, MilliCPU: 1500, Pids: 9},
+		ID: "x", Rootfs: "/srv/image", Command: []string{"a", ""}, Env: []string{"PATH=/opt"}, User: "1000:44",
+		Groups: []uint32{7}, Scratch: "/s",
+		Mounts:  []carapace.Mount{{Source: "/data", Target: "/d", ReadOnly: true}},
+		Devices: []string{"/dev/null"}, Net: "none", Limits: carapace.Limits{MemoryBytes: 1 << 30, MilliCPU: 1500, Pids: 9},
 		Rlimits: []carapace.Rlimit{{Name: "memlock", Soft: -1, Hard: -1}},
 	})
 	p, r := c.Process, c.Linux.Resources
-	if !slices.Equal(p.Args, []string{"a", ""}) || !slices.Equal(p.Env, []string{"PATH=/opt", "HOME=/"}) || p.Cwd != "/scratch" || !p.NoNewPrivileges {
+	if !slices.Equal(p.Args, []string{"a", ""}) || !slices.Equal(p.Env, []string{"PATH=/opt", "HOME=/"}) ||
+		p.Cwd != "/scratch" || !p.NoNewPrivileges {
 		t.Errorf("%+v", p)
 	}
-	if p.User.UID != 1000 || p.User.GID != 44 || !slices.Equal(p.User.AdditionalGids, []uint32{7}) || len(p.Capabilities.Effective) > 0 {
+	if p.User.UID != 1000 || p.User.GID != 44 || !slices.Equal(p.User.AdditionalGids, []uint32{7}) ||
+		len(p.Capabilities.Effective) > 0 {
 		t.Errorf("%+v, %+v", p.User, p.Capabilities)
 	}
 	if p.Rlimits[0].Type != "RLIMIT_MEMLOCK" || p.Rlimits[0].Hard != ^uint64(0) {
@@ -60,7 +63,8 @@ func TestConfig(t *testing.T) {
 	if *r.Memory.Limit != 1<<30 || r.Pids.Limit != 9 || *r.CPU.Quota != 150_000 || *r.CPU.Period != 100_000 {
 		t.Errorf("%+v", r)
 	}
-	if first := r.Devices[0]; first.Allow || first.Access != "rwm" || first.Type != "" || len(r.Devices) != 2 || *r.Devices[1].Minor != 3 {
+	if first := r.Devices[0]; first.Allow || first.Access != "rwm" || first.Type != "" || len(r.Devices) != 2 ||
+		*r.Devices[1].Minor != 3 {
 		t.Errorf("%+v", r.Devices)
 	}
 	for _, m := range c.Mounts { // what a job names is in the root already, and no path of it reaches the program
@@ -68,7 +72,8 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
-	if c.Linux.CgroupsPath != "/synapse/x" || !slices.ContainsFunc(c.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == specs.NetworkNamespace }) {
+	if c.Linux.CgroupsPath != "/synapse/x" || !slices.ContainsFunc(c.Linux.Namespaces,
+		func(n specs.LinuxNamespace) bool { return n.Type == specs.NetworkNamespace }) {
 		t.Errorf("%+v", c.Linux)
 	}
 }
@@ -76,7 +81,8 @@ func TestConfig(t *testing.T) {
 // TestBadDevice: a device that is not there is told before anything is started.
 func TestBadDevice(t *testing.T) {
 	for _, path := range []string{"/dev/none", "/etc"} {
-		if _, err := config(&carapace.Spec{Devices: []string{path}}, "/", "/x"); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := config(&carapace.Spec{Devices: []string{path}}, "/", "/x"); err == nil ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

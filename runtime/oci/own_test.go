@@ -78,8 +78,8 @@ func (d *Driver) says(t *testing.T, s carapace.Spec, script string) string {
 	return string(text)
 }
 
-// TestOwnRoot: root of a container of its own is that in its image, and one plain user in the machine's directories, of which
-// nothing is its own.
+// TestOwnRoot: root of a container of its own is that in its image, and one plain user in the machine's directories, of
+// which nothing is its own.
 func TestOwnRoot(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, d *Driver) {
 		root, layer, scratch, data := able.MakeRootfs(t), t.TempDir(), t.TempDir(), t.TempDir()
@@ -119,8 +119,8 @@ func TestOwnRoot(t *testing.T) {
 	})
 }
 
-// TestOwnRootDevices: a device that was granted is there for all users of the container, though the machine's is for some, and no
-// other is, by whatever node.
+// TestOwnRootDevices: a device that was granted is there for all users of the container, though the machine's is for
+// some, and no other is, by whatever node.
 func TestOwnRootDevices(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, d *Driver) {
 		node := filepath.Join("/dev", carapace.DrawID(), "granted")
@@ -137,19 +137,21 @@ func TestOwnRootDevices(t *testing.T) {
 		}
 		said := d.says(t, carapace.Spec{
 			Rootfs: able.MakeRootfs(t), Layer: t.TempDir(), IDs: ownIDs(), User: "0:0", Devices: []string{node},
-		}, fmt.Sprintf("head -c 2 %s | wc -c; stat -c %%a %[1]s; test -e %s || echo none; mknod /dev/x c 1 11 2>/dev/null || echo no node; ls /dev | wc -l", node, other))
+		}, fmt.Sprintf("head -c 2 %s | wc -c; stat -c %%a %[1]s; test -e %s || echo none; mknod /dev/x c 1 11 2>/dev/null "+
+			"|| echo no node; ls /dev | wc -l", node, other))
 		if !strings.HasPrefix(said, "2\n666\nnone\nno node\n") {
 			t.Errorf("it said %q", said)
 		}
-		said = d.says(t, carapace.Spec{Rootfs: "host", IDs: ownIDs(), User: "0:0", Devices: []string{node}}, "head -c 2 "+node+" | wc -c")
+		said = d.says(t, carapace.Spec{Rootfs: "host", IDs: ownIDs(), User: "0:0", Devices: []string{node}},
+			"head -c 2 "+node+" | wc -c")
 		if said != "2\n" {
 			t.Errorf("on the host view it said %q", said)
 		}
 	})
 }
 
-// TestRootRefused: where the runtime makes no user namespace, or the carapace that composes roots is of an earlier version, no job
-// is root, and the others run.
+// TestRootRefused: where the runtime makes no user namespace, or the carapace that composes roots is of an earlier
+// version, no job is root, and the others run.
 func TestRootRefused(t *testing.T) {
 	able.Need(t, able.Root)
 	roots, err := account.OpenRoots(t.TempDir(), topology.UIDRange{First: 400_000_000, Last: 400_065_535}, carapace.IDsLen)
@@ -170,7 +172,9 @@ func TestRootRefused(t *testing.T) {
 		if err := os.WriteFile(binary, []byte("#!/bin/sh\ncat <<'END'\n["+c.says+"]\nEND\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		around, err := container.New(container.Options{Binary: binary, StateDir: t.TempDir(), Users: account.Rules{Roots: roots}})
+		around, err := container.New(container.Options{
+			Binary: binary, StateDir: t.TempDir(), Users: account.Rules{Roots: roots},
+		})
 		if err == nil {
 			err = around.Check(t.Context())
 		}
@@ -178,10 +182,13 @@ func TestRootRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &Driver{around, Options{}, c.noRoot}
-		task := &launcher.Task{Dir: t.TempDir(), Spec: &messages.JobSpec{User: "root", Image: container.HostImage, Command: []string{"x"}}}
+		task := &launcher.Task{
+			Dir: t.TempDir(), Spec: &messages.JobSpec{User: "root", Image: container.HostImage, Command: []string{"x"}},
+		}
 		task.Scratch = task.Dir
 		err = d.Prepare(t.Context(), task)
-		if c.why == "" && err != nil || c.why != "" && (err == nil || !strings.HasPrefix(err.Error(), "user: ") || !strings.Contains(err.Error(), c.why)) {
+		if c.why == "" && err != nil ||
+			c.why != "" && (err == nil || !strings.HasPrefix(err.Error(), "user: ") || !strings.Contains(err.Error(), c.why)) {
 			t.Errorf("%s: %v", name, err)
 		}
 		task.Spec.User = "nobody"

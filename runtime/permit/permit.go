@@ -1,5 +1,6 @@
-// Package permit is what the owner of a machine lets jobs name on it: a file of root's, read once when the agent starts. The
-// machine enforces it, whatever a scheduler says. It decides nothing by itself: the drivers and runtime/door do.
+// Package permit is what the owner of a machine lets jobs name on it: a file of root's, read once when the agent
+// starts. The machine enforces it, whatever a scheduler says. It decides nothing by itself: the drivers and
+// runtime/door do.
 package permit
 
 import (
@@ -30,11 +31,13 @@ type Policy struct {
 	Users Users `yaml:"users"`
 	// Mounts are the directories that jobs may name as sources of mounts; none: every one that the task's user reaches.
 	Mounts []Mount `yaml:"mounts"`
-	// Images are the directories in which images may lie that jobs name by a path; none: wherever the task's user reads them.
+	// Images are the directories in which images may lie that jobs name by a path; none: wherever the task's user reads
+	// them.
 	Images []string `yaml:"images"`
 	// Registries are the hosts that images may come from; none: every one.
 	Registries []string `yaml:"registries"`
-	// Devices are the device nodes that jobs may name as sources of mounts; none: no job has another device than those of its GPUs.
+	// Devices are the device nodes that jobs may name as sources of mounts; none: no job has another device than those of
+	// its GPUs.
 	Devices []string `yaml:"devices"`
 	// NUMA lets tasks say from which of the machine's nodes their memory is taken, which their filter of calls
 	// refuses otherwise.
@@ -52,8 +55,8 @@ type Policy struct {
 // Users says as whom jobs may run.
 type Users struct {
 	From uint32 `yaml:"from"` // the least number of a user; 0: 1000
-	// Owners says as which user the jobs of an owner run. It is checked, and told, and not obeyed: as long as the gate does not prove
-	// who somebody is, an owner is whoever says so.
+	// Owners says as which user the jobs of an owner run. It is checked, and told, and not obeyed: as long as the gate
+	// does not prove who somebody is, an owner is whoever says so.
 	Owners map[string]string `yaml:"owners"`
 }
 
@@ -83,7 +86,8 @@ func Read(path string) (p Policy, err error) {
 	case !info.Mode().IsRegular():
 		return p, fmt.Errorf("%s is not a file", path)
 	case owner != 0 && int(owner) != os.Geteuid():
-		return p, fmt.Errorf("%s belongs to user %d, who could change what this machine allows; chown it to root", path, owner)
+		return p, fmt.Errorf("%s belongs to user %d, who could change what this machine allows; chown it to root",
+			path, owner)
 	case info.Mode().Perm()&0o022 != 0:
 		return p, fmt.Errorf("%s can be written to by others; chmod go-w it", path)
 	case info.Size() > maxBytes:
@@ -131,7 +135,8 @@ func (p Policy) check() error {
 	}
 	for i, a := range p.Resolvers {
 		if !a.Is4() || a.IsLoopback() || a.IsUnspecified() {
-			return fmt.Errorf("resolvers[%d]: %v is no server that a private network reaches: name IPv4 addresses of others", i, a)
+			return fmt.Errorf("resolvers[%d]: %v is no server that a private network reaches: name IPv4 addresses of others",
+				i, a)
 		}
 	}
 	for i, path := range p.Images {
@@ -162,7 +167,8 @@ func (u Users) check() error {
 			return fmt.Errorf("users.owners[%q]: %q is no user of this machine", owner, name)
 		}
 		if uid, err := strconv.ParseUint(found.Uid, 10, 32); err != nil || uint32(uid) < u.least() {
-			return fmt.Errorf("users.owners[%q]: %s has the number %s, and jobs run from %d on (users.from)", owner, name, found.Uid, u.least())
+			return fmt.Errorf("users.owners[%q]: %s has the number %s, and jobs run from %d on (users.from)",
+				owner, name, found.Uid, u.least())
 		}
 	}
 	return nil
@@ -253,7 +259,8 @@ func (p Policy) MayHostView() error {
 // MayProcess refuses plain processes.
 func (p Policy) MayProcess() error {
 	if p.ProcessDriver != nil && !*p.ProcessDriver {
-		return fault.OfJob(errors.New("image: this machine runs plain processes, which its policy does not allow; name another machine with nodeSelector"))
+		return fault.OfJob(errors.New("image: this machine runs plain processes, which its policy does not allow; name " +
+			"another machine with nodeSelector"))
 	}
 	return nil
 }
@@ -263,7 +270,8 @@ func (p Policy) MayPull(host string) error {
 	if len(p.Registries) == 0 || slices.Contains(p.Registries, host) {
 		return nil
 	}
-	return fault.OfJob(fmt.Errorf("image: %s is none of the registries that this machine's policy allows: %s", host, strings.Join(p.Registries, ", ")))
+	return fault.OfJob(fmt.Errorf("image: %s is none of the registries that this machine's policy allows: %s",
+		host, strings.Join(p.Registries, ", ")))
 }
 
 // String is the policy that is in force, the defaults filled in.

@@ -77,7 +77,11 @@ func TestPolicy(t *testing.T) {
 	if err := errors.Join(none.MayHostView(), none.MayProcess(), none.MayPull("any")); err != nil {
 		t.Error(err)
 	}
-	p, err := Read(written(t, "users: {from: 5000, owners: {zoe: nobody, ann: '65534'}}\ndevices: [/dev/full]\nmounts: [{path: /usr, readOnly: true, types: [ext4]}]\nimages: [/srv]\nregistries: [ghcr.io]\nhostView: false\nprocessDriver: false\nnuma: true\nreach: [metadata]\n", 0o600))
+	p, err := Read(
+		written(t, "users: {from: 5000, owners: {zoe: nobody, ann: '65534'}}\ndevices: [/dev/full]\n"+
+			"mounts: [{path: /usr, readOnly: true, types: [ext4]}]\nimages: [/srv]\nregistries: [ghcr.io]\nhostView: false\n"+
+			"processDriver: false\nnuma: true\nreach: [metadata]\n", 0o600),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,10 +90,12 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if p.MayPull("ghcr.io") != nil || len(p.MountRules([]string{"/x"}).Mounts) != 1 || p.ImageRules(nil).Mounts[0].Path != "/srv" {
+	if p.MayPull("ghcr.io") != nil || len(p.MountRules([]string{"/x"}).Mounts) != 1 ||
+		p.ImageRules(nil).Mounts[0].Path != "/srv" {
 		t.Errorf("%+v", p)
 	}
-	for _, part := range []string{"users from 5000", "owners ann as 65534, zoe as nobody (not obeyed until owners are proven)", "devices /dev/full", "/usr (read-only) (on ext4)", "images in /srv",
+	for _, part := range []string{"users from 5000", "owners ann as 65534, zoe as nobody (not obeyed until owners are " +
+		"proven)", "devices /dev/full", "/usr (read-only) (on ext4)", "images in /srv",
 		"registries ghcr.io", "no host view", "no plain processes", "memory from the nodes", "tasks reach metadata"} {
 		if !strings.Contains(p.String(), part) {
 			t.Errorf("%q is not in %s", part, p)

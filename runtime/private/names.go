@@ -39,8 +39,8 @@ func (n *Networks) names() (string, error) {
 		}
 	}
 	if len(servers) == 0 && len(asked) > 0 {
-		return "", fmt.Errorf("names would not resolve in it: this machine asks itself (%s), and does not say whom that asks; "+
-			"name servers under resolvers in its policy", strings.Join(asked, ", "))
+		return "", fmt.Errorf("names would not resolve in it: this machine asks itself (%s), and does not say whom "+
+			"that asks; name servers under resolvers in its policy", strings.Join(asked, ", "))
 	}
 	var text strings.Builder
 	for _, a := range servers {

@@ -18,8 +18,8 @@ import (
 // This file owns what of the machine a task may write to and use, and what it may not see. It is the contract of the
 // containers' host view as far as Landlock can keep it: the machine is read, and written to where the job says so.
 
-// ofSameUser is hidden from tasks that run as the agent's own user, or as root: from others the modes of the files keep it.
-// What is put beside a hidden place later is not readable either, so that no more is hidden than has to be.
+// ofSameUser is hidden from tasks that run as the agent's own user, or as root: from others the modes of the files keep
+// it. What is put beside a hidden place later is not readable either, so that no more is hidden than has to be.
 var ofSameUser = []string{
 	"/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet", "/etc/kubernetes",
 	"/var/spool/cron", "/boot",

@@ -131,7 +131,8 @@ func reachable(scratch string, user *account.Account) error {
 		return fault.OfMachine(fmt.Errorf("scratch directory: %w", err))
 	}
 	if dir != "" {
-		return fmt.Errorf("scratch directory: user %s cannot pass through %s; move the agent's data directory, chmod o+x what is above it, or give the job a workdir", user.Name, dir)
+		return fmt.Errorf("scratch directory: user %s cannot pass through %s; move the agent's data directory, chmod o+x "+
+			"what is above it, or give the job a workdir", user.Name, dir)
 	}
 	return nil
 }
@@ -139,18 +140,21 @@ func reachable(scratch string, user *account.Account) error {
 func check(s *messages.JobSpec) error {
 	switch {
 	case s.GetImage() != HostImage:
-		return fmt.Errorf("image: %q needs a container, and this machine runs plain processes; use `image: host`, or run the agent as root with another driver", s.GetImage())
+		return fmt.Errorf("image: %q needs a container, and this machine runs plain processes; use `image: host`, or run "+
+			"the agent as root with another driver", s.GetImage())
 	case len(messages.NetworkLabels(s.GetNetwork())) > 0:
 		return fmt.Errorf("network: %s needs a container, and this machine runs plain processes; use `network: host`, "+
 			"or run the agent as root with another driver", s.GetNetwork().Word())
 	case s.GetLimitsRequired():
-		return fmt.Errorf("limits: are required, and plain processes cannot be held to them; leave `limits: required` out, or run the agent as root with another driver")
+		return fmt.Errorf("limits: are required, and plain processes cannot be held to them; leave `limits: required` out, " +
+			"or run the agent as root with another driver")
 	case len(s.GetCommand()) == 0:
 		return fault.OfJob(errors.New("command: is empty, and the host has no entrypoint; give the job a command"))
 	}
 	for i, m := range s.GetMounts() {
 		if m.GetSource() != m.GetTarget() || m.GetReadOnly() {
-			return fmt.Errorf("mounts[%d]: %s at %s needs a container; plain processes see the host's own files: leave it out, or use the same path for both and no readOnly", i, m.GetSource(), m.GetTarget())
+			return fmt.Errorf("mounts[%d]: %s at %s needs a container; plain processes see the host's own files: leave it "+
+				"out, or use the same path for both and no readOnly", i, m.GetSource(), m.GetTarget())
 		}
 	}
 	return nil

@@ -65,12 +65,14 @@ func TestPrepare(t *testing.T) {
 		{"no command", func(s *messages.JobSpec) { s.Command = nil }, "command: "},
 		{"no workdir", func(s *messages.JobSpec) { s.Workdir = "/no/such" }, "workdir: "},
 		{"file as workdir", func(s *messages.JobSpec) { s.Workdir = "/etc/passwd" }, "workdir: "},
-		{"mount elsewhere", func(s *messages.JobSpec) { s.Mounts = []*messages.Mount{{Source: "/etc", Target: "/x"}} }, "mounts[0]"},
+		{"mount elsewhere",
+			func(s *messages.JobSpec) { s.Mounts = []*messages.Mount{{Source: "/etc", Target: "/x"}} }, "mounts[0]"},
 		{"mount read only", func(s *messages.JobSpec) {
 			s.Mounts = []*messages.Mount{{Source: "/etc", Target: "/etc", ReadOnly: true}}
 		}, "mounts[0]"},
 		{"mount of itself", func(s *messages.JobSpec) { s.Mounts = []*messages.Mount{{Source: "/etc", Target: "/etc"}} }, ""},
-		{"mount of nothing", func(s *messages.JobSpec) { s.Mounts = []*messages.Mount{{Source: "/no", Target: "/no"}} }, "mounts[0].source"},
+		{"mount of nothing", func(s *messages.JobSpec) { s.Mounts = []*messages.Mount{{Source: "/no", Target: "/no"}} },
+			"mounts[0].source"},
 		{"stranger", func(s *messages.JobSpec) { s.User = "no-such-user" }, "user: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,13 +125,14 @@ func TestUserAsRoot(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(task.Scratch), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := New(Options{}).Prepare(context.Background(), task); err == nil || !strings.Contains(err.Error(), "cannot pass through "+filepath.Dir(task.Scratch)) {
+	if err := New(Options{}).Prepare(context.Background(), task); err == nil ||
+		!strings.Contains(err.Error(), "cannot pass through "+filepath.Dir(task.Scratch)) {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestUserNotRoot: an agent that is not root runs its own user's jobs and no other's. Where the tests are root's, it becomes
-// nobody.
+// TestUserNotRoot: an agent that is not root runs its own user's jobs and no other's. Where the tests are root's, it
+// becomes nobody.
 func TestUserNotRoot(t *testing.T) {
 	if os.Geteuid() == 0 {
 		again := exec.Command("/proc/self/exe", "-test.run=^TestUserNotRoot$", "-test.v")
@@ -178,7 +181,8 @@ func TestCommand(t *testing.T) {
 // only declared nobody knows its nodes; and without Landlock nothing is claimed.
 func TestConfinement(t *testing.T) {
 	known := []gpu.Device{
-		{Gpu: &messages.Gpu{Id: "GPU-0"}, Nodes: []string{"/dev/nvidia0"}}, {Gpu: &messages.Gpu{Id: "GPU-1"}, Nodes: []string{"/dev/nvidia1"}},
+		{Gpu: &messages.Gpu{Id: "GPU-0"}, Nodes: []string{"/dev/nvidia0"}},
+		{Gpu: &messages.Gpu{Id: "GPU-1"}, Nodes: []string{"/dev/nvidia1"}},
 	}
 	o := Options{Hide: []string{"/srv/agent"}, Gpus: gpu.NewHardware(t.TempDir(), known), Landlock: func() (int,
 		error) {
@@ -207,8 +211,10 @@ func TestConfinement(t *testing.T) {
 		path string
 		has  bool
 	}{
-		{c.Use, "/dev/nvidia0", true}, {c.Use, "/dev/nvidia1", false}, {c.Use, "/dev", false}, {c.Use, "/dev/null", true}, {c.Hide, "/srv/agent", true},
-		{c.Write, "/tmp", true}, {named(c), strconv.Quote(work), true}, {named(c), strconv.Quote(given), true}, {c.Write, "/", false}, {c.Write, task.Scratch, false},
+		{c.Use, "/dev/nvidia0", true}, {c.Use, "/dev/nvidia1", false}, {c.Use, "/dev", false}, {c.Use, "/dev/null", true},
+		{c.Hide, "/srv/agent", true},
+		{c.Write, "/tmp", true}, {named(c), strconv.Quote(work), true}, {named(c), strconv.Quote(given), true},
+		{c.Write, "/", false}, {c.Write, task.Scratch, false},
 	} {
 		if slices.Contains(want.in, want.path) != want.has {
 			t.Errorf("%s is in %v: %v", want.path, want.in, !want.has)
@@ -233,7 +239,8 @@ func TestConfinement(t *testing.T) {
 	}
 	task.Grant.Gpus = nil
 	o.Landlock = func() (int, error) { return 0, errors.New("none here") }
-	if d := New(o); confine(o) != nil || d.Confined() || !strings.Contains(strings.Join(d.Lacks(), ", "), "none here") || len(d.Barred()) > 0 {
+	if d := New(o); confine(o) != nil || d.Confined() || !strings.Contains(strings.Join(d.Lacks(), ", "), "none here") ||
+		len(d.Barred()) > 0 {
 		t.Errorf("without: %v %v", d.Lacks(), d.Barred())
 	}
 }
@@ -258,14 +265,16 @@ func TestAgentsOwn(t *testing.T) {
 			t.Errorf("mount of %s: %v", path, err)
 		}
 		task = taskOf(t, host(func(s *messages.JobSpec) { s.Workdir = path }))
-		if err := d.Prepare(context.Background(), task); path != dir && (err == nil || !strings.HasPrefix(err.Error(), "workdir: ")) {
+		if err := d.Prepare(context.Background(), task); path != dir &&
+			(err == nil || !strings.HasPrefix(err.Error(), "workdir: ")) {
 			t.Errorf("workdir %s: %v", path, err)
 		}
 	}
 	task := taskOf(t, host(nil))
 	spec, err := d.Command(task, nil, []string{"A=1"})
 	below := carapace.Within(dir, "/tmp")
-	if err != nil || slices.Contains(spec.Env, "TMPDIR="+task.Scratch) != below || slices.Contains(d.Barred(), "/tmp") != below {
+	if err != nil || slices.Contains(spec.Env, "TMPDIR="+task.Scratch) != below ||
+		slices.Contains(d.Barred(), "/tmp") != below {
 		t.Errorf("%v, %v, %v", spec, err, d.Barred())
 	}
 }
@@ -319,7 +328,8 @@ func TestCgroup(t *testing.T) {
 	keeper, _ := supervisor.ReadProcess(leader.Parent)
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // until both have been forked
 		procs, _ := os.ReadFile(filepath.Join(spec.Cgroup, "cgroup.procs"))
-		if _, out, _, _ := supervisor.ReadLog(task.Dir, supervisor.Stdout, 0, 1); len(bytes.Fields(procs)) >= 3 && len(out) > 0 {
+		if _, out, _, _ := supervisor.ReadLog(task.Dir, supervisor.Stdout, 0, 1); len(bytes.Fields(procs)) >= 3 &&
+			len(out) > 0 {
 			break
 		}
 		if time.Now().After(end) {
@@ -347,7 +357,8 @@ func TestUnifiedRoot(t *testing.T) {
 	if got := unifiedRoot("30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"); got != "/sys/fs/cgroup" {
 		t.Error(got)
 	}
-	if got := unifiedRoot("30 1 0:26 /deep /x rw - cgroup2 cgroup2 rw\nbroken\n31 1 0:1 / /y rw - tmpfs t rw\n"); got != "" {
+	if got := unifiedRoot("30 1 0:26 /deep /x rw - cgroup2 cgroup2 rw\nbroken\n" +
+		"31 1 0:1 / /y rw - tmpfs t rw\n"); got != "" {
 		t.Error(got)
 	}
 }

@@ -27,8 +27,8 @@ func (l *Line) Post(do func()) {
 	}
 }
 
-// End gives up all that waits, has one last function run in its place, and lets nothing more in. Where the line does not
-// run, start makes it run once more, whatever Go would say by now.
+// End gives up all that waits, has one last function run in its place, and lets nothing more in. Where the line does
+// not run, start makes it run once more, whatever Go would say by now.
 func (l *Line) End(last func(), start func(func())) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 // This file owns what a task of plain processes may still do to the machine: the rules that make it so. The task is the
 // same user as its supervisor and its agent where they are not root, so that no file's mode keeps it from theirs.
 
-// Confinement is what a task of plain processes may read, write and signal: all that is not hidden, what is listed here,
-// and its own descendants.
+// Confinement is what a task of plain processes may read, write and signal: all that is not hidden, what is listed
+// here, and its own descendants.
 type Confinement struct {
 	Landlock int `json:"landlock"` // the version to make use of, no newer than the kernel's
 	// Hide are places of the machine whose contents the task must not reach. What is not there is passed over.
@@ -41,8 +41,8 @@ type Confinement struct {
 
 // rootKeeps are the capabilities that are left to it.
 var rootKeeps = []int{
-	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID,
-	unix.CAP_SETPCAP, unix.CAP_NET_BIND_SERVICE,
+	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID,
+	unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_NET_BIND_SERVICE,
 }
 
 // confineThread puts it on the calling thread, which must be locked, and on all that it forks. What the thread may do
@@ -100,8 +100,8 @@ const devices = "/dev"
 const most = 1 << 16
 
 // rules makes them. A rule can only allow, and holds for all that is below; what is hidden is therefore left out by
-// allowing everything beside the way to it. Names are not hidden: whoever could not list the way to a hidden place could
-// not list the machine's root.
+// allowing everything beside the way to it. Names are not hidden: whoever could not list the way to a hidden place
+// could not list the machine's root.
 func (c *Confinement) rules() (*ruleset, error) {
 	r, err := newRuleset(c.Landlock)
 	if err != nil {

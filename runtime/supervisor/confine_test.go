@@ -26,8 +26,8 @@ func confined(t *testing.T, version int) (own string, change func(*Spec)) {
 	return own, func(s *Spec) { s.Confine = &Confinement{Landlock: version, Own: own, Use: []string{"/dev/null"}} }
 }
 
-// TestLandlockVersions: an older kernel is asked for no more than it knows, keeps what it can, and what it cannot is what
-// LandlockLacks says.
+// TestLandlockVersions: an older kernel is asked for no more than it knows, keeps what it can, and what it cannot is
+// what LandlockLacks says.
 func TestLandlockVersions(t *testing.T) {
 	for version := 1; version <= landlockNewest; version++ {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
@@ -51,7 +51,8 @@ func TestLandlockVersions(t *testing.T) {
 				t.Errorf("it could %q, want %q\n%s", got, want, r.output(Stderr))
 			}
 			lacks := strings.Join(LandlockLacks(version), "\n")
-			if strings.Contains(lacks, "cut short") != (version < landlockCut) || strings.Contains(lacks, "signalled") != (version < landlockSignals) {
+			if strings.Contains(lacks, "cut short") != (version < landlockCut) ||
+				strings.Contains(lacks, "signalled") != (version < landlockSignals) {
 				t.Errorf("lacks %q", lacks)
 			}
 		})
@@ -67,13 +68,14 @@ func TestConfinementFails(t *testing.T) {
 		s.Confine.Own = "/proc/self/ns/mnt" // it is in no file system, and takes no rule
 	})
 	exit := r.wait()
-	if _, err := os.Stat(ran); err == nil || exit.Kind != LaunchFailed || exit.Code != codeSetUp || !strings.Contains(exit.Detail, "Landlock") {
+	if _, err := os.Stat(ran); err == nil || exit.Kind != LaunchFailed || exit.Code != codeSetUp ||
+		!strings.Contains(exit.Detail, "Landlock") {
 		t.Errorf("%+v", exit)
 	}
 }
 
-// TestHidden: of a hidden place nothing is read, wherever it lies and by whatever link, and a place to write to that has
-// it within, or lies within it, is none.
+// TestHidden: of a hidden place nothing is read, wherever it lies and by whatever link, and a place to write to that
+// has it within, or lies within it, is none.
 func TestHidden(t *testing.T) {
 	own, change := confined(t, landlockFiles)
 	top := t.TempDir()
@@ -90,7 +92,8 @@ func TestHidden(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	script := fmt.Sprintf("cd %s; cat a/b/hidden/deep/file link/deep/file a/c/file out/file; echo x > a/new; echo x > a/b/hidden/deep/new; echo x > link/deep/new; echo x > out/new; ls -d a/b/hidden; find . -name new", top)
+	script := fmt.Sprintf("cd %s; cat a/b/hidden/deep/file link/deep/file a/c/file out/file; echo x > a/new; echo x > "+
+		"a/b/hidden/deep/new; echo x > link/deep/new; echo x > out/new; ls -d a/b/hidden; find . -name new", top)
 	r := start(t, script, func(s *Spec) {
 		change(s)
 		s.Confine.Hide = []string{filepath.Join(top, "link"), filepath.Join(top, "no/such")}
@@ -102,7 +105,8 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// TestConfinedThreadAlone: the supervisor itself is not confined, and goes on to stop its task and to write down its end.
+// TestConfinedThreadAlone: the supervisor itself is not confined, and goes on to stop its task and to write down its
+// end.
 func TestConfinedThreadAlone(t *testing.T) {
 	_, change := confined(t, landlockSignals)
 	r := start(t, "trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep 600' &); echo ready; sleep 600", change)
@@ -120,7 +124,9 @@ func TestConfinedThreadAlone(t *testing.T) {
 func TestKey(t *testing.T) {
 	r := start(t, "exec sleep 600", nil)
 	r.started()
-	for _, words := range [][]string{{"stop 9 0"}, {"key 1 2", "stop 9 0"}, {"key", "stop 9 0"}, {"stop 9 0", "stop 9 0"}} {
+	for _, words := range [][]string{
+		{"stop 9 0"}, {"key 1 2", "stop 9 0"}, {"key", "stop 9 0"}, {"stop 9 0", "stop 9 0"},
+	} {
 		conn, err := connect(r.dir)
 		if err != nil {
 			t.Fatal(err)

@@ -47,13 +47,17 @@ func TestContained(t *testing.T) {
 		{name: "success", script: "true", kind: Exited},
 		{name: "own 125", script: "exit 125", kind: Exited, code: 125},
 		{name: "killed by itself", script: "kill -KILL $$", kind: Exited, code: 137, signal: 9},
-		{name: "no rootfs", kind: LaunchFailed, code: 125, detail: "rootfs", change: func(s *carapace.Spec) { s.Rootfs = "/no/such" }},
-		{name: "no program", kind: Exited, code: 127, detail: "no-such-program", change: func(s *carapace.Spec) { s.Command = []string{"no-such-program"} }},
-		{name: "no device", kind: LaunchFailed, code: 125, detail: "/dev/none", change: func(s *carapace.Spec) { s.Devices = []string{"/dev/none"} }},
+		{name: "no rootfs", kind: LaunchFailed, code: 125, detail: "rootfs",
+			change: func(s *carapace.Spec) { s.Rootfs = "/no/such" }},
+		{name: "no program", kind: Exited, code: 127, detail: "no-such-program",
+			change: func(s *carapace.Spec) { s.Command = []string{"no-such-program"} }},
+		{name: "no device", kind: LaunchFailed, code: 125, detail: "/dev/none",
+			change: func(s *carapace.Spec) { s.Devices = []string{"/dev/none"} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			exit := boxed(t, c.script, c.change).wait()
-			if exit.Kind != c.kind || exit.Code != c.code || exit.Signal != c.signal || exit.OOM || !strings.Contains(exit.Detail, c.detail) || c.detail == "" && exit.Detail != "" {
+			if exit.Kind != c.kind || exit.Code != c.code || exit.Signal != c.signal || exit.OOM ||
+				!strings.Contains(exit.Detail, c.detail) || c.detail == "" && exit.Detail != "" {
 				t.Errorf("%+v", exit)
 			}
 		})
@@ -69,7 +73,8 @@ func TestContainedStop(t *testing.T) {
 		code, signal int
 	}{
 		{"stop", `trap "exit 7" TERM; echo ready; while :; do sleep 0.01; done`, func(r *rig) error { return r.link.Stop(int(unix.SIGTERM), time.Minute) }, 7, 0},
-		{"stop that is not heard", deaf, func(r *rig) error { return r.link.Stop(int(unix.SIGTERM), 200*time.Millisecond) }, 137, 9},
+		{"stop that is not heard", deaf,
+			func(r *rig) error { return r.link.Stop(int(unix.SIGTERM), 200*time.Millisecond) }, 137, 9},
 		{"stop without grace", deaf, func(r *rig) error { return r.link.Stop(int(unix.SIGTERM), 0) }, 137, 9},
 		{"SIGKILL", deaf, func(r *rig) error { return r.link.Signal(int(unix.SIGKILL)) }, 137, 9},
 	} {

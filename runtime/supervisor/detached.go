@@ -34,7 +34,8 @@ type Detached struct {
 	// Delete has the program forget what Run made, once all is gone.
 	Delete []string `json:"delete"`
 	// Record is the directory in which the program keeps all that it knows of the container; empty: nobody but the program
-	// can tell. It is removed in place of Delete, because executing the program a second time took longer than the command.
+	// can tell. It is removed in place of Delete, because executing the program a second time took longer than the
+	// command.
 	Record string `json:"record,omitempty"`
 	// Complaints is where the program says why it could not.
 	Complaints string `json:"complaints"`
@@ -44,8 +45,8 @@ type Detached struct {
 	// Root is what is mounted below Base before Run, for no eyes but the program's and the container's.
 	Root carapace.Spec `json:"root"`
 	Base string        `json:"base"`
-	// Config is the bundle's description of the container, and Workdir what it says of the working directory. It is written
-	// anew where that proves to be another one.
+	// Config is the bundle's description of the container, and Workdir what it says of the working directory. It is
+	// written anew where that proves to be another one.
 	Config  string `json:"config"`
 	Workdir string `json:"workdir"`
 }
@@ -106,8 +107,8 @@ func (d *detached) start() *Exit {
 	return nil
 }
 
-// ownOutput gives the streams to root of a container of its own, who may open them anew and is nobody to other users' pipes. The program
-// cannot: it is that root when it would.
+// ownOutput gives the streams to root of a container of its own, who may open them anew and is nobody to other users'
+// pipes. The program cannot: it is that root when it would.
 func (d *Detached) ownOutput(streams []*os.File) error {
 	if d.Root.IDs == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns Landlock, the kernel's way for a process without privilege to give up rights: what of it this kernel has,
-// and a set of rules that is put on one thread. What is forked from that thread has the rules for good.
+// This file owns Landlock, the kernel's way for a process without privilege to give up rights: what of it this kernel
+// has, and a set of rules that is put on one thread. What is forked from that thread has the rules for good.
 
 // The versions of Landlock that brought what a confinement is made of.
 const (
@@ -23,9 +23,10 @@ const (
 
 // The rights to files, by what they are for.
 const (
-	mayRead  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
-	mayList  = unix.LANDLOCK_ACCESS_FS_READ_DIR
-	mayUse   = mayRead | mayList | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	mayRead = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
+	mayList = unix.LANDLOCK_ACCESS_FS_READ_DIR
+	mayUse  = mayRead | mayList | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
+		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 	mayWrite = mayUse | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
 		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK |
 		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
@@ -48,7 +49,9 @@ func Landlock() (int, error) {
 	case unix.ENOSYS:
 		return 0, errors.New("the kernel was built without Landlock, or is older than Linux 5.13")
 	case unix.EOPNOTSUPP:
-		return 0, errors.New("Landlock is not among the kernel's security modules: add it to lsm= of the kernel's command line")
+		return 0, errors.New(
+			"Landlock is not among the kernel's security modules: add it to lsm= of the kernel's command line",
+		)
 	}
 	return 0, fmt.Errorf("Landlock: %w", errno)
 }
@@ -77,12 +80,13 @@ type ruleset struct {
 	handled uint64 // what is denied where no rule allows it
 }
 
-// newRuleset handles all that the version knows. Abstract sockets stay open to all: the ranks of one gang on a machine are
-// tasks of their own, and NCCL lets them meet there.
+// newRuleset handles all that the version knows. Abstract sockets stay open to all: the ranks of one gang on a machine
+// are tasks of their own, and NCCL lets them meet there.
 func newRuleset(version int) (*ruleset, error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: all}
 	for since, right := range map[int]uint64{
-		landlockRefer: unix.LANDLOCK_ACCESS_FS_REFER, landlockCut: unix.LANDLOCK_ACCESS_FS_TRUNCATE, landlockDevices: unix.LANDLOCK_ACCESS_FS_IOCTL_DEV,
+		landlockRefer: unix.LANDLOCK_ACCESS_FS_REFER, landlockCut: unix.LANDLOCK_ACCESS_FS_TRUNCATE,
+		landlockDevices: unix.LANDLOCK_ACCESS_FS_IOCTL_DEV,
 	} {
 		if version < since {
 			attr.Handled_access_fs &^= right
@@ -112,15 +116,16 @@ func (r *ruleset) allow(fd int, rights uint64) error {
 
 func (r *ruleset) add(fd int, rights uint64) error {
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r.fd), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r.fd), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 	if errno != 0 && errno != unix.ENOMSG { // which is for a rule that allows nothing
 		return errno
 	}
 	return nil
 }
 
-// restrictThread puts the rules on the calling thread, which must be locked, and on all that it forks, for ever. The kernel asks in return that
-// none of them gains rights by executing a program, or else such a program could be misled.
+// restrictThread puts the rules on the calling thread, which must be locked, and on all that it forks, for ever. The
+// kernel asks in return that none of them gains rights by executing a program, or else such a program could be misled.
 func (r *ruleset) restrictThread() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("Landlock: no new privileges: %w", err)

@@ -42,7 +42,8 @@ func TestRotation(t *testing.T) {
 	if err != nil || !end || at != segments[0] || string(data) != text[at:] {
 		t.Errorf("%d %d bytes %v %v", at, len(data), end, err)
 	}
-	if at, data, end, err := ReadLog(w.dir, Stdout, int64(len(text))+5, 10); at != int64(len(text))+5 || len(data) > 0 || !end || err != nil {
+	if at, data, end, err := ReadLog(w.dir, Stdout, int64(len(text))+5, 10); at != int64(len(text))+5 || len(data) > 0 ||
+		!end || err != nil {
 		t.Errorf("beyond the end: %d %q %v %v", at, data, end, err)
 	}
 	if _, data, end, err := ReadLog(filepath.Join(w.dir, "none"), Stdout, 0, 10); len(data) > 0 || !end || err != nil {
@@ -100,7 +101,8 @@ func TestFlood(t *testing.T) {
 		t.Errorf("%+v", exit)
 	}
 	at, data, _, err := ReadLog(r.dir, Stdout, 0, 1<<20)
-	if err != nil || at+int64(len(data)) != 5_000_004 || len(data) > 400_000 || !strings.HasSuffix(string(data), "\x00end\n") {
+	if err != nil || at+int64(len(data)) != 5_000_004 || len(data) > 400_000 ||
+		!strings.HasSuffix(string(data), "\x00end\n") {
 		t.Errorf("%d bytes from %d, %v", len(data), at, err)
 	}
 }

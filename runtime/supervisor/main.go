@@ -96,7 +96,9 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "supervisor:", err)
 		return 1
 	}
-	k := &keeper{began: make(chan int, 1), ended: make(chan struct{}, 2), allGone: make(chan struct{}), drained: make(chan struct{})}
+	k := &keeper{
+		began: make(chan int, 1), ended: make(chan struct{}, 2), allGone: make(chan struct{}), drained: make(chan struct{}),
+	}
 	exit := k.run()
 	k.keep(exit)
 	return 0
@@ -219,7 +221,8 @@ func (k *keeper) onWake() {
 		}
 	case k.spec.StopWhenLostMs > 0:
 		if k.untilLost() <= 0 {
-			k.explain(fmt.Sprintf("stopped by stopWhenLost: the control plane has not heard this machine for %d ms", k.spec.StopWhenLostMs))
+			k.explain(fmt.Sprintf("stopped by stopWhenLost: the control plane has not heard this machine for %d ms",
+				k.spec.StopWhenLostMs))
 			k.stop(k.spec.StopSignal, time.Duration(k.spec.GraceMs)*time.Millisecond)
 		}
 	}

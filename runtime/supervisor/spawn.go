@@ -44,7 +44,9 @@ func spawn(k *keeper) (int, *Exit) {
 		return 0, setUpFailed(err)
 	}
 	defer closeAll(theirs[:])
-	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}}
+	attr := &syscall.ProcAttr{
+		Dir: spec.Dir, Env: spec.Env, Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	}
 	attr.Files = []uintptr{null.Fd(), theirs[0].Fd(), theirs[1].Fd()}
 	if u := spec.User; u != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
@@ -105,7 +107,8 @@ func lookUp(spec *Spec) (string, *Exit) {
 	if forbidden {
 		return "", ended(codeNotExecutable, fmt.Sprintf("command: %s is not executable; chmod +x it", spec.Path))
 	}
-	return "", ended(codeNotFound, fmt.Sprintf("command: %s is not found in PATH=%s", spec.Path, lastValue(spec.Env, "PATH")))
+	return "", ended(codeNotFound, fmt.Sprintf("command: %s is not found in PATH=%s",
+		spec.Path, lastValue(spec.Env, "PATH")))
 }
 
 func lastValue(env []string, name string) string {
@@ -159,11 +162,13 @@ func spawnFailed(spec *Spec, path string, err error) *Exit {
 		}
 		return ended(codeNotFound, fmt.Sprintf("command: %s is not found", path))
 	case errors.Is(err, unix.ENOEXEC):
-		return ended(codeNotExecutable, fmt.Sprintf("command: %s is no program for this machine, and names no interpreter", path))
+		return ended(codeNotExecutable,
+			fmt.Sprintf("command: %s is no program for this machine, and names no interpreter", path))
 	case errors.Is(err, unix.EACCES):
 		return ended(codeNotExecutable, fmt.Sprintf("command: %s in workdir %s: %v for this user", path, spec.Dir, err))
 	case errors.Is(err, unix.E2BIG), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EISDIR),
-		errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.ETXTBSY), errors.Is(err, unix.EINVAL):
+		errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG), errors.Is(err,
+			unix.ETXTBSY), errors.Is(err, unix.EINVAL):
 		return ended(codeNotExecutable, fmt.Sprintf("command: %s: %v", path, err))
 	}
 	return neverRun(fmt.Errorf("execute %s: %w", path, err))

@@ -29,7 +29,10 @@ type rig struct {
 func start(t *testing.T, script string, change func(*Spec)) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir()}
-	spec := &Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin", "MARK=" + r.dir}, Dir: "/", BootID: "boot"}
+	spec := &Spec{
+		Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin", "MARK=" + r.dir}, Dir: "/",
+		BootID: "boot",
+	}
 	if change != nil {
 		change(spec)
 	}
@@ -139,16 +142,19 @@ func TestExitCodes(t *testing.T) {
 		{name: "killed by itself is no OOM", script: "kill -KILL $$", code: 137, signal: 9},
 		{name: "segfault", script: "kill -SEGV $$", code: 139, signal: 11},
 		{name: "not found", change: func(s *Spec) { s.Path = "no-such-program" }, code: 127, detail: "is not found in PATH"},
-		{name: "no such path", change: func(s *Spec) { s.Path = "/no/such" }, code: 127, detail: "command: /no/such is not found"},
+		{name: "no such path", change: func(s *Spec) { s.Path = "/no/such" }, code: 127,
+			detail: "command: /no/such is not found"},
 		{name: "no interpreter", change: func(s *Spec) { s.Path = noInterpreter }, code: 127, detail: "the interpreter of"},
 		{name: "not executable", change: func(s *Spec) { s.Path = "/etc/passwd" }, code: 126, detail: "permission denied"},
 		{name: "no program", change: func(s *Spec) { s.Path = noProgram }, code: 126, detail: "no program"},
-		{name: "no workdir", script: "true", change: func(s *Spec) { s.Dir = "/no/such" }, code: 126, detail: "workdir: /no/such"},
+		{name: "no workdir", script: "true", change: func(s *Spec) { s.Dir = "/no/such" }, code: 126,
+			detail: "workdir: /no/such"},
 		{name: "no command", change: func(s *Spec) { s.Path = "" }, code: 127, detail: "command: is empty"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			exit := start(t, c.script, c.change).wait()
-			if exit.Kind != Exited || exit.Code != c.code || exit.Signal != c.signal || exit.OOM || !strings.Contains(exit.Detail, c.detail) {
+			if exit.Kind != Exited || exit.Code != c.code || exit.Signal != c.signal || exit.OOM ||
+				!strings.Contains(exit.Detail, c.detail) {
 				t.Errorf("%+v", exit)
 			}
 			if exit.AtUnixMs == 0 {
@@ -366,7 +372,8 @@ func TestStopWhenLost(t *testing.T) {
 	}()
 	exit := lost.wait()
 	took := time.Duration(clock.BootNs() - begin)
-	if exit.Code != 143 || !strings.Contains(exit.Detail, "stopWhenLost") || took < 1900*time.Millisecond || took > 6*time.Second {
+	if exit.Code != 143 || !strings.Contains(exit.Detail, "stopWhenLost") || took < 1900*time.Millisecond ||
+		took > 6*time.Second {
 		t.Errorf("%+v after %v", exit, took)
 	}
 	if len(marked(kept.dir)) == 0 {

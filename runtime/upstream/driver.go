@@ -64,11 +64,15 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	s := t.Spec
 	switch {
 	case !filepath.IsAbs(s.GetImage()):
-		return fmt.Errorf("image: %q is no root directory, and this machine's carapace changes its root to one; give the absolute path of one, or have this machine run another driver", s.GetImage())
+		return fmt.Errorf("image: %q is no root directory, and this machine's carapace changes its root to one; give the "+
+			"absolute path of one, or have this machine run another driver", s.GetImage())
 	case slices.ContainsFunc(t.Gpus, func(g *messages.Gpu) bool { return !g.GetDeclared() }):
-		return errors.New("resources.gpu: this machine's carapace gives tasks no devices; have the machine run another driver")
+		return errors.New(
+			"resources.gpu: this machine's carapace gives tasks no devices; have the machine run another driver",
+		)
 	case s.GetUser() != "0" && s.GetUser() != "root":
-		return errors.New("user: this machine's carapace runs everything as root; name root, on a machine that allows it, or have the machine run another driver")
+		return errors.New("user: this machine's carapace runs everything as root; name root, on a machine that allows it, " +
+			"or have the machine run another driver")
 	}
 	return d.Driver.Prepare(ctx, t)
 }
@@ -85,7 +89,9 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 
 // wrap turns a container that is the task into one that has the program make the task.
 func (d *Driver) wrap(s *carapace.Spec) {
-	mounts := []carapace.Mount{{Source: d.binary, Target: place + "/carapace", ReadOnly: true}, {Named: s.Image, Target: rootfs}}
+	mounts := []carapace.Mount{
+		{Source: d.binary, Target: place + "/carapace", ReadOnly: true}, {Named: s.Image, Target: rootfs},
+	}
 	if s.Scratch != "" {
 		mounts = append(mounts, carapace.Mount{Source: s.Scratch, Target: rootfs + "/scratch"})
 	}

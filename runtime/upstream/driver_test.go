@@ -54,8 +54,10 @@ func TestWrap(t *testing.T) {
 		t.Errorf("%q", s.Command)
 	}
 	want := []carapace.Mount{
-		{Source: "/opt/carapace", Target: "/run/carapace/carapace", ReadOnly: true}, {Named: image, Target: "/run/carapace/rootfs"},
-		{Source: "/scratch-of-1", Target: "/run/carapace/rootfs/scratch"}, {Source: "/data", Target: "/run/carapace/rootfs/data", ReadOnly: true},
+		{Source: "/opt/carapace", Target: "/run/carapace/carapace", ReadOnly: true},
+		{Named: image, Target: "/run/carapace/rootfs"},
+		{Source: "/scratch-of-1", Target: "/run/carapace/rootfs/scratch"},
+		{Source: "/data", Target: "/run/carapace/rootfs/data", ReadOnly: true},
 	}
 	if !slices.Equal(s.Mounts, want) {
 		t.Errorf("%+v", s.Mounts)

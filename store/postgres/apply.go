@@ -63,7 +63,8 @@ func (s *Store) led(ctx context.Context, epoch uint64, look, put func(*pgx.Batch
 		}
 		batch := new(pgx.Batch)
 		batch.Queue("BEGIN")
-		batch.Queue("SELECT epoch, holder FROM synapse.leader FOR NO KEY UPDATE").QueryRow(func(row pgx.Row) error { return row.Scan(&now, &by) })
+		batch.Queue("SELECT epoch, holder FROM synapse.leader FOR NO KEY UPDATE").
+			QueryRow(func(row pgx.Row) error { return row.Scan(&now, &by) })
 		look(batch)
 		if err = send(ctx, conn, batch); err != nil {
 			err = errors.Join(err, rollBack(ctx, conn))

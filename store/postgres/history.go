@@ -41,7 +41,9 @@ func pastQuery(p *store.Past) (text string, args []any) {
 		equal = "AND queue = $2"
 	}
 	from := p.From()
-	return fmt.Sprintf(pastJobs, equal), []any{p.Owner, p.Queue, p.StateMask(), from.FinishedUnixMs, string(from.Job), p.SinceUnixMs, max(p.Look, 0)}
+	return fmt.Sprintf(pastJobs, equal), []any{
+		p.Owner, p.Queue, p.StateMask(), from.FinishedUnixMs, string(from.Job), p.SinceUnixMs, max(p.Look, 0),
+	}
 }
 
 // History implements store.Store.

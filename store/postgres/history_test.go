@@ -22,9 +22,11 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 	var changes []actors.Change
 	for i := range jobs {
 		j := &messages.JobRecord{
-			Id: fmt.Sprintf("j%05d", i), Revision: 1, WrittenBy: &messages.Token{Epoch: epoch, Counter: uint64(i + 1)}, Arrival: uint64(i + 1),
-			Spec:  &messages.JobSpec{Name: "train", Image: "host", Queue: []string{"", "night", "research"}[i%3]},
-			Owner: &messages.Principal{Name: "alice"}, State: messages.JobState_JOB_STATE_SUCCEEDED, FinishedUnixMs: int64(i + 1),
+			Id: fmt.Sprintf("j%05d", i), Revision: 1, WrittenBy: &messages.Token{Epoch: epoch, Counter: uint64(i + 1)},
+			Arrival: uint64(i + 1),
+			Spec:    &messages.JobSpec{Name: "train", Image: "host", Queue: []string{"", "night", "research"}[i%3]},
+			Owner:   &messages.Principal{Name: "alice"}, State: messages.JobState_JOB_STATE_SUCCEEDED,
+			FinishedUnixMs: int64(i + 1),
 		}
 		changes = append(changes, actors.Change{Job: j})
 	}

@@ -64,7 +64,8 @@ func (s *Store) until(epoch uint64, left time.Duration) error {
 	defer leave()
 	ctx, cancel := s.inTime(ctx)
 	defer cancel()
-	tag, err := s.writes.Exec(ctx, "UPDATE synapse.lease SET until = clock_timestamp() + $2 WHERE epoch = $1 AND holder = $3", epoch, left, s.name())
+	tag, err := s.writes.Exec(ctx,
+		"UPDATE synapse.lease SET until = clock_timestamp() + $2 WHERE epoch = $1 AND holder = $3", epoch, left, s.name())
 	switch {
 	case err != nil:
 		return fmt.Errorf("store: renew the lease: %w", judged(err))

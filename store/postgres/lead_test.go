@@ -22,10 +22,12 @@ func TestLease(t *testing.T) {
 		t.Fatalf("nobody leads yet: %+v, %v", l, err)
 	}
 	first := mustLead(t, a, "a")
-	if _, err := b.Lead("b"); !errors.Is(err, store.ErrLed) || !strings.Contains(err.Error(), "somebody else leads: a, for") {
+	if _, err := b.Lead("b"); !errors.Is(err, store.ErrLed) ||
+		!strings.Contains(err.Error(), "somebody else leads: a, for") {
 		t.Fatalf("lead beside a leader: %v", err)
 	}
-	if l, err := b.Leading(); err != nil || l.Holder != "a" || l.Epoch != first || l.Left <= lease-time.Minute || l.Left > lease {
+	if l, err := b.Leading(); err != nil || l.Holder != "a" || l.Epoch != first || l.Left <= lease-time.Minute ||
+		l.Left > lease {
 		t.Fatalf("leading: %+v, %v", l, err)
 	}
 	second := mustLead(t, a, "a") // it was restarted

@@ -62,7 +62,8 @@ func TestMigrationsAreWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = pgx.BeginFunc(t.Context(), s.writes, func(tx pgx.Tx) error {
-		return migrate(t.Context(), tx, append(texts, "CREATE TABLE synapse.more (x integer); CREATE TABLE synapse.job (x integer)"))
+		return migrate(t.Context(), tx,
+			append(texts, "CREATE TABLE synapse.more (x integer); CREATE TABLE synapse.job (x integer)"))
 	})
 	if err == nil {
 		t.Fatal("a migration that makes a table twice went through")
@@ -71,7 +72,8 @@ func TestMigrationsAreWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	var there bool
-	if err := s.reads.QueryRow(t.Context(), "SELECT to_regclass('synapse.more') IS NOT NULL").Scan(&there); err != nil || there {
+	if err := s.reads.QueryRow(t.Context(), "SELECT to_regclass('synapse.more') IS NOT NULL").
+		Scan(&there); err != nil || there {
 		t.Fatalf("half of the failed migration is there (%v)", err)
 	}
 }
@@ -86,7 +88,8 @@ func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 	url := s.options.URL
 	for _, c := range []struct{ name, damage, table, key string }{
 		{"a job cut off", "UPDATE synapse.job SET record = substr(record, 1, length(record) - 3) WHERE id = 'a'", "job", "a"},
-		{"an attempt cut off", "UPDATE synapse.attempt SET record = substr(record, 1, length(record) - 1)", "attempt", "a/00000001.00000001"},
+		{"an attempt cut off", "UPDATE synapse.attempt SET record = substr(record, 1, length(record) - 1)", "attempt",
+			"a/00000001.00000001"},
 		{"a machine of a later format", "UPDATE synapse.node SET record = '\\x02'::bytea || substr(record, 2)", "node", "n0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -101,7 +104,8 @@ func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 					t.Fatalf("it is %q, without %q", l.Damaged[0].What, words)
 				}
 			}
-			server.Exec(t, url, "TRUNCATE synapse."+c.table, "INSERT INTO synapse."+c.table+" SELECT * FROM kept", "DROP TABLE kept")
+			server.Exec(t, url, "TRUNCATE synapse."+c.table, "INSERT INTO synapse."+c.table+" SELECT * FROM kept",
+				"DROP TABLE kept")
 			opened(t, Options{URL: url})
 		})
 	}
@@ -120,10 +124,12 @@ func TestTheTablesHaveTheLastWord(t *testing.T) {
 	epoch := mustLead(t, s, "tester")
 	applied(t, s, epoch, three(epoch)...)
 	for name, text := range map[string]string{
-		"a token twice":           "INSERT INTO synapse.attempt VALUES (1, 1, 'b', true, true, '')",
-		"two open attempts":       "INSERT INTO synapse.attempt VALUES (1, 2, 'a', false, true, '')",
-		"an id twice":             "INSERT INTO synapse.job SELECT id, 1, 1, 1, 'bob', '', 1, 1, 0, 0, false, true, '' FROM synapse.job",
-		"a request twice":         "INSERT INTO synapse.job SELECT 'c', 1, 1, 1, owner, request_id, 1, 1, 0, 0, false, true, '' FROM synapse.job WHERE id = 'a'",
+		"a token twice":     "INSERT INTO synapse.attempt VALUES (1, 1, 'b', true, true, '')",
+		"two open attempts": "INSERT INTO synapse.attempt VALUES (1, 2, 'a', false, true, '')",
+		"an id twice": "INSERT INTO synapse.job SELECT id, 1, 1, 1, 'bob', '', 1, 1, 0, 0, false, true, '' " +
+			"FROM synapse.job",
+		"a request twice": "INSERT INTO synapse.job SELECT 'c', 1, 1, 1, owner, request_id, 1, 1, 0, 0, false, " +
+			"true, '' FROM synapse.job WHERE id = 'a'",
 		"a second row of leaders": "INSERT INTO synapse.leader VALUES (false, 0, 0)",
 		"a second lease":          "INSERT INTO synapse.lease VALUES (true, 0, '', now())",
 		"a machine twice":         "INSERT INTO synapse.node VALUES ('n0', '')",
@@ -187,8 +193,8 @@ func TestQueriesGoByIndexes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, text := range []string{
-		liveJobs, liveAttempts, jobsByID, jobsByRequest, headsByJob, attemptsByToken, nodesByID, updateJobs, updateAttempts, updateNodes,
-		unlearnedJobs, unlearnedAttempts, unnote, unnoteJobs,
+		liveJobs, liveAttempts, jobsByID, jobsByRequest, headsByJob, attemptsByToken, nodesByID, updateJobs,
+		updateAttempts, updateNodes, unlearnedJobs, unlearnedAttempts, unnote, unnoteJobs,
 	} {
 		arguments := ""
 		for n := 1; strings.Contains(text, fmt.Sprintf("$%d", n)); n++ {
@@ -200,7 +206,8 @@ func TestQueriesGoByIndexes(t *testing.T) {
 		if _, err := conn.Exec(t.Context(), fmt.Sprintf("PREPARE q%d AS %s", i, text)); err != nil {
 			t.Fatal(err)
 		}
-		rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE q%d%s", i, arguments), pgx.QueryExecModeSimpleProtocol)
+		rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE q%d%s", i, arguments),
+			pgx.QueryExecModeSimpleProtocol)
 		if err != nil {
 			t.Fatal(err)
 		}

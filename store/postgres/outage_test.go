@@ -150,7 +150,8 @@ func TestServerGoneAndBack(t *testing.T) {
 	}
 	for range 3 {
 		began := time.Now()
-		if _, err := s.Apply(epoch, three(epoch)); err == nil || errors.Is(err, store.ErrDeposed) || errors.Is(err, store.ErrDamaged) {
+		if _, err := s.Apply(epoch, three(epoch)); err == nil || errors.Is(err, store.ErrDeposed) ||
+			errors.Is(err, store.ErrDamaged) {
 			t.Fatalf("apply without a server: %v", err)
 		}
 		if _, _, err := s.Job("a"); err == nil || errors.Is(err, store.ErrNotFound) {

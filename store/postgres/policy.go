@@ -60,5 +60,6 @@ func tokenColumns(tokens []topology.Token) (epochs, counters []int64) {
 // policyRows reads what a leader has learned, and what it is to learn from.
 func policyRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
 	policy, job, attempt := store.PolicyRows[pgtype.DriverBytes](found)
-	return queryEach(ctx, tx, reading{policy, policyRecord}, reading{job, unlearnedJobs}, reading{attempt, unlearnedAttempts})
+	return queryEach(ctx, tx, reading{policy, policyRecord}, reading{job, unlearnedJobs},
+		reading{attempt, unlearnedAttempts})
 }

@@ -59,7 +59,8 @@ func put(batch *pgx.Batch, rows store.Rows) {
 	oldJobs, newJobs := columns(rows.Jobs, func(j *store.JobRow) bool { return j.Insert }, (*jobColumns).add)
 	exactly(batch, len(oldJobs.id), updateJobs, oldJobs.args()...)
 	exactly(batch, len(newJobs.id), insertJobs, newJobs.args()...)
-	oldAttempts, newAttempts := columns(rows.Attempts, func(a *store.AttemptRow) bool { return a.Insert }, (*attemptColumns).add)
+	oldAttempts, newAttempts := columns(rows.Attempts, func(a *store.AttemptRow) bool { return a.Insert },
+		(*attemptColumns).add)
 	exactly(batch, len(oldAttempts.job), updateAttempts, oldAttempts.args()...)
 	exactly(batch, len(newAttempts.job), insertAttempts, newAttempts.args()...)
 	forget(batch, rows.Drops)

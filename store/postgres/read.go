@@ -60,7 +60,8 @@ func (s *Store) live() (loaded actors.Loaded, epoch uint64, holder string, err e
 			return err
 		}
 		var arrival uint64
-		if err := tx.QueryRow(ctx, "SELECT epoch, holder, arrival FROM synapse.leader").Scan(&epoch, &holder, &arrival); err != nil {
+		if err := tx.QueryRow(ctx, "SELECT epoch, holder, arrival FROM synapse.leader").
+			Scan(&epoch, &holder, &arrival); err != nil {
 			return err
 		}
 		found := store.NewLiving()
@@ -83,7 +84,8 @@ const (
 // liveRows reads all that a leader needs, and checks every record of it.
 func liveRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
 	job, attempt, node := store.LiveRows[pgtype.DriverBytes](found)
-	if err := queryEach(ctx, tx, reading{job, liveJobs}, reading{attempt, liveAttempts}, reading{node, allNodes}); err != nil {
+	if err := queryEach(ctx, tx, reading{job, liveJobs}, reading{attempt, liveAttempts},
+		reading{node, allNodes}); err != nil {
 		return err
 	}
 	return policyRows(ctx, tx, found)
@@ -132,11 +134,13 @@ func (s *Store) Job(id topology.JobID) (*messages.JobRecord, []*messages.Attempt
 
 // Requested implements store.Store.
 func (s *Store) Requested(owner, requestID string) (*messages.JobRecord, []*messages.AttemptRecord, error) {
-	return s.read("SELECT id, record FROM synapse.job WHERE owner = $1 AND request_id = $2 AND request_id <> ''", owner, requestID)
+	return s.read("SELECT id, record FROM synapse.job WHERE owner = $1 AND request_id = $2 AND request_id <> ''",
+		owner, requestID)
 }
 
 // read reads one job with all its attempts.
-func (s *Store) read(text string, key ...string) (job *messages.JobRecord, attempts []*messages.AttemptRecord, err error) {
+func (s *Store) read(text string,
+	key ...string) (job *messages.JobRecord, attempts []*messages.AttemptRecord, err error) {
 	if noText(key...) {
 		return nil, nil, store.ErrNotFound
 	}

@@ -50,9 +50,11 @@ func migrate(ctx context.Context, tx pgx.Tx, texts []string) error {
 	case have == len(texts):
 		return nil
 	case have > len(texts):
-		return fmt.Errorf("a newer synapse-scheduler wrote this database (schema %d, this one knows up to %d); run that version, or restore a backup from before it", have, len(texts))
+		return fmt.Errorf("a newer synapse-scheduler wrote this database (schema %d, this one knows up to %d); run that "+
+			"version, or restore a backup from before it", have, len(texts))
 	}
-	if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS synapse; CREATE TABLE IF NOT EXISTS synapse.version (version integer NOT NULL)"); err != nil {
+	if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS synapse; CREATE TABLE IF NOT EXISTS synapse.version (version "+
+		"integer NOT NULL)"); err != nil {
 		return err
 	}
 	for n := have; n < len(texts); n++ {
@@ -103,7 +105,8 @@ func fillSome(ctx context.Context, tx pgx.Tx, after string) (last string, n int,
 		job, _ := store.ReadJob(topology.JobID(id), sealed) // of a damaged one nobody knows the queue
 		ids, queues = append(ids, id), append(queues, job.GetSpec().GetQueue())
 		return nil
-	}, "SELECT id, record FROM synapse.job WHERE id > $1 AND queue IS NULL AND record IS NOT NULL ORDER BY id LIMIT $2", after, fillBatch)
+	}, "SELECT id, record FROM synapse.job WHERE id > $1 AND queue IS NULL AND record IS NOT NULL ORDER BY id LIMIT $2",
+		after, fillBatch)
 	if err != nil || len(ids) == 0 {
 		return after, 0, err
 	}

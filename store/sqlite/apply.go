@@ -205,7 +205,8 @@ func (w *writer) putJobs(jobs []store.JobRow) error {
 		j := &jobs[i]
 		h := &j.Head
 		if j.Insert {
-			args = append(args, string(j.ID), int64(h.Revision), int64(h.WrittenBy.Epoch), int64(h.WrittenBy.Counter), h.Owner, h.RequestID,
+			args = append(args, string(j.ID), int64(h.Revision), int64(h.WrittenBy.Epoch), int64(h.WrittenBy.Counter),
+				h.Owner, h.RequestID,
 				int64(h.Arrival), int64(h.State), int64(h.ExitCode), h.FinishedUnixMs, h.State.Terminal(), j.Live,
 				j.Sealed, j.Queue, j.Script)
 			if waiting++; waiting == maxInserts {
@@ -215,7 +216,8 @@ func (w *writer) putJobs(jobs []store.JobRow) error {
 			}
 			continue
 		}
-		if err := w.change(1, updateJob, int64(h.Revision), int64(h.WrittenBy.Epoch), int64(h.WrittenBy.Counter), int64(h.Arrival),
+		if err := w.change(1, updateJob, int64(h.Revision), int64(h.WrittenBy.Epoch), int64(h.WrittenBy.Counter),
+			int64(h.Arrival),
 			int64(h.State), int64(h.ExitCode), h.FinishedUnixMs, h.State.Terminal(), j.Live, j.Sealed, j.Queue,
 			j.Script, string(j.ID)); err != nil {
 			return err

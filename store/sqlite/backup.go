@@ -63,13 +63,15 @@ func checkWhole(tx *sql.Tx) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(checkAll(tx, store.Records), checkLater(tx, "script", store.Scripts), checkLater(tx, "policy", store.Policies))
+	return errors.Join(checkAll(tx, store.Records), checkLater(tx, "script", store.Scripts),
+		checkLater(tx, "policy", store.Policies))
 }
 
 // checkLater reads a table that a copy from before there was one does not have.
 func checkLater(tx *sql.Tx, table string, all []store.Check) error {
 	var tables int
-	if err := tx.QueryRow("SELECT count(*) FROM sqlite_schema WHERE name = ?", table).Scan(&tables); err != nil || tables == 0 {
+	if err := tx.QueryRow("SELECT count(*) FROM sqlite_schema WHERE name = ?", table).
+		Scan(&tables); err != nil || tables == 0 {
 		return err
 	}
 	return checkAll(tx, all)

@@ -159,7 +159,8 @@ func TestQueriesGoByIndexes(t *testing.T) {
 		"SELECT id, record FROM job WHERE id = 'a' AND record IS NOT NULL",
 		"SELECT id, record FROM job WHERE owner = 'a' AND request_id = 'r' AND request_id <> ''",
 		fmt.Sprintf(jobsByID, "('a'),('b')"), fmt.Sprintf(jobsByRequest, "('a','r'),('b','r')"),
-		fmt.Sprintf(headsByJob, "('a'),('b')"), fmt.Sprintf(attemptsByToken, "(1,2),(3,4)"), fmt.Sprintf(nodesByID, "('a'),('b')"),
+		fmt.Sprintf(headsByJob, "('a'),('b')"), fmt.Sprintf(attemptsByToken, "(1,2),(3,4)"),
+		fmt.Sprintf(nodesByID, "('a'),('b')"),
 		fmt.Sprintf(dropsByID, "('a'),('b')"), fmt.Sprintf(attemptsByJob, "('a'),('b')"),
 		unlearnedJobs, unlearnedAttempts, strings.ReplaceAll(unnoteJob, "?", "'a'"), strings.ReplaceAll(unnote, "?", "1"),
 	} {
@@ -179,7 +180,8 @@ func TestQueriesGoByIndexes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, step := range plan {
-			scans := strings.HasPrefix(step, "SCAN") && !strings.Contains(step, "job_live") && !strings.Contains(step, "CONSTANT ROW") &&
+			scans := strings.HasPrefix(step, "SCAN") && !strings.Contains(step, "job_live") &&
+				!strings.Contains(step, "CONSTANT ROW") &&
 				!strings.Contains(step, "-ROW VALUES CLAUSE") && step != "SCAN u" // what is not learned yet is little
 			if scans {
 				t.Errorf("%s\nwalks a whole table:\n%s", text, strings.Join(plan, "\n"))

@@ -56,7 +56,8 @@ func Restore(from, to string) error {
 	}
 	for _, side := range []string{"-wal", "-shm", "-journal"} {
 		if _, err := os.Stat(from + side); err == nil {
-			return fmt.Errorf("store: restore: %s stands beside %s, so a scheduler uses it, or died with it: take a backup of it first", from+side, from)
+			return fmt.Errorf("store: restore: %s stands beside %s, so a scheduler uses it, or died with it: take a backup of "+
+				"it first", from+side, from)
 		}
 	}
 	if err := checkFile(from); err != nil {
@@ -83,7 +84,8 @@ func appear(path string, fill func(partial string) error) error {
 	}
 	partial := path + ".partial"
 	if _, err := os.Lstat(partial); err == nil {
-		return fmt.Errorf("store: %s: %w; it is of a copy under way, or of one that was interrupted: then remove it", partial, os.ErrExist)
+		return fmt.Errorf("store: %s: %w; it is of a copy under way, or of one that was interrupted: then remove it",
+			partial, os.ErrExist)
 	}
 	err := fill(partial)
 	if err == nil {

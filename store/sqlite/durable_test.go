@@ -134,7 +134,8 @@ func TestAppliedIsSynced(t *testing.T) {
 	if err != nil {
 		t.Skipf("the system calls cannot be watched: %v", err)
 	}
-	if out, err := exec.CommandContext(t.Context(), strace, "-f", "-e", "trace=fsync", "true").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), strace, "-f", "-e", "trace=fsync", "true").
+		CombinedOutput(); err != nil {
 		t.Skipf("strace may not trace here: %v: %s", err, out)
 	}
 	dir := t.TempDir()

@@ -102,7 +102,8 @@ func presence(t *testing.T, s *Store, epoch uint64, want bool) {
 	}
 	n := map[bool]int{true: 1, false: 0}[want]
 	if len(l.Jobs) != 2*n || len(l.Attempts) != n || len(l.Nodes) != n {
-		t.Fatalf("stored are %d jobs, %d attempts, %d machines; want all: %v", len(l.Jobs), len(l.Attempts), len(l.Nodes), want)
+		t.Fatalf("stored are %d jobs, %d attempts, %d machines; want all: %v",
+			len(l.Jobs), len(l.Attempts), len(l.Nodes), want)
 	}
 	for _, id := range []topology.JobID{"a", "b"} {
 		if _, _, err := s.Job(id); (err == nil) != want {
@@ -123,7 +124,8 @@ func TestFullDisk(t *testing.T) {
 	full := func(pages int) {
 		t.Helper()
 		var now int
-		if err := s.write.conn.QueryRowContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)).Scan(&now); err != nil {
+		if err := s.write.conn.QueryRowContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)).
+			Scan(&now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +133,8 @@ func TestFullDisk(t *testing.T) {
 	big := submitted(epoch, "big", 2)
 	big.Spec.Command = []string{strings.Repeat("x", 100_000)}
 	change := []actors.Change{{Job: submitted(epoch, "beside", 3)}, {Job: big}}
-	if _, err := s.Apply(epoch, change); err == nil || !strings.Contains(err.Error(), "full") || errors.Is(err, store.ErrDamaged) {
+	if _, err := s.Apply(epoch, change); err == nil || !strings.Contains(err.Error(), "full") ||
+		errors.Is(err, store.ErrDamaged) {
 		t.Fatalf("apply on a full disk: %v", err)
 	}
 	if _, _, err := s.Job("beside"); !errors.Is(err, store.ErrNotFound) {
@@ -197,12 +200,18 @@ func TestTheTablesHaveTheLastWord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	applied(t, s, epoch, actors.Change{Job: submitted(epoch, "a", 1), Attempts: []*messages.AttemptRecord{committed(epoch, "a", 1)}})
+	applied(t, s, epoch, actors.Change{
+		Job: submitted(epoch, "a", 1), Attempts: []*messages.AttemptRecord{committed(epoch, "a", 1)},
+	})
 	for name, text := range map[string]string{
-		"a token twice":            "INSERT INTO attempt (job, epoch, counter, ended, owes, record) VALUES ('b', 1, 1, 0, 0, x'')",
-		"two open attempts":        "INSERT INTO attempt (job, epoch, counter, ended, owes, record) VALUES ('a', 1, 2, 0, 0, x'')",
-		"an id twice":              "INSERT INTO job SELECT 9, id, 1, 1, 1, 'bob', '', 1, 1, 0, 0, 0, 1, x'', '', '' FROM job",
-		"a request twice":          "INSERT INTO job SELECT 9, 'c', 1, 1, 1, owner, request_id, 1, 1, 0, 0, 0, 1, x'', '', '' FROM job",
+		"a token twice": "INSERT INTO attempt (job, epoch, counter, ended, owes, record) VALUES ('b', 1, 1, 0, " +
+			"0, x'')",
+		"two open attempts": "INSERT INTO attempt (job, epoch, counter, ended, owes, record) VALUES ('a', 1, 2, 0, " +
+			"0, x'')",
+		"an id twice": "INSERT INTO job SELECT 9, id, 1, 1, 1, 'bob', '', 1, 1, 0, 0, 0, 1, x'', '', '' " +
+			"FROM job",
+		"a request twice": "INSERT INTO job SELECT 9, 'c', 1, 1, 1, owner, request_id, 1, 1, 0, 0, 0, 1, x'', '', " +
+			"'' FROM job",
 		"a second row of leaders":  "INSERT INTO leader VALUES (2, 0, '', 0)",
 		"a machine twice":          "INSERT INTO node SELECT 'n', x'' UNION ALL SELECT 'n', x''",
 		"a record that is no blob": "UPDATE job SET record = 'text'",

@@ -32,7 +32,8 @@ func pastQuery(p *store.Past) (text string, args []any) {
 		index, equal, args = "job_finished_queue", "AND queue = ?", append(args, p.Queue)
 	}
 	from := p.From()
-	return fmt.Sprintf(pastJobs, index, equal), append(args, from.FinishedUnixMs, string(from.Job), p.SinceUnixMs, max(p.Look, 0))
+	return fmt.Sprintf(pastJobs, index, equal), append(args, from.FinishedUnixMs, string(from.Job), p.SinceUnixMs,
+		max(p.Look, 0))
 }
 
 // History implements store.Store.
@@ -69,7 +70,8 @@ func lookPast(tx *sql.Tx, g *store.Gathering, text string, args []any) error {
 // attemptsPast reads the attempts of what was found, as far as there is room.
 func attemptsPast(tx *sql.Tx, g *store.Gathering) (store.Page, error) {
 	jobs := g.Jobs()
-	stmt, err := tx.PrepareContext(context.Background(), "SELECT epoch, counter, record FROM attempt WHERE job = ? ORDER BY epoch, counter")
+	stmt, err := tx.PrepareContext(context.Background(),
+		"SELECT epoch, counter, record FROM attempt WHERE job = ? ORDER BY epoch, counter")
 	if err != nil {
 		return store.Page{}, err
 	}

@@ -31,7 +31,8 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 	}
 	edit(t, s.path, "DROP INDEX job_finished_owner", "DROP INDEX job_finished_queue",
 		"ALTER TABLE job DROP COLUMN queue",
-		"DROP INDEX job_script", "ALTER TABLE job DROP COLUMN script", "DROP TABLE script", "DROP TABLE policy", "DROP TABLE unlearned", "PRAGMA user_version = 2")
+		"DROP INDEX job_script", "ALTER TABLE job DROP COLUMN script", "DROP TABLE script", "DROP TABLE policy",
+		"DROP TABLE unlearned", "PRAGMA user_version = 2")
 	s = opened(t, s.path)
 	page, err := s.History(store.Past{Queue: "research", Look: 10})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Job.Id != "d" {
@@ -47,7 +48,9 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 	if l, err := s.Load(epoch); err != nil || l.Policy != nil || len(l.Unlearned) != 0 {
 		t.Fatalf("what was learned: %+v, %v", l, err)
 	}
-	applied(t, s, epoch, actors.Change{Policy: &messages.PolicyRecord{WrittenBy: &messages.Token{Epoch: epoch, Counter: 1}}})
+	applied(t, s, epoch, actors.Change{
+		Policy: &messages.PolicyRecord{WrittenBy: &messages.Token{Epoch: epoch, Counter: 1}},
+	})
 	if l, err := s.Load(epoch); err != nil || l.Policy == nil {
 		t.Fatalf("what was learned: %+v, %v", l, err)
 	}

@@ -24,7 +24,8 @@ func lockFile(path string) (*os.File, error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		err = fmt.Errorf("store: %s is in use by another synapse-scheduler (pid %s); stop it, or give this one a file of its own", path, holder(f))
+		err = fmt.Errorf("store: %s is in use by another synapse-scheduler (pid %s); stop it, or give this one a file of "+
+			"its own", path, holder(f))
 	case err != nil:
 		err = fmt.Errorf("store: lock %s: %w", f.Name(), err)
 	default:

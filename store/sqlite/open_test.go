@@ -63,8 +63,11 @@ func small(t *testing.T) string {
 	running, attempt := submitted(epoch, "running", 1), committed(epoch, "running", 1)
 	over := submitted(epoch, "over", 2)
 	over.State, over.FinishedUnixMs = messages.JobState_JOB_STATE_SUCCEEDED, 5
-	node := &messages.NodeRecord{Id: "n0", Revision: 1, WrittenBy: &messages.Token{Epoch: epoch, Counter: 3}, MachineId: "m0"}
-	applied(t, s, epoch, actors.Change{Job: running, Attempts: []*messages.AttemptRecord{attempt}}, actors.Change{Job: over}, actors.Change{Node: node})
+	node := &messages.NodeRecord{
+		Id: "n0", Revision: 1, WrittenBy: &messages.Token{Epoch: epoch, Counter: 3}, MachineId: "m0",
+	}
+	applied(t, s, epoch, actors.Change{Job: running, Attempts: []*messages.AttemptRecord{attempt}},
+		actors.Change{Job: over}, actors.Change{Node: node})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -151,11 +154,13 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 func TestMigrationsAreWhole(t *testing.T) {
 	s := fresh(t)
 	before := version(t, s)
-	if err := s.write.migrate(before, append(make([]string, before), "CREATE TABLE more (x INTEGER) STRICT; CREATE TABLE job (x)")); err == nil {
+	if err := s.write.migrate(before,
+		append(make([]string, before), "CREATE TABLE more (x INTEGER) STRICT; CREATE TABLE job (x)")); err == nil {
 		t.Fatal("a migration that makes a table twice went through")
 	}
 	var tables int
-	if err := s.write.one("SELECT count(*) FROM sqlite_schema WHERE name = 'more'", nil, &tables); err != nil || tables != 0 {
+	if err := s.write.one("SELECT count(*) FROM sqlite_schema WHERE name = 'more'", nil, &tables); err != nil ||
+		tables != 0 {
 		t.Fatalf("%d tables of the failed migration are there (%v)", tables, err)
 	}
 	if after := version(t, s); after != before {
@@ -188,8 +193,10 @@ func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 		{"one bit of a job", "job", "running", func(b []byte) []byte { b[20] ^= 4; return b }, "checksum"},
 		{"an attempt cut off", "attempt", attempt, cut, "checksum"},
 		{"an attempt of nothing", "attempt", attempt, func([]byte) []byte { return sealed(nil) }, "no leader wrote this"},
-		{"an attempt that is no message", "attempt", attempt, func([]byte) []byte { return sealed([]byte{0xff}) }, "cannot be decoded"},
-		{"an attempt of another job", "attempt", attempt, func([]byte) []byte { return sealed(encoded(t, committed(1, "other", 1))) }, `it is the record of "other/`},
+		{"an attempt that is no message", "attempt", attempt, func([]byte) []byte { return sealed([]byte{0xff}) },
+			"cannot be decoded"},
+		{"an attempt of another job", "attempt", attempt,
+			func([]byte) []byte { return sealed(encoded(t, committed(1, "other", 1))) }, `it is the record of "other/`},
 		{"a machine cut off", "node", "n0", cut, "checksum"},
 		{"a machine of another name", "node", "n0", func([]byte) []byte {
 			return sealed(encoded(t, &messages.NodeRecord{Id: "n1", Revision: 1, WrittenBy: &messages.Token{Epoch: 1}}))
@@ -228,7 +235,8 @@ func damage(t *testing.T, path, table string, how func([]byte) []byte) {
 	if err := db.QueryRow("SELECT record FROM " + table + " ORDER BY rowid LIMIT 1").Scan(&record); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec("UPDATE "+table+" SET record = ? WHERE rowid = (SELECT min(rowid) FROM "+table+")", how(record)); err != nil {
+	if _, err := db.Exec("UPDATE "+table+" SET record = ? WHERE rowid = (SELECT min(rowid) FROM "+table+")",
+		how(record)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -65,5 +65,6 @@ func tokenKeys(tokens []topology.Token) []any {
 // policyRows reads what a leader has learned, and what it is to learn from.
 func policyRows(tx *sql.Tx, found *store.Living) error {
 	policy, job, attempt := store.PolicyRows[sql.RawBytes](found)
-	return errors.Join(query(tx, policyRecord, policy), query(tx, unlearnedJobs, job), query(tx, unlearnedAttempts, attempt))
+	return errors.Join(query(tx, policyRecord, policy), query(tx, unlearnedJobs, job),
+		query(tx, unlearnedAttempts, attempt))
 }

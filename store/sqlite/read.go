@@ -92,11 +92,12 @@ func (s *Store) read(text string, key ...any) (job *messages.JobRecord, attempts
 		if job, err = store.ScanJob[[]byte](tx.QueryRow(text, key...)); err != nil {
 			return err
 		}
-		return query(tx, "SELECT job, epoch, counter, record FROM attempt WHERE job = ? ORDER BY epoch, counter", func(row store.Row) error {
-			attempt, err := store.ScanAttempt[sql.RawBytes](row)
-			attempts = append(attempts, attempt)
-			return err
-		}, job.Id)
+		return query(tx, "SELECT job, epoch, counter, record FROM attempt WHERE job = ? ORDER BY epoch, counter",
+			func(row store.Row) error {
+				attempt, err := store.ScanAttempt[sql.RawBytes](row)
+				attempts = append(attempts, attempt)
+				return err
+			}, job.Id)
 	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

@@ -39,7 +39,8 @@ func (w *writer) version(known int) (int, error) {
 	case application != applicationID:
 		return 0, fmt.Errorf("the file holds the data of another program; give the scheduler a file of its own")
 	case version > known:
-		return 0, fmt.Errorf("a newer synapse-scheduler wrote it (schema %d, this one knows up to %d); run that version, or restore a backup from before it", version, known)
+		return 0, fmt.Errorf("a newer synapse-scheduler wrote it (schema %d, this one knows up to %d); run that version, "+
+			"or restore a backup from before it", version, known)
 	}
 	return version, nil
 }
@@ -64,7 +65,8 @@ func (w *writer) prepare() error {
 	}
 	// SQLite does not refuse what it cannot do.
 	if mode != "wal" || synchronous != "2" {
-		return fmt.Errorf("its file system has no shared memory for a write-ahead log (journal mode %s, synchronous %s); put it on a local disk", mode, synchronous)
+		return fmt.Errorf("its file system has no shared memory for a write-ahead log (journal mode %s, synchronous %s); "+
+			"put it on a local disk", mode, synchronous)
 	}
 	return w.migrate(have, texts)
 }
@@ -112,7 +114,8 @@ func fillQueues(w *writer) error {
 func (w *writer) migrate(have int, texts []string) error {
 	for n := have; n < len(texts); n++ {
 		err := w.transact(func() error {
-			if err := w.script(texts[n] + fmt.Sprintf(";\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;", applicationID, n+1)); err != nil {
+			if err := w.script(texts[n] + fmt.Sprintf(";\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;", applicationID,
+				n+1)); err != nil {
 				return err
 			}
 			if fill := filled[n+1]; fill != nil {

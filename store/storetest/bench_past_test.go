@@ -106,14 +106,16 @@ func fillPast(b *testing.B, s store.Store, jobs int) {
 			n := uint64(done)
 			w := writer{epoch: epoch, writes: n * 4}
 			job := benchSubmit(epoch, n)
-			job.WrittenBy, job.Owner.Name, job.Spec.Queue = w.stamp(), fmt.Sprintf("owner-%d", n%pastOwners), fmt.Sprintf("q-%d", n%10)
+			job.WrittenBy, job.Owner.Name, job.Spec.Queue = w.stamp(), fmt.Sprintf("owner-%d", n%pastOwners), fmt.Sprintf("q-%d",
+				n%10)
 			a := gangCommit(job.Id, topology.Token{Epoch: epoch, Counter: n}, 2)
 			job.State, job.Attempt = messages.JobState_JOB_STATE_ACTIVE, a.Token
 			over := w.over(job, int64(n))
 			if n%20 == 0 {
 				over.State = messages.JobState_JOB_STATE_FAILED
 			}
-			changes = append(changes, jobChange(job, a), jobChange(over, attempt(a, exited(0, 1), ended(messages.Cause_CAUSE_SUCCEEDED))))
+			changes = append(changes, jobChange(job, a),
+				jobChange(over, attempt(a, exited(0, 1), ended(messages.Cause_CAUSE_SUCCEEDED))))
 		}
 		mustDo(b, s, epoch, changes)
 	}

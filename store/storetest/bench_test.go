@@ -35,7 +35,8 @@ func benchmarks(b *testing.B, fresh opener) {
 	}
 	b.Run("load/gangs-of=64", func(b *testing.B) { benchLoad(b, open(b), tasks, 64, 0) })
 	b.Run("load/gangs-of=1", func(b *testing.B) { benchLoad(b, open(b), tasks, 1, 0) })
-	b.Run(fmt.Sprintf("load/gangs-of=64/finished=%d", finished), func(b *testing.B) { benchLoad(b, open(b), tasks, 64, finished) })
+	b.Run(fmt.Sprintf("load/gangs-of=64/finished=%d", finished),
+		func(b *testing.B) { benchLoad(b, open(b), tasks, 64, finished) })
 }
 
 // benchLoad is what a new leader waits for: 5,000 machines, and tasks in gangs.
@@ -51,9 +52,13 @@ func benchLoad(b *testing.B, s store.Store, tasks, gang, finished int) {
 	w := writer{epoch: epoch}
 	for n := range 5_000 {
 		m := w.machine(fmt.Sprintf("n%05d", n))
-		m.Announcement = &messages.Announcement{Total: &messages.Resources{MilliCpu: 128_000, MemoryBytes: 2 << 40, MilliGpu: 8_000}}
+		m.Announcement = &messages.Announcement{
+			Total: &messages.Resources{MilliCpu: 128_000, MemoryBytes: 2 << 40, MilliGpu: 8_000},
+		}
 		for g := range 8 {
-			m.Announcement.Gpus = append(m.Announcement.Gpus, &messages.Gpu{Id: random("GPU", uint64(n*8+g)), Type: "H100", MemoryBytes: 80 << 30})
+			m.Announcement.Gpus = append(m.Announcement.Gpus, &messages.Gpu{
+				Id: random("GPU", uint64(n*8+g)), Type: "H100", MemoryBytes: 80 << 30,
+			})
 		}
 		put(actors.Change{Node: m})
 	}
@@ -96,9 +101,11 @@ func benchSubmit(epoch, n uint64) *messages.JobRecord {
 		Spec: &messages.JobSpec{
 			Name: "train-" + id, Queue: "research", Image: "registry.example/research/train:2024-11",
 			Command: []string{"torchrun", "--nnodes=8", "--nproc-per-node=8", "train.py", "--config", "configs/large.yaml"},
-			Env:     []*messages.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "RUN", Value: id}, {Name: "DATA", Value: "/data/tokens/v3"}},
-			Gang:    &messages.GangSpec{ReplicasMin: 8, ReplicasMax: 8},
-			Each:    &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000},
+			Env: []*messages.EnvVar{
+				{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "RUN", Value: id}, {Name: "DATA", Value: "/data/tokens/v3"},
+			},
+			Gang: &messages.GangSpec{ReplicasMin: 8, ReplicasMax: 8},
+			Each: &messages.Resources{MilliCpu: 64_000, MemoryBytes: 512 << 30, MilliGpu: 8_000},
 		},
 	}
 }
@@ -190,12 +197,17 @@ func life(epoch, n uint64, ranks int) []actors.Change {
 
 // gangCommit is the COMMIT of an attempt with eight GPUs on each machine.
 func gangCommit(job string, token topology.Token, ranks int) *messages.AttemptRecord {
-	a := &messages.AttemptRecord{Job: job, Token: messages.ToToken(token), Run: 1, CommittedUnixMs: 7, Places: make([]*messages.Place, ranks)}
+	a := &messages.AttemptRecord{
+		Job: job, Token: messages.ToToken(token), Run: 1, CommittedUnixMs: 7, Places: make([]*messages.Place, ranks),
+	}
 	for rank := range a.Places {
-		g := &messages.Grant{Rank: int32(rank), Amount: &messages.Resources{MilliCpu: 8_000, MemoryBytes: 64 << 30, MilliGpu: 1_000},
-			Gpus: []*messages.GpuShare{{GpuId: fmt.Sprintf("GPU-5f2c0b6e-8d6a-4b1f-9a61-2f6a4ae0%04x", rank%8), Milli: 1_000}}}
+		g := &messages.Grant{Rank: int32(rank),
+			Amount: &messages.Resources{MilliCpu: 8_000, MemoryBytes: 64 << 30, MilliGpu: 1_000},
+			Gpus:   []*messages.GpuShare{{GpuId: fmt.Sprintf("GPU-5f2c0b6e-8d6a-4b1f-9a61-2f6a4ae0%04x", rank%8), Milli: 1_000}}}
 		node := fmt.Sprintf("n%05d", rank/8)
-		a.Places[rank] = &messages.Place{Rank: int32(rank), Node: node, MachineId: "machine-" + node, Address: "10.0.0.1:9000", Grant: g}
+		a.Places[rank] = &messages.Place{
+			Rank: int32(rank), Node: node, MachineId: "machine-" + node, Address: "10.0.0.1:9000", Grant: g,
+		}
 	}
 	return a
 }
@@ -244,7 +256,9 @@ func (j *journal) Receive(ctx actor.Context) {
 }
 
 func benchJournal(b *testing.B, s store.Store, callers int) {
-	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	system := actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
+	)
 	epoch := mustLead(b, s)
 	port := store.NewPort(s, system)
 	pid := system.Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return &journal{port: port, epoch: epoch} }))

@@ -123,7 +123,8 @@ func tryHistoryWhole(w *world) {
 	k = w.over(k, 50)
 	w.wrote("D", jobChange(k, second))
 	got := w.history(store.Past{Look: 10})
-	if len(got) != 1 || !proto.Equal(got[0].Job, k) || len(got[0].Attempts) != 2 || !proto.Equal(got[0].Attempts[0], first) || !proto.Equal(got[0].Attempts[1], second) {
+	if len(got) != 1 || !proto.Equal(got[0].Job, k) || len(got[0].Attempts) != 2 ||
+		!proto.Equal(got[0].Attempts[0], first) || !proto.Equal(got[0].Attempts[1], second) {
 		w.Fatalf("history has %v", got)
 	}
 	third := attempt(second, exited(0, 1))

@@ -23,7 +23,9 @@ func ranFor(ms int64) func(*messages.AttemptRecord) {
 func (w *writer) policy(owners ...string) *messages.PolicyRecord {
 	p := &messages.PolicyRecord{WrittenBy: w.stamp()}
 	for i, owner := range owners {
-		p.Cells = append(p.Cells, &messages.Cell{Level: messages.CellLevel_CELL_LEVEL_OWNER, Owner: owner, Count: 1 << 20, Sum: int64(i) << 40, Ended: 1})
+		p.Cells = append(p.Cells, &messages.Cell{
+			Level: messages.CellLevel_CELL_LEVEL_OWNER, Owner: owner, Count: 1 << 20, Sum: int64(i) << 40, Ended: 1,
+		})
 	}
 	return p
 }
@@ -65,8 +67,9 @@ func tryPolicy(w *world) {
 	brief, ended2 := w.over(brief, 50), attempt(attempt2, ranFor(7), exited(0))
 	w.wrote("DDD",
 		jobChange(brief, ended2),
-		jobChange(w.over(older, 51), attempt(attempt3, ended(messages.Cause_CAUSE_SUCCEEDED), exited(0, 1))), // for how long it ran is not known
-		jobChange(w.next(lost, nil), attempt(attempt4, ended(messages.Cause_CAUSE_MACHINE_LOST))))            // it never ran
+		// Of this attempt it is not known for how long it ran.
+		jobChange(w.over(older, 51), attempt(attempt3, ended(messages.Cause_CAUSE_SUCCEEDED), exited(0, 1))),
+		jobChange(w.next(lost, nil), attempt(attempt4, ended(messages.Cause_CAUSE_MACHINE_LOST)))) // it never ran
 	w.learns(nil, "again/1 at revision 3", "brief/2 at revision 3")
 
 	// The job lives on, with what becomes known of the attempt that ended and with another one.
@@ -88,8 +91,8 @@ func tryPolicy(w *world) {
 	unreadable := w.policy("alice", "alice")
 	w.wrote("DCDCCC", knows(two), knows(one, 1), knows(three), knows(two, 1), // a late one, and what it knows is not known
 		knows(unreadable, 1), actors.Change{Policy: w.policy(), Learned: []topology.Token{{}}})
-	w.wrote("CCC", actors.Change{Policy: w.policy(), Node: w.machine("n0")}, actors.Change{Learned: []topology.Token{token(1)}},
-		actors.Change{Policy: &messages.PolicyRecord{}})
+	w.wrote("CCC", actors.Change{Policy: w.policy(), Node: w.machine("n0")},
+		actors.Change{Learned: []topology.Token{token(1)}}, actors.Change{Policy: &messages.PolicyRecord{}})
 	w.learns(three, "again/1 at revision 4")
 
 	// An attempt that ends beside a record that knows it already; and one that is forgotten before anybody knew.
@@ -110,7 +113,8 @@ func (w *world) damagedPolicy() {
 	_, a := w.running("torn", 9, 20)
 	w.damage("policy", "")
 	l := w.load()
-	if l.Policy != nil || len(l.Damaged) != 1 || !l.Damaged[0].Policy || l.Damaged[0].What == "" || len(l.Attempts) != 1+1 || a.Job != "torn" {
+	if l.Policy != nil || len(l.Damaged) != 1 || !l.Damaged[0].Policy || l.Damaged[0].What == "" ||
+		len(l.Attempts) != 1+1 || a.Job != "torn" {
 		w.Fatalf("the policy record is damaged, and loaded is %+v", l)
 	}
 	next := w.policy("dave")

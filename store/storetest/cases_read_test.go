@@ -44,7 +44,9 @@ func tryLoad(w *world) {
 	for _, r := range loaded.Nodes {
 		got = append(got, r.Id)
 	}
-	want := []string{"q", "d", "j", "d/" + w.token(4).String(), "j/" + w.token(2).String(), "j/" + w.token(3).String(), "n0", "n1"}
+	want := []string{
+		"q", "d", "j", "d/" + w.token(4).String(), "j/" + w.token(2).String(), "j/" + w.token(3).String(), "n0", "n1",
+	}
 	if !slices.Equal(got, want) {
 		w.Fatalf("loaded\n%v\nwant\n%v", got, want)
 	}
@@ -112,7 +114,10 @@ func tryPrune(w *world) {
 		w.Fatalf("left are %v", ids)
 	}
 	w.absent(jobName(0))
-	for id, want := range map[string]bool{jobName(0): true, jobName(4): false, "debtor": false, "never": false, "": false, "\x00": false} { //order: each is asked alone
+	// Rder: each is asked alone.
+	for id, want := range map[string]bool{
+		jobName(0): true, jobName(4): false, "debtor": false, "never": false, "": false, "\x00": false,
+	} {
 		if got, err := w.s.Pruned(topology.JobID(id)); err != nil || got != want {
 			w.Fatalf("job %q was pruned: %t (%v)", id, got, err)
 		}

@@ -106,7 +106,8 @@ func tryRepeated(w *world) {
 func tryIndependent(w *world) {
 	j, k := w.submit("j", 1), w.submit("k", 2)
 	w.wrote("D", jobChange(j))
-	w.wrote("CDCD", jobChange(w.submit("j", 1)), jobChange(k), jobChange(w.next(w.next(j, nil), nil)), actors.Change{Node: w.machine("n0")})
+	w.wrote("CDCD", jobChange(w.submit("j", 1)), jobChange(k), jobChange(w.next(w.next(j, nil), nil)),
+		actors.Change{Node: w.machine("n0")})
 	w.crash()
 	w.stored(j)
 	w.stored(k)
@@ -198,9 +199,12 @@ func tryUnreadable(w *world) {
 	}
 	for what, damage := range damages { //order: each is tried by itself
 		a := commit("j", w.token(1))
-		a.Rendezvous = &messages.Rendezvous{Address: "n0", Port: 1024, Peers: []*messages.Peer{{Node: "n0"}, {Rank: 1, Node: "n1"}}}
+		a.Rendezvous = &messages.Rendezvous{
+			Address: "n0", Port: 1024, Peers: []*messages.Peer{{Node: "n0"}, {Rank: 1, Node: "n1"}},
+		}
 		damage(a)
-		if verdicts, err := w.s.Apply(w.epoch, []actors.Change{jobChange(w.active(j, a), a)}); err != nil || verdicts[0] != actors.Conflict {
+		if verdicts, err := w.s.Apply(w.epoch, []actors.Change{jobChange(w.active(j, a), a)}); err != nil ||
+			verdicts[0] != actors.Conflict {
 			w.Errorf("%s: %v, %v", what, verdicts, err)
 		}
 	}

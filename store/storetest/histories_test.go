@@ -134,7 +134,9 @@ func (h *history) policy() actors.Change {
 		c.Policy.WrittenBy.Counter = 1 + h.r.Uint64N(h.writer.writes)
 	}
 	for range h.r.IntN(5) {
-		c.Learned = append(c.Learned, topology.Token{Epoch: 1 + h.r.Uint64N(h.writer.epoch), Counter: 1 + h.r.Uint64N(h.writer.writes)})
+		c.Learned = append(c.Learned, topology.Token{
+			Epoch: 1 + h.r.Uint64N(h.writer.epoch), Counter: 1 + h.r.Uint64N(h.writer.writes),
+		})
 	}
 	if l, err := h.m.Load(h.writer.epoch); err == nil && len(l.Unlearned) > 0 {
 		c.Learned = append(c.Learned, messages.FromToken(l.Unlearned[h.r.IntN(len(l.Unlearned))].Attempt.Token))

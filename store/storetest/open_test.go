@@ -21,9 +21,10 @@ import (
 // tried is a store, and what may happen to it.
 type tried struct {
 	s      store.Store
-	killed func() store.Store     // opens what is left after its process was killed; replaces the earlier ones
-	again  func() store.Store     // closes it and opens it anew, as the next process does
-	damage func(table, id string) // makes records unreadable, as a disk does: the job's or machine's own, or all attempts of the job
+	killed func() store.Store // opens what is left after its process was killed; replaces the earlier ones
+	again  func() store.Store // closes it and opens it anew, as the next process does
+	// Makes records unreadable, as a disk does: the job's or machine's own, or all attempts of the job.
+	damage func(table, id string)
 }
 
 // opener makes an empty store.

@@ -59,7 +59,8 @@ func (w *writer) active(was *messages.JobRecord, a *messages.AttemptRecord) *mes
 // commit is the COMMIT of a two-member attempt.
 func commit(job string, token topology.Token) *messages.AttemptRecord {
 	place := func(rank int32, node string) *messages.Place {
-		return &messages.Place{Rank: rank, Node: node, MachineId: "machine-" + node, Address: node + ":1", Grant: &messages.Grant{
+		return &messages.Place{Rank: rank, Node: node, MachineId: "machine-" + node, Address: node +
+			":1", Grant: &messages.Grant{
 			Rank: rank, Amount: &messages.Resources{MilliCpu: 1000, MilliGpu: 2000},
 			Gpus: []*messages.GpuShare{{GpuId: "gpu-a", Milli: 1000}, {GpuId: "gpu-b", Milli: 1000}},
 		}}

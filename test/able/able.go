@@ -132,7 +132,8 @@ func tryContainers() error {
 	return errors.Join(err, Sweep(options.StateDir, cgroups))
 }
 
-// Sweep removes what containers left, and the groups above them, which stay as long as anybody on this machine makes one.
+// Sweep removes what containers left, and the groups above them, which stay as long as anybody on this machine makes
+// one.
 func Sweep(stateDir string, cgroups carapace.Cgroups) error {
 	for tries := 0; ; tries++ {
 		_, err := carapace.GC(stateDir, cgroups)

@@ -16,8 +16,8 @@ import (
 var busyboxPaths = []string{"/bin/busybox", "/usr/bin/busybox"}
 
 // plainCommands are what a root directory has of busybox.
-const plainCommands = "sh true false cat ls echo sleep id dd tail mknod kill mount umount unshare hostname grep wc sed " +
-	"test readlink setsid env head od pwd mkdir rm cp chmod df stat yes ps"
+const plainCommands = "sh true false cat ls echo sleep id dd tail mknod kill mount umount unshare hostname grep " +
+	"wc sed test readlink setsid env head od pwd mkdir rm cp chmod df stat yes ps"
 
 // Busybox answers why there is no rootfs to test with, or nothing.
 func Busybox() string {

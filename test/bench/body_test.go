@@ -82,7 +82,8 @@ func benchReal(b *testing.B) {
 			c.costs(b, submits, func() {
 				mine, began := ended(b), time.Now()
 				together(8, submits, func(int) {
-					c.cli(b, "submit", "-q", "--allow-infeasible", "--gpu", "1", "-n", "1", "--image", "host", "--node-selector", "pool=none", "--", "/bin/true")
+					c.cli(b, "submit", "-q", "--allow-infeasible", "--gpu", "1", "-n", "1", "--image", "host", "--node-selector",
+						"pool=none", "--", "/bin/true")
 				})
 				b.ReportMetric(float64(submits)/time.Since(began).Seconds(), "submits/s")
 				b.ReportMetric(float64(ended(b)-mine)/1e6/float64(submits), "cli-cpu-ms")
@@ -93,7 +94,8 @@ func benchReal(b *testing.B) {
 
 // cli runs the command line once, and answers what it said.
 func (c *cluster) cli(b *testing.B, args ...string) string {
-	out, err := exec.Command(filepath.Join(bin, "synapse-cli"), append([]string{"--server", c.address}, args...)...).Output()
+	out, err := exec.Command(filepath.Join(bin, "synapse-cli"), append([]string{"--server", c.address}, args...)...).
+		Output()
 	if err != nil {
 		b.Errorf("%v: %v", args, err)
 	}
@@ -172,7 +174,8 @@ func (c *cluster) release(ids []string) float64 {
 
 func (c *cluster) hold(ids []string, release bool) {
 	together(16, len(ids), func(i int) {
-		if _, err := c.client.Hold(c.ctx(), &messages.Hold{Job: ids[i], Reason: "all at once", Release: release}); err != nil {
+		if _, err := c.client.Hold(c.ctx(),
+			&messages.Hold{Job: ids[i], Reason: "all at once", Release: release}); err != nil {
 			c.b.Errorf("hold: %v", err)
 		}
 	})

@@ -36,7 +36,8 @@ func BenchmarkCold(b *testing.B) {
 	for range gangs / batch {
 		c.reach(changes, c.submitAll(batch, 16, spec), "running")
 	}
-	b.Logf("%d gangs of %d tasks run on %d machines after %s", gangs, coldTasks, coldMachines(), time.Since(began).Round(time.Second))
+	b.Logf("%d gangs of %d tasks run on %d machines after %s",
+		gangs, coldTasks, coldMachines(), time.Since(began).Round(time.Second))
 	var took []time.Duration
 	for range size(5, 1) {
 		took = append(took, c.cold(b))
@@ -55,9 +56,13 @@ func (c *cluster) cold(b *testing.B) time.Duration {
 	}
 	_ = c.scheduler.Wait()
 	began := time.Now()
-	c.scheduler = c.start("scheduler", "synapse-scheduler", "--listen", c.address, "--data-dir", filepath.Join(c.dir, "scheduler"), "--levels", "zone,rack")
-	often := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1, MaxDelay: 20 * time.Millisecond}}
-	conn, err := grpc.NewClient(c.address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(often))
+	c.scheduler = c.start("scheduler", "synapse-scheduler", "--listen", c.address, "--data-dir",
+		filepath.Join(c.dir, "scheduler"), "--levels", "zone,rack")
+	often := grpc.ConnectParams{
+		Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1, MaxDelay: 20 * time.Millisecond},
+	}
+	conn, err := grpc.NewClient(c.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(often))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -79,8 +84,10 @@ func (c *cluster) cold(b *testing.B) time.Duration {
 	})
 	ran, used := time.Since(began), computed(b, c.scheduler.Process.Pid)
 	c.up(coldMachines())
-	b.Logf("cold start: a gang was taken after %s and ran after %s and %s of the scheduler's computing, all machines were heard after %s (load %.1f before, %.0f MB resident)",
-		taken.Round(time.Millisecond), ran.Round(time.Millisecond), used, time.Since(began).Round(time.Millisecond), before, memory(b, c.scheduler.Process.Pid, "VmRSS"))
+	b.Logf("cold start: a gang was taken after %s and ran after %s and %s of the scheduler's computing, all machines "+
+		"were heard after %s (load %.1f before, %.0f MB resident)",
+		taken.Round(time.Millisecond), ran.Round(time.Millisecond), used, time.Since(began).Round(time.Millisecond), before,
+		memory(b, c.scheduler.Process.Pid, "VmRSS"))
 	c.cancel(reply.Job)
 	time.Sleep(5 * time.Second) // the last heartbeats of the return
 	return ran

@@ -50,15 +50,19 @@ func join(i int, address string) *link.Client {
 	h := host.New(host.NewLog(io.Discard, false))
 	incarnation := &messages.Incarnation{BootId: "boot-" + id, StartedNs: 1}
 	client := link.Dial(h.System(), link.Options{
-		Node: topology.NodeID(id), MachineID: "machine-" + id, Incarnation: incarnation, Schedulers: []string{address}, Count: h.Count,
+		Node: topology.NodeID(id), MachineID: "machine-" + id, Incarnation: incarnation, Schedulers: []string{address},
+		Count: h.Count,
 	})
 	var gpus []*messages.Gpu
 	for g := range 8 {
-		gpus = append(gpus, &messages.Gpu{Id: fmt.Sprintf("GPU-%s-%d", id, g), Type: "gpu", MemoryBytes: 80 << 30, Declared: true})
+		gpus = append(gpus, &messages.Gpu{
+			Id: fmt.Sprintf("GPU-%s-%d", id, g), Type: "gpu", MemoryBytes: 80 << 30, Declared: true,
+		})
 	}
 	worker.Assemble(worker.Ports{
 		Ports: actors.Ports{
-			System: h.System(), Host: h, Clock: h.Clock(), Log: host.NewLog(io.Discard, false), Constants: actors.DefaultConstants(),
+			System: h.System(), Host: h, Clock: h.Clock(), Log: host.NewLog(io.Discard, false),
+			Constants: actors.DefaultConstants(),
 		},
 		Node: topology.NodeID(id), MachineID: "machine-" + id, Incarnation: incarnation,
 		Announcement: &messages.Announcement{

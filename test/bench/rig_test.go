@@ -132,8 +132,9 @@ func newCluster(b *testing.B, settings ...string) *cluster {
 		os.RemoveAll(dir)
 	})
 	file := filepath.Join(dir, "address")
-	c.scheduler = c.start("scheduler", "synapse-scheduler", append([]string{"--listen", "127.0.0.1:0", "--listen-file", file,
-		"--data-dir", filepath.Join(dir, "scheduler"), "--levels", "zone,rack"}, settings...)...)
+	c.scheduler = c.start("scheduler", "synapse-scheduler",
+		append([]string{"--listen", "127.0.0.1:0", "--listen-file", file,
+			"--data-dir", filepath.Join(dir, "scheduler"), "--levels", "zone,rack"}, settings...)...)
 	c.eventually("the scheduler listens", func() bool {
 		text, err := os.ReadFile(file)
 		c.address = strings.TrimSpace(string(text))
@@ -179,8 +180,10 @@ func (c *cluster) machines(many int) {
 	c.b.Helper()
 	for i := range many {
 		id := machineName(i)
-		c.agents = append(c.agents, c.start(id, "synapse-node", "--join", c.address, "--data-dir", filepath.Join(c.dir, id), "--id", id,
-			"--topology", fmt.Sprintf("zone=a,rack=r%02d", i/perRack), "--gpus", "8", "--cpus", "64", "--memory", "512Gi", "--address", "127.0.0.1", "--driver", "process"))
+		c.agents = append(c.agents,
+			c.start(id, "synapse-node", "--join", c.address, "--data-dir", filepath.Join(c.dir, id), "--id", id,
+				"--topology", fmt.Sprintf("zone=a,rack=r%02d", i/perRack), "--gpus", "8", "--cpus", "64", "--memory", "512Gi",
+				"--address", "127.0.0.1", "--driver", "process"))
 	}
 	c.idle(many)
 }
@@ -401,7 +404,9 @@ func (c *cluster) costs(b *testing.B, deeds int, do func()) {
 	}
 	scheduler, others := computed(b, c.scheduler.Process.Pid), agents()
 	do()
-	for name, used := range map[string]time.Duration{"scheduler": computed(b, c.scheduler.Process.Pid) - scheduler, "agents": agents() - others} {
+	for name, used := range map[string]time.Duration{
+		"scheduler": computed(b, c.scheduler.Process.Pid) - scheduler, "agents": agents() - others,
+	} {
 		if name == "scheduler" || len(c.agents) > 0 {
 			b.ReportMetric(float64(used)/1e6/float64(deeds), name+"-cpu-ms")
 		}
@@ -436,8 +441,8 @@ func once(b *testing.B, measure func()) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// pipe makes a named pipe that every task may write to. A task is confined to its own files and to those that are everybody's,
-// so it lies in /var/tmp, and not with the cluster.
+// pipe makes a named pipe that every task may write to. A task is confined to its own files and to those that are
+// everybody's, so it lies in /var/tmp, and not with the cluster.
 func (c *cluster) pipe() *os.File {
 	c.b.Helper()
 	folder, err := os.MkdirTemp("/var/tmp", "synapse-bench-")

@@ -61,7 +61,8 @@ func TestChaos(t *testing.T) {
 	w.settle(jobs)
 	attempts := w.verdict(jobs)
 	t.Logf("attempts ended: %s", &w.ends)
-	t.Logf("%d gangs in %d attempts through %d faults in %s: %s", len(jobs), attempts, w.tally.total(), *duration, &w.tally)
+	t.Logf("%d gangs in %d attempts through %d faults in %s: %s",
+		len(jobs), attempts, w.tally.total(), *duration, &w.tally)
 	if least := int(*duration / gangEvery); len(jobs) < least {
 		t.Errorf("only %d gangs came through, and fewer than %d prove nothing", len(jobs), least)
 	}
@@ -220,17 +221,20 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 			delete(marks, mark+"started")
 			delete(marks, mark+"done")
 			// Nobody touches a supervisor, so each member was seen to the end, or never begun.
-			if kind := p.Exit.GetKind(); kind != messages.ExitKind_EXIT_KIND_EXITED && kind != messages.ExitKind_EXIT_KIND_NEVER_STARTED {
+			if kind := p.Exit.GetKind(); kind != messages.ExitKind_EXIT_KIND_EXITED &&
+				kind != messages.ExitKind_EXIT_KIND_NEVER_STARTED {
 				w.t.Errorf("rank %d of attempt %s of job %s left as evidence %s: %s", p.Rank, token, j.id, kind, p.Exit.GetDetail())
 			}
 		}
 		if done > 0 && started != len(a.Places) {
-			w.t.Errorf("attempt %s of job %s: %d members did their work and %d of %d ever started", token, j.id, done, started, len(a.Places))
+			w.t.Errorf("attempt %s of job %s: %d members did their work and %d of %d ever started",
+				token, j.id, done, started, len(a.Places))
 		}
 		if succeeded := last && state == messages.JobState_JOB_STATE_SUCCEEDED; succeeded && done != len(a.Places) {
 			w.t.Errorf("job %s succeeded, and %d of its %d members did their work", j.id, done, len(a.Places))
 		}
-		// Of a machine that was lost nobody knew in time that its member had done its work; and what is to be run again may do it before it is stopped.
+		// Of a machine that was lost nobody knew in time that its member had done its work; and what is to be run again may
+		// do it before it is stopped.
 		stopped := a.End.GetCause() == messages.Cause_CAUSE_MACHINE_LOST || a.End.GetCause() == messages.Cause_CAUSE_REQUEUED
 		if cause := a.End.GetCause(); !last && !stopped && allWell(a) {
 			w.t.Errorf("job %s succeeded in attempt %s, which ended by %s, and was run again", j.id, token, cause)

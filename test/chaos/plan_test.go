@@ -207,7 +207,8 @@ func TestPlan(t *testing.T) {
 					t.Errorf("seed %d: %d %s in %s, at least %d must be", seed, counts[sort.name], sort.name, d, least)
 				}
 			}
-			if d == whole && (counts[schedulerKilled]+counts[agentKilled] < 60 || counts[schedulerFrozen]+counts[agentFrozen] < 20) {
+			if d == whole && (counts[schedulerKilled]+counts[agentKilled] < 60 ||
+				counts[schedulerFrozen]+counts[agentFrozen] < 20) {
 				t.Errorf("seed %d: %v", seed, counts)
 			}
 		}

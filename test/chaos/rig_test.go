@@ -228,9 +228,10 @@ func newWorld(t *testing.T, seed uint64) *world {
 			at = w.networks[i]
 			address = at.Machine
 		}
-		w.nodes = append(w.nodes, w.service(id, "synapse-node", at, "--join", strings.Join(all, ","), "--data-dir", filepath.Join(dir, id), "--id", id,
-			"--topology", fmt.Sprintf("zone=a,rack=r%d", i%2), "--gpus", strconv.Itoa(gpusEach), "--cpus", "64", "--memory", "512Gi",
-			"--address", address, "--allow-root"))
+		w.nodes = append(w.nodes,
+			w.service(id, "synapse-node", at, "--join", strings.Join(all, ","), "--data-dir", filepath.Join(dir, id), "--id", id,
+				"--topology", fmt.Sprintf("zone=a,rack=r%d", i%2), "--gpus", strconv.Itoa(gpusEach), "--cpus", "64",
+				"--memory", "512Gi", "--address", address, "--allow-root"))
 	}
 	return w
 }
@@ -250,7 +251,8 @@ func (w *world) buildHeads() {
 			wrong = clocks[i-1 : i]
 			w.t.Logf("scheduler-%d: %s", i, wrong[0].Harm)
 		}
-		if err := patch.Build("../..", wrong, "cmd/synapse-scheduler", filepath.Join(w.dir, "bin", headProgram(i))); err != nil {
+		if err := patch.Build("../..", wrong, "cmd/synapse-scheduler",
+			filepath.Join(w.dir, "bin", headProgram(i))); err != nil {
 			w.t.Fatalf("building scheduler %d: %v", i, err)
 		}
 	}
@@ -293,7 +295,10 @@ func (w *world) head(i int) string {
 }
 
 func (w *world) service(name, program string, at *island.Island, args ...string) *service {
-	s := &service{name: name, args: args, at: at, bin: filepath.Join(w.dir, "bin", program), log: filepath.Join(w.dir, name+".log"), over: make(chan struct{})}
+	s := &service{
+		name: name, args: args, at: at, bin: filepath.Join(w.dir, "bin", program), log: filepath.Join(w.dir, name+".log"),
+		over: make(chan struct{}),
+	}
 	go s.run()
 	w.t.Cleanup(s.end)
 	return s
@@ -304,7 +309,8 @@ func (w *world) close() {
 	if w.t.Failed() {
 		for _, s := range append(w.heads, w.nodes...) {
 			w.t.Logf("the last words of %s, started %d times:\n%s", s.name, s.starts, s.said())
-			w.t.Logf("what %s said of job %q and of its ledger:\n%s", s.name, w.suspect, s.saidOf(w.suspect, "ledger", "Starting Worker Node"))
+			w.t.Logf("what %s said of job %q and of its ledger:\n%s",
+				s.name, w.suspect, s.saidOf(w.suspect, "ledger", "Starting Worker Node"))
 		}
 	}
 	for range 100 {

@@ -22,7 +22,9 @@ func operator(args ...string) (string, error) {
 
 // healthy reports whether a scheduler would take a job: one that it has taken already.
 func healthy(c *cluster) bool {
-	_, err := c.client.Submit(c.ctx(), &messages.Submit{RequestId: "again", Spec: gang(1, 1, "exit 3"), AllowInfeasible: true})
+	_, err := c.client.Submit(c.ctx(), &messages.Submit{
+		RequestId: "again", Spec: gang(1, 1, "exit 3"), AllowInfeasible: true,
+	})
 	return err == nil
 }
 
@@ -57,7 +59,8 @@ func TestBackupAndRestore(t *testing.T) {
 
 	data := filepath.Join(c.dir, "scheduler")
 	file := filepath.Join(c.dir, "backup.db")
-	if said, err := operator("backup", "--data-dir", data, file); err != nil || !strings.Contains(said, "written to "+file) {
+	if said, err := operator("backup", "--data-dir", data, file); err != nil ||
+		!strings.Contains(said, "written to "+file) {
 		t.Fatalf("backup: %v: %s", err, said)
 	}
 	for name, args := range map[string][]string{
@@ -83,7 +86,8 @@ func TestBackupAndRestore(t *testing.T) {
 	if err := os.RemoveAll(data); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := operator("restore", "--data-dir", data, file); err != nil || !strings.Contains(said, "restored from "+file) {
+	if said, err := operator("restore", "--data-dir", data, file); err != nil ||
+		!strings.Contains(said, "restored from "+file) {
 		t.Fatalf("restore: %v: %s", err, said)
 	}
 	c.lead(c.address)
@@ -164,7 +168,8 @@ func TestCopiedRecords(t *testing.T) {
 		}
 		return err
 	})
-	for limit := time.Now().Add(10 * time.Second); !strings.Contains(c.scheduler.said(), "ADMISSIONS STOPPED: n1 follows a leader of epoch 3, and this one's is 2"); time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(10 * time.Second); !strings.Contains(c.scheduler.said(),
+		"ADMISSIONS STOPPED: n1 follows a leader of epoch 3, and this one's is 2"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("the machine said\n%s\nthe scheduler said\n%s", n.said(), c.scheduler.said())
 		}
@@ -188,6 +193,7 @@ func TestCopiedRecords(t *testing.T) {
 		}
 	}
 	if s := c.await(id, "running", 10*time.Second); s.Record.Runs != 1 || starts() != 2 || c.machine("n1").Phase != "up" {
-		t.Errorf("the gang is %s after %d runs and %d starts, n1 is %s", s.Phase, s.Record.Runs, starts(), c.machine("n1").Phase)
+		t.Errorf("the gang is %s after %d runs and %d starts, n1 is %s",
+			s.Phase, s.Record.Runs, starts(), c.machine("n1").Phase)
 	}
 }

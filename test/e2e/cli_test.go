@@ -73,15 +73,18 @@ func ask(t *testing.T, cmd *exec.Cmd, begun ...func(pid int)) answer {
 // wants holds the code, what stands on standard output, and what on standard error.
 func (a answer) wants(t *testing.T, code int, out, errs string) answer {
 	t.Helper()
-	if a.code != code || !strings.Contains(a.out, out) || !strings.Contains(a.err, errs) || strings.Contains(a.err, "goroutine ") {
-		t.Errorf("%v ended with %d, want %d\nsaid %q, want %q\nand %q, want %q", a.args, a.code, code, a.out, out, a.err, errs)
+	if a.code != code || !strings.Contains(a.out, out) || !strings.Contains(a.err, errs) ||
+		strings.Contains(a.err, "goroutine ") {
+		t.Errorf("%v ended with %d, want %d\nsaid %q, want %q\nand %q, want %q",
+			a.args, a.code, code, a.out, out, a.err, errs)
 	}
 	return a
 }
 
 // shell is a submit of a line of shell, one task, for the id alone.
 func shell(line string, more ...string) []string {
-	return slices.Concat([]string{"submit", "-q", "--cpu", "1", "--image", "host"}, more, []string{"--", "/bin/sh", "-c", line})
+	return slices.Concat([]string{"submit", "-q", "--cpu", "1", "--image", "host"}, more,
+		[]string{"--", "/bin/sh", "-c", line})
 }
 
 // order submits a line of shell and answers the job's id.
@@ -155,7 +158,8 @@ func TestSubmitWaits(t *testing.T) {
 		c.cli(shell(line, "--wait")...).wants(t, code, "\n", "job j")
 	}
 	c.cli(shell("echo shown; echo told >&2; exit 3", "--attach")...).wants(t, 3, "shown\n", "told\n")
-	c.cli("submit", "-q", "--cpu", "1", "--image", "host", "--wait", "--", "/no\r\x1b[2Jprogram").wants(t, 127, "\n", "/no??[2Jprogram")
+	c.cli("submit", "-q", "--cpu", "1", "--image", "host", "--wait", "--", "/no\r\x1b[2Jprogram").
+		wants(t, 127, "\n", "/no??[2Jprogram")
 
 	slept := c.order("exec sleep 600")
 	c.cli("wait", slept, "--timeout", "300ms").wants(t, 6, "", "is not over in time")
@@ -191,7 +195,8 @@ func TestExitCodes(t *testing.T) {
 	c.cli("submit", "--gpu", "800", "--image", "host", "--", "true").wants(t, 7, "", "--allow-infeasible")
 	c.cli("submit", "--gpu", "800", "--image", "host", "--allow-infeasible", "--", "true").wants(t, 0, "submitted", "")
 	for _, args := range [][]string{{"get", "jobs"}, {"wait", "j"}, shell("true")} {
-		c.cli(append([]string{"--retry", "0", "--server", nobody}, args...)...).wants(t, 8, "", "cannot reach the scheduler at "+nobody+": connection refused\nhint: ")
+		c.cli(append([]string{"--retry", "0", "--server", nobody}, args...)...).
+			wants(t, 8, "", "cannot reach the scheduler at "+nobody+": connection refused\nhint: ")
 	}
 }
 
@@ -206,8 +211,10 @@ func TestSeedCommand(t *testing.T) {
 	id := func(a answer, name string) string {
 		t.Helper()
 		lines := strings.Split(a.out, "\n")
-		if a.code != 0 || a.err != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], "Submitting Job "+name) || !strings.HasSuffix(lines[0], "...") ||
-			!strings.HasPrefix(lines[1], "Master Response: Job queued successfully (Job ID: ") || !strings.HasSuffix(lines[1], ")") {
+		if a.code != 0 || a.err != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], "Submitting Job "+name) ||
+			!strings.HasSuffix(lines[0], "...") ||
+			!strings.HasPrefix(lines[1], "Master Response: Job queued successfully (Job ID: ") ||
+			!strings.HasSuffix(lines[1], ")") {
 			t.Fatalf("%v ended with %d and said %q, %q", a.args, a.code, a.out, a.err)
 		}
 		return strings.TrimSuffix(strings.TrimPrefix(lines[1], "Master Response: Job queued successfully (Job ID: "), ")")
@@ -216,11 +223,13 @@ func TestSeedCommand(t *testing.T) {
 	c.scheduler.says(t, "[GRPC] Job Submitted: "+first+" (CPU: 4, GPU: 1)", time.Second)
 	c.await(first, "succeeded", 10*time.Second)
 	n.says(t, "STARTING CONTAINER: JobID="+first+", Image=host", time.Second)
-	if each := c.job(first).Attempt.Places[0].Grant.Amount; each.MilliCpu != 4000 || each.MilliGpu != 1000 || each.MemoryBytes != 128<<20 {
+	if each := c.job(first).Attempt.Places[0].Grant.Amount; each.MilliCpu != 4000 || each.MilliGpu != 1000 ||
+		each.MemoryBytes != 128<<20 {
 		t.Errorf("it was given %v", each)
 	}
 	file := filepath.Join(t.TempDir(), "job.yaml")
-	text := "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\nspec:\n  gang: {replicas: 2}\n  resources: {gpu: 1}\n  image: host\n  command: [\"true\"]\n"
+	text := "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\nspec:\n  gang: {replicas: 2}\n" +
+		"  resources: {gpu: 1}\n  image: host\n  command: [\"true\"]\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -252,15 +261,18 @@ func TestWhatProgramsRead(t *testing.T) {
 			t.Fatalf("%v: %s", err, a.out)
 		}
 	}
-	if jobs.APIVersion != "synapse/v1" || jobs.Kind != "JobList" || len(jobs.Items) != 1 || jobs.Items[0].Metadata.ID != id ||
+	if jobs.APIVersion != "synapse/v1" || jobs.Kind != "JobList" || len(jobs.Items) != 1 ||
+		jobs.Items[0].Metadata.ID != id ||
 		jobs.Items[0].Status.Phase != "failed" || *jobs.Items[0].Status.ExitCode != 4 {
 		t.Errorf("%+v", jobs)
 	}
-	if nodes.Kind != "NodeList" || len(nodes.Items) != 1 || nodes.Items[0].Metadata.ID != "n1" || nodes.Items[0].Status.Phase != "up" {
+	if nodes.Kind != "NodeList" || len(nodes.Items) != 1 || nodes.Items[0].Metadata.ID != "n1" ||
+		nodes.Items[0].Status.Phase != "up" {
 		t.Errorf("%+v", nodes)
 	}
 	for _, args := range [][]string{
-		{"get", "job", id, "-o", "json"}, {"get", "node", "n1", "-o", "json"}, {"submit", "-o", "json", "--cpu", "1", "--image", "host", "--", "true"},
+		{"get", "job", id, "-o", "json"}, {"get", "node", "n1", "-o", "json"},
+		{"submit", "-o", "json", "--cpu", "1", "--image", "host", "--", "true"},
 	} {
 		if a := c.cli(args...); a.code != 0 || !json.Valid([]byte(a.out)) {
 			t.Errorf("%v ended with %d and said %q", args, a.code, a.out)

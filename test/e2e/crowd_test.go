@@ -36,7 +36,9 @@ func TestManyClients(t *testing.T) {
 		all.Go(func() {
 			for i := k; i < jobs; i += clients {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-				reply, err := client.Submit(ctx, &messages.Submit{RequestId: fmt.Sprintf("many-%d", i), Spec: gang(int32(1+i%2), 1, "true")})
+				reply, err := client.Submit(ctx, &messages.Submit{
+					RequestId: fmt.Sprintf("many-%d", i), Spec: gang(int32(1+i%2), 1, "true"),
+				})
 				cancel()
 				if err != nil {
 					t.Errorf("job %d: %v", i, err)
@@ -144,21 +146,28 @@ func babble(ctx context.Context, address string, seed uint64) {
 // shout sends a hundred megabytes in one message, as a client and as a machine.
 func shout(ctx context.Context, t *testing.T, address string) {
 	const large = 100 << 20
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(2*large)))
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(2*large)))
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer conn.Close()
-	if _, err := api.NewSynapseClient(conn).Submit(ctx, &messages.Submit{RequestId: strings.Repeat("x", large)}); err == nil {
+	if _, err := api.NewSynapseClient(conn).
+		Submit(ctx, &messages.Submit{RequestId: strings.Repeat("x", large)}); err == nil {
 		t.Error("a submit of 100 MB was taken")
 	}
-	as := metadata.AppendToOutgoingContext(ctx, "synapse-protocol", "1", "synapse-node", "n9", "synapse-machine", "m9", "synapse-boot", "b9", "synapse-started-ns", "1")
+	as := metadata.AppendToOutgoingContext(ctx, "synapse-protocol", "1", "synapse-node", "n9", "synapse-machine", "m9",
+		"synapse-boot", "b9", "synapse-started-ns", "1")
 	stream, err := remote.NewRemotingClient(conn).Receive(as)
 	if err != nil {
 		return // the connection was not taken at all
 	}
-	_ = stream.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_MessageBatch{MessageBatch: &remote.MessageBatch{TypeNames: []string{strings.Repeat("x", large)}}}})
+	_ = stream.Send(&remote.RemoteMessage{
+		MessageType: &remote.RemoteMessage_MessageBatch{
+			MessageBatch: &remote.MessageBatch{TypeNames: []string{strings.Repeat("x", large)}},
+		},
+	})
 	for err == nil {
 		_, err = stream.Recv() // until it is thrown out
 	}

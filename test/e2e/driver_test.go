@@ -61,7 +61,8 @@ func (c *cluster) collect() {
 	for {
 		states, _ := filepath.Glob(filepath.Join(c.dir, "*", "carapace"))
 		for _, state := range states {
-			if text, err := exec.Command(filepath.Join(bin, "carapace"), "gc", "--state-dir", state).CombinedOutput(); err != nil {
+			if text, err := exec.Command(filepath.Join(bin, "carapace"), "gc", "--state-dir", state).
+				CombinedOutput(); err != nil {
 				c.t.Errorf("what containers left cannot be removed: %v: %s", err, text)
 			}
 		}
@@ -115,15 +116,16 @@ func TestOutOfMemory(t *testing.T) {
 	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 ran out of memory", "")
 }
 
-// TestMemoryByDefault: a task that asks for no memory has its share of the machine's, in the books, in its files, and as the limit by
-// which it ends; what is shown of it can be submitted again and asks for that.
+// TestMemoryByDefault: a task that asks for no memory has its share of the machine's, in the books, in its files, and
+// as the limit by which it ends; what is shown of it can be submitted again and asks for that.
 func TestMemoryByDefault(t *testing.T) {
 	c := clusterOf(t, "carapace")
 	c.node("n1", "r1", "--memory", "1Gi")
 	spec := gang(1, 1, `dd if=/dev/zero of=/tmp/f bs=1M count=80 || echo full; rm /tmp/f; exec tail /dev/zero`)
 	spec.Each.MemoryBytes = 0
 	id := c.submit(spec)
-	if s := c.await(id, "failed", 20*time.Second); s.Record.ExitCode != 137 || s.Attempt.Places[0].Grant.Amount.MemoryBytes != 72<<20 {
+	if s := c.await(id, "failed", 20*time.Second); s.Record.ExitCode != 137 ||
+		s.Attempt.Places[0].Grant.Amount.MemoryBytes != 72<<20 {
 		t.Errorf("it ended with code %d, and had %v", s.Record.ExitCode, s.Attempt.Places[0].Grant.Amount)
 	}
 	c.cli("describe", "job", id).wants(t, 0, "1 task of 1 GPU, 1 CPU, 72Mi (memory by default)", "")
@@ -222,8 +224,10 @@ func requeued(t *testing.T, c *cluster) {
 		}
 	}
 	c.cli("requeue", id, "--reason", "new data").wants(t, 0, "Job "+id+" requeued: run 1 is being stopped\n", "")
-	if s := c.await(id, "succeeded", 20*time.Second); s.Record.Runs != 2 || s.Record.Failures != 0 || s.Record.InfraRestarts != 0 {
-		t.Errorf("it has run %d times, with %d failures of its own and %d of machines", s.Record.Runs, s.Record.Failures, s.Record.InfraRestarts)
+	if s := c.await(id, "succeeded", 20*time.Second); s.Record.Runs != 2 || s.Record.Failures != 0 ||
+		s.Record.InfraRestarts != 0 {
+		t.Errorf("it has run %d times, with %d failures of its own and %d of machines",
+			s.Record.Runs, s.Record.Failures, s.Record.InfraRestarts)
 	}
 	c.cli("requeue", id).wants(t, 4, "", "the job has already ended: succeeded")
 }

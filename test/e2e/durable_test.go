@@ -121,7 +121,8 @@ func TestFsyncBeforeReply(t *testing.T) {
 	}
 	t.Logf("call %d writes the record, %d brings the log to the disk, %d is the answer", record, done, reply)
 	if reply < done {
-		t.Errorf("the client was answered by call %d, and the record was on disk with call %d:\n%.200s\n%.200s", reply, done, lines[reply], lines[done])
+		t.Errorf("the client was answered by call %d, and the record was on disk with call %d:\n%.200s\n%.200s",
+			reply, done, lines[reply], lines[done])
 	}
 }
 
@@ -222,7 +223,8 @@ func TestExitOutlivesAgent(t *testing.T) {
 	if err := os.WriteFile(go7, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for limit := time.Now().Add(5 * time.Second); !strings.Contains(n.said(), "exited with code 7"); time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(5 * time.Second); !strings.Contains(n.said(),
+		"exited with code 7"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("the agent does not see the exit:\n%s", n.said())
 		}
@@ -232,7 +234,9 @@ func TestExitOutlivesAgent(t *testing.T) {
 	c.agent("n1", "r1")
 	c.scheduler.signal(syscall.SIGCONT)
 	s := c.await(id, "failed", 20*time.Second)
-	if p := s.Attempt.Places[0]; s.Record.ExitCode != 7 || s.Record.Runs != 1 || p.Exit.GetKind() != messages.ExitKind_EXIT_KIND_EXITED || p.Exit.GetCode() != 7 {
-		t.Errorf("it exited with 7, and the job failed with %d after %d runs; its member left %v", s.Record.ExitCode, s.Record.Runs, p.Exit)
+	if p := s.Attempt.Places[0]; s.Record.ExitCode != 7 || s.Record.Runs != 1 ||
+		p.Exit.GetKind() != messages.ExitKind_EXIT_KIND_EXITED || p.Exit.GetCode() != 7 {
+		t.Errorf("it exited with 7, and the job failed with %d after %d runs; its member left %v",
+			s.Record.ExitCode, s.Record.Runs, p.Exit)
 	}
 }

@@ -164,9 +164,11 @@ func TestSchedulerKilled(t *testing.T) {
 func TestSecondMachineOfAName(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
-	other := launch(t, "other", "synapse-node", "--join", c.address, "--data-dir", filepath.Join(c.dir, "other"), "--id", "n1", "--gpus", "0", "--address", "127.0.0.1")
+	other := launch(t, "other", "synapse-node", "--join", c.address, "--data-dir", filepath.Join(c.dir, "other"), "--id",
+		"n1", "--gpus", "0", "--address", "127.0.0.1")
 	limit := time.Now().Add(10 * time.Second)
-	for !strings.Contains(other.said(), "node already registered") || !strings.Contains(c.scheduler.said(), "node already registered") {
+	for !strings.Contains(other.said(), "node already registered") ||
+		!strings.Contains(c.scheduler.said(), "node already registered") {
 		if time.Now().After(limit) {
 			t.Fatal("nobody was told that the node is already registered")
 		}
@@ -203,8 +205,10 @@ func TestRefusalsAtTheStart(t *testing.T) {
 		code    int
 		says    string
 	}{
-		{"synapse-scheduler", []string{"--listen", c.address, "--store", "memory"}, 1, "the port is in use by another process"},
-		{"synapse-scheduler", []string{"--listen", "127.0.0.1:0", "--data-dir", filepath.Join(c.dir, "scheduler")}, 1, "in use by another"},
+		{"synapse-scheduler", []string{"--listen", c.address, "--store", "memory"}, 1,
+			"the port is in use by another process"},
+		{"synapse-scheduler", []string{"--listen", "127.0.0.1:0", "--data-dir", filepath.Join(c.dir, "scheduler")}, 1,
+			"in use by another"},
 		{"synapse-scheduler", []string{"--lissen", "x"}, 2, "unknown flag: --lissen"},
 		{"synapse-scheduler", []string{"--store", "floppy"}, 2, "--store \"floppy\""},
 		{"synapse-node", nil, 2, "--join is missing"},
@@ -220,7 +224,8 @@ func TestRefusalsAtTheStart(t *testing.T) {
 			continue
 		}
 		<-p.ended
-		if said := p.said(); p.cmd.ProcessState.ExitCode() != r.code || !strings.Contains(said, r.says) || strings.Contains(said, "goroutine") {
+		if said := p.said(); p.cmd.ProcessState.ExitCode() != r.code || !strings.Contains(said, r.says) ||
+			strings.Contains(said, "goroutine") {
 			t.Errorf("%s %v ended with %d and said %q", r.program, r.args, p.cmd.ProcessState.ExitCode(), said)
 		}
 	}

@@ -61,7 +61,8 @@ func TestMachineOfAnotherCluster(t *testing.T) {
 	if s := c.job(busy); s.Phase != "running" || s.Record.Runs != 1 || !alive(task) {
 		t.Errorf("what ran here is %s, and what the machine ran goes on: %t", s.Phase, alive(task))
 	}
-	if said := c.scheduler.said(); strings.Contains(said, "ADMISSIONS STOPPED") || strings.Count(said, "Failed to register node") != 1 {
+	if said := c.scheduler.said(); strings.Contains(said, "ADMISSIONS STOPPED") ||
+		strings.Count(said, "Failed to register node") != 1 {
 		t.Errorf("the scheduler said:\n%s", said)
 	}
 

@@ -25,7 +25,8 @@ EOF
 	}
 	start := func() (*process, time.Duration) {
 		began := time.Now()
-		args := append([]string{"PATH=" + dir + ":" + os.Getenv("PATH"), filepath.Join(bin, "synapse-node")}, c.agentArgs("n1", "r1", "--gpus=-1")...)
+		args := append([]string{"PATH=" + dir + ":" + os.Getenv("PATH"), filepath.Join(bin, "synapse-node")},
+			c.agentArgs("n1", "r1", "--gpus=-1")...)
 		p := launch(t, "n1", "/usr/bin/env", args...)
 		p.says(t, "Success! Master says: Welcome to Synapse", 15*time.Second)
 		return p, time.Since(began)

@@ -45,7 +45,8 @@ func TestEveryExampleInHelp(t *testing.T) {
 	}
 	home := t.TempDir()
 	for name, text := range map[string]string{
-		"job.yaml": "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\nspec: {image: host, resources: {cpu: 1}, command: [\"true\"]}\n",
+		"job.yaml": "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\n" +
+			"spec: {image: host, resources: {cpu: 1}, command: [\"true\"]}\n",
 		"train.sh": "#!/bin/sh\n", "evaluate.sh": "#!/bin/sh\n",
 		"jobs.csv": "submit_s,duration_s,gpus\n0,60,8\n30,60,16\n",
 		"sacct.txt": "JobID|Submit|Start|ElapsedRaw|Timelimit|AllocTRES|User\n" +
@@ -61,7 +62,8 @@ func TestEveryExampleInHelp(t *testing.T) {
 	}
 	ids := regexp.MustCompile(`\bJOB\b`)
 	for _, line := range lines {
-		told := ids.ReplaceAllStringFunc(line, func(string) string { return c.order("exec sleep 30", "-n", "4", "-l", "team=nlp") })
+		told := ids.ReplaceAllStringFunc(line,
+			func(string) string { return c.order("exec sleep 30", "-n", "4", "-l", "team=nlp") })
 		if strings.Contains(told, " up ") && !strings.Contains(told, "--clean") {
 			told += " --listen 127.0.0.1:0"
 		}
@@ -80,7 +82,8 @@ func TestEveryExampleInHelp(t *testing.T) {
 func (c *cluster) example(line, home string) answer {
 	cmd := c.command("/bin/sh", "-c", line)
 	cmd.Dir = home
-	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home, "XDG_DATA_HOME="+home, "XDG_STATE_HOME="+home)
+	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home, "XDG_DATA_HOME="+home,
+		"XDG_STATE_HOME="+home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	after := exampleTime
 	if strings.Contains(line, " up ") {

@@ -101,7 +101,8 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 		shown[id] = l.settled(id, phase)
 		return id
 	}
-	good := over("succeeded", "sleep 1", "-n", "2", "--gpu", "8", "--name", "good", "--queue", "research", "--label", "team=nlp")
+	good := over("succeeded", "sleep 1", "-n", "2", "--gpu", "8", "--name", "good", "--queue", "research",
+		"--label", "team=nlp")
 	bad := over("failed", "sleep 0.3; exit 3", "--gpu", "1", "--name", "bad", "--queue", "night")
 	killed := over("failed", "sleep 0.3; kill -9 $$", "--name", "killed", "--queue", "night")
 	stopped := over("cancelled", "exec sleep 600", "--gpu", "2", "--name", "stopped")
@@ -119,11 +120,13 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 		stopped: {"cancelled", "", "cancelled", "enough", 1, 1, 0, 0, 2},
 	} {
 		j := jobs[id]
-		if j.State != want.state || j.Queue != want.queue || j.ExitCode != want.exit || j.Runs != want.tries || !strings.Contains(j.Reason, want.reason) || j.Owner != "anonymous" {
+		if j.State != want.state || j.Queue != want.queue || j.ExitCode != want.exit || j.Runs != want.tries ||
+			!strings.Contains(j.Reason, want.reason) || j.Owner != "anonymous" {
 			t.Errorf("%s is told of as %+v, want %+v", id, j, want)
 			continue
 		}
-		if a := j.Attempts[0]; a.Cause != want.cause || a.ExitCode != want.code || a.Signal != want.signal || a.GPUs != want.gpus || len(a.Machines) == 0 {
+		if a := j.Attempts[0]; a.Cause != want.cause || a.ExitCode != want.code || a.Signal != want.signal ||
+			a.GPUs != want.gpus || len(a.Machines) == 0 {
 			t.Errorf("its attempt is %+v, want %+v", a, want)
 		}
 	}
@@ -155,7 +158,8 @@ func checkAccounts(t *testing.T, jobs map[string]pastJob, shown map[string]*mess
 	}
 	for id, s := range shown {
 		j := jobs[id]
-		if want := gpuSeconds(s); j.GPUSeconds < want-0.01 || j.GPUSeconds > want+0.01 || len(j.Attempts) != 1 || j.Attempts[0].GPUSeconds != j.GPUSeconds {
+		if want := gpuSeconds(s); j.GPUSeconds < want-0.01 || j.GPUSeconds > want+0.01 || len(j.Attempts) != 1 ||
+			j.Attempts[0].GPUSeconds != j.GPUSeconds {
 			t.Errorf("%s: %v GPU-seconds, want %v", j.Name, j.GPUSeconds, want)
 		}
 		if j.Name == "good" && (j.GPUSeconds < 16 || j.GPUSeconds > 16*20) { // sixteen, for a second and what a start takes
@@ -163,11 +167,13 @@ func checkAccounts(t *testing.T, jobs map[string]pastJob, shown map[string]*mess
 		}
 		for i, r := range j.Attempts[0].Ranks {
 			p := s.Attempt.Places[i]
-			if r.Machine != p.Node || len(r.GPUs) != len(p.Grant.Gpus) || r.Exit.Code != int(p.Exit.Code) || r.Exit.Signal != int(p.Exit.Signal) {
+			if r.Machine != p.Node || len(r.GPUs) != len(p.Grant.Gpus) || r.Exit.Code != int(p.Exit.Code) ||
+				r.Exit.Signal != int(p.Exit.Signal) {
 				t.Errorf("%s: rank %d is told of as %+v, and was %v", j.Name, i, r, p)
 			}
 		}
-		if len(j.Attempts[0].Ranks) != len(s.Attempt.Places) || j.PeakMemoryBytes == 0 || j.Submitted == "" || j.Started == "" || j.Finished < j.Started {
+		if len(j.Attempts[0].Ranks) != len(s.Attempt.Places) || j.PeakMemoryBytes == 0 || j.Submitted == "" ||
+			j.Started == "" || j.Finished < j.Started {
 			t.Errorf("%s: the account is %+v", j.Name, j)
 		}
 	}
@@ -221,7 +227,8 @@ func checkSums(t *testing.T, l *local) {
 	for _, row := range rows[1:] {
 		gpu, err := strconv.ParseFloat(row[8], 64)
 		if err != nil || gpu < want[row[0]]-0.01 || gpu > want[row[0]]+0.01 || row[3] != fmt.Sprint(failed[row[0]]) {
-			t.Errorf("the sum of queue %q is %v (%v), want %v GPU-seconds and %d failed", row[0], row, err, want[row[0]], failed[row[0]])
+			t.Errorf("the sum of queue %q is %v (%v), want %v GPU-seconds and %d failed",
+				row[0], row, err, want[row[0]], failed[row[0]])
 		}
 	}
 	l.cli("history", "--sum", "owner").wants(t, 0, "anonymous     5       2          1", "")

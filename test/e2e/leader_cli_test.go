@@ -114,7 +114,8 @@ func TestCommandLineOverLeaders(t *testing.T) {
 
 	// While a user waits, reads and watches, two leaders die: nothing is lost or comes twice.
 	const ticks = 60
-	waits := c.begins(shell(fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo tick $i; i=$((i+1)); sleep 0.25; done; exit 42", ticks), "--wait")...)
+	waits := c.begins(shell(fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo tick $i; i=$((i+1)); sleep 0.25; done; exit 42",
+		ticks), "--wait")...)
 	waits.says(t, "running")
 	out, _ := waits.said.texts() // the id was written before the first word on how it goes
 	for limit := time.Now().Add(5 * time.Second); out == "" && time.Now().Before(limit); out, _ = waits.said.texts() {
@@ -139,7 +140,8 @@ func TestCommandLineOverLeaders(t *testing.T) {
 		t.Errorf("logs -f ended with %d, and read %q, %q", a.code, a.out, a.err)
 	}
 	watches.says(t, "failed")
-	if out, errs := watches.said.texts(); strings.Count(out, "running on") != 1 || !strings.Contains(errs, "waiting for it") {
+	if out, errs := watches.said.texts(); strings.Count(out, "running on") != 1 ||
+		!strings.Contains(errs, "waiting for it") {
 		t.Errorf("watched %q, %q", out, errs)
 	}
 

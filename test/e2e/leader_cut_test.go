@@ -43,7 +43,9 @@ func (c *council) relay(t *testing.T, at string) string {
 		}
 	}()
 	host, port, _ := net.SplitHostPort(listener.Addr().String())
-	store.RawQuery = url.Values{"host": {host}, "port": {port}, "user": {store.Query().Get("user")}, "sslmode": {"disable"}}.Encode()
+	store.RawQuery = url.Values{
+		"host": {host}, "port": {port}, "user": {store.Query().Get("user")}, "sslmode": {"disable"},
+	}.Encode()
 	return store.String()
 }
 
@@ -82,7 +84,8 @@ func TestLeaderCutOff(t *testing.T) {
 	i.heal()
 	c.cluster.await(id, "succeeded", 10*time.Second)
 	if s := c.job(long); s.Phase != "running" || s.Record.Runs != 1 || starts() != 2 || freshStarts() != 2 {
-		t.Errorf("the gang that ran is %s after %d runs and %d starts; the next one started %d times", s.Phase, s.Record.Runs, starts(), freshStarts())
+		t.Errorf("the gang that ran is %s after %d runs and %d starts; the next one started %d times",
+			s.Phase, s.Record.Runs, starts(), freshStarts())
 	}
 }
 

@@ -103,7 +103,9 @@ func (c *council) seat(i int) {
 }
 
 func (c *council) seatArgs(i int) []string {
-	return []string{"--listen", c.members[i].address, "--listen-file", c.addressFile(i), "--store", c.store, "--levels", "zone,rack"}
+	return []string{
+		"--listen", c.members[i].address, "--listen-file", c.addressFile(i), "--store", c.store, "--levels", "zone,rack",
+	}
 }
 
 func (c *council) addressFile(i int) string {
@@ -255,8 +257,10 @@ func standby(t *testing.T, c *council, n *process) {
 			continue
 		}
 		var trailer metadata.MD
-		_, err := m.client.Submit(c.ctx(), &messages.Submit{RequestId: "to-a-standby", Spec: gang(1, 1, "true")}, grpc.Trailer(&trailer))
-		if got := api.OutcomeOf(err); got.GetCode() != messages.Code_CODE_UNAVAILABLE || !strings.Contains(got.GetHint(), at) {
+		_, err := m.client.Submit(c.ctx(), &messages.Submit{RequestId: "to-a-standby", Spec: gang(1, 1, "true")},
+			grpc.Trailer(&trailer))
+		if got := api.OutcomeOf(err); got.GetCode() != messages.Code_CODE_UNAVAILABLE ||
+			!strings.Contains(got.GetHint(), at) {
 			t.Errorf("a standby answers %v, and %s leads", err, at)
 		}
 		if got := trailer.Get(gateway.LeaderTrailer); len(got) != 1 || got[0] != at {
@@ -266,7 +270,8 @@ func standby(t *testing.T, c *council, n *process) {
 			t.Errorf("a standby said:\n%s", said)
 		}
 	}
-	if said := n.said(); strings.Count(said, "which follows "+at) != seats-1 || !strings.Contains(said, "at "+at+", which leads (epoch 1)") {
+	if said := n.said(); strings.Count(said, "which follows "+at) != seats-1 ||
+		!strings.Contains(said, "at "+at+", which leads (epoch 1)") {
 		t.Errorf("a machine said:\n%s", said)
 	}
 }

@@ -70,7 +70,8 @@ func schedulerOutOfReach(t *testing.T, c *cluster) {
 	c.node("strict", "r1")
 	c.node("lenient", "r1", "--policy", policy)
 	_, port, _ := strings.Cut(c.address, ":")
-	script := "for at in 127.0.0.1 127.0.0.2 0.0.0.0; do (exec 3<>/dev/tcp/$at/" + port + ") 2>/dev/null && echo open || echo closed; done"
+	script := "for at in 127.0.0.1 127.0.0.2 0.0.0.0; do (exec 3<>/dev/tcp/$at/" + port +
+		") 2>/dev/null && echo open || echo closed; done"
 	for node, want := range map[string]string{"strict": "closed\nclosed\nclosed\n", "lenient": "open\nclosed\nopen\n"} {
 		spec := gang(1, 0, script)
 		spec.Command[0], spec.Nodes = "/bin/bash", []string{node}

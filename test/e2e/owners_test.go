@@ -48,27 +48,34 @@ func twoOwners(t *testing.T, c *cluster) {
 			return s.Phase == "running" || s.Record.State.Terminal()
 		})
 	}
-	victim := begun("alice", fmt.Sprintf("umask 077; echo secret > file; echo secret > %s; echo secret > %s; echo ready; sleep 600 & wait", tmp, shm))
+	victim := begun("alice",
+		fmt.Sprintf("umask 077; echo secret > file; echo secret > %s; echo secret > %s; echo ready; sleep 600 & wait",
+			tmp, shm))
 	c.said(victim.Record.Id, "ready\n")
 	pids := pidsOf(t, victim.Record.Uid)
 	if len(pids) == 0 || victim.Record.Owner.Name != "alice" {
 		t.Fatalf("%d processes of %v", len(pids), victim.Record)
 	}
-	script := fmt.Sprintf("exec 2> /dev/null; cat %[1]s %[2]s; rm %[1]s && echo removed; rm %[2]s && echo removed; ", tmp, shm)
+	script := fmt.Sprintf("exec 2> /dev/null; cat %[1]s %[2]s; rm %[1]s && echo removed; rm %[2]s && echo removed; ",
+		tmp, shm)
 	for _, pid := range pids {
-		script += fmt.Sprintf("cat /proc/%[1]s/environ; head -c 1 /proc/%[1]s/mem && echo memory; cat /proc/%[1]s/cwd/file; ls /proc/%[1]s/root/ && echo root; "+
-			"kill -0 %[1]s && echo there; kill -9 %[1]s && echo killed; ", pid)
+		script += fmt.Sprintf("cat /proc/%[1]s/environ; head -c 1 /proc/%[1]s/mem && echo memory; cat "+
+			"/proc/%[1]s/cwd/file; ls /proc/%[1]s/root/ && echo root; kill -0 %[1]s && echo there; kill -9 %[1]s && echo "+
+			"killed; ", pid)
 	}
 	stranger := begun("mallory", script+"echo over")
-	s := c.until(stranger.Record.Id, 30*time.Second, "over", func(s *messages.JobStatus) bool { return s.Record.State.Terminal() })
-	if got := c.logs(s.Record.Id); got != "over\n" || s.Record.Owner.Name != "mallory" || s.Record.Uid == victim.Record.Uid {
+	s := c.until(stranger.Record.Id, 30*time.Second, "over",
+		func(s *messages.JobStatus) bool { return s.Record.State.Terminal() })
+	if got := c.logs(s.Record.Id); got != "over\n" || s.Record.Owner.Name != "mallory" ||
+		s.Record.Uid == victim.Record.Uid {
 		t.Errorf("mallory, as %d, reached of alice's job %q", s.Record.Uid, got)
 	}
 	if left := pidsOf(t, victim.Record.Uid); len(left) != len(pids) || c.job(victim.Record.Id).Phase != "running" {
 		t.Errorf("of alice's %v only %v are left", pids, left)
 	}
 	c.cancel(victim.Record.Id)
-	c.until(victim.Record.Id, 30*time.Second, "over", func(s *messages.JobStatus) bool { return s.Record.State.Terminal() })
+	c.until(victim.Record.Id, 30*time.Second, "over",
+		func(s *messages.JobStatus) bool { return s.Record.State.Terminal() })
 }
 
 // pidsOf are the processes of a user.

@@ -83,7 +83,8 @@ type diary struct{ folder string }
 func newDiary(t *testing.T, tasks int32, gpus float64) (diary, *messages.JobSpec) {
 	t.Helper()
 	d := diary{t.TempDir()}
-	script := "echo $$ > " + d.folder + "/$SYNAPSE_RANK.$SYNAPSE_ATTEMPT; while ! test -e " + d.folder + "/enough; do sleep 0.05; done"
+	script := "echo $$ > " + d.folder + "/$SYNAPSE_RANK.$SYNAPSE_ATTEMPT; while ! test -e " + d.folder +
+		"/enough; do sleep 0.05; done"
 	return d, writing(t, d.folder, gang(tasks, gpus, script))
 }
 
@@ -131,7 +132,8 @@ func gone(t *testing.T, pid int, within time.Duration) {
 func pulse(t *testing.T, n *process) {
 	t.Helper()
 	beats := strings.Count(n.said(), "Pulse sent")
-	for limit := time.Now().Add(6 * time.Second); strings.Count(n.said(), "Pulse sent") == beats; time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(6 * time.Second); strings.Count(n.said(),
+		"Pulse sent") == beats; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("no heartbeat within 6 s")
 		}
@@ -157,8 +159,10 @@ func TestShortPartition(t *testing.T) {
 	if strings.Contains(c.scheduler.said(), "is DEAD") {
 		t.Error("a machine was declared dead that was silent for less than ten seconds")
 	}
-	if s := c.job(id); s.Phase != "running" || s.Record.Runs != 1 || len(d.starts(0)) != 1 || len(d.starts(1)) != 1 || len(s.Debts) > 0 {
-		t.Errorf("the gang is %s after %d runs, its members started as %v and %v: %s", s.Phase, s.Record.Runs, d.starts(0), d.starts(1), s.Reason)
+	if s := c.job(id); s.Phase != "running" || s.Record.Runs != 1 || len(d.starts(0)) != 1 || len(d.starts(1)) != 1 ||
+		len(s.Debts) > 0 {
+		t.Errorf("the gang is %s after %d runs, its members started as %v and %v: %s",
+			s.Phase, s.Record.Runs, d.starts(0), d.starts(1), s.Reason)
 	}
 	if err := os.WriteFile(filepath.Join(d.folder, "enough"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -193,7 +197,8 @@ func TestLongPartition(t *testing.T) {
 	}
 	old := d.starts(cutOff)[0]
 	if len(s.Debts) != 1 || s.Debts[0] != "n1" || len(c.machine("n1").Debts) != 1 || !alive(old) {
-		t.Errorf("the job's debts are %v, the machine's %v; the old process runs: %t", s.Debts, c.machine("n1").Debts, alive(old))
+		t.Errorf("the job's debts are %v, the machine's %v; the old process runs: %t",
+			s.Debts, c.machine("n1").Debts, alive(old))
 	}
 	if described := c.cli("describe", "job", id); !strings.Contains(described.out, "Waits for:    n1\n") {
 		t.Errorf("describe says\n%s", described.out)

@@ -12,10 +12,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns a cluster's past, replayed: what `simulate` makes of what a real cluster tells is held against what was.
+// This file owns a cluster's past, replayed: what `simulate` makes of what a real cluster tells is held against what
+// was.
 
-// lived are 200 gangs for 128 GPUs, which come faster than they can run: of one machine's part, of several machines, and of
-// many small tasks.
+// lived are 200 gangs for 128 GPUs, which come faster than they can run: of one machine's part, of several machines,
+// and of many small tasks.
 func lived(i int) *messages.JobSpec {
 	draw := func(n int) int { return (i*7919 + n*104729 + i*i*31) % 1009 }
 	line := fmt.Sprintf("exec sleep %d.%02d", draw(1)%2, 30+draw(2)%70)
@@ -34,10 +35,10 @@ func unnamed(spec *messages.JobSpec) *messages.JobSpec {
 	return spec
 }
 
-// TestHistoryReplays: what `history -o json` tells of 200 jobs on 16 machines, most of which had to wait, is replayed on the
-// machines that `get nodes -o json` tells of. No job is missing, and the mean wait is within a tenth, or a second, of what
-// it was. Nothing else ties the simulated cluster to a real one: were the policies, the books or the barrier of either a
-// little different, this is where it would show.
+// TestHistoryReplays: what `history -o json` tells of 200 jobs on 16 machines, most of which had to wait, is replayed
+// on the machines that `get nodes -o json` tells of. No job is missing, and the mean wait is within a tenth, or a
+// second, of what it was. Nothing else ties the simulated cluster to a real one: were the policies, the books or the
+// barrier of either a little different, this is where it would show.
 func TestHistoryReplays(t *testing.T) {
 	everywhere(t)
 	const jobs = 200
@@ -90,7 +91,8 @@ func TestHistoryReplays(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := found.Runs[0]
-	t.Logf("%d of %d jobs waited for a second or more, %.2f s in the mean; replayed, %.2f s", waited, len(all), run.Real.WaitAvg, run.WaitAvg)
+	t.Logf("%d of %d jobs waited for a second or more, %.2f s in the mean; replayed, %.2f s",
+		waited, len(all), run.Real.WaitAvg, run.WaitAvg)
 	if waited < jobs/2 || len(all) != jobs {
 		t.Errorf("of %d jobs %d waited: this is no test", len(all), waited)
 	}

@@ -103,7 +103,10 @@ func launch(t *testing.T, name, program string, args ...string) *process {
 	if !filepath.IsAbs(program) {
 		program = filepath.Join(bin, program)
 	}
-	p := &process{name: name, cmd: exec.Command(program, args...), ended: make(chan struct{}), silent: make(chan struct{}), more: make(chan struct{})}
+	p := &process{
+		name: name, cmd: exec.Command(program, args...), ended: make(chan struct{}), silent: make(chan struct{}),
+		more: make(chan struct{}),
+	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -256,7 +259,10 @@ func (c *cluster) lead(at string, more ...string) {
 	c.t.Helper()
 	file := filepath.Join(c.dir, "address")
 	os.Remove(file)
-	args := append([]string{"--listen", at, "--listen-file", file, "--data-dir", filepath.Join(c.dir, "scheduler"), "--levels", "zone,rack", "--debug"}, more...)
+	args := append([]string{
+		"--listen", at, "--listen-file", file, "--data-dir", filepath.Join(c.dir, "scheduler"), "--levels",
+		"zone,rack", "--debug",
+	}, more...)
 	c.scheduler = launch(c.t, "scheduler", cmp.Or(c.program, "synapse-scheduler"), args...)
 	for range 200 {
 		if text, err := os.ReadFile(file); err == nil {
@@ -351,7 +357,8 @@ func (c *cluster) await(id, phase string, within time.Duration) *messages.JobSta
 }
 
 // until waits for something to be so of a job.
-func (c *cluster) until(id string, within time.Duration, what string, holds func(*messages.JobStatus) bool) *messages.JobStatus {
+func (c *cluster) until(id string, within time.Duration, what string,
+	holds func(*messages.JobStatus) bool) *messages.JobStatus {
 	c.t.Helper()
 	limit := time.Now().Add(within)
 	for {

@@ -58,18 +58,21 @@ func beginsWhereSubmitted(t *testing.T, c *cluster) {
 		t.Errorf("it wrote nothing there: %v", err)
 	}
 	nowhere := filepath.Join(open, "nosuch")
-	if phase, out := run(nowhere, 0, ""); phase != "failed" || !strings.Contains(out, "begins in its scratch directory") || !strings.Contains(out, nowhere) {
+	if phase, out := run(nowhere, 0, ""); phase != "failed" || !strings.Contains(out, "begins in its scratch directory") ||
+		!strings.Contains(out, nowhere) {
 		t.Errorf("where there is nothing it %s: %s", phase, out)
 	}
 	if strings.TrimSpace(string(user)) == strconv.Itoa(os.Geteuid()) {
 		return // there is no other user to be kept out
 	}
 	looked := folder()
-	if phase, out := run(looked, 0o755, "echo no > made 2> /dev/null && echo written"); phase != "failed" || !begun(out, looked) {
+	if phase, out := run(looked, 0o755, "echo no > made 2> /dev/null && echo written"); phase != "failed" ||
+		!begun(out, looked) {
 		t.Errorf("where it may only look it %s: %s", phase, out)
 	}
 	closed := folder()
-	if phase, out := run(closed, 0o700, "true"); phase != "failed" || !strings.Contains(out, "begins in its scratch directory") {
+	if phase, out := run(closed, 0o700, "true"); phase != "failed" ||
+		!strings.Contains(out, "begins in its scratch directory") {
 		t.Errorf("where it may not enter it %s: %s", phase, out)
 	}
 	if phase, out := run("/tmp", 0, ""); phase != "failed" || !strings.Contains(out, "begins in its scratch directory") {

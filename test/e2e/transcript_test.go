@@ -34,7 +34,8 @@ const linePatience = 60 * time.Second
 func TestTranscript(t *testing.T) {
 	c := newCluster(t)
 	for i := range 4 {
-		c.node(fmt.Sprintf("n%d", i+1), fmt.Sprintf("r%d", i/2+1), "--gpu-type", "h100", "--labels", "pool="+[]string{"a", "b"}[i/2])
+		c.node(fmt.Sprintf("n%d", i+1), fmt.Sprintf("r%d", i/2+1), "--gpu-type", "h100", "--labels",
+			"pool="+[]string{"a", "b"}[i/2])
 	}
 	home := t.TempDir()
 	for _, dir := range []string{filepath.Dir(home), home} { // jobs begin where they are submitted
@@ -76,7 +77,8 @@ func TestTranscript(t *testing.T) {
 	now := stepsOf(got.String())
 	for i, was := range stepsOf(string(text)) {
 		if !slices.Equal(was.told, now[i].told) {
-			t.Errorf("$ %s\nanswers\n  %s\nand should answer\n  %s", was.line, strings.Join(now[i].told, "\n  "), strings.Join(was.told, "\n  "))
+			t.Errorf("$ %s\nanswers\n  %s\nand should answer\n  %s",
+				was.line, strings.Join(now[i].told, "\n  "), strings.Join(was.told, "\n  "))
 		}
 	}
 	for _, s := range now {

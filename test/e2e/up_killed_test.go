@@ -23,7 +23,8 @@ func TestUpKilled(t *testing.T) {
 	dir := filepath.Dir(l.settings())
 	t.Cleanup(func() { cleaned(t, dir) })
 	mark := filepath.Join(t.TempDir(), "mark")
-	l.await(l.order(fmt.Sprintf("(setsid sleep 600.%d &); sh -c 'sleep 600; :' %s", os.Getpid(), mark), "-n", "2", "--gpu", "8"), "running", 15*time.Second)
+	l.await(l.order(fmt.Sprintf("(setsid sleep 600.%d &); sh -c 'sleep 600; :' %s", os.Getpid(), mark), "-n", "2", "--gpu",
+		"8"), "running", 15*time.Second)
 
 	// An editor has the directory's name among its words too, and is nobody's task.
 	stranger := exec.Command("sh", "-c", "sleep 600; :", dir+"/node-1/launcher")
@@ -53,7 +54,8 @@ func TestUpKilled(t *testing.T) {
 
 // cleaned ends what a test leaves of a cluster, by the command for that.
 func cleaned(t *testing.T, dir string) {
-	if out, err := exec.Command(filepath.Join(bin, "synapse-cli"), "up", "--clean", "--data-dir", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(bin, "synapse-cli"), "up", "--clean", "--data-dir", dir).
+		CombinedOutput(); err != nil {
 		t.Errorf("up --clean: %v: %s", err, out)
 	}
 }
@@ -115,7 +117,8 @@ func (l *local) kill() {
 		l.t.Fatal(err)
 	}
 	<-l.ended
-	for limit := time.Now().Add(10 * time.Second); withWord("--data-dir\x00"+filepath.Dir(l.settings())) > 0; time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(10 * time.Second); withWord("--data-dir\x00"+
+		filepath.Dir(l.settings())) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			l.t.Fatal("the scheduler and the nodes do not die with it")
 		}

@@ -89,7 +89,8 @@ func upAgain(t *testing.T, args ...string) *local {
 // telling waits until `up` has said something.
 func (l *local) telling(words string, within time.Duration) {
 	l.t.Helper()
-	for limit := time.Now().Add(within); !strings.Contains(l.out.String()+l.errors.String(), words); time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(within); !strings.Contains(l.out.String()+l.errors.String(),
+		words); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			l.t.Fatalf("up did not say %q within %s", words, within)
 		}
@@ -208,7 +209,8 @@ func TestUpTold(t *testing.T) {
 	l.await(l.order("exec sleep 600"), "running", 5*time.Second)
 	_ = l.cmd.Process.Signal(syscall.SIGTERM)
 	l.ends(0, 10*time.Second)
-	if said := l.errors.String(); strings.Contains(said, "Starting Worker") || !strings.Contains(said, "synapse-cli: terminated: ending the cluster\n") {
+	if said := l.errors.String(); strings.Contains(said, "Starting Worker") ||
+		!strings.Contains(said, "synapse-cli: terminated: ending the cluster\n") {
 		t.Errorf("it said\n%s", said)
 	}
 }
@@ -234,7 +236,8 @@ func TestUpWithoutScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.ends(1, 10*time.Second)
-	if said := l.errors.String(); !strings.Contains(said, "synapse-cli: scheduler ended: signal: killed\nhint: its last lines are above\n") {
+	if said := l.errors.String(); !strings.Contains(said,
+		"synapse-cli: scheduler ended: signal: killed\nhint: its last lines are above\n") {
 		t.Errorf("it said\n%s", said)
 	}
 }
@@ -248,7 +251,8 @@ func TestUpWherePortsAreTaken(t *testing.T) {
 	defer taken.Close()
 	l := up(t, "--nodes", "2", "--quiet", "--listen", taken.Addr().String())
 	l.ends(1, 10*time.Second)
-	want := fmt.Sprintf("  synapse-scheduler: --listen %s: the port is in use by another process\nsynapse-cli: scheduler ended: exit status 1\nhint: its last lines are above\n", taken.Addr())
+	want := fmt.Sprintf("  synapse-scheduler: --listen %s: the port is in use by another process\n"+
+		"synapse-cli: scheduler ended: exit status 1\nhint: its last lines are above\n", taken.Addr())
 	if said := l.errors.String(); said != want || l.out.String() != "" {
 		t.Errorf("it said %q and %q, want %q", l.out, said, want)
 	}

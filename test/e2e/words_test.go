@@ -52,7 +52,8 @@ func TestGreedyJobWaits(t *testing.T) {
 	spec.Each.MilliCpu = 4000
 	id := c.submit(spec)
 	c.scheduler.says(t, "Job "+id+" added to PENDING queue (Insufficient Resources)", 5*time.Second)
-	if why := c.explain(id); !strings.HasPrefix(why, "needs 8 cores (2 tasks of 4 cores); the whole cluster has 4 free of 4") {
+	if why := c.explain(id); !strings.HasPrefix(why,
+		"needs 8 cores (2 tasks of 4 cores); the whole cluster has 4 free of 4") {
 		t.Errorf("why it waits: %s", why)
 	}
 	second := c.agent("b", "r1", "--cpus", "4")

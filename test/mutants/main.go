@@ -1,8 +1,10 @@
 // Command mutants plants each known bug in the code and sees whether the tests notice: the simulator's seeds on a small
-// world, a golden dialogue, or a test of a package. A bug that nothing notices is a hole in the tests, and the command fails.
+// world, a golden dialogue, or a test of a package. A bug that nothing notices is a hole in the tests, and the command
+// fails.
 //
 // The tree is never touched: the harmed file goes to a temporary folder and the go command reads it from there
-// (-overlay). Several mutants are tried at a time, each in processes of its own, because a harmed program may do anything.
+// (-overlay). Several mutants are tried at a time, each in processes of its own, because a harmed program may do
+// anything.
 package main
 
 import (
@@ -98,8 +100,8 @@ func (t trial) run(tell func(string)) (survivors int, err error) {
 	return survivors, nil
 }
 
-// load reads the mutants and checks at once that each applies: a patch that has come loose is found in the first second,
-// not in the tenth minute.
+// load reads the mutants and checks at once that each applies: a patch that has come loose is found in the first
+// second, not in the tenth minute.
 func (t trial) load() ([]patch.Mutant, error) {
 	all, err := patch.Load(t.patches)
 	if err != nil {
@@ -127,8 +129,8 @@ type outcome struct {
 	verdict verdict
 }
 
-// tryAll spreads the mutants over the workers. The channel has room for all, so that nobody waits for a reader that left
-// after an error.
+// tryAll spreads the mutants over the workers. The channel has room for all, so that nobody waits for a reader that
+// left after an error.
 func (t trial) tryAll(mutants []patch.Mutant, folder string) <-chan outcome {
 	waiting := make(chan patch.Mutant, len(mutants))
 	for _, mutant := range mutants {

@@ -1,4 +1,5 @@
-// The harness is tried on a toy: a system of one rule, with bugs that seeds catch, a dialogue catches, and nothing does.
+// The harness is tried on a toy: a system of one rule, with bugs that seeds catch, a dialogue catches, and nothing
+// does.
 package main
 
 import (

@@ -127,7 +127,8 @@ func (t trial) trySeeds(name, overlay, folder string, first, last int) (v verdic
 }
 
 // playSeed plays one seed; one of the first is played twice.
-func (t trial) playSeed(ctx context.Context, used *meter, folder, program string, seed int) (evidence string, err error) {
+func (t trial) playSeed(ctx context.Context, used *meter, folder, program string,
+	seed int) (evidence string, err error) {
 	arguments := []string{"-world", t.world, "-seed", strconv.Itoa(seed)}
 	first, evidence, err := t.play(ctx, used, folder, program, arguments...)
 	if seed > twiceSeeds || evidence != "" || err != nil {
@@ -149,7 +150,8 @@ func (t trial) tryCheck(name string, c check, overlay, folder string) (v verdict
 	defer func() { v.cpu = used.cpu }()
 	program := filepath.Join(folder, name+".test")
 	defer os.Remove(program)
-	if err := t.build(deadline, &used, overlay, "test", append(slices.Clone(quick), "-c", "-o", program, c.pkg)...); err != nil {
+	if err := t.build(deadline, &used, overlay, "test",
+		append(slices.Clone(quick), "-c", "-o", program, c.pkg)...); err != nil {
 		return verdict{err: err}
 	}
 	return t.runCheck(deadline, &used, program, c)
@@ -177,8 +179,9 @@ func (t trial) runCheck(ctx context.Context, used *meter, program string, c chec
 	return verdict{check: c.title}
 }
 
-// quick builds our own packages as they are: what a check runs once is not worth making fast. But the functions of a forked
-// process have little stack, which as they are they do not fit in; the last pattern that matches a package counts.
+// quick builds our own packages as they are: what a check runs once is not worth making fast. But the functions of a
+// forked process have little stack, which as they are they do not fit in; the last pattern that matches a package
+// counts.
 var quick = []string{"-gcflags=./...=-N -l -dwarf=false", "-gcflags=./runtime/carapace/fork=-dwarf=false"}
 
 // build runs the go command over the tree, with the mutant in it. A mutant that does not compile proves nothing.
@@ -213,7 +216,8 @@ func (m *meter) run(command *exec.Cmd) ([]byte, error) {
 }
 
 // play runs the program once and answers what it printed, and what gave the mutant away, or nothing.
-func (t trial) play(ctx context.Context, used *meter, folder, program string, arguments ...string) (printed, evidence string, err error) {
+func (t trial) play(ctx context.Context, used *meter, folder, program string,
+	arguments ...string) (printed, evidence string, err error) {
 	run, cancel := context.WithTimeout(ctx, t.seedLimit)
 	defer cancel()
 	command := exec.CommandContext(run, "sh", append([]string{"-c", bounded, program}, arguments...)...)
@@ -240,7 +244,8 @@ func (t trial) play(ctx context.Context, used *meter, folder, program string, ar
 // clean is how a seed without a finding ends.
 var clean = regexp.MustCompile(`\bviolations=0\b`)
 
-// readEvidence is the first broken invariant's name ("violation: S3 barrier: …"), else how a panic begins, else otherwise.
+// readEvidence is the first broken invariant's name ("violation: S3 barrier: …"), else how a panic begins, else
+// otherwise.
 func readEvidence(output, otherwise string) string {
 	died := ""
 	for _, line := range strings.Split(output, "\n") {

@@ -1,5 +1,5 @@
-// This file owns the trial of the code as it is, over all that the mutants need: every seed and every test. One that fails
-// without a bug would call any mutant caught that comes so far.
+// This file owns the trial of the code as it is, over all that the mutants need: every seed and every test. One that
+// fails without a bug would call any mutant caught that comes so far.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
-// tryUnharmed spreads the seeds over as many programs as mutants are tried at a time, and builds each package's tests once
-// for all its checks. It answers the first failure, or what all of it cost.
+// tryUnharmed spreads the seeds over as many programs as mutants are tried at a time, and builds each package's tests
+// once for all its checks. It answers the first failure, or what all of it cost.
 func (t trial) tryUnharmed(mutants []patch.Mutant, folder string) verdict {
 	var parts []func() verdict
 	bySeeds, checks := false, map[string][]check{}
@@ -29,7 +29,8 @@ func (t trial) tryUnharmed(mutants []patch.Mutant, folder string) verdict {
 	}
 	for part := 0; bySeeds && part < t.atOnce; part++ {
 		first, last := part*t.seeds/t.atOnce+1, (part+1)*t.seeds/t.atOnce
-		parts = append(parts, func() verdict { return t.tryUnharmedSeeds(fmt.Sprintf("unharmed.%d", part), folder, first, last) })
+		parts = append(parts,
+			func() verdict { return t.tryUnharmedSeeds(fmt.Sprintf("unharmed.%d", part), folder, first, last) })
 	}
 	for pkg, all := range checks { //order: each is tried by itself
 		parts = append(parts, func() verdict { return t.tryUnharmedChecks(pkg, all, folder) })
@@ -69,7 +70,8 @@ func (t trial) tryParts(parts []func() verdict) <-chan verdict {
 func (t trial) tryUnharmedSeeds(name, folder string, first, last int) verdict {
 	v := t.trySeeds(name, "", folder, first, last)
 	if v.late {
-		v.err = fmt.Errorf("the code as it is took longer than %s for %d seeds: give it more with -limit", t.limit, last-first+1)
+		v.err = fmt.Errorf("the code as it is took longer than %s for %d seeds: give it more with -limit",
+			t.limit, last-first+1)
 	}
 	return v
 }

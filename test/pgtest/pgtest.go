@@ -24,7 +24,8 @@ import (
 )
 
 // ErrMissing tells that PostgreSQL is not installed here.
-var ErrMissing = errors.New("PostgreSQL is not installed (no initdb in the path or in /usr/lib/postgresql/*/bin); on Debian: apt-get install postgresql")
+var ErrMissing = errors.New("PostgreSQL is not installed (no initdb in the path or in /usr/lib/postgresql/*/bin); on " +
+	"Debian: apt-get install postgresql")
 
 // Server is one server.
 type Server struct {
@@ -126,7 +127,9 @@ func (s *Server) command(program string, args ...string) *exec.Cmd {
 }
 
 func (s *Server) initialize() error {
-	out, err := s.command("initdb", "-D", s.data(), "-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput()
+	out, err := s.command(
+		"initdb", "-D", s.data(), "-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync",
+	).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}

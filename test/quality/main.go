@@ -90,9 +90,9 @@ func drawn() []scenario {
 	}
 }
 
-const described = "No TRACES: docs/quality.md says which published traces its figures are of. With TRACES=DIR this command wants\n" +
-	"them there as NAME.csv.gz of the columns that docs/capacity.md lists, and limits in NAME_extra.csv.gz. These are of\n" +
-	"workloads that are drawn:\n"
+const described = "No TRACES: docs/quality.md says which published traces its figures are of. With TRACES=DIR this " +
+	"command wants\nthem there as NAME.csv.gz of the columns that docs/capacity.md lists, and limits in " +
+	"NAME_extra.csv.gz. These are of\nworkloads that are drawn:\n"
 
 // run replays all that is wanted, prints the tables, and writes them.
 func (s study) run(out, progress io.Writer) error {

@@ -56,10 +56,12 @@ func TestStudy(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(page)
-	if err != nil || !strings.Contains(string(text), "\n| P2 | ") || !strings.HasSuffix(string(text), to) || strings.Count(string(text), "\n| ") != 2 {
+	if err != nil || !strings.Contains(string(text), "\n| P2 | ") || !strings.HasSuffix(string(text), to) ||
+		strings.Count(string(text), "\n| ") != 2 {
 		t.Errorf("%v: %s", err, text)
 	}
-	if err := (study{traces: folder, name: "A1"}).run(&out, io.Discard); err == nil || !strings.Contains(err.Error(), "aaic_2018q1.csv.gz") {
+	if err := (study{traces: folder, name: "A1"}).run(&out, io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "aaic_2018q1.csv.gz") {
 		t.Errorf("%v", err)
 	}
 }

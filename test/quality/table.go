@@ -11,8 +11,8 @@ import (
 // This file owns how the figures look: as the tables of docs/quality.md.
 
 const (
-	head = "| | wait, mean | over `sjf`'s | over `easy`'s | gangs' | over `easy`'s | p99 | longest | over `easy`'s | util | rack | free while a job fits |\n" +
-		"|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+	head = "| | wait, mean | over `sjf`'s | over `easy`'s | gangs' | over `easy`'s | p99 | longest | over `easy`'s | " +
+		"util | rack | free while a job fits |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 	instrumentHead = "| mean wait in seconds | fifo | greedy | easy | sjf |\n|---|---|---|---|---|\n"
 
 	// Between these two lines of the page stands the table that is written anew.
@@ -20,8 +20,8 @@ const (
 	to   = "<!-- end of what make quality writes -->\n"
 )
 
-// row is a line of the table: the means of the default policy's runs, with the spread of its mean wait, beside one run of
-// each of the others.
+// row is a line of the table: the means of the default policy's runs, with the spread of its mean wait, beside one run
+// of each of the others.
 func row(name string, g goal, runs []*record.Result, easy, sjf *record.Result) string {
 	mean := func(of func(*record.Result) float64) float64 {
 		sum := 0.0
@@ -42,9 +42,10 @@ func row(name string, g goal, runs []*record.Result, easy, sjf *record.Result) s
 	gangs := mean(func(r *record.Result) float64 { return known(r.WaitMultiAvg) })
 	longest := mean(func(r *record.Result) float64 { return r.WaitMax })
 	rack := mean(func(r *record.Result) float64 { return known(r.Rack) })
-	cells := []string{name, said, ratio(wait, sjf.WaitAvg, g.sjf), ratio(wait, easy.WaitAvg, g.easy), whole(gangs), ratio(gangs, known(easy.WaitMultiAvg), g.gangs),
-		whole(mean(func(r *record.Result) float64 { return r.WaitP99 })), whole(longest), ratio(longest, easy.WaitMax, g.longest),
-		fmt.Sprintf("%.3f", mean(func(r *record.Result) float64 { return r.Util })),
+	cells := []string{name, said, ratio(wait, sjf.WaitAvg, g.sjf), ratio(wait, easy.WaitAvg, g.easy), whole(gangs),
+		ratio(gangs, known(easy.WaitMultiAvg), g.gangs),
+		whole(mean(func(r *record.Result) float64 { return r.WaitP99 })), whole(longest),
+		ratio(longest, easy.WaitMax, g.longest), fmt.Sprintf("%.3f", mean(func(r *record.Result) float64 { return r.Util })),
 		bold(fmt.Sprintf("%.2f", rack), rack < g.rack),
 		fmt.Sprintf("%.3f", mean(func(r *record.Result) float64 { return r.IdleFit })),
 	}
@@ -58,8 +59,8 @@ func known(figure *float64) float64 {
 	return *figure
 }
 
-// ratio is how many times as much one is, or a dash where there is nothing to compare with; bold if that is more than it
-// is to be.
+// ratio is how many times as much one is, or a dash where there is nothing to compare with; bold if that is more than
+// it is to be.
 func ratio(a, b, most float64) string {
 	if b == 0 {
 		return "–"

@@ -85,7 +85,8 @@ func (s *stage) lose(l line) string {
 	s.losing = &losing{kinds: strings.Split(l.first(0), ","), node: l.number("node", 0), left: l.number("count", 1)}
 	s.w.Lose(func(x sim.Letter) bool {
 		about := max(numberOf(x.From), numberOf(x.To))
-		if s.losing.left == 0 || !slices.Contains(s.losing.kinds, kindOf(x.Message)) || s.losing.node != 0 && about != s.losing.node {
+		if s.losing.left == 0 || !slices.Contains(s.losing.kinds, kindOf(x.Message)) ||
+			s.losing.node != 0 && about != s.losing.node {
 			return false
 		}
 		s.losing.left--
@@ -118,8 +119,8 @@ func (s *stage) backUp(line) string {
 	return ""
 }
 
-// restore puts the store back as an operator does; copied: as a mere copy of the file; unnoticed: as a replica does that
-// takes over, under a leader that goes on.
+// restore puts the store back as an operator does; copied: as a mere copy of the file; unnoticed: as a replica does
+// that takes over, under a leader that goes on.
 func (s *stage) restore(l line) string {
 	if l.has("unnoticed") {
 		s.w.LoseTail()
@@ -225,8 +226,8 @@ func (s *stage) keep(l line) string {
 	return ""
 }
 
-// replay delivers all that was kept once more, to whoever answers to the address now; slowly, so that what one of them sets
-// off has come to its end before the next.
+// replay delivers all that was kept once more, to whoever answers to the address now; slowly, so that what one of them
+// sets off has come to its end before the next.
 func (s *stage) replay(l line) string {
 	s.keeping = ""
 	pause := 5 * time.Millisecond

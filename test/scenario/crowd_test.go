@@ -1,4 +1,5 @@
-// This file owns the scenario that is too large for a dialogue: ten thousand jobs wait while ten thousand machines live.
+// This file owns the scenario that is too large for a dialogue: ten thousand jobs wait while ten thousand machines
+// live.
 package scenario
 
 import (
@@ -12,8 +13,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// crowd is how many machines there are, and how many jobs. The short tests, which also run under the race detector (some
-// twenty times slower), play a fifth of each: the same rules, with 4% of the pairs.
+// crowd is how many machines there are, and how many jobs. The short tests, which also run under the race detector
+// (some twenty times slower), play a fifth of each: the same rules, with 4% of the pairs.
 func crowd() int {
 	if testing.Short() {
 		return 2_000
@@ -21,9 +22,9 @@ func crowd() int {
 	return 10_000
 }
 
-// TestScenarioTenThousandWaiting has a queue as long as the cluster is wide. Every job wants a whole rack, and in each rack one
-// machine is closed, so that all wait and every pass of the planner looks at all there is. Meanwhile heartbeats go on: planning
-// must never keep a living machine from being heard, nor hide one that died.
+// TestScenarioTenThousandWaiting has a queue as long as the cluster is wide. Every job wants a whole rack, and in each
+// rack one machine is closed, so that all wait and every pass of the planner looks at all there is. Meanwhile
+// heartbeats go on: planning must never keep a living machine from being heard, nor hide one that died.
 func TestScenarioTenThousandWaiting(t *testing.T) {
 	// A subtest, so that whoever names a dialogue does not play the crowd beside it.
 	t.Run("crowd", func(t *testing.T) { playCrowd(t, crowd()) })

@@ -55,12 +55,15 @@ func (s *stage) spec(l line, name string) *messages.JobSpec {
 	n := int32(l.number("replicas", 1))
 	spec := &messages.JobSpec{
 		Name: name, Image: "host", Queue: "default", Priority: int32(l.number("priority", 0)), GpuType: l.word("type", ""),
-		Gang:        &messages.GangSpec{ReplicasMin: n, ReplicasMax: n},
-		Each:        l.amount("gpu"),
-		Stop:        &messages.StopSpec{GraceMs: l.time("grace", 2*time.Second).Milliseconds()},
-		Restart:     &messages.RestartSpec{Limit: int32(l.number("limit", 0)), BackoffMs: l.time("backoff", 0).Milliseconds()},
+		Gang: &messages.GangSpec{ReplicasMin: n, ReplicasMax: n},
+		Each: l.amount("gpu"),
+		Stop: &messages.StopSpec{GraceMs: l.time("grace", 2*time.Second).Milliseconds()},
+		Restart: &messages.RestartSpec{
+			Limit: int32(l.number("limit", 0)), BackoffMs: l.time("backoff", 0).Milliseconds(),
+		},
 		TimeLimitMs: l.time("time-limit", 0).Milliseconds(), LostGraceMs: l.time("lost-grace", 0).Milliseconds(),
-		StopWhenLostMs: l.time("stop-when-lost", 0).Milliseconds(), PrepareTimeoutMs: l.time("prepare-timeout", 0).Milliseconds(),
+		StopWhenLostMs:   l.time("stop-when-lost", 0).Milliseconds(),
+		PrepareTimeoutMs: l.time("prepare-timeout", 0).Milliseconds(),
 	}
 	if l.word("total", "") != "" {
 		split := messages.Split_SPLIT_WHOLE
@@ -198,8 +201,9 @@ func (s *stage) release(l line) string {
 // requeue tells which run is being stopped, or what was answered instead.
 func (s *stage) requeue(l line) string {
 	out := "no answer"
-	q := &messages.Requeue{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID(), Reason: "slow disk",
-		Run: int32(l.number("run", 0)), Hold: l.has("hold")}
+	q := &messages.Requeue{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID(),
+		Reason: "slow disk",
+		Run:    int32(l.number("run", 0)), Hold: l.has("hold")}
 	s.asked(actors.SchedulerPath, q, func(m messages.Message) {
 		r := m.(*messages.RequeueReply)
 		out = told(r.Outcome)
@@ -226,14 +230,16 @@ func (s *stage) dryRun(l line) string {
 // update tells what a job asks for from then on, or what was answered instead.
 func (s *stage) update(l line) string {
 	out := "no answer"
-	q := &messages.Update{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID(), Reason: "it takes longer",
+	q := &messages.Update{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID(),
+		Reason:      "it takes longer",
 		SetPriority: l.word("priority", "") != "", Priority: int32(l.number("priority", 0)),
 		SetTimeLimit: l.word("time-limit", "") != "", TimeLimitMs: l.time("time-limit", 0).Milliseconds(),
 		SetBegin: l.word("begin", "") != "", BeginUnixMs: l.moment("begin")}
 	s.asked(actors.SchedulerPath, q, func(m messages.Message) {
 		r := m.(*messages.UpdateReply)
 		if out = told(r.Outcome); out == "" {
-			out = "priority " + strconv.Itoa(int(r.Priority)) + ", time limit " + (time.Duration(r.TimeLimitMs) * time.Millisecond).String()
+			out = "priority " + strconv.Itoa(int(r.Priority)) + ", time limit " +
+				(time.Duration(r.TimeLimitMs) * time.Millisecond).String()
 		}
 		if r.TimeIsUp {
 			out += ", which is over"

@@ -1,28 +1,33 @@
 // The protocol's golden dialogues. A scenario is a text file in testdata/scenarios: commands, and what the simulated
-// cluster answered. The simulator runs the production actors, and every invariant of the protocol is checked all the time.
+// cluster answered. The simulator runs the production actors, and every invariant of the protocol is checked all the
+// time.
 //
-// A command stands on a line of its own; what it printed follows after `----`. Machines are named by number (1, 2, …), jobs
-// by the name they were submitted under. Words without `=` come first and in order. Times are written like 5s or 250ms.
+// A command stands on a line of its own; what it printed follows after `----`. Machines are named by number (1, 2, …),
+// jobs by the name they were submitted under. Words without `=` come first and in order. Times are written like 5s or
+// 250ms.
 //
 // Setting up and looking at time:
 //
 //	world machines=4 rack=2 gpus=8,4 schedulers=1 seed=1 constants=(BenchCap=5s) [earlier=2] [default-limit=1h] [cold]
-//	                     a cluster; it is ready when the command ends, unless cold; machine 2's agent is of an earlier version
+//	                     a cluster; it is ready when the command ends, unless cold; machine 2's agent is of an earlier
+//	                     version
 //	run 5s               lets time pass
 //	elapsed              whole seconds since the last elapsed
 //	until WHAT within=5s yes, or no and how things stand
 //	never WHAT for=5s    no, or that it happened
-//	                     WHAT: running a (every member is a process, and it is on disk) | state a succeeded | gone a | line (the text is the command's body)
+//	                     WHAT: running a (every member is a process, and it is on disk) | state a succeeded | gone a
+//	                     | line (the text is the command's body)
 //	                     | letter KIND [job=a] [node=2] [count=3] | processes 2 is=1 | node 2 is=member
 //	                     | epoch 2 | free 2 gpu=8 | answered (nothing the client asked is open)
 //
 // What people do:
 //
-//	submit a replicas=2 gpu=8 cpu=8 mem=64 total=16 split=whole run=1h exit=1 rank=0 runs=1 oom deaf saves grace=2s limit=1
-//	       backoff=1s time-limit=10s lost-grace=1m stop-when-lost=1m prepare-timeout=1m required=rack preferred=rack selector=key:value
-//	       nodes=(1,2) exclude=(3) [apart] [script] network=none shm=8
+//	submit a replicas=2 gpu=8 cpu=8 mem=64 total=16 split=whole run=1h exit=1 rank=0 runs=1 oom deaf saves grace=2s
+//	       limit=1 backoff=1s time-limit=10s lost-grace=1m stop-when-lost=1m prepare-timeout=1m required=rack
+//	       preferred=rack selector=key:value nodes=(1,2) exclude=(3) [apart] [script] network=none shm=8
 //	       patience=5s priority=1 type=H100 begin=00:30 [unheard]
-//	                     orders a job and waits for the answer, unless unheard; count=100 orders as many as name-1, name-2 …
+//	                     orders a job and waits for the answer, unless unheard; count=100 orders a hundred as name-1,
+//	                     name-2 …
 //	again a [replicas=3] the same request once more, or one with another body under the same id
 //	cancel a | hold a | release a
 //	requeue a [run=1] [hold]
@@ -43,23 +48,27 @@
 //	break a              the actor of a job panics at the next message to it
 //	cut 2 | mend 2 | one-way 2 to 5s | one-way 2 from 5s
 //	lose KIND,KIND [node=2] [count=1]
-//	                     the network loses the next so many letters of these kinds; `lose` alone ends it
+//	                     the network loses the next count letters of these kinds; `lose` alone ends it
 //	hostile drop=0.2 double=0.5 late=0.05 most=30s
 //	backup | restore | restore copied | restore unnoticed | accept-loss
-//	                     remembers the store; ends all schedulers and brings it back, by a restore or as a mere copy of the
-//	                     file; has a replica take over that lacks what came after, and no scheduler ends; gives up what is
-//	                     lost. Whose job was lost submits it again, within 20 s (unnoticed: after a minute)
+//	                     remembers the store; ends all schedulers and brings it back, by a restore or as a mere copy of
+//	                     the file; has a replica take over that lacks what came after, and no scheduler ends; gives up
+//	                     what is lost. A client whose job was lost submits it again, within 20 s (unnoticed: after a
+//	                     minute)
 //	prune                forgets every job that is over
-//	store-away 5s | disk-full 2 5s | disk-fails 2 5s | disk-stalls 2 5s | tear 2 | gpu-fault 2 0 | gpu-mend 2 0 | clone 2 | arm launch-fail 1
+//	store-away 5s | disk-full 2 5s | disk-fails 2 5s | disk-stalls 2 5s | tear 2
+//	gpu-fault 2 0 | gpu-mend 2 0 | clone 2 | arm launch-fail 1
 //	foreign epoch=9 [ours]
-//	                     a machine of another cluster comes with what it has from there, and a task; it gets the next number;
-//	                     ours: out of a restore drill, whose cluster has our id
-//	lie 2 port grants    a machine's agent lies about the things that are named (sim.Lies lists them); about none: it is honest again
+//	                     a machine of another cluster comes with what it has from there, and a task; it gets the next
+//	                     number; ours: out of a restore drill, whose cluster has our id
+//	lie 2 port grants    a machine's agent lies about the things that are named (sim.Lies lists them); about none: it is
+//	                     honest again
 //	rebuild 2 mem=64 shelf=a rack=r9 [earlier]
-//	                     its agent starts anew, with other memory and labels, in another rack, or of an earlier version
+//	                     its agent starts again, with other memory and labels, in another rack, or of an earlier version
 //	keep [KIND]          keeps the letters about gangs, or of a kind, from now on; keep off ends it
 //	replay [KIND] [slowly]
-//	                     delivers what was kept once more, in order, to whoever answers to the address now; slowly: one a second
+//	                     delivers what was kept once more, in order, to whoever answers to the address now; slowly: one a
+//	                     second
 //
 // Looking:
 //

@@ -217,7 +217,8 @@ func (s *stage) ledger(l line) string {
 }
 
 func amountWords(r topology.Resources) string {
-	return fmt.Sprintf("gpu=%g cpu=%g mem=%d", float64(r.MilliGPU)/topology.WholeGPU, float64(r.MilliCPU)/1000, r.MemoryBytes>>30)
+	return fmt.Sprintf("gpu=%g cpu=%g mem=%d",
+		float64(r.MilliGPU)/topology.WholeGPU, float64(r.MilliCPU)/1000, r.MemoryBytes>>30)
 }
 
 // job shows what a user is told of a job.

@@ -175,7 +175,8 @@ func (s *stage) plain(text string) string {
 	return jobID.ReplaceAllStringFunc(text, s.nameOf)
 }
 
-// nameOf is the name that a job was submitted under. An id that nobody was told yet is the one job's that waits for its answer.
+// nameOf is the name that a job was submitted under. An id that nobody was told yet is the one job's that waits for its
+// answer.
 func (s *stage) nameOf(id string) string {
 	var untold []string
 	for _, name := range s.names {
@@ -309,20 +310,22 @@ func (s *stage) play(t *testing.T, l line) string {
 func (s *stage) commands() map[string]func(line) string {
 	return map[string]func(line) string{
 		"world": s.world, "run": s.run, "elapsed": s.elapsed, "until": s.until, "never": s.never,
-		"submit": s.submit, "again": s.again, "cancel": s.cancel, "hold": s.hold, "release": s.release, "requeue": s.requeue, "update": s.update,
-		"break": s.breakJob,
-		"note":  s.change(messages.NodeVerb_NODE_VERB_NOTE), "dry-run": s.dryRun,
+		"submit": s.submit, "again": s.again, "cancel": s.cancel, "hold": s.hold, "release": s.release, "requeue": s.requeue,
+		"update": s.update, "break": s.breakJob,
+		"note": s.change(messages.NodeVerb_NODE_VERB_NOTE), "dry-run": s.dryRun,
 		"drain": s.change(messages.NodeVerb_NODE_VERB_DRAIN), "cordon": s.change(messages.NodeVerb_NODE_VERB_CORDON),
 		"uncordon": s.change(messages.NodeVerb_NODE_VERB_UNCORDON), "remove": s.change(messages.NodeVerb_NODE_VERB_REMOVE),
 		"crash": s.crash, "pause": s.pause, "usurp": s.usurp, "power": s.power, "cut": s.cutOff, "mend": s.mend,
 		"one-way": s.oneWay, "lose": s.lose, "hostile": s.hostile, "store-away": s.storeAway, "clocks": s.clocks,
 		"backup": s.backUp, "restore": s.restore, "accept-loss": s.acceptLoss, "damage": s.damage, "prune": s.prune,
-		"disk-full": s.breakDisk(true), "disk-fails": s.breakDisk(false), "disk-stalls": s.stallDisk, "tear": s.tear, "gpu-fault": s.gpuFault, "gpu-mend": s.gpuMend,
-		"clone": s.clone, "foreign": s.foreign, "arm": s.arm, "lie": s.lie, "rebuild": s.rebuild, "keep": s.keep, "replay": s.replay,
+		"disk-full": s.breakDisk(true), "disk-fails": s.breakDisk(false), "disk-stalls": s.stallDisk, "tear": s.tear,
+		"gpu-fault": s.gpuFault, "gpu-mend": s.gpuMend,
+		"clone": s.clone, "foreign": s.foreign, "arm": s.arm, "lie": s.lie, "rebuild": s.rebuild, "keep": s.keep,
+		"replay":  s.replay,
 		"letters": s.letters, "lines": s.lines, "processes": s.processes, "uids": s.uids, "ledger": s.ledger,
 		"job": s.job, "nodes": s.nodes,
-		"explain": s.explain, "attempts": s.attempts, "evidence": s.evidence, "ran": s.ran, "tokens": s.tokens, "deaths": s.died, "waits": s.waits,
-		"reserves": s.reserved, "ids": s.ids, "counted": s.counted, "finish": s.finish,
+		"explain": s.explain, "attempts": s.attempts, "evidence": s.evidence, "ran": s.ran, "tokens": s.tokens,
+		"deaths": s.died, "waits": s.waits, "reserves": s.reserved, "ids": s.ids, "counted": s.counted, "finish": s.finish,
 	}
 }
 

@@ -51,10 +51,12 @@ mount -t tmpfs none /mnt 2>/dev/null || echo no mount
 cat /proc/sys/kernel/core_pattern >/dev/null; (echo x >/proc/sys/kernel/core_pattern) 2>/dev/null || echo no setting
 `
 
-const debianSays = "install ok installed\nroot 4755\ntried 644\n0\n5\ntried\npurged\npasswd\nPORT\nno node\nno mount\nno setting\n"
+const debianSays = "install ok installed\nroot 4755\ntried 644\n0\n5\ntried\npurged\npasswd\nPORT\nno node\n" +
+	"no mount\nno setting\n"
 
-// TestDebian: packages with users and set-user-id programs of their own are installed and removed by root of a container, who
-// changes nothing of the machine. A port below 1024 is served on a network of the job's own, and on the machine's it is not.
+// TestDebian: packages with users and set-user-id programs of their own are installed and removed by root of a
+// container, who changes nothing of the machine. A port below 1024 is served on a network of the job's own, and on the
+// machine's it is not.
 func TestDebian(t *testing.T) {
 	able.Need(t, able.OwnRoot, able.Program("debootstrap"))
 	folder := room(t)
@@ -91,7 +93,10 @@ func debianInContainers(t *testing.T, root, folder string) {
 		container, err := carapace.Start(carapace.Spec{
 			Rootfs: root, Layer: layer, Net: net, Command: []string{"/bin/sh", "-c", debianScript},
 			IDs: &carapace.IDs{First: 400_000_000, UID: 65534, GID: 65534},
-		}, carapace.Options{StateDir: filepath.Join(folder, "state"), Cgroups: carapace.Cgroups{Parent: "/world-debian"}, Stdout: out, Stderr: out})
+		}, carapace.Options{
+			StateDir: filepath.Join(folder, "state"), Cgroups: carapace.Cgroups{Parent: "/world-debian"},
+			Stdout: out, Stderr: out,
+		})
 		out.Close()
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +114,9 @@ func debianInContainers(t *testing.T, root, folder string) {
 
 // debianOnAMachine runs it as jobs that name root.
 func debianOnAMachine(t *testing.T, root string, m *machine) {
-	for network, port := range map[messages.Network]string{messages.Network_NETWORK_NONE: "served", messages.Network_NETWORK_HOST: "refused"} {
+	for network, port := range map[messages.Network]string{
+		messages.Network_NETWORK_NONE: "served", messages.Network_NETWORK_HOST: "refused",
+	} {
 		exit, said := m.runs(t, &messages.JobSpec{
 			Name: "debian", Image: root, User: "root", Network: network, Command: []string{"/bin/sh", "-c", debianScript},
 		})

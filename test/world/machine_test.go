@@ -48,7 +48,8 @@ func newMachine(t *testing.T, binary, runtime, dir string) *machine {
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	roots, err := account.OpenRoots(filepath.Join(dir, "roots"), topology.UIDRange{First: 400_000_000, Last: 400_131_071}, carapace.IDsLen)
+	roots, err := account.OpenRoots(filepath.Join(dir, "roots"), topology.UIDRange{First: 400_000_000, Last: 400_131_071},
+		carapace.IDsLen)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,18 +63,23 @@ func newMachine(t *testing.T, binary, runtime, dir string) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	driver, err := oci.New(oci.Options{Runtime: runtime, StateDir: filepath.Join(dir, "runtime"), Cgroups: cgroups, Container: around})
+	driver, err := oci.New(oci.Options{
+		Runtime: runtime, StateDir: filepath.Join(dir, "runtime"), Cgroups: cgroups, Container: around,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := driver.Try(t.Context()); err != nil {
 		t.Skip(err)
 	}
-	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	system := actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
+	)
 	m := &machine{dir: filepath.Join(dir, "launcher"), said: make(chan any, 64)}
 	m.pid = system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) { m.said <- ctx.Message() }))
 	m.launcher, err = launcher.New(launcher.Options{
-		System: system, Log: quiet{t: t}, Dir: m.dir, BootID: "boot", Supervisor: []string{binary, supervisor.SubCommand}, Drivers: []launcher.Driver{driver},
+		System: system, Log: quiet{t: t}, Dir: m.dir, BootID: "boot", Supervisor: []string{binary, supervisor.SubCommand},
+		Drivers: []launcher.Driver{driver},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +107,9 @@ func (m *machine) runs(t *testing.T, spec *messages.JobSpec) (*messages.Exit, st
 	m.launcher.Tell(&messages.PrepareTask{Id: id, Job: "job", Spec: spec, Grant: grant}, m.pid)
 	m.launcher.Tell(&messages.StartTask{
 		Id: id, Job: "job", Spec: spec, Grant: grant, JobName: "world", Run: 1, Node: "here",
-		Rendezvous: &messages.Rendezvous{Address: "127.0.0.1", Port: 20000, Peers: []*messages.Peer{{Node: "here", Address: "127.0.0.1"}}},
+		Rendezvous: &messages.Rendezvous{
+			Address: "127.0.0.1", Port: 20000, Peers: []*messages.Peer{{Node: "here", Address: "127.0.0.1"}},
+		},
 	}, m.pid)
 	home := filepath.Join(m.dir, "tasks", id.Key().String())
 	for end := time.After(5 * time.Minute); ; {

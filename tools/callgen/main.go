@@ -29,7 +29,10 @@ const profileModule = "github.com/containerd/containerd/v2"
 var architectures = []string{"amd64", "arm64"}
 
 // refused are calls that the profile allows, and which no task needs: each broke a kernel, or is of another time.
-var refused = []string{"modify_ldt", "ustat", "sysfs", "uselib", "_sysctl", "get_kernel_syms", "query_module", "create_module", "vm86", "vm86old"}
+var refused = []string{
+	"modify_ldt", "ustat", "sysfs", "uselib", "_sysctl", "get_kernel_syms", "query_module", "create_module",
+	"vm86", "vm86old",
+}
 
 // grants are the capabilities that bring calls with them, where a container is given one.
 var grants = []string{"CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE", "CAP_SYS_TIME"}
@@ -106,11 +109,13 @@ func read(s *specs.LinuxSeccomp) profile {
 		}
 	}
 	slices.Sort(p.allowed)
-	p.allowed = slices.DeleteFunc(slices.Compact(p.allowed), func(name string) bool { return slices.Contains(refused, name) })
+	p.allowed = slices.DeleteFunc(slices.Compact(p.allowed),
+		func(name string) bool { return slices.Contains(refused, name) })
 	for _, capability := range grants {
 		for _, rule := range seccomp.DefaultProfile(withCapabilities(capability)).Syscalls {
 			for _, name := range rule.Names {
-				if rule.Action == specs.ActAllow && len(rule.Args) == 0 && !slices.Contains(p.allowed, name) && !slices.Contains(refused, name) {
+				if rule.Action == specs.ActAllow && len(rule.Args) == 0 && !slices.Contains(p.allowed, name) &&
+					!slices.Contains(refused, name) {
 					p.granted[capability] = append(p.granted[capability], name)
 				}
 			}

@@ -25,10 +25,11 @@ import (
 	"github.com/bufbuild/protocompile/linker"
 )
 
-// protoFolders are where the .proto files lie. They import each other by bare name, as neighbours do, so a name is given
-// once; the plugins are told "messages/x.proto", because a bare name would one day clash, in protobuf's process-wide
-// registry, with a file of the same name in a library (Proto.Actor has an actor.proto of its own), and that is a panic at
-// start. The calls are a folder of their own because their Go code imports gRPC, which nothing that speaks in messages may.
+// protoFolders are where the .proto files lie. They import each other by bare name, as neighbours do, so a name is
+// given once; the plugins are told "messages/x.proto", because a bare name would one day clash, in protobuf's
+// process-wide registry, with a file of the same name in a library (Proto.Actor has an actor.proto of its own), and
+// that is a panic at start. The calls are a folder of their own because their Go code imports gRPC, which nothing that
+// speaks in messages may.
 var protoFolders = []string{"messages", "cluster/api"}
 
 // baselineFile is the list of what was published.

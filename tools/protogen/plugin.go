@@ -34,8 +34,8 @@ var plugins = []plugin{
 	{tool: "protoc-gen-go-vtproto", parameter: "paths=source_relative,features=marshal+size", folder: "messages"},
 }
 
-// generate runs every plugin over the files, whose slash paths from the root are names; the answer maps such a path to a
-// file's text.
+// generate runs every plugin over the files, whose slash paths from the root are names; the answer maps such a path to
+// a file's text.
 func generate(files linker.Files, names []string) (map[string]string, error) {
 	request := &pluginpb.CodeGeneratorRequest{}
 	ours := map[string]string{} // a neighbour's bare name → the name it is registered under

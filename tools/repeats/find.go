@@ -60,7 +60,8 @@ func eachFile(root string, do func(path string, text []byte) error) error {
 			return err
 		}
 		if d.IsDir() {
-			if inside != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || inside == "tools" || inside == "test") {
+			if inside != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || inside == "tools" ||
+				inside == "test") {
 				return filepath.SkipDir
 			}
 			return nil
@@ -72,7 +73,8 @@ func eachFile(root string, do func(path string, text []byte) error) error {
 		if err != nil {
 			return err
 		}
-		if file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments|parser.PackageClauseOnly); err != nil || ast.IsGenerated(file) {
+		if file, err := parser.ParseFile(token.NewFileSet(), path, text,
+			parser.ParseComments|parser.PackageClauseOnly); err != nil || ast.IsGenerated(file) {
 			return err
 		}
 		return do(filepath.ToSlash(inside), text)

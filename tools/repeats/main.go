@@ -53,13 +53,14 @@ func run(root string, all, lines bool) error {
 	}
 	wrong := judge(found, places)
 	if len(wrong) > 0 {
-		return fmt.Errorf("%s\nWrite it once; or, where that would be worse, say why in tools/repeats/known.txt", strings.Join(wrong, "\n"))
+		return fmt.Errorf("%s\nWrite it once; or, where that would be worse, say why in tools/repeats/known.txt",
+			strings.Join(wrong, "\n"))
 	}
 	return nil
 }
 
-// count prints how many lines of production code each room has, and all: without tests, generated files, tools, comments
-// and blank lines.
+// count prints how many lines of production code each room has, and all: without tests, generated files, tools,
+// comments and blank lines.
 func count(root string) error {
 	rooms, total := map[string]int{}, 0
 	err := eachFile(root, func(file string, text []byte) error {

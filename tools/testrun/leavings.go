@@ -42,8 +42,8 @@ func newLeavings() (*leavings, error) {
 	return l, nil
 }
 
-// newTemp makes the first directory that is free. Its path is short, since sockets are made beneath it, and the same one
-// the next time: go test takes no result over from a run that had another.
+// newTemp makes the first directory that is free. Its path is short, since sockets are made beneath it, and the same
+// one the next time: go test takes no result over from a run that had another.
 func newTemp(above string) (string, error) {
 	for n := 0; ; n++ {
 		temp := filepath.Join(above, fmt.Sprintf("syn%d", n))
@@ -87,8 +87,8 @@ func (l *leavings) left() []string {
 	return nil
 }
 
-// look finds all that counts, with what tells it from another of its name; of control groups all, or those that belong to
-// nobody.
+// look finds all that counts, with what tells it from another of its name; of control groups all, or those that belong
+// to nobody.
 func (l *leavings) look(all bool) map[string]uint64 {
 	found := map[string]uint64{}
 	entries, _ := os.ReadDir(l.temp)
@@ -126,8 +126,8 @@ func (l *leavings) processes(found map[string]uint64) {
 	}
 }
 
-// shared is the group above their tasks' that all agents of a machine have if nobody says otherwise: an idle agent beside
-// the tests may keep it, and nothing more.
+// shared is the group above their tasks' that all agents of a machine have if nobody says otherwise: an idle agent
+// beside the tests may keep it, and nothing more.
 const shared = "synapse"
 
 // groups are control groups, all or those without a process in them or in one below.

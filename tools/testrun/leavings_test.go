@@ -34,7 +34,8 @@ func TestLeavings(t *testing.T) {
 		t.Errorf("nothing happened, and left is %q", left)
 	}
 	put("temp/TestX1/file", "")
-	put("proc/self/mountinfo", mounts+"2 1 0:4 net:[1] "+l.temp+"/ns rw - nsfs nsfs rw\n3 1 8:1 /r /run/netns rw - ext4 /dev/a rw\n4 1 0:5 / /var/lib/engine/x rw - overlay o rw\n")
+	put("proc/self/mountinfo", mounts+"2 1 0:4 net:[1] "+l.temp+"/ns rw - nsfs nsfs rw\n"+
+		"3 1 8:1 /r /run/netns rw - ext4 /dev/a rw\n4 1 0:5 / /var/lib/engine/x rw - overlay o rw\n")
 	put("proc/7/environ", "A=b\x00HOSTFILE="+l.temp+"/x\x00")
 	put("proc/7/cmdline", "sleep\x00600\x00")
 	put("proc/8/environ", "A="+root+"/other\x00")
@@ -54,8 +55,8 @@ func TestLeavings(t *testing.T) {
 	put("sys/fs/cgroup/pids/service/cgroup.procs", "")
 	put("run/netns/new", "")
 	want := []string{
-		"file " + l.temp + "/TestX1", "group pids/ours", "group pids/ours/task", "mount /run/netns", "mount " + l.temp + "/ns",
-		"network new", "process 7: sleep 600 ",
+		"file " + l.temp + "/TestX1", "group pids/ours", "group pids/ours/task", "mount /run/netns",
+		"mount " + l.temp + "/ns", "network new", "process 7: sleep 600 ",
 	}
 	if left := l.left(); !slices.Equal(left, want) {
 		t.Errorf("left is %q", left)

@@ -1,7 +1,7 @@
-// Command testrun runs `go test -json …` in a directory and writes what a person wants of it: a line for each package, all
-// that a failed test said, and at the end every test that was skipped, by name and with its reason. `go test` alone is
-// silent about those, and a suite that skips what it cannot do here would look as green as one that did it. It fails if a
-// test failed, if none ran, and if the tests left something on the machine.
+// Command testrun runs `go test -json …` in a directory and writes what a person wants of it: a line for each package,
+// all that a failed test said, and at the end every test that was skipped, by name and with its reason. `go test` alone
+// is silent about those, and a suite that skips what it cannot do here would look as green as one that did it. It fails
+// if a test failed, if none ran, and if the tests left something on the machine.
 package main
 
 import (
@@ -121,8 +121,8 @@ func (r *run) verdict(key test, action string) {
 	}
 }
 
-// packageEnds writes a package's own lines. A test that was running when its process died has no verdict of its own, and
-// what it said is the only trace of why.
+// packageEnds writes a package's own lines. A test that was running when its process died has no verdict of its own,
+// and what it said is the only trace of why.
 func (r *run) packageEnds(key test, action string, said []string) {
 	if action == "fail" {
 		if !slices.ContainsFunc(r.failed, func(f string) bool { return strings.HasPrefix(f, key.pkg+" ") }) {

@@ -26,7 +26,8 @@ func TestSkipsAreNamed(t *testing.T) {
 		`{"Action":"output","Package":"host/a/b/x","Output":"PASS\n"}`,
 		`{"Action":"output","Package":"host/a/b/x","Output":"ok  \thost/a/b/x\t0.1s\n"}`,
 		`{"Action":"pass","Package":"host/a/b/x"}`)
-	want := "ok  \thost/a/b/x\t0.1s\n\nskipped:\n  x TestA: this machine cannot fly: no wings\n1 passed, 0 failed, 1 skipped\n"
+	want := "ok  \thost/a/b/x\t0.1s\n\nskipped:\n  x TestA: this machine cannot fly: no wings\n" +
+		"1 passed, 0 failed, 1 skipped\n"
 	if !ok || text != want {
 		t.Errorf("%v, %q", ok, text)
 	}
@@ -51,7 +52,10 @@ func TestFailuresSpeak(t *testing.T) {
 		`{"Action":"fail","Package":"x"}`,
 		`{"Action":"build-output","ImportPath":"y","Output":"undefined: z\n"}`,
 		`{"Action":"build-fail","ImportPath":"y"}`)
-	for _, want := range []string{"# not an event\n", "what went wrong\n", "panic: far away\n", "FAIL\tx\t0.1s\n", "undefined: z\n", "0 passed, 2 failed, 0 skipped\n"} {
+	for _, want := range []string{
+		"# not an event\n", "what went wrong\n", "panic: far away\n", "FAIL\tx\t0.1s\n", "undefined: z\n",
+		"0 passed, 2 failed, 0 skipped\n",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

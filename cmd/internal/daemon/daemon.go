@@ -49,7 +49,8 @@ func Command(c *cobra.Command, prefix string, check, run func() error, sections 
 	c.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	c.SilenceErrors, c.SilenceUsage = true, true
 	settings.Flag(c.Flags())
-	c.Long += "\n\nEvery flag has a twin in the environment (--data-dir: " + settings.Twin(prefix, "data-dir") + ") and a key of its\nname in the file that --config names."
+	c.Long += "\n\nEvery flag has a twin in the environment (--data-dir: " + settings.Twin(prefix, "data-dir") +
+		") and a key of its\nname in the file that --config names."
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return Usage{fmt.Errorf("%w\nsee %s --help", err, c.CommandPath())}
 	})

@@ -11,7 +11,8 @@ import (
 )
 
 // This file owns sections: parts of the file with keys of their own, that no flag has. Whatever a section does not
-// understand it refuses, with line and column: a key that is quietly passed over is a setting that its owner believes in.
+// understand it refuses, with line and column: a key that is quietly passed over is a setting that its owner believes
+// in.
 
 // Section is one of them. A file may be without it.
 type Section struct {

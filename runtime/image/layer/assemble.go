@@ -16,9 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how a rootfs is put together of layers. It consists of hard links to the layers' files, so that it takes
-// no room but for its directories, and images share what they have in common. Overlay could stack the layers
-// instead, but a mount of it must be kept for as long as anybody uses it, and outlive the agent; a directory just is there.
+// This file owns how a rootfs is put together of layers. It consists of hard links to the layers' files, so that it
+// takes no room but for its directories, and images share what they have in common. Overlay could stack the layers
+// instead, but a mount of it must be kept for as long as anybody uses it, and outlive the agent; a directory just is
+// there.
 //
 // The walk goes by descriptors, name by name, and follows no link: the names are a stranger's.
 
@@ -219,7 +220,8 @@ func (a *assembly) place(source, target int, name string) error {
 		}
 	}
 	switch err {
-	case unix.EMLINK, unix.EPERM, unix.ENOTSUP, unix.EXDEV: // The file has all the links it can, or the file system has none.
+	case unix.EMLINK, unix.EPERM, unix.ENOTSUP, unix.EXDEV:
+		// The file has all the links it can, or the file system has none.
 		return a.copy(source, target, name)
 	}
 	return err

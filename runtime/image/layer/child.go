@@ -51,7 +51,8 @@ type Unpacker struct {
 	Limits  Limits
 }
 
-// Unpack makes dir and fills it with a layer. When it fails, or ctx ends, what is there is worth nothing; no process is left.
+// Unpack makes dir and fills it with a layer. When it fails, or ctx ends, what is there is worth nothing; no process is
+// left.
 func (u Unpacker) Unpack(ctx context.Context, stream io.Reader, dir string) (*Changes, error) {
 	files := filepath.Join(dir, filesDir)
 	if err := os.MkdirAll(files, 0o755); err != nil {

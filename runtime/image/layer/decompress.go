@@ -43,7 +43,8 @@ func decompress(stream io.Reader) (io.ReadCloser, error) {
 			return nil, fmt.Errorf("the gzip stream cannot be read: %w", err)
 		}
 		return plain, nil
-	case bytes.HasPrefix(start, zstdMagic) || len(start) > 4 && start[0]&0xf0 == 0x50 && bytes.HasPrefix(start[1:], skipMagic):
+	case bytes.HasPrefix(start, zstdMagic) ||
+		len(start) > 4 && start[0]&0xf0 == 0x50 && bytes.HasPrefix(start[1:], skipMagic):
 		plain, err := zstd.NewReader(buffered, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
 		if err != nil {
 			return nil, fmt.Errorf("the zstd stream cannot be read: %w", err)
@@ -55,8 +56,8 @@ func decompress(stream io.Reader) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("the layer is neither a tar archive nor one in gzip or zstd; %s", recommended)
 }
 
-// looksLikeTar knows the old format too, which has no magic: there the sum of the header must be right, which the reader
-// checks. Here it is enough that the sum's field is made of what it can be made of.
+// looksLikeTar knows the old format too, which has no magic: there the sum of the header must be right, which the
+// reader checks. Here it is enough that the sum's field is made of what it can be made of.
 func looksLikeTar(header []byte) bool {
 	if bytes.HasPrefix(header[tarMagicAt:], []byte("ustar")) {
 		return true

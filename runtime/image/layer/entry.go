@@ -93,7 +93,8 @@ func (u *unpacker) folder(parent int, name string) error {
 		return err
 	}
 	var stat unix.Stat_t
-	if err := unix.Fstatat(parent, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil || stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if err := unix.Fstatat(parent, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil ||
+		stat.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return err
 	}
 	return u.anew(parent, name, func() error { return unix.Mkdirat(parent, name, 0o755) })
@@ -135,8 +136,8 @@ func (u *unpacker) describe(fd int, header *tar.Header) error {
 	return nil
 }
 
-// mode is an entry's mode. A file never gets the set-id bits: a container has no use for them, since nothing gains rights
-// there, while on the machine itself they would be a door. Without root, files stay ours to read and remove.
+// mode is an entry's mode. A file never gets the set-id bits: a container has no use for them, since nothing gains
+// rights there, while on the machine itself they would be a door. Without root, files stay ours to read and remove.
 func (u *unpacker) mode(header *tar.Header) uint32 {
 	mode := uint32(header.Mode) & 0o7777
 	if header.Typeflag != tar.TypeDir {

@@ -10,15 +10,17 @@ import (
 	"testing"
 )
 
-// This file owns the fuzzing of what reads a stranger's stream. It runs here and not in a child, and so without the root
-// that would hold it in: the look-ups alone must.
+// This file owns the fuzzing of what reads a stranger's stream. It runs here and not in a child, and so without the
+// root that would hold it in: the look-ups alone must.
 
 func FuzzUnpack(f *testing.F) {
 	var seed bytes.Buffer
 	archive := tar.NewWriter(&seed)
 	for _, header := range []*tar.Header{
-		{Name: "d/", Typeflag: tar.TypeDir, Mode: 0o755}, {Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/../.."}, {Name: "l/f", Typeflag: tar.TypeReg},
-		{Name: "h", Typeflag: tar.TypeLink, Linkname: "l/f"}, {Name: "d/.wh.x", Typeflag: tar.TypeReg}, {Name: "d", Typeflag: tar.TypeSymlink, Linkname: "l"},
+		{Name: "d/", Typeflag: tar.TypeDir, Mode: 0o755}, {Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/../.."},
+		{Name: "l/f", Typeflag: tar.TypeReg},
+		{Name: "h", Typeflag: tar.TypeLink, Linkname: "l/f"}, {Name: "d/.wh.x", Typeflag: tar.TypeReg},
+		{Name: "d", Typeflag: tar.TypeSymlink, Linkname: "l"},
 		{Name: "x/y", Typeflag: tar.TypeLink, Linkname: "below", PAXRecords: map[string]string{"SCHILY.xattr.user.a": "b"}},
 	} {
 		if err := archive.WriteHeader(header); err != nil {

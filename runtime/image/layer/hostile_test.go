@@ -23,7 +23,8 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns the archives that were made to do harm. Each lies beside a directory of the machine that it may not touch.
+// This file owns the archives that were made to do harm. Each lies beside a directory of the machine that it may not
+// touch.
 
 // attack unpacks an archive in a directory that has a neighbour, and answers what Unpack said. Nothing beside the layer
 // may have changed, whatever that is.
@@ -63,7 +64,8 @@ func refused(t *testing.T, err error, why string) {
 func TestNameGoesUp(t *testing.T) {
 	for _, bad := range []entry{
 		file("../neighbour/secret", "x"), file("a/../../neighbour/secret", "x"), file("/../neighbour/new", "x"), dir(".."),
-		hardlink("stolen", "../neighbour/secret"), file("../.wh.neighbour", ""), file("a/../../.wh.neighbour", ""), symlink("../escaped", "/"),
+		hardlink("stolen", "../neighbour/secret"), file("../.wh.neighbour", ""), file("a/../../.wh.neighbour", ""),
+		symlink("../escaped", "/"),
 	} {
 		_, _, err := attack(t, func(string) []entry { return []entry{bad} })
 		if err == nil {
@@ -124,7 +126,10 @@ func TestLinkReplacesParent(t *testing.T) {
 // TestFileReplacesLink: what has a link's name takes its place, and does not go where it leads.
 func TestFileReplacesLink(t *testing.T) {
 	root, _, err := attack(t, func(neighbour string) []entry {
-		return []entry{symlink("f", neighbour+"/secret"), file("f", "mine"), symlink("g", "f"), hardlink("g", "f"), symlink("h", neighbour), dir("h")}
+		return []entry{
+			symlink("f", neighbour+"/secret"), file("f", "mine"), symlink("g", "f"), hardlink("g", "f"),
+			symlink("h", neighbour), dir("h"),
+		}
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +145,8 @@ func TestHardLinkOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := tree(t, root); strings.Contains(text, "stolen") || strings.Contains(text, "untouched") || len(changes.Links) != 2 {
+	if text := tree(t, root); strings.Contains(text, "stolen") || strings.Contains(text, "untouched") ||
+		len(changes.Links) != 2 {
 		t.Errorf("the links were made, or not noted: %+v\n%s", changes, text)
 	}
 	err = layer.Assemble(t.Context(), []string{filepath.Dir(root)}, filepath.Join(t.TempDir(), "rootfs"))
@@ -165,7 +171,10 @@ func TestHardLinkToLink(t *testing.T) {
 // TestDevices are left out, whatever they are called. One of 0:0 would be a whiteout to overlay.
 func TestDevices(t *testing.T) {
 	root, changes, err := attack(t, func(string) []entry {
-		return []entry{{name: "dev/sda", kind: tar.TypeBlock}, {name: "null", kind: tar.TypeChar}, file("f", "x"), {name: "f", kind: tar.TypeChar}, {name: "pipe", kind: tar.TypeFifo, mode: 0o640}}
+		return []entry{
+			{name: "dev/sda", kind: tar.TypeBlock}, {name: "null", kind: tar.TypeChar}, file("f", "x"),
+			{name: "f", kind: tar.TypeChar}, {name: "pipe", kind: tar.TypeFifo, mode: 0o640},
+		}
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -185,8 +194,8 @@ func TestSetID(t *testing.T) {
 	root, _, err := attack(t, func(string) []entry {
 		return []entry{
 			{name: "su", mode: 0o6755, records: map[string]string{
-				"SCHILY.xattr.security.capability": capability, "SCHILY.xattr.trusted.overlay.redirect": "/etc", "SCHILY.xattr.user.kept": "yes",
-				"SCHILY.xattr.user.overlay.opaque": "y",
+				"SCHILY.xattr.security.capability": capability, "SCHILY.xattr.trusted.overlay.redirect": "/etc",
+				"SCHILY.xattr.user.kept": "yes", "SCHILY.xattr.user.overlay.opaque": "y",
 			}},
 			{name: "shared", kind: tar.TypeDir, mode: 0o3775},
 		}
@@ -209,7 +218,10 @@ func TestSetID(t *testing.T) {
 
 // TestSparse: a file that claims to be huge is refused before a byte of it is written, and one of zeros takes no room.
 func TestSparse(t *testing.T) {
-	sparse := map[string]string{"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "huge", "GNU.sparse.realsize": "1125899906842624"}
+	sparse := map[string]string{
+		"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "huge",
+		"GNU.sparse.realsize": "1125899906842624",
+	}
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)
 	header := &tar.Header{Name: "huge", Mode: 0o644, Size: 512, Typeflag: tar.TypeReg}
@@ -239,7 +251,8 @@ func TestSparse(t *testing.T) {
 	if stat := statOf(t, filepath.Join(to, "fs", "zeros")); stat.Size != 8<<20 || stat.Blocks > 64 {
 		t.Errorf("%d bytes in %d blocks", stat.Size, stat.Blocks)
 	}
-	if body, err := os.ReadFile(filepath.Join(to, "fs", "tail")); err != nil || len(body) != 1<<20+3 || !bytes.HasSuffix(body, []byte("\x00end")) {
+	if body, err := os.ReadFile(filepath.Join(to, "fs", "tail")); err != nil || len(body) != 1<<20+3 ||
+		!bytes.HasSuffix(body, []byte("\x00end")) {
 		t.Errorf("%d bytes, %v", len(body), err)
 	}
 }
@@ -261,7 +274,8 @@ func rawEntry(kind byte, name string, body []byte) []byte {
 	return append(append(header, body...), make([]byte, (512-len(body)%512)%512)...)
 }
 
-// TestManyEntries: a stream of more entries than may be ends early, and the memory it takes is bounded by the kernel's view.
+// TestManyEntries: a stream of more entries than may be ends early, and the memory it takes is bounded by the kernel's
+// view.
 func TestManyEntries(t *testing.T) {
 	one := pack(t, dir("d"))[:512]
 	limited := unpacker()
@@ -465,7 +479,10 @@ func seeChild(t *testing.T, root string) bool {
 		if err != nil || !strings.Contains(string(status), "CapEff:\t000000000000001b\n") {
 			return false // not done with it yet
 		}
-		for _, want := range []string{"Uid:\t65534\t65534\t65534\t65534\n", "Gid:\t65534\t65534\t65534\t65534\n", "NoNewPrivs:\t1\n", "CapPrm:\t000000000000001b\n"} {
+		for _, want := range []string{
+			"Uid:\t65534\t65534\t65534\t65534\n", "Gid:\t65534\t65534\t65534\t65534\n", "NoNewPrivs:\t1\n",
+			"CapPrm:\t000000000000001b\n",
+		} {
 			if !strings.Contains(string(status), want) {
 				t.Errorf("the child's status has not %q:\n%s", want, status)
 			}

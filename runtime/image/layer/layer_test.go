@@ -21,14 +21,17 @@ import (
 // TestUnpack: every kind of entry becomes what it says, with its mode, owner and time.
 func TestUnpack(t *testing.T) {
 	to, changes := mustUnpack(t,
-		entry{name: "./", kind: tar.TypeDir, mode: 0o750}, dir("etc/"), entry{name: "./etc/passwd", body: "root", mode: 0o640, uid: 7, gid: 8},
-		symlink("bin", "usr/bin"), dir("usr"), dir("usr/bin"), file("usr/bin/sh", "shell"), hardlink("usr/bin/bash", "usr/bin/sh"), file("empty", ""),
+		entry{name: "./", kind: tar.TypeDir, mode: 0o750}, dir("etc/"),
+		entry{name: "./etc/passwd", body: "root", mode: 0o640, uid: 7, gid: 8},
+		symlink("bin", "usr/bin"), dir("usr"), dir("usr/bin"), file("usr/bin/sh", "shell"),
+		hardlink("usr/bin/bash", "usr/bin/sh"), file("empty", ""),
 		hardlink("bin/dash", "/bin/sh"), entry{name: "closed", kind: tar.TypeDir, mode: 0o500}, file("closed/f", "1"),
 	)
 	root := filepath.Join(to, "fs")
 	checkTree(t, root, "bin -> usr/bin", "closed/", `closed/f "1"`, `empty ""`, "etc/", `etc/passwd "root"`, "usr/", "usr/bin/", `usr/bin/bash "shell"`, `usr/bin/dash "shell"`, `usr/bin/sh "shell"`)
 	stat := statOf(t, filepath.Join(root, "etc/passwd"))
-	if os.Geteuid() == 0 && (stat.Mode&0o7777 != 0o640 || stat.Uid != 7 || stat.Gid != 8 || statOf(t, root).Mode&0o7777 != 0o750) {
+	if os.Geteuid() == 0 &&
+		(stat.Mode&0o7777 != 0o640 || stat.Uid != 7 || stat.Gid != 8 || statOf(t, root).Mode&0o7777 != 0o750) {
 		t.Errorf("owner and mode: %+v", stat)
 	}
 	for _, name := range []string{"", "etc", "etc/passwd", "bin", "usr/bin", "closed"} {
@@ -77,10 +80,12 @@ func TestPacking(t *testing.T) {
 	}
 	// What follows the end belongs to the digest; nothing at all is an archive, too.
 	padded := append(bytes.Clone(plain), make([]byte, 10240)...)
-	if _, changes, err := unpackBytes(t, padded); err != nil || changes.DiffID != fmt.Sprintf("sha256:%x", sha256.Sum256(padded)) {
+	if _, changes, err := unpackBytes(t, padded); err != nil || changes.DiffID != fmt.Sprintf("sha256:%x",
+		sha256.Sum256(padded)) {
 		t.Errorf("padded: %+v %v", changes, err)
 	}
-	if _, changes, err := unpackBytes(t, nil); err != nil || changes.DiffID != fmt.Sprintf("sha256:%x", sha256.Sum256(nil)) {
+	if _, changes, err := unpackBytes(t, nil); err != nil || changes.DiffID != fmt.Sprintf("sha256:%x",
+		sha256.Sum256(nil)) {
 		t.Errorf("empty: %+v %v", changes, err)
 	}
 }
@@ -88,8 +93,8 @@ func TestPacking(t *testing.T) {
 // TestDuplicates: of one name the last entry counts.
 func TestDuplicates(t *testing.T) {
 	to, changes := mustUnpack(t,
-		file("a", "1"), file("a", "2"), dir("d"), file("d/x", "x"), file("d", "now a file"), file("e", "file"), dir("e"), file("e/y", "y"),
-		hardlink("later", "below"), file("later", "here"), dir("k"), file("k/z", "z"), dir("k"),
+		file("a", "1"), file("a", "2"), dir("d"), file("d/x", "x"), file("d", "now a file"), file("e", "file"), dir("e"),
+		file("e/y", "y"), hardlink("later", "below"), file("later", "here"), dir("k"), file("k/z", "z"), dir("k"),
 	)
 	checkTree(t, filepath.Join(to, "fs"), `a "2"`, `d "now a file"`, "e/", `e/y "y"`, "k/", `k/z "z"`, `later "here"`)
 	if len(changes.Links) != 0 {
@@ -100,8 +105,10 @@ func TestDuplicates(t *testing.T) {
 // TestWhiteouts take away what is below, and nothing of their own layer.
 func TestWhiteouts(t *testing.T) {
 	root := assemble(t,
-		[]entry{dir("a"), file("a/1", "1"), file("a/2", "2"), dir("b"), file("b/x", "x"), dir("b/sub"), file("b/sub/y", "y"), dir("c"), file("c/k", "k"), file("f", "f")},
-		[]entry{dir("a"), file("a/.wh.1", ""), file("a/3", "3"), dir("b"), file("b/new", "new"), file("b/.wh..wh..opq", ""), file(".wh.c", ""), file(".wh.f", ""), file("f", "again"), file(".wh.never", "")},
+		[]entry{dir("a"), file("a/1", "1"), file("a/2", "2"), dir("b"), file("b/x", "x"), dir("b/sub"), file("b/sub/y", "y"),
+			dir("c"), file("c/k", "k"), file("f", "f")},
+		[]entry{dir("a"), file("a/.wh.1", ""), file("a/3", "3"), dir("b"), file("b/new", "new"), file("b/.wh..wh..opq", ""),
+			file(".wh.c", ""), file(".wh.f", ""), file("f", "again"), file(".wh.never", "")},
 	)
 	checkTree(t, root, "a/", `a/2 "2"`, `a/3 "3"`, "b/", `b/new "new"`, `f "again"`)
 	again := assemble(t, []entry{file("c/k", "k")}, []entry{file(".wh.c", "")}, []entry{dir("c"), file("c/l", "l")})
@@ -115,7 +122,8 @@ func TestWhiteoutThroughLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := assemble(t,
-		[]entry{symlink("lib", "/usr/lib"), dir("usr/lib"), file("usr/lib/a", "a"), file("usr/lib/b", "b"), symlink("out", filepath.Dir(outside)), symlink("up", "../../../..")},
+		[]entry{symlink("lib", "/usr/lib"), dir("usr/lib"), file("usr/lib/a", "a"), file("usr/lib/b", "b"),
+			symlink("out", filepath.Dir(outside)), symlink("up", "../../../..")},
 		[]entry{file("lib/.wh.a", ""), file("out/.wh.kept", ""), file("out/.wh..wh..opq", ""), file("up/.wh.usr2", "")},
 	)
 	checkTree(t, root, "lib -> /usr/lib", "out -> "+filepath.Dir(outside), "up -> ../../../..", "usr/", "usr/lib/", `usr/lib/b "b"`)
@@ -127,8 +135,10 @@ func TestWhiteoutThroughLink(t *testing.T) {
 // TestLayersReplace: what is above takes the place of what is below, whatever the two are.
 func TestLayersReplace(t *testing.T) {
 	root := assemble(t,
-		[]entry{file("f-f", "1"), dir("d-f"), file("d-f/x", ""), file("f-d", "1"), symlink("l-f", "/etc"), symlink("l-d", "/etc"), dir("d-l"), file("d-l/x", ""), dir("d-d"), file("d-d/a", "a")},
-		[]entry{file("f-f", "2"), file("d-f", "2"), dir("f-d"), file("l-f", "2"), dir("l-d"), symlink("d-l", "f-f"), entry{name: "d-d", kind: tar.TypeDir, mode: 0o711}, file("d-d/b", "b")},
+		[]entry{file("f-f", "1"), dir("d-f"), file("d-f/x", ""), file("f-d", "1"), symlink("l-f", "/etc"),
+			symlink("l-d", "/etc"), dir("d-l"), file("d-l/x", ""), dir("d-d"), file("d-d/a", "a")},
+		[]entry{file("f-f", "2"), file("d-f", "2"), dir("f-d"), file("l-f", "2"), dir("l-d"), symlink("d-l", "f-f"),
+			entry{name: "d-d", kind: tar.TypeDir, mode: 0o711}, file("d-d/b", "b")},
 	)
 	checkTree(t, root, "d-d/", `d-d/a "a"`, `d-d/b "b"`, `d-f "2"`, "d-l -> f-f", "f-d/", `f-f "2"`, "l-d/", `l-f "2"`)
 	if mode := statOf(t, filepath.Join(root, "d-d")).Mode & 0o777; mode != 0o711 {
@@ -136,10 +146,14 @@ func TestLayersReplace(t *testing.T) {
 	}
 }
 
-// TestImpliedDirectories: a layer that brings lib/x, and has no entry for lib, goes through the lower layer's link. With
-// an entry it puts a directory in the link's place. A lower directory keeps its mode.
+// TestImpliedDirectories: a layer that brings lib/x, and has no entry for lib, goes through the lower layer's link.
+// With an entry it puts a directory in the link's place. A lower directory keeps its mode.
 func TestImpliedDirectories(t *testing.T) {
-	base := []entry{symlink("lib", "usr/lib"), entry{name: "usr", kind: tar.TypeDir, mode: 0o755}, entry{name: "usr/lib", kind: tar.TypeDir, mode: 0o711, uid: 5}, symlink("far", "/usr/lib"), symlink("gone", "nowhere")}
+	base := []entry{
+		symlink("lib", "usr/lib"), entry{name: "usr", kind: tar.TypeDir, mode: 0o755},
+		entry{name: "usr/lib", kind: tar.TypeDir, mode: 0o711, uid: 5}, symlink("far", "/usr/lib"),
+		symlink("gone", "nowhere"),
+	}
 	root := assemble(t, base, []entry{file("lib/x", "x"), file("far/deep/y", "y"), file("gone/z", "z")})
 	checkTree(t, root, "far -> /usr/lib", "gone/", `gone/z "z"`, "lib -> usr/lib", "usr/", "usr/lib/", "usr/lib/deep/", `usr/lib/deep/y "y"`, `usr/lib/x "x"`)
 	if stat := statOf(t, filepath.Join(root, "usr/lib")); stat.Mode&0o777 != 0o711 || os.Geteuid() == 0 && stat.Uid != 5 {
@@ -151,7 +165,8 @@ func TestImpliedDirectories(t *testing.T) {
 	checkTree(t, assemble(t, base, []entry{dir("lib"), file("lib/x", "x")}),
 		"far -> /usr/lib", "gone -> nowhere", "lib/", `lib/x "x"`, "usr/", "usr/lib/")
 	// A link of the same layer to a directory of a lower one.
-	checkTree(t, assemble(t, []entry{dir("opt/real"), file("opt/real/a", "a")}, []entry{symlink("short", "opt/real"), file("short/b", "b")}),
+	checkTree(t, assemble(t, []entry{dir("opt/real"), file("opt/real/a", "a")},
+		[]entry{symlink("short", "opt/real"), file("short/b", "b")}),
 		"opt/", "opt/real/", `opt/real/a "a"`, `opt/real/b "b"`, "short -> opt/real")
 }
 
@@ -208,7 +223,8 @@ func TestTooManyLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkTree(t, root, `f "body"`, "l -> f")
-	if copied := statOf(t, filepath.Join(root, "f")); copied.Nlink != 1 || copied.Mode != statOf(t, one).Mode || copied.Uid != statOf(t, one).Uid || copied.Mtim.Sec != stamp.Unix() {
+	if copied := statOf(t, filepath.Join(root, "f")); copied.Nlink != 1 || copied.Mode != statOf(t, one).Mode ||
+		copied.Uid != statOf(t, one).Uid || copied.Mtim.Sec != stamp.Unix() {
 		t.Errorf("the copy: %+v", copied)
 	}
 }

@@ -95,8 +95,8 @@ func (u *unpacker) parent(parts []string) (int, error) {
 	return fd, nil
 }
 
-// imply makes directories that the archive has no entry for. A link that points to nothing here is not replaced: what it
-// points to is most likely in a layer below, and is made as implied, too.
+// imply makes directories that the archive has no entry for. A link that points to nothing here is not replaced: what
+// it points to is most likely in a layer below, and is made as implied, too.
 func (u *unpacker) imply(parts []string, links int) error {
 	for i := range parts {
 		path := strings.Join(parts[:i+1], "/")

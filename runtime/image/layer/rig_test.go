@@ -51,7 +51,10 @@ func pack(t testing.TB, entries ...entry) []byte {
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)
 	for _, e := range entries {
-		header := &tar.Header{Name: e.name, Linkname: e.link, Typeflag: e.kind, Mode: e.mode, Uid: e.uid, Gid: e.gid, ModTime: stamp, PAXRecords: e.records}
+		header := &tar.Header{
+			Name: e.name, Linkname: e.link, Typeflag: e.kind, Mode: e.mode, Uid: e.uid, Gid: e.gid, ModTime: stamp,
+			PAXRecords: e.records,
+		}
 		if e.kind == 0 {
 			header.Typeflag, header.Size = tar.TypeReg, int64(len(e.body))
 		}
@@ -72,7 +75,9 @@ func pack(t testing.TB, entries ...entry) []byte {
 }
 
 func unpacker() layer.Unpacker {
-	return layer.Unpacker{Command: []string{"/proc/self/exe", layer.SubCommand}, Limits: layer.Limits{Bytes: 64 << 20, Entries: 100_000}}
+	return layer.Unpacker{
+		Command: []string{"/proc/self/exe", layer.SubCommand}, Limits: layer.Limits{Bytes: 64 << 20, Entries: 100_000},
+	}
 }
 
 // unpack unpacks entries into a directory of their own, and answers it.

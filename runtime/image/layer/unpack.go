@@ -198,7 +198,8 @@ func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
 	return u.make(parent, name, header, content)
 }
 
-// whiteout notes what the layer takes away from those below. Nothing is removed here: what the same archive brings stays.
+// whiteout notes what the layer takes away from those below. Nothing is removed here: what the same archive brings
+// stays.
 func (u *unpacker) whiteout(parent, name string) error {
 	hidden := strings.TrimPrefix(name, whiteout)
 	switch {

@@ -31,7 +31,8 @@ func folder(name string) string { return filepath.Join(os.Getenv("CHAOS_DIR"), n
 
 // complain leaves word for the test. Each member has a file of its own.
 func complain(err error) {
-	who := fmt.Sprintf("%s.%s.%s.%d", os.Getenv("SYNAPSE_JOB_ID"), os.Getenv("SYNAPSE_ATTEMPT"), os.Getenv("SYNAPSE_RANK"), os.Getpid())
+	who := fmt.Sprintf("%s.%s.%s.%d",
+		os.Getenv("SYNAPSE_JOB_ID"), os.Getenv("SYNAPSE_ATTEMPT"), os.Getenv("SYNAPSE_RANK"), os.Getpid())
 	_ = os.WriteFile(filepath.Join(folder("broken"), who), []byte(err.Error()), 0o666)
 }
 
@@ -72,7 +73,8 @@ func run() error {
 
 // take holds a device until the process is gone.
 func take(device string) error {
-	fd, err := syscall.Open(filepath.Join(folder("devices"), device), syscall.O_RDWR|syscall.O_CREAT|syscall.O_CLOEXEC, 0o666)
+	fd, err := syscall.Open(filepath.Join(folder("devices"), device),
+		syscall.O_RDWR|syscall.O_CREAT|syscall.O_CLOEXEC, 0o666)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,8 @@ import (
 type Mutant struct {
 	Name string // the file's name, without .patch
 	Harm string // what goes wrong for a user, in a sentence
-	// Scenario is the golden dialogue that must catch it, and Test a test of Package; without either the simulator's seeds must.
+	// Scenario is the golden dialogue that must catch it, and Test a test of Package; without either the simulator's seeds
+	// must.
 	Scenario      string
 	Package, Test string
 	File          string // what it changes, with slashes, from the repository's root

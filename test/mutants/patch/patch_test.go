@@ -45,7 +45,8 @@ func TestApply(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := mutant.Apply(root)
-		if got != test.want || (err == nil) != (test.fails == "") || err != nil && !strings.Contains(err.Error(), test.fails) {
+		if got != test.want || (err == nil) != (test.fails == "") ||
+			err != nil && !strings.Contains(err.Error(), test.fails) {
 			t.Errorf("%q: want %q or %q, not %q, %v", test.blocks, test.want, test.fails, got, err)
 		}
 	}

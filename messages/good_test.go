@@ -1,0 +1,113 @@
+// One good message of each kind. What is refused elsewhere is one of these with one thing wrong.
+package messages
+
+// Everything a good message consists of.
+var (
+	goodIncarnation = &Incarnation{BootId: "5f2c0b6e-8d6a", StartedNs: 7}
+	goodOrder       = &Order{
+		Epoch: 2, Token: &Token{Epoch: 1, Counter: 3}, Job: "j-1", Node: "n17.example", Incarnation: goodIncarnation,
+	}
+	goodOrigin = &Origin{
+		Token: &Token{Epoch: 1, Counter: 3}, Job: "j-1", Node: "n17.example", MachineId: "m1", Incarnation: goodIncarnation,
+	}
+	goodMembers = []*Member{{Rank: 0, Amount: &Resources{MilliGpu: 1000}}, {Rank: 1, Amount: &Resources{MilliCpu: 1}}}
+	goodGrant   = &Grant{
+		Amount: &Resources{MilliGpu: 1500}, Gpus: []*GpuShare{{GpuId: "a", Milli: 1000}, {GpuId: "b", Milli: 500}},
+	}
+	goodExit   = &Exit{Rank: 0, Kind: ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9}
+	goodLedger = &LedgerReport{Total: &Resources{MilliGpu: 2000}, Free: &Resources{MilliGpu: 500},
+		FreeGpus: []*GpuShare{{GpuId: "b", Milli: 500}},
+		Slices: []*SliceReport{
+			{
+				Token: &Token{Epoch: 1, Counter: 3}, Job: "j-1", State: SliceState_SLICE_STATE_STARTED, Grants: []*Grant{goodGrant},
+			},
+		}}
+	goodMeeting = &Rendezvous{
+		Address: "10.0.0.1", Port: 20000, Peers: []*Peer{{Rank: 0, Node: "n1"}, {Rank: 1, Node: "n2"}},
+	}
+	goodAnnouncement = &Announcement{Total: &Resources{MilliCpu: 1, MilliGpu: 2000}, Gpus: []*Gpu{{Id: "a"}, {Id: "b"}},
+		Place: []*Label{{Key: "zone", Value: "a"}, {Key: "rack", Value: "r1"}}, Address: "10.0.0.1", PortFirst: 20000,
+		PortLast: 20999}
+	goodCaller = &Principal{Name: "anonymous"}
+	goodTask   = &TaskId{Token: &Token{Epoch: 1, Counter: 3}, Rank: 1}
+	okay       = &Outcome{Code: Code_CODE_OK}
+	goodPlace  = &Place{Node: "n1", MachineId: "m1", Grant: goodGrant}
+)
+
+// goodMessages is one of each that passes.
+func goodMessages() []validator {
+	rank1 := &Exit{Rank: 1, Kind: ExitKind_EXIT_KIND_EXITED}
+	two := &LedgerReport{Total: &Resources{}, Free: &Resources{}, Slices: []*SliceReport{ // of one leader
+		{Token: &Token{Epoch: 1, Counter: 3}, Job: "j-1", State: SliceState_SLICE_STATE_OVER},
+		{Token: &Token{Epoch: 1, Counter: 4}, Job: "j-2", State: SliceState_SLICE_STATE_OVER}}}
+	return []validator{
+		&Reserve{Order: goodOrder, Members: goodMembers, TtlMs: 1}, &Reserved{
+			Origin: goodOrigin, Grants: []*Grant{goodGrant}, RendezvousPort: 1,
+		},
+		&Refused{Origin: goodOrigin, Reason: RefusalReason_REFUSAL_REASON_SHORTAGE, Ledger: goodLedger},
+		&Abort{Order: goodOrder}, &Aborted{Origin: goodOrigin}, &Commit{
+			Order: goodOrder, Spec: goodSpec(), Members: goodMembers,
+		},
+		&Committed{Origin: goodOrigin}, &Prepared{Origin: goodOrigin}, &Expired{Origin: goodOrigin},
+		&Start{Order: goodOrder, Rendezvous: goodMeeting, JobName: "llama", Run: 1}, &Started{Origin: goodOrigin},
+		&Start{Order: goodOrder, Rendezvous: &Rendezvous{Address: "10.0.0.1", Port: 20000}, Run: 1,
+			Roster: &Roster{Digest: 7, SizeBytes: 9, OffsetBytes: 8, Data: []byte{1}}},
+		&Lacking{Origin: goodOrigin, Digest: 7, HaveBytes: 9},
+		&Stop{Order: goodOrder, Cause: Cause_CAUSE_CANCELLED, Signal: 15, GraceMs: 1},
+		&Exited{Origin: goodOrigin, Exits: []*Exit{goodExit}}, &Ended{Origin: goodOrigin}, &Forget{Order: goodOrder},
+
+		&Lead{Epoch: 1, ClusterId: "c1"}, &Welcome{Epoch: 1, Incarnation: goodIncarnation},
+		&HeartbeatAck{Epoch: 1, Incarnation: goodIncarnation},
+		&Hello{Origin: &Origin{Node: "n1", MachineId: "m1", Incarnation: goodIncarnation}, Epoch: 1,
+			Announcement: goodAnnouncement, Ledger: goodLedger},
+		&Hello{Origin: goodOrigin, Epoch: 1, Announcement: goodAnnouncement, ClusterId: "c1"},
+		&LedgerRecord{Epoch: 1, ClusterId: "c1"},
+		&Rejected{Epoch: 1, Reason: RejectReason_REJECT_REASON_MALFORMED}, &Heartbeat{Origin: goodOrigin, Epoch: 1},
+		&Report{Origin: goodOrigin, Epoch: 1, Ledger: goodLedger}, &Report{Origin: goodOrigin, Epoch: 1, Ledger: two},
+
+		goodSpec(), &Submit{Principal: goodCaller, Spec: goodSpec()}, &Cancel{Principal: goodCaller, Job: "j-1"},
+		&Hold{Principal: goodCaller, Job: "j-1"},
+		&Requeue{Principal: goodCaller, Job: "j-1", Run: 2, Hold: true}, &RequeueReply{Outcome: okay, Job: "j-1", Run: 2},
+		&DryRun{Principal: goodCaller, Spec: goodSpec()}, &DryRunReply{Outcome: okay, Waits: "needs 8 GPUs"},
+		&Update{Principal: goodCaller, Job: "j-1", SetPriority: true, Priority: 5},
+		&UpdateReply{Outcome: okay, Job: "j-1", Priority: 5},
+		&ChangeNode{Principal: goodCaller, Node: "n1", Verb: NodeVerb_NODE_VERB_DRAIN, Reason: "new fans", DeadlineMs: 1},
+		&GetJob{Principal: goodCaller, Job: "j"}, &ExplainJob{Principal: goodCaller, Job: "j"},
+		&ListJobs{Principal: goodCaller, Phases: []string{"running"}},
+		&ListNodes{Principal: goodCaller, Limit: 7}, &SubmitReply{Outcome: okay, Job: "j-1"},
+		&CancelReply{Outcome: okay, Job: "j-1"},
+		&HoldReply{Outcome: &Outcome{Code: Code_CODE_NOT_FOUND, Text: "no such job"}},
+		&ChangeNodeReply{Outcome: okay, Node: "n1"},
+		&GetJobReply{Outcome: okay, Job: &JobStatus{Record: &JobRecord{Id: "j-1"}, Phase: "running"}},
+		&ExplainJobReply{Outcome: okay},
+		&History{
+			Principal: goodCaller, States: []JobState{JobState_JOB_STATE_FAILED}, SinceUnixMs: 1, UntilUnixMs: 2, After: "5/j1",
+		},
+		&HistoryReply{
+			Outcome: okay, Jobs: []*PastJob{
+				{Id: "j1", State: JobState_JOB_STATE_FAILED, Attempts: []*PastAttempt{{Token: goodOrder.Token, Members: 1}}},
+			},
+		},
+		&ListJobsReply{Outcome: okay}, &ListNodesReply{
+			Outcome: okay, Nodes: []*NodeStatus{{Record: &NodeRecord{Id: "n1"}, Phase: "up"}},
+		},
+		&Watch{Principal: goodCaller, Jobs: true, Ids: []string{"j-1"}}, &Unwatch{},
+		&Event{Seq: 1, Group: 3, Reason: "needs 8 GPUs"}, &Event{
+			Seq: 1, Job: &JobStatus{Record: &JobRecord{Id: "j-1"}, Phase: "running"},
+		},
+
+		&JobRecord{Id: "j-1", Revision: 1, WrittenBy: &Token{Epoch: 1}, Spec: &JobSpec{}, State: JobState_JOB_STATE_QUEUED},
+		&AttemptRecord{Job: "j-1", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace}},
+		&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1, Count: 1}, {Level: 2, Count: 1}}},
+		&NodeRecord{Id: "n1", Revision: 1, WrittenBy: &Token{Epoch: 1}}, &LedgerRecord{Epoch: 0},
+
+		&PrepareTask{Id: goodTask, Job: "j-1", Spec: goodSpec(), Grant: goodGrant}, &TaskPrepared{Id: goodTask},
+		&StartTask{Id: goodTask, Job: "j-1", Spec: goodSpec(), Grant: goodGrant, Rendezvous: goodMeeting},
+		&TaskStarted{Id: goodTask},
+		&TaskGone{Id: goodTask, Exit: rank1}, &AdoptTask{Id: goodTask}, &SignalTask{Id: goodTask, Signal: 9},
+		&StopTask{Id: goodTask},
+		&StatsTask{Id: goodTask}, &TaskStats{Id: goodTask}, &LogsTask{Id: goodTask, LimitBytes: 1}, &TaskLogs{Id: goodTask},
+		&ForgetTask{Id: goodTask}, &ListTasks{}, &TaskList{Tasks: []*TaskEntry{{Id: goodTask, Exit: rank1}}},
+		&UidsInUse{Uids: []uint32{2_000_000}}, &KeepTasks{}, &GpuFaulted{GpuId: "a"}, &GpuRecovered{GpuId: "a"},
+	}
+}
