@@ -1,6 +1,8 @@
 package messages
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -168,25 +170,57 @@ var networkWords = map[Network]string{
 	Network_NETWORK_NONE: "none", Network_NETWORK_PRIVATE: "private",
 }
 
-// NetworkWords are the networks that people may write.
-func NetworkWords() []string { return []string{"host", "none", "private"} }
-
-// Word is a network as people write it; empty where nothing was said.
-func (n Network) Word() string {
-	if word, ok := networkWords[n]; ok {
-		return word
-	}
-	return "number " + strconv.Itoa(int(n))
+// launchWords are what starts a task's processes, as people write it.
+var launchWords = map[Launch]string{
+	Launch_LAUNCH_UNSPECIFIED: "", Launch_LAUNCH_AUTO: "auto",
+	Launch_LAUNCH_TORCHRUN: "torchrun", Launch_LAUNCH_JAX: "jax", Launch_LAUNCH_SLURM: "slurm",
+	Launch_LAUNCH_MPI: "mpi", Launch_LAUNCH_DEEPSPEED: "deepspeed", Launch_LAUNCH_NONE: "none",
 }
 
+// NetworkWords are the networks that people may write.
+func NetworkWords() []string { return wordsOf(networkWords) }
+
+// LaunchWords are the launchers that people may write.
+func LaunchWords() []string { return wordsOf(launchWords) }
+
+// Word is a network as people write it; empty where nothing was said.
+func (n Network) Word() string { return wordOf(networkWords, n) }
+
+// Word is a launcher as people write it; empty where nothing was said.
+func (l Launch) Word() string { return wordOf(launchWords, l) }
+
 // NetworkOf is the network of a word.
-func NetworkOf(word string) (Network, bool) {
-	for n, w := range networkWords { //order: no two have one word
-		if w == word && w != "" {
-			return n, true
+func NetworkOf(word string) (Network, bool) { return ofWord(networkWords, word) }
+
+// LaunchOf is the launcher of a word.
+func LaunchOf(word string) (Launch, bool) { return ofWord(launchWords, word) }
+
+// wordsOf are the words of an enum in the order of its numbers.
+func wordsOf[E cmp.Ordered](words map[E]string) (list []string) {
+	for _, e := range slices.Sorted(maps.Keys(words)) {
+		if words[e] != "" {
+			list = append(list, words[e])
 		}
 	}
-	return Network_NETWORK_UNSPECIFIED, false
+	return list
+}
+
+// wordOf is the word of a value, also of one that only a later version knows.
+func wordOf[E ~int32](words map[E]string, e E) string {
+	if word, ok := words[e]; ok {
+		return word
+	}
+	return "number " + strconv.Itoa(int(e))
+}
+
+// ofWord is the value of a word; nothing was said by none.
+func ofWord[E ~int32](words map[E]string, word string) (E, bool) {
+	for e, w := range words { //order: no two have one word
+		if w == word && w != "" {
+			return e, true
+		}
+	}
+	return 0, false
 }
 
 // splitOf: a total without GPUs takes any free cores, whatever was said, since

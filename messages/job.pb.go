@@ -423,6 +423,7 @@ type JobSpec struct {
 	Script           *Script                `protobuf:"bytes,27,opt,name=script,proto3" json:"script,omitempty"`                                            // what each task runs, in the place of a command; only to a machine that understands it
 	Network          Network                `protobuf:"varint,28,opt,name=network,proto3,enum=synapse.v1.Network" json:"network,omitempty"`                 // other than the machine's: only on machines that announce it
 	BeginUnixMs      int64                  `protobuf:"varint,30,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`            // not planned before, by the leader's wall clock; 0, or what is past: at once
+	Launcher         Launch                 `protobuf:"varint,31,opt,name=launcher,proto3,enum=synapse.v1.Launch" json:"launcher,omitempty"`                // an agent that does not know the field does as LAUNCH_AUTO
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -667,6 +668,13 @@ func (x *JobSpec) GetBeginUnixMs() int64 {
 	return 0
 }
 
+func (x *JobSpec) GetLauncher() Launch {
+	if x != nil {
+		return x.Launcher
+	}
+	return Launch_LAUNCH_UNSPECIFIED
+}
+
 var File_messages_job_proto protoreflect.FileDescriptor
 
 const file_messages_job_proto_rawDesc = "" +
@@ -697,7 +705,7 @@ const file_messages_job_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x12\n" +
 	"\x04args\x18\x04 \x03(\tR\x04args\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\fR\x04text\"\xb8\b\n" +
+	"\x04text\x18\x05 \x01(\fR\x04text\"\xe8\b\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -731,7 +739,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"submit_dir\x18\x1a \x01(\tR\tsubmitDir\x12*\n" +
 	"\x06script\x18\x1b \x01(\v2\x12.synapse.v1.ScriptR\x06script\x12-\n" +
 	"\anetwork\x18\x1c \x01(\x0e2\x13.synapse.v1.NetworkR\anetwork\x12\"\n" +
-	"\rbegin_unix_ms\x18\x1e \x01(\x03R\vbeginUnixMs*>\n" +
+	"\rbegin_unix_ms\x18\x1e \x01(\x03R\vbeginUnixMs\x12.\n" +
+	"\blauncher\x18\x1f \x01(\x0e2\x12.synapse.v1.LaunchR\blauncher*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +
@@ -764,6 +773,7 @@ var file_messages_job_proto_goTypes = []any{
 	(*EnvVar)(nil),       // 9: synapse.v1.EnvVar
 	(*Mount)(nil),        // 10: synapse.v1.Mount
 	(Network)(0),         // 11: synapse.v1.Network
+	(Launch)(0),          // 12: synapse.v1.Launch
 }
 var file_messages_job_proto_depIdxs = []int32{
 	7,  // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
@@ -779,11 +789,12 @@ var file_messages_job_proto_depIdxs = []int32{
 	4,  // 10: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
 	5,  // 11: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
 	11, // 12: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	12, // 13: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_messages_job_proto_init() }

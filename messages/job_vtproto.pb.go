@@ -320,6 +320,13 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Launcher != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Launcher))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xf8
+	}
 	if m.BeginUnixMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BeginUnixMs))
 		i--
@@ -831,6 +838,9 @@ func (m *JobSpec) SizeVT() (n int) {
 	}
 	if m.BeginUnixMs != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.BeginUnixMs))
+	}
+	if m.Launcher != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Launcher))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -77,6 +77,71 @@ func (Network) EnumDescriptor() ([]byte, []int) {
 	return file_messages_names_proto_rawDescGZIP(), []int{0}
 }
 
+// Launch is what starts a task's processes, and by it which words its environment speaks (environment.md).
+type Launch int32
+
+const (
+	Launch_LAUNCH_UNSPECIFIED Launch = 0 // as LAUNCH_AUTO
+	Launch_LAUNCH_AUTO        Launch = 1 // all that misleads nobody
+	Launch_LAUNCH_TORCHRUN    Launch = 2
+	Launch_LAUNCH_JAX         Launch = 3 // one process for each task, with all of its devices
+	Launch_LAUNCH_SLURM       Launch = 4 // the task is a task of Slurm's
+	Launch_LAUNCH_MPI         Launch = 5 // mpirun, on rank 0
+	Launch_LAUNCH_DEEPSPEED   Launch = 6
+	Launch_LAUNCH_NONE        Launch = 7 // who it is and what it was given, and nothing else
+)
+
+// Enum value maps for Launch.
+var (
+	Launch_name = map[int32]string{
+		0: "LAUNCH_UNSPECIFIED",
+		1: "LAUNCH_AUTO",
+		2: "LAUNCH_TORCHRUN",
+		3: "LAUNCH_JAX",
+		4: "LAUNCH_SLURM",
+		5: "LAUNCH_MPI",
+		6: "LAUNCH_DEEPSPEED",
+		7: "LAUNCH_NONE",
+	}
+	Launch_value = map[string]int32{
+		"LAUNCH_UNSPECIFIED": 0,
+		"LAUNCH_AUTO":        1,
+		"LAUNCH_TORCHRUN":    2,
+		"LAUNCH_JAX":         3,
+		"LAUNCH_SLURM":       4,
+		"LAUNCH_MPI":         5,
+		"LAUNCH_DEEPSPEED":   6,
+		"LAUNCH_NONE":        7,
+	}
+)
+
+func (x Launch) Enum() *Launch {
+	p := new(Launch)
+	*p = x
+	return p
+}
+
+func (x Launch) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Launch) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_names_proto_enumTypes[1].Descriptor()
+}
+
+func (Launch) Type() protoreflect.EnumType {
+	return &file_messages_names_proto_enumTypes[1]
+}
+
+func (x Launch) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Launch.Descriptor instead.
+func (Launch) EnumDescriptor() ([]byte, []int) {
+	return file_messages_names_proto_rawDescGZIP(), []int{1}
+}
+
 // Token names one attempt: ordered, never reused, not even by a next leader.
 type Token struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -652,7 +717,18 @@ const file_messages_names_proto_rawDesc = "" +
 	"\x13NETWORK_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fNETWORK_HOST\x10\x01\x12\x10\n" +
 	"\fNETWORK_NONE\x10\x02\x12\x13\n" +
-	"\x0fNETWORK_PRIVATE\x10\x03B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x0fNETWORK_PRIVATE\x10\x03*\x9f\x01\n" +
+	"\x06Launch\x12\x16\n" +
+	"\x12LAUNCH_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vLAUNCH_AUTO\x10\x01\x12\x13\n" +
+	"\x0fLAUNCH_TORCHRUN\x10\x02\x12\x0e\n" +
+	"\n" +
+	"LAUNCH_JAX\x10\x03\x12\x10\n" +
+	"\fLAUNCH_SLURM\x10\x04\x12\x0e\n" +
+	"\n" +
+	"LAUNCH_MPI\x10\x05\x12\x14\n" +
+	"\x10LAUNCH_DEEPSPEED\x10\x06\x12\x0f\n" +
+	"\vLAUNCH_NONE\x10\aB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_names_proto_rawDescOnce sync.Once
@@ -666,19 +742,20 @@ func file_messages_names_proto_rawDescGZIP() []byte {
 	return file_messages_names_proto_rawDescData
 }
 
-var file_messages_names_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_messages_names_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_messages_names_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_messages_names_proto_goTypes = []any{
 	(Network)(0),        // 0: synapse.v1.Network
-	(*Token)(nil),       // 1: synapse.v1.Token
-	(*Incarnation)(nil), // 2: synapse.v1.Incarnation
-	(*Resources)(nil),   // 3: synapse.v1.Resources
-	(*Gpu)(nil),         // 4: synapse.v1.Gpu
-	(*GpuShare)(nil),    // 5: synapse.v1.GpuShare
-	(*Label)(nil),       // 6: synapse.v1.Label
-	(*EnvVar)(nil),      // 7: synapse.v1.EnvVar
-	(*Mount)(nil),       // 8: synapse.v1.Mount
-	(*Principal)(nil),   // 9: synapse.v1.Principal
+	(Launch)(0),         // 1: synapse.v1.Launch
+	(*Token)(nil),       // 2: synapse.v1.Token
+	(*Incarnation)(nil), // 3: synapse.v1.Incarnation
+	(*Resources)(nil),   // 4: synapse.v1.Resources
+	(*Gpu)(nil),         // 5: synapse.v1.Gpu
+	(*GpuShare)(nil),    // 6: synapse.v1.GpuShare
+	(*Label)(nil),       // 7: synapse.v1.Label
+	(*EnvVar)(nil),      // 8: synapse.v1.EnvVar
+	(*Mount)(nil),       // 9: synapse.v1.Mount
+	(*Principal)(nil),   // 10: synapse.v1.Principal
 }
 var file_messages_names_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -698,7 +775,7 @@ func file_messages_names_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_names_proto_rawDesc), len(file_messages_names_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,

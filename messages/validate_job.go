@@ -26,6 +26,7 @@ func (x *JobSpec) Validate() error {
 		x.validShape(),
 		x.validMachines(),
 		x.validNetwork(),
+		x.validLauncher(),
 		x.validProcess(),
 		x.validTimes(),
 		x.validSize(),
@@ -206,6 +207,15 @@ func (x *JobSpec) validNetwork() error {
 	if n == Network_NETWORK_PRIVATE && !x.onOneMachine() {
 		return refuse("network", "is private, which is for jobs of one machine, and the tasks of this one may be on several",
 			"ask for one task, or for topology.required: node; or take network: host")
+	}
+	return nil
+}
+
+// validLauncher: a number of a later version would be taken for auto in silence.
+func (x *JobSpec) validLauncher() error {
+	if _, ok := launchWords[x.GetLauncher()]; !ok {
+		return refuse("launcher", "is "+x.GetLauncher().Word()+", which is none that is known here",
+			"take one of "+strings.Join(LaunchWords(), ", "))
 	}
 	return nil
 }

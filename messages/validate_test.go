@@ -95,6 +95,8 @@ var specCases = []struct {
 	{"a total beside replicas", func(s *JobSpec) { s.Gang.Total = &Resources{MilliCpu: 1} }, "gang.replicas_min"},
 	{"a total of nothing", func(s *JobSpec) { total(Split_SPLIT_ANY, 0, 0, 0)(s); s.GpuType = "" }, "gang.total"},
 	{"a network that nobody knows", func(s *JobSpec) { s.Network = 9 }, "network"},
+	{"a launcher that nobody knows", func(s *JobSpec) { s.Launcher = 9 }, "launcher"},
+	{"a launcher", func(s *JobSpec) { s.Launcher = Launch_LAUNCH_SLURM }, ""},
 	{"a private network of several machines", func(s *JobSpec) { s.Network = Network_NETWORK_PRIVATE }, "network"},
 	{"a private network of one machine", func(s *JobSpec) {
 		s.Network, s.Topology = Network_NETWORK_PRIVATE, &TopologySpec{Required: topology.NodeLevel}

@@ -409,7 +409,8 @@ func TestCompletion(t *testing.T) {
 	cli(f.address, "__complete", "drain", "").wants(t, 0, "n1\tup\n", "")
 	for line, want := range map[string]string{
 		"submit -w n1,": "n1,n1\tup\n:4\n", "submit --exclude n": "n1\tup\n", "submit --network pr": "private\n",
-		"submit --split a": "any\n", "submit --dry-run=s": "server\n", "submit -o n": "name\n",
+		"submit --launcher d": "deepspeed\n",
+		"submit --split a":    "any\n", "submit --dry-run=s": "server\n", "submit -o n": "name\n",
 		"get jobs --phase running,ti": "running,timed-out\n:4\n", "get jobs --sort p": "phase\npriority\n",
 		"history --state fa": "failed\n", "history --sum d": "day\n", "events n": "n1\tup\n", "events -o y": "yaml\n",
 		"watch -o y": "yaml\n", "explain jb": "jbb1\t", "uncordon n": "n1\tup\n", "submit --preferred z": "zone\n",

@@ -56,6 +56,8 @@ func TestNotSilentAnyMore(t *testing.T) {
 		{"drain -l pool=a n1 -r x", exitUsage, "machines are named, and -l chooses others"},
 		{"drain -l pool=b -r x", exitNotFound, "no machine has these labels"},
 		{"submit --cpu 1 --image /srv/i --patience 5m", exitUsage, "--patience: waits for a preferred level, and none is named\nhint: name --preferred"},
+		{"submit -c 1 --image host --launcher deepsped -- a", exitUsage, `--launcher "deepsped" is not a launcher`},
+		{"submit -c 1 --image host --launcher deepsped -- a", exitUsage, `did you mean "deepspeed"?`},
 		{"submit -n 2 -c 1 --image /srv/i --network private", exitUsage, "for --required node; or take --network host"},
 		{"apply -f job.yaml", exitUsage, "unknown command \"apply\" for \"synapse-cli\"\nhint: did you mean `synapse-cli submit`?"},
 		{"squeue --me", exitUsage, "did you mean `synapse-cli get jobs`?"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
@@ -24,7 +25,7 @@ import (
 type specFlags struct {
 	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
 	begin                                                                       string
-	network                                                                     string
+	network, launcher                                                           string
 	required, preferred                                                         string
 	shm, disk, stopSignal, grace, patience, backoff, cpusEach, gpusInAll        string
 	prepareTimeout, lostGrace, stopWhenLost                                     string
@@ -59,6 +60,8 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.workdir, "workdir", "", "the directory to run in")
 	f.StringVar(&s.user, "user", "", "the user to run as")
 	f.StringVar(&s.network, "network", "", "what the tasks reach: host (all that the machine does), none, or private")
+	f.StringVar(&s.launcher, "launcher", "",
+		"what starts the processes of a task: "+strings.Join(messages.LaunchWords(), ", "))
 	f.StringVarP(&s.begin, "begin", "b", "", "not before this time, as in 08:00 (the next), 2026-11-24T08:00, or now+2h")
 	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "end an attempt after this time, as in 24h or 24:00:00")
 	f.Int32Var(&s.restarts, "restarts", 0, "try again so often when it fails")
@@ -119,11 +122,8 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 			return nil, flagProblem("stop-signal", problem)
 		}
 	}
-	if s.network != "" {
-		var ok bool
-		if spec.Network, ok = messages.NetworkOf(s.network); !ok {
-			return nil, usage("--network %q: must be one of %s", s.network, strings.Join(messages.NetworkWords(), ", "))
-		}
+	if err := s.words(spec); err != nil {
+		return nil, err
 	}
 	if messages.Size(topology) > 0 {
 		spec.Topology = topology
@@ -144,6 +144,18 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 		return nil, refusedSpec(err)
 	}
 	return spec, nil
+}
+
+// words reads the flags that are one word of several.
+func (s *specFlags) words(spec *messages.JobSpec) error {
+	var ok bool
+	if spec.Network, ok = messages.NetworkOf(s.network); !ok && s.network != "" {
+		return usage("--network %q: must be one of %s", s.network, strings.Join(messages.NetworkWords(), ", "))
+	}
+	if spec.Launcher, ok = messages.LaunchOf(s.launcher); !ok && s.launcher != "" {
+		return usageHint(spelling.Meant(s.launcher, messages.LaunchWords()), "--launcher %q is not a launcher", s.launcher)
+	}
+	return nil
 }
 
 // amounts reads the flags that are amounts and times.

@@ -79,6 +79,7 @@ func (a *app) submitCommand() *cobra.Command {
 	a.completeFlag(c, "exclude", several(a.completeNodes))
 	a.completeWords(c, "split", []string{"whole", "any"})
 	a.completeWords(c, "network", messages.NetworkWords())
+	a.completeWords(c, "launcher", messages.LaunchWords())
 	a.completeWords(c, "dry-run", []string{dryClient, dryServer})
 	return c
 }

@@ -33,7 +33,9 @@ import (
 const (
 	scratchTarget = "/scratch"
 	namesTarget   = "/etc/resolv.conf"
-	systemDirs    = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+
+	hostfileTarget = "/job/hostfile"
+	systemDirs     = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 )
 
 // root builds one.
@@ -83,8 +85,12 @@ func (r *root) build() error {
 // takeMounts takes the spec's mounts from the machine.
 func (r *root) takeMounts() error {
 	wanted := slices.Clone(r.spec.Mounts)
-	if r.spec.Names != "" {
-		wanted = append([]Mount{{Source: r.spec.Names, Target: namesTarget, ReadOnly: true}}, wanted...)
+	for _, own := range []Mount{
+		{Source: r.spec.Names, Target: namesTarget}, {Source: r.spec.Hostfile, Target: hostfileTarget},
+	} {
+		if own.ReadOnly = true; own.Source != "" {
+			wanted = append([]Mount{own}, wanted...)
+		}
 	}
 	if r.spec.Scratch != "" {
 		wanted = append(wanted, Mount{Source: r.spec.Scratch, Target: scratchTarget})
@@ -156,7 +162,7 @@ func (r *root) belongs(options ...string) []string {
 // refuseHidden keeps a mount from showing what the caller hides: neither it, nor what is above it. Scratch directories
 // may lie within (the caller made them), hence only mounts of the spec come here with a path of a user's choice.
 func (r *root) refuseHidden(source string) error {
-	if source == r.spec.Scratch || source == r.spec.Names {
+	if source == r.spec.Scratch || source == r.spec.Names || source == r.spec.Hostfile {
 		return nil
 	}
 	real, err := filepath.EvalSymlinks(source)

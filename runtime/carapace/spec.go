@@ -52,6 +52,8 @@ type Spec struct {
 	Net string `json:"net,omitempty"`
 	// Names is the file that the task has as /etc/resolv.conf; empty: the rootfs's own.
 	Names string `json:"names,omitempty"`
+	// Hostfile is the file that the task has as /job/hostfile; empty: the rootfs's own.
+	Hostfile string `json:"hostfile,omitempty"`
 	// Unreachable are places that the task cannot speak to on a network that it shares.
 	Unreachable []reach.Place `json:"unreachable,omitempty"`
 	Mounts      []Mount       `json:"mounts,omitempty"`
@@ -243,8 +245,10 @@ func (s Spec) validatePaths() error {
 	if s.IDs != nil && s.Rootfs != hostRootfs && s.Layer == "" && !s.ReadOnly {
 		return &SpecError{"layer", "is missing; root of the container would write to the machine's own directory"}
 	}
-	paths := map[string]string{"workdir": s.Workdir, "scratch": s.Scratch, "layer": s.Layer, "names": s.Names}
-	for _, field := range []string{"workdir", "scratch", "layer", "names"} {
+	paths := map[string]string{
+		"workdir": s.Workdir, "scratch": s.Scratch, "layer": s.Layer, "names": s.Names, "hostfile": s.Hostfile,
+	}
+	for _, field := range []string{"workdir", "scratch", "layer", "names", "hostfile"} {
 		if paths[field] == "" {
 			continue
 		}

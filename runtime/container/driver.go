@@ -23,6 +23,7 @@ import (
 	"github.com/yi-json/synapse/runtime/account"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/door"
+	"github.com/yi-json/synapse/runtime/environment"
 	"github.com/yi-json/synapse/runtime/fault"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/launcher"
@@ -190,6 +191,9 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	if p.Network.Namespace != "" {
 		spec.Net, spec.Names = p.Network.Namespace, p.Network.Names
 	}
+	if err := d.jobHostfile(t, start, &spec); err != nil {
+		return nil, fault.OfMachine(err)
+	}
 	if !spec.ReadOnly { // else there may be no place to put them, and the image has to bring its own
 		spec.Mounts = append(libraries(view), spec.Mounts...) // the user's own go over them
 	}
@@ -200,6 +204,19 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	return &supervisor.Spec{
 		Container: &supervisor.Container{Spec: spec, StateDir: d.o.StateDir, Cgroups: d.o.Cgroups}, Held: held,
 	}, nil
+}
+
+// jobHostfile shows the list of machines at the place where DeepSpeed looks for it, to a task whose launcher that is. It
+// is no file of the task's own: whoever may write to that could lay a link there before it is shown.
+func (d *Driver) jobHostfile(t *launcher.Task, start *messages.StartTask, spec *carapace.Spec) error {
+	if !environment.HasJobHostfile(t.Spec) || spec.ReadOnly {
+		return nil
+	}
+	spec.Hostfile = filepath.Join(t.Dir, "hostfile")
+	if err := os.WriteFile(spec.Hostfile, []byte(environment.Hostfile(start.GetRendezvous(), t.Grant)), 0o644); err != nil {
+		return fmt.Errorf("hostfile: %w", err)
+	}
+	return os.Chmod(spec.Hostfile, 0o644)
 }
 
 // place is where containers and their cgroups are, as carapace's flags say it.

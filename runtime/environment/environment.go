@@ -5,7 +5,6 @@ package environment
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -36,8 +35,7 @@ func Of(s Subject) []string {
 			users = append(users, variable{e.GetName(), e.GetValue()})
 		}
 	}
-	frameworks := slices.Concat(m.torch(), m.slurm(), m.jax(), m.mpi())
-	return Merge(lines(frameworks), lines(users), lines(ours))
+	return Merge(lines(m.spoken()), lines(users), lines(ours))
 }
 
 func lines(variables []variable) []string {

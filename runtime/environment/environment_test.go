@@ -42,6 +42,14 @@ func gang(rank int32, milliGPU int64, env ...*messages.EnvVar) Subject {
 	}
 }
 
+// launched is one of a gang with a launcher.
+func launched(launcher string, milliGPU int64) Subject {
+	task := gang(2, milliGPU)
+
+	task.Start.Spec.Launcher, _ = messages.LaunchOf(launcher)
+	return task
+}
+
 func gpus(ids ...string) []*messages.Gpu {
 	var all []*messages.Gpu
 	for i, id := range ids {
@@ -80,7 +88,17 @@ func TestEnvironment(t *testing.T) {
 		{"slurm", gang(2, 0), `SLURM_JOB_ID=1128448779 SLURM_NNODES=3 SLURM_NODEID=1 SLURM_PROCID=2 SLURM_LOCALID=1 SLURM_NTASKS=4
 			SLURM_JOB_NODELIST=10.0.0.1,10.0.0.2,10.0.0.3 SLURM_JOBID-`},
 		{"slurm, complete", one, `SLURM_NODELIST=10.0.0.1,10.0.0.2,10.0.0.3 SLURM_STEP_NODELIST=10.0.0.1,10.0.0.2,10.0.0.3 SLURM_STEP_NUM_NODES=3 SLURM_STEP_NUM_TASKS=4
-			SLURM_TASKS_PER_NODE=1,2,1 SLURM_NTASKS_PER_NODE- SLURMD_NODENAME=10.0.0.2 SLURM_GPUS_ON_NODE=2 JAX_LOCAL_DEVICE_IDS=0`},
+			SLURM_TASKS_PER_NODE=1,2,1 SLURM_NTASKS_PER_NODE- SLURMD_NODENAME=10.0.0.2 SLURM_GPUS_ON_NODE=2 JAX_LOCAL_DEVICE_IDS=0
+			SLURM_JOB_NAME=bash SLURM_LOCALID=0 SLURM_RESTART_COUNT=2 SLURM_TOPOLOGY_ADDR=rb.b SLURM_TOPOLOGY_ADDR_PATTERN=switch.node`},
+		{"launcher torchrun", launched("torchrun", 1000), `PET_NNODES=4 GROUP_RANK=2 MASTER_PORT=20001 SLURM_JOB_ID- RANK- JAX_PROCESS_ID- HYDRA_HOST_FILE-`},
+		{"launcher slurm", launched("slurm", 1000), `SLURM_PROCID=2 SLURM_LOCALID=1 SLURM_JOB_NAME=llama SLURM_CPUS_PER_TASK- MASTER_ADDR- RANK- PET_NNODES-
+			SLURM_GPUS_ON_NODE=2`},
+		{"launcher slurm, several GPUs", launched("slurm", 8000), `SLURM_PROCID=2 SLURM_NTASKS=4 SLURM_GPUS_ON_NODE=16`},
+		{"launcher jax", launched("jax", 8000), `JAX_LOCAL_DEVICE_IDS=0,1,2,3,4,5,6,7 SLURM_NTASKS=4 SLURM_STEP_NODELIST=10.0.0.1,10.0.0.2,10.0.0.3 SLURM_NTASKS_PER_NODE-
+			MASTER_ADDR-`},
+		{"launcher mpi", launched("mpi", 1000), `HYDRA_HOST_FILE=/scratch/hostfile MASTER_ADDR=10.0.0.1 RANK- SLURM_JOB_ID- PET_NNODES-`},
+		{"launcher deepspeed", launched("deepspeed", 8000), `DLTS_HOSTFILE=/scratch/hostfile NODE_RANK=2 RANK- SLURM_JOB_ID-`},
+		{"launcher none", launched("none", 8000), `SYNAPSE_RANK=2 CUDA_VISIBLE_DEVICES= MASTER_ADDR- SLURM_JOB_ID- JAX_PROCESS_ID- HYDRA_HOST_FILE-`},
 		{"slurm, machines alike", alike, `SLURM_TASKS_PER_NODE=2(x2) SLURM_NTASKS_PER_NODE=2 SLURM_LOCALID=0 SLURM_GPUS_ON_NODE-`},
 		{"slurm, one machine", alone, `SLURM_TASKS_PER_NODE=4 SLURM_NTASKS_PER_NODE=4 SLURM_LOCALID=2 SLURM_NNODES=1`},
 		{"slurm, several GPUs", eight, `SLURM_JOB_ID- SLURM_PROCID- SLURM_NTASKS- SLURM_NODELIST- SLURM_LOCALID- SLURM_JOB_NAME- JAX_LOCAL_DEVICE_IDS-`},
@@ -178,7 +196,7 @@ func TestReserved(t *testing.T) {
 			t.Errorf("%s is overridden in silence", v.name)
 		}
 	}
-	for _, v := range append(newMeeting(task).torch(), newMeeting(task).mpi()...) {
+	for _, v := range newMeeting(task).spoken() {
 		if messages.ReservedEnv(v.name) {
 			t.Errorf("%s is the user's to set", v.name)
 		}
@@ -199,7 +217,11 @@ func TestReference(t *testing.T) {
 		p.Node = "b"
 	}
 	set := map[string]bool{}
-	for _, task := range []Subject{one, eight, alone} {
+	tasks := []Subject{one, eight, alone}
+	for _, word := range messages.LaunchWords() {
+		tasks = append(tasks, placed(shape{16, 1, 2}, 3, word), placed(shape{2, 8, 2}, 1, word))
+	}
+	for _, task := range tasks {
 		for name := range of(t, task) {
 			set[name] = true
 		}

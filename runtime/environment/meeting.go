@@ -126,57 +126,6 @@ func (m *meeting) identity() []variable {
 	}
 }
 
-// torch: what torch.distributed reads, and what torchrun takes in place of its
-// flags. A task with at most one GPU is a process of its own, so it gets what
-// torchrun would have given it; its only device is number 0 to it.
-func (m *meeting) torch() []variable {
-	v := []variable{
-		{"MASTER_ADDR", m.address}, {"MASTER_PORT", m.port}, {"NODE_RANK", number(m.rank)},
-		{"PET_NNODES", number(m.world)}, {"PET_NODE_RANK", number(m.rank)}, {"PET_NPROC_PER_NODE", number(m.processes)},
-		{"PET_RDZV_ENDPOINT", m.endpoint()}, {"PET_RDZV_ID", m.attempt},
-		{"PET_MASTER_ADDR", m.address}, {"PET_MASTER_PORT", m.port},
-	}
-	if m.processes == 1 {
-		v = append(v, variable{"RANK", number(m.rank)}, variable{"WORLD_SIZE", number(m.world)},
-			variable{"LOCAL_RANK", "0"}, variable{"LOCAL_WORLD_SIZE", "1"})
-	}
-	return v
-}
-
-// slurm: many frameworks fall back to these, and one that finds a part of them takes
-// the rest for granted. So a task of one process has them complete and true, and a task
-// of several GPUs has none: its processes are yet to be started, by a launcher that says
-// itself which is which. Several frameworks do sums with the job's id, so it is a number
-// here. SLURM_JOBID, without its second underline, is left out on purpose: with it mpirun
-// looks for srun.
-func (m *meeting) slurm() []variable {
-	if m.processes > 1 {
-		return nil
-	}
-	nodes, world, list, each := number(len(m.hosts)), number(m.world), m.list(), m.tasksPerHost()
-	v := []variable{
-		{"SLURM_JOB_ID", numericID(m.start.GetJob())}, {"SLURM_JOB_NAME", m.start.GetJobName()},
-		{"SLURM_NNODES", nodes}, {"SLURM_JOB_NUM_NODES", nodes}, {"SLURM_NODEID", number(m.host)},
-		{"SLURMD_NODENAME", m.hostAddress()},
-		{"SLURM_PROCID", number(m.rank)}, {"SLURM_LOCALID", number(m.local)}, {"SLURM_NTASKS", world},
-		{"SLURM_NPROCS", world},
-		{"SLURM_TASKS_PER_NODE", each}, {"SLURM_NODELIST", list}, {"SLURM_JOB_NODELIST", list},
-		{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", list}, {"SLURM_STEP_NUM_NODES", nodes},
-		{"SLURM_STEP_NUM_TASKS", world}, {"SLURM_STEP_TASKS_PER_NODE", each},
-	}
-	if !strings.Contains(each, ",") { // where machines differ there is no such number
-		v = append(v, variable{"SLURM_NTASKS_PER_NODE", strings.SplitN(each, "(", 2)[0]})
-	}
-	amount := m.start.GetGrant().GetAmount()
-	if cpus := amount.GetMilliCpu(); cpus > 0 && cpus%1000 == 0 {
-		v = append(v, variable{"SLURM_CPUS_PER_TASK", number(int(cpus / 1000))})
-	}
-	if m.hasGPU() {
-		v = append(v, variable{"SLURM_GPUS_ON_NODE", number(m.tasksHere())})
-	}
-	return v
-}
-
 func (m *meeting) hasGPU() bool {
 	return len(m.subject.Gpus) > 0 || m.start.GetGrant().GetAmount().GetMilliGpu() > 0
 }
@@ -223,25 +172,4 @@ func numericID(id string) string {
 		return id
 	}
 	return fmt.Sprint(crc32.ChecksumIEEE([]byte(id))&0x3fffffff | 0x40000000)
-}
-
-// jax: JAX reads the address and its local devices by itself; a program passes the
-// others on. Where it finds SLURM_LOCALID it takes that for the number of its device, and
-// a task of one GPU has only number 0.
-func (m *meeting) jax() []variable {
-	v := []variable{
-		{"JAX_COORDINATOR_ADDRESS", m.endpoint()}, {"JAX_NUM_PROCESSES", number(m.world)}, {"JAX_PROCESS_ID", number(m.rank)},
-	}
-	if m.processes == 1 && m.hasGPU() {
-		v = append(v, variable{"JAX_LOCAL_DEVICE_IDS", "0"})
-	}
-	return v
-}
-
-// mpi: where the launchers of Open MPI (old and new) and MPICH look for machines.
-func (m *meeting) mpi() []variable {
-	return []variable{
-		{"OMPI_MCA_orte_default_hostfile", m.subject.Hostfile}, {"PRTE_MCA_prte_default_hostfile", m.subject.Hostfile},
-		{"HYDRA_HOST_FILE", m.subject.Hostfile},
-	}
 }

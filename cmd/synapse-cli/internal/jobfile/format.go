@@ -44,6 +44,7 @@ type Spec struct {
 	Workdir        string            `json:"workdir,omitempty" yaml:"workdir,omitempty"`
 	User           string            `json:"user,omitempty" yaml:"user,omitempty"`
 	Network        string            `json:"network,omitempty" yaml:"network,omitempty"`
+	Launcher       string            `json:"launcher,omitempty" yaml:"launcher,omitempty"`
 	Env            map[string]string `json:"env,omitempty" yaml:"env,omitempty"`
 	Mounts         []Mount           `json:"mounts,omitempty" yaml:"mounts,omitempty"`
 	Begin          Amount            `json:"begin,omitempty" yaml:"begin,omitempty"`
@@ -132,7 +133,7 @@ func Format(s *messages.JobSpec) File {
 			Queue: s.GetQueue(), Priority: s.GetPriority(), Gang: gangOf(s.GetGang()), Resources: resourcesOf(s),
 			NodeSelector: labelsOf(s.GetNodeSelector()), Nodes: s.GetNodes(), Exclude: s.GetExclude(),
 			Image: s.GetImage(), Command: s.GetCommand(), Workdir: s.GetWorkdir(), User: s.GetUser(),
-			Network:   s.GetNetwork().Word(),
+			Network: s.GetNetwork().Word(), Launcher: s.GetLauncher().Word(),
 			Begin:     amount(s.GetBeginUnixMs(), FormatMoment),
 			TimeLimit: amount(s.GetTimeLimitMs(), FormatDuration), PrepareTimeout: amount(s.GetPrepareTimeoutMs(), FormatDuration),
 			LostGrace: amount(s.GetLostGraceMs(), FormatDuration), StopWhenLost: amount(s.GetStopWhenLostMs(), FormatDuration),

@@ -76,6 +76,8 @@ func references() map[string]about {
 			"a uid of the job's own: name a user where jobs share files", fmt.Sprintf("%d bytes", messages.MaxIDBytes), "whom the tasks run as; root is that of the task's container alone, and a uid of the job's own in the machine's directories", ""},
 		"spec.network": {"host, none, private", "host", "private: jobs of one machine",
 			"what the tasks reach: all that the machine does, nothing, or what is outside of it (runtime.md)", "none, private: carapace, oci"},
+		"spec.launcher": {strings.Join(messages.LaunchWords(), ", "), "auto", "",
+			"what starts the processes of a task; by it the task finds the words in its environment (launchers.md)", ""},
 		"spec.env":             {"{NAME: value}", "none", FormatBytes(messages.MaxEnvBytes) + " in all", "variables; SYNAPSE_* and those of GPUs are refused (environment.md)", ""},
 		"spec.mounts":          {"[{source, target, readOnly}]", "none", upTo(messages.MaxMounts), "files or directories of the machine", "process: at their own path, writable"},
 		"spec.begin":           {aMoment, "at once", "a year ahead", "not planned before, by the scheduler's clock; what is past is now", ""},

@@ -100,6 +100,7 @@ func specKeys() []key {
 		{"workdir", "workdir", readText(func(s *spec) *string { return &s.Workdir })},
 		{"user", "user", readText(func(s *spec) *string { return &s.User })},
 		{"network", "network", readWord("a network that a job can have", messages.NetworkWords(), setNetwork)},
+		{"launcher", "launcher", readWord("a launcher", messages.LaunchWords(), setLauncher)},
 		{"env", "env", readEnv},
 		{"mounts", "mounts", readMounts},
 		{"begin", "begin_unix_ms", readAmount(ParseMoment, func(s *spec) *int64 { return &s.BeginUnixMs })},
@@ -147,6 +148,8 @@ func setSplit(s *spec, word string) {
 }
 
 func setNetwork(s *spec, word string) { s.Network, _ = messages.NetworkOf(word) }
+
+func setLauncher(s *spec, word string) { s.Launcher, _ = messages.LaunchOf(word) }
 
 func readSignal(r *reader, n *yaml.Node, path string) {
 	s, ok := r.scalar(n, path, "a signal")

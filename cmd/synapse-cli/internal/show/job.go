@@ -175,6 +175,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 		p.line("Script", fmt.Sprintf("%s (%d bytes, sha256 %.12s)", line, t.GetSizeBytes(), t.GetDigest()))
 	}
 	p.line("Network", spec.GetNetwork().Word())
+	p.line("Launcher", spec.GetLauncher().Word())
 	p.line("Owner", r.GetOwner().GetName())
 	p.line("User", userOf(r))
 	p.line("Queue", spec.GetQueue())

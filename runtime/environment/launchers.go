@@ -1,0 +1,118 @@
+package environment
+
+import (
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns which words a task's environment speaks: for each launcher the vocabularies that it, and what it starts,
+// reads. A vocabulary of another launcher does harm: a framework that finds a part of it takes the rest for granted, and
+// uses one GPU of eight, or waits for a step of Slurm's that nobody started. docs/launchers.md says who reads what.
+
+// vocabulary is one framework's words for the meeting.
+type vocabulary func(*meeting) []variable
+
+// launchers are the vocabularies of each. All that a later version may send, and this one does not know, is as auto.
+var launchers = map[messages.Launch][]vocabulary{
+	messages.Launch_LAUNCH_AUTO: {
+		(*meeting).master, (*meeting).torchrun, (*meeting).process, (*meeting).guess, (*meeting).jax, (*meeting).mpi,
+	},
+	messages.Launch_LAUNCH_TORCHRUN:  {(*meeting).master, (*meeting).torchrun},
+	messages.Launch_LAUNCH_JAX:       {(*meeting).jax, (*meeting).jaxStep},
+	messages.Launch_LAUNCH_SLURM:     {(*meeting).slurm},
+	messages.Launch_LAUNCH_MPI:       {(*meeting).master, (*meeting).mpi},
+	messages.Launch_LAUNCH_DEEPSPEED: {(*meeting).master, (*meeting).process, (*meeting).deepspeed},
+	messages.Launch_LAUNCH_NONE:      {},
+}
+
+// spoken are the variables of the frameworks, by the job's launcher.
+func (m *meeting) spoken() (all []variable) {
+	vocabularies, ok := launchers[m.start.GetSpec().GetLauncher()]
+	if !ok {
+		vocabularies = launchers[messages.Launch_LAUNCH_AUTO]
+	}
+	for _, v := range vocabularies {
+		all = append(all, v(m)...)
+	}
+	return all
+}
+
+// master is where torch.distributed meets, and which of the tasks this is.
+func (m *meeting) master() []variable {
+	return []variable{{"MASTER_ADDR", m.address}, {"MASTER_PORT", m.port}, {"NODE_RANK", number(m.rank)}}
+}
+
+// torchrun: what it takes in place of its flags; and for NVRx's ft_launcher, which takes the same, which machine this is.
+func (m *meeting) torchrun() []variable {
+	return []variable{
+		{"PET_NNODES", number(m.world)}, {"PET_NODE_RANK", number(m.rank)}, {"PET_NPROC_PER_NODE", number(m.processes)},
+		{"PET_RDZV_ENDPOINT", m.endpoint()}, {"PET_RDZV_ID", m.attempt},
+		{"PET_MASTER_ADDR", m.address}, {"PET_MASTER_PORT", m.port}, {"GROUP_RANK", number(m.rank)},
+	}
+}
+
+// process: a task with at most one GPU is a process of its own, so it gets what torchrun would have given it; its only
+// device is number 0 to it. One with several has none of these: one RANK would be wrong for all processes but one.
+func (m *meeting) process() []variable {
+	if m.processes > 1 {
+		return nil
+	}
+	return []variable{
+		{"RANK", number(m.rank)}, {"WORLD_SIZE", number(m.world)}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"},
+	}
+}
+
+// jax: JAX reads the address and its local devices by itself; a program passes the others on.
+func (m *meeting) jax() []variable {
+	v := []variable{
+		{"JAX_COORDINATOR_ADDRESS", m.endpoint()},
+		{"JAX_NUM_PROCESSES", number(m.world)}, {"JAX_PROCESS_ID", number(m.rank)},
+	}
+	if m.hasGPU() && (m.processes == 1 || m.start.GetSpec().GetLauncher() == messages.Launch_LAUNCH_JAX) {
+		v = append(v, variable{"JAX_LOCAL_DEVICE_IDS", counted(m.processes)})
+	}
+	return v
+}
+
+// jaxStep is the part of Slurm's words by which JAX finds out how many processes there are, for it reads no others. The
+// number of a process on its machine stands for that of its device there, and to a task its first device is number 0. So
+// a JAX too old for JAX_LOCAL_DEVICE_IDS is right with a task of one GPU, and takes the first one of a task with several.
+func (m *meeting) jaxStep() []variable {
+	return []variable{
+		{"SLURM_JOB_ID", numericID(m.start.GetJob())}, {"SLURM_STEP_NODELIST", m.list()}, {"SLURM_NTASKS", number(m.world)},
+		{"SLURM_PROCID", number(m.rank)}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_NUM_NODES", number(len(m.hosts))},
+	}
+}
+
+// mpi: where the launchers of Open MPI (old and new) and MPICH look for machines.
+func (m *meeting) mpi() []variable {
+	return []variable{
+		{"OMPI_MCA_orte_default_hostfile", m.subject.Hostfile}, {"PRTE_MCA_prte_default_hostfile", m.subject.Hostfile},
+		{"HYDRA_HOST_FILE", m.subject.Hostfile},
+	}
+}
+
+// deepspeed: where GPT-NeoX and others have DeepSpeed's own launcher look for machines. That one looks at /job/hostfile,
+// which a container has (JobHostfile).
+func (m *meeting) deepspeed() []variable {
+	return []variable{{"DLTS_HOSTFILE", m.subject.Hostfile}}
+}
+
+// JobHostfile is where DeepSpeed's launcher looks for the list of machines.
+const JobHostfile = "/job/hostfile"
+
+// HasJobHostfile reports whether a container has one: of another launcher's it has none, because DeepSpeed that finds a
+// list takes itself for many machines, and asks for ssh.
+func HasJobHostfile(spec *messages.JobSpec) bool {
+	return spec.GetLauncher() == messages.Launch_LAUNCH_DEEPSPEED
+}
+
+// counted is 0,1,2: the devices of a task as its libraries number them.
+func counted(n int) string {
+	numbers := make([]string, n)
+	for i := range numbers {
+		numbers[i] = number(i)
+	}
+	return strings.Join(numbers, ",")
+}

@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns that docs/launchers.md can be believed: each of its job files is run as it is, with programs that stand
+// in for the frameworks and read what those read (testdata/launchers).
+
+var yamlBlocks = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+
+// TestLaunchers: each file's gang comes to a world of the right size, in which each rank is there once.
+func TestLaunchers(t *testing.T) {
+	l := up(t, "--nodes", "2", "--gpus", "8", "--racks", "2", "--listen", "127.0.0.1:0")
+	l.ready(2, 16, 2)
+	home := filepath.Join(l.dir, "clone")
+	if err := os.CopyFS(filepath.Join(home, "bin"), os.DirFS("testdata/launchers")); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/launchers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	worlds := map[string]int{"torchrun": 16, "jax": 2, "slurm": 16, "mpi": 4, "deepspeed": 16}
+	for _, block := range yamlBlocks.FindAllStringSubmatch(string(page), -1) {
+		text := strings.Replace(block[1], "  image: host\n",
+			"  image: host\n  env: {PATH: "+filepath.Join(home, "bin")+":/usr/bin:/bin}\n", 1)
+		_, rest, _ := strings.Cut(text, "launcher: ")
+		name, _, _ := strings.Cut(rest, "\n")
+		world, ok := worlds[name]
+		if !ok {
+			t.Fatalf("docs/launchers.md has a file with launcher %q, or two", name)
+		}
+		delete(worlds, name)
+		file := filepath.Join(home, name+".yaml")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		submit := l.command(filepath.Join(bin, "synapse-cli"), "submit", file, "--attach")
+		submit.Dir = home
+		r := ask(t, submit)
+		r.wants(t, 0, "", "succeeded")
+		for rank := range world {
+			if n := strings.Count(r.out, fmt.Sprintf("rank %d of %d, device ", rank, world)); n != 1 {
+				t.Errorf("%s: rank %d of %d is there %d times:\n%s", name, rank, world, n, r.out)
+			}
+		}
+	}
+	for name := range worlds {
+		t.Errorf("docs/launchers.md has no file with launcher: %s", name)
+	}
+	for _, word := range messages.LaunchWords() {
+		if !strings.Contains(string(page), "\n| `"+word+"` |") {
+			t.Errorf("docs/launchers.md does not tell of %s", word)
+		}
+	}
+}
