@@ -73,7 +73,8 @@ type Options struct {
 	Gpus *gpu.Hardware
 	// Images gets images ready; nil: those that lie on the machine.
 	Images Images
-	// Unreachable answers what tasks do not reach on a network that they share with the machine; nil: nothing is withheld.
+	// Unreachable answers what tasks do not reach on a network that they share with the machine; nil: nothing is
+	// withheld.
 	Unreachable func() []reach.Place
 	// Private gives jobs networks of their own; nil: this machine has none.
 	Private Private
@@ -206,14 +207,15 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}, nil
 }
 
-// jobHostfile shows the list of machines at the place where DeepSpeed looks for it, to a task whose launcher that is. It
-// is no file of the task's own: whoever may write to that could lay a link there before it is shown.
+// jobHostfile shows the list of machines at the place where DeepSpeed looks for it, to a task whose launcher that is.
+// It is no file of the task's own: whoever may write to that could lay a link there before it is shown.
 func (d *Driver) jobHostfile(t *launcher.Task, start *messages.StartTask, spec *carapace.Spec) error {
 	if !environment.HasJobHostfile(t.Spec) || spec.ReadOnly {
 		return nil
 	}
 	spec.Hostfile = filepath.Join(t.Dir, "hostfile")
-	if err := os.WriteFile(spec.Hostfile, []byte(environment.Hostfile(start.GetRendezvous(), t.Grant)), 0o644); err != nil {
+	list := environment.Hostfile(start.GetRendezvous(), t.Grant)
+	if err := os.WriteFile(spec.Hostfile, []byte(list), 0o644); err != nil {
 		return fmt.Errorf("hostfile: %w", err)
 	}
 	return os.Chmod(spec.Hostfile, 0o644)

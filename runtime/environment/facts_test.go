@@ -12,10 +12,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what frameworks read: the rule by which each finds its world, with the version that has it, as a small
-// function of the environment. The rules are written from the frameworks' own code, and a rule's name ends with the
-// release, the commit or the month of what was read; a newer rule is a new function beside the old one. TestFacts shows
-// that our variables lead each to the right world.
+// This file owns what frameworks read: the rule by which each finds its world, with the version that has it, as a
+// small function of the environment. The rules are written from the frameworks' own code, and a rule's name ends with
+// the release, the commit or the month of what was read; a newer rule is a new function beside the old one. TestFacts
+// shows that our variables lead each to the right world.
 
 // process is one that a framework comes to run in a task.
 type process struct {
@@ -86,7 +86,8 @@ func lightning(env map[string]string, visible int, shells ...string) ([]process,
 	if _, slurm := env["SLURM_NTASKS"]; slurm && !slices.Contains(shells, env["SLURM_JOB_NAME"]) {
 		n, err := asked(env, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE")
 		if err != nil || n[3] != each {
-			return nil, errors.Join(err, fmt.Errorf("devices=%d, and SLURM_NTASKS_PER_NODE=%s", each, env["SLURM_NTASKS_PER_NODE"]))
+			named := env["SLURM_NTASKS_PER_NODE"]
+			return nil, errors.Join(err, fmt.Errorf("devices=%d, and SLURM_NTASKS_PER_NODE=%s", each, named))
 		}
 		return []process{{n[0], n[1], []int{n[2]}}}, nil
 	}
@@ -123,7 +124,8 @@ func jax01f4709(env map[string]string, _ int) ([]process, error) {
 	return []process{{n[0], n[1], []int{n[2]}}}, nil
 }
 
-// jax202508 reads JAX_LOCAL_DEVICE_IDS before it asks Slurm, and takes what is there for Slurm only with a list of nodes.
+// jax202508 reads JAX_LOCAL_DEVICE_IDS before it asks Slurm, and takes what is there for Slurm only with a list of
+// nodes.
 func jax202508(env map[string]string, visible int) ([]process, error) {
 	if env["SLURM_STEP_NODELIST"] == "" {
 		return nil, errors.New("Number of processes must be defined.")
@@ -142,8 +144,8 @@ func jax202508(env map[string]string, visible int) ([]process, error) {
 	return found, err
 }
 
-// jaxPassed01f4709 is initialize(address, count, id), with our variables passed on by the program, in any JAX before 2025:
-// the devices are still Slurm's to say, if it finds Slurm.
+// jaxPassed01f4709 is initialize(address, count, id), with our variables passed on by the program, in any JAX before
+// 2025: the devices are still Slurm's to say, if it finds Slurm.
 func jaxPassed01f4709(env map[string]string, _ int) ([]process, error) {
 	n, err := asked(env, "JAX_PROCESS_ID", "JAX_NUM_PROCESSES")
 	if err != nil || env["JAX_COORDINATOR_ADDRESS"] == "" {
@@ -166,7 +168,8 @@ func nvrxInprocess0ee3d84(env map[string]string, visible int) ([]process, error)
 }
 
 // nvrxLauncher05852d2 (ft_launcher): torchrun's flags; a machine's rank is, by get_infrastructure_rank, read from
-// SLURM_TOPOLOGY_ADDR if its pattern is block.node, else SLURM_PROCID, else GROUP_RANK; a SLURM_JOB_ID alone is an error.
+// SLURM_TOPOLOGY_ADDR if its pattern is block.node, else SLURM_PROCID, else GROUP_RANK; a SLURM_JOB_ID alone is an
+// error.
 func nvrxLauncher05852d2(env map[string]string, visible int) ([]process, error) {
 	if strings.EqualFold(env["SLURM_TOPOLOGY_ADDR_PATTERN"], "block.node") {
 		return nil, errors.New("the rank is made of the digits of SLURM_TOPOLOGY_ADDR")
@@ -192,8 +195,8 @@ func deepspeedInit(env map[string]string, visible int) ([]process, error) {
 	return torchEnv113(env, visible)
 }
 
-// deepspeedLauncher81a47df (deepspeed --no_ssh --node_rank=$NODE_RANK --master_addr=$MASTER_ADDR): the hostfile has the
-// machines and how many processes each runs, whose devices it numbers from 0.
+// deepspeedLauncher81a47df (deepspeed --no_ssh --node_rank=$NODE_RANK --master_addr=$MASTER_ADDR): the hostfile has
+// the machines and how many processes each runs, whose devices it numbers from 0.
 func deepspeedLauncher81a47df(env map[string]string, visible int) ([]process, error) {
 	n, err := asked(env, "NODE_RANK", "MASTER_PORT")
 	if err != nil {
@@ -226,8 +229,8 @@ func deepspeedLauncher81a47df(env map[string]string, visible int) ([]process, er
 	return all, nil
 }
 
-// submitit01eedd3 (SlurmJobEnvironment, and TorchDistributedEnvironment.export(set_cuda_visible_devices=False)): Slurm's words;
-// it refuses to go on where torch's are there already. A task sees the device of its own as number 0.
+// submitit01eedd3 (SlurmJobEnvironment, and TorchDistributedEnvironment.export(set_cuda_visible_devices=False)):
+// Slurm's words; it refuses to go on where torch's are there already. A task sees the device of its own as number 0.
 func submitit01eedd3(env map[string]string, _ int) ([]process, error) {
 	for _, name := range []string{"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"} {
 		if _, ok := env[name]; ok {
@@ -241,8 +244,8 @@ func submitit01eedd3(env map[string]string, _ int) ([]process, error) {
 	return []process{{rank: n[0], world: n[1]}}, nil
 }
 
-// nemoRun1da4a67 (components/torchrun.py with use_env): the program says nodes and processes, and MASTER_ADDR, MASTER_PORT
-// and NODE_RANK are taken from the environment for torchrun's flags.
+// nemoRun1da4a67 (components/torchrun.py with use_env): the program says nodes and processes, and MASTER_ADDR,
+// MASTER_PORT and NODE_RANK are taken from the environment for torchrun's flags.
 func nemoRun1da4a67(env map[string]string, visible int) ([]process, error) {
 	n, err := asked(env, "NODE_RANK", "MASTER_PORT")
 	if err != nil || env["MASTER_ADDR"] == "" {
@@ -294,8 +297,8 @@ var severalGPUs = []shape{{1, 8, 1}, {2, 8, 2}}
 // silent are those known to take one device of eight without an error: the pages say so, and auto has none.
 var silent = map[string]bool{"JAX 01f4709 jax": true, "JAX 2025-08 slurm": true, "submitit 01eedd3 slurm": true}
 
-// TestFacts: by our variables each framework comes to a world in which every rank is there once and every device is used
-// by one process; where it cannot, it says so, and takes no part of the devices in silence.
+// TestFacts: by our variables each framework comes to a world in which every rank is there once and every device is
+// used by one process; where it cannot, it says so, and takes no part of the devices in silence.
 func TestFacts(t *testing.T) {
 	for _, f := range facts {
 		for _, s := range shapes {
@@ -380,7 +383,8 @@ func placed(s shape, rank int32, launcher string) Subject {
 	return Subject{
 		Hostfile: "/scratch/hostfile", Gpus: gpus(ids...),
 		Start: &messages.StartTask{
-			Id: &messages.TaskId{Token: &messages.Token{Epoch: 2, Counter: 5}, Rank: rank}, Job: "job-x", JobName: "llama", Run: 1,
+			Id: &messages.TaskId{Token: &messages.Token{Epoch: 2, Counter: 5}, Rank: rank},
+			Job: "job-x", JobName: "llama", Run: 1,
 			Node: r.Peers[rank].Node, Rendezvous: r, Spec: &messages.JobSpec{Launcher: word},
 			Grant: &messages.Grant{Rank: rank, Amount: &messages.Resources{MilliGpu: int64(s.gpus) * 1000, MilliCpu: 4000}},
 		},

@@ -6,9 +6,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns which words a task's environment speaks: for each launcher the vocabularies that it, and what it starts,
-// reads. A vocabulary of another launcher does harm: a framework that finds a part of it takes the rest for granted, and
-// uses one GPU of eight, or waits for a step of Slurm's that nobody started. docs/launchers.md says who reads what.
+// This file owns which words a task's environment speaks: for each launcher the vocabularies that it, and what it
+// starts, reads. A vocabulary of another launcher does harm: a framework that finds a part of it takes the rest for
+// granted, and uses one GPU of eight, or waits for a step of Slurm's that nobody started. docs/launchers.md says who
+// reads what.
 
 // vocabulary is one framework's words for the meeting.
 type vocabulary func(*meeting) []variable
@@ -43,7 +44,8 @@ func (m *meeting) master() []variable {
 	return []variable{{"MASTER_ADDR", m.address}, {"MASTER_PORT", m.port}, {"NODE_RANK", number(m.rank)}}
 }
 
-// torchrun: what it takes in place of its flags; and for NVRx's ft_launcher, which takes the same, which machine this is.
+// torchrun: what it takes in place of its flags; and for NVRx's ft_launcher, which takes the same, which machine this
+// is.
 func (m *meeting) torchrun() []variable {
 	return []variable{
 		{"PET_NNODES", number(m.world)}, {"PET_NODE_RANK", number(m.rank)}, {"PET_NPROC_PER_NODE", number(m.processes)},
@@ -75,9 +77,10 @@ func (m *meeting) jax() []variable {
 	return v
 }
 
-// jaxStep is the part of Slurm's words by which JAX finds out how many processes there are, for it reads no others. The
-// number of a process on its machine stands for that of its device there, and to a task its first device is number 0. So
-// a JAX too old for JAX_LOCAL_DEVICE_IDS is right with a task of one GPU, and takes the first one of a task with several.
+// jaxStep is the part of Slurm's words by which JAX finds out how many processes there are, for it reads no others.
+// The number of a process on its machine stands for that of its device there, and to a task its first device is
+// number 0. So a JAX too old for JAX_LOCAL_DEVICE_IDS is right with a task of one GPU, and takes the first one of a
+// task with several.
 func (m *meeting) jaxStep() []variable {
 	return []variable{
 		{"SLURM_JOB_ID", numericID(m.start.GetJob())}, {"SLURM_STEP_NODELIST", m.list()}, {"SLURM_NTASKS", number(m.world)},
@@ -93,8 +96,8 @@ func (m *meeting) mpi() []variable {
 	}
 }
 
-// deepspeed: where GPT-NeoX and others have DeepSpeed's own launcher look for machines. That one looks at /job/hostfile,
-// which a container has (JobHostfile).
+// deepspeed: where GPT-NeoX and others have DeepSpeed's own launcher look for machines. That one looks at
+// /job/hostfile, which a container has (JobHostfile).
 func (m *meeting) deepspeed() []variable {
 	return []variable{{"DLTS_HOSTFILE", m.subject.Hostfile}}
 }
@@ -102,8 +105,8 @@ func (m *meeting) deepspeed() []variable {
 // JobHostfile is where DeepSpeed's launcher looks for the list of machines.
 const JobHostfile = "/job/hostfile"
 
-// HasJobHostfile reports whether a container has one: of another launcher's it has none, because DeepSpeed that finds a
-// list takes itself for many machines, and asks for ssh.
+// HasJobHostfile reports whether a container has one: of another launcher's it has none, because DeepSpeed that finds
+// a list takes itself for many machines, and asks for ssh.
 func HasJobHostfile(spec *messages.JobSpec) bool {
 	return spec.GetLauncher() == messages.Launch_LAUNCH_DEEPSPEED
 }

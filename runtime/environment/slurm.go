@@ -2,9 +2,9 @@ package environment
 
 import "strings"
 
-// This file owns Slurm's words. Many frameworks fall back to them, and one that finds a part of them takes the rest for
-// granted: so a task has them complete and true, or has none. Several frameworks do sums with the job's id, so it is a
-// number here. SLURM_JOBID, without its second underline, is left out on purpose: with it mpirun looks for srun.
+// This file owns Slurm's words. Many frameworks fall back to them, and one that finds a part of them takes the rest
+// for granted: so a task has them complete and true, or has none. Several frameworks do sums with the job's id, so it
+// is a number here. SLURM_JOBID, without its second underline, is left out on purpose: with it mpirun looks for srun.
 
 // slurm: a task is a task of Slurm's, as srun would have started it. Torch's own words are not among Slurm's, and a
 // program that makes them from Slurm's refuses to find them there (submitit), so none stand beside these.
@@ -44,11 +44,12 @@ func (m *meeting) topology() []variable {
 	return []variable{{"SLURM_TOPOLOGY_ADDR", address}, {"SLURM_TOPOLOGY_ADDR_PATTERN", pattern}}
 }
 
-// guess: without a launcher's name a task that is one process has Slurm's words too, for those who ask nothing else, and
-// one of several GPUs has none: its processes are yet to be started, by a launcher that says itself which is which. Two
-// of them are other than srun would say, because each misleads somebody. A job of the name "bash" is what Lightning takes
-// for a shell on Slurm, and asks the words of torch, which are right wherever the gang is placed. And where the number
-// of a process on its machine is taken for that of its device (JAX), 0 is right: it is the only one that the task sees.
+// guess: without a launcher's name a task that is one process has Slurm's words too, for those who ask nothing else,
+// and one of several GPUs has none: its processes are yet to be started, by a launcher that says itself which is
+// which. Two of them are other than srun would say, because each misleads somebody. A job of the name "bash" is what
+// Lightning takes for a shell on Slurm, and asks the words of torch, which are right wherever the gang is placed. And
+// where the number of a process on its machine is taken for that of its device (JAX), 0 is right: it is the only one
+// that the task sees.
 func (m *meeting) guess() []variable {
 	if m.processes > 1 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns that docs/launchers.md can be believed: each of its job files is run as it is, with programs that stand
-// in for the frameworks and read what those read (testdata/launchers).
+// This file owns that docs/launchers.md can be believed: each of its job files is run as it is, with programs that
+// stand in for the frameworks and read what those read (testdata/launchers).
 
 var yamlBlocks = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 

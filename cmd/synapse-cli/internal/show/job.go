@@ -168,14 +168,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Machines", labels(spec.GetNodeSelector()))
 	p.line("Only on", strings.Join(spec.GetNodes(), ", "))
 	p.line("Never on", strings.Join(spec.GetExclude(), ", "))
-	p.line("Image", spec.GetImage())
-	p.line("Command", command(spec.GetCommand()))
-	if t := spec.GetScript(); t != nil {
-		line := command(append([]string{t.GetName()}, t.GetArgs()...))
-		p.line("Script", fmt.Sprintf("%s (%d bytes, sha256 %.12s)", line, t.GetSizeBytes(), t.GetDigest()))
-	}
-	p.line("Network", spec.GetNetwork().Word())
-	p.line("Launcher", spec.GetLauncher().Word())
+	describeProcess(&p, spec)
 	p.line("Owner", r.GetOwner().GetName())
 	p.line("User", userOf(r))
 	p.line("Queue", spec.GetQueue())
@@ -240,6 +233,18 @@ var attemptColumns = []column[*messages.AttemptRecord]{
 		return age(a.GetStartedUnixMs(), a.GetEnd().GetAtUnixMs())
 	}},
 	{head: "CAUSE", cell: func(a *messages.AttemptRecord) string { return endWords(a.GetEnd()) }},
+}
+
+// describeProcess writes what each task runs, and in what.
+func describeProcess(p *page, spec *messages.JobSpec) {
+	p.line("Image", spec.GetImage())
+	p.line("Command", command(spec.GetCommand()))
+	if t := spec.GetScript(); t != nil {
+		line := command(append([]string{t.GetName()}, t.GetArgs()...))
+		p.line("Script", fmt.Sprintf("%s (%d bytes, sha256 %.12s)", line, t.GetSizeBytes(), t.GetDigest()))
+	}
+	p.line("Network", spec.GetNetwork().Word())
+	p.line("Launcher", spec.GetLauncher().Word())
 }
 
 func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
