@@ -383,7 +383,7 @@ func placed(s shape, rank int32, launcher string) Subject {
 	return Subject{
 		Hostfile: "/scratch/hostfile", Gpus: gpus(ids...),
 		Start: &messages.StartTask{
-			Id: &messages.TaskId{Token: &messages.Token{Epoch: 2, Counter: 5}, Rank: rank},
+			Id:  &messages.TaskId{Token: &messages.Token{Epoch: 2, Counter: 5}, Rank: rank},
 			Job: "job-x", JobName: "llama", Run: 1,
 			Node: r.Peers[rank].Node, Rendezvous: r, Spec: &messages.JobSpec{Launcher: word},
 			Grant: &messages.Grant{Rank: rank, Amount: &messages.Resources{MilliGpu: int64(s.gpus) * 1000, MilliCpu: 4000}},
