@@ -75,19 +75,20 @@ type CellKey struct {
 type path [7]CellKey
 
 func pathOf(t *Traits) path {
+	name := withoutDigits(t.Name)
 	p := path{
 		{Level: OfPool, Group: t.Pool},
 		{Level: OfQueueClass, Group: t.Queue, Size: int64(ClassOf(t.Size))},
 		{Level: OfOwner, Owner: t.Owner},
 		{Level: OfOwnerSize, Owner: t.Owner, Size: t.Size},
-		{Level: OfOwnerName, Owner: t.Owner, Group: withoutDigits(t.Name)},
+		{Level: OfOwnerName, Owner: t.Owner, Group: name},
 		{Level: OfOwnerQueueSizeLimit, Owner: t.Owner, Group: t.Queue, Size: t.Size, Limit: t.Limit},
 		{Level: ofBurst, Size: int64(t.Burst)},
 	}
 	if t.Owner == "" {
 		p[2], p[3] = CellKey{}, CellKey{Level: OfQueueSize, Group: t.Queue, Size: t.Size}
 	}
-	if t.Name == "" {
+	if name == "" {
 		p[4] = CellKey{}
 	}
 	if t.Burst == 0 {

@@ -10,6 +10,12 @@ import "github.com/yi-json/synapse/topology"
 type Admission struct {
 	Job       topology.JobID
 	Placement topology.Placement
+
+	// The rest is what a planner that looks ahead tells beside. Traits are those that the estimate was made of: whoever
+	// learns how long the job runs learns it by them, for they name its burst. Estimate, Grace and StartBy are in ns; by
+	// StartBy the attempt begins or not at all (0: whenever it is ready).
+	Traits                   Traits
+	Estimate, Grace, StartBy int64
 }
 
 // Joined is a job that waits, and with whom.

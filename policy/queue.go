@@ -25,6 +25,13 @@ type Waiting struct {
 	// its preferred level before any level that is permitted will do.
 	Since    int64
 	Patience int64
+	// What the rest tells is for how long the job may run, and how long jobs like it ran. Owner is empty where nobody is
+	// named. Limit (ns) is 0 where there is none; Grace (ns) is what it has to end in when it is stopped.
+	Owner, Queue, Name string
+	Limit, Grace       int64
+	// Lent (ns) is how long it had to get ready when room was lent to it and that was too short: 0, never. Next time it
+	// gets twice that.
+	Lent int64
 }
 
 // before is the order of the queue: priority, then arrival, then id.
@@ -48,6 +55,10 @@ type entry struct {
 	Waiting
 	group   *group
 	patient int // its place among the patient, -1 when it is not one of them
+
+	gone  bool   // it is in the queue no more
+	burst *burst // that a Judgement counts it in; nil: none yet
+	standing
 }
 
 func entryOrder(a, b *entry) int { return a.before(&b.Waiting) }
@@ -78,6 +89,9 @@ type group struct {
 	refusal  topology.Refusal
 	revision uint64 // of the view when it was refused
 
+	outcome outcome  // of looking at it in one pass of a Judgement
+	close   nearness // what that knows of it on the machines that there are
+
 	told    topology.Refusal // what Reasons said last
 	anyTold bool
 	round   uint64 // of ReasonsOf that said it
@@ -99,6 +113,7 @@ type Queue struct {
 	entered []*entry // that came into their group since the last pass
 	joined  []Joined // scratch of the pass
 	round   uint64   // counts calls of ReasonsOf
+	unread  topology.Refusal
 }
 
 // NewQueue makes an empty queue.
@@ -137,6 +152,7 @@ func (q *Queue) Remove(job topology.JobID) bool {
 		return false
 	}
 	delete(q.jobs, job)
+	e.gone = true
 	if e.patient >= 0 {
 		q.patient.remove(e.patient)
 	}

@@ -38,6 +38,7 @@ type ask struct {
 // Order is a job as the client who asked for it knows it.
 type Order struct {
 	requestID string
+	owner     *messages.Principal
 	spec      *messages.JobSpec
 	id        string // empty until acknowledged
 	refused   bool
@@ -54,7 +55,7 @@ func newClient(w *World) *client {
 	return c
 }
 
-var anonymous = &messages.Principal{Name: "anonymous"}
+var anonymous = &messages.Principal{Name: messages.Anonymous}
 
 // ask sends a message to a leader until it is answered. Each try goes to
 // whoever leads then; now and then to somebody who only believes that he does.
@@ -126,9 +127,11 @@ func wish[R interface{ GetOutcome() *messages.Outcome }](c *client, message mess
 	})
 }
 
-// submit orders a job.
-func (c *client) submit(spec *messages.JobSpec) *Order {
-	o := &Order{requestID: fmt.Sprintf("request-%d", len(c.jobs)+1), spec: spec}
+// submit orders a job, for nobody who is named.
+func (c *client) submit(spec *messages.JobSpec) *Order { return c.submitAs(anonymous, spec) }
+
+func (c *client) submitAs(owner *messages.Principal, spec *messages.JobSpec) *Order {
+	o := &Order{requestID: fmt.Sprintf("request-%d", len(c.jobs)+1), owner: owner, spec: spec}
 	c.jobs = append(c.jobs, o)
 	c.order(o)
 	return o
@@ -137,7 +140,7 @@ func (c *client) submit(spec *messages.JobSpec) *Order {
 // order sends a submit, for the first time or again.
 func (c *client) order(o *Order) {
 	o.submits++
-	wish(c, &messages.Submit{Principal: anonymous, RequestId: o.requestID, Spec: o.spec}, func(r *messages.SubmitReply) {
+	wish(c, &messages.Submit{Principal: o.owner, RequestId: o.requestID, Spec: o.spec}, func(r *messages.SubmitReply) {
 		if o.id == "" {
 			c.acknowledged(o, r)
 		}

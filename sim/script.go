@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -49,6 +50,11 @@ func (w *World) at(number int) *machine {
 
 // Submit orders a job, as a client that tries until it is acknowledged.
 func (w *World) Submit(spec *messages.JobSpec) *Order { return w.client.submit(spec) }
+
+// SubmitAs orders a job in somebody's name; empty: nobody's.
+func (w *World) SubmitAs(owner string, spec *messages.JobSpec) *Order {
+	return w.client.submitAs(&messages.Principal{Name: cmp.Or(owner, messages.Anonymous)}, spec)
+}
 
 // Cancel asks for a job's end until that is acknowledged.
 func (w *World) Cancel(o *Order) { w.client.cancel(o) }

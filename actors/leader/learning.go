@@ -71,7 +71,7 @@ func traitsOf(rec *messages.JobRecord, pools policy.Pools) policy.Traits {
 	gang := messages.GangOf(rec.Spec)
 	pool := pools.Of(&gang)
 	return policy.Traits{
-		Pool: pool.Name, Queue: rec.Spec.GetQueue(), Owner: rec.GetOwner().GetName(), Name: rec.Spec.GetName(),
+		Pool: pool.Name, Queue: rec.Spec.GetQueue(), Owner: rec.GetOwner().Known(), Name: rec.Spec.GetName(),
 		Size: pool.SizeOf(&gang), Limit: int64(actors.Millis(rec.Spec.GetTimeLimitMs())),
 	}
 }

@@ -127,6 +127,8 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	s.queue.Add(policy.Waiting{
 		Job: id, Gang: s.gangOf(ctx, e, spec), Priority: spec.Priority, Arrived: int64(m.Record.Arrival),
 		Since: int64(s.p.Clock.Now()), Patience: int64(actors.Millis(spec.GetTopology().GetPatienceMs())),
+		Owner: m.Record.GetOwner().Known(), Queue: spec.GetQueue(), Name: spec.GetName(),
+		Limit: int64(actors.Millis(spec.GetTimeLimitMs())), Grace: int64(actors.GraceOf(spec, s.p.Constants)),
 	})
 	s.plan(ctx)
 }

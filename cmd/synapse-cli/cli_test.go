@@ -181,7 +181,7 @@ func TestSubmit(t *testing.T) {
 		t.Errorf("request ids %q and %q", a, b)
 	}
 	for i, s := range sent {
-		s.Principal = &messages.Principal{Name: "anonymous"}
+		s.Principal = &messages.Principal{Name: messages.Anonymous}
 		if err := s.Validate(); err != nil {
 			t.Errorf("submit %d: %v", i, err)
 		}
@@ -260,7 +260,7 @@ func TestGet(t *testing.T) {
 	asked := told[*messages.ListJobs](f)
 	var me, bob bool
 	for _, q := range asked {
-		me = me || q.GetOwner() == anonymous && len(q.GetLabels()) == 1
+		me = me || q.GetOwner() == messages.Anonymous && len(q.GetLabels()) == 1
 		bob = bob || q.GetOwner() == "bob" && len(q.GetPhases()) == 1
 	}
 	if !me || !bob {

@@ -17,9 +17,6 @@ import (
 
 // This file owns `get`: lists of jobs and machines.
 
-// anonymous is who everybody is until there are identities.
-const anonymous = "anonymous"
-
 func (a *app) getCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get",
@@ -103,7 +100,7 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 	}
 	l.query.Labels = l.chosen.equal()
 	if l.me {
-		l.query.Owner = anonymous
+		l.query.Owner = messages.Anonymous
 	}
 	if l.watch {
 		watch := &messages.Watch{Jobs: true, Owner: l.query.Owner, Queue: l.query.Queue, Labels: l.query.Labels}

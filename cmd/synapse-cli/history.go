@@ -119,7 +119,7 @@ func (a *app) checkPast(h *pastFlags) error {
 		h.limit = maxPast
 	}
 	if h.me {
-		h.query.Owner = anonymous
+		h.query.Owner = messages.Anonymous
 	}
 	return a.readPast(h)
 }

@@ -111,7 +111,7 @@ func TestHistoryAsks(t *testing.T) {
 	before := time.Now().UnixMilli()
 	cli(address, "history", "--me", "--since", "1d12h").wants(t, 0, "JOB", "no jobs that are over")
 	last := h.calls()[1]
-	if ago := last.SinceUnixMs - (before - 36*3_600_000); last.Owner != anonymous || ago < 0 || ago > 60_000 || last.UntilUnixMs != 0 || last.Limit != maxPast {
+	if ago := last.SinceUnixMs - (before - 36*3_600_000); last.Owner != messages.Anonymous || ago < 0 || ago > 60_000 || last.UntilUnixMs != 0 || last.Limit != maxPast {
 		t.Errorf("it asked %v", last)
 	}
 }

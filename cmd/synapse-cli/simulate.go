@@ -60,10 +60,11 @@ func (a *app) simulateCommand() *cobra.Command {
 			"The GPUs of a job are the whole gang's: one of no more than a machine has goes on one machine, a larger one on\n" +
 			"whole machines and at most one more. With --synthetic a workload is drawn instead, and words may say how:\n" +
 			"jobs=2500,days=7,users=40,gangs=8,bursts=8,seed=1 (gangs and bursts in percent).\n\n" +
-			"Policies: synapse is that of a cluster. The others are what it is compared with, and no cluster has them: fifo\n" +
-			"(the first in line blocks), greedy (whoever fits), easy (backfilling around a promise to the first), sjf and\n" +
-			"sjfskip (the shortest first), ssf (the smallest and shortest first). They go by limits, or, with --oracle, by\n" +
-			"how long each job will really run.",
+			"Policies: synapse is that of a cluster. judgement looks ahead, by limits and by what it learns of how long jobs\n" +
+			"run; no cluster has it yet. The others are what both are compared with, and no cluster has them: fifo (the first\n" +
+			"in line blocks), greedy (whoever fits), easy (backfilling around a promise to the first), sjf and sjfskip (the\n" +
+			"shortest first), ssf (the smallest and shortest first). They go by limits, or, with --oracle, by how long each\n" +
+			"job will really run.",
 		Example: "  synapse-cli simulate --synthetic --nodes 16\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40\n" +
 			"  synapse-cli simulate sacct.txt --nodes 40    # of sacct -aXP -o JobID,Submit,Start,ElapsedRaw,Timelimit,AllocTRES,User\n" +

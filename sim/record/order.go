@@ -8,8 +8,14 @@ import "time"
 // Synapse is the name of the policy of every cluster.
 const Synapse = "synapse"
 
-// Policies are those that can be replayed: that of a cluster, and those that it is compared with.
-func Policies() []string { return append([]string{Synapse}, Rivals()...) }
+// Judgement is the name of the one that looks ahead, which no cluster has by default yet.
+const Judgement = "judgement"
+
+// Policies are those that can be replayed: Synapse's own, and those that they are compared with.
+func Policies() []string { return append([]string{Synapse, Judgement}, Rivals()...) }
+
+// IsOwn reports whether a policy is Synapse's own: it knows no durations, and places as a cluster does.
+func IsOwn(policy string) bool { return policy == Synapse || policy == Judgement }
 
 // Rivals are the policies that no cluster has.
 func Rivals() []string { return []string{"fifo", "greedy", "easy", "sjf", "sjfskip", "ssf"} }

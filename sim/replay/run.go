@@ -4,11 +4,11 @@
 package replay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/yi-json/synapse/actors"
@@ -39,6 +39,7 @@ type run struct {
 	jobs    []record.Job
 	lives   []life
 	known   map[topology.JobID]int
+	names   names
 	began   time.Duration // when the first job came, since the world began
 	next    int           // job to be submitted
 	ended   int
@@ -47,6 +48,7 @@ type run struct {
 	ran     time.Duration // of the time since the first job came, what was looked at
 	broken  error         // what cannot be of a replay
 	census  *census
+	seen    *seen // what the planner is told of what runs; nil: it asks for nothing
 	passes  int
 	passing time.Duration
 }
@@ -80,7 +82,7 @@ func replayed(o record.Order, watch Watch) (*run, error) {
 		}
 		o.Jobs = totals(o.Jobs)
 	}
-	r := &run{o: o, watch: watch, jobs: shaken(o), known: map[topology.JobID]int{}}
+	r := &run{o: o, watch: watch, jobs: shaken(o), known: map[topology.JobID]int{}, names: names{}}
 	r.lives = make([]life, len(o.Jobs))
 	for i := range r.lives {
 		r.lives[i] = life{started: -1, ended: -1}
@@ -179,8 +181,12 @@ func shapeOf(j record.Job) shape { return shape{gpus: j.GPUs, tasks: j.Tasks} }
 
 // planner is the policy's, with a clock around its passes.
 func (r *run) planner() (policy.Planner, error) {
-	if r.o.Policy == record.Synapse {
+	switch r.o.Policy {
+	case record.Synapse:
 		return timed{policy.Default{}, r}, nil
+	case record.Judgement:
+		r.seen = newSeen(r)
+		return timed{r.seen, r}, nil
 	}
 	var ground rival.Ground = &rival.Own{}
 	if r.o.Ref {
@@ -235,15 +241,13 @@ func (r *run) of(id topology.JobID) int {
 	if i, known := r.known[id]; known {
 		return i
 	}
-	i, err := strconv.Atoi(strings.TrimPrefix(r.w.NameOf(id), namePrefix))
+	i, err := strconv.Atoi(r.w.NameOf(id))
 	if err != nil {
 		panic(fmt.Sprintf("replay: the cluster has a job %s that no record has", id))
 	}
 	r.known[id] = i
 	return i
 }
-
-const namePrefix = "row-"
 
 // submitNext submits the jobs of one instant, and comes again at the next one's.
 func (r *run) submitNext() {
@@ -254,18 +258,37 @@ func (r *run) submitNext() {
 			return
 		}
 		if !r.tooBig[r.next] {
-			r.w.Submit(r.specOf(r.next, j))
+			r.w.SubmitAs(r.names.of(ownerOf(j), "u"), r.specOf(r.next, j))
 			r.census.waits(j.Submit, shapeOf(j))
 		}
 		r.next++
 	}
 }
 
+// ownerOf is who submitted a job; empty where nobody is named.
+func ownerOf(j record.Job) string { return (&messages.Principal{Name: j.User}).Known() }
+
+// names are what a cluster calls the users and the queues of a record, which may have any name there: by the order in
+// which they come.
+type names map[string]string
+
+func (n names) of(name, prefix string) string {
+	if name == "" {
+		return ""
+	}
+	key := prefix + name
+	if n[key] == "" {
+		n[key] = prefix + strconv.Itoa(len(n))
+	}
+	return n[key]
+}
+
 // specOf is a job as a user would submit it: tasks that are alike, or so many GPUs in all on as few machines as can be.
+// Its name is its number alone, which says nothing of how long it runs.
 func (r *run) specOf(i int, j record.Job) *messages.JobSpec {
 	gpus := int64(j.GPUs)
 	spec := &messages.JobSpec{
-		Name: namePrefix + strconv.Itoa(i), Queue: "default", Image: "host", Command: sim.Script(j.Duration, 0),
+		Name: strconv.Itoa(i), Queue: cmp.Or(r.names.of(j.Queue, "q"), "default"), Image: "host", Command: sim.Script(j.Duration, 0),
 		Priority: j.Priority, Restart: &messages.RestartSpec{},
 	}
 	if j.Tasks > 0 {
@@ -304,12 +327,16 @@ func (r *run) happened(h sim.Happening) {
 			l.started = now
 			r.census.starts(now, shapeOf(r.jobs[i]))
 		}
+		if h.Whole {
+			r.seen.note(h.Job, true)
+		}
 		return
 	}
 	r.census.moved(now, h.Machine-1, h.GPUs)
 	if l.gone++; l.gone == h.Members {
 		l.ended = now
 		r.ended++
+		r.seen.note(h.Job, false)
 		if ran := now - l.started; l.started >= 0 && ran < r.jobs[i].Duration && r.broken == nil {
 			r.broken = fmt.Errorf("the job of line %d was stopped after %s, and ran for %s", r.jobs[i].Line, ran, r.jobs[i].Duration)
 		}

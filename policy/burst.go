@@ -1,0 +1,158 @@
+package policy
+
+// This file owns bursts: jobs alike that were submitted one soon after the other, of which the first stands for all. An
+// array is a burst. It must never hold a job that waits no more for longer than others of its burst wait.
+
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// burstGap is the longest time between two submissions of one burst.
+const burstGap = 600 * second
+
+// standing is what a Judgement knows of a waiting job by itself.
+type standing struct {
+	left     bool  // a pass has left it waiting
+	declined int64 // when it first could have started, but spread wider than it might be (0: never)
+	promised *promise
+	slips    int            // what its lender lent on an estimate came back late so often
+	loans    []loan         // of which no hard end holds
+	given    topology.JobID // what was kept for it was given back, for this one has no end; "": not so
+	told     *foretold
+}
+
+// burstKey is what the jobs of a burst share.
+type burstKey struct {
+	shape              groupKey
+	owner, queue, name string
+	limit              int64
+	priority           int32
+}
+
+// burst is jobs alike.
+type burst struct {
+	key    burstKey
+	traits Traits
+	line   *Line
+	gang   bool     // each is larger than a machine
+	jobs   []*entry // in order; some may be gone
+	head   *entry   // the first that waits; nil: none does
+	last   int64    // when the last one was submitted
+
+	estimate int64 // in this pass
+	rank     int64
+}
+
+// waits finds the first job of the burst that still waits, and lets go of those before it.
+func (b *burst) waits() bool {
+	n := slices.IndexFunc(b.jobs, func(e *entry) bool { return !e.gone })
+	if n < 0 {
+		n, b.head = len(b.jobs), nil
+	} else {
+		b.head = b.jobs[n]
+	}
+	clear(b.jobs[:n])
+	if b.jobs = b.jobs[n:]; len(b.jobs) == 0 {
+		b.jobs = nil
+	}
+	return b.head != nil
+}
+
+// bursts are all of them.
+type bursts struct {
+	open map[burstKey]*burst // that the next job alike joins
+	list []*burst            // in the order in which they were made
+	made uint64
+	came []*entry // that are to be entered, beside those that came since the last pass
+}
+
+func newBursts() bursts { return bursts{open: map[burstKey]*burst{}} }
+
+// take enters the jobs that came, the first to come first.
+func (s *bursts) take(j *Judgement) {
+	for _, e := range j.queue.entered {
+		if j.queue.jobs[e.Job] == e {
+			s.came = append(s.came, e)
+		}
+	}
+	slices.SortFunc(s.came, entryOrder)
+	for _, e := range slices.Compact(s.came) {
+		s.enter(j, e)
+	}
+	clear(s.came)
+	s.came = s.came[:0]
+	s.list = slices.DeleteFunc(s.list, func(b *burst) bool {
+		if b.waits() {
+			return false
+		}
+		if s.open[b.key] == b && j.now <= b.last+burstGap {
+			return false
+		}
+		if s.open[b.key] == b {
+			delete(s.open, b.key)
+		}
+		b.line.Close()
+		return true
+	})
+}
+
+// enter puts a job into its burst. One that was patient until now stays where it is.
+func (s *bursts) enter(j *Judgement, e *entry) {
+	if e.burst != nil {
+		return
+	}
+	key := burstKey{e.group.key, e.Owner, e.Queue, withoutDigits(e.Name), e.Limit, e.Priority}
+	key.shape.patient = false
+	b := s.open[key]
+	if b == nil || e.Since > b.last+burstGap {
+		b = s.make(j, key, e)
+	}
+	b.last = max(b.last, e.Since)
+	at, _ := slices.BinarySearchFunc(b.jobs, e, entryOrder)
+	b.jobs = slices.Insert(b.jobs, at, e)
+	e.burst = b
+}
+
+func (s *bursts) make(j *Judgement, key burstKey, e *entry) *burst {
+	s.made++
+	b := &burst{key: key}
+	b.traits = Traits{Queue: e.Queue, Owner: e.Owner, Name: e.Name, Limit: e.Limit, Burst: s.made}
+	j.measure(b, &e.Gang)
+	b.line = j.cells.Of(b.traits)
+	s.open[key] = b
+	s.list = append(s.list, b)
+	return b
+}
+
+// measure finds the pool and the size of a burst's jobs.
+func (j *Judgement) measure(b *burst, g *topology.Gang) {
+	pool := j.pools.of.Of(g)
+	b.traits.Pool, b.traits.Size = pool.Name, pool.SizeOf(g)
+	b.gang = b.traits.Size > worth(pool.Usual)
+}
+
+// gangBoost is by how much the work of a gang counts for less than that of others: what is hard to place goes early.
+const gangBoost = 20
+
+// ordered are the bursts that wait, in the order in which they have their turn.
+func (s *bursts) ordered(j *Judgement) []*burst {
+	var all []*burst
+	for _, b := range s.list {
+		if !b.waits() {
+			continue
+		}
+		b.estimate = b.line.Estimate(j.now)
+		b.rank = b.estimate
+		if b.gang {
+			b.rank /= gangBoost
+		}
+		if j.settings.Order == FIFO {
+			b.rank = 0
+		}
+		all = append(all, b)
+	}
+	slices.SortFunc(all, (*burst).before)
+	return all
+}

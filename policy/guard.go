@@ -1,0 +1,74 @@
+package policy
+
+// This file owns the guard: a part of each pool goes to the oldest job that waits, whatever the order says, so that
+// nobody waits for ever. It must never pay for what would start anyway: then nothing is left for those that do not.
+
+import "cmp"
+
+// guard gives the oldest jobs that were left waiting their turn, as long as it has credit. What one cannot get now is
+// its firm promise, one in each pool.
+func (j *Judgement) guard() {
+	if j.settings.GuardPercent == 0 {
+		return
+	}
+	for _, b := range j.bursts.list {
+		if b.waits() {
+			b.estimate = b.line.Estimate(j.now)
+		}
+	}
+	for i := range j.pools.all {
+		name := j.pools.all[i].Name
+		for p := &j.pools.all[i]; p.firm == nil && p.credit > 0 && p.Size > 0; {
+			b := j.oldest(name)
+			if b == nil || !j.turn(b, b.head) {
+				break
+			}
+		}
+	}
+}
+
+// oldest is the burst in a pool whose first job waits for longest, of those that the guard helps.
+func (j *Judgement) oldest(pool string) (best *burst) {
+	for _, b := range j.bursts.list {
+		if b.traits.Pool != pool || !b.waits() || !j.isHelped(b, b.head) {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(b.head.Arrived, best.head.Arrived), cmp.Compare(b.head.Job, best.head.Job)) < 0 {
+			best = b
+		}
+	}
+	return best
+}
+
+// isHelped reports whether the guard helps a job: an earlier pass has left it, it could run here, what was kept for it
+// before was not in vain, and headroom does not stop it for which nobody knows an end.
+func (j *Judgement) isHelped(b *burst, e *entry) bool {
+	if !e.left || !j.isPossible(e.group) {
+		return false
+	}
+	if e.given != "" {
+		if j.ends.Runs(e.given) {
+			return false
+		}
+		e.given = ""
+	}
+	return e.Limit > 0 || !j.heldBack(b)
+}
+
+// turn starts a job, or makes its promise firm; false where it can have neither.
+func (j *Judgement) turn(b *burst, e *entry) bool {
+	if p, ok := j.placeUnkept(e); ok {
+		j.admit(b, e, p, terms{guarded: true})
+		return true
+	}
+	if p, t, ok := j.borrow(b, e, false); ok {
+		t.guarded = true
+		j.admit(b, e, p, t)
+		return true
+	}
+	at, _, place, ok := j.surest(e)
+	if ok {
+		j.keep(&promise{e: e, b: b, at: at, place: place, firm: true})
+	}
+	return ok
+}

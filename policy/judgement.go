@@ -1,0 +1,253 @@
+package policy
+
+// This file owns the planner that looks ahead, and what one of its passes is. Short work goes first, as far as can be
+// told from what ran before; whoever cannot start is promised when it will, and what is kept for it is lent to those that
+// are gone by then; and the oldest job gets its turn whatever the order says. Work per pass is per burst, and a refusal
+// is shared by all jobs of a shape. It must never start one gang in two places, nor touch what is kept for another.
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// Ends says what will be free when. A Judgement asks for it in each pass, and tells of what it starts: nobody else can
+// know before the pass is over, and what comes later in it depends on that.
+type Ends interface {
+	// Horizon is what is known now of the ends of all that runs.
+	Horizon(view *topology.Fabric, nowNs int64) *topology.Horizon
+	// Admitted notes what has been started, by this pass.
+	Admitted(a *Admission, nowNs int64)
+	// Runs reports whether a job has an attempt that holds room.
+	Runs(job topology.JobID) bool
+	// Endless is a job without a hard end that is on one of these machines; "" where there is none.
+	Endless(p topology.Placement) topology.JobID
+}
+
+// Judgement is a planner that looks ahead. It belongs to one queue and one view: with another it begins from nothing.
+type Judgement struct {
+	settings Settings
+	cells    *Cells
+	ends     Ends
+
+	view    *topology.Fabric
+	queue   *Queue
+	horizon *topology.Horizon
+	now     int64
+	round   uint64 // of passes: what a group was refused holds for one
+
+	bursts  bursts
+	pools   pools
+	firm    []*promise // the first made first
+	moving  []*promise // of this pass, in the order in which they were planned
+	debtors []*entry   // whose promises wait for what was lent on an estimate
+	work    map[topology.JobID]*work
+	record  record
+
+	d    Decisions
+	wake int64 // when a pass is due though nothing changes; 0: never
+}
+
+// NewJudgement makes a planner. The cells are read only.
+func NewJudgement(settings Settings, cells *Cells, ends Ends) *Judgement {
+	return &Judgement{settings: settings, cells: cells, ends: ends}
+}
+
+// Plan runs a pass. The phases:
+//  1. What came joins its burst; moving promises are dropped, for each is planned anew.
+//  2. What was lent on an estimate and is late is counted against its lender.
+//  3. Who holds a firm promise starts if it can.
+//  4. The guard, if it has credit: the oldest job that was left waiting goes first.
+//  5. All bursts, the shortest work of the highest priority first: each starts what it can, is promised
+//     what is left of the promises of its class, or is left.
+func (j *Judgement) Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
+	j.begin(view, queue, nowNs)
+	j.countSlips()
+	j.serveFirm()
+	j.guard()
+	for _, b := range j.bursts.ordered(j) {
+		j.visit(b)
+	}
+	return j.finish()
+}
+
+// begin brings all that is kept between passes up to date.
+func (j *Judgement) begin(view *topology.Fabric, queue *Queue, now int64) {
+	if j.view != view || j.queue != queue {
+		j.forget(view, queue)
+	}
+	j.now, j.d, j.wake = now, Decisions{}, 0
+	j.round++
+	queue.endPatience(now)
+	j.horizon = j.ends.Horizon(view, now)
+	j.pools.count(j)
+	for _, p := range j.moving {
+		view.Unkeep(p.keep)
+		p.e.promised = nil
+	}
+	j.moving = j.moving[:0]
+	j.bursts.take(j)
+}
+
+// forget begins from nothing: with another leader's view, nothing that was known holds.
+func (j *Judgement) forget(view *topology.Fabric, queue *Queue) {
+	for _, p := range slices.Concat(j.firm, j.moving) {
+		if j.view != nil {
+			j.view.Unkeep(p.keep)
+		}
+	}
+	told := j.record
+	*j = Judgement{settings: j.settings, cells: j.cells, ends: j.ends, view: view, queue: queue, record: told}
+	j.bursts, j.work = newBursts(), map[topology.JobID]*work{}
+	for _, e := range queue.jobs { //order: each is entered by itself, and those that came are sorted
+		e.burst, e.standing = nil, standing{}
+		j.bursts.came = append(j.bursts.came, e)
+	}
+}
+
+// finish ends the pass.
+func (j *Judgement) finish() Decisions {
+	for i := range j.pools.all {
+		j.pools.all[i].waits = false
+	}
+	for _, b := range j.bursts.list {
+		for _, e := range b.jobs {
+			if e.gone {
+				continue
+			}
+			if e.left {
+				break // and so are those behind it
+			}
+			e.left = true
+		}
+		j.pool(b).waits = j.pool(b).waits || b.waits()
+	}
+	j.d.Joined = j.queue.Passed(j.view)
+	if items := j.queue.patient.items; len(items) > 0 {
+		j.wakeAt(items[0].deadlineNs())
+	}
+	if j.wake > 0 {
+		j.d.NextAt = max(j.wake, j.now+second)
+	}
+	return j.d
+}
+
+// wakeAt asks for a pass at an instant.
+func (j *Judgement) wakeAt(at int64) {
+	if at < topology.Never && (j.wake == 0 || at < j.wake) {
+		j.wake = at
+	}
+}
+
+// visit starts what can be started of a burst.
+func (j *Judgement) visit(b *burst) {
+	for _, e := range b.jobs {
+		if e.gone || e.promised != nil && e.promised.firm {
+			continue
+		}
+		if !j.tryStart(b, e) && !j.promise(b, e) {
+			return
+		}
+	}
+}
+
+// tryStart starts a job on what is not kept, or else on what is kept and lent to it.
+func (j *Judgement) tryStart(b *burst, e *entry) bool {
+	if j.heldBack(b) {
+		return false
+	}
+	strict := j.isStrict(b, e)
+	if p, ok := j.place(e.group, strict, topology.Lent{}); ok {
+		j.admit(b, e, p, terms{})
+		return true
+	}
+	if p, t, ok := j.borrow(b, e, strict); ok {
+		j.admit(b, e, p, t)
+		return true
+	}
+	if strict {
+		j.decline(b, e)
+	}
+	return false
+}
+
+// terms are those on which a job is started.
+type terms struct {
+	lenders []*promise // what it was lent, and by whom
+	startBy int64      // 0: whenever it is ready
+	guarded bool       // it has its turn, and is charged for
+}
+
+// admit starts a job.
+func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
+	for _, lender := range t.lenders {
+		j.lend(lender, e, b, p)
+	}
+	if e.promised != nil {
+		j.drop(e.promised)
+	}
+	j.record.started(e.told, j.now)
+	a := j.queue.Admit(j.view, e.Job, p)
+	a.Traits, a.Estimate, a.Grace, a.StartBy = b.traits, b.estimate, e.Grace, t.startBy
+	j.ends.Admitted(&a, j.now)
+	j.charge(b, e, t.guarded)
+	j.d.Admit = append(j.d.Admit, a)
+}
+
+// outcome is what came of looking at a group, as asked and as close together as could be. Room only
+// shrinks in a pass, so what was refused stays refused.
+type outcome struct {
+	round   uint64
+	refused [2]refused
+}
+
+// refused is what a group found no place on: nothing that is kept, or with what some lend. Both: all of it.
+type refused struct {
+	bare, all bool
+	lent      []uint64 // by which promises, a bit for each
+}
+
+// refusedIn is what this group was refused in this pass.
+func (j *Judgement) refusedIn(g *group, strict bool) *refused {
+	if g.outcome.round != j.round {
+		g.outcome.round = j.round
+		for i := range g.outcome.refused {
+			r := &g.outcome.refused[i]
+			r.bare, r.all, r.lent = false, false, r.lent[:0]
+		}
+	}
+	if strict {
+		return &g.outcome.refused[1]
+	}
+	return &g.outcome.refused[0]
+}
+
+// place looks for a place, for any gang of a group, on what is not kept and on what is lent.
+func (j *Judgement) place(g *group, strict bool, lent topology.Lent) (p topology.Placement, ok bool) {
+	r := j.refusedIn(g, strict)
+	bare := !lent.All && len(lent.Of) == 0
+	if r.all || bare && r.bare {
+		return p, false
+	}
+	g.asked = g.wanted(j.view)
+	if strict {
+		g.asked.Required = g.close.level
+	}
+	j.d.Looked++
+	if p, ok = topology.PlaceLent(j.view, &g.asked, lent, &g.refusal); ok {
+		return p, true
+	}
+	g.refusal.Patient = g.key.patient
+	g.looked, g.revision = true, j.view.Revision()
+	if bare && !r.bare && !strict {
+		j.d.Refused++
+	}
+	r.bare, r.all = r.bare || bare, r.all || lent.All
+	return p, false
+}
+
+// before is the order in which bursts have their turn.
+func (b *burst) before(o *burst) int {
+	return cmp.Or(cmp.Compare(o.key.priority, b.key.priority), cmp.Compare(b.rank, o.rank), entryOrder(b.head, o.head))
+}

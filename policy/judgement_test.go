@@ -1,0 +1,264 @@
+package policy
+
+// This file owns the tests of the planner that looks ahead: small histories whose outcome is known by heart.
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// simple is the least of what can be set: nothing is held back and nobody waits for a better place.
+func simple() Settings {
+	s := DefaultSettings()
+	s.HeadroomPercent, s.Locality = 0, 0
+	return s
+}
+
+func began(t *testing.T, want map[*actor]int64) {
+	t.Helper()
+	for a, at := range want {
+		if got := a.began(); got != at {
+			t.Errorf("%s of %d s began at %d, and not at %d", a.id, a.runs, got, at)
+		}
+	}
+}
+
+// TestBackfillAround: A holds all machines but one, B wants all. C, which is gone by then, runs meanwhile; D, which is not,
+// waits behind B.
+func TestBackfillAround(t *testing.T) {
+	for _, limited := range []bool{true, false} {
+		s := newStage(t, simple(), 5, 1)
+		a := s.enter(act{runs: 1000, limit: 1000, gang: wholes(4)})
+		b := s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(5)})
+		c := s.enter(act{at: 2, runs: 400, limit: 400, gang: wholes(1)})
+		d := s.enter(act{at: 3, runs: 2000, limit: 2000, gang: wholes(1)})
+		if !limited { // nothing has a limit: the history before says how long jobs of each size run
+			a.limit, b.limit, c.limit, d.limit = 0, 0, 0, 0
+			a.owner, b.owner, c.owner, d.owner = "a", "b", "c", "d"
+			for _, x := range s.cast {
+				for range 200 {
+					pool := s.poolOf(x)
+					s.runs.cells.Learn(Traits{Pool: pool.Name, Owner: x.owner, Size: pool.SizeOf(&x.gang)}, x.runs*second)
+				}
+			}
+			a.runs, c.runs = 990, 390
+		}
+		s.play(10_000)
+		began(t, map[*actor]int64{a: 0, b: a.runs, c: 2, d: a.runs + 600})
+	}
+}
+
+func (s *stage) poolOf(a *actor) *Pool {
+	pool := PoolsOf(s.view).Of(&a.gang)
+	return &pool
+}
+
+// TestEarlyEnd: what ends before its limit moves a promise forward, and who was promised starts at once.
+func TestEarlyEnd(t *testing.T) {
+	s := newStage(t, simple(), 5, 1)
+	a := s.enter(act{runs: 300, limit: 1000, gang: wholes(4)})
+	b := s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(5)})
+	s.play(1)
+	p, ok := s.j.Promised(b.id)
+	if want := s.now + 999*second; !ok || p.At != want {
+		t.Fatalf("promised %v at %d, and not %d", ok, p.At, want)
+	}
+	s.play(10_000)
+	began(t, map[*actor]int64{a: 0, b: 300})
+}
+
+// TestFirm: the oldest that was left waiting gets a firm promise once there is credit, and its bound is the latest of the
+// hard ends on its machines: limit, grace and what an end takes to be known.
+func TestFirm(t *testing.T) {
+	s := newStage(t, simple(), 5, 1)
+	s.enter(act{runs: 1000, limit: 1000, gang: wholes(4)})
+	b := s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(5)})
+	s.enter(act{at: 100, runs: 10, limit: 10, gang: wholes(1)}) // comes, so there is a pass
+	s.play(100)
+	if b.first == nil || b.first.Bound != (1001+20)*second {
+		t.Fatalf("the firm promise is %+v", b.first)
+	}
+	s.play(10_000)
+	began(t, map[*actor]int64{b: 1000})
+}
+
+// TestTwoSlips: nothing has a limit, and each short one runs for longer than was expected. Twice the room of the gang is
+// lent to such; then to nobody, and the gang starts.
+func TestTwoSlips(t *testing.T) {
+	s := newStage(t, simple(), 2, 1)
+	s.enter(act{runs: 1000, gang: wholes(1), owner: "a"})
+	b := s.enter(act{at: 1, runs: 100, gang: wholes(2), owner: "b"})
+	for i := range int64(20) {
+		s.enter(act{at: 2 + i, runs: 3000, gang: wholes(1), owner: fmt.Sprint("c", i)})
+	}
+	for _, a := range s.cast {
+		for range 200 {
+			runs := min(a.runs, 1000)
+			if a.runs == 3000 {
+				runs = 100
+			}
+			s.runs.cells.Learn(Traits{Pool: "h100", Owner: a.owner, Size: 8000}, runs*second)
+		}
+	}
+	slips := 0
+	s.looks = func() { slips = s.j.Slips() }
+	s.play(100_000)
+	lent := 0
+	for _, x := range s.cast[2:] {
+		if x.started < b.started {
+			lent++
+		}
+	}
+	if slips != maxSlips || b.began() != 4000 || lent != 2 {
+		t.Errorf("%d slips, %d were started before the gang, which began at %d", slips, lent, b.began())
+	}
+}
+
+// TestKeepMost: the gang needs a machine of a service that never ends. What is kept for it is given back after a while,
+// and the guard passes it over as long as that runs.
+func TestKeepMost(t *testing.T) {
+	settings := simple()
+	settings.KeepMost = 2 * time.Hour
+	settings.PromisesGangs = 0
+	s := newStage(t, settings, 2, 1)
+	service := s.enter(act{runs: 1_000_000, gang: wholes(1), owner: "svc"})
+	gang := s.enter(act{at: 1, runs: 100, limit: 100, gang: wholes(2)})
+	for i := range int64(20) {
+		s.enter(act{at: 100 + i*3600, runs: 3000, limit: 3000, gang: wholes(1)})
+	}
+	kept := map[int64]bool{}
+	s.looks = func() { kept[s.now/second/3600] = len(s.view.Kept(topology.KeepID(gang.id))) > 0 }
+	s.play(36_000)
+	if gang.first == nil || gang.first.Bound != topology.Never || !kept[1] || kept[5] || kept[8] {
+		t.Errorf("firm %+v; kept at each hour: %v", gang.first, kept)
+	}
+	if e := s.queue.jobs[gang.id]; e.given != service.id {
+		t.Errorf("it waits because of %q", e.given)
+	}
+	service.runs = 36_100
+	s.play(200_000)
+	if gang.began() < 0 {
+		t.Errorf("it never began")
+	}
+}
+
+// TestLostMachine: a machine of a firm promise closes, and the promise is planned on others.
+func TestLostMachine(t *testing.T) {
+	s := newStage(t, simple(), 6, 1)
+	s.enter(act{runs: 1000, limit: 1000, gang: wholes(5)})
+	b := s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(5)})
+	s.enter(act{at: 100, runs: 2000, limit: 2000, gang: wholes(1)})
+	s.play(100)
+	p, ok := s.j.Promised(b.id)
+	if !ok || !p.Firm {
+		t.Fatalf("promised %+v", p)
+	}
+	lost := p.Where.Slots[0].Node
+	s.view.SetUsable(lost, "drained")
+	s.enter(act{at: 200, runs: 1, limit: 1, gang: wholes(1)})
+	s.play(200)
+	p, ok = s.j.Promised(b.id)
+	if !ok || slices.ContainsFunc(p.Where.Slots, func(x topology.Slot) bool { return x.Node == lost }) {
+		t.Errorf("promised on %v although %s is closed", p.Where.Slots, lost)
+	}
+	s.play(10_000)
+	if b.began() != 1000 && b.began() != 2100 {
+		t.Errorf("it began at %d", b.began())
+	}
+}
+
+// TestLocality: a gang that one rack could hold waits for one, and then no longer.
+func TestLocality(t *testing.T) {
+	for _, frees := range []int64{40, 4000} {
+		settings := simple()
+		settings.Locality = time.Minute
+		s := newStage(t, settings, 4, 2)            // two machines in each rack
+		for i, runs := range []int64{frees, 4000} { // one machine of each rack is taken
+			one := wholes(1)
+			one.Only = []topology.NodeID{machine(i, 2).ID}
+			s.enter(act{runs: runs, limit: 5000, gang: one})
+		}
+		b := s.enter(act{at: 10, runs: 10, limit: 10, gang: wholes(2)})
+		s.play(10_000)
+		if want := min(frees, 70); b.began() != want {
+			t.Errorf("it began at %d, and not at %d", b.began(), want)
+		}
+	}
+}
+
+// TestHeadroom: long work leaves a part of the machines to short work.
+func TestHeadroom(t *testing.T) {
+	settings := simple()
+	settings.HeadroomPercent = 10
+	s := newStage(t, settings, 10, 1)
+	for range 12 {
+		s.enter(act{runs: 200_000, gang: wholes(1), owner: "long"})
+	}
+	for range 200 {
+		s.runs.cells.Learn(Traits{Pool: "h100", Owner: "long", Size: 8000}, 200_000*second)
+	}
+	short := s.enter(act{at: 50, runs: 60, limit: 60, gang: wholes(1)})
+	s.play(1)
+	long := 0
+	for _, a := range s.cast {
+		if a.started >= 0 {
+			long++
+		}
+	}
+	s.play(60)
+	if long != 9 || short.began() != 50 {
+		t.Errorf("%d of 10 machines are given to long work, and short work began at %d", long, short.began())
+	}
+}
+
+// drawnHistory draws jobs that come faster than a small cluster takes them.
+func drawnHistory(r *rand.Rand, jobs, machines int, limited bool) []act {
+	var all []act
+	at := int64(0)
+	for i := range jobs {
+		at += int64(r.Intn(300))
+		runs := 1 + int64(r.Intn(2000))
+		if r.Intn(10) == 0 {
+			runs *= 20
+		}
+		a := act{at: at, runs: runs, gang: gang(1, 1+int64(r.Intn(8))), owner: fmt.Sprint("u", r.Intn(4))}
+		if r.Intn(4) == 0 {
+			a.gang = wholes(int32(2 + r.Intn(machines-1)))
+		}
+		if limited || i%2 == 0 {
+			a.limit = runs + int64(r.Intn(2))*int64(r.Intn(3000))
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// TestSameTwice: the same history is decided the same way, in whatever order machines joined and jobs were added.
+func TestSameTwice(t *testing.T) {
+	for seed := range int64(6) {
+		var said [2]string
+		for round := range said {
+			s := newStage(t, DefaultSettings(), 6, 2)
+			acts := drawnHistory(rand.New(rand.NewSource(seed)), 120, 6, seed%2 == 0)
+			s.enter(acts...)
+			if round == 1 {
+				rand.New(rand.NewSource(seed)).Shuffle(len(s.cast), func(i, k int) { s.cast[i], s.cast[k] = s.cast[k], s.cast[i] })
+			}
+			s.play(10_000_000)
+			for _, a := range s.cast {
+				if a.over < 0 {
+					t.Fatalf("seed %d: %s never ended", seed, a.id)
+				}
+			}
+			said[round] = fmt.Sprint(s.said)
+		}
+		if said[0] != said[1] {
+			t.Errorf("seed %d: another order, other decisions", seed)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package policy
+
+// This file owns lending: who may start on what is kept for another, and what it costs the lender when it is not back in
+// time. A hard end is believed; an estimate only until it was wrong twice.
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+const (
+	// settling is what passes at most between the end of a job's time and the moment its room is free: its end is sent
+	// again, told, and written down.
+	settling = 20 * second
+	// readyIn is how long what is lent has at the least to get ready before it must start.
+	readyIn = 10 * second
+	// maxSlips is how often what was lent on an estimate may be late before nothing more is.
+	maxSlips = 2
+	// maxLenders is how many promises lend to one burst in a pass.
+	maxLenders = 64
+)
+
+// loan is what was lent on an estimate.
+type loan struct {
+	job   topology.JobID
+	place topology.Placement
+	due   int64
+}
+
+// hardAfter is by when a job has surely ended that starts at an instant.
+func hardAfter(start, limit, grace int64) int64 {
+	if limit <= 0 {
+		return topology.Never
+	}
+	return start + limit + grace + settling
+}
+
+// mayBorrow reports whether what a promise keeps may be lent to a job, and by when it must then start; 0: whenever.
+func (j *Judgement) mayBorrow(p *promise, b *burst, e *entry) (startBy int64, ok bool) {
+	hard := hardAfter(j.now, e.Limit, e.Grace)
+	if p.firm && p.bound < topology.Never {
+		ready := max(readyIn, 2*e.Lent)
+		if hard == topology.Never || hard > p.bound-ready {
+			return 0, false
+		}
+		startBy = p.bound - (hard - j.now)
+	}
+	if hard <= p.at {
+		return startBy, true
+	}
+	return startBy, p.e.slips < maxSlips && j.now+b.estimate <= p.at
+}
+
+// borrow looks for a place on what is kept and may be lent.
+func (j *Judgement) borrow(b *burst, e *entry, strict bool) (topology.Placement, terms, bool) {
+	var t terms
+	var lent topology.Lent
+	bits, n := uint64(0), 0
+	for _, p := range slices.Concat(j.firm, j.moving) {
+		startBy, ok := j.mayBorrow(p, b, e)
+		if ok && p.e != e && n < maxLenders {
+			bits |= 1 << n
+			t.lenders, lent.Of = append(t.lenders, p), append(lent.Of, p.keep)
+			if startBy > 0 && (t.startBy == 0 || startBy < t.startBy) {
+				t.startBy = startBy
+			}
+		}
+		n++
+	}
+	r := j.refusedIn(e.group, strict)
+	if bits == 0 || r.all || slices.ContainsFunc(r.lent, func(no uint64) bool { return bits&^no == 0 }) {
+		return topology.Placement{}, t, false
+	}
+	if len(r.lent) == 0 { // most often there is no room at all, which is known without asking for this very set
+		if _, ok := j.place(e.group, strict, topology.Lent{All: true}); !ok {
+			return topology.Placement{}, t, false
+		}
+	}
+	p, ok := j.place(e.group, strict, lent)
+	if !ok {
+		r.lent = append(r.lent, bits)
+		return p, t, false
+	}
+	t.lenders = slices.DeleteFunc(t.lenders, func(l *promise) bool { return !overlaps(l.place, p) })
+	return p, t, true
+}
+
+func overlaps(a, b topology.Placement) bool {
+	return slices.ContainsFunc(a.Slots, func(s topology.Slot) bool {
+		return slices.ContainsFunc(b.Slots, func(o topology.Slot) bool { return s.Node == o.Node })
+	})
+}
+
+// lend notes what is lent on an estimate.
+func (j *Judgement) lend(p *promise, e *entry, b *burst, place topology.Placement) {
+	if hardAfter(j.now, e.Limit, e.Grace) <= p.at {
+		return
+	}
+	if len(p.e.loans) == 0 {
+		j.debtors = append(j.debtors, p.e)
+	}
+	p.e.loans = append(p.e.loans, loan{e.Job, place, p.at})
+	j.wakeAt(p.at)
+}
+
+// countSlips looks at what was lent on an estimate. A slip is what is still there when it should be gone, if the lender
+// would have started without it.
+func (j *Judgement) countSlips() {
+	slices.SortFunc(j.debtors, func(a, b *entry) int { return cmp.Compare(a.Job, b.Job) })
+	j.debtors = slices.DeleteFunc(j.debtors, func(e *entry) bool {
+		e.loans = slices.DeleteFunc(e.loans, func(l loan) bool { return !j.ends.Runs(l.job) })
+		if e.gone || len(e.loans) == 0 {
+			e.loans = nil
+			return true
+		}
+		j.countLate(e)
+		return len(e.loans) == 0
+	})
+}
+
+func (j *Judgement) countLate(e *entry) {
+	isLate := func(l loan) bool { return l.due <= j.now }
+	if !slices.ContainsFunc(e.loans, isLate) {
+		for _, l := range e.loans {
+			j.wakeAt(l.due)
+		}
+		return
+	}
+	mark := j.view.Mark()
+	for _, l := range e.loans {
+		if isLate(l) {
+			j.view.Give(l.place)
+		}
+	}
+	gang := e.group.wanted(j.view)
+	_, ok := topology.PlaceLent(j.view, &gang, topology.Lent{Of: []topology.KeepID{topology.KeepID(e.Job)}}, &j.queue.unread)
+	j.view.Rollback(mark)
+	if ok {
+		e.slips++
+		j.record.Slips++
+		e.loans = slices.DeleteFunc(e.loans, isLate)
+	}
+}

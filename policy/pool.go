@@ -1,0 +1,152 @@
+package policy
+
+// This file owns what is counted of each pool: how much of it works for long, what the guard may spend, and which
+// promises it has. And so the headroom, which long work leaves to short work.
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+const (
+	// longWork is what is expected to run longer.
+	longWork = 24 * 3600 * second
+	// recountEvery is how often the machines are counted; what most of them have is not another thing from one minute to
+	// the next.
+	recountEvery = 60 * second
+	// hoard is for how much time, in seconds, credit is saved up at most.
+	hoard = 3600
+)
+
+// pool is a pool of machines.
+type pool struct {
+	Pool
+	long     int64 // milli-GPUs of jobs that run and are expected to do so for long
+	credit   int64 // of the guard, in milli-GPU-seconds
+	creditAt int64 // until when it has grown
+	waits    bool  // something waits since the last pass
+	firm     *promise
+	moving   [2]int // promises of this pass: to jobs that one machine can hold, and to others
+}
+
+// pools are all of them.
+type pools struct {
+	of      Pools
+	all     []pool
+	counted int64 // when they were
+	len     int   // machines then
+}
+
+// work is a job that was started, until it has ended.
+type work struct {
+	pool    string
+	size    int64
+	long    bool
+	charged int64 // to the guard, in milli-GPU-seconds
+}
+
+// count counts the machines again where it is time to, and lets credit grow.
+func (s *pools) count(j *Judgement) {
+	if s.len != j.view.Len() || j.now >= s.counted+recountEvery || s.all == nil {
+		s.recount(j)
+	}
+	for i := range s.all {
+		p := &s.all[i]
+		p.moving = [2]int{}
+		passed := (j.now - p.creditAt) / second
+		p.creditAt += passed * second
+		if p.waits {
+			gain := scaled(p.Size, j.settings.GuardPercent, 100)
+			p.credit = min(p.credit+scaled(gain, min(passed, hoard), 1), scaled(gain, hoard, 1))
+		}
+	}
+}
+
+func (s *pools) recount(j *Judgement) {
+	was := s.all
+	s.of, s.counted, s.len = PoolsOf(j.view), j.now, j.view.Len()
+	s.all = make([]pool, 0, len(s.of))
+	for _, p := range s.of {
+		s.all = append(s.all, pool{Pool: p, creditAt: j.now})
+		if old := find(was, p.Name); old != nil {
+			s.all[len(s.all)-1] = *old
+			s.all[len(s.all)-1].Pool = p
+		}
+	}
+	for i := range was { // without machines, and still somebody's
+		if find(s.all, was[i].Name) == nil && (was[i].long > 0 || was[i].firm != nil || was[i].waits) {
+			was[i].Size = 0
+			s.all = append(s.all, was[i])
+		}
+	}
+	slices.SortFunc(s.all, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
+	for _, b := range j.bursts.list {
+		if b.waits() {
+			j.measure(b, &b.head.Gang)
+		}
+	}
+	for _, g := range j.queue.list {
+		g.close = nearness{}
+	}
+}
+
+func find(all []pool, name string) *pool {
+	if i := slices.IndexFunc(all, func(p pool) bool { return p.Name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+// pool is that of a burst.
+func (j *Judgement) pool(b *burst) *pool { return j.poolNamed(b.traits.Pool) }
+
+func (j *Judgement) poolNamed(name string) *pool {
+	p := find(j.pools.all, name)
+	if p == nil { // of a type that no machine here has
+		j.pools.all = append(j.pools.all, pool{Pool: Pool{Name: name}, creditAt: j.now})
+		slices.SortFunc(j.pools.all, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
+		p = find(j.pools.all, name)
+	}
+	return p
+}
+
+// heldBack reports whether a burst waits for headroom: it is expected to run for long, too much of the pool does
+// already, and it is none of those that take most of a pool anyway.
+func (j *Judgement) heldBack(b *burst) bool {
+	p := j.pool(b)
+	most := scaled(p.Size, 100-j.settings.HeadroomPercent, 100)
+	return j.settings.HeadroomPercent > 0 && b.estimate > longWork && p.long+b.traits.Size > most && 2*b.traits.Size <= most
+}
+
+// charge counts a job that was started.
+func (j *Judgement) charge(b *burst, e *entry, guarded bool) {
+	p := j.pool(b)
+	w := &work{pool: p.Name, size: b.traits.Size, long: b.estimate > longWork}
+	if w.long {
+		p.long += w.size
+	}
+	if guarded {
+		w.charged = scaled(w.size, b.estimate, second)
+		p.credit -= w.charged
+	}
+	j.work[e.Job] = w
+}
+
+// Ended says that a job which was started holds nothing any more, and for how long (ns) it ran; 0: it never did.
+// What the guard paid for it is corrected by that.
+func (j *Judgement) Ended(job topology.JobID, ran int64) {
+	w := j.work[job]
+	if w == nil {
+		return
+	}
+	delete(j.work, job)
+	p := j.poolNamed(w.pool)
+	if w.long {
+		p.long -= w.size
+	}
+	if w.charged > 0 {
+		p.credit += w.charged - scaled(w.size, ran, second)
+	}
+}

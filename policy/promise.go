@@ -1,0 +1,172 @@
+package policy
+
+// This file owns promises: a place, kept for one job, and when all of it will be free. Moving ones are planned anew in
+// every pass. A firm one is kept until its job starts: its machines stay, and no admission moves its bound. It
+// changes for an earlier one, or when one of its machines can no longer give what it promised.
+
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// promise is a place that is kept.
+type promise struct {
+	e     *entry
+	b     *burst
+	pool  string
+	keep  topology.KeepID
+	place topology.Placement
+	at    int64 // when it is expected to be free
+	bound int64 // by when it will be: topology.Never where it holds somebody without a limit
+	firm  bool
+	made  int64 // when it was
+}
+
+// promise keeps room for a job, if its class has a promise left.
+func (j *Judgement) promise(b *burst, e *entry) bool {
+	pool, class, most := j.pool(b), 0, j.settings.PromisesOnes
+	if b.gang {
+		class, most = 1, j.settings.PromisesGangs
+	}
+	if pool.moving[class] >= most || j.heldBack(b) || !j.isPossible(e.group) {
+		return false
+	}
+	at, place, ok := j.soonest(b, e)
+	if !ok {
+		return false
+	}
+	pool.moving[class]++
+	j.keep(&promise{e: e, b: b, at: at, place: place, bound: topology.Never})
+	return true
+}
+
+// keep makes a promise.
+func (j *Judgement) keep(p *promise) {
+	p.keep, p.made, p.pool = topology.KeepID(p.e.Job), j.now, p.b.traits.Pool
+	p.e.promised = p
+	if p.firm {
+		j.firm = append(j.firm, p)
+		j.poolNamed(p.pool).firm = p
+		p.bound = j.horizon.When(p.place, topology.ByLimit)
+		j.wakeAt(j.now + int64(j.settings.KeepMost))
+	} else {
+		j.moving = append(j.moving, p)
+	}
+	j.view.Keep(p.keep, p.place)
+	j.record.tell(j, p)
+}
+
+// drop gives up a promise.
+func (j *Judgement) drop(p *promise) {
+	j.view.Unkeep(p.keep)
+	if p.e.promised == p {
+		p.e.promised = nil
+	}
+	if p.firm {
+		j.poolNamed(p.pool).firm = nil
+		j.firm = slices.DeleteFunc(j.firm, func(o *promise) bool { return o == p })
+	} else if at := slices.Index(j.moving, p); at >= 0 {
+		j.moving = slices.Delete(j.moving, at, at+1)
+	}
+}
+
+// own is what is kept for a promise and for those that were planned later: they were planned beside it, and not it
+// beside them. It is to start on its place though one of them could have a part of it sooner.
+func (j *Judgement) own(p *promise) []topology.KeepID {
+	ids := []topology.KeepID{p.keep}
+	for _, later := range j.firm[slices.Index(j.firm, p)+1:] {
+		ids = append(ids, later.keep)
+	}
+	return ids
+}
+
+// serveFirm starts those that hold a firm promise and can, and looks after the promises of the others.
+func (j *Judgement) serveFirm() {
+	for _, p := range slices.Clone(j.firm) {
+		switch {
+		case p.e.gone:
+			j.drop(p)
+		case j.startPromised(p):
+		case p.bound == topology.Never && j.now >= p.made+int64(j.settings.KeepMost):
+			p.e.given = j.ends.Endless(p.place)
+			j.drop(p)
+		default:
+			j.review(p)
+		}
+	}
+}
+
+// startPromised starts who holds a firm promise: where it has a place beside what is kept for others, or else on its own.
+func (j *Judgement) startPromised(p *promise) bool {
+	p.b.estimate = p.b.line.Estimate(j.now)
+	place, ok := j.placeOwn(p)
+	if !ok && j.horizon.When(p.place, topology.ByLimit, j.own(p)...) == 0 {
+		place, ok = p.place, true
+	}
+	if ok {
+		j.admit(p.b, p.e, place, terms{guarded: true})
+	}
+	return ok
+}
+
+func (j *Judgement) placeOwn(p *promise) (topology.Placement, bool) {
+	gang := p.e.group.wanted(j.view)
+	return topology.PlaceLent(j.view, &gang, topology.Lent{Of: []topology.KeepID{p.keep}}, &p.e.group.refusal)
+}
+
+// review plans a firm promise again: for an earlier one it is changed, and where its place is lost.
+func (j *Judgement) review(p *promise) {
+	own := j.own(p)
+	p.at = j.horizon.When(p.place, topology.ByEstimate, own...)
+	lost := p.at == topology.Never
+	p.bound = min(p.bound, j.horizon.When(p.place, topology.ByLimit, own...))
+	j.view.Unkeep(p.keep)
+	at, bound, place, ok := j.surest(p.e)
+	switch {
+	case ok && (lost || at < p.at && bound <= p.bound):
+		p.at, p.place = at, place
+		if p.bound = bound; lost {
+			p.made = j.now
+		}
+	case lost:
+		j.drop(p)
+		return
+	}
+	j.view.Keep(p.keep, p.place)
+	j.wakeAt(p.made + int64(j.settings.KeepMost))
+}
+
+// surest is where a firm promise is kept: what is expected to be free first, if that has a bound, or else what will be.
+func (j *Judgement) surest(e *entry) (at, bound int64, place topology.Placement, ok bool) {
+	gang := e.group.wanted(j.view)
+	at, place, ok = j.horizon.Earliest(&gang, j.now, topology.ByEstimate)
+	if !ok {
+		return 0, 0, place, false
+	}
+	if bound = j.horizon.When(place, topology.ByLimit); bound < topology.Never {
+		return at, bound, place, true
+	}
+	if by, sure, limited := j.horizon.Earliest(&gang, j.now, topology.ByLimit); limited {
+		return j.horizon.When(sure, topology.ByEstimate), by, sure, true
+	}
+	return at, topology.Never, place, true
+}
+
+// Promise is what a waiting job can be told.
+type Promise struct {
+	Where topology.Placement
+	At    int64 // when it is expected to start
+	Bound int64 // by when it will; topology.Never: no bound can be given
+	Firm  bool
+	Slips int
+}
+
+// Promised is the promise of a job; false where it has none.
+func (j *Judgement) Promised(job topology.JobID) (Promise, bool) {
+	if j.queue == nil || j.queue.jobs[job] == nil || j.queue.jobs[job].promised == nil {
+		return Promise{}, false
+	}
+	p := j.queue.jobs[job].promised
+	return Promise{Where: p.place, At: p.at, Bound: p.bound, Firm: p.firm, Slips: p.e.slips}, true
+}

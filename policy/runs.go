@@ -1,0 +1,166 @@
+package policy
+
+// This file owns the ends of what runs, for whoever replays or tests: it is told what began and ended, and keeps a
+// horizon up with that. A leader has its own, for it knows more: claims, machines that come back, what earlier
+// leaders began.
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// Runs is what runs, and when it ends.
+type Runs struct {
+	cells   *Cells
+	prepare int64 // how long an attempt takes at most until it begins
+	view    *topology.Fabric
+	horizon *topology.Horizon
+	jobs    map[topology.JobID]*run
+	on      map[topology.NodeID][]*run // in the order of their jobs' ids
+	ends    heap[*run]                 // those that are expected to end first, first
+	scratch []topology.End
+}
+
+// run is one attempt.
+type run struct {
+	Admission
+	admitted, began int64 // began is below 0 before it did
+	hard, likely    int64
+	at              int // among those that are to end
+}
+
+// NewRuns knows of nothing that runs. Cells learn what ended; prepare (ns) is how long an attempt takes at most until it
+// begins.
+func NewRuns(cells *Cells, prepare int64) *Runs {
+	return &Runs{
+		cells: cells, prepare: prepare, jobs: map[topology.JobID]*run{}, on: map[topology.NodeID][]*run{},
+		ends: heap[*run]{
+			before: func(a, b *run) bool { return cmp.Or(cmp.Compare(a.likely, b.likely), cmp.Compare(a.Job, b.Job)) < 0 },
+			moved:  func(r *run, at int) { r.at = at },
+		},
+	}
+}
+
+// Horizon is what is known now. What ran for longer than was expected is expected to end later.
+func (s *Runs) Horizon(view *topology.Fabric, now int64) *topology.Horizon {
+	if s.view != view {
+		s.view, s.horizon = view, topology.NewHorizon(view)
+		for node := range s.on { //order: each machine by itself
+			s.set(node)
+		}
+	}
+	for len(s.ends.items) > 0 && s.ends.items[0].likely <= now {
+		s.expect(s.ends.items[0], now)
+	}
+	return s.horizon
+}
+
+// expect says anew when a run ends.
+func (s *Runs) expect(r *run, now int64) {
+	began := r.began
+	if began < 0 {
+		began = now // it has everything before it
+	}
+	r.likely = max(now+Remaining(r.Estimate, now-began, r.Traits.Limit), now+second)
+	s.ends.down(r.at)
+	s.ends.up(r.at)
+	s.setAll(r)
+}
+
+// Admitted notes what has been started.
+func (s *Runs) Admitted(a *Admission, now int64) {
+	if s.jobs[a.Job] != nil {
+		s.remove(s.jobs[a.Job])
+	}
+	starts := now + s.prepare
+	if a.StartBy > 0 {
+		starts = min(starts, a.StartBy)
+	}
+	r := &run{Admission: *a, admitted: now, began: -1, hard: hardAfter(starts, a.Traits.Limit, a.Grace), likely: now + a.Estimate}
+	s.jobs[a.Job] = r
+	for i := range a.Placement.Slots {
+		if node := a.Placement.Slots[i].Node; i == 0 || node != a.Placement.Slots[i-1].Node {
+			at, _ := slices.BinarySearchFunc(s.on[node], r, func(a, b *run) int { return cmp.Compare(a.Job, b.Job) })
+			s.on[node] = slices.Insert(s.on[node], at, r)
+		}
+	}
+	s.ends.push(r)
+	s.setAll(r)
+}
+
+// Began notes that all of a gang run.
+func (s *Runs) Began(job topology.JobID, at int64) {
+	if r := s.jobs[job]; r != nil && r.began < 0 {
+		s.cells.Began(r.Traits, at)
+		r.began, r.hard = at, hardAfter(at, r.Traits.Limit, r.Grace)
+		s.expect(r, at)
+	}
+}
+
+// Ended notes that nothing of an attempt is left, and answers for how long it ran. It is learned if the job made it:
+// see Cells.Ended.
+func (s *Runs) Ended(job topology.JobID, now int64, learned bool) (ran int64) {
+	r := s.jobs[job]
+	if r == nil {
+		return 0
+	}
+	if r.began >= 0 {
+		ran = now - r.began
+		s.cells.Ended(r.Traits, r.began, now, learned)
+	}
+	s.remove(r)
+	return ran
+}
+
+func (s *Runs) remove(r *run) {
+	delete(s.jobs, r.Job)
+	s.ends.remove(r.at)
+	for i := range r.Placement.Slots {
+		node := r.Placement.Slots[i].Node
+		if s.on[node] = slices.DeleteFunc(s.on[node], func(o *run) bool { return o == r }); len(s.on[node]) == 0 {
+			delete(s.on, node)
+		}
+	}
+	s.setAll(r)
+}
+
+// setAll tells the horizon of all machines of a run.
+func (s *Runs) setAll(r *run) {
+	for i := range r.Placement.Slots {
+		if node := r.Placement.Slots[i].Node; i == 0 || node != r.Placement.Slots[i-1].Node {
+			s.set(node)
+		}
+	}
+}
+
+func (s *Runs) set(node topology.NodeID) {
+	if s.horizon == nil {
+		return
+	}
+	s.scratch = s.scratch[:0]
+	for _, r := range s.on[node] {
+		for i := range r.Placement.Slots {
+			if slot := &r.Placement.Slots[i]; slot.Node == node {
+				s.scratch = append(s.scratch, topology.End{Amount: slot.Amount, Hard: r.hard, Likely: r.likely})
+			}
+		}
+	}
+	s.horizon.Set(node, s.scratch)
+}
+
+// Runs reports whether a job has an attempt that holds room.
+func (s *Runs) Runs(job topology.JobID) bool { return s.jobs[job] != nil }
+
+// Endless is a job without a hard end that is on one of these machines.
+func (s *Runs) Endless(p topology.Placement) topology.JobID {
+	for i := range p.Slots {
+		for _, r := range s.on[p.Slots[i].Node] {
+			if r.hard == topology.Never {
+				return r.Job
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,160 @@
+package policy
+
+// This file owns the stage: a cluster in which jobs run for exactly as long as they are said to, for tests of planners.
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// act is one job of a history. Times are in seconds.
+type act struct {
+	at, runs, limit int64
+	gang            topology.Gang
+	owner           string
+}
+
+// actor is what became of it.
+type actor struct {
+	act
+	id            topology.JobID
+	started, over int64 // below 0: not yet
+	place         topology.Placement
+	first         *Promise // that was firm
+}
+
+// stage is a cluster on which a history is played.
+type stage struct {
+	t      *testing.T
+	view   *topology.Fabric
+	queue  *Queue
+	j      *Judgement
+	runs   *Runs
+	now    int64 // in ns
+	cast   []*actor
+	wake   int64
+	passes int
+	said   []string // what was decided
+	looks  func()   // after each pass
+}
+
+func newStage(t *testing.T, settings Settings, machines, racks int) *stage {
+	f := topology.NewFabric([]string{"zone", "rack"})
+	for i := range machines {
+		m := machine(i, racks)
+		f.Join(m, m.Idle())
+	}
+	cells := NewCells()
+	s := &stage{t: t, view: f, queue: NewQueue(), runs: NewRuns(cells, 0), now: second}
+	s.j = NewJudgement(settings, cells, s.runs)
+	return s
+}
+
+// enter adds jobs to the history, and answers the first of them.
+func (s *stage) enter(acts ...act) *actor {
+	first := len(s.cast)
+	for _, a := range acts {
+		s.cast = append(s.cast, &actor{act: a, id: topology.JobID(fmt.Sprintf("j%04d", len(s.cast))), started: -1, over: -1})
+	}
+	return s.cast[first]
+}
+
+// play lets time pass up to an instant, in seconds since the stage's first.
+func (s *stage) play(until int64) {
+	for {
+		next := s.next()
+		if next > (until+1)*second {
+			s.now = (until + 1) * second
+			return
+		}
+		s.now = next
+		s.happen()
+		s.pass()
+	}
+}
+
+// next is when something happens.
+func (s *stage) next() int64 {
+	next := int64(topology.Never)
+	for _, a := range s.cast {
+		switch at := (a.at + 1) * second; {
+		case a.over >= 0:
+		case a.started >= 0:
+			next = min(next, a.started+a.runs*second)
+		case !s.waits(a) && at >= s.now:
+			next = min(next, at)
+		}
+	}
+	if s.wake > 0 {
+		next = min(next, s.wake)
+	}
+	return max(next, s.now)
+}
+
+func (s *stage) waits(a *actor) bool {
+	_, ok := s.queue.Get(a.id)
+	return ok
+}
+
+// happen lets jobs end and come that do so now.
+func (s *stage) happen() {
+	for _, a := range s.cast {
+		switch {
+		case a.started >= 0 && a.over < 0 && a.started+a.runs*second <= s.now:
+			a.over = s.now
+			s.view.Give(a.place)
+			s.j.Ended(a.id, s.runs.Ended(a.id, s.now, true))
+		case a.started < 0 && a.over < 0 && (a.at+1)*second <= s.now && !s.waits(a):
+			s.queue.Add(Waiting{Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now, Limit: a.limit * second, Owner: a.owner})
+		}
+	}
+}
+
+func (s *stage) pass() {
+	d := s.j.Plan(s.view, s.queue, s.now)
+	s.passes++
+	s.wake = d.NextAt
+	for _, admitted := range d.Admit {
+		a := s.cast[slices.IndexFunc(s.cast, func(a *actor) bool { return a.id == admitted.Job })]
+		a.started, a.place = s.now, admitted.Placement
+		s.runs.Began(a.id, s.now)
+		s.said = append(s.said, fmt.Sprint(s.now, admitted))
+	}
+	for _, a := range s.cast {
+		if p, ok := s.j.Promised(a.id); ok && p.Firm && a.first == nil {
+			a.first = &p
+		}
+	}
+	s.check()
+	if s.looks != nil {
+		s.looks()
+	}
+}
+
+// check: no machine has given more than it has, and nothing is kept for who does not wait.
+func (s *stage) check() {
+	for _, a := range s.cast {
+		if !s.waits(a) && len(s.view.Kept(topology.KeepID(a.id))) > 0 {
+			s.t.Fatalf("at %d room is kept for %s, which does not wait", s.now, a.id)
+		}
+	}
+	s.view.Walk(func(m topology.Machine, free topology.Capacity, _ string) {
+		if free.WholeGPUs < 0 || free.MilliCPU < 0 || free.MemoryBytes < 0 {
+			s.t.Fatalf("at %d machine %s has given more than it has", s.now, m.ID)
+		}
+	})
+}
+
+// began is when a job began, in seconds as the history has them; below 0: not yet.
+func (a *actor) began() int64 {
+	if a.started < 0 {
+		return -1
+	}
+	return a.started/second - 1
+}
+
+// wholes is a gang of whole machines.
+func wholes(n int32) topology.Gang { return gang(n, 8) }
