@@ -33,11 +33,16 @@ func (j *Judgement) oldest(pool string) (best *burst) {
 		if b.traits.Pool != pool || !b.waits() || !j.isHelped(b, b.head) {
 			continue
 		}
-		if best == nil || cmp.Or(cmp.Compare(b.head.Arrived, best.head.Arrived), cmp.Compare(b.head.Job, best.head.Job)) < 0 {
+		if best == nil || b.head.older(best.head) < 0 {
 			best = b
 		}
 	}
 	return best
+}
+
+// older is the order in which jobs came.
+func (e *entry) older(o *entry) int {
+	return cmp.Or(cmp.Compare(e.Arrived, o.Arrived), cmp.Compare(e.Job, o.Job))
 }
 
 // isHelped reports whether the guard helps a job: an earlier pass has left it, it could run here, what was kept for it

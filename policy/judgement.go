@@ -1,9 +1,10 @@
 package policy
 
 // This file owns the planner that looks ahead, and what one of its passes is. Short work goes first, as far as can be
-// told from what ran before; whoever cannot start is promised when it will, and what is kept for it is lent to those that
-// are gone by then; and the oldest job gets its turn whatever the order says. Work per pass is per burst, and a refusal
-// is shared by all jobs of a shape. It must never start one gang in two places, nor touch what is kept for another.
+// told from what ran before; whoever cannot start is promised when it will, and what is kept for it is lent to those
+// that are gone by then; and the oldest job gets its turn whatever the order says. Work per pass is per burst, and a
+// refusal is shared by all jobs of a shape. It must never start one gang in two places, nor touch what is kept for
+// another.
 
 import (
 	"cmp"

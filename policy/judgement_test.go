@@ -28,8 +28,8 @@ func began(t *testing.T, want map[*actor]int64) {
 	}
 }
 
-// TestBackfillAround: A holds all machines but one, B wants all. C, which is gone by then, runs meanwhile; D, which is not,
-// waits behind B.
+// TestBackfillAround: A holds all machines but one, B wants all. C, which is gone by then, runs meanwhile; D, which
+// is not, waits behind B.
 func TestBackfillAround(t *testing.T) {
 	for _, limited := range []bool{true, false} {
 		s := newStage(t, simple(), 5, 1)
@@ -43,7 +43,8 @@ func TestBackfillAround(t *testing.T) {
 			for _, x := range s.cast {
 				for range 200 {
 					pool := s.poolOf(x)
-					s.runs.cells.Learn(Traits{Pool: pool.Name, Owner: x.owner, Size: pool.SizeOf(&x.gang)}, x.runs*second)
+					t := Traits{Pool: pool.Name, Owner: x.owner, Size: pool.SizeOf(&x.gang)}
+					s.runs.cells.Learn(t, x.runs*second)
 				}
 			}
 			a.runs, c.runs = 990, 390
@@ -72,8 +73,8 @@ func TestEarlyEnd(t *testing.T) {
 	began(t, map[*actor]int64{a: 0, b: 300})
 }
 
-// TestFirm: the oldest that was left waiting gets a firm promise once there is credit, and its bound is the latest of the
-// hard ends on its machines: limit, grace and what an end takes to be known.
+// TestFirm: the oldest that was left waiting gets a firm promise once there is credit, and its bound is the latest of
+// the hard ends on its machines: limit, grace and what an end takes to be known.
 func TestFirm(t *testing.T) {
 	s := newStage(t, simple(), 5, 1)
 	s.enter(act{runs: 1000, limit: 1000, gang: wholes(4)})
@@ -87,8 +88,8 @@ func TestFirm(t *testing.T) {
 	began(t, map[*actor]int64{b: 1000})
 }
 
-// TestTwoSlips: nothing has a limit, and each short one runs for longer than was expected. Twice the room of the gang is
-// lent to such; then to nobody, and the gang starts.
+// TestTwoSlips: nothing has a limit, and each short one runs for longer than was expected. Twice the room of the gang
+// is lent to such; then to nobody, and the gang starts.
 func TestTwoSlips(t *testing.T) {
 	s := newStage(t, simple(), 2, 1)
 	s.enter(act{runs: 1000, gang: wholes(1), owner: "a"})
@@ -247,7 +248,8 @@ func TestSameTwice(t *testing.T) {
 			acts := drawnHistory(rand.New(rand.NewSource(seed)), 120, 6, seed%2 == 0)
 			s.enter(acts...)
 			if round == 1 {
-				rand.New(rand.NewSource(seed)).Shuffle(len(s.cast), func(i, k int) { s.cast[i], s.cast[k] = s.cast[k], s.cast[i] })
+				swap := func(i, k int) { s.cast[i], s.cast[k] = s.cast[k], s.cast[i] }
+				rand.New(rand.NewSource(seed)).Shuffle(len(s.cast), swap)
 			}
 			s.play(10_000_000)
 			for _, a := range s.cast {

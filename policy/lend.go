@@ -1,7 +1,7 @@
 package policy
 
-// This file owns lending: who may start on what is kept for another, and what it costs the lender when it is not back in
-// time. A hard end is believed; an estimate only until it was wrong twice.
+// This file owns lending: who may start on what is kept for another, and what it costs the lender when it is not back
+// in time. A hard end is believed; an estimate only until it was wrong twice.
 
 import (
 	"cmp"
@@ -134,8 +134,8 @@ func (j *Judgement) countLate(e *entry) {
 			j.view.Give(l.place)
 		}
 	}
-	gang := e.group.wanted(j.view)
-	_, ok := topology.PlaceLent(j.view, &gang, topology.Lent{Of: []topology.KeepID{topology.KeepID(e.Job)}}, &j.queue.unread)
+	gang, own := e.group.wanted(j.view), topology.Lent{Of: []topology.KeepID{topology.KeepID(e.Job)}}
+	_, ok := topology.PlaceLent(j.view, &gang, own, &j.queue.unread)
 	j.view.Rollback(mark)
 	if ok {
 		e.slips++

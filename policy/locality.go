@@ -1,7 +1,7 @@
 package policy
 
-// This file owns how close together a gang is placed where its user says nothing: within one rack, or block, if one could
-// ever hold it, for some time; then wherever it can be.
+// This file owns how close together a gang is placed where its user says nothing: within one rack, or block, if one
+// could ever hold it, for some time; then wherever it can be.
 
 import (
 	"cmp"

@@ -117,7 +117,8 @@ func (j *Judgement) poolNamed(name string) *pool {
 func (j *Judgement) heldBack(b *burst) bool {
 	p := j.pool(b)
 	most := scaled(p.Size, 100-j.settings.HeadroomPercent, 100)
-	return j.settings.HeadroomPercent > 0 && b.estimate > longWork && p.long+b.traits.Size > most && 2*b.traits.Size <= most
+	return j.settings.HeadroomPercent > 0 && b.estimate > longWork &&
+		p.long+b.traits.Size > most && 2*b.traits.Size <= most
 }
 
 // charge counts a job that was started.

@@ -97,7 +97,8 @@ func (j *Judgement) serveFirm() {
 	}
 }
 
-// startPromised starts who holds a firm promise: where it has a place beside what is kept for others, or else on its own.
+// startPromised starts who holds a firm promise: where it has a place beside what is kept for others, or else on its
+// own.
 func (j *Judgement) startPromised(p *promise) bool {
 	p.b.estimate = p.b.line.Estimate(j.now)
 	place, ok := j.placeOwn(p)

@@ -26,18 +26,20 @@ type Runs struct {
 // run is one attempt.
 type run struct {
 	Admission
-	admitted, began int64 // began is below 0 before it did
-	hard, likely    int64
-	at              int // among those that are to end
+	began        int64 // below 0 before it did
+	hard, likely int64
+	at           int // among those that are to end
 }
 
-// NewRuns knows of nothing that runs. Cells learn what ended; prepare (ns) is how long an attempt takes at most until it
-// begins.
+// NewRuns knows of nothing that runs. Cells learn what ended; prepare (ns) is how long an attempt takes at most until
+// it begins.
 func NewRuns(cells *Cells, prepare int64) *Runs {
 	return &Runs{
 		cells: cells, prepare: prepare, jobs: map[topology.JobID]*run{}, on: map[topology.NodeID][]*run{},
 		ends: heap[*run]{
-			before: func(a, b *run) bool { return cmp.Or(cmp.Compare(a.likely, b.likely), cmp.Compare(a.Job, b.Job)) < 0 },
+			before: func(a, b *run) bool {
+				return cmp.Or(cmp.Compare(a.likely, b.likely), cmp.Compare(a.Job, b.Job)) < 0
+			},
 			moved:  func(r *run, at int) { r.at = at },
 		},
 	}
@@ -78,7 +80,8 @@ func (s *Runs) Admitted(a *Admission, now int64) {
 	if a.StartBy > 0 {
 		starts = min(starts, a.StartBy)
 	}
-	r := &run{Admission: *a, admitted: now, began: -1, hard: hardAfter(starts, a.Traits.Limit, a.Grace), likely: now + a.Estimate}
+	hard := hardAfter(starts, a.Traits.Limit, a.Grace)
+	r := &run{Admission: *a, began: -1, hard: hard, likely: now + a.Estimate}
 	s.jobs[a.Job] = r
 	for i := range a.Placement.Slots {
 		if node := a.Placement.Slots[i].Node; i == 0 || node != a.Placement.Slots[i-1].Node {

@@ -57,7 +57,8 @@ func newStage(t *testing.T, settings Settings, machines, racks int) *stage {
 func (s *stage) enter(acts ...act) *actor {
 	first := len(s.cast)
 	for _, a := range acts {
-		s.cast = append(s.cast, &actor{act: a, id: topology.JobID(fmt.Sprintf("j%04d", len(s.cast))), started: -1, over: -1})
+		id := topology.JobID(fmt.Sprintf("j%04d", len(s.cast)))
+		s.cast = append(s.cast, &actor{act: a, id: id, started: -1, over: -1})
 	}
 	return s.cast[first]
 }
@@ -108,7 +109,8 @@ func (s *stage) happen() {
 			s.view.Give(a.place)
 			s.j.Ended(a.id, s.runs.Ended(a.id, s.now, true))
 		case a.started < 0 && a.over < 0 && (a.at+1)*second <= s.now && !s.waits(a):
-			s.queue.Add(Waiting{Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now, Limit: a.limit * second, Owner: a.owner})
+			limit := a.limit * second
+			s.queue.Add(Waiting{Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now, Limit: limit, Owner: a.owner})
 		}
 	}
 }

@@ -2,7 +2,8 @@ package replay
 
 import "time"
 
-// This file owns what is counted while a run goes on: the free GPUs, which jobs wait, and whether what is free would do.
+// This file owns what is counted while a run goes on: the free GPUs, which jobs wait, and whether what is free would
+// do.
 
 // census integrates over the time that passes between two changes.
 type census struct {
@@ -11,8 +12,8 @@ type census struct {
 	number  int           // of them
 	at      time.Duration
 
-	// blocked reports whether the gang that a comparison stops at is no larger than what is free, and has no place; nil: any
-	// gang that waits counts.
+	// blocked reports whether the gang that a comparison stops at is no larger than what is free, and has no place;
+	// nil: any gang that waits counts.
 	blocked func() bool
 
 	idleFit float64 // GPU-seconds free while a waiting job has a place on them

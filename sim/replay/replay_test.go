@@ -127,7 +127,8 @@ func TestAllPolicies(t *testing.T) {
 	}
 }
 
-// TestPromised: backfilling never lets the first in line start later than a line that nobody may pass, and starts others meanwhile.
+// TestPromised: backfilling never lets the first in line start later than a line that nobody may pass, and starts
+// others meanwhile.
 func TestPromised(t *testing.T) {
 	jobs := []record.Job{
 		{Duration: 100 * time.Second, GPUs: 48},                     // leaves one machine of seven
@@ -155,7 +156,8 @@ func TestTooBig(t *testing.T) {
 	}
 }
 
-// TestFigures: what is known by heart. Of two machines in two racks one is taken for 100 s; a gang of both waits for it.
+// TestFigures: what is known by heart. Of two machines in two racks one is taken for 100 s; a gang of both waits for
+// it.
 func TestFigures(t *testing.T) {
 	jobs := []record.Job{
 		{Duration: 100 * time.Second, GPUs: 8}, {Duration: 50 * time.Second, GPUs: 16}, {Submit: 200 * time.Second, Duration: 10 * time.Second, GPUs: 4},

@@ -288,7 +288,8 @@ func (n names) of(name, prefix string) string {
 func (r *run) specOf(i int, j record.Job) *messages.JobSpec {
 	gpus := int64(j.GPUs)
 	spec := &messages.JobSpec{
-		Name: strconv.Itoa(i), Queue: cmp.Or(r.names.of(j.Queue, "q"), "default"), Image: "host", Command: sim.Script(j.Duration, 0),
+		Name: strconv.Itoa(i), Queue: cmp.Or(r.names.of(j.Queue, "q"), "default"),
+		Image: "host", Command: sim.Script(j.Duration, 0),
 		Priority: j.Priority, Restart: &messages.RestartSpec{},
 	}
 	if j.Tasks > 0 {
