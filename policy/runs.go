@@ -40,7 +40,7 @@ func NewRuns(cells *Cells, prepare int64) *Runs {
 			before: func(a, b *run) bool {
 				return cmp.Or(cmp.Compare(a.likely, b.likely), cmp.Compare(a.Job, b.Job)) < 0
 			},
-			moved:  func(r *run, at int) { r.at = at },
+			moved: func(r *run, at int) { r.at = at },
 		},
 	}
 }
