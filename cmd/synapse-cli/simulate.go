@@ -36,6 +36,7 @@ type replayFlags struct {
 	latency, until string
 	order          record.Order
 	runs           int
+	report         string
 }
 
 // placements are where the gangs of a policy that is compared with may go.
@@ -48,7 +49,7 @@ func (a *app) simulateCommand() *cobra.Command {
 		Short: "replay a recorded workload on a simulated cluster",
 		Long: "Replays a record of jobs: the scheduler of this version decides, on virtual time, on a cluster of as many\n" +
 			"machines as are asked for, on which nothing fails. It says how long jobs would have waited and how well the\n" +
-			"GPUs would have been used. No cluster is asked, and nothing is written.\n\n" +
+			"GPUs would have been used. No cluster is asked, and nothing is written but what --report names.\n\n" +
 			"RECORD is a file, compressed or not, or - for standard input, in one of these forms, which is recognised:\n" +
 			"  csv      the columns submit_s, duration_s and gpus, and where it has them job_id, tasks, user, queue,\n" +
 			"           requested_walltime_s and real_wait_s. The last two may also stand in a file beside it, with job_id:\n" +
@@ -69,6 +70,7 @@ func (a *app) simulateCommand() *cobra.Command {
 			"  synapse-cli simulate jobs.csv --nodes 40\n" +
 			"  synapse-cli simulate sacct.txt --nodes 40    # of sacct -aXP -o JobID,Submit,Start,ElapsedRaw,Timelimit,AllocTRES,User\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40 --policy synapse,easy,sjf --oracle\n" +
+			"  synapse-cli simulate jobs.csv --nodes 40 --policy synapse,easy --report waits.html\n" +
 			"  synapse-cli simulate jobs.csv --nodes 50 --load 0.9 --runs 5 --shake 0.01 -o json",
 		Args: func(c *cobra.Command, args []string) error {
 			if r.synthetic && len(args) == 0 {
@@ -112,6 +114,7 @@ func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f.IntVar(&r.runs, "runs", 1, "replay so many times, each with another seed")
 	f.StringVar(&r.until, "until", "", "stop this long after the first job came; left out: when all are over")
 	f.StringVar(&r.latency, "latency", "", "what a message, a write to a disk and a preparation take; left out: no time")
+	f.StringVar(&r.report, "report", "", "also write a page of HTML with drawings to this `FILE`")
 	f.BoolVar(&r.order.Check, "check", false, "have the simulator's checkers look at every step")
 	for flag, words := range map[string][]string{"policy": record.Policies(), "placement": placements, "format": record.Formats()} { //order: each by itself
 		a.completeWords(c, flag, words)
@@ -137,29 +140,45 @@ func (a *app) simulate(r *replayFlags) error {
 	if err != nil {
 		return usage("%s: %s", r.record, err)
 	}
+	to, err := openReport(r)
+	if err != nil {
+		return err
+	}
+	defer to.close()
 	program, err := a.program("synapse-sim")
 	if err != nil {
 		return err
 	}
-	var results []*record.Result
+	results, code, err := a.replays(program[0], r)
+	if err != nil {
+		return err
+	}
+	if err := to.write(r, results); err != nil {
+		return err
+	}
+	return cmp.Or(show.Replays(a.stdout, a.style, results), quietly(code))
+}
+
+// replays replays the record under each policy, until Ctrl-C; the code is what the program is to end with.
+func (a *app) replays(program string, r *replayFlags) (results []*record.Result, code int, err error) {
 	interrupted := &atomic.Bool{}
 	for _, policy := range r.policies {
 		for run := range r.runs {
 			o := r.order
 			o.Policy, o.Seed = policy, o.Seed+uint64(run)
-			result, err := a.replay(program[0], o, interrupted)
+			result, err := a.replay(program, o, interrupted)
 			if err != nil {
-				return err
+				return nil, exitFailure, err
 			}
 			if results = append(results, result); len(results) == 1 {
 				a.sayTooBig(result)
 			}
 			if interrupted.Load() {
-				return cmp.Or(show.Replays(a.stdout, a.style, results), quietly(exitInterrupted))
+				return results, exitInterrupted, nil
 			}
 		}
 	}
-	return show.Replays(a.stdout, a.style, results)
+	return results, exitOK, nil
 }
 
 // check refuses what cannot be replayed. Of several mistakes it names the first in the order of the flags.
@@ -182,6 +201,10 @@ func (r *replayFlags) check() error {
 	switch {
 	case r.cluster != "" && r.nodes > 0:
 		return usage("--cluster and --nodes cannot be combined: each says which machines there are")
+	case r.print && r.report != "":
+		return usage("--print and --report cannot be combined: --print replays nothing")
+	case r.report == "-":
+		return usageHint("--report waits.html", "--report: name a file, for standard output has the table")
 	case r.synthetic && (r.limits != "" || r.format != ""):
 		return usage("--synthetic draws a workload: --limits and --format are about one that was recorded")
 	}

@@ -61,6 +61,7 @@ func (a *app) hear(out io.Reader, o record.Order) (*record.Result, error) {
 		case w.Err != "":
 			return nil, errors.New(w.Err)
 		case w.Result != nil:
+			w.Result.Picture = w.Picture
 			return w.Result, nil
 		}
 		if now := time.Now(); now.Sub(told) >= progressEvery {

@@ -51,5 +51,5 @@ func carryOut(in io.Reader, out io.Writer) error {
 		return words.Encode(record.Word{Err: err.Error()})
 	}
 	result.WallS = time.Since(began).Seconds()
-	return words.Encode(record.Word{Result: result})
+	return words.Encode(record.Word{Result: result, Picture: result.Picture})
 }

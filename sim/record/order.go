@@ -36,9 +36,10 @@ type Order struct {
 
 // Word is one line of what that program answers: how far it is, or the result.
 type Word struct {
-	Ended  int     `json:"ended,omitempty"`
-	Result *Result `json:"result,omitempty"`
-	Err    string  `json:"err,omitempty"`
+	Ended   int      `json:"ended,omitempty"`
+	Result  *Result  `json:"result,omitempty"`
+	Picture *Picture `json:"picture,omitempty"` // of the result
+	Err     string   `json:"err,omitempty"`
 }
 
 // Waits are how long jobs waited and took. Times are in seconds.
@@ -93,4 +94,7 @@ type Result struct {
 	PassMeanUs float64 `json:"pass_mean_us"`
 	TraceHash  string  `json:"trace_hash"`
 	WallS      float64 `json:"wall_s"`
+
+	// Picture is what a report draws; it stands beside the figures and not among them.
+	Picture *Picture `json:"-"`
 }

@@ -55,7 +55,7 @@ func (r *run) result() *record.Result {
 		}
 		if over && j.GPUs > r.o.Cluster.Largest() {
 			multi.add(wait, 0, true)
-			if len(l.racks) == r.census.ground.fewestRacks(shapeOf(j)) {
+			if r.isNear(i) {
 				least++
 			}
 		}
@@ -74,11 +74,17 @@ func (r *run) result() *record.Result {
 			out.Classes = append(out.Classes, record.Class{GPUs: c.name, Waits: t.figures()})
 		}
 	}
-	for _, q := range slices.Sorted(maps.Keys(byQueue)) {
+	for _, q := range sortedNames(byQueue) {
 		out.Queues = append(out.Queues, record.Queue{Queue: q, Waits: byQueue[q].figures()})
 	}
 	r.shares(out, span)
+	out.Picture = r.picture()
 	return out
+}
+
+// isNear reports whether a job has run in as few racks as can be.
+func (r *run) isNear(i int) bool {
+	return len(r.lives[i].racks) == r.census.ground.fewestRacks(shapeOf(r.jobs[i]))
 }
 
 // shares finds what part of the GPUs was used, and what part was not although a job waited.
@@ -120,6 +126,8 @@ func of[K comparable](all map[K]*tally, name K) *tally {
 	}
 	return all[name]
 }
+
+func sortedNames(all map[string]*tally) []string { return slices.Sorted(maps.Keys(all)) }
 
 func (t *tally) add(wait, duration float64, over bool) {
 	if !over {

@@ -60,6 +60,7 @@ type life struct {
 	attempt        topology.Token
 	gone           int // members of the attempt that have ended
 	racks          map[int]bool
+	whole          bool // all members of the attempt run
 }
 
 // Run carries an order out.
@@ -324,6 +325,9 @@ func (r *run) happened(h sim.Happening) {
 	if h.Began {
 		l.racks[r.census.ground.rack[h.Machine-1]] = true
 		r.census.moved(now, h.Machine-1, -h.GPUs)
+		if h.Whole {
+			r.gang(i, now, 1)
+		}
 		if h.Whole && l.started < 0 {
 			l.started = now
 			r.census.starts(now, shapeOf(r.jobs[i]))
@@ -334,13 +338,25 @@ func (r *run) happened(h sim.Happening) {
 		return
 	}
 	r.census.moved(now, h.Machine-1, h.GPUs)
-	if l.gone++; l.gone == h.Members {
+	if l.gone++; l.gone == 1 {
+		r.gang(i, now, -1)
+	}
+	if l.gone == h.Members {
 		l.ended = now
 		r.ended++
 		r.seen.note(h.Job, false)
 		if ran := now - l.started; l.started >= 0 && ran < r.jobs[i].Duration && r.broken == nil {
 			r.broken = fmt.Errorf("the job of line %d was stopped after %s, and ran for %s", r.jobs[i].Line, ran, r.jobs[i].Duration)
 		}
+	}
+}
+
+// gang counts a job that runs, by 1, or does so no more, by -1, if it is larger than a machine.
+func (r *run) gang(i int, now time.Duration, by int) {
+	l := &r.lives[i]
+	if runs := by > 0; l.whole != runs && r.jobs[i].GPUs > r.o.Cluster.Largest() {
+		l.whole = runs
+		r.census.gang(now, r.isNear(i), by)
 	}
 }
 

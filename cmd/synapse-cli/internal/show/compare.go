@@ -25,9 +25,9 @@ type comparison struct {
 // Compare shows the figures of two replays beside each other: of the policies that both have, or of the one that each has.
 func Compare(w io.Writer, s Style, a, b []*record.Result) error {
 	var rows []comparison
-	policiesOfB := byPolicy(b)
-	one := len(byPolicy(a)) == 1 && len(policiesOfB) == 1
-	for _, runs := range byPolicy(a) {
+	policiesOfB := ByPolicy(b)
+	one := len(ByPolicy(a)) == 1 && len(policiesOfB) == 1
+	for _, runs := range ByPolicy(a) {
 		for _, others := range policiesOfB {
 			name := runs[0].Policy
 			switch {

@@ -74,8 +74,8 @@ func (f figure) mean(runs []*record.Result) (m Mean, ok bool) {
 	return m, true
 }
 
-// byPolicy sorts runs by their policies, in the order in which these were asked for.
-func byPolicy(results []*record.Result) [][]*record.Result {
+// ByPolicy sorts runs by their policies, in the order in which these were asked for.
+func ByPolicy(results []*record.Result) [][]*record.Result {
 	var all [][]*record.Result
 	for _, r := range results {
 		i := slices.IndexFunc(all, func(runs []*record.Result) bool { return runs[0].Policy == r.Policy })
@@ -89,7 +89,7 @@ func byPolicy(results []*record.Result) [][]*record.Result {
 
 // Replays shows the figures of each policy; of several runs, their means and how far they spread.
 func Replays(w io.Writer, s Style, results []*record.Result) error {
-	policies := byPolicy(results)
+	policies := ByPolicy(results)
 	if s.Format != "" {
 		out := replays{"synapse/v1", "Simulation", results, nil}
 		for _, runs := range policies {
@@ -97,18 +97,25 @@ func Replays(w io.Writer, s Style, results []*record.Result) error {
 		}
 		return Object(w, s.Format, out)
 	}
-	var lines []replayLine
-	if len(results) > 0 && results[0].Real != nil {
-		lines = append(lines, realLine(results[0]))
-	}
-	for _, runs := range policies {
-		lines = append(lines, policyLines(runs)...)
-	}
+	lines := replayLines(results, policies)
 	if err := table(w, s, replayColumns(), lines); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(w, "waits in seconds; util, rack, frag, idle-fit: shares")
 	return err
+}
+
+// ReplayCells are the heads and the cells of the table of replays, for whoever draws it otherwise.
+func ReplayCells(results []*record.Result) (headed []string, cells [][]string) {
+	columns := replayColumns()
+	for _, l := range replayLines(results, ByPolicy(results)) {
+		var row []string
+		for _, c := range columns {
+			row = append(row, c.cell(l))
+		}
+		cells = append(cells, row)
+	}
+	return heads(columns), cells
 }
 
 func meansOf(runs []*record.Result) policyMeans {
@@ -119,6 +126,17 @@ func meansOf(runs []*record.Result) policyMeans {
 		}
 	}
 	return p
+}
+
+// replayLines are the lines of all policies, below what really was.
+func replayLines(results []*record.Result, policies [][]*record.Result) (lines []replayLine) {
+	if len(results) > 0 && results[0].Real != nil {
+		lines = append(lines, realLine(results[0]))
+	}
+	for _, runs := range policies {
+		lines = append(lines, policyLines(runs)...)
+	}
+	return lines
 }
 
 // replayLine is a line of the table.

@@ -1,0 +1,101 @@
+// Package report draws replays as one page of HTML that needs nothing beside itself: no network, no script, no font. It is
+// pure: the same replays become the same bytes.
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"strings"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+	"github.com/yi-json/synapse/sim/record"
+)
+
+// This file owns what stands on the page, and in which order.
+
+//go:embed page.html
+var pageHTML string
+
+var page = template.Must(template.New("page").Parse(pageHTML))
+
+// Replays are what a page is about.
+type Replays struct {
+	Record  string // its name
+	Cluster record.Cluster
+	Results []*record.Result // at least one
+}
+
+// HTML is the page.
+func HTML(r Replays) ([]byte, error) {
+	c := contents{Title: "Replay of " + r.Record, GPUs: r.Cluster.Sum()}
+	for i, runs := range show.ByPolicy(r.Results) {
+		p := policy{Name: runs[0].Policy, Colour: fmt.Sprintf("p%d", i%colours)}
+		for _, run := range runs {
+			if run.Picture != nil {
+				p.pictures = append(p.pictures, run.Picture)
+			}
+		}
+		c.Policies, c.runs = append(c.Policies, p), max(c.runs, len(runs))
+	}
+	c.Intro = c.intro(r)
+	c.Heads, c.Rows = show.ReplayCells(r.Results)
+	c.Figures = []figure{c.used(), c.waiting(), c.bySize(), c.byQueue(), c.promised(), c.racks()}
+	var b bytes.Buffer
+	if err := page.Execute(&b, c); err != nil {
+		return nil, fmt.Errorf("drawing the report: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// colours is how many the page has.
+const colours = 7
+
+// contents is what the template is given.
+type contents struct {
+	Title, Intro string
+	GPUs         int
+	Policies     []policy
+	Heads        []string
+	Rows         [][]string
+	Figures      []figure
+	runs         int
+}
+
+// policy is one policy's runs.
+type policy struct {
+	Name, Colour string
+	pictures     []*record.Picture
+}
+
+// figure is one drawing, with the sentence that says what it shows. Where there is nothing to draw, the sentence says so.
+type figure struct {
+	Title, Says string
+	Drawing     *drawing
+}
+
+// intro says what was replayed on what.
+func (c *contents) intro(r Replays) string {
+	first := r.Results[0]
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d jobs on %s with %d GPUs in %s.", first.Jobs, several(len(r.Cluster.GPUs), "machine"), c.GPUs,
+		several(len(r.Cluster.Racks), "rack"))
+	if first.TooBig > 0 {
+		fmt.Fprintf(&b, " Left out: %s that these machines cannot hold.", several(first.TooBig, "gang"))
+	}
+	if first.Unfinished > 0 {
+		fmt.Fprintf(&b, " The replay was cut: %s had not ended.", several(first.Unfinished, "job"))
+	}
+	if c.runs > 1 {
+		fmt.Fprintf(&b, " %d runs of each policy: figures are means, below them the standard deviation; thin lines are further runs.", c.runs)
+	}
+	return b.String()
+}
+
+func several(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/report"
+	"github.com/yi-json/synapse/sim/record"
+)
+
+// This file owns the file that --report names. It is opened before anything is replayed: a replay may take minutes, and
+// whoever mistyped a folder should not learn of it afterwards. What stood in it stays until there is a page to replace it.
+
+// reportFile is where a report is written; nil: none is wanted.
+type reportFile struct {
+	*os.File
+	fresh bool // it was made here, and has nothing in it yet
+}
+
+// openReport refuses what cannot be written, and what the replay reads.
+func openReport(r *replayFlags) (*reportFile, error) {
+	if r.report == "" {
+		return nil, nil
+	}
+	was, missing := os.Stat(r.report)
+	for _, name := range []string{r.record, besideName(r.record), r.limits, r.cluster} {
+		if read, err := os.Stat(name); err == nil && missing == nil && os.SameFile(read, was) {
+			return nil, usage("--report: %s is what is replayed", r.report)
+		}
+	}
+	file, err := os.OpenFile(r.report, os.O_CREATE|os.O_WRONLY, 0o644)
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return nil, usage("--report: %s: %s", path.Path, path.Err)
+	}
+	return &reportFile{file, missing != nil}, nil
+}
+
+// write writes the page in place of what stood there.
+func (f *reportFile) write(r *replayFlags, results []*record.Result) error {
+	if f == nil {
+		return nil
+	}
+	name := filepath.Base(r.record)
+	switch {
+	case r.synthetic:
+		name = "a workload that was drawn" + map[bool]string{true: ": " + r.record}[r.record != ""]
+	case r.record == "-":
+		name = "standard input"
+	}
+	page, err := report.HTML(report.Replays{Record: name, Cluster: r.order.Cluster, Results: results})
+	if err != nil {
+		return &failure{code: exitFailure, text: err.Error()}
+	}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		if err := f.Truncate(0); err != nil {
+			return &failure{code: exitFailure, text: err.Error()}
+		}
+	}
+	_, err = f.Write(page)
+	if err := cmp.Or(err, f.Close()); err != nil {
+		return &failure{code: exitFailure, text: err.Error()}
+	}
+	f.fresh = false
+	return nil
+}
+
+// close leaves no file behind into which nothing was written.
+func (f *reportFile) close() {
+	if f == nil {
+		return
+	}
+	_ = f.Close()
+	if f.fresh {
+		_ = os.Remove(f.Name())
+	}
+}

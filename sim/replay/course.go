@@ -1,0 +1,101 @@
+package replay
+
+import (
+	"slices"
+	"time"
+
+	"github.com/yi-json/synapse/sim/record"
+)
+
+// This file owns what is kept of a run's course: sums over equal steps of time. How long a run will be is not known while
+// it goes on, so whenever it outgrows the steps, two of them become one that is twice as long.
+
+// steps are those so far.
+type steps struct {
+	width time.Duration
+	sums  []record.Step // integrals over each step, in seconds
+}
+
+func newSteps() *steps { return &steps{width: time.Second} }
+
+// add counts what was so from one time to another.
+func (c *steps) add(from, to time.Duration, was record.Step) {
+	for to > c.width*record.MaxSteps {
+		c.fold()
+	}
+	for from < to {
+		i := int(from / c.width)
+		for i >= len(c.sums) {
+			c.sums = append(c.sums, record.Step{})
+		}
+		until := min(to, time.Duration(i+1)*c.width)
+		c.sums[i] = plus(c.sums[i], was, (until - from).Seconds())
+		from = until
+	}
+}
+
+// fold makes each step twice as long.
+func (c *steps) fold() {
+	c.width *= 2
+	for i, sum := range c.sums {
+		if i%2 == 0 {
+			c.sums[i/2] = sum
+		} else {
+			c.sums[i/2] = plus(c.sums[i/2], sum, 1)
+		}
+	}
+	c.sums = c.sums[:(len(c.sums)+1)/2]
+}
+
+func plus(a, b record.Step, times float64) record.Step {
+	a.Used += b.Used * times
+	a.Waiting += b.Waiting * times
+	a.Gangs += b.Gangs * times
+	a.Near += b.Near * times
+	return a
+}
+
+// means are the steps of a run of this length: of the last one only the part that was.
+func (c *steps) means(ran time.Duration) []record.Step {
+	out := make([]record.Step, len(c.sums))
+	for i, sum := range c.sums {
+		if long := min(c.width, ran-time.Duration(i)*c.width).Seconds(); long > 0 {
+			out[i] = plus(record.Step{}, sum, 1/long)
+		}
+	}
+	return out
+}
+
+// picture is what a report draws of the run.
+func (r *run) picture() *record.Picture {
+	c := r.census.course
+	p := &record.Picture{Step: c.width.Seconds(), Steps: c.means(r.ran), Promises: []record.Promise{}}
+	sizes, queues := map[string]*tally{}, map[string]*tally{}
+	for i, j := range r.jobs {
+		if l := &r.lives[i]; !r.tooBig[i] {
+			p.Submits = j.Submit.Seconds()
+			for _, t := range []*tally{of(sizes, classOf(j.GPUs)), of(queues, j.Queue)} {
+				t.add((l.started - j.Submit).Seconds(), 0, l.ended >= 0)
+			}
+		}
+	}
+	for _, class := range classes {
+		p.Sizes = append(p.Sizes, spreadsOf(sizes, class.name)...)
+	}
+	for _, name := range sortedNames(queues) {
+		p.Queues = append(p.Queues, spreadsOf(queues, name)...)
+	}
+	return p
+}
+
+// spreadsOf is how the waits of a name spread; nothing where no job of it is over.
+func spreadsOf(all map[string]*tally, name string) []record.Spread {
+	t := all[name]
+	if t == nil || len(t.waits) == 0 {
+		return nil
+	}
+	slices.Sort(t.waits)
+	n := len(t.waits)
+	return []record.Spread{{Name: name, Jobs: n, Avg: mean(t.waits), P50: percentile(t.waits, 0.5), P90: percentile(t.waits, 0.9),
+		P99: percentile(t.waits, 0.99), Max: t.waits[n-1]}}
+}
