@@ -68,7 +68,8 @@ func (a *app) simulateCommand() *cobra.Command {
 			"job will really run.",
 		Example: "  synapse-cli simulate --synthetic --nodes 16\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40\n" +
-			"  synapse-cli simulate sacct.txt --nodes 40    # of sacct -aXP -o JobID,Submit,Start,ElapsedRaw,Timelimit,AllocTRES,User\n" +
+			"  synapse-cli simulate sacct.txt --nodes 40    # of sacct -aXP -o " +
+			"JobID,Submit,Start,ElapsedRaw,Timelimit,AllocTRES,User\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40 --policy synapse,easy,sjf --oracle\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40 --policy synapse,easy --report waits.html\n" +
 			"  synapse-cli simulate jobs.csv --nodes 50 --load 0.9 --runs 5 --shake 0.01 -o json",
@@ -97,7 +98,8 @@ func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f.IntVar(&r.gpus, "gpus-per-node", 8, "GPUs of each")
 	f.IntVar(&r.racks, "racks", 0, "racks that they stand in; left out: 8 machines to a rack")
 	f.StringVar(&r.cluster, "cluster", "", "a `FILE` of the machines: what `get nodes -o json` prints, or CSV of the columns machines, gpus and racks")
-	f.StringVar(&r.format, "format", "", "the form of the record: "+strings.Join(record.Formats(), ", ")+"; left out: its content tells")
+	f.StringVar(&r.format, "format", "",
+		"the form of the record: "+strings.Join(record.Formats(), ", ")+"; left out: its content tells")
 	f.BoolVar(&r.synthetic, "synthetic", false, "draw a workload; in place of a record stands, if anything, how")
 	f.BoolVar(&r.print, "print", false, "print the jobs as CSV, as they were read or drawn, and replay nothing")
 	f.StringVar(&r.limits, "limits", "", "a `FILE` of the jobs' limits of time, beside one of CSV")
@@ -107,7 +109,8 @@ func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f.Float64Var(&r.cut.Timescale, "timescale", 1, "stretch the time between arrivals; 0: until they offer --load")
 	f.Float64Var(&r.cut.Load, "load", 0.9, "the share of the GPUs that arrivals want, where --timescale is 0 or left out")
 	f.StringSliceVar(&r.policies, "policy", []string{record.Synapse}, "`POLICY` to replay, or several by comma: "+strings.Join(record.Policies(), ", "))
-	f.StringVar(&r.placement, "placement", "own", "where gangs of the other policies go: own, as the cluster places them, or ref, as published simulators do")
+	f.StringVar(&r.placement, "placement", "own",
+		"where gangs of the other policies go: own, as the cluster places them, or ref, as published simulators do")
 	f.BoolVar(&r.order.Oracle, "oracle", false, "the other policies know how long each job runs")
 	f.Uint64Var(&r.order.Seed, "seed", 1, "of chance")
 	f.Float64Var(&r.order.Shake, "shake", 0, "change each duration by chance, by up to this share of it")
@@ -116,7 +119,8 @@ func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f.StringVar(&r.latency, "latency", "", "what a message, a write to a disk and a preparation take; left out: no time")
 	f.StringVar(&r.report, "report", "", "also write a page of HTML with drawings to this `FILE`")
 	f.BoolVar(&r.order.Check, "check", false, "have the simulator's checkers look at every step")
-	for flag, words := range map[string][]string{"policy": record.Policies(), "placement": placements, "format": record.Formats()} { //order: each by itself
+	for flag, words := range map[string][]string{"policy": record.Policies(), "placement": placements,
+		"format": record.Formats()} { //order: each by itself
 		a.completeWords(c, flag, words)
 	}
 }
@@ -190,8 +194,10 @@ func (r *replayFlags) check() error {
 		flag  string
 		wrong bool
 	}{
-		{"gpus-per-node", r.gpus < 1 || r.gpus > record.MaxGPUs}, {"racks", r.racks < 0 || r.racks > r.nodes}, {"procs-per-gpu", r.procsToGPU < 1},
-		{"first-row", r.cut.First < 0}, {"rows", r.cut.Rows < 0}, {"timescale", r.cut.Timescale < 0}, {"load", r.cut.Load <= 0},
+		{"gpus-per-node", r.gpus < 1 || r.gpus > record.MaxGPUs}, {"racks", r.racks < 0 || r.racks > r.nodes},
+		{"procs-per-gpu", r.procsToGPU < 1},
+		{"first-row", r.cut.First < 0}, {"rows", r.cut.Rows < 0}, {"timescale", r.cut.Timescale < 0},
+		{"load", r.cut.Load <= 0},
 		{"shake", r.order.Shake < 0 || r.order.Shake >= 1}, {"runs", r.runs < 1},
 	} {
 		if f.wrong {

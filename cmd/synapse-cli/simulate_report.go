@@ -11,7 +11,8 @@ import (
 )
 
 // This file owns the file that --report names. It is opened before anything is replayed: a replay may take minutes, and
-// whoever mistyped a folder should not learn of it afterwards. What stood in it stays until there is a page to replace it.
+// whoever mistyped a folder should not learn of it afterwards. What stood in it stays until there is a page to replace
+// it.
 
 // reportFile is where a report is written; nil: none is wanted.
 type reportFile struct {

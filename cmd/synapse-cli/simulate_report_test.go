@@ -45,7 +45,8 @@ func simulator(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := replay.Run(record.Order{Jobs: jobs, Cluster: record.NewCluster([]int{2, 2}, 8), Policy: record.Synapse}, replay.Watch{})
+	f, err := replay.Run(record.Order{Jobs: jobs, Cluster: record.NewCluster([]int{2, 2}, 8), Policy: record.Synapse},
+		replay.Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,8 @@ func simulator(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"word": string(word), "synapse-sim": "#!/bin/sh\ncat >/dev/null\nexec cat " + dir + "/word\n"} {
+	for name, text := range map[string]string{"word": string(word),
+		"synapse-sim": "#!/bin/sh\ncat >/dev/null\nexec cat " + dir + "/word\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -62,8 +64,8 @@ func simulator(t *testing.T) string {
 	return dir
 }
 
-// TestReportRefuses: what cannot be written is refused before anything is replayed, and a replay that fails leaves no file
-// behind and an earlier page as it was.
+// TestReportRefuses: what cannot be written is refused before anything is replayed, and a replay that fails leaves no
+// file behind and an earlier page as it was.
 func TestReportRefuses(t *testing.T) {
 	t.Setenv("PATH", "") // so that nothing can be replayed
 	dir := t.TempDir()
@@ -81,9 +83,11 @@ func TestReportRefuses(t *testing.T) {
 	} {
 		cli("", "simulate", jobs, "--nodes", "1", "--report", report).wants(t, exitUsage, "", want)
 	}
-	cli("", "simulate", jobs, "--print", "--report", page).wants(t, exitUsage, "", "--print and --report cannot be combined")
+	cli("", "simulate", jobs, "--print", "--report", page).wants(t, exitUsage, "",
+		"--print and --report cannot be combined")
 	for _, name := range []string{page, other} {
-		cli("", "simulate", jobs, "--nodes", "1", "--report", name).wants(t, exitFailure, "", "synapse-sim is neither beside this program nor in PATH")
+		cli("", "simulate", jobs, "--nodes", "1", "--report", name).wants(t, exitFailure, "",
+			"synapse-sim is neither beside this program nor in PATH")
 	}
 	if text, err := os.ReadFile(page); err != nil || string(text) != "earlier" {
 		t.Errorf("%v: %s", err, text)

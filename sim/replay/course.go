@@ -7,8 +7,8 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns what is kept of a run's course: sums over equal steps of time. How long a run will be is not known while
-// it goes on, so whenever it outgrows the steps, two of them become one that is twice as long.
+// This file owns what is kept of a run's course: sums over equal steps of time. How long a run will be is not known
+// while it goes on, so whenever it outgrows the steps, two of them become one that is twice as long.
 
 // steps are those so far.
 type steps struct {
@@ -96,6 +96,6 @@ func spreadsOf(all map[string]*tally, name string) []record.Spread {
 	}
 	slices.Sort(t.waits)
 	n := len(t.waits)
-	return []record.Spread{{Name: name, Jobs: n, Avg: mean(t.waits), P50: percentile(t.waits, 0.5), P90: percentile(t.waits, 0.9),
-		P99: percentile(t.waits, 0.99), Max: t.waits[n-1]}}
+	return []record.Spread{{Name: name, Jobs: n, Avg: mean(t.waits), P50: percentile(t.waits, 0.5),
+		P90: percentile(t.waits, 0.9), P99: percentile(t.waits, 0.99), Max: t.waits[n-1]}}
 }

@@ -44,13 +44,15 @@ func TestCourse(t *testing.T) {
 	}
 }
 
-// TestPicture: what is known by heart. Of two machines in two racks one is taken for 100 s; a gang of both waits for it.
+// TestPicture: what is known by heart. Of two machines in two racks one is taken for 100 s; a gang of both waits for
+// it.
 func TestPicture(t *testing.T) {
 	jobs := []record.Job{
 		{Duration: 100 * time.Second, GPUs: 8, Queue: "b"}, {Duration: 50 * time.Second, GPUs: 16, Queue: "a"},
 		{Submit: 200 * time.Second, Duration: 10 * time.Second, GPUs: 4, Queue: "b"},
 	}
-	f, err := Run(record.Order{Jobs: jobs, Cluster: record.NewCluster([]int{1, 1}, 8), Policy: "fifo", Ref: true, Oracle: true}, Watch{})
+	f, err := Run(record.Order{Jobs: jobs, Cluster: record.NewCluster([]int{1, 1}, 8), Policy: "fifo", Ref: true,
+		Oracle: true}, Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,8 @@ func TestPicture(t *testing.T) {
 		t.Fatalf("%d steps of %v, %v", len(p.Steps), p.Step, p.Submits)
 	}
 	for second, want := range map[int]record.Step{
-		0: {Used: 0.5, Waiting: 1}, 99: {Used: 0.5, Waiting: 1}, 100: {Used: 1, Gangs: 1, Near: 1}, 149: {Used: 1, Gangs: 1, Near: 1},
+		0: {Used: 0.5, Waiting: 1}, 99: {Used: 0.5, Waiting: 1},
+		100: {Used: 1, Gangs: 1, Near: 1}, 149: {Used: 1, Gangs: 1, Near: 1},
 		150: {}, 199: {}, 200: {Used: 0.25}, 209: {Used: 0.25},
 	} {
 		if got := p.Steps[second]; got != want {
@@ -76,7 +79,8 @@ func TestPicture(t *testing.T) {
 
 // TestPictureIsBounded: a hundred thousand jobs make no larger picture than a hundred.
 func TestPictureIsBounded(t *testing.T) {
-	r := &run{o: record.Order{Cluster: room}, jobs: make([]record.Job, 100_000), lives: make([]life, 100_000), tooBig: make([]bool, 100_000)}
+	r := &run{o: record.Order{Cluster: room}, jobs: make([]record.Job, 100_000), lives: make([]life, 100_000),
+		tooBig: make([]bool, 100_000)}
 	r.census = newCensus(newGround(room, false))
 	for i := range r.jobs {
 		at := time.Duration(i) * time.Minute

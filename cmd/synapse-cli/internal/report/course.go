@@ -26,15 +26,17 @@ const (
 
 func (c *contents) used() figure {
 	return c.strips(strips{title: "How many GPUs were used", most: 1, percent: true, unit: "share of the GPUs",
-		says: fmt.Sprintf("The share of the %d GPUs that ran a job at each time, in the mean %s until the last submit (dashed).",
+		says: fmt.Sprintf("The share of the %d GPUs that ran a job at each time, in the mean %s until the last submit "+
+			"(dashed).",
 			c.GPUs, c.each(meanUsed)),
 		of: func(s record.Step) (float64, bool) { return s.Used, true }})
 }
 
 func (c *contents) waiting() figure {
 	return c.strips(strips{title: "How many jobs waited", unit: "jobs that wait",
-		says: fmt.Sprintf("The jobs that had been submitted and did not run yet, at most %s; dashed is the last submit.", c.each(mostWaiting)),
-		of:   func(s record.Step) (float64, bool) { return s.Waiting, true }})
+		says: fmt.Sprintf("The jobs that had been submitted and did not run yet, at most %s; dashed is the last submit.",
+			c.each(mostWaiting)),
+		of: func(s record.Step) (float64, bool) { return s.Waiting, true }})
 }
 
 func (c *contents) racks() figure {
@@ -43,8 +45,9 @@ func (c *contents) racks() figure {
 		return figure{Title: title, Says: "No gang was larger than a machine, so none had to span racks."}
 	}
 	return c.strips(strips{title: title, most: 1, percent: true, unit: "share of the gangs",
-		says: "Of the gangs that were larger than a machine and ran at each time, the share in as few racks as can be; where none ran there is no line.",
-		of:   func(s record.Step) (float64, bool) { return s.Near / max(s.Gangs, 1e-9), s.Gangs > 1e-6 }})
+		says: "Of the gangs that were larger than a machine and ran at each time, the share in as few racks as can be; " +
+			"where none ran there is no line.",
+		of: func(s record.Step) (float64, bool) { return s.Near / max(s.Gangs, 1e-9), s.Gangs > 1e-6 }})
 }
 
 // each says a figure of each policy, of its first run.

@@ -145,7 +145,8 @@ func (w waits) at(seconds float64) float64 { return w.scale.at(bend(seconds)) }
 
 // waitTicks are the times that an axis of waits names.
 var waitTicks = []tick{
-	{0, "0"}, {60, "1 min"}, {600, "10 min"}, {3600, "1 h"}, {6 * 3600, "6 h"}, {86400, "1 d"}, {4 * 86400, "4 d"}, {20 * 86400, "20 d"},
+	{0, "0"}, {60, "1 min"}, {600, "10 min"}, {3600, "1 h"}, {6 * 3600, "6 h"}, {86400, "1 d"}, {4 * 86400, "4 d"},
+	{20 * 86400, "20 d"},
 	{100 * 86400, "100 d"}, {500 * 86400, "500 d"},
 }
 

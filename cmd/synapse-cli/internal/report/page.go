@@ -1,5 +1,5 @@
-// Package report draws replays as one page of HTML that needs nothing beside itself: no network, no script, no font. It is
-// pure: the same replays become the same bytes.
+// Package report draws replays as one page of HTML that needs nothing beside itself: no network, no script, no font. It
+// is pure: the same replays become the same bytes.
 package report
 
 import (
@@ -69,7 +69,8 @@ type policy struct {
 	pictures     []*record.Picture
 }
 
-// figure is one drawing, with the sentence that says what it shows. Where there is nothing to draw, the sentence says so.
+// figure is one drawing, with the sentence that says what it shows. Where there is nothing to draw, the sentence says
+// so.
 type figure struct {
 	Title, Says string
 	Drawing     *drawing
@@ -88,7 +89,8 @@ func (c *contents) intro(r Replays) string {
 		fmt.Fprintf(&b, " The replay was cut: %s had not ended.", several(first.Unfinished, "job"))
 	}
 	if c.runs > 1 {
-		fmt.Fprintf(&b, " %d runs of each policy: figures are means, below them the standard deviation; thin lines are further runs.", c.runs)
+		fmt.Fprintf(&b, " %d runs of each policy: figures are means, below them the standard deviation; thin lines are "+
+			"further runs.", c.runs)
 	}
 	return b.String()
 }

@@ -24,7 +24,8 @@ func large() Replays {
 			p := &record.Picture{Step: 3600, Submits: 300 * 3600}
 			for i := range record.MaxSteps {
 				x := float64((i*7 + int(seed)*3) % 100)
-				p.Steps = append(p.Steps, record.Step{Used: x / 100, Waiting: x * 200, Gangs: float64(i % 5), Near: float64(i%5) / 3})
+				p.Steps = append(p.Steps, record.Step{Used: x / 100, Waiting: x * 200, Gangs: float64(i % 5),
+					Near: float64(i%5) / 3})
 			}
 			for i := range record.MaxPromises {
 				at := float64(i * 60)
@@ -40,15 +41,16 @@ func large() Replays {
 			spread.Name, spread.Jobs = "9+", 1
 			p.Sizes = []record.Spread{{Name: "1", Jobs: 99_999}, spread}
 			gangs, rack := 5000.0, 0.5
-			r.Results = append(r.Results, &record.Result{Policy: policy, Seed: seed, Waits: record.Waits{Jobs: 100_000}, TooBig: 2,
+			r.Results = append(r.Results, &record.Result{Policy: policy, Seed: seed, Waits: record.Waits{Jobs: 100_000},
+				TooBig:       2,
 				WaitMultiAvg: &gangs, Rack: &rack, WallS: float64(seed), PassMeanUs: 5, Picture: p})
 		}
 	}
 	return r
 }
 
-// TestPageIsWhole: the largest page stays small, wants nothing from elsewhere, names every policy, and takes no name for
-// HTML: it has the elements that a page with harmless names has.
+// TestPageIsWhole: the largest page stays small, wants nothing from elsewhere, names every policy, and takes no name
+// for HTML: it has the elements that a page with harmless names has.
 func TestPageIsWhole(t *testing.T) {
 	text, err := HTML(large())
 	if err != nil {
@@ -61,7 +63,8 @@ func TestPageIsWhole(t *testing.T) {
 		t.Errorf("it has %q", found)
 	}
 	got := elements(t, text)
-	if got["svg"] != 6 || got["h2"] != 7 || got["script"]+got["img"]+got["@src"]+got["@href"]+got["@style"]+got["@onerror"] != 0 {
+	if got["svg"] != 6 || got["h2"] != 7 ||
+		got["script"]+got["img"]+got["@src"]+got["@href"]+got["@style"]+got["@onerror"] != 0 {
 		t.Errorf("its elements are %v", got)
 	}
 	for _, policy := range record.Policies() {
@@ -104,7 +107,8 @@ func elements(t *testing.T, text []byte) map[string]int {
 
 // TestPageOfNothing: where there is nothing to draw, a sentence says so.
 func TestPageOfNothing(t *testing.T) {
-	r := Replays{Record: "none.csv", Cluster: record.NewCluster([]int{1}, 8), Results: []*record.Result{{Policy: "synapse", Picture: &record.Picture{}}}}
+	r := Replays{Record: "none.csv", Cluster: record.NewCluster([]int{1}, 8),
+		Results: []*record.Result{{Policy: "synapse", Picture: &record.Picture{}}}}
 	text, err := HTML(r)
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +120,8 @@ func TestPageOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, says := range []string{
-		"0 jobs on 1 machine with 8 GPUs in 1 rack.", "No job ended", "No policy of this replay told a job when it would start", "No gang was larger than a machine",
+		"0 jobs on 1 machine with 8 GPUs in 1 rack.", "No job ended",
+		"No policy of this replay told a job when it would start", "No gang was larger than a machine",
 	} {
 		if !bytes.Contains(text, []byte(says)) {
 			t.Errorf("it does not say %q", says)
@@ -129,7 +134,8 @@ func TestPageOfNothing(t *testing.T) {
 
 // TestWords: times and axes as people read them.
 func TestWords(t *testing.T) {
-	for seconds, want := range map[float64]string{0: "0 s", 59: "59 s", 150: "2.5 min", 3600: "60 min", 7200: "2.0 h", 90_000: "25 h", 500_000: "5.8 d", 5e6: "58 d"} {
+	for seconds, want := range map[float64]string{0: "0 s", 59: "59 s", 150: "2.5 min", 3600: "60 min", 7200: "2.0 h",
+		90_000: "25 h", 500_000: "5.8 d", 5e6: "58 d"} {
 		if got := long(seconds); got != want {
 			t.Errorf("%v seconds are %q, and not %q", seconds, got, want)
 		}

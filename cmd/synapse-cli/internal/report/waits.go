@@ -19,16 +19,17 @@ const (
 )
 
 // marks says how a row of waits is read.
-const marks = "The thick part of each line goes from the median to the 90th percentile, the thin part on to the 99th; the dot is the mean, which" +
-	" stands in figures at its end, and the stroke the longest wait."
+const marks = "The thick part of each line goes from the median to the 90th percentile, the thin part on to the " +
+	"99th; the dot is the mean, which stands in figures at its end, and the stroke the longest wait."
 
 func (c *contents) bySize() figure {
-	return c.rows("How long jobs waited, by size", marks, c.groups(func(p *record.Picture) []record.Spread { return p.Sizes }), func(name string) string {
-		if name == "1" {
-			return "1 GPU"
-		}
-		return name + " GPUs"
-	})
+	return c.rows("How long jobs waited, by size", marks,
+		c.groups(func(p *record.Picture) []record.Spread { return p.Sizes }), func(name string) string {
+			if name == "1" {
+				return "1 GPU"
+			}
+			return name + " GPUs"
+		})
 }
 
 func (c *contents) byQueue() figure {
@@ -37,7 +38,8 @@ func (c *contents) byQueue() figure {
 	says := marks
 	switch {
 	case len(all) == 1:
-		return figure{Title: title, Says: fmt.Sprintf("All jobs that ended are of one queue (%s), whose waits are those above.", queueName(all[0].name))}
+		return figure{Title: title, Says: fmt.Sprintf("All jobs that ended are of one queue (%s), whose waits are those "+
+			"above.", queueName(all[0].name))}
 	case len(all) > queuesDrawn:
 		slices.SortStableFunc(all, func(a, b group) int { return cmp.Compare(b.jobs, a.jobs) })
 		says += fmt.Sprintf(" These are the %d queues of %d that have most jobs.", queuesDrawn, len(all))
@@ -140,8 +142,9 @@ func (d *drawing) row(r row, x waits, y float64) {
 	d.line("tail "+colour, x.at(r.P50), y, x.at(r.P99), y)
 	d.line("bar "+colour, x.at(r.P50), y, x.at(r.P90), y)
 	d.line("tail "+colour, x.at(r.Max), y-5, x.at(r.Max), y+5)
-	d.dot("fill mean "+colour, x.at(r.Avg), y, 5, fmt.Sprintf("mean %s, median %s, 90th percentile %s, 99th %s, longest %s",
-		long(r.Avg), long(r.P50), long(r.P90), long(r.P99), long(r.Max)))
+	d.dot("fill mean "+colour, x.at(r.Avg), y, 5,
+		fmt.Sprintf("mean %s, median %s, 90th percentile %s, 99th %s, longest %s",
+			long(r.Avg), long(r.P50), long(r.P90), long(r.P99), long(r.Max)))
 	d.text("soft", "start", drawingWidth-rowsRight+12, y+4, long(r.Avg))
 }
 
@@ -173,9 +176,11 @@ func (c *contents) promised() figure {
 		}
 	}
 	if len(points) == 0 {
-		return figure{Title: title, Says: "No policy of this replay told a job when it would start, so there is nothing to compare."}
+		return figure{Title: title, Says: "No policy of this replay told a job when it would start, so there is nothing to " +
+			"compare."}
 	}
-	says := "Each dot is a job that was told a time: how long it was told to wait, and how long it then waited; above the line it waited longer."
+	says := "Each dot is a job that was told a time: how long it was told to wait, and how long it then waited; above " +
+		"the line it waited longer."
 	const height, side = 420, 470
 	d := newDrawing(says, height)
 	x, y := newWaits(left+30, left+30+side, most), newWaits(height-50, 16, most)
@@ -189,7 +194,8 @@ func (c *contents) promised() figure {
 	d.text("soft", "middle", (x.from+x.to)/2, height-12, "told to wait, since it was told")
 	d.text("soft", "start", 0, 12, "waited, since then")
 	for i, p := range c.Policies {
-		d.text("name fill "+p.Colour, "start", x.to+24, 30+float64(i)*20, fmt.Sprintf("%s · %d dots", p.Name, len(points[p.Name])))
+		named := fmt.Sprintf("%s · %d dots", p.Name, len(points[p.Name]))
+		d.text("name fill "+p.Colour, "start", x.to+24, 30+float64(i)*20, named)
 		for _, one := range points[p.Name] {
 			d.dot("fill dot "+p.Colour, x.at(one.At-one.Told), y.at(one.Started-one.Told), 3, "")
 		}

@@ -22,7 +22,8 @@ type comparison struct {
 	format string
 }
 
-// Compare shows the figures of two replays beside each other: of the policies that both have, or of the one that each has.
+// Compare shows the figures of two replays beside each other: of the policies that both have, or of the one that each
+// has.
 func Compare(w io.Writer, s Style, a, b []*record.Result) error {
 	var rows []comparison
 	policiesOfB := ByPolicy(b)

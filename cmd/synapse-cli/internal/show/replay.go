@@ -152,7 +152,8 @@ func replayColumns() []column[replayLine] {
 		{head: "UNFINISHED", right: true, cell: func(l replayLine) string { return l.open }},
 	}
 	for _, f := range figures {
-		columns = append(columns, column[replayLine]{head: f.head, right: true, cell: func(l replayLine) string { return l.of(f) }})
+		columns = append(columns, column[replayLine]{head: f.head, right: true,
+			cell: func(l replayLine) string { return l.of(f) }})
 	}
 	return columns
 }
@@ -168,9 +169,11 @@ func policyLines(runs []*record.Result) []replayLine {
 		}
 	}
 	first := runs[0]
-	lines := []replayLine{{first.Policy, fmt.Sprint(first.Jobs), fmt.Sprint(first.Unfinished), said(func(m Mean) float64 { return m.Mean })}}
+	lines := []replayLine{{first.Policy, fmt.Sprint(first.Jobs), fmt.Sprint(first.Unfinished),
+		said(func(m Mean) float64 { return m.Mean })}}
 	if len(runs) > 1 {
-		lines = append(lines, replayLine{fmt.Sprintf("± of %d runs", len(runs)), "", "", said(func(m Mean) float64 { return m.Spread })})
+		lines = append(lines, replayLine{fmt.Sprintf("± of %d runs", len(runs)), "", "",
+			said(func(m Mean) float64 { return m.Spread })})
 	}
 	return lines
 }
