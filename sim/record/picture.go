@@ -4,12 +4,12 @@ package record
 
 // Picture is what a report draws of a run.
 type Picture struct {
-	Step     float64   `json:"step"`    // seconds that each of Steps is long
-	Steps    []Step    `json:"steps"`   // from the first job's submit on
-	Submits  float64   `json:"submits"` // seconds until the last job's submit
-	Sizes    []Spread  `json:"sizes"`   // waits by the size of jobs
-	Queues   []Spread  `json:"queues"`  // and by their queue
-	Promises []Promise `json:"promises"`
+	Step     float64  `json:"step"`    // seconds that each of Steps is long
+	Steps    []Step   `json:"steps"`   // from the first job's submit on
+	Submits  float64  `json:"submits"` // seconds until the last job's submit
+	Sizes    []Spread `json:"sizes"`   // waits by the size of jobs
+	Queues   []Spread `json:"queues"`  // and by their queue
+	Promises []Told   `json:"promises"`
 }
 
 // Step is means over a short time.
@@ -31,8 +31,8 @@ type Spread struct {
 	Max  float64 `json:"max"`
 }
 
-// Promise is a job that was told when it would start, in seconds since the first job's submit.
-type Promise struct {
+// Told is a job that was told when it would start, in seconds since the first job's submit.
+type Told struct {
 	Told    float64 `json:"told"`    // when it was told for the first time
 	At      float64 `json:"at"`      // the time that it was told
 	Started float64 `json:"started"` // the time at which it did

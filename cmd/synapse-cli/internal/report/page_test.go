@@ -29,7 +29,7 @@ func large() Replays {
 			}
 			for i := range record.MaxPromises {
 				at := float64(i * 60)
-				p.Promises = append(p.Promises, record.Promise{Told: at, At: at + 3600, Started: at + float64(i)*3.7})
+				p.Promises = append(p.Promises, record.Told{Told: at, At: at + 3600, Started: at + float64(i)*3.7})
 			}
 			spread := record.Spread{Jobs: 100, Avg: 700, P50: 1, P90: 3000, P99: 90_000, Max: 900_000.5}
 			for i := range 400 {

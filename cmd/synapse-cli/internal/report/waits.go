@@ -163,9 +163,9 @@ const promisesDrawn = 500
 // promised draws the starts that were told beside those that were.
 func (c *contents) promised() figure {
 	const title = "When jobs were told that they would start, and when they did"
-	most, points := 60.0, map[string][]record.Promise{}
+	most, points := 60.0, map[string][]record.Told{}
 	for _, p := range c.Policies {
-		var all []record.Promise
+		var all []record.Told
 		for _, picture := range p.pictures {
 			all = append(all, picture.Promises...)
 		}
