@@ -11,8 +11,8 @@ import (
 // This file owns the two clocks that a process goes by: the machine's since its boot, and the library's for what waits.
 
 // BootNs is how long ago the machine booted, in nanoseconds, with what it slept: the control plane does not sleep, and
-// what a machine heard of it is measured by this. Readings of one boot can be compared between processes, as an agent
-// and its supervisors do.
+// the age of what a machine received from it is measured by this. Readings of one boot can be compared between
+// processes, as an agent and its supervisors do.
 func BootNs() int64 {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
@@ -27,7 +27,7 @@ type Clock interface {
 	After(d time.Duration) <-chan time.Time
 }
 
-// Real is the process's.
+// Real is the clock of this process.
 type Real struct{}
 
 // Now reads the steady clock, too.

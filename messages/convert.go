@@ -10,7 +10,7 @@ import (
 )
 
 // This file owns the crossing between what is said on the wire and the values
-// that topology and the policy reckon with. It copies and never refuses: what
+// that topology and the policy count with. It copies and never refuses: what
 // may be said at all is Validate's to decide, before anything is converted.
 
 // FromToken reads a token; none is the zero token.
@@ -116,14 +116,14 @@ func fromNodes(names []string) []topology.NodeID {
 	return out
 }
 
-// FromGPU reads a device; where it sits on the bus is the launcher's business.
+// FromGPU reads a device; the launcher knows where it sits on the bus.
 func FromGPU(g *Gpu) topology.GPU {
 	return topology.GPU{ID: topology.GPUID(g.GetId()), Type: g.GetType(), MemoryBytes: g.GetMemoryBytes()}
 }
 
 // SameIncarnation reports whether both name the same start of the same agent. An
-// incarnation that is not named is nobody's: a command that forgot to say whom
-// it means must not be taken by whoever gets it.
+// incarnation that is not named belongs to nobody: a command that forgot to say whom it means must not be taken by
+// whoever gets it.
 func SameIncarnation(a, b *Incarnation) bool {
 	return a != nil && b != nil && a.BootId == b.BootId && a.StartedNs == b.StartedNs
 }

@@ -75,8 +75,8 @@ func documented(t *testing.T) (rows map[string][]string, parts []string) {
 	return rows, parts
 }
 
-// Every message says in the README who says it to whom, what it is keyed by,
-// what answers it and what a stale one does; or is named as a part of others.
+// TestEveryMessageIsDocumented: every message says in the README who says it to whom, what it is keyed by, what answers
+// it and what a stale one does; or is named as a part of others.
 func TestEveryMessageIsDocumented(t *testing.T) {
 	rows, parts := documented(t)
 	if !slices.IsSorted(parts) {
@@ -111,7 +111,7 @@ func TestEveryMessageIsDocumented(t *testing.T) {
 	}
 }
 
-// What the README calls an answer is a message.
+// TestDocumentedAnswersExist: what the README calls an answer is a message.
 func TestDocumentedAnswersExist(t *testing.T) {
 	rows, _ := documented(t)
 	all := published(t)
@@ -124,7 +124,7 @@ func TestDocumentedAnswersExist(t *testing.T) {
 	}
 }
 
-// Whatever has a row has a door.
+// TestEveryMessageIsValidated: whatever has a row has a door.
 func TestEveryMessageIsValidated(t *testing.T) {
 	rows, _ := documented(t)
 	all := published(t)

@@ -117,7 +117,7 @@ func scalar(f protoreflect.FieldDescriptor) protoreflect.Value {
 	panic("no scalar of kind " + f.Kind().String())
 }
 
-// Validate is called on what is nil inside, and on nil itself, without a panic.
+// TestNothingIsRefusedWithoutAPanic: validate is called on what is nil inside, and on nil itself, without a panic.
 func TestNothingIsRefusedWithoutAPanic(t *testing.T) {
 	for _, m := range validated(t) {
 		empty := m.New().Interface().(validator)

@@ -2,7 +2,7 @@ package messages
 
 import "testing"
 
-// Where a job stands, and how it ended, is told in one way, whatever of it stands in its record.
+// TestExplain: where a job stands, and how it ended, is told in one way, whatever of it stands in its record.
 func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		state             JobState

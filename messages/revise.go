@@ -2,11 +2,10 @@ package messages
 
 // This file owns how a record that was handed on becomes the next version of it.
 //
-// The next version of a record that others hold may have its own fields set anew,
-// and shares all that lies below with the version before, so whoever changes a
-// list or a part of it puts another one there. A record of a gang is large below
-// and its changes are at the top. The fields are written out: to walk them by reflection was
-// a fiftieth of a gang's way to running. A test names every one that is forgotten.
+// The next version of a record that others hold may have its own fields set, and shares all that lies below with the
+// version before, so whoever changes a list or a part of it puts another one there. A record of a gang is large below
+// and its changes are at the top. The fields are written out: to walk them by reflection was a fiftieth of a gang's way
+// to running. A test names every one that is forgotten.
 
 // Revise makes the next version of a job's record.
 func (x *JobRecord) Revise() *JobRecord {

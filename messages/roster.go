@@ -15,7 +15,7 @@ import (
 //
 // The list is a sequence of machines. A machine begins with a byte that says which of its
 // fields follow; what does not follow is foretold by the machine before it. A byte of 0
-// is followed by a count: so many machines are as foretold.
+// is followed by a count: that many machines are as foretold.
 
 const (
 	rosterNode    = 1 << iota // a text; foretold: the next name

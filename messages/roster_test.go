@@ -34,7 +34,7 @@ func scattered(bytes int) func(int) string {
 	}
 }
 
-// gangOn is the peers of a gang, so many to a machine.
+// gangOn is the peers of a gang, with a fixed number to a machine.
 func gangOn(tasks, each int, node, address, rack func(int) string) []*Peer {
 	peers := Many[Peer](tasks)
 	for i := range peers {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// This file owns what may be told of a job's user without a machine, whose affair users are.
+// This file owns what can be said of a job's user without a machine: machines have users.
 
 // NeedsUID reports whether a job's tasks have a uid that is the job's alone: it names no user, or root, which is one in
 // its containers alone and somebody in the machines' directories. Names are the machines' own; root is called that on

@@ -17,7 +17,7 @@ func (x *Order) valid() error {
 	)
 }
 
-// valid checks the head of any fact; about says whether it must name an attempt.
+// valid checks the head of any fact; about is whether it must name an attempt.
 func (x *Origin) valid() error {
 	return first(
 		maybe("token", x.GetToken()),

@@ -64,7 +64,7 @@ func ReservedEnv(name string) bool {
 	return strings.HasPrefix(name, "SYNAPSE_") || slices.Contains(reservedEnv, name)
 }
 
-// validShape checks the gang: so many tasks of one amount, or a total.
+// validShape checks the gang: a number of tasks of one amount, or a total.
 func (x *JobSpec) validShape() error {
 	g := x.GetGang()
 	if g == nil {

@@ -195,8 +195,8 @@ func TestRefusalsNameTheWayOut(t *testing.T) {
 	}
 }
 
-// One good message of each passes, and still passes after the wire; and without
-// what it must have, each is refused by name.
+// TestGoodMessagesPass: one good message of each passes, and still passes after the wire; and without what it must
+// have, each is refused by name.
 func TestGoodMessagesPass(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range goodMessages() {
@@ -363,7 +363,7 @@ func TestBadMessagesAreRefused(t *testing.T) {
 	}
 }
 
-// A machine announces what it has: the sum of its devices, and where it stands.
+// TestAnnouncements: a machine announces what it has: the sum of its devices, and where it stands.
 func TestAnnouncements(t *testing.T) {
 	for field, edit := range map[string]func(*Announcement){
 		"total.milli_gpu": func(a *Announcement) { a.Total.MilliGpu = 1500 },

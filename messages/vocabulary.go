@@ -13,7 +13,8 @@ const (
 	// earlier way is not possible: such a job goes to no agent that does not understand it.
 	VocabularyScript = 2
 
-	// VocabularyNetwork is a job's network: an agent that does not know the word would run such a job on its machine's.
+	// VocabularyNetwork is a job's network: an agent that does not know the word would run such a job on that of its
+	// machine.
 	VocabularyNetwork = 3
 
 	// Vocabulary is the newest.

@@ -2,8 +2,8 @@
 // databases: package storetest tries each with the same cases.
 //
 // It owns what becomes of a write when two leaders, a lost answer or a bug
-// compete for the same record. It must never decide anything else: which job
-// runs where is the leader's business, and a record says what the leader said.
+// compete for the same record. It must never decide anything else: the leader decides which job runs where, and a
+// record says what the leader said.
 package store
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	// ErrDeposed: the epoch is not the leader's. Nothing was written.
+	// ErrDeposed: the epoch is not that of the leader. Nothing was written.
 	ErrDeposed = errors.New("store: the epoch is no longer the leader's")
 	// ErrNotFound: no such record.
 	ErrNotFound = errors.New("store: not found")
@@ -40,8 +40,8 @@ type Store interface {
 	// process and no other, and is compared wherever the epoch is. For an
 	// asynchronous replica that takes over may have lost the last epoch, and give it
 	// out a second time.
-	// Who may lead, and for how long, is not decided here: an implementation
-	// with a lease may refuse with an error of its own.
+	// Which scheduler may lead, and for how long, is not decided here: an implementation with a lease may refuse with an
+	// error of its own.
 	Lead(holder string) (epoch uint64, err error)
 
 	// Load hands out what a leader needs to go on: what is over and has left all
@@ -57,8 +57,8 @@ type Store interface {
 	Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, error)
 
 	// Prune forgets up to limit jobs, oldest first, that finished before this time
-	// and lack no evidence, and tells how many. Their ids stay used for ever; their
-	// request ids may be used again.
+	// and lack no evidence, and answers how many. Their ids stay used for ever;
+	// their request ids may be used again.
 	Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error)
 
 	// Job reads one job and all its attempts in the order of their tokens, as of
@@ -89,7 +89,7 @@ type Store interface {
 	Script(digest string) ([]byte, error)
 
 	// PruneScripts forgets up to limit scripts that no job names, named none when it was
-	// called last, and were not kept again since; and tells how many. No clock says how old one is.
+	// called last, and were not kept again since; and answers how many. No clock says how old one is.
 	PruneScripts(epoch uint64, limit int) (int, error)
 
 	// Close lets go of the database; later calls are ErrClosed.

@@ -21,7 +21,7 @@ type Past struct {
 	Owner, Queue, Name string
 	States             []messages.JobState
 	Labels             []*messages.Label // all of these
-	Look               int               // at so many jobs at most, whether they fit or not
+	Look               int               // at most at this number of jobs, whether they fit or not
 }
 
 // PastJob is one of them, with its attempts in the order of their tokens.
@@ -34,7 +34,7 @@ type PastJob struct {
 type Page struct {
 	Jobs    []PastJob
 	Damaged []actors.Damaged // which cannot be read, and are left out
-	Looked  int              // at so many
+	Looked  int              // at this number of jobs
 	Next    Position         // where to go on; the zero: there are no more
 }
 
@@ -132,7 +132,7 @@ func (g *Gathering) Jobs() []topology.JobID {
 	return ids
 }
 
-// Room is what attempts may still weigh; there is always some for the first job's.
+// Room is what attempts may still weigh; there is always some for those of the first job.
 func (g *Gathering) Room() int { return max(PageBytes-g.bytes, 1) }
 
 // Takes reports whether the attempts of Jobs[i] have room.
@@ -154,8 +154,8 @@ func (g *Gathering) Attempt(i int, attempt *messages.AttemptRecord, err error, b
 	g.bytes += bytes
 }
 
-// Page ends it. Of Jobs the first so many have their attempts; the others wait
-// for the next page.
+// Page ends it. The first of Jobs have their attempts; the others wait for the
+// next page.
 func (g *Gathering) Page(whole int) Page {
 	switch {
 	case whole < len(g.page.Jobs):

@@ -142,7 +142,7 @@ func judgeDrop(s lookup, id topology.JobID) judged {
 	return judged{drop: true}
 }
 
-// judgeJob makes the entry that would replace a job's.
+// judgeJob makes the entry that would replace that of a job.
 func judgeJob(s lookup, c *actors.Change) (next *jobEntry, repeated bool, broken Rule) {
 	id := topology.JobID(c.Job.Id)
 	was := s.entry(id)

@@ -79,9 +79,8 @@ func (m *Memory) Sync() {
 // Crash drops what was not synced.
 func (m *Memory) Crash() { m.CrashKeeping(0) }
 
-// CrashKeeping drops what was not synced but for the first so many
-// transactions: a disk may have written more than it was made to promise. Never
-// a part of one, and never a later one without the earlier.
+// CrashKeeping drops what was not synced but for that many transactions, the first ones: a disk may have written more
+// than it was made to promise. Never a part of one, and never a later one without the earlier.
 func (m *Memory) CrashKeeping(transactions int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

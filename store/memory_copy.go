@@ -7,9 +7,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns copies of a store in memory, as somebody who tries what becomes
-// of a restored backup needs them, and what is still known of a job that was
-// forgotten.
+// This file owns copies of a store in memory, as a test of a restored backup needs them, and what is still known of a
+// job that was forgotten.
 
 // Pruned implements Store.
 func (m *Memory) Pruned(id topology.JobID) (bool, error) {
@@ -47,7 +46,7 @@ func (m *Memory) Damage(table, id string) {
 	}
 }
 
-// Epoch is the latest leader's.
+// Epoch is that of the latest leader.
 func (m *Memory) Epoch() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,8 +54,8 @@ func (m *Memory) Epoch() uint64 {
 }
 
 // Copy is a store with what is durable here now, as a backup that is brought
-// back: a leader of it gets an epoch that is higher by so many than one of ours
-// would get. What happens to one of the two does not reach the other.
+// back: a leader of it gets an epoch that is higher by epochs than one of ours would get. What happens to one of the
+// two does not reach the other.
 func (m *Memory) Copy(epochs uint64) *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()

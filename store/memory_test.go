@@ -111,8 +111,8 @@ func (l *leader) goOn(t *rapid.T, job *messages.JobRecord, attempts []*messages.
 	return c
 }
 
-// A crash leaves exactly the transactions that were synced, and a prefix of the
-// others: the same as a store to which only those were ever applied.
+// TestMemoryCrashLeavesAPrefix: a crash leaves exactly the transactions that were synced, and a prefix of the others:
+// the same as a store to which only those were ever applied.
 func TestMemoryCrashLeavesAPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := NewMemory()
@@ -221,7 +221,8 @@ func TestRulesTellBugsFromRaces(t *testing.T) {
 	}
 }
 
-// TestSeats: an epoch that was given out twice is that of the last who took it.
+// TestSeats: an epoch that was given out twice belongs to the last that took
+// it.
 func TestSeats(t *testing.T) {
 	m := NewMemory()
 	a, b := m.HeldBy("a"), m.HeldBy("b")

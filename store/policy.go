@@ -14,17 +14,16 @@ import (
 // it. So each is learned of exactly once, whenever a leader dies.
 //
 // A number that says up to where the ends are known would not do: attempts end in one
-// order on disk and in another in what the Scheduler hears, and one between would be
-// left out for ever. And to mark the attempt itself would be to write the record of a gang
-// of thousands again for one bit.
+// order on disk and in another in what the Scheduler receives, and one between would be left out for ever. And to mark
+// the attempt itself would be to write the record of a gang of thousands again for one bit.
 
 // learns reports whether a leader learns from an attempt: it ended, and had run. By an
 // earlier version nobody knows for how long.
 func learns(a *messages.AttemptRecord) bool { return a.GetEnd().GetRanMs() > 0 }
 
-// judgePolicy: a later leader's write takes the place of an earlier one's, and of one
-// leader's the later. There is no revision, for nobody else ever writes it, and what
-// replaces one that is damaged need not know how often it was written.
+// judgePolicy: the write of a later leader replaces that of an earlier one, and of one leader's writes the later. There
+// is no revision, for nobody else ever writes it, and what replaces one that is damaged need not know how often it was
+// written.
 func judgePolicy(stored topology.Token, c *actors.Change) judged {
 	by := messages.FromToken(c.Policy.GetWrittenBy())
 	switch {

@@ -120,8 +120,8 @@ func TestPortNeverWaits(t *testing.T) {
 	_ = p.Close()
 }
 
-// A new leader is handed what was over lately, but not what lacks evidence: that
-// is loaded as before.
+// TestPortRecallsWhatEnded: a new leader is handed what was over lately, but not what lacks evidence: that is loaded as
+// before.
 func TestPortRecallsWhatEnded(t *testing.T) {
 	system, pid, heard := listen(t)
 	m := NewMemory()
@@ -175,7 +175,7 @@ func TestPortRecallsWhatEnded(t *testing.T) {
 	}
 }
 
-// A leader leads though the past cannot be read.
+// TestPortLoadsWithoutThePast: a leader leads though the past cannot be read.
 func TestPortLoadsWithoutThePast(t *testing.T) {
 	system, pid, heard := listen(t)
 	m := NewMemory()

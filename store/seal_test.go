@@ -42,7 +42,7 @@ func TestSealedRecordsComeBackWhole(t *testing.T) {
 	}
 }
 
-// Whatever lies in a table is read or refused: nothing panics.
+// FuzzRead: whatever lies in a table is read or refused: nothing panics.
 func FuzzRead(f *testing.F) {
 	_, sealed := sealedJob(f)
 	f.Add(sealed)
@@ -61,7 +61,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A leader must not try again and again what stays damaged.
+// TestDamageEndsTheProcess: a leader must not try again and again what stays damaged.
 func TestDamageEndsTheProcess(t *testing.T) {
 	mustBeWhole(nil)
 	mustBeWhole(errors.New("the cable came out"))

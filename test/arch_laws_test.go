@@ -26,7 +26,7 @@ const (
 	protobuf   = "google.golang.org/protobuf"
 )
 
-// rooms is "who imports whom". A folder that is not listed here does not exist in the house.
+// rooms says what each room imports. A folder that is not listed here does not exist in the house.
 var rooms = map[string]room{
 	"topology": {libraries: []string{}, pure: true},
 	// What the leader believes stands on what a machine is and has, which knows nothing of it.
@@ -179,9 +179,18 @@ var laws = []law{
 	{"function length", functionLengthLaw, []breach{
 		{"actors/x.go", "package actors\nfunc f() {\n" + strings.Repeat("\tf()\n", maxFunctionLines) + "}\n"},
 	}},
-	{"line length", lineLengthLaw, []breach{
+	{"line length", proseLaw(0), []breach{
 		{"runtime/x.go", "package runtime\n\n// " + strings.Repeat("word ", maxColumns/5) + "\n"},
 		{"store/x_test.go", "package store\n\nvar x = `short` + \"" + strings.Repeat("x", maxColumns) + "\"\n"},
+	}},
+	{"plain words", proseLaw(1), []breach{
+		{"runtime/x.go", "package runtime\n\n// It tells whether the file is there.\n"},
+		{"runtime/x.go", "package runtime // the list is written anew\n"},
+		{"store/x_test.go", "package store\n\nvar x = \"what leading means is the caller's, never ours\"\n"},
+	}},
+	{"doc comments", proseLaw(2), []breach{
+		{"runtime/x.go", "package runtime\n\n// Here ends a task.\nfunc end() {}\n"},
+		{"store/x.go", "package store\n\n// A row of the table.\ntype row struct{}\n"},
 	}},
 	{"file length", fileLengthLaw, []breach{
 		{"actors/x.go", "package actors\n" + strings.Repeat("// Text.\n", maxFileLines)},

@@ -157,8 +157,8 @@ func unordered(t *testing.T, fset *token.FileSet, name string, files []*ast.File
 	return findings
 }
 
-// shuffled says whether a node goes through a map in Go's shuffled order. A walk meets the outer call first, so that a
-// sort can name the call inside it before that one is judged.
+// shuffled reports whether a node goes through a map in Go's shuffled order. A walk meets the outer call first, so that
+// a sort can name the call inside it before that one is judged.
 func shuffled(info *types.Info, node ast.Node, sorted map[ast.Expr]bool) (token.Pos, string) {
 	switch node := node.(type) {
 	case *ast.RangeStmt:

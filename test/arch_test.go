@@ -1,6 +1,6 @@
-// The laws of the house, kept by reading the syntax trees: who may import whom, what the pure packages and the actors
-// may not touch, and how long a thing may be. This file owns the walk over the tree and the list; each law stands in
-// arch_laws_test.go, those of how a file looks in arch_files_test.go, and the one that needs types in
+// The laws of the house, kept by reading the syntax trees: what each room may import, what the pure packages and the
+// actors may not touch, and how long a thing may be. This file owns the walk over the tree and the list; each law
+// stands in arch_laws_test.go, those of how a file looks in arch_files_test.go, and the one that needs types in
 // arch_order_test.go.
 //
 // A law that cannot fail guards nothing, so each is fed small bad sources besides the tree.

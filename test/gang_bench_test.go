@@ -28,8 +28,8 @@ func gangSpec(machines int32) *messages.JobSpec {
 // for the next gang is not in the time, but in the allocations.
 //
 // Before each gang the machines' reports are awaited. A processor that sleeps
-// meanwhile wakes up slow, with caches that others have used: what a gang takes
-// then tells of the machine as much as of the code. Both are measured.
+// meanwhile wakes up slow, with caches that others have used: what a gang takes then depends on the machine as much as
+// on the code. Both are measured.
 func BenchmarkGang(b *testing.B) {
 	for _, machines := range []int{1, 8, 64} {
 		benchGang(b, fmt.Sprintf("machines=%d", machines), machines, awake)
@@ -77,7 +77,7 @@ func benchGang(b *testing.B, name string, machines int, pause func(time.Duration
 	}
 }
 
-// gangs is a cluster and who submits to it.
+// gangs is a cluster and the client that submits to it.
 type gangs struct {
 	cluster *inprocess
 	spec    *messages.JobSpec
@@ -96,8 +96,8 @@ func newGangs(tb testing.TB, machines int) *gangs {
 	return &gangs{cluster: c, spec: gangSpec(int32(machines)), client: client, answers: answers}
 }
 
-// one submits a gang and cancels it, and tells what it took until it ran, by the
-// clock and by the processors.
+// one submits a gang and cancels it, and answers what it took until it ran, by
+// the clock and by the processors.
 func (g *gangs) one(tb testing.TB) (took, used time.Duration) {
 	who := &messages.Principal{Name: "bench"}
 	g.asked++

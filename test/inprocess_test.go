@@ -70,7 +70,7 @@ func (c *inprocess) system(address string) *actor.ActorSystem {
 }
 
 func (c *inprocess) Props(kind actors.Kind, make actor.Producer) *actor.Props {
-	return c.pool.Props(kind, make) // the goroutines are production's, too
+	return c.pool.Props(kind, make) // production has its goroutines, too
 }
 
 func (c *inprocess) Panicked(who *actor.PID, reason any, _ bool) {
@@ -173,7 +173,8 @@ func (c *inprocess) ends(s *actor.ActorSystem, root *actor.PID) {
 	c.stop = append(c.stop, func() { s.Root.Stop(root) })
 }
 
-// close ends all processes, so that none takes time or memory from who comes next.
+// close ends all processes, so that none takes time or memory from the next
+// test.
 func (c *inprocess) close() {
 	for _, stop := range c.stop {
 		stop()

@@ -1,6 +1,5 @@
 // This file owns the law that the pictures of ARCHITECTURE.md are of this code:
-// the rooms are compared with what they import, and each message with who makes
-// it and who acts on it.
+// the rooms are compared with what they import, and each message with the actors that make it and act on it.
 package test
 
 import (

@@ -27,7 +27,7 @@ const statesPage = "docs/states.md"
 
 const statesIntroduction = `# The states of every actor
 
-Written by a test from the tables in ` + "`actors/`" + ` (` + "`go test ./test -run StatesPage -rewrite`" + ` writes it anew). An actor moves only along
+Written by a test from the tables in ` + "`actors/`" + ` (` + "`go test ./test -run StatesPage -rewrite`" + ` rewrites it). An actor moves only along
 these steps: any other is a panic, because what would follow was never thought through. Another test runs the simulator
 until each of these steps was taken.
 `

@@ -14,8 +14,8 @@ func Next(pause, first, limit time.Duration) time.Duration {
 	return min(2*pause, limit)
 }
 
-// After is the pause after so many failures; the first may be above the limit, as nothing was tried yet when it was
-// chosen.
+// After is the pause after this number of failures; the first may be above the limit, as nothing was tried yet when it
+// was chosen.
 func After(failures int, first, limit time.Duration) time.Duration {
 	pause := first
 	for range min(failures-1, 62) { // then every limit is reached

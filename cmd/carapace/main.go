@@ -72,7 +72,7 @@ func dispatch(arguments []string) int {
 	return codeUsage
 }
 
-// version is the module's, as it was built.
+// version is the version of the module that this was built from.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

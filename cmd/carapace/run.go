@@ -37,7 +37,7 @@ type request struct {
 }
 
 func run(arguments []string) int {
-	// What we inherited beyond stdio is nobody's business in the container.
+	// What we inherited beyond stdio must not reach the container.
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	calmWatcher()
 	// Before there is anything to look after: a signal that ended us later would leave it behind.
@@ -68,7 +68,7 @@ func run(arguments []string) int {
 	}
 	for _, what := range container.Unenforced() {
 		if request.statusFd >= 0 {
-			break // It is in the events, and stderr is the task's alone.
+			break // It is in the events, and stderr belongs to the task alone.
 		}
 		fmt.Fprintf(os.Stderr, "carapace: not enforced: %s\n", what)
 	}

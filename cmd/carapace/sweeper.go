@@ -53,7 +53,7 @@ func (r *request) leaveSweeper() (dismiss func()) {
 	}
 }
 
-// sweepWhenAlone waits for the end of who started it, and removes what that left.
+// sweepWhenAlone waits for the end of the process that started it, and removes what that left.
 func sweepWhenAlone(arguments []string) int {
 	flags := flag.NewFlagSet("carapace "+sweepWord, flag.ContinueOnError)
 	at := place{}

@@ -19,7 +19,7 @@ import (
 const watcherSlackNs = 1_000_000
 
 // calmWatcher has it wake less often. It is the second thread of every program in Go; where it cannot be found, or may
-// not be told, it goes on as it does. What a container is to have instead of it is the maker's affair.
+// not be told, it goes on as it does. The maker decides what a container is to have instead of it.
 func calmWatcher() {
 	if runtime.GOMAXPROCS(0) < 2 {
 		return

@@ -47,7 +47,7 @@ func (o *options) findDevices(record gpu.Record, log actors.Log) (*devices, erro
 		return nil, fmt.Errorf("looking for GPUs: %w (--gpus N declares them, --gpus 0 does without)", err)
 	}
 	if again {
-		log.Info("GPUs: taken as the last start in this boot found them; the watch looks anew")
+		log.Info("GPUs: taken as the last start in this boot found them; the watch looks again")
 	}
 	d.hardware = gpu.NewHardware("", d.found.Devices)
 	for _, f := range d.found.Devices {

@@ -48,7 +48,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A data folder of an earlier version keeps its cluster: machines hold to it.
+// TestClusterMovesIntoTheStore: a data folder of an earlier version keeps its cluster: machines hold to it.
 func TestClusterMovesIntoTheStore(t *testing.T) {
 	s := &scheduler{options: options{dataDir: t.TempDir()}}
 	path := filepath.Join(s.dataDir, clusterFile)

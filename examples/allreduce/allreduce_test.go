@@ -38,7 +38,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// gang runs these ranks of a world of so many, each in a goroutine.
+// gang runs these ranks of a world of this size, each in a goroutine.
 func gang(t *testing.T, ranks, world, elements int, timeout time.Duration) (outputs []string, errs []error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)

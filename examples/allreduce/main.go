@@ -70,7 +70,7 @@ func fromEnvironment(get func(string) string) (*member, error) {
 		return nil, fmt.Errorf("rank %d of %d with %d elements makes no sense", m.rank, m.world, m.elements)
 	}
 	host, port := get("MASTER_ADDR"), get("MASTER_PORT")
-	if host == "" { // The hosts are in rank order: the first is rank 0's.
+	if host == "" { // The hosts are in rank order: the first is that of rank 0.
 		host, _, _ = strings.Cut(get("SYNAPSE_HOSTS"), ",")
 	}
 	if host == "" || port == "" {

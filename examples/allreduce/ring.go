@@ -12,9 +12,8 @@ import (
 )
 
 // This file owns how the ranks find each other, and the ring. Each rank listens
-// on a port of its own and tells rank 0, which alone has a known address; rank 0
-// tells everybody all addresses once it has heard all. Then each rank connects to
-// the next one, and numbers go around.
+// on a port of its own and tells rank 0, which alone has a known address; rank 0 sends everybody all addresses once it
+// has received all. Then each rank connects to the next one, and numbers go around.
 
 // ring is the two connections of a rank.
 type ring struct {
@@ -73,7 +72,7 @@ func (m *member) meet(ctx context.Context) (*ring, error) {
 	return r, nil
 }
 
-// gather is rank 0's part: hear all, then tell all.
+// gather is the part of rank 0: receive from all, then send to all.
 func (m *member) gather(ctx context.Context, own net.Listener) ([]string, error) {
 	door, err := net.Listen("tcp", m.master)
 	if err != nil {
@@ -99,7 +98,7 @@ func (m *member) gather(ctx context.Context, own net.Listener) ([]string, error)
 			return nil, fmt.Errorf("%d of %d ranks came: %w", len(conns)+1, m.world, err)
 		}
 		var g greeting
-		if err := hear(conn, &g); err != nil || g.Job != m.job {
+		if err := receive(conn, &g); err != nil || g.Job != m.job {
 			_ = conn.Close() // not one of ours: a port scan, or a task of another job
 			continue
 		}
@@ -117,8 +116,8 @@ func (m *member) gather(ctx context.Context, own net.Listener) ([]string, error)
 	return addresses, nil
 }
 
-// hear reads a line. Whoever connects and says nothing does not keep the others waiting for long.
-func hear(conn net.Conn, what any) error {
+// receive reads a line. Whoever connects and says nothing does not keep the others waiting for long.
+func receive(conn net.Conn, what any) error {
 	if err := conn.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
 		return err
 	}
@@ -137,7 +136,8 @@ func hear(conn net.Conn, what any) error {
 	return errors.New("a greeting without an end")
 }
 
-// introduce is everybody else's part: tell rank 0, then hear of all.
+// introduce is the part of the others: send to rank 0, then receive all
+// addresses.
 func (m *member) introduce(ctx context.Context, own net.Listener) ([]string, error) {
 	conn, err := dial(ctx, m.master)
 	if err != nil {
@@ -206,7 +206,7 @@ func (m *member) link(ctx context.Context, r *ring, next string) error {
 			break
 		}
 		var g greeting
-		if hear(conn, &g) != nil || g.Job != m.job || g.Rank != before {
+		if receive(conn, &g) != nil || g.Job != m.job || g.Rank != before {
 			_ = conn.Close()
 			continue
 		}

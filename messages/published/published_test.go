@@ -12,7 +12,7 @@ import (
 
 // This file owns the tests of what the last version knows.
 
-// What was published stays in the baseline: else the mark is of another program.
+// TestPublishedStandsInTheBaseline: what was published stays in the baseline: else the mark is of another program.
 func TestPublishedStandsInTheBaseline(t *testing.T) {
 	now, err := os.ReadFile("../baseline.txt")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package account says as which user of the machine a task runs: who a job's `user` is there, whether the machine's
-// owner lets it be that one, which number a job without a user has, and where that user may go. Whose a job is in the
-// cluster is none of its business, and it counts nothing. It is the one place where a job could become root.
+// Package account says as which user of the machine a task runs: which one a job's `user` is there, whether the
+// machine's owner allows that one, which number a job without a user has, and where that user may go. It knows nothing
+// of a job's owner in the cluster, and it counts nothing. It is the one place where a job could become root.
 package account
 
 import (
@@ -52,11 +52,11 @@ type Rules struct {
 // defaultFrom is where people's numbers begin on every distribution.
 const defaultFrom = 1000
 
-// nobody is who runs what belongs to no one, where the machine does not know the name.
+// nobody is the user that runs what belongs to no one, where the machine does not know the name.
 const nobody = 65534
 
-// Of finds whom a job names, or whose number the scheduler gave it that names none; 0: it gave none, as one of an
-// earlier version. An agent that is not root can run nobody's tasks but its own.
+// Of finds the user that a job names or, where it names none, the one whose number the scheduler gave it; 0: it gave
+// none, as one of an earlier version. An agent that is not root can run nobody's tasks but its own.
 func (r Rules) Of(name string, uid uint32) (*Account, error) {
 	if os.Geteuid() != 0 {
 		return self(name)
@@ -101,8 +101,8 @@ func (r Rules) ofJob(uid uint32) (*Account, error) {
 	return &Account{Name: fmt.Sprintf("job%d", uid), Home: "/", UID: uid, GID: uid, OfJob: true}, nil
 }
 
-// ownRoot is root where nothing is the machine's. In the machine's directories it is its job's uid, or who runs what
-// belongs to no one, where the leader gave it none because it names a user.
+// ownRoot is root where nothing belongs to the machine. In the machine's directories it has the uid of its job, or that
+// of nobody where the leader gave it none because it names a user.
 func (r Rules) ownRoot(found *Account, uid uint32) (*Account, error) {
 	if found.GID != 0 {
 		return nil, fault.OfJob(
@@ -181,7 +181,7 @@ func lookUp(name string) (*Account, error) {
 }
 
 // groupOfNumber is the group of a user that the machine has no name for: the group of the same number, unless the
-// machine knows that one, because then it is somebody else's.
+// machine knows that one, because then it belongs to somebody else.
 func groupOfNumber(uid uint32) uint32 {
 	if _, err := user.LookupGroupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
 		return nobody

@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns whether a range of numbers is free for jobs on this machine: a job must not be somebody who is there
+// This file owns whether a range of numbers is free for jobs on this machine: a job must not run as a user that exists
 // already.
 
 // accountFiles are where the machine says which numbers are taken: the field that has the number and, where there is
@@ -72,7 +72,8 @@ func meets(file *os.File, number, count int, r topology.UIDRange) error {
 	return lines.Err()
 }
 
-// Mapped reports whether the agent can run anything under a range: root in a user namespace has only so many numbers.
+// Mapped reports whether the agent can run anything under a range: root in a user namespace has a limited number of
+// them.
 func Mapped(r topology.UIDRange) bool {
 	for _, path := range []string{"/proc/self/uid_map", "/proc/self/gid_map"} {
 		text, err := os.ReadFile(path)

@@ -16,15 +16,16 @@ import (
 )
 
 // This file owns the numbers that tasks have which are root of a container of their own: whose they are on this
-// machine, and when they are given again. They are this machine's affair alone, since nothing outside of the task's
-// layer is ever theirs: so no leader gives them, and one task has other ones on another machine.
+// machine, and when they are given again. They concern this machine alone, since nothing outside of the task's layer is
+// ever theirs: so no leader gives them, and one task has other ones on another machine.
 
 // DefaultRoots is the range without a flag: a thousand such tasks on a machine, beside what distributions and container
 // engines give to people.
 const DefaultRoots = "400000000-465535999"
 
-// Roots gives each task that is root numbers of its own. Whoever has some is a folder, as long as that is there: the
-// task's, in which its layer lies. That is noted in a file for each part of the range, so that a later agent knows.
+// Roots gives each task that is root numbers of its own. Whoever has some is a folder, as long as that is there: that
+// of the task, in which its layer lies. That is noted in a file for each part of the range, so that a later agent
+// knows.
 type Roots struct {
 	dir  string
 	all  topology.UIDRange
@@ -84,7 +85,7 @@ func (r *Roots) path(part uint32) string {
 
 func (r *Roots) first(part uint32) uint32 { return r.all.First + part*r.size }
 
-// note writes whose a part is. A torn one is nobody's, and has never been given.
+// note writes whose a part is. A torn one belongs to nobody, and has never been given.
 func (r *Roots) note(path, holder string) error {
 	return file.Replace(path, []byte(holder))
 }

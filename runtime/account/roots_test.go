@@ -82,7 +82,7 @@ func TestCheckRoots(t *testing.T) {
 	}
 }
 
-// TestOwnRoot: root is somebody on the machine who is not root, and never another job.
+// TestOwnRoot: root is a user on the machine other than root, and never that of another job.
 func TestOwnRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is nobody else to be")

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Who the task is and what it runs, read from the container's own files. Those are an image's, and may be hostile: they
-// are read in the container's root, must be plain files, and no more than a limit of them is read.
+// Who the task is and what it runs, read from the container's own files. Those come with an image, and may be hostile:
+// they are read in the container's root, must be plain files, and no more than a limit of them is read.
 package carapace
 
 import (
@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// account is whom the task runs as.
+// account is the user as which the task runs.
 type account struct {
 	uid, gid int
 	groups   []uint32

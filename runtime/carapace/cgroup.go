@@ -30,8 +30,8 @@ const (
 )
 
 // hierarchies are what is mounted. Either unified is set, or by names the folder of each v1 controller. On a hybrid
-// machine the controllers are v1's, and its unified tree has nothing to offer but the filters that can be put on its
-// groups.
+// machine the controllers are those of v1, and its unified tree has nothing to offer but the filters that can be put on
+// its groups.
 type hierarchies struct {
 	unified string
 	beside  string // the unified tree of a hybrid machine; it has no controllers
@@ -256,7 +256,7 @@ func (c Cgroups) WaysOf(id string) string {
 	return filepath.Join(folder, id)
 }
 
-// makeLeaf makes the folder of a container that has just been claimed: what is there is a dead one's.
+// makeLeaf makes the folder of a container that has just been claimed: what is there belonged to a dead one.
 func makeLeaf(parent, id string, prepare func(folder string) error) (string, error) {
 	leaf := filepath.Join(parent, id)
 	var err error

@@ -38,7 +38,7 @@ func Check(cgroups Cgroups) []Finding {
 // policyFile lies beside a state directory, in which there are containers and nothing else.
 func policyFile(stateDir string) string { return filepath.Clean(stateDir) + ".policy" }
 
-// WritePolicy notes what an agent lets jobs name, for who checks the machine.
+// WritePolicy notes what an agent lets jobs name, for the person that checks the machine.
 func WritePolicy(stateDir, text string) error {
 	return os.WriteFile(policyFile(stateDir), []byte(text), 0o644)
 }
@@ -47,8 +47,9 @@ func WritePolicy(stateDir, text string) error {
 func PolicyOf(stateDir string) Finding {
 	text, err := os.ReadFile(policyFile(stateDir))
 	if err != nil {
-		return found("policy", "none: no agent has its containers in "+stateDir+", and who runs carapace names what they "+
-			"may; --state-dir DATA-DIR/carapace shows an agent's")
+		return found("policy",
+			"none: no agent has its containers in "+stateDir+", and whoever runs carapace names what they "+
+				"may; --state-dir DATA-DIR/carapace shows an agent's")
 	}
 	return found("policy", string(text))
 }
@@ -90,7 +91,7 @@ func IDsAt(folder string) Finding {
 // LackOfComposed is its name where another program makes the container.
 const LackOfComposed = LackOfIDs + ", by another program"
 
-// Composes is whether it can be had so far as it is this program's affair.
+// Composes is whether it can be had so far as this program decides.
 func Composes() Finding { return found(LackOfComposed, "composed as its own containers' roots are") }
 
 func found(name, how string) Finding         { return Finding{name, true, how} }

@@ -18,8 +18,8 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// OtherWorkdir is where a workdir is shown to such a container that lies in a directory of the machine's: its user
-// could put a link in the place of it before the program goes there.
+// OtherWorkdir is where such a container is shown a workdir that lies in a directory of the machine: its user could
+// replace it by a link before the program goes there.
 const OtherWorkdir = "/.workdir"
 
 // systemPlaces are covered by what the program mounts.
@@ -28,7 +28,8 @@ var systemPlaces = []string{"/proc", "/sys", "/dev"}
 // ComposedRoot is where Compose puts a root, below its base.
 func ComposedRoot(base string) string { return filepath.Join(base, "root") }
 
-// InOwnMounts does something on a thread that has a mount namespace of its own, in which nothing reaches the machine's.
+// InOwnMounts does something on a thread that has a mount namespace of its own, in which nothing reaches the mounts of
+// the machine.
 func InOwnMounts(do func() error) error {
 	done := make(chan error, 1)
 	onOwnThread(func() {
@@ -52,9 +53,9 @@ func OwnMounts() error {
 	return nil
 }
 
-// ComposedBase is an existing directory to compose a root upon whose container has numbers of its own: who is root in
-// there has to pass to it, which the directories of an agent are closed to. It is covered up in the mounts of the
-// calling thread alone.
+// ComposedBase is an existing directory on which to compose the root of a container that has numbers of its own: root
+// of the container has to pass to it, and the directories of an agent are closed to that user. It is covered up in the
+// mounts of the calling thread alone.
 const ComposedBase = "/dev/shm"
 
 // Compose mounts a spec's root below an existing directory, in the calling thread's own mounts, and answers the working
@@ -83,11 +84,11 @@ func Compose(spec Spec, base string) (workdir string, err error) {
 }
 
 // composeSystem makes what root of a container of its own has no right to make, and the program as that root would: a
-// sysfs of a network that is not the container's alone. Where that is its job's, root of the container may serve every
+// sysfs of a network that others share. Where the network belongs to the job, root of the container may serve every
 // port of it.
 func (r *root) composeSystem() (err error) {
 	switch r.spec.Net {
-	case NetNone: // the container's, and the program makes both
+	case NetNone: // the network of the container, and the program makes both
 		return nil
 	case netHost:
 		return r.takeSysfs()

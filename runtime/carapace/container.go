@@ -1,7 +1,7 @@
 //go:build linux
 
-// A container that was started: who may ask and tell it what, and how it ends. Its init is reaped first, and only after
-// that its cgroups and its directory go; Done closes when nothing of it is left.
+// A container that was started: what it may be asked and told, and how it ends. Its init is reaped first, and only
+// after that its cgroups and its directory go; Done closes when nothing of it is left.
 package carapace
 
 import (
@@ -25,7 +25,7 @@ type Container struct {
 
 	making     making
 	pid        int
-	pidfd      int // the making's
+	pidfd int // of its process
 	startTicks uint64
 
 	// telling orders the events; oomTold is under it.

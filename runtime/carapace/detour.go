@@ -70,7 +70,7 @@ func (d *detour) begin() *StartError {
 	if err := send(d.socket, d.order); err != nil {
 		return d.mourn(err)
 	}
-	made, failure := d.hear(reportMade)
+	made, failure := d.receive(reportMade)
 	if failure != nil {
 		return failure
 	}
@@ -82,8 +82,8 @@ func (d *detour) begin() *StartError {
 	return nil
 }
 
-// hear waits for one kind of report; the only other one there may be is that of a failure.
-func (d *detour) hear(kind string) (report, *StartError) {
+// receive waits for one kind of report; the only other one there may be is that of a failure.
+func (d *detour) receive(kind string) (report, *StartError) {
 	var said report
 	if err := receive(d.reports, &said); err != nil {
 		return said, d.mourn(err)
@@ -110,7 +110,7 @@ func (d *detour) run() ([]string, *StartError) {
 	if err := send(d.socket, report{Kind: reportRun}); err != nil {
 		return nil, d.mourn(err)
 	}
-	started, failure := d.hear(reportStarted)
+	started, failure := d.receive(reportStarted)
 	return started.Unenforced, failure
 }
 
@@ -172,7 +172,7 @@ func Reexec(arguments []string) (code int, mine bool) {
 	if len(arguments) != 1 || arguments[0] != detourName {
 		return 0, false
 	}
-	// Everything else that we were born with is not the task's.
+	// Everything else that we were born with does not belong to the task.
 	if err := unix.CloseRange(socketFd, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return CodeSetupFailed, true
 	}
@@ -181,8 +181,8 @@ func Reexec(arguments []string) (code int, mine bool) {
 	return <-ended, true
 }
 
-// beSecond makes the container that it is told to, and says how it goes. Its own death is the container's, whenever it
-// comes.
+// beSecond makes the container that it is told to, and says how it goes. When it dies the container dies, whenever that
+// is.
 func beSecond(socket fork.Channel) int {
 	reader := bufio.NewReader(socket)
 	var order order
@@ -216,8 +216,7 @@ func beSecond(socket fork.Channel) int {
 	return 0
 }
 
-// letGoOfStdio leaves stdin, stdout and stderr to the command: who reads them sees their end when the command closes
-// them.
+// letGoOfStdio leaves stdin, stdout and stderr to the command: a reader sees their end when the command closes them.
 func letGoOfStdio() {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,7 +1,7 @@
 //go:build linux
 
-// What is told about a container while it lives and when it is over. These are values only: who writes them where is
-// the caller's affair.
+// What is told about a container while it lives and when it is over. These are values only: the caller decides where
+// they are written.
 package carapace
 
 import (
@@ -37,7 +37,7 @@ type Exit struct {
 	OOM bool `json:"oom,omitempty"`
 	// Reason is empty for a command that ended by itself.
 	Reason string `json:"reason,omitempty"`
-	// Leftover is what could not be removed, for the one who has to look after the machine.
+	// Leftover is what could not be removed, for whoever has to look after the machine.
 	Leftover string `json:"leftover,omitempty"`
 	Usage    Usage  `json:"usage"`
 }

@@ -5,8 +5,8 @@
 // command, so that root in there has rights over files and processes with its own numbers, and none over the container.
 //
 // This file owns which number is which. In the image, and in what the task writes to its layer, 0 is First, 1 the next
-// one and so on. In the machine's directories root is one plain user, and all others of the container are nobody who
-// could own anything, so that no number of the container's is left on a disk that others see.
+// one and so on. In the machine's directories root is one plain user, and all others of the container own nothing, so
+// that no number of the container is left on a disk that others see.
 package carapace
 
 import (
@@ -26,9 +26,10 @@ import (
 
 // IDs are a container's own numbers.
 type IDs struct {
-	// First is the machine's number of the container's 0, for users and for groups. IDsLen numbers are the container's.
+	// First is the machine's number of the container's 0, for users and for groups. IDsLen numbers belong to the
+	// container.
 	First uint32 `json:"first"`
-	// UID and GID are whom root of the container is in the machine's directories.
+	// UID and GID are the numbers that root of the container has in the machine's directories.
 	UID uint32 `json:"uid"`
 	GID uint32 `json:"gid"`
 }
@@ -56,7 +57,7 @@ func (i *IDs) validate() error {
 	return nil
 }
 
-// outside is the machine's number of one of the container's.
+// outside is the machine's number for one of the container.
 func (i *IDs) outside(id int) uint32 {
 	if i == nil {
 		return uint32(id)
@@ -68,7 +69,7 @@ func (i *IDs) outside(id int) uint32 {
 func (i *IDs) own() []fork.Span { return []fork.Span{{Outside: uint64(i.First), N: IDsLen}} }
 
 // plain maps the numbers of the machine's files to those that the container sees: each is itself, but for one, which is
-// root's. The container's own are no file's, and no file can become theirs.
+// that of root. No file has a number of the container, and none can get one.
 func (i *IDs) plain(root uint32) []fork.Span {
 	cuts := []fork.Span{{Inside: uint64(i.First), N: IDsLen}, {Inside: uint64(root), N: 1}}
 	slices.SortFunc(cuts, func(a, b fork.Span) int { return cmp.Compare(a.Inside, b.Inside) })
@@ -110,8 +111,8 @@ func (s *spaces) close() {
 	}
 }
 
-// Spaces are the same for who makes mounts for a container before it is made: those of its image, and of the machine's
-// directories.
+// Spaces are the same for a caller that makes mounts for a container before the container: those of its image, and of
+// the machine's directories.
 func (i *IDs) Spaces() (image, machine *os.File, err error) {
 	runtime.LockOSThread() // whose children the makers of the namespaces are
 	defer runtime.UnlockOSThread()

@@ -1,7 +1,7 @@
 //go:build linux
 
-// What the command is to be: who runs it, what program, with which environment and rights, as the container sees it. It
-// is found out by the starter, in the container's finished root.
+// What the command is to be: its user, its program, with which environment and rights, as the container sees it. It is
+// found out by the starter, in the container's finished root.
 package carapace
 
 import (
@@ -28,7 +28,7 @@ type launch struct {
 	filter  []unix.SockFilter
 }
 
-// prepare finds out who runs what, as the container sees it.
+// prepare finds out which user runs what, as the container sees it.
 func (l *launch) prepare() *StartError {
 	spec := &l.order.Spec
 	who, err := lookUp(spec.User, spec.Groups)
@@ -89,8 +89,7 @@ func (l *launch) makeWorkdir(inside door.Inside) error {
 	return unix.Fchownat(place, "", int(inside.As.UID), int(inside.As.GID), unix.AT_EMPTY_PATH)
 }
 
-// ownPipes gives the pipes we were handed to the task's user: /dev/stdout is opened anew by some programs, as that
-// user.
+// ownPipes gives the pipes we were handed to the task's user: some programs open /dev/stdout again, as that user.
 func (l *launch) ownPipes() error {
 	owner := int(l.order.Spec.IDs.outside(l.who.uid))
 	for _, stream := range l.stdio {

@@ -148,7 +148,7 @@ func (m *maker) inherited(path string, flags int) (int, error) {
 }
 
 // timerSlack is how late this process may be woken, in nanoseconds. Its main thread, on which this is found out, has it
-// from who started us; other threads may have been given another one, and hand it on to those they make.
+// from the process that started us; other threads may have been given another one, and hand it on to those they make.
 var timerSlack, _ = unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 
 func (m *maker) leaveHome() error {
@@ -168,10 +168,10 @@ func (m *maker) leaveHome() error {
 	if err := openPorts(&m.order.Spec); err != nil {
 		m.launch.unenforced = append(m.launch.unenforced, "ports below 1024: "+err.Error())
 	}
-	// From here on it is this thread's alone. What it makes is for all to read, and so is what the command makes by
+	// From here on it belongs to this thread alone. What it makes is for all to read, and so is what the command makes by
 	// default.
 	m.umask = unix.Umask(0o022)
-	return unix.Chdir("/") // The pivot of the root takes along who is at the old one.
+	return unix.Chdir("/") // The pivot of the root takes along processes that are at the old one.
 }
 
 // build builds the root, and gives the host its name.
@@ -208,7 +208,7 @@ func joinNetwork(path string) error {
 }
 
 // openPorts lets root of a user namespace serve the ports below 1024 of the network that the calling thread is in,
-// which is its job's alone, where it is not root of the network.
+// which belongs to its job alone, where it is not root of the network.
 func openPorts(spec *Spec) error {
 	if spec.IDs == nil || spec.Net == netHost {
 		return nil

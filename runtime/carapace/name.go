@@ -1,8 +1,8 @@
 //go:build linux
 
 // A name for a task's user in the container, where that is a number which the container's own lists of users lack:
-// programs look it up, and some end where there is none. The lists are shown with one line more. They are an image's
-// and may be hostile: they are read within the root, by no link, and only where any user may read them.
+// programs look it up, and some end where there is none. The lists are shown with one line more. They come with an
+// image and may be hostile: they are read within the root, by no link, and only where any user may read them.
 package carapace
 
 import (
@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxListed bounds a list that is shown anew: it lies in memory, twice for each container.
+// maxListed bounds a list that is written again: it lies in memory, twice for each container.
 const maxListed = 256 << 10
 
 // nameUser has the lists of what is or will be the root shown with a line for the user, before what else is to be

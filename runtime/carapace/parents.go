@@ -1,9 +1,9 @@
 //go:build linux
 
-// The groups above the containers', which all on this machine share that have the same name for them. Nobody owns them:
-// whoever finds them empty takes them away, so that nothing is left of what has gone. A container of ours makes them
-// again when they have gone under its hands (makeLeaf); other programs that make containers do not look again, and hold
-// them.
+// The groups above those of the containers. All on this machine share them that have the same name for them. Nobody
+// owns them: whoever finds them empty takes them away, so that nothing is left of what has gone. A container of ours
+// makes them again when they have gone under its hands (makeLeaf); other programs that make containers do not look
+// again, and hold them.
 package carapace
 
 import (
@@ -20,8 +20,8 @@ func HoldParents(cgroups Cgroups) (release func()) {
 	return func() { _ = lock.Close() }
 }
 
-// lockParents locks the folder that all cgroups are in. Anybody may open that folder, a task too, and lock out whom
-// they like; so it is tried for a moment only, which is more than who takes parents away needs it for.
+// lockParents locks the folder that all cgroups are in. Anybody may open that folder, a task too, and lock out anybody;
+// so it is tried for a moment only, which is longer than the removal of parents takes.
 func lockParents(cgroups Cgroups, how int) (lock file, locked bool) {
 	lock, err := openFile(cgroups.filled().Root, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

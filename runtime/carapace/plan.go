@@ -26,7 +26,7 @@ func (l *launch) plan() (*fork.Plan, error) {
 }
 
 // limit orders the limits: the last one of a name counts. That of the user's processes is set when the user was
-// changed, by who may then only lower it, so it is raised before.
+// changed, and that user may then only lower it, so it is raised before.
 func limit(p *fork.Plan, limits []Rlimit, rootless bool) error {
 	places := map[string]int{}
 	for index, limit := range limits {
@@ -95,7 +95,7 @@ func explainDeath(death *fork.Death) *StartError {
 		status.ExitStatus()), death.Cause}
 }
 
-// explainStep tells of the exec what a shell would say.
+// explainStep says of the exec what a shell would say.
 func (o *order) explainStep(failure *fork.Failure) *StartError {
 	spec, errno := &o.Spec, failure.Errno
 	// What no job names is the machine's fault. Its workdir is named, and so is its command.

@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace/fork"
 )
 
-// TestEveryStepIsTold: whatever step a fork fails in, its caller hears which one, and the kernel's reason.
+// TestEveryStepIsTold: whatever step a fork fails in, its caller is told which one, and the kernel's reason.
 func TestEveryStepIsTold(t *testing.T) {
 	spec := good()
 	spec.Rlimits = []Rlimit{{"nofile", 1, 2}}

@@ -1,6 +1,6 @@
 //go:build linux
 
-// What a task may do: capabilities, and the tables of their names and of the resource limits'.
+// What a task may do: capabilities, and the tables of their names and of those of the resource limits.
 package carapace
 
 import (

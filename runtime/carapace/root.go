@@ -6,9 +6,9 @@
 //  2. Everything that is to be shown from the machine is taken as a detached mount, while the machine's paths still
 //     mean what the caller meant.
 //  3. The root is built on a tmpfs of ours: a rootfs, or the host view.
-//  4. pivot_root and chroot into the container's. From here on no path leads out, whatever links the image has, so the
-//     rest is mounted by the image's own paths. Meanwhile init lets go of the machine's root; before that no command
-//     runs.
+//  4. pivot_root and chroot into the container's root. From here on no path leads out, whatever links the image has, so
+//   the rest is mounted by the image's own paths. Meanwhile init lets go of the machine's root; before that no command
+//   runs.
 //
 // The container's root lies one level below the namespace's, so that the task is in a chroot. The kernel makes no user
 // namespace for a process in one, by whichever system call: a filter cannot see the flags of clone3.
@@ -43,7 +43,7 @@ type root struct {
 	spec   *Spec
 	order  *order
 	init   *fork.Process
-	spaces *spaces // of a container with numbers of its own; nil: it has the machine's
+	spaces *spaces // of a container with numbers of its own; nil: it has those of the machine
 
 	mounts   []shown         // of the spec, with the scratch directory
 	own      map[uint64]bool // the mounts that were made for this container alone
@@ -175,8 +175,8 @@ func (r *root) refuseHidden(source string) error {
 	return nil
 }
 
-// shows reports whether who sees a path, which leads through no link, sees one of those that are to be hidden: it lies
-// in it, or around it.
+// shows reports whether a path, which leads through no link, shows one of those that are to be hidden: it lies in one,
+// or around it.
 func shows(path string, hide []string) (hidden string, is bool) {
 	for _, hidden := range hide {
 		if resolved, err := filepath.EvalSymlinks(hidden); err == nil {
@@ -303,10 +303,10 @@ func insideOf(order *order, own map[uint64]bool, who account) door.Inside {
 	return door.Inside{As: guest, Own: own, Root: ids.outside(0)}
 }
 
-// enter makes the tmpfs the namespace's root, and goes into the container's. The machine's root is stacked upon the
-// tmpfs then, so that no directory is needed to put it. Init lets go of it meanwhile: the kernel waits for every
-// processor there, which on a busy machine takes longer than all the rest. The working directory, by which alone the
-// machine's root can still be named, stays where it is, and every path is an absolute one.
+// enter makes the tmpfs the root of the namespace, and goes into that of the container. The machine's root is stacked
+// upon the tmpfs then, so that no directory is needed to put it. Init lets go of it meanwhile: the kernel waits for
+// every processor there, which on a busy machine takes longer than all the rest. The working directory, by which alone
+// the machine's root can still be named, stays where it is, and every path is an absolute one.
 func (r *root) enter() error {
 	if err := unix.Chdir(r.order.Base); err != nil {
 		return fmt.Errorf("enter root: %w", err)

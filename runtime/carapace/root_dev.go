@@ -17,7 +17,7 @@ var devLinks = []struct{ path, target string }{
 	{"/dev/stderr", "/proc/self/fd/2"}, {"/dev/ptmx", "pts/ptmx"}, {"/dev/core", "/proc/kcore"},
 }
 
-// Masked is what tells of, or commands, the machine rather than the container.
+// Masked is what shows, or commands, the machine rather than the container.
 var Masked = []string{
 	"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/kpagecgroup", "/proc/kpagecount", "/proc/kpageflags",
 	"/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/slabinfo", "/proc/timer_list", "/proc/timer_stats",
@@ -59,7 +59,7 @@ func (r *root) mountDev() error {
 	return mountPlain(queues, err, "/dev/mqueue")
 }
 
-// makeNodes makes the device nodes; without root it shows the machine's.
+// makeNodes makes the device nodes; without root it shows those of the machine.
 func (r *root) makeNodes() error {
 	for _, device := range r.devices {
 		if err := makeOwn(device.target, false); err != nil {

@@ -30,7 +30,7 @@ var alwaysHidden = []string{
 	"/etc/kubernetes", "/var/spool/cron", "/boot",
 }
 
-// viewHost fills the container's root with the machine's.
+// viewHost fills the container's root with that of the machine.
 func (r *root) viewHost(top string) error {
 	entries, err := os.ReadDir("/")
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *root) hide() error {
 	return nil
 }
 
-// isOwn reports whether a path of the host view is the container's own rather than the machine's.
+// isOwn reports whether a path of the host view belongs to the container rather than to the machine.
 func (r *root) isOwn(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return ownEntries[first] || Within(path, "/var/tmp")

@@ -1,7 +1,7 @@
 //go:build linux
 
-// The container's root where it is a directory: an image's, which others use too, under a layer that takes what is
-// written.
+// The container's root where it is a directory: that of an image, which others use too, under a layer that takes what
+// is written.
 package carapace
 
 import (

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package carapace makes containers: it is Synapse's own runtime, as runc and crun are others'. Start makes one
+// Package carapace makes containers: it is Synapse's own runtime, beside others as runc and crun. Start makes one
 // container from a Spec and watches it; package fork makes the container's init. It knows no job, no task and no
 // driver: package container writes the Spec for a task, `carapace run` the one that a person asks for. Nothing here
 // speaks to the scheduler, pulls an image or keeps a log.
@@ -44,8 +44,8 @@ type Spec struct {
 	Groups []uint32 `json:"groups,omitempty"`
 	// UserName is what the container's lists of users and groups call a User that is uid:gid and that they lack.
 	UserName string `json:"userName,omitempty"`
-	// IDs are numbers of users and groups that are the container's alone, in which it may be root; nil: it has the
-	// machine's.
+	// IDs are numbers of users and groups that belong to the container alone, in which it may be root; nil: it has those
+	// of the machine.
 	IDs      *IDs   `json:"ids,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
 	// Net is "host", which is the default; "none": a loopback of its own; or the file of a network namespace.
@@ -115,7 +115,7 @@ const (
 	maxStringBytes = 1 << 17 // of one string; the kernel takes no longer argument
 	maxSpecBytes   = 4 << 20
 	maxListBytes   = 16 << 10
-	minMemoryBytes = 512 << 10 // below, not even a shell can start, and the failure would look like the task's
+	minMemoryBytes = 512 << 10 // below, not even a shell can start, and the failure would look like one of the task
 	defaultShm     = 64 << 20
 )
 

@@ -138,7 +138,8 @@ func TestDelegation(t *testing.T) {
 	}
 }
 
-// TestHostileAccounts: an account file is an image's, and may be anything.
+// TestHostileAccounts: an account file comes with an image, and may be
+// anything.
 func TestHostileAccounts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "passwd")
 	for text, want := range map[string]int{

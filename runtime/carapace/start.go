@@ -41,8 +41,8 @@ type Options struct {
 type Cgroups struct {
 	// Root is where cgroups are mounted. Empty: /sys/fs/cgroup.
 	Root string
-	// Parent is the group above the containers': from the root of each hierarchy, or, if relative, below the caller's own
-	// group, which is what a service with delegation wants. Empty: /synapse.
+	// Parent is the group above those of the containers: from the root of each hierarchy, or, if relative, below the
+	// caller's own group, which is what a service with delegation wants. Empty: /synapse.
 	Parent string
 }
 
@@ -50,7 +50,7 @@ func (c Cgroups) filled() Cgroups {
 	return Cgroups{cmp.Or(c.Root, defaultCgroupRoot), cmp.Or(c.Parent, defaultCgroupParent)}
 }
 
-// Folders are the groups above the containers', one in each hierarchy, whether they are there or not.
+// Folders are the groups above those of the containers, one in each hierarchy, whether they are there or not.
 func (c Cgroups) Folders() []string { return c.leaves("") }
 
 // leaves are the folders that a container's groups would have.

@@ -1,8 +1,8 @@
 //go:build linux
 
 // What a machine knows of its containers: one directory each, locked for as long as the process lives that started it.
-// The lock, not a pid, says whether a container lives: a pid may be anybody's by now, and a lock ends with its holder
-// whatever ends it. So whoever gets the lock may remove what is left.
+// The lock, not a pid, shows whether a container lives: a pid may be that of another process by now, and a lock ends
+// with its holder whatever ends it. So whoever gets the lock may remove what is left.
 package carapace
 
 import (
@@ -98,7 +98,7 @@ func take(stateDir, id string) (d *lockedDir, existed bool, err error) {
 	return nil, false, fmt.Errorf("state directory %s comes and goes: %w", folder, err)
 }
 
-// isOver reports whether who holds a directory clears it away.
+// isOver reports whether the holder of a directory clears it away.
 func isOver(folder string) bool {
 	return unix.Access(filepath.Join(folder, overFile), unix.F_OK) == nil
 }
@@ -130,7 +130,8 @@ func lockFolder(folder string, create int) (*lockedDir, error) {
 
 // release removes the directory, and the lock with it.
 func (d *lockedDir) release() error {
-	for _, name := range []string{stateFile, overFile, lockFile} { // the lock last: without it the directory is anybody's
+	// The lock goes last: without it anybody may take the directory.
+	for _, name := range []string{stateFile, overFile, lockFile} {
 		_ = unix.Unlink(filepath.Join(d.folder, name))
 	}
 	err := error(nil)

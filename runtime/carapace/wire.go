@@ -14,7 +14,8 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// order is all that the maker of a container needs to know. Paths are the machine's, as seen before the root changes.
+// order is all that the maker of a container needs to know. Paths are those of the machine, as seen before the root
+// changes.
 type order struct {
 	Spec Spec `json:"spec"`
 	// Base is an existing directory to mount upon.
@@ -41,7 +42,7 @@ type node struct {
 // them.
 type report struct {
 	Kind string `json:"kind"`
-	// Pid is init's, of a container that was made.
+	// Pid is that of init, of a container that was made.
 	Pid int `json:"pid,omitempty"`
 	// Code, Step, Reason and Fault tell a failure.
 	Code   int         `json:"code,omitempty"`

@@ -32,8 +32,8 @@ func always(name string, once func() error) contestant {
 }
 
 // aPause is before a start that stands by itself. A kernel that has just moved a process into another cgroup moves the
-// next one at once, and waits for all processors where the last one was a while ago: who moves processes is not to live
-// on the others.
+// next one at once, and waits for all processors where the last one was a while ago: a benchmark that moves processes
+// must not profit from the others.
 const aPause = 100 * time.Millisecond
 
 func BenchmarkStartToExit(b *testing.B) {

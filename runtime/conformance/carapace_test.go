@@ -165,8 +165,8 @@ func (d *library) Leavings() ([]string, error) {
 // TestCarapace is the suite on the machine's own cgroups.
 func TestCarapace(t *testing.T) { Run(t, newLibrary(t)) }
 
-// TestCarapaceUnified is the suite on cgroup v2. On a hybrid machine that tree has no controllers, and limits are
-// TestCarapace's affair; birth into a group, its kill, its device filter and its removal are not.
+// TestCarapaceUnified is the suite on cgroup v2. On a hybrid machine that tree has no controllers, and TestCarapace
+// tries limits; birth into a group, its kill, its device filter and its removal are not.
 func TestCarapaceUnified(t *testing.T) {
 	d := newLibrary(t)
 	root := able.UnifiedRoot()

@@ -1,7 +1,7 @@
 //go:build linux
 
-// The doors beside the walls: what a job names is handled with the rights of its user, and never with the agent's.
-// Every case is an ordinary job on a machine as it is installed: an agent that is root, and no --allow-root.
+// The doors beside the walls: what a job names is handled with the rights of its user, and never with those of the
+// agent. Every case is an ordinary job on a machine as it is installed: an agent that is root, and no --allow-root.
 package conformance
 
 import (
@@ -50,7 +50,7 @@ func onMachinesOf(t *testing.T, users account.Rules, test func(t *testing.T, s *
 	}
 }
 
-// tried is a job of nobody's that was tried: how it ended, and what it said.
+// tried is a job that was tried as nobody: how it ended, and what it said.
 type tried struct {
 	exit *messages.Exit
 	said string
@@ -171,7 +171,7 @@ func TestDoorMakes(t *testing.T) {
 	})
 }
 
-// TestDoorGroups: a job is in the groups of its user, and in no other one; nor is it a service of the machine's.
+// TestDoorGroups: a job is in the groups of its user, and in no other one; nor is it a service of the machine.
 func TestDoorGroups(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, _ string) {
 		for _, user := range []string{
@@ -283,7 +283,7 @@ func TestDoorHostView(t *testing.T) {
 	})
 }
 
-// TestDoorPolicy: what the machine's owner does not let jobs name is refused whoever asks, and what may be looked at is
+// TestDoorPolicy: what the machine's owner does not let jobs name is refused to every job, and what may be looked at is
 // not written to.
 func TestDoorPolicy(t *testing.T) {
 	able.Need(t, able.Root, able.Containers)

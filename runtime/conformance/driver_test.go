@@ -25,7 +25,7 @@ type Task struct {
 	Pids        int64
 	MilliCPU    int64
 	DiskBytes   int64 // of what a machine's agent watches
-	// Mounts are the machine's paths by the container's.
+	// Mounts are the machine's paths by those of the container.
 	Mounts  map[string]string
 	Devices []string
 	CapAdd  []string

@@ -44,7 +44,7 @@ func (d rooted) Start(task Task) (Running, error) {
 	return d.start(task, spec)
 }
 
-// TestCarapaceOwnRoot is the suite on containers whose root is not the machine's.
+// TestCarapaceOwnRoot is the suite on containers whose root is not that of the machine.
 func TestCarapaceOwnRoot(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	Run(t, rooted{newLibrary(t), t})
@@ -146,8 +146,8 @@ echo ` + "`cat /proc/self/uid_map`"
 	}
 }
 
-// TestOwnRootGains: a set-user-id program of the image makes its owner of who runs it, as in any machine; it is none of
-// the machine's users.
+// TestOwnRootGains: a set-user-id program of the image makes its caller its owner, as on any machine; that owner is
+// none of the machine's users.
 func TestOwnRootGains(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	o := newOwn(t)
@@ -194,7 +194,7 @@ func copyFile(t testing.TB, from, to string) {
 	write(t, to, string(text), 0o755)
 }
 
-// The probes of what root of its own may and may not do.
+// init: the probes of what root of its own may and may not do.
 func init() {
 	for word, try := range map[string]func() error{
 		"node":      func() error { return unix.Mknod("/tmp/node", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))) },

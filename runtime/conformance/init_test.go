@@ -1,7 +1,7 @@
 //go:build linux
 
-// The container's init and what is born of it: a fork of the starter that must have nothing of the starter's, and must
-// be none of the task's affair.
+// The container's init and what is born of it: a fork of the starter that must have nothing of the starter, and must
+// not concern the task.
 package conformance
 
 import (

@@ -363,7 +363,7 @@ func TestSharedPropagation(t *testing.T) {
 	binary := buildCommand(t)
 	counts := make(chan [2]int, 1)
 	var failed error
-	onLostThread(func() { // Its mount namespace is nobody else's.
+	onLostThread(func() { // No other thread shares its mount namespace.
 		defer close(counts)
 		if failed = unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); failed != nil {
 			return

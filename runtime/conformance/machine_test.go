@@ -127,7 +127,7 @@ func supervisorOfAMachineKilled(t *testing.T, s *stack) {
 	}
 }
 
-// TestAgentOfAMachineKilled: the next agent hears how a task ended while there was none, and finds another as it was.
+// TestAgentOfAMachineKilled: the next agent learns how a task ended while there was none, and finds another as it was.
 func TestAgentOfAMachineKilled(t *testing.T) { onEveryDriver(t, agentOfAMachineKilled) }
 
 func agentOfAMachineKilled(t *testing.T, s *stack) {

@@ -71,8 +71,8 @@ func on(n messages.Network) func(*messages.JobSpec) {
 	return func(j *messages.JobSpec) { j.Network = n }
 }
 
-// TestNetworkNone: a job without a network has a loopback, which is up, and reaches nothing of the machine's. Where
-// it is told to meet is on that loopback.
+// TestNetworkNone: a job without a network has a loopback, which is up, and reaches nothing of the machine. Where it is
+// told to meet is on that loopback.
 func TestNetworkNone(t *testing.T) {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)

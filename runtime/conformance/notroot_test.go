@@ -1,6 +1,6 @@
 //go:build linux
 
-// Containers of a user who is not root: a user namespace, and word of what cannot be had.
+// Containers of a user other than root: a user namespace, and word of what cannot be had.
 package conformance
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// nobody is a user who runs the command carapace.
+// nobody is a user that runs the command carapace.
 type nobody struct{ state, binary string }
 
 func newNobody(t *testing.T) nobody {
@@ -95,7 +95,8 @@ func TestNotRoot(t *testing.T) {
 	}
 }
 
-// TestNotRootEnds: signals get through, and the death of the starter is the container's.
+// TestNotRootEnds: signals get through, and the container dies with its
+// starter.
 func TestNotRootEnds(t *testing.T) {
 	n := newNobody(t)
 	for _, noInit := range []string{"--init=true", "--init=false"} {

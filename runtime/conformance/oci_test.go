@@ -141,8 +141,8 @@ func TestRecordRemoved(t *testing.T) {
 	}
 }
 
-// TestParentsStay: agents of one machine share the groups above their containers', and one that finds them empty takes
-// them away. A runtime that has just made them does not look again.
+// TestParentsStay: agents of one machine share the groups above those of their containers, and one that finds them
+// empty takes them away. A runtime that has just made them does not look again.
 func TestParentsStay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: other people's programs")

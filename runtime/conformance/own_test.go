@@ -1,7 +1,7 @@
 //go:build linux
 
 // What only carapace promises: the host view, hardening, one start per id, death with the starter, and no leavings
-// whatever happens to the one who looks after the container.
+// whatever happens to the process that looks after the container.
 package conformance
 
 import (
@@ -97,7 +97,7 @@ func hostSleep(id string) carapace.Spec {
 func TestHostView(t *testing.T) {
 	o := newOwn(t)
 	scratch, secret, open := t.TempDir(), t.TempDir(), t.TempDir()
-	for _, folder := range []string{scratch, open} { // Both below a TempDir, which is nobody else's to enter.
+	for _, folder := range []string{scratch, open} { // Both below a TempDir, which nobody else may enter.
 		if err := os.Chown(folder, 65534, 65534); err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +371,8 @@ func TestSignalByID(t *testing.T) {
 	}
 }
 
-// TestPidReuse: the record names a pid that is somebody else's by now. Neither a signal nor a sweep may touch that one.
+// TestPidReuse: the record names a pid that belongs to another process by now. Neither a signal nor a sweep may touch
+// that one.
 func TestPidReuse(t *testing.T) {
 	o := newOwn(t)
 	bystander := exec.Command("sleep", "1000")

@@ -92,7 +92,7 @@ func newOutside(t *testing.T) *outside {
 	o.do(func() {
 		give(t, "lo", farAddress+"/32", "169.254.169.254/32")
 		give(t, "down0", outsideAddress+"/24", "fd99::2/64")
-		// Somebody outside who would like to come in knows where to.
+		// A process outside that would like to come in knows the address.
 		must(t, netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(machineAddress), Dst: &net.IPNet{IP: net.IPv4(198, 18,
 			0, 0), Mask: net.CIDRMask(15, 32)}}))
 	})
@@ -155,7 +155,7 @@ func (o *outside) namer() {
 	})
 }
 
-// named answers one question of the DNS: an address to those who ask for one of IPv4, nothing to others.
+// named answers one question of the DNS: an address to a question for IPv4, nothing to others.
 func named(question []byte) []byte {
 	end := 12
 	for question[end] != 0 {
@@ -172,7 +172,7 @@ func named(question []byte) []byte {
 	return answer
 }
 
-// isCalled has a task wait for anybody who comes in.
+// isCalled has a task wait for any connection.
 func isCalled() error {
 	listener, err := net.Listen("tcp", "0.0.0.0:7777")
 	if err != nil {
@@ -184,8 +184,8 @@ func isCalled() error {
 	return err
 }
 
-// newNetworks are an agent's, where names resolve outside. This machine's own server is one that no private network
-// reaches.
+// newNetworks are those of an agent, where names resolve outside. This machine's own server is one that no private
+// network reaches.
 func newNetworks(t *testing.T, dir string) *private.Networks {
 	t.Helper()
 	stub, real := filepath.Join(t.TempDir(), "stub"), filepath.Join(t.TempDir(), "real")

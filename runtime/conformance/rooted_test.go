@@ -138,7 +138,7 @@ echo ` + "`cat /proc/self/uid_map` `cat /proc/self/gid_map`; sleep 600"
 	p.forgotten(t)
 }
 
-// TestRootGains: a set-user-id program of the image makes its owner of who runs it, as in any machine, and none of the
+// TestRootGains: a set-user-id program of the image makes its caller its owner, as on any machine, and none of the
 // machine's users.
 func TestRootGains(t *testing.T) {
 	onRootMachines(t, 2, func(t *testing.T, s *stack, _ string) {
@@ -194,8 +194,8 @@ func TestRootPrivate(t *testing.T) {
 	})
 }
 
-// TestRootJobsApart: what a job that names root leaves in a directory of the machine's, or has in its scratch, is
-// closed to another one.
+// TestRootJobsApart: what a job that names root leaves in a directory of the machine, or has in its scratch, is closed
+// to another one.
 func TestRootJobsApart(t *testing.T) {
 	onRootMachines(t, 4, func(t *testing.T, s *stack, _ string) {
 		data, image := place(t, "data", 0o777|os.ModeSticky, 0), able.MakeRootfs(t)

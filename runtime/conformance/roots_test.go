@@ -22,7 +22,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// withRoots is a machine that has numbers for so many tasks which are root of containers of their own.
+// withRoots is a machine that has numbers for this many tasks which are root of containers of their own.
 func withRoots(t testing.TB, tasks uint32) account.Rules {
 	t.Helper()
 	all := topology.UIDRange{First: ownFirst, Last: ownFirst + tasks*carapace.IDsLen - 1}
@@ -50,7 +50,7 @@ func (s rootedStack) Start(task Task) (Running, error) {
 	return s.stack.Start(task)
 }
 
-// onRootMachines runs a test on machines of each kind on which so many tasks can be root of containers of their own.
+// onRootMachines runs a test on machines of each kind on which this many tasks can be root of containers of their own.
 func onRootMachines(t *testing.T, tasks uint32, test func(t *testing.T, s *stack, driver string)) {
 	able.Need(t, able.OwnRoot)
 	if missing := able.Busybox(); missing != "" || testing.Short() {
@@ -204,7 +204,8 @@ func TestRootElsewhere(t *testing.T) {
 	})
 }
 
-// TestNullStays: a task is started with a /dev/null as its input, and whoever starts it does not give it the machine's.
+// TestNullStays: a task is started with a /dev/null as its input, and whoever starts it does not give it that of the
+// machine.
 func TestNullStays(t *testing.T) {
 	owner := func() uint32 {
 		info, err := os.Stat(os.DevNull)

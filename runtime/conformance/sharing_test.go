@@ -175,14 +175,14 @@ func TestJobsShareNothing(t *testing.T) {
 		got := answers(stranger.said())
 		for _, word := range words {
 			if got[word] == "" || got[word] == "allowed" {
-				t.Errorf("%s of the other job's: %q (%v)", word, got[word], stranger.exit)
+				t.Errorf("%s of the other job: %q (%v)", word, got[word], stranger.exit)
 			}
 		}
 		own := s.of("theirs", theirs, "host", line("memory", "semaphore"), folder)
 		<-own.gone
 		got = answers(own.said())
 		if driver == "process" && (got["memory"] != "allowed" || got["semaphore"] != "allowed") {
-			t.Errorf("of its own job's: %v", got)
+			t.Errorf("of its own job: %v", got)
 		}
 		own.forgotten(t)
 		stranger.forgotten(t)

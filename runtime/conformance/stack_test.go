@@ -34,7 +34,7 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// stack is a machine's launcher and who listens to it.
+// stack is a machine's launcher and the actor that listens to it.
 type stack struct {
 	launcher *launcher.Launcher
 	options  launcher.Options

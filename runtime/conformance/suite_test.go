@@ -36,7 +36,7 @@ type suite struct {
 	rootfs string
 }
 
-// ofMachine begins the reason of a lack that is the machine's and not the driver's.
+// ofMachine begins the reason of a lack of the machine, not of the driver.
 const ofMachine = "this machine: "
 
 // Run runs every case against a driver. What a driver by its nature does not have is no case of it, and told once; what

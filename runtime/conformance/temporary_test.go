@@ -18,7 +18,7 @@ func TestTemporaryOfAMachine(t *testing.T) {
 	onEveryDriver(t, func(t *testing.T, s *stack) {
 		kind := t.Name()[strings.LastIndex(t.Name(), "/")+1:]
 		if kind == "process" || kind == "upstream" {
-			return // theirs are the machine's, or the image's
+			return // theirs belong to the machine, or to the image
 		}
 		if why := s.Lacks(Memory) + s.Lacks(ReportsOOM); why != "" {
 			t.Skip(why)

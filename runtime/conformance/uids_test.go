@@ -146,7 +146,7 @@ func TestJobsUID(t *testing.T) {
 		}
 		if e := second.exit; e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED ||
 			e.Fault != messages.Fault_FAULT_UNKNOWN || !strings.Contains(e.Detail, "tasks of job first are here") {
-			t.Errorf("another job's, beside it: %v", e)
+			t.Errorf("another job, beside it: %v", e)
 		}
 		if e := outside.exit; e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED ||
 			e.Fault != messages.Fault_FAULT_MACHINE || !strings.Contains(e.Detail, "--uids 2000000-2000100") {
@@ -164,7 +164,7 @@ func TestJobsUID(t *testing.T) {
 		next := s.of("second", mine, "host", "id -u")
 		<-next.gone
 		if want := strconv.Itoa(mine) + "\n"; next.said() != want {
-			t.Errorf("the next job's: %v %q", next.exit, next.said())
+			t.Errorf("the next job: %v %q", next.exit, next.said())
 		}
 		if _, err := os.Stat(kept); err == nil {
 			t.Error("what is kept of the first is still there")

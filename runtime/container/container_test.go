@@ -67,7 +67,7 @@ func driverOf(t *testing.T, change func(*Options)) *Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // the groups above the containers', which stay for the next one
+	t.Cleanup(func() { // the groups above those of the containers, which stay for the next one
 		if _, err := carapace.GC(o.StateDir, o.Cgroups); err != nil {
 			t.Error(err)
 		}
@@ -243,7 +243,7 @@ func TestImageIsHeld(t *testing.T) {
 	}
 }
 
-// TestPidReuse: the number that was noted is somebody else's by now, who is left alone.
+// TestPidReuse: the number that was noted is that of another process by now, which is left alone.
 func TestPidReuse(t *testing.T) {
 	parent, _ := supervisor.ReadProcess(os.Getppid())
 	if found := initOf(&supervisor.State{PID: parent.PID, Start: parent.Start + 1}); len(found) > 0 {

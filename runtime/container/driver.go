@@ -64,7 +64,7 @@ type Options struct {
 	Cgroups  carapace.Cgroups
 	// Hide are directories of the machine that no task may see: the agent's own.
 	Hide []string
-	// Users says as whom tasks run, and Policy what they may name.
+	// Users says as which users tasks run, and Policy what they may name.
 	Users  account.Rules
 	Policy permit.Policy
 	// Env is what every task finds beside its own.

@@ -82,8 +82,8 @@ func (d *Driver) Groups() []string {
 	return groups
 }
 
-// forsaken is how old an empty cgroup must be to be nobody's: a container that is
-// being started has processes in its own long before.
+// forsaken is how old an empty cgroup must be to belong to nobody: a container that is being started has processes in
+// its own long before.
 const forsaken = 5 * time.Minute
 
 // Collect removes what containers left whose starters were killed: this agent's

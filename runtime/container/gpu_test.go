@@ -146,7 +146,7 @@ func TestGPUGone(t *testing.T) {
 }
 
 // TestGPUsInContainers: in real containers, with other devices of the machine in the place of GPUs, each of two tasks
-// has its own node and not the other's, and a third has none.
+// has its own node and not that of the other, and a third has none.
 func TestGPUsInContainers(t *testing.T) {
 	able.Need(t, able.Containers)
 	var nodes []string

@@ -20,7 +20,7 @@ import (
 // prepared is what Prepare found behind the job's words.
 type prepared struct {
 	Image
-	Mounts  []door.Ticket  `json:"mounts,omitempty"` // of the job's, in their order
+	Mounts  []door.Ticket  `json:"mounts,omitempty"` // of the job, in its order
 	Network private.Joined `json:"network"`          // of a job with a private one
 	IDs     *carapace.IDs  `json:"ids,omitempty"`    // of one that is root of a container of its own
 }

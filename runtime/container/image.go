@@ -11,14 +11,14 @@ import (
 )
 
 // This file owns what an image is to the driver: a root directory, and what it
-// says about itself. Where it comes from is another's affair.
+// says about itself. Another part of the agent decides where it comes from.
 
 // HostImage is the machine's own root, read-only.
 const HostImage = "host"
 
 // Image is one that is ready to be used.
 type Image struct {
-	// Rootfs is a directory of the agent's, or "host"; empty: the job named the directory.
+	// Rootfs is a directory of the agent, or "host"; empty: the job named the directory.
 	Rootfs string `json:"rootfs"`
 	// Named is the directory that the job named.
 	Named *door.Ticket `json:"named,omitempty"`

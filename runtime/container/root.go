@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
-// This file owns what a job gets that names root: a container in which it is root, of nothing of the machine's.
+// This file owns what a job that names root gets: a container in which it is root, and root of nothing on the machine.
 
 // OwnRoot reports whether a task would be root of a container of its own.
 func (d *Driver) OwnRoot(t *launcher.Task) bool {
@@ -43,7 +43,7 @@ func (d *Driver) checkRoot(p *prepared) error {
 	case p.IDs == nil || p.Rootfs == HostImage:
 		return nil
 	case p.Named != nil && len(d.o.Policy.Images) == 0:
-		return errors.New("image: is a directory of the machine's, in which root of a container would be root; take an " +
+		return errors.New("image: is a directory of the machine, in which root of a container would be root; take an " +
 			"archive or a registry's image, name another user, or have the machine's policy say where images lie")
 	case d.lacks["layer"] != "":
 		return fmt.Errorf("user: root needs a layer to write to, and this machine has none (%s); name another user",

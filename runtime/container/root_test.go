@@ -15,8 +15,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestRootNeedsItsCarapace: a program that does not say that it can make root of a container its own would make it the
-// machine's, so that no task is root by it.
+// TestRootNeedsItsCarapace: a program that does not say that it can make root of a container its own would make it root
+// of the machine, so no task is root by it.
 func TestRootNeedsItsCarapace(t *testing.T) {
 	able.Need(t, able.Root)
 	roots, err := account.OpenRoots(t.TempDir(), topology.UIDRange{First: 400_000_000, Last: 400_065_535}, 65536)

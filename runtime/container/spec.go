@@ -29,7 +29,7 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 	spec := carapace.Spec{
 		ID: d.id(t), Rootfs: image.Rootfs, Image: image.Named, Command: s.GetCommand(), Workdir: s.GetWorkdir(),
 		Scratch: t.Scratch, Hide: d.o.Hide, ShmBytes: s.GetShmBytes(), Limits: d.limits(t), Rlimits: rlimits(),
-		// By number: what an image calls a user is no business of the machine's.
+		// By number: what an image calls a user does not concern the machine.
 		User: fmt.Sprintf("%d:%d", who.UID, who.GID), Groups: who.Groups,
 	}
 	if who.OfJob {
@@ -156,7 +156,7 @@ func (d *Driver) devices(t *launcher.Task, image Image) (*gpu.View, error) {
 	return d.o.Gpus.GrantedImage(t.Gpus)
 }
 
-// libraries are the driver's, as mounts.
+// libraries are those of the driver, as mounts.
 func libraries(view *gpu.View) []carapace.Mount {
 	var mounts []carapace.Mount
 	for _, m := range view.Mounts {
@@ -177,7 +177,7 @@ func remote(r *messages.Rendezvous) bool {
 
 // environment is complete but for HOME in an image, whose accounts are its own
 // and which only the container can read. The driver's libraries are searched
-// last, so that they hide nothing of the image's.
+// last, so that they hide nothing of the image.
 func (d *Driver) environment(image Image, who *account.Account, env []string, view *gpu.View) []string {
 	base := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	if who.OfJob { // programs that look for a name find it here, or in the lists that the container is shown

@@ -114,7 +114,8 @@ func pushed(t *testing.T, shell string, config v1.Config) string {
 	return tag.String()
 }
 
-// TestStored: what is an image, and what lies on the machine; an image is the agent's, hidden, and never written to.
+// TestStored: what is an image, and what lies on the machine; an image belongs to the agent, is hidden, and never
+// written to.
 func TestStored(t *testing.T) {
 	data := room(t)
 	images := Stored{Store: storeOf(t, filepath.Join(data, "images"))}

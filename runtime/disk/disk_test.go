@@ -187,7 +187,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestQuarantine: the record is put aside whole, and only so many are kept.
+// TestQuarantine: the record is put aside whole, and a limited number is kept.
 func TestQuarantine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	r := newRig(t, path)

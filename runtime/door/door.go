@@ -40,7 +40,7 @@ func (p *Path) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Visitor is who comes to the door, and what this machine lets through it.
+// Visitor is the user that comes to the door, and what this machine lets through it.
 type Visitor struct {
 	As    Guest `json:"as"`
 	Rules Rules `json:"rules"`
@@ -195,7 +195,7 @@ func (v Visitor) open(path Path) (opened, error) {
 	}
 	o := opened{fd: -1}
 	err := v.As.Do(func() (err error) {
-		// With the slash first: what is mounted on demand is mounted for who goes in.
+		// With the slash first: what is mounted on demand is mounted when somebody goes in.
 		if o.fd, err = resolve(path.text + "/"); err == unix.ENOTDIR {
 			o.fd, err = resolve(path.text)
 		}
@@ -228,13 +228,13 @@ func resolve(path string) (int, error) {
 	}
 }
 
-// absent is the answer for what is not there, and for what the user cannot reach: different words would tell one who
-// may not look what is behind a closed door.
+// absent is the answer for what is not there, and for what the user cannot reach: different words would tell a user
+// that may not look what is behind a closed door.
 func (g Guest) absent(path Path) error {
 	return fmt.Errorf("%v %w, %s; make it on every machine, with a way that this user may pass", path, errAbsent, g)
 }
 
-// errAbsent is no file for who asks, whatever there is for others.
+// errAbsent: there is no file for this user, whatever there is for others.
 var errAbsent = absence("is not there for the task's user")
 
 type absence string

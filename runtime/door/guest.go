@@ -65,7 +65,7 @@ func (g Guest) Do(do func() error) (err error) {
 	return do()
 }
 
-// become sets the group and the user for access to files. Neither call says whether it did.
+// become sets the group and the user for access to files. Neither call reports a failure.
 func become(uid, gid int) {
 	_, _ = unix.SetfsgidRetGid(gid)
 	_, _ = unix.SetfsuidRetUid(uid)

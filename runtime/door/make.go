@@ -55,7 +55,7 @@ func (in Inside) enter(at int, name string) (fd int, err error) {
 // step opens one part of a way below an open directory, and makes it if it is missing.
 func (in Inside) step(at int, name string, directory bool) (fd int, made bool, err error) {
 	fd, err = in.enter(at, name)
-	if err == unix.EACCES && in.owns(at) { // a closed door of the image's, which the machine keeps nothing behind
+	if err == unix.EACCES && in.owns(at) { // a closed door of the image, behind which the machine keeps nothing
 		fd, err = unix.Openat(at, name, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	}
 	if err != unix.ENOENT {

@@ -1,6 +1,5 @@
-// Package environment says what a task finds in its environment: who it is, who
-// the others are, and where they meet, in the words of each framework. It is
-// pure: the same task has the same environment wherever this is computed.
+// Package environment says what a task finds in its environment: which task it is, which the others are, and where they
+// meet, in the words of each framework. It is pure: the same task has the same environment wherever this is computed.
 package environment
 
 import (
@@ -24,8 +23,7 @@ type Subject struct {
 type variable struct{ name, value string }
 
 // Of is the environment of a task, in a fixed order. What the user sets wins
-// over the frameworks' variables, but never over who the task is and which
-// devices it has: those are what keeps gangs apart.
+// over the frameworks' variables, but never over the task's identity and its devices: those keep gangs apart.
 func Of(s Subject) []string {
 	m := newMeeting(s)
 	ours := append(m.identity(), devices(s)...)

@@ -58,7 +58,7 @@ func gpus(ids ...string) []*messages.Gpu {
 	return all
 }
 
-// TestEnvironment: who it is, who the others are and where they meet, word by word.
+// TestEnvironment: which task it is, which the others are and where they meet, word by word.
 func TestEnvironment(t *testing.T) {
 	eight := gang(2, 8000)
 	eight.Gpus = gpus("GPU-1", "GPU-2")

@@ -1,5 +1,5 @@
 // Package fault says whose fault it is that a task was refused, or could not be started. It owns the three answers that
-// a driver has and how an error carries one. What follows from an answer is the leader's to decide, never a machine's.
+// a driver has and how an error carries one. The leader decides what follows from an answer, never a machine.
 package fault
 
 import "errors"

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestOf: the fault nearest to the cause is the one that counts, and an error without one is nobody's.
+// TestOf: the fault nearest to the cause is the one that counts, and an error without one blames nobody.
 func TestOf(t *testing.T) {
 	cause := errors.New("cause")
 	for _, c := range []struct {

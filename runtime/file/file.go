@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// mode is who may read what is written here: the owner alone.
+// mode lets the owner alone read what is written here.
 const mode = 0o600
 
 // Replace puts a whole new version in the place of a file. After a power loss there may be neither version: it is for

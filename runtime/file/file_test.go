@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A new version takes the place of a longer and of a shorter one as a whole, and nothing else is left beside it.
+// TestReplace: a new version takes the place of a longer and of a shorter one as a whole, and nothing else is left
+// beside it.
 func TestReplace(t *testing.T) {
 	for name, replace := range map[string]func(string, []byte) error{"quickly": Replace, "durably": ReplaceDurably} {
 		dir := t.TempDir()
@@ -29,7 +30,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// What is reserved in advance is room for the next version, and no part of it.
+// TestReplaceTakesTheSpare: what is reserved in advance is room for the next version, and no part of it.
 func TestReplaceTakesTheSpare(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record")
 	if err := os.WriteFile(Spare(path), bytes.Repeat([]byte{' '}, 9000), 0o600); err != nil {
@@ -43,7 +44,7 @@ func TestReplaceTakesTheSpare(t *testing.T) {
 	}
 }
 
-// Where the new version cannot be written the one before stays.
+// TestReplaceFails: where the new version cannot be written the one before stays.
 func TestReplaceFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record")
 	if err := Replace(path, []byte("before")); err != nil {

@@ -183,7 +183,7 @@ func (f *cdiFile) device(d Device) *cdiDevice {
 
 // apply adds what a list of edits asks for, but for the nodes of other devices,
 // what is not there, and what is no file or directory: a socket leads to a daemon
-// of the machine, and that is no business of a task's.
+// of the machine, and that does not concern a task.
 func (h *Hardware) apply(edits *cdiEdits, devices []Device, view *View) {
 	for _, variable := range edits.Env {
 		if name, _, found := strings.Cut(variable, "="); found && name != "" && !strings.ContainsRune(variable, 0) {

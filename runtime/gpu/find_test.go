@@ -135,7 +135,7 @@ func TestNoParts(t *testing.T) {
 	tells(t, found.Notes, "divided (MIG) and has no parts")
 }
 
-// TestIslands: devices that NVLink joins are named so; whom it does not join belong to none.
+// TestIslands: devices that NVLink joins are named so; those that it does not join belong to none.
 func TestIslands(t *testing.T) {
 	r := newRig(t).says("query", "535.xml").says("topo", "535-topo.txt")
 	var domains []string

@@ -19,10 +19,9 @@ import (
 )
 
 // This file owns what was found, kept for the agent's next start. The driver takes
-// seconds to answer, and until the devices are known the machine's tasks are nobody's:
-// an agent that was killed must not be away for that long. The record is believed in
-// one boot, and only while the kernel shows at once just what it showed then; whatever
-// else has changed, the watch sees at its first look.
+// seconds to answer, and until the devices are known nobody takes care of the machine's tasks: an agent that was killed
+// must not be away for that long. The record is believed in one boot, and only while the kernel shows at once just what
+// it showed then; whatever else has changed, the watch sees at its first look.
 
 // Record is where what was found is kept.
 type Record struct {

@@ -35,7 +35,8 @@ func (r *rig) noneLeft() {
 	}
 }
 
-// TestAnswer: a program is heard on both outputs, and its exit code is an answer.
+// TestAnswer: a program is read on both outputs, and its exit code is an
+// answer.
 func TestAnswer(t *testing.T) {
 	r := newRig(t)
 	r.program(`echo "$1"; echo trouble >&2; exit 14`)

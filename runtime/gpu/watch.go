@@ -19,8 +19,8 @@ type Watching struct {
 	Devices []Device
 	// Every is the time between two looks; 0: 30 seconds.
 	Every time.Duration
-	// Tell is told of each device that is unfit, at every look: whoever it is told to may
-	// not have been there before, and hears it again without harm.
+	// Tell is called for each device that is unfit, at every look: the receiver may not have been there before, and does
+	// the same twice without harm.
 	Tell func(id, why string)
 	// Well is told of each device that is fit and may work, at every look, for the same reason.
 	Well func(id string)

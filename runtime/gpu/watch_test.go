@@ -91,8 +91,8 @@ func TestWatchLost(t *testing.T) {
 	tells(t, w.notes, h1+" looks well again; it is given back when 10 looks")
 }
 
-// TestWatchWell: a device is given back when it was well in so many looks in a row, and told as well from then on; one
-// look that sees it otherwise, or that cannot see how it is, begins the count anew.
+// TestWatchWell: a device is given back when it was well in several looks in a row, and told as well from then on; one
+// look that sees it otherwise, or that cannot see how it is, begins the count again.
 func TestWatchWell(t *testing.T) {
 	r := newRig(t).says("query", "535.xml")
 	r.met("0000:43:00.0", "NVIDIA H100 80GB HBM3", h1, "1")

@@ -75,8 +75,8 @@ func (x xid) words() string {
 	return fmt.Sprintf("Xid %d: %s", x.number, oneLine(x.text))
 }
 
-// parseXid reads a record of /dev/kmsg: numbers, the first of which has who speaks and how loud, then a semicolon and
-// the text. Only the kernel is believed: programs may write into its log too.
+// parseXid reads a record of /dev/kmsg: numbers, the first of which has the facility and the level, then a semicolon
+// and the text. Only the kernel is believed: programs may write into its log too.
 func parseXid(record string) (xid, bool) {
 	head, text, found := strings.Cut(record, ";")
 	priority, _, _ := strings.Cut(head, ",")

@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/runtime/environment"
 )
 
-// This file owns what an image says about how to run it, and who wins where the job says something, too.
+// This file owns what an image says about how to run it, and which of them wins where the job says something, too.
 
 // Config is what an image says about itself. A rootfs directory says nothing.
 type Config struct {

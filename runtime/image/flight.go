@@ -26,7 +26,8 @@ type flight[T any] struct {
 	err     error
 }
 
-// do answers what work answers, its own or that of another who came first.
+// do answers what work answers, its own or that of another caller that came
+// first.
 func (f *flights[T]) do(ctx context.Context, key string, work func(context.Context) (T, error)) (T, error) {
 	f.mu.Lock()
 	one := f.under[key]
@@ -44,7 +45,7 @@ func (f *flights[T]) do(ctx context.Context, key string, work func(context.Conte
 	one.waiting--
 	last := one.waiting == 0
 	if last {
-		f.forget(key, one) // whoever comes now begins anew
+		f.forget(key, one) // whoever comes now begins again
 	}
 	f.mu.Unlock()
 	if last {

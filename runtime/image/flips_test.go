@@ -18,8 +18,8 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// TestFlips: ten thousand turns of a link, between an archive (and a layout) of the user's and one that is closed to
-// it, while images are fetched by that link: it is never given the closed one, which is in the store already.
+// TestFlips: ten thousand turns of a link, between an archive (and a layout) of the user and one that is closed to it,
+// while images are fetched by that link: it is never given the closed one, which is in the store already.
 func TestFlips(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is nobody else to be")
@@ -77,7 +77,7 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// laidOut makes a layout and an archive of an image, for who may pass.
+// laidOut makes a layout and an archive of an image, for users that may pass.
 func laidOut(t *testing.T, dir string, made v1.Image, mode os.FileMode) (digest string) {
 	t.Helper()
 	at, err := layout.Write(dir, empty.Index)

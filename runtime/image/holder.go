@@ -17,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns who holds which image, and the images' records. A task outlives the agent that prepared it, so a hold
+// This file owns the holders of images, and the images' records. A task outlives the agent that prepared it, so a hold
 // is a file, named after its holder. The holder is a directory: once that is gone nobody can need the image, so a
 // release that a crash kept from being said makes itself good. Holds need not outlive a crash of the machine, for no
 // task does.
@@ -123,7 +123,7 @@ func (s *Store) take(ref reference, key, holder string) (*Image, error) {
 	return image, nil
 }
 
-// hold gives a holder what is not the store's.
+// hold gives a holder what does not belong to the store.
 func (s *Store) hold(image *Image, holder string) error {
 	if image == nil {
 		return nil

@@ -319,7 +319,7 @@ func check(from io.Reader, wanted v1.Descriptor) (*checked, error) {
 }
 
 func (c *checked) Read(p []byte) (int, error) {
-	// One byte more than was promised is asked for, which tells what is longer.
+	// One byte more than was promised is asked for, which shows what is longer.
 	n, err := c.from.Read(p[:min(int64(len(p)), max(0, c.wanted.Size+1-c.read))])
 	c.read += int64(n)
 	if c.hasher != nil {

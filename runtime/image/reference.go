@@ -18,7 +18,7 @@ type kind uint8
 const (
 	kindPath     kind = iota // a rootfs directory or an archive, as what lies there tells
 	kindLayout               // a directory in the OCI layout
-	kindRegistry             // a registry's, by tag or digest
+	kindRegistry             // in a registry, by tag or digest
 )
 
 const (

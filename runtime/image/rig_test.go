@@ -33,7 +33,7 @@ import (
 	"github.com/yi-json/synapse/runtime/image/layer"
 )
 
-// own is the user who runs the test.
+// own is the user that runs the test.
 var own = door.Visitor{As: door.Guest{Self: true}}
 
 // This file owns what the tests are made with: a registry on loopback that can be disturbed, images of a few files, and

@@ -50,7 +50,7 @@ func (b blob) String() string {
 
 // found is an image whose parts are known.
 type found struct {
-	key     v1.Hash   // what names its content: the manifest's digest, or else the config's
+	key     v1.Hash   // what names its content: the digest of the manifest, or else of the config
 	aliases []v1.Hash // other digests that lead to it, as that of an index
 	config  Config
 	layers  []blob

@@ -155,7 +155,7 @@ func TestRegistry(t *testing.T) {
 	refused(t, store, tag, "cannot be reached", "digest")
 }
 
-// TestTagMoves: a tag is asked for each time; who holds an image keeps the one he has.
+// TestTagMoves: a tag is asked for each time; a holder of an image keeps the one that it has.
 func TestTagMoves(t *testing.T) {
 	hub := newHub(t)
 	store, _ := open(t, image.Options{})
@@ -277,8 +277,8 @@ func TestFiles(t *testing.T) {
 	refused(t, store, compressed, "not compressed")
 }
 
-// TestFilesOfOthers: a file is read with the rights of who names it, and what came from one is nobody else's by its
-// digest.
+// TestFilesOfOthers: a file is read with the rights of the user that names it, and what came from one is not given to
+// others by its digest.
 func TestFilesOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is nobody else to be")

@@ -57,7 +57,7 @@ type Options struct {
 	Keychain authn.Keychain
 	// Transport speaks to registries; nil: a usual one.
 	Transport http.RoundTripper
-	// Now is the clock by which images get old; nil: the machine's.
+	// Now is the clock by which images get old; nil: that of the machine.
 	Now func() time.Time
 }
 
@@ -79,7 +79,7 @@ const (
 type Image struct {
 	// Ref is what the job said.
 	Ref string `json:"ref"`
-	// Named is a rootfs directory that lies on the machine; nil: Rootfs is the store's.
+	// Named is a rootfs directory that lies on the machine; nil: Rootfs belongs to the store.
 	Named *door.Ticket `json:"named,omitempty"`
 	// Digest is what Ref meant; empty for a rootfs directory.
 	Digest string `json:"digest,omitempty"`
@@ -107,7 +107,7 @@ type Store struct {
 	closed   bool
 	sweeping bool
 	records  map[string]*record // by their keys
-	held     map[string]string  // holder → key of a record; empty for what is not the store's
+	held     map[string]string  // holder → key of a record; empty for what does not belong to the store
 	present  map[string]int64   // layers → bytes
 	busy     map[string]int     // layers → pulls that need them
 }
@@ -157,7 +157,7 @@ func (s *Store) path(parts ...string) string {
 
 // load makes the directories, removes what a crash left half made, and reads what is there.
 func (s *Store) load() error {
-	// Nobody else may pass: a set-id file of an image would be one of this machine's.
+	// Nobody else may pass: a set-id file of an image would be one of this machine.
 	for _, dir := range []string{"", imagesDir, layersDir, holdersDir, workDir} {
 		if err := os.MkdirAll(s.path(dir), 0o700); err != nil {
 			return err
@@ -220,7 +220,8 @@ func emptyDir(dir string) error {
 	return nil
 }
 
-// Close ends what is under way and waits for it. The images stay, and who holds them.
+// Close ends what is under way and waits for it. The images and their holders
+// stay.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true

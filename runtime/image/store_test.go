@@ -177,7 +177,7 @@ func TestHostileLayer(t *testing.T) {
 	checkClean(t, dir, 0, 2) // each of the two alone is allowed
 }
 
-// TestOnce: many who want one image at once make one fetch of everything.
+// TestOnce: many that want one image at once make one fetch of everything.
 func TestOnce(t *testing.T) {
 	hub := newHub(t)
 	made, err := random.Image(200_000, 4)

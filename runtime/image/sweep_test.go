@@ -161,7 +161,7 @@ func TestSweepBySelf(t *testing.T) {
 	})
 }
 
-// TestSweepBeside: sweeping as hard as can be beside fetches never takes an image from who got it.
+// TestSweepBeside: sweeping as hard as can be beside fetches never takes an image from a task that has it.
 func TestSweepBeside(t *testing.T) {
 	hub := newHub(t)
 	shared := pieceOf(t, "shared")

@@ -62,7 +62,7 @@ func BenchmarkStartToExit20(b *testing.B) {
 }
 
 // BenchmarkBesideKept is what a task of `true` costs its agent, from StartTask until it is forgotten, where the output
-// of so many others is kept.
+// of many others is kept.
 func BenchmarkBesideKept(b *testing.B) {
 	for _, n := range []int{0, 1_000, 10_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) { besideKept(b, n) })

@@ -36,7 +36,7 @@ type Driver interface {
 	// Sweep ends what a supervisor that was killed left of the task. It returns
 	// nil only when nothing is left: that is the evidence.
 	Sweep(ctx context.Context, t *Task, state *supervisor.State) error
-	// Stats tells what the task uses now.
+	// Stats answers what the task uses now.
 	Stats(t *Task, state *supervisor.State) (*messages.TaskStats, error)
 	// Cleanup removes all that Prepare and Command made outside of Task.Scratch.
 	// The task has gone.
@@ -52,8 +52,8 @@ type Task struct {
 	UID   uint32 // that the leader gave the job, which names no user; 0: none
 	Grant *messages.Grant
 	Gpus  []*messages.Gpu // those granted, as the machine announced them
-	// Dir is the driver's own folder, for nobody but the agent. Scratch is the
-	// task's: its default workdir, kept with the logs for a while.
+	// Dir is the driver's own folder, for nobody but the agent. Scratch belongs to the task: it is its default workdir,
+	// kept with the logs for a while.
 	Dir     string
 	Scratch string
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns how a supervisor is found again: after the agent's restart, and
-// when one is not heard any more.
+// This file owns how a supervisor is found again: after the agent's restart, and when one no longer answers.
 
 // find looks for a supervisor that was there, beside the line: it is taken up
 // again, or it wrote how the task ended, or it was killed and the driver makes

@@ -74,12 +74,12 @@ func (l *Launcher) load() error {
 	for _, e := range entries {
 		key, ok := ParseKey(e.Name())
 		if !ok {
-			l.o.Log.Info("%s in %s is no task's, and left alone", e.Name(), l.o.Dir)
+			l.o.Log.Info("%s in %s belongs to no task, and is left alone", e.Name(), l.o.Dir)
 			continue
 		}
 		t := l.newTask(key)
 		var begun bool
-		t.ask(func() { // what is found again may be heard at once, and that too is for its line
+		t.ask(func() { // what is found again may report at once, and that too is for its line
 			err = t.resume(t.read())
 			begun = t.begun()
 		})
@@ -152,9 +152,9 @@ func (t *task) resume(boot string) error {
 		t.spawned = true
 		t.find()
 	case rebooted && t.spawned:
-		t.end(&supervisor.Exit{Kind: supervisor.Rebooted, Detail: "the machine booted anew"})
+		t.end(&supervisor.Exit{Kind: supervisor.Rebooted, Detail: "the machine rebooted"})
 	case rebooted:
-		t.end(&supervisor.Exit{Kind: supervisor.NeverStarted, Detail: "the machine booted anew"})
+		t.end(&supervisor.Exit{Kind: supervisor.NeverStarted, Detail: "the machine rebooted"})
 	case t.spawned:
 		t.find()
 	case t.prepared:
@@ -170,7 +170,7 @@ func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 		return nil, err
 	}
 	meet = environment.Within(meet, t.Spec.GetNetwork())
-	start.Rendezvous = meet // the order is this task's alone
+	start.Rendezvous = meet // the order concerns this task alone
 	if err := t.writeHostfile(meet); err != nil {
 		return nil, fault.OfMachine(err)
 	}

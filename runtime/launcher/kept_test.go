@@ -107,7 +107,7 @@ func TestDeepIsRemoved(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	dir, err := os.MkdirTemp("/dev/shm", "launcher-") // a disk takes minutes for so many
+	dir, err := os.MkdirTemp("/dev/shm", "launcher-") // a disk takes minutes for that many
 	if err == nil {
 		err = os.Chmod(dir, 0o711)
 	}

@@ -27,7 +27,7 @@ type Launcher struct {
 	tasks  map[topology.TaskKey]*task
 	uses   map[uint32]*use // by uid
 	kept   leavings
-	node   *actor.PID // who asked for the tasks, and is told of uids
+	node   *actor.PID // the actor that asked for the tasks, and is told of uids
 	heard  int64      // of the newest KeepTasks
 	closed bool
 	done   chan struct{} // closed with it
@@ -288,7 +288,7 @@ func (l *Launcher) list() *messages.TaskList {
 	return list
 }
 
-// keep passes on when the control plane surely heard this machine last.
+// keep passes on when the control plane surely received something from this machine last.
 func (l *Launcher) keep(heardNs int64) {
 	l.mu.Lock()
 	if heardNs <= l.heard {

@@ -17,7 +17,7 @@ import (
 // That is taken from the owner of jobs that keeps most, oldest first: whoever fills the room does so with his own
 // output. What is not forgotten yet, exit records above all, is never among it.
 
-// discard takes a path away at once, and needs no room for that. Its removal may take long, and is prune's.
+// discard takes a path away at once, and needs no room for that. Its removal may take long, and is left to prune.
 func (l *Launcher) discard(path string) {
 	if err := os.Remove(path); err == nil || os.IsNotExist(err) {
 		return
@@ -101,7 +101,7 @@ func (l leavings) excess(most limits) (gone []leaving) {
 		total += held[owner]
 		count += len(all)
 	}
-	// first is the owner whom no other one is to go before; of two alike the one that kept something first.
+	// first is the owner whose output goes first; of two alike the one that kept something first.
 	first := func(before func(a, b string) int) string {
 		return slices.MinFunc(slices.Collect(maps.Keys(rest)), func(a, b string) int {
 			return cmp.Or(before(a, b), rest[a][0].since.Compare(rest[b][0].since), cmp.Compare(a, b))

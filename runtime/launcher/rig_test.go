@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 
 const soon = 30 * time.Second
 
-// rig is an agent's launcher and who listens to it.
+// rig is an agent's launcher and the actor that listens to it.
 type rig struct {
 	t      testing.TB
 	dir    string

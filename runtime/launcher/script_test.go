@@ -101,7 +101,7 @@ func TestScript(t *testing.T) {
 }
 
 // TestScriptIsNotTheOne: another text than the one that is named is never run, wherever it comes
-// from; one that cannot be had is the job's fault or the machine's, as whoever was asked says.
+// from; one that cannot be had is the fault of the job or of the machine, as the one asked says.
 func TestScriptIsNotTheOne(t *testing.T) {
 	const text = "#!/bin/sh\necho right\n"
 	spec, sent, fails := brought(t, text), "#!/bin/sh\necho wrong\n", error(nil)

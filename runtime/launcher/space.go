@@ -15,8 +15,8 @@ import (
 const (
 	// shareOfFree is what a task may keep where its job says nothing: a tenth of what is free when it is prepared.
 	shareOfFree = 10
-	// defaultFiles is the most of files by default: to count so many takes a walk a second or two. A job that asks for
-	// more of the disk may have one more for each bytesPerFile, which is how file systems are made.
+	// defaultFiles is the most of files by default: a walk counts that many in a second or two. A job that asks for more
+	// of the disk may have one more for each bytesPerFile, which is how file systems are made.
 	defaultFiles = 1 << 20
 	bytesPerFile = 16 << 10
 	// shareLeft is what all tasks together leave free: a twentieth of the disk.

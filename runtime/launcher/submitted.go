@@ -44,7 +44,7 @@ func (t *Task) BeginWhereSubmitted(v door.Visitor) {
 		return strings.HasPrefix(dir,
 			own+"/")
 	}) {
-		return // The task has its own directory there in place of the machine's, without this one in it.
+		return // The task has its own directory there in place of that of the machine, without this one in it.
 	}
 	// Others hold the spec, so that it is changed in a copy.
 	t.Spec = proto.Clone(t.Spec).(*messages.JobSpec)

@@ -41,7 +41,7 @@ type task struct {
 
 	line serial.Line
 
-	to        *actor.PID // whom it answers
+	to        *actor.PID // the actor that it answers
 	script    string     // the digest of the one that it is counted for; the launcher's lock guards it
 	phase     phase
 	prepared  bool
@@ -81,7 +81,7 @@ func (t *task) ask(do func()) bool {
 	}
 }
 
-// answer tells whoever asked last how far the task is; nothing while that is in doubt.
+// answer reports to whoever asked last how far the task is; nothing while that is in doubt.
 func (t *task) answer() {
 	switch t.phase {
 	case phasePrepared:
@@ -251,7 +251,7 @@ func (t *task) spawn(want *messages.StartTask) (*supervisor.Link, error) {
 	return link, fault.OfMachine(err)
 }
 
-// listen hears a supervisor out, beside the line.
+// listen receives all that a supervisor sends, beside the line.
 func (t *task) listen(link *supervisor.Link) {
 	t.l.background(func() {
 		for {

@@ -16,14 +16,14 @@ import (
 )
 
 // This file owns under which uids of the leader's anything lies on this machine: tasks that are not forgotten, and
-// what is kept of others. The leader gives none of them to another job for as long as it hears of them. It may not
-// have heard (a takeover, a backup that was brought back), so that this machine sees to it by itself as well: what is
-// kept of the last job goes before the next one comes, and beside tasks of another job none is prepared.
+// what is kept of others. The leader gives none of them to another job for as long as the machine reports them. It may
+// not know of them (after a takeover, or when a backup was brought back), so this machine sees to it by itself as well:
+// what is kept of the last job goes before the next one comes, and beside tasks of another job none is prepared.
 
 // ownerFile is in a kept task's folder.
 const ownerFile = "owner.json"
 
-// owner is whose a kept task is: which uid's and job's, and which principal's.
+// owner is what a kept task belongs to: a uid, a job and a principal.
 type owner struct {
 	UID  uint32 `json:"uid"`
 	Job  string `json:"job"`
@@ -32,7 +32,7 @@ type owner struct {
 
 func (t *task) ownership() owner { return owner{t.UID, t.Job, t.Owner} }
 
-// use is what lies under one uid, all of it one job's.
+// use is what lies under one uid, all of it of one job.
 type use struct {
 	job   string
 	tasks int
@@ -54,7 +54,7 @@ func (l *Launcher) claim(t *task) error {
 		if err := tree.Remove(filepath.Join(l.o.Dir, keptDir, name)); err != nil {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.uses[t.UID].job = before // what is left is still that one's
+			l.uses[t.UID].job = before // what is left still belongs to that one
 			l.release(t)
 			return fault.OfMachine(fmt.Errorf("what is kept of job %s under the uid %d: %w", before, t.UID, err))
 		}
@@ -81,7 +81,7 @@ func (l *Launcher) take(t *task) (before string, kept []string, err error) {
 	return before, kept, nil
 }
 
-// useOf is what lies under a uid; what is new there is that job's. The launcher's lock is held.
+// useOf is what lies under a uid; what is new there belongs to that job. The launcher's lock is held.
 func (l *Launcher) useOf(uid uint32, job string) *use {
 	u := l.uses[uid]
 	if u == nil {

@@ -190,7 +190,7 @@ func (k *walk) judge(deep bool) {
 		t.post(func() { t.endForDisk(supervisor.DiskBytes, kept.Bytes, allowed.Bytes) })
 	case kept.Files > allowed.Files:
 		t.post(func() { t.endForDisk(supervisor.DiskFiles, kept.Files, allowed.Files) })
-	case deep: // the agent does not remember its way through so many directories, one in the other
+	case deep: // the agent does not remember its way through directories nested this deep
 		t.post(func() { t.endForDisk(supervisor.DiskFiles, kept.Files, tree.MaxDepth) })
 	}
 }

@@ -50,7 +50,7 @@ type watch struct {
 	looks   int         // since the disk is tight
 	judged  bool        // there was a verdict since
 	freest  tree.Usage  // most that was free since that verdict
-	victim  *task       // whose end is awaited before another's
+	victim  *task       // its end is awaited before another is chosen
 }
 
 func (w *watch) init(l *Launcher) {
@@ -195,8 +195,8 @@ const (
 	roomPatience = 10 * time.Second
 )
 
-// errNoRoom is the end of a wait for room on a disk that tasks have filled. It is nobody's fault who waited, nor the
-// machine's.
+// errNoRoom is the end of a wait for room on a disk that tasks have filled. The task that waited is not at fault, nor
+// is the machine.
 var errNoRoom = errors.New("tasks have filled the machine's disk, and no room was made in time")
 
 // hasRoom is an error where the disk has none for what a task's start needs.
@@ -218,7 +218,7 @@ func (w *watch) whenRoom(ctx context.Context, do func() error) error {
 		if !errors.Is(err, unix.ENOSPC) {
 			return err
 		}
-		if !supervisor.NoRoom(w.l.o.Dir, err) { // room was just made, or it is another limit of the kernel's
+		if !supervisor.NoRoom(w.l.o.Dir, err) { // room was just made, or it is another limit of the kernel
 			if again {
 				return err
 			}

@@ -1,5 +1,5 @@
-// Package machine says who this machine is: which node, which boot, which start
-// of its agent, what it has to give, and where others reach it.
+// Package machine says what this machine is: which node, which boot, which
+// start of its agent, what it has to give, and where others reach it.
 package machine
 
 import (
@@ -138,7 +138,7 @@ func keep(path, text string) error {
 	return nil
 }
 
-// systemID names the machine itself. It is read anew at every start, so that a
+// systemID names the machine itself. It is read again at every start, so that a
 // copy of the data directory is noticed. Where the system has no id one is made
 // and kept, and copies are noticed by their boots alone.
 func (m *Machine) systemID() (string, error) {

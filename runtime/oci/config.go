@@ -30,7 +30,7 @@ const (
 	version = "1.0.2"
 )
 
-// config is the bundle's. base is the directory below which its root is composed.
+// config is that of the bundle. base is the directory below which its root is composed.
 func config(s *carapace.Spec, base, cgroup string) (*specs.Spec, error) {
 	process, err := processOf(s)
 	if err != nil {

@@ -119,7 +119,7 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	return d.Driver.Prepare(ctx, t)
 }
 
-// NoRoot is why no task can be root of a container of its own; nil: it can, so far as it is the runtime's affair.
+// NoRoot is why no task can be root of a container of its own; nil: it can, so far as the runtime decides.
 func (d *Driver) NoRoot() error { return d.noRoot }
 
 // id names the task's container, in the program's books and the machine's cgroups.
@@ -127,7 +127,7 @@ func (d *Driver) id(t *launcher.Task) string {
 	return fmt.Sprintf("%v-%08x", t.Key, crc32.ChecksumIEEE([]byte(t.Dir)))
 }
 
-// Command is the program's, with a bundle that says all else.
+// Command is that of the program, with a bundle that says all else.
 func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []string) (*supervisor.Spec, error) {
 	spec, err := d.Driver.Command(t, start, env)
 	if err != nil {
@@ -166,7 +166,7 @@ func (d *Driver) record(id string) string {
 	return filepath.Join(d.o.StateDir, id)
 }
 
-// cgroup is a container's, below the root of every hierarchy.
+// cgroup is that of a container, below the root of every hierarchy.
 func (d *Driver) cgroup(id string) string {
 	return filepath.Join("/", cmp.Or(d.o.Cgroups.Parent, "/synapse"), id)
 }

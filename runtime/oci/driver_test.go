@@ -88,7 +88,7 @@ func TestBadDevice(t *testing.T) {
 	}
 }
 
-// TestPidReuse: the number that was noted is somebody else's by now, who is left alone.
+// TestPidReuse: the number that was noted is that of another process by now, which is left alone.
 func TestPidReuse(t *testing.T) {
 	d := &Driver{o: Options{Runtime: "/no/runc"}}
 	self, _ := supervisor.ReadProcess(os.Getppid())

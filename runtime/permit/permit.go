@@ -1,5 +1,5 @@
-// Package permit is what the owner of a machine lets jobs name on it: a file of root's, read once when the agent
-// starts. The machine enforces it, whatever a scheduler says. It decides nothing by itself: the drivers and
+// Package permit is what the owner of a machine lets jobs name on it: a file that belongs to root, read once when the
+// agent starts. The machine enforces it, whatever a scheduler says. It decides nothing by itself: the drivers and
 // runtime/door do.
 package permit
 
@@ -45,18 +45,18 @@ type Policy struct {
 	// Reach are what tasks may speak to that is refused otherwise: the schedulers' ports, the service with a cloud
 	// machine's secrets.
 	Reach []string `yaml:"reach"`
-	// Resolvers are asked for names by tasks with a private network; none: whom the machine asks.
+	// Resolvers are asked for names by tasks with a private network; none: those that the machine asks.
 	Resolvers []netip.Addr `yaml:"resolvers"`
 	// HostView and ProcessDriver may be false: then no job runs on the machine's own root, or without a container.
 	HostView      *bool `yaml:"hostView"`
 	ProcessDriver *bool `yaml:"processDriver"`
 }
 
-// Users says as whom jobs may run.
+// Users says as which users jobs may run.
 type Users struct {
 	From uint32 `yaml:"from"` // the least number of a user; 0: 1000
 	// Owners says as which user the jobs of an owner run. It is checked, and told, and not obeyed: as long as the gate
-	// does not prove who somebody is, an owner is whoever says so.
+	// proves no identity, anybody may claim to be an owner.
 	Owners map[string]string `yaml:"owners"`
 }
 

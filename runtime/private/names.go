@@ -27,7 +27,7 @@ func (n *Networks) names() (string, error) {
 		}
 		for _, a := range found {
 			switch {
-			case len(n.o.Resolvers) > 0: // the machine's owner has said whom
+			case len(n.o.Resolvers) > 0: // the machine's owner has named them
 			case a.Is4() && !a.IsLoopback() && !a.IsUnspecified() && !own(a):
 				servers = append(servers, a)
 			case a.Is4() || a.IsLoopback():
@@ -52,7 +52,7 @@ func (n *Networks) names() (string, error) {
 	return text.String(), nil
 }
 
-// readNames reads one file: whom it names, and what else it says.
+// readNames reads one file: the servers that it names, and what else it says.
 func readNames(path string) (servers []netip.Addr, rest []string) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -73,7 +73,7 @@ func readNames(path string) (servers []netip.Addr, rest []string) {
 	return servers, rest
 }
 
-// own reports whether an address is one of this machine's.
+// own reports whether an address is one of this machine.
 func own(a netip.Addr) bool {
 	addresses, _ := net.InterfaceAddrs()
 	return slices.ContainsFunc(addresses, func(of net.Addr) bool {

@@ -2,8 +2,8 @@
 
 // Package private gives jobs a network of their own: a pair of virtual interfaces, one end in a network namespace for
 // the job's tasks, the other on the machine, out by the machine's address, and nothing in. It owns what there is of
-// such networks on a machine, from the namespace to the rules, and that nothing of it is left behind. Who is in one
-// is decided by the drivers.
+// such networks on a machine, from the namespace to the rules, and that nothing of it is left behind. The drivers
+// decide which tasks are in one.
 //
 // All that is made is either of one network, and goes with it, or of one agent (its table of rules), or the machine's
 // (forwarding), which the last one who needs it puts back. Two agents see each other's interfaces, and share nothing
@@ -52,11 +52,12 @@ type Options struct {
 	Dir string
 	// Resolvers are asked for names; none: those that the machine asks.
 	Resolvers []netip.Addr
-	// Names are the files in which the machine says whom it asks, the best first; nil: where they usually are.
+	// Names are the files in which the machine names the servers that it asks, the best first; nil: where they usually
+	// are.
 	Names []string
 }
 
-// Networks are an agent's.
+// Networks are those of an agent.
 type Networks struct {
 	o      Options
 	prefix string // of this agent's interfaces
@@ -105,7 +106,7 @@ func (n *Networks) Join(name, holder string) (Joined, error) {
 	return joined, err
 }
 
-// Release lets go of a network. The last one who held it takes it away.
+// Release lets go of a network. The last holder takes it away.
 func (n *Networks) Release(name, holder string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -22,8 +22,8 @@ import (
 )
 
 // This file owns what may pass: the agent's table of rules, which know its interfaces by the beginning of their
-// names, and the machine's forwarding. The table is written anew as a whole, in one transaction of the kernel's, so
-// that there is never a moment without it.
+// names, and the machine's forwarding. The table is replaced as a whole, in one transaction of the kernel, so that
+// there is never a moment without it.
 
 // Refuse has tasks reach some places no more, in the stead of those before.
 func (n *Networks) Refuse(places []reach.Place) error {
@@ -150,7 +150,7 @@ func (n *Networks) write(ours bool) error {
 	back := &expr.Fib{Register: 1, FlagSADDR: true, FlagIIF: true, ResultOIF: true}
 	w.rule(drops, from, protocolIs(unix.NFPROTO_IPV6)) // there is no route for it, and never a hole
 	w.rule(drops, from, fibOf(itself, expr.CmpOpNeq, unix.RTN_UNICAST))
-	w.rule(drops, from, fibOf(back, expr.CmpOpEq, 0)) // who writes another's address than its own
+	w.rule(drops, from, fibOf(back, expr.CmpOpEq, 0)) // a sender that writes another address than its own
 	for _, place := range n.places {
 		if place.Net.Addr().Is4() {
 			w.refuse(from, place)

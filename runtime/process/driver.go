@@ -43,7 +43,7 @@ type Driver struct {
 
 // Options are what the driver is made of.
 type Options struct {
-	// Users says as whom tasks run, and Policy what they may name.
+	// Users says as which users tasks run, and Policy what they may name.
 	Users  account.Rules
 	Policy permit.Policy
 	// Env is what every task finds beside its own, PATH for example.
@@ -52,7 +52,7 @@ type Options struct {
 	// a leaf; "auto": below the agent's own, where that can be written; empty: none.
 	// A leaf is no isolation: it is by what all of a task is found and killed.
 	Cgroups string
-	// MaxProcesses bounds the user's processes as the kernel counts them; 0: as the agent's.
+	// MaxProcesses bounds the user's processes as the kernel counts them; 0: the agent's own limit.
 	MaxProcesses uint64
 	// Hide are directories of the machine that no task may reach: the agent's own.
 	Hide []string
@@ -212,8 +212,8 @@ func (d *Driver) limits() []supervisor.Limit {
 	return limits
 }
 
-// Cleanup removes the task's leaf, if it is still there. What it has in its scratch directory is
-// not the driver's.
+// Cleanup removes the task's leaf, if it is still there. What it has in its scratch directory does not concern the
+// driver.
 func (d *Driver) Cleanup(t *launcher.Task) error {
 	leaf := d.leaf(t)
 	if leaf == "" {

@@ -131,8 +131,8 @@ func TestUserAsRoot(t *testing.T) {
 	}
 }
 
-// TestUserNotRoot: an agent that is not root runs its own user's jobs and no other's. Where the tests are root's, it
-// becomes nobody.
+// TestUserNotRoot: an agent that is not root runs the jobs of its own user and of no other. Where the tests run as
+// root, it becomes nobody.
 func TestUserNotRoot(t *testing.T) {
 	if os.Geteuid() == 0 {
 		again := exec.Command("/proc/self/exe", "-test.run=^TestUserNotRoot$", "-test.v")
@@ -177,8 +177,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestConfinement: a task may use its own GPUs' nodes and no others', and write where its job says; where one device is
-// only declared nobody knows its nodes; and without Landlock nothing is claimed.
+// TestConfinement: a task may use the nodes of its own GPUs and no others, and write where its job says; where one
+// device is only declared nobody knows its nodes; and without Landlock nothing is claimed.
 func TestConfinement(t *testing.T) {
 	known := []gpu.Device{
 		{Gpu: &messages.Gpu{Id: "GPU-0"}, Nodes: []string{"/dev/nvidia0"}},
@@ -245,7 +245,7 @@ func TestConfinement(t *testing.T) {
 	}
 }
 
-// TestAgentsOwn: what the agent hides is nobody's to mount or to work in, and a task is told of another place for its
+// TestAgentsOwn: what the agent hides no job may mount or work in, and a task is told of another place for its
 // temporary files where the usual one is barred by it.
 func TestAgentsOwn(t *testing.T) {
 	dir := t.TempDir()
@@ -363,7 +363,7 @@ func TestUnifiedRoot(t *testing.T) {
 	}
 }
 
-// TestInSession: a number that was given away again is not the task's.
+// TestInSession: a number that was given away again is not that of the task.
 func TestInSession(t *testing.T) {
 	state := &supervisor.State{PID: 50, Start: 1000}
 	for _, c := range []struct {

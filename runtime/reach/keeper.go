@@ -26,7 +26,7 @@ type Options struct {
 	// Reachable and Disclosed are what the machine's owner allows: the schedulers' ports, and the service for a cloud's
 	// machines.
 	Reachable, Disclosed bool
-	// Tell hears of what could not be done, once; nil: nobody.
+	// Tell is told once what could not be done; nil: nobody is.
 	Tell func(format string, args ...any)
 	// Resolve and Own answer where a name leads, and the machine's own addresses; nil: asks the machine.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -49,7 +49,7 @@ type Keeper struct {
 	turn   int            // counts the changes of places
 	held   map[string]int // by group, the turn whose places it refuses
 	said   map[string]bool
-	others func([]Place) error // who are told of changes too
+	others func([]Place) error // these are told of changes too
 }
 
 // NewKeeper looks where everything is.

@@ -2,7 +2,7 @@
 
 // Package reach keeps tasks from what no task of the machine is to speak to: the schedulers' ports, and the service
 // that tells a cloud's machines their own secrets. It owns what a place is, and the filter on a task's control group
-// that refuses the way there. Who is refused what is decided by the agent.
+// that refuses the way there. The agent decides which task is refused what.
 package reach
 
 import (
@@ -127,7 +127,7 @@ const (
 	scratch      = 7
 )
 
-// filter is the program: each place is compared, and refused where it is the address's; else the way is free.
+// filter is the program: each place is compared, and refused where it is that of the address; else the way is free.
 func filter(places []Place, six bool) bpf.Program {
 	var program bpf.Program
 	words := 1

@@ -27,7 +27,8 @@ func TestOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// What waits when a line ends is given up, whether the line runs or nobody would run it; its last function runs.
+// TestEnd: what waits when a line ends is given up, whether the line runs or nobody would run it; its last function
+// runs.
 func TestEnd(t *testing.T) {
 	var running sync.WaitGroup
 	start := func(do func()) { running.Go(do) }

@@ -130,7 +130,7 @@ func Attach(dir string, patience time.Duration) (*Link, error) {
 	}
 }
 
-// showKey makes the connection an agent's.
+// showKey proves that the connection is that of an agent.
 func (l *Link) showKey() error {
 	var spec struct{ Key Key }
 	if _, err := readJSON(filepath.Join(l.dir, specFile), &spec); err != nil {
@@ -190,7 +190,7 @@ func (l *Link) Stop(signal int, grace time.Duration) error {
 // Signal passes one signal on.
 func (l *Link) Signal(signal int) error { return l.send(fmt.Sprintf("signal %d", signal)) }
 
-// Keep tells when, on the machine's clock, the control plane surely heard it last.
+// Keep tells when, on the machine's clock, the control plane surely received something from it last.
 func (l *Link) Keep(heardNs int64) error { return l.send(fmt.Sprintf("keep %d", heardNs)) }
 
 func (l *Link) send(text string) error {

@@ -23,7 +23,7 @@ import (
 // Confinement is what a task of plain processes may read, write and signal: all that is not hidden, what is listed
 // here, and its own descendants.
 type Confinement struct {
-	Landlock int `json:"landlock"` // the version to make use of, no newer than the kernel's
+	Landlock int `json:"landlock"` // the version to make use of, no newer than that of the kernel
 	// Hide are places of the machine whose contents the task must not reach. What is not there is passed over.
 	Hide []string `json:"hide,omitempty"`
 	// Own is the task's even though it lies in a hidden place.
@@ -75,7 +75,7 @@ func (c *Confinement) confineThread(forksInto bool) error {
 }
 
 // filterThread puts the filter of system calls on the calling thread, where there is one for this architecture. It
-// must not gain rights by executing a program. Who forks into a group needs clone3 for that.
+// must not gain rights by executing a program. A process that forks into a group needs clone3 for that.
 func filterThread(forksInto bool) error {
 	var with []string
 	if forksInto {

@@ -49,7 +49,7 @@ func (c *contained) start() *Exit {
 }
 
 // live is the container from its start to its end. A start may take as long as a
-// mount takes, and the loop has to hear of a stop meanwhile.
+// mount takes, and the loop has to receive a stop meanwhile.
 func (c *contained) live(theirs [2]*os.File) {
 	defer close(c.k.allGone)
 	of := c.k.spec.Container
@@ -68,7 +68,7 @@ func (c *contained) live(theirs [2]*os.File) {
 	}
 }
 
-// onEvent is called by those who make and watch the container.
+// onEvent is called by the threads that make and watch the container.
 func (c *contained) onEvent(e carapace.Event) {
 	switch e.Event {
 	case carapace.EventCreated: // and its command does not run before we return

@@ -112,8 +112,8 @@ func (c *control) accept(listener *os.File) {
 	}
 }
 
-// admit takes a connection that shows the key. Whoever else finds the socket, another task of the same user for
-// example, is neither told anything nor heard.
+// admit takes a connection that shows the key. Another process that finds the socket, a task of the same user for
+// example, is told nothing and cannot command anything.
 func (c *control) admit(conn *os.File) {
 	buffer := make([]byte, 256)
 	_ = conn.SetReadDeadline(time.Now().Add(keyPatience))

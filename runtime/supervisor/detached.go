@@ -42,11 +42,11 @@ type Detached struct {
 	// Leaves are the container's cgroups, and Cgroups is where they are made.
 	Leaves  []string         `json:"leaves"`
 	Cgroups carapace.Cgroups `json:"cgroups"`
-	// Root is what is mounted below Base before Run, for no eyes but the program's and the container's.
+	// Root is what is mounted below Base before Run, and seen only by the program and the container.
 	Root carapace.Spec `json:"root"`
 	Base string        `json:"base"`
 	// Config is the bundle's description of the container, and Workdir what it says of the working directory. It is
-	// written anew where that proves to be another one.
+	// written again where that proves to be another one.
 	Config  string `json:"config"`
 	Workdir string `json:"workdir"`
 }
@@ -74,7 +74,7 @@ func newDetached(k *keeper) *detached {
 }
 
 func (d *detached) start() *Exit {
-	// The mounts are this thread's, and so are those of whatever it forks.
+	// The mounts belong to this thread, and to whatever it forks.
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return setUpFailed(fmt.Errorf("become the subreaper: %w", err))
@@ -107,8 +107,8 @@ func (d *detached) start() *Exit {
 	return nil
 }
 
-// ownOutput gives the streams to root of a container of its own, who may open them anew and is nobody to other users'
-// pipes. The program cannot: it is that root when it would.
+// ownOutput gives the streams to root of a container of its own, which may open them again and has no right to pipes of
+// other users. The program cannot: it is that root when it would.
 func (d *Detached) ownOutput(streams []*os.File) error {
 	if d.Root.IDs == nil {
 		return nil

@@ -47,7 +47,7 @@ const shareLeft = 20
 
 // NoRoom reports whether something failed because the disk that dir is on is full. Tasks fill disks, and the agent's
 // watch makes room again: such a failure says nothing about the machine. The same error without a full disk is a quota
-// of the kernel's, on namespaces for instance, and is the machine's as ever.
+// of the kernel, on namespaces for instance, and the machine is at fault as ever.
 func NoRoom(dir string, err error) bool {
 	var stat unix.Statfs_t
 	if !errors.Is(err, unix.ENOSPC) || unix.Statfs(dir, &stat) != nil {

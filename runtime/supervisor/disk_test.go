@@ -13,8 +13,8 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestNoRoom: what fails for want of room on a full disk is nobody's fault, and the same error beside a disk with room
-// is the machine's.
+// TestNoRoom: nobody is at fault for what fails for want of room on a full disk, and the machine is for the same error
+// beside a disk with room.
 func TestNoRoom(t *testing.T) {
 	able.Need(t, able.Mounts)
 	dir := t.TempDir()

@@ -152,8 +152,8 @@ func (k *keeper) start() *Exit {
 	if err := reserve(".", stateFile, stateReserve); err != nil {
 		return setUpFailed(err)
 	}
-	// Counted from before the start: the control plane counts from when it last
-	// heard the machine, and knows nothing of when this task began.
+	// Counted from before the start: the control plane counts from when it last received something from the machine, and
+	// knows nothing of when this task began.
 	if k.heard = k.spec.HeardNs; k.heard <= 0 || k.heard > clock.BootNs() {
 		k.heard = clock.BootNs()
 	}
@@ -307,8 +307,8 @@ func (k *keeper) finish() *Exit {
 	return exit
 }
 
-// keep makes the exit durable and tells it. While the disk refuses, the record
-// lives here, and the agent hears of it at every connection.
+// keep makes the exit durable and tells it. While the disk refuses, the record lives here, and the agent is told of it
+// at every connection.
 func (k *keeper) keep(exit *Exit) {
 	if exit.AtUnixMs == 0 {
 		exit.AtUnixMs = time.Now().UnixMilli()

@@ -8,7 +8,8 @@ import (
 
 // This file owns the pipes of a task's output.
 
-// openOutput makes the pipes, and answers the task's ends. Closing them is the caller's.
+// openOutput makes the pipes, and answers the task's ends. The caller closes
+// them.
 func (k *keeper) openOutput() (theirs [2]*os.File, err error) {
 	for i := range theirs {
 		if k.out[i], theirs[i], err = os.Pipe(); err != nil {

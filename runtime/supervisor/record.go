@@ -1,8 +1,8 @@
 // Package supervisor holds the small process between the agent and one task. The launcher starts it with what a driver
-// wrote, and it outlives the agent: it starts the task (a container by package carapace, another program's, or plain
-// processes), keeps its output, stops it, sees how it ended and that nothing of it is left, and writes that down. How
-// the task is isolated is decided before it starts. The agent talks to it through the task's directory. It uses little
-// beside what makes containers and the standard library, so that it stays small.
+// wrote, and it outlives the agent: it starts the task (a container by package carapace, one of another program, or
+// plain processes), keeps its output, stops it, sees how it ended and that nothing of it is left, and writes that down.
+// How the task is isolated is decided before it starts. The agent talks to it through the task's directory. It uses
+// little beside what makes containers and the standard library, so that it stays small.
 package supervisor
 
 import (
@@ -60,7 +60,7 @@ type Spec struct {
 	StopSignal     int   `json:"stop_signal"` // of a stop by the supervisor itself
 	GraceMs        int64 `json:"grace_ms"`
 	StopWhenLostMs int64 `json:"stop_when_lost_ms"`
-	HeardNs        int64 `json:"heard_ns,omitempty"` // when the control plane last surely heard the machine, of this boot's clock; 0: not known
+	HeardNs        int64 `json:"heard_ns,omitempty"` // when the machine last surely reached the control plane, by this boot's clock; 0: not known
 
 	// Notice is a line that stands before what the task writes to its errors; empty: none.
 	Notice string `json:"notice,omitempty"`
@@ -72,15 +72,15 @@ type Spec struct {
 	Held []*os.File `json:"-"`
 
 	BootID string `json:"boot_id"`
-	// Key is what an agent shows that connects later, drawn anew for each supervisor. A socket's place can be hidden from
-	// nobody by Landlock, but this file can.
+	// Key is what an agent that connects later must show, drawn at random for each supervisor. A socket's place can be
+	// hidden from nobody by Landlock, but this file can.
 	Key Key `json:"key,omitzero"`
 }
 
 // Key is two numbers that nobody guesses; zeros: none is asked for.
 type Key [2]int64
 
-// User is whom the command runs as; nil: as the supervisor.
+// User is the user as which the command runs; nil: as the supervisor.
 type User struct {
 	UID    uint32   `json:"uid"`
 	GID    uint32   `json:"gid"`

@@ -139,7 +139,7 @@ func setLimits(limits []Limit) error {
 // setUpFailed is a task that was not run for what the supervisor itself could not do.
 func setUpFailed(err error) *Exit { return neverRun(fault.OfMachine(err)) }
 
-// neverRun is a task that was not run, by whoever's fault the error says. A full disk is nobody's fault here.
+// neverRun is a task that was not run, with the fault that the error names. A full disk blames nobody here.
 func neverRun(err error) *Exit {
 	if NoRoom(".", err) {
 		return &Exit{Kind: NeverStarted, Detail: err.Error()}
@@ -149,8 +149,7 @@ func neverRun(err error) *Exit {
 
 func ended(code int, detail string) *Exit { return &Exit{Kind: Exited, Code: code, Detail: detail} }
 
-// spawnFailed tells the user's mistakes from the machine's: only the latter may
-// count against the machine.
+// spawnFailed tells mistakes of the user from those of the machine: only the latter may count against the machine.
 func spawnFailed(spec *Spec, path string, err error) *Exit {
 	if info, wrong := os.Stat(spec.Dir); spec.Dir != "" && (wrong != nil || !info.IsDir()) {
 		return ended(codeNotExecutable, fmt.Sprintf("workdir: %s is not a directory on this machine", spec.Dir))

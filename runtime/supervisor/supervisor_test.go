@@ -255,7 +255,7 @@ for i in 1 2 3 4 5 6 7 8; do fuse & done; echo go; wait`
 	}
 }
 
-// TestAttach: a second agent hears the same, and a third hears the end.
+// TestAttach: a second agent receives the same, and a third receives the end.
 func TestAttach(t *testing.T) {
 	r := start(t, `trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done`, nil)
 	r.started()

@@ -106,7 +106,8 @@ func (p Process) Send(signal unix.Signal) error {
 
 // KillAll stops and then kills what find finds, round by round, until nothing
 // new turns up: a stopped process cannot fork, so that even a fork bomb comes to
-// an end. It tells how many there were; zombies are dead already and not counted.
+// an end. It answers how many there were; zombies are dead already and not
+// counted.
 func KillAll(find func() []Process) int {
 	const rounds = 64
 	stopped := map[int]uint64{}

@@ -43,8 +43,8 @@ var ErrDeep = errors.New("it is deeper than can be measured")
 // ErrStopped is returned when the caller wants no more of it.
 var ErrStopped = errors.New("it was stopped")
 
-// Measure counts a tree. Now and then it tells the caller how far it is, who may wait there, or answer false to stop
-// it. What is not there takes nothing.
+// Measure counts a tree. Now and then it tells the caller how far it is; the caller may wait then, or answer false to
+// stop it. What is not there takes nothing.
 func Measure(path string, goOn func(sofar Usage) bool) (Usage, error) {
 	return measureWithin(path, MaxDepth, goOn)
 }

@@ -228,7 +228,7 @@ func mountOf(fd int) uint64 {
 	return stat.Dev
 }
 
-// The flags of a file that keep even root from removing it.
+// keepFlags are the flags of a file that keep even root from removing it.
 const keepFlags = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND // the same bits as the call's own
 
 // free takes them from a file or a directory, and from the directory that it is in, to which its owner may write then.

@@ -79,7 +79,7 @@ func must(t *testing.T, errs ...error) {
 // TestDeep: 120,000 directories one in the other are counted and removed with a few descriptors.
 func TestDeep(t *testing.T) {
 	fewDescriptors(t)
-	place, err := os.MkdirTemp("/dev/shm", "deep-") // a disk takes minutes for so many
+	place, err := os.MkdirTemp("/dev/shm", "deep-") // a disk takes minutes for that many
 	if err != nil {
 		place = t.TempDir()
 	}
@@ -151,7 +151,7 @@ func TestClosed(t *testing.T) {
 	mustBeGone(t, top)
 }
 
-// setFlag sets a flag of the file system's, where it has any and we may.
+// setFlag sets a flag of the file system, where it has any and we may.
 func setFlag(t *testing.T, path string, flag int) {
 	t.Helper()
 	file, err := os.Open(path)

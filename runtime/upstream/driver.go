@@ -6,7 +6,7 @@
 // containers, ends with code 1 whatever the command did, and loses the command when
 // it is killed. So what it does well is all that is asked of it: our own container is
 // made around it, and in there its inner half, `child`, is the first process and
-// becomes the command. Limits, kills, exit codes and evidence are our container's.
+// becomes the command. Our container sees to limits, kills, exit codes and evidence.
 package upstream
 
 import (

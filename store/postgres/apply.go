@@ -52,12 +52,12 @@ func (s *Store) asLeader(epoch uint64, what string, look, put func(*pgx.Batch)) 
 
 // led does all or nothing as the leader of an epoch. After an error of the
 // second message nobody knows which. The first one only reads, so it is sent
-// again where only the connection had grown old: look must start anew then.
+// again where only the connection had grown old: look must start from the beginning then.
 func (s *Store) led(ctx context.Context, epoch uint64, look, put func(*pgx.Batch)) error {
 	var conn *pgxpool.Conn
 	var now uint64
 	var by string
-	err := anew(func() (err error) {
+	err := again(func() (err error) {
 		if conn, err = s.writes.Acquire(ctx); err != nil {
 			return err
 		}
@@ -94,9 +94,9 @@ func (s *Store) led(ctx context.Context, epoch uint64, look, put func(*pgx.Batch
 	return nil
 }
 
-// anew tries what only reads again on another connection, as long as the one it
-// had turns out to be broken: after the server was away all in the pool are.
-func anew(try func() error) error {
+// again tries what only reads once more on another connection, as long as the one it had turns out to be broken: after
+// the server was away all in the pool are.
+func again(try func() error) error {
 	err := try()
 	for range readers + writers {
 		if err == nil || !stale(err) {

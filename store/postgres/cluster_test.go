@@ -34,8 +34,8 @@ func TestWhatTimeMayMend(t *testing.T) {
 	}
 }
 
-// What the operations page tells to do after a restore: the next leader stands
-// above all that came after the backup.
+// TestEpochIsMovedOnByHand: what the operations page tells to do after a restore: the next leader stands above all that
+// came after the backup.
 func TestEpochIsMovedOnByHand(t *testing.T) {
 	url := database(t)
 	s := opened(t, Options{URL: url})

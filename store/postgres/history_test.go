@@ -13,8 +13,8 @@ import (
 
 // This file owns what becomes of the past of an older version's database.
 
-// A database of schema 2 is brought up to date with its past by queue; there may
-// be more of it than is held at once.
+// TestThePastOfAnOlderSchema: a database of schema 2 is brought up to date with its past by queue; there may be more of
+// it than is held at once.
 func TestThePastOfAnOlderSchema(t *testing.T) {
 	s := fresh(t)
 	epoch := mustLead(t, s, "tester")

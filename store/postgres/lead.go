@@ -11,9 +11,8 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns leadership: who has the lease, by the database's clock alone,
-// and which epoch may write. The lease decides who may take over; what keeps an
-// old leader from writing is the epoch, never the time.
+// This file owns leadership: which scheduler has the lease, by the database's clock alone, and which epoch may write.
+// The lease decides which may take over; what keeps an old leader from writing is the epoch, never the time.
 
 // Lead implements store.Store. It is refused with store.ErrLed while the lease of
 // another holder runs; one's own never stands in the way, so that a scheduler
@@ -49,8 +48,8 @@ func (s *Store) Lead(holder string) (uint64, error) {
 	return epoch, nil
 }
 
-// Renew makes the lease run anew from now, by the database's clock. A leader
-// counts from before the call. ErrDeposed: another one has it.
+// Renew makes the lease run from now, by the database's clock. A leader counts
+// from before the call. ErrDeposed: another one has it.
 func (s *Store) Renew(epoch uint64) error { return s.until(epoch, s.options.Lease) }
 
 // Resign lets the lease run out at once, for whoever stands by.
@@ -92,7 +91,7 @@ func (s *Store) inTime(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, s.options.Lease)
 }
 
-// Leading tells who leads, for those who stand by.
+// Leading names the leader, for the schedulers that stand by.
 func (s *Store) Leading() (store.Leadership, error) {
 	ctx, leave, err := s.enter()
 	if err != nil {

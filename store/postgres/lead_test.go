@@ -12,7 +12,8 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns who may lead, and what the last leader can still do.
+// This file owns which scheduler may lead, and what the last leader can still
+// do.
 
 func TestLease(t *testing.T) {
 	const lease = time.Hour // it runs out when the test says so
@@ -63,8 +64,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// An asynchronous replica that takes over may have lost the last epoch, and gives
-// it out a second time: the name beside it tells the two leaders apart.
+// TestEpochTwice: an asynchronous replica that takes over may have lost the last epoch, and gives it out a second time:
+// the name beside it tells the two leaders apart.
 func TestEpochTwice(t *testing.T) {
 	url := database(t)
 	a, b := opened(t, Options{URL: url}), opened(t, Options{URL: url})
@@ -90,8 +91,8 @@ func TestEpochTwice(t *testing.T) {
 	}
 }
 
-// A leader that froze in the middle of a transaction has the fence's lock. The
-// server takes it away, the successor leads, and the old one writes nothing.
+// TestFrozenLeaderIsFencedOff: a leader that froze in the middle of a transaction has the fence's lock. The server
+// takes it away, the successor leads, and the old one writes nothing.
 func TestFrozenLeaderIsFencedOff(t *testing.T) {
 	url := database(t)
 	a, b := opened(t, Options{URL: url}), opened(t, Options{URL: url})
@@ -116,7 +117,7 @@ func TestFrozenLeaderIsFencedOff(t *testing.T) {
 	applied(t, b, second, three(second)...)
 }
 
-// A renewal does not wait for a transaction under way.
+// TestRenewalDoesNotWait: a renewal does not wait for a transaction under way.
 func TestRenewalDoesNotWait(t *testing.T) {
 	s := fresh(t)
 	epoch := mustLead(t, s, "a")

@@ -54,7 +54,7 @@ func TestSchedulersMigrateOnce(t *testing.T) {
 	refused(t, url, "newer synapse-scheduler", "schema 99", "run that version")
 }
 
-// An interrupted migration leaves the old schema: the next start does it again.
+// TestMigrationsAreWhole: an interrupted migration leaves the old schema: the next start does it again.
 func TestMigrationsAreWhole(t *testing.T) {
 	s := fresh(t)
 	texts, err := schemas()
@@ -78,7 +78,7 @@ func TestMigrationsAreWhole(t *testing.T) {
 	}
 }
 
-// The store opens, and says of the record where it is and what is wrong with it.
+// TestOpenSetsDamagedRecordsAside: the store opens, and says of the record where it is and what is wrong with it.
 func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 	s := fresh(t)
 	epoch := mustLead(t, s, "tester")
@@ -117,8 +117,8 @@ func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 	}
 }
 
-// What the tables refuse though the judge let it through is a damaged index,
-// and nothing to try again.
+// TestTheTablesHaveTheLastWord: what the tables refuse though the judge let it through is a damaged index, and nothing
+// to try again.
 func TestTheTablesHaveTheLastWord(t *testing.T) {
 	s := fresh(t)
 	epoch := mustLead(t, s, "tester")
@@ -140,8 +140,8 @@ func TestTheTablesHaveTheLastWord(t *testing.T) {
 	}
 }
 
-// A server that does not sync is refused, and one that a role's settings let
-// answer before it has is told not to.
+// TestTheServerMustSync: a server that does not sync is refused, and one that a role's settings let answer before it
+// has is told not to.
 func TestTheServerMustSync(t *testing.T) {
 	url := database(t)
 	name := url[strings.LastIndex(url, "=")+1:]
@@ -181,7 +181,7 @@ func awaitSetting(t *testing.T, url, want string) {
 	t.Fatalf("the server never had fsync %s", want)
 }
 
-// What is over must not be walked to find what is not: every query has an index.
+// TestQueriesGoByIndexes: what is over must not be walked to find what is not: every query has an index.
 func TestQueriesGoByIndexes(t *testing.T) {
 	s := fresh(t)
 	conn, err := s.reads.Acquire(t.Context())

@@ -168,8 +168,8 @@ func TestServerGoneAndBack(t *testing.T) {
 	presence(t, s, epoch, true)
 }
 
-// What was acknowledged before the server crashed is there afterwards, and the
-// leader goes on with its epoch.
+// TestServerCrashLosesNothing: what was acknowledged before the server crashed is there afterwards, and the leader goes
+// on with its epoch.
 func TestServerCrashLosesNothing(t *testing.T) {
 	own := pgtest.Start(t)
 	s := opened(t, Options{URL: own.Database(t), Timeout: 2 * time.Second})

@@ -12,7 +12,7 @@
 // as their promotion: an asynchronous replica that takes over has lost the tail
 // of what was acknowledged. Use synchronous ones.
 //
-// The unique indexes are the same as SQLite's, and so is the reason why no
+// The unique indexes are those of SQLite, and so is the reason why no
 // constraint keeps two attempts off one device: see package sqlite.
 package postgres
 

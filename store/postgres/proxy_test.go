@@ -11,7 +11,7 @@ import (
 
 // This file owns a cable between a store and its server that tests can pull.
 
-// proxy is a socket in front of the server's.
+// proxy is a socket in front of that of the server.
 type proxy struct {
 	dir, behind string
 	listener    net.Listener

@@ -27,9 +27,9 @@ func (s *Store) snapshot(what string, read func(context.Context, pgx.Tx) error) 
 	return said(what, s.within(ctx, func(tx pgx.Tx) error { return read(ctx, tx) }))
 }
 
-// within reads as of one moment. Where the connection breaks it reads again: read must start anew then.
+// within reads as of one moment. Where the connection breaks it reads again: read must start from the beginning then.
 func (s *Store) within(ctx context.Context, read func(pgx.Tx) error) error {
-	return anew(func() error {
+	return again(func() error {
 		return pgx.BeginTxFunc(ctx, s.reads, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, read)
 	})
 }
@@ -91,7 +91,7 @@ func liveRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
 	return policyRows(ctx, tx, found)
 }
 
-// reading is a query, and who takes its rows.
+// reading is a query, and what takes its rows.
 type reading struct {
 	found func(store.Row) error
 	text  string

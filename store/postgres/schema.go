@@ -125,7 +125,7 @@ func (s *Store) fillLate(what string) error {
 	}
 	defer leave()
 	for last, n := "", fillBatch; n == fillBatch; {
-		err := anew(func() error {
+		err := again(func() error {
 			return pgx.BeginFunc(ctx, s.writes, func(tx pgx.Tx) (err error) {
 				last, n, err = fillSome(ctx, tx, last)
 				return err

@@ -73,7 +73,7 @@ func (w *writer) in(text string, width int, keys []any, found func(store.Row) er
 	return nil
 }
 
-// values is (?,?),(?,?) for rows of so many columns.
+// values is (?,?),(?,?) for this number of rows and columns.
 func values(rows, columns int) string {
 	row := "(" + strings.Repeat("?,", columns-1) + "?)"
 	return strings.Repeat(row+",", rows-1) + row

@@ -68,7 +68,7 @@ func TestBackupWhileWriting(t *testing.T) {
 	}
 }
 
-// Check also finds what no leader would read any more.
+// TestCheckReadsThePast: Check also finds what no leader would read any more.
 func TestCheckReadsThePast(t *testing.T) {
 	path := small(t)
 	edit(t, path, "DELETE FROM job WHERE id = 'running'", "DELETE FROM attempt")
@@ -95,7 +95,7 @@ func TestCheckReadsThePast(t *testing.T) {
 	}
 }
 
-// A read goes on beside an open transaction, and sees nothing of it.
+// TestReadsDoNotWaitForWrites: a read goes on beside an open transaction, and sees nothing of it.
 func TestReadsDoNotWaitForWrites(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")
@@ -125,7 +125,7 @@ func TestReadsDoNotWaitForWrites(t *testing.T) {
 	}
 }
 
-// A write goes on beside an open read.
+// TestWritesDoNotWaitForReads: a write goes on beside an open read.
 func TestWritesDoNotWaitForReads(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")
@@ -150,8 +150,8 @@ func TestWritesDoNotWaitForReads(t *testing.T) {
 	}
 }
 
-// What is over must not be walked to find what is not: Load and the lookups of
-// a transaction go by an index.
+// TestQueriesGoByIndexes: what is over must not be walked to find what is not: Load and the lookups of a transaction go
+// by an index.
 func TestQueriesGoByIndexes(t *testing.T) {
 	s := fresh(t)
 	for _, text := range []string{

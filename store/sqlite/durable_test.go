@@ -128,7 +128,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 	}
 }
 
-// Before each line that acknowledges a job, the log was written and then synced.
+// TestAppliedIsSynced: before each line that acknowledges a job, the log was written and then synced.
 func TestAppliedIsSynced(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {

@@ -112,8 +112,7 @@ func presence(t *testing.T, s *Store, epoch uint64, want bool) {
 	}
 }
 
-// A full disk refuses writes, keeps what is there, and is forgotten when there
-// is room again.
+// TestFullDisk: a full disk refuses writes, keeps what is there, and is forgotten when there is room again.
 func TestFullDisk(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")
@@ -147,7 +146,7 @@ func TestFullDisk(t *testing.T) {
 	applied(t, s, epoch, change...)
 }
 
-// The kernel refuses to let the log grow, as a quota does.
+// TestFailingWrites: the kernel refuses to let the log grow, as a quota does.
 func TestFailingWrites(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")
@@ -192,8 +191,8 @@ func TestFailingWrites(t *testing.T) {
 	}
 }
 
-// What the tables refuse though the judge let it through is a damaged index,
-// and nothing to try again.
+// TestTheTablesHaveTheLastWord: what the tables refuse though the judge let it through is a damaged index, and nothing
+// to try again.
 func TestTheTablesHaveTheLastWord(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")

@@ -11,7 +11,7 @@ import (
 
 // This file owns what becomes of the past of an older version's file.
 
-// A file of schema 2 is brought up to date with its past by queue.
+// TestThePastOfAnOlderSchema: a file of schema 2 is brought up to date with its past by queue.
 func TestThePastOfAnOlderSchema(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")
@@ -56,7 +56,7 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 	}
 }
 
-// The columns beside a record say what it says, or the file is damaged.
+// TestCheckHoldsTheQueue: the columns beside a record say what it says, or the file is damaged.
 func TestCheckHoldsTheQueue(t *testing.T) {
 	path := small(t)
 	edit(t, path, "UPDATE job SET queue = 'other' WHERE id = 'over'")

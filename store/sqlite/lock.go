@@ -38,7 +38,7 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// sign leaves word for those who are refused.
+// sign leaves word for schedulers that are refused.
 func sign(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return fmt.Errorf("store: lock: %w", err)
@@ -49,7 +49,7 @@ func sign(f *os.File) error {
 	return nil
 }
 
-// holder reads who has the lock. It may not have signed yet.
+// holder reads which process has the lock. It may not have signed yet.
 func holder(f *os.File) string {
 	const most = 20
 	text, err := io.ReadAll(io.LimitReader(f, most))

@@ -150,7 +150,7 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 	})
 }
 
-// An interrupted migration leaves the old schema: the next start does it again.
+// TestMigrationsAreWhole: an interrupted migration leaves the old schema: the next start does it again.
 func TestMigrationsAreWhole(t *testing.T) {
 	s := fresh(t)
 	before := version(t, s)
@@ -177,7 +177,7 @@ func version(t *testing.T, s *Store) int {
 	return v
 }
 
-// The store opens, and says of the record where it is and what is wrong with it.
+// TestOpenSetsDamagedRecordsAside: the store opens, and says of the record where it is and what is wrong with it.
 func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 	const attempt = "running/00000001.00000001"
 	cut := func(b []byte) []byte { return b[:len(b)-1] }

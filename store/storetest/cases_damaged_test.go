@@ -14,7 +14,7 @@ import (
 // and nothing else.
 
 // tryDamaged: of two live jobs a record is damaged, of one its own and of one its
-// attempt's; of two that are over too; and a machine's.
+// attempt's; of two that are over too; and that of a machine.
 func tryDamaged(w *world) {
 	good, attempt1 := w.running("good", 1, 1)
 	w.running("bad", 2, 2)

@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the cases about the past: what was, to whom it belonged, and
-// that it is read in pages that are bounded.
+// This file owns the cases about the past: what was, which owner it belonged to, and that it is read in pages that are
+// bounded.
 
 // past writes a job that ended, of this owner and queue.
 func (w *world) past(id, owner, queue string, state messages.JobState, finishedMs int64) {

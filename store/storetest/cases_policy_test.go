@@ -12,7 +12,7 @@ import (
 )
 
 // This file owns the case about what leaders learn: there is one policy record, and of each
-// attempt that ended after it had run some leader hears until that record knows it, and none after.
+// attempt that ended after it had run some leader is told until that record knows it, and none after.
 
 func ranFor(ms int64) func(*messages.AttemptRecord) {
 	return func(a *messages.AttemptRecord) {

@@ -20,7 +20,7 @@ import (
 func tryEpochs(w *world) {
 	first := w.epoch
 	if first == 0 {
-		w.Fatal("epoch 0 is nobody's")
+		w.Fatal("epoch 0 belongs to nobody")
 	}
 	w.lead()
 	second := w.epoch
@@ -247,7 +247,7 @@ func tryTogether(w *world) {
 }
 
 // tryConcurrent: whoever reads, changes and writes the same job at the same time,
-// each revision is one writer's.
+// each revision is that of one writer.
 func tryConcurrent(w *world) {
 	const callers, rounds = 8, 10
 	w.wrote("D", jobChange(w.submit("j", 1)))

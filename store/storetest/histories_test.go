@@ -18,7 +18,7 @@ import (
 // same random history, half of it wrong, must get the same verdicts and leave
 // the same records. The contract's cases are what somebody thought of.
 
-// histories tries so many of them, each on a store of its own.
+// histories tries this many of them, each on a store of its own.
 func histories(t *testing.T, open opener, seeds, steps int) {
 	met, learned := map[store.Rule]int{}, 0
 	for seed := range uint64(seeds) {

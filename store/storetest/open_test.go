@@ -22,7 +22,7 @@ import (
 type tried struct {
 	s      store.Store
 	killed func() store.Store // opens what is left after its process was killed; replaces the earlier ones
-	again  func() store.Store // closes it and opens it anew, as the next process does
+	again  func() store.Store // closes it and opens it again, as the next process does
 	// Makes records unreadable, as a disk does: the job's or machine's own, or all attempts of the job.
 	damage func(table, id string)
 }

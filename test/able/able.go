@@ -54,14 +54,14 @@ func Need(t testing.TB, all ...*Ability) {
 var (
 	// Root is an agent with a user to choose for its tasks.
 	Root = ability("be root", tryRoot)
-	// Containers is a container of carapace's, with all its walls.
+	// Containers is a container of carapace, with all its walls.
 	Containers = ability("make containers", tryContainers)
 	// Cgroups is a group of a container's own in every hierarchy, with each limit.
 	Cgroups = ability("limit by cgroups", tryCgroups)
 	// Mounts is a file system mounted where the whole machine sees it.
 	Mounts = ability("mount a file system", tryMount)
-	// Strangers is a look at what a process has open or stands in that root started as another user. Where the tests are
-	// not root's, all that they start is their own.
+	// Strangers is a look at what a process has open or stands in that root started as another user. Where the tests do
+	// not run as root, all that they start is their own.
 	Strangers = ability("look into other users' processes (SYS_PTRACE)", tryStrangers)
 	// Slack is to say how late another thread may wake.
 	Slack = ability("set another thread's timer slack (SYS_NICE)", func() error { return capable(unix.CAP_SYS_NICE) })
@@ -69,7 +69,7 @@ var (
 	Networks = ability("make networks of its own", tryNetwork)
 	// Nesting is a user namespace: containers without root stand on it, and a chroot or an engine may forbid it.
 	Nesting = ability("make user namespaces", tryNesting)
-	// OwnRoot is a container whose root is not the machine's.
+	// OwnRoot is a container whose root is not that of the machine.
 	OwnRoot = ability("show files under other users' numbers", tryOwnRoot)
 	// Freezer is a v1 group that stops processes, to stand for some that hang in the kernel.
 	Freezer = ability("freeze processes by a v1 cgroup", tryFreezer)

@@ -23,8 +23,8 @@ func coldMachines() int { return size(5_000, 100) }
 
 const coldTasks = 56
 
-// BenchmarkCold has 5,000 machines, in one process beside the scheduler's, and
-// 140,000 tasks on them. What is measured begins with the new process.
+// BenchmarkCold has 5,000 machines, in one process beside that of the scheduler, and 140,000 tasks on them. What is
+// measured begins with the new process.
 func BenchmarkCold(b *testing.B) {
 	c := newCluster(b)
 	c.crowdOf(coldMachines())
@@ -46,8 +46,8 @@ func BenchmarkCold(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// cold kills the scheduler, starts another one, and tells how long it took until
-// its first gang ran, of two whole machines.
+// cold kills the scheduler, starts another one, and answers how long it took
+// until its first gang ran, of two whole machines.
 func (c *cluster) cold(b *testing.B) time.Duration {
 	b.Helper()
 	before := load(b)
@@ -93,8 +93,8 @@ func (c *cluster) cold(b *testing.B) time.Duration {
 	return ran
 }
 
-// up waits until so many machines are up, without asking often: a page of a
-// thousand machines costs the scheduler that is measured.
+// up waits until this many machines are up, without asking often: a page of a thousand
+// machines costs the scheduler that is measured.
 func (c *cluster) up(many int) {
 	c.b.Helper()
 	for limit := time.Now().Add(2 * time.Minute); ; time.Sleep(500 * time.Millisecond) {

@@ -21,8 +21,8 @@ import (
 )
 
 // This file owns machines by the thousand: real actors and real links, all in
-// one process beside the scheduler's, with disks and containers that answer at
-// once. What they cost is not the scheduler's.
+// one process beside that of the scheduler, with disks and containers that answer at once. What they cost is not
+// counted for the scheduler.
 
 // crowdVariable tells a child of the test binary to be that many machines.
 const crowdVariable = "SYNAPSE_BENCH_MACHINES"
@@ -102,14 +102,14 @@ func (l launcher) Tell(command any, to *actor.PID) {
 	}
 }
 
-// crowd starts a process of so many machines, and waits until all are up and empty.
+// crowd starts a process of this many machines, and waits until all are up and empty.
 func (c *cluster) crowd(many int) {
 	c.b.Helper()
 	c.crowdOf(many)
 	c.idle(many)
 }
 
-// crowdOf starts a process of so many machines, and waits until all are up.
+// crowdOf starts a process of this many machines, and waits until all are up.
 func (c *cluster) crowdOf(many int) {
 	c.b.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^TestBeMachines$")

@@ -192,7 +192,7 @@ const perRack = 16
 
 func machineName(i int) string { return fmt.Sprintf("n%04d", i) }
 
-// idle waits until so many machines are up, and nothing is on any.
+// idle waits until this many machines are up, and nothing is on any.
 func (c *cluster) idle(many int) {
 	c.b.Helper()
 	c.eventually(fmt.Sprintf("%d machines are up and empty", many), func() bool {
@@ -237,7 +237,7 @@ func (c *cluster) submit(request string, spec *messages.JobSpec) string {
 	return reply.Job
 }
 
-// submitAll submits so many jobs from so many callers at once, and answers their ids.
+// submitAll submits jobs from several callers at once, and answers their ids.
 func (c *cluster) submitAll(many, callers int, spec *messages.JobSpec) []string {
 	c.requests++
 	ids := make([]string, many)
@@ -248,7 +248,7 @@ func (c *cluster) submitAll(many, callers int, spec *messages.JobSpec) []string 
 	return ids
 }
 
-// together does so many deeds, so many at a time.
+// together does something this many times, from several callers at once.
 func together(callers, many int, do func(i int)) {
 	next := make(chan int)
 	var all sync.WaitGroup
@@ -346,7 +346,7 @@ func load(b *testing.B) float64 {
 	return value
 }
 
-// memory is a process's, in megabytes, by the names of /proc/PID/status.
+// memory is that of a process, in megabytes, by the names of /proc/PID/status.
 func memory(b *testing.B, pid int, name string) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -391,10 +391,9 @@ func ended(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// costs measures what so many deeds cost the scheduler and the agents, in
-// computing time for each deed. Other work on the machine blurs it less than it
-// does the time that passes.
-func (c *cluster) costs(b *testing.B, deeds int, do func()) {
+// costs measures what a number of actions costs the scheduler and the agents, in computing time for each action. Other
+// work on the machine blurs it less than it does the time that passes.
+func (c *cluster) costs(b *testing.B, actions int, do func()) {
 	b.Helper()
 	agents := func() (sum time.Duration) {
 		for _, agent := range c.agents {
@@ -408,7 +407,7 @@ func (c *cluster) costs(b *testing.B, deeds int, do func()) {
 		"scheduler": computed(b, c.scheduler.Process.Pid) - scheduler, "agents": agents() - others,
 	} {
 		if name == "scheduler" || len(c.agents) > 0 {
-			b.ReportMetric(float64(used)/1e6/float64(deeds), name+"-cpu-ms")
+			b.ReportMetric(float64(used)/1e6/float64(actions), name+"-cpu-ms")
 		}
 	}
 }
@@ -441,8 +440,8 @@ func once(b *testing.B, measure func()) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// pipe makes a named pipe that every task may write to. A task is confined to its own files and to those that are
-// everybody's, so it lies in /var/tmp, and not with the cluster.
+// pipe makes a named pipe that every task may write to. A task is confined to its own files and to those that all may
+// use, so it lies in /var/tmp, and not with the cluster.
 func (c *cluster) pipe() *os.File {
 	c.b.Helper()
 	folder, err := os.MkdirTemp("/var/tmp", "synapse-bench-")
@@ -468,7 +467,7 @@ func (c *cluster) pipe() *os.File {
 	return file
 }
 
-// lines waits for so many lines.
+// lines waits for this many lines.
 func lines(b *testing.B, from *os.File, many int) {
 	b.Helper()
 	if err := from.SetReadDeadline(time.Now().Add(patience)); err != nil {

@@ -43,7 +43,8 @@ func TestChaos(t *testing.T) {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("replay the draws with: make chaos SEED=%d DURATION=%s (the interleaving is the machine's)", *seed, *duration)
+	t.Logf("replay the draws with: make chaos SEED=%d DURATION=%s (the machine decides the interleaving)",
+		*seed, *duration)
 	w := newWorld(t, *seed)
 	plan := newPlan(rand.New(rand.NewPCG(*seed, 2)), *duration, w.networks != nil)
 	for _, s := range plan {

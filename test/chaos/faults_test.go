@@ -99,7 +99,7 @@ func (w *world) harm(ctx context.Context, s step) bool {
 func (w *world) freeze(ctx context.Context, s *service, down time.Duration) bool {
 	frozen := s.signal(ctx, syscall.SIGSTOP)
 	wait(ctx, down)
-	// It may have been started anew meanwhile, and then this wakes nobody.
+	// It may have been started again meanwhile, and then this wakes nobody.
 	s.signal(context.WithoutCancel(ctx), syscall.SIGCONT)
 	return frozen
 }

@@ -107,7 +107,7 @@ func TestBackupAndRestore(t *testing.T) {
 	c.lead(c.address, loss)
 	c.client = c.dial()
 	gone(t, lost, 15*time.Second)
-	limit := time.Now().Add(10 * time.Second) // until it has heard of its machines it takes no jobs
+	limit := time.Now().Add(10 * time.Second) // until its machines have reported it takes no jobs
 	for !healthy(c) {
 		if time.Now().After(limit) {
 			t.Fatal("the restored scheduler takes no jobs")

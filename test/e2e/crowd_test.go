@@ -65,8 +65,7 @@ func TestManyClients(t *testing.T) {
 	t.Logf("%d jobs of %d clients took %s", jobs, clients, time.Since(began).Round(time.Millisecond))
 }
 
-// TestHostileClients: whatever is sent to the port, the scheduler lives and
-// serves those who mean it.
+// TestHostileClients: whatever is sent to the port, the scheduler lives and serves its clients.
 func TestHostileClients(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")

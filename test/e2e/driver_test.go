@@ -102,8 +102,7 @@ func TestDriverIsTold(t *testing.T) {
 	}
 }
 
-// TestOutOfMemory: a task that takes more than it asked for is killed, and all
-// who look are told who, where and why.
+// TestOutOfMemory: a task that takes more than it asked for is killed, and all that look are told which, where and why.
 func TestOutOfMemory(t *testing.T) {
 	c := clusterOf(t, "carapace")
 	c.node("n1", "r1")
@@ -116,8 +115,8 @@ func TestOutOfMemory(t *testing.T) {
 	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 ran out of memory", "")
 }
 
-// TestMemoryByDefault: a task that asks for no memory has its share of the machine's, in the books, in its files, and
-// as the limit by which it ends; what is shown of it can be submitted again and asks for that.
+// TestMemoryByDefault: a task that asks for no memory has its share of that of the machine, in the books, in its files,
+// and as the limit by which it ends; what is shown of it can be submitted again and asks for that.
 func TestMemoryByDefault(t *testing.T) {
 	c := clusterOf(t, "carapace")
 	c.node("n1", "r1", "--memory", "1Gi")
@@ -146,8 +145,8 @@ func TestMemoryByDefault(t *testing.T) {
 	}
 }
 
-// TestDiskEnd: a task that keeps more on the disk than it may is ended for that, and all who look are told who, where
-// and why; what it left is known as its owner's.
+// TestDiskEnd: a task that keeps more on the disk than it may is ended for that, and all that look are told which,
+// where and why; what it left is known to belong to its owner.
 func TestDiskEnd(t *testing.T) { eachDriver(t, diskEnd) }
 
 func diskEnd(t *testing.T, c *cluster) {

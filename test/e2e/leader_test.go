@@ -132,7 +132,7 @@ func (c *council) await(i int) {
 	c.t.Fatalf("scheduler %d does not listen:\n%s", i, m.said())
 }
 
-// leader asks all until one says that it leads, and makes its client the cluster's.
+// leader asks all until one says that it leads, and makes its client that of the cluster.
 func (c *council) leader(within time.Duration) (int, uint64) {
 	c.t.Helper()
 	limit := time.Now().Add(within)
@@ -226,7 +226,7 @@ func TestSeveralSchedulers(t *testing.T) {
 	c.cluster.await(long, "running", 10*time.Second)
 	intact := func(t *testing.T, after string) {
 		t.Helper()
-		c.cluster.await(long, "running", 10*time.Second) // until its machines are heard, a new leader has it starting
+		c.cluster.await(long, "running", 10*time.Second) // until its machines have reported, a new leader has it starting
 		if s := c.job(long); s.Phase != "running" || s.Record.Runs != 1 || starts() != 2 {
 			t.Fatalf("%s the gang is %s after %d runs and %d starts: %s", after, s.Phase, s.Record.Runs, starts(), s.Reason)
 		}
@@ -248,7 +248,7 @@ func TestSeveralSchedulers(t *testing.T) {
 	}
 }
 
-// standby: whoever does not lead says who does, to clients and to machines.
+// standby: a scheduler that does not lead names the leader, to clients and to machines.
 func standby(t *testing.T, c *council, n *process) {
 	leads, _ := c.leader(time.Second)
 	at := c.members[leads].address

@@ -61,7 +61,7 @@ func besideALiar(t *testing.T, liar, words string) {
 		t.Errorf("one machine stopped the cluster:\n%s", said)
 	}
 	c.cancel(honest)
-	// A leader that has just taken over takes no submits until its machines were heard, for 2 s at most.
+	// A leader that has just taken over takes no submits until its machines have reported, for 2 s at most.
 	time.Sleep(3 * time.Second)
 	c.await(c.submit(gang(3, 8, "exit 0")), "succeeded", 20*time.Second)
 }

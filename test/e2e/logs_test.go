@@ -9,8 +9,8 @@ import (
 
 // This file owns the end of an output: whoever follows a job has all of it, whatever happens to the scheduler.
 
-// TestOutputOverARestart: the only scheduler dies under three who follow a job, which ends a moment after the next one
-// has come: each has every line, and ends as the job does.
+// TestOutputOverARestart: the only scheduler dies under three clients that follow a job, which ends a moment after the
+// next one has come: each has every line, and ends as the job does.
 func TestOutputOverARestart(t *testing.T) {
 	const tasks, lines = 16, 20
 	c := newCluster(t)

@@ -15,8 +15,7 @@ import (
 
 // This file owns one owner's typing mistakes beside somebody else's work.
 
-// ownersScheduler believes who a caller says it is: until there are identities all
-// are one.
+// ownersScheduler believes the name that a caller gives: until there are identities all are one.
 var ownersScheduler = overlaid("owners", "synapse-scheduler")
 
 // mistakes are the ways in which a job can name on a machine what is not there, or

@@ -36,7 +36,7 @@ func TestJobsOfTwoOwners(t *testing.T) {
 
 func twoOwners(t *testing.T, c *cluster) {
 	tmp, shm := fmt.Sprintf("/tmp/owners-%d", os.Getpid()), fmt.Sprintf("/dev/shm/owners-%d", os.Getpid())
-	t.Cleanup(func() { _, _ = os.Remove(tmp), os.Remove(shm) }) // of plain processes they are the machine's
+	t.Cleanup(func() { _, _ = os.Remove(tmp), os.Remove(shm) }) // of plain processes they belong to the machine
 	begun := func(owner, script string) *messages.JobStatus {
 		spec := gang(1, 0, script)
 		spec.User, spec.Env = "", []*messages.EnvVar{{Name: "TOKEN", Value: "secret-of-" + owner}}

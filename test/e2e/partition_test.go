@@ -171,7 +171,7 @@ func TestShortPartition(t *testing.T) {
 }
 
 // TestLongPartition: the gang runs elsewhere without waiting for what cannot be
-// reached, says who still owes evidence, and the rest is stopped on return.
+// reached, names the machines that still owe evidence, and the rest is stopped on return.
 func TestLongPartition(t *testing.T) {
 	i := newIsland(t)
 	c := newClusterHere(t, "--listen", i.Address+":0")

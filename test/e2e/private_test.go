@@ -50,7 +50,8 @@ func TestNetworkPrivate(t *testing.T) {
 	}
 }
 
-// besideMachine makes the machine's network, and somebody who answers outside.
+// besideMachine makes the machine's network, and a process that answers
+// outside.
 func besideMachine(t *testing.T) (port string) {
 	up := func(name, address string) {
 		link, err := netlink.LinkByName(name)
@@ -141,7 +142,7 @@ func privateNetwork(t *testing.T, c *cluster, outside string) {
 	c.await(id, "cancelled", 30*time.Second)
 	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		left := ownInterfaces(t)
-		kept, err := os.ReadDir(filepath.Join(c.dir, "n1", "networks")) // what stands for each is a mount of the machine's
+		kept, err := os.ReadDir(filepath.Join(c.dir, "n1", "networks")) // what stands for each is a mount of the machine
 		if err == nil && len(left)+len(kept) == 0 {
 			break
 		}

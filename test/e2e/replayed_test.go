@@ -35,10 +35,10 @@ func unnamed(spec *messages.JobSpec) *messages.JobSpec {
 	return spec
 }
 
-// TestHistoryReplays: what `history -o json` tells of 200 jobs on 16 machines, most of which had to wait, is replayed
-// on the machines that `get nodes -o json` tells of. No job is missing, and the mean wait is within a tenth, or a
-// second, of what it was. Nothing else ties the simulated cluster to a real one: were the policies, the books or the
-// barrier of either a little different, this is where it would show.
+// TestHistoryReplays: what `history -o json` shows of 200 jobs on 16 machines, most of which had to wait, is replayed
+// on the machines that `get nodes -o json` shows. No job is missing, and the mean wait is within a tenth, or a second,
+// of what it was. Nothing else ties the simulated cluster to a real one: were the policies, the books or the barrier of
+// either a little different, this is where it would show.
 func TestHistoryReplays(t *testing.T) {
 	everywhere(t)
 	const jobs = 200

@@ -78,7 +78,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// process is one of the cluster's, with all that it said.
+// process is one of the cluster, with all that it said.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
@@ -189,7 +189,7 @@ func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 // kill ends the process as a crash would. Its tasks are in groups of their own.
 func (p *process) kill() { p.signal(syscall.SIGKILL) }
 
-// cluster is one test's.
+// cluster is that of one test.
 type cluster struct {
 	t         *testing.T
 	dir       string
@@ -198,7 +198,7 @@ type cluster struct {
 	client    api.SynapseClient
 	requests  int
 	driver    string // what tasks run in; empty: plain processes
-	program   string // the scheduler's; empty: as it is shipped
+	program   string // of the scheduler; empty: as it is shipped
 }
 
 // newCluster starts a scheduler, for what is the same on every machine.
@@ -306,7 +306,7 @@ func gang(tasks int32, gpus float64, shell string) *messages.JobSpec {
 	}
 }
 
-// user is whom the tasks run as: the tests write into folders of their own.
+// user is the user as which the tasks run: the tests write into folders of their own.
 func user() string {
 	if os.Geteuid() == 0 {
 		return "root"

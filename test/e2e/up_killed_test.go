@@ -13,7 +13,7 @@ import (
 )
 
 // This file owns a cluster in one command that is killed before it could end in
-// order: its tasks are found by its directory, and nobody else's.
+// order: its tasks are found by its directory, and no others.
 
 // TestUpKilled: what was left in a directory that somebody named is ended by
 // --clean, or by the next cluster there, which runs the job again.
@@ -26,7 +26,7 @@ func TestUpKilled(t *testing.T) {
 	l.await(l.order(fmt.Sprintf("(setsid sleep 600.%d &); sh -c 'sleep 600; :' %s", os.Getpid(), mark), "-n", "2", "--gpu",
 		"8"), "running", 15*time.Second)
 
-	// An editor has the directory's name among its words too, and is nobody's task.
+	// An editor has the directory's name among its words too, and is no task.
 	stranger := exec.Command("sh", "-c", "sleep 600; :", dir+"/node-1/launcher")
 	stranger.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := stranger.Start(); err != nil {

@@ -242,7 +242,7 @@ func TestUpWithoutScheduler(t *testing.T) {
 	}
 }
 
-// TestUpWherePortsAreTaken: one clear line of the scheduler's, and its code.
+// TestUpWherePortsAreTaken: one clear line of the scheduler, and its code.
 func TestUpWherePortsAreTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

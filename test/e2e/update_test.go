@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// This file owns what is done to a job that lives: its priority, its time limit, and
-// somebody who joins it.
+// This file owns what is done to a job that lives: its priority, its time limit, and a client that joins it.
 
 // TestUpdate: a running job is given more time, and then less than it has spent.
 func TestUpdate(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 // Island is one network, and its cable.
 type Island struct {
-	Address, Machine string // ours and the machine's
+	Address, Machine string // ours and that of the machine
 	cable, theirs    string // the cable's two ends
 	network          *os.File
 	path             string // where other programs find it

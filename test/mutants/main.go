@@ -57,7 +57,7 @@ func main() {
 	}
 }
 
-// run tries every mutant and tells of each as soon as it is known. It answers how many nothing caught.
+// run tries every mutant and reports each as soon as it is known. It answers how many nothing caught.
 func (t trial) run(tell func(string)) (survivors int, err error) {
 	began := time.Now()
 	mutants, err := t.load()

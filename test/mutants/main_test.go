@@ -46,7 +46,7 @@ func TestHarnessTellsCaughtFromSurvived(t *testing.T) {
 	}
 }
 
-// If the code as it is fails already, no mutant may be called caught.
+// TestHarnessRefusesAFailingTree: if the code as it is fails already, no mutant may be called caught.
 func TestHarnessRefusesAFailingTree(t *testing.T) {
 	broken := toy()
 	broken.world = "vast"
@@ -55,7 +55,7 @@ func TestHarnessRefusesAFailingTree(t *testing.T) {
 	}
 }
 
-// A test that is not there, or is skipped, must not pass for one that noticed nothing.
+// TestHarnessRefusesAMissingTest: a test that is not there, or is skipped, must not pass for one that noticed nothing.
 func TestHarnessRefusesAMissingTest(t *testing.T) {
 	for _, name := range []string{"TestNothing", "TestSkipped"} {
 		m := patch.Mutant{Name: name, Package: "world", Test: name}

@@ -48,7 +48,7 @@ func (v verdict) String() string {
 // is left to a map shows in no single run.
 const twiceSeeds = 5
 
-// check is one test of Go's, as the go command names it.
+// check is one test in Go, as the go command names it.
 type check struct {
 	title string // for people
 	pkg   string

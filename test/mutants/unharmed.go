@@ -48,7 +48,7 @@ func (t trial) tryUnharmed(mutants []patch.Mutant, folder string) verdict {
 	return total
 }
 
-// tryParts runs so many at a time; the channel has room for all.
+// tryParts runs some at a time; the channel has room for all.
 func (t trial) tryParts(parts []func() verdict) <-chan verdict {
 	out := make(chan verdict, len(parts))
 	slots := make(chan struct{}, t.atOnce)

@@ -102,7 +102,7 @@ func binaries() (string, error) {
 	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })), nil
 }
 
-// unprivileged is whom root becomes for the server; nil where we are not root.
+// unprivileged is the user that root becomes for the server; nil where we are not root.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -192,7 +192,7 @@ func (s *Server) URL(database string) string {
 	return "postgres:///" + database + "?" + url.Values{"host": {s.dir}, "user": {superuser}}.Encode()
 }
 
-// Database makes an empty database, and tells how to reach it.
+// Database makes an empty database, and answers how to reach it.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	s.made++

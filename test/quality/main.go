@@ -19,7 +19,7 @@ import (
 type study struct {
 	traces string // the folder of the traces; empty: there are none
 	full   bool   // the largest one too, each ten times, and how right the instrument is
-	page   string // whose tables are written anew; empty: none
+	page   string // whose tables are replaced; empty: none
 	name   string // only cases whose name contains this
 }
 
@@ -27,7 +27,7 @@ func main() {
 	var s study
 	flag.StringVar(&s.traces, "traces", "", "the folder of the traces")
 	flag.BoolVar(&s.full, "full", false, "the largest trace too, each ten times, and the instrument itself")
-	flag.StringVar(&s.page, "write", "", "a page whose tables are written anew")
+	flag.StringVar(&s.page, "write", "", "a page whose tables are replaced")
 	flag.StringVar(&s.name, "name", "", "only cases whose name contains this")
 	flag.Parse()
 	if err := s.run(os.Stdout, os.Stderr); err != nil {

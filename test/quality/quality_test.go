@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// TestWritten: only what stands between the two lines is written anew, as often as one likes.
+// TestWritten: only what stands between the two lines is replaced, as often as one likes.
 func TestWritten(t *testing.T) {
 	once := written("# Page\n\nwords\n", "| a |\n")
 	if again := written(once+"more words\n", "| b |\n"); again != "# Page\n\nwords\n\n"+from+"| b |\n"+to+"more words\n" {

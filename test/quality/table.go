@@ -15,7 +15,7 @@ const (
 		"util | rack | free while a job fits |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 	instrumentHead = "| mean wait in seconds | fifo | greedy | easy | sjf |\n|---|---|---|---|---|\n"
 
-	// Between these two lines of the page stands the table that is written anew.
+	// Between these two lines of the page stands the table that is replaced.
 	from = "<!-- written by make quality -->\n"
 	to   = "<!-- end of what make quality writes -->\n"
 )
@@ -84,7 +84,7 @@ func whole(seconds float64) string {
 	return text
 }
 
-// written is a page with its table written anew. A page without the two lines gets it at its end, between them.
+// written is a page with its table replaced. A page without the two lines gets it at its end, between them.
 func written(page, table string) string {
 	before, rest, ok := strings.Cut(page, from)
 	_, after, closed := strings.Cut(rest, to)

@@ -135,7 +135,7 @@ func (s *stage) prune(line) string {
 	return ""
 }
 
-// damage makes records unreadable: a job's, those of its attempts, or a machine's.
+// damage makes records unreadable: that of a job, those of its attempts, or that of a machine.
 func (s *stage) damage(l line) string {
 	if l.first(0) == "node" {
 		s.w.DamageNode(l.machine(1))

@@ -24,7 +24,7 @@ func crowd() int {
 
 // TestScenarioTenThousandWaiting has a queue as long as the cluster is wide. Every job wants a whole rack, and in each
 // rack one machine is closed, so that all wait and every pass of the planner looks at all there is. Meanwhile
-// heartbeats go on: planning must never keep a living machine from being heard, nor hide one that died.
+// heartbeats go on: planning must never hold up the heartbeats of a living machine, nor hide one that died.
 func TestScenarioTenThousandWaiting(t *testing.T) {
 	// A subtest, so that whoever names a dialogue does not play the crowd beside it.
 	t.Run("crowd", func(t *testing.T) { playCrowd(t, crowd()) })

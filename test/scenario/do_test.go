@@ -153,7 +153,7 @@ func (s *stage) again(l line) string {
 	return s.ask(s.order(l, name), spec)
 }
 
-// ask submits under an order's request id, and tells what the answer was.
+// ask submits under an order's request id, and prints what the answer was.
 func (s *stage) ask(o *sim.Order, spec *messages.JobSpec) string {
 	out := "no answer"
 	q := &messages.Submit{Principal: &messages.Principal{Name: "anonymous"}, RequestId: o.RequestID(), Spec: spec}
@@ -214,7 +214,7 @@ func (s *stage) requeue(l line) string {
 	return s.plain(out)
 }
 
-// dryRun tells what would become of a job.
+// dryRun prints what would become of a job.
 func (s *stage) dryRun(l line) string {
 	out := "no answer"
 	q := &messages.DryRun{Principal: &messages.Principal{Name: "anonymous"}, Spec: s.spec(l, "dry")}
@@ -227,7 +227,7 @@ func (s *stage) dryRun(l line) string {
 	return s.plain(out)
 }
 
-// update tells what a job asks for from then on, or what was answered instead.
+// update prints what a job asks for from then on, or what was answered instead.
 func (s *stage) update(l line) string {
 	out := "no answer"
 	q := &messages.Update{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID(),

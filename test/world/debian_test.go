@@ -55,7 +55,7 @@ const debianSays = "install ok installed\nroot 4755\ntried 644\n0\n5\ntried\npur
 	"no mount\nno setting\n"
 
 // TestDebian: packages with users and set-user-id programs of their own are installed and removed by root of a
-// container, who changes nothing of the machine. A port below 1024 is served on a network of the job's own, and on the
+// container, and nothing of the machine changes. A port below 1024 is served on a network of the job's own, and on the
 // machine's it is not.
 func TestDebian(t *testing.T) {
 	able.Need(t, able.OwnRoot, able.Program("debootstrap"))

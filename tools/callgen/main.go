@@ -81,7 +81,7 @@ func withCapabilities(names ...string) *specs.Spec {
 	return &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: names}}}
 }
 
-// profile is what we take from containerd's.
+// profile is what we take from that of containerd.
 type profile struct {
 	allowed       []string // whatever their arguments are
 	domains       []uint64 // of socket

@@ -48,7 +48,7 @@ func put(t *testing.T, root, name, text string) {
 	}
 }
 
-// What was published stays: each of these changes is refused by the name of what it breaks.
+// TestAdditiveLawRefuses: what was published stays: each of these changes is refused by the name of what it breaks.
 func TestAdditiveLawRefuses(t *testing.T) {
 	root := tree(t)
 	for _, change := range []struct{ old, new, names string }{
@@ -70,7 +70,7 @@ func TestAdditiveLawRefuses(t *testing.T) {
 	}
 }
 
-// An addition is told by -check until it is generated, and is published then.
+// TestAdditionsPass: an addition is told by -check until it is generated, and is published then.
 func TestAdditionsPass(t *testing.T) {
 	root := tree(t)
 	put(t, root, "messages/job.proto", strings.Replace(before, "string id = 1;", "string id = 1; int64 since_ns = 9;", 1))
@@ -87,7 +87,7 @@ func TestAdditionsPass(t *testing.T) {
 	}
 }
 
-// A generated file whose source is gone is told, and removed.
+// TestStaleFilesGo: a generated file whose source is gone is told, and removed.
 func TestStaleFilesGo(t *testing.T) {
 	root := tree(t)
 	put(t, root, "messages/old.pb.go", "package toy")

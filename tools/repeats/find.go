@@ -180,7 +180,7 @@ func (s span) String() string {
 	return fmt.Sprintf("%s:%d-%d", s.f, s.f.lines[s.first].number, s.f.lines[s.last-1].number)
 }
 
-// window is the span of so many lines that count from there on; false: the function ends before.
+// window is the span of atLeast lines that count from there on; false: the function ends before.
 func window(f *function, first int) (span, bool) {
 	if !f.lines[first].counts {
 		return span{}, false

@@ -80,7 +80,7 @@ func TestJudge(t *testing.T) {
 		{
 			"true no more", "a/a.go:sums.add\nb/b.go:count\na/a.go:gone\n\tbecause\n", "nothing looks like a/a.go:gone any more",
 		},
-		{"too many", strings.Repeat("a/a.go:sums.add\nb/b.go:count\n\tbecause\n\n", mostPlaces+1), "are the most"},
+		{"too many", strings.Repeat("a/a.go:sums.add\nb/b.go:count\n\tbecause\n\n", maxPlaces+1), "are the most"},
 	} {
 		places, err := parseKnown(c.list)
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 
 // This file owns what may stand in the tree twice.
 
-// mostPlaces is how many entries the list may have.
-const mostPlaces = 14
+// maxPlaces is how many entries the list may have.
+const maxPlaces = 14
 
 // place is functions that may look alike, and why.
 type place struct {
@@ -63,8 +63,8 @@ func judge(found []repeat, places []place) (wrong []string) {
 			}
 		}
 	}
-	if len(places) > mostPlaces {
-		wrong = append(wrong, fmt.Sprintf("tools/repeats/known.txt: %d places, and %d are the most", len(places), mostPlaces))
+	if len(places) > maxPlaces {
+		wrong = append(wrong, fmt.Sprintf("tools/repeats/known.txt: %d places, and %d are the most", len(places), maxPlaces))
 	}
 	return wrong
 }

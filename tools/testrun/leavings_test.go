@@ -42,7 +42,7 @@ func TestLeavings(t *testing.T) {
 	put("proc/8/cmdline", "other\x00")
 	put("sys/fs/cgroup/pids/ours/cgroup.procs", "")
 	put("sys/fs/cgroup/pids/ours/task/cgroup.procs", "")
-	put("sys/fs/cgroup/pids/synapse/cgroup.procs", "") // an idle agent's
+	put("sys/fs/cgroup/pids/synapse/cgroup.procs", "") // of an idle agent
 	again := filepath.Join(root, "sys/fs/cgroup/pids/again")
 	put("sys/fs/cgroup/pids/again/cgroup.procs", "")
 	go func() { // somebody makes it for each of theirs, and another one is there whenever we look

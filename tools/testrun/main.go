@@ -31,7 +31,7 @@ func main() {
 
 // tested runs a command and reports whether all is well.
 func tested(dir string, command []string) (bool, error) {
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // who interrupts the tests wants to see how far they got
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // a user that interrupts the tests wants to see how far they got
 	l, err := newLeavings()
 	if err != nil {
 		return false, err

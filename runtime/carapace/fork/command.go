@@ -232,7 +232,7 @@ func takeStdio(n *nest) bool {
 }
 
 // waitForWord is for a command without an init. The change of user has cleared its wish to die with its starter, so it
-// is asked for again; init.go says why the starter is heard after.
+// is asked for again; init.go says why it asks the starter after that.
 //
 //go:nosplit
 //go:noinline
@@ -248,7 +248,7 @@ func waitForWord(n *nest) bool {
 	}
 	n.record = record{kind: recordReady, value: uint64(n.plan.untraced)}
 	tell(n)
-	hear(n, uintptr(unsafe.Pointer(&n.record)), 1)
+	receive(n, uintptr(unsafe.Pointer(&n.record)), 1)
 	return true
 }
 

@@ -26,12 +26,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Order is what a first process is to have. Descriptors stay their owner's, who keeps them open until Run has answered.
+// Order is what a first process is to have. The caller still owns the descriptors, and keeps them open until Run has
+// answered.
 type Order struct {
-	Stdio [3]uintptr // what becomes the command's
+	Stdio [3]uintptr // what becomes that of the command
 	Joins []int      // open `tasks` files of cgroup v1, which the command joins
 	Leaf  int        // a cgroup of v2, which the command is in from the start; 0: none
-	// IDs is the user namespace that the command lives in; nil: the machine's.
+	// IDs is the user namespace that the command lives in; nil: that of the machine.
 	IDs *Space
 	// NoInit has the process become the command itself.
 	NoInit bool
@@ -147,7 +148,7 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// Numbers are its process's, from Start to End.
+// Numbers are those of its process, from Start to End.
 func (p *Process) Numbers() (pid, pidfd int) { return p.pid, int(p.pidfd.Load()) }
 
 // Proc waits for its mount of /proc.
@@ -229,7 +230,7 @@ func (p *Process) becomeCommand(plan *Plan, untraced error) (error, error) {
 		case errors.Is(err, unix.EACCES) && plan.User != nil && plan.User.UID != 0:
 			untraced = err
 		case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH):
-			return nil, p.mourn(err) // Who has been killed meanwhile has no binary.
+			return nil, p.mourn(err) // A process that was killed meanwhile has no binary.
 		case err != nil || mount == p.nest.exeMount:
 			return nil, &Failure{Step: StepBinary, Errno: unix.EACCES}
 		}
@@ -264,7 +265,7 @@ func (p *Process) awaitExec() bool {
 	}
 }
 
-// mourn is for a process that died of its set-up: killed, as a rule, by one who wanted the container gone.
+// mourn is for a process that died of its set-up: killed, as a rule, because somebody wanted the container gone.
 func (p *Process) mourn(err error) error {
 	p.Stop() // It closed its socket, or lost its reason; it is not coming back.
 	return &Death{p.reap(), err}

@@ -28,7 +28,7 @@ import (
 // Way is how a first process begins.
 const Way = "fork"
 
-// Package syscall forks by the same two.
+// beforeFork and afterFork are those by which package syscall forks.
 //
 //go:linkname beforeFork syscall.runtime_BeforeFork
 func beforeFork()
@@ -244,7 +244,7 @@ func closeAllBut(n *nest) {
 	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, n.socket+1, 1<<32-1, 0, 0, 0, 0)
 }
 
-// enterRoot goes from the namespace's root into the container's.
+// enterRoot goes from the root of the namespace into that of the container.
 //
 //go:nosplit
 //go:noinline
@@ -282,7 +282,8 @@ func forkCommand(n *nest) bool {
 }
 
 // enterIDs goes into the user namespace, for good. All capabilities that it has from here on are over that and nothing
-// else. It comes after what takes the machine's, and before what is taken from it: whoever enters has them all.
+// else. It comes after what takes things from the machine, and before what is taken from it: whoever enters has them
+// all.
 //
 //go:nosplit
 //go:noinline
@@ -339,7 +340,7 @@ func liveAsHolder(n *nest) {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0, 0, 0, 0)
 	n.record = record{kind: recordHeld, value: uint64(errno)}
 	tell(n)
-	hear(n, uintptr(unsafe.Pointer(&n.record)), 1) // and ends with the starter's end of the socket
+	receive(n, uintptr(unsafe.Pointer(&n.record)), 1) // and ends with the starter's end of the socket
 	leave(0)
 }
 

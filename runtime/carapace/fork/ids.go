@@ -17,7 +17,7 @@ type Span struct{ Inside, Outside, N uint64 }
 // Space is a user namespace, held open.
 type Space struct {
 	FD  int
-	own Span // of users and groups, where it is a command's
+	own Span // of users and groups, where a command has it
 }
 
 // NewSpace makes a user namespace with maps of users and of groups. The thread must be locked, and at home.
@@ -29,7 +29,7 @@ func NewSpace(uids, gids []Span) (*Space, error) {
 	return &Space{fd, uids[0]}, nil
 }
 
-// Close lets go of it. It lives on in who is in it, and in the mounts that were made with it.
+// Close lets go of it. It lives on in the processes in it, and in the mounts that were made with it.
 func (s *Space) Close() { unix.Close(s.FD) }
 
 // mapOf is a map as the kernel reads it.

@@ -2,11 +2,11 @@
 
 // The container's init: the first process of its pid namespace (fork_go126.go says what is forbidden here). It makes
 // /proc, which belongs to the pid namespace of its maker, waits until its starter has built the root around it, lets go
-// of the machine's, launches the command, passes signals on and reaps. It holds every capability, so it has no memory,
-// no descriptor and no file in common with the task.
+// of the machine's root, launches the command, passes signals on and reaps. It holds every capability, so it has no
+// memory, no descriptor and no file in common with the task.
 //
-// It dies with its starter's thread: the kernel kills it. Its starter hears from it after that was asked for, and only
-// then says what to run, so there is no moment in which init could be left over.
+// It dies with its starter's thread: the kernel kills it. It reports to its starter after that was asked for, and the
+// starter says only then what to run, so there is no moment in which init could be left over.
 package fork
 
 import (
@@ -153,13 +153,13 @@ func handProc(n *nest) bool {
 	return true
 }
 
-// hear reads so many bytes from the starter. Without a starter there is nothing to live for.
+// receive reads a full buffer from the starter. Without a starter there is nothing to live for.
 //
 //go:nosplit
 //go:noinline
 //go:norace
 //go:nocheckptr
-func hear(n *nest, into, length uintptr) {
+func receive(n *nest, into, length uintptr) {
 	for length > 0 {
 		got, _, errno := syscall.RawSyscall6(unix.SYS_READ, n.socket, into, length, 0, 0, 0)
 		if errno == syscall.EINTR {
@@ -173,14 +173,14 @@ func hear(n *nest, into, length uintptr) {
 }
 
 // moveIn waits until the starter has pivoted the namespace's root, which took init along, lets go of the machine's
-// root, which is all that the working directory still leads to, and goes into the container's.
+// root, which is all that the working directory still leads to, and goes into that of the container.
 //
 //go:nosplit
 //go:noinline
 //go:norace
 //go:nocheckptr
 func moveIn(n *nest) bool {
-	hear(n, uintptr(unsafe.Pointer(&n.record)), 1)
+	receive(n, uintptr(unsafe.Pointer(&n.record)), 1)
 	here := uintptr(unsafe.Pointer(&n.names.here))
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_UMOUNT2, here, unix.MNT_DETACH, 0, 0, 0, 0); errno != 0 {
 		return failed(n, StepLetGo, 0, errno)
@@ -195,14 +195,14 @@ func moveIn(n *nest) bool {
 //go:norace
 //go:nocheckptr
 func hearPlan(n *nest) bool {
-	hear(n, uintptr(unsafe.Pointer(&n.plan)), unsafe.Sizeof(n.plan))
-	hear(n, uintptr(unsafe.Pointer(&n.data)), n.plan.length)
+	receive(n, uintptr(unsafe.Pointer(&n.plan)), unsafe.Sizeof(n.plan))
+	receive(n, uintptr(unsafe.Pointer(&n.data)), n.plan.length)
 	return true
 }
 
-// launchCommand forks the command and waits until it is one. Looked at is whether what it executes is our own binary,
-// as init has it: a program of the image can name that by a link into /proc, and a task that is root could then write
-// to what the machine runs. The command is stopped at its exec until that is known.
+// launchCommand forks the command and waits until it is one. It checks that the process does not execute our own
+// binary, as init has it: a program of the image can name that by a link into /proc, and a task that is root could then
+// write to what the machine runs. The command is stopped at its exec until that is known.
 //
 //go:nosplit
 //go:noinline
@@ -285,10 +285,11 @@ func checkBinary(n *nest) bool {
 	if errno == 0 && n.stat.Mask&unix.STATX_MNT_ID != 0 && n.stat.Mnt_id != n.exeMount {
 		return true
 	}
-	if errno == syscall.ENOENT || errno == syscall.ESRCH { // Who has been killed meanwhile has no binary.
+	if errno == syscall.ENOENT || errno == syscall.ESRCH { // A process that was killed meanwhile has no binary.
 		return true
 	}
-	if errno == syscall.EACCES && n.plan.uid != 0 { // We have no right to look. Who is not root could not write to it.
+	// Without the right to look: a user other than root could not write to it.
+	if errno == syscall.EACCES && n.plan.uid != 0 {
 		n.plan.untraced = uintptr(errno)
 		return true
 	}
@@ -334,7 +335,7 @@ func letGo(pid uintptr, signal uint32) {
 	syscall.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, pid, 0, uintptr(signal), 0, 0)
 }
 
-// endInitLife tells how the command ended, and ends as it did.
+// endInitLife reports how the command ended, and ends as it did.
 //
 //go:nosplit
 //go:noinline

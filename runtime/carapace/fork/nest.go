@@ -42,7 +42,7 @@ type nest struct {
 // birth is what a process is told before it begins. It has no addresses, so that another process can be told the same.
 type birth struct {
 	socket     uintptr    // to the starter
-	stdio      [3]uintptr // what becomes the command's; none is below 3 but in its own place
+	stdio      [3]uintptr // what becomes that of the command; none is below 3 but in its own place
 	joins      [maxJoins]uintptr
 	joinsN     uintptr
 	ids        uintptr // the user namespace that the command enters; 0: none

@@ -1,7 +1,7 @@
 //go:build linux
 
 // What a process is told to become: numbers and byte strings, put together by the starter, which may allocate and fail.
-// Who gets it finds the strings by how far they lie from the plan's end, and makes addresses of that (landPlan).
+// The receiver finds the strings by their distance from the plan's end, and makes addresses of that (landPlan).
 package fork
 
 import (
@@ -15,8 +15,8 @@ import (
 type Plan struct {
 	Path, Workdir string
 	Args, Env     []string
-	User          *User // nil: whom its starter is
-	Gains         bool  // rights by set-user-id programs, which are its image's
+	User          *User // nil: that of its starter
+	Gains         bool  // rights by set-user-id programs, which come with its image
 	// Bound and Ambient have bits of capabilities: to be kept in the bounding set, and to be handed to a user.
 	Bound, Ambient uint64
 	Filter         []unix.SockFilter
@@ -25,7 +25,7 @@ type Plan struct {
 	Late *Limit
 }
 
-// User is whom a command runs as.
+// User is the user as which a command runs.
 type User struct {
 	UID, GID int
 	Groups   []uint32

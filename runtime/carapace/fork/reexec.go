@@ -64,7 +64,7 @@ func init() {
 			os.Exit(CodeFailed)
 		}
 		n.socket = toldFd
-		hear(n, uintptr(unsafe.Pointer(&n.birth)), unsafe.Sizeof(n.birth))
+		receive(n, uintptr(unsafe.Pointer(&n.birth)), unsafe.Sizeof(n.birth))
 		if os.Args[0] == nameInit {
 			beInit(n)
 		}
@@ -103,10 +103,10 @@ func closeInherited(n *nest) error {
 	return err
 }
 
-// top is the namespace's root, above the container's.
+// top is the root of the namespace, above that of the container.
 var top int
 
-// enterRoot goes from the namespace's root into the container's.
+// enterRoot goes from the root of the namespace into that of the container.
 func enterRoot(n *nest) (ok bool) {
 	var err error
 	if top, err = unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0); err == nil {
@@ -171,7 +171,7 @@ func (p *Process) ready() error {
 	}
 	if p.order.IDs != nil {
 		if n.span = p.order.IDs.own; n.noInit {
-			return errors.New("root of its own needs an init in a program whose first processes are executed anew")
+			return errors.New("root of its own needs an init in a program whose first processes are executed again")
 		}
 	}
 	return nil
@@ -205,7 +205,7 @@ func (n *nest) execute(path, name string, attributes *syscall.SysProcAttr) (pid 
 		born.joins[i] = joinsFd + i
 	}
 	told = Channel(pair[0])
-	_, _ = told.Write(bytesOf(&born, 1)) // Who does not hear it any more is waited for anyway.
+	_, _ = told.Write(bytesOf(&born, 1)) // A process that no longer receives it is waited for anyway.
 	return pid, told, nil
 }
 
@@ -287,7 +287,8 @@ func refused(n *nest, step Step, err error) bool {
 func enterIDs(*nest) bool { return true }
 
 // lookAfterCommand passes signals on and reaps, until the command has ended. What still lives then dies with init. It
-// reaps on the thread that is everybody's parent: only that one may let go of who calls itself traced by its parent.
+// reaps on the thread that is the parent of all: only that one may let go of a process that says it is traced by its
+// parent.
 func lookAfterCommand(n *nest) {
 	go func() {
 		for s := range came {

@@ -21,7 +21,7 @@ import (
 // instead, but a mount of it must be kept for as long as anybody uses it, and outlive the agent; a directory just is
 // there.
 //
-// The walk goes by descriptors, name by name, and follows no link: the names are a stranger's.
+// The walk goes by descriptors, name by name, and follows no link: the names come from a stranger.
 
 // maxDepth bounds the descriptors that a walk keeps open, two for each level.
 const maxDepth = 2048

@@ -36,9 +36,9 @@ func (u *unpacker) make(parent int, name string, header *tar.Header, content io.
 		if header.Linkname == "" || len(header.Linkname) > maxNameBytes || strings.ContainsRune(header.Linkname, 0) {
 			return errors.New("the link points nowhere")
 		}
-		err = u.anew(parent, name, func() error { return unix.Symlinkat(header.Linkname, parent, name) })
+		err = u.replace(parent, name, func() error { return unix.Symlinkat(header.Linkname, parent, name) })
 	case tar.TypeFifo:
-		err = u.anew(parent, name, func() error { return unix.Mknodat(parent, name, unix.S_IFIFO|0o600, 0) })
+		err = u.replace(parent, name, func() error { return unix.Mknodat(parent, name, unix.S_IFIFO|0o600, 0) })
 	default:
 		return fmt.Errorf("type %q is unknown", header.Typeflag)
 	}
@@ -56,8 +56,8 @@ func (u *unpacker) make(parent int, name string, header *tar.Header, content io.
 	return setTime(parent, name, header.ModTime)
 }
 
-// anew makes something where nothing is, or puts it in the place of what is there.
-func (u *unpacker) anew(parent int, name string, make func() error) error {
+// replace makes something where nothing is, or puts it in the place of what is there.
+func (u *unpacker) replace(parent int, name string, make func() error) error {
 	err := make()
 	if !errors.Is(err, fs.ErrExist) {
 		return err
@@ -97,7 +97,7 @@ func (u *unpacker) folder(parent int, name string) error {
 		stat.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return err
 	}
-	return u.anew(parent, name, func() error { return unix.Mkdirat(parent, name, 0o755) })
+	return u.replace(parent, name, func() error { return unix.Mkdirat(parent, name, 0o755) })
 }
 
 func (u *unpacker) describeFolder(parent int, name, path string, header *tar.Header) error {
@@ -164,7 +164,7 @@ func (u *unpacker) chown(parent int, name string, header *tar.Header) error {
 
 func (u *unpacker) file(parent int, name string, header *tar.Header, content io.Reader) error {
 	fd := -1
-	err := u.anew(parent, name, func() (err error) {
+	err := u.replace(parent, name, func() (err error) {
 		fd, err = unix.Openat(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		return err
 	})
@@ -235,7 +235,7 @@ func (u *unpacker) link(parent int, name, path, target string) error {
 		}
 		var stat unix.Stat_t
 		if err = unix.Fstatat(folder, last, &stat, unix.AT_SYMLINK_NOFOLLOW); err == nil {
-			return u.anew(parent, name, func() error { return unix.Linkat(folder, last, parent, name, 0) })
+			return u.replace(parent, name, func() error { return unix.Linkat(folder, last, parent, name, 0) })
 		}
 	}
 	if !errors.Is(err, fs.ErrNotExist) {

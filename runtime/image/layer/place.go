@@ -70,7 +70,7 @@ func (p *places) whereFrom(fd int) (string, error) {
 	return where, nil
 }
 
-// parent opens a directory, and makes what is missing of it. The descriptor is the unpacker's.
+// parent opens a directory, and makes what is missing of it. The unpacker owns the descriptor.
 func (u *unpacker) parent(parts []string) (int, error) {
 	key := strings.Join(parts, "/")
 	if u.cached >= 0 && !u.stale && u.key == key {

@@ -125,7 +125,7 @@ func tryAssemble(t testing.TB, layers ...[]entry) (string, error) {
 	return rootfs, layer.Assemble(t.Context(), dirs, rootfs)
 }
 
-// tree tells what is in a directory, a line for each thing, sorted.
+// tree lists what is in a directory, a line for each thing, sorted.
 func tree(t testing.TB, root string) string {
 	t.Helper()
 	var lines []string

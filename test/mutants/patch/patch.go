@@ -11,7 +11,7 @@
 //	>>>>
 //
 // The old text must occur exactly once. A patch changes one file, in one block or several. `catches` is `seeds`,
-// `scenario NAME`, or `test PACKAGE NAME` for a test of Go's, its package as a folder from the repository's root.
+// `scenario NAME`, or `test PACKAGE NAME` for a test in Go, its package as a folder from the repository's root.
 package patch
 
 import (
