@@ -25,7 +25,7 @@ type Container struct {
 
 	making     making
 	pid        int
-	pidfd int // of its process
+	pidfd      int // of its process
 	startTicks uint64
 
 	// telling orders the events; oomTold is under it.
