@@ -6,9 +6,9 @@
 //  2. Everything that is to be shown from the machine is taken as a detached mount, while the machine's paths still
 //     mean what the caller meant.
 //  3. The root is built on a tmpfs of ours: a rootfs, or the host view.
-//  4. pivot_root and chroot into the container's root. From here on no path leads out, whatever links the image has, so
-//     the rest is mounted by the image's own paths. Meanwhile init lets go of the machine's root; before that no command
-//     runs.
+//  4. pivot_root and chroot into the container's root. From here on no path leads out, whatever links the image has,
+//     so the rest is mounted by the image's own paths. Meanwhile init lets go of the machine's root; before that no
+//     command runs.
 //
 // The container's root lies one level below the namespace's, so that the task is in a chroot. The kernel makes no user
 // namespace for a process in one, by whichever system call: a filter cannot see the flags of clone3.
