@@ -49,7 +49,7 @@ func (j *Judgement) keep(p *promise) {
 		j.firm = append(j.firm, p)
 		j.poolNamed(p.pool).firm = p
 		p.bound = j.horizon.When(p.place, topology.ByLimit)
-		j.wakeAt(j.now + int64(j.settings.KeepMost))
+		j.wakeAt(j.keptUntil(p))
 	} else {
 		j.moving = append(j.moving, p)
 	}
@@ -88,7 +88,7 @@ func (j *Judgement) serveFirm() {
 		case p.e.gone:
 			j.drop(p)
 		case j.startPromised(p):
-		case p.bound == topology.Never && j.now >= p.made+int64(j.settings.KeepMost):
+		case j.now >= j.keptUntil(p):
 			p.e.given = j.ends.Endless(p.place)
 			j.drop(p)
 		default:
@@ -135,7 +135,15 @@ func (j *Judgement) review(p *promise) {
 		return
 	}
 	j.view.Keep(p.keep, p.place)
-	j.wakeAt(p.made + int64(j.settings.KeepMost))
+	j.wakeAt(j.keptUntil(p))
+}
+
+// keptUntil is until when a firm promise is kept whatever happens: one without a bound may wait for what never ends.
+func (j *Judgement) keptUntil(p *promise) int64 {
+	if p.bound < topology.Never {
+		return topology.Never
+	}
+	return p.made + int64(j.settings.KeepMost)
 }
 
 // surest is where a firm promise is kept: what is expected to be free first, if that has a bound, or else what will be.

@@ -37,6 +37,8 @@ type stage struct {
 	cast   []*actor
 	wake   int64
 	passes int
+	made   int
+	lent   int      // jobs that were lent what a promise with a bound keeps
 	said   []string // what was decided
 	looks  func()   // after each pass
 }
@@ -57,7 +59,8 @@ func newStage(t *testing.T, settings Settings, machines, racks int) *stage {
 func (s *stage) enter(acts ...act) *actor {
 	first := len(s.cast)
 	for _, a := range acts {
-		id := topology.JobID(fmt.Sprintf("j%04d", len(s.cast)))
+		id := topology.JobID(fmt.Sprintf("j%06d", s.made))
+		s.made++
 		s.cast = append(s.cast, &actor{act: a, id: id, started: -1, over: -1})
 	}
 	return s.cast[first]
@@ -122,6 +125,9 @@ func (s *stage) pass() {
 	for _, admitted := range d.Admit {
 		a := s.cast[slices.IndexFunc(s.cast, func(a *actor) bool { return a.id == admitted.Job })]
 		a.started, a.place = s.now, admitted.Placement
+		if admitted.StartBy > 0 {
+			s.lent++
+		}
 		s.runs.Began(a.id, s.now)
 		s.said = append(s.said, fmt.Sprint(s.now, admitted))
 	}

@@ -1,0 +1,173 @@
+package policy
+
+// This file owns what is proved of the planner that looks ahead: a firm promise is kept, and nobody waits for ever.
+
+import (
+	"flag"
+	"math/rand"
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+var seeds = flag.Int("seeds", 0, "how many clusters TestStarve draws; 0: a few")
+
+// TestFirmBoundsHold: where all jobs have limits, each starts by the bound that it was told first with a firm promise,
+// whatever else comes.
+func TestFirmBoundsHold(t *testing.T) {
+	firm, lent := 0, 0
+	for seed := range int64(60) {
+		r := rand.New(rand.NewSource(seed))
+		settings := DefaultSettings()
+		settings.GuardPercent = 5 + int64(r.Intn(40))
+		settings.PromisesOnes, settings.PromisesGangs = r.Intn(3), r.Intn(4)
+		if r.Intn(2) == 0 {
+			settings.Locality = 0
+		}
+		if r.Intn(3) == 0 {
+			settings.Order = FIFO
+		}
+		machines := 3 + r.Intn(6)
+		s := newStage(t, settings, machines, 1+r.Intn(3))
+		s.enter(drawnHistory(r, 60, machines, true)...)
+		s.play(100_000_000)
+		for _, a := range s.cast {
+			switch {
+			case a.started < 0:
+				t.Fatalf("seed %d: %s never began", seed, a.id)
+			case a.first == nil:
+			case a.first.Bound == topology.Never || a.started > a.first.Bound:
+				t.Errorf("seed %d: %s began at %d s, its bound was %d", seed, a.id, a.started/second, a.first.Bound/second)
+			default:
+				firm++
+			}
+		}
+		lent += s.lent
+	}
+	if firm < 200 || lent < 20 {
+		t.Errorf("%d firm promises were met, and %d jobs were lent what one keeps: that shows nothing", firm, lent)
+	}
+}
+
+// starving is a cluster of unequal machines at a load of 95% by an endless stream of small jobs, and one gang that
+// wants half of the machines.
+type starving struct {
+	s        *stage
+	gang     *actor
+	longest  int64 // hard end of a job, in seconds from its start
+	work     int64 // hard, in milli-GPU-seconds, of those that came before the gang
+	older    int64 // that waited when it came
+	capacity int64
+	r        *rand.Rand
+}
+
+func newStarving(t *testing.T, seed int64, settings Settings) *starving {
+	r := rand.New(rand.NewSource(seed))
+	s := newStage(t, settings, 0, 1)
+	x := &starving{s: s, r: r}
+	machines := 4 + r.Intn(5)
+	for i := range machines {
+		m := machine(i, 2)
+		m.Total.MilliGPU = int64(4+r.Intn(5)) * topology.WholeGPU
+		s.view.Join(m, m.Idle())
+		x.capacity += m.Total.MilliGPU
+	}
+	half := int32((machines + 1) / 2)
+	at := x.stream(0, 5000)
+	x.gang = s.enter(act{at: at, runs: 500, limit: 600, gang: gang(half, 4)})
+	x.longest = 1000 + settling/second
+	return x
+}
+
+// stream adds small jobs from an instant until another one, such that they want 95% of the GPUs.
+func (x *starving) stream(from, until int64) int64 {
+	for at := from * 1000; ; {
+		gpus, runs := 1+int64(x.r.Intn(3)), 50+int64(x.r.Intn(900))
+		if at += gpus * topology.WholeGPU * runs * 1000 * 100 / 95 / x.capacity; at > until*1000 {
+			return until
+		}
+		x.s.enter(act{at: at / 1000, runs: runs, limit: runs + int64(x.r.Intn(50)), gang: gang(1, gpus)})
+	}
+}
+
+// starts plays on until the gang began or a multiple of its bound is over, and reports whether it did.
+func (x *starving) starts(times int64) bool {
+	s, begun := x.s, x.gang.at
+	s.play(begun)
+	for _, a := range s.cast {
+		if a != x.gang && s.waits(a) {
+			x.older++
+			x.work += a.gang.Each.MilliGPU * (a.limit + settling/second)
+		}
+	}
+	x.work += x.owed()
+	most := times * x.bound()
+	for now := begun; x.gang.began() < 0 && now < begun+most; {
+		s.forget()
+		now = min(now+500, begun+most)
+		x.stream(now-500, now)
+		s.play(now)
+	}
+	return x.gang.began() >= 0
+}
+
+// owed is what the guard owes, and may yet owe for what it has admitted.
+func (x *starving) owed() (sum int64) {
+	j := x.s.j
+	sum = max(0, -j.pools.all[0].credit)
+	for id, w := range j.work { //order: only summed
+		if w.charged > 0 {
+			sum += max(0, w.size*(x.s.runs.jobs[id].Traits.Limit+settling)/second-w.charged)
+		}
+	}
+	return sum
+}
+
+// forget lets go of those that are over.
+func (s *stage) forget() {
+	kept := s.cast[:0]
+	for _, a := range s.cast {
+		if a.over < 0 || a.first != nil {
+			kept = append(kept, a)
+		}
+	}
+	s.cast = kept
+	s.said = nil
+}
+
+// bound is by when the gang starts, as 8 GPUs of each hundred that the guard has and the older ones let it.
+func (x *starving) bound() int64 {
+	return (x.older+1)*x.longest + x.work/(x.capacity*5/100) + 60
+}
+
+// TestStarve: the gang starts within the bound in every cluster; without promises it would hardly ever.
+func TestStarve(t *testing.T) {
+	n := 12
+	if *seeds > 0 {
+		n = *seeds
+	}
+	settings := DefaultSettings()
+	settings.PromisesOnes, settings.PromisesGangs = 0, 0 // by the guard alone
+	for seed := range int64(n) {
+		with := settings
+		if seed%2 == 0 {
+			with = DefaultSettings()
+		}
+		x := newStarving(t, seed, with)
+		if !x.starts(1) {
+			t.Errorf("seed %d: the gang has waited for %d s, which is its bound", seed, x.bound())
+		}
+	}
+	without, began := settings, 0
+	without.GuardPercent = 0
+	tried := max(n/100, 5)
+	for seed := range int64(tried) {
+		x := newStarving(t, seed, without)
+		if x.starts(10) {
+			began++
+		}
+	}
+	if began*100 > max(tried, 100) {
+		t.Errorf("without promises the gang began in %d of %d clusters", began, tried)
+	}
+}
