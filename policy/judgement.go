@@ -188,7 +188,7 @@ func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
 	if e.promised != nil {
 		j.drop(e.promised)
 	}
-	j.record.started(e.told, j.now)
+	j.record.started(e, j.now)
 	a := j.queue.Admit(j.view, e.Job, p)
 	a.Traits, a.Estimate, a.Grace, a.StartBy = b.traits, b.estimate, e.Grace, t.startBy
 	j.ends.Admitted(&a, j.now)

@@ -51,6 +51,7 @@ type record struct {
 
 // Told is a promise that was made first to a job, and what came of it.
 type Told struct {
+	Job      topology.JobID
 	Made, At int64
 	By       int64 // nine of ten start by then; 0: not told
 	Started  int64
@@ -75,7 +76,8 @@ func (r *record) tell(j *Judgement, p *promise) {
 func (t *foretold) length() int64 { return max(t.at-t.made, 60*second) }
 
 // started notes when a job started that was told something.
-func (r *record) started(t *foretold, now int64) {
+func (r *record) started(e *entry, now int64) {
+	t := e.told
 	if t == nil {
 		return
 	}
@@ -85,11 +87,11 @@ func (r *record) started(t *foretold, now int64) {
 	}
 	*all = append(*all, scaled(now-t.made, perMille, t.length()))
 	if r.heard != nil {
-		r.heard(Told{Made: t.made, At: t.at, By: t.by, Started: now})
+		r.heard(Told{Job: e.Job, Made: t.made, At: t.at, By: t.by, Started: now})
 	}
 }
 
-// Watch has somebody told of each promise when its job has started, and of every slip by Slips.
+// Watch has somebody told of each first promise when its job starts.
 func (j *Judgement) Watch(heard func(Told)) { j.record.heard = heard }
 
 // Slips counts what was lent on an estimate and came back late, at its lender's cost.

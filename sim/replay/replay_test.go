@@ -342,3 +342,24 @@ func TestSlow(t *testing.T) {
 		t.Errorf("%v, %+v", err, f)
 	}
 }
+
+// TestToldTimes: what the planner that looks ahead promises first is counted against what came. One gang waits for a job
+// with a limit, which it keeps to.
+func TestToldTimes(t *testing.T) {
+	jobs := []record.Job{
+		{Duration: 5000 * time.Second, Limit: 5000 * time.Second, GPUs: 48, User: "a"},
+		{Submit: time.Second, Duration: 10 * time.Second, Limit: 20 * time.Second, GPUs: 56, User: "b"},
+	}
+	r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: record.Judgement, Check: true}, Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 3600 s were expected at first, and then half as much again; the limit is a second more than the trace has.
+	if got := r.lives[1].started; got != 5000*time.Second {
+		t.Errorf("the gang starts at %s", got)
+	}
+	f := r.result()
+	if *f.PromiseTold != 1 || f.PromiseCover != nil || *f.PromiseErrorP50 != 1400 || *f.Slips != 0 {
+		t.Errorf("told %v, cover %v, error %v, slips %v", *f.PromiseTold, f.PromiseCover, *f.PromiseErrorP50, *f.Slips)
+	}
+}

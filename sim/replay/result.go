@@ -78,6 +78,9 @@ func (r *run) result() *record.Result {
 		out.Queues = append(out.Queues, record.Queue{Queue: q, Waits: byQueue[q].figures()})
 	}
 	r.shares(out, span)
+	if r.seen != nil {
+		r.seen.promises(out)
+	}
 	out.Picture = r.picture()
 	return out
 }

@@ -1,9 +1,12 @@
 package replay
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/sim/record"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -16,6 +19,7 @@ type seen struct {
 	r     *run
 	runs  *policy.Runs
 	since []change // the last pass
+	told  map[topology.JobID]policy.Told
 }
 
 // change is a gang that began, or was over.
@@ -28,7 +32,61 @@ type change struct {
 func newSeen(r *run) *seen {
 	cells := policy.NewCells()
 	runs := policy.NewRuns(cells, 0)
-	return &seen{Judgement: policy.NewJudgement(policy.DefaultSettings(), cells, runs), r: r, runs: runs}
+	s := &seen{Judgement: policy.NewJudgement(policy.DefaultSettings(), cells, runs), r: r, runs: runs}
+	s.told = map[topology.JobID]policy.Told{}
+	s.Watch(func(t policy.Told) {
+		if _, again := s.told[t.Job]; !again {
+			s.told[t.Job] = t
+		}
+	})
+	return s
+}
+
+// longWait is from which wait on a job should have been told when it starts.
+const longWait = 10 * time.Minute
+
+// promises sums up what jobs were told, and how right it was.
+func (s *seen) promises(out *record.Result) {
+	slips := float64(s.Slips())
+	out.Slips = &slips
+	var errors []float64
+	long, longTold, covered, said := 0, 0, 0, 0
+	for id, i := range s.r.known { //order: only counted, and the errors are sorted
+		l := &s.r.lives[i]
+		if l.started < 0 {
+			continue
+		}
+		t, ok := s.told[id]
+		if l.started-s.r.jobs[i].Submit > longWait {
+			if long++; ok {
+				longTold++
+			}
+		}
+		if !ok {
+			continue
+		}
+		errors = append(errors, math.Abs(time.Duration(t.Started-t.At).Seconds()))
+		if t.By > 0 {
+			if said++; t.Started <= t.By {
+				covered++
+			}
+		}
+	}
+	out.PromiseTold, out.PromiseCover = share(longTold, long), share(covered, said)
+	if len(errors) > 0 {
+		slices.Sort(errors)
+		p50, p95 := percentile(errors, 0.5), percentile(errors, 0.95)
+		out.PromiseErrorP50, out.PromiseErrorP95 = &p50, &p95
+	}
+}
+
+// share is a part of a number; nil where there is none.
+func share(part, of int) *float64 {
+	if of == 0 {
+		return nil
+	}
+	s := float64(part) / float64(of)
+	return &s
 }
 
 // note keeps what the next pass is to know.
