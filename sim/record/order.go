@@ -78,8 +78,8 @@ type Result struct {
 	Frag         float64  `json:"frag"`           // share of the GPUs free while a waiting job is no larger and has no place
 	IdleFit      float64  `json:"idle_fit"`       // share of the GPUs free while a waiting job has a place on them
 
-	Preemptions     *float64 `json:"preemptions"`
-	LostGPUH        *float64 `json:"lost_gpu_h"`
+	Preemptions *float64 `json:"preemptions"`
+	LostGPUH    *float64 `json:"lost_gpu_h"`
 
 	// Slips are how often what was lent on an estimate came back late, at the cost of whom it was kept for. The errors are
 	// the seconds between the first time that a job was told and its start, either way. Told is the share of the jobs that

@@ -69,7 +69,7 @@ func (c *steps) means(ran time.Duration) []record.Step {
 // picture is what a report draws of the run.
 func (r *run) picture() *record.Picture {
 	c := r.census.course
-	p := &record.Picture{Step: c.width.Seconds(), Steps: c.means(r.ran), Promises: []record.Told{}}
+	p := &record.Picture{Step: c.width.Seconds(), Steps: c.means(r.ran), Promises: r.seen.picture()}
 	sizes, queues := map[string]*tally{}, map[string]*tally{}
 	for i, j := range r.jobs {
 		if l := &r.lives[i]; !r.tooBig[i] {

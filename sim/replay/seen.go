@@ -19,7 +19,7 @@ type seen struct {
 	r     *run
 	runs  *policy.Runs
 	since []change // the last pass
-	told  map[topology.JobID]policy.Told
+	told  map[int]policy.Told // by the job's number in the record
 }
 
 // change is a gang that began, or was over.
@@ -33,10 +33,10 @@ func newSeen(r *run) *seen {
 	cells := policy.NewCells()
 	runs := policy.NewRuns(cells, 0)
 	s := &seen{Judgement: policy.NewJudgement(policy.DefaultSettings(), cells, runs), r: r, runs: runs}
-	s.told = map[topology.JobID]policy.Told{}
+	s.told = map[int]policy.Told{}
 	s.Watch(func(t policy.Told) {
-		if _, again := s.told[t.Job]; !again {
-			s.told[t.Job] = t
+		if i := r.of(t.Job); r.lives[i].started < 0 { // that is its first start
+			s.told[i] = t
 		}
 	})
 	return s
@@ -51,12 +51,12 @@ func (s *seen) promises(out *record.Result) {
 	out.Slips = &slips
 	var errors []float64
 	long, longTold, covered, said := 0, 0, 0, 0
-	for id, i := range s.r.known { //order: only counted, and the errors are sorted
+	for i := range s.r.jobs {
 		l := &s.r.lives[i]
 		if l.started < 0 {
 			continue
 		}
-		t, ok := s.told[id]
+		t, ok := s.told[i]
 		if l.started-s.r.jobs[i].Submit > longWait {
 			if long++; ok {
 				longTold++
@@ -78,6 +78,22 @@ func (s *seen) promises(out *record.Result) {
 		p50, p95 := percentile(errors, 0.5), percentile(errors, 0.95)
 		out.PromiseErrorP50, out.PromiseErrorP95 = &p50, &p95
 	}
+}
+
+// picture lists what was told, on the record's clock.
+func (s *seen) picture() []record.Told {
+	all := []record.Told{}
+	if s == nil {
+		return all
+	}
+	for i := range s.r.jobs {
+		if t, ok := s.told[i]; ok && s.r.lives[i].started >= 0 && len(all) < record.MaxPromises {
+			started := s.r.lives[i].started
+			since := func(at int64) float64 { return (started + time.Duration(at-t.Started)).Seconds() }
+			all = append(all, record.Told{Told: since(t.Made), At: since(t.At), Started: started.Seconds()})
+		}
+	}
+	return all
 }
 
 // share is a part of a number; nil where there is none.
