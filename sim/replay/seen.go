@@ -18,7 +18,7 @@ type seen struct {
 	*policy.Judgement
 	r     *run
 	runs  *policy.Runs
-	since []change // the last pass
+	since []change            // the last pass
 	told  map[int]policy.Told // by the job's number in the record
 }
 
