@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // This file owns what is on disk: a folder with the roots that its owner believes, and the owner's key and chain. A key
@@ -48,6 +49,29 @@ func (f *Folder) Trust() (*Trust, error) {
 // Denylist is the folder's, read from its file.
 func (f *Folder) Denylist() (*Denylist, error) {
 	return OpenDenylist(filepath.Join(f.Dir, denylistFile))
+}
+
+// Certify makes a key for somebody and has its certificate signed by this folder's owner: by a root a scheduler's
+// authority, by an authority anybody else. The folder that it answers is on no disk yet.
+func (f *Folder) Certify(role Role, name string, now time.Time) (*Folder, error) {
+	made := &Folder{Roots: f.Roots}
+	own, err := f.Identity()
+	switch {
+	case err == nil:
+		made.Pair, err = f.Pair.IssuePair(Identity{own.Cluster, role, name}, now)
+	case !f.isRoot():
+	case role == RoleScheduler:
+		made.Pair, err = f.Pair.NewAuthority(Identity{f.Pair.Leaf().PermittedURIDomains[0], RoleAuthority, name}, now)
+	default:
+		err = fmt.Errorf("the root signs schedulers alone, and a %s is signed by a scheduler", role)
+	}
+	return made, err
+}
+
+// isRoot reports whether the folder is a root's.
+func (f *Folder) isRoot() bool {
+	leaf := f.Pair.Leaf()
+	return leaf.IsCA && leaf.CheckSignatureFrom(leaf) == nil && len(leaf.PermittedURIDomains) == 1
 }
 
 // Create writes a folder that is not there yet, or empty: nothing is overwritten that may be the only copy of a key.

@@ -114,7 +114,12 @@ func (t *Trust) chains(shown []*x509.Certificate, usage x509.ExtKeyUsage, at tim
 	if err == nil {
 		return chains, nil
 	}
-	o.CurrentTime = shown[0].NotBefore.Add(Early)
+	o.CurrentTime = shown[0].NotBefore
+	for _, c := range shown { // up to the first moment at which all of them had begun
+		if c.NotBefore.After(o.CurrentTime) {
+			o.CurrentTime = c.NotBefore
+		}
+	}
 	if past, failed := shown[0].Verify(o); failed == nil {
 		for _, c := range past[0] {
 			if at.Before(c.NotBefore) || at.After(c.NotAfter) {

@@ -64,6 +64,17 @@ func (o *Options) recognise(ctx context.Context) (caller, error) {
 		return caller{}, status.Error(codes.InvalidArgument,
 			"the machine does not say who it is: node, machine, boot and start are needed")
 	}
+	if o.Certified == nil {
+		return c, nil
+	}
+	certified, err := o.Certified(ctx)
+	if err != nil {
+		return caller{}, status.Error(codes.Unauthenticated, err.Error())
+	}
+	if certified != c.node {
+		return caller{}, status.Errorf(codes.PermissionDenied,
+			"the machine calls itself %s, and its certificate is of %s: --id must be the certificate's name", c.node, certified)
+	}
 	return c, nil
 }
 

@@ -102,6 +102,8 @@ type Options struct {
 
 	// Address is a scheduler's own: "scheduler", or with several "scheduler-NAME".
 	Address string
+	// Certified is the machine that a stream's certificate names; nil: plaintext, where a machine is believed.
+	Certified func(context.Context) (topology.NodeID, error)
 
 	// The rest is for machines.
 	Node        topology.NodeID

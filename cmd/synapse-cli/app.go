@@ -89,7 +89,8 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.submitCommand(), a.getCommand(), a.describeCommand(), a.explainCommand(), a.logsCommand(),
 		a.cancelCommand(), a.waitCommand(), a.watchCommand(), a.eventsCommand(), a.holdCommand(), a.releaseCommand(), a.requeueCommand(),
 		a.priorityCommand(), a.updateCommand(), a.suspendCommand(), a.attachCommand(),
-		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.noteCommand(), a.historyCommand(), a.simulateCommand(), a.upCommand(), a.versionCommand(), a.docsCommand())
+		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.noteCommand(), a.historyCommand(),
+		a.simulateCommand(), a.upCommand(), a.initCommand(), a.certifyCommand(), a.versionCommand(), a.docsCommand())
 	return root
 }
 

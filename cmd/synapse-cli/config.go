@@ -22,14 +22,15 @@ const fileFlag = "config"
 // connectionFlags adds the settings as flags of every command.
 func (a *app) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.config.Server, "server", "localhost:9000", "the scheduler's `host:port`; of several, all with commas between them")
-	f.StringVar(&a.config.CA, "ca", "", "trust the scheduler by this `file` of certificates, and use TLS")
-	f.StringVar(&a.config.Cert, "cert", "", "show this `file`'s certificate to the scheduler")
+	f.StringVar(&a.config.TLS, "tls", "", "use TLS, with this `folder` of a person's key and certificate")
+	f.StringVar(&a.config.CA, "ca", "", "trust a proxy before the scheduler by this `file` of certificates, and use TLS")
+	f.StringVar(&a.config.Cert, "cert", "", "show this `file`'s certificate to the proxy")
 	f.StringVar(&a.config.Key, "key", "", "the certificate's private key `file`")
 	a.retryMs = 10_000
 	f.Var(span{&a.retryMs}, "retry", "how long to try again while no scheduler leads or answers; 0: not at all")
 	f.String("token", "", "a token, kept for when there are identities")
 	f.Lookup("token").Hidden = true
-	f.String(fileFlag, "", "a YAML `file` with the settings server, retry, ca, cert and key")
+	f.String(fileFlag, "", "a YAML `file` with the settings server, retry, tls, ca, cert and key")
 }
 
 // connectionSettings fills in what the command line left alone.

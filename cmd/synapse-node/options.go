@@ -30,7 +30,7 @@ type options struct {
 	join                                   []string
 	dataDir, id, topology, labels, address string
 	ports, gpuType, memory                 string
-	driver, carapace, ociRuntime           string
+	driver, carapace, ociRuntime, tls      string
 	policyFile, uidRange, rootRange        string
 	policy                                 permit.Policy
 	uids, roots                            topology.UIDRange

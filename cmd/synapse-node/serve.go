@@ -35,11 +35,11 @@ func serve(o options) error {
 		return err
 	}
 	defer me.Close()
-	id := o.id
-	if id == "" {
-		id = me.NodeID()
-	}
 	log := host.NewLog(os.Stderr, o.debug)
+	badge, id, err := o.badge(me)
+	if err != nil {
+		return err
+	}
 	announcement, gpus, err := o.announce(gpu.Record{File: filepath.Join(dir, "gpus"), BootID: me.BootID()}, log)
 	if err != nil {
 		return err
@@ -57,9 +57,10 @@ func serve(o options) error {
 	// The link before all that speaks: it gives the system its address.
 	streams := link.Dial(h.System(), link.Options{
 		Node: topology.NodeID(id), MachineID: me.MachineID(), Incarnation: me.Incarnation(),
-		Schedulers: o.join, Log: log, Count: h.Count,
+		Schedulers: o.join, Log: log, Count: h.Count, Credentials: shown(badge),
 	})
 	defer streams.Close()
+	defer o.keep(badge, log)()
 	announcement.Networks = with.networks()
 	containers, err := launcher.New(launcher.Options{
 		System: h.System(), Log: log, Dir: filepath.Join(dir, "launcher"), BootID: me.BootID(), Gpus: announcement.Gpus,
@@ -81,6 +82,11 @@ func serve(o options) error {
 		Announcement: announcement, Disk: ledger, Launcher: containers,
 	})
 	defer gpus.watch(h, log).Close()
+	return until(signals, h, log)
+}
+
+// until waits for a signal, or for the reason why the agent may not go on.
+func until(signals <-chan os.Signal, h *host.Host, log actors.Log) error {
 	select {
 	case got := <-signals:
 		log.Info("%s: ending; the tasks go on, and the next agent takes them up", got)

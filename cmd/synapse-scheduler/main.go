@@ -30,8 +30,8 @@ func command() *cobra.Command {
 		Use:   "synapse-scheduler",
 		Short: "run the scheduler of a Synapse cluster",
 		Long: "Runs the scheduler of a Synapse cluster until it is told to end (SIGTERM, Ctrl-C).\n\n" +
-			"Without identities whoever reaches the port commands every machine, so it is on the loopback unless\n" +
-			"told otherwise.\n\n" +
+			"Without --tls whoever reaches the port commands every machine, so it is on the loopback unless told\n" +
+			"otherwise.\n\n" +
 			"Any number of schedulers may share a PostgreSQL database: one leads, the others stand by.",
 		Example: "  synapse-scheduler --listen 127.0.0.1:9000 --data-dir /var/lib/synapse\n" +
 			"  synapse-scheduler --listen 10.0.0.7:9000 --store postgres://synapse@db/synapse\n" +
@@ -45,6 +45,7 @@ func command() *cobra.Command {
 // options are what the flags say.
 type options struct {
 	listen, listenFile, advertise, dataDir, store string
+	tls                                           string
 	levels                                        []string
 	keepFinished                                  time.Duration
 	acceptLoss                                    uint64
@@ -60,6 +61,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.advertise, "advertise", "",
 		"the `host:port` at which others reach this scheduler; without it, the one it listens on")
 	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse", "the `folder` of what must not be lost, for the sqlite store")
+	f.StringVar(&o.tls, "tls", "", "speak TLS only, with the `folder` of this scheduler that synapse-cli init made")
 	f.StringVar(&o.store, "store", storeSQLite,
 		"where records are kept: sqlite (in the data folder), memory (lost at the end), or a postgres:// `URL`")
 	f.StringSliceVar(&o.levels, "levels", []string{"zone", "block", "rack"},

@@ -18,8 +18,10 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/cluster/campaign"
+	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/gateway"
 	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
@@ -49,6 +51,7 @@ type scheduler struct {
 	port    *store.Port
 	link    *link.Server
 	gateway *gateway.Gateway
+	gate    *gate.Gate // nil: plaintext
 	server  *grpc.Server
 	leads   atomic.Pointer[gateway.Leader]
 }
@@ -73,7 +76,9 @@ func serve(o options) error {
 	if s.advertise == "" {
 		s.advertise = listener.Addr().String()
 	}
-	s.build()
+	if err := s.build(); err != nil {
+		return errors.Join(err, s.store.Close())
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if !s.shared() {
@@ -115,24 +120,55 @@ func serve(o options) error {
 
 // build makes all that a scheduler has whether it leads or not. The link comes
 // first, because it gives the system its address.
-func (s *scheduler) build() {
+func (s *scheduler) build() error {
 	s.leads.Store(&gateway.Leader{})
 	s.host = host.New(s.log)
 	address := ""
 	if s.shared() { // machines tell schedulers apart by it
 		address = "scheduler-" + strings.NewReplacer("[", "", "]", "", "%", "-").Replace(s.advertise)
 	}
-	s.link = link.NewServer(s.host.System(), link.Options{Address: address, Log: s.log, Count: s.host.Count})
-	s.port = store.NewPort(s.store, s.host.System())
-	s.gateway = gateway.New(s.host.System(), gateway.Options{
-		Peers: s.link, Store: s.store, Scripts: s.store, ClusterID: s.cluster, Version: daemon.Version(),
+	if err := s.shut(); err != nil {
+		return err
+	}
+	toLink := link.Options{Address: address, Log: s.log, Count: s.host.Count}
+	toGateway := gateway.Options{
+		Store: s.store, Scripts: s.store, ClusterID: s.cluster, Version: daemon.Version(),
 		Levels: s.levels,
 		Log:    s.log, Count: s.host.Count,
 		Leader: func() gateway.Leader { return *s.leads.Load() },
-	})
-	s.server = grpc.NewServer(append(link.ServerOptions(nil), s.gateway.ServerOptions()...)...)
+	}
+	var all []grpc.ServerOption
+	if s.gate == nil {
+		all = link.ServerOptions(nil)
+	} else {
+		all = append(link.ServerOptions(s.gate.Credentials()), s.gate.ServerOptions()...)
+		toLink.Certified, toGateway.Principal = gate.Node, gate.Principal
+	}
+	s.link = link.NewServer(s.host.System(), toLink)
+	s.port = store.NewPort(s.store, s.host.System())
+	toGateway.Peers = s.link
+	s.gateway = gateway.New(s.host.System(), toGateway)
+	s.server = grpc.NewServer(append(all, s.gateway.ServerOptions()...)...)
 	s.link.Register(s.server)
 	s.gateway.Register(s.server)
+	return nil
+}
+
+// shut puts the gate before all that is served, where there is one.
+func (s *scheduler) shut() (err error) {
+	if s.tls == "" {
+		return nil
+	}
+	folder, err := identity.OpenFolder(s.tls)
+	if err != nil {
+		return fmt.Errorf("--tls: %w", err)
+	}
+	s.gate, err = gate.New(gate.Options{Folder: folder, Log: s.log.Info, Count: s.host.Count})
+	if err != nil {
+		return fmt.Errorf("--tls: %w", err)
+	}
+	s.log.Info("It speaks TLS only, as %s", s.gate.Identity())
+	return nil
 }
 
 func (s *scheduler) holder() lease.Holder {
@@ -213,6 +249,9 @@ func (s *scheduler) end(signals <-chan os.Signal) {
 		defer close(done)
 		s.gateway.Close()
 		s.link.Close()
+		if s.gate != nil {
+			s.gate.Close()
+		}
 		s.resign()
 		s.server.GracefulStop()
 		s.port.Close()

@@ -20,9 +20,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -35,7 +36,8 @@ const (
 // Config says where schedulers are, and how to speak to them.
 type Config struct {
 	Server        string // host:port, or several with commas between them
-	CA, Cert, Key string // files; none: no TLS
+	TLS           string // the folder of an admin; empty: what the files say
+	CA, Cert, Key string // files, for a proxy that speaks TLS for the scheduler; none: no TLS
 	// Retry is how long a call is tried again that found no scheduler leading.
 	Retry time.Duration
 	// Waiting, if any, is told once a call when it begins to be tried again.
@@ -47,8 +49,9 @@ type Config struct {
 type Client struct {
 	api.SynapseClient
 	config  Config
-	secure  credentials.TransportCredentials
-	reached atomic.Bool // some scheduler has answered: it is worth waiting for one
+	badge   *gate.Badge                      // nil: secure says how to connect
+	secure  credentials.TransportCredentials // nil: plaintext
+	reached atomic.Bool                      // some scheduler has answered: it is worth waiting for one
 
 	mu      sync.Mutex
 	servers []*server // as configured, and those that others named behind them
@@ -60,15 +63,15 @@ type server struct {
 	address string
 	conn    *grpc.ClientConn
 	dialed  atomic.Pointer[error] // how the last attempt to reach it went
+	refused atomic.Pointer[gate.Refused]
 }
 
 // Dial makes a client; a server is reached with the first call.
 func Dial(c Config) (*Client, error) {
-	secure, err := c.credentials()
-	if err != nil {
-		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: err.Error(), Hint: "ca, cert and key are the names of PEM files"}
+	client := &Client{config: c}
+	if err := client.prove(); err != nil {
+		return nil, err
 	}
-	client := &Client{config: c, secure: secure}
 	for address := range strings.SplitSeq(c.Server, ",") {
 		address = strings.TrimSpace(address)
 		if !isAddress(address) {
@@ -103,7 +106,7 @@ func (c *Client) add(address string) error {
 	// passthrough, because it resolves names itself. Somebody waits at a terminal, so
 	// the pause before the next try to connect is kept short.
 	conn, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(c.secure),
+		grpc.WithTransportCredentials(c.credentials(s)),
 		grpc.WithContextDialer(s.dial),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
@@ -141,10 +144,40 @@ func (s *server) dial(ctx context.Context, address string) (net.Conn, error) {
 	return conn, err
 }
 
-func (c *Config) credentials() (credentials.TransportCredentials, error) {
-	if c.CA == "" && c.Cert == "" && c.Key == "" {
-		return insecure.NewCredentials(), nil
+// prove reads who we are and whom we believe.
+func (c *Client) prove() (err error) {
+	files := c.config.CA != "" || c.config.Cert != "" || c.config.Key != ""
+	switch {
+	case c.config.TLS != "" && files:
+		return &Error{Code: messages.Code_CODE_INVALID, Text: "tls is given, and ca, cert or key too",
+			Hint: "a folder of `synapse-cli init` has all three"}
+	case c.config.TLS != "":
+		if c.badge, err = gate.OpenBadge(c.config.TLS, identity.RoleAdmin); err != nil {
+			return &Error{Code: messages.Code_CODE_INVALID, Text: "tls: " + err.Error(),
+				Hint: "tls is a folder with ca.pem, cert.pem and key.pem"}
+		}
+	case files:
+		if c.secure, err = c.config.credentials(); err != nil {
+			return &Error{Code: messages.Code_CODE_INVALID, Text: err.Error(),
+				Hint: "ca, cert and key are the names of PEM files"}
+		}
 	}
+	return nil
+}
+
+// credentials are for the connections to one server, which learns whether it was refused.
+func (c *Client) credentials(s *server) credentials.TransportCredentials {
+	told := func(r *gate.Refused) { s.refused.Store(r) }
+	switch {
+	case c.badge != nil:
+		return c.badge.Credentials(told)
+	case c.secure != nil:
+		return c.secure
+	}
+	return gate.Plain(told)
+}
+
+func (c *Config) credentials() (credentials.TransportCredentials, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS13}
 	if c.CA != "" {
 		pem, err := os.ReadFile(c.CA)

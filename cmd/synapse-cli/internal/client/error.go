@@ -51,6 +51,12 @@ func (s *server) explain(caller context.Context, err error) error {
 	e := &Error{Code: outcome.GetCode(), Text: oneLine(said.Message())}
 	switch said.Code() {
 	case codes.Unavailable:
+		if r := s.refused.Load(); r != nil {
+			return &Error{
+				Code: messages.Code_CODE_NOT_ALLOWED, Text: "the scheduler at " + s.address + ": " + oneLine(r.Error()),
+				Hint: "--tls or SYNAPSE_TLS names the folder of a person of this cluster (see `synapse-cli init --help`)",
+			}
+		}
 		e.Text, e.Hint = s.unreachable()
 	case codes.DeadlineExceeded:
 		e.TimedOut = true
@@ -91,8 +97,8 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 const reachHint = "is it running? `synapse-cli up` starts a local cluster; --server or SYNAPSE_SERVER names another one"
 
-// refused reports whether the machine is there and nothing listens on it now.
-func (s *server) refused() bool {
+// refuses reports whether the machine is there and nothing listens on it now.
+func (s *server) refuses() bool {
 	last := s.dialed.Load()
 	return last != nil && errors.Is(*last, syscall.ECONNREFUSED)
 }

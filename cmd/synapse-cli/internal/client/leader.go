@@ -85,6 +85,9 @@ func (c *Client) again(ctx context.Context, t *tries, from *server, trailer meta
 	if code != codes.Unavailable && !slow {
 		return false
 	}
+	if from.refused.Load() != nil {
+		return false // it will be refused again
+	}
 	c.noteAnswer(err)
 	t.asked++
 	if c.moveOn(from, trailer) && t.hops < maxHops {
@@ -96,7 +99,7 @@ func (c *Client) again(ctx context.Context, t *tries, from *server, trailer meta
 	}
 	// Where a scheduler never answered and its machine does not refuse either, the address
 	// is wrong; one that refuses may be restarting.
-	if !c.reached.Load() && !from.refused() || time.Now().After(t.until) || endsSoon(ctx) {
+	if !c.reached.Load() && !from.refuses() || time.Now().After(t.until) || endsSoon(ctx) {
 		return false
 	}
 	if !t.told && c.config.Waiting != nil && time.Since(t.began) >= tellAfter {

@@ -1,0 +1,278 @@
+// Package gate stands before everything that a scheduler serves: who comes in, as whom, which calls each role may make,
+// and for how long a connection stays good. It decides by the identities of cluster/identity alone, never by what a
+// request says of its sender, and knows nothing of jobs and machines.
+package gate
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/yi-json/synapse/cluster/identity"
+)
+
+// This file owns a scheduler's end: its own certificate, the handshakes, and the connections that are open.
+
+const (
+	// recheckEvery is how often open connections are held against the denylist and the clock: well within the minute in
+	// which a denied one must be closed.
+	recheckEvery = 15 * time.Second
+	// LapsedFor is how long after its certificate's end a machine may come back by a renewal. Its tasks have gone on.
+	LapsedFor = 30 * 24 * time.Hour
+
+	protocolHTTP2 = "h2"
+)
+
+// The counters.
+const (
+	countAdmitted = "gate.admitted" // connections that were let in
+	countRefused  = "gate.refused"  // and that were not
+	countClosed   = "gate.closed"   // let in, and closed later: denied, or not renewed
+	countRenewed  = "gate.renewed"  // certificates signed for machines that had one
+	countDenied   = "gate.denied"   // calls that the caller's role may not make
+)
+
+// Options are what a gate is given. Log is told a line for people.
+type Options struct {
+	Folder *identity.Folder // of the scheduler's authority
+	Log    func(format string, args ...any)
+	Count  func(name string, n int64)
+	Now    func() time.Time // nil: the machine's clock
+}
+
+// Gate is a scheduler's.
+type Gate struct {
+	o         Options
+	authority *identity.Pair
+	own       identity.Identity
+	trust     *identity.Trust
+	pair      atomic.Pointer[identity.Pair]
+	said      repeats
+	closed    chan struct{}
+	closing   sync.Once
+	running   sync.WaitGroup
+
+	mu      sync.Mutex
+	open    map[*connection]struct{}
+	renewed map[holder]time.Time // until when, for whoever renewed here
+}
+
+// holder is whose a renewal is: nobody else's connection is prolonged by it.
+type holder struct {
+	identity.Identity
+	key identity.Digest
+}
+
+// connection is one that was let in.
+type connection struct {
+	net.Conn
+	gate *Gate
+	peer identity.Peer
+}
+
+// New makes the gate of a scheduler. Its folder must be an authority's.
+func New(o Options) (*Gate, error) {
+	by, err := o.Folder.Identity()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Folder.Dir, err)
+	}
+	if by.Role != identity.RoleAuthority {
+		return nil, fmt.Errorf("%s is of %s: a scheduler needs the folder of its own authority", o.Folder.Dir, by)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	if o.Count == nil {
+		o.Count = func(string, int64) {}
+	}
+	own := identity.Identity{Cluster: by.Cluster, Role: identity.RoleScheduler, Name: by.Name}
+	g := &Gate{
+		o: o, authority: o.Folder.Pair, own: own,
+		closed: make(chan struct{}), open: map[*connection]struct{}{}, renewed: map[holder]time.Time{},
+	}
+	if g.trust, err = o.Folder.Trust(); err != nil {
+		return nil, err
+	}
+	g.trust.Now = o.Now
+	if g.trust.Denied, err = o.Folder.Denylist(); err != nil {
+		return nil, err
+	}
+	if err := g.renewOwn(); err != nil {
+		return nil, err
+	}
+	g.running.Add(1)
+	go g.watch()
+	return g, nil
+}
+
+// Identity is the scheduler's own.
+func (g *Gate) Identity() identity.Identity { return g.own }
+
+// Close ends the watch. Connections are their server's.
+func (g *Gate) Close() {
+	g.closing.Do(func() { close(g.closed) })
+	g.running.Wait()
+}
+
+// renewOwn makes the scheduler a certificate where it has none that lasts. Its key is never on a disk.
+func (g *Gate) renewOwn() error {
+	if p := g.pair.Load(); p != nil && g.o.Now().Before(identity.RenewAt(p.Leaf())) {
+		return nil
+	}
+	p, err := g.authority.IssuePair(g.own, g.o.Now())
+	if err == nil {
+		g.pair.Store(p)
+	}
+	return err
+}
+
+// watch looks again, for as long as the gate stands, at all that was let in.
+func (g *Gate) watch() {
+	defer g.running.Done()
+	for {
+		select {
+		case <-g.closed:
+			return
+		case <-time.After(recheckEvery):
+			g.recheck()
+		}
+	}
+}
+
+// recheck reads the denylist again and closes what would not be let in now.
+func (g *Gate) recheck() {
+	if err := g.trust.Denied.Reload(); err != nil {
+		g.say("The one before stays in force: %v", err)
+	}
+	if err := g.renewOwn(); err != nil {
+		g.say("This scheduler cannot renew its own certificate: %v", err)
+	}
+	for _, c := range g.unwanted() {
+		c.Close()
+	}
+}
+
+func (g *Gate) unwanted() (out []*connection) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for c := range g.open { //order: each is looked at alone
+		until := c.peer.Until
+		if later := g.renewed[holder{c.peer.Identity, c.peer.Key}]; later.After(until) {
+			until = later
+		}
+		if err := g.trust.Recheck(c.peer, until); err != nil {
+			g.o.Count(countClosed, 1)
+			g.say("Closed the connection of %s from %s: %v", c.peer, c.RemoteAddr(), err)
+			out = append(out, c)
+		}
+	}
+	for h, until := range g.renewed { //order: each is looked at alone
+		if g.o.Now().After(until) {
+			delete(g.renewed, h)
+		}
+	}
+	return out
+}
+
+// say logs what a peer can cause, so the same line does not come again at once.
+func (g *Gate) say(format string, args ...any) {
+	if line := fmt.Sprintf(format, args...); g.said.first(line, g.o.Now()) {
+		g.o.Log("%s", line)
+	}
+}
+
+// Close lets go of the connection.
+func (c *connection) Close() error {
+	c.gate.mu.Lock()
+	delete(c.gate.open, c)
+	c.gate.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// handshake proves who comes. A connection that is only good for a renewal is served here and never gets to gRPC.
+func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	var p identity.Peer
+	own, seen := g.pair.Load, func(found identity.Peer) { p = found }
+	calls := g.trust.ServerConfig(own, seen)
+	calls.NextProtos = []string{protocolHTTP2}
+	renewals := g.trust.RenewalConfig(own, LapsedFor, seen)
+	renewals.NextProtos = []string{protocolRenewal}
+	calls.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Contains(hello.SupportedProtos, protocolRenewal) {
+			return renewals, nil
+		}
+		return nil, nil
+	}
+	conn := tls.Server(raw, calls)
+	if err := conn.Handshake(); err != nil {
+		if !gone(err) { // whoever only looks whether the port is there is not worth a line
+			g.o.Count(countRefused, 1)
+			g.say("Refused a connection from %s: %s", hostOf(raw), inWords(raw, err))
+		}
+		return nil, nil, err
+	}
+	if conn.ConnectionState().NegotiatedProtocol == protocolRenewal {
+		return nil, nil, errors.Join(errServed, g.renew(conn, p))
+	}
+	c := &connection{Conn: conn, gate: g, peer: p}
+	g.mu.Lock()
+	g.open[c] = struct{}{}
+	g.mu.Unlock()
+	g.o.Count(countAdmitted, 1)
+	return c, proved(p), nil
+}
+
+// hostOf is where a connection comes from, without the port, which differs each time.
+func hostOf(c net.Conn) string {
+	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
+	if err != nil {
+		return c.RemoteAddr().String()
+	}
+	return host
+}
+
+// Proof is what a handshake proved, as gRPC hands it on.
+type Proof struct {
+	credentials.CommonAuthInfo
+	Peer identity.Peer
+}
+
+func proved(p identity.Peer) Proof {
+	return Proof{Peer: p, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+}
+
+// AuthType names it.
+func (Proof) AuthType() string { return "synapse" }
+
+// server is the gate as gRPC knows it.
+type server struct{ gate *Gate }
+
+// Credentials let gRPC's connections through the gate.
+func (g *Gate) Credentials() credentials.TransportCredentials { return server{g} }
+
+func (s server) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return s.gate.handshake(raw)
+}
+
+func (s server) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("a scheduler's gate dials nobody")
+}
+
+func (s server) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
+}
+
+func (s server) Clone() credentials.TransportCredentials { return s }
+
+func (s server) OverrideServerName(string) error { return nil }

@@ -1,0 +1,144 @@
+package gate
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/yi-json/synapse/cluster/identity"
+)
+
+// This file owns the stage: a scheduler's gate before real gRPC on loopback, with a clock that a test moves.
+
+// today is when the stage's clock begins.
+var today = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+type stage struct {
+	t       *testing.T
+	by      *identity.Folder
+	gate    *Gate
+	address string
+
+	mu    sync.Mutex
+	now   time.Time
+	lines []string
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// authority is a new cluster's, on disk.
+func authority(t *testing.T, cluster string) *identity.Folder {
+	t.Helper()
+	made := today.Add(-48 * time.Hour)
+	pair := must(identity.NewRoot(cluster, made))
+	root := &identity.Folder{Roots: pair.Chain, Pair: pair}
+	by := must(root.Certify(identity.RoleScheduler, "s1", made))
+	by.Dir = filepath.Join(t.TempDir(), "scheduler")
+	if err := by.Create(); err != nil {
+		t.Fatal(err)
+	}
+	return by
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{t: t, by: authority(t, "c-a"), now: today}
+	s.gate = must(New(Options{Folder: s.by, Log: s.log, Now: s.clock}))
+	t.Cleanup(s.gate.Close)
+	server := grpc.NewServer(append(s.gate.ServerOptions(), grpc.Creds(s.gate.Credentials()))...)
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	reflection.Register(server)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
+	s.address = listener.Addr().String()
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	return s
+}
+
+func (s *stage) log(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, fmt.Sprintf(format, args...))
+}
+
+// said is how many lines have the words.
+func (s *stage) said(words string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, line := range s.lines {
+		if strings.Contains(line, words) {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *stage) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *stage) pass(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(d)
+}
+
+// badge is somebody's of a cluster, on disk.
+func (s *stage) badge(by *identity.Folder, role identity.Role, name string) *Badge {
+	s.t.Helper()
+	folder := must(by.Certify(role, name, today))
+	folder.Dir = filepath.Join(s.t.TempDir(), name)
+	if err := folder.Create(); err != nil {
+		s.t.Fatal(err)
+	}
+	return must(newBadge(folder, s.clock))
+}
+
+// open is a connection that asks for the scheduler's health.
+func (s *stage) open(creds credentials.TransportCredentials) (conn *grpc.ClientConn, ask func() error) {
+	s.t.Helper()
+	conn = must(grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(creds), grpc.WithDisableRetry()))
+	s.t.Cleanup(func() { conn.Close() })
+	return conn, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+		return err
+	}
+}
+
+// intrude is a handshake that believes everybody, and what the scheduler answers to it.
+func (s *stage) intrude(change func(*tls.Config)) error {
+	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocolHTTP2}}
+	change(config)
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", s.address, config)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")); err != nil {
+		return err
+	}
+	_, err = conn.Read(make([]byte, 1))
+	return err
+}

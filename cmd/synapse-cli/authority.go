@@ -1,0 +1,151 @@
+package main
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cluster/identity"
+)
+
+// This file owns `init` and `certify`: how a cluster gets its keys. They work on files, and speak to no scheduler.
+
+const (
+	rootFolder      = "root"
+	schedulerFolder = "scheduler"
+)
+
+// keysFlags are what `init` and `certify` were asked.
+type keysFlags struct {
+	cluster, admin string
+	schedulers     []string
+	by, out        string
+}
+
+func (a *app) initCommand() *cobra.Command {
+	k := &keysFlags{}
+	c := &cobra.Command{
+		Use:   "init DIR",
+		Short: "make the keys of a cluster that speaks TLS",
+		Long: "Makes the keys and certificates of a cluster, in folders below DIR:\n\n" +
+			"  root         signs schedulers' authorities, and is needed for nothing else: take it away, to where no\n" +
+			"               machine of the cluster is\n" +
+			"  scheduler    for synapse-scheduler --tls; with several, scheduler-NAME for each\n" +
+			"  admin        for synapse-cli --tls, or SYNAPSE_TLS\n\n" +
+			"`certify` makes those of machines and of more people. Keys are readable by their owner alone.",
+		Example: "  synapse-cli init keys\n" +
+			"  synapse-cli init keys --cluster research --schedulers head1,head2 --admin ada",
+		Args: named("folder", "keys", 1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.initKeys(k, args[0]) },
+	}
+	f := c.Flags()
+	f.StringVar(&k.cluster, "cluster", "", "the cluster's `name`; without it, that of the folder")
+	f.StringSliceVar(&k.schedulers, "schedulers", nil, "the `names` of its schedulers, where there are several")
+	f.StringVar(&k.admin, "admin", "admin", "the `name` of its first admin")
+	return c
+}
+
+func (a *app) initKeys(k *keysFlags, dir string) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return usageHint("name a folder that is not there yet", "%s is not empty", dir)
+	}
+	cluster, now := k.cluster, time.Now()
+	if cluster == "" {
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			return err
+		}
+		cluster = filepath.Base(absolute)
+	}
+	pair, err := identity.NewRoot(cluster, now)
+	if err != nil {
+		return usageHint("--cluster names it", "%s", err)
+	}
+	root := &identity.Folder{Dir: filepath.Join(dir, rootFolder), Roots: pair.Chain, Pair: pair}
+	made := []*identity.Folder{root}
+	schedulers := k.schedulers
+	if len(schedulers) == 0 {
+		schedulers = []string{schedulerFolder}
+	}
+	for _, name := range schedulers {
+		folder := schedulerFolder
+		if len(k.schedulers) > 0 {
+			folder += "-" + name
+		}
+		one, err := root.Certify(identity.RoleScheduler, name, now)
+		if err != nil {
+			return usage("%s", err)
+		}
+		one.Dir = filepath.Join(dir, folder)
+		made = append(made, one)
+	}
+	admin, err := made[1].Certify(identity.RoleAdmin, k.admin, now)
+	if err != nil {
+		return usage("%s", err)
+	}
+	admin.Dir = filepath.Join(dir, "admin")
+	for _, one := range append(made, admin) {
+		if err := one.Create(); err != nil {
+			return err
+		}
+	}
+	a.say("The keys of cluster %s are in %s. Take %s away, to where no machine of the cluster is.", cluster, dir, root.Dir)
+	a.say("Next: synapse-scheduler --tls %s", made[1].Dir)
+	return nil
+}
+
+func (a *app) certifyCommand() *cobra.Command {
+	k := &keysFlags{}
+	roles := []string{string(identity.RoleNode), string(identity.RoleAdmin), string(identity.RoleScheduler)}
+	c := &cobra.Command{
+		Use:   "certify ROLE NAME",
+		Short: "make a key and a certificate for a machine, a person or one more scheduler",
+		Long: "Makes a key and its certificate, in a folder of its own, to be carried to its owner. A machine or a person\n" +
+			"is certified by the folder of a scheduler, one more scheduler by that of the root. A machine's certificate is\n" +
+			"good for a day, and its agent renews it; a person's for 90 days.",
+		Example: "  synapse-cli certify node n17 --by keys/scheduler --out n17\n" +
+			"  synapse-cli certify admin ada --by keys/scheduler --out ada\n" +
+			"  synapse-cli certify scheduler head2 --by keys/root --out head2",
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) != 2:
+				return usageHint("as in `synapse-cli certify node n17 --by keys/scheduler`", "a role and a name are needed")
+			case !slices.Contains(roles, args[0]):
+				return usageHint("node, admin or scheduler", "%q is no role", args[0])
+			case k.by == "":
+				return usageHint("for machines and people a scheduler's folder, for a scheduler the root's", "--by is missing")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.certify(k, identity.Role(args[0]), args[1]) },
+	}
+	f := c.Flags()
+	f.StringVar(&k.by, "by", "", "the `folder` of whoever signs")
+	f.StringVar(&k.out, "out", "", "the `folder` to make; without it, one of the name")
+	return c
+}
+
+func (a *app) certify(k *keysFlags, role identity.Role, name string) error {
+	by, err := identity.OpenFolder(k.by)
+	if err != nil {
+		return usageHint("a folder that `synapse-cli init` made", "--by: %s", err)
+	}
+	made, err := by.Certify(role, name, time.Now())
+	if err != nil {
+		return usage("%s", err)
+	}
+	made.Dir = cmp.Or(k.out, name)
+	if err := made.Create(); err != nil {
+		return err
+	}
+	who, err := made.Identity()
+	if err != nil {
+		return err
+	}
+	a.say("%s is in %s, good until %s", who, made.Dir, made.Pair.Leaf().NotAfter.Local().Format("2006-01-02 15:04"))
+	return nil
+}

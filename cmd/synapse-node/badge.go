@@ -1,0 +1,56 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/runtime/machine"
+)
+
+// This file owns what a machine shows to schedulers, and that it stays good. Without --tls there is no badge, and all is
+// plaintext.
+
+// badge is the machine's, and its name in the cluster: the certificate's, the one that was given, or the one that was made.
+func (o *options) badge(me *machine.Machine) (*gate.Badge, string, error) {
+	if o.tls == "" {
+		return nil, cmp.Or(o.id, me.NodeID()), nil
+	}
+	badge, err := gate.OpenBadge(o.tls, identity.RoleNode)
+	if err != nil {
+		return nil, "", fmt.Errorf("--tls: %w", err)
+	}
+	name := badge.Identity().Name
+	if o.id != "" && o.id != name {
+		return nil, "", fmt.Errorf("--id %s: the certificate in %s is of machine %s", o.id, o.tls, name)
+	}
+	return badge, name, nil
+}
+
+// shown is what each connection begins with.
+func shown(badge *gate.Badge) credentials.TransportCredentials {
+	if badge == nil {
+		return gate.Plain(nil)
+	}
+	return badge.Credentials(nil)
+}
+
+// keep renews the badge until the answer is called.
+func (o *options) keep(badge *gate.Badge, log actors.Log) (end func()) {
+	if badge == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { badge.Keep(ctx, o.join, log.Info) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}

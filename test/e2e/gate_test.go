@@ -1,0 +1,248 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the gate with real processes: a cluster under TLS runs a gang, and who does not belong is refused at
+// both ends, with one line and the right exit code.
+
+// secured is a cluster under TLS, and where its keys are.
+type secured struct {
+	*cluster
+	keys string
+}
+
+func newSecured(t *testing.T) *secured {
+	t.Helper()
+	everywhere(t)
+	keys := filepath.Join(t.TempDir(), "keys")
+	made := ask(t, (&cluster{}).command(filepath.Join(bin, "synapse-cli"), "init", keys, "--cluster", "e2e"))
+	made.wants(t, 0, "", "The keys of cluster e2e are in")
+	s := &secured{newCluster(t, "--tls", filepath.Join(keys, "scheduler")), keys}
+	badge, err := gate.OpenBadge(filepath.Join(keys, "admin"), identity.RoleAdmin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.client = s.through(badge)
+	return s
+}
+
+// through is a client with somebody's badge.
+func (s *secured) through(badge *gate.Badge) api.SynapseClient {
+	s.t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(badge.Credentials(nil)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	return api.NewSynapseClient(conn)
+}
+
+// folder is the keys of a machine, made by the command.
+func (s *secured) folder(role, name string) string {
+	s.t.Helper()
+	out := filepath.Join(s.keys, name)
+	s.cli("certify", role, name, "--by", filepath.Join(s.keys, "scheduler"), "--out", out).wants(s.t, 0, "", "is in")
+	return out
+}
+
+// as runs the command line with somebody's folder; empty: in plaintext.
+func (s *secured) as(folder string, args ...string) answer {
+	s.t.Helper()
+	cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
+	cmd.Env = append(cmd.Env, "SYNAPSE_TLS="+folder)
+	return ask(s.t, cmd)
+}
+
+// made is a folder that no command makes: of another time, or another cluster's.
+func made(t *testing.T, by *identity.Folder, role identity.Role, at time.Time) string {
+	t.Helper()
+	folder, err := by.Certify(role, "n9", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder.Dir = filepath.Join(t.TempDir(), "n9")
+	if err := folder.Create(); err != nil {
+		t.Fatal(err)
+	}
+	return folder.Dir
+}
+
+func TestClusterUnderTLS(t *testing.T) {
+	s := newSecured(t)
+	for _, id := range []string{"n1", "n2"} {
+		s.node(id, "r1", "--tls", s.folder("node", id))
+	}
+	id := s.submit(gang(2, 8, "echo rank $SYNAPSE_RANK"))
+	s.await(id, "succeeded", 20*time.Second)
+	if got := s.logs(id); !strings.Contains(got, "rank 0") || !strings.Contains(got, "rank 1") {
+		t.Errorf("the gang wrote %q", got)
+	}
+	admin := filepath.Join(s.keys, "admin")
+	s.as(admin, "submit", "--cpu", "1", "--image", "host", "--wait", "--", "true").wants(t, 0, "", "")
+	s.as(admin, "get", "jobs", "--no-headers").wants(t, 0, "admin", "") // the owner is who the certificate names
+
+	// A machine's certificate opens its own link, and makes no call of people.
+	badge, err := gate.OpenBadge(filepath.Join(s.keys, "n1"), identity.RoleNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.through(badge).ListJobs(s.ctx(), &messages.ListJobs{}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a machine lists jobs: %v", err)
+	}
+	s.says("Refused /synapse.v1.Synapse/ListJobs to synapse://e2e/node/n1")
+	other := launch(t, "n2 as n1", "synapse-node", s.agentArgs("n1", "r1", "--tls", filepath.Join(s.keys, "n2"),
+		"--data-dir", filepath.Join(s.dir, "other"))...)
+	<-other.ended
+	if !strings.Contains(other.said(), "--id n1: the certificate in") {
+		t.Errorf("it said %q", other.said())
+	}
+}
+
+// says waits for words of the scheduler.
+func (s *secured) says(words string) {
+	s.t.Helper()
+	for limit := time.Now().Add(10 * time.Second); !strings.Contains(s.scheduler.said(), words); {
+		if time.Now().After(limit) {
+			s.t.Fatalf("the scheduler did not say %q", words)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if n := strings.Count(s.scheduler.said(), words); n != 1 {
+		s.t.Errorf("the scheduler said %q %d times", words, n)
+	}
+}
+
+func TestStrangersUnderTLS(t *testing.T) {
+	s := newSecured(t)
+	by, err := identity.OpenFolder(filepath.Join(s.keys, "scheduler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := filepath.Join(t.TempDir(), "foreign")
+	s.cli("init", foreign).wants(t, 0, "", "")
+
+	// At the command line each ends with 5, at once, in one line that says why.
+	s.as("", "get", "jobs").wants(t, 5, "", "the scheduler speaks TLS only")
+	s.as(filepath.Join(foreign, "admin"), "get", "jobs").wants(t, 5, "", "no scheduler of this cluster")
+	s.says("it does not take this scheduler for one of its cluster")
+	old := made(t, by, identity.RoleAdmin, time.Now().Add(-identity.LifeAdmin-time.Hour))
+	s.as(old, "get", "jobs").wants(t, 5, "", "is not good any more: it is good from")
+	s.as(s.folder("node", "n1"), "get", "jobs").wants(t, 2, "", "and this needs one of role admin")
+
+	// A program that asks nobody is refused by the scheduler, in one line.
+	s.says("it speaks no TLS")
+	pair := func(dir string) []tls.Certificate {
+		folder, err := identity.OpenFolder(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []tls.Certificate{*folder.Pair.TLS()}
+	}
+	for words, config := range map[string]*tls.Config{
+		"it shows no certificate":         {},
+		"it does not speak TLS 1.3":       {MaxVersion: tls.VersionTLS12},
+		"is not of this cluster's":        {Certificates: pair(filepath.Join(foreign, "admin"))},
+		"admin/n9 is not good yet":        {Certificates: pair(made(t, by, identity.RoleAdmin, time.Now().Add(time.Hour)))},
+		"scheduler's authority, and that": {Certificates: pair(filepath.Join(s.keys, "scheduler"))},
+	} {
+		for range 2 {
+			s.intrudes(config, words)
+		}
+		s.says(words)
+	}
+
+	// Machines without a good certificate are linked to nothing, and say why.
+	plain := s.agent("n2", "r1")
+	s.refuses(plain, "the scheduler speaks TLS only")
+	lapsed := made(t, by, identity.RoleNode, time.Now().Add(-32*24*time.Hour))
+	s.refuses(s.agent("n9", "r1", "--tls", lapsed), "cannot be renewed")
+}
+
+// refuses waits until an agent has said why it is linked to nothing.
+func (s *secured) refuses(p *process, words string) {
+	s.t.Helper()
+	for limit := time.Now().Add(10 * time.Second); !strings.Contains(p.said(), words); {
+		if time.Now().After(limit) {
+			s.t.Fatalf("%s did not say %q", p.name, words)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if strings.Contains(p.said(), "Linked to") {
+		s.t.Errorf("%s came in", p.name)
+	}
+}
+
+// intrudes must not come in.
+func (s *secured) intrudes(config *tls.Config, what string) {
+	s.t.Helper()
+	config.InsecureSkipVerify, config.NextProtos = true, []string{"h2"}
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", s.address, config)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if n, err := conn.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		s.t.Errorf("%s: it came in (%v)", what, err)
+	}
+}
+
+// TestMachinePosesAsScheduler: a stolen certificate of a machine makes no scheduler. Whoever is led to it says nothing
+// there: no certificate, no request, no Hello.
+func TestMachinePosesAsScheduler(t *testing.T) {
+	s := newSecured(t)
+	folder, err := identity.OpenFolder(s.folder("node", "n1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	heard := make(chan string, 100)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			thief := tls.Server(conn, &tls.Config{
+				Certificates: []tls.Certificate{*folder.Pair.TLS()}, ClientAuth: tls.RequestClientCert, NextProtos: []string{"h2"},
+			})
+			if thief.Handshake() == nil {
+				heard <- "a handshake"
+				_ = thief.SetDeadline(time.Now().Add(2 * time.Second))
+				text, _ := io.ReadAll(thief)
+				heard <- string(text)
+			}
+			conn.Close()
+		}
+	}()
+	s.address = listener.Addr().String()
+	s.as(filepath.Join(s.keys, "admin"), "get", "jobs").wants(t, 5, "", "it has another role")
+	agent := s.agent("n2", "r1", "--tls", s.folder("node", "n2"))
+	s.refuses(agent, "it has another role")
+	if len(heard) > 0 {
+		t.Errorf("the thief heard %q", <-heard)
+	}
+}
