@@ -14,10 +14,11 @@ import (
 	"github.com/yi-json/synapse/runtime/machine"
 )
 
-// This file owns what a machine shows to schedulers, and that it stays good. Without --tls there is no badge, and all is
-// plaintext.
+// This file owns what a machine shows to schedulers, and that it stays good. Without --tls there is no badge, and all
+// is plaintext.
 
-// badge is the machine's, and its name in the cluster: the certificate's, the one that was given, or the one that was made.
+// badge is the machine's, and its name in the cluster: the certificate's if there is one, else the one that was given,
+// else one that was made.
 func (o *options) badge(me *machine.Machine) (*gate.Badge, string, error) {
 	if o.tls == "" {
 		return nil, cmp.Or(o.id, me.NodeID()), nil
