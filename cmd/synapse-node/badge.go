@@ -17,7 +17,7 @@ import (
 // This file owns what a machine shows to schedulers, and that it stays good. Without --tls there is no badge, and all
 // is plaintext.
 
-// badge is the machine's, and its name in the cluster: the certificate's if there is one, else the one that was given,
+// badge opens what the machine shows, and answers its name in the cluster: the certificate's, else the one that was given,
 // else one that was made.
 func (o *options) badge(me *machine.Machine) (*gate.Badge, string, error) {
 	if o.tls == "" {
