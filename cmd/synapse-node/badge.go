@@ -17,8 +17,8 @@ import (
 // This file owns what a machine shows to schedulers, and that it stays good. Without --tls there is no badge, and all
 // is plaintext.
 
-// badge opens what the machine shows, and answers its name in the cluster: the certificate's, else the one that was given,
-// else one that was made.
+// badge opens what the machine shows, and answers its name in the cluster: the certificate's, else the one that was
+// given, else one that was made.
 func (o *options) badge(me *machine.Machine) (*gate.Badge, string, error) {
 	if o.tls == "" {
 		return nil, cmp.Or(o.id, me.NodeID()), nil
