@@ -3,26 +3,31 @@ package policy
 // This file owns the answer to "why does my job not start?": what stands in the
 // gang's way, and where the job stands among those that wait.
 
-import (
-	"strconv"
+import "github.com/yi-json/synapse/topology"
 
-	"github.com/yi-json/synapse/topology"
-)
+// Question is what there is to ask of a waiting job: what is placed for it, and whether it first waits for its preferred
+// level, which is then required of the gang.
+type Question struct {
+	Gang    topology.Gang
+	Patient bool
+}
 
 // Answer is all that can be said of a waiting job.
 type Answer struct {
 	topology.Explanation
-	// Ahead counts the jobs before it in the queue, of Waiting jobs in all.
-	Ahead, Waiting int
-	// PatientUntil (ns) is when its patience for the preferred level ends; 0 when
-	// it has none or it is over.
-	PatientUntil int64
+	Standing
 }
 
 // Reason is why no job of a group starts.
 type Reason struct {
 	Group GroupID
 	Why   topology.Refusal
+	Asked Question // of which Why is the short answer
+}
+
+// reason is why the group waits, as it was looked at last.
+func (g *group) reason() Reason {
+	return Reason{Group: g.id, Why: g.refusal, Asked: Question{Gang: g.asked, Patient: g.key.patient}}
 }
 
 // Reasons appends why each group waits that has another reason by now than the
@@ -45,7 +50,7 @@ func (q *Queue) Reasons(view *topology.Fabric, into []Reason) []Reason {
 			continue
 		}
 		g.told, g.anyTold = g.refusal, true
-		into = append(into, Reason{Group: g.id, Why: g.refusal})
+		into = append(into, g.reason())
 	}
 	return into
 }
@@ -61,9 +66,18 @@ func (q *Queue) ReasonsOf(joined []Joined, into []Reason) []Reason {
 		}
 		g := e.group
 		g.told, g.anyTold, g.round = g.refusal, true, q.round
-		into = append(into, Reason{Group: g.id, Why: g.refusal})
+		into = append(into, g.reason())
 	}
 	return into
+}
+
+// Explain answers what stands in the way. holders tells who has what on a machine; it may be nil.
+func (q *Question) Explain(view *topology.Fabric, holders func(topology.NodeID) []topology.Holder) topology.Explanation {
+	e := topology.Explain(view, q.Gang, holders)
+	if e.Refusal != nil {
+		e.Refusal.Patient = q.Patient
+	}
+	return e
 }
 
 // Explain answers for one job; false when it does not wait. holders tells who has
@@ -73,30 +87,12 @@ func Explain(view *topology.Fabric, queue *Queue, job topology.JobID, holders fu
 	if e == nil {
 		return Answer{}, false
 	}
-	a := Answer{Waiting: queue.Len()}
+	a := Answer{Standing: Standing{Waiting: queue.Len()}}
 	a.Ahead, _ = queue.Position(job)
-	if e.group.key.patient {
-		a.PatientUntil = e.deadlineNs()
-	}
-	a.Explanation = topology.Explain(view, e.group.wanted(view), holders)
-	if a.Refusal != nil {
-		a.Refusal.Patient = a.PatientUntil > 0
-	}
+	asked := Question{Gang: e.group.wanted(view), Patient: e.group.key.patient}
+	a.Explanation = asked.Explain(view, holders)
 	return a, true
 }
 
-// String is the answer in one line. A job that waits alone has no place in a queue
-// worth a word.
-func (a Answer) String() string {
-	switch {
-	case a.Waiting < 2:
-		return a.Explanation.String()
-	case a.Ahead == 0:
-		return a.Explanation.String() + " · it is the first of " + strconv.Itoa(a.Waiting) + " waiting jobs"
-	}
-	verb := " are"
-	if a.Ahead == 1 {
-		verb = " is"
-	}
-	return a.Explanation.String() + " · " + strconv.Itoa(a.Ahead) + " of " + strconv.Itoa(a.Waiting) + " waiting jobs" + verb + " ahead of it"
-}
+// String is the answer in one line.
+func (a Answer) String() string { return a.Explanation.String() + a.Standing.String() }

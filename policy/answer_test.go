@@ -18,6 +18,15 @@ func told(f *topology.Fabric, q *Queue) []string {
 	return out
 }
 
+// joinedIn is who joined which group in a pass.
+func joinedIn(d Decisions) string {
+	out := []string{}
+	for _, j := range d.Joined {
+		out = append(out, fmt.Sprintf("{%s %d}", j.Job, j.Group))
+	}
+	return fmt.Sprint(out)
+}
+
 func expectTold(t *testing.T, f *topology.Fabric, q *Queue, want ...string) {
 	t.Helper()
 	if got := told(f, q); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -32,7 +41,7 @@ func TestReasonsAreToldOnceForAGroup(t *testing.T) {
 	}
 	q.Add(waiting("other", 0, 2000, gang(6, 8)))
 	d := Plan(f, q, 0)
-	if len(d.Joined) != 1001 || d.Joined[7] != (Joined{"j7", 1}) || d.Joined[1000] != (Joined{"other", 2}) {
+	if len(d.Joined) != 1001 || d.Joined[7].Group != 1 || d.Joined[7].Job != "j7" || d.Joined[1000].Group != 2 {
 		t.Fatalf("%d joined", len(d.Joined))
 	}
 	const of5, of6 = "needs 40 GPUs (5 tasks of 8 GPUs); the whole cluster has ", "needs 48 GPUs (6 tasks of 8 GPUs); the whole cluster has "
@@ -63,7 +72,7 @@ func TestReasonsOfThoseWhoJoin(t *testing.T) {
 	q.Add(waiting("gone", 0, 4, gang(3, 8)))
 	q.Remove("gone")
 	next := Plan(f, q, 0)
-	if fmt.Sprint(next.Joined) != "[{b 1} {c 1}]" {
+	if joinedIn(next) != "[{b 1} {c 1}]" {
 		t.Errorf("joined %v", next.Joined)
 	}
 	if got := q.ReasonsOf(next.Joined, nil); len(got) != 1 || got[0].Group != 1 {
@@ -73,7 +82,7 @@ func TestReasonsOfThoseWhoJoin(t *testing.T) {
 		q.Remove(j)
 	}
 	q.Add(waiting("d", 0, 5, gang(3, 8)))
-	if d := Plan(f, q, 0); fmt.Sprint(d.Joined) != "[{d 2}]" {
+	if d := Plan(f, q, 0); joinedIn(d) != "[{d 2}]" {
 		t.Errorf("a group came back under its old name: %v", d.Joined)
 	}
 }
@@ -87,11 +96,11 @@ func TestReasonsFollowPatienceAndRoom(t *testing.T) {
 	q.Add(w)
 	q.Add(waiting("large", 0, 2, gang(3, 8)))
 	f.SetUsable("n00001", "drained")
-	if d := Plan(f, q, 10); fmt.Sprint(d.Joined) != "[{patient 1} {large 2}]" {
+	if d := Plan(f, q, 10); joinedIn(d) != "[{patient 1} {large 2}]" {
 		t.Errorf("%v", d.Joined)
 	}
 	q.Reasons(f, nil)
-	if d := Plan(f, q, 50); fmt.Sprint(d.Joined) != "[{patient 3}]" {
+	if d := Plan(f, q, 50); joinedIn(d) != "[{patient 3}]" {
 		t.Errorf("%v", d.Joined)
 	}
 	f.SetUsable("n00001", "")

@@ -22,6 +22,7 @@ type Admission struct {
 type Joined struct {
 	Job   topology.JobID
 	Group GroupID
+	Turn  Turn
 }
 
 // Decisions is what a pass decided.
@@ -113,7 +114,7 @@ func (q *Queue) join() []Joined {
 	q.joined = q.joined[:0]
 	for _, e := range q.entered {
 		if q.jobs[e.Job] == e {
-			q.joined = append(q.joined, Joined{Job: e.Job, Group: e.group.id})
+			q.joined = append(q.joined, Joined{Job: e.Job, Group: e.group.id, Turn: e.turn()})
 		}
 	}
 	clear(q.entered)

@@ -121,7 +121,7 @@ func newInvariants() []Invariant {
 		newOneOwner(), newBooksBalance(), newBarrier(), newOneDecision(), newTokensGrow(), newEpochsGrow(), newShapeKept(),
 		newAcknowledgedKept(), newIdempotent(), newFreedOnEvidence(), newOwnFacts(),
 		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newFaultlessStay(), newFenceHolds(), newSuccessStays(),
-		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(),
+		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(), newDrainEmpties(), newIdle(),
 	}
 }

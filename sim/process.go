@@ -12,6 +12,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader"
+	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/messages"
@@ -45,6 +46,7 @@ type process struct {
 	node        *worker.Node
 	host        *schedulerHost // of a scheduler
 	leader      *leader.Scheduler
+	mirror      *mirror.Mirror
 	epoch       uint64                    // under which it leads; 0: it stands by
 	campaign    *campaign                 // nil where nobody else may lead
 	drafts      map[topology.Token]handed // of each write that is not yet durable
@@ -141,6 +143,12 @@ func (p *process) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 		producer = func() actor.Actor {
 			made := make()
 			p.node, _ = made.(*worker.Node)
+			return made
+		}
+	case actors.KindMirror:
+		producer = func() actor.Actor {
+			made := make()
+			p.mirror, _ = made.(*mirror.Mirror)
 			return made
 		}
 	case actors.KindScheduler:

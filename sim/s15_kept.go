@@ -39,17 +39,18 @@ var keeps = []keep{
 	// Which shelves changed since the lenses looked: as many as changeLimit in topology.
 	{"Scheduler.view.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
 	// What each machine is selected by: beside its places the networks that its agent announces, of which there are two.
-	{"Scheduler.view.fabric.root", func(_ *bounded, w *World,
-		p *process) int {
-		return 2*(len(w.machines)+w.visits) + usual(w, p)
-	}},
+	{"Scheduler.view.fabric.root", labelsOfMachines},
 	// The same of each kind of machine, of which there may be one for each that ever was: its places, its networks, its label.
-	{"Scheduler.view.fabric.kinds", func(_ *bounded, w *World, p *process) int {
-		return (len(w.draw.Levels)+3)*(len(w.machines)+w.visits) + usual(w, p)
-	}},
+	{"Scheduler.view.fabric.kinds", labelsOfKinds},
 	// The room as it looks to one sort of gang: a cache within lensBudget of topology, and the scratch of one question.
 	{"Scheduler.view.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
 	{"Scheduler.view.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
+	// What readers are answered from follows the view, machine for machine.
+	{"Mirror.picture.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
+	{"Mirror.picture.fabric.root", labelsOfMachines},
+	{"Mirror.picture.fabric.kinds", labelsOfKinds},
+	{"Mirror.picture.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
+	{"Mirror.picture.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
 	// How a late Hello of an earlier boot is known: as many as pastBootsKept in actors, of each machine.
 	{"Scheduler.machines.pastBoots", func(_ *bounded, w *World, _ *process) int { return 16 * (len(w.machines) + w.visits) }},
 	// What lies on machines under uids, until it is old: as each said last, and S28 says that it is true.
@@ -62,6 +63,16 @@ var keeps = []keep{
 	{"Scheduler.learning.cells", func(*bounded, *World, *process) int { return policy.MaxCells }},
 	// Attempts that are over, for as long as a late order about them may come.
 	{"Node.ledger.tombs.list", (*bounded).ordered},
+}
+
+// labelsOfMachines bounds what the machines of a fabric are selected by.
+func labelsOfMachines(_ *bounded, w *World, p *process) int {
+	return 2*(len(w.machines)+w.visits) + usual(w, p)
+}
+
+// labelsOfKinds bounds the same of kinds of machines.
+func labelsOfKinds(_ *bounded, w *World, p *process) int {
+	return (len(w.draw.Levels)+3)*(len(w.machines)+w.visits) + usual(w, p)
 }
 
 // usual is what any field may hold at rest: something of each machine that ever

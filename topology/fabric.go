@@ -28,8 +28,9 @@ type Fabric struct {
 	revision uint64 // counts every change of room
 	gained   uint64 // the revision at which room last grew anywhere
 
-	undo  []undoRecord
-	marks int
+	undo   []undoRecord
+	marks  int
+	follow *following // nil: nobody follows
 
 	lenses lensCache
 	work   scratch
@@ -119,6 +120,7 @@ func (f *Fabric) remove(s *seat) {
 	f.kinds.leave(s.kind)
 	delete(f.seats, s.id)
 	f.seatOut(s)
+	f.noteGone(s.id)
 	f.revision++
 }
 
@@ -227,6 +229,7 @@ func (f *Fabric) settle(s *seat) {
 	}
 	*old, s.all, s.parts, s.settled = r, all, left.Parts, f.revision
 	f.changes.note(s.shelf)
+	f.noteSeat(s)
 }
 
 // Clone makes a copy that shares nothing that changes.

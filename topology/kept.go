@@ -75,6 +75,7 @@ func (f *Fabric) setKeep(id KeepID, slots []Slot) {
 	}
 	f.settleAll(old)
 	f.settleAll(slots)
+	f.noteKept(id)
 }
 
 func (f *Fabric) settleAll(slots []Slot) {

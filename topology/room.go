@@ -32,6 +32,7 @@ type seat struct {
 	all     room      // of all that is free; what is left beside what is kept stands on the shelf
 	parts   []int64   // the parts that are left
 	settled uint64    // the revision at which it last changed
+	untold  bool      // it changed since the follower was told of it
 }
 
 // room is what counting reads of a machine: small and without pointers, so that

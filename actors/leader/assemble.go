@@ -41,7 +41,7 @@ func Assemble(p Ports) *actor.PID {
 	return actors.Root(&p.Ports, func(ctx actor.Context) {
 		// The Journal and the Mirror first: the Scheduler speaks to them when it starts.
 		actors.Spawn(ctx, &p.Ports, actors.KindJournal, "journal", func() actor.Actor { return newJournal(&p) })
-		actors.Spawn(ctx, &p.Ports, actors.KindMirror, "mirror", func() actor.Actor { return mirror.New(&p.Ports, p.Epoch) })
+		actors.Spawn(ctx, &p.Ports, actors.KindMirror, "mirror", func() actor.Actor { return mirror.New(&p.Ports, p.Epoch, p.Levels) })
 		actors.Spawn(ctx, &p.Ports, actors.KindScheduler, actors.SchedulerName, func() actor.Actor { return newScheduler(&p) })
 	})
 }

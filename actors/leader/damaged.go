@@ -153,7 +153,7 @@ func (s *Scheduler) breakDown(ctx actor.Context, e *livingJob, what string) {
 	if s.requests[e.key] == e {
 		delete(s.requests, e.key)
 	}
-	s.queue.Remove(e.id)
+	s.unqueue(ctx, e.id)
 	s.setJobAside(ctx, actors.Damaged{Job: e.id, Owner: e.key.owner, What: what})
 	s.damaged[e.id].uid = e.uid
 }

@@ -50,6 +50,7 @@ type Job struct {
 	contacts    map[topology.NodeID]*contact
 	resend      actors.Resend
 	timers      uint64 // numbers the timers of a state: older ones are stale
+	asked       int    // wishes to be planned since it was last admitted
 	seq         uint64
 	backedOff   actors.Instant // until then the job waits after its last attempt
 	begunBefore bool           // the attempt may have passed its barrier under an earlier leader
@@ -252,6 +253,7 @@ func (j *Job) wait(ctx actor.Context) {
 		j.p.Clock.After(left, ctx.Self(), backoffOver{j.timers})
 		return
 	}
+	j.asked++
 	ctx.Send(j.peers.scheduler, waits{j.rec})
 }
 
@@ -278,6 +280,10 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 		j.wait(ctx)
 		return
 	}
+	if j.asked > 1 { // the last wish to wait may have crossed with this, and would leave it in the queue
+		ctx.Send(j.peers.scheduler, withdraws{j.id})
+	}
+	j.asked = 0
 	j.states.Become("admitted", jobReserving)
 	j.moved, j.begunBefore, j.ranBefore, j.begun, j.noOther = nil, false, false, 0, m.NoOther
 	if len(j.contacts) == 0 {
@@ -311,8 +317,8 @@ func (j *Job) withdraw(ctx actor.Context) {
 	j.decide = nil
 	j.halt(ctx)
 	j.states.Become("withdrawn", jobQueued)
+	j.show(ctx) // first: the Mirror is told with whom it waits, and must know by then that it does
 	j.wait(ctx)
-	j.show(ctx)
 }
 
 func (j *Job) halt(ctx actor.Context) {
@@ -328,8 +334,8 @@ func (j *Job) onAborted(ctx actor.Context, m aborted) {
 	}
 	j.coordinator = nil
 	j.states.Become("aborted", jobQueued)
+	j.show(ctx) // first, as there
 	j.wait(ctx)
-	j.show(ctx)
 	j.advance(ctx)
 }
 

@@ -73,6 +73,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	}
 	told.NoOther = s.indispensable(s.jobs[a.Job].refused)
 	ctx.Send(s.jobs[a.Job].pid, told)
+	ctx.Send(s.peers.mirror, mirror.WaitsNoMore{Job: a.Job}) // it may decline, and shows nothing then
 	s.doubtLater(ctx, claim{Job: a.Job, Token: told.Token, Targets: told.Targets})
 }
 
@@ -133,8 +134,8 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	s.plan(ctx)
 }
 
-func (s *Scheduler) onWithdraws(m withdraws) {
-	s.queue.Remove(m.Job)
+func (s *Scheduler) onWithdraws(ctx actor.Context, m withdraws) {
+	s.unqueue(ctx, m.Job)
 	if e := s.jobs[m.Job]; e != nil {
 		e.waits = nil
 	}
@@ -250,29 +251,4 @@ func (s *Scheduler) showNode(ctx actor.Context, m *machine) {
 		}
 	}
 	ctx.Send(s.peers.mirror, mirror.NodeShown{Status: status})
-}
-
-// onExplain answers why a job is pending from the view as it is now.
-func (s *Scheduler) onExplain(ctx actor.Context, m *messages.ExplainJob) {
-	// The policy's answer, and not the topology's: a job that waits for its
-	// preferred level would be told that it fits.
-	answer, waiting := policy.Explain(s.view.Fabric(), s.queue, topology.JobID(m.Job), s.holders)
-	if !waiting {
-		ctx.Forward(s.peers.mirror)
-		return
-	}
-	ctx.Respond(&messages.ExplainJobReply{Text: answer.String(), Outcome: messages.OK()})
-}
-
-// holders tells who has something on a machine.
-func (s *Scheduler) holders(n topology.NodeID) []topology.Holder {
-	m := s.machines[n]
-	if m == nil {
-		return nil
-	}
-	var all []topology.Holder
-	for _, t := range m.room.Tenants() {
-		all = append(all, topology.Holder{Job: t.Job, Amount: t.Amount()})
-	}
-	return all
 }

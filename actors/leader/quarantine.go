@@ -145,7 +145,7 @@ func (s *Scheduler) withhold(ctx actor.Context, m *machine, o orphan) {
 	}
 	m.withholds = append(m.withholds, e)
 	e.withheld++
-	s.queue.Remove(e.id)
+	s.unqueue(ctx, e.id)
 	s.p.Log.Info("Job %s is not run again while %s has a run of it that the store does not know", e.id, m.id)
 	ctx.Send(e.pid, doubted{Node: m.id})
 }

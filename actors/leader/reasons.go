@@ -60,7 +60,7 @@ func (s *Scheduler) tellWaiting(ctx actor.Context, joined []policy.Joined) {
 	}
 	shown := mirror.WaitingShown{Jobs: slices.Clone(joined), Groups: make([]mirror.GroupReason, 0, len(reasons)), Aside: t.aside}
 	for i := range reasons {
-		shown.Groups = append(shown.Groups, mirror.GroupReason{Group: reasons[i].Group, Reason: reasons[i].Why.String()})
+		shown.Groups = append(shown.Groups, mirror.GroupReason{Group: reasons[i].Group, Reason: reasons[i].Why.String(), Asked: reasons[i].Asked})
 	}
 	ctx.Send(s.peers.mirror, shown)
 }

@@ -26,7 +26,8 @@ type watchClock struct {
 func (c *watchClock) Now() actors.Instant { return c.now }
 func (c *watchClock) WallMs() int64       { return int64(c.now) / 1e6 }
 func (c *watchClock) After(d time.Duration, _ *actor.PID, message any) {
-	if _, is := message.(tellAgain); is {
+	switch message.(type) {
+	case tellAgain, showAgain:
 		c.set = append(c.set, d)
 	}
 }

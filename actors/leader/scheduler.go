@@ -54,6 +54,7 @@ type Scheduler struct {
 	owners    owners
 	greetings greetings
 	telling   telling
+	showing   showing
 	learning  learning
 	behind    behind
 }
@@ -134,8 +135,6 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 		s.toJob(ctx, m.Job, &messages.RequeueReply{Job: m.Job, Outcome: s.noJob(m.Job)})
 	case *messages.Update:
 		s.toJob(ctx, m.Job, &messages.UpdateReply{Job: m.Job, Outcome: s.noJob(m.Job)})
-	case *messages.ExplainJob:
-		s.onExplain(ctx, m)
 	case *messages.ChangeNode:
 		s.onChangeNode(ctx, m)
 	case *messages.Hello:
@@ -163,6 +162,7 @@ func (s *Scheduler) Receive(ctx actor.Context) {
 	default:
 		s.receiveInner(ctx)
 	}
+	s.showRooms(ctx)
 }
 
 // receiveInner dispatches what Jobs, Coordinators and timers say.
@@ -171,7 +171,7 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 	case waits:
 		s.onWaits(ctx, m)
 	case withdraws:
-		s.onWithdraws(m)
+		s.onWithdraws(ctx, m)
 	case declined:
 		s.onDeclined(ctx, m)
 	case occupied:
@@ -204,6 +204,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onPatienceOver(ctx, m)
 	case tellAgain:
 		s.onTellAgain(ctx)
+	case showAgain:
+		s.showing.armed = false // what changed meanwhile is told after this message
 	case lookAgain:
 		s.onLookAgain(ctx, m)
 	case unbench:
@@ -225,6 +227,7 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 
 func (s *Scheduler) onStarted(ctx actor.Context) {
 	s.self = ctx.Self()
+	s.view.Fabric().Lead()
 	s.peers = jobPeers{scheduler: s.self, journal: actors.At(s.self, actors.JournalPath), mirror: actors.At(s.self, actors.MirrorPath)}
 	s.load(ctx)
 }
@@ -348,7 +351,7 @@ func (s *Scheduler) onJobBroke(ctx actor.Context, m *actor.Terminated) {
 	name := strings.TrimPrefix(m.Who.Id, actors.JobPath(""))
 	if e := s.jobs[topology.JobID(name)]; e != nil && e.pid != nil && !e.remakes {
 		e.remakes = true
-		s.queue.Remove(e.id) // what was admitted now would find nobody
+		s.unqueue(ctx, e.id) // what was admitted now would find nobody
 		s.later(ctx, e)
 	}
 }
@@ -419,7 +422,7 @@ func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
 	s.endRun(e, nil)
 	delete(s.jobs, m.Job)
 	delete(s.requests, e.key)
-	s.queue.Remove(m.Job)
+	s.unqueue(ctx, m.Job)
 	s.freeUID(e)
 	ctx.Stop(e.pid)
 }

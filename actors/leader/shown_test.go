@@ -3,6 +3,7 @@ package leader
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,8 +16,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the test that the Mirror hears of what is acknowledged before
-// the client does: whoever is answered may ask at once what became of it.
+// This file owns the tests that the Mirror hears of what is acknowledged before
+// the client does: whoever is answered may ask at once what became of it. And it
+// owns those that the Mirror answers why a job waits as the Scheduler would.
 
 // overheard is the context of one message to a leader's actor; what it says is noted.
 type overheard struct {
@@ -129,25 +131,145 @@ func TestShownBeforeAcknowledged(t *testing.T) {
 	}
 }
 
+// pair is a Scheduler that leads and the Mirror that it tells.
+type pair struct {
+	*Scheduler
+	mirror *mirror.Mirror
+	told   []mirror.RoomsShown
+}
+
+func newPair(clock actors.Clock, levels ...string) *pair {
+	p := leaderPorts()
+	p.Levels, p.Clock = levels, clock
+	s := newScheduler(p).(*Scheduler)
+	s.peers, s.self = somePeers, somePeers.scheduler
+	s.states.Become("loaded", schedulerRecovering)
+	s.states.Become("waited", schedulerLeading)
+	s.view.Fabric().Lead()
+	return &pair{Scheduler: s, mirror: mirror.New(&p.Ports, 1, levels).(*mirror.Mirror)}
+}
+
+// tell has the Scheduler act on a message, and the Mirror on what it is told then.
+func (p *pair) tell(message any) {
+	var said []letter
+	p.Receive(&overheard{message: message, said: &said})
+	for _, l := range said {
+		if l.to == "mirror" {
+			p.mirror.Receive(&overheard{message: l.message, said: &[]letter{}})
+		}
+		if r, is := l.message.(mirror.RoomsShown); is {
+			p.told = append(p.told, r)
+		}
+	}
+}
+
+// waits has a job wait, as its own actor would say.
+func (p *pair) waits(id string, arrival uint64, spec *messages.JobSpec) {
+	rec := &messages.JobRecord{Id: id, Arrival: arrival, Spec: spec}
+	p.jobs[topology.JobID(id)] = &livingJob{id: topology.JobID(id), noted: true, pid: actor.NewPID("here", id)}
+	p.mirror.Receive(&overheard{message: mirror.JobShown{Status: &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}}, said: &[]letter{}})
+	p.tell(waits{rec})
+	p.tell(PlanNow{})
+}
+
+// machine has a machine join of which all is free.
+func (p *pair) machine(id string) *topology.Fabric {
+	f := p.view.Fabric()
+	f.Join(topology.Machine{ID: topology.NodeID(id), Place: []string{"rack of " + id}, Total: topology.Resources{MilliGPU: 1000}}, topology.Capacity{WholeGPUs: 1})
+	p.Scheduler.machine(topology.NodeID(id)).record = &messages.NodeRecord{Id: id}
+	return f
+}
+
+// explained is what the Mirror answers, which the Scheduler's own view must say too.
+func (p *pair) explained(t *testing.T, job topology.JobID) string {
+	t.Helper()
+	got, ok := p.mirror.Explain(job)
+	if want, waits := p.Explain(job); got != want || ok != waits {
+		t.Errorf("the Mirror answers %q, the Scheduler would have answered %q", got, want)
+	}
+	return got
+}
+
 // A job that waits for its preferred level is told of that, and not that it fits.
 func TestExplainKnowsPatience(t *testing.T) {
-	p := leaderPorts()
-	p.Levels = []string{"rack"}
-	s := newScheduler(p).(*Scheduler)
-	s.peers = somePeers
-	for _, n := range []string{"n1", "n2"} {
-		s.view.Fabric().Join(topology.Machine{ID: topology.NodeID(n), Place: []string{"rack of " + n}, Total: topology.Resources{MilliGPU: 1000}},
-			topology.Capacity{WholeGPUs: 1})
-		s.view.Fabric().SetUsable(topology.NodeID(n), "")
-	}
+	p := newPair(deafHost{}, "rack")
+	p.machine("n1")
+	p.machine("n2")
 	spec := oneGPU()
 	spec.Gang.ReplicasMin, spec.Gang.ReplicasMax = 2, 2
 	spec.Topology = &messages.TopologySpec{Preferred: "rack", PatienceMs: 60_000}
-	s.queue.Add(policy.Waiting{Job: "j", Gang: messages.GangOf(spec), Patience: 60e9})
-	var said []letter
-	s.Receive(&overheard{message: &messages.ExplainJob{Job: "j"}, said: &said})
-	got := said[0].message.(*messages.ExplainJobReply).Text
-	if want := "waits for its preferred rack: needs 2 GPUs"; len(got) < len(want) || got[:len(want)] != want {
+	p.waits("j", 1, spec)
+	if got := p.explained(t, "j"); !strings.HasPrefix(got, "waits for its preferred rack: needs 2 GPUs") {
 		t.Errorf("explained as %q", got)
+	}
+}
+
+// What the Mirror answers names who holds what is wanted, who is ahead, and what is closed, as these change.
+func TestMirrorAnswersAsTheScheduler(t *testing.T) {
+	clock := &watchClock{now: actors.Instant(time.Hour)}
+	p := newPair(clock)
+	f := p.machine("n1")
+	p.waits("first", 1, oneGPU())
+	if _, waits := p.mirror.Explain("first"); waits || p.queue.Len() > 0 {
+		t.Fatal("the first job found no room")
+	}
+	p.waits("j", 2, oneGPU())
+	p.waits("k", 3, oneGPU())
+	later := func() {
+		clock.now = clock.now.Plus(roomsEvery)
+		p.tell(showAgain{})
+	}
+	later()
+	const short = "needs 1 GPU; the whole cluster has 0 free of 1 · there first has 1"
+	for id, want := range map[topology.JobID]string{
+		"j": short + " · it is the first of 2 waiting jobs", "k": short + " · 1 of 2 waiting jobs is ahead of it",
+	} {
+		if got := p.explained(t, id); got != want {
+			t.Errorf("%s: %q", id, got)
+		}
+	}
+	f.SetUsable("n1", "drained by ann")
+	p.view.Fabric().Keep("big", topology.Placement{Slots: []topology.Slot{{Node: "n1", Amount: topology.Resources{MilliGPU: 1000}}}})
+	p.tell(withdraws{Job: "j"})
+	later()
+	if got := p.explained(t, "k"); !strings.Contains(got, "n1 drained by ann") || strings.Contains(got, "waiting jobs") {
+		t.Errorf("k: %q", got)
+	}
+	p.machines["n1"].room.Evict(p.machines["n1"].room.Tenants()[0].Token)
+	later()
+	if got := p.explained(t, "k"); strings.Contains(got, "first has") {
+		t.Errorf("k: %q", got)
+	}
+	p.view.Remove(p.machines["n1"].room)
+	later()
+	p.explained(t, "k")
+}
+
+// However often the room changes, the Mirror is told ten times a second at most, and not where nothing changed.
+func TestRoomsAreToldNowAndThen(t *testing.T) {
+	clock := &watchClock{now: actors.Instant(time.Hour)}
+	p := newPair(clock)
+	f := p.machine("n1")
+	p.tell(unbench{Node: "nobody"})
+	if len(p.told) != 1 || len(p.told[0].Machines) != 1 {
+		t.Fatalf("told %v", p.told)
+	}
+	clock.now = clock.now.Plus(30 * time.Millisecond)
+	for i := range 100 {
+		f.SetFree("n1", topology.Capacity{MilliCPU: int64(i)})
+		p.tell(unbench{Node: "nobody"})
+	}
+	if len(p.told) != 1 || len(clock.set) != 1 || clock.set[0] != 70*time.Millisecond {
+		t.Fatalf("told %d times, timers %v", len(p.told), clock.set)
+	}
+	clock.now = clock.now.Plus(70 * time.Millisecond)
+	p.tell(showAgain{})
+	if len(p.told) != 2 || len(p.told[1].Machines) != 1 || p.told[1].Machines[0].Free.MilliCPU != 99 {
+		t.Fatalf("told %v", p.told)
+	}
+	clock.now = clock.now.Plus(time.Hour)
+	p.tell(unbench{Node: "nobody"})
+	if len(p.told) != 2 || len(clock.set) != 1 {
+		t.Errorf("nothing has changed, and it was told %d times, timers %v", len(p.told), clock.set)
 	}
 }

@@ -19,6 +19,8 @@ import (
 //
 // It tells: whoever reads, and whoever watches (watch.go). It asks nobody.
 //
+// Why a job waits it answers from a fabric of its own (picture.go).
+//
 // A status is never changed after it was shown, so answers share it instead of
 // copying. A page costs its length, not the number of jobs: both tables are
 // kept in order. A filter that matches nothing looks at a bounded number of
@@ -30,6 +32,7 @@ type Mirror struct {
 	finished ordered[string] // over and settled: time and id → id, oldest first
 	watch    watch
 	waiting  waiting
+	picture  picture
 }
 
 // shownJob is a job as it was shown last, and the last that was told of it.
@@ -37,6 +40,7 @@ type shownJob struct {
 	*messages.JobStatus
 	told  *messages.Event
 	group policy.GroupID // those it waits with; 0: it is in nobody's queue
+	turn  policy.Turn    // in the queue, while it is in one
 }
 
 // shownNode is likewise a machine.
@@ -52,8 +56,11 @@ const pageBytes = 2 << 20
 // candidates are how many ids are named when a prefix fits several.
 const candidates = 5
 
-func New(p *actors.Ports, epoch uint64) actor.Actor {
-	return &Mirror{p: p, watch: watch{seq: firstSeq(epoch)}, waiting: waiting{groups: map[policy.GroupID]*waitingGroup{}}}
+// New makes a Mirror that has been told of nothing. The levels are the fabric's, coarse to fine.
+func New(p *actors.Ports, epoch uint64, levels []string) actor.Actor {
+	return &Mirror{
+		p: p, watch: watch{seq: firstSeq(epoch)}, waiting: waiting{groups: map[policy.GroupID]*waitingGroup{}}, picture: newPicture(levels),
+	}
 }
 
 // Receive dispatches; there is nothing to fence, since nothing here decides.
@@ -63,6 +70,10 @@ func (m *Mirror) Receive(ctx actor.Context) {
 		m.onJobShown(ctx, message.Status)
 	case WaitingShown:
 		m.onWaitingShown(ctx, message)
+	case WaitsNoMore:
+		m.onWaitsNoMore(message)
+	case RoomsShown:
+		m.picture.follow(message)
 	case PlanningShown:
 		m.waiting.idle = message.Why
 	case JobRecalled:
@@ -105,10 +116,9 @@ func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 	if ok {
 		m.finished.remove(finishedKey(before.JobStatus))
 	}
-	now := shownJob{JobStatus: s, told: m.tellJob(ctx, before, s), group: before.group}
+	now := shownJob{JobStatus: s, told: m.tellJob(ctx, before, s), group: before.group, turn: before.turn}
 	if s.Phase != messages.PhaseQueued || m.beginsLater(s) {
-		m.waiting.leave(now.group)
-		now.group = 0
+		m.waiting.leave(&now)
 	}
 	m.jobs.put(id, now)
 	if !s.GetRecord().GetState().Terminal() || len(s.GetDebts()) > 0 {
@@ -143,15 +153,6 @@ func finishedKey(s *messages.JobStatus) string {
 func (m *Mirror) onGetJob(q *messages.GetJob) *messages.GetJobReply {
 	status, outcome := m.find(q.Job)
 	return &messages.GetJobReply{Outcome: outcome, Job: status}
-}
-
-// onExplainJob says in a sentence where a job stands, and why.
-func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply {
-	status, outcome := m.find(q.Job)
-	if status == nil {
-		return &messages.ExplainJobReply{Outcome: outcome}
-	}
-	return &messages.ExplainJobReply{Outcome: outcome, Text: messages.Explain(status)}
 }
 
 // find finds a job by its id, or by the only one that begins so.

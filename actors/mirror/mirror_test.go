@@ -45,7 +45,7 @@ func (noon) After(time.Duration, *actor.PID, any) {}
 func mirrorOf(edit func(*actors.Constants)) *Mirror {
 	p := &actors.Ports{Constants: actors.DefaultConstants(), Clock: noon{}}
 	edit(&p.Constants)
-	return New(p, 1).(*Mirror)
+	return New(p, 1, []string{"rack"}).(*Mirror)
 }
 
 func statusOf(id, owner, phase string, edit ...func(*messages.JobStatus)) *messages.JobStatus {

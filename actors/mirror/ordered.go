@@ -46,6 +46,15 @@ func (o *ordered[V]) get(key string) (V, bool) {
 	return none, false
 }
 
+// before counts the keys that are less.
+func (o *ordered[V]) before(key string) int {
+	block, at, _ := o.seek(key)
+	for i := range min(block, len(o.blocks)) {
+		at += len(o.blocks[i])
+	}
+	return at
+}
+
 // first is the least key; the table must not be empty.
 func (o *ordered[V]) first() (string, V) {
 	e := o.blocks[0][0]

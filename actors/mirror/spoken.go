@@ -29,7 +29,16 @@ type (
 	GroupReason struct {
 		Group  policy.GroupID
 		Reason string
+		Asked  policy.Question // what the reason is the short answer to
 	}
+	// RoomsShown: what has changed of what machines have free, of what is kept on them, and
+	// of who has the rest. Scheduler → Mirror, at most every tenth of a second.
+	RoomsShown struct {
+		topology.Changes
+		Holders [][]topology.Holder // one list for each of Machines
+	}
+	// WaitsNoMore: the job has left the queue. Scheduler → Mirror.
+	WaitsNoMore struct{ Job topology.JobID }
 	// PlanningShown: why nothing is planned now; empty: it is. Scheduler → Mirror.
 	PlanningShown struct{ Why string }
 )

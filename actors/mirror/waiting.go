@@ -19,13 +19,16 @@ import (
 // waiting is what is known of the groups that wait.
 type waiting struct {
 	groups map[policy.GroupID]*waitingGroup
+	turns  ordered[struct{}] // of the jobs that have a group
 	aside  string
 	idle   string // why nothing is planned now
 }
 
 type waitingGroup struct {
 	reason string
+	asked  policy.Question
 	jobs   int // that are shown as its own
+	answer answer
 }
 
 // onWaitingShown takes over new reasons, and which jobs they are of.
@@ -38,7 +41,7 @@ func (m *Mirror) onWaitingShown(ctx actor.Context, shown WaitingShown) {
 		known := w.groups[g.Group]
 		switch {
 		case known == nil:
-			w.groups[g.Group] = &waitingGroup{reason: g.Reason}
+			w.groups[g.Group] = &waitingGroup{reason: g.Reason, asked: g.Asked}
 		case known.reason != g.Reason:
 			known.reason = g.Reason
 			changed = append(changed, g.Group)
@@ -65,25 +68,44 @@ func (m *Mirror) join(ctx actor.Context, j policy.Joined) {
 	if !ok || s.Phase != messages.PhaseQueued || m.waiting.groups[j.Group] == nil {
 		return
 	}
-	if s.group != j.Group {
-		m.waiting.leave(s.group)
-		s.group = j.Group
-		m.waiting.groups[j.Group].jobs++
-	}
+	m.waiting.enter(&s, j)
 	if now := m.present(s); s.told.GetJob().GetReason() != now.Reason {
 		s.told = m.tell(ctx, &messages.Event{Text: jobWords(now), Job: listed(now)})
 	}
 	m.jobs.put(id, s)
 }
 
-// leave takes one job out of a group; the last takes the group with it.
-func (w *waiting) leave(group policy.GroupID) {
-	g := w.groups[group]
+// enter notes with whom a job waits, and after whom.
+func (w *waiting) enter(s *shownJob, j policy.Joined) {
+	w.groups[j.Group].jobs++ // first: it may leave the same one
+	w.leave(s)
+	s.group, s.turn = j.Group, j.Turn
+	w.turns.put(string(j.Turn), struct{}{})
+}
+
+// leave takes a job out of its group, if it has one; the last takes the group with it.
+func (w *waiting) leave(s *shownJob) {
+	g := w.groups[s.group]
 	if g == nil {
 		return
 	}
 	if g.jobs--; g.jobs == 0 {
-		delete(w.groups, group)
+		delete(w.groups, s.group)
+	}
+	w.turns.remove(string(s.turn))
+	s.group, s.turn = 0, ""
+}
+
+// standing is where a job stands among those that wait.
+func (w *waiting) standing(s *shownJob) policy.Standing {
+	return policy.Standing{Ahead: w.turns.before(string(s.turn)), Waiting: w.turns.len()}
+}
+
+// onWaitsNoMore takes a job out of its group. Its own actor says what has become of it.
+func (m *Mirror) onWaitsNoMore(n WaitsNoMore) {
+	if s, ok := m.jobs.get(string(n.Job)); ok && s.group != 0 {
+		m.waiting.leave(&s)
+		m.jobs.put(string(n.Job), s)
 	}
 }
 

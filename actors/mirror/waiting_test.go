@@ -13,9 +13,9 @@ import (
 
 // waitsFor is what the Scheduler tells of a group and of who joins it.
 func waitsFor(group policy.GroupID, reason string, jobs ...string) WaitingShown {
-	w := WaitingShown{Groups: []GroupReason{{group, reason}}}
+	w := WaitingShown{Groups: []GroupReason{{Group: group, Reason: reason}}}
 	for _, j := range jobs {
-		w.Jobs = append(w.Jobs, policy.Joined{Job: topology.JobID(j), Group: group})
+		w.Jobs = append(w.Jobs, policy.Joined{Job: topology.JobID(j), Group: group, Turn: policy.Turn(j)})
 	}
 	return w
 }

@@ -189,8 +189,8 @@ func read[A answer](ctx context.Context, g *Gateway, q question) (A, error) {
 	return call[A](ctx, g, g.mirror, q)
 }
 
-// ExplainJob says why a job is not running. For one that is not over the Scheduler answers, from its view as it is now;
-// it takes whole ids only.
+// ExplainJob says why a job is not running. For one that is not over the Mirror answers, so that the Scheduler sees
+// nothing of it.
 func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*messages.ExplainJobReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	job, err := g.found(ctx, q, q.Job)
@@ -199,7 +199,7 @@ func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*mess
 	}
 	record := job.GetRecord()
 	if !record.GetState().Terminal() {
-		return call[*messages.ExplainJobReply](ctx, g, g.scheduler,
+		return call[*messages.ExplainJobReply](ctx, g, g.mirror,
 			&messages.ExplainJob{Principal: q.Principal, Job: record.GetId()})
 	}
 	return &messages.ExplainJobReply{Outcome: messages.OK(), Text: messages.Explain(job)}, nil

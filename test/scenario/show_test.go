@@ -319,7 +319,7 @@ func (s *stage) nodes(line) string {
 
 func (s *stage) explain(l line) string {
 	out := "no answer"
-	s.asked(actors.SchedulerPath, &messages.ExplainJob{Job: s.order(l, l.first(0)).ID()}, func(m messages.Message) {
+	s.asked(actors.MirrorPath, &messages.ExplainJob{Job: s.order(l, l.first(0)).ID()}, func(m messages.Message) {
 		out = m.(*messages.ExplainJobReply).Text
 	})
 	return s.plain(strings.TrimSpace(out))

@@ -17,8 +17,9 @@ type Machine struct {
 	books   Books // the newest, where there are any of this start of its agent
 	booked  bool
 	tenants []*Tenant
-	uids    *topology.UIDs // of all machines
-	held    []uint32       // of them, as the newest books say
+	uids    *topology.UIDs   // of all machines
+	fabric  *topology.Fabric // whose follower is told who is where
+	held    []uint32         // of them, as the newest books say
 
 	benched  string        // why it is left out; empty: it is not
 	rest     time.Duration // of the last bench, doubling; zero after it did well
@@ -93,6 +94,7 @@ func (m *Machine) lodge(who *Lodger, amount topology.Resources, claimed bool) {
 		m.tenants = append(m.tenants, t)
 	}
 	t.amounts = append(t.amounts, amount)
+	m.fabric.Touch(m.id)
 }
 
 // Evict forgets an attempt: nothing of it is there.
@@ -100,6 +102,7 @@ func (m *Machine) Evict(t topology.Token) {
 	if who := m.Tenant(t); who != nil {
 		m.uids.Release(who.UID)
 		m.tenants = slices.DeleteFunc(m.tenants, func(other *Tenant) bool { return other == who })
+		m.fabric.Touch(m.id)
 	}
 }
 
@@ -168,6 +171,7 @@ func (m *Machine) keep(stays func(*Tenant) bool) {
 			kept = append(kept, who)
 		} else {
 			m.uids.Release(who.UID)
+			m.fabric.Touch(m.id)
 		}
 	}
 	clear(m.tenants[len(kept):])

@@ -26,7 +26,9 @@ func New(levels []string, uids *topology.UIDs) *View {
 func (v *View) Fabric() *topology.Fabric { return v.fabric }
 
 // Machine begins with a machine of which nothing is known. The fabric does not show it before it has joined.
-func (v *View) Machine(id topology.NodeID) *Machine { return &Machine{id: id, uids: v.uids} }
+func (v *View) Machine(id topology.NodeID) *Machine {
+	return &Machine{id: id, uids: v.uids, fabric: v.fabric}
+}
 
 // Standing is what else counts of a machine, beside what it has free.
 type Standing struct {

@@ -1,0 +1,84 @@
+package mirror
+
+import (
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns why a job waits, in full. The Mirror keeps a fabric of its own from what the Scheduler tells it, since
+// an answer asks of every machine some fifty times, and the Scheduler has gangs to start. It is as old as the last
+// telling. Jobs of one shape share an answer until the next one.
+
+// picture is the room as the Scheduler last told of it.
+type picture struct {
+	fabric  *topology.Fabric
+	holders map[topology.NodeID][]topology.Holder
+	told    uint64 // counts tellings
+}
+
+// answer is what the jobs of a group were last told of the room, and after which telling.
+type answer struct {
+	text string
+	told uint64
+}
+
+func newPicture(levels []string) picture {
+	return picture{fabric: topology.NewFabric(levels), holders: map[topology.NodeID][]topology.Holder{}}
+}
+
+// follow takes over what has changed.
+func (p *picture) follow(r RoomsShown) {
+	p.told++
+	p.fabric.Follow(r.Changes)
+	for i, who := range r.Holders {
+		if id := r.Machines[i].ID; len(who) > 0 {
+			p.holders[id] = who
+		} else {
+			delete(p.holders, id)
+		}
+	}
+}
+
+func (p *picture) heldOn(id topology.NodeID) []topology.Holder { return p.holders[id] }
+
+// onExplainJob says where a job stands, and why.
+func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply {
+	status, outcome := m.find(q.Job)
+	if status == nil {
+		return &messages.ExplainJobReply{Outcome: outcome}
+	}
+	s, _ := m.jobs.get(status.GetRecord().GetId())
+	if g := m.waiting.groups[s.group]; g != nil {
+		if text := m.picture.explain(g); text != "" {
+			return &messages.ExplainJobReply{Outcome: outcome, Text: text + m.waiting.standing(&s).String()}
+		}
+	}
+	return &messages.ExplainJobReply{Outcome: outcome, Text: messages.Explain(status)}
+}
+
+// explain is what the jobs of a group are told of the room; empty where there is room for them, for then they start in
+// the next pass, or there was none when they were last refused.
+func (p *picture) explain(g *waitingGroup) string {
+	if g.answer.told != p.told {
+		g.answer = answer{told: p.told}
+		if e := g.asked.Explain(p.fabric, p.heldOn); e.Refusal != nil {
+			g.answer.text = e.String()
+		}
+	}
+	return g.answer.text
+}
+
+// Explain is what the Mirror answers to why a job waits; false where it knows of no queue that it is in. It is for
+// whoever checks that, and never for another actor.
+func (m *Mirror) Explain(job topology.JobID) (string, bool) {
+	s, _ := m.jobs.get(string(job))
+	if s.group == 0 {
+		return "", false
+	}
+	return m.onExplainJob(&messages.ExplainJob{Job: string(job)}).GetText(), true
+}
+
+// Room is what the Mirror answers from: for whoever checks that it is what the Scheduler plans with.
+func (m *Mirror) Room() (*topology.Fabric, func(topology.NodeID) []topology.Holder) {
+	return m.picture.fabric, m.picture.heldOn
+}

@@ -1,0 +1,111 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/topology"
+)
+
+// sameAnswer is S32: why a job waits the Mirror answers as the Scheduler's own view would, a moment ago at most; and at
+// rest the room that the Mirror answers from is the Scheduler's, to the last machine, holder and amount that is kept.
+type sameAnswer struct {
+	rule
+	asked map[string]unlike // by job: where the two answered otherwise
+	scans int
+}
+
+// unlike is what the Scheduler would have answered, and how often in a row the Mirror has answered otherwise.
+type unlike struct {
+	mine  string
+	times int
+}
+
+const (
+	askEvery  = 15 // looks at the world, for an answer is expensive
+	differing = 3  // looks in a row: one may fall between two tellings
+)
+
+func newSameAnswer() *sameAnswer {
+	return &sameAnswer{rule: rule{"S32 same-answer", on{Scanned}}, asked: map[string]unlike{}}
+}
+
+// Step compares the answers about one waiting job after another. Where they differ they are compared again a moment
+// later: while the Scheduler still answers the same, the Mirror has had the time to be told.
+func (c *sameAnswer) Step(w *World, _ *Event) {
+	p := w.leader()
+	if p == nil || p.leader == nil || p.mirror == nil || p.paused || !p.idleAt(actors.KindScheduler) || !p.idleAt(actors.KindMirror) {
+		clear(c.asked)
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.asked)) {
+		was := c.asked[id]
+		mine, answer := c.ask(p, id)
+		if was.times++; mine != was.mine || answer == mine {
+			delete(c.asked, id)
+			continue
+		}
+		if c.asked[id] = was; was.times == differing {
+			c.violate(w, "asked why %s waits the Mirror answers %q; for a while the Scheduler's own view has been %q", id, answer, mine)
+		}
+	}
+	if c.scans++; c.scans%askEvery != 0 || len(w.client.jobs) == 0 {
+		return
+	}
+	for n := range w.client.jobs {
+		id := w.client.jobs[(c.scans/askEvery*7+n)%len(w.client.jobs)].id
+		if mine, answer := c.ask(p, id); mine != "" {
+			if mine != answer {
+				c.asked[id] = unlike{mine, 1}
+			}
+			w.count("asked-why", 1)
+			return
+		}
+	}
+}
+
+// ask is what the Scheduler would answer, empty where it would say that there is room or that the job does not wait, and
+// what the Mirror answers.
+func (c *sameAnswer) ask(p *process, id string) (mine, answer string) {
+	if mine, waits := p.leader.Explain(topology.JobID(id)); waits {
+		answer, _ = p.mirror.Explain(topology.JobID(id))
+		return mine, answer
+	}
+	return "", ""
+}
+
+// Quiet compares the rooms.
+func (c *sameAnswer) Quiet(w *World) {
+	p := w.leader()
+	if p == nil || p.leader == nil || p.mirror == nil {
+		return // S14 says so
+	}
+	mine, others := pictureOf(p.leader.Room()), pictureOf(p.mirror.Room())
+	for _, id := range slices.Sorted(maps.Keys(mine)) {
+		if mine[id] != others[id] {
+			c.violate(w, "%s is to the Scheduler %s, and to the Mirror %s", id, mine[id], others[id])
+			return
+		}
+	}
+	if len(mine) != len(others) {
+		c.violate(w, "the Scheduler knows %d machines, and the Mirror %d", len(mine), len(others))
+	}
+}
+
+// pictureOf is all that is known of each machine.
+func pictureOf(f *topology.Fabric, holders func(topology.NodeID) []topology.Holder) map[topology.NodeID]string {
+	all := map[topology.NodeID]string{}
+	f.Walk(func(m topology.Machine, free topology.Capacity, why string) {
+		text := fmt.Sprintf("%+v with %+v free, held by %+v, closed %q", m, free, holders(m.ID), why)
+		f.EachKept(m.ID, func(id topology.KeepID, amount topology.Resources) { text += fmt.Sprintf(", %s keeps %+v", id, amount) })
+		all[m.ID] = text
+	})
+	return all
+}
+
+// idleAt reports whether no message waits for an actor that lasts.
+func (p *process) idleAt(kind actors.Kind) bool {
+	return !slices.ContainsFunc(p.lasting, func(m *mailbox) bool { return m.kind == kind && m.user.len() > 0 })
+}

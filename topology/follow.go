@@ -1,0 +1,127 @@
+package topology
+
+// This file owns how a fabric is followed: a copy elsewhere is told what has changed, so that questions that take long
+// are asked of the copy. The two share only what is never written to. What changed several times between two tellings
+// is told once, as it is then, so a telling costs what changed and not what there is. The alternative, a clone for
+// each question, costs a walk over every machine.
+
+import "slices"
+
+// Seen is all that a follower is told of one machine. Of one that has left Machine is nil.
+type Seen struct {
+	ID      NodeID
+	Machine *Machine // never written to
+	Free    Capacity // whose parts are never written to either
+	Why     string
+}
+
+// Kept is all that is kept for one; no slots: nothing any more.
+type Kept struct {
+	ID    KeepID
+	Slots []Slot // never written to
+}
+
+// Changes are what a follower is told at once.
+type Changes struct {
+	Machines []Seen
+	Kept     []Kept
+}
+
+// following is what a fabric notes for its follower since the last telling.
+type following struct {
+	machines []NodeID // a machine that is here has its mark beside it (seat.untold)
+	kept     []KeepID
+}
+
+// Lead begins to note changes for one follower, whose first telling is of all that is here.
+func (f *Fabric) Lead() {
+	f.follow = &following{}
+	f.arrange()
+	for _, sh := range f.plan.shelves {
+		for _, s := range sh.seats {
+			s.untold = false
+			f.noteSeat(s)
+		}
+	}
+	for id := range f.kept.by { //order: sorted below
+		f.follow.kept = append(f.follow.kept, id)
+	}
+	slices.Sort(f.follow.kept)
+}
+
+// Touch says that something has changed of a machine that the fabric does not know: its follower is told of the
+// machine again. One that is not here is ignored.
+func (f *Fabric) Touch(id NodeID) {
+	if s := f.seats[id]; s != nil {
+		f.noteSeat(s)
+	}
+}
+
+// Untold reports whether anything has changed that the follower was not told.
+func (f *Fabric) Untold() bool {
+	return f.follow != nil && (len(f.follow.machines) > 0 || len(f.follow.kept) > 0)
+}
+
+// Tell is all that the follower was not told, and counts as told from here on.
+func (f *Fabric) Tell() Changes {
+	c := Changes{Machines: make([]Seen, 0, len(f.follow.machines))}
+	for _, id := range f.follow.machines {
+		s := f.seats[id]
+		switch {
+		case s == nil:
+			c.Machines = append(c.Machines, Seen{ID: id})
+		case s.untold: // else it had left and joined again, and is among these already
+			s.untold = false
+			c.Machines = append(c.Machines, Seen{ID: id, Machine: s.machine, Free: s.free, Why: s.why})
+		}
+	}
+	slices.Sort(f.follow.kept)
+	for _, id := range slices.Compact(f.follow.kept) {
+		c.Kept = append(c.Kept, Kept{ID: id, Slots: f.kept.by[id]})
+	}
+	f.follow.machines, f.follow.kept = f.follow.machines[:0], f.follow.kept[:0]
+	return c
+}
+
+// Follow takes over what the fabric that it follows tells.
+func (f *Fabric) Follow(c Changes) {
+	for i := range c.Machines {
+		m := &c.Machines[i]
+		s := f.seats[m.ID]
+		switch {
+		case m.Machine == nil:
+			f.Remove(m.ID)
+		case s == nil || s.machine != m.Machine:
+			f.record(m.ID, s)
+			f.join(m.Machine, m.Free, m.Why)
+		default:
+			f.SetFree(m.ID, m.Free)
+			f.SetUsable(m.ID, m.Why)
+		}
+	}
+	for _, k := range c.Kept {
+		f.changeKeep(k.ID, k.Slots)
+	}
+}
+
+// noteSeat notes that a machine changed.
+func (f *Fabric) noteSeat(s *seat) {
+	if f.follow != nil && !s.untold {
+		s.untold = true
+		f.follow.machines = append(f.follow.machines, s.id)
+	}
+}
+
+// noteGone notes that a machine left.
+func (f *Fabric) noteGone(id NodeID) {
+	if f.follow != nil {
+		f.follow.machines = append(f.follow.machines, id)
+	}
+}
+
+// noteKept notes that what is kept for one changed.
+func (f *Fabric) noteKept(id KeepID) {
+	if f.follow != nil {
+		f.follow.kept = append(f.follow.kept, id)
+	}
+}
