@@ -37,7 +37,7 @@ type jobPage struct {
 	limitSince instant
 }
 
-// Stored is one durable write as a checker sees it.
+// stored is one durable write as a checker sees it.
 type stored struct {
 	proc          *process
 	epoch         uint64
@@ -180,7 +180,8 @@ func (b *books) shorten(page *jobPage) {
 		delete(b.attempts, t)
 	}
 	r := page.record
-	page.record = &messages.JobRecord{Id: r.Id, Revision: r.Revision, WrittenBy: r.WrittenBy, RequestId: r.RequestId, State: r.State,
+	page.record = &messages.JobRecord{Id: r.Id, Revision: r.Revision, WrittenBy: r.WrittenBy, RequestId: r.RequestId,
+		State:   r.State,
 		Attempt: r.Attempt, Cancel: r.Cancel, Outcome: r.Outcome, Arrival: r.Arrival, Uid: r.Uid, RanMs: r.RanMs}
 }
 

@@ -38,7 +38,8 @@ func (w *World) breaks(m *mailbox) bool {
 		b.kind, b.after = breakable[w.luck.below(len(breakable))], w.luck.chance(0.5)
 		b.skip = w.luck.below(30)
 	}
-	if m.kind != b.kind || b.only != "" && m.self.Id != b.only || m.proc.machine != nil && m.proc.machine.original != nil || b.jobs[m.self.Id] >= remadeMost {
+	if m.kind != b.kind || b.only != "" && m.self.Id != b.only ||
+		m.proc.machine != nil && m.proc.machine.original != nil || b.jobs[m.self.Id] >= remadeMost {
 		return false
 	}
 	if b.skip--; b.skip >= 0 || !w.fires("actor-break") {

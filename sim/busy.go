@@ -40,7 +40,7 @@ func (m *mailbox) cost(message any) time.Duration {
 func (m *mailbox) toils(cost time.Duration) {
 	if cost > 0 && !m.proc.dead {
 		m.busy = m.proc.w.engine.now.plus(cost)
-		m.proc.w.engine.at(m.busy, deed(m.wake))
+		m.proc.w.engine.at(m.busy, action(m.wake))
 	}
 }
 
@@ -59,7 +59,9 @@ func (f *faults) slow(p *process, s slowness) bool {
 
 // slowPass is a leader whose passes take long: the queue is deep, or the room large.
 func slowPass(f *faults) bool {
-	return f.slow(f.w.leader(), slowness{kind: actors.KindScheduler, most: f.w.draw.Busy, only: fmt.Sprintf("%T", leader.PlanNow{})})
+	return f.slow(f.w.leader(), slowness{
+		kind: actors.KindScheduler, most: f.w.draw.Busy, only: fmt.Sprintf("%T", leader.PlanNow{}),
+	})
 }
 
 // slowLeader is one that has to share its processors: attempts and jobs go on slowly.
@@ -71,7 +73,8 @@ func slowLeader(f *faults) bool {
 // slowExplain has people ask why their jobs wait while each answer takes long.
 func slowExplain(f *faults) bool {
 	p := f.w.leader()
-	if len(f.w.client.jobs) == 0 || !f.slow(p, slowness{kind: actors.KindMirror, most: f.w.draw.Busy / 4, only: "*messages.ExplainJob"}) {
+	if len(f.w.client.jobs) == 0 ||
+		!f.slow(p, slowness{kind: actors.KindMirror, most: f.w.draw.Busy / 4, only: "*messages.ExplainJob"}) {
 		return false
 	}
 	for range 20 {

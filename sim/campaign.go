@@ -22,7 +22,7 @@ type row struct {
 	until  instant
 	lost   []uint64       // the epochs whose lease was over early, and whose leader has not renewed it since
 	slow   instant        // until then calls about it take up to more than a lease, either way …
-	whose  *schedulerHost // … those of this scheduler; nil: everybody's
+	whose  *schedulerHost // … those of this scheduler; nil: those of all
 }
 
 // lose ends the lease of an epoch before its time.
@@ -110,7 +110,9 @@ func (c *campaign) ask(q lease.Question) {
 	case lease.Look:
 		var leads store.Leadership
 		c.call(true, func() error {
-			leads = store.Leadership{Holder: s.row.holder, Epoch: s.kept.Epoch(), Left: max(0, s.row.until.since(p.w.engine.now))}
+			leads = store.Leadership{
+				Holder: s.row.holder, Epoch: s.kept.Epoch(), Left: max(0, s.row.until.since(p.w.engine.now)),
+			}
 			return nil
 		}, func(err error) { c.standing.Looked(p.Now(), leads, err) })
 	case lease.Take:
@@ -260,7 +262,8 @@ func (h *schedulerHost) lead(p *process, epoch uint64) {
 			System: p.system, Host: p, Clock: p, Log: p, Constants: h.w.constants,
 		},
 		Epoch: epoch, ClusterID: ourCluster, Levels: h.w.draw.Levels,
-		Store: &storePort{h.w.store, p}, Peers: p, Calls: actors.Tagged{To: p, Tag: actors.TagCalls}, AcceptLoss: h.w.loss.accepted, NewJobID: h.w.newJobID,
+		Store: &storePort{h.w.store, p}, Peers: p, Calls: actors.Tagged{To: p, Tag: actors.TagCalls},
+		AcceptLoss: h.w.loss.accepted, NewJobID: h.w.newJobID,
 		UIDs: h.w.draw.UIDs, Planner: h.w.opts.Planner, Settings: h.w.opts.Settings,
 	})
 }

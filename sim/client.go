@@ -15,7 +15,7 @@ import (
 
 const clientAddress = "client"
 
-// client is everybody who asks the scheduler for something.
+// client is everybody that asks the scheduler for something.
 type client struct {
 	w    *World
 	asks map[string]*ask // open ones, by the path their answer comes to
@@ -35,7 +35,7 @@ type ask struct {
 	answered func(messages.Message) bool
 }
 
-// Order is a job as the client who asked for it knows it.
+// Order is a job as the client that asked for it knows it.
 type Order struct {
 	requestID string
 	owner     *messages.Principal
@@ -58,7 +58,7 @@ func newClient(w *World) *client {
 var anonymous = &messages.Principal{Name: messages.Anonymous}
 
 // ask sends a message to a leader until it is answered. Each try goes to
-// whoever leads then; now and then to somebody who only believes that he does.
+// whoever leads then; now and then to one that only believes that it leads.
 func (c *client) ask(message messages.Message, answered func(messages.Message) bool) {
 	c.next++
 	a := &ask{path: fmt.Sprintf("ask-%d", c.next), message: message, answered: answered, since: c.w.engine.now}
@@ -127,7 +127,7 @@ func wish[R interface{ GetOutcome() *messages.Outcome }](c *client, message mess
 	})
 }
 
-// submit orders a job, for nobody who is named.
+// submit orders a job, without an owner's name.
 func (c *client) submit(spec *messages.JobSpec) *Order { return c.submitAs(anonymous, spec) }
 
 func (c *client) submitAs(owner *messages.Principal, spec *messages.JobSpec) *Order {
@@ -185,11 +185,12 @@ func (c *client) hold(o *Order, release bool) {
 	if o.id == "" {
 		return
 	}
-	wish(c, &messages.Hold{Principal: anonymous, Job: o.id, Reason: "waiting for data", Release: release}, func(r *messages.HoldReply) {
-		if r.Outcome.Code == messages.Code_CODE_OK {
-			c.w.count(map[bool]string{false: "client.held", true: "client.released"}[release], 1)
-		}
-	})
+	wish(c, &messages.Hold{Principal: anonymous, Job: o.id, Reason: "waiting for data", Release: release},
+		func(r *messages.HoldReply) {
+			if r.Outcome.Code == messages.Code_CODE_OK {
+				c.w.count(map[bool]string{false: "client.held", true: "client.released"}[release], 1)
+			}
+		})
 }
 
 // requeue has the run that the client knows of ended, and asks until it is.
@@ -271,5 +272,7 @@ func (c *client) drain(m *machine, deadline time.Duration) {
 
 // closes has a machine drained at a time of day.
 func (c *client) closes(m *machine, atUnixMs int64, deadline time.Duration) {
-	c.wants(m, &messages.ChangeNode{Verb: messages.NodeVerb_NODE_VERB_DRAIN, AtUnixMs: atUnixMs, DeadlineMs: deadline.Milliseconds()})
+	c.wants(m, &messages.ChangeNode{
+		Verb: messages.NodeVerb_NODE_VERB_DRAIN, AtUnixMs: atUnixMs, DeadlineMs: deadline.Milliseconds(),
+	})
 }

@@ -43,9 +43,9 @@ func (l *launcher) mend(gpu string) {
 // deviceLook is how often the watch over devices looks at them.
 const deviceLook = 30 * time.Second
 
-// tellMended tells at every look that a device is well, until the machine is seen to have taken it back: it may not be able
-// to yet. An agent that starts is told anew, because the last one may have died before that was on its disk; and one that is
-// paused, because it has not heard of the fault either.
+// tellMended tells at every look that a device is well, until the machine is seen to have taken it back: it may not be
+// able to yet. An agent that starts is told again, because the last one may have died before that was on its disk; and
+// so is one that is paused, because it has not received the fault either.
 func (l *launcher) tellMended(gpu string) {
 	if l.off || l.m.gone || !slices.Contains(l.mended, gpu) {
 		return

@@ -78,7 +78,7 @@ type diskPort struct {
 
 // Load reads the record.
 func (x *diskPort) Load(to *actor.PID) {
-	x.d.w.engine.at(x.d.latency(), deed(func() {
+	x.d.w.engine.at(x.d.latency(), action(func() {
 		x.proc.tell(to, actors.DiskLoaded{Data: x.proc.asKept(append([]byte(nil), x.d.content...))})
 	}))
 }
@@ -89,7 +89,7 @@ func (x *diskPort) Save(seq uint64, data []byte, to *actor.PID) {
 	s := &saving{data: x.proc.asKept(append([]byte(nil), data...))}
 	d.pending = append(d.pending, s)
 	d.w.writes++
-	d.w.engine.at(d.latency(), deed(func() {
+	d.w.engine.at(d.latency(), action(func() {
 		d.w.writes--
 		if s.gone {
 			return

@@ -21,10 +21,10 @@ func (i instant) duration() time.Duration       { return time.Duration(i) }
 // occurrence is something that happens at an instant.
 type occurrence interface{ happen() }
 
-// deed is an occurrence that is a function. Frequent ones are types of their own.
-type deed func()
+// action is an occurrence that is a function. Frequent ones are types of their own.
+type action func()
 
-func (d deed) happen() { d() }
+func (d action) happen() { d() }
 
 type scheduled struct {
 	at   instant
@@ -59,7 +59,7 @@ func (e *engine) at(when instant, what occurrence) {
 	e.push(scheduled{at: max(when, e.now).plus(e.lag), seq: e.seq, what: what})
 }
 
-func (e *engine) after(d time.Duration, what func()) { e.at(e.now.plus(d), deed(what)) }
+func (e *engine) after(d time.Duration, what func()) { e.at(e.now.plus(d), action(what)) }
 
 // step does one thing: it lets time pass to the next occurrence, or one mailbox
 // have one message. It answers false when nothing will ever happen again before the limit.

@@ -88,7 +88,8 @@ func TestChanceIsFair(t *testing.T) {
 
 func TestScriptsAreReadAsWritten(t *testing.T) {
 	for _, s := range []script{
-		{run: time.Minute, rank: -1}, {run: 90 * time.Millisecond, exit: 3, rank: 0, runs: 2}, {run: time.Hour, rank: -1, oom: true, deaf: true},
+		{run: time.Minute, rank: -1}, {run: 90 * time.Millisecond, exit: 3, rank: 0, runs: 2},
+		{run: time.Hour, rank: -1, oom: true, deaf: true},
 	} {
 		if got := parseScript(s.command()); got != s {
 			t.Errorf("%v was read as %+v", s.command(), got)

@@ -92,7 +92,7 @@ func (f *faults) again() instant {
 }
 
 func (f *faults) schedule(m *moment) {
-	f.w.engine.at(m.next, deed(func() {
+	f.w.engine.at(m.next, action(func() {
 		if f.spent(m) {
 			return
 		}

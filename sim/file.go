@@ -92,8 +92,7 @@ func (f *file) apply(epoch uint64, changes []actors.Change, verdicts []actors.Ve
 	}
 }
 
-// loseApply does a write in whose middle the power goes, and starts anew from what the
-// disk has of it.
+// loseApply does a write in whose middle the power goes, and starts again from what the disk has of it.
 func (f *file) loseApply(epoch uint64, changes []actors.Change) {
 	log := f.path() + "-wal"
 	db, before := f.read(f.path()), f.read(log)
@@ -183,7 +182,8 @@ func (f *file) agrees(epoch uint64) bool {
 	if err != nil || modelErr != nil {
 		return false
 	}
-	return mine.Arrival == model.Arrival && same(mine.Jobs, model.Jobs) && same(mine.Attempts, model.Attempts) && same(mine.Nodes, model.Nodes) &&
+	return mine.Arrival == model.Arrival && same(mine.Jobs, model.Jobs) && same(mine.Attempts, model.Attempts) &&
+		same(mine.Nodes, model.Nodes) &&
 		proto.Equal(mine.Policy, model.Policy) && same(unlearned(mine), unlearned(model))
 }
 

@@ -12,8 +12,7 @@ import (
 
 // This file owns machines of another cluster: each comes with the ledger it has
 // from there and a task that runs, says Hello here for a while, and goes. They
-// are none of the cluster's machines, so that nobody counts on them; S13 looks
-// whether they stay who they are.
+// are none of the cluster's machines, so that nobody counts on them; S13 looks whether they keep their identity.
 
 const (
 	ourCluster   = "sim"
@@ -42,10 +41,14 @@ func (w *World) visit(epoch uint64, cluster string) *machine {
 	m.powerOn()
 	// It was up before it came here: its agent reads all this a moment later.
 	key, spec := foreignTask(epoch), foreignSpec()
-	grant := &messages.Grant{Amount: spec.Each, Gpus: []*messages.GpuShare{{GpuId: m.announcement.Gpus[0].Id, Milli: topology.WholeGPU}}}
-	m.disk.content = worker.EncodeRecord(&messages.LedgerRecord{Epoch: epoch, BootId: m.bootID(), ClusterId: cluster, Slices: []*messages.SliceRecord{{
-		Token: messages.ToToken(key.Token), Job: "theirs", State: messages.SliceState_SLICE_STATE_STARTED, Grants: []*messages.Grant{grant}, Spec: spec,
-	}}})
+	grant := &messages.Grant{
+		Amount: spec.Each, Gpus: []*messages.GpuShare{{GpuId: m.announcement.Gpus[0].Id, Milli: topology.WholeGPU}},
+	}
+	m.disk.content = worker.EncodeRecord(&messages.LedgerRecord{Epoch: epoch, BootId: m.bootID(), ClusterId: cluster,
+		Slices: []*messages.SliceRecord{{
+			Token: messages.ToToken(key.Token), Job: "theirs", State: messages.SliceState_SLICE_STATE_STARTED,
+			Grants: []*messages.Grant{grant}, Spec: spec,
+		}}})
 	t := m.launcher.add(key, "theirs", 0, spec, grant)
 	t.state, t.prepared, t.spawned, t.spawnedAt = taskRunning, true, true, w.engine.now
 	m.launcher.used[grant.Gpus[0].GpuId] += topology.WholeGPU
@@ -70,8 +73,8 @@ func (w *World) part(m *machine) {
 // dialling are the machines that schedulers hear from.
 func (w *World) dialling() []*machine { return slices.Concat(w.machines, w.foreign) }
 
-// foreignMachine lets a machine of another cluster come for a while. Over there
-// epochs are counted anew: it may be at any.
+// foreignMachine lets a machine of another cluster come for a while. Over there epochs are counted from the start: it
+// may be at any.
 func foreignMachine(f *faults, p *process) bool {
 	epoch := p.epoch + uint64(f.w.luck.below(1000))
 	if f.w.luck.chance(0.5) {

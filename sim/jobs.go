@@ -33,7 +33,7 @@ func (w *World) submitDrawn(gang bool) {
 	}
 	switch len(w.client.jobs) % 8 {
 	case 3:
-		spec.User = "ann" // some name who they are
+		spec.User = "ann" // some name themselves
 	case 7:
 		spec.User = "root" // of their containers
 	}
@@ -57,7 +57,7 @@ func (w *World) submitDrawn(gang bool) {
 		// At each step of a gang's life somebody may lose interest.
 		o.snared, o.steps = w.client.cancel, 1+s.below(30)
 	case len(w.client.jobs)%16 == 5:
-		// Each run has some who hold, who think better of it, and who hold again.
+		// In each run some clients hold, release, and hold again.
 		o.steps = 1 + s.below(12)
 		o.snared = func(o *Order) {
 			for i := range 1 + s.below(4) {

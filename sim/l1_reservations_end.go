@@ -39,7 +39,8 @@ func (c *reservationsEnd) Step(w *World, e *Event) {
 		}
 		for _, s := range p.node.Ledger().Slices() {
 			if s.State == topology.SliceReserved && int64(p.Now())-s.ExpiresAt > int64(100*time.Millisecond) {
-				c.violate(w, "%s still has %v of %s reserved, %s past its time", m.address, s.Token, s.Job, time.Duration(int64(p.Now())-s.ExpiresAt))
+				c.violate(w, "%s still has %v of %s reserved, %s past its time", m.address, s.Token, s.Job,
+					time.Duration(int64(p.Now())-s.ExpiresAt))
 			}
 		}
 	}

@@ -13,9 +13,8 @@ import (
 // all the time, runs within 30 s. Machines that were left out for a while get
 // the longest bench to return first.
 //
-// In a run where no word is lost and no write waits, two things more: nobody is
-// admitted past the first who asks for no more; and whoever has room all the
-// time runs within ten seconds, first or not. No promises are made yet, for
+// In a run where no word is lost and no write waits, two things more: no job is admitted past the first that asks for
+// no more; and a job that has room all the time runs within ten seconds, first or not. No promises are made yet, for
 // which room would have to be kept.
 type headRuns struct {
 	rule
@@ -37,7 +36,8 @@ type passed struct {
 
 func newHeadRuns() *headRuns {
 	return &headRuns{rule: rule{"L2 head-runs", on{Sent, Stored, Scanned}},
-		tried: map[string]instant{}, token: map[string]topology.Token{}, wrote: map[string]instant{}, room: map[string]instant{}, early: map[string]instant{}}
+		tried: map[string]instant{}, token: map[string]topology.Token{}, wrote: map[string]instant{},
+		room: map[string]instant{}, early: map[string]instant{}}
 }
 
 func (c *headRuns) Step(w *World, e *Event) {
@@ -74,8 +74,8 @@ func (c *headRuns) Step(w *World, e *Event) {
 	}
 }
 
-// looksClosely reports whether everybody who waits is looked at in this run: in a
-// large room that would cost more than the run itself.
+// looksClosely reports whether every job that waits is looked at in this run:
+// in a large room that would cost more than the run itself.
 func (c *headRuns) looksClosely(w *World) bool { return w.faults.prompt() && len(w.machines) <= 1000 }
 
 // onTried sees an attempt begin: is anybody passed over?
@@ -86,7 +86,8 @@ func (c *headRuns) onTried(w *World, o *messages.Order) {
 	}
 	c.token[o.Job], c.tried[o.Job] = t, w.engine.now
 	head, page := c.first(w), w.books.jobs[o.Job]
-	if head == nil || page == nil || !ahead(head.record, page.record) || !c.trulyWaits(w, head) || w.engine.now.since(c.wrote[head.record.Id]) < time.Second {
+	if head == nil || page == nil || !ahead(head.record, page.record) || !c.trulyWaits(w, head) ||
+		w.engine.now.since(c.wrote[head.record.Id]) < time.Second {
 		return
 	}
 	want, got := head.record.Spec, page.record.Spec
@@ -96,13 +97,14 @@ func (c *headRuns) onTried(w *World, o *messages.Order) {
 	for _, n := range w.books.nodes { //order: any will do
 		anywhere = anywhere && n.Closing == nil // it may close too early for one of the two
 	}
-	if want.Topology == nil && anywhere && want.Each != nil && proto.Equal(want.Each, got.Each) && want.GetGang().GetReplicasMin() <= got.GetGang().GetReplicasMin() {
+	if want.Topology == nil && anywhere && want.Each != nil && proto.Equal(want.Each, got.Each) && want.GetGang().
+		GetReplicasMin() <= got.GetGang().GetReplicasMin() {
 		c.past = append(c.past, passed{head.record.Id, o.Job, w.engine.now})
 	}
 }
 
-// lookBack gives who was passed a moment: one pass may have admitted both, and
-// then it is chance who is heard of first.
+// lookBack gives a job that was passed a moment: one pass may have admitted both, and then chance decides which is seen
+// first.
 func (c *headRuns) lookBack(w *World) {
 	kept := c.past[:0]
 	for _, p := range c.past {
@@ -110,13 +112,14 @@ func (c *headRuns) lookBack(w *World) {
 		case w.engine.now.since(p.at) < time.Second/2:
 			kept = append(kept, p)
 		case c.tried[p.job] < p.at && c.wrote[p.job] < p.at:
-			c.violate(w, "%s was tried at %s before %s, which is ahead of it and asks for no more: %s", p.by, clockFace(p.at), p.job, w.whyWaits(w.books.jobs[p.job]))
+			c.violate(w, "%s was tried at %s before %s, which is ahead of it and asks for no more: %s", p.by, clockFace(p.at),
+				p.job, w.whyWaits(w.books.jobs[p.job]))
 		}
 	}
 	c.past = kept
 }
 
-// allWithRoom looks at everybody who waits.
+// allWithRoom looks at every job that waits.
 func (c *headRuns) allWithRoom(w *World) {
 	p := w.leader()
 	if p == nil || p.leader == nil || w.elections > 1 {
@@ -124,7 +127,8 @@ func (c *headRuns) allWithRoom(w *World) {
 	}
 	for _, id := range w.books.ids {
 		page := w.books.jobs[id]
-		if !c.waits(w, page) || !c.trulyWaits(w, page) || page.record.Spec.Each == nil || page.record.Spec.GetTopology().GetPreferred() != "" ||
+		if !c.waits(w, page) || !c.trulyWaits(w, page) || page.record.Spec.Each == nil || page.record.Spec.GetTopology().
+			GetPreferred() != "" ||
 			!w.fits(page.record.Spec, func(m *machine) (topology.Capacity, bool) { return w.roomInView(p, m) }) {
 			delete(c.room, id)
 			continue
@@ -169,7 +173,8 @@ func (c *headRuns) trulyWaits(w *World, page *jobPage) bool {
 
 func (c *headRuns) waits(w *World, page *jobPage) bool {
 	r := page.record
-	return r.State == messages.JobState_JOB_STATE_QUEUED && r.Hold == nil && r.Cancel == nil && !c.backsOff(w, r) && !c.beginsLater(w, r)
+	return r.State == messages.JobState_JOB_STATE_QUEUED && r.Hold == nil && r.Cancel == nil && !c.backsOff(w, r) &&
+		!c.beginsLater(w, r)
 }
 
 // beginsLater reports whether a job may wait for its begin: whoever leads looks at his wall clock once a minute.

@@ -66,7 +66,8 @@ func (c *cancelledGone) memberFailed(w *World) {
 				since = max(since, w.healedAt.plus(reconnect))
 			}
 			if w.engine.now.since(since) > t.grace+10*time.Second {
-				c.violate(w, "%v of %s still runs on %s, and a member of its gang failed at %s", t.key, t.job, m.address, clockFace(c.failed[t.key.Token]))
+				c.violate(w, "%v of %s still runs on %s, and a member of its gang failed at %s", t.key, t.job, m.address,
+					clockFace(c.failed[t.key.Token]))
 			}
 		}
 	}
@@ -93,7 +94,9 @@ func (c *cancelledGone) timeUp(w *World, m *machine, t *task) {
 	}
 	limit := page.limit
 	since := max(t.spawnedAt, w.ledSince, w.healedAt.plus(reconnect))
-	if w.engine.now.since(page.limitSince) > t.grace+10*time.Second && w.engine.now.since(since) > limit+t.grace+10*time.Second {
-		c.violate(w, "%v of %s still runs on %s, %s after its limit of %s", t.key, t.job, m.address, w.engine.now.since(since)-limit, limit)
+	if w.engine.now.since(page.limitSince) > t.grace+10*time.Second &&
+		w.engine.now.since(since) > limit+t.grace+10*time.Second {
+		c.violate(w, "%v of %s still runs on %s, %s after its limit of %s", t.key, t.job, m.address,
+			w.engine.now.since(since)-limit, limit)
 	}
 }

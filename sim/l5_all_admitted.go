@@ -8,12 +8,11 @@ import (
 
 // allAdmitted is L5: once arrivals stop, every feasible gang is admitted. The run
 // itself waits for every job to be over (settle in run.go), as long as what waits
-// may need, and says who waits for what when they are not. Here stands the other
-// half: a job does not end because of the cluster, whether or not it has run. It
-// succeeds, somebody cancels it, its time is over, or it fails: by itself and more
-// often than it allows, by what every machine would find wrong with it, because it
-// could not be prepared as often as is tried, and on two machines or on the only one
-// that could hold it, or as often for no fault of its own as is ever tried.
+// may need, and says which job waits for what when they are not. Here stands the other half: a job does not end because
+// of the cluster, whether or not it has run. It succeeds, somebody cancels it, its time is over, or it fails: by itself
+// and more often than it allows, by what every machine would find wrong with it, because it could not be prepared as
+// often as is tried, and on two machines or on the only one that could hold it, or as often for no fault of its own as
+// is ever tried.
 type allAdmitted struct{ rule }
 
 func newAllAdmitted() *allAdmitted { return &allAdmitted{rule: rule{"L5 all-admitted", on{Stored}}} }
@@ -38,7 +37,7 @@ type ends struct {
 	failed     int32    // by a member
 	unprepared int      // since a gang of it was last prepared
 	on         []string // where that was; two are enough to know
-	others     int      // for no fault of the job's, the ones before among them
+	others     int      // for no fault of the job, the ones before among them
 }
 
 // endsOf counts the attempts of a job with the write that ends it.

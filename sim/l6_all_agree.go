@@ -77,10 +77,12 @@ func (c *allAgree) attempt(w *World, t topology.Token, a *messages.AttemptRecord
 		switch {
 		case p.Exit != nil || m == nil:
 		case w.books.nodes[p.Node].GetRemoved() != nil:
-			c.differs(w, "the store waits for the end of rank %d of %v of %s on %s, which was removed", p.Rank, t, a.Job, m.address)
+			c.differs(w, "the store waits for the end of rank %d of %v of %s on %s, which was removed", p.Rank, t,
+				a.Job, m.address)
 		case !m.core() || m.machineID != p.MachineId || m.proc.node == nil || !m.proc.node.Member():
 		case m.proc.node.Ledger().Slice(t) == nil:
-			c.differs(w, "the store waits for the end of rank %d of %v of %s, and %s has nothing of it", p.Rank, t, a.Job, m.address)
+			c.differs(w, "the store waits for the end of rank %d of %v of %s, and %s has nothing of it", p.Rank, t,
+				a.Job, m.address)
 		}
 	}
 }

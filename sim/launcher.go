@@ -37,7 +37,7 @@ type task struct {
 	exit      *messages.Exit
 	grant     *messages.Grant
 	meet      *messages.Rendezvous // as it was told to start
-	agent     *process             // who is told …
+	agent     *process             // the actor that is told …
 	to        *actor.PID
 	signal    int32         // by which its job wants to be stopped
 	fence     time.Duration // stopWhenLost; 0: none
@@ -86,7 +86,7 @@ func (x *launcherPort) Tell(command any, answerTo *actor.PID) {
 	l := x.l
 	at := l.w.engine.now.plus(l.w.chance.between(20*time.Microsecond, 500*time.Microsecond))
 	l.last = max(at, l.last+l.w.apart)
-	l.w.engine.at(l.last, deed(func() {
+	l.w.engine.at(l.last, action(func() {
 		if !l.off && (!x.proc.dead || l.w.chance.chance(0.5)) {
 			l.obey(command, x.proc, answerTo)
 		}
@@ -133,7 +133,8 @@ func (l *launcher) known(k topology.TaskKey, agent *process, to *actor.PID) *tas
 	return t
 }
 
-func (l *launcher) add(k topology.TaskKey, job string, uid uint32, spec *messages.JobSpec, grant *messages.Grant) *task {
+func (l *launcher) add(k topology.TaskKey, job string, uid uint32, spec *messages.JobSpec,
+	grant *messages.Grant) *task {
 	t := &task{key: k, job: job, uid: uid, grant: grant}
 	plan := parseScript(wordsOf(spec))
 	t.deaf, t.saves = plan.deaf, plan.saves
@@ -163,9 +164,11 @@ func (l *launcher) prepare(c *messages.PrepareTask, agent *process, to *actor.PI
 	case l.w.fires("prepare-hang"):
 		t.slow = true
 	case l.w.fires("job-wrong"):
-		l.unprepared(t, l.w.chance.between(time.Millisecond, 2*time.Second), "the job names what no machine lets it", messages.Fault_FAULT_JOB)
+		l.unprepared(t, l.w.chance.between(time.Millisecond, 2*time.Second), "the job names what no machine lets it",
+			messages.Fault_FAULT_JOB)
 	case l.w.fires("prepare-fail"):
-		l.unprepared(t, l.w.chance.between(time.Millisecond, 2*time.Second), "the image could not be fetched", messages.Fault_FAULT_UNKNOWN)
+		l.unprepared(t, l.w.chance.between(time.Millisecond, 2*time.Second), "the image could not be fetched",
+			messages.Fault_FAULT_UNKNOWN)
 	default:
 		l.later(t, l.w.chance.skewed(2*time.Millisecond, 4*time.Second), func() { l.ready(t) })
 	}
@@ -196,7 +199,7 @@ func (l *launcher) spoil(t *task) {
 
 // later runs something about a task, unless the machine or the task has gone by then.
 func (l *launcher) later(t *task, d time.Duration, do func()) {
-	l.w.engine.at(l.w.engine.now.plus(l.m.clock.lasts(d)), deed(func() {
+	l.w.engine.at(l.w.engine.now.plus(l.m.clock.lasts(d)), action(func() {
 		if !l.off && t.state != taskGone {
 			do()
 		}
@@ -216,7 +219,8 @@ func (l *launcher) start(c *messages.StartTask, agent *process, to *actor.PID) {
 		return
 	}
 	if l.w.fires("launch-fail") {
-		l.failed(t, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, 125, "the container could not be set up", messages.Fault_FAULT_MACHINE)
+		l.failed(t, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, 125, "the container could not be set up",
+			messages.Fault_FAULT_MACHINE)
 		return
 	}
 	l.later(t, l.w.chance.skewed(time.Millisecond, 300*time.Millisecond), func() { l.spawn(t, c) })
@@ -338,7 +342,8 @@ func (l *launcher) stop(c *messages.StopTask, agent *process, to *actor.PID) {
 	}
 	// What no leader knows any more is stopped by the default.
 	if known := l.w.books.attempts[k.Token] != nil; known && c.Signal != t.signal {
-		l.w.violate("driver contract", "%s: %v of %s is stopped by signal %d, and wants %d", l.m.address, k, t.job, c.Signal, t.signal)
+		l.w.violate("driver contract", "%s: %v of %s is stopped by signal %d, and wants %d", l.m.address, k, t.job,
+			c.Signal, t.signal)
 	}
 	l.terminate(t, time.Duration(c.GraceMs)*time.Millisecond)
 }
@@ -387,8 +392,9 @@ func (l *launcher) forget(k topology.TaskKey) {
 func (l *launcher) list() *messages.TaskList {
 	all := &messages.TaskList{}
 	for _, t := range l.order {
-		all.Tasks = append(all.Tasks, &messages.TaskEntry{Id: messages.ToTaskID(t.key), Prepared: t.prepared, Started: t.spawned, Exit: copyOf(t.exit),
-			Stop: &messages.StopSpec{Signal: t.signal, GraceMs: t.grace.Milliseconds()}})
+		all.Tasks = append(all.Tasks,
+			&messages.TaskEntry{Id: messages.ToTaskID(t.key), Prepared: t.prepared, Started: t.spawned, Exit: copyOf(t.exit),
+				Stop: &messages.StopSpec{Signal: t.signal, GraceMs: t.grace.Milliseconds()}})
 	}
 	return all
 }

@@ -13,9 +13,9 @@ import (
 
 // This file owns machines whose agent lies: the Node on them is the real one and
 // keeps honest books, and what it says is changed on its way out. A real link
-// would refuse some of these words; those are lost here as they are there. Who has
-// lied is a liar for the rest of the run to the checkers that compare what a
-// machine says with what is there; what holds for honest machines goes on to.
+// would refuse some of these words; those are lost here as they are there. A machine that lied is a liar for the rest
+// of the run to the checkers that compare what a machine says with what is there; what holds for honest machines goes
+// on to.
 
 // lies are what a liar may change, by name. Each answers whether it changed the word.
 var lies = []struct {
@@ -101,7 +101,8 @@ func (m *machine) tellLies(word messages.Message) messages.Message {
 		m.books = proto.Clone(r).(*messages.LedgerReport)
 	}
 	if r, is := word.(*messages.Reserved); is && m.books != nil && slices.Contains(m.lies, "shortage") {
-		word = &messages.Refused{Origin: r.Origin, Ledger: proto.Clone(m.books).(*messages.LedgerReport)} // the rest stands below
+		// The rest stands below.
+		word = &messages.Refused{Origin: r.Origin, Ledger: proto.Clone(m.books).(*messages.LedgerReport)}
 	}
 	for _, l := range lies {
 		if slices.Contains(m.lies, l.name) && l.tell(m, word) {
@@ -176,7 +177,9 @@ func lieCapacity(m *machine, l *messages.LedgerReport) bool {
 	l.Total.MilliGpu += more * topology.WholeGPU
 	l.Free.MilliGpu += more * topology.WholeGPU
 	for i := range more {
-		l.FreeGpus = append(l.FreeGpus, &messages.GpuShare{GpuId: fmt.Sprintf("%s-more-%d", m.machineID, i), Milli: topology.WholeGPU})
+		l.FreeGpus = append(l.FreeGpus, &messages.GpuShare{
+			GpuId: fmt.Sprintf("%s-more-%d", m.machineID, i), Milli: topology.WholeGPU,
+		})
 	}
 	return true
 }
@@ -214,7 +217,8 @@ func lieEpoch(_ *machine, h *messages.Hello) bool {
 // lieSlices has what nobody committed, of a job that nobody knows.
 func lieSlices(_ *machine, l *messages.LedgerReport) bool {
 	l.Slices = append(l.Slices, &messages.SliceReport{
-		Token: &messages.Token{Epoch: 1, Counter: madeUpCounter}, Job: "nobodys", State: messages.SliceState_SLICE_STATE_STARTED,
+		Token: &messages.Token{Epoch: 1, Counter: madeUpCounter}, Job: "nobodys",
+		State: messages.SliceState_SLICE_STATE_STARTED,
 	})
 	return true
 }
@@ -304,7 +308,7 @@ func (w *World) rebuild(m *machine, a *messages.Announcement) {
 }
 
 // Rebuild changes how much memory a machine has, its rack, and which labels; its agent reads that when it starts again.
-// An earlier one knows no network but the machine's.
+// An earlier one knows no network but that of the machine.
 func (w *World) Rebuild(number int, memory int64, rack string, earlier bool, labels ...*messages.Label) {
 	w.harms()
 	m := w.at(number)

@@ -74,7 +74,7 @@ func (w *World) Recent() []string {
 	return out
 }
 
-// OnLine hands every log line to a script, formatted, with who wrote it.
+// OnLine hands every log line to a script, formatted, with its writer.
 func (w *World) OnLine(told func(address, text string)) {
 	w.notable = func(l line) { told(l.address, fmt.Sprintf(l.format, l.args...)) }
 }
@@ -85,7 +85,8 @@ func (w *World) traceTo(out io.Writer) {
 		return
 	}
 	w.engine.watch = func(m *mailbox, message any) {
-		fmt.Fprintf(out, "%s %s#%d/%s %s\n", clockFace(w.engine.now), m.proc.address, m.proc.serial, m.self.Id, describe(unwrapped(message)))
+		fmt.Fprintf(out, "%s %s#%d/%s %s\n", clockFace(w.engine.now), m.proc.address, m.proc.serial, m.self.Id,
+			describe(unwrapped(message)))
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // This file owns the stream between one machine's agent and one scheduler
-// process: when it stands, when it breaks, and who is told.
+// process: when it stands, when it breaks, and which actors are told.
 
 // side is which end of a link something goes toward.
 type side uint8

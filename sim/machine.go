@@ -34,13 +34,13 @@ type machine struct {
 	returning    bool                    // the agent's next start is on the agenda
 	lossy        bool                    // it lost its power or its record: what it knew may be gone
 	old          bool                    // what is installed here is the version before
-	drained      bool                    // by the operator, who may take it back
+	drained      bool                    // by the operator, that may take it back
 	lies         []string                // what its agent lies about; none: it is honest
 	lied         bool                    // now or earlier
 	intruded     map[topology.Token]bool // attempts that it lied to have a part of
 	books        *messages.LedgerReport  // as its agent told of them last
 	earlier      bool                    // its agent is of an earlier version
-	unversed     bool                    // its agent is of one that knew no network but the machine's
+	unversed     bool                    // its agent is of one that knew no network but that of the machine
 	wishes       []func()                // what people want of it, the first of which is being asked
 }
 
@@ -150,7 +150,8 @@ func (m *machine) comeBack(after time.Duration) {
 	}
 }
 
-// powerLoss takes the machine down at once; it boots anew after a while, or never.
+// powerLoss takes the machine down at once; it boots again after a while, or
+// never.
 func (m *machine) powerLoss(away time.Duration) {
 	if !m.powered {
 		return

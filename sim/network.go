@@ -14,13 +14,13 @@ import (
 // marshalled, hashed, perhaps lost, doubled or late, and recreated at the other
 // side, so that nothing is ever shared between machines.
 
-// endpoint is an address and who answers to it now.
+// endpoint is an address and what answers to it now.
 type endpoint struct {
 	address   string
 	proc      *process
 	machine   *machine
 	scheduler *schedulerHost
-	// receive is set for the client, who is no actor.
+	// receive is set for the client, which is no actor.
 	receive func(path string, from *process, message messages.Message)
 }
 
@@ -144,7 +144,8 @@ func sizeOf(data int, message messages.Message, to, sender *actor.PID) int {
 // worded is a message as an agent of an earlier version says it, and finds what
 // such an agent is told that it does not understand.
 func (w *World) worded(from *process, to *endpoint, message messages.Message) messages.Message {
-	if start, ok := message.(*messages.Start); ok && start.Roster != nil && to != nil && to.machine != nil && to.machine.earlier {
+	if start, ok := message.(*messages.Start); ok && start.Roster != nil && to != nil && to.machine != nil &&
+		to.machine.earlier {
 		w.violate("wire", "%s is of an earlier version, and was sent a roster", to.address)
 	}
 	if commit, ok := message.(*messages.Commit); ok && commit.Spec.GetScript() != nil && to != nil &&

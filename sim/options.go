@@ -113,9 +113,11 @@ type Draw struct {
 
 // String is the options line of a failing seed.
 func (d Draw) String() string {
-	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d alone=%t file=%t load=%s gangs=%d small=%d longest=%s pace=%s drift=%dppm "+
-		"drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s roster-part=%d queue=%d uids=%d kept=%s faults=%s",
-		d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers, d.Alone, d.File, d.Load, d.Gangs, d.Small, d.LongestRun,
+	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d alone=%t file=%t load=%s gangs=%d small=%d "+
+		"longest=%s pace=%s drift=%dppm drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s roster-part=%d queue=%d "+
+		"uids=%d kept=%s faults=%s",
+		d.Machines, d.PerRack, strings.Join(d.Levels, "/"), d.Schedulers, d.Alone, d.File, d.Load, d.Gangs,
+		d.Small, d.LongestRun,
 		d.Pace, d.DriftPPM, d.Drop, d.Double, d.Late, d.LateMost, d.Busy, d.RosterPart, d.Queue, d.UIDs.Len(), d.Kept,
 		strings.Join(d.Faults, ","))
 }

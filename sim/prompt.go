@@ -77,4 +77,4 @@ func Chance(seed, number uint64) float64 {
 }
 
 // At has a script do something at a time since the world began.
-func (w *World) At(at time.Duration, do func()) { w.engine.at(instant(at), deed(do)) }
+func (w *World) At(at time.Duration, do func()) { w.engine.at(instant(at), action(do)) }

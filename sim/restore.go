@@ -46,7 +46,8 @@ func (b *backup) loses(w *World) bool { return len(w.books.owner) > len(b.books.
 
 func (b *books) copy() *books {
 	c := &books{w: b.w, jobs: map[string]*jobPage{}, attempts: maps.Clone(b.attempts), owner: maps.Clone(b.owner),
-		nodes: maps.Clone(b.nodes), ids: slices.Clone(b.ids), requests: maps.Clone(b.requests), dropped: maps.Clone(b.dropped), policy: b.policy}
+		nodes: maps.Clone(b.nodes), ids: slices.Clone(b.ids), requests: maps.Clone(b.requests),
+		dropped: maps.Clone(b.dropped), policy: b.policy}
 	for id, page := range b.jobs { //order: each goes to its own place
 		again := *page
 		again.tokens = slices.Clone(page.tokens)
@@ -203,7 +204,7 @@ func (w *World) DamageJob(o *Order, attempts bool) {
 	w.store.kept.Damage(table, o.id)
 }
 
-// DamageNode does so with a machine's.
+// DamageNode does so with that of a machine.
 func (w *World) DamageNode(number int) {
 	w.harms()
 	w.store.kept.Damage("node", string(w.at(number).id))

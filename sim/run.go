@@ -32,7 +32,8 @@ type Result struct {
 
 // Line is what is printed of a seed.
 func (r Result) Line() string {
-	return fmt.Sprintf("seed=%d trace=%s steps=%d gangs=%d faults=%d violations=%d", r.Seed, r.Trace, r.Steps, r.Gangs, r.Faults, len(r.Violations))
+	return fmt.Sprintf("seed=%d trace=%s steps=%d gangs=%d faults=%d violations=%d",
+		r.Seed, r.Trace, r.Steps, r.Gangs, r.Faults, len(r.Violations))
 }
 
 const (
@@ -107,7 +108,8 @@ func (w *World) reopen() {
 	}
 	for _, m := range w.machines {
 		n := w.books.nodes[string(m.id)]
-		if m.core() && !m.drained && n != nil && n.Removed == nil && (n.Cordoned != nil || n.Drained != nil || n.Closing != nil) {
+		if m.core() && !m.drained && n != nil && n.Removed == nil &&
+			(n.Cordoned != nil || n.Drained != nil || n.Closing != nil) {
 			w.client.uncordon(m)
 		}
 	}
@@ -145,7 +147,8 @@ func (w *World) giveUp() {
 	w.engine.after(time.Minute, w.giveUp)
 }
 
-// settle waits for every job to be over. What is not says who waits for what.
+// settle waits for every job to be over. What is not says which job waits for
+// what.
 func (w *World) settle() {
 	limit := w.engine.now.plus(w.settling)
 	for !w.engine.halted && w.engine.now < limit {
@@ -177,12 +180,13 @@ func (w *World) owed() time.Duration {
 	return sum
 }
 
-// unsettled says of up to so many things what they wait for.
+// unsettled says of a limited number of things what they wait for.
 func (w *World) unsettled(most int) []string {
 	var out []string
 	for _, path := range sortedKeys(w.client.asks) {
 		if a := w.client.asks[path]; len(out) < most {
-			out = append(out, fmt.Sprintf("the client waits for an answer to %s since %s", describe(a.message), clockFace(a.since)))
+			out = append(out, fmt.Sprintf("the client waits for an answer to %s since %s",
+				describe(a.message), clockFace(a.since)))
 		}
 	}
 	for _, id := range w.books.ids {
@@ -203,7 +207,8 @@ func (w *World) unsettled(most int) []string {
 func (w *World) whyWaits(page *jobPage) string {
 	r := page.record
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s is %v since %s, revision %d, runs %d, infra %d", r.Id, r.State, clockFace(page.since), r.Revision, r.Runs, r.InfraRestarts)
+	fmt.Fprintf(&text, "%s is %v since %s, revision %d, runs %d, infra %d", r.Id, r.State, clockFace(page.since),
+		r.Revision, r.Runs, r.InfraRestarts)
 	if r.Hold != nil {
 		text.WriteString(", held")
 	}
@@ -257,7 +262,8 @@ func (w *World) enough() {
 }
 
 func (w *World) result() Result {
-	r := Result{Seed: w.opts.Seed, Trace: w.engine.trace.sum(), Steps: w.engine.steps, Gangs: w.gangs, Faults: w.faults.total(),
+	r := Result{Seed: w.opts.Seed, Trace: w.engine.trace.sum(), Steps: w.engine.steps, Gangs: w.gangs,
+		Faults:     w.faults.total(),
 		Violations: w.violations, Options: w.draw.String(), Virtual: w.engine.now.duration(), Machines: len(w.machines),
 		Jobs: len(w.books.ids), Taken: w.edges, Counters: w.counters,
 		Meetings: w.meetings, Drawn: w.draw.Faults}
@@ -278,10 +284,12 @@ func (w *World) condition() []string {
 	for _, m := range w.machines[:min(len(w.machines), 128)] {
 		text := fmt.Sprintf("%s powered=%v gone=%v tasks=%d", m.address, m.powered, m.gone, len(m.launcher.order))
 		if p := m.proc; p != nil && p.node != nil {
-			text += fmt.Sprintf(" #%d paused=%v node=%s epoch=%d slices=%d", p.serial, p.paused, p.node.State(), p.node.Epoch(), len(p.node.Ledger().Slices()))
+			text += fmt.Sprintf(" #%d paused=%v node=%s epoch=%d slices=%d",
+				p.serial, p.paused, p.node.State(), p.node.Epoch(), len(p.node.Ledger().Slices()))
 		}
 		for _, l := range m.links {
-			text += fmt.Sprintf(" [%s up=%v blocked=%d/%d dialing=%v]", l.host.address, l.up(), l.ends[0].blocked, l.ends[1].blocked, l.dialing)
+			text += fmt.Sprintf(" [%s up=%v blocked=%d/%d dialing=%v]",
+				l.host.address, l.up(), l.ends[0].blocked, l.ends[1].blocked, l.dialing)
 		}
 		out = append(out, text)
 	}

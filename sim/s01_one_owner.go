@@ -30,7 +30,8 @@ func (c *oneOwner) Step(w *World, e *Event) {
 func (c *oneOwner) processes(w *World, m *machine, t *task) {
 	for _, g := range t.grant.GetGpus() {
 		if m.launcher.used[g.GpuId] > topology.WholeGPU {
-			c.violate(w, "processes have %d thousandths of %s after %v of %s started", m.launcher.used[g.GpuId], g.GpuId, t.key, t.job)
+			c.violate(w, "processes have %d thousandths of %s after %v of %s started", m.launcher.used[g.GpuId],
+				g.GpuId, t.key, t.job)
 		}
 	}
 }

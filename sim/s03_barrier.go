@@ -103,7 +103,8 @@ func (c *barrier) all(w *World, t topology.Token, what string) *messages.Attempt
 	}
 	for _, p := range a.Places {
 		liar := w.machine(p.Node)
-		if _, ready := c.prepared[topology.TaskKey{Token: t, Rank: topology.Rank(p.Rank)}]; !ready && p.Exit == nil && !(liar != nil && liar.intruded[t]) {
+		if _, ready := c.prepared[topology.TaskKey{Token: t, Rank: topology.Rank(p.Rank)}]; !ready && p.Exit == nil &&
+			!(liar != nil && liar.intruded[t]) {
 			c.violate(w, "%s for %v of %s, whose rank %d was never prepared", what, t, a.Job, p.Rank)
 			return nil
 		}

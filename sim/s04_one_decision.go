@@ -52,7 +52,8 @@ func (c *oneDecision) onDecided(w *World, s *stored, a *messages.AttemptRecord) 
 	t := messages.FromToken(a.Token)
 	since, open := c.reserved[t]
 	delete(c.reserved, t)
-	if window := w.constants.ReservationTTL - w.constants.DecisionMargin; open && s.decided.since(since) > window+window/50 {
+	if window := w.constants.ReservationTTL - w.constants.DecisionMargin; open &&
+		s.decided.since(since) > window+window/50 {
 		c.violate(w, "%v of %s was decided %s after its first Reserve", t, a.Job, s.decided.since(since))
 	}
 }
@@ -78,7 +79,8 @@ func (c *oneDecision) onAttempt(w *World, a, was *messages.AttemptRecord) {
 	}
 	for i, p := range a.Places {
 		before := was.Places[i]
-		if p.Rank != before.Rank || p.Node != before.Node || p.MachineId != before.MachineId || !proto.Equal(p.Grant, before.Grant) {
+		if p.Rank != before.Rank || p.Node != before.Node || p.MachineId != before.MachineId ||
+			!proto.Equal(p.Grant, before.Grant) {
 			c.violate(w, "%v of %s had %v, and now has %v", t, a.Job, before, p)
 		}
 		if before.Exit != nil && p.Exit == nil {

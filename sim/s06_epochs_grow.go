@@ -10,9 +10,9 @@ import (
 // machine never goes back to a lower one, not even by a restart, and an order
 // from a lower one changes nothing there. A machine whose disk fails may follow a
 // leader before its disk has the epoch: it then begins nothing that it is told to,
-// and only a restart, which loses that epoch, may bring it back to the one before. Nothing is stored for a leader of the
-// past, and a process that the store told so leads no longer — unless the answer
-// came so late that it had given it up, which only a store in trouble does.
+// and only a restart, which loses that epoch, may bring it back to the one before. Nothing is stored for a leader of
+// the past, and a process that the store told so leads no longer — unless the answer came so late that it had given it
+// up, which only a store in trouble does.
 type epochsGrow struct {
 	rule
 	led     uint64
@@ -77,11 +77,13 @@ func (c *epochsGrow) onHandled(w *World, e *Event) {
 	switch e.Message.(type) {
 	case *messages.Reserve, *messages.Commit, *messages.Start:
 		if !e.Before.sworn && node.Ledger().Version() != e.Before.version {
-			c.violate(w, "%s follows %d, which its disk does not have, and its books were changed by %T", e.Machine.address, e.Before.epoch, e.Message)
+			c.violate(w, "%s follows %d, which its disk does not have, and its books were changed by %T", e.Machine.address,
+				e.Before.epoch, e.Message)
 		}
 	}
 	order, is := e.Message.(command)
 	if is && order.GetOrder().GetEpoch() < e.Before.epoch && node.Ledger().Version() != e.Before.version {
-		c.violate(w, "%s follows %d and its books were changed by %T of %d", e.Machine.address, e.Before.epoch, e.Message, order.GetOrder().GetEpoch())
+		c.violate(w, "%s follows %d and its books were changed by %T of %d", e.Machine.address, e.Before.epoch, e.Message,
+			order.GetOrder().GetEpoch())
 	}
 }

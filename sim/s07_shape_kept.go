@@ -12,9 +12,9 @@ import (
 // shapeKept is S7: what is committed is what was asked for — every rank once, its amount, its devices, and all in one
 // domain of the required level, on none but the machines that it names, on none that it leaves out, none whose agent
 // does not know the network that it is to have, and each apart where it says so. A port is set aside on rank 0's
-// machine, where the members meet, and on no other. Every member is told just that: who is where, and where rank 0
-// listens. What is recorded is what was asked for, but that a job which asks for no memory has its share of a machine's by
-// its CPUs and devices, for all machines that there ever were at most, and is marked by that.
+// machine, where the members meet, and on no other. Every member is told just that: where each member is, and where
+// rank 0 listens. What is recorded is what was asked for, but that a job which asks for no memory has its share of that
+// of a machine by its CPUs and devices, for all machines that there ever were at most, and is marked by that.
 type shapeKept struct {
 	rule
 	most map[string]memoryOf // of each machine, as it announced itself
@@ -87,7 +87,8 @@ func (c *shapeKept) recorded(w *World, job *messages.JobRecord) {
 		asked.TimeLimitMs = limit
 	}
 	if job.LimitByDefault != byDefault && w.oldVersion() == nil {
-		c.violate(w, "that %s has the default time limit is %v, and its record says %v", job.Id, byDefault, job.LimitByDefault)
+		c.violate(w, "that %s has the default time limit is %v, and its record says %v", job.Id, byDefault,
+			job.LimitByDefault)
 	}
 	if w.oldVersion() == nil && !proto.Equal(asked, job.Spec) {
 		c.violate(w, "%s asks for %v, and its record for %v", job.Id, asked, job.Spec)
@@ -110,8 +111,10 @@ func (c *shapeKept) share(each *messages.Resources) (most int64) {
 func (c *shapeKept) sent(w *World, e *Event) {
 	switch m := e.Message.(type) {
 	case *messages.Reserve:
-		if page := w.books.jobs[m.Order.GetJob()]; page != nil && page.record.Spec != nil && m.GpuType != page.record.Spec.GpuType {
-			c.violate(w, "%s asks for devices of type %q, and a machine is asked for %q", m.Order.Job, page.record.Spec.GpuType, m.GpuType)
+		if page := w.books.jobs[m.Order.GetJob()]; page != nil && page.record.Spec != nil &&
+			m.GpuType != page.record.Spec.GpuType {
+			c.violate(w, "%s asks for devices of type %q, and a machine is asked for %q", m.Order.Job,
+				page.record.Spec.GpuType, m.GpuType)
 		}
 	case *messages.Reserved:
 		if len(m.Grants) > 0 && (m.RendezvousPort != 0) != (m.Grants[0].Rank == 0) {
@@ -140,8 +143,8 @@ func (c *shapeKept) spawned(w *World, e *Event) {
 	}
 }
 
-// networked checks that the agent that starts a task knows the network that its job is to have: one that does not
-// runs it on the machine's.
+// networked checks that the agent that starts a task knows the network that its job is to have: one that does not runs
+// it on that of the machine.
 func (c *shapeKept) networked(w *World, t *task) {
 	page, m := w.books.jobs[t.job], w.machine(t.node)
 	if page == nil || m == nil || len(messages.NetworkLabels(page.record.GetSpec().GetNetwork())) == 0 {
@@ -157,18 +160,22 @@ func (c *shapeKept) networked(w *World, t *task) {
 func (c *shapeKept) told(w *World, t *task, a *messages.AttemptRecord) {
 	meet, err := t.meet.Unpacked()
 	if err != nil || len(meet.GetPeers()) != len(a.GetPlaces()) {
-		c.violate(w, "%v of %s was told of %d members, COMMIT has %d: %v", t.key, t.job, len(meet.GetPeers()), len(a.GetPlaces()), err)
+		c.violate(w, "%v of %s was told of %d members, COMMIT has %d: %v", t.key, t.job, len(meet.GetPeers()),
+			len(a.GetPlaces()), err)
 		return
 	}
 	for i, p := range a.Places {
 		peer := meet.Peers[i]
-		if peer.Rank != p.Rank || peer.Node != p.Node || peer.Address != p.Address || !hasPlace(w.machine(p.Node), peer.Rack) {
-			c.violate(w, "%v of %s was told of %v, COMMIT has rank %d on %s at %s", t.key, t.job, peer, p.Rank, p.Node, p.Address)
+		if peer.Rank != p.Rank || peer.Node != p.Node || peer.Address != p.Address ||
+			!hasPlace(w.machine(p.Node), peer.Rack) {
+			c.violate(w, "%v of %s was told of %v, COMMIT has rank %d on %s at %s", t.key, t.job, peer, p.Rank,
+				p.Node, p.Address)
 			return
 		}
 	}
 	if meet.Address != meet.Peers[0].Address || meet.Port != a.Rendezvous.GetPort() || meet.Port == 0 {
-		c.violate(w, "%v of %s meets at %s:%d, rank 0 is at %s:%d", t.key, t.job, meet.Address, meet.Port, meet.Peers[0].Address, a.Rendezvous.GetPort())
+		c.violate(w, "%v of %s meets at %s:%d, rank 0 is at %s:%d", t.key, t.job, meet.Address, meet.Port,
+			meet.Peers[0].Address, a.Rendezvous.GetPort())
 	}
 }
 

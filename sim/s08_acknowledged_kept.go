@@ -41,8 +41,10 @@ func (c *acknowledgedKept) Step(w *World, e *Event) {
 		case *messages.RequeueReply:
 			c.onRequeueReply(w, m)
 		case *messages.UpdateReply:
-			if m.Outcome.GetCode() == messages.Code_CODE_OK && !slices.Contains(c.terms[m.Job], terms{m.Priority, m.TimeLimitMs}) {
-				c.violate(w, "the update of %s to %d and %d ms was acknowledged and is not on disk", m.Job, m.Priority, m.TimeLimitMs)
+			if m.Outcome.GetCode() == messages.Code_CODE_OK &&
+				!slices.Contains(c.terms[m.Job], terms{m.Priority, m.TimeLimitMs}) {
+				c.violate(w, "the update of %s to %d and %d ms was acknowledged and is not on disk", m.Job, m.Priority,
+					m.TimeLimitMs)
 			}
 		}
 	case Replied:
@@ -74,7 +76,8 @@ func (c *acknowledgedKept) onSubmitReply(w *World, m *messages.SubmitReply) {
 
 func (c *acknowledgedKept) onCancelReply(w *World, m *messages.CancelReply) {
 	page := w.books.jobs[m.Job]
-	if m.Outcome.GetCode() == messages.Code_CODE_OK && !w.books.dropped[m.Job] && (page == nil || page.record.Cancel == nil) {
+	if m.Outcome.GetCode() == messages.Code_CODE_OK && !w.books.dropped[m.Job] &&
+		(page == nil || page.record.Cancel == nil) {
 		c.violate(w, "the cancel of %s was acknowledged and is not on disk", m.Job)
 	}
 }

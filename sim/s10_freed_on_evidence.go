@@ -12,7 +12,7 @@ import (
 
 // freedOnEvidence is S10: a device is free only when the process group has gone
 // and its cgroup is empty, or after a new boot of the same machine. Whoever says
-// that something has gone is compared with the launchers, who know. What was
+// that something has gone is compared with the launchers, which know. What was
 // said stays true: it is on the machine's disk, and the token never comes back.
 type freedOnEvidence struct {
 	rule
@@ -134,7 +134,8 @@ func (c *freedOnEvidence) durable(w *World, m *machine, o *messages.Origin, exit
 		}
 	}
 	for _, x := range exits {
-		if kept[x.Rank] == nil && x.Kind != messages.ExitKind_EXIT_KIND_NEVER_STARTED && x.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED {
+		if kept[x.Rank] == nil && x.Kind != messages.ExitKind_EXIT_KIND_NEVER_STARTED &&
+			x.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED {
 			c.violate(w, "%s tells %v of %v, and its disk does not have it", m.address, x, o.Token)
 			return
 		}
@@ -238,7 +239,8 @@ func (c *freedOnEvidence) onClosed(w *World, s *stored) {
 	a := w.books.attempts[t]
 	for i := range a.GetPlaces() {
 		if p := lastWord(s, a, i); p.Exit == nil && c.reached(w, s, p) {
-			c.violate(w, "%s is %v while rank %d of %v on %s, which can be reached, has left no evidence", s.job.Id, s.job.State, p.Rank, t, p.Node)
+			c.violate(w, "%s is %v while rank %d of %v on %s, which can be reached, has left no evidence", s.job.Id, s.job.State,
+				p.Rank, t, p.Node)
 		}
 	}
 }

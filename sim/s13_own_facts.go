@@ -8,8 +8,8 @@ import (
 
 // ownFacts is S13: facts about a machine count only from that machine and its
 // current incarnation. A clone is never welcomed, runs nothing, and takes no
-// machine's place in the store. A machine of another cluster stays who it is:
-// it follows nobody here, and its task goes on.
+// machine's place in the store. A machine of another cluster keeps its
+// identity: it follows nobody here, and its task goes on.
 type ownFacts struct{ rule }
 
 func newOwnFacts() *ownFacts {
@@ -28,12 +28,14 @@ func (c *ownFacts) Step(w *World, e *Event) {
 		}
 	case Handled:
 		if n, home := e.Process.node, e.Machine.home; home > 0 && n.Ready() && (n.Epoch() != home || !n.Alone()) {
-			c.violate(w, "%s is of another cluster, where it follows %d: it is %s here and follows %d", e.Machine.address, home, n.State(), n.Epoch())
+			c.violate(w, "%s is of another cluster, where it follows %d: it is %s here and follows %d", e.Machine.address, home,
+				n.State(), n.Epoch())
 		}
 	case Stored:
 		c.onStored(w, e.Stored)
 	case Sent:
-		if m, is := e.Message.(*messages.Welcome); is && strings.Contains(m.Incarnation.GetBootId(), cloneMark) && !c.taken(w, e, m) {
+		if m, is := e.Message.(*messages.Welcome); is && strings.Contains(m.Incarnation.GetBootId(), cloneMark) &&
+			!c.taken(w, e, m) {
 			c.violate(w, "a clone was welcomed as %s", m.Incarnation.BootId)
 		}
 	}

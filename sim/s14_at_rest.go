@@ -62,7 +62,8 @@ func (c *atRest) claimed(w *World, agent *process) {
 	seen, _, _ := p.leader.View(agent.machine.id)
 	has := agent.node.Ledger().Capacity()
 	unheard := len(agent.node.Ledger().WithdrawnGPUs()) - p.leader.Withdrawn(agent.machine.id)
-	if seen.MilliCPU > has.MilliCPU || seen.MemoryBytes > has.MemoryBytes || seen.MilliGPU() > has.MilliGPU()+int64(max(unheard, 0))*topology.WholeGPU {
+	if seen.MilliCPU > has.MilliCPU || seen.MemoryBytes > has.MemoryBytes ||
+		seen.MilliGPU() > has.MilliGPU()+int64(max(unheard, 0))*topology.WholeGPU {
 		c.violate(w, "the leader believes %s to have %+v free, its ledger has %+v", agent.address, seen, has)
 	}
 }
@@ -113,7 +114,8 @@ func (c *atRest) jobs(w *World, p *process) {
 		c.violate(w, "the leader remembers %d requests of %d jobs", n, want)
 	}
 	if got, waiting := p.leader.Living(); got != want || waiting > 0 {
-		c.violate(w, "the leader keeps %d jobs, %d of them waiting; the store has %d that are not settled", got, waiting, want)
+		c.violate(w, "the leader keeps %d jobs, %d of them waiting; the store has %d that are not settled", got,
+			waiting, want)
 	}
 }
 

@@ -26,7 +26,7 @@ type bounded struct {
 // rosterSent is the list of one attempt as one leader sends it to one machine.
 type rosterSent struct {
 	from  *process // two may lead with one epoch, which a replica gave out twice
-	life  int      // which Coordinator of the attempt: one that is remade begins anew
+	life  int      // which Coordinator of the attempt: one that is made again starts over
 	epoch uint64
 	token topology.Token
 	node  string
@@ -138,7 +138,8 @@ func (c *bounded) told(w *World, from *process, m *messages.Start) {
 		return
 	}
 	if until := c.lists[key]; m.Roster.OffsetBytes < until {
-		c.violate(w, "%s is sent its list of %s from byte %d again, and had it until %d", m.Order.Node, m.Order.Job, m.Roster.OffsetBytes, until)
+		c.violate(w, "%s is sent its list of %s from byte %d again, and had it until %d", m.Order.Node, m.Order.Job,
+			m.Roster.OffsetBytes, until)
 	}
 	c.lists[key] = m.Roster.OffsetBytes + int32(len(m.Roster.Data))
 }

@@ -23,7 +23,8 @@ func newCauseBeforeStop() *causeBeforeStop {
 func (c *causeBeforeStop) Step(w *World, e *Event) {
 	if e.Kind == Drafted {
 		for _, a := range e.Draft.Attempts {
-			if was := w.books.attempts[messages.FromToken(a.Token)]; a.End != nil && was != nil && was.End == nil && e.Process.host != nil {
+			if was := w.books.attempts[messages.FromToken(a.Token)]; a.End != nil && was != nil && was.End == nil &&
+				e.Process.host != nil {
 				c.onEnded(w, e, a)
 			}
 		}
@@ -52,7 +53,8 @@ func (c *causeBeforeStop) onEnded(w *World, e *Event, a *messages.AttemptRecord)
 	switch m := w.machine(a.End.Node); {
 	case a.End.Cause == messages.Cause_CAUSE_MACHINE_LOST && a.End.Rank < 0 && m != nil && !m.lossy && !m.lied:
 		if e.Process.host.heardSince(m, e.Since, 2*time.Second) {
-			c.violate(w, "%v of %s ended by %v, and the machine was heard all the time", messages.FromToken(a.Token), a.Job, a.End)
+			c.violate(w, "%v of %s ended by %v, and the machine was heard all the time",
+				messages.FromToken(a.Token), a.Job, a.End)
 		}
 	case a.End.Cause == messages.Cause_CAUSE_TIME_LIMIT:
 		c.timeUp(w, time.Duration(e.Draft.Job.Spec.GetTimeLimitMs())*time.Millisecond, a)

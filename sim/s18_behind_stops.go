@@ -54,7 +54,7 @@ func (c *behindStops) Step(w *World, e *Event) {
 	}
 }
 
-// onTold: who is welcome tells of something lost. What is not heard is told again.
+// onTold: a machine that is welcome reports something lost. What is not heard is told again.
 func (c *behindStops) onTold(w *World, e *Event, l *messages.LedgerReport) {
 	p := w.leader()
 	if p == nil || e.To == nil || e.To.proc != p || c.told[p.serial] > 0 {
@@ -109,8 +109,10 @@ func (c *behindStops) onReserve(w *World, p *process, o *messages.Order) {
 	first := !c.tried[t]
 	c.tried[t] = true
 	if m := w.machine(o.Node); m != nil && first && m.lies == nil {
-		if at := c.witness[p.serial][m]; at > 0 && w.engine.now.since(at) > 5*time.Second && c.still(w, m) && w.calmButStore() {
-			c.violate(w, "%s asks %s for %s, which has told it at %s of an attempt that the store has lost", p.address, o.Node, o.Job, clockFace(at))
+		if at := c.witness[p.serial][m]; at > 0 && w.engine.now.since(at) > 5*time.Second && c.still(w, m) &&
+			w.calmButStore() {
+			c.violate(w, "%s asks %s for %s, which has told it at %s of an attempt that the store has lost", p.address, o.Node,
+				o.Job, clockFace(at))
 		}
 	}
 	if at := c.since[p.serial]; first && at > 0 && w.engine.now.since(at) > time.Second {

@@ -29,7 +29,8 @@ func (c *faultlessStay) Step(w *World, e *Event) {
 		return
 	}
 	n := e.Stored.node
-	if n == nil || n.Cordoned.GetBy().GetName() != "synapse" || e.Stored.nodeWas.GetCordoned().GetBy().GetName() == "synapse" {
+	if n == nil || n.Cordoned.GetBy().GetName() != "synapse" || e.Stored.nodeWas.GetCordoned().GetBy().
+		GetName() == "synapse" {
 		return
 	}
 	if slices.ContainsFunc(w.machines, func(m *machine) bool { return string(m.id) == n.Id && m.lied }) {
@@ -46,6 +47,7 @@ func (c *faultlessStay) Step(w *World, e *Event) {
 		}
 	}
 	if own < w.constants.LaunchFailures && len(doubtful) < w.constants.LaunchFailures {
-		c.violate(w, "%s closed itself after %d failures of its own and those of %d jobs that may be: %s", n.Id, own, len(doubtful), n.Cordoned.Reason)
+		c.violate(w, "%s closed itself after %d failures of its own and those of %d jobs that may be: %s", n.Id, own,
+			len(doubtful), n.Cordoned.Reason)
 	}
 }

@@ -6,11 +6,9 @@ import (
 )
 
 // holdHolds is S24: nothing is committed over a Hold on disk. A Hold comes to
-// disk, and goes, only while somebody asks for it; and somebody who was told that
-// it is there, or gone, with nobody else asking, finds it so. A wish that a leader
-// of the past refused may still be granted by the present one, asked before it; and
-// one that was asked again while the write that answers it was under way goes with
-// the next.
+// disk, and goes, only while somebody asks for it; and a client that was told that it is there, or gone, with nobody
+// else asking, finds it so. A wish that a leader of the past refused may still be granted by the present one, asked
+// before it; and one that was asked again while the write that answers it was under way goes with the next.
 type holdHolds struct {
 	rule
 	answered map[string]instant      // by job: when the last wish of this sort was
@@ -93,7 +91,8 @@ func (c *holdHolds) onAnswer(w *World, a *ask, reply messages.Message, job strin
 		c.repeated[heldAs{job, held}] = page.record.Revision
 	}
 	c.refused[job] = c.refused[job] || outcome.GetCode() != messages.Code_CODE_OK && a.sent > 1
-	if outcome.GetCode() != messages.Code_CODE_OK || !alone || c.refused[job] || page == nil || page.record.State.Terminal() {
+	if outcome.GetCode() != messages.Code_CODE_OK || !alone || c.refused[job] || page == nil ||
+		page.record.State.Terminal() {
 		return
 	}
 	if is := page.record.Hold != nil; is != held {

@@ -8,9 +8,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// ownUID is S28: a job that names no user, or root, has a uid of its own. It has it for life, and its tasks have it on every
-// machine. No two jobs of which anything is left to do have the same; and one is given again only when the range has
-// gone round, and while nothing of another job lies under it on a machine. The leader cannot know that of a machine
+// ownUID is S28: a job that names no user, or root, has a uid of its own. It has it for life, and its tasks have it on
+// every machine. No two jobs of which anything is left to do have the same; and one is given again only when the range
+// has gone round, and while nothing of another job lies under it on a machine. The leader cannot know that of a machine
 // that it does not hear, or has only just heard again, nor of one whose agent, or the leader itself, is of the version
 // before: those see to it that nothing of the last job is there any more when the next one comes. At rest the leader
 // holds those and no others.
@@ -19,7 +19,7 @@ type ownUID struct {
 	given map[uint32]givenUID
 }
 
-// givenUID is who was given a uid last.
+// givenUID is the job that was given a uid last.
 type givenUID struct {
 	job     string
 	arrival uint64
@@ -90,7 +90,8 @@ func (c *ownUID) knew(w *World, s *stored, m *machine) bool {
 	return h.heardSince(m, s.decided, 200*time.Millisecond)
 }
 
-// onSpawned looks at a process that has just come to be, and at who else is there.
+// onSpawned looks at a process that has just come to be, and at what else is
+// there.
 func (c *ownUID) onSpawned(w *World, m *machine, t *task) {
 	page := w.books.jobs[t.job]
 	if page == nil || w.oldVersion() != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// closingKept is S30: on a machine that is to be drained later nothing begins that has no time limit, or one that is over
-// too late. What was admitted before the order was on disk, or before the job's limit was another one, was sooner: it has its
-// decision window, and where leaders are held up a minute, until the COMMIT is handed to the Journal.
+// closingKept is S30: on a machine that is to be drained later nothing begins that has no time limit, or one that is
+// over too late. What was admitted before the order was on disk, or before the job's limit was another one, was sooner:
+// it has its decision window, and where leaders are held up a minute, until the COMMIT is handed to the Journal.
 type closingKept struct {
 	rule
 	ordered map[string]instant // by machine: since when its record says that it closes then
@@ -16,7 +16,9 @@ type closingKept struct {
 }
 
 func newClosingKept() *closingKept {
-	return &closingKept{rule: rule{"S30 closing-kept", on{Stored}}, ordered: map[string]instant{}, limited: map[string]instant{}}
+	return &closingKept{
+		rule: rule{"S30 closing-kept", on{Stored}}, ordered: map[string]instant{}, limited: map[string]instant{},
+	}
 }
 
 // Step notes what comes to disk, and looks at each run that does.
@@ -51,6 +53,7 @@ func (c *closingKept) Step(w *World, e *Event) {
 func (c *closingKept) judge(w *World, job *messages.JobRecord, a *messages.AttemptRecord, n *messages.NodeRecord) {
 	limit := job.Spec.GetTimeLimitMs()
 	if left := n.ClosesUnixMs - a.CommittedUnixMs; limit == 0 || limit+job.Spec.GetStop().GetGraceMs() > left {
-		c.violate(w, "%s, with a limit of %d ms, is committed as run %d on %s, which closes in %d ms", job.Id, limit, a.Run, n.Id, left)
+		c.violate(w, "%s, with a limit of %d ms, is committed as run %d on %s, which closes in %d ms", job.Id, limit,
+			a.Run, n.Id, left)
 	}
 }

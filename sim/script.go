@@ -51,7 +51,7 @@ func (w *World) at(number int) *machine {
 // Submit orders a job, as a client that tries until it is acknowledged.
 func (w *World) Submit(spec *messages.JobSpec) *Order { return w.client.submit(spec) }
 
-// SubmitAs orders a job in somebody's name; empty: nobody's.
+// SubmitAs orders a job in somebody's name; empty: in that of nobody.
 func (w *World) SubmitAs(owner string, spec *messages.JobSpec) *Order {
 	return w.client.submitAs(&messages.Principal{Name: cmp.Or(owner, messages.Anonymous)}, spec)
 }
@@ -81,15 +81,16 @@ func (w *World) Ask(path string, message messages.Message, answered func(message
 		return
 	}
 	w.client.next++
-	a := &ask{path: fmt.Sprintf("ask-%d", w.client.next), message: message, since: w.engine.now, answered: func(m messages.Message) bool {
-		answered(m)
-		return true
-	}}
+	a := &ask{path: fmt.Sprintf("ask-%d", w.client.next), message: message, since: w.engine.now,
+		answered: func(m messages.Message) bool {
+			answered(m)
+			return true
+		}}
 	w.client.asks[a.path] = a
 	w.send(nil, actor.NewPID(p.address, path), actor.NewPID(clientAddress, a.path), message)
 }
 
-// Epoch is the leader's.
+// Epoch is that of the leader.
 func (w *World) Epoch() uint64 {
 	if p := w.leader(); p != nil {
 		return p.epoch
@@ -245,8 +246,8 @@ func (w *World) Clone(number int) {
 	w.clones = append(w.clones, w.at(number).clone())
 }
 
-// Arm makes a fault that strikes by chance strike at the next so many
-// opportunities: "launch-fail", "prepare-hang", "store-error" and their like.
+// Arm makes a fault that strikes by chance strike at the next opportunities, as many as are asked for: "launch-fail",
+// "prepare-hang", "store-error" and their like.
 func (w *World) Arm(site string, times int) {
 	known := siteNamed(site)
 	if known == nil || known.act != nil {
@@ -298,7 +299,7 @@ func (w *World) NodeState(number int) string {
 // RequestID is the client's name for the request.
 func (o *Order) RequestID() string { return o.requestID }
 
-// ID is the job's; empty until it was acknowledged.
+// ID is that of the job; empty until it was acknowledged.
 func (o *Order) ID() string { return o.id }
 
 // Refused reports whether the job was turned down.

@@ -39,18 +39,15 @@ func TestSeeds(t *testing.T) {
 }
 
 // TestPastSeeds plays again what once found something: of 20641, a leader's write
-// that reached the store after the store had lost it; of 20481, so many faults
-// that load had to go on for gangs to run at all; of 1685, a device that was well
-// again before an agent that was paused heard of its fault; of 2000, a Hello that
-// came late and had a gang ended that had started since; of 1159, a Hello that came
-// while an older one was written, and was taken with that one's record; of 303, a
-// machine that was only seen when another one closed itself; of 594, a ledger that came
-// late, after the end of what it shows; of 5020, a cordon that was answered after the
-// uncordon; of 5383, a machine that lied to have committed what was given up before
-// COMMIT, and was told to stop it; of 5604, one that lied about its epoch after a
-// restore, and stopped all admissions alone; of 5087, a machine that lost a device
-// under a gang, and was planned with as if it had lost two; of 5282, a gang of eight on
-// a machine that was cut off for ever before it heard of the gang's end.
+// that reached the store after the store had lost it; of 20481, so many faults that load had to go on for gangs to run
+// at all; of 1685, a device that was well again before an agent that was paused heard of its fault; of 2000, a Hello
+// that came late and had a gang ended that had started since; of 1159, a Hello that came while an older one was
+// written, and was taken with that one's record; of 303, a machine that was only seen when another one closed itself;
+// of 594, a ledger that came late, after the end of what it shows; of 5020, a cordon that was answered after the
+// uncordon; of 5383, a machine that lied to have committed what was given up before COMMIT, and was told to stop it; of
+// 5604, one that lied about its epoch after a restore, and stopped all admissions alone; of 5087, a machine that lost a
+// device under a gang, and was planned with as if it had lost two; of 5282, a gang of eight on a machine that was cut
+// off for ever before it heard of the gang's end.
 func TestPastSeeds(t *testing.T) {
 	past := []uint64{303, 594, 1159, 1685, 2000, 5020, 5087, 5282, 5383, 5604, 20282, 20481, 20628, 20641, 20692}
 	for _, seed := range past {
@@ -223,7 +220,9 @@ func TestHarm(t *testing.T) {
 	w.RunFor(10 * time.Second)
 	m := w.at(1)
 	port := &launcherPort{m.launcher, m.proc}
-	port.Tell(&messages.StartTask{Id: messages.ToTaskID(topology.TaskKey{Token: topology.Token{Epoch: 1, Counter: 1}}), Job: "j"}, nil)
+	port.Tell(&messages.StartTask{
+		Id: messages.ToTaskID(topology.TaskKey{Token: topology.Token{Epoch: 1, Counter: 1}}), Job: "j",
+	}, nil)
 	w.RunFor(10 * time.Second)
 	if len(w.Violations()) == 0 {
 		t.Error("nobody complained")

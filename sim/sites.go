@@ -313,7 +313,7 @@ func (f *faults) takeover(next *schedulerHost) {
 func clockJump(f *faults) bool {
 	by := f.w.luck.between(0, 2*time.Hour) - time.Hour
 	f.clocks++
-	// Every other jump is a scheduler's: wall times that matter are written there.
+	// Every other jump is that of a scheduler: wall times that matter are written there.
 	if f.clocks%2 == 0 {
 		*f.w.schedulers[f.w.luck.below(len(f.w.schedulers))].clock.wallBy = by
 		return true
@@ -326,7 +326,8 @@ func clockJump(f *faults) bool {
 	return true
 }
 
-// drain, cordon and remove are an operator's: the client asks the leader.
+// drain, cordon and remove are what an operator does: the client asks the
+// leader.
 func drain(f *faults, m *machine) bool {
 	if m.drained {
 		return false

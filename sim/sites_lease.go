@@ -24,8 +24,8 @@ func leaseLate(f *faults, p *process) bool {
 	return true
 }
 
-// leaseSlow makes the database answer late who asks about the lease, everybody or the
-// leader alone; what was asked may be done long after nobody waits for it any more.
+// leaseSlow makes the database answer questions about the lease late, those of all or of the leader alone; what was
+// asked may be done long after nobody waits for it any more.
 func leaseSlow(f *faults) bool {
 	p := f.w.leader()
 	if f.w.draw.Alone || p == nil || f.w.store.row.slow > f.w.engine.now {

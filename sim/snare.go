@@ -9,7 +9,7 @@ import (
 // This file owns snares: things that happen at a certain letter about a gang,
 // rather than at a certain time, so that every step of the protocol is met.
 
-// snare waits for so many letters about one job, or about any.
+// snare waits for a number of letters about one job, or about any.
 type snare struct {
 	job  string
 	left int

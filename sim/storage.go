@@ -20,9 +20,9 @@ type storage struct {
 	kept    *store.Memory
 	file    *file // beside it; nil: there is none, or nobody has led yet
 	row     row
-	outage  int     // how many faults make every call fail
-	stalled instant // nothing is answered before this …
-	held    []deed  // … what was asked meanwhile waits
+	outage  int      // how many faults make every call fail
+	stalled instant  // nothing is answered before this …
+	held    []action // … what was asked meanwhile waits
 }
 
 // trouble is what one call meets.
@@ -44,7 +44,7 @@ func latency(chance *source) time.Duration {
 }
 
 // after lets a call arrive after so long, and wait while nothing is answered.
-func (s *storage) after(d time.Duration, do deed) {
+func (s *storage) after(d time.Duration, do action) {
 	s.w.engine.after(d, func() {
 		if s.stalled > s.w.engine.now {
 			s.held = append(s.held, do)
@@ -210,7 +210,8 @@ func (x *storePort) crashFile(epoch uint64, changes []actors.Change) {
 	if s.file == nil {
 		return
 	}
-	// Who led is dead, and what a file has is read by a next leader alone: both have one more, of nobody's.
+	// The scheduler that led is dead, and what a file has is read by a next leader alone: both have one more, which
+	// belongs to nobody.
 	const reader = "after the power"
 	defer s.file.spared()()
 	s.file.lead(reader, s.kept.Epoch()+1)
@@ -225,7 +226,8 @@ func (x *storePort) crashFile(epoch uint64, changes []actors.Change) {
 	verdicts, err := s.kept.Apply(epoch, changes)
 	s.kept.Sync()
 	if !s.file.agrees(next) {
-		s.w.violate("S8 acknowledged-kept", "after a power loss the file has neither the whole of the last write nor nothing of it")
+		s.w.violate("S8 acknowledged-kept",
+			"after a power loss the file has neither the whole of the last write nor nothing of it")
 		return
 	}
 	if err == nil {

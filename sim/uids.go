@@ -11,7 +11,7 @@ import (
 )
 
 // This file owns what lies on a machine under the uids that leaders give: tasks that are not forgotten, and what is
-// kept of others for a while, over the agent's restarts and the machine's.
+// kept of others for a while, over restarts of the agent and of the machine.
 
 // keptTask is what people may still read of a task that is forgotten.
 type keptTask struct {
@@ -19,7 +19,7 @@ type keptTask struct {
 	job string
 }
 
-// lies is whose things lie on the machine under a uid; empty: nobody's.
+// lies is the owner of what lies on the machine under a uid; empty: none.
 func (l *launcher) lies(uid uint32) (job string) {
 	for _, t := range l.order {
 		if t.uid == uid {
@@ -34,7 +34,8 @@ func (l *launcher) lies(uid uint32) (job string) {
 	return ""
 }
 
-// evicts lets a task's uid have nothing under it that is another job's, as a real launcher does; false: it cannot.
+// evicts lets a task's uid have nothing under it that belongs to another job, as a real launcher does; false: it
+// cannot.
 func (l *launcher) evicts(t *task) bool {
 	if t.uid == 0 {
 		return true

@@ -17,7 +17,7 @@ type script struct {
 	run   time.Duration // how long a member runs
 	exit  int32         // how it ends
 	rank  int32         // only this rank ends so, and after half the time; −1: all
-	runs  int32         // only so in the first so many runs; 0: in every one
+	runs  int32         // only so in this many runs, the first; 0: in every one
 	oom   bool          // it is killed for its memory instead
 	deaf  bool          // it ignores SIGTERM
 	saves bool          // it saves its work at SIGTERM, and exits 0

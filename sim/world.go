@@ -196,7 +196,9 @@ func (w *World) newMachine(index, gpus int) *machine {
 		a.Address = fmt.Sprintf("%0*d", messages.MaxValueBytes, index)
 	}
 	for g := range gpus {
-		a.Gpus = append(a.Gpus, &messages.Gpu{Id: fmt.Sprintf("%s-gpu-%d", m.id, g), Type: "H100", MemoryBytes: 80 << 30, Minor: int32(g)})
+		a.Gpus = append(a.Gpus, &messages.Gpu{
+			Id: fmt.Sprintf("%s-gpu-%d", m.id, g), Type: "H100", MemoryBytes: 80 << 30, Minor: int32(g),
+		})
 	}
 	for _, level := range w.draw.Levels {
 		place := fmt.Sprintf("rack-%03d", rack)

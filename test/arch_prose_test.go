@@ -31,7 +31,7 @@ var unpolished = map[string]prose{
 	"cluster":         {75, 7, 82},
 	"cmd/synapse-cli": {381, 12, 20},
 	"policy":          {30, 8, 19},
-	"sim":             {140, 19, 6},
+	"sim":             {20, 10, 3},
 	"sim/replay":      {30, 8, 4},
 	"topology":        {93, 17, 7},
 }

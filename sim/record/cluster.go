@@ -75,8 +75,8 @@ func (c Cluster) Check() error {
 	return nil
 }
 
-// ReadCluster reads machines: what `get nodes -o json` prints, or rows of the columns machines and gpus, and racks where
-// they are known. It answers as well how many machines it left out, since they have no GPU.
+// ReadCluster reads machines: what `get nodes -o json` prints, or rows of the columns machines and gpus, and racks
+// where they are known. It answers as well how many machines it left out, since they have no GPU.
 func ReadCluster(from io.Reader) (c Cluster, without int, err error) {
 	in := bufio.NewReader(from)
 	if text, _ := in.Peek(peekBytes); strings.HasPrefix(strings.TrimLeft(string(text), " \t\r\n"), "{") {

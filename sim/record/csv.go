@@ -98,7 +98,8 @@ func jobOf(r row) (Job, error) {
 			return Job{}, fmt.Errorf("%s: %d GPUs are not for %q tasks that are alike", columnTasks, gpus, text)
 		}
 	}
-	j := Job{Submit: submit, Duration: duration, GPUs: gpus, Tasks: tasks, User: r.get(columnUser), Queue: r.get(columnQueue), Line: r.line}
+	j := Job{Submit: submit, Duration: duration, GPUs: gpus, Tasks: tasks, User: r.get(columnUser),
+		Queue: r.get(columnQueue), Line: r.line}
 	j.asked(r)
 	return j, nil
 }
@@ -173,13 +174,18 @@ func eachRow(from io.Reader, wanted []string, visit func(row)) error {
 // WriteCSV writes a workload as ReadCSV reads it.
 func WriteCSV(to io.Writer, t *Trace) error {
 	out := csv.NewWriter(to)
-	rows := [][]string{{columnID, columnSubmit, columnDuration, columnGPUs, columnTasks, columnUser, columnQueue, columnLimit, columnWaited}}
+	rows := [][]string{
+		{columnID, columnSubmit, columnDuration, columnGPUs, columnTasks, columnUser, columnQueue, columnLimit, columnWaited},
+	}
 	first := time.Duration(math.MaxInt64)
 	for _, j := range t.Jobs {
 		first = min(first, j.Submit)
 	}
 	for i, j := range t.Jobs {
-		row := []string{strconv.Itoa(i + 1), inSeconds(j.Submit - first), inSeconds(j.Duration), strconv.Itoa(j.GPUs), "", j.User, j.Queue, "", ""}
+		row := []string{
+			strconv.Itoa(i + 1), inSeconds(j.Submit - first), inSeconds(j.Duration), strconv.Itoa(j.GPUs), "", j.User,
+			j.Queue, "", "",
+		}
 		if j.Tasks > 0 {
 			row[4] = strconv.Itoa(j.Tasks)
 		}

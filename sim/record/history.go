@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// This file owns what `history -o json` of a running cluster prints. It reads it as any other program does: by the keys,
-// which stay as they are.
+// This file owns what `history -o json` of a running cluster prints. It reads it as any other program does: by the
+// keys, which stay as they are.
 
 // pastJob is what is read of one job that is over.
 type pastJob struct {
@@ -112,8 +112,10 @@ func (t *Trace) pastRow(line int, p *pastJob) {
 		t.Bad = append(t.Bad, BadRow{line, fmt.Sprintf("job %s held %v GPUs for %v seconds", p.ID, gpus, held)})
 	default:
 		t.Jobs = append(t.Jobs, Job{
-			Submit: submit, Duration: secs(held), Limit: secs(min(max(p.TimeLimitSeconds, 0), secondsMost)), GPUs: int(gpus), Tasks: tasks,
-			Priority: p.Priority, User: p.Owner, Queue: p.Queue, Line: line, Waited: secs(max(*p.WaitSeconds, 0)), HasWaited: true,
+			Submit: submit, Duration: secs(held), Limit: secs(min(max(p.TimeLimitSeconds, 0), secondsMost)),
+			GPUs: int(gpus), Tasks: tasks,
+			Priority: p.Priority, User: p.Owner, Queue: p.Queue, Line: line, Waited: secs(max(*p.WaitSeconds, 0)),
+			HasWaited: true,
 		})
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// This file owns how the form of a record is recognised. A record is a file of somebody else's: what it
-// contains is never trusted to be in order or whole.
+// This file owns how the form of a record is recognised. A record is a file of others: what it contains is never
+// trusted to be in order or whole.
 
 // Formats are the forms of records that can be read.
 func Formats() []string { return []string{"csv", "swf", "sacct", "history"} }

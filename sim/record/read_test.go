@@ -15,8 +15,8 @@ func seconds(j Job) string {
 	if j.HasWaited {
 		waited = fmt.Sprint(j.Waited.Seconds())
 	}
-	return fmt.Sprintf("line %d: %v+%v<%v gpus %d/%d %s@%s waited %s", j.Line, j.Submit.Seconds(), j.Duration.Seconds(), j.Limit.Seconds(),
-		j.GPUs, j.Tasks, j.User, j.Queue, waited)
+	return fmt.Sprintf("line %d: %v+%v<%v gpus %d/%d %s@%s waited %s",
+		j.Line, j.Submit.Seconds(), j.Duration.Seconds(), j.Limit.Seconds(), j.GPUs, j.Tasks, j.User, j.Queue, waited)
 }
 
 func read(t *testing.T, text string, s Source) *Trace {
@@ -55,8 +55,8 @@ const slurm = `JobID|User|Partition|Submit|Start|End|Timelimit|State|ElapsedRaw|
 104|cy|cpu|2026-10-01T08:00:03|2026-10-01T08:00:04|2026-10-01T08:30:00|UNLIMITED|FAILED|1796|cpu=4|billing=4,cpu=4
 `
 
-// TestSacct: what a job was given, for how long, and what it had asked for; steps are parts of jobs, elements of an array
-// are jobs, and one that never ran is none.
+// TestSacct: what a job was given, for how long, and what it had asked for; steps are parts of jobs, elements of an
+// array are jobs, and one that never ran is none.
 func TestSacct(t *testing.T) {
 	start := float64(time.Date(2026, 10, 1, 8, 0, 0, 0, time.UTC).Unix())
 	wants(t, read(t, slurm, Source{}),
@@ -68,7 +68,8 @@ func TestSacct(t *testing.T) {
 		t.Errorf("of few columns: %+v", j)
 	}
 	for text, want := range map[string]string{
-		"JobID|Submit|Elapsed\n":                               "it has no column AllocTRES or ReqTRES; those it has: JobID, Submit, Elapsed",
+		"JobID|Submit|Elapsed\n": "it has no column AllocTRES or ReqTRES; those it has: " +
+			"JobID, Submit, Elapsed",
 		"JobID|Submit|Elapsed|ReqTRES\n1|soon|1:00|gres/gpu=1": `line 2: Submit: "soon" is no time`,
 		"JobID|Submit|Elapsed|ReqTRES\n1|5|long|gres/gpu=1":    `line 2: Elapsed: "long" is no span of time`,
 		"JobID|Submit|Elapsed|ReqTRES\n1|5|1:00|gres/gpu=-1":   `line 2: ReqTRES: "gres/gpu=-1" is no number of GPUs`,
@@ -82,8 +83,10 @@ func TestSacct(t *testing.T) {
 // TestSlurmSpan: as Slurm writes them.
 func TestSlurmSpan(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"00:30": 30 * time.Second, "30:00": 30 * time.Minute, "12:00:00": 12 * time.Hour, "1-00:00:01": 24*time.Hour + time.Second,
-		"2-12": 60 * time.Hour, "01:02.345": 62 * time.Second, "": -1, "UNLIMITED": -1, "7": -1, "1:2:3:4": -1, "-1:00": -1,
+		"00:30": 30 * time.Second, "30:00": 30 * time.Minute, "12:00:00": 12 * time.Hour,
+		"1-00:00:01": 24*time.Hour + time.Second,
+		"2-12":       60 * time.Hour, "01:02.345": 62 * time.Second, "": -1, "UNLIMITED": -1, "7": -1,
+		"1:2:3:4": -1, "-1:00": -1,
 	} {
 		if got, ok := slurmSpan(text); ok != (want >= 0) || ok && got != want {
 			t.Errorf("%q is %v, %v", text, got, ok)
@@ -237,17 +240,21 @@ func TestSynthetic(t *testing.T) {
 		}
 	}
 	if all != s.Jobs || byDay*10 < all*6 || weekend*7 > all || gangs*100 < all*2 || limited*10 < all*8 || long < work/4 {
-		t.Errorf("of %d jobs %d came by day, %d at weekends, %d are gangs, %d have limits; of %.0f GPU-hours %.0f are in long jobs",
+		t.Errorf("of %d jobs %d came by day, %d at weekends, %d are gangs, %d have limits; of %.0f GPU-hours %.0f are in "+
+			"long jobs",
 			all, byDay, weekend, gangs, limited, work, long)
 	}
-	if err := s.Set("jobs", 7); err != nil || len(s.Trace().Jobs) != 7 || s.Set("gangs", 101) == nil || len(SyntheticWords()) != 6 {
+	if err := s.Set("jobs", 7); err != nil || len(s.Trace().Jobs) != 7 || s.Set("gangs", 101) == nil ||
+		len(SyntheticWords()) != 6 {
 		t.Errorf("%v, %+v", err, s)
 	}
 }
 
 // FuzzRead: whatever a file has, it is read or refused, and what is read can be replayed.
 func FuzzRead(f *testing.F) {
-	for _, text := range []string{slurm, lived, rows(3, "1,2"), "; swf\n1 0 10 100 16 -1 -1 16 200 -1 1 3 1 -1 2 -1 -1 -1\n"} {
+	for _, text := range []string{
+		slurm, lived, rows(3, "1,2"), "; swf\n1 0 10 100 16 -1 -1 16 200 -1 1 3 1 -1 2 -1 -1 -1\n",
+	} {
 		f.Add([]byte(text), "")
 	}
 	f.Fuzz(func(t *testing.T, text []byte, format string) {
@@ -256,7 +263,8 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, j := range trace.Jobs {
-			if j.Submit < 0 || j.Duration <= 0 || j.Limit < 0 || j.GPUs < 1 || j.Tasks < 0 || j.Tasks > 0 && j.GPUs%j.Tasks != 0 || j.Waited < 0 {
+			if j.Submit < 0 || j.Duration <= 0 || j.Limit < 0 || j.GPUs < 1 || j.Tasks < 0 ||
+				j.Tasks > 0 && j.GPUs%j.Tasks != 0 || j.Waited < 0 {
 				t.Fatalf("%+v", j)
 			}
 		}

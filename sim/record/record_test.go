@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// rows are a record of so many good rows, with others behind them.
+// rows are a record of n good rows, with others behind them.
 func rows(good int, others ...string) string {
 	text := "gpus, submit_s,job_id,duration_s\n"
 	for i := range good {
@@ -35,7 +35,8 @@ func TestReadCSV(t *testing.T) {
 	if n := len(trace.Jobs); n != 200 {
 		t.Fatalf("%d jobs", n)
 	}
-	if j := trace.Jobs[1]; j.Submit != 1500*time.Millisecond || j.Duration != time.Minute || j.GPUs != 4 || j.Limit != 90*time.Second || j.Line != 3 {
+	if j := trace.Jobs[1]; j.Submit != 1500*time.Millisecond || j.Duration != time.Minute || j.GPUs != 4 ||
+		j.Limit != 90*time.Second || j.Line != 3 {
 		t.Errorf("%+v", j)
 	}
 	if j := trace.Jobs[2]; j.Limit != 0 {
@@ -68,15 +69,18 @@ func TestRefused(t *testing.T) {
 // TestTake: rows by their submit time, times from the first, stretched until they offer a load.
 func TestTake(t *testing.T) {
 	trace := &Trace{Jobs: []Job{
-		{Submit: 300 * time.Second, Duration: 40 * time.Second, GPUs: 2, HasWaited: true}, {Submit: 100 * time.Second, Duration: 60 * time.Second, GPUs: 2},
+		{Submit: 300 * time.Second, Duration: 40 * time.Second, GPUs: 2, HasWaited: true},
+		{Submit: 100 * time.Second, Duration: 60 * time.Second, GPUs: 2},
 		{Submit: 200 * time.Second, Duration: 100 * time.Second, GPUs: 1},
 	}}
 	jobs, err := trace.Take(Cut{First: 1, Timescale: 2}, 4)
 	if err != nil || len(jobs) != 2 || jobs[0].GPUs != 1 || jobs[0].Submit != 0 || jobs[1].Submit != 200*time.Second {
 		t.Errorf("%v, %v", jobs, err)
 	}
-	jobs, err = trace.Take(Cut{Load: 0.5}, 4)                                                         // 300 GPU-seconds at half of 4 GPUs take 150 s
-	if err != nil || jobs[2].Submit.Round(time.Millisecond) != 150*time.Second || jobs[2].HasWaited { // that was under another load
+	// 300 GPU-seconds at half of 4 GPUs take 150 s.
+	jobs, err = trace.Take(Cut{Load: 0.5}, 4)
+	// That was under another load.
+	if err != nil || jobs[2].Submit.Round(time.Millisecond) != 150*time.Second || jobs[2].HasWaited {
 		t.Errorf("%v, %v", jobs, err)
 	}
 	if _, err := trace.Take(Cut{First: 3}, 4); err == nil {

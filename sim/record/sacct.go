@@ -45,7 +45,9 @@ func readSacct(from io.Reader) (*Trace, error) {
 
 // sacctColumns refuses a header that lacks what every replay needs.
 func sacctColumns(header []string) error {
-	for _, wanted := range [][]string{{sacctID}, {sacctSubmit}, {"ElapsedRaw", "Elapsed", "End"}, {"AllocTRES", "ReqTRES"}} {
+	for _, wanted := range [][]string{
+		{sacctID}, {sacctSubmit}, {"ElapsedRaw", "Elapsed", "End"}, {"AllocTRES", "ReqTRES"},
+	} {
 		if !slices.ContainsFunc(wanted, func(column string) bool { return slices.Contains(header, column) }) {
 			return fmt.Errorf("it has no column %s; those it has: %s", strings.Join(wanted, " or "), strings.Join(header, ", "))
 		}
@@ -78,7 +80,8 @@ func (t *Trace) sacctRow(r row) {
 	case gpus == 0:
 		t.setAside("without GPUs")
 	default:
-		j := Job{Submit: submit, Duration: ran, Limit: r.slurmLimit(), GPUs: gpus, User: r.get("User"), Queue: r.get("Partition"), Line: r.line}
+		j := Job{Submit: submit, Duration: ran, Limit: r.slurmLimit(), GPUs: gpus, User: r.get("User"),
+			Queue: r.get("Partition"), Line: r.line}
 		if start, err := r.slurmTime("Start"); err == nil && start >= submit {
 			j.Waited, j.HasWaited = start-submit, true
 		}

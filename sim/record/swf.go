@@ -27,7 +27,7 @@ const (
 	swfFieldsLeast = 15 // older logs leave the last ones out
 )
 
-// readSWF reads a record in SWF, whose processors are taken for GPUs: so many for one.
+// readSWF reads a record in SWF, whose processors are taken for GPUs: a number of them for one.
 func readSWF(from io.Reader, procsToGPU int) (*Trace, error) {
 	t := &Trace{}
 	err := eachLine(from, func(number int, text string) error {
@@ -71,8 +71,10 @@ func (t *Trace) swfRow(line int, fields []string, procsToGPU int) {
 	case procs < 1:
 		t.Bad = append(t.Bad, BadRow{line, "fields 5 and 8: it has no processors"})
 	default:
-		j := Job{Submit: secs(n[swfSubmit]), Duration: secs(n[swfRun]), Limit: secs(max(n[swfLimit], 0)), GPUs: (procs + procsToGPU - 1) / procsToGPU, Line: line,
-			User: numbered("user", n[swfUser]), Queue: numbered("queue", n[swfQueue]), HasWaited: n[swfWait] >= 0, Waited: secs(max(n[swfWait], 0))}
+		j := Job{Submit: secs(n[swfSubmit]), Duration: secs(n[swfRun]), Limit: secs(max(n[swfLimit], 0)),
+			GPUs: (procs + procsToGPU - 1) / procsToGPU, Line: line,
+			User: numbered("user", n[swfUser]), Queue: numbered("queue", n[swfQueue]), HasWaited: n[swfWait] >= 0,
+			Waited: secs(max(n[swfWait], 0))}
 		t.Jobs = append(t.Jobs, j)
 	}
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // This file owns workloads that nobody ran: drawn from a seed, by integers alone, so that the same words give the same
-// jobs on every machine. They have what makes real ones hard: most jobs are short and most GPU-hours are in few long ones,
-// most gangs are small and a few want half a room, people submit by day and on weekdays, and many at once.
+// jobs on every machine. They have what makes real ones hard: most jobs are short and most GPU-hours are in few long
+// ones, most gangs are small and a few want half a room, people submit by day and on weekdays, and many at once.
 
 // Synthetic is a workload that is drawn.
 type Synthetic struct {
@@ -35,7 +35,8 @@ type field struct {
 
 func (s *Synthetic) fields() []field {
 	return []field{
-		{"jobs", &s.Jobs, 1, 10_000_000}, {"days", &s.Days, 1, 3650}, {"users", &s.Users, 1, 100_000}, {"gangs", &s.Gangs, 0, 100},
+		{"jobs", &s.Jobs, 1, 10_000_000}, {"days", &s.Days, 1, 3650}, {"users", &s.Users, 1, 100_000},
+		{"gangs", &s.Gangs, 0, 100},
 		{"bursts", &s.Bursts, 0, 100}, {"seed", &s.Seed, 0, 1 << 31},
 	}
 }
@@ -74,12 +75,14 @@ var (
 	gangGPUs     = []int{16, 24, 32, 48, 64, 96}
 	gangWeights  = []int{50, 10, 22, 4, 10, 4}
 
-	burstGPUs = 8 // who tries many things at once tries each on one machine
+	burstGPUs = 8 // a user that tries many things at once tries each on one machine
 
 	// Job lengths, by octaves from a minute on: an hour is in the sixth.
 	octaveWeights = []int{12, 14, 15, 15, 13, 11, 8, 5, 4, 2, 1}
 
-	limits = []time.Duration{time.Hour, 4 * time.Hour, 12 * time.Hour, 24 * time.Hour, 48 * time.Hour, 72 * time.Hour, 7 * 24 * time.Hour}
+	limits = []time.Duration{
+		time.Hour, 4 * time.Hour, 12 * time.Hour, 24 * time.Hour, 48 * time.Hour, 72 * time.Hour, 7 * 24 * time.Hour,
+	}
 )
 
 // dice draws numbers by SplitMix64, which fits in three lines and is the same everywhere.
@@ -117,7 +120,8 @@ func (s Synthetic) Trace() *Trace {
 	}
 	t := &Trace{}
 	for len(t.Jobs) < s.Jobs {
-		at := time.Duration(d.weighted(days))*24*time.Hour + time.Duration(d.weighted(hourWeights))*time.Hour + time.Duration(d.below(3600))*time.Second
+		at := time.Duration(d.weighted(days))*24*time.Hour + time.Duration(d.weighted(hourWeights))*time.Hour +
+			time.Duration(d.below(3600))*time.Second
 		first, many := s.draw(&d), 1
 		if first.GPUs <= burstGPUs && d.below(100) < s.Bursts {
 			many = 4 + d.below(40)
@@ -140,11 +144,15 @@ func (s Synthetic) Trace() *Trace {
 	return t
 }
 
-// draw draws a job, all but when it comes. A user who comes twice has the same queue, and like lengths.
+// draw draws a job, all but when it comes. A user that comes twice has the same queue, and like lengths.
 func (s Synthetic) draw(d *dice) Job {
 	user := d.below(1 + d.below(s.Users)) // the first ones submit most
 	habit := dice(user + 1)
-	j := Job{User: fmt.Sprintf("user-%02d", user+1), Queue: []string{"research", "research", "production", "students"}[habit.below(4)]}
+	j := Job{
+		User: fmt.Sprintf("user-%02d", user+1), Queue: []string{
+			"research", "research", "production", "students",
+		}[habit.below(4)],
+	}
 	j.GPUs = smallGPUs[d.weighted(smallWeights)]
 	if d.below(100) < s.Gangs {
 		j.GPUs = gangGPUs[d.weighted(gangWeights)]

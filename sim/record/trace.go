@@ -1,6 +1,6 @@
 // Package record holds what a recorded workload is, how a part of it is ordered to be
-// replayed, and the figures that are found. It knows nothing of the simulator: who orders
-// a replay and who runs it are two programs.
+// replayed, and the figures that are found. It knows nothing of the simulator: one program orders a replay and another
+// runs it.
 package record
 
 import (
@@ -84,7 +84,7 @@ type Cut struct {
 	Load        float64 // offered load, where Timescale is 0
 }
 
-// Take cuts a workload for a cluster of so many GPUs. Times begin at the first job.
+// Take cuts a workload for a cluster of this many GPUs. Times begin at the first job.
 func (t *Trace) Take(c Cut, gpus int) ([]Job, error) {
 	jobs := slices.Clone(t.Jobs)
 	slices.SortStableFunc(jobs, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
@@ -94,7 +94,8 @@ func (t *Trace) Take(c Cut, gpus int) ([]Job, error) {
 		jobs = jobs[:min(c.Rows, len(jobs))]
 	}
 	if len(jobs) == 0 {
-		return nil, fmt.Errorf("no rows are left: the record has %d, and the first that is wanted is %d", len(t.Jobs), c.First)
+		return nil, fmt.Errorf("no rows are left: the record has %d, and the first that is wanted is %d",
+			len(t.Jobs), c.First)
 	}
 	began := jobs[0].Submit
 	scale := c.Timescale

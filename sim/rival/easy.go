@@ -16,7 +16,7 @@ import (
 type easy struct {
 	running []runner
 	ended   bool          // earlier than was thought, since the promise was made
-	head    *waiter       // who is promised; nil: nobody
+	head    *waiter       // the job that is promised; nil: none
 	until   time.Duration // when it will have room; below 0: nobody knows
 	later   Ground        // the room then, the head in it
 
@@ -108,7 +108,7 @@ func (p *Planner) promise(head *waiter) {
 	}
 }
 
-// fill starts, in the order of the line, who is over by the promised time or leaves room for the head all the same.
+// fill starts, in the order of the line, what is over by the promised time or leaves room for the head all the same.
 func (p *Planner) fill(head *waiter) {
 	e := &p.easy
 	var next line

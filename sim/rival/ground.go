@@ -42,7 +42,9 @@ func (p Place) placement(view *topology.Fabric, g *topology.Gang) topology.Place
 	for i, part := range parts {
 		units += int64(part.GPUs)
 		upTo := shareOf(g, units)
-		out.Slots = append(out.Slots, topology.Slot{Rank: topology.Rank(i), Node: p.ids[part.Machine], Amount: upTo.Minus(given)})
+		out.Slots = append(out.Slots, topology.Slot{
+			Rank: topology.Rank(i), Node: p.ids[part.Machine], Amount: upTo.Minus(given),
+		})
 		given = upTo
 	}
 	if len(parts) == 1 {
@@ -51,11 +53,12 @@ func (p Place) placement(view *topology.Fabric, g *topology.Gang) topology.Place
 	return out
 }
 
-// shareOf is what so many GPUs of a gang's total come with.
+// shareOf is what this many GPUs of a gang's total come with.
 func shareOf(g *topology.Gang, units int64) topology.Resources {
 	all := g.Total.MilliGPU / topology.WholeGPU
 	return topology.Resources{
-		MilliCPU: g.Total.MilliCPU * units / all, MemoryBytes: g.Total.MemoryBytes / all * units, MilliGPU: units * topology.WholeGPU,
+		MilliCPU: g.Total.MilliCPU * units / all, MemoryBytes: g.Total.MemoryBytes / all * units,
+		MilliGPU: units * topology.WholeGPU,
 	}
 }
 

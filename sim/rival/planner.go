@@ -1,7 +1,7 @@
 package rival
 
-// This file owns what the comparisons have in common, and those of one line each: who is
-// first, and whether a gang that does not fit lets others pass.
+// This file owns what the comparisons have in common, and those of one line each: which job is first, and whether a
+// gang that does not fit lets others pass.
 
 import (
 	"cmp"
@@ -83,7 +83,7 @@ func (p *Planner) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) 
 	return p.done
 }
 
-// take enters who has come since the last pass, the first to come first.
+// take enters the jobs that came since the last pass, the first to come first.
 func (p *Planner) take() {
 	var came []*waiter
 	p.queue.Entered(func(w policy.Waiting) {
@@ -191,10 +191,10 @@ func (l line) Less(i, j int) bool {
 }
 func (l line) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
 
-// Push is heap.Push's.
+// Push is for heap.Push.
 func (l *line) Push(x any) { *l = append(*l, x.(*waiter)) }
 
-// Pop is heap.Pop's.
+// Pop is for heap.Pop.
 func (l *line) Pop() any {
 	last := len(*l) - 1
 	g := (*l)[last]

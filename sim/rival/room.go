@@ -20,7 +20,7 @@ type Room struct {
 	sum    int   // free GPUs
 }
 
-// NewRoom is an idle room: so many machines in each rack.
+// NewRoom is an idle room with this many machines in each rack.
 func NewRoom(racks []int, gpus int) *Room {
 	r := &Room{gpus: gpus, counts: make([]int, gpus+1), spare: make([]int, len(racks))}
 	for i, machines := range racks {
@@ -93,7 +93,7 @@ func (r *Room) Fits(gang int) bool {
 	return empty > whole || empty == whole && (rest == 0 || r.anyBelow(rest))
 }
 
-// anyFrom reports whether a machine has so many GPUs free; anyBelow, whether one that is not empty has.
+// anyFrom reports whether a machine has this many GPUs free; anyBelow, whether one that is not empty has.
 func (r *Room) anyFrom(gpus int) bool { return r.counts[r.gpus] > 0 || r.anyBelow(gpus) }
 
 func (r *Room) anyBelow(gpus int) bool {
@@ -184,7 +184,7 @@ func (r *Room) oneRack(empty []int, whole, rest int) int {
 	return best
 }
 
-// brokenIn reports whether a machine of a rack that is not empty has so many GPUs free.
+// brokenIn reports whether a machine of a rack that is not empty has this many GPUs free.
 func (r *Room) brokenIn(rack, gpus int) bool {
 	for m, free := range r.free {
 		if r.rack[m] == rack && free >= gpus && free < r.gpus {
