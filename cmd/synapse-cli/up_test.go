@@ -233,12 +233,17 @@ func TestUp(t *testing.T) {
 	if len(pids) != 6 || slices.ContainsFunc(pids, func(pid int) bool { return !alive(pid) }) {
 		t.Fatalf("nodes and tasks are %v", pids)
 	}
-	var racks []string
+	var racks, addresses []string
 	var ranges [][2]int
 	for _, f := range flags {
-		if f["join"] != address || f["gpus"] != "4" || f["cpus"] != "32" || f["memory"] != "256Gi" || f["address"] != "127.0.0.1" {
+		if f["join"] != address || f["gpus"] != "4" || f["cpus"] != "32" || f["memory"] != "256Gi" ||
+			!strings.HasPrefix(f["address"], "127.") {
 			t.Errorf("%v", f)
 		}
+		if slices.Contains(addresses, f["address"]) {
+			t.Errorf("two nodes have the address %s", f["address"])
+		}
+		addresses = append(addresses, f["address"])
 		racks = append(racks, f["topology"])
 		var a, b int
 		if n, err := fmt.Sscanf(f["ports"], "%d-%d", &a, &b); n != 2 || err != nil || b < a {

@@ -34,6 +34,7 @@ const (
 	scratchTarget = "/scratch"
 	namesTarget   = "/etc/resolv.conf"
 
+	hostsTarget    = "/etc/hosts"
 	hostfileTarget = "/job/hostfile"
 	systemDirs     = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 )
@@ -86,7 +87,8 @@ func (r *root) build() error {
 func (r *root) takeMounts() error {
 	wanted := slices.Clone(r.spec.Mounts)
 	for _, own := range []Mount{
-		{Source: r.spec.Names, Target: namesTarget}, {Source: r.spec.Hostfile, Target: hostfileTarget},
+		{Source: r.spec.Names, Target: namesTarget}, {Source: r.spec.Hosts, Target: hostsTarget},
+		{Source: r.spec.Hostfile, Target: hostfileTarget},
 	} {
 		if own.ReadOnly = true; own.Source != "" {
 			wanted = append([]Mount{own}, wanted...)
@@ -162,7 +164,7 @@ func (r *root) belongs(options ...string) []string {
 // refuseHidden keeps a mount from showing what the caller hides: neither it, nor what is above it. Scratch directories
 // may lie within (the caller made them), hence only mounts of the spec come here with a path of a user's choice.
 func (r *root) refuseHidden(source string) error {
-	if source == r.spec.Scratch || source == r.spec.Names || source == r.spec.Hostfile {
+	if slices.Contains([]string{r.spec.Scratch, r.spec.Names, r.spec.Hosts, r.spec.Hostfile}, source) {
 		return nil
 	}
 	real, err := filepath.EvalSymlinks(source)
@@ -233,8 +235,8 @@ func (r *root) takeViews() error {
 	return nil
 }
 
-// takeSystem has the mounts of /proc and /sys. Without root the kernel allows their making only while the machine's own
-// are in sight. The proc is that of init's pid namespace, so init makes it.
+// takeSystem has the mounts of /proc and /sys. Without root the kernel allows their making only while the machine's
+// own are in sight. The proc is that of init's pid namespace, so init makes it.
 func (r *root) takeSystem() (err error) {
 	if r.proc, err = r.init.Proc(); err != nil {
 		return r.order.explain(err)
@@ -396,6 +398,10 @@ func (r *root) placeMounts() error {
 	}
 	for _, mount := range r.mounts {
 		place, _, err := inside.Make(mount.target, mount.directory)
+		if err != nil && r.spec.Hosts != "" && mount.target == hostsTarget {
+			unix.Close(mount.tree) // names that resolve are a help, and no reason to fail
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("mount target %s cannot be made (%w); take a directory that exists, or one in /tmp or /run",
 				mount.target, err)

@@ -52,6 +52,8 @@ type Spec struct {
 	Net string `json:"net,omitempty"`
 	// Names is the file that the task has as /etc/resolv.conf; empty: the rootfs's own.
 	Names string `json:"names,omitempty"`
+	// Hosts is the file that the task has as /etc/hosts, if its root has a place for it; empty: the rootfs's own.
+	Hosts string `json:"hosts,omitempty"`
 	// Hostfile is the file that the task has as /job/hostfile; empty: the rootfs's own.
 	Hostfile string `json:"hostfile,omitempty"`
 	// Unreachable are places that the task cannot speak to on a network that it shares.
@@ -246,9 +248,10 @@ func (s Spec) validatePaths() error {
 		return &SpecError{"layer", "is missing; root of the container would write to the machine's own directory"}
 	}
 	paths := map[string]string{
-		"workdir": s.Workdir, "scratch": s.Scratch, "layer": s.Layer, "names": s.Names, "hostfile": s.Hostfile,
+		"workdir": s.Workdir, "scratch": s.Scratch, "layer": s.Layer, "names": s.Names, "hosts": s.Hosts,
+		"hostfile": s.Hostfile,
 	}
-	for _, field := range []string{"workdir", "scratch", "layer", "names", "hostfile"} {
+	for _, field := range []string{"workdir", "scratch", "layer", "names", "hosts", "hostfile"} {
 		if paths[field] == "" {
 			continue
 		}

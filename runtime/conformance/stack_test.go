@@ -189,12 +189,14 @@ func (s *stack) job(task Task) *messages.JobSpec {
 
 // start starts what was prepared.
 func (p *staged) start() {
+	peers := []*messages.Peer{{Node: "here", Address: "127.0.0.1"}}
+	if p.spec.GetGang().GetReplicasMin() == 2 {
+		peers = append(peers, &messages.Peer{Rank: 1, Node: "there", Address: "127.0.0.2"})
+	}
 	p.of.launcher.Tell(&messages.StartTask{
 		Id: p.id, Job: cmp.Or(p.job, "job"), Spec: p.spec, Uid: p.uid, Grant: p.grant, JobName: "conformance", Run: 1,
-		Node: "here",
-		Rendezvous: &messages.Rendezvous{
-			Address: "127.0.0.1", Port: 20000, Peers: []*messages.Peer{{Node: "here", Address: "127.0.0.1"}},
-		},
+		Node:       "here",
+		Rendezvous: &messages.Rendezvous{Address: "127.0.0.1", Port: 20000, Peers: peers},
 	}, p.of.pid)
 }
 

@@ -192,7 +192,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	if p.Network.Namespace != "" {
 		spec.Net, spec.Names = p.Network.Namespace, p.Network.Names
 	}
-	if err := d.jobHostfile(t, start, &spec); err != nil {
+	if err := errors.Join(d.hosts(t, start, &spec), d.jobHostfile(t, start, &spec)); err != nil {
 		return nil, fault.OfMachine(err)
 	}
 	if !spec.ReadOnly { // else there may be no place to put them, and the image has to bring its own
@@ -214,11 +214,34 @@ func (d *Driver) jobHostfile(t *launcher.Task, start *messages.StartTask, spec *
 		return nil
 	}
 	spec.Hostfile = filepath.Join(t.Dir, "hostfile")
-	list := environment.Hostfile(start.GetRendezvous(), t.Grant)
-	if err := os.WriteFile(spec.Hostfile, []byte(list), 0o644); err != nil {
-		return fmt.Errorf("hostfile: %w", err)
+	return leave(spec.Hostfile, environment.Hostfile(start.GetRendezvous(), t.Grant))
+}
+
+// hosts has the names of the gang's machines resolve to where they are reached. They stand before what the machine
+// says itself: to many a machine its own name is an address of its loop, where nobody else would find a member that
+// listens.
+func (d *Driver) hosts(t *launcher.Task, start *messages.StartTask, spec *carapace.Spec) error {
+	if !remote(start.GetRendezvous()) {
+		return nil
 	}
-	return os.Chmod(spec.Hostfile, 0o644)
+	others := "127.0.0.1 localhost\n::1 localhost\n"
+	if spec.Rootfs == HostImage {
+		own, err := os.ReadFile("/etc/hosts")
+		if err != nil {
+			return nil // as on the machine itself, no name is known but what a server says
+		}
+		others = string(own)
+	}
+	spec.Hosts = filepath.Join(t.Dir, "hosts")
+	return leave(spec.Hosts, environment.Hosts(start.GetRendezvous())+others)
+}
+
+// leave writes a file that a task is shown, whatever the agent's own files may be read by.
+func leave(path, text string) error {
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("what the task is shown: %w", err)
+	}
+	return os.Chmod(path, 0o644)
 }
 
 // place is where containers and their cgroups are, as carapace's flags say it.

@@ -120,6 +120,17 @@ func Hostfile(r *messages.Rendezvous, grant *messages.Grant) string {
 	return text.String()
 }
 
+// Hosts are the machines' names with their addresses, as /etc/hosts has them.
+func Hosts(r *messages.Rendezvous) string {
+	var text strings.Builder
+	for _, h := range hosts(r) {
+		if h.address != h.node {
+			fmt.Fprintf(&text, "%s %s\n", h.address, h.node)
+		}
+	}
+	return text.String()
+}
+
 // processes is how many a task is meant to run.
 func processes(grant *messages.Grant) int {
 	if milli := grant.GetAmount().GetMilliGpu(); milli > 0 {

@@ -148,6 +148,9 @@ func TestHostfile(t *testing.T) {
 		"10.0.0.3 slots=2\n" {
 		t.Errorf("%q", got)
 	}
+	if got := Hosts(task.Start.Rendezvous); got != "10.0.0.1 a\n10.0.0.2 b\n10.0.0.3 c\n" {
+		t.Errorf("%q", got)
+	}
 }
 
 // TestLargeGang: no variable is longer than the kernel takes; the hostfile has them all.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able"
 )
 
 // This file owns that docs/launchers.md can be believed: each of its job files is run as it is, with programs that
@@ -53,12 +54,38 @@ func TestLaunchers(t *testing.T) {
 			}
 		}
 	}
+	l.namesResolve()
 	for name := range worlds {
 		t.Errorf("docs/launchers.md has no file with launcher: %s", name)
 	}
 	for _, word := range messages.LaunchWords() {
 		if !strings.Contains(string(page), "\n| `"+word+"` |") {
 			t.Errorf("docs/launchers.md does not tell of %s", word)
+		}
+	}
+}
+
+// namesResolve: each member of a gang finds the others by the names of their machines, at addresses of their own,
+// where tasks have a root of their own; and the machine's own names are still there.
+func (l *local) namesResolve() {
+	submit := l.command(filepath.Join(bin, "synapse-cli"), "submit", "-N", "2", "--image", "host", "--attach", "--",
+		"sh", "-c", "getent hosts node-1 node-2 localhost; head -c 4096 $SYNAPSE_HOSTFILE")
+	r := ask(l.t, submit)
+	r.wants(l.t, 0, "", "succeeded")
+	if able.Containers.Lacks() != nil {
+		return // a task is a plain process of the machine's, and has its names
+	}
+	found := regexp.MustCompile(`(?m)^\[[01]\] (127\.[0-9.]+) +node-([12])$`).FindAllStringSubmatch(r.out, -1)
+	addresses := map[string]string{}
+	for _, f := range found {
+		addresses[f[2]] = f[1]
+	}
+	if len(found) != 4 || addresses["1"] == addresses["2"] || strings.Count(r.out, "localhost") < 2 {
+		l.t.Errorf("names resolve to %v:\n%s", addresses, r.out)
+	}
+	for _, address := range addresses {
+		if strings.Count(r.out, address+" slots=1\n") != 2 {
+			l.t.Errorf("%s is not in the hostfile:\n%s", address, r.out)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -140,7 +141,7 @@ func (c *Cluster) startNodes() error {
 			return err
 		}
 		args := []string{
-			"--join", c.address, "--data-dir", dir, "--id", name, "--address", "127.0.0.1",
+			"--join", c.address, "--data-dir", dir, "--id", name, "--address", addressOf(c.o.Dir, i),
 			"--gpus", strconv.Itoa(c.o.GPUs), "--topology", fmt.Sprintf("zone=local,rack=r%d", rackOf(i, c.o.Nodes, c.o.Racks)+1), "--ports", ports[i],
 			"--root-uids", rootRange(i),
 		}
@@ -159,7 +160,8 @@ func (c *Cluster) startNodes() error {
 	return nil
 }
 
-// rootRange is a node's own range of numbers for tasks that are root of their containers: all nodes are on one machine here.
+// rootRange is a node's own range of numbers for tasks that are root of their containers: all nodes are on one
+// machine here.
 func rootRange(node int) string {
 	const first, numbers = 500_000_000, 16 * 65536 // for sixteen such tasks at once
 	from := first + node*numbers
@@ -169,6 +171,17 @@ func rootRange(node int) string {
 // nodeName is padded, so that names sort as numbers do.
 func (c *Cluster) nodeName(i int) string {
 	return fmt.Sprintf("node-%0*d", len(strconv.Itoa(c.o.Nodes)), i+1)
+}
+
+// addressOf is a node's own address. All of 127.0.0.0/8 is this machine, and needs no setting up; so lists of hosts
+// have as many hosts as there are nodes, and who listens on one's address is not met on another's. Two clusters
+// seldom share one, and one that is started again in its directory has the same.
+func addressOf(dir string, node int) string {
+	const networks, each = 254 * 252, 250 // 127.1.0.0 to 127.254.251.0; the last four leave room for a thousand nodes
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(dir)) // it cannot fail
+	network := int(hash.Sum32() % networks)
+	return fmt.Sprintf("127.%d.%d.%d", 1+network/252, network%252+node/each, 1+node%each)
 }
 
 // rackOf gives neighbours the same rack, and all racks as many nodes, give or take one.

@@ -3,6 +3,8 @@ package local
 import (
 	"bytes"
 	"fmt"
+	"net"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +20,33 @@ func TestPortRanges(t *testing.T) {
 			}
 			last = b
 		}
+	}
+}
+
+// TestAddresses: each node has one of its own on this machine's loop, always the same in the same directory, and each
+// can be listened on.
+func TestAddresses(t *testing.T) {
+	for i := range 500 {
+		dir := fmt.Sprintf("/tmp/synapse-up-%d", i)
+		seen := map[string]bool{}
+		for node := range MaxNodes {
+			address := addressOf(dir, node)
+			ip, err := netip.ParseAddr(address)
+			if err != nil || !ip.IsLoopback() || address == "127.0.0.1" || seen[address] || addressOf(dir, node) != address {
+				t.Fatalf("node %d of %s has %q: %v", node, dir, address, err)
+			}
+			seen[address] = true
+		}
+	}
+	if addressOf("/a", 0) == addressOf("/b", 0) {
+		t.Error("two clusters share addresses")
+	}
+	for _, node := range []int{0, MaxNodes - 1} {
+		listener, err := net.Listen("tcp", net.JoinHostPort(addressOf("/a", node), "0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener.Close()
 	}
 }
 
