@@ -27,7 +27,8 @@ func TestGangShown(t *testing.T) {
 			}
 			able.WriteFile(t, filepath.Join(root, "etc/hosts"), "10.9.9.9 there\n", 0o644)
 		}
-		want := "127.0.0.1 here\n127.0.0.2 there\n127.0.0.1 localhost\n::1 localhost\n--\n127.0.0.1 slots=1\n127.0.0.2 slots=1\n"
+		want := "127.0.0.1 here\n127.0.0.2 there\n127.0.0.1 localhost\n::1 localhost\n--\n" +
+			"127.0.0.1 slots=1\n127.0.0.2 slots=1\n"
 		if r := s.try(t, root, shown, ofTwo); contained && r.said != want || !r.ran() ||
 			!contained && !strings.HasSuffix(r.said, "--\n") {
 			t.Errorf("a gang of two: %v %q", r.exit, r.said)
