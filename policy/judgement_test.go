@@ -62,26 +62,27 @@ func (s *stage) poolOf(a *actor) *Pool {
 // TestEarlyEnd: what ends before its limit moves a promise forward, and who was promised starts at once.
 func TestEarlyEnd(t *testing.T) {
 	s := newStage(t, simple(), 5, 1)
-	a := s.enter(act{runs: 300, limit: 1000, gang: wholes(4)})
+	a := s.enter(act{runs: 300, limit: 1000, gang: wholes(3)}, act{runs: 450, limit: 500, gang: wholes(2)})
 	b := s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(5)})
-	s.play(1)
-	p, ok := s.j.Promised(b.id)
-	if want := s.now + 999*second; !ok || p.At != want {
-		t.Fatalf("promised %v at %d, and not %d", ok, p.At, want)
+	for _, x := range []struct{ now, at int64 }{{1, 1000}, {300, 500}} { // then only the second one is waited for
+		s.play(x.now)
+		if p, ok := s.j.Promised(b.id); !ok || p.At != (x.at+1)*second {
+			t.Fatalf("at %d: promised %v at %d, and not %d", x.now, ok, p.At/second-1, x.at)
+		}
 	}
 	s.play(10_000)
-	began(t, map[*actor]int64{a: 0, b: 300})
+	began(t, map[*actor]int64{a: 0, b: 450})
 }
 
 // TestFirm: the oldest that was left waiting gets a firm promise once there is credit, and its bound is the latest of
 // the hard ends on its machines: limit, grace and what an end takes to be known.
 func TestFirm(t *testing.T) {
 	s := newStage(t, simple(), 5, 1)
-	s.enter(act{runs: 1000, limit: 1000, gang: wholes(4)})
+	s.enter(act{runs: 1000, limit: 1000, grace: 30, gang: wholes(4)})
 	b := s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(5)})
 	s.enter(act{at: 100, runs: 10, limit: 10, gang: wholes(1)}) // comes, so there is a pass
 	s.play(100)
-	if b.first == nil || b.first.Bound != (1001+20)*second {
+	if b.first == nil || b.first.Bound != (1001+30+20)*second {
 		t.Fatalf("the firm promise is %+v", b.first)
 	}
 	s.play(10_000)
@@ -178,6 +179,7 @@ func TestLocality(t *testing.T) {
 	for _, frees := range []int64{40, 4000} {
 		settings := simple()
 		settings.Locality = time.Minute
+		settings.GuardPercent = 0
 		s := newStage(t, settings, 4, 2)            // two machines in each rack
 		for i, runs := range []int64{frees, 4000} { // one machine of each rack is taken
 			one := wholes(1)
@@ -214,6 +216,38 @@ func TestHeadroom(t *testing.T) {
 	s.play(60)
 	if long != 9 || short.began() != 50 {
 		t.Errorf("%d of 10 machines are given to long work, and short work began at %d", long, short.began())
+	}
+	s.play(1_000_000)
+	for _, a := range s.cast {
+		if a.started < 0 {
+			t.Errorf("%s never began", a.id)
+		}
+	}
+}
+
+// TestGuardCharged: what the guard admits is charged, and corrected when it ended; what starts anyway is not.
+func TestGuardCharged(t *testing.T) {
+	s := newStage(t, simple(), 2, 1)
+	s.enter(act{runs: 2000, limit: 2000, gang: wholes(2)})
+	turn := s.enter(act{at: 1, runs: 50, limit: 90, gang: wholes(2)})
+	s.enter(act{at: 3000, runs: 100, limit: 100, gang: wholes(1)})
+	credit := func() int64 { return s.j.pools.all[0].credit }
+	s.play(1999)
+	s.pass()
+	grown := credit()
+	s.play(2001)
+	if turn.began() != 2000 || grown <= 0 || credit() > grown-16_000*90+16_000 {
+		t.Errorf("the guard had %d and has %d after the turn of a job that may run for 90 s", grown, credit())
+	}
+	s.play(2700)
+	s.pass()
+	if credit() < grown-16_000*50 || credit() > grown-16_000*50+16_000 {
+		t.Errorf("the guard has %d after it ran for 50 s", credit())
+	}
+	was := credit()
+	s.play(3001)
+	if credit() < was {
+		t.Errorf("the guard paid %d for what would start anyway", was-credit())
 	}
 }
 

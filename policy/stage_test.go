@@ -12,9 +12,9 @@ import (
 
 // act is one job of a history. Times are in seconds.
 type act struct {
-	at, runs, limit int64
-	gang            topology.Gang
-	owner           string
+	at, runs, limit, grace int64
+	gang                   topology.Gang
+	owner                  string
 }
 
 // actor is what became of it.
@@ -112,8 +112,10 @@ func (s *stage) happen() {
 			s.view.Give(a.place)
 			s.j.Ended(a.id, s.runs.Ended(a.id, s.now, true))
 		case a.started < 0 && a.over < 0 && (a.at+1)*second <= s.now && !s.waits(a):
-			limit := a.limit * second
-			s.queue.Add(Waiting{Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now, Limit: limit, Owner: a.owner})
+			s.queue.Add(Waiting{
+				Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now, Owner: a.owner,
+				Limit: a.limit * second, Grace: a.grace * second,
+			})
 		}
 	}
 }
