@@ -65,6 +65,15 @@ type Queue struct {
 	Waits
 }
 
+// IdleParts are shares of the GPUs, free while a waiting job has a place on them, by what they were kept for.
+type IdleParts struct {
+	Headroom float64 `json:"headroom"`  // short work that is yet to come
+	Locality float64 `json:"locality"`  // the job has a place, and waits for one closer together
+	KeptRoom float64 `json:"kept_room"` // who is promised it
+	Quota    float64 `json:"quota"`     // the queues that it is assured to
+	Other    float64 `json:"other"`     // nothing that the planner names
+}
+
 // Result is what a run found. What nothing is known of is nil.
 type Result struct {
 	Policy string `json:"policy"`
@@ -77,6 +86,8 @@ type Result struct {
 	Rack         *float64 `json:"rack"`           // share of the gangs larger than a machine in as few racks as can be
 	Frag         float64  `json:"frag"`           // share of the GPUs free while a waiting job is no larger and has no place
 	IdleFit      float64  `json:"idle_fit"`       // share of the GPUs free while a waiting job has a place on them
+	// IdleFitParts are what IdleFit is the sum of, by what the planner says; nil where it does not say.
+	IdleFitParts *IdleParts `json:"idle_fit_parts"`
 
 	Preemptions *float64 `json:"preemptions"`
 	LostGPUH    *float64 `json:"lost_gpu_h"`

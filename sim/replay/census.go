@@ -23,6 +23,8 @@ type census struct {
 	// nil: any gang that waits counts.
 	blocked func() bool
 
+	withheld *withheld // nil: the planner does not say what it withholds
+
 	idleFit float64 // GPU-seconds free while a waiting job has a place on them
 	stuck   float64 // GPU-seconds free while one that is no larger has none
 }
@@ -84,6 +86,7 @@ func (c *census) pass(now time.Duration) {
 	}
 	if fits {
 		c.idleFit += d * free
+		c.withheld.add(d * free)
 	}
 	if c.blocked != nil {
 		stuck = c.blocked()

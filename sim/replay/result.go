@@ -97,6 +97,7 @@ func (r *run) shares(out *record.Result, span time.Duration) {
 		out.Util = r.usedBy(span) / gpus / span.Seconds()
 	}
 	if r.ran > 0 {
+		out.IdleFitParts = r.census.withheld.parts(gpus * r.ran.Seconds())
 		out.Frag, out.IdleFit = r.census.stuck/gpus/r.ran.Seconds(), r.census.idleFit/gpus/r.ran.Seconds()
 	}
 	if r.passes > 0 {

@@ -187,6 +187,7 @@ func (r *run) planner() (policy.Planner, error) {
 		return timed{policy.Default{}, r}, nil
 	case record.Judgement:
 		r.seen = newSeen(r)
+		r.census.withheld = &withheld{ground: r.census.ground, ask: r.seen.Withheld, passes: &r.passes}
 		return timed{r.seen, r}, nil
 	}
 	var ground rival.Ground = &rival.Own{}

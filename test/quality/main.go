@@ -136,11 +136,18 @@ func (s study) run(out, progress io.Writer) error {
 			instrument.WriteString(" |\n")
 		}
 	}
-	fmt.Fprint(out, table.String())
+	if s.name != "openb" {
+		fmt.Fprint(out, table.String())
+	}
 	if s.full && s.traces != "" {
 		fmt.Fprint(out, "\n", instrument.String())
 	}
-	if s.page == "" {
+	if s.traces != "" && strings.Contains("openb", s.name) {
+		if err := openb(s.traces, out); err != nil {
+			return fmt.Errorf("openb: %w", err)
+		}
+	}
+	if s.page == "" || s.name == "openb" {
 		return nil
 	}
 	text, err := os.ReadFile(s.page)
@@ -184,14 +191,15 @@ const (
 	shake  = 0.01
 )
 
-// replays replays jobs so often: the policies that are compared with as published simulators have them.
+// replays replays jobs so often, of many times once with the simulator's checkers: the policies that are compared with
+// as published simulators have them.
 func replays(jobs []record.Job, cluster record.Cluster, policy string, times int) ([]*record.Result, error) {
 	var all []*record.Result
 	for seed := range times {
 		o := record.Order{Jobs: jobs, Cluster: cluster, Policy: policy, Seed: uint64(seed + 1)}
 		o.Ref, o.Oracle = policy != record.Synapse, policy != record.Synapse
 		if times > 1 {
-			o.Shake = shake
+			o.Shake, o.Check = shake, seed == 0
 		}
 		result, err := replay.Run(o, replay.Watch{})
 		if err != nil {

@@ -50,7 +50,7 @@ func HTML(r Replays) ([]byte, error) {
 }
 
 // colours is how many the page has.
-const colours = 7
+const colours = 8
 
 // contents is what the template is given.
 type contents struct {

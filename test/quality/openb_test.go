@@ -1,0 +1,80 @@
+package main
+
+import (
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// TestOpenb: known by heart. Of two machines of two GPUs, pods that want 0.6 of one leave 0.4 of each to nobody, and
+// those that want 0.4 fill them.
+func TestOpenb(t *testing.T) {
+	nodes := [][]int64{{8000, 8000, 2}, {8000, 8000, 2}}
+	large, small := topology.Resources{MilliCPU: 1, MilliGPU: 600}, topology.Resources{MilliCPU: 1, MilliGPU: 400}
+	for _, c := range []struct {
+		pods       []topology.Resources
+		full, last float64
+	}{
+		{[]topology.Resources{large}, 0.6, 0.6},
+		{[]topology.Resources{{MilliCPU: 1, MilliGPU: 2000}}, 1, 1},
+		{[]topology.Resources{{MilliCPU: 5000, MilliGPU: 1000}}, 0.5, 0.5}, // the cores do for one on each
+	} {
+		if full, last := openbRun(nodes, c.pods, 1); full != c.full || last != c.last {
+			t.Errorf("%v: %v and %v are given away, and not %v and %v", c.pods, full, last, c.full, c.last)
+		}
+	}
+	for seed := range uint64(5) {
+		order := openbOrder([]topology.Resources{large, small}, 4000, seed)
+		wanted := int64(0)
+		for _, p := range order {
+			wanted += p.MilliGPU
+		}
+		if wanted < 5200 || wanted >= 5800 {
+			t.Errorf("seed %d: %d are wanted of 4000", seed, wanted)
+		}
+		full, last := openbRun(nodes, []topology.Resources{large, small}, seed)
+		if again, _ := openbRun(nodes, []topology.Resources{large, small}, seed); full != again || full <= 0.6 || last < full {
+			t.Errorf("seed %d: %v, %v and %v", seed, full, again, last)
+		}
+	}
+}
+
+// TestOpenbReads: without the folder nothing is said; a table that is none is refused by its name.
+func TestOpenbReads(t *testing.T) {
+	folder := t.TempDir()
+	var out strings.Builder
+	if err := openb(folder, &out); err != nil || out.Len() > 0 {
+		t.Errorf("%v: %s", err, &out)
+	}
+	table := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Join(folder, "openb"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Create(filepath.Join(folder, "openb", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed := gzip.NewWriter(file)
+		if _, err := packed.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if packed.Close() != nil || file.Close() != nil {
+			t.Fatal("it cannot be written")
+		}
+	}
+	table(openbNodes, "sn,cpu_milli,memory_mib,gpu,model\na,8000,8000,2,T4\n")
+	table(openbPods, "name,cpu_milli,memory_mib,num_gpu\nb,1000,10,1\n")
+	if err := openb(folder, &out); err == nil || !strings.Contains(err.Error(), openbPods+": it has no column gpu_milli") {
+		t.Errorf("%v", err)
+	}
+	table(openbPods, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\nb,1000,10,1,500\n")
+	const want = "| 10 orders | 100.0% ± 0.0 (100.0 to 100.0) | 100.0% ± 0.0 (100.0 to 100.0) |\n"
+	if err := openb(folder, &out); err != nil || !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
