@@ -37,7 +37,8 @@ func TestOpenb(t *testing.T) {
 			t.Errorf("seed %d: %d are wanted of 4000", seed, wanted)
 		}
 		full, last := openbRun(nodes, []topology.Resources{large, small}, seed)
-		if again, _ := openbRun(nodes, []topology.Resources{large, small}, seed); full != again || full <= 0.6 || last < full {
+		if again, _ := openbRun(nodes, []topology.Resources{large, small}, seed); full != again || full <= 0.6 ||
+			last < full {
 			t.Errorf("seed %d: %v, %v and %v", seed, full, again, last)
 		}
 	}
