@@ -38,6 +38,7 @@ const (
 	countClosed   = "gate.closed"   // let in, and closed later: denied, or not renewed
 	countRenewed  = "gate.renewed"  // certificates signed for machines that had one
 	countDenied   = "gate.denied"   // calls that the caller's role may not make
+	countJoined   = "gate.joined"   // certificates signed for machines that had none
 )
 
 // Options are what a gate is given. Log is told a line for people.
@@ -59,6 +60,7 @@ type Gate struct {
 	closed    chan struct{}
 	closing   sync.Once
 	running   sync.WaitGroup
+	joins     sync.Mutex // held while an invitation is spent
 
 	mu      sync.Mutex
 	open    map[*connection]struct{}
@@ -209,8 +211,11 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	renewals := g.trust.RenewalConfig(own, LapsedFor, seen)
 	renewals.NextProtos = []string{protocolRenewal}
 	calls.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if slices.Contains(hello.SupportedProtos, protocolRenewal) {
+		switch {
+		case slices.Contains(hello.SupportedProtos, protocolRenewal):
 			return renewals, nil
+		case slices.Contains(hello.SupportedProtos, protocolJoin):
+			return g.joinConfig(), nil
 		}
 		return nil, nil
 	}
@@ -222,8 +227,11 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		}
 		return nil, nil, err
 	}
-	if conn.ConnectionState().NegotiatedProtocol == protocolRenewal {
-		return nil, nil, errors.Join(errServed, g.renew(conn, p))
+	switch conn.ConnectionState().NegotiatedProtocol {
+	case protocolRenewal:
+		return nil, nil, errors.Join(errServed, g.renew(conn, p), conn.Close())
+	case protocolJoin:
+		return nil, nil, errors.Join(errServed, g.join(conn), conn.Close())
 	}
 	c := &connection{Conn: conn, gate: g, peer: p}
 	g.mu.Lock()

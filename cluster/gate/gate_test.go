@@ -44,7 +44,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		"no certificate":  {func(*tls.Config) {}, "it shows no certificate"},
 		"TLS 1.2":         {func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, "it does not speak TLS 1.3"},
-		"another cluster": {showing(of(authority(t, "c-b"), "n1", today)), "its certificate is not of this cluster's"},
+		"another cluster": {showing(of(authority(t, "c-b", today), "n1", today)), "its certificate is not of this cluster's"},
 		"expired":         {showing(of(s.by, "old", today.Add(-25*time.Hour))), "node/old is not good any more: it is good"},
 		"not yet valid":   {showing(of(s.by, "new", today.Add(time.Hour))), "node/new is not good yet: it is good from"},
 		"denied":          {showing(of(s.by, "thief", today)), "it is on the denylist: synapse://c-a/node/thief"},
@@ -76,7 +76,7 @@ func TestClientsAreTold(t *testing.T) {
 		words string
 	}{
 		"plaintext":         {nil, "the scheduler speaks TLS only"},
-		"another cluster's": {s.badge(authority(t, "c-b"), identity.RoleNode, "n1"), "no scheduler of this cluster"},
+		"another cluster's": {s.badge(authority(t, "c-b", today), identity.RoleNode, "n1"), "no scheduler of this cluster"},
 		"its own time":      {late, "our own certificate: the certificate of synapse://c-a/node/late is not good any more"},
 		"our clock is fast": {ahead, "the certificate of synapse://c-a/scheduler/s1 is not good any more"},
 		"denied":            {s.badge(s.by, identity.RoleNode, "thief"), "the scheduler refused this certificate"},

@@ -30,34 +30,40 @@ const (
 )
 
 // errServed ends a connection that gRPC never gets.
-var errServed = errors.New("it was a renewal, and it is over")
+var errServed = errors.New("it asked for a certificate, and is over")
 
 // renew serves one renewal.
 func (g *Gate) renew(conn *tls.Conn, p identity.Peer) error {
-	defer conn.Close()
 	request, err := readFrame(conn)
 	if err != nil {
 		return err
 	}
 	chain, err := g.authority.Renew(p, request, g.o.Now())
 	if err != nil {
-		g.o.Count(countRefused, 1)
-		g.say("Refused to renew the certificate of %s from %s: %v", p, hostOf(conn), err)
-		return writeFrame(conn, append([]byte{answerRefused}, err.Error()...))
-	}
-	answer := []byte{answerGood}
-	for _, c := range chain {
-		answer = append(answer, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
-	}
-	if err := writeFrame(conn, answer); err != nil {
-		return err
+		return g.refuse(conn, err, "Refused to renew the certificate of %s from %s: %v", p, hostOf(conn), err)
 	}
 	g.o.Count(countRenewed, 1)
 	g.mu.Lock()
 	g.renewed[holder{p.Identity, p.Key}] = chain[0].NotAfter
 	g.mu.Unlock()
 	g.o.Log("Renewed the certificate of %s from %s: it is good until %s", p, hostOf(conn), until(chain[0]))
-	return conn.CloseWrite()
+	return g.answer(conn, chain)
+}
+
+// refuse answers why, and logs it.
+func (g *Gate) refuse(conn *tls.Conn, why error, line string, args ...any) error {
+	g.o.Count(countRefused, 1)
+	g.say(line, args...)
+	return errors.Join(writeFrame(conn, append([]byte{answerRefused}, why.Error()...)), conn.CloseWrite())
+}
+
+// answer sends what was signed.
+func (g *Gate) answer(conn *tls.Conn, chain []*x509.Certificate) error {
+	text := []byte{answerGood}
+	for _, c := range chain {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
+	}
+	return errors.Join(writeFrame(conn, text), conn.CloseWrite())
 }
 
 // until is a certificate's end, for people.
@@ -148,6 +154,11 @@ func (b *Badge) renewOnce(ctx context.Context, at string) ([]*x509.Certificate, 
 	if err := writeFrame(conn, request); err != nil {
 		return nil, err
 	}
+	return hearAnswer(conn)
+}
+
+// hearAnswer waits for what a scheduler signed, or why it did not.
+func hearAnswer(conn *tls.Conn) ([]*x509.Certificate, error) {
 	answer, err := readFrame(conn)
 	if r := remote(err); r != nil {
 		return nil, r

@@ -43,10 +43,10 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// authority is a new cluster's, on disk.
-func authority(t *testing.T, cluster string) *identity.Folder {
+// authority is a new cluster's, on disk, made two days before.
+func authority(t *testing.T, cluster string, now time.Time) *identity.Folder {
 	t.Helper()
-	made := today.Add(-48 * time.Hour)
+	made := now.Add(-48 * time.Hour)
 	pair := must(identity.NewRoot(cluster, made))
 	root := &identity.Folder{Roots: pair.Chain, Pair: pair}
 	by := must(root.Certify(identity.RoleScheduler, "s1", made))
@@ -59,7 +59,12 @@ func authority(t *testing.T, cluster string) *identity.Folder {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, by: authority(t, "c-a"), now: today}
+	return newStageAt(t, today)
+}
+
+func newStageAt(t *testing.T, now time.Time) *stage {
+	t.Helper()
+	s := &stage{t: t, by: authority(t, "c-a", now), now: now}
 	s.gate = must(New(Options{Folder: s.by, Log: s.log, Now: s.clock}))
 	t.Cleanup(s.gate.Close)
 	server := grpc.NewServer(append(s.gate.ServerOptions(), grpc.Creds(s.gate.Credentials()))...)

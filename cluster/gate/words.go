@@ -21,8 +21,8 @@ const (
 	maxSaid  = 1024
 )
 
-// alert is one of TLS, which says that the version is not spoken. A client that speaks no TLS is sent it, so that it can
-// tell its user; the library would only close.
+// alert is one of TLS, which says that the version is not spoken. A client that speaks no TLS is sent it, so that it
+// can tell its user; the library would only close.
 var alert = []byte{0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46}
 
 // Refused is what a client is told that was not let in, or that did not take the other end for a scheduler. To try

@@ -161,8 +161,8 @@ func (p *Pair) IssuePair(i Identity, now time.Time) (*Pair, error) {
 }
 
 // maySign refuses what an authority must not sign. URIs are constrained by their host alone, so the roles are a rule of
-// ours, which Issue and every verifier hold to. An authority cannot pose as another scheduler, so that a stolen one can be
-// denied by name.
+// ours, which Issue and every verifier hold to. An authority cannot pose as another scheduler, so that a stolen one can
+// be denied by name.
 func maySign(by, i Identity) error {
 	switch {
 	case by.Role != RoleAuthority:
@@ -199,6 +199,15 @@ func requested(request []byte) (*ecdsa.PublicKey, error) {
 	return key, nil
 }
 
+// KeyOf names the key in a request whose sender has the private half.
+func KeyOf(request []byte) (Digest, error) {
+	key, err := requested(request)
+	if err != nil {
+		return Digest{}, err
+	}
+	return digestOf(key)
+}
+
 // Join signs a request for a new identity.
 func (p *Pair) Join(i Identity, request []byte, now time.Time) ([]*x509.Certificate, error) {
 	key, err := requested(request)
@@ -215,11 +224,7 @@ func (p *Pair) Renew(peer Peer, request []byte, now time.Time) ([]*x509.Certific
 	if err != nil {
 		return nil, err
 	}
-	asked, err := digestOf(key)
-	if err != nil {
-		return nil, err
-	}
-	if asked != peer.Key {
+	if asked, err := digestOf(key); err != nil || asked != peer.Key {
 		return nil, fmt.Errorf("%w: %s renews with the key that it has, not with another one", errRequest, peer.Identity)
 	}
 	if lives[peer.Role] != LifeDaily {

@@ -98,6 +98,15 @@ func (f *Folder) Create() error {
 	return f.SaveChain()
 }
 
+// Write replaces a file of the folder's owner, in a folder below it.
+func (f *Folder) Write(name string, data []byte) error {
+	path := filepath.Join(f.Dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
+		return err
+	}
+	return replace(path, data)
+}
+
 // SaveChain replaces the folder's chain, as a renewal does. The key stays as it is.
 func (f *Folder) SaveChain() error {
 	return replace(filepath.Join(f.Dir, chainFile), encode(f.Pair.Chain))

@@ -1,5 +1,5 @@
 // Package identity is who is who in a cluster: names in certificates, the small authority that signs them, and how
-// either end of a connection proves the other. It reads and writes files of keys, and never a flag, a message or an actor.
+// either end of a connection proves the other. It reads and writes files of keys, and knows no flag and no actor.
 //
 // Keys are ECDSA on P-256. Ed25519 would be a little smaller and as fast, but the key that matters most, the root's,
 // belongs in hardware, and so may those of machines and people: tokens, TPMs and the services of clouds keep P-256

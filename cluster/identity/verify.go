@@ -190,6 +190,13 @@ func (t *Trust) Recheck(p Peer, until time.Time) error {
 	return nil
 }
 
+// Scheduler proves by what it showed that a scheduler of the cluster answers. It is for a machine that has no
+// certificate yet, and so no configuration of its own.
+func (t *Trust) Scheduler(shown []*x509.Certificate) error {
+	_, err := t.verify(shown, x509.ExtKeyUsageServerAuth, 0)
+	return err
+}
+
 // config is what both ends have: TLS 1.3 alone, no resumption, and our own verification. The library's is turned off,
 // because it goes by host names: a machine's certificate could then be a scheduler's, if only the host were right.
 func (t *Trust) config(usage x509.ExtKeyUsage, grace time.Duration, seen func(Peer)) *tls.Config {

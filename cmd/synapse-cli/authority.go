@@ -38,7 +38,7 @@ func (a *app) initCommand() *cobra.Command {
 			"  admin        for synapse-cli --tls, or SYNAPSE_TLS\n\n" +
 			"`certify` makes those of machines and of more people. Keys are readable by their owner alone.",
 		Example: "  synapse-cli init keys\n" +
-			"  synapse-cli init keys --cluster research --schedulers head1,head2 --admin ada",
+			"  synapse-cli init research --schedulers head1,head2 --admin ada",
 		Args: named("folder", "keys", 1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.initKeys(k, args[0]) },
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"sync"
 
 	"google.golang.org/grpc/credentials"
@@ -19,9 +21,12 @@ import (
 
 // badge opens what the machine shows, and answers its name in the cluster: the certificate's, else the one that was
 // given, else one that was made.
-func (o *options) badge(me *machine.Machine) (*gate.Badge, string, error) {
+func (o *options) badge(me *machine.Machine, log actors.Log) (*gate.Badge, string, error) {
 	if o.tls == "" {
 		return nil, cmp.Or(o.id, me.NodeID()), nil
+	}
+	if err := o.enter(me, log); err != nil {
+		return nil, "", err
 	}
 	badge, err := gate.OpenBadge(o.tls, identity.RoleNode)
 	if err != nil {
@@ -32,6 +37,36 @@ func (o *options) badge(me *machine.Machine) (*gate.Badge, string, error) {
 		return nil, "", fmt.Errorf("--id %s: the certificate in %s is of machine %s", o.id, o.tls, name)
 	}
 	return badge, name, nil
+}
+
+// maxToken bounds what is read for one.
+const maxToken = 4 << 10
+
+// enter makes the folder of --tls by a join token. The key is made here and stays here. Where the folder is there, the
+// machine has joined before, and its token is spent.
+func (o *options) enter(me *machine.Machine, log actors.Log) error {
+	if _, err := os.Stat(o.tls); o.token == "" || err == nil {
+		return nil
+	}
+	from := os.Stdin
+	if o.token != "-" {
+		file, err := os.Open(o.token)
+		if err != nil {
+			return fmt.Errorf("--token: %w", err)
+		}
+		defer file.Close()
+		from = file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxToken))
+	if err != nil {
+		return fmt.Errorf("--token: %w", err)
+	}
+	folder, err := gate.JoinAgain(context.Background(), string(text), o.join, o.id, me.NodeID(), log.Info)
+	if err != nil {
+		return fmt.Errorf("--token: %w", err)
+	}
+	folder.Dir = o.tls
+	return folder.Create()
 }
 
 // shown is what each connection begins with.

@@ -46,6 +46,8 @@ func command() *cobra.Command {
 	f.StringSliceVar(&o.join, "join", nil, "the schedulers' `host:port`, all of them")
 	f.StringVar(&o.tls, "tls", "",
 		"speak TLS only, with the `folder` of this machine's key and certificate, which names it")
+	f.StringVar(&o.token, "token", "",
+		"join with the token in this `file`, or on standard input (-), and make the folder of --tls, unless it is there")
 	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse-node",
 		"the `folder` of the machine's id, its ledger and its tasks")
 	f.StringVar(&o.id, "id", "", "the machine's `name` in the cluster; without it one is made, once")

@@ -30,7 +30,8 @@ type options struct {
 	join                                   []string
 	dataDir, id, topology, labels, address string
 	ports, gpuType, memory                 string
-	driver, carapace, ociRuntime, tls      string
+	driver, carapace, ociRuntime           string
+	tls, token                             string
 	policyFile, uidRange, rootRange        string
 	policy                                 permit.Policy
 	uids, roots                            topology.UIDRange
@@ -49,6 +50,9 @@ func (o *options) check() (err error) {
 		if _, port, err := net.SplitHostPort(at); err != nil || port == "" {
 			return fmt.Errorf("--join %q: must be host:port, as head:9000", at)
 		}
+	}
+	if o.token != "" && o.tls == "" {
+		return errors.New("--token needs --tls: the folder in which the machine's key is made")
 	}
 	if o.dataDir == "" {
 		return errors.New("--data-dir is empty: the machine's ledger needs a folder")

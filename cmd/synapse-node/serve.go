@@ -36,7 +36,7 @@ func serve(o options) error {
 	}
 	defer me.Close()
 	log := host.NewLog(os.Stderr, o.debug)
-	badge, id, err := o.badge(me)
+	badge, id, err := o.badge(me, log)
 	if err != nil {
 		return err
 	}

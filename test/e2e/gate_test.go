@@ -206,6 +206,41 @@ func (s *secured) intrudes(config *tls.Config, what string) {
 	}
 }
 
+// TestJoinTokens: a machine joins with a token, with a key that it made itself; the token is good once, and the machine
+// needs none when it starts again.
+func TestJoinTokens(t *testing.T) {
+	s := newSecured(t)
+	by := filepath.Join(s.keys, "scheduler")
+	token := filepath.Join(s.keys, "token")
+	made := s.cli("token", "create", "--by", by, "--role", "node", "--node-name", "n1", "--ttl", "1h")
+	made.wants(t, 0, "synapse1.e2e.", "")
+	if err := os.WriteFile(token, []byte(made.out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(s.keys, "n1")
+	first := s.node("n1", "r1", "--tls", folder, "--token", token)
+	s.says("Signed a certificate for synapse://e2e/node/n1")
+	id := s.submit(gang(1, 8, "true"))
+	s.await(id, "succeeded", 20*time.Second)
+	first.kill()
+	<-first.ended
+	s.node("n1", "r1", "--tls", folder, "--token", token)
+
+	again := s.agent("n2", "r1", "--tls", filepath.Join(s.keys, "n2"), "--token", token)
+	<-again.ended
+	if !strings.Contains(again.said(), "it is spent") {
+		t.Errorf("with a spent token it said %q", again.said())
+	}
+	s.says("Refused a machine that would join from 127.0.0.1")
+	if _, err := os.Stat(filepath.Join(s.keys, "n2")); err == nil {
+		t.Error("a folder was made for a machine that was refused")
+	}
+	secret := strings.TrimSpace(made.out[strings.LastIndex(made.out, ".")+1:])
+	if strings.Contains(first.said()+again.said()+s.scheduler.said(), secret) {
+		t.Error("a log has the secret")
+	}
+}
+
 // TestMachinePosesAsScheduler: a stolen certificate of a machine makes no scheduler. Whoever is led to it says nothing
 // there: no certificate, no request, no Hello.
 func TestMachinePosesAsScheduler(t *testing.T) {

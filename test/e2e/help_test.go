@@ -68,7 +68,7 @@ func TestEveryExampleInHelp(t *testing.T) {
 		if strings.Contains(told, " up ") && !strings.Contains(told, "--clean") {
 			told += " --listen 127.0.0.1:0"
 		}
-		if strings.HasPrefix(told, "synapse-cli init ") {
+		if told == "synapse-cli init keys" {
 			os.RemoveAll(filepath.Join(home, "keys")) // nothing is written over keys
 		}
 		a := c.example(told, home)
