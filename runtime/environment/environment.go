@@ -1,5 +1,6 @@
 // Package environment says what a task finds in its environment: which task it is, which the others are, and where they
 // meet, in the words of each framework. It is pure: the same task has the same environment wherever this is computed.
+// Which words are there is decided in launchers.go, by the launcher that the job names.
 package environment
 
 import (
