@@ -85,6 +85,7 @@ func (s *bursts) take(j *Judgement) {
 	s.came = s.came[:0]
 	s.list = slices.DeleteFunc(s.list, func(b *burst) bool {
 		if b.waits() {
+			b.estimate = b.line.Estimate(j.now)
 			return false
 		}
 		if s.open[b.key] == b && j.now <= b.last+burstGap {
@@ -143,7 +144,6 @@ func (s *bursts) ordered(j *Judgement) []*burst {
 		if !b.waits() {
 			continue
 		}
-		b.estimate = b.line.Estimate(j.now)
 		b.rank = b.estimate
 		if b.gang {
 			b.rank /= gangBoost

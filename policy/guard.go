@@ -11,11 +11,6 @@ func (j *Judgement) guard() {
 	if j.settings.GuardPercent == 0 {
 		return
 	}
-	for _, b := range j.bursts.list {
-		if b.waits() {
-			b.estimate = b.line.Estimate(j.now)
-		}
-	}
 	for i := range j.pools.all {
 		name := j.pools.all[i].Name
 		for p := &j.pools.all[i]; p.firm == nil && p.credit > 0 && p.Size > 0; {

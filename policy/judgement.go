@@ -250,5 +250,8 @@ func (j *Judgement) place(g *group, strict bool, lent topology.Lent) (p topology
 
 // before is the order in which bursts have their turn.
 func (b *burst) before(o *burst) int {
-	return cmp.Or(cmp.Compare(o.key.priority, b.key.priority), cmp.Compare(b.rank, o.rank), entryOrder(b.head, o.head))
+	if order := cmp.Or(cmp.Compare(o.key.priority, b.key.priority), cmp.Compare(b.rank, o.rank)); order != 0 {
+		return order
+	}
+	return entryOrder(b.head, o.head)
 }

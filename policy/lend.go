@@ -5,6 +5,7 @@ package policy
 
 import (
 	"cmp"
+	mathbits "math/bits"
 	"slices"
 
 	"github.com/yi-json/synapse/topology"
@@ -56,21 +57,19 @@ func (j *Judgement) mayBorrow(p *promise, b *burst, e *entry) (startBy int64, ok
 // borrow looks for a place on what is kept and may be lent.
 func (j *Judgement) borrow(b *burst, e *entry, strict bool) (topology.Placement, terms, bool) {
 	var t terms
-	var lent topology.Lent
-	bits, n := uint64(0), 0
-	for _, p := range slices.Concat(j.firm, j.moving) {
-		startBy, ok := j.mayBorrow(p, b, e)
-		if ok && p.e != e && n < maxLenders {
-			bits |= 1 << n
-			t.lenders, lent.Of = append(t.lenders, p), append(lent.Of, p.keep)
-			if startBy > 0 && (t.startBy == 0 || startBy < t.startBy) {
-				t.startBy = startBy
+	r := j.refusedIn(e.group, strict)
+	if r.all {
+		return topology.Placement{}, t, false
+	}
+	bits := uint64(0)
+	for n := range min(len(j.firm)+len(j.moving), maxLenders) {
+		if p := j.lender(n); p.e != e {
+			if _, ok := j.mayBorrow(p, b, e); ok {
+				bits |= 1 << n
 			}
 		}
-		n++
 	}
-	r := j.refusedIn(e.group, strict)
-	if bits == 0 || r.all || slices.ContainsFunc(r.lent, func(no uint64) bool { return bits&^no == 0 }) {
+	if bits == 0 || slices.ContainsFunc(r.lent, func(no uint64) bool { return bits&^no == 0 }) {
 		return topology.Placement{}, t, false
 	}
 	if len(r.lent) == 0 { // most often there is no room at all, which is known without asking for this very set
@@ -78,13 +77,32 @@ func (j *Judgement) borrow(b *burst, e *entry, strict bool) (topology.Placement,
 			return topology.Placement{}, t, false
 		}
 	}
+	var lent topology.Lent
+	for left := bits; left != 0; left &= left - 1 {
+		lent.Of = append(lent.Of, j.lender(mathbits.TrailingZeros64(left)).keep)
+	}
 	p, ok := j.place(e.group, strict, lent)
 	if !ok {
 		r.lent = append(r.lent, bits)
 		return p, t, false
 	}
-	t.lenders = slices.DeleteFunc(t.lenders, func(l *promise) bool { return !overlaps(l.place, p) })
+	for left := bits; left != 0; left &= left - 1 {
+		if l := j.lender(mathbits.TrailingZeros64(left)); overlaps(l.place, p) {
+			t.lenders = append(t.lenders, l)
+			if startBy, _ := j.mayBorrow(l, b, e); startBy > 0 && (t.startBy == 0 || startBy < t.startBy) {
+				t.startBy = startBy
+			}
+		}
+	}
 	return p, t, true
+}
+
+// lender is a promise by its number, the firm ones first.
+func (j *Judgement) lender(n int) *promise {
+	if n < len(j.firm) {
+		return j.firm[n]
+	}
+	return j.moving[n-len(j.firm)]
 }
 
 func overlaps(a, b topology.Placement) bool {

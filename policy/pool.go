@@ -83,6 +83,7 @@ func (s *pools) recount(j *Judgement) {
 	}
 	slices.SortFunc(s.all, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
 	for _, b := range j.bursts.list {
+		b.jobs = slices.DeleteFunc(b.jobs, func(e *entry) bool { return e.gone }) // those in the middle too
 		if b.waits() {
 			j.measure(b, &b.head.Gang)
 		}

@@ -100,7 +100,6 @@ func (j *Judgement) serveFirm() {
 // startPromised starts who holds a firm promise: where it has a place beside what is kept for others, or else on its
 // own.
 func (j *Judgement) startPromised(p *promise) bool {
-	p.b.estimate = p.b.line.Estimate(j.now)
 	place, ok := j.placeOwn(p)
 	if !ok && j.horizon.When(p.place, topology.ByLimit, j.own(p)...) == 0 {
 		place, ok = p.place, true
