@@ -66,7 +66,7 @@ func TestDamageEndsTheProcess(t *testing.T) {
 	mustBeWhole(nil)
 	mustBeWhole(errors.New("the cable came out"))
 	defer func() {
-		if err, is := recover().(error); !is || !errors.Is(err, ErrDamaged) {
+		if err, ok := recover().(error); !ok || !errors.Is(err, ErrDamaged) {
 			t.Fatalf("it went on: %v", err)
 		}
 	}()

@@ -18,8 +18,8 @@ func functionLengthLaw(s source) []string {
 	}
 	var findings []string
 	for _, declaration := range s.syntax.Decls {
-		function, is := declaration.(*ast.FuncDecl)
-		if !is {
+		function, ok := declaration.(*ast.FuncDecl)
+		if !ok {
 			continue
 		}
 		lines := s.fset.Position(function.End()).Line - s.fset.Position(function.Pos()).Line + 1
@@ -48,7 +48,7 @@ func openingLaw(s source) []string {
 	}
 	end := s.syntax.End()
 	for _, declaration := range s.syntax.Decls {
-		if general, is := declaration.(*ast.GenDecl); is && general.Tok == token.IMPORT {
+		if general, ok := declaration.(*ast.GenDecl); ok && general.Tok == token.IMPORT {
 			continue
 		}
 		end = declaration.Pos()
@@ -119,7 +119,7 @@ func tagsLaw(s source) []string {
 	}
 	var findings []string
 	ast.Inspect(s.syntax, func(node ast.Node) bool {
-		if text, is := node.(*ast.BasicLit); is && text.Kind == token.STRING && tag.MatchString(text.Value) {
+		if text, ok := node.(*ast.BasicLit); ok && text.Kind == token.STRING && tag.MatchString(text.Value) {
 			findings = append(findings, fmt.Sprintf("%s: a line is tagged by its level, as with Warn or Error",
 				s.at(text.Pos())))
 		}

@@ -362,7 +362,7 @@ func integersLaw(s source) []string {
 func (s source) selectors(judge func(from, name string) string) []string {
 	var findings []string
 	ast.Inspect(s.syntax, func(node ast.Node) bool {
-		if selector, is := node.(*ast.SelectorExpr); is {
+		if selector, ok := node.(*ast.SelectorExpr); ok {
 			if reason := judge(s.imported(selector), selector.Sel.Name); reason != "" {
 				findings = append(findings, fmt.Sprintf("%s: %s %s", s.at(selector.Pos()), selector.Sel.Name, reason))
 			}

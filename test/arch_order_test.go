@@ -178,12 +178,12 @@ func shuffled(info *types.Info, node ast.Node, sorted map[ast.Expr]bool) (token.
 
 // callee names the package and function of a call such as maps.Keys(m).
 func callee(info *types.Info, call *ast.CallExpr) (from, name string) {
-	selector, is := call.Fun.(*ast.SelectorExpr)
-	if !is {
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
 		return "", ""
 	}
-	function, is := info.Uses[selector.Sel].(*types.Func)
-	if !is || function.Pkg() == nil {
+	function, ok := info.Uses[selector.Sel].(*types.Func)
+	if !ok || function.Pkg() == nil {
 		return "", ""
 	}
 	return function.Pkg().Path(), function.Name()
@@ -194,8 +194,8 @@ func orderComments(fset *token.FileSet, file *ast.File) map[int]bool {
 	lines := map[int]bool{}
 	for _, group := range file.Comments {
 		for _, comment := range group.List {
-			reason, is := strings.CutPrefix(comment.Text, "//order:")
-			if is && strings.TrimSpace(reason) != "" {
+			reason, ok := strings.CutPrefix(comment.Text, "//order:")
+			if ok && strings.TrimSpace(reason) != "" {
 				lines[fset.Position(comment.Pos()).Line] = true
 			}
 		}

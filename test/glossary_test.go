@@ -93,12 +93,12 @@ func typesOf(tree []source) map[string]bool {
 			continue
 		}
 		for _, d := range s.syntax.Decls {
-			group, is := d.(*ast.GenDecl)
-			if !is {
+			group, ok := d.(*ast.GenDecl)
+			if !ok {
 				continue
 			}
 			for _, spec := range group.Specs {
-				if of, is := spec.(*ast.TypeSpec); is {
+				if of, ok := spec.(*ast.TypeSpec); ok {
 					types[s.syntax.Name.Name+"."+of.Name.Name] = true
 				}
 			}

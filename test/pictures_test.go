@@ -31,7 +31,7 @@ func TestRoomsPictureLaw(t *testing.T) {
 		t.Error(finding)
 	}
 	for _, name := range slices.Sorted(maps.Keys(rooms)) {
-		if _, is := drawn[name]; !is && !slices.Contains(notDrawn, name) {
+		if _, ok := drawn[name]; !ok && !slices.Contains(notDrawn, name) {
 			t.Errorf("the room %s is not in the picture", name)
 		}
 	}
@@ -97,7 +97,7 @@ func roomsPicture(picture string) map[string][]string {
 func importsOf(tree []source, drawn map[string][]string) map[string][]string {
 	within := func(folder string) string {
 		for ; folder != "."; folder = path.Dir(folder) {
-			if _, is := drawn[folder]; is {
+			if _, ok := drawn[folder]; ok {
 				return folder
 			}
 		}
@@ -110,8 +110,8 @@ func importsOf(tree []source, drawn map[string][]string) map[string][]string {
 			continue
 		}
 		for _, spec := range s.syntax.Imports {
-			ours, is := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module+"/")
-			if to := within(ours); is && to != "" && to != from && !slices.Contains(real[from], to) {
+			ours, ok := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module+"/")
+			if to := within(ours); ok && to != "" && to != from && !slices.Contains(real[from], to) {
 				real[from] = append(real[from], to)
 			}
 		}
@@ -169,8 +169,8 @@ func conversations(tree []source) (made, handled map[string]map[string]bool) {
 		}
 		here := actorsIn(s.syntax)
 		for _, d := range s.syntax.Decls {
-			function, is := d.(*ast.FuncDecl)
-			if !is {
+			function, ok := d.(*ast.FuncDecl)
+			if !ok {
 				continue
 			}
 			actors := here
@@ -198,7 +198,7 @@ func conversations(tree []source) (made, handled map[string]map[string]bool) {
 // actorsIn are the types that have methods in a file.
 func actorsIn(file *ast.File) (all []string) {
 	for _, d := range file.Decls {
-		if f, is := d.(*ast.FuncDecl); is && receiver(f) != "" && !slices.Contains(all, receiver(f)) {
+		if f, ok := d.(*ast.FuncDecl); ok && receiver(f) != "" && !slices.Contains(all, receiver(f)) {
 			all = append(all, receiver(f))
 		}
 	}

@@ -184,10 +184,10 @@ func receiver(f *ast.FuncDecl) string {
 		return ""
 	}
 	of := f.Recv.List[0].Type
-	if star, is := of.(*ast.StarExpr); is {
+	if star, ok := of.(*ast.StarExpr); ok {
 		of = star.X
 	}
-	if name, is := of.(*ast.Ident); is {
+	if name, ok := of.(*ast.Ident); ok {
 		return name.Name
 	}
 	return ""

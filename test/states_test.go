@@ -87,11 +87,11 @@ func stateLaw(s source) []string {
 	ast.Inspect(s.syntax, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.ValueSpec:
-			if kind, is := n.Type.(*ast.Ident); is && strings.HasSuffix(kind.Name, "State") && len(n.Values) == 1 {
+			if kind, ok := n.Type.(*ast.Ident); ok && strings.HasSuffix(kind.Name, "State") && len(n.Values) == 1 {
 				allowed[n.Values[0]] = true
 			}
 		case *ast.CallExpr:
-			if f, is := n.Fun.(*ast.SelectorExpr); is && f.Sel.Name == "Become" {
+			if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Become" {
 				allowed[n.Args[0]] = true
 			}
 		case *ast.CompositeLit:

@@ -91,7 +91,7 @@ func bytesOf(text string) (int64, error) {
 	factor, known := map[string]int64{"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}[unit]
 	value, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || !known || value < 0 || value > math.MaxInt64/factor {
-		return 0, fmt.Errorf("%.40q is no number of bytes; write one like 512m or 2g", text)
+		return 0, fmt.Errorf("%.40q is not a number of bytes; write one like 512m or 2g", text)
 	}
 	return value * factor, nil
 }
@@ -100,7 +100,7 @@ func bytesOf(text string) (int64, error) {
 func milliOf(text string) (int64, error) {
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(value >= 0.01) || value > 1e6 {
-		return 0, fmt.Errorf("%.40q is no number of CPUs from 0.01 to 1000000", text)
+		return 0, fmt.Errorf("%.40q is not a number of CPUs from 0.01 to 1000000", text)
 	}
 	return int64(math.Round(value * 1000)), nil
 }

@@ -178,7 +178,7 @@ func checkCgroups(cgroups Cgroups) []Finding {
 	for _, what := range []string{"memory limit", "pids limit", "cpu limit", "cpuset", "devices", LackOfReach} {
 		finding := found(what, "set and read by the kernel")
 		for _, lost := range g.unenforced {
-			if reason, is := strings.CutPrefix(lost, what+": "); is {
+			if reason, ok := strings.CutPrefix(lost, what+": "); ok {
 				finding = missing(what, errors.New(reason))
 			}
 		}

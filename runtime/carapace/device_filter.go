@@ -45,7 +45,7 @@ func grantedDevices(paths []string) ([]deviceRule, error) {
 		}
 		kind := stat.Mode & unix.S_IFMT
 		if kind != unix.S_IFCHR && kind != unix.S_IFBLK {
-			return nil, fmt.Errorf("device %s is no device node", path)
+			return nil, fmt.Errorf("device %s is not a device node", path)
 		}
 		rules = append(rules, deviceRule{
 			path: path, block: kind == unix.S_IFBLK, major: unix.Major(stat.Rdev), minor: unix.Minor(stat.Rdev),

@@ -113,7 +113,8 @@ func (o *order) explainStep(failure *fork.Failure) *StartError {
 		limit := spec.Rlimits[failure.Index]
 		return tell(CodeSetupFailed, "rlimits", "%s %d:%d: %v", limit.Name, limit.Soft, limit.Hard, errno)
 	case fork.StepWorkdir:
-		return tell(CodeSetupFailed, "workdir", "%s is no directory that the task's user can enter: %v", spec.Workdir, errno)
+		return tell(CodeSetupFailed, "workdir", "%s is not a directory that the task's user can enter: %v",
+			spec.Workdir, errno)
 	case fork.StepBinary:
 		return tell(CodeNotExecutable, "exec",
 			"%s leads to the binary that runs containers, which no task may execute from the machine", spec.Command[0])

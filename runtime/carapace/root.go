@@ -171,7 +171,7 @@ func (r *root) refuseHidden(source string) error {
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", source, err)
 	}
-	if hidden, is := shows(real, r.spec.Hide); is {
+	if hidden, ok := shows(real, r.spec.Hide); ok {
 		return fmt.Errorf("mount %s: %s is hidden from tasks; mount a directory beside it", source, hidden)
 	}
 	return nil
@@ -179,7 +179,7 @@ func (r *root) refuseHidden(source string) error {
 
 // shows reports whether a path, which leads through no link, shows one of those that are to be hidden: it lies in one,
 // or around it.
-func shows(path string, hide []string) (hidden string, is bool) {
+func shows(path string, hide []string) (hidden string, ok bool) {
 	for _, hidden := range hide {
 		if resolved, err := filepath.EvalSymlinks(hidden); err == nil {
 			hidden = resolved

@@ -51,7 +51,7 @@ func (r *root) takeRootfs() (tree int, err error) {
 	if stat, err := os.Stat(r.spec.Rootfs); err != nil {
 		return -1, err
 	} else if !stat.IsDir() {
-		return -1, fmt.Errorf("%s is no directory", r.spec.Rootfs)
+		return -1, fmt.Errorf("%s is not a directory", r.spec.Rootfs)
 	}
 	if r.spec.Layer != "" && r.spaces == nil {
 		return r.newOverlay(r.spec.Rootfs)

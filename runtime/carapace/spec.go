@@ -336,7 +336,7 @@ func (s Spec) validateRights() error {
 		for i, name := range list.names {
 			if _, known := capabilityNumber(name); !known && !strings.EqualFold(name, allCapabilities) {
 				return &SpecError{
-					fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("%.40q is no capability; try one like NET_RAW, or ALL", name),
+					fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("%.40q is not a capability; try one like NET_RAW, or ALL", name),
 				}
 			}
 		}

@@ -156,7 +156,7 @@ func interpreterOf(t testing.TB, program string) string {
 func answers(text string) map[string]string {
 	found := map[string]string{}
 	for line := range strings.Lines(text) {
-		if word, answer, is := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); is {
+		if word, answer, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); ok {
 			found[word] = answer
 		}
 	}

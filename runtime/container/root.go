@@ -26,7 +26,7 @@ func (d *Driver) ownRoot(t *launcher.Task, who *account.Account) (*carapace.IDs,
 		return nil, nil
 	}
 	if why := d.lacks[carapace.LackOfIDs]; why != "" || !d.Checked() {
-		return nil, fmt.Errorf("user: root is not to be had on this machine, because it cannot be in a user namespace of "+
+		return nil, fmt.Errorf("user: root cannot be had on this machine, because it cannot be in a user namespace of "+
 			"its own here: %s; name another user, or another machine", cmp.Or(why, "that was not tried"))
 	}
 	first, err := d.o.Users.Roots.Take(t.Dir)

@@ -147,7 +147,7 @@ func mayRaiseLimits() bool {
 func (d *Driver) devices(t *launcher.Task, image Image) (*gpu.View, error) {
 	for _, share := range t.Grant.GetGpus() {
 		if !slices.ContainsFunc(t.Gpus, func(g *messages.Gpu) bool { return g.GetId() == share.GetGpuId() }) {
-			return nil, fmt.Errorf("GPU %s was granted, and is no longer among this machine's", share.GetGpuId())
+			return nil, fmt.Errorf("GPU %s was granted, and is no longer among those of this machine", share.GetGpuId())
 		}
 	}
 	if image.Rootfs == HostImage {

@@ -101,7 +101,7 @@ func (v Visitor) askDevice(path Path, node string) (Ticket, error) {
 		return Ticket{}, fault.OfMachine(fmt.Errorf("%v: %w", path, err))
 	}
 	if kind := o.stat.Mode & unix.S_IFMT; kind != unix.S_IFCHR && kind != unix.S_IFBLK || o.path != node {
-		return Ticket{}, fault.OfMachine(fmt.Errorf("%v is no device any more", path))
+		return Ticket{}, fault.OfMachine(fmt.Errorf("%v is no longer a device", path))
 	}
 	return Ticket{Visitor: v, Path: path, Device: o.stat.Dev, Inode: o.stat.Ino, Node: node}, nil
 }

@@ -75,7 +75,7 @@ func (r Rules) check(o opened, path Path) error {
 
 // hides reports whether something shows what is to be hidden: it is it, lies in it, or is around it. It goes by
 // what is open, under whatever name.
-func (r Rules) hides(o opened) (by string, is bool) {
+func (r Rules) hides(o opened) (by string, ok bool) {
 	// Devices lie on a file system of their own kind here, and on a plain tmpfs in a container engine. What is
 	// mounted in /dev beside them, as shared memory and huge pages, is judged for itself.
 	if o.path == "/dev" || o.mount.at == "/dev" {

@@ -69,7 +69,7 @@ const maxDevices = messages.MaxMilliGPU / 1000
 // wherever they are shown, and a task finds them by their numbers.
 func Declared(n int, kind string) (*Inventory, error) {
 	if n < 0 || n > maxDevices {
-		return nil, fmt.Errorf("gpus: %d is no number of devices; give 0 to %d", n, maxDevices)
+		return nil, fmt.Errorf("gpus: %d is not a number of devices; give 0 to %d", n, maxDevices)
 	}
 	inventory := newInventory()
 	for i := range n {

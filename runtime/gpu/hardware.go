@@ -99,7 +99,7 @@ func (h *Hardware) find(gpus []*messages.Gpu) ([]Device, error) {
 			d, known = h.devices[g.GetId()]
 		}
 		if !known || len(d.Nodes) == 0 {
-			return nil, fmt.Errorf("GPU %s is not among this machine's", g.GetId())
+			return nil, fmt.Errorf("GPU %s is not among those of this machine", g.GetId())
 		}
 		devices = append(devices, d)
 	}

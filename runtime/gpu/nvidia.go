@@ -194,7 +194,7 @@ func (f *Finder) takeParts(g *reported, whole Device, listing map[string]partIDs
 		name := listing[g.uuid][p.index]
 		uuid := cmp.Or(knownText(p.uuid), name.uuid)
 		if !isID(uuid, "MIG-") || inventory.seen[uuid] {
-			inventory.note("part %s of GPU %s is left out: `nvidia-smi -L` does not tell an identity of its own",
+			inventory.note("part %s of GPU %s is left out: `nvidia-smi -L` shows no identity of its own",
 				cmp.Or(oneLine(p.index), "?"), g.uuid)
 			continue
 		}
@@ -225,14 +225,14 @@ func (f *Finder) capabilities(gpu int32, p reportedPart) ([]string, error) {
 	instance, known := smallNumber(p.instance)
 	compute, both := smallNumber(p.compute)
 	if !known || !both {
-		return nil, errors.New("the driver does not tell its instances")
+		return nil, errors.New("the driver does not name its instances")
 	}
 	of := fmt.Sprintf("/proc/driver/nvidia/capabilities/gpu%d/mig/gi%d", gpu, instance)
 	var nodes []string
 	for _, file := range []string{path.Join(of, "access"), path.Join(of, fmt.Sprintf("ci%d", compute), "access")} {
 		minor, known := smallNumber(fields(f.readText(file))["DeviceFileMinor"])
 		if !known {
-			return nil, fmt.Errorf("%s does not tell which node opens it; parts need driver 470 or newer", file)
+			return nil, fmt.Errorf("%s does not say which node opens it; parts need driver 470 or newer", file)
 		}
 		nodes = append(nodes, "/dev/nvidia-caps/nvidia-cap"+strconv.Itoa(minor))
 	}
@@ -273,7 +273,7 @@ func (f *Finder) readDriver(inventory *Inventory) bool {
 		case strings.EqualFold(told["GPU Excluded"], "yes") || strings.EqualFold(told["Blacklisted"], "yes"):
 			continue // the operator took it out of the driver's hands
 		case !isID(uuid, "GPU-") || !known || inventory.seen[uuid]: // question marks until something has used it
-			inventory.note("the GPU at %s is left out: the driver does not tell its identity and number", bus)
+			inventory.note("the GPU at %s is left out: the driver does not give its identity and number", bus)
 			continue
 		}
 		inventory.seen[uuid] = true

@@ -122,7 +122,7 @@ func readXids(ctx context.Context, log io.Reader, to chan<- xid) error {
 		if err != nil {
 			return err
 		}
-		if x, is := parseXid(string(record[:n])); is {
+		if x, ok := parseXid(string(record[:n])); ok {
 			select {
 			case to <- x:
 			case <-ctx.Done():

@@ -32,8 +32,8 @@ func TestParseXid(t *testing.T) {
 			"0000:07:00", 62, "",
 		},
 	} {
-		if got, is := parseXid(record); !is || got != want {
-			t.Errorf("%q: %+v, %v", record, got, is)
+		if got, ok := parseXid(record); !ok || got != want {
+			t.Errorf("%q: %+v, %v", record, got, ok)
 		}
 	}
 	for _, record := range []string{
@@ -43,7 +43,7 @@ func TestParseXid(t *testing.T) {
 		"4,1,2,-;NVRM: Xid (PCI:0000:3b:00): many, x", "4,1,2,-;NVRM: Xid (PCI:0000:3b:00): -1, x",
 		"4,1,2,-;usb 1-1: NVRM: Xid (PCI:0000:3b:00): 79, x",
 	} {
-		if got, is := parseXid(record); is {
+		if got, ok := parseXid(record); ok {
 			t.Errorf("%q: %+v", record, got)
 		}
 	}
@@ -101,7 +101,7 @@ func (o *overrun) Read(into []byte) (int, error) {
 	}
 	part := o.parts[0]
 	o.parts = o.parts[1:]
-	if err, is := part.(error); is {
+	if err, ok := part.(error); ok {
 		return 0, &os.PathError{Op: "read", Path: "/dev/kmsg", Err: err}
 	}
 	return copy(into, part.(string)), nil
@@ -163,7 +163,7 @@ func TestXidWatch(t *testing.T) {
 func FuzzXid(f *testing.F) {
 	f.Add("4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")
 	f.Fuzz(func(t *testing.T, record string) {
-		if x, is := parseXid(record); is && (x.bus == "" || x.number < 0 || x.words() == "") {
+		if x, ok := parseXid(record); ok && (x.bus == "" || x.number < 0 || x.words() == "") {
 			t.Errorf("%q: %+v", record, x)
 		}
 	})

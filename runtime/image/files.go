@@ -91,7 +91,7 @@ func openArchive(path string, visitor door.Visitor) (*archive, error) {
 	a := &archive{path: path, file: file, parts: map[string]part{}}
 	if err := a.list(); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("%s is no archive of an image: %w; make one with `docker save` or as an OCI archive, not "+
+		return nil, fmt.Errorf("%s is not an archive of an image: %w; make one with `docker save` or as an OCI archive, not "+
 			"compressed", path, err)
 	}
 	return a, nil

@@ -48,7 +48,7 @@ func parse(text string) (reference, error) {
 	case text == "":
 		return ref, problem("is empty; name an image of a registry, an archive, a directory on the worker, or `host`")
 	case len(text) > maxRefBytes || strings.ContainsAny(text, "\x00\n"):
-		return ref, problem("%.60q is no name of an image; it has at most %d bytes in one line", text, maxRefBytes)
+		return ref, problem("%.60q is not the name of an image; it has at most %d bytes in one line", text, maxRefBytes)
 	case text == hostImage:
 		return ref, problem("`host` is the machine's own root, and nothing to be fetched")
 	case strings.HasPrefix(text, layoutPrefix):
@@ -69,7 +69,7 @@ func parse(text string) (reference, error) {
 	}
 	parsed, err := name.ParseReference(text)
 	if err != nil {
-		return ref, problem("%q is no name of an image: %v; say registry/name:tag, registry/name@sha256:…, or a path "+
+		return ref, problem("%q is not the name of an image: %v; say registry/name:tag, registry/name@sha256:…, or a path "+
 			"beginning with /", text, err)
 	}
 	ref.kind, ref.registry = kindRegistry, parsed
@@ -94,7 +94,7 @@ func parseLayout(ref reference, rest string) (reference, error) {
 
 // digest is the digest that a reference names by itself, which never changes its meaning.
 func (r reference) digest() string {
-	if exact, is := r.registry.(name.Digest); is {
+	if exact, ok := r.registry.(name.Digest); ok {
 		return exact.DigestStr()
 	}
 	return ""

@@ -183,7 +183,7 @@ func devicesOf(paths []string) (nodes []specs.LinuxDevice, rules []specs.LinuxDe
 		}
 		kind := map[uint32]string{unix.S_IFCHR: "c", unix.S_IFBLK: "b"}[stat.Mode&unix.S_IFMT]
 		if kind == "" {
-			return nil, nil, fmt.Errorf("device %s is no device node", path)
+			return nil, nil, fmt.Errorf("device %s is not a device node", path)
 		}
 		major, minor := int64(unix.Major(stat.Rdev)), int64(unix.Minor(stat.Rdev))
 		mode := os.FileMode(0o666)

@@ -113,7 +113,7 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 		why = errors.New(lack)
 	}
 	if why != nil && d.Driver.OwnRoot(t) {
-		return fmt.Errorf("user: root is not to be had on this machine, because it cannot be in a user namespace of its "+
+		return fmt.Errorf("user: root cannot be had on this machine, because it cannot be in a user namespace of its "+
 			"own here: %w; name another user, or another machine", why)
 	}
 	return d.Driver.Prepare(ctx, t)

@@ -124,7 +124,7 @@ func (p Policy) check() error {
 		}
 		for j, kind := range m.Types {
 			if kind == "" || strings.ContainsAny(kind, " \t\n") {
-				return fmt.Errorf("mounts[%d].types[%d]: %q is no file system's name, as ext4 or nfs4", i, j, kind)
+				return fmt.Errorf("mounts[%d].types[%d]: %q is not the name of a file system, as ext4 or nfs4", i, j, kind)
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func (p Policy) check() error {
 	}
 	for i, a := range p.Resolvers {
 		if !a.Is4() || a.IsLoopback() || a.IsUnspecified() {
-			return fmt.Errorf("resolvers[%d]: %v is no server that a private network reaches: name IPv4 addresses of others",
+			return fmt.Errorf("resolvers[%d]: %v is not a server that a private network reaches: name IPv4 addresses of others",
 				i, a)
 		}
 	}
@@ -146,7 +146,7 @@ func (p Policy) check() error {
 	}
 	for i, host := range p.Registries {
 		if host == "" || strings.ContainsAny(host, "/@ ") {
-			return fmt.Errorf("registries[%d]: %q is no registry's host, as ghcr.io or registry:5000", i, host)
+			return fmt.Errorf("registries[%d]: %q is not the host of a registry, as ghcr.io or registry:5000", i, host)
 		}
 	}
 	return nil
@@ -164,7 +164,7 @@ func (u Users) check() error {
 			found, err = user.LookupId(name)
 		}
 		if err != nil || owner == "" {
-			return fmt.Errorf("users.owners[%q]: %q is no user of this machine", owner, name)
+			return fmt.Errorf("users.owners[%q]: %q is not a user of this machine", owner, name)
 		}
 		if uid, err := strconv.ParseUint(found.Uid, 10, 32); err != nil || uint32(uid) < u.least() {
 			return fmt.Errorf("users.owners[%q]: %s has the number %s, and jobs run from %d on (users.from)",
@@ -183,14 +183,14 @@ var (
 // device refuses what is no device that a job could be given by its name.
 func device(path string) error {
 	if filepath.Clean(path) != path || !strings.HasPrefix(path, "/dev/") {
-		return fmt.Errorf("%q is no path of a device below /dev", path)
+		return fmt.Errorf("%q is not the path of a device below /dev", path)
 	}
 	like := func(pattern string) bool {
-		is, _ := filepath.Match(pattern, path) // the patterns are ours, and right
-		return is
+		ok, _ := filepath.Match(pattern, path) // the patterns are ours, and right
+		return ok
 	}
 	if slices.ContainsFunc(ofGPUs, like) {
-		return fmt.Errorf("%s is a GPU's, and tasks have those of the GPUs that they are given; leave it out", path)
+		return fmt.Errorf("%s belongs to a GPU, and tasks have the nodes of the GPUs that they are given; leave it out", path)
 	}
 	if slices.ContainsFunc(ofTasks, like) {
 		return fmt.Errorf("%s is a terminal or shared memory, and each task has its own; leave it out", path)
@@ -200,7 +200,7 @@ func device(path string) error {
 		return err
 	}
 	if info.Mode()&fs.ModeDevice == 0 {
-		return fmt.Errorf("%s is no device node; a link is named by where it leads", path)
+		return fmt.Errorf("%s is not a device node; a link is named by where it leads", path)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func TestRead(t *testing.T) {
 		"devices: [full]":                        "devices[0]: ",
 		"devices: [/etc/passwd]":                 "devices[0]: ",
 		"devices: [/dev/full, /dev/none]":        "devices[1]: ",
-		"devices: [/dev/fd]":                     "is no device node",
+		"devices: [/dev/fd]":                     "is not a device node",
 		"devices: [/dev/pts/0]":                  "each task has its own",
 		"devices: [/dev/nvidia0]":                "is a GPU's",
 		"devices: [/dev/dri/renderD128]":         "is a GPU's",

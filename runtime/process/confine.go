@@ -148,7 +148,7 @@ func (d *Driver) nodes(t *launcher.Task) ([]string, error) {
 	}
 	for _, share := range t.Grant.GetGpus() {
 		if !slices.ContainsFunc(t.Gpus, func(g *messages.Gpu) bool { return g.GetId() == share.GetGpuId() }) {
-			return nil, fmt.Errorf("GPU %s was granted, and is no longer among this machine's", share.GetGpuId())
+			return nil, fmt.Errorf("GPU %s was granted, and is no longer among those of this machine", share.GetGpuId())
 		}
 	}
 	view, err := d.o.Gpus.Granted(t.Gpus)

@@ -64,7 +64,7 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	s := t.Spec
 	switch {
 	case !filepath.IsAbs(s.GetImage()):
-		return fmt.Errorf("image: %q is no root directory, and this machine's carapace changes its root to one; give the "+
+		return fmt.Errorf("image: %q is not a root directory, and this machine's carapace changes its root to one; give the "+
 			"absolute path of one, or have this machine run another driver", s.GetImage())
 	case slices.ContainsFunc(t.Gpus, func(g *messages.Gpu) bool { return !g.GetDeclared() }):
 		return errors.New(

@@ -108,7 +108,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 		}
 		for range 1 + r.IntN(60) {
 			line := until(t, out, "")[0]
-			if id, is := strings.CutPrefix(line, "stored "); is {
+			if id, ok := strings.CutPrefix(line, "stored "); ok {
 				acknowledged = append(acknowledged, id)
 			}
 		}

@@ -172,8 +172,8 @@ func (p *process) says(t *testing.T, words string, within time.Duration) line {
 	t.Helper()
 	limit := time.After(within)
 	for {
-		found, is, more := p.find(words)
-		if is {
+		found, ok, more := p.find(words)
+		if ok {
 			return found
 		}
 		select {

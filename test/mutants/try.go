@@ -249,7 +249,7 @@ var clean = regexp.MustCompile(`\bviolations=0\b`)
 func readEvidence(output, otherwise string) string {
 	died := ""
 	for _, line := range strings.Split(output, "\n") {
-		if violation, is := strings.CutPrefix(strings.TrimSpace(line), "violation: "); is {
+		if violation, ok := strings.CutPrefix(strings.TrimSpace(line), "violation: "); ok {
 			name, _, _ := strings.Cut(violation, ":")
 			return name
 		}

@@ -76,7 +76,7 @@ func (s *stage) spec(l line, name string) *messages.JobSpec {
 		spec.Topology = &messages.TopologySpec{Required: l.word("required", ""), Preferred: l.word("preferred", ""),
 			PatienceMs: l.time("patience", 0).Milliseconds()}
 	}
-	if key, value, is := strings.Cut(l.word("selector", ""), ":"); is {
+	if key, value, ok := strings.Cut(l.word("selector", ""), ":"); ok {
 		spec.NodeSelector = []*messages.Label{{Key: key, Value: value}}
 	}
 	spec.Nodes, spec.Exclude, spec.Gang.Apart = l.machines("nodes"), l.machines("exclude"), l.has("apart")

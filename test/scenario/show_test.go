@@ -62,7 +62,7 @@ func (s *stage) title(h heard) (machine int, text string) {
 	if h.job != "" && len(s.names) > 1 {
 		text += " " + s.nameOf(h.job)
 	}
-	if c, is := h.letter.Message.(interface{ GetOrder() *messages.Order }); is && s.hosts > 1 {
+	if c, ok := h.letter.Message.(interface{ GetOrder() *messages.Order }); ok && s.hosts > 1 {
 		text += fmt.Sprintf(" (epoch %d)", c.GetOrder().GetEpoch())
 	}
 	if n := numberOf(h.letter.To); n > 0 {

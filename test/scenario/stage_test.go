@@ -158,9 +158,9 @@ func kindOf(m messages.Message) string { return string(m.ProtoReflect().Descript
 
 // numberOf is a machine's number by its address; 0 for anybody else.
 func numberOf(address string) int {
-	digits, is := strings.CutPrefix(address, "node-n")
+	digits, ok := strings.CutPrefix(address, "node-n")
 	n, err := strconv.Atoi(digits)
-	if !is || err != nil {
+	if !ok || err != nil {
 		return 0
 	}
 	return n

@@ -115,8 +115,8 @@ func (m *machine) runs(t *testing.T, spec *messages.JobSpec) (*messages.Exit, st
 	for end := time.After(5 * time.Minute); ; {
 		select {
 		case message := <-m.said:
-			gone, is := message.(*messages.TaskGone)
-			if !is {
+			gone, ok := message.(*messages.TaskGone)
+			if !ok {
 				continue
 			}
 			_, text, _, _ := supervisor.ReadLog(home, supervisor.Stdout, 0, 1<<16)

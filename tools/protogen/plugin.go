@@ -69,11 +69,11 @@ func generate(files linker.Files, names []string) (map[string]string, error) {
 // qualifyNames gives a file, and what it imports of ours, the name under which it is registered. Imports from elsewhere
 // (google/protobuf/…) keep theirs.
 func qualifyNames(file *descriptorpb.FileDescriptorProto, ours map[string]string) {
-	if public, is := ours[file.GetName()]; is {
+	if public, ok := ours[file.GetName()]; ok {
 		file.Name = proto.String(public)
 	}
 	for i, dependency := range file.Dependency {
-		if public, is := ours[dependency]; is {
+		if public, ok := ours[dependency]; ok {
 			file.Dependency[i] = public
 		}
 	}

@@ -91,8 +91,8 @@ func read(path string, text []byte) ([]*function, error) {
 	lines := codeLines(text)
 	var all []*function
 	for _, d := range file.Decls {
-		fn, is := d.(*ast.FuncDecl)
-		if !is || fn.Body == nil {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Body == nil {
 			continue
 		}
 		first, last := set.Position(fn.Pos()).Line, set.Position(fn.End()).Line
@@ -113,10 +113,10 @@ func nameOf(fn *ast.FuncDecl) string {
 		return fn.Name.Name
 	}
 	t := fn.Recv.List[0].Type
-	if p, is := t.(*ast.StarExpr); is {
+	if p, ok := t.(*ast.StarExpr); ok {
 		t = p.X
 	}
-	if g, is := t.(*ast.IndexExpr); is {
+	if g, ok := t.(*ast.IndexExpr); ok {
 		t = g.X
 	}
 	return fmt.Sprintf("%v.%s", t, fn.Name.Name)

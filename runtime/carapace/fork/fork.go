@@ -130,7 +130,7 @@ func mountOfBinary(process string) (uint64, error) {
 	var stat unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, filepath.Join("/proc", process, "exe"), 0, unix.STATX_MNT_ID, &stat)
 	if err == nil && stat.Mask&unix.STATX_MNT_ID == 0 {
-		err = errors.New("the kernel does not tell its mount: Linux 5.12 or newer is needed")
+		err = errors.New("the kernel does not report its mount: Linux 5.12 or newer is needed")
 	}
 	return stat.Mnt_id, err
 }
