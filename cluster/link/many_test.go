@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -14,8 +15,11 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -167,13 +171,56 @@ func answering(n *cabin) actor.Producer {
 	}
 }
 
+// BenchmarkLinkGang64 is reserve, commit and start of a gang on 64 machines, in plaintext and through the gate.
 func BenchmarkLinkGang64(b *testing.B) {
+	b.Run("plain", func(b *testing.B) { linkGang64(b, nil, nil) })
+	b.Run("tls", func(b *testing.B) {
+		serves, dials := secured(b)
+		linkGang64(b, serves, dials)
+	})
+}
+
+// secured are the credentials of a scheduler, and of machines, which all have one certificate here.
+func secured(tb testing.TB) (serves, dials credentials.TransportCredentials) {
+	tb.Helper()
+	pair, err := identity.NewRoot("bench", time.Now())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	root := &identity.Folder{Roots: pair.Chain, Pair: pair}
+	by, err := root.Certify(identity.RoleScheduler, "s1", time.Now())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	by.Dir = tb.TempDir()
+	machine, err := by.Certify(identity.RoleNode, "n1", time.Now())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	machine.Dir = filepath.Join(by.Dir, "n1")
+	if err := machine.Create(); err != nil {
+		tb.Fatal(err)
+	}
+	g, err := gate.New(gate.Options{Folder: by})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(g.Close)
+	badge, err := gate.OpenBadge(machine.Dir, identity.RoleNode)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return g.Credentials(), badge.Credentials(nil)
+}
+
+func linkGang64(b *testing.B, serves, dials credentials.TransportCredentials) {
 	const machines = 64
-	h := newHall(b, Options{})
+	h := newHall(b, Options{Credentials: serves})
 	c := &conductor{}
 	meet := &messages.Rendezvous{Address: "10.0.0.1", Port: 20000}
 	for i := range machines {
 		o := machineOptions(fmt.Sprintf("n%03d", i), fmt.Sprintf("m%03d", i), h.address)
+		o.Credentials = dials
 		n := &cabin{tb: b, o: o, system: newSystem()}
 		n.client = Dial(n.system, o)
 		b.Cleanup(n.client.Close)

@@ -147,7 +147,7 @@ func serve(tb testing.TB, h *hall) {
 		}
 		h.listener, h.address = listener, listener.Addr().String()
 	}
-	h.grpc = grpc.NewServer(ServerOptions(nil)...)
+	h.grpc = grpc.NewServer(ServerOptions(h.server.o.Credentials)...)
 	h.server.Register(h.grpc)
 	go h.grpc.Serve(h.listener)
 	tb.Cleanup(h.close)
