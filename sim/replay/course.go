@@ -88,6 +88,15 @@ func (r *run) picture() *record.Picture {
 	return p
 }
 
+// thinned is as many as a picture has at most, evenly among all.
+func thinned(all []record.Told) []record.Told {
+	n := min(len(all), record.MaxPromises)
+	for i := range n {
+		all[i] = all[i*len(all)/n]
+	}
+	return all[:n]
+}
+
 // spreadsOf is how the waits of a name spread; nothing where no job of it is over.
 func spreadsOf(all map[string]*tally, name string) []record.Spread {
 	t := all[name]

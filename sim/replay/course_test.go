@@ -94,3 +94,22 @@ func TestPictureIsBounded(t *testing.T) {
 		t.Errorf("%v: it has %d bytes", err, len(text))
 	}
 }
+
+// TestThinned: of too many promises some are left, from the first to the last.
+func TestThinned(t *testing.T) {
+	for _, n := range []int{0, 1, record.MaxPromises, record.MaxPromises + 1, 7 * record.MaxPromises} {
+		all := make([]record.Told, n)
+		for i := range all {
+			all[i].Told = float64(i)
+		}
+		some := thinned(all)
+		if len(some) != min(n, record.MaxPromises) {
+			t.Fatalf("of %d there are %d", n, len(some))
+		}
+		for i, one := range some {
+			if off := one.Told - float64(i*n/len(some)); off != 0 {
+				t.Fatalf("of %d number %d is off by %v", n, i, off)
+			}
+		}
+	}
+}

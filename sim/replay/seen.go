@@ -87,13 +87,13 @@ func (s *seen) picture() []record.Told {
 		return all
 	}
 	for i := range s.r.jobs {
-		if t, ok := s.told[i]; ok && s.r.lives[i].started >= 0 && len(all) < record.MaxPromises {
+		if t, ok := s.told[i]; ok && s.r.lives[i].started >= 0 {
 			started := s.r.lives[i].started
 			since := func(at int64) float64 { return (started + time.Duration(at-t.Started)).Seconds() }
 			all = append(all, record.Told{Told: since(t.Made), At: since(t.At), Started: started.Seconds()})
 		}
 	}
-	return all
+	return thinned(all)
 }
 
 // share is a part of a number; nil where there is none.
