@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Holder is a job that has something on a machine. EndsBy (ns) is when its time
-// limit ends it; 0 when it has none.
+// Holder is a job that has something on a machine. EndsBy (ns) is when that is free at the
+// latest, by the job's time limit; 0 when nobody can say.
 type Holder struct {
 	Job    JobID
 	Amount Resources
@@ -63,11 +63,13 @@ type Explanation struct {
 	Ends *Ending
 	// Relaxations are changes with each of which the gang would start now.
 	Relaxations []Relaxation
+	// NowNs is when this is said, on the clock by which holders end: the text says in how long that is.
+	NowNs int64
 }
 
 // Ending is the earliest set of endings after which a gang fits.
 type Ending struct {
-	By   int64 // ns: the last of their time limits
+	By   int64 // ns: the last of them has ended by then, by its time limit
 	Jobs []JobID
 }
 
@@ -227,7 +229,7 @@ func (e Explanation) String() string {
 		for _, j := range e.Ends.Jobs {
 			jobs = append(jobs, string(j))
 		}
-		parts = append(parts, "fits when "+listed(jobs)+" ended (by their time limits)")
+		parts = append(parts, "fits when "+listed(jobs)+" ended, in "+span(max(e.Ends.By-e.NowNs, 1))+" at the latest")
 	}
 	if len(e.Conflict) > 1 {
 		names := make([]string, 0, len(e.Conflict))
@@ -244,6 +246,20 @@ func (e Explanation) String() string {
 		parts = append(parts, "would start now "+strings.Join(texts, ", or "))
 	}
 	return strings.Join(parts, " · ")
+}
+
+// span writes a time as people say it, in whole minutes where it is some; never less than it is.
+func span(ns int64) string {
+	const second, minute, hour = 1_000_000_000, 60_000_000_000, 3600_000_000_000
+	if ns <= minute {
+		return strconv.FormatInt((ns+second-1)/second, 10) + "s"
+	}
+	ns += minute - 1
+	text := strconv.FormatInt(ns%hour/minute, 10) + "m"
+	if ns >= hour {
+		text = strconv.FormatInt(ns/hour, 10) + "h" + text
+	}
+	return text
 }
 
 func (e Explanation) servicePart() []string {

@@ -150,9 +150,9 @@ func TestExplainText(t *testing.T) {
 	holders := func(id NodeID) []Holder {
 		switch id {
 		case "n00":
-			return []Holder{{"train-7f", Resources{MilliGPU: 8000}, 50}}
+			return []Holder{{"train-7f", Resources{MilliGPU: 8000}, 50e9}}
 		case "n06":
-			return []Holder{{"eval-2", Resources{MilliGPU: 1000}, 70}}
+			return []Holder{{"eval-2", Resources{MilliGPU: 1000}, 2070e9}}
 		}
 		return nil
 	}
@@ -164,14 +164,15 @@ func TestExplainText(t *testing.T) {
 		{
 			"zone", Gang{Replicas: 6, Each: each, Required: "zone"},
 			"needs 48 GPUs (6 tasks of 8 GPUs) within one zone; the best zone, b, has 47 free of 48, of which no more than 40 can be used: 8 GPUs asked, n06 has 7 free" +
-				" · there eval-2 has 1 · fits when eval-2 ended (by their time limits)" +
+				" · there eval-2 has 1 · fits when eval-2 ended, in 35m at the latest" +
 				" · cannot be met together: one zone, what other jobs have" +
 				" · would start now with 40 GPUs (5 tasks), or with topology preferred zone",
 		},
 		{
 			"service", Gang{Replicas: 11, Each: each},
 			"needs 88 GPUs (11 tasks of 8 GPUs); the whole cluster has 79 free of 96, of which no more than 72 can be used: 8 GPUs asked, n06 has 7 free" +
-				" · n03 drained by ops · there train-7f has 8, eval-2 has 1 · fits when train-7f, eval-2 ended (by their time limits)" +
+				" · n03 drained by ops · there train-7f has 8, eval-2 has 1" +
+				" · fits when train-7f, eval-2 ended, in 35m at the latest" +
 				" · would start now with 72 GPUs (9 tasks)",
 		},
 		{
@@ -195,6 +196,18 @@ func TestExplainText(t *testing.T) {
 				t.Errorf("\n got %s\nwant %s", strings.ReplaceAll(got, " · ", "\n · "), strings.ReplaceAll(test.want, " · ", "\n · "))
 			}
 		})
+	}
+}
+
+func TestSpan(t *testing.T) {
+	const second = 1_000_000_000
+	for ns, want := range map[int64]string{
+		1: "1s", 59 * second: "59s", 60 * second: "60s", 60*second + 1: "2m",
+		3599 * second: "1h0m", 7260 * second: "2h1m", 90_000 * second: "25h0m",
+	} {
+		if got := span(ns); got != want {
+			t.Errorf("%d is written %s, want %s", ns, got, want)
+		}
 	}
 }
 

@@ -22,10 +22,6 @@ import (
 // For what waits the list only grows while time passes, so a job looks again when the next machine becomes
 // too late for it, and no pass is due for that.
 
-// endMargin is how long after its last second the room of a job may take to be free: Stop may have to be sent again, the
-// evidence has to come, and what is counted here is counted before it is acted on.
-const endMargin = 20 * time.Second
-
 // closingDue is the timer of a machine that closes.
 type closingDue struct {
 	Node topology.NodeID
@@ -118,28 +114,15 @@ func (s *Scheduler) onClosingDue(ctx actor.Context, d closingDue) {
 	})
 }
 
-// stays is how long a gang that is admitted now may be on its machines; false: nobody knows. Until it starts that is what
-// each phase may take, for the Coordinator gives it up after that.
-func (s *Scheduler) stays(spec *messages.JobSpec) (time.Duration, bool) {
-	c := &s.p.Constants
-	prepare := c.PrepareTimeout
-	if ms := spec.PrepareTimeoutMs; ms > 0 {
-		prepare = actors.Millis(ms)
-	}
-	untilStarted := c.ReservationTTL + c.StartDeadline + prepare + c.StartDeadline
-	return untilStarted + actors.Millis(spec.TimeLimitMs) + actors.GraceOf(spec, *c) + endMargin, spec.TimeLimitMs > 0
-}
-
 // closingFor are the machines that close too early for a job that is admitted now, and in how long the next one does; 0:
 // none ever does.
 func (s *Scheduler) closingFor(spec *messages.JobSpec) (out []topology.NodeID, next time.Duration) {
 	if len(s.closings) == 0 {
 		return nil, 0
 	}
-	stays, bounded := s.stays(spec)
-	ends := s.p.Clock.Now().Plus(stays)
+	ends := actors.Instant(freeAfter(s.p.Clock.Now().Plus(untilStarted(spec, &s.p.Constants)), spec, &s.p.Constants))
 	for _, c := range s.closings {
-		if bounded && c.at >= ends {
+		if c.at >= ends { // what has no limit never ends
 			return out, c.at.Since(ends) + time.Millisecond
 		}
 		out = append(out, c.node)

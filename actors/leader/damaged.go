@@ -148,7 +148,7 @@ func (s *Scheduler) sightEverywhere(ctx actor.Context, job topology.JobID) {
 
 // breakDown sets a job aside whose record was found damaged when its actor was to be remade.
 func (s *Scheduler) breakDown(ctx actor.Context, e *livingJob, what string) {
-	s.endRun(e, nil)
+	s.countOut(e.run, nil)
 	delete(s.jobs, e.id)
 	if s.requests[e.key] == e {
 		delete(s.requests, e.key)

@@ -17,7 +17,7 @@ import (
 // the write that allows it is on disk.
 //
 // It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, withdraws,
-// declined, vacated, launchFailed, runBegan, runEnded, settled, stale), the Mirror (JobShown), its
+// declined, vacated, launchFailed, foreseen, runEnded, settled, stale), the Mirror (JobShown), its
 // Coordinator. It asks: the Journal (Write → Written).
 type Job struct {
 	p      *Ports
@@ -230,6 +230,7 @@ func (j *Job) resume(ctx actor.Context) {
 	}
 	j.begunBefore, j.ranBefore = true, j.att.StartedUnixMs != 0
 	j.coordinate(ctx, plan)
+	j.foretellResumed(ctx)
 	if j.att.StartedUnixMs != 0 {
 		j.armTimeLimit(ctx, j.p.Clock.Now()) // in full, until its machines have been heard
 	}
@@ -349,7 +350,7 @@ func (j *Job) onBarrierPassed(ctx actor.Context, m barrierPassed) {
 		j.started = j.p.Clock.WallMs()
 	}
 	j.armTimeLimit(ctx, j.passedBarrier())
-	ctx.Send(j.peers.scheduler, runBegan{j.id, m.Token, j.limitFrom})
+	j.foretell(ctx, j.limitFrom)
 	j.show(ctx)
 	j.advance(ctx)
 }

@@ -28,20 +28,7 @@ type learning struct {
 	due     bool             // the next one is waited for
 }
 
-// run is an attempt that counts as running: it began, and has not ended.
-type run struct {
-	token  topology.Token
-	traits policy.Traits
-	began  actors.Instant
-}
-
 type (
-	// runBegan: an attempt has passed its barrier. Job → Scheduler; again, if another moment turns out to be right.
-	runBegan struct {
-		Job   topology.JobID
-		Token topology.Token
-		Began actors.Instant
-	}
 	// runEnded: the end of an attempt is on disk. Job → Scheduler.
 	runEnded struct {
 		Job   topology.JobID
@@ -86,21 +73,17 @@ func (s *Scheduler) poolsNow() policy.Pools {
 	return l.pools
 }
 
-func (s *Scheduler) onRunBegan(m runBegan) {
-	e := s.jobs[m.Job]
-	if e == nil {
-		return
-	}
-	s.endRun(e, nil)
-	e.run = &run{m.Token, traitsOf(e.rec, s.poolsNow()), m.Began}
-	s.learning.cells.Began(e.run.traits, int64(m.Began))
+// countIn counts an attempt that has passed its barrier as running.
+func (s *Scheduler) countIn(r *run) {
+	r.counted = true
+	s.learning.cells.Began(r.traits, int64(r.began))
 }
 
-// endRun ends the run that a job counts as running, if there is one. Without an end nobody knows how: its actor had
-// to be recreated in between.
-func (s *Scheduler) endRun(e *livingJob, end *messages.End) {
-	if r := e.run; r != nil {
-		e.run = nil
+// countOut counts it as running no longer. Without an end nobody knows how it ended: its job's actor had to be
+// recreated in between.
+func (s *Scheduler) countOut(r *run, end *messages.End) {
+	if r != nil && r.counted {
+		r.counted = false
 		// For as long as the END says, and not as it seems here: a next leader would learn that.
 		ran := int64(actors.Millis(end.GetRanMs()))
 		s.learning.cells.Ended(r.traits, int64(r.began), int64(r.began)+ran, learnsFrom(end))
@@ -109,13 +92,21 @@ func (s *Scheduler) endRun(e *livingJob, end *messages.End) {
 
 func (s *Scheduler) onRunEnded(ctx actor.Context, m runEnded) {
 	e := s.jobs[m.Job]
-	switch {
-	case e == nil:
+	if e == nil {
 		return
-	case e.run != nil && e.run.token == m.Token:
-		s.endRun(e, m.End)
-	default: // it passed its barrier under an earlier leader
+	}
+	r := e.run
+	if r != nil && r.token != m.Token {
+		r = nil
+	}
+	if r != nil && r.counted {
+		s.countOut(r, m.End)
+	} else { // it passed its barrier under an earlier leader
 		s.learnLate(e.rec, m.End)
+	}
+	if r != nil {
+		r.over = s.p.Clock.Now()
+		s.foresee(e)
 	}
 	if m.End.RanMs > 0 {
 		s.saveLater(ctx, m.Token)

@@ -95,7 +95,10 @@ func booksOf(l *messages.LedgerReport) belief.Books {
 		b.Slices = make([]belief.Slice, 0, len(l.Slices))
 	}
 	for _, sl := range l.Slices {
-		b.Slices = append(b.Slices, belief.Slice{Token: messages.FromToken(sl.Token), Committed: committed(sl)})
+		b.Slices = append(b.Slices, belief.Slice{
+			Token: messages.FromToken(sl.Token), Committed: committed(sl),
+			Over: sl.State == messages.SliceState_SLICE_STATE_OVER,
+		})
 	}
 	return b
 }

@@ -51,6 +51,8 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		Targets: make([]Target, 0, len(a.Placement.Slots)), // most often a machine has one slot
 	}
 	members := messages.Many[messages.Member](len(a.Placement.Slots))
+	e := s.jobs[a.Job]
+	s.newRun(e, told.Token, e.spec, s.p.Clock.Now().Plus(untilStarted(e.spec, &s.p.Constants)))
 	who := s.tenant(a.Job, told.Token)
 	var amount *messages.Resources // shared by members that ask for the same
 	for i, slot := range a.Placement.Slots {
@@ -71,8 +73,8 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		told.Targets[last].Members = members[i+1-there : i+1 : i+1]
 		m.room.Claim(&who, slot.Amount)
 	}
-	told.NoOther = s.indispensable(s.jobs[a.Job].refused)
-	ctx.Send(s.jobs[a.Job].pid, told)
+	told.NoOther = s.indispensable(e.refused)
+	ctx.Send(e.pid, told)
 	ctx.Send(s.peers.mirror, mirror.WaitsNoMore{Job: a.Job}) // it may decline, and shows nothing then
 	s.doubtLater(ctx, claim{Job: a.Job, Token: told.Token, Targets: told.Targets})
 }
@@ -94,6 +96,9 @@ func (s *Scheduler) tenant(job topology.JobID, t topology.Token) belief.Lodger {
 	who := belief.Lodger{Token: t, Job: job}
 	if e := s.jobs[job]; e != nil { // of one that is damaged the machine says it
 		who.UID = e.uid
+		if e.run != nil && e.run.token == t {
+			who.Stay = e.run.stay
+		}
 	}
 	return who
 }

@@ -75,7 +75,7 @@ type livingJob struct {
 	avoids  []avoided           // machines where it failed, by a fault that may be its own
 	breaks  int                 // times its actor was recreated without an end
 	waits   *waits              // its wish to be planned, while it is withheld
-	run     *run                // the attempt of it that has passed its barrier; nil: none is known to
+	run     *run                // its latest attempt; nil: there was none
 	remakes bool
 
 	withheld int    // machines with a later run of it than the store knows
@@ -190,8 +190,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onSettled(ctx, m)
 	case stale:
 		s.onStale(ctx, m)
-	case runBegan:
-		s.onRunBegan(m)
+	case foreseen:
+		s.onForeseen(m)
 	case runEnded:
 		s.onRunEnded(ctx, m)
 	case saveLearned:
@@ -300,22 +300,34 @@ func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts [
 
 // embody makes a job's actor, and notes which machines it may have something on.
 func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRecord, attempts []*messages.AttemptRecord) {
-	for _, a := range attempts {
-		for _, p := range a.Places {
-			if m := s.machines[topology.NodeID(p.Node)]; p.Exit == nil && m != nil {
-				who := s.tenant(e.id, messages.FromToken(a.Token))
-				m.room.Lodge(&who, messages.FromResources(p.Grant.GetAmount()))
-			}
-		}
-	}
 	e.read = e.read[:0]
 	for _, a := range attempts {
-		e.read = append(e.read, messages.FromToken(a.Token))
+		token := messages.FromToken(a.Token)
+		e.read = append(e.read, token)
+		if token == messages.FromToken(rec.Attempt) && (e.run == nil || e.run.token != token) {
+			s.newRun(e, token, rec.Spec, 0)
+		}
+		s.lodge(e, a)
 	}
 	s.lives++
 	life := s.lives
 	e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindJob, actors.JobName(e.id), func() actor.Actor { return newJob(s.p, s.peers, life, rec, attempts) })
 	s.bury(ctx, e, attempts)
+}
+
+// lodge notes where an attempt may have something: what a machine gave it stays taken until its last member there
+// has gone.
+func (s *Scheduler) lodge(e *livingJob, a *messages.AttemptRecord) {
+	amounts := map[string][]topology.Resources{}
+	for _, p := range a.Places {
+		amounts[p.Node] = append(amounts[p.Node], messages.FromResources(p.Grant.GetAmount()))
+	}
+	who := s.tenant(e.id, messages.FromToken(a.Token))
+	for _, n := range debtors(a) {
+		if m := s.machines[topology.NodeID(n)]; m != nil {
+			m.room.Lodge(&who, amounts[n]...)
+		}
+	}
 }
 
 // bury tells a job of machines that were removed: the leader that was asked to
@@ -419,7 +431,7 @@ func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
 	if e == nil {
 		return
 	}
-	s.endRun(e, nil)
+	s.countOut(e.run, nil)
 	delete(s.jobs, m.Job)
 	delete(s.requests, e.key)
 	s.unqueue(ctx, m.Job)

@@ -49,7 +49,7 @@ func (s *Scheduler) showRooms(ctx actor.Context) {
 	ctx.Send(s.peers.mirror, shown)
 }
 
-// holders tells who has something on a machine. When they end is not known yet.
+// holders tells who has something on a machine.
 func (s *Scheduler) holders(n topology.NodeID) []topology.Holder {
 	m := s.machines[n]
 	if m == nil || len(m.room.Tenants()) == 0 {
@@ -57,7 +57,7 @@ func (s *Scheduler) holders(n topology.NodeID) []topology.Holder {
 	}
 	all := make([]topology.Holder, 0, len(m.room.Tenants()))
 	for _, t := range m.room.Tenants() {
-		all = append(all, topology.Holder{Job: t.Job, Amount: t.Amount()})
+		all = append(all, topology.Holder{Job: t.Job, Amount: t.Amount(), EndsBy: freeBy(t)})
 	}
 	return all
 }
@@ -73,6 +73,7 @@ func (s *Scheduler) unqueue(ctx actor.Context, job topology.JobID) {
 // for it, or nothing is planned yet. It is for whoever checks what the Mirror answers: it takes long.
 func (s *Scheduler) Explain(job topology.JobID) (string, bool) {
 	answer, waits := policy.Explain(s.view.Fabric(), s.queue, job, s.holders)
+	answer.NowNs = int64(s.p.Clock.Now())
 	return answer.String(), waits && answer.Refusal != nil && s.states.In(schedulerLeading)
 }
 

@@ -166,7 +166,9 @@ func (p *pair) tell(message any) {
 // waits has a job wait, as its own actor would say.
 func (p *pair) waits(id string, arrival uint64, spec *messages.JobSpec) {
 	rec := &messages.JobRecord{Id: id, Arrival: arrival, Spec: spec}
-	p.jobs[topology.JobID(id)] = &livingJob{id: topology.JobID(id), noted: true, pid: actor.NewPID("here", id)}
+	p.jobs[topology.JobID(id)] = &livingJob{
+		id: topology.JobID(id), rec: rec, noted: true, pid: actor.NewPID("here", id),
+	}
 	p.mirror.Receive(&overheard{message: mirror.JobShown{Status: &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}}, said: &[]letter{}})
 	p.tell(waits{rec})
 	p.tell(PlanNow{})

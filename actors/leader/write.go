@@ -258,6 +258,9 @@ func (j *Job) onWritten(ctx actor.Context, m Written) {
 	if limited && j.counting() {
 		j.armTimeLimit(ctx, j.limitFrom)
 	}
+	if limited && j.states.In(jobReserving, jobDeciding, jobStarting, jobRunning) {
+		j.foretell(ctx, 0)
+	}
 	if d.ended {
 		ctx.Send(j.peers.scheduler, runEnded{j.id, messages.FromToken(j.last.Token), j.last.End})
 	}

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -18,7 +19,7 @@ type picture struct {
 
 // answer is what the jobs of a group were last told of the room, and after which telling.
 type answer struct {
-	text string
+	topology.Explanation
 	told uint64
 }
 
@@ -49,7 +50,7 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 	}
 	s, _ := m.jobs.get(status.GetRecord().GetId())
 	if g := m.waiting.groups[s.group]; g != nil {
-		if text := m.picture.explain(g); text != "" {
+		if text := m.picture.explain(g, m.p.Clock.Now()); text != "" {
 			return &messages.ExplainJobReply{Outcome: outcome, Text: text + m.waiting.standing(&s).String()}
 		}
 	}
@@ -58,14 +59,16 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 
 // explain is what the jobs of a group are told of the room; empty where there is room for them, for then they start in
 // the next pass, or there was none when they were last refused.
-func (p *picture) explain(g *waitingGroup) string {
+func (p *picture) explain(g *waitingGroup, now actors.Instant) string {
 	if g.answer.told != p.told {
-		g.answer = answer{told: p.told}
-		if e := g.asked.Explain(p.fabric, p.heldOn); e.Refusal != nil {
-			g.answer.text = e.String()
-		}
+		g.answer.told = p.told
+		g.answer.Explanation = g.asked.Explain(p.fabric, p.heldOn)
 	}
-	return g.answer.text
+	if g.answer.Refusal == nil {
+		return ""
+	}
+	g.answer.NowNs = int64(now)
+	return g.answer.String()
 }
 
 // Explain is what the Mirror answers to why a job waits; false where it knows of no queue that it is in. It is for

@@ -38,6 +38,7 @@ type Books struct {
 type Slice struct {
 	Token     topology.Token
 	Committed bool // or further
+	Over      bool // it holds nothing any more
 }
 
 // Lodger is an attempt, whichever machines it is on.
@@ -45,6 +46,7 @@ type Lodger struct {
 	Token topology.Token
 	Job   topology.JobID
 	UID   uint32 // of its job, and held for it; 0: none
+	Stay  *Stay  // nil: nobody knows when it ends
 }
 
 // Tenant is an attempt that is, or may be, on the machine.
@@ -82,8 +84,16 @@ func (m *Machine) Tenant(t topology.Token) *Tenant {
 // Claim notes that a rank of an attempt was given room there that no books show yet.
 func (m *Machine) Claim(who *Lodger, amount topology.Resources) { m.lodge(who, amount, true) }
 
-// Lodge notes that a rank of an attempt may be there, as records say. If it is, the machine's books show it.
-func (m *Machine) Lodge(who *Lodger, amount topology.Resources) { m.lodge(who, amount, false) }
+// Lodge notes that an attempt may be there, with these amounts of its ranks, as records say. If it is, the machine's books
+// show it. Of one that is known to be there nothing is added: records are read again when the actor of its job broke.
+func (m *Machine) Lodge(who *Lodger, amounts ...topology.Resources) {
+	if m.Tenant(who.Token) != nil {
+		return
+	}
+	for _, a := range amounts {
+		m.lodge(who, a, false)
+	}
+}
 
 func (m *Machine) lodge(who *Lodger, amount topology.Resources, claimed bool) {
 	t := m.Tenant(who.Token)
@@ -92,6 +102,9 @@ func (m *Machine) lodge(who *Lodger, amount topology.Resources, claimed bool) {
 		t.amounts = t.one[:0]
 		m.uids.Hold(t.UID)
 		m.tenants = append(m.tenants, t)
+		if t.Stay != nil {
+			t.Stay.on = append(t.Stay.on, m)
+		}
 	}
 	t.amounts = append(t.amounts, amount)
 	m.fabric.Touch(m.id)

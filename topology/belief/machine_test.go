@@ -242,3 +242,30 @@ func TestBench(t *testing.T) {
 		t.Errorf("after a pardon %v", rest)
 	}
 }
+
+// TestEnds: what has room on a machine has the end of its attempt, whatever the machine reports; and what the books no longer
+// show, or never did, has none, for its room is free already. Records that are read again add nothing.
+func TestEnds(t *testing.T) {
+	m := New(nil, nil).Machine("n1")
+	stay := &Stay{Hard: 50, Likely: 20}
+	one, two := topology.Resources{MilliCPU: 1}, topology.Resources{MilliCPU: 2}
+	for range 2 {
+		m.Lodge(&Lodger{Token: token(1), Stay: stay}, one, two)
+	}
+	m.Claim(&Lodger{Token: token(2), Stay: &Stay{Hard: 90, Likely: topology.Never}}, one)
+	m.Claim(&Lodger{Token: token(3)}, one)
+	claimed := topology.End{Amount: one, Hard: 90, Likely: topology.Never}
+	if got := m.Ends(); !slices.Equal(got, []topology.End{claimed}) {
+		t.Errorf("before its books are here: %v", got)
+	}
+	m.Report(Books{Version: 1, Slices: []Slice{{Token: token(1), Committed: true}, {Token: token(9), Committed: true}}})
+	stay.Hard = 60
+	want := []topology.End{{Amount: one, Hard: 60, Likely: 20}, {Amount: two, Hard: 60, Likely: 20}, claimed}
+	if got := m.Ends(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	m.Report(Books{Version: 2, Slices: []Slice{{Token: token(1), Committed: true, Over: true}}})
+	if got := m.Ends(); !slices.Equal(got, []topology.End{claimed}) {
+		t.Errorf("after it was over: %v", got)
+	}
+}

@@ -1,0 +1,167 @@
+package leader
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+	"github.com/yi-json/synapse/topology/belief"
+)
+
+// This file owns when the room of an attempt is free again, as far as a leader can say: by its time limit at the
+// latest, and as is expected by what was learned. The sum is made here and nowhere else. What goes into it the Job
+// says: when the attempt passed its barrier, after a takeover by its machines' own clocks (times.go), and its
+// limit, which people may change. All of it is on this process's steady clock, and none of it ends anything.
+
+// endMargin is how long after its last second the room of a job may take to be free: Stop may have to be sent
+// again, the evidence has to come, and what is counted here is counted before it is acted on.
+const endMargin = 20 * time.Second
+
+// foreseen: something is known of the end of an attempt. Job → Scheduler; again when it turns out otherwise. What
+// is 0 stays as it was.
+type foreseen struct {
+	Job    topology.JobID
+	Token  topology.Token
+	Spec   *messages.JobSpec // with its time limit as it is now
+	Starts actors.Instant    // by then it has passed its barrier, or was given up
+	Began  actors.Instant    // when it passed its barrier
+}
+
+// run is an attempt that a leader gave room, or found on disk.
+type run struct {
+	token  topology.Token
+	spec   *messages.JobSpec
+	since  actors.Instant // from when its estimate counts: since it began, or was admitted
+	starts actors.Instant // by then it has passed its barrier; 0: nobody knows
+	began  actors.Instant // when it did; 0: it has not, as far as is known
+	over   actors.Instant // when its end came to disk; 0: it goes on
+	stay   *belief.Stay
+
+	traits   policy.Traits // of its job, when it began
+	estimate int64         // for how long it was expected to run then
+	counted  bool          // what is learned counts it as running
+}
+
+// untilBarrier is how long a committed attempt may take until it has passed its barrier: what each phase may, for the
+// Coordinator gives it up after that.
+func untilBarrier(spec *messages.JobSpec, c *actors.Constants) time.Duration {
+	prepare := c.PrepareTimeout
+	if ms := spec.GetPrepareTimeoutMs(); ms > 0 {
+		prepare = actors.Millis(ms)
+	}
+	return c.StartDeadline + prepare + c.StartDeadline
+}
+
+// untilStarted is the same for one that is to be admitted.
+func untilStarted(spec *messages.JobSpec, c *actors.Constants) time.Duration {
+	return c.ReservationTTL + untilBarrier(spec, c)
+}
+
+// freeAfter is when the room of an attempt is free at the latest that passes its barrier by then; topology.Never:
+// it has no time limit.
+func freeAfter(barrier actors.Instant, spec *messages.JobSpec, c *actors.Constants) int64 {
+	if spec.GetTimeLimitMs() == 0 {
+		return topology.Never
+	}
+	return int64(barrier.Plus(actors.Millis(spec.TimeLimitMs))) + int64(freeAfterStop(spec, c))
+}
+
+// freeAfterStop is how long it takes until the room of what is told to stop is free.
+func freeAfterStop(spec *messages.JobSpec, c *actors.Constants) time.Duration {
+	return actors.GraceOf(spec, *c) + endMargin
+}
+
+// foretell tells the Scheduler what is known of the end of the attempt at which the job is. began is when it
+// passed its barrier; 0: that is as it was.
+func (j *Job) foretell(ctx actor.Context, began actors.Instant) {
+	ctx.Send(j.peers.scheduler, foreseen{Job: j.id, Token: j.token, Spec: j.rec.Spec, Began: began})
+}
+
+// foretellResumed does so for one that an earlier leader committed: all phases begin again, and its limit counts
+// from now where it has begun, until its machines have been heard.
+func (j *Job) foretellResumed(ctx actor.Context) {
+	starts := j.p.Clock.Now()
+	if j.att.StartedUnixMs == 0 {
+		starts = starts.Plus(untilBarrier(j.rec.Spec, &j.p.Constants))
+	}
+	ctx.Send(j.peers.scheduler, foreseen{Job: j.id, Token: j.token, Spec: j.rec.Spec, Starts: starts})
+}
+
+// newRun begins to foresee the end of an attempt, in place of the job's last.
+func (s *Scheduler) newRun(e *livingJob, t topology.Token, spec *messages.JobSpec, starts actors.Instant) {
+	s.countOut(e.run, nil)
+	e.run = &run{token: t, spec: spec, since: s.p.Clock.Now(), starts: starts, stay: &belief.Stay{}}
+	s.foresee(e)
+}
+
+func (s *Scheduler) onForeseen(m foreseen) {
+	e := s.jobs[m.Job]
+	if e == nil {
+		return
+	}
+	if e.run == nil || e.run.token != m.Token {
+		s.newRun(e, m.Token, m.Spec, 0)
+	}
+	r := e.run
+	if r.spec = m.Spec; m.Starts != 0 {
+		r.starts = m.Starts
+	}
+	if m.Began != 0 {
+		s.countOut(r, nil) // it had been taken to have begun at another moment
+		r.since, r.began = m.Began, m.Began
+		s.estimate(e) // before it counts itself as one of those that run for long
+		s.countIn(r)
+	}
+	s.foresee(e)
+}
+
+// estimate notes for how long an attempt is expected to run, by what is known now.
+func (s *Scheduler) estimate(e *livingJob) {
+	e.run.traits = traitsOf(e.rec, s.poolsNow())
+	e.run.estimate = s.learning.cells.Estimate(e.run.traits, int64(s.p.Clock.Now()))
+}
+
+// foresee works out anew when the room of a job's attempt is free, and has it told where that is another time.
+func (s *Scheduler) foresee(e *livingJob) {
+	was := e.run.stay.Hard
+	s.workOut(e)
+	if e.run.stay.Hard != was {
+		s.view.Foresee(e.run.stay)
+	}
+}
+
+// workOut works out when the room of a job's attempt is free. Until it has begun it is expected to run from now
+// on: of the phases before that most take no time.
+func (s *Scheduler) workOut(e *livingJob) {
+	r, c, now := e.run, &s.p.Constants, s.p.Clock.Now()
+	switch hard := &r.stay.Hard; {
+	case r.over != 0:
+		*hard = int64(r.over.Plus(freeAfterStop(r.spec, c)))
+		r.stay.Likely = *hard
+		return
+	case r.began != 0:
+		*hard = freeAfter(r.began, r.spec, c)
+	case r.starts != 0:
+		*hard = freeAfter(r.starts, r.spec, c)
+	default:
+		*hard, r.stay.Likely = topology.Never, topology.Never
+		return
+	}
+	if r.estimate == 0 {
+		s.estimate(e)
+	}
+	left := policy.Remaining(r.estimate, int64(now.Since(r.since)), int64(actors.Millis(r.spec.TimeLimitMs)))
+	r.stay.Likely = min(int64(now)+left, r.stay.Hard)
+}
+
+// freeBy is when what a tenant has is free at the latest; 0: nobody can say.
+func freeBy(t *belief.Tenant) int64 {
+	if t.Stay == nil || t.Stay.Hard == topology.Never {
+		return 0
+	}
+	return t.Stay.Hard
+}

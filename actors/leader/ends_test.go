@@ -1,0 +1,80 @@
+package leader
+
+import (
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the test of when room is free again, by the sum of all that may pass until then.
+
+// An attempt has left its machines after its limit, its grace and the margin: from its barrier on, and before that
+// from when it would have been given up. What has no limit never ends, and is expected to all the same; what is
+// told to stop ends soon.
+func TestEndsForeseen(t *testing.T) {
+	const limit, grace = 20 * time.Minute, 40 * time.Second
+	c := actors.DefaultConstants()
+	spec := oneGPU()
+	spec.TimeLimitMs, spec.PrepareTimeoutMs = limit.Milliseconds(), 60_000
+	spec.Stop = &messages.StopSpec{GraceMs: grace.Milliseconds()}
+	endless := actors.CopyOf(spec)
+	endless.TimeLimitMs = 0
+	phases := c.StartDeadline + time.Minute + c.StartDeadline
+	if got, want := untilStarted(spec, &c), c.ReservationTTL+phases; got != want {
+		t.Errorf("it has passed its barrier after %v, want %v", got, want)
+	}
+	clock := &watchClock{now: 100e9}
+	p := leaderPorts()
+	p.Clock = clock
+	token := topology.Token{Epoch: 1, Counter: 7}
+	free := func(from time.Duration) int64 { return int64(100*time.Second + from + grace + endMargin) }
+	const never = int64(topology.Never)
+	for _, test := range []struct {
+		name         string
+		heard        []any
+		hard, likely int64
+	}{
+		{"nobody has said anything", nil, never, never},
+		{"it goes on after a takeover", []any{
+			foreseen{Token: token, Spec: spec, Starts: clock.now.Plus(phases)},
+		}, free(phases + limit), int64(100*time.Second + limit)},
+		{"it began", []any{foreseen{Token: token, Spec: spec, Began: 90e9}},
+			free(limit - 10*time.Second), int64(90*time.Second + limit)},
+		{"it began earlier, as it turns out", []any{
+			foreseen{Token: token, Spec: spec, Began: 90e9}, foreseen{Token: token, Spec: spec, Began: 80e9},
+		}, free(limit - 20*time.Second), int64(80*time.Second + limit)},
+		{"its limit was lifted", []any{
+			foreseen{Token: token, Spec: spec, Began: 90e9}, foreseen{Token: token, Spec: endless},
+		}, never, int64(90*time.Second + limit)},
+		{"it has none", []any{foreseen{Token: token, Spec: endless, Began: 90e9}},
+			never, int64(90*time.Second + time.Hour)},
+		{"it is told to stop", []any{
+			foreseen{Token: token, Spec: spec, Began: 90e9},
+			runEnded{"j", token, &messages.End{Cause: messages.Cause_CAUSE_REQUEUED}},
+		}, free(0), free(0)},
+	} {
+		s := newScheduler(p).(*Scheduler)
+		s.peers, s.self = somePeers, somePeers.scheduler
+		rec := &messages.JobRecord{Id: "j", Spec: spec}
+		if test.name == "it has none" {
+			rec.Spec = endless
+		}
+		e := &livingJob{id: "j", rec: rec}
+		s.jobs["j"] = e
+		s.newRun(e, token, rec.Spec, 0)
+		who := s.tenant("j", token)
+		for _, m := range test.heard {
+			if f, is := m.(foreseen); is {
+				f.Job = "j"
+				m = f
+			}
+			s.Receive(&overheard{message: m, said: &[]letter{}})
+		}
+		if stay := who.Stay; stay.Hard != test.hard || stay.Likely != test.likely {
+			t.Errorf("%s: %d and %d, want %d and %d", test.name, stay.Hard, stay.Likely, test.hard, test.likely)
+		}
+	}
+}
