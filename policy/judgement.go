@@ -40,19 +40,24 @@ type Judgement struct {
 
 	bursts  bursts
 	pools   pools
-	firm    []*promise // the first made first
-	moving  []*promise // of this pass, in the order in which they were planned
-	debtors []*entry   // whose promises wait for what was lent on an estimate
+	firm    []*promise                  // the first made first
+	moving  []*promise                  // of this pass, in the order in which they were planned
+	served  map[topology.JobID]*promise // firm, of attempts of which nothing has come yet
+	debtors []*entry                    // whose promises wait for what was lent on an estimate
 	work    map[topology.JobID]*work
 	record  record
 
-	d    Decisions
-	wake int64 // when a pass is due though nothing changes; 0: never
+	closer topology.Gang // that is asked for, with a level of ours
+	d      Decisions
+	wake   int64 // when a pass is due though nothing changes; 0: never
 }
 
 // NewJudgement makes a planner. The cells are read only.
 func NewJudgement(settings Settings, cells *Cells, ends Ends) *Judgement {
-	return &Judgement{settings: settings, cells: cells, ends: ends}
+	return &Judgement{
+		settings: settings, cells: cells, ends: ends,
+		work: map[topology.JobID]*work{}, served: map[topology.JobID]*promise{},
+	}
 }
 
 // Plan runs a pass. The phases:
@@ -89,6 +94,7 @@ func (j *Judgement) begin(view *topology.Fabric, queue *Queue, now int64) {
 	}
 	j.moving = j.moving[:0]
 	j.bursts.take(j)
+	j.restore()
 }
 
 // forget begins from nothing: with another leader's view, nothing that was known holds.
@@ -98,9 +104,12 @@ func (j *Judgement) forget(view *topology.Fabric, queue *Queue) {
 			j.view.Unkeep(p.keep)
 		}
 	}
-	told := j.record
-	*j = Judgement{settings: j.settings, cells: j.cells, ends: j.ends, view: view, queue: queue, record: told}
-	j.bursts, j.work = newBursts(), map[topology.JobID]*work{}
+	was, first := *j, j.view == nil
+	*j = *NewJudgement(j.settings, j.cells, j.ends)
+	if j.view, j.queue, j.record = view, queue, was.record; first { // what earlier leaders started is known already
+		j.work, j.pools = was.work, was.pools
+	}
+	j.bursts = newBursts()
 	for _, e := range queue.jobs { //order: each is entered by itself, and those that came are sorted
 		e.burst, e.standing = nil, standing{}
 		j.bursts.came = append(j.bursts.came, e)
@@ -124,6 +133,11 @@ func (j *Judgement) finish() Decisions {
 		}
 		j.pool(b).waits = j.pool(b).waits || b.waits()
 	}
+	for _, g := range j.queue.list {
+		if !g.looked {
+			j.look(g)
+		}
+	}
 	j.d.Joined = j.queue.Passed(j.view)
 	if items := j.queue.patient.items; len(items) > 0 {
 		j.wakeAt(items[0].deadlineNs())
@@ -132,6 +146,16 @@ func (j *Judgement) finish() Decisions {
 		j.d.NextAt = max(j.wake, j.now+second)
 	}
 	return j.d
+}
+
+// look sees to it that something can be told of a group that the pass had no need to place: nothing is in its way where it
+// has a place, but its turn.
+func (j *Judgement) look(g *group) {
+	g.asked = g.wanted(j.view)
+	if _, ok := topology.PlaceInto(j.view, &g.asked, &g.refusal); ok {
+		g.refusal = topology.Refusal{}
+	}
+	g.looked, g.revision = true, j.view.Revision()
 }
 
 // wakeAt asks for a pass at an instant.
@@ -185,8 +209,10 @@ func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
 	for _, lender := range t.lenders {
 		j.lend(lender, e, b, p)
 	}
-	if e.promised != nil {
-		j.drop(e.promised)
+	if p := e.promised; p != nil {
+		if j.drop(p); p.firm {
+			j.served[e.Job] = p
+		}
 	}
 	j.record.started(e, j.now)
 	a := j.queue.Admit(j.view, e.Job, p)
@@ -231,17 +257,21 @@ func (j *Judgement) place(g *group, strict bool, lent topology.Lent) (p topology
 	if r.all || bare && r.bare {
 		return p, false
 	}
-	g.asked = g.wanted(j.view)
-	if strict {
-		g.asked.Required = g.close.level
-	}
 	j.d.Looked++
+	if strict { // what people are told is why it does not start at all
+		j.closer = g.wanted(j.view)
+		j.closer.Required = g.close.level
+		p, ok = topology.PlaceLent(j.view, &j.closer, lent, &j.queue.unread)
+		r.bare, r.all = r.bare || !ok && bare, r.all || !ok && lent.All
+		return p, ok
+	}
+	g.asked = g.wanted(j.view)
 	if p, ok = topology.PlaceLent(j.view, &g.asked, lent, &g.refusal); ok {
 		return p, true
 	}
 	g.refusal.Patient = g.key.patient
 	g.looked, g.revision = true, j.view.Revision()
-	if bare && !r.bare && !strict {
+	if bare && !r.bare {
 		j.d.Refused++
 	}
 	r.bare, r.all = r.bare || bare, r.all || lent.All

@@ -20,3 +20,24 @@ type Default struct{}
 func (Default) Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
 	return Plan(view, queue, nowNs)
 }
+
+// Rememberer is a planner that goes by what came of what it started.
+type Rememberer interface {
+	Planner
+	// Resumed tells it of an attempt that an earlier leader started.
+	Resumed(job topology.JobID, traits Traits, estimate int64)
+	// Ended tells it for how long (ns) the latest attempt of a job ran, once that is over.
+	Ended(job topology.JobID, ran int64)
+	// Returned says that it came to nothing: the job waits again, as if it had never been started.
+	Returned(job topology.JobID)
+	// Forgotten says that a job waits no longer and runs no longer, by somebody's word.
+	Forgotten(job topology.JobID)
+}
+
+// Planner is the one that the settings ask for.
+func (s *Settings) Planner(cells *Cells, ends Ends) Planner {
+	if s.Order == Expected {
+		return NewJudgement(*s, cells, ends)
+	}
+	return Default{}
+}

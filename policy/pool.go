@@ -126,14 +126,40 @@ func (j *Judgement) heldBack(b *burst) bool {
 func (j *Judgement) charge(b *burst, e *entry, guarded bool) {
 	p := j.pool(b)
 	w := &work{pool: p.Name, size: b.traits.Size, long: b.estimate > longWork}
-	if w.long {
-		p.long += w.size
-	}
 	if guarded {
 		w.charged = scaled(w.size, b.estimate, second)
 		p.credit -= w.charged
 	}
-	j.work[e.Job] = w
+	j.count(e.Job, w)
+}
+
+// Resumed says that a job runs which an earlier leader started.
+func (j *Judgement) Resumed(job topology.JobID, traits Traits, estimate int64) {
+	if j.work[job] == nil {
+		j.count(job, &work{pool: traits.Pool, size: traits.Size, long: estimate > longWork})
+	}
+}
+
+func (j *Judgement) count(job topology.JobID, w *work) {
+	if w.long {
+		j.poolNamed(w.pool).long += w.size
+	}
+	j.work[job] = w
+}
+
+// Returned says that an attempt came to nothing. A firm promise outlives that: its room was this attempt's meanwhile.
+func (j *Judgement) Returned(job topology.JobID) {
+	p := j.served[job]
+	j.Ended(job, 0)
+	if p != nil {
+		j.served[job] = p
+	}
+}
+
+// Forgotten says that nobody waits for a job.
+func (j *Judgement) Forgotten(job topology.JobID) {
+	j.Ended(job, 0)
+	delete(j.served, job)
 }
 
 // Ended says that a job which was started holds nothing any more, and for how long (ns) it ran; 0: it never did.
@@ -144,6 +170,7 @@ func (j *Judgement) Ended(job topology.JobID, ran int64) {
 		return
 	}
 	delete(j.work, job)
+	delete(j.served, job)
 	p := j.poolNamed(w.pool)
 	if w.long {
 		p.long -= w.size

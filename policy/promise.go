@@ -5,6 +5,7 @@ package policy
 // changes for an earlier one, or when one of its machines can no longer give what it promised.
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/yi-json/synapse/topology"
@@ -69,6 +70,48 @@ func (j *Judgement) drop(p *promise) {
 	} else if at := slices.Index(j.moving, p); at >= 0 {
 		j.moving = slices.Delete(j.moving, at, at+1)
 	}
+}
+
+// restore gives their firm promises back to those that wait again though they had been started, or that left the
+// queue and are in it again.
+func (j *Judgement) restore() {
+	for _, p := range j.firm {
+		if e := j.queue.jobs[p.e.Job]; p.e.gone && e != nil && e.mayUse(p.place) {
+			j.rebind(p, e)
+		}
+	}
+	if len(j.served) == 0 {
+		return
+	}
+	for job, p := range j.served { //order: each finds its own place
+		if e := j.queue.jobs[job]; e != nil {
+			delete(j.served, job)
+			if !e.mayUse(p.place) {
+				continue
+			}
+			j.rebind(p, e)
+			at, _ := slices.BinarySearchFunc(j.firm, p, func(a, b *promise) int {
+				return cmp.Or(cmp.Compare(a.made, b.made), cmp.Compare(a.keep, b.keep))
+			})
+			j.firm = slices.Insert(j.firm, at, p)
+			j.poolNamed(p.pool).firm = p
+			j.view.Keep(p.keep, p.place)
+		}
+	}
+}
+
+// mayUse reports whether a job may still have all machines of a place: they may close too early for it by now, or be
+// those where it failed.
+func (e *entry) mayUse(p topology.Placement) bool {
+	return !slices.ContainsFunc(p.Slots, func(s topology.Slot) bool {
+		return slices.Contains(e.Gang.Closing, s.Node) || slices.Contains(e.Gang.Avoid, s.Node)
+	})
+}
+
+// rebind gives a promise to what its job is in the queue now.
+func (j *Judgement) rebind(p *promise, e *entry) {
+	e.slips, e.loans, e.told = p.e.slips, p.e.loans, p.e.told
+	p.e, p.b, e.promised = e, e.burst, p
 }
 
 // own is what is kept for a promise and for those that were planned later: they were planned beside it, and not it

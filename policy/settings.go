@@ -9,10 +9,10 @@ import "time"
 type Order uint8
 
 const (
-	// Expected: the one that is expected to need the least.
-	Expected Order = iota
-	// FIFO: the one that came first.
-	FIFO
+	// FIFO: the one that came first. What comes behind it starts where there is room, and none is kept.
+	FIFO Order = iota
+	// Expected: the one that is expected to need the least. The planner looks ahead.
+	Expected
 )
 
 // Settings is what can be set.

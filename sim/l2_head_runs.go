@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -14,8 +15,10 @@ import (
 // the longest bench to return first.
 //
 // In a run where no word is lost and no write waits, two things more: no job is admitted past the first that asks for
-// no more; and a job that has room all the time runs within ten seconds, first or not. No promises are made yet, for
-// which room would have to be kept.
+// no more; and a job that has room all the time runs within ten seconds, first or not.
+//
+// Where the planner looks ahead, room that is kept for another is none, and a gang of several machines may wait for a
+// place close together: a minute, or half as long as it has waited. Which job is first is then not told by the queue.
 type headRuns struct {
 	rule
 	head  string
@@ -61,7 +64,7 @@ func (c *headRuns) Step(w *World, e *Event) {
 		return
 	}
 	head := c.first(w)
-	if head == nil || head.record.Spec.GetEach() == nil || !w.fitsNow(head.record.Spec) {
+	if head == nil || head.record.Spec.GetEach() == nil || !w.fitsNow(head.record) {
 		c.head = ""
 		return
 	}
@@ -69,7 +72,7 @@ func (c *headRuns) Step(w *World, e *Event) {
 		c.head, c.since = head.record.Id, w.engine.now
 		return
 	}
-	if w.engine.now.since(c.since) > 30*time.Second {
+	if w.engine.now.since(c.since) > 30*time.Second+w.locality(head, c.since) {
 		c.violate(w, "there has been room for 30 s: %s", w.whyWaits(head))
 	}
 }
@@ -86,7 +89,7 @@ func (c *headRuns) onTried(w *World, o *messages.Order) {
 	}
 	c.token[o.Job], c.tried[o.Job] = t, w.engine.now
 	head, page := c.first(w), w.books.jobs[o.Job]
-	if head == nil || page == nil || !ahead(head.record, page.record) || !c.trulyWaits(w, head) ||
+	if w.ahead() || head == nil || page == nil || !ahead(head.record, page.record) || !c.trulyWaits(w, head) ||
 		w.engine.now.since(c.wrote[head.record.Id]) < time.Second {
 		return
 	}
@@ -127,16 +130,17 @@ func (c *headRuns) allWithRoom(w *World) {
 	}
 	for _, id := range w.books.ids {
 		page := w.books.jobs[id]
-		if !c.waits(w, page) || !c.trulyWaits(w, page) || page.record.Spec.Each == nil || page.record.Spec.GetTopology().
-			GetPreferred() != "" ||
-			!w.fits(page.record.Spec, func(m *machine) (topology.Capacity, bool) { return w.roomInView(p, m) }) {
+		spec := page.record.Spec
+		room := func(m *machine) (topology.Capacity, bool) { return w.roomInView(p, m, page.record) }
+		if !c.waits(w, page) || !c.trulyWaits(w, page) || spec.Each == nil || spec.GetTopology().GetPreferred() != "" ||
+			!w.fits(spec, room) {
 			delete(c.room, id)
 			continue
 		}
 		if c.room[id] == 0 {
 			c.room[id] = w.engine.now
 		}
-		if w.engine.now.since(c.room[id]) > 10*time.Second {
+		if w.engine.now.since(c.room[id]) > 10*time.Second+w.locality(page, c.room[id]) {
 			c.violate(w, "there has been room for 10 s: %s", w.whyWaits(page))
 			return
 		}
@@ -144,11 +148,31 @@ func (c *headRuns) allWithRoom(w *World) {
 }
 
 // roomInView is what a machine has free, if the leader may use it.
-func (w *World) roomInView(p *process, m *machine) (topology.Capacity, bool) {
+func (w *World) roomInView(p *process, m *machine, job *messages.JobRecord) (topology.Capacity, bool) {
 	if _, closed, _ := p.leader.View(m.id); closed != "" || !w.open(m) {
 		return topology.Capacity{}, false
 	}
-	return m.proc.node.Ledger().Capacity(), true
+	return w.unkept(p, m, job), true
+}
+
+// ahead reports whether the planner looks ahead.
+func (w *World) ahead() bool { return w.opts.Settings.Order == policy.Expected }
+
+// unkept is what a machine has free that its leader keeps for no other job.
+func (w *World) unkept(p *process, m *machine, job *messages.JobRecord) topology.Capacity {
+	c := m.proc.node.Ledger().Capacity()
+	if p == nil || p.leader == nil || !w.ahead() {
+		return c
+	}
+	return c.Less(p.leader.KeptForOthers(m.id, topology.JobID(job.Id))).Floored()
+}
+
+// locality is how long a gang may wait for a place close together though there has been room since an instant.
+func (w *World) locality(page *jobPage, room instant) time.Duration {
+	if spec := page.record.Spec; !w.ahead() || spec.GetGang().GetReplicasMin() < 2 && spec.Each != nil {
+		return 0
+	}
+	return max(w.opts.Settings.Locality, room.since(page.since)/2)
 }
 
 // trulyWaits reports whether nothing else is about to be done with a job that the

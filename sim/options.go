@@ -46,7 +46,7 @@ type Options struct {
 	Published string
 	// UIDs are given to jobs of a plain world; the seed draws those of the others.
 	UIDs topology.UIDRange
-	// Planner decides which gangs start; nil: the default one.
+	// Planner decides which gangs start; nil: the one that the settings ask for.
 	Planner policy.Planner
 	// Settings are the owner's of the cluster, as far as the leader itself goes by them.
 	Settings policy.Settings

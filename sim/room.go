@@ -116,12 +116,12 @@ func (w *World) feasibleWithout(spec *messages.JobSpec, nodes []string) bool {
 }
 
 // fitsNow reports whether a gang has room on what is free and open at this moment.
-func (w *World) fitsNow(spec *messages.JobSpec) bool {
-	return w.fits(spec, func(m *machine) (topology.Capacity, bool) {
+func (w *World) fitsNow(job *messages.JobRecord) bool {
+	return w.fits(job.Spec, func(m *machine) (topology.Capacity, bool) {
 		if !w.open(m) {
 			return topology.Capacity{}, false
 		}
-		return m.proc.node.Ledger().Capacity(), true
+		return w.unkept(w.leader(), m, job), true
 	})
 }
 

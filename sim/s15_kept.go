@@ -40,10 +40,14 @@ var keeps = []keep{
 	{"Scheduler.view.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
 	// What each machine is selected by: beside its places the networks that its agent announces, of which there are two.
 	{"Scheduler.view.fabric.root", labelsOfMachines},
+	// The texts of selectors that were asked for: as many as selectorLimit in topology.
+	{"Scheduler.view.fabric.kinds.selectors", func(*bounded, *World, *process) int { return 1 << 12 }},
 	// The same of each kind of machine, of which there may be one for each that ever was: its places, its networks, its label.
 	{"Scheduler.view.fabric.kinds", labelsOfKinds},
 	// The room as it looks to one sort of gang: a cache within lensBudget of topology, and the scratch of one question.
 	{"Scheduler.view.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
+	// The same of what will be free: as many outlooks as topology keeps, each with its lens and its gains.
+	{"Scheduler.foresight.horizon", func(*bounded, *World, *process) int { return 1 << 16 }},
 	{"Scheduler.view.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
 	// What readers are answered from follows the view, machine for machine.
 	{"Mirror.picture.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},

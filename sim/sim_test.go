@@ -9,15 +9,16 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 )
 
 // seeds are what the tests run: many small rooms, where faults are dense, and a
-// few larger ones.
+// few larger ones; some with a planner that looks ahead.
 func seeds(short bool) []Options {
-	small, large := 32, 8
+	small, large, ahead := 32, 8, 24
 	if short {
-		small, large = 6, 1
+		small, large, ahead = 6, 1, 4
 	}
 	var all []Options
 	for i := range small {
@@ -25,6 +26,13 @@ func seeds(short bool) []Options {
 	}
 	for i := range large {
 		all = append(all, Options{Seed: uint64(2000 + i), Machines: 24, Minutes: 20})
+	}
+	for i := range ahead {
+		o := Options{Seed: uint64(4000 + i), World: "small", Settings: policy.DefaultSettings()}
+		if i%8 == 0 {
+			o.World, o.Machines, o.Minutes = "", 24, 20
+		}
+		all = append(all, o)
 	}
 	return all
 }

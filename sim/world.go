@@ -11,7 +11,6 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/messages/published"
-	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
 )
@@ -98,9 +97,6 @@ type Taken struct {
 // yet: Run or StepUntil makes it.
 func NewWorld(o Options) (*World, error) {
 	seed := newSource(o.Seed)
-	if o.Planner == nil {
-		o.Planner = policy.Default{}
-	}
 	d, err := draw(o, seed.fork("draw"))
 	if err != nil {
 		return nil, err

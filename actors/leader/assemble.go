@@ -24,9 +24,9 @@ type Ports struct {
 	Levels    []string // of the fabric, coarse to fine
 	Store     actors.Store
 	Peers     actors.Peers
-	Calls     actors.Log     // what machines and clients ask for
-	Planner   policy.Planner // decides which gangs start
+	Calls     actors.Log // what machines and clients ask for
 	Settings  policy.Settings
+	Planner   policy.Planner // decides which gangs start, in place of the one that the settings ask for
 	// AcceptLoss is the operator's word, after a restore from an old backup: what
 	// leaders up to this epoch decided and the store does not know is given up.
 	AcceptLoss uint64

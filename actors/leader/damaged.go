@@ -8,6 +8,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -148,7 +149,8 @@ func (s *Scheduler) sightEverywhere(ctx actor.Context, job topology.JobID) {
 
 // breakDown sets a job aside whose record was found damaged when its actor was to be remade.
 func (s *Scheduler) breakDown(ctx actor.Context, e *livingJob, what string) {
-	s.countOut(e.run, nil)
+	s.dropRun(e)
+	s.remembers(func(p policy.Rememberer) { p.Forgotten(e.id) })
 	delete(s.jobs, e.id)
 	if s.requests[e.key] == e {
 		delete(s.requests, e.key)

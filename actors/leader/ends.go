@@ -33,7 +33,9 @@ type foreseen struct {
 
 // run is an attempt that a leader gave room, or found on disk.
 type run struct {
+	of     *livingJob
 	token  topology.Token
+	nodes  []topology.NodeID // where it was given room
 	spec   *messages.JobSpec
 	since  actors.Instant // from when its estimate counts: since it began, or was admitted
 	starts actors.Instant // by then it has passed its barrier; 0: nobody knows
@@ -41,10 +43,25 @@ type run struct {
 	over   actors.Instant // when its end came to disk; 0: it goes on
 	stay   *belief.Stay
 
-	traits   policy.Traits // of its job, when it began
+	traits   policy.Traits // of its job; none before they were asked for
 	estimate int64         // for how long it was expected to run then
+	place    int           // among those that are expected to end, from 1; 0: it is none of them
 	counted  bool          // what is learned counts it as running
 }
+
+// nodesOf are the machines of what lies on them, one machine's after the other.
+func nodesOf[T any](all []T, node func(*T) topology.NodeID) (nodes []topology.NodeID) {
+	for i := range all {
+		if n := node(&all[i]); len(nodes) == 0 || nodes[len(nodes)-1] != n {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+func slotNode(s *topology.Slot) topology.NodeID { return s.Node }
+
+func placeNode(p **messages.Place) topology.NodeID { return topology.NodeID((*p).Node) }
 
 // untilBarrier is how long a committed attempt may take until it has passed its barrier: what each phase may, for the
 // Coordinator gives it up after that.
@@ -92,19 +109,20 @@ func (j *Job) foretellResumed(ctx actor.Context) {
 }
 
 // newRun begins to foresee the end of an attempt, in place of the job's last.
-func (s *Scheduler) newRun(e *livingJob, t topology.Token, spec *messages.JobSpec, starts actors.Instant) {
-	s.countOut(e.run, nil)
-	e.run = &run{token: t, spec: spec, since: s.p.Clock.Now(), starts: starts, stay: &belief.Stay{}}
+func (s *Scheduler) newRun(e *livingJob, r *run) {
+	s.dropRun(e)
+	r.of, r.since, r.stay = e, s.p.Clock.Now(), &belief.Stay{}
+	e.run = r
 	s.foresee(e)
 }
 
-func (s *Scheduler) onForeseen(m foreseen) {
+func (s *Scheduler) onForeseen(ctx actor.Context, m foreseen) {
 	e := s.jobs[m.Job]
 	if e == nil {
 		return
 	}
 	if e.run == nil || e.run.token != m.Token {
-		s.newRun(e, m.Token, m.Spec, 0)
+		s.newRun(e, &run{token: m.Token, spec: m.Spec})
 	}
 	r := e.run
 	if r.spec = m.Spec; m.Starts != 0 {
@@ -113,15 +131,23 @@ func (s *Scheduler) onForeseen(m foreseen) {
 	if m.Began != 0 {
 		s.countOut(r, nil) // it had been taken to have begun at another moment
 		r.since, r.began = m.Began, m.Began
-		s.estimate(e) // before it counts itself as one of those that run for long
+		resumed := r.traits.Size == 0
+		if s.estimate(e); resumed { // before it counts itself as one of those that run for long
+			s.remembers(func(p policy.Rememberer) { p.Resumed(e.id, r.traits, r.estimate) })
+		}
 		s.countIn(r)
 	}
 	s.foresee(e)
+	if s.foresight.horizon != nil {
+		s.plan(ctx)
+	}
 }
 
 // estimate notes for how long an attempt is expected to run, by what is known now.
 func (s *Scheduler) estimate(e *livingJob) {
-	e.run.traits = traitsOf(e.rec, s.poolsNow())
+	if e.run.traits.Size == 0 { // else the planner has told them
+		e.run.traits = traitsOf(e.rec, s.poolsNow())
+	}
 	e.run.estimate = s.learning.cells.Estimate(e.run.traits, int64(s.p.Clock.Now()))
 }
 
@@ -132,6 +158,7 @@ func (s *Scheduler) foresee(e *livingJob) {
 	if e.run.stay.Hard != was {
 		s.view.Foresee(e.run.stay)
 	}
+	s.endChanged(e)
 }
 
 // workOut works out when the room of a job's attempt is free. Until it has begun it is expected to run from now

@@ -64,7 +64,7 @@ func TestEndsForeseen(t *testing.T) {
 		}
 		e := &livingJob{id: "j", rec: rec}
 		s.jobs["j"] = e
-		s.newRun(e, token, rec.Spec, 0)
+		s.newRun(e, &run{token: token, spec: rec.Spec})
 		who := s.tenant("j", token)
 		for _, m := range test.heard {
 			if f, is := m.(foreseen); is {

@@ -95,6 +95,7 @@ func (s *Scheduler) onRunEnded(ctx actor.Context, m runEnded) {
 	if e == nil {
 		return
 	}
+	s.remembers(func(p policy.Rememberer) { p.Ended(m.Job, int64(actors.Millis(m.End.RanMs))) })
 	r := e.run
 	if r != nil && r.token != m.Token {
 		r = nil

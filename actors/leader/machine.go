@@ -49,6 +49,8 @@ type machine struct {
 	closingSeq uint64
 	drainEnds  actors.Instant // zero: no drain with a deadline
 	closes     actors.Instant // when it is to be drained; zero: nobody ordered that
+	returns    actors.Instant // from its bench
+	endsStale  bool           // the horizon is behind what is known of its ends
 	withdrawn  int            // announced devices that the view knows to be out of service
 }
 
@@ -107,6 +109,14 @@ func booksOf(l *messages.LedgerReport) belief.Books {
 func (m *machine) pardon() {
 	m.launchFailed, m.doubts, m.untrue = 0, nil, 0
 	m.room.Pardon()
+}
+
+// benchEnds is when the machine returns from its bench; 0: it is on none.
+func (m *machine) benchEnds() int64 {
+	if m.room.Benched() == "" {
+		return 0
+	}
+	return int64(m.returns)
 }
 
 // standing is what the view is told of the machine, beside its books.

@@ -430,6 +430,7 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 		ctx.Send(m.rack, expel{m.id})
 	}
 	s.view.Remove(m.room)
+	s.endsChanged(m)
 	m.up, m.everUp, m.incarnation, m.ledger, m.obeys, m.untruth = false, true, nil, nil, 0, ""
 	m.pardon()
 	s.acquit(ctx, m)

@@ -25,10 +25,11 @@ func (s *Scheduler) plan(ctx actor.Context) {
 func (s *Scheduler) onPlan(ctx actor.Context) {
 	s.planDue = false
 	now := s.p.Clock.Now()
-	d := s.p.Planner.Plan(s.view.Fabric(), s.queue, int64(now))
+	d := s.planner.Plan(s.view.Fabric(), s.queue, int64(now))
 	for _, a := range d.Admit {
 		s.admit(ctx, a)
 	}
+	clear(s.foresight.admitted)
 	if at := actors.Instant(d.NextAt); at > 0 && (s.wakeAt <= now || at < s.wakeAt) {
 		s.wakeAt = at
 		s.p.Clock.After(at.Since(now), ctx.Self(), patienceOver{at})
@@ -52,7 +53,11 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	}
 	members := messages.Many[messages.Member](len(a.Placement.Slots))
 	e := s.jobs[a.Job]
-	s.newRun(e, told.Token, e.spec, s.p.Clock.Now().Plus(untilStarted(e.spec, &s.p.Constants)))
+	s.newRun(e, &run{
+		token: told.Token, nodes: nodesOf(a.Placement.Slots, slotNode), spec: e.spec,
+		traits: a.Traits, estimate: a.Estimate,
+		starts: s.p.Clock.Now().Plus(untilStarted(e.spec, &s.p.Constants)),
+	})
 	who := s.tenant(a.Job, told.Token)
 	var amount *messages.Resources // shared by members that ask for the same
 	for i, slot := range a.Placement.Slots {
@@ -130,6 +135,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 		s.jobs[id].refused = m.Record
 	}
 	spec := m.Record.Spec
+	s.remembers(func(p policy.Rememberer) { p.Returned(id) })
 	s.queue.Add(policy.Waiting{
 		Job: id, Gang: s.gangOf(ctx, e, spec), Priority: spec.Priority, Arrived: int64(m.Record.Arrival),
 		Since: int64(s.p.Clock.Now()), Patience: int64(actors.Millis(spec.GetTopology().GetPatienceMs())),
@@ -141,6 +147,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 
 func (s *Scheduler) onWithdraws(ctx actor.Context, m withdraws) {
 	s.unqueue(ctx, m.Job)
+	s.remembers(func(p policy.Rememberer) { p.Forgotten(m.Job) })
 	if e := s.jobs[m.Job]; e != nil {
 		e.waits = nil
 	}
@@ -209,6 +216,7 @@ func (s *Scheduler) onBalked(ctx actor.Context, m balked) {
 // bench leaves a machine out, longer each time until it does well again.
 func (s *Scheduler) bench(ctx actor.Context, m *machine, why string) {
 	rest, seq := m.room.Bench(why, s.p.Constants.BenchFirst, s.p.Constants.BenchCap)
+	m.returns = s.p.Clock.Now().Plus(rest)
 	s.p.Clock.After(rest, ctx.Self(), unbench{m.id, seq})
 }
 
@@ -234,6 +242,7 @@ func (s *Scheduler) refresh(ctx actor.Context, m *machine) {
 		s.view.Join(m.room, m.describe(s.levels), m.standing())
 	}
 	s.view.Settle(m.room, m.standing())
+	s.endsChanged(m)
 	s.showNode(ctx, m)
 	s.plan(ctx)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns that people see why each job waits, without asking: the Mirror
@@ -60,9 +61,18 @@ func (s *Scheduler) tellWaiting(ctx actor.Context, joined []policy.Joined) {
 	}
 	shown := mirror.WaitingShown{Jobs: slices.Clone(joined), Groups: make([]mirror.GroupReason, 0, len(reasons)), Aside: t.aside}
 	for i := range reasons {
-		shown.Groups = append(shown.Groups, mirror.GroupReason{Group: reasons[i].Group, Reason: reasons[i].Why.String(), Asked: reasons[i].Asked})
+		shown.Groups = append(shown.Groups,
+			mirror.GroupReason{Group: reasons[i].Group, Reason: wordsOf(&reasons[i].Why), Asked: reasons[i].Asked})
 	}
 	ctx.Send(s.peers.mirror, shown)
+}
+
+// wordsOf is what people read of a refusal. What none stands in the way of waits by the order alone.
+func wordsOf(r *topology.Refusal) string {
+	if *r == (topology.Refusal{}) {
+		return "there is room, and it waits for its turn: for a place closer together, or behind what others were promised"
+	}
+	return r.String()
 }
 
 func (s *Scheduler) onTellAgain(ctx actor.Context) {

@@ -32,6 +32,7 @@ type Scheduler struct {
 
 	view     *belief.View
 	queue    *policy.Queue
+	planner  policy.Planner
 	machines map[topology.NodeID]*machine
 	order    []*machine // as they came
 	racks    map[string]*actor.PID
@@ -56,6 +57,7 @@ type Scheduler struct {
 	telling   telling
 	showing   showing
 	learning  learning
+	foresight foresight
 	behind    behind
 }
 
@@ -108,7 +110,7 @@ type (
 
 func newScheduler(p *Ports) actor.Actor {
 	uids := topology.NewUIDs(p.UIDs)
-	return &Scheduler{
+	s := &Scheduler{
 		p: p, states: actors.NewStates(&schedulerTable, p.Host), levels: p.Levels,
 		view: belief.New(p.Levels, uids), queue: policy.NewQueue(),
 		machines: map[topology.NodeID]*machine{}, racks: map[string]*actor.PID{},
@@ -116,6 +118,10 @@ func newScheduler(p *Ports) actor.Actor {
 		damaged: map[topology.JobID]*damagedJob{}, uids: uids,
 		greetings: newGreetings(), behind: newBehind(), learning: learning{cells: policy.NewCells()},
 	}
+	if s.planner = p.Planner; s.planner == nil {
+		s.planner = p.Settings.Planner(s.learning.cells, ends{s})
+	}
+	return s
 }
 
 // Receive dispatches: clients, machines, jobs, and what was asked for.
@@ -191,7 +197,7 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 	case stale:
 		s.onStale(ctx, m)
 	case foreseen:
-		s.onForeseen(m)
+		s.onForeseen(ctx, m)
 	case runEnded:
 		s.onRunEnded(ctx, m)
 	case saveLearned:
@@ -305,7 +311,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 		token := messages.FromToken(a.Token)
 		e.read = append(e.read, token)
 		if token == messages.FromToken(rec.Attempt) && (e.run == nil || e.run.token != token) {
-			s.newRun(e, token, rec.Spec, 0)
+			s.newRun(e, &run{token: token, nodes: nodesOf(a.Places, placeNode), spec: rec.Spec})
 		}
 		s.lodge(e, a)
 	}
@@ -431,7 +437,8 @@ func (s *Scheduler) onSettled(ctx actor.Context, m settled) {
 	if e == nil {
 		return
 	}
-	s.countOut(e.run, nil)
+	s.dropRun(e)
+	s.remembers(func(p policy.Rememberer) { p.Forgotten(m.Job) })
 	delete(s.jobs, m.Job)
 	delete(s.requests, e.key)
 	s.unqueue(ctx, m.Job)

@@ -31,6 +31,16 @@ func (s *Scheduler) Withdrawn(id topology.NodeID) int {
 	return 0
 }
 
+// KeptForOthers is what is kept on a machine for jobs other than this one.
+func (s *Scheduler) KeptForOthers(id topology.NodeID, job topology.JobID) (kept topology.Resources) {
+	s.view.Fabric().EachKept(id, func(keep topology.KeepID, amount topology.Resources) {
+		if keep != topology.KeepID(job) {
+			kept = kept.Plus(amount)
+		}
+	})
+	return kept
+}
+
 // Overdue counts the claims on a machine that can be heard which should have gone with its newest ledger.
 func (s *Scheduler) Overdue(id topology.NodeID) int {
 	if m := s.machines[id]; m != nil && m.up {

@@ -25,7 +25,7 @@ func main() { daemon.Main(command()) }
 const twins = "SYNAPSE_SCHEDULER_"
 
 func command() *cobra.Command {
-	o := options{policy: policy.DefaultSettings()}
+	o := options{policy: policyUnset()}
 	c := &cobra.Command{
 		Use:   "synapse-scheduler",
 		Short: "run the scheduler of a Synapse cluster",

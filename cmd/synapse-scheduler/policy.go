@@ -13,19 +13,30 @@ import (
 	"github.com/yi-json/synapse/policy"
 )
 
-// This file owns the section `policy` of the configuration file: its keys and their ranges, and which of them may be
-// set.
+// This file owns the section `policy` of the configuration file: its keys and their ranges, and which of them go
+// together.
 
-// obeyed are the keys, and orders the words for one of them, that the policy goes by. What it does not go by is refused
-// like a slip: whoever sets it would believe in it.
+// orders are the words for the order, and always the keys that every order goes by. What an order does not go by is
+// refused like a slip: whoever sets it would believe in it.
 var (
-	obeyed = []string{"order", "defaultLimit"}
-	orders = []string{"fifo"}
+	orders = []string{"expected", "fifo"}
+	always = []string{"order", "defaultLimit"}
 )
 
 func policySection(to *policy.Settings) settings.Section {
-	keys := slices.DeleteFunc(policyKeys(to), func(k settings.Key) bool { return !slices.Contains(obeyed, k.Name) })
-	return settings.Section{Name: "policy", Keys: keys}
+	return settings.Section{Name: "policy", Keys: policyKeys(to), Check: func(name string) error {
+		if to.Order == policy.Expected || slices.Contains(always, name) {
+			return nil
+		}
+		return errors.New("counts with `order: expected` only; set that too, or leave this out")
+	}}
+}
+
+// policyUnset is what holds where nothing is set. It keeps no room yet: a promise would not outlive its leader.
+func policyUnset() policy.Settings {
+	s := policy.DefaultSettings()
+	s.Order = policy.FIFO
+	return s
 }
 
 // policyKeys are all that the policy knows.

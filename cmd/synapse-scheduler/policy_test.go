@@ -15,18 +15,15 @@ import (
 
 // This file owns the tests of the section `policy`.
 
-// readPolicy reads a configuration file with the section's keys, or with all that the policy knows.
-func readPolicy(t *testing.T, text string, all bool) (policy.Settings, error) {
+// readPolicy reads a configuration file.
+func readPolicy(t *testing.T, text string) (policy.Settings, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := policy.DefaultSettings()
+	s := policyUnset()
 	section := policySection(&s)
-	if all {
-		section.Keys = policyKeys(&s)
-	}
 	f := pflag.NewFlagSet("scheduler", pflag.ContinueOnError)
 	settings.Flag(f)
 	f.String("listen", "", "")
@@ -39,19 +36,20 @@ func readPolicy(t *testing.T, text string, all bool) (policy.Settings, error) {
 
 func TestPolicySection(t *testing.T) {
 	got, err := readPolicy(t,
-		"listen: 127.0.0.1:1\npolicy:\n  order: fifo\n  defaultLimit: 36h # of jobs without one\n", false)
-	want := policy.DefaultSettings()
+		"listen: 127.0.0.1:1\npolicy:\n  order: fifo\n  defaultLimit: 36h # of jobs without one\n")
+	want := policyUnset()
 	if want.Order, want.DefaultLimit = policy.FIFO, 36*time.Hour; err != nil || got != want {
 		t.Errorf("%+v (%v)", got, err)
 	}
 	got, err = readPolicy(t,
-		"policy: {promises: {ones: 3, gangs: 0}, guard: 7, headroom: 0, locality: 90s, keepMost: 12h}", true)
-	want = policy.DefaultSettings()
+		"policy: {guard: 7, headroom: 0, promises: {ones: 3, gangs: 0}, locality: 90s, keepMost: 12h, order: expected}")
+	want = policyUnset()
+	want.Order = policy.Expected
 	want.PromisesOnes, want.PromisesGangs, want.GuardPercent, want.HeadroomPercent = 3, 0, 7, 0
 	if want.Locality, want.KeepMost = 90*time.Second, 12*time.Hour; err != nil || got != want {
 		t.Errorf("%+v (%v)", got, err)
 	}
-	if got, err := readPolicy(t, "listen: a:1\n", false); err != nil || got != policy.DefaultSettings() {
+	if got, err := readPolicy(t, "listen: a:1\n"); err != nil || got != policyUnset() {
 		t.Errorf("a file without the section: %+v (%v)", got, err)
 	}
 }
@@ -59,43 +57,46 @@ func TestPolicySection(t *testing.T) {
 func TestPolicySectionRefuses(t *testing.T) {
 	for _, c := range []struct {
 		text string
-		all  bool
 		want string
 	}{
-		{"policy:\n  ordre: fifo\n", false, `s.yaml:2:3: policy.ordre: is not a setting; did you mean "order"?`},
-		{"policy:\n  guard: 5\n", false, `s.yaml:2:3: policy.guard: is not a setting; known here: order, defaultLimit`},
-		{"policy:\n  order: fiof\n", false, `s.yaml:2:10: policy.order: "fiof" is not an order; did you mean "fifo"?`},
-		{"policy:\n  order: expected\n", false, `s.yaml:2:10: policy.order: "expected" is not an order; known here: fifo`},
-		{"policy:\n  order: fifo\n  order: fifo\n", false,
+		{"policy:\n  ordre: fifo\n", `s.yaml:2:3: policy.ordre: is not a setting; did you mean "order"?`},
+		{"policy:\n  guard: 5\n",
+			"s.yaml:2:3: policy.guard: counts with `order: expected` only; set that too, or leave this out"},
+		{"policy:\n  order: fifo\n  promises: {ones: 2}\n",
+			"s.yaml:3:3: policy.promises: counts with `order: expected` only"},
+		{"policy:\n  order: fiof\n", `s.yaml:2:10: policy.order: "fiof" is not an order; did you mean "fifo"?`},
+		{"policy:\n  order: shortest\n",
+			`s.yaml:2:10: policy.order: "shortest" is not an order; known here: expected, fifo`},
+		{"policy:\n  order: fifo\n  order: fifo\n",
 			`s.yaml:3:3: policy.order: is there twice: it is in line 2 already`},
-		{"policy: 5\n", false, `s.yaml:1:9: policy: must be a mapping of keys: order, defaultLimit`},
-		{"policy:\n", false, `s.yaml:1:8: policy: must be a mapping of keys`},
-		{"policy: {order: }\n", false, `s.yaml:1:17: policy.order: is empty`},
-		{"policy: {order: [fifo]}\n", false, `s.yaml:1:17: policy.order: must be a plain value`},
-		{"policy: {order: &a fifo}\n", false, `s.yaml:1:17: policy.order: must be a plain value`},
-		{"policy: {order: !x fifo}\n", false, `s.yaml:1:17: policy.order: must be a plain value`},
-		{"policy: {[a]: fifo}\n", false, `s.yaml:1:10: policy: is a key that is no text`},
-		{"policy: {defaultLimit: 24}\n", false,
+		{"policy: 5\n", `s.yaml:1:9: policy: must be a mapping of keys: order, promises, guard`},
+		{"policy:\n", `s.yaml:1:8: policy: must be a mapping of keys`},
+		{"policy: {order: }\n", `s.yaml:1:17: policy.order: is empty`},
+		{"policy: {order: [fifo]}\n", `s.yaml:1:17: policy.order: must be a plain value`},
+		{"policy: {order: &a fifo}\n", `s.yaml:1:17: policy.order: must be a plain value`},
+		{"policy: {order: !x fifo}\n", `s.yaml:1:17: policy.order: must be a plain value`},
+		{"policy: {[a]: fifo}\n", `s.yaml:1:10: policy: is a key that is no text`},
+		{"policy: {defaultLimit: 24}\n",
 			`s.yaml:1:24: policy.defaultLimit: "24" is not a span of time; write 90s, 30m or 24h`},
-		{"policy: {defaultLimit: -1h}\n", false, `policy.defaultLimit: "-1h" is outside 1s to 87840h0m0s, and not 0`},
-		{"policy: {defaultLimit: 1ms}\n", false, `is outside 1s to`},
-		{"policy: {guard: 51}\n", true, `s.yaml:1:17: policy.guard: "51" is not a whole number from 0 to 50`},
-		{"policy: {guard: 5%}\n", true, `"5%" is not a whole number from 0 to 50`},
-		{"policy: {headroom: 1e1}\n", true, `"1e1" is not a whole number from 0 to 90`},
-		{"policy: {promises: 3}\n", true, `s.yaml:1:20: policy.promises: must be a mapping of keys: ones, gangs`},
-		{"policy: {promises: {gang: 3}}\n", true,
+		{"policy: {defaultLimit: -1h}\n", `policy.defaultLimit: "-1h" is outside 1s to 87840h0m0s, and not 0`},
+		{"policy: {defaultLimit: 1ms}\n", `is outside 1s to`},
+		{"policy: {guard: 51}\n", `s.yaml:1:17: policy.guard: "51" is not a whole number from 0 to 50`},
+		{"policy: {guard: 5%}\n", `"5%" is not a whole number from 0 to 50`},
+		{"policy: {headroom: 1e1}\n", `"1e1" is not a whole number from 0 to 90`},
+		{"policy: {promises: 3}\n", `s.yaml:1:20: policy.promises: must be a mapping of keys: ones, gangs`},
+		{"policy: {promises: {gang: 3}}\n",
 			`s.yaml:1:21: policy.promises.gang: is not a setting; did you mean "gangs"?`},
-		{"policy: {locality: 25h}\n", true, `"25h" is outside 1s to 24h0m0s, and not 0`},
+		{"policy: {locality: 25h}\n", `"25h" is outside 1s to 24h0m0s, and not 0`},
 	} {
-		got, err := readPolicy(t, c.text, c.all)
+		got, err := readPolicy(t, c.text)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %s", c.text, err, c.want)
 		}
-		if c.text != "policy:\n  order: fifo\n  order: fifo\n" && got != policy.DefaultSettings() {
+		if !strings.Contains(c.text, "order: fifo\n") && got != policyUnset() {
 			t.Errorf("%q: something was taken: %+v", c.text, got)
 		}
 	}
-	_, err := readPolicy(t, "policy: {a: 1, ordre: 2, defaultLimit: x}\n", false)
+	_, err := readPolicy(t, "policy: {a: 1, ordre: 2, defaultLimit: x}\n")
 	if err == nil || strings.Count(err.Error(), "s.yaml:1:") != 3 {
 		t.Errorf("three mistakes are told as %v", err)
 	}

@@ -25,7 +25,6 @@ import (
 	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
-	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/store/postgres"
 )
@@ -201,7 +200,7 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 			System: s.host.System(), Host: s.host, Clock: s.host.Clock(), Log: s.log, Constants: actors.DefaultConstants(),
 		},
 		Epoch: epoch, ClusterID: s.cluster, Levels: s.levels, Store: s.port, Peers: s.link, AcceptLoss: s.acceptLoss,
-		NewJobID: newJobID, UIDs: s.uids, Calls: actors.Tagged{To: s.log, Tag: actors.TagCalls}, Planner: policy.Default{},
+		NewJobID: newJobID, UIDs: s.uids, Calls: actors.Tagged{To: s.log, Tag: actors.TagCalls},
 		Settings: s.policy,
 	})
 	s.link.Lead(epoch)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/sim"
 )
 
@@ -36,6 +37,7 @@ type asked struct {
 	cost     bool
 	bare     bool
 	guided   bool
+	ahead    bool
 	lean     string
 	set      []string
 }
@@ -64,6 +66,7 @@ func main() {
 	flag.BoolVar(&a.cost, "cost", false, "write what each seed took to stderr")
 	flag.BoolVar(&a.bare, "unchecked", false, "run without the checkers")
 	flag.BoolVar(&a.guided, "guided", false, "let seeds lean to the faults of those before them that met something new")
+	flag.BoolVar(&a.ahead, "ahead", false, "let the planner look ahead: order expected, with promises")
 	flag.StringVar(&a.lean, "lean", "", "fault sites that seeds draw in three runs of four, by comma")
 	flag.Func("set", "override a constant of the protocol, as in ResendFirst=260ms", func(s string) error {
 		a.set = append(a.set, s)
@@ -193,6 +196,9 @@ func (a *asked) one(seed uint64, lean string) outcome {
 	if len(a.set) > 0 {
 		o.Constants = &c // else the seed draws some of them
 	}
+	if a.ahead {
+		o.Settings = policy.DefaultSettings()
+	}
 	if lean != "" {
 		o.Lean = strings.Split(lean, ",")
 	}
@@ -258,6 +264,9 @@ func (a *asked) replay(seed uint64, lean string) string {
 	}
 	if a.faults != "" {
 		add("-faults %s", a.faults)
+	}
+	if a.ahead {
+		add("-ahead")
 	}
 	if lean != "" {
 		add("-lean %s", lean)

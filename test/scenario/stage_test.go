@@ -15,6 +15,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/sim"
 	"github.com/yi-json/synapse/topology"
 )
@@ -80,6 +81,10 @@ func (s *stage) world(l line) string {
 	}
 	if n := l.number("uids", 0); n > 0 {
 		o.UIDs = topology.UIDRange{First: 2_000_000, Last: 2_000_000 + uint32(n) - 1}
+	}
+	if l.word("order", "fifo") == "expected" {
+		o.Settings = policy.DefaultSettings()
+		o.Settings.KeepMost = l.time("keep-most", o.Settings.KeepMost)
 	}
 	o.Settings.DefaultLimit = l.time("default-limit", 0)
 	if n := l.number("earlier", 0); n > 0 {

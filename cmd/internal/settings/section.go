@@ -18,6 +18,9 @@ import (
 type Section struct {
 	Name string
 	Keys []Key
+	// Check, if any, is asked of each key that is there, when all have been read, whether it goes with the others. A key
+	// of a mapping is asked for by the mapping's name.
+	Check func(name string) error
 }
 
 // Key is what may stand in a section: a plain value, or a mapping of further keys.
@@ -46,6 +49,11 @@ func (p *problems) say(n *yaml.Node, format string, args ...any) {
 func readSection(file string, s Section, n *yaml.Node) error {
 	p := &problems{file: file}
 	p.mapping(n, s.Name, s.Keys)
+	for i := 0; s.Check != nil && len(p.lines) == 0 && i+1 < len(n.Content); i += 2 {
+		if err := s.Check(n.Content[i].Value); err != nil {
+			p.say(n.Content[i], "%s.%s: %s", s.Name, n.Content[i].Value, err)
+		}
+	}
 	return errors.Join(p.lines...)
 }
 

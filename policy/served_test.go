@@ -1,0 +1,139 @@
+package policy
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the tests of firm promises whose attempts come to nothing.
+
+// served plays until a gang with a firm promise is started, takes that attempt back, and answers when the gang began in
+// the end. Quick ones wait beside it, which would be first by what is expected of them, and run for long.
+func served(t *testing.T, back func(s *stage, b *actor)) (*stage, *actor) {
+	s := newStage(t, simple(), 5, 1)
+	s.enter(act{runs: 1000, limit: 1000, gang: wholes(4), owner: "a"})
+	b := s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(5), owner: "b"})
+	for range 6 {
+		s.enter(act{at: 100, runs: 3000, limit: 5000, gang: wholes(1), owner: "quick"})
+	}
+	for range 200 {
+		s.runs.cells.Learn(Traits{Pool: "h100", Owner: "quick", Size: 8000}, second)
+	}
+	done := false
+	s.looks = func() {
+		if b.started < 0 || done {
+			return
+		}
+		done = true
+		s.view.Give(b.place)
+		s.runs.Ended(b.id, s.now, false)
+		b.started = -1
+		back(s, b)
+	}
+	s.play(20_000)
+	if !done || b.first == nil {
+		t.Fatal("the gang was never started by a firm promise")
+	}
+	return s, b
+}
+
+func (s *stage) again(a *actor) {
+	s.queue.Add(Waiting{Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now, Limit: a.limit * second, Owner: a.owner})
+	s.wake = s.now + second
+}
+
+// TestPromiseOutlivesAnAttempt: an attempt is given up before its COMMIT, and the gang is first again on what it was
+// promised.
+func TestPromiseOutlivesAnAttempt(t *testing.T) {
+	_, b := served(t, func(s *stage, b *actor) {
+		s.j.Returned(b.id)
+		s.again(b)
+	})
+	if b.began() != 1001 {
+		t.Errorf("it began at %d", b.began())
+	}
+}
+
+// TestPromiseEndsWithItsJob: what is held or withdrawn meanwhile has no promise when it comes again, and neither has
+// what was committed.
+func TestPromiseEndsWithItsJob(t *testing.T) {
+	for name, end := range map[string]func(s *stage, b *actor){
+		"withdrawn": func(s *stage, b *actor) { s.j.Returned(b.id); s.j.Forgotten(b.id) },
+		"committed": func(s *stage, b *actor) { s.j.Ended(b.id, 0) },
+	} {
+		_, b := served(t, func(s *stage, b *actor) {
+			end(s, b)
+			s.again(b)
+		})
+		if b.began() < 3000 {
+			t.Errorf("%s: it began at %d, as if it had been promised", name, b.began())
+		}
+	}
+}
+
+// TestPromiseOutlivesAnotherWish: what leaves the queue and is in it again at once, as with another time limit or
+// another priority, keeps its firm promise.
+func TestPromiseOutlivesAnotherWish(t *testing.T) {
+	s := newStage(t, simple(), 5, 1)
+	s.enter(act{runs: 1000, limit: 1000, gang: wholes(4)})
+	b := s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(5)})
+	s.enter(act{at: 100, runs: 10, limit: 10, gang: wholes(1)})
+	s.play(200)
+	before, ok := s.j.Promised(b.id)
+	if !ok || !before.Firm {
+		t.Fatalf("the promise is %+v", before)
+	}
+	w, _ := s.queue.Get(b.id)
+	s.queue.Remove(b.id)
+	s.queue.Add(w)
+	s.pass()
+	if after, ok := s.j.Promised(b.id); !ok || !after.Firm || after.Bound != before.Bound {
+		t.Errorf("the promise was %+v, and is %+v", before, after)
+	}
+}
+
+// TestResumed: what an earlier leader started counts where long work leaves room to short work.
+func TestResumed(t *testing.T) {
+	s := newStage(t, DefaultSettings(), 10, 1)
+	s.j.Resumed("old", Traits{Pool: "h100", Size: 72_000}, 2*longWork)
+	long := s.enter(act{runs: 200_000, gang: wholes(1), owner: "long"})
+	for range 200 {
+		s.runs.cells.Learn(Traits{Pool: "h100", Owner: "long", Size: 8000}, 2*longWork)
+	}
+	s.play(10)
+	if long.started >= 0 {
+		t.Error("it was started though long work has nine tenths of the pool")
+	}
+	s.j.Ended("old", longWork)
+	s.enter(act{at: 11, runs: 1, limit: 1, gang: wholes(1)})
+	s.play(12)
+	if long.started < 0 {
+		t.Error("it was not started when the other had ended")
+	}
+}
+
+// TestPromiseOnClosing: a machine of a firm promise is one on which the gang may not be any more, because it closes too
+// early for it. The promise is another one.
+func TestPromiseOnClosing(t *testing.T) {
+	s := newStage(t, simple(), 6, 1)
+	s.enter(act{runs: 1000, limit: 1000, gang: wholes(4)})
+	s.enter(act{runs: 2000, limit: 2000, gang: wholes(2)})
+	b := s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(4)})
+	s.enter(act{at: 100, runs: 10, limit: 10, gang: wholes(1)})
+	s.play(200)
+	before, ok := s.j.Promised(b.id)
+	if !ok || !before.Firm {
+		t.Fatalf("the promise is %+v", before)
+	}
+	closes := before.Where.Slots[0].Node
+	w, _ := s.queue.Get(b.id)
+	s.queue.Remove(b.id)
+	w.Gang.Closing = []topology.NodeID{closes}
+	s.queue.Add(w)
+	s.play(10_000)
+	if b.began() != 2000 || slices.ContainsFunc(b.place.Slots, func(s topology.Slot) bool { return s.Node == closes }) {
+		t.Errorf("it began at %d on %v, and %s closes", b.began(), b.place, closes)
+	}
+}
