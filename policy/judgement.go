@@ -148,8 +148,8 @@ func (j *Judgement) finish() Decisions {
 	return j.d
 }
 
-// look sees to it that something can be told of a group that the pass had no need to place: nothing is in its way where it
-// has a place, but its turn.
+// look sees to it that something can be told of a group that the pass had no need to place: nothing is in its way
+// where it has a place, but its turn.
 func (j *Judgement) look(g *group) {
 	g.asked = g.wanted(j.view)
 	if _, ok := topology.PlaceInto(j.view, &g.asked, &g.refusal); ok {

@@ -60,8 +60,8 @@ func (c *learnedOnce) Step(w *World, e *Event) {
 }
 
 // onEnd holds for how long an attempt is said to have run against the time since its COMMIT, which is more, and since
-// it was known to run, which is less. A later leader has it from a machine's word, which says how long it was when that left:
-// where words come late it is less by as much.
+// it was known to run, which is less. A later leader has it from a machine's word, which says how long it was when
+// that left: where words come late it is less by as much.
 func (c *learnedOnce) onEnd(w *World, s *stored, a *messages.AttemptRecord) {
 	t := messages.FromToken(a.Token)
 	ran := time.Duration(a.End.RanMs) * time.Millisecond

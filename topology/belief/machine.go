@@ -84,8 +84,9 @@ func (m *Machine) Tenant(t topology.Token) *Tenant {
 // Claim notes that a rank of an attempt was given room there that no books show yet.
 func (m *Machine) Claim(who *Lodger, amount topology.Resources) { m.lodge(who, amount, true) }
 
-// Lodge notes that an attempt may be there, with these amounts of its ranks, as records say. If it is, the machine's books
-// show it. Of one that is known to be there nothing is added: records are read again when the actor of its job broke.
+// Lodge notes that an attempt may be there, with these amounts of its ranks, as records say. If it is, the machine's
+// books show it. Of one that is known to be there nothing is added: records are read again when the actor of its job
+// broke.
 func (m *Machine) Lodge(who *Lodger, amounts ...topology.Resources) {
 	if m.Tenant(who.Token) != nil {
 		return

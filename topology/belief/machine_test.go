@@ -243,8 +243,8 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// TestEnds: what has room on a machine has the end of its attempt, whatever the machine reports; and what the books no longer
-// show, or never did, has none, for its room is free already. Records that are read again add nothing.
+// TestEnds: what has room on a machine has the end of its attempt, whatever the machine reports; and what the books no
+// longer show, or never did, has none, for its room is free already. Records that are read again add nothing.
 func TestEnds(t *testing.T) {
 	m := New(nil, nil).Machine("n1")
 	stay := &Stay{Hard: 50, Likely: 20}
