@@ -136,6 +136,9 @@ func (w *World) giveUp() {
 		}
 		if page.record.Spec.BeginUnixMs != 0 { // by a clock that jumped it may be an hour away
 			w.client.update(o, &messages.Update{SetBegin: true})
+			if p := w.leader(); p != nil && p.old { // it has no such call
+				w.client.cancel(o)
+			}
 		}
 		waits := page.record.State == messages.JobState_JOB_STATE_QUEUED
 		hangs := w.engine.now.since(page.since) > 3*w.draw.LongestRun+time.Minute ||
