@@ -222,7 +222,10 @@ func BenchmarkRefuse(b *testing.B) {
 // machine is held by jobs and each has a time limit.
 func BenchmarkExplain(b *testing.B) {
 	for _, machines := range sizes(10000, 100000) {
-		f := uniformCluster(machines, true)
+		planned := uniformCluster(machines, true)
+		planned.Lead()
+		f := NewFabric([]string{"zone", "block", "rack"}) // as the Mirror answers
+		f.Follow(planned.Tell())
 		held := map[NodeID][]Holder{}
 		f.Walk(func(m Machine, free Capacity, _ string) {
 			used := Resources{MilliGPU: m.Total.MilliGPU - free.MilliGPU(), MilliCPU: m.Total.MilliCPU - free.MilliCPU}

@@ -145,10 +145,16 @@ func (s supposition) drop(c Constraint) supposition {
 // conflict finds a minimal set of constraints that cannot be met together: each
 // is dropped for good if without it the gang still does not fit. When it does not
 // fit without any, its size alone is the conflict.
-func (x *explainer) conflict() []Constraint {
-	now := supposition{gang: x.g}
+func (x *explainer) conflict() []Constraint { return x.conflictWithout(nil) }
+
+// conflictWithout is the same where some are dropped already.
+func (x *explainer) conflictWithout(dropped []Constraint) []Constraint {
+	now := x.without(dropped)
 	var kept []Constraint
 	for _, c := range x.constraints() {
+		if slices.Contains(dropped, c) {
+			continue
+		}
 		if without := now.drop(c); x.fits(without) {
 			kept = append(kept, c)
 		} else {
@@ -159,4 +165,63 @@ func (x *explainer) conflict() []Constraint {
 		return []Constraint{{Kind: OnSize}}
 	}
 	return kept
+}
+
+// without supposes that constraints were not there.
+func (x *explainer) without(dropped []Constraint) supposition {
+	s := supposition{gang: x.g}
+	for _, c := range dropped {
+		s = s.drop(c)
+	}
+	return s
+}
+
+// maxConflicts bounds how many conflicts are looked for: each costs a question for every constraint.
+const maxConflicts = 64
+
+// inTheWay finds the smallest sets of constraints without which the gang would start, and answers how many are in one,
+// and all that are in any: 0 where none would help, or too many would be needed at once to go through.
+//
+// Whatever is dropped has to hit the conflict, or that would still stand. So one of its constraints is dropped, then
+// one of the conflict that is left, and so on; sets of one come before sets of two.
+func (x *explainer) inTheWay(conflict []Constraint) (size int, all []Constraint) {
+	type step struct{ dropped, conflict []Constraint }
+	level := []step{{nil, conflict}}
+	for looked := 0; len(level) > 0; {
+		var next []step
+		for _, at := range level {
+			for _, c := range at.conflict {
+				dropped := among(x.constraints(), append(slices.Clone(at.dropped), c))
+				switch {
+				case c.Kind == OnSize:
+				case slices.ContainsFunc(next, func(s step) bool { return slices.Equal(s.dropped, dropped) }): // in another order
+				case x.fits(x.without(dropped)):
+					size, all = len(dropped), append(all, dropped...)
+				default:
+					next = append(next, step{dropped: dropped})
+				}
+			}
+		}
+		if len(all) > 0 {
+			return size, among(x.constraints(), all)
+		}
+		if looked += len(next); looked > maxConflicts {
+			return 0, nil
+		}
+		for i := range next {
+			next[i].conflict = x.conflictWithout(next[i].dropped)
+		}
+		level = next
+	}
+	return 0, nil
+}
+
+// among are those that are among others, each once.
+func among(all, those []Constraint) (out []Constraint) {
+	for _, c := range all {
+		if slices.Contains(those, c) {
+			out = append(out, c)
+		}
+	}
+	return out
 }

@@ -58,6 +58,11 @@ type Explanation struct {
 	// Conflict is a set of constraints that cannot be met together, while any of
 	// them dropped would let the others be met.
 	Conflict []Constraint
+	// InTheWay are the constraints that are in any of the smallest sets without which the
+	// gang would start now; of each such set there are AtOnce. None: nothing would help, or
+	// too many would have to go at once.
+	InTheWay []Constraint
+	AtOnce   int
 	// Ends is how waiting ends it by itself: the jobs whose time limits end first
 	// and with whose room the gang fits; nil when that is not known.
 	Ends *Ending
@@ -95,6 +100,7 @@ func Explain(f *Fabric, g Gang, holders func(NodeID) []Holder) Explanation {
 	ever.Avoid, ever.Closing = nil, nil // for a while only
 	e.Never = !x.fits(supposition{gang: ever, idle: true, all: true})
 	e.Conflict = x.conflict()
+	e.AtOnce, e.InTheWay = x.inTheWay(e.Conflict)
 	e.Relaxations = x.relaxations(e.Conflict)
 	x.visit(&r, holders, &e)
 	if holders != nil && !e.Never {
@@ -237,6 +243,13 @@ func (e Explanation) String() string {
 			names = append(names, c.String())
 		}
 		parts = append(parts, "cannot be met together: "+strings.Join(names, ", "))
+	}
+	if e.AtOnce > 1 && len(e.Relaxations) == 0 {
+		names := make([]string, 0, len(e.InTheWay))
+		for _, c := range e.InTheWay {
+			names = append(names, c.String())
+		}
+		parts = append(parts, strconv.Itoa(e.AtOnce)+" of these would have to go at once: "+strings.Join(names, ", "))
 	}
 	if len(e.Relaxations) > 0 {
 		texts := make([]string, 0, len(e.Relaxations))

@@ -98,6 +98,23 @@ func (w *world) everFits() bool {
 	return idle.place(w.gang) >= 0
 }
 
+// fitsWithout asks the oracle about the gang without some of its constraints.
+func (w *world) fitsWithout(dropped []Constraint) bool {
+	x := explainer{g: w.gang}
+	s := x.without(dropped)
+	o := oracle{levels: w.levels}
+	for _, at := range w.spots {
+		if s.all {
+			at.why = ""
+		}
+		if s.idle {
+			at.free = at.m.Idle()
+		}
+		o.spots = append(o.spots, at)
+	}
+	return o.place(s.gang) >= 0
+}
+
 // wrongConflict asks the oracle: with the constraints of the conflict alone the
 // gang must not fit, and with any one of them dropped it must.
 func (w *world) wrongConflict(conflict []Constraint) string {
@@ -106,23 +123,7 @@ func (w *world) wrongConflict(conflict []Constraint) string {
 	}
 	x := explainer{g: w.gang}
 	without := func(keep func(Constraint) bool) bool {
-		s := supposition{gang: w.gang}
-		for _, c := range x.constraints() {
-			if !keep(c) {
-				s = s.drop(c)
-			}
-		}
-		o := oracle{levels: w.levels}
-		for _, at := range w.spots {
-			if s.all {
-				at.why = ""
-			}
-			if s.idle {
-				at.free = at.m.Idle()
-			}
-			o.spots = append(o.spots, at)
-		}
-		return o.place(s.gang) >= 0
+		return w.fitsWithout(slices.DeleteFunc(x.constraints(), keep))
 	}
 	if without(func(c Constraint) bool { return slices.Contains(conflict, c) }) {
 		return fmt.Sprintf("the conflict %v alone does not keep it out", conflict)

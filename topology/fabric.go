@@ -28,9 +28,10 @@ type Fabric struct {
 	revision uint64 // counts every change of room
 	gained   uint64 // the revision at which room last grew anywhere
 
-	undo   []undoRecord
-	marks  int
-	follow *following // nil: nobody follows
+	undo    []undoRecord
+	marks   int
+	follow  *following // nil: nobody follows
+	follows bool       // it is a copy that follows another one: nobody plans on it
 
 	lenses lensCache
 	work   scratch

@@ -83,8 +83,10 @@ func (f *Fabric) Tell() Changes {
 	return c
 }
 
-// Follow takes over what the fabric that it follows tells.
+// Follow takes over what the fabric that it follows tells. Nobody is to plan on a follower: questions are tried on it,
+// and taken back.
 func (f *Fabric) Follow(c Changes) {
+	f.follows = true
 	for i := range c.Machines {
 		m := &c.Machines[i]
 		s := f.seats[m.ID]

@@ -251,14 +251,20 @@ func (x *explainer) backInService() (Relaxation, bool) {
 }
 
 // ending lets jobs end in the order of their time limits until the gang fits,
-// and names those of them that make the room. It is tried on a copy, so that the
-// view's own indexes have nothing to learn.
+// and names those of them that make the room. It is tried on a mark where nobody
+// plans on the fabric, and else on a clone, of which a walk over every machine is made.
 func (x *explainer) ending(holders func(NodeID) []Holder) *Ending {
 	jobs, slots := x.ends(holders)
 	if len(jobs) == 0 {
 		return nil
 	}
-	f := x.f.Clone()
+	f := x.f
+	if f.follows {
+		defer f.Rollback(f.Mark())
+		f.lenses.brief = false // one sort of gang is asked about, after one change and another
+	} else {
+		f = f.Clone()
+	}
 	var r Refusal
 	for i, job := range jobs {
 		f.Give(Placement{Slots: slots[job.Job]})
