@@ -55,7 +55,7 @@ func stir(r *rand.Rand, f *Fabric, w *world) {
 // TestFollowerAnswersAlike changes fabrics at random, some of it on marks that are taken back, and tells a follower now
 // and then.
 func TestFollowerAnswersAlike(t *testing.T) {
-	for n := range *clusters / 20 {
+	for n := range *clusters / 100 {
 		r := rand.New(rand.NewSource(*seed + int64(n)))
 		w := randomWorld(r)
 		f := w.fabric(inOrder(len(w.spots)))
