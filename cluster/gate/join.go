@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
@@ -128,13 +127,11 @@ func Join(ctx context.Context, token string, schedulers []string, name, otherwis
 func (t ticket) join(ctx context.Context, at string, q joining) (*identity.Folder, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
-	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
+	raw, err := reach(ctx, at)
 	if err != nil {
 		return nil, err
 	}
 	defer raw.Close()
-	deadline, _ := ctx.Deadline()
-	_ = raw.SetDeadline(deadline)
 	folder := &identity.Folder{}
 	conn := tls.Client(raw, &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{protocolJoin},

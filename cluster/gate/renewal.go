@@ -129,17 +129,24 @@ func (b *Badge) take(chain []*x509.Certificate) error {
 	return nil
 }
 
-func (b *Badge) renewOnce(ctx context.Context, at string) ([]*x509.Certificate, error) {
-	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
-	defer cancel()
+// reach connects to a scheduler. What is said there has to be over by the deadline too.
+func reach(ctx context.Context, at string) (net.Conn, error) {
 	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
 	if err != nil {
 		return nil, err
 	}
-	defer raw.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = raw.SetDeadline(deadline)
+	deadline, _ := ctx.Deadline()
+	return raw, raw.SetDeadline(deadline)
+}
+
+func (b *Badge) renewOnce(ctx context.Context, at string) ([]*x509.Certificate, error) {
+	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
+	defer cancel()
+	raw, err := reach(ctx, at)
+	if err != nil {
+		return nil, err
 	}
+	defer raw.Close()
 	conn, _, err := b.dial(ctx, raw, protocolRenewal)
 	if err != nil {
 		return nil, err
