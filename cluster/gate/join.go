@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -125,42 +126,34 @@ func Join(ctx context.Context, token string, schedulers []string, name, otherwis
 
 // join asks one scheduler. It is proved before the secret leaves.
 func (t ticket) join(ctx context.Context, at string, q joining) (*identity.Folder, error) {
-	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
-	defer cancel()
-	raw, err := reach(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	defer raw.Close()
 	folder := &identity.Folder{}
-	conn := tls.Client(raw, &tls.Config{
-		MinVersion: tls.VersionTLS13, NextProtos: []string{protocolJoin},
-		InsecureSkipVerify: true, // VerifyConnection verifies, by the token's root
-		VerifyConnection: func(s tls.ConnectionState) error {
-			root := t.finds(s.PeerCertificates)
-			if root == nil {
-				return identity.ErrUnknown
+	prove := func(ctx context.Context, raw net.Conn) (*tls.Conn, error) {
+		conn := tls.Client(raw, &tls.Config{
+			MinVersion: tls.VersionTLS13, NextProtos: []string{protocolJoin},
+			InsecureSkipVerify: true, // VerifyConnection verifies, by the token's root
+			VerifyConnection: func(s tls.ConnectionState) error {
+				root := t.finds(s.PeerCertificates)
+				if root == nil {
+					return identity.ErrUnknown
+				}
+				folder.Roots = append(folder.Roots, root)
+				return (&identity.Trust{Cluster: t.cluster, Roots: folder.Roots}).Scheduler(s.PeerCertificates)
+			},
+		})
+		if err := conn.HandshakeContext(ctx); err != nil {
+			if r := ours(err); r != nil {
+				return nil, r
 			}
-			folder.Roots = append(folder.Roots, root)
-			return (&identity.Trust{Cluster: t.cluster, Roots: folder.Roots}).Scheduler(s.PeerCertificates)
-		},
-	})
-	if err := conn.HandshakeContext(ctx); err != nil {
-		if r := ours(err); r != nil {
-			return nil, r
+			return nil, err
 		}
-		return nil, err
+		return conn, nil
 	}
-	text, err := json.Marshal(q)
+	chain, err := ask(ctx, at, prove, func() ([]byte, error) { return json.Marshal(q) })
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFrame(conn, text); err != nil {
-		return nil, err
-	}
-	chain, err := hearAnswer(conn)
 	folder.Pair = &identity.Pair{Chain: chain}
-	return folder, err
+	return folder, nil
 }
 
 // JoinAgain is Join until some scheduler can be reached: a machine may boot before its scheduler. What a scheduler

@@ -129,39 +129,41 @@ func (b *Badge) take(chain []*x509.Certificate) error {
 	return nil
 }
 
-// reach connects to a scheduler. What is said there has to be over by the deadline too.
-func reach(ctx context.Context, at string) (net.Conn, error) {
+// ask reaches a scheduler, has it proved, says one thing to it, and answers what it signed for that.
+func ask(ctx context.Context, at string, prove func(context.Context, net.Conn) (*tls.Conn, error), say func() ([]byte, error)) (
+	[]*x509.Certificate, error,
+) {
+	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
+	defer cancel()
 	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
 	if err != nil {
 		return nil, err
 	}
-	deadline, _ := ctx.Deadline()
-	return raw, raw.SetDeadline(deadline)
-}
-
-func (b *Badge) renewOnce(ctx context.Context, at string) ([]*x509.Certificate, error) {
-	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
-	defer cancel()
-	raw, err := reach(ctx, at)
-	if err != nil {
-		return nil, err
-	}
 	defer raw.Close()
-	conn, _, err := b.dial(ctx, raw, protocolRenewal)
+	deadline, _ := ctx.Deadline()
+	_ = raw.SetDeadline(deadline)
+	conn, err := prove(ctx, raw)
 	if err != nil {
 		return nil, err
 	}
-	if conn.ConnectionState().NegotiatedProtocol != protocolRenewal {
-		return nil, errors.New("it renews no certificates")
-	}
-	request, err := identity.Request(b.pair.Load().Key)
+	text, err := say()
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFrame(conn, request); err != nil {
+	if err := writeFrame(conn, text); err != nil {
 		return nil, err
 	}
 	return hearAnswer(conn)
+}
+
+func (b *Badge) renewOnce(ctx context.Context, at string) ([]*x509.Certificate, error) {
+	return ask(ctx, at, func(ctx context.Context, raw net.Conn) (*tls.Conn, error) {
+		conn, _, err := b.dial(ctx, raw, protocolRenewal)
+		if err == nil && conn.ConnectionState().NegotiatedProtocol != protocolRenewal {
+			err = errors.New("it renews no certificates")
+		}
+		return conn, err
+	}, func() ([]byte, error) { return identity.Request(b.pair.Load().Key) })
 }
 
 // hearAnswer waits for what a scheduler signed, or why it did not.
