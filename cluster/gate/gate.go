@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -224,6 +225,7 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		if !gone(err) { // whoever only looks whether the port is there is not worth a line
 			g.o.Count(countRefused, 1)
 			g.say("Refused a connection from %s: %s", hostOf(raw), inWords(raw, err))
+			linger(raw)
 		}
 		return nil, nil, err
 	}
@@ -239,6 +241,22 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	g.mu.Unlock()
 	g.o.Count(countAdmitted, 1)
 	return c, proved(p), nil
+}
+
+// lingers is how long a connection that was refused stays half open, and lingeringBytes what is read of it meanwhile.
+const (
+	lingers        = time.Second
+	lingeringBytes = 64 << 10
+)
+
+// linger lets a client read why it was refused. By then it may have sent what it wants, and closing a connection with
+// something unread resets it: the reason would be lost on its way.
+func linger(raw net.Conn) {
+	half, ok := raw.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || raw.SetReadDeadline(time.Now().Add(lingers)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, raw, lingeringBytes) // until it closes, too
 }
 
 // hostOf is where a connection comes from, without the port, which differs each time.
