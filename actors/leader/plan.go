@@ -117,10 +117,11 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 		return
 	}
 	e.spec = m.Record.Spec
+	limit := int64(actors.Millis(e.spec.GetTimeLimitMs()))
 	if there, ok := s.queue.Get(id); ok {
-		if there.Priority != m.Record.Spec.Priority {
+		if there.Priority != e.spec.Priority || there.Limit != limit {
 			s.queue.Remove(id)
-			there.Priority = m.Record.Spec.Priority
+			there.Priority, there.Limit = e.spec.Priority, limit
 			s.queue.Add(there)
 			s.plan(ctx)
 		}
@@ -140,7 +141,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 		Job: id, Gang: s.gangOf(ctx, e, spec), Priority: spec.Priority, Arrived: int64(m.Record.Arrival),
 		Since: int64(s.p.Clock.Now()), Patience: int64(actors.Millis(spec.GetTopology().GetPatienceMs())),
 		Owner: m.Record.GetOwner().Known(), Queue: spec.GetQueue(), Name: spec.GetName(),
-		Limit: int64(actors.Millis(spec.GetTimeLimitMs())), Grace: int64(actors.GraceOf(spec, s.p.Constants)),
+		Limit: limit, Grace: int64(actors.GraceOf(spec, s.p.Constants)),
 	})
 	s.plan(ctx)
 }

@@ -117,7 +117,7 @@ func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 		m.finished.remove(finishedKey(before.JobStatus))
 	}
 	now := shownJob{JobStatus: s, told: m.tellJob(ctx, before, s), group: before.group, turn: before.turn}
-	if s.Phase != messages.PhaseQueued || m.beginsLater(s) {
+	if s.Phase != messages.PhaseQueued {
 		m.waiting.leave(&now)
 	}
 	m.jobs.put(id, now)
