@@ -1023,6 +1023,7 @@ type PolicyRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	WrittenBy     *Token                 `protobuf:"bytes,1,opt,name=written_by,json=writtenBy,proto3" json:"written_by,omitempty"` // the write that it is of: a later one replaces it
 	Cells         []*Cell                `protobuf:"bytes,2,rep,name=cells,proto3" json:"cells,omitempty"`                          // in the order of their keys
+	Credits       []*Credit              `protobuf:"bytes,3,rep,name=credits,proto3" json:"credits,omitempty"`                      // in the order of their pools
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1069,6 +1070,66 @@ func (x *PolicyRecord) GetCells() []*Cell {
 		return x.Cells
 	}
 	return nil
+}
+
+func (x *PolicyRecord) GetCredits() []*Credit {
+	if x != nil {
+		return x.Credits
+	}
+	return nil
+}
+
+// Credit is what whoever has waited longest in a pool may still be given out of turn; below zero: what it was given already.
+type Credit struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Pool            string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"` // a GPU type, empty: machines without GPUs
+	MilliGpuSeconds int64                  `protobuf:"varint,2,opt,name=milli_gpu_seconds,json=milliGpuSeconds,proto3" json:"milli_gpu_seconds,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Credit) Reset() {
+	*x = Credit{}
+	mi := &file_messages_record_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Credit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Credit) ProtoMessage() {}
+
+func (x *Credit) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Credit.ProtoReflect.Descriptor instead.
+func (*Credit) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Credit) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *Credit) GetMilliGpuSeconds() int64 {
+	if x != nil {
+		return x.MilliGpuSeconds
+	}
+	return 0
 }
 
 var File_messages_record_proto protoreflect.FileDescriptor
@@ -1171,11 +1232,15 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x05count\x18\x06 \x01(\x03R\x05count\x12\x10\n" +
 	"\x03sum\x18\a \x01(\x03R\x03sum\x12\x14\n" +
 	"\x05ended\x18\b \x01(\x03R\x05ended\x12\x12\n" +
-	"\x04used\x18\t \x01(\x03R\x04used\"h\n" +
+	"\x04used\x18\t \x01(\x03R\x04used\"\x96\x01\n" +
 	"\fPolicyRecord\x120\n" +
 	"\n" +
 	"written_by\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\twrittenBy\x12&\n" +
-	"\x05cells\x18\x02 \x03(\v2\x10.synapse.v1.CellR\x05cells*\xb2\x01\n" +
+	"\x05cells\x18\x02 \x03(\v2\x10.synapse.v1.CellR\x05cells\x12,\n" +
+	"\acredits\x18\x03 \x03(\v2\x12.synapse.v1.CreditR\acredits\"H\n" +
+	"\x06Credit\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12*\n" +
+	"\x11milli_gpu_seconds\x18\x02 \x01(\x03R\x0fmilliGpuSeconds*\xb2\x01\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10JOB_STATE_QUEUED\x10\x01\x12\x14\n" +
@@ -1207,7 +1272,7 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),         // 0: synapse.v1.JobState
 	(CellLevel)(0),        // 1: synapse.v1.CellLevel
@@ -1219,34 +1284,35 @@ var file_messages_record_proto_goTypes = []any{
 	(*NodeRecord)(nil),    // 7: synapse.v1.NodeRecord
 	(*Cell)(nil),          // 8: synapse.v1.Cell
 	(*PolicyRecord)(nil),  // 9: synapse.v1.PolicyRecord
-	(*Principal)(nil),     // 10: synapse.v1.Principal
-	(*Token)(nil),         // 11: synapse.v1.Token
-	(*JobSpec)(nil),       // 12: synapse.v1.JobSpec
-	(*Grant)(nil),         // 13: synapse.v1.Grant
-	(*Exit)(nil),          // 14: synapse.v1.Exit
-	(Cause)(0),            // 15: synapse.v1.Cause
-	(*Rendezvous)(nil),    // 16: synapse.v1.Rendezvous
-	(*Announcement)(nil),  // 17: synapse.v1.Announcement
+	(*Credit)(nil),        // 10: synapse.v1.Credit
+	(*Principal)(nil),     // 11: synapse.v1.Principal
+	(*Token)(nil),         // 12: synapse.v1.Token
+	(*JobSpec)(nil),       // 13: synapse.v1.JobSpec
+	(*Grant)(nil),         // 14: synapse.v1.Grant
+	(*Exit)(nil),          // 15: synapse.v1.Exit
+	(Cause)(0),            // 16: synapse.v1.Cause
+	(*Rendezvous)(nil),    // 17: synapse.v1.Rendezvous
+	(*Announcement)(nil),  // 18: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	10, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	11, // 1: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	12, // 2: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	10, // 3: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	11, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	12, // 1: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	13, // 2: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	11, // 3: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
 	0,  // 4: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	11, // 5: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	12, // 5: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
 	2,  // 6: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
 	2,  // 7: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
 	2,  // 8: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
-	13, // 9: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	14, // 10: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
-	15, // 11: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	11, // 12: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	14, // 9: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	15, // 10: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	16, // 11: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	12, // 12: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
 	4,  // 13: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	16, // 14: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	17, // 14: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
 	5,  // 15: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
-	11, // 16: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	17, // 17: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	12, // 16: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	18, // 17: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
 	2,  // 18: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
 	2,  // 19: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
 	2,  // 20: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
@@ -1254,13 +1320,14 @@ var file_messages_record_proto_depIdxs = []int32{
 	2,  // 22: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
 	2,  // 23: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
 	1,  // 24: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	11, // 25: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	12, // 25: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
 	8,  // 26: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	10, // 27: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -1278,7 +1345,7 @@ func file_messages_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

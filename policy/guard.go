@@ -5,6 +5,29 @@ package policy
 
 import "cmp"
 
+// Credit is what the guard may spend in a pool.
+type Credit struct {
+	Pool   string
+	Amount int64 // in milli-GPU-seconds; below zero: it has spent more
+}
+
+// Credits are those of all pools that have any, in the order of their names.
+func (j *Judgement) Credits() (all []Credit) {
+	for i := range j.pools.all {
+		if p := &j.pools.all[i]; p.credit != 0 {
+			all = append(all, Credit{p.Name, p.credit})
+		}
+	}
+	return all
+}
+
+// Recall goes on from what an earlier leader had, before the first pass.
+func (j *Judgement) Recall(all []Credit) {
+	for _, c := range all {
+		j.poolNamed(c.Pool).credit = c.Amount
+	}
+}
+
 // guard gives the oldest jobs that were left waiting their turn, as long as it has credit. What one cannot get now is
 // its firm promise, one in each pool.
 func (j *Judgement) guard() {

@@ -30,6 +30,9 @@ type Rememberer interface {
 	Ended(job topology.JobID, ran int64)
 	// Returned says that it came to nothing: the job waits again, as if it had never been started.
 	Returned(job topology.JobID)
+	// Credits are what the guard may spend, as the last leader left them; Recall takes them over.
+	Credits() []Credit
+	Recall([]Credit)
 	// Forgotten says that a job waits no longer and runs no longer, by somebody's word.
 	Forgotten(job topology.JobID)
 }

@@ -76,7 +76,7 @@ func (s *pools) recount(j *Judgement) {
 		}
 	}
 	for i := range was { // without machines, and still somebody's
-		if find(s.all, was[i].Name) == nil && (was[i].long > 0 || was[i].firm != nil || was[i].waits) {
+		if find(s.all, was[i].Name) == nil && (was[i].long > 0 || was[i].firm != nil || was[i].waits || was[i].credit != 0) {
 			was[i].Size = 0
 			s.all = append(s.all, was[i])
 		}

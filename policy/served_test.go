@@ -137,3 +137,20 @@ func TestPromiseOnClosing(t *testing.T) {
 		t.Errorf("it began at %d on %v, and %s closes", b.began(), b.place, closes)
 	}
 }
+
+// TestCreditIsRecalled: what the guard may spend outlives a leader, and grows from there.
+func TestCreditIsRecalled(t *testing.T) {
+	s := newStage(t, simple(), 5, 1)
+	s.j.Recall([]Credit{{"gone", 7}, {"h100", -500}})
+	s.enter(act{runs: 1000, limit: 1000, gang: wholes(5)})
+	s.enter(act{at: 1, runs: 10, limit: 10, gang: wholes(1)})
+	s.play(1)
+	if got, want := s.j.Credits(), []Credit{{"gone", 7}, {"h100", -500}}; !slices.Equal(got, want) {
+		t.Errorf("at first it is %v, want %v", got, want)
+	}
+	s.enter(act{at: 2, runs: 10, limit: 10, gang: wholes(1)})
+	s.play(2)
+	if got := s.j.Credits(); len(got) == 0 || got[len(got)-1].Amount <= -500 {
+		t.Errorf("it does not grow: %v", got)
+	}
+}

@@ -124,6 +124,7 @@ func (s *Scheduler) learnLate(rec *messages.JobRecord, end *messages.End) {
 // recall goes on from what earlier leaders learned, and learns from what ended since they wrote it down.
 func (s *Scheduler) recall(ctx actor.Context, l actors.Loaded) {
 	s.learning.cells.Recall(fromCells(l.Policy.GetCells()))
+	s.remembers(func(p policy.Rememberer) { p.Recall(fromCredits(l.Policy.GetCredits())) })
 	var news []topology.Token
 	for _, e := range l.Unlearned {
 		s.learnLate(e.Job, e.Attempt.End)
@@ -151,6 +152,7 @@ func (s *Scheduler) onSaveLearned(ctx actor.Context) {
 		Policy: &messages.PolicyRecord{
 			WrittenBy: &messages.Token{Epoch: s.p.Epoch, Counter: s.lives << 32},
 			Cells:     toCells(l.cells.Known()),
+			Credits:   s.credits(),
 		},
 		Learned: l.writing,
 	}})
@@ -169,6 +171,23 @@ func (s *Scheduler) onLearnedWritten(ctx actor.Context, m Written) {
 	}
 	l.writing = nil
 	s.saveLater(ctx)
+}
+
+// credits are the planner's, if it goes by such.
+func (s *Scheduler) credits() (all []*messages.Credit) {
+	s.remembers(func(p policy.Rememberer) {
+		for _, c := range p.Credits() {
+			all = append(all, &messages.Credit{Pool: c.Pool, MilliGpuSeconds: c.Amount})
+		}
+	})
+	return all
+}
+
+func fromCredits(credits []*messages.Credit) (all []policy.Credit) {
+	for _, c := range credits {
+		all = append(all, policy.Credit{Pool: c.Pool, Amount: c.MilliGpuSeconds})
+	}
+	return all
 }
 
 func toCells(known []policy.Cell) []*messages.Cell {

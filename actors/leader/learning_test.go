@@ -152,3 +152,25 @@ func TestForHowLongAnAttemptRan(t *testing.T) {
 		}
 	}
 }
+
+// TestCreditsAreKept: what the guard of a planner may spend goes into the record of what was learned, and a next leader's
+// planner has it.
+func TestCreditsAreKept(t *testing.T) {
+	p := leaderPorts()
+	p.Settings = policy.DefaultSettings()
+	first, next := newScheduler(p).(*Scheduler), newScheduler(p).(*Scheduler)
+	want := []policy.Credit{{Pool: "", Amount: -3}, {Pool: "H100", Amount: 5_000_000_000}}
+	first.remembers(func(r policy.Rememberer) { r.Recall(want) })
+	record := &messages.PolicyRecord{Credits: first.credits()}
+	next.self, next.peers = somePeers.scheduler, somePeers
+	next.recall(&overheard{said: &[]letter{}}, actors.Loaded{Policy: record})
+	next.remembers(func(r policy.Rememberer) {
+		if got := r.Credits(); !slices.Equal(got, want) {
+			t.Errorf("the next leader has %v, want %v", got, want)
+		}
+	})
+	p.Settings = policy.Settings{}
+	if plain := newScheduler(p).(*Scheduler); plain.credits() != nil {
+		t.Error("a planner that has no guard has credits")
+	}
+}

@@ -160,7 +160,7 @@ func TestStrangersUnderTLS(t *testing.T) {
 	for words, config := range map[string]*tls.Config{
 		"it shows no certificate":         {},
 		"it does not speak TLS 1.3":       {MaxVersion: tls.VersionTLS12},
-		"is not of this cluster's":        {Certificates: pair(filepath.Join(foreign, "admin"))},
+		"signed by unknown authority":     {Certificates: pair(filepath.Join(foreign, "admin"))},
 		"admin/n9 is not good yet":        {Certificates: pair(made(t, by, identity.RoleAdmin, time.Now().Add(time.Hour)))},
 		"scheduler's authority, and that": {Certificates: pair(filepath.Join(s.keys, "scheduler"))},
 	} {
