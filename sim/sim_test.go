@@ -16,7 +16,7 @@ import (
 // seeds are what the tests run: many small rooms, where faults are dense, and a
 // few larger ones; some with a planner that looks ahead.
 func seeds(short bool) []Options {
-	small, large, ahead := 32, 8, 24
+	small, large, ahead := 32, 8, 16
 	if short {
 		small, large, ahead = 6, 1, 4
 	}
