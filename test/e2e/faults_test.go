@@ -126,8 +126,8 @@ func TestAgentKilled(t *testing.T) { eachDriver(t, agentKilled) }
 func agentKilled(t *testing.T, c *cluster) {
 	began := time.Now()
 	n := c.node("n1", "r1")
-	// Two seconds on a machine that is calm. One that is not had the first agent wait as well, which looked at all that this
-	// one looks at.
+	// Two seconds on a machine that is calm. One that is not had the first agent wait as well, which looked at all
+	// that this one looks at.
 	limit := min(max(2*time.Second, 3*time.Since(began)/2), 4*time.Second)
 	inTime(t, "the next agent's welcome", limit, func() time.Duration {
 		id := c.submit(gang(2, 1, `sleep 4; exit $((SYNAPSE_RANK * 7))`))
