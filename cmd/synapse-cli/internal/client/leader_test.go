@@ -45,11 +45,27 @@ func newPeer(t *testing.T) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &peer{address: listener.Addr().String(), server: grpc.NewServer()}
+	return serve(t, listener, false)
+}
+
+func serve(t *testing.T, listener net.Listener, leads bool) *peer {
+	s := &peer{address: listener.Addr().String(), server: grpc.NewServer(), leads: leads}
 	api.RegisterSynapseServer(s.server, s)
 	go func() { _ = s.server.Serve(listener) }()
 	t.Cleanup(s.server.Stop)
 	return s
+}
+
+// nobody is a peer at whose address nothing listens. It is an address of the loopback that nobody else uses, so that
+// no other test is given the port meanwhile.
+func nobody(t *testing.T) *peer {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.83.11.7:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = listener.Close()
+	return &peer{address: listener.Addr().String()}
 }
 
 // set makes it lead, or stand by and name who does.
@@ -245,9 +261,7 @@ func TestNobodyLeads(t *testing.T) {
 // Where all that are named refuse, they may be restarting: they are asked for as long
 // as --retry says, which is told soon; with 0 not at all.
 func TestNobodyIsThere(t *testing.T) {
-	a, b := newPeer(t), newPeer(t)
-	a.server.Stop()
-	b.server.Stop()
+	a, b := nobody(t), nobody(t)
 	for _, retry := range []time.Duration{0, 1200 * time.Millisecond} {
 		c := dialed(t, retry, a, b)
 		began, told := time.Now(), 0
@@ -267,8 +281,7 @@ func TestNobodyIsThere(t *testing.T) {
 // TestASingleSchedulerRestarts: a call that finds it gone reaches it when it is back,
 // and whoever waits is told within a second.
 func TestASingleSchedulerRestarts(t *testing.T) {
-	gone := newPeer(t)
-	gone.server.Stop()
+	gone := nobody(t)
 	c := dialed(t, 60*time.Second, gone)
 	waited, done := make(chan time.Duration, 1), make(chan error, 1)
 	began := time.Now()
@@ -279,12 +292,9 @@ func TestASingleSchedulerRestarts(t *testing.T) {
 	}
 	listener, err := net.Listen("tcp", gone.address)
 	if err != nil {
-		t.Skip(err) // somebody has taken the port
+		t.Fatal(err)
 	}
-	back := &peer{address: gone.address, server: grpc.NewServer(), leads: true}
-	api.RegisterSynapseServer(back.server, back)
-	go func() { _ = back.server.Serve(listener) }()
-	defer back.server.Stop()
+	serve(t, listener, true)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
