@@ -42,6 +42,9 @@ else
 	chmod 755 "$folder"
 	trap 'rm -rf --one-file-system "$folder"' EXIT
 	git clone -q . "$folder/clone"
+	# All places share what was fetched and compiled, and on a fresh machine nothing was.
+	go mod download
+	mkdir -p "$(go env GOMODCACHE)" "$(go env GOCACHE)"
 fi
 
 command='make run && make test'
