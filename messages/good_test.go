@@ -97,6 +97,12 @@ func goodMessages() []validator {
 		},
 
 		&JobRecord{Id: "j-1", Revision: 1, WrittenBy: &Token{Epoch: 1}, Spec: &JobSpec{}, State: JobState_JOB_STATE_QUEUED},
+		&JobRecord{
+			Id: "j-1", Revision: 1, WrittenBy: &Token{Epoch: 1}, Spec: &JobSpec{}, State: JobState_JOB_STATE_QUEUED,
+			Promise: &Promise{
+				Order: 1, Run: 1, LeftMs: 5, Kept: []*Kept{{Node: "n1", MachineId: "m1", Amount: &Resources{MilliGpu: 8000}}},
+			},
+		},
 		&AttemptRecord{Job: "j-1", Token: &Token{Epoch: 1}, Run: 1, Places: []*Place{goodPlace}},
 		&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1, Count: 1}, {Level: 2, Count: 1}}},
 		&NodeRecord{Id: "n1", Revision: 1, WrittenBy: &Token{Epoch: 1}}, &LedgerRecord{Epoch: 0},

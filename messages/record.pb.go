@@ -211,6 +211,231 @@ func (x *Deed) GetReason() string {
 	return ""
 }
 
+// Kept is what is kept on a machine for one rank.
+type Kept struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          int32                  `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	MachineId     string                 `protobuf:"bytes,3,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // another machine under that name keeps nothing
+	Amount        *Resources             `protobuf:"bytes,4,opt,name=amount,proto3" json:"amount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Kept) Reset() {
+	*x = Kept{}
+	mi := &file_messages_record_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Kept) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Kept) ProtoMessage() {}
+
+func (x *Kept) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Kept.ProtoReflect.Descriptor instead.
+func (*Kept) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Kept) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Kept) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Kept) GetMachineId() string {
+	if x != nil {
+		return x.MachineId
+	}
+	return ""
+}
+
+func (x *Kept) GetAmount() *Resources {
+	if x != nil {
+		return x.Amount
+	}
+	return nil
+}
+
+// Told is the first time that a waiting job was promised. When its COMMIT came is in the attempt, so this says how right
+// that was.
+type Told struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ToldUnixMs    int64                  `protobuf:"varint,1,opt,name=told_unix_ms,json=toldUnixMs,proto3" json:"told_unix_ms,omitempty"` // for people, as all that is counted from it
+	ExpectedMs    int64                  `protobuf:"varint,2,opt,name=expected_ms,json=expectedMs,proto3" json:"expected_ms,omitempty"`   // from then on, until it was expected to start
+	BoundMs       int64                  `protobuf:"varint,3,opt,name=bound_ms,json=boundMs,proto3" json:"bound_ms,omitempty"`            // likewise until it was to start at the latest; 0: no such time could be given
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Told) Reset() {
+	*x = Told{}
+	mi := &file_messages_record_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Told) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Told) ProtoMessage() {}
+
+func (x *Told) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Told.ProtoReflect.Descriptor instead.
+func (*Told) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Told) GetToldUnixMs() int64 {
+	if x != nil {
+		return x.ToldUnixMs
+	}
+	return 0
+}
+
+func (x *Told) GetExpectedMs() int64 {
+	if x != nil {
+		return x.ExpectedMs
+	}
+	return 0
+}
+
+func (x *Told) GetBoundMs() int64 {
+	if x != nil {
+		return x.BoundMs
+	}
+	return 0
+}
+
+// Promise is a firm promise: room that is kept for a waiting job until it starts there. No clock outlives a leader, so it
+// says how much time was left when it was written; a next leader works out anew when the machines are free.
+type Promise struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`                    // whose turn it is there: a GPU type, empty: machines without GPUs
+	Order         uint64                 `protobuf:"varint,2,opt,name=order,proto3" json:"order,omitempty"`                 // among firm promises: a later one was planned beside the earlier ones
+	Kept          []*Kept                `protobuf:"bytes,3,rep,name=kept,proto3" json:"kept,omitempty"`                    // in rank order, one machine's after the other
+	LeftMs        int64                  `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"` // until the latest time at which it starts; 0: none can be given, for something there has no limit
+	Slips         int32                  `protobuf:"varint,5,opt,name=slips,proto3" json:"slips,omitempty"`                 // how often it may have had to wait for what was lent on an estimate
+	Run           int32                  `protobuf:"varint,6,opt,name=run,proto3" json:"run,omitempty"`                     // that it is for: once that has begun, nothing is kept
+	Told          *Told                  `protobuf:"bytes,7,opt,name=told,proto3" json:"told,omitempty"`                    // first, by this promise or by one that could still move; none: by an earlier leader, and lost
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Promise) Reset() {
+	*x = Promise{}
+	mi := &file_messages_record_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Promise) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Promise) ProtoMessage() {}
+
+func (x *Promise) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Promise.ProtoReflect.Descriptor instead.
+func (*Promise) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Promise) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *Promise) GetOrder() uint64 {
+	if x != nil {
+		return x.Order
+	}
+	return 0
+}
+
+func (x *Promise) GetKept() []*Kept {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+func (x *Promise) GetLeftMs() int64 {
+	if x != nil {
+		return x.LeftMs
+	}
+	return 0
+}
+
+func (x *Promise) GetSlips() int32 {
+	if x != nil {
+		return x.Slips
+	}
+	return 0
+}
+
+func (x *Promise) GetRun() int32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *Promise) GetTold() *Told {
+	if x != nil {
+		return x.Told
+	}
+	return nil
+}
+
 // JobRecord is one job; its attempts are records of their own.
 type JobRecord struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -241,13 +466,14 @@ type JobRecord struct {
 	Uid             uint32                 `protobuf:"varint,25,opt,name=uid,proto3" json:"uid,omitempty"`                                                 // of its tasks on every machine, where its spec names no user, or root; 0: none was given
 	MemoryByShare   bool                   `protobuf:"varint,26,opt,name=memory_by_share,json=memoryByShare,proto3" json:"memory_by_share,omitempty"`      // its spec's memory is the default that it was given with the submit, which asked for none
 	LimitByDefault  bool                   `protobuf:"varint,27,opt,name=limit_by_default,json=limitByDefault,proto3" json:"limit_by_default,omitempty"`   // likewise its time limit
+	Promise         *Promise               `protobuf:"bytes,29,opt,name=promise,proto3" json:"promise,omitempty"`                                          // that it waits for; none: it has none, or only one that may move
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_messages_record_proto_msgTypes[1]
+	mi := &file_messages_record_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -259,7 +485,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[1]
+	mi := &file_messages_record_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -272,7 +498,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{1}
+	return file_messages_record_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *JobRecord) GetId() string {
@@ -464,6 +690,13 @@ func (x *JobRecord) GetLimitByDefault() bool {
 	return false
 }
 
+func (x *JobRecord) GetPromise() *Promise {
+	if x != nil {
+		return x.Promise
+	}
+	return nil
+}
+
 // Place is one rank's machine in an attempt.
 type Place struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -479,7 +712,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_messages_record_proto_msgTypes[2]
+	mi := &file_messages_record_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -491,7 +724,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[2]
+	mi := &file_messages_record_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -504,7 +737,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{2}
+	return file_messages_record_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Place) GetRank() int32 {
@@ -563,7 +796,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_messages_record_proto_msgTypes[3]
+	mi := &file_messages_record_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +808,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[3]
+	mi := &file_messages_record_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +821,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{3}
+	return file_messages_record_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *End) GetCause() Cause {
@@ -645,13 +878,14 @@ type AttemptRecord struct {
 	CommittedUnixMs int64                  `protobuf:"varint,6,opt,name=committed_unix_ms,json=committedUnixMs,proto3" json:"committed_unix_ms,omitempty"`
 	StartedUnixMs   int64                  `protobuf:"varint,7,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"`
 	End             *End                   `protobuf:"bytes,8,opt,name=end,proto3" json:"end,omitempty"`
+	Told            *Told                  `protobuf:"bytes,10,opt,name=told,proto3" json:"told,omitempty"` // what its job was told first, while it waited for this; none: nothing
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *AttemptRecord) Reset() {
 	*x = AttemptRecord{}
-	mi := &file_messages_record_proto_msgTypes[4]
+	mi := &file_messages_record_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +897,7 @@ func (x *AttemptRecord) String() string {
 func (*AttemptRecord) ProtoMessage() {}
 
 func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[4]
+	mi := &file_messages_record_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +910,7 @@ func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRecord.ProtoReflect.Descriptor instead.
 func (*AttemptRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{4}
+	return file_messages_record_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AttemptRecord) GetJob() string {
@@ -735,6 +969,13 @@ func (x *AttemptRecord) GetEnd() *End {
 	return nil
 }
 
+func (x *AttemptRecord) GetTold() *Told {
+	if x != nil {
+		return x.Told
+	}
+	return nil
+}
+
 // NodeRecord is what is kept of a machine.
 type NodeRecord struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
@@ -761,7 +1002,7 @@ type NodeRecord struct {
 
 func (x *NodeRecord) Reset() {
 	*x = NodeRecord{}
-	mi := &file_messages_record_proto_msgTypes[5]
+	mi := &file_messages_record_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +1014,7 @@ func (x *NodeRecord) String() string {
 func (*NodeRecord) ProtoMessage() {}
 
 func (x *NodeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[5]
+	mi := &file_messages_record_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +1027,7 @@ func (x *NodeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecord.ProtoReflect.Descriptor instead.
 func (*NodeRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{5}
+	return file_messages_record_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NodeRecord) GetId() string {
@@ -926,7 +1167,7 @@ type Cell struct {
 
 func (x *Cell) Reset() {
 	*x = Cell{}
-	mi := &file_messages_record_proto_msgTypes[6]
+	mi := &file_messages_record_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1179,7 @@ func (x *Cell) String() string {
 func (*Cell) ProtoMessage() {}
 
 func (x *Cell) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[6]
+	mi := &file_messages_record_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1192,7 @@ func (x *Cell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cell.ProtoReflect.Descriptor instead.
 func (*Cell) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{6}
+	return file_messages_record_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Cell) GetLevel() CellLevel {
@@ -1030,7 +1271,7 @@ type PolicyRecord struct {
 
 func (x *PolicyRecord) Reset() {
 	*x = PolicyRecord{}
-	mi := &file_messages_record_proto_msgTypes[7]
+	mi := &file_messages_record_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1283,7 @@ func (x *PolicyRecord) String() string {
 func (*PolicyRecord) ProtoMessage() {}
 
 func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[7]
+	mi := &file_messages_record_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1296,7 @@ func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
 func (*PolicyRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{7}
+	return file_messages_record_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PolicyRecord) GetWrittenBy() *Token {
@@ -1090,7 +1331,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[8]
+	mi := &file_messages_record_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1343,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[8]
+	mi := &file_messages_record_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1356,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{8}
+	return file_messages_record_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Credit) GetPool() string {
@@ -1142,7 +1383,27 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x02by\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\x02by\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xd3\a\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"|\n" +
+	"\x04Kept\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +
+	"\n" +
+	"machine_id\x18\x03 \x01(\tR\tmachineId\x12-\n" +
+	"\x06amount\x18\x04 \x01(\v2\x15.synapse.v1.ResourcesR\x06amount\"d\n" +
+	"\x04Told\x12 \n" +
+	"\ftold_unix_ms\x18\x01 \x01(\x03R\n" +
+	"toldUnixMs\x12\x1f\n" +
+	"\vexpected_ms\x18\x02 \x01(\x03R\n" +
+	"expectedMs\x12\x19\n" +
+	"\bbound_ms\x18\x03 \x01(\x03R\aboundMs\"\xc0\x01\n" +
+	"\aPromise\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
+	"\x05order\x18\x02 \x01(\x04R\x05order\x12$\n" +
+	"\x04kept\x18\x03 \x03(\v2\x10.synapse.v1.KeptR\x04kept\x12\x17\n" +
+	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12\x14\n" +
+	"\x05slips\x18\x05 \x01(\x05R\x05slips\x12\x10\n" +
+	"\x03run\x18\x06 \x01(\x05R\x03run\x12$\n" +
+	"\x04told\x18\a \x01(\v2\x10.synapse.v1.ToldR\x04told\"\x82\b\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -1173,7 +1434,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\achanged\x18\x18 \x01(\v2\x10.synapse.v1.DeedR\achanged\x12\x10\n" +
 	"\x03uid\x18\x19 \x01(\rR\x03uid\x12&\n" +
 	"\x0fmemory_by_share\x18\x1a \x01(\bR\rmemoryByShare\x12(\n" +
-	"\x10limit_by_default\x18\x1b \x01(\bR\x0elimitByDefault\"\xb7\x01\n" +
+	"\x10limit_by_default\x18\x1b \x01(\bR\x0elimitByDefault\x12-\n" +
+	"\apromise\x18\x1d \x01(\v2\x13.synapse.v1.PromiseR\apromise\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +
@@ -1189,7 +1451,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x04node\x18\x04 \x01(\tR\x04node\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\x12\x15\n" +
-	"\x06ran_ms\x18\x06 \x01(\x03R\x05ranMs\"\xb6\x02\n" +
+	"\x06ran_ms\x18\x06 \x01(\x03R\x05ranMs\"\xdc\x02\n" +
 	"\rAttemptRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12'\n" +
 	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
@@ -1200,7 +1462,9 @@ const file_messages_record_proto_rawDesc = "" +
 	"rendezvous\x12*\n" +
 	"\x11committed_unix_ms\x18\x06 \x01(\x03R\x0fcommittedUnixMs\x12&\n" +
 	"\x0fstarted_unix_ms\x18\a \x01(\x03R\rstartedUnixMs\x12!\n" +
-	"\x03end\x18\b \x01(\v2\x0f.synapse.v1.EndR\x03end\"\xb9\x05\n" +
+	"\x03end\x18\b \x01(\v2\x0f.synapse.v1.EndR\x03end\x12$\n" +
+	"\x04told\x18\n" +
+	" \x01(\v2\x10.synapse.v1.ToldR\x04told\"\xb9\x05\n" +
 	"\n" +
 	"NodeRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -1272,62 +1536,71 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),         // 0: synapse.v1.JobState
 	(CellLevel)(0),        // 1: synapse.v1.CellLevel
 	(*Deed)(nil),          // 2: synapse.v1.Deed
-	(*JobRecord)(nil),     // 3: synapse.v1.JobRecord
-	(*Place)(nil),         // 4: synapse.v1.Place
-	(*End)(nil),           // 5: synapse.v1.End
-	(*AttemptRecord)(nil), // 6: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),    // 7: synapse.v1.NodeRecord
-	(*Cell)(nil),          // 8: synapse.v1.Cell
-	(*PolicyRecord)(nil),  // 9: synapse.v1.PolicyRecord
-	(*Credit)(nil),        // 10: synapse.v1.Credit
-	(*Principal)(nil),     // 11: synapse.v1.Principal
-	(*Token)(nil),         // 12: synapse.v1.Token
-	(*JobSpec)(nil),       // 13: synapse.v1.JobSpec
-	(*Grant)(nil),         // 14: synapse.v1.Grant
-	(*Exit)(nil),          // 15: synapse.v1.Exit
-	(Cause)(0),            // 16: synapse.v1.Cause
-	(*Rendezvous)(nil),    // 17: synapse.v1.Rendezvous
-	(*Announcement)(nil),  // 18: synapse.v1.Announcement
+	(*Kept)(nil),          // 3: synapse.v1.Kept
+	(*Told)(nil),          // 4: synapse.v1.Told
+	(*Promise)(nil),       // 5: synapse.v1.Promise
+	(*JobRecord)(nil),     // 6: synapse.v1.JobRecord
+	(*Place)(nil),         // 7: synapse.v1.Place
+	(*End)(nil),           // 8: synapse.v1.End
+	(*AttemptRecord)(nil), // 9: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),    // 10: synapse.v1.NodeRecord
+	(*Cell)(nil),          // 11: synapse.v1.Cell
+	(*PolicyRecord)(nil),  // 12: synapse.v1.PolicyRecord
+	(*Credit)(nil),        // 13: synapse.v1.Credit
+	(*Principal)(nil),     // 14: synapse.v1.Principal
+	(*Resources)(nil),     // 15: synapse.v1.Resources
+	(*Token)(nil),         // 16: synapse.v1.Token
+	(*JobSpec)(nil),       // 17: synapse.v1.JobSpec
+	(*Grant)(nil),         // 18: synapse.v1.Grant
+	(*Exit)(nil),          // 19: synapse.v1.Exit
+	(Cause)(0),            // 20: synapse.v1.Cause
+	(*Rendezvous)(nil),    // 21: synapse.v1.Rendezvous
+	(*Announcement)(nil),  // 22: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	11, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	12, // 1: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	13, // 2: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	11, // 3: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
-	0,  // 4: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	12, // 5: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
-	2,  // 6: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
-	2,  // 7: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
-	2,  // 8: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
-	14, // 9: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	15, // 10: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
-	16, // 11: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	12, // 12: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
-	4,  // 13: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	17, // 14: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
-	5,  // 15: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
-	12, // 16: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	18, // 17: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	2,  // 18: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	2,  // 19: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	2,  // 20: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	2,  // 21: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	2,  // 22: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	2,  // 23: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
-	1,  // 24: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	12, // 25: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	8,  // 26: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	10, // 27: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	14, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	15, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	3,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
+	4,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
+	16, // 4: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	17, // 5: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	14, // 6: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	0,  // 7: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
+	16, // 8: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	2,  // 9: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
+	2,  // 10: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
+	2,  // 11: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
+	5,  // 12: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
+	18, // 13: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	19, // 14: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	20, // 15: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	16, // 16: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	7,  // 17: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
+	21, // 18: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	8,  // 19: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
+	4,  // 20: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
+	16, // 21: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	22, // 22: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	2,  // 23: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	2,  // 24: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	2,  // 25: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	2,  // 26: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	2,  // 27: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	2,  // 28: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	1,  // 29: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
+	16, // 30: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	11, // 31: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	13, // 32: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -1345,7 +1618,7 @@ func file_messages_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -71,6 +71,198 @@ func (m *Deed) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *Kept) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Kept) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Kept) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Amount != nil {
+		size, err := m.Amount.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x22
+	}
+	if len(m.MachineId) > 0 {
+		i -= len(m.MachineId)
+		copy(dAtA[i:], m.MachineId)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.MachineId)))
+		i--
+		dAtA[i] = 0x1a
+	}
+	if len(m.Node) > 0 {
+		i -= len(m.Node)
+		copy(dAtA[i:], m.Node)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Node)))
+		i--
+		dAtA[i] = 0x12
+	}
+	if m.Rank != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Rank))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *Told) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Told) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Told) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.BoundMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BoundMs))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.ExpectedMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ExpectedMs))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.ToldUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ToldUnixMs))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *Promise) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Promise) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Promise) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Told != nil {
+		size, err := m.Told.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x3a
+	}
+	if m.Run != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Run))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.Slips != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Slips))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.LeftMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LeftMs))
+		i--
+		dAtA[i] = 0x20
+	}
+	if len(m.Kept) > 0 {
+		for iNdEx := len(m.Kept) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Kept[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x1a
+		}
+	}
+	if m.Order != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Order))
+		i--
+		dAtA[i] = 0x10
+	}
+	if len(m.Pool) > 0 {
+		i -= len(m.Pool)
+		copy(dAtA[i:], m.Pool)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Pool)))
+		i--
+		dAtA[i] = 0xa
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *JobRecord) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -100,6 +292,18 @@ func (m *JobRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Promise != nil {
+		size, err := m.Promise.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xea
 	}
 	if m.LimitByDefault {
 		i--
@@ -495,6 +699,16 @@ func (m *AttemptRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Told != nil {
+		size, err := m.Told.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x52
 	}
 	if m.End != nil {
 		size, err := m.End.MarshalToSizedBufferVT(dAtA[:i])
@@ -946,6 +1160,86 @@ func (m *Deed) SizeVT() (n int) {
 	return n
 }
 
+func (m *Kept) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Rank != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Rank))
+	}
+	l = len(m.Node)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.MachineId)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Amount != nil {
+		l = m.Amount.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *Told) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.ToldUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ToldUnixMs))
+	}
+	if m.ExpectedMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ExpectedMs))
+	}
+	if m.BoundMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.BoundMs))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *Promise) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	l = len(m.Pool)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Order != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Order))
+	}
+	if len(m.Kept) > 0 {
+		for _, e := range m.Kept {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	if m.LeftMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.LeftMs))
+	}
+	if m.Slips != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Slips))
+	}
+	if m.Run != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Run))
+	}
+	if m.Told != nil {
+		l = m.Told.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
 func (m *JobRecord) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -1046,6 +1340,10 @@ func (m *JobRecord) SizeVT() (n int) {
 	}
 	if m.LimitByDefault {
 		n += 3
+	}
+	if m.Promise != nil {
+		l = m.Promise.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -1149,6 +1447,10 @@ func (m *AttemptRecord) SizeVT() (n int) {
 	}
 	if m.End != nil {
 		l = m.End.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Told != nil {
+		l = m.Told.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)

@@ -16,7 +16,7 @@ func (x *JobRecord) Revise() *JobRecord {
 		PrepareFailures: x.PrepareFailures, NotBeforeUnixMs: x.NotBeforeUnixMs, Cancel: x.Cancel, Hold: x.Hold,
 		ExitCode: x.ExitCode, Outcome: x.Outcome, FinishedUnixMs: x.FinishedUnixMs, RanMs: x.RanMs,
 		PrepareFailedOn: x.PrepareFailedOn, Changed: x.Changed, Uid: x.Uid, MemoryByShare: x.MemoryByShare,
-		LimitByDefault: x.LimitByDefault, unknownFields: x.unknownFields,
+		LimitByDefault: x.LimitByDefault, Promise: x.Promise, unknownFields: x.unknownFields,
 	}
 }
 
@@ -24,7 +24,8 @@ func (x *JobRecord) Revise() *JobRecord {
 func (x *AttemptRecord) Revise() *AttemptRecord {
 	return &AttemptRecord{
 		Job: x.Job, Token: x.Token, Run: x.Run, Places: x.Places, Rendezvous: x.Rendezvous,
-		CommittedUnixMs: x.CommittedUnixMs, StartedUnixMs: x.StartedUnixMs, End: x.End, unknownFields: x.unknownFields,
+		CommittedUnixMs: x.CommittedUnixMs, StartedUnixMs: x.StartedUnixMs, End: x.End, Told: x.Told,
+		unknownFields: x.unknownFields,
 	}
 }
 

@@ -22,6 +22,26 @@ func (x *JobRecord) Validate() error {
 		between("runs", int64(x.GetRuns()), 0, 1<<31-1),
 		between("failures", int64(x.GetFailures()), 0, 1<<31-1),
 		between("infra_restarts", int64(x.GetInfraRestarts()), 0, 1<<31-1),
+		maybe("promise", x.GetPromise()),
+	)
+}
+
+func (x *Kept) valid() error {
+	return first(
+		between("rank", int64(x.GetRank()), 0, MaxGangTasks-1),
+		id("node", x.GetNode()),
+		id("machine_id", x.GetMachineId()),
+		part("amount", x.GetAmount()),
+	)
+}
+
+func (x *Promise) valid() error {
+	return first(
+		parts("kept", x.GetKept(), 1, MaxGangTasks),
+		unique("kept", x.GetKept(), (*Kept).GetRank),
+		between("left_ms", x.GetLeftMs(), 0, 1<<53),
+		between("slips", int64(x.GetSlips()), 0, 1<<31-1),
+		between("run", int64(x.GetRun()), 1, 1<<31-1),
 	)
 }
 

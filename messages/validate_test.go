@@ -340,6 +340,11 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&SubmitReply{Outcome: &Outcome{Code: Code_CODE_CONFLICT}}, "outcome.text"},
 		{&GetJobReply{Outcome: okay}, "job"},
 		{&JobRecord{Id: "j", WrittenBy: &Token{Epoch: 1}, Spec: &JobSpec{}, State: 1}, "revision"},
+		{
+			&JobRecord{
+				Id: "j", Revision: 1, WrittenBy: &Token{Epoch: 1}, Spec: &JobSpec{}, State: 1, Promise: &Promise{Run: 1},
+			}, "promise.kept",
+		},
 		{&PolicyRecord{}, "written_by"},
 		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 9, Count: 1}}}, "cells[0].level"},
 		{&PolicyRecord{WrittenBy: &Token{Epoch: 1}, Cells: []*Cell{{Level: 1}}}, "cells[0].count"},

@@ -22,6 +22,11 @@ type Ends interface {
 	Admitted(a *Admission, nowNs int64)
 	// Runs reports whether a job has an attempt that holds room.
 	Runs(job topology.JobID) bool
+	// Holds reports whether its latest attempt has some on a machine.
+	Holds(job topology.JobID, node topology.NodeID) bool
+	// Unheard reports whether on one of these machines is an attempt of an earlier leader that has yet to say for how
+	// long it has been there.
+	Unheard(p topology.Placement) bool
 	// Endless is a job without a hard end that is on one of these machines; "" where there is none.
 	Endless(p topology.Placement) topology.JobID
 }
@@ -42,7 +47,8 @@ type Judgement struct {
 	pools   pools
 	firm    []*promise                  // the first made first
 	moving  []*promise                  // of this pass, in the order in which they were planned
-	served  map[topology.JobID]*promise // firm, of attempts of which nothing has come yet
+	away    map[topology.JobID]*promise // firm, of jobs that are not in the queue
+	orders  uint64                      // of the firm promise that was made last
 	debtors []*entry                    // whose promises wait for what was lent on an estimate
 	work    map[topology.JobID]*work
 	record  record
@@ -56,7 +62,7 @@ type Judgement struct {
 func NewJudgement(settings Settings, cells *Cells, ends Ends) *Judgement {
 	return &Judgement{
 		settings: settings, cells: cells, ends: ends,
-		work: map[topology.JobID]*work{}, served: map[topology.JobID]*promise{},
+		work: map[topology.JobID]*work{}, away: map[topology.JobID]*promise{},
 	}
 }
 
@@ -107,7 +113,7 @@ func (j *Judgement) forget(view *topology.Fabric, queue *Queue) {
 	was, first := *j, j.view == nil
 	*j = *NewJudgement(j.settings, j.cells, j.ends)
 	if j.view, j.queue, j.record = view, queue, was.record; first { // what earlier leaders started is known already
-		j.work, j.pools = was.work, was.pools
+		j.work, j.pools, j.away, j.orders = was.work, was.pools, was.away, was.orders
 	}
 	j.bursts = newBursts()
 	for _, e := range queue.jobs { //order: each is entered by itself, and those that came are sorted
@@ -138,6 +144,7 @@ func (j *Judgement) finish() Decisions {
 			j.look(g)
 		}
 	}
+	j.sayFirm()
 	j.d.Joined = j.queue.Passed(j.view)
 	if items := j.queue.patient.items; len(items) > 0 {
 		j.wakeAt(items[0].deadlineNs())
@@ -209,17 +216,32 @@ func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
 	for _, lender := range t.lenders {
 		j.lend(lender, e, b, p)
 	}
-	if p := e.promised; p != nil {
-		if j.drop(p); p.firm {
-			j.served[e.Job] = p
-		}
-	}
 	j.record.started(e, j.now)
+	promised := j.serve(e, p)
 	a := j.queue.Admit(j.view, e.Job, p)
+	a.Told, a.Promised = e.told.known(), promised
 	a.Traits, a.Estimate, a.Grace, a.StartBy = b.traits, b.estimate, e.Grace, t.startBy
 	j.ends.Admitted(&a, j.now)
 	j.charge(b, e, t.guarded)
 	j.d.Admit = append(j.d.Admit, a)
+}
+
+// serve gives a job that starts what was promised to it, and reports whether that was firm: what it does not take of that
+// is kept until its COMMIT.
+func (j *Judgement) serve(e *entry, place topology.Placement) bool {
+	p := e.promised
+	if p == nil {
+		return false
+	}
+	if !p.firm {
+		j.drop(p)
+		return false
+	}
+	j.park(p)
+	j.view.Keep(p.keep, without(p.place, func(n topology.NodeID) bool {
+		return slices.ContainsFunc(place.Slots, func(s topology.Slot) bool { return s.Node == n })
+	}))
+	return true
 }
 
 // outcome is what came of looking at a group, as asked and as close together as could be. Room only

@@ -41,6 +41,9 @@ func hardAfter(start, limit, grace int64) int64 {
 // mayBorrow reports whether what a promise keeps may be lent to a job, and by when it must then start; 0: whenever.
 func (j *Judgement) mayBorrow(p *promise, b *burst, e *entry) (startBy int64, ok bool) {
 	hard := hardAfter(j.now, e.Limit, e.Grace)
+	if p.blind { // until then its bound may be later than what was told
+		return 0, false
+	}
 	if p.firm && p.bound < topology.Never {
 		ready := max(readyIn, 2*e.Lent)
 		if hard == topology.Never || hard > p.bound-ready {
@@ -129,8 +132,7 @@ func (j *Judgement) countSlips() {
 	slices.SortFunc(j.debtors, func(a, b *entry) int { return cmp.Compare(a.Job, b.Job) })
 	j.debtors = slices.DeleteFunc(j.debtors, func(e *entry) bool {
 		e.loans = slices.DeleteFunc(e.loans, func(l loan) bool { return !j.ends.Runs(l.job) })
-		if e.gone || len(e.loans) == 0 {
-			e.loans = nil
+		if e.gone || len(e.loans) == 0 { // of one that is gone they are counted when it is back
 			return true
 		}
 		j.countLate(e)

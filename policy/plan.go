@@ -16,6 +16,10 @@ type Admission struct {
 	// StartBy the attempt begins or not at all (0: whenever it is ready).
 	Traits                   Traits
 	Estimate, Grace, StartBy int64
+	// Told is what the job was told first; Made 0: nothing. Promised: it had a firm promise, which is its own until it is
+	// committed.
+	Told     Foretold
+	Promised bool
 }
 
 // Joined is a job that waits, and with whom.
@@ -35,6 +39,9 @@ type Decisions struct {
 	// wait, in the order in which they came: what is said of their group from here on is
 	// said of them. It is good until the next pass.
 	Joined []Joined
+	// Firm are the firm promises that were made, changed, or given up though their jobs wait, for the records of these.
+	// It is good until the next pass.
+	Firm []Firm
 	// Looked counts the placements tried, Refused the shapes that found none.
 	Looked, Refused int
 	// NextAt (ns) is when the next patience runs out and a pass is due even if

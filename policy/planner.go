@@ -33,6 +33,11 @@ type Rememberer interface {
 	// Credits are what the guard may spend, as the last leader left them; Recall takes them over.
 	Credits() []Credit
 	Recall([]Credit)
+	// Inherit has it keep a firm promise that is on disk, of an earlier leader or of a job's earlier actor, and reports
+	// whether the job has one.
+	Inherit(f *Firm, nowNs int64) bool
+	// Committed says that what a job had was promised is its own: COMMIT is on disk.
+	Committed(job topology.JobID)
 	// Forgotten says that a job waits no longer and runs no longer, by somebody's word.
 	Forgotten(job topology.JobID)
 }

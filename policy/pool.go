@@ -147,30 +147,29 @@ func (j *Judgement) count(job topology.JobID, w *work) {
 	j.work[job] = w
 }
 
-// Returned says that an attempt came to nothing. A firm promise outlives that: its room was this attempt's meanwhile.
-func (j *Judgement) Returned(job topology.JobID) {
-	p := j.served[job]
-	j.Ended(job, 0)
-	if p != nil {
-		j.served[job] = p
-	}
-}
+// Returned says that an attempt came to nothing. A firm promise outlives that.
+func (j *Judgement) Returned(job topology.JobID) { j.undo(job, 0) }
 
 // Forgotten says that nobody waits for a job.
 func (j *Judgement) Forgotten(job topology.JobID) {
-	j.Ended(job, 0)
-	delete(j.served, job)
+	j.undo(job, 0)
+	j.release(job)
 }
 
 // Ended says that a job which was started holds nothing any more, and for how long (ns) it ran; 0: it never did.
 // What the guard paid for it is corrected by that.
 func (j *Judgement) Ended(job topology.JobID, ran int64) {
+	j.undo(job, ran)
+	j.release(job)
+}
+
+// undo counts a job no longer that was started.
+func (j *Judgement) undo(job topology.JobID, ran int64) {
 	w := j.work[job]
 	if w == nil {
 		return
 	}
 	delete(j.work, job)
-	delete(j.served, job)
 	p := j.poolNamed(w.pool)
 	if w.long {
 		p.long -= w.size

@@ -5,7 +5,6 @@ package policy
 // changes for an earlier one, or when one of its machines can no longer give what it promised.
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/yi-json/synapse/topology"
@@ -22,6 +21,7 @@ type promise struct {
 	bound int64 // by when it will be: topology.Never where it holds somebody without a limit
 	firm  bool
 	made  int64 // when it was
+	firmly
 }
 
 // promise keeps room for a job, if its class has a promise left.
@@ -47,6 +47,8 @@ func (j *Judgement) keep(p *promise) {
 	p.keep, p.made, p.pool = topology.KeepID(p.e.Job), j.now, p.b.traits.Pool
 	p.e.promised = p
 	if p.firm {
+		j.orders++
+		p.order, p.unsaid = j.orders, true
 		j.firm = append(j.firm, p)
 		j.poolNamed(p.pool).firm = p
 		p.bound = j.horizon.When(p.place, topology.ByLimit)
@@ -65,53 +67,13 @@ func (j *Judgement) drop(p *promise) {
 		p.e.promised = nil
 	}
 	if p.firm {
-		j.poolNamed(p.pool).firm = nil
+		if pool := j.poolNamed(p.pool); pool.firm == p {
+			pool.firm = nil
+		}
 		j.firm = slices.DeleteFunc(j.firm, func(o *promise) bool { return o == p })
 	} else if at := slices.Index(j.moving, p); at >= 0 {
 		j.moving = slices.Delete(j.moving, at, at+1)
 	}
-}
-
-// restore gives their firm promises back to those that wait again though they had been started, or that left the
-// queue and are in it again.
-func (j *Judgement) restore() {
-	for _, p := range j.firm {
-		if e := j.queue.jobs[p.e.Job]; p.e.gone && e != nil && e.mayUse(p.place) {
-			j.rebind(p, e)
-		}
-	}
-	if len(j.served) == 0 {
-		return
-	}
-	for job, p := range j.served { //order: each finds its own place
-		if e := j.queue.jobs[job]; e != nil {
-			delete(j.served, job)
-			if !e.mayUse(p.place) {
-				continue
-			}
-			j.rebind(p, e)
-			at, _ := slices.BinarySearchFunc(j.firm, p, func(a, b *promise) int {
-				return cmp.Or(cmp.Compare(a.made, b.made), cmp.Compare(a.keep, b.keep))
-			})
-			j.firm = slices.Insert(j.firm, at, p)
-			j.poolNamed(p.pool).firm = p
-			j.view.Keep(p.keep, p.place)
-		}
-	}
-}
-
-// mayUse reports whether a job may still have all machines of a place: they may close too early for it by now, or be
-// those where it failed.
-func (e *entry) mayUse(p topology.Placement) bool {
-	return !slices.ContainsFunc(p.Slots, func(s topology.Slot) bool {
-		return slices.Contains(e.Gang.Closing, s.Node) || slices.Contains(e.Gang.Avoid, s.Node)
-	})
-}
-
-// rebind gives a promise to what its job is in the queue now.
-func (j *Judgement) rebind(p *promise, e *entry) {
-	e.slips, e.loans, e.told = p.e.slips, p.e.loans, p.e.told
-	p.e, p.b, e.promised = e, e.burst, p
 }
 
 // own is what is kept for a promise and for those that were planned later: they were planned beside it, and not it
@@ -128,12 +90,10 @@ func (j *Judgement) own(p *promise) []topology.KeepID {
 func (j *Judgement) serveFirm() {
 	for _, p := range slices.Clone(j.firm) {
 		switch {
-		case p.e.gone:
-			j.drop(p)
 		case j.startPromised(p):
 		case j.now >= j.keptUntil(p):
 			p.e.given = j.ends.Endless(p.place)
-			j.drop(p)
+			j.giveUp(p)
 		default:
 			j.review(p)
 		}
@@ -163,17 +123,19 @@ func (j *Judgement) review(p *promise) {
 	own := j.own(p)
 	p.at = j.horizon.When(p.place, topology.ByEstimate, own...)
 	lost := p.at == topology.Never
+	was := p.bound
 	p.bound = min(p.bound, j.horizon.When(p.place, topology.ByLimit, own...))
+	p.unsaid = p.unsaid || was == topology.Never && p.bound < was
 	j.view.Unkeep(p.keep)
 	at, bound, place, ok := j.surest(p.e)
 	switch {
 	case ok && (lost || at < p.at && bound <= p.bound):
-		p.at, p.place = at, place
+		p.at, p.place, p.unsaid = at, place, true
 		if p.bound = bound; lost {
-			p.made = j.now
+			p.made, p.blind = j.now, false
 		}
 	case lost:
-		j.drop(p)
+		j.giveUp(p)
 		return
 	}
 	j.view.Keep(p.keep, p.place)

@@ -156,6 +156,14 @@ func (s *Runs) set(node topology.NodeID) {
 // Runs reports whether a job has an attempt that holds room.
 func (s *Runs) Runs(job topology.JobID) bool { return s.jobs[job] != nil }
 
+// Holds reports whether its attempt has some on a machine.
+func (s *Runs) Holds(job topology.JobID, node topology.NodeID) bool {
+	return slices.ContainsFunc(s.on[node], func(r *run) bool { return r.Job == job })
+}
+
+// Unheard reports that everything here was seen to begin.
+func (s *Runs) Unheard(topology.Placement) bool { return false }
+
 // Endless is a job without a hard end that is on one of these machines.
 func (s *Runs) Endless(p topology.Placement) topology.JobID {
 	for i := range p.Slots {

@@ -24,6 +24,7 @@ type actor struct {
 	started, over int64 // below 0: not yet
 	place         topology.Placement
 	first         *Promise // that was firm
+	promised      bool     // it was started by that, and its COMMIT is yet to come
 }
 
 // stage is a cluster on which a history is played.
@@ -40,6 +41,7 @@ type stage struct {
 	made   int
 	lent   int      // jobs that were lent what a promise with a bound keeps
 	said   []string // what was decided
+	firm   []Firm   // what was said of firm promises
 	looks  func()   // after each pass
 }
 
@@ -106,6 +108,10 @@ func (s *stage) waits(a *actor) bool {
 // happen lets jobs end and come that do so now.
 func (s *stage) happen() {
 	for _, a := range s.cast {
+		if a.promised && a.started >= 0 {
+			s.j.Committed(a.id)
+		}
+		a.promised = false
 		switch {
 		case a.started >= 0 && a.over < 0 && a.started+a.runs*second <= s.now:
 			a.over = s.now
@@ -123,10 +129,13 @@ func (s *stage) happen() {
 func (s *stage) pass() {
 	d := s.j.Plan(s.view, s.queue, s.now)
 	s.passes++
-	s.wake = d.NextAt
+	s.wake, s.firm = d.NextAt, append(s.firm, d.Firm...)
 	for _, admitted := range d.Admit {
 		a := s.cast[slices.IndexFunc(s.cast, func(a *actor) bool { return a.id == admitted.Job })]
 		a.started, a.place = s.now, admitted.Placement
+		if a.promised = admitted.Promised; a.promised {
+			s.wake = s.now + 1
+		}
 		if admitted.StartBy > 0 {
 			s.lent++
 		}
@@ -144,10 +153,11 @@ func (s *stage) pass() {
 	}
 }
 
-// check: no machine has given more than it has, and nothing is kept for who does not wait.
+// check: no machine has given more than it has, and nothing is kept for who neither waits, nor comes again, nor has yet
+// to be committed.
 func (s *stage) check() {
 	for _, a := range s.cast {
-		if !s.waits(a) && len(s.view.Kept(topology.KeepID(a.id))) > 0 {
+		if !s.waits(a) && !a.promised && (a.at+1)*second <= s.now && len(s.view.Kept(topology.KeepID(a.id))) > 0 {
 			s.t.Fatalf("at %d room is kept for %s, which does not wait", s.now, a.id)
 		}
 	}

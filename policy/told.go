@@ -25,6 +25,20 @@ type foretold struct {
 	made int64
 	at   int64
 	by   int64 // nine of ten start by then; 0: nobody knows
+	// bound is by when it was to start at the latest; topology.Never: nobody could say.
+	bound int64
+	lost  bool // an earlier leader told it, and when that was this one's clock does not know
+}
+
+// known is as much of it as is noted with the job; nothing where it was told nothing.
+func (t *foretold) known() Foretold {
+	switch {
+	case t == nil:
+		return Foretold{}
+	case t.lost:
+		return Foretold{Made: -1}
+	}
+	return Foretold{t.made, t.at, t.bound}
 }
 
 // kindOfPromise is what promises share whose errors are alike.
@@ -62,7 +76,7 @@ func (r *record) tell(j *Judgement, p *promise) {
 	if p.e.told != nil || p.at >= topology.Never {
 		return
 	}
-	t := &foretold{kind: kindOfPromise{p.firm, p.b.gang}, made: j.now, at: p.at}
+	t := &foretold{kind: kindOfPromise{p.firm, p.b.gang}, made: j.now, at: p.at, bound: p.bound}
 	p.e.told = t
 	if all := r.errors[t.kind.index()]; len(all) >= enoughErrors {
 		r.sorted = append(r.sorted[:0], all...)
@@ -78,7 +92,7 @@ func (t *foretold) length() int64 { return max(t.at-t.made, 60*second) }
 // started notes when a job started that was told something.
 func (r *record) started(e *entry, now int64) {
 	t := e.told
-	if t == nil {
+	if t == nil || t.lost {
 		return
 	}
 	all := &r.errors[t.kind.index()]

@@ -38,6 +38,7 @@ var wallUses = map[string]wallUse{
 	"actors/leader/closing.go": {
 		5, "when a machine is drained that people gave a time of day: a wrong clock closes it early or late",
 	},
+	"actors/leader/promises.go": {1, "since when a job has been promised, as people see it"},
 	"actors/leader/damaged.go":  {2, "when a record was found damaged or given up, as people see it"},
 	"actors/leader/distrust.go": {1, "when a machine was closed, as people see it"},
 	"actors/leader/drain.go":    {2, "when a drain ends, as people see it; and two times of one clock"},

@@ -70,7 +70,8 @@ func (j *Job) postpone(ctx actor.Context) {
 	if j.beginsIn() <= 0 {
 		return
 	}
-	ctx.Send(j.peers.scheduler, withdraws{j.id})
+	j.unpromise()
+	ctx.Send(j.peers.scheduler, withdraws{Job: j.id})
 	if j.states.In(jobReserving, jobDeciding) {
 		j.withdraw(ctx)
 	}

@@ -161,6 +161,33 @@ func (x ends) Runs(job topology.JobID) bool {
 	return false
 }
 
+// Holds reports whether something may be left of its latest attempt on one machine.
+func (x ends) Holds(job topology.JobID, node topology.NodeID) bool {
+	e, m := x.s.jobs[job], x.s.machines[node]
+	return e != nil && e.run != nil && m != nil && m.room.Tenant(e.run.token) != nil
+}
+
+// Unheard reports whether an attempt on one of these machines was begun by an earlier leader, has a time limit, and has
+// yet to say how much of that is spent. One that has not begun says so by then, at the latest.
+func (x ends) Unheard(p topology.Placement) bool {
+	for i := range p.Slots {
+		m := x.s.machines[p.Slots[i].Node]
+		if m == nil || i > 0 && p.Slots[i-1].Node == p.Slots[i].Node {
+			continue
+		}
+		for _, t := range m.room.Tenants() {
+			e := x.s.jobs[t.Job]
+			if e == nil || e.run == nil || e.run.token != t.Token || t.Token.Epoch == x.s.p.Epoch {
+				continue
+			}
+			if r := e.run; r.began == 0 && r.over == 0 && r.spec.GetTimeLimitMs() > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Endless is a job on one of these machines of which nobody can say when it ends.
 func (x ends) Endless(p topology.Placement) topology.JobID {
 	for i := range p.Slots {

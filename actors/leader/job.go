@@ -17,7 +17,7 @@ import (
 // the write that allows it is on disk.
 //
 // It tells: Nodes (Stop, Forget, Abort), the Scheduler (waits, withdraws,
-// declined, vacated, launchFailed, foreseen, runEnded, settled, stale), the Mirror (JobShown), its
+// declined, redeemed, vacated, launchFailed, foreseen, runEnded, settled, stale), the Mirror (JobShown), its
 // Coordinator. It asks: the Journal (Write → Written).
 type Job struct {
 	p      *Ports
@@ -39,6 +39,7 @@ type Job struct {
 	cancel  *messages.Deed
 	wish    *holdWish // what was wanted last of hold and release; nil: what is on disk
 	respec  *specWish // another spec that is wanted; nil: what is on disk
+	firm    *firmWish // another firm promise that is to be; nil: what is on disk
 	started int64     // wall time of the barrier, to be noted
 	decide  *granted
 	moved   *moveOff // a machine of the attempt in the making is being emptied
@@ -47,6 +48,8 @@ type Job struct {
 	// The attempt in the making, and the machines of all attempts.
 	coordinator *actor.PID
 	token       topology.Token
+	told        *messages.Told // first, of what waited for it
+	promised    bool           // by a firm promise
 	contacts    map[topology.NodeID]*contact
 	resend      actors.Resend
 	timers      uint64 // numbers the timers of a state: older ones are stale
@@ -135,6 +138,8 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onBorn(ctx)
 	case admit:
 		j.onAdmit(ctx, m)
+	case promised:
+		j.onPromised(ctx, m)
 	case granted:
 		j.onGranted(ctx, m)
 	case aborted:
@@ -282,9 +287,9 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 		return
 	}
 	if j.asked > 1 { // the last wish to wait may have crossed with this, and would leave it in the queue
-		ctx.Send(j.peers.scheduler, withdraws{j.id})
+		ctx.Send(j.peers.scheduler, withdraws{Job: j.id, Admitted: true})
 	}
-	j.asked = 0
+	j.asked, j.told, j.promised = 0, m.Told, m.Promised
 	j.states.Become("admitted", jobReserving)
 	j.moved, j.begunBefore, j.ranBefore, j.begun, j.noOther = nil, false, false, 0, m.NoOther
 	if len(j.contacts) == 0 {

@@ -157,18 +157,23 @@ func TestForHowLongAnAttemptRan(t *testing.T) {
 // planner has it.
 func TestCreditsAreKept(t *testing.T) {
 	p := leaderPorts()
-	p.Settings = policy.DefaultSettings()
+	p.Planner, p.Settings = nil, policy.DefaultSettings()
 	first, next := newScheduler(p).(*Scheduler), newScheduler(p).(*Scheduler)
 	want := []policy.Credit{{Pool: "", Amount: -3}, {Pool: "H100", Amount: 5_000_000_000}}
 	first.remembers(func(r policy.Rememberer) { r.Recall(want) })
 	record := &messages.PolicyRecord{Credits: first.credits()}
 	next.self, next.peers = somePeers.scheduler, somePeers
 	next.recall(&overheard{said: &[]letter{}}, actors.Loaded{Policy: record})
+	looked := false
 	next.remembers(func(r policy.Rememberer) {
+		looked = true
 		if got := r.Credits(); !slices.Equal(got, want) {
 			t.Errorf("the next leader has %v, want %v", got, want)
 		}
 	})
+	if !looked {
+		t.Error("the next leader's planner has no guard")
+	}
 	p.Settings = policy.Settings{}
 	if plain := newScheduler(p).(*Scheduler); plain.credits() != nil {
 		t.Error("a planner that has no guard has credits")

@@ -29,6 +29,7 @@ func (s *Scheduler) onPlan(ctx actor.Context) {
 	for _, a := range d.Admit {
 		s.admit(ctx, a)
 	}
+	s.tellFirm(ctx, d.Firm)
 	clear(s.foresight.admitted)
 	if at := actors.Instant(d.NextAt); at > 0 && (s.wakeAt <= now || at < s.wakeAt) {
 		s.wakeAt = at
@@ -79,6 +80,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		m.room.Claim(&who, slot.Amount)
 	}
 	told.NoOther = s.indispensable(e.refused)
+	told.Told, told.Promised = s.firstTold(e, a.Told), a.Promised
 	ctx.Send(e.pid, told)
 	ctx.Send(s.peers.mirror, mirror.WaitsNoMore{Job: a.Job}) // it may decline, and shows nothing then
 	s.doubtLater(ctx, claim{Job: a.Job, Token: told.Token, Targets: told.Targets})
@@ -116,7 +118,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 	if e == nil || e.remakes {
 		return
 	}
-	e.spec = m.Record.Spec
+	e.spec, e.runs = m.Record.Spec, m.Record.Runs
 	limit := int64(actors.Millis(e.spec.GetTimeLimitMs()))
 	if there, ok := s.queue.Get(id); ok {
 		if there.Priority != e.spec.Priority || there.Limit != limit {
@@ -148,9 +150,20 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 
 func (s *Scheduler) onWithdraws(ctx actor.Context, m withdraws) {
 	s.unqueue(ctx, m.Job)
-	s.remembers(func(p policy.Rememberer) { p.Forgotten(m.Job) })
-	if e := s.jobs[m.Job]; e != nil {
+	e := s.jobs[m.Job]
+	if e != nil {
 		e.waits = nil
+	}
+	if m.Admitted {
+		return
+	}
+	s.remembers(func(p policy.Rememberer) {
+		p.Forgotten(m.Job)
+		s.plan(ctx) // what was kept for it is others' now
+	})
+	if e != nil && e.promise != nil && e.pid != nil { // it may have been told after it had said so
+		e.promise = nil
+		ctx.Send(e.pid, promised{})
 	}
 }
 

@@ -77,6 +77,8 @@ type livingJob struct {
 	avoids  []avoided           // machines where it failed, by a fault that may be its own
 	breaks  int                 // times its actor was recreated without an end
 	waits   *waits              // its wish to be planned, while it is withheld
+	promise *messages.Promise   // that its actor was told last, or has from disk
+	runs    int32               // as it waited last
 	run     *run                // its latest attempt; nil: there was none
 	remakes bool
 
@@ -198,6 +200,8 @@ func (s *Scheduler) receiveInner(ctx actor.Context) {
 		s.onStale(ctx, m)
 	case foreseen:
 		s.onForeseen(ctx, m)
+	case redeemed:
+		s.onRedeemed(ctx, m)
 	case runEnded:
 		s.onRunEnded(ctx, m)
 	case saveLearned:
@@ -319,6 +323,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	life := s.lives
 	e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindJob, actors.JobName(e.id), func() actor.Actor { return newJob(s.p, s.peers, life, rec, attempts) })
 	s.bury(ctx, e, attempts)
+	s.inherit(ctx, e, rec)
 }
 
 // lodge notes where an attempt may have something: what a machine gave it stays taken until its last member there

@@ -87,7 +87,15 @@ type (
 		Targets []Target // in rank order
 		// NoOther: the gang could never be placed without the machine where preparing it failed.
 		NoOther bool
+		// Told is what the job was told first, for the attempt's record; Promised: by a firm promise, whose room waits for
+		// the word that COMMIT is on disk.
+		Told     *messages.Told
+		Promised bool
 	}
+	// promised: the job has this firm promise; nil: it has none any more. Scheduler → Job, which writes it.
+	promised struct{ Promise *messages.Promise }
+	// redeemed: the COMMIT of a job that had a firm promise is on disk. Job → Scheduler.
+	redeemed struct{ Job topology.JobID }
 	// claim: what was set aside for an attempt when it was admitted. Scheduler → Job, who declines it if it
 	// neither works at the attempt nor has its COMMIT on disk.
 	claim struct {
@@ -103,7 +111,10 @@ type (
 	// waits: put the job into the queue. Job → Scheduler.
 	waits struct{ Record *messages.JobRecord }
 	// withdraws: take it out. Job → Scheduler.
-	withdraws struct{ Job topology.JobID }
+	withdraws struct {
+		Job      topology.JobID
+		Admitted bool // an attempt of it is in the making: only a second wish of it is taken out
+	}
 	// settled: nothing of the job is left to do; its actor ends. Job → Scheduler.
 	settled struct{ Job topology.JobID }
 	// stale: somebody else wrote the job's record; recreate its actor from disk. Job → Scheduler.

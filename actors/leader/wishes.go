@@ -98,7 +98,7 @@ func (j *Job) keep(ctx actor.Context, by *messages.Principal, reason string) {
 		return
 	}
 	j.wish = &holdWish{&messages.Deed{By: by, AtUnixMs: j.p.Clock.WallMs(), Reason: reason}}
-	ctx.Send(j.peers.scheduler, withdraws{j.id})
+	ctx.Send(j.peers.scheduler, withdraws{Job: j.id})
 	if j.states.In(jobReserving, jobDeciding) && !j.next.committed {
 		j.withdraw(ctx)
 	}

@@ -23,6 +23,7 @@ type draft struct {
 	askers    []asker
 	wish      *holdWish // that is in it
 	respec    *specWish // likewise
+	firm      *firmWish // likewise
 	dirty     bool
 	committed bool // COMMIT is in it
 	ended     bool // ENDED is in it
@@ -44,7 +45,7 @@ func (j *Job) advance(ctx actor.Context) {
 		return
 	}
 	if d.closed && j.states.In(jobQueued, jobReserving) {
-		ctx.Send(j.peers.scheduler, withdraws{j.id})
+		ctx.Send(j.peers.scheduler, withdraws{Job: j.id})
 		j.halt(ctx)
 		j.states.Become("closed", jobClosing)
 	}
@@ -81,6 +82,7 @@ func (j *Job) compose() draft {
 		j.draftEnd(&d)
 	}
 	j.draftClose(&d)
+	j.draftPromise(&d)
 	d.settleOwed()
 	if !d.dirty {
 		j.askers = d.askers
@@ -152,6 +154,7 @@ func (j *Job) draftCommit(d *draft) {
 	d.att = &messages.AttemptRecord{
 		Job: string(j.id), Token: d.rec.Attempt, Run: d.rec.Runs,
 		Places: j.decide.Places, Rendezvous: j.decide.Meet, CommittedUnixMs: j.p.Clock.WallMs(),
+		Told: j.told,
 	}
 	d.committed = true
 	d.touch(d.att)
@@ -310,6 +313,9 @@ func (j *Job) absorb(d draft) {
 	if j.respec == d.respec {
 		j.respec = nil
 	}
+	if j.firm == d.firm {
+		j.firm = nil
+	}
 	if d.ended {
 		j.end = nil
 	}
@@ -324,6 +330,9 @@ func (j *Job) afterCommit(ctx actor.Context) {
 	j.states.Become("committed", jobStarting)
 	j.p.Log.Info("Successfully scheduled Job %s to Nodes [%s]", j.id, nodeList(j.att))
 	ctx.Send(j.coordinator, decided{})
+	if j.promised {
+		ctx.Send(j.peers.scheduler, redeemed{j.id})
+	}
 	if m := j.moved; m != nil {
 		j.finish(ctx, m.Cause, m.Detail, m.Node)
 	}

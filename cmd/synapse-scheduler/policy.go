@@ -32,7 +32,7 @@ func policySection(to *policy.Settings) settings.Section {
 	}}
 }
 
-// policyUnset is what holds where nothing is set. It keeps no room yet: a promise would not outlive its leader.
+// policyUnset is what holds where nothing is set. It keeps no room: that is for whoever asks for it.
 func policyUnset() policy.Settings {
 	s := policy.DefaultSettings()
 	s.Order = policy.FIFO

@@ -253,6 +253,15 @@ func (s *stage) jobWords(name string, j *messages.JobStatus) string {
 	if j.Record.LimitByDefault {
 		text += ", time limit by default"
 	}
+	if p := j.Record.Promise; p != nil {
+		text += ", promised"
+		for _, k := range p.Kept {
+			text += " " + k.Node
+		}
+		if p.LeftMs == 0 {
+			text += " without a bound"
+		}
+	}
 	if j.Reason != "" {
 		text += ": " + j.Reason
 	}

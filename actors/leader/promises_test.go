@@ -1,0 +1,150 @@
+package leader
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the tests of how a firm promise gets to disk and back.
+
+func aPromise() *messages.Promise {
+	return &messages.Promise{
+		Pool: "H100", Order: 3, LeftMs: 60_000, Slips: 1, Run: 1,
+		Told: &messages.Told{ToldUnixMs: 7, ExpectedMs: 8, BoundMs: 9},
+		Kept: []*messages.Kept{{Node: "n1", MachineId: "m1", Amount: &messages.Resources{MilliGpu: 1000}}},
+	}
+}
+
+// promisedJob is a job's actor that waits, with what it writes.
+type promisedJob struct {
+	*Job
+	said []letter
+}
+
+func newPromisedJob() *promisedJob {
+	rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+	j := &promisedJob{Job: newJob(leaderPorts(), somePeers, 1, rec, nil).(*Job)}
+	j.tell(&actor.Started{})
+	return j
+}
+
+func (j *promisedJob) tell(m any) {
+	j.said = nil
+	j.Receive(&overheard{message: m, said: &j.said})
+}
+
+// writes is what the actor has just asked to be written; nil: nothing. It is on disk after that.
+func (j *promisedJob) writes() *messages.JobRecord {
+	at := slices.IndexFunc(j.said, func(l letter) bool { _, is := l.message.(Write); return is })
+	if at < 0 {
+		return nil
+	}
+	w := j.said[at].message.(Write)
+	j.tell(Written{Tag: w.Tag, Verdict: actors.Done})
+	return w.Change.Job
+}
+
+// TestPromiseIsWritten: a firm promise goes into the record of its job when it is made and when it is given up, once each,
+// and it is not there any more with a hold, a cancel or a COMMIT.
+func TestPromiseIsWritten(t *testing.T) {
+	p := aPromise()
+	for name, end := range map[string]func(j *promisedJob){
+		"given up": func(j *promisedJob) { j.tell(promised{}) },
+		"held":     func(j *promisedJob) { j.tell(&messages.Hold{Job: "j1", Principal: &messages.Principal{Name: "a"}}) },
+		"cancelled": func(j *promisedJob) {
+			j.tell(&messages.Cancel{Job: "j1", Principal: &messages.Principal{Name: "a"}})
+		},
+		"committed": func(j *promisedJob) {
+			token := topology.Token{Epoch: 1, Counter: 7}
+			j.tell(admit{Token: token, Told: p.Told, Promised: true})
+			j.tell(granted{Token: token, DecideBy: 1 << 62, Places: []*messages.Place{{Node: "n1", MachineId: "m1"}}})
+		},
+	} {
+		j := newPromisedJob()
+		j.tell(promised{p})
+		if rec := j.writes(); rec == nil || !proto.Equal(rec.Promise, p) {
+			t.Fatalf("%s: written is %v", name, rec)
+		}
+		j.tell(promised{p})
+		if rec := j.writes(); rec != nil {
+			t.Errorf("%s: the same promise is written again", name)
+		}
+		end(j)
+		if rec := j.writes(); rec == nil || rec.Promise != nil {
+			t.Errorf("%s: written is %v", name, rec)
+		}
+		redeems := slices.ContainsFunc(j.said, func(l letter) bool { _, is := l.message.(redeemed); return is })
+		if redeems != (name == "committed") || name == "committed" && !proto.Equal(j.last.GetTold(), p.Told) {
+			t.Errorf("%s: it says %v, and its attempt that it was told %v", name, j.said, j.last.GetTold())
+		}
+		j.tell(promised{})
+		if rec := j.writes(); rec != nil {
+			t.Errorf("%s: that there is none is written again", name)
+		}
+	}
+	j := newPromisedJob()
+	j.tell(&messages.Hold{Job: "j1", Principal: &messages.Principal{Name: "a"}})
+	if j.writes(); j.rec.Hold == nil {
+		t.Fatal("it is not held")
+	}
+	if j.tell(promised{p}); j.writes() != nil {
+		t.Error("what was promised before the hold was known is written after it")
+	}
+}
+
+// TestPromiseIsTakenOver: a next leader's planner has what is on disk until the job is withdrawn; the job is told that
+// there is none where the promise cannot stand any more.
+func TestPromiseIsTakenOver(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*messages.JobRecord, *messages.NodeRecord)
+		stands bool
+	}{
+		{"as it is", func(*messages.JobRecord, *messages.NodeRecord) {}, true},
+		{"another machine", func(_ *messages.JobRecord, n *messages.NodeRecord) { n.MachineId = "m2" }, false},
+		{"removed", func(_ *messages.JobRecord, n *messages.NodeRecord) { n.Removed = &messages.Deed{} }, false},
+		{"run by an earlier version", func(j *messages.JobRecord, _ *messages.NodeRecord) { j.Runs = 1 }, false},
+		{"held by an earlier version", func(j *messages.JobRecord, _ *messages.NodeRecord) {
+			j.Hold = &messages.Deed{}
+		}, false},
+	} {
+		p := leaderPorts()
+		p.Planner, p.Settings = nil, policy.DefaultSettings()
+		s := newScheduler(p).(*Scheduler)
+		s.peers, s.self = somePeers, somePeers.scheduler
+		rec := &messages.JobRecord{Id: "j1", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
+		rec.Promise = aPromise()
+		node := &messages.NodeRecord{Id: "n1", MachineId: "m1"}
+		c.change(rec, node)
+		s.machine("n1").record = node
+		e := &livingJob{id: "j1", rec: rec, pid: actor.NewPID("", "job")}
+		s.jobs["j1"] = e
+		var said []letter
+		s.inherit(&overheard{said: &said}, e, rec)
+		stands := s.planner.(policy.Rememberer).Inherit(&policy.Firm{Job: "j1"}, 0)
+		if stands != c.stands || (e.promise != nil) != c.stands || (len(said) == 0) != c.stands {
+			t.Errorf("%s: the planner has it %v, and said is %v", c.name, stands, said)
+		}
+		s.Receive(&overheard{message: withdraws{Job: "j1", Admitted: true}, said: &said})
+		if s.planner.(policy.Rememberer).Inherit(&policy.Firm{Job: "j1"}, 0) != c.stands {
+			t.Errorf("%s: only a second wish to wait was taken back", c.name)
+		}
+		s.Receive(&overheard{message: withdraws{Job: "j1"}, said: &said})
+		if s.planner.(policy.Rememberer).Inherit(&policy.Firm{Job: "j1"}, 0) || e.promise != nil {
+			t.Errorf("%s: it is withdrawn, and still promised", c.name)
+		}
+		p.Settings, e.promise, said = policy.Settings{}, nil, nil
+		fifo := newScheduler(p).(*Scheduler)
+		if fifo.inherit(&overheard{said: &said}, e, rec); len(said) != 1 {
+			t.Errorf("%s: a leader that keeps nothing says %v", c.name, said)
+		}
+	}
+}
