@@ -214,7 +214,9 @@ func (f *Fabric) move(id NodeID, amount Resources, change func(Capacity, Resourc
 
 // settle writes a seat's room where the indexes read it, and notes the change. Room that is kept and grows is gained as well:
 // it can be lent.
-func (f *Fabric) settle(s *seat) {
+func (f *Fabric) settle(s *seat) { f.settleAs(s, whatFree) }
+
+func (f *Fabric) settleAs(s *seat, what aspect) {
 	s.kept = f.kept.on[s.id]
 	left := s.free
 	all := s.room(s.free)
@@ -229,7 +231,7 @@ func (f *Fabric) settle(s *seat) {
 		f.gained = f.revision
 	}
 	*old, s.all, s.parts, s.settled = r, all, left.Parts, f.revision
-	f.changes.note(s.shelf)
+	f.changes.note(s.shelf, what)
 	f.noteSeat(s)
 }
 

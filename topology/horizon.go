@@ -120,7 +120,7 @@ func (h *Horizon) touch(id NodeID, l *lodging) {
 	h.revision++
 	l.revision = h.revision
 	if s := h.f.seats[id]; s != nil {
-		h.f.changes.note(s.shelf)
+		h.f.changes.note(s.shelf, whatWill)
 	}
 }
 

@@ -83,17 +83,7 @@ func (c *forecast) refresh() {
 	if c.version != f.plan.version {
 		c.carry(f)
 	}
-	if c.pos < f.changes.base {
-		for i := range c.rows {
-			c.renew(i)
-		}
-	} else {
-		for _, sh := range f.changes.log[c.pos-f.changes.base:] {
-			if sh.at >= 0 && c.rows[sh.at].shelf == sh {
-				c.renew(int(sh.at))
-			}
-		}
-	}
+	f.changes.since(c.pos, f.plan.shelves, whatWill, c.renew)
 	c.pos = f.changes.end()
 	f.changes.read = max(f.changes.read, c.pos)
 }

@@ -84,7 +84,7 @@ func (f *Fabric) settleAll(slots []Slot) {
 			continue
 		}
 		if s := f.seats[slots[i].Node]; s != nil {
-			f.settle(s)
+			f.settleAs(s, whatLeft)
 		}
 	}
 }

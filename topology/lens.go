@@ -105,8 +105,7 @@ func (l *lens) prepare() {
 // refresh brings the lens up to date with the fabric.
 func (l *lens) refresh(f *Fabric) {
 	f.arrange()
-	all := !l.counted || l.pos < f.changes.base || l.kinds != f.kinds.version ||
-		f.changes.end()-l.pos > uint64(len(f.plan.shelves))
+	all := !l.counted || l.kinds != f.kinds.version
 	l.learnKinds(&f.kinds)
 	switch {
 	case all:
@@ -115,14 +114,19 @@ func (l *lens) refresh(f *Fabric) {
 		l.carry(f)
 		fallthrough
 	default:
-		for _, sh := range f.changes.log[l.pos-f.changes.base:] {
-			if sh.at >= 0 && l.shelves[sh.at] == sh {
-				l.recount(f, int(sh.at))
-			}
-		}
+		f.changes.since(l.pos, l.shelves, l.reads(), func(i int) { l.recount(f, i) })
 	}
 	l.pos = f.changes.end()
 	f.changes.read = max(f.changes.read, l.pos)
+}
+
+// reads is what a change must be of to count. What is kept is nothing to a lens that is lent all of it, nor to one that
+// takes machines to be idle.
+func (l *lens) reads() aspect {
+	if l.idle || l.lends != nil && l.lends.all {
+		return whatFree
+	}
+	return whatLeft
 }
 
 // learnKinds extends what the lens knows of kinds by those it has not seen.

@@ -48,11 +48,11 @@ type room struct {
 }
 
 type shelf struct {
-	rack  *domain
-	at    int32 // its index in the layout
-	noted uint64
-	rooms []room
-	seats []*seat
+	rack    *domain
+	at      int32           // its index in the layout
+	changed [aspects]uint64 // where it stands in the log of changes for the last one of each
+	rooms   []room
+	seats   []*seat
 }
 
 // room is what counting reads of a capacity of the machine.
@@ -130,7 +130,7 @@ func (f *Fabric) seatOut(s *seat) {
 	sh.seats = slices.Delete(sh.seats, at, at+1)
 	sh.rooms = slices.Delete(sh.rooms, at, at+1)
 	sh.renumber(at)
-	f.changes.note(sh)
+	f.changes.note(sh, whatFree)
 	if len(sh.seats) > 0 {
 		return
 	}
@@ -154,7 +154,7 @@ func (f *Fabric) splitShelf(sh *shelf, id NodeID) *shelf {
 	at := slices.Index(sh.rack.shelves, sh)
 	sh.rack.shelves = slices.Insert(sh.rack.shelves, at+1, next)
 	f.plan.stale = true
-	f.changes.note(sh)
+	f.changes.note(sh, whatFree)
 	if id > next.seats[0].id {
 		return next
 	}

@@ -146,15 +146,47 @@ const changeLimit = 1 << 16
 
 func (c *changeLog) end() uint64 { return c.base + uint64(len(c.log)) }
 
+// aspect is what of a shelf changed. A change of one is a change of those before it too.
+type aspect uint8
+
+const (
+	whatWill aspect = iota // be free, or is
+	whatLeft               // is, beside what is kept
+	whatFree               // is, whether it is kept or not
+	aspects
+)
+
 // note enters a shelf, unless it stands where no index has read it yet.
-func (c *changeLog) note(sh *shelf) {
-	if sh.noted > c.read {
+func (c *changeLog) note(sh *shelf, what aspect) {
+	at := sh.changed[whatWill]
+	if at <= c.read {
+		if len(c.log) == changeLimit {
+			c.base = c.end()
+			c.log = c.log[:0]
+		}
+		c.log = append(c.log, sh)
+		at = c.end()
+	}
+	for i := range what + 1 {
+		sh.changed[i] = at
+	}
+}
+
+// since visits the shelves of a layout of which something has changed since a position, each once: of its entries in
+// the log the last one counts.
+func (c *changeLog) since(pos uint64, shelves []*shelf, what aspect, visit func(i int)) {
+	if pos < c.base || c.end()-pos > uint64(len(shelves)) {
+		for i, sh := range shelves {
+			if sh.changed[what] > pos {
+				visit(i)
+			}
+		}
 		return
 	}
-	if len(c.log) == changeLimit {
-		c.base = c.end()
-		c.log = c.log[:0]
+	for i, sh := range c.log[pos-c.base:] {
+		last := sh.changed[whatWill] == pos+uint64(i)+1
+		if last && sh.changed[what] > pos && sh.at >= 0 && shelves[sh.at] == sh {
+			visit(int(sh.at))
+		}
 	}
-	c.log = append(c.log, sh)
-	sh.noted = c.end()
 }
