@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -239,10 +240,13 @@ func TestForkBomb(t *testing.T) {
 	bomb := `trap "" TERM; fuse() { while :; do (setsid sh -c "sleep 0.1 & sleep 0.1" &); done; }
 for i in 1 2 3 4 5 6 7 8; do fuse & done; echo go; wait`
 	r := start(t, bomb, func(s *Spec) {
-		if os.Geteuid() == 0 { // of a user of its own, so that its bound counts nobody else
-			s.User = &User{UID: 62001, GID: 62001}
-			s.Limits = []Limit{{Resource: unix.RLIMIT_NPROC, Soft: 400, Hard: 400}}
+		most := uint64(400) // else it may leave no time for anybody to look at it
+		if os.Geteuid() == 0 {
+			s.User = &User{UID: 62001, GID: 62001} // of its own, so that the bound counts nobody else
+		} else {
+			most += threads(t)
 		}
+		s.Limits = []Limit{{Resource: unix.RLIMIT_NPROC, Soft: most, Hard: most}}
 	})
 	r.started()
 	eventually(t, "no bomb", func() bool { return len(marked(r.dir)) > 20 })
@@ -253,6 +257,21 @@ for i in 1 2 3 4 5 6 7 8; do fuse & done; echo go; wait`
 	if left := marked(r.dir); len(left) > 0 {
 		t.Errorf("%d processes are left", len(left))
 	}
+}
+
+// threads counts those of the user who runs the test.
+func threads(t *testing.T) (n uint64) {
+	t.Helper()
+	for _, p := range Processes() {
+		dir := "/proc/" + strconv.Itoa(p.PID)
+		var owner unix.Stat_t
+		if unix.Stat(dir, &owner) != nil || int(owner.Uid) != os.Getuid() {
+			continue
+		}
+		own, _ := os.ReadDir(dir + "/task")
+		n += uint64(len(own))
+	}
+	return n
 }
 
 // TestAttach: a second agent receives the same, and a third receives the end.

@@ -111,7 +111,7 @@ func TestClusterUnderTLS(t *testing.T) {
 	s.says("Refused /synapse.v1.Synapse/ListJobs to synapse://e2e/node/n1")
 	other := launch(t, "n2 as n1", "synapse-node", s.agentArgs("n1", "r1", "--tls", filepath.Join(s.keys, "n2"),
 		"--data-dir", filepath.Join(s.dir, "other"))...)
-	<-other.ended
+	<-other.silent
 	if !strings.Contains(other.said(), "--id n1: the certificate in") {
 		t.Errorf("it said %q", other.said())
 	}
@@ -227,7 +227,7 @@ func TestJoinTokens(t *testing.T) {
 	s.node("n1", "r1", "--tls", folder, "--token", token)
 
 	again := s.agent("n2", "r1", "--tls", filepath.Join(s.keys, "n2"), "--token", token)
-	<-again.ended
+	<-again.silent
 	if !strings.Contains(again.said(), "it is spent") {
 		t.Errorf("with a spent token it said %q", again.said())
 	}
