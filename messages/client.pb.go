@@ -1168,12 +1168,13 @@ func (x *ChangeNodeReply) GetNode() string {
 type JobStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Record        *JobRecord             `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
-	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`     // one of Phases in phase.go
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`   // why it is not running: complete, and true now
-	Attempt       *AttemptRecord         `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"` // the latest
-	Debts         []string               `protobuf:"bytes,5,rep,name=debts,proto3" json:"debts,omitempty"`     // machines that still owe evidence
-	Tasks         int32                  `protobuf:"varint,7,opt,name=tasks,proto3" json:"tasks,omitempty"`    // of the latest attempt, where a list leaves its ranks out
-	Group         uint64                 `protobuf:"varint,6,opt,name=group,proto3" json:"group,omitempty"`    // the jobs of one shape that it waits with: they have one reason; 0: it does not wait
+	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`        // one of Phases in phase.go
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`      // why it is not running: complete, and true now
+	Attempt       *AttemptRecord         `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"`    // the latest
+	Debts         []string               `protobuf:"bytes,5,rep,name=debts,proto3" json:"debts,omitempty"`        // machines that still owe evidence
+	Tasks         int32                  `protobuf:"varint,7,opt,name=tasks,proto3" json:"tasks,omitempty"`       // of the latest attempt, where a list leaves its ranks out
+	Group         uint64                 `protobuf:"varint,6,opt,name=group,proto3" json:"group,omitempty"`       // the jobs of one shape that it waits with: they have one reason; 0: it does not wait
+	Withheld      bool                   `protobuf:"varint,8,opt,name=withheld,proto3" json:"withheld,omitempty"` // env, command and script are left out, as they are of another owner than the asker; not in a record
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1255,6 +1256,13 @@ func (x *JobStatus) GetGroup() uint64 {
 		return x.Group
 	}
 	return 0
+}
+
+func (x *JobStatus) GetWithheld() bool {
+	if x != nil {
+		return x.Withheld
+	}
+	return false
 }
 
 // NodeStatus is a machine as people see it.
@@ -2201,7 +2209,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"at_unix_ms\x18\x06 \x01(\x03R\batUnixMs\"T\n" +
 	"\x0fChangeNodeReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"\xdf\x01\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\xfb\x01\n" +
 	"\tJobStatus\x12-\n" +
 	"\x06record\x18\x01 \x01(\v2\x15.synapse.v1.JobRecordR\x06record\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
@@ -2209,7 +2217,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\aattempt\x18\x04 \x01(\v2\x19.synapse.v1.AttemptRecordR\aattempt\x12\x14\n" +
 	"\x05debts\x18\x05 \x03(\tR\x05debts\x12\x14\n" +
 	"\x05tasks\x18\a \x01(\x05R\x05tasks\x12\x14\n" +
-	"\x05group\x18\x06 \x01(\x04R\x05group\"\xe7\x01\n" +
+	"\x05group\x18\x06 \x01(\x04R\x05group\x12\x1a\n" +
+	"\bwithheld\x18\b \x01(\bR\bwithheld\"\xe7\x01\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
 	"\x06record\x18\x01 \x01(\v2\x16.synapse.v1.NodeRecordR\x06record\x12\x14\n" +

@@ -993,6 +993,16 @@ func (m *JobStatus) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Withheld {
+		i--
+		if m.Withheld {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x40
+	}
 	if m.Tasks != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Tasks))
 		i--
@@ -2291,6 +2301,9 @@ func (m *JobStatus) SizeVT() (n int) {
 	}
 	if m.Tasks != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Tasks))
+	}
+	if m.Withheld {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n

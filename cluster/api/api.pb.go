@@ -493,6 +493,188 @@ func (x *ClusterReply) GetLevels() []string {
 	return nil
 }
 
+// WhoAmI asks whom the scheduler takes me for.
+type WhoAmI struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmI) Reset() {
+	*x = WhoAmI{}
+	mi := &file_cluster_api_api_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmI) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmI) ProtoMessage() {}
+
+func (x *WhoAmI) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmI.ProtoReflect.Descriptor instead.
+func (*WhoAmI) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{7}
+}
+
+type WhoAmIReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"` // empty: it speaks no TLS, takes everybody for anonymous, and refuses nothing
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`                                     // the owner of what I submit
+	UntilUnixMs   int64                  `protobuf:"varint,4,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"` // of the certificate that I showed
+	Rights        []*Right               `protobuf:"bytes,5,rep,name=rights,proto3" json:"rights,omitempty"`                                 // all that my role may do
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIReply) Reset() {
+	*x = WhoAmIReply{}
+	mi := &file_cluster_api_api_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIReply) ProtoMessage() {}
+
+func (x *WhoAmIReply) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIReply.ProtoReflect.Descriptor instead.
+func (*WhoAmIReply) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *WhoAmIReply) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *WhoAmIReply) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *WhoAmIReply) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WhoAmIReply) GetUntilUnixMs() int64 {
+	if x != nil {
+		return x.UntilUnixMs
+	}
+	return 0
+}
+
+func (x *WhoAmIReply) GetRights() []*Right {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
+// Right is what a role may do.
+type Right struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`                 // in words
+	Own           bool                   `protobuf:"varint,3,opt,name=own,proto3" json:"own,omitempty"`                  // only where the job is mine
+	OfJob         bool                   `protobuf:"varint,4,opt,name=of_job,json=ofJob,proto3" json:"of_job,omitempty"` // it is about one job
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Right) Reset() {
+	*x = Right{}
+	mi := &file_cluster_api_api_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Right) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Right) ProtoMessage() {}
+
+func (x *Right) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_api_api_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Right.ProtoReflect.Descriptor instead.
+func (*Right) Descriptor() ([]byte, []int) {
+	return file_cluster_api_api_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Right) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Right) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Right) GetOwn() bool {
+	if x != nil {
+		return x.Own
+	}
+	return false
+}
+
+func (x *Right) GetOfJob() bool {
+	if x != nil {
+		return x.OfJob
+	}
+	return false
+}
+
 var File_cluster_api_api_proto protoreflect.FileDescriptor
 
 const file_cluster_api_api_proto_rawDesc = "" +
@@ -536,7 +718,19 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x16\n" +
-	"\x06levels\x18\x04 \x03(\tR\x06levels2\xe3\a\n" +
+	"\x06levels\x18\x04 \x03(\tR\x06levels\"\b\n" +
+	"\x06WhoAmI\"\x9e\x01\n" +
+	"\vWhoAmIReply\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\"\n" +
+	"\runtil_unix_ms\x18\x04 \x01(\x03R\vuntilUnixMs\x12)\n" +
+	"\x06rights\x18\x05 \x03(\v2\x11.synapse.v1.RightR\x06rights\"X\n" +
+	"\x05Right\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x10\n" +
+	"\x03own\x18\x03 \x01(\bR\x03own\x12\x15\n" +
+	"\x06of_job\x18\x04 \x01(\bR\x05ofJob2\x9a\b\n" +
 	"\aSynapse\x125\n" +
 	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12;\n" +
 	"\fSubmitScript\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12<\n" +
@@ -557,7 +751,8 @@ const file_cluster_api_api_proto_rawDesc = "" +
 	"\aHistory\x12\x13.synapse.v1.History\x1a\x18.synapse.v1.HistoryReply\x12/\n" +
 	"\x05Watch\x12\x11.synapse.v1.Watch\x1a\x11.synapse.v1.Event0\x01\x127\n" +
 	"\bReadLogs\x12\x14.synapse.v1.ReadLogs\x1a\x13.synapse.v1.LogPart0\x01\x128\n" +
-	"\aCluster\x12\x13.synapse.v1.Cluster\x1a\x18.synapse.v1.ClusterReplyB(Z&github.com/yi-json/synapse/cluster/apib\x06proto3"
+	"\aCluster\x12\x13.synapse.v1.Cluster\x1a\x18.synapse.v1.ClusterReply\x125\n" +
+	"\x06WhoAmI\x12\x12.synapse.v1.WhoAmI\x1a\x17.synapse.v1.WhoAmIReplyB(Z&github.com/yi-json/synapse/cluster/apib\x06proto3"
 
 var (
 	file_cluster_api_api_proto_rawDescOnce sync.Once
@@ -571,7 +766,7 @@ func file_cluster_api_api_proto_rawDescGZIP() []byte {
 	return file_cluster_api_api_proto_rawDescData
 }
 
-var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_cluster_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_cluster_api_api_proto_goTypes = []any{
 	(*ReadLogs)(nil),                 // 0: synapse.v1.ReadLogs
 	(*LogPosition)(nil),              // 1: synapse.v1.LogPosition
@@ -580,80 +775,86 @@ var file_cluster_api_api_proto_goTypes = []any{
 	(*ScriptText)(nil),               // 4: synapse.v1.ScriptText
 	(*Cluster)(nil),                  // 5: synapse.v1.Cluster
 	(*ClusterReply)(nil),             // 6: synapse.v1.ClusterReply
-	(*messages.Principal)(nil),       // 7: synapse.v1.Principal
-	(*messages.Token)(nil),           // 8: synapse.v1.Token
-	(*messages.Submit)(nil),          // 9: synapse.v1.Submit
-	(*messages.DryRun)(nil),          // 10: synapse.v1.DryRun
-	(*messages.Cancel)(nil),          // 11: synapse.v1.Cancel
-	(*messages.Hold)(nil),            // 12: synapse.v1.Hold
-	(*messages.Requeue)(nil),         // 13: synapse.v1.Requeue
-	(*messages.Update)(nil),          // 14: synapse.v1.Update
-	(*messages.ChangeNode)(nil),      // 15: synapse.v1.ChangeNode
-	(*messages.GetJob)(nil),          // 16: synapse.v1.GetJob
-	(*messages.ListJobs)(nil),        // 17: synapse.v1.ListJobs
-	(*messages.ListNodes)(nil),       // 18: synapse.v1.ListNodes
-	(*messages.ExplainJob)(nil),      // 19: synapse.v1.ExplainJob
-	(*messages.History)(nil),         // 20: synapse.v1.History
-	(*messages.Watch)(nil),           // 21: synapse.v1.Watch
-	(*messages.SubmitReply)(nil),     // 22: synapse.v1.SubmitReply
-	(*messages.DryRunReply)(nil),     // 23: synapse.v1.DryRunReply
-	(*messages.CancelReply)(nil),     // 24: synapse.v1.CancelReply
-	(*messages.HoldReply)(nil),       // 25: synapse.v1.HoldReply
-	(*messages.RequeueReply)(nil),    // 26: synapse.v1.RequeueReply
-	(*messages.UpdateReply)(nil),     // 27: synapse.v1.UpdateReply
-	(*messages.ChangeNodeReply)(nil), // 28: synapse.v1.ChangeNodeReply
-	(*messages.GetJobReply)(nil),     // 29: synapse.v1.GetJobReply
-	(*messages.ListJobsReply)(nil),   // 30: synapse.v1.ListJobsReply
-	(*messages.ListNodesReply)(nil),  // 31: synapse.v1.ListNodesReply
-	(*messages.ExplainJobReply)(nil), // 32: synapse.v1.ExplainJobReply
-	(*messages.HistoryReply)(nil),    // 33: synapse.v1.HistoryReply
-	(*messages.Event)(nil),           // 34: synapse.v1.Event
+	(*WhoAmI)(nil),                   // 7: synapse.v1.WhoAmI
+	(*WhoAmIReply)(nil),              // 8: synapse.v1.WhoAmIReply
+	(*Right)(nil),                    // 9: synapse.v1.Right
+	(*messages.Principal)(nil),       // 10: synapse.v1.Principal
+	(*messages.Token)(nil),           // 11: synapse.v1.Token
+	(*messages.Submit)(nil),          // 12: synapse.v1.Submit
+	(*messages.DryRun)(nil),          // 13: synapse.v1.DryRun
+	(*messages.Cancel)(nil),          // 14: synapse.v1.Cancel
+	(*messages.Hold)(nil),            // 15: synapse.v1.Hold
+	(*messages.Requeue)(nil),         // 16: synapse.v1.Requeue
+	(*messages.Update)(nil),          // 17: synapse.v1.Update
+	(*messages.ChangeNode)(nil),      // 18: synapse.v1.ChangeNode
+	(*messages.GetJob)(nil),          // 19: synapse.v1.GetJob
+	(*messages.ListJobs)(nil),        // 20: synapse.v1.ListJobs
+	(*messages.ListNodes)(nil),       // 21: synapse.v1.ListNodes
+	(*messages.ExplainJob)(nil),      // 22: synapse.v1.ExplainJob
+	(*messages.History)(nil),         // 23: synapse.v1.History
+	(*messages.Watch)(nil),           // 24: synapse.v1.Watch
+	(*messages.SubmitReply)(nil),     // 25: synapse.v1.SubmitReply
+	(*messages.DryRunReply)(nil),     // 26: synapse.v1.DryRunReply
+	(*messages.CancelReply)(nil),     // 27: synapse.v1.CancelReply
+	(*messages.HoldReply)(nil),       // 28: synapse.v1.HoldReply
+	(*messages.RequeueReply)(nil),    // 29: synapse.v1.RequeueReply
+	(*messages.UpdateReply)(nil),     // 30: synapse.v1.UpdateReply
+	(*messages.ChangeNodeReply)(nil), // 31: synapse.v1.ChangeNodeReply
+	(*messages.GetJobReply)(nil),     // 32: synapse.v1.GetJobReply
+	(*messages.ListJobsReply)(nil),   // 33: synapse.v1.ListJobsReply
+	(*messages.ListNodesReply)(nil),  // 34: synapse.v1.ListNodesReply
+	(*messages.ExplainJobReply)(nil), // 35: synapse.v1.ExplainJobReply
+	(*messages.HistoryReply)(nil),    // 36: synapse.v1.HistoryReply
+	(*messages.Event)(nil),           // 37: synapse.v1.Event
 }
 var file_cluster_api_api_proto_depIdxs = []int32{
-	7,  // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
-	8,  // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
+	10, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
+	11, // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
 	1,  // 2: synapse.v1.ReadLogs.from:type_name -> synapse.v1.LogPosition
-	8,  // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
-	7,  // 4: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
-	9,  // 5: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
-	9,  // 6: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
-	3,  // 7: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
-	10, // 8: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
-	11, // 9: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
-	12, // 10: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
-	13, // 11: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
-	14, // 12: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
-	15, // 13: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
-	16, // 14: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	17, // 15: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	18, // 16: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	19, // 17: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	20, // 18: synapse.v1.Synapse.History:input_type -> synapse.v1.History
-	21, // 19: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	0,  // 20: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	5,  // 21: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	22, // 22: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	22, // 23: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
-	4,  // 24: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
-	23, // 25: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
-	24, // 26: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	25, // 27: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	26, // 28: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
-	27, // 29: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
-	28, // 30: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	29, // 31: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	30, // 32: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	31, // 33: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	32, // 34: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	33, // 35: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
-	34, // 36: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	2,  // 37: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	6,  // 38: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	22, // [22:39] is the sub-list for method output_type
-	5,  // [5:22] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	11, // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
+	10, // 4: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
+	9,  // 5: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
+	12, // 6: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
+	12, // 7: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
+	3,  // 8: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
+	13, // 9: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
+	14, // 10: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
+	15, // 11: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
+	16, // 12: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
+	17, // 13: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
+	18, // 14: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
+	19, // 15: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	20, // 16: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	21, // 17: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	22, // 18: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	23, // 19: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	24, // 20: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	0,  // 21: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	5,  // 22: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	7,  // 23: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
+	25, // 24: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	25, // 25: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
+	4,  // 26: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
+	26, // 27: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
+	27, // 28: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	28, // 29: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	29, // 30: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
+	30, // 31: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
+	31, // 32: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	32, // 33: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	33, // 34: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	34, // 35: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	35, // 36: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	36, // 37: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	37, // 38: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	2,  // 39: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	6,  // 40: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	8,  // 41: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
+	24, // [24:42] is the sub-list for method output_type
+	6,  // [6:24] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_cluster_api_api_proto_init() }
@@ -667,7 +868,7 @@ func file_cluster_api_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_api_api_proto_rawDesc), len(file_cluster_api_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

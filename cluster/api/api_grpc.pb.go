@@ -42,6 +42,7 @@ const (
 	Synapse_Watch_FullMethodName        = "/synapse.v1.Synapse/Watch"
 	Synapse_ReadLogs_FullMethodName     = "/synapse.v1.Synapse/ReadLogs"
 	Synapse_Cluster_FullMethodName      = "/synapse.v1.Synapse/Cluster"
+	Synapse_WhoAmI_FullMethodName       = "/synapse.v1.Synapse/WhoAmI"
 )
 
 // SynapseClient is the client API for Synapse service.
@@ -67,6 +68,7 @@ type SynapseClient interface {
 	Watch(ctx context.Context, in *messages.Watch, opts ...grpc.CallOption) (grpc.ServerStreamingClient[messages.Event], error)
 	ReadLogs(ctx context.Context, in *ReadLogs, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogPart], error)
 	Cluster(ctx context.Context, in *Cluster, opts ...grpc.CallOption) (*ClusterReply, error)
+	WhoAmI(ctx context.Context, in *WhoAmI, opts ...grpc.CallOption) (*WhoAmIReply, error)
 }
 
 type synapseClient struct {
@@ -265,6 +267,16 @@ func (c *synapseClient) Cluster(ctx context.Context, in *Cluster, opts ...grpc.C
 	return out, nil
 }
 
+func (c *synapseClient) WhoAmI(ctx context.Context, in *WhoAmI, opts ...grpc.CallOption) (*WhoAmIReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WhoAmIReply)
+	err := c.cc.Invoke(ctx, Synapse_WhoAmI_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SynapseServer is the server API for Synapse service.
 // All implementations must embed UnimplementedSynapseServer
 // for forward compatibility.
@@ -288,6 +300,7 @@ type SynapseServer interface {
 	Watch(*messages.Watch, grpc.ServerStreamingServer[messages.Event]) error
 	ReadLogs(*ReadLogs, grpc.ServerStreamingServer[LogPart]) error
 	Cluster(context.Context, *Cluster) (*ClusterReply, error)
+	WhoAmI(context.Context, *WhoAmI) (*WhoAmIReply, error)
 	mustEmbedUnimplementedSynapseServer()
 }
 
@@ -348,6 +361,9 @@ func (UnimplementedSynapseServer) ReadLogs(*ReadLogs, grpc.ServerStreamingServer
 }
 func (UnimplementedSynapseServer) Cluster(context.Context, *Cluster) (*ClusterReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cluster not implemented")
+}
+func (UnimplementedSynapseServer) WhoAmI(context.Context, *WhoAmI) (*WhoAmIReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method WhoAmI not implemented")
 }
 func (UnimplementedSynapseServer) mustEmbedUnimplementedSynapseServer() {}
 func (UnimplementedSynapseServer) testEmbeddedByValue()                 {}
@@ -662,6 +678,24 @@ func _Synapse_Cluster_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Synapse_WhoAmI_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WhoAmI)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).WhoAmI(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_WhoAmI_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).WhoAmI(ctx, req.(*WhoAmI))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Synapse_ServiceDesc is the grpc.ServiceDesc for Synapse service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -728,6 +762,10 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Cluster",
 			Handler:    _Synapse_Cluster_Handler,
+		},
+		{
+			MethodName: "WhoAmI",
+			Handler:    _Synapse_WhoAmI_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -79,6 +79,9 @@ func (x *ReadScript) Validate() error {
 // Validate has nothing to refuse.
 func (x *Cluster) Validate() error { return nil }
 
+// Validate has nothing to refuse.
+func (x *WhoAmI) Validate() error { return nil }
+
 // Validate refuses what the first clients' call can contain and no job can mean. The job that is made of it is checked
 // for everything else.
 func (x *SubmitJobRequest) Validate() error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,15 +28,15 @@ type Badge struct {
 	pair   atomic.Pointer[identity.Pair]
 }
 
-// OpenBadge reads a folder. Role is the one that it must be of.
-func OpenBadge(dir string, role identity.Role) (*Badge, error) {
+// OpenBadge reads a folder. Roles are those that it may be of.
+func OpenBadge(dir string, roles ...identity.Role) (*Badge, error) {
 	folder, err := identity.OpenFolder(dir)
 	if err != nil {
 		return nil, err
 	}
 	b, err := newBadge(folder, time.Now)
-	if err == nil && b.own.Role != role {
-		return nil, fmt.Errorf("%s is of %s, and this needs one of role %s", dir, b.own, role)
+	if err == nil && !slices.Contains(roles, b.own.Role) {
+		return nil, fmt.Errorf("%s is of %s, and this needs one of role %s", dir, b.own, identity.Listed(roles))
 	}
 	return b, err
 }

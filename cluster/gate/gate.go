@@ -1,6 +1,6 @@
 // Package gate stands before everything that a scheduler serves: who comes in, as whom, which calls each role may make,
 // and for how long a connection stays good. It decides by the identities of cluster/identity alone, never by what a
-// request says of its sender, and knows nothing of jobs and machines.
+// request says of its sender, and of a job knows its owner alone.
 package gate
 
 import (
@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns a scheduler's end: its own certificate, the handshakes, and the connections that are open.
@@ -48,6 +49,9 @@ type Options struct {
 	Log    func(format string, args ...any)
 	Count  func(name string, n int64)
 	Now    func() time.Time // nil: the machine's clock
+	// Job finds the job that a caller names, by its id or the beginning of it; nil: nobody who needs to be a job's owner
+	// is let in.
+	Job func(ctx context.Context, id string) (*messages.JobRecord, error)
 }
 
 // Gate is a scheduler's.

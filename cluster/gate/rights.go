@@ -4,36 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/yi-json/synapse/cluster/api"
 	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns which calls a role may make. What is not in the table is for admins; what no role has is refused.
-
-// rights are the calls of roles other than an admin's.
-var rights = map[string][]identity.Role{
-	"/remote.Remoting/Receive":       {identity.RoleNode}, // the link, and no admin's: a person is no machine
-	"/synapse.v1.Synapse/ReadScript": {identity.RoleNode, identity.RoleAdmin},
-	"/grpc.health.v1.Health/Check":   identity.Roles,
-	"/grpc.health.v1.Health/Watch":   identity.Roles,
-	"/grpc.health.v1.Health/List":    identity.Roles,
-}
-
-// may reports whether a role may make a call.
-func may(role identity.Role, method string) bool {
-	roles, ok := rights[method]
-	if !ok {
-		return role == identity.RoleAdmin
-	}
-	return slices.Contains(roles, role)
-}
+// This file owns how every call is held against the table of cluster/rights: before its request is served, and before
+// its answer leaves.
 
 // PeerOf is who makes a call, as its connection's handshake proved.
 func PeerOf(ctx context.Context) (identity.Peer, bool) {
@@ -62,37 +48,169 @@ func Principal(ctx context.Context) *messages.Principal {
 	return &messages.Principal{Name: p.Name}
 }
 
+// WhoAmI is for whom a call is taken; for the gateway.
+func WhoAmI(ctx context.Context) *api.WhoAmIReply {
+	p, _ := PeerOf(ctx)
+	r := &api.WhoAmIReply{Cluster: p.Cluster, Role: string(p.Role), Name: p.Name, UntilUnixMs: p.Until.UnixMilli()}
+	for _, right := range rights.All() {
+		if reach := right.Of(p.Role); reach != rights.None {
+			r.Rights = append(r.Rights, &api.Right{
+				Name: string(right), Text: right.Words(), Own: reach == rights.Own, OfJob: right.OfJob(),
+			})
+		}
+	}
+	return r
+}
+
 // ServerOptions are for the grpc.Server behind the gate: every call is held against the table before it is served.
 func (g *Gate) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(
 			ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 		) (any, error) {
-			if err := g.allow(ctx, info.FullMethod); err != nil {
+			c, err := g.ask(ctx, info.FullMethod)
+			if err != nil {
 				return nil, err
 			}
-			return handle(ctx, request)
+			if err := c.allow(request); err != nil {
+				return nil, err
+			}
+			reply, err := handle(ctx, request)
+			if err != nil {
+				return nil, err
+			}
+			return c.show(reply), nil
 		}),
 		grpc.ChainStreamInterceptor(func(
 			server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
 		) error {
-			if err := g.allow(stream.Context(), info.FullMethod); err != nil {
+			c, err := g.ask(stream.Context(), info.FullMethod)
+			if err != nil {
 				return err
 			}
-			return handle(server, stream)
+			if info.FullMethod == rights.LinkCall { // its frames are the link's, which has a table of its own
+				return handle(server, stream)
+			}
+			return handle(server, &guarded{stream, c})
 		}),
 	}
 }
 
-func (g *Gate) allow(ctx context.Context, method string) error {
-	p, ok := PeerOf(ctx)
-	if ok && may(p.Role, method) {
-		return nil
+// guarded is a stream of which every request is held against the table, and every answer shown as far as it may be.
+type guarded struct {
+	grpc.ServerStream
+	asked *asked
+}
+
+func (s *guarded) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
 	}
-	g.o.Count(countDenied, 1)
-	g.say("Refused %s to %s", method, p)
+	return s.asked.allow(m)
+}
+
+func (s *guarded) SendMsg(m any) error { return s.ServerStream.SendMsg(s.asked.show(m)) }
+
+// asked is one call.
+type asked struct {
+	gate *Gate
+	ctx  context.Context
+	peer identity.Peer
+	call string
+}
+
+// ask lets a call begin, unless its role may not make it whatever it asks for.
+func (g *Gate) ask(ctx context.Context, call string) (*asked, error) {
+	p, ok := PeerOf(ctx)
+	c := &asked{gate: g, ctx: ctx, peer: p, call: call}
+	if !ok || !rights.Decided(call) {
+		return nil, c.refuse("make this call", "nobody", "")
+	}
+	for _, right := range rights.Opens(call) {
+		if right.Of(p.Role) == rights.None {
+			return nil, c.refuseRight(right, "")
+		}
+	}
+	return c, nil
+}
+
+// allow refuses a request for which the caller lacks a right. A job is named by its whole id from here on: what was
+// allowed for one must not be done to another that the same beginning of an id finds a moment later.
+func (c *asked) allow(request any) error {
+	m, ok := request.(proto.Message)
+	if !ok {
+		return c.refuse("make this call", "nobody", "")
+	}
+	needed := rights.Needed(c.call, m)
+	if len(needed) == 0 {
+		return c.refuse("ask for that", "nobody", "")
+	}
+	var of *messages.JobRecord
+	for _, right := range needed {
+		switch reach := right.Of(c.peer.Role); {
+		case reach == rights.None:
+			return c.refuseRight(right, "")
+		case reach == rights.Any:
+			continue
+		}
+		if of == nil {
+			var err error
+			if of, err = c.job(m); err != nil {
+				return err
+			}
+		}
+		if owner := of.GetOwner().GetName(); !rights.Mine(c.peer.Name, owner) {
+			return c.refuseRight(right, fmt.Sprintf("job %s of %s", of.GetId(), owner))
+		}
+	}
+	return nil
+}
+
+// job is the one that a request names.
+func (c *asked) job(request proto.Message) (*messages.JobRecord, error) {
+	m := request.ProtoReflect()
+	f := m.Descriptor().Fields().ByName("job")
+	if f == nil || c.gate.o.Job == nil {
+		return nil, c.refuse("ask for that", "nobody", "")
+	}
+	found, err := c.gate.o.Job(c.ctx, m.Get(f).String())
+	if err == nil {
+		m.Set(f, protoreflect.ValueOfString(found.GetId()))
+	}
+	return found, err
+}
+
+// show is an answer without what the caller may not see.
+func (c *asked) show(answer any) any {
+	if m, ok := answer.(proto.Message); ok {
+		return rights.Show(c.peer.Identity, m).Message
+	}
+	return answer
+}
+
+func (c *asked) refuseRight(right rights.Right, object string) error {
+	what := right.Words()
+	if object != "" {
+		what += " " + object
+	} else if right.OfJob() {
+		what += " jobs"
+	}
+	return c.refuse(what, right.Who(), string(right))
+}
+
+// refuse says what is not allowed and whose it is, and logs a line.
+func (c *asked) refuse(what, whose, right string) error {
+	c.gate.o.Count(countDenied, 1)
+	c.gate.say("Refused %s to %s: it may not %s", c.call, c.peer, what)
+	name := c.peer.Name
+	if c.peer.Role != "" {
+		name += " (" + string(c.peer.Role) + ")"
+	}
+	hint := "nobody may"
+	if whose != "nobody" {
+		hint = strings.TrimSpace("that is for " + whose + ": the right " + right)
+	}
 	return api.StatusOf(&messages.Outcome{
-		Code: messages.Code_CODE_NOT_ALLOWED, Text: fmt.Sprintf("%s may not make this call", p),
-		Hint: "it is for admins: use an admin's folder with --tls",
+		Code: messages.Code_CODE_NOT_ALLOWED, Text: name + " may not " + what, Hint: hint,
 	})
 }

@@ -215,6 +215,17 @@ func (g *Gateway) Cluster(ctx context.Context, q *api.Cluster) (*api.ClusterRepl
 	}, nil
 }
 
+// WhoAmI tells a client whom this scheduler takes it for. Every scheduler knows that, whether it leads or not.
+func (g *Gateway) WhoAmI(ctx context.Context, _ *api.WhoAmI) (*api.WhoAmIReply, error) {
+	return g.o.WhoAmI(ctx), nil
+}
+
+// Job is the record of the job that a client names, by its id or the beginning of it; for the gate.
+func (g *Gateway) Job(ctx context.Context, id string) (*messages.JobRecord, error) {
+	job, err := g.found(ctx, &messages.GetJob{Principal: g.o.Principal(ctx), Job: id}, id)
+	return job.GetRecord(), err
+}
+
 // enter counts a stream that is opened, unless too many are open.
 func (g *Gateway) enter() error {
 	if g.streams.Add(1) > maxStreams {

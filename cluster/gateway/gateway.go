@@ -64,6 +64,7 @@ type Options struct {
 	Store     Store         // nil: only what the Mirror shows
 	Scripts   Scripts       // nil: jobs cannot bring scripts
 	Principal func(context.Context) *messages.Principal
+	WhoAmI    func(context.Context) *api.WhoAmIReply // nil: everybody is anonymous
 	ClusterID string
 	Version   string
 	Levels    []string // of the fabric, coarse to fine
@@ -94,6 +95,11 @@ func New(system *actor.ActorSystem, o Options) *Gateway {
 	}
 	if o.Principal == nil {
 		o.Principal = func(context.Context) *messages.Principal { return &messages.Principal{Name: "anonymous"} }
+	}
+	if o.WhoAmI == nil {
+		o.WhoAmI = func(ctx context.Context) *api.WhoAmIReply {
+			return &api.WhoAmIReply{Name: o.Principal(ctx).GetName()}
+		}
 	}
 	if o.Log == nil {
 		o.Log = actors.NoLog{}

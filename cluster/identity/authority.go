@@ -24,7 +24,7 @@ const (
 	Early         = 10 * time.Minute // certificates begin so long before now, for clocks that are behind
 	LifeRoot      = 10 * 365 * 24 * time.Hour
 	LifeAuthority = 2 * 365 * 24 * time.Hour
-	LifeAdmin     = 90 * 24 * time.Hour
+	LifePerson    = 90 * 24 * time.Hour
 	LifeDaily     = 24 * time.Hour // of machines and schedulers, which renew it themselves
 )
 
@@ -110,10 +110,16 @@ var usages = map[Role][]x509.ExtKeyUsage{
 	RoleScheduler: {x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	RoleNode:      {x509.ExtKeyUsageClientAuth},
 	RoleAdmin:     {x509.ExtKeyUsageClientAuth},
+	RoleOperator:  {x509.ExtKeyUsageClientAuth},
+	RoleSubmitter: {x509.ExtKeyUsageClientAuth},
+	RoleViewer:    {x509.ExtKeyUsageClientAuth},
 }
 
 // lives are how long a role's certificate is good for.
-var lives = map[Role]time.Duration{RoleScheduler: LifeDaily, RoleNode: LifeDaily, RoleAdmin: LifeAdmin}
+var lives = map[Role]time.Duration{
+	RoleScheduler: LifeDaily, RoleNode: LifeDaily,
+	RoleAdmin: LifePerson, RoleOperator: LifePerson, RoleSubmitter: LifePerson, RoleViewer: LifePerson,
+}
 
 // Issue signs a certificate for a key. It ends no later than the authority that signs it.
 func (p *Pair) Issue(i Identity, key crypto.PublicKey, now time.Time) ([]*x509.Certificate, error) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // TestAuthoritySigns: an authority signs for its cluster and roles, and refuses the rest before it signs.
@@ -23,6 +25,7 @@ func TestAuthoritySigns(t *testing.T) {
 		{Identity{"c-b", RoleNode, "n1"}, false}, {Identity{"c-a", RoleAuthority, "s1"}, false},
 		{Identity{"c-a", "king", "n1"}, false}, {Identity{"c-a", RoleNode, "a/b"}, false},
 		{Identity{"c-a", RoleNode, ""}, false},
+		{Identity{"c-a", RoleSubmitter, "ada"}, true}, {Identity{"c-a", RoleViewer, messages.Anonymous}, false},
 		{Identity{"c-a", RoleNode, ".."}, false}, {Identity{"c-a", RoleNode, strings.Repeat("n", 129)}, false},
 	} {
 		if _, err := r.authority.Issue(of.id, &key.PublicKey, today); (err == nil) != of.good {

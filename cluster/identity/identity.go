@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/yi-json/synapse/messages"
@@ -26,11 +27,18 @@ const (
 	RoleAuthority Role = "ca" // of a scheduler: it signs, and opens no connection
 	RoleScheduler Role = "scheduler"
 	RoleNode      Role = "node"
-	RoleAdmin     Role = "admin" // a person, or a program of one
+	// Those of people, and of their programs.
+	RoleAdmin     Role = "admin"
+	RoleOperator  Role = "operator"  // looks after machines, and after everybody's jobs without what is in them
+	RoleSubmitter Role = "submitter" // has jobs
+	RoleViewer    Role = "viewer"    // looks
 )
 
-// Roles are all roles that open connections.
-var Roles = []Role{RoleScheduler, RoleNode, RoleAdmin}
+// People are the roles of people, and Roles all that open connections.
+var (
+	People = []Role{RoleAdmin, RoleOperator, RoleSubmitter, RoleViewer}
+	Roles  = append([]Role{RoleScheduler, RoleNode}, People...)
+)
 
 const (
 	scheme = "synapse"
@@ -55,15 +63,26 @@ func (i Identity) Check() error {
 	if err := CheckCluster(i.Cluster); err != nil {
 		return err
 	}
-	switch i.Role {
-	case RoleAuthority, RoleScheduler, RoleNode, RoleAdmin:
-	default:
-		return fmt.Errorf("the role %.64q is none: it must be scheduler, node or admin", i.Role)
+	if i.Role != RoleAuthority && !slices.Contains(Roles, i.Role) {
+		return fmt.Errorf("the role %.64q is none: it must be one of %s", i.Role, Listed(Roles))
+	}
+	// Who is called so would own all that came in before there were identities.
+	if i.Name == messages.Anonymous && slices.Contains(People, i.Role) {
+		return fmt.Errorf("the name %s is of those who have no certificate: take another", messages.Anonymous)
 	}
 	if !isName(i.Name) {
 		return fmt.Errorf("the name %.64q must be letters, digits and -_.: only, at most %d", i.Name, messages.MaxIDBytes)
 	}
 	return nil
+}
+
+// Listed are roles, for people.
+func Listed(roles []Role) string {
+	words := make([]string, len(roles))
+	for i, r := range roles {
+		words[i] = string(r)
+	}
+	return strings.Join(words, ", ")
 }
 
 // CheckCluster refuses what is no name of a cluster. A dot would make it a domain, and a constraint on an authority of

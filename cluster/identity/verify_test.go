@@ -172,7 +172,7 @@ func TestLapsed(t *testing.T) {
 		good bool
 	}{
 		{RoleNode, 25 * time.Hour, true}, {RoleNode, grace, true}, {RoleNode, grace + 25*time.Hour, false},
-		{RoleScheduler, 25 * time.Hour, false}, {RoleAdmin, LifeAdmin + time.Hour, false}, {RoleNode, 0, true},
+		{RoleScheduler, 25 * time.Hour, false}, {RoleAdmin, LifePerson + time.Hour, false}, {RoleNode, 0, true},
 	} {
 		trust := r.trust()
 		trust.Now = func() time.Time { return today.Add(of.late) }

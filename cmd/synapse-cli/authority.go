@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -100,22 +101,27 @@ func (a *app) initKeys(k *keysFlags, dir string) error {
 
 func (a *app) certifyCommand() *cobra.Command {
 	k := &keysFlags{}
-	roles := []string{string(identity.RoleNode), string(identity.RoleAdmin), string(identity.RoleScheduler)}
+	roles := []string{string(identity.RoleNode), string(identity.RoleScheduler)}
+	for _, role := range identity.People {
+		roles = append(roles, string(role))
+	}
 	c := &cobra.Command{
 		Use:   "certify ROLE NAME",
 		Short: "make a key and a certificate for a machine, a person or one more scheduler",
 		Long: "Makes a key and its certificate, in a folder of its own, to be carried to its owner. A machine or a person\n" +
 			"is certified by the folder of a scheduler, one more scheduler by that of the root. A machine's certificate is\n" +
-			"good for a day, and its agent renews it; a person's for 90 days.",
+			"good for a day, and its agent renews it; a person's for 90 days. A person is an admin, an operator (looks after\n" +
+			"machines and everybody's jobs), a submitter (has jobs) or a viewer, and owns the jobs submitted under the name:\n" +
+			"`synapse-cli whoami` tells what each may do.",
 		Example: "  synapse-cli certify node n17 --by keys/scheduler --out n17\n" +
-			"  synapse-cli certify admin ada --by keys/scheduler --out ada\n" +
+			"  synapse-cli certify submitter ada --by keys/scheduler --out ada\n" +
 			"  synapse-cli certify scheduler head2 --by keys/root --out head2",
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
 				return usageHint("as in `synapse-cli certify node n17 --by keys/scheduler`", "a role and a name are needed")
 			case !slices.Contains(roles, args[0]):
-				return usageHint("node, admin or scheduler", "%q is no role", args[0])
+				return usageHint(strings.Join(roles, ", "), "%q is no role", args[0])
 			case k.by == "":
 				return usageHint("for machines and people a scheduler's folder, for a scheduler the root's", "--by is missing")
 			}

@@ -100,7 +100,7 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 	}
 	l.query.Labels = l.chosen.equal()
 	if l.me {
-		l.query.Owner = messages.Anonymous
+		l.query.Owner = c.Name()
 	}
 	if l.watch {
 		watch := &messages.Watch{Jobs: true, Owner: l.query.Owner, Queue: l.query.Queue, Labels: l.query.Labels}

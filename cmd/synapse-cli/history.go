@@ -118,9 +118,6 @@ func (a *app) checkPast(h *pastFlags) error {
 	case table && !h.limited && h.sum == "":
 		h.limit = maxPast
 	}
-	if h.me {
-		h.query.Owner = messages.Anonymous
-	}
 	return a.readPast(h)
 }
 
@@ -174,6 +171,9 @@ func moment(flag, text string, nowMs int64) (int64, error) {
 }
 
 func (a *app) history(ctx context.Context, c *client.Client, h *pastFlags) error {
+	if h.me {
+		h.query.Owner = c.Name()
+	}
 	if h.sum != "" {
 		sums := show.NewSums(h.sum)
 		if _, err := c.Past(ctx, &h.query, 0, a.counting(sums.Add)); err != nil {

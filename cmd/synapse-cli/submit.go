@@ -285,6 +285,12 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 	var spec *messages.JobSpec
 	err := a.with(func(ctx context.Context, c *client.Client) error {
 		status, err := c.Job(ctx, s.from)
+		if err == nil && status.GetWithheld() {
+			return &failure{
+				code: exitNotAllowed, text: "job " + status.GetRecord().GetId() + ": its env and its command are not shown to you",
+				hint: "they are for its owner, " + status.GetRecord().GetOwner().GetName() + ", and admins: `synapse-cli whoami`",
+			}
+		}
 		if spec = status.GetRecord().GetSpec(); err == nil && spec.GetScript() != nil {
 			spec.Script.Text, err = c.Script(ctx, spec.Script)
 		}

@@ -64,6 +64,7 @@ func (o *options) check() (err error) {
 		if o.policy, err = permit.Read(o.policyFile); err != nil {
 			return fmt.Errorf("--policy: %w", err)
 		}
+		o.policy.Users.Proven = o.tls != ""
 	}
 	if o.uids, err = topology.ParseUIDRange(o.uidRange); err != nil {
 		return fmt.Errorf("--uids: %w", err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -25,6 +26,7 @@ import (
 	"github.com/yi-json/synapse/cluster/lease"
 	"github.com/yi-json/synapse/cluster/link"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/store/postgres"
 )
@@ -136,21 +138,25 @@ func (s *scheduler) build() error {
 		Log:    s.log, Count: s.host.Count,
 		Leader: func() gateway.Leader { return *s.leads.Load() },
 	}
-	var all []grpc.ServerOption
-	if s.gate == nil {
-		all = link.ServerOptions(nil)
-	} else {
-		all = append(link.ServerOptions(s.gate.Credentials()), s.gate.ServerOptions()...)
-		toLink.Certified, toGateway.Principal = gate.Node, gate.Principal
+	if s.gate != nil {
+		toLink.Certified, toGateway.Principal, toGateway.WhoAmI = gate.Node, gate.Principal, gate.WhoAmI
 	}
 	s.link = link.NewServer(s.host.System(), toLink)
 	s.port = store.NewPort(s.store, s.host.System())
 	toGateway.Peers = s.link
 	s.gateway = gateway.New(s.host.System(), toGateway)
-	s.server = grpc.NewServer(append(all, s.gateway.ServerOptions()...)...)
+	s.server = grpc.NewServer(s.serverOptions()...)
 	s.link.Register(s.server)
 	s.gateway.Register(s.server)
 	return nil
+}
+
+// serverOptions are those of all that the port serves. The gateway's come before the gate's: what panics costs a call.
+func (s *scheduler) serverOptions() []grpc.ServerOption {
+	if s.gate == nil {
+		return slices.Concat(link.ServerOptions(nil), s.gateway.ServerOptions())
+	}
+	return slices.Concat(link.ServerOptions(s.gate.Credentials()), s.gateway.ServerOptions(), s.gate.ServerOptions())
 }
 
 // shut puts the gate before all that is served, where there is one.
@@ -162,7 +168,10 @@ func (s *scheduler) shut() (err error) {
 	if err != nil {
 		return fmt.Errorf("--tls: %w", err)
 	}
-	s.gate, err = gate.New(gate.Options{Folder: folder, Log: s.log.Info, Count: s.host.Count})
+	s.gate, err = gate.New(gate.Options{
+		Folder: folder, Log: s.log.Info, Count: s.host.Count,
+		Job: func(ctx context.Context, id string) (*messages.JobRecord, error) { return s.gateway.Job(ctx, id) },
+	})
 	if err != nil {
 		return fmt.Errorf("--tls: %w", err)
 	}

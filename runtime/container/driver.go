@@ -117,7 +117,7 @@ func (d *Driver) id(t *launcher.Task) string {
 // Prepare gets the image, refuses what could not be run, and hands the scratch
 // directory to the user.
 func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
-	who, err := d.o.Users.Of(t.Spec.GetUser(), t.UID)
+	who, err := d.user(t)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 
 // Command is a container for the supervisor to make.
 func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []string) (*supervisor.Spec, error) {
-	who, err := d.o.Users.Of(t.Spec.GetUser(), t.UID)
+	who, err := d.user(t)
 	if err != nil {
 		return nil, err
 	}

@@ -14,9 +14,18 @@ import (
 
 // This file owns what a job that names root gets: a container in which it is root, and root of nothing on the machine.
 
+// user is whom a task runs as.
+func (d *Driver) user(t *launcher.Task) (*account.Account, error) {
+	name, err := d.o.Policy.Users.User(t.Owner, t.Spec.GetUser())
+	if err != nil {
+		return nil, err
+	}
+	return d.o.Users.Of(name, t.UID)
+}
+
 // OwnRoot reports whether a task would be root of a container of its own.
 func (d *Driver) OwnRoot(t *launcher.Task) bool {
-	who, err := d.o.Users.Of(t.Spec.GetUser(), t.UID)
+	who, err := d.user(t)
 	return err == nil && who.Root
 }
 

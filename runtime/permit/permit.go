@@ -55,9 +55,11 @@ type Policy struct {
 // Users says as which users jobs may run.
 type Users struct {
 	From uint32 `yaml:"from"` // the least number of a user; 0: 1000
-	// Owners says as which user the jobs of an owner run. It is checked, and told, and not obeyed: as long as the gate
-	// proves no identity, anybody may claim to be an owner.
+	// Owners says as which user the jobs of an owner run. Without Proven it is checked, and told, and not obeyed: anybody
+	// may claim to be an owner.
 	Owners map[string]string `yaml:"owners"`
+	// Proven is set where the owner of a job is who a certificate names.
+	Proven bool `yaml:"-"`
 }
 
 // Mount is a directory of the machine.
@@ -174,6 +176,36 @@ func (u Users) check() error {
 	return nil
 }
 
+// User is the user that a job of an owner gets where it names this one, as it is named. An owner whom the policy leads
+// to a user has that one and no other. Where it leads some, the others name none, or root of a container of their own.
+func (u Users) User(owner, named string) (string, error) {
+	if !u.Proven || len(u.Owners) == 0 {
+		return named, nil
+	}
+	own, ok := u.Owners[owner]
+	id, _, _ := strings.Cut(named, ":")
+	switch {
+	case ok && (named == "" || id == own || id == number(own)):
+		return cmp.Or(named, own), nil
+	case ok:
+		return "", fault.OfJob(fmt.Errorf("user: jobs of %s run as %s on this machine, and not as %s; leave it out",
+			owner, own, named))
+	case id == "" || id == "root" || id == "0":
+		return named, nil
+	}
+	return "", fault.OfJob(fmt.Errorf("user: this machine's policy leads owners to users, and %s to none; leave %s out, "+
+		"or have the machine's owner add it to users.owners", owner, named))
+}
+
+// number is that of a user of the machine, as it is written; empty: it is not known.
+func number(name string) string {
+	found, err := user.Lookup(name)
+	if err != nil {
+		return ""
+	}
+	return found.Uid
+}
+
 // ofGPUs are where GPUs have their nodes, and ofTasks where every container has its own.
 var (
 	ofGPUs  = []string{"/dev/nvidia[0-9]*", "/dev/nvidia-caps/*", "/dev/dri/*", "/dev/kfd"}
@@ -285,7 +317,10 @@ func (p Policy) String() string {
 			}
 			owners += " " + owner + " as " + p.Users.Owners[owner]
 		}
-		parts = append(parts, owners+" (not obeyed until owners are proven)")
+		parts = append(parts, owners)
+		if !p.Users.Proven {
+			parts[len(parts)-1] += " (not obeyed without --tls, where anybody may say that he is one)"
+		}
 	}
 	mounts := "mounts of what the task's user reaches on " + strings.Join(door.Types, ", ")
 	if len(p.Mounts) > 0 {

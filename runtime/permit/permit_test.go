@@ -94,8 +94,8 @@ func TestPolicy(t *testing.T) {
 		p.ImageRules(nil).Mounts[0].Path != "/srv" {
 		t.Errorf("%+v", p)
 	}
-	for _, part := range []string{"users from 5000", "owners ann as 65534, zoe as nobody (not obeyed until owners are " +
-		"proven)", "devices /dev/full", "/usr (read-only) (on ext4)", "images in /srv",
+	for _, part := range []string{"users from 5000", "owners ann as 65534, zoe as nobody (not obeyed without --tls",
+		"devices /dev/full", "/usr (read-only) (on ext4)", "images in /srv",
 		"registries ghcr.io", "no host view", "no plain processes", "memory from the nodes", "tasks reach metadata"} {
 		if !strings.Contains(p.String(), part) {
 			t.Errorf("%q is not in %s", part, p)
@@ -103,5 +103,31 @@ func TestPolicy(t *testing.T) {
 	}
 	if !strings.Contains(none.String(), "users from 1000") || !strings.Contains(none.String(), "nfs4") {
 		t.Error(none)
+	}
+}
+
+// TestOwners: an owner whom the policy leads to a user has that one and no other; where it leads some, the others name
+// none.
+// Without proof of who an owner is all is as it was.
+func TestOwners(t *testing.T) {
+	led := Users{Owners: map[string]string{"ann": "nobody"}, Proven: true}
+	for _, c := range []struct {
+		owner, named, want string // want empty: refused
+		u                  Users
+	}{
+		{"ann", "", "nobody", led}, {"ann", "nobody", "nobody", led}, {"ann", "65534", "65534", led},
+		{"ann", "65534:7", "65534:7", led}, {"ann", "root", "", led}, {"ann", "bob", "", led},
+		{"bob", "", "-", led}, {"bob", "root", "root", led}, {"bob", "0", "0", led}, {"bob", "nobody", "", led},
+		{"", "nobody", "", led},
+		{"bob", "nobody", "nobody", Users{Owners: led.Owners}}, {"ann", "", "-", Users{Owners: led.Owners}},
+		{"bob", "nobody", "nobody", Users{Proven: true}},
+	} {
+		got, err := c.u.User(c.owner, c.named)
+		if got == "" && err == nil {
+			got = "-"
+		}
+		if got != c.want || (c.want == "") != (fault.Of(err) == fault.Job) {
+			t.Errorf("%q as %q: %q, %v; want %q", c.owner, c.named, got, err, c.want)
+		}
 	}
 }

@@ -120,7 +120,11 @@ func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 }
 
 func (d *Driver) user(t *launcher.Task) (*account.Account, error) {
-	return d.o.Users.Of(t.Spec.GetUser(), t.UID)
+	name, err := d.o.Policy.Users.User(t.Owner, t.Spec.GetUser())
+	if err != nil {
+		return nil, err
+	}
+	return d.o.Users.Of(name, t.UID)
 }
 
 // reachable refuses a data directory that the task's user cannot pass through:

@@ -144,7 +144,7 @@ func TestStrangersUnderTLS(t *testing.T) {
 	s.as("", "get", "jobs").wants(t, 5, "", "the scheduler speaks TLS only")
 	s.as(filepath.Join(foreign, "admin"), "get", "jobs").wants(t, 5, "", "no scheduler of this cluster")
 	s.says("it does not take this scheduler for one of its cluster")
-	old := made(t, by, identity.RoleAdmin, time.Now().Add(-identity.LifeAdmin-time.Hour))
+	old := made(t, by, identity.RoleAdmin, time.Now().Add(-identity.LifePerson-time.Hour))
 	s.as(old, "get", "jobs").wants(t, 5, "", "is not good any more: it is good from")
 	s.as(s.folder("node", "n1"), "get", "jobs").wants(t, 2, "", "and this needs one of role admin")
 

@@ -36,7 +36,7 @@ const (
 // Config says where schedulers are, and how to speak to them.
 type Config struct {
 	Server        string // host:port, or several with commas between them
-	TLS           string // the folder of an admin; empty: what the files say
+	TLS           string // the folder of a person; empty: what the files say
 	CA, Cert, Key string // files, for a proxy that speaks TLS for the scheduler; none: no TLS
 	// Retry is how long a call is tried again that found no scheduler leading.
 	Retry time.Duration
@@ -135,6 +135,14 @@ func (c *Client) Close() {
 	}
 }
 
+// Name is the owner of what is submitted here.
+func (c *Client) Name() string {
+	if c.badge == nil {
+		return messages.Anonymous
+	}
+	return c.badge.Identity().Name
+}
+
 // Server is where it leads now.
 func (c *Client) Server() string { return c.next().address }
 
@@ -152,7 +160,7 @@ func (c *Client) prove() (err error) {
 		return &Error{Code: messages.Code_CODE_INVALID, Text: "tls is given, and ca, cert or key too",
 			Hint: "a folder of `synapse-cli init` has all three"}
 	case c.config.TLS != "":
-		if c.badge, err = gate.OpenBadge(c.config.TLS, identity.RoleAdmin); err != nil {
+		if c.badge, err = gate.OpenBadge(c.config.TLS, identity.People...); err != nil {
 			return &Error{Code: messages.Code_CODE_INVALID, Text: "tls: " + err.Error(),
 				Hint: "tls is a folder with ca.pem, cert.pem and key.pem"}
 		}

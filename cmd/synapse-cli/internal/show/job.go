@@ -169,6 +169,9 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Only on", strings.Join(spec.GetNodes(), ", "))
 	p.line("Never on", strings.Join(spec.GetExclude(), ", "))
 	describeProcess(&p, spec)
+	if j.GetWithheld() {
+		p.line("Not shown", "env, command and script, which are for its owner and admins")
+	}
 	p.line("Owner", r.GetOwner().GetName())
 	p.line("User", userOf(r))
 	p.line("Queue", spec.GetQueue())

@@ -57,6 +57,7 @@ type jobStatus struct {
 	Attempt        *attempt   `json:"attempt,omitempty"`
 	Debts          []string   `json:"debts,omitempty"`
 	Attempts       []*attempt `json:"attempts,omitempty"` // of describe: all that are kept, without their ranks
+	Withheld       bool       `json:"withheld,omitempty"` // env, command and script are not shown to you
 }
 
 // scriptObj names a script; its text is in the spec, where it could be had.
@@ -112,6 +113,7 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 			Submitted: stamp(r.GetSubmittedUnixMs()), Finished: stamp(r.GetFinishedUnixMs()),
 			UID: r.GetUid(), MemoryByShare: r.GetMemoryByShare(), LimitByDefault: r.GetLimitByDefault(), Runs: r.GetRuns(), Failures: r.GetFailures(), InfraRestarts: r.GetInfraRestarts(),
 			Held: deedObject(r.GetHold()), Cancelled: deedObject(r.GetCancel()), Attempt: attemptObject(s.GetAttempt()), Debts: s.GetDebts(),
+			Withheld: s.GetWithheld(),
 		},
 	}
 	if t := r.GetSpec().GetScript(); t != nil {

@@ -1,0 +1,128 @@
+package rights
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// This file owns which rights a call needs.
+
+// need is a right that a call needs, always or where a field of its request has a value.
+type need struct {
+	call  string
+	field string // with dots; empty: always
+	value string // of an enum or a bool, as it is written; set: anything but nothing
+	right Right
+}
+
+const set = "*"
+
+const (
+	synapse  = "/synapse.v1.Synapse/"
+	health   = "/grpc.health.v1.Health/"
+	LinkCall = "/remote.Remoting/Receive"
+)
+
+// needs is the table. A request that no line of it is for is refused: nobody has a verb that nobody decided.
+var needs = slices.Concat([]need{
+	{LinkCall, "", "", Link},
+	{health + "Check", "", "", Health},
+	{health + "Watch", "", "", Health},
+	{health + "List", "", "", Health},
+	{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "", "", Reflect},
+	{"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "", "", Reflect},
+	{synapse + "Cluster", "", "", Known},
+	{synapse + "WhoAmI", "", "", Known},
+
+	{synapse + "GetJob", "", "", ReadJobs},
+	{synapse + "ListJobs", "", "", ReadJobs},
+	{synapse + "ExplainJob", "", "", ReadJobs},
+	{synapse + "History", "", "", ReadJobs},
+	{synapse + "ListNodes", "", "", ReadMachines},
+	{synapse + "Watch", "", "", ReadJobs},
+	{synapse + "Watch", "nodes", "true", ReadMachines},
+	{synapse + "ReadLogs", "", "", ReadLogs},
+	{synapse + "ReadScript", "", "", ReadScript},
+
+	{"/v1.Scheduler/SubmitJob", "", "", Submit},
+	{"/v1.Scheduler/SubmitJob", "image", set, SubmitImage},
+
+	{synapse + "Cancel", "", "", Cancel},
+	{synapse + "Hold", "release", "false", Hold},
+	{synapse + "Hold", "release", "true", Release},
+	{synapse + "Requeue", "", "", Requeue},
+	{synapse + "Requeue", "hold", "true", Hold},
+	{synapse + "Update", "set_priority", "true", Priority},
+	{synapse + "Update", "set_time_limit", "true", Limit},
+	{synapse + "Update", "set_begin", "true", Begin},
+
+	{synapse + "ChangeNode", "verb", "NODE_VERB_CORDON", Cordon},
+	{synapse + "ChangeNode", "verb", "NODE_VERB_UNCORDON", Cordon},
+	{synapse + "ChangeNode", "verb", "NODE_VERB_NOTE", Cordon},
+	{synapse + "ChangeNode", "verb", "NODE_VERB_DRAIN", Drain},
+	{synapse + "ChangeNode", "verb", "NODE_VERB_REMOVE", Remove},
+}, submits("Submit"), submits("SubmitScript"), submits("DryRun"))
+
+// submits are the lines of a call that brings a job.
+func submits(call string) []need {
+	return []need{
+		{synapse + call, "", "", Submit},
+		{synapse + call, "spec.user", set, SubmitUser},
+		{synapse + call, "spec.mounts", set, SubmitMounts},
+		{synapse + call, "spec.image", set, SubmitImage},
+		{synapse + call, "spec.queue", set, SubmitQueue},
+	}
+}
+
+// Opens are the rights without which a call is refused before its request is read; none: the request decides.
+func Opens(call string) (all []Right) {
+	for _, n := range needs {
+		if n.call == call && n.field == "" {
+			all = append(all, n.right)
+		}
+	}
+	return all
+}
+
+// Decided reports whether anybody may make a call at all.
+func Decided(call string) bool {
+	return slices.ContainsFunc(needs, func(n need) bool { return n.call == call })
+}
+
+// Needed are the rights that a request needs, each once; none: nobody may ask that.
+func Needed(call string, request proto.Message) (all []Right) {
+	for _, n := range needs {
+		if n.call == call && (n.field == "" || n.fits(request.ProtoReflect())) && !slices.Contains(all, n.right) {
+			all = append(all, n.right)
+		}
+	}
+	return all
+}
+
+// fits reports whether the field has the value. A message on the way that is not there has nothing in it.
+func (n need) fits(m protoreflect.Message) bool {
+	path := strings.Split(n.field, ".")
+	for i, name := range path {
+		f := m.Descriptor().Fields().ByName(protoreflect.Name(name))
+		if f == nil {
+			return false
+		}
+		if i < len(path)-1 {
+			m = m.Get(f).Message()
+			continue
+		}
+		switch {
+		case n.value == set:
+			return m.Has(f)
+		case f.Kind() == protoreflect.BoolKind:
+			return m.Get(f).Bool() == (n.value == "true")
+		case f.Kind() == protoreflect.EnumKind:
+			v := f.Enum().Values().ByNumber(m.Get(f).Enum())
+			return v != nil && string(v.Name()) == n.value
+		}
+	}
+	return false
+}

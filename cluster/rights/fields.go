@@ -1,0 +1,72 @@
+package rights
+
+// This file owns who is shown which field of an answer.
+
+// shown are the fields of all messages that answers are made of: open to whoever may make the call, private to who has
+// ReadPrivate on the job, and ids to who has ReadIDs. A hash of a job's env would let its values be guessed.
+var shown = []struct{ message, open, private, ids string }{
+	{"SubmitReply", "outcome job", "", ""},
+	{"ScriptText", "text", "", ""},
+	{"DryRunReply", "outcome waits ahead", "", ""},
+	{"CancelReply", "outcome job", "", ""},
+	{"HoldReply", "outcome job", "", ""},
+	{"RequeueReply", "outcome job run", "", ""},
+	{"UpdateReply", "outcome job priority time_limit_ms time_is_up begin_unix_ms", "", ""},
+	{"ChangeNodeReply", "outcome node", "", ""},
+	{"GetJobReply", "outcome job attempts", "", ""},
+	{"ListJobsReply", "outcome jobs next", "", ""},
+	{"ListNodesReply", "outcome nodes next", "", ""},
+	{"ExplainJobReply", "outcome text", "", ""},
+	{"HistoryReply", "outcome jobs next damaged", "", ""},
+	{"Event", "seq at_unix_ms text job node hidden synced group reason group_jobs", "", ""},
+	{"LogPart", "rank attempt stderr data notice offset missing", "", ""},
+	{"ClusterReply", "cluster_id epoch version levels", "", ""},
+	{"WhoAmIReply", "cluster role name until_unix_ms rights", "", ""},
+	{"Outcome", "code field text hint", "", ""},
+	{"JobStatus", "record phase reason attempt debts tasks group withheld", "", ""},
+	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told", "", ""},
+	{"NodeStatus", "record phase closed ledger debts heard_ms_ago", "", ""},
+	{"PastJob", "id name labels owner queue priority state exit_code reason submitted_unix_ms " +
+		"started_unix_ms finished_unix_ms cancel runs failures infra_restarts milli_gpu_ms " +
+		"attempts time_limit_ms gang each", "", ""},
+	{"Token", "epoch counter", "", ""},
+	{"Right", "name text own of_job", "", ""},
+	{"JobRecord", "id revision written_by spec owner submitted_unix_ms arrival state attempt runs failures " +
+		"infra_restarts not_before_unix_ms cancel hold exit_code outcome finished_unix_ms " +
+		"prepare_failures ran_ms prepare_failed_on changed uid promise memory_by_share " +
+		"limit_by_default", "request_id request_hash", ""},
+	{"Promise", "pool order kept left_ms slips run told", "", ""},
+	{"Kept", "rank node amount", "", "machine_id"},
+	{"Told", "told_unix_ms expected_ms bound_ms", "", ""},
+	{"Place", "rank node grant address exit", "", "machine_id"},
+	{"Rendezvous", "address port peers roster", "", ""},
+	{"End", "cause detail rank node at_unix_ms ran_ms", "", ""},
+	{"NodeRecord", "id revision written_by announcement cordoned drained drain_deadline_unix_ms benched " +
+		"removed joined_unix_ms drain_left_ms note closing closes_unix_ms closing_deadline_ms", "", "machine_id boot_id"},
+	{"LedgerReport", "version total free free_gpus slices withdrawn_gpus trouble uids", "", ""},
+	{"Label", "key value", "", ""},
+	{"Deed", "by at_unix_ms reason", "", ""},
+	{"PastAttempt", "token run committed_unix_ms started_unix_ms ended_unix_ms gone_unix_ms cause detail " +
+		"failed_rank failed_node exit_code signal members nodes milli_gpu milli_gpu_ms " +
+		"peak_memory_bytes places", "", ""},
+	{"GangSpec", "replicas_min replicas_max total split apart", "", ""},
+	{"Resources", "milli_cpu memory_bytes milli_gpu", "", ""},
+	{"JobSpec", "name labels queue priority gang each gpu_type shm_bytes topology node_selector image " +
+		"workdir user mounts time_limit_ms prepare_timeout_ms stop restart lost_grace_ms " +
+		"stop_when_lost_ms limits_required nodes exclude disk_bytes submit_dir network " +
+		"begin_unix_ms launcher", "command env script", ""},
+	{"Principal", "name groups", "", ""},
+	{"Grant", "rank amount gpus", "", ""},
+	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself", "", ""},
+	{"Peer", "rank node address rack", "", ""},
+	{"Announcement", "total gpus place labels address port_first port_last agent_version vocabulary networks", "", ""},
+	{"GpuShare", "gpu_id milli", "", ""},
+	{"SliceReport", "token job state grants exits rendezvous_port expires_in_ms ran_ms exit_ages_ms", "", ""},
+	{"TopologySpec", "required preferred patience_ms", "", ""},
+	{"EnvVar", "name value", "", ""},
+	{"Mount", "source target read_only", "", ""},
+	{"StopSpec", "signal grace_ms", "", ""},
+	{"RestartSpec", "limit backoff_ms", "", ""},
+	{"Script", "name digest size_bytes args text", "", ""},
+	{"Gpu", "id type memory_bytes bus_id minor declared fabric_domain", "", ""},
+}

@@ -1,0 +1,178 @@
+// Package rights is what each role may do: one table of rights by role, one of which rights a call needs, and one of
+// who is shown which field of an answer. What stands in none of them is refused, or not shown. It decides by what it is
+// given, asks nobody, and keeps nothing.
+package rights
+
+import (
+	"slices"
+
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the rights, and which role has which of them.
+
+// Right is what somebody may do.
+type Right string
+
+// The rights. Those of OfJobs are about one job, and the job's owner counts.
+const (
+	Link    Right = "link"
+	Health  Right = "health"
+	Reflect Right = "reflect"
+	Known   Right = "cluster" // whom I speak to, and whom it takes me for
+
+	ReadJobs     Right = "read-jobs"
+	ReadMachines Right = "read-machines"
+	ReadIDs      Right = "read-machine-ids"
+	ReadPrivate  Right = "read-private"
+	ReadLogs     Right = "read-logs"
+	ReadScript   Right = "read-script"
+
+	Submit       Right = "submit"
+	SubmitUser   Right = "submit-user"
+	SubmitMounts Right = "submit-mounts"
+	SubmitImage  Right = "submit-image"
+	SubmitQueue  Right = "submit-queue"
+
+	Cancel   Right = "cancel"
+	Hold     Right = "hold"
+	Release  Right = "release"
+	Requeue  Right = "requeue"
+	Priority Right = "set-priority"
+	Limit    Right = "set-time-limit"
+	Begin    Right = "set-begin"
+
+	Cordon Right = "cordon"
+	Drain  Right = "drain"
+	Remove Right = "remove"
+)
+
+// Reach is how far a right goes.
+type Reach int
+
+// The reaches. Without one a role does not have the right at all.
+const (
+	None Reach = iota
+	Own        // jobs of the same owner
+	Any
+)
+
+// line is who has one right.
+type line struct {
+	right                                               Right
+	admin, operator, submitter, viewer, node, scheduler Reach
+	words                                               string // of the right, behind "may not"
+	changes                                             bool   // something, as against reading
+}
+
+// lines is the table. A script is for whoever knows its digest, and the digest is shown to those who may read the job.
+var lines = []line{
+	{Link, None, None, None, None, Any, None, "open a machine's link", false},
+	{Health, Any, Any, Any, Any, Any, Any, "ask for the scheduler's health", false},
+	{Reflect, Any, None, None, None, None, None, "list what can be called", false},
+	{Known, Any, Any, Any, Any, None, None, "ask whom it speaks to", false},
+
+	{ReadJobs, Any, Any, Any, Any, None, None, "look at jobs", false},
+	{ReadMachines, Any, Any, Any, Any, None, None, "look at machines", false},
+	{ReadIDs, Any, None, None, None, None, None, "see the ids of machines", false},
+	{ReadPrivate, Any, Own, Own, Own, None, None, "see the env and the command of", false},
+	{ReadLogs, Any, Own, Own, Own, None, None, "read the output of", false},
+	{ReadScript, Any, Any, Any, None, Any, None, "read scripts", false},
+
+	{Submit, Any, Any, Any, None, None, None, "submit jobs", true},
+	{SubmitUser, Any, Any, Any, None, None, None, "name a user", true},
+	{SubmitMounts, Any, Any, Any, None, None, None, "name mounts", true},
+	{SubmitImage, Any, Any, Any, None, None, None, "name an image", true},
+	{SubmitQueue, Any, Any, Any, None, None, None, "name a queue", true},
+
+	{Cancel, Any, Any, Own, None, None, None, "cancel", true},
+	{Hold, Any, Any, Own, None, None, None, "hold", true},
+	{Release, Any, Any, Own, None, None, None, "release", true},
+	{Requeue, Any, Any, Own, None, None, None, "requeue", true},
+	{Priority, Any, Any, Own, None, None, None, "set the priority of", true},
+	{Limit, Any, Any, Own, None, None, None, "set the time limit of", true},
+	{Begin, Any, Any, Own, None, None, None, "set the begin of", true},
+
+	{Cordon, Any, Any, None, None, None, None, "close, open or note machines", true},
+	{Drain, Any, Any, None, None, None, None, "drain machines", true},
+	{Remove, Any, Any, None, None, None, None, "say that a machine is gone", true},
+}
+
+// OfJobs are the rights that are about one job.
+var OfJobs = []Right{ReadPrivate, ReadLogs, Cancel, Hold, Release, Requeue, Priority, Limit, Begin}
+
+// All are all rights, as in the table.
+func All() []Right {
+	all := make([]Right, len(lines))
+	for i, l := range lines {
+		all[i] = l.right
+	}
+	return all
+}
+
+// OfJob reports whether a right is about one job.
+func (r Right) OfJob() bool { return slices.Contains(OfJobs, r) }
+
+// Of is how far a role has the right.
+func (r Right) Of(role identity.Role) Reach {
+	l := r.line()
+	switch role {
+	case identity.RoleAdmin:
+		return l.admin
+	case identity.RoleOperator:
+		return l.operator
+	case identity.RoleSubmitter:
+		return l.submitter
+	case identity.RoleViewer:
+		return l.viewer
+	case identity.RoleNode:
+		return l.node
+	case identity.RoleScheduler:
+		return l.scheduler
+	}
+	return None
+}
+
+// Changes reports whether a right changes something.
+func (r Right) Changes() bool { return r.line().changes }
+
+// Words are the right, behind "may".
+func (r Right) Words() string { return r.line().words }
+
+func (r Right) line() line {
+	if i := slices.IndexFunc(lines, func(l line) bool { return l.right == r }); i >= 0 {
+		return lines[i]
+	}
+	return line{}
+}
+
+// Who is whose a right is, in words for whoever has it not.
+func (r Right) Who() string {
+	words, own := "", false
+	for _, role := range identity.Roles {
+		switch r.Of(role) {
+		case Own:
+			own = true
+		case Any:
+			if words != "" {
+				words += ", "
+			}
+			words += plural[role]
+		}
+	}
+	if own {
+		return "the job's owner, " + words
+	}
+	return words
+}
+
+var plural = map[identity.Role]string{
+	identity.RoleScheduler: "schedulers", identity.RoleNode: "machines", identity.RoleAdmin: "admins",
+	identity.RoleOperator: "operators", identity.RoleSubmitter: "submitters", identity.RoleViewer: "viewers",
+}
+
+// Mine reports whether a job of this owner is this person's. What came in before there were identities has no owner.
+func Mine(name, owner string) bool {
+	return owner == name && owner != messages.Anonymous && owner != ""
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+)
+
+// This file owns `whoami`: for whom the scheduler takes the caller, and what that one may do.
+
+// whoObj is what -o json shows.
+type whoObj struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Cluster    string     `json:"cluster,omitempty"` // absent: it speaks no TLS
+	Name       string     `json:"name"`
+	Role       string     `json:"role,omitempty"`
+	Until      string     `json:"until,omitempty"`
+	Rights     []rightObj `json:"rights,omitempty"`
+}
+
+type rightObj struct {
+	Name string `json:"name"`
+	Own  bool   `json:"own,omitempty"` // only on jobs of the caller's own
+}
+
+func (a *app) whoamiCommand() *cobra.Command {
+	return a.objectFlag(&cobra.Command{
+		Use:   "whoami",
+		Short: "show whom the scheduler takes you for, and what you may do",
+		Long: "Asks the scheduler for whom it takes the caller: the name, which owns what is submitted with it, the role,\n" +
+			"and until when the certificate is good. Without TLS everybody is anonymous and may do anything.",
+		Example: "  synapse-cli whoami\n  synapse-cli whoami -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				reply, err := c.WhoAmI(ctx, &api.WhoAmI{})
+				if err != nil {
+					return err
+				}
+				return a.tellWho(reply)
+			})
+		},
+	})
+}
+
+func (a *app) tellWho(r *api.WhoAmIReply) error {
+	o := whoObj{APIVersion: "synapse/v1", Kind: "Identity", Cluster: r.GetCluster(), Name: r.GetName(), Role: r.GetRole()}
+	if ms := r.GetUntilUnixMs(); ms != 0 {
+		o.Until = time.UnixMilli(ms).UTC().Format(time.RFC3339)
+	}
+	for _, right := range r.GetRights() {
+		o.Rights = append(o.Rights, rightObj{right.GetName(), right.GetOwn()})
+	}
+	if a.style.Format != "" {
+		return show.Object(a.stdout, a.style.Format, o)
+	}
+	if o.Cluster == "" {
+		return a.data("%s: the scheduler speaks no TLS, and refuses nobody anything", o.Name)
+	}
+	if err := a.data("%s, %s of cluster %s, until %s", o.Name, cmp.Or(o.Role, "nothing"), o.Cluster, o.Until); err != nil {
+		return err
+	}
+	for _, right := range r.GetRights() {
+		text := right.GetText()
+		if right.GetOwn() {
+			text += " jobs of your own"
+		} else if right.GetOfJob() {
+			text += " jobs"
+		}
+		if err := a.data("  %-18s %s", right.GetName(), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// This file owns the roles with real processes: two who submit, one who looks, one who looks after machines.
+
+func TestRoles(t *testing.T) {
+	s := newSecured(t)
+	folders := map[string]string{"admin": filepath.Join(s.keys, "admin")}
+	for name, role := range map[string]string{"ann": "submitter", "bob": "submitter", "vic": "viewer", "oli": "operator"} {
+		folders[name] = s.folder(role, name)
+	}
+	as := func(who string, args ...string) answer { return s.as(folders[who], args...) }
+	s.node("n1", "r1", "--tls", s.folder("node", "n1"))
+	as("ann", "whoami").wants(t, 0, "ann, submitter of cluster e2e, until ", "")
+	as("vic", "whoami", "-o", "json").wants(t, 0, `"role": "viewer"`, "")
+
+	const secret = "the-secret-of-ann"
+	got := as("ann", "submit", "-q", "--cpu", "1", "--image", "host", "-e", "TOKEN="+secret,
+		"--", "sh", "-c", "echo "+secret+"; sleep 600")
+	got.wants(t, 0, "", "")
+	id := strings.TrimSpace(got.out)
+	s.await(id, "running", 20*time.Second)
+	as("ann", "describe", "job", id).wants(t, 0, secret, "")
+	limit := time.Now().Add(20 * time.Second)
+	for !strings.Contains(as("ann", "logs", id).out, secret) && time.Now().Before(limit) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	as("ann", "logs", id).wants(t, 0, secret, "")
+	as("ann", "get", "jobs", "--me", "-q").wants(t, 0, id, "")
+	if got := as("bob", "get", "jobs", "--me", "-q").wants(t, 0, "", ""); strings.Contains(got.out, id) {
+		t.Errorf("bob has %s", got.out)
+	}
+
+	// Nobody else is shown what is in it, by whatever way, and only who may ends it.
+	for _, who := range []string{"bob", "vic", "oli"} {
+		said := ""
+		for _, args := range [][]string{
+			{"get", "jobs", "-o", "json"}, {"get", "jobs", "-o", "yaml"}, {"describe", "job", id}, {"explain", id},
+			{"describe", "job", id, "-o", "json"}, {"get", "nodes", "-o", "json"},
+		} {
+			said += as(who, args...).wants(t, 0, "", "").out
+		}
+		if strings.Contains(said, secret) || !strings.Contains(said, "Not shown") ||
+			!strings.Contains(said, `"withheld": true`) {
+			t.Errorf("%s is shown %s", who, said)
+		}
+		as(who, "logs", id).wants(t, 5, "", who+" (")
+		as(who, "logs", "-f", id).wants(t, 5, "", "may not read the output of job "+id+" of ann")
+		as(who, "submit", "--from", id).wants(t, 5, "", "its env and its command are not shown to you")
+	}
+	as("bob", "cancel", id).wants(t, 5, "", "bob (submitter) may not cancel job "+id+" of ann")
+	as("bob", "update", id, "--time-limit", "1s").wants(t, 5, "", "may not set the time limit of job")
+	s.says("Refused /synapse.v1.Synapse/Cancel to synapse://e2e/submitter/bob: it may not cancel job " + id + " of ann")
+	as("vic", "submit", "--cpu", "1", "--image", "host", "--", "true").wants(t, 5, "", "vic (viewer) may not submit jobs")
+	as("bob", "cordon", "n1", "--reason", "x").wants(t, 5, "", "may not close, open or note machines")
+	as("oli", "cordon", "n1", "--reason", "x").wants(t, 0, "", "")
+	as("oli", "uncordon", "n1").wants(t, 0, "", "")
+	as("admin", "describe", "job", id).wants(t, 0, secret, "")
+	as("admin", "submit", "--from", id, "-q").wants(t, 0, "", "")
+	as("oli", "cancel", id).wants(t, 0, "", "")
+	s.await(id, "cancelled", 20*time.Second)
+	s.mapped(as)
+}
+
+// mapped: a machine's policy says as which user the jobs of an owner run, and it counts where owners are proven.
+func (s *secured) mapped(as func(string, ...string) answer) {
+	if os.Geteuid() != 0 {
+		return // its agent is nobody but itself
+	}
+	policy := filepath.Join(s.dir, "policy.yaml")
+	if err := os.WriteFile(policy, []byte("users: {owners: {ann: nobody}}\n"), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.node("n2", "r1", "--tls", s.folder("node", "n2"), "--policy", policy)
+	on := func(who, user string) answer {
+		args := []string{"submit", "--cpu", "1", "--image", "host", "--nodelist", "n2", "--attach"}
+		if user != "" {
+			args = append(args, "--user", user)
+		}
+		return as(who, append(args, "--", "id", "-u")...)
+	}
+	on("ann", "").wants(s.t, 0, "65534\n", "")
+	on("ann", "root").wants(s.t, 1, "", "jobs of ann run as nobody on this machine, and not as root")
+	on("bob", "nobody").wants(s.t, 1, "", "this machine's policy leads owners to users, and bob to none")
+}
