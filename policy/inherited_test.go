@@ -79,8 +79,8 @@ func TestPromiseIsInherited(t *testing.T) {
 	}
 }
 
-// TestBlindLendsNothing: until all that runs on its machines have said how long they have been there, nothing is lent of
-// a promise that was taken over: its bound may be later than what was told.
+// TestBlindLendsNothing: until all that runs on its machines have said how long they have been there, nothing is lent
+// of a promise that was taken over: its bound may be later than what was told.
 func TestBlindLendsNothing(t *testing.T) {
 	s, b, said := oldest(t)
 	ends := &unheard{known: s.runs, yet: true}
@@ -116,8 +116,8 @@ type unheard struct {
 
 func (u *unheard) Unheard(topology.Placement) bool { return u.yet }
 
-// TestKeptBetweenAttempts: an attempt is given up, and its job waits again a while later. Nobody else is started on what
-// was promised meanwhile.
+// TestKeptBetweenAttempts: an attempt is given up, and its job waits again a while later. Nobody else is started
+// meanwhile on what was promised.
 func TestKeptBetweenAttempts(t *testing.T) {
 	s, b := served(t, func(s *stage, b *actor) {
 		s.j.Returned(b.id)

@@ -226,8 +226,8 @@ func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
 	j.d.Admit = append(j.d.Admit, a)
 }
 
-// serve gives a job that starts what was promised to it, and reports whether that was firm: what it does not take of that
-// is kept until its COMMIT.
+// serve gives a job that starts what was promised to it, and reports whether that was firm: what it does not take of
+// that is kept until its COMMIT.
 func (j *Judgement) serve(e *entry, place topology.Placement) bool {
 	p := e.promised
 	if p == nil {

@@ -16,8 +16,8 @@ type Admission struct {
 	// StartBy the attempt begins or not at all (0: whenever it is ready).
 	Traits                   Traits
 	Estimate, Grace, StartBy int64
-	// Told is what the job was told first; Made 0: nothing. Promised: it had a firm promise, which is its own until it is
-	// committed.
+	// Told is what the job was told first; Made 0: nothing. Promised: it had a firm promise, which is its own until it
+	// is committed.
 	Told     Foretold
 	Promised bool
 }

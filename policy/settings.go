@@ -13,6 +13,8 @@ const (
 	FIFO Order = iota
 	// Expected: the one that is expected to need the least. The planner looks ahead.
 	Expected
+	// Fair: the one whose owner has used least of late; of one owner's, as Expected. It is an order inside a queue.
+	Fair
 )
 
 // Settings is what can be set.

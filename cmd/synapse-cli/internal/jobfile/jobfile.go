@@ -29,7 +29,7 @@ func Parse(data []byte) ([]*messages.JobSpec, error) {
 	}
 	var specs []*messages.JobSpec
 	for _, root := range roots {
-		r := &reader{spec: &messages.JobSpec{Gang: &messages.GangSpec{}}, where: map[string]place{}}
+		r := &reader{file: jobFile(), spec: &messages.JobSpec{Gang: &messages.GangSpec{}}, where: map[string]place{}}
 		r.read(root)
 		if r.problems == nil {
 			err := r.complete()
@@ -47,6 +47,11 @@ func Parse(data []byte) ([]*messages.JobSpec, error) {
 		return nil, problems[:min(len(problems), maxProblems)]
 	}
 	return specs, nil
+}
+
+// jobFile is what a job is read by. It is a function for the reason that sections is one.
+func jobFile() fileKind {
+	return fileKind{"a job file", "`apiVersion: synapse/v1` and `kind: Job`", sections()}
 }
 
 // complete fills in what a file may leave out.

@@ -9,17 +9,28 @@ import (
 
 	"github.com/yi-json/synapse/cmd/internal/spelling"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 )
 
 // This file owns how one value is read, whatever key it stands under. A reader
 // goes on after a problem: three mistakes are told at once, not one by one.
 
 type reader struct {
-	spec     *messages.JobSpec
+	file     fileKind
+	spec     *messages.JobSpec // of a job
+	queues   *policy.Queues    // of queues
+	queue    *policy.QueueSpec // of these, the one that is being read
 	problems Problems
 	// where is what was found where, by the names that messages has for it; and,
 	// behind an @, where each part of the file begins.
 	where map[string]place
+}
+
+// fileKind is what a kind of file is read by.
+type fileKind struct {
+	name     string // as in "a job file"
+	header   string // what it begins with
+	sections []section
 }
 
 // read reads a value, and notes it where its field is known.
@@ -39,14 +50,14 @@ func (r *reader) read(root *yaml.Node) {
 	readSection(r, root, "")
 	for _, key := range []string{"apiVersion", "kind"} {
 		if _, there := r.where["@"+key]; !there && root.Kind == yaml.MappingNode {
-			r.refuse(root, key, say("write `apiVersion: synapse/v1` and `kind: Job`", "is missing"))
+			r.refuse(root, key, say("write "+r.file.header, "is missing"))
 		}
 	}
 }
 
 // readSection reads a mapping whose keys are fixed.
 func readSection(r *reader, n *yaml.Node, path string) {
-	s := sectionOf(path)
+	s := r.sectionOf(path)
 	if n.Kind != yaml.MappingNode {
 		r.refuse(n, path, say("its keys are "+strings.Join(s.names(), ", "), "is %s, and must be a mapping of keys", kindOf(n)))
 		return
@@ -57,7 +68,7 @@ func readSection(r *reader, n *yaml.Node, path string) {
 		at := join(path, key.Value)
 		k := s.find(key.Value)
 		if k == nil {
-			r.refuse(key, join(path, quoteOdd(key.Value)), say(elsewhere(s, key.Value), "is not a key of a job file"))
+			r.refuse(key, join(path, quoteOdd(key.Value)), say(r.elsewhere(s, key.Value), "is not a key of %s", r.file.name))
 			continue
 		}
 		r.where["@"+at] = placeOf(at, value)
@@ -118,13 +129,20 @@ func readText(to func(*messages.JobSpec) *string) read {
 // readWord reads a text that must be one of these.
 func readWord(what string, words []string, take func(*messages.JobSpec, string)) read {
 	return func(r *reader, n *yaml.Node, path string) {
+		oneOf(what, words, func(word string) { take(r.spec, word) })(r, n, path)
+	}
+}
+
+// oneOf is readWord for what is no part of a job.
+func oneOf(what string, words []string, take func(string)) read {
+	return func(r *reader, n *yaml.Node, path string) {
 		s, ok := r.scalar(n, path, "text")
 		if !ok {
 			return
 		}
 		for _, w := range words {
 			if s == w {
-				take(r.spec, s)
+				take(s)
 				return
 			}
 		}
@@ -135,36 +153,50 @@ func readWord(what string, words []string, take func(*messages.JobSpec, string))
 // readName reads what users call things.
 func readName(to func(*messages.JobSpec) *string) read {
 	return func(r *reader, n *yaml.Node, path string) {
-		s, ok := r.scalar(n, path, "a name")
-		if !ok {
-			return
+		if s, ok := r.name(n, path); ok {
+			*to(r.spec) = s
 		}
-		if better := Name(s); better != s || s == "" {
-			hint := "names are 1 to 63 of a-z, 0-9 and '-'"
-			if better != "" {
-				hint += fmt.Sprintf(": did you mean %q?", better)
-			}
-			r.refuse(n, path, say(hint, "%s is not a name", quote(s)))
-			return
-		}
-		*to(r.spec) = s
 	}
+}
+
+func (r *reader) name(n *yaml.Node, path string) (string, bool) {
+	s, ok := r.scalar(n, path, "a name")
+	if !ok {
+		return "", false
+	}
+	better := Name(s)
+	if better == s && s != "" {
+		return s, true
+	}
+	hint := "names are 1 to 63 of a-z, 0-9 and '-'"
+	if better != "" {
+		hint += fmt.Sprintf(": did you mean %q?", better)
+	}
+	r.refuse(n, path, say(hint, "%s is not a name", quote(s)))
+	return "", false
 }
 
 // readCount reads a whole number.
 func readCount(to func(*messages.JobSpec) *int32) read {
 	return func(r *reader, n *yaml.Node, path string) {
-		s, ok := r.scalar(n, path, "a whole number")
-		if !ok {
-			return
+		if count, ok := r.number(n, path, 32); ok {
+			*to(r.spec) = int32(count)
 		}
-		count, err := strconv.ParseInt(s, 10, 32)
-		if err != nil || strconv.FormatInt(count, 10) != s || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
-			r.refuse(n, path, say("write digits only", "%s is not a whole number that can be counted here", quote(s)))
-			return
-		}
-		*to(r.spec) = int32(count)
 	}
+}
+
+// number reads a whole number of so many bits.
+func (r *reader) number(n *yaml.Node, path string, bits int) (int64, bool) {
+	s, ok := r.scalar(n, path, "a whole number")
+	if !ok {
+		return 0, false
+	}
+	count, err := strconv.ParseInt(s, 10, bits)
+	if err != nil || strconv.FormatInt(count, 10) != s || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
+		r.refuse(n, path, say("write digits only", "%s is not a whole number that can be counted here", quote(s)))
+		return 0, false
+	}
+	return count, true
 }
 
 // readAmount reads a quantity by one of the Parse functions of this package.

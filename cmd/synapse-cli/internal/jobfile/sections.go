@@ -2,6 +2,7 @@ package jobfile
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -164,14 +165,18 @@ func readSignal(r *reader, n *yaml.Node, path string) {
 	stop(r.spec).Signal = number
 }
 
-func sectionOf(path string) section {
-	for _, s := range sections() {
+// sectionOf finds the table of a mapping. All parts of a list have the same.
+func (r *reader) sectionOf(path string) section {
+	path = inLists.ReplaceAllString(path, "[]")
+	for _, s := range r.file.sections {
 		if s.path == path {
 			return s
 		}
 	}
 	panic("jobfile: no section " + path)
 }
+
+var inLists = regexp.MustCompile(`\[[0-9]+\]`)
 
 func (s section) find(name string) *key {
 	for i := range s.keys {
@@ -194,8 +199,8 @@ func (s section) names() []string {
 
 // elsewhere helps with a key that this section does not have: another spelling,
 // or another section.
-func elsewhere(s section, name string) string {
-	for _, other := range sections() {
+func (r *reader) elsewhere(s section, name string) string {
+	for _, other := range r.file.sections {
 		if other.find(name) != nil {
 			return "it belongs in " + orRoot(other.path)
 		}
@@ -203,7 +208,7 @@ func elsewhere(s section, name string) string {
 	if near := spelling.Nearest(name, s.names()); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
-	for _, other := range sections() {
+	for _, other := range r.file.sections {
 		if near := spelling.Nearest(name, other.names()); near != "" {
 			return fmt.Sprintf("did you mean %q? It belongs in %s", near, orRoot(other.path))
 		}

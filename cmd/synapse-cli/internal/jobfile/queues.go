@@ -1,0 +1,275 @@
+package jobfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	placing "github.com/yi-json/synapse/topology"
+)
+
+// This file owns the way from text to policy.Queues: the keys of a file of queues. It is read by the reader of job
+// files, so that both refuse alike. Whether a tree makes sense is policy's to say; its refusals come back from here with
+// the places of the file.
+
+// ParseQueues reads the one description of queues in a file. The error is a Problems where the file is at fault.
+func ParseQueues(data []byte) (*policy.Queues, error) {
+	roots, problems := documents(data)
+	if problems != nil {
+		return nil, problems
+	}
+	if len(roots) > 1 {
+		return nil, Problems{{roots[1].Line, roots[1].Column, "", "is a second document", "all queues stand in one"}}
+	}
+	r := &reader{file: queuesFile(), queues: &policy.Queues{}, where: map[string]place{}}
+	r.read(roots[0])
+	if _, ok := r.where["@queues"]; !ok && r.problems == nil {
+		r.refuse(roots[0], "queues", say("write [{name: research}]", "is missing"))
+	}
+	if r.problems == nil {
+		for _, e := range r.queues.Check() {
+			r.problems = append(r.problems, r.locateQueue(e))
+		}
+	}
+	if r.problems != nil {
+		return nil, r.problems[:min(len(r.problems), maxProblems)]
+	}
+	return r.queues, nil
+}
+
+// locateQueue finds the key that policy refuses. What is not in the file itself, as a default of the parent's, is shown
+// at the nearest part around it.
+func (r *reader) locateQueue(e *policy.QueueError) *Problem {
+	path := e.Key
+	if e.Queue >= 0 {
+		path = join(fmt.Sprintf("queues[%d]", e.Queue), e.Key)
+	}
+	p := &Problem{Path: path, Text: e.Text, Hint: e.Hint}
+	if e.Words != nil {
+		p.Hint = spelling.Meant(e.Word, e.Words)
+	}
+	for ; ; path = path[:max(strings.LastIndexByte(path, '.'), 0)] {
+		if at, ok := r.where["@"+path]; ok || path == "" {
+			p.Line, p.Column = at.line, at.column
+			return p
+		}
+	}
+}
+
+// queuesFile is what a file of queues is read by.
+func queuesFile() fileKind {
+	word := func(string) {}
+	return fileKind{"a file of queues", "`apiVersion: synapse/v1` and `kind: Queues`", []section{
+		{"", []key{
+			{"apiVersion", "", oneOf("a version this program reads", []string{"synapse/v1"}, word)},
+			{"kind", "", oneOf("the kind of this file", []string{"Queues"}, word)},
+			{"revision", "", readRevision},
+			{"default", "", queueName(func(r *reader) *string { return &r.queues.Default })},
+			{"queues", "", readQueues},
+		}},
+		{"queues[]", queueKeys()},
+		{"queues[].timeLimit", []key{
+			{"default", "", queueSpan(func(q *policy.QueueSpec) **int64 { return &q.DefaultLimit })},
+			{"most", "", queueSpan(func(q *policy.QueueSpec) **int64 { return &q.MostLimit })},
+		}},
+		{"queues[].priority", []key{
+			{"default", "", queuePriority(func(q *policy.QueueSpec) **int32 { return &q.DefaultPriority })},
+			{"most", "", queuePriority(func(q *policy.QueueSpec) **int32 { return &q.MostPriority })},
+		}},
+		{"queues[].preemption", []key{
+			{"byPriority", "", queueSwitch(func(q *policy.QueueSpec) **bool { return &q.Preemption.ByPriority })},
+			{"reclaim", "", queueSwitch(func(q *policy.QueueSpec) **bool { return &q.Preemption.Reclaim })},
+			{"shortest", "", queueSwitch(func(q *policy.QueueSpec) **bool { return &q.Preemption.Shortest })},
+			{"minRun", "", queueSpan(func(q *policy.QueueSpec) **int64 { return &q.Preemption.MinRun })},
+		}},
+	}}
+}
+
+func queueKeys() []key {
+	return []key{
+		{"name", "", queueName(func(r *reader) *string { return &r.queue.Name })},
+		{"parent", "", queueName(func(r *reader) *string { return &r.queue.Parent })},
+		{"quota", "", queueAmounts(func(q *policy.QueueSpec) *policy.Amounts { return &q.Quota })},
+		{"limit", "", queueAmounts(func(q *policy.QueueSpec) *policy.Amounts { return &q.Limit })},
+		{"weight", "", queueNumber(func(q *policy.QueueSpec) **int64 { return &q.Weight })},
+		{"order", "", readOrder},
+		{"timeLimit", "", readSection},
+		{"nodeSelector", "", readSelector},
+		{"perOwner", "", readPerOwner},
+		{"priority", "", readSection},
+		{"preemption", "", readSection},
+	}
+}
+
+func readRevision(r *reader, n *yaml.Node, path string) {
+	if count, ok := r.number(n, path, 64); ok && count < 0 {
+		r.refuse(n, path, say("copy it from `get queues -o yaml`, or leave it out", "is below zero"))
+	} else if ok {
+		r.queues.Revision = uint64(count)
+	}
+}
+
+func readQueues(r *reader, n *yaml.Node, path string) {
+	if n.Kind != yaml.SequenceNode {
+		r.refuse(n, path, say("write [{name: research}]", "is %s, and must be a list", kindOf(n)))
+		return
+	}
+	for i, part := range n.Content {
+		if r.full() {
+			return
+		}
+		r.queue = &policy.QueueSpec{}
+		readSection(r, part, fmt.Sprintf("%s[%d]", path, i))
+		r.queues.Queues = append(r.queues.Queues, *r.queue)
+	}
+}
+
+// queueName reads the name of a queue.
+func queueName(to func(*reader) *string) read {
+	return func(r *reader, n *yaml.Node, path string) {
+		if s, ok := r.name(n, path); ok {
+			*to(r) = s
+		}
+	}
+}
+
+func queueNumber(to func(*policy.QueueSpec) **int64) read {
+	return func(r *reader, n *yaml.Node, path string) {
+		if count, ok := r.number(n, path, 64); ok {
+			*to(r.queue) = &count
+		}
+	}
+}
+
+func queuePriority(to func(*policy.QueueSpec) **int32) read {
+	return func(r *reader, n *yaml.Node, path string) {
+		if count, ok := r.number(n, path, 32); ok {
+			priority := int32(count)
+			*to(r.queue) = &priority
+		}
+	}
+}
+
+func queueSwitch(to func(*policy.QueueSpec) **bool) read {
+	return func(r *reader, n *yaml.Node, path string) {
+		on := r.boolean(n, path)
+		*to(r.queue) = &on
+	}
+}
+
+// queueSpan reads a span of time, which is in nanoseconds there.
+func queueSpan(to func(*policy.QueueSpec) **int64) read {
+	return func(r *reader, n *yaml.Node, path string) {
+		s, ok := r.scalar(n, path, "a span of time")
+		if !ok {
+			return
+		}
+		ms, err := ParseDuration(s)
+		if err == nil && ms > messages.MaxDurationMs {
+			err = say("", "%s is more than %s", quote(s), FormatDuration(messages.MaxDurationMs))
+		}
+		if err != nil {
+			r.refuse(n, path, err.(*Problem))
+			return
+		}
+		ns := ms * nsOfMs
+		*to(r.queue) = &ns
+	}
+}
+
+const nsOfMs = 1_000_000
+
+// orders are the words for the orders.
+var orders = map[string]policy.Order{"expected": policy.Expected, "fifo": policy.FIFO, "fair": policy.Fair}
+
+func readOrder(r *reader, n *yaml.Node, path string) {
+	oneOf("an order of jobs", []string{"expected", "fifo", "fair"}, func(word string) {
+		order := orders[word]
+		r.queue.Order = &order
+	})(r, n, path)
+}
+
+func readSelector(r *reader, n *yaml.Node, path string) {
+	r.pairs(n, path, path, func(key, value string) {
+		r.queue.Selector = append(r.queue.Selector, placing.Label{Key: key, Value: value})
+	})
+	slices.SortFunc(r.queue.Selector, func(a, b placing.Label) int { return strings.Compare(a.Key, b.Key) })
+}
+
+// queueAmounts reads amounts of which each may be named once.
+func queueAmounts(to func(*policy.QueueSpec) *policy.Amounts) read {
+	return func(r *reader, n *yaml.Node, path string) { r.amounts(n, path, to(r.queue), nil) }
+}
+
+func readPerOwner(r *reader, n *yaml.Node, path string) {
+	o := &r.queue.Owner
+	r.amounts(n, path, &o.Amounts, []counted{{"machines", &o.Machines}, {"running", &o.Running}, {"waiting", &o.Waiting}})
+}
+
+// counted is a number among amounts.
+type counted struct {
+	name string
+	to   **int64
+}
+
+// amounts reads {gpu: 64, h100: 8, cpu: 512, memory: 4Ti}. What is none of the fixed names is a type of GPU: which there
+// are is not known here.
+func (r *reader) amounts(n *yaml.Node, path string, to *policy.Amounts, others []counted) {
+	if n.Kind != yaml.MappingNode {
+		r.refuse(n, path, say("write {gpu: 64}", "is %s, and must be a mapping of amounts", kindOf(n)))
+		return
+	}
+	var all policy.Amounts // what names nothing is not given
+	for i := 0; i+1 < len(n.Content) && !r.full(); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		at := join(path, quoteOdd(key.Value))
+		r.where["@"+at] = placeOf(at, value)
+		if o := slices.IndexFunc(others, func(c counted) bool { return c.name == key.Value }); o >= 0 {
+			if count, ok := r.number(value, at, 64); ok {
+				*others[o].to = &count
+			}
+			continue
+		}
+		if amount, ok := r.amount(key, value, at, others); ok {
+			all = append(all, policy.Amount{Name: key.Value, Amount: amount})
+		}
+	}
+	slices.SortFunc(all, func(a, b policy.Amount) int { return strings.Compare(a.Name, b.Name) })
+	*to = all
+}
+
+// amount reads one of them.
+func (r *reader) amount(key, n *yaml.Node, path string, others []counted) (int64, bool) {
+	parse := ParseGPU
+	switch key.Value {
+	case policy.AmountCPU:
+		parse = ParseCPU
+	case policy.AmountMemory:
+		parse = ParseMemory
+	case policy.AmountGPU:
+	default:
+		words := []string{policy.AmountGPU, policy.AmountCPU, policy.AmountMemory}
+		for _, o := range others {
+			words = append(words, o.name)
+		}
+		if near := spelling.Nearest(key.Value, words); near != "" || key.Value == "" || len(key.Value) > messages.MaxNameBytes {
+			r.refuse(key, path, say(spelling.Meant(key.Value, words), "is neither an amount nor a type of GPU"))
+			return 0, false
+		}
+	}
+	s, ok := r.scalar(n, path, "an amount")
+	if !ok {
+		return 0, false
+	}
+	amount, err := parse(s)
+	if err != nil {
+		r.refuse(n, path, err.(*Problem))
+		return 0, false
+	}
+	return amount, true
+}

@@ -1,0 +1,153 @@
+package jobfile
+
+import (
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/yi-json/synapse/policy"
+)
+
+// This file owns how queues are written: what ParseQueues reads back as the same.
+
+// QueuesFile is a description of queues as it stands in a file.
+type QueuesFile struct {
+	APIVersion string      `json:"apiVersion" yaml:"apiVersion"`
+	Kind       string      `json:"kind" yaml:"kind"`
+	Revision   uint64      `json:"revision,omitempty" yaml:"revision,omitempty"`
+	Default    string      `json:"default,omitempty" yaml:"default,omitempty"`
+	Queues     []QueueFile `json:"queues" yaml:"queues"`
+}
+
+// QueueFile is one queue.
+type QueueFile struct {
+	Name         string            `json:"name" yaml:"name"`
+	Parent       string            `json:"parent,omitempty" yaml:"parent,omitempty"`
+	Quota        Mapping           `json:"quota,omitempty" yaml:"quota,omitempty,flow"`
+	Limit        Mapping           `json:"limit,omitempty" yaml:"limit,omitempty,flow"`
+	Weight       *int64            `json:"weight,omitempty" yaml:"weight,omitempty"`
+	Order        string            `json:"order,omitempty" yaml:"order,omitempty"`
+	TimeLimit    *DefaultMost      `json:"timeLimit,omitempty" yaml:"timeLimit,omitempty,flow"`
+	NodeSelector map[string]string `json:"nodeSelector,omitempty" yaml:"nodeSelector,omitempty,flow"`
+	PerOwner     Mapping           `json:"perOwner,omitempty" yaml:"perOwner,omitempty,flow"`
+	Priority     *DefaultMost      `json:"priority,omitempty" yaml:"priority,omitempty,flow"`
+	Preemption   *PreemptionFile   `json:"preemption,omitempty" yaml:"preemption,omitempty,flow"`
+}
+
+// DefaultMost is what holds where nobody says, and the most that somebody may say.
+type DefaultMost struct {
+	Default Amount `json:"default,omitempty" yaml:"default,omitempty"`
+	Most    Amount `json:"most,omitempty" yaml:"most,omitempty"`
+}
+
+// PreemptionFile is what may be stopped for a queue.
+type PreemptionFile struct {
+	ByPriority *bool  `json:"byPriority,omitempty" yaml:"byPriority,omitempty"`
+	Reclaim    *bool  `json:"reclaim,omitempty" yaml:"reclaim,omitempty"`
+	Shortest   *bool  `json:"shortest,omitempty" yaml:"shortest,omitempty"`
+	MinRun     Amount `json:"minRun,omitempty" yaml:"minRun,omitempty"`
+}
+
+// Mapping is amounts by their names, in an order for readers.
+type Mapping map[string]Amount
+
+// MarshalYAML writes GPUs first, and memory last.
+func (m Mapping) MarshalYAML() (any, error) {
+	n := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
+	for _, name := range m.names() {
+		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name},
+			&yaml.Node{Kind: yaml.ScalarNode, Value: string(m[name])})
+	}
+	return n, nil
+}
+
+func (m Mapping) names() []string {
+	fixed := []string{policy.AmountGPU, policy.AmountCPU, policy.AmountMemory, "machines", "running", "waiting"}
+	var names, types []string
+	for _, name := range fixed {
+		if _, ok := m[name]; ok {
+			names = append(names, name)
+		}
+	}
+	for name := range m { //order: sorted below
+		if !slices.Contains(fixed, name) {
+			types = append(types, name)
+		}
+	}
+	slices.Sort(types)
+	if len(names) > 0 && names[0] == policy.AmountGPU {
+		return slices.Concat(names[:1], types, names[1:])
+	}
+	return append(types, names...)
+}
+
+// FormatQueues is the file of a description.
+func FormatQueues(q *policy.Queues) QueuesFile {
+	f := QueuesFile{APIVersion: "synapse/v1", Kind: "Queues", Revision: q.Revision, Default: q.Default}
+	for i := range q.Queues {
+		f.Queues = append(f.Queues, formatQueue(&q.Queues[i]))
+	}
+	return f
+}
+
+func formatQueue(q *policy.QueueSpec) QueueFile {
+	f := QueueFile{
+		Name: q.Name, Parent: q.Parent, Quota: mappingOf(q.Quota), Limit: mappingOf(q.Limit), Weight: q.Weight,
+		PerOwner:  mappingOf(q.Owner.Amounts),
+		TimeLimit: defaultMost(written(q.DefaultLimit, formatNs), written(q.MostLimit, formatNs)),
+		Priority:  defaultMost(written(q.DefaultPriority, formatNumber), written(q.MostPriority, formatNumber)),
+	}
+	for word, order := range orders { //order: one of them is it
+		if q.Order != nil && *q.Order == order {
+			f.Order = word
+		}
+	}
+	if len(q.Selector) > 0 {
+		f.NodeSelector = map[string]string{}
+	}
+	for _, l := range q.Selector {
+		f.NodeSelector[l.Key] = l.Value
+	}
+	for name, n := range map[string]*int64{ //order: each by itself
+		"machines": q.Owner.Machines, "running": q.Owner.Running, "waiting": q.Owner.Waiting,
+	} {
+		if n != nil {
+			f.PerOwner[name] = Amount(strconv.FormatInt(*n, 10))
+		}
+	}
+	if q.Preemption != (policy.Preemption{}) {
+		f.Preemption = &PreemptionFile{
+			q.Preemption.ByPriority, q.Preemption.Reclaim, q.Preemption.Shortest, written(q.Preemption.MinRun, formatNs),
+		}
+	}
+	return f
+}
+
+func mappingOf(amounts policy.Amounts) Mapping {
+	m := Mapping{}
+	for _, a := range amounts {
+		if m[a.Name] = Amount(FormatMilli(a.Amount)); a.Name == policy.AmountMemory {
+			m[a.Name] = Amount(FormatBytes(a.Amount))
+		}
+	}
+	return m
+}
+
+func written[N any](n *N, format func(N) string) Amount {
+	if n == nil {
+		return ""
+	}
+	return Amount(format(*n))
+}
+
+func formatNs(ns int64) string { return FormatDuration(ns / nsOfMs) }
+
+func formatNumber(n int32) string { return strconv.Itoa(int(n)) }
+
+func defaultMost(usual, most Amount) *DefaultMost {
+	if usual == "" && most == "" {
+		return nil
+	}
+	return &DefaultMost{usual, most}
+}

@@ -1,0 +1,240 @@
+package policy
+
+// This file owns what is wrong with a description of queues: whatever would make one of its promises empty. It names the
+// queue and the key, so that whoever read the file can say line and column.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	// MaxQueues is how many queues there may be.
+	MaxQueues = 2_000
+	// MaxWeight is the largest weight.
+	MaxWeight = 1_000_000
+	// MaxAmount is the largest amount: a sum is cut to twice that, and stays within 64 bits.
+	MaxAmount = 1 << 60
+)
+
+// QueueError is one thing that is wrong with a description.
+type QueueError struct {
+	Queue int    // its place in the list; below 0: it is not about one queue
+	Key   string // as the file calls it: parent, quota.gpu
+	Text  string
+	Hint  string
+	// Word is what is not among Words, where that is what is wrong: somebody may have meant one of them.
+	Word  string
+	Words []string
+}
+
+// Error is the whole in one line.
+func (e *QueueError) Error() string {
+	text := e.Key + ": " + e.Text
+	if e.Queue >= 0 {
+		text = fmt.Sprintf("queues[%d].%s", e.Queue, text)
+	}
+	if e.Hint != "" {
+		text += "; " + e.Hint
+	}
+	return text
+}
+
+// queuesCheck gathers what is wrong.
+type queuesCheck struct {
+	*Queues
+	at     map[string]int // where a name is in the list, the first of that name
+	parent []int          // below 0: none
+	errors []*QueueError
+}
+
+// Check lists what is wrong, in the order of the description; none: nothing is.
+func (q *Queues) Check() []*QueueError {
+	c := &queuesCheck{Queues: q, at: map[string]int{}, parent: make([]int, len(q.Queues))}
+	if len(q.Queues) > MaxQueues {
+		c.say(-1, "queues", "", "are %d, and may be %d", len(q.Queues), MaxQueues)
+		return c.errors
+	}
+	c.names()
+	if len(c.errors) == 0 { // what is above what can be told of a tree alone
+		c.circles()
+	}
+	if len(c.errors) == 0 {
+		for i := range q.Queues {
+			c.amounts(i)
+			c.children(i)
+			c.ranges(i)
+		}
+	}
+	return c.errors
+}
+
+func (c *queuesCheck) say(queue int, key, hint, format string, args ...any) {
+	c.errors = append(c.errors, &QueueError{Queue: queue, Key: key, Text: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// names finds who is whose parent.
+func (c *queuesCheck) names() {
+	if len(c.Queues.Queues) == 0 {
+		c.say(-1, "queues", "", "has no queue")
+	}
+	for i := range c.Queues.Queues {
+		name := c.Queues.Queues[i].Name
+		first, twice := c.at[name]
+		switch {
+		case name == "":
+			c.say(i, "name", "", "is missing")
+		case twice:
+			c.say(i, "name", "", "%q is the name of queues[%d] already", name, first)
+		default:
+			c.at[name] = i
+		}
+	}
+	for i := range c.Queues.Queues {
+		c.parent[i] = -1
+		if parent := c.Queues.Queues[i].Parent; parent != "" {
+			c.parent[i] = c.known(i, "parent", parent)
+		}
+	}
+	if c.Default != "" {
+		c.known(-1, "default", c.Default)
+	}
+}
+
+// known is where a queue is that somebody names.
+func (c *queuesCheck) known(queue int, key, name string) int {
+	at, ok := c.at[name]
+	if !ok {
+		c.errors = append(c.errors, &QueueError{
+			Queue: queue, Key: key, Text: fmt.Sprintf("%q is not a queue of this file", name), Word: name, Words: c.Names(),
+		})
+		return -1
+	}
+	return at
+}
+
+// circles finds each circle once, at the first of its queues.
+func (c *queuesCheck) circles() {
+	const unseen, open, over = 0, 1, 2
+	state := make([]int, len(c.parent))
+	for i := range c.parent {
+		var path []int
+		at := i
+		for at >= 0 && state[at] == unseen {
+			state[at] = open
+			path = append(path, at)
+			at = c.parent[at]
+		}
+		if at >= 0 && state[at] == open {
+			circle := path[slices.Index(path, at):]
+			first := slices.Min(circle)
+			names := []string{c.Queues.Queues[first].Name}
+			for next := c.parent[first]; next != first; next = c.parent[next] {
+				names = append(names, c.Queues.Queues[next].Name)
+			}
+			names = append(names, names[0])
+			c.say(first, "parent", "one of them must have no parent", "goes in a circle: %s", strings.Join(names, " below "))
+		}
+		for _, p := range path {
+			state[p] = over
+		}
+	}
+}
+
+// amounts holds the quota of a queue against the limits that it is under.
+func (c *queuesCheck) amounts(i int) {
+	q := &c.Queues.Queues[i]
+	for _, list := range []struct {
+		key     string
+		amounts Amounts
+	}{{"quota", q.Quota}, {"limit", q.Limit}, {"perOwner", q.Owner.Amounts}} {
+		for _, a := range list.amounts {
+			if a.Amount < 0 || a.Amount > MaxAmount {
+				c.say(i, list.key+"."+a.Name, "", "is out of range")
+			}
+		}
+	}
+	for _, a := range q.Quota {
+		for at := i; at >= 0; at = c.parent[at] {
+			limit, ok := c.Queues.Queues[at].Limit.Of(a.Name)
+			switch {
+			case !ok || limit >= a.Amount:
+				continue
+			case at == i:
+				c.say(i, "limit."+a.Name, "", "is below the quota: what is assured could never be had")
+			default:
+				c.say(i, "quota."+a.Name, "", "is above the limit of %s: what is assured could never be had",
+					c.Queues.Queues[at].Name)
+			}
+			break
+		}
+	}
+}
+
+// children holds what a queue is assured against what those below it are.
+func (c *queuesCheck) children(i int) {
+	for _, a := range c.Queues.Queues[i].Quota {
+		sum, of := int64(0), []string(nil)
+		for below := range c.Queues.Queues {
+			if quota, ok := c.Queues.Queues[below].Quota.Of(a.Name); ok && c.assures(below, a.Name) == i {
+				sum = min(sum+quota, 2*MaxAmount)
+				of = append(of, c.Queues.Queues[below].Name)
+			}
+		}
+		if sum > a.Amount {
+			c.say(i, "quota."+a.Name, "raise it, or lower theirs", "is less than the quotas below it: %s", strings.Join(of, ", "))
+		}
+	}
+}
+
+// assures is the nearest queue above one that is assured some of this; below 0: none.
+func (c *queuesCheck) assures(below int, name string) int {
+	for at := c.parent[below]; at >= 0; at = c.parent[at] {
+		if _, ok := c.Queues.Queues[at].Quota.Of(name); ok {
+			return at
+		}
+	}
+	return -1
+}
+
+// ranges holds numbers against each other, with what comes from the parents.
+func (c *queuesCheck) ranges(i int) {
+	q := &c.Queues.Queues[i]
+	if q.Weight != nil && (*q.Weight < 1 || *q.Weight > MaxWeight) {
+		hint := ""
+		if *q.Weight == 0 {
+			hint = "a queue that is to get nothing has `limit: {gpu: 0}`"
+		}
+		c.say(i, "weight", hint, "%d is outside 1 to %d", *q.Weight, MaxWeight)
+	}
+	least := func(key string, n *int64) {
+		if n != nil && *n < 0 {
+			c.say(i, key, "", "is below zero")
+		}
+	}
+	least("perOwner.machines", q.Owner.Machines)
+	least("perOwner.running", q.Owner.Running)
+	least("perOwner.waiting", q.Owner.Waiting)
+	least("preemption.minRun", q.Preemption.MinRun)
+	most := inherited(c, i, func(q *QueueSpec) *int64 { return q.MostLimit })
+	usual := inherited(c, i, func(q *QueueSpec) *int64 { return q.DefaultLimit })
+	if most != nil && usual != nil && *usual > *most && (q.MostLimit != nil || q.DefaultLimit != nil) {
+		c.say(i, "timeLimit", "", "the default is above the most")
+	}
+	highest := inherited(c, i, func(q *QueueSpec) *int32 { return q.MostPriority })
+	normal := inherited(c, i, func(q *QueueSpec) *int32 { return q.DefaultPriority })
+	if highest != nil && normal != nil && *normal > *highest && (q.MostPriority != nil || q.DefaultPriority != nil) {
+		c.say(i, "priority", "", "the default is above the most")
+	}
+}
+
+// inherited is what holds in a queue: its own, or else its nearest parent's.
+func inherited[T any](c *queuesCheck, i int, of func(*QueueSpec) *T) *T {
+	for at := i; at >= 0; at = c.parent[at] {
+		if own := of(&c.Queues.Queues[at]); own != nil {
+			return own
+		}
+	}
+	return nil
+}
