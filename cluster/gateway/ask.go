@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strconv"
 
@@ -19,7 +20,8 @@ import (
 // none. Proto.Actor's futures would do too, but each costs a timer of its own beside the call's deadline, and their
 // names are not under a path to which the link lets answers pass.
 
-// replyPath begins the names of reply processes.
+// replyPath begins the names of reply processes. What follows cannot be guessed: a machine's answer names the process
+// that it is for and nothing else, so a machine could answer for another one, or for the Scheduler.
 const replyPath = "synapse/gateway/"
 
 // LeaderTrailer is the trailer in which a scheduler that does not lead names the one that does.
@@ -43,7 +45,7 @@ func (receiver) Stop(*actor.PID)                   {}
 // open gives a mailbox an address; done takes it back.
 func (g *Gateway) open(to mailbox) (pid *actor.PID, done func()) {
 	for {
-		name := replyPath + strconv.FormatUint(g.replies.Add(1), 10)
+		name := replyPath + strconv.FormatUint(g.replies.Add(1), 10) + "-" + rand.Text()
 		if pid, fresh := g.system.ProcessRegistry.Add(receiver{to}, name); fresh {
 			return pid, func() { g.system.ProcessRegistry.Remove(pid) }
 		}

@@ -35,6 +35,10 @@ type line struct {
 	// a name which another one holds.
 	known atomic.Pointer[string]
 
+	// rack is the path of the Rack that has welcomed the machine, at a scheduler's end; nil: none has. The machine's
+	// heartbeats and reports are for that one alone.
+	rack atomic.Pointer[string]
+
 	hangUp func()                   // ends the stream of a machine; a scheduler ends its own by returning
 	conn   grpc.ClientConnInterface // the connection below, at a machine's end only
 
@@ -55,6 +59,12 @@ func newLine(o *Options, system *actor.ActorSystem, s stream, ours, theirs strin
 // send writes one frame.
 func (l *line) send(batch []envelope.Letter) error {
 	return envelope.Send(l.stream, envelope.Pack(l.ours, l.theirs, batch))
+}
+
+// ofRack reports whether a Rack is the machine's own, or may yet become it.
+func (l *line) ofRack(path string) bool {
+	own := l.rack.Load()
+	return own == nil || *own == path
 }
 
 // end closes the line, once; of several reasons the first one is kept.

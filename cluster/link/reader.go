@@ -69,6 +69,8 @@ func (r *reader) take(i int) (outcome string) {
 		return countForbidden
 	case row.from != "" && (string(m.Sender.Address) != r.line.theirs || !covers(row.from, string(m.Sender.Path))):
 		return countForbidden
+	case row.to == anyRack && !r.line.ofRack(string(m.Target.Path)):
+		return countForbidden
 	}
 	message, outcome := r.message(row, m.Data)
 	if message == nil {

@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file owns what the actors here see of actors elsewhere: one Proto.Actor process for all of them, which looks up
@@ -33,10 +35,14 @@ func (w *wire) SendUserMessage(to *actor.PID, sent any) {
 		w.o.Count(countUnsayable, 1)
 		return
 	}
-	line := w.find(to, actor.UnwrapEnvelopeMessage(sent))
+	message := actor.UnwrapEnvelopeMessage(sent)
+	line := w.find(to, message)
 	if line == nil {
 		w.o.Count(countNoLink, 1)
 		return
+	}
+	if _, welcome := message.(*messages.Welcome); welcome {
+		line.rack.Store(&l.Sender)
 	}
 	line.out.put(l)
 }
