@@ -117,21 +117,10 @@ func (r Right) OfJob() bool { return slices.Contains(OfJobs, r) }
 // Of is how far a role has the right.
 func (r Right) Of(role identity.Role) Reach {
 	l := r.line()
-	switch role {
-	case identity.RoleAdmin:
-		return l.admin
-	case identity.RoleOperator:
-		return l.operator
-	case identity.RoleSubmitter:
-		return l.submitter
-	case identity.RoleViewer:
-		return l.viewer
-	case identity.RoleNode:
-		return l.node
-	case identity.RoleScheduler:
-		return l.scheduler
-	}
-	return None
+	return map[identity.Role]Reach{ // None for any other
+		identity.RoleAdmin: l.admin, identity.RoleOperator: l.operator, identity.RoleSubmitter: l.submitter,
+		identity.RoleViewer: l.viewer, identity.RoleNode: l.node, identity.RoleScheduler: l.scheduler,
+	}[role]
 }
 
 // Changes reports whether a right changes something.
