@@ -149,6 +149,59 @@ func (NodeVerb) EnumDescriptor() ([]byte, []int) {
 	return file_messages_client_proto_rawDescGZIP(), []int{1}
 }
 
+// Basis is what a time is told on.
+type Basis int32
+
+const (
+	Basis_BASIS_UNSPECIFIED Basis = 0
+	Basis_BASIS_LIMITS      Basis = 1 // the time limits of all that is waited for
+	Basis_BASIS_LEARNED     Basis = 2 // what jobs like those that are waited for took
+	Basis_BASIS_NONE        Basis = 3 // no time can be told
+)
+
+// Enum value maps for Basis.
+var (
+	Basis_name = map[int32]string{
+		0: "BASIS_UNSPECIFIED",
+		1: "BASIS_LIMITS",
+		2: "BASIS_LEARNED",
+		3: "BASIS_NONE",
+	}
+	Basis_value = map[string]int32{
+		"BASIS_UNSPECIFIED": 0,
+		"BASIS_LIMITS":      1,
+		"BASIS_LEARNED":     2,
+		"BASIS_NONE":        3,
+	}
+)
+
+func (x Basis) Enum() *Basis {
+	p := new(Basis)
+	*p = x
+	return p
+}
+
+func (x Basis) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Basis) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_client_proto_enumTypes[2].Descriptor()
+}
+
+func (Basis) Type() protoreflect.EnumType {
+	return &file_messages_client_proto_enumTypes[2]
+}
+
+func (x Basis) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Basis.Descriptor instead.
+func (Basis) EnumDescriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{2}
+}
+
 // Outcome is in every answer: an error names the field and the way out.
 type Outcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1164,6 +1217,123 @@ func (x *ChangeNodeReply) GetNode() string {
 	return ""
 }
 
+// Prospect is when a waiting job starts, as far as that can be told.
+type Prospect struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Basis           Basis                  `protobuf:"varint,1,opt,name=basis,proto3,enum=synapse.v1.Basis" json:"basis,omitempty"`
+	AtUnixMs        int64                  `protobuf:"varint,2,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`                        // it is expected to start then; 0: no time can be told
+	LatestUnixMs    int64                  `protobuf:"varint,3,opt,name=latest_unix_ms,json=latestUnixMs,proto3" json:"latest_unix_ms,omitempty"`            // no later than that unless a machine is lost; 0: that cannot be told
+	LikelyUnixMs    int64                  `protobuf:"varint,4,opt,name=likely_unix_ms,json=likelyUnixMs,proto3" json:"likely_unix_ms,omitempty"`            // by then nine of ten started that were told as it was first; 0: too few were
+	Why             string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`                                                     // why there is no time, or no latest one
+	Kept            []string               `protobuf:"bytes,6,rep,name=kept,proto3" json:"kept,omitempty"`                                                   // the machines on which room is kept for it, each once
+	KeptUntilUnixMs int64                  `protobuf:"varint,7,opt,name=kept_until_unix_ms,json=keptUntilUnixMs,proto3" json:"kept_until_unix_ms,omitempty"` // 0: until it starts
+	Ahead           int32                  `protobuf:"varint,8,opt,name=ahead,proto3" json:"ahead,omitempty"`                                                // jobs that have their turn before it; of one that has a place kept, none are counted
+	AheadGpuSeconds int64                  `protobuf:"varint,9,opt,name=ahead_gpu_seconds,json=aheadGpuSeconds,proto3" json:"ahead_gpu_seconds,omitempty"`   // of work that is expected of those; 0: nobody knows
+	AheadMs         int64                  `protobuf:"varint,10,opt,name=ahead_ms,json=aheadMs,proto3" json:"ahead_ms,omitempty"`                            // how long that takes at the pace of the last day; 0: nobody knows
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Prospect) Reset() {
+	*x = Prospect{}
+	mi := &file_messages_client_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Prospect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Prospect) ProtoMessage() {}
+
+func (x *Prospect) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Prospect.ProtoReflect.Descriptor instead.
+func (*Prospect) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Prospect) GetBasis() Basis {
+	if x != nil {
+		return x.Basis
+	}
+	return Basis_BASIS_UNSPECIFIED
+}
+
+func (x *Prospect) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *Prospect) GetLatestUnixMs() int64 {
+	if x != nil {
+		return x.LatestUnixMs
+	}
+	return 0
+}
+
+func (x *Prospect) GetLikelyUnixMs() int64 {
+	if x != nil {
+		return x.LikelyUnixMs
+	}
+	return 0
+}
+
+func (x *Prospect) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *Prospect) GetKept() []string {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+func (x *Prospect) GetKeptUntilUnixMs() int64 {
+	if x != nil {
+		return x.KeptUntilUnixMs
+	}
+	return 0
+}
+
+func (x *Prospect) GetAhead() int32 {
+	if x != nil {
+		return x.Ahead
+	}
+	return 0
+}
+
+func (x *Prospect) GetAheadGpuSeconds() int64 {
+	if x != nil {
+		return x.AheadGpuSeconds
+	}
+	return 0
+}
+
+func (x *Prospect) GetAheadMs() int64 {
+	if x != nil {
+		return x.AheadMs
+	}
+	return 0
+}
+
 // JobStatus is a job as people see it.
 type JobStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1175,13 +1345,14 @@ type JobStatus struct {
 	Tasks         int32                  `protobuf:"varint,7,opt,name=tasks,proto3" json:"tasks,omitempty"`       // of the latest attempt, where a list leaves its ranks out
 	Group         uint64                 `protobuf:"varint,6,opt,name=group,proto3" json:"group,omitempty"`       // the jobs of one shape that it waits with: they have one reason; 0: it does not wait
 	Withheld      bool                   `protobuf:"varint,8,opt,name=withheld,proto3" json:"withheld,omitempty"` // env, command and script are left out, as they are of another owner than the asker; not in a record
+	Prospect      *Prospect              `protobuf:"bytes,9,opt,name=prospect,proto3" json:"prospect,omitempty"`  // of one that waits, where somebody asked for jobs: events have none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_messages_client_proto_msgTypes[15]
+	mi := &file_messages_client_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1364,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[15]
+	mi := &file_messages_client_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1377,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{15}
+	return file_messages_client_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobStatus) GetRecord() *JobRecord {
@@ -1265,6 +1436,13 @@ func (x *JobStatus) GetWithheld() bool {
 	return false
 }
 
+func (x *JobStatus) GetProspect() *Prospect {
+	if x != nil {
+		return x.Prospect
+	}
+	return nil
+}
+
 // NodeStatus is a machine as people see it.
 type NodeStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1280,7 +1458,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_client_proto_msgTypes[16]
+	mi := &file_messages_client_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1470,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[16]
+	mi := &file_messages_client_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1483,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{16}
+	return file_messages_client_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NodeStatus) GetRecord() *NodeRecord {
@@ -1362,7 +1540,7 @@ type GetJob struct {
 
 func (x *GetJob) Reset() {
 	*x = GetJob{}
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1552,7 @@ func (x *GetJob) String() string {
 func (*GetJob) ProtoMessage() {}
 
 func (x *GetJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1565,7 @@ func (x *GetJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJob.ProtoReflect.Descriptor instead.
 func (*GetJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{17}
+	return file_messages_client_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetJob) GetPrincipal() *Principal {
@@ -1422,7 +1600,7 @@ type GetJobReply struct {
 
 func (x *GetJobReply) Reset() {
 	*x = GetJobReply{}
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1612,7 @@ func (x *GetJobReply) String() string {
 func (*GetJobReply) ProtoMessage() {}
 
 func (x *GetJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1625,7 @@ func (x *GetJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobReply.ProtoReflect.Descriptor instead.
 func (*GetJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{18}
+	return file_messages_client_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetJobReply) GetOutcome() *Outcome {
@@ -1487,7 +1665,7 @@ type ListJobs struct {
 
 func (x *ListJobs) Reset() {
 	*x = ListJobs{}
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1677,7 @@ func (x *ListJobs) String() string {
 func (*ListJobs) ProtoMessage() {}
 
 func (x *ListJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1690,7 @@ func (x *ListJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobs.ProtoReflect.Descriptor instead.
 func (*ListJobs) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{19}
+	return file_messages_client_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListJobs) GetPrincipal() *Principal {
@@ -1582,7 +1760,7 @@ type ListJobsReply struct {
 
 func (x *ListJobsReply) Reset() {
 	*x = ListJobsReply{}
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1772,7 @@ func (x *ListJobsReply) String() string {
 func (*ListJobsReply) ProtoMessage() {}
 
 func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1785,7 @@ func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsReply.ProtoReflect.Descriptor instead.
 func (*ListJobsReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{20}
+	return file_messages_client_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListJobsReply) GetOutcome() *Outcome {
@@ -1642,7 +1820,7 @@ type ListNodes struct {
 
 func (x *ListNodes) Reset() {
 	*x = ListNodes{}
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1832,7 @@ func (x *ListNodes) String() string {
 func (*ListNodes) ProtoMessage() {}
 
 func (x *ListNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1845,7 @@ func (x *ListNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodes.ProtoReflect.Descriptor instead.
 func (*ListNodes) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{21}
+	return file_messages_client_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListNodes) GetPrincipal() *Principal {
@@ -1702,7 +1880,7 @@ type ListNodesReply struct {
 
 func (x *ListNodesReply) Reset() {
 	*x = ListNodesReply{}
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1892,7 @@ func (x *ListNodesReply) String() string {
 func (*ListNodesReply) ProtoMessage() {}
 
 func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1905,7 @@ func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesReply.ProtoReflect.Descriptor instead.
 func (*ListNodesReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{22}
+	return file_messages_client_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListNodesReply) GetOutcome() *Outcome {
@@ -1761,7 +1939,7 @@ type ExplainJob struct {
 
 func (x *ExplainJob) Reset() {
 	*x = ExplainJob{}
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +1951,7 @@ func (x *ExplainJob) String() string {
 func (*ExplainJob) ProtoMessage() {}
 
 func (x *ExplainJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +1964,7 @@ func (x *ExplainJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJob.ProtoReflect.Descriptor instead.
 func (*ExplainJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{23}
+	return file_messages_client_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExplainJob) GetPrincipal() *Principal {
@@ -1813,7 +1991,7 @@ type ExplainJobReply struct {
 
 func (x *ExplainJobReply) Reset() {
 	*x = ExplainJobReply{}
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +2003,7 @@ func (x *ExplainJobReply) String() string {
 func (*ExplainJobReply) ProtoMessage() {}
 
 func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +2016,7 @@ func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobReply.ProtoReflect.Descriptor instead.
 func (*ExplainJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{24}
+	return file_messages_client_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExplainJobReply) GetOutcome() *Outcome {
@@ -1874,7 +2052,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +2064,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2077,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{25}
+	return file_messages_client_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Watch) GetPrincipal() *Principal {
@@ -1981,7 +2159,7 @@ type Unwatch struct {
 
 func (x *Unwatch) Reset() {
 	*x = Unwatch{}
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1993,7 +2171,7 @@ func (x *Unwatch) String() string {
 func (*Unwatch) ProtoMessage() {}
 
 func (x *Unwatch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2006,7 +2184,7 @@ func (x *Unwatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unwatch.ProtoReflect.Descriptor instead.
 func (*Unwatch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{26}
+	return file_messages_client_proto_rawDescGZIP(), []int{27}
 }
 
 // Event is one change of a job or a machine as people see it. Mirror → client.
@@ -2028,7 +2206,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2218,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2231,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{27}
+	return file_messages_client_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -2209,7 +2387,20 @@ const file_messages_client_proto_rawDesc = "" +
 	"at_unix_ms\x18\x06 \x01(\x03R\batUnixMs\"T\n" +
 	"\x0fChangeNodeReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"\xfb\x01\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\xcd\x02\n" +
+	"\bProspect\x12'\n" +
+	"\x05basis\x18\x01 \x01(\x0e2\x11.synapse.v1.BasisR\x05basis\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12$\n" +
+	"\x0elatest_unix_ms\x18\x03 \x01(\x03R\flatestUnixMs\x12$\n" +
+	"\x0elikely_unix_ms\x18\x04 \x01(\x03R\flikelyUnixMs\x12\x10\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\x12\x12\n" +
+	"\x04kept\x18\x06 \x03(\tR\x04kept\x12+\n" +
+	"\x12kept_until_unix_ms\x18\a \x01(\x03R\x0fkeptUntilUnixMs\x12\x14\n" +
+	"\x05ahead\x18\b \x01(\x05R\x05ahead\x12*\n" +
+	"\x11ahead_gpu_seconds\x18\t \x01(\x03R\x0faheadGpuSeconds\x12\x19\n" +
+	"\bahead_ms\x18\n" +
+	" \x01(\x03R\aaheadMs\"\xad\x02\n" +
 	"\tJobStatus\x12-\n" +
 	"\x06record\x18\x01 \x01(\v2\x15.synapse.v1.JobRecordR\x06record\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
@@ -2218,7 +2409,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x05debts\x18\x05 \x03(\tR\x05debts\x12\x14\n" +
 	"\x05tasks\x18\a \x01(\x05R\x05tasks\x12\x14\n" +
 	"\x05group\x18\x06 \x01(\x04R\x05group\x12\x1a\n" +
-	"\bwithheld\x18\b \x01(\bR\bwithheld\"\xe7\x01\n" +
+	"\bwithheld\x18\b \x01(\bR\bwithheld\x120\n" +
+	"\bprospect\x18\t \x01(\v2\x14.synapse.v1.ProspectR\bprospect\"\xe7\x01\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
 	"\x06record\x18\x01 \x01(\v2\x16.synapse.v1.NodeRecordR\x06record\x12\x14\n" +
@@ -2307,7 +2499,13 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x12NODE_VERB_UNCORDON\x10\x02\x12\x13\n" +
 	"\x0fNODE_VERB_DRAIN\x10\x03\x12\x14\n" +
 	"\x10NODE_VERB_REMOVE\x10\x04\x12\x12\n" +
-	"\x0eNODE_VERB_NOTE\x10\x05B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x0eNODE_VERB_NOTE\x10\x05*S\n" +
+	"\x05Basis\x12\x15\n" +
+	"\x11BASIS_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fBASIS_LIMITS\x10\x01\x12\x11\n" +
+	"\rBASIS_LEARNED\x10\x02\x12\x0e\n" +
+	"\n" +
+	"BASIS_NONE\x10\x03B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_client_proto_rawDescOnce sync.Once
@@ -2321,94 +2519,98 @@ func file_messages_client_proto_rawDescGZIP() []byte {
 	return file_messages_client_proto_rawDescData
 }
 
-var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_messages_client_proto_goTypes = []any{
 	(Code)(0),               // 0: synapse.v1.Code
 	(NodeVerb)(0),           // 1: synapse.v1.NodeVerb
-	(*Outcome)(nil),         // 2: synapse.v1.Outcome
-	(*Submit)(nil),          // 3: synapse.v1.Submit
-	(*SubmitReply)(nil),     // 4: synapse.v1.SubmitReply
-	(*DryRun)(nil),          // 5: synapse.v1.DryRun
-	(*DryRunReply)(nil),     // 6: synapse.v1.DryRunReply
-	(*Cancel)(nil),          // 7: synapse.v1.Cancel
-	(*CancelReply)(nil),     // 8: synapse.v1.CancelReply
-	(*Hold)(nil),            // 9: synapse.v1.Hold
-	(*HoldReply)(nil),       // 10: synapse.v1.HoldReply
-	(*Requeue)(nil),         // 11: synapse.v1.Requeue
-	(*RequeueReply)(nil),    // 12: synapse.v1.RequeueReply
-	(*Update)(nil),          // 13: synapse.v1.Update
-	(*UpdateReply)(nil),     // 14: synapse.v1.UpdateReply
-	(*ChangeNode)(nil),      // 15: synapse.v1.ChangeNode
-	(*ChangeNodeReply)(nil), // 16: synapse.v1.ChangeNodeReply
-	(*JobStatus)(nil),       // 17: synapse.v1.JobStatus
-	(*NodeStatus)(nil),      // 18: synapse.v1.NodeStatus
-	(*GetJob)(nil),          // 19: synapse.v1.GetJob
-	(*GetJobReply)(nil),     // 20: synapse.v1.GetJobReply
-	(*ListJobs)(nil),        // 21: synapse.v1.ListJobs
-	(*ListJobsReply)(nil),   // 22: synapse.v1.ListJobsReply
-	(*ListNodes)(nil),       // 23: synapse.v1.ListNodes
-	(*ListNodesReply)(nil),  // 24: synapse.v1.ListNodesReply
-	(*ExplainJob)(nil),      // 25: synapse.v1.ExplainJob
-	(*ExplainJobReply)(nil), // 26: synapse.v1.ExplainJobReply
-	(*Watch)(nil),           // 27: synapse.v1.Watch
-	(*Unwatch)(nil),         // 28: synapse.v1.Unwatch
-	(*Event)(nil),           // 29: synapse.v1.Event
-	(*Principal)(nil),       // 30: synapse.v1.Principal
-	(*JobSpec)(nil),         // 31: synapse.v1.JobSpec
-	(*JobRecord)(nil),       // 32: synapse.v1.JobRecord
-	(*AttemptRecord)(nil),   // 33: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 34: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),    // 35: synapse.v1.LedgerReport
-	(*Token)(nil),           // 36: synapse.v1.Token
-	(*Label)(nil),           // 37: synapse.v1.Label
+	(Basis)(0),              // 2: synapse.v1.Basis
+	(*Outcome)(nil),         // 3: synapse.v1.Outcome
+	(*Submit)(nil),          // 4: synapse.v1.Submit
+	(*SubmitReply)(nil),     // 5: synapse.v1.SubmitReply
+	(*DryRun)(nil),          // 6: synapse.v1.DryRun
+	(*DryRunReply)(nil),     // 7: synapse.v1.DryRunReply
+	(*Cancel)(nil),          // 8: synapse.v1.Cancel
+	(*CancelReply)(nil),     // 9: synapse.v1.CancelReply
+	(*Hold)(nil),            // 10: synapse.v1.Hold
+	(*HoldReply)(nil),       // 11: synapse.v1.HoldReply
+	(*Requeue)(nil),         // 12: synapse.v1.Requeue
+	(*RequeueReply)(nil),    // 13: synapse.v1.RequeueReply
+	(*Update)(nil),          // 14: synapse.v1.Update
+	(*UpdateReply)(nil),     // 15: synapse.v1.UpdateReply
+	(*ChangeNode)(nil),      // 16: synapse.v1.ChangeNode
+	(*ChangeNodeReply)(nil), // 17: synapse.v1.ChangeNodeReply
+	(*Prospect)(nil),        // 18: synapse.v1.Prospect
+	(*JobStatus)(nil),       // 19: synapse.v1.JobStatus
+	(*NodeStatus)(nil),      // 20: synapse.v1.NodeStatus
+	(*GetJob)(nil),          // 21: synapse.v1.GetJob
+	(*GetJobReply)(nil),     // 22: synapse.v1.GetJobReply
+	(*ListJobs)(nil),        // 23: synapse.v1.ListJobs
+	(*ListJobsReply)(nil),   // 24: synapse.v1.ListJobsReply
+	(*ListNodes)(nil),       // 25: synapse.v1.ListNodes
+	(*ListNodesReply)(nil),  // 26: synapse.v1.ListNodesReply
+	(*ExplainJob)(nil),      // 27: synapse.v1.ExplainJob
+	(*ExplainJobReply)(nil), // 28: synapse.v1.ExplainJobReply
+	(*Watch)(nil),           // 29: synapse.v1.Watch
+	(*Unwatch)(nil),         // 30: synapse.v1.Unwatch
+	(*Event)(nil),           // 31: synapse.v1.Event
+	(*Principal)(nil),       // 32: synapse.v1.Principal
+	(*JobSpec)(nil),         // 33: synapse.v1.JobSpec
+	(*JobRecord)(nil),       // 34: synapse.v1.JobRecord
+	(*AttemptRecord)(nil),   // 35: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),      // 36: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),    // 37: synapse.v1.LedgerReport
+	(*Token)(nil),           // 38: synapse.v1.Token
+	(*Label)(nil),           // 39: synapse.v1.Label
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
-	30, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
-	31, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
-	2,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
-	30, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
-	31, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
-	2,  // 6: synapse.v1.DryRunReply.outcome:type_name -> synapse.v1.Outcome
-	30, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
-	2,  // 8: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
-	30, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
-	2,  // 10: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
-	30, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
-	2,  // 12: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
-	30, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
-	2,  // 14: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
-	30, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
+	32, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
+	33, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
+	3,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
+	32, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
+	33, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
+	3,  // 6: synapse.v1.DryRunReply.outcome:type_name -> synapse.v1.Outcome
+	32, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
+	3,  // 8: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
+	32, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
+	3,  // 10: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
+	32, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
+	3,  // 12: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
+	32, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
+	3,  // 14: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
+	32, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
 	1,  // 16: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
-	2,  // 17: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
-	32, // 18: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
-	33, // 19: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
-	34, // 20: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	35, // 21: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	36, // 22: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	30, // 23: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
-	2,  // 24: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
-	17, // 25: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	33, // 26: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
-	30, // 27: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	37, // 28: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
-	2,  // 29: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
-	17, // 30: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	30, // 31: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
-	2,  // 32: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
-	18, // 33: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	30, // 34: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	2,  // 35: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	30, // 36: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	37, // 37: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	17, // 38: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	18, // 39: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	3,  // 17: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
+	2,  // 18: synapse.v1.Prospect.basis:type_name -> synapse.v1.Basis
+	34, // 19: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
+	35, // 20: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
+	18, // 21: synapse.v1.JobStatus.prospect:type_name -> synapse.v1.Prospect
+	36, // 22: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	37, // 23: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	38, // 24: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	32, // 25: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	3,  // 26: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
+	19, // 27: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
+	35, // 28: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	32, // 29: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	39, // 30: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	3,  // 31: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
+	19, // 32: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
+	32, // 33: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	3,  // 34: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
+	20, // 35: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
+	32, // 36: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	3,  // 37: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	32, // 38: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	39, // 39: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	19, // 40: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	20, // 41: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -2425,8 +2627,8 @@ func file_messages_client_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_client_proto_rawDesc), len(file_messages_client_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   28,
+			NumEnums:      3,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -963,6 +963,95 @@ func (m *ChangeNodeReply) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *Prospect) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Prospect) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Prospect) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.AheadMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AheadMs))
+		i--
+		dAtA[i] = 0x50
+	}
+	if m.AheadGpuSeconds != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AheadGpuSeconds))
+		i--
+		dAtA[i] = 0x48
+	}
+	if m.Ahead != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Ahead))
+		i--
+		dAtA[i] = 0x40
+	}
+	if m.KeptUntilUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.KeptUntilUnixMs))
+		i--
+		dAtA[i] = 0x38
+	}
+	if len(m.Kept) > 0 {
+		for iNdEx := len(m.Kept) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.Kept[iNdEx])
+			copy(dAtA[i:], m.Kept[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Kept[iNdEx])))
+			i--
+			dAtA[i] = 0x32
+		}
+	}
+	if len(m.Why) > 0 {
+		i -= len(m.Why)
+		copy(dAtA[i:], m.Why)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Why)))
+		i--
+		dAtA[i] = 0x2a
+	}
+	if m.LikelyUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LikelyUnixMs))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.LatestUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LatestUnixMs))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.AtUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AtUnixMs))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Basis != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Basis))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *JobStatus) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -992,6 +1081,16 @@ func (m *JobStatus) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Prospect != nil {
+		size, err := m.Prospect.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x4a
 	}
 	if m.Withheld {
 		i--
@@ -2268,6 +2367,50 @@ func (m *ChangeNodeReply) SizeVT() (n int) {
 	return n
 }
 
+func (m *Prospect) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Basis != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Basis))
+	}
+	if m.AtUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AtUnixMs))
+	}
+	if m.LatestUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.LatestUnixMs))
+	}
+	if m.LikelyUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.LikelyUnixMs))
+	}
+	l = len(m.Why)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if len(m.Kept) > 0 {
+		for _, s := range m.Kept {
+			l = len(s)
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	if m.KeptUntilUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.KeptUntilUnixMs))
+	}
+	if m.Ahead != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Ahead))
+	}
+	if m.AheadGpuSeconds != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AheadGpuSeconds))
+	}
+	if m.AheadMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AheadMs))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
 func (m *JobStatus) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -2304,6 +2447,10 @@ func (m *JobStatus) SizeVT() (n int) {
 	}
 	if m.Withheld {
 		n += 2
+	}
+	if m.Prospect != nil {
+		l = m.Prospect.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

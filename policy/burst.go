@@ -60,6 +60,14 @@ func (b *burst) waits() bool {
 	return b.head != nil
 }
 
+// burstID names the burst of a waiting job; 0: it is in none.
+func (e *entry) burstID() uint64 {
+	if e.burst == nil {
+		return 0
+	}
+	return e.burst.traits.Burst
+}
+
 // bursts are all of them.
 type bursts struct {
 	open map[burstKey]*burst // that the next job alike joins

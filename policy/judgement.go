@@ -44,6 +44,7 @@ type Judgement struct {
 	round   uint64 // of passes: what a group was refused holds for one
 
 	bursts  bursts
+	lineUp  []*burst // of this pass: all that waited after the guard, in order
 	pools   pools
 	firm    []*promise                  // the first made first
 	moving  []*promise                  // of this pass, in the order in which they were planned
@@ -78,7 +79,8 @@ func (j *Judgement) Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decis
 	j.countSlips()
 	j.serveFirm()
 	j.guard()
-	for _, b := range j.bursts.ordered(j) {
+	j.lineUp = j.bursts.ordered(j)
+	for _, b := range j.lineUp {
 		j.visit(b)
 	}
 	return j.finish()

@@ -27,6 +27,7 @@ type Joined struct {
 	Job   topology.JobID
 	Group GroupID
 	Turn  Turn
+	Burst uint64 // as in Traits; 0: the planner counts none
 }
 
 // Decisions is what a pass decided.
@@ -121,7 +122,7 @@ func (q *Queue) join() []Joined {
 	q.joined = q.joined[:0]
 	for _, e := range q.entered {
 		if q.jobs[e.Job] == e {
-			q.joined = append(q.joined, Joined{Job: e.Job, Group: e.group.id, Turn: e.turn()})
+			q.joined = append(q.joined, Joined{Job: e.Job, Group: e.group.id, Turn: e.turn(), Burst: e.burstID()})
 		}
 	}
 	clear(q.entered)

@@ -29,6 +29,7 @@ type pool struct {
 	waits    bool  // something waits since the last pass
 	firm     *promise
 	moving   [2]int // promises of this pass: to jobs that one machine can hold, and to others
+	pace     pace
 }
 
 // pools are all of them.
@@ -57,6 +58,7 @@ func (s *pools) count(j *Judgement) {
 		p.moving = [2]int{}
 		passed := (j.now - p.creditAt) / second
 		p.creditAt += passed * second
+		p.pace.turn(j.now)
 		if p.waits {
 			gain := scaled(p.Size, j.settings.GuardPercent, 100)
 			p.credit = min(p.credit+scaled(gain, min(passed, hoard), 1), scaled(gain, hoard, 1))
@@ -174,6 +176,7 @@ func (j *Judgement) undo(job topology.JobID, ran int64) {
 	if w.long {
 		p.long -= w.size
 	}
+	p.pace.did(w.size, ran, j.now)
 	if w.charged > 0 {
 		p.credit += w.charged - scaled(w.size, ran, second)
 	}

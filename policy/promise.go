@@ -166,20 +166,10 @@ func (j *Judgement) surest(e *entry) (at, bound int64, place topology.Placement,
 	return at, topology.Never, place, true
 }
 
-// Promise is what a waiting job can be told.
-type Promise struct {
-	Where topology.Placement
-	At    int64 // when it is expected to start
-	Bound int64 // by when it will; topology.Never: no bound can be given
-	Firm  bool
-	Slips int
-}
-
 // Promised is the promise of a job; false where it has none.
 func (j *Judgement) Promised(job topology.JobID) (Promise, bool) {
 	if j.queue == nil || j.queue.jobs[job] == nil || j.queue.jobs[job].promised == nil {
 		return Promise{}, false
 	}
-	p := j.queue.jobs[job].promised
-	return Promise{Where: p.place, At: p.at, Bound: p.bound, Firm: p.firm, Slips: p.e.slips}, true
+	return j.tellable(j.queue.jobs[job].promised), true
 }

@@ -30,6 +30,7 @@ var wallUses = map[string]wallUse{
 	"actors/leader/update.go":  {1, "when somebody asked for a change, as people see it"},
 	"actors/leader/wishes.go":  {2, "when somebody asked for something, as people see it"},
 	"actors/leader/write.go":   {4, "when a run was committed and ended, as people see it"},
+	"actors/mirror/starts.go":  {1, "what a start is told as, which was worked out on the leader's steady clock"},
 	"actors/mirror/waiting.go": {1, "when an event was, as people see it"},
 	"actors/mirror/watch.go":   {4, "the same, and when a job is tried again, which barredUntil decides"},
 	"actors/mirror/words.go":   {4, "in how long a job is tried again and that it begins later, as people see it"},

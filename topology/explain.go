@@ -235,7 +235,7 @@ func (e Explanation) String() string {
 		for _, j := range e.Ends.Jobs {
 			jobs = append(jobs, string(j))
 		}
-		parts = append(parts, "fits when "+listed(jobs)+" ended, in "+span(max(e.Ends.By-e.NowNs, 1))+" at the latest")
+		parts = append(parts, "fits when "+listed(jobs)+" ended, in "+Span(max(e.Ends.By-e.NowNs, 1))+" at the latest")
 	}
 	if len(e.Conflict) > 1 {
 		names := make([]string, 0, len(e.Conflict))
@@ -261,8 +261,8 @@ func (e Explanation) String() string {
 	return strings.Join(parts, " · ")
 }
 
-// span writes a time as people say it, in whole minutes where it is some; never less than it is.
-func span(ns int64) string {
+// Span writes a time as people say it, in whole minutes where it is some; never less than it is.
+func Span(ns int64) string {
 	const second, minute, hour = 1_000_000_000, 60_000_000_000, 3600_000_000_000
 	if ns <= minute {
 		return strconv.FormatInt((ns+second-1)/second, 10) + "s"

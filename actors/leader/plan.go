@@ -37,6 +37,7 @@ func (s *Scheduler) onPlan(ctx actor.Context) {
 	}
 	s.noteWaiting(d.Joined)
 	s.tellWaiting(ctx, d.Joined)
+	s.tellStarts(ctx)
 }
 
 func (s *Scheduler) onPatienceOver(ctx actor.Context, m patienceOver) {
@@ -82,7 +83,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	told.NoOther = s.indispensable(e.refused)
 	told.Told, told.Promised = s.firstTold(e, a.Told), a.Promised
 	ctx.Send(e.pid, told)
-	ctx.Send(s.peers.mirror, mirror.WaitsNoMore{Job: a.Job}) // it may decline, and shows nothing then
+	s.waitsNoMore(ctx, a.Job) // it may decline, and shows nothing then
 	s.doubtLater(ctx, claim{Job: a.Job, Token: told.Token, Targets: told.Targets})
 }
 

@@ -78,6 +78,7 @@ func wordsOf(r *topology.Refusal) string {
 func (s *Scheduler) onTellAgain(ctx actor.Context) {
 	s.telling.armed = false
 	s.tellWaiting(ctx, nil)
+	s.tellStarts(ctx)
 }
 
 // outOfService says how many machines take nothing new, and why, in a few words;

@@ -55,6 +55,7 @@ type Scheduler struct {
 	owners    owners
 	greetings greetings
 	telling   telling
+	starts    startsTelling
 	showing   showing
 	learning  learning
 	foresight foresight

@@ -65,7 +65,10 @@ func (s *Scheduler) holders(n topology.NodeID) []topology.Holder {
 // unqueue takes a job out of the queue that does not start, and tells the Mirror that nobody waits behind it any more.
 func (s *Scheduler) unqueue(ctx actor.Context, job topology.JobID) {
 	if s.queue.Remove(job) {
-		ctx.Send(s.peers.mirror, mirror.WaitsNoMore{Job: job})
+		if _, foretells := s.planner.(policy.Foreteller); foretells {
+			s.plan(ctx) // what was kept for it is others' now, and so is its turn
+		}
+		s.waitsNoMore(ctx, job)
 	}
 }
 

@@ -33,6 +33,7 @@ type Mirror struct {
 	watch    watch
 	waiting  waiting
 	picture  picture
+	starts   starts
 }
 
 // shownJob is a job as it was shown last, and the last that was told of it.
@@ -41,6 +42,7 @@ type shownJob struct {
 	told  *messages.Event
 	group policy.GroupID // those it waits with; 0: it is in nobody's queue
 	turn  policy.Turn    // in the queue, while it is in one
+	burst uint64         // likewise, of those that the planner counts together; 0: none
 }
 
 // shownNode is likewise a machine.
@@ -59,7 +61,7 @@ const candidates = 5
 // New makes a Mirror that has been told of nothing. The levels are the fabric's, coarse to fine.
 func New(p *actors.Ports, epoch uint64, levels []string) actor.Actor {
 	return &Mirror{
-		p: p, watch: watch{seq: firstSeq(epoch)}, waiting: waiting{groups: map[policy.GroupID]*waitingGroup{}}, picture: newPicture(levels),
+		p: p, watch: watch{seq: firstSeq(epoch)}, waiting: newWaiting(), picture: newPicture(levels),
 	}
 }
 
@@ -72,6 +74,8 @@ func (m *Mirror) Receive(ctx actor.Context) {
 		m.onWaitingShown(ctx, message)
 	case WaitsNoMore:
 		m.onWaitsNoMore(message)
+	case StartsShown:
+		m.onStartsShown(message)
 	case RoomsShown:
 		m.picture.follow(message)
 	case PlanningShown:
@@ -116,7 +120,8 @@ func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 	if ok {
 		m.finished.remove(finishedKey(before.JobStatus))
 	}
-	now := shownJob{JobStatus: s, told: m.tellJob(ctx, before, s), group: before.group, turn: before.turn}
+	now := before
+	now.JobStatus, now.told = s, m.tellJob(ctx, before, s)
 	if s.Phase != messages.PhaseQueued {
 		m.waiting.leave(&now)
 	}
@@ -163,7 +168,7 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 		}
 	}
 	if s, ok := m.jobs.get(id); ok {
-		return m.present(s), messages.OK()
+		return m.withProspect(s, m.present(s)), messages.OK()
 	}
 	var fits []string
 	var found shownJob
@@ -176,7 +181,7 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 	})
 	switch len(fits) {
 	case 1:
-		return m.present(found), messages.OK()
+		return m.withProspect(found, m.present(found)), messages.OK()
 	case 0:
 		return nil, &messages.Outcome{
 			Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: fmt.Sprintf("there is no job %q", id),
@@ -204,7 +209,7 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 			return false
 		}
 		if fits(q, s.JobStatus) {
-			entry := listed(m.present(s))
+			entry := m.withProspect(s, listed(m.present(s)))
 			if !page.takes(messages.Size(entry)) {
 				r.Next = page.last
 				return false

@@ -49,12 +49,21 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 		return &messages.ExplainJobReply{Outcome: outcome}
 	}
 	s, _ := m.jobs.get(status.GetRecord().GetId())
-	if g := m.waiting.groups[s.group]; g != nil {
-		if text := m.picture.explain(g, m.p.Clock.Now()); text != "" {
-			return &messages.ExplainJobReply{Outcome: outcome, Text: text + m.waiting.standing(&s).String()}
-		}
+	text, more := m.roomWords(&s), m.startWords(&s)
+	if text == "" {
+		text = messages.Explain(status)
+	} else if more == "" { // else its place is told with that, by the order that holds
+		more = m.waiting.standing(&s).String()
 	}
-	return &messages.ExplainJobReply{Outcome: outcome, Text: messages.Explain(status)}
+	return &messages.ExplainJobReply{Outcome: outcome, Text: text + more}
+}
+
+// roomWords say why there is no room for a job; empty where there is, or it is in nobody's queue.
+func (m *Mirror) roomWords(s *shownJob) string {
+	if g := m.waiting.groups[s.group]; g != nil {
+		return m.picture.explain(g, m.p.Clock.Now())
+	}
+	return ""
 }
 
 // explain is what the jobs of a group are told of the room; empty where there is room for them, for then they start in
@@ -71,14 +80,14 @@ func (p *picture) explain(g *waitingGroup, now actors.Instant) string {
 	return g.answer.String()
 }
 
-// Explain is what the Mirror answers to why a job waits; false where it knows of no queue that it is in. It is for
-// whoever checks that, and never for another actor.
+// Explain is what the Mirror answers to why a job waits, but for when it starts; false where it knows of no queue that
+// it is in. It is for whoever checks that, and never for another actor.
 func (m *Mirror) Explain(job topology.JobID) (string, bool) {
 	s, _ := m.jobs.get(string(job))
-	if s.group == 0 {
-		return "", false
+	if text := m.roomWords(&s); text != "" {
+		return text + m.waiting.standing(&s).String(), true
 	}
-	return m.onExplainJob(&messages.ExplainJob{Job: string(job)}).GetText(), true
+	return messages.Explain(m.present(s)), s.group != 0
 }
 
 // Room is what the Mirror answers from: for whoever checks that it is what the Scheduler plans with.

@@ -37,6 +37,17 @@ type (
 		topology.Changes
 		Holders [][]topology.Holder // one list for each of Machines
 	}
+	// StartsShown: all that can be told of when waiting jobs start, in place of what was told before.
+	// Scheduler → Mirror, at most once a second; never by a planner that does not look ahead.
+	StartsShown struct {
+		policy.Prospects
+		Endless []Endless // where those are that the promises name
+	}
+	// Endless is a job without a time limit on a machine that others wait for.
+	Endless struct {
+		Job  topology.JobID
+		Node topology.NodeID
+	}
 	// WaitsNoMore: the job has left the queue. Scheduler → Mirror.
 	WaitsNoMore struct{ Job topology.JobID }
 	// PlanningShown: why nothing is planned now; empty: it is. Scheduler → Mirror.

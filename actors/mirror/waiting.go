@@ -19,9 +19,14 @@ import (
 // waiting is what is known of the groups that wait.
 type waiting struct {
 	groups map[policy.GroupID]*waitingGroup
-	turns  ordered[struct{}] // of the jobs that have a group
+	turns  ordered[struct{}]             // of the jobs that have a group
+	bursts map[uint64]*ordered[struct{}] // likewise, of each burst
 	aside  string
 	idle   string // why nothing is planned now
+}
+
+func newWaiting() waiting {
+	return waiting{groups: map[policy.GroupID]*waitingGroup{}, bursts: map[uint64]*ordered[struct{}]{}}
 }
 
 type waitingGroup struct {
@@ -79,8 +84,12 @@ func (m *Mirror) join(ctx actor.Context, j policy.Joined) {
 func (w *waiting) enter(s *shownJob, j policy.Joined) {
 	w.groups[j.Group].jobs++ // first: it may leave the same one
 	w.leave(s)
-	s.group, s.turn = j.Group, j.Turn
+	s.group, s.turn, s.burst = j.Group, j.Turn, j.Burst
 	w.turns.put(string(j.Turn), struct{}{})
+	if w.bursts[j.Burst] == nil {
+		w.bursts[j.Burst] = &ordered[struct{}]{}
+	}
+	w.bursts[j.Burst].put(string(j.Turn), struct{}{})
 }
 
 // leave takes a job out of its group, if it has one; the last takes the group with it.
@@ -93,7 +102,12 @@ func (w *waiting) leave(s *shownJob) {
 		delete(w.groups, s.group)
 	}
 	w.turns.remove(string(s.turn))
-	s.group, s.turn = 0, ""
+	if b := w.bursts[s.burst]; b != nil {
+		if b.remove(string(s.turn)); b.len() == 0 {
+			delete(w.bursts, s.burst)
+		}
+	}
+	s.group, s.turn, s.burst = 0, "", 0
 }
 
 // standing is where a job stands among those that wait.
@@ -101,8 +115,10 @@ func (w *waiting) standing(s *shownJob) policy.Standing {
 	return policy.Standing{Ahead: w.turns.before(string(s.turn)), Waiting: w.turns.len()}
 }
 
-// onWaitsNoMore takes a job out of its group. Its own actor says what has become of it.
+// onWaitsNoMore takes a job out of its group, and what it was told of its start. Its own actor says what has become
+// of it.
 func (m *Mirror) onWaitsNoMore(n WaitsNoMore) {
+	delete(m.starts.promises, n.Job)
 	if s, ok := m.jobs.get(string(n.Job)); ok && s.group != 0 {
 		m.waiting.leave(&s)
 		m.jobs.put(string(n.Job), s)

@@ -33,6 +33,7 @@ func (a *app) getCommand() *cobra.Command {
 // listing is what a list was asked to be.
 type listing struct {
 	watch, me, live bool
+	start           bool // when each starts that waits
 	sort            string
 	labels          []string
 	chosen          selector
@@ -46,10 +47,15 @@ func (a *app) getJobsCommand() *cobra.Command {
 		Aliases: []string{"job"},
 		Short:   "list jobs, or show the ones that are named",
 		Long:    "Lists the jobs that live and the newest finished ones, the oldest first, or shows those that are named.",
-		Example: "  synapse-cli get jobs --live -o wide\n  synapse-cli get jobs -l team=nlp --phase running -q\n  synapse-cli get job JOB -o yaml",
+		Example: "  synapse-cli get jobs --live -o wide\n  synapse-cli get jobs --start\n" +
+			"  synapse-cli get jobs -l team=nlp --phase running -q\n  synapse-cli get job JOB -o yaml",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && (l.watch || l.me || l.live || len(l.labels) > 0 || len(l.query.Phases) > 0 || l.query.Owner != "" || l.query.Queue != "") {
 				return usageHint("`"+a.name+" watch JOB` follows one", "filters and -w are for lists, and jobs are named")
+			}
+			if l.start && l.watch {
+				return usageHint("`"+a.name+" get jobs --start` again says what is known then",
+					"--start and -w cannot be combined: a start that moves is no change of the job")
 			}
 			if l.me && l.query.Owner != "" {
 				return usage("--me and --owner cannot be combined")
@@ -68,6 +74,7 @@ func (a *app) getJobsCommand() *cobra.Command {
 	f.BoolVarP(&l.watch, "watch", "w", false, "go on with each change")
 	f.BoolVar(&l.me, "me", false, "only mine")
 	f.BoolVar(&l.live, "live", false, "only those that are not over")
+	f.BoolVar(&l.start, "start", false, "only those that wait, with when each starts, as far as that can be told")
 	f.StringSliceVar(&l.query.Phases, "phase", nil, "only in these phases, as in queued or running")
 	f.StringVar(&l.query.Owner, "owner", "", "only of this owner")
 	f.StringVar(&l.query.Queue, "queue", "", "only of this queue")
@@ -84,6 +91,8 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 		named, f := found(a, args, func(id string) (*messages.JobStatus, error) { return c.Job(ctx, id) })
 		a.fetched(ctx, c, named...)
 		switch {
+		case l.start && len(named) > 0:
+			f.note(show.Starts(a.stdout, a.style, named))
 		case len(args) == 1 && len(named) == 1:
 			f.note(show.Job(a.stdout, a.style, named[0]))
 		case len(named) > 0:
@@ -110,12 +119,21 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 	if err != nil {
 		return err
 	}
-	jobs = slices.DeleteFunc(jobs, func(j *messages.JobStatus) bool { return l.live && over(j) || !l.chosen.job(j) })
+	jobs = slices.DeleteFunc(jobs, func(j *messages.JobStatus) bool {
+		return l.live && over(j) || l.start && !messages.Waits(j.GetPhase()) || !l.chosen.job(j)
+	})
 	slices.SortStableFunc(jobs, less)
-	if len(jobs) == 0 && a.forPeople() {
+	switch {
+	case len(jobs) > 0 || !a.forPeople():
+	case l.start:
+		a.say("no job waits")
+	default:
 		a.say("no jobs")
 	}
 	a.fetched(ctx, c, jobs...)
+	if l.start {
+		return show.Starts(a.stdout, a.style, jobs)
+	}
 	return show.Jobs(a.stdout, a.style, jobs)
 }
 

@@ -21,7 +21,7 @@ var jobColumns = []column[job]{
 	{head: "NAME", cell: func(j job) string { return j.spec().GetName() }},
 	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},
 	{head: "TASKS", right: true, cell: job.tasks},
-	{head: "GPUS", right: true, cell: func(j job) string { return milli(asked(j.spec(), (*messages.Resources).GetMilliGpu)) }},
+	{head: "GPUS", right: true, cell: job.gpus},
 	{head: "CPUS", wide: true, right: true, cell: func(j job) string { return milli(asked(j.spec(), (*messages.Resources).GetMilliCpu)) }},
 	{head: "MEMORY", wide: true, right: true, cell: func(j job) string { return size(asked(j.spec(), (*messages.Resources).GetMemoryBytes)) }},
 	{head: "OWNER", cell: func(j job) string { return orDash(j.GetRecord().GetOwner().GetName()) }},
@@ -29,7 +29,7 @@ var jobColumns = []column[job]{
 	{head: "PRIORITY", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.spec().GetPriority()) }},
 	{head: "RUNS", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.GetRecord().GetRuns()) }},
 	{head: "RAN", right: true, cell: job.ran},
-	{head: "AGE", right: true, cell: func(j job) string { return age(j.GetRecord().GetSubmittedUnixMs(), j.now) }},
+	{head: "AGE", right: true, cell: job.age},
 	{head: "REASON", cell: job.why},
 }
 
@@ -41,6 +41,8 @@ type job struct {
 
 func (j job) id() string              { return j.GetRecord().GetId() }
 func (j job) spec() *messages.JobSpec { return j.GetRecord().GetSpec() }
+func (j job) gpus() string            { return milli(asked(j.spec(), (*messages.Resources).GetMilliGpu)) }
+func (j job) age() string             { return age(j.GetRecord().GetSubmittedUnixMs(), j.now) }
 
 // tasks: how a total is split is known only once it is placed.
 func (j job) tasks() string {
@@ -116,6 +118,14 @@ func Jobs(w io.Writer, s Style, list []*messages.JobStatus) error {
 		func(j *messages.JobStatus) job { return job{j, s.NowMs} })
 }
 
+// Starts writes a list of jobs with when each starts.
+func Starts(w io.Writer, s Style, list []*messages.JobStatus) error {
+	return several(w, s, "JobList", startColumns, list,
+		func(j *messages.JobStatus) string { return j.GetRecord().GetId() },
+		func(j *messages.JobStatus) any { return jobObject(j, s.NowMs) },
+		func(j *messages.JobStatus) job { return job{j, s.NowMs} })
+}
+
 // Job writes one job as an object; as a table it is a list of one.
 func Job(w io.Writer, s Style, j *messages.JobStatus) error {
 	if !s.names() && (s.Format == "json" || s.Format == "yaml") {
@@ -159,6 +169,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Name", spec.GetName())
 	p.painted("Phase", phase)
 	p.line("Reason", j.why())
+	describeStart(&p, j)
 	asks := Shape(spec)
 	if r.GetMemoryByShare() {
 		asks += " (memory by default)"

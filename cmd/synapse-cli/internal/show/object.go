@@ -56,6 +56,7 @@ type jobStatus struct {
 	Cancelled      *deedObj   `json:"cancelled,omitempty"`
 	Attempt        *attempt   `json:"attempt,omitempty"`
 	Debts          []string   `json:"debts,omitempty"`
+	Start          *startObj  `json:"start,omitempty"`    // of one that is in a queue
 	Attempts       []*attempt `json:"attempts,omitempty"` // of describe: all that are kept, without their ranks
 	Withheld       bool       `json:"withheld,omitempty"` // env, command and script are not shown to you
 }
@@ -119,6 +120,7 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 	if t := r.GetSpec().GetScript(); t != nil {
 		o.Status.Script = &scriptObj{t.GetName(), t.GetDigest(), t.GetSizeBytes()}
 	}
+	o.Status.Start = startObject(s.GetProspect())
 	if ms := j.ranMs(); ms >= 0 {
 		seconds := ms / 1000
 		o.Status.RanSeconds = &seconds

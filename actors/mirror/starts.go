@@ -1,0 +1,173 @@
+package mirror
+
+import (
+	"slices"
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what the Mirror shows of when a job starts. What it was told is shown of a job for as long as that
+// stands in the queue, and not a moment longer: nobody reads of a start that a job runs, is held, or was cancelled.
+
+// starts is what was told last.
+type starts struct {
+	told     bool // somebody looks ahead
+	promises map[topology.JobID]*policy.Promise
+	lines    map[uint64]*policy.InLine
+	endless  map[topology.JobID]topology.NodeID
+}
+
+// Equal reports whether two tellings are the same.
+func (s *StartsShown) Equal(o *StartsShown) bool {
+	same := func(a, b policy.Promise) bool {
+		slots := slices.Equal(a.Where.Slots, b.Where.Slots)
+		a.Where, b.Where = topology.Placement{}, topology.Placement{}
+		return slots && a.Job == b.Job && a.At == b.At && a.Bound == b.Bound && a.By == b.By && a.Until == b.Until &&
+			a.Firm == b.Firm && a.Slips == b.Slips && a.Endless == b.Endless
+	}
+	return slices.EqualFunc(s.Promises, o.Promises, same) && slices.Equal(s.Lines, o.Lines) &&
+		slices.Equal(s.Endless, o.Endless)
+}
+
+// onStartsShown takes over all that can be told now, in place of what could be told before.
+func (m *Mirror) onStartsShown(shown StartsShown) {
+	s := &m.starts
+	*s = starts{
+		told: true, promises: map[topology.JobID]*policy.Promise{}, lines: map[uint64]*policy.InLine{},
+		endless: map[topology.JobID]topology.NodeID{},
+	}
+	for i := range shown.Promises {
+		s.promises[shown.Promises[i].Job] = &shown.Promises[i]
+	}
+	for i := range shown.Lines {
+		s.lines[shown.Lines[i].Burst] = &shown.Lines[i]
+	}
+	for _, x := range shown.Endless {
+		s.endless[x.Job] = x.Node
+	}
+}
+
+// timeOfDay is when an instant will be; what is past is now.
+func (m *Mirror) timeOfDay(ns int64) int64 {
+	return m.p.Clock.WallMs() + max(actors.Instant(ns).Since(m.p.Clock.Now()), 0).Milliseconds()
+}
+
+// keptNamed are how many machines are named that are kept for a job.
+const keptNamed = 256
+
+// prospect is when a job starts, as far as that can be told; nil of one that is in nobody's queue.
+func (m *Mirror) prospect(s *shownJob) *messages.Prospect {
+	if s.group == 0 || s.Phase != messages.PhaseQueued {
+		return nil
+	}
+	if p := m.starts.promises[topology.JobID(s.GetRecord().GetId())]; p != nil && p.At < topology.Never {
+		return m.promised(p)
+	}
+	return m.unpromised(s)
+}
+
+// promised is what is told of a job for which room is kept.
+func (m *Mirror) promised(p *policy.Promise) *messages.Prospect {
+	at := m.timeOfDay
+	told := &messages.Prospect{
+		Basis: messages.Basis_BASIS_LEARNED, AtUnixMs: at(p.At), Why: m.endlessWords(p.Endless),
+	}
+	switch {
+	case p.Firm && p.Bound < topology.Never:
+		told.Basis, told.LatestUnixMs, told.Why = messages.Basis_BASIS_LIMITS, at(max(p.Bound, p.At)), ""
+	case p.By > max(p.At, int64(m.p.Clock.Now())): // else it was wrong, or says no more than the time itself
+		told.LikelyUnixMs = at(p.By)
+	}
+	if p.Until < topology.Never {
+		told.KeptUntilUnixMs = at(p.Until)
+	}
+	for i, slot := range p.Where.Slots {
+		if (i == 0 || slot.Node != p.Where.Slots[i-1].Node) && len(told.Kept) < keptNamed {
+			told.Kept = append(told.Kept, string(slot.Node))
+		}
+	}
+	return told
+}
+
+// unpromised is what is told of a job for which none is kept: why there is no time, and what comes before it.
+func (m *Mirror) unpromised(s *shownJob) *messages.Prospect {
+	told := &messages.Prospect{Basis: messages.Basis_BASIS_NONE}
+	line := m.starts.lines[s.burst]
+	switch {
+	case !m.starts.told:
+		told.Why = "the order is fifo, and promises none"
+		told.Ahead = int32(m.waiting.standing(s).Ahead)
+		return told
+	case line == nil:
+		told.Why = "it has just come"
+		return told
+	case line.Why == policy.Headroom:
+		told.Why = headroomWords
+	default:
+		told.Why = m.endlessWords(line.Endless)
+	}
+	before := m.waiting.bursts[s.burst].before(string(s.turn))
+	told.Ahead = int32(line.Ahead + before)
+	work := line.Work + int64(before)*line.Each // in milli-GPU-seconds
+	if !line.NoGPUs {
+		told.AheadGpuSeconds = work / 1000
+	}
+	if line.Pace > 0 {
+		told.AheadMs = work / line.Pace * 1000
+	}
+	return told
+}
+
+// headroomWords say that a job waits for the machines that are left to others.
+const headroomWords = "it is expected to run for more than a day, and such jobs leave a part of the machines to " +
+	"shorter ones"
+
+// endlessWords say because of whom a time cannot be told; empty: of nobody.
+func (m *Mirror) endlessWords(job topology.JobID) string {
+	node, known := m.starts.endless[job]
+	if !known {
+		return ""
+	}
+	return string(node) + " (job " + string(job) + ") has no limit"
+}
+
+// withProspect is a job with when it starts, if it waits.
+func (m *Mirror) withProspect(s shownJob, shown *messages.JobStatus) *messages.JobStatus {
+	if told := m.prospect(&s); told != nil {
+		shown.Prospect = told // one in a queue was made for this reader
+	}
+	return shown
+}
+
+// startWords end the answer to why a job waits; empty where no planner looks ahead: then nothing is told but why.
+func (m *Mirror) startWords(s *shownJob) string {
+	if !m.starts.told {
+		return ""
+	}
+	told := m.prospect(s)
+	if told == nil {
+		return ""
+	}
+	now := m.timeOfDay(0)
+	moment := func(ms int64) string {
+		if left := ms - now; left > 0 {
+			return spanWords(left) + " from now"
+		}
+		return "now"
+	}
+	text := ""
+	if kept := told.KeptWords(wordedNodes, moment); kept != "" {
+		text = " · " + kept
+	}
+	if line := m.starts.lines[s.burst]; line != nil && line.Why == policy.Locality {
+		text += " · it waits for a place closer together until " + moment(m.timeOfDay(line.Until))
+	}
+	return text + " · " + told.Words(moment, spanWords)
+}
+
+// spanWords writes a time as people say it.
+func spanWords(ms int64) string { return topology.Span(int64(actors.Millis(ms) / time.Nanosecond)) }

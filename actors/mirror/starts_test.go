@@ -1,0 +1,119 @@
+package mirror
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the tests of what is shown of when a job starts.
+
+const minute = 60_000_000_000
+
+// promiseTo is what the Scheduler tells where it promises these jobs room on n1, of which one has no limit.
+func promiseTo(firm bool, bound, by int64, jobs ...topology.JobID) StartsShown {
+	s := StartsShown{Endless: []Endless{{"svc", "n4"}}}
+	for _, j := range jobs {
+		slots := []topology.Slot{{Node: "n1"}, {Rank: 1, Node: "n1"}, {Rank: 2, Node: "n2"}}
+		s.Promises = append(s.Promises, policy.Promise{
+			Job: j, Where: topology.Placement{Slots: slots}, At: 30 * minute, Bound: bound, By: by,
+			Until: topology.Never, Firm: firm,
+		})
+	}
+	s.Lines = []policy.InLine{{
+		Burst: 7, Ahead: 40, Work: 4_000_000, Each: 1_000_000, Pace: 1000, Endless: "svc", Why: policy.Withholdings,
+	}}
+	return s
+}
+
+func prospectOf(t *testing.T, m *Mirror, id string) *messages.Prospect {
+	t.Helper()
+	got := ask(m, &messages.GetJob{Job: id}).(*messages.GetJobReply).Job.GetProspect()
+	for _, j := range ask(m, &messages.ListJobs{Limit: 1000}).(*messages.ListJobsReply).Jobs {
+		if j.Record.Id == id && j.Prospect.GetAtUnixMs() != got.GetAtUnixMs() {
+			t.Errorf("%s is shown with %v and listed with %v", id, got, j.Prospect)
+		}
+	}
+	return got
+}
+
+// queued has jobs wait, of burst 7.
+func queued(a *audience, jobs ...string) {
+	shown := waitsFor(1, "needs 8 GPUs", jobs...)
+	for i, id := range jobs {
+		a.says("", JobShown{statusOf(id, "alice", "queued")})
+		shown.Jobs[i].Burst = 7
+	}
+	a.says("", shown)
+}
+
+// TestStartIsToldOnItsGround: a latest time only of what is firm and bounded, nine of ten only where that is known and
+// may still be right, and no time where none is promised.
+func TestStartIsToldOnItsGround(t *testing.T) {
+	a := newAudience()
+	queued(a, "j", "k")
+	none := prospectOf(t, a.Mirror, "j")
+	if none.GetBasis() != messages.Basis_BASIS_NONE || !strings.Contains(none.Why, "fifo") {
+		t.Errorf("where nobody looks ahead it is told %v", none)
+	}
+	noon := noon{}.WallMs()
+	a.says("", promiseTo(true, 60*minute, 90*minute, "j"))
+	told := prospectOf(t, a.Mirror, "j")
+	if told.Basis != messages.Basis_BASIS_LIMITS || told.AtUnixMs != noon+30*60_000 ||
+		told.LatestUnixMs != noon+60*60_000 || told.LikelyUnixMs != 0 || len(told.Kept) != 2 || told.KeptUntilUnixMs != 0 {
+		t.Errorf("of a firm promise with a bound: %v", told)
+	}
+	const svc = "n4 (job svc) has no limit"
+	if told = prospectOf(t, a.Mirror, "k"); told.AtUnixMs != 0 || told.LatestUnixMs != 0 || told.Why != svc ||
+		told.Ahead != 41 || told.AheadGpuSeconds != 5000 || told.AheadMs != 5_000_000 {
+		t.Errorf("of none: %v", told)
+	}
+	for by, want := range map[int64]int64{0: 0, 20 * minute: 0, 90 * minute: noon + 90*60_000} {
+		a.says("", promiseTo(false, topology.Never, by, "j"))
+		told = prospectOf(t, a.Mirror, "j")
+		if told.Basis != messages.Basis_BASIS_LEARNED || told.LatestUnixMs != 0 || told.LikelyUnixMs != want {
+			t.Errorf("of a moving one, by %d in nine of ten: %v", by, told)
+		}
+	}
+	text := ask(a.Mirror, &messages.ExplainJob{Job: "k"}).(*messages.ExplainJobReply).Text
+	if !strings.HasSuffix(text, " · no time can be given: "+svc+" · 41 ahead, 2 GPU-hours, 1h24m at today's pace") {
+		t.Error(text)
+	}
+}
+
+// TestNoStaleStart: what was told of a start is told of nobody who is held, runs or is over, nor of one that waits
+// again before it was told anew.
+func TestNoStaleStart(t *testing.T) {
+	nothing := func(*messages.JobStatus) {}
+	for phase, edit := range map[string]func(*messages.JobStatus){
+		"held": nothing, "running": nothing, "reserving": nothing, "succeeded": overAt(1),
+	} {
+		for _, late := range []bool{false, true} { // the Scheduler tells of it once more, before it has heard
+			a := newAudience()
+			queued(a, "j")
+			a.says("", promiseTo(true, 60*minute, 0, "j"))
+			a.says("", JobShown{statusOf("j", "alice", phase, edit)})
+			if late {
+				a.says("", promiseTo(true, 60*minute, 0, "j"))
+			}
+			if told := prospectOf(t, a.Mirror, "j"); told != nil {
+				t.Errorf("a job that is %s is said to start %v", phase, told)
+			}
+			text := ask(a.Mirror, &messages.ExplainJob{Job: "j"}).(*messages.ExplainJobReply).Text
+			if strings.Contains(text, "starts") || strings.Contains(text, "kept") {
+				t.Errorf("a job that is %s is told %q", phase, text)
+			}
+			if phase == "succeeded" {
+				continue
+			}
+			a.says("", WaitsNoMore{"j"})
+			queued(a, "j")
+			if told := prospectOf(t, a.Mirror, "j"); told == nil || told.AtUnixMs != 0 || len(told.Kept) > 0 {
+				t.Errorf("a job that was %s and waits again is said to start as before: %v", phase, told)
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package show
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how it looks when a job starts that waits. What cannot be told is said to be so: no time is made up.
+
+var startColumns = []column[job]{
+	{head: "JOB", cell: job.id},
+	{head: "NAME", cell: func(j job) string { return j.spec().GetName() }},
+	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},
+	{head: "GPUS", right: true, cell: job.gpus},
+	{head: "OWNER", wide: true, cell: func(j job) string { return orDash(j.GetRecord().GetOwner().GetName()) }},
+	{head: "AGE", wide: true, right: true, cell: job.age},
+	{head: "KEPT", wide: true, right: true, cell: func(j job) string {
+		return fmt.Sprint(len(j.GetProspect().GetKept()))
+	}},
+	{head: "START", cell: job.starts},
+}
+
+// starts is when a job starts; of one that is in no queue, what keeps it out.
+func (j job) starts() string {
+	p := j.GetProspect()
+	if p == nil {
+		return orDash(j.why())
+	}
+	return p.Words(j.moment, span)
+}
+
+// moment is a time of day to come, and the day too where that is not this one.
+func (j job) moment(ms int64) string {
+	at, now := time.UnixMilli(ms).UTC(), time.UnixMilli(j.now).UTC()
+	switch {
+	case at.YearDay() == now.YearDay() && at.Year() == now.Year():
+		return at.Format("15:04Z")
+	case ms-j.now < 6*24*time.Hour.Milliseconds():
+		return at.Format("Mon 15:04Z")
+	}
+	return at.Format("2006-01-02 15:04Z")
+}
+
+// describedKept is how many machines a description names that are kept for a job.
+const describedKept = 16
+
+func describeStart(p *page, j job) {
+	if told := j.GetProspect(); told != nil {
+		p.line("Start", told.Words(j.moment, span))
+		p.line("Kept", told.KeptWords(describedKept, j.moment))
+	}
+}
+
+// startObj is what programs read of that. Basis is limits, learned or none.
+type startObj struct {
+	Basis           string   `json:"basis"`
+	At              string   `json:"at,omitempty"`        // expected
+	Latest          string   `json:"latest,omitempty"`    // unless a machine is lost
+	NineOfTen       string   `json:"nineOfTen,omitempty"` // that were told as this one was first started by then
+	Why             string   `json:"why,omitempty"`       // there is no time, or no latest one
+	Kept            []string `json:"kept,omitempty"`      // machines
+	KeptUntil       string   `json:"keptUntil,omitempty"` // else until it starts
+	Ahead           int32    `json:"ahead"`
+	AheadGPUSeconds int64    `json:"aheadGpuSeconds,omitempty"`
+	AheadSeconds    int64    `json:"aheadSeconds,omitempty"` // at the pace of the last day
+}
+
+func startObject(t *messages.Prospect) *startObj {
+	if t == nil {
+		return nil
+	}
+	return &startObj{
+		Basis: cause(t.GetBasis().String(), "BASIS_"), At: stamp(t.GetAtUnixMs()), Latest: stamp(t.GetLatestUnixMs()),
+		NineOfTen: stamp(t.GetLikelyUnixMs()), Why: t.GetWhy(), Kept: t.GetKept(), KeptUntil: stamp(t.GetKeptUntilUnixMs()),
+		Ahead: t.GetAhead(), AheadGPUSeconds: t.GetAheadGpuSeconds(), AheadSeconds: t.GetAheadMs() / 1000,
+	}
+}

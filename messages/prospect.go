@@ -1,0 +1,79 @@
+package messages
+
+import (
+	"strconv"
+	"strings"
+)
+
+// This file owns the words for when a job starts.
+
+// Words say when a job starts, as far as that is known. moment writes an instant, span (ms) how long something takes:
+// some who read this look at a clock, and others do not know whose.
+func (x *Prospect) Words(moment, span func(ms int64) string) string {
+	switch x.GetBasis() {
+	case Basis_BASIS_LIMITS:
+		return "starts " + moment(x.AtUnixMs) + ", limits: no later than " + moment(x.LatestUnixMs) +
+			" unless a machine is lost"
+	case Basis_BASIS_LEARNED:
+		text := "~" + moment(x.AtUnixMs) + ", learned"
+		if x.LikelyUnixMs > 0 {
+			text += ": by " + moment(x.LikelyUnixMs) + " in 9 of 10"
+		}
+		if x.Why != "" {
+			text += "; no latest time can be given: " + x.Why
+		}
+		return text
+	}
+	text := "no time can be given"
+	if x.GetWhy() != "" {
+		text += ": " + x.Why
+	}
+	return text + x.queueWords(span)
+}
+
+// queueWords say what has its turn before a job without a time.
+func (x *Prospect) queueWords(span func(ms int64) string) string {
+	if x.GetAhead() == 0 {
+		return ""
+	}
+	text := " · " + strconv.Itoa(int(x.Ahead)) + " ahead"
+	if x.AheadGpuSeconds > 0 {
+		hours := (x.AheadGpuSeconds + 3599) / 3600
+		text += ", " + thousands(hours) + " GPU-hour"
+		if hours > 1 {
+			text += "s"
+		}
+	}
+	if x.AheadMs > 0 {
+		text += ", " + span(x.AheadMs) + " at today's pace"
+	}
+	return text
+}
+
+// KeptWords say what is kept for a job; empty: nothing. Of more machines than most some are named.
+func (x *Prospect) KeptWords(most int, moment func(ms int64) string) string {
+	names := x.GetKept()
+	if len(names) == 0 {
+		return ""
+	}
+	until := " until it starts"
+	if x.KeptUntilUnixMs > 0 {
+		until = " until " + moment(x.KeptUntilUnixMs)
+	}
+	text := strings.Join(names[:min(most, len(names))], ", ")
+	if more := len(names) - most; more > 0 {
+		text += " and " + strconv.Itoa(more) + " more"
+	}
+	if len(names) == 1 {
+		return text + " is kept for it" + until
+	}
+	return text + " are kept for it" + until
+}
+
+// thousands writes a number as one reads it: 1,200.
+func thousands(n int64) string {
+	if n < 1000 {
+		return strconv.FormatInt(n, 10)
+	}
+	return thousands(n/1000) + "," + strconv.FormatInt(1000+n%1000, 10)[1:]
+}

@@ -1,0 +1,40 @@
+package messages
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestProspectWords: no time is said that is not known, and never nine of ten where nobody knows what they did.
+func TestProspectWords(t *testing.T) {
+	moment := func(ms int64) string { return fmt.Sprint("T", ms) }
+	span := func(ms int64) string { return fmt.Sprint(ms, "ms") }
+	for want, told := range map[string]*Prospect{
+		"starts T5, limits: no later than T9 unless a machine is lost": {
+			Basis: Basis_BASIS_LIMITS, AtUnixMs: 5, LatestUnixMs: 9,
+		},
+		"~T5, learned: by T8 in 9 of 10": {Basis: Basis_BASIS_LEARNED, AtUnixMs: 5, LikelyUnixMs: 8},
+		"~T5, learned; no latest time can be given: n4 (job svc) has no limit": {
+			Basis: Basis_BASIS_LEARNED, AtUnixMs: 5, Why: "n4 (job svc) has no limit",
+		},
+		"no time can be given: n4 (job svc) has no limit · 41 ahead, 1,200 GPU-hours, 7ms at today's pace": {
+			Basis: Basis_BASIS_NONE, Why: "n4 (job svc) has no limit", Ahead: 41, AheadGpuSeconds: 1200 * 3600, AheadMs: 7,
+		},
+		"no time can be given · 1 ahead, 1 GPU-hour": {Basis: Basis_BASIS_NONE, Ahead: 1, AheadGpuSeconds: 9},
+		"no time can be given":                       nil,
+	} {
+		if got := told.Words(moment, span); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for want, told := range map[string]*Prospect{
+		"":                                       {},
+		"n1 is kept for it until T4":             {Kept: []string{"n1"}, KeptUntilUnixMs: 4},
+		"n1, n2 are kept for it until it starts": {Kept: []string{"n1", "n2"}},
+		"n1, n2 and 1 more are kept for it until it starts": {Kept: []string{"n1", "n2", "n3"}},
+	} {
+		if got := told.KeptWords(2, moment); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
