@@ -1929,10 +1929,12 @@ func (x *ListNodesReply) GetNext() string {
 	return ""
 }
 
+// client → Mirror: why does this job wait, or would one of this spec? Nothing is written.
 type ExplainJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Principal     *Principal             `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
-	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`   // either this
+	Spec          *JobSpec               `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"` // or this, which nobody has submitted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1979,6 +1981,13 @@ func (x *ExplainJob) GetJob() string {
 		return x.Job
 	}
 	return ""
+}
+
+func (x *ExplainJob) GetSpec() *JobSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
 }
 
 type ExplainJobReply struct {
@@ -2448,11 +2457,12 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x0eListNodesReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12,\n" +
 	"\x05nodes\x18\x02 \x03(\v2\x16.synapse.v1.NodeStatusR\x05nodes\x12\x12\n" +
-	"\x04next\x18\x03 \x01(\tR\x04next\"S\n" +
+	"\x04next\x18\x03 \x01(\tR\x04next\"|\n" +
 	"\n" +
 	"ExplainJob\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\tR\x03job\"T\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12'\n" +
+	"\x04spec\x18\x03 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\"T\n" +
 	"\x0fExplainJobReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\x99\x02\n" +
@@ -2601,16 +2611,17 @@ var file_messages_client_proto_depIdxs = []int32{
 	3,  // 34: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
 	20, // 35: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
 	32, // 36: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	3,  // 37: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	32, // 38: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	39, // 39: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	19, // 40: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	20, // 41: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	33, // 37: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
+	3,  // 38: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	32, // 39: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	39, // 40: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	19, // 41: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	20, // 42: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }

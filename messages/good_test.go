@@ -73,6 +73,7 @@ func goodMessages() []validator {
 		&UpdateReply{Outcome: okay, Job: "j-1", Priority: 5},
 		&ChangeNode{Principal: goodCaller, Node: "n1", Verb: NodeVerb_NODE_VERB_DRAIN, Reason: "new fans", DeadlineMs: 1},
 		&GetJob{Principal: goodCaller, Job: "j"}, &ExplainJob{Principal: goodCaller, Job: "j"},
+		&ExplainJob{Principal: goodCaller, Spec: goodSpec()},
 		&ListJobs{Principal: goodCaller, Phases: []string{"running"}},
 		&ListNodes{Principal: goodCaller, Limit: 7}, &SubmitReply{Outcome: okay, Job: "j-1"},
 		&CancelReply{Outcome: okay, Job: "j-1"},

@@ -98,8 +98,15 @@ func (x *GetJob) Validate() error {
 	return first(caller(x.GetPrincipal()), id("job", x.GetJob()))
 }
 
-// Validate refuses a question about no job.
+// Validate refuses a question about no job, or about one that could not be submitted.
 func (x *ExplainJob) Validate() error {
+	if x.GetSpec() != nil {
+		if x.GetJob() != "" {
+			return refuse("job", "is named beside a spec", "ask about one of them")
+		}
+		return first(caller(x.GetPrincipal()), in("spec", x.GetSpec().ValidateNew()),
+			in("spec", x.GetSpec().GetScript().without()))
+	}
 	return first(caller(x.GetPrincipal()), id("job", x.GetJob()))
 }
 

@@ -4,6 +4,7 @@ package policy
 
 import (
 	"encoding/binary"
+	"math"
 	"strconv"
 )
 
@@ -16,6 +17,11 @@ func (w *Waiting) turn() Turn {
 	b = binary.BigEndian.AppendUint32(b, uint32(^w.Priority)^(1<<31)) // higher first
 	b = binary.BigEndian.AppendUint64(b, uint64(w.Arrived)^(1<<63))
 	return Turn(append(b, w.Job...))
+}
+
+// LastTurn is behind all jobs of a priority that wait now.
+func LastTurn(priority int32) Turn {
+	return (&Waiting{Priority: priority, Arrived: math.MaxInt64}).turn()
 }
 
 // Standing is where a job stands among those that wait.

@@ -206,7 +206,7 @@ func TestSpan(t *testing.T) {
 		1: "1s", 59 * second: "59s", 60 * second: "60s", 60*second + 1: "2m",
 		3599 * second: "1h0m", 7260 * second: "2h1m", 90_000 * second: "25h0m",
 	} {
-		if got := span(ns); got != want {
+		if got := Span(ns); got != want {
 			t.Errorf("%d is written %s, want %s", ns, got, want)
 		}
 	}

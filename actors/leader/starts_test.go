@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests that the Mirror hears when jobs start: seldom, not in vain, and anew of who came again.
+// This file owns the tests that the Mirror hears when jobs start: seldom, not in vain, and once more of who came again.
 
 // foreteller promises what it is set to, and starts nobody.
 type foreteller struct {
@@ -68,7 +68,7 @@ func TestStartsAreToldSeldom(t *testing.T) {
 	}
 	// Held and released within a moment: the Mirror has forgotten it, though it is the same.
 	wait(startsEvery)
-	said(withdraws{"j"})
+	said(withdraws{Job: "j"})
 	said(waits{rec})
 	if got := said(PlanNow{}); len(got) != 1 {
 		t.Errorf("who came again is told %v", got)

@@ -44,6 +44,9 @@ func (p *picture) heldOn(id topology.NodeID) []topology.Holder { return p.holder
 
 // onExplainJob says where a job stands, and why.
 func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply {
+	if q.Spec != nil {
+		return &messages.ExplainJobReply{Outcome: messages.OK(), Text: m.supposed(q.Spec)}
+	}
 	status, outcome := m.find(q.Job)
 	if status == nil {
 		return &messages.ExplainJobReply{Outcome: outcome}

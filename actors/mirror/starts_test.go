@@ -117,3 +117,36 @@ func TestNoStaleStart(t *testing.T) {
 		}
 	}
 }
+
+// TestSupposed: a job that nobody has submitted is told what one would be, and nothing is left of it.
+func TestSupposed(t *testing.T) {
+	a := newAudience()
+	all := topology.Resources{MilliCPU: 8000, MemoryBytes: 8 << 30, MilliGPU: 8000}
+	half := topology.Resources{MilliCPU: 4000, MemoryBytes: 4 << 30, MilliGPU: 4000}
+	a.says("", RoomsShown{Changes: topology.Changes{Machines: []topology.Seen{{
+		ID: "n1", Machine: &topology.Machine{ID: "n1", Place: []string{"r1"}, Total: all},
+		Free: topology.Capacity{MilliCPU: half.MilliCPU, MemoryBytes: half.MemoryBytes, WholeGPUs: 4},
+	}}}, Holders: [][]topology.Holder{{{Job: "a", Amount: half, EndsBy: 30 * minute}}}})
+	queued(a, "j")
+	spec := func(gpus int64) *messages.JobSpec {
+		return &messages.JobSpec{
+			Name: "x", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
+			Each: &messages.Resources{MilliGpu: gpus * 1000},
+		}
+	}
+	for gpus, want := range map[int64]string{4: "there is room for it now", 5: "it would wait: needs 5 GPUs"} {
+		r := ask(a.Mirror, &messages.ExplainJob{Spec: spec(gpus)}).(*messages.ExplainJobReply)
+		if !strings.HasPrefix(r.Text, want) {
+			t.Errorf("%d GPUs: %q", gpus, r.Text)
+		}
+		if gpus == 5 && (!strings.Contains(r.Text, "fits when a ended, in 30m at the latest") ||
+			!strings.HasSuffix(r.Text, " · 1 of 1 waiting jobs came first")) {
+			t.Errorf("%q", r.Text)
+		}
+	}
+	fabric, _ := a.Room()
+	free, _ := fabric.Free("n1")
+	if free.WholeGPUs != 4 || len(ask(a.Mirror, &messages.ListJobs{}).(*messages.ListJobsReply).Jobs) != 1 {
+		t.Error("a question has changed what is known")
+	}
+}

@@ -189,10 +189,13 @@ func read[A answer](ctx context.Context, g *Gateway, q question) (A, error) {
 	return call[A](ctx, g, g.mirror, q)
 }
 
-// ExplainJob says why a job is not running. For one that is not over the Mirror answers, so that the Scheduler sees
+// ExplainJob says why a job is not running, or would not be. For one that is not over the Mirror answers, so that the Scheduler sees
 // nothing of it.
 func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*messages.ExplainJobReply, error) {
 	q.Principal = g.o.Principal(ctx)
+	if q.Spec != nil {
+		return read[*messages.ExplainJobReply](ctx, g, q)
+	}
 	job, err := g.found(ctx, q, q.Job)
 	if err != nil {
 		return nil, err

@@ -23,7 +23,9 @@ var shown = []struct{ message, open, private, ids string }{
 	{"ClusterReply", "cluster_id epoch version levels", "", ""},
 	{"WhoAmIReply", "cluster role name until_unix_ms rights", "", ""},
 	{"Outcome", "code field text hint", "", ""},
-	{"JobStatus", "record phase reason attempt debts tasks group withheld", "", ""},
+	{"JobStatus", "record phase reason attempt debts tasks group withheld prospect", "", ""},
+	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
+		"ahead_gpu_seconds ahead_ms", "", ""},
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told", "", ""},
 	{"NodeStatus", "record phase closed ledger debts heard_ms_ago", "", ""},
 	{"PastJob", "id name labels owner queue priority state exit_code reason submitted_unix_ms " +

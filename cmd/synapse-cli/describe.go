@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -74,8 +75,9 @@ func (a *app) describeCommand() *cobra.Command {
 type explanation struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	Job        string `json:"job"`
-	Phase      string `json:"phase"`
+	Job        string `json:"job,omitempty"`
+	Phase      string `json:"phase,omitempty"`
+	Name       string `json:"name,omitempty"` // of a job that is not submitted
 	Text       string `json:"text"`
 }
 
@@ -106,12 +108,28 @@ func (objectFormat) Type() string     { return "format" }
 
 func (a *app) explainCommand() *cobra.Command {
 	var chosen []string
+	var file string
 	c := a.objectFlag(&cobra.Command{
-		Use:               "explain JOB",
-		Short:             "say why a job is where it is: what it waits for, and the way out",
-		Args:              oneJob(&chosen),
+		Use:   "explain [JOB | -f FILE]",
+		Short: "say why a job is where it is: what it waits for, and the way out",
+		Long: "Says why a job is where it is: what stands in its way, who has what it wants until when, what would start\n" +
+			"now, and when it starts, as far as that can be told. With -f it says what a job of that file would wait\n" +
+			"for; nothing is submitted and nothing is written.",
+		Example: "  synapse-cli explain JOB\n  synapse-cli explain -f job.yaml",
+		Args: func(c *cobra.Command, args []string) error {
+			if file == "" {
+				return oneJob(&chosen)(c, args)
+			}
+			if len(args) > 0 || len(chosen) > 0 {
+				return usage("-f is a job that nobody has submitted: leave JOB and -l out, or -f")
+			}
+			return nil
+		},
 		ValidArgsFunction: a.completeJobs,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if file != "" {
+				return a.explainFile(file)
+			}
 			return a.withJob(args, chosen, func(ctx context.Context, c *client.Client, status *messages.JobStatus) error {
 				id := status.GetRecord().GetId()
 				reply, err := c.ExplainJob(ctx, &messages.ExplainJob{Job: id})
@@ -119,12 +137,46 @@ func (a *app) explainCommand() *cobra.Command {
 					return err
 				}
 				if a.style.Format != "" {
-					return show.Object(a.stdout, a.style.Format, explanation{"synapse/v1", "Explanation", id, status.GetPhase(), reply.GetText()})
+					return show.Object(a.stdout, a.style.Format, explanation{
+						APIVersion: "synapse/v1", Kind: "Explanation",
+						Job: id, Phase: status.GetPhase(), Text: reply.GetText(),
+					})
 				}
 				return a.data("%s", reply.GetText())
 			})
 		},
 	})
 	labelFlag(c, &chosen, "the job that lives")
+	c.Flags().StringVarP(&file, "file", "f", "", "a job `file` that is not submitted; - is standard input")
 	return c
+}
+
+// explainFile says what each job of a file would wait for.
+func (a *app) explainFile(file string) error {
+	name, text, err := input(file, a.stdin)
+	if err != nil {
+		return err
+	}
+	specs, err := jobsOf(name, text)
+	if err != nil {
+		return err
+	}
+	return a.with(func(ctx context.Context, c *client.Client) error {
+		f := failures{a: a}
+		for _, spec := range specs {
+			reply, err := c.ExplainJob(ctx, &messages.ExplainJob{Spec: spec.Bare()})
+			switch {
+			case err != nil:
+				f.note(err)
+			case a.style.Format != "":
+				o := explanation{
+					APIVersion: "synapse/v1", Kind: "Explanation", Name: spec.GetName(), Text: reply.GetText(),
+				}
+				f.note(cmp.Or(a.next(), show.Object(a.stdout, a.style.Format, o)))
+			default:
+				f.note(a.data("%s: %s", spec.GetName(), reply.GetText()))
+			}
+		}
+		return f.first
+	})
 }

@@ -1,0 +1,42 @@
+package mirror
+
+import (
+	"strconv"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the answer for a job that nobody has submitted: what it would wait for, as the room is now. Nothing is
+// noted of it, and the Scheduler does not see the question.
+
+// supposed is what a job of this spec would be told. Like a submit it gets its share of a machine's memory where it
+// asks for none.
+func (m *Mirror) supposed(spec *messages.JobSpec) string {
+	if spec.GetBeginUnixMs() > m.timeOfDay(0) {
+		return "it would wait: " + messages.BeginsAt(spec)
+	}
+	fabric := m.picture.fabric
+	gang := messages.GangOf(spec)
+	if amount := &gang.Each; gang.Each.MemoryBytes == 0 && gang.Total.MemoryBytes == 0 {
+		if gang.Split != topology.SplitNone {
+			amount = &gang.Total
+		}
+		amount.MemoryBytes = topology.MemoryByShare(fabric, gang)
+	}
+	asked := policy.Question{Gang: gang}
+	if patient := spec.GetTopology().GetPatienceMs() > 0 && fabric.Finer(gang.Preferred, gang.Required); patient {
+		asked.Gang.Required, asked.Patient = gang.Preferred, true
+	}
+	answer := asked.Explain(fabric, m.picture.heldOn)
+	if answer.Refusal == nil {
+		return "there is room for it now"
+	}
+	answer.NowNs = int64(m.p.Clock.Now())
+	text := "it would wait: " + answer.String()
+	if n := m.waiting.turns.before(string(policy.LastTurn(spec.GetPriority()))); n > 0 {
+		text += " · " + strconv.Itoa(n) + " of " + strconv.Itoa(m.waiting.turns.len()) + " waiting jobs came first"
+	}
+	return text
+}
