@@ -17,6 +17,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
+	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 )
@@ -52,6 +53,8 @@ type Options struct {
 	// Job finds the job that a caller names, by its id or the beginning of it; nil: nobody who needs to be a job's owner
 	// is let in.
 	Job func(ctx context.Context, id string) (*messages.JobRecord, error)
+	// Audit is the account of what is asked here; nil: none is kept.
+	Audit *audit.Log
 }
 
 // Gate is a scheduler's.
@@ -181,6 +184,9 @@ func (g *Gate) unwanted() (out []*connection) {
 		if err := g.trust.Recheck(c.peer, until); err != nil {
 			g.o.Count(countClosed, 1)
 			g.say("Closed the connection of %s from %s: %v", c.peer, c.RemoteAddr(), err)
+			g.note(audit.Line{
+				Who: c.peer.Identity.String(), From: hostOf(c), Call: "connect", Outcome: audit.Refused + ": " + err.Error(),
+			})
 			out = append(out, c)
 		}
 	}
@@ -192,11 +198,14 @@ func (g *Gate) unwanted() (out []*connection) {
 	return out
 }
 
-// say logs what a peer can cause, so the same line does not come again at once.
-func (g *Gate) say(format string, args ...any) {
-	if line := fmt.Sprintf(format, args...); g.said.first(line, g.o.Now()) {
+// say logs what a peer can cause, so the same line does not come again at once. It reports whether it was said.
+func (g *Gate) say(format string, args ...any) bool {
+	line := fmt.Sprintf(format, args...)
+	first := g.said.first(line, g.o.Now())
+	if first {
 		g.o.Log("%s", line)
 	}
+	return first
 }
 
 // Close lets go of the connection.
@@ -228,7 +237,10 @@ func (g *Gate) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if err := conn.Handshake(); err != nil {
 		if !gone(err) { // whoever only looks whether the port is there is not worth a line
 			g.o.Count(countRefused, 1)
-			g.say("Refused a connection from %s: %s", hostOf(raw), inWords(raw, err))
+			why := inWords(raw, err)
+			if g.say("Refused a connection from %s: %s", hostOf(raw), why) {
+				g.noteStranger(raw, "connect", why)
+			}
 			linger(raw)
 		}
 		return nil, nil, err

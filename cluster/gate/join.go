@@ -48,6 +48,9 @@ func (g *Gate) join(conn *tls.Conn) error {
 		return err
 	}
 	pair, who, err := g.welcome(text)
+	if err == nil {
+		err = g.certified(conn, who, until(pair.Chain[0]))
+	}
 	if err != nil {
 		return g.refuse(conn, err, "Refused a machine that would join from %s: %v", hostOf(conn), err)
 	}

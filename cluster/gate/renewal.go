@@ -39,6 +39,9 @@ func (g *Gate) renew(conn *tls.Conn, p identity.Peer) error {
 		return err
 	}
 	chain, err := g.authority.Renew(p, request, g.o.Now())
+	if err == nil {
+		err = g.certified(conn, p.Identity, until(chain[0]))
+	}
 	if err != nil {
 		return g.refuse(conn, err, "Refused to renew the certificate of %s from %s: %v", p, hostOf(conn), err)
 	}
@@ -54,6 +57,7 @@ func (g *Gate) renew(conn *tls.Conn, p identity.Peer) error {
 func (g *Gate) refuse(conn *tls.Conn, why error, line string, args ...any) error {
 	g.o.Count(countRefused, 1)
 	g.say(line, args...)
+	g.noteStranger(conn, conn.ConnectionState().NegotiatedProtocol, why.Error())
 	return errors.Join(writeFrame(conn, append([]byte{answerRefused}, why.Error()...)), conn.CloseWrite())
 }
 

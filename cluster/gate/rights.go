@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cluster/rights"
 	"github.com/yi-json/synapse/messages"
@@ -76,10 +77,11 @@ func (g *Gate) ServerOptions() []grpc.ServerOption {
 				return nil, err
 			}
 			reply, err := handle(ctx, request)
+			c.ended(reply, err)
 			if err != nil {
 				return nil, err
 			}
-			return c.show(reply), nil
+			return c.show(reply)
 		}),
 		grpc.ChainStreamInterceptor(func(
 			server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
@@ -91,7 +93,9 @@ func (g *Gate) ServerOptions() []grpc.ServerOption {
 			if info.FullMethod == rights.LinkCall { // its frames are the link's, which has a table of its own
 				return handle(server, stream)
 			}
-			return handle(server, &guarded{stream, c})
+			err = handle(server, &guarded{stream, c})
+			c.ended(nil, err)
+			return err
 		}),
 	}
 }
@@ -109,7 +113,14 @@ func (s *guarded) RecvMsg(m any) error {
 	return s.asked.allow(m)
 }
 
-func (s *guarded) SendMsg(m any) error { return s.ServerStream.SendMsg(s.asked.show(m)) }
+// SendMsg sends what the caller may see of an answer.
+func (s *guarded) SendMsg(m any) error {
+	shown, err := s.asked.show(m)
+	if err != nil {
+		return err
+	}
+	return s.ServerStream.SendMsg(shown)
+}
 
 // asked is one call.
 type asked struct {
@@ -117,6 +128,8 @@ type asked struct {
 	ctx  context.Context
 	peer identity.Peer
 	call string
+	line uint64   // of the audit, in which it was asked; 0: none
+	read []string // owners of whose jobs the audit has that they were read here
 }
 
 // ask lets a call begin, unless its role may not make it whatever it asks for.
@@ -145,7 +158,10 @@ func (c *asked) allow(request any) error {
 	if len(needed) == 0 {
 		return c.refuse("ask for that", "nobody", "")
 	}
-	var of *messages.JobRecord
+	of, err := c.audited(m, needed)
+	if err != nil {
+		return err
+	}
 	for _, right := range needed {
 		switch reach := right.Of(c.peer.Role); {
 		case reach == rights.None:
@@ -154,7 +170,6 @@ func (c *asked) allow(request any) error {
 			continue
 		}
 		if of == nil {
-			var err error
 			if of, err = c.job(m); err != nil {
 				return err
 			}
@@ -163,7 +178,7 @@ func (c *asked) allow(request any) error {
 			return c.refuseRight(right, fmt.Sprintf("job %s of %s", of.GetId(), owner))
 		}
 	}
-	return nil
+	return c.begin(m, needed, of)
 }
 
 // job is the one that a request names.
@@ -180,12 +195,14 @@ func (c *asked) job(request proto.Message) (*messages.JobRecord, error) {
 	return found, err
 }
 
-// show is an answer without what the caller may not see.
-func (c *asked) show(answer any) any {
-	if m, ok := answer.(proto.Message); ok {
-		return rights.Show(c.peer.Identity, m).Message
+// show is an answer without what the caller may not see. What is read of others is in the audit before it leaves.
+func (c *asked) show(answer any) (any, error) {
+	m, ok := answer.(proto.Message)
+	if !ok {
+		return answer, nil
 	}
-	return answer
+	shown := rights.Show(c.peer.Identity, m)
+	return shown.Message, c.readOf(shown.Foreign)
 }
 
 func (c *asked) refuseRight(right rights.Right, object string) error {
@@ -202,6 +219,7 @@ func (c *asked) refuseRight(right rights.Right, object string) error {
 func (c *asked) refuse(what, whose, right string) error {
 	c.gate.o.Count(countDenied, 1)
 	c.gate.say("Refused %s to %s: it may not %s", c.call, c.peer, what)
+	c.gate.note(c.about(what, audit.Refused))
 	name := c.peer.Name
 	if c.peer.Role != "" {
 		name += " (" + string(c.peer.Role) + ")"

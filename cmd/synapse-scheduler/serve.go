@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader"
+	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/campaign"
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/gateway"
@@ -53,6 +55,7 @@ type scheduler struct {
 	link    *link.Server
 	gateway *gateway.Gateway
 	gate    *gate.Gate // nil: plaintext
+	audit   *audit.Log // likewise
 	server  *grpc.Server
 	leads   atomic.Pointer[gateway.Leader]
 }
@@ -168,8 +171,11 @@ func (s *scheduler) shut() (err error) {
 	if err != nil {
 		return fmt.Errorf("--tls: %w", err)
 	}
+	if s.audit, err = audit.Open(filepath.Join(s.dataDir, "audit"), time.Now, s.log.Info); err != nil {
+		return err
+	}
 	s.gate, err = gate.New(gate.Options{
-		Folder: folder, Log: s.log.Info, Count: s.host.Count,
+		Audit: s.audit, Folder: folder, Log: s.log.Info, Count: s.host.Count,
 		Job: func(ctx context.Context, id string) (*messages.JobRecord, error) { return s.gateway.Job(ctx, id) },
 	})
 	if err != nil {
@@ -262,6 +268,11 @@ func (s *scheduler) end(signals <-chan os.Signal) {
 		}
 		s.resign()
 		s.server.GracefulStop()
+		if s.audit != nil {
+			if err := s.audit.Close(); err != nil {
+				s.log.Info("closing the audit: %v", err)
+			}
+		}
 		s.port.Close()
 		if err := s.store.Close(); err != nil {
 			s.log.Info("closing the store: %v", err)

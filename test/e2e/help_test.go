@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/yi-json/synapse/cluster/audit"
 )
 
 // This file owns that help can be believed: each of its examples is run.
@@ -55,6 +59,19 @@ func TestEveryExampleInHelp(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
+	}
+	kept := ""
+	account, err := audit.Open(filepath.Join(home, "data", "audit"), time.Now, func(format string, args ...any) {
+		kept += fmt.Sprintf(format+"\n", args...)
+	})
+	if err == nil {
+		_, err = account.Add(audit.Line{What: "look", Outcome: audit.OK})
+	}
+	if err = errors.Join(err, account.Close()); err == nil {
+		err = os.WriteFile(filepath.Join(home, "scheduler.log"), []byte(kept), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	c.example("synapse-cli init keys", home).wants(t, 0, "", "") // what certify needs
 	lines := c.examplesOf()

@@ -67,6 +67,38 @@ func TestRoles(t *testing.T) {
 	as("oli", "cancel", id).wants(t, 0, "", "")
 	s.await(id, "cancelled", 20*time.Second)
 	s.mapped(as)
+	s.accounted(as, id, secret)
+}
+
+// accounted: all of that is in the scheduler's account, without what the job brought; a line that is changed is found.
+func (s *secured) accounted(as func(string, ...string) answer, id, secret string) {
+	dir := filepath.Join(s.dir, "scheduler", "audit")
+	said := as("admin", "audit", dir).wants(s.t, 0, "cancel job "+id+" of ann: refused", "").out
+	for _, part := range []string{
+		"submitter/ann", "see the env and the command of jobs of ann", "cancel job=" + id + ": asked",
+	} {
+		if !strings.Contains(said, part) {
+			s.t.Errorf("%q is not in the account: %s", part, said)
+		}
+	}
+	if strings.Contains(said, secret) {
+		s.t.Errorf("the account has the secret: %s", said)
+	}
+	as("admin", "audit", "verify", dir).wants(s.t, 0, "each as it was written", "")
+	file := filepath.Join(dir, "audit.log")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	other := filepath.Join(s.dir, "changed")
+	if err := os.MkdirAll(other, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), "submitter/bob", "submitter/ann", 1)
+	if err := os.WriteFile(filepath.Join(other, "audit.log"), []byte(changed), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	as("admin", "audit", "verify", other).wants(s.t, 4, "", "it does not follow from the line before")
 }
 
 // mapped: a machine's policy says as which user the jobs of an owner run, and it counts where owners are proven.

@@ -1,0 +1,185 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var today = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+// scroll is an account on disk, and what it told.
+type scroll struct {
+	*Log
+	t    *testing.T
+	dir  string
+	told []string
+}
+
+func newScroll(t *testing.T) *scroll {
+	s := &scroll{t: t, dir: t.TempDir()}
+	s.open()
+	return s
+}
+
+func (s *scroll) open() {
+	s.t.Helper()
+	l, err := Open(s.dir, func() time.Time { return today }, func(format string, args ...any) {
+		s.told = append(s.told, fmt.Sprintf(format, args...))
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.Log = l
+}
+
+func (s *scroll) add(what string) {
+	s.t.Helper()
+	if _, err := s.Add(Line{Who: "ann", What: what, Outcome: Asked}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scroll) shut() []byte {
+	s.t.Helper()
+	if err := s.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.text()
+}
+
+func (s *scroll) text() []byte {
+	text, err := os.ReadFile(filepath.Join(s.dir, File))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return text
+}
+
+// TestGoesOn: an account goes on over a restart, with the line after the last and its hash.
+func TestGoesOn(t *testing.T) {
+	s := newScroll(t)
+	s.add("one")
+	s.shut()
+	s.open()
+	s.add("two")
+	var got []string
+	head, err := Read(bytes.NewReader(s.shut()), func(l Line) error {
+		got = append(got, fmt.Sprint(l.N, l.What, l.At))
+		return nil
+	})
+	if want := []string{"1one2026-11-23T12:00:00Z", "2two2026-11-23T12:00:00Z"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if last := s.told[len(s.told)-1]; last != head.String() {
+		t.Errorf("told was %q, and the head is %q", last, head)
+	}
+	if info, err := os.Stat(filepath.Join(s.dir, File)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// TestTorn: half a line, as a crash leaves it, is cut off and told; a last line that cannot be read is not built upon.
+func TestTorn(t *testing.T) {
+	s := newScroll(t)
+	s.add("one")
+	whole := s.shut()
+	path := filepath.Join(s.dir, File)
+	if err := os.WriteFile(path, append(whole, `{"n":2,"wh`...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.open()
+	s.add("three")
+	text := s.shut()
+	head, err := Verify(bytes.NewReader(text), nil)
+	if err != nil || head.N != 3 || !strings.Contains(string(text), "cut off 10 bytes") {
+		t.Errorf("%v, %v: %s", head, err, text)
+	}
+	if err := os.WriteFile(path, []byte("no line of ours\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(s.dir, time.Now, t.Logf); err == nil {
+		t.Error("it goes on with a line that nobody can read")
+	}
+}
+
+// TestVerify finds every change: of a byte, of a line with all hashes after it made again, and of the end.
+func TestVerify(t *testing.T) {
+	s := newScroll(t)
+	for i := range 5 {
+		s.add(fmt.Sprint("line ", i+1))
+	}
+	text := s.shut()
+	kept, err := Heads(strings.NewReader("noise\n2026/11/23 12:00:00 " + s.told[0] + "\nAudit head x y\n"))
+	if err != nil || len(kept) != 1 || kept[0].N != 5 {
+		t.Fatalf("%v, %v", kept, err)
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	for i := range text {
+		changed := slices.Clone(text)
+		changed[i] ^= 1
+		if _, err := Verify(bytes.NewReader(changed), kept); err == nil {
+			t.Fatalf("byte %d was changed: %s", i, changed)
+		}
+	}
+	other := newScroll(t)
+	for i := range 5 {
+		other.add(fmt.Sprint("line ", i+2))
+	}
+	for name, c := range map[string]struct {
+		text []byte
+		line uint64
+		kept []Head
+	}{
+		"as it was":      {text, 0, kept},
+		"all made again": {other.shut(), 5, kept},
+		"cut":            {bytes.Join(lines[:3], nil), 4, kept},
+		"half a line":    {text[:len(text)-4], 5, nil},
+		"one left out":   {slices.Concat(lines[0], lines[2], lines[3], lines[4]), 2, nil},
+		"two swapped":    {slices.Concat(lines[0], lines[2], lines[1]), 2, nil},
+		"empty":          {nil, 1, kept},
+	} {
+		_, err := Verify(bytes.NewReader(c.text), c.kept)
+		var b *Broken
+		if c.line == 0 && err != nil || c.line != 0 && (!errors.As(err, &b) || b.Line != c.line) {
+			t.Errorf("%s: %v, want line %d", name, err, c.line)
+		}
+	}
+}
+
+// TestCannotBeWritten: a line that cannot be written is an error, and the next one does not begin in the middle of it.
+func TestCannotBeWritten(t *testing.T) {
+	s := newScroll(t)
+	s.add("one")
+	file := s.file
+	read, err := os.Open(filepath.Join(s.dir, File)) // which cannot be written to
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	s.file = read
+	if _, err := s.Add(Line{What: "two"}); err == nil {
+		t.Error("it says that it wrote to a file that cannot be written to")
+	}
+	s.file = file
+	s.add("two")
+	if head, err := Verify(bytes.NewReader(s.shut()), nil); err != nil || head.N != 2 {
+		t.Errorf("%v, %v", head, err)
+	}
+}
+
+// TestLong: what a caller can choose the length of is cut.
+func TestLong(t *testing.T) {
+	s := newScroll(t)
+	s.add(strings.Repeat("é\n", 1<<20))
+	text := s.shut()
+	if head, err := Verify(bytes.NewReader(text), nil); err != nil || head.N != 1 || len(text) > maxLine/2 {
+		t.Errorf("%d bytes: %v", len(text), err)
+	}
+}

@@ -1,0 +1,115 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// This file owns how an account is read and verified.
+
+func parse(text []byte) (line Line, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err = d.Decode(&line); err == nil && d.More() {
+		err = errors.New("something follows it")
+	}
+	return line, err
+}
+
+// Broken is where an account is not what was written.
+type Broken struct {
+	Line uint64
+	Why  string
+}
+
+func (b *Broken) Error() string { return fmt.Sprintf("line %d: %s", b.Line, b.Why) }
+
+// Read gives all lines, in order, and ends at the first that does not follow from the one before: its error is a
+// *Broken then. Each, if any, may end it too. It answers the head.
+func Read(from io.Reader, each func(Line) error) (head Head, err error) {
+	return read(from, func(line Line, _ string) error {
+		if each == nil {
+			return nil
+		}
+		return each(line)
+	})
+}
+
+func read(from io.Reader, each func(line Line, hash string) error) (head Head, err error) {
+	lines := bufio.NewReaderSize(from, maxLine)
+	for n := uint64(1); ; n++ {
+		text, err := lines.ReadSlice('\n')
+		switch {
+		case errors.Is(err, io.EOF) && len(text) == 0:
+			return head, nil
+		case errors.Is(err, io.EOF):
+			return head, &Broken{n, "it is not whole"}
+		case errors.Is(err, bufio.ErrBufferFull):
+			return head, &Broken{n, "it is too long"}
+		case err != nil:
+			return head, err
+		}
+		text = bytes.TrimSuffix(text, []byte("\n"))
+		line, err := parse(text)
+		switch {
+		case err != nil:
+			return head, &Broken{n, "it cannot be read: " + err.Error()}
+		case line.N != n:
+			return head, &Broken{n, fmt.Sprintf("it says that it is line %d", line.N)}
+		case line.Prev != head.Hash:
+			return head, &Broken{n, "it does not follow from the line before: one of the two is not as it was written"}
+		}
+		head = Head{n, hashOf(text)}
+		if err := each(line, head.Hash); err != nil {
+			return head, err
+		}
+	}
+}
+
+// Heads finds all heads that were told in a text, as a scheduler's log.
+func Heads(in io.Reader) (all []Head, err error) {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 4<<20)
+	for lines.Scan() {
+		_, rest, ok := strings.Cut(lines.Text(), headWords)
+		number, hash, _ := strings.Cut(rest, " ")
+		hash, _, _ = strings.Cut(hash, " ")
+		n, err := strconv.ParseUint(number, 10, 64)
+		if ok && err == nil && len(hash) == len(hashOf(nil)) {
+			all = append(all, Head{n, hash})
+		}
+	}
+	return all, lines.Err()
+}
+
+// Verify reads an account to its end and holds it against heads that were kept elsewhere: a line that was changed with
+// all that follow it, or cut off, is found by them alone.
+func Verify(from io.Reader, kept []Head) (Head, error) {
+	byLine := map[uint64][]string{}
+	for _, h := range kept {
+		byLine[h.N] = append(byLine[h.N], h.Hash)
+	}
+	head, err := read(from, func(line Line, hash string) error {
+		for _, other := range byLine[line.N] {
+			if other != hash {
+				return &Broken{line.N, "a head that was kept elsewhere is another one: it, or one before it, was changed"}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return head, err
+	}
+	for _, h := range kept {
+		if h.N > head.N {
+			return head, &Broken{head.N + 1, fmt.Sprintf("it is missing: a head that was kept elsewhere is of line %d", h.N)}
+		}
+	}
+	return head, nil
+}
