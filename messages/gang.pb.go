@@ -106,6 +106,7 @@ const (
 	Cause_CAUSE_PREEMPTED       Cause = 14
 	Cause_CAUSE_GPU_FAULT       Cause = 15
 	Cause_CAUSE_REQUEUED        Cause = 16
+	Cause_CAUSE_START_BY        Cause = 17 // what was lent room had not passed its barrier by the moment from which it would have kept that for too long
 )
 
 // Enum value maps for Cause.
@@ -128,6 +129,7 @@ var (
 		14: "CAUSE_PREEMPTED",
 		15: "CAUSE_GPU_FAULT",
 		16: "CAUSE_REQUEUED",
+		17: "CAUSE_START_BY",
 	}
 	Cause_value = map[string]int32{
 		"CAUSE_UNSPECIFIED":     0,
@@ -147,6 +149,7 @@ var (
 		"CAUSE_PREEMPTED":       14,
 		"CAUSE_GPU_FAULT":       15,
 		"CAUSE_REQUEUED":        16,
+		"CAUSE_START_BY":        17,
 	}
 )
 
@@ -1927,6 +1930,7 @@ type SliceReport struct {
 	ExpiresInMs    int64                  `protobuf:"varint,7,opt,name=expires_in_ms,json=expiresInMs,proto3" json:"expires_in_ms,omitempty"`     // of a reservation
 	RanMs          int64                  `protobuf:"varint,8,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                         // since the last of its members began, that one may be over, by the machine's own steady clock; 0: not known, or one has not begun
 	ExitAgesMs     []int64                `protobuf:"varint,9,rep,packed,name=exit_ages_ms,json=exitAgesMs,proto3" json:"exit_ages_ms,omitempty"` // as in Exited
+	HeldMs         int64                  `protobuf:"varint,10,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`                     // since it was reserved, by the machine's own steady clock; 0: an earlier version does not say
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2022,6 +2026,13 @@ func (x *SliceReport) GetExitAgesMs() []int64 {
 		return x.ExitAgesMs
 	}
 	return nil
+}
+
+func (x *SliceReport) GetHeldMs() int64 {
+	if x != nil {
+		return x.HeldMs
+	}
+	return 0
 }
 
 // LedgerReport is a machine's whole books.
@@ -2217,6 +2228,7 @@ type SliceRecord struct {
 	Uid            uint32                 `protobuf:"varint,9,opt,name=uid,proto3" json:"uid,omitempty"`                                       // as in Commit
 	Owner          string                 `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`                                   // of the job, as in Commit
 	GoneBeganNs    int64                  `protobuf:"varint,11,opt,name=gone_began_ns,json=goneBeganNs,proto3" json:"gone_began_ns,omitempty"` // when the last of those in exits began, by the clock of this boot; 0: of one of them it is not known
+	ReservedNs     int64                  `protobuf:"varint,12,opt,name=reserved_ns,json=reservedNs,proto3" json:"reserved_ns,omitempty"`      // when it was reserved, by the clock of this boot; 0: an earlier version wrote this
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2324,6 +2336,13 @@ func (x *SliceRecord) GetOwner() string {
 func (x *SliceRecord) GetGoneBeganNs() int64 {
 	if x != nil {
 		return x.GoneBeganNs
+	}
+	return 0
+}
+
+func (x *SliceRecord) GetReservedNs() int64 {
+	if x != nil {
+		return x.ReservedNs
 	}
 	return 0
 }
@@ -2450,7 +2469,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05exits\x18\x02 \x03(\v2\x10.synapse.v1.ExitR\x05exits\x12\x17\n" +
 	"\aages_ms\x18\x03 \x03(\x03R\x06agesMs\"1\n" +
 	"\x06Forget\x12'\n" +
-	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"\xcf\x02\n" +
+	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"\xe8\x02\n" +
 	"\vSliceReport\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +
@@ -2461,7 +2480,9 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\rexpires_in_ms\x18\a \x01(\x03R\vexpiresInMs\x12\x15\n" +
 	"\x06ran_ms\x18\b \x01(\x03R\x05ranMs\x12 \n" +
 	"\fexit_ages_ms\x18\t \x03(\x03R\n" +
-	"exitAgesMs\"\xb9\x02\n" +
+	"exitAgesMs\x12\x17\n" +
+	"\aheld_ms\x18\n" +
+	" \x01(\x03R\x06heldMs\"\xb9\x02\n" +
 	"\fLedgerReport\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12+\n" +
 	"\x05total\x18\x02 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12)\n" +
@@ -2477,7 +2498,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x0ewithdrawn_gpus\x18\x03 \x03(\tR\rwithdrawnGpus\x12\x17\n" +
 	"\aboot_id\x18\x04 \x01(\tR\x06bootId\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\x90\x03\n" +
+	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\xb1\x03\n" +
 	"\vSliceRecord\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +
@@ -2490,7 +2511,9 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x03uid\x18\t \x01(\rR\x03uid\x12\x14\n" +
 	"\x05owner\x18\n" +
 	" \x01(\tR\x05owner\x12\"\n" +
-	"\rgone_began_ns\x18\v \x01(\x03R\vgoneBeganNs*\xd4\x01\n" +
+	"\rgone_began_ns\x18\v \x01(\x03R\vgoneBeganNs\x12\x1f\n" +
+	"\vreserved_ns\x18\f \x01(\x03R\n" +
+	"reservedNs*\xd4\x01\n" +
 	"\rRefusalReason\x12\x1e\n" +
 	"\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REFUSAL_REASON_SHORTAGE\x10\x01\x12\x17\n" +
@@ -2498,7 +2521,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x13REFUSAL_REASON_DISK\x10\x03\x12\x19\n" +
 	"\x15REFUSAL_REASON_CLOSED\x10\x04\x12\x1b\n" +
 	"\x17REFUSAL_REASON_GPU_TYPE\x10\x05\x12\x1c\n" +
-	"\x18REFUSAL_REASON_MALFORMED\x10\x06*\x81\x03\n" +
+	"\x18REFUSAL_REASON_MALFORMED\x10\x06*\x95\x03\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCAUSE_SUCCEEDED\x10\x01\x12\x17\n" +
@@ -2517,7 +2540,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\rCAUSE_REMOVED\x10\r\x12\x13\n" +
 	"\x0fCAUSE_PREEMPTED\x10\x0e\x12\x13\n" +
 	"\x0fCAUSE_GPU_FAULT\x10\x0f\x12\x12\n" +
-	"\x0eCAUSE_REQUEUED\x10\x10*\xe1\x01\n" +
+	"\x0eCAUSE_REQUEUED\x10\x10\x12\x12\n" +
+	"\x0eCAUSE_START_BY\x10\x11*\xe1\x01\n" +
 	"\bExitKind\x12\x19\n" +
 	"\x15EXIT_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10EXIT_KIND_EXITED\x10\x01\x12\x1b\n" +

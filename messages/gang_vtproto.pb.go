@@ -1518,6 +1518,11 @@ func (m *SliceReport) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.HeldMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.HeldMs))
+		i--
+		dAtA[i] = 0x50
+	}
 	if len(m.ExitAgesMs) > 0 {
 		var pksize2 int
 		for _, num := range m.ExitAgesMs {
@@ -1823,6 +1828,11 @@ func (m *SliceRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.ReservedNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ReservedNs))
+		i--
+		dAtA[i] = 0x60
 	}
 	if m.GoneBeganNs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.GoneBeganNs))
@@ -2516,6 +2526,9 @@ func (m *SliceReport) SizeVT() (n int) {
 		}
 		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
 	}
+	if m.HeldMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.HeldMs))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2651,6 +2664,9 @@ func (m *SliceRecord) SizeVT() (n int) {
 	}
 	if m.GoneBeganNs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.GoneBeganNs))
+	}
+	if m.ReservedNs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ReservedNs))
 	}
 	n += len(m.unknownFields)
 	return n

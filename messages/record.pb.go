@@ -878,7 +878,8 @@ type AttemptRecord struct {
 	CommittedUnixMs int64                  `protobuf:"varint,6,opt,name=committed_unix_ms,json=committedUnixMs,proto3" json:"committed_unix_ms,omitempty"`
 	StartedUnixMs   int64                  `protobuf:"varint,7,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"`
 	End             *End                   `protobuf:"bytes,8,opt,name=end,proto3" json:"end,omitempty"`
-	Told            *Told                  `protobuf:"bytes,10,opt,name=told,proto3" json:"told,omitempty"` // what its job was told first, while it waited for this; none: nothing
+	StartByLeftMs   int64                  `protobuf:"varint,9,opt,name=start_by_left_ms,json=startByLeftMs,proto3" json:"start_by_left_ms,omitempty"` // what is lent has so long from COMMIT on to pass its barrier; 0: as long as it takes
+	Told            *Told                  `protobuf:"bytes,10,opt,name=told,proto3" json:"told,omitempty"`                                            // what its job was told first, while it waited for this; none: nothing
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -967,6 +968,13 @@ func (x *AttemptRecord) GetEnd() *End {
 		return x.End
 	}
 	return nil
+}
+
+func (x *AttemptRecord) GetStartByLeftMs() int64 {
+	if x != nil {
+		return x.StartByLeftMs
+	}
+	return 0
 }
 
 func (x *AttemptRecord) GetTold() *Told {
@@ -1451,7 +1459,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x04node\x18\x04 \x01(\tR\x04node\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\x12\x15\n" +
-	"\x06ran_ms\x18\x06 \x01(\x03R\x05ranMs\"\xdc\x02\n" +
+	"\x06ran_ms\x18\x06 \x01(\x03R\x05ranMs\"\x85\x03\n" +
 	"\rAttemptRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12'\n" +
 	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
@@ -1462,7 +1470,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"rendezvous\x12*\n" +
 	"\x11committed_unix_ms\x18\x06 \x01(\x03R\x0fcommittedUnixMs\x12&\n" +
 	"\x0fstarted_unix_ms\x18\a \x01(\x03R\rstartedUnixMs\x12!\n" +
-	"\x03end\x18\b \x01(\v2\x0f.synapse.v1.EndR\x03end\x12$\n" +
+	"\x03end\x18\b \x01(\v2\x0f.synapse.v1.EndR\x03end\x12'\n" +
+	"\x10start_by_left_ms\x18\t \x01(\x03R\rstartByLeftMs\x12$\n" +
 	"\x04told\x18\n" +
 	" \x01(\v2\x10.synapse.v1.ToldR\x04told\"\xb9\x05\n" +
 	"\n" +

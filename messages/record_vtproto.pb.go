@@ -710,6 +710,11 @@ func (m *AttemptRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x52
 	}
+	if m.StartByLeftMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StartByLeftMs))
+		i--
+		dAtA[i] = 0x48
+	}
 	if m.End != nil {
 		size, err := m.End.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -1448,6 +1453,9 @@ func (m *AttemptRecord) SizeVT() (n int) {
 	if m.End != nil {
 		l = m.End.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.StartByLeftMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.StartByLeftMs))
 	}
 	if m.Told != nil {
 		l = m.Told.SizeVT()

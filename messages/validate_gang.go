@@ -277,6 +277,7 @@ func (x *SliceReport) valid() error {
 		said("state", x.GetState()),
 		duration("expires_in_ms", x.GetExpiresInMs()),
 		duration("ran_ms", x.GetRanMs()),
+		duration("held_ms", x.GetHeldMs()),
 	)
 }
 

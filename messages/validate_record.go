@@ -67,6 +67,7 @@ func (x *AttemptRecord) Validate() error {
 		unique("places", x.GetPlaces(), (*Place).GetRank),
 		maybe("rendezvous", x.GetRendezvous()),
 		maybe("end", x.GetEnd()),
+		duration("start_by_left_ms", x.GetStartByLeftMs()),
 	)
 }
 

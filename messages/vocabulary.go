@@ -17,8 +17,12 @@ const (
 	// machine.
 	VocabularyNetwork = 3
 
+	// VocabularyStartBy is a Stop of what was lent room and was not ready in time: an agent that does not know that cause
+	// refuses it, and is told that the attempt expired.
+	VocabularyStartBy = 4
+
 	// Vocabulary is the newest.
-	Vocabulary = VocabularyNetwork
+	Vocabulary = VocabularyStartBy
 )
 
 // VocabularyOf is what an agent has to understand that runs a job: one that does not would leave something out.

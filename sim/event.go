@@ -122,6 +122,7 @@ func newInvariants() []Invariant {
 		newAcknowledgedKept(), newIdempotent(), newFreedOnEvidence(), newOwnFacts(),
 		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newFaultlessStay(), newFenceHolds(), newSuccessStays(),
 		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),
+		newLentIsBack(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(), newDrainEmpties(), newIdle(),
 	}
 }

@@ -185,6 +185,9 @@ func (w *World) baseSpec() *messages.JobSpec {
 	if s.chance(0.15) {
 		spec.StopWhenLostMs = s.between(15*time.Second, time.Minute).Milliseconds()
 	}
+	if w.opts.Limits {
+		w.limits(spec, &run)
+	}
 	spec.Command = run.command()
 	if len(w.client.jobs)%16 == 9 { // likewise
 		spec.Script = &messages.Script{Name: "train.sh", Digest: strings.Repeat("5c", 32), SizeBytes: 1,

@@ -156,7 +156,7 @@ func (l *launcher) prepare(c *messages.PrepareTask, agent *process, to *actor.PI
 		l.answer(t)
 		return
 	}
-	t := l.add(k, c.Job, c.Uid, c.Spec, c.Grant)
+	t, plan := l.add(k, c.Job, c.Uid, c.Spec, c.Grant), parseScript(wordsOf(c.Spec))
 	t.agent, t.to = agent, to
 	switch {
 	case !l.evicts(t):
@@ -169,6 +169,8 @@ func (l *launcher) prepare(c *messages.PrepareTask, agent *process, to *actor.PI
 	case l.w.fires("prepare-fail"):
 		l.unprepared(t, l.w.chance.between(time.Millisecond, 2*time.Second), "the image could not be fetched",
 			messages.Fault_FAULT_UNKNOWN)
+	case plan.image > 0:
+		l.later(t, plan.image, func() { l.ready(t) })
 	default:
 		l.later(t, l.w.chance.skewed(2*time.Millisecond, 4*time.Second), func() { l.ready(t) })
 	}

@@ -50,6 +50,9 @@ type Options struct {
 	Planner policy.Planner
 	// Settings are the owner's of the cluster, as far as the leader itself goes by them.
 	Settings policy.Settings
+	// Limits has jobs say how long they take, by the seed all, half or none of them, and lets some images be slow: what a
+	// planner that looks ahead keeps is lent then.
+	Limits bool
 	// Prompt takes chance out of time, for whoever replays what was recorded: what would take a while takes Latency, a
 	// step takes none, clocks are exact, and a pass comes after all else of its instant.
 	Prompt  bool

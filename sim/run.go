@@ -176,7 +176,8 @@ func (w *World) owed() time.Duration {
 	for _, id := range w.books.ids {
 		if r := w.books.jobs[id].record; !r.State.Terminal() {
 			grace := time.Duration(r.Spec.GetStop().GetGraceMs()) * time.Millisecond
-			once := parseScript(wordsOf(r.Spec)).run + grace + prepareUsual
+			plan := parseScript(wordsOf(r.Spec))
+			once := plan.run + grace + max(plan.image, prepareUsual)
 			sum += once * time.Duration(1+r.Spec.GetRestart().GetLimit())
 		}
 	}

@@ -28,7 +28,7 @@ func seeds(short bool) []Options {
 		all = append(all, Options{Seed: uint64(2000 + i), Machines: 24, Minutes: 20})
 	}
 	for i := range ahead {
-		o := Options{Seed: uint64(4000 + i), World: "small", Settings: policy.DefaultSettings()}
+		o := Options{Seed: uint64(4000 + i), World: "small", Settings: policy.DefaultSettings(), Limits: true}
 		if i%8 == 0 {
 			o.World, o.Machines, o.Minutes = "", 24, 20
 		}

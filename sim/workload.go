@@ -21,6 +21,7 @@ type script struct {
 	oom   bool          // it is killed for its memory instead
 	deaf  bool          // it ignores SIGTERM
 	saves bool          // it saves its work at SIGTERM, and exits 0
+	image time.Duration // how long it takes to be prepared; 0: as chance has it
 }
 
 // command writes a script the way it stands in a job's spec.
@@ -34,6 +35,9 @@ func (s script) command() []string {
 	}
 	if s.runs > 0 {
 		words = append(words, fmt.Sprintf("runs=%d", s.runs))
+	}
+	if s.image > 0 {
+		words = append(words, "image="+s.image.String())
 	}
 	if s.oom {
 		words = append(words, "oom")
@@ -65,6 +69,10 @@ func parseScript(words []string) script {
 		case "run":
 			if d, err := time.ParseDuration(value); err == nil {
 				s.run = d
+			}
+		case "image":
+			if d, err := time.ParseDuration(value); err == nil {
+				s.image = d
 			}
 		case "exit":
 			s.exit = parsed(value)

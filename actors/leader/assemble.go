@@ -34,10 +34,13 @@ type Ports struct {
 	UIDs topology.UIDRange
 	// NewJobID makes an id that was never used.
 	NewJobID func() topology.JobID
+
+	since actors.Instant // when this leader came to be: no machine had spoken to it before
 }
 
 // Assemble builds the actor tree of a process that leads, and returns its root.
 func Assemble(p Ports) *actor.PID {
+	p.since = p.Clock.Now()
 	return actors.Root(&p.Ports, func(ctx actor.Context) {
 		// The Journal and the Mirror first: the Scheduler speaks to them when it starts.
 		actors.Spawn(ctx, &p.Ports, actors.KindJournal, "journal", func() actor.Actor { return newJournal(&p) })

@@ -39,7 +39,9 @@ func (c *Coordinator) sendTo(ctx actor.Context, w *party) {
 			Order: c.order(w), Spec: c.plan.Spec, Uid: c.plan.UID, Owner: c.plan.Owner, Members: w.Members,
 		}
 	case c.states.In(coordinatorStarting) && w.stage == stagePrepared:
-		c.start(ctx, w)
+		if !c.overdue() {
+			c.start(ctx, w)
+		}
 		return
 	default:
 		return

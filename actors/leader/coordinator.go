@@ -31,6 +31,7 @@ type Coordinator struct {
 	meeting   *messages.Rendezvous
 	roster    rosterSource
 	sent      actors.Instant // when the first Reserve left: the decision window counts from here
+	allowance allowance
 	resend    actors.Resend
 	phase     uint64 // numbers the phases, so that a deadline of an earlier one is known to be stale
 	seq       uint64
@@ -46,6 +47,8 @@ type attemptPlan struct {
 	UID     uint32 // of its tasks; 0: none was given
 	Owner   string // of the job
 	Targets []Target
+	StartBy actors.Instant // by then it passes its barrier or not at all; 0: whenever it is ready
+	Ready   time.Duration  // how long it had for that when it was admitted
 	// Resumed holds COMMIT when an earlier leader wrote it; members with evidence
 	// of their end on disk are not among the Targets.
 	Resumed *messages.AttemptRecord
@@ -58,6 +61,7 @@ type party struct {
 	stage   stage
 	version uint64            // ledger version of its last answer
 	known   bool              // the machine has said Hello to this leader
+	begun   bool              // all its ranks had, when it did
 	grants  []*messages.Grant // what it has reserved
 	address string
 	port    int32
@@ -89,6 +93,7 @@ func newCoordinator(p *Ports, job, scheduler *actor.PID, plan attemptPlan) actor
 		c.parties[i], c.at[t.Node] = &all[i], &all[i]
 	}
 	c.reached[stageAsked] = len(all)
+	c.allowance = allowanceOf(&plan)
 	return c
 }
 
@@ -125,6 +130,8 @@ func (c *Coordinator) Receive(ctx actor.Context) {
 		c.onHalt(ctx)
 	case deadline:
 		c.onDeadline(ctx, m)
+	case startByOver:
+		c.onStartByOver(ctx, m)
 	case actors.ResendDue:
 		c.onResend(ctx, m)
 	}
@@ -139,6 +146,7 @@ func (c *Coordinator) onBorn(ctx actor.Context) {
 	}
 	c.states.Become("reserve", coordinatorReserving)
 	c.sent = c.p.Clock.Now()
+	c.awaitBarrier(ctx)
 	c.enter(ctx, c.p.Constants.ReserveDeadline)
 }
 
@@ -201,9 +209,13 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 }
 
 // decideBy is the end of the decision window: past it a reservation may have
-// expired by the time a Commit arrives.
+// expired by the time a Commit arrives, or it is too late to start.
 func (c *Coordinator) decideBy() actors.Instant {
-	return c.sent.Plus(c.p.Constants.ReservationTTL - c.p.Constants.DecisionMargin)
+	window := c.sent.Plus(c.p.Constants.ReservationTTL - c.p.Constants.DecisionMargin)
+	if by := c.allowance.by; by != 0 {
+		window = min(window, by)
+	}
+	return window
 }
 
 func (c *Coordinator) tooLate() bool { return c.p.Clock.Now() >= c.decideBy() }
@@ -302,11 +314,11 @@ func (c *Coordinator) advance(ctx actor.Context) {
 		c.states.Become("all committed", coordinatorPreparing)
 		c.await(ctx, c.prepareTimeout()) // Commit is what has them prepare; it is only sent again
 	}
-	if c.states.In(coordinatorPreparing) && c.behind(stagePrepared) == 0 {
+	if c.states.In(coordinatorPreparing) && c.behind(stagePrepared) == 0 && !c.late(ctx) {
 		c.states.Become("all prepared", coordinatorStarting)
 		c.enter(ctx, c.p.Constants.StartDeadline)
 	}
-	if c.states.In(coordinatorStarting) && c.behind(stageStarted) == 0 {
+	if c.states.In(coordinatorStarting) && c.behind(stageStarted) == 0 && !c.late(ctx) {
 		c.states.Become("all started", coordinatorDone)
 		ctx.Send(c.scheduler, launched{c.nodes()})
 		ctx.Send(c.job, barrierPassed{c.plan.Token})
@@ -378,6 +390,9 @@ func (c *Coordinator) sight(ctx actor.Context, w *party, m sighted) {
 	if restarted {
 		w.version = m.Version
 	}
+	if first {
+		c.noteHeld(ctx, w, m.Slice)
+	}
 	switch {
 	case c.states.In(coordinatorReserving):
 		if restarted {
@@ -442,6 +457,9 @@ func (c *Coordinator) onDecided(ctx actor.Context) {
 		return
 	}
 	c.states.Become("decided", coordinatorCommitting)
+	if c.late(ctx) {
+		return
+	}
 	c.enter(ctx, c.p.Constants.StartDeadline)
 	c.advance(ctx)
 }

@@ -21,8 +21,8 @@ import (
 // again, the evidence has to come, and what is counted here is counted before it is acted on.
 const endMargin = 20 * time.Second
 
-// foreseen: something is known of the end of an attempt. Job → Scheduler; again when it turns out otherwise. What
-// is 0 stays as it was.
+// foreseen: something is known of the end of an attempt. Job → Scheduler, and Coordinator → Scheduler of what is lent;
+// again when it turns out otherwise. What is 0 stays as it was.
 type foreseen struct {
 	Job    topology.JobID
 	Token  topology.Token
@@ -104,6 +104,9 @@ func (j *Job) foretellResumed(ctx actor.Context) {
 	starts := j.p.Clock.Now()
 	if j.att.StartedUnixMs == 0 {
 		starts = starts.Plus(untilBarrier(j.rec.Spec, &j.p.Constants))
+		if left := actors.Millis(j.att.StartByLeftMs); left > 0 {
+			starts = min(starts, j.p.Clock.Now().Plus(left))
+		}
 	}
 	ctx.Send(j.peers.scheduler, foreseen{Job: j.id, Token: j.token, Spec: j.rec.Spec, Starts: starts})
 }
@@ -122,10 +125,16 @@ func (s *Scheduler) onForeseen(ctx actor.Context, m foreseen) {
 		return
 	}
 	if e.run == nil || e.run.token != m.Token {
+		if m.Spec == nil {
+			return // its Job is recreated, and says more
+		}
 		s.newRun(e, &run{token: m.Token, spec: m.Spec})
 	}
 	r := e.run
-	if r.spec = m.Spec; m.Starts != 0 {
+	if m.Spec != nil {
+		r.spec = m.Spec
+	}
+	if m.Starts != 0 {
 		r.starts = m.Starts
 	}
 	if m.Began != 0 {

@@ -220,7 +220,7 @@ func (j *Job) stopAt(ctx actor.Context, a *messages.AttemptRecord, n topology.No
 	}
 	if s.incarnation != nil {
 		ctx.Request(j.p.Peers.Node(n), &messages.Stop{
-			Order: j.order(messages.FromToken(a.Token), n, s), Cause: a.End.Cause,
+			Order: j.order(messages.FromToken(a.Token), n, s), Cause: causeToldTo(s, a.End.Cause),
 			Signal: j.rec.Spec.GetStop().GetSignal(), GraceMs: actors.GraceOf(j.rec.Spec, j.p.Constants).Milliseconds(),
 		})
 	}
@@ -245,7 +245,7 @@ func (j *Job) onSighted(ctx actor.Context, m sighted) {
 	}
 	overtaken := m.Version < s.version
 	s.version = max(s.version, m.Version)
-	s.up = true
+	s.vocabulary, s.up = m.Vocabulary, true
 	ctx.Send(j.coordinatorOf(ctx, m.Token), m)
 	a := j.attempt(m.Token)
 	switch {

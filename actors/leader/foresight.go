@@ -128,11 +128,7 @@ func (x ends) Horizon(view *topology.Fabric, nowNs int64) *topology.Horizon {
 func (x ends) Admitted(a *policy.Admission, nowNs int64) {
 	s := x.s
 	e, c, stay := s.jobs[a.Job], &s.p.Constants, belief.Stay{}
-	starts := actors.Instant(nowNs).Plus(untilStarted(e.spec, c))
-	if a.StartBy > 0 {
-		starts = min(starts, actors.Instant(a.StartBy))
-	}
-	stay.Hard = freeAfter(starts, e.spec, c)
+	stay.Hard = freeAfter(s.startsBy(e.spec, actors.Instant(nowNs), a.StartBy), e.spec, c)
 	stay.Likely = min(nowNs+a.Estimate, stay.Hard)
 	f := &s.foresight
 	for i := range a.Placement.Slots {

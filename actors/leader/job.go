@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/yi-json/synapse/actors"
@@ -59,6 +61,9 @@ type Job struct {
 	begunBefore bool           // the attempt may have passed its barrier under an earlier leader
 	ranBefore   bool           // it has, by what is on disk
 	begun       actors.Instant // when its last machine began, by what they say; 0: none says
+	startBy     actors.Instant // by then it passes its barrier, or not at all; 0: whenever it is ready
+	ready       time.Duration  // how long it had for that
+	lent        time.Duration  // the longest that was too short
 	noOther     bool           // than the machine where preparing failed: the gang cannot do without it
 	limitTimer  uint64         // of the time limit
 	limitFrom   actors.Instant // from when it counts
@@ -74,6 +79,7 @@ type contact struct {
 	incarnation *messages.Incarnation
 	machineID   string
 	version     uint64 // of its ledger, by the newest fact of this incarnation
+	vocabulary  int32  // what its agent understands
 	up          bool
 	since       actors.Instant // when it was last heard, if not up
 }
@@ -108,7 +114,7 @@ func newJob(p *Ports, peers jobPeers, life uint64, rec *messages.JobRecord, atte
 			j.owed = append(j.owed, a)
 		}
 		if messages.FromToken(a.Token) == current {
-			j.last = a
+			j.last, j.lent = a, lentBefore(a)
 		}
 	}
 	return j
@@ -234,6 +240,7 @@ func (j *Job) resume(ctx actor.Context) {
 		plan.Targets[i].Members = append(plan.Targets[i].Members, &messages.Member{Rank: p.Rank, Amount: p.Grant.Amount})
 	}
 	j.begunBefore, j.ranBefore = true, j.att.StartedUnixMs != 0
+	j.ready = actors.Millis(j.att.StartByLeftMs)
 	j.coordinate(ctx, plan)
 	j.foretellResumed(ctx)
 	if j.att.StartedUnixMs != 0 {
@@ -260,7 +267,7 @@ func (j *Job) wait(ctx actor.Context) {
 		return
 	}
 	j.asked++
-	ctx.Send(j.peers.scheduler, waits{j.rec})
+	ctx.Send(j.peers.scheduler, waits{j.rec, j.lent})
 }
 
 // owesReachable reports whether a machine that can be reached has yet to give
@@ -292,6 +299,7 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 	j.asked, j.told, j.promised = 0, m.Told, m.Promised
 	j.states.Become("admitted", jobReserving)
 	j.moved, j.begunBefore, j.ranBefore, j.begun, j.noOther = nil, false, false, 0, m.NoOther
+	j.startBy, j.ready = m.StartBy, m.Ready
 	if len(j.contacts) == 0 {
 		j.contacts = make(map[topology.NodeID]*contact, len(m.Targets))
 	}
@@ -300,11 +308,11 @@ func (j *Job) onAdmit(ctx actor.Context, m admit) {
 		if !messages.SameIncarnation(s.incarnation, t.Incarnation) {
 			s.version = 0 // versions begin again with every start of an agent
 		}
-		s.machineID, s.incarnation, s.up = t.MachineID, t.Incarnation, true
+		s.machineID, s.incarnation, s.vocabulary, s.up = t.MachineID, t.Incarnation, t.Vocabulary, true
 	}
 	j.coordinate(ctx, attemptPlan{
 		Job: j.id, Token: m.Token, Run: j.rec.Runs + 1, Spec: j.rec.Spec, UID: j.rec.Uid,
-		Owner: j.rec.GetOwner().GetName(), Targets: m.Targets,
+		Owner: j.rec.GetOwner().GetName(), Targets: m.Targets, StartBy: m.StartBy, Ready: m.Ready,
 	})
 	j.show(ctx)
 }
@@ -321,6 +329,7 @@ func (j *Job) onGranted(ctx actor.Context, m granted) {
 // withdraw gives up an attempt before COMMIT.
 func (j *Job) withdraw(ctx actor.Context) {
 	j.decide = nil
+	j.noteTooShort()
 	j.halt(ctx)
 	j.states.Become("withdrawn", jobQueued)
 	j.show(ctx) // first: the Mirror is told with whom it waits, and must know by then that it does
@@ -339,6 +348,7 @@ func (j *Job) onAborted(ctx actor.Context, m aborted) {
 		return
 	}
 	j.coordinator = nil
+	j.noteTooShort()
 	j.states.Become("aborted", jobQueued)
 	j.show(ctx) // first, as there
 	j.wait(ctx)
@@ -349,7 +359,7 @@ func (j *Job) onBarrierPassed(ctx actor.Context, m barrierPassed) {
 	if !j.states.In(jobStarting) || m.Token != j.token {
 		return
 	}
-	j.coordinator = nil
+	j.coordinator, j.lent = nil, 0
 	j.states.Become("started", jobRunning)
 	if j.att.StartedUnixMs == 0 {
 		j.started = j.p.Clock.WallMs()

@@ -121,7 +121,7 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 		conclude(rec, messages.JobState_JOB_STATE_TIMED_OUT, 0, a.End.Detail, now)
 	case a.End.Cause == messages.Cause_CAUSE_MEMBER_FAILED:
 		j.closeFailed(rec, a, now)
-	case a.End.Cause == messages.Cause_CAUSE_REQUEUED:
+	case a.End.Cause == messages.Cause_CAUSE_REQUEUED, a.End.Cause == messages.Cause_CAUSE_START_BY:
 		j.waitAgain(rec, a, now)
 	case a.End.Cause == messages.Cause_CAUSE_PREPARE_FAILED && faultOf(a) == messages.Fault_FAULT_JOB,
 		a.End.Cause == messages.Cause_CAUSE_LAUNCH_FAILED && faultOf(a) == messages.Fault_FAULT_JOB:

@@ -49,6 +49,7 @@ func (s *Scheduler) onPatienceOver(ctx actor.Context, m patienceOver) {
 // admit hands a placement to the job, and says in the view whose the claim is that the pass took there.
 func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	s.tokens++
+	now := s.p.Clock.Now()
 	told := admit{
 		Token:   topology.Token{Epoch: s.p.Epoch, Counter: s.tokens},
 		Targets: make([]Target, 0, len(a.Placement.Slots)), // most often a machine has one slot
@@ -58,8 +59,11 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	s.newRun(e, &run{
 		token: told.Token, nodes: nodesOf(a.Placement.Slots, slotNode), spec: e.spec,
 		traits: a.Traits, estimate: a.Estimate,
-		starts: s.p.Clock.Now().Plus(untilStarted(e.spec, &s.p.Constants)),
+		starts: s.startsBy(e.spec, now, a.StartBy),
 	})
+	if a.StartBy > 0 {
+		told.StartBy, told.Ready = actors.Instant(a.StartBy), actors.Instant(a.StartBy).Since(now)
+	}
 	who := s.tenant(a.Job, told.Token)
 	var amount *messages.Resources // shared by members that ask for the same
 	for i, slot := range a.Placement.Slots {
@@ -144,7 +148,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m waits) {
 		Job: id, Gang: s.gangOf(ctx, e, spec), Priority: spec.Priority, Arrived: int64(m.Record.Arrival),
 		Since: int64(s.p.Clock.Now()), Patience: int64(actors.Millis(spec.GetTopology().GetPatienceMs())),
 		Owner: m.Record.GetOwner().Known(), Queue: spec.GetQueue(), Name: spec.GetName(),
-		Limit: limit, Grace: int64(actors.GraceOf(spec, s.p.Constants)),
+		Limit: limit, Grace: int64(actors.GraceOf(spec, s.p.Constants)), Lent: int64(m.Lent),
 	})
 	s.plan(ctx)
 }

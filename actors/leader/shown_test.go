@@ -171,7 +171,7 @@ func (p *pair) waits(id string, arrival uint64, spec *messages.JobSpec) {
 		id: topology.JobID(id), rec: rec, noted: true, pid: actor.NewPID("here", id),
 	}
 	p.mirror.Receive(&overheard{message: mirror.JobShown{Status: &messages.JobStatus{Record: rec, Phase: messages.PhaseQueued}}, said: &[]letter{}})
-	p.tell(waits{rec})
+	p.tell(waits{Record: rec})
 	p.tell(PlanNow{})
 }
 

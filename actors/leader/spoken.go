@@ -91,6 +91,9 @@ type (
 		// the word that COMMIT is on disk.
 		Told     *messages.Told
 		Promised bool
+		// StartBy: it passes its barrier by then, or not at all (0: whenever it is ready); Ready: how long it has for that.
+		StartBy actors.Instant
+		Ready   time.Duration
 	}
 	// promised: the job has this firm promise; nil: it has none any more. Scheduler → Job, which writes it.
 	promised struct{ Promise *messages.Promise }
@@ -109,7 +112,10 @@ type (
 		Targets []Target
 	}
 	// waits: put the job into the queue. Job → Scheduler.
-	waits struct{ Record *messages.JobRecord }
+	waits struct {
+		Record *messages.JobRecord
+		Lent   time.Duration // how long it had to start on what it was lent, where that was too short; 0: it never was
+	}
 	// withdraws: take it out. Job → Scheduler.
 	withdraws struct {
 		Job      topology.JobID

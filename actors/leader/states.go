@@ -86,6 +86,7 @@ var coordinatorTable = actors.Table[coordinatorState]{Kind: actors.KindCoordinat
 	{coordinatorBorn, "resume", coordinatorCommitting},
 	{coordinatorReserving, "all reserved", coordinatorDeciding},
 	{coordinatorReserving, "refused", coordinatorAborting},
+	{coordinatorReserving, "too late", coordinatorAborting},
 	{coordinatorReserving, "halted", coordinatorAborting},
 	{coordinatorDeciding, "decided", coordinatorCommitting},
 	{coordinatorDeciding, "halted", coordinatorAborting},

@@ -1,6 +1,10 @@
 package leader
 
-import "github.com/yi-json/synapse/topology"
+import (
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
 
 // This file owns what whoever checks a leader may see of its memory. Read only,
 // and never from another actor: production asks the Mirror.
@@ -39,6 +43,22 @@ func (s *Scheduler) KeptForOthers(id topology.NodeID, job topology.JobID) (kept 
 		}
 	})
 	return kept
+}
+
+// Bound visits the firm promises that keep room on a machine and have a bound: for whom, how much of it is there, and
+// by when it is free.
+func (s *Scheduler) Bound(
+	id topology.NodeID, visit func(job topology.JobID, kept topology.Resources, by actors.Instant),
+) {
+	promises, is := s.planner.(*policy.Judgement)
+	if !is {
+		return
+	}
+	s.view.Fabric().EachKept(id, func(keep topology.KeepID, amount topology.Resources) {
+		if p, ok := promises.Promised(topology.JobID(keep)); ok && p.Firm && p.Bound < topology.Never {
+			visit(topology.JobID(keep), amount, actors.Instant(p.Bound))
+		}
+	})
 }
 
 // Overdue counts the claims on a machine that can be heard which should have gone with its newest ledger.

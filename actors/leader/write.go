@@ -154,7 +154,7 @@ func (j *Job) draftCommit(d *draft) {
 	d.att = &messages.AttemptRecord{
 		Job: string(j.id), Token: d.rec.Attempt, Run: d.rec.Runs,
 		Places: j.decide.Places, Rendezvous: j.decide.Meet, CommittedUnixMs: j.p.Clock.WallMs(),
-		Told: j.told,
+		Told: j.told, StartByLeftMs: j.startByLeftMs(),
 	}
 	d.committed = true
 	d.touch(d.att)
@@ -341,6 +341,9 @@ func (j *Job) afterCommit(ctx actor.Context) {
 // afterEnd may stop machines now: the cause is on disk.
 func (j *Job) afterEnd(ctx actor.Context) {
 	j.blame(ctx)
+	if j.last.End.Cause == messages.Cause_CAUSE_START_BY {
+		j.lent = max(j.lent, j.ready)
+	}
 	j.halt(ctx)
 	j.states.Become("ended", jobStopping)
 	j.stopAll(ctx)

@@ -156,7 +156,9 @@ func (n *Node) sliceReport(s *nodeSlice) *messages.SliceReport {
 	if s.shown == topology.SliceOver {
 		return r // it holds nothing but its exits
 	}
-	r.RendezvousPort, r.Grants, r.RanMs = s.page.Port, s.grants, s.ran(n.p.Clock.Now()).Milliseconds()
+	now := n.p.Clock.Now()
+	r.RendezvousPort, r.Grants = s.page.Port, s.grants
+	r.RanMs, r.HeldMs = s.ran(now).Milliseconds(), s.held(now).Milliseconds()
 	if s.page.State == topology.SliceReserved {
 		r.ExpiresInMs = max(s.page.ExpiresAt-n.now(), 0) / 1_000_000
 	}

@@ -55,6 +55,7 @@ func (n *Node) reserve(ctx actor.Context, token topology.Token, job topology.Job
 		return
 	}
 	s := n.newSlice(slice)
+	s.reserved = n.p.Clock.Now()
 	n.slices[token] = s
 	n.tellReserved(ctx, s)
 }

@@ -18,18 +18,19 @@ import (
 
 // nodeSlice goes with a slice of the ledger.
 type nodeSlice struct {
-	page   *topology.Slice   // the ledger's own, to be read
-	wire   *messages.Token   // its token, as it is told
-	spec   *messages.JobSpec // from Commit on
-	uid    uint32            // of its tasks, likewise; 0: the leader gave none
-	owner  string            // of the job, likewise
-	cause  messages.Cause    // of the Stop
-	grace  int64             // of the Stop, in ms
-	start  *messages.Start   // what this incarnation was told to spawn
-	roster roster            // what has come of the list in it
-	ranks  []nodeRank        // as in the ledger
-	grants []*messages.Grant // of the ranks, as they are told
-	fixed  []byte            // of its record, what stays as it is
+	page     *topology.Slice   // the ledger's own, to be read
+	wire     *messages.Token   // its token, as it is told
+	spec     *messages.JobSpec // from Commit on
+	uid      uint32            // of its tasks, likewise; 0: the leader gave none
+	owner    string            // of the job, likewise
+	cause    messages.Cause    // of the Stop
+	grace    int64             // of the Stop, in ms
+	reserved actors.Instant    // when it was, by the clock of this boot; 0: an agent of an earlier version did that
+	start    *messages.Start   // what this incarnation was told to spawn
+	roster   roster            // what has come of the list in it
+	ranks    []nodeRank        // as in the ledger
+	grants   []*messages.Grant // of the ranks, as they are told
+	fixed    []byte            // of its record, what stays as it is
 
 	unsaved      uint64              // the change that the disk must have before news are told; 0: none
 	shown        topology.SliceState // the state that was last told, or could have been
@@ -131,6 +132,14 @@ func (s *nodeSlice) ran(now actors.Instant) time.Duration {
 		return 0
 	}
 	return min(max(now.Since(last), time.Millisecond), actors.Millis(messages.MaxDurationMs))
+}
+
+// held is for how long the machine has had it; 0: it is not known.
+func (s *nodeSlice) held(now actors.Instant) time.Duration {
+	if s.reserved == 0 {
+		return 0
+	}
+	return min(max(now.Since(s.reserved), time.Millisecond), actors.Millis(messages.MaxDurationMs))
 }
 
 // goneBegan is when the last of the ranks that are over began; 0: of one it is not known.

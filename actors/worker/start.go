@@ -115,6 +115,7 @@ func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[t
 	s := n.newSlice(n.ledger.Slice(l.Token))
 	s.spec, s.uid, s.owner, s.cause = r.Spec, r.Uid, r.Owner, r.Cause
 	s.grace = actors.GraceOf(r.Spec, n.p.Constants).Milliseconds()
+	s.reserved = actors.Instant(r.ReservedNs) // after a reboot all of it is over, and nobody is told
 	for i := range s.ranks {
 		s.ranks[i].exit, s.ranks[i].ended = exits[s.ranks[i].rank], n.p.Clock.Now()
 		s.ranks[i].shown = s.ranks[i].exit != nil && !n.rebooted

@@ -125,6 +125,9 @@ func (a *asked) run(out io.Writer) error {
 	if a.guided {
 		fmt.Fprintln(out, "met:", guide.Seen())
 	}
+	if a.ahead {
+		fmt.Fprintln(out, "lent:", sim.Lent(results))
+	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d seeds failed", failed, n)
 	}
@@ -197,7 +200,7 @@ func (a *asked) one(seed uint64, lean string) outcome {
 		o.Constants = &c // else the seed draws some of them
 	}
 	if a.ahead {
-		o.Settings = policy.DefaultSettings()
+		o.Settings, o.Limits = policy.DefaultSettings(), true
 	}
 	if lean != "" {
 		o.Lean = strings.Split(lean, ",")

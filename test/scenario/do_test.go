@@ -130,7 +130,7 @@ func (l line) amount(gpus string) *messages.Resources {
 // command is the little script that the simulated machine plays.
 func (l line) command() []string {
 	words := []string{"sim", "run=" + l.time("run", time.Hour).String()}
-	for _, key := range []string{"exit", "rank", "runs"} {
+	for _, key := range []string{"exit", "rank", "runs", "image"} {
 		if v := l.word(key, ""); v != "" {
 			words = append(words, key+"="+v)
 		}

@@ -23,7 +23,8 @@
 //
 // What people do:
 //
-//	submit a replicas=2 gpu=8 cpu=8 mem=64 total=16 split=whole run=1h exit=1 rank=0 runs=1 oom deaf saves grace=2s
+//	submit a replicas=2 gpu=8 cpu=8 mem=64 total=16 split=whole run=1h image=1m exit=1 rank=0 runs=1 oom deaf saves
+//	       grace=2s
 //	       limit=1 backoff=1s time-limit=10s lost-grace=1m stop-when-lost=1m prepare-timeout=1m required=rack
 //	       preferred=rack selector=key:value nodes=(1,2) exclude=(3) [apart] [script] network=none shm=8
 //	       patience=5s priority=1 type=H100 begin=00:30 [unheard]

@@ -286,6 +286,7 @@ func TestEndWords(t *testing.T) {
 	for want, e := range map[string]*messages.End{
 		"succeeded":                    {Cause: messages.Cause_CAUSE_SUCCEEDED},
 		"machine lost: n2 was lost":    {Cause: messages.Cause_CAUSE_MACHINE_LOST, Detail: "n2 was lost"},
+		"start by: too late":           {Cause: messages.Cause_CAUSE_START_BY, Detail: "too late"},
 		"requeued by alice: slow disk": {Cause: messages.Cause_CAUSE_REQUEUED, Detail: "requeued by alice: slow disk"},
 	} {
 		if got := endWords(e); got != want {

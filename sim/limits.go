@@ -1,0 +1,27 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns jobs that say how long they take, as a planner that looks ahead meets them: in a third of the seeds
+// all of them have a time limit, in another half of them, and in the last none. Some take longer than they say, and
+// some have an image that is slow to come.
+
+// limits draws what a job says of itself, and how long its image takes.
+func (w *World) limits(spec *messages.JobSpec, run *script) {
+	s := w.limiting
+	spec.TimeLimitMs = 0
+	if share := []float64{1, 0.5, 0}[w.opts.Seed%3]; s.chance(share) {
+		spec.TimeLimitMs = (run.run + s.between(time.Second, max(run.run, 2*time.Second))).Milliseconds()
+		if s.chance(0.1) {
+			run.run *= 3
+		}
+	}
+	if s.chance(0.25) {
+		run.image = s.between(6*time.Second, 40*time.Second)
+		spec.PrepareTimeoutMs += run.image.Milliseconds()
+	}
+}

@@ -1,0 +1,129 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// lentIsBack is S19: nothing that was lent passes its barrier after startBy. How late that is COMMIT says, as the time
+// that is left; counted from when it was decided it holds for whoever leads by then, by any of the clocks, which are
+// off by up to 1%. After it no Start leaves, and a gang that is said to have started had all of its processes before.
+//
+// And COMMIT says no more than may be said: who passes its barrier at that moment, runs to its limit, and has its grace
+// and 20 seconds to be gone in, has left by the bound of whoever is kept room that it needs.
+type lentIsBack struct {
+	rule
+	due   map[topology.Token]instant
+	began map[topology.Token]instant // when the latest process of what is lent came to be
+}
+
+// leaveIn is how long room takes to be free when its job's time is over, beside its grace.
+const leaveIn = 20 * time.Second
+
+func newLentIsBack() *lentIsBack {
+	return &lentIsBack{rule: rule{"S19 lent-is-back", on{Stored, Sent, TaskSpawned, Led}},
+		due: map[topology.Token]instant{}, began: map[topology.Token]instant{}}
+}
+
+// restored: an attempt that the store has lost is one that nobody knows.
+func (c *lentIsBack) restored(*World) { clear(c.due) }
+
+func (c *lentIsBack) Step(w *World, e *Event) {
+	switch e.Kind {
+	case Sent:
+		m, is := e.Message.(*messages.Start)
+		if !is || e.Process != w.leader() {
+			return
+		}
+		t := messages.FromToken(m.Order.GetToken())
+		if due, lent := c.due[t]; lent && w.engine.now > due && w.books.attempts[t].GetStartedUnixMs() == 0 {
+			c.violate(w, "Start of %v of %s was sent %s after it had to have started", t, m.Order.Job,
+				w.engine.now.since(due))
+		}
+	case TaskSpawned:
+		if _, lent := c.due[e.Task.key.Token]; lent {
+			c.began[e.Task.key.Token] = w.engine.now
+		}
+	case Led:
+		for t := range c.due { //order: any will do
+			if w.books.attempts[t].GetStartedUnixMs() == 0 {
+				w.count("lent.resumed", 1)
+			}
+		}
+	case Stored:
+		for _, a := range e.Stored.committed() {
+			c.onCommit(w, e.Stored, a)
+		}
+		for i, a := range e.Stored.attempts {
+			c.onWritten(w, a, e.Stored.attemptsWere[i])
+		}
+	}
+}
+
+func (c *lentIsBack) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
+	left := time.Duration(a.StartByLeftMs) * time.Millisecond
+	if left > 0 {
+		w.count("lent", 1)
+		c.due[messages.FromToken(a.Token)] = s.decided.plus(left + left/100 + 10*time.Millisecond)
+	}
+	limit := time.Duration(s.job.Spec.GetTimeLimitMs()) * time.Millisecond
+	if s.proc != w.leader() || s.proc.leader == nil || limit == 0 || s.job.Changed != nil {
+		return // without a limit it is lent nothing that has a bound, and one that was changed counts from then on
+	}
+	phases := 2*w.constants.StartDeadline + w.constants.PrepareTimeout
+	if ms := s.job.Spec.GetPrepareTimeoutMs(); ms > 0 {
+		phases = 2*w.constants.StartDeadline + time.Duration(ms)*time.Millisecond
+	}
+	if left == 0 || left > phases { // after that it is given up in any case
+		left = phases
+	}
+	gone := s.proc.clock.read(s.decided).Plus(left + limit + graceOf(w, s.job.Spec) + leaveIn)
+	for n, amount := range amounts(a) { //order: any will do
+		c.inTime(w, s, topology.NodeID(n), amount, gone)
+	}
+}
+
+// inTime looks for a promise on a machine that has no room beside what a job has there, and wants it sooner.
+func (c *lentIsBack) inTime(
+	w *World, s *stored, n topology.NodeID, amount topology.Resources, gone actors.Instant,
+) {
+	s.proc.leader.Bound(n, func(job topology.JobID, kept topology.Resources, by actors.Instant) {
+		if job != topology.JobID(s.job.Id) && gone > by && !kept.Plus(amount).Within(s.proc.leader.Size(n)) {
+			c.violate(w, "%s may be on %s until %s, where room is kept for %s by %s", s.job.Id, n,
+				time.Duration(gone), job, time.Duration(by))
+		}
+	})
+}
+
+// amounts are what an attempt has on each machine.
+func amounts(a *messages.AttemptRecord) map[string]topology.Resources {
+	all := map[string]topology.Resources{}
+	for _, p := range a.Places {
+		all[p.Node] = all[p.Node].Plus(messages.FromResources(p.Grant.GetAmount()))
+	}
+	return all
+}
+
+func graceOf(w *World, spec *messages.JobSpec) time.Duration {
+	if ms := spec.GetStop().GetGraceMs(); ms > 0 {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return w.constants.StopGrace
+}
+
+func (c *lentIsBack) onWritten(w *World, a, was *messages.AttemptRecord) {
+	t := messages.FromToken(a.Token)
+	if due, lent := c.due[t]; lent && a.StartedUnixMs != 0 && was.GetStartedUnixMs() == 0 && c.began[t] > due {
+		c.violate(w, "%v of %s is said to have started, %s after it had to have", t, a.Job, c.began[t].since(due))
+	}
+	if a.End != nil && was.GetEnd() == nil {
+		if a.End.Cause == messages.Cause_CAUSE_START_BY {
+			w.count("lent.late", 1)
+		}
+		delete(c.due, t)
+		delete(c.began, t)
+	}
+}
