@@ -91,6 +91,7 @@ func Explain(view *topology.Fabric, queue *Queue, job topology.JobID, holders fu
 	a.Ahead, _ = queue.Position(job)
 	asked := Question{Gang: e.group.wanted(view), Patient: e.group.key.patient}
 	a.Explanation = asked.Explain(view, holders)
+	a.For = job
 	return a, true
 }
 

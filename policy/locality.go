@@ -22,16 +22,21 @@ func (j *Judgement) nearnessOf(g *group) *nearness {
 	if n.known {
 		return n
 	}
-	n.known = true
-	gang := g.gang
-	n.possible, _ = topology.Feasible(j.view, gang)
-	levels := j.view.Levels()
+	*n = nearnessIn(j.view, g.gang)
+	return n
+}
+
+// nearnessIn is the same for any gang.
+func nearnessIn(view *topology.Fabric, gang topology.Gang) nearness {
+	n, asked := nearness{known: true}, gang.Required
+	n.possible, _ = topology.Feasible(view, gang)
+	levels := view.Levels()
 	for i := len(levels) - 2; i >= 0 && n.possible && n.level == "" && gang.Preferred == ""; i-- {
-		if !j.view.Finer(levels[i], g.gang.Required) {
+		if !view.Finer(levels[i], asked) {
 			break
 		}
 		gang.Required = levels[i]
-		if ok, _ := topology.Feasible(j.view, gang); ok {
+		if ok, _ := topology.Feasible(view, gang); ok {
 			n.level = levels[i]
 		}
 	}

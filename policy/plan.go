@@ -28,6 +28,7 @@ type Joined struct {
 	Group GroupID
 	Turn  Turn
 	Burst uint64 // as in Traits; 0: the planner counts none
+	Lent  int64  // as in Waiting
 }
 
 // Decisions is what a pass decided.
@@ -122,7 +123,7 @@ func (q *Queue) join() []Joined {
 	q.joined = q.joined[:0]
 	for _, e := range q.entered {
 		if q.jobs[e.Job] == e {
-			q.joined = append(q.joined, Joined{Job: e.Job, Group: e.group.id, Turn: e.turn(), Burst: e.burstID()})
+			q.joined = append(q.joined, Joined{Job: e.Job, Group: e.group.id, Turn: e.turn(), Burst: e.burstID(), Lent: e.Lent})
 		}
 	}
 	clear(q.entered)

@@ -29,6 +29,8 @@ const (
 	OnService
 	// OnLevel: how close together.
 	OnLevel
+	// OnKept: what is kept for others, who were promised it.
+	OnKept
 	// OnOthers: what other jobs have.
 	OnOthers
 	// OnSize: how much is asked for at all. It can never be dropped.
@@ -66,6 +68,8 @@ func (c Constraint) String() string {
 		return "machines out of service"
 	case OnLevel:
 		return "one " + c.Level
+	case OnKept:
+		return "what is kept for others"
 	case OnOthers:
 		return "what other jobs have"
 	}
@@ -110,6 +114,9 @@ func (x *explainer) constraints() []Constraint {
 	if g.Required != "" {
 		all = append(all, Constraint{Kind: OnLevel, Level: g.Required})
 	}
+	if x.f != nil && len(x.f.kept.by) > 0 {
+		all = append(all, Constraint{Kind: OnKept})
+	}
 	return append(all, Constraint{Kind: OnOthers})
 }
 
@@ -136,6 +143,8 @@ func (s supposition) drop(c Constraint) supposition {
 		s.all, s.gang.Avoid, s.gang.Closing = true, nil, nil
 	case OnLevel:
 		s.gang.Required = ""
+	case OnKept:
+		s.lent = true
 	case OnOthers:
 		s.idle = true
 	}

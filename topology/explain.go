@@ -34,6 +34,12 @@ type OutOfService struct {
 	Why  string
 }
 
+// KeptFor is what is kept for one in the best place.
+type KeptFor struct {
+	ID     KeepID
+	Amount Resources
+}
+
 // Census counts the machines of the best place.
 type Census struct {
 	Machines, WrongKind, OutOfService, Excluded int
@@ -55,6 +61,10 @@ type Explanation struct {
 	Out []OutOfService
 	// Holders lists who has something there, most of what is asked for first.
 	Holders []Holding
+	// Kept lists for whom room is kept there, in the order of ids. For is the job that is told: of its own nothing is
+	// said.
+	Kept []KeptFor
+	For  JobID
 	// Conflict is a set of constraints that cannot be met together, while any of
 	// them dropped would let the others be met.
 	Conflict []Constraint
@@ -117,14 +127,14 @@ type explainer struct {
 
 // supposition is a gang, and what else is taken to be different.
 type supposition struct {
-	gang      Gang
-	idle, all bool
+	gang            Gang
+	idle, all, lent bool
 }
 
 // fits reports whether a supposition would be placed.
 func (x *explainer) fits(s supposition) bool {
 	q := x.f.newSearch(&s.gang)
-	q.idle, q.all = s.idle, s.all
+	q.idle, q.all, q.lent.All = s.idle, s.all, s.lent
 	if !q.start(&x.f.work.refusal) {
 		return false
 	}
@@ -144,6 +154,7 @@ func (x *explainer) visit(r *Refusal, holders func(NodeID) []Holder, e *Explanat
 				continue
 			}
 			x.census(&d, &sh.rooms[i], s, e)
+			x.f.EachKept(s.id, e.keep)
 			if holders == nil {
 				continue
 			}
@@ -163,6 +174,15 @@ func (x *explainer) visit(r *Refusal, holders func(NodeID) []Holder, e *Explanat
 		return cmp.Or(cmp.Compare(b.Amount.MilliGPU, a.Amount.MilliGPU),
 			cmp.Compare(b.Amount.MilliCPU, a.Amount.MilliCPU), cmp.Compare(a.Job, b.Job))
 	})
+}
+
+// keep counts what is kept for one on one more machine.
+func (e *Explanation) keep(id KeepID, amount Resources) {
+	at, known := slices.BinarySearchFunc(e.Kept, id, func(k KeptFor, id KeepID) int { return cmp.Compare(k.ID, id) })
+	if !known {
+		e.Kept = slices.Insert(e.Kept, at, KeptFor{ID: id})
+	}
+	e.Kept[at].Amount = e.Kept[at].Amount.Plus(amount)
 }
 
 // within reports whether a rack lies in the place that a refusal speaks of.
@@ -230,6 +250,7 @@ func (e Explanation) String() string {
 	parts = append(parts, e.servicePart()...)
 	parts = append(parts, e.lackPart()...)
 	parts = append(parts, e.holderPart()...)
+	parts = append(parts, e.keptPart()...)
 	if e.Ends != nil {
 		jobs := make([]string, 0, len(e.Ends.Jobs))
 		for _, j := range e.Ends.Jobs {
@@ -317,6 +338,20 @@ func (e Explanation) holderPart() []string {
 		return nil
 	}
 	return []string{"there " + listed(texts)}
+}
+
+// keptPart says for whom room is kept there, free or not.
+func (e Explanation) keptPart() []string {
+	texts := make([]string, 0, len(e.Kept))
+	for _, k := range e.Kept {
+		if what := e.Refusal.share(k.Amount); what != "" && string(k.ID) != string(e.For) && !e.Never {
+			texts = append(texts, what+" for "+string(k.ID))
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return []string{"kept there are " + listed(texts)}
 }
 
 // share writes what somebody has of what the gang is short of.

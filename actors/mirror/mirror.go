@@ -43,6 +43,7 @@ type shownJob struct {
 	group policy.GroupID // those it waits with; 0: it is in nobody's queue
 	turn  policy.Turn    // in the queue, while it is in one
 	burst uint64         // likewise, of those that the planner counts together; 0: none
+	lent  int64          // likewise: how long was too short for it to get ready on what was lent
 }
 
 // shownNode is likewise a machine.

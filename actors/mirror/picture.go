@@ -58,20 +58,20 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 	} else if more == "" { // else its place is told with that, by the order that holds
 		more = m.waiting.standing(&s).String()
 	}
-	return &messages.ExplainJobReply{Outcome: outcome, Text: text + more}
+	return &messages.ExplainJobReply{Outcome: outcome, Text: text + m.wayOutWords(&s) + more}
 }
 
 // roomWords say why there is no room for a job; empty where there is, or it is in nobody's queue.
 func (m *Mirror) roomWords(s *shownJob) string {
 	if g := m.waiting.groups[s.group]; g != nil {
-		return m.picture.explain(g, m.p.Clock.Now())
+		return m.picture.explain(g, topology.JobID(s.GetRecord().GetId()), m.p.Clock.Now())
 	}
 	return ""
 }
 
 // explain is what the jobs of a group are told of the room; empty where there is room for them, for then they start in
 // the next pass, or there was none when they were last refused.
-func (p *picture) explain(g *waitingGroup, now actors.Instant) string {
+func (p *picture) explain(g *waitingGroup, job topology.JobID, now actors.Instant) string {
 	if g.answer.told != p.told {
 		g.answer.told = p.told
 		g.answer.Explanation = g.asked.Explain(p.fabric, p.heldOn)
@@ -79,7 +79,7 @@ func (p *picture) explain(g *waitingGroup, now actors.Instant) string {
 	if g.answer.Refusal == nil {
 		return ""
 	}
-	g.answer.NowNs = int64(now)
+	g.answer.NowNs, g.answer.For = int64(now), job
 	return g.answer.String()
 }
 

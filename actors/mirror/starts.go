@@ -15,8 +15,9 @@ import (
 
 // starts is what was told last.
 type starts struct {
-	told     bool // somebody looks ahead
-	promises map[topology.JobID]*policy.Promise
+	told     bool                               // somebody looks ahead
+	order    []policy.Promise                   // as the planner has them
+	promises map[topology.JobID]*policy.Promise // of those that still wait
 	lines    map[uint64]*policy.InLine
 	endless  map[topology.JobID]topology.NodeID
 }
@@ -37,7 +38,7 @@ func (s *StartsShown) Equal(o *StartsShown) bool {
 func (m *Mirror) onStartsShown(shown StartsShown) {
 	s := &m.starts
 	*s = starts{
-		told: true, promises: map[topology.JobID]*policy.Promise{}, lines: map[uint64]*policy.InLine{},
+		told: true, order: shown.Promises, promises: map[topology.JobID]*policy.Promise{}, lines: map[uint64]*policy.InLine{},
 		endless: map[topology.JobID]topology.NodeID{},
 	}
 	for i := range shown.Promises {
@@ -167,6 +168,36 @@ func (m *Mirror) startWords(s *shownJob) string {
 		text += " · it waits for a place closer together until " + moment(m.timeOfDay(line.Until))
 	}
 	return text + " · " + told.Words(moment, spanWords)
+}
+
+// wayOutWords say with which time limit a job would start now; empty: with none that is known.
+func (m *Mirror) wayOutWords(s *shownJob) string {
+	g, line := m.waiting.groups[s.group], m.starts.lines[s.burst]
+	if g == nil || line == nil || s.Phase != messages.PhaseQueued {
+		return ""
+	}
+	standing := slices.DeleteFunc(slices.Clone(m.starts.order), func(p policy.Promise) bool {
+		return m.starts.promises[p.Job] == nil
+	})
+	spec := s.GetRecord().GetSpec()
+	who := policy.Borrower{
+		Job: topology.JobID(s.GetRecord().GetId()), Limit: int64(actors.Millis(spec.GetTimeLimitMs())),
+		Grace: int64(actors.GraceOf(spec, m.p.Constants)), Lent: s.lent,
+	}
+	heldBack := line.Why == policy.Headroom
+	way, known := g.asked.WayOut(m.picture.fabric, who, standing, heldBack, int64(m.p.Clock.Now()))
+	if !known {
+		return ""
+	}
+	text := " · would start now with --time-limit " + topology.Span(int64(way.Limit))
+	if len(way.Of) > 0 {
+		names := make([]string, 0, len(way.Of))
+		for _, job := range way.Of {
+			names = append(names, string(job))
+		}
+		text += ", and be gone when what is kept for " + someOf(names) + " is wanted"
+	}
+	return text
 }
 
 // spanWords writes a time as people say it.

@@ -150,3 +150,51 @@ func TestSupposed(t *testing.T) {
 		t.Error("a question has changed what is known")
 	}
 }
+
+// TestWayOut: a job that would be gone in time is told with which limit, and for whom the room is kept; the one it is
+// kept for is told neither.
+func TestWayOut(t *testing.T) {
+	a := newAudience()
+	all := topology.Resources{MilliGPU: 8000}
+	a.says("", RoomsShown{
+		Changes: topology.Changes{
+			Machines: []topology.Seen{{
+				ID: "n1", Machine: &topology.Machine{ID: "n1", Place: []string{"r1"}, Total: all},
+				Free: topology.Capacity{WholeGPUs: 8},
+			}},
+			Kept: []topology.Kept{{ID: "big", Slots: []topology.Slot{{Node: "n1", Amount: all}}}},
+		},
+		Holders: [][]topology.Holder{nil},
+	})
+	waits := waitsFor(1, "needs 4 GPUs", "j", "big")
+	waits.Groups[0].Asked.Gang = topology.Gang{Replicas: 1, Each: topology.Resources{MilliGPU: 4000}}
+	for i, id := range []string{"j", "big"} {
+		waits.Jobs[i].Burst = 7
+		a.says("", JobShown{statusOf(id, "alice", "queued", func(s *messages.JobStatus) {
+			s.Record.Spec.Stop = &messages.StopSpec{GraceMs: 10_000}
+		})})
+	}
+	a.says("", waits)
+	promised := promiseTo(false, topology.Never, 0, "big")
+	promised.Promises[0].Where.Slots = []topology.Slot{{Node: "n1", Amount: all}}
+	a.says("", promised)
+	explain := func(id string) string {
+		return ask(a.Mirror, &messages.ExplainJob{Job: id}).(*messages.ExplainJobReply).Text
+	}
+	text := explain("j")
+	for _, want := range []string{
+		" · kept there are 8 for big",
+		" · would start now with --time-limit 29m, and be gone when what is kept for big is wanted",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %q", want, text)
+		}
+	}
+	if text = explain("big"); strings.Contains(text, "for big") || strings.Contains(text, "--time-limit") {
+		t.Errorf("%q", text)
+	}
+	a.says("", WaitsNoMore{"big"})
+	if text = explain("j"); strings.Contains(text, "--time-limit") {
+		t.Errorf("on a promise to nobody who waits: %q", text)
+	}
+}

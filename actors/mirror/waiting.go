@@ -84,7 +84,7 @@ func (m *Mirror) join(ctx actor.Context, j policy.Joined) {
 func (w *waiting) enter(s *shownJob, j policy.Joined) {
 	w.groups[j.Group].jobs++ // first: it may leave the same one
 	w.leave(s)
-	s.group, s.turn, s.burst = j.Group, j.Turn, j.Burst
+	s.group, s.turn, s.burst, s.lent = j.Group, j.Turn, j.Burst, j.Lent
 	w.turns.put(string(j.Turn), struct{}{})
 	if w.bursts[j.Burst] == nil {
 		w.bursts[j.Burst] = &ordered[struct{}]{}
@@ -107,7 +107,7 @@ func (w *waiting) leave(s *shownJob) {
 			delete(w.bursts, s.burst)
 		}
 	}
-	s.group, s.turn, s.burst = 0, "", 0
+	s.group, s.turn, s.burst, s.lent = 0, "", 0, 0
 }
 
 // standing is where a job stands among those that wait.

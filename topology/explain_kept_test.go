@@ -1,0 +1,37 @@
+package topology
+
+// This file owns the test that explanations know of kept room.
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestExplainKept: where only what is kept for others is in the way, that is what is said, and not that others have it.
+func TestExplainKept(t *testing.T) {
+	f := NewFabric([]string{"rack"})
+	for _, id := range []NodeID{"n1", "n2"} {
+		m := Machine{ID: id, Place: []string{"r"}, Total: Resources{MilliGPU: 8000}}
+		f.Join(m, m.Idle())
+	}
+	f.SetFree("n1", Capacity{})
+	slots := []Slot{{Node: "n2", Amount: Resources{MilliGPU: 6000}}}
+	f.Keep("big", Placement{Slots: slots})
+	gang := Gang{Replicas: 1, Each: Resources{MilliGPU: 4000}}
+	e := Explain(f, gang, nil)
+	if !slices.Equal(e.Conflict, []Constraint{{Kind: OnKept}}) && !slices.Contains(e.InTheWay, Constraint{Kind: OnKept}) {
+		t.Errorf("in the way are %v, the conflict is %v", e.InTheWay, e.Conflict)
+	}
+	if text := e.String(); !strings.Contains(text, "kept there are 6 for big") {
+		t.Error(text)
+	}
+	e.For = "big"
+	if text := e.String(); strings.Contains(text, "kept there") {
+		t.Error("whom it is kept for is told of it as of another's:", text)
+	}
+	f.Unkeep("big")
+	if e = Explain(f, gang, nil); e.Refusal != nil {
+		t.Error(e)
+	}
+}
