@@ -172,8 +172,8 @@ func (c *changeLog) note(sh *shelf, what aspect) {
 	}
 }
 
-// since visits the shelves of a layout of which something has changed since a position, each once: of its entries in
-// the log the last one counts.
+// since visits the shelves of a layout of which something has changed since a position, each once: where it stands in
+// the log for the last change of it.
 func (c *changeLog) since(pos uint64, shelves []*shelf, what aspect, visit func(i int)) {
 	if pos < c.base || c.end()-pos > uint64(len(shelves)) {
 		for i, sh := range shelves {
@@ -184,8 +184,7 @@ func (c *changeLog) since(pos uint64, shelves []*shelf, what aspect, visit func(
 		return
 	}
 	for i, sh := range c.log[pos-c.base:] {
-		last := sh.changed[whatWill] == pos+uint64(i)+1
-		if last && sh.changed[what] > pos && sh.at >= 0 && shelves[sh.at] == sh {
+		if sh.changed[what] == pos+uint64(i)+1 && sh.at >= 0 && shelves[sh.at] == sh {
 			visit(int(sh.at))
 		}
 	}
