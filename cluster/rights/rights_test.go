@@ -213,3 +213,18 @@ func TestUndecided(t *testing.T) {
 		t.Errorf("%v", out.Interface())
 	}
 }
+
+// BenchmarkShow is what a page of a list costs: an admin's, who is shown all, and a viewer's.
+func BenchmarkShow(b *testing.B) {
+	page := &messages.ListJobsReply{}
+	for range 500 {
+		page.Jobs = append(page.Jobs, job("bob"))
+	}
+	for _, role := range []identity.Role{identity.RoleAdmin, identity.RoleViewer} {
+		b.Run(string(role), func(b *testing.B) {
+			for b.Loop() {
+				Show(identity.Identity{Role: role, Name: "ann"}, page)
+			}
+		})
+	}
+}
