@@ -24,7 +24,10 @@ type books struct {
 	ids      []string          // of jobs, as they came
 	requests map[string]string // job ids by request id
 	policy   topology.Token    // the write that the policy record is of
-	dropped  map[string]bool   // jobs whose record was damaged, and which the operator gave up
+	given    map[string]*given // firm promises, by job
+	// turnedBack: what the store had was lost, and promises with it.
+	turnedBack bool
+	dropped    map[string]bool // jobs whose record was damaged, and which the operator gave up
 }
 
 // jobPage is one job.
@@ -66,7 +69,7 @@ func (s *stored) committed() []*messages.AttemptRecord {
 func newBooks(w *World) *books {
 	return &books{w: w, jobs: map[string]*jobPage{}, attempts: map[topology.Token]*messages.AttemptRecord{},
 		owner: map[topology.Token]string{}, commits: map[topology.Token]uint64{}, nodes: map[string]*messages.NodeRecord{},
-		requests: map[string]string{}, dropped: map[string]bool{}}
+		requests: map[string]string{}, dropped: map[string]bool{}, given: map[string]*given{}}
 }
 
 func (b *books) writeAll(p *process, epoch uint64, changes []actors.Change, verdicts []actors.Verdict) {
@@ -111,7 +114,7 @@ func (b *books) write(s *stored, c actors.Change) {
 			return // the same write once more: the store recognised it and did nothing
 		}
 	}
-	if len(c.Attempts) > 0 || c.Job.GetRevision() == 1 {
+	if len(c.Attempts) > 0 || c.Job.GetRevision() == 1 || c.Job.GetPromise() != nil {
 		t := messages.FromToken(c.Job.WrittenBy)
 		s.decided, s.heard = s.proc.drafts[t].at, s.proc.drafts[t].heard
 		delete(s.proc.drafts, t)
@@ -162,6 +165,7 @@ func (b *books) enter(s *stored) {
 		s.page.limit, s.page.limitSince = limit, b.w.engine.now
 	}
 	s.page.record = s.job
+	b.promised(s)
 	b.shorten(s.page)
 }
 

@@ -113,9 +113,8 @@ func (w *World) panicked(m *mailbox, message, reason any, stack []byte) {
 	w.violate("panic", "%s/%s at %s: %v\n%s", m.proc.address, m.self.Id, describe(unwrapped(message)), reason, stack)
 }
 
-// newInvariants are all of them, for one run. S11 (an admission never delays a promise) and S12 (whole-gang preemption) are
-// missing: nothing promises or preempts yet, and an invariant that cannot fail is not one. They come with the judgement,
-// which makes promises and chooses victims.
+// newInvariants are all of them, for one run. S12 (whole-gang preemption) is missing: nothing preempts yet, and an
+// invariant that cannot fail is not one.
 func newInvariants() []Invariant {
 	return []Invariant{
 		newOneOwner(), newBooksBalance(), newBarrier(), newOneDecision(), newTokensGrow(), newEpochsGrow(), newShapeKept(),
@@ -123,6 +122,7 @@ func newInvariants() []Invariant {
 		newAtRest(), newBounded(), newCauseBeforeStop(), newBehindStops(), newHoldHolds(), newFaultlessStay(), newFenceHolds(), newSuccessStays(),
 		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),
 		newLentIsBack(),
+		newPromiseKept(), newTwoSlips(), newPromiseMet(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(), newDrainEmpties(), newIdle(),
 	}
 }

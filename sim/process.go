@@ -116,7 +116,7 @@ func (p *process) draft(message any) {
 		p.drafts = map[topology.Token]handed{}
 	}
 	drafted := handed{now, job.handled}
-	if write.Change.Job.Revision == 1 {
+	if write.Change.Job.Revision == 1 || write.Change.Job.Promise != nil {
 		p.drafts[messages.FromToken(write.Change.Job.WrittenBy)] = drafted
 	}
 	if len(write.Change.Attempts) == 0 {

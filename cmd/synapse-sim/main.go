@@ -131,6 +131,11 @@ func (a *asked) run(out io.Writer) error {
 	if failed > 0 {
 		return fmt.Errorf("%d of %d seeds failed", failed, n)
 	}
+	if a.ahead && n > 1 {
+		if err := promised(out, results); err != nil {
+			return err
+		}
+	}
 	if n > 1 && a.faults == "" && a.world != "big" {
 		return told(out, sim.Fired(results), n)
 	}
@@ -181,6 +186,30 @@ func told(out io.Writer, fired map[string]int64, seeds int) error {
 	fmt.Fprintln(out, "struck:", strings.Join(all, " "))
 	if seeds >= enoughSeeds && len(never) > 0 {
 		return fmt.Errorf("in %d seeds these faults never struck: %s", seeds, strings.Join(never, ", "))
+	}
+	return nil
+}
+
+// promised prints what became of firm promises, and fails where so many seeds should have had more of them.
+func promised(out io.Writer, results []sim.Result) error {
+	least := []struct {
+		name string
+		n    int64
+	}{{"met", 500}, {"lent", 1000}, {"taken-over", 100}}
+	var all, few []string
+	for _, l := range least {
+		var n int64
+		for _, r := range results {
+			n += r.Counters["promises."+l.name]
+		}
+		all = append(all, fmt.Sprintf("%s=%d", l.name, n))
+		if n < l.n {
+			few = append(few, fmt.Sprintf("%s=%d, and not %d", l.name, n, l.n))
+		}
+	}
+	fmt.Fprintln(out, "promises:", strings.Join(all, " "))
+	if len(results) >= 2*enoughSeeds && len(few) > 0 {
+		return fmt.Errorf("in %d seeds too few promises: %s", len(results), strings.Join(few, "; "))
 	}
 	return nil
 }

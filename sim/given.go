@@ -1,0 +1,189 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what the checkers know of firm promises: what the store has of each, and whether something has come
+// between that allows it to be broken. When room is free is reckoned here from the attempts in the store alone.
+
+// given is a firm promise as it is in the store.
+type given struct {
+	job     string
+	promise *messages.Promise
+	said    instant // when its job handed it to the Journal
+	bound   instant // the earliest that was said of this place; 0: none could be
+	devices map[string]int
+	excuse  string // why it may be broken
+}
+
+// promised enters what a write says of a job's firm promise.
+func (b *books) promised(s *stored) {
+	was, p := b.given[s.job.Id], s.job.Promise
+	switch {
+	case p == nil:
+		delete(b.given, s.job.Id)
+		return
+	case was != nil && proto.Equal(was.promise, p):
+		return
+	}
+	g := &given{job: s.job.Id, promise: p, said: s.decided, devices: map[string]int{}}
+	if p.LeftMs > 0 {
+		g.bound = s.decided.plus(time.Duration(p.LeftMs) * time.Millisecond)
+	}
+	if was != nil && sameKept(was.promise, p) {
+		g.excuse = was.excuse
+		if was.bound > 0 {
+			g.bound = min(g.bound, was.bound)
+		}
+	}
+	for _, k := range p.Kept {
+		if m := b.w.machine(k.Node); m != nil {
+			g.devices[k.Node] = len(m.launcher.faulted)
+		}
+	}
+	b.given[s.job.Id] = g
+}
+
+func sameKept(a, b *messages.Promise) bool {
+	return proto.Equal(&messages.Promise{Kept: a.Kept}, &messages.Promise{Kept: b.Kept})
+}
+
+// crowds reports whether what a new attempt and others like these have on a machine leaves no room for a promise.
+func (g *given) crowds(
+	w *World, a *messages.AttemptRecord, node string, these func(*messages.AttemptRecord) bool,
+) bool {
+	sum, _ := g.onMachine(node)
+	sum = sum.Plus(amountOn(a, node))
+	for _, o := range w.books.attemptsOn(node) {
+		if o.Job != g.job && o.Job != a.Job && these(o) {
+			sum = sum.Plus(amountOn(o, node))
+		}
+	}
+	room := w.machine(node).empty()
+	return sum.MilliCPU > room.MilliCPU || sum.MemoryBytes > room.MemoryBytes ||
+		sum.MilliGPU > int64(room.WholeGPUs)*topology.WholeGPU
+}
+
+// nodesOf are the machines of a promise.
+func nodesOf(p *messages.Promise) (nodes []string) {
+	for _, k := range p.Kept {
+		if !slices.Contains(nodes, k.Node) {
+			nodes = append(nodes, k.Node)
+		}
+	}
+	return nodes
+}
+
+// onMachine is what is promised of one machine.
+func (g *given) onMachine(node string) (sum topology.Resources, any bool) {
+	for _, k := range g.promise.Kept {
+		if k.Node == node {
+			sum, any = sum.Plus(messages.FromResources(k.Amount)), true
+		}
+	}
+	return sum, any
+}
+
+// judgesPromises reports whether what becomes of promises is judged: not where machines lie, the store goes back, or a
+// leader of the version before knows of none.
+func (w *World) judgesPromises() bool {
+	return w.ahead() && w.oldVersion() == nil && !w.books.turnedBack && w.faults.byName["liar"] == nil
+}
+
+// excuseAll looks at what may have come between the promises and their machines.
+func (w *World) excuseAll() {
+	for _, id := range sortedKeys(w.books.given) {
+		w.books.given[id].lookAround(w)
+	}
+}
+
+// lookAround notes what allows a promise to be broken, if that is so now.
+func (g *given) lookAround(w *World) {
+	page := w.books.jobs[g.job]
+	if g.excuse == "" && page != nil && page.limitSince > g.said {
+		g.excuse = "its own limit is another one"
+	}
+	for _, k := range g.promise.Kept {
+		if g.excuse != "" {
+			return
+		}
+		g.excuse = w.whyUnsure(g, k)
+	}
+}
+
+// whyUnsure is what is wrong with a machine that something is promised of; empty: nothing.
+func (w *World) whyUnsure(g *given, k *messages.Kept) string {
+	m, n, p := w.machine(k.Node), w.books.nodes[k.Node], w.leader()
+	switch {
+	case m == nil || !m.core() || !w.open(m) || n.MachineId != k.MachineId:
+		return k.Node + " is lost or closed"
+	case len(m.launcher.faulted) != g.devices[k.Node]:
+		return k.Node + " has lost a device"
+	case p != nil && p.leader != nil:
+		recovered := w.ledSince.plus(w.constants.RecoveryWait) // who is not heard by then counts as lost
+		_, closed, _ := p.leader.View(m.id)
+		if w.leading.quietAt[m.index] > max(g.said, recovered) || closed != "" && w.engine.now >= recovered {
+			return k.Node + " was away, or is closed: " + closed
+		}
+	}
+	for _, a := range w.books.attemptsOn(k.Node) {
+		if page := w.books.jobs[a.Job]; page != nil && page.record.Changed != nil && page.limitSince > g.said {
+			return a.Job + " on " + k.Node + " has another limit"
+		}
+	}
+	return ""
+}
+
+// takenOver looks at each promise as a leader takes over: of what had not begun nobody can say what it has spent.
+func (w *World) takenOver() {
+	for _, id := range sortedKeys(w.books.given) {
+		g := w.books.given[id]
+		w.count("promises.taken-over", 1)
+		for _, k := range g.promise.Kept {
+			for _, a := range w.books.attemptsOn(k.Node) {
+				if a.StartedUnixMs == 0 && g.excuse == "" {
+					g.excuse = a.Job + " had not begun when a leader took over"
+				}
+			}
+		}
+	}
+}
+
+// attemptsOn are the attempts of which the store has no evidence that they have left a machine.
+func (b *books) attemptsOn(node string) (all []*messages.AttemptRecord) {
+	for _, id := range b.ids {
+		for _, t := range b.jobs[id].tokens {
+			if a := b.attempts[t]; a != nil && isOn(a, node) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+// isOn reports whether an attempt still has some of a machine.
+func isOn(a *messages.AttemptRecord, node string) bool {
+	for _, p := range a.Places {
+		if p.Node == node && p.Exit == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// amountOn is what an attempt has on a machine.
+func amountOn(a *messages.AttemptRecord, node string) (sum topology.Resources) {
+	for _, p := range a.Places {
+		if p.Node == node && p.Exit == nil {
+			sum = sum.Plus(messages.FromResources(p.Grant.GetAmount()))
+		}
+	}
+	return sum
+}

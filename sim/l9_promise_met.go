@@ -1,0 +1,38 @@
+package sim
+
+import "time"
+
+// promiseMet is L9: a firm promise with a bound is met within 60 s and the longest grace of its bound or of the healing,
+// whichever is later, 1% for drift, unless a machine of it was lost or closed, its job was held, or nobody could say
+// after a takeover what a holder had spent.
+type promiseMet struct{ rule }
+
+func newPromiseMet() *promiseMet { return &promiseMet{rule{"L9 promise-met", on{Scanned}}} }
+
+func (c *promiseMet) Step(w *World, _ *Event) {
+	if !w.judgesPromises() || !w.healed {
+		return
+	}
+	for _, id := range sortedKeys(w.books.given) {
+		g := w.books.given[id]
+		if g.bound == 0 || g.excuse != "" {
+			continue
+		}
+		due := max(g.bound, w.healedAt).plus(time.Minute + g.bound.since(g.said)/100)
+		if w.engine.now <= due || w.engine.now <= due.plus(w.longestGrace()) {
+			continue
+		}
+		if g.lookAround(w); g.excuse == "" {
+			c.violate(w, "%s was promised by %s, at %s, and waits: %s", id, clockFace(g.bound), clockFace(g.said),
+				w.whyWaits(w.books.jobs[id]))
+		}
+	}
+}
+
+// longestGrace is that of all jobs.
+func (w *World) longestGrace() (grace time.Duration) {
+	for _, id := range w.books.ids {
+		grace = max(grace, time.Duration(w.books.jobs[id].record.GetSpec().GetStop().GetGraceMs())*time.Millisecond)
+	}
+	return grace
+}

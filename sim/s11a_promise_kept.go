@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// promiseKept is S11a: no admission moves a firm promise's bound. What is committed on its machines has left them by
+// then, by its limit, or leaves room for it; and the promise that the store has is not replaced by a later one, nor
+// given up, while its machines are there and its job waits for its turn.
+type promiseKept struct {
+	rule
+	since map[topology.Token]instant // an attempt's COMMIT, or its barrier as the store learned of it
+}
+
+func newPromiseKept() *promiseKept {
+	return &promiseKept{rule: rule{"S11a promise-kept", on{Stored, Scanned, Led}}, since: map[topology.Token]instant{}}
+}
+
+func (c *promiseKept) restored(w *World) { w.books.turnedBack = true }
+
+func (c *promiseKept) Step(w *World, e *Event) {
+	switch {
+	case !w.judgesPromises():
+	case e.Kind == Led:
+		w.takenOver()
+	case e.Kind == Scanned:
+		w.excuseAll()
+	case e.Stored.job != nil:
+		for i, a := range e.Stored.attempts {
+			if e.Stored.attemptsWere[i] == nil || a.StartedUnixMs != 0 && e.Stored.attemptsWere[i].StartedUnixMs == 0 {
+				c.since[messages.FromToken(a.Token)] = e.Stored.decided
+			}
+		}
+		for _, a := range e.Stored.committed() {
+			c.onCommit(w, e.Stored, a)
+		}
+		c.onChange(w, e.Stored)
+	}
+}
+
+// slackOf is what the clocks of two leaders and the way from one actor to the next may make of a bound.
+func (g *given) slackOf() time.Duration { return 30*time.Second + g.bound.since(g.said)/50 }
+
+// hardEnd is when an attempt has left its machines at the latest, its margins left out; false: it has no limit.
+func (c *promiseKept) hardEnd(w *World, a *messages.AttemptRecord, spec *messages.JobSpec) (instant, bool) {
+	limit := time.Duration(spec.GetTimeLimitMs()) * time.Millisecond
+	grace := time.Duration(spec.GetStop().GetGraceMs()) * time.Millisecond
+	return c.since[messages.FromToken(a.Token)].plus(limit + grace), limit > 0
+}
+
+// onCommit adds up, for each promise that a new attempt has machines of, who is still there at its bound.
+func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
+	end, limited := c.hardEnd(w, a, s.job.Spec)
+	fresh := s.job.Changed != nil && s.decided.since(s.page.limitSince) < time.Minute
+	for _, id := range sortedKeys(w.books.given) {
+		g := w.books.given[id]
+		if id == a.Job || !slices.ContainsFunc(a.Places, func(p *messages.Place) bool { _, is := g.onMachine(p.Node); return is }) {
+			continue
+		}
+		for _, node := range nodesOf(g.promise) {
+			if !isOn(a, node) || !g.crowds(w, a, node, func(*messages.AttemptRecord) bool { return true }) {
+				continue
+			}
+			w.count("promises.lent", 1)
+			late := func(o *messages.AttemptRecord) bool {
+				end, limited := c.hardEnd(w, o, w.books.jobs[o.Job].record.Spec)
+				return !limited || end > g.bound.plus(g.slackOf())
+			}
+			g.lookAround(w)
+			isLate := g.bound > 0 && (!limited || end > g.bound.plus(g.slackOf()))
+			if isLate && !fresh && g.excuse == "" && g.crowds(w, a, node, late) {
+				c.violate(w, "%s is committed on %s, where it may stay until %s, and %s was promised that by %s",
+					a.Job, node, clockFace(end), g.job, clockFace(g.bound))
+				return
+			}
+			break
+		}
+	}
+}
+
+// onChange holds what becomes of a promise in the store against what was said first.
+func (c *promiseKept) onChange(w *World, s *stored) {
+	g, r := w.books.given[s.job.Id], s.job
+	if g == nil || g.bound == 0 {
+		return
+	}
+	g.lookAround(w)
+	switch p := r.Promise; {
+	case r.State != messages.JobState_JOB_STATE_QUEUED:
+		if len(s.committed()) > 0 && s.decided <= g.bound.plus(g.slackOf()) {
+			w.count("promises.met", 1)
+		}
+	case g.excuse != "" || r.Hold != nil || r.Cancel != nil || r.Spec.BeginUnixMs != s.jobWas.GetSpec().GetBeginUnixMs():
+	case p == nil:
+		c.violate(w, "the promise to %s, by %s, is given up", r.Id, clockFace(g.bound))
+	case p.LeftMs == 0 || s.decided.plus(time.Duration(p.LeftMs)*time.Millisecond) > g.bound.plus(g.slackOf()):
+		c.violate(w, "what was promised to %s by %s is promised within %d ms of %s", r.Id, clockFace(g.bound), p.LeftMs,
+			clockFace(s.decided))
+	}
+}
