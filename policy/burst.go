@@ -43,6 +43,10 @@ type burst struct {
 
 	estimate int64 // in this pass
 	rank     int64
+
+	turn  int     // which of the jobs has its turn, where there are queues
+	needs []int64 // of each amount that they count, likewise
+	over  *Over   // the limit that stopped it last
 }
 
 // waits finds the first job of the burst that still waits, and lets go of those before it.
@@ -142,6 +146,14 @@ func (j *Judgement) measure(b *burst, g *topology.Gang) {
 	b.gang = b.traits.Size > worth(pool.Usual)
 }
 
+// orderOf is the order of the queue that a burst waits in.
+func (j *Judgement) orderOf(b *burst) Order {
+	if j.shares == nil {
+		return j.settings.Order
+	}
+	return j.shares.leaf(b.key.queue, b.key.owner).order
+}
+
 // gangBoost is by how much the work of a gang counts for less than that of others: what is hard to place goes early.
 const gangBoost = 20
 
@@ -156,7 +168,7 @@ func (s *bursts) ordered(j *Judgement) []*burst {
 		if b.gang {
 			b.rank /= gangBoost
 		}
-		if j.settings.Order == FIFO {
+		if j.orderOf(b) == FIFO {
 			b.rank = 0
 		}
 		all = append(all, b)

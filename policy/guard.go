@@ -38,8 +38,14 @@ func (j *Judgement) guard() {
 		name := j.pools.all[i].Name
 		for p := &j.pools.all[i]; p.firm == nil && p.credit > 0 && p.Size > 0; {
 			b := j.oldest(name)
-			if b == nil || !j.turn(b, b.head) {
+			if b == nil {
 				break
+			}
+			if e := b.head; !j.turn(b, e) {
+				if b.over == nil {
+					break
+				}
+				e.left = false // a limit stops it, and the next one has the turn
 			}
 		}
 	}
@@ -66,7 +72,7 @@ func (e *entry) older(o *entry) int {
 // isHelped reports whether the guard helps a job: an earlier pass has left it, it could run here, what was kept for it
 // before was not in vain, and headroom does not stop it for which nobody knows an end.
 func (j *Judgement) isHelped(b *burst, e *entry) bool {
-	if !e.left || !j.isPossible(e.group) {
+	if !e.left || !j.isPossible(e.group) || j.isOver(b, e, nil) {
 		return false
 	}
 	if e.given != "" {
@@ -81,16 +87,19 @@ func (j *Judgement) isHelped(b *burst, e *entry) bool {
 // turn starts a job, or makes its promise firm; false where it can have neither.
 func (j *Judgement) turn(b *burst, e *entry) bool {
 	if p, ok := j.placeUnkept(e); ok {
+		if j.isOver(b, e, &p) {
+			return false
+		}
 		j.admit(b, e, p, terms{guarded: true})
 		return true
 	}
-	if p, t, ok := j.borrow(b, e, false); ok {
+	if p, t, ok := j.borrow(b, e, false); ok && !j.isOver(b, e, &p) {
 		t.guarded = true
 		j.admit(b, e, p, t)
 		return true
 	}
 	at, _, place, ok := j.surest(e)
-	if ok {
+	if ok = ok && !j.isOver(b, e, &place); ok {
 		j.keep(&promise{e: e, b: b, at: at, place: place, firm: true})
 	}
 	return ok

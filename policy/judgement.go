@@ -53,6 +53,8 @@ type Judgement struct {
 	debtors []*entry                    // whose promises wait for what was lent on an estimate
 	work    map[topology.JobID]*work
 	record  record
+	shares  *shares    // nil: there are no queues
+	ended   []endedJob // since the last pass
 
 	closer topology.Gang // that is asked for, with a level of ours
 	d      Decisions
@@ -80,6 +82,10 @@ func (j *Judgement) Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decis
 	j.serveFirm()
 	j.guard()
 	j.lineUp = j.bursts.ordered(j)
+	if j.shares != nil {
+		j.visitShares(j.lineUp)
+		return j.finish()
+	}
 	for _, b := range j.lineUp {
 		j.visit(b)
 	}
@@ -93,6 +99,7 @@ func (j *Judgement) begin(view *topology.Fabric, queue *Queue, now int64) {
 	}
 	j.now, j.d, j.wake = now, Decisions{}, 0
 	j.round++
+	j.settleShares()
 	queue.endPatience(now)
 	j.horizon = j.ends.Horizon(view, now)
 	j.pools.count(j)
@@ -114,6 +121,7 @@ func (j *Judgement) forget(view *topology.Fabric, queue *Queue) {
 	}
 	was, first := *j, j.view == nil
 	*j = *NewJudgement(j.settings, j.cells, j.ends)
+	j.shares, j.ended = was.shares, was.ended
 	if j.view, j.queue, j.record = view, queue, was.record; first { // what earlier leaders started is known already
 		j.work, j.pools, j.away, j.orders = was.work, was.pools, was.away, was.orders
 	}
@@ -193,10 +201,13 @@ func (j *Judgement) tryStart(b *burst, e *entry) bool {
 	}
 	strict := j.isStrict(b, e)
 	if p, ok := j.place(e.group, strict, topology.Lent{}); ok {
+		if j.isOver(b, e, &p) {
+			return false
+		}
 		j.admit(b, e, p, terms{})
 		return true
 	}
-	if p, t, ok := j.borrow(b, e, strict); ok {
+	if p, t, ok := j.borrow(b, e, strict); ok && !j.isOver(b, e, &p) {
 		j.admit(b, e, p, t)
 		return true
 	}
@@ -225,6 +236,12 @@ func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
 	a.Traits, a.Estimate, a.Grace, a.StartBy = b.traits, b.estimate, e.Grace, t.startBy
 	j.ends.Admitted(&a, j.now)
 	j.charge(b, e, t.guarded)
+	if j.shares != nil {
+		j.shares.take(e.Job, &hold{
+			queue: e.Queue, owner: e.Owner, pool: b.traits.Pool, total: totalOf(&e.Gang), size: b.traits.Size,
+			since: j.now, nodes: nodesOf(p),
+		})
+	}
 	j.d.Admit = append(j.d.Admit, a)
 }
 

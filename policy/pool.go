@@ -172,6 +172,9 @@ func (j *Judgement) undo(job topology.JobID, ran int64) {
 		return
 	}
 	delete(j.work, job)
+	if j.shares != nil {
+		j.ended = append(j.ended, endedJob{job, ran == 0})
+	}
 	p := j.poolNamed(w.pool)
 	if w.long {
 		p.long -= w.size

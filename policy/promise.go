@@ -90,6 +90,8 @@ func (j *Judgement) own(p *promise) []topology.KeepID {
 func (j *Judgement) serveFirm() {
 	for _, p := range slices.Clone(j.firm) {
 		switch {
+		case j.isOver(p.b, p.e, &p.place):
+			j.giveUp(p)
 		case j.startPromised(p):
 		case j.now >= j.keptUntil(p):
 			p.e.given = j.ends.Endless(p.place)
@@ -107,7 +109,7 @@ func (j *Judgement) startPromised(p *promise) bool {
 	if !ok && j.horizon.When(p.place, topology.ByLimit, j.own(p)...) == 0 {
 		place, ok = p.place, true
 	}
-	if ok {
+	if ok = ok && !j.isOver(p.b, p.e, &place); ok {
 		j.admit(p.b, p.e, place, terms{guarded: true})
 	}
 	return ok

@@ -42,3 +42,7 @@ func DefaultSettings() Settings {
 		Locality: time.Minute, KeepMost: 24 * time.Hour,
 	}
 }
+
+// OnlyFIFO are settings that keep no room for anybody and look ahead for nothing: with them a Judgement starts what the
+// default planner starts, and can obey queues.
+func OnlyFIFO() Settings { return Settings{Order: FIFO} }

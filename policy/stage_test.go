@@ -14,7 +14,8 @@ import (
 type act struct {
 	at, runs, limit, grace int64
 	gang                   topology.Gang
-	owner                  string
+	owner, queue           string
+	priority               int32
 }
 
 // actor is what became of it.
@@ -29,20 +30,21 @@ type actor struct {
 
 // stage is a cluster on which a history is played.
 type stage struct {
-	t      *testing.T
-	view   *topology.Fabric
-	queue  *Queue
-	j      *Judgement
-	runs   *Runs
-	now    int64 // in ns
-	cast   []*actor
-	wake   int64
-	passes int
-	made   int
-	lent   int      // jobs that were lent what a promise with a bound keeps
-	said   []string // what was decided
-	firm   []Firm   // what was said of firm promises
-	looks  func()   // after each pass
+	t       *testing.T
+	view    *topology.Fabric
+	queue   *Queue
+	j       *Judgement
+	runs    *Runs
+	now     int64 // in ns
+	cast    []*actor
+	wake    int64
+	passes  int
+	made    int
+	lent    int      // jobs that were lent what a promise with a bound keeps
+	said    []string // what was decided
+	firm    []Firm   // what was said of firm promises
+	looks   func()   // after each pass
+	instead Planner  // of the Judgement; nil: that one plans
 }
 
 func newStage(t *testing.T, settings Settings, machines, racks int) *stage {
@@ -119,7 +121,7 @@ func (s *stage) happen() {
 			s.j.Ended(a.id, s.runs.Ended(a.id, s.now, true))
 		case a.started < 0 && a.over < 0 && (a.at+1)*second <= s.now && !s.waits(a):
 			s.queue.Add(Waiting{
-				Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now, Owner: a.owner,
+				Job: a.id, Gang: a.gang, Arrived: a.at, Since: s.now, Owner: a.owner, Queue: a.queue, Priority: a.priority,
 				Limit: a.limit * second, Grace: a.grace * second,
 			})
 		}
@@ -127,7 +129,11 @@ func (s *stage) happen() {
 }
 
 func (s *stage) pass() {
-	d := s.j.Plan(s.view, s.queue, s.now)
+	planner := Planner(s.j)
+	if s.instead != nil {
+		planner = s.instead
+	}
+	d := planner.Plan(s.view, s.queue, s.now)
 	s.passes++
 	s.wake, s.firm = d.NextAt, append(s.firm, d.Firm...)
 	for _, admitted := range d.Admit {

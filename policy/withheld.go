@@ -32,6 +32,8 @@ func (j *Judgement) Withheld(say func(gang *topology.Gang, why Withholding)) {
 func (j *Judgement) withholding(b *burst) Withholding {
 	wide := &b.head.group.outcome
 	switch {
+	case b.over != nil:
+		return Quota
 	case j.heldBack(b):
 		return Headroom
 	case j.isStrict(b, b.head) && (wide.round != j.round || !wide.refused[0].bare):

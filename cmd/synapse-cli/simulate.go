@@ -37,6 +37,7 @@ type replayFlags struct {
 	order          record.Order
 	runs           int
 	report         string
+	queues         string
 }
 
 // placements are where the gangs of a policy that is compared with may go.
@@ -118,6 +119,8 @@ func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f.StringVar(&r.until, "until", "", "stop this long after the first job came; left out: when all are over")
 	f.StringVar(&r.latency, "latency", "", "what a message, a write to a disk and a preparation take; left out: no time")
 	f.StringVar(&r.report, "report", "", "also write a page of HTML with drawings to this `FILE`")
+	f.StringVar(&r.queues, "queues", "",
+		"a `FILE` of queues, of kind Queues, that synapse and judgement go by: their order, limits and weights")
 	f.BoolVar(&r.order.Check, "check", false, "have the simulator's checkers look at every step")
 	for flag, words := range map[string][]string{"policy": record.Policies(), "placement": placements,
 		"format": record.Formats()} { //order: each by itself
@@ -138,6 +141,9 @@ func (a *app) simulate(r *replayFlags) error {
 		return record.WriteCSV(a.stdout, trace)
 	}
 	if err := a.machines(r); err != nil {
+		return err
+	}
+	if err := r.readQueues(trace); err != nil {
 		return err
 	}
 	r.order.Jobs, err = trace.Take(r.cut, r.order.Cluster.Sum())
@@ -202,6 +208,11 @@ func (r *replayFlags) check() error {
 	} {
 		if f.wrong {
 			return usage("--%s is out of range", f.flag)
+		}
+	}
+	for _, p := range r.policies {
+		if r.queues != "" && slices.Contains(record.Rivals(), p) {
+			return usageHint("--policy synapse,judgement", "--queues: %s knows no queues", p)
 		}
 	}
 	switch {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yi-json/synapse/cmd/internal/spelling"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/sim/record"
 )
@@ -38,6 +39,30 @@ func (r *replayFlags) drawn() (*record.Trace, error) {
 		}
 	}
 	return s.Trace(), nil
+}
+
+// readQueues reads the queues that the replay goes by, and sees to it that each job is of one.
+func (r *replayFlags) readQueues(trace *record.Trace) error {
+	if r.queues == "" {
+		return nil
+	}
+	data, err := os.ReadFile(r.queues)
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return usage("%s: %s", path.Path, path.Err)
+	}
+	queues, err := jobfile.ParseQueues(data)
+	if problems, ok := err.(jobfile.Problems); ok {
+		return &failure{code: exitUsage, text: strings.Join(problems.Lines(r.queues), "\n")}
+	}
+	for i := range trace.Jobs {
+		if queue := trace.Jobs[i].Queue; queues.Default == "" && queues.Find(queue) < 0 {
+			return usageHint("add the queue, or a default", "%s: %s has a job of the queue %q, which is none of these",
+				r.queues, r.record, queue)
+		}
+	}
+	r.order.Queues = queues
+	return nil
 }
 
 // machines makes the cluster that was asked for.

@@ -1,6 +1,10 @@
 package record
 
-import "time"
+import (
+	"time"
+
+	"github.com/yi-json/synapse/policy"
+)
 
 // This file owns what is ordered, what is told meanwhile, and what comes of it. The
 // meaning of the figures is fixed, so that they compare with others'.
@@ -32,6 +36,9 @@ type Order struct {
 	Latency time.Duration
 	Until   time.Duration // since the first job; 0: until all are over
 	Check   bool          // with the simulator's checkers
+	// Queues are those that Synapse's own policies go by; nil: they go by none. A job of a queue that is not among them is
+	// in the default one.
+	Queues *policy.Queues `json:",omitempty"`
 }
 
 // Word is one line of what that program answers: how far it is, or the result.

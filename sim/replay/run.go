@@ -184,9 +184,13 @@ func shapeOf(j record.Job) shape { return shape{gpus: j.GPUs, tasks: j.Tasks} }
 func (r *run) planner() (policy.Planner, error) {
 	switch r.o.Policy {
 	case record.Synapse:
-		return timed{policy.Default{}, r}, nil
+		if r.o.Queues == nil {
+			return timed{policy.Default{}, r}, nil
+		}
+		r.seen = newSeen(r, policy.OnlyFIFO())
+		return timed{r.seen, r}, nil
 	case record.Judgement:
-		r.seen = newSeen(r)
+		r.seen = newSeen(r, policy.DefaultSettings())
 		r.census.withheld = &withheld{ground: r.census.ground, ask: r.seen.Withheld, passes: &r.passes}
 		return timed{r.seen, r}, nil
 	}
@@ -290,7 +294,7 @@ func (n names) of(name, prefix string) string {
 func (r *run) specOf(i int, j record.Job) *messages.JobSpec {
 	gpus := int64(j.GPUs)
 	spec := &messages.JobSpec{
-		Name: strconv.Itoa(i), Queue: cmp.Or(r.names.of(j.Queue, "q"), "default"),
+		Name: strconv.Itoa(i), Queue: r.queueOf(j),
 		Image: "host", Command: sim.Script(j.Duration, 0),
 		Priority: j.Priority, Restart: &messages.RestartSpec{},
 	}
@@ -306,6 +310,18 @@ func (r *run) specOf(i int, j record.Job) *messages.JobSpec {
 		spec.TimeLimitMs = (max(j.Limit, j.Duration) + time.Second + 100*r.o.Latency).Milliseconds()
 	}
 	return spec
+}
+
+// queueOf is the queue of a job in the cluster. Where there are queues it is one of those.
+func (r *run) queueOf(j record.Job) string {
+	switch q := r.o.Queues; {
+	case q == nil:
+		return cmp.Or(r.names.of(j.Queue, "q"), "default")
+	case q.Find(j.Queue) >= 0:
+		return j.Queue
+	default:
+		return q.Default
+	}
 }
 
 // resources are GPUs with the little of all else that lets as many of them on a machine as it has.

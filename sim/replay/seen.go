@@ -29,11 +29,12 @@ type change struct {
 	began bool
 }
 
-func newSeen(r *run) *seen {
+func newSeen(r *run, settings policy.Settings) *seen {
 	cells := policy.NewCells()
 	runs := policy.NewRuns(cells, 0)
-	s := &seen{Judgement: policy.NewJudgement(policy.DefaultSettings(), cells, runs), r: r, runs: runs}
+	s := &seen{Judgement: policy.NewJudgement(settings, cells, runs), r: r, runs: runs}
 	s.told = map[int]policy.Told{}
+	s.Obey(r.o.Queues)
 	s.Watch(func(t policy.Told) {
 		if i := r.of(t.Job); r.lives[i].started < 0 { // that is its first start
 			s.told[i] = t

@@ -1,0 +1,179 @@
+package policy
+
+// This file owns limits: what a queue, and one owner in it, never has more of. They are conditions beside the room, and
+// never a reservation of it, so a job that is over one blocks nobody. And it owns what is said of quotas and limits.
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+// Over is a limit that a job would exceed.
+type Over struct {
+	Queue string
+	Owner string // "": it is of the queue as a whole
+	What  string // an amount's name, or machines, or running jobs
+	Has   int64
+	Most  int64
+}
+
+// String is the answer to why the job waits.
+func (o *Over) String() string {
+	who, where := o.Queue, ""
+	if o.Owner != "" {
+		who, where = o.Owner, " in "+o.Queue
+	}
+	return fmt.Sprintf("%s uses %s of at most %s %s%s", who, amountText(o.What, o.Has), amountText(o.What, o.Most), o.What, where)
+}
+
+// amountText writes an amount for people.
+func amountText(name string, n int64) string {
+	switch name {
+	case ofMachines, ofRunning:
+		return strconv.FormatInt(n, 10)
+	case AmountMemory:
+		return strconv.FormatInt(n>>30, 10) + " GiB"
+	}
+	text := strconv.FormatInt(n/1000, 10)
+	if n%1000 != 0 {
+		text += strings.TrimRight(fmt.Sprintf(".%03d", n%1000), "0")
+	}
+	return text
+}
+
+// What one owner may have beside amounts.
+const (
+	ofMachines = "machines"
+	ofRunning  = "running jobs"
+)
+
+// over finds a limit that a job would exceed on these machines; nil: none.
+func (s *shares) over(leaf *share, owner string, needs []int64, nodes []topology.NodeID) *Over {
+	for h := leaf; h != nil; h = h.parent {
+		if i := exceeded(h.limit, h.has, needs); i >= 0 {
+			return &Over{Queue: h.name, What: s.amounts[i], Has: h.has[i], Most: h.limit[i]}
+		}
+		if !h.eachIsLimited() {
+			continue
+		}
+		o := h.owned[owner]
+		if o == nil {
+			o = &holding{has: make([]int64, len(s.amounts))}
+		}
+		if i := exceeded(h.each.amounts, o.has, needs); i >= 0 {
+			return &Over{Queue: h.name, Owner: owner, What: s.amounts[i], Has: o.has[i], Most: h.each.amounts[i]}
+		}
+		if most := h.each.running; most >= 0 && o.running+1 > most {
+			return &Over{Queue: h.name, Owner: owner, What: ofRunning, Has: o.running, Most: most}
+		}
+		if most := h.each.machines; most >= 0 && o.with(nodes) > most {
+			return &Over{Queue: h.name, Owner: owner, What: ofMachines, Has: int64(len(o.on)), Most: most}
+		}
+	}
+	return nil
+}
+
+func (h *share) eachIsLimited() bool {
+	return h.each.running >= 0 || h.each.machines >= 0 || slices.ContainsFunc(h.each.amounts, func(n int64) bool { return n >= 0 })
+}
+
+// exceeded is which amount would be more than it may; below 0: none.
+func exceeded(most, has, needs []int64) int {
+	for i := range most {
+		if most[i] >= 0 && needs[i] > 0 && has[i]+needs[i] > most[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// with counts the machines of an owner with some more, each once.
+func (o *holding) with(nodes []topology.NodeID) int64 {
+	n := int64(len(o.on))
+	for _, node := range nodes {
+		if _, ok := o.on[node]; !ok {
+			n++
+		}
+	}
+	return n
+}
+
+// isOver reports whether a job would exceed a limit, and remembers which. Where it is to go is not always known yet.
+func (j *Judgement) isOver(b *burst, e *entry, p *topology.Placement) bool {
+	if j.shares == nil {
+		return false
+	}
+	var nodes []topology.NodeID
+	if p != nil {
+		nodes = nodesOf(*p)
+	}
+	needs := j.shares.needs(b.traits.Pool, totalOf(&e.Gang))
+	b.over = j.shares.over(j.shares.leaf(e.Queue, e.Owner), e.Owner, needs, nodes)
+	return b.over != nil
+}
+
+// Obey has the planner go by queues; nil: by none. What runs is counted on, and what was used is kept by the names of
+// the queues.
+func (j *Judgement) Obey(q *Queues) {
+	was := j.shares
+	if j.shares = nil; q == nil {
+		return
+	}
+	j.shares = newShares(q, j.settings.Order)
+	if was != nil {
+		j.shares.follow(was, j.now)
+	}
+}
+
+// settleShares counts no more what has ended since the last pass.
+func (j *Judgement) settleShares() {
+	for _, x := range j.ended {
+		if j.shares != nil {
+			j.shares.give(x.job, j.now, x.forgiven)
+		}
+	}
+	j.ended = j.ended[:0]
+}
+
+// endedJob is one that holds nothing any more. What it used is forgiven where it never ran.
+type endedJob struct {
+	job      topology.JobID
+	forgiven bool
+}
+
+// Over is the limit that kept a waiting job from starting in the last pass; nil: none did.
+func (j *Judgement) Over(job topology.JobID) *Over {
+	if e := j.queue.jobs[job]; e != nil && e.burst != nil {
+		return e.burst.over
+	}
+	return nil
+}
+
+// Share says how a job's queue stands to what it is assured, and which queues beside it have more than theirs; "" where
+// nothing is assured to it.
+func (j *Judgement) Share(job topology.JobID) string {
+	e := j.queue.jobs[job]
+	if e == nil || j.shares == nil {
+		return ""
+	}
+	for h := j.shares.leaf(e.Queue, e.Owner); h.parent != nil; h = h.parent {
+		for i, quota := range h.quota {
+			if quota < 0 || e.burst == nil || e.burst.needs[i] == 0 {
+				continue
+			}
+			text := fmt.Sprintf("%s uses %s of %s assured", h.name, amountText(j.shares.amounts[i], h.has[i]),
+				amountText(j.shares.amounts[i], quota))
+			for _, o := range h.parent.below {
+				if on := o.has[i] - max(o.quota[i], 0); o != h && on > 0 {
+					text += fmt.Sprintf("; %s has %s on loan", o.name, amountText(j.shares.amounts[i], on))
+				}
+			}
+			return text
+		}
+	}
+	return ""
+}

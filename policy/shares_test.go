@@ -1,0 +1,346 @@
+package policy
+
+// This file owns the tests of the order among queues, of quotas and of limits.
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"testing"
+
+	"github.com/yi-json/synapse/topology"
+)
+
+func num[T any](n T) *T { return &n }
+
+func gpus(n int64) Amounts { return Amounts{{Name: AmountGPU, Amount: n * topology.WholeGPU}} }
+
+// obeying is a stage whose planner goes by queues.
+func obeying(t *testing.T, settings Settings, machines int, queues ...QueueSpec) *stage {
+	s := newStage(t, settings, machines, 1)
+	q := &Queues{Queues: queues, Default: queues[0].Name}
+	if wrong := q.Check(); wrong != nil {
+		t.Fatal(wrong[0])
+	}
+	s.j.Obey(q)
+	return s
+}
+
+// TestUsed: what is a half-life old counts half, however often it was looked at; and what came to nothing was not used.
+func TestUsed(t *testing.T) {
+	u := used{at: 5}
+	u.change(8000, 5)
+	for range 1000 {
+		u.change(0, u.at+halfLife/1000)
+	}
+	whole := int64(8000) * lifeMs
+	if got := u.now(5 + halfLife); got < whole/2-2000 || got > whole/2+2000 {
+		t.Errorf("after a half-life of 8 GPUs %d were used, and not half of %d", got, whole)
+	}
+	u.change(-8000, 5+halfLife)
+	was := u.now(5 + halfLife)
+	if got := u.now(5 + 3*halfLife); got < was/4-1 || got > was/4+1 {
+		t.Errorf("two half-lives later %d are left of %d", got, was)
+	}
+	if got := u.now(5 + 100*halfLife); got != 0 {
+		t.Errorf("a hundred half-lives later %d are left", got)
+	}
+	short := used{}
+	short.change(1000, 0)
+	if got := short.now(10 * second); got < 9_999_000 || got > 10_001_000 {
+		t.Errorf("in ten seconds one GPU used %d milli-GPU-milliseconds", got)
+	}
+	short.change(-1000, 10*second)
+	if short.forgive(1000, 0, 10*second); short.now(10*second) > 1 {
+		t.Errorf("what was forgiven is still %d", short.now(10*second))
+	}
+}
+
+// TestQuotaFirst: what stays within quota goes before what borrows, whatever their priorities; the idle quota of one is
+// lent to others.
+func TestQuotaFirst(t *testing.T) {
+	s := obeying(t, OnlyFIFO(), 2, QueueSpec{Name: "a", Quota: gpus(8)}, QueueSpec{Name: "b"})
+	lent := s.enter(act{queue: "b", runs: 100, gang: wholes(2)}) // all of it is idle
+	b := s.enter(act{at: 1, queue: "b", priority: 9, runs: 100, gang: wholes(1)})
+	a1 := s.enter(act{at: 2, queue: "a", runs: 200, gang: wholes(1)})
+	a2 := s.enter(act{at: 3, queue: "a", runs: 100, gang: wholes(1)}) // would borrow, and a1 counts as used for an hour
+	s.play(10_000)
+	began(t, map[*actor]int64{lent: 0, a1: 100, b: 100, a2: 200})
+}
+
+// TestBorrowersByUse: who borrowed for longer waits for those who did not, by their weights.
+func TestBorrowersByUse(t *testing.T) {
+	s := obeying(t, OnlyFIFO(), 1, QueueSpec{Name: "a", Weight: num[int64](1)}, QueueSpec{Name: "b", Weight: num[int64](3)})
+	a := s.enter(act{queue: "a", runs: 20_000, gang: wholes(1)})
+	a2 := s.enter(act{at: 1, queue: "a", runs: 100, gang: wholes(1)})
+	b := s.enter(act{at: 2, queue: "b", runs: 40_000, gang: wholes(1)})
+	b2 := s.enter(act{at: 3, queue: "b", runs: 100, gang: wholes(1)})
+	s.play(1_000_000)
+	began(t, map[*actor]int64{a: 0, b: 20_000, b2: 60_000, a2: 60_100})
+}
+
+// TestLimitsOfOnePass: a limit holds for the sum of one pass, for a queue with all below it; and it blocks nobody.
+func TestLimitsOfOnePass(t *testing.T) {
+	s := obeying(t, OnlyFIFO(), 8, QueueSpec{Name: "top", Limit: gpus(24)}, QueueSpec{Name: "a", Parent: "top", Limit: gpus(16)},
+		QueueSpec{Name: "b", Parent: "top"}, QueueSpec{Name: "c"})
+	var all []*actor
+	for _, q := range []string{"a", "a", "a", "b", "b", "c"} {
+		all = append(all, s.enter(act{queue: q, runs: 100, gang: wholes(1)}))
+	}
+	s.play(0)
+	told := []string{"a uses 16 of at most 16 gpu", "top uses 24 of at most 24 gpu"}
+	var started []string
+	for _, a := range s.cast {
+		if a.started >= 0 {
+			started = append(started, a.queue)
+		}
+	}
+	if slices.Sort(started); fmt.Sprint(started) != "[a a b c]" && fmt.Sprint(started) != "[a b b c]" {
+		t.Errorf("these were started: %v", started)
+	}
+	for _, a := range all {
+		if over := s.j.Over(a.id); a.started < 0 && (over == nil || !slices.Contains(told, over.String())) {
+			t.Errorf("%s of %s waits, and is told %v", a.id, a.queue, over)
+		}
+	}
+	s.play(150)
+	if slices.ContainsFunc(s.cast, func(a *actor) bool { return a.started < 0 }) {
+		t.Error("somebody waits for a limit that is free again")
+	}
+}
+
+// TestOwnersLimits: what one owner may have is counted for each, a machine once.
+func TestOwnersLimits(t *testing.T) {
+	s := obeying(t, OnlyFIFO(), 4, QueueSpec{Name: "q", Owner: PerOwner{Machines: num[int64](1), Running: num[int64](3)}})
+	for range 5 {
+		s.enter(act{owner: "eve", runs: 100, gang: gang(1, 2)})
+	}
+	two := s.enter(act{owner: "bob", runs: 100, gang: wholes(2)})
+	one := s.enter(act{owner: "bob", runs: 100, gang: wholes(1)})
+	s.play(0)
+	eves := 0
+	for _, a := range s.cast[:5] {
+		if a.started >= 0 {
+			eves++
+		}
+	}
+	if eves != 3 || two.started >= 0 || one.started < 0 {
+		t.Errorf("eve has %d jobs, bob's two machines %v, his one %v", eves, two.started, one.started)
+	}
+	if over := s.j.Over(two.id); over == nil || over.What != ofMachines {
+		t.Errorf("bob is told %v", over)
+	}
+	if over := s.j.Over(s.cast[4].id); over == nil || over.String() != "eve uses 3 of at most 3 running jobs in q" {
+		t.Errorf("eve is told %v", over)
+	}
+}
+
+// TestFair: in a fair queue the owner who used least is first, though others came before.
+func TestFair(t *testing.T) {
+	s := obeying(t, OnlyFIFO(), 1, QueueSpec{Name: "q", Order: num(Fair)})
+	first := s.enter(act{owner: "eve", runs: 1000, gang: wholes(1)})
+	eve := s.enter(act{at: 1, owner: "eve", runs: 100, gang: wholes(1)})
+	bob := s.enter(act{at: 2, owner: "bob", runs: 100, gang: wholes(1)})
+	s.play(10_000)
+	began(t, map[*actor]int64{first: 0, bob: 1000, eve: 1100})
+}
+
+// TestShareTold: a job is told what its queue has of what it is assured, and who has some of that on loan.
+func TestShareTold(t *testing.T) {
+	s := obeying(t, OnlyFIFO(), 4, QueueSpec{Name: "nlp", Quota: gpus(16)}, QueueSpec{Name: "vision", Quota: gpus(8)})
+	s.enter(act{queue: "vision", runs: 1000, gang: wholes(3)})
+	s.enter(act{queue: "nlp", runs: 1000, gang: wholes(1)})
+	waits := s.enter(act{at: 1, queue: "nlp", runs: 1000, gang: wholes(1)})
+	s.play(1)
+	if got, want := s.j.Share(waits.id), "nlp uses 8 of 16 assured; vision has 16 on loan"; got != want {
+		t.Errorf("told %q, and not %q", got, want)
+	}
+}
+
+// TestObeyAgain: another description counts what runs, and keeps what was used; what it lacks is closed, and goes on.
+func TestObeyAgain(t *testing.T) {
+	s := obeying(t, OnlyFIFO(), 2, QueueSpec{Name: "a"}, QueueSpec{Name: "b"})
+	s.enter(act{queue: "a", runs: 1000, gang: wholes(1)})
+	s.enter(act{queue: "b", runs: 500, gang: wholes(1)})
+	s.play(550)
+	used := s.j.shares.named["a"].used.now(s.j.now)
+	s.j.Obey(&Queues{Queues: []QueueSpec{{Name: "a", Limit: gpus(8)}}})
+	if got := s.j.shares.named["a"].used.now(s.j.now); got == 0 || got != used {
+		t.Errorf("of %d that a used, %d are counted", used, got)
+	}
+	a := s.enter(act{at: 600, queue: "a", runs: 10, gang: wholes(1)})
+	b := s.enter(act{at: 700, queue: "b", runs: 10, gang: wholes(1)})
+	s.play(10_000)
+	began(t, map[*actor]int64{a: 1000, b: 700})
+	for _, has := range [][]int64{s.j.shares.root.has, s.j.shares.named["a"].has} {
+		if s.j.settleShares(); has[0] != 0 {
+			t.Errorf("nothing runs, and %d are counted", has[0])
+		}
+	}
+}
+
+// TestOneQueueIsNone: with one queue to which nothing is given, jobs start where and when they do without; and where
+// nothing is looked ahead for, as the default planner has it.
+func TestOneQueueIsNone(t *testing.T) {
+	for seed := range int64(20) {
+		settings := []Settings{DefaultSettings(), OnlyFIFO()}[seed%2]
+		var said [2][]string
+		for i := range said {
+			r := rand.New(rand.NewSource(seed))
+			machines := 3 + r.Intn(6)
+			s := newStage(t, settings, machines, 2)
+			if settings.Order == FIFO {
+				s.instead = []Planner{Default{}, nil}[i]
+			}
+			if i == 1 {
+				s.j.Obey(&Queues{Default: "q", Queues: []QueueSpec{{Name: "q"}}})
+			}
+			s.enter(drawnHistory(r, 60, machines, true)...)
+			s.play(100_000_000)
+			for _, a := range s.cast {
+				said[i] = append(said[i], fmt.Sprint(a.id, a.started, a.place))
+			}
+		}
+		if !slices.Equal(said[0], said[1]) {
+			t.Errorf("seed %d: other jobs start, or elsewhere", seed)
+		}
+	}
+}
+
+// TestByWeight: three queues that always want more get the GPUs as 1 : 2 : 5, within 5% over a half-life.
+func TestByWeight(t *testing.T) {
+	const week = 7 * 24 * 3600
+	r := rand.New(rand.NewSource(1))
+	names, weights := []string{"q1", "q2", "q5"}, []int64{1, 2, 5}
+	s := obeying(t, simple(), 64, QueueSpec{Name: names[0]}, QueueSpec{Name: names[1], Weight: &weights[1]},
+		QueueSpec{Name: names[2], Weight: &weights[2]})
+	more := func() { // each has so much waiting, always
+		var waits [3]int
+		for i, a := range s.cast {
+			if a.started < 0 {
+				waits[i%3]++
+			}
+		}
+		for slices.Min(waits[:]) < 20 {
+			for i, name := range names {
+				n := int64(1 + r.Intn(64))
+				g := gang(1, n)
+				if n > 8 {
+					g = wholes(int32(n+7) / 8)
+				}
+				s.enter(act{at: s.now / second, queue: name, runs: 600 + r.Int63n(4*3600-600), limit: 4 * 3600, gang: g})
+				waits[i]++
+			}
+		}
+	}
+	more()
+	s.looks = more
+	s.play(week)
+	var got [3]int64
+	for i, a := range s.cast {
+		if a.started >= 0 {
+			size, end := totalOf(&a.gang).MilliGPU, s.now
+			if a.over >= 0 {
+				end = a.over
+			}
+			got[i%3] += size / 1000 * ((end - a.started) / second)
+		}
+	}
+	sum := got[0] + got[1] + got[2]
+	for i, weight := range weights {
+		if want := sum * weight / 8; got[i] < want*95/100 || got[i] > want*105/100 {
+			t.Errorf("%s got %d GPU-seconds of %d, and should have %d", names[i], got[i], sum, want)
+		}
+	}
+	if sum < 64*8*week*7/10 {
+		t.Errorf("of the GPUs only %d percent were used", 100*sum/(64*8*week))
+	}
+}
+
+// TestNeverOver: whatever the tree and the jobs, no queue and no owner ever has more than a limit says, counted from
+// what runs; and everybody starts at last.
+func TestNeverOver(t *testing.T) {
+	stopped := 0
+	for seed := range int64(60) {
+		r := rand.New(rand.NewSource(seed))
+		machines := 4 + r.Intn(5)
+		q := &Queues{}
+		for i := range 1 + r.Intn(6) {
+			spec := QueueSpec{Name: fmt.Sprintf("q%d", i)}
+			if i > 0 && r.Intn(2) == 0 {
+				spec.Parent = fmt.Sprintf("q%d", r.Intn(i))
+			}
+			if r.Intn(2) == 0 {
+				spec.Limit = gpus(int64(machines*8 - r.Intn(8)))
+			}
+			if r.Intn(2) == 0 {
+				spec.Owner = PerOwner{Machines: num(int64(machines)), Running: num(int64(1 + r.Intn(4)))}
+			}
+			spec.Order = num([]Order{FIFO, Expected, Fair}[r.Intn(3)])
+			q.Queues = append(q.Queues, spec)
+		}
+		settings := DefaultSettings()
+		settings.GuardPercent = int64(r.Intn(40))
+		s := newStage(t, settings, machines, 2)
+		s.j.Obey(q)
+		for _, a := range drawnHistory(r, 60, machines-1, true) {
+			a.queue, a.owner = q.Queues[r.Intn(len(q.Queues))].Name, fmt.Sprint("u", r.Intn(3))
+			s.enter(a)
+		}
+		s.looks = func() {
+			for _, spec := range q.Queues {
+				checkLimits(t, s, q, &spec)
+			}
+			for _, a := range s.cast {
+				if s.waits(a) && s.j.Over(a.id) != nil {
+					stopped++
+				}
+			}
+		}
+		s.play(100_000_000)
+		for _, a := range s.cast {
+			if a.over < 0 {
+				t.Fatalf("seed %d: %s of %s never ended: %v", seed, a.id, a.queue, s.j.Over(a.id))
+			}
+		}
+	}
+	if stopped < 100 {
+		t.Errorf("a limit stopped somebody %d times: that shows nothing", stopped)
+	}
+}
+
+// checkLimits counts what runs in a queue and below it.
+func checkLimits(t *testing.T, s *stage, q *Queues, spec *QueueSpec) {
+	t.Helper()
+	isIn := func(name string) bool {
+		for name != "" && name != spec.Name {
+			name = q.Queues[q.Find(name)].Parent
+		}
+		return name != ""
+	}
+	sum, running, on := int64(0), map[string]int64{}, map[string]map[topology.NodeID]bool{}
+	for _, a := range s.cast {
+		if a.started < 0 || a.over >= 0 || !isIn(a.queue) {
+			continue
+		}
+		sum += totalOf(&a.gang).MilliGPU
+		running[a.owner]++
+		if on[a.owner] == nil {
+			on[a.owner] = map[topology.NodeID]bool{}
+		}
+		for _, slot := range a.place.Slots {
+			on[a.owner][slot.Node] = true
+		}
+	}
+	if most, ok := spec.Limit.Of(AmountGPU); ok && sum > most {
+		t.Fatalf("at %d %s has %d of at most %d", s.now, spec.Name, sum, most)
+	}
+	for _, owner := range []string{"u0", "u1", "u2"} {
+		if most := spec.Owner.Running; most != nil && running[owner] > *most {
+			t.Fatalf("at %d %s runs %d jobs in %s, and may %d", s.now, owner, running[owner], spec.Name, *most)
+		}
+		if most := spec.Owner.Machines; most != nil && int64(len(on[owner])) > *most {
+			t.Fatalf("at %d %s is on %d machines in %s, and may be on %d", s.now, owner, len(on[owner]), spec.Name, *most)
+		}
+	}
+}

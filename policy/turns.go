@@ -1,0 +1,164 @@
+package policy
+
+// This file owns which queue has the next turn in a pass. Among the queues below one: first those that stay within what
+// they are assured, the least of it in use first; then those that borrow, by what they used of late for their weight.
+// Priority never crosses a queue, or everybody's would rise. A pass starts one job at a time, for with each the order
+// may be another.
+
+import (
+	"cmp"
+	"math/bits"
+)
+
+// turns is where a queue stands in a pass.
+type turns struct {
+	round  uint64
+	bursts heap[*burst] // of a queue without others below it
+	below  heap[*share]
+	at     int // its place among those below its parent
+
+	within bool  // what is next would be within quota
+	part   int64 // of the quota in use, in millionths
+	counts int64 // what was used of late
+	since  *entry
+}
+
+// next is the burst in whose turn it is; nil: none waits here.
+func (h *share) next() *burst {
+	switch {
+	case len(h.turns.bursts.items) > 0:
+		return h.turns.bursts.items[0]
+	case len(h.turns.below.items) > 0:
+		return h.turns.below.items[0].next()
+	}
+	return nil
+}
+
+// visitShares is the pass over all bursts where there are queues.
+func (j *Judgement) visitShares(all []*burst) {
+	s := j.shares
+	for _, b := range all {
+		b.over = nil
+		if b.turn = -1; b.advance() {
+			b.needs = s.needs(b.traits.Pool, totalOf(&b.head.Gang))
+			j.enter(s.leaf(b.key.queue, b.key.owner), b)
+		}
+	}
+	j.enter(s.root, nil)
+	j.ready(s.root)
+	for b := s.root.next(); b != nil; b = s.root.next() {
+		leaf := s.leaf(b.key.queue, b.key.owner)
+		if goesOn := j.attend(b, b.jobs[b.turn]) && b.advance(); goesOn {
+			leaf.turns.bursts.down(0)
+		} else {
+			leaf.turns.bursts.remove(0)
+		}
+		for h := leaf; h.parent != nil; h = h.parent {
+			j.moveTurn(h)
+		}
+	}
+}
+
+// advance goes to the burst's next job that waits and holds no firm promise; false: there is none.
+func (b *burst) advance() bool {
+	for b.turn++; b.turn < len(b.jobs); b.turn++ {
+		if e := b.jobs[b.turn]; !e.gone && (e.promised == nil || !e.promised.firm) {
+			return true
+		}
+	}
+	return false
+}
+
+// attend starts a job, or promises it room; false: its burst is left for this pass.
+func (j *Judgement) attend(b *burst, e *entry) bool {
+	if j.isOver(b, e, nil) {
+		return false
+	}
+	return j.tryStart(b, e) || b.over == nil && j.promise(b, e)
+}
+
+// enter lets a queue, and all above it, take part in the pass.
+func (j *Judgement) enter(leaf *share, b *burst) {
+	for h := leaf; h != nil && h.turns.round != j.round; h = h.parent {
+		t := &h.turns
+		t.round = j.round
+		t.bursts.items, t.bursts.before = t.bursts.items[:0], func(a, b *burst) bool { return a.sooner(b) < 0 }
+		t.below.items, t.below.before = t.below.items[:0], (*share).sooner
+		t.below.moved = func(h *share, at int) { h.turns.at = at }
+	}
+	if b != nil {
+		leaf.turns.bursts.push(b)
+	}
+}
+
+// sooner is the order of bursts in a queue, by the job that each has reached.
+func (b *burst) sooner(o *burst) int {
+	return cmp.Or(cmp.Compare(o.key.priority, b.key.priority), cmp.Compare(b.rank, o.rank),
+		entryOrder(b.jobs[b.turn], o.jobs[o.turn]))
+}
+
+// ready orders those below a queue, from the bottom up.
+func (j *Judgement) ready(h *share) {
+	for _, b := range h.below {
+		if b.turns.round == j.round {
+			j.ready(b)
+			j.weigh(b)
+			h.turns.below.push(b)
+		}
+	}
+}
+
+// weigh says anew where a queue stands.
+func (j *Judgement) weigh(h *share) {
+	t, b := &h.turns, h.next()
+	t.within, t.part = h.isWithin(b.needs), 0
+	t.counts, t.since = h.used.counts(j.now), b.jobs[b.turn]
+	for i, quota := range h.quota {
+		if quota > 0 {
+			t.part = max(t.part, scaled(h.has[i], 1_000_000, quota))
+		}
+	}
+}
+
+// moveTurn gives a queue its place among those beside it, when something changed in it.
+func (j *Judgement) moveTurn(h *share) {
+	beside := &h.parent.turns.below
+	if h.next() == nil {
+		beside.remove(h.turns.at)
+		return
+	}
+	j.weigh(h)
+	beside.up(h.turns.at)
+	beside.down(h.turns.at)
+}
+
+// isWithin reports whether a queue that takes so much more has no more than it is assured. Amounts that no quota names
+// are not counted.
+func (h *share) isWithin(needs []int64) bool {
+	for i, quota := range h.quota {
+		if quota >= 0 && needs[i] > 0 && h.has[i]+needs[i] > quota {
+			return false
+		}
+	}
+	return h.assured
+}
+
+// sooner is the order of queues beside each other.
+func (h *share) sooner(o *share) bool {
+	a, b := &h.turns, &o.turns
+	if a.within != b.within {
+		return a.within
+	}
+	order := cmp.Compare(a.part, b.part)
+	if !a.within {
+		order = compareProducts(a.counts, o.weight, b.counts, h.weight)
+	}
+	return cmp.Or(order, entryOrder(a.since, b.since), cmp.Compare(h.at, o.at)) < 0
+}
+
+// compareProducts compares a·b with c·d, of what is not negative.
+func compareProducts(a, b, c, d int64) int {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	otherHi, otherLo := bits.Mul64(uint64(c), uint64(d))
+	return cmp.Or(cmp.Compare(hi, otherHi), cmp.Compare(lo, otherLo))
+}

@@ -1,0 +1,98 @@
+package policy
+
+// This file owns what a queue has used of late: GPU time, of which what is a half-life old counts half. It changes at
+// events only, and between two of them it is known in closed form, so that a queue that nobody asks for costs nothing.
+// All of it is in integers: the next leader, on another processor, must come to the same.
+
+import "math/bits"
+
+const (
+	// halfLife (ns) is after how long use counts half.
+	halfLife = 7 * 24 * 3600 * second
+	// lifeMs is the half-life by the logarithm of 2, in ms: what would be used by whoever uses one for ever.
+	lifeMs = 872_541_961
+	// oneBits is how many bits stand behind the point of a part.
+	oneBits = 62
+	// ahead is for how long, in ms, what is held counts as if it had been used already. Else whoever has used least would
+	// be given all that comes free in one pass, and nobody would notice before it had been used.
+	ahead = 3_600_000
+)
+
+// halves are 2 to the power of −1/2, −1/4, −1/8 and so on, as parts of 2^62.
+var halves = [40]uint64{
+	0x2d413cccfe779921, 0x35d13f32b5a75abd, 0x3ab031b9f7490e4c, 0x3d495f454921b30b,
+	0x3ea0ecb6dc8a80cf, 0x3f4f83033d21b05d, 0x3fa784571ee3e213, 0x3fd3b2d65447b229,
+	0x3fe9d59487236bb4, 0x3ff4e9d4703df843, 0x3ffa74acbdf6c9d5, 0x3ffd3a46ffc6e30f,
+	0x3ffe9d1fa8010199, 0x3fff4e8ede053ad5, 0x3fffa747318376ac, 0x3fffd3a38961e6ff,
+	0x3fffe9d1c0d8fd14, 0x3ffff4e8df7680c5, 0x3ffffa746f7dc0ec, 0x3ffffd3a37af8098,
+	0x3ffffe9d1bd3e854, 0x3fffff4e8de8fe2c, 0x3fffffa746f44197, 0x3fffffd3a37a116b,
+	0x3fffffe9d1bd04de, 0x3ffffff4e8de8179, 0x3ffffffa746f407f, 0x3ffffffd3a37a030,
+	0x3ffffffe9d1bd014, 0x3fffffff4e8de809, 0x3fffffffa746f404, 0x3fffffffd3a37a02,
+	0x3fffffffe9d1bd01, 0x3ffffffff4e8de81, 0x3ffffffffa746f40, 0x3ffffffffd3a37a0,
+	0x3ffffffffe9d1bd0, 0x3fffffffff4e8de8, 0x3fffffffffa746f4, 0x3fffffffffd3a37a,
+}
+
+// counting is which part of what was used counts after so long (ns), as a part of 2^62.
+func counting(passed int64) uint64 {
+	whole := passed / halfLife
+	if passed <= 0 {
+		return 1 << oneBits
+	}
+	if whole >= oneBits {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(passed%halfLife), 1<<len(halves))
+	fraction, _ := bits.Div64(hi, lo, halfLife)
+	part := uint64(1) << oneBits
+	for i, half := range halves {
+		if fraction>>(len(halves)-1-i)&1 == 1 {
+			part = partOf(part, half)
+		}
+	}
+	return part >> whole
+}
+
+// partOf is so many parts of 2^62 of a number, rounded to the nearest.
+func partOf(n, part uint64) uint64 {
+	hi, lo := bits.Mul64(n, part)
+	lo, carry := bits.Add64(lo, 1<<(oneBits-1), 0)
+	return (hi+carry)<<(64-oneBits) | lo>>oneBits
+}
+
+// used is what was used of late.
+type used struct {
+	sum  int64 // milli-GPU-milliseconds, as of the last event
+	rate int64 // milli-GPUs that are held since
+	at   int64 // when that was, in ns
+}
+
+// now is what was used by now.
+func (u *used) now(now int64) int64 {
+	part := counting(now - u.at)
+	return int64(partOf(uint64(u.sum), part)) + spent(u.rate, part)
+}
+
+// spent is what so many milli-GPUs used, of whose time this part is left over.
+func spent(rate int64, part uint64) int64 {
+	return int64(partOf(uint64(rate)*lifeMs, 1<<oneBits-part))
+}
+
+// change notes that so many more milli-GPUs are held from now on.
+func (u *used) change(by, now int64) {
+	if now > u.at {
+		u.sum, u.at = u.now(now), now
+	}
+	u.rate += by
+}
+
+// forgive takes back what so many milli-GPUs have used since an instant.
+func (u *used) forgive(size, since, now int64) {
+	u.change(0, now)
+	u.sum = max(u.sum-spent(size, counting(now-since)), 0)
+}
+
+// counts is what orders queues: what was used, and what is held for a while longer.
+func (u *used) counts(now int64) int64 { return u.now(now) + u.rate*ahead }
+
+// rested is what was used by now, with nothing that is held any more.
+func (u *used) rested(now int64) used { return used{sum: u.now(now), at: now} }

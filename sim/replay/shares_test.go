@@ -1,0 +1,103 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/sim"
+	"github.com/yi-json/synapse/sim/record"
+)
+
+// endless are jobs of three queues, each of which wants a quarter more than its share of the cluster for all of a week:
+// gangs of 1 to 64 GPUs that run from 10 minutes to 4 hours, drawn alike.
+func endless(names []string, weights []int64) []record.Job {
+	var jobs []record.Job
+	const week, first = 7 * day, 40
+	for q, name := range names {
+		n := 200 * int(weights[q])
+		for i := range n {
+			chance := func(of uint64) float64 { return sim.Chance(of, uint64(3*i+q)) }
+			gpus := 1 + int(chance(1)*64)
+			if gpus > 8 {
+				gpus = (gpus + 7) / 8 * 8
+			}
+			runs := 10*time.Minute + time.Duration(chance(2)*float64(230*time.Minute)).Truncate(time.Second)
+			jobs = append(jobs, record.Job{
+				Submit: week * time.Duration(max(i-first, 0)) / time.Duration(n), Duration: runs, Limit: 4 * time.Hour,
+				GPUs: gpus, User: name, Queue: name,
+			})
+		}
+	}
+	slices.SortStableFunc(jobs, func(a, b record.Job) int { return cmp.Compare(a.Submit, b.Submit) })
+	return jobs
+}
+
+// TestSharesByWeight: over a half-life three queues with endless work get the GPUs by their weights, within 5%.
+func TestSharesByWeight(t *testing.T) {
+	names, weights := []string{"q1", "q2", "q5"}, []int64{1, 2, 5}
+	queues := &policy.Queues{}
+	for i, name := range names {
+		queues.Queues = append(queues.Queues, policy.QueueSpec{Name: name, Weight: &weights[i]})
+	}
+	o := record.Order{
+		Jobs: endless(names, weights), Cluster: record.NewCluster(record.InRacks(64, 0), 8), Policy: record.Judgement, Seed: 1,
+		Until: 7 * day, Queues: queues,
+	}
+	r, err := replayed(o, Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, sum := map[string]float64{}, 0.0
+	for i, l := range r.lives {
+		if l.started < 0 {
+			continue
+		}
+		end := l.ended
+		if end < 0 {
+			end = r.ran
+		}
+		hours := float64(r.jobs[i].GPUs) * (end - l.started).Hours()
+		got[r.jobs[i].Queue] += hours
+		sum += hours
+	}
+	said := ""
+	for i, name := range names {
+		want := sum * float64(weights[i]) / 8
+		said += fmt.Sprintf("%s %.0f of %.0f GPU-hours; ", name, got[name], want)
+		if got[name] < 0.95*want || got[name] > 1.05*want {
+			t.Errorf("%s got %.0f GPU-hours and should have %.0f", name, got[name], want)
+		}
+	}
+	t.Logf("%s%.0f%% of the GPUs", said, 100*sum/(512*7*24))
+	if sum < 0.8*512*7*24 {
+		t.Errorf("only %.0f GPU-hours were used", sum)
+	}
+}
+
+// TestQueuesInReplay: both of Synapse's own policies go by queues, and whoever is of no queue that is known is in the
+// default one.
+func TestQueuesInReplay(t *testing.T) {
+	none := policy.Amounts{{Name: policy.AmountGPU, Amount: 8000}}
+	queues := &policy.Queues{Default: "rest", Queues: []policy.QueueSpec{{Name: "few", Limit: none}, {Name: "rest"}}}
+	var jobs []record.Job
+	for i := range 6 {
+		jobs = append(jobs, record.Job{Duration: time.Hour, Limit: time.Hour, GPUs: 8, Queue: []string{"few", "other"}[i%2]})
+	}
+	for _, name := range []string{record.Synapse, record.Judgement} {
+		r, err := replayed(record.Order{
+			Jobs: jobs, Cluster: record.NewCluster(record.InRacks(8, 0), 8), Policy: name, Seed: 1, Queues: queues,
+		}, Watch{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range r.lives {
+			if waited, want := r.lives[i].started.Round(time.Minute), time.Duration((i+1)%2*(i/2))*time.Hour; waited != want {
+				t.Errorf("%s: job %d of %s waited %s, and not %s", name, i, jobs[i].Queue, waited, want)
+			}
+		}
+	}
+}
