@@ -27,7 +27,8 @@ func (o *Over) String() string {
 	if o.Owner != "" {
 		who, where = o.Owner, " in "+o.Queue
 	}
-	return fmt.Sprintf("%s uses %s of at most %s %s%s", who, amountText(o.What, o.Has), amountText(o.What, o.Most), o.What, where)
+	return fmt.Sprintf("%s uses %s of at most %s %s%s",
+		who, amountText(o.What, o.Has), amountText(o.What, o.Most), o.What, where)
 }
 
 // amountText writes an amount for people.
@@ -78,7 +79,8 @@ func (s *shares) over(leaf *share, owner string, needs []int64, nodes []topology
 }
 
 func (h *share) eachIsLimited() bool {
-	return h.each.running >= 0 || h.each.machines >= 0 || slices.ContainsFunc(h.each.amounts, func(n int64) bool { return n >= 0 })
+	return h.each.running >= 0 || h.each.machines >= 0 ||
+		slices.ContainsFunc(h.each.amounts, func(n int64) bool { return n >= 0 })
 }
 
 // exceeded is which amount would be more than it may; below 0: none.

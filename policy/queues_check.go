@@ -1,7 +1,7 @@
 package policy
 
-// This file owns what is wrong with a description of queues: whatever would make one of its promises empty. It names the
-// queue and the key, so that whoever read the file can say line and column.
+// This file owns what is wrong with a description of queues: whatever would make one of its promises empty. It names
+// the queue and the key, so that whoever read the file can say line and column.
 
 import (
 	"fmt"
@@ -183,7 +183,8 @@ func (c *queuesCheck) children(i int) {
 			}
 		}
 		if sum > a.Amount {
-			c.say(i, "quota."+a.Name, "raise it, or lower theirs", "is less than the quotas below it: %s", strings.Join(of, ", "))
+			c.say(i, "quota."+a.Name, "raise it, or lower theirs",
+				"is less than the quotas below it: %s", strings.Join(of, ", "))
 		}
 	}
 }

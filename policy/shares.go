@@ -206,7 +206,8 @@ func (s *shares) needs(pool string, total topology.Resources) []int64 {
 func totalOf(g *topology.Gang) topology.Resources {
 	each, n := asked(g)
 	return topology.Resources{
-		MilliCPU: scaled(each.MilliCPU, n, 1), MemoryBytes: scaled(each.MemoryBytes, n, 1), MilliGPU: scaled(each.MilliGPU, n, 1),
+		MilliCPU: scaled(each.MilliCPU, n, 1), MemoryBytes: scaled(each.MemoryBytes, n, 1),
+		MilliGPU: scaled(each.MilliGPU, n, 1),
 	}
 }
 

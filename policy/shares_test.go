@@ -63,14 +63,15 @@ func TestQuotaFirst(t *testing.T) {
 	lent := s.enter(act{queue: "b", runs: 100, gang: wholes(2)}) // all of it is idle
 	b := s.enter(act{at: 1, queue: "b", priority: 9, runs: 100, gang: wholes(1)})
 	a1 := s.enter(act{at: 2, queue: "a", runs: 200, gang: wholes(1)})
-	a2 := s.enter(act{at: 3, queue: "a", runs: 100, gang: wholes(1)}) // would borrow, and a1 counts as used for an hour
+	a2 := s.enter(act{at: 3, queue: "a", runs: 100, gang: wholes(1)}) // would borrow, and a1 counts
 	s.play(10_000)
 	began(t, map[*actor]int64{lent: 0, a1: 100, b: 100, a2: 200})
 }
 
 // TestBorrowersByUse: who borrowed for longer waits for those who did not, by their weights.
 func TestBorrowersByUse(t *testing.T) {
-	s := obeying(t, OnlyFIFO(), 1, QueueSpec{Name: "a", Weight: num[int64](1)}, QueueSpec{Name: "b", Weight: num[int64](3)})
+	s := obeying(t, OnlyFIFO(), 1, QueueSpec{Name: "a", Weight: num[int64](1)},
+		QueueSpec{Name: "b", Weight: num[int64](3)})
 	a := s.enter(act{queue: "a", runs: 20_000, gang: wholes(1)})
 	a2 := s.enter(act{at: 1, queue: "a", runs: 100, gang: wholes(1)})
 	b := s.enter(act{at: 2, queue: "b", runs: 40_000, gang: wholes(1)})
