@@ -61,11 +61,11 @@ func TestUsed(t *testing.T) {
 func TestQuotaFirst(t *testing.T) {
 	s := obeying(t, OnlyFIFO(), 2, QueueSpec{Name: "a", Quota: gpus(8)}, QueueSpec{Name: "b"})
 	lent := s.enter(act{queue: "b", runs: 100, gang: wholes(2)}) // all of it is idle
-	b := s.enter(act{at: 1, queue: "b", priority: 9, runs: 100, gang: wholes(1)})
+	b := s.enter(act{at: 1, queue: "b", priority: 9, runs: 100, gang: wholes(2)})
 	a1 := s.enter(act{at: 2, queue: "a", runs: 200, gang: wholes(1)})
-	a2 := s.enter(act{at: 3, queue: "a", runs: 100, gang: wholes(1)}) // would borrow, and a1 counts
+	a2 := s.enter(act{at: 3, queue: "a", runs: 100, gang: wholes(1)}) // borrows what b cannot use
 	s.play(10_000)
-	began(t, map[*actor]int64{lent: 0, a1: 100, b: 100, a2: 200})
+	began(t, map[*actor]int64{lent: 0, a1: 100, a2: 100, b: 300})
 }
 
 // TestBorrowersByUse: who borrowed for longer waits for those who did not, by their weights.
