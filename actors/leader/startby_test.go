@@ -90,3 +90,31 @@ func TestCauseToldTo(t *testing.T) {
 		t.Errorf("a cancel is told as %v", got)
 	}
 }
+
+// TestTooShortIsKnown: how long a job had to start on what it was lent, where that was too short, reaches the planner,
+// which lends to it only where it has twice that. A next leader has it from the attempt's record.
+func TestTooShortIsKnown(t *testing.T) {
+	token := messages.ToToken(topology.Token{Epoch: 1, Counter: 7})
+	rec := &messages.JobRecord{Id: "j", Spec: oneGPU(), State: messages.JobState_JOB_STATE_QUEUED, Attempt: token}
+	for cause, want := range map[messages.Cause]time.Duration{
+		messages.Cause_CAUSE_START_BY: 12 * time.Second, messages.Cause_CAUSE_REQUEUED: 0,
+	} {
+		last := &messages.AttemptRecord{
+			Job: "j", Token: token, StartByLeftMs: 12_000, End: &messages.End{Cause: cause},
+		}
+		j := newJob(leaderPorts(), somePeers, 1, rec, []*messages.AttemptRecord{last}).(*Job)
+		said := []letter{}
+		j.wait(&overheard{said: &said})
+		s := newScheduler(leaderPorts()).(*Scheduler)
+		s.peers, s.self = somePeers, somePeers.scheduler
+		s.jobs["j"] = &livingJob{id: "j", rec: rec}
+		for _, l := range said {
+			if m, is := l.message.(waits); is {
+				s.onWaits(&overheard{said: &[]letter{}}, m)
+			}
+		}
+		if w, ok := s.queue.Get("j"); !ok || time.Duration(w.Lent) != want {
+			t.Errorf("after %v it is known to need more than %v, want %v", cause, time.Duration(w.Lent), want)
+		}
+	}
+}
