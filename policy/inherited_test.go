@@ -173,3 +173,20 @@ func TestSlipIsSaidBefore(t *testing.T) {
 		t.Errorf("it was back in time: the promise is %+v, and said is %+v", p, s.firm)
 	}
 }
+
+// TestStrangerOnAMachine: for a moment something is on a machine of a firm promise of which nobody knows when it ends, as
+// an attempt of a leader that is no more. The promise stands: the machine is there.
+func TestStrangerOnAMachine(t *testing.T) {
+	s, b, said := oldest(t)
+	stranger := topology.Placement{Slots: said.Where.Slots[4:]}
+	s.view.Take(stranger)
+	s.pass()
+	if p, ok := s.j.Promised(b.id); !ok || !p.Firm || len(s.firm) != 1 {
+		t.Errorf("the promise is %+v, and said is %+v", p, s.firm)
+	}
+	s.view.Give(stranger)
+	s.play(5000)
+	if b.began() != 1000 {
+		t.Errorf("it began at %d", b.began())
+	}
+}

@@ -124,7 +124,7 @@ func (j *Judgement) placeOwn(p *promise) (topology.Placement, bool) {
 func (j *Judgement) review(p *promise) {
 	own := j.own(p)
 	p.at = j.horizon.When(p.place, topology.ByEstimate, own...)
-	lost := p.at == topology.Never
+	lost := p.at == topology.Never && j.horizon.Lost(p.place)
 	was := p.bound
 	p.bound = min(p.bound, j.horizon.When(p.place, topology.ByLimit, own...))
 	p.unsaid = p.unsaid || was == topology.Never && p.bound < was

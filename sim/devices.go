@@ -16,6 +16,7 @@ import (
 
 // fault breaks a device, until it is mended.
 func (l *launcher) fault(gpu string) {
+	l.m.devicesAt = l.w.engine.now
 	l.mended = slices.DeleteFunc(l.mended, func(id string) bool { return id == gpu })
 	if !slices.Contains(l.faulted, gpu) {
 		l.faulted = append(l.faulted, gpu)
@@ -34,6 +35,7 @@ func (l *launcher) tellFaults(agent *process, to *actor.PID) {
 // mend makes a device well again.
 func (l *launcher) mend(gpu string) {
 	if i := slices.Index(l.faulted, gpu); i >= 0 {
+		l.m.devicesAt = l.w.engine.now
 		l.faulted = slices.Delete(l.faulted, i, i+1)
 		l.mended = append(l.mended, gpu)
 		l.tellMended(gpu)

@@ -19,8 +19,7 @@ type given struct {
 	promise *messages.Promise
 	said    instant // when its job handed it to the Journal
 	bound   instant // the earliest that was said of this place; 0: none could be
-	devices map[string]int
-	excuse  string // why it may be broken
+	excuse  string  // why it may be broken
 }
 
 // promised enters what a write says of a job's firm promise.
@@ -33,7 +32,7 @@ func (b *books) promised(s *stored) {
 	case was != nil && proto.Equal(was.promise, p):
 		return
 	}
-	g := &given{job: s.job.Id, promise: p, said: s.decided, devices: map[string]int{}}
+	g := &given{job: s.job.Id, promise: p, said: s.decided}
 	if p.LeftMs > 0 {
 		g.bound = s.decided.plus(time.Duration(p.LeftMs) * time.Millisecond)
 	}
@@ -41,11 +40,6 @@ func (b *books) promised(s *stored) {
 		g.excuse = was.excuse
 		if was.bound > 0 {
 			g.bound = min(g.bound, was.bound)
-		}
-	}
-	for _, k := range p.Kept {
-		if m := b.w.machine(k.Node); m != nil {
-			g.devices[k.Node] = len(m.launcher.faulted)
 		}
 	}
 	b.given[s.job.Id] = g
@@ -118,17 +112,23 @@ func (g *given) lookAround(w *World) {
 	}
 }
 
+// deviceNews is how long a leader takes to hear of a device that broke or was mended, where its machine can be heard.
+const deviceNews = 15 * time.Second
+
 // whyUnsure is what is wrong with a machine that something is promised of; empty: nothing.
 func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 	m, n, p := w.machine(k.Node), w.books.nodes[k.Node], w.leader()
 	switch {
 	case m == nil || !m.core() || !w.open(m) || n.MachineId != k.MachineId:
 		return k.Node + " is lost or closed"
-	case len(m.launcher.faulted) != g.devices[k.Node]:
-		return k.Node + " has lost a device"
+	case m.devicesAt.plus(deviceNews) > g.said:
+		return k.Node + " has lost a device, or has one more"
 	case p != nil && p.leader != nil:
 		recovered := w.ledSince.plus(w.constants.RecoveryWait) // who is not heard by then counts as lost
 		_, closed, _ := p.leader.View(m.id)
+		if p.leader.Withdrawn(m.id) != len(m.launcher.faulted) {
+			return "of a device of " + k.Node + " the leader has yet to hear"
+		}
 		if w.leading.quietAt[m.index] > max(g.said, recovered) || closed != "" && w.engine.now >= recovered {
 			return k.Node + " was away, or is closed: " + closed
 		}

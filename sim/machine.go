@@ -42,6 +42,7 @@ type machine struct {
 	earlier      bool                    // its agent is of an earlier version
 	unversed     bool                    // its agent is of one that knew no network but that of the machine
 	wishes       []func()                // what people want of it, the first of which is being asked
+	devicesAt    instant                 // when a device of it broke or was mended last
 }
 
 // now reads the machine's monotonic clock.

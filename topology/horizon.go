@@ -154,6 +154,24 @@ func (h *Horizon) When(p Placement, by Basis, own ...KeepID) (at int64) {
 	return at
 }
 
+// Lost reports whether machines of a placement can give it no more as they are: one is not there, takes nothing new and
+// is on no bench, or has lost a part of itself. Of one that is there and holds what nobody knows the end of, that is
+// not said: somebody will know.
+func (h *Horizon) Lost(p Placement) bool {
+	for i := 0; i < len(p.Slots); {
+		var sum Resources
+		node := p.Slots[i].Node
+		for ; i < len(p.Slots) && p.Slots[i].Node == node; i++ {
+			sum = sum.Plus(p.Slots[i].Amount)
+		}
+		s, l := h.f.seats[node], h.machines[node]
+		if s == nil || s.why != "" && (l == nil || l.bench <= 0) || !sum.Within(s.machine.Total) {
+			return true
+		}
+	}
+	return false
+}
+
 // whenOn is when one machine can give what is claimed of it.
 func (h *Horizon) whenOn(node NodeID, by Basis, lent *lentSet, k *claims) int64 {
 	s := h.f.seats[node]
