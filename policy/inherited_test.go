@@ -174,8 +174,8 @@ func TestSlipIsSaidBefore(t *testing.T) {
 	}
 }
 
-// TestStrangerOnAMachine: for a moment something is on a machine of a firm promise of which nobody knows when it ends, as
-// an attempt of a leader that is no more. The promise stands: the machine is there.
+// TestStrangerOnAMachine: for a moment something is on a machine of a firm promise of which nobody knows when it ends,
+// as an attempt of a leader that is no more. The promise stands: the machine is there.
 func TestStrangerOnAMachine(t *testing.T) {
 	s, b, said := oldest(t)
 	stranger := topology.Placement{Slots: said.Where.Slots[4:]}

@@ -93,7 +93,7 @@ func newShares(q *Queues, order Order) *shares {
 	return s
 }
 
-// newShare is a queue to which nothing is given: what it inherits is its parent's.
+// newShare makes a queue that has nothing of its own yet and takes everything from its parent.
 func (s *shares) newShare(name string, parent *share) *share {
 	none := make([]int64, len(s.amounts))
 	for i := range none {

@@ -82,7 +82,8 @@ func TestBorrowersByUse(t *testing.T) {
 
 // TestLimitsOfOnePass: a limit holds for the sum of one pass, for a queue with all below it; and it blocks nobody.
 func TestLimitsOfOnePass(t *testing.T) {
-	s := obeying(t, OnlyFIFO(), 8, QueueSpec{Name: "top", Limit: gpus(24)}, QueueSpec{Name: "a", Parent: "top", Limit: gpus(16)},
+	s := obeying(t, OnlyFIFO(), 8, QueueSpec{Name: "top", Limit: gpus(24)},
+		QueueSpec{Name: "a", Parent: "top", Limit: gpus(16)},
 		QueueSpec{Name: "b", Parent: "top"}, QueueSpec{Name: "c"})
 	var all []*actor
 	for _, q := range []string{"a", "a", "a", "b", "b", "c"} {

@@ -108,7 +108,7 @@ func (j *Judgement) ready(h *share) {
 	}
 }
 
-// weigh says anew where a queue stands.
+// weigh brings up to date where a queue stands.
 func (j *Judgement) weigh(h *share) {
 	t, b := &h.turns, h.next()
 	t.within, t.part = h.isWithin(b.needs), 0

@@ -11,7 +11,7 @@ import (
 )
 
 // This file owns what the checkers know of firm promises: what the store has of each, and whether something has come
-// between that allows it to be broken. When room is free is reckoned here from the attempts in the store alone.
+// between that allows it to be broken. Here the attempts in the store alone tell when room comes free.
 
 // given is a firm promise as it is in the store.
 type given struct {

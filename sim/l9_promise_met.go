@@ -2,9 +2,9 @@ package sim
 
 import "time"
 
-// promiseMet is L9: a firm promise with a bound is met within 60 s and the longest grace of its bound or of the healing,
-// whichever is later, 1% for drift, unless a machine of it was lost or closed, its job was held, or nobody could say
-// after a takeover what a holder had spent.
+// promiseMet is L9: a firm promise with a bound is met within 60 s and the longest grace of its bound or of the
+// healing, whichever is later, 1% for drift, unless a machine of it was lost or closed, its job was held, or nobody
+// could say after a takeover what a holder had spent.
 type promiseMet struct{ rule }
 
 func newPromiseMet() *promiseMet { return &promiseMet{rule{"L9 promise-met", on{Scanned}}} }

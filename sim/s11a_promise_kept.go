@@ -58,7 +58,8 @@ func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	fresh := s.job.Changed != nil && s.decided.since(s.page.limitSince) < time.Minute
 	for _, id := range sortedKeys(w.books.given) {
 		g := w.books.given[id]
-		if id == a.Job || !slices.ContainsFunc(a.Places, func(p *messages.Place) bool { _, is := g.onMachine(p.Node); return is }) {
+		shares := func(p *messages.Place) bool { _, is := g.onMachine(p.Node); return is }
+		if id == a.Job || !slices.ContainsFunc(a.Places, shares) {
 			continue
 		}
 		for _, node := range nodesOf(g.promise) {

@@ -5,7 +5,8 @@ import (
 )
 
 // twoSlips is S11b: what was lent on estimates makes a promise slip at most twice, counted and shown. The count in the
-// store never goes back while the promise stands; and once it is two, nobody without a limit is started on what is kept.
+// store never goes back while the promise stands; and once it is two, nobody without a limit is started on what is
+// kept.
 type twoSlips struct{ rule }
 
 const mostSlips = 2

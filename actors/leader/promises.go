@@ -12,8 +12,8 @@ import (
 )
 
 // This file owns the way of a firm promise to disk and back. The planner makes it, the job's own actor writes it, and a
-// next leader's planner has it before it plans anything. It is written when its place is another one or one slip more is
-// to be counted, and not when only its latest time is earlier: the next leader works that out anew. While nothing
+// next leader's planner has it before it plans anything. It is written when its place is another one or one slip more
+// is to be counted, and not when only its latest time is earlier: the next leader works that out anew. While nothing
 // changes nothing is written.
 //
 // The leader that made it holds to it from that moment on: room is kept, and nothing is lent what would break it. That
@@ -74,8 +74,8 @@ func (s *Scheduler) firstTold(e *livingJob, t policy.Foretold) *messages.Told {
 	return told
 }
 
-// inherit has the planner go on with the firm promise that is on disk with a job, whose actor has just come to be. One of
-// a run that an earlier version began, or of a machine that is another one by now, is none.
+// inherit has the planner go on with the firm promise that is on disk with a job, whose actor has just come to be. One
+// of a run that an earlier version began, or of a machine that is another one by now, is none.
 func (s *Scheduler) inherit(ctx actor.Context, e *livingJob, rec *messages.JobRecord) {
 	if rec.State != messages.JobState_JOB_STATE_QUEUED {
 		s.remembers(func(p policy.Rememberer) { p.Committed(e.id) })

@@ -52,8 +52,8 @@ func (j *promisedJob) writes() *messages.JobRecord {
 	return w.Change.Job
 }
 
-// TestPromiseIsWritten: a firm promise goes into the record of its job when it is made and when it is given up, once each,
-// and it is not there any more with a hold, a cancel or a COMMIT.
+// TestPromiseIsWritten: a firm promise goes into the record of its job when it is made and when it is given up, once
+// each, and it is not there any more with a hold, a cancel or a COMMIT.
 func TestPromiseIsWritten(t *testing.T) {
 	p := aPromise()
 	for name, end := range map[string]func(j *promisedJob){

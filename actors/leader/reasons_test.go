@@ -105,7 +105,8 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 	join := func(i int) {
 		id := topology.JobID(fmt.Sprint("j", i))
 		s.jobs[id] = &livingJob{id: id, noted: true}
-		s.onWaits(&overheard{said: &[]letter{}}, waits{Record: &messages.JobRecord{Id: string(id), Arrival: uint64(i), Spec: oneGPU()}})
+		rec := &messages.JobRecord{Id: string(id), Arrival: uint64(i), Spec: oneGPU()}
+		s.onWaits(&overheard{said: &[]letter{}}, waits{Record: rec})
 	}
 	free := func(milliCPU int64) { s.view.Fabric().SetFree("n1", topology.Capacity{MilliCPU: milliCPU}) }
 	for i := range 10_000 {

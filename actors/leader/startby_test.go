@@ -13,8 +13,9 @@ import (
 
 func both(a, b *messages.SliceReport) [2]*messages.SliceReport { return [2]*messages.SliceReport{a, b} }
 
-// TestLateAfterATakeover: at COMMIT 30 s were left. The leader came to be at 100 s, and hears two machines. What has begun on all of them in
-// time has passed its barrier; all else ends when no time is left, or nobody can say that there is any.
+// TestLateAfterATakeover: at COMMIT 30 s were left. The leader came to be at 100 s, and hears two machines. What has
+// begun on all of them in time has passed its barrier; all else ends when no time is left, or nobody can say that there
+// is any.
 func TestLateAfterATakeover(t *testing.T) {
 	slice := func(heldMs, ranMs int64) *messages.SliceReport {
 		state := messages.SliceState_SLICE_STATE_PREPARED
@@ -76,7 +77,8 @@ func TestNeverLate(t *testing.T) {
 	}
 }
 
-// TestCauseToldTo: an agent of an earlier version hears a cause that it knows: it would refuse another, and stop nothing.
+// TestCauseToldTo: an agent of an earlier version hears a cause that it knows: it would refuse another, and stop
+// nothing.
 func TestCauseToldTo(t *testing.T) {
 	const startBy, expired = messages.Cause_CAUSE_START_BY, messages.Cause_CAUSE_EXPIRED
 	for vocabulary, want := range map[int32]messages.Cause{

@@ -189,8 +189,8 @@ func read[A answer](ctx context.Context, g *Gateway, q question) (A, error) {
 	return call[A](ctx, g, g.mirror, q)
 }
 
-// ExplainJob says why a job is not running, or would not be. For one that is not over the Mirror answers, so that the Scheduler sees
-// nothing of it.
+// ExplainJob says why a job is not running, or would not be. For one that is not over the Mirror answers, so that the
+// Scheduler sees nothing of it.
 func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*messages.ExplainJobReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	if q.Spec != nil {

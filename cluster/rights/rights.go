@@ -1,6 +1,6 @@
 // Package rights is what each role may do: one table of rights by role, one of which rights a call needs, and one of
-// who is shown which field of an answer. What stands in none of them is refused, or not shown. It decides by what it is
-// given, asks nobody, and keeps nothing.
+// which role sees which field of an answer. What stands in none of them is refused, or not shown. It decides by what it
+// is given, asks nobody, and keeps nothing.
 package rights
 
 import (

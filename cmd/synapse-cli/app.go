@@ -90,7 +90,8 @@ func (a *app) root() *cobra.Command {
 		a.cancelCommand(), a.waitCommand(), a.watchCommand(), a.eventsCommand(), a.holdCommand(), a.releaseCommand(), a.requeueCommand(),
 		a.priorityCommand(), a.updateCommand(), a.suspendCommand(), a.attachCommand(),
 		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.noteCommand(), a.historyCommand(),
-		a.simulateCommand(), a.upCommand(), a.initCommand(), a.certifyCommand(), a.tokenCommand(), a.whoamiCommand(), a.auditCommand(),
+		a.simulateCommand(), a.upCommand(), a.initCommand(), a.certifyCommand(), a.tokenCommand(),
+		a.whoamiCommand(), a.auditCommand(),
 		a.versionCommand(), a.docsCommand())
 	return root
 }

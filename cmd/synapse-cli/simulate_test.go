@@ -68,7 +68,7 @@ func TestSimulateRefuses(t *testing.T) {
 		"simulate main.go --nodes 4 --limits app.go":                "app.go: it has no column job_id",
 		"simulate jobs.csv --nodes 4 --until -5m":                   "--until: \"-5m\" is no time",
 		"simulate jobs.csv --nodes 4 --until 0":                     "--until: \"0\" is no time",
-		"simulate jobs.csv --nodes 4 --runs 0 --rows -1":            "--rows is out of range", // whichever comes first, always
+		"simulate jobs.csv --nodes 4 --runs 0 --rows -1":            "--rows is out of range", // always the same one
 		"simulate jobs.csv --nodes 4 --format sact":                 `did you mean "sacct"?`,
 		"simulate jobs.csv --nodes 4 --cluster nodes":               "--cluster and --nodes cannot be combined",
 		"simulate --synthetic --cluster nosuch":                     "nosuch: no such file or directory",

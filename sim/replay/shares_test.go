@@ -44,7 +44,8 @@ func TestSharesByWeight(t *testing.T) {
 		queues.Queues = append(queues.Queues, policy.QueueSpec{Name: name, Weight: &weights[i]})
 	}
 	o := record.Order{
-		Jobs: endless(names, weights), Cluster: record.NewCluster(record.InRacks(64, 0), 8), Policy: record.Judgement, Seed: 1,
+		Jobs: endless(names, weights), Cluster: record.NewCluster(record.InRacks(64, 0), 8), Policy: record.Judgement,
+		Seed:  1,
 		Until: 7 * day, Queues: queues,
 	}
 	r, err := replayed(o, Watch{})

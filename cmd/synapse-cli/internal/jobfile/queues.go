@@ -14,8 +14,8 @@ import (
 )
 
 // This file owns the way from text to policy.Queues: the keys of a file of queues. It is read by the reader of job
-// files, so that both refuse alike. Whether a tree makes sense is policy's to say; its refusals come back from here with
-// the places of the file.
+// files, so that both refuse alike. Whether a tree makes sense is policy's to say; its refusals come back from here
+// with the places of the file.
 
 // ParseQueues reads the one description of queues in a file. The error is a Problems where the file is at fault.
 func ParseQueues(data []byte) (*policy.Queues, error) {
@@ -217,8 +217,8 @@ type counted struct {
 	to   **int64
 }
 
-// amounts reads {gpu: 64, h100: 8, cpu: 512, memory: 4Ti}. What is none of the fixed names is a type of GPU: which there
-// are is not known here.
+// amounts reads {gpu: 64, h100: 8, cpu: 512, memory: 4Ti}. What is none of the fixed names is a type of GPU: which
+// there are is not known here.
 func (r *reader) amounts(n *yaml.Node, path string, to *policy.Amounts, others []counted) {
 	if n.Kind != yaml.MappingNode {
 		r.refuse(n, path, say("write {gpu: 64}", "is %s, and must be a mapping of amounts", kindOf(n)))
@@ -257,7 +257,8 @@ func (r *reader) amount(key, n *yaml.Node, path string, others []counted) (int64
 		for _, o := range others {
 			words = append(words, o.name)
 		}
-		if near := spelling.Nearest(key.Value, words); near != "" || key.Value == "" || len(key.Value) > messages.MaxNameBytes {
+		near := spelling.Nearest(key.Value, words)
+		if near != "" || key.Value == "" || len(key.Value) > messages.MaxNameBytes {
 			r.refuse(key, path, say(spelling.Meant(key.Value, words), "is neither an amount nor a type of GPU"))
 			return 0, false
 		}
