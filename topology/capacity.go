@@ -2,8 +2,8 @@ package topology
 
 // This file owns the arithmetic of what a machine has free, shares of devices
 // included: which of them an amount is taken from. The machine's own ledger, the
-// view of the leader and the claims on a machine all take by these rules, so that
-// what is believed is what the machine would say.
+// view of the leader and the claims on a machine all take by these rules, so that the belief is what the machine would
+// say.
 
 import (
 	"cmp"
@@ -35,7 +35,7 @@ func CapacityOf(free Resources, shares []Share) Capacity {
 
 func largestFirst(a, b int64) int { return cmp.Compare(b, a) }
 
-// Equal reports whether two machines have the same free.
+// Equal reports whether two capacities are the same.
 func (c Capacity) Equal(o Capacity) bool {
 	return c.MilliCPU == o.MilliCPU && c.MemoryBytes == o.MemoryBytes &&
 		c.WholeGPUs == o.WholeGPUs && slices.Equal(c.Parts, o.Parts)
@@ -73,7 +73,7 @@ func (c Capacity) Less(a Resources) Capacity {
 	return c
 }
 
-// Floored is what of it there is: an amount below zero is none.
+// Floored is the capacity with amounts below zero as zero.
 func (c Capacity) Floored() Capacity {
 	c.MilliCPU, c.MemoryBytes, c.WholeGPUs = max(c.MilliCPU, 0), max(c.MemoryBytes, 0), max(c.WholeGPUs, 0)
 	for n := len(c.Parts); n > 0 && c.Parts[n-1] < 0; n-- {
@@ -112,9 +112,8 @@ func (c Capacity) More(a Resources) Capacity {
 	return c
 }
 
-// smallest finds the part with the least left that holds a share, the first among
-// equals; -1 when none does. So larger parts stay useful, and a whole device, the
-// largest part of all, is the last choice.
+// smallest finds the smallest part that holds a share, the first among equals; -1 when none does. So larger parts stay
+// useful, and a whole device, the largest part of all, is the last choice.
 func smallest(parts []int64, share int64) int {
 	best := -1
 	for at, left := range parts {

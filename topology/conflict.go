@@ -12,7 +12,7 @@ type ConstraintKind uint8
 const (
 	// OnExcluded: machines that the gang leaves out.
 	OnExcluded ConstraintKind = iota
-	// OnNamed: machines that the gang may go to alone.
+	// OnNamed: the only machines that the gang may go to.
 	OnNamed
 	// OnApart: each task on a machine of its own.
 	OnApart
@@ -120,7 +120,7 @@ func (x *explainer) constraints() []Constraint {
 	return append(all, Constraint{Kind: OnOthers})
 }
 
-// drop supposes that a constraint were not there.
+// drop is the supposition without a constraint.
 func (s supposition) drop(c Constraint) supposition {
 	switch c.Kind {
 	case OnExcluded:
@@ -151,12 +151,11 @@ func (s supposition) drop(c Constraint) supposition {
 	return s
 }
 
-// conflict finds a minimal set of constraints that cannot be met together: each
-// is dropped for good if without it the gang still does not fit. When it does not
-// fit without any, its size alone is the conflict.
+// conflict finds a minimal set of constraints that cannot be met together: a constraint is dropped for good if the gang
+// still does not fit without it. If it does not fit without all of them, its size alone is the conflict.
 func (x *explainer) conflict() []Constraint { return x.conflictWithout(nil) }
 
-// conflictWithout is the same where some are dropped already.
+// conflictWithout is conflict where some constraints are dropped already.
 func (x *explainer) conflictWithout(dropped []Constraint) []Constraint {
 	now := x.without(dropped)
 	var kept []Constraint
@@ -176,7 +175,7 @@ func (x *explainer) conflictWithout(dropped []Constraint) []Constraint {
 	return kept
 }
 
-// without supposes that constraints were not there.
+// without is the supposition without some constraints.
 func (x *explainer) without(dropped []Constraint) supposition {
 	s := supposition{gang: x.g}
 	for _, c := range dropped {
@@ -188,11 +187,12 @@ func (x *explainer) without(dropped []Constraint) supposition {
 // maxConflicts bounds how many conflicts are looked for: each costs a question for every constraint.
 const maxConflicts = 64
 
-// inTheWay finds the smallest sets of constraints without which the gang would start, and answers how many are in one,
-// and all that are in any: 0 where none would help, or too many would be needed at once to go through.
+// inTheWay finds the smallest sets of constraints without which the gang would start. It returns how many constraints
+// are in such a set, and all that are in any of them; 0 where none would help, or where the sets are too large to try
+// them all.
 //
-// Whatever is dropped has to hit the conflict, or that would still stand. So one of its constraints is dropped, then
-// one of the conflict that is left, and so on; sets of one come before sets of two.
+// A set that helps must contain a constraint of the conflict, or the conflict would still stand. So one of its
+// constraints is dropped, then one of the conflict that is left, and so on; sets of one come before sets of two.
 func (x *explainer) inTheWay(conflict []Constraint) (size int, all []Constraint) {
 	type step struct{ dropped, conflict []Constraint }
 	level := []step{{nil, conflict}}
@@ -225,7 +225,7 @@ func (x *explainer) inTheWay(conflict []Constraint) (size int, all []Constraint)
 	return 0, nil
 }
 
-// among are those that are among others, each once.
+// among lists those that are in all, each once.
 func among(all, those []Constraint) (out []Constraint) {
 	for _, c := range all {
 		if slices.Contains(those, c) {

@@ -26,7 +26,7 @@ func (l *lens) count(sh *shelf) cell {
 	return c
 }
 
-// seen is the room of a machine as the lens takes it to be, and the parts of devices in it.
+// seen is the room of a machine as the lens supposes it, and the parts of devices in it.
 func (l *lens) seen(sh *shelf, i int) (room, []int64) {
 	s := sh.seats[i]
 	switch {
@@ -57,14 +57,14 @@ func (l *lens) unitsIn(r *room) int64 {
 	return int64(h)
 }
 
-// lacks reports whether a room has too little CPU or memory for so many units.
+// lacks reports whether a room has too little CPU or memory for a number of units.
 func (l *lens) lacks(r *room, units uint8) bool {
 	n := &l.needs[units]
 	return r.cpu < n.MilliCPU || r.mem < n.MemoryBytes
 }
 
-// serves reports whether a machine is of the kind that is asked for, and named where
-// machines are named. One that is left out still is: what it has counts as what there is.
+// serves reports whether a machine is of the kind asked for, and among those named where machines are named. A machine
+// that is excluded still serves: what it has counts in the total.
 func (l *lens) serves(sh *shelf, i int) bool {
 	return l.match[sh.rooms[i].kind] && (l.named == nil || l.named[sh.seats[i].id])
 }
@@ -113,9 +113,8 @@ func (l *lens) currency(r *room) (free, total int64) {
 	return r.mem, r.memTotal
 }
 
-// grade tells what one room is worth to the rate: the units that a domain may
-// count on, the size by which machines are compared (the smallest that is large
-// enough is taken), and whether taking from it breaks something whole. A size of
+// grade is what one room is worth to the rate: the units that a domain may count on, the size by which machines are
+// compared (the smallest that is large enough is taken), and whether taking from it breaks something whole. A size of
 // zero is no room at all.
 func (l *lens) grade(r *room, parts []int64) (units, size int64, whole bool) {
 	if l.part > 0 {

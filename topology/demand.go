@@ -18,7 +18,7 @@ import (
 	"strconv"
 )
 
-// unitLimit bounds the units counted of one machine; no gang is as large.
+// unitLimit bounds the units counted on one machine; no gang is that large.
 const unitLimit = 1 << 24
 
 // rate is what units take: h units need gpus·h devices, and of CPU and memory
@@ -134,7 +134,7 @@ func (r *rate) fit(m *room) int64 {
 	return r.capped(h)
 }
 
-// capped is how many of the units that a machine has room for it may be given.
+// capped is how many units a machine may be given, of those that it has room for.
 func (r *rate) capped(h int64) int64 {
 	if r.apart {
 		return min(h, 1)

@@ -1,11 +1,9 @@
 package topology
 
-// This file owns explanations: the complete answer to why a gang waits. Where a
-// refusal gives the one number that is short, an explanation gives all that
-// stands in the way: the best place and what it lacks, who has it, machines that
-// are out of service, a minimal set of constraints that cannot be met together,
-// and the smallest changes with which the gang would start now, each of them
-// tried before it is named. Nothing here changes the view.
+// This file owns explanations: the complete answer to why a gang waits. A refusal gives only the one number that is
+// short; an explanation gives all that stands in the way: the best place and what it lacks, who has it, machines that
+// are out of service, a minimal set of constraints that cannot be met together, and the smallest changes with which the
+// gang would start now, each of them tried before it is named. Nothing here changes the view.
 
 import (
 	"cmp"
@@ -34,7 +32,7 @@ type OutOfService struct {
 	Why  string
 }
 
-// KeptFor is what is kept for one in the best place.
+// KeptFor is the room that is kept for one promise in the best place.
 type KeptFor struct {
 	ID     KeepID
 	Amount Resources
@@ -43,9 +41,8 @@ type KeptFor struct {
 // Census counts the machines of the best place.
 type Census struct {
 	Machines, WrongKind, OutOfService, Excluded int
-	// Of the others: those that hold a part of the gang, and those that hold none
-	// of it because they have too few devices, too little CPU, too little memory
-	// free (a machine may lack several).
+	// Of the others, Useful hold a part of the gang; the rest hold none of it because they have too few devices, or too
+	// little CPU or memory free (a machine may lack several).
 	Useful, LackGPU, LackCPU, LackMemory int
 }
 
@@ -53,32 +50,31 @@ type Census struct {
 type Explanation struct {
 	// Refusal is the short answer; nil when the gang fits now.
 	Refusal *Refusal
-	// Never tells that not even an idle cluster could hold it.
+	// Never: not even an idle cluster could hold it.
 	Never bool
 	// Best counts the machines of the place that the refusal speaks of.
 	Best Census
 	// Out lists the machines of the right kind there that are out of service.
 	Out []OutOfService
-	// Holders lists who has something there, most of what is asked for first.
+	// Holders lists the jobs that have something there, the largest holder of what is asked for first.
 	Holders []Holding
-	// Kept lists for whom room is kept there, in the order of ids. For is the job that is told: of its own nothing is
-	// said.
+	// Kept lists for whom room is kept there, in the order of ids. For is the job that asks: its own kept room is left
+	// out.
 	Kept []KeptFor
 	For  JobID
 	// Conflict is a set of constraints that cannot be met together, while any of
 	// them dropped would let the others be met.
 	Conflict []Constraint
-	// InTheWay are the constraints that are in any of the smallest sets without which the
-	// gang would start now; of each such set there are AtOnce. None: nothing would help, or
-	// too many would have to go at once.
+	// InTheWay are the constraints in any of the smallest sets without which the gang would start now; each such set has
+	// AtOnce of them. None: nothing would help, or too many would have to go at once.
 	InTheWay []Constraint
 	AtOnce   int
-	// Ends is how waiting ends it by itself: the jobs whose time limits end first
-	// and with whose room the gang fits; nil when that is not known.
+	// Ends is how the wait ends by itself: the jobs whose time limits end first and whose room lets the gang fit; nil when
+	// that is not known.
 	Ends *Ending
 	// Relaxations are changes with each of which the gang would start now.
 	Relaxations []Relaxation
-	// NowNs is when this is said, on the clock by which holders end: the text says in how long that is.
+	// NowNs is the time of the explanation, on the clock by which holders end: the text says how far away those ends are.
 	NowNs int64
 }
 
@@ -88,8 +84,7 @@ type Ending struct {
 	Jobs []JobID
 }
 
-// Explain says everything that stands in a gang's way. holders tells who has
-// what on a machine; it may be nil.
+// Explain lists everything that stands in a gang's way. holders returns who has what on a machine; it may be nil.
 func Explain(f *Fabric, g Gang, holders func(NodeID) []Holder) Explanation {
 	f.lenses.brief = true
 	defer func() { f.lenses.brief = false }()
@@ -125,7 +120,7 @@ type explainer struct {
 	g Gang
 }
 
-// supposition is a gang, and what else is taken to be different.
+// supposition is a gang, and what else is supposed to be different.
 type supposition struct {
 	gang            Gang
 	idle, all, lent bool
@@ -176,7 +171,7 @@ func (x *explainer) visit(r *Refusal, holders func(NodeID) []Holder, e *Explanat
 	})
 }
 
-// keep counts what is kept for one on one more machine.
+// keep adds what is kept for one promise on one more machine.
 func (e *Explanation) keep(id KeepID, amount Resources) {
 	at, known := slices.BinarySearchFunc(e.Kept, id, func(k KeptFor, id KeepID) int { return cmp.Compare(k.ID, id) })
 	if !known {
@@ -237,8 +232,8 @@ func tick(b bool) int {
 // shownAtMost bounds each list in the text; the fields hold them whole.
 const shownAtMost = 4
 
-// String is the answer in one line: what is short and where, who is out of
-// service, who has it, when it ends, and what would start now.
+// String is the answer in one line: what is short and where, which machines are out of service, who has it, when that
+// ends, and what would start now.
 func (e Explanation) String() string {
 	if e.Refusal == nil {
 		return e.Refusal.String()
@@ -307,7 +302,7 @@ func (e Explanation) servicePart() []string {
 	return []string{listed(texts)}
 }
 
-// lackPart says what machines lack that are of the right kind and in service.
+// lackPart says what the machines of the right kind that are in service lack.
 func (e Explanation) lackPart() []string {
 	var texts []string
 	for _, lack := range []struct {

@@ -28,7 +28,7 @@ func TestExplainKept(t *testing.T) {
 	}
 	e.For = "big"
 	if text := e.String(); strings.Contains(text, "kept there") {
-		t.Error("whom it is kept for is told of it as of another's:", text)
+		t.Error("the job that room is kept for is told that it is kept for another:", text)
 	}
 	f.Unkeep("big")
 	if e = Explain(f, gang, nil); e.Refusal != nil {

@@ -212,7 +212,8 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// Every machine of the best place is counted once, under what keeps the gang from it; and a line of text shows a few of many.
+// TestExplainCounts: every machine of the best place is counted once, under what keeps the gang from it; and a line of
+// text shows a few of many.
 func TestExplainCounts(t *testing.T) {
 	f := NewFabric(nil)
 	for i := range 8 {

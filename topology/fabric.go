@@ -31,7 +31,7 @@ type Fabric struct {
 	undo    []undoRecord
 	marks   int
 	follow  *following // nil: nobody follows
-	follows bool       // it is a copy that follows another one: nobody plans on it
+	follows bool       // it follows another fabric: nobody plans on it
 
 	lenses lensCache
 	work   scratch
@@ -74,8 +74,8 @@ func (f *Fabric) Len() int { return len(f.seats) }
 func (f *Fabric) Revision() uint64 { return f.revision }
 
 // Gained is the revision at which room last grew anywhere, what is kept
-// included. A gang refused at that revision or later is still refused, by what
-// it was lent as well: taking room away helps nobody.
+// included. A gang that was refused at that revision or later is still refused, with what it was lent too: taking room
+// away helps nobody.
 func (f *Fabric) Gained() uint64 { return f.gained }
 
 // Join adds a machine, or replaces what is known of it. It is usable at once.
@@ -88,8 +88,8 @@ func (f *Fabric) Join(m Machine, free Capacity) {
 	f.join(&m, free, "")
 }
 
-// join seats a machine. Its place names every level, so that one which named
-// fewer stands in an unnamed domain; it is never written to again.
+// join seats a machine. Its place is filled up to name every level, so that a machine which named fewer stands in an
+// unnamed domain; it is never written to again.
 func (f *Fabric) join(m *Machine, free Capacity, why string) {
 	s := f.seats[m.ID]
 	if s != nil && !slices.Equal(s.machine.Place, m.Place) {
@@ -125,8 +125,8 @@ func (f *Fabric) remove(s *seat) {
 	f.revision++
 }
 
-// SetFree replaces what a machine is believed to have free. An unknown machine
-// is ignored: its report crossed with its removal.
+// SetFree replaces what a machine is believed to have free. An unknown machine is ignored: its report and its removal
+// crossed.
 func (f *Fabric) SetFree(id NodeID, free Capacity) {
 	s := f.seats[id]
 	if s == nil || s.free.Equal(free) {
@@ -161,7 +161,7 @@ func (f *Fabric) Free(id NodeID) (Capacity, bool) {
 	return c, true
 }
 
-// Machine is what a machine announced of itself. It is to be read only.
+// Machine is what a machine announced of itself. The caller only reads it.
 func (f *Fabric) Machine(id NodeID) (Machine, bool) {
 	s := f.seats[id]
 	if s == nil {
@@ -212,8 +212,8 @@ func (f *Fabric) move(id NodeID, amount Resources, change func(Capacity, Resourc
 	f.settle(s)
 }
 
-// settle writes a seat's room where the indexes read it, and notes the change. Room that is kept and grows is gained as well:
-// it can be lent.
+// settle writes a seat's room where the indexes read it, and notes the change. Kept room that grows counts as gained
+// too: it can be lent.
 func (f *Fabric) settle(s *seat) { f.settleAs(s, whatFree) }
 
 func (f *Fabric) settleAs(s *seat, what aspect) {
@@ -235,7 +235,7 @@ func (f *Fabric) settleAs(s *seat, what aspect) {
 	f.noteSeat(s)
 }
 
-// Clone makes a copy that shares nothing that changes.
+// Clone makes a copy; the two share only what never changes.
 func (f *Fabric) Clone() *Fabric {
 	c := NewFabric(f.levels)
 	c.kept = f.kept.clone()

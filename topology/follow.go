@@ -1,17 +1,17 @@
 package topology
 
-// This file owns how a fabric is followed: a copy elsewhere is told what has changed, so that questions that take long
-// are asked of the copy. The two share only what is never written to. What changed several times between two tellings
-// is told once, as it is then, so a telling costs what changed and not what there is. The alternative, a clone for
-// each question, costs a walk over every machine.
+// This file owns how a fabric is followed: a copy elsewhere is told what has changed, so that slow questions are asked
+// of the copy. The two share only what is never written to. What changed several times between two tellings is told
+// once, as it is then, so a telling costs what changed and not what there is. The alternative, a clone for each
+// question, costs a walk over every machine.
 
 import "slices"
 
-// Seen is all that a follower is told of one machine. Of one that has left Machine is nil.
+// Seen is all that a follower is told of one machine. Machine is nil where the machine has left.
 type Seen struct {
 	ID      NodeID
 	Machine *Machine // never written to
-	Free    Capacity // whose parts are never written to either
+	Free    Capacity // its parts are never written to either
 	Why     string
 }
 
@@ -33,7 +33,7 @@ type following struct {
 	kept     []KeepID
 }
 
-// Lead begins to note changes for one follower, whose first telling is of all that is here.
+// Lead begins to note changes for one follower. The first telling is of all that is here.
 func (f *Fabric) Lead() {
 	f.follow = &following{}
 	f.arrange()
@@ -49,8 +49,8 @@ func (f *Fabric) Lead() {
 	slices.Sort(f.follow.kept)
 }
 
-// Touch says that something has changed of a machine that the fabric does not know: its follower is told of the
-// machine again. One that is not here is ignored.
+// Touch says that something about a machine has changed that the fabric does not know: the follower is told of the
+// machine again. A machine that is not here is ignored.
 func (f *Fabric) Touch(id NodeID) {
 	if s := f.seats[id]; s != nil {
 		f.noteSeat(s)
@@ -83,8 +83,8 @@ func (f *Fabric) Tell() Changes {
 	return c
 }
 
-// Follow takes over what the fabric that it follows tells. Nobody is to plan on a follower: questions are tried on it,
-// and taken back.
+// Follow applies what the followed fabric tells. Nobody may plan on a follower: questions are tried on it and taken
+// back.
 func (f *Fabric) Follow(c Changes) {
 	f.follows = true
 	for i := range c.Machines {

@@ -2,8 +2,8 @@ package topology
 
 // This file owns the horizon: what will be free where and when, and the first instant at which a whole gang fits. It
 // knows the ends of what is on each machine and reads the rest from its fabric: what is free now, what promises keep,
-// who is out of service. All of a gang must fit at once, so the instant of a gang is none of its members' own: each
-// of them may find room earlier, and together they do not.
+// who is out of service. All of a gang must fit at once, so its instant may be later than that of each member alone:
+// each may find room earlier while together they do not.
 //
 // Room only grows with time: here nothing begins. So a gang that fits at one instant fits at every later one.
 
@@ -16,7 +16,7 @@ import (
 // Never is the instant of what does not end by itself.
 const Never = math.MaxInt64
 
-// Basis is what an end is known by.
+// Basis is how an end is known.
 type Basis uint8
 
 const (
@@ -55,7 +55,7 @@ type Horizon struct {
 	gains    []gain
 }
 
-// lodging is what is known of the time on one machine.
+// lodging is what is known of the ends on one machine.
 type lodging struct {
 	told     []End
 	ends     [bases][]ending
@@ -63,7 +63,7 @@ type lodging struct {
 	revision uint64
 }
 
-// ending is an end as one basis has it.
+// ending is an end by one basis.
 type ending struct {
 	at     int64
 	amount Resources
@@ -78,7 +78,7 @@ func NewHorizon(f *Fabric) *Horizon {
 	return h
 }
 
-// Set replaces what is known of the ends on one machine. It may be told before the machine joins.
+// Set replaces the known ends on one machine. It may be called before the machine joins.
 func (h *Horizon) Set(id NodeID, ends []End) {
 	if l := h.lodging(id, len(ends) > 0); l != nil && !slices.Equal(l.told, ends) {
 		l.told = append(l.told[:0], ends...)
@@ -89,8 +89,8 @@ func (h *Horizon) Set(id NodeID, ends []End) {
 	}
 }
 
-// Benched says until when a machine is left out; 0: it is not. A machine that is unusable without a bench never is
-// usable.
+// Benched says until when a machine is left out; 0: it is not. A machine that is unusable and on no bench never becomes
+// usable here.
 func (h *Horizon) Benched(id NodeID, until int64) {
 	if l := h.lodging(id, until > 0); l != nil && l.bench != until {
 		l.bench = until
@@ -115,7 +115,7 @@ func (h *Horizon) lodging(id NodeID, made bool) *lodging {
 	return l
 }
 
-// touch notes that a machine's course is another one.
+// touch notes that a machine's course has changed.
 func (h *Horizon) touch(id NodeID, l *lodging) {
 	h.revision++
 	l.revision = h.revision
@@ -124,9 +124,8 @@ func (h *Horizon) touch(id NodeID, l *lodging) {
 	}
 }
 
-// Earliest is the first instant, not before from, at which all of a gang fits on what no promise keeps, and where:
-// the place that the fabric would answer if it were as it will be then. An end that has passed counts as come at
-// from.
+// Earliest is the first instant, not before from, at which all of a gang fits beside what promises keep, and where: the
+// place that the fabric would answer in its state of that instant. An end that has passed counts as one at from.
 func (h *Horizon) Earliest(g *Gang, from int64, by Basis) (at int64, p Placement, ok bool) {
 	q := question{search: h.f.newSearch(g), c: &h.forecasts[by]}
 	if !q.reduce(&h.f.work.refusal) {
@@ -154,9 +153,9 @@ func (h *Horizon) When(p Placement, by Basis, own ...KeepID) (at int64) {
 	return at
 }
 
-// Lost reports whether machines of a placement can give it no more as they are: one is not there, takes nothing new and
-// is on no bench, or has lost a part of itself. Of one that is there and holds what nobody knows the end of, that is
-// not said: somebody will know.
+// Lost reports whether machines of a placement, as they are, can no longer give it: one is not there, takes nothing new
+// and is on no bench, or has lost a part of itself. A machine that holds something without a known end is not lost: the
+// end will be known.
 func (h *Horizon) Lost(p Placement) bool {
 	for i := 0; i < len(p.Slots); {
 		var sum Resources
@@ -187,7 +186,7 @@ func (h *Horizon) whenOn(node NodeID, by Basis, lent *lentSet, k *claims) int64 
 	return Never
 }
 
-// endingsOf lists what ends at all, the first to end first; of several at once as they were told.
+// endingsOf lists what ends at all, the first to end first; those of one instant in the order in which they were given.
 func endingsOf(to []ending, ends []End, by Basis) []ending {
 	for i := range ends {
 		if at := ends[i].by(by); at < Never {

@@ -9,7 +9,8 @@ import (
 )
 
 // fullCluster is a cluster of which every machine is full, and when what is on each ends: a gang's eight devices, or
-// two jobs of four. What it answers fills a machine anew; if each has its turn, all end before their limits.
+// two jobs of four. The function that it returns fills a machine again; if each has its turn, all end before their
+// limits.
 func fullCluster(machines int) (*Fabric, *Horizon, func(i int)) {
 	r := rand.New(rand.NewSource(1))
 	f := uniformCluster(machines, false)
@@ -67,7 +68,7 @@ func BenchmarkEarliest(b *testing.B) {
 	}
 }
 
-// BenchmarkEarliestMixed is of a total in whole machines, some of which lack a device: instants are tried.
+// BenchmarkEarliestMixed asks for a total in whole machines, some of which lack a device: instants are tried.
 func BenchmarkEarliestMixed(b *testing.B) {
 	const machines = 10000
 	f, h, settle := fullCluster(machines)
@@ -87,7 +88,7 @@ func BenchmarkEarliestMixed(b *testing.B) {
 	}
 }
 
-// BenchmarkKeep plans a promise anew: what is kept for it is given back, and its instant is looked for again.
+// BenchmarkKeep plans a promise again: what is kept for it is given back, and its instant is looked for again.
 func BenchmarkKeep(b *testing.B) {
 	f, h, settle := fullCluster(10000)
 	for _, k := range []int{1, 8, 64} {
@@ -105,7 +106,7 @@ func BenchmarkKeep(b *testing.B) {
 }
 
 // BenchmarkPromises is what a pass with a hundred promises of as many shapes asks: the jobs of one machine end and
-// others begin, and each promise is planned anew beside those before it.
+// others begin, and each promise is planned again beside those before it.
 func BenchmarkPromises(b *testing.B) {
 	for _, machines := range sizes(10000) {
 		f, h, settle := fullCluster(machines)

@@ -14,7 +14,7 @@ type step struct {
 
 // courseOf is how the room of a machine grows, from when it is in service; nothing where it never is. What is free at
 // one instant is worked out from all that ended by then, and only then what is kept and not lent is taken from it: it
-// must not be found anew at each end.
+// must not be found again at each end.
 func courseOf(steps []step, s *seat, l *lodging, by Basis, lent *lentSet) []step {
 	opens := int64(0)
 	if s.why != "" {
@@ -50,7 +50,7 @@ func (s *seat) stepAt(at int64, free Capacity, lent *lentSet) step {
 	return step{at: at, room: r, parts: left.Parts}
 }
 
-// course is the course of one machine, and of which state of it.
+// course is the course of one machine, with the state of it that was read.
 type course struct {
 	settled, revision uint64
 	stamp             uint64
@@ -126,14 +126,14 @@ func (c *forecast) renew(i int) {
 		}
 		stamp = mixed(stamp, now.stamp)
 	}
-	c.stamps[i] = stamp | 1 // none is 0: that is a row which nobody counted
+	c.stamps[i] = stamp | 1 // never 0: that is a row that nobody counted
 }
 
 // align moves the courses of a row to where its machines stand now. A machine is known by its last change: no other
 // has the same.
 func (c *forecast) align(r *row) {
 	if len(r.courses) == len(r.shelf.seats) {
-		return // most likely the same machines; where not, their courses are worked out anew
+		return // most likely the same machines; else their courses are worked out again
 	}
 	was := r.courses
 	r.courses = make([]course, len(r.shelf.seats))
@@ -144,8 +144,8 @@ func (c *forecast) align(r *row) {
 	}
 }
 
-// sum is a number that differs where the course or its machine does. What is kept is tried here and there and given
-// back, and what was counted of a row is true again when the row is as it was.
+// sum is a number that differs where the course or its machine does. What is kept is tried in one place after another
+// and taken back, and then what was counted of a row holds again.
 func (c *course) sum(id NodeID) uint64 {
 	h := uint64(len(id))
 	for _, b := range []byte(id) {

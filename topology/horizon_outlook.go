@@ -1,25 +1,25 @@
 package topology
 
 // This file owns outlooks: the horizon seen through one rate, as a lens is the fabric seen through one. An outlook
-// knows of each shelf when its machines hold how many units, and counts a shelf again only when its courses are
-// others.
+// knows for each shelf how many units its machines hold and when, and counts a shelf again only when its courses have
+// changed.
 //
-// The alternative, to give back one end after another until the gang fits, costs a placement for each: 10 ms for a
-// gang in one rack of a full cluster of 10,000 machines. The units' own times are numbers, and the instant of the
-// gang is the k-th smallest of them in some domain (horizon_soonest.go).
+// The alternative, to apply one end after another until the gang fits, costs a placement for each: 10 ms for a gang in
+// one rack of a full cluster of 10,000 machines. The units' own times are numbers, and the instant of the gang is the
+// k-th smallest of them in some domain (horizon_soonest.go).
 
 import (
 	"cmp"
 	"slices"
 )
 
-// gain says that a shelf holds so many units from an instant on, until the next gain.
+// gain says that a shelf holds that number of units from an instant on, until the next gain.
 type gain struct{ at, units int64 }
 
 // outlookKey is what two questions must share to read the same outlook.
 type outlookKey struct {
 	lensKey
-	size int32 // only machines of so many devices; 0: of any
+	size int32 // only machines with this number of devices; 0: any
 }
 
 type outlook struct {
@@ -49,7 +49,7 @@ const (
 	outlookCost   = 32
 )
 
-// outlook finds the outlook of a rate for what else a search asks, or makes it, and brings it up to date.
+// outlook finds the outlook of a search for a rate, or makes it, and brings it up to date.
 func (c *forecast) outlook(s *search, r rate, size int64) *outlook {
 	r.whole = false
 	key := outlookKey{lensKey: c.h.f.keyOf(s), size: int32(size)}
@@ -70,10 +70,10 @@ func (c *forecast) outlook(s *search, r rate, size int64) *outlook {
 	return o
 }
 
-// dropOutlook forgets the outlook that was not used for longest.
+// dropOutlook forgets the outlook that has not been used for longest.
 func (c *forecast) dropOutlook() { forgetOldest(c.outlooks, func(o *outlook) uint64 { return o.used }) }
 
-// refresh counts again the rows that are others than those counted.
+// refresh counts the rows again that have changed since they were counted.
 func (o *outlook) refresh(c *forecast) {
 	if o.lens.kinds != c.h.f.kinds.version {
 		clear(o.stamps)

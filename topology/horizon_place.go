@@ -1,12 +1,12 @@
 package topology
 
-// This file owns one question to the horizon: by which numbers of which units the instant of a gang is found, and the
-// place that the fabric would answer at that instant.
+// This file owns one question to the horizon: which numbers of which units decide the instant of a gang, and the place
+// that the fabric would answer at that instant.
 //
-// Most gangs are one number of one unit in one domain. A total in whole machines of one size is two numbers: so many
-// machines whole, and one more that holds the remainder, whole or not. Only where sizes are mixed is it a question of
-// sums (mixed.go). Then instants are tried, between the first at which as many devices are free in any pieces, and
-// the first at which machines of one size are enough.
+// Most gangs are one number of one unit in one domain. A total in whole machines of one size is two numbers: how many
+// machines are taken whole, and one more that holds the remainder, whole or not. Only where sizes are mixed is it a
+// question of sums (mixed.go). Then instants are tried, between the first at which as many devices are free in any
+// pieces, and the first at which machines of one size are enough.
 
 import (
 	"math/bits"
@@ -18,8 +18,9 @@ type question struct {
 	*search
 	c *forecast
 
-	// By these a place is found. bulk counts units; of a total in whole machines it counts machines of the one size, and
-	// rest those that hold the remainder. Where sizes are mixed there are only the pieces: devices that are free anywhere.
+	// These outlooks decide the instant. bulk counts units; for a total in whole machines it counts machines of the one
+	// size, and rest those that hold the remainder. Where sizes are mixed there are only the pieces: devices that are free
+	// anywhere.
 	bulk, rest, pieces *outlook
 	size               int64
 }
@@ -56,7 +57,7 @@ func (q *question) needs() []need {
 	return nil
 }
 
-// allSizes is which numbers of devices the machines have that have any, a bit per bucket.
+// allSizes is which numbers of devices machines with devices have, a bit per bucket.
 func (o *outlook) allSizes() (sizes uint64) {
 	for _, s := range o.sizes {
 		sizes |= s
@@ -64,8 +65,8 @@ func (o *outlook) allSizes() (sizes uint64) {
 	return sizes &^ 1
 }
 
-// wholes is what a domain must hold of machines of one size: so many of them whole, and where a remainder is left one
-// more that holds it. A machine that is whole holds it as well.
+// wholes is what a domain must hold of machines of one size: the whole ones, and where a remainder is left one more
+// machine that holds it. A whole machine holds it too.
 func (q *question) wholes(size, only int64) []need {
 	whole, rest := q.demand.units/size, q.demand.units%size
 	needs := []need{{q.c.outlook(q.search, q.demand.times(size), only), whole}, {}}
@@ -141,9 +142,9 @@ func (q *question) place(instant int64) Placement {
 	return q.placement()
 }
 
-// cell is what counting a shelf would find, as far as a place depends on it. A shelf is counted where one of its
-// machines may hold the whole gang: of others nobody asks how much which machine holds, and of them there are
-// hundreds.
+// cell is what counting a shelf would find, as far as a place depends on it. A shelf is counted only where one of its
+// machines may hold the whole gang: nobody asks which machine of the others holds how much, and there are hundreds of
+// them.
 func (q *question) cell(l *lens, sh *shelf, i int) cell {
 	if q.bulk == nil {
 		if heldBy(q.pieces.gains[i], l.instant) == 0 {

@@ -43,7 +43,7 @@ func (c *forecast) soonest(tier int, needs []need) int64 {
 	return best
 }
 
-// begins is when a domain that at last holds all that is needed begins to.
+// begins is when a domain that will hold all that is needed begins to hold it.
 func (c *forecast) begins(needs []need, lo, hi int, near int64) (at int64) {
 	for _, n := range needs {
 		at = max(at, c.kth(n, lo, hi, near))
@@ -105,8 +105,8 @@ func (o *outlook) unitsBy(lo, hi int, at int64) (before, then int64) {
 	return before, then
 }
 
-// kth is when a domain that at last holds a number of units begins to. It looks from near on in either direction, and
-// no further on any shelf than that shelf alone would have to be followed.
+// kth is when a domain that will hold a number of units begins to hold it. It looks from near in either direction, and
+// on each shelf no further than that shelf alone would need.
 func (c *forecast) kth(n need, lo, hi int, near int64) int64 {
 	if hi-lo == 1 {
 		gains := n.gains[lo]
@@ -162,7 +162,7 @@ func appendBefore(list []gain, gains []gain, at, enough int64) []gain {
 	return list
 }
 
-// nth is the smallest instant by which the gains of a list, in any order, come to so many units.
+// nth is the smallest instant by which the gains of a list, in any order, come to that number of units.
 func nth(list []gain, units int64) int64 {
 	for len(list) > 1 {
 		pivot := list[len(list)/2].at

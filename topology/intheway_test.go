@@ -1,7 +1,6 @@
 package topology
 
-// This file owns the test that what an explanation says to do starts the gang, and that what it says to be in the way
-// is.
+// This file owns the test that what an explanation says to do starts the gang, and that what it names as in the way is.
 
 import (
 	"flag"

@@ -2,12 +2,12 @@ package topology
 
 // This file owns kept room: what a promise keeps on machines for a gang that is to start later. It is a layer beside
 // what is free: a report replaces what a machine has free and must not erase what is kept there, and a machine that
-// leaves and joins again is kept for whom it was. Placing sees what is free less what is kept, unless a search is
-// lent it.
+// leaves and joins again is kept for the same promise as before. Placing sees what is free less what is kept, unless
+// that is lent to the search.
 //
-// What is kept is the same whatever its order, and what is left beside it only grows while more comes free: the
-// horizon searches by that (horizon.go). With devices that are shared neither is so by itself. Taken one after
-// another by Capacity.Less, what is kept would be found on one device today and on another tomorrow.
+// What is kept does not depend on the order of promises, and what is left beside it only grows while more comes free:
+// the horizon relies on both (horizon.go). For shared devices neither holds by itself: taken one after another by
+// Capacity.Less, kept shares would lie on one device today and on another tomorrow.
 
 import (
 	"cmp"
@@ -18,13 +18,13 @@ import (
 // KeepID names whom room is kept for: the promise of a job.
 type KeepID string
 
-// keep is what is kept for one; no slots: nothing.
+// keep is what is kept for one promise; no slots: nothing.
 type keep struct {
 	id    KeepID
 	slots []Slot
 }
 
-// keptFor is what is kept for one on one machine.
+// keptFor is what is kept for one promise on one machine.
 type keptFor struct {
 	id      KeepID
 	amounts []Resources
@@ -40,11 +40,11 @@ func newKeptRoom() keptRoom { return keptRoom{by: map[KeepID][]Slot{}, on: map[N
 
 func (k *keptRoom) clone() keptRoom { return keptRoom{by: maps.Clone(k.by), on: maps.Clone(k.on)} }
 
-// Keep keeps a placement's amounts for one, in place of what was kept for it. What is free need not suffice: what
-// comes free on these machines is kept as well, until it does.
+// Keep keeps a placement's amounts for one promise, in place of what was kept for it. The machines need not have that
+// much free: what comes free there is kept too, until they do.
 func (f *Fabric) Keep(id KeepID, p Placement) { f.changeKeep(id, p.Slots) }
 
-// Unkeep gives back what is kept for one.
+// Unkeep gives back what is kept for one promise.
 func (f *Fabric) Unkeep(id KeepID) { f.changeKeep(id, nil) }
 
 func (f *Fabric) changeKeep(id KeepID, slots []Slot) {
@@ -58,8 +58,8 @@ func (f *Fabric) changeKeep(id KeepID, slots []Slot) {
 	f.setKeep(id, slices.Clone(slots))
 }
 
-// setKeep replaces what is kept for one. Machines are settled when all of it is replaced, so that none seems to gain
-// what was kept there before and is again.
+// setKeep replaces what is kept for one promise. Machines are settled once all of it is replaced, so that none seems to
+// gain what was kept there before and is kept again.
 func (f *Fabric) setKeep(id KeepID, slots []Slot) {
 	old := f.kept.by[id]
 	for i := range old {
@@ -113,7 +113,7 @@ func (k *keptRoom) add(id KeepID, slot *Slot) {
 	k.on[slot.Node] = all
 }
 
-// Kept is what is kept for one; nil: nothing. It is to be read only.
+// Kept is what is kept for one promise; nil: nothing. The caller only reads it.
 func (f *Fabric) Kept(id KeepID) []Slot { return f.kept.by[id] }
 
 // EachKept visits what is kept on a machine, in the order of ids.
@@ -127,7 +127,7 @@ func (f *Fabric) EachKept(node NodeID, visit func(id KeepID, amount Resources)) 
 	}
 }
 
-// Lent says what kept room counts as free for one search: all of it, or what is kept for some.
+// Lent says which kept room counts as free for one search: all of it, or what is kept for some.
 type Lent struct {
 	All bool
 	Of  []KeepID
@@ -141,7 +141,7 @@ type lentSet struct {
 
 func (l *lentSet) has(id KeepID) bool { return l != nil && (l.all || l.of[id]) }
 
-// lentText names what is lent, one text per set. What is kept for nobody is left out of it.
+// lentText names what is lent, one text per set. Promises that keep nothing are left out.
 func (f *Fabric) lentText(lent Lent) string {
 	if lent.All {
 		return "*"
@@ -199,8 +199,8 @@ func (k *claims) add(amounts []Resources) {
 	}
 }
 
-// join lays shares together on as few devices as come of it, the largest first, by themselves: where they lie does
-// not depend on what is free.
+// join packs shares onto devices, the largest first, without looking at the machine: where they lie does not depend on
+// what is free.
 func (k *claims) join() {
 	slices.SortFunc(k.devices, largestFirst)
 	n := 0
@@ -216,9 +216,9 @@ func (k *claims) join() {
 	slices.SortFunc(k.devices, largestFirst)
 }
 
-// from takes the claims from a capacity: what is left, nothing below zero, and whether it held them all. Each device
-// that is claimed is another one, the smallest part that holds it. While one is lacking no part is left to others:
-// any of them may be what becomes it.
+// from takes the claims from a capacity: what is left, nothing below zero, and whether it held them all. Each claimed
+// device is a different one, the smallest part that holds it. While one is lacking, no part is left to others: any part
+// may grow into it.
 func (k *claims) from(c Capacity) (left Capacity, held bool) {
 	left = Capacity{MilliCPU: c.MilliCPU - k.sum.MilliCPU, MemoryBytes: c.MemoryBytes - k.sum.MemoryBytes, Parts: c.Parts}
 	whole := int64(c.WholeGPUs) - k.sum.MilliGPU/WholeGPU
@@ -235,7 +235,7 @@ func (k *claims) from(c Capacity) (left Capacity, held bool) {
 	return left, held
 }
 
-// fromParts takes the devices from the parts, and from whole ones what no part holds.
+// fromParts takes the devices from the parts, and those that no part holds from whole devices.
 func (k *claims) fromParts(parts []int64, whole int64) (left []int64, rest int64) {
 	unused := slices.Clone(parts)
 	for _, claim := range k.devices {

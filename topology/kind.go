@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// NetworkKey is the key under which a machine's networks are selected. It is none that a label can have: what an
-// agent cannot do, nobody can say of its machine by a label.
+// NetworkKey is the key under which a machine's networks are selected. No label can have this key: a label cannot claim
+// what an agent cannot do.
 const NetworkKey = "the network"
 
 type kind struct {
@@ -22,8 +22,8 @@ type kind struct {
 	members int
 }
 
-// kindTable numbers the kinds. A number whose last machine left is used again;
-// the version tells the indexes that a number may mean something else now.
+// kindTable numbers the kinds. A number is used again once its last machine has left; the version then tells the
+// indexes that a number may mean something else.
 type kindTable struct {
 	all     []kind
 	byKey   map[string]int32
@@ -39,7 +39,7 @@ func newKindTable() kindTable {
 	return kindTable{byKey: map[string]int32{}, selectors: map[string]string{}}
 }
 
-// enter counts a machine to its kind.
+// enter counts a machine under its kind.
 func (t *kindTable) enter(m *Machine) int32 {
 	labels := slices.Clone(m.Labels)
 	sortLabels(labels)

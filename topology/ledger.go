@@ -47,8 +47,7 @@ type Grant struct {
 	Gone   bool // there is evidence that nothing of the rank runs
 }
 
-// Slice is what one attempt has on this machine. It is the ledger's own; others
-// only read it.
+// Slice is what one attempt has on this machine. Only the ledger writes to it; others read.
 type Slice struct {
 	Token     Token
 	Job       JobID
@@ -86,16 +85,16 @@ func (s *Slice) HoldsGPU(id GPUID) bool {
 type device struct {
 	gpu       GPU
 	used      int64 // by slices, in thousandths
-	withdrawn bool  // it faulted or vanished: what is not used is out of the books' free part
-	missing   bool  // the machine no longer announces it, a slice from before still had it
+	withdrawn bool  // it faulted or vanished: what is unused does not count as free
+	missing   bool  // the machine no longer announces it; an earlier slice still had it
 }
 
-// LedgerConfig is what a ledger is kept of.
+// LedgerConfig is the machine whose books a ledger keeps.
 type LedgerConfig struct {
 	MilliCPU    int64
 	MemoryBytes int64
 	GPUs        []GPU // in the order in which they are given away
-	PortFirst   int32 // of the range rendezvous ports come from; 0: there are none
+	PortFirst   int32 // of the range of rendezvous ports; 0: there are none
 	PortLast    int32
 	// TombstoneAgeNs is how long a tombstone is kept at least.
 	TombstoneAgeNs int64
@@ -104,7 +103,7 @@ type LedgerConfig struct {
 // Ledger is one machine's books.
 type Ledger struct {
 	devices   []device
-	has       Resources // CPU and memory that the machine has; total is more only while slices from before hold more
+	has       Resources // CPU and memory of the machine; total is more only while earlier slices hold more
 	total     Resources
 	free      Resources
 	reserved  Resources
@@ -140,7 +139,7 @@ type Books struct {
 	Total, Free, Reserved, Committed, Stopping, Withdrawn Resources
 }
 
-// Books tells the sums.
+// Books returns the sums.
 func (l *Ledger) Books() Books {
 	return Books{l.total, l.free, l.reserved, l.committed, l.stopping, l.withdrawn}
 }

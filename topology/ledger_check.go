@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// This file owns the proof that the books are right. It counts everything anew
-// from the slices and compares with the sums that were kept.
+// This file owns the proof that the books are right. It counts everything again from the slices and compares with the
+// kept sums.
 
 // The safety rules that a ledger alone can break.
 var (
@@ -14,7 +14,7 @@ var (
 	errBooksBalance = errors.New("S2 books-balance")
 )
 
-// Check tells what is wrong with the books; nil when nothing is.
+// Check returns what is wrong with the books, nil when nothing is.
 func (l *Ledger) Check() error {
 	l.clearTally()
 	var reserved, committed, stopping Resources
@@ -94,7 +94,7 @@ func (l *Ledger) checkSlice(s *Slice) error {
 			break
 		}
 		if s.Port != 0 && o.Port == s.Port && o.Holds() {
-			return fmt.Errorf("%w: port %d is with %v and %v", errOneOwner, s.Port, o.Token, s.Token)
+			return fmt.Errorf("%w: port %d belongs to %v and %v", errOneOwner, s.Port, o.Token, s.Token)
 		}
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 )
 
 // This file owns the ledger's property: whatever is done to it in whatever
-// order, it agrees with a model that keeps no sums and counts everything anew
-// each time. The model is slow and plain on purpose.
+// order, it agrees with a model that keeps no sums and counts everything again each time. The model is slow and plain
+// on purpose.
 
 // modelSlice is a slice as the model knows it.
 type modelSlice struct {
@@ -58,7 +58,7 @@ func (m *ledgerModel) used(id GPUID) int64 {
 	return sum
 }
 
-// books counts everything anew.
+// books counts everything again.
 func (m *ledgerModel) books() Books {
 	b := Books{Total: m.has, Free: m.has}
 	for _, s := range m.slices {

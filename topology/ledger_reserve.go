@@ -6,9 +6,8 @@ import (
 )
 
 // This file owns phase one: whether a claim fits, and which devices and port it
-// gets. The choice is the same for the same books: whole devices from the lowest
-// index up; a fraction goes to the smallest part that fits, so that shared
-// devices stay together, and breaks a whole device only when none does.
+// gets. The same books give the same choice: whole devices from the lowest index up; a fraction goes to the smallest
+// part that fits, so that shared devices stay together, and breaks a whole device only when none does.
 
 // Claim is what an attempt wants on this machine.
 type Claim struct {
@@ -70,8 +69,8 @@ func (l *Ledger) Reserve(c Claim, now int64) (*Slice, *Shortage) {
 	return s, nil
 }
 
-// covers sums the members up. It compares as it goes, because a claim comes from
-// afar and the sum of two huge amounts is a small or negative one.
+// covers adds up the members' amounts. It compares after each addition, because a claim comes over the network and the
+// sum of two huge amounts overflows.
 func (l *Ledger) covers(members []Member) (Resources, *Shortage) {
 	var sum Resources
 	if len(members) == 0 {
@@ -95,8 +94,7 @@ func (l *Ledger) covers(members []Member) (Resources, *Shortage) {
 	return sum, nil
 }
 
-// choose picks devices: first the whole ones of every member, which are the
-// harder to find, then the fractions.
+// choose picks devices: first the whole ones of every member, which are harder to find, then the fractions.
 func (l *Ledger) choose(members []Member, gpuType string) ([]Grant, []holding, *Shortage) {
 	grants := make([]Grant, len(members))
 	for i, m := range members {
@@ -140,7 +138,7 @@ func (l *Ledger) choose(members []Member, gpuType string) ([]Grant, []holding, *
 	return grants, held, nil
 }
 
-// eligible is what each device of a type has free. It is good until the next look at the books.
+// eligible is what each device of a type has free. It is valid until the next call.
 func (l *Ledger) eligible(gpuType string) ([]int64, *Shortage) {
 	l.clearTally()
 	left := l.tally
@@ -161,8 +159,8 @@ func (l *Ledger) eligible(gpuType string) ([]int64, *Shortage) {
 	return left, nil
 }
 
-// portRange gives rendezvous ports in turn rather than the lowest free one: a
-// member of a gang that has just ended may still be knocking at its old port.
+// portRange gives rendezvous ports in turn rather than the lowest free one: a member of a gang that has just ended may
+// still try to connect to its old port.
 type portRange struct {
 	first, last, cursor int32
 }

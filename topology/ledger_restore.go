@@ -7,8 +7,8 @@ import (
 )
 
 // This file owns what becomes of the books when the machine is not what it was:
-// a device that faults or vanishes, and slices that are taken over from the disk
-// at the agent's start, perhaps by a machine that has less than it had.
+// a device that faults or vanishes, and slices that are read from the disk at the agent's start, perhaps on a machine
+// that has less than it had.
 
 // Withdraw takes a device out of service. What a slice has of it stays with the
 // slice, counted as stopping, until the slice ends. It reports whether anything changed.
@@ -31,7 +31,7 @@ func (l *Ledger) Restore(id GPUID) bool {
 	return true
 }
 
-// turn strikes what depends on the device's being in service, turns it, and enters it again.
+// turn removes from the sums what depends on whether the device is in service, changes that, and adds it again.
 func (l *Ledger) turn(i int, withdrawn bool) {
 	d := &l.devices[i]
 	l.postAll(-1)
@@ -60,8 +60,8 @@ var errAdopt = errors.New("slice does not fit the ledger")
 
 // Adopt enters a slice as the disk had it: committed or further, with its exact
 // devices. A device that the machine no longer has comes back as a withdrawn one,
-// and processors or memory that it no longer has are counted until the slice ends,
-// so that the books balance and the machine is simply full meanwhile.
+// and processors or memory that it no longer has are counted until the slice ends, so that the books balance and the
+// machine is full until then.
 func (l *Ledger) Adopt(s Slice) error {
 	if s.State < SliceCommitted || s.State > SliceOver || len(s.Grants) == 0 || l.Slice(s.Token) != nil {
 		return fmt.Errorf("%w: %v is %v, or twice there", errAdopt, s.Token, s.State)
@@ -72,7 +72,7 @@ func (l *Ledger) Adopt(s Slice) error {
 		}
 	}
 	if s.Port != 0 && s.Holds() && slices.ContainsFunc(l.slices, func(o *Slice) bool { return o.Holds() && o.Port == s.Port }) {
-		return fmt.Errorf("%w: port %d of %v is another's", errAdopt, s.Port, s.Token)
+		return fmt.Errorf("%w: port %d of %v belongs to another slice", errAdopt, s.Port, s.Token)
 	}
 	own := s
 	own.Grants = slices.Clone(s.Grants)

@@ -6,10 +6,10 @@ import (
 )
 
 // This file owns how a slice moves from state to state, and what that does to
-// the books. Every step demands the state it starts from: the Node looks before
-// it asks, so a step from anywhere else is a broken invariant and panics.
+// the books. Every step demands the state it starts from: the Node checks first, so a step from another state is a
+// broken invariant and panics.
 
-// must finds a slice that has to be there in one of these states.
+// must finds a slice that must be in one of these states.
 func (l *Ledger) must(t Token, verb string, states ...SliceState) *Slice {
 	s := l.Slice(t)
 	if s == nil {
@@ -64,9 +64,8 @@ func (l *Ledger) End(t Token) {
 	l.version++
 }
 
-// Abort ends a token that was at most reserved, and leaves a tombstone, also
-// where the token was never heard of: its Reserve may still be on the way. What
-// is forgotten gets none: it would claim that the token never ran.
+// Abort ends a token that was at most reserved, and leaves a tombstone even for an unknown token: its Reserve may still
+// be on the way. A forgotten token gets none: it would claim that the token never ran.
 func (l *Ledger) Abort(t Token, now int64) {
 	if s := l.Slice(t); s != nil {
 		l.must(t, "abort", SliceReserved)
@@ -79,7 +78,7 @@ func (l *Ledger) Abort(t Token, now int64) {
 	l.tombs.add(t, false, now)
 }
 
-// Expire ends every reservation whose time is up and tells which they were.
+// Expire ends every reservation whose time is up and returns their tokens.
 func (l *Ledger) Expire(now int64) []Token {
 	var over []Token
 	for _, s := range l.slices {
@@ -111,7 +110,7 @@ func (l *Ledger) Forget(t Token, now int64) {
 	l.version++
 }
 
-// Past tells what is known of a token without a slice.
+// Past is what is known of a token without a slice.
 func (l *Ledger) Past(t Token) Past { return l.tombs.past(t) }
 
 func (l *Ledger) insert(s *Slice) {
@@ -131,9 +130,8 @@ func (l *Ledger) move(s *Slice, to SliceState) {
 	l.version++
 }
 
-// post enters (sign 1) or strikes (sign −1) what a slice holds. Its part of a
-// withdrawn device counts as stopping whatever the slice does: the device will
-// not be free when the slice ends.
+// post adds (sign 1) or removes (sign −1) what a slice holds. Its part of a withdrawn device counts as stopping
+// whatever the slice does: the device will not be free when the slice ends.
 func (l *Ledger) post(s *Slice, sign int64) {
 	own := s.amount.times(sign)
 	for _, h := range s.held {

@@ -247,7 +247,7 @@ func TestLedgerTombstones(t *testing.T) {
 	l.Abort(token(5), 0)
 	l.Abort(token(7), 599e9)
 	if l.Past(token(6)).Over() {
-		t.Error("a token that was never heard of is over")
+		t.Error("an unknown token is over")
 	}
 	l.Abort(token(5), 599e9-1) // said again: it counts from now
 	l.Abort(token(3), 599e9)
@@ -263,7 +263,7 @@ func TestLedgerTombstones(t *testing.T) {
 	l.Abort(token(5), 0)
 	l.Abort(token(7), 599e9)
 	l.Abort(token(8), 700e9) // the sweep drops 5
-	l.Abort(token(4), 700e9) // a late word of what is forgotten
+	l.Abort(token(4), 700e9) // a late message about what is forgotten
 	for n, want := range map[uint64]Past{4: PastForgotten, 5: PastForgotten, 6: PastNone, 7: PastLapsed, 8: PastLapsed, 9: PastNone} {
 		if got := l.Past(token(n)); got != want {
 			t.Errorf("token %d: past %v, want %v", n, got, want)

@@ -5,11 +5,10 @@ import "slices"
 // This file owns tombstones: tokens that are over here, so that a message that
 // comes late or twice cannot bring them back. Each is kept for a while, and there
 // are never more than a limit. What is dropped raises the floor: a token at or
-// below it that has no slice counts as over as well. Tokens grow, so that refuses
-// at most an attempt that was made long ago and never came here, and a refusal is
-// always safe; without the floor, forgetting a tombstone would be the moment from
-// which a replayed gang can start again. What the floor covers is over, and
-// nothing more is claimed of it: neither that it ran nor that it never did.
+// below it that has no slice counts as over as well. Tokens grow, so the floor refuses at most an attempt that was made
+// long ago and never came here, and a refusal is always safe. Without the floor, a replayed gang could start again once
+// its tombstone is forgotten. Of a token below the floor only its end is known: neither that it ran nor that it never
+// did.
 
 // tombstoneLimit bounds the memory: 32 bytes each, half a megabyte.
 const tombstoneLimit = 16_384
@@ -19,7 +18,7 @@ type Past uint8
 
 // Each but PastNone is over for good.
 const (
-	PastNone      Past = iota // never heard of: it may still come
+	PastNone      Past = iota // unknown: it may still come
 	PastLapsed                // it was reserved at most
 	PastRan                   // it had been committed
 	PastForgotten             // below the floor: nobody knows how it ended
@@ -62,7 +61,7 @@ func (t *tombstones) past(token Token) Past {
 	return PastNone
 }
 
-// add leaves a tombstone, or renews one; that a token had run stays true.
+// add leaves a tombstone, or renews one; a token that had run stays marked as such.
 func (t *tombstones) add(token Token, ran bool, now int64) {
 	i, ok := t.find(token)
 	if ok {

@@ -1,15 +1,13 @@
 package topology
 
 // This file owns lenses: the fabric seen through one rate. A lens knows, for
-// every domain, how many units of the rate fit, exactly (CPU, memory, device
-// type and labels of every machine counted), and keeps that up to date by
-// counting again only the shelves that changed since it was last read.
+// every domain, how many units of the rate fit, exactly (counting CPU, memory, device type and labels of every
+// machine), and keeps that up to date by counting again only the shelves that changed since it was last read.
 //
-// The alternative, upper bounds per domain that are verified by a descent, is
-// cheaper for a rate never seen before and dearer for all others: a pass asks
-// the same few rates over and over. What is bounded instead is the memory that
-// lenses take, and a rate that finds no room even without its CPU and memory is
-// refused by the lens of that simpler rate (search.look in place.go).
+// The alternative, upper bounds per domain that are verified by a descent, is cheaper for a rate never seen before and
+// more expensive for all others: a pass asks the same few rates over and over. What is bounded instead is the memory
+// that lenses take, and a rate that finds no room even without its CPU and memory is refused by the lens of that
+// simpler rate (search.look in place.go).
 
 import (
 	"math/bits"
@@ -25,13 +23,12 @@ type lensKey struct {
 	exclude  string // and those that are left out
 	speaks   int32  // what their agents must understand
 	idle     bool   // machines are taken to be idle
-	all      bool   // machines that may not be used are taken in
-	lent     string // what is kept and counts as free all the same
+	all      bool   // machines out of service count too
+	lent     string // kept room that counts as free
 }
 
-// cell is what a lens knows of one shelf. The masks tell which numbers of units
-// the shelf's machines hold, a bit per bucket (see bucketOf): whole for machines
-// that would be broken by a small gang, loose for all others.
+// cell is what a lens knows of one shelf. The masks say which numbers of units the shelf's machines hold, a bit per
+// bucket (see bucketOf): whole for machines that would be broken by a small gang, loose for all others.
 type cell struct {
 	units        int64
 	free, total  int64 // in the rate's currency
@@ -72,13 +69,13 @@ type lens struct {
 	loose   [64]int32 // shelves per bucket
 	whole   [64]int32
 
-	units []uint8 // per number of free devices, how many units they are enough for
+	units []uint8 // per number of free devices, the units they suffice for
 	needs []Resources
 }
 
 const (
 	exactBuckets = 48 // numbers below this have a bucket of their own
-	tableDevices = 32 // machines with up to so many devices are counted by table
+	tableDevices = 32 // machines with up to this many devices are counted by table
 )
 
 // bucketOf maps a number of units to a bit of a mask, monotone: exact below
@@ -120,8 +117,8 @@ func (l *lens) refresh(f *Fabric) {
 	f.changes.read = max(f.changes.read, l.pos)
 }
 
-// reads is what a change must be of to count. What is kept is nothing to a lens that is lent all of it, nor to one that
-// takes machines to be idle.
+// reads is the aspect whose changes this lens must follow. Kept room does not matter to a lens that is lent all of it,
+// nor to one that supposes idle machines.
 func (l *lens) reads() aspect {
 	if l.idle || l.lends != nil && l.lends.all {
 		return whatFree
@@ -129,7 +126,7 @@ func (l *lens) reads() aspect {
 	return whatLeft
 }
 
-// learnKinds extends what the lens knows of kinds by those it has not seen.
+// learnKinds adds the kinds that the lens has not seen.
 func (l *lens) learnKinds(t *kindTable) {
 	if l.kinds != t.version {
 		l.match, l.kinds = l.match[:0], t.version
@@ -149,9 +146,8 @@ func (l *lens) countAll(f *Fabric) {
 	l.sum(f)
 }
 
-// carry moves what was counted over to a new layout. Both layouts are in the
-// order of names, so one walk over both finds the shelves that they share; only
-// the new ones are counted.
+// carry moves the counts to a new layout. Both layouts are in the order of names, so one walk over both finds the
+// shelves that they share; only the new ones are counted.
 func (l *lens) carry(f *Fabric) {
 	old, was := l.cells, l.shelves
 	l.cells, l.shelves = make([]cell, len(f.plan.shelves)), f.plan.shelves

@@ -1,6 +1,6 @@
 package topology
 
-// This file owns which lenses are kept, and finding the one for a demand.
+// This file owns the lenses that are kept: it finds the one for a demand and forgets what is not used.
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 )
 
 // lensBudget bounds the memory of all lenses together; lensCost is what a lens
-// takes per shelf. Beyond the budget the lens unused for longest goes.
+// takes per shelf. Beyond the budget the lens that was unused for longest is dropped.
 const (
 	lensBudget = 128 << 20
 	lensCost   = 96
@@ -24,8 +24,8 @@ type lensCache struct {
 
 func newLensCache() lensCache { return lensCache{all: map[lensKey]*lens{}} }
 
-// knows reports whether a rate is seen through a lens of its own already. A brief
-// question has no lens to spare for a look without CPU and memory.
+// knows reports whether a rate has a lens of its own already. A brief question has no second lens for a look without
+// CPU and memory.
 func (c *lensCache) knows(key lensKey) bool { return c.brief || c.all[key] != nil }
 
 // lens finds the lens of a key, or makes it, and brings it up to date.
@@ -79,7 +79,7 @@ func (f *Fabric) newLens(key lensKey, s *search) *lens {
 	return l
 }
 
-// become makes a lens one of a key, of which nothing is counted yet.
+// become turns a lens into one for a key, with nothing counted yet.
 func (l *lens) become(key lensKey, s *search) {
 	l.lensKey, l.selects, l.named, l.out = key, s.g.Selector, setOf(s.g.Only), setOf(s.g.out())
 	if l.lends = nil; key.lent != "" {
@@ -101,10 +101,10 @@ func setOf[ID ~string](ids []ID) map[ID]bool {
 	return set
 }
 
-// drop forgets the lens that was not used for longest.
+// drop forgets the lens that has not been used for longest.
 func (c *lensCache) drop() { forgetOldest(c.all, func(l *lens) uint64 { return l.used }) }
 
-// forgetOldest forgets what was not used for longest.
+// forgetOldest forgets what has not been used for longest.
 func forgetOldest[K comparable, V any](all map[K]V, used func(V) uint64) {
 	var oldest K
 	least := uint64(math.MaxUint64)
@@ -126,7 +126,7 @@ func (f *Fabric) selectorText(selector []Label) string {
 	return f.remembered(appendLabels(w.text[:0], w.labels))
 }
 
-// namesText names a set of machines, likewise.
+// namesText names a set of machines in the same way.
 func (f *Fabric) namesText(ids []NodeID) string {
 	if len(ids) == 0 {
 		return ""

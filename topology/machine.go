@@ -12,11 +12,11 @@ type Machine struct {
 	// level of the fabric above the node itself (zone, block, rack by default).
 	Place []string
 	Total Resources
-	// Broken counts the devices that are out of service: no part of the total, and expected back.
+	// Broken counts the devices that are out of service: not in the total, and expected back.
 	Broken  int32
 	GPUType string
 	Labels  []Label
-	// Vocabulary is what its agent understands: all that has this number or a lower one.
+	// Vocabulary is what its agent understands: everything with this number or a lower one.
 	Vocabulary int32
 }
 
@@ -61,12 +61,12 @@ type Gang struct {
 	Preferred string   // level name; "" means as close as possible
 	// Vocabulary is what an agent must understand to run it.
 	Vocabulary int32
-	// Avoid are machines that it is kept from for a while, by no wish of its user's, and Closing those that close before
-	// it would surely have ended.
+	// Avoid are machines that the leader keeps it from for a while, and Closing those that close before it would surely
+	// have ended.
 	Avoid, Closing []NodeID
 }
 
-// out are the machines that the gang may not go to, whoever says so.
+// out are the machines that the gang may not go to, for whatever reason.
 func (g *Gang) out() []NodeID {
 	if len(g.Avoid) == 0 && len(g.Closing) == 0 {
 		return g.Exclude

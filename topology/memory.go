@@ -1,25 +1,26 @@
 package topology
 
 // This file owns how much memory a gang gets that asks for none: its share of a machine's, by its CPUs and its devices. On a
-// machine with devices half of the memory goes with the CPUs and half with the devices. So whatever has room there by its CPUs and
-// devices has room by its memory too, and no such gang keeps another waiting for memory that neither asked for. The greater of
-// the two shares would give all of it to whoever has all devices, and the CPUs that he leaves to nobody. Of all
-// machines that could ever hold a part of the gang the least counts. The alternative, a share of the machine that it is placed
-// on, would be known only there, differ from one attempt to the next, and stand in no record.
+// machine with devices half of the memory goes with the CPUs and half with the devices. So a gang that has room there
+// by its CPUs and devices has room by its memory too, and no such gang keeps another waiting for memory that neither
+// asked for. The greater of the two shares would give all memory to a gang that has all devices, and leave the other
+// CPUs unusable. Of all machines that could ever hold a part of the gang the one that gives least counts. The
+// alternative, a share of the machine that it is placed on, would be known only there, differ from one attempt to the
+// next, and stand in no record.
 
 import "math"
 
-// What a CPU and a device are taken for while no machine is known that could hold the gang. Nearly every machine has more.
+// The memory per CPU and per device while no machine is known that could hold the gang. Nearly every machine has more.
 const (
 	cpuMemory = 1 << 30
 	gpuMemory = 4 << 30
 )
 
-// memoryStep is to what such an amount is rounded down, so that people can read it.
+// memoryStep is the unit to which such an amount is rounded down, so that people can read it.
 const memoryStep = 1 << 20
 
-// MemoryByShare is the memory of each task of a gang that asks for none, or of all of it where it asks for a total. It is 0 where
-// the gang makes no sense, and where no machine that could hold it says how much memory it has.
+// MemoryByShare is the memory of each task of a gang that asks for none, or of all of it where it asks for a total. It
+// is 0 where the gang makes no sense, or where no machine that could hold it says how much memory it has.
 func MemoryByShare(f *Fabric, g Gang) int64 {
 	d := demandOf(&g)
 	if d.problem != "" {
@@ -43,7 +44,7 @@ func MemoryByShare(f *Fabric, g Gang) int64 {
 func (r *rate) milliGPU() int64 { return r.gpus*WholeGPU + r.part }
 
 // leastShare is the least that one unit's share of a machine comes to, over all machines that could ever hold one; false where
-// there is none. A machine that has no memory holds nothing that is bounded, and does not count beside others.
+// there is none. A machine that names no memory does not count where others do.
 func (f *Fabric) leastShare(d *demand, g *Gang) (least int64, known bool) {
 	f.arrange()
 	one := d.need(1)
@@ -52,7 +53,7 @@ func (f *Fabric) leastShare(d *demand, g *Gang) (least int64, known bool) {
 	for i := range serves {
 		serves[i] = f.kinds.all[i].matches(g.GPUType, g.Vocabulary, g.Selector)
 	}
-	var last room // machines beside each other are mostly alike, and a division costs more than a look at the next one
+	var last room // neighbouring machines are mostly alike, and a comparison is cheaper than a division
 	for _, sh := range f.plan.shelves {
 		for i := range sh.rooms {
 			r := &sh.rooms[i]
@@ -76,9 +77,9 @@ func (f *Fabric) leastShare(d *demand, g *Gang) (least int64, known bool) {
 	return least, known
 }
 
-// shareOf is the memory of a machine by the share that a unit takes of its CPUs and of its devices. Devices that are out of
-// service are the machine's too: what is theirs is there when they are back. A unit of a total may take a part of a
-// milli-CPU: den of them take cpu.
+// shareOf is the memory of a machine by the share that a unit takes of its CPUs and of its devices. Devices that are
+// out of service count too: their share is needed when they are back. A unit of a total may take a part of a milli-CPU:
+// den of them take cpu.
 func (r *rate) shareOf(m *room) (bytes int64) {
 	devices := (int64(m.gpus) + int64(m.broken)) * WholeGPU
 	ways := int64(1)

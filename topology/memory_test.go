@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMemoryByShare names what a gang gets that asks for no memory, for every way of asking.
+// TestMemoryByShare checks what a gang gets that asks for no memory, for every way of asking.
 func TestMemoryByShare(t *testing.T) {
 	f := NewFabric([]string{"rack"})
 	for _, m := range []Machine{
@@ -94,8 +94,8 @@ func TestMemoryByShareFits(t *testing.T) {
 	}
 }
 
-// overshare looks for a machine that a unit of the gang could be on and of which it has more memory than its CPUs and devices are of it,
-// counted in fractions; or shows that no machine is had so much of as could be.
+// overshare looks for a machine on which a unit of the gang has a larger fraction of the memory than of the CPUs and
+// devices; or shows that no machine gives as much as it could.
 func overshare(w *world, g *Gang) string {
 	d := demandOf(g)
 	if d.problem != "" {
@@ -130,7 +130,8 @@ func overshare(w *world, g *Gang) string {
 	return ""
 }
 
-// TestMemoryByShareBesides: whatever has room on a machine by its CPUs and its devices has room by its memory too, where nobody asks for any.
+// TestMemoryByShareBesides: a gang that asks for no memory has room by its memory wherever it has room by its CPUs and
+// devices.
 func TestMemoryByShareBesides(t *testing.T) {
 	r := rand.New(rand.NewSource(*seed))
 	for range 2000 {

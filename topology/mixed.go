@@ -1,9 +1,8 @@
 package topology
 
 // This file owns totals in whole machines of different sizes: which sums the
-// sizes reach. The mix of a cluster has a handful of sizes and a total is a few
-// hundred devices, so a table of reachable sums is small; it is exact, because
-// "it does not fit" must be true.
+// sizes reach. A cluster has a handful of sizes and a total is a few hundred devices, so a table of reachable sums is
+// small. It is exact, because "it does not fit" must be true.
 
 import (
 	"cmp"
@@ -141,8 +140,8 @@ func (m *mix) wanted() []int64 {
 
 func isSet(set []uint64, i int64) bool { return set[i/64]>>(i%64)&1 == 1 }
 
-// packMixed chooses machines of several sizes: racks that have most first, and
-// the remainder in a rack that is used anyway where one can give it.
+// packMixed chooses machines of several sizes: racks that have most first, and the remainder in a rack that is already
+// used where one can give it.
 func (s *search) packMixed() {
 	m := &s.f.work.mix
 	m.gather(s, s.tier, s.index)

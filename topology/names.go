@@ -9,8 +9,7 @@ import (
 	"fmt"
 )
 
-// This file owns the names of things. They are distinct types so that a job's
-// id can never be passed where a machine's is meant.
+// This file owns the names of things. They are distinct types, so that a job's id can never be passed for a machine's.
 
 type (
 	// NodeID names a machine; it is made once and kept on the machine's disk.
@@ -40,7 +39,7 @@ type Token struct {
 	Counter uint64
 }
 
-// IsZero tells the token that names no attempt.
+// IsZero reports whether the token names no attempt.
 func (t Token) IsZero() bool { return t == Token{} }
 
 // Compare orders tokens lexicographically.
@@ -58,7 +57,7 @@ func (t Token) Less(o Token) bool { return t.Compare(o) < 0 }
 // a system that compares strings.
 func (t Token) String() string { return string(t.AppendTo(make([]byte, 0, 17))) }
 
-// AppendTo appends what String would say. Names are made of it for every task.
+// AppendTo appends what String returns. The names of every task are made of it.
 func (t Token) AppendTo(text []byte) []byte {
 	return appendHex(append(appendHex(text, t.Epoch), '.'), t.Counter)
 }

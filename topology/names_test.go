@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// A token's text is compared as text by tasks that fence with it, so that it
-// must be as long and as ordered as the numbers are.
+// TestTokenAsText: tasks that fence with a token compare its text, so texts must have the order of the numbers.
 func TestTokenAsText(t *testing.T) {
 	var texts []string
 	for _, n := range []uint64{0, 1, 0xf, 0x10, 0xabcdef, math.MaxUint32} {

@@ -1,9 +1,8 @@
 package topology
 
-// This file owns what would help where nothing here is enough: the machine that
-// comes nearest to holding a part of a gang, with what it lacks, and the names
-// that there are where an unknown one was given. Looking costs a walk over the
-// fabric, so it is done for people who ask and never while placing.
+// This file owns the help for a gang that nothing here can hold: the machine that comes nearest to holding a part of
+// it, with what it lacks, and the known names where an unknown one was given. It costs a walk over the fabric, so it is
+// done when a user asks and never while placing.
 
 import (
 	"maps"
@@ -41,8 +40,7 @@ func (x *explainer) nearest(r *Refusal, idle, all bool) Nearest {
 	return best
 }
 
-// detail completes a refusal for people: by the machine that comes nearest, and by
-// what none has.
+// detail completes a refusal for people, with the machine that comes nearest and with what none has.
 func (x *explainer) detail(r *Refusal, idle bool) {
 	switch r.Cause {
 	case NoRoom:
@@ -110,7 +108,7 @@ func (n *Nearest) words(split Split) string {
 	return strings.Join(asked, " and ") + " asked" + each + ", " + string(n.Node) + " has " + strings.Join(has, " and ")
 }
 
-// WayOut is what helps a gang that no machines here could ever hold, fit to why.
+// WayOut is the advice for a gang that no machines here could ever hold, by the cause.
 func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 	const later = "or allow it to wait for machines that are yet to join"
 	switch r.Cause {
@@ -138,7 +136,7 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 	return "ask for less, " + later
 }
 
-// unmet is what a gang selects by that no machine here is or has.
+// unmet is what a gang selects and no machine here is or has.
 func (f *Fabric) unmet(g *Gang) string {
 	if nobody := f.Unknown(&Gang{Only: g.Only}); nobody != "" && !slices.ContainsFunc(g.Only, func(id NodeID) bool { return f.seats[id] != nil }) {
 		return nobody
@@ -183,7 +181,7 @@ func (f *Fabric) speaks() (newest int32) {
 	return newest
 }
 
-// Unknown is which machines a gang names, or leaves out, that are not here; "" where all are.
+// Unknown lists the machines that a gang names or excludes and that are not here; "" where all are.
 func (f *Fabric) Unknown(g *Gang) string {
 	var names []string
 	for _, id := range slices.Concat(g.Only, g.Exclude) {
@@ -197,7 +195,7 @@ func (f *Fabric) Unknown(g *Gang) string {
 	return "no machine here is called " + listed(names)
 }
 
-// names lists what there is in place of what was asked for and is not there.
+// names lists the names that are here, where one was asked for that is not.
 func (f *Fabric) names(g *Gang) string {
 	types, keys, values := map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}
 	for i := range f.kinds.all {

@@ -19,7 +19,7 @@ func rankKey(units int64, i int) uint64 {
 func keyUnits(k uint64) int64 { return int64(k >> rankBits) }
 func keyIndex(k uint64) int   { return int(k & (1<<rankBits - 1)) }
 
-// rank sorts the domains by units, unless they are.
+// rank sorts the domains by units, unless they are sorted.
 func (t *tierCount) rank() {
 	if t.ranked {
 		return
@@ -32,14 +32,14 @@ func (t *tierCount) rank() {
 	t.ranked = true
 }
 
-// from is the position of the smallest domain that holds at least so many units.
+// from is the position of the smallest domain that holds at least that many units.
 func from(order []uint64, units int64) int {
 	i, _ := slices.BinarySearch(order, rankKey(units, 0))
 	return i
 }
 
 // scanLimit is how often the domains are searched one by one before they are
-// sorted: a rate that is asked once or twice is not worth sorting for.
+// sorted: sorting does not pay for a rate that is asked once or twice.
 const scanLimit = 4
 
 // most is the domain that holds the most, the first of equals.
@@ -59,7 +59,7 @@ func (t *tierCount) most() int {
 	return best
 }
 
-// tightest is the smallest domain that holds at least so many units, the first of equals; -1 for none.
+// tightest is the smallest domain that holds at least that many units, the first of equals; -1 for none.
 func (t *tierCount) tightest(units int64) int {
 	best := -1
 	for i, u := range t.units {
@@ -83,10 +83,9 @@ func moveKey(order []uint64, old, now uint64) {
 	}
 }
 
-// takeFewest takes k units from keys sorted ascending, from as few of them as
-// can be: the largest in full until one can hold what remains, then the smallest
-// that can, so that large ones stay whole; of equals the first. The keys together
-// must hold k.
+// takeFewest takes k units from keys sorted ascending, from as few of them as possible: the largest in full until one
+// can hold what remains, then the smallest that can, so that large ones stay whole; of equals the first. The keys
+// together must hold k.
 func takeFewest(order []uint64, k int64, take func(i int, units int64)) {
 	for k > 0 {
 		most := keyUnits(order[len(order)-1])

@@ -18,9 +18,9 @@ func (s *search) packUnits() {
 	takeFewest(s.racksOf(s.tier, s.index, k), k, s.packRack)
 }
 
-// racksOf lists the racks of a domain by their units, ascending. Where racks of
-// some of the domain's parts do with as few racks, the others are left out, so
-// that a gang which must cross one boundary crosses the fewest of the next.
+// racksOf lists the racks of a domain by their units, ascending. Where some of the domain's parts suffice with the same
+// number of racks, the others are left out, so that a gang that must cross one boundary crosses as few as possible of
+// the next.
 func (s *search) racksOf(tier, index int, k int64) []uint64 {
 	w, plan := &s.f.work, &s.f.plan
 	w.racks = s.appendRacks(w.racks[:0], tier, index)
@@ -65,8 +65,7 @@ func (s *search) appendRacks(racks []uint64, tier, index int) []uint64 {
 	return racks
 }
 
-// countFewest is how many of the sorted keys hold k units; more than there could
-// be when all of them do not.
+// countFewest is how many of the sorted keys hold k units; more than there could be when all together do not.
 func countFewest(order []uint64, k int64) int {
 	n := 0
 	for i := len(order) - 1; k > 0; i-- {
@@ -79,9 +78,8 @@ func countFewest(order []uint64, k int64) int {
 	return n
 }
 
-// packRack takes k units from the machines of one rack: from machines that are
-// broken already as far as they reach, so that as few whole ones as can be are
-// broken; as few machines as that allows; the last filled best.
+// packRack takes k units from the machines of one rack: first from machines that are broken already, so that as few
+// whole ones as possible are broken; as few machines as that allows; the last filled best.
 func (s *search) packRack(rack int, k int64) {
 	w := &s.f.work
 	w.loose, w.whole = w.loose[:0], w.whole[:0]
@@ -119,8 +117,8 @@ func (s *search) packRack(rack int, k int64) {
 	takeFewest(w.loose, k, take)
 }
 
-// takeWhole takes whole machines until the loose ones hold what remains, and
-// answers what remains for them: the largest first, so that few are broken.
+// takeWhole takes whole machines until the loose ones hold what remains, and returns what remains for those: the
+// largest first, so that few are broken.
 func takeWhole(whole []uint64, k, looseUnits int64, take func(int, int64)) int64 {
 	for k > looseUnits {
 		most := keyUnits(whole[len(whole)-1])

@@ -76,8 +76,8 @@ func Place(f *Fabric, g Gang) (Placement, *Refusal) {
 	return Placement{}, &r
 }
 
-// PlaceInto is Place with the refusal written to memory of the caller's, so that
-// a refusal costs no allocation. The refusal is written only if ok is false.
+// PlaceInto is Place with the refusal written to memory that the caller owns, so that a refusal costs no allocation.
+// The refusal is written only if ok is false.
 func PlaceInto(f *Fabric, g *Gang, r *Refusal) (p Placement, ok bool) {
 	return PlaceLent(f, g, Lent{}, r)
 }
@@ -96,8 +96,8 @@ func PlaceLent(f *Fabric, g *Gang, lent Lent, r *Refusal) (p Placement, ok bool)
 	return s.placement(), true
 }
 
-// Feasible reports whether the machines known here could ever hold a gang, were
-// they all idle and usable; if not, the refusal says why.
+// Feasible reports whether the known machines could hold a gang if they were all idle and usable; if not, the refusal
+// says why.
 func Feasible(f *Fabric, g Gang) (bool, *Refusal) {
 	s := f.newSearch(&g)
 	s.idle, s.all = true, true
@@ -128,7 +128,7 @@ func (s *search) start(r *Refusal) bool {
 	return true
 }
 
-// reduce is the part of it for which nothing is counted.
+// reduce is the part of start that counts nothing.
 func (s *search) reduce(r *Refusal) bool {
 	s.demand = demandOf(s.g)
 	widest, ok := s.f.tierOf(s.g.Required)
@@ -206,7 +206,7 @@ func (s *search) find() bool {
 	return false
 }
 
-// withinReach is a bound: whether all domains together have the units.
+// withinReach reports whether all domains together have the units, which bounds the search.
 func (s *search) withinReach() bool {
 	have := s.lens.tiers[0].units[0]
 	if s.lens.rate.whole {
@@ -280,8 +280,8 @@ func (s *search) findInBucket(b int, whole bool) bool {
 	return false
 }
 
-// racksWith lists racks, the tightest first: all that may have a machine of a bucket. A lens that is used once sorts no
-// more of them than have one.
+// racksWith lists racks, the tightest first: all that may have a machine of a bucket. A lens that is used only once
+// sorts only those that have one.
 func (s *search) racksWith(b int, whole bool) []uint64 {
 	l, w := s.lens, &s.f.work
 	racks := &l.tiers[s.f.plan.racks()]
@@ -309,8 +309,8 @@ func (s *search) racksWith(b int, whole bool) []uint64 {
 	return w.racks
 }
 
-// tightestOn looks on one shelf for a machine of a bucket that is large enough
-// and smaller than the best found so far (-1: none), and answers the new best.
+// tightestOn looks on one shelf for a machine of a bucket that is large enough and smaller than the best so far (-1:
+// none), and returns the new best.
 func (s *search) tightestOn(shelf, b int, whole bool, best int64) int64 {
 	sh := s.f.plan.shelves[shelf]
 	for i := range sh.rooms {
@@ -364,8 +364,8 @@ func (s *search) replicaSlots() []Slot {
 }
 
 // shareSlots cuts the total: one task per machine, in proportion to its units,
-// so that the shares add up to the total exactly. Each is the difference of two
-// running sums and so at most one unit of CPU or memory beside the exact share.
+// so that the shares add up to the total exactly. Each share is the difference of two running sums, and so at most one
+// unit of CPU or memory off the exact share.
 func (s *search) shareSlots() []Slot {
 	slots := make([]Slot, 0, len(s.f.work.picks))
 	var given Resources

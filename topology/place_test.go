@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// ordinary is how many clusters are tried where nobody says.
+// ordinary is how many clusters are tried by default.
 const ordinary = 20000
 
 var (

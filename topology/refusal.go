@@ -12,7 +12,7 @@ import (
 type Cause uint8
 
 const (
-	// NoRoom: enough may be there, but not free, or not close enough together.
+	// NoRoom: there may be enough, but not free, or not close enough together.
 	NoRoom Cause = iota
 	// NoMatch: no machine is of the kind that is asked for.
 	NoMatch
@@ -31,22 +31,22 @@ type Refusal struct {
 	// that level that holds the most of it.
 	Level  string
 	Domain string
-	// Units is how many the gang wants, Room how many of them the best domain
-	// holds. A unit is a task; of a total it is one GPU, or one core.
+	// Units is how many the gang wants, Room how many of them the best domain holds. A unit is a task; in a total it is
+	// one GPU, or one core.
 	Units, Room int64
 	// Free and Total are what machines of the right kind in the best domain have
 	// free and have at all, in devices, milli-CPU or bytes.
 	Free, Total int64
-	// Idle: even were all machines idle and usable.
+	// Idle: it would have no place even if all machines were idle and usable.
 	Idle bool
 	// Patient: a coarser level would be permitted later.
 	Patient bool
-	// Named: only machines that it names were looked at. Excluded: it leaves some out. Avoided: it is
-	// kept from some for a while. Closing: some close before it would surely have ended.
+	// Named: only the machines that the gang names were looked at. Excluded: it excludes some. Avoided: it is kept from
+	// some for a while. Closing: some close before it would surely have ended.
 	Named, Excluded, Avoided, Closing bool
 	// Near is the machine that comes nearest, where somebody has looked for it.
 	Near Nearest
-	// Unmet is what no machine here has, likewise.
+	// Unmet is what no machine here has, where somebody has looked for it.
 	Unmet string
 
 	rate  rate

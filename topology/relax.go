@@ -45,9 +45,8 @@ func (x *explainer) relaxations(conflict []Constraint) []Relaxation {
 	return out
 }
 
-// otherLevel tries the level as a preference, which is any level, and below that
-// the finest level that is enough. Where a coarser level alone is not enough, it
-// may at least hold more of the gang.
+// otherLevel tries the level as a preference, which allows any level, and then the finest level that is enough. Where a
+// coarser level alone is not enough, it may at least hold more of the gang.
 func (x *explainer) otherLevel(add func(string, Gang) bool) {
 	tier, _ := x.f.tierOf(x.g.Required)
 	most := int64(0)
@@ -148,7 +147,7 @@ func (x *explainer) lessBeside(add func(string, Gang) bool) {
 	}
 }
 
-// beside is the amount of CPU or of memory that a gang asks for.
+// beside points to the amount of CPU or of memory that a gang asks for.
 func beside(g *Gang, kind ConstraintKind) *int64 {
 	amount := &g.Each
 	if g.Split != SplitNone {
@@ -182,8 +181,8 @@ func (x *explainer) fewer(g Gang) (Gang, bool) {
 	return Gang{}, false
 }
 
-// wholeTries bounds the sizes that are tried of a total in whole machines, where
-// a smaller one need not fit because a larger one nearly does.
+// wholeTries bounds the sizes that are tried for a total in whole machines: there a smaller one need not fit although a
+// larger one nearly does.
 const wholeTries = 64
 
 // most bounds how many units of a gang one place of its level holds, below what
@@ -227,8 +226,8 @@ func sizeText(g *Gang) string {
 	return r.amount(d.units)
 }
 
-// backInService tries the machines that are out of service: those on which the
-// gang would be placed were all of them back.
+// backInService tries the machines that are out of service: those on which the gang would be placed if all of them were
+// back.
 func (x *explainer) backInService() (Relaxation, bool) {
 	s := x.f.newSearch(&x.g)
 	s.all = true
@@ -250,9 +249,8 @@ func (x *explainer) backInService() (Relaxation, bool) {
 	return r, true
 }
 
-// ending lets jobs end in the order of their time limits until the gang fits,
-// and names those of them that make the room. It is tried on a mark where nobody
-// plans on the fabric, and else on a clone, of which a walk over every machine is made.
+// ending lets jobs end in the order of their time limits until the gang fits, and names those that make the room. Where
+// nobody plans on the fabric it tries that on a mark, else on a clone, which costs a walk over every machine.
 func (x *explainer) ending(holders func(NodeID) []Holder) *Ending {
 	jobs, slots := x.ends(holders)
 	if len(jobs) == 0 {
@@ -261,7 +259,7 @@ func (x *explainer) ending(holders func(NodeID) []Holder) *Ending {
 	f := x.f
 	if f.follows {
 		defer f.Rollback(f.Mark())
-		f.lenses.brief = false // one sort of gang is asked about, after one change and another
+		f.lenses.brief = false // one kind of gang is asked about after each of many changes
 	} else {
 		f = f.Clone()
 	}

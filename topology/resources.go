@@ -34,7 +34,7 @@ func (r Resources) Within(o Resources) bool {
 	return r.MilliCPU <= o.MilliCPU && r.MemoryBytes <= o.MemoryBytes && r.MilliGPU <= o.MilliGPU
 }
 
-// IsZero reports whether nothing is asked or had.
+// IsZero reports whether every amount is zero.
 func (r Resources) IsZero() bool { return r == Resources{} }
 
 // IsNegative reports whether any dimension is below zero: the books are wrong.

@@ -7,8 +7,7 @@ package topology
 // A shelf is the smallest piece that is counted again after a change. Usually it
 // is a rack; a domain of more than shelfLimit machines (a cluster whose racks
 // nobody named) is cut into several, so that one change never costs a walk over
-// all of it. Shelves are a matter of speed only: no answer may depend on where
-// one ends.
+// all of it. Shelves matter for speed only: no answer may depend on where one ends.
 
 import (
 	"cmp"
@@ -29,7 +28,7 @@ type seat struct {
 	shelf   *shelf
 
 	kept    []keptFor // what of it is kept, and for whom
-	all     room      // of all that is free; what is left beside what is kept stands on the shelf
+	all     room      // of all that is free; what is left beside kept room is on the shelf
 	parts   []int64   // the parts that are left
 	settled uint64    // the revision at which it last changed
 	untold  bool      // it changed since the follower was told of it
@@ -50,12 +49,12 @@ type room struct {
 type shelf struct {
 	rack    *domain
 	at      int32           // its index in the layout
-	changed [aspects]uint64 // where it stands in the log of changes for the last one of each
+	changed [aspects]uint64 // its position in the log for the last change of each
 	rooms   []room
 	seats   []*seat
 }
 
-// room is what counting reads of a capacity of the machine.
+// room is a capacity of the machine as counting reads it.
 func (s *seat) room(c Capacity) room {
 	total := s.machine.Total
 	gpus := max(0, total.MilliGPU/WholeGPU)
@@ -76,8 +75,8 @@ func (s *seat) room(c Capacity) room {
 	return r
 }
 
-// grewFrom reports whether anything about a room could let a gang in that was
-// refused before. A change of what the machine is (its devices, its kind) may.
+// grewFrom reports whether a room changed so that a gang that was refused before may fit. A change of the machine
+// itself (its devices, its kind) counts too.
 func (r *room) grewFrom(old *room) bool {
 	if r.gpus != old.gpus || r.kind != old.kind || r.cpuTotal > old.cpuTotal || r.memTotal > old.memTotal {
 		return true
@@ -88,8 +87,8 @@ func (r *room) grewFrom(old *room) bool {
 	return !old.usable || r.cpu > old.cpu || r.mem > old.mem || r.whole > old.whole || r.part > old.part
 }
 
-// supposed is the room as a lens takes it to be: with nothing running on the
-// machine, with the machine in service, or as it is.
+// supposed is the room as a lens supposes it: with nothing running on the machine, with the machine in service, or as
+// it is.
 func (r room) supposed(idle, all bool) room {
 	if idle {
 		r.cpu, r.mem, r.whole, r.part = r.cpuTotal, r.memTotal, r.gpus, 0
@@ -98,8 +97,8 @@ func (r room) supposed(idle, all bool) room {
 	return r
 }
 
-// precious tells a machine that has devices and all of them whole and free: the
-// last to be broken for a small gang.
+// precious reports whether a machine has devices and all of them are whole and free: it is the last to be broken for a
+// small gang.
 func (r *room) precious() bool { return r.gpus > 0 && r.whole == r.gpus }
 
 // seatIn puts a seat on the shelf where it belongs, in the order of ids.

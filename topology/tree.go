@@ -20,7 +20,7 @@ type domain struct {
 	shelves  []*shelf  // of a domain of the finest level, in the order of ids
 }
 
-// unnamed is how a domain is shown whose machines did not name it.
+// unnamed is the name shown for a domain that its machines did not name.
 const unnamed = "-"
 
 func (d *domain) findChild(name string) (int, bool) {
@@ -73,8 +73,8 @@ type layout struct {
 	rackOf  []int32 // of each shelf
 }
 
-// tierLayout is one level: its domains, whom each belongs to in the tier above,
-// and which entries of the tier below (of the shelves, for racks) are its own.
+// tierLayout is one level: its domains, which domain each belongs to in the tier above, and which entries of the tier
+// below (of the shelves, for racks) are its own.
 type tierLayout struct {
 	domains []*domain
 	parent  []int32
@@ -141,12 +141,12 @@ type changeLog struct {
 }
 
 // changeLimit bounds the log. An index that is further behind counts everything
-// again, which is no dearer than a log of that length.
+// again, which costs no more than a log of that length.
 const changeLimit = 1 << 16
 
 func (c *changeLog) end() uint64 { return c.base + uint64(len(c.log)) }
 
-// aspect is what of a shelf changed. A change of one is a change of those before it too.
+// aspect is what changed on a shelf. A change of one aspect is a change of those before it too.
 type aspect uint8
 
 const (
@@ -172,8 +172,8 @@ func (c *changeLog) note(sh *shelf, what aspect) {
 	}
 }
 
-// since visits the shelves of a layout of which something has changed since a position, each once: where it stands in
-// the log for the last change of it.
+// since visits the shelves of a layout that have changed since a position, each once: at the position of its last
+// change.
 func (c *changeLog) since(pos uint64, shelves []*shelf, what aspect, visit func(i int)) {
 	if pos < c.base || c.end()-pos > uint64(len(shelves)) {
 		for i, sh := range shelves {

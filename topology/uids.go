@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// This file owns the numbers of users that jobs are given which name none: the range, and which of
-// them comes next. One is given by the order of arrival, which only grows and is on disk, so that a
-// next leader goes on where the last one was, and none comes again before the range has gone round.
+// This file owns the uids for jobs that name no user: the range, and which one comes next. Uids follow the order of
+// arrival, which only grows and is on disk, so that a next leader goes on where the last one was, and none is given
+// again before the range has gone round.
 
 // UIDRange is the numbers from First to Last; the zero is none.
 type UIDRange struct{ First, Last uint32 }
 
-// maxUIDs bounds a range: more than a cluster has jobs, and no longer walk than a leader can make.
+// maxUIDs bounds a range: more than a cluster has jobs, and few enough for a leader to walk over.
 const maxUIDs = 100_000_000
 
 // minUID is above what machines use for themselves: accounts, services, and nobody twice.
 const minUID = 65_536
 
-// NoUIDs is how a range of none is written, and DefaultUIDs is what schedulers and machines have alike.
+// NoUIDs is how an empty range is written, and DefaultUIDs is the range of schedulers and machines alike.
 const (
 	NoUIDs      = "none"
 	DefaultUIDs = "2000000-2999999"
 )
 
-// ParseUIDRange reads a range as 2000000-2999999, or none.
+// ParseUIDRange reads a range such as 2000000-2999999, or "none".
 func ParseUIDRange(text string) (UIDRange, error) {
 	if text == NoUIDs {
 		return UIDRange{}, nil
@@ -35,7 +35,7 @@ func ParseUIDRange(text string) (UIDRange, error) {
 	last, err := strconv.ParseUint(high, 10, 32)
 	switch {
 	case !ok || wrong != nil || err != nil || last < first:
-		return UIDRange{}, fmt.Errorf("%q must be first-last, as 2000000-2999999, or %s", text, NoUIDs)
+		return UIDRange{}, fmt.Errorf("%q must be first-last, such as 2000000-2999999, or %s", text, NoUIDs)
 	case first < minUID || last >= 1<<32-2:
 		return UIDRange{}, fmt.Errorf("%q is outside of %d-%d, where no machine has users of its own",
 			text, minUID, uint32(1<<32-3))
@@ -53,7 +53,7 @@ func (r UIDRange) Len() int {
 	return int(r.Last-r.First) + 1
 }
 
-// Has reports whether a number is of the range. None has 0.
+// Has reports whether a number is in the range. No range has 0.
 func (r UIDRange) Has(uid uint32) bool { return uid != 0 && r.First <= uid && uid <= r.Last }
 
 // String is the range as ParseUIDRange reads it.
@@ -65,16 +65,16 @@ func (r UIDRange) String() string {
 }
 
 // UIDs is a range, and what of it is held: by jobs that are not over, and by machines on which
-// anything lies under it. One may be held several times.
+// anything lies under it. A uid may be held several times.
 type UIDs struct {
 	UIDRange
 	holds map[uint32]int32
 }
 
-// NewUIDs begins with a range of which nothing is held.
+// NewUIDs makes a range of which nothing is held.
 func NewUIDs(r UIDRange) *UIDs { return &UIDs{r, map[uint32]int32{}} }
 
-// Hold keeps a number from being given. One of another range is not given anyway.
+// Hold keeps a number from being given. A number outside the range is never given anyway.
 func (u *UIDs) Hold(uid uint32) {
 	if u != nil && u.Has(uid) {
 		u.holds[uid]++
@@ -97,9 +97,9 @@ func (u *UIDs) Holds(uid uint32) bool { return u.holds[uid] > 0 }
 // Held counts the numbers that are held.
 func (u *UIDs) Held() int { return len(u.holds) }
 
-// Next answers the first number that is not held, from the arrival's own on, and the arrival that it belongs to. One
-// that is passed over is passed over for this round, so that all who come in one round pass it once together. There
-// must be one.
+// Next returns the first number that is not held, from the arrival's own on, and the arrival that it belongs to. A
+// number that is passed over is skipped for the whole round, so that all arrivals of a round pass it once together.
+// There must be a free number.
 func (u *UIDs) Next(arrival uint64) (uid uint32, at uint64) {
 	n := uint64(u.Len())
 	if uint64(len(u.holds)) >= n {

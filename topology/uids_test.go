@@ -27,7 +27,7 @@ func TestParseUIDRange(t *testing.T) {
 	}
 }
 
-// TestUIDsRound: none is given while it is held, and none again before all others that were not held.
+// TestUIDsRound: no uid is given while it is held, and none again before all others that were not held.
 func TestUIDsRound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 40).Draw(t, "size")

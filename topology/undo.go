@@ -13,8 +13,8 @@ type Mark struct {
 	length int
 }
 
-// undoRecord is what was known of a machine before a change; no machine means
-// that it was not known. Or it is what was kept for one, and then of no machine.
+// undoRecord is what was known of a machine before a change, with no machine where it was not known; or what was kept
+// for one promise.
 type undoRecord struct {
 	id      NodeID
 	machine *Machine

@@ -3,18 +3,17 @@ package topology
 // This file owns totals in whole machines: machines of which every device is
 // taken, and at most one further machine that gives the remainder.
 //
-// Where the machines are of one size, as they nearly always are, a division tells
-// whether a domain holds the gang. Where sizes are mixed it is a question of
-// which sums the sizes reach (mixed.go).
+// Where the machines are of one size, as they nearly always are, a division shows whether a domain holds the gang.
+// Where sizes are mixed it is a question of which sums the sizes reach (mixed.go).
 
 import (
 	"math/bits"
 	"slices"
 )
 
-// oneSize is the number of devices of the machines that can be taken whole, when
-// they all have the same and no other machine could give as much; else 0. Then a
-// total has one way only: as many whole machines as go into it, and the rest.
+// oneSize is the number of devices of the machines that can be taken whole, if all have the same number and no other
+// machine could give as many; else 0. Then a total has one way only: as many whole machines as go into it, and the
+// rest.
 func (l *lens) oneSize() int64 {
 	one := 0
 	for b, n := range l.whole {
@@ -120,9 +119,8 @@ func (s *search) packWhole() {
 }
 
 // chooseEven writes the racks and what each gives to the scratch's chosen list,
-// as few racks as can be, and answers the rack whose loose machine gives the
-// remainder; -1 when there is none or one of the chosen racks breaks a whole
-// machine for it. In the order of preference:
+// as few racks as possible, and returns the rack whose loose machine gives the remainder; -1 when there is none or one
+// of the chosen racks breaks a whole machine for it. In the order of preference:
 //   - the fewest racks for the whole machines, one of them with a loose machine
 //   - as few racks, one of them chosen for its loose machine
 //   - as few racks, one of them breaking a whole machine
@@ -168,8 +166,8 @@ func (s *search) choose(racks []uint64, k int64) {
 	takeFewest(racks, k, func(i int, units int64) { w.chosen = append(w.chosen, rankKey(units, i)) })
 }
 
-// swapFor looks for a rack with a loose machine for the remainder with which the
-// whole machines still need no more than the fewest racks, and chooses so.
+// swapFor looks for a rack with a loose machine for the remainder, such that the whole machines still need no more than
+// the fewest racks, and chooses it.
 func (s *search) swapFor(k, rest int64, fewest int) int {
 	w := &s.f.work
 	all := s.appendRacks(nil, s.tier, s.index)

@@ -9,7 +9,7 @@ import (
 // This file owns the bench: a machine that refused or failed is left out, longer each time until it does well again.
 // Else the next pass would propose the same again.
 
-// Bench leaves a machine out, and answers for how long and under which number.
+// Bench leaves a machine out and returns for how long, and the number of this bench.
 func (m *Machine) Bench(why string, first, most time.Duration) (rest time.Duration, seq uint64) {
 	m.rest = backoff.Next(m.rest, first, most)
 	m.benchSeq++
@@ -31,8 +31,8 @@ func (m *Machine) Return(seq uint64) bool {
 // DidWell notes that the machine did as it was asked: the next bench is a short one.
 func (m *Machine) DidWell() { m.rest = 0 }
 
-// Pardon ends a bench, and what came before it counts no more.
+// Pardon ends a bench and forgets those before it.
 func (m *Machine) Pardon() { m.benched, m.rest = "", 0 }
 
-// Benched is why the machine is left out; empty: it is not.
+// Benched is the reason why the machine is left out, empty where it is not.
 func (m *Machine) Benched() string { return m.benched }

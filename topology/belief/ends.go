@@ -2,25 +2,25 @@ package belief
 
 import "github.com/yi-json/synapse/topology"
 
-// This file owns when what is on a machine ends. An attempt has one stay, the same on all its machines: whoever
-// knows the time changes it there, and no report of a machine can touch it.
+// This file owns the ends: when each attempt on a machine gives its room back. An attempt has one stay, the same on all
+// its machines: whoever knows the time changes it there, and no report of a machine can touch it.
 
-// Stay is until when an attempt has what it has, on a steady clock of whoever leads.
+// Stay is until when an attempt keeps its room, on the steady clock of the scheduler that leads.
 type Stay struct {
-	Hard   int64 // at the latest; topology.Never: it has no limit, or nobody can say
+	Hard   int64 // the latest; topology.Never where it has no limit or nobody can say
 	Likely int64 // as it is expected
 	on     []*Machine
 }
 
-// Foresee tells whoever follows the view of a stay that is another one now.
+// Foresee tells the followers of the view that a stay has changed.
 func (v *View) Foresee(s *Stay) {
 	for _, m := range s.on {
 		v.fabric.Touch(m.id)
 	}
 }
 
-// Ends are the ends of what has room on the machine. What no attempt here explains has none: nobody knows when it
-// goes.
+// Ends are the ends of what has room on the machine. Room that no known attempt explains has no end: nobody knows when
+// it goes.
 func (m *Machine) Ends() (ends []topology.End) {
 	for _, t := range m.tenants {
 		if t.Stay == nil || !m.holds(t) {

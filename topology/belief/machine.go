@@ -7,9 +7,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what is believed of one machine: the books that it last reported, plus the leader's own claims,
-// minus nothing. A claim leaves only when books have arrived that are at least as new as the machine's answer to it,
-// so an older heartbeat never frees anything.
+// This file owns what is believed of one machine: the books that it last reported, plus the leader's own claims;
+// nothing is subtracted. A claim leaves only when books have arrived that are at least as new as the machine's answer
+// to it, so an older heartbeat never frees anything.
 
 // Machine is one machine.
 type Machine struct {
@@ -18,7 +18,7 @@ type Machine struct {
 	booked  bool
 	tenants []*Tenant
 	uids    *topology.UIDs   // of all machines
-	fabric  *topology.Fabric // whose follower is told who is where
+	fabric  *topology.Fabric // its follower is told where each attempt is
 	held    []uint32         // of them, as the newest books say
 
 	benched  string        // why it is left out; empty: it is not
@@ -26,12 +26,12 @@ type Machine struct {
 	benchSeq uint64        // of the bench in force; timers of earlier ones are stale
 }
 
-// Books are a machine's own, as far as room goes.
+// Books are what a machine reported of its own books, as far as room goes.
 type Books struct {
 	Version uint64
 	Free    topology.Capacity
 	Slices  []Slice
-	UIDs    []uint32 // under which anything lies there
+	UIDs    []uint32 // that own anything there
 }
 
 // Slice is what an attempt has there.
@@ -85,8 +85,8 @@ func (m *Machine) Tenant(t topology.Token) *Tenant {
 func (m *Machine) Claim(who *Lodger, amount topology.Resources) { m.lodge(who, amount, true) }
 
 // Lodge notes that an attempt may be there, with these amounts of its ranks, as records say. If it is, the machine's
-// books show it. Of one that is known to be there nothing is added: records are read again when the actor of its job
-// broke.
+// books show it. An attempt that is already known there is not added again: records are read again after the actor of a
+// job broke.
 func (m *Machine) Lodge(who *Lodger, amounts ...topology.Resources) {
 	if m.Tenant(who.Token) != nil {
 		return
@@ -147,10 +147,10 @@ func (m *Machine) Vacated(t topology.Token, version uint64) {
 	}
 }
 
-// Version is of the newest books; 0: there are none.
+// Version is the version of the newest books, 0 where there are none.
 func (m *Machine) Version() uint64 { return m.books.Version }
 
-// Report takes newer books over: claims that they cover go.
+// Report replaces the books with newer ones, and drops the claims that these cover.
 func (m *Machine) Report(b Books) {
 	m.holdUIDs(b.UIDs)
 	b.UIDs = nil // they are held
@@ -164,8 +164,8 @@ func (m *Machine) Report(b Books) {
 	})
 }
 
-// Restart forgets the books of an earlier start of the agent, and the claims on it: what it had granted is in the next
-// books or is gone, and what it had not yet read it will refuse.
+// Restart forgets the books of an earlier start of the agent, and the claims on it: what the agent had granted is in
+// its next books or gone, and it will refuse what it had not yet read.
 func (m *Machine) Restart() {
 	m.books, m.booked = Books{}, false
 	m.keep(func(who *Tenant) bool {
@@ -177,7 +177,7 @@ func (m *Machine) Restart() {
 	})
 }
 
-// keep leaves those tenants of which stays says so.
+// keep drops the tenants for which stays is false.
 func (m *Machine) keep(stays func(*Tenant) bool) {
 	kept := m.tenants[:0]
 	for _, who := range m.tenants {
@@ -192,7 +192,7 @@ func (m *Machine) keep(stays func(*Tenant) bool) {
 	m.tenants = kept
 }
 
-// holdUIDs lets the newest books hold what lies there, in place of the ones before.
+// holdUIDs holds the uids of the newest books in place of those of the books before.
 func (m *Machine) holdUIDs(uids []uint32) {
 	for _, uid := range uids {
 		m.uids.Hold(uid)
@@ -203,8 +203,8 @@ func (m *Machine) holdUIDs(uids []uint32) {
 	m.held = uids
 }
 
-// free is what there is to plan with. Claims may exceed what books show that do not know them yet: then nothing is
-// free.
+// free is what there is to plan with. Books that do not know the claims yet may show less than is claimed: then nothing
+// is free.
 func (m *Machine) free(believed bool) topology.Capacity {
 	if !m.booked || !believed {
 		return topology.Capacity{}
@@ -220,16 +220,15 @@ func (m *Machine) free(believed bool) topology.Capacity {
 	return c.Floored()
 }
 
-// shows reports whether the newest books have something of an attempt, committed where that is asked.
+// shows reports whether the newest books have anything of an attempt; with committed, only what is committed counts.
 func (m *Machine) shows(t topology.Token, committed bool) bool {
 	return slices.ContainsFunc(m.books.Slices, func(s Slice) bool {
 		return s.Token == t && (s.Committed || !committed)
 	})
 }
 
-// Overdue counts the claims that should have gone with the newest books: these show them as committed, or are as new
-// as the answer of which on nothing was left of them. Between the two, older books may still arrive after that
-// answer.
+// Overdue counts the claims that should have gone with the newest books: these show them as committed, or are as new as
+// the answer that nothing of them is left. Before that, books older than the answer may still arrive after it.
 func (m *Machine) Overdue() (n int) {
 	for _, t := range m.tenants {
 		if t.leaving && m.Version() >= t.version || !t.leaving && t.claimed && m.shows(t.Token, true) {

@@ -19,8 +19,8 @@ const maker, gib = 1, int64(1) << 30
 func token(n int) topology.Token { return topology.Token{Epoch: maker, Counter: uint64(n)} }
 
 // TestPassAndClaimAgree: what a pass takes on the fabric is what the claims come to, so that nothing changes when the
-// view is settled after it. Where they differed there would be two beliefs, and a refresh would overwrite the one by
-// which was planned.
+// view is settled after it. If they differed there would be two beliefs, and a refresh would overwrite the one that was
+// planned with.
 func TestPassAndClaimAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := New([]string{"rack"}, nil)
@@ -59,7 +59,7 @@ func TestPassAndClaimAgree(t *testing.T) {
 	})
 }
 
-// saying is one thing that was said of an attempt, and what the naive list makes of it.
+// saying is one message about an attempt, and what the naive list makes of it.
 type saying struct {
 	claimed, leaving, shown bool
 	answered                uint64
@@ -162,8 +162,8 @@ func compareWith(t *rapid.T, m *Machine, uids *topology.UIDs, list map[int]*sayi
 	}
 }
 
-// Claims may exceed books that do not know them yet. Then nothing is free, and no remainder of a device that there is
-// not.
+// TestMoreIsClaimedThanThereIs: claims may exceed books that do not know them yet. Then nothing is free, nor the rest
+// of a device that does not exist.
 func TestMoreIsClaimedThanThereIs(t *testing.T) {
 	v := New(nil, nil)
 	m := v.Machine("n1")
@@ -179,7 +179,7 @@ func TestMoreIsClaimedThanThereIs(t *testing.T) {
 	}
 }
 
-// TestOverdue: a claim is overdue that books have shown as committed, and an end that they are as new as.
+// TestOverdue: a claim is overdue once books show it as committed, and an end once books are as new as it.
 func TestOverdue(t *testing.T) {
 	m := New(nil, nil).Machine("n1")
 	m.Claim(&Lodger{Token: token(1)}, topology.Resources{MilliCPU: 1})
@@ -197,7 +197,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestRemoved: nothing is left of a machine that is no more, and nothing of its attempts' uids.
+// TestRemoved: nothing is left of a removed machine, nor of its attempts' uids.
 func TestRemoved(t *testing.T) {
 	uids := topology.NewUIDs(topology.UIDRange{First: 70_000, Last: 70_009})
 	v := New(nil, uids)

@@ -1,7 +1,7 @@
 // Package belief is what a leader believes of its machines: what each has said that it has free, what was promised
 // there since, which attempts are or may be on it, and whether it is left out for a while. It is the one place where
-// free room is known before the machines say it; the fabric is its picture, by which gangs are placed. It is pure:
-// whoever knows the time, the records and the words of machines passes in what of them counts here.
+// free room is known before the machines say it; the fabric is its picture, by which gangs are placed. It is pure: its
+// caller knows the time, the records and the machines' messages, and passes in what counts here.
 //
 // A belief may be wrong, and that costs a refused reservation. It must never forget what may still be on a machine, and
 // never count one attempt twice.
@@ -22,23 +22,23 @@ func New(levels []string, uids *topology.UIDs) *View {
 	return &View{fabric: topology.NewFabric(levels), uids: uids}
 }
 
-// Fabric is the picture of free room. Plan takes on it what it admits, and Claim says then whose that is.
+// Fabric is the picture of free room. Plan takes there what it admits, and Claim then says whose it is.
 func (v *View) Fabric() *topology.Fabric { return v.fabric }
 
-// Machine begins with a machine of which nothing is known. The fabric does not show it before it has joined.
+// Machine adds a machine of which nothing is known yet. The fabric does not show it before it has joined.
 func (v *View) Machine(id topology.NodeID) *Machine {
 	return &Machine{id: id, uids: v.uids, fabric: v.fabric}
 }
 
-// Standing is what else counts of a machine, beside what it has free.
+// Standing is what counts about a machine beside what it has free.
 type Standing struct {
-	// Believed: it can be heard, and its books can be true. What another machine has free is nothing to plan with.
+	// Believed: the machine can be reached, and its books can be true. On any other machine nothing counts as free.
 	Believed bool
-	// Closed is why nothing new goes there; empty: it is open.
+	// Closed is the reason why nothing new goes there, empty where it is open.
 	Closed string
 }
 
-// Join shows a machine in the fabric, or replaces what is shown of what it is. It is open until Settle says otherwise.
+// Join shows a machine in the fabric, or replaces its description there. It is open until Settle says otherwise.
 func (v *View) Join(m *Machine, as topology.Machine, s Standing) {
 	v.fabric.Join(as, m.free(s.Believed))
 }
@@ -49,7 +49,7 @@ func (v *View) Settle(m *Machine, s Standing) {
 	v.fabric.SetUsable(m.id, s.Closed)
 }
 
-// Remove ends everything that is believed of a machine: it is no more, or another.
+// Remove forgets all that is believed of a machine: it is gone, or another machine has its place.
 func (v *View) Remove(m *Machine) {
 	v.fabric.Remove(m.id)
 	m.holdUIDs(nil)
