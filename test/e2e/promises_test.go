@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/pgtest"
+)
+
+// This file owns the turn of a gang that waits, on a cluster of real processes: smaller work runs meanwhile and takes
+// nothing from it, and what it was promised outlives the leader.
+
+// lookingAhead is a cluster whose planner looks ahead, with two machines of one rack. Its guard saves up quickly, so that
+// a gang's promise is firm within seconds.
+func lookingAhead(t *testing.T, more ...string) (c *cluster, args []string) {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "scheduler.yaml")
+	if err := os.WriteFile(config, []byte("policy:\n  order: expected\n  guard: 50\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{"--config", config}, more...)
+	c = newCluster(t, args...)
+	c.node("n1", "r1")
+	c.node("n2", "r1")
+	return c, args
+}
+
+// limited is a gang of whole machines with a time limit.
+func limited(tasks int32, limit time.Duration, shell string) *messages.JobSpec {
+	spec := gang(tasks, 8, shell)
+	spec.TimeLimitMs = limit.Milliseconds()
+	return spec
+}
+
+// promised waits until a job's promise is firm, on disk and shown with its latest time.
+func (c *cluster) promised(id string) *messages.JobStatus {
+	c.t.Helper()
+	return c.until(id, 20*time.Second, "promised", func(s *messages.JobStatus) bool {
+		return s.Record.Promise != nil && s.Prospect.GetBasis() == messages.Basis_BASIS_LIMITS && s.Prospect.LatestUnixMs > 0
+	})
+}
+
+// TestBigGangGetsItsTurn: one machine is busy for a while and a gang wants both. A short job runs on the other one
+// meanwhile, a long one does not, and the gang starts when the first has ended.
+func TestBigGangGetsItsTurn(t *testing.T) {
+	c, _ := lookingAhead(t)
+	busy := c.submit(limited(1, 40*time.Second, "exec sleep 8"))
+	c.await(busy, "running", 10*time.Second)
+	big := c.submit(limited(2, time.Minute, "exec sleep 1"))
+	c.promised(big)
+	long := c.submit(limited(1, time.Hour, "exec sleep 1"))
+	short := c.submit(limited(1, 5*time.Second, "true"))
+	c.await(short, "succeeded", 10*time.Second)
+	c.until(big, 20*time.Second, "started", func(s *messages.JobStatus) bool { return s.Attempt != nil })
+	if s := c.job(long); s.Attempt != nil {
+		t.Errorf("the long job was started before the gang, whose machine it would have kept for an hour: %v", s)
+	}
+	c.await(big, "succeeded", 10*time.Second)
+	c.await(long, "succeeded", 10*time.Second)
+	if s := c.job(busy); s.Phase != "succeeded" || s.Record.Runs != 1 {
+		t.Errorf("the job that ran first is %s after %d runs: %s", s.Phase, s.Record.Runs, s.Reason)
+	}
+}
+
+// TestPromiseOutlivesTheLeader kills the scheduler while a gang waits: the next one keeps the same machines until the
+// same time, and writes nothing to say so.
+func TestPromiseOutlivesTheLeader(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) { promiseOutlives(t) })
+	t.Run("PostgreSQL", func(t *testing.T) {
+		everywhere(t)
+		promiseOutlives(t, "--store", pgtest.Start(t).Database(t))
+	})
+}
+
+func promiseOutlives(t *testing.T, more ...string) {
+	c, args := lookingAhead(t, more...)
+	busy := c.submit(limited(1, 40*time.Second, "exec sleep 12"))
+	c.await(busy, "running", 10*time.Second)
+	big := c.submit(limited(2, time.Minute, "exec sleep 1"))
+	before := c.promised(big)
+	long := c.submit(limited(1, time.Hour, "exec sleep 1"))
+
+	killed := time.Now()
+	c.scheduler.kill()
+	<-c.scheduler.ended
+	c.lead(c.address, args...)
+	after := c.promised(big)
+	if was, is := before.Prospect, after.Prospect; !slices.Equal(was.Kept, is.Kept) {
+		t.Errorf("%v were kept for the gang, and %v are under the next leader", was.Kept, is.Kept)
+	}
+	// The machine says for how long the first job has run when it finds a scheduler, which may come to lead later: the
+	// latest time is later by as much, and never by more than the takeover took.
+	moved := time.Duration(after.Prospect.LatestUnixMs-before.Prospect.LatestUnixMs) * time.Millisecond
+	if moved > time.Since(killed)+time.Second || moved < -time.Second {
+		t.Errorf("the gang's latest time moved by %s with the leader, %s after its end", moved, time.Since(killed))
+	}
+	if was, is := before.Record.Revision, after.Record.Revision; was != is {
+		t.Errorf("the gang's record was written again: revision %d, then %d", was, is)
+	}
+	c.until(big, 20*time.Second, "started", func(s *messages.JobStatus) bool { return s.Attempt != nil })
+	if s := c.job(long); s.Attempt != nil {
+		t.Errorf("the next leader started the long job where the gang's room was kept: %v", s)
+	}
+	c.await(big, "succeeded", 10*time.Second)
+	c.await(long, "succeeded", 10*time.Second)
+}
