@@ -69,6 +69,14 @@ show logs -f "$job"
 show wait "$job"
 show describe job "$job"
 
+say "A task asks its own cluster what runs there, and is told nothing: it has no key to it, and none in reach"
+cp "$bin/synapse-cli" "$dir/"
+address=$(awk '$1 == "server:" { print $2 }' "$dir/cluster/cli.yaml")
+stranger=$(submit --name stranger --cpu 1 --image host --mount "$dir/synapse-cli:$dir/synapse-cli" -- \
+	"$dir/synapse-cli" --server "$address" --retry 0 get jobs)
+show wait "$stranger" && fail "a task without a key was let in"
+show logs "$stranger"
+
 say "Two machines taken whole by a gang; a gang that needs all four has to wait, and is told why"
 pair=$(submit --name pair --replicas 2 --gpu 8 --image host -- /bin/sleep 600)
 until_so 20 "the pair does not run" phase_is "$pair" running

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,7 +18,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/client"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/local"
@@ -32,6 +35,7 @@ type upFlags struct {
 	patience string
 	quiet    bool
 	clean    bool
+	insecure int // how often it was said
 }
 
 func (a *app) upCommand() *cobra.Command {
@@ -43,7 +47,9 @@ func (a *app) upCommand() *cobra.Command {
 			"and not there. Once all nodes have joined, one line on standard output says so. State and logs are in\n" +
 			"--data-dir, and a cluster that is started there again goes on with its jobs; without it they are in a temporary\n" +
 			"directory, which goes with the cluster. Where a cluster was killed, its tasks still run: the next one in the same\n" +
-			"directory ends them and runs their jobs again, and --clean only ends them.",
+			"directory ends them and runs their jobs again, and --clean only ends them.\n\n" +
+			"It speaks TLS, with keys that are made for it and that only its user can read. SYNAPSE_CONFIG, as it says it,\n" +
+			"leads to them. Its tasks cannot, so that none of them commands the cluster.",
 		Example: "  synapse-cli up --nodes 8 --racks 2 --gpus 8\n" +
 			"  synapse-cli up --data-dir ~/synapse --listen 127.0.0.1:9000\n" +
 			"  synapse-cli up --clean",
@@ -74,6 +80,7 @@ func (a *app) upCommand() *cobra.Command {
 	f.StringVar(&u.patience, "patience", "60s", "give up when not all have joined after this time")
 	f.BoolVar(&u.clean, "clean", false, "start nothing: end what a cluster that was killed left running in --data-dir; without it, of all that were")
 	f.BoolVarP(&u.quiet, "quiet", "q", false, "leave the processes' lines to their logs")
+	f.CountVar(&u.insecure, "insecure", "speak plaintext: whoever reaches the port, tasks too, commands the cluster; to be given twice")
 	a.completeWords(c, "driver", upDrivers)
 	a.completeWords(c, "store", []string{"sqlite", "memory"})
 	return c
@@ -83,7 +90,11 @@ func (a *app) upCommand() *cobra.Command {
 var upDrivers = []string{"auto", "carapace", "oci", "process"}
 
 func (u *upFlags) check() error {
+	u.Insecure = u.insecure > 1
 	switch {
+	case u.insecure == 1:
+		return usageHint("leave it out, or give it twice: then every task and everybody on this machine may command the cluster",
+			"--insecure: tasks would run beside a port that asks nobody for a key")
 	case u.Nodes < 1 || u.Nodes > local.MaxNodes:
 		return usage("--nodes %d: must be 1 to %d", u.Nodes, local.MaxNodes)
 	case u.Racks < 1 || u.Racks > u.Nodes:
@@ -182,7 +193,7 @@ func (a *app) up(u *upFlags) error {
 	interrupted := ctx.Err() != nil
 	stop()
 	if temporary && err == nil {
-		a.cancelAll(cluster.Address(), now)
+		a.cancelAll(cluster, now)
 	}
 	if stopped := cluster.Stop(now); err == nil || interrupted {
 		err = stopped
@@ -230,7 +241,10 @@ func (a *app) prepareUp(u *upFlags) error {
 	if !u.quiet {
 		u.Output = a.stderr
 	}
-	u.Colour = a.style.Colour
+	u.Colour, u.Owner = a.style.Colour, ownerName()
+	if u.Insecure {
+		a.say("%s: INSECURE: this cluster speaks plaintext. Every task and everybody on this machine commands it.", a.name)
+	}
 	// The children's settings are ours to give: what the user has set for a node of
 	// his own would reach all of them.
 	for _, entry := range os.Environ() {
@@ -239,6 +253,34 @@ func (a *app) prepareUp(u *upFlags) error {
 		}
 	}
 	return err
+}
+
+// ownerName is whose the jobs are that are submitted with the cluster's keys: the user's name, where a certificate can
+// have it.
+func ownerName() string {
+	const otherwise = "admin"
+	own, err := user.Current()
+	if err != nil {
+		return otherwise
+	}
+	if err := (identity.Identity{Cluster: local.Name, Role: identity.RoleAdmin, Name: own.Username}).Check(); err != nil {
+		return otherwise
+	}
+	return own.Username
+}
+
+// settingsOf are those by which a command finds the cluster.
+func settingsOf(cluster *local.Cluster) map[string]string {
+	settings := map[string]string{"server": cluster.Address()}
+	if keys := cluster.Keys(); keys != "" {
+		settings["tls"] = keys
+	}
+	return settings
+}
+
+// dialLocal connects to the cluster, as its owner.
+func dialLocal(cluster *local.Cluster) (*client.Client, error) {
+	return client.Dial(client.Config{Server: cluster.Address(), TLS: cluster.Keys()})
 }
 
 // program finds a program beside our own, or else in PATH.
@@ -262,7 +304,11 @@ func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) e
 		return nil
 	}
 	settings := filepath.Join(u.Dir, "cli.yaml")
-	if err := os.WriteFile(settings, []byte("server: "+cluster.Address()+"\n"), 0o644); err != nil {
+	text, err := yaml.Marshal(settingsOf(cluster))
+	if err == nil {
+		err = os.WriteFile(settings, text, 0o644)
+	}
+	if err != nil {
 		return err
 	}
 	ms, err := jobfile.ParseDuration(u.patience)
@@ -279,7 +325,7 @@ func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) e
 	joining, cancel := context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
 	defer cancel()
 	joined := make(chan error, 1)
-	go func() { joined <- a.awaitNodes(joining, cluster.Address(), u.Nodes) }()
+	go func() { joined <- a.awaitNodes(joining, cluster, u.Nodes) }()
 	select {
 	case err := <-watched:
 		return err
@@ -299,8 +345,8 @@ func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) e
 }
 
 // awaitNodes asks until so many machines are up.
-func (a *app) awaitNodes(ctx context.Context, address string, want int) error {
-	c, err := client.Dial(client.Config{Server: address})
+func (a *app) awaitNodes(ctx context.Context, cluster *local.Cluster, want int) error {
+	c, err := dialLocal(cluster)
 	if err != nil {
 		return err
 	}
@@ -329,10 +375,10 @@ func (a *app) awaitNodes(ctx context.Context, address string, want int) error {
 
 // cancelAll gives jobs of a cluster that is about to go the chance to end in
 // order. What does not make use of it is killed with the rest.
-func (a *app) cancelAll(address string, now <-chan struct{}) {
+func (a *app) cancelAll(cluster *local.Cluster, now <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond)
 	defer cancel()
-	c, err := client.Dial(client.Config{Server: address})
+	c, err := dialLocal(cluster)
 	if err != nil {
 		return
 	}

@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -63,7 +65,11 @@ func fakeScheduler(flags map[string]string) {
 	listener, err := net.Listen("tcp", flags["listen"])
 	fatal(err)
 	fmt.Println("Synapse Master running")
-	server := grpc.NewServer()
+	folder, err := identity.OpenFolder(flags["tls"])
+	fatal(err)
+	entrance, err := gate.New(gate.Options{Folder: folder})
+	fatal(err)
+	server := grpc.NewServer(grpc.Creds(entrance.Credentials()))
 	api.RegisterSynapseServer(server, &neighbours{dir: filepath.Dir(flags["data-dir"])})
 	fatal(os.WriteFile(flags["listen-file"]+".new", []byte(listener.Addr().String()+"\n"), 0o600))
 	fatal(os.Rename(flags["listen-file"]+".new", flags["listen-file"]))

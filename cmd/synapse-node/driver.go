@@ -109,8 +109,12 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 	if err != nil {
 		return means{}, err
 	}
+	hidden, err := o.hidden(dir)
+	if err != nil {
+		return means{}, fmt.Errorf("--tls: %w", err)
+	}
 	described := container.Options{
-		Binary: found.own, StateDir: filepath.Join(dir, "carapace"), Hide: []string{dir}, Users: inContainers,
+		Binary: found.own, StateDir: filepath.Join(dir, "carapace"), Hide: hidden, Users: inContainers,
 		Policy: o.policy,
 		Images: container.Stored{Store: images}, Gpus: gpus,
 	}
@@ -141,7 +145,7 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 	if found.own != "" && containers.Checked() {
 		m.supervisor[0] = found.own // a third of our own size, once for each task
 	}
-	plain := process.New(process.Options{Users: users, Policy: o.policy, Hide: []string{dir}, Gpus: gpus})
+	plain := process.New(process.Options{Users: users, Policy: o.policy, Hide: hidden, Gpus: gpus})
 	m.drivers = []launcher.Driver{containers, plain}
 	if err := o.addOthers(ctx, &m, found, described, containers); err != nil {
 		return m, err

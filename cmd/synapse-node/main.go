@@ -50,6 +50,7 @@ func command() *cobra.Command {
 		"join with the token in this `file`, or on standard input (-), and make the folder of --tls, unless it is there")
 	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse-node",
 		"the `folder` of the machine's id, its ledger and its tasks")
+	f.StringSliceVar(&o.hide, "hide", nil, "the `folders` that no task is shown, beside those of --data-dir and --tls")
 	f.StringVar(&o.id, "id", "", "the machine's `name` in the cluster; without it one is made, once")
 	f.StringVar(&o.topology, "topology", "", "where it stands, as `level=place,…` from coarse to fine")
 	f.StringVar(&o.labels, "labels", "", "what a job's nodeSelector may ask for, as `key=value,…`")

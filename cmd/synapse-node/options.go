@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,7 @@ type options struct {
 	ports, gpuType, memory                 string
 	driver, carapace, ociRuntime           string
 	tls, token                             string
+	hide                                   []string
 	policyFile, uidRange, rootRange        string
 	policy                                 permit.Policy
 	uids, roots                            topology.UIDRange
@@ -53,6 +55,9 @@ func (o *options) check() (err error) {
 	}
 	if o.token != "" && o.tls == "" {
 		return errors.New("--token needs --tls: the folder in which the machine's key is made")
+	}
+	if err := o.checkHidden(); err != nil {
+		return err
 	}
 	if o.dataDir == "" {
 		return errors.New("--data-dir is empty: the machine's ledger needs a folder")
@@ -99,6 +104,33 @@ func (o *options) check() (err error) {
 		o.portFirst, o.portLast = int(a), int(b)
 	}
 	return nil
+}
+
+// checkHidden refuses what cannot be hidden. A folder that is not there is a slip, and would be shown once it is.
+func (o *options) checkHidden() (err error) {
+	for i, path := range o.hide {
+		if o.hide[i], err = filepath.Abs(path); err != nil {
+			return fmt.Errorf("--hide: %w", err)
+		}
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			return fmt.Errorf("--hide %q: there is no such folder", path)
+		}
+		if o.hide[i] == "/" {
+			return errors.New("--hide /: the programs of the tasks would be hidden too")
+		}
+	}
+	return nil
+}
+
+// hidden is what no task is shown. The folder of the machine's key is always among it: an agent that is not root runs
+// tasks as its own user, whom the mode of the key does not keep out.
+func (o *options) hidden(dir string) ([]string, error) {
+	all := append([]string{dir}, o.hide...)
+	if o.tls == "" {
+		return all, nil
+	}
+	tls, err := filepath.Abs(o.tls)
+	return append(all, tls), err
 }
 
 // checkUIDs refuses a range that is taken here. An agent that is not root runs no job as another user.

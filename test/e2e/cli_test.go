@@ -40,7 +40,8 @@ type answer struct {
 // command makes one run of the command line, set to speak to the cluster.
 func (c *cluster) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
-	cmd.Env = append(os.Environ(), "SYNAPSE_SERVER="+c.address, "SYNAPSE_CONFIG=", "NO_COLOR=", "TERM=xterm")
+	cmd.Env = append(os.Environ(), "SYNAPSE_SERVER="+c.address, "SYNAPSE_TLS="+c.tls, "SYNAPSE_CONFIG=", "NO_COLOR=",
+		"TERM=xterm")
 	return cmd
 }
 

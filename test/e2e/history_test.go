@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	account "os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -121,7 +122,7 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 	} {
 		j := jobs[id]
 		if j.State != want.state || j.Queue != want.queue || j.ExitCode != want.exit || j.Runs != want.tries ||
-			!strings.Contains(j.Reason, want.reason) || j.Owner != "anonymous" {
+			!strings.Contains(j.Reason, want.reason) || j.Owner != ownName(t) {
 			t.Errorf("%s is told of as %+v, want %+v", id, j, want)
 			continue
 		}
@@ -231,9 +232,18 @@ func checkSums(t *testing.T, l *local) {
 				row[0], row, err, want[row[0]], failed[row[0]])
 		}
 	}
-	l.cli("history", "--sum", "owner").wants(t, 0, "anonymous     5       2          1", "")
+	l.cli("history", "--sum", "owner").wants(t, 0, fmt.Sprintf("%-5s     5       2          1", ownName(t)), "")
 	today := jobs[firstOf(jobs)].Finished[:len(time.DateOnly)]
 	l.cli("history", "--sum", "day", "-o", "json").wants(t, 0, `"key": "`+today+`"`, "")
+}
+
+// ownName is who has the jobs of a cluster of `up`.
+func ownName(t *testing.T) string {
+	own, err := account.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return own.Username
 }
 
 func firstOf(jobs map[string]pastJob) string {

@@ -29,6 +29,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/test/able"
@@ -43,7 +45,12 @@ var bin string
 // cores too: they mostly wait.
 const atOnce = 8
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	if len(os.Args) == 5 && os.Args[1] == intruding {
+		os.Exit(intrude(os.Args[2], os.Args[3], os.Args[4]))
+	}
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	folder, err := os.MkdirTemp("", "synapse-e2e-")
@@ -199,6 +206,7 @@ type cluster struct {
 	requests  int
 	driver    string // what tasks run in; empty: plain processes
 	program   string // of the scheduler; empty: as it is shipped
+	tls       string // the folder of the person who asks; empty: in plaintext
 }
 
 // newCluster starts a scheduler, for what is the same on every machine.
@@ -246,7 +254,15 @@ func newClusterOf(t *testing.T, program string, more ...string) *cluster {
 // dial connects to the scheduler.
 func (c *cluster) dial() api.SynapseClient {
 	c.t.Helper()
-	conn, err := grpc.NewClient(c.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	proof := insecure.NewCredentials()
+	if c.tls != "" {
+		badge, err := gate.OpenBadge(c.tls, identity.People...)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		proof = badge.Credentials(nil)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+c.address, grpc.WithTransportCredentials(proof))
 	if err != nil {
 		c.t.Fatal(err)
 	}

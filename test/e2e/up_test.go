@@ -55,6 +55,12 @@ func up(t *testing.T, args ...string) *local {
 // upAgain is up once more in the same test.
 func upAgain(t *testing.T, args ...string) *local {
 	t.Helper()
+	return upAs(t, nil, args...)
+}
+
+// upAs is up as another user.
+func upAs(t *testing.T, as *syscall.Credential, args ...string) *local {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "synapse-e2e-up-")
 	if err != nil {
 		t.Fatal(err)
@@ -65,6 +71,12 @@ func upAgain(t *testing.T, args ...string) *local {
 	l := &local{cluster: &cluster{t: t, dir: dir}, out: &said{}, errors: &said{}, ended: make(chan struct{})}
 	l.cmd = exec.Command(filepath.Join(bin, "synapse-cli"), append([]string{"up"}, args...)...)
 	l.cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	if as != nil {
+		l.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+		if err := os.Chown(dir, int(as.Uid), int(as.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	l.cmd.Stdout, l.cmd.Stderr = l.out, l.errors
 	l.cmd.WaitDelay = time.Second
 	if err := l.cmd.Start(); err != nil {
@@ -109,7 +121,15 @@ func (l *local) ready(nodes, gpus, racks int) {
 		l.t.Fatalf("it says %q, and has %s", l.out, want)
 	}
 	l.address = found[1]
+	if keys := filepath.Join(filepath.Dir(l.settings()), "keys", "owner"); there(keys) {
+		l.tls = keys
+	}
 	l.client = l.dial()
+}
+
+func there(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // settings is the file that `up` offers to the commands that follow.
@@ -174,7 +194,7 @@ func TestUp(t *testing.T) {
 	l := up(t, "--nodes", "4", "--racks", "2", "--gpus", "8")
 	l.ready(4, 32, 2)
 	cmd := l.command(filepath.Join(bin, "synapse-cli"), "get", "nodes", "--parsable", "--no-headers", "--sort", "name")
-	cmd.Env = append(os.Environ(), "SYNAPSE_SERVER=", "SYNAPSE_CONFIG="+l.settings())
+	cmd.Env = append(os.Environ(), "SYNAPSE_SERVER=", "SYNAPSE_TLS=", "SYNAPSE_CONFIG="+l.settings())
 	rows := strings.Split(ask(t, cmd).wants(t, 0, "\n", "").out, "\n")
 	if len(rows) != 5 {
 		t.Fatalf("%q", rows)

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/yi-json/synapse/cluster/identity"
 )
 
 // This file owns the order of things: the scheduler first, then the nodes, and
@@ -29,6 +31,8 @@ type Options struct {
 	GPUs, CPUs      int // of each node
 	Memory, GPUType string
 	Store, Driver   string // empty: the programs' own defaults
+	Owner           string // whose the cluster is: its admin
+	Insecure        bool   // it speaks plaintext, and whoever reaches its port commands it
 	Env             []string
 	Output          io.Writer // where the processes' lines go; nil: to their logs only
 	Colour          bool
@@ -47,6 +51,8 @@ type Cluster struct {
 	terminal *terminal
 	address  string
 	lock     *os.File // on the directory, for as long as the cluster is there
+
+	authority *identity.Folder // that certifies all others; nil: there are no keys
 }
 
 // Bounds of what one machine is asked to run.
@@ -91,6 +97,9 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	case n > 0 && o.Output != nil:
 		fmt.Fprintf(o.Output, "ended %d processes that the last cluster in %s left behind when it was killed\n", n, o.Dir)
 	}
+	if err := c.makeKeys(); err != nil {
+		return c, fmt.Errorf("the cluster's keys: %w", err)
+	}
 	if err := c.startScheduler(ctx); err != nil {
 		return c, err
 	}
@@ -105,7 +114,8 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	args := []string{"--listen", c.o.Listen, "--listen-file", file, "--data-dir", filepath.Join(c.o.Dir, "scheduler"), "--levels", "zone,rack"}
+	args := []string{"--listen", c.o.Listen, "--listen-file", file, "--data-dir", filepath.Join(c.o.Dir, schedulerFolder), "--levels", "zone,rack"}
+	args = append(args, c.secure(schedulerFolder)...)
 	if c.o.Store != "" {
 		args = append(args, "--store", c.o.Store)
 	}
@@ -134,6 +144,10 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 
 func (c *Cluster) startNodes() error {
 	ports := portRanges(c.o.Nodes)
+	hide, err := c.hide()
+	if err != nil {
+		return err
+	}
 	for i := range c.o.Nodes {
 		name := c.nodeName(i)
 		dir := filepath.Join(c.o.Dir, name)
@@ -153,6 +167,12 @@ func (c *Cluster) startNodes() error {
 		if c.o.CPUs > 0 {
 			args = append(args, "--cpus", strconv.Itoa(c.o.CPUs))
 		}
+		if !c.o.Insecure {
+			if err := c.certify(identity.RoleNode, name, name); err != nil {
+				return fmt.Errorf("the keys of %s: %w", name, err)
+			}
+		}
+		args = slices.Concat(args, c.secure(name), hide)
 		if err := c.start(name, append(slices.Clone(c.o.Node), args...)); err != nil {
 			return err
 		}

@@ -1,0 +1,270 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/yi-json/synapse/cluster/api"
+	"github.com/yi-json/synapse/cluster/gate"
+	"github.com/yi-json/synapse/cluster/identity"
+	"github.com/yi-json/synapse/test/able"
+)
+
+// This file owns the cluster of `up` as its own tasks meet it: what runs there has no credentials and finds none, so it
+// makes no call, opens no stream and joins no machine. The intruder is this test's own program, run as a task.
+
+// intruding is the word by which the program is the intruder: its scheduler's address, the folder of `up`, and that of
+// the programs follow.
+const intruding = "intrude"
+
+// intrude tries every way in, prints those that led somewhere, and last how many it tried.
+func intrude(address, cluster, programs string) int {
+	i := &intruder{address: address, programs: programs}
+	forged, err := i.forge()
+	if err != nil {
+		fmt.Println("it cannot forge:", err)
+		return 1
+	}
+	i.calls("in plaintext", insecure.NewCredentials())
+	i.calls("by TLS without a certificate", credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}))
+	pair := *forged.Pair.TLS()
+	i.calls("with a certificate of its own making",
+		credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}))
+	i.joins("in plaintext")
+	i.joins("with a certificate of its own making", "--tls", forged.Dir)
+	i.reads(cluster)
+	fmt.Println("tried", i.tried, "ways")
+	return 0
+}
+
+type intruder struct {
+	address, programs string
+	tried             int
+}
+
+func (i *intruder) tell(in bool, format string, args ...any) {
+	i.tried++
+	if in {
+		fmt.Println("IN:", fmt.Sprintf(format, args...))
+	}
+}
+
+// forge makes the certificate of a machine as a cluster of `up` has one, by another root.
+func (i *intruder) forge() (*identity.Folder, error) {
+	root, err := identity.NewRoot("local", time.Now())
+	if err != nil {
+		return nil, err
+	}
+	by, err := (&identity.Folder{Roots: root.Chain, Pair: root}).Certify(identity.RoleScheduler, "s", time.Now())
+	if err != nil {
+		return nil, err
+	}
+	forged, err := by.Certify(identity.RoleNode, "intruder", time.Now())
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "forged-")
+	if err != nil {
+		return nil, err
+	}
+	forged.Dir = filepath.Join(dir, "tls")
+	return forged, forged.Create()
+}
+
+// calls makes every call that a scheduler has, and opens every stream, with nothing in it: whatever is said of what it
+// asks for was said to somebody who had come in.
+func (i *intruder) calls(how string, proof credentials.TransportCredentials) {
+	conn, err := grpc.NewClient("passthrough:///"+i.address, grpc.WithTransportCredentials(proof))
+	if err != nil {
+		i.tell(true, "%v", err)
+		return
+	}
+	defer conn.Close()
+	shut := func(err error) bool {
+		return status.Code(err) == codes.Unavailable || status.Code(err) == codes.DeadlineExceeded
+	}
+	for _, service := range []grpc.ServiceDesc{api.Synapse_ServiceDesc, api.Scheduler_ServiceDesc} {
+		for _, m := range service.Methods {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			name := "/" + service.ServiceName + "/" + m.MethodName
+			err := conn.Invoke(ctx, name, &emptypb.Empty{}, &emptypb.Empty{})
+			i.tell(!shut(err), "%s %s: %v", name, how, err)
+			cancel()
+		}
+	}
+	for _, name := range []string{"/synapse.v1.Synapse/Watch", "/synapse.v1.Synapse/ReadLogs", "/remote.Remoting/Receive"} {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, name)
+		if err == nil {
+			_ = stream.SendMsg(&emptypb.Empty{})
+			err = stream.RecvMsg(&emptypb.Empty{})
+		}
+		i.tell(!shut(err), "%s %s: %v", name, how, err)
+		cancel()
+	}
+}
+
+// joins runs an agent for a while.
+func (i *intruder) joins(how string, more ...string) {
+	dir, err := os.MkdirTemp("", "intruder-")
+	if err != nil {
+		i.tell(true, "%v", err)
+		return
+	}
+	agent := exec.Command(filepath.Join(i.programs, "synapse-node"), append([]string{
+		"--join", i.address, "--data-dir", dir, "--id", "intruder", "--gpus", "64", "--driver", "process",
+		"--address", "127.0.0.1",
+	}, more...)...)
+	heard := &said{}
+	agent.Stdout, agent.Stderr = heard, heard
+	if err := agent.Start(); err != nil {
+		i.tell(true, "%v", err)
+		return
+	}
+	says := func(words string, within time.Duration) bool {
+		for limit := time.Now().Add(within); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+			if strings.Contains(heard.String(), words) {
+				return true
+			}
+		}
+		return false
+	}
+	if says("Starting Worker Node", 30*time.Second) {
+		i.tell(says("Linked to", 2*time.Second), "a machine %s: %s", how, heard)
+	} else {
+		fmt.Printf("the agent did not come up: %s\n", heard)
+	}
+	_ = agent.Process.Kill()
+	_ = agent.Wait() // it was killed
+}
+
+// reads looks for keys and records below the cluster's folder.
+func (i *intruder) reads(cluster string) {
+	i.tried++
+	_ = filepath.WalkDir(cluster, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return nil
+		}
+		if _, err := os.ReadFile(path); err == nil &&
+			(strings.Contains(path, "/keys/") || strings.Contains(path, "/scheduler/")) {
+			fmt.Println("IN: it reads", path)
+		}
+		return nil
+	})
+}
+
+// TestUpFromWithin: a task of `up`, in whatever it runs and on whatever network, does nothing to its own cluster.
+func TestUpFromWithin(t *testing.T) {
+	t.Run("process", func(t *testing.T) { fromWithin(t, nil, "process", "host") })
+	for _, driver := range []string{"carapace", "oci"} {
+		t.Run(driver, func(t *testing.T) {
+			needDriver(t, driver)
+			fromWithin(t, nil, driver, "host", "private")
+		})
+	}
+	t.Run("of an ordinary user", func(t *testing.T) {
+		able.Need(t, able.Root)
+		fromWithin(t, &syscall.Credential{Uid: 61874, Gid: 61874}, "process", "host")
+	})
+}
+
+func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ...string) {
+	l := upAs(t, as, "--nodes", "2", "--driver", driver)
+	l.ready(2, 16, 1)
+	for _, network := range networks {
+		if network == "private" && strings.Contains(l.errors.String(), "No job gets a private network here") {
+			t.Log("this machine has no private networks")
+			continue
+		}
+		said := l.intruded("--network", network)
+		if !strings.HasPrefix(said, "tried ") {
+			t.Errorf("on network %s: %s", network, said)
+		}
+	}
+	nodes := l.cli("get", "nodes", "-q").wants(t, 0, "", "").out
+	if nodes != "node-1\nnode-2\n" {
+		t.Errorf("the machines are %q", nodes)
+	}
+	if driver == "process" { // nothing keeps plain processes from the port, and each way has its line
+		l.telling("it speaks no TLS", time.Second)
+		l.telling("it shows no certificate", time.Second)
+		l.telling("it does not take this scheduler for one of its cluster", time.Second)
+	}
+}
+
+// intruded runs the intruder as a task, and answers what it says.
+func (l *local) intruded(more ...string) string {
+	l.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	program := filepath.Join(l.dir, "intruder")
+	if err := os.Link(self, program); err != nil && !errors.Is(err, fs.ErrExist) {
+		text, err := os.ReadFile(self)
+		if err == nil {
+			err = os.WriteFile(program, text, 0o755)
+		}
+		if err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	defer os.Remove(program)
+	args := append([]string{"submit", "-q", "--cpu", "1", "--image", "host", "--mount", bin + ":" + bin,
+		"--mount", program + ":" + program}, more...)
+	id := strings.TrimSpace(l.cli(append(args, "--", program, intruding, l.address, filepath.Dir(l.settings()),
+		bin)...).wants(l.t, 0, "\n", "").out)
+	l.await(id, "succeeded", 60*time.Second)
+	return l.logs(id)
+}
+
+// TestUpInsecure: plaintext has to be said twice and is loud, and the same intruder comes in.
+func TestUpInsecure(t *testing.T) {
+	once := up(t, "--nodes", "1", "--insecure")
+	once.ends(2, 10*time.Second)
+	once.telling("--insecure: tasks would run beside a port that asks nobody for a key", time.Second)
+	l := upAgain(t, "--nodes", "1", "--driver", "process", "--insecure", "--insecure")
+	l.ready(1, 8, 1)
+	l.telling("INSECURE: this cluster speaks plaintext", time.Second)
+	said := l.intruded()
+	for _, way := range []string{"/synapse.v1.Synapse/Submit in plaintext", "/v1.Scheduler/SubmitJob in plaintext",
+		"/synapse.v1.Synapse/ChangeNode in plaintext", "/remote.Remoting/Receive in plaintext", "a machine in plaintext"} {
+		if !strings.Contains(said, "IN: "+way) {
+			t.Errorf("%s is no way in, so that its being shut elsewhere says nothing: %s", way, said)
+		}
+	}
+	if strings.Contains(said, "it reads") {
+		t.Errorf("it reads what is hidden: %s", said)
+	}
+}
+
+// TestUpKeysAreItsUsers: whoever is not the cluster's user finds no way in by its files.
+func TestUpKeysAreItsUsers(t *testing.T) {
+	able.Need(t, able.Root)
+	l := up(t, "--nodes", "1")
+	l.ready(1, 8, 1)
+	other := l.command(filepath.Join(bin, "synapse-cli"), "get", "nodes")
+	other.Env = append(other.Env, "SYNAPSE_SERVER=", "SYNAPSE_TLS=", "SYNAPSE_CONFIG="+l.settings())
+	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 61874, Gid: 61874}}
+	ask(t, other).wants(t, 2, "", "permission denied")
+	if badge, err := gate.OpenBadge(l.tls, identity.RoleAdmin); err != nil || badge.Identity().Cluster != "local" {
+		t.Errorf("its user: %v", err)
+	}
+}
