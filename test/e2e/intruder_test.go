@@ -109,7 +109,9 @@ func (i *intruder) calls(how string, proof credentials.TransportCredentials) {
 			cancel()
 		}
 	}
-	for _, name := range []string{"/synapse.v1.Synapse/Watch", "/synapse.v1.Synapse/ReadLogs", "/remote.Remoting/Receive"} {
+	for _, name := range []string{
+		"/synapse.v1.Synapse/Watch", "/synapse.v1.Synapse/ReadLogs", "/remote.Remoting/Receive",
+	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, name)
 		if err == nil {

@@ -14,8 +14,8 @@ import (
 // This file owns the turn of a gang that waits, on a cluster of real processes: smaller work runs meanwhile and takes
 // nothing from it, and what it was promised outlives the leader.
 
-// lookingAhead is a cluster whose planner looks ahead, with two machines of one rack. Its guard saves up quickly, so that
-// a gang's promise is firm within seconds.
+// lookingAhead is a cluster whose planner looks ahead, with two machines of one rack. Its guard saves up quickly, so
+// that a gang's promise is firm within seconds.
 func lookingAhead(t *testing.T, more ...string) (c *cluster, args []string) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "scheduler.yaml")
