@@ -155,11 +155,22 @@ func (l *lens) gradePart(r *room, parts []int64) (size int64, whole bool) {
 	return 0, false
 }
 
-// look grades one machine as count does, with everything that leaves it out.
+// look grades one machine as count does, with everything that leaves it out. Most often its room is seen as it stands on
+// the shelf: copying it, or following its seat, would cost as much as grading it.
 func (l *lens) look(sh *shelf, i int) (units, size int64, whole bool) {
-	r, parts := l.seen(sh, i)
-	if !r.usable || !l.serves(sh, i) || l.out[sh.seats[i].id] {
+	if !l.serves(sh, i) || l.out != nil && l.out[sh.seats[i].id] {
 		return 0, 0, false
 	}
-	return l.grade(&r, parts)
+	if l.special || l.part > 0 {
+		r, parts := l.seen(sh, i)
+		if !r.usable {
+			return 0, 0, false
+		}
+		return l.grade(&r, parts)
+	}
+	r := &sh.rooms[i]
+	if !r.usable {
+		return 0, 0, false
+	}
+	return l.grade(r, nil)
 }
