@@ -1,5 +1,5 @@
-// Package clock is a machine's own time, for what runs in real time. Actors are given the time by a port, and what runs
-// in the simulator has none of this. The time of day is for people alone, and not here.
+// Package clock is a machine's own time, for code that runs in real time. Actors get the time from a port, and nothing
+// in the simulator uses this package. The time of day is for people only and is not here.
 package clock
 
 import (
@@ -8,20 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns the two clocks that a process goes by: the machine's since its boot, and the library's for what waits.
+// This file owns the two clocks of a process: the machine's time since its boot, and the library's clock for goroutines
+// that wait.
 
-// BootNs is how long ago the machine booted, in nanoseconds, with what it slept: the control plane does not sleep, and
-// the age of what a machine received from it is measured by this. Readings of one boot can be compared between
-// processes, as an agent and its supervisors do.
+// BootNs is how long ago the machine booted, in nanoseconds, sleep included: the control plane does not sleep, and this
+// measures the age of what a machine received from it. Readings of one boot can be compared between processes, as an
+// agent and its supervisors do.
 func BootNs() int64 {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		panic("the machine has no clock: " + err.Error()) // taken for 0, a supervisor would never stop what nobody leads
+		panic("the machine has no clock: " + err.Error()) // with 0, tasks without a leader would run on
 	}
 	return now.Nano()
 }
 
-// Clock is the time as goroutines need it that wait. Tests bring their own.
+// Clock is the time for goroutines that wait. Tests have a clock of their own.
 type Clock interface {
 	Now() time.Time
 	After(d time.Duration) <-chan time.Time
@@ -30,8 +31,8 @@ type Clock interface {
 // Real is the clock of this process.
 type Real struct{}
 
-// Now reads the steady clock, too.
+// Now includes the reading of the steady clock.
 func (Real) Now() time.Time { return time.Now() }
 
-// After waits.
+// After sends the time once d has passed.
 func (Real) After(d time.Duration) <-chan time.Time { return time.After(d) }

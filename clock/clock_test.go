@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestBootNs: the machine has booted before, and the clock goes on, as fast as the steady one where nothing sleeps.
+// TestBootNs: the machine booted in the past, and the clock runs as fast as the steady one while nothing sleeps.
 func TestBootNs(t *testing.T) {
 	began, real := BootNs(), time.Now()
 	if began <= 0 {

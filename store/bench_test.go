@@ -120,7 +120,7 @@ func BenchmarkApplyWholeLife(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad: what a leader is handed does not grow with what is over.
+// BenchmarkLoad: the work of a new leader's load does not grow with the jobs that are over.
 func BenchmarkLoad(b *testing.B) {
 	many := 100_000
 	if testing.Short() { // to see that it works

@@ -13,13 +13,13 @@ import (
 // Row is a row of a database.
 type Row interface{ Scan(into ...any) error }
 
-// Check is what is asked of every row of a table.
+// Check is a query over a table and the check of each of its rows.
 type Check struct {
 	columns, from string
 	row           func(Row) error
 }
 
-// Records are the checks of what is kept of jobs, their attempts and machines.
+// Records are the checks of the records of jobs, attempts and machines.
 var Records = []Check{
 	{"id, revision, state, finished_unix_ms, queue, record", "job WHERE record IS NOT NULL", checkJob},
 	{"job, epoch, counter, ended, owes, record", "attempt", checkAttempt},
@@ -35,19 +35,19 @@ var Scripts = []Check{
 // Policies is the check of what leaders have learned.
 var Policies = []Check{{"epoch, counter, record", "policy", checkPolicy}}
 
-// Query is the statement that reads the rows, where the tables' names begin so.
+// Query is the statement that reads the rows; prefix stands before the tables' names.
 func (c *Check) Query(prefix string) string {
 	return "SELECT " + c.columns + " FROM " + prefix + c.from
 }
 
-// Row checks one of them.
+// Row checks one row.
 func (c *Check) Row(row Row) error { return c.row(row) }
 
-// checkJob holds the record of a job against the columns beside it.
+// checkJob compares the record of a job with the columns beside it.
 func checkJob(row Row) error {
 	var h Head
 	var id topology.JobID
-	var queue *string // of a job that an earlier version wrote, there is none
+	var queue *string // null where an earlier version wrote the job
 	var sealed []byte
 	if err := row.Scan(&id, &h.Revision, &h.State, &h.FinishedUnixMs, &queue, &sealed); err != nil {
 		return err
@@ -63,7 +63,7 @@ func checkJob(row Row) error {
 	return nil
 }
 
-// checkAttempt holds the record of an attempt against the columns beside it.
+// checkAttempt compares the record of an attempt with the columns beside it.
 func checkAttempt(row Row) error {
 	var job topology.JobID
 	var token topology.Token
@@ -88,7 +88,7 @@ func checkNode(row Row) error {
 	return errors.Join(err, bad)
 }
 
-// checkScript reads a script, and refuses a text that is not the one of its digest.
+// checkScript reads a script, and refuses a text that does not match its digest.
 func checkScript(row Row) error {
 	var digest string
 	var text []byte
@@ -98,8 +98,8 @@ func checkScript(row Row) error {
 	return CheckScript(digest, text)
 }
 
-// checkNamed holds a job that names a script against the column beside it, by which scripts are kept. That a text is
-// missing costs one job, and is no reason to refuse a whole copy.
+// checkNamed compares a job that names a script with the column beside it, which decides what scripts are kept. A
+// missing text costs one job, and is no reason to refuse a whole copy.
 func checkNamed(row Row) error {
 	var id topology.JobID
 	var digest string

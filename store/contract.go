@@ -1,9 +1,8 @@
 // Package store keeps the leader's durable records. One contract, several
 // databases: package storetest tries each with the same cases.
 //
-// It owns what becomes of a write when two leaders, a lost answer or a bug
-// compete for the same record. It must never decide anything else: the leader decides which job runs where, and a
-// record says what the leader said.
+// It owns what happens to a write when two leaders, a lost answer or a bug compete for the same record. It must never
+// decide anything else: the leader decides which job runs where, and a record says what the leader said.
 package store
 
 import (
@@ -15,7 +14,7 @@ import (
 )
 
 var (
-	// ErrDeposed: the epoch is not that of the leader. Nothing was written.
+	// ErrDeposed: the epoch is not that of the current leader. Nothing was written.
 	ErrDeposed = errors.New("store: the epoch is no longer the leader's")
 	// ErrNotFound: no such record.
 	ErrNotFound = errors.New("store: not found")
@@ -30,50 +29,43 @@ type Position struct {
 	Job            topology.JobID
 }
 
-// Store is what a database implements. It is synchronous and safe for
-// concurrent use; Port makes it what actors speak to. What a call returned
-// without an error is durable, and what a read showed is too.
+// Store is what a database implements. It is synchronous and safe for concurrent use; actors speak to it through Port.
+// What a call wrote is durable once it returns without an error, and so is all that a read has shown.
 type Store interface {
 	// Lead takes leadership: it makes a new epoch, higher than any before, durable
-	// and returns it. From then on every call with another epoch is ErrDeposed, and
-	// so is every call of a process that another has led after: holder names one
-	// process and no other, and is compared wherever the epoch is. For an
-	// asynchronous replica that takes over may have lost the last epoch, and give it
-	// out a second time.
-	// Which scheduler may lead, and for how long, is not decided here: an implementation with a lease may refuse with an
-	// error of its own.
+	// and returns it. From then on every call with another epoch fails with ErrDeposed, and so does every call of a
+	// process after another process has led: holder names exactly one process, and is compared wherever the epoch is. The
+	// epoch alone would not do, because an asynchronous replica that takes over may have lost the last epoch and give it
+	// out a second time. Which scheduler may lead, and for how long, is not decided here: an implementation with a lease
+	// may refuse with an error of its own.
 	Lead(holder string) (epoch uint64, err error)
 
-	// Load hands out what a leader needs to go on: what is over and has left all
-	// its evidence stays where it is, however much of it there is. A job or a machine
-	// with a record that cannot be read is named instead.
+	// Load returns what a leader needs to go on: what is over and lacks no evidence stays in the database, however much of
+	// it there is. A job or a machine with a record that cannot be read is named instead.
 	Load(epoch uint64) (*actors.Loaded, error)
 
 	// Apply writes changes in one transaction that also checks the epoch, and
-	// returns one verdict each. A change that conflicts is left out and does not
-	// hinder the others; they are judged one after the other, each on what those
-	// before it have left. An error other than ErrDeposed leaves in doubt whether
-	// the whole was written; never a part of it. See rules.go for the verdicts.
+	// returns one verdict each. A change that conflicts is left out and does not hinder the others; they are judged one
+	// after the other, each on the result of those before it. After an error other than ErrDeposed, all of it or nothing
+	// was written, and the caller does not know which. See rules.go for the verdicts.
 	Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, error)
 
-	// Prune forgets up to limit jobs, oldest first, that finished before this time
-	// and lack no evidence, and answers how many. Their ids stay used for ever;
-	// their request ids may be used again.
+	// Prune forgets up to limit jobs, oldest first, that finished before this time and lack no evidence, and returns how
+	// many. Their ids stay used for ever; their request ids may be used again.
 	Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error)
 
 	// Job reads one job and all its attempts in the order of their tokens, as of
 	// one moment. ErrNotFound if there is none, a Damage if one of them cannot be read.
 	Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error)
 
-	// Pruned reports whether there was a job of this id that Prune has forgotten.
+	// Pruned reports whether Prune has forgotten a job of this id.
 	Pruned(id topology.JobID) (bool, error)
 
-	// Requested is Job for the one that an owner's request made.
+	// Requested is Job for the job that an owner's request made.
 	Requested(owner, requestID string) (*messages.JobRecord, []*messages.AttemptRecord, error)
 
-	// Finished reads up to limit jobs that are over, in the order in which they
-	// finished, beginning behind the position. Where the next page begins is
-	// PositionOf the last one.
+	// Finished reads up to limit jobs that are over, in the order in which they finished, beginning behind the position.
+	// The next page begins at PositionOf the last one.
 	Finished(after Position, limit int) ([]*messages.JobRecord, error)
 
 	// History reads a page of jobs that are over, the newest first, with all their
@@ -88,8 +80,8 @@ type Store interface {
 	// Script reads a text. ErrNotFound if there is none, ErrDamaged if it is not the one that was kept.
 	Script(digest string) ([]byte, error)
 
-	// PruneScripts forgets up to limit scripts that no job names, named none when it was
-	// called last, and were not kept again since; and answers how many. No clock says how old one is.
+	// PruneScripts forgets up to limit scripts that no job names now or named at the last call, and that were not kept
+	// again since, and returns how many. No clock says how old a script is.
 	PruneScripts(epoch uint64, limit int) (int, error)
 
 	// Close lets go of the database; later calls are ErrClosed.

@@ -6,20 +6,19 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns a transaction of a database from the lookup to the rows. A
-// database only looks up and writes; what is written is decided here, by the
-// same judge as for the store in memory.
+// This file owns a transaction of a database from the lookup to the rows. A database only looks up and writes; the same
+// judge as for the store in memory decides here what is written.
 //
-// All lookups come before all writes, each kind in one statement: a database
-// that is asked row by row spends its time on the questions.
+// All lookups come before all writes, each kind in one statement: a database that is asked row by row spends its time
+// on round trips.
 
-// Request is what an owner calls one submit.
+// Request names one submit of an owner.
 type Request struct{ Owner, ID string }
 
-// Draft is one transaction before it is written. A database looks up Jobs,
-// Requests, Tokens and Nodes, says what it Found, calls Judge, and writes Rows.
+// Draft is one transaction before it is written. A database looks up Jobs, Requests, Tokens and Nodes, passes what it
+// finds to the Found methods, calls Judge, and writes Rows.
 type Draft struct {
-	// Jobs, Nodes and Tokens are those that the changes touch, each once.
+	// Jobs, Nodes and Tokens are what the changes touch, each once.
 	Jobs   []topology.JobID
 	Nodes  []topology.NodeID
 	Tokens []topology.Token
@@ -36,8 +35,8 @@ type Draft struct {
 	requests map[request]bool        // whether it is used
 	tokens   map[topology.Token]bool // the same
 	records  map[topology.Token]bool // whether a change writes this attempt
-	ends     []topology.Token        // of which a leader is to learn
-	learned  []topology.Token        // of which it has
+	ends     []topology.Token        // that a leader is to learn from
+	learned  []topology.Token        // that it has learned from
 	policies draftPolicy
 	broken   []Rule
 }
@@ -60,7 +59,7 @@ type draftNode struct {
 }
 
 type draftPolicy struct {
-	by    topology.Token // the write that the record is of
+	by    topology.Token // the write that made the record
 	data  []byte         // what replaces it
 	known bool
 }
@@ -101,12 +100,12 @@ type Rows struct {
 	Nodes    []NodeRow
 	Policy   *PolicyRow
 	Ends     []topology.Token // to be noted: the policy record does not know them
-	Learned  []topology.Token // whose notes go: it does
-	Drops    []topology.JobID // of which only that the id was used is kept
+	Learned  []topology.Token // whose notes are removed: it does
+	Drops    []topology.JobID // of which only the used id is kept
 	Arrival  uint64           // the highest among the jobs
 }
 
-// NewDraft begins a transaction.
+// NewDraft begins a transaction with these changes.
 func NewDraft(changes []actors.Change) *Draft {
 	d := &Draft{
 		changes: changes, jobs: map[topology.JobID]*draftJob{}, machines: map[topology.NodeID]*draftNode{},
@@ -118,7 +117,7 @@ func NewDraft(changes []actors.Change) *Draft {
 	return d
 }
 
-// lookUp asks for nothing that no database has; the judge refuses it.
+// lookUp leaves out keys that no database can have; the judge refuses them.
 func (d *Draft) lookUp(c *actors.Change) {
 	if id := topology.JobID(c.Job.GetId()); isKey(string(id)) && d.jobs[id] == nil {
 		d.jobs[id] = &draftJob{}
@@ -150,7 +149,7 @@ func (d *Draft) lookUp(c *actors.Change) {
 	}
 }
 
-// Judge decides on each change, on what those before it have left.
+// Judge decides on each change, given the result of those before it.
 func (d *Draft) Judge() []actors.Verdict {
 	verdicts := make([]actors.Verdict, len(d.changes))
 	for i := range d.changes {
@@ -201,7 +200,7 @@ func (d *Draft) Tally(broken map[Rule]int) {
 	}
 }
 
-// Rows are what the changes that were let through come to.
+// Rows are the result of the changes that were let through.
 func (d *Draft) Rows() Rows {
 	out := Rows{Ends: d.ends, Learned: d.learned}
 	if p := &d.policies; p.data != nil {

@@ -2,20 +2,20 @@ package store
 
 import "github.com/yi-json/synapse/actors"
 
-// Held is a store in memory as one of several processes reaches it: what it may
-// do as a leader, it may do only as the holder under whose name it led.
+// Held is a store in memory as one of several processes reaches it: the process acts as a leader only under the name
+// with which it took the lead.
 type Held struct {
 	*Memory
 	holder string
 }
 
-// HeldBy is this store for the process of that name, which names no other one.
+// HeldBy is this store for the process of that name; no other process has the name.
 func (m *Memory) HeldBy(holder string) Held { return Held{m, holder} }
 
 // Lead implements Store, under its holder's name.
 func (h Held) Lead(string) (uint64, error) { return h.Memory.Lead(h.holder) }
 
-// Leads is ErrDeposed where the process does not lead, or no longer.
+// Leads returns ErrDeposed where the process does not lead, or no longer.
 func (h Held) Leads(epoch uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

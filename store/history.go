@@ -9,22 +9,21 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what may be asked of the past, the same for every database:
-// which jobs fit, and where a page ends. A page ends early rather than late: a
-// reader of a million jobs holds one page of them, and its snapshot of the
-// database is over with the page.
+// This file owns the questions about the past, the same for every database: which jobs fit, and where a page ends. A
+// page ends early rather than late: a reader of a million jobs holds one page of them, and its snapshot of the database
+// is over with the page.
 
-// Past asks for jobs that are over, the newest first. What is empty fits any.
+// Past asks for jobs that are over, the newest first. An empty field fits any job.
 type Past struct {
 	Before             Position // only those behind this place; the zero: from the newest on
 	SinceUnixMs        int64    // finished then or later
 	Owner, Queue, Name string
 	States             []messages.JobState
 	Labels             []*messages.Label // all of these
-	Look               int               // at most at this number of jobs, whether they fit or not
+	Look               int               // look at no more jobs than this, whether they fit or not
 }
 
-// PastJob is one of them, with its attempts in the order of their tokens.
+// PastJob is one job that is over, with its attempts in the order of their tokens.
 type PastJob struct {
 	Job      *messages.JobRecord
 	Attempts []*messages.AttemptRecord
@@ -34,15 +33,15 @@ type PastJob struct {
 type Page struct {
 	Jobs    []PastJob
 	Damaged []actors.Damaged // which cannot be read, and are left out
-	Looked  int              // at this number of jobs
+	Looked  int              // how many jobs were looked at
 	Next    Position         // where to go on; the zero: there are no more
 }
 
-// PageBytes is what the records of one page may weigh. One job has room in any
-// case, or a page would never get past it.
+// PageBytes bounds the size of the records of one page. The first job always has room, or a page would never get past
+// it.
 const PageBytes = 8 << 20
 
-// Newest stands behind every job: what Before means by its zero.
+// Newest stands behind every job: the meaning of the zero of Before.
 var Newest = Position{FinishedUnixMs: math.MaxInt64}
 
 // From is where the page begins, the zero resolved.
@@ -99,8 +98,8 @@ type Gathering struct {
 // Gather begins a page.
 func (p *Past) Gather() *Gathering { return &Gathering{past: p} }
 
-// Look counts one job, and reports whether to go on. It is nil where what lies
-// beside the record has shown already that it does not fit.
+// Look counts one job, and reports whether to go on. The job is nil where the columns have shown already that it does
+// not fit.
 func (g *Gathering) Look(at Position, job *messages.JobRecord, bytes int) (more bool) {
 	if g.full = g.bytes > 0 && g.bytes+bytes > PageBytes; g.full {
 		return false
@@ -132,13 +131,13 @@ func (g *Gathering) Jobs() []topology.JobID {
 	return ids
 }
 
-// Room is what attempts may still weigh; there is always some for those of the first job.
+// Room is how many bytes the attempts may still have; there is always some for those of the first job.
 func (g *Gathering) Room() int { return max(PageBytes-g.bytes, 1) }
 
 // Takes reports whether the attempts of Jobs[i] have room.
 func (g *Gathering) Takes(i int) bool { return i == 0 || g.bytes < PageBytes }
 
-// Attempt adds the next attempt of Jobs[i]. An account without one would be of another job.
+// Attempt adds the next attempt of Jobs[i]. With one missing, the account would be that of another job.
 func (g *Gathering) Attempt(i int, attempt *messages.AttemptRecord, err error, bytes int) {
 	job := &g.page.Jobs[i]
 	if err != nil && !g.bad[i] {
@@ -154,8 +153,7 @@ func (g *Gathering) Attempt(i int, attempt *messages.AttemptRecord, err error, b
 	g.bytes += bytes
 }
 
-// Page ends it. The first of Jobs have their attempts; the others wait for the
-// next page.
+// Page ends the gathering. The first of Jobs have their attempts; the others wait for the next page.
 func (g *Gathering) Page(whole int) Page {
 	switch {
 	case whole < len(g.page.Jobs):

@@ -8,9 +8,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the judgement on one change: it holds the rules against what a
-// store has, whatever it keeps it in, and makes what would take its place. It
-// must never put anything itself, so that a change is taken whole or not at all.
+// This file owns the judgement on one change: it applies the rules to what a store has, whatever the database, and
+// makes what would take its place. It must never store anything itself, so that a change is taken whole or not at all.
 
 // lookup is what the judge asks for records: as they are stored, and as the
 // earlier changes of the same transaction have left them.
@@ -20,13 +19,12 @@ type lookup interface {
 	wasRequested(request) bool
 	wasCommitted(topology.Token) bool
 	machine(topology.NodeID) *messages.NodeRecord // nil: there is none that can be read
-	policy() topology.Token                       // the write that the policy record is of; zero: there is none
+	policy() topology.Token                       // the write that made the policy record; zero: there is none
 	// damaged reports whether some record of the job cannot be read. It is asked only of what is to be dropped.
 	damaged(topology.JobID) bool
 }
 
-// judged is what a change would put, or the rule that it breaks. Neither: the
-// very write is there already.
+// judged is what a change would store, or the rule that it breaks. Neither: the same write is there already.
 type judged struct {
 	job     *jobEntry
 	node    []byte
@@ -36,9 +34,8 @@ type judged struct {
 	broken  Rule
 }
 
-// jobEntry is one job with its attempts in the order of their tokens. It is
-// never changed but replaced, so that taking a write back is putting the old
-// one in its place.
+// jobEntry is one job with its attempts in the order of their tokens. It is replaced and never changed, so that a write
+// is undone by putting the old entry back.
 type jobEntry struct {
 	record   []byte
 	head     Head
@@ -51,7 +48,7 @@ type jobEntry struct {
 type attemptEntry struct {
 	attemptHead
 	record []byte
-	last   *messages.AttemptRecord // what record says, while more is to come: whoever writes a record leaves it as it is
+	last   *messages.AttemptRecord // record decoded, while more writes come; the leader never changes it
 	owes   bool                    // some rank lacks evidence
 }
 
@@ -77,12 +74,12 @@ func (e *jobEntry) live() bool {
 	return !e.head.State.Terminal() || slices.ContainsFunc(e.attempts, func(a attemptEntry) bool { return a.owes })
 }
 
-// find is where an attempt is, or where it would stand.
+// find returns where an attempt is, or where it would stand.
 func (e *jobEntry) find(t topology.Token) (int, bool) {
 	return slices.BinarySearchFunc(e.attempts, t, func(a attemptEntry, t topology.Token) int { return a.token.Compare(t) })
 }
 
-// judge holds the rules against one change.
+// judge applies the rules to one change.
 func judge(s lookup, c *actors.Change) judged {
 	alone := c.Job == nil && c.Node == nil && len(c.Attempts) == 0
 	switch {
@@ -129,7 +126,7 @@ func judge(s lookup, c *actors.Change) judged {
 	return judged{broken: RuleRevision} // one half is there and the other is not: this write was never made here
 }
 
-// judgeDrop: nobody but an operator gives up what was acknowledged, and only what is lost anyway.
+// judgeDrop: only an operator gives up what was acknowledged, and only what cannot be read anyway.
 func judgeDrop(s lookup, id topology.JobID) judged {
 	switch {
 	case s.wasPruned(id):
@@ -179,7 +176,7 @@ func judgeJob(s lookup, c *actors.Change) (next *jobEntry, repeated bool, broken
 	return next, false, ""
 }
 
-// judgeNew: an id is used once, and so is a request.
+// judgeNew checks that an id is used once, and a request too.
 func judgeNew(s lookup, id topology.JobID, head Head) Rule {
 	if s.wasPruned(id) {
 		return RuleID
@@ -190,7 +187,7 @@ func judgeNew(s lookup, id topology.JobID, head Head) Rule {
 	return ""
 }
 
-// judgeAttempt puts one attempt into the entry that is being made.
+// judgeAttempt adds one attempt to the entry that is being made.
 func judgeAttempt(s lookup, id topology.JobID, next *jobEntry, a *messages.AttemptRecord) Rule {
 	if a.GetJob() != string(id) {
 		return RuleShape

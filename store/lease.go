@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// This file owns the words about a lease: how a database that several schedulers
-// share says which of them leads.
+// This file owns what a database that several schedulers share says about its lease: which of them leads.
 
-// ErrLed: somebody else's lease has not run out. The error around it says whose.
+// ErrLed: the lease of another scheduler has not run out. The error around it names that scheduler.
 var ErrLed = errors.New("somebody else leads")
 
-// Leadership is who leads.
+// Leadership says which scheduler leads.
 type Leadership struct {
 	Holder string
 	Epoch  uint64

@@ -9,25 +9,23 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a leader is handed to go on with, whatever database its rows
-// come from, and what of it is set aside. One record that cannot be read must not
-// close the store: its job, or its machine, is named and left as it is. A job is set
-// aside whole, for of a gang without one of its attempts nobody knows what it holds.
+// This file owns what a new leader is given to go on with, whatever database the rows come from, and what is set aside.
+// One record that cannot be read must not close the store: its job, or its machine, is named and left as it is. A job
+// is set aside whole, because without one of its attempts nobody knows what a gang holds.
 
-// Living is all of that in the making. A database adds its rows in any order, the
-// jobs before their attempts.
+// Living collects it. A database adds its rows in any order, the jobs before their attempts.
 type Living struct {
 	loaded   actors.Loaded
 	attempts map[topology.JobID][]*messages.AttemptRecord
 	aside    map[topology.JobID]bool
 }
 
-// NewLiving begins with nothing.
+// NewLiving begins a collection.
 func NewLiving() *Living {
 	return &Living{attempts: map[topology.JobID][]*messages.AttemptRecord{}, aside: map[topology.JobID]bool{}}
 }
 
-// Job adds what was read of a live job, or that it could not be.
+// Job adds the record of a live job, or that it could not be read.
 func (l *Living) Job(id topology.JobID, owner string, record *messages.JobRecord, err error) {
 	if err != nil {
 		l.setAside(id, owner, err)
@@ -61,11 +59,11 @@ func (l *Living) setAside(id topology.JobID, owner string, err error) {
 	}
 }
 
-// Loaded ends it: jobs as they arrived, the attempts of each in the order of their tokens.
+// Loaded is the whole collection: jobs as they arrived, the attempts of each in the order of their tokens.
 func (l *Living) Loaded(arrival uint64) actors.Loaded {
 	out := l.loaded
 	out.Arrival = arrival
-	owners := map[topology.JobID]string{} // of jobs of which only an attempt is damaged
+	owners := map[topology.JobID]string{} // of jobs with a damaged attempt
 	for _, j := range out.Jobs {
 		if l.aside[topology.JobID(j.Id)] {
 			owners[topology.JobID(j.Id)] = j.Owner.GetName()

@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Memory is a store that lives as long as its process. It is what every other
-// one is measured against, and what the simulator crashes.
+// Memory is a store that lives as long as its process. Every other store is measured against it, and the simulator
+// crashes it.
 //
 // Records are kept as bytes: what a caller does to a record after a call, or to
 // one it was given, cannot reach what is stored.
@@ -61,8 +61,8 @@ func NewMemory() *Memory {
 }
 
 // HoldSync makes Apply and Prune return before what they wrote is durable, until
-// Sync. Lead and every read sync by themselves: an epoch is fenced off only once
-// it is durable, and what was shown must not be undone.
+// Sync. Lead and every read sync by themselves: an epoch fences others off only once it is durable, and what was shown
+// must not be undone.
 func (m *Memory) HoldSync() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,8 +79,8 @@ func (m *Memory) Sync() {
 // Crash drops what was not synced.
 func (m *Memory) Crash() { m.CrashKeeping(0) }
 
-// CrashKeeping drops what was not synced but for that many transactions, the first ones: a disk may have written more
-// than it was made to promise. Never a part of one, and never a later one without the earlier.
+// CrashKeeping drops what was not synced, except for this number of transactions, the first ones: a disk may have
+// written more than it acknowledged. It never keeps a part of one, or a later one without the earlier.
 func (m *Memory) CrashKeeping(transactions int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,7 +114,7 @@ func (m *Memory) Lead(holder string) (uint64, error) {
 	return m.epoch, nil
 }
 
-// led checks that this epoch may still do anything, and that nobody else has it.
+// led checks that this epoch still leads, and that no other process has it.
 func (m *Memory) led(epoch uint64, holder string) error {
 	switch {
 	case m.closed:
@@ -129,7 +129,7 @@ func (m *Memory) led(epoch uint64, holder string) error {
 func (m *Memory) Load(epoch uint64) (*actors.Loaded, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.led(epoch, m.holder); err != nil { // it is the only process there is: see Held
+	if err := m.led(epoch, m.holder); err != nil { // there is only this one process: see Held
 		return nil, err
 	}
 	return m.load(), nil
@@ -178,7 +178,7 @@ func (m *Memory) prune(finishedBeforeUnixMs int64, limit int) int {
 			gone = append(gone, p.Job)
 		}
 	}
-	// All at once: one by one, each would move all that stays.
+	// All at once: removed one by one, each would move all the others.
 	drop := make(map[topology.JobID]bool, len(gone))
 	for _, id := range gone {
 		drop[id] = true
@@ -288,7 +288,7 @@ func comparePositions(a, b Position) int {
 	return cmp.Or(cmp.Compare(a.FinishedUnixMs, b.FinishedUnixMs), cmp.Compare(a.Job, b.Job))
 }
 
-// encode is the stored form: deterministic, so that equal records are equal bytes.
+// encode returns the stored form, which is deterministic, so that equal records are equal bytes.
 func encode(m messages.Message) []byte {
 	return messages.Bytes(m)
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how a change enters Memory: judged, then put with all indexes,
-// or not at all.
+// This file owns how a change enters Memory: judged, then stored with all indexes, or not at all.
 
 // Apply implements Store.
 func (m *Memory) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, error) {
@@ -39,7 +38,7 @@ func (m *Memory) apply(changes []actors.Change) []actors.Verdict {
 	return verdicts
 }
 
-// change puts one change, or nothing and the rule that it breaks.
+// change stores one change, or returns the rule that it breaks and stores nothing.
 func (m *Memory) change(c *actors.Change) (undo batch, broken Rule) {
 	j := judge(m, c)
 	if j.job != nil {
@@ -94,7 +93,7 @@ func (m *Memory) damaged(id topology.JobID) bool {
 	return err != nil
 }
 
-// forget leaves of a job only that its id was used, and returns how to take that back.
+// forget keeps only the used id of a job, and returns how to undo that.
 func (m *Memory) forget(id topology.JobID) func() {
 	var undo batch
 	for i := range m.jobs[id].attempts {
@@ -110,7 +109,7 @@ func (m *Memory) forget(id topology.JobID) func() {
 	}
 }
 
-// putNode replaces a machine's record and returns how to take that back.
+// putNode replaces a machine's record and returns how to undo that.
 func (m *Memory) putNode(id topology.NodeID, data []byte) func() {
 	was := m.nodes[id]
 	m.nodes[id] = data
@@ -123,8 +122,7 @@ func (m *Memory) putNode(id topology.NodeID, data []byte) func() {
 	}
 }
 
-// put replaces a job in the table and all indexes (nil: takes it out) and
-// returns how to take that back.
+// put replaces a job in the table and all indexes (nil: removes it) and returns how to undo that.
 func (m *Memory) put(id topology.JobID, next *jobEntry) func() {
 	was := m.jobs[id]
 	m.unindex(id, was)

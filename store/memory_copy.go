@@ -7,8 +7,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns copies of a store in memory, as a test of a restored backup needs them, and what is still known of a
-// job that was forgotten.
+// This file owns copies of a store in memory, for tests of a restored backup, and what is still known of a forgotten
+// job.
 
 // Pruned implements Store.
 func (m *Memory) Pruned(id topology.JobID) (bool, error) {
@@ -21,8 +21,8 @@ func (m *Memory) Pruned(id topology.JobID) (bool, error) {
 	return m.wasPruned(id), nil
 }
 
-// Damage empties records, as a disk may that lost power: a job's or a machine's own,
-// those of all attempts of a job, or the policy record.
+// Damage empties records, as a disk that lost power may: a job's or a machine's own, those of all attempts of a job, or
+// the policy record.
 func (m *Memory) Damage(table, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -46,16 +46,15 @@ func (m *Memory) Damage(table, id string) {
 	}
 }
 
-// Epoch is that of the latest leader.
+// Epoch is the epoch of the latest leader.
 func (m *Memory) Epoch() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.epoch
 }
 
-// Copy is a store with what is durable here now, as a backup that is brought
-// back: a leader of it gets an epoch that is higher by epochs than one of ours would get. What happens to one of the
-// two does not reach the other.
+// Copy is a store with what is durable here now, like a restored backup: its next leader gets an epoch that is higher
+// by epochs than ours would get. What happens to one of the two does not affect the other.
 func (m *Memory) Copy(epochs uint64) *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the policy record of a store in memory, and the notes of what it does
-// not know. Each step returns how to take it back.
+// This file owns the policy record of a store in memory, and the notes of what it does not know. Each step returns how
+// to undo it.
 
-// policyEntry is the policy record, and the write that it is of.
+// policyEntry is the policy record, and the write that made it.
 type policyEntry struct {
 	by     topology.Token
 	record []byte
@@ -24,7 +24,7 @@ func (m *Memory) putPolicy(next policyEntry) func() {
 	return func() { m.policies = was }
 }
 
-// note keeps in mind that a leader is to learn from an attempt.
+// note records that a leader is to learn from an attempt.
 func (m *Memory) note(t topology.Token) func() {
 	m.unlearned[t] = struct{}{}
 	return func() { delete(m.unlearned, t) }

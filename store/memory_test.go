@@ -221,8 +221,7 @@ func TestRulesTellBugsFromRaces(t *testing.T) {
 	}
 }
 
-// TestSeats: an epoch that was given out twice belongs to the last that took
-// it.
+// TestSeats: an epoch that was given out twice belongs to the process that took it last.
 func TestSeats(t *testing.T) {
 	m := NewMemory()
 	a, b := m.HeldBy("a"), m.HeldBy("b")

@@ -8,22 +8,21 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what is kept of how long jobs run: the one policy record of the
-// leaders, and which attempts it does not know yet. Such an attempt is noted with its
-// END, in the same transaction, and the note goes with the policy record that knows of
-// it. So each is learned of exactly once, whenever a leader dies.
+// This file owns what is learned of how long jobs run: the one policy record of the leaders, and which attempts it does
+// not know yet. Such an attempt is noted with its END, in the same transaction, and the note goes with the policy
+// record that knows of it. So each is learned of exactly once, whenever a leader dies.
 //
-// A number that says up to where the ends are known would not do: attempts end in one
-// order on disk and in another in what the Scheduler receives, and one between would be left out for ever. And to mark
-// the attempt itself would be to write the record of a gang of thousands again for one bit.
+// A number up to which all ends are known would not do: attempts end in one order on disk and reach the Scheduler in
+// another, and one in between would be left out for ever. To mark the attempt itself would write the record of a gang
+// of thousands again for one bit.
 
-// learns reports whether a leader learns from an attempt: it ended, and had run. By an
-// earlier version nobody knows for how long.
+// learns reports whether a leader learns from an attempt: it ended, and had run. For one that an earlier version ran,
+// nobody knows for how long.
 func learns(a *messages.AttemptRecord) bool { return a.GetEnd().GetRanMs() > 0 }
 
-// judgePolicy: the write of a later leader replaces that of an earlier one, and of one leader's writes the later. There
-// is no revision, for nobody else ever writes it, and what replaces one that is damaged need not know how often it was
-// written.
+// judgePolicy lets a later leader's write replace an earlier one's, and a leader's later write its earlier one. There
+// is no revision: nobody else ever writes the record, and the replacement of a damaged one need not know how often it
+// was written.
 func judgePolicy(stored topology.Token, c *actors.Change) judged {
 	by := messages.FromToken(c.Policy.GetWrittenBy())
 	switch {
@@ -66,14 +65,14 @@ func parsePolicy(by topology.Token, data []byte) (*messages.PolicyRecord, error)
 	return record, nil
 }
 
-// FoundPolicy takes in the row of the policy record: the write that it is of.
+// FoundPolicy takes the row of the policy record: the write that made it.
 func (d *Draft) FoundPolicy(row Row) error {
 	d.policies.known = true
 	return row.Scan(&d.policies.by.Epoch, &d.policies.by.Counter)
 }
 
-// PolicyRows take in the row of the policy record (epoch, counter, record), those of the jobs of the attempts that
-// it does not know (id, record), and those of these attempts, in the order of their tokens.
+// PolicyRows take the row of the policy record (epoch, counter, record), those of the jobs of the attempts that it does
+// not know (id, record), and those of these attempts, in the order of their tokens.
 func PolicyRows[B ~[]byte](l *Living) (policy, job, attempt func(Row) error) {
 	policy = func(row Row) error {
 		by, sealed, err := scanPolicy[B](row)
@@ -89,7 +88,7 @@ func PolicyRows[B ~[]byte](l *Living) (policy, job, attempt func(Row) error) {
 		var sealed B
 		err := row.Scan(&id, &sealed)
 		if err == nil {
-			jobs[id], _ = ReadJob(id, sealed) // of one that is damaged nothing is learned
+			jobs[id], _ = ReadJob(id, sealed) // nothing is learned from a damaged one
 		}
 		return err
 	}
@@ -117,7 +116,7 @@ func checkPolicy(row Row) error {
 	return err
 }
 
-// Policy adds what was read of the policy record, or that it could not be.
+// Policy adds the policy record, or that it could not be read.
 func (l *Living) Policy(record *messages.PolicyRecord, err error) {
 	if err != nil {
 		l.loaded.Damaged = append(l.loaded.Damaged, actors.Damaged{Policy: true, What: whatIsWrong(err)})

@@ -11,9 +11,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// Port is what actors speak to: it takes a call at once, does it in the order
-// of the calls on a goroutine of its own, and answers with a message. An actor
-// never waits for a disk.
+// Port is the store as actors see it: it accepts a call at once, executes the calls in order on its own goroutine, and
+// answers with a message. An actor never waits for a disk.
 type Port struct {
 	store  Store
 	system *actor.ActorSystem
@@ -29,7 +28,7 @@ type Port struct {
 // means a database that has hung.
 const portQueue = 64
 
-// errBusy leaves a call undone, and its asker in doubt as with any other error.
+// errBusy says that a call was not executed; the caller is in doubt, as after any other error.
 var errBusy = errors.New("store: too many calls wait for the database")
 
 // NewPort begins to serve a store. Close ends it.
@@ -39,8 +38,8 @@ func NewPort(s Store, system *actor.ActorSystem) *Port {
 	return p
 }
 
-// serve does one call after the other. A panic in a store is left to end the
-// process: a database that broke a rule of its own must not be written on.
+// serve executes one call after the other. A panic in a store ends the process: a database that broke a rule of its own
+// must not be written to any more.
 func (p *Port) serve() {
 	defer close(p.done)
 	for call := range p.calls {
@@ -48,15 +47,15 @@ func (p *Port) serve() {
 	}
 }
 
-// mustBeWhole ends the process where a leader would only try again and again: a
-// damaged record stays damaged, and the words say where to look.
+// mustBeWhole ends the process where a leader would only try again and again: a damaged record stays damaged, and the
+// error says where to look.
 func mustBeWhole(err error) {
 	if errors.Is(err, ErrDamaged) {
 		panic(err)
 	}
 }
 
-// do lets a call wait its turn, without ever waiting itself.
+// do queues a call, and never waits itself.
 func (p *Port) do(call func()) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,12 +88,12 @@ func (p *Port) Load(epoch uint64, to *actor.PID) {
 	}
 }
 
-// recalled is how many jobs that are over a new leader is handed, so that lists
-// show them as before. They may weigh as much as one page of history.
+// recalled is how many jobs that are over a new leader gets, so that lists show them as before. They may be as large as
+// one page of history.
 const recalled = 1_000
 
-// recent are the newest of those. A leader does not need them, so it leads without
-// where they cannot be read: whoever asks for one of them is told why.
+// recent are the newest jobs that are over. A leader does not need them, so it leads without them where they cannot be
+// read, and a user who asks for one is told why.
 func recent(s Store) (out []actors.Ended, bad []actors.Damaged) {
 	page, err := s.History(Past{Look: recalled})
 	if err != nil {
@@ -105,7 +104,7 @@ func recent(s Store) (out []actors.Ended, bad []actors.Damaged) {
 		if n := len(past.Attempts); n > 0 {
 			ended.Attempt = past.Attempts[n-1]
 		}
-		if !slices.ContainsFunc(past.Attempts, (*messages.AttemptRecord).Owes) { // else its own actor shows it
+		if !slices.ContainsFunc(past.Attempts, (*messages.AttemptRecord).Owes) { // else its Job actor shows it
 			out = append(out, ended)
 		}
 	}
@@ -141,7 +140,7 @@ func (p *Port) Find(q actors.Query, to *actor.PID) {
 	}
 }
 
-// Answer looks a query up. A job that is not there is an answer, not an error.
+// Answer looks a query up. That there is no such job is an answer, not an error.
 func Answer(s Store, q actors.Query) actors.Found {
 	found := actors.Found{Query: q}
 	var err error
@@ -165,7 +164,7 @@ func Answer(s Store, q actors.Query) actors.Found {
 	return found
 }
 
-// Close does what waits, and closes the store.
+// Close executes what waits, and closes the store.
 func (p *Port) Close() error {
 	p.mu.Lock()
 	if !p.closed {

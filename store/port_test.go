@@ -30,7 +30,7 @@ func (b *broken) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict,
 	return b.Memory.Apply(epoch, changes)
 }
 
-// listen is a system with one actor that passes on what it is told.
+// listen is a system with one actor that passes on what it receives.
 func listen(t *testing.T) (*actor.ActorSystem, *actor.PID, <-chan any) {
 	t.Helper()
 	system := actor.NewActorSystem(
@@ -120,8 +120,8 @@ func TestPortNeverWaits(t *testing.T) {
 	_ = p.Close()
 }
 
-// TestPortRecallsWhatEnded: a new leader is handed what was over lately, but not what lacks evidence: that is loaded as
-// before.
+// TestPortRecallsWhatEnded: a new leader gets the jobs that ended lately, but not those that lack evidence: they are
+// loaded as live ones.
 func TestPortRecallsWhatEnded(t *testing.T) {
 	system, pid, heard := listen(t)
 	m := NewMemory()
@@ -168,14 +168,14 @@ func TestPortRecallsWhatEnded(t *testing.T) {
 	if len(l.Jobs) != 2 {
 		t.Fatalf("loaded %v", l.Jobs)
 	}
-	// Whoever asks for a job is given the attempts that still matter, and told whether there was another.
+	// A query for a job returns the attempts that still matter, and whether there was another.
 	f := Answer(m, actors.Query{Job: "new", Token: topology.Token{Epoch: 1, Counter: 106}})
 	if !f.Has || len(f.Attempts) != 1 || f.Attempts[0].Token.Counter != 107 {
 		t.Fatalf("found %+v", f)
 	}
 }
 
-// TestPortLoadsWithoutThePast: a leader leads though the past cannot be read.
+// TestPortLoadsWithoutThePast: a leader leads even if the past cannot be read.
 func TestPortLoadsWithoutThePast(t *testing.T) {
 	system, pid, heard := listen(t)
 	m := NewMemory()

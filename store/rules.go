@@ -11,25 +11,23 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns which writes are let through. The rules are pure and shared by
-// every database, so that none of them can be kinder than another. They look at
-// what is stored and at what would replace it, and at nothing else.
+// This file owns the rules by which writes are let through. The rules are pure and shared by every database, so that
+// none can be more lenient than another. They look only at what is stored and at what would replace it.
 
 // Rule names why a change is a Conflict. The empty rule lets it through.
 type Rule string
 
-// The rules. Of Revision, Request and Damaged an honest leader can fall foul: by a race,
-// by a client that asks twice, or by a disk. The others no correct leader breaks: they are
-// the last wall before a decision changes, and count as bugs.
+// The rules. A correct leader can break Revision, Request and Damaged: by a race, by a client that asks twice, or by a
+// disk. It never breaks the others: they are the last wall before a decision changes, and count as bugs.
 const (
 	RuleRevision Rule = "revision"   // somebody else wrote the record first
 	RuleRequest  Rule = "request"    // the owner's request id already made another job
-	RuleShape    Rule = "shape"      // the change does not say what it must
+	RuleShape    Rule = "shape"      // the change lacks what it must say
 	RuleReadable Rule = "unreadable" // the record could never be read again
 	RuleDamaged  Rule = "damaged"    // what is stored cannot be read, so nobody knows what may follow it
 	RuleWhole    Rule = "whole"      // only what cannot be read is dropped
 	RuleID       Rule = "id-reused"  // a job of this id was pruned
-	RuleIdentity Rule = "identity"   // whose job it is never changes
+	RuleIdentity Rule = "identity"   // the owner and request of a job never change
 	RuleTerminal Rule = "terminal"   // what is over stays over, as it ended
 	RuleCommit   Rule = "one-commit" // one COMMIT per token, one open attempt per job, newer tokens only
 	RuleOwner    Rule = "one-owner"  // the ranks of one attempt share a GPU only in parts that it has
@@ -38,7 +36,7 @@ const (
 	RuleEvidence Rule = "exits-stay" // an exit never vanishes
 )
 
-// Bug reports whether no correct leader breaks this rule.
+// Bug reports whether only a leader with a bug breaks this rule.
 func (r Rule) Bug() bool { return r != "" && r != RuleRevision && r != RuleRequest && r != RuleDamaged }
 
 // Head is what the rules need to know of a stored job: the columns of a table.
@@ -53,7 +51,7 @@ type Head struct {
 	FinishedUnixMs int64
 }
 
-// headOf reads it from a record.
+// headOf reads the head from a record.
 func headOf(j *messages.JobRecord) Head {
 	return Head{
 		Revision: j.GetRevision(), WrittenBy: messages.FromToken(j.GetWrittenBy()),
@@ -62,8 +60,8 @@ func headOf(j *messages.JobRecord) Head {
 	}
 }
 
-// JudgeJob holds a job's record against what is stored (nil: nothing). Repeated:
-// this very write is already there, with all that was written beside it.
+// JudgeJob compares a job's record with what is stored (nil: nothing). Repeated: the same write is already there, with
+// all that was written beside it.
 func JudgeJob(stored *Head, next *messages.JobRecord) (repeated bool, broken Rule) {
 	n := headOf(next)
 	if n.State == messages.JobState_JOB_STATE_UNSPECIFIED || !isKey(next.GetId()) || !fits(n.WrittenBy) ||
@@ -100,15 +98,15 @@ func JudgeNode(stored, next *messages.NodeRecord) (repeated bool, broken Rule) {
 	return false, judgeRevision(stored.GetRevision(), next.Revision)
 }
 
-// What cannot be a key or a number of every database is refused by all: an error
-// of one of them would be tried again for ever, and hold up every other write.
+// What some database cannot store as a key or a number, all refuse: an error of one of them would be tried again for
+// ever, and hold up every other write.
 
-// isText: PostgreSQL's text has no zero byte.
+// isText reports whether a text has no zero byte; PostgreSQL cannot store one.
 func isText(s string) bool { return strings.IndexByte(s, 0) < 0 }
 
 func isKey(s string) bool { return s != "" && isText(s) }
 
-// fits reports whether a token names anything, and is no more than a signed number holds.
+// fits reports whether a token names an attempt, and fits into signed numbers.
 func fits(t topology.Token) bool {
 	return !t.IsZero() && t.Epoch <= math.MaxInt64 && t.Counter <= math.MaxInt64
 }
@@ -120,8 +118,7 @@ func judgeRevision(stored, next uint64) Rule {
 	return ""
 }
 
-// JudgeAttempt holds an attempt's record against what is stored under its token
-// (nil: nothing, so this is its COMMIT).
+// JudgeAttempt compares an attempt's record with what is stored under its token (nil: nothing, so this is its COMMIT).
 func JudgeAttempt(stored, next *messages.AttemptRecord) Rule {
 	switch {
 	case !fits(messages.FromToken(next.GetToken())) || next.GetJob() == "" || len(next.GetPlaces()) == 0:
@@ -145,8 +142,8 @@ func JudgeAttempt(stored, next *messages.AttemptRecord) Rule {
 	return ""
 }
 
-// judgeCommit: nothing can have ended of what is only now decided, and its ranks
-// hold all their devices at once.
+// judgeCommit checks that nothing of an attempt has ended when it is decided, and that its ranks hold all their devices
+// at once.
 func judgeCommit(a *messages.AttemptRecord) Rule {
 	if a.End != nil {
 		return RuleEnd
@@ -183,8 +180,8 @@ func milliOf(shares []*messages.GpuShare, gpu string) (sum int64) {
 	return sum
 }
 
-// samePlace compares what COMMIT decided of one rank. Written out, because
-// reflection over every device of every rank would be most of a write's cost.
+// samePlace compares what COMMIT decided for one rank. It is written out, because reflection over every device of every
+// rank would be most of a write's cost.
 func samePlace(a, b *messages.Place) bool {
 	if a.GetRank() != b.GetRank() || a.GetNode() != b.GetNode() || a.GetMachineId() != b.GetMachineId() ||
 		a.GetAddress() != b.GetAddress() {
@@ -209,9 +206,8 @@ type attemptHead struct {
 	ended bool
 }
 
-// judgeAttempts looks at all attempts a job would have, in the order in which
-// they were first written. A fresh one is open, so nothing can be committed for
-// a job that is over.
+// judgeAttempts looks at all attempts that a job would have, in the order in which they were first written. A new one
+// is open, so nothing can be committed for a job that is over.
 func judgeAttempts(state messages.JobState, all []attemptHead) Rule {
 	open := 0
 	for i, a := range all {

@@ -9,8 +9,8 @@ import (
 )
 
 // This file owns how a row of a database becomes a record. Every store has the same columns, whatever its tables are
-// called, and asks for them in the order that stands here. B is what it hands bytes out in where they lie: what is
-// decoded has copies of all that it keeps.
+// called, and selects them in the order that these functions expect. B is the driver's type for bytes that are not
+// copied: what is decoded has copies of all that it keeps.
 
 // ScanJob reads a row of an id and a record.
 func ScanJob[B ~[]byte](row Row) (*messages.JobRecord, error) {
@@ -28,7 +28,7 @@ func ScanAttempt[B ~[]byte](row Row) (*messages.AttemptRecord, error) {
 	return attempt, errors.Join(err, bad)
 }
 
-// scanAttempt keeps apart that the record is bad, and that there is no row.
+// scanAttempt returns a bad record and an unreadable row as different errors.
 func scanAttempt[B ~[]byte](row Row) (job topology.JobID, attempt *messages.AttemptRecord, bad, err error) {
 	var token topology.Token
 	var sealed B
@@ -49,7 +49,7 @@ func scanNode[B ~[]byte](row Row) (id topology.NodeID, node *messages.NodeRecord
 	return id, node, bad, nil
 }
 
-// LiveRows take in the rows of jobs (id, owner, record), of attempts and of machines.
+// LiveRows take the rows of jobs (id, owner, record), of attempts and of machines.
 func LiveRows[B ~[]byte](l *Living) (job, attempt, node func(Row) error) {
 	job = func(row Row) error {
 		var id topology.JobID
@@ -79,8 +79,8 @@ func LiveRows[B ~[]byte](l *Living) (job, attempt, node func(Row) error) {
 	return job, attempt, node
 }
 
-// PastRow looks at a row of a job that is over: its id, when it finished, and its record, which is null where it does
-// not fit. It reports whether to go on.
+// PastRow takes a row of a job that is over: its id, when it finished, and its record, which is null where it does not
+// fit. It reports whether to go on.
 func PastRow[B ~[]byte](g *Gathering, row Row) (more bool, err error) {
 	var at Position
 	var sealed B
@@ -94,7 +94,7 @@ func PastRow[B ~[]byte](g *Gathering, row Row) (more bool, err error) {
 	return g.Read(at, job, err, len(sealed)), nil
 }
 
-// FoundJob takes in a row of one of Jobs: its head, and whether it was pruned.
+// FoundJob takes a row of one of Jobs: its head, and whether it was pruned.
 func (d *Draft) FoundJob(row Row) error {
 	var id topology.JobID
 	var h Head
@@ -122,7 +122,7 @@ func (d *Draft) Found() []topology.JobID {
 	return found
 }
 
-// FoundRequest takes in a row of one of Requests, which has made a job: its owner and its id.
+// FoundRequest takes a row of one of Requests that has made a job: its owner and its id.
 func (d *Draft) FoundRequest(row Row) error {
 	var r request
 	err := row.Scan(&r.owner, &r.id)
@@ -130,7 +130,7 @@ func (d *Draft) FoundRequest(row Row) error {
 	return err
 }
 
-// FoundHead takes in a row of an attempt of a job that was found, in the order of their tokens and before any
+// FoundHead takes a row of an attempt of a job that was found, in the order of their tokens and before any
 // FoundAttempt: its job, its token, whether it has ended and whether it lacks evidence.
 func (d *Draft) FoundHead(row Row) error {
 	var job topology.JobID
@@ -140,13 +140,13 @@ func (d *Draft) FoundHead(row Row) error {
 	}
 	j := d.jobs[job]
 	if j == nil || j.entry == nil {
-		return fmt.Errorf("attempt %s: its job is not there: %w", attemptKey(job, e.token), ErrDamaged)
+		return fmt.Errorf("attempt %s: there is no such job: %w", attemptKey(job, e.token), ErrDamaged)
 	}
 	j.entry.attempts = append(j.entry.attempts, e)
 	return nil
 }
 
-// FoundAttempt takes in a row of one of Tokens. It may be of a job that no change touches.
+// FoundAttempt takes a row of one of Tokens. It may belong to a job that no change touches.
 func (d *Draft) FoundAttempt(row Row) error {
 	var job topology.JobID
 	var token topology.Token
@@ -163,14 +163,14 @@ func (d *Draft) FoundAttempt(row Row) error {
 	if !ok {
 		return fmt.Errorf("attempt %s: its job does not know of it: %w", attemptKey(job, token), ErrDamaged)
 	}
-	// Of one that is damaged there is no record, and so nothing that may follow it.
+	// A damaged one has no record, so nothing may follow it.
 	if _, err := ReadAttempt(job, token, sealed); err == nil {
 		j.entry.attempts[at].record = sealed[sealBytes:]
 	}
 	return nil
 }
 
-// FoundNode takes in a row of one of Nodes. A damaged one is followed by a first.
+// FoundNode takes a row of one of Nodes. A damaged record is replaced by a first one.
 func (d *Draft) FoundNode(row Row) error {
 	id, record, _, err := scanNode[[]byte](row)
 	if err == nil {
@@ -179,7 +179,7 @@ func (d *Draft) FoundNode(row Row) error {
 	return err
 }
 
-// DroppedJob takes in a row of one of Drops.
+// DroppedJob takes a row of one of Drops.
 func (d *Draft) DroppedJob(row Row) error {
 	var id topology.JobID
 	var sealed []byte
@@ -191,7 +191,7 @@ func (d *Draft) DroppedJob(row Row) error {
 	return err
 }
 
-// DroppedAttempt takes in a row of an attempt of one of Drops.
+// DroppedAttempt takes a row of an attempt of one of Drops.
 func (d *Draft) DroppedAttempt(row Row) error {
 	job, _, bad, err := scanAttempt[[]byte](row)
 	if err == nil {

@@ -4,8 +4,8 @@ import "io/fs"
 
 // This file owns how a database's migrations are read.
 
-// Schemas are the migrations of a database in their order. They lie in a folder of that name, each a file, and are
-// never changed once they were published: the version of a schema is how many of them it has had.
+// Schemas are the migrations of a database in their order. Each is a file in a folder of that name, and is never
+// changed once it was published: the version of a schema is the number of its migrations.
 func Schemas(files fs.FS) ([]string, error) {
 	names, err := fs.Glob(files, "migrations/*.sql")
 	if err != nil {

@@ -9,14 +9,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the scripts that came with jobs: how a text is checked that was
-// read, and how the store in memory keeps them. They are written by whoever takes a
-// job in, before the job is: a job on disk that names a script finds it there.
+// This file owns the scripts that came with jobs: how a text is checked when it is read, and how the store in memory
+// keeps them. The gateway writes a script before its job: a job on disk that names a script finds it there.
 
-// CheckScript refuses a text that is not the one of its digest.
+// CheckScript refuses a text that does not match its digest.
 func CheckScript(digest string, text []byte) error {
 	if messages.ScriptDigest(text) != digest {
-		return fmt.Errorf("store: script %s: its text is another one: %w", digest, ErrDamaged)
+		return fmt.Errorf("store: script %s: the text does not match the digest: %w", digest, ErrDamaged)
 	}
 	return nil
 }
@@ -38,7 +37,7 @@ func (m *Memory) KeepScript(epoch uint64, text []byte) error {
 	return nil
 }
 
-// putScript replaces a script (nil: takes it out) and returns how to take that back.
+// putScript replaces a script (nil: removes it) and returns how to undo that.
 func (m *Memory) putScript(digest string, next *scriptEntry) func() {
 	set := func(e *scriptEntry) {
 		if e == nil {
@@ -93,7 +92,7 @@ func (m *Memory) pruneScripts(limit int) (gone int) {
 	return gone
 }
 
-// named are the scripts that jobs name. A job that cannot be read any more names none, for it cannot be run.
+// named are the scripts that jobs name. A job that can no longer be read names none, because it cannot run.
 func (m *Memory) named() map[string]bool {
 	named := map[string]bool{}
 	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {

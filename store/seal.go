@@ -12,16 +12,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how a record lies in a database: sealed, so that one that was
-// cut off, swapped or written by a program of the future is noticed when it is
-// read. Protobuf alone would not notice: a record cut between two fields reads
-// as a shorter one, and a job without its last fields is another job.
+// This file owns how a record lies in a database: sealed, so that a record that was cut off, swapped, or written by a
+// later version is noticed when it is read. Protobuf alone would not notice: a record cut between two fields reads as a
+// shorter one, and a job without its last fields is another job.
 
-// ErrDamaged: what is stored is not what was written. The error around it says
-// what. One Damage is set aside; nothing is decided on a store that is damaged as a whole.
+// ErrDamaged: what is stored is not what was written. The error around it says how. One Damage is set aside; nothing is
+// decided on a store that is damaged as a whole.
 var ErrDamaged = errors.New("a stored record is damaged")
 
-// Damage is one record that is not what was written. The others know nothing of it.
+// Damage is one record that is not what was written. It does not affect the others.
 type Damage struct{ Table, Key, What string }
 
 func (d *Damage) Error() string {
@@ -30,7 +29,7 @@ func (d *Damage) Error() string {
 
 func (d *Damage) where() string { return fmt.Sprintf("table %s, key %q: %s", d.Table, d.Key, d.What) }
 
-// whatIsWrong says it for where it is clear that something is damaged, in what may be shown.
+// whatIsWrong is the text of a damage, for a place that says already that a record is damaged.
 func whatIsWrong(err error) string {
 	if d := (*Damage)(nil); errors.As(err, &d) {
 		return messages.AsText(d.where())
@@ -38,17 +37,17 @@ func whatIsWrong(err error) string {
 	return messages.AsText(err.Error())
 }
 
-// Unwrap makes it ErrDamaged.
+// Unwrap makes a Damage an ErrDamaged.
 func (d *Damage) Unwrap() error { return ErrDamaged }
 
 const (
-	sealFormat = 1 // the first byte; another one is of a program that came later
+	sealFormat = 1 // the first byte; another value comes from a later version
 	sealBytes  = 5 // the format and a CRC-32C of what follows
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal makes what is stored of an encoded record.
+// seal makes the stored form of an encoded record.
 func seal(record []byte) []byte {
 	out := make([]byte, sealBytes, sealBytes+len(record))
 	out[0] = sealFormat
@@ -69,13 +68,13 @@ func readable(record interface{ Validate() error }) error { return record.Valida
 func unseal(table, key string, sealed []byte) ([]byte, error) {
 	switch {
 	case len(sealed) < sealBytes:
-		return nil, damaged(table, key, "it has %d bytes, less than its seal", len(sealed))
+		return nil, damaged(table, key, "it has %d bytes, fewer than a seal", len(sealed))
 	case sealed[0] != sealFormat:
-		return nil, damaged(table, key, "it has format %d, and this program knows only %d", sealed[0], sealFormat)
+		return nil, damaged(table, key, "it has format %d, but this program knows only %d", sealed[0], sealFormat)
 	}
 	record := sealed[sealBytes:]
 	if want, got := binary.BigEndian.Uint32(sealed[1:]), crc32.Checksum(record, castagnoli); want != got {
-		return nil, damaged(table, key, "its %d bytes have the checksum %08x, and %08x was written", len(record), got, want)
+		return nil, damaged(table, key, "its %d bytes have the checksum %08x, but %08x was written", len(record), got, want)
 	}
 	return record, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns that a sealed record comes back as it was, or not at all.
+// This file owns the tests that a sealed record comes back as it was, or not at all.
 
 func sealedJob(t testing.TB) (*messages.JobRecord, []byte) {
 	t.Helper()

@@ -1,12 +1,12 @@
-// Package backoff is how long to wait before something is tried again: twice as long each time, up to a limit, so that
-// what is over soon costs little and what lasts is not hammered. It is pure: whoever waits brings the clock.
+// Package backoff decides how long to wait before something is tried again: twice as long each time, up to a limit, so
+// that a short failure costs little and a long one is not hammered. It is pure: its callers have the clock.
 package backoff
 
 import "time"
 
 // This file owns how a pause grows.
 
-// Next is the pause after one of this length: the first, where there was none, and else twice as long up to the limit.
+// Next is the pause after one of this length: first where there was none, else twice as long, up to the limit.
 func Next(pause, first, limit time.Duration) time.Duration {
 	if pause == 0 {
 		return first
@@ -14,8 +14,8 @@ func Next(pause, first, limit time.Duration) time.Duration {
 	return min(2*pause, limit)
 }
 
-// After is the pause after this number of failures; the first may be above the limit, as nothing was tried yet when it
-// was chosen.
+// After is the pause after this number of failures. The first pause may be above the limit, because it was chosen
+// before anything was tried.
 func After(failures int, first, limit time.Duration) time.Duration {
 	pause := first
 	for range min(failures-1, 62) { // then every limit is reached

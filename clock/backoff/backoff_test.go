@@ -12,8 +12,8 @@ func TestPausesDouble(t *testing.T) {
 		{1, 100, 2, 8},
 		{3, 10, 6, 10},
 		{5, 5, 5, 5},
-		{9, 4, 4, 4}, // a first pause that somebody chose longer than the limit is kept to once
-		{0, 4, 0, 0}, // a caller that does not want to wait does not
+		{9, 4, 4, 4}, // a first pause longer than the limit is used once
+		{0, 4, 0, 0}, // a caller that asks for no wait gets none
 	} {
 		byCount := []time.Duration{After(0, c.first, c.limit)}
 		byLast := []time.Duration{Next(0, c.first, c.limit)}

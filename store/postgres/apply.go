@@ -16,9 +16,8 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the writes. What they come to is decided by a store.Draft;
-// here it is only looked up and put. A transaction is two messages to the
-// server: one that begins, fences and looks up, one that puts and commits.
+// This file owns the writes. A store.Draft decides what they come to; here rows are only looked up and written. A
+// transaction is two messages to the server: one that begins, fences and looks up, one that writes and commits.
 
 // Apply implements store.Store.
 func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, error) {
@@ -50,9 +49,8 @@ func (s *Store) asLeader(epoch uint64, what string, look, put func(*pgx.Batch)) 
 	return said(what, s.led(ctx, epoch, look, put))
 }
 
-// led does all or nothing as the leader of an epoch. After an error of the
-// second message nobody knows which. The first one only reads, so it is sent
-// again where only the connection had grown old: look must start from the beginning then.
+// led does all or nothing as the leader of an epoch. After an error of the second message nobody knows which. The first
+// one only reads, so it is sent again if just the connection was broken: look must then start from the beginning.
 func (s *Store) led(ctx context.Context, epoch uint64, look, put func(*pgx.Batch)) error {
 	var conn *pgxpool.Conn
 	var now uint64
@@ -94,8 +92,8 @@ func (s *Store) led(ctx context.Context, epoch uint64, look, put func(*pgx.Batch
 	return nil
 }
 
-// again tries what only reads once more on another connection, as long as the one it had turns out to be broken: after
-// the server was away all in the pool are.
+// again repeats what only reads on another connection as long as the connection turns out to be broken: after the
+// server was away, all in the pool are.
 func again(try func() error) error {
 	err := try()
 	for range readers + writers {
@@ -107,8 +105,8 @@ func again(try func() error) error {
 	return err
 }
 
-// stale tells an error of a connection from the server's word, from a server
-// that cannot be reached, and from a call whose time is up.
+// stale reports whether an error comes from a broken connection, and not from the server's answer, a server that cannot
+// be reached, or a call whose time is up.
 func stale(err error) bool {
 	if said := new(pgconn.PgError); errors.As(err, &said) {
 		const shutdown = "57P" // the server says that it ends the connection
@@ -122,8 +120,8 @@ func send(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch) error {
 	return conn.SendBatch(ctx, batch).Close()
 }
 
-// rollBack lets go of the leader's row at once. Where it cannot, the server does
-// when it notices that the connection is gone.
+// rollBack releases the leader's row at once. Where it cannot, the server does so when it notices that the connection
+// is gone.
 func rollBack(ctx context.Context, conn *pgxpool.Conn) error {
 	if conn.Conn().IsClosed() {
 		return nil
@@ -149,7 +147,7 @@ const (
 	attemptsByToken = `SELECT a.job, a.epoch, a.counter, a.record FROM unnest($1::bigint[], $2::bigint[]) AS t (epoch, counter)
 		JOIN synapse.attempt a ON a.epoch = t.epoch AND a.counter = t.counter`
 	nodesByID = `SELECT id, record FROM synapse.node WHERE id = ANY($1::text[])`
-	// All that there is of jobs that are to be dropped.
+	// All records of jobs that are to be dropped.
 	dropsByID     = `SELECT id, record FROM synapse.job WHERE id = ANY($1::text[]) AND record IS NOT NULL`
 	attemptsByJob = `SELECT job, epoch, counter, record FROM synapse.attempt WHERE job = ANY($1::text[])`
 )

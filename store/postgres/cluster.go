@@ -14,8 +14,8 @@ import (
 // This file owns what schedulers ask before one of them leads: which cluster the
 // records are of, and whether a database that does not answer may answer later.
 
-// ClusterID answers the cluster's id: the one that is stored, or, where there is
-// none yet, this one, which it stores. Of several that come at once one wins.
+// ClusterID returns the stored id of the cluster; where there is none yet, it stores this one. If several come at once,
+// one wins.
 func (s *Store) ClusterID(fresh string) (id string, err error) {
 	ctx, leave, err := s.enter()
 	if err != nil {
@@ -34,8 +34,8 @@ func (s *Store) ClusterID(fresh string) (id string, err error) {
 	return id, nil
 }
 
-// Unreachable tells an error of Open that time may mend, the server being away
-// or only starting, from one that a person has to.
+// Unreachable reports whether time may mend an error of Open, because the server is away or only starting; any other
+// error a person must mend.
 func Unreachable(err error) bool {
 	if said := new(pgconn.PgError); errors.As(err, &said) {
 		const shutdown, crowded = "57P", "53300"

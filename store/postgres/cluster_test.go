@@ -6,7 +6,7 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns what schedulers ask before one of them leads.
+// This file owns the tests of what schedulers ask before one of them leads.
 
 func TestOneClusterForAll(t *testing.T) {
 	url := database(t)
@@ -34,7 +34,7 @@ func TestWhatTimeMayMend(t *testing.T) {
 	}
 }
 
-// TestEpochIsMovedOnByHand: what the operations page tells to do after a restore: the next leader stands above all that
+// TestEpochIsMovedOnByHand does what docs/operations.md says about a restore: the next leader's epoch is above all that
 // came after the backup.
 func TestEpochIsMovedOnByHand(t *testing.T) {
 	url := database(t)

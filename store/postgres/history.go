@@ -11,17 +11,17 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how the past is read: each page is two queries of one snapshot.
+// This file owns how the past is read: each page is two queries in one snapshot.
 
 const (
 	// pastJobs looks at jobs in the order of an index. A record is read only where
-	// the columns say that it may fit; what they cannot say is left to the caller.
+	// the columns say that it may fit; the caller checks what they cannot say.
 	pastJobs = `SELECT id, finished_unix_ms, CASE WHEN ($1 = '' OR owner = $1) AND ($2 = '' OR queue = $2)
 			AND ($3::bigint = 0 OR ($3::bigint >> state) & 1 = 1) THEN record END
 		FROM synapse.job WHERE is_over %s AND (finished_unix_ms, id) < ($4, $5) AND finished_unix_ms >= $6
 		ORDER BY finished_unix_ms DESC, id DESC LIMIT $7`
-	// pastAttempts reads the attempts of these jobs, as far as there is room for
-	// them: of a job all or none. One without any has a row of nothing.
+	// pastAttempts reads the attempts of these jobs, as far as there is room: all of a job's or none. A job without
+	// attempts has a row of nulls.
 	pastAttempts = `SELECT n, epoch, counter, record FROM (
 			SELECT w.n, a.epoch, a.counter, a.record,
 				sum(coalesce(octet_length(a.record), 0)) OVER (ORDER BY w.n)

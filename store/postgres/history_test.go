@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns what becomes of the past of an older version's database.
+// This file owns the test of the past in an older version's database.
 
-// TestThePastOfAnOlderSchema: a database of schema 2 is brought up to date with its past by queue; there may be more of
-// it than is held at once.
+// TestThePastOfAnOlderSchema: a database of schema 2 is migrated, and its past can then be read by queue; it may be
+// more than is held at once.
 func TestThePastOfAnOlderSchema(t *testing.T) {
 	s := fresh(t)
 	epoch := mustLead(t, s, "tester")

@@ -12,11 +12,10 @@ import (
 )
 
 // This file owns leadership: which scheduler has the lease, by the database's clock alone, and which epoch may write.
-// The lease decides which may take over; what keeps an old leader from writing is the epoch, never the time.
+// The lease decides who may take over; the epoch, never the time, keeps an old leader from writing.
 
-// Lead implements store.Store. It is refused with store.ErrLed while the lease of
-// another holder runs; one's own never stands in the way, so that a scheduler
-// that was restarted need not wait for itself.
+// Lead implements store.Store. It is refused with store.ErrLed while the lease of another holder runs. A holder's own
+// lease never stands in its way, so that a restarted scheduler need not wait for itself.
 func (s *Store) Lead(holder string) (uint64, error) {
 	ctx, leave, err := s.enter()
 	if err != nil {
@@ -48,11 +47,11 @@ func (s *Store) Lead(holder string) (uint64, error) {
 	return epoch, nil
 }
 
-// Renew makes the lease run from now, by the database's clock. A leader counts
-// from before the call. ErrDeposed: another one has it.
+// Renew makes the lease run from now, by the database's clock. The leader counts from before its call. ErrDeposed:
+// another one has the lease.
 func (s *Store) Renew(epoch uint64) error { return s.until(epoch, s.options.Lease) }
 
-// Resign lets the lease run out at once, for whoever stands by.
+// Resign lets the lease run out at once, for the schedulers that stand by.
 func (s *Store) Resign(epoch uint64) error { return s.until(epoch, 0) }
 
 func (s *Store) until(epoch uint64, left time.Duration) error {
@@ -74,7 +73,7 @@ func (s *Store) until(epoch uint64, left time.Duration) error {
 	return nil
 }
 
-// name is under whose this process led last.
+// name is the holder's name under which this process led last.
 func (s *Store) name() string {
 	if h := s.holder.Load(); h != nil {
 		return *h
@@ -82,8 +81,8 @@ func (s *Store) name() string {
 	return ""
 }
 
-// inTime bounds a call whose answer says nothing any more after a lease: a
-// connection that hangs must not keep a scheduler from asking on another one.
+// inTime bounds a call whose answer is useless after the time of a lease: a connection that hangs must not keep a
+// scheduler from asking on another one.
 func (s *Store) inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.options.Lease <= 0 {
 		return context.WithCancel(ctx)

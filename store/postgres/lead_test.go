@@ -12,8 +12,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns which scheduler may lead, and what the last leader can still
-// do.
+// This file owns the tests of which scheduler may lead, and of what the last leader can still do.
 
 func TestLease(t *testing.T) {
 	const lease = time.Hour // it runs out when the test says so
@@ -64,7 +63,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestEpochTwice: an asynchronous replica that takes over may have lost the last epoch, and gives it out a second time:
+// TestEpochTwice: an asynchronous replica that takes over may have lost the last epoch, and give it out a second time:
 // the name beside it tells the two leaders apart.
 func TestEpochTwice(t *testing.T) {
 	url := database(t)

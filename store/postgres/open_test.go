@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns what Open refuses, and what the tables themselves enforce.
+// This file owns the tests of what Open refuses, and of what the tables themselves enforce.
 
 func refused(t *testing.T, url string, words ...string) error {
 	t.Helper()
@@ -109,7 +109,7 @@ func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 			opened(t, Options{URL: url})
 		})
 	}
-	// Check also finds what no leader would read any more.
+	// Check also finds damage in what no leader reads any more.
 	server.Exec(t, url, "UPDATE synapse.job SET record = substr(record, 1, length(record) - 3) WHERE id = 'over'")
 	opened(t, Options{URL: url})
 	if err := s.Check(t.Context()); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), `key "over"`) {
@@ -117,8 +117,8 @@ func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 	}
 }
 
-// TestTheTablesHaveTheLastWord: what the tables refuse though the judge let it through is a damaged index, and nothing
-// to try again.
+// TestTheTablesHaveTheLastWord: if the tables refuse what the judge let through, an index is damaged, and trying again
+// is useless.
 func TestTheTablesHaveTheLastWord(t *testing.T) {
 	s := fresh(t)
 	epoch := mustLead(t, s, "tester")
@@ -140,8 +140,8 @@ func TestTheTablesHaveTheLastWord(t *testing.T) {
 	}
 }
 
-// TestTheServerMustSync: a server that does not sync is refused, and one that a role's settings let answer before it
-// has is told not to.
+// TestTheServerMustSync: a server that does not sync is refused, and one that answers before it has synced, by a role's
+// settings, is told not to.
 func TestTheServerMustSync(t *testing.T) {
 	url := database(t)
 	name := url[strings.LastIndex(url, "=")+1:]
@@ -160,7 +160,7 @@ func TestTheServerMustSync(t *testing.T) {
 	opened(t, Options{URL: url})
 }
 
-// awaitSetting waits until new connections meet the server's new setting.
+// awaitSetting waits until new connections have the server's new setting.
 func awaitSetting(t *testing.T, url, want string) {
 	t.Helper()
 	for range 1000 {
@@ -181,7 +181,7 @@ func awaitSetting(t *testing.T, url, want string) {
 	t.Fatalf("the server never had fsync %s", want)
 }
 
-// TestQueriesGoByIndexes: what is over must not be walked to find what is not: every query has an index.
+// TestQueriesGoByIndexes: no query walks over finished jobs to find live ones: each has an index.
 func TestQueriesGoByIndexes(t *testing.T) {
 	s := fresh(t)
 	conn, err := s.reads.Acquire(t.Context())
@@ -226,7 +226,7 @@ func TestOpenTellsThatNobodyIsThere(t *testing.T) {
 	refused(t, "postgres://user:secret@[", "open PostgreSQL")
 	for _, url := range []string{"host=" + t.TempDir() + " password=secret", "postgres://user:secret@["} {
 		if _, err := Open(Options{URL: url}); err == nil || strings.Contains(err.Error(), "secret") {
-			t.Fatalf("the refusal tells the password: %v", err)
+			t.Fatalf("the refusal shows the password: %v", err)
 		}
 	}
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what becomes of a write when the server, or the way to it,
-// fails under it.
+// This file owns the tests of a write during which the server, or the network to it, fails.
 
 func submitted(epoch uint64, id string, write uint64) *messages.JobRecord {
 	return &messages.JobRecord{
@@ -69,7 +68,7 @@ func applied(t *testing.T, s *Store, epoch uint64, changes ...actors.Change) {
 	}
 }
 
-// presence tells that all of three is stored, or nothing of it.
+// presence checks that all of three is stored, or nothing of it.
 func presence(t *testing.T, s *Store, epoch uint64, want bool) {
 	t.Helper()
 	l, err := s.Load(epoch)

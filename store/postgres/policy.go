@@ -11,7 +11,7 @@ import (
 )
 
 // This file owns the policy record in its table, and the notes of the attempts that it does
-// not know. What they are for is in package store.
+// not know. Package store says what they are for.
 
 const (
 	policyWriter = "SELECT epoch, counter FROM synapse.policy"
@@ -30,7 +30,7 @@ const (
 		JOIN synapse.attempt a ON a.epoch = u.epoch AND a.counter = u.counter ORDER BY u.epoch, u.counter`
 )
 
-// putPolicy queues the policy record, and what comes to be known or unknown to it. An attempt that ends in the same
+// putPolicy queues the policy record, and the notes that come and go with it. An attempt that ends in the same
 // transaction as a record that knows it is noted first.
 func putPolicy(batch *pgx.Batch, rows *store.Rows) {
 	epochs, counters := tokenColumns(rows.Ends)
@@ -57,7 +57,7 @@ func tokenColumns(tokens []topology.Token) (epochs, counters []int64) {
 	return epochs, counters
 }
 
-// policyRows reads what a leader has learned, and what it is to learn from.
+// policyRows reads what leaders have learned, and what is still to be learned.
 func policyRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
 	policy, job, attempt := store.PolicyRows[pgtype.DriverBytes](found)
 	return queryEach(ctx, tx, reading{policy, policyRecord}, reading{job, unlearnedJobs},

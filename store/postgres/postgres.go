@@ -7,13 +7,12 @@
 // transaction under way. A leader that freezes in the middle of one cannot hold
 // its successor up: the server ends a transaction that stays idle.
 //
-// A transaction is on disk before Apply returns: the server is asked whether it
-// syncs, and refused if it does not. With replicas, leadership is only as safe
-// as their promotion: an asynchronous replica that takes over has lost the tail
-// of what was acknowledged. Use synchronous ones.
+// A transaction is on disk before Apply returns: Open asks the server whether it syncs, and refuses one that does not.
+// With replicas, leadership is only as safe as their promotion: an asynchronous replica that takes over has lost the
+// tail of what was acknowledged. Use synchronous ones.
 //
-// The unique indexes are those of SQLite, and so is the reason why no
-// constraint keeps two attempts off one device: see package sqlite.
+// The unique indexes are those of SQLite, and no constraint keeps two attempts off one device, for the reason that
+// package sqlite gives.
 package postgres
 
 import (
@@ -38,8 +37,7 @@ import (
 type Options struct {
 	// URL is a connection string, as psql takes it.
 	URL string
-	// Lease is for how long nobody else may lead after Lead or Renew; 0: anybody
-	// may at any time.
+	// Lease is how long no other scheduler may lead after Lead or Renew; 0: any may at any time.
 	Lease time.Duration
 	// Timeout bounds every call but Load, which may take six times as long. 0: ten seconds.
 	Timeout time.Duration
@@ -70,11 +68,11 @@ const (
 
 	loadTimeouts = 6 // a Load may take
 	maxMigration = time.Hour
-	unbounded    = "SET LOCAL statement_timeout = 0" // for what is bounded by its context alone
+	unbounded    = "SET LOCAL statement_timeout = 0" // for calls bounded by their context alone
 )
 
 // Open connects, brings the schema up to date, and reads what a leader would
-// need, so that tables that are damaged are told of now and not when they are needed.
+// need, so that damaged tables are reported now and not when they are needed.
 func Open(o Options) (*Store, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = usualTimeout
@@ -96,7 +94,7 @@ func (s *Store) start() (err error) {
 	if s.reads, err = s.pool(ctx, readers); err != nil {
 		return err
 	}
-	// A server that is not there must be told soon; a migration may take its time.
+	// A server that is away must be reported soon; a migration may take its time.
 	if err = s.writes.Ping(ctx); err != nil {
 		return err
 	}
@@ -124,8 +122,8 @@ func (s *Store) pool(ctx context.Context, size int32) (*pgxpool.Pool, error) {
 	// A statement whose client was cut off must not hold its locks for long.
 	p["statement_timeout"] = milliseconds(s.options.Timeout)
 	p["default_transaction_isolation"] = "read committed"
-	// Every query has its index. The planner, which knows of a table only what was
-	// there when it was last analyzed, would walk one that has grown since.
+	// Every query has its index. The planner knows a table only as it was when last analyzed, and would walk one that has
+	// grown since.
 	p["enable_seqscan"], p["enable_hashjoin"], p["enable_mergejoin"], p["jit"] = "off", "off", "off", "off"
 	c.AfterConnect = greet
 	return pgxpool.NewWithConfig(ctx, c)
@@ -133,7 +131,7 @@ func (s *Store) pool(ctx context.Context, size int32) (*pgxpool.Pool, error) {
 
 func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 
-// greet asks a server whether it keeps what it says.
+// greet asks a server whether it keeps what it acknowledges.
 func greet(ctx context.Context, conn *pgx.Conn) error {
 	var fsync, pages string
 	err := conn.QueryRow(ctx, `SELECT current_setting('fsync'), current_setting('full_page_writes')`).Scan(&fsync, &pages)
@@ -159,7 +157,7 @@ func (s *Store) enter() (ctx context.Context, leave func(), err error) {
 	return ctx, func() { cancel(); s.calls.RUnlock() }, nil
 }
 
-// said is an error with what was done when it came.
+// said wraps an error with the operation that failed.
 func said(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("store: %s: %w", what, judged(err))
@@ -167,7 +165,8 @@ func said(what string, err error) error {
 	return nil
 }
 
-// noText reports whether some of these have a byte 0. The server's text has none, and so it has nothing by such a key.
+// noText reports whether any of these has a zero byte. The server's text cannot have one, so nothing is stored under
+// such a key.
 func noText(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return strings.IndexByte(key, 0) >= 0 })
 }
@@ -204,8 +203,7 @@ func (s *Store) tally(draft *store.Draft) {
 	draft.Tally(s.broken)
 }
 
-// judged marks the errors that say that the database is not what it must be:
-// asked again, it would not be either.
+// judged marks the errors that say that the database is damaged: trying again would not help.
 func judged(err error) error {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || len(e.Code) < 2 {

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// This file owns a cable between a store and its server that tests can pull.
+// This file owns a connection between a store and its server that tests can break.
 
-// proxy is a socket in front of that of the server.
+// proxy is a socket in front of the server's.
 type proxy struct {
 	dir, behind string
 	listener    net.Listener
@@ -31,7 +31,7 @@ const (
 
 const socket = ".s.PGSQL.5432"
 
-// newProxy answers a URL that leads through it.
+// newProxy returns a URL that leads through it.
 func newProxy(t *testing.T, direct string) (p *proxy, through string) {
 	t.Helper()
 	to, err := url.Parse(direct)
@@ -107,8 +107,8 @@ func (p *proxy) serve(client net.Conn) {
 	wait.Wait()
 }
 
-// carry copies one direction until it breaks. An answer is only taken from the
-// server once it has done what it was told, so a deaf client's commit is done.
+// carry copies one direction until it breaks. The server answers only once it has done what it was told, so the commit
+// of a deaf client is done.
 func (p *proxy) carry(to, from net.Conn, answers bool) {
 	buf := make([]byte, 64<<10)
 	for {

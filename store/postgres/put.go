@@ -9,8 +9,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns how rows are put: each kind in one statement, its columns as
-// arrays.
+// This file owns how rows are written: each kind in one statement, its columns as arrays.
 
 const (
 	insertJobs = `INSERT INTO synapse.job (id, revision, writer_epoch, writer_counter, owner, request_id,
@@ -50,8 +49,8 @@ func exactly(batch *pgx.Batch, rows int, text string, args ...any) {
 	})
 }
 
-// put queues the writes. Attempts that were there come before new ones, so that
-// one has ended before the next one of its job is open.
+// put queues the writes. Stored attempts come before new ones, so that one has ended before the next one of its job is
+// open.
 func put(batch *pgx.Batch, rows store.Rows) {
 	if rows.Arrival > 0 {
 		exactly(batch, 1, "UPDATE synapse.leader SET arrival = greatest(arrival, $1)", int64(rows.Arrival))
@@ -70,7 +69,7 @@ func put(batch *pgx.Batch, rows store.Rows) {
 	putPolicy(batch, &rows)
 }
 
-// columns are rows column by column, those that are there already and new ones.
+// columns are rows column by column, stored ones and new ones apart.
 func columns[C, R any](rows []R, isNew func(*R) bool, add func(*C, *R)) (old, fresh C) {
 	for i := range rows {
 		if isNew(&rows[i]) {

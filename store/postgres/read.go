@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the reads, and the forgetting. Each read sees one moment.
+// This file owns the reads, and pruning. Each read sees one moment.
 
 // snapshot reads as of one moment, within the time that a call has.
 func (s *Store) snapshot(what string, read func(context.Context, pgx.Tx) error) error {
@@ -27,7 +27,7 @@ func (s *Store) snapshot(what string, read func(context.Context, pgx.Tx) error) 
 	return said(what, s.within(ctx, func(tx pgx.Tx) error { return read(ctx, tx) }))
 }
 
-// within reads as of one moment. Where the connection breaks it reads again: read must start from the beginning then.
+// within reads as of one moment. If the connection breaks it reads again: read must then start from the beginning.
 func (s *Store) within(ctx context.Context, read func(pgx.Tx) error) error {
 	return again(func() error {
 		return pgx.BeginTxFunc(ctx, s.reads, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, read)
@@ -51,7 +51,7 @@ func (s *Store) Load(epoch uint64) (*actors.Loaded, error) {
 	return &loaded, nil
 }
 
-// live reads what is not over, and whose it is to go on with.
+// live reads what is not over, and which leader has the epoch.
 func (s *Store) live() (loaded actors.Loaded, epoch uint64, holder string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), loadTimeouts*s.options.Timeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func (s *Store) live() (loaded actors.Loaded, epoch uint64, holder string, err e
 const (
 	allNodes = `SELECT id, record FROM synapse.node ORDER BY id`
 	liveJobs = `SELECT id, owner, record FROM synapse.job WHERE live`
-	// Of a job's attempts the latest, and earlier ones that lack evidence.
+	// The latest attempt of a job, and earlier ones that lack evidence.
 	liveAttempts = `SELECT a.job, a.epoch, a.counter, a.record FROM synapse.job j JOIN synapse.attempt a ON a.job = j.id
 		WHERE j.live AND (a.owes OR NOT EXISTS
 			(SELECT 1 FROM synapse.attempt b WHERE b.job = a.job AND (b.epoch, b.counter) > (a.epoch, a.counter)))`
@@ -190,8 +190,8 @@ func (s *Store) Finished(after store.Position, limit int) ([]*messages.JobRecord
 	return out, nil
 }
 
-// Prune implements store.Store. It is one transaction in three messages: which
-// jobs go is known before they go.
+// Prune implements store.Store. It is one transaction in three messages, because the jobs must be known before they are
+// removed.
 func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error) {
 	var ids []string
 	err := s.asLeader(epoch, "prune", func(batch *pgx.Batch) {
@@ -212,7 +212,7 @@ func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int,
 	return len(ids), nil
 }
 
-// forget queues what leaves of jobs only that their ids were used.
+// forget queues the statements that keep only the used ids of jobs.
 func forget[ID ~string](batch *pgx.Batch, ids []ID) {
 	if len(ids) > 0 {
 		batch.Queue(unnoteJobs, ids)
@@ -222,8 +222,8 @@ func forget[ID ~string](batch *pgx.Batch, ids []ID) {
 		WHERE id = ANY($1::text[])`, ids)
 }
 
-// Check reads every record, those of the past too, and holds it against the
-// columns beside it. It may take longer than a call is given; ctx bounds it.
+// Check reads every record, those of the past too, and compares it with the columns beside it. It may take longer than
+// other calls; ctx bounds it.
 func (s *Store) Check(ctx context.Context) error {
 	_, leave, err := s.enter()
 	if err != nil {
@@ -244,7 +244,7 @@ func check(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	if have, err := version(ctx, tx); err != nil || have != len(texts) {
-		return errors.Join(fmt.Errorf("the schema is %d, and this program knows %d", have, len(texts)), err)
+		return errors.Join(fmt.Errorf("the schema is %d, but this program knows %d", have, len(texts)), err)
 	}
 	for _, c := range slices.Concat(store.Records, store.Scripts, store.Policies) {
 		if err := query(ctx, tx, c.Row, c.Query("synapse.")); err != nil {

@@ -18,7 +18,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrationLock is any number that nobody else locks.
+// migrationLock is an arbitrary number that no other program locks.
 const migrationLock = 0x53594e4150534531
 
 // schemas are the migrations in order; the schema's version is their number.
@@ -74,8 +74,7 @@ func migrate(ctx context.Context, tx pgx.Tx, texts []string) error {
 	return err
 }
 
-// filled are the migrations whose new columns SQL alone cannot fill: what belongs
-// into them stands in records.
+// filled are the migrations whose new columns SQL alone cannot fill: their values are in the records.
 var filled = map[int]func(context.Context, pgx.Tx) error{3: fillQueues}
 
 // fillBatch is how many records are held at once.
@@ -92,8 +91,7 @@ func fillQueues(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// fillSome does so for some of the jobs behind this id that lack it, and tells the
-// last one and how many there were.
+// fillSome does so for some of the jobs after this id that lack it, and returns the last one and how many there were.
 func fillSome(ctx context.Context, tx pgx.Tx, after string) (last string, n int, err error) {
 	var ids, queues []string
 	err = query(ctx, tx, func(rows store.Row) error {
@@ -102,7 +100,7 @@ func fillSome(ctx context.Context, tx pgx.Tx, after string) (last string, n int,
 		if err := rows.Scan(&id, &sealed); err != nil {
 			return err
 		}
-		job, _ := store.ReadJob(topology.JobID(id), sealed) // of a damaged one nobody knows the queue
+		job, _ := store.ReadJob(topology.JobID(id), sealed) // the queue of a damaged one is unknown
 		ids, queues = append(ids, id), append(queues, job.GetSpec().GetQueue())
 		return nil
 	}, "SELECT id, record FROM synapse.job WHERE id > $1 AND queue IS NULL AND record IS NOT NULL ORDER BY id LIMIT $2",
@@ -116,8 +114,8 @@ func fillSome(ctx context.Context, tx pgx.Tx, after string) (last string, n int,
 }
 
 // fillLate gives the column to jobs that a leader of the version before wrote
-// after the migration, while schedulers are replaced one by one. As a rule there
-// are none, and it is one look at an empty index.
+// after the migration, while schedulers are replaced one by one. As a rule there are none, and it costs one look at an
+// empty index.
 func (s *Store) fillLate(what string) error {
 	ctx, leave, err := s.enter()
 	if err != nil {

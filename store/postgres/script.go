@@ -12,7 +12,7 @@ import (
 )
 
 // This file owns the scripts that came with jobs. Which of them are still named is
-// looked up in the jobs' index, so that no count of users can ever be wrong.
+// looked up in the jobs' index, so that no reference count can ever be wrong.
 
 const (
 	keepScript = `INSERT INTO synapse.script AS s (digest, idle, text) VALUES ($1, false, $2)

@@ -8,8 +8,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the writes. What they come to is decided by a store.Draft;
-// here it is only looked up and put.
+// This file owns the writes. A store.Draft decides what they come to; here rows are only looked up and written.
 
 // Lead implements store.Store.
 func (s *Store) Lead(holder string) (uint64, error) {
@@ -47,8 +46,8 @@ func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, 
 	return verdicts, nil
 }
 
-// maxKeys is how many keys one statement asks for. The lists are filled up
-// with their last key, so that a few prepared statements do for all lengths.
+// maxKeys is how many keys one statement asks for. Lists are filled up with their last key, so that a few prepared
+// statements serve all lengths.
 const maxKeys = 64
 
 // in asks for many keys at once: text has one %s where the list of keys goes, and
@@ -88,12 +87,12 @@ const (
 	headsByJob    = `SELECT job, epoch, counter, ended, owes FROM attempt INDEXED BY attempt_job WHERE job IN (VALUES %s)
 		ORDER BY job, epoch, counter`
 	attemptsByToken = `SELECT job, epoch, counter, record FROM attempt WHERE (epoch, counter) IN (VALUES %s)`
-	// All that there is of jobs that are to be dropped.
+	// All records of jobs that are to be dropped.
 	dropsByID     = `SELECT id, record FROM job WHERE id IN (VALUES %s) AND record IS NOT NULL`
 	attemptsByJob = `SELECT job, epoch, counter, record FROM attempt WHERE job IN (VALUES %s)`
 )
 
-// look tells the draft what is stored. Of the jobs' attempts it reads only what an index has.
+// look tells the draft what is stored. It reads only the indexed columns of the jobs' attempts.
 func (w *writer) look(d *store.Draft) error {
 	if err := w.in(jobsByID, 1, keysOf(d.Jobs), d.FoundJob); err != nil {
 		return err
@@ -187,7 +186,7 @@ func (w *writer) put(rows store.Rows) error {
 	return w.putPolicy(&rows)
 }
 
-// maxInserts is how many jobs one statement inserts: submits come in crowds.
+// maxInserts is how many jobs one statement inserts: submits come in bursts.
 const maxInserts = 8
 
 func (w *writer) putJobs(jobs []store.JobRow) error {
@@ -255,7 +254,7 @@ func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int,
 	return gone, nil
 }
 
-// prune leaves of a job only that its id was used.
+// prune keeps only the used id of a job.
 func (w *writer) prune(id string) error {
 	if _, err := w.exec(unnoteJob, id); err != nil {
 		return err

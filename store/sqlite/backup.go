@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns what operators do with a store that runs: take a copy, and
-// look whether it is whole. What they do with files is in copy.go.
+// This file owns what operators do with a running store: take a copy, and check that it is whole. What they do with
+// files is in copy.go.
 
 // Backup writes a copy as of one moment to a new file, while the store goes on.
 // The file appears when it is whole and durable. It is opened like the original.
@@ -19,7 +19,7 @@ func (s *Store) Backup(path string) error {
 	}
 	defer s.calls.RUnlock()
 	return appear(path, func(partial string) error {
-		// The driver adds to an empty file, and so does not make one readable for all.
+		// The driver writes into an existing empty file, and so does not make one that everybody can read.
 		if err := empty(partial); err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func check(tx *sql.Tx) error {
 		return err
 	}
 	if version != len(texts) {
-		return fmt.Errorf("the schema is %d, and this program knows %d", version, len(texts))
+		return fmt.Errorf("the schema is %d, but this program knows %d", version, len(texts))
 	}
 	return checkWhole(tx)
 }
@@ -67,7 +67,7 @@ func checkWhole(tx *sql.Tx) error {
 		checkLater(tx, "policy", store.Policies))
 }
 
-// checkLater reads a table that a copy from before there was one does not have.
+// checkLater reads a table that an older copy may not have.
 func checkLater(tx *sql.Tx, table string, all []store.Check) error {
 	var tables int
 	if err := tx.QueryRow("SELECT count(*) FROM sqlite_schema WHERE name = ?", table).

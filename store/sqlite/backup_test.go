@@ -17,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns what runs beside the writer: backups, checks and reads.
+// This file owns the tests of what runs beside the writer: backups, checks and reads.
 
 func TestBackupWhileWriting(t *testing.T) {
 	s := fresh(t)
@@ -68,7 +68,7 @@ func TestBackupWhileWriting(t *testing.T) {
 	}
 }
 
-// TestCheckReadsThePast: Check also finds what no leader would read any more.
+// TestCheckReadsThePast: Check also finds damage in what no leader reads any more.
 func TestCheckReadsThePast(t *testing.T) {
 	path := small(t)
 	edit(t, path, "DELETE FROM job WHERE id = 'running'", "DELETE FROM attempt")
@@ -150,8 +150,8 @@ func TestWritesDoNotWaitForReads(t *testing.T) {
 	}
 }
 
-// TestQueriesGoByIndexes: what is over must not be walked to find what is not: Load and the lookups of a transaction go
-// by an index.
+// TestQueriesGoByIndexes: Load and the lookups of a transaction use an index, and do not walk over finished jobs to
+// find live ones.
 func TestQueriesGoByIndexes(t *testing.T) {
 	s := fresh(t)
 	for _, text := range []string{

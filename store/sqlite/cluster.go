@@ -1,9 +1,8 @@
 package sqlite
 
-// This file owns which cluster the records are of.
+// This file owns the id of the cluster that the records belong to.
 
-// ClusterID answers the cluster's id: the one that is stored, or, where there is
-// none yet, this one, which it stores.
+// ClusterID returns the stored id of the cluster; where there is none yet, it stores this one.
 func (s *Store) ClusterID(fresh string) (id string, err error) {
 	err = s.alone("cluster id", func(w *writer) error {
 		return w.transact(func() error {

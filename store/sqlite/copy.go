@@ -12,19 +12,17 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns copies of a store's file that are made without opening it as a
-// store: of one that another process has, and of one that takes its place after
-// a loss.
+// This file owns copies of a store's file that are made without opening it as a store: a backup while another process
+// has it open, and the restore after a loss.
 
-// restoredEpochs is how far a restored store's epochs are moved on. Leaders that
-// came after the backup gave their epochs to machines, which refuse every lower
-// one and know tokens made with them; the copy has forgotten these. Nobody
-// starts a scheduler a million times between two backups.
+// restoredEpochs is how far the epoch of a restored store is moved on. Leaders after the backup gave their epochs to
+// machines, which refuse every lower one and know tokens made with them; the copy does not know them. Nobody starts a
+// scheduler a million times between two backups.
 const restoredEpochs = 1_000_000
 
 // BackupFile is Backup of a store that another process may have open: SQLite's
 // own locks give it one moment of the file, and hold up neither readers nor the
-// writer. The copy is read through before it appears.
+// writer. The whole copy is read before it appears.
 func BackupFile(from, to string) error {
 	from, err := filepath.Abs(from)
 	if err == nil {
@@ -48,7 +46,7 @@ func BackupFile(from, to string) error {
 	return err
 }
 
-// Restore makes the store of a backup, at a path where there is none.
+// Restore makes a store from a backup, at a path where there is none.
 func Restore(from, to string) error {
 	from, err := filepath.Abs(from)
 	if err != nil {
@@ -77,7 +75,7 @@ func Restore(from, to string) error {
 }
 
 // appear makes a file under another name, and gives it its own when it is whole
-// and durable. It takes nobody's place.
+// and durable. It never replaces a file.
 func appear(path string, fill func(partial string) error) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("store: %s: %w; choose another name", path, os.ErrExist)
@@ -89,10 +87,10 @@ func appear(path string, fill func(partial string) error) error {
 	}
 	err := fill(partial)
 	if err == nil {
-		err = syncFile(partial) // SQLite leaves it to the kernel when a copy reaches the disk
+		err = syncFile(partial) // SQLite lets the kernel choose when a copy reaches the disk
 	}
 	if err == nil {
-		err = os.Link(partial, path) // unlike a rename, it takes nobody's place
+		err = os.Link(partial, path) // unlike a rename, it never replaces a file
 	}
 	if gone := os.Remove(partial); !errors.Is(gone, os.ErrNotExist) {
 		err = errors.Join(err, gone)
@@ -150,7 +148,7 @@ func copyBytes(from, to string) (err error) {
 func existing(path, mode string) string {
 	q := url.Values{"_pragma": {"busy_timeout(10000)"}, "mode": {mode}}
 	if mode == "ro" {
-		q.Set("immutable", "1") // nobody else writes it, and nothing is to appear beside it
+		q.Set("immutable", "1") // nothing else writes it, and no file may appear beside it
 	}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
 	return u.String()

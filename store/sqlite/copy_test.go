@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns copies of files that are not opened as a store.
+// This file owns the tests of copies of files that are not opened as a store.
 
 // TestBackupFileAndRestore: a process that does not have the lock takes a backup of one that does, and the store made
 // of it leads under an epoch that no earlier leader can have had.

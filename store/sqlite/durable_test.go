@@ -17,16 +17,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns that what was acknowledged is on disk: that a transaction is
-// synced before Apply returns, and that a process killed in the middle has lost
-// nothing it had acknowledged.
+// This file owns the tests that what was acknowledged is on disk: a transaction is synced before Apply returns, and a
+// process that is killed in the middle has lost nothing that it acknowledged.
 
 // writerEnv makes this test's binary the process that writes. Its value is the
 // path of the file.
 const writerEnv = "SYNAPSE_SQLITE_TEST_WRITER"
 
-// TestWriterProcess is not a test but that process: it says each job's id after
-// it was acknowledged, and stops when its input ends.
+// TestWriterProcess is not a test but that process: it prints each job's id after it was acknowledged, and stops when
+// its input ends.
 func TestWriterProcess(t *testing.T) {
 	path := os.Getenv(writerEnv)
 	if path == "" {
@@ -159,13 +158,13 @@ func TestAppliedIsSynced(t *testing.T) {
 		t.Fatal(err)
 	}
 	written := regexp.MustCompile(`pwrite64\(\d+<[^>]*synapse\.db-wal>`)
-	// A call that another thread's line cut in two has happened when it is resumed. Short process ids are padded.
+	// A call whose line was cut in two by another thread's has happened where it is resumed. Short process ids are padded.
 	begun := regexp.MustCompile(`^(\d+) .*f(?:data)?sync\(\d+<[^>]*synapse\.db-wal> <unfinished`)
 	synced := regexp.MustCompile(`f(?:data)?sync\(\d+<[^>]*synapse\.db-wal>\) += 0`)
 	resumed := regexp.MustCompile(`^(\d+) +<\.\.\. f(?:data)?sync resumed>\) += 0`)
 	told := regexp.MustCompile(`write\(1<.*"stored `)
 	var dirty, fresh bool
-	var thread string // whose sync of the log is under way
+	var thread string // the thread whose sync of the log is under way
 	acknowledged := 0
 	for line := range strings.Lines(string(text)) {
 		if m := begun.FindStringSubmatch(line); m != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what becomes of a write when the disk or the driver fails
-// under it: never a part of it, and written again it is done once.
+// This file owns the tests of a write during which the disk or the driver fails: a part of it is never stored, and if
+// written again it is stored once.
 
-// plan fails the next statement that begins so: instead of doing it, or after it was done.
+// plan fails the next statement with this beginning: instead of executing it, or after it.
 type plan struct {
 	begins string
 	after  bool
@@ -93,7 +93,7 @@ func TestInDoubtIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// presence tells that all of three is stored, or nothing of it.
+// presence checks that all of three is stored, or nothing of it.
 func presence(t *testing.T, s *Store, epoch uint64, want bool) {
 	t.Helper()
 	l, err := s.Load(epoch)
@@ -191,8 +191,8 @@ func TestFailingWrites(t *testing.T) {
 	}
 }
 
-// TestTheTablesHaveTheLastWord: what the tables refuse though the judge let it through is a damaged index, and nothing
-// to try again.
+// TestTheTablesHaveTheLastWord: if the tables refuse what the judge let through, an index is damaged, and trying again
+// is useless.
 func TestTheTablesHaveTheLastWord(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")

@@ -10,11 +10,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how the past is read. Each page is a snapshot of its own: one
-// that stayed open for a million jobs would keep the log from being taken in.
+// This file owns how the past is read. Each page is a snapshot of its own: one that stayed open for a million jobs
+// would keep the log from being checkpointed.
 
 // pastJobs looks at jobs in the order of an index. A record is read only where
-// the columns say that it may fit; what they cannot say is left to the caller.
+// the columns say that it may fit; the caller checks what they cannot say.
 const pastJobs = `SELECT id, finished_unix_ms, CASE WHEN (? = '' OR owner = ?) AND (? = '' OR queue = ?) AND (? = 0 OR (? >> state) & 1) THEN record END
 	FROM job INDEXED BY %s WHERE is_over = 1 %s AND (finished_unix_ms, id) < (?, ?) AND finished_unix_ms >= ?
 	ORDER BY finished_unix_ms DESC, id DESC LIMIT ?`
@@ -67,7 +67,7 @@ func lookPast(tx *sql.Tx, g *store.Gathering, text string, args []any) error {
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// attemptsPast reads the attempts of what was found, as far as there is room.
+// attemptsPast reads the attempts of the jobs that were found, as far as there is room.
 func attemptsPast(tx *sql.Tx, g *store.Gathering) (store.Page, error) {
 	jobs := g.Jobs()
 	stmt, err := tx.PrepareContext(context.Background(),

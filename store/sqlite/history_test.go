@@ -9,9 +9,9 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns what becomes of the past of an older version's file.
+// This file owns the tests of the past in an older version's file.
 
-// TestThePastOfAnOlderSchema: a file of schema 2 is brought up to date with its past by queue.
+// TestThePastOfAnOlderSchema: a file of schema 2 is migrated, and its past can then be read by queue.
 func TestThePastOfAnOlderSchema(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")
@@ -41,7 +41,7 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
 	}
-	// Nothing was learned of what ran before, and what is learned from now on is kept.
+	// Nothing was learned from what ran before, and what is learned from now on is kept.
 	if epoch, err = s.Lead("tester"); err != nil {
 		t.Fatal(err)
 	}

@@ -10,12 +10,11 @@ import (
 	"syscall"
 )
 
-// This file owns that one process has the file. SQLite would let a second one
-// in, and two leaders would take turns deposing each other.
+// This file owns the lock by which only one process has the file. SQLite would let a second one in, and two leaders
+// would take turns deposing each other.
 
-// lockFile takes the lock beside the file. The kernel lets go of it when the
-// process ends, however it ends, so nobody ever has to remove it. It is a file
-// of its own: closing any handle on the database would drop SQLite's locks.
+// lockFile takes the lock beside the file. The kernel releases it when the process ends, however it ends, so nobody
+// ever has to remove it. It is a file of its own: closing any handle on the database would drop SQLite's locks.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
@@ -38,7 +37,7 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// sign leaves word for schedulers that are refused.
+// sign writes the process id for schedulers that are refused.
 func sign(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return fmt.Errorf("store: lock: %w", err)

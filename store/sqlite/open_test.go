@@ -19,7 +19,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns what Open refuses, and in which words.
+// This file owns the tests of what Open refuses, and in which words.
 
 func refused(t *testing.T, path string, words ...string) {
 	t.Helper()
@@ -188,7 +188,7 @@ func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 		words            string
 	}{
 		{"a job cut off", "job", "running", cut, "checksum"},
-		{"a job cut to nothing", "job", "running", func([]byte) []byte { return []byte{} }, "less than its seal"},
+		{"a job cut to nothing", "job", "running", func([]byte) []byte { return []byte{} }, "fewer than a seal"},
 		{"a job of a later format", "job", "running", foreign, "format 2"},
 		{"one bit of a job", "job", "running", func(b []byte) []byte { b[20] ^= 4; return b }, "checksum"},
 		{"an attempt cut off", "attempt", attempt, cut, "checksum"},
@@ -272,7 +272,7 @@ func TestTheFileIsForItsOwnerOnly(t *testing.T) {
 	}
 }
 
-// TestAnotherHolder: an epoch that somebody else has under the same number is not ours.
+// TestAnotherHolder: an epoch that another process has under the same number is not ours.
 func TestAnotherHolder(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("a")

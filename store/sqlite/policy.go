@@ -9,7 +9,7 @@ import (
 )
 
 // This file owns the policy record in its table, and the notes of the attempts that it does
-// not know. What they are for is in package store.
+// not know. Package store says what they are for.
 
 const (
 	policyWriter = "SELECT epoch, counter FROM policy"
@@ -20,14 +20,14 @@ const (
 	unnoteJob    = "DELETE FROM unlearned WHERE (epoch, counter) IN (SELECT epoch, counter FROM attempt WHERE job = ?)"
 
 	policyRecord = "SELECT epoch, counter, record FROM policy"
-	// CROSS JOIN keeps the order of the tables: what is known must not be walked.
+	// CROSS JOIN keeps the order of the tables: attempts that are known must not be walked.
 	unlearnedJobs = `SELECT id, record FROM job WHERE record IS NOT NULL AND id IN
 		(SELECT a.job FROM unlearned u CROSS JOIN attempt a ON a.epoch = u.epoch AND a.counter = u.counter)`
 	unlearnedAttempts = `SELECT a.job, a.epoch, a.counter, a.record FROM unlearned u
 		CROSS JOIN attempt a ON a.epoch = u.epoch AND a.counter = u.counter ORDER BY u.epoch, u.counter`
 )
 
-// putPolicy writes the policy record, and what comes to be known or unknown to it. An attempt that ends in the same
+// putPolicy writes the policy record, and the notes that come and go with it. An attempt that ends in the same
 // transaction as a record that knows it is noted first.
 func (w *writer) putPolicy(rows *store.Rows) error {
 	for _, t := range rows.Ends {
@@ -62,7 +62,7 @@ func tokenKeys(tokens []topology.Token) []any {
 	return keys
 }
 
-// policyRows reads what a leader has learned, and what it is to learn from.
+// policyRows reads what leaders have learned, and what is still to be learned.
 func policyRows(tx *sql.Tx, found *store.Living) error {
 	policy, job, attempt := store.PolicyRows[sql.RawBytes](found)
 	return errors.Join(query(tx, policyRecord, policy), query(tx, unlearnedJobs, job),

@@ -10,8 +10,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the reads. Each sees one moment, and never waits for a writer
-// nor makes one wait.
+// This file owns the reads. Each sees one moment, and neither waits for a writer nor makes one wait.
 
 // Load implements store.Store.
 func (s *Store) Load(epoch uint64) (*actors.Loaded, error) {
@@ -29,7 +28,7 @@ func (s *Store) Load(epoch uint64) (*actors.Loaded, error) {
 	return &loaded, nil
 }
 
-// live reads what is not over, and whose it is to go on with.
+// live reads what is not over, and which leader has the epoch.
 func (s *Store) live() (loaded actors.Loaded, epoch uint64, holder string, err error) {
 	err = s.moment(func(tx *sql.Tx) error {
 		var arrival uint64
@@ -46,8 +45,8 @@ func (s *Store) live() (loaded actors.Loaded, epoch uint64, holder string, err e
 
 const (
 	liveJobs = `SELECT id, owner, record FROM job INDEXED BY job_live WHERE live = 1`
-	// Of a job's attempts the latest, and earlier ones that lack evidence. CROSS
-	// JOIN keeps the order of the tables: what is over must not be walked.
+	// The latest attempt of a job, and earlier ones that lack evidence. CROSS JOIN keeps the order of the tables: finished
+	// jobs must not be walked.
 	liveAttempts = `SELECT a.job, a.epoch, a.counter, a.record FROM job j INDEXED BY job_live CROSS JOIN attempt a ON a.job = j.id
 		WHERE j.live = 1 AND (a.owes = 1 OR NOT EXISTS
 			(SELECT 1 FROM attempt b WHERE b.job = a.job AND (b.epoch, b.counter) > (a.epoch, a.counter)))`

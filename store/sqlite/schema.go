@@ -45,8 +45,7 @@ func (w *writer) version(known int) (int, error) {
 	return version, nil
 }
 
-// prepare makes a file ready that may be new, old, or none of ours. Before it is
-// known whose it is, nothing of it is changed.
+// prepare makes a file ready that may be new, old, or another program's. Nothing in it is changed before that is known.
 func (w *writer) prepare() error {
 	texts, err := schemas()
 	if err != nil {
@@ -63,7 +62,7 @@ func (w *writer) prepare() error {
 	if err := w.one("PRAGMA synchronous", nil, &synchronous); err != nil {
 		return err
 	}
-	// SQLite does not refuse what it cannot do.
+	// SQLite does not report a mode that it cannot set.
 	if mode != "wal" || synchronous != "2" {
 		return fmt.Errorf("its file system has no shared memory for a write-ahead log (journal mode %s, synchronous %s); "+
 			"put it on a local disk", mode, synchronous)
@@ -71,8 +70,7 @@ func (w *writer) prepare() error {
 	return w.migrate(have, texts)
 }
 
-// filled are the migrations whose new columns SQL alone cannot fill: what belongs
-// into them stands in records.
+// filled are the migrations whose new columns SQL alone cannot fill: their values are in the records.
 var filled = map[int]func(*writer) error{3: fillQueues}
 
 // fillBatch is how many records are held at once.
@@ -92,7 +90,7 @@ func fillQueues(w *writer) error {
 			if err := r.Scan(&seq, &id, &sealed); err != nil {
 				return err
 			}
-			job, _ := store.ReadJob(id, sealed) // of a damaged one nobody knows the queue
+			job, _ := store.ReadJob(id, sealed) // the queue of a damaged one is unknown
 			rows = append(rows, row{seq, job.GetSpec().GetQueue()})
 			return nil
 		})

@@ -9,7 +9,7 @@ import (
 )
 
 // This file owns the scripts that came with jobs. Which of them are still named is
-// looked up in the jobs' index, so that no count of users can ever be wrong.
+// looked up in the jobs' index, so that no reference count can ever be wrong.
 
 // KeepScript implements store.Store.
 func (s *Store) KeepScript(epoch uint64, text []byte) error {

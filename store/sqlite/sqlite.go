@@ -13,15 +13,12 @@
 // of one attempt do not share a device twice is one of those rules.
 //
 // That two ATTEMPTS never hold the same device is not enforced here, because it
-// is not true here. A device is free on its machine's evidence. The evidence
-// travels twice: the ledger's version tells the Scheduler that the device is
-// free, and the exit goes by way of the Job to this store. The next attempt's
-// COMMIT may overtake that write, or share its transaction and stand before it.
-// So between the two, the table shows two owners of a device that has one, and a
-// constraint would refuse the legitimate COMMIT. Nothing in the records orders
-// the two: tokens order decisions, not evidence, and a deferred constraint ends
-// with its transaction while the overlap may span several. The wall for this is
-// where it can be known, in the machine's ledger.
+// is not true here. A device is free on its machine's evidence. The evidence takes two ways: the ledger's version tells
+// the Scheduler that the device is free, and the exit reaches this store through the Job. The next attempt's COMMIT may
+// overtake that write, or share its transaction and stand before it. So between the two, the table shows two owners of
+// a device that has one, and a constraint would refuse the legitimate COMMIT. Nothing in the records orders the two:
+// tokens order decisions, not evidence, and a deferred constraint ends with its transaction while the overlap may span
+// several. The wall against this is in the machine's ledger, where it can be known.
 package sqlite
 
 import (
@@ -59,13 +56,12 @@ const (
 	driver  = "sqlite"
 	readers = 4
 
-	// The file must only be for its owner: jobs carry their environment.
+	// Only its owner may read the file: jobs carry their environment.
 	fileMode = 0o600
 )
 
-// whileWriting is set on the connection that writes. A checkpoint copies what
-// the log has gathered into the file; each stops the writer for as long, and
-// copies a page once however often it was written, so it comes once in 16 MiB.
+// whileWriting is set on the connection that writes. A checkpoint copies the log into the file. It stops the writer
+// meanwhile, and copies a page once however often it was written, so it comes once in 16 MiB.
 var whileWriting = []string{
 	"synchronous(full)", "wal_autocheckpoint(4000)", "cache_size(-65536)", "temp_store(memory)",
 }
@@ -75,7 +71,7 @@ var whileWriting = []string{
 // damaged record is set aside by Load.
 func Open(path string) (*Store, error) { return OpenBy(driver, path) }
 
-// OpenBy is Open by another driver of SQLite than the usual one, as by one whose disk fails.
+// OpenBy is Open with another SQLite driver than the usual one, such as one whose disk fails.
 func OpenBy(driver, path string) (*Store, error) {
 	path, err := create(path)
 	if err != nil {
@@ -110,8 +106,8 @@ func (s *Store) start(driver string) (err error) {
 	return err
 }
 
-// create makes the file if needed, before SQLite would make it readable for
-// all, and answers its one true name: the lock must be the same by every name.
+// create makes the file if needed, before SQLite would make it readable for all, and returns its path without links:
+// the lock must be the same by every name.
 func create(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -174,7 +170,7 @@ func (s *Store) moment(read func(*sql.Tx) error) error {
 	return errors.Join(read(tx), tx.Rollback())
 }
 
-// alone does something with the one connection that writes.
+// alone runs do with the one connection that writes.
 func (s *Store) alone(what string, do func(*writer) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -192,7 +188,7 @@ func (s *Store) asLeader(epoch uint64, what string, do func(*writer) error) erro
 	})
 }
 
-// said is an error with what was done when it came.
+// said wraps an error with the operation that failed.
 func said(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("store: %s: %w", what, judged(err))

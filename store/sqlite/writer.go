@@ -54,7 +54,7 @@ func (w *writer) statement(text string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-// exec runs a statement that answers no rows.
+// exec runs a statement that returns no rows.
 func (w *writer) exec(text string, args ...any) (sql.Result, error) {
 	stmt, err := w.statement(text)
 	if err != nil {
@@ -98,14 +98,13 @@ func (w *writer) one(text string, args []any, into ...any) error {
 	return stmt.QueryRow(args...).Scan(into...)
 }
 
-// judged marks the errors that say that the file is not what it must be: asked
-// again, it would not be either.
+// judged marks the errors that say that the file is damaged: trying again would not help.
 func judged(err error) error {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	const primary = 0xff // of a code that says more
+	const primary = 0xff // the low byte of an extended code
 	switch e.Code() & primary {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT:
 		return fmt.Errorf("%w: %w; restore a backup of the database", err, store.ErrDamaged)
@@ -146,8 +145,7 @@ func (w *writer) transact(do func() error) error {
 			return nil
 		}
 	}
-	// SQLite has rolled back by itself after some errors; then this one fails, and
-	// nothing is lost.
+	// SQLite rolls back by itself after some errors; then this statement fails, which is harmless.
 	_ = w.run("ROLLBACK")
 	return err
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the past costs: a store of very many jobs that are over,
-// what a new leader pays for them, and how they are read.
+// This file owns the benchmark of the past: a store with very many jobs that are over, what they cost a new leader, and
+// how they are read.
 
 // pastOwners is how many own them; every owner's jobs are spread over all time.
 const pastOwners = 1_000
@@ -87,7 +87,7 @@ func benchPast(b *testing.B, open opener) {
 	})
 }
 
-// heapMB is what lives, and no garbage.
+// heapMB is the live heap without garbage.
 func heapMB() float64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -20,8 +20,8 @@ import (
 
 // This file owns the benchmarks that are the same for every database.
 
-// benchmarks measures one store: durable submits as a leader makes them, the
-// same without what stands before the store, and one alone.
+// benchmarks measures one store: durable submits as a leader makes them, the same without the layers above the store,
+// and one alone.
 func benchmarks(b *testing.B, fresh opener) {
 	open := func(b *testing.B) store.Store { return fresh(b).s }
 	const callers = 64

@@ -20,7 +20,7 @@ func tryCommit(w *world) {
 	over := attempt(a, ended(messages.Cause_CAUSE_MACHINE_LOST))
 	queued := w.next(j, func(n *messages.JobRecord) { n.State = messages.JobState_JOB_STATE_QUEUED })
 	w.wrote("D", jobChange(queued, over))
-	w.wrote("C", jobChange(w.active(queued, foreign), foreign)) // nor is another job's its own now
+	w.wrote("C", jobChange(w.active(queued, foreign), foreign)) // and it does not become this job's either
 	older := commit("j", w.token(4))
 	w.wrote("C", jobChange(w.active(queued, older), older)) // tokens grow
 	again := w.active(queued, b)

@@ -10,11 +10,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the case about damage: what cannot be read costs what it is about,
-// and nothing else.
+// This file owns the case about damage: a record that cannot be read costs its own job or machine, and nothing else.
 
-// tryDamaged: of two live jobs a record is damaged, of one its own and of one its
-// attempt's; of two that are over too; and that of a machine.
+// tryDamaged damages the record of one live job and that of an attempt of another, the same for two jobs that are over,
+// and the record of a machine.
 func tryDamaged(w *world) {
 	good, attempt1 := w.running("good", 1, 1)
 	w.running("bad", 2, 2)
@@ -38,7 +37,7 @@ func tryDamaged(w *world) {
 		w.Fatalf("a damaged job is %v, and its request made %+v", err, found)
 	}
 
-	// What cannot be read is followed by nothing; a machine by a first record.
+	// A job that cannot be read cannot be written; a machine gets a first record.
 	second := w.machine("n1")
 	second.Revision = 2
 	over := jobChange(w.over(torn, 60), attempt(attempt3, exited(0, 1), ended(messages.Cause_CAUSE_CANCELLED)))
@@ -64,7 +63,7 @@ func tryDamaged(w *world) {
 	}
 }
 
-// setAside holds a load against what is left out of it and what is not, after a crash too.
+// setAside compares a load with what must be left out of it and what must not, also after a crash.
 func (w *world) setAside(damaged, jobs, nodes []string) {
 	w.Helper()
 	for range 2 {
@@ -99,7 +98,7 @@ func (w *world) setAside(damaged, jobs, nodes []string) {
 	}
 }
 
-// pastWithout: the past is told without what cannot be read, page by page, and names it.
+// pastWithout reads the past page by page: it leaves out what cannot be read, and names it.
 func (w *world) pastWithout() {
 	w.Helper()
 	for _, look := range []int{1, 2, 10} {

@@ -12,10 +12,10 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the cases about the past: what was, which owner it belonged to, and that it is read in pages that are
-// bounded.
+// This file owns the cases about the past: which jobs there were, whose they were, and that they are read in bounded
+// pages.
 
-// past writes a job that ended, of this owner and queue.
+// past writes a job of this owner and queue that has ended.
 func (w *world) past(id, owner, queue string, state messages.JobState, finishedMs int64) {
 	w.Helper()
 	j := w.submit(id, uint64(finishedMs))
@@ -26,7 +26,7 @@ func (w *world) past(id, owner, queue string, state messages.JobState, finishedM
 	w.wrote("DD", jobChange(j), jobChange(over))
 }
 
-// history reads all pages, and holds that each is within its bounds.
+// history reads all pages, and checks that each is within its bounds.
 func (w *world) history(p store.Past) []store.PastJob {
 	w.Helper()
 	var all []store.PastJob
@@ -109,7 +109,7 @@ func tryHistory(w *world) {
 	}
 }
 
-// tryHistoryWhole: a job comes with all its attempts, and goes with them.
+// tryHistoryWhole: a job appears with all its attempts, and is forgotten with them.
 func tryHistoryWhole(w *world) {
 	j, first := w.running("j", 1, 1)
 	first = attempt(first, exited(0, 1), ended(messages.Cause_CAUSE_MACHINE_LOST))

@@ -11,8 +11,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the case about what leaders learn: there is one policy record, and of each
-// attempt that ended after it had run some leader is told until that record knows it, and none after.
+// This file owns the case about what leaders learn: there is one policy record, and each attempt that ran and ended is
+// loaded until that record knows it, and never after.
 
 func ranFor(ms int64) func(*messages.AttemptRecord) {
 	return func(a *messages.AttemptRecord) {
@@ -30,7 +30,7 @@ func (w *writer) policy(owners ...string) *messages.PolicyRecord {
 	return p
 }
 
-// learns holds a load against the policy record and the attempts that it does not know, after a crash too.
+// learns compares a load with the policy record and the attempts that it does not know, also after a crash.
 func (w *world) learns(policy *messages.PolicyRecord, want ...string) {
 	w.Helper()
 	for range 2 {
@@ -67,7 +67,7 @@ func tryPolicy(w *world) {
 	brief, ended2 := w.over(brief, 50), attempt(attempt2, ranFor(7), exited(0))
 	w.wrote("DDD",
 		jobChange(brief, ended2),
-		// Of this attempt it is not known for how long it ran.
+		// It is not known how long this attempt ran.
 		jobChange(w.over(older, 51), attempt(attempt3, ended(messages.Cause_CAUSE_SUCCEEDED), exited(0, 1))),
 		jobChange(w.next(lost, nil), attempt(attempt4, ended(messages.Cause_CAUSE_MACHINE_LOST)))) // it never ran
 	w.learns(nil, "again/1 at revision 3", "brief/2 at revision 3")
@@ -85,7 +85,7 @@ func tryPolicy(w *world) {
 	}
 	w.wrote("D", knows(one, 2, 3, 4))
 	w.wrote("D", knows(one, 2, 3, 4))
-	w.wrote("D", jobChange(w.next(brief, nil), attempt(ended2, exited(1)))) // what comes late of it is no other end
+	w.wrote("D", jobChange(w.next(brief, nil), attempt(ended2, exited(1)))) // a late exit is not another end
 	w.learns(one, "again/1 at revision 4")
 	two, three := w.policy("alice"), w.policy()
 	unreadable := w.policy("alice", "alice")
@@ -95,7 +95,8 @@ func tryPolicy(w *world) {
 		actors.Change{Learned: []topology.Token{token(1)}}, actors.Change{Policy: &messages.PolicyRecord{}})
 	w.learns(three, "again/1 at revision 4")
 
-	// An attempt that ends beside a record that knows it already; and one that is forgotten before anybody knew.
+	// An attempt that ends in one transaction with a record that knows it already, and one that is forgotten before any
+	// record knew it.
 	four := w.policy("carol")
 	over := w.over(again, 60)
 	w.wrote("DD", jobChange(over, attempt(commit("again", token(5)), ranFor(9), exited(0, 1))), knows(four, 5))
@@ -107,7 +108,7 @@ func tryPolicy(w *world) {
 	w.damagedPolicy()
 }
 
-// damagedPolicy: a record that cannot be read is told of, costs nothing else, and is followed by the next one.
+// damagedPolicy: a record that cannot be read is reported, costs nothing else, and is replaced by the next one.
 func (w *world) damagedPolicy() {
 	w.Helper()
 	_, a := w.running("torn", 9, 20)

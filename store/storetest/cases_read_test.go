@@ -12,8 +12,8 @@ import (
 
 // This file owns the cases about reading and forgetting.
 
-// tryLoad: a live job with a settled, an owing and an open attempt; one over
-// with debts; one over and settled; one that waits, and came first.
+// tryLoad loads a live job with a settled, an owing and an open attempt; one that is over with debts; one that is over
+// and settled; and one that waits and came first.
 func tryLoad(w *world) {
 	j, a := w.running("j", 5, 1)
 	settled := attempt(a, exited(0, 1), ended(messages.Cause_CAUSE_MEMBER_FAILED))

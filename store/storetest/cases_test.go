@@ -20,7 +20,7 @@ import (
 func tryEpochs(w *world) {
 	first := w.epoch
 	if first == 0 {
-		w.Fatal("epoch 0 belongs to nobody")
+		w.Fatal("epoch 0 names no leader")
 	}
 	w.lead()
 	second := w.epoch
@@ -184,7 +184,7 @@ func tryShape(w *world) {
 	}
 }
 
-// tryUnreadable: a bug that gets this far costs one job its turn, and not the store.
+// tryUnreadable: a bug that gets this far costs one job its turn, but not the store.
 func tryUnreadable(w *world) {
 	j := w.submit("j", 1)
 	noSpec := w.submit("k", 2)
@@ -246,8 +246,8 @@ func tryTogether(w *world) {
 	}
 }
 
-// tryConcurrent: whoever reads, changes and writes the same job at the same time,
-// each revision is that of one writer.
+// tryConcurrent: when several read, change and write the same job at the same time, each revision comes from one
+// writer.
 func tryConcurrent(w *world) {
 	const callers, rounds = 8, 10
 	w.wrote("D", jobChange(w.submit("j", 1)))

@@ -16,7 +16,7 @@ import (
 
 // This file owns the comparison of a database with the store in memory: the
 // same random history, half of it wrong, must get the same verdicts and leave
-// the same records. The contract's cases are what somebody thought of.
+// the same records. The contract's cases hold only what somebody thought of.
 
 // histories tries this many of them, each on a store of its own.
 func histories(t *testing.T, open opener, seeds, steps int) {
@@ -111,7 +111,7 @@ const ids = 6 // few, so that changes meet
 
 func (h *history) id() string { return jobName(h.r.IntN(ids)) }
 
-// change is often right: it goes on from what is stored.
+// change makes a change, often a valid one: it goes on from what is stored.
 func (h *history) change() actors.Change {
 	if h.r.IntN(8) == 0 {
 		return h.policy()
@@ -127,7 +127,7 @@ func (h *history) change() actors.Change {
 	return h.job()
 }
 
-// policy knows some of the attempts that it has not known yet, and some that never were.
+// policy makes a policy record that knows some of the attempts it did not know yet, and some that never existed.
 func (h *history) policy() actors.Change {
 	c := actors.Change{Policy: h.writer.policy("alice", "bob")}
 	if h.r.IntN(4) == 0 {

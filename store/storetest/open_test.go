@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns the stores that are tried, and what a kill, the next process and a bad disk are for each.
+// This file owns the stores that are tried, and what a kill, a restart and a bad disk mean for each.
 
 // tried is a store, and what may happen to it.
 type tried struct {
@@ -86,7 +86,7 @@ func openSQLite(t testing.TB) tried {
 // shorten takes the last byte of records.
 const shorten = "UPDATE %s SET record = substr(record, 1, length(record) - 1) WHERE %s = %s"
 
-// keyOf is the column of a table that says whose a record is.
+// keyOf is the column of a table that names the job or machine of a record.
 var keyOf = map[string]string{"job": "id", "attempt": "job", "node": "id", "policy": "''"}
 
 // one fails the test where not one record was damaged.
@@ -97,7 +97,7 @@ func one(t testing.TB, changed int64, err error) {
 	}
 }
 
-// lease is for how long a leader in PostgreSQL need not fear another one.
+// lease is how long no other leader takes over in PostgreSQL.
 const lease = 3 * time.Second
 
 // postgresOf opens databases of one server; without PostgreSQL the test is skipped.
@@ -114,7 +114,7 @@ func postgresOf(t testing.TB, lease time.Duration) opener {
 			t.Cleanup(func() { _ = s.Close() })
 			return s
 		}
-		// A kill leaves everything that the server has, and a lease that a successor of the same name need not await.
+		// A kill leaves everything that the server has, and a lease that a successor of the same name need not wait for.
 		again := func() store.Store { must(t, s.Close()); return open() }
 		return tried{s: open(), killed: again, again: again, damage: func(table, id string) {
 			t.Helper()

@@ -31,7 +31,7 @@ func (w *writer) submit(id string, arrival uint64) *messages.JobRecord {
 	}
 }
 
-// next is the record that follows, changed as told.
+// next is the record that follows, with this edit.
 func (w *writer) next(was *messages.JobRecord, edit func(*messages.JobRecord)) *messages.JobRecord {
 	n := proto.Clone(was).(*messages.JobRecord)
 	n.Revision++
@@ -71,7 +71,7 @@ func commit(job string, token topology.Token) *messages.AttemptRecord {
 	}
 }
 
-// attempt is another attempt record like this one, changed as told.
+// attempt is a copy of an attempt record with these edits.
 func attempt(was *messages.AttemptRecord, edits ...func(*messages.AttemptRecord)) *messages.AttemptRecord {
 	n := proto.Clone(was).(*messages.AttemptRecord)
 	for _, edit := range edits {

@@ -83,7 +83,7 @@ func (w *world) crash() {
 	w.lead()
 }
 
-// wrote applies changes and holds their verdicts against a word: D for done, C for conflict.
+// wrote applies changes and compares their verdicts with a word: D for done, C for conflict.
 func (w *world) wrote(want string, changes ...actors.Change) {
 	w.Helper()
 	verdicts, err := w.s.Apply(w.epoch, changes)
@@ -108,7 +108,7 @@ func (w *world) load() *actors.Loaded {
 	return l
 }
 
-// stored holds a job and its attempts against what the store has.
+// stored compares a job and its attempts with what the store has.
 func (w *world) stored(want *messages.JobRecord, attempts ...*messages.AttemptRecord) {
 	w.Helper()
 	got, gotAttempts, err := w.s.Job(topology.JobID(want.Id))
