@@ -33,11 +33,11 @@ type ReadLogs struct {
 	Principal     *messages.Principal    `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
 	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`                               // an id or a unique prefix
 	Ranks         []int32                `protobuf:"varint,3,rep,packed,name=ranks,proto3" json:"ranks,omitempty"`                   // empty: all
-	Follow        bool                   `protobuf:"varint,4,opt,name=follow,proto3" json:"follow,omitempty"`                        // until the job is over, over later attempts too
+	Follow        bool                   `protobuf:"varint,4,opt,name=follow,proto3" json:"follow,omitempty"`                        // until the job is over, through later attempts too
 	Previous      bool                   `protobuf:"varint,5,opt,name=previous,proto3" json:"previous,omitempty"`                    // of the attempt before the latest
 	TailBytes     int64                  `protobuf:"varint,6,opt,name=tail_bytes,json=tailBytes,proto3" json:"tail_bytes,omitempty"` // of each member; 0: from the beginning
 	Attempt       *messages.Token        `protobuf:"bytes,7,opt,name=attempt,proto3" json:"attempt,omitempty"`                       // to go on where a reader broke off: the attempt that it read
-	From          []*LogPosition         `protobuf:"bytes,8,rep,name=from,proto3" json:"from,omitempty"`                             // and how far; of a stream that is not in here nothing has come yet
+	From          []*LogPosition         `protobuf:"bytes,8,rep,name=from,proto3" json:"from,omitempty"`                             // and how far; nothing has come of a stream that is not listed
 	TailLines     int32                  `protobuf:"varint,9,opt,name=tail_lines,json=tailLines,proto3" json:"tail_lines,omitempty"` // of each member's streams; 0: from the beginning, or as tail_bytes says
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -207,7 +207,7 @@ type LogPart struct {
 	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
 	Notice        string                 `protobuf:"bytes,5,opt,name=notice,proto3" json:"notice,omitempty"`    // instead of data: why a member's output cannot be read
 	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`   // of what follows the data in this stream: to go on from here
-	Missing       bool                   `protobuf:"varint,7,opt,name=missing,proto3" json:"missing,omitempty"` // with a notice: the end of a member's output has been waited for in vain, and does not come
+	Missing       bool                   `protobuf:"varint,7,opt,name=missing,proto3" json:"missing,omitempty"` // with a notice: the end of a member's output did not come in time, and is given up
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -388,7 +388,7 @@ func (x *ScriptText) GetText() []byte {
 	return nil
 }
 
-// Cluster asks whom I speak to.
+// Cluster asks which cluster and scheduler the client speaks to.
 type Cluster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -493,7 +493,7 @@ func (x *ClusterReply) GetLevels() []string {
 	return nil
 }
 
-// WhoAmI asks whom the scheduler takes me for.
+// WhoAmI asks as whom the scheduler sees the client.
 type WhoAmI struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -534,9 +534,9 @@ type WhoAmIReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"` // empty: it speaks no TLS, takes everybody for anonymous, and refuses nothing
 	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`                                     // the owner of what I submit
-	UntilUnixMs   int64                  `protobuf:"varint,4,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"` // of the certificate that I showed
-	Rights        []*Right               `protobuf:"bytes,5,rep,name=rights,proto3" json:"rights,omitempty"`                                 // all that my role may do
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`                                     // the owner of what the client submits
+	UntilUnixMs   int64                  `protobuf:"varint,4,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"` // of the client's certificate
+	Rights        []*Right               `protobuf:"bytes,5,rep,name=rights,proto3" json:"rights,omitempty"`                                 // all that the role may do
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -611,7 +611,7 @@ type Right struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`                 // in words
-	Own           bool                   `protobuf:"varint,3,opt,name=own,proto3" json:"own,omitempty"`                  // only where the job is mine
+	Own           bool                   `protobuf:"varint,3,opt,name=own,proto3" json:"own,omitempty"`                  // only for the client's own jobs
 	OfJob         bool                   `protobuf:"varint,4,opt,name=of_job,json=ofJob,proto3" json:"of_job,omitempty"` // it is about one job
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

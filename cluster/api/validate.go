@@ -10,7 +10,7 @@ import (
 // This file owns the checks of requests that only the gateway answers. Like those of messages, a refusal has the field,
 // the reason, and the way out.
 
-// Validate refuses a request that no output could answer.
+// Validate refuses a request that no output can answer.
 func (x *ReadLogs) Validate() error {
 	if err := (&messages.GetJob{Principal: x.GetPrincipal(), Job: x.GetJob()}).Validate(); err != nil {
 		return err
@@ -25,7 +25,7 @@ func (x *ReadLogs) Validate() error {
 		case rank < 0 || rank >= messages.MaxGangTasks:
 			return refusal(field, fmt.Sprintf("is %d, outside 0 to %d", rank, messages.MaxGangTasks-1), "")
 		case seen[rank]:
-			return refusal(field, fmt.Sprintf("%d is there twice", rank), "")
+			return refusal(field, fmt.Sprintf("%d is listed twice", rank), "")
 		}
 		seen[rank] = true
 	}
@@ -40,7 +40,7 @@ func (x *ReadLogs) Validate() error {
 	case x.GetTailBytes() > maxTailBytes:
 		return refusal("tail_bytes", fmt.Sprintf("is %d, more than %d", x.GetTailBytes(), maxTailBytes), fromBeginning)
 	case x.GetFollow() && x.GetPrevious():
-		return refusal("follow", "is set, and previous too", "an attempt that is over writes nothing more: leave follow out")
+		return refusal("follow", "is set together with previous", "an earlier attempt writes nothing more: leave follow out")
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (x *ReadLogs) validFrom() error {
 		return refusal("from", text, "leave it out for all")
 	}
 	if len(x.GetFrom()) > 0 && x.GetAttempt() == nil {
-		return refusal("attempt", "is missing, and from is set", "name the attempt of the last part that was read")
+		return refusal("attempt", "is missing, but from is set", "name the attempt of the last part that was read")
 	}
 	for i, p := range x.GetFrom() {
 		if p.GetRank() < 0 || p.GetRank() >= messages.MaxGangTasks || p.GetOffset() < 0 {
@@ -62,16 +62,16 @@ func (x *ReadLogs) validFrom() error {
 	return nil
 }
 
-// maxTailBytes bounds the end of an output that is asked for: a gateway holds it while it looks for the end.
+// maxTailBytes bounds the tail of an output: a gateway holds it while it looks for the end.
 const maxTailBytes = 16 << 20
 
-// fromBeginning is the way out of a tail that cannot be.
+// fromBeginning is the way out of an impossible tail.
 const fromBeginning = "0 is from the beginning"
 
 // Validate refuses a digest that no script can have.
 func (x *ReadScript) Validate() error {
 	if n := len(x.GetDigest()); n != 64 {
-		return refusal("digest", fmt.Sprintf("has %d letters, and a script's has 64", n), "it stands in the job's spec")
+		return refusal("digest", fmt.Sprintf("has %d characters, but a digest has 64", n), "the job's spec has it")
 	}
 	return nil
 }

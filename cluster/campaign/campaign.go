@@ -70,7 +70,7 @@ func (c *Candidate) Stand(ctx context.Context) (*lease.Reign, error) {
 
 // Hold keeps the lease until ctx ends, which is no error, or until it is lost.
 func (c *Candidate) Hold(ctx context.Context, r *lease.Reign) error {
-	answers := make(chan error, 1) // one is under way at most, and nobody may be left to take it
+	answers := make(chan error, 1) // at most one is under way, and nobody may be left to receive it
 	for {
 		step, err := r.Next(c.o.Clock.Now())
 		if err != nil {

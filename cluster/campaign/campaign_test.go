@@ -15,8 +15,8 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the tests of who leads when. They run in bubbles of virtual
-// time, so every figure is exact and nothing waits.
+// This file owns the tests of which process leads when. They run in bubbles of virtual time, so every figure is exact
+// and nothing waits.
 
 const term = 3 * time.Second
 
@@ -133,8 +133,8 @@ func mustStand(t *testing.T, r *rig) *lease.Reign {
 	return reign
 }
 
-// A leader renews for as long as it lives; the one that stands by waits, knows
-// where it is, and takes over within a look of the lease's end.
+// TestStandbyTakesOver: a leader renews for as long as it lives; the standby waits, knows the leader's address, and
+// takes over at its first look after the end of the lease.
 func TestStandbyTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(row)
@@ -174,7 +174,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	})
 }
 
-// A lease that was given back is taken with the next look.
+// TestResignedLeaseIsTakenAtOnce: a lease that was given back is taken with the next look.
 func TestResignedLeaseIsTakenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(row)
@@ -191,7 +191,7 @@ func TestResignedLeaseIsTakenAtOnce(t *testing.T) {
 	})
 }
 
-// However the database fails a leader, it stops before anybody else may lead.
+// TestLeaderStopsBeforeOthersMayLead: however the database fails a leader, it stops before anybody else may lead.
 func TestLeaderStopsBeforeOthersMayLead(t *testing.T) {
 	for name, fail := range map[string]func(*row){
 		"the server is away":     func(l *row) { l.down = errAway },
@@ -229,7 +229,8 @@ func TestLeaderStopsBeforeOthersMayLead(t *testing.T) {
 	}
 }
 
-// An outage of a third of the lease costs nothing, and is one line and its end.
+// TestShortOutageIsBridged: an outage of a third of the lease costs nothing, and is logged in one line and one at its
+// end.
 func TestShortOutageIsBridged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(row)
@@ -256,7 +257,7 @@ func TestShortOutageIsBridged(t *testing.T) {
 	})
 }
 
-// A leader that was paused learns from its own clock that its time is over.
+// TestPausedLeaderStops: a leader that was paused learns from its own clock that its time is over.
 func TestPausedLeaderStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(row)
@@ -270,7 +271,7 @@ func TestPausedLeaderStops(t *testing.T) {
 	})
 }
 
-// A renewal that is refused ends a leader at once.
+// TestDeposedLeaderStops: a renewal that is refused ends a leader at once.
 func TestDeposedLeaderStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(row)
@@ -288,8 +289,8 @@ func TestDeposedLeaderStops(t *testing.T) {
 	})
 }
 
-// Standing by outlasts an outage, without a word for every look; and a lease
-// that is won too slowly is not led on.
+// TestStandingByThroughTrouble: a standby outlasts an outage and does not log every look; and a lease that was won too
+// slowly is not used.
 func TestStandingByThroughTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &row{down: errAway}

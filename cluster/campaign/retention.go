@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns when the leader forgets jobs that were over long ago, and scripts that no job names. It works beside
-// the actors and tells them nothing: they hold no such job for longer than they show it.
+// This file owns retention: when the leader forgets jobs that ended long ago, and scripts that no job names. It works
+// beside the actors and tells them nothing: they hold no such job for longer than they show it.
 //
 // The end of a job is on disk as a time of day, because nothing else counts across restarts of all schedulers. So that
 // a leader whose clock is years ahead does not forget everything, its clock is believed only up to the newest end that

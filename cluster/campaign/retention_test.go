@@ -67,7 +67,7 @@ func (a *attic) failing(err error) {
 	a.fail = err
 }
 
-// What is old goes, in small steps; what is not stays until it is.
+// TestRetention: old jobs are forgotten, in small steps; the others stay until they are old.
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, a := new(rig), new(attic)
@@ -103,8 +103,8 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// A leader whose clock is ten years ahead forgets an eighth of what is kept too
-// early, and not all; one whose clock jumps later too; and one that could not look.
+// TestRetentionUnderAWrongClock: a leader whose clock is ten years ahead forgets only an eighth of what is kept too
+// early, and so does one whose clock jumps later, and one that could not look.
 func TestRetentionUnderAWrongClock(t *testing.T) {
 	for name, wrong := range map[string]struct {
 		jumps bool
@@ -142,9 +142,9 @@ func TestRetentionUnderAWrongClock(t *testing.T) {
 	}
 }
 
-// Scripts are pruned once in each sweep, however many there are: what one call found
-// without a job the next one may drop, and a submit must not fall between the two. Jobs that
-// are kept for ever keep theirs, and what nobody names goes all the same.
+// TestScriptsArePrunedOnceASweep: scripts are pruned once in each sweep, however many there are: what one call found
+// without a job the next one may drop, and a submit must not fall between the two. Jobs that are kept for ever keep
+// their scripts, and a script that nobody names is still forgotten.
 func TestScriptsArePrunedOnceASweep(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

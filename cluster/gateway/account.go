@@ -11,7 +11,7 @@ import (
 //
 // A GPU is accounted for from COMMIT, when nobody else could have it any more,
 // until its member was gone. A member that left no evidence counts until its
-// attempt's end was decided: what a lost machine does is not the job's.
+// attempt's end was decided: what a lost machine does afterwards does not count for the job.
 
 // account makes the account of one job.
 func account(past *store.PastJob, ranks bool) *messages.PastJob {
@@ -42,8 +42,8 @@ func account(past *store.PastJob, ranks bool) *messages.PastJob {
 	return one
 }
 
-// accountAttempt makes the account of one attempt, which by the leader's clock was
-// over at this moment: the job ended then, or its next attempt was committed.
+// accountAttempt makes the account of one attempt that was over at this moment by the leader's clock: the job ended
+// then, or its next attempt was committed.
 func accountAttempt(a *messages.AttemptRecord, overUnixMs int64) *messages.PastAttempt {
 	end := a.GetEnd()
 	try := &messages.PastAttempt{
@@ -79,8 +79,7 @@ func accountAttempt(a *messages.AttemptRecord, overUnixMs int64) *messages.PastA
 
 // goneUnixMs is when a member was gone: never before COMMIT, and never later than
 // its attempt was over, since that takes the end of every member on a machine that
-// can be reached. A machine whose clock is far off cannot have told when: the
-// leader's own word counts.
+// can be reached. A machine whose clock is far off cannot say when: the leader's own clock counts.
 func goneUnixMs(a *messages.AttemptRecord, exit *messages.Exit, overUnixMs int64) int64 {
 	if at := exit.GetAtUnixMs(); at >= a.GetCommittedUnixMs() {
 		return max(min(at, overUnixMs), a.GetCommittedUnixMs())

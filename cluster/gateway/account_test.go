@@ -80,8 +80,8 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// TestAccountClockAhead: a machine whose clock jumped, or that came back after its job was over, has had its GPUs for no longer
-// than the attempt lasted by the leader's clock.
+// TestAccountClockAhead: a machine whose clock jumped, or that came back after its job was over, has had its GPUs for
+// no longer than the attempt lasted by the leader's clock.
 func TestAccountClockAhead(t *testing.T) {
 	hour := int64(3_600_000)
 	past := &store.PastJob{

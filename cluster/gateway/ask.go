@@ -16,12 +16,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns a question to an actor: the process that takes the answer, and what becomes of a question that gets
-// none. Proto.Actor's futures would do too, but each costs a timer of its own beside the call's deadline, and their
-// names are not under a path to which the link lets answers pass.
+// This file owns a question to an actor: the process that receives the answer, and what happens if there is none.
+// Proto.Actor's futures would do too, but each costs a timer of its own beside the call's deadline, and their names are
+// not under a path to which the link lets answers pass.
 
-// replyPath begins the names of reply processes. What follows cannot be guessed: a machine's answer names the process
-// that it is for and nothing else, so a machine could answer for another one, or for the Scheduler.
+// replyPath begins the names of reply processes. What follows cannot be guessed: a machine's answer only names the
+// process that it is for, so with a known name a machine could answer for another machine, or for the Scheduler.
 const replyPath = "synapse/gateway/"
 
 // LeaderTrailer is the trailer in which a scheduler that does not lead names the one that does.
@@ -52,7 +52,7 @@ func (g *Gateway) open(to mailbox) (pid *actor.PID, done func()) {
 	}
 }
 
-// reply takes one answer; what comes after it says nothing new.
+// reply takes one answer and ignores any after it.
 type reply chan any
 
 func (r reply) take(message any) {
@@ -81,10 +81,10 @@ func (g *Gateway) ask(ctx context.Context, to *actor.PID, message any) (any, err
 	}
 }
 
-// answer is what every reply of an actor is.
+// answer is what all replies of actors have in common.
 type answer interface{ GetOutcome() *messages.Outcome }
 
-// question is what every request is, once it says who asks.
+// question is what all requests have in common, once the principal is filled in.
 type question interface{ Validate() error }
 
 // call is a whole unary call: it checks the question, asks, and returns an outcome that is not OK as an error.
@@ -102,7 +102,7 @@ func call[A answer](ctx context.Context, g *Gateway, to *actor.PID, q question) 
 	a, ok := got.(A)
 	if !ok {
 		g.o.Log.Info("%s answered %T to %T", to.Id, got, q)
-		return none, status.Error(codes.Internal, "the answer is of another kind than the question")
+		return none, status.Error(codes.Internal, "the answer does not belong to the question")
 	}
 	if err := api.StatusOf(a.GetOutcome()); err != nil {
 		return none, err
@@ -110,7 +110,7 @@ func call[A answer](ctx context.Context, g *Gateway, to *actor.PID, q question) 
 	return a, nil
 }
 
-// timed bounds a call that brings no deadline.
+// timed bounds a call without a deadline of its own.
 func timed(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -134,13 +134,14 @@ func (g *Gateway) admit(ctx context.Context, q question) error {
 	return nil
 }
 
-// awaitLoaded lets reads pass once the Scheduler has read the store: until then the Mirror knows of no job, and would
-// say so.
+// awaitLoaded waits until the Scheduler has read the store: until then the Mirror knows no job and would deny that
+// there are any.
 func (g *Gateway) awaitLoaded(ctx context.Context) error {
 	if g.loaded.Load() {
 		return nil
 	}
-	// Any Scheduler answers a wish about no job; one that is still loading answers with the reason that is wanted here.
+	// A Scheduler refuses this wish, which names no job; one that is still loading refuses it with the reason that is
+	// wanted here.
 	got, err := g.ask(ctx, g.scheduler, &messages.Hold{Principal: g.o.Principal(ctx)})
 	if err != nil {
 		return err
@@ -172,10 +173,10 @@ func closing() *messages.Outcome {
 	return unavailable("this scheduler is closing down", "try again in a moment")
 }
 
-// lapsed is the error of a call whose time is over. What it asked for may have happened.
+// lapsed is the error of a call whose time is up. What it asked for may have happened.
 func lapsed(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return status.Error(codes.DeadlineExceeded, "there was no answer in time; what was asked may still happen "+
+		return status.Error(codes.DeadlineExceeded, "there was no answer in time; what was asked for may still happen "+
 			"(ask again, a submit with the same request id)")
 	}
 	return status.FromContextError(err).Err()

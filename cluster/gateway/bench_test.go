@@ -1,7 +1,6 @@
 package gateway
 
-// This file owns what a submit costs through the door, beside a call that does
-// nothing behind it.
+// This file owns the benchmark of a submit through the gateway, beside a call that does nothing there.
 
 import (
 	"context"

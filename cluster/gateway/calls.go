@@ -13,12 +13,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the calls that get one answer. The Scheduler is asked for changes, the Mirror for what there is.
+// This file owns the calls that get one answer. The Scheduler handles changes, the Mirror questions.
 
 // Submit puts a job into the queue. It is acknowledged once it is on disk.
 func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
 	q.Principal = g.o.Principal(ctx)
-	if q.GetSpec().GetScript() != nil { // a machine would ask for it in vain
+	if q.GetSpec().GetScript() != nil { // a machine would not find it
 		return nil, api.StatusOf(invalid(&messages.FieldError{
 			Field: "spec.script", Text: "comes without its text", Hint: "send it with SubmitScript",
 		}))
@@ -26,7 +26,7 @@ func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.Sub
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
 }
 
-// DryRun says what would become of a job, and changes nothing.
+// DryRun says what would happen to a job, and changes nothing.
 func (g *Gateway) DryRun(ctx context.Context, q *messages.DryRun) (*messages.DryRunReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	return call[*messages.DryRunReply](ctx, g, g.scheduler, q)
@@ -106,7 +106,7 @@ func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.Get
 	reply := &messages.GetJobReply{Outcome: messages.OK(), Job: job}
 	if q.Attempts && g.o.Store != nil {
 		_, attempts, err := g.o.Store.Job(topology.JobID(job.GetRecord().GetId()))
-		one := (*store.Damage)(nil) // then the job says so itself
+		one := (*store.Damage)(nil) // then the job's own answer says so
 		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.As(err, &one) {
 			return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
 		}
@@ -117,7 +117,7 @@ func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.Get
 	return reply, nil
 }
 
-// found is the job that a question is about, if that is let in.
+// found is the job that a question is about, if the question is admitted.
 func (g *Gateway) found(ctx context.Context, q question, id string) (*messages.JobStatus, error) {
 	if err := g.admit(ctx, q); err != nil {
 		return nil, err
@@ -189,8 +189,8 @@ func read[A answer](ctx context.Context, g *Gateway, q question) (A, error) {
 	return call[A](ctx, g, g.mirror, q)
 }
 
-// ExplainJob says why a job is not running, or would not be. For one that is not over the Mirror answers, so that the
-// Scheduler sees nothing of it.
+// ExplainJob says why a job is not running, or would not run. The Mirror answers for a job that is not over, so that
+// the Scheduler is not disturbed.
 func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*messages.ExplainJobReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	if q.Spec != nil {
@@ -208,7 +208,7 @@ func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*mess
 	return &messages.ExplainJobReply{Outcome: messages.OK(), Text: messages.Explain(job)}, nil
 }
 
-// Cluster tells a client whom it speaks to.
+// Cluster tells a client which cluster and scheduler it speaks to.
 func (g *Gateway) Cluster(ctx context.Context, q *api.Cluster) (*api.ClusterReply, error) {
 	if err := g.admit(ctx, q); err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ const (
 	maxStreams = 1_024
 )
 
-// Leader says which process leads.
+// Leader names the process that leads.
 type Leader struct {
 	Here    bool   // this process does
 	Address string // where clients reach the one that does, if that is known

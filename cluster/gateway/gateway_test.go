@@ -30,7 +30,7 @@ func TestEachCall(t *testing.T) {
 	eventually(t, "n1 is up", func() bool { return d.nodes() == 1 })
 	ctx := timely(t)
 
-	claims := &messages.Principal{Name: "root"} // who it says it is does not count
+	claims := &messages.Principal{Name: "root"} // the name that the client claims does not count
 	submitted, err := d.SynapseClient.Submit(ctx, &messages.Submit{Principal: claims, RequestId: "r1", Spec: gpuJob("one", 1, 8)})
 	if err != nil || submitted.Outcome.Code != messages.Code_CODE_OK {
 		t.Fatal(submitted, err)
@@ -93,7 +93,7 @@ func TestEachCall(t *testing.T) {
 	}
 }
 
-// Every refusal has its code, in ours and in gRPC's, its words, and its field.
+// TestRefusals: every refusal has its code, in ours and in gRPC's, its words, and its field.
 func TestRefusals(t *testing.T) {
 	r := newRoom(t)
 	s, _ := r.lead()
@@ -176,7 +176,7 @@ func TestWhoDoesNotLeadSaysWhoDoes(t *testing.T) {
 	}
 }
 
-// Whoever is acknowledged finds his job, however many ask at once.
+// TestReadsItsOwnWrites: a client finds its acknowledged job, however many ask at once.
 func TestReadsItsOwnWrites(t *testing.T) {
 	r := newRoom(t)
 	s, _ := r.lead()

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// This file owns what a panic in a call costs: that call. The client learns that it is the scheduler's fault and
-// nothing of how it is built; the log has the stack.
+// This file owns the handling of a panic in a call: it costs only that call. The client learns that the fault is in the
+// scheduler, and nothing of its insides; the log has the stack.
 
 func (g *Gateway) guardCall(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,

@@ -1,7 +1,6 @@
 package gateway
 
-// This file owns the tests of what must not hurt: answers that do not come, or
-// come wrong, panics, and input that means harm.
+// This file owns the tests of what must do no harm: missing or wrong answers, panics, and hostile input.
 
 import (
 	"context"
@@ -20,7 +19,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// Each of our codes arrives as itself, whoever answers it.
+// TestEveryCodeArrives: each of our codes arrives unchanged, whichever actor answers.
 func TestEveryCodeArrives(t *testing.T) {
 	var outcome *messages.Outcome
 	r := newRoom(t)
@@ -61,7 +60,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 	late := <-asked
 	eventually(t, "the reply process is gone", func() bool { _, there := s.ProcessRegistry.GetLocal(late.Id); return !there })
-	s.Root.Send(late, &messages.SubmitReply{}) // nobody is there; nothing happens
+	s.Root.Send(late, &messages.SubmitReply{}) // nothing receives it; nothing happens
 
 	if bounded, cancel := timed(context.Background()); true {
 		until, has := bounded.Deadline()
@@ -85,7 +84,7 @@ func TestWrongAnswer(t *testing.T) {
 	d := r.door(r.script(func(ctx actor.Context) {
 		if ctx.Sender() != nil {
 			ctx.Respond(&messages.CancelReply{})
-			ctx.Respond(&messages.SubmitReply{}) // a second answer is nobody's
+			ctx.Respond(&messages.SubmitReply{}) // nobody waits for a second answer
 		}
 	}, nil), Options{})
 	_, err := d.SynapseClient.Submit(timely(t), &messages.Submit{Spec: gpuJob("x", 1, 1)})
@@ -136,7 +135,7 @@ func (raw) Unmarshal(mem.BufferSlice, any) error { return nil }
 
 var _ encoding.CodecV2 = raw{}
 
-// What no client of ours would send is refused, and the next call is answered.
+// TestHostileInput: what no client of ours would send is refused, and the next call is answered.
 func TestHostileInput(t *testing.T) {
 	r := newRoom(t)
 	s, _ := r.lead()

@@ -15,8 +15,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what is told of the past. The call itself reads it from the store, so no actor takes part, and however
-// much there is, a call reads one page of it and the next call goes on.
+// This file owns the answers about the past. The call itself reads the store, so no actor takes part. However much
+// there is, a call reads one page of it and the next call goes on.
 
 const (
 	// maxReading is how many calls read at a time; the others wait. A store has a few more connections than that, so a
@@ -26,7 +26,7 @@ const (
 	historyPage = 100
 	// maxLooked bounds how many jobs one call looks at, whether they match or not.
 	maxLooked = 10_000
-	// maxPageBytes bounds the accounts of one page, unless it is one account of a very large gang.
+	// maxPageBytes bounds the accounts of one page, unless it is the single account of a very large gang.
 	maxPageBytes = 2 << 20
 	// maxDamaged is how many unreadable jobs one page names.
 	maxDamaged = 20
@@ -34,7 +34,7 @@ const (
 	minLook, maxLook = 100, 1_000
 )
 
-// History answers a page of the jobs that are over.
+// History returns a page of the jobs that are over.
 func (g *Gateway) History(ctx context.Context, q *messages.History) (*messages.HistoryReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	if err := g.admit(ctx, q); err != nil {

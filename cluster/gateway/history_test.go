@@ -1,6 +1,6 @@
 package gateway
 
-// This file owns the tests of what is told of the past.
+// This file owns the tests of the answers about the past.
 
 import (
 	"context"
@@ -63,8 +63,8 @@ func (d *door) pages(q *messages.History) (ids []string, pages int) {
 	return nil, 0
 }
 
-// Every job is told of once, the newest first, whatever the pages are, and no
-// actor is asked: here there is none.
+// TestHistoryInPages: every job appears once, the newest first, however large the pages are, and no actor is asked:
+// here there is none.
 func TestHistoryInPages(t *testing.T) {
 	d, _ := attic(t, 450, func(i int, j *messages.JobRecord) {
 		if i%100 == 7 {
@@ -103,7 +103,7 @@ func TestHistoryInPages(t *testing.T) {
 	}
 }
 
-// What fits seldom makes short pages, not long calls.
+// TestHistoryLooksSoFar: jobs that seldom match make short pages, not long calls.
 func TestHistoryLooksSoFar(t *testing.T) {
 	d, _ := attic(t, maxLooked+1_500, func(i int, j *messages.JobRecord) {
 		if i == 0 {
@@ -119,7 +119,7 @@ func TestHistoryLooksSoFar(t *testing.T) {
 	}
 }
 
-// Heavy jobs make short pages.
+// TestHistoryWeighs: heavy jobs make short pages.
 func TestHistoryWeighs(t *testing.T) {
 	d, _ := attic(t, 30, func(_ int, j *messages.JobRecord) { j.Outcome = strings.Repeat("x", maxPageBytes/10) })
 	if ids, pages := d.pages(&messages.History{}); len(ids) != 30 || pages < 3 || pages > 5 {
@@ -167,7 +167,7 @@ func TestHistoryRefuses(t *testing.T) {
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "keeps nothing of the past")
 }
 
-// One job that cannot be read is left out and named; the others are told of.
+// TestHistoryLeavesDamageOut: one job that cannot be read is left out and named; the others are shown.
 func TestHistoryLeavesDamageOut(t *testing.T) {
 	d, memory := attic(t, 5, nil)
 	memory.Damage("job", "j00003")
@@ -180,7 +180,7 @@ func TestHistoryLeavesDamageOut(t *testing.T) {
 	}
 }
 
-// slow is a store that answers when it is let.
+// slow is a store that answers only when the test lets it.
 type slow struct {
 	*store.Memory
 	reads chan struct{}
@@ -193,7 +193,7 @@ func (s slow) History(p store.Past) (store.Page, error) {
 	return s.Memory.History(p)
 }
 
-// However many ask, few read at a time; who waits longer than he may is told.
+// TestHistoryReadsAreFew: however many ask, few read at a time; a call that waits too long is told so.
 func TestHistoryReadsAreFew(t *testing.T) {
 	d, memory := attic(t, 1, nil)
 	s := slow{memory, make(chan struct{}, 10), make(chan struct{})}
@@ -219,7 +219,7 @@ func TestHistoryReadsAreFew(t *testing.T) {
 	}
 }
 
-// A leader that follows another on the same store shows what was over before it.
+// TestFinishedJobsAreListedAgain: a leader that follows another on the same store shows what was over before it.
 func TestFinishedJobsAreListedAgain(t *testing.T) {
 	r := newRoom(t)
 	var memory *store.Memory

@@ -20,8 +20,8 @@ import (
 const (
 	followPause = 200 * time.Millisecond // between two looks for more
 	deafPause   = 10 * time.Second       // until a machine that did not answer is asked again
-	lastPause   = time.Second            // the same, where nothing but its answer is waited for
-	lastWait    = 60 * time.Second       // for how long that is
+	lastPause   = time.Second            // the same where only its answer is missing
+	lastWait    = 60 * time.Second       // how long its answer is awaited
 	maxAsked    = 32                     // pages that a following reader has under way: what it may hold
 )
 
@@ -71,8 +71,8 @@ type reader struct {
 	deaf    map[topology.NodeID]time.Time // machines that did not answer, and when they are asked again
 }
 
-// attempt is the one that was asked for; nil if there was none yet. A reader that goes on is given the one that it
-// read, which may not be the latest any more.
+// attempt is the one that was asked for; nil if there was none yet. A reader that resumes gets the attempt that it
+// read, which may no longer be the latest.
 func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, error) {
 	latest := job.GetAttempt()
 	if begun := r.q.GetAttempt(); begun != nil {
@@ -94,7 +94,7 @@ func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, erro
 	return r.kept(messages.FromToken(latest.GetToken()), 1)
 }
 
-// kept finds an attempt in the store: the one with this token, or so many before it.
+// kept finds an attempt in the store: the one with this token, or the one that is before places earlier.
 func (r *reader) kept(token topology.Token, before int) (*messages.AttemptRecord, error) {
 	if r.g.o.Store == nil {
 		return nil, api.StatusOf(unavailable("this scheduler does not keep earlier attempts",
@@ -113,7 +113,7 @@ func (r *reader) kept(token topology.Token, before int) (*messages.AttemptRecord
 	return attempts[at-before], nil
 }
 
-// begin turns to an attempt: two streams of each member that was asked for.
+// begin starts an attempt: two streams of each member that was asked for.
 func (r *reader) begin(a *messages.AttemptRecord) error {
 	r.token, r.outputs = messages.FromToken(a.GetToken()), nil
 	members := 0
@@ -143,7 +143,7 @@ func (r *reader) begin(a *messages.AttemptRecord) error {
 	return r.position()
 }
 
-// position turns every stream to where its reader wants to begin: where it broke off, or some bytes before the end.
+// position moves every stream to where its reader wants to begin: where it broke off, or some bytes before the end.
 func (r *reader) position() error {
 	type stream struct {
 		rank   int32
@@ -196,7 +196,7 @@ func (r *reader) finish() error {
 	return nil
 }
 
-// goOn follows a job. A reader that broke off in an earlier attempt is first given the rest of that one.
+// goOn follows a job. A reader that broke off in an earlier attempt first gets the rest of that one.
 func (r *reader) goOn(job *messages.JobStatus, attempt *messages.AttemptRecord) error {
 	if messages.FromToken(attempt.GetToken()) != messages.FromToken(job.GetAttempt().GetToken()) {
 		if err := r.begin(attempt); err != nil {
@@ -221,7 +221,7 @@ func (r *reader) follow(job *messages.JobStatus) error {
 			if err := r.begin(a); err != nil {
 				return err
 			}
-			r.q.TailBytes, r.q.TailLines = 0, 0 // of later attempts, all is news
+			r.q.TailBytes, r.q.TailLines = 0, 0 // later attempts are read from the beginning
 		}
 		over := job.GetRecord().GetState().Terminal()
 		r.markExited(job, over)
@@ -255,7 +255,7 @@ func (r *reader) markExited(job *messages.JobStatus, over bool) {
 	}
 }
 
-// round reads a page of every stream that may have more, and reports whether any is sure to have more.
+// round reads a page of every stream that may have more, and reports whether any certainly has more.
 func (r *reader) round() (more bool, err error) {
 	var open []*output
 	for _, o := range r.outputs {
@@ -280,8 +280,8 @@ func (r *reader) round() (more bool, err error) {
 }
 
 // isDeaf reports whether a machine is left alone for now. If a member writes no more and its reader follows, only the
-// machine's answer is waited for, so it is asked again soon: to a leader that has just taken over the machines come
-// back one by one.
+// machine's answer is waited for, so it is asked again soon: after a takeover the machines come back to the new leader
+// one by one.
 func (r *reader) isDeaf(o *output) bool {
 	missed, deaf := r.deaf[o.node]
 	pause := deafPause
@@ -304,7 +304,7 @@ func (r *reader) roundOf(batch []*output) (more bool, err error) {
 			if r.ctx.Err() != nil {
 				return false, lapsed(r.ctx.Err())
 			}
-			deadline = past // the others had the same time
+			deadline = past // the other streams had as much time
 			if err := o.unheard(); err != nil {
 				return false, err
 			}

@@ -41,7 +41,7 @@ func TestTailLines(t *testing.T) {
 }
 
 // TestTheEndOfTheOutput: a machine that does not answer when the job ends, as after a
-// takeover, is waited for; what it still does not tell is named as missing.
+// takeover, is waited for; what it still does not send is reported as missing.
 func TestTheEndOfTheOutput(t *testing.T) {
 	for _, back := range []bool{true, false} {
 		t.Run(fmt.Sprintf("it answers again: %v", back), func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 const (
 	pageBytes = 256 << 10
-	// maxLineBytes is how long a line may be that is kept whole.
+	// maxLineBytes bounds a line that is kept whole.
 	maxLineBytes = 256 << 10
 	// maxPartBytes bounds one piece.
 	maxPartBytes = 1 << 20
@@ -25,7 +25,7 @@ const (
 	machinePatience = 5 * time.Second
 	// maxSearches bounds the steps to the end of an output of any length.
 	maxSearches = 64
-	// maxTailPages bounds how far a task is followed that writes faster than it is read.
+	// maxTailPages bounds how far a task that writes faster than it is read is followed.
 	maxTailPages = 256
 )
 
@@ -115,7 +115,7 @@ func (o *output) take(l *messages.TaskLogs) (more bool, err error) {
 		if err := o.flush(); err != nil {
 			return false, err
 		}
-		text := fmt.Sprintf("%d bytes are gone: machine %s keeps only the newest part of so much output", lost, o.node)
+		text := fmt.Sprintf("%d bytes are gone: machine %s keeps only the newest part of long output", lost, o.node)
 		if err := o.notice(text); err != nil {
 			return false, err
 		}
@@ -169,8 +169,7 @@ func (o *output) notice(text string) error {
 	return o.r.send(&api.LogPart{Rank: o.rank, Attempt: o.attempt, Stderr: o.stderr, Notice: text})
 }
 
-// unheard leaves a machine alone for a while, and says of each member once that
-// its output cannot be read.
+// unheard leaves a machine alone for a while, and reports once per member that its output cannot be read.
 func (o *output) unheard() error {
 	if o.r.ctx.Err() != nil {
 		return lapsed(o.r.ctx.Err())
@@ -205,7 +204,7 @@ func (o *output) givenUp() bool {
 	return now.Sub(o.silent) >= lastWait
 }
 
-// leave gives a stream up, and says of each member once that its end is missing.
+// leave gives a stream up, and reports once per member that its end is missing.
 func (o *output) leave() error {
 	told := false
 	for _, other := range o.r.outputs {
@@ -316,7 +315,7 @@ func (o *output) readLines(last, begin int64, lines int) error {
 	}
 }
 
-// lastLines is where the last lines begin; 0 if there are no others.
+// lastLines is where the last lines begin; 0 if they are all there is.
 func lastLines(text []byte, lines int) int {
 	at := len(bytes.TrimSuffix(text, []byte("\n")))
 	for ; lines > 0 && at >= 0; lines-- {

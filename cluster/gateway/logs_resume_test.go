@@ -13,8 +13,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// A reader that broke off after any part, and goes on from there, has read the same
-// in the end as one that did not: nothing is missing, nothing comes twice.
+// TestReadLogsGoesOn: a reader that broke off after any part and resumes there has in the end read the same as one that
+// did not: nothing is missing, nothing comes twice.
 func TestReadLogsGoesOn(t *testing.T) {
 	d, _, job, write, _ := gang(t, Options{Clock: clock.Real{}})
 	write(0, false, "a\nb\nno end")
@@ -53,8 +53,8 @@ func TestReadLogsGoesOn(t *testing.T) {
 	}
 }
 
-// A reader that broke off in an attempt that has been followed by another is given
-// the rest of it first.
+// TestReadLogsGoesOnInAnEarlierAttempt: a reader that broke off in an attempt that another one has followed first gets
+// the rest of it.
 func TestReadLogsGoesOnInAnEarlierAttempt(t *testing.T) {
 	d, _, job, write, machines := gang(t, Options{Clock: clock.Real{}})
 	write(0, false, "first\n")

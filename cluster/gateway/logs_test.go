@@ -19,7 +19,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// lines is what a reader got: "rank: line", with ! for stderr, and notices in brackets.
+// linesOf: lines is what a reader got: "rank: line", with ! for stderr, and notices in brackets.
 func linesOf(p *api.LogPart) (lines []string) {
 	mark := ""
 	if p.Stderr {
@@ -70,7 +70,7 @@ func (quick) After(d time.Duration) <-chan time.Time {
 }
 
 // gang starts a gang of two machines with two ranks each. Where o has no clock it is the quick one, on which a machine
-// of a busy computer may seem not to answer: a test that reads all that was written brings the real one.
+// of a busy computer may seem not to answer: a test that reads all that was written uses the real one.
 func gang(t *testing.T, o Options) (d *door, r *room, job string, byRank func(rank int32, stderr bool, text string), machines []*launcher) {
 	r = newRoom(t)
 	s, memory := r.lead()
@@ -115,7 +115,7 @@ func TestReadLogs(t *testing.T) {
 	}{
 		{&api.ReadLogs{}, messages.Code_CODE_INVALID, codes.InvalidArgument, "job: is missing"},
 		{&api.ReadLogs{Job: job, Ranks: []int32{-1}}, messages.Code_CODE_INVALID, codes.InvalidArgument, "ranks[0]"},
-		{&api.ReadLogs{Job: job, Ranks: []int32{1, 1}}, messages.Code_CODE_INVALID, codes.InvalidArgument, "ranks[1]: 1 is there twice"},
+		{&api.ReadLogs{Job: job, Ranks: []int32{1, 1}}, messages.Code_CODE_INVALID, codes.InvalidArgument, "ranks[1]: 1 is listed twice"},
 		{&api.ReadLogs{Job: job, TailBytes: -1}, messages.Code_CODE_INVALID, codes.InvalidArgument, "tail_bytes"},
 		{&api.ReadLogs{Job: job, TailBytes: 1 << 40}, messages.Code_CODE_INVALID, codes.InvalidArgument, "tail_bytes"},
 		{&api.ReadLogs{Job: job, Follow: true, Previous: true}, messages.Code_CODE_INVALID, codes.InvalidArgument, "follow"},
@@ -130,7 +130,7 @@ func TestReadLogs(t *testing.T) {
 	d.wants(&api.ReadLogs{Job: queued}, "0 [the job has not run yet: it is queued]")
 }
 
-// Output of any size comes whole and in order, and its lines uncut.
+// TestReadLogsInPages: output of any size comes whole and in order, and its lines uncut.
 func TestReadLogsInPages(t *testing.T) {
 	d, _, job, write, _ := gang(t, Options{Clock: clock.Real{}})
 	var text strings.Builder
@@ -346,8 +346,7 @@ func TestFollowLosesAMachine(t *testing.T) {
 	eventually(t, "no stream is counted as open", func() bool { return d.streams.Load() == 0 })
 }
 
-// A reader who follows does not wait for a machine that may never come back: the
-// job is over.
+// TestFollowEndsWithTheJob: a reader who follows does not wait for a machine that may never come back: the job is over.
 func TestFollowEndsWithTheJob(t *testing.T) {
 	d, r, job, write, machines := gang(t, Options{})
 	write(0, false, "zero\n")

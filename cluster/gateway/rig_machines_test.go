@@ -56,10 +56,10 @@ type launcher struct {
 	tasks  []running
 	logs   map[string]*scripted // by rank and stream, of any attempt
 	asked  int
-	mute   bool // it does not tell what its tasks wrote
+	mute   bool // it does not return what its tasks wrote
 }
 
-// running is a task and who is to hear of its end.
+// running is a task and the actor that is told of its end.
 type running struct {
 	id *messages.TaskId
 	to *actor.PID
@@ -121,7 +121,7 @@ func (l *launcher) writes(rank int32, stderr bool, text string) {
 	l.logs[key].data = append(l.logs[key].data, text...)
 }
 
-// exits ends all tasks that run, and forgets what they wrote where asked to.
+// exits ends all running tasks; with fresh it also forgets what they wrote.
 func (l *launcher) exits(code int32, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,8 +1,7 @@
 package gateway
 
-// This file owns the worlds that the tests look at a gateway in: one where
-// scripted actors answer, and a whole cluster in this process, with the real
-// actors over the memory store and machines whose containers are scripted.
+// This file owns the worlds in which the tests run a gateway: one where scripted actors answer, and a whole cluster in
+// this process, with the real actors over the memory store and machines whose containers are scripted.
 
 import (
 	"context"
@@ -74,7 +73,7 @@ func (r *room) cut(address string) {
 	delete(r.systems, address)
 }
 
-// wire hands messages to another system of the room, if it is there.
+// wire passes messages to another system of the room, if it is there.
 type wire struct {
 	r  *room
 	to string
@@ -116,7 +115,7 @@ func (r *room) Info(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
-// said lists the log lines that begin so.
+// said lists the log lines with this prefix.
 func (r *room) said(prefix string) (lines []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +146,7 @@ func (r *room) lead(edit ...func(*leader.Ports)) (*actor.ActorSystem, *store.Mem
 	return s, memory
 }
 
-// assemble makes a leader over the memory store, who may not have read it yet.
+// assemble makes a leader over the memory store, which it may not have read yet.
 func (r *room) assemble(edit ...func(*leader.Ports)) (*actor.ActorSystem, *store.Memory) {
 	s := r.system("scheduler")
 	memory := store.NewMemory()
@@ -216,7 +215,7 @@ func (r *room) door(s *actor.ActorSystem, o Options) *door {
 	return d
 }
 
-// nothingOpen: every reply process was taken back.
+// nothingOpen checks that every reply process was removed.
 func (d *door) nothingOpen() {
 	for _, bucket := range d.system.ProcessRegistry.LocalPIDs.LocalPIDs {
 		for _, name := range bucket.Keys() {
@@ -297,7 +296,7 @@ func (d *door) nodes() int {
 	return up
 }
 
-// refused wants an error of this code of ours, with gRPC's that belongs to it.
+// refused checks for an error with this code of ours and the gRPC code that belongs to it.
 func refused(t *testing.T, err error, code messages.Code, grpcCode codes.Code, words string) {
 	t.Helper()
 	o := api.OutcomeOf(err)

@@ -39,7 +39,7 @@ func (g *Gateway) SubmitScript(ctx context.Context, q *messages.Submit) (*messag
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
 }
 
-// ReadScript answers the text of the script with a digest.
+// ReadScript returns the text of the script with a digest.
 func (g *Gateway) ReadScript(ctx context.Context, q *api.ReadScript) (*api.ScriptText, error) {
 	q.Principal = g.o.Principal(ctx)
 	if err := g.admit(ctx, q); err != nil {

@@ -25,8 +25,9 @@ func bringing(t *testing.T, text string) *messages.JobSpec {
 	return spec
 }
 
-// TestSubmitScript: a script's text is in the store before its job is, nowhere else, and to be read by its digest. What
-// cannot be run as it is, names another text, or comes to a leader that is none any more, is refused and makes no job.
+// TestSubmitScript: a script's text is in the store before its job is, nowhere else, and can be read by its digest. A
+// text that cannot run as it is or does not match its digest, and any text that reaches a deposed leader, is refused
+// and makes no job.
 func TestSubmitScript(t *testing.T) {
 	r := newRoom(t)
 	s, memory := r.lead()
@@ -83,7 +84,7 @@ func TestSubmitScript(t *testing.T) {
 	_, err = d.SynapseClient.ReadScript(timely(t), &api.ReadScript{Digest: "../" + digest})
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "digest")
 
-	epoch = 7 // of somebody else
+	epoch = 7 // of another leader
 	late := &messages.Submit{RequestId: "late", Spec: bringing(t, text), AllowInfeasible: true}
 	_, err = d.SynapseClient.SubmitScript(timely(t), late)
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "cannot be stored")

@@ -16,7 +16,7 @@ type seedScheduler struct {
 	g *Gateway
 }
 
-// SubmitJob puts a job into the queue. It asks for totals, from whatever machines have them free. The id that the
+// SubmitJob puts a job into the queue. The amounts are totals, from whatever machines have them free. The id that the
 // client made up becomes the request's id, so that the client may ask again, and the job's name; the answer has the id
 // under which the job is known here.
 func (s seedScheduler) SubmitJob(ctx context.Context, q *api.SubmitJobRequest) (*api.SubmitJobResponse, error) {
@@ -47,7 +47,7 @@ func seedCommand(image string) []string {
 	return nil
 }
 
-// seedName makes a name of an id, which may be any word of the first clients.
+// seedName makes a job's name of an id, for which the first clients may use any text.
 func seedName(id string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {

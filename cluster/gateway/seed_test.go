@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// The client of the seeds, at its own wire.
+// TestFirstClients: the client of the seeds, on its own wire.
 func TestFirstClients(t *testing.T) {
 	r := newRoom(t)
 	s, _ := r.lead()

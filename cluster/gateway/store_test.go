@@ -1,7 +1,7 @@
 package gateway
 
-// This file owns the tests of what only the store knows: jobs that the Mirror has
-// let go, and all of them before a leader has read it.
+// This file owns the tests of what only the store knows: jobs that the Mirror has dropped, and all jobs before a leader
+// has read the store.
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// A job that the Mirror has let go is found in the store.
+// TestOldJobsAreFoundInTheStore: a job that the Mirror has dropped is found in the store.
 func TestOldJobsAreFoundInTheStore(t *testing.T) {
 	r := newRoom(t)
 	s, memory := r.lead()
@@ -71,8 +71,8 @@ func TestOldJobsAreFoundInTheStore(t *testing.T) {
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the store cannot be read: disk on fire")
 }
 
-// A leader that has not read its store yet knows of no job, and says so instead
-// of denying that there is any.
+// TestNothingIsDeniedBeforeTheStoreIsRead: a leader that has not read its store yet knows no job, and says that instead
+// of denying that there are any.
 func TestNothingIsDeniedBeforeTheStoreIsRead(t *testing.T) {
 	r := newRoom(t)
 	held := &holding{}

@@ -14,8 +14,8 @@ import (
 // This file owns a watch: what the Mirror has sent and its client has not read yet. The Mirror never waits, so the
 // watch of a client that does not keep up ends, with a hint on how to go on.
 
-// maxBehind is how many events a client may be behind. What there was when it began does not count: that is bounded by
-// what the Mirror shows.
+// maxBehind is how many events a client may be behind. What was there when the watch began does not count: the Mirror's
+// size bounds that.
 const maxBehind = 1_024
 
 // Watch sends a client every change until it goes.
@@ -39,7 +39,7 @@ func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[mes
 	defer done()
 	defer unwatch()
 	g.system.Root.RequestWithCustomSender(g.mirror, q, pid)
-	// The Mirror has the watch before anything that this client asks from here on.
+	// The Mirror receives the watch before anything that this client asks from here on.
 	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err
 	}
@@ -68,9 +68,9 @@ type backlog struct {
 	overflowed func() // tells the Mirror, at once: the client may not read for long
 
 	mu      sync.Mutex
-	first   []*messages.Event // what there was, up to the one that says so
+	first   []*messages.Event // what was there, up to the event that says so
 	changes []*messages.Event
-	settled bool // all that there was has come
+	settled bool // all that was there has come
 	behind  bool
 	nobody  bool
 }

@@ -92,7 +92,7 @@ func TestWatch(t *testing.T) {
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "nothing is watched")
 }
 
-// told is a Mirror that tells what the test says.
+// told is a Mirror that sends what the test says.
 type told struct {
 	mu      sync.Mutex
 	watcher *actor.PID
@@ -133,8 +133,8 @@ func eventOf(seq uint64) *messages.Event {
 	}}
 }
 
-// A client that does not read is let go at once where it matters, at the Mirror,
-// and told why when it reads on. What there was when it began does not count.
+// TestWatcherThatFallsBehind: a client that does not read is dropped at once at the Mirror, where it matters, and is
+// told why when it reads on. What was there when its watch began does not count.
 func TestWatcherThatFallsBehind(t *testing.T) {
 	m := &told{}
 	m.begin = func(ctx actor.Context) {

@@ -36,7 +36,7 @@ func New(log *Log) *Host {
 	return h
 }
 
-// System is where the process's actors live.
+// System is the actor system of the process.
 func (h *Host) System() *actor.ActorSystem { return h.system }
 
 // Ended receives the reason why the process must end by itself: a broken invariant, or a lost leadership. Its next
@@ -84,7 +84,7 @@ func (h *Host) Deposed(epoch uint64) {
 	h.end(fmt.Errorf("this scheduler no longer leads (its epoch was %d): another one took over", epoch))
 }
 
-// Moved is of interest to simulations only.
+// Moved does nothing: only simulations need it.
 func (h *Host) Moved(actors.Kind, string, string, string) {}
 
 // Count adds to a counter.

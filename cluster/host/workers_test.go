@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Bursts are taken in the order in which they came, however many wait and
-// whether or not some were taken meanwhile; and a queue that was long once does
-// not stay so.
+// TestBurstsAreTakenInOrder: bursts are taken in the order in which they came, however many wait and whether or not
+// some were taken meanwhile; and a queue that was once long becomes short again.
 func TestBurstsAreTakenInOrder(t *testing.T) {
 	w := newQueue()
 	var got []int
@@ -48,7 +47,7 @@ func TestBurstsAreTakenInOrder(t *testing.T) {
 	}
 }
 
-// Many who post at once lose nothing, and nobody sleeps while something waits.
+// TestEveryBurstRuns: concurrent posts lose nothing, and no worker sleeps while something waits.
 func TestEveryBurstRuns(t *testing.T) {
 	w := newWorkers()
 	const posters, each = 8, 20_000
@@ -69,7 +68,7 @@ func TestEveryBurstRuns(t *testing.T) {
 	}
 }
 
-// Whoever posts does not wait, though nobody works.
+// TestPosterDoesNotWait: a poster does not wait even if no worker runs.
 func TestPosterDoesNotWait(t *testing.T) {
 	w := newQueue()
 	for range 100_000 {

@@ -1,5 +1,5 @@
 // Package lease decides when a process may lead, where several share one database: the holder of the lease leads, and
-// the others wait until it runs out. It is made of values that are given the time and the database's answers, and say
+// the others wait until it runs out. It consists of values that receive the time and the database's answers, and say
 // what to ask next. It must never wait, read a clock or call a database: cluster/campaign does that for a real process,
 // and sim for a simulated one.
 //
@@ -134,7 +134,7 @@ func (c *Candidate) Took(now actors.Instant, epoch uint64, err error) (*Reign, b
 	return nil, false
 }
 
-// left is how long a process may still lead whose lease was asked for at sent.
+// left is how long a process may still lead if it asked for its lease at sent.
 func left(term time.Duration, sent, now actors.Instant) time.Duration {
 	return term - term/Safety - now.Since(sent)
 }
@@ -152,7 +152,7 @@ type Reign struct {
 }
 
 // Next says what to do at this time, or why this process no longer leads. It never waits for the database: an answer
-// that comes too late is no answer.
+// that comes too late counts as none.
 func (r *Reign) Next(now actors.Instant) (Step, error) {
 	left := left(r.term, r.since, now)
 	switch {

@@ -7,10 +7,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// This file owns questions that a machine asks, and none of its actors: what it has to fetch is asked for over the
-// connection that it has anyway, beside the stream.
+// This file owns questions that a machine asks and not one of its actors: it fetches what it needs over the connection
+// that it already has, beside the stream.
 
-// errUnlinked is the answer where there is nobody to ask.
+// errUnlinked is the error where there is no scheduler to ask.
 var errUnlinked = errors.New("there is no link to a scheduler")
 
 // Ask calls do with the connection to each linked scheduler until one answers without an error; otherwise it returns

@@ -149,9 +149,8 @@ func (p *house) join(o Options, constants actors.Constants, a *messages.Announce
 	return client
 }
 
-// Machines join; a clone is told why it may not; the leader's successor at the
-// same place finds all of them again; and once the operator says that the first
-// machine is gone, the clone is it.
+// TestAssembled: machines join; a clone is told why it may not join; the leader's successor at the same address finds
+// all of them again; and once the operator says that the first machine is gone, the clone takes its name.
 func TestAssembled(t *testing.T) {
 	memory := store.NewMemory()
 	leader, h := lead(t, memory)

@@ -137,8 +137,8 @@ func (s standing) leads() string {
 	return ""
 }
 
-// greet opens the stream and learns who is at the other end. A peer that accepts and sends nothing is given up after
-// greetTimeout.
+// greet opens the stream and learns which scheduler is at the other end. A peer that accepts and sends nothing is given
+// up after greetTimeout.
 func (c *Client) greet(
 	ctx context.Context, cancel context.CancelFunc, peer grpc.ClientConnInterface,
 ) (grpc.ClientStream, standing, error) {
@@ -161,7 +161,7 @@ func (c *Client) greet(
 	if err != nil {
 		return nil, standing{}, err
 	}
-	if one(md, keyAddress) == "" { // it was refused, and the words come as the stream's end
+	if one(md, keyAddress) == "" { // it was refused; the reason comes as the stream's error
 		if err := envelope.Receive(stream, &envelope.Frame{}); err != nil {
 			return nil, standing{}, err
 		}

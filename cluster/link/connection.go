@@ -15,8 +15,8 @@ import (
 	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
-// This file owns how connections behave before and beneath the streams: which are let in, how a silent peer is
-// noticed, and how much is read ahead.
+// This file owns how connections behave below the streams: which are let in, how a silent peer is noticed, and how much
+// is read ahead.
 
 // maxStreams bounds the calls at once on one connection.
 const maxStreams = 128
@@ -112,7 +112,7 @@ func (d door) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, err
 // Clone keeps the door.
 func (d door) Clone() credentials.TransportCredentials { return door{d.TransportCredentials.Clone()} }
 
-// opened is a connection whose first words have been read, and are given to gRPC once more.
+// opened is a connection whose first words have been read; it gives them to gRPC again.
 type opened struct {
 	net.Conn
 	words [len(firstWords)]byte

@@ -32,7 +32,7 @@ func (c cable) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Read gives nothing of what comes while the way in is lost.
+// Read drops what arrives while the way in is lost.
 func (c cable) Read(b []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(b)
@@ -109,8 +109,8 @@ func TestFrozenLinksAreNoticed(t *testing.T) {
 	}
 }
 
-// A peer that begins a frame and never ends it does not keep its connection,
-// though it has passed the door.
+// TestHalfAFrame: a peer that begins a frame and never ends it does not keep its connection, though it has passed the
+// door.
 func TestHalfAFrame(t *testing.T) {
 	template()
 	synctest.Test(t, func(t *testing.T) {

@@ -95,7 +95,7 @@ func add(f *testing.F, b *remote.MessageBatch) {
 	f.Add(data)
 }
 
-// The fullest batches and the largest messages that we write ourselves are read.
+// TestOwnBatchesAreRead: the fullest batches and the largest messages that we write ourselves are read.
 func TestOwnBatchesAreRead(t *testing.T) {
 	n := &cabin{o: machineOptions("n1", "m1")}
 	var counts tally
@@ -175,7 +175,8 @@ func fullest(n *cabin) *messages.Report {
 	return r
 }
 
-// A frame of nothing but empty parts costs no memory: it is refused before anything is made of it.
+// TestEmptyPartsCostNothing: a frame of nothing but empty parts costs no memory: it is refused before anything is made
+// of it.
 func TestEmptyPartsCostNothing(t *testing.T) {
 	o := (Options{}).completed()
 	beat := samples(&cabin{o: machineOptions("n1", "m1")})[1].(*messages.Heartbeat)

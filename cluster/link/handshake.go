@@ -26,7 +26,7 @@ const (
 	keyLeader      = "synapse-leader"
 )
 
-// caller is who a machine says it is.
+// caller is a machine's identity, as it says itself.
 type caller struct {
 	node      topology.NodeID
 	machine   string
@@ -50,8 +50,8 @@ func one(md metadata.MD, key string) string {
 	return ""
 }
 
-// recognise reads a machine's introduction. What is refused here will be refused again until somebody repairs it; the
-// error's text is for that person.
+// recognise reads a machine's introduction. What is refused here will be refused again until an operator repairs it;
+// the error's text is for that operator.
 func (o *Options) recognise(ctx context.Context) (caller, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if err := checkVersion(one(md, keyProtocol)); err != nil {
@@ -88,7 +88,7 @@ func checkVersion(version string) error {
 	return nil
 }
 
-// standing is what a scheduler process answers: who it is, and who leads.
+// standing is what a scheduler process answers: its own address, and which process leads.
 type standing struct {
 	address string
 	epoch   uint64 // under which this process leads; 0: it does not

@@ -26,7 +26,7 @@ import (
 // This file owns peers that mean harm, or are merely newer. After each of them
 // the process lives, its memory is bounded, and a well-behaved machine is served.
 
-// What kills, or misuses, the stock remote: each is dropped and counted, and the stream goes on.
+// TestHostileMessages: messages that kill or misuse the stock remote are dropped and counted, and the stream goes on.
 func TestHostileMessages(t *testing.T) {
 	h := newHall(t, Options{})
 	n := newCabin(t, machineOptions("n1", "m1", h.address))
@@ -164,7 +164,7 @@ func binaryLength(n int) (b []byte) {
 	return append(b, byte(n))
 }
 
-// Other kinds of frame than a batch: dropped, counted, survived.
+// TestOtherFrames: other kinds of frame than a batch: dropped, counted, survived.
 func TestOtherFrames(t *testing.T) {
 	h := newHall(t, Options{})
 	bad := newStranger(t, h, machineOptions("n9", "m9"))
@@ -187,7 +187,7 @@ func TestOtherFrames(t *testing.T) {
 	}
 }
 
-// memory is what the process holds, in bytes, after a collection.
+// memory is how many bytes the process holds after a garbage collection.
 func memory() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -195,7 +195,7 @@ func memory() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// A message of 100 MB ends its stream before it is read.
+// TestHugeMessage: a message of 100 MB ends its stream before it is read.
 func TestHugeMessage(t *testing.T) {
 	h, n := pair(t)
 	bad := newStranger(t, h, machineOptions("n9", "m9"))
@@ -240,7 +240,7 @@ func TestHugeMessage(t *testing.T) {
 	}
 }
 
-// A peer that floods is slowed by its own sockets: what it has said waits there, not in a mailbox.
+// TestFlood: a peer that floods is slowed by its own sockets: what it has sent waits there, not in a mailbox.
 func TestFlood(t *testing.T) {
 	h, n := pair(t)
 	bad := newStranger(t, h, machineOptions("n9", "m9"))
@@ -283,8 +283,8 @@ func files(t *testing.T) int {
 	return int(min(limit.Cur, 1<<20))
 }
 
-// Ten thousand connections that say nothing, or half of their first words, or
-// trickle bytes, cost a socket each; they are closed soon, and nobody waits for them.
+// TestHalfOpenConnections: ten thousand connections that say nothing, or half of their first words, or trickle bytes,
+// cost a socket each; they are closed soon, and nobody waits for them.
 func TestHalfOpenConnections(t *testing.T) {
 	many := 10_000
 	if testing.Short() {
@@ -345,7 +345,7 @@ func isTimeout(err error) bool {
 	return is && e.Timeout()
 }
 
-// A connection that speaks something else, or HTTP/2 without sense, is closed.
+// TestOtherProtocols: a connection that speaks something else, or HTTP/2 without sense, is closed.
 func TestOtherProtocols(t *testing.T) {
 	h, n := pair(t)
 	for _, words := range []string{
@@ -367,7 +367,7 @@ func TestOtherProtocols(t *testing.T) {
 	works(t, h, n, 1)
 }
 
-// A reader that panics for whatever reason loses one message, not the process.
+// TestReaderPanicIsOneMessage: a reader that panics for whatever reason loses one message, not the process.
 func TestReaderPanicIsOneMessage(t *testing.T) {
 	h, n := pair(t)
 	h.system.ProcessRegistry.Add(bomb{}, logsPath+"-bomb")

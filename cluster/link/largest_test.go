@@ -15,9 +15,10 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the largest gang there may be: it starts over a real link, whatever its machines are called.
+// This file owns the test of the largest gang that is allowed: it starts over a real link, whatever its machines are
+// called.
 
-// named is a name as long as it may be, that nobody would guess from the one before.
+// named is a name of the greatest length, which cannot be guessed from the one before.
 func named(kind string, i, bytes int) string {
 	name := fmt.Sprintf("%s-%d.", kind, i)
 	for n := uint64(i) + 1; len(name) < bytes; n = n*6364136223846793005 + 1442695040888963407 {
@@ -31,7 +32,8 @@ func named(kind string, i, bytes int) string {
 func TestLargestGang(t *testing.T) {
 	const machines = 128
 	constants := actors.DefaultConstants()
-	// The part is a fifth of the list, which is that of so few machines. 65,536 actors on a busy machine need time.
+	// A part is a fifth of the list, because the list is short with so few machines. 65,536 actors on a busy machine need
+	// time.
 	constants.RosterPart = 16 << 10
 	constants.ReserveDeadline, constants.StartDeadline = time.Minute, time.Minute
 	constants.ReservationTTL, constants.DeadAfter = 2*time.Minute, time.Minute
@@ -74,7 +76,7 @@ func TestLargestGang(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the gang is taken", func() bool {
-		ask(submit) // a leader that has not begun yet does not hear it
+		ask(submit) // a leader that has not begun yet does not receive it
 		select {
 		case answer := <-answers:
 			_, taken := answer.message.(*messages.SubmitReply)

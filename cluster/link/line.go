@@ -31,12 +31,12 @@ type line struct {
 	reader reader
 	out    outbox
 
-	// known is the peer's address as the actors here know it. It differs from theirs only for a machine that came under
-	// a name which another one holds.
+	// known is the peer's address as the actors here know it. It differs from theirs only for a machine that came under a
+	// name that another machine holds.
 	known atomic.Pointer[string]
 
 	// rack is the path of the Rack that has welcomed the machine, at a scheduler's end; nil: none has. The machine's
-	// heartbeats and reports are for that one alone.
+	// heartbeats and reports may go to that Rack alone.
 	rack atomic.Pointer[string]
 
 	hangUp func()                   // ends the stream of a machine; a scheduler ends its own by returning
@@ -107,7 +107,7 @@ func (l *line) read() {
 			return
 		}
 		if l.ended() {
-			return // a newer stream has taken the place: what comes on this one is out of date
+			return // a newer stream has taken its place: what arrives here is out of date
 		}
 		wait := l.reader.frame(frame.Bytes())
 		frame.Free()

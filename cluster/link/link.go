@@ -28,7 +28,7 @@ import (
 
 // This file owns what both ends are given at their start, and the limits, times and counters.
 
-// The wire's version. Each end takes the other if it is not older than oldest.
+// The wire's version. Each end accepts the other if that is not older than oldest.
 const (
 	protocol = 1
 	oldest   = 1
@@ -143,8 +143,8 @@ func (o Options) completed() *Options {
 const (
 	schedulerAddress = "scheduler"
 	nodePrefix       = "node-"
-	// second stands between a node's id and a machine's in the address of a machine
-	// that came under a name which another one holds. No id has it.
+	// second stands between a node's id and a machine's in the address of a machine that came under another machine's
+	// name. No id contains it.
 	second = "~"
 )
 

@@ -12,9 +12,9 @@ import (
 
 // Mailbox is an unbounded mailbox that may be posted to as soon as its actor has a name. Proto.Actor enters an actor
 // into the registry before the mailbox knows what to run. The stock mailbox, posted to in that moment, panics in the
-// poster and, worse, never runs again: the actor is there, and deaf for ever. Among actors of one process nobody sends
-// to an actor before it is spawned; the link does, when a machine's fact arrives while its job's actor is recreated. So
-// every Props of a process with a link is made with actor.WithMailbox(link.Mailbox).
+// poster and, worse, never runs again: the actor exists and never receives anything. Within a process no actor sends to
+// another before it is spawned; the link does, when a machine's fact arrives while the actor of its job is recreated.
+// So every Props of a process with a link is made with actor.WithMailbox(link.Mailbox).
 //
 // It also gives way after a burst, where the stock mailbox goes on until it is empty, and it takes all that has come at
 // once: one lock for many messages, and no allocation for any.
@@ -39,7 +39,7 @@ type mailbox struct {
 	urgent atomic.Int32 // how many system messages wait
 
 	// These belong to the turn alone.
-	taken     []any // user messages in their order; the first ones, as many as done says, are handled
+	taken     []any // user messages in their order; the first done of them are handled handled
 	done      int
 	suspended bool
 
@@ -154,7 +154,7 @@ func (m *mailbox) next() (message any, system, ok bool) {
 	return m.take(), false, true
 }
 
-// exchange makes what was posted what is taken, and reuses the room of what was taken.
+// exchange takes what was posted, and reuses the memory of what was taken before.
 func (m *mailbox) exchange() {
 	if cap(m.taken) > roomy {
 		m.taken = nil

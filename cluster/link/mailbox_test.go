@@ -10,7 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// invoked notes what a mailbox has its actor do.
+// invoked notes what a mailbox makes its actor do.
 type invoked struct{ said []string }
 
 func (i *invoked) InvokeSystemMessage(m any) { i.said = append(i.said, fmt.Sprintf("system %v", m)) }
@@ -24,15 +24,14 @@ func (i *invoked) EscalateFailure(why, on any) {
 	i.said = append(i.said, fmt.Sprintf("failed on %v: %v", on, why))
 }
 
-// atOnce runs a mailbox on whoever posts to it.
+// atOnce runs a mailbox on the goroutine that posts to it.
 type atOnce struct{}
 
 func (atOnce) Schedule(run func()) { run() }
 func (atOnce) Throughput() int     { return 1 }
 
-// The registry names an actor before its mailbox knows what to run. What is
-// posted in that moment is kept, in its order, and heard after Started; what the
-// stock mailbox does then is panic, and never run again.
+// TestMailboxIsSafeFromTheFirstMoment: the registry names an actor before its mailbox knows what to run. What is posted
+// in that moment is kept in order and received after Started. The stock mailbox panics then, and never runs again.
 func TestMailboxIsSafeFromTheFirstMoment(t *testing.T) {
 	m, actorOf := Mailbox(), &invoked{}
 	m.PostUserMessage("a")
@@ -60,7 +59,7 @@ type later struct{ turns []func() }
 func (l *later) Schedule(run func()) { l.turns = append(l.turns, run) }
 func (*later) Throughput() int       { return 3 }
 
-// turn runs the oldest, and tells how many are still asked for.
+// turn runs the oldest, and returns how many are still asked for.
 func (l *later) turn() int {
 	run := l.turns[0]
 	l.turns = l.turns[1:]
@@ -92,8 +91,8 @@ func TestMailboxGivesWayAfterABurst(t *testing.T) {
 	}
 }
 
-// What an actor fails on is told once, and the rest waits until its supervisor
-// says resume. A system message passes meanwhile, and before all others.
+// TestMailboxStopsAtAFailureUntilResumed: a message on which the actor fails is reported once, and the rest waits until
+// its supervisor says resume. A system message passes meanwhile, and before all others.
 func TestMailboxStopsAtAFailureUntilResumed(t *testing.T) {
 	actorOf := &invoked{}
 	m := begun(actorOf, atOnce{})
@@ -114,9 +113,8 @@ type apart struct{ running sync.WaitGroup }
 func (a *apart) Schedule(run func()) { a.running.Go(run) }
 func (*apart) Throughput() int       { return 7 }
 
-// Whoever posts, and however turns fall, every message is heard once, those of
-// one poster in their order, and never two at a time: invoked has no lock, so the
-// race detector would tell.
+// TestMailboxLosesNothing: whatever the order of posts and turns, every message is received once, those of one poster
+// in order, and never two at a time: invoked has no lock, so the race detector would notice.
 func TestMailboxLosesNothing(t *testing.T) {
 	const posters, each = 8, 500
 	turns, actorOf := &apart{}, &invoked{}

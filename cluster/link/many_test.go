@@ -70,7 +70,7 @@ func TestBePeers(t *testing.T) {
 	io.Copy(io.Discard, input) // until the parent has seen enough, or is gone
 }
 
-// idlePeers has another process link so many machines, and answers bytes and goroutines for each.
+// idlePeers lets another process link that many machines, and returns bytes and goroutines for each.
 func idlePeers(tb testing.TB, many int) (bytes, goroutines float64) {
 	h := newHall(tb, Options{})
 	works(tb, h, newCabin(tb, machineOptions("n1", "m1", h.address)), 1)
@@ -153,7 +153,7 @@ func (c *conductor) ask(ctx actor.Context) {
 	}
 }
 
-// answering is a machine that does at once what it is told.
+// answering is a machine that obeys at once.
 func answering(n *cabin) actor.Producer {
 	reserved := samples(n)[3]
 	job := actor.NewPID("scheduler", jobPath)
@@ -255,7 +255,7 @@ func linkGang64(b *testing.B, serves, dials credentials.TransportCredentials) {
 		<-done
 		took = append(took, time.Since(began))
 	}
-	b.ReportMetric(float64(processTime(b)-cpu)/1e6/float64(len(took)), "cpu-ms/op") // what a busy machine does not blur
+	b.ReportMetric(float64(processTime(b)-cpu)/1e6/float64(len(took)), "cpu-ms/op") // free of other load
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2])/1e6, "p50-ms")
 	b.ReportMetric(float64(took[len(took)*99/100])/1e6, "p99-ms")

@@ -21,10 +21,10 @@ import (
 	"github.com/yi-json/synapse/actors"
 )
 
-// This file owns meetings with agents and schedulers of before: their gRPC is the code that is generated for
-// Proto.Actor's remoting, and their frames are those that they wrote, recorded in testdata when they last could.
+// This file owns the tests with agents and schedulers of earlier versions: their gRPC is the code that is generated for
+// Proto.Actor's remoting, and their frames are recorded in testdata from the last version that wrote them.
 
-// frameOf is a recorded frame: one of each message that the end of this name says, as machine n1 and scheduler do.
+// frameOf is a recorded frame: one of each message that this end sends, as machine n1 or as the scheduler.
 func frameOf(t *testing.T, end string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", end+".frame"))
@@ -38,7 +38,7 @@ func frameOf(t *testing.T, end string) []byte {
 	return frame
 }
 
-// meant is what a frame says by Proto.Actor's own code.
+// meant is what a frame says, as Proto.Actor's own code reads it.
 func meant(t *testing.T, frame []byte, rows table) []heard {
 	t.Helper()
 	var m remote.RemoteMessage
@@ -76,14 +76,14 @@ func sameWord(a, b heard) bool {
 		a.sender.GetAddress() == b.sender.GetAddress() && a.sender.GetId() == b.sender.GetId()
 }
 
-// oldFrame is bytes as an end of before sent them: as what a message without fields does not know.
+// oldFrame is bytes as an earlier version sent them: as unknown fields of a message without fields.
 func oldFrame(frame []byte) *remote.DisconnectRequest {
 	m := &remote.DisconnectRequest{}
 	m.ProtoReflect().SetUnknown(frame)
 	return m
 }
 
-// padded is a frame of so many bytes that says one thing, which is of no type.
+// padded is a frame of this size with one message of no known type.
 func padded(t *testing.T, size int) *remote.DisconnectRequest {
 	t.Helper()
 	b := &remote.MessageBatch{
@@ -98,7 +98,8 @@ func padded(t *testing.T, size int) *remote.DisconnectRequest {
 	return oldFrame(frame)
 }
 
-// An old agent dials: what it says is delivered, what it is told it understands, and it is refused as before.
+// TestOldAgent: an old agent dials: what it sends is delivered, it understands what it receives, and it is refused as
+// before.
 func TestOldAgent(t *testing.T) {
 	h := newHall(t, Options{})
 	agent := newStranger(t, h, machineOptions("n1", "m1"))
@@ -152,7 +153,7 @@ func TestOldAgent(t *testing.T) {
 	h.down("n1")
 }
 
-// without takes out what was heard, once.
+// without removes one message.
 func without(all []heard, got heard) []heard {
 	var left []heard
 	for i, m := range all {
@@ -211,7 +212,8 @@ func newOldScheduler(t *testing.T, s *oldScheduler) (address string) {
 	return listener.Addr().String()
 }
 
-// A new agent dials an old scheduler: it says what it said before, and hears what it is told, up to the limit.
+// TestOldScheduler: a new agent dials an old scheduler: it sends what earlier versions sent, and receives all that it
+// is sent, up to the limit.
 func TestOldScheduler(t *testing.T) {
 	s := &oldScheduler{}
 	n := newCabin(t, machineOptions("n1", "m1", newOldScheduler(t, s)))
@@ -259,7 +261,7 @@ func TestOldScheduler(t *testing.T) {
 	n.await(t, countUp, 2) // and it dials again
 }
 
-// A refusal of an old scheduler reaches the people who read the agent's log.
+// TestOldSchedulerRefuses: a refusal of an old scheduler reaches the people who read the agent's log.
 func TestOldSchedulerRefuses(t *testing.T) {
 	s := &oldScheduler{refusal: status.Error(codes.FailedPrecondition, "upgrade that side first")}
 	o := machineOptions("n1", "m1", newOldScheduler(t, s))
@@ -274,7 +276,8 @@ func TestOldSchedulerRefuses(t *testing.T) {
 	}
 }
 
-// What was delivered is the actors', though the frame that it came in is gRPC's again: nothing of it is kept.
+// TestFrameIsNotKept: actors may keep what was delivered though gRPC reuses the frame: nothing in it points into the
+// frame.
 func TestFrameIsNotKept(t *testing.T) {
 	system := newSystem()
 	system.ProcessRegistry.Address = "scheduler"

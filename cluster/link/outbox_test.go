@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
-// A batch ends at 512 messages or 256 KiB, but one longer message goes alone.
+// TestBatchesAreBounded: a batch ends at 512 messages or 256 KiB, but one longer message goes alone.
 func TestBatchesAreBounded(t *testing.T) {
 	small, long := envelope.Letter{Kind: "k", To: "a"}, envelope.Letter{Kind: "k", To: "a", Data: make([]byte, 1<<20)}
 	half := envelope.Letter{Kind: "k", To: "a", Data: make([]byte, maxBatchBytes/2)}
@@ -47,7 +47,7 @@ func repeated(l envelope.Letter, n int) []envelope.Letter {
 	return list
 }
 
-// A peer that does not keep up costs the queue and no more; what came first is kept.
+// TestQueueIsBounded: a peer that does not keep up costs the queue and no more; what came first is kept.
 func TestQueueIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		l    envelope.Letter
@@ -72,7 +72,8 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// The writer is there while there is something to write, one at a time, and survives a stream that fails.
+// TestWriterComesAndGoes: the writer is there while there is something to write, one at a time, and survives a stream
+// that fails.
 func TestWriterComesAndGoes(t *testing.T) {
 	var counts tally
 	var writing, most atomic.Int32
@@ -101,7 +102,7 @@ func TestWriterComesAndGoes(t *testing.T) {
 	}
 }
 
-// A peer may say a second's worth at once, then as much as the rate allows.
+// TestPace: a peer may send a second's worth at once, then as much as the rate allows.
 func TestPace(t *testing.T) {
 	now := &still{}
 	p := pace{clock: now}
@@ -115,7 +116,7 @@ func TestPace(t *testing.T) {
 	if w := p.took(0, 16<<20); w != time.Second {
 		t.Errorf("16 MiB more wait %v", w)
 	}
-	now.at = now.at.Add(time.Hour) // rest is not saved up beyond the burst
+	now.at = now.at.Add(time.Hour) // unused time is not saved up beyond the burst
 	if w := p.took(20_000, 0); w != time.Second {
 		t.Errorf("after an hour: %v", w)
 	}

@@ -16,7 +16,7 @@ type pace struct {
 	due   time.Time
 }
 
-// took counts messages and bytes, and answers for how long to read nothing.
+// took counts messages and bytes, and returns for how long to read nothing.
 func (p *pace) took(messages, bytes int) time.Duration {
 	now := p.clock.Now()
 	if p.due.Before(now) {

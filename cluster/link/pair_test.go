@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// samples is one good message of each type that crosses, as the machine n says or hears it.
+// samples is one valid message of each type that crosses, as the machine n sends or receives it.
 func samples(n *cabin) []spoken {
 	token := &messages.Token{Epoch: 1, Counter: 3}
 	order := &messages.Order{Epoch: 2, Token: token, Job: "j-1", Node: string(n.o.Node), Incarnation: n.o.Incarnation}
@@ -64,7 +64,8 @@ func concrete(pattern string) string {
 	return pattern
 }
 
-// What is too long to be said is told to the log: whoever waits for it would wait for ever, and nobody know why.
+// TestTooLongIsLogged: a message that is too long is logged: else its receiver would wait for ever, and nobody would
+// know why.
 func TestTooLongIsLogged(t *testing.T) {
 	log := make(lines, 2)
 	var counts tally
@@ -83,7 +84,7 @@ func TestTooLongIsLogged(t *testing.T) {
 	}
 }
 
-// Every row of the table crosses: same message, same actor, and a sender who can be answered.
+// TestEveryRowCrosses: every row of the table crosses: same message, same actor, and a sender who can be answered.
 func TestEveryRowCrosses(t *testing.T) {
 	h, n := pair(t)
 	tried := 0
@@ -132,7 +133,8 @@ func checkCrossed(t *testing.T, m proto.Message, got heard, row *row, from strin
 	}
 }
 
-// The table says what the vocabulary says: what crosses between machines there is in it, and nothing else but logs.
+// TestTableIsTheVocabulary: the table agrees with the vocabulary: it holds what crosses between machines there, and
+// nothing else but logs.
 func TestTableIsTheVocabulary(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "messages", "README.md"))
 	if err != nil {
@@ -185,7 +187,7 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// What is not in the table does not leave, nor do Proto.Actor's own messages: both are counted.
+// TestNothingElseLeaves: what is not in the table does not leave, nor do Proto.Actor's own messages: both are counted.
 func TestNothingElseLeaves(t *testing.T) {
 	h, n := pair(t)
 	node := h.server.Node("n1")

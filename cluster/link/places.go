@@ -35,7 +35,7 @@ func nameOf(id topology.NodeID) string { return nodePrefix + string(id) }
 // places are the streams by their nodes' names. The Server's lock guards them.
 type places map[topology.NodeID]*place
 
-// find answers which machine has an address now, and whether it holds the name.
+// find returns which machine has an address now, and whether it holds the name.
 func (p places) find(address string) (m *machine, holds bool) {
 	name, ok := strings.CutPrefix(address, nodePrefix)
 	if !ok {
@@ -57,7 +57,7 @@ func (p places) find(address string) (m *machine, holds bool) {
 	return nil, false
 }
 
-// admit gives a newcomer its address. It takes the place of an older stream of the same machine, and answers that one.
+// admit gives a newcomer its address. It takes the place of an older stream of the same machine, and returns that one.
 // ok is false where too many machines have come under the name.
 func (p places) admit(m *machine) (older *machine, ok bool) {
 	here := p[m.node]
@@ -114,7 +114,7 @@ func (p places) leave(m *machine) bool {
 	return left
 }
 
-// promote gives the name to one of the others, and answers the machine that had it.
+// promote gives the name to one of the others, and returns the machine that had it.
 func (p places) promote(m *machine) (demoted *machine) {
 	here := p[m.node]
 	here.dismiss(m.machine)

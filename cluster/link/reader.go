@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what is done with what comes in. Nothing that a peer sends is believed before it is checked, and
+// This file owns the handling of incoming frames. Nothing that a peer sends is believed before it is checked, and
 // nothing ends the stream but a frame that gRPC itself refuses.
 
 // reader delivers what one peer sends.
@@ -22,8 +22,8 @@ type reader struct {
 	// caller is the machine at the other end; it is nil at a machine's own end.
 	caller *caller
 	batch  envelope.Batch
-	// complained is set once a refusal has been logged. One is enough to repair what is wrong, and a hostile peer must
-	// not fill the disk.
+	// complained is set once a refusal has been logged. One line is enough to find the fault, and a hostile peer must not
+	// fill the disk.
 	complained bool
 }
 
@@ -31,7 +31,7 @@ type reader struct {
 // and Validate can refuse them only then.
 var bulk = make(chan struct{}, maxBulky)
 
-// frame delivers one frame, and answers for how long to read nothing more from the peer.
+// frame delivers one frame, and returns for how long to read nothing more from the peer.
 func (r *reader) frame(frame []byte) time.Duration {
 	said := 1
 	for ok := range r.batch.Each(frame) {
@@ -49,7 +49,7 @@ func (r *reader) frame(frame []byte) time.Duration {
 	return r.pace.took(said, len(frame))
 }
 
-// take delivers one message of the batch, and answers the counter of what became of it.
+// take delivers one message of the batch, and returns the counter for what happened to it.
 func (r *reader) take(i int) (outcome string) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -82,7 +82,7 @@ func (r *reader) take(i int) (outcome string) {
 	return r.deliver(row, m, message)
 }
 
-// message decodes and checks one message, or answers the counter of its refusal.
+// message decodes and checks one message, or returns the counter of its refusal.
 func (r *reader) message(row *row, data []byte) (spoken, string) {
 	if len(data) > maxMessageBytes {
 		return nil, countInvalid

@@ -25,7 +25,7 @@ import (
 )
 
 // This file owns the stage: scheduler processes and machines of real actor
-// systems, on loopback or in memory, whose actors only note what they hear.
+// systems, on loopback or in memory, whose actors only note what they receive.
 
 const patience = 20 * time.Second
 
@@ -86,14 +86,14 @@ func newSystem() *actor.ActorSystem {
 	return system
 }
 
-// heard is what an actor was told.
+// heard is a message that an actor received.
 type heard struct {
 	path    string
 	message any
 	sender  *actor.PID
 }
 
-// ear is an actor at a path that hands on all it hears.
+// ear is an actor at a path that passes on all it receives.
 func ear(system *actor.ActorSystem, path string, to func(heard)) {
 	props := actor.PropsFromFunc(func(ctx actor.Context) {
 		switch ctx.Message().(type) {
@@ -167,7 +167,7 @@ func (h *hall) say(to *actor.PID, m any, from string) {
 	h.system.Root.RequestWithCustomSender(to, m, sender)
 }
 
-// hears waits for a message that the judge takes; others before it are passed over.
+// hears waits for a message that is accepts; others before it are skipped.
 func hears(tb testing.TB, ears chan heard, what string, is func(heard) bool) heard {
 	tb.Helper()
 	for limit := time.After(patience); ; {
@@ -238,7 +238,7 @@ func (n *cabin) origin() *messages.Origin {
 	}
 }
 
-// linked waits until the machine's own end stands: the scheduler's is told a little sooner.
+// linked waits until the machine's own end is up: the scheduler's end is up a little sooner.
 func (n *cabin) linked(h *hall) {
 	n.tb.Helper()
 	eventually(n.tb, "the machine's end stands", func() bool {
@@ -271,7 +271,7 @@ func works(tb testing.TB, h *hall, n *cabin, seq uint64) {
 	})
 }
 
-// stranger is a raw stream under a machine's name, for saying what our own end never would.
+// stranger is a raw stream under a machine's name, which sends what our own end never would.
 type stranger struct {
 	tb     testing.TB
 	conn   *grpc.ClientConn

@@ -99,7 +99,7 @@ func (s *Server) standing() standing {
 	return standing{address: s.o.Address, epoch: s.epoch, leader: s.leader}
 }
 
-// attach gives a stream its place and tells the Scheduler.
+// attach gives a stream its place and tells the Scheduler of it.
 func (s *Server) attach(m *machine) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *Server) detach(m *machine) {
 	}
 }
 
-// find is the way to a machine. A machine that the leader welcomes gets the name.
+// find returns the line to a machine. A machine that the leader welcomes gets the name.
 func (s *Server) find(to *actor.PID, message any) *line {
 	s.mu.RLock()
 	m, holds := s.places.find(to.Address)
@@ -176,8 +176,8 @@ func (s *Server) tell(message any) {
 	}
 }
 
-// Lead makes this process one that leads. It is called right after leader.Assemble: as soon as the Scheduler is there,
-// it is told of every stream that is up already.
+// Lead makes this process the leader. It is called right after leader.Assemble: once the Scheduler exists, it is told
+// of every stream that is up.
 func (s *Server) Lead(epoch uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

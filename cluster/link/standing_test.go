@@ -19,8 +19,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns which stream stands for which machine: reconnects, newer
-// streams, clones, refusals, and what the Scheduler is told of them.
+// This file owns the tests of which stream belongs to which machine: reconnects, newer streams, clones, refusals, and
+// what the Scheduler is told of them.
 
 // hurried makes the waits between tries short; their order stays.
 type hurried struct{ clock.Real }
@@ -35,7 +35,7 @@ func (m *moving) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", *m.to.Load())
 }
 
-// A scheduler that dies and comes back is found again, by the same machine, with the same addresses.
+// TestReconnects: a scheduler that dies and comes back is found again, by the same machine, with the same addresses.
 func TestReconnects(t *testing.T) {
 	first := newHall(t, Options{})
 	var where moving
@@ -64,7 +64,7 @@ func TestReconnects(t *testing.T) {
 	works(t, second, n, 2)
 }
 
-// Nobody gives up on a scheduler that was never there.
+// TestDialsForEver: nobody gives up on a scheduler that was never there.
 func TestDialsForEver(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -86,7 +86,7 @@ func TestDialsForEver(t *testing.T) {
 	works(t, h, n, 1)
 }
 
-// The waits between tries double up to the cap, and no two machines wait alike.
+// TestRetriesSpread: the waits between tries double up to the limit, and no two machines wait alike.
 func TestRetriesSpread(t *testing.T) {
 	for jitter, want := range map[float64]string{
 		0:    "50ms 100ms 200ms 400ms 800ms 1.5s 1.5s 1.5s",
@@ -118,7 +118,7 @@ func TestRetriesSpread(t *testing.T) {
 	}
 }
 
-// noting tells of every wait, and ends it when it is told to.
+// noting reports every wait, and ends it on command.
 type noting struct {
 	clock.Real
 	waits chan time.Duration
@@ -133,7 +133,7 @@ func (n *noting) After(d time.Duration) <-chan time.Time {
 	return n.fire
 }
 
-// A newer stream of the same machine takes the place of the older one, which ends.
+// TestNewerStreamClosesOlder: a newer stream of the same machine takes the place of the older one, which ends.
 func TestNewerStreamClosesOlder(t *testing.T) {
 	h := newHall(t, Options{})
 	older := newStranger(t, h, machineOptions("n1", "m1"))
@@ -150,7 +150,7 @@ func TestNewerStreamClosesOlder(t *testing.T) {
 	}
 }
 
-// A frozen older stream, which does not even read, is closed all the same.
+// TestNewerStreamClosesStuckOlder: a frozen older stream, which does not even read, is closed all the same.
 func TestNewerStreamClosesStuckOlder(t *testing.T) {
 	h := newHall(t, Options{})
 	newStranger(t, h, machineOptions("n1", "m1")) // it never reads
@@ -168,8 +168,8 @@ func TestNewerStreamClosesStuckOlder(t *testing.T) {
 	h.await(t, countDown, 1)
 }
 
-// A clone, another machine under a known node's name, does not push the true one
-// out, and is heard: it is asked for its Hello and told why it is not taken.
+// TestCloneIsHeardAndPushesNobodyOut: a clone, another machine under a known node's name, does not push the true one
+// out and is not ignored: it is asked for its Hello and told why it is refused.
 func TestCloneIsHeardAndPushesNobodyOut(t *testing.T) {
 	h := newHall(t, Options{})
 	truth := newCabin(t, machineOptions("n1", "m1", h.address))
@@ -197,7 +197,7 @@ func TestCloneIsHeardAndPushesNobodyOut(t *testing.T) {
 	}
 }
 
-// The name goes to the machine that the leader welcomes, whoever came first.
+// TestNameFollowsTheWelcome: the name goes to the machine that the leader welcomes, whichever came first.
 func TestNameFollowsTheWelcome(t *testing.T) {
 	h := newHall(t, Options{})
 	clone := newCabin(t, machineOptions("n1", "m2", h.address))
@@ -229,7 +229,7 @@ func TestNameFollowsTheWelcome(t *testing.T) {
 	}
 }
 
-// Under one name there is room for a few machines, not for any number.
+// TestMachinesUnderOneName: under one name there is room for a few machines, not for any number.
 func TestMachinesUnderOneName(t *testing.T) {
 	h := newHall(t, Options{})
 	for _, m := range []string{"m1", "m2", "m3", "m4"} {
@@ -253,7 +253,7 @@ func optionsOf(id, machine string) *Options {
 	return &o
 }
 
-// Who does not say who it is, or is too old, is told so.
+// TestRefusedHandshakes: a machine that does not name itself, or is too old, is told so.
 func TestRefusedHandshakes(t *testing.T) {
 	h := newHall(t, Options{})
 	for _, c := range []struct {
@@ -295,7 +295,7 @@ func TestRefusedHandshakes(t *testing.T) {
 	}
 }
 
-// A machine looks at the answer as well.
+// TestUnderstand: a machine looks at the answer as well.
 func TestUnderstand(t *testing.T) {
 	good := standing{address: "scheduler-a", epoch: 4, leader: "b:9000"}
 	if got, err := understand(good.metadata()); err != nil || got != good {
@@ -311,7 +311,8 @@ func TestUnderstand(t *testing.T) {
 	}
 }
 
-// Who begins to lead is told of the links that stood before; who does not lead tells who does.
+// TestLeadIsToldOfStandingLinks: a new leader is told of the links that were up before; a process that does not lead
+// says which one does.
 func TestLeadIsToldOfStandingLinks(t *testing.T) {
 	system := newSystem()
 	server := NewServer(system, Options{Address: "scheduler-b"})
@@ -345,7 +346,7 @@ func (l lines) Warn(format string, args ...any)  { l.Info(actors.TagWarn+format,
 func (l lines) Error(format string, args ...any) { l.Info(actors.TagError+format, args...) }
 func (lines) Debug(string, ...any)               {}
 
-// Two names for one scheduler do not make its streams close each other for ever.
+// TestTwinNames: two names for one scheduler do not make its streams close each other for ever.
 func TestTwinNames(t *testing.T) {
 	h := newHall(t, Options{})
 	var where moving
@@ -364,8 +365,8 @@ func TestTwinNames(t *testing.T) {
 			t.Fatal("the twin was not noticed")
 		}
 	}
-	// From here on one of them waits for a minute. The other's stream may be the one that the scheduler is just closing
-	// for the twin's: what is said on that is lost, as on any that breaks, and its next one stands.
+	// From here on one of them waits for a minute. The scheduler may just be closing the other's stream for the twin's:
+	// what is sent on it is lost, as on any that breaks, and its next stream stays.
 	seq := uint64(0)
 	eventually(t, "what is said arrives", func() bool {
 		seq++
@@ -381,7 +382,7 @@ func TestTwinNames(t *testing.T) {
 	works(t, h, n, seq+1)
 }
 
-// Each of several schedulers has its own stream and its own address.
+// TestSeveralSchedulers: each of several schedulers has its own stream and its own address.
 func TestSeveralSchedulers(t *testing.T) {
 	a, b := newHall(t, Options{Address: "scheduler-a"}), newHall(t, Options{Address: "scheduler-b"})
 	n := newCabin(t, machineOptions("n1", "m1", a.address, b.address))

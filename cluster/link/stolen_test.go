@@ -18,10 +18,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what somebody can say who has a machine's certificate: the messages of machines, about that machine.
+// This file owns the tests of a stolen machine certificate: with it one can send only the messages of machines, about
+// that machine.
 
-// crossing says which way messages go between a machine and a scheduler; all others stay in a process, or are a
-// client's. It is held against the two tables of the link.
+// crossing says which way messages go between a machine and a scheduler; all others stay in a process or come from
+// clients. It is compared with the two tables of the link.
 var crossing = map[string][]string{
 	"toward a scheduler": {
 		"Aborted", "Committed", "Ended", "Exited", "Expired", "Heartbeat", "Hello", "Lacking", "Prepared", "Refused",
@@ -32,9 +33,8 @@ var crossing = map[string][]string{
 	},
 }
 
-// TestEveryMessageIsDecided sends a message of every kind that there is, from a machine, to every place: none passes
-// that is not of machines, none of machines passes to another place than its own. A new message crosses only if both
-// the table and this test say so.
+// TestEveryMessageIsDecided sends a message of every kind from a machine to every place: only messages of machines
+// pass, and only to their own place. A new message crosses only if both the table and this test say so.
 func TestEveryMessageIsDecided(t *testing.T) {
 	for way, table := range map[string]table{"toward a scheduler": towardScheduler, "toward a machine": towardNode} {
 		var names []string
@@ -112,7 +112,7 @@ func TestCertifiedName(t *testing.T) {
 	}
 }
 
-// TestOnlyToItsRack: once a Rack has welcomed a machine, no other one hears its heartbeats and reports.
+// TestOnlyToItsRack: once a Rack has welcomed a machine, no other Rack receives its heartbeats and reports.
 func TestOnlyToItsRack(t *testing.T) {
 	h := newHall(t, Options{})
 	const other = actors.SchedulerPath + "/rack-a.r2"

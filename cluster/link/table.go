@@ -22,8 +22,8 @@ type spoken interface {
 	Validate() error
 }
 
-// row lets a type of message pass, between actors whose paths match. A pattern that ends with * stands for one more
-// word; with **, for anything. Without a from the message has no sender.
+// row lets a type of message pass between actors whose paths match. A * at the end of a pattern stands for one more
+// word, ** for anything. A row without from is for messages without a sender.
 type row struct {
 	message  spoken
 	from, to string
@@ -88,7 +88,7 @@ func (r *row) descriptor() protoreflect.MessageDescriptor {
 	return r.message.ProtoReflect().Descriptor()
 }
 
-// covers reports whether a pattern stands for a path.
+// covers reports whether a pattern matches a path.
 func covers(pattern, path string) bool {
 	if len(path) > maxPathBytes {
 		return false

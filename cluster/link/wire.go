@@ -8,17 +8,17 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what the actors here see of actors elsewhere: one Proto.Actor process for all of them, which looks up
-// the stream for every message. A PID remembers its process for ever, so with a process per stream it would go on
+// This file owns how actors here reach actors elsewhere: through one Proto.Actor process for all of them, which looks
+// up the stream for every message. A PID remembers its process for ever, so with a process per stream it would go on
 // writing to a stream that has ended.
 
-// wire sends by address. find answers the line that leads there now.
+// wire sends by address. find returns the line that leads there now.
 type wire struct {
 	o    *Options
 	may  table
 	ours string
 	find func(to *actor.PID, message any) *line
-	long sync.Once // logs the first message that is too long: what waits for it would wait for ever
+	long sync.Once // logs the first message that is too long: its receiver would wait for ever
 }
 
 // SendUserMessage puts a message on its way, or drops and counts it. It never blocks.

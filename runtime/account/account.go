@@ -1,6 +1,6 @@
-// Package account says as which user of the machine a task runs: which one a job's `user` is there, whether the
-// machine's owner allows that one, which number a job without a user has, and where that user may go. It knows nothing
-// of a job's owner in the cluster, and it counts nothing. It is the one place where a job could become root.
+// Package account decides as which user of the machine a task runs: which account a job's `user` is there, whether the
+// machine's owner allows it, which number a job without a user has, and where that user may go. It knows nothing of a
+// job's owner in the cluster, and it counts nothing. It is the one place where a job could become root.
 package account
 
 import (
@@ -25,11 +25,11 @@ type Account struct {
 	Name, Home string
 	UID, GID   uint32
 	Groups     []uint32
-	// Self is the agent's own user, where the agent is not root: it can be no other.
+	// Self: the account is the agent's own, because an agent that is not root can use no other.
 	Self bool
-	// OfJob is a number of the job's own, which no account of the machine's has.
+	// OfJob: the number belongs to the job alone, and no account of the machine has it.
 	OfJob bool
-	// Root is root of a container of its own, and in the machine's directories the user that UID says.
+	// Root: the task is root of a container of its own, and in the machine's directories the user UID.
 	Root bool
 }
 
@@ -41,22 +41,22 @@ type Rules struct {
 	AllowRoot bool
 	// From is the least number of a user that a job may name: those below are the machine's own services. 0: 1000.
 	From uint32
-	// UIDs are those that the scheduler may give to jobs which name no user, each to one; no job may name them.
+	// UIDs are the numbers that the scheduler may give to jobs that name no user, each to one job; no job may name them.
 	UIDs topology.UIDRange
-	// Unmapped: the agent's user namespace lacks them. Such jobs then share the user of a machine that is given none.
+	// Unmapped: the agent's user namespace lacks UIDs. Such jobs then share one user, as on a machine without UIDs.
 	Unmapped bool
-	// Roots has the numbers of jobs that are root of containers of their own; nil: none may be.
+	// Roots has the numbers for jobs that are root of their own containers; nil: no job may be.
 	Roots *Roots
 }
 
-// defaultFrom is where people's numbers begin on every distribution.
+// defaultFrom is where the numbers of people begin on every distribution.
 const defaultFrom = 1000
 
-// nobody is the user that runs what belongs to no one, where the machine does not know the name.
+// nobody is the number of the user nobody where the machine does not know the name.
 const nobody = 65534
 
 // Of finds the user that a job names or, where it names none, the one whose number the scheduler gave it; 0: it gave
-// none, as one of an earlier version. An agent that is not root can run nobody's tasks but its own.
+// none, as an earlier version does. An agent that is not root can run tasks only as its own user.
 func (r Rules) Of(name string, uid uint32) (*Account, error) {
 	if os.Geteuid() != 0 {
 		return self(name)
@@ -92,7 +92,7 @@ func (r Rules) Of(name string, uid uint32) (*Account, error) {
 	return found, nil
 }
 
-// ofJob is a user that nothing else on the machine is, in a group of its own.
+// ofJob is a user that nothing else on the machine runs as, in a group of its own.
 func (r Rules) ofJob(uid uint32) (*Account, error) {
 	if !r.UIDs.Has(uid) {
 		return nil, fault.OfMachine(fmt.Errorf("user: the scheduler gave the job the uid %d, and the agent has --uids %v; "+
@@ -101,8 +101,8 @@ func (r Rules) ofJob(uid uint32) (*Account, error) {
 	return &Account{Name: fmt.Sprintf("job%d", uid), Home: "/", UID: uid, GID: uid, OfJob: true}, nil
 }
 
-// ownRoot is root where nothing belongs to the machine. In the machine's directories it has the uid of its job, or that
-// of nobody where the leader gave it none because it names a user.
+// ownRoot is root inside a container only. In the machine's directories it has the uid of its job, or that of nobody
+// where the leader gave it none because the job names a user.
 func (r Rules) ownRoot(found *Account, uid uint32) (*Account, error) {
 	if found.GID != 0 {
 		return nil, fault.OfJob(
@@ -126,19 +126,19 @@ func self(name string) (*Account, error) {
 	if u, err := user.LookupId(uid); err == nil {
 		own.Name, own.Home = u.Username, u.HomeDir
 	}
-	groups, _ := os.Getgroups() // without them it may go to fewer places, and no further
+	groups, _ := os.Getgroups() // without them the task may go to fewer places, never to more
 	for _, g := range groups {
 		own.Groups = append(own.Groups, uint32(g))
 	}
 	if name != "" && name != own.Name && name != uid {
-		return nil, fmt.Errorf("user: %s cannot be had, because the agent runs as %s and not as root; leave user out, or "+
+		return nil, fmt.Errorf("user: %s is not available, because the agent runs as %s and not as root; leave user out, or "+
 			"run the agent as root", name, own.Name)
 	}
 	return own, nil
 }
 
-// lookUp takes a name, a number, or two numbers with a colon. Names are the
-// machine's own: an image could call anybody root.
+// lookUp takes a name, a number, or two numbers with a colon. The machine resolves names, not the image: an image could
+// call any user root.
 func lookUp(name string) (*Account, error) {
 	id, group, hasGroup := strings.Cut(name, ":")
 	u, err := user.Lookup(id)
@@ -150,7 +150,7 @@ func lookUp(name string) (*Account, error) {
 		a.Name, a.Home = u.Username, u.HomeDir
 		id = u.Uid
 		a.GID = number(u.Gid)
-		groups, _ := u.GroupIds() // a user without further groups is one all the same
+		groups, _ := u.GroupIds() // a user without further groups is valid too
 		for _, g := range groups {
 			a.Groups = append(a.Groups, number(g))
 		}
@@ -180,8 +180,8 @@ func lookUp(name string) (*Account, error) {
 	return a, nil
 }
 
-// groupOfNumber is the group of a user that the machine has no name for: the group of the same number, unless the
-// machine knows that one, because then it belongs to somebody else.
+// groupOfNumber is the group of a user for which the machine has no name: the group of the same number, unless the
+// machine knows that group, because then it belongs to others.
 func groupOfNumber(uid uint32) uint32 {
 	if _, err := user.LookupGroupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
 		return nobody
@@ -197,7 +197,7 @@ func number(text string) uint32 {
 	return uint32(n)
 }
 
-// Credential is what a supervisor executes the task's command as; nil: as the agent.
+// Credential is the user as which a supervisor executes the task's command; nil: as the agent.
 func (a *Account) Credential() *supervisor.User {
 	if a.Self {
 		return nil
@@ -205,7 +205,7 @@ func (a *Account) Credential() *supervisor.User {
 	return &supervisor.User{UID: a.UID, GID: a.GID, Groups: a.Groups}
 }
 
-// Guest is the account as the kernel looks at its way to a file.
+// Guest is the account as the kernel checks its access to files.
 func (a *Account) Guest() door.Guest {
 	return door.Guest{UID: a.UID, GID: a.GID, Groups: a.Groups, Self: a.Self}
 }
@@ -218,9 +218,8 @@ func (a *Account) Own(dir string) error {
 	return os.Chown(dir, int(a.UID), int(a.GID))
 }
 
-// Barred is the first directory above a path, from the path upwards, that the
-// account cannot pass through; empty: there is none. A root that mounts the path
-// for it would otherwise carry it through doors that are closed to it.
+// Barred is the first directory above a path, from the path upwards, that the account cannot pass through; empty: there
+// is none. Without this check, root would mount the path for a user that cannot reach it.
 func (a *Account) Barred(path string) (string, error) {
 	if a.UID == 0 {
 		return "", nil

@@ -15,15 +15,15 @@ import (
 // This file owns whether a range of numbers is free for jobs on this machine: a job must not run as a user that exists
 // already.
 
-// accountFiles are where the machine says which numbers are taken: the field that has the number and, where there is
-// one, that which says how many follow from there.
+// accountFiles are where the machine says which numbers are taken: the field with the number and, where there is one,
+// the field with the count from there.
 var accountFiles = []struct {
 	path          string
 	number, count int
 }{{"/etc/passwd", 2, 0}, {"/etc/group", 2, 0}, {"/etc/subuid", 1, 2}, {"/etc/subgid", 1, 2}}
 
-// CheckUIDs refuses a range that meets the machine's users, its groups, or the numbers that it gives to containers of
-// users. It does not see those of a directory service, which cannot be asked for all.
+// CheckUIDs refuses a range that overlaps the machine's users, its groups, or the numbers that it gives to containers
+// of users. It does not see those of a directory service, which cannot list all.
 func CheckUIDs(r topology.UIDRange) error { return checkUIDs("", r) }
 
 func checkUIDs(root string, r topology.UIDRange) error {
@@ -72,8 +72,7 @@ func meets(file *os.File, number, count int, r topology.UIDRange) error {
 	return lines.Err()
 }
 
-// Mapped reports whether the agent can run anything under a range: root in a user namespace has a limited number of
-// them.
+// Mapped reports whether the agent can run tasks under a range: root in a user namespace has a limited number of them.
 func Mapped(r topology.UIDRange) bool {
 	for _, path := range []string{"/proc/self/uid_map", "/proc/self/gid_map"} {
 		text, err := os.ReadFile(path)

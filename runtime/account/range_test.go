@@ -9,7 +9,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestCheckUIDs: a range that meets anybody of the machine is refused by that one's name, and one beside them is not.
+// TestCheckUIDs: a range that overlaps a user or group of the machine is refused with its name, and one beside them is
+// not.
 func TestCheckUIDs(t *testing.T) {
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
@@ -61,7 +62,8 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// TestOfJob: a job that names no user is the number that the scheduler gave it, and nobody may name one of those.
+// TestOfJob: a job that names no user runs under the number that the scheduler gave it, and no job may name such a
+// number.
 func TestOfJob(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be somebody else")

@@ -15,17 +15,17 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the numbers that tasks have which are root of a container of their own: whose they are on this
-// machine, and when they are given again. They concern this machine alone, since nothing outside of the task's layer is
-// ever theirs: so no leader gives them, and one task has other ones on another machine.
+// This file owns the numbers of tasks that are root of their own containers: which task has which on this machine, and
+// when they are given again. They concern this machine alone, because no file outside of the task's layer ever belongs
+// to them: so no leader gives them, and on another machine a task has other numbers.
 
 // DefaultRoots is the range without a flag: a thousand such tasks on a machine, beside what distributions and container
 // engines give to people.
 const DefaultRoots = "400000000-465535999"
 
-// Roots gives each task that is root numbers of its own. Whoever has some is a folder, as long as that is there: that
-// of the task, in which its layer lies. That is noted in a file for each part of the range, so that a later agent
-// knows.
+// Roots gives each task that is root numbers of its own. The holder of a part is the task's folder, in which its layer
+// lies, for as long as the folder exists. A file for each part of the range names its holder, so that a later agent
+// knows it.
 type Roots struct {
 	dir  string
 	all  topology.UIDRange
@@ -35,7 +35,7 @@ type Roots struct {
 	next uint32
 }
 
-// OpenRoots takes up a directory, which it makes.
+// OpenRoots opens the directory of such files, and makes it if need be.
 func OpenRoots(dir string, all topology.UIDRange, size uint32) (*Roots, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("roots: %w", err)
@@ -45,8 +45,8 @@ func OpenRoots(dir string, all topology.UIDRange, size uint32) (*Roots, error) {
 
 func (r *Roots) parts() uint32 { return uint32(r.all.Len()) / r.size }
 
-// Take gives a folder the first of its numbers: the same as long as it has them. None is given a second time before the
-// others.
+// Take returns the first of a folder's numbers: the same as long as the folder has them. Numbers are given again in
+// turn, the longest free first.
 func (r *Roots) Take(holder string) (first uint32, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,12 +85,12 @@ func (r *Roots) path(part uint32) string {
 
 func (r *Roots) first(part uint32) uint32 { return r.all.First + part*r.size }
 
-// note writes whose a part is. A torn one belongs to nobody, and has never been given.
+// note writes the holder of a part. A part whose note is torn was never given.
 func (r *Roots) note(path, holder string) error {
 	return file.Replace(path, []byte(holder))
 }
 
-// there reports whether a holder has anything still. Where that cannot be known it has.
+// there reports whether a holder's folder still exists. Where that cannot be known it does.
 func there(holder string) bool {
 	_, err := os.Lstat(holder)
 	return strings.HasPrefix(holder, "/") && !errors.Is(err, fs.ErrNotExist)

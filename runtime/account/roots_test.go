@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestRoots: each folder has a part of its own as long as it is there, whoever asks, and a part that is free comes
-// again last.
+// TestRoots: each folder has a part of its own as long as the folder exists, also for a later agent, and a part that
+// becomes free is given again last.
 func TestRoots(t *testing.T) {
 	dir, all := t.TempDir(), topology.UIDRange{First: 1_000_000, Last: 1_000_299}
 	folder := func(name string) string {
@@ -42,7 +42,7 @@ func TestRoots(t *testing.T) {
 	if err := os.Remove(a); err != nil {
 		t.Fatal(err)
 	}
-	expect(folder("c"), 1_000_200) // what has just been let go comes last
+	expect(folder("c"), 1_000_200) // what was just freed comes last
 	r = open()
 	expect(b, 1_000_100)
 	expect(folder("d"), 1_000_000)
@@ -82,7 +82,7 @@ func TestCheckRoots(t *testing.T) {
 	}
 }
 
-// TestOwnRoot: root is a user on the machine other than root, and never that of another job.
+// TestOwnRoot: root of a container is another user on the machine than root, and never that of another job.
 func TestOwnRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is nobody else to be")

@@ -1,5 +1,5 @@
-// Package disk keeps one machine's ledger record: a whole version of it at any
-// time, on disk before it is told.
+// Package disk keeps one machine's ledger record: always a whole version, which is on disk before a save is
+// acknowledged.
 package disk
 
 import (
@@ -19,17 +19,15 @@ import (
 	"github.com/yi-json/synapse/runtime/serial"
 )
 
-// Disk is the ledger disk of a Node, on a file. What it is asked to do it does in
-// that order, one thing after the other, beside the actors.
+// Disk is the ledger disk of a Node, on a file. It executes its calls in order, one after the other, beside the actors.
 type Disk struct {
 	system *actor.ActorSystem
 	path   string
-	// reserved: there is a file that holds room for the record, to be given up when the disk is full. Used on the line
-	// alone.
+	// reserved: a file holds room for the record, which is given up when the disk is full. Only calls on the line use it.
 	reserved bool
 
 	line serial.Line
-	work sync.WaitGroup // what runs the line
+	work sync.WaitGroup // the goroutine of the line
 }
 
 // keptAside is how many quarantined records are kept: enough to see what
@@ -43,9 +41,8 @@ func New(system *actor.ActorSystem, path string) *Disk {
 	return d
 }
 
-// Load answers DiskLoaded. An agent before may have ended between a change of
-// places and its being durable: to the disk its spare may still be the record, and
-// must not be written over.
+// Load answers DiskLoaded. An earlier agent may have ended after an exchange that was not durable yet: on disk its
+// spare may still be the record, so it must not be overwritten.
 func (d *Disk) Load(to *actor.PID) {
 	d.line.Post(func() {
 		_ = os.Remove(spareOf(d.path))
@@ -72,7 +69,7 @@ func (d *Disk) Save(seq uint64, data []byte, to *actor.PID) {
 	})
 }
 
-// Quarantine puts the record aside under a name that tells when.
+// Quarantine puts the record aside under a name with the time.
 func (d *Disk) Quarantine() {
 	d.line.Post(func() {
 		aside := fmt.Sprintf("%s.quarantined-%s", d.path, time.Now().UTC().Format("20060102T150405.000000000"))
@@ -87,14 +84,15 @@ func (d *Disk) Quarantine() {
 	})
 }
 
-// Close waits until all that was asked for is done.
+// Close waits until all calls are done.
 func (d *Disk) Close() { d.work.Wait() }
 
 // reserveBytes is room for the largest record that a machine is likely to have, twice.
 const reserveBytes = 4 << 20
 
-// save replaces the record. On a disk that is full, of what tasks keep above all, it takes the room that was held for
-// it: a machine is not broken for what its tasks write. The room is held again as soon as there is some.
+// save replaces the record. On a full disk it takes the room that was held for the record: most often tasks have filled
+// the disk, and a machine is not broken because of what its tasks write. The room is held again as soon as there is
+// some.
 func (d *Disk) save(data []byte) error {
 	err := replace(d.path, data)
 	if errors.Is(err, unix.ENOSPC) && os.Remove(reserveOf(d.path)) == nil {
@@ -110,7 +108,7 @@ func (d *Disk) save(data []byte) error {
 
 func reserveOf(path string) string { return path + ".reserve" }
 
-// reserve makes a file that has blocks of the disk. A file system that cannot promise any holds none.
+// reserve makes a file with allocated blocks. On a file system that cannot allocate them nothing is held.
 func reserve(path string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -126,12 +124,10 @@ func reserve(path string) error {
 	return err
 }
 
-// replace writes beside the record and puts that in its place, so that a reader
-// sees one whole version or the other, whenever the power goes. The two change
-// places, and the version before is what the next one is written over: to make a
-// file costs more than all else here together. A sync that failed is never
-// repeated on the same file: the kernel may have dropped what it could not write
-// and report success the next time. The next save begins with a new file.
+// replace writes beside the record and exchanges the two files, so that a reader sees one whole version or the other,
+// whenever the power fails. The next version is written over the one before: to create a file costs more than all else
+// here together. A sync that failed is never repeated on the same file: the kernel may have dropped what it could not
+// write and report success the next time. The next save begins with a new file.
 func replace(path string, data []byte) error {
 	spare := spareOf(path)
 	err := file.Write(spare, data, true)
@@ -145,7 +141,7 @@ func replace(path string, data []byte) error {
 		err = file.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
-		_ = os.Remove(spare) // a full disk needs the room, and what is there may still be the record to the disk
+		_ = os.Remove(spare) // a full disk needs the room, and this file may still be the record on disk
 	}
 	return err
 }

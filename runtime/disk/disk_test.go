@@ -144,8 +144,8 @@ func TestRefusedByTheDisk(t *testing.T) {
 	r.d.Close()
 }
 
-// TestReserve: on a disk that others have filled the record is saved all the same, larger than it was, and the room for
-// that is held again once there is some.
+// TestReserve: on a disk that others have filled the record is still saved, larger than before, and room for it is held
+// again once there is some.
 func TestReserve(t *testing.T) {
 	able.Need(t, able.Mounts)
 	dir := t.TempDir()
@@ -176,7 +176,7 @@ func TestReserve(t *testing.T) {
 	r.d.Close()
 }
 
-// TestUnreadable: a record that cannot be read is trouble, not an empty machine.
+// TestUnreadable: a record that cannot be read is an error, not an empty machine.
 func TestUnreadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	if err := os.Mkdir(path, 0o700); err != nil {

@@ -1,10 +1,10 @@
 //go:build linux
 
 // Package door opens what a job names on a machine: directories of images, archives, sources of mounts, a workdir. A
-// job's path is a Path, and here alone one is resolved: once, as the task's user with the groups that it has, through
-// no link of /proc, and what was opened is what is looked at and used, from Prepare to the task's own mounts (hold.go).
-// So no job reaches by root's hand what its user could not reach alone, and nothing can be exchanged between a look and
-// its use. It must never answer a path for others to resolve.
+// job's path is a Path, and only this package resolves it: once, as the task's user with its groups, through no link of
+// /proc. What was opened then is what is checked and used, from Prepare to the task's own mounts (hold.go). So no job
+// reaches through root what its user could not reach alone, and nothing can be exchanged between the check and the use.
+// It must never return a path for others to resolve.
 package door
 
 import (
@@ -22,8 +22,7 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// Path is a path of the machine that a job names. What it prints is quoted, for people: nobody but this package can
-// open it.
+// Path is a path of the machine that a job names. It prints quoted, for people: no other package can open it.
 type Path struct{ text string }
 
 // Named takes a path from a job.
@@ -40,36 +39,35 @@ func (p *Path) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Visitor is the user that comes to the door, and what this machine lets through it.
+// Visitor is the user for whom a path is opened, and what this machine lets jobs name.
 type Visitor struct {
 	As    Guest `json:"as"`
 	Rules Rules `json:"rules"`
 }
 
-// Ticket is what was found behind a path. What was found stays open in the process that asked, until it closes the
-// ticket or gives it away. Another process goes through the door again, by the same rules, and is refused if there is
-// something else behind it by then.
+// Ticket is what was found at a path. It stays open in the process that asked, until that closes the ticket or hands it
+// on. Another process opens the path again, by the same rules, and is refused if something else is there by then.
 type Ticket struct {
 	Visitor
 	Path      Path   `json:"path"`
 	Directory bool   `json:"directory,omitempty"`
 	Device    uint64 `json:"device"`
 	Inode     uint64 `json:"inode"`
-	// ReadOnly is the policy's word: the user may look, and not write.
+	// ReadOnly: by the policy the user may read and not write.
 	ReadOnly bool `json:"readOnly,omitempty"`
-	// Node is a device that the rules let jobs name, by the rules' own word: it is granted, and nothing is mounted.
+	// Node is a device that the rules let jobs name, as the rules spell it: it is granted, and nothing is mounted.
 	Node string `json:"node,omitempty"`
-	// Held is the descriptor by which a process has it that was handed the mount (Hold); 0: it goes through the door.
+	// Held is the descriptor of the mount in a process that was handed it (Hold); 0: it opens the path.
 	Held int `json:"held,omitempty"`
 
 	place *os.File // what was found; nil: in another process
 }
 
-// errElsewhere is a path that leads to something else than it did when the task was prepared.
+// errElsewhere: a path leads to something else than when the task was prepared.
 var errElsewhere = errors.New("leads to something else than when the task was prepared; leave the path alone until " +
 	"the task has started")
 
-// Ask looks what is behind a path.
+// Ask looks up what is at a path.
 func (v Visitor) Ask(path Path) (Ticket, error) {
 	if i := slices.Index(v.Rules.Devices, filepath.Clean(path.text)); i >= 0 {
 		return v.askDevice(path, v.Rules.Devices[i])
@@ -81,8 +79,8 @@ func (v Visitor) Ask(path Path) (Ticket, error) {
 	return o.ticket(v, path), nil
 }
 
-// askDevice looks whether a device that jobs may name is one that this user reads and writes on the machine too. Its
-// rules name it, and not what the job's path leads to.
+// askDevice checks that this user may read and write a device on the machine that jobs may name. The device is the one
+// in the rules, not what the job's path leads to.
 func (v Visitor) askDevice(path Path, node string) (Ticket, error) {
 	o := opened{fd: -1}
 	err := v.As.Do(func() (err error) {
@@ -126,8 +124,8 @@ func (v Visitor) AskFolder(path Path) (Ticket, error) {
 	return o.ticket(v, path), nil
 }
 
-// Hides reports whether a path leads to, or below, what the agent hides. What is above that may be gone into, and
-// is not shown.
+// Hides reports whether a path leads to, or below, what the agent hides. A task may enter what is above that, but is
+// not shown it.
 func (v Visitor) Hides(path Path) bool {
 	o := opened{fd: -1}
 	err := v.As.Do(func() (err error) {
@@ -144,7 +142,7 @@ func (v Visitor) Hides(path Path) bool {
 	return v.Rules.hidesAbove(o)
 }
 
-// File opens a plain file to be read. It never waits at a pipe or a device that somebody put there.
+// File opens a plain file to be read. It never waits on a pipe or device that was put there.
 func (v Visitor) File(path Path) (*os.File, error) {
 	o, err := v.open(path)
 	if err != nil {
@@ -156,7 +154,7 @@ func (v Visitor) File(path Path) (*os.File, error) {
 	}
 	fd := -1
 	err = v.As.Do(func() (err error) {
-		// The link of our own descriptor leads to what is open, wherever its path leads by now.
+		// The link of our own descriptor leads to what is open, wherever the path leads by now.
 		fd, err = unix.Open(o.link(), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 		return err
 	})
@@ -166,10 +164,10 @@ func (v Visitor) File(path Path) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path.text), nil
 }
 
-// Link is a path that leads to what a descriptor of this process is of, for the calls that know only paths.
+// Link is a path to what a descriptor of this process refers to, for calls that take only paths.
 func Link(fd int) string { return "/proc/thread-self/fd/" + strconv.Itoa(fd) }
 
-// opened is something behind a door, which cannot be exchanged any more.
+// opened is something that is open, and can no longer be exchanged.
 type opened struct {
 	fd    int
 	stat  unix.Stat_t
@@ -188,14 +186,14 @@ func (o opened) ticket(v Visitor, path Path) Ticket {
 	}
 }
 
-// open resolves a path as the user, and has the rules look at what is there.
+// open resolves a path as the user, and checks what is there by the rules.
 func (v Visitor) open(path Path) (opened, error) {
 	if !strings.HasPrefix(path.text, "/") || strings.ContainsRune(path.text, 0) || len(path.text) >= unix.PathMax {
 		return opened{}, fault.OfJob(fmt.Errorf("%.80v is not an absolute path", path))
 	}
 	o := opened{fd: -1}
 	err := v.As.Do(func() (err error) {
-		// With the slash first: what is mounted on demand is mounted when somebody goes in.
+		// The slash comes first: what is mounted on demand is mounted when it is entered.
 		if o.fd, err = resolve(path.text + "/"); err == unix.ENOTDIR {
 			o.fd, err = resolve(path.text)
 		}
@@ -228,24 +226,24 @@ func resolve(path string) (int, error) {
 	}
 }
 
-// absent is the answer for what is not there, and for what the user cannot reach: different words would tell a user
-// that may not look what is behind a closed door.
+// absent is the error both for what does not exist and for what the user cannot reach: different words would tell a
+// user what is in a directory that it may not read.
 func (g Guest) absent(path Path) error {
-	return fmt.Errorf("%v %w, %s; make it on every machine, with a way that this user may pass", path, errAbsent, g)
+	return fmt.Errorf("%v %w, %s; make it on every machine, below directories that this user may pass", path, errAbsent, g)
 }
 
-// errAbsent: there is no file for this user, whatever there is for others.
+// errAbsent: there is no file for this user, although there may be one for others.
 var errAbsent = absence("is not there for the task's user")
 
 type absence string
 
 func (a absence) Error() string { return string(a) }
 
-// Is lets a missing part of an image be known as one.
+// Is makes a missing part of an image an fs.ErrNotExist.
 func (a absence) Is(other error) bool { return other == fs.ErrNotExist }
 
-// Look reports whether a path of the machine's is there for its user, and whether it is a directory that he can
-// enter. Nothing is to be opened for him there: he meets it by himself, on a host view or as a plain process.
+// Look reports whether a path of the machine exists for the user, and whether it is a directory that the user can
+// enter. Nothing is opened for the task: it finds the path by itself, on a host view or as a plain process.
 func (g Guest) Look(path Path) (folder bool, err error) {
 	err = g.Do(func() error {
 		fd, err := resolve(path.text)
@@ -265,7 +263,7 @@ func (g Guest) Look(path Path) (folder bool, err error) {
 	return folder, nil
 }
 
-// look finds out what is open.
+// look finds out what was opened.
 func (o *opened) look() error {
 	if err := unix.Fstat(o.fd, &o.stat); err != nil {
 		return err

@@ -29,8 +29,8 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// hold has a ticket held, and skips where nothing can be: such an agent's tasks have no mounts. Package able, which is
-// asked elsewhere what a machine can do, stands on this one.
+// hold holds a ticket, and skips where that is impossible: such an agent's tasks have no mounts. It cannot use package
+// able, which depends on this one.
 func hold(t *testing.T, ticket *Ticket) *os.File {
 	t.Helper()
 	mount, err := ticket.Hold(nil)
@@ -69,7 +69,8 @@ func file(t *testing.T, path, text string, mode os.FileMode) string {
 	return path
 }
 
-// TestAsk: what the user reaches is found, and all else is refused, what is closed in the words of what is not there.
+// TestAsk: what the user can reach is found, and all else is refused; what is closed is refused in the words for what
+// does not exist.
 func TestAsk(t *testing.T) {
 	needRoot(t)
 	dir := room(t)
@@ -91,7 +92,7 @@ func TestAsk(t *testing.T) {
 		path string
 		says string
 	}{
-		{v, open, ""}, {v, open + "/", ""}, {v, text, ""}, {v, closed, ""}, // which is seen, and shows nothing to him
+		{v, open, ""}, {v, open + "/", ""}, {v, text, ""}, {v, closed, ""}, // which is seen, but cannot be listed
 		{v, inside, absent}, {v, closed + "/nothing", absent}, {v, open + "/link", absent}, {v, open + "/magic", absent},
 		{v, text + "/", absent},
 		{v, group + "/of", absent}, {member, group + "/of", ""}, {v, "relative", "absolute"}, {v, "", "absolute"},
@@ -123,7 +124,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestPolicyOfPlaces: where the policy names places, nothing beside them is named, and the nearest one decides.
+// TestPolicyOfPlaces: where the policy names places, jobs can name nothing else, and the nearest place decides.
 func TestPolicyOfPlaces(t *testing.T) {
 	needRoot(t)
 	dir := room(t)
@@ -143,7 +144,7 @@ func TestPolicyOfPlaces(t *testing.T) {
 	}
 }
 
-// TestTicket: a ticket is good for what it was given for, also when a later agent reads it.
+// TestTicket: a ticket is valid only for what it was given for, also when a later agent reads it.
 func TestTicket(t *testing.T) {
 	needRoot(t)
 	dir := room(t)
@@ -173,7 +174,7 @@ func TestTicket(t *testing.T) {
 	if _, err := again.Clone(false); !errors.Is(err, errElsewhere) {
 		t.Errorf("another directory at the same path: %v", err)
 	}
-	mount := hold(t, &ticket) // where it was asked for, it is still what was found
+	mount := hold(t, &ticket) // in the process that asked it is still what was found
 	defer mount.Close()
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(mount.Fd()), &stat); err != nil || stat.Ino != ticket.Inode {
@@ -184,7 +185,7 @@ func TestTicket(t *testing.T) {
 	}
 }
 
-// TestHeld: a process that was handed the mount has that, whatever is at the path by now.
+// TestHeld: a process that was handed the mount keeps it, whatever is at the path by now.
 func TestHeld(t *testing.T) {
 	needRoot(t)
 	dir := room(t)
@@ -220,8 +221,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestFlips: ten thousand turns of a link at each point where a path is used, and never is what lies behind the closed
-// door seen.
+// TestFlips: ten thousand turns of a link at each point where a path is used, and what the user may not reach is never
+// seen.
 func TestFlips(t *testing.T) {
 	needRoot(t)
 	dir := room(t)
@@ -354,7 +355,7 @@ func flipping(t *testing.T, dir, open, closed string) (link string, flips *atomi
 	return link, flips
 }
 
-// TestMake: what is missing is made by the user, and by root only in the mounts that are the container's own.
+// TestMake: missing directories are made as the user, and as root only in the container's own mounts.
 func TestMake(t *testing.T) {
 	needRoot(t)
 	dir := room(t)

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how a thread is somebody else for the time of one look.
+// This file owns how a thread acts as another user for one access.
 
 // Guest is the task's user, as the kernel knows it.
 type Guest struct {
 	UID    uint32   `json:"uid"`
 	GID    uint32   `json:"gid"`
 	Groups []uint32 `json:"groups,omitempty"`
-	// Self is the agent's own user, where the agent is not root: there is nobody else to be.
+	// Self is the agent's own user: an agent that is not root can be no other.
 	Self bool `json:"self,omitempty"`
 }
 
@@ -29,9 +29,9 @@ func (g Guest) String() string {
 	return fmt.Sprintf("%d:%d", g.UID, g.GID)
 }
 
-// Do does something to files with the guest's rights and no others: its user, its group, its further groups, and none
-// of root's capabilities over files, which the kernel takes back with the user. It is this thread alone, and only until
-// do has ended.
+// Do calls do with only the guest's rights over files: its user, its group, its further groups, and none of root's
+// capabilities over files, which the kernel drops with the user. This holds for the calling thread alone, and only
+// until do has returned.
 func (g Guest) Do(do func() error) (err error) {
 	if g.Self {
 		return do()
@@ -71,7 +71,7 @@ func become(uid, gid int) {
 	_, _ = unix.SetfsuidRetUid(uid)
 }
 
-// setGroups is for the calling thread: the standard library's is for all of them.
+// setGroups acts on the calling thread: the standard library's acts on all threads.
 func setGroups(groups []uint32) error {
 	var first *uint32
 	if len(groups) > 0 {

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how what was found behind a path comes to the task that is shown it: as a mount that is nowhere yet,
-// made of what was opened and handed from process to process, so that the path is never gone again. Only after a
-// restart of the agent, which closes what it has, is it gone once more, and what is there is compared with the ticket.
+// This file owns how what was found at a path reaches the task: as a detached mount of what was opened, which is handed
+// from process to process, so that the path is never resolved again. Only a restart of the agent closes the mount; then
+// the path is resolved once more, and what is there is compared with the ticket.
 
-// Close lets go of what a ticket keeps open.
+// Close closes what a ticket keeps open.
 func (t *Ticket) Close() {
 	if t.place != nil {
 		t.place.Close()
@@ -22,10 +22,10 @@ func (t *Ticket) Close() {
 	}
 }
 
-// Hold answers a detached mount of what the ticket is for, to be handed to another process, and closes the ticket. It
-// is without set-user-id programs, without devices, private, and without what is mounted below it unless the rules
-// allow all of that. as is a user namespace that says under which numbers its files are shown; nil: under their own.
-// The answer nil: this agent may make no mounts, so that its tasks have none either.
+// Hold returns a detached mount of what the ticket is for, to be handed to another process, and closes the ticket. The
+// mount is private, without set-user-id programs and devices, and without what is mounted below it unless the rules
+// allow all of that. as is a user namespace that says under which numbers its files are shown; nil: under their own. A
+// nil mount: this agent may make no mounts, so its tasks have none either.
 func (t *Ticket) Hold(as *os.File) (*os.File, error) {
 	defer t.Close()
 	if t.As.Self {
@@ -44,7 +44,8 @@ func (t *Ticket) Hold(as *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(mount), t.Path.text), nil
 }
 
-// show gives the files of a mount other numbers. What cannot be has the job's words, for it may be had elsewhere.
+// show gives the files of a mount other numbers. Where that is impossible the error speaks to the job's user, because
+// another place or machine may do.
 func (t *Ticket) show(mount int, as *os.File) error {
 	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(as.Fd())}
 	err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set)
@@ -59,7 +60,7 @@ func (t *Ticket) show(mount int, as *os.File) error {
 	return fmt.Errorf("bind %v: numbers of users: %w", t.Path, err)
 }
 
-// detach makes the mount, of what is open here or is found again.
+// detach makes the mount, from what is open here or is found again.
 func (t Ticket) detach() (mount int, err error) {
 	o, err := t.found()
 	if err != nil {
@@ -84,8 +85,8 @@ func (t Ticket) detach() (mount int, err error) {
 	return mount, nil
 }
 
-// Clone answers the detached mount that Hold made, or makes it here, in the mount namespace that it is for. It is asked
-// for once.
+// Clone returns the detached mount that Hold made, or makes it here, in the mount namespace where it belongs. It is
+// called once.
 func (t Ticket) Clone(readOnly bool) (mount int, err error) {
 	if mount = t.Held; mount == 0 {
 		if mount, err = t.detach(); err != nil {
@@ -103,14 +104,13 @@ func (t Ticket) Clone(readOnly bool) (mount int, err error) {
 	return mount, nil
 }
 
-// Open answers a descriptor that tells where something is, and reads nothing. Its path is that of the descriptor (see
-// Link).
+// Open returns a descriptor that only says where something is, and cannot read it. Link is its path.
 func (t Ticket) Open() (fd int, err error) {
 	o, err := t.found()
 	return o.fd, err
 }
 
-// found is what the ticket keeps open, or what is behind the door now if that is the same.
+// found is what the ticket keeps open, or what is at the path now if that is the same.
 func (t Ticket) found() (o opened, err error) {
 	if t.place == nil {
 		o, err = t.open(t.Path)

@@ -9,20 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns what is made inside of a container before its task runs: places for mounts, and a workdir.
+// This file owns the directories and files that are made inside a container before its task runs: mount points, and a
+// workdir.
 
-// Inside is a container's root, seen by a thread that has it as its own, and that no task runs in yet.
+// Inside is a container's root, as a thread sees it that has it as its root; no task runs in it yet.
 type Inside struct {
 	As Guest
-	// Own are the mounts that were made for this container, by the kernel's numbers: in them anything may be made. In all
-	// others, which are the machine's directories, the user makes what he may.
+	// Own are the mounts that were made for this container, by the kernel's numbers: anything may be made in them. In all
+	// others, which are the machine's directories, only what the user may make is made.
 	Own map[uint64]bool
-	// Root is whose is what is made in them: the container's root, as the machine numbers it.
+	// Root owns what is made in them: the container's root, by its number on the machine.
 	Root uint32
 }
 
-// Make opens a place of the container to be mounted upon or gone into, and makes what is missing of the way to it.
-// made: the last part of it was made, and not by the user.
+// Make opens a place of the container to mount on or to enter, and makes what is missing on the way to it. made: the
+// last part was made, and not as the user.
 func (in Inside) Make(place string, directory bool) (fd int, made bool, err error) {
 	if fd, err = in.enter(unix.AT_FDCWD, place); err == nil {
 		return fd, false, nil
@@ -52,10 +53,10 @@ func (in Inside) enter(at int, name string) (fd int, err error) {
 	return fd, err
 }
 
-// step opens one part of a way below an open directory, and makes it if it is missing.
+// step opens one part of a path below an open directory, and makes it if it is missing.
 func (in Inside) step(at int, name string, directory bool) (fd int, made bool, err error) {
 	fd, err = in.enter(at, name)
-	if err == unix.EACCES && in.owns(at) { // a closed door of the image, behind which the machine keeps nothing
+	if err == unix.EACCES && in.owns(at) { // a closed directory of the image, in which the machine keeps nothing
 		fd, err = unix.Openat(at, name, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	}
 	if err != unix.ENOENT {
@@ -77,7 +78,7 @@ func (in Inside) step(at int, name string, directory bool) (fd int, made bool, e
 	if err != nil {
 		return -1, false, err
 	}
-	// A user's other task may have put a link there at once, in a directory of his.
+	// Another task of the user may have put a link there meanwhile, in the user's own directory.
 	fd, err = unix.Openat(at, name, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	return fd, made, err
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// This file owns what of the machine a job may name at all, whatever its user may reach.
+// This file owns which places of the machine a job may name at all, whatever its user may reach.
 
 // Rules are what the machine lets jobs name.
 type Rules struct {
-	// Hide are places that no job may name, nor what is above or below them: the agent's own.
+	// Hide are the agent's own places: no job may name them, or anything above or below them.
 	Hide []string `json:"hide,omitempty"`
 	// Mounts are the places that jobs may name; empty: every place that their user reaches.
 	Mounts []Place `json:"mounts,omitempty"`
@@ -36,7 +36,7 @@ type Place struct {
 
 // Types are the file systems that hold files and nothing else, by the kernel's names. One that is not listed is
 // refused: the kernel's own (proc, sysfs, cgroup, debugfs, bpf, devpts, devtmpfs …) are ways to the machine and to
-// other tasks, and a new one may be another.
+// other tasks, and a new kind may be one too.
 var Types = []string{
 	"9p", "afs", "bcachefs", "beegfs", "btrfs", "ceph", "cifs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs",
 	"fuse", "fuseblk",
@@ -44,14 +44,14 @@ var Types = []string{
 	"ramfs", "smb3", "squashfs", "tmpfs", "vfat", "virtiofs", "wekafs", "xfs", "zfs",
 }
 
-// engines are where other container engines, and Synapse, keep what commands the machine.
+// engines are the places of other container engines, and of Synapse, through which the machine can be commanded.
 var engines = []string{
 	"/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/containers",
 	"/var/lib/kubelet", "/etc/kubernetes", "/var/spool/cron", "/boot",
 	"/run/docker", "/run/docker.sock", "/run/containerd", "/run/crio", "/run/podman", "/run/runc", "/run/crun",
 }
 
-// kernel is what shows the machine and its other tasks, with whatever is mounted there.
+// kernel are the places that show the machine and its other tasks, with whatever is mounted there.
 var kernel = []string{"/proc", "/sys"}
 
 // check refuses what no job may name.
@@ -60,11 +60,11 @@ func (r Rules) check(o opened, path Path) error {
 		return fmt.Errorf("%v is neither a directory nor a file, and nothing else of the machine is shown to tasks", path)
 	}
 	if hidden, is := r.hides(o); is {
-		return fmt.Errorf("%v is hidden from tasks, because %s keeps its own there; take a directory beside it", path, hidden)
+		return fmt.Errorf("%v is hidden from tasks: %s keeps its own files there; choose another directory", path, hidden)
 	}
 	place, ok := r.placeOf(o.path)
 	if !ok {
-		return fault.OfJob(fmt.Errorf("%v is none of the places that this machine's policy lets jobs name", path))
+		return fault.OfJob(fmt.Errorf("%v is not among the places that this machine's policy lets jobs name", path))
 	}
 	if !place.allows(o.mount.kind) {
 		return fmt.Errorf("%v is on a file system of type %s, which is not shown to tasks; name a directory of files",
@@ -73,11 +73,11 @@ func (r Rules) check(o opened, path Path) error {
 	return nil
 }
 
-// hides reports whether something shows what is to be hidden: it is it, lies in it, or is around it. It goes by
-// what is open, under whatever name.
+// hides reports whether something would show a hidden place: because it is that place, lies in it, or contains it. It
+// looks at what is open, under whatever name.
 func (r Rules) hides(o opened) (by string, ok bool) {
-	// Devices lie on a file system of their own kind here, and on a plain tmpfs in a container engine. What is
-	// mounted in /dev beside them, as shared memory and huge pages, is judged for itself.
+	// Devices lie on a file system of their own kind here, and on a plain tmpfs in a container engine. What is mounted
+	// below /dev, such as shared memory and huge pages, is judged for itself.
 	if o.path == "/dev" || o.mount.at == "/dev" {
 		return "the kernel", true
 	}
@@ -102,7 +102,7 @@ func (r Rules) hides(o opened) (by string, ok bool) {
 	return "", false
 }
 
-// hidesAbove reports whether something is what is to be hidden, or lies in it.
+// hidesAbove reports whether something is a hidden place, or lies in one.
 func (r Rules) hidesAbove(o opened) bool {
 	return slices.ContainsFunc(r.Hide, func(path string) bool {
 		real, err := filepath.EvalSymlinks(path)
@@ -151,7 +151,7 @@ func (r Rules) allowsBelow(o opened) bool {
 	}
 	for _, m := range all {
 		if m.at == o.path || !within(m.at, o.path) {
-			continue // it is not below, or what was opened lies over it
+			continue // it is not below, or what was opened covers it
 		}
 		if !place.allows(m.kind) {
 			return false
@@ -170,7 +170,7 @@ type mount struct {
 	kind string // of its file system
 }
 
-// mounts are those that the calling thread sees.
+// mounts are the mounts that the calling thread sees.
 func mounts() ([]mount, error) {
 	text, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package fault says whose fault it is that a task was refused, or could not be started. It owns the three answers that
-// a driver has and how an error carries one. The leader decides what follows from an answer, never a machine.
+// Package fault says whose fault it is that a task was refused or could not start. It owns the three answers of a
+// driver and how an error carries one. The leader decides what follows from an answer, never a machine.
 package fault
 
 import "errors"
@@ -8,12 +8,13 @@ import "errors"
 type Fault string
 
 const (
-	// Unknown is what depends on the machine as well as on the job: a path, a user or an image that is not there. It is
-	// what an error says that was given no fault: a driver that forgets to blame somebody must not close its machine.
+	// Unknown is what depends on the machine and on the job: a path, a user or an image that is not there. It is also the
+	// fault of an error that was given none: a driver that forgets to name one must not close its machine.
 	Unknown Fault = ""
-	// Job is decided from the job's words and the machine's policy alone. No other try can end otherwise.
+	// Job: the job's spec and the machine's policy alone decide, so no other try can end differently.
 	Job Fault = "job"
-	// Machine is what no job named: the agent's own directories, control groups, namespaces, a GPU that has gone.
+	// Machine: the cause is something that no job named, such as the agent's own directories, control groups, namespaces,
+	// or a GPU that has gone.
 	Machine Fault = "machine"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestOf: the fault nearest to the cause is the one that counts, and an error without one blames nobody.
+// TestOf: the fault nearest to the cause counts, and an error without one blames neither.
 func TestOf(t *testing.T) {
 	cause := errors.New("cause")
 	for _, c := range []struct {

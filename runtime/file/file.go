@@ -10,13 +10,13 @@ import (
 const mode = 0o600
 
 // Replace puts a whole new version in the place of a file. After a power loss there may be neither version: it is for
-// what another boot has no use for, or what can be made again.
+// files that the next boot does not need or can make again.
 func Replace(path string, data []byte) error { return replace(path, data, false) }
 
 // ReplaceDurably is Replace, and waits until the disk has the new version.
 func ReplaceDurably(path string, data []byte) error { return replace(path, data, true) }
 
-// Spare is where the next version of a file is written first. Whoever must not fail for want of room puts as many bytes
+// Spare is where the next version of a file is written first. A caller that must not fail for lack of room reserves it
 // there in advance.
 func Spare(path string) string { return path + ".tmp" }
 
@@ -31,7 +31,7 @@ func replace(path string, data []byte, durable bool) error {
 	return err
 }
 
-// Write makes data the whole of a file, in its place, and durable if need be. The room that the file has is used.
+// Write makes data the whole content of a file, in place, and durable if asked. It uses the room that the file has.
 func Write(path string, data []byte, durable bool) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, mode)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceTakesTheSpare: what is reserved in advance is room for the next version, and no part of it.
+// TestReplaceTakesTheSpare: what was reserved is room for the next version, and no part of its content.
 func TestReplaceTakesTheSpare(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record")
 	if err := os.WriteFile(Spare(path), bytes.Repeat([]byte{' '}, 9000), 0o600); err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// This file owns how long images take: from a registry on loopback, which is never what one waits for.
+// This file owns the benchmark of images: from a registry on loopback, which is never the bottleneck.
 
-// BenchmarkPrepare: fetched are an image of four large files and one of many small ones; there is one that the store
+// BenchmarkPrepare fetches an image of four large files and one of many small ones, and prepares one that the store
 // has.
 func BenchmarkPrepare(b *testing.B) {
 	hub := newHub(b)

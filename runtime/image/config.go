@@ -13,9 +13,9 @@ import (
 	"github.com/yi-json/synapse/runtime/environment"
 )
 
-// This file owns what an image says about how to run it, and which of them wins where the job says something, too.
+// This file owns what an image says about how to run it, and what wins where the job says something too.
 
-// Config is what an image says about itself. A rootfs directory says nothing.
+// Config is what an image says about itself; it is empty for a rootfs directory.
 type Config struct {
 	Entrypoint []string `json:"entrypoint,omitempty"`
 	Cmd        []string `json:"cmd,omitempty"`
@@ -25,7 +25,7 @@ type Config struct {
 	StopSignal string   `json:"stopSignal,omitempty"`
 }
 
-// Run is what is to be run: as a job says it, or as it comes out.
+// Run is what is to be run: as a job says, or after merging.
 type Run struct {
 	Command []string
 	Env     []string // NAME=value
@@ -52,8 +52,8 @@ func configOf(file *v1.ConfigFile) Config {
 // Command is what the image runs by itself.
 func (c Config) Command() []string { return slices.Concat(c.Entrypoint, c.Cmd) }
 
-// Merge answers what to run. A job's command stands in the place of the image's entrypoint and its arguments; of the
-// environment the image gives what the job does not.
+// Merge returns what to run. A job's command replaces the image's entrypoint and its arguments; the image's environment
+// fills in what the job's lacks.
 func (c Config) Merge(job Run) (Run, error) {
 	run := Run{Command: job.Command, Workdir: job.Workdir, User: job.User}
 	if len(run.Command) == 0 {

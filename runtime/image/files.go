@@ -23,8 +23,8 @@ import (
 )
 
 // This file owns the images that lie on the machine: directories in the OCI layout, and archives of one or as docker
-// saves them. Whoever names them is a user, and the agent can read more than he: only what has the digest that was
-// promised is ever used, and what a file holds is in no error.
+// saves them. A user names them, and the agent can read more than that user: only content with the promised digest is
+// ever used, and no error quotes what a file holds.
 
 const (
 	indexFile       = "index.json"
@@ -108,7 +108,7 @@ func (a *archive) list() error {
 			return errors.New("it cannot be read as a tar file")
 		}
 		if len(a.parts) >= maxArchiveFiles {
-			return fmt.Errorf("there are more than %d files in it", maxArchiveFiles)
+			return fmt.Errorf("it has more than %d files", maxArchiveFiles)
 		}
 		entry := part{size: header.Size}
 		name := path.Clean("/" + header.Name)[1:]
@@ -129,7 +129,7 @@ func (a *archive) list() error {
 	}
 }
 
-// section opens a file of the archive. Docker of old wrote a layer once, and links to it.
+// section opens a file of the archive. Old versions of Docker wrote a layer once, and links to it.
 func (a *archive) section(name string) (*io.SectionReader, error) {
 	name = path.Clean("/" + name)[1:]
 	entry, known := a.parts[name]
@@ -150,7 +150,7 @@ func (a *archive) open(_ context.Context, wanted v1.Descriptor) (io.ReadCloser, 
 	return io.NopCloser(section), nil
 }
 
-// resolve answers the archive's image. It must stay open while layers are read.
+// resolve returns the archive's image. The archive must stay open while layers are read.
 func (a *archive) resolve(ctx context.Context) (*found, error) {
 	if section, err := a.section(indexFile); err == nil {
 		text, err := readDocument(section)
@@ -161,7 +161,7 @@ func (a *archive) resolve(ctx context.Context) (*found, error) {
 	}
 	section, err := a.section(dockerFile)
 	if err != nil {
-		return nil, fmt.Errorf("there is neither %s nor %s in it; make it with `docker save` or as an OCI archive",
+		return nil, fmt.Errorf("it has neither %s nor %s; make it with `docker save` or as an OCI archive",
 			indexFile, dockerFile)
 	}
 	text, err := readDocument(section)
@@ -184,7 +184,7 @@ func (a *archive) resolveDocker(text []byte) (*found, error) {
 		return nil, fmt.Errorf("%s cannot be read", dockerFile)
 	}
 	if len(images) != 1 {
-		return nil, fmt.Errorf("there are %d images in it; save one at a time", len(images))
+		return nil, fmt.Errorf("it has %d images; save one at a time", len(images))
 	}
 	section, err := a.section(images[0].Config)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// This file owns that work which several ask for at once is done once. It goes on for as long as one of them waits, and
-// no longer: whoever leaves as the last one stays until it has ended.
+// This file owns how work that several callers want at once is done once. It goes on only as long as one of them waits:
+// the last one to give up waits until the work has ended.
 
 // flights are works under way, by their keys.
 type flights[T any] struct {
@@ -26,8 +26,7 @@ type flight[T any] struct {
 	err     error
 }
 
-// do answers what work answers, its own or that of another caller that came
-// first.
+// do returns the result of work, its own or that of a caller that came first.
 func (f *flights[T]) do(ctx context.Context, key string, work func(context.Context) (T, error)) (T, error) {
 	f.mu.Lock()
 	one := f.under[key]
@@ -45,7 +44,7 @@ func (f *flights[T]) do(ctx context.Context, key string, work func(context.Conte
 	one.waiting--
 	last := one.waiting == 0
 	if last {
-		f.forget(key, one) // whoever comes now begins again
+		f.forget(key, one) // the next caller begins again
 	}
 	f.mu.Unlock()
 	if last {

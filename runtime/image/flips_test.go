@@ -18,8 +18,9 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// TestFlips: ten thousand turns of a link, between an archive (and a layout) of the user and one that is closed to it,
-// while images are fetched by that link: it is never given the closed one, which is in the store already.
+// TestFlips: a link turns ten thousand times between an archive (and a layout) of the user and one that is closed to
+// it, while images are fetched through that link. The user never gets the closed one, although the store has it
+// already.
 func TestFlips(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is nobody else to be")

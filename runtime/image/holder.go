@@ -18,11 +18,10 @@ import (
 )
 
 // This file owns the holders of images, and the images' records. A task outlives the agent that prepared it, so a hold
-// is a file, named after its holder. The holder is a directory: once that is gone nobody can need the image, so a
-// release that a crash kept from being said makes itself good. Holds need not outlive a crash of the machine, for no
-// task does.
+// is a file, named after its holder. The holder is a directory: once it is gone nobody can need the image, so a release
+// that was lost in a crash does no harm. Holds need not outlive a crash of the machine, because no task does.
 
-// record is what image.json holds.
+// record is the content of image.json.
 type record struct {
 	Digest  string   `json:"digest"`
 	Aliases []string `json:"aliases,omitempty"`
@@ -35,7 +34,7 @@ type record struct {
 
 const recordFile = "image.json"
 
-// bytes are those of its layers.
+// bytes is the size of its layers.
 func (r *record) bytes(layers map[string]int64) int64 {
 	seen := map[string]bool{}
 	total := int64(0)
@@ -48,7 +47,7 @@ func (r *record) bytes(layers map[string]int64) int64 {
 	return total
 }
 
-// loadRecords lists the images. One that cannot be read is as good as none.
+// loadRecords lists the images. One that cannot be read is removed.
 func (s *Store) loadRecords() error {
 	entries, err := os.ReadDir(s.path(imagesDir))
 	if err != nil {
@@ -73,7 +72,7 @@ func (s *Store) loadRecords() error {
 	return nil
 }
 
-// hold is what a holder's file says.
+// hold is the content of a holder's file.
 type hold struct {
 	Holder string `json:"holder"`
 	Key    string `json:"key"`
@@ -123,7 +122,7 @@ func (s *Store) take(ref reference, key, holder string) (*Image, error) {
 	return image, nil
 }
 
-// hold gives a holder what does not belong to the store.
+// hold notes for a holder an image that does not belong to the store.
 func (s *Store) hold(image *Image, holder string) error {
 	if image == nil {
 		return nil
@@ -145,13 +144,13 @@ func (s *Store) write(one hold) error {
 	return nil
 }
 
-// use notes that an image is needed now. That the disk may not take it is no reason to refuse.
+// use notes that an image is needed now. If the note cannot be written, that is no reason to refuse.
 func (s *Store) use(key string, record *record) {
 	record.used = s.o.Now()
 	_ = os.Chtimes(s.path(imagesDir, key, recordFile), record.used, record.used)
 }
 
-// Held answers what Prepare gave a holder, also under an earlier agent.
+// Held returns what Prepare gave a holder, also under an earlier agent.
 func (s *Store) Held(holder string) (*Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +165,7 @@ func (s *Store) Held(holder string) (*Image, error) {
 	return &one.Image, nil
 }
 
-// Release lets go of what a holder holds. It may be said again.
+// Release releases what a holder holds. It may be called again.
 func (s *Store) Release(holder string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,15 +28,15 @@ import (
 )
 
 // This file owns the way from a reference to a rootfs under its final name. A layer goes from its source straight into
-// the process that unpacks it, and its digest is taken on the way: nothing is written twice, and what is not what it
-// should be is thrown away before anybody sees it.
+// the process that unpacks it, and is hashed on the way: nothing is written twice, and content with a wrong digest is
+// thrown away before anybody sees it.
 
 const (
 	maxPulls = 8 // layers of one image
 	attempts = 3 // at one layer, when its source breaks off
 )
 
-// fetch makes sure that an image is there, and answers its record's key.
+// fetch makes sure that an image is there, and returns its record's key.
 func (s *Store) fetch(ctx context.Context, ref reference, visitor door.Visitor) (string, error) {
 	// An image that came from a repository is for every job that names that repository, since all jobs have the
 	// machine's login there. A job that names another repository must find it there; an image that came from a file
@@ -67,9 +67,9 @@ func (s *Store) fetch(ctx context.Context, ref reference, visitor door.Visitor) 
 	if err != nil {
 		return "", err
 	}
-	// The registry has said nothing yet about the digest that a reference names.
+	// The registry has not confirmed yet the digest that a reference names.
 	if digest, err := registry.digest(ctx, ref); err == nil && digest != ref.digest() {
-		if key := s.known(digest); key != "" && s.pulledFrom(key, ref) { // a word alone proves nothing elsewhere
+		if key := s.known(digest); key != "" && s.pulledFrom(key, ref) { // a claim alone proves nothing in another repository
 			return key, nil
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Store) fetch(ctx context.Context, ref reference, visitor door.Visitor) 
 	return s.pull(ctx, ref, image)
 }
 
-// known answers the key of the record that a digest leads to.
+// known returns the key of the record that a digest leads to.
 func (s *Store) known(digest string) string {
 	if digest == "" {
 		return ""
@@ -107,7 +107,7 @@ func (s *Store) pulledFrom(key string, ref reference) bool {
 	return err == nil && from.kind == kindRegistry && from.registry.Context() == ref.registry.Context()
 }
 
-// pull makes an image whose parts are known, once, whoever asks for it by whatever name.
+// pull makes an image whose parts are known, once for all callers and names.
 func (s *Store) pull(ctx context.Context, ref reference, image *found) (string, error) {
 	key := image.key.Algorithm + "-" + image.key.Hex
 	if s.known(image.key.String()) != "" {
@@ -170,7 +170,7 @@ func (s *Store) make(ctx context.Context, ref reference, key string, image *foun
 	return nil
 }
 
-// keep tells that a pull needs layers, or does no longer.
+// keep notes that a pull needs layers, or no longer does.
 func (s *Store) keep(layers []string, more int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +186,7 @@ func (s *Store) getLayers(ctx context.Context, blobs []blob) (fetched int64, fre
 	promised := int64(0)
 	for _, blob := range blobs {
 		if promised += max(0, blob.descriptor.Size); promised > s.o.ImageBytes {
-			return 0, 0, fmt.Errorf("it has more than %d bytes, which is this machine's limit for an image", s.o.ImageBytes)
+			return 0, 0, fmt.Errorf("it has more than %d bytes, this machine's limit for an image", s.o.ImageBytes)
 		}
 	}
 	group, within := errgroup.WithContext(ctx)
@@ -219,13 +219,13 @@ func (s *Store) checkSize(blobs []blob) error {
 	total := int64(0)
 	for _, blob := range blobs {
 		if total += s.present[blob.diffID.Hex]; total > s.o.ImageBytes {
-			return fmt.Errorf("unpacked it has more than %d bytes, which is this machine's limit for an image", s.o.ImageBytes)
+			return fmt.Errorf("unpacked it has more than %d bytes, this machine's limit for an image", s.o.ImageBytes)
 		}
 	}
 	return nil
 }
 
-// getLayer gets one layer if it is not there, and answers whether it was not.
+// getLayer gets one layer if it is not there, and reports whether it was missing.
 func (s *Store) getLayer(ctx context.Context, blob blob) (bool, error) {
 	s.mu.Lock()
 	_, present := s.present[blob.diffID.Hex]
@@ -241,7 +241,7 @@ func (s *Store) getLayer(ctx context.Context, blob blob) (bool, error) {
 	}
 }
 
-// errBroken is a source that broke off; another try may do.
+// errBroken: a source broke off; another try may succeed.
 var errBroken = errors.New("it broke off")
 
 func (s *Store) tryLayer(ctx context.Context, blob blob) error {
@@ -263,7 +263,7 @@ func (s *Store) tryLayer(ctx context.Context, blob blob) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	// The content speaks first: what was tampered with is also likely not to unpack.
+	// The digest is judged first: content that was tampered with probably does not unpack either.
 	if wrong := checked.verdict(); wrong != nil {
 		return wrong
 	}
@@ -286,20 +286,20 @@ func (s *Store) tryLayer(ctx context.Context, blob blob) error {
 	return nil
 }
 
-// publish gives what was made its final name. What is under such a name is taken for whole ever after, so it is on disk
-// first; one sync of the file system is by far cheaper than one for each of its files.
+// publish gives what was made its final name. What has such a name counts as whole from then on, so it is on disk
+// first; one sync of the file system is far cheaper than one for each file.
 func (s *Store) publish(from, to string) error {
 	if err := unix.Syncfs(int(s.lock.Fd())); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
 	err := os.Rename(from, to)
 	if errors.Is(err, fs.ErrExist) {
-		return nil // Work that everybody had left ended well after all; what it made is the same.
+		return nil // Work that every caller had left succeeded after all; its result is the same.
 	}
 	return err
 }
 
-// checked reads a blob, and knows in the end whether it was the right one.
+// checked reads a blob, and knows at its end whether it was the right one.
 type checked struct {
 	from   io.Reader
 	wanted v1.Descriptor
@@ -319,7 +319,7 @@ func check(from io.Reader, wanted v1.Descriptor) (*checked, error) {
 }
 
 func (c *checked) Read(p []byte) (int, error) {
-	// One byte more than was promised is asked for, which shows what is longer.
+	// It asks for one byte more than promised, which shows a longer blob.
 	n, err := c.from.Read(p[:min(int64(len(p)), max(0, c.wanted.Size+1-c.read))])
 	c.read += int64(n)
 	if c.hasher != nil {
@@ -334,7 +334,7 @@ func (c *checked) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// verdict reads what is left, and answers why the content is not the right one.
+// verdict reads what is left, and returns why the content is not the right one.
 func (c *checked) verdict() error {
 	_, err := io.Copy(io.Discard, c)
 	switch {

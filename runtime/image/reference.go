@@ -16,7 +16,7 @@ import (
 type kind uint8
 
 const (
-	kindPath     kind = iota // a rootfs directory or an archive, as what lies there tells
+	kindPath     kind = iota // a rootfs directory or an archive, depending on what is there
 	kindLayout               // a directory in the OCI layout
 	kindRegistry             // in a registry, by tag or digest
 )
@@ -50,7 +50,7 @@ func parse(text string) (reference, error) {
 	case len(text) > maxRefBytes || strings.ContainsAny(text, "\x00\n"):
 		return ref, problem("%.60q is not the name of an image; it has at most %d bytes in one line", text, maxRefBytes)
 	case text == hostImage:
-		return ref, problem("`host` is the machine's own root, and nothing to be fetched")
+		return ref, problem("`host` is the machine's own root, which is not fetched")
 	case strings.HasPrefix(text, layoutPrefix):
 		return parseLayout(ref, strings.TrimPrefix(text, layoutPrefix))
 	case strings.HasPrefix(text, "/"):
@@ -92,7 +92,7 @@ func parseLayout(ref reference, rest string) (reference, error) {
 	return ref, nil
 }
 
-// digest is the digest that a reference names by itself, which never changes its meaning.
+// digest is the digest that a reference names itself; it always means the same image.
 func (r reference) digest() string {
 	if exact, ok := r.registry.(name.Digest); ok {
 		return exact.DigestStr()

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// This file owns the conversation with registries, and what is said when it fails.
+// This file owns the requests to registries, and the errors when they fail.
 
 // registry is a source in a registry's repository.
 type registry struct {
@@ -49,7 +49,7 @@ func (s *Store) openRegistry(ref reference) (registry, error) {
 	return registry{ref.registry.Context(), puller}, err
 }
 
-// digest asks what a tag means now. Nothing else is fetched, which registries that count fetches do not count.
+// digest asks what a tag means now. It fetches nothing else, and registries that count fetches do not count this.
 func (r registry) digest(ctx context.Context, ref reference) (string, error) {
 	if exact := ref.digest(); exact != "" {
 		return exact, nil
@@ -72,8 +72,8 @@ func (r registry) resolve(ctx context.Context, ref reference) (*found, error) {
 	return resolve(ctx, r, document.Manifest, document.MediaType, document.Digest, "")
 }
 
-// plainOnlyNearby refuses to speak to another machine without TLS, also where a redirection or a login would: names and
-// tags are as good as unsigned there, and passwords are read on the way.
+// plainOnlyNearby refuses to speak to another machine without TLS, also after a redirection or for a login: without TLS
+// names and tags can be forged and passwords read on the way.
 type plainOnlyNearby struct{ next http.RoundTripper }
 
 var errPlain = errors.New("plaintext is only spoken to this machine itself; give the registry TLS")
@@ -90,7 +90,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// explain says what a registry's refusal means to whoever wrote the job.
+// explain says what a registry's refusal means, for the author of the job.
 func explain(ctx context.Context, ref reference, err error) error {
 	said := new(transport.Error)
 	where := ref.text
@@ -103,7 +103,7 @@ func explain(ctx context.Context, ref reference, err error) error {
 	case ctx.Err() != nil:
 		return problem("%s: %w", where, ctx.Err())
 	case errors.As(err, &said) && (said.StatusCode == http.StatusUnauthorized || said.StatusCode == http.StatusForbidden):
-		return problem("%s: the registry %s does not let this machine have it; log the agent's user in there (docker "+
+		return problem("%s: the registry %s refuses it to this machine; log the agent's user in there (docker "+
 			"login), or check the name: %w", where, ref.registry.Context().RegistryStr(), err)
 	case errors.As(err, &said) && said.StatusCode == http.StatusNotFound:
 		return problem("%s: the registry %s does not have it; check the name and the tag: %w",
@@ -121,5 +121,5 @@ func isUnreachable(err error) bool {
 	return !errors.Is(err, errPlain) && (errors.As(err, &dial) || errors.As(err, &lookup))
 }
 
-// keychain is docker's configuration of the agent's user, with its helpers.
+// keychain is the docker configuration of the agent's user, with its helpers.
 var keychain authn.Keychain = authn.DefaultKeychain

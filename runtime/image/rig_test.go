@@ -117,7 +117,7 @@ func refused(t *testing.T, store *image.Store, ref string, words ...string) {
 	}
 }
 
-// checkClean: nothing half made, and of layers and images as many as there should be.
+// checkClean checks that nothing unfinished is left, and the number of layers and images.
 func checkClean(t *testing.T, dir string, images, layers int) {
 	t.Helper()
 	for name, want := range map[string]int{"work": 0, "images": images, "layers": layers} {

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// This file owns the way from a document that a source gives to the list of layers: index, manifest, config. All that
-// is read is as long as was promised and has the digest that was promised, wherever it comes from.
+// This file owns the way from a document that a source gives to the list of layers: index, manifest, config. Everything
+// that is read has the promised length and the promised digest, wherever it comes from.
 
 const (
 	maxDocument = 8 << 20 // of an index, a manifest or a config
@@ -30,13 +30,13 @@ const (
 
 // source is where blobs come from.
 type source interface {
-	// open opens a blob. What is read of it is not verified yet.
+	// open opens a blob. Its content is not verified yet.
 	open(ctx context.Context, blob v1.Descriptor) (io.ReadCloser, error)
 }
 
-// blob is one layer as it comes.
+// blob is one layer as the source has it.
 type blob struct {
-	descriptor v1.Descriptor // without a digest: an archive of the old kind, where only diffID is known
+	descriptor v1.Descriptor // without a digest in an archive of the old kind, where only diffID is known
 	diffID     v1.Hash
 	open       func(ctx context.Context) (io.ReadCloser, error)
 }
@@ -51,7 +51,7 @@ func (b blob) String() string {
 // found is an image whose parts are known.
 type found struct {
 	key     v1.Hash   // what names its content: the digest of the manifest, or else of the config
-	aliases []v1.Hash // other digests that lead to it, as that of an index
+	aliases []v1.Hash // other digests that lead to it, such as that of an index
 	config  Config
 	layers  []blob
 }
@@ -63,7 +63,7 @@ var errTampered = errors.New("the content is not what its digest says: it was da
 // document reads a whole blob, verified.
 func document(ctx context.Context, from source, wanted v1.Descriptor) ([]byte, error) {
 	if wanted.Size < 0 || wanted.Size > maxDocument {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", wanted.Digest, wanted.Size, maxDocument)
+		return nil, fmt.Errorf("%s has %d bytes, but at most %d are read", wanted.Digest, wanted.Size, maxDocument)
 	}
 	stream, err := from.open(ctx, wanted)
 	if err != nil {
@@ -120,7 +120,7 @@ func resolve(ctx context.Context, from source, text []byte, kind types.MediaType
 	return nil, fmt.Errorf("there are more than %d indexes within each other", maxNesting)
 }
 
-// isIndex goes by what the document holds where its type is not told.
+// isIndex looks into the document where its type is not given.
 func isIndex(text []byte, kind types.MediaType) bool {
 	if kind.IsIndex() || kind.IsImage() {
 		return kind.IsIndex()
@@ -129,7 +129,7 @@ func isIndex(text []byte, kind types.MediaType) bool {
 	return err == nil && len(index.Manifests) > 0
 }
 
-// choose answers the image of an index that is for this machine.
+// choose returns the image of an index for this machine.
 func choose(all []v1.Descriptor, tag string) (v1.Descriptor, error) {
 	var offered, names []string
 	var fitting []v1.Descriptor
@@ -157,15 +157,15 @@ func choose(all []v1.Descriptor, tag string) (v1.Descriptor, error) {
 	case len(fitting) > 1 && fitting[0].Platform != nil && fitting[0].Platform.OS != "":
 		return fitting[0], nil // Variants of one architecture: the first is the maker's choice.
 	case len(fitting) > 1:
-		return v1.Descriptor{}, fmt.Errorf("there are %d images in it; name one by its tag: %s",
+		return v1.Descriptor{}, fmt.Errorf("it has %d images; name one by its tag: %s",
 			len(fitting), strings.Join(names, ", "))
 	case len(offered) > 0:
-		return v1.Descriptor{}, fmt.Errorf("there is none for linux/%s, only for %s; build one, or ask for machines of "+
+		return v1.Descriptor{}, fmt.Errorf("it has no image for linux/%s, only for %s; build one, or ask for machines of "+
 			"that kind with nodeSelector", runtime.GOARCH, strings.Join(offered, ", "))
 	case tag != "":
-		return v1.Descriptor{}, fmt.Errorf("there is no tag %q in it, only: %s", tag, strings.Join(names, ", "))
+		return v1.Descriptor{}, fmt.Errorf("it has no tag %q, only: %s", tag, strings.Join(names, ", "))
 	}
-	return v1.Descriptor{}, errors.New("there is no image in it")
+	return v1.Descriptor{}, errors.New("it has no image")
 }
 
 // manifest reads an image's manifest and what it points to.
@@ -175,7 +175,7 @@ func manifest(ctx context.Context, from source, text []byte, digest v1.Hash) (*f
 		return nil, fmt.Errorf("the manifest cannot be read: %w", err)
 	}
 	if m.Config.Digest.Hex == "" {
-		return nil, errors.New("the manifest is none of an image that a container can run")
+		return nil, errors.New("the manifest does not describe an image that a container can run")
 	}
 	raw, err := document(ctx, from, m.Config)
 	if err != nil {
@@ -201,12 +201,12 @@ func parseConfig(raw []byte, layers int) (*v1.ConfigFile, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the config cannot be read: %w", err)
 	case len(config.RootFS.DiffIDs) != layers:
-		return nil, fmt.Errorf("it is no image that a container can run: %d layers are listed, and its config knows of %d",
+		return nil, fmt.Errorf("it is no image that a container can run: its manifest lists %d layers, its config %d",
 			layers, len(config.RootFS.DiffIDs))
 	case layers > maxLayers:
-		return nil, fmt.Errorf("it has %d layers, at most %d can be", layers, maxLayers)
+		return nil, fmt.Errorf("it has %d layers, but at most %d are allowed", layers, maxLayers)
 	case config.OS != "" && config.OS != "linux", config.Architecture != "" && config.Architecture != runtime.GOARCH:
-		return nil, fmt.Errorf("it is for %s/%s, and this machine is linux/%s; build one for it, or ask for other machines "+
+		return nil, fmt.Errorf("it is for %s/%s, but this machine is linux/%s; build one for it, or ask for other machines "+
 			"with nodeSelector", config.OS, config.Architecture, runtime.GOARCH)
 	}
 	for _, id := range config.RootFS.DiffIDs {
@@ -217,7 +217,7 @@ func parseConfig(raw []byte, layers int) (*v1.ConfigFile, error) {
 	return config, nil
 }
 
-// notThere is what a source says about a blob that it should have.
+// notThere is the error for a blob that a source should have.
 func notThere(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errors.New("it is missing there, though the manifest names it; make the archive or layout again")

@@ -31,11 +31,11 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// This file owns where images come from, and what their names may be.
+// This file owns the tests of where images come from, and of their names.
 
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// TestNames: what cannot be an image is refused with the way out.
+// TestNames: what cannot be an image is refused, with the way out.
 func TestNames(t *testing.T) {
 	store, dir := open(t, image.Options{})
 	file := filepath.Join(t.TempDir(), "file.tar")
@@ -128,7 +128,8 @@ func checkSample(t *testing.T, got *image.Image, ref string, digests ...string) 
 	}
 }
 
-// TestRegistry: by tag, by digest, by the digest of an index. What is there is not fetched again.
+// TestRegistry: an image is fetched by tag, by digest, and by the digest of an index. What is there is not fetched
+// again.
 func TestRegistry(t *testing.T) {
 	hub, made := newHub(t), sample(t)
 	log := &notes{}
@@ -186,7 +187,7 @@ func TestTagMoves(t *testing.T) {
 	}
 }
 
-// TestIndex: of many platforms ours is taken, and attestations are none.
+// TestIndex: of many platforms ours is taken, and attestations do not count as images.
 func TestIndex(t *testing.T) {
 	hub, made := newHub(t), sample(t)
 	store, _ := open(t, image.Options{})
@@ -225,7 +226,7 @@ func TestIndex(t *testing.T) {
 	refused(t, store, hub.push("alien:1", alien), "linux/s390x", "this machine")
 }
 
-// TestFiles: the same image from every kind of file, as one image in the store.
+// TestFiles: the same image from every kind of file is one image in the store.
 func TestFiles(t *testing.T) {
 	store, dir := open(t, image.Options{})
 	made, room := sample(t), t.TempDir()
@@ -277,8 +278,8 @@ func TestFiles(t *testing.T) {
 	refused(t, store, compressed, "not compressed")
 }
 
-// TestFilesOfOthers: a file is read with the rights of the user that names it, and what came from one is not given to
-// others by its digest.
+// TestFilesOfOthers: a file is read with the rights of the user that names it, and an image that came from a file is
+// not given to others by its digest.
 func TestFilesOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is nobody else to be")
@@ -404,8 +405,8 @@ func TestTamperedArchive(t *testing.T) {
 	checkClean(t, dir, 0, 0)
 }
 
-// TestAnotherRepositoryIsAsked: what came from one repository is given to whoever names that one. Another one that only
-// claims to have it, by its digest or by what it says that a tag means, has to show it.
+// TestAnotherRepositoryIsAsked: an image from one repository is given to all who name that repository. Another
+// repository that only claims to have it, by its digest or through a tag, must deliver it.
 func TestAnotherRepositoryIsAsked(t *testing.T) {
 	hub, made := newHub(t), sample(t)
 	store, _ := open(t, image.Options{})

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package image gets images ready on a worker: it turns what a job calls its image into one directory that a container
-// can have as its root. It fetches from registries, archives and layouts, keeps what it fetched, and lets go of what
-// nobody needs. It starts no container, and never trusts what an image holds.
+// Package image gets images ready on a worker: it turns a job's image into one directory that a container can use as
+// its root. It fetches from registries, archives and layouts, keeps what it fetched, and removes what nobody needs. It
+// starts no container, and never trusts the content of an image.
 package image
 
 import (
@@ -33,31 +33,30 @@ import (
 //
 //	images/ALGORITHM-DIGEST/  image.json and rootfs/, which is never written to again
 //	layers/DIFFID/            one layer, as package layer leaves it; rootfs are hard links into these
-//	holders/                  who holds which image; see holder.go
-//	work/                     what is being made or removed; worth nothing after a crash
+//	holders/ which image each holder has; see holder.go work/ what is being made or removed; worth nothing after a crash
 //
 // What lies under its final name is whole and on disk: it was made in work/, synced, and renamed.
 
 // Options are what a store is made of.
 type Options struct {
 	Log actors.Log
-	// Unpacker is the command that ends up in layer.Main with the arguments that follow; nil: this very binary, whose
-	// main must look for layer.SubCommand first.
+	// Unpacker is the command that calls layer.Main with the arguments that follow; nil: this binary, whose main must look
+	// for layer.SubCommand first.
 	Unpacker []string
-	// MaxBytes is how much the store may keep before what is unused goes; 0: the default, negative: no bound.
+	// MaxBytes is how much the store may keep before unused images are removed; 0: the default, negative: no bound.
 	MaxBytes int64
-	// MinUnused is for how long an image stays at least after its last use; 0: the default.
+	// MinUnused is how long an image stays at least after its last use; 0: the default.
 	MinUnused time.Duration
 	// ImageBytes and LayerEntries bound one image; 0: the defaults.
 	ImageBytes   int64
 	LayerEntries int64
 	// MayPull refuses a registry by its host; nil: none is refused.
 	MayPull func(host string) error
-	// Keychain knows passwords of registries; nil: docker's configuration of the agent's user.
+	// Keychain has the passwords of registries; nil: the docker configuration of the agent's user.
 	Keychain authn.Keychain
 	// Transport speaks to registries; nil: a usual one.
 	Transport http.RoundTripper
-	// Now is the clock by which images get old; nil: that of the machine.
+	// Now is the clock for the age of images; nil: that of the machine.
 	Now func() time.Time
 }
 
@@ -75,20 +74,20 @@ const (
 	rootfsDir  = "rootfs"
 )
 
-// Image is one that is ready.
+// Image is an image that is ready.
 type Image struct {
 	// Ref is what the job said.
 	Ref string `json:"ref"`
-	// Named is a rootfs directory that lies on the machine; nil: Rootfs belongs to the store.
+	// Named is a rootfs directory of the machine; nil: Rootfs belongs to the store.
 	Named *door.Ticket `json:"named,omitempty"`
 	// Digest is what Ref meant; empty for a rootfs directory.
 	Digest string `json:"digest,omitempty"`
-	// Rootfs is a directory. Others have the same: a container must put a layer upon it, or not write.
+	// Rootfs is a directory that several containers share: each must put a layer on top of it, or not write.
 	Rootfs string `json:"rootfs"`
 	Config Config `json:"config"`
 }
 
-// Store keeps a worker's images. All its methods may be called at once.
+// Store keeps a worker's images. All its methods may be called concurrently.
 type Store struct {
 	o        Options
 	dir      string
@@ -112,7 +111,7 @@ type Store struct {
 	busy     map[string]int     // layers → pulls that need them
 }
 
-// Open takes up the store in a directory, which it makes if need be. Only one may have it.
+// Open opens the store in a directory, which it makes if need be. Only one process may have it open.
 func Open(dir string, o Options) (*Store, error) {
 	if !filepath.IsAbs(dir) || strings.ContainsAny(dir, `:,\`) {
 		return nil, fmt.Errorf(`images: the directory %q must be an absolute path without : , \, which mounts have a use for; move the data directory`, dir)
@@ -155,9 +154,9 @@ func (s *Store) path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
 
-// load makes the directories, removes what a crash left half made, and reads what is there.
+// load makes the directories, removes what a crash left unfinished, and reads what is there.
 func (s *Store) load() error {
-	// Nobody else may pass: a set-id file of an image would be one of this machine.
+	// No other user may pass: a set-id file of an image would work on this machine.
 	for _, dir := range []string{"", imagesDir, layersDir, holdersDir, workDir} {
 		if err := os.MkdirAll(s.path(dir), 0o700); err != nil {
 			return err
@@ -172,7 +171,7 @@ func (s *Store) load() error {
 	}
 	s.lock = lock
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("%s is in use by another agent (%w); end that one, or give this one a data directory of its own",
+		return fmt.Errorf("%s is in use by another agent (%w); stop that one, or give this one a data directory of its own",
 			s.dir, err)
 	}
 	if err := emptyDir(s.path(workDir)); err != nil {
@@ -187,7 +186,7 @@ func (s *Store) load() error {
 	return s.loadHolders()
 }
 
-// loadLayers lists the layers. One that cannot be read is as good as none.
+// loadLayers lists the layers. One that cannot be read is removed.
 func (s *Store) loadLayers() error {
 	entries, err := os.ReadDir(s.path(layersDir))
 	if err != nil {
@@ -231,7 +230,7 @@ func (s *Store) Close() error {
 	return s.lock.Close()
 }
 
-// begin counts a caller in, so that Close waits for him.
+// begin counts a caller, so that Close waits for it.
 func (s *Store) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,9 +241,9 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// Prepare gets an image ready, as long as it takes, and keeps it so for a holder: the path of a directory that lives as
-// long as the image is needed. The same holder is given the same again, even if a tag has moved meanwhile. When ctx
-// ends no process is left behind.
+// Prepare gets an image ready, however long it takes, and keeps it so for a holder: the path of a directory that exists
+// as long as the image is needed. The same holder gets the same image again, even if a tag has moved meanwhile. When
+// ctx ends no process is left behind.
 func (s *Store) Prepare(ctx context.Context, text, holder string, visitor door.Visitor) (*Image, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
@@ -275,7 +274,7 @@ func (s *Store) Prepare(ctx context.Context, text, holder string, visitor door.V
 		if ref.kind == kindPath && ticket.Directory {
 			return s.nameFolder(visitor, ref, holder)
 		}
-		// What one user can read is fetched for him alone: another one may not reach what the path leads to.
+		// A file is fetched for its user alone: another user may not reach what the path leads to.
 		work = fmt.Sprintf("%s for %v %v of %d on %d", text, visitor.As, visitor.As.Groups, ticket.Inode, ticket.Device)
 	}
 	for { // Between the end of a fetch and the hold, an image may be swept away: only if it was there unused all along.
@@ -290,7 +289,7 @@ func (s *Store) Prepare(ctx context.Context, text, holder string, visitor door.V
 	}
 }
 
-// nameFolder gives a holder a directory on the worker as it is.
+// nameFolder gives a holder a directory of the worker unchanged.
 func (s *Store) nameFolder(visitor door.Visitor, ref reference, holder string) (*Image, error) {
 	ticket, err := visitor.AskFolder(door.Named(ref.path))
 	if err != nil {
@@ -303,13 +302,13 @@ func (s *Store) nameFolder(visitor door.Visitor, ref reference, holder string) (
 // Info is one image in the store.
 type Info struct {
 	Digest   string
-	Ref      string // by which it came
-	Bytes    int64  // of its layers, which it may share
+	Ref      string // by which it was fetched
+	Bytes    int64  // of its layers, which other images may share
 	LastUsed time.Time
 	Holders  int
 }
 
-// List answers the images, the one used last first.
+// List returns the images, the last used first.
 func (s *Store) List() ([]Info, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

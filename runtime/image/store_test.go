@@ -26,9 +26,9 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns the store under many callers, hostile registries, and death in the middle.
+// This file owns the tests of the store with many callers, hostile registries, and crashes in the middle.
 
-// TestTamperedRegistry: whatever a registry sends instead of what was promised is refused, and named.
+// TestTamperedRegistry: wrong content from a registry is refused by name.
 func TestTamperedRegistry(t *testing.T) {
 	hub := newHub(t)
 	bottom, top := layerOf(t, "f", "one"), layerOf(t, "g", strings.Repeat("two", 1000))
@@ -71,7 +71,7 @@ func TestTamperedRegistry(t *testing.T) {
 		_, _ = io.WriteString(w, `{"schemaVersion":2}`)
 	})
 	refused(t, store, exact, digestOf(t, made))
-	refused(t, store, tag, "none of an image")
+	refused(t, store, tag, "does not describe an image")
 	hub.disturbed("GET", "/manifests/", func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) })
 	refused(t, store, tag, "does not have it", "check the name")
 	checkClean(t, dir, 0, 0)
@@ -108,7 +108,7 @@ func TestBrokenOff(t *testing.T) {
 	checkClean(t, dir, 1, 1)
 }
 
-// TestLogin: the agent's user is logged in as docker has it; whoever is not is told so.
+// TestLogin: the agent's user is logged in through docker's configuration; without a login the error says so.
 func TestLogin(t *testing.T) {
 	hub := newHub(t)
 	tag := hub.push("private:1", sample(t))
@@ -138,7 +138,7 @@ func TestLogin(t *testing.T) {
 	checkClean(t, dir, 1, 2)
 }
 
-// nowhere is a network on which every machine answers, and notes that it was asked.
+// nowhere is a network on which every machine answers, and which notes every request.
 type nowhere struct{ asked []string }
 
 func (n *nowhere) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -149,7 +149,7 @@ func (n *nowhere) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r, Header: http.Header{}}, nil
 }
 
-// TestPlaintext is spoken to loopback alone, also where the library would speak it to a private network.
+// TestPlaintext: plaintext is spoken to loopback alone, also where the library would speak it to a private network.
 func TestPlaintext(t *testing.T) {
 	for _, registry := range []string{"10.1.2.3:5000", "192.168.0.1", "registry.localhost:5000", "registry.example"} {
 		network := &nowhere{}
@@ -177,7 +177,7 @@ func TestHostileLayer(t *testing.T) {
 	checkClean(t, dir, 0, 2) // each of the two alone is allowed
 }
 
-// TestOnce: many that want one image at once make one fetch of everything.
+// TestOnce: many callers that want one image at once fetch everything once.
 func TestOnce(t *testing.T) {
 	hub := newHub(t)
 	made, err := random.Image(200_000, 4)
@@ -229,7 +229,7 @@ func stalled(t testing.TB, hub *hub, of v1.Layer) (begun chan struct{}, goOn fun
 	return begun, sync.OnceFunc(func() { close(on) })
 }
 
-// TestOneLeaves: whoever gives up leaves at once, and the others get their image.
+// TestOneLeaves: a caller that gives up returns at once, and the others get their image.
 func TestOneLeaves(t *testing.T) {
 	hub := newHub(t)
 	big, err := random.Layer(1<<20, "application/vnd.oci.image.layer.v1.tar+gzip")
@@ -263,7 +263,8 @@ func TestOneLeaves(t *testing.T) {
 	checkClean(t, dir, 1, 1)
 }
 
-// TestTimeRunsOut: when the context of the only one ends, no process and nothing half made is left, and it says so.
+// TestTimeRunsOut: when the context of the only caller ends, no process and nothing unfinished is left, and the error
+// says so.
 func TestTimeRunsOut(t *testing.T) {
 	hub := newHub(t)
 	big, err := random.Layer(1<<20, "application/vnd.oci.image.layer.v1.tar+gzip")
@@ -334,7 +335,7 @@ func startAgent(t *testing.T, dir, ref string) (*exec.Cmd, *bytes.Buffer) {
 }
 
 // TestKilled: the agent dies in the middle of a layer. Its unpacking process dies with it, the next agent removes what
-// was half made, and what was whole is used.
+// is unfinished, and uses what is whole.
 func TestKilled(t *testing.T) {
 	able.Need(t, able.Strangers)
 	hub := newHub(t)
@@ -379,7 +380,7 @@ func TestKilled(t *testing.T) {
 	checkClean(t, dir, 1, 2)
 }
 
-// TestRestart: images, holders and uses are known to the next agent, and what cannot be read is as good as none.
+// TestRestart: the next agent knows images, holders and uses, and removes what cannot be read.
 func TestRestart(t *testing.T) {
 	hub := newHub(t)
 	tag := hub.push("a:1", sample(t))
@@ -433,7 +434,7 @@ func mustHold(t *testing.T, store *image.Store, holder string) *image.Image {
 	return held
 }
 
-// TestPrivate: no other user of the machine gets to an image's files.
+// TestPrivate: no other user of the machine can reach an image's files.
 func TestPrivate(t *testing.T) {
 	_, dir := open(t, image.Options{})
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {

@@ -15,10 +15,10 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns what goes when there is too much. An image that somebody holds stays, and so does one that was used of
-// late; of the others the one unused for the longest goes first. A layer goes when no image has it and no pull needs
-// it. What goes loses its name under the lock, at once, and its files later: a pull beside it never sees half of
-// anything.
+// This file owns what is removed when there is too much. An image that has a holder stays, and so does one that was
+// used recently; of the others the one that was unused for longest goes first. A layer goes when no image has it and no
+// pull needs it. What goes loses its name at once, under the lock, and its files later: a concurrent pull never sees
+// half of anything.
 
 // Swept is what GC removed.
 type Swept struct {
@@ -45,7 +45,7 @@ func (s *Store) GC(ctx context.Context) (Swept, error) {
 	return swept, err
 }
 
-// sweep runs a GC beside everything else, one at a time.
+// sweep runs a GC in the background, one at a time.
 func (s *Store) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *Store) sweep() {
 			s.o.Log.Info("Unused images could not all be removed: %v", err)
 		}
 		if len(swept.Images)+swept.Layers > 0 {
-			s.o.Log.Info("%d unused images went, %.1f MiB", len(swept.Images), float64(swept.Bytes)/(1<<20))
+			s.o.Log.Info("Removed %d unused images, %.1f MiB", len(swept.Images), float64(swept.Bytes)/(1<<20))
 		}
 		s.mu.Lock()
 		s.sweeping = false
@@ -76,7 +76,7 @@ func (s *Store) total() int64 {
 	return total
 }
 
-// choose takes the names from what goes, and answers the paths to remove.
+// choose takes the names of what goes away, and returns the paths to remove.
 func (s *Store) choose() (swept Swept, trash []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *Store) dropDead() error {
 	return nil
 }
 
-// idle are the images that may go, the one to go first being first.
+// idle are the images that may go, in the order in which they go.
 func (s *Store) idle() []string {
 	holders := s.holders()
 	var keys []string

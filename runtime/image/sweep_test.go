@@ -18,9 +18,9 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// This file owns what goes and what stays.
+// This file owns the tests of what is removed and what stays.
 
-// clock is one that a test moves.
+// clock is a clock that a test moves.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -53,7 +53,8 @@ func sweep(t *testing.T, store *image.Store) []string {
 	return swept.Images
 }
 
-// TestSweep: what is unused for the longest goes first, no more than must, nothing that is held or was used of late.
+// TestSweep: what was unused for longest goes first, no more than necessary, and nothing that is held or was used
+// recently.
 func TestSweep(t *testing.T) {
 	hub, at := newHub(t), &clock{now: time.Now()}
 	shared := pieceOf(t, "shared")
@@ -161,7 +162,7 @@ func TestSweepBySelf(t *testing.T) {
 	})
 }
 
-// TestSweepBeside: sweeping as hard as can be beside fetches never takes an image from a task that has it.
+// TestSweepBeside: constant sweeping beside fetches never takes an image from a task that has it.
 func TestSweepBeside(t *testing.T) {
 	hub := newHub(t)
 	shared := pieceOf(t, "shared")

@@ -36,7 +36,7 @@ func BenchmarkStartToExit(b *testing.B) {
 	report(b, took)
 }
 
-// BenchmarkStartToExit20 is the same with twenty at once: the time until the last.
+// BenchmarkStartToExit20 is the same for twenty tasks at once, until the last has ended.
 func BenchmarkStartToExit20(b *testing.B) {
 	r := newRig(b, room(b), nil)
 	spec := &messages.JobSpec{Name: "bench", Image: "host", Command: []string{"/bin/true"}}
@@ -61,8 +61,8 @@ func BenchmarkStartToExit20(b *testing.B) {
 	report(b, took)
 }
 
-// BenchmarkBesideKept is what a task of `true` costs its agent, from StartTask until it is forgotten, where the output
-// of many others is kept.
+// BenchmarkBesideKept is the cost of a task of `true` for its agent, from StartTask until it is forgotten, while the
+// output of many others is kept.
 func BenchmarkBesideKept(b *testing.B) {
 	for _, n := range []int{0, 1_000, 10_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) { besideKept(b, n) })
@@ -105,7 +105,7 @@ func besideKept(b *testing.B, n int) {
 	b.ReportMetric(float64((cpuTime(b)-began).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 }
 
-// cpuTime is what this process has used, without those that it started.
+// cpuTime is the CPU time of this process, without those that it started.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -1,7 +1,7 @@
 // Package launcher runs a machine's tasks. To the actors it is the port that speaks the driver contract
 // (messages/launcher.proto). Below it stand the drivers, which say how a task is isolated (container, oci, upstream,
-// process), and the supervisors, a small process for each task. It owns the tasks' directories and the conversation
-// with their supervisors. A task that it calls gone is gone: a supervisor saw it, or the launcher looked for itself.
+// process), and the supervisors, a small process for each task. It owns the tasks' directories and the messages to and
+// from their supervisors. A task that it calls gone is gone: a supervisor saw its end, or the launcher checked itself.
 package launcher
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a driver is. A driver keeps nothing in memory that the task's
-// directory does not tell, because the agent may restart at any time.
+// This file owns what a driver is. A driver keeps nothing in memory that is not in the task's directory, because the
+// agent may restart at any time.
 
 // Driver says how tasks are run. Every method may be called again for the same
 // task, also by a later agent, and finds its own work done.
@@ -23,23 +23,20 @@ type Driver interface {
 	// Name is written beside each task, so that it is cleaned up by the driver
 	// that made it.
 	Name() string
-	// Prepare gets image, rootfs and scratch ready, as long as it takes. What it
-	// refuses names the field of the job and the way out, and fault.Of says whose
-	// fault that is. When ctx ends it leaves no process behind.
+	// Prepare gets image, rootfs and scratch ready, however long it takes. What it refuses names the field of the job and
+	// the way out, and fault.Of says whose fault that is. When ctx ends it leaves no process behind.
 	Prepare(ctx context.Context, t *Task) error
 	// Scratch is the path at which the task itself will see Task.Scratch.
 	Scratch(t *Task) string
-	// Command is what a supervisor is to run; env is complete but for what the
-	// image or the user brings. The stop rules, the logs and the boot are the
-	// launcher's to fill in. Its errors carry their fault, as Prepare's do.
+	// Command is what a supervisor is to run; env is complete except for what the image or the user adds. The launcher
+	// fills in the stop rules, the logs and the boot. Errors carry their fault, as those of Prepare do.
 	Command(t *Task, start *messages.StartTask, env []string) (*supervisor.Spec, error)
 	// Sweep ends what a supervisor that was killed left of the task. It returns
 	// nil only when nothing is left: that is the evidence.
 	Sweep(ctx context.Context, t *Task, state *supervisor.State) error
-	// Stats answers what the task uses now.
+	// Stats returns what the task uses now.
 	Stats(t *Task, state *supervisor.State) (*messages.TaskStats, error)
-	// Cleanup removes all that Prepare and Command made outside of Task.Scratch.
-	// The task has gone.
+	// Cleanup removes all that Prepare and Command made outside of Task.Scratch. The task is gone by then.
 	Cleanup(t *Task) error
 }
 
@@ -47,18 +44,18 @@ type Driver interface {
 type Task struct {
 	Key   topology.TaskKey
 	Job   string
-	Owner string // of the job; empty: its leader does not say
+	Owner string // of the job; empty: the leader does not name one
 	Spec  *messages.JobSpec
-	UID   uint32 // that the leader gave the job, which names no user; 0: none
+	UID   uint32 // that the leader gave to a job without a user; 0: none
 	Grant *messages.Grant
-	Gpus  []*messages.Gpu // those granted, as the machine announced them
-	// Dir is the driver's own folder, for nobody but the agent. Scratch belongs to the task: it is its default workdir,
-	// kept with the logs for a while.
+	Gpus  []*messages.Gpu // the granted ones, as the machine announced them
+	// Dir is the driver's own folder, which only the agent can enter. Scratch belongs to the task: it is its default
+	// workdir, and is kept with the logs for a while.
 	Dir     string
 	Scratch string
 }
 
-// ParseKey reads the key that a task's directory is named by.
+// ParseKey reads the key in the name of a task's directory.
 func ParseKey(text string) (topology.TaskKey, bool) {
 	token, rank, ok := strings.Cut(text, "-")
 	t, err := topology.ParseToken(token)

@@ -11,9 +11,8 @@ import (
 
 // This file owns how a supervisor is found again: after the agent's restart, and when one no longer answers.
 
-// find looks for a supervisor that was there, beside the line: it is taken up
-// again, or it wrote how the task ended, or it was killed and the driver makes
-// sure that the task has gone with it.
+// find looks for an earlier supervisor, beside the line: it is attached to again, or it wrote how the task ended, or it
+// was killed and the driver makes sure that the task is gone too.
 func (t *task) find() {
 	t.phase = phaseSpawning
 	ctx, cancel := context.WithCancel(context.Background())
@@ -56,7 +55,7 @@ func (t *task) look(ctx context.Context) (*supervisor.Link, *supervisor.Exit, er
 	}
 	state, wrong := supervisor.ReadState(t.home)
 	if err == nil && wrong == nil && state == nil {
-		// It had not come to the command, which is what a machine does where supervisors cannot run.
+		// It had not begun the command: so it goes on a machine where supervisors cannot run.
 		lost = &supervisor.Exit{
 			Kind: supervisor.LaunchFailed, Code: 125, Detail: "its supervisor ended before it began the command",
 			Fault: fault.Machine,
@@ -70,7 +69,7 @@ func (t *task) look(ctx context.Context) (*supervisor.Link, *supervisor.Exit, er
 	}
 	lost.AtUnixMs = time.Now().UnixMilli()
 	if err := t.record(lost); err != nil {
-		t.l.o.Log.Info("The end of task %v cannot be written: %v", t.Key, err)
+		t.l.o.Log.Info("The end of task %v cannot be recorded: %v", t.Key, err)
 	}
 	return nil, lost, nil
 }

@@ -18,16 +18,15 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns a task's directory as the launcher keeps it: what was asked for
-// and how far it came, beside what the supervisor writes. It is enough for a
-// later agent to go on.
+// This file owns a task's directory as the launcher keeps it: the request and how far it got, beside what the
+// supervisor writes. A later agent can go on from it.
 
 const (
 	homeFile     = "task.json"
 	hostfileName = "hostfile"
 )
 
-// homeRecord is what lies in it.
+// homeRecord is the content of the record there.
 type homeRecord struct {
 	BootID   string `json:"boot_id"`
 	Driver   string `json:"driver"`
@@ -39,7 +38,7 @@ type homeRecord struct {
 	DiskFiles int64 `json:"disk_files,omitempty"`
 }
 
-// makeHome makes the task's directories and notes what was asked for.
+// makeHome makes the task's directories and records the request.
 func (t *task) makeHome() error {
 	for _, dir := range []string{t.home, t.Dir, t.Scratch} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -65,7 +64,7 @@ func (t *task) save(prepared bool) error {
 	return nil
 }
 
-// load takes up what lies in the directory.
+// load takes over the tasks in the directory.
 func (l *Launcher) load() error {
 	entries, err := os.ReadDir(filepath.Join(l.o.Dir, tasksDir))
 	if err != nil {
@@ -79,7 +78,7 @@ func (l *Launcher) load() error {
 		}
 		t := l.newTask(key)
 		var begun bool
-		t.ask(func() { // what is found again may report at once, and that too is for its line
+		t.ask(func() { // what is found again may report at once, and its line must handle that too
 			err = t.resume(t.read())
 			begun = t.begun()
 		})
@@ -92,15 +91,15 @@ func (l *Launcher) load() error {
 			continue
 		}
 		if err := l.claim(t); err != nil {
-			l.o.Log.Info("Task %v: %v", key, err) // it runs, and is not stopped for what others did
+			l.o.Log.Info("Task %v: %v", key, err) // it runs, and is not stopped because of other tasks
 		}
 		l.tasks[key] = t
 	}
 	return nil
 }
 
-// read takes what was asked for from the record, and answers of which boot it
-// is. Without a record the task never got as far as its driver.
+// read reads the request from the record, and returns the boot of the record. Without a record the task never reached
+// its driver.
 func (t *task) read() (boot string) {
 	data, err := os.ReadFile(filepath.Join(t.home, homeFile))
 	if err != nil {
@@ -125,8 +124,8 @@ func (t *task) read() (boot string) {
 }
 
 // resume finds out how far the task is. The exit record comes first: it is
-// evidence whatever else is there. Then the lock, which only a living supervisor
-// holds; then the boot, for nothing outlives that.
+// evidence whatever else is there. Then the lock, which only a living supervisor holds; then the boot, because nothing
+// outlives it.
 func (t *task) resume(boot string) error {
 	exit, err := supervisor.ReadExit(t.home)
 	if err != nil && !errors.Is(err, supervisor.ErrTorn) {
@@ -163,7 +162,7 @@ func (t *task) resume(boot string) error {
 	return nil
 }
 
-// command is what the supervisor is to run, all told.
+// command is the complete specification for the supervisor.
 func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 	meet, err := start.GetRendezvous().Unpacked()
 	if err != nil {
@@ -196,7 +195,7 @@ func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 // Hostfile is where a task finds the list of machines: in its scratch directory.
 func Hostfile(scratch string) string { return filepath.Join(scratch, hostfileName) }
 
-// writeHostfile leaves the list of machines where the task can read it. The task does not run yet.
+// writeHostfile writes the list of machines where the task can read it. The task does not run yet.
 func (t *task) writeHostfile(r *messages.Rendezvous) error {
 	if err := writeNew(Hostfile(t.Scratch), []byte(environment.Hostfile(r, t.Grant)), 0o644); err != nil {
 		return fmt.Errorf("hostfile: %w", err)

@@ -12,11 +12,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the output of tasks: how it is read, and how it and their scratch
-// directories are put aside once they are forgotten. prune.go owns for how long.
+// This file owns the output of tasks: how it is read, and how it and the scratch directories are put aside once the
+// tasks are forgotten. prune.go decides how long they are kept.
 
-// logs answers a LogsTask. What was forgotten is found among what is kept; what
-// is not there any more is an empty end.
+// logs answers a LogsTask. The output of a forgotten task is found among what is kept; output that is gone is an empty
+// end.
 func (l *Launcher) logs(c *messages.LogsTask, to *actor.PID) {
 	key := c.Id.Key()
 	stream := supervisor.Stdout
@@ -54,14 +54,13 @@ func (l *Launcher) over(k topology.TaskKey) bool {
 	return t.ask(func() { over = t.phase == phaseGone }) && over
 }
 
-// onForget lets a task go that has ended. Its output and its scratch directory
-// are kept for a while.
+// onForget forgets a task that has ended. Its output and its scratch directory are kept for a while.
 func (t *task) onForget() {
 	if t.phase != phaseGone || t.forgotten {
 		return
 	}
 	if err := t.driver.Cleanup(&t.Task); err != nil {
-		// What is left costs room, and never a device: it is tried again at the next start.
+		// What is left takes room but no device: the removal is tried again at the next start.
 		t.l.o.Log.Info("What task %v had cannot be removed yet: %v", t.Key, err)
 		return
 	}

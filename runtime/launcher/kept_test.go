@@ -15,8 +15,8 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// TestKeptAndPruned: what a forgotten task wrote is kept, its scratch with it,
-// until it is too old or too much; the oldest goes first.
+// TestKeptAndPruned: the output of a forgotten task is kept with its scratch until it is too old or too much; the
+// oldest goes first.
 func TestKeptAndPruned(t *testing.T) {
 	dir := room(t)
 	r := newRig(t, dir, func(o *launcher.Options) { o.KeepBytes = 55_000 })
@@ -45,7 +45,7 @@ func TestKeptAndPruned(t *testing.T) {
 	}
 }
 
-// TestKeptOfOthers: whoever leaves most loses his own output, not that of 50 others.
+// TestKeptOfOthers: the owner who leaves most loses his own output, not that of 50 others.
 func TestKeptOfOthers(t *testing.T) {
 	dir := room(t)
 	r := newRig(t, dir, func(o *launcher.Options) { o.KeepBytes = 24 << 20 })
@@ -82,7 +82,7 @@ func TestKeptOfOthers(t *testing.T) {
 	}
 }
 
-// TestHalfMade: what an agent left that died while it made a task's directory is no task.
+// TestHalfMade: a directory whose agent died while it made it is no task.
 func TestHalfMade(t *testing.T) {
 	dir := room(t)
 	home := filepath.Join(dir, "tasks", id(0).Key().String())
@@ -99,8 +99,8 @@ func TestHalfMade(t *testing.T) {
 	}
 }
 
-// TestDeepIsRemoved: 3,000 directories that a task made one in the other go with the rest, by an agent that may not
-// have a twentieth of them open. (runtime/tree shows 120,000: Landlock looks at the whole way down for each.)
+// TestDeepIsRemoved: 3,000 nested directories of a task are removed with the rest, by an agent that may not have a
+// twentieth of them open. (runtime/tree shows 120,000: Landlock looks at the whole path for each.)
 func TestDeepIsRemoved(t *testing.T) {
 	const nested = `for (1..3000) { mkdir "d" or die "$_: $!"; chdir "d" or die "$_: $!" }`
 	perl, err := exec.LookPath("perl") // of every Debian's base: a shell's cd would take minutes

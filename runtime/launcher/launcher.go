@@ -17,9 +17,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Launcher owns the machine's tasks. Tell never waits: each task has a line of
-// its own, on which its commands are carried out one after the other. It answers
-// whoever asked last.
+// Launcher owns the machine's tasks. Tell never waits: each task has a line of its own, which executes its commands one
+// after the other and answers the actor that asked last.
 type Launcher struct {
 	o Options
 
@@ -47,22 +46,20 @@ type Launcher struct {
 type Options struct {
 	System *actor.ActorSystem // answers are sent through its root
 	Log    actors.Log
-	// Dir is the launcher's own directory. It is made if it is not there, and
-	// other users may pass through it to their tasks' scratch directories.
+	// Dir is the launcher's own directory. It is made if it does not exist, and other users may pass through it to their
+	// tasks' scratch directories.
 	Dir    string
 	BootID string
-	// Supervisor is the command that ends up in supervisor.Main with the
-	// arguments that follow; the directory is added.
+	// Supervisor is the command that calls supervisor.Main with the arguments that follow; the directory is added.
 	Supervisor []string
-	// Drivers: the first one runs what is new; the others look after what they
-	// made under an earlier agent.
+	// Drivers: the first one runs new tasks; the others look after tasks that they made under an earlier agent.
 	Drivers []Driver
 	Gpus    []*messages.Gpu // as the machine announced them
-	// Scripts fetches the text of a script that came with a job, as long as it takes; nil: there are none.
+	// Scripts fetches the text of a job's script, however long it takes; nil: there are none.
 	Scripts func(ctx context.Context, digest string) ([]byte, error)
-	// Grace is that of a supervisor's own stop, where the job names none.
+	// Grace is the grace of a supervisor's own stop where the job names none.
 	Grace time.Duration
-	// StuckAfter is how long after a stop's grace it is said aloud that something does not die; 0: 10 s.
+	// StuckAfter is how long after a stop's grace the log says that a task does not die; 0: 10 s.
 	StuckAfter time.Duration
 	// A task's output: bytes in a segment, and segments kept of each stream; 0: the defaults.
 	SegmentBytes int64
@@ -77,7 +74,7 @@ const (
 	tasksDir   = "tasks"
 	scratchDir = "scratch"
 	keptDir    = "kept"
-	goneDir    = "gone" // what is to be removed, for as long as that takes
+	goneDir    = "gone" // what is being removed
 
 	defaultKeepBytes = 1 << 30
 	defaultKeepFor   = 7 * 24 * time.Hour
@@ -85,8 +82,8 @@ const (
 	defaultStuck     = 10 * time.Second
 )
 
-// New takes up what earlier agents left in the directory. Only one launcher may
-// have it; whoever makes the agent sees to that by locking its data directory.
+// New takes over what earlier agents left in the directory. Only one launcher may use it; the agent ensures that with a
+// lock on its data directory.
 func New(o Options) (*Launcher, error) {
 	switch {
 	case len(o.Drivers) == 0 || len(o.Supervisor) == 0:
@@ -134,11 +131,11 @@ func New(o Options) (*Launcher, error) {
 		return nil, fmt.Errorf("launcher: %w", err)
 	}
 	l.background(l.watch.run)
-	l.background(l.prune) // a tree of millions of files must not keep the machine away
+	l.background(l.prune) // a tree of millions of files must not delay the machine's return
 	return l, nil
 }
 
-// Tell is the port. What is not of the contract is not answered.
+// Tell is the port. A command outside the contract is not answered.
 func (l *Launcher) Tell(command any, answerTo *actor.PID) {
 	switch c := command.(type) {
 	case *messages.ListTasks:
@@ -166,12 +163,12 @@ func (l *Launcher) Tell(command any, answerTo *actor.PID) {
 	case *messages.ForgetTask:
 		l.known(c.Id.Key(), func(t *task) { t.onForget() }, nil)
 	default:
-		l.o.Log.Info("The launcher was told %T, which is not of its contract", command)
+		l.o.Log.Info("The launcher received %T, which is not in its contract", command)
 	}
 }
 
-// Close lets go of every task and waits until nothing of the launcher is under
-// way any more. The tasks and their supervisors go on.
+// Close releases every task and waits until nothing of the launcher is under way. The tasks and their supervisors go
+// on.
 func (l *Launcher) Close() {
 	l.mu.Lock()
 	already := l.closed
@@ -209,7 +206,7 @@ func (l *Launcher) send(to *actor.PID, message any) {
 	}
 }
 
-// gone answers about a task that is not known here.
+// gone answers for a task that is not known here.
 func (l *Launcher) gone(k topology.TaskKey, kind messages.ExitKind, to *actor.PID) {
 	exit := &messages.Exit{Rank: int32(k.Rank), Kind: kind, AtUnixMs: time.Now().UnixMilli()}
 	l.background(func() { l.send(to, &messages.TaskGone{Id: messages.ToTaskID(k), Exit: exit}) })
@@ -227,8 +224,8 @@ func (l *Launcher) reach(k topology.TaskKey) *task {
 	return t
 }
 
-// known does something on the line of a task, or else without one. A task that
-// is forgotten while the command waits counts as known: it was when it was said.
+// known calls do on the line of a task, or otherwise where there is no such task. A task that is forgotten while the
+// command waits counts as known: it was when the command came.
 func (l *Launcher) known(k topology.TaskKey, do func(*task), otherwise func()) {
 	l.mu.Lock()
 	t := l.tasks[k]
@@ -267,7 +264,7 @@ func (l *Launcher) drop(t *task) {
 	}
 }
 
-// tellList tells the Node all that is here, and from then on which uids are in use.
+// tellList tells the Node of all tasks here, and from then on which uids are in use.
 func (l *Launcher) tellList(to *actor.PID) {
 	list := l.list()
 	l.mu.Lock()
@@ -276,7 +273,7 @@ func (l *Launcher) tellList(to *actor.PID) {
 	l.send(to, list)
 }
 
-// list asks every task on its line, so that what was said before is in it.
+// list asks every task on its line, so that the result includes all earlier commands.
 func (l *Launcher) list() *messages.TaskList {
 	list := &messages.TaskList{}
 	for _, t := range l.all() {
@@ -288,7 +285,7 @@ func (l *Launcher) list() *messages.TaskList {
 	return list
 }
 
-// keep passes on when the control plane surely received something from this machine last.
+// keep passes on when the control plane last certainly received something from this machine.
 func (l *Launcher) keep(heardNs int64) {
 	l.mu.Lock()
 	if heardNs <= l.heard {

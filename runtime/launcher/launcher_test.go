@@ -26,7 +26,7 @@ const (
 	rebooted     = messages.ExitKind_EXIT_KIND_REBOOTED
 )
 
-// TestLife is a task from Prepare to Forget, each word said twice.
+// TestLife is a task from Prepare to Forget, with each command sent twice.
 func TestLife(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	spec := script(`echo "$SYNAPSE_RANK of $SYNAPSE_WORLD_SIZE in $PWD"; cat "$SYNAPSE_HOSTFILE"; echo problem >&2; exit 4`)
@@ -95,7 +95,7 @@ func (r *rig) read(rank int32, stderr bool) string {
 	return ""
 }
 
-// TestUnknown: whoever asks about nothing is answered.
+// TestUnknown: a command about an unknown task is answered.
 func TestUnknown(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	r.tell(&messages.StopTask{Id: id(0), GraceMs: 1000})
@@ -141,9 +141,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOddWords: why a task did not run is told even where it quotes what is not
-// text, a program's name or that of a file in an image. The rig refuses what the
-// leader would: such an end would be dropped there, and told again for ever.
+// TestOddWords: the reason why a task did not run arrives even where it quotes bytes that are not text, in the name of
+// a program or of a file in an image. The rig refuses what the leader would: such a message would be dropped there, and
+// sent again for ever.
 func TestOddWords(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	spec := script("true")
@@ -207,7 +207,7 @@ func (r *rig) await(rank int32, text string) {
 	})
 }
 
-// TestAgentKilled: what ran goes on, what ended meanwhile is told to the last bit.
+// TestAgentKilled: what ran goes on, and what ended meanwhile is reported completely.
 func TestAgentKilled(t *testing.T) {
 	dir := room(t)
 	killedAgent(t, dir, `trap 'exit 9' TERM; echo on; while :; do sleep 0.01; done`, `sleep 0.3; exit 77`, `sleep 0.3; kill -SEGV $$`, `exec sleep 60`)
@@ -284,7 +284,7 @@ func TestReboot(t *testing.T) {
 	}
 }
 
-// kill kills the supervisor of a task, and answers its command's pid.
+// kill kills the supervisor of a task, and returns its command's pid.
 func kill(t *testing.T, dir string, rank int32) int {
 	t.Helper()
 	home := filepath.Join(dir, "tasks", id(rank).Key().String())
@@ -307,8 +307,8 @@ func kill(t *testing.T, dir string, rank int32) int {
 	return state.PID
 }
 
-// TestSupervisorKilled: everything of the task is gone before that is told, what
-// left its session and what cleared its environment as well.
+// TestSupervisorKilled: all processes of the task are gone before that is reported, also those that left its session or
+// cleared their environment.
 func TestSupervisorKilled(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	mark := filepath.Join(t.TempDir(), "mark")
@@ -344,7 +344,7 @@ func withArgument(argument string) int {
 	return n
 }
 
-// TestSupervisorKilledWhileAway: the next agent finds it out.
+// TestSupervisorKilledWhileAway: the next agent notices.
 func TestSupervisorKilledWhileAway(t *testing.T) {
 	dir := room(t)
 	killedAgent(t, dir, `sleep 60 & sleep 60`)
@@ -356,8 +356,8 @@ func TestSupervisorKilledWhileAway(t *testing.T) {
 	}
 }
 
-// TestSupervisorEndsAtOnce: where supervisors cannot run nothing is begun, and that is the machine's fault, by which it
-// closes itself; it is not the loss of something that ran.
+// TestSupervisorEndsAtOnce: where supervisors cannot run nothing begins, and that is the machine's fault, so the
+// machine closes; it does not count as the loss of something that ran.
 func TestSupervisorEndsAtOnce(t *testing.T) {
 	r := newRig(t, room(t), func(o *launcher.Options) { o.Supervisor = []string{"/bin/false"} })
 	r.run(0, script("exit 0"))
@@ -367,7 +367,7 @@ func TestSupervisorEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestTornExit: a record that cannot be read is no evidence of how, and none of a success.
+// TestTornExit: a record that cannot be read does not show how the task ended, and never shows a success.
 func TestTornExit(t *testing.T) {
 	dir := room(t)
 	first := newRig(t, dir, nil)
@@ -388,7 +388,7 @@ func TestTornExit(t *testing.T) {
 	}
 }
 
-// TestKeepTasks: the word of an acknowledged heartbeat reaches the supervisors of this and of earlier agents.
+// TestKeepTasks: the news of an acknowledged heartbeat reaches the supervisors of this and of earlier agents.
 func TestKeepTasks(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	fenced := func() *messages.JobSpec {

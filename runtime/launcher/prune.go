@@ -13,29 +13,28 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns what goes of what tasks left: what was discarded, what was kept long enough, and what is too much.
-// That is taken from the owner of jobs that keeps most, oldest first: whoever fills the room does so with his own
-// output. What is not forgotten yet, exit records above all, is never among it.
+// This file owns what is removed of what tasks left: what was discarded, what was kept long enough, and what is too
+// much. The last is taken from the owner of jobs that keeps most, oldest first: an owner who fills the room loses only
+// his own output. Tasks that are not forgotten yet, and above all their exit records, are never touched.
 
-// discard takes a path away at once, and needs no room for that. Its removal may take long, and is left to prune.
+// discard moves a path away at once, which needs no room on the disk. Its removal may take long, and is left to prune.
 func (l *Launcher) discard(path string) {
 	if err := os.Remove(path); err == nil || os.IsNotExist(err) {
 		return
 	}
 	err := os.Rename(path, filepath.Join(l.o.Dir, goneDir, rand.Text()))
 	if err != nil && !os.IsNotExist(err) {
-		l.remove(path) // one of its own disk
+		l.remove(path) // it is on a disk of its own
 	}
 }
 
-// weight is how much something counts towards what may be kept. Empty files and directories take room of their own
-// kind.
+// weight is how much something counts towards what may be kept. Empty files and directories take room too.
 func weight(u tree.Usage) int64 { return max(u.Bytes, u.Files<<10) }
 
 func (l *Launcher) remove(path string) bool {
 	err := tree.RemoveWhile(path, l.isOpen)
 	if err != nil && l.isOpen() {
-		l.o.Log.Info("It is tried again later: %v", err)
+		l.o.Log.Info("A removal failed and is tried again later: %v", err)
 	}
 	return err == nil
 }
@@ -43,14 +42,14 @@ func (l *Launcher) remove(path string) bool {
 // leaving is what is kept of one task.
 type leaving struct {
 	name     string // of its folder in keptDir
-	owner    string // of what an earlier agent kept, or a leader that does not say, nobody: one owner like any other
+	owner    string // empty for what an earlier agent kept or a leader without owners: one owner like any other
 	since    time.Time
 	bytes    int64
 	measured bool
 }
 
 // leavings are what is kept of all tasks, each owner's the oldest first. They are read from the disk once, when the
-// agent starts: what a job costs must not grow with those before it.
+// agent starts: the cost of a job must not grow with the jobs before it.
 type leavings map[string][]leaving
 
 func (l leavings) add(k leaving) { l[k.owner] = append(l[k.owner], k) }
@@ -73,7 +72,7 @@ func (l leavings) measure(k leaving, bytes int64) {
 	}
 }
 
-// unmeasured are those of which it is not known yet how much there is. What is new is at the end.
+// unmeasured are those whose size is not known yet. New ones are at the end.
 func (l leavings) unmeasured() (all []leaving) {
 	for _, of := range l {
 		for i := len(of) - 1; i >= 0 && !of[i].measured; i-- {
@@ -83,15 +82,15 @@ func (l leavings) unmeasured() (all []leaving) {
 	return all
 }
 
-// limits is how much may be kept.
+// limits bound what may be kept.
 type limits struct {
 	bytes  int64
 	tasks  int
-	before time.Time // what is kept since then or longer goes
+	before time.Time // what is kept since then or longer is removed
 }
 
-// excess is what has to go for the limits to be kept, in its order. What is tried in vain is not tried instead of
-// another: it counts as gone, and is here again the next time.
+// excess is what must go to keep the limits, in order. What cannot be removed counts as gone, so that nothing else goes
+// in its place; it is tried again the next time.
 func (l leavings) excess(most limits) (gone []leaving) {
 	rest, held, total, count := maps.Clone(l), map[string]int64{}, int64(0), 0
 	for owner, all := range rest {
@@ -101,7 +100,7 @@ func (l leavings) excess(most limits) (gone []leaving) {
 		total += held[owner]
 		count += len(all)
 	}
-	// first is the owner whose output goes first; of two alike the one that kept something first.
+	// first is the owner whose output goes first; of two alike the one who kept something first.
 	first := func(before func(a, b string) int) string {
 		return slices.MinFunc(slices.Collect(maps.Keys(rest)), func(a, b string) int {
 			return cmp.Or(before(a, b), rest[a][0].since.Compare(rest[b][0].since), cmp.Compare(a, b))
@@ -136,8 +135,8 @@ func (l *Launcher) holds(dir string) bool {
 	return len(entries) > 0
 }
 
-// prune removes what was discarded, what has been kept long enough, and what is too much. Where one waits for its turn
-// already it will see all that the next would.
+// prune removes what was discarded, what has been kept long enough, and what is too much. If one call waits for its
+// turn already, it will see all that the next would.
 func (l *Launcher) prune() {
 	if l.pruneWaits.CompareAndSwap(false, true) {
 		l.pruneTo(l.o.KeepBytes)
@@ -163,7 +162,7 @@ func (l *Launcher) pruneTo(keep int64) {
 	}
 }
 
-// measureKept finds out how much there is of what was put aside since.
+// measureKept measures what was put aside since the last call.
 func (l *Launcher) measureKept() {
 	l.mu.Lock()
 	fresh := l.kept.unmeasured()
@@ -171,7 +170,7 @@ func (l *Launcher) measureKept() {
 	for _, k := range fresh {
 		used, err := tree.Measure(filepath.Join(l.o.Dir, keptDir, k.name),
 			func(sofar tree.Usage) bool { return l.isOpen() && weight(sofar) <= l.o.KeepBytes })
-		if err != nil && !errors.Is(err, tree.ErrStopped) { // more than all may keep is enough to know
+		if err != nil && !errors.Is(err, tree.ErrStopped) { // that it is more than all may keep is enough to know
 			l.o.Log.Info("What is kept cannot be measured: %v", err)
 		}
 		l.mu.Lock()

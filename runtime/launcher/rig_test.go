@@ -23,8 +23,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the machine that the launcher is tested on: real supervisors,
-// real processes, and an agent that can be a process of its own, to be killed.
+// This file owns the machine that the launcher is tested on: real supervisors, real processes, and an agent that can be
+// a process of its own and be killed.
 
 // TestMain lets this test's binary be the supervisor, and the agent that is killed.
 func TestMain(m *testing.M) {
@@ -63,7 +63,7 @@ func room(t testing.TB) string {
 	return dir
 }
 
-// quiet is a log that tells a test nothing, unless it fails.
+// quiet is a log that shows nothing unless the test fails.
 type quiet struct {
 	ports.NoLog
 	t testing.TB
@@ -221,8 +221,8 @@ func (r *rig) gone(rank int32) *messages.Exit {
 	return take[*messages.TaskGone](r, rank).Exit
 }
 
-// agent plays an agent in a process of its own: it runs one script for each
-// rank, tells when they have started, and waits to be killed.
+// agent plays an agent in a process of its own: it runs one script for each rank, reports when they have started, and
+// waits to be killed.
 func agent(dir string, scripts []string) {
 	o := options(dir)
 	l, err := launcher.New(o)

@@ -15,14 +15,14 @@ import (
 	"github.com/yi-json/synapse/runtime/file"
 )
 
-// This file owns the scripts that jobs bring: each text is fetched once, kept for as long as
-// a task here is to run it, and put into the scratch directory of each of those tasks, which
-// is theirs to run and to change. To a driver it is an ordinary command.
+// This file owns the scripts of jobs: each text is fetched once, kept for as long as a task here may run it, and copied
+// into the scratch directory of each of those tasks, which may run and change its copy. To a driver it is an ordinary
+// command.
 
 // scriptsDir has one file for each text, named by its digest.
 const scriptsDir = "scripts"
 
-// withScript is the spec with its script as its command. Others hold the spec, so that it is changed in a copy.
+// withScript is the spec with its script as its command. Others hold the spec, so it is changed in a copy.
 func (t *task) withScript(spec *messages.JobSpec) *messages.JobSpec {
 	s := spec.GetScript()
 	if s == nil {
@@ -39,8 +39,8 @@ func (t *task) withScript(spec *messages.JobSpec) *messages.JobSpec {
 	return spec
 }
 
-// placeScript puts the task's own copy into its scratch directory. The task does not run yet, and
-// by the time it does nobody has the file open for writing any more, which would keep it from being executed.
+// placeScript puts the task's own copy into its scratch directory. The file is closed before the task runs: a file that
+// is open for writing cannot be executed.
 func (t *task) placeScript(ctx context.Context) error {
 	s := t.Spec.GetScript()
 	if s == nil {
@@ -80,7 +80,7 @@ func (l *Launcher) scriptText(ctx context.Context, digest string) ([]byte, error
 	return text, fault.OfMachine(file.Replace(path, text))
 }
 
-// fetching waits until nobody else fetches this text. done lets the next one.
+// fetching waits until nobody else fetches this text. done lets the next one begin.
 func (l *Launcher) fetching(ctx context.Context, digest string) (done func(), err error) {
 	for {
 		l.mu.Lock()
@@ -105,14 +105,14 @@ func (l *Launcher) fetching(ctx context.Context, digest string) (done func(), er
 	}
 }
 
-// letGo removes the text that no other task here is to run. The lock is held.
+// letGo removes a task's script text unless another task here needs it. The lock is held.
 func (l *Launcher) letGo(t *task) {
 	if t.script == "" {
 		return
 	}
 	if l.scripts[t.script]--; l.scripts[t.script] == 0 {
 		delete(l.scripts, t.script)
-		_ = os.Remove(filepath.Join(l.o.Dir, scriptsDir, t.script)) // what stays goes at the next start
+		_ = os.Remove(filepath.Join(l.o.Dir, scriptsDir, t.script)) // what stays is removed at the next start
 	}
 	t.script = ""
 }
@@ -133,7 +133,7 @@ func (l *Launcher) sweepScripts() error {
 	return nil
 }
 
-// writeNew writes a file that the task may find. What an image or another put in the way is not followed.
+// writeNew writes a file for the task. It follows no link that an image or another task put there.
 func writeNew(name string, text []byte, mode fs.FileMode) error {
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
-// brought is a job that brings this script.
+// brought is a job with this script.
 func brought(t *testing.T, text string, args ...string) *messages.JobSpec {
 	t.Helper()
 	s, err := messages.NewScript("train.sh", []byte(text))
@@ -29,9 +29,9 @@ func brought(t *testing.T, text string, args ...string) *messages.JobSpec {
 	return spec
 }
 
-// TestScript: a script that a job brings is fetched once for all tasks of the machine, also over an agent's restart
-// between Prepare and Start; each runs a copy of its own with its arguments; and nothing of it is left
-// when the last has been forgotten.
+// TestScript: a job's script is fetched once for all tasks of the machine, also if the agent restarts between Prepare
+// and Start; each task runs its own copy with its arguments; and nothing of it is left when the last task has been
+// forgotten.
 func TestScript(t *testing.T) {
 	const text = "#!/bin/sh\necho \"$SYNAPSE_RANK ${0##*/} $*\"; rm -- \"$0\" && echo mine\n"
 	dir, fetches := room(t), new(atomic.Int32)
@@ -100,8 +100,8 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestScriptIsNotTheOne: another text than the one that is named is never run, wherever it comes
-// from; one that cannot be had is the fault of the job or of the machine, as the one asked says.
+// TestScriptIsNotTheOne: a text that does not match the digest is never run, wherever it comes from. If a text cannot
+// be fetched, the scheduler's answer says whether that is the fault of the job or of the machine.
 func TestScriptIsNotTheOne(t *testing.T) {
 	const text = "#!/bin/sh\necho right\n"
 	spec, sent, fails := brought(t, text), "#!/bin/sh\necho wrong\n", error(nil)

@@ -9,22 +9,23 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns how much of a machine's disk a task may keep, when the disk is too full for what all of them keep, and
-// when that is not their doing.
+// This file owns how much of a machine's disk a task may keep, when the disk is too full for what all tasks keep, and
+// when that is not their fault.
 
 const (
 	// shareOfFree is what a task may keep where its job says nothing: a tenth of what is free when it is prepared.
 	shareOfFree = 10
-	// defaultFiles is the most of files by default: a walk counts that many in a second or two. A job that asks for more
-	// of the disk may have one more for each bytesPerFile, which is how file systems are made.
+	// defaultFiles bounds the number of files by default: a walk counts that many in a second or two. A job that asks for
+	// more of the disk may have one more file for each bytesPerFile, the ratio with which file systems are made.
 	defaultFiles = 1 << 20
 	bytesPerFile = 16 << 10
 	// shareLeft is what all tasks together leave free: a twentieth of the disk.
 	shareLeft = 20
-	// What a task may keep in any case: what the agent itself puts there is in it.
+	// What a task may keep in any case: it covers what the agent itself puts there.
 	leastBytes = 1 << 20
 	leastFiles = 256
-	// What tasks have of a disk is next to nothing up to a part of it, and to so much: to end them would not make room.
+	// Up to this part of a disk, and up to this amount, what tasks keep is next to nothing: to end them would not make
+	// room.
 	shareLittle = 200
 	littleBytes = 64 << 20
 	littleFiles = 4096
@@ -78,7 +79,7 @@ type part struct{ size, free, held, little int64 }
 
 func (p part) tight() bool { return p.free < p.size/shareLeft }
 
-// others reports whether it is not tasks that hold it.
+// others reports whether something else than tasks holds it.
 func (p part) others() bool { return p.held <= min(p.size/shareLittle, p.little) }
 
 // tight reports whether less than a twentieth of the disk is free: then nothing is kept of tasks that have ended.
@@ -87,9 +88,9 @@ func (s space) tight() bool {
 	return parts[0].tight() || parts[1].tight()
 }
 
-// full reports whether tasks that keep so much must end for it. Where others than tasks have the disk, tasks leave
-// half of what there was for them: to end them all would not give a twentieth back. Where they have next to nothing
-// none ends.
+// full reports whether tasks that keep this much must end to make room. Where something else than tasks fills the disk,
+// tasks need only leave half of what there was for them: to end them all would not free a twentieth. Where they have
+// next to nothing none ends.
 func (s space) full(held tree.Usage) bool {
 	for _, p := range s.parts(held) {
 		if p.tight() && !p.others() && p.free < (p.free+p.held)/2 {
@@ -99,7 +100,7 @@ func (s space) full(held tree.Usage) bool {
 	return false
 }
 
-// others reports whether the disk is nearly full and tasks that keep so much have next to nothing of what it lacks.
+// others reports whether the disk is nearly full and tasks that keep this much have next to nothing of what it lacks.
 func (s space) others(held tree.Usage) bool {
 	for _, p := range s.parts(held) {
 		if p.tight() && !p.others() {

@@ -18,9 +18,9 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns what is said of a task that does not die.
+// This file owns the test of what is logged about a task that does not die.
 
-// heard is a log that keeps what it was told.
+// heard is a log that keeps its lines.
 type heard struct {
 	ports.NoLog
 	mu    sync.Mutex
@@ -39,8 +39,8 @@ func (h *heard) has(text string) bool {
 	return strings.Contains(strings.Join(h.lines, "\n"), text)
 }
 
-// TestStuckTask: a supervisor that is stopped stands for one whose task hangs. It is said aloud that the task does not
-// die, nobody is told that it is gone, and a new one of its name is not started.
+// TestStuckTask: a stopped supervisor stands for one whose task hangs. The log says that the task does not die, nobody
+// is told that it is gone, and no new task of its name is started.
 func TestStuckTask(t *testing.T) {
 	log := &heard{}
 	dir := room(t)

@@ -11,22 +11,21 @@ import (
 	"github.com/yi-json/synapse/runtime/door"
 )
 
-// This file owns where a task on the machine's own root begins whose job names no workdir: where the
-// job was submitted, if the task's user can enter that here. It opens nothing itself: what it finds
-// becomes a workdir and a mount of the job, and goes through the doors that those go through. Else the
-// task begins in its scratch directory, and is told.
+// This file owns where a task on the machine's own root begins if its job names no workdir: where the job was
+// submitted, if the task's user can enter that here; else in its scratch directory, and the task is told so. It opens
+// nothing itself: what it finds becomes a workdir and a mount of the job, and is checked like those.
 
-// ownPlaces are the task's own on a host view, or no directories for work: to show the machine's there
-// would give the task everybody's files in place of its own.
+// ownPlaces are places that a task has for itself on a host view, or that are no place for work: to show the machine's
+// there would give the task everybody's files in place of its own.
 var ownPlaces = []string{"/tmp", "/var/tmp", "/run", "/root", "/dev", "/proc", "/sys", "/scratch"}
 
-// unplaced reports whether a job says nothing of where its tasks begin but where it was submitted.
+// unplaced reports whether a job says nothing about where its tasks begin except where it was submitted.
 func unplaced(s *messages.JobSpec) bool {
 	return s.GetImage() == messages.HostImage && s.GetWorkdir() == "" && s.GetSubmitDir() != ""
 }
 
-// BeginWhereSubmitted has the task begin where its job was submitted, if its user can enter that, and
-// write there where this machine lets jobs do so: what that user could, and no more.
+// BeginWhereSubmitted lets the task begin where its job was submitted if its user can enter that, and lets it write
+// there where this machine allows that: no more than the user could anyway.
 func (t *Task) BeginWhereSubmitted(v door.Visitor) {
 	dir := strings.TrimRight(t.Spec.GetSubmitDir(), "/")
 	if !unplaced(t.Spec) ||
@@ -44,9 +43,9 @@ func (t *Task) BeginWhereSubmitted(v door.Visitor) {
 		return strings.HasPrefix(dir,
 			own+"/")
 	}) {
-		return // The task has its own directory there in place of that of the machine, without this one in it.
+		return // There the task has its own directory in place of the machine's, and this one is not in it.
 	}
-	// Others hold the spec, so that it is changed in a copy.
+	// Others hold the spec, so it is changed in a copy.
 	t.Spec = proto.Clone(t.Spec).(*messages.JobSpec)
 	t.Spec.Workdir = dir
 	there := func(m *messages.Mount) bool { return m.GetTarget() == dir }
@@ -60,6 +59,6 @@ func (t *Task) notice() string {
 	if !unplaced(t.Spec) {
 		return ""
 	}
-	return fmt.Sprintf("synapse: this begins in its scratch directory: %q, where the job was submitted, is none that "+
+	return fmt.Sprintf("synapse: this begins in its scratch directory: %q, where the job was submitted, is not one that "+
 		"the task's user can enter on this machine (workdir or --workdir names another place)", t.Spec.GetSubmitDir())
 }

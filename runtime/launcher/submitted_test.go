@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/runtime/door"
 )
 
-// TestBeginsWhereSubmitted: what a job names counts first, and what is no place for a task's work is left alone.
+// TestBeginsWhereSubmitted: what a job names counts first, and a place that is not for a task's work is left alone.
 func TestBeginsWhereSubmitted(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

@@ -24,15 +24,15 @@ type phase uint8
 
 const (
 	phaseNew       phase = iota
-	phasePreparing       // the driver is at it
+	phasePreparing       // the driver works on it
 	phasePrepared
-	phaseSpawning // a supervisor was told to start it, or an earlier agent's is being found again
+	phaseSpawning // a supervisor was told to start it, or that of an earlier agent is being found again
 	phaseRunning
 	phaseGone
 )
 
-// task owns one container's way from Prepare to Forget. All but post runs on its
-// line: one thing after the other, and nothing there waits for long.
+// task owns one container's way from Prepare to Forget. All methods but post run on its line, one after the other, and
+// none waits for long.
 type task struct {
 	Task
 	l      *Launcher
@@ -42,7 +42,7 @@ type task struct {
 	line serial.Line
 
 	to        *actor.PID // the actor that it answers
-	script    string     // the digest of the one that it is counted for; the launcher's lock guards it
+	script    string     // the digest of the script that it counts for; the launcher's lock guards it
 	phase     phase
 	prepared  bool
 	spawned   bool // a process may have been spawned
@@ -68,8 +68,7 @@ func (l *Launcher) newTask(k topology.TaskKey) *task {
 // post puts something on the task's line.
 func (t *task) post(do func()) { t.line.Post(do) }
 
-// ask puts something on the line and waits until it is done; false when the
-// launcher is closed first.
+// ask puts something on the line and waits until it is done; it returns false if the launcher is closed first.
 func (t *task) ask(do func()) bool {
 	done := make(chan struct{})
 	t.post(func() { do(); close(done) })
@@ -81,7 +80,7 @@ func (t *task) ask(do func()) bool {
 	}
 }
 
-// answer reports to whoever asked last how far the task is; nothing while that is in doubt.
+// answer reports how far the task is to the actor that asked last; nothing while that is in doubt.
 func (t *task) answer() {
 	switch t.phase {
 	case phasePrepared:
@@ -114,7 +113,7 @@ func (t *task) onPrepare(c *messages.PrepareTask, to *actor.PID) {
 	t.prepare()
 }
 
-// order is what a PrepareTask and a StartTask both say of a task.
+// order is what PrepareTask and StartTask have in common.
 type order interface {
 	GetJob() string
 	GetSpec() *messages.JobSpec
@@ -134,7 +133,7 @@ func (t *task) take(o order) {
 	}
 }
 
-// prepare has the driver get everything ready, beside the line.
+// prepare lets the driver get everything ready, beside the line.
 func (t *task) prepare() {
 	t.ready(func(ctx context.Context) error {
 		if err := t.l.claim(t); err != nil {
@@ -144,7 +143,7 @@ func (t *task) prepare() {
 	})
 }
 
-// ready does what may take long before the task is prepared, or prepared again.
+// ready runs what may take long, before the task is prepared or prepared again.
 func (t *task) ready(do func(context.Context) error) {
 	t.phase = phasePreparing
 	ctx, cancel := context.WithCancel(context.Background())
@@ -289,8 +288,8 @@ func (t *task) unlink() {
 	}
 }
 
-// leave lets go of the supervisor: it goes on without this agent. What the line
-// has still to do is not done, as if the agent had been killed.
+// leave releases the supervisor, which goes on without this agent. What still waits on the line is not done, as if the
+// agent had been killed.
 func (t *task) leave() {
 	t.line.End(func() {
 		t.unlink()
@@ -305,7 +304,7 @@ func (t *task) onAdopt(to *actor.PID) {
 	t.answer()
 }
 
-// onStop ends the task, however far it is. The answer is TaskGone.
+// onStop ends the task, however far it is. TaskGone is the answer.
 func (t *task) onStop(c *messages.StopTask, to *actor.PID) {
 	t.to = to
 	switch t.phase {
@@ -326,7 +325,7 @@ func (t *task) onStop(c *messages.StopTask, to *actor.PID) {
 
 func (t *task) passStop() {
 	if t.link == nil || t.stop == nil {
-		return // the supervisor is being looked for, and told when it is found
+		return // the supervisor is being looked for, and is told when it is found
 	}
 	signal := int(t.stop.Signal)
 	if signal == 0 {
@@ -337,7 +336,7 @@ func (t *task) passStop() {
 	}
 }
 
-// complain says aloud that something does not die. Its devices stay taken.
+// complain logs that a task does not die. Its devices stay taken.
 func (t *task) complain() {
 	if t.phase != phaseGone {
 		t.l.o.Log.Info("Task %v of job %s is stuck: it was killed and is still there", t.Key, t.Job)
@@ -355,7 +354,7 @@ func (t *task) onSignal(signal int) {
 
 func (t *task) onKeep() {
 	if heard := t.l.heardNs(); t.link != nil && heard > 0 && t.Spec.GetStopWhenLostMs() > 0 {
-		_ = t.link.Keep(heard) // one that is lost is made good by the next
+		_ = t.link.Keep(heard) // if one is lost, the next makes up for it
 	}
 }
 
@@ -375,12 +374,12 @@ func (t *task) onStats(to *actor.PID) {
 	})
 }
 
-// end is the end of a task that no supervisor saw. What is told is on disk first,
-// as far as the disk lets us: nothing of the task exists either way.
+// end ends a task whose end no supervisor saw. It is on disk before it is reported, if the disk works: nothing of the
+// task exists either way.
 func (t *task) end(exit *supervisor.Exit) {
 	exit.AtUnixMs = time.Now().UnixMilli()
 	if err := t.record(exit); err != nil {
-		t.l.o.Log.Info("The end of task %v cannot be written: %v", t.Key, err)
+		t.l.o.Log.Info("The end of task %v cannot be recorded: %v", t.Key, err)
 	}
 	t.gone(exit)
 }
@@ -410,7 +409,7 @@ func (t *task) toExit(e *supervisor.Exit) *messages.Exit {
 	}
 }
 
-// faultOf is whose fault it is that a task never ran; of one that ran nobody asks.
+// faultOf is the fault for a task that never ran; nobody asks about one that ran.
 func faultOf(e *supervisor.Exit) messages.Fault {
 	switch {
 	case e.Kind != supervisor.PrepareFailed && e.Kind != supervisor.LaunchFailed:
@@ -441,7 +440,7 @@ func exitKind(kind string) messages.ExitKind {
 
 func (t *task) begun() bool { return t.phase != phaseNew || t.Spec != nil }
 
-// entry is the task as ListTasks tells it; nil when it was never begun, or is forgotten.
+// entry is the task in the answer to ListTasks; nil if it was never begun, or is forgotten.
 func (t *task) entry() *messages.TaskEntry {
 	if !t.begun() || t.forgotten {
 		return nil

@@ -15,15 +15,15 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns under which uids of the leader's anything lies on this machine: tasks that are not forgotten, and
-// what is kept of others. The leader gives none of them to another job for as long as the machine reports them. It may
-// not know of them (after a takeover, or when a backup was brought back), so this machine sees to it by itself as well:
-// what is kept of the last job goes before the next one comes, and beside tasks of another job none is prepared.
+// This file owns which uids from the leader are in use on this machine: by tasks that are not forgotten, and by what is
+// kept of others. The leader gives none of them to another job as long as the machine reports them. The leader may not
+// know of them (after a takeover, or after a backup was restored), so this machine takes care as well: what is kept of
+// the last job is removed before the next one comes, and no task is prepared beside tasks of another job.
 
 // ownerFile is in a kept task's folder.
 const ownerFile = "owner.json"
 
-// owner is what a kept task belongs to: a uid, a job and a principal.
+// owner says whose a kept task is: its uid, job and principal.
 type owner struct {
 	UID  uint32 `json:"uid"`
 	Job  string `json:"job"`
@@ -32,7 +32,7 @@ type owner struct {
 
 func (t *task) ownership() owner { return owner{t.UID, t.Job, t.Owner} }
 
-// use is what lies under one uid, all of it of one job.
+// use is what there is under one uid, all of one job.
 type use struct {
 	job   string
 	tasks int
@@ -54,7 +54,7 @@ func (l *Launcher) claim(t *task) error {
 		if err := tree.Remove(filepath.Join(l.o.Dir, keptDir, name)); err != nil {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.uses[t.UID].job = before // what is left still belongs to that one
+			l.uses[t.UID].job = before // what is left still belongs to that job
 			l.release(t)
 			return fault.OfMachine(fmt.Errorf("what is kept of job %s under the uid %d: %w", before, t.UID, err))
 		}
@@ -63,7 +63,7 @@ func (l *Launcher) claim(t *task) error {
 	return nil
 }
 
-// take notes that a task is under its uid, and answers what is kept there of the job before.
+// take notes that a task uses its uid, and returns what is kept there of the job before.
 func (l *Launcher) take(t *task) (before string, kept []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *Launcher) take(t *task) (before string, kept []string, err error) {
 	return before, kept, nil
 }
 
-// useOf is what lies under a uid; what is new there belongs to that job. The launcher's lock is held.
+// useOf is the use of a uid, a new one for that job if there is none. The launcher's lock is held.
 func (l *Launcher) useOf(uid uint32, job string) *use {
 	u := l.uses[uid]
 	if u == nil {
@@ -92,7 +92,7 @@ func (l *Launcher) useOf(uid uint32, job string) *use {
 	return u
 }
 
-// release lets go of a task's uid. The launcher's lock is held.
+// release ends a task's use of its uid. The launcher's lock is held.
 func (l *Launcher) release(t *task) {
 	if u := l.uses[t.UID]; u != nil && t.claimed {
 		t.claimed = false
@@ -101,7 +101,7 @@ func (l *Launcher) release(t *task) {
 	}
 }
 
-// free drops a uid under which nothing lies any more. The launcher's lock is held.
+// free drops a uid that nothing uses any more. The launcher's lock is held.
 func (l *Launcher) free(uid uint32) {
 	if u := l.uses[uid]; u.tasks == 0 && len(u.kept) == 0 {
 		delete(l.uses, uid)
@@ -109,7 +109,7 @@ func (l *Launcher) free(uid uint32) {
 	}
 }
 
-// tellUids tells the Node what has changed. The launcher's lock is held, so that it is told in order.
+// tellUids tells the Node what has changed. The launcher's lock is held, so that changes are sent in order.
 func (l *Launcher) tellUids() {
 	if l.node != nil {
 		l.send(l.node, &messages.UidsInUse{Uids: l.inUse()})
@@ -118,7 +118,7 @@ func (l *Launcher) tellUids() {
 
 func (l *Launcher) inUse() []uint32 { return slices.Sorted(maps.Keys(l.uses)) }
 
-// writeOwner notes whose a task is that will be kept.
+// writeOwner records the owner of a task that will be kept.
 func (t *task) writeOwner() error {
 	if t.UID == 0 && t.Owner == "" {
 		return nil
@@ -130,7 +130,7 @@ func (t *task) writeOwner() error {
 	return os.WriteFile(filepath.Join(t.home, ownerFile), text, 0o600)
 }
 
-// keeps notes that a task's folder is kept, for as long as that is there.
+// keeps notes that a task's folder is kept.
 func (l *Launcher) keeps(name string, of owner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +138,7 @@ func (l *Launcher) keeps(name string, of owner) {
 	u.kept = append(u.kept, name)
 }
 
-// keepsFor notes whose a task's folder is that is kept since then, in place of an earlier one of that name.
+// keepsFor notes the owner of a task's folder that is kept since then, in place of an earlier one of that name.
 func (l *Launcher) keepsFor(name, owner string, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +160,7 @@ func (l *Launcher) keepsNot(name string) {
 	}
 }
 
-// loadKept takes up what earlier agents kept, and whose it is.
+// loadKept loads what earlier agents kept, and its owners.
 func (l *Launcher) loadKept() error {
 	root := filepath.Join(l.o.Dir, keptDir)
 	entries, err := os.ReadDir(root)
@@ -180,7 +180,7 @@ func (l *Launcher) loadKept() error {
 		switch {
 		case errors.Is(err, os.ErrNotExist): // of a job without a uid
 		case err != nil || json.Unmarshal(text, &of) != nil:
-			l.o.Log.Info("Whose %s is cannot be read: it is not kept", filepath.Join(root, e.Name()))
+			l.o.Log.Info("The owner of %s cannot be read: it is not kept", filepath.Join(root, e.Name()))
 			l.discard(filepath.Join(root, e.Name()))
 			continue
 		}

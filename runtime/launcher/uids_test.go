@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// inUse are the uids that the launcher told of last.
+// inUse are the uids that the launcher reported last.
 func (r *rig) inUse() (uids []uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,8 +29,8 @@ func (r *rig) inUse() (uids []uint32) {
 	return uids
 }
 
-// TestUidsTold: from its list on the Node knows under which uids anything lies here, tasks and what is kept of them,
-// over a restart; and when the last of one has gone, it is told.
+// TestUidsTold: from the list on the Node knows which uids are in use here, by tasks and by what is kept of them, also
+// after a restart; and it is told when the last use of one has ended.
 func TestUidsTold(t *testing.T) {
 	dir := room(t)
 	change := func(o *launcher.Options) {

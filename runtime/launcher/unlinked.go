@@ -11,15 +11,15 @@ import (
 )
 
 // This file owns what a task keeps on the disk without a name: files that it removed and still has open, or in its
-// memory. No walk through a tree sees those. To look through all that its processes have open costs more than a walk,
-// so it is done only when the disk has lost more than the task's tree can tell of.
+// memory. No walk through a tree sees those. To look through all open files of its processes costs more than a walk, so
+// it is done only when the disk has lost more than the task's tree explains.
 
-// unlinkedPace is how many descriptors are looked at between two words to the caller.
+// unlinkedPace is how many descriptors are looked at between two calls of goOn.
 const unlinkedPace = 256
 
 // unlinked is one search for a task's files without names.
 type unlinked struct {
-	device uint64 // that scratch directories are on
+	device uint64 // of the scratch directories
 	seen   map[[2]uint64]bool
 	bytes  int64
 	looked int
@@ -27,7 +27,7 @@ type unlinked struct {
 }
 
 // unlinkedBytes is how much of the disk that is below the task's scratch directory, or of a container's layer, such
-// files take. It asks now and then whether to go on: a task may have very many files open.
+// files take. It calls goOn now and then: a task may have very many files open.
 func (t *task) unlinkedBytes(goOn func() bool) int64 {
 	var scratch unix.Stat_t
 	state, err := supervisor.ReadState(t.home)
@@ -72,8 +72,8 @@ func (u *unlinked) search(list string) (goOn bool) {
 	}
 }
 
-// look counts a file. What is on another disk, or in memory, is not meant. The kernel's own words say first whether it
-// has no name: to ask the file itself may wait for a machine that does not answer.
+// look counts a file, unless it is on another disk or in memory. The kernel's link says first whether it has no name:
+// to ask the file itself may wait for a machine that does not answer.
 func (u *unlinked) look(at int, list, name string) {
 	var target [unix.PathMax]byte
 	n, err := unix.Readlinkat(at, name, target[:])

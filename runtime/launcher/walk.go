@@ -14,31 +14,31 @@ import (
 // and again, and the task ends when that is more than it may keep.
 //
 // To measure is to walk through a tree, and a tree may have millions of files. So a walk works for a while and rests
-// for much longer, only one works at a time, and all of them together begin again no sooner than leaves them a tenth
+// for much longer, only one works at a time, and all of them together begin again only so often that they take a tenth
 // of a processor; a small tree is done before the first rest. A walk that is urgent begins at once and does not rest:
 // the disk's free space has fallen by what could take the task over its limit, or the guard waits to judge. Even so
 // urgent walks have two seconds of a processor at once and a quarter of it from then on, whatever tasks do: one that
-// makes and removes files without end keeps the agent no busier. A quota of the file system would cost nothing, but
-// few have one.
+// makes and removes files without end keeps the agent no busier. A quota of the file system would cost nothing, but few
+// have one.
 
 const (
 	lookEvery = time.Second
 	workFor   = 10 * time.Millisecond
 	restFor   = 90 * time.Millisecond
 	restShare = int64((workFor + restFor) / workFor)
-	// maxEffort is for how long urgent walks may go on at once; a part of the time that passes is added to it.
+	// maxEffort is how long urgent walks may work without a rest; a part of the time that passes is added to it.
 	maxEffort   = 2 * time.Second
 	effortShare = 4
 )
 
-// effort is for how long urgent walks may still go on.
+// effort is how long urgent walks may still work.
 type effort struct {
 	mu    sync.Mutex
 	spent time.Duration
 	at    time.Time
 }
 
-// spend takes what was worked until now, and reports whether there is something left.
+// spend subtracts what was worked until now, and reports whether anything is left.
 func (e *effort) spend(now time.Time, worked time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,7 +61,7 @@ type diskUse struct {
 	removed bool
 }
 
-// walkedBefore reports whether what is known of a task is older than that, and will be newer.
+// walkedBefore reports whether what is known of a task is older than that, and a newer walk is still to come.
 func (d *diskUse) walkedBefore(wanted int64) bool {
 	return d.watched.Load() && !d.settled.Load() && d.walked.Load() < wanted
 }
@@ -81,7 +81,7 @@ func (d *diskUse) remove() {
 	d.used, d.removed = tree.Usage{}, true
 }
 
-// noteAtLeast is told by a walk that goes on.
+// noteAtLeast takes the count of a walk that is still under way.
 func (d *diskUse) noteAtLeast(used tree.Usage) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,10 +106,10 @@ type walk struct {
 	w     *watch
 	t     *task
 	began time.Time  // the last one
-	free  tree.Usage // most of the disk since what the task keeps without a name was counted last
+	free  tree.Usage // the most since the files without a name were counted last
 	room  tree.Usage // half of what would take the task over its limit
 
-	since  time.Time     // when it began to work after its last rest
+	since  time.Time     // when it went back to work after its last rest
 	worked time.Duration // before that
 	before tree.Usage    // of the trees that are done
 	last   bool          // the task has ended: nothing is decided by it any more
@@ -142,7 +142,7 @@ func (k *walk) urgent() bool {
 		k.free.Bytes-now.Bytes > k.room.Bytes || k.free.Files-now.Files > k.room.Files
 }
 
-// measure walks through what a task keeps, and has it end as soon as that is too much.
+// measure walks through what a task keeps, and ends the task as soon as that is too much.
 func (k *walk) measure() {
 	k.w.walking.Lock()
 	defer k.w.walking.Unlock()
@@ -155,7 +155,7 @@ func (k *walk) measure() {
 		k.before = k.before.Plus(sum)
 		deep = deep || errors.Is(err, tree.ErrDeep)
 		if err != nil && !deep && !errors.Is(err, tree.ErrStopped) {
-			k.w.l.o.Log.Info("What task %v keeps is not known whole: %v", k.t.Key, err)
+			k.w.l.o.Log.Info("What task %v keeps is only partly known: %v", k.t.Key, err)
 		}
 	}
 	if !k.last && k.urgent() && !d.exceeded(k.before) {
@@ -176,13 +176,13 @@ func (k *walk) measure() {
 	k.judge(deep)
 }
 
-// setRoom counts from what the task keeps how much more may come before it must be measured again.
+// setRoom computes from what the task keeps how much more it may add before it must be measured again.
 func (k *walk) setRoom(used tree.Usage) {
 	allowed := k.t.disk.allowed
 	k.room = tree.Usage{Bytes: (allowed.Bytes - used.Bytes) / 2, Files: (allowed.Files - used.Files) / 2}
 }
 
-// judge has the task end where it keeps too much.
+// judge ends the task if it keeps too much.
 func (k *walk) judge(deep bool) {
 	t, kept, allowed := k.t, k.before, k.t.disk.allowed
 	switch {
@@ -190,12 +190,12 @@ func (k *walk) judge(deep bool) {
 		t.post(func() { t.endForDisk(supervisor.DiskBytes, kept.Bytes, allowed.Bytes) })
 	case kept.Files > allowed.Files:
 		t.post(func() { t.endForDisk(supervisor.DiskFiles, kept.Files, allowed.Files) })
-	case deep: // the agent does not remember its way through directories nested this deep
+	case deep: // the agent cannot walk through directories nested this deep
 		t.post(func() { t.endForDisk(supervisor.DiskFiles, kept.Files, tree.MaxDepth) })
 	}
 }
 
-// goOn is asked now and then by a walk that has come so far. It rests there, or ends the walk.
+// goOn is called by a walk now and then. It rests there, or ends the walk.
 func (k *walk) goOn(sofar tree.Usage) bool {
 	sofar = sofar.Plus(k.before)
 	d := &k.t.disk
@@ -218,11 +218,11 @@ func (k *walk) goOn(sofar tree.Usage) bool {
 	return true
 }
 
-// allow decides what the task may keep, once: by what is free when it is about to start.
+// allow decides once what the task may keep, by what is free when it is about to start.
 func (t *task) allow() {
 	s, err := spaceOf(t.l.o.Dir)
 	if err != nil {
-		t.l.o.Log.Info("What task %v may keep is bounded by what others need alone: %v", t.Key, err)
+		t.l.o.Log.Info("What task %v may keep is bounded only by what others need: %v", t.Key, err)
 		s.free = tree.Usage{Bytes: shareOfFree * manyFiles, Files: shareOfFree * manyFiles}
 	}
 	t.disk.allowed = s.allowance(t.Spec)

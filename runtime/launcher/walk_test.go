@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// TestEffort: walks that are urgent without end get two seconds of a processor at once, and in the long run the share
-// of it that is said, however they are cut; and after a pause they get what they may have at once again.
+// TestEffort: endless urgent walks get two seconds of a processor at once, and in the long run the stated share,
+// however they are cut; after a pause they get the two seconds again.
 func TestEffort(t *testing.T) {
 	now := time.Now()
 	var e effort
@@ -64,7 +64,7 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// TestWhoseDisk: when tasks must end for a full disk, and when it is not theirs.
+// TestWhoseDisk: when tasks must end because of a full disk, and when they have not filled it.
 func TestWhoseDisk(t *testing.T) {
 	const mi = 1 << 20
 	for _, c := range []struct {

@@ -16,18 +16,18 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns the guard of the machine's disk: when the disk is nearly full it makes room, and the task ends that
+// This file owns the guard of the machine's disk: when the disk is nearly full it makes room, and ends the task that
 // keeps most. It also knows whether tasks have filled the disk at all. walk.go owns how much each task keeps.
 
 const (
 	guardEvery = 250 * time.Millisecond
-	// maxWaited is how many looks of the guard the removal of what is kept may take before a task ends as well.
+	// maxWaited is how many rounds of the guard the removal of kept output may take before a task ends as well.
 	maxWaited = 20
-	// walkPatience is for how long the guard waits for walks through what tasks keep, before it judges by what is known.
+	// walkPatience is how long the guard waits for walks through what tasks keep, before it judges by what is known.
 	walkPatience = time.Second
 )
 
-// watch is that of one launcher.
+// watch is the guard of one launcher's disk.
 type watch struct {
 	l     *Launcher
 	began time.Time
@@ -36,17 +36,17 @@ type watch struct {
 
 	free   atomic.Pointer[tree.Usage] // of the disk, as the guard saw it last
 	wanted atomic.Int64               // walks begun before this are too old, in ns since began; 0: none is
-	// others is the wanted of the verdict that something else than tasks filled the disk; 0: that was not the last.
+	// others is the wanted at the verdict that something else than tasks filled the disk; 0: the last verdict was another.
 	others atomic.Int64
 
-	walking sync.Mutex   // has one walk work at a time
+	walking sync.Mutex   // lets one walk work at a time
 	round   atomic.Int64 // ns that the last walks of all tasks worked, together
 	effort  effort
 
-	// The guard's own.
-	pruning atomic.Bool // what is kept is going, because the disk is tight
+	// Only the guard uses these.
+	pruning atomic.Bool // kept output is being removed, because the disk is tight
 	waited  int         // looks that this was waited for
-	pruned  bool        // the look before had what is kept removed
+	pruned  bool        // the round before removed kept output
 	looks   int         // since the disk is tight
 	judged  bool        // there was a verdict since
 	freest  tree.Usage  // most that was free since that verdict
@@ -62,7 +62,7 @@ func (w *watch) init(l *Launcher) {
 	w.free.Store(&s.free)
 }
 
-// now is a time that other goroutines may read whole, never 0.
+// now is the time in nanoseconds since began, never 0, as other goroutines may read it atomically.
 func (w *watch) now() int64 { return int64(time.Since(w.began)) + 1 }
 
 // run guards the disk until the launcher is closed.
@@ -84,8 +84,8 @@ func (w *watch) run() {
 	}
 }
 
-// look gives a disk that is nearly full some room: what is kept of tasks that are forgotten goes first, then what those
-// left that have ended, then the task ends that keeps most. One step is awaited before the next.
+// look makes room on a disk that is nearly full: first goes what is kept of forgotten tasks, then what ended tasks
+// left, then the task that keeps most ends. It waits for each step before the next.
 func (w *watch) look(s space, began int64) {
 	if !s.tight() {
 		w.looks, w.judged, w.victim = 0, false, nil
@@ -111,11 +111,11 @@ func (w *watch) look(s space, began int64) {
 	w.wanted.Store(0)
 	w.judged, w.freest = true, s.free
 	held, ended, running := w.weigh(s)
-	// What is not known yet, and what is kept of tasks and still to be removed, is not blamed on others.
+	// While anything is unknown, or kept output is still to be removed, others are not blamed.
 	if waits || w.pruning.Load() || w.l.keptMore.Load() || !s.others(held) {
 		w.others.Store(0)
 	} else if w.others.Swap(wanted) == 0 {
-		w.l.o.Log.Info("The disk of %s is nearly full, and not of what tasks keep: make room there", w.l.o.Dir)
+		w.l.o.Log.Info("The disk of %s is nearly full, but not with what tasks keep: make room there", w.l.o.Dir)
 	}
 	switch {
 	case !s.full(held):
@@ -125,20 +125,20 @@ func (w *watch) look(s space, began int64) {
 		if w.victim == nil || w.victim.disk.over.Load() {
 			w.victim = running
 		}
-		v := w.victim // told again until it has ended: its supervisor may just be looked for
+		v := w.victim // told again until it has ended: its supervisor may only be found later
 		v.post(func() { v.endForDisk(supervisor.DiskFull, v.disk.usage().Bytes, s.free.Bytes) })
 	}
 }
 
-// knows reports whether there was a verdict on a disk that has been about as full since. Others may have filled it for
-// good, and no walk changes that.
+// knows reports whether there was a verdict on a disk that has been about as full since. If others have filled it for
+// good, no walk changes that.
 func (w *watch) knows(s space) bool {
 	w.freest = tree.Usage{Bytes: max(w.freest.Bytes, s.free.Bytes), Files: max(w.freest.Files, s.free.Files)}
 	return w.judged && s.free.Bytes >= w.freest.Bytes/4*3 && s.free.Files >= w.freest.Files/4*3
 }
 
-// weigh is what all tasks keep beyond what any may, and which one keeps most of those that have ended and of those that
-// have not.
+// weigh is what all tasks keep beyond the minimum, and which task keeps most among those that have ended and among
+// those that run.
 func (w *watch) weigh(s space) (held tree.Usage, ended, running *task) {
 	for _, t := range w.l.all() {
 		used := beyond(t.disk.usage())
@@ -154,9 +154,8 @@ func (w *watch) weigh(s space) (held tree.Usage, ended, running *task) {
 	return held, ended, running
 }
 
-// makesRoom has what was discarded removed, and what is kept beyond half of what is free, and reports whether that is
-// to be waited for. What stays after it is not tried again at once: a task may have to end as well. What is kept from
-// then on is.
+// makesRoom removes what was discarded, and kept output beyond half of what is free, and reports whether to wait for
+// that. What stays is not tried again at once, because a task may have to end as well; what is kept later is.
 func (w *watch) makesRoom(s space) bool {
 	if w.pruning.Load() && w.waited < maxWaited {
 		w.waited++
@@ -182,7 +181,7 @@ func (w *watch) makesRoom(s space) bool {
 	})
 }
 
-// ask has the guard look at once.
+// ask makes the guard look at once.
 func (w *watch) ask() {
 	select {
 	case w.asked <- struct{}{}:
@@ -195,11 +194,11 @@ const (
 	roomPatience = 10 * time.Second
 )
 
-// errNoRoom is the end of a wait for room on a disk that tasks have filled. The task that waited is not at fault, nor
-// is the machine.
+// errNoRoom ends a wait for room on a disk that tasks have filled. Neither the task that waited nor the machine is at
+// fault.
 var errNoRoom = errors.New("tasks have filled the machine's disk, and no room was made in time")
 
-// hasRoom is an error where the disk has none for what a task's start needs.
+// hasRoom returns an error where the disk lacks the room for a task's start.
 func (w *watch) hasRoom() error {
 	s, err := spaceOf(w.l.o.Dir)
 	bytes, files := min(leastBytes, s.size.Bytes/shareLeft), min(leastFiles, s.size.Files/shareLeft)
@@ -209,8 +208,8 @@ func (w *watch) hasRoom() error {
 	return nil
 }
 
-// whenRoom does something again for a while as long as tasks have the disk filled: the guard makes room. Where others
-// have, nothing here ever will, and the machine must say so at once.
+// whenRoom repeats do for a while as long as tasks fill the disk, because the guard makes room. Where others fill it,
+// nothing here will make room, and the machine must report that at once.
 func (w *watch) whenRoom(ctx context.Context, do func() error) error {
 	began, failed, again := time.Now(), int64(0), false
 	for {

@@ -17,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns what the watch over the disk does, on disks of its own that are small enough to be filled.
+// This file owns the tests of the guard of the disk, on disks of their own that are small enough to fill.
 
 // disk is a file system of its own for a launcher.
 func disk(t *testing.T, options string) string {
@@ -34,7 +34,7 @@ func disk(t *testing.T, options string) string {
 // write is a script that writes files of a MiB until it is ended, also on a full disk.
 const writeOn = `i=0; while :; do head -c 1048576 /dev/zero > f$i 2>/dev/null || sleep 0.1; i=$((i+1)); done`
 
-// endsForDisk waits for a task that is ended for the disk, in the words that it is told with.
+// endsForDisk waits for a task that is ended for the disk, with these words.
 func (r *rig) endsForDisk(t *testing.T, rank int32, words string) {
 	t.Helper()
 	e := r.gone(rank)
@@ -76,7 +76,7 @@ func TestDiskDefault(t *testing.T) {
 	r.endsForDisk(t, 0, "may keep 10.0 MiB")
 }
 
-// TestDiskUnlinked: a file that a task has removed and still writes to, or has in its memory, is on its own account.
+// TestDiskUnlinked: a file that a task has removed and still writes to, or has in its memory, counts for the task.
 func TestDiskUnlinked(t *testing.T) {
 	r := newRig(t, disk(t, "size=300m"), nil)
 	small := script("head -c 4000000 /dev/zero > f; sleep 4")
@@ -90,7 +90,7 @@ func TestDiskUnlinked(t *testing.T) {
 	}
 }
 
-// TestDiskUnlinkedFull: so it is when it has filled the disk at once.
+// TestDiskUnlinkedFull: the same if the task has filled the disk at once.
 func TestDiskUnlinkedFull(t *testing.T) {
 	r := newRig(t, disk(t, "size=64m"), nil)
 	small := script("head -c 4000000 /dev/zero > f; sleep 4")
@@ -104,8 +104,8 @@ func TestDiskUnlinkedFull(t *testing.T) {
 	}
 }
 
-// TestDiskFull: on a disk that is nearly full the task ends that keeps most, others go on, and the next one runs; the
-// machine is not said to be broken meanwhile.
+// TestDiskFull: on a disk that is nearly full the task that keeps most ends, others go on, and the next one runs;
+// meanwhile the machine is not reported as broken.
 func TestDiskFull(t *testing.T) {
 	dir := disk(t, "size=64m")
 	r := newRig(t, dir, nil)
@@ -133,8 +133,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestDiskOfOthers: where others than tasks have nearly filled the disk, no task ends that leaves half of what there
-// was for it.
+// TestDiskOfOthers: where others than tasks have nearly filled the disk, no task ends that leaves half of its share
+// free.
 func TestDiskOfOthers(t *testing.T) {
 	dir := disk(t, "size=64m")
 	if err := os.WriteFile(filepath.Join(dir, "foreign"), make([]byte, 61<<20), 0o600); err != nil {
@@ -149,8 +149,8 @@ func TestDiskOfOthers(t *testing.T) {
 	}
 }
 
-// TestDiskFilledByOthers: on a disk that others have filled to the last byte no task ends for it, and one that cannot
-// be prepared there is at once told as the machine's fault, again and again; with room the next one runs.
+// TestDiskFilledByOthers: on a disk that others have filled to the last byte no task ends, and a task that cannot be
+// prepared there is at once reported as the machine's fault, every time; once there is room the next one runs.
 func TestDiskFilledByOthers(t *testing.T) {
 	dir := disk(t, "size=64m")
 	r := newRig(t, dir, nil)
@@ -159,7 +159,7 @@ func TestDiskFilledByOthers(t *testing.T) {
 	r.run(1, script("echo what is kept"))
 	r.gone(1)
 	r.tell(&messages.ForgetTask{Id: id(1)})
-	r.run(2, script("exit 3")) // and of this one nobody has said yet that its end is known
+	r.run(2, script("exit 3")) // and this one is not forgotten yet
 	r.gone(2)
 	foreign := filepath.Join(dir, "foreign")
 	if err := os.WriteFile(foreign, make([]byte, 128<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
@@ -196,8 +196,8 @@ func TestDiskFilledByOthers(t *testing.T) {
 	}
 }
 
-// TestDiskFilledAgainAndAgain: tasks that fill the disk at one blow, one after the other, end each within two seconds,
-// and whatever is prepared and started meanwhile either runs or was never started: nothing of it is the machine's
+// TestDiskFilledAgainAndAgain: tasks that each fill the disk at once, one after the other, end within two seconds each,
+// and any task that is prepared and started meanwhile either runs or was never started: none of it is the machine's
 // fault.
 func TestDiskFilledAgainAndAgain(t *testing.T) {
 	r := newRig(t, disk(t, "size=64m"), nil)
@@ -211,7 +211,7 @@ func TestDiskFilledAgainAndAgain(t *testing.T) {
 		r.tell(prepareOf(rank+1, next))
 		r.tell(startOf(rank+1, next))
 		r.endsForDisk(t, rank, "kept most")
-		if took := time.Since(began); took > 4*time.Second { // two, and what a machine of tests is slower
+		if took := time.Since(began); took > 4*time.Second { // two, and more on a slow test machine
 			t.Errorf("it took %v", took)
 		}
 		e := r.gone(rank + 1)
@@ -222,8 +222,8 @@ func TestDiskFilledAgainAndAgain(t *testing.T) {
 	}
 }
 
-// TestDiskAfterRestart: the next agent goes on with the watch, and with what the task might keep when it started,
-// though half of that is free by now.
+// TestDiskAfterRestart: the next agent goes on with the guard, and with the limit that the task had at its start,
+// although half of that is free by now.
 func TestDiskAfterRestart(t *testing.T) {
 	dir := disk(t, "size=200m")
 	r := newRig(t, dir, nil)
@@ -259,7 +259,7 @@ func TestDiskWatchIsCheap(t *testing.T) {
 			dir := disk(t, "size=512m")
 			r := newRig(t, dir, nil)
 			spec := script("while [ ! -e go ]; do sleep 0.05; done; " + lines)
-			spec.DiskBytes = 4 << 30 // beyond what its files allow it for, so that it is never over
+			spec.DiskBytes = 4 << 30 // too much for its files to reach, so that it is never over
 			if name == "churns" {
 				spec.DiskBytes = 200 << 20
 			}

@@ -1,5 +1,5 @@
 // Package permit is what the owner of a machine lets jobs name on it: a file that belongs to root, read once when the
-// agent starts. The machine enforces it, whatever a scheduler says. It decides nothing by itself: the drivers and
+// agent starts. The machine enforces it, whatever a scheduler says. It applies nothing itself: the drivers and
 // runtime/door do.
 package permit
 
@@ -26,39 +26,37 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// Policy is the file. What it leaves out is as on a machine without one.
+// Policy is the file's content. What it leaves out is as on a machine without a policy.
 type Policy struct {
 	Users Users `yaml:"users"`
-	// Mounts are the directories that jobs may name as sources of mounts; none: every one that the task's user reaches.
+	// Mounts are the directories that jobs may name as sources of mounts; none: every one that the task's user can reach.
 	Mounts []Mount `yaml:"mounts"`
-	// Images are the directories in which images may lie that jobs name by a path; none: wherever the task's user reads
-	// them.
+	// Images are the directories for images that jobs name by a path; none: wherever the task's user can read.
 	Images []string `yaml:"images"`
 	// Registries are the hosts that images may come from; none: every one.
 	Registries []string `yaml:"registries"`
-	// Devices are the device nodes that jobs may name as sources of mounts; none: no job has another device than those of
-	// its GPUs.
+	// Devices are the device nodes that jobs may name as sources of mounts; none: a job has only the devices of its GPUs.
 	Devices []string `yaml:"devices"`
-	// NUMA lets tasks say from which of the machine's nodes their memory is taken, which their filter of calls
+	// NUMA lets tasks choose from which of the machine's NUMA nodes their memory comes, which their filter of calls
 	// refuses otherwise.
 	NUMA bool `yaml:"numa"`
-	// Reach are what tasks may speak to that is refused otherwise: the schedulers' ports, the service with a cloud
-	// machine's secrets.
+	// Reach lists what tasks may connect to although it is refused otherwise: the schedulers' ports, the service with a
+	// cloud machine's secrets.
 	Reach []string `yaml:"reach"`
-	// Resolvers are asked for names by tasks with a private network; none: those that the machine asks.
+	// Resolvers are the name servers of tasks with a private network; none: those of the machine.
 	Resolvers []netip.Addr `yaml:"resolvers"`
 	// HostView and ProcessDriver may be false: then no job runs on the machine's own root, or without a container.
 	HostView      *bool `yaml:"hostView"`
 	ProcessDriver *bool `yaml:"processDriver"`
 }
 
-// Users says as which users jobs may run.
+// Users decides as which users jobs may run.
 type Users struct {
 	From uint32 `yaml:"from"` // the least number of a user; 0: 1000
-	// Owners says as which user the jobs of an owner run. Without Proven it is checked, and told, and not obeyed: anybody
-	// may claim to be an owner.
+	// Owners says as which user the jobs of an owner run. Without Proven it is checked and reported but not obeyed:
+	// anybody may claim to be an owner.
 	Owners map[string]string `yaml:"owners"`
-	// Proven is set where the owner of a job is who a certificate names.
+	// Proven is set where a certificate names the owner of a job.
 	Proven bool `yaml:"-"`
 }
 
@@ -69,7 +67,7 @@ type Mount struct {
 	Types    []string `yaml:"types"`
 }
 
-// maxBytes is more than any such file has.
+// maxBytes is more than any policy file has.
 const maxBytes = 1 << 20
 
 // Read reads a policy that nobody but root, or the agent's own user, can have written.
@@ -110,7 +108,7 @@ func Read(path string) (p Policy, err error) {
 	return p, nil
 }
 
-// check refuses what could not be meant: a rule that holds for nothing looks like one that protects.
+// check refuses rules that cannot be meant: a rule that applies to nothing looks as if it protects.
 func (p Policy) check() error {
 	if err := p.Users.check(); err != nil {
 		return err
@@ -126,13 +124,13 @@ func (p Policy) check() error {
 		}
 		for j, kind := range m.Types {
 			if kind == "" || strings.ContainsAny(kind, " \t\n") {
-				return fmt.Errorf("mounts[%d].types[%d]: %q is not the name of a file system, as ext4 or nfs4", i, j, kind)
+				return fmt.Errorf("mounts[%d].types[%d]: %q is not the name of a file system, such as ext4 or nfs4", i, j, kind)
 			}
 		}
 	}
 	for i, what := range p.Reach {
 		if !slices.Contains(reachable, what) {
-			return fmt.Errorf("reach[%d]: %q is none of %s", i, what, strings.Join(reachable, ", "))
+			return fmt.Errorf("reach[%d]: %q is not one of %s", i, what, strings.Join(reachable, ", "))
 		}
 	}
 	for i, a := range p.Resolvers {
@@ -148,7 +146,7 @@ func (p Policy) check() error {
 	}
 	for i, host := range p.Registries {
 		if host == "" || strings.ContainsAny(host, "/@ ") {
-			return fmt.Errorf("registries[%d]: %q is not the host of a registry, as ghcr.io or registry:5000", i, host)
+			return fmt.Errorf("registries[%d]: %q is not the host of a registry, such as ghcr.io or registry:5000", i, host)
 		}
 	}
 	return nil
@@ -176,8 +174,8 @@ func (u Users) check() error {
 	return nil
 }
 
-// User is the user that a job of an owner gets where it names this one, as it is named. An owner whom the policy leads
-// to a user has that one and no other. Where it leads some, the others name none, or root of a container of their own.
+// User is the user for a job of this owner that names this user. An owner whom the policy maps to a user has that one
+// and no other. Where the policy maps some owners, jobs of the others may name no user but root of their own container.
 func (u Users) User(owner, named string) (string, error) {
 	if !u.Proven || len(u.Owners) == 0 {
 		return named, nil
@@ -193,11 +191,11 @@ func (u Users) User(owner, named string) (string, error) {
 	case id == "" || id == "root" || id == "0":
 		return named, nil
 	}
-	return "", fault.OfJob(fmt.Errorf("user: this machine's policy leads owners to users, and %s to none; leave %s out, "+
+	return "", fault.OfJob(fmt.Errorf("user: this machine's policy maps owners to users, but not %s; leave %s out, "+
 		"or have the machine's owner add it to users.owners", owner, named))
 }
 
-// number is that of a user of the machine, as it is written; empty: it is not known.
+// number is the number of a user of the machine, as text; empty: the user is unknown.
 func number(name string) string {
 	found, err := user.Lookup(name)
 	if err != nil {
@@ -206,19 +204,19 @@ func number(name string) string {
 	return found.Uid
 }
 
-// ofGPUs are where GPUs have their nodes, and ofTasks where every container has its own.
+// ofGPUs are the device nodes of GPUs, and ofTasks those that every container has for itself.
 var (
 	ofGPUs  = []string{"/dev/nvidia[0-9]*", "/dev/nvidia-caps/*", "/dev/dri/*", "/dev/kfd"}
 	ofTasks = []string{"/dev/pts/*", "/dev/shm/*", "/dev/mqueue/*", "/dev/ptmx", "/dev/tty", "/dev/console"}
 )
 
-// device refuses what is no device that a job could be given by its name.
+// device refuses a path that is no device for jobs to name.
 func device(path string) error {
 	if filepath.Clean(path) != path || !strings.HasPrefix(path, "/dev/") {
 		return fmt.Errorf("%q is not the path of a device below /dev", path)
 	}
 	like := func(pattern string) bool {
-		ok, _ := filepath.Match(pattern, path) // the patterns are ours, and right
+		ok, _ := filepath.Match(pattern, path) // the patterns are ours, and valid
 		return ok
 	}
 	if slices.ContainsFunc(ofGPUs, like) {
@@ -251,7 +249,7 @@ func directory(path string) error {
 	return nil
 }
 
-// MountRules are what jobs may name as sources of mounts.
+// MountRules are the rules for sources of mounts.
 func (p Policy) MountRules(hide []string) door.Rules {
 	rules := door.Rules{Hide: hide, Devices: p.Devices}
 	for _, m := range p.Mounts {
@@ -260,7 +258,7 @@ func (p Policy) MountRules(hide []string) door.Rules {
 	return rules
 }
 
-// ImageRules are what jobs may name as images.
+// ImageRules are the rules for images on the machine.
 func (p Policy) ImageRules(hide []string) door.Rules {
 	rules := door.Rules{Hide: hide}
 	for _, path := range p.Images {
@@ -277,7 +275,7 @@ const (
 
 var reachable = []string{Schedulers, Metadata}
 
-// MayReach reports whether tasks may speak to one of what is refused otherwise.
+// MayReach reports whether tasks may connect to something that is refused otherwise.
 func (p Policy) MayReach(what string) bool { return slices.Contains(p.Reach, what) }
 
 // MayHostView refuses the machine's own root.
@@ -302,7 +300,7 @@ func (p Policy) MayPull(host string) error {
 	if len(p.Registries) == 0 || slices.Contains(p.Registries, host) {
 		return nil
 	}
-	return fault.OfJob(fmt.Errorf("image: %s is none of the registries that this machine's policy allows: %s",
+	return fault.OfJob(fmt.Errorf("image: %s is not among the registries that this machine's policy allows: %s",
 		host, strings.Join(p.Registries, ", ")))
 }
 
@@ -319,7 +317,7 @@ func (p Policy) String() string {
 		}
 		parts = append(parts, owners)
 		if !p.Users.Proven {
-			parts[len(parts)-1] += " (not obeyed without --tls, where anybody may say that he is one)"
+			parts[len(parts)-1] += " (not obeyed without --tls, because anybody could claim to be one)"
 		}
 	}
 	mounts := "mounts of what the task's user reaches on " + strings.Join(door.Types, ", ")

@@ -19,7 +19,7 @@ func written(t *testing.T, text string, mode os.FileMode) string {
 	return path
 }
 
-// TestRead: a policy that could not be meant, or that another could change, is refused at the start.
+// TestRead: a policy that cannot be meant, or that another user could change, is refused at the start.
 func TestRead(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                                       "",
@@ -71,7 +71,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestPolicy: what is not allowed is the job's fault, and what is in force is told whole.
+// TestPolicy: what is not allowed is the job's fault, and the policy in force is reported completely.
 func TestPolicy(t *testing.T) {
 	none := Policy{}
 	if err := errors.Join(none.MayHostView(), none.MayProcess(), none.MayPull("any")); err != nil {
@@ -106,9 +106,8 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestOwners: an owner whom the policy leads to a user has that one and no other; where it leads some, the others name
-// none.
-// Without proof of who an owner is all is as it was.
+// TestOwners: an owner whom the policy maps to a user has that one and no other; where it maps some, jobs of the others
+// may name none. Without proven owners the map changes nothing.
 func TestOwners(t *testing.T) {
 	led := Users{Owners: map[string]string{"ann": "nobody"}, Proven: true}
 	for _, c := range []struct {

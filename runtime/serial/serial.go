@@ -3,9 +3,9 @@ package serial
 
 import "sync"
 
-// Line is functions that wait for their turn. One that posts never waits.
+// Line is a queue of functions that wait for their turn. Post never waits.
 type Line struct {
-	// Go runs a function beside everything else, and reports whether it does.
+	// Go runs a function in the background, and reports whether it does.
 	Go func(func()) bool
 
 	mu   sync.Mutex
@@ -27,8 +27,8 @@ func (l *Line) Post(do func()) {
 	}
 }
 
-// End gives up all that waits, has one last function run in its place, and lets nothing more in. Where the line does
-// not run, start makes it run once more, whatever Go would say by now.
+// End drops all that waits, runs one last function instead, and accepts nothing more. If the line does not run, start
+// makes it run once more, even if Go would now refuse.
 func (l *Line) End(last func(), start func(func())) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

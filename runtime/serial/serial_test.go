@@ -27,7 +27,7 @@ func TestOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// TestEnd: what waits when a line ends is given up, whether the line runs or nobody would run it; its last function
+// TestEnd: what waits when a line ends is dropped, whether the line runs or could not run any more; its last function
 // runs.
 func TestEnd(t *testing.T) {
 	var running sync.WaitGroup

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how much a tree takes on its disk. The tree may be in use: what is moved while it is measured may be
-// counted twice or not at all.
+// This file owns how much room a tree takes on its disk. The tree may be in use: what is moved while it is measured may
+// be counted twice or not at all.
 
 // Usage is what a tree takes. A file of several names counts in parts, one for each of them.
 type Usage struct {
@@ -26,12 +26,12 @@ func (u Usage) Plus(v Usage) Usage { return Usage{u.Bytes + v.Bytes, u.Files + v
 
 const (
 	blockBytes = 512 // of stat, whatever the file system's are
-	// readBytes is little: what was read and not looked at is read again after each directory.
+	// readBytes is small, because what was read and not looked at is read again after each directory.
 	readBytes = 4 << 10
-	// pace is how many entries are looked at, or removed, between two words to the caller.
+	// pace is how many entries are looked at or removed between two calls to the caller.
 	pace = 256
-	// maxHeld is how many levels from the top a measurement keeps open: many of them go on at once. It comes back to the
-	// others by "..".
+	// maxHeld is how many levels from the top a measurement keeps open: many measurements run at once. It comes back to
+	// the others by "..".
 	maxHeld = 16
 	// MaxDepth is how deep a measurement goes: it remembers each level that it is in.
 	MaxDepth = 1 << 19
@@ -40,11 +40,11 @@ const (
 // ErrDeep is returned for a tree that is deeper than MaxDepth.
 var ErrDeep = errors.New("it is deeper than can be measured")
 
-// ErrStopped is returned when the caller wants no more of it.
+// ErrStopped is returned when the caller ends it.
 var ErrStopped = errors.New("it was stopped")
 
-// Measure counts a tree. Now and then it tells the caller how far it is; the caller may wait then, or answer false to
-// stop it. What is not there takes nothing.
+// Measure counts a tree. Now and then it tells the caller how far it is; goOn may wait, or return false to stop it. A
+// path that does not exist takes nothing.
 func Measure(path string, goOn func(sofar Usage) bool) (Usage, error) {
 	return measureWithin(path, MaxDepth, goOn)
 }
@@ -93,7 +93,7 @@ func (m *measurement) close() {
 	}
 }
 
-// walk goes through everything once, from an open directory on, of which it takes care.
+// walk goes through everything once, from an open directory on, which it closes.
 func (m *measurement) walk(top int) error {
 	if err := m.push(top); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (m *measurement) walk(top int) error {
 	return nil
 }
 
-// push goes into an open directory.
+// push enters an open directory.
 func (m *measurement) push(fd int) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
@@ -135,8 +135,8 @@ func (m *measurement) push(fd int) error {
 	return nil
 }
 
-// up goes back to the directory above and on from where it was. One that is found elsewhere was moved meanwhile: then
-// it goes on in the nearest that stayed open.
+// up goes back to the directory above and continues there. If that is found elsewhere, it was moved meanwhile: then up
+// continues in the nearest directory that stayed open.
 func (m *measurement) up() {
 	n := len(m.way) - 1
 	left := m.way[n].fd
@@ -161,11 +161,11 @@ func (m *measurement) up() {
 		m.way = m.way[:len(m.way)-1]
 	}
 	here := m.way[len(m.way)-1]
-	// One that has been removed meanwhile has no such place, and is empty.
+	// A directory that was removed meanwhile has no such place, and is empty.
 	_, _ = unix.Seek(here.fd, here.next, io.SeekStart)
 }
 
-// Where a directory's entry has what, as the kernel writes it.
+// The offsets in a directory's entry, as the kernel writes it.
 const (
 	offsetAt = 8
 	lengthAt = 16
@@ -173,7 +173,7 @@ const (
 	nameAt   = 19
 )
 
-// entries looks at what was read, up to the first directory, into which it goes.
+// entries looks at what was read, up to the first directory, which it enters.
 func (m *measurement) entries(read []byte) error {
 	here := &m.way[len(m.way)-1]
 	for len(read) > nameAt {

@@ -22,7 +22,7 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// TestMountsAreLeft: a mount below the tree stays with all that is in it, and is told; all else goes.
+// TestMountsAreLeft: a mount below the tree stays with all that is in it, and is reported; all else is removed.
 func TestMountsAreLeft(t *testing.T) {
 	able.Need(t, able.Mounts)
 	dir := t.TempDir()

@@ -2,8 +2,8 @@
 
 // Package tree removes and measures directory trees that tasks made: of any depth, with a constant number of
 // descriptors, whatever their names, modes and flags are. It never follows a link and never leaves the mount that the
-// tree is on. Paths are for the agent's own words only; what a task made is reached by open directories and single
-// names.
+// tree is on. Only the agent's own paths are opened as paths; what a task made is reached through open directories and
+// single names.
 package tree
 
 import (
@@ -24,26 +24,27 @@ import (
 
 const (
 	// maxOpen is how deep a removal goes with a descriptor for each level. A directory that lies deeper is moved up to the
-	// top of the tree first, and is removed from there. To go down with one descriptor and come back by ".." was turned
-	// down: whoever moves a directory meanwhile would have us come back somewhere else.
+	// top of the tree first, and is removed from there. To go down with one descriptor and come back by ".." was rejected:
+	// if a directory is moved meanwhile, ".." leads somewhere else.
 	maxOpen = 32
-	// maxSteps bounds one removal, because a tree may grow as fast as it is removed. What is left is removed by the next.
+	// maxSteps bounds one removal, because a tree may grow as fast as it is removed. The next removal continues with what
+	// is left.
 	maxSteps = 1 << 24
 	// batch is how many names are read before they are removed.
 	batch = 1024
 )
 
-// errGrows is returned for a tree of which something is left after very many steps: somebody still adds to it.
+// errGrows is returned if something is left after very many steps: perhaps the tree still grows.
 var errGrows = errors.New("it is larger than one removal may take, or grows as fast as it is removed")
 
-// errFull is the answer to the removal of a directory that has something in it.
+// errFull is returned for the removal of a directory that is not empty.
 var errFull = errors.New("it is a directory that is not empty")
 
-// Remove removes a tree. What is not there is removed already. What cannot be removed stays, with the way to it, and
-// all else goes: the error is that of the first.
+// Remove removes a tree. One that does not exist counts as removed. What cannot be removed stays, with the directories
+// above it, and all else goes; the error is the first one.
 func Remove(path string) error { return RemoveWhile(path, func() bool { return true }) }
 
-// RemoveWhile is Remove that ends, with ErrStopped, soon after goOn has answered false.
+// RemoveWhile is Remove that ends, with ErrStopped, soon after goOn has returned false.
 func RemoveWhile(path string, goOn func() bool) error { return removeWithin(path, maxSteps, goOn) }
 
 func removeWithin(path string, steps int, goOn func() bool) error {
@@ -111,8 +112,8 @@ func (r *removal) remove(at int, name string, depth int) error {
 	return nil
 }
 
-// empty removes what is in a directory. It is read again as long as that removes anything: not every file system names
-// each entry while others go.
+// empty removes what is in a directory. It reads the directory again as long as that removes anything: not every file
+// system lists each entry while others are removed.
 func (r *removal) empty(dir *os.File, fd, depth int) (first error) {
 	for before := -1; before < r.done && r.end == nil; {
 		before, first = r.done, nil
@@ -137,8 +138,8 @@ func (r *removal) empty(dir *os.File, fd, depth int) (first error) {
 	return cmp.Or(r.end, first)
 }
 
-// unlink removes an entry that has nothing in it. Where its flags or its directory's mode forbid that, they are taken
-// away; within: the directory is the tree's own.
+// unlink removes an entry that has nothing in it. If its flags or its directory's mode forbid that, it clears them;
+// within: the directory is the tree's own.
 func (r *removal) unlink(at int, name string, within bool) error {
 	err := unlinkAny(at, name)
 	if err == unix.EPERM || err == unix.EACCES {
@@ -167,7 +168,7 @@ func unlinkAny(at int, name string) error {
 	return err
 }
 
-// raise moves a directory to the top of the tree. What it meets there is to be removed too, but must not be in its way.
+// raise moves a directory to the top of the tree, under a name that is free there.
 func (r *removal) raise(at int, name string) error {
 	flags := uint(unix.RENAME_NOREPLACE)
 	for tries := 0; ; {
@@ -181,14 +182,14 @@ func (r *removal) raise(at int, name string) error {
 		case tries == 0: // its flags or modes, or a file system that knows no such flag of the call
 			tries, flags = 1, 0
 			r.free(at, name, true)
-			unclose(at, name) // to be moved it must be its owner's to write to
+			unclose(at, name) // to be moved it must be writable by its owner
 		default:
 			return fmt.Errorf("%.80q: %w", name, err)
 		}
 	}
 }
 
-// enter opens a directory of the tree, whoever closed it, unless something is mounted there.
+// enter opens a directory of the tree, whatever its mode, unless something is mounted there.
 func (r *removal) enter(at int, name string) (int, error) {
 	fd, err := open(at, name)
 	if err == unix.EACCES {
@@ -209,7 +210,7 @@ func open(at int, name string) (int, error) {
 	return unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// unclose lets a directory's owner into it again.
+// unclose makes a directory accessible to its owner again.
 func unclose(at int, name string) {
 	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -231,8 +232,8 @@ func mountOf(fd int) uint64 {
 // keepFlags are the flags of a file that keep even root from removing it.
 const keepFlags = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND // the same bits as the call's own
 
-// free takes them from a file or a directory, and from the directory that it is in, to which its owner may write then.
-// Nothing else can have them, and nothing else is opened: a device would notice.
+// free clears them on a file or directory, and on the directory that it is in, which it makes writable for its owner.
+// Only files and directories can have them, and nothing else is opened: a device would notice.
 func (r *removal) free(at int, name string, within bool) {
 	if within {
 		lift(at)
@@ -254,7 +255,7 @@ func (r *removal) free(at int, name string, within bool) {
 	}
 }
 
-// lift takes the flags from what is open.
+// lift clears the flags of what is open.
 func lift(fd int) {
 	flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
 	if err == nil && flags&keepFlags != 0 {

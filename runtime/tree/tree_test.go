@@ -18,7 +18,7 @@ import (
 // depth is far beyond what paths can name and what a process may have open.
 const depth = 120_000
 
-// chain makes directories one in the other, with a file in the last.
+// chain makes nested directories, with a file in the last.
 func chain(t *testing.T, top, name string, levels int) {
 	t.Helper()
 	at, err := unix.Open(top, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -76,7 +76,7 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// TestDeep: 120,000 directories one in the other are counted and removed with a few descriptors.
+// TestDeep: 120,000 nested directories are counted and removed with a few descriptors.
 func TestDeep(t *testing.T) {
 	fewDescriptors(t)
 	place, err := os.MkdirTemp("/dev/shm", "deep-") // a disk takes minutes for that many
@@ -95,7 +95,7 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// TestManyDeep: what is moved to the top meets names that are there, and many of its like.
+// TestManyDeep: directories that are moved to the top meet existing names, and many of their kind.
 func TestManyDeep(t *testing.T) {
 	fewDescriptors(t)
 	top := filepath.Join(t.TempDir(), "top")
@@ -108,7 +108,7 @@ func TestManyDeep(t *testing.T) {
 	mustBeGone(t, top)
 }
 
-// TestWhatIsNotThere is removed already, and a file or a link is as good as a tree.
+// TestWhatIsNotThere: a path that does not exist counts as removed, and a file or a link is removed like a tree.
 func TestWhatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
 	must(t, Remove(filepath.Join(dir, "none")), Remove(filepath.Join(dir, "none", "none")))
@@ -118,7 +118,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	mustBeGone(t, file)
 }
 
-// TestLinksAreNotFollowed: what they lead to stays.
+// TestLinksAreNotFollowed: what a link leads to stays.
 func TestLinksAreNotFollowed(t *testing.T) {
 	dir := t.TempDir()
 	top, outside := filepath.Join(dir, "top"), filepath.Join(dir, "outside")
@@ -132,7 +132,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestClosed: modes of 0, other owners and the flags that keep a file do not keep it here.
+// TestClosed: modes of 0, other owners and protecting flags do not stop a removal.
 func TestClosed(t *testing.T) {
 	top := filepath.Join(t.TempDir(), "top")
 	closed, flagged := filepath.Join(top, "closed", "in"), filepath.Join(top, "flagged")
@@ -223,7 +223,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestMeasureTooDeep: a tree that is deeper than the way through it can be remembered is told as such.
+// TestMeasureTooDeep: a tree that is too deep to be measured is reported as such.
 func TestMeasureTooDeep(t *testing.T) {
 	top := filepath.Join(t.TempDir(), "top")
 	must(t, os.Mkdir(top, 0o700))

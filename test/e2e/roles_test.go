@@ -120,5 +120,5 @@ func (s *secured) mapped(as func(string, ...string) answer) {
 	}
 	on("ann", "").wants(s.t, 0, "65534\n", "")
 	on("ann", "root").wants(s.t, 1, "", "jobs of ann run as nobody on this machine, and not as root")
-	on("bob", "nobody").wants(s.t, 1, "", "this machine's policy leads owners to users, and bob to none")
+	on("bob", "nobody").wants(s.t, 1, "", "this machine's policy maps owners to users, but not bob")
 }

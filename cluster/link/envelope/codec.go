@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/proto" // it registers the codec of all that is no frame
+	"google.golang.org/grpc/encoding/proto" // it registers the codec of everything but frames
 	"google.golang.org/grpc/mem"
 )
 
@@ -16,8 +16,8 @@ type Handler interface {
 	Receive(stream grpc.ServerStream) error
 }
 
-// method is the one that frames cross by. The service's other methods list and inspect actors; they are not
-// registered, so gRPC answers Unimplemented.
+// method is the one that carries frames. The service's other methods list and inspect actors; they are not registered,
+// so gRPC answers Unimplemented.
 var method = grpc.StreamDesc{
 	StreamName:    receive,
 	Handler:       func(h any, stream grpc.ServerStream) error { return h.(Handler).Receive(stream) },
@@ -52,7 +52,7 @@ type Frame struct {
 	buffer mem.Buffer
 }
 
-// Bytes are the frame's, until it is freed or sent.
+// Bytes are the bytes of the frame; they are valid until it is freed or sent.
 func (f *Frame) Bytes() []byte {
 	if f.buffer == nil {
 		return nil
@@ -60,7 +60,7 @@ func (f *Frame) Bytes() []byte {
 	return f.buffer.ReadOnlyData()
 }
 
-// Free gives a received frame's memory back. Whoever kept a part of it finds something else there.
+// Free gives a received frame's memory back. Any part of it that was kept may then change.
 func (f *Frame) Free() {
 	if f.buffer != nil {
 		f.buffer.Free()
@@ -68,16 +68,16 @@ func (f *Frame) Free() {
 	}
 }
 
-// Send hands a frame to gRPC, whose it is from then on.
+// Send gives a frame to gRPC, which owns it from then on.
 func Send(to Stream, f *Frame) error { return to.SendMsg(f) }
 
-// Receive waits for the next frame. It is to be freed.
+// Receive waits for the next frame. The caller must free it.
 func Receive(from Stream, f *Frame) error { return from.RecvMsg(f) }
 
-// codec passes frames as they are. Whatever else it is given it leaves to protobuf's codec: one server serves both.
+// codec passes frames as they are, and leaves everything else to protobuf's codec: one server serves both.
 type codec struct{}
 
-// Name is protobuf's: that is what the bytes are, and the only codec that a peer is sure to have.
+// Name is that of protobuf's codec: the bytes are protobuf, and a peer is sure to have only that one.
 func (codec) Name() string { return proto.Name }
 
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
@@ -91,8 +91,8 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{f.buffer}, nil
 }
 
-// Unmarshal keeps what came in one piece where gRPC put it, as nearly all frames do, and joins what came in several.
-// gRPC's pool would give room of 1 MiB for whatever is above 32 KiB, and clear all of it first.
+// Unmarshal leaves a frame that came in one piece, as nearly all do, where gRPC put it, and joins one that came in
+// several. gRPC's pool would take 1 MiB for anything above 32 KiB, and clear all of it first.
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	f, ok := v.(*Frame)
 	if !ok {

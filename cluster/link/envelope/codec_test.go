@@ -11,9 +11,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// This file owns what gRPC is given and gives: frames as they are, and all else as protobuf's codec has it.
+// This file owns the tests of what gRPC receives and returns: frames as they are, and all else as protobuf's codec has
+// it.
 
-// noted is a pool that tells what came back to it, and spoils it: whoever reads it afterwards is found out.
+// noted is a pool that counts what came back to it, and overwrites it, so that a read after that is noticed.
 type noted struct{ back int }
 
 func (*noted) Get(n int) *[]byte { b := make([]byte, n); return &b }
@@ -32,7 +33,8 @@ func pieces(pool mem.BufferPool, data []byte, n int) (s mem.BufferSlice) {
 	return s
 }
 
-// A frame comes as it was sent, in however many pieces, lasts until it is freed, and then goes back to gRPC.
+// TestFramesPass: a frame comes as it was sent, in however many pieces, lasts until it is freed, and then goes back to
+// gRPC.
 func TestFramesPass(t *testing.T) {
 	data := bytes.Repeat([]byte("frame"), 10_000)
 	for _, piece := range []int{len(data), len(data) / 2, 12_500, 2000} {
@@ -53,11 +55,11 @@ func TestFramesPass(t *testing.T) {
 		if f.Bytes() != nil {
 			t.Error("there are bytes in what was freed")
 		}
-		f.Free() // which the second time is nothing
+		f.Free() // which does nothing the second time
 	}
 }
 
-// A frame that is received into again does not keep the one before.
+// TestFrameIsUsedAgain: a frame that is received into again does not keep the one before.
 func TestFrameIsUsedAgain(t *testing.T) {
 	pool := &noted{}
 	var f Frame
@@ -76,7 +78,7 @@ func TestFrameIsUsedAgain(t *testing.T) {
 	}
 }
 
-// What leaves is what was packed, without a copy; an empty frame is none.
+// TestFramesLeave: what leaves is what was packed, without a copy; an empty frame is none.
 func TestFramesLeave(t *testing.T) {
 	f := Pack("a", "b", []Letter{{Kind: "k", To: "t"}})
 	sent, err := (codec{}).Marshal(f)
@@ -88,7 +90,7 @@ func TestFramesLeave(t *testing.T) {
 	}
 }
 
-// The other services of the server are served as if there were no codec of ours.
+// TestOthersPass: the other services of the server are served as if there were no codec of ours.
 func TestOthersPass(t *testing.T) {
 	theirs := encoding.GetCodecV2("proto")
 	if (codec{}).Name() != theirs.Name() {

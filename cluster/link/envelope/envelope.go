@@ -2,9 +2,9 @@
 // gRPC method remote.Remoting/Receive, and frames that are its RemoteMessage, so that a peer built on Proto.Actor's
 // remote package understands them. That package itself is not used: it makes objects of all that it receives, and a
 // frame that a hostile peer fills with empty parts becomes fifty times its size. Here frames pass gRPC as bytes, and
-// what is in them stays bytes until somebody wants it.
+// their parts stay bytes until they are needed.
 //
-// This package knows the form alone. Who may say what to whom, and what becomes of a message, is the link's to decide.
+// This package knows only the form. The link decides who may send what to whom, and what happens to a message.
 package envelope
 
 // This file owns the names and numbers of the form: those of Proto.Actor's remote.proto and actor.proto.

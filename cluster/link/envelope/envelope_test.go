@@ -15,9 +15,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// This file owns the form held against its oracle: the code that is generated from Proto.Actor's own descriptions.
+// This file owns the tests that compare the form with its oracle: the code that is generated from Proto.Actor's own
+// descriptions.
 
-// The names and numbers are looked up in the library's own descriptors.
+// TestFieldNumbers: the names and numbers are looked up in the library's own descriptors.
 func TestFieldNumbers(t *testing.T) {
 	for _, c := range []struct {
 		m      proto.Message
@@ -217,7 +218,7 @@ func lettersOf(words string, data []byte, n int) []Letter {
 	return letters
 }
 
-// A frame that was recorded is packed again as it was, byte for byte, from what is read in it.
+// TestPackedAsBefore: a frame that was recorded is packed again as it was, byte for byte, from what is read in it.
 func TestPackedAsBefore(t *testing.T) {
 	for _, frame := range recorded(t) {
 		var b Batch
@@ -245,7 +246,8 @@ func TestPackedAsBefore(t *testing.T) {
 	}
 }
 
-// A batch that is used again holds nothing of the last frame, nor of a batch that exceeded the limits.
+// TestBatchIsUsedAgain: a batch that is used again holds nothing of the last frame, nor of a batch that exceeded the
+// limits.
 func TestBatchIsUsedAgain(t *testing.T) {
 	full := marshalled(t, &remote.MessageBatch{Envelopes: manyEnvelopes(MaxLetters)})
 	over := marshalled(t, &remote.MessageBatch{Envelopes: manyEnvelopes(MaxLetters + 1)})

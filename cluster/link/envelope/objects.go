@@ -5,7 +5,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// This file owns what a message would cost before it is decoded.
+// This file owns the estimate of what decoding a message would cost.
 
 // Objects is what remains of a budget when every part of a message is counted;
 // negative: too little, or it cannot be decoded. An empty part is two bytes here

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// This file owns taking a frame apart without making anything of it, and what a batch may not exceed.
+// This file owns taking a frame apart without allocating for its parts, and the limits of a batch.
 
 // Batch is a MessageBatch that came in, its lists as bytes of the frame. The zero is ready, and may be used for one
 // frame after the other.
@@ -47,8 +47,8 @@ func (b *Batch) Each(frame []byte) iter.Seq[bool] {
 // Len is how many messages are in the batch.
 func (b *Batch) Len() int { return len(b.envelopes) }
 
-// At reads one message's envelope and looks up what its indexes mean. It answers false where one leads nowhere, and
-// where the message is not in protobuf.
+// At reads one message's envelope and looks up what its indexes mean. It returns false where one leads nowhere, or
+// where the message is not protobuf.
 func (b *Batch) At(i int) (m Received, ok bool) {
 	var kind, target, sender int32
 	p, rest := next(b.envelopes[i])
@@ -82,7 +82,7 @@ func (b *Batch) At(i int) (m Received, ok bool) {
 	return m, ok
 }
 
-// Forget lets go of the frame's bytes, and of lists that grew long once.
+// Forget releases the frame's bytes, and lists that once grew long.
 func (b *Batch) Forget() {
 	if cap(b.envelopes)+cap(b.targets)+cap(b.senders)+cap(b.kinds) > 64 {
 		*b = Batch{}
@@ -93,7 +93,7 @@ func (b *Batch) Forget() {
 	}
 }
 
-// parse finds the lists. More of anything than a batch of ours may hold is refused.
+// parse finds the lists. It refuses more of anything than our own batches may hold.
 func (b *Batch) parse(content []byte) bool {
 	b.kinds, b.targets, b.envelopes, b.senders = b.kinds[:0], b.targets[:0], b.envelopes[:0], b.senders[:0]
 	p, rest := next(content)
@@ -143,8 +143,8 @@ type part struct {
 	value  uint64
 }
 
-// next takes the first field off. A part that is not ok ends a walk: at the end
-// of b, or where it makes no sense, which whole tells apart.
+// next takes the first field off. A part that is not ok ends a walk: at the end of b, or where b makes no sense; whole
+// tells the two apart.
 func next(b []byte) (p part, rest []byte) {
 	number, kind, n := protowire.ConsumeTag(b)
 	if n < 0 {

@@ -5,7 +5,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// This file owns writing: letters become a frame of one batch, written as bytes, for what they hold is bytes already.
+// This file owns writing: letters become a frame of one batch, written as bytes, because their contents are bytes
+// already.
 
 // Letter is one message that is to be sent.
 type Letter struct {
