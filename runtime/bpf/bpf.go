@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package bpf attaches small programs to control groups of v2: it owns their instructions, and the calls by which the
-// kernel takes them. The caller decides what a program does. The kernel drops a program together with its group, so
+// Package bpf attaches small programs to control groups of v2: it owns their instructions, and the calls that load them
+// into the kernel. The caller decides what a program does. The kernel drops a program together with its group, so
 // nothing has to be detached.
 package bpf
 
@@ -40,7 +40,7 @@ func (p *Program) Emit(code, destination, source byte, offset int16, immediate u
 // Len is how many instructions there are.
 func (p Program) Len() int { return len(p) / bytesPerOp }
 
-// Answer ends the program with an answer.
+// Answer ends the program with this answer.
 func (p *Program) Answer(answer uint32) {
 	p.Emit(Move64, 0, 0, 0, answer)
 	p.Emit(Exit, 0, 0, 0, 0)
@@ -54,11 +54,10 @@ func registers(destination, source byte) byte {
 	return destination<<4 | source
 }
 
-// Hook is where in a group a program is asked.
+// Hook is a point in a group at which the kernel runs a program.
 type Hook struct{ Kind, Attach uint32 }
 
-// Put loads a program and puts it on a group, in the place of the one that was put there before, without a moment
-// between.
+// Put loads a program and attaches it to a group, in place of an earlier one, without a gap.
 func (h Hook) Put(group string, program Program) error {
 	loaded, err := h.load(program)
 	if err != nil {
@@ -108,7 +107,7 @@ func (h Hook) load(program Program) (int, error) {
 	return fd, err
 }
 
-// before is the program that is on a group already; -1: none. Nobody else puts one on a group of ours.
+// before is the program that is attached to a group already; -1: none. No other program may be on a group of ours.
 func (h Hook) before(cgroup int) (int, error) {
 	var ids [2]uint32
 	query := struct {
@@ -124,7 +123,7 @@ func (h Hook) before(cgroup int) (int, error) {
 	case query.count == 0:
 		return -1, nil
 	case query.count > 1:
-		return -1, errors.New("somebody else has put one there")
+		return -1, errors.New("another program has attached one there")
 	}
 	byID := struct{ id, next, flags uint32 }{id: ids[0]}
 	return call(unix.BPF_PROG_GET_FD_BY_ID, unsafe.Pointer(&byID), unsafe.Sizeof(byID))

@@ -1,12 +1,11 @@
 //go:build linux
 
-// Package calls is which system calls a task may make: the filter that the kernel keeps for Carapace's containers
-// and for plain processes, and the same in the words of the OCI runtimes.
+// Package calls decides which system calls a task may make: as the filter that the kernel applies to Carapace's
+// containers and to plain processes, and as the same filter for OCI runtimes.
 //
 // It is a list of what is allowed, taken from containerd's default profile (tools/callgen), so that nothing passes here
-// which does not pass there. A call that the list does not know is refused with EPERM. One that is newer than the
-// list is
-// answered with ENOSYS, and so are clone3 and io_uring: a program falls back then, as it would on an older kernel.
+// that does not pass there. A call that the list does not know is refused with EPERM. One that is newer than the list
+// is answered with ENOSYS, and so are clone3 and io_uring: a program falls back then, as it would on an older kernel.
 package calls
 
 import (
@@ -25,14 +24,14 @@ type call struct {
 	number uint32
 }
 
-// newer are calls that a program can do without, and does where the kernel has none: clone3 hides its flags from
+// newer are calls without which a program works too, as on a kernel that lacks them: clone3 hides its flags from
 // filters, and io_uring makes calls that no filter sees.
 var newer = []call{
 	{"clone3", unix.SYS_CLONE3}, {"io_uring_setup", unix.SYS_IO_URING_SETUP}, {"io_uring_enter", unix.SYS_IO_URING_ENTER},
 	{"io_uring_register", unix.SYS_IO_URING_REGISTER},
 }
 
-// byArgument are the calls that are allowed with some arguments only. These checks stand in Program and in OCI.
+// byArgument are the calls that are allowed with some arguments only. Program and OCI have these checks.
 var byArgument = []call{
 	{"clone", unix.SYS_CLONE}, {"ioctl", unix.SYS_IOCTL}, {"personality", unix.SYS_PERSONALITY},
 	{"socket", unix.SYS_SOCKET},
@@ -44,11 +43,11 @@ const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWPID |
 	unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
 
-// Clone3 lets a task fork by clone3 as well, for a supervisor that puts what it starts into a group while it forks. It
-// hides from the filter which namespaces are made.
+// Clone3 also lets a task fork by clone3, for a supervisor that puts its child into a group as it forks. The filter
+// cannot see which namespaces clone3 makes.
 const Clone3 = "clone3"
 
-// without are the calls that are allowed whatever their arguments are, to a task with some capabilities.
+// without are the calls that are allowed with any arguments, to a task with these capabilities.
 func without(capabilities []string) []call {
 	list := slices.Clone(allowed)
 	for _, c := range beside {
@@ -63,7 +62,7 @@ func without(capabilities []string) []call {
 	return slices.DeleteFunc(list, func(c call) bool { return slices.Contains(byArgument, c) })
 }
 
-// OCI is the filter as an OCI runtime takes it, for a task with some capabilities ("SYS_CHROOT").
+// OCI is the filter as an OCI runtime takes it, for a task with these capabilities ("SYS_CHROOT").
 func OCI(capabilities []string) (*specs.LinuxSeccomp, error) {
 	arch, known := map[string]specs.Arch{"amd64": specs.ArchX86_64, "arm64": specs.ArchAARCH64}[runtime.GOARCH]
 	if !known {

@@ -55,7 +55,7 @@ const (
 	gone   = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 )
 
-// TestProgram: what the kernel is given says of every number what the table says.
+// TestProgram: the kernel's program answers for every number as the table does.
 func TestProgram(t *testing.T) {
 	for _, with := range [][]string{nil, {"CAP_SYS_CHROOT"}, {"SYS_NICE", "SYS_TIME"}, {Clone3}} {
 		program, err := Program(with)
@@ -129,7 +129,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestForeignCalls: another architecture's calls are refused, and those of x32 are none.
+// TestForeignCalls: another architecture's calls are refused, and those of x32 are absent.
 func TestForeignCalls(t *testing.T) {
 	program, err := Program(nil)
 	if err != nil {
@@ -144,13 +144,13 @@ func TestForeignCalls(t *testing.T) {
 			t.Errorf("a call of x32 is answered %#x", got)
 		}
 	}
-	program[1].K++ // as if the kernel said another one
+	program[1].K++ // as if the kernel named another one
 	if got := answer(t, program, unix.SYS_READ); got != denied {
 		t.Errorf("another architecture's call is answered %#x", got)
 	}
 }
 
-// TestOCI: the runtimes are told the same.
+// TestOCI: the runtimes get the same filter.
 func TestOCI(t *testing.T) {
 	s, err := OCI([]string{"CAP_SYS_CHROOT"})
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	x32Bit       = 0x40000000
 )
 
-// architectures are the AUDIT_ARCH numbers of those that a table is there for.
+// architectures are the AUDIT_ARCH numbers of the architectures with a table.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
 var (
@@ -32,12 +32,12 @@ func stmt(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: 
 
 func load(offset uint32) unix.SockFilter { return stmt(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset) }
 
-// jump goes so far where the test holds, and so far where it does not.
+// jump skips holds instructions where the test holds, and fails instructions where it does not.
 func jump(test uint16, k uint32, holds, fails int) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, Jt: uint8(holds), Jf: uint8(fails), K: k}
 }
 
-// Program is the filter for a task with some capabilities ("SYS_CHROOT", or Clone3), on this architecture. Another
+// Program is the filter for a task with these capabilities ("SYS_CHROOT", or Clone3), on this architecture. Another
 // one's calls (32-bit ones on a 64-bit kernel) are refused as a whole: their numbers mean other things.
 func Program(capabilities []string) ([]unix.SockFilter, error) {
 	arch, known := architectures[runtime.GOARCH]
@@ -52,7 +52,7 @@ func Program(capabilities []string) ([]unix.SockFilter, error) {
 		number uint32
 		checks []unix.SockFilter
 	}{
-		// Nobody types into the terminal of whoever started the task.
+		// No task may type into the terminal from which it was started.
 		{unix.SYS_IOCTL, []unix.SockFilter{load(offsetArgs + 8), jump(unix.BPF_JEQ, unix.TIOCSTI, 0, 1), refuse,
 			allow}},
 		{unix.SYS_CLONE, []unix.SockFilter{load(offsetArgs), jump(unix.BPF_JSET, newNamespaces, 0, 1), refuse, allow}},
@@ -65,17 +65,17 @@ func Program(capabilities []string) ([]unix.SockFilter, error) {
 	return append(program, search(bounds(without(capabilities)))...), nil
 }
 
-// oneOf allows a call whose first argument is one of some values. The kernel may look at its low half alone, and
-// what it makes of the high one is its own: that must be zero.
+// oneOf allows a call whose first argument is one of some values. The kernel may look at its low half alone and ignore
+// the high one, so that must be zero.
 func oneOf(values []uint32) []unix.SockFilter {
 	checks := []unix.SockFilter{load(offsetArgs + 4), jump(unix.BPF_JEQ, 0, 1, 0), refuse, load(offsetArgs)}
 	for i, v := range values {
-		checks = append(checks, jump(unix.BPF_JEQ, v, len(values)-i, 0)) // behind the refusal
+		checks = append(checks, jump(unix.BPF_JEQ, v, len(values)-i, 0)) // past the refusal
 	}
 	return append(checks, refuse, allow)
 }
 
-// bound is from which number on calls have an answer, until the next one.
+// bound is the number from which on calls have an answer, until the next bound.
 type bound struct {
 	from   uint32
 	answer unix.SockFilter
@@ -111,7 +111,7 @@ func bounds(list []call) []bound {
 	return all
 }
 
-// search finds a number's answer by halves: some seven comparisons where a list of them would take three hundred.
+// search finds a number's answer by halving: some seven comparisons, where a list would take three hundred.
 func search(all []bound) []unix.SockFilter {
 	if len(all) == 1 {
 		return []unix.SockFilter{all[0].answer}

@@ -2,6 +2,6 @@
 
 package calls
 
-// This file says that an architecture has no table.
+// This file is for architectures without a table.
 
 var allowed, beside []call

@@ -18,8 +18,8 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
-// This file owns what is refused before a container is tried. Said here it is a
-// sentence that names the job's field; later it would be a machine that failed.
+// This file owns what is refused before a container is tried. Here a refusal names the job's field; later it would look
+// like a failure of the machine.
 
 func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visitor door.Visitor) error {
 	s, image := t.Spec, p.Image
@@ -65,7 +65,7 @@ func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visi
 	return fault.OfJob(fieldOfJob(d.spec(t, *p, who).Validate()))
 }
 
-// Networks are those that a task can be given beside the machine's own.
+// Networks are the networks that a task can have beside the machine's own.
 func (d *Driver) Networks() []messages.Network {
 	networks := []messages.Network{messages.Network_NETWORK_NONE}
 	if d.o.Private != nil {
@@ -74,21 +74,21 @@ func (d *Driver) Networks() []messages.Network {
 	return networks
 }
 
-// checkNetwork refuses a network that this machine does not have. A leader sends no such job here that knows what was
-// announced.
+// checkNetwork refuses a network that this machine does not have. A leader that knows what was announced sends no such
+// job here.
 func (d *Driver) checkNetwork(n messages.Network) error {
 	if len(messages.NetworkLabels(n)) == 0 || slices.Contains(d.Networks(), n) {
 		return nil
 	}
-	return fmt.Errorf("network: %s is not to be had on this machine; take another machine, or network: host", n.Word())
+	return fmt.Errorf("network: %s is not available on this machine; choose another machine, or network: host", n.Word())
 }
 
-// checkRequired refuses limits that are demanded and cannot be kept.
+// checkRequired refuses limits that are demanded but cannot be kept.
 func (d *Driver) checkRequired(s *messages.JobSpec) error {
 	for _, what := range []string{"memory limit", "pids limit", "cpu limit", "devices"} {
 		if why := d.lacks[what]; s.GetLimitsRequired() && why != "" {
-			return fmt.Errorf("limits: are required, and this machine has no %s (%s); leave `limits: required` out, or have "+
-				"its owner see to that", what, why)
+			return fmt.Errorf("limits: are required, and this machine has no %s (%s); leave `limits: required` out, or ask "+
+				"its owner to provide it", what, why)
 		}
 	}
 	return nil
@@ -101,18 +101,18 @@ func isOwnPlace(path string) bool {
 	return slices.ContainsFunc(ownPlaces, func(own string) bool { return carapace.Within(path, own) })
 }
 
-// checkTarget: a host view cannot be written to, so a mount needs a place that is
-// there. What an image has is only known inside.
+// checkTarget refuses a mount where a host view has no place for it: that cannot be written to. What an image has is
+// only known inside.
 func checkTarget(target string, image Image, as door.Guest) error {
 	if image.Rootfs != HostImage || !filepath.IsAbs(target) || isOwnPlace(target) {
-		return nil // and what is no path at all is told by the container's own rules
+		return nil // the container's own rules refuse what is no path at all
 	}
 	top, _, below := strings.Cut(strings.TrimPrefix(filepath.Clean(target), "/"), "/")
 	if _, err := os.Lstat("/" + top); errors.Is(err, os.ErrNotExist) {
 		return nil // a new one at the top can be made
 	}
 	if _, err := as.Look(door.Named(target)); below && err != nil {
-		return fmt.Errorf("%w, and the machine's own root is read-only; take a directory that is there, one at the top, or "+
+		return fmt.Errorf("%w, and the machine's own root is read-only; choose an existing directory, one at the top, or "+
 			"one in /tmp", err)
 	}
 	return nil
@@ -128,7 +128,7 @@ func checkWorkdir(s *messages.JobSpec, image Image, as door.Guest) error {
 			return nil
 		}
 	}
-	// The view has the machine's own files, and goes in by itself later: to look is all that is done here.
+	// The view has the machine's own files, and the task enters the directory itself later: here it is only looked at.
 	folder, err := as.Look(door.Named(dir))
 	if err != nil {
 		return fmt.Errorf("workdir: %w, or leave workdir out for a scratch directory", err)
@@ -139,7 +139,7 @@ func checkWorkdir(s *messages.JobSpec, image Image, as door.Guest) error {
 	return nil
 }
 
-// fieldsOfJob are the container's fields by the names that the job has for them.
+// fieldsOfJob maps the container's fields to the job's names for them.
 var fieldsOfJob = map[string]string{
 	"limits.memoryBytes": "resources.memory", "limits.milliCPU": "resources.cpu", "shmBytes": "resources.shm",
 	"rootfs": "image",

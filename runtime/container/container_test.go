@@ -24,7 +24,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// room is a folder that other users may pass through, as a data directory is.
+// room is a folder that other users may pass through, like a data directory.
 func room(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -75,7 +75,7 @@ func driverOf(t *testing.T, change func(*Options)) *Driver {
 	return d
 }
 
-// TestPrepare: what cannot be run is refused by the job's own name for it, before it is tried.
+// TestPrepare: what cannot be run is refused by the name of the job's field, before it is tried.
 func TestPrepare(t *testing.T) {
 	own, shut := room(t), t.TempDir()
 	if err := os.Chmod(shut, 0o700); err != nil {
@@ -134,7 +134,7 @@ func TestPrepare(t *testing.T) {
 			}
 		})
 	}
-	if os.Geteuid() == 0 { // to root alone no door is shut, so only root has to mind them for others
+	if os.Geteuid() == 0 { // only root can enter all directories, so only root must check them for others
 		err := driverOf(t, nil).Prepare(context.Background(), taskOf(t, mount(inside, "/data")))
 		if err == nil || !strings.Contains(err.Error(), "is not there for the task's user") {
 			t.Errorf("behind a door: %v", err)
@@ -159,7 +159,7 @@ func specOf(t *testing.T, d *Driver, task *launcher.Task, start *messages.StartT
 	return command.Container.Spec
 }
 
-// TestSpec: what was granted, and no more than the machine can keep.
+// TestSpec: a container has what was granted, and no limit that the machine cannot keep.
 func TestSpec(t *testing.T) {
 	first := &messages.Gpu{Id: "GPU-1", Minor: 3}
 	d := driverOf(t, func(o *Options) {
@@ -243,7 +243,7 @@ func TestImageIsHeld(t *testing.T) {
 	}
 }
 
-// TestPidReuse: the number that was noted is that of another process by now, which is left alone.
+// TestPidReuse: another process that has the noted number by now is left alone.
 func TestPidReuse(t *testing.T) {
 	parent, _ := supervisor.ReadProcess(os.Getppid())
 	if found := initOf(&supervisor.State{PID: parent.PID, Start: parent.Start + 1}); len(found) > 0 {
@@ -254,8 +254,8 @@ func TestPidReuse(t *testing.T) {
 	}
 }
 
-// TestSweep: a supervisor that is killed takes the container with it, and the sweep is the evidence. What it used is
-// told while it runs.
+// TestSweep: a supervisor that is killed takes the container with it, and the sweep is the evidence. Its usage is
+// reported while it runs.
 func TestSweep(t *testing.T) {
 	able.Need(t, able.Containers)
 	binary := filepath.Join(t.TempDir(), "carapace")

@@ -4,7 +4,7 @@
 // machine's to write to, the devices that were granted and no others, and limits that the kernel keeps. It describes
 // that container and cleans up after it; package carapace makes it, in the task's supervisor. The drivers oci and
 // upstream are built around this one: the first has runc or crun make the same container, the second runs another
-// program within it. It never says that a limit is kept which this machine cannot keep.
+// program within it. It never claims to keep a limit that this machine cannot keep.
 package container
 
 import (
@@ -48,33 +48,32 @@ const (
 // Driver runs tasks in containers.
 type Driver struct {
 	o     Options
-	lacks map[string]string // what the machine cannot enforce, by carapace's names for it, with the reason
+	lacks map[string]string // what the machine cannot enforce, by carapace's names, with the reason
 
 	mu   sync.Mutex
-	held map[string][]*os.File // what prepared tasks will be shown, by their folders (held.go)
+	held map[string][]*os.File // what prepared tasks will see, by their folders (held.go)
 }
 
 // Options are what the driver is made of.
 type Options struct {
-	// Binary is the program carapace. Without it nothing new can be run, but what
-	// an earlier agent ran is still looked after.
+	// Binary is the program carapace. Without it nothing new can run, but the tasks of an earlier agent are still looked
+	// after.
 	Binary string
-	// StateDir is where the agent's containers are known; nobody else's are there.
+	// StateDir has the state of this agent's containers and of no others.
 	StateDir string
 	Cgroups  carapace.Cgroups
 	// Hide are directories of the machine that no task may see: the agent's own.
 	Hide []string
-	// Users says as which users tasks run, and Policy what they may name.
+	// Users decides as which users tasks run, and Policy what jobs may name.
 	Users  account.Rules
 	Policy permit.Policy
-	// Env is what every task finds beside its own.
+	// Env is what every task has in its environment beside its own.
 	Env []string
-	// Gpus says what belongs to which of the machine's GPUs; nil: there are none but declared ones.
+	// Gpus says what belongs to which of the machine's GPUs; nil: all are only declared.
 	Gpus *gpu.Hardware
 	// Images gets images ready; nil: those that lie on the machine.
 	Images Images
-	// Unreachable answers what tasks do not reach on a network that they share with the machine; nil: nothing is
-	// withheld.
+	// Unreachable returns what tasks may not reach on a network that they share with the machine; nil: nothing is refused.
 	Unreachable func() []reach.Place
 	// Private gives jobs networks of their own; nil: this machine has none.
 	Private Private
@@ -83,8 +82,7 @@ type Options struct {
 	MaxProcesses int64
 }
 
-// Private gives jobs networks of their own. A network has a name, and is there as long as one of the paths is by
-// which it is held.
+// Private gives jobs networks of their own. A network has a name, and exists as long as one of the paths that hold it.
 type Private interface {
 	Join(name, holder string) (private.Joined, error)
 	Release(name, holder string) error
@@ -105,7 +103,7 @@ func New(o Options) (*Driver, error) {
 // Name is "carapace".
 func (d *Driver) Name() string { return Name }
 
-// Scratch is the same in every container.
+// Scratch is the same path in every container.
 func (d *Driver) Scratch(*launcher.Task) string { return scratchTarget }
 
 // id names the task's container. Two agents of two clusters may share the
@@ -114,8 +112,7 @@ func (d *Driver) id(t *launcher.Task) string {
 	return fmt.Sprintf("%v-%08x", t.Key, crc32.ChecksumIEEE([]byte(t.Dir)))
 }
 
-// Prepare gets the image, refuses what could not be run, and hands the scratch
-// directory to the user.
+// Prepare gets the image, refuses what cannot be run, and gives the scratch directory to the user.
 func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	who, err := d.user(t)
 	if err != nil {
@@ -170,7 +167,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}
 	if who.Root != (p.IDs != nil) {
 		return nil, errors.New(
-			"user: what root is on this machine has changed since the task was prepared; it is to be tried again",
+			"user: the numbers of root on this machine have changed since the task was prepared; it must be tried again",
 		)
 	}
 	spec := d.spec(t, p, who)
@@ -195,8 +192,8 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	if err := errors.Join(d.hosts(t, start, &spec), d.jobHostfile(t, start, &spec)); err != nil {
 		return nil, fault.OfMachine(err)
 	}
-	if !spec.ReadOnly { // else there may be no place to put them, and the image has to bring its own
-		spec.Mounts = append(libraries(view), spec.Mounts...) // the user's own go over them
+	if !spec.ReadOnly { // else there may be no place for them, and the image must have its own
+		spec.Mounts = append(libraries(view), spec.Mounts...) // the user's own are mounted over them
 	}
 	held, err := d.handOver(t, &p)
 	if err != nil {
@@ -207,8 +204,8 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}, nil
 }
 
-// jobHostfile shows the list of machines at the place where DeepSpeed looks for it, to a task whose launcher that is.
-// It is no file of the task's own: whoever may write to that could lay a link there before it is shown.
+// jobHostfile shows the list of machines at the place where DeepSpeed looks for it, to a task that is started by it. It
+// is not a file of the task: a task that may write there could put a link in its place before it is shown.
 func (d *Driver) jobHostfile(t *launcher.Task, start *messages.StartTask, spec *carapace.Spec) error {
 	if !environment.HasJobHostfile(t.Spec) || spec.ReadOnly {
 		return nil
@@ -217,9 +214,8 @@ func (d *Driver) jobHostfile(t *launcher.Task, start *messages.StartTask, spec *
 	return leave(spec.Hostfile, environment.Hostfile(start.GetRendezvous(), t.Grant))
 }
 
-// hosts has the names of the gang's machines resolve to where they are reached. They stand before what the machine
-// says itself: to many a machine its own name is an address of its loop, where nobody else would find a member that
-// listens.
+// hosts makes the names of the gang's machines resolve to their addresses. They stand before the machine's own entries:
+// on many machines the own name is a loopback address, at which no other machine would find a member that listens.
 func (d *Driver) hosts(t *launcher.Task, start *messages.StartTask, spec *carapace.Spec) error {
 	if !remote(start.GetRendezvous()) {
 		return nil
@@ -236,7 +232,7 @@ func (d *Driver) hosts(t *launcher.Task, start *messages.StartTask, spec *carapa
 	return leave(spec.Hosts, environment.Hosts(start.GetRendezvous())+others)
 }
 
-// leave writes a file that a task is shown, whatever the agent's own files may be read by.
+// leave writes a file that the task can read, whatever the mode of the agent's own files.
 func leave(path, text string) error {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("what the task is shown: %w", err)
@@ -244,7 +240,7 @@ func leave(path, text string) error {
 	return os.Chmod(path, 0o644)
 }
 
-// place is where containers and their cgroups are, as carapace's flags say it.
+// place is where containers and their cgroups are, as flags of carapace.
 func (d *Driver) place() []string {
 	flags := []string{"--state-dir", d.o.StateDir}
 	if d.o.Cgroups.Root != "" {
@@ -256,8 +252,8 @@ func (d *Driver) place() []string {
 	return flags
 }
 
-// Cleanup removes what is left of the container, and lets go of the image. The
-// task's folder, with its layer, is the launcher's to remove.
+// Cleanup removes what is left of the container, and releases the image. The launcher removes the task's folder, with
+// its layer.
 func (d *Driver) Cleanup(t *launcher.Task) error {
 	d.letGo(t)
 	if err := carapace.RemoveID(d.o.StateDir, d.id(t), d.o.Cgroups); err != nil {
@@ -272,7 +268,7 @@ func (d *Driver) Cleanup(t *launcher.Task) error {
 	return nil
 }
 
-// LeaveNetwork lets go of the network of a task that has gone; one that has none of its own is no error.
+// LeaveNetwork releases the network of a task that is gone; a task without one is no error.
 func (d *Driver) LeaveNetwork(t *launcher.Task) error {
 	if d.o.Private == nil {
 		return nil

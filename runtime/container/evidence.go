@@ -26,9 +26,8 @@ const (
 	maxSweepPause = time.Second
 )
 
-// Sweep ends what a supervisor that was killed left. The container dies with its
-// supervisor, which made it; here it is seen to. Nothing is left once its init is
-// dead and its state gone, which is removed last, after its cgroups.
+// Sweep ends what a supervisor that was killed left. The container dies with its supervisor, which made it; Sweep makes
+// sure. Nothing is left once its init is dead and its state is gone, which is removed last, after its cgroups.
 func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.State) error {
 	var left error
 	for pause := sweepPause; ; pause = min(2*pause, maxSweepPause) {
@@ -48,8 +47,8 @@ func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.
 	}
 }
 
-// initOf is the container's init as its supervisor noted it, if it lives. Whoever has
-// its number but not its start came later.
+// initOf is the container's init as its supervisor noted it, if it lives. A process with its number but another start
+// time came later.
 func initOf(state *supervisor.State) []supervisor.Process {
 	p, ok := supervisor.ReadProcess(state.PID)
 	if !ok || p.Start != state.Start || p.State == 'Z' || p.State == 'X' {
@@ -72,23 +71,23 @@ func (d *Driver) Stats(t *launcher.Task, _ *supervisor.State) (*messages.TaskSta
 	}, nil
 }
 
-// Groups are those of the containers that are here now in which their filters are.
+// Groups are the control groups of the containers here that carry their filters.
 func (d *Driver) Groups() []string {
 	var groups []string
-	all, _ := carapace.List(d.o.StateDir) // where nothing can be read, there is nothing that runs
+	all, _ := carapace.List(d.o.StateDir) // where nothing can be read, nothing runs
 	for _, state := range all {
 		groups = append(groups, d.o.Cgroups.WaysOf(state.ID))
 	}
 	return groups
 }
 
-// forsaken is how old an empty cgroup must be to belong to nobody: a container that is being started has processes in
+// forsaken is the age from which an empty cgroup belongs to nobody: a container that is being started has processes in
 // its own long before.
 const forsaken = 5 * time.Minute
 
-// Collect removes what containers left whose starters were killed: this agent's
-// own, and the empty cgroups of agents whose directory is no more. It is safe
-// beside everything that lives: the kernel removes no cgroup that has a process.
+// Collect removes what is left of containers whose starters were killed: this agent's own, and the empty cgroups of
+// agents whose directory no longer exists. It harms nothing that lives: the kernel removes no cgroup that has a
+// process.
 func (d *Driver) Collect() error {
 	_, err := carapace.GC(d.o.StateDir, d.o.Cgroups)
 	for _, folder := range d.o.Cgroups.Folders() {

@@ -60,8 +60,8 @@ func granted(t *testing.T, change func(*messages.JobSpec), gpus ...*messages.Gpu
 	return task
 }
 
-// TestGPUsApart: the containers of two tasks have no device but what both need and what is their own; a task without
-// any has none, and two that share a device both have it.
+// TestGPUsApart: the containers of two tasks have only the devices that both need and those of their own; a task
+// without any has none, and two that share a device both have it.
 func TestGPUsApart(t *testing.T) {
 	d, gpus := gpuMachine(t)
 	root := room(t)
@@ -106,8 +106,8 @@ func TestGang(t *testing.T) {
 	}
 }
 
-// TestDriverLibraries: an image gets them, read-only and below the user's own mounts; what the file says of devices in
-// the environment does not count against the grant.
+// TestDriverLibraries: an image gets them, read-only and below the user's own mounts; what the CDI file says about
+// devices in the environment does not override the grant.
 func TestDriverLibraries(t *testing.T) {
 	d, gpus := gpuMachine(t)
 	root := room(t)

@@ -14,10 +14,10 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns what Prepare found behind a job's words, and how it comes to the task: as mounts that this agent holds
+// This file owns what Prepare found at the paths of a job, and how it reaches the task: as mounts that this agent holds
 // from then on, and hands to the task's supervisor.
 
-// prepared is what Prepare found behind the job's words.
+// prepared is what Prepare found for a job.
 type prepared struct {
 	Image
 	Mounts  []door.Ticket  `json:"mounts,omitempty"` // of the job, in its order
@@ -25,7 +25,7 @@ type prepared struct {
 	IDs     *carapace.IDs  `json:"ids,omitempty"`    // of one that is root of a container of its own
 }
 
-// tickets are for all that the job named by a path and that is mounted, always in the same order.
+// tickets are for all that is mounted of what the job named by a path, always in the same order.
 func (p *prepared) tickets() []*door.Ticket {
 	var all []*door.Ticket
 	if p.Named != nil {
@@ -55,13 +55,13 @@ func (p *prepared) close() {
 	}
 }
 
-// hold makes the mounts of what was found, as it is still open, and keeps them.
+// hold makes the mounts of what was found, while it is still open, and keeps them.
 func (d *Driver) hold(t *launcher.Task, p *prepared) error {
 	held, err := holdAll(p)
 	if err != nil {
 		return err
 	}
-	d.letGo(t) // of an earlier time
+	d.letGo(t) // from an earlier call
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.held[t.Dir] = held
@@ -107,8 +107,8 @@ func (p *prepared) field(ticket *door.Ticket, err error) error {
 	return err
 }
 
-// handOver answers the mounts for a supervisor, whose they are from then on, and notes in the tickets by which
-// descriptors it has them. Those of an earlier agent went with it.
+// handOver returns the mounts for a supervisor, which owns them from then on, and notes in the tickets its descriptors
+// for them. The mounts of an earlier agent ended with it.
 func (d *Driver) handOver(t *launcher.Task, p *prepared) ([]*os.File, error) {
 	d.mu.Lock()
 	held, here := d.held[t.Dir]
@@ -128,7 +128,7 @@ func (d *Driver) handOver(t *launcher.Task, p *prepared) ([]*os.File, error) {
 	return held, nil
 }
 
-// letGo closes what no supervisor came for.
+// letGo closes mounts that no supervisor took.
 func (d *Driver) letGo(t *launcher.Task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

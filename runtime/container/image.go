@@ -16,15 +16,15 @@ import (
 // HostImage is the machine's own root, read-only.
 const HostImage = "host"
 
-// Image is one that is ready to be used.
+// Image is an image that is ready to be used.
 type Image struct {
 	// Rootfs is a directory of the agent, or "host"; empty: the job named the directory.
 	Rootfs string `json:"rootfs"`
 	// Named is the directory that the job named.
 	Named *door.Ticket `json:"named,omitempty"`
-	// Layer: others use the same directory, so what a task writes goes to a layer of its own.
+	// Layer: others use the same directory, so a task writes to a layer of its own.
 	Layer bool `json:"layer,omitempty"`
-	// Owned: the agent made the directory, and no task may write to it or needs to reach it by itself.
+	// Owned: the agent made the directory, and no task may write to it or needs to reach it directly.
 	Owned bool `json:"owned,omitempty"`
 	// What the image says where the job says nothing.
 	Command []string `json:"command,omitempty"`
@@ -34,21 +34,18 @@ type Image struct {
 
 // Images gets images ready.
 type Images interface {
-	// Prepare gets one ready, as long as it takes, and keeps it so for a holder: a
-	// task's folder, which lives as long as the task and longer than the agent. The
-	// same holder is given the same again. What it refuses names the field of the
-	// job and the way out.
-	// A path of the machine is opened with the visitor's rights.
+	// Prepare gets one ready, however long it takes, and keeps it so for a holder: a task's folder, which exists as long
+	// as the task and longer than the agent. The same holder gets the same image again. What it refuses names the field of
+	// the job and the way out. A path of the machine is opened with the visitor's rights.
 	Prepare(ctx context.Context, ref, holder string, visitor door.Visitor) (Image, error)
-	// Release lets go of what the holder has; one that has nothing is no error.
+	// Release releases what the holder has; a holder without an image is no error.
 	Release(holder string) error
 }
 
-// Local has the images that need no work: the machine's own root, and root
-// directories that lie on the machine.
+// Local has the images that need no work: the machine's own root, and root directories on the machine.
 type Local struct{}
 
-// Release has nothing to let go of.
+// Release has nothing to release.
 func (Local) Release(string) error { return nil }
 
 // Prepare finds a directory.

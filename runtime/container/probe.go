@@ -19,10 +19,9 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns whether containers work on this machine, and what of them.
+// This file owns the check of whether containers work on this machine, and which parts of them.
 
-// Check asks the program what the machine can enforce. An error: it is no
-// carapace of ours.
+// Check asks the program what the machine can enforce. An error means that it is not our carapace.
 func (d *Driver) Check(ctx context.Context) error {
 	text, err := exec.CommandContext(ctx, d.o.Binary, append([]string{"check"}, d.place()...)...).Output()
 	var findings []carapace.Finding
@@ -32,7 +31,7 @@ func (d *Driver) Check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s is not the carapace that belongs to this agent: %w", d.o.Binary, err)
 	}
-	// An earlier carapace says nothing of it, and would make the machine's root of what it is not told.
+	// An earlier carapace does not mention it, and would run such a task as the machine's root.
 	earlier := d.o.Binary + " is of an earlier version"
 	d.lacks = map[string]string{carapace.LackOfIDs: earlier, carapace.LackOfComposed: earlier}
 	for _, f := range findings {
@@ -45,17 +44,17 @@ func (d *Driver) Check(ctx context.Context) error {
 	return nil
 }
 
-// Checked reports whether Check has found the program to be ours.
+// Checked reports whether Check has recognised the program as ours.
 func (d *Driver) Checked() bool { return d.lacks != nil }
 
 // Lack says why the machine cannot enforce one thing; empty: it can.
 func (d *Driver) Lack(what string) string { return d.lacks[what] }
 
-// Lacks says what of a container the machine cannot enforce, each with its reason.
+// Lacks lists what the machine cannot enforce about containers, each with its reason.
 func (d *Driver) Lacks() []string {
 	var all []string
 	for _, what := range slices.Sorted(maps.Keys(d.lacks)) {
-		// User namespaces matter to agents without root, as Try knows, and Landlock to plain processes.
+		// User namespaces matter only to agents without root, which Try covers, and Landlock only to plain processes.
 		if what != "user namespaces" && what != supervisor.LandlockFinding {
 			all = append(all, what+" ("+d.lacks[what]+")")
 		}
@@ -63,9 +62,8 @@ func (d *Driver) Lacks() []string {
 	return all
 }
 
-// Try runs a container that ends at once: no list of features tells as much. That
-// its command may not be there does not matter: it is looked for when all the rest
-// has been done.
+// Try runs a container that ends at once: no list of features shows as much. A missing command does not matter, because
+// it is looked up after all the rest has been done.
 func (d *Driver) Try(ctx context.Context) error {
 	for _, what := range []string{"kernel", "mounts"} {
 		if why := d.lacks[what]; why != "" {

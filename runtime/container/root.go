@@ -14,7 +14,7 @@ import (
 
 // This file owns what a job that names root gets: a container in which it is root, and root of nothing on the machine.
 
-// user is whom a task runs as.
+// user is the account as which a task runs.
 func (d *Driver) user(t *launcher.Task) (*account.Account, error) {
 	name, err := d.o.Policy.Users.User(t.Owner, t.Spec.GetUser())
 	if err != nil {
@@ -35,7 +35,7 @@ func (d *Driver) ownRoot(t *launcher.Task, who *account.Account) (*carapace.IDs,
 		return nil, nil
 	}
 	if why := d.lacks[carapace.LackOfIDs]; why != "" || !d.Checked() {
-		return nil, fmt.Errorf("user: root cannot be had on this machine, because it cannot be in a user namespace of "+
+		return nil, fmt.Errorf("user: root is not available on this machine, because it cannot be in a user namespace of "+
 			"its own here: %s; name another user, or another machine", cmp.Or(why, "that was not tried"))
 	}
 	first, err := d.o.Users.Roots.Take(t.Dir)
@@ -45,15 +45,15 @@ func (d *Driver) ownRoot(t *launcher.Task, who *account.Account) (*carapace.IDs,
 	return &carapace.IDs{First: first, UID: who.UID, GID: who.GID}, nil
 }
 
-// checkRoot refuses root an image that would be more than an image: in a directory of the machine's which its owner did
-// not mean for images there may be anybody's files, and root of the container would read them all.
+// checkRoot refuses root an image that may be more than an image: a directory of the machine that its owner did not
+// mean for images may hold anybody's files, and root of the container could read them all.
 func (d *Driver) checkRoot(p *prepared) error {
 	switch {
 	case p.IDs == nil || p.Rootfs == HostImage:
 		return nil
 	case p.Named != nil && len(d.o.Policy.Images) == 0:
 		return errors.New("image: is a directory of the machine, in which root of a container would be root; take an " +
-			"archive or a registry's image, name another user, or have the machine's policy say where images lie")
+			"archive or a registry's image, name another user, or add its place to images in the machine's policy")
 	case d.lacks["layer"] != "":
 		return fmt.Errorf("user: root needs a layer to write to, and this machine has none (%s); name another user",
 			d.lacks["layer"])

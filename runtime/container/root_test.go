@@ -15,8 +15,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestRootNeedsItsCarapace: a program that does not say that it can make root of a container its own would make it root
-// of the machine, so no task is root by it.
+// TestRootNeedsItsCarapace: a program that does not claim to support root of a container's own would make it root of
+// the machine, so with it no task is root.
 func TestRootNeedsItsCarapace(t *testing.T) {
 	able.Need(t, able.Root)
 	roots, err := account.OpenRoots(t.TempDir(), topology.UIDRange{First: 400_000_000, Last: 400_065_535}, 65536)
@@ -48,8 +48,7 @@ func TestRootNeedsItsCarapace(t *testing.T) {
 	}
 }
 
-// TestRootAsPrepared: a task that an agent with other rules prepared is not started as another root than it was
-// prepared as.
+// TestRootAsPrepared: a task that an agent with other rules prepared is not started as a different root.
 func TestRootAsPrepared(t *testing.T) {
 	able.Need(t, able.Root)
 	roots, err := account.OpenRoots(t.TempDir(), topology.UIDRange{First: 400_000_000, Last: 400_065_535}, 65536)

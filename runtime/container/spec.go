@@ -23,7 +23,7 @@ import (
 
 // This file owns how a job's task becomes a container.
 
-// spec is the container of a task, but for its environment.
+// spec is the container of a task, except for its environment.
 func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapace.Spec {
 	s, image := t.Spec, p.Image
 	spec := carapace.Spec{
@@ -49,7 +49,7 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 		spec.User, spec.Groups, spec.IDs = "0:0", nil, p.IDs
 	}
 	if who.Self {
-		spec.User, spec.Groups = "0:0", nil // without root the one user there is has this name inside
+		spec.User, spec.Groups = "0:0", nil // without root the only user has this name inside
 	}
 	if image.Layer && d.lacks["layer"] == "" {
 		spec.Layer = filepath.Join(t.Dir, layerName)
@@ -72,11 +72,11 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 	return spec
 }
 
-// minMilliCPU is the smallest share that the kernel can keep.
+// minMilliCPU is the smallest share that the kernel can enforce.
 const minMilliCPU = 10
 
-// limits are what the machine granted, as far as it can keep them. A job that
-// demands them asks for all, and is refused where one is missing.
+// limits are what the machine granted, as far as it can enforce that. A job that requires limits requires all, and is
+// refused where one is missing.
 func (d *Driver) limits(t *launcher.Task) carapace.Limits {
 	amount, required := t.Grant.GetAmount(), t.Spec.GetLimitsRequired()
 	limits := carapace.Limits{
@@ -98,8 +98,8 @@ func (d *Driver) limits(t *launcher.Task) carapace.Limits {
 	return limits
 }
 
-// defaultProcesses is half of what the kernel has numbers for, and no more than
-// any training task was seen to need.
+// defaultProcesses is half of the numbers that the kernel has for processes, bounded above what any training task was
+// seen to need.
 func defaultProcesses() int64 {
 	const most = 65536
 	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
@@ -134,16 +134,15 @@ func rlimits() []carapace.Rlimit {
 	return limits
 }
 
-// mayRaiseLimits: not every root may.
+// mayRaiseLimits reports whether the agent may raise limits; not every root may.
 func mayRaiseLimits() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
-// devices is what the task sees of its GPUs. One that was granted and that the
-// machine no longer announces is a refusal: the launcher knows it by its name only,
-// and the task would start with fewer devices than its gang counts on.
+// devices is what the task sees of its GPUs. A granted GPU that the machine no longer announces is refused: the
+// launcher knows only its name, and the task would start with fewer devices than its gang counts on.
 func (d *Driver) devices(t *launcher.Task, image Image) (*gpu.View, error) {
 	for _, share := range t.Grant.GetGpus() {
 		if !slices.ContainsFunc(t.Gpus, func(g *messages.Gpu) bool { return g.GetId() == share.GetGpuId() }) {
@@ -156,7 +155,7 @@ func (d *Driver) devices(t *launcher.Task, image Image) (*gpu.View, error) {
 	return d.o.Gpus.GrantedImage(t.Gpus)
 }
 
-// libraries are those of the driver, as mounts.
+// libraries are the GPU driver's libraries, as mounts.
 func libraries(view *gpu.View) []carapace.Mount {
 	var mounts []carapace.Mount
 	for _, m := range view.Mounts {
@@ -175,9 +174,8 @@ func remote(r *messages.Rendezvous) bool {
 	return false
 }
 
-// environment is complete but for HOME in an image, whose accounts are its own
-// and which only the container can read. The driver's libraries are searched
-// last, so that they hide nothing of the image.
+// environment is complete except for HOME in an image, whose accounts only the container can read. The driver's
+// libraries are searched last, so that they hide nothing of the image.
 func (d *Driver) environment(image Image, who *account.Account, env []string, view *gpu.View) []string {
 	base := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	if who.OfJob { // programs that look for a name find it here, or in the lists that the container is shown

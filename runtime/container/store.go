@@ -9,15 +9,15 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// This file owns which images need work, and what of them the driver needs.
+// This file owns which images need work, and what the driver needs of them.
 
-// Stored has what Local has, and what a store can get.
+// Stored has the images of Local, and those that a store can get.
 type Stored struct {
 	Local
 	Store *image.Store
 }
 
-// Prepare takes from the store all that does not lie on the machine as it is.
+// Prepare takes an image from the store unless it is a directory of the machine.
 func (s Stored) Prepare(ctx context.Context, ref, holder string, visitor door.Visitor) (Image, error) {
 	if ref == HostImage {
 		return s.Local.Prepare(ctx, ref, holder, visitor)
@@ -35,5 +35,5 @@ func (s Stored) Prepare(ctx context.Context, ref, holder string, visitor door.Vi
 	}, nil
 }
 
-// Release lets go of what the holder has of the store.
+// Release releases what the holder has from the store.
 func (s Stored) Release(holder string) error { return s.Store.Release(holder) }

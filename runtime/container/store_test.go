@@ -37,7 +37,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns the way from a registry to a running task.
+// This file owns the tests of the way from a registry to a running task.
 
 // TestMain lets this test's binary be the process that unpacks layers.
 func TestMain(m *testing.M) {
@@ -114,8 +114,8 @@ func pushed(t *testing.T, shell string, config v1.Config) string {
 	return tag.String()
 }
 
-// TestStored: what is an image, and what lies on the machine; an image belongs to the agent, is hidden, and never
-// written to.
+// TestStored: an image of a store is told from a directory of the machine; it belongs to the agent, is hidden, and is
+// never written to.
 func TestStored(t *testing.T) {
 	data := room(t)
 	images := Stored{Store: storeOf(t, filepath.Join(data, "images"))}
@@ -155,7 +155,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// TestRegistryTask runs two tasks of one image out of a registry. What the first writes is not there for the second.
+// TestRegistryTask runs two tasks of one image from a registry. The second does not see what the first wrote.
 func TestRegistryTask(t *testing.T) {
 	able.Need(t, able.Containers)
 	shell, err := exec.LookPath("busybox")

@@ -101,7 +101,7 @@ func TestScript(t *testing.T) {
 }
 
 // TestScriptIsNotTheOne: a text that does not match the digest is never run, wherever it comes from. If a text cannot
-// be fetched, the scheduler's answer says whether that is the fault of the job or of the machine.
+// be fetched, that is the fault of the job or of the machine, as the scheduler's answer says.
 func TestScriptIsNotTheOne(t *testing.T) {
 	const text = "#!/bin/sh\necho right\n"
 	spec, sent, fails := brought(t, text), "#!/bin/sh\necho wrong\n", error(nil)

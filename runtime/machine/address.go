@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// This file owns where other members of a gang reach this machine.
+// This file owns the address and the ports at which other members of a gang reach this machine.
 
 // Advertise is this machine's address on the way to the scheduler, which is
 // usually the one that other machines reach too. Nothing is sent: the kernel is
-// only asked which way it would go. Without a scheduler to ask about it is the
-// first address that is not the machine's own loop, and that where there is no other.
+// only asked which way it would go. Without a scheduler's address it is the first address that is not loopback, or
+// loopback where there is no other.
 func Advertise(toward string) (string, error) {
 	if toward != "" {
 		host, port, err := net.SplitHostPort(toward)
@@ -53,9 +53,8 @@ const (
 	lastPort         = 65535
 )
 
-// Ports is the range that rendezvous ports are given from; zeros: a usual one.
-// It must keep clear of the ports that the kernel gives to outgoing connections,
-// or a gang's port could be taken by chance.
+// Ports is the range of rendezvous ports; zeros: a default. It must not overlap the ports that the kernel gives to
+// outgoing connections, or a gang's port could be taken by chance.
 func Ports(first, count int) (int32, int32, error) {
 	low, high := ephemeralPorts("/proc/sys/net/ipv4/ip_local_port_range")
 	if count == 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what the machine has to give: no more than the hardware has,
-// than the agent may run on, and than every cgroup above it allows.
+// This file owns what the machine can give away: no more than the hardware has, than the agent may use, and than every
+// cgroup above it allows.
 
 // Capacity is the processors and the memory that may be given away.
 func Capacity() (*messages.Resources, error) {
@@ -28,7 +28,7 @@ func Capacity() (*messages.Resources, error) {
 	}
 	memory := totalMemory(string(meminfo))
 	if memory <= 0 {
-		return nil, fmt.Errorf("memory: /proc/meminfo tells no total")
+		return nil, fmt.Errorf("memory: /proc/meminfo has no total")
 	}
 	limits := ownLimits("/proc/self/cgroup", "/proc/self/mountinfo")
 	return &messages.Resources{
@@ -47,7 +47,7 @@ func totalMemory(meminfo string) int64 {
 	return 0
 }
 
-// limits are what cgroups allow; the largest number where they say nothing.
+// limits are what cgroups allow; the largest number where they set no limit.
 type limits struct{ milliCPU, memory int64 }
 
 // ownLimits reads every cgroup from the agent's own up to the root of what it
@@ -96,7 +96,7 @@ func mountOf(mounts, controller, group string) (root, inside string) {
 		}
 		below, ok := strings.CutPrefix(group, strings.TrimSuffix(place[3], "/"))
 		if !ok {
-			below = "/" // the mount shows only what is ours
+			below = "/" // the mount shows only our part
 		}
 		return place[4], filepath.Join("/", below)
 	}

@@ -1,5 +1,5 @@
-// Package machine says what this machine is: which node, which boot, which
-// start of its agent, what it has to give, and where others reach it.
+// Package machine says what this machine is: which node, which boot, which start of its agent, what it can give away,
+// and where others reach it.
 package machine
 
 import (
@@ -39,8 +39,8 @@ const (
 // errInUse is returned for a directory that another agent has.
 var errInUse = errors.New("another agent has this data directory")
 
-// Open takes a data directory, which is made if it is not there. Other users may
-// pass through it, because below it are the directories that their tasks work in.
+// Open locks a data directory, and makes it if it does not exist. Other users may pass through it, because their tasks
+// work in directories below it.
 func Open(dir string) (*Machine, error) {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -85,8 +85,8 @@ func (m *Machine) identify() error {
 	if err != nil {
 		return err
 	}
-	// Both: a copy of this directory on another machine is another machine, and so
-	// is a second agent on this one, with a directory of its own.
+	// It combines both: a copy of this directory on another machine is another machine, and so is a second agent on this
+	// one with a directory of its own.
 	m.machineID = system + "." + m.node
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -96,8 +96,8 @@ func (m *Machine) identify() error {
 	return m.later()
 }
 
-// later sees to it that no two starts of one boot have the same number, even if
-// the clock's steps are coarse: the last start is on disk before this one speaks.
+// later ensures that no two starts of one boot have the same number, even if the clock is coarse: the start is on disk
+// before the agent sends anything.
 func (m *Machine) later() error {
 	name := filepath.Join(m.dir, startsName)
 	var boot string
@@ -112,8 +112,8 @@ func (m *Machine) later() error {
 	return keep(name, fmt.Sprintf("%s %d\n", m.incarnation.BootId, m.incarnation.StartedNs))
 }
 
-// once reads what was made at the first start, or makes it now. A file without
-// anything in it was torn by a power loss before anybody was told of it.
+// once reads what was made at the first start, or makes it now. An empty file was torn by a power loss before its
+// content was sent to anybody.
 func (m *Machine) once(name string, create func() (string, error)) (string, error) {
 	path := filepath.Join(m.dir, name)
 	data, err := os.ReadFile(path)
@@ -130,7 +130,7 @@ func (m *Machine) once(name string, create func() (string, error)) (string, erro
 	return id, keep(path, id+"\n")
 }
 
-// keep makes a text the whole of a file, durably.
+// keep writes a text as the whole content of a file, durably.
 func keep(path, text string) error {
 	if err := file.ReplaceDurably(path, []byte(text)); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(path), err)
@@ -139,8 +139,8 @@ func keep(path, text string) error {
 }
 
 // systemID names the machine itself. It is read again at every start, so that a
-// copy of the data directory is noticed. Where the system has no id one is made
-// and kept, and copies are noticed by their boots alone.
+// copy of the data directory is noticed. Where the system has no id one is made and kept, and copies are noticed only
+// by their boots.
 func (m *Machine) systemID() (string, error) {
 	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {
 		if data, err := os.ReadFile(name); err == nil && len(strings.TrimSpace(string(data))) >= 16 {
@@ -164,5 +164,5 @@ func (m *Machine) Incarnation() *messages.Incarnation {
 	return &messages.Incarnation{BootId: m.incarnation.BootId, StartedNs: m.incarnation.StartedNs}
 }
 
-// Close lets the data directory go.
+// Close unlocks the data directory.
 func (m *Machine) Close() { m.lock.Close() }

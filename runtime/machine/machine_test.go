@@ -59,7 +59,7 @@ func TestLater(t *testing.T) {
 	m.Close()
 }
 
-// TestTornName: a name that a power loss tore was told to nobody, and is made again.
+// TestTornName: a name that a power loss tore was not sent to anybody, and is made again.
 func TestTornName(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, nodeName), nil, 0o600); err != nil {
@@ -116,7 +116,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestPorts: the range exists, and keeps clear of what the kernel gives away.
+// TestPorts: the range exists, and does not overlap what the kernel gives away.
 func TestPorts(t *testing.T) {
 	first, last, err := Ports(0, 0)
 	if err != nil || first < 1024 || last-first+1 != defaultPorts {
@@ -133,7 +133,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestAdvertise: the way to the own loop is the loop; an address without a way is told.
+// TestAdvertise: toward loopback the address is loopback; an address without a route is an error.
 func TestAdvertise(t *testing.T) {
 	if a, err := Advertise("127.0.0.1:9000"); a != "127.0.0.1" || err != nil {
 		t.Error(a, err)

@@ -19,18 +19,18 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// This file owns how a container is told to an OCI runtime: the same view, limits and
-// devices as our own makes of the same task, as far as the specification has words.
+// This file owns how a container is described to an OCI runtime: with the view, limits and devices of our own container
+// for the same task, as far as the specification can express them.
 
 const (
 	defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	defaultShm  = 64 << 20
 	cpuPeriodUs = 100_000
-	// version is the oldest that has all that is said: a runtime refuses one that is younger than itself.
+	// version is the oldest with all that is used here: a runtime refuses one that is newer than itself.
 	version = "1.0.2"
 )
 
-// config is that of the bundle. base is the directory below which its root is composed.
+// config is the bundle's configuration. base is the directory below which its root is composed.
 func config(s *carapace.Spec, base, cgroup string) (*specs.Spec, error) {
 	process, err := processOf(s)
 	if err != nil {
@@ -68,13 +68,13 @@ func config(s *carapace.Spec, base, cgroup string) (*specs.Spec, error) {
 	return c, nil
 }
 
-// own has a container be in a user namespace, in which it has numbers of its own. Whatever the runtime makes there, it
-// makes as root of that namespace: what that root has no right to is composed already, and is not asked for.
+// own puts a container into a user namespace with numbers of its own. The runtime acts there as root of that namespace:
+// whatever that root may not do has been composed already, and is not asked for.
 func own(c *specs.Spec, s *carapace.Spec, base string) {
 	numbers := []specs.LinuxIDMapping{{ContainerID: 0, HostID: s.IDs.First, Size: carapace.IDsLen}}
 	c.Linux.UIDMappings, c.Linux.GIDMappings = numbers, numbers
 	c.Linux.Namespaces = append(c.Linux.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace})
-	c.Process.NoNewPrivileges = false // What a program of the image becomes is the container's own.
+	c.Process.NoNewPrivileges = false // A program of the image may gain rights only within the container.
 	if s.Net == carapace.NetNone {
 		c.Linux.Sysctl = map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"}
 	} else {
@@ -119,7 +119,7 @@ func processOf(s *carapace.Spec) (*specs.Process, error) {
 	return process, nil
 }
 
-// numbers reads uid:gid, which is how a driver names a user.
+// numbers reads uid:gid, the form in which a driver names a user.
 func numbers(user string) (uid, gid uint32, err error) {
 	if user == "" {
 		return 0, 0, nil

@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package oci is the driver `oci`, which has runc or crun make each task's container. Package container says what that
-// container is, and this one says it again in the words of the OCI specification. It makes no container itself (package
-// carapace does) and reads no image (package image does). How a task ended the supervisor sees; the program is not
-// asked, because its exit codes do not tell.
+// Package oci is the driver `oci`, which has runc or crun make each task's container. Package container describes that
+// container, and this package translates the description into the OCI specification. It makes no container itself
+// (package carapace does) and reads no image (package image does). The supervisor sees how a task ended; the program is
+// not asked, because its exit codes do not say.
 package oci
 
 import (
@@ -33,12 +33,12 @@ import (
 // Name is the driver's name.
 const Name = "oci"
 
-// Runtimes are the programs that are looked for, the quicker one first.
+// Runtimes are the programs that are looked for, the faster one first.
 var Runtimes = []string{"crun", "runc"}
 
 // Driver runs tasks by an OCI runtime.
 type Driver struct {
-	*container.Driver // images, users, refusals, and what a container of a task is
+	*container.Driver // images, users, refusals, and the description of containers
 	o                 Options
 	noRoot            error // why no task can be root of a container of its own; nil: it can
 }
@@ -47,11 +47,11 @@ type Driver struct {
 type Options struct {
 	// Runtime is the program's absolute path.
 	Runtime string
-	// StateDir is where the program knows its containers; nobody else's are there.
+	// StateDir has the program's state of these containers and of no others.
 	StateDir string
 	// Cgroups is as for our own containers.
 	Cgroups carapace.Cgroups
-	// Container describes tasks as containers. Its own are not made.
+	// Container describes tasks as containers. It makes none itself.
 	Container *container.Driver
 }
 
@@ -81,7 +81,7 @@ func (d *Driver) Name() string { return Name }
 // Runtime is the program's path.
 func (d *Driver) Runtime() string { return d.o.Runtime }
 
-// Find answers the absolute paths of what may be used: the given one, or those that are there.
+// Find returns the absolute paths of the programs that may be used: the given one, or those that are installed.
 func Find(given string) ([]string, error) {
 	names := Runtimes
 	if given != "" {
@@ -106,20 +106,21 @@ func Find(given string) ([]string, error) {
 	return found, nil
 }
 
-// Prepare refuses root of a container of its own where the program makes none, or the root of none can be composed.
+// Prepare refuses root of a container of its own where the program cannot make such a container, or its root cannot be
+// composed.
 func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	why := d.noRoot
 	if lack := d.Driver.Lack(carapace.LackOfComposed); lack != "" {
 		why = errors.New(lack)
 	}
 	if why != nil && d.Driver.OwnRoot(t) {
-		return fmt.Errorf("user: root cannot be had on this machine, because it cannot be in a user namespace of its "+
+		return fmt.Errorf("user: root is not available on this machine, because it cannot be in a user namespace of its "+
 			"own here: %w; name another user, or another machine", why)
 	}
 	return d.Driver.Prepare(ctx, t)
 }
 
-// NoRoot is why no task can be root of a container of its own; nil: it can, so far as the runtime decides.
+// NoRoot is why no task can be root of a container of its own; nil: a task can, as far as the runtime decides.
 func (d *Driver) NoRoot() error { return d.noRoot }
 
 // id names the task's container, in the program's books and the machine's cgroups.
@@ -127,7 +128,7 @@ func (d *Driver) id(t *launcher.Task) string {
 	return fmt.Sprintf("%v-%08x", t.Key, crc32.ChecksumIEEE([]byte(t.Dir)))
 }
 
-// Command is that of the program, with a bundle that says all else.
+// Command runs the program on a bundle that says all else.
 func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []string) (*supervisor.Spec, error) {
 	spec, err := d.Driver.Command(t, start, env)
 	if err != nil {
@@ -157,7 +158,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}}, nil
 }
 
-// record is the directory that is all that the program keeps of a container, beside its cgroups; empty where that is
+// record is the only directory in which the program keeps a container's state, beside its cgroups; empty where that is
 // not known of the program.
 func (d *Driver) record(id string) string {
 	if !slices.Contains(Runtimes, filepath.Base(d.o.Runtime)) {
@@ -166,7 +167,7 @@ func (d *Driver) record(id string) string {
 	return filepath.Join(d.o.StateDir, id)
 }
 
-// cgroup is that of a container, below the root of every hierarchy.
+// cgroup is the cgroup of a container, below the root of every hierarchy.
 func (d *Driver) cgroup(id string) string {
 	return filepath.Join("/", cmp.Or(d.o.Cgroups.Parent, "/synapse"), id)
 }
@@ -178,7 +179,7 @@ func (d *Driver) leaves(id string) []string {
 	leaves := []string{filepath.Join(root, group)}
 	entries, _ := os.ReadDir(root)
 	for _, entry := range entries {
-		if entry.IsDir() { // and not a second name of the same, as cpu and cpuacct may be
+		if entry.IsDir() { // and not a second name for the same one, as cpu and cpuacct may be
 			leaves = append(leaves, filepath.Join(root, entry.Name(), group))
 		}
 	}
@@ -198,7 +199,7 @@ func baseOf(s *carapace.Spec, bundle string) string {
 	return filepath.Join(bundle, rootName)
 }
 
-// write writes the bundle of a container whose root is composed below base, and answers what it says.
+// write writes the bundle of a container whose root is composed below base, and returns its configuration.
 func (d *Driver) write(s *carapace.Spec, bundle, base string) (*specs.Spec, error) {
 	c, err := config(s, base, d.cgroup(s.ID))
 	if err != nil {
@@ -211,8 +212,8 @@ func (d *Driver) write(s *carapace.Spec, bundle, base string) (*specs.Spec, erro
 	return c, os.WriteFile(filepath.Join(bundle, configName), text, 0o600)
 }
 
-// Try runs a container that ends at once, and finds out whether one could have numbers of its own. That its command may
-// not be there does not matter.
+// Try runs a container that ends at once, and finds out whether one could have numbers of its own. A missing command
+// does not matter.
 func (d *Driver) Try(ctx context.Context) error {
 	if err := d.try(ctx, nil); err != nil {
 		return err
@@ -237,7 +238,7 @@ func (d *Driver) try(ctx context.Context, ids *carapace.IDs) error {
 		d.o.Runtime, err, said[strings.LastIndexByte(said, '\n')+1:])
 }
 
-// once runs a container to its end, from this process, and answers what was said meanwhile.
+// once runs a container to its end, from this process, and returns its output.
 func (d *Driver) once(ctx context.Context, s *carapace.Spec) (said []byte, err error) {
 	bundle, err := os.MkdirTemp(d.o.StateDir, "try-")
 	if err != nil {

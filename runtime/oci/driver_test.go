@@ -78,7 +78,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestBadDevice: a device that is not there is told before anything is started.
+// TestBadDevice: a device that does not exist is reported before anything is started.
 func TestBadDevice(t *testing.T) {
 	for _, path := range []string{"/dev/none", "/etc"} {
 		if _, err := config(&carapace.Spec{Devices: []string{path}}, "/", "/x"); err == nil ||
@@ -88,7 +88,7 @@ func TestBadDevice(t *testing.T) {
 	}
 }
 
-// TestPidReuse: the number that was noted is that of another process by now, which is left alone.
+// TestPidReuse: another process that has the noted number by now is left alone.
 func TestPidReuse(t *testing.T) {
 	d := &Driver{o: Options{Runtime: "/no/runc"}}
 	self, _ := supervisor.ReadProcess(os.Getppid())

@@ -45,7 +45,7 @@ func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.
 	}
 }
 
-// remains are the container's first process as it was noted, and the program at work on the bundle.
+// remains are the container's first process as it was noted, and the program that works on the bundle.
 func (d *Driver) remains(t *launcher.Task, state *supervisor.State) []supervisor.Process {
 	bundle := []byte(filepath.Join(t.Dir, bundleName))
 	var found []supervisor.Process
@@ -62,7 +62,7 @@ func (d *Driver) remains(t *launcher.Task, state *supervisor.State) []supervisor
 	return found
 }
 
-// remove has the program forget the container, and looks for itself whether its cgroups are gone.
+// remove makes the program forget the container, and then checks that its cgroups are gone.
 func (d *Driver) remove(ctx context.Context, t *launcher.Task) error {
 	if _, err := os.Lstat(filepath.Join(d.o.StateDir, d.id(t))); err == nil {
 		line := d.line("delete", "--force", d.id(t))
@@ -73,7 +73,7 @@ func (d *Driver) remove(ctx context.Context, t *launcher.Task) error {
 	return carapace.RemoveLeaves(d.leaves(d.id(t)))
 }
 
-// Groups are those of the containers that are here now in which their filters are.
+// Groups are the control groups of the containers here that carry their filters.
 func (d *Driver) Groups() []string {
 	var groups []string
 	all, _ := os.ReadDir(d.o.StateDir)
@@ -91,7 +91,7 @@ func (d *Driver) Stats(t *launcher.Task, _ *supervisor.State) (*messages.TaskSta
 	}, nil
 }
 
-// Cleanup removes what is left of the container, and lets go of the image.
+// Cleanup removes what is left of the container, and releases the image.
 func (d *Driver) Cleanup(t *launcher.Task) error {
 	if err := d.remove(context.Background(), t); err != nil {
 		return fmt.Errorf("container of task %v: %w", t.Key, err)

@@ -22,7 +22,7 @@ import (
 
 const first = 300_000_000
 
-// ownIDs has root of a container be nobody in the machine's directories.
+// ownIDs makes root of a container the user nobody in the machine's directories.
 func ownIDs() *carapace.IDs { return &carapace.IDs{First: first, UID: 65534, GID: 65534} }
 
 // onRuntimes runs a test with each runtime that runs containers here.
@@ -67,7 +67,7 @@ func onRuntimes(t *testing.T, test func(t *testing.T, d *Driver)) {
 	}
 }
 
-// says runs a script and answers what it said.
+// says runs a script and returns its output.
 func (d *Driver) says(t *testing.T, s carapace.Spec, script string) string {
 	t.Helper()
 	s.Command = []string{"/bin/sh", "-c", script}
@@ -78,8 +78,8 @@ func (d *Driver) says(t *testing.T, s carapace.Spec, script string) string {
 	return string(text)
 }
 
-// TestOwnRoot: root of a container of its own is that in its image, and one plain user in the machine's directories, of
-// which nothing is its own.
+// TestOwnRoot: root of a container of its own is root in its image, and one plain user in the machine's directories,
+// where it owns nothing.
 func TestOwnRoot(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, d *Driver) {
 		root, layer, scratch, data := able.MakeRootfs(t), t.TempDir(), t.TempDir(), t.TempDir()
@@ -119,8 +119,8 @@ func TestOwnRoot(t *testing.T) {
 	})
 }
 
-// TestOwnRootDevices: a device that was granted is there for all users of the container, though the machine's is for
-// some, and no other is, by whatever node.
+// TestOwnRootDevices: a granted device is open to all users of the container, although on the machine only to some, and
+// no other device is, through whatever node.
 func TestOwnRootDevices(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, d *Driver) {
 		node := filepath.Join("/dev", carapace.DrawID(), "granted")
@@ -150,8 +150,8 @@ func TestOwnRootDevices(t *testing.T) {
 	})
 }
 
-// TestRootRefused: where the runtime makes no user namespace, or the carapace that composes roots is of an earlier
-// version, no job is root, and the others run.
+// TestRootRefused: where the runtime makes no user namespace, or the carapace that composes roots is too old, no job is
+// root, and the others run.
 func TestRootRefused(t *testing.T) {
 	able.Need(t, able.Root)
 	roots, err := account.OpenRoots(t.TempDir(), topology.UIDRange{First: 400_000_000, Last: 400_065_535}, carapace.IDsLen)

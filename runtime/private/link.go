@@ -23,8 +23,8 @@ func isNamespace(path string) bool {
 	return unix.Statfs(path, &stat) == nil && int64(stat.Type) == unix.NSFS_MAGIC
 }
 
-// newNamespace makes a network namespace in which there is a loopback and no IPv6 but there, and binds it to a file,
-// so that it stays when the thread that made it has ended.
+// newNamespace makes a network namespace with a loopback, which alone has IPv6, and binds it to a file, so that it
+// stays when the thread that made it has ended.
 func newNamespace(path string) error {
 	file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -46,11 +46,11 @@ func newNamespace(path string) error {
 	})
 }
 
-// onThread does something on a thread with namespaces of its own, which ends with it.
+// onThread calls do on a thread with namespaces of its own, which ends afterwards.
 func onThread(namespaces int, do func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: nobody else may run there
+		runtime.LockOSThread() // and never unlocked: no other goroutine may run there
 		if err := unix.Unshare(namespaces); err != nil {
 			done <- err
 			return
@@ -60,7 +60,7 @@ func onThread(namespaces int, do func() error) error {
 	return <-done
 }
 
-// withoutIPv6 leaves IPv6 out of an interface of the calling thread's namespace. A kernel without it has no such file.
+// withoutIPv6 disables IPv6 on an interface of the calling thread's namespace. A kernel without it has no such file.
 func withoutIPv6(name string) error {
 	err := os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", name, "disable_ipv6"), []byte("1"), 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -124,7 +124,7 @@ func address(at *netlink.Handle, link netlink.Link, a netip.Addr, bits int) erro
 
 const subnetBits = 30
 
-// free finds addresses that nothing on this machine has, and no route but the default one leads to.
+// free finds addresses that nothing on this machine has, and to which only the default route leads.
 func free() (netip.Prefix, error) {
 	var taken []netip.Prefix
 	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)

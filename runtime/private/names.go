@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// This file owns how names resolve in a network from which the machine's own services are not reached: a server on
-// the machine itself, as systemd-resolved's 127.0.0.53, is passed over for those that it asks in its turn.
+// This file owns how names resolve in a network from which the machine's own services are not reached: a server on the
+// machine itself, such as systemd-resolved's 127.0.0.53, is replaced by those that it asks in turn.
 
 // names is the /etc/resolv.conf of a network.
 func (n *Networks) names() (string, error) {
@@ -23,7 +23,7 @@ func (n *Networks) names() (string, error) {
 	for _, path := range n.o.Names {
 		found, others := readNames(path)
 		if rest == nil {
-			rest = others // what else is said holds whoever is asked
+			rest = others // the other lines hold for any server
 		}
 		for _, a := range found {
 			switch {
@@ -39,8 +39,8 @@ func (n *Networks) names() (string, error) {
 		}
 	}
 	if len(servers) == 0 && len(asked) > 0 {
-		return "", fmt.Errorf("names would not resolve in it: this machine asks itself (%s), and does not say whom "+
-			"that asks; name servers under resolvers in its policy", strings.Join(asked, ", "))
+		return "", fmt.Errorf("names would not resolve in it: this machine asks itself (%s), and does not say which servers "+
+			"that asks; list servers under resolvers in its policy", strings.Join(asked, ", "))
 	}
 	var text strings.Builder
 	for _, a := range servers {
@@ -52,7 +52,7 @@ func (n *Networks) names() (string, error) {
 	return text.String(), nil
 }
 
-// readNames reads one file: the servers that it names, and what else it says.
+// readNames reads one file: the servers that it lists, and its other lines.
 func readNames(path string) (servers []netip.Addr, rest []string) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -82,8 +82,8 @@ func own(a netip.Addr) bool {
 	})
 }
 
-// Lacks answers why this machine cannot have private networks; nil: it can. It tries all in a namespace of its own,
-// which is gone afterwards.
+// Lacks returns why this machine cannot have private networks; nil: it can. It tries everything in a namespace of its
+// own, which is gone afterwards.
 func Lacks(o Options) error {
 	if os.Geteuid() != 0 {
 		return errors.New("the agent is not root")

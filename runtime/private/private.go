@@ -1,13 +1,13 @@
 //go:build linux
 
 // Package private gives jobs a network of their own: a pair of virtual interfaces, one end in a network namespace for
-// the job's tasks, the other on the machine, out by the machine's address, and nothing in. It owns what there is of
-// such networks on a machine, from the namespace to the rules, and that nothing of it is left behind. The drivers
+// the job's tasks, the other on the machine, out by the machine's address, and nothing in. It owns all parts of such
+// networks on a machine, from the namespace to the rules, and ensures that nothing of them is left behind. The drivers
 // decide which tasks are in one.
 //
-// All that is made is either of one network, and goes with it, or of one agent (its table of rules), or the machine's
-// (forwarding), which the last one who needs it puts back. Two agents see each other's interfaces, and share nothing
-// but a lock.
+// All that is made belongs either to one network, and is removed with it, or to one agent (its table of rules), or to
+// the machine (forwarding), which the last one that needs it resets. Two agents see each other's interfaces, and share
+// only a lock.
 package private
 
 import (
@@ -42,22 +42,21 @@ const (
 	shared = "/run/synapse-networks"
 )
 
-// span is where networks have their addresses: it is set aside for benchmarks of network devices, and is on nobody's
-// network.
+// span is where networks have their addresses: it is reserved for benchmarks of network devices, and no real network
+// has it.
 var span = netip.MustParsePrefix("198.18.0.0/15")
 
-// Options are what an agent's networks are made of.
+// Options configure an agent's networks.
 type Options struct {
-	// Dir is the agent's own, for nothing else.
+	// Dir belongs to the agent's networks alone.
 	Dir string
-	// Resolvers are asked for names; none: those that the machine asks.
+	// Resolvers are the name servers; none: those of the machine.
 	Resolvers []netip.Addr
-	// Names are the files in which the machine names the servers that it asks, the best first; nil: where they usually
-	// are.
+	// Names are the files in which the machine lists its name servers, the best first; nil: the usual ones.
 	Names []string
 }
 
-// Networks are those of an agent.
+// Networks are the networks of an agent.
 type Networks struct {
 	o      Options
 	prefix string // of this agent's interfaces
@@ -65,7 +64,7 @@ type Networks struct {
 	places []reach.Place
 }
 
-// Open takes up what earlier agents left in the directory, and removes what nobody holds any more.
+// Open takes over what earlier agents left in the directory, and removes what no longer has a holder.
 func Open(o Options) (*Networks, error) {
 	if o.Names == nil {
 		o.Names = []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf",
@@ -78,14 +77,14 @@ func Open(o Options) (*Networks, error) {
 	return n, n.Sweep()
 }
 
-// Joined is a network as a task is put into it.
+// Joined is a network for a task to be put into.
 type Joined struct {
-	Namespace string // a file of the machine's that stands for it
+	Namespace string // the machine's file for it
 	Names     string // what the task is to have as /etc/resolv.conf
 }
 
-// Join makes a network where it is not there, and notes that somebody holds it: a path that is there as long as it
-// does.
+// Join makes a network if it does not exist, and notes a holder of it: a path that exists as long as the network is
+// needed.
 func (n *Networks) Join(name, holder string) (Joined, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -106,7 +105,7 @@ func (n *Networks) Join(name, holder string) (Joined, error) {
 	return joined, err
 }
 
-// Release lets go of a network. The last holder takes it away.
+// Release ends a holder's hold on a network, which is removed with its last holder.
 func (n *Networks) Release(name, holder string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -128,7 +127,7 @@ func (n *Networks) release(name, holder string) error {
 	return locked(func() error { return errors.Join(n.remove(dir), n.tidy()) })
 }
 
-// Sweep removes networks whose holders are no more, interfaces that belong to none, and what only networks need.
+// Sweep removes networks without holders, interfaces without a network, and what only networks need.
 func (n *Networks) Sweep() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,7 +156,7 @@ func (n *Networks) Sweep() error {
 	})
 }
 
-// held reports whether one of a network's holders is still there, and drops those that are not.
+// held reports whether one of a network's holders still exists, and drops those that do not.
 func held(dir string) bool {
 	alive := false
 	marks, _ := os.ReadDir(filepath.Join(dir, holdersName))
@@ -179,7 +178,7 @@ func (n *Networks) outside(dir string) string {
 	return string(text)
 }
 
-// remove takes one network away, with all that the agent knows of it.
+// remove removes one network, with all that the agent knows of it.
 func (n *Networks) remove(dir string) error {
 	if err := n.disconnect(dir); err != nil {
 		return err
@@ -187,7 +186,7 @@ func (n *Networks) remove(dir string) error {
 	return tree.Remove(dir)
 }
 
-// disconnect takes away what there is of a network in the kernel.
+// disconnect removes a network from the kernel.
 func (n *Networks) disconnect(dir string) error {
 	if name := n.outside(dir); name != "" {
 		if link, err := netlink.LinkByName(name); err == nil {
@@ -207,7 +206,7 @@ func (n *Networks) disconnect(dir string) error {
 	}
 }
 
-// make makes what there is not yet of one network.
+// make makes what is missing of one network.
 func (n *Networks) make(j Joined) error {
 	dir := filepath.Dir(j.Namespace)
 	names, err := n.names()
@@ -240,8 +239,8 @@ func (n *Networks) make(j Joined) error {
 	return connect(name, j.Namespace)
 }
 
-// locked does something that no other agent of the machine does at the same time. Where nothing is noted for other
-// agents, nothing is left of it: one that waits finds that its lock is gone, and takes the next.
+// locked calls do while no other agent of the machine is inside locked. If nothing is noted for other agents, the lock
+// file is removed: an agent that waits notices that, and takes the next.
 func locked(do func() error) error {
 	lock, err := takeLock()
 	if err != nil {

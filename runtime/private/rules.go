@@ -21,11 +21,11 @@ import (
 	"github.com/yi-json/synapse/runtime/reach"
 )
 
-// This file owns what may pass: the agent's table of rules, which know its interfaces by the beginning of their
+// This file owns what may pass: the agent's table of rules, which recognise its interfaces by the prefix of their
 // names, and the machine's forwarding. The table is replaced as a whole, in one transaction of the kernel, so that
 // there is never a moment without it.
 
-// Refuse has tasks reach some places no more, in the stead of those before.
+// Refuse makes these places unreachable for tasks, in place of those before.
 func (n *Networks) Refuse(places []reach.Place) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -43,7 +43,7 @@ const (
 	beforeNAT = -150
 )
 
-// rule has the machine forward, and writes the table.
+// rule makes the machine forward packets, and writes the table.
 func (n *Networks) rule() error {
 	ours, err := forward()
 	if err != nil {
@@ -55,8 +55,8 @@ func (n *Networks) rule() error {
 	return nil
 }
 
-// note says that the machine did not forward before there were networks; there is one for each namespace that a
-// machine's agent is in. The process's first thread may be one that has left it.
+// note is the path of the note that the machine did not forward before there were networks, one for each network
+// namespace of an agent. The process's first thread may have left that namespace.
 func note() (string, error) {
 	var stat unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/net", &stat); err != nil {
@@ -65,7 +65,7 @@ func note() (string, error) {
 	return filepath.Join(shared, fmt.Sprintf("forwarding-%d", stat.Ino)), nil
 }
 
-// forward has the machine forward packets, and reports whether it did not before.
+// forward makes the machine forward packets, and reports whether it did not before.
 func forward() (ours bool, err error) {
 	noted, err := note()
 	if err != nil {
@@ -134,8 +134,8 @@ func (n *Networks) drop() error {
 	return nil
 }
 
-// write writes the table in the place of the one before. ours: the machine forwards only for networks, and must not
-// become a way for anybody else.
+// write writes the table in place of the one before. ours: the machine forwards only for networks, and must not forward
+// for others.
 func (n *Networks) write(ours bool) error {
 	c, err := nftables.New()
 	if err != nil {
@@ -148,7 +148,7 @@ func (n *Networks) write(ours bool) error {
 	from, to := named(expr.MetaKeyIIFNAME, n.prefix, expr.CmpOpEq), named(expr.MetaKeyOIFNAME, n.prefix, expr.CmpOpEq)
 	itself := &expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true}
 	back := &expr.Fib{Register: 1, FlagSADDR: true, FlagIIF: true, ResultOIF: true}
-	w.rule(drops, from, protocolIs(unix.NFPROTO_IPV6)) // there is no route for it, and never a hole
+	w.rule(drops, from, protocolIs(unix.NFPROTO_IPV6)) // it has no route, and this closes any hole
 	w.rule(drops, from, fibOf(itself, expr.CmpOpNeq, unix.RTN_UNICAST))
 	w.rule(drops, from, fibOf(back, expr.CmpOpEq, 0)) // a sender that writes another address than its own
 	for _, place := range n.places {
@@ -187,7 +187,7 @@ func (w *writer) chain(name string, kind nftables.ChainType, hook *nftables.Chai
 	})
 }
 
-// rule does something with the packets for which all conditions hold.
+// rule adds a rule for packets for which all conditions hold.
 func (w *writer) rule(does expr.Any, conditions ...[]expr.Any) {
 	var all []expr.Any
 	for _, c := range conditions {
@@ -210,7 +210,7 @@ func (w *writer) refuse(from []expr.Any, place reach.Place) {
 
 func compare(op expr.CmpOp, data []byte) expr.Any { return &expr.Cmp{Op: op, Register: 1, Data: data} }
 
-// named compares the beginning of an interface's name.
+// named compares the prefix of an interface's name.
 func named(key expr.MetaKey, prefix string, op expr.CmpOp) []expr.Any {
 	return []expr.Any{&expr.Meta{Key: key, Register: 1}, compare(op, []byte(prefix))}
 }
@@ -249,13 +249,13 @@ func within(offset uint32, net netip.Prefix) []expr.Any {
 	}
 }
 
-// stateIs looks at a connection's state: one of these, or none of them.
+// stateIs tests a connection's state: one of these, or none of them.
 func stateIs(bits uint32, one bool) []expr.Any {
 	op := map[bool]expr.CmpOp{true: expr.CmpOpNeq, false: expr.CmpOpEq}[one]
 	return masked(expr.CtKeySTATE, bits, op)
 }
 
-// notRedirected leaves out what the machine's owner has pointed elsewhere, as for a published port.
+// notRedirected leaves out what the machine's owner has redirected, for example a published port.
 func notRedirected() []expr.Any { return masked(expr.CtKeySTATUS, 1<<5, expr.CmpOpEq) } // IPS_DST_NAT
 
 func masked(key expr.CtKey, bits uint32, op expr.CmpOp) []expr.Any {

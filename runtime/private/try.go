@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns whether the kernel has what private networks are made of.
+// This file owns the test of whether the kernel supports private networks.
 
-// tried makes an interface and a table of rules where nobody is.
+// tried makes an interface and a table of rules in a namespace of its own.
 func tried() error {
 	return onThread(unix.CLONE_NEWNET, func() error {
 		attributes := netlink.NewLinkAttrs()

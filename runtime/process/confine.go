@@ -15,11 +15,12 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns what of the machine a task may write to and use, and what it may not see. It is the contract of the
-// containers' host view as far as Landlock can keep it: the machine is read, and written to where the job says so.
+// This file owns where on the machine a task may write, which devices it may use, and what it may not see. It is the
+// contract of the containers' host view as far as Landlock can enforce it: a task reads the machine, and writes where
+// its job says so.
 
-// ofSameUser is hidden from tasks that run as the agent's own user, or as root: from others the modes of the files keep
-// it. What is put beside a hidden place later is not readable either, so that no more is hidden than has to be.
+// ofSameUser is hidden from tasks that run as the agent's own user, or as root: others are kept out by the files'
+// modes. What is later put beside a hidden place becomes unreadable too, so no more is hidden than necessary.
 var ofSameUser = []string{
 	"/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet", "/etc/kubernetes",
 	"/var/spool/cron", "/boot",
@@ -28,13 +29,14 @@ var ofSameUser = []string{
 // shared are the machine's places for everybody's files.
 var shared = []string{"/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/dev/hugepages"}
 
-// plainDevices are what any program counts on, and the cards by which the members of a gang reach each other.
+// plainDevices are the devices that any program counts on, and the cards through which the members of a gang reach each
+// other.
 var plainDevices = []string{
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
 	"/dev/infiniband", "/dev/hfi1*", "/dev/cxi*", "/dev/xpmem", "/dev/knem", "/dev/gdrdrv",
 }
 
-// Lacks says what this driver, or this machine, does not enforce, each with its reason.
+// Lacks lists what this driver, or this machine, does not enforce, each with its reason.
 func (d *Driver) Lacks() []string {
 	lacks := []string{"limits of memory, CPU and processes (plain processes have none)"}
 	if d.missing != nil {
@@ -59,7 +61,7 @@ func (d *Driver) Barred() []string {
 	return slices.DeleteFunc(slices.Clone(shared), func(place string) bool { return !d.bars(place) })
 }
 
-// bars reports whether the agent's own lies in a place, or the place in it.
+// bars reports whether a hidden place lies in a place, or the place in it.
 func (d *Driver) bars(place string) bool {
 	return slices.ContainsFunc(d.o.Hide, func(hidden string) bool {
 		place, hidden := real(place), real(hidden)
@@ -67,7 +69,7 @@ func (d *Driver) bars(place string) bool {
 	})
 }
 
-// real is where a path leads, or the path where it leads nowhere.
+// real is where a path leads, or the path itself where it leads nowhere.
 func real(path string) string {
 	if at, err := filepath.EvalSymlinks(path); err == nil {
 		return at
@@ -75,7 +77,7 @@ func real(path string) string {
 	return path
 }
 
-// named finds out what is behind the paths of a job, as its user: those where it may write.
+// named opens the paths of a job as its user, and returns those where it may write.
 func (d *Driver) named(s *messages.JobSpec, user *account.Account) ([]door.Ticket, error) {
 	visitor := door.Visitor{As: user.Guest(), Rules: d.o.Policy.MountRules(d.o.Hide)}
 	var tickets []door.Ticket
@@ -84,7 +86,7 @@ func (d *Driver) named(s *messages.JobSpec, user *account.Account) ([]door.Ticke
 		if err != nil {
 			return nil, fmt.Errorf("mounts[%d].source: %w", i, err)
 		}
-		ticket.Close() // the task itself goes to its path, as its user
+		ticket.Close() // the task itself opens the path, as its user
 		tickets = append(tickets, ticket)
 	}
 	if s.GetWorkdir() == "" {
@@ -105,10 +107,10 @@ func (d *Driver) named(s *messages.JobSpec, user *account.Account) ([]door.Ticke
 	} else if visitor.Hides(dir) {
 		return nil, fmt.Errorf("workdir: %w", err)
 	}
-	return tickets, nil // where it may go and nothing more, it goes as its user
+	return tickets, nil // where it may go but not write, it goes as its user
 }
 
-// confinement is what the task's supervisor puts on it; nil where the kernel has no means.
+// confinement is how the task's supervisor confines it; nil where the kernel cannot.
 func (d *Driver) confinement(t *launcher.Task, user *account.Account) (*supervisor.Confinement, error) {
 	nodes, err := d.nodes(t)
 	if err != nil || !d.Confined() {
@@ -119,14 +121,14 @@ func (d *Driver) confinement(t *launcher.Task, user *account.Account) (*supervis
 		Bound: user.UID == 0,
 	}
 	for _, pattern := range plainDevices {
-		found, _ := filepath.Glob(pattern) // the patterns are ours, and right
+		found, _ := filepath.Glob(pattern) // the patterns are ours, and valid
 		c.Use = append(c.Use, found...)
 	}
 	if user.Self || user.UID == 0 {
 		c.Hide = append(c.Hide, ofSameUser...)
 	}
 	if user.UID != 0 {
-		// CUDA names its threads by their files in /proc. Root would find the kernel's settings there.
+		// CUDA names its threads through their files in /proc. Root would find the kernel's settings there.
 		c.Use = append(c.Use, "/proc")
 	}
 	named, err := d.named(t.Spec, user)
@@ -140,7 +142,7 @@ func (d *Driver) confinement(t *launcher.Task, user *account.Account) (*supervis
 	return c, err
 }
 
-// nodes are those of the task's GPUs. Of a declared device nobody knows which they are: with one the task may open
+// nodes are the device nodes of the task's GPUs. Those of a declared device are unknown: a task with one may open
 // whatever its user may.
 func (d *Driver) nodes(t *launcher.Task) ([]string, error) {
 	if slices.ContainsFunc(t.Gpus, (*messages.Gpu).GetDeclared) {

@@ -1,7 +1,6 @@
 // Package process is the driver without containers: a task is a plain session of
 // processes on the host, as the job's user where the agent is root, confined by
-// Landlock where the kernel has it. It needs no privilege at all. It never says that
-// a limit is kept which it cannot keep.
+// Landlock where the kernel has it. It needs no privilege at all. It never claims to keep a limit that it cannot keep.
 package process
 
 import (
@@ -43,28 +42,28 @@ type Driver struct {
 
 // Options are what the driver is made of.
 type Options struct {
-	// Users says as which users tasks run, and Policy what they may name.
+	// Users decides as which users tasks run, and Policy what jobs may name.
 	Users  account.Rules
 	Policy permit.Policy
-	// Env is what every task finds beside its own, PATH for example.
+	// Env is what every task has in its environment beside its own, PATH for example.
 	Env []string
 	// Cgroups is a directory of the unified hierarchy under which each task gets
 	// a leaf; "auto": below the agent's own, where that can be written; empty: none.
-	// A leaf is no isolation: it is by what all of a task is found and killed.
+	// A leaf is no isolation: through it all processes of a task are found and killed.
 	Cgroups string
 	// MaxProcesses bounds the user's processes as the kernel counts them; 0: the agent's own limit.
 	MaxProcesses uint64
 	// Hide are directories of the machine that no task may reach: the agent's own.
 	Hide []string
-	// Gpus says which nodes belong to which of the machine's GPUs; nil: there are none but declared ones.
+	// Gpus says which nodes belong to which of the machine's GPUs; nil: all are only declared.
 	Gpus *gpu.Hardware
-	// Landlock answers the kernel's version of it; nil: asks the kernel.
+	// Landlock returns the kernel's version of it; nil: asks the kernel.
 	Landlock func() (int, error)
 }
 
 // New makes the driver.
 func New(o Options) *Driver {
-	o.Users.Roots = nil // a plain process is in no container that it could be root of
+	o.Users.Roots = nil // a plain process has no container to be root of
 	d := &Driver{o: o, cgroups: o.Cgroups}
 	if o.Cgroups == "auto" {
 		d.cgroups = ownCgroups()
@@ -82,10 +81,10 @@ func New(o Options) *Driver {
 // Name is "process".
 func (d *Driver) Name() string { return Name }
 
-// Scratch is where it is: nothing is mounted elsewhere.
+// Scratch is the directory itself: nothing is mounted elsewhere.
 func (d *Driver) Scratch(t *launcher.Task) string { return t.Scratch }
 
-// Prepare refuses what needs a container, and hands the scratch directory to the user.
+// Prepare refuses what needs a container, and gives the scratch directory to the user.
 func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 	if err := d.o.Policy.MayProcess(); err != nil {
 		return err
@@ -127,8 +126,8 @@ func (d *Driver) user(t *launcher.Task) (*account.Account, error) {
 	return d.o.Users.Of(name, t.UID)
 }
 
-// reachable refuses a data directory that the task's user cannot pass through:
-// said here it is a sentence, and later only a command that is denied.
+// reachable refuses a data directory that the task's user cannot pass through: here the error says so; later the
+// command would only be denied access.
 func reachable(scratch string, user *account.Account) error {
 	dir, err := user.Barred(scratch)
 	if err != nil {
@@ -164,7 +163,7 @@ func check(s *messages.JobSpec) error {
 	return nil
 }
 
-// Command is the job's own, as its user.
+// Command is the job's own command, as its user.
 func (d *Driver) Command(t *launcher.Task, _ *messages.StartTask, env []string) (*supervisor.Spec, error) {
 	user, err := d.user(t)
 	if err != nil {
@@ -216,8 +215,7 @@ func (d *Driver) limits() []supervisor.Limit {
 	return limits
 }
 
-// Cleanup removes the task's leaf, if it is still there. What it has in its scratch directory does not concern the
-// driver.
+// Cleanup removes the task's leaf, if it is still there. The scratch directory does not concern the driver.
 func (d *Driver) Cleanup(t *launcher.Task) error {
 	leaf := d.leaf(t)
 	if leaf == "" {

@@ -19,8 +19,8 @@ import (
 // This file owns how a task's processes are found without their supervisor, and
 // what they use.
 
-// makeCgroup makes the task's leaf. Where it cannot be made the task runs
-// without: its supervisor finds all of it anyway.
+// makeCgroup makes the task's leaf. Where it cannot be made the task runs without it: its supervisor finds all
+// processes anyway.
 func (d *Driver) makeCgroup(t *launcher.Task) (string, error) {
 	leaf := d.leaf(t)
 	if leaf == "" {
@@ -77,9 +77,8 @@ const (
 	maxSweepPause = time.Second
 )
 
-// Sweep kills what a supervisor that was killed has left, until nothing of the
-// task is found twice in a row. The command itself has died with its supervisor;
-// what it started is known by its session, by its leaf, and by its environment.
+// Sweep kills what a killed supervisor has left, until nothing of the task is found twice in a row. The command itself
+// has died with its supervisor; what it started is found by its session, its leaf, and its environment.
 func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.State) error {
 	leaf := d.leaf(t)
 	clean := 0
@@ -114,7 +113,7 @@ func empty(leaf string) bool {
 	return errors.Is(err, os.ErrNotExist) || err == nil && len(bytes.TrimSpace(data)) == 0
 }
 
-// find is what of a task runs now.
+// find returns the processes of a task that run now.
 func find(t *launcher.Task, state *supervisor.State) []supervisor.Process {
 	// No other task of any agent on this machine has this line, and no user can set it.
 	mark := []byte("SYNAPSE_HOSTFILE=" + launcher.Hostfile(t.Scratch))
@@ -130,8 +129,8 @@ func find(t *launcher.Task, state *supervisor.State) []supervisor.Process {
 	return found
 }
 
-// inSession: while anything is left of a session its number is not given away,
-// and what has the leader's number but not its start came later.
+// inSession reports whether a process is in the task's session. The number of a session is not reused while any process
+// of it is left; a process with the leader's number but another start time came later.
 func inSession(p supervisor.Process, state *supervisor.State) bool {
 	if state.PID == 0 || p.Session != state.PID || p.Start < state.Start {
 		return false
@@ -164,12 +163,12 @@ func (d *Driver) Stats(t *launcher.Task, state *supervisor.State) (*messages.Tas
 		return stats, nil
 	}
 	page := int64(os.Getpagesize())
-	// The supervisor is the leader's parent, and whatever was left behind is its child too.
+	// The supervisor is the leader's parent, and orphans of the task are its children too.
 	for _, p := range supervisor.Descendants(leader.Parent, all) {
 		stats.Processes++
 		stats.CpuNs += int64(p.CPUTicks) * int64(time.Second/userHz)
 		stats.MemoryBytes += p.Resident * page
-		stats.PeakMemoryBytes += max(peak(p.PID), p.Resident*page) // it may have ended since it was seen
+		stats.PeakMemoryBytes += max(peak(p.PID), p.Resident*page) // it may have ended since it was listed
 	}
 	return stats, nil
 }

@@ -84,7 +84,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// TestUserAsRoot: a job is somebody, and root only where that is allowed.
+// TestUserAsRoot: a job has a user, and is root only where that is allowed.
 func TestUserAsRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be somebody else")
@@ -153,12 +153,12 @@ func TestUserNotRoot(t *testing.T) {
 		}
 	}
 	if _, err := New(Options{}).user(taskOf(t, host(func(s *messages.JobSpec) { s.User = "root" }))); err == nil ||
-		!strings.HasPrefix(err.Error(), "user: root cannot be had") {
+		!strings.HasPrefix(err.Error(), "user: root is not available") {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestCommand: the task finds a usual environment, and its own wins.
+// TestCommand: the task has a usual environment, and its own wins.
 func TestCommand(t *testing.T) {
 	d := New(Options{Env: []string{"PATH=/opt/bin:/bin", "TZ=UTC"}})
 	task := taskOf(t, host(nil))
@@ -245,8 +245,8 @@ func TestConfinement(t *testing.T) {
 	}
 }
 
-// TestAgentsOwn: what the agent hides no job may mount or work in, and a task is told of another place for its
-// temporary files where the usual one is barred by it.
+// TestAgentsOwn: no job may mount, or work in, what the agent hides, and a task is told another place for temporary
+// files where the usual one is barred for that reason.
 func TestAgentsOwn(t *testing.T) {
 	dir := t.TempDir()
 	agents := filepath.Join(dir, "agent")
@@ -279,7 +279,7 @@ func TestAgentsOwn(t *testing.T) {
 	}
 }
 
-// cgroups is a folder for leaves that goes with the test.
+// cgroups is a folder for leaves that is removed with the test.
 func cgroups(t *testing.T) string {
 	t.Helper()
 	own := ownCgroups()
@@ -299,7 +299,8 @@ func cgroups(t *testing.T) string {
 	return dir
 }
 
-// TestCgroup: a task starts in its leaf, everything of it is killed through it, and the leaf goes with it.
+// TestCgroup: a task starts in its leaf, all its processes are killed through it, and the leaf is removed with the
+// task.
 func TestCgroup(t *testing.T) {
 	d := New(Options{Cgroups: cgroups(t)})
 	task := taskOf(t, host(func(s *messages.JobSpec) {
@@ -393,7 +394,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// named are the paths of a job's that a confinement opens.
+// named are the paths of a job that a confinement opens.
 func named(c *supervisor.Confinement) (paths []string) {
 	for _, ticket := range c.Named {
 		paths = append(paths, ticket.Path.String())

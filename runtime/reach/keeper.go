@@ -20,15 +20,15 @@ import (
 // This file owns what is refused on a machine now: where the schedulers are may change while tasks run, and so may
 // the machine's own addresses. The tasks' filters follow.
 
-// Options are what a keeper is made of.
+// Options configure a keeper.
 type Options struct {
 	Schedulers []string // host:port of each
 	// Reachable and Disclosed are what the machine's owner allows: the schedulers' ports, and the service for a cloud's
 	// machines.
 	Reachable, Disclosed bool
-	// Tell is told once what could not be done; nil: nobody is.
+	// Tell is called once for each failure; nil: never.
 	Tell func(format string, args ...any)
-	// Resolve and Own answer where a name leads, and the machine's own addresses; nil: asks the machine.
+	// Resolve and Own return where a name leads, and the machine's own addresses; nil: asks the machine.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	Own     func() []netip.Addr
 }
@@ -52,7 +52,7 @@ type Keeper struct {
 	others func([]Place) error // these are told of changes too
 }
 
-// NewKeeper looks where everything is.
+// NewKeeper makes a keeper, and looks where everything is.
 func NewKeeper(o Options) *Keeper {
 	if o.Resolve == nil {
 		o.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -70,17 +70,17 @@ func NewKeeper(o Options) *Keeper {
 	return k
 }
 
-// Places are what a task that starts now is refused.
+// Places are the places that are refused to a task that starts now.
 func (k *Keeper) Places() []Place {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.places)
 }
 
-// OnChange has somebody else told of what is refused, when that changes. It is called before Begin.
+// OnChange sets a function that is told when what is refused changes. It is called before Begin.
 func (k *Keeper) OnChange(tell func([]Place) error) { k.others = tell }
 
-// Begin follows what changes, until it is told to end. groups answers the control groups of the tasks that run.
+// Begin follows changes until end is called. groups returns the control groups of the running tasks.
 func (k *Keeper) Begin(groups func() []string) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go k.follow(ctx, groups)
@@ -98,7 +98,7 @@ func (k *Keeper) follow(ctx context.Context, groups func() []string) {
 	}
 }
 
-// look finds out what is to be refused. A name that cannot be resolved now is where it was.
+// look finds out what is to be refused. A name that cannot be resolved now keeps its last addresses.
 func (k *Keeper) look() {
 	var places []Place
 	if !k.o.Disclosed {
@@ -119,7 +119,7 @@ func (k *Keeper) look() {
 	slices.SortFunc(places, func(a, b Place) int { return strings.Compare(a.String(), b.String()) })
 	places = slices.Compact(places)
 	if len(places) > maxPlaces {
-		k.tellOnce("Tasks reach the ports of services that they are not to reach at no address: there are %d places, and "+
+		k.tellOnce("Tasks reach the refused services' ports at no address at all: there are %d places, and "+
 			"a filter takes %d", len(places), maxPlaces)
 		places = everywhere(places)
 	}
@@ -132,7 +132,7 @@ func (k *Keeper) look() {
 	k.turn++
 	if k.others != nil {
 		if err := k.others(places); err != nil {
-			k.tellOnce("Private networks cannot follow what tasks are not to reach: %v", err)
+			k.tellOnce("Private networks cannot be told what tasks must not reach: %v", err)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (k *Keeper) find(at string) (found []netip.AddrPort) {
 	return found
 }
 
-// Hold has the tasks' groups refuse what is refused now, where they do not yet.
+// Hold makes the tasks' groups refuse what is refused now, where they do not yet.
 func (k *Keeper) Hold(groups []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -179,7 +179,7 @@ func (k *Keeper) Hold(groups []string) {
 		case err == nil:
 			here[group] = k.turn
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV):
-			k.tellOnce("A task's filter cannot follow what tasks are not to reach: %v", err)
+			k.tellOnce("A task's filter cannot be told what tasks must not reach: %v", err)
 		}
 	}
 	k.held = here
@@ -195,7 +195,7 @@ func (k *Keeper) tellOnce(format string, args ...any) {
 // ownAddresses are all of the machine's interfaces.
 func ownAddresses() []netip.Addr {
 	var own []netip.Addr
-	found, _ := net.InterfaceAddrs() // none: the loopback's are known
+	found, _ := net.InterfaceAddrs() // none: those of loopback are known
 	for _, address := range found {
 		if prefix, err := netip.ParsePrefix(address.String()); err == nil && !prefix.Addr().IsLoopback() {
 			own = append(own, prefix.Addr())

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package reach keeps tasks from what no task of the machine is to speak to: the schedulers' ports, and the service
-// that tells a cloud's machines their own secrets. It owns what a place is, and the filter on a task's control group
-// that refuses the way there. The agent decides which task is refused what.
+// Package reach keeps tasks from what they must not connect to: the schedulers' ports, and the service that gives a
+// cloud's machines their secrets. It owns what a place is, and the filter on a task's control group that refuses
+// connections to it. The agent decides which task is refused what.
 package reach
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/yi-json/synapse/runtime/bpf"
 )
 
-// Place is a part of the network that a task does not reach.
+// Place is a part of the network that a task must not reach.
 type Place struct {
 	Net  netip.Prefix `json:"net"`
 	Port uint16       `json:"port,omitempty"` // 0: every port
 }
 
-// maxPlaces bounds how long a filter gets: each place is compared one after the other.
+// maxPlaces bounds the length of a filter: it compares one place after the other.
 const maxPlaces = 1024
 
 func (p Place) String() string {
@@ -32,7 +32,7 @@ func (p Place) String() string {
 	return netip.AddrPortFrom(p.Net.Addr(), p.Port).String()
 }
 
-// Metadata is where clouds tell their machines their secrets.
+// Metadata are the places where clouds give their machines their secrets.
 func Metadata() []Place {
 	var places []Place
 	for _, address := range []string{"169.254.169.254", "fd00:ec2::254", "fd20:ce::254"} {
@@ -45,8 +45,7 @@ func single(a netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(a.Unmap().WithZone(""), a.Unmap().BitLen())
 }
 
-// loopbacks are by what a service of the machine itself is reached, whatever address it is known by. The unspecified
-// addresses lead there too.
+// loopbacks reach a service of the machine itself, whatever address it has. The unspecified addresses lead there too.
 var loopbacks = []netip.Prefix{
 	netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("0.0.0.0/32"),
 	netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("::/128"),
@@ -73,8 +72,8 @@ func Services(at []netip.AddrPort, own []netip.Addr) []Place {
 	return places
 }
 
-// everywhere refuses the ports of places at every address, which is few places where there are many: more than what
-// was meant, and never less.
+// everywhere refuses the ports of places at every address, which turns many places into few: more than was meant, and
+// never less.
 func everywhere(places []Place) []Place {
 	var few []Place
 	ports := map[uint16]bool{}
@@ -90,7 +89,7 @@ func everywhere(places []Place) []Place {
 	return few
 }
 
-// hooks are where a socket is given an address to speak to.
+// hooks are the points where a socket gets an address to speak to.
 var hooks = []struct {
 	hook bpf.Hook
 	six  bool
@@ -101,8 +100,8 @@ var hooks = []struct {
 	{bpf.Hook{Kind: unix.BPF_PROG_TYPE_CGROUP_SOCK_ADDR, Attach: unix.BPF_CGROUP_UDP6_SENDMSG}, true},
 }
 
-// Refuse has a control group of v2 refuse the way to places, in the stead of those before. It holds for all that is
-// in the group, and for groups below it; connections that stand already are not ended.
+// Refuse makes a control group of v2 refuse connections to places, in place of those before. It holds for all that is
+// in the group, and for groups below it; existing connections are not ended.
 func Refuse(group string, places []Place) error {
 	if len(places) > maxPlaces {
 		return fmt.Errorf("%d places are more than the %d that a filter takes", len(places), maxPlaces)
@@ -115,8 +114,8 @@ func Refuse(group string, places []Place) error {
 	return nil
 }
 
-// What the kernel shows of a socket's address (struct bpf_sock_addr): an IPv4 address, the four words of an IPv6 one,
-// and the port, each in the network's order.
+// The kernel's view of a socket's address (struct bpf_sock_addr): an IPv4 address, the four words of an IPv6 one, and
+// the port, each in the network's order.
 const (
 	offsetFour = 4
 	offsetSix  = 8
@@ -127,7 +126,7 @@ const (
 	scratch      = 7
 )
 
-// filter is the program: each place is compared, and refused where it is that of the address; else the way is free.
+// filter is the program: it compares the address with each place, refuses it where one matches, and else allows it.
 func filter(places []Place, six bool) bpf.Program {
 	var program bpf.Program
 	words := 1
@@ -151,7 +150,7 @@ func filter(places []Place, six bool) bpf.Program {
 	return program
 }
 
-// seen is a net as a socket of a family is shown it. Of IPv6 an IPv4 address is told in the mapped form.
+// seen is a net as a socket of a family sees it. An IPv6 socket sees an IPv4 address in the mapped form.
 func seen(net netip.Prefix, six bool) (netip.Prefix, bool) {
 	switch {
 	case net.Addr().Is4() && six:

@@ -36,8 +36,8 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// TestKeeper: what is refused follows a name that leads elsewhere, and stays where it was as long as nobody can say;
-// what the machine's owner allows is not in it.
+// TestKeeper: what is refused follows a name that leads elsewhere, and keeps the last addresses while the name cannot
+// be resolved; what the machine's owner allows is not in it.
 func TestKeeper(t *testing.T) {
 	answer, failed := "10.0.0.9", error(nil)
 	o := Options{
@@ -75,8 +75,8 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// TestManyAddresses: a machine of more addresses than a filter takes refuses the scheduler's port at every address, and
-// nothing else becomes reachable or unreachable by it.
+// TestManyAddresses: a machine with more addresses than a filter takes refuses the scheduler's port at every address,
+// and nothing else changes.
 func TestManyAddresses(t *testing.T) {
 	var own []netip.Addr
 	for i := range 2 * maxPlaces {
@@ -134,7 +134,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// play runs a program as the kernel would on the address that a socket is given.
+// play runs a program as the kernel would on the address that a socket gets.
 func play(t *testing.T, program bpf.Program, address netip.Addr, port uint16) bool {
 	t.Helper()
 	var context [28]byte

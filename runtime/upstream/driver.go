@@ -4,9 +4,9 @@
 // out of: a program that makes namespaces, changes its root to ./rootfs, mounts /proc
 // and becomes the command. Run as its users run it, it has one cgroup for all its
 // containers, ends with code 1 whatever the command did, and loses the command when
-// it is killed. So what it does well is all that is asked of it: our own container is
-// made around it, and in there its inner half, `child`, is the first process and
-// becomes the command. Our container sees to limits, kills, exit codes and evidence.
+// it is killed. So it is only asked for what it does well: our own container is made around it, and inside, its inner
+// half, `child`, is the first process and becomes the command. Our container provides limits, kills, exit codes and
+// evidence.
 package upstream
 
 import (
@@ -44,9 +44,9 @@ type Driver struct {
 // containers it runs in: one that knows images that lie on the machine.
 func New(binary string, around *container.Driver) *Driver { return &Driver{around, binary} }
 
-// Is reports whether a program is that carapace: by its help, which knows the inner half.
+// Is reports whether a program is that carapace: its help lists the inner half.
 func Is(ctx context.Context, binary string) bool {
-	text, _ := exec.CommandContext(ctx, binary, "--help").CombinedOutput() // whatever it ends with
+	text, _ := exec.CommandContext(ctx, binary, "--help").CombinedOutput() // whatever its exit code
 	has := func(command string) bool {
 		return slices.ContainsFunc(strings.Split(string(text), "\n"), func(line string) bool {
 			words := strings.Fields(line)
@@ -87,7 +87,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	return spec, nil
 }
 
-// wrap turns a container that is the task into one that has the program make the task.
+// wrap turns the container of a task into one in which the program makes the task.
 func (d *Driver) wrap(s *carapace.Spec) {
 	mounts := []carapace.Mount{
 		{Source: d.binary, Target: place + "/carapace", ReadOnly: true}, {Named: s.Image, Target: rootfs},

@@ -26,7 +26,7 @@ func program(t *testing.T, text string) string {
 	return path
 }
 
-// TestIs: the program is known by its help, and ours is not taken for it.
+// TestIs: the program is recognised by its help, and ours is not taken for it.
 func TestIs(t *testing.T) {
 	theirs := "Usage: carapace <COMMAND>\n\nCommands:\n  run    \n  child  \n  help   Print this message\n"
 	for text, want := range map[string]bool{
@@ -42,7 +42,7 @@ func TestIs(t *testing.T) {
 	}
 }
 
-// TestWrap: the command's own flags stay its own, and what the task was to see is in the root it will have.
+// TestWrap: the command keeps its own flags, and what the task is to see is in the root that it will have.
 func TestWrap(t *testing.T) {
 	image := &door.Ticket{Directory: true}
 	s := carapace.Spec{
