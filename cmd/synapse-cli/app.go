@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -171,9 +169,4 @@ func (a *app) listFlags(c *cobra.Command) {
 	a.completeFlag(c, "output", cobra.FixedCompletions(show.Formats, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "ids only")
 	f.BoolVar(&a.style.Parsable, "parsable", false, "fields between |, nothing cut, for programs")
-}
-
-// closedPipe reports whether the reader has gone.
-func closedPipe(err error) bool {
-	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
 }

@@ -9,8 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/yi-json/synapse/sim/record"
@@ -27,7 +27,7 @@ func (a *app) replay(program string, o record.Order, interrupted *atomic.Bool) (
 	}
 	run := exec.Command(program, "replay")
 	run.Stdin, run.Stderr = bytes.NewReader(order), a.stderr
-	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is handed on once, and not twice
+	apart(run) // Ctrl-C is handed on once, and not twice
 	out, err := run.StdoutPipe()
 	if err == nil {
 		err = run.Start()
@@ -47,6 +47,22 @@ func (a *app) replay(program string, o record.Order, interrupted *atomic.Bool) (
 		return nil, &failure{code: exitFailure, text: heard.Error()}
 	}
 	return result, nil
+}
+
+// program finds a program beside our own, or else in PATH.
+func (a *app) program(name string) ([]string, error) {
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), name)
+		if _, err := exec.LookPath(beside); err == nil {
+			return []string{beside}, nil
+		}
+	}
+	found, err := exec.LookPath(name)
+	if err != nil {
+		return nil, &failure{code: exitFailure, text: name + " is neither beside this program nor in PATH",
+			hint: "build all of Synapse's programs into one directory"}
+	}
+	return []string{found}, nil
 }
 
 // hear reads what the simulator says, to its result.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -7,7 +9,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"os/user"
 	"path/filepath"
@@ -281,21 +282,6 @@ func settingsOf(cluster *local.Cluster) map[string]string {
 // dialLocal connects to the cluster, as its owner.
 func dialLocal(cluster *local.Cluster) (*client.Client, error) {
 	return client.Dial(client.Config{Server: cluster.Address(), TLS: cluster.Keys()})
-}
-
-// program finds a program beside our own, or else in PATH.
-func (a *app) program(name string) ([]string, error) {
-	if self, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(self), name)
-		if _, err := exec.LookPath(beside); err == nil {
-			return []string{beside}, nil
-		}
-	}
-	found, err := exec.LookPath(name)
-	if err != nil {
-		return nil, &failure{code: exitFailure, text: name + " is neither beside this program nor in PATH", hint: "build all of Synapse's programs into one directory"}
-	}
-	return []string{found}, nil
 }
 
 // serveUp waits until all have joined, says so, and watches until the end is asked for.

@@ -100,7 +100,14 @@ const reachHint = "is it running? `synapse-cli up` starts a local cluster; --ser
 // refuses reports whether the machine is there and nothing listens on it now.
 func (s *server) refuses() bool {
 	last := s.dialed.Load()
-	return last != nil && errors.Is(*last, syscall.ECONNREFUSED)
+	return last != nil && nobodyListens(*last)
+}
+
+// winsockRefused is how Windows says that nobody listens there; its syscall.ECONNREFUSED is a number that Go made up.
+const winsockRefused = syscall.Errno(10061)
+
+func nobodyListens(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, winsockRefused)
 }
 
 // unreachable says why the server is not there, in the words of the dialer.
@@ -114,7 +121,7 @@ func (s *server) unreachable() (text, hint string) {
 	switch err := *last; {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return text + ": there is no host of this name", "--server or SYNAPSE_SERVER names the scheduler"
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case nobodyListens(err):
 		return text + ": connection refused", reachHint
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return text + ": no answer", "a firewall may be in the way"

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/yi-json/synapse/cmd/internal/spelling"
 )
@@ -173,13 +172,14 @@ func clocked(s string, m []string) (int64, error) {
 	return ms, nil
 }
 
-// signals are those that a job may be asked to stop by.
+// signals are those that a job may be asked to stop by, with the numbers that they have where jobs run, which is Linux.
+// Those of package syscall are the numbers of the desk: a Mac's SIGUSR1 is 30, and Windows has none.
 var signals = []struct {
 	name   string
-	number syscall.Signal
+	number int32
 }{
-	{"SIGHUP", syscall.SIGHUP}, {"SIGINT", syscall.SIGINT}, {"SIGQUIT", syscall.SIGQUIT}, {"SIGABRT", syscall.SIGABRT},
-	{"SIGKILL", syscall.SIGKILL}, {"SIGUSR1", syscall.SIGUSR1}, {"SIGUSR2", syscall.SIGUSR2}, {"SIGTERM", syscall.SIGTERM},
+	{"SIGHUP", 1}, {"SIGINT", 2}, {"SIGQUIT", 3}, {"SIGABRT", 6}, {"SIGKILL", 9}, {"SIGUSR1", 10}, {"SIGUSR2", 12},
+	{"SIGTERM", 15},
 }
 
 // ParseSignal reads SIGTERM, TERM or 15.
@@ -187,7 +187,7 @@ func ParseSignal(s string) (int32, *Problem) {
 	var names []string
 	for _, sig := range signals {
 		if up := strings.ToUpper(s); up == sig.name || "SIG"+up == sig.name {
-			return int32(sig.number), nil
+			return sig.number, nil
 		}
 		names = append(names, sig.name)
 	}
@@ -200,7 +200,7 @@ func ParseSignal(s string) (int32, *Problem) {
 // SignalName is a signal as ParseSignal reads it.
 func SignalName(number int32) string {
 	for _, s := range signals {
-		if int32(s.number) == number {
+		if s.number == number {
 			return s.name
 		}
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package local runs a cluster of real processes on this machine: a scheduler
 // and its nodes. It owns their start, their output, and that nothing of them is
 // left when it ends, whatever they started themselves.
