@@ -106,6 +106,9 @@ func (d door) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, err
 	if !bytes.Equal(entering.words[:], []byte(firstWords)) {
 		return nil, nil, errNotHTTP2
 	}
+	if e, ok := raw.(interface{ Entered() }); ok { // cluster/entrance waits for that
+		e.Entered()
+	}
 	return entering, info, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/cluster/audit"
 	"github.com/yi-json/synapse/cluster/campaign"
+	"github.com/yi-json/synapse/cluster/entrance"
 	"github.com/yi-json/synapse/cluster/gate"
 	"github.com/yi-json/synapse/cluster/gateway"
 	"github.com/yi-json/synapse/cluster/host"
@@ -93,7 +94,8 @@ func serve(o options) error {
 		s.lead(ctx, epoch)
 	}
 	served := make(chan error, 1)
-	go func() { served <- s.server.Serve(listener) }()
+	within := entrance.New(listener, entrance.Options{Log: s.log.Info, Count: s.host.Count, Calm: debug.FreeOSMemory})
+	go func() { served <- s.server.Serve(within) }()
 	if err := s.announce(listener.Addr()); err != nil {
 		s.end(signals)
 		return err

@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file owns what those cost who connect and prove nothing: memory, and whether anybody else is still served.
+
+// keepingSilent is the word by which this test's program is a crowd of silent connections: the scheduler's address and
+// their number follow.
+const keepingSilent = "silent"
+
+// keepSilent connects so many times from a few addresses, and again whenever it is cut off, until its input ends.
+func keepSilent(address, number string) int {
+	many, err := strconv.Atoi(number)
+	if err != nil {
+		return 2
+	}
+	made := make(chan struct{}, many)
+	for i := range many {
+		from := &net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 9, 0, byte(i%8+1))}}
+		go func() {
+			for first := true; ; first = false {
+				conn, err := from.Dial("tcp", address)
+				if first {
+					made <- struct{}{}
+				}
+				if err != nil {
+					time.Sleep(time.Second)
+					continue
+				}
+				_, _ = io.Copy(io.Discard, conn)
+				conn.Close()
+				time.Sleep(time.Second)
+			}
+		}()
+	}
+	for range many {
+		<-made
+	}
+	fmt.Println("silent")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
+}
+
+// resident is what a process has of memory, in bytes.
+func resident(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kilobytes << 10
+}
+
+// TestSilentConnections: 20,000 silent connections, or as many as there may be descriptors, which come again whenever
+// they are closed, cost less than 100 MB, which are given back; meanwhile an honest client is served.
+func TestSilentConnections(t *testing.T) {
+	s := newSecured(t)
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	many := int(min(20_000, files.Max-200))
+	admin := filepath.Join(s.keys, "admin")
+	honest := func() time.Duration {
+		a := s.as(admin, "get", "nodes")
+		a.wants(t, 0, "", "")
+		return a.took
+	}
+	alone := honest()
+	pid := s.scheduler.cmd.Process.Pid
+	before := resident(t, pid)
+
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	crowd := exec.Command(self, keepingSilent, s.address, strconv.Itoa(many))
+	stdin, err := crowd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := crowd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	crowd.Stderr = os.Stderr
+	if err := crowd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { stdin.Close(); _ = crowd.Wait() }()
+	told := make(chan struct{})
+	go func() {
+		_, _ = bufio.NewReader(stdout).ReadString('\n')
+		close(told)
+	}()
+	most, slowest := 0, time.Duration(0)
+	for limit, all := time.Now().Add(60*time.Second), false; ; {
+		most, slowest = max(most, resident(t, pid)), max(slowest, honest())
+		select {
+		case <-told:
+			if !all {
+				all, limit = true, time.Now().Add(7*time.Second)
+			}
+		default:
+		}
+		if time.Now().After(limit) {
+			if !all {
+				t.Fatal("not all of them were connected within a minute")
+			}
+			break
+		}
+	}
+	stdin.Close()
+	_ = crowd.Wait()
+	var left int
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Second) {
+		if left = resident(t, pid); left-before < 25<<20 {
+			break
+		}
+	}
+	t.Logf("%d silent connections: %d MB before, %d at most, %d afterwards; a call took %s alone, and %s at most", many,
+		before>>20, most>>20, left>>20, alone.Round(time.Millisecond), slowest.Round(time.Millisecond))
+	if most-before > 100<<20 || left-before > 25<<20 {
+		t.Errorf("it had %d MB before, %d meanwhile and %d a minute afterwards", before>>20, most>>20, left>>20)
+	}
+	if slowest > 5*time.Second {
+		t.Errorf("a call took %s", slowest)
+	}
+	if said := s.scheduler.said(); !strings.Contains(said, "that said nothing: it had ") {
+		t.Error("the scheduler told nobody")
+	}
+}
