@@ -53,8 +53,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// speaks gives a connection a place among those whose handshake is under way. Old is who has lost it; why, that there is
-// none.
+// speaks gives a connection a place among those whose handshake is under way. Old is the one that has lost it; why says
+// that there is none.
 func (l *Listener) speaks(c *Conn) (old *Conn, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,10 +69,13 @@ func (l *Listener) speaks(c *Conn) (old *Conn, why string) {
 	full := s.speaking.Len() >= l.o.Limits.SpeakingOfSource
 	switch {
 	case s.due.Sub(now) >= handshakeBurst:
-		return nil, l.refuse(c, "it begins more than %d handshakes a second", int(time.Second/handshakeCost))
+		return nil, l.refuse(c, "Refused a connection from %s: it begins more than %d handshakes a second; it may come again",
+			s, int(time.Second/handshakeCost))
 	case full || l.speaking >= l.o.Limits.Speaking:
 		if old = s.stalled(now); old == nil {
-			return nil, l.refuse(c, "%d of its handshakes are under way, and %d of all", s.speaking.Len(), l.speaking)
+			return nil, l.refuse(c,
+				"Refused a connection from %s: %d of its handshakes are under way, %d of all; it may come again",
+				s, s.speaking.Len(), l.speaking)
 		}
 		l.leave(old)
 		l.turnedAway(countRefused)
@@ -86,7 +89,7 @@ func (l *Listener) speaks(c *Conn) (old *Conn, why string) {
 // refuse says why a connection finds no room.
 func (l *Listener) refuse(c *Conn, format string, args ...any) string {
 	l.turnedAway(countRefused)
-	l.say(c.from, "Refused a connection from "+c.from.String()+": "+format+"; it may come again", args...)
+	l.say(c.from, format, args...)
 	return fmt.Sprintf(format, args...)
 }
 

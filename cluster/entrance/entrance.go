@@ -1,5 +1,5 @@
-// Package entrance is what stands before a scheduler's handshakes: it bounds what those can cost who have not proved who
-// they are, in all and from each source. It reads nothing of what they say, and knows no certificate.
+// Package entrance is what stands before a scheduler's handshakes: it bounds what a peer can cost that has not proved
+// its identity, in all and from each source. It reads nothing of what peers say, and knows no certificate.
 package entrance
 
 import (
@@ -14,10 +14,10 @@ import (
 
 // This file owns who is let wait for a handshake, and who goes when there is no room.
 //
-// A connection is silent until its first byte, speaks until it is proved, and has entered then. Whoever comes makes room
-// by the one that has been silent for longest: a client speaks as soon as it is connected, so that an honest one is
-// silent for a moment, whatever comes behind it. To refuse the newest instead would let the first thousand silent ones
-// shut everybody out for as long as they like to come again.
+// A connection is silent until its first byte, speaks until it is proved, and has entered then. Where there is no room
+// for another, the one goes that has been silent for longest: a client speaks as soon as it is connected, so that an
+// honest one is silent for a moment, whatever comes behind it. To refuse the newest instead would let the first thousand
+// silent ones shut everybody out for as long as they like to come again.
 
 // Limits are how many connections there may be of each kind, in all and from one source.
 type Limits struct {
@@ -29,8 +29,8 @@ type Limits struct {
 const (
 	// stalled is after which time whoever speaks and is not proved may have to go for the next.
 	stalled = 3 * time.Second
-	// handshakeCost and handshakeBurst bound how often one source begins a handshake: at most 500 a second for longer than
-	// the burst, which lets as many machines come back at once behind one address.
+	// handshakeCost and handshakeBurst bound how often one source begins a handshake: at most 500 a second for longer
+	// than the burst, which lets as many machines come back at once behind one address.
 	handshakeCost  = 2 * time.Millisecond
 	handshakeBurst = 4096 * handshakeCost
 
@@ -150,7 +150,8 @@ func (l *Listener) admit(raw net.Conn) (c, old *Conn) {
 	}
 	if old != nil {
 		l.turnedAway(countSilent)
-		l.say(old.from, "Closed connections from %s that said nothing: it had %d of them", old.from, old.from.silent.Len())
+		l.say(old.from, "Closed connections from %s that said nothing: it had %d of them",
+			old.from, old.from.silent.Len())
 		l.leave(old)
 	}
 	l.stand(c, &s.silent)
@@ -243,8 +244,8 @@ func (l *Listener) leave(c *Conn) {
 	}
 }
 
-// turnedAway counts a connection that found no room, or lost it. Where they are a crowd somebody waits for its end: what
-// it took is garbage then, and a scheduler that has little to do would collect it minutes later.
+// turnedAway counts a connection that found no room, or lost it. Where they are a crowd, a goroutine waits for its end:
+// what it took is garbage then, and a scheduler that has little to do would collect it minutes later.
 func (l *Listener) turnedAway(count string) {
 	l.o.Count(count, 1)
 	if l.crowd++; l.crowd < crowded || l.watched || l.o.Calm == nil {

@@ -69,7 +69,8 @@ func (d *desk) shows(want string, all ...*Conn) {
 	}
 }
 
-// TestSilentMakeRoom: whoever has been silent for longest goes for the next of the same source, and whoever speaks stays.
+// TestSilentMakeRoom: the one that has been silent for longest goes for the next of the same source, and one that speaks
+// stays.
 func TestSilentMakeRoom(t *testing.T) {
 	d := newDesk(t, Limits{100, 100, 100, 2, 100, 100})
 	a, b := d.comes("10.0.0.1"), d.comes("10.0.0.1")
@@ -178,8 +179,8 @@ func TestNetworksOfIPv6(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft: whatever connections do, in whatever order, the sums are those of who is there, no bound is passed,
-// and at the end nothing is remembered.
+// TestNothingIsLeft: whatever connections do, in whatever order, the sums are right, no bound is passed, and at the end
+// nothing is remembered.
 func TestNothingIsLeft(t *testing.T) {
 	for seed := range uint64(200) {
 		draw := rand.New(rand.NewPCG(seed, 1))

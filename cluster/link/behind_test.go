@@ -11,8 +11,8 @@ import (
 
 // This file owns a cluster's machines that come back all at once, and have one address between them.
 
-// TestManyBehindOneAddress: 2,000 machines behind one address, all of which lost their scheduler in the same moment, are
-// linked again within a minute, through the entrance and the gate, though one address may have no more than 256
+// TestManyBehindOneAddress: 2,000 machines behind one address, all of which lost their scheduler in the same moment,
+// are linked again within a minute, through the entrance and the gate, though one address may have no more than 256
 // handshakes under way.
 func TestManyBehindOneAddress(t *testing.T) {
 	if testing.Short() {

@@ -234,7 +234,8 @@ func (s *scheduler) announce(at net.Addr) error {
 	}
 	s.log.Info("Synapse Master running on :%s...", port)
 	if s.gate == nil {
-		s.log.Info("INSECURE: it speaks plaintext, and whoever reaches %s commands every machine; --tls says otherwise", at)
+		s.log.Info("INSECURE: it speaks plaintext, and whoever reaches %s commands every machine; --tls says otherwise",
+			at)
 	}
 	if ip, is := at.(*net.TCPAddr); is && ip.IP.IsLoopback() {
 		s.log.Info("It listens on %s, where only this machine reaches it; --listen says otherwise", at)

@@ -24,7 +24,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for folder, want := range map[string]string{
-		schedulerFolder: "synapse://local/authority/scheduler", ownerFolder: "synapse://local/admin/ada",
+		schedulerFolder: "synapse://local/ca/scheduler", ownerFolder: "synapse://local/admin/ada",
 		"node-1": "synapse://local/node/node-1",
 	} {
 		made, err := identity.OpenFolder(c.keysOf(folder))
