@@ -23,6 +23,9 @@ SHORT    ?=
 LONG = ./runtime/conformance ./test/e2e ./test/chaos
 # For how long `make chaos` breaks things; SEED draws them.
 DURATION ?= 20m
+# Where `make install` puts things; DESTDIR is a folder to take for the root.
+PREFIX  ?= /usr/local
+DESTDIR ?=
 # How many seeds a planted bug may survive before it counts as one that the tests miss.
 MUTANT_SEEDS ?= 400
 
@@ -32,7 +35,7 @@ export CGO_ENABLED = 0
 SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST)) $(if $(AHEAD),-ahead)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build programs run installed test world places race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants cover bench clean
+.PHONY: help setup build programs dist install run installed test world places race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants cover bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +49,14 @@ build: ## build every package and command
 
 programs: ## build Synapse's programs into bin/
 	$(GO) build -o bin/ ./cmd/...
+
+# DIST narrows it: DIST=linux/amd64 one of the machines, without which all are built.
+dist: ## make a release of the commit in dist/: archives, .deb, .rpm, an image, a bill of materials, sums (DIST=linux/amd64 one kind)
+	$(GO) -C tools run ./dist -root .. -out ../dist $(if $(DIST),-only $(DIST))
+
+install: ## build the programs, stripped, and install them with units, settings and manual: PREFIX=/usr/local, DESTDIR=
+	$(GO) build -ldflags '-s -w' -o bin/installed/ ./cmd/...
+	$(GO) -C tools run ./dist -root .. -install ../bin/installed -into "$(or $(abspath $(DESTDIR)),/)" -prefix "$(PREFIX)"
 
 run: programs ## show a real cluster on this machine: submit, run, watch, break, recover
 	@$(GO) build -o bin/synapse-allreduce ./examples/allreduce

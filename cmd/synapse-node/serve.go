@@ -12,6 +12,7 @@ import (
 	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cluster/link"
+	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/runtime/disk"
 	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/image"
@@ -82,6 +83,7 @@ func serve(o options) error {
 		Announcement: announcement, Disk: ledger, Launcher: containers,
 	})
 	defer gpus.watch(h, log).Close()
+	defer daemon.Ready()()
 	return until(signals, h, log)
 }
 

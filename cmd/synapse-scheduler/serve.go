@@ -100,6 +100,7 @@ func serve(o options) error {
 		s.end(signals)
 		return err
 	}
+	defer daemon.Ready()()
 	lost := make(chan error, 1)
 	if s.shared() {
 		go func() { lost <- s.campaign(ctx) }()

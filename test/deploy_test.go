@@ -1,0 +1,69 @@
+// What lies in deploy/ is for machines that no test has. This file keeps what can be kept without one: each setting of
+// a program stands in its file, and a unit does not end tasks.
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	aSetting = regexp.MustCompile(`(?m)^#?([a-z][a-z-]*):`)
+	aFlag    = regexp.MustCompile(`f\.[A-Za-z0-9]*Var\(&o\.\w+, "([a-z-]+)"`)
+)
+
+// TestSettingsFiles: an operator finds every setting in the file that the package brings, and none that is not there.
+func TestSettingsFiles(t *testing.T) {
+	for file, program := range map[string]string{"scheduler.yaml": "synapse-scheduler", "node.yaml": "synapse-node"} {
+		flags := matches(t, aFlag, filepath.Join(root, "cmd", program, "main.go"))
+		settings := matches(t, aSetting, filepath.Join(root, "deploy", "etc", file))
+		if len(flags) < 5 {
+			t.Errorf("only %d flags of %s are found", len(flags), program)
+		}
+		if !slices.Equal(flags, settings) {
+			t.Errorf("deploy/etc/%s has the settings\n%v, and %s the flags\n%v", file, settings, program, flags)
+		}
+	}
+}
+
+func matches(t *testing.T, of *regexp.Regexp, file string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, found := range of.FindAllSubmatch(text, -1) {
+		all = append(all, string(found[1]))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestUnitsLeaveTasks: no stop, restart or lack of memory of the agent's unit ends a task, and nothing of it is between
+// the agent and the machine that its containers are made of.
+func TestUnitsLeaveTasks(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "deploy", "systemd", "synapse-node.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	for _, must := range []string{"Type=notify", "KillMode=process", "OOMPolicy=continue", "Delegate=yes",
+		"TasksMax=infinity", "Restart=always"} {
+		if !slices.Contains(lines, must) {
+			t.Errorf("synapse-node.service lacks %s", must)
+		}
+	}
+	for _, line := range lines {
+		for _, never := range []string{"Private", "Protect", "ReadOnly", "Inaccessible", "SystemCallFilter", "DeviceAllow",
+			"CapabilityBoundingSet", "NoNewPrivileges", "RestrictNamespaces", "MemoryMax", "ExecStop", "Slice"} {
+			if strings.HasPrefix(line, never) {
+				t.Errorf("synapse-node.service has %s: a container would have it too, or lack what it is made of", line)
+			}
+		}
+	}
+}

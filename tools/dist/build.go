@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// This file owns how a commit becomes programs. It is checked out aside, so that nothing of the tree that is not
+// committed gets in, and Go finds a clean repository to stamp the programs from: by the tag, or by time and commit.
+
+// programs are what a machine of a cluster gets; people elsewhere get the first.
+var programs = []string{"synapse-cli", "synapse-scheduler", "synapse-node", "synapse-sim", "carapace"}
+
+// ceilings are how many bytes a program may have, stripped: carapace stands once beside each task that runs. It was
+// meant to have 3.4 MB and has had more since before there was this list: 3.51 when tasks got networks, 3.59 now. No
+// one package is to blame (net, which is asked for three functions, is 20 kB of it; encoding/json and reflect 140).
+var ceilings = map[string]int{"carapace": 3_600_000, "synapse-node": 23_000_000, "synapse-scheduler": 32_000_000}
+
+// tooBig says which program is over its ceiling.
+func tooBig(name string, size int) error {
+	if limit, watched := ceilings[name]; watched && size > limit {
+		return fmt.Errorf("%s has %d bytes, and may have %d: what was added to it? (go version -m, go tool nm -size)",
+			name, size, limit)
+	}
+	return nil
+}
+
+// tree is a commit that is checked out.
+type tree struct {
+	dir  string
+	when time.Time // of the commit: all that is made is of that time
+}
+
+func checkOut(root, dir string) (tree, error) {
+	if changed, err := git(root, "status", "--porcelain"); err != nil {
+		return tree{}, err
+	} else if changed != "" {
+		fmt.Fprintln(os.Stderr, "dist: what is not committed is left out")
+	}
+	commit, err := git(root, "rev-parse", "HEAD")
+	if err != nil {
+		return tree{}, err
+	}
+	from, err := filepath.Abs(root)
+	if err != nil {
+		return tree{}, err
+	}
+	if _, err := git(root, "clone", "-q", "--shared", "--no-checkout", from, dir); err != nil {
+		return tree{}, err
+	}
+	if _, err := git(dir, "-c", "advice.detachedHead=false", "checkout", "-q", commit); err != nil {
+		return tree{}, err
+	}
+	text, err := git(dir, "log", "-1", "--format=%ct")
+	if err != nil {
+		return tree{}, err
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	return tree{dir, time.Unix(seconds, 0).UTC()}, err
+}
+
+func git(dir string, words ...string) (string, error) {
+	run := exec.Command("git", words...)
+	run.Dir = dir
+	text, err := run.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w%s", words[0], err, said(err))
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+func said(err error) string {
+	if exit := (&exec.ExitError{}); errors.As(err, &exit) {
+		return ": " + string(bytes.TrimSpace(exit.Stderr))
+	}
+	return ""
+}
+
+// release is what is said of a build wherever it is named.
+type release struct {
+	version string // as the programs say it: v1.2.3, or v0.0.0-20261124022841-d1b03a4c9b5e
+	when    time.Time
+}
+
+// plain is the version as packages and files have it. What follows a tilde is before the version that it follows, for
+// Debian and for RPM, as Go has it with a dash; another dash is not allowed in either.
+func (r release) plain() string {
+	number, more, is := strings.Cut(strings.TrimPrefix(r.version, "v"), "-")
+	if !is {
+		return number
+	}
+	return number + "~" + strings.ReplaceAll(more, "-", ".")
+}
+
+// build is the programs for one kind of machine.
+type build struct {
+	release
+	os, arch string
+	programs []product
+}
+
+func (t tree) build(target, dir string) (build, error) {
+	b := build{release: release{when: t.when}}
+	var two bool
+	if b.os, b.arch, two = strings.Cut(target, "/"); !two || !slices.Contains(targets, target) {
+		return b, fmt.Errorf("-only %s: must be of %s", target, strings.Join(targets, ", "))
+	}
+	names := programs
+	if b.os != "linux" {
+		names = names[:1]
+	}
+	words := []string{"build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", dir + "/"}
+	for _, name := range names {
+		words = append(words, "./cmd/"+name)
+	}
+	run := exec.Command("go", words...)
+	run.Dir = t.dir
+	// What this machine's user has set for builds of his own would change the bytes.
+	run.Env = append(os.Environ(), "GOOS="+b.os, "GOARCH="+b.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off",
+		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "PWD="+t.dir)
+	if text, err := run.CombinedOutput(); err != nil {
+		return b, fmt.Errorf("go build for %s: %w: %s", target, err, text)
+	}
+	return b, b.read(dir, names)
+}
+
+func (b *build) read(dir string, names []string) error {
+	for _, name := range names {
+		if b.os == "windows" {
+			name += ".exe"
+		}
+		body, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		info, err := buildinfo.Read(bytes.NewReader(body))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if b.os == "linux" {
+			if err := tooBig(name, len(body)); err != nil {
+				return fmt.Errorf("%s/%s: %w", b.os, b.arch, err)
+			}
+		}
+		b.version = info.Main.Version
+		b.programs = append(b.programs, product{name, body})
+	}
+	if !strings.HasPrefix(b.version, "v") || strings.Contains(b.version, "+") {
+		return fmt.Errorf("the programs say that they are version %q: Go found no clean repository", b.version)
+	}
+	return nil
+}
+
+// client is the one program of a build for a desk, which needs no installing.
+func (b build) client() (product, error) {
+	name := fmt.Sprintf("synapse-cli_%s_%s_%s", b.plain(), b.os, b.arch)
+	if b.os == "windows" {
+		name += ".exe"
+	}
+	return product{name, b.programs[0].body}, nil
+}
+
+// pages are the manual's, and the completion of shells: the program writes them itself, so one is needed that runs
+// here.
+func (t tree) pages(machines []build) ([]file, error) {
+	at := slices.IndexFunc(machines, func(b build) bool { return b.os == runtime.GOOS && b.arch == runtime.GOARCH })
+	if at < 0 {
+		if len(machines) == 0 {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("the manual is written by a program that runs here: build for %s/%s too", runtime.GOOS,
+			runtime.GOARCH)
+	}
+	program := filepath.Join(t.dir, "cli-here")
+	if err := os.WriteFile(program, machines[at].programs[0].body, 0o700); err != nil {
+		return nil, err
+	}
+	return pagesOf(program)
+}

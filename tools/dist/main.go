@@ -1,0 +1,138 @@
+// Command dist makes what a release is made of, out of the commit that is checked out: programs, archives, packages for
+// Debian and for RPM, an image, a bill of materials, and the sums of them all. It never touches the tree, and what it
+// writes depends on the commit and on the version of Go alone.
+//
+//	go -C tools run ./dist -root .. -out ../dist                  makes a release
+//	go -C tools run ./dist -root .. -install ../bin -into /       installs programs that are built already
+package main
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// targets are what is built without -only: whole for machines, and the client for where people sit.
+var targets = []string{
+	"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64",
+}
+
+func main() {
+	root := flag.String("root", ".", "the repository")
+	out := flag.String("out", "dist", "the folder to make, in place of what it was")
+	only := flag.String("only", strings.Join(targets, ","), "build for these alone")
+	bin := flag.String("install", "", "make no release: install the programs of this folder")
+	into := flag.String("into", "/", "under this folder")
+	prefix := flag.String("prefix", "/usr", "with programs and manual below this one")
+	flag.Parse()
+	var err error
+	if *bin != "" {
+		err = install(*root, *bin, *into, *prefix)
+	} else {
+		err = compose(*root, *out, strings.Split(*only, ","))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "dist:", err)
+		os.Exit(1)
+	}
+}
+
+// product is one file of a release.
+type product struct {
+	name string
+	body []byte
+}
+
+// compose writes a release into a folder.
+func compose(root, out string, targets []string) error {
+	work, err := os.MkdirTemp("", "synapse-dist-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	tree, err := checkOut(root, filepath.Join(work, "tree"))
+	if err != nil {
+		return err
+	}
+	var products []product
+	var machines []build
+	for _, target := range targets {
+		b, err := tree.build(target, filepath.Join(work, "bin", target))
+		if err != nil {
+			return err
+		}
+		if b.os != "linux" {
+			made, err := b.client()
+			if err != nil {
+				return err
+			}
+			products = append(products, made)
+			continue
+		}
+		machines = append(machines, b)
+	}
+	made, err := packed(tree, machines)
+	if err != nil {
+		return err
+	}
+	return write(out, append(products, made...))
+}
+
+// packed is all that is made of programs for machines.
+func packed(t tree, machines []build) ([]product, error) {
+	var products []product
+	pages, err := t.pages(machines)
+	if err != nil {
+		return nil, err
+	}
+	scripts, err := readScripts(t.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range machines {
+		installed, err := t.installed(b.programs, pages)
+		if err != nil {
+			return nil, err
+		}
+		rpm, err := redhat(scripts, b.release, b.arch, installed)
+		if err != nil {
+			return nil, err
+		}
+		bill, err := b.bill()
+		if err != nil {
+			return nil, err
+		}
+		products = append(products, tarball(b.release, b.arch, installed),
+			debian(scripts, b.release, b.arch, installed), rpm, bill)
+	}
+	if len(machines) == 0 {
+		return products, nil
+	}
+	all, err := image(machines)
+	return append(products, all), err
+}
+
+// write leaves nothing in the folder of what an earlier release left there.
+func write(out string, products []product) error {
+	if err := os.RemoveAll(out); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	slices.SortFunc(products, func(a, b product) int { return cmp.Compare(a.name, b.name) })
+	var sums strings.Builder
+	for _, p := range products {
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(p.body), p.name)
+		fmt.Printf("%9d  %s\n", len(p.body), p.name)
+		if err := os.WriteFile(filepath.Join(out, p.name), p.body, 0o644); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sums.String()), 0o644)
+}
